@@ -1,6 +1,6 @@
-// Collectives of the compiler: passes over collective nodes, their costs, and the facts that
-// `check` prints. Communicators, which run them, have their own door (collectives/local/comm.h):
-// the runtime links that one without the compiler.
+// Collectives in the compiler: passes over collective nodes, their costs, and the list of calls
+// that `check` prints. Communicators, which execute them, have an interface of their own
+// (collectives/local/comm.h), so that the runtime need not link the compiler.
 #ifndef COLLECTIVES_COLLECTIVES_H
 #define COLLECTIVES_COLLECTIVES_H
 
@@ -11,27 +11,28 @@
 // The kind of a collective node; false for slice_own and to_partial, which move nothing.
 MUST_USE bool coll_of(Op op, CollKind *out);
 
-// The bytes that count as size of one call for n nodes of a kind (decision 28): operand bytes,
-// padding included; of all_gather the result's, of permute and halo what the processor sends that
-// sends most.
+// The size in bytes of one call for n nodes of a kind (decision 28), padding included: of the
+// operands; of all_gather, of the results; of permute and halo, what the processor sends that sends
+// most.
 int64_t coll_call_bytes(const Graph *g, const NodeId *node, uint32_t n);
-// Predicted seconds on `machine` over `axes`. Axes of unequal figures are gone through one after
-// the other: a reduction is scattered over the fastest first, so that the slowest moves least, and
-// gathered back in turn (the hierarchical form); of an all_to_all each block goes at the rate of
-// the slowest axis on which its two ends differ.
+// Predicted seconds of a call of `bytes` over `axes`: latency plus bytes over bandwidth. Axes with
+// unequal figures form levels. A reduction is scattered level by level, fastest first, and gathered
+// in the reverse order (the hierarchical algorithm), so that the slowest level moves least. A block
+// of an all_to_all goes at the rate of the slowest axis on which its two ends differ.
 double coll_seconds(const Machine *machine, const Mesh *mesh, CollKind k, Axes axes, int64_t bytes);
-// The part of it that does not depend on the bytes.
+// The part of coll_seconds that does not depend on the bytes.
 double coll_latency(const Machine *machine, const Mesh *mesh, CollKind k, Axes axes);
-// coll_wire_bytes, those over an axis counted as many times as its bandwidth is less than the
-// machine's.
+// coll_wire_bytes, where a byte over a slower axis counts as many times as its bandwidth is below
+// the machine's.
 double coll_weight(const Machine *machine, const Mesh *mesh, CollKind k, Axes axes, int64_t bytes);
 
-// Removes inverse pairs (slice_own of all_gather, all_gather of slice_own, all_to_all and back),
-// shares equal conversions, joins all_reduces over several axes of one value into one.
+// Returns the graph without pairs of conversions that undo each other (slice_own of all_gather,
+// ...), with equal conversions shared and all_reduces of one value over several axes merged. In
+// `a`.
 Graph *collectives_share(Arena *a, const Graph *g);
 
-// Which collectives are one call: reductions of one kind, monoid, type, set of axes and phase that
-// do not depend on one another, in order of readiness. A table beside the graph.
+// Which collectives leave in one call, in order of readiness: those of a bucket have the same kind,
+// monoid, type, axes and pass, and do not depend on one another.
 typedef struct Bucket {
   uint32_t n;
   NodeId *node; // collective nodes of one kind
@@ -43,7 +44,7 @@ typedef struct Buckets {
 } Buckets;
 Buckets *collectives_pack(Arena *a, const Graph *g, const Machine *machine);
 
-// One entry of the ledger.
+// One call, as `check` lists it.
 typedef struct CollFact {
   CollKind kind;
   Axes axes;

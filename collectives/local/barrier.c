@@ -1,8 +1,7 @@
-// Barrier: generation counter, short spin, then a futex.
+// A barrier for threads: a generation counter, on which waiters spin and then sleep by a futex.
 //
-// The last to arrive advances the generation. A waiter spins while that is likely to be short
-// (there is a core for every worker) and otherwise sleeps in the kernel at once: spinning with more
-// workers than cores keeps the one that is waited for off its core.
+// The last thread to arrive advances the generation. With fewer cores than workers a waiter does
+// not spin, because it would occupy the core that a late worker needs.
 #include "collectives/local/comm.h"
 
 #include <linux/futex.h>
@@ -38,8 +37,8 @@ void barrier_free(Barrier *b) { free(b); }
 static void release_all(Barrier *b, uint32_t generation) {
   atomic_store_explicit(&b->arrived, 0, memory_order_relaxed);
   atomic_store(&b->generation, generation + 1);
-  // Sequentially consistent with the sleeper's announcement: either it is seen here, or the sleeper
-  // sees the new generation in the kernel's own check.
+  // Sequentially consistent with the increment in sleep_until: either the sleeper is seen here, or
+  // the kernel's comparison sees the new generation and does not sleep.
   if (atomic_load(&b->sleepers) > 0)
     syscall(SYS_futex, &b->generation, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }

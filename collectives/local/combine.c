@@ -1,11 +1,11 @@
-// How elements of several sources become one: sums, maxima, minima and products, in the order of
-// the sources, so that results do not depend on who computes them.
+// Combines elements of several sources into one: sum, maximum, minimum or product, in the order of
+// the sources, so that the result does not depend on which worker computes it.
 #include <string.h>
 
 #include "collectives/local/transfer.h"
 
-// Elements at a time; sources that are folded one after the other before they join the others, so
-// that sums over many processors are as exact as those over few.
+// BLOCK elements are combined at a time. Sources are folded in groups of GROUP, and the results of
+// the groups are joined: the rounding error then grows with n/16 + 16 instead of n sources.
 enum { BLOCK = 256, GROUP = 16 };
 
 static float from_bf16(uint16_t h) {
@@ -29,16 +29,17 @@ static uint16_t to_f16(float f) {
 
 #define SAME(x) (x)
 #define NONZERO(x) ((uint8_t)((x) != 0))
-#define MAX_OF(a, b) ((b) > (a) || (b) != (b) ? (b) : (a)) // a NaN stays, a NaN wins
+#define MAX_OF(a, b) ((b) > (a) || (b) != (b) ? (b) : (a)) // NaN if one of them is
 #define MIN_OF(a, b) ((b) < (a) || (b) != (b) ? (b) : (a))
 
-// For element type T kept as A: load, fold and store of up to BLOCK elements. W is where sums and
-// products of A wrap. A full block has a constant trip count, which compilers turn into vectors.
+// Loops over a block. A full block has a constant trip count, which compilers vectorise.
 #define EACH(n, body)                                                                              \
   if ((n) == BLOCK)                                                                                \
     for (int64_t i = 0; i < BLOCK; i++) body;                                                      \
   else                                                                                             \
     for (int64_t i = 0; i < (n); i++) body
+// Defines a Combine for element type T, accumulated in type A; integer sums and products wrap in
+// the unsigned type W.
 #define COMBINER(name, TARGET, T, A, W, LOAD, STORE)                                               \
   TARGET static void name##_fold(A *restrict acc, const T *restrict x, int64_t n, Monoid monoid) { \
     switch (monoid) {                                                                              \
@@ -88,8 +89,7 @@ COMBINER(combine_bool, , uint8_t, int32_t, uint32_t, NONZERO, NONZERO)
 COMBINER(combine_i64, , int64_t, int64_t, uint64_t, SAME, SAME)
 COMBINER(combine_u64, , uint64_t, uint64_t, uint64_t, SAME, SAME)
 
-// Sums of f32 are most of what is moved: wider vectors where the processor has them, twice the
-// speed.
+// Most reductions are sums of f32: wider vectors, where the CPU has them, double the speed.
 #if defined(__x86_64__)
 #define AVX2 __attribute__((target("avx2")))
 #if defined(__clang__)

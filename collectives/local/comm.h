@@ -1,16 +1,17 @@
-// Communicators: how processors of a mesh exchange blocks. One table of functions, three makers:
-// local (processors are contexts of this process), mpi, nccl.
+// Communicators: how the processors of a mesh exchange blocks.
 //
-// A process runs one or several processors as contexts, worked on by a team of workers. When all
-// contexts of the process have come to a collective, every worker calls comm_run; the communicator
-// divides the work among them. On return of all workers the results stand in every destination.
+// A process has one or several processors as contexts and a team of workers. When all contexts of
+// the process have come to a collective, every worker calls comm_run, and the communicator divides
+// the work among them. When all workers have returned, the results are in every destination.
+//
+// There are two communicators: comm_local for processors of one process, comm_ranks
+// (collectives/ranks/ranks.h) for several processes.
 #ifndef COLLECTIVES_COMM_H
 #define COLLECTIVES_COMM_H
 
 #include "ir/program/program.h"
 
-// The operands of one processor in a call, part by part. member[i] of a call is the i-th context of
-// the process; in `local`, processor i.
+// The operands of one processor, for each part of a collective.
 typedef struct CommMember {
   int64_t processor;
   void *const *src, *const *dst;        // nparts each; equal pointers (all_reduce only): in place
@@ -19,11 +20,11 @@ typedef struct CommMember {
 typedef struct CommCall {
   const Collective *what;
   uint64_t sequence; // number of this call, equal on all processes
-  int64_t members;   // contexts of this process
+  int64_t members;   // processors of the mesh
   const CommMember *member;
 } CommCall;
 
-// Counters per kind, kept by the communicator; bytes as decision 28 counts them.
+// Calls, bytes (decision 28) and seconds of each kind so far.
 typedef struct CommCount {
   int64_t calls[COLL_COUNT], bytes[COLL_COUNT], wire_bytes[COLL_COUNT];
   double seconds[COLL_COUNT];
@@ -32,9 +33,9 @@ typedef struct CommCount {
 typedef struct Comm Comm;
 typedef struct CommTable {
   const char *name;
-  // Runs worker `worker` of `workers` of this process; all call it with the same `call`, after a
-  // barrier of theirs and before the next. False after a failure, which `error` describes; then
-  // every worker returns false.
+  // Does the share of worker `worker` of `workers`. All workers of the process call it with the
+  // same call, between two barriers. Returns false on all workers after a failure, which `error`
+  // describes.
   bool (*run)(Comm *c, const CommCall *call, int worker, int workers);
   void (*free)(Comm *c);
 } CommTable;
@@ -45,8 +46,9 @@ struct Comm {
   char error[256];
 };
 
-// All processors of the mesh in this process. Sums run in the order of ranks, so results do not
-// depend on the number of workers. Caller owns; comm_free ends it. mesh must outlive it.
+// A communicator for a mesh whose processors are all in this process. Reductions combine in the
+// order of processors, so results do not depend on the number of workers. The caller frees it with
+// comm_free; mesh must outlive it.
 Comm *comm_local(const Mesh *mesh, int workers);
 
 static inline bool comm_run(Comm *c, const CommCall *call, int worker, int workers) {
@@ -56,8 +58,8 @@ static inline void comm_free(Comm *c) {
   if (c) c->table->free(c);
 }
 
-// A barrier for `workers` threads: spins about 2,000 pauses when there are cores for all, then
-// sleeps on a futex. Reusable. Embedded by communicators and the executor alike.
+// A reusable barrier for `workers` threads. With `spin` a waiter spins for about 2,000 pauses
+// before it sleeps; set it if there is a core for every worker.
 typedef struct Barrier Barrier;
 Barrier *barrier_new(int workers, bool spin);
 void barrier_free(Barrier *b);

@@ -1,4 +1,5 @@
-// The ledger of collectives: one entry a call, in the order in which calls become ready.
+// The list of collectives that `check` prints and `explain` reads: one entry for each bucket, in
+// the order in which calls become ready.
 #include <string.h>
 
 #include "collectives/collectives.h"
@@ -10,7 +11,7 @@ static bool mentioned(const char *list, const char *name) {
   return false;
 }
 
-// Of the value that moves; one without a name is called after its operation.
+// The name of the value that moves, or of its operation where it has none.
 static const char *value_name(const Graph *g, const Node *n) {
   while (!n->origin.value && op_row((Op)n->op)->cls == COLLECTIVE) n = graph_node(g, n->args[0]);
   return n->origin.value ? n->origin.value : op_row((Op)n->op)->text;

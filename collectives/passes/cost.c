@@ -1,8 +1,8 @@
-// What collectives move and cost: wire bytes of the best ring, and seconds by latency and bandwidth
-// (reference: Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication Operations
-// in MPICH", 2005; over axes of unequal speed in levels: Thakur and Gropp, "Improving the
-// performance of collective operations in MPICH", 2003, and the hierarchical rings of NCCL and
-// Horovod).
+// What collectives send and how long they take, by latency and bandwidth.
+//
+// Rings: Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication Operations in
+// MPICH", 2005. Levels of axes of unequal speed: Thakur and Gropp, "Improving the Performance of
+// Collective Operations in MPICH", 2003, and the hierarchical rings of NCCL and Horovod.
 #include <string.h>
 
 #include "collectives/collectives.h"
@@ -27,19 +27,20 @@ bool coll_of(Op op, CollKind *out) {
   return false;
 }
 
-static int64_t common(int64_t a, int64_t na, int64_t b, int64_t nb) {
-  int64_t lo = a > b ? a : b, hi = a + na < b + nb ? a + na : b + nb;
-  return hi > lo ? hi - lo : 0;
+// -- bytes of permute and halo ------------------------------------------------------------------
+//
+// No axis splits two dims, so what a processor sends to all others is a product over the dims of
+// what they take along each of them.
+
+static void axes_join(Axes *s, Axes more) {
+  for (int i = 0; i < more.n; i++)
+    if (!axes_has(*s, more.at[i])) s->at[s->n++] = more.at[i];
 }
 
-// Axes that cut any of the dims before.
+// Axes that split any dim of the operand.
 static Axes source_axes(const Graph *g, const Node *n) {
   Axes all = {0};
-  for (int i = 0; i < n->attr.ndims; i++) {
-    Axes cut = dim_get(g->dims, n->attr.dims[i])->axes;
-    for (int k = 0; k < cut.n; k++)
-      if (!axes_has(all, cut.at[k])) all.at[all.n++] = cut.at[k];
-  }
+  for (int i = 0; i < n->attr.ndims; i++) axes_join(&all, dim_get(g->dims, n->attr.dims[i])->axes);
   return all;
 }
 
@@ -47,7 +48,7 @@ typedef struct BlockInterval {
   int64_t first, n;
 } BlockInterval;
 
-// What processors have of block or footprint dim d, by rank over the axes on which that depends.
+// The interval of block or footprint dim d on each processor, by rank over the axes of d.
 static BlockInterval *intervals(Arena *a, const Graph *g, DimId d) {
   Axes axes = dim_get(g->dims, d)->axes;
   int64_t size = axes_size(g->mesh, axes),
@@ -62,26 +63,24 @@ static BlockInterval *intervals(Arena *a, const Graph *g, DimId d) {
 }
 
 static int64_t overlap(BlockInterval x, BlockInterval y) {
-  return common(x.first, x.n, y.first, y.n);
+  int64_t xe = x.first + x.n, ye = y.first + y.n;
+  int64_t lo = x.first > y.first ? x.first : y.first, hi = xe < ye ? xe : ye;
+  return hi > lo ? hi - lo : 0;
 }
 
-// Of dim i of a permute or halo: elements that a processor holds and the others of its group take,
-// added up, and those that it takes itself, by its rank over the axes on which that depends.
+// Dim i of a permute or halo, by the rank of a processor over `axes`: elements of its block that
+// the others of its group take, added up, and those that it keeps.
 typedef struct Along {
   Axes axes;
   int64_t *taken, *own;
 } Along;
 
-static void axes_join(Axes *s, Axes more) {
-  for (int i = 0; i < more.n; i++)
-    if (!axes_has(*s, more.at[i])) s->at[s->n++] = more.at[i];
-}
-
-// Of replicas each serves those with its own coordinates on the axes that do not cut the source.
+// The axes of dim i on which those differ that one replica of the operand serves. A replica serves
+// processors with its own coordinates on the axes that do not split the operand.
 static Axes served_axes(const Graph *g, const Node *n, int i) {
-  Axes want = dim_get(g->dims, n->attr.to[i])->axes, cut = source_axes(g, n), out = {0};
+  Axes want = dim_get(g->dims, n->attr.to[i])->axes, split = source_axes(g, n), out = {0};
   for (int k = 0; k < want.n; k++)
-    if (axes_has(n->attr.axes, want.at[k]) && axes_has(cut, want.at[k]))
+    if (axes_has(n->attr.axes, want.at[k]) && axes_has(split, want.at[k]))
       out.at[out.n++] = want.at[k];
   return out;
 }
@@ -94,7 +93,7 @@ static Along along_dim(Arena *a, const Graph *g, const Node *n, int i) {
   Along out = {.axes = have};
   axes_join(&out.axes, want);
   int64_t size = axes_size(g->mesh, out.axes), others = axes_size(g->mesh, served);
-  bool all = served.n == want.n; // ranks are those of the wanted dim
+  bool all = served.n == want.n; // k is then a rank over the axes of the result's dim
   out.taken = arena_array(a, int64_t, size);
   out.own = arena_array(a, int64_t, size);
   for (int64_t r = 0; r < size; r++) {
@@ -108,12 +107,11 @@ static Along along_dim(Arena *a, const Graph *g, const Node *n, int i) {
   return out;
 }
 
-// Bytes that each processor of a group sends to all others; dims that are not moved count whole. No
-// axis cuts two dims, so that all others together take the product of what they take along each
-// dim.
+// Adds to sent[rank] the bytes that each processor of a group sends to all others. Dims that are
+// not moved count in full.
 static void add_sent(Arena *a, const Graph *g, NodeId id, int64_t *sent) {
   const Node *n = graph_node(g, id);
-  Axes cut = source_axes(g, n), seen = {0};
+  Axes split = source_axes(g, n), seen = {0};
   int64_t rest = node_bytes(g, id), replicas = 1;
   Along along[MAX_RANK];
   for (int i = 0; i < n->attr.nto; i++) {
@@ -122,7 +120,7 @@ static void add_sent(Arena *a, const Graph *g, NodeId id, int64_t *sent) {
     axes_join(&seen, served_axes(g, n, i));
   }
   for (int k = 0; k < n->attr.axes.n; k++)
-    if (axes_has(cut, n->attr.axes.at[k]) && !axes_has(seen, n->attr.axes.at[k]))
+    if (axes_has(split, n->attr.axes.at[k]) && !axes_has(seen, n->attr.axes.at[k]))
       replicas *= g->mesh->axis[n->attr.axes.at[k]].size;
   for (int64_t k = 0; k < axes_size(g->mesh, n->attr.axes); k++) {
     int64_t from = axes_peer(g->mesh, n->attr.axes, 0, k), all = rest * replicas, own = rest;
@@ -135,7 +133,7 @@ static void add_sent(Arena *a, const Graph *g, NodeId id, int64_t *sent) {
   }
 }
 
-// Of a permute or halo, by the processor that sends most.
+// Bytes of n permutes or halos, of the processor that sends most.
 static int64_t moved_bytes(const Graph *g, const NodeId *node, uint32_t n) {
   Arena *scratch = arena_new();
   int64_t group = axes_size(g->mesh, graph_node(g, node[0])->attr.axes), most = 0;
@@ -158,13 +156,13 @@ int64_t coll_call_bytes(const Graph *g, const NodeId *node, uint32_t n) {
 
 // -- seconds ------------------------------------------------------------------------------------
 
-// Axes with equal figures are one level.
+// Axes with equal latency and bandwidth.
 typedef struct Level {
   Link link;
   int64_t group;
 } Level;
 
-// Fastest first. Returns how many.
+// The levels of `axes`, fastest first. Returns their number.
 static int levels_of(const Machine *machine, const Mesh *mesh, Axes axes, Level out[MAX_AXES]) {
   int n = 0;
   for (int i = 0; i < axes.n; i++) {
@@ -187,7 +185,7 @@ static int levels_of(const Machine *machine, const Mesh *mesh, Axes axes, Level 
   return n;
 }
 
-// In one memory there is nothing to go round.
+// In shared memory a collective is one exchange, not rounds of a ring.
 double coll_latency(const Machine *machine, const Mesh *mesh, CollKind k, Axes axes) {
   Level level[MAX_AXES];
   int n = levels_of(machine, mesh, axes, level);
@@ -197,8 +195,8 @@ double coll_latency(const Machine *machine, const Mesh *mesh, CollKind k, Axes a
   return seconds;
 }
 
-// Every byte of a permute may have to go over the slowest axis. Dealing out shrinks what the next
-// level moves.
+// All bytes of a permute may cross the slowest axis. Of other kinds, each level leaves only its
+// share of the bytes to the next one.
 double coll_weight(const Machine *machine, const Mesh *mesh, CollKind k, Axes axes, int64_t bytes) {
   Level level[MAX_AXES];
   int n = levels_of(machine, mesh, axes, level);

@@ -1,4 +1,6 @@
-// Removes conversions that undo or repeat one another. Equal ones merge because equal nodes do.
+// Removes conversions that undo or repeat one another. Input and output: the graph of one
+// processor, before collectives are bucketed. Equal conversions need no rule, because equal nodes
+// are one node.
 //
 //   slice_own(all_gather(x)) back to x's blocks      x
 //   all_gather(slice_own(x)), all_to_all and back    x
@@ -6,7 +8,7 @@
 //   slice_own(all_reduce(x)) over the same axes,     reduce_scatter(x)
 //     when nothing else reads the sum
 //   all_gather(collect(s, x)), where the loop s      collect(s, all_gather(x))
-//     gathers x in each step anyway
+//     gathers x in each step for another use
 #include <string.h>
 
 #include "collectives/collectives.h"
@@ -24,7 +26,7 @@ static bool same_list(const DimId *a, const DimId *b, int n) {
   return true;
 }
 
-// b takes back what a did.
+// Whether b undoes a.
 static bool inverse(const Node *a, const Node *b) {
   static const Op pair[][2] = {{OP_ALL_GATHER, OP_SLICE_OWN},
                                {OP_SLICE_OWN, OP_ALL_GATHER},
@@ -32,7 +34,7 @@ static bool inverse(const Node *a, const Node *b) {
                                {OP_PERMUTE, OP_PERMUTE}};
   for (size_t i = 0; i < countof(pair); i++) {
     if (a->op != pair[i][0] || b->op != pair[i][1] || a->attr.ndims != b->attr.ndims) continue;
-    if (a->op == OP_ALL_TO_ALL) // the dim that was gathered is cut again
+    if (a->op == OP_ALL_TO_ALL) // the gathered dim is split again
       return a->attr.dims[0] == b->attr.to[1] && a->attr.to[0] == b->attr.dims[1] &&
              a->attr.dims[1] == b->attr.to[0] && a->attr.to[1] == b->attr.dims[0];
     return same_list(a->attr.dims, b->attr.to, a->attr.ndims) &&
@@ -54,7 +56,7 @@ static bool same_attr(const Attr *a, const Attr *b) {
          same_list(a->to, b->to, a->nto);
 }
 
-// The node of the source graph that does to x what `like` does to its argument, 0: none.
+// The node of g that applies the operation of `like` to x, 0: none.
 static NodeId node_like(const Graph *g, NodeId x, const Node *like) {
   for (NodeId n = x + 1; n <= graph_count(g); n++) {
     const Node *node = graph_node(g, n);
@@ -76,8 +78,9 @@ static bool names(const Attr *a, DimId t) {
 
 enum { MAX_MOVES = 8 };
 
-// The value that conversion n of what a loop hands out, or of its moved or current step, has, if
-// the loop makes that conversion in each step anyway: that is handed out then.
+// Conversion n of values that a loop collects: if the loop converts each of them for another use,
+// collects the converted ones. Renames, splits and merges between the loop and n are applied inside
+// the loop; an `at` that selects one step is applied afterwards. Returns the new node, 0: not so.
 static NodeId kept_in_loop(Share *s, NodeId n) {
   const Graph *g = s->g;
   NodeId move[MAX_MOVES], x = graph_node(g, n)->args[0], step = 0;
@@ -125,7 +128,7 @@ static NodeId rewrite(Share *s, NodeId n) {
   return kept_in_loop(s, n);
 }
 
-// Whether rewrite may find something else for a collective.
+// Whether rewrite may change a collective of g.
 static bool may_change(const Graph *g) {
   for (NodeId n = 1; n <= graph_count(g); n++) {
     const Node *b = graph_node(g, n);

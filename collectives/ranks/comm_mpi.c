@@ -1,5 +1,4 @@
-// The module meshc_mpi: a Transport over MPI 3.1. All that the program knows of MPI is in this
-// file.
+// The module meshc_mpi: a Transport over MPI 3.1. No other file uses MPI.
 #define _GNU_SOURCE // PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP
 #include <mpi.h>
 #include <pthread.h>
@@ -14,13 +13,12 @@ enum { TAG = 1, TAG_HEARTBEAT = 2, MESSAGE_MAX = 1 << 30 };
 
 // MPI_THREAD_SERIALIZED: one thread at a time is inside MPI.
 static pthread_mutex_t gate = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
-static bool heartbeats_on;          // MPI lets a second thread in
+static bool heartbeats_on;          // MPI may be called by a second thread
 static atomic_uint exchanges;       // begun so far
-static MPI_Request *heartbeat_sent; // by rank: the last life sign
+static MPI_Request *heartbeat_sent; // by rank: the last one
 
-// Open MPI listens on every network interface of the machine as soon as it may use TCP. Ranks that
-// all run on one machine have shared memory, and need no interface. Settings of the user's are
-// kept.
+// Where all ranks run on one machine, restricts Open MPI to shared memory: with TCP it would listen
+// on every network interface. Settings of the user are kept.
 static void stay_local(void) {
   const char *all = getenv("OMPI_COMM_WORLD_SIZE"), *here = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
   if (!all || !here || strcmp(all, here) != 0) return;
@@ -58,7 +56,7 @@ static bool post(const TransportPeer *p, MPI_Request *receive, MPI_Request *send
   return good;
 }
 
-// After giving up: whose messages are missing.
+// Marks the peers whose messages have not come, by nin -1.
 static void mark_missing(int n, TransportPeer *peer, MPI_Request *request) {
   for (int i = 0; i < n; i++) {
     int done = 1;
@@ -102,9 +100,9 @@ static bool mpi_exchange(int n, TransportPeer *peer, bool (*waits)(void *), void
   return good;
 }
 
-// -- life signs ---------------------------------------------------------------------------------
+// -- heartbeats ---------------------------------------------------------------------------------
 
-// A peer that does not receive gets no further ones: the last send to it is not complete.
+// Sends none while the last one has not been received.
 static void send_one(int rank) {
   int done = 0;
   if (MPI_Test(&heartbeat_sent[rank], &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || !done) return;
@@ -123,7 +121,7 @@ static void mpi_send_heartbeats(int n, const int *rank) {
 
 static int mpi_received_heartbeats(int rank) {
   int n = 0, there = 0;
-  pthread_mutex_lock(&gate); // recursive: also called out of an exchange
+  pthread_mutex_lock(&gate); // recursive: also called during an exchange
   while (heartbeats_on &&
          MPI_Iprobe(rank, TAG_HEARTBEAT, MPI_COMM_WORLD, &there, MPI_STATUS_IGNORE) ==
              MPI_SUCCESS &&

@@ -1,14 +1,15 @@
-// Between machines: transfers whose blocks lie on several machines, by the leaders of the machines.
+// Transfers whose blocks are on several machines. The leaders of the machines do them.
 //
-// A transfer is cut into pieces, a piece has an owner: where it is sent from, or, where sources are
-// combined, one of the machines that want it. Pieces are gathered into batches, the same ones on
-// all machines, and a batch takes two exchanges:
+// A transfer is cut into pieces, and each piece has an owner: the machine of its source or, where
+// several sources are combined, one of the machines with a destination. Pieces are collected into
+// batches, the same ones on all machines. A batch takes two exchanges:
 //
-//   1. every machine sends its sources of a piece to the owner, which combines them in the order of ranks;
+//   1. every machine sends its sources of a piece to the owner, which combines them in the order of
+//      ranks;
 //   2. the owner sends the result to the machines with destinations.
 //
-// Sources travel one by one: combining those of a machine beforehand would change the order of
-// sums.
+// Sources are sent one by one: to combine those of one machine first would change the order of the
+// additions, and with it the bits.
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,14 +18,14 @@
 enum { BATCH_BYTES = 1 << 20, BATCH_PIECES = 256 };
 
 typedef struct TransferPiece {
-  Transfer t; // its lists are in the batch
+  Transfer t; // its lists of processors and addresses are in Internode.of and .address
   int64_t lo, hi;
   int owner; // machine
 } TransferPiece;
 
 typedef struct MessageBuffer {
   char *at;
-  int64_t n, room, used; // bytes; used: read so far
+  int64_t n, room, used; // bytes: filled, allocated, handed out by take_bytes
 } MessageBuffer;
 
 struct Internode {
@@ -125,7 +126,7 @@ static bool wanted_on(const Internode *f, const TransferPiece *p, int machine) {
   return false;
 }
 
-// Bytes from machine `from` to machine `to`: of sources, or of results.
+// Bytes of a batch that machine `from` sends to machine `to`: of its sources, or of its results.
 static int64_t sent(const Internode *f, int from, int to, bool results) {
   int64_t n = 0;
   for (int i = 0; i < f->pieces; i++) {
@@ -179,7 +180,7 @@ static bool send_sources(Internode *f) {
   return exchange(f);
 }
 
-// One piece of the own machine's, combined into `to`.
+// Combines a piece that this machine owns into `to`.
 static void make_result(Internode *f, const TransferPiece *p, char *to) {
   int own = f->ranks->machine;
   int64_t bytes = piece_bytes(f, p);
@@ -234,7 +235,7 @@ static bool send_results(Internode *f) {
       if (m != own && wanted_on(f, p, m))
         memcpy(take_bytes(&f->out[m], bytes), result, (size_t)bytes);
     if (combines(p))
-      put_result(f, p, result); // what is only copied the machine's ranks have copied
+      put_result(f, p, result); // the ranks of the machine have done the copies among themselves
   }
   if (!exchange(f)) return false;
   for (int k = 0; k < f->pieces; k++) {
@@ -253,7 +254,7 @@ static void run_batch(Internode *f) {
   f->bytes = 0;
 }
 
-// -- cutting into pieces ------------------------------------------------------------------------
+// -- pieces -------------------------------------------------------------------------------------
 
 static void add_piece(Internode *f, const Transfer *t, int64_t lo, int64_t hi, int owner) {
   int64_t *of = f->of + f->pieces * 2 * f->processors;
@@ -269,8 +270,8 @@ static void add_piece(Internode *f, const Transfer *t, int64_t lo, int64_t hi, i
   if (f->pieces == BATCH_PIECES || f->bytes >= BATCH_BYTES) run_batch(f);
 }
 
-// The walk is the same on all machines, and so are the batches; a machine may have nothing to do in
-// one.
+// A TransferTake. All machines add the same pieces to their batches, also those that have no part
+// in them.
 static void add_transfer(const TransferWalk *w, const Transfer *t, int64_t elements, int64_t job) {
   Internode *f = w->context;
   Ranks *r = f->ranks;
@@ -284,7 +285,7 @@ static void add_transfer(const TransferWalk *w, const Transfer *t, int64_t eleme
   int64_t length = clamp64(ceil_div(elements, owners), 1, most / owners > 1 ? most / owners : 1);
   int owner = t->nsrc > 1 ? -1 : ranks_machine(r, t->src_of[0]);
   for (int64_t lo = 0; lo < elements; lo += length) {
-    if (t->nsrc > 1) // the machines that want it, in turn
+    if (t->nsrc > 1) // the machines with destinations, in turn
       do owner = (owner + 1) % r->machines;
       while (!f->has_destination[owner]);
     add_piece(f, t, lo, lo + length < elements ? lo + length : elements, owner);

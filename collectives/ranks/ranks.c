@@ -1,4 +1,4 @@
-// Ranks: what they know of one another, meeting, leaving.
+// Ranks: facts about the run, meetings over all machines, leaving.
 #define _GNU_SOURCE
 #include "collectives/ranks/ranks_internal.h"
 
@@ -7,6 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
+// INTERNODE_SECONDS: added to the limit of waits for other machines. BUSY: polls before a wait
+// naps.
 enum { INTERNODE_SECONDS = 4, BUSY = 4096 };
 
 // -- facts --------------------------------------------------------------------------------------
@@ -44,14 +46,14 @@ bool ranks_use_mesh(Ranks *r, const Mesh *mesh) {
 
 typedef struct Waiting {
   const Ranks *r;
-  double began; // of the wait; patient: of the silence
+  double began; // clock: start of the wait; if patient, of the silence
   WaitLimit limit;
   uint32_t calls;
   bool late;
 } Waiting;
 
-// A life sign of any machine counts: a machine whose message is missing stays silent once it is
-// lost, and so do those that have sent theirs.
+// Counts a heartbeat of any machine: it is silent only once it is lost, or when all have sent
+// theirs.
 static void listen(Waiting *w) {
   const Ranks *r = w->r;
   for (int m = 0; w->limit.patient && m < r->machines; m++)
@@ -59,7 +61,7 @@ static void listen(Waiting *w) {
       w->began = clock_seconds();
 }
 
-static bool goes_on_waiting(void *context) {
+static bool keep_waiting(void *context) {
   Waiting *w = context;
   if (++w->calls < BUSY && w->calls % 64) return true;
   if (atomic_load(&w->r->rendezvous->failed)) return false;
@@ -75,14 +77,14 @@ static bool goes_on_waiting(void *context) {
 bool ranks_exchange(Ranks *r, int n, TransportPeer *peer, WaitLimit limit) {
   Waiting w = {r, clock_seconds(), limit, 0, false};
   atomic_store(&r->rendezvous->waits_for_machines, 1);
-  bool good = r->transport->exchange(n, peer, goes_on_waiting, &w);
-  listen(&w); // none is left unreceived when MPI ends
+  bool good = r->transport->exchange(n, peer, keep_waiting, &w);
+  listen(&w); // MPI must not end with unreceived messages
   atomic_store(&r->rendezvous->waits_for_machines, 0);
   if (good || atomic_load(&r->rendezvous->failed)) return good;
   int k = 0;
   while (k + 1 < n && peer[k].nin >= 0) k++;
   char name[RANK_NAME], here[128];
-  // Other machines miss the same rank; the first that says so ends them all.
+  // Other machines miss the same rank. One should report it, so the others wait longer.
   const struct timespec pause = {r->machine / 4, r->machine % 4 * 250000000L};
   nanosleep(&pause, NULL);
   return ranks_fail(
@@ -93,13 +95,13 @@ bool ranks_exchange(Ranks *r, int n, TransportPeer *peer, WaitLimit limit) {
       doing_text(r->now.what, (int)r->now.line, here, sizeof here));
 }
 
-// Leaders send the notes of their machines to one another, and hang them on their boards.
+// The leaders exchange the notes of their machines and write all of them to their rendezvous.
 static bool gather_notes(Ranks *r, int half, WaitLimit limit) {
   RankNote *all = rendezvous_notes(r->rendezvous, half);
   if (r->index == 0) {
     TransportPeer *peer = mem_zeroed((size_t)r->count * (size_t)r->nlocal, sizeof *peer);
     int n = 0;
-    // note by note: how many ranks a machine has differs
+    // one message a note, because machines have different numbers of ranks
     for (int k = 0; k < r->nlocal; k++) all[r->local_rank[k]] = r->rendezvous->rank[k].note[half];
     for (int m = 0; m < r->machines; m++) {
       int theirs = 0;
@@ -142,7 +144,7 @@ static bool agree(Ranks *r) {
     if (a->what == b->what && a->line == b->line && a->sequence == b->sequence &&
         a->size == b->size && a->elements == b->elements)
       continue;
-    if (r->machine > 0) { // the first machine has the same notes, and says so
+    if (r->machine > 0) { // the first machine has the same notes and reports the difference
       rendezvous_end(r->rendezvous, EXIT_LOST);
       return false;
     }
@@ -188,7 +190,7 @@ int ranks_leave(Ranks *r, int code) {
   atomic_store(&r->rendezvous->rank[r->index].left, 1 + code);
   heartbeat_end(r);
   if (r->guard_info && atomic_load(&r->guard_info->guarded))
-    kill(getppid(), SIGCONT); // else a stopped guard outlives the run
+    kill(getppid(), SIGCONT); // a guard that is stopped would not end
   if (well && r->transport) r->transport->stop();
   return code;
 }

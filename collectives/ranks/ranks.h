@@ -1,11 +1,16 @@
-// Ranks: the processes of one run, on one machine or several; each has one or several processors of
-// the mesh. Ranks of one machine share a board in memory, where they meet and compare what they are
-// about to do, and windows, in which the tensors of their processors lie. The first rank of a
-// machine leads it: it alone talks to other machines, through the transport.
+// Ranks: the processes of one run, on one machine or several. Each has one or several processors of
+// the mesh.
 //
-// A meeting: every rank writes a note, waits for all others and reads theirs. Notes that do not
-// agree, a rank that has died, ended or been stopped, and a deadline end the run: every meeting
-// after it fails at once, and one rank has the sentence that says why.
+// The ranks of one machine share memory: a rendezvous, where they meet and compare what they are
+// about to do, and segments, in which the tensors of their processors are. The first rank of a
+// machine is its leader: it alone exchanges messages with other machines, through a transport
+// (transport.h).
+//
+// In a meeting every rank writes a note, waits for all others and reads theirs. The run fails if
+// notes do not agree, if a rank has died, ended or been stopped, or if a deadline passes. Every
+// later meeting then fails at once, and one rank has a message with the reason.
+//
+// Thread rule: one thread of a process, except where a function says otherwise.
 #ifndef COLLECTIVES_RANKS_H
 #define COLLECTIVES_RANKS_H
 
@@ -13,7 +18,7 @@
 
 typedef struct Ranks Ranks;
 
-// What a rank is about to do. All but value, workers and data must be equal on all ranks.
+// What a rank is about to do.
 typedef enum NoteKind {
   NOTE_NONE,
   NOTE_START,
@@ -28,85 +33,89 @@ typedef enum NoteKind {
   NOTE_CALL, // + CollKind
 } NoteKind;
 enum { NOTE_DATA = 48 };
+// The first five must be equal on all ranks; the rest is for the reader.
 typedef struct RankNote {
-  uint32_t what, line;
+  uint32_t what, line; // NoteKind; of the model
   uint64_t sequence;
-  int64_t size;     // of a call, bytes
+  int64_t size;     // of a collective, bytes
   int64_t elements; // of its first operand
   int64_t value, workers;
   char data[NOTE_DATA];
 } RankNote;
 
 // -- starting and ending ------------------------------------------------------------------------
-// True where this process is one of several ranks: ranks_launch or an MPI launcher has started it.
+// Whether this process is one of several ranks, started by ranks_launch or by an MPI launcher.
 bool ranks_started(void);
-bool ranks_over_mpi(void); // the module for runs under mpirun is there
-// Starts `count` ranks of this program with these arguments on this machine, waits for them,
-// returns the exit code of the run. What a rank that was lost has not said itself is said on
-// standard error. With `mpi` mpirun starts them. `saves`: SIGUSR1 makes the ranks write a
-// checkpoint and end with 75.
+// Whether the module for runs under mpirun is installed.
+bool ranks_over_mpi(void);
+// Starts `count` ranks of this program with these arguments on this machine, waits for them and
+// returns the exit code of the run. With `mpi`, mpirun starts them. With `saves`, a signal makes
+// the ranks write a checkpoint and end with EXIT_INTERRUPTED. Prints the reason if a rank was lost
+// and could not say so itself. For the program only: it blocks signals and may end by one.
 int ranks_launch(int count, char **argv, bool mpi, bool saves);
-// Joins the other ranks. NULL with a sentence in why; "" where another rank was lost or has ended
-// with an error: one of them has said so, and *code is the exit code of the run. `deadline`:
-// seconds that a rank waits in a meeting for the others, 0: for ever. Once a process.
+// Joins the other ranks, once a process. `deadline`: seconds that a rank waits in a meeting for the
+// others, 0: without limit. NULL after an error, with a message in `why`. An empty message: another
+// rank was lost or has ended with an error, it has been reported, and *code is the exit code.
+// Under mpirun, in a process that meshc owns (ir/base/guard.h), the rank continues in a child.
 Ranks *ranks_join(double deadline, char *why, size_t room, int *code);
-// Ends this rank with exit code `code`; waits for the others if all end well, with 0 or 75. Returns
-// the code of the run. A sentence of its own about what ended the run is printed on standard error,
-// by one rank.
+// Ends this rank with exit code `code`. Waits for the others if `code` is 0 or EXIT_INTERRUPTED.
+// Returns the exit code of the run. If the run failed, one rank prints the reason.
 int ranks_leave(Ranks *r, int code);
 void ranks_free(Ranks *r);
-// "count@1:40": rank 1 states a wrong count at its call 40, for tests of what such a rank leads to.
-// So do kind, line; skip leaves the call out; kill and stop are signals to itself. False: not of
-// that form.
+// Injects a fault, for tests: "count@1:40" makes rank 1 state a wrong element count at call 40.
+// `kind` and `line` likewise; `skip` leaves the call out; `kill` and `stop` are signals to itself.
+// Returns false if the text has another form.
 bool ranks_inject(Ranks *r, const char *text);
 
 int ranks_rank(const Ranks *r);
 int ranks_count(const Ranks *r);
 int ranks_local_count(const Ranks *r); // ranks on this machine
-bool ranks_is_leader(const Ranks *r);  // the first on this machine
-// Cores for this rank of `all` that it may use: they are dealt to the machine's ranks, unless the
-// launcher has bound the ranks to cores of their own.
+bool ranks_is_leader(const Ranks *r);  // the first rank of its machine
+// Of `all` cores that this process may use, those for this rank: the ranks of a machine share them,
+// unless the launcher has bound each to cores of its own.
 int ranks_cores(const Ranks *r, int all);
-// From here on a rank has its processors of the mesh, mesh_size / count of them, and messages name
-// them. False if that does not divide. mesh must outlive r.
+// Divides the mesh: rank i gets the i-th mesh_size / count processors, and messages name them.
+// Returns false if that does not divide. mesh must outlive r.
 bool ranks_use_mesh(Ranks *r, const Mesh *mesh);
-int64_t ranks_first_processor(const Ranks *r);          // first processor of this rank
-int64_t ranks_processors(const Ranks *r);               // processors a rank
+int64_t ranks_first_processor(const Ranks *r);          // of this rank
+int64_t ranks_processors(const Ranks *r);               // of each rank
 bool ranks_is_local(const Ranks *r, int64_t processor); // it is on this machine
 int64_t ranks_local_processors(const Ranks *r);         // processors on this machine
 
 // -- meetings -----------------------------------------------------------------------------------
-// Meets all ranks of the run; all[i] is the note of rank i, until the next meeting with notes;
-// NULL: not wanted. With `patient` there is no deadline, only death ends it. False after the end of
-// the run.
+// Meets all ranks. (*all)[i] is the note of rank i until the next meeting with notes; `all` may be
+// NULL. With `patient` the deadline counts from the last heartbeat of a missing rank, not from the
+// start of the wait. Returns false once the run has failed.
 MUST_USE bool ranks_meet(Ranks *r, const RankNote *mine, bool patient, const RankNote *const **all);
-// The same among the ranks of this machine, without notes.
+// Meets the ranks of this machine, without notes.
 MUST_USE bool ranks_meet_local(Ranks *r, bool patient);
-// The run has failed for that reason; false.
+// Makes the run fail for that reason, unless it has failed before. Returns false. Any thread.
 bool ranks_fail(Ranks *r, const char *fmt, ...) PRINTF_LIKE(2, 3);
-const char *ranks_error(const Ranks *r); // the sentence, or "" where another rank has it
+const char *ranks_error(const Ranks *r); // the reason, or "" where another rank has it
 bool ranks_failed(const Ranks *r);
 // "rank 2 (processor 2, rows=1 cols=0)"
 const char *ranks_name(const Ranks *r, int rank, char *out, size_t room);
-// Of the ranks one may print what went wrong: true for the first that asks.
+// Whether this rank may print an error: true for the first rank that asks.
 bool ranks_claim_report(Ranks *r);
 
 // -- memory -------------------------------------------------------------------------------------
-// Memory of `bytes` for each processor of this rank, zeroed, which the machine's other ranks see:
-// all ranks call it together. NULL after the end of the run, or where there is no memory.
+// Memory of `bytes` for each processor of this rank, zeroed, which the other ranks of the machine
+// map too. All ranks call it together. NULL after the run has failed, or where there is no memory.
 typedef struct SharedSegment SharedSegment;
 SharedSegment *ranks_segment(Ranks *r, int64_t bytes);
 void segment_free(SharedSegment *w);
-// Start of processor p's memory; NULL if it is on another machine.
+// The start of processor p's memory; NULL if it is on another machine.
 char *segment_at(const SharedSegment *w, int64_t processor);
 
-// The block of a processor, which stands at `block` in the memory of its machine, into `out` on all
-// other machines (NULL: not wanted). All ranks call it together. False after the end of the run.
+// Sends the block of a processor, which is at `block` on its machine, to all other machines. There
+// each rank gets it in `out`, unless that is NULL. All ranks call it together. Returns false once
+// the run has failed.
 MUST_USE bool ranks_broadcast_block(Ranks *r, int64_t processor, const void *block, int64_t bytes,
                                     void *out);
 
-// The communicator over the ranks; r and mesh must outlive it. In a call members are all processors
-// of the mesh; the addresses of those on other machines are NULL. The result of worker 0 counts.
+// A communicator over the ranks; r and mesh must outlive it. The members of a call are all
+// processors of the mesh, with NULL as the address of blocks on other machines. Its result is that
+// of worker 0.
 Comm *comm_ranks(Ranks *r, const Mesh *mesh, int workers);
 
 #endif

@@ -1,7 +1,8 @@
-// Under mpirun: what stands between it and a rank. mpirun reports a process that a signal has ended
-// with the signal's exit code, and ends the others at once; so a rank runs in a child of the
-// process that mpirun knows, which sees how it ends, and the others take a moment to find out who
-// was lost.
+// The guard of a rank under mpirun: a process between mpirun and the rank.
+//
+// When a signal has ended a process that mpirun knows, mpirun ends the others at once and reports
+// the signal's exit code. So the rank runs in a child of that process, and the process becomes the
+// guard: it sees how the rank ends, and the other ranks get a moment to find out who was lost.
 #define _GNU_SOURCE
 #include "collectives/ranks/ranks_internal.h"
 
@@ -17,9 +18,9 @@
 #include <time.h>
 #include <unistd.h>
 
-static const double START_SECONDS = 60; // beyond the deadline, for MPI to start
+static const double START_SECONDS = 60; // added to the deadline for the start of MPI
 
-// What ended the rank, if nobody has said it.
+// Reports what ended the rank, unless another process has.
 static void say_ended(const GuardInfo *guard_info, const char *text) {
   char sentence[SENTENCE], doing[128];
   snprintf(sentence, sizeof sentence, "%s %s %s", guard_info->name, text,
@@ -27,8 +28,8 @@ static void say_ended(const GuardInfo *guard_info, const char *text) {
   if (ranks_claim_by_launcher()) ranks_report(sentence);
 }
 
-// Passes signals on until the rank has ended. Ends a rank that was stopped for longer than the
-// others wait, and one that has not joined the run in time. *passed gets the last signal passed on.
+// Forwards signals until the rank has ended. Kills a rank that was stopped for longer than the
+// others wait, and one that has not joined the run in time. *passed gets the last signal forwarded.
 static void guard(pid_t rank, const sigset_t *set, const GuardInfo *guard_info, double deadline,
                   int *passed) {
   const struct timespec look = {0, 200000000};
@@ -38,13 +39,13 @@ static void guard(pid_t rank, const sigset_t *set, const GuardInfo *guard_info, 
     int status, got = sigtimedwait(set, NULL, &look);
     if (got > 0 && got != SIGCHLD) kill(rank, *passed = got);
     double now = clock_seconds(),
-           step = now - last < 1 ? now - last : 1; // a pause of this process does not count
+           step = now - last < 1 ? now - last : 1; // a pause of the guard does not count
     last = now;
     stopped = process_state((int)rank, &status) == PROCESS_STOPPED ? stopped + step : 0;
     starting = atomic_load(&guard_info->joined) ? 0 : starting + step;
     if (deadline <= 0) continue;
     bool late = starting > deadline + START_SECONDS;
-    if (stopped <= deadline + 0.5 && !late) continue; // the machine's other ranks come first
+    if (stopped <= deadline + 0.5 && !late) continue; // other ranks of the machine report it first
     say_ended(guard_info, late ? "does not reach the other ranks: it was"
                                : "has been stopped: it was last"); // not: was killed
     kill(rank, SIGKILL);
@@ -58,8 +59,8 @@ static void nap(double seconds) {
   nanosleep(&pause, NULL);
 }
 
-// The launcher has ended the run by a signal before the ranks had met, so no rank knows why: after
-// the guard of the rank that was lost, if one was, has had the time to say it.
+// The launcher has ended the run by a signal before the ranks had met, so no rank knows the reason.
+// The guard of a rank that was lost gets half a second to report it.
 static _Noreturn void end_early(const GuardInfo *guard_info, int signal) {
   char sentence[SENTENCE];
   nap(0.5);
@@ -77,13 +78,13 @@ static _Noreturn void end_guard(const GuardInfo *guard_info, pid_t rank, int pas
   char death[128];
   siginfo_t info = {0};
   waitid(P_PID, (id_t)rank, &info, WEXITED | WNOWAIT);
-  // Others that have met it see how it ended, and say so. Before the meeting nobody does, and
-  // MPI_Init of the others fails now: it aborts the run with exit code 1 unless mpirun has heard of
-  // this end first.
+  // Ranks that have met this one see how it ended and report it. Before the meeting none does: then
+  // MPI_Init of the others fails and aborts the run with exit code 1, unless mpirun sees this end
+  // first.
   if (info.si_code != CLD_EXITED && atomic_load(&guard_info->joined)) nap(0.3);
   waitpid(rank, &status, 0);
-  // Before the ranks have met, a rank that says why ends with a code of meshc. MPI ends it with
-  // others, when it loses the launcher or another rank.
+  // A rank that has reported its error ends with an exit code of meshc. Before the ranks have met,
+  // MPI may end it with others, when it loses the launcher or another rank.
   int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   if (code >= 0 && (atomic_load(&guard_info->joined) || code == 0 || code == EXIT_LOST ||
                     code == EXIT_INTERRUPTED || ended_by_error(status)))
@@ -102,7 +103,7 @@ void ranks_guard(GuardInfo **guard_info, double deadline) {
   sigset_t set = ranks_signals(), before;
   sigprocmask(SIG_BLOCK, &set, &before);
   pid_t parent = getpid(), pid = *guard_info ? fork() : -1;
-  if (pid <= 0) { // the rank; or this process itself, unguarded
+  if (pid <= 0) { // the rank; or, without memory for another process, the rank without a guard
     if (pid == 0) prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (pid == 0 && getppid() != parent) _exit(EXIT_LOST);
     if (pid == 0) setpgid(0, 0);
@@ -116,8 +117,8 @@ void ranks_guard(GuardInfo **guard_info, double deadline) {
   end_guard(*guard_info, pid, passed);
 }
 
-// mpirun ends the others by SIGTERM as soon as one has died, a second before SIGKILL: time to say
-// why.
+// mpirun ends the other ranks by SIGTERM as soon as one has died, a second before SIGKILL. The
+// handler writes to this pipe, and a thread then finds the rank that was lost and reports it.
 static int bell[2];
 
 static void ring(int signal) {
@@ -157,5 +158,5 @@ void ranks_handle_signals(Ranks *r) {
   if (!started) return;
   pthread_detach(thread);
   struct sigaction rung = {.sa_handler = ring, .sa_flags = SA_RESTART};
-  sigaction(SIGTERM, &rung, NULL);
+  r->handles_signals = sigaction(SIGTERM, &rung, NULL) == 0;
 }

@@ -1,6 +1,6 @@
-// Life signs of a rank: a thread advances a counter on the board while the process runs, also where
-// the rank compiles for minutes between two meetings. A process that is stopped, frozen or dead
-// advances nothing. The leader of a machine sends life signs to the leaders of the others, too.
+// Heartbeats of a rank: a thread advances a counter in the rendezvous as long as the process runs,
+// also while the rank compiles for minutes between two meetings. The leader of a machine also sends
+// heartbeats to the leaders of the others.
 #define _GNU_SOURCE
 #include "collectives/ranks/ranks_internal.h"
 

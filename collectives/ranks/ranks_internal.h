@@ -1,4 +1,4 @@
-// What the files of the ranks share among themselves: the board and this process's view of it.
+// Shared by the files of this folder: the rendezvous in shared memory, and a process's view of it.
 #ifndef COLLECTIVES_RANKS_PRIVATE_H
 #define COLLECTIVES_RANKS_PRIVATE_H
 
@@ -10,14 +10,14 @@
 #include "collectives/ranks/transport.h"
 #include "ir/base/abrupt.h"
 
-enum { SENTENCE = 512, RANK_NAME = 160, EXIT_LOST = 6, EXIT_MEMORY = 7, EXIT_INTERRUPTED = 75 };
+enum { SENTENCE = 512, RANK_NAME = 160 }; // bytes
 
-// One rank on the board; notes in turn, so that a fast rank writes the next while others read the
-// last.
+// What one rank writes to the rendezvous. There are two notes, used in turn, so that a fast rank
+// can write the next one while others read the last.
 typedef struct RendezvousRank {
-  _Alignas(64) atomic_llong meetings; // at which it has arrived
+  _Alignas(64) atomic_llong meetings; // number of the last one it has arrived at
   atomic_int left;                    // 1 + its exit code, written by itself
-  atomic_int status;                  // 1 + what wait says of it, written by ranks_launch
+  atomic_int status;                  // 1 + its status as of wait, written by ranks_launch
   atomic_int pid;
   atomic_uint heartbeat; // advances while the process runs, every HEARTBEAT_NANOSECONDS
   atomic_int doing;      // NoteKind of its last note, and the line
@@ -29,18 +29,18 @@ typedef struct Rendezvous {
   _Alignas(64) atomic_uint arrived;
   _Alignas(64) _Atomic(uint32_t) generation;
   atomic_uint sleepers;
-  atomic_int reason_claimed;     // somebody writes down why the run has failed
+  atomic_int reason_claimed;     // a rank writes the reason why the run has failed
   atomic_int failed;             // exit code of the run, 0: none
   atomic_int reporter;           // 1 + the rank that prints what went wrong
   atomic_int waits_for_machines; // the leader waits for other machines
   int nlocal, count;
-  RendezvousRank rank[]; // of this machine; behind them the notes of all, twice
+  RendezvousRank rank[]; // of this machine; they are followed by two sets of notes of all ranks
 } Rendezvous;
 
-// What a waiting rank has heard of another one in this meeting.
+// The last heartbeat that a waiting rank has seen of another one.
 typedef struct HeartbeatSeen {
   unsigned heartbeat;
-  double at; // seconds of waiting at which the pulse last advanced
+  double at; // seconds into the wait when it came
 } HeartbeatSeen;
 
 typedef enum InjectKind {
@@ -54,7 +54,7 @@ typedef enum InjectKind {
   INJECT_COUNT
 } InjectKind;
 
-// What a rank under mpirun tells its guard.
+// What a rank under mpirun writes for its guard, in memory that both share.
 typedef struct GuardInfo {
   char name[RANK_NAME];
   uint32_t doing, line;
@@ -86,64 +86,70 @@ struct Ranks {
   SharedSegment *passing; // of the machine, for ranks_broadcast_block
   InjectKind inject;      // what this rank is to do wrong, and when
   int64_t inject_call;
-  bool swept; // `error` is what mpirun does once another machine has failed, perhaps
+  bool handles_signals; // ranks_handle_signals has started its thread
+  bool swept; // `error` may only be a consequence: mpirun ends all ranks after a failure elsewhere
   char error[SENTENCE];
 };
 
 size_t rendezvous_bytes(int nlocal, int count);
 RankNote *rendezvous_notes(const Rendezvous *b, int half); // of all ranks
-// An anonymous file of that many bytes, -1; and the one that process pid has as fd, mapped, or
-// NULL.
+// shared_make creates an anonymous file of that many bytes: its descriptor, or -1. shared_map maps
+// the file that process pid has as fd: its address, or NULL.
 int shared_make(size_t bytes);
 void *shared_map(int pid, int fd, size_t bytes);
 
-// What the system says of a process.
+// The state of a process, by /proc.
 typedef enum ProcessState { PROCESS_RUNS, PROCESS_STOPPED, PROCESS_ENDED } ProcessState;
-ProcessState process_state(int pid, int *status); // *status: as of wait where it is known, else -1
+ProcessState process_state(int pid, int *status); // *status: as of wait, -1: not known
 // "was killed by signal 9 (Killed)", "has ended with exit code 1"
 const char *death_text(int status, char *out, size_t room);
-bool ended_by_error(int status); // and said so itself
+// Whether a process ended with an error that it has printed.
+bool ended_by_error(int status);
 // "at the all_reduce of line 12"
 const char *doing_text(unsigned what, int line, char *out, size_t room);
 
-// How long a wait may last. Patient: the seconds count from the last life sign of a rank that is
-// missing, not from the start of the wait. seconds 0: no deadline.
+// How long a wait may last; 0 seconds: without limit. Patient: the seconds count from the last
+// heartbeat of a missing rank, not from the start of the wait.
 typedef struct WaitLimit {
   double seconds;
   bool patient;
 } WaitLimit;
 
-// Meets the machine's ranks.
+// Waits until all ranks of the machine have arrived. False once the run has failed.
 bool rendezvous_meet(Ranks *r, WaitLimit limit);
 void rendezvous_end(Rendezvous *b, int code); // the run has failed; wakes all
-// Looks after the ranks of this machine that have not come to meeting number `meeting`. False once
-// one of them cannot come. *missing gets the index of one that is missing, -1: none. Only the
-// waiting thread may pass a deadline.
+// Checks the ranks of this machine that have not arrived at meeting number `meeting`. Returns
+// false, and makes the run fail, if one of them cannot come. *missing gets the index of one of
+// them, -1: all are there. Only the waiting thread may pass a limit.
 bool rendezvous_check(Ranks *r, long long meeting, double waited, WaitLimit limit, int *missing);
-// Starts and ends the thread that gives this rank's life signs. False: the system gave no thread.
+// Starts and ends the thread that sends this rank's heartbeats. False: there is no thread to be
+// had.
 bool heartbeat_start(Ranks *r);
 void heartbeat_end(Ranks *r);
-// Exchanges one message with each peer; the deadline is a little later than that of the machine's
-// own ranks, so that the machine on which a rank was lost is the first to say so.
+// Exchanges one message with each peer. The limit is extended a little, so that the machine on
+// which a rank was lost reports it first.
 bool ranks_exchange(Ranks *r, int n, TransportPeer *peer, WaitLimit limit);
 #define GUARD_NAME "meshc-guard"
-// Goes on in a child: this process waits for it, so that mpirun sees an exit code and no signal. It
-// ends a rank that has been stopped for longer than the deadline.
+// Continues in a child process. This process becomes its guard: mpirun then sees an exit code where
+// the rank was killed by a signal, and a rank that has been stopped for longer than the deadline is
+// ended.
 void ranks_guard(GuardInfo **guard_info, double deadline);
-// From here on a signal by which mpirun ends the run finds out why.
+// Installs a SIGTERM handler: when mpirun ends the run, a thread looks for the reason.
 void ranks_handle_signals(Ranks *r);
-void ranks_report(const char *sentence);
-// Under mpirun: true for the first process of the run on this machine that asks. It may say what
-// ended the run.
+// Prints what ended the run, in a process that meshc owns.
+void ranks_report(const char *reason);
+// Whether this process may print what ended the run: under mpirun, true for the first process of
+// the machine that asks.
 bool ranks_claim_by_launcher(void);
-sigset_t ranks_signals(void); // that end a run, and that of a child's end
+// The signals that end a run, and SIGCHLD.
+sigset_t ranks_signals(void);
 
-// Runs what of a call concerns several machines; leaders only, all of them.
+// Does the transfers of a call that concern several machines. All leaders call it together.
 typedef struct Internode Internode;
 Internode *internode_new(Ranks *r, const Mesh *mesh);
 void internode_free(Internode *f);
 bool internode_run(Internode *f, const CommCall *call);
-// Machines that a transfer's blocks lie on.
+// Whether the blocks of a transfer are on more than one machine.
 bool internode_concerns(const Ranks *r, const Transfer *t);
 static inline int ranks_machine(const Ranks *r, int64_t processor) {
   return r->machine_of[processor / r->each];

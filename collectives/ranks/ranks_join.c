@@ -1,7 +1,9 @@
-// Joining the other ranks: those that ranks_launch has started find one board, those of an MPI
-// launcher tell one another where they are and share a board a machine.
+// Joining the other ranks of a run. Ranks that ranks_launch has started inherit the rendezvous.
+// Ranks of an MPI launcher first exchange which machine they are on, and the leader of each machine
+// creates a rendezvous.
 #define _GNU_SOURCE
 #include "collectives/ranks/ranks_internal.h"
+#include "ir/base/guard.h"
 #include "ir/base/hash.h"
 #include "ir/base/library.h"
 
@@ -17,7 +19,7 @@
 enum { MACHINE_NAME = 256, GREETING_SECONDS = 60 };
 enum { MODULE_BYTES = 16 << 20 }; // the module and Open MPI 4.1 map 8 MiB
 
-// What ranks tell one another first.
+// The first message between ranks.
 typedef struct Hello {
   char machine[MACHINE_NAME];
   int pid, fd;
@@ -40,14 +42,9 @@ static void ranks_begin(Ranks *r) {
 }
 
 void ranks_free(Ranks *r) {
-  static Ranks *kept; // a signal may still look at it
   if (!r) return;
   heartbeat_end(r);
-  if (r->transport && r->rendezvous) {
-    kept = r;
-    (void)kept;
-    return;
-  }
+  if (r->handles_signals) return; // the thread of the SIGTERM handler may still use it
   segment_free(r->passing);
   if (r->rendezvous) munmap(r->rendezvous, r->rendezvous_bytes);
   free(r->machine_of);
@@ -84,7 +81,7 @@ static bool join_launched(Ranks *r, const char *sign, char *why, size_t room) {
 
 // -- started by an MPI launcher -----------------------------------------------------------------
 
-// The module lies beside the program, or where it is installed.
+// The module is in the program's folder, or where it is installed.
 static bool find_module(char path[PATH_MAX + 64]) {
   static const char *const place[] = {"", "/../lib/meshc"};
   char self[PATH_MAX] = "";
@@ -138,8 +135,8 @@ static void append_file(char *to, size_t room, const char *path, bool link) {
   if (f) fclose(f);
 }
 
-// Ranks whose machines have equal names can map one another's memory. With MESHC_RANKS_A_MACHINE=N
-// every N ranks take themselves to be a machine.
+// Names this machine: ranks whose machines have equal names can map one another's memory. For
+// tests, MESHC_RANKS_A_MACHINE=N makes every N ranks a machine.
 static void name_machine(int rank, char *out, size_t room) {
   const char *each = getenv("MESHC_RANKS_A_MACHINE");
   int n = each ? atoi(each) : 0;
@@ -151,7 +148,7 @@ static void name_machine(int rank, char *out, size_t room) {
 
 static bool in_time(void *began) { return clock_seconds() - *(double *)began < GREETING_SECONDS; }
 
-// Everybody's greeting to everybody.
+// Exchanges a greeting with every other rank.
 static bool greet(const Ranks *r, const Hello *mine, Hello *all) {
   TransportPeer *peer = mem_zeroed((size_t)r->count, sizeof *peer);
   double began = clock_seconds();
@@ -164,7 +161,7 @@ static bool greet(const Ranks *r, const Hello *mine, Hello *all) {
   return good;
 }
 
-// Machines are numbered by their first ranks.
+// Numbers the machines in the order of their first ranks.
 static void find_machines(Ranks *r, const Hello *all) {
   for (int i = 0; i < r->count; i++) {
     int first = 0;
@@ -198,7 +195,7 @@ static bool share_rendezvous(Ranks *r, Hello *mine, Hello *all) {
 }
 
 static bool join_mpi(Ranks *r, char *why, size_t room) {
-  ranks_guard(&r->guard_info, r->deadline);
+  if (process_owned()) ranks_guard(&r->guard_info, r->deadline);
   r->transport = open_transport(why, room);
   if (!r->transport || !r->transport->start(&r->rank, &r->count, why, room)) return false;
   Hello mine = {.pid = getpid(), .fd = -1}, *all = mem_zeroed((size_t)r->count, sizeof *all);
@@ -214,12 +211,13 @@ static bool join_mpi(Ranks *r, char *why, size_t room) {
   if (mine.fd >= 0) close(mine.fd);
   free(all);
   if (!good) return no(why, room, "the ranks do not reach one another, or may not share memory");
-  ranks_handle_signals(r);
+  if (process_owned()) ranks_handle_signals(r);
   return true;
 }
 
-// The launcher has blocked it for the time until here, in which it would have its default action.
-static void take_signal(void) {
+// ranks_launch starts ranks with SIGUSR1 blocked, so that it does not end them before they handle
+// it.
+static void unblock_save_signal(void) {
   sigset_t one;
   sigemptyset(&one);
   sigaddset(&one, SIGUSR1);
@@ -228,7 +226,7 @@ static void take_signal(void) {
 
 Ranks *ranks_join(double deadline, char *why, size_t room, int *code) {
   const char *launched = getenv("MESHC_RANK");
-  if (launched) take_signal();
+  if (launched) unblock_save_signal();
   Ranks *r = mem_zeroed(1, sizeof *r);
   r->deadline = deadline;
   if (launched ? !join_launched(r, launched, why, room) : !join_mpi(r, why, room)) {

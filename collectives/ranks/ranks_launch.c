@@ -1,5 +1,6 @@
-// Starting ranks on this machine, and seeing to their end: --np. The launcher is their parent, so
-// nothing of theirs outlives it, and it knows how each one ended.
+// The launcher of --np: starts ranks on this machine, waits for them, and reports a rank that was
+// lost. It is their parent, so they do not outlive it, and it knows how each one ended. It runs in
+// the program only.
 #define _GNU_SOURCE
 #include "collectives/ranks/ranks_internal.h"
 
@@ -13,8 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-static const double GRACE = 2; // seconds that the others have to end by themselves
-static const double MPIRUN_SECONDS = 10;
+static const double GRACE = 2;           // seconds for the others to end after the first failure
+static const double MPIRUN_SECONDS = 10; // for mpirun to start all ranks, and to collect them
 
 typedef struct Launch {
   int count, running;
@@ -22,7 +23,7 @@ typedef struct Launch {
   Rendezvous *rendezvous;
   int rendezvous_fd;
   sigset_t before;
-  int code, signal; // of the run; that ended it
+  int code, signal; // exit code of the run; signal that ended it
   int lost, status; // the first rank that a signal ended, -1
   double ended;     // when the first one failed
 } Launch;
@@ -40,7 +41,7 @@ static _Noreturn void become_rank(const Launch *l, int rank, char **argv, pid_t 
   char sign[64];
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(EXIT_LOST);
-  setpgid(0, 0); // signals to the group come by the launcher, once
+  setpgid(0, 0); // a signal to the group, as of Ctrl-C, comes once: from the launcher
   fcntl(l->rendezvous_fd, F_SETFD, 0);
   snprintf(sign, sizeof sign, "%d/%d/%d", rank, l->count, l->rendezvous_fd);
   setenv("MESHC_RANK", sign, 1);
@@ -74,14 +75,14 @@ static void tell(const Launch *l, int signal) {
     if (l->pid[i]) kill(l->pid[i], signal);
 }
 
-// The others learn how it ended before it vanishes.
+// Writes the status of a rank to the rendezvous, before its process is collected.
 static void note_end(Launch *l, int rank, int status) {
   l->pid[rank] = 0;
   l->running--;
   atomic_store(&l->rendezvous->rank[rank].status, 1 + status);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
   if (l->code == EXIT_LOST && l->lost < 0 && ended_by_error(status))
-    l->code = WEXITSTATUS(status); // why the others were lost
+    l->code = WEXITSTATUS(status); // the error after which the others gave up
   if (l->code == 0) {
     l->ended = clock_seconds();
     l->code = WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_LOST;
@@ -107,7 +108,7 @@ static void reap(Launch *l) {
   }
 }
 
-// Only ranks are left that cannot end by themselves.
+// Whether all ranks that are left are stopped, so that they cannot end by themselves.
 static bool all_stopped(const Launch *l) {
   int status;
   for (int i = 0; i < l->count; i++)
@@ -130,7 +131,7 @@ static void wait_for_all(Launch *l) {
   }
 }
 
-// What no rank has said.
+// Reports the rank that was lost, unless a rank has.
 static void say_lost(const Launch *l) {
   int none = 0;
   if (l->lost < 0 || !atomic_compare_exchange_strong(&l->rendezvous->reporter, &none, 1 + l->lost))
@@ -169,8 +170,8 @@ static int run(Launch *l, char **argv) {
 
 // -- by mpirun ----------------------------------------------------------------------------------
 
-// A group of its own: a terminal's Ctrl-C would reach mpirun, too. A terminal then is no input for
-// it.
+// Gives mpirun a process group of its own, because a terminal's Ctrl-C must reach only the
+// launcher. Such a process cannot read from the terminal.
 static _Noreturn void become_mpirun(char **argv, const sigset_t *before) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   setpgid(0, 0);
@@ -203,11 +204,12 @@ static Children children_of(pid_t pid) {
   return c;
 }
 
-// mpirun ends with 1 after SIGTERM and SIGINT, and kills the ranks a second later. It passes
-// SIGUSR1 on to them, so this is what asks them for a checkpoint, once every rank can take it. A
-// second signal is passed on as it is. *got: the last signal, 0: none. Open MPI 4.1 may wait for
-// itself for ever when a rank was killed while it connected (PMIx_server_finalize): mpirun is
-// killed when it has not collected its children for MPIRUN_SECONDS.
+// Waits for mpirun; *got gets the last signal, 0: none. With `saves`, the first signal asks the
+// ranks for a checkpoint by SIGUSR1, which mpirun forwards, as soon as every rank can handle it:
+// after SIGTERM or SIGINT, mpirun would kill the ranks a second later. A second signal is forwarded
+// as it is. mpirun is killed when it has not collected its children for MPIRUN_SECONDS: Open
+// MPI 4.1 may wait for itself for ever if a rank was killed while it connected
+// (PMIx_server_finalize).
 static int wait_for_mpirun(pid_t pid, int count, bool saves, int *got) {
   sigset_t set = ranks_signals();
   int status = 0;
@@ -220,8 +222,8 @@ static int wait_for_mpirun(pid_t pid, int count, bool saves, int *got) {
     Children c = children_of(pid);
     if (c.n == 0 || c.dead < c.n) last_running = clock_seconds();
     if (clock_seconds() - last_running > MPIRUN_SECONDS) kill(pid, SIGKILL);
-    if (asked_to_save && (c.guards == count ||
-                          clock_seconds() - began > MPIRUN_SECONDS)) { // fewer: on other machines
+    // ranks on other machines have no guard here, so the wait for all guards is limited
+    if (asked_to_save && (c.guards == count || clock_seconds() - began > MPIRUN_SECONDS)) {
       kill(pid, SIGUSR1);
       asked_to_save = false;
     }
@@ -235,7 +237,7 @@ static int wait_for_mpirun(pid_t pid, int count, bool saves, int *got) {
   return status;
 }
 
-// mpirun starts the ranks. -q: what it has to say about a lost rank meshc says.
+// Starts the ranks by mpirun; -q, because meshc reports a lost rank itself.
 static int run_mpirun(int count, char **argv, bool saves) {
   int n = 0, i = 0, got;
   char number[16];
@@ -260,8 +262,7 @@ static int run_mpirun(int count, char **argv, bool saves) {
   if (pid < 0) return 1;
   int status = wait_for_mpirun(pid, count, saves, &got),
       code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  // 1 is what mpirun says of a signal; 128 and more: it came before mpirun or a rank was ready to
-  // take it.
+  // mpirun ends with 1 after a signal, and with 128 or more if that came before it was ready.
   if (got && (code == 1 || code > 128)) end_like(got, &before);
   return code > 128 ? EXIT_LOST : code;
 }

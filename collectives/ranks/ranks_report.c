@@ -1,6 +1,7 @@
-// One rank of a run, or its launcher, says what has ended it.
+// Printing the reason why a run has ended: one process of the run does it.
 #define _GNU_SOURCE
 #include "collectives/ranks/ranks_internal.h"
+#include "ir/base/guard.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,10 +12,12 @@
 #include <time.h>
 #include <unistd.h>
 
-void ranks_report(const char *sentence) { abrupt_say(DIAG_PEER_LOST, sentence, NULL); }
+void ranks_report(const char *reason) {
+  if (process_owned()) abrupt_say(DIAG_PEER_LOST, reason, NULL);
+}
 
-// The ranks of a machine have the session folder of their launcher in common, also before they have
-// met and when one of them is dead. The launcher removes it.
+// Creates a file in the session folder of the launcher, which the ranks of a machine share before
+// they have met, and also when one of them is dead. The launcher removes the folder.
 bool ranks_claim_by_launcher(void) {
   char path[PATH_MAX];
   const char *folder = getenv("PMIX_SERVER_TMPDIR"), *job = getenv("PMIX_NAMESPACE");
@@ -29,8 +32,8 @@ bool ranks_claim_by_launcher(void) {
 
 bool ranks_claim_report(Ranks *r) {
   int none = 0;
-  // What all ranks have to say one machine says, and its end ends the others': mpirun terminates
-  // them, and kills them a second later.
+  // The first machine reports what all machines see. Its end also ends the others: mpirun
+  // terminates them, and kills them a second later.
   const struct timespec pause = {r->swept ? 3 : 1, 0};
   if (r->swept || (r->machine > 0 && !*r->error)) nanosleep(&pause, NULL);
   return atomic_compare_exchange_strong(&r->rendezvous->reporter, &none, 1 + r->rank) &&

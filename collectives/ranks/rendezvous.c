@@ -1,8 +1,8 @@
-// The board: memory that the ranks of a machine share, and how they meet on it.
+// The rendezvous of the ranks of one machine: shared memory and a barrier over processes.
 //
-// A meeting is a barrier over processes: the last to arrive advances the generation, the others
-// sleep on it as a futex. They wake now and then to look after those that are missing, because a
-// process that has been killed or stopped cannot say so itself.
+// The last rank to arrive advances the generation, on which the others sleep by a futex. Waiting
+// ranks wake every 50 ms to check those that are missing (rendezvous_check), because a process that
+// has been killed or stopped cannot report that itself.
 #define _GNU_SOURCE
 #include "collectives/ranks/ranks_internal.h"
 
@@ -19,7 +19,8 @@
 #include <unistd.h>
 
 enum { SPINS = 2000, LOOK_NANOSECONDS = 50000000 };
-static const double LOOK_MOST = 0.2; // seconds between two looks that count as waiting
+// Seconds between two checks that count as waiting: of a pause of the whole run no more counts.
+static const double LOOK_MOST = 0.2;
 
 // -- memory -------------------------------------------------------------------------------------
 
@@ -54,7 +55,7 @@ void *shared_map(int pid, int fd, size_t bytes) {
   return at == MAP_FAILED ? NULL : at;
 }
 
-// -- the others' life ---------------------------------------------------------------------------
+// -- missing ranks ------------------------------------------------------------------------------
 
 ProcessState process_state(int pid, int *status) {
   char path[64], text[1024];
@@ -107,7 +108,8 @@ const char *doing_text(unsigned what, int line, char *out, size_t room) {
   return out;
 }
 
-// A death may be seen before ranks_launch has written down what it was.
+// Whether the process has ended, and its status. The end may be seen before ranks_launch has
+// written the status, so that one is waited for.
 static bool is_over(RendezvousRank *b, double waited, int *status) {
   ProcessState life = process_state(atomic_load(&b->pid), status);
   int known = atomic_load(&b->status);
@@ -115,8 +117,7 @@ static bool is_over(RendezvousRank *b, double waited, int *status) {
   return known > 0 || (life == PROCESS_ENDED && (*status >= 0 || waited > 0.2));
 }
 
-// Whether a process that ended so has found an error and said it: the exit codes of meshc but for
-// 1, with which MPI ends a process, 6, and 75, after which nobody is waited for.
+// True for the exit codes of meshc's errors, except 1, with which MPI also ends a process, and 6.
 bool ended_by_error(int status) {
   int code = status >= 0 && WIFEXITED(status) ? WEXITSTATUS(status) : 0;
   return (code >= 2 && code < EXIT_LOST) || code == EXIT_MEMORY;
@@ -152,8 +153,7 @@ static bool say_late(Ranks *r, int i, WaitLimit limit) {
       r->rank, limit.seconds, doing_text(r->now.what, (int)r->now.line, here, sizeof here));
 }
 
-// Seconds without a life sign of rank i. Time is that of the wait, so a pause of the whole run does
-// not count.
+// Seconds of the wait since the last heartbeat of rank i.
 static double silence(Ranks *r, int i, double waited) {
   HeartbeatSeen *h = &r->heartbeat_seen[i];
   unsigned heartbeat = atomic_load(&r->rendezvous->rank[i].heartbeat);
@@ -178,7 +178,7 @@ bool rendezvous_check(Ranks *r, long long meeting, double waited, WaitLimit limi
     if (left) return say_lost(r, i, (left - 1) << 8);
     if (atomic_load(&other->pid) && is_over(other, waited, &status)) return say_lost(r, i, status);
     if (*missing < 0 || (i > 0 && *missing == 0))
-      *missing = i; // the leader may wait itself, for other machines
+      *missing = i; // another rank than the leader, which may be waiting for other machines
     bool excused = i == 0 && atomic_load(&b->waits_for_machines);
     if (late <= 0 && !excused && is_late(r, i, waited, limit)) late = i;
   }
@@ -210,9 +210,7 @@ static bool sleep_watching(Ranks *r, uint32_t generation, WaitLimit limit) {
     long slept = syscall(SYS_futex, &b->generation, FUTEX_WAIT, generation, &look, NULL, 0);
     if (atomic_load(&b->generation) != generation) break;
     now = clock_seconds();
-    waited += now - last < LOOK_MOST
-                  ? now - last
-                  : LOOK_MOST; // the time that all of the run was stopped does not count
+    waited += now - last < LOOK_MOST ? now - last : LOOK_MOST;
     last = now;
     if (atomic_load(&b->failed)) good = false;
     if (good && slept != 0) good = rendezvous_check(r, r->meetings, waited, limit, &missing);
@@ -225,7 +223,7 @@ bool rendezvous_meet(Ranks *r, WaitLimit limit) {
   Rendezvous *b = r->rendezvous;
   if (atomic_load(&b->failed)) return false;
   uint32_t generation = atomic_load(&b->generation);
-  // Noted behind what it says: one that is stopped in between has not come.
+  // Stored after the arrival: a rank that is stopped between the two counts as missing.
   atomic_llong *noted = &b->rank[r->index].meetings;
   r->meetings++;
   if ((int)atomic_fetch_add(&b->arrived, 1) + 1 == r->nlocal) {

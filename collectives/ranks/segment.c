@@ -1,5 +1,5 @@
-// Windows: memory of the processors that all ranks of a machine see, and blocks brought from other
-// machines.
+// Shared segments: memory of the processors that all ranks of a machine map; and the broadcast of a
+// block to other machines.
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 #include "collectives/ranks/ranks_internal.h"
 
-enum { PAGE = 4096, HUGE_PAGE = 2 << 20, PASSING = 1 << 20 };
+enum { PAGE = 4096, HUGE_PAGE = 2 << 20, PASSING = 1 << 20 }; // bytes; PASSING: of a message
 
 struct SharedSegment {
   const Ranks *ranks;
@@ -32,7 +32,8 @@ char *segment_at(const SharedSegment *w, int64_t processor) {
   return w->at[i] + processor % r->each * w->stride;
 }
 
-// Maps the memory of the i-th rank, its pages present where it is the own one.
+// Maps the memory of the machine's i-th rank. The rank that owns it touches all pages, so that no
+// step waits for them.
 static bool map_of(SharedSegment *w, int i, int pid, int fd) {
   const Ranks *r = w->ranks;
   w->at[i] = shared_map(pid, fd, w->map_bytes);
@@ -70,9 +71,9 @@ SharedSegment *ranks_segment(Ranks *r, int64_t bytes) {
   return NULL;
 }
 
-// -- from other machines ------------------------------------------------------------------------
+// -- broadcast to other machines ----------------------------------------------------------------
 
-// One piece: leader of `from` to the other leaders.
+// Sends n bytes from the leader of machine `from` to the other leaders.
 static bool pass_piece(Ranks *r, int from, char *room, int64_t n) {
   TransportPeer *peer = mem_zeroed((size_t)r->machines, sizeof *peer);
   int npeers = 0;

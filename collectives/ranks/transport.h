@@ -1,6 +1,6 @@
-// Transport: how ranks on several machines reach one another. The program does not link MPI; the
-// module meshc_mpi does (collectives/ranks/comm_mpi.c), and is opened only by a rank that mpirun
-// has started. Its one symbol is meshc_transport.
+// Transport: messages between ranks on several machines. The program does not link MPI: the module
+// meshc_mpi (collectives/ranks/comm_mpi.c) does, and only a rank that mpirun has started loads it.
+// Its one symbol is TRANSPORT_SYMBOL.
 #ifndef COLLECTIVES_TRANSPORT_H
 #define COLLECTIVES_TRANSPORT_H
 
@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// One message to a peer and one from it; 0 bytes: none. Both sides know the sizes.
+// One message to a peer and one from it, of known sizes; 0 bytes: none.
 typedef struct TransportPeer {
   int rank;
   const void *out;
@@ -18,18 +18,18 @@ typedef struct TransportPeer {
 } TransportPeer;
 
 typedef struct Transport {
-  // Joins the run; false with a sentence in why.
+  // Joins the run. False with a message in `why`.
   bool (*start)(int *rank, int *count, char *why, size_t room);
-  // All messages of n peers. waits(context) is called again and again meanwhile; false from it
-  // gives up, and so does an error of the transport; then nin is -1 where a message has not come.
-  // The first thread of a rank calls it.
+  // Exchanges all messages of n peers. Calls waits(context) repeatedly meanwhile, and gives up when
+  // that returns false, or after an error of the transport: then nin is -1 where a message has not
+  // come. For the first thread of the rank.
   bool (*exchange)(int n, TransportPeer *peer, bool (*waits)(void *), void *context);
-  // Sends a life sign to each of n ranks, unless the first thread exchanges messages or has done so
-  // since the last call. Another thread of the rank calls it.
+  // Sends a heartbeat to each of n ranks, unless the first thread exchanges messages or has done so
+  // since the last call. For another thread of the rank.
   void (*send_heartbeats)(int n, const int *rank);
-  int (*received_heartbeats)(
-      int rank);      // life signs of that rank since the last call; the first thread calls it
-  void (*stop)(void); // all ranks together
+  // Heartbeats of that rank since the last call. For the first thread.
+  int (*received_heartbeats)(int rank);
+  void (*stop)(void); // all ranks call it together
 } Transport;
 
 #define TRANSPORT_SYMBOL "meshc_transport"

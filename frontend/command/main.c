@@ -51,7 +51,7 @@ int main(int argc, char **argv) {
   s.diag = diag_new(s.arena);
   Options options;
   int code = run(&s, &options, argc, argv);
-  bool speaks = session_speaks(&s, code), well = code == 0 || code == 75;
+  bool speaks = session_speaks(&s, code), well = code == 0 || code == EXIT_INTERRUPTED;
   if (speaks) diag_print(s.diag, stderr, colour());
   out_of_memory_unwatch();
   int left = session_leave(&s, code);

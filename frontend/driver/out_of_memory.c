@@ -9,7 +9,7 @@
 #include "frontend/driver/session.h"
 #include "ir/base/unfinished.h"
 
-enum { EXIT_MEMORY = 7, SECONDS = 10 };
+enum { SECONDS = 10 };
 
 static Session *session;
 static size_t asked_for;

@@ -239,8 +239,8 @@ FILE *session_output(const Session *s) {
 // A rank prints what it has found wrong, if no other one has; notes that all have, rank 0.
 bool session_speaks(const Session *s, int code) {
   if (!s->ranks) return true;
-  if (code == 0 || code == 75) return ranks_rank(s->ranks) == 0;
-  return code != 6 && ranks_claim_report(s->ranks);
+  if (code == 0 || code == EXIT_INTERRUPTED) return ranks_rank(s->ranks) == 0;
+  return code != EXIT_LOST && ranks_claim_report(s->ranks);
 }
 
 int session_leave(Session *s, int code) {

@@ -20,6 +20,9 @@ typedef enum DiagId {
   DIAG_COUNT
 } DiagId;
 
+// Exit codes that have no row in diag.def, or that code outside messages uses (docs/cli.md).
+enum ExitCode { EXIT_DATA = 5, EXIT_LOST = 6, EXIT_MEMORY = 7, EXIT_INTERRUPTED = 75 };
+
 typedef struct Diag Diag;
 
 // The collector; everything said lives in `a`. Thread rule: one thread.

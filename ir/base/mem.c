@@ -12,7 +12,7 @@
 #include "ir/base/abrupt.h"
 #include "ir/base/guard.h"
 
-enum { EXIT_MEMORY = 7, SENTENCE = 1024, FIRST_TEXT = 512 };
+enum { SENTENCE = 1024, FIRST_TEXT = 512 };
 
 static _Atomic(MemHandler *) exhausted_handler;
 static _Atomic(const char *) process_what, process_name;

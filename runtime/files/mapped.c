@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_MAPPED = 64, MESSAGE = 1024, EXIT_DATA = 5 };
+enum { MOST_MAPPED = 64, MESSAGE = 1024 };
 
 typedef struct MappedRange {
   atomic_bool taken;

@@ -14,9 +14,6 @@
 
 #include "runtime/runtime.h"
 
-// The exit code of a training that a signal ended after a step.
-enum { EXIT_INTERRUPTED = 75 };
-
 // What training needs to go on, beside its tensors.
 typedef struct TrainPosition {
   int64_t step;   // steps done
