@@ -1,7 +1,7 @@
-// The plain evaluator: every node of a graph in order, on every processor in lockstep.
+// The driver of the evaluator, and the rules of sources.
 //
-// A whole graph is run as one processor, its mesh ignored. A lowered graph runs each node on all
-// processors before the next one, so that a collective finds its peers' operands ready.
+// A graph before lowering is run on one processor, without its mesh. A lowered graph runs each node
+// on all processors before the next node, so that a collective can read its peers' operands.
 #include "ir/eval/eval_rules.h"
 
 #include <math.h>
@@ -22,7 +22,8 @@ static const EvalFeed *find_feed(const EvalNode *c) {
   BUG("%s is not fed", c->g->decl.at[c->n->attr.decl - 1].name);
 }
 
-// The block of a row-major array over `order` (whole dims) that the result holds.
+// Fills the result with its block of `data`, a row-major array of n numbers over the full dims
+// `order`.
 static void load_block(const EvalNode *c, int rank, const DimId *order, const double *data,
                        int64_t n) {
   StrideWalk w;
@@ -73,8 +74,9 @@ void eval_training(const EvalNode *c) { c->out->value[0] = 1; }
 
 // -- the run ------------------------------------------------------------------------------------
 
-// splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014). From
-// half of the bound to all of it, of either sign: a few runs then hardly miss an element by chance.
+// A random factor of a bound: 0.5 to 1 with a random sign, so that a few runs show the error of
+// every element. splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators",
+// 2014).
 static double next_error(uint64_t *state) {
   uint64_t z = *state += 0x9e3779b97f4a7c15u;
   z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
@@ -84,7 +86,7 @@ static double next_error(uint64_t *state) {
   return z & 1 ? -size : size;
 }
 
-// A cast rounds in one way only.
+// Adds random errors. A cast has no choice of rounding: it is done exactly.
 static void perturb(const Node *n, Tensor *t, uint64_t *state) {
   for (int64_t i = 0; i < t->elements; i++) {
     if (n->op == OP_CAST)
@@ -184,7 +186,8 @@ static Tensor *full_shape(Arena *a, const Graph *g, const Node *n, int rank, con
   return t;
 }
 
-// Copies the block of processor r into `whole`; false when an element that stands there differs.
+// Copies the block of processor r into `full`. False if an element that another processor has
+// filled differs.
 static bool place_block(const Eval *e, const Tensor *block, int64_t r, Tensor *full,
                         uint8_t *filled) {
   const Graph *g = e->graph;

@@ -1,18 +1,19 @@
-// The plain evaluator, the oracle of every test (decision 29): computes a graph in double, and for
-// each element an absolute bound on what a correct implementation in the node's type may differ by.
-// It also runs the lowered graph of all processors in lockstep, collectives included.
+// The evaluator: computes a graph in double, and for each element a bound on the error of a correct
+// program that computes in the node's type. Tests and `meshc verify` compare programs with it
+// (decision 29). It also runs the lowered graph of all processors in lockstep, with collectives.
 //
-// Bounds are carried by first derivatives: a result y = f(x...) rounded to a type of unit roundoff
-// u has bound(y) = sum |df/dx| bound(x) + k u |y|, a sum of n terms adds (min(n, blocks of
-// ir/program/sums.h) + 4) u sum |terms| (Higham, Accuracy and Stability of Numerical Algorithms,
-// 2nd ed., section 4.2). An element within its bound of a jump (comparison, floor, sort order, kink
-// of a gradient) is tainted: it may be anything.
+// Bounds propagate by first derivatives. A result y = f(x...) rounded to a type of unit roundoff u
+// has bound(y) = sum |df/dx| bound(x) + k u |y|. A sum of n terms adds
+// (min(n, blocks of ir/program/sums.h) + 4) u sum |terms| (Higham, Accuracy and Stability of
+// Numerical Algorithms, 2nd ed., section 4.2). An element whose bound includes a discontinuity (of
+// a comparison, floor, sort order, or gradient) is *tainted*: a correct program may give any value.
 #ifndef IR_EVAL_H
 #define IR_EVAL_H
 
 #include "ir/graph/graph.h"
 
-// A tensor of one processor: dims in the node's canonical order, row-major, valid extents only.
+// A tensor of one processor, row-major, dims in the node's canonical order. Extents are the valid
+// ones: the last block of a dim may be shorter than the others.
 typedef struct Tensor {
   Dtype type;
   Dims dims;
@@ -23,7 +24,7 @@ typedef struct Tensor {
   uint8_t *tainted; // same length
 } Tensor;
 
-// A whole tensor given from outside: n numbers in declared order of the decl.
+// The value of an input, parameter or state: n numbers, row-major in the declared order of dims.
 typedef struct EvalFeed {
   DeclId decl;
   const double *value;
@@ -39,25 +40,26 @@ struct Eval {
   NodeId out_of_range_node;
 };
 
-// Evaluates every node. Inputs and parameters come from feeds (each decl that has a node must be
-// fed, BUG otherwise); step is the value of the step counter. In a lowered graph the mesh of g
-// gives the processors, and feeds are cut into blocks. Memory from `a`.
+// Evaluates every node of g. Each declaration that has a source node in g needs a feed; BUG
+// otherwise. `step` is the value of the step counter. A lowered graph is evaluated on all
+// processors of its mesh, each with its blocks of the feeds. The result is in `a`.
 Eval *eval_run(Arena *a, const Graph *g, uint32_t nfeeds, const EvalFeed *feeds, int64_t step);
 
 static inline const Tensor *eval_at(const Eval *e, NodeId n, int64_t r) {
   return &e->at[(int64_t)n * e->processors + r];
 }
 
-// The same with errors put in (Monte Carlo arithmetic: Parker, "Monte Carlo arithmetic", 1997):
-// what each node computes from its arguments is off by half to all of the bound of its own
-// rounding, up or down at random, and that is passed on. Bounds are 0. How runs of different seeds
-// differ says how far rounding moves a result, where the first derivatives of a deep graph add up
-// to bounds that say nothing.
+// As eval_run, but with random rounding errors (Monte Carlo arithmetic: Parker, "Monte Carlo
+// arithmetic", 1997). Each result of a node is moved up or down by half to all of the bound of the
+// node's own rounding; the bounds of the result are 0. The spread of runs with different seeds
+// shows how far rounding moves a result, where the bounds of a deep graph are too wide to be
+// useful.
 Eval *eval_run_perturbed(Arena *a, const Graph *g, uint32_t nfeeds, const EvalFeed *feeds,
                          int64_t step, uint64_t seed);
 
-// Node n put together from the blocks of all processors, dims in the given order of whole dims
-// (rank 0: canonical). Replicas must agree within their bounds, else *replicas_agree is false.
+// The full tensor of node n, assembled from the blocks of all processors. `order`: its dims, full
+// ones, in the wanted order (rank 0: canonical). *replicas_agree, if not NULL, is set to whether
+// elements that several processors hold are equal within their bounds.
 Tensor *eval_full(Arena *a, const Eval *e, NodeId n, int rank, const DimId *order,
                   bool *replicas_agree);
 

@@ -1,8 +1,8 @@
-// Collectives of the evaluator: the result on one processor from the operands of its group.
+// Collectives in the evaluator: the result on one processor, from the operands of its group.
 //
-// all_gather, all_to_all, permute, halo and slice_own are one thing here: the new block is put
-// together from whichever members hold its elements. What no member holds becomes NaN, which no
-// test overlooks.
+// all_gather, all_to_all, permute, halo and slice_own share one function: it copies each element of
+// the new block from a member that holds it. An element that no member holds becomes NaN, so that
+// tests notice it.
 #include "ir/eval/eval_rules.h"
 #include "ir/program/sums.h"
 
@@ -12,8 +12,8 @@ static const Tensor *peer_operand(const EvalNode *c, int64_t peer) {
   return eval_at(c->e, c->n->args[0], peer);
 }
 
-// The elements of the result that `from`, the operand of processor `peer`, holds too: extents of
-// the common box and where it starts in both.
+// The elements that both the result and a peer's operand hold: a box, with the offsets of its first
+// element in both tensors.
 typedef struct CommonBox {
   StrideWalk w;
   int64_t out, from;
@@ -74,7 +74,7 @@ void eval_all_gather(const EvalNode *c) { reblock(c, c->n->attr.axes); }
 void eval_all_to_all(const EvalNode *c) { reblock(c, c->n->attr.axes); }
 void eval_slice_own(const EvalNode *c) { reblock(c, (Axes){0}); }
 
-// Whoever holds an element of the new block, over all axes that cut the dims before or after.
+// Elements come from any processor of the group over all axes that split the dims before or after.
 void eval_permute(const EvalNode *c) {
   Axes axes = c->n->attr.axes;
   for (int i = 0; i < 2 * c->n->attr.ndims; i++) {
@@ -90,8 +90,8 @@ void eval_halo(const EvalNode *c) { eval_permute(c); }
 
 // -- reductions ---------------------------------------------------------------------------------
 
-// Terms of element `at`, one a member; sums are kept in the node's own type, as the wire carries
-// it.
+// Combines the n members' values of one element. A sum is kept in the node's own type, because that
+// is what is sent.
 static Cell combine(const EvalNode *c, const Cell *x, int64_t n, int granule) {
   Dtype t = c->out->type;
   Monoid m = c->n->attr.monoid;
@@ -123,7 +123,7 @@ static Cell combine(const EvalNode *c, const Cell *x, int64_t n, int granule) {
   return t == TYPE_U64 ? y : cell_finish(t, y);
 }
 
-// Combines what every member has of the result's elements.
+// Combines the members' values of every element of the result.
 static void reduce_over(const EvalNode *c) {
   Axes axes = c->n->attr.axes;
   int64_t n = axes_size(c->g->mesh, axes), elements = c->out->elements;
@@ -150,6 +150,6 @@ void eval_reduce_scatter(const EvalNode *c) { reduce_over(c); }
 
 void eval_to_partial(const EvalNode *c) {
   Axes axes = c->n->attr.axes;
-  if (axes_rank(c->g->mesh, axes, c->r) != 0) return; // zeros stand there
+  if (axes_rank(c->g->mesh, axes, c->r) != 0) return; // the result is zeroed
   for (int64_t i = 0; i < c->out->elements; i++) tensor_put(c->out, i, tensor_cell(c->arg[0], i));
 }

@@ -1,4 +1,4 @@
-// Moves and lookups of the evaluator: elements change place, the new place found through strides.
+// Moves and lookups in the evaluator. A move copies with other strides.
 #include "ir/eval/eval_rules.h"
 #include "ir/program/sums.h"
 
@@ -56,7 +56,7 @@ void eval_split(const EvalNode *c) {
   copy_strided(c, stride);
 }
 
-// The split of the result gives the argument: walk over the argument's dims.
+// The inverse of a split: loops over the argument's dims.
 void eval_merge(const EvalNode *c) {
   const Attr *t = &c->n->attr;
   StrideWalk w;
@@ -78,8 +78,8 @@ void eval_merge(const EvalNode *c) {
 
 // -- lookups ------------------------------------------------------------------------------------
 
-// An id outside is the caller's to mask (bound_index); it reads the nearest row, of an empty table
-// zero.
+// bound_index keeps ids in range. An id out of range reads the nearest row here, or 0 from an empty
+// table.
 void eval_take(const EvalNode *c) {
   const Tensor *table = c->arg[0], *ids = c->arg[1];
   DimId d = c->n->attr.dims[0];
@@ -90,7 +90,7 @@ void eval_take(const EvalNode *c) {
   walk_operand(&w, c->out);
   walk_operand(&w, table);
   walk_operand(&w, ids);
-  for (int i = 0; i < w.rank; i++) // ids may bear the name of the dim that is looked up
+  for (int i = 0; i < w.rank; i++) // ids may have a dim of the same name as the one looked up
     if (w.dim[i] == d) w.stride[1][i] = 0;
   for (bool on = walk_first(&w); on && rows > 0; on = walk_next(&w))
     for (int64_t i = 0; i < w.inner; i++) {
@@ -110,7 +110,7 @@ static void scatter_term(Sum *s, Cell x, bool tainted) {
   s->t = s->t || x.t || tainted;
 }
 
-// Ids outside are dropped. An unsure id may have added anywhere along the new dim.
+// Drops ids out of range. A tainted id taints all elements along the new dim.
 void eval_scatter(const EvalNode *c) {
   const Tensor *x = c->arg[0], *ids = c->arg[1];
   DimId to = c->n->attr.to[0];
@@ -123,7 +123,7 @@ void eval_scatter(const EvalNode *c) {
   walk_operand(&w, c->out);
   walk_operand(&w, x);
   walk_operand(&w, ids);
-  for (int i = 0; i < w.rank; i++) // a dim that is summed away may bear the new one's name
+  for (int i = 0; i < w.rank; i++) // a dim that is summed may have the name of the new one
     if (w.dim[i] == to) w.stride[0][i] = 0;
   for (bool on = walk_first(&w); on; on = walk_next(&w))
     for (int64_t i = 0; i < w.inner; i++) {

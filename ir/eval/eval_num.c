@@ -1,15 +1,15 @@
-// Numbers of the evaluator: unit roundoffs, rounding bounds, exact sums, and the keys of argmax.
+// Numbers in the evaluator: unit roundoffs, rounding bounds, exact sums, and the keys of argmax.
 //
-// A bound of zero means that every correct implementation gets this very value. It survives where
-// no rounding can happen: selections, moves, integers, and sums of small whole numbers in whatever
-// order, so that such tests compare bit for bit.
+// A bound of zero means that every correct program computes exactly this value. It stays zero where
+// nothing rounds: selections, moves, integers, and sums of small integers in any order. Tests of
+// such values compare bit for bit.
 #include "ir/eval/eval_rules.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-// p: digits of the significand; emin: exponent of the least normal number; of integers 0.
+// p: binary digits of the significand, 0 for integers; emin: exponent of the least normal number.
 typedef struct FloatFormat {
   int p, emin;
   double max;
@@ -54,7 +54,7 @@ Cell cell_finish(Dtype t, Cell c) {
   if (!(c.b < INF)) return (Cell){c.v, 0, true};
   if (isinf(c.v)) return (Cell){c.v, 0, c.t};
   if (fabs(c.v) + c.b <= max) return c;
-  // f16 is computed in f32, where a value that is not stored may live on beyond the range
+  // f16 is computed in f32, where a value that is not stored may exceed the range of f16
   c.t = c.t || t == TYPE_F16 || fabs(c.v) - c.b <= max * (1 + unit_roundoff(t));
   if (fabs(c.v) > max) return (Cell){copysign(INF, c.v), 0, c.t};
   return c;

@@ -1,18 +1,18 @@
-// Ordered ops of the evaluator, row by row: running sums and maxima, sorted indices.
+// Ordered operations in the evaluator, row by row: running sums and maxima, sorted indices.
 //
-// An element whose place in the order depends on errors within the bounds is tainted: where the
-// interval of one before it reaches into its own. Equal exact numbers keep their order.
+// An element is tainted if errors within the bounds could change its place in the order: if its
+// interval overlaps with that of another element. Equal exact numbers keep their order.
 #include "ir/eval/eval_rules.h"
 #include "ir/program/sums.h"
 
 #include <stdlib.h>
 
-// A row: `n` elements along the dim, of which the i-th in the order of the op stands at
-// from + i * step of the argument and to + i * out_step of the result.
+// A row of n elements along the ordered dim. Element i, counted in the direction of the operation,
+// is at from + i * step in the argument and at to + i * out_step in the result.
 typedef struct OrderedRow {
   const EvalNode *c;
   int64_t n, from, step, to, out_step;
-  int64_t last; // place of element i along the dim: i, or last - i when reversed
+  int64_t last; // n - 1; if reversed, element i is at position last - i of the dim
   bool reversed;
   int granule; // of the argument (tensor_granule)
 } OrderedRow;
@@ -28,7 +28,8 @@ static double row_place(const OrderedRow *row, int64_t i) {
   return (double)(row->reversed ? row->last - i : i);
 }
 
-// The rows of the argument; the result may have another dim in place of the ordered one.
+// Calls the rule for each row of the argument. The result may have another dim in place of the
+// ordered one.
 static void each_row(const EvalNode *c, OrderedRule *rule) {
   const Tensor *x = c->arg[0];
   DimId d = c->n->attr.dims[0], to = c->n->attr.nto ? c->n->attr.to[0] : d;
@@ -87,14 +88,14 @@ static void max_row(const OrderedRow *row) {
   }
 }
 
-// The interval of a cell, closed where it is exact and open by the least bit where it is not, so
-// that touching intervals overlap but equal exact numbers do not.
+// The ends of a cell's interval. An inexact one is wider by one bit, so that adjacent intervals
+// overlap, but equal exact numbers do not.
 static double upper(Cell x) { return x.b > 0 ? nextafter(x.v + x.b, INF) : x.v; }
 static double lower(Cell x) { return x.b > 0 ? nextafter(x.v - x.b, -INF) : x.v; }
 
 static void max_index_row(const OrderedRow *row) {
   Cell best = row_cell(row, 0);
-  double place = row_place(row, 0), others = -INF; // how far all but the best may reach
+  double place = row_place(row, 0), others = -INF; // upper end of all but the best
   bool tainted = false;
   for (int64_t i = 0; i < row->n; i++) {
     Cell x = row_cell(row, i);
@@ -115,9 +116,9 @@ void eval_cum_index(const EvalNode *c) { each_row(c, max_index_row); }
 // -- sorted indices -----------------------------------------------------------------------------
 
 typedef struct SortEntry {
-  Cell x; // of a descending order its negative; NaN at the end where it ranks
+  Cell x; // negated for a descending order; a NaN is replaced by the infinity where it ranks
   int64_t index;
-  uint64_t key; // of u64, keys of arg_key, which alone decide: the number, or its inverse; else 0
+  uint64_t key; // of u64 (keys of arg_key): the number, inverted if descending; else 0
   bool nan;
 } SortEntry;
 
@@ -143,7 +144,7 @@ static bool entries_read(const OrderedRow *row, bool descending, SortEntry *e) {
   return tainted;
 }
 
-// The first k places of the order.
+// Writes the indices of the first k elements in sorted order.
 static void sort_row(const OrderedRow *row, bool descending, int64_t k) {
   Arena *a = row->c->arena;
   ArenaMark mark = arena_mark(a);
@@ -152,7 +153,7 @@ static void sort_row(const OrderedRow *row, bool descending, int64_t k) {
   double *below = arena_array(a, double, n + 1), *above = arena_array(a, double, n + 1);
   bool tainted = entries_read(row, descending, e);
   qsort(e, (size_t)n, sizeof *e, compare_entries);
-  below[0] = -INF; // how far those before reach up, those behind down
+  below[0] = -INF; // below[i]: upper end of the elements before i; above[i]: lower end from i on
   above[n] = INF;
   for (int64_t i = 0; i < n; i++) below[i + 1] = fmax(below[i], upper(e[i].x));
   for (int64_t i = n; i > 0; i--) above[i - 1] = fmin(above[i], lower(e[i - 1].x));

@@ -1,12 +1,14 @@
-// Pointwise ops of the evaluator: one function of cells an op, mapped over the elements.
+// Pointwise operations in the evaluator: a function of cells for each operation, mapped over the
+// elements.
 //
-// Smooth functions widen the bound by their derivative and by what they do at the ends of the
-// argument's interval, so that steep places are covered too. Around a jump the result is tainted.
+// The bound of a smooth function is the larger of: its derivative times the bound of the argument,
+// and its change at the ends of the argument's interval, which covers steep places. A result within
+// its bound of a jump is tainted.
 #include "ir/eval/eval_rules.h"
 
 #include <math.h>
 
-// What a function of cells may ask beside its arguments.
+// The call of a function of cells: its arguments and their node.
 typedef struct PointCall {
   const Graph *g;
   const Node *n;
@@ -17,22 +19,22 @@ typedef struct PointCall {
 
 typedef Cell PointRule(const PointCall *p);
 
-// Roundings that a transcendental function of f32 may be off by: 4 ulp, an ulp being 2u.
+// Error of a transcendental function, in units of the roundoff u: 4 ulp, each of 2u.
 static const double ULPS = 8;
 
 static Cell plain(double v) { return (Cell){v, 0, false}; }
 static bool is_int(Dtype t) { return !dtype_is_float(t); }
-// |x| b, where nothing times anything is nothing.
+// |x| b, but 0 if a factor is 0, even if the other is infinite.
 static double times(double x, double b) { return b == 0 || x == 0 ? 0 : fabs(x) * b; }
 
-// Rounding of a function computed by a polynomial in the accumulator type, then stored as t.
+// Error of a result y that is computed by a polynomial in the accumulator type and stored as t.
 static double approximation(Dtype t, double y) {
   Dtype acc = dtype_accumulator(t);
   double once = acc == t ? 0 : unit_roundoff(t) * fabs(y) + least_subnormal(t);
   return once + ULPS * unit_roundoff(acc) * fabs(y) + least_normal(acc);
 }
 
-// y = f(x), with f at both ends of x's interval and |f'(x)| there.
+// The cell of y = f(x). low, high: f at the ends of x's interval; slope: |f'(x)|.
 static Cell smooth(const PointCall *p, double y, double low, double high, double slope) {
   Cell x = p->x[0];
   double b = 0;
@@ -53,7 +55,8 @@ static Cell smooth(const PointCall *p, double y, double low, double high, double
     return smooth(p, y, b > 0 ? f(x - b) : y, b > 0 ? f(x + b) : y, fabs(slope));                  \
   }
 
-// Of functions that cross zero between -4 and 4: there they are off by a part of what was added up.
+// As SMOOTH, for functions that cross zero between -4 and 4, where the error is relative to the
+// terms that cancel.
 #define SLOPE(name, f, slope)                                                                      \
   static Cell point_##name(const PointCall *p) {                                                   \
     double x = p->x[0].v, b = p->x[0].b, y = f(x);                                                 \
@@ -69,7 +72,7 @@ static double f_sigmoid(double x) {
   double e = exp(-fabs(x));
   return x >= 0 ? 1 / (1 + e) : isnan(x) ? x : e / (1 + e);
 }
-// fmax would drop a NaN
+// fmax would lose a NaN
 static double f_softplus_nan(double x) { return isnan(x) ? x : f_softplus(x); }
 
 static double f_silu(double x) { return x < -800 ? -0.0 : x * f_sigmoid(x); }
@@ -131,7 +134,7 @@ Cell cell_sqrt(Dtype t, Cell x) {
 }
 static Cell point_sqrt(const PointCall *p) { return cell_sqrt(p->type, p->x[0]); }
 
-// b / (x (x - b)): the derivative at the near end of the interval around the divisor.
+// b / (x (x - b)): the error of 1/x at the end of x's interval that is nearer to 0.
 static double pole(double x, double b) {
   if (b == 0) return 0;
   return fabs(x) > b ? b / (fabs(x) * (fabs(x) - b)) : INF;
@@ -143,7 +146,7 @@ static Cell point_reciprocal(const PointCall *p) {
   return cell_rounded(p->type, y, pole(x.v, x.b), fma(y, x.v, -1) == 0 || x.v == 0);
 }
 
-// sin and cos: reduction by multiples of pi/2 loses a little of large arguments
+// sin and cos: the reduction by multiples of pi/2 adds an error relative to the argument.
 static Cell wave(const PointCall *p, double y, double slope) {
   Cell x = p->x[0];
   double u = unit_roundoff(dtype_accumulator(p->type));
@@ -175,7 +178,7 @@ static Cell point_relu(const PointCall *p) {
 
 static Cell point_copy(const PointCall *p) { return p->x[0]; }
 
-// f(x) for a step function: tainted when the ends of the interval disagree.
+// A step function: tainted if its values at the ends of the argument's interval differ.
 static Cell step_at(double y, double low, double high) {
   return (Cell){y, 0, !(low == high) && !isnan(y)};
 }
@@ -195,8 +198,8 @@ STEP(round, nearbyint) // the default rounding: ties to even
 
 static Cell point_not(const PointCall *p) { return plain(p->x[0].v == 0); }
 
-// Of an exact number in one way only. Else the value stays unrounded, in the middle of what may
-// come out: which side of a rounding it falls on is chance.
+// An exact number is rounded. An inexact one keeps its unrounded value, because the rounding of the
+// true value may go either way; the bound covers both.
 static Cell point_cast(const PointCall *p) {
   Cell x = p->x[0];
   double y = dtype_round(p->type, x.v);
@@ -334,7 +337,7 @@ static Cell point_pow(const PointCall *p) {
 
 Cell cell_extreme(Dtype t, bool max, Cell x, Cell y) {
   if (t == TYPE_U64) {
-    // argmax: the bound of a key is its value's, and a key within reach of the winner's taints
+    // a key of argmax: tainted if the values of both keys are equal within their bounds
     bool second = key_bits(y.v) > key_bits(x.v);
     Cell best = second ? y : x, other = second ? x : y;
     double gap = key_value(best.v, true) - key_value(other.v, true);
@@ -343,7 +346,7 @@ Cell cell_extreme(Dtype t, bool max, Cell x, Cell y) {
   }
   bool first = isnan(x.v) || (!isnan(y.v) && (max ? x.v >= y.v : x.v <= y.v));
   Cell best = first ? x : y, other = first ? y : x;
-  // how far the other may reach beyond the best
+  // how far the other may exceed the best
   double reach = max ? other.v + other.b - best.v : best.v - (other.v - other.b);
   return (Cell){best.v, fmax(best.b, isnan(reach) ? 0 : reach), x.t || y.t};
 }
@@ -370,7 +373,7 @@ static Cell point_ne(const PointCall *p) { return compared(p, p->x[0].v != p->x[
 static Cell point_lt(const PointCall *p) { return compared(p, p->x[0].v < p->x[1].v); }
 static Cell point_le(const PointCall *p) { return compared(p, p->x[0].v <= p->x[1].v); }
 
-// A sure operand that decides alone leaves no doubt.
+// An operand that is not tainted and decides alone makes the result certain.
 static Cell point_and(const PointCall *p) {
   Cell a = p->x[0], b = p->x[1];
   bool sure = (!a.t && a.v == 0) || (!b.t && b.v == 0);
@@ -390,7 +393,7 @@ static Cell point_where(const PointCall *p) {
   return (Cell){y.v, agree ? (isnan(gap) ? 0 : gap + fmax(a.b, b.b)) : y.b, !agree};
 }
 
-// The bound of a key is that of its value, which decides whether a maximum is sure.
+// The bound of a key is that of its value. The maximum of keys uses it to find doubtful results.
 static Cell point_arg_key(const PointCall *p) {
   return (Cell){key_double(key_make(p->arg, p->x[0].v, (int32_t)p->x[1].v)), p->x[0].b, false};
 }
@@ -408,7 +411,7 @@ static PointRule *const point_rule[OP_COUNT] = {
 Cell eval_scalar(const Graph *g, const Node *n, const Dtype *arg_type, const Cell *x) {
   PointCall p = {g, n, (Dtype)n->type, arg_type[0], x};
   Cell y = point_rule[n->op](&p);
-  // where, and, or look at the taints of their arguments themselves
+  // where, and, or handle the taints of their arguments in their own rules
   if (n->op != OP_WHERE && n->op != OP_AND && n->op != OP_OR)
     for (int i = 0; i < n->nargs; i++) y.t = y.t || x[i].t;
   return n->type == TYPE_U64 ? y : cell_finish((Dtype)n->type, y);

@@ -1,5 +1,5 @@
-// Draws of the evaluator: the words of an element follow from its position in the whole tensor
-// (ir/base/philox.h), so every processor draws its own block.
+// Random draws in the evaluator. The random words of an element depend on its position in the full
+// tensor (ir/base/philox.h), so every processor draws its own block.
 #include "ir/base/philox.h"
 #include "ir/eval/eval_rules.h"
 
@@ -12,11 +12,11 @@ static Cell cell_normal(const uint32_t w[4], bool f64) {
   return (Cell){philox_normal(w, f64), error * philox_radius(w, f64), false};
 }
 
-// Operand 1 of the walk counts positions of the whole tensor; returns that of the block's first
-// element.
+// Makes operand 1 of the walk count positions in the full tensor. Returns the position of the
+// block's first element.
 static int64_t global_positions(const EvalNode *c, StrideWalk *w) {
   int64_t *stride = w->stride[w->operands++], step = 1, from = 0;
-  for (int i = w->rank - 1; i >= 0; i--) { // dims stand in order of declaration
+  for (int i = w->rank - 1; i >= 0; i--) { // dims are in order of declaration
     const Dim *d = dim_get(c->g->dims, w->dim[i]);
     stride[i] = step;
     from += step * dim_offset(c->g->dims, c->g->mesh, w->dim[i], c->r);

@@ -1,17 +1,17 @@
-// Reductions and contractions of the evaluator.
+// Reductions and contractions in the evaluator.
 //
-// Sums carry value, sum of magnitudes and sum of bounds for each element of the result; extremes
-// are folded pairwise (cell_extreme); a product's bound is the gap between the products of
-// magnitudes with and without the bounds.
+// A sum accumulates values, magnitudes and bounds for each element of the result. Extremes are
+// combined pairwise (cell_extreme). The bound of a product is the difference between the products
+// of the magnitudes with and without their bounds.
 #include "ir/eval/eval_rules.h"
 #include "ir/program/sums.h"
 
 #include <math.h>
 
-// Roundings that exp and log may be off by (eval_point.c: 4 ulp, an ulp being 2u).
+// Error of exp and log in units of the roundoff u, as in eval_point.c: 4 ulp, each of 2u.
 enum { ULPS_OF_EXP = 8 };
 
-// Loops over the argument; operand 0 is the result, 1 the argument.
+// A loop over the elements of the argument; operand 0 is the result, operand 1 the argument.
 static StrideWalk reduction(const EvalNode *c) {
   StrideWalk w;
   walk_init(&w);
@@ -92,8 +92,8 @@ static void extremes(const EvalNode *c, bool max) {
     }
 }
 
-// Of keys a pair in doubt matters only if one of it wins: the winner first, then everything against
-// it.
+// The maximum of keys. A pair of keys that are equal within their bounds matters only if one of
+// them wins, so the winner is found first and then compared with all others.
 static void largest_keys(const EvalNode *c) {
   StrideWalk w = reduction(c);
   for (bool on = walk_first(&w); on; on = walk_next(&w))
@@ -119,7 +119,8 @@ void eval_max(const EvalNode *c) {
 }
 void eval_min(const EvalNode *c) { extremes(c, false); }
 
-// any and all: an element that is sure and decides leaves no doubt.
+// any (decisive: true) and all (false). A decisive element that is not tainted makes the result
+// certain.
 static void decide(const EvalNode *c, bool decisive) {
   uint8_t *sure = arena_array(c->arena, uint8_t, c->out->elements + 1);
   for (int64_t i = 0; i < c->out->elements; i++) tensor_put(c->out, i, (Cell){!decisive, 0, false});
@@ -137,8 +138,8 @@ static void decide(const EvalNode *c, bool decisive) {
 void eval_any(const EvalNode *c) { decide(c, true); }
 void eval_all(const EvalNode *c) { decide(c, false); }
 
-// First index of the largest (max) or smallest element, NaN before all; its position and the rest
-// compared.
+// First index of the largest (max) or smallest element; NaN ranks first. Tainted if another element
+// equals it within the bounds.
 static void arg_extreme(const EvalNode *c, bool max) {
   DimId d = c->n->attr.dims[0];
   int64_t n = c->arg[0]->extent[dims_index(&c->arg[0]->dims, d)],
@@ -171,9 +172,9 @@ void eval_argmin(const EvalNode *c) { arg_extreme(c, false); }
 
 // -- product, logsumexp -------------------------------------------------------------------------
 
-// What any partial product of an element's factors may be: products of the magnitudes above 1 and
-// of those below 1. Factors are multiplied in any order, so where a partial product may leave the
-// type's range on one side and something brings it back from there, the result cannot be known.
+// The range of partial products of an element: the product of all magnitudes above 1, and of all
+// below 1. Factors may be multiplied in any order. If a partial product can leave the type's range
+// and other factors bring the result back into it, the result is unknown.
 typedef struct Partial {
   double above, below;
   int64_t rounded; // products that are not exact
@@ -241,7 +242,8 @@ void eval_prod(const EvalNode *c) {
   }
 }
 
-// log(sum(exp(x - m))) + m. Each x weighs exp(x - y); an error of m cancels.
+// log(sum(exp(x - m))) + m, with m the maximum. The derivative by x is exp(x - y); an error of m
+// cancels.
 void eval_logsumexp(const EvalNode *c) {
   Dtype t = c->out->type, acc = dtype_accumulator(t);
   double u = unit_roundoff(acc);
@@ -293,7 +295,7 @@ void eval_l2_norm(const EvalNode *c) {
 
 // -- contraction --------------------------------------------------------------------------------
 
-// Offsets of both arguments for every position of the contracted dims.
+// The offsets of both arguments for every position of the contracted dims.
 typedef struct Inner {
   int64_t n, *a, *b;
 } Inner;

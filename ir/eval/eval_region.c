@@ -1,9 +1,8 @@
-// Loops of the evaluator: at a scan its region is run once for each position of its dim.
+// Loops in the evaluator: a scan runs its region once for each position of its dim.
 //
-// A tensor of the body holds the values of the current step. Carries are given their next values
-// behind each step, all at once (a next value may be another carry), so that after the last one
-// they hold what FINAL hands out; a collected value is put into its place of the whole step by
-// step.
+// The tensor of a node in the region holds the value of the current step. After each step all
+// carries take their next values at once, because a next value may be another carry. After the last
+// step they hold the results of FINAL. The rule stores collected values step by step.
 #include <string.h>
 
 #include "ir/eval/eval_rules.h"
@@ -127,7 +126,7 @@ static void run_loop(EvalRun *run, NodeId scan) {
   arena_reset(run->scratch, mark);
 }
 
-// Loops inside one another are as deep as the model writes them.
+// Recursion is as deep as the loops of the model are nested.
 void eval_region(EvalRun *run, RegionId r) {
   for (uint32_t i = run->nodes.first[r]; i < run->nodes.first[r + 1]; i++) {
     NodeId n = run->nodes.node[i];

@@ -1,8 +1,9 @@
-// What the evaluator's rules share: the node under work, strided walks, and rounding bounds.
+// What the rules of the evaluator share: the call of a rule, loops over strided tensors, and
+// rounding bounds.
 //
-// A rule computes one node on one processor. Its arguments on all processors are there already, so
-// a collective rule looks at its peers' tensors directly. Pointwise ops have one rule (eval_point),
-// which maps a function of cells (value, bound, taint) over the elements.
+// A rule computes one node on one processor. The arguments on all processors are computed already,
+// so the rule of a collective reads its peers' tensors directly. All POINTWISE operations share the
+// rule eval_point, which maps a function of cells (value, bound, taint) over the elements.
 #ifndef IR_EVAL_RULES_H
 #define IR_EVAL_RULES_H
 
@@ -27,7 +28,7 @@ typedef struct EvalNode {
   const int64_t *now; // by region: the position along its dim
 } EvalNode;
 
-// One evaluation. Nodes of a loop hold the values of its current step.
+// The state of one evaluation. The tensor of a node in a loop holds the value of the current step.
 typedef struct EvalRun {
   Arena *a, *scratch;
   Eval *e;
@@ -38,9 +39,9 @@ typedef struct EvalRun {
   RegionNodes nodes;
   int64_t *now; // by region: the position along its dim
 } EvalRun;
-void eval_shape(EvalRun *run, NodeId n, int64_t r); // node n's tensor, zeroed
+void eval_shape(EvalRun *run, NodeId n, int64_t r); // makes or zeroes node n's tensor
 void eval_node(EvalRun *run, NodeId n);             // on all processors
-// -- eval_region.c: all nodes of a region once, loops in it whole.
+// -- eval_region.c: evaluates all nodes of region r once, with all steps of the loops in it.
 void eval_region(EvalRun *run, RegionId r);
 
 typedef void EvalRule(const EvalNode *c);
@@ -74,31 +75,32 @@ double unit_roundoff(Dtype t); // of f64 doubled: the evaluator itself rounds to
 double least_subnormal(Dtype t);
 double least_normal(Dtype t);
 double largest_finite(Dtype t);
-// A value after its op: beyond the type's range it is infinite, a bound that is no number taints.
+// The result c of an operation as a value of type t: infinite if out of range, tainted if its bound
+// is infinite or NaN.
 Cell cell_finish(Dtype t, Cell c);
-// Value v, exact but for b, rounded once to t; `exact` says that v is the true result.
+// Value v with error bound b, rounded once to t. `exact`: v is the true result for these arguments.
 Cell cell_rounded(Dtype t, double v, double b, bool exact);
 // Integers of type t: the low bits of x, as a double.
 double int_wrap(Dtype t, int64_t x);
 
-// A sum as it grows. Exact sums (small integers) keep bound 0, see sum_cell.
+// An accumulating sum. Exact sums (small integers) keep bound 0, see sum_cell.
 typedef struct Sum {
   double v, abs, b; // of terms, of |terms|, of their bounds
   int64_t n;
   bool t;
 } Sum;
-// The sum in accumulator type acc, then rounded to t. Every term is a multiple of 2^granule and
-// exact when granule > NO_GRANULE: then no order of additions rounds while abs stays below
-// 2^(granule + p).
+// The sum, accumulated in type acc and rounded to t. If granule > NO_GRANULE, every term is exact
+// and a multiple of 2^granule: then no order of additions rounds while s->abs is at most
+// 2^(granule + p), with p the digits of acc. `most`: as in sum_roundings.
 enum { NO_GRANULE = -100000 };
 Cell sum_cell(Dtype acc, Dtype t, const Sum *s, int granule, int most);
-// Roundings that one of n terms takes part in: f32 is accumulated in blocks, so that there are at
-// most `most` (ir/program/sums.h); sums of f64 are one chain.
+// The number of roundings that one of n terms passes through. f32 is accumulated in blocks, which
+// limits it to `most` (ir/program/sums.h); a sum of f64 is one chain.
 double sum_roundings(Dtype acc, int64_t n, int most);
 // The largest g such that every element is exact and a multiple of 2^g.
 int tensor_granule(const Tensor *t);
 
-// Keys of argmax (ops.def, arg_key) travel as the bits of a double.
+// A key of argmax (arg_key in ops.def) is an u64; a cell holds its bits as those of a double.
 uint64_t key_bits(double v);
 double key_double(uint64_t bits);
 uint64_t key_make(Dtype x_type, double x, int32_t index); // f64 is rounded to f32
@@ -108,8 +110,8 @@ int32_t key_index(double key);
 // -- eval_walk.c: strided loops -----------------------------------------------------------------
 enum { WALK_OPERANDS = 5, WALK_RANK = 2 * MAX_RANK };
 
-// Rows of the last dim, in row-major order over `extent`; operand k of a row starts at at[k] and
-// moves by step[k], `inner` times.
+// A loop over all positions of `dim`, in row-major order, in rows along the last dim. In a row of
+// `inner` elements, operand k starts at offset at[k] and moves by step[k].
 //   for (bool on = walk_first(&w); on; on = walk_next(&w))
 //     for (int64_t i = 0; i < w.inner; i++) ... w.at[k] + i * w.step[k]
 typedef struct StrideWalk {
@@ -145,7 +147,7 @@ static inline void tensor_put(Tensor *t, int64_t i, Cell c) {
 Cell eval_scalar(const Graph *g, const Node *n, const Dtype *arg_type, const Cell *x);
 // The root of x, rounded to t.
 Cell cell_sqrt(Dtype t, Cell x);
-// x combined with y by the monoid max or min: NaN wins; bounds and taints follow.
+// The maximum (or minimum) of x and y, NaN if one is, with its bound and taint.
 Cell cell_extreme(Dtype t, bool max, Cell x, Cell y);
 
 #endif

@@ -20,7 +20,7 @@ void tensor_shape(Arena *a, const Graph *g, const Node *n, int64_t r, Tensor *ou
     out->extent[i] = dim_valid(g->dims, g->mesh, n->dims.at[i], r, rows);
     if (!size_mul(out->elements, out->extent[i], &out->elements)) BUG("tensor too large");
   }
-  // one element more, so that empty blocks have an address
+  // one more element, so that empty blocks have an address
   out->value = arena_array(a, double, out->elements + 1);
   out->bound = arena_array(a, double, out->elements + 1);
   out->tainted = arena_array(a, uint8_t, out->elements + 1);

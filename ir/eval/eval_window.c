@@ -1,4 +1,4 @@
-// Windows of the evaluator: each element of the result finds its place in the source.
+// Windows in the evaluator: the rule computes the source position of each element of the result.
 #include "ir/eval/eval_rules.h"
 
 // The local position in the source of out position o and tap position k (all global), or -1.
@@ -11,7 +11,7 @@ static int64_t source_position(const EvalNode *c, int64_t o, int64_t k, int64_t 
   return s >= 0 && s < extent ? s : -1;
 }
 
-// What stands where the source holds nothing.
+// The value of positions outside the source.
 static Cell fill_cell(const EvalNode *c) {
   return (Cell){dtype_round(c->out->type, c->n->attr.num[0]), 0, false};
 }
@@ -28,7 +28,7 @@ void eval_window(const EvalNode *c) {
   walk_dims(&w, c->out);
   walk_operand(&w, c->out);
   walk_operand(&w, x);
-  for (int i = 0; i < w.rank; i++) // the new dim may bear the name of the source's
+  for (int i = 0; i < w.rank; i++) // the new dim may have the name of the source's dim
     if (w.dim[i] == from) w.stride[1][i] = 0;
   int at[2] = {-1, -1};
   for (int i = 0; i < t->nto; i++) {

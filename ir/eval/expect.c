@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-// Real errors are drawn once, like each of a few random ones: the largest of those may be small by
-// chance, hence the share of the whole tensor.
+// Factor from the largest of a few random errors to the tolerance. That largest error may be small
+// by chance, so the typical error of the full tensor is added to it (expect_output).
 static const double SAFETY = 3;
 
 Expect *expect_new(Arena *a, const Graph *g, const Graph *lowered, uint32_t nfeeds,
@@ -53,7 +53,7 @@ void expect_commit(Expect *x) {
   x->committed = true;
 }
 
-// Root of the mean square of what rounding did to finite elements.
+// Root mean square of the rounding errors of finite elements.
 static double typical_error(int runs, const Tensor *want, Tensor *const *other) {
   double sum = 0;
   int64_t n = 0;
@@ -65,7 +65,8 @@ static double typical_error(int runs, const Tensor *want, Tensor *const *other) 
   return n ? sqrt(sum / (double)n) : 0;
 }
 
-// Largest error of element i; *known is false where the runs differ in kind.
+// Largest rounding error of element i. *known becomes false if the runs differ in more than
+// rounding: one is tainted, NaN or infinite, or a different integer.
 static double largest_error(int runs, const Tensor *want, Tensor *const *other, int64_t i,
                             bool *known) {
   double largest = 0;
@@ -87,8 +88,8 @@ static double largest_value(const Tensor *t) {
   return largest;
 }
 
-// Tolerances of the size of the values test nothing, unless the values are what rounding leaves of
-// zero.
+// Whether a tolerance is as large as the values, so that a comparison tests nothing. Small
+// tolerances are fine even then: the values are rounding errors of zero.
 static bool uninformative(double tolerance, double largest) {
   return tolerance > 1e-3 && tolerance > largest / 4;
 }
@@ -102,7 +103,7 @@ Tensor *expect_output(Expect *x, uint32_t i) {
          bounded = sure && !x->committed && x->lowered == x->graph;
     double tolerance = SAFETY * (largest_error(x->runs, t[0], t, k, &known) + typical);
     if (bounded) tolerance = fmin(tolerance, 2 * t[0]->bound[k]);
-    // a decision may fall otherwise (how many are equal), and all that comes of it is rounding
+    // tainted in the run without errors, but the runs agree: the other decision changes little
     if (!sure && dtype_is_float(t[0]->type)) tolerance += 1e-6 * largest;
     t[0]->tainted[k] = !known || uninformative(tolerance, largest);
     t[0]->bound[k] = tolerance;

@@ -1,9 +1,9 @@
-// What a whole model should give, step by step, and within what.
+// Expected values of a whole model, step by step, with tolerances.
 //
-// Bounds by first derivatives multiply from layer to layer until they say nothing. Here the
-// tolerance of an element is a few times what rounding really does to it: the spread of runs with
-// random errors (eval_run_perturbed), each of which carries its own parameters and states from step
-// to step. Where the evaluator's bound is smaller, that holds.
+// Bounds by first derivatives grow from layer to layer until they are useless. Here the tolerance
+// of an element is a few times the spread of runs with random errors (eval_run_perturbed), each
+// with its own parameters and states from step to step. The evaluator's bound is used where it is
+// smaller.
 #ifndef IR_EXPECT_H
 #define IR_EXPECT_H
 
@@ -21,18 +21,19 @@ typedef struct Expect {
   bool committed;             // feeds have changed since the start: bounds of one step do not count
 } Expect;
 
-// feeds: values of all decls with a node before the first step. lowered: the graph of one processor
-// made from g, whose sums are ordered otherwise; NULL: g itself.
+// feeds: the values, before the first step, of all declarations with a source node. lowered: the
+// graph of one processor made from g, whose sums have another order; NULL: g itself. The result and
+// its runs are in `a`.
 Expect *expect_new(Arena *a, const Graph *g, const Graph *lowered, uint32_t nfeeds,
                    const EvalFeed *feeds);
 void expect_step(Expect *x, int64_t step);
-// More runs with errors of the first step, to EXPECT_MAX_RUNS: a decision that few of them turn is
-// found.
+// Adds runs with errors of the first step, up to EXPECT_MAX_RUNS, to find decisions that rounding
+// rarely changes.
 void expect_more(Expect *x, int64_t step);
-// Targets of updates take their new values.
+// Gives the targets of updates their new values, in every run.
 void expect_commit(Expect *x);
-// Output i after the last step, in the order of axes in files: values, tolerances as bounds, and
-// tainted where the runs differ in more than rounding.
+// Output i after the last step, dims in the order of files. Its bounds are the tolerances; elements
+// where runs differ in more than rounding are tainted.
 Tensor *expect_output(Expect *x, uint32_t i);
 
 #endif

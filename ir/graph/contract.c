@@ -1,12 +1,12 @@
-// Products of many factors, summed: which two to put together first.
+// Order of a contraction of many factors: which two are multiplied first.
 //
 //   sum[d, h](x[b, d] * w[d, h] * v[h]):  w with v first (d*h), then x (b*d); not x with w (b*d*h)
 //
-// Greedy: of all pairs that sum something away the one of least work, at ties of the smallest
-// result; plain products only while no pair sums anything.
+// Greedy: among the pairs whose product can be summed over some dim, take the one with the fewest
+// multiplications, then the smallest result. Pairs that sum nothing come last.
 #include "ir/graph/graph.h"
 
-enum { MAX_FACTORS = 32 }; // beyond, factors are multiplied in the order given
+enum { MAX_FACTORS = 32 }; // the factors beyond are multiplied in the order given
 
 typedef struct FactorList {
   Graph *g;
@@ -23,7 +23,7 @@ typedef struct Pair {
 
 static const Dims *dims_of(const FactorList *f, int i) { return &graph_node(f->g, f->at[i])->dims; }
 
-// In how many factors other than i and j dim d occurs.
+// The number of factors other than i and j that have dim d.
 static int other_uses(const FactorList *f, DimId d, int i, int j) {
   int uses = 0;
   for (int k = 0; k < f->n; k++)
@@ -37,7 +37,7 @@ static double size_of(const FactorList *f, const Dims *s) {
   return n;
 }
 
-// Dims of factor i that nobody else has and nobody keeps.
+// Sums factor i over the dims that no other factor has and the result does not keep.
 static void sum_unshared_dims(FactorList *f, int i) {
   Dims over = {0};
   const Dims *s = dims_of(f, i);
@@ -87,7 +87,8 @@ static bool sums_left(const FactorList *f, const Pair *but) {
   return false;
 }
 
-// The last sum gives the wide type, and what is multiplied to it then is widened first.
+// Replaces the pair by its product. The last summation produces `type`; a factor that is multiplied
+// after it is cast to that type first.
 static void join_pair(FactorList *f, const Pair *p, Dtype type) {
   Dtype narrow = (Dtype)graph_node(f->g, f->at[p->i])->type;
   NodeId args[2] = {f->at[p->i], f->at[p->j]}, joined;

@@ -1,6 +1,7 @@
-// Building graphs: nodes are added through their infer rule and merge with equal ones.
+// Builds graphs: infers type and dims of each added node, and returns the existing node if an equal
+// one is in the graph. Also removes nodes that no output needs (graph_prune).
 //
-//   graph_binary(g, OP_ADD, %2, %1) after graph_binary(g, OP_ADD, %1, %2) gives the same node.
+//   graph_binary(g, OP_ADD, %1, %2) and graph_binary(g, OP_ADD, %2, %1) return the same node.
 #include "ir/graph/graph.h"
 
 #include "ir/base/hash.h"
@@ -11,12 +12,13 @@
 
 #include "ir/graph/infer_internal.h"
 
-// Hashes of nodes, of decls by name and of names by name; the latter two catch up when asked.
+// Hash index of texts (names of declarations or values). Texts added since the last search are
+// inserted by the next one.
 typedef struct TextIndex {
   uint32_t *slot; // 1 + position
   uint32_t cap, seen;
 } TextIndex;
-// A node's hash beside its id: most unequal nodes are told apart without looking at them.
+// The hash of a node is kept beside its id, so that most unequal nodes are never compared.
 typedef struct NodeSlot {
   uint32_t hash;
   NodeId id; // 0: free
@@ -24,7 +26,7 @@ typedef struct NodeSlot {
 struct GraphTable {
   NodeSlot *slot;
   uint32_t cap, n;
-  bool stale; // nodes came otherwise than one by one: to be made again before the next
+  bool stale; // the slots do not match g->node: rebuild before the next search
   TextIndex decls, names;
 };
 
@@ -146,7 +148,7 @@ static void grow_table(Graph *g) {
 
 // -- adding -------------------------------------------------------------------------------------
 
-// One form for equal requests: unused fields zero, NaNs alike.
+// Attributes of equal nodes get equal bytes: unused types are f32, all NaNs the same.
 static Attr canonical(Op op, const Attr *attr) {
   Attr t = attr ? *attr : (Attr){0};
   if (!(op_row(op)->attrs & ATTR_TYPE)) t.type = TYPE_F32;
@@ -160,7 +162,8 @@ static bool dim_before(const DimTable *t, DimId a, DimId b) {
   return wa != wb ? wa < wb : a < b;
 }
 
-// Puts lists whose order says nothing in canonical order; pairs of a rename move together.
+// Sorts dims whose order has no meaning (column `attrs` of ops.def); `to` of PAIRS moves along.
+// `dims` and `to` are memory for the sorted lists.
 static void sort_dims(const Graph *g, Op op, Attr *t, DimId *dims, DimId *to) {
   unsigned attrs = op_row(op)->attrs;
   if (!(attrs & (ATTR_SET | ATTR_PAIRS)) || t->ndims < 2) return;
@@ -190,7 +193,8 @@ RegionId graph_region(Graph *g, const Region *r) {
   return (RegionId)g->region.n;
 }
 
-// The deepest region of the arguments; they must lie on one way in.
+// *out: the deepest region of the arguments. Each of their regions must enclose the next deeper
+// one, else false with a reason in `why`.
 static bool find_region(const Graph *g, int nargs, const NodeId *args, RegionId *out, char *why) {
   *out = 0;
   for (int i = 0; i < nargs; i++) {
@@ -226,8 +230,8 @@ static void copy_lists(Arena *a, Attr *t) {
   t->data = bytes ? arena_copy(a, t->data, bytes) : NULL;
 }
 
-// The equal node that exists, or *n as a new one, whose lists are copied unless they last as long
-// as g.
+// Returns the node that equals *n, or adds *n. `lasting`: the lists of n->attr are in g's arena
+// already and need no copy.
 static NodeId find_or_insert(Graph *g, Node *n, bool lasting) {
   Arena *a = g->arena;
   if (g->table->stale) refill_table(g);
@@ -280,7 +284,8 @@ NodeId graph_add(Graph *g, Op op, int nargs, const NodeId *args, const Attr *att
   return n;
 }
 
-// Whether arguments in g are what node has in `from`, so that what was inferred there holds in g.
+// Whether args (in g) have the types and dims of node's arguments (in `from`), so that the type and
+// dims inferred there are valid in g.
 static bool same_args(const Graph *g, const Graph *from, const Node *node, const NodeId *args) {
   if (g->dims != from->dims || g->arena != from->arena || from->region.n || g->region.n ||
       node->attr.decl)
@@ -327,7 +332,7 @@ static uint32_t *index_slot(const Graph *g, const TextIndex *x, TextOf *text, co
   return &x->slot[i];
 }
 
-// 1 + position of the last of n texts that equals name, or 0. Texts may have been added since.
+// 1 + position of the last of n texts that equals name, or 0.
 static uint32_t index_find(const Graph *g, TextIndex *x, uint32_t n, TextOf *text,
                            const char *name) {
   if (n > x->cap / 2 || x->seen > n) {
@@ -371,7 +376,7 @@ const Name *graph_find_name(const Graph *g, const char *name) {
 
 // -- short forms --------------------------------------------------------------------------------
 
-// The language may still want an f32 number in f64 (frontend/model/weak.c).
+// Weak numbers may be converted to f64 later (frontend/model/weak.c), which needs the exact value.
 static void note_exact(Graph *g, NodeId n, double value) {
   while (g->exact.n <= n) vec_push(g->arena, g->exact) = 0;
   if (g->exact.at[n] == 0) g->exact.at[n] = value;
@@ -450,7 +455,7 @@ int64_t node_bytes(const Graph *g, NodeId n) {
   return bytes;
 }
 
-// -- what outputs reach -------------------------------------------------------------------------
+// -- pruning ------------------------------------------------------------------------------------
 
 static bool args_marked(const Node *n, const bool *marked) {
   for (int i = 0; i < n->nargs; i++)
@@ -472,7 +477,8 @@ static void mark(Marker *r, NodeId n) {
   vec_push(r->a, r->todo) = n;
 }
 
-// A scan alone asks for none of its carries: what is read of one asks for its next value.
+// Marks what the todo list needs. A scan does not need all of its arguments: the next value of a
+// carry is needed only if the carry is.
 static void mark_all(Marker *r) {
   while (r->todo.n) {
     NodeId id = r->todo.at[--r->todo.n];
@@ -485,7 +491,7 @@ static void mark_all(Marker *r) {
   }
 }
 
-// In a graph without loops: users come after what they use.
+// As mark_needed, for a graph without loops, where users have larger ids than what they use.
 static bool *mark_needed_straight(Arena *a, const Graph *g) {
   bool *marked = arena_array(a, bool, graph_count(g) + 1);
   for (uint32_t i = 0; i < g->output.n; i++) marked[g->output.at[i].value] = true;
@@ -510,8 +516,8 @@ static bool *mark_needed(Arena *a, const Graph *g, const NodeId *scan) {
   return r.marked;
 }
 
-// The new number of each carry that is reached, by region and old number; of scans of as many
-// carries as they had.
+// New numbers of carries, number[region][old number], after the unneeded ones are gone.
+// kept[region][old number]: the carry is needed.
 static uint64_t **number_carries(Arena *a, const Graph *g, const NodeId *scan, const bool *marked,
                                  bool **kept) {
   uint64_t **number = arena_array(a, uint64_t *, g->region.n + 1);
@@ -535,7 +541,7 @@ static uint64_t **number_carries(Arena *a, const Graph *g, const NodeId *scan, c
   return number;
 }
 
-// A carry or scan without the carries that nobody reads.
+// Copies a carry with its new number, or a scan without the arguments of unneeded carries.
 static NodeId copy_loop(Graph *g, const Graph *from, NodeId id, const NodeId *map,
                         uint64_t *const *number, bool *const *kept) {
   const Node *n = graph_node(from, id);
@@ -552,8 +558,8 @@ static NodeId copy_loop(Graph *g, const Graph *from, NodeId id, const NodeId *ma
   return copy;
 }
 
-// Node n of `from` with arguments of other numbers. Equal nodes stay equal and others do not become
-// so.
+// Appends node n of `from` to g with renumbered arguments. Renumbering makes no two nodes equal, so
+// no search for an equal one is needed.
 static NodeId move_node(Graph *g, const Graph *from, NodeId n, const NodeId *map) {
   Node x = *graph_node(from, n);
   NodeId args[MAX_ARGS];
@@ -570,7 +576,8 @@ static NodeId move_node(Graph *g, const Graph *from, NodeId n, const NodeId *map
   return id;
 }
 
-// g may be `from` itself: nodes only move down.
+// Moves the marked nodes of `from` to g; returns the map from old to new ids. g may be `from`,
+// because a node never gets a larger id.
 static NodeId *move_nodes(Arena *a, Graph *g, const Graph *from, const bool *marked) {
   uint32_t count = graph_count(from);
   NodeId *map = arena_array(a, NodeId, count + 1);
@@ -596,7 +603,7 @@ Graph *graph_prune_in_place(Arena *a, Graph *g, Stage stage) {
   return g;
 }
 
-// The same as a copy.
+// graph_prune for a graph without loops.
 static Graph *prune_straight(Arena *a, const Graph *from, Stage stage, NodeId **map_out) {
   Graph *g = graph_like(a, from, stage);
   NodeId *map = move_nodes(a, g, from, mark_needed_straight(a, from));

@@ -1,9 +1,9 @@
 // Graph: the one intermediate form, from the model as written to the program of one processor.
 //
-// Nodes are values; a node has one result, a tensor over a *set* of named dims. Ids are
-// topological: arguments have smaller ids, so passes are plain loops and side tables are arrays
-// indexed by id. Equal nodes merge when they are added. A pass reads a const Graph and returns a
-// new one, or a table beside it (decision 31).
+// A node computes one value: a tensor over a *set* of named dims. Ids are topological: arguments
+// have smaller ids, so passes are plain loops and side tables are arrays indexed by id. A node
+// that equals an existing one is not added again. A pass reads a const Graph and returns a new one,
+// or a table indexed by node (decision 31).
 //
 //   %3 = contract(%1, %2) {dims=[d]} : f32[b, h]  # model.mesh:7: hidden
 #ifndef IR_GRAPH_H
@@ -91,9 +91,9 @@ typedef uint32_t DeclId; // index into Graph.decl plus 1; 0: none
 
 typedef uint16_t RegionId; // 0: outside all loops; else index into Graph.region plus 1
 
-// A scan: nodes whose value differs from step to step of dim t belong to it. A node lies in the
-// deepest region of its arguments; CARRY and AT begin a region, SCAN, FINAL and COLLECT lead out of
-// it.
+// The loop of a scan over dim t. Nodes whose value differs between steps are in its region: CARRY
+// and AT start a region, other nodes are in the deepest region of their arguments, and the results
+// of SCAN, FINAL and COLLECT are outside.
 //
 //   %4 = carry(%1) {region = 1}              value at the start of a step; %1 in the first
 //   %5 = at(%2) {dims = [t], region = 1}     %2 at the current t
@@ -102,17 +102,17 @@ typedef uint16_t RegionId; // 0: outside all loops; else index into Graph.region
 //   %8 = final(%7, %4)                       the carry after the last step
 //   %9 = collect(%7, %6) {dims = [t]}        %6 of all steps: has the dim t
 //
-// Nodes of a region depend on nothing outside that comes after its scan.
+// A node of a region must not depend on a node outside it that has a larger id than the scan.
 typedef struct Region {
   RegionId parent;
   DimId t;        // whole dim; runs 0 .. size-1
   bool reverse;   // runs size-1 .. 0
-  bool recompute; // gradients compute the body again instead of keeping its values
+  bool recompute; // gradients rematerialise the body instead of keeping its values
   Pos pos;
 } Region;
 
-// What an op needs beside its arguments; which fields an op reads stands in its row of ops.def.
-// Unused fields are zero. Lists live in the graph's arena.
+// What an op needs beside its arguments. The column `attrs` of ops.def says which of `type`, `dims`
+// and `to` it reads. Unused fields are zero. Lists live in the graph's arena.
 typedef struct Attr {
   Dtype type;    // of const, values, cast, contract, draws: the result's type
   DeclId decl;   // of input, param, state
@@ -125,30 +125,31 @@ typedef struct Attr {
   const double *data; // of values: ndata numbers, row-major over `dims` as listed
   int64_t ndata;
   Affine affine; // of windows
-  uint64_t key; // of draws: hash of seed-independent path; of a carry: its number in the region; of
-                // a const of a model: its number in Model.numbers plus 1, if it depends on how many
-                // rows a batch has (frontend.h)
+  // Of draws: hash of the path of the draw, without the seed. Of a carry: its number, which is its
+  // argument of the scan. Of a const that depends on the number of rows of a batch: 1 + its index
+  // in Model.numbers (frontend.h).
+  uint64_t key;
   unsigned flags;  // of ordered ops: ORDER_EXCLUSIVE ...
   RegionId region; // of carry, at and scan: the loop they belong to
 } Attr;
 
 bool attr_equal(const Attr *a, const Attr *b);
 
-// Where a node comes from: shown by dumps, errors and `explain`; takes no part in equality.
+// Where a node comes from. Dumps, errors and `explain` show it; equality of nodes ignores it.
 typedef struct Origin {
   Pos pos;           // of the model line
   const char *value; // full scoped name of the value that the line binds, or NULL
   const char *why;   // pass and reason, e.g. "grad: of hidden through relu"
   uint32_t group; // tag of a composite (softmax, cross entropy ...), 0: none; gradients inherit it
   bool backward;  // made by the gradient builder or the optimizer: phase in `check`
-  NodeId of, reader; // after lowering: the placed node that this computes or converts; of a
-                     // conversion, who reads it
-} Origin;            // first (0: an output)
+  NodeId of;      // after lowering: the placed node that this node computes or converts
+  NodeId reader;  // of a conversion: its first reader in the placed graph, 0 for an output
+} Origin;
 
 typedef struct Node {
   uint16_t op;       // an Op
   uint8_t type;      // a Dtype
-  uint16_t instance; // number of a recomputed clone: takes part in equality
+  uint16_t instance; // number of a rematerialised copy, 0: the original; part of equality
   RegionId region;   // follows from the arguments
   uint8_t nargs;
   Dims dims; // of the result, canonical order
@@ -159,7 +160,7 @@ typedef struct Node {
 
 typedef enum DeclKind { DECL_INPUT, DECL_PARAM, DECL_STATE, DECL_SLOT } DeclKind;
 
-// A tensor that lives outside the graph: fed, trained, or kept between steps.
+// A tensor that outlives a run of the graph: an input, a parameter, or a state.
 typedef struct Decl {
   DeclKind kind;
   const char *name; // full scoped name; of a slot "optimizer.NAME.m"
@@ -215,7 +216,7 @@ struct Graph {
   ModelSpec spec; // data and train blocks, seed (ir/program/spec.h): a dump is complete
   Origin origin;  // given to nodes added from here on
   VEC(double)
-  exact; // by node, in the graph as built: an f32 constant before it was rounded, 0: as it is
+  exact; // by node, in the graph as built: the value of an f32 constant before rounding; 0: same
   struct GraphTable *table; // hash of nodes, private to graph.c
 };
 
@@ -234,10 +235,11 @@ static inline uint32_t graph_count(const Graph *g) {
 // its row; BUG if that refuses (the caller has checked, or use graph_try). attr may be NULL; lists
 // are copied.
 NodeId graph_add(Graph *g, Op op, int nargs, const NodeId *args, const Attr *attr);
-// The same, but a refusal returns 0 and puts one sentence into why[0..200).
+// As graph_add, but returns 0 if the infer rule refuses, with one sentence in why[0..200).
+// `instance` tells rematerialised copies of a node from the original.
 NodeId graph_try(Graph *g, Op op, int nargs, const NodeId *args, const Attr *attr,
                  uint16_t instance, char *why);
-// Copies node n of `from` into g with arguments map[arg]; its origin is kept.
+// Adds a copy of node n of `from` to g, with arguments map[arg] and its own origin.
 NodeId graph_copy(Graph *g, const Graph *from, NodeId n, const NodeId *map);
 
 // Adds a declaration (its source node is made by graph_decl_node on first use).
@@ -245,8 +247,7 @@ DeclId graph_decl(Graph *g, const Decl *d);
 NodeId graph_decl_node(Graph *g, DeclId d);
 DeclId graph_find_decl(const Graph *g, const char *name); // interned or not; 0: none
 const Name *graph_find_name(const Graph *g, const char *name);
-// The source node of decl d over block dims (a lowered graph): `dims` are what this processor
-// holds.
+// The source node of decl d in a lowered graph; `dims` are the dims of this processor's shard.
 NodeId graph_decl_node_over(Graph *g, DeclId d, const Dims *dims);
 // Its op: OP_INPUT, OP_PARAM, or OP_STATE (states and slots).
 Op decl_op(DeclKind k);
@@ -268,60 +269,61 @@ NodeId graph_index(Graph *g, DimId d);
 // contraction sequences").
 NodeId graph_contract(Graph *g, int n, const NodeId *factors, const Dims *keep, Dtype type);
 
-// The parts of log(sum over `over` of exp(x)) relative to the row maximum: x - shift is exact near
-// the largest element, so no part but `shift` loses accuracy to an offset that all elements share.
+// The parts of log(sum over `over` of exp(x)), relative to the maximum of a row. An offset that all
+// elements share cancels in x - shift, so that it costs the other parts no accuracy.
 //
-//   logsumexp = log(sum) + shift,  its gradient e / sum,  log_softmax = away - log(sum)
+//   logsumexp = log(sum) + shift,  its gradient e / sum,  log_softmax = shifted - log(sum)
 typedef struct LogSum {
-  NodeId shift;   // max over `over`, 0 where that is infinite: all -inf then gives log(0) and not
-                  // -inf - -inf
+  NodeId shift;   // max over `over`; 0 where that is infinite, because -inf - -inf is NaN
   NodeId shifted; // x - shift
-  NodeId e;       // exp(away)
+  NodeId e;       // exp(shifted)
   NodeId sum;     // of e over `over`
 } LogSum;
-// x is f32 or f64. The gradient by the shift is zero; `stopped` keeps it from being built (before
-// `expand`).
+// x is f32 or f64. `stopped` puts a stop_gradient on the shift, whose gradient is zero anyway; only
+// valid before `expand`.
 LogSum graph_log_sum(Graph *g, NodeId x, const Dims *over, bool stopped);
 
 RegionId graph_region(Graph *g, const Region *r);
 static inline const Region *region_get(const Graph *g, RegionId r) { return &g->region.at[r - 1]; }
-// Whether region a is b or encloses it; 0 encloses all.
+// Whether region a is b or encloses b. Region 0 encloses every region.
 bool region_encloses(const Graph *g, RegionId a, RegionId b);
-// All nodes, each after its arguments and a scan after all nodes of its region; by ids where they
-// are so.
+// All nodes in an order for execution: each after its arguments, a scan after all nodes of its
+// region. Without loops this is the order of ids.
 NodeId *graph_schedule(Arena *a, const Graph *g);
-// The nodes of region r (not of those inside it), in that order: node[first[r] .. first[r + 1]).
+// Nodes by region, each list in the order of graph_schedule: node[first[r] .. first[r + 1]) are
+// those of region r, without those of inner loops.
 typedef struct RegionNodes {
   const uint32_t *first;
   const NodeId *node;
 } RegionNodes;
 RegionNodes region_nodes(Arena *a, const Graph *g);
-int region_depth(const Graph *g, RegionId r); // 0 outside all loops
-// Steps of region r and of all that enclose it, multiplied: how often its nodes are computed. 1 for
-// r 0.
+int region_depth(const Graph *g, RegionId r); // number of loops around its nodes; 0 outside all
+// How often the nodes of region r run: the product of the steps of r and of all regions around it.
+// 1 for region 0; INT64_MAX on overflow.
 int64_t region_times(const Graph *g, RegionId r);
-// The type of a carry that only adds up values of type t over all steps of r: f64 where an f32 sum
-// would lose accuracy.
+// The type of a carry that adds up values of type t over all steps of r: f64 if a long sum in t
+// would lose accuracy, else t.
 Dtype region_sum_type(const Graph *g, RegionId r, Dtype t);
-// The scan of each region (index 0 unused), 0 for those that nothing here runs.
+// The scan of each region, indexed by RegionId; 0 for a region whose scan is not in this graph.
 NodeId *region_scans(Arena *a, const Graph *g);
-// The next value of a carry: the argument of its scan that bears its number. 0: its region has no
-// scan here.
+// The argument of a carry's scan that is the carry's value in the next step. 0 if its region has no
+// scan in this graph.
 NodeId carry_next(const Graph *g, const NodeId *scan, NodeId carry);
 
 // The number of elements of node n's result (block lengths in a lowered graph).
 int64_t node_elements(const Graph *g, NodeId n);
 int64_t node_bytes(const Graph *g, NodeId n);
 
-// A copy that holds only what outputs reach (and CHECKS nodes whose arguments are reached).
-// map, if not NULL, gets old id -> new id (0: dropped), count+1 entries from `a`.
+// A copy without nodes that no output needs. CHECKS nodes stay if their arguments stay. If map is
+// not NULL, *map gets a table from old to new ids (0: dropped) with count+1 entries from `a`.
 Graph *graph_prune(Arena *a, const Graph *g, Stage stage, NodeId **map);
-// The same for a graph that nobody else has seen, in place where it can: g ends.
+// As graph_prune, for a graph that no one else refers to. It reuses g where possible; do not use g
+// afterwards.
 Graph *graph_prune_in_place(Arena *a, Graph *g, Stage stage);
 
 // -- text (print.c, read.c): print, read, print is a fixed point --------------------------------
-// note, if not NULL, returns the "@ placement" text of a node or NULL (a decision table beside the
-// graph).
+// note, if not NULL, returns the "@ placement" text of a node, or NULL for none; `table` is passed
+// to it.
 typedef const char *GraphNote(const void *table, NodeId n);
 char *graph_print(Arena *a, const Graph *g, const Diag *d, GraphNote *note, const void *table);
 // The line of one node, without its end.
@@ -331,9 +333,9 @@ char *graph_node_text(Arena *a, const Graph *g, const Diag *d, NodeId n);
 Graph *graph_read(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text, size_t n);
 
 // -- hoist.c ------------------------------------------------------------------------------------
-// Loops keep what lies on a way from a carry to the next: products, reductions, lookups and windows
-// that depend on no carry are computed before the loop for all steps, those that feed none behind
-// it. Run after gradients.
+// Moves work out of loops: contractions, reductions, lookups and windows that depend on no carry
+// run before the loop for all steps at once, those that no carry depends on run after it. Run after
+// gradients.
 const Graph *graph_hoist(Arena *a, const Graph *g);
 
 // -- invariants.c -------------------------------------------------------------------------------
@@ -348,15 +350,15 @@ void graph_check(const Graph *g, const char *pass);
 // Constants folded, algebra (x*1, x+0, x^2, casts of casts ...; never what changes NaN or
 // rounding), moves of moves, dead and equal nodes gone.
 Graph *graph_simplify(Arena *a, const Graph *g);
-// EXPANDS ops written in primitives: mean as sum times 1/n, logsumexp as max, exp, sum, log;
+// Writes EXPANDS ops in primitives: mean as sum times 1/n, logsumexp as max, exp, sum, log;
 // argmax as the maximum of keys (decision 7; f64: max, then min of the equal indices);
 // stop_gradient as its argument.
 Graph *graph_expand(Arena *a, const Graph *g);
-// A lowered graph in which scatter_add of many terms keeps its sums in f64, between casts: it adds
-// to memory term by term, in no blocks. After lowering, so that what is sent stays f32.
+// A lowered graph in which scatter_add of many f32 terms accumulates in f64, between casts, because
+// it adds to memory one term at a time. Run after lowering, so that collectives still send f32.
 Graph *graph_widen_scatters(Arena *a, const Graph *g);
-// factor.c: of sums in gradients, what does not depend on the summed dims comes out, and what sums
-// to zero goes.
+// factor.c: in sums of gradients, moves factors that do not depend on the summed dims out of the
+// sum, and drops parts whose sum is zero.
 const Graph *graph_factor(Arena *a, const Graph *g);
 
 // -- grad.c -------------------------------------------------------------------------------------

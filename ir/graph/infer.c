@@ -1,8 +1,9 @@
-// What each op makes of its arguments: the infer column of ops.def, one rule a name.
+// Type and dims of a node's result, from its arguments and attributes: the rules of the column
+// `infer` of ops.def.
 //
-// A rule reads InferCall and sets type and dims of the result, or returns refuse(...). It may be
-// handed anything (graph text is a way in), so it relies on nothing but what infer() checks first:
-// number of arguments, dims, axes, types and the declaration exist.
+// A rule sets type and dims in the InferCall, or returns refuse(...). Arguments and attributes may
+// come from graph text, so a rule assumes only what infer() has checked: the number of arguments is
+// right, and the dims, axes, types and declarations that are named exist.
 #include "ir/graph/infer_internal.h"
 
 #include <stdarg.h>
@@ -36,7 +37,7 @@ static bool refuse(const InferCall *c, const char *fmt, ...) {
 static const Dim *dim_of(const InferCall *c, DimId d) { return dim_get(c->g->dims, d); }
 static Dtype arg_type(const InferCall *c, int i) { return (Dtype)c->arg[i]->type; }
 
-// Adds d to the result; two blocks of one whole dim do not go together in one value.
+// Adds d to the dims of the result. Refuses two blocks of the same dim in one value.
 static bool add_dim(InferCall *c, DimId d) {
   for (int i = 0; i < c->dims.n; i++) {
     DimId other = c->dims.at[i];
@@ -95,7 +96,7 @@ static bool distinct(const InferCall *c, int n, const DimId *d) {
   return true;
 }
 
-// Dims of argument i without those in attr.dims, each of which it must have.
+// Result dims: those of argument i without attr.dims, each of which the argument must have.
 static bool without_dims(InferCall *c, int i) {
   Dims left = c->arg[i]->dims;
   if (!distinct(c, c->attr->ndims, c->attr->dims)) return false;
@@ -285,7 +286,7 @@ static int64_t whole_size(const InferCall *c, DimId d) {
   return dim_of(c, dim_of(c, d)->whole)->size;
 }
 
-// Adds `to`, which may not be a dim that remained.
+// Adds the new dim `to`, which must not be in the result already.
 static bool add_new(InferCall *c, DimId to) {
   if (dims_has(&c->dims, to))
     return refuse(c, "the result would have %s twice", dim_of(c, to)->name);
@@ -310,10 +311,10 @@ static bool infer_rename(InferCall *c) {
   return true;
 }
 
-// Whether `long_` is the dims part[0..n) counted together, part[0] slow. When axes cut them, each
-// level of blocks of the long dim must be a whole number of rows of part[0], else blocks would hold
-// other elements.
-static bool parts_fit(const InferCall *c, DimId long_, int n, const DimId *part) {
+// Whether dim `joined` can be split into, or merged from, part[0..n), with part[0] the slowest. If
+// they are split over axes, each block of joined must be made of full rows of part[0] at every
+// level of blocks, else the blocks would hold other elements.
+static bool parts_fit(const InferCall *c, DimId joined, int n, const DimId *part) {
   int64_t rest = 1;
   for (int i = 1; i < n; i++) {
     if (dim_of(c, part[i])->axes.n)
@@ -321,14 +322,14 @@ static bool parts_fit(const InferCall *c, DimId long_, int n, const DimId *part)
     if (!size_mul(rest, dim_of(c, part[i])->size, &rest))
       return refuse(c, "its dims are too large");
   }
-  Axes axes = dim_of(c, long_)->axes;
+  Axes axes = dim_of(c, joined)->axes;
   if (!axes_equal(axes, dim_of(c, part[0])->axes))
-    return refuse(c, "%s and %s are blocks over different axes", dim_of(c, long_)->name,
+    return refuse(c, "%s and %s are blocks over different axes", dim_of(c, joined)->name,
                   dim_of(c, part[0])->name);
-  int64_t a = whole_size(c, long_), b = whole_size(c, part[0]), product;
+  int64_t a = whole_size(c, joined), b = whole_size(c, part[0]), product;
   for (int level = 0;; level++) {
     if (!size_mul(b, rest, &product) || product != a)
-      return refuse(c, "%s has %lld elements, its parts have %lld x %lld", dim_of(c, long_)->name,
+      return refuse(c, "%s has %lld elements, its parts have %lld x %lld", dim_of(c, joined)->name,
                     (long long)a, (long long)b, (long long)rest);
     if (level == axes.n) return true;
     int64_t p = c->g->mesh->axis[axes.at[level]].size;
@@ -427,7 +428,7 @@ static bool want_region(const InferCall *c) {
   return c->attr->region > 0 || refuse(c, "names no region");
 }
 
-// Whether argument i is computed outside the region, or (inside) in it.
+// Whether the region of argument i is `within` or encloses it.
 static bool want_place(const InferCall *c, int i, RegionId within) {
   return region_encloses(c->g, c->arg[i]->region, within) ||
          refuse(c, "argument %d belongs to another loop", i + 1);
@@ -491,8 +492,8 @@ static bool infer_all_reduce(InferCall *c) {
   return union_of_args(c);
 }
 
-// Whether the axes of `fine` are those of `coarse` followed by those of the collective: blocks
-// nest, so only the last axes of a dim can be gathered, and new ones come last.
+// Whether the axes of `fine` are those of `coarse` followed by those of the collective. Blocks
+// nest, so a collective gathers the last axes of a dim, and a new split adds axes at the end.
 static bool nests(const InferCall *c, DimId fine, DimId coarse) {
   Axes all = dim_of(c, coarse)->axes, more = c->attr->axes;
   bool fits = all.n + more.n <= MAX_AXES;
@@ -530,7 +531,7 @@ static bool infer_reblock(InferCall *c) {
   return blocks_follow(c);
 }
 
-// -- the door -----------------------------------------------------------------------------------
+// -- infer --------------------------------------------------------------------------------------
 
 typedef bool InferRule(InferCall *c);
 static InferRule *const rules[OP_COUNT] = {

@@ -1,4 +1,5 @@
-// Invariants of a graph at its stage, and the check that runs after every pass in debug builds.
+// Checks the invariants of a graph at its stage: graph_verify for tests and graph text, graph_check
+// after every pass in debug builds.
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -117,7 +118,7 @@ static bool check_carry(const Verifier *c, NodeId id) {
   return true;
 }
 
-// What a body takes from outside is there before the loop runs.
+// A value from outside a loop is computed before the loop runs.
 static bool check_place(const Verifier *c, NodeId id) {
   const Node *n = graph_node(c->g, id);
   if (n->op == OP_CARRY && !check_carry(c, id)) return false;
@@ -135,8 +136,8 @@ static bool check_place(const Verifier *c, NodeId id) {
   return true;
 }
 
-// The dims of an update are those of its target: as it is held here, or whole, or any blocks of
-// them when nothing here reads it.
+// An update has the dims of its target's source node. If the target has no source node here, it has
+// one dim, full or a block, for each dim of the target.
 static bool update_fits(const Verifier *c, const Output *o) {
   const Graph *g = c->g;
   const Decl *d = &g->decl.at[o->target - 1];

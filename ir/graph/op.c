@@ -1,4 +1,4 @@
-// The tables behind ops.def and stages.def.
+// The tables made from ops.def and stages.def.
 #include <string.h>
 
 #include "ir/graph/graph.h"

@@ -1,4 +1,4 @@
-// Loops of a graph: their scans, their carries, and how often a node is computed.
+// Facts about loops of a graph: their scans, their carries, and how often a node runs.
 #include "ir/graph/graph.h"
 #include "ir/program/sums.h"
 

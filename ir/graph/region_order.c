@@ -1,8 +1,7 @@
-// The order in which loops are computed: all nodes of a region before the scan that runs them.
+// Execution order of a graph with loops: all nodes of a region come before its scan.
 //
-// A node of a body may have been added after its scan (gradients collect more of an inner loop
-// later), and constants that such a node needs too. Nodes are visited by ids; what a node waits for
-// is put before it.
+// Ids alone do not give this order: gradients add nodes to a region after its scan. A depth-first
+// walk in the order of ids puts each node after its prerequisites.
 //
 //   %4 = carry ... {region = 1}; %5 = scan(%6') {region = 1}; %7 = collect(%5', ...) : in region 1
 //   =>  %4, ..., %7, %5
@@ -12,8 +11,8 @@ typedef struct Sort {
   const Graph *g;
   const NodeId *body; // of region r: body[first[r] .. first[r + 1])
   const uint32_t *first;
-  uint8_t *state; // by node: 0 new, 1 waits, 2 done
-  uint32_t *next; // by node: which of its prerequisites was visited last
+  uint8_t *state; // by node: 0 new, 1 on the stack, 2 placed
+  uint32_t *next; // by node: index of the prerequisite to visit next
   NodeId *out;
   uint32_t n;
   VEC(NodeId) stack;
@@ -36,7 +35,8 @@ static void bucket(Arena *a, const Graph *g, const NodeId *sequence, const uint3
   *body = node;
 }
 
-// Prerequisite i of node n, 0 behind the last: its arguments, and of a scan its whole region.
+// Prerequisite i of node n, or 0 after the last. They are its arguments and, for a scan, all nodes
+// of its region.
 static NodeId prerequisite(const Sort *s, NodeId n, uint32_t i) {
   const Node *node = graph_node(s->g, n);
   if (i < node->nargs) return node->args[i];
