@@ -1,7 +1,7 @@
-// Partitioning: from a layout to the graph of one processor.
-//   layout_check  the user's rules against dims, tensors and mesh
-//   place         a state for every value on every mesh axis, and where partial sums are reduced
-//   lower         the graph over block dims, conversions as collective nodes
+// Partitioning: from a graph and a layout to the graph of one processor.
+//   layout_check  checks the rules of a layout against dims, tensors and mesh
+//   place         chooses a sharding for every value, and where partial sums are reduced
+//   lower         makes the graph over block dims, with conversions as collective nodes
 #ifndef PARTITION_PARTITION_H
 #define PARTITION_PARTITION_H
 
@@ -25,26 +25,27 @@ typedef struct Placement {
   const Layout *layout;
 } Placement;
 
-// Errors: rules that name no dim, axis or tensor; a dim with two general rules; two dims of a
-// tensor (input, parameter, state, named value, result of a reduction or contraction) on one axis.
-// Warnings: axes that no rule uses. True without errors.
+// Reports errors in d: rules that name no dim, axis or tensor; a dim with two general rules; two
+// dims of one tensor (input, parameter, state, named value, result of a reduction or contraction)
+// on one axis. Warns of axes that no rule uses. Returns true if there were no errors.
 MUST_USE bool layout_check(const Graph *g, const Layout *layout, Diag *d);
 // Whether a `layout(x, dim -> axis)` of the model names this axis of g->mesh.
 bool axis_is_pinned(const Graph *g, int axis);
 
-// Chooses states (design: partitioning). Deterministic. Needs layout_check to have passed.
+// Chooses a sharding for every value of g. Deterministic. layout_check must have passed. `a` owns
+// the result, which refers to g and layout.
 Placement *place(Arena *a, const Graph *g, const Layout *layout, const Machine *machine);
-// The same without moves that pay for several nodes together (place_improve.c): they send less, and
-// some hold more.
+// As `place`, without the local search over groups of nodes (place_improve.c), which lowers
+// communication but may raise peak memory.
 Placement *place_plain(Arena *a, const Graph *g, const Layout *layout, const Machine *machine);
-// For many layouts of one graph: what their placements share. Of a graph that is `g` but for its
-// mesh and the blocks in its dims.
+// Tables that all placements of one graph share, whatever the mesh and the layout.
 typedef struct PlaceGraph PlaceGraph;
 const PlaceGraph *place_graph(Arena *a, const Graph *g);
-// As place_plain; what lower makes of it has no reasons.
+// As place_plain, from a table made for a graph with the nodes of g. The collectives that `lower`
+// makes of it have no reason text.
 Placement *place_silent(Arena *a, const PlaceGraph *of, const Graph *g, const Layout *layout,
                         const Machine *machine);
-// What decided the state of node n, e.g. "h -> cols (layout, model.mesh:21)".
+// Text of what decided the sharding of node n, e.g. "h -> cols (layout, line 21)".
 const char *placement_why(const Placement *placement, NodeId n);
 // The layout rule that makes `axis` split dim d of node n: index into placement->layout->rule, or
 // -1 when no rule does, e.g. after `layout(...)` in the model. d is a dim of n, a dim that n sums,
@@ -53,12 +54,12 @@ const char *placement_why(const Placement *placement, NodeId n);
 int placement_rule(const Placement *placement, NodeId n, DimId d, int axis);
 // The layout rule that makes n partial over `axis`, or -1.
 int placement_partial_rule(const Placement *placement, NodeId n, int axis);
-// The "@ state" text of node n, for graph_print.
+// The sharding of node n as text; a callback of graph_print, `placement` is a Placement.
 const char *placement_note(const void *placement, NodeId n);
 
-// The one-processor graph (STAGE_LOWER) with a conversion wherever a use wants another state than
-// its argument has; equal conversions are shared. Outputs: OUT_UPDATE in the state of their target,
-// OUT_VALUE in the state that they have, partial ones reduced.
+// The graph of one processor (STAGE_LOWER). A value that a user reads in another sharding gets a
+// conversion; equal conversions are made once. OUT_UPDATE outputs have the sharding of their
+// target, OUT_VALUE outputs the settled sharding of their value.
 Graph *lower(Arena *a, const Placement *p);
 
 // Sizes and work of one processor, for `check`.
@@ -70,7 +71,7 @@ typedef struct PartitionFacts {
   int64_t parameter_bytes, optimizer_bytes;
 } PartitionFacts;
 PartitionFacts partition_facts(const Graph *whole, const Graph *lowered);
-// The same program with nodes that are computed again.
+// Adds to f the flops of nodes that `kept`, the same program, rematerialises.
 void partition_facts_rematerialised(PartitionFacts *f, const Graph *kept);
 
 #endif

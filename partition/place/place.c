@@ -1,15 +1,15 @@
-// Chooses the state of every value: cuts first, then where partial sums are reduced.
+// Chooses the sharding of every value. The recipe:
 //
-//   1. forward   rules of the layout, what arguments bring, one role table (place_roles.c, choices: place_choose.c)
-//                products see what other users have gathered (place_share.c), in a second round all of them
-//                carries of loops see their next values too, until nothing changes (place_region.c)
-//   2. backward  a value that all users want cut is computed cut (place_users.c; the gradient that meets a cut slot
-//                of the optimizer: its reduction becomes a reduce-scatter; what windows read in blocks)
-//                the norm of the gradients does not mind and sums its squares block by block
-//                moves that pay for several nodes together (place_improve.c), with 3. to 5. for what they lead to
-//   3. gather    what nothing but its arguments cuts is gathered once (place_gather.c)
-//   4. reduce    per axis the minimum cut of the linear regions (reduce.c)
-//   5. settle    a value that is wanted in one state only goes there without a stop at home
+//   1. forward   each node chooses from the layout's rules and its arguments (place_choose.c), by the
+//                roles of dims (place_roles.c); contractions see what other users have gathered
+//                (place_share.c). Carries of loops choose again with their next values until nothing
+//                changes (place_region.c).
+//   2. backward  a value that all users read split is computed split (place_users.c). A gradient
+//                whose optimizer slot is split is so reduced by a reduce-scatter.
+//   3. improve   a local search over groups of nodes (place_improve.c); runs 4. to 6. for its result
+//   4. gather    a value that only its arguments split is gathered once (place_gather.c)
+//   5. reduce    a minimum cut decides per axis where partial sums are reduced (place_reduce.c)
+//   6. settle    a value that is read in one sharding only is converted to it directly
 #include "partition/sharding/sharding_internal.h"
 
 #include <string.h>
@@ -132,10 +132,8 @@ static void place_all(Placer *p) {
     place_choose(p, u);
   }
   p->chosen = n;
-  place_choose_shared(p);
   place_settle_carries(p);
   for (NodeId u = n; u > 0; u--) place_pull_back(p, u);
-  place_follow_some(p);
 }
 
 Placement *place(Arena *a, const Graph *g, const Layout *layout, const Machine *machine) {

@@ -1,18 +1,17 @@
-// Chooses the state of a value: what its arguments bring, what the layout says, and which of them
-// wins on each axis.
+// Chooses the sharding of one node from its request and the settled shardings of its arguments.
 //
-// A node first collects claims on each axis: what the layout wants of its result (hard), what its
-// arguments bring (natural), soft rules. A hard rule wins, unless a reduced dim is cut in all that
-// the node reads: then terms are computed where they lie and the rule is met by a reduce-scatter,
-// if that is fewer bytes.
+// Each axis goes to one slot, a result dim or a reduced dim. Claims on a slot are a hard rule, an
+// argument that is split along it, or a soft rule. The slot with the fewest bytes for moving
+// arguments and result wins. A hard rule may so lose to a reduced dim: the node then computes
+// partial sums, and a reduce-scatter meets the rule.
 //
-//   hidden[b, h] = contract(x[b/rows, d], w[d, h/cols])   b and h are claimed: b/rows h/cols
-//   y[b, o] = contract(hidden[b/rows, h/cols], v[h/cols, o])   b kept, h summed: b/rows, sum over cols
+//   hidden[b, h] = contract(x[b/rows, d], w[d, h/cols])   split by b/rows, h/cols
+//   y[b, o] = contract(hidden[b/rows, h/cols], v[h/cols, o])   b/rows, partial over cols
 #include "partition/sharding/sharding_internal.h"
 
 // -- claims -------------------------------------------------------------------------------------
 
-// The slots that an axis can cut: result dims, then reduced dims.
+// The slots that an axis can split: result dims, then reduced dims.
 enum { MAX_SLOTS = 2 * MAX_RANK };
 
 typedef struct Choice {
@@ -20,9 +19,9 @@ typedef struct Choice {
   NodeId id;
   const Node *n;
   int ndims, nslots;
-  int nsources;           // arguments; of a carry that is settling its next value too
-  Axes wanted[MAX_SLOTS]; // natural lists, as arguments bring them
-  Axes hard[MAX_RANK];    // as far as the node can compute such blocks
+  int nsources;           // arguments; for a carry also its next value while p->settling
+  Axes wanted[MAX_SLOTS]; // axes that split the arguments along this slot
+  Axes hard[MAX_RANK];    // of the rules, as far as the node can compute such blocks
   int slot[MAX_AXES];     // chosen slot of an axis, -1: none
 } Choice;
 
@@ -30,8 +29,8 @@ static int slot_of(const Choice *c, DimRole r) {
   return r.kind == ROLE_KEEP ? r.at : r.kind == ROLE_INNER ? c->ndims + r.at : -1;
 }
 
-// Whether what owners hand out is fewer bytes than all elements: candidates of the largest, or a
-// part that a window takes, which is summed.
+// Whether splitting the reduced dim sends less than gathering the argument. True but for top_k,
+// which sends candidates, and windows whose result is summed.
 static bool owners_pay(const Graph *g, const Node *n, Axes split) {
   if ((n->op != OP_TOP_K && op_row((Op)n->op)->cls != WINDOW) || !n->attr.nto) return true;
   const Node *x = graph_node(g, n->args[0]);
@@ -52,7 +51,7 @@ static int source_slot(const Choice *c, int i, int j) {
   return dims_index(&c->n->dims, graph_node(g, source_of(c, i))->dims.at[j]);
 }
 
-// Whether any axis cuts what it reads or is wished for its result.
+// Whether an axis splits an argument or is requested for the result.
 static bool is_claimed(const Choice *c) {
   const Placer *p = c->placer;
   const Request *w = p->request[c->id];
@@ -83,7 +82,7 @@ static void collect(Choice *c) {
   for (int k = 0; k < c->ndims; k++) c->hard[k] = split_allowed(g, c->id, k, w->hard[k]);
 }
 
-// Bytes moved to bring the arguments into place when `axis` cuts `slot`; in a loop in every step.
+// Bytes that arguments send if `axis` splits `slot`, in all steps of a loop.
 static double argument_cost(const Choice *c, int axis, int slot) {
   const Graph *g = c->placer->result.graph;
   double p = (double)g->mesh->axis[axis].size, cost = 0;
@@ -105,7 +104,7 @@ static double argument_cost(const Choice *c, int axis, int slot) {
   return cost;
 }
 
-// Bytes of the result under what is chosen so far.
+// Bytes of one block of the result, with the axes chosen so far.
 static double result_bytes(const Choice *c) {
   const Graph *g = c->placer->result.graph;
   double bytes = (double)dtype_bytes((Dtype)c->n->type) * (double)region_times(g, c->n->region);
@@ -125,12 +124,12 @@ static int soft_slot(const Choice *c, int axis) {
   return -1;
 }
 
-// A rule wants dim k cut, an argument brings the cut, or neither: then elements change places
-// first.
+// Why an axis may split a slot, weakest first. MOVED: neither a rule nor an argument does, the
+// arguments are exchanged first.
 typedef enum Claim { CLAIM_NONE, CLAIM_MOVED, CLAIM_NATURAL, CLAIM_RULE } Claim;
 
-// Bytes that the result costs when `axis` cuts `slot`: terms are summed, and what a rule wants
-// otherwise is moved.
+// Bytes that the result sends if `axis` splits `slot`: partial sums are reduced, a result that a
+// rule wants otherwise is moved. `ruled`: a hard rule gives the axis to some result dim.
 static double after_cost(const Choice *c, int axis, int slot, Claim claim, bool ruled) {
   const Mesh *m = c->placer->result.graph->mesh;
   double p = (double)m->axis[axis].size, result = result_bytes(c);
@@ -147,13 +146,14 @@ static double after_cost(const Choice *c, int axis, int slot, Claim claim, bool 
   return back ? (p - 1) / p * result / p : 0;
 }
 
-// Whether `axis` cuts arguments, none of them weights, and whatever claims it has them moved, or,
-// of what only moves elements itself, costs anything.
+// Whether CLAIM_MOVED is allowed: `axis` splits arguments, none of them weights, and each claim
+// moves arguments. For lookups under a rule and ordered operations the result counts too.
 static bool is_displaced(const Choice *c, int axis, bool ruled) {
   const Graph *g = c->placer->result.graph;
   OpClass cls = op_row((Op)c->n->op)->cls;
   bool split = false,
-       moves = (cls == GATHER && ruled) || cls == ORDERED; // terms of no rule may be summed later
+       moves = (cls == GATHER && ruled) ||
+               cls == ORDERED; // without a rule a partial result may be reduced later
   for (int i = 0; i < c->nsources; i++) {
     NodeId arg = source_of(c, i);
     if (sharding_dim_of(&c->placer->result.settled[arg], graph_node(g, arg)->dims.n, axis) < 0)
@@ -171,8 +171,8 @@ static bool is_displaced(const Choice *c, int axis, bool ruled) {
   return split;
 }
 
-// Whether what a rule has gathered serves other uses too: factors meet again in the gradients of
-// one another, and weights, which depend on no input, in the backward pass.
+// Whether a gathered argument serves other users too: the factors of a contraction are read again
+// for the gradients of one another, weights again in the backward pass.
 static bool gathers_once(const Choice *c, int axis) {
   const Graph *g = c->placer->result.graph;
   if (c->n->op == OP_CONTRACT) return true;
@@ -198,8 +198,8 @@ static Claim claim_of(const Choice *c, int axis, int slot, bool displaced) {
              : CLAIM_NONE;
 }
 
-// Of the slots that anything claims the one that costs least; of equals a sum of terms where a rule
-// stands against it (they meet it by a reduce-scatter), then the stronger claim, then the first.
+// The claimed slot of lowest cost, or -1. Ties: first a reduced dim where a rule claims the axis (a
+// reduce-scatter meets the rule), then the stronger claim, then the first slot.
 static int claimed_slot(const Choice *c, int axis) {
   bool ruled = false, shared = gathers_once(c, axis);
   for (int k = 0; k < c->ndims; k++) ruled |= axes_has(c->hard[k], axis);
@@ -223,7 +223,7 @@ static int choose_slot(const Choice *c, int axis) {
   return slot < 0 ? soft_slot(c, axis) : slot;
 }
 
-// Each axis in turn, then each again in view of the others.
+// Chooses for each axis in turn, then again with the choices for the other axes known.
 static void choose_slots(Choice *c) {
   const Mesh *m = c->placer->result.graph->mesh;
   int axes = 0;
@@ -262,13 +262,13 @@ static Axes ordered(const Choice *c, int slot, Axes first, Axes second, Axes thi
   axes_join(&all, second);
   axes_join(&all, third);
   for (int axis = 0; axis < MAX_AXES; axis++)
-    if (c->slot[axis] == slot) axes_append(&all, axis); // what is moved there
+    if (c->slot[axis] == slot) axes_append(&all, axis); // CLAIM_MOVED
   for (int i = 0; i < all.n; i++)
     if (c->slot[all.at[i]] == slot) axes_append(&out, all.at[i]);
   return out;
 }
 
-// -- from the choice to states ------------------------------------------------------------------
+// -- from slots to shardings ------------------------------------------------------------------
 
 static void put_axis(Sharding *s, int ndims, int k, int axis, Axes order) {
   sharding_remove(s, ndims, axis);
@@ -279,7 +279,7 @@ static void put_axis(Sharding *s, int ndims, int k, int axis, Axes order) {
   s->split[k] = out;
 }
 
-// Where all uses see the value: as computed, with what the rules add.
+// The settled sharding of a value computed in `at`: full sums, with what the rules add.
 static Sharding settled_of(const Placer *p, NodeId n, const Sharding *at) {
   const Node *node = graph_node(p->result.graph, n);
   const Request *w = p->request[n];
@@ -296,8 +296,8 @@ static Sharding settled_of(const Placer *p, NodeId n, const Sharding *at) {
       bool rival = other >= 0 && other != k && axes_has(w->hard[other], axis);
       Axes one = {.n = 1, .at = {(uint8_t)axis}};
       if (other >= 0 && !split_allowed(p->result.graph, n, k, one).n)
-        continue;                         // can only be computed cut elsewhere
-      if (taken[axis] || rival) continue; // two dims want it: the one computed so stays
+        continue;                         // the node cannot compute such blocks
+      if (taken[axis] || rival) continue; // of two dims with this rule the computed one stays
       put_axis(&settled, node->dims.n, k, axis, w->hard[k]);
       settled.rule[axis] = w->rule[k];
       taken[axis] = true;
@@ -314,7 +314,7 @@ static void choose_source(Placer *p, NodeId n) {
     p->result.computed[n] = p->result.settled[n] = want;
 }
 
-// A pin says where its result lives, whatever the layout wishes.
+// `layout(...)` in the model overrides the layout.
 static void choose_pin(Placer *p, NodeId n) {
   const Graph *g = p->result.graph;
   const Node *node = graph_node(g, n);
@@ -368,5 +368,5 @@ void place_choose(Placer *p, NodeId n) {
   at->partial = axes_sorted(at->partial);
   at->monoid = at->partial.n ? node_monoid(node) : MONOID_NONE;
   p->result.settled[n] = settled_of(p, n, at);
-  if (node->op == OP_CARRY) *at = p->result.settled[n]; // kept where it is used
+  if (node->op == OP_CARRY) *at = p->result.settled[n]; // a carry is stored as it is read
 }

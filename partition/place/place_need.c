@@ -1,9 +1,9 @@
-// The state in which a node reads an argument, and in which an output reads its value.
+// The sharding in which a node reads an argument, and in which an output reads its value.
 #include "partition/sharding/sharding_internal.h"
 
 #include <string.h>
 
-// Whether the blocks of to[0] all read the whole of dims[0]: then it is gathered.
+// Whether every block of to[0] reads all of dims[0]: then a gather is as good as a halo.
 static bool reads_all(const Placer *p, NodeId n) {
   const Graph *g = p->result.graph;
   const Node *node = graph_node(g, n);
@@ -26,8 +26,8 @@ static bool reads_all(const Placer *p, NodeId n) {
   return true;
 }
 
-// Dim j of the source of window n stays cut as it is, as far as axes are free: halos go between any
-// cuts. If an axis of the new dim cuts another dim of the source, that moves to dim j first.
+// Window n reads dim j of its source split as it is, as far as the axes are free: a halo works
+// between any two splits. If an axis of to[0] splits another dim of the source, it moves to dim j.
 static void need_halo(const Placer *p, NodeId n, int j, Sharding *need) {
   const Node *node = graph_node(p->result.graph, n);
   if (reads_all(p, n)) return;
@@ -48,7 +48,7 @@ static void need_halo(const Placer *p, NodeId n, int j, Sharding *need) {
   }
 }
 
-// The state in which a scan or final reads its argument i.
+// read_sharding of a scan or final.
 static Sharding need_in_loop(const Placer *p, NodeId n, int i) {
   const Node *node = graph_node(p->result.graph, n);
   if (node->op == OP_FINAL) return i ? p->result.computed[node->args[1]] : (Sharding){0};

@@ -1,9 +1,9 @@
-// What the users of a value want: a value that they all read in one state is computed in it.
+// Shardings that users ask for: a value that all users read in one sharding is computed in it.
 #include "partition/sharding/sharding_internal.h"
 
 #include <string.h>
 
-// The one state in which everybody reads n; false when there are two or none.
+// The sharding in which all users read n. False if there are none or two.
 static bool common_need(const Placer *p, NodeId n, Sharding *out) {
   const Graph *g = p->result.graph;
   int ndims = graph_node(g, n)->dims.n;
@@ -21,7 +21,7 @@ static bool common_need(const Placer *p, NodeId n, Sharding *out) {
   return any;
 }
 
-// Outputs that hand out n, and whether updates agree with `need`.
+// Whether all updates with n read it in `need`; *shown: whether n is an OUT_VALUE output.
 static bool outputs_agree(const Placer *p, NodeId n, const Sharding *need, bool *shown) {
   *shown = false;
   for (uint32_t o = p->graph->output[n]; o; o = p->graph->next_output[o]) {
@@ -43,7 +43,7 @@ static const Output *only_update(const Placer *p, NodeId n) {
   return NULL;
 }
 
-// The state that uses and updates of n agree on.
+// The sharding in which all users and updates read n; *shown as in outputs_agree.
 static bool wanted_sharding(const Placer *p, NodeId n, Sharding *out, bool *shown) {
   const Output *update = only_update(p, n);
   bool used = p->graph->use_start[n] < p->graph->use_start[n + 1];
@@ -53,7 +53,7 @@ static bool wanted_sharding(const Placer *p, NodeId n, Sharding *out, bool *show
   return outputs_agree(p, n, out, shown);
 }
 
-// `more` cuts everything as `s` does, and then some.
+// Whether `more` has all splits of s, and keeps replicated what the request wants so.
 static bool extends(const Sharding *more, const Sharding *s, const Request *w, int ndims) {
   for (int k = 0; k < ndims; k++) {
     if (!axes_starts(more->split[k], s->split[k])) return false;
@@ -62,8 +62,8 @@ static bool extends(const Sharding *more, const Sharding *s, const Request *w, i
   return true;
 }
 
-// The state in which everybody can read n when windows read it in blocks of their own, with a halo:
-// cut as they are.
+// The sharding in which all users can read n if windows read blocks with a halo: split along the
+// window's dim as the result of the window is.
 static bool wanted_by_windows(const Placer *p, NodeId n, Sharding *out) {
   const Graph *g = p->result.graph;
   int ndims = graph_node(g, n)->dims.n;
@@ -128,65 +128,6 @@ void place_pull_back(Placer *p, NodeId n) {
   }
 }
 
-// -- values that some users want cut and the others do not mind ---------------------------------
-//
-// The norm of all gradients reads each gradient whole only because nothing cuts it; its squares may
-// as well be summed block by block. So the gradient follows the slot that it updates.
-
-enum { FLEXIBLE_DEPTH = 8 };
-
-// Whether a cut of dim d ends in a reduction on all ways from node u, within few pointwise steps.
-static bool flexible(const Placer *p, NodeId u, DimId d, int depth) {
-  const Graph *g = p->result.graph;
-  const Node *node = graph_node(g, u);
-  OpClass cls = op_row((Op)node->op)->cls;
-  if (cls == REDUCE)
-    for (int i = 0; i < node->attr.ndims; i++)
-      if (node->attr.dims[i] == d) return true;
-  int k = dims_index(&node->dims, d);
-  if (cls != POINTWISE || k < 0 || !depth || p->graph->output[u] || p->request[u]->replicated[k])
-    return false;
-  for (uint32_t i = p->graph->use_start[u]; i < p->graph->use_start[u + 1]; i++)
-    if (!flexible(p, p->graph->use[i], d, depth - 1)) return false;
-  return p->graph->use_start[u] < p->graph->use_start[u + 1];
-}
-
-// The one state with more cuts that some users of n ask for while the others read it at home.
-static bool wanted_by_some(const Placer *p, NodeId n, Sharding *out) {
-  const Graph *g = p->result.graph;
-  const Sharding *settled = &p->result.settled[n];
-  int ndims = graph_node(g, n)->dims.n;
-  bool any = false;
-  for (uint32_t i = p->graph->use_start[n]; i < p->graph->use_start[n + 1]; i++)
-    for (int j = 0; j < graph_node(g, p->graph->use[i])->nargs; j++) {
-      if (graph_node(g, p->graph->use[i])->args[j] != n) continue;
-      Sharding need = read_sharding(p, p->graph->use[i], j);
-      if (sharding_equal(&need, settled, ndims)) continue;
-      if (any && !sharding_equal(&need, out, ndims)) return false;
-      *out = need;
-      any = true;
-    }
-  if (!any || p->graph->output[n] || !extends(out, settled, p->request[n], ndims)) return false;
-  return true;
-}
-
-static bool others_flexible(const Placer *p, NodeId n, const Sharding *want) {
-  const Graph *g = p->result.graph;
-  const Node *node = graph_node(g, n);
-  const Sharding *settled = &p->result.settled[n];
-  for (uint32_t i = p->graph->use_start[n]; i < p->graph->use_start[n + 1]; i++)
-    for (int j = 0; j < graph_node(g, p->graph->use[i])->nargs; j++) {
-      if (graph_node(g, p->graph->use[i])->args[j] != n) continue;
-      Sharding need = read_sharding(p, p->graph->use[i], j);
-      if (sharding_equal(&need, want, node->dims.n)) continue;
-      for (int k = 0; k < node->dims.n; k++)
-        if (want->split[k].n > settled->split[k].n &&
-            !flexible(p, p->graph->use[i], node->dims.at[k], FLEXIBLE_DEPTH))
-          return false;
-    }
-  return true;
-}
-
 void place_choose_again(Placer *p, NodeId n) {
   Sharding at = p->result.computed[n], settled = p->result.settled[n];
   Axes *inner = p->inner[n];
@@ -200,64 +141,6 @@ void place_choose_again(Placer *p, NodeId n) {
       p->inner[n] = inner;
       return;
     }
-}
-
-// Chooses again behind values whose home has changed, as far as that changes anything.
-static void push_forward(Placer *p, bool *changed) {
-  const Graph *g = p->result.graph;
-  for (NodeId u = 1; u <= graph_count(g); u++) {
-    const Node *node = graph_node(g, u);
-    bool again = false;
-    for (int i = 0; i < node->nargs; i++) again |= changed[node->args[i]];
-    if (!again || changed[u] || node->op == OP_CARRY) continue;
-    Sharding settled = p->result.settled[u];
-    place_choose_again(p, u);
-    changed[u] = !sharding_equal(&settled, &p->result.settled[u], node->dims.n);
-  }
-}
-
-// Products again, which now see what all users of their arguments have gathered, and what follows
-// from them.
-void place_choose_shared(Placer *p) {
-  const Graph *g = p->result.graph;
-  bool *changed = arena_array(p->arena, bool, graph_count(g) + 1), any = false;
-  for (NodeId u = 1; u <= graph_count(g); u++) {
-    const Node *node = graph_node(g, u);
-    if (node->op != OP_CONTRACT) continue;
-    Sharding at = p->result.computed[u], settled = p->result.settled[u];
-    p->result.computed[u] = p->result.settled[u] = (Sharding){0};
-    place_choose(p, u);
-    changed[u] = !sharding_equal(&at, &p->result.computed[u], node->dims.n) ||
-                 !sharding_equal(&settled, &p->result.settled[u], node->dims.n);
-    any |= changed[u];
-  }
-  if (any) push_forward(p, changed);
-}
-
-// A sum of terms is a term once it is known where sums are reduced: the gradient of a table that is
-// used twice.
-static bool *find_partial(const Placer *p) {
-  const Graph *g = p->result.graph;
-  bool *partial = arena_array(p->arena, bool, graph_count(g) + 1);
-  for (NodeId n = 1; n <= graph_count(g); n++) {
-    const Node *node = graph_node(g, n);
-    partial[n] = p->result.computed[n].partial.n ||
-                 (node->op == OP_ADD && partial[node->args[0]] && partial[node->args[1]]);
-  }
-  return partial;
-}
-
-void place_follow_some(Placer *p) {
-  const Graph *g = p->result.graph;
-  bool *changed = arena_array(p->arena, bool, graph_count(g) + 1), any = false;
-  const bool *partial = find_partial(p);
-  for (NodeId n = graph_count(g); n > 0; n--) {
-    Sharding want;
-    if (!partial[n] || !wanted_by_some(p, n, &want) || !others_flexible(p, n, &want)) continue;
-    settle_as(&p->result.settled[n], &want, graph_node(g, n)->dims.n);
-    changed[n] = any = true;
-  }
-  if (any) push_forward(p, changed);
 }
 
 static void settle(Placer *p, NodeId n) {
