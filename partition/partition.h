@@ -65,7 +65,7 @@ Graph *lower(Arena *a, const Placement *p);
 // Sizes and work of one processor, for `check`.
 typedef struct PartitionFacts {
   int64_t flops, flops_whole;      // products and convolutions, multiply and add are two
-  int64_t flops_rematerialised;    // those of `flops` that are computed again for the backward pass
+  int64_t flops_rematerialised;    // those of `flops` that rematerialise forward values
   double redundant_flops, padding; // (flops - flops_rematerialised)*processors/flops_whole - 1;
                                    // share of padded elements in blocks of decls
   int64_t parameter_bytes, optimizer_bytes;

@@ -1,15 +1,14 @@
-// From placed values to the graph of one processor: block dims, and conversions as collective
+// Makes the graph of one processor from a placement: block dims, and conversions as collective
 // nodes.
 //
-//   %4 = contract(%3, %2) {dims=[h]} : f32[b, o]        sum over cols
-//   %5 = relu(%4) : f32[b, o]                           whole
+//   %4 = contract(%3, %2) {dims=[h]} : f32[b, o]        partial over cols
+//   %5 = relu(%4) : f32[b, o]                           replicated
 // becomes
 //   %4 = contract(%3, %2) {dims=[h/cols]} : f32[b, o]
-//   %5 = all_reduce(%4) {monoid=sum axes=[cols]} : f32[b, o]  # h is summed and split over cols; needed whole by relu
+//   %5 = all_reduce(%4) {monoid=sum axes=[cols]} : f32[b, o]
 //   %6 = relu(%5) : f32[b, o]
 //
-// A value exists in versions, one for each state in which it is read; each is made once. Versions
-// without terms come from the home version, so that terms are summed once.
+// place_versions.c decides which versions of a value are made, and from which.
 #include "partition/lower/lower_internal.h"
 
 #include <string.h>
@@ -24,7 +23,7 @@ typedef struct Lower {
 
 // -- why a value is converted -------------------------------------------------------------------
 
-// The dim whose sum made the terms of n over `axis`: follows terms back to where they begin.
+// Name of the dim whose sum made n partial over `axis`.
 static const char *summed_dim(const Lower *l, NodeId n, int axis) {
   int inner;
   NodeId begin = partial_sum_begin(l->p, n, axis, &inner);
@@ -94,12 +93,12 @@ static NodeId add_step(Lower *l, NodeId n, NodeId value, const Sharding *before,
     from[attr.ndims++] = block_of(l, n, s->to, before),
     to[attr.nto++] = block_of(l, n, s->to, &s->sharding);
   for (int k = 0; k < node->dims.n && s->op == OP_PERMUTE && gone < 0;
-       k++) // straight to the last state
+       k++) // a permute to the final sharding
     if (!axes_equal(before->split[k], s->sharding.split[k]))
       from[attr.ndims++] = block_of(l, n, k, before),
       to[attr.nto++] = block_of(l, n, k, &s->sharding);
-  bool reduces =
-      s->op == OP_ALL_REDUCE || s->op == OP_REDUCE_SCATTER; // part of computing the value
+  bool reduces = s->op == OP_ALL_REDUCE ||
+                 s->op == OP_REDUCE_SCATTER; // a reduction is part of computing the value
   if (reduces) attr.monoid = before->monoid;
   l->out->origin = node->origin;
   l->out->origin.of = n;
@@ -111,7 +110,7 @@ static NodeId add_step(Lower *l, NodeId n, NodeId value, const Sharding *before,
                                            : lower_below(l->out, s->op, value, &attr);
 }
 
-// Sums of narrow floats are kept in f32 until they are complete.
+// Casts a full sum of narrow floats, which was kept in f32, back to the type of n.
 static NodeId finish_type(Lower *l, NodeId n, NodeId value, const Sharding *s) {
   Dtype type = (Dtype)graph_node(l->g, n)->type;
   if (s->partial.n || graph_node(l->out, value)->type == type) return value;
@@ -133,7 +132,7 @@ static DimId *map_list(Lower *l, int n, const DimId *list, const Axes *axes) {
   return out;
 }
 
-// Cuts of dims of the list as they stand in a value in state s; dims that it lacks are whole.
+// Block dims of a list, split as in a value over `dims` in sharding s; dims that it lacks are full.
 static DimId *map_dims(Lower *l, int n, const DimId *list, const Dims *dims, const Sharding *s) {
   Axes axes[MAX_RANK] = {{0}};
   for (int i = 0; i < n; i++) {
@@ -167,7 +166,7 @@ static NodeId block_valid(Graph *g, DimId d) {
   return graph_reduce(g, OP_SUM, graph_broadcast(g, graph_const(g, TYPE_I32, 1), &over), &over);
 }
 
-// ids as indices into the own block of d, and which of them are in it.
+// ids as indices into the own block of d; *own: which of them are in it.
 static NodeId local_ids(Graph *g, NodeId ids, DimId d, NodeId *own) {
   NodeId zero = graph_const(g, TYPE_I32, 0), one = graph_const(g, TYPE_I32, 1);
   NodeId valid = block_valid(g, d), local = graph_binary(g, OP_SUB, ids, block_start(g, d));
@@ -195,7 +194,7 @@ static NodeId lower_scatter(Lower *l, NodeId *args, const Attr *attr) {
   return graph_add(g, OP_SCATTER_ADD, 2, local, attr);
 }
 
-// Terms of narrow floats are computed in f32.
+// Partial sums of narrow floats are computed in f32 (decision 11).
 static void widen(Lower *l, NodeId n, NodeId *args, Attr *attr) {
   const Node *node = graph_node(l->g, n);
   Dtype wide = dtype_accumulator((Dtype)node->type);
@@ -207,7 +206,7 @@ static void widen(Lower *l, NodeId n, NodeId *args, Attr *attr) {
   if (node->op == OP_SUM || node->op == OP_SCATTER_ADD) args[0] = graph_cast(l->out, args[0], wide);
 }
 
-// Of what a window brings in from other processors.
+// The origin of the halo that window `node` reads.
 static Origin halo_origin(const Lower *l, const Node *node, const Attr *attr) {
   NodeId source = node->args[0];
   const Dim *have = dim_get(l->out->dims, attr->dims[0]);

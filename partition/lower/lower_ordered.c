@@ -1,15 +1,15 @@
-// Ordered operations along a dim that axes cut: local work, one small all_gather, local work.
+// Ordered operations along a split dim: local work, one small all_gather, local work.
 //
-//   cumsum   the own sums, plus what the blocks before add up to: one total of each is gathered
-//   top_k    the largest k of the own block are gathered from all, and the largest k of these taken
+//   cumsum   gathers one total of each block; each block adds the totals of the blocks before it
+//   top_k    gathers the k largest of each block, and takes the k largest of these
 //
 // Candidates of top_k travel as keys (value, inverted global index): equal values are ranked by
-// index with nothing more to compare, and what pads a short block (key 0) is below all of them.
+// index without a second comparison, and the padding of a short block (key 0) is below all of them.
 #include <math.h>
 
 #include "partition/lower/lower_internal.h"
 
-// A whole dim that a name belongs to, made at first use.
+// A full dim named after the block dim, made at first use.
 static DimId own_dim(Graph *g, DimId block, const char *what, int64_t size) {
   const char *name =
       arena_printf(g->arena, "%s/%s%lld", dim_get(g->dims, block)->name, what, (long long)size);
@@ -17,8 +17,7 @@ static DimId own_dim(Graph *g, DimId block, const char *what, int64_t size) {
   return d ? d : dim_add(g->dims, name, size, (Pos){0});
 }
 
-// What one processor has of `x` as its block of a dim, gathered from all over the axes of dim
-// `block`.
+// Gathers x over `axes`: dim `piece` of one processor becomes dim `all`.
 static NodeId gather(Graph *g, NodeId x, DimId piece, DimId all, Axes axes, const char *why) {
   Attr attr = {.ndims = 1, .dims = &piece, .nto = 1, .to = &all, .axes = axes};
   const char *before = g->origin.why;
@@ -42,7 +41,7 @@ static double least(Dtype t) {
   return t == TYPE_I64 ? (double)INT64_MIN : 0;
 }
 
-// Narrow numbers are cumulated wide, so that the prefix is not rounded twice.
+// Narrow numbers are accumulated in a wider type, so that the prefix is not rounded twice.
 static Dtype wide_type(Dtype t) { return t == TYPE_U8 ? TYPE_I32 : dtype_accumulator(t); }
 
 NodeId lower_cumulated(Graph *g, Op op, NodeId x, const Attr *attr) {
@@ -71,8 +70,7 @@ NodeId lower_cumulated(Graph *g, Op op, NodeId x, const Attr *attr) {
 
 // -- top_k --------------------------------------------------------------------------------------
 
-// x over full blocks: element i of the own block at i, then zeros. Blocks of the new dim do not
-// begin where those of d do.
+// x padded with zeros to full blocks of a new dim *out, if d has short blocks.
 static NodeId fill_block(Graph *g, NodeId x, DimId d, DimId *out) {
   if (!dim_uneven(g->dims, g->mesh, d)) return x;
   const Dim *dim = dim_get(g->dims, d);
@@ -103,8 +101,7 @@ NodeId lower_top_k(Graph *g, NodeId x, const Attr *attr) {
   return graph_unary(g, OP_KEY_INDEX, largest(g, key, all, attr->to[0]));
 }
 
-// A scalar of the own block of d: its first global index, or its number of valid elements. Written
-// as reductions over the block, which only see valid elements.
+// A reduction over the block, which sees only valid elements.
 NodeId block_start(Graph *g, DimId d) {
   Dims over = {.n = 1, .at = {d}};
   return graph_reduce(g, OP_MIN, graph_index(g, d), &over);

@@ -1,15 +1,15 @@
-// Windows over block dims: what the own block of the new dim reads, and the halo that brings it.
+// Windows over block dims: adds the halo that a block of the new dim reads.
 //
 //   %3 = window(%2) {dims = [y], to = [oy, ky], affine = [1, 1, -1, 1]}      y/rows, oy/rows
 // becomes
 //   %3 = halo(%2) {dims = [y/rows], to = [y/oy/rows*1+ky*1-1], axes = [rows]}
 //   %4 = window(%3) {dims = [y/oy/rows*1+ky*1-1], to = [oy/rows, ky], affine = [1, 1, -1, 1]}
 //
-// A halo commutes with windows along other dims, and so does a gather: they go below them, patches
-// are never moved.
+// A halo or a gather commutes with windows along other dims. It goes below them, since patches are
+// larger than their source.
 #include "partition/lower/lower_internal.h"
 
-// Whether every processor holds in its block of `have` all that it reads.
+// Whether the block of `have` contains the footprint on every processor.
 static bool holds_all(const Graph *g, DimId have, DimId footprint) {
   Axes axes = dim_get(g->dims, have)->axes;
   int64_t whole = dim_get(g->dims, dim_get(g->dims, have)->whole)->size;

@@ -1,9 +1,9 @@
-// Work and sizes of one processor, for `check`.
+// Flops, padding and bytes of one processor, for `check`.
 #include <math.h>
 
 #include "partition/sharding/sharding_internal.h"
 
-// Multiply-adds of all contractions, two flops each.
+// Flops of all contractions: a multiply and an add are two.
 static int64_t product_flops(const Graph *g) {
   int64_t total = 0;
   for (NodeId n = 1; n <= graph_count(g); n++) {
@@ -20,7 +20,7 @@ static int64_t product_flops(const Graph *g) {
   return total;
 }
 
-// Elements of all blocks of a declared tensor, and those of them that are valid.
+// Adds the elements of all blocks of a declared tensor to *held, the valid ones to *valid.
 static void block_elements(const Graph *g, const Node *n, double *held, double *valid) {
   for (int64_t r = 0; r < mesh_size(g->mesh); r++) {
     double block = 1, own = 1;

@@ -1,6 +1,6 @@
-// What a value sends, as its users read it: an estimate that looks at the value and its users
-// alone, so that a move can be weighed by the few values that it concerns. Sums end where that is
-// cheapest; blocks that several users want otherwise are sent to each.
+// Estimates the bytes that one value sends, from its shardings and those of its users alone. A move
+// can so be weighed by the few values that it changes. Partial sums are reduced where that is
+// cheapest; each other sharding that users read is sent once.
 #include "partition/place/improve_internal.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ static void add_need(Needs *x, const Sharding *need, int ndims, int axis) {
     x->splits |= 1u << k;
 }
 
-// What window u reads beside its own block of dim j of its argument, as a share of that.
+// The largest halo of window u along dim j of its argument, as a share of the block.
 static double halo_share(const Improve *m, NodeId u, int j, Axes split) {
   const Node *node = graph_node(m->g, u);
   int64_t whole = dim_get(m->g->dims, graph_node(m->g, node->args[0])->dims.at[j])->size,
@@ -35,7 +35,7 @@ static double halo_share(const Improve *m, NodeId u, int j, Axes split) {
   return most > own ? (double)(most - own) / (double)own : 0;
 }
 
-// Conversions of what windows make of n go below them (lower_window.c): they are of n.
+// Adds the reads of windows of n as reads of n: their conversions go below them (lower_window.c).
 static void add_needs_behind(const Improve *m, NodeId n, NodeId window, Reads *r, int depth) {
   const Placer *p = m->p;
   const Node *node = graph_node(m->g, window);
@@ -62,7 +62,7 @@ static void add_needs_behind(const Improve *m, NodeId n, NodeId window, Reads *r
     }
 }
 
-enum { MAX_WINDOWS = 4 }; // one behind the other
+enum { MAX_WINDOWS = 4 }; // chained
 
 static void add_reader(const Improve *m, NodeId n, NodeId u, int i, Reads *r) {
   int ndims = graph_node(m->g, n)->dims.n;
@@ -84,7 +84,7 @@ void improve_needs(const Improve *m, NodeId n, Reads *r) {
   for (uint32_t i = p->graph->use_start[n]; i < p->graph->use_start[n + 1]; i++) {
     const Node *user = graph_node(m->g, p->graph->use[i]);
     if (i > p->graph->use_start[n] && p->graph->use[i] == p->graph->use[i - 1])
-      continue; // read twice by one
+      continue; // one user reads it twice
     for (int j = 0; j < user->nargs; j++)
       if (user->args[j] == n) add_reader(m, n, p->graph->use[i], j, r);
   }
@@ -104,15 +104,15 @@ static int count_bits(uint32_t x) {
   return n;
 }
 
-// Shares of the bytes without the axis that it costs to read a value, cut along `from` (-1: whole),
-// so.
+// Bytes sent to read a value, split over an axis of p along dim `from` (-1: replicated), as a share
+// of its bytes without that split. `replicated`, `splits`: how users read it.
 static double spread_share(int from, bool replicated, uint32_t splits, double p) {
   if (from < 0) return 0;
   if (replicated) return (p - 1) / p;
   return (p - 1) / p / p * count_bits(splits & ~(1u << from));
 }
 
-// The same of terms.
+// The same for partial sums.
 static double sum_share(bool replicated, uint32_t splits, double p) {
   if (replicated) return 2 * (p - 1) / p;
   return splits ? (p - 1) / p * (1 + (count_bits(splits) - 1) / p) : 0;
@@ -131,7 +131,7 @@ bool improve_is_partial(const Improve *m, NodeId n, int axis) {
          adds_partial(m, node->args[1], axis);
 }
 
-// Only read by a sum of terms, which is reduced in its place.
+// Whether only an addition of partial values reads n: that is reduced instead.
 static bool is_added(const Improve *m, NodeId n, int axis) {
   const Placer *p = m->p;
   if (p->graph->use_start[n + 1] != p->graph->use_start[n] + 1 || m->p->graph->output[n] ||
@@ -167,7 +167,7 @@ static double axis_share(const Improve *m, NodeId n, int axis, const Needs *x) {
   return first + spread_share(stop, x->replicated, x->splits, p);
 }
 
-// Bytes of n over the axis, as if that did not cut it.
+// Bytes of one block of n without the split over the axis, in all steps of a loop.
 static double bytes_without(const Improve *m, NodeId n, int axis) {
   Sharding s = m->p->result.computed[n];
   sharding_remove(&s, graph_node(m->g, n)->dims.n, axis);
@@ -175,7 +175,7 @@ static double bytes_without(const Improve *m, NodeId n, int axis) {
          (double)region_times(m->g, graph_node(m->g, n)->region);
 }
 
-// What windows hand on is converted below them.
+// Whether conversions of window n over the axis count at its source.
 static bool counts_below(const Improve *m, NodeId n, int axis) {
   const Node *node = graph_node(m->g, n);
   if (node->op != OP_WINDOW) return false;
@@ -192,7 +192,7 @@ static double halo_bytes(const Improve *m, NodeId n, const Reads *r) {
          (double)region_times(m->g, graph_node(m->g, n)->region);
 }
 
-// Sums over several axes that end together are one call.
+// Correction for partial sums over several axes: one all_reduce over all of them sends less.
 static double joint_sums(const Improve *m, NodeId n, const Reads *r) {
   const Mesh *mesh = m->g->mesh;
   const Sharding *at = &m->p->result.computed[n];

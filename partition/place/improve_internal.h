@@ -1,5 +1,5 @@
-// What the two halves of place_improve share: what values send (improve_cost.c), and moves that
-// make it less (place_improve.c). Private to the room.
+// The local search over groups of nodes: its moves (place_improve.c), and the estimated bytes of a
+// value (improve_cost.c).
 #ifndef PARTITION_IMPROVE_H
 #define PARTITION_IMPROVE_H
 
@@ -13,7 +13,7 @@ typedef struct Change {
   Axes *inner;
 } Change;
 
-// What a value sends before and after a trial.
+// Bytes that a value sends before and after a trial.
 typedef struct Counted {
   NodeId n;
   double before, after;
@@ -22,24 +22,24 @@ typedef struct Counted {
 typedef struct Improve {
   Placer *p;
   const Graph *g;
-  double weight[MAX_AXES]; // bytes over a slow axis count more
+  double weight[MAX_AXES]; // of a byte over an axis: slow axes count more
   Change old[2 * MAX_CHANGED];
   int nold;
   NodeId pending[MAX_CHANGED];
   int npending;
-  uint8_t *partial; // axes (bits) over which a node is a term, or a sum of terms, to begin with
-  uint32_t *seen, round; // values that the present trial counts
+  uint8_t *partial; // bits of axes over which a node may be partial, if no sum is reduced early
+  uint32_t *seen, round; // seen[n] == round: the present trial counts n
   double total,
-      *sent;    // bytes of all values, and of each, as things stand, sums where they are cheapest
-  double call;  // bytes that take as long as another call; those of loops are never joined
-  double least; // bytes that a move has to save
-  double spare; // work that may still be done several times
+      *sent;    // bytes of all values, and of each, with the moves so far
+  double call;  // bytes that take as long as the latency of a call
+  double least; // bytes that a move must save
+  double spare; // flops that moves may still add
   Counted counted[MAX_COUNTED];
-  uint32_t trials, most; // so many are made
+  uint32_t trials, most; // trials made, and their limit
   bool kept;
 } Improve;
 
-// Who reads it how over one axis: whole, cut along dims (bits), or as terms.
+// How users read a value over one axis: replicated, split along dims (bits). `shown`: an OUT_VALUE.
 typedef struct Needs {
   bool any, replicated, shown;
   uint32_t splits;
@@ -47,23 +47,21 @@ typedef struct Needs {
 
 typedef struct Reads {
   Needs axis[MAX_AXES];
-  double halo[MAX_RANK]; // elements beside the own block that windows read along a dim, as a share
-                         // of it
+  double halo[MAX_RANK]; // elements that windows read beyond the block, as a share of it
 } Reads;
 
-// Who reads n how, axis by axis.
+// How the users of n read it.
 void improve_needs(const Improve *m, NodeId n, Reads *r);
-// A term over the axis, or a sum of terms, which is one too once it is known where sums are
-// reduced.
+// Whether n is partial over the axis, or adds partial values and so may become partial
+// (place_reduce.c).
 bool improve_is_partial(const Improve *m, NodeId n, int axis);
-// Fills m->terms.
+// Fills m->partial.
 void improve_partial(Improve *m);
-// Bytes that one processor sends of n, those over slow axes weighing more, and in loops a call's
-// worth for each.
+// Weighted bytes that one processor sends of n. In a loop each conversion adds m->call a step.
 double improve_cost(const Improve *m, NodeId n);
-// Of that, what windows read beside their own block.
+// Of these, the halos.
 double improve_halo(const Improve *m, NodeId n);
-// Multiplications and additions of one processor for n.
+// Flops of one processor for n.
 double improve_work(const Improve *m, NodeId n);
 
 #endif

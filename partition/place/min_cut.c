@@ -5,7 +5,7 @@
 
 typedef struct Edge {
   uint32_t to, next; // next edge out of the same vertex, 0: none
-  int64_t room;      // what still fits; the edge at index ^ 1 is its reverse
+  int64_t room;      // residual capacity; the edge at index ^ 1 is the reverse
 } Edge;
 struct MinCut {
   Arena *arena;
@@ -65,7 +65,7 @@ static uint32_t next_edge(MinCut *c, uint32_t v) {
 }
 
 static void push(MinCut *c, uint32_t length) {
-  int64_t room = MIN_CUT_INFINITE;
+  int64_t room = EDGE_UNLIMITED;
   for (uint32_t i = 0; i < length; i++)
     if (c->edge.at[c->path[i]].room < room) room = c->edge.at[c->path[i]].room;
   for (uint32_t i = 0; i < length; i++) {
@@ -90,7 +90,7 @@ static void block_flow(MinCut *c) {
     } else if (v == MIN_CUT_SOURCE) {
       return;
     } else {
-      c->level[v] = -1; // a dead end of this phase
+      c->level[v] = -1; // dead end in this level graph
       e = c->path[--length];
       v = c->edge.at[e ^ 1].to;
     }

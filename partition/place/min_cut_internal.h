@@ -6,7 +6,7 @@
 
 typedef struct MinCut MinCut;
 enum { MIN_CUT_SOURCE = 0, MIN_CUT_SINK = 1 };
-#define MIN_CUT_INFINITE (INT64_C(1) << 60)
+#define EDGE_UNLIMITED (INT64_C(1) << 60)
 
 // A network of that many vertices, source and sink included.
 MinCut *min_cut_new(Arena *a, uint32_t vertices);

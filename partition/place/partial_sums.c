@@ -1,7 +1,7 @@
-// Where the partial sums of a value begin.
+// Finds the node whose sum over a split dim makes a value partial.
 #include "partition/sharding/sharding_internal.h"
 
-// The argument, or the next value of a carry, from which n has its terms.
+// The argument that makes n partial; for a carry its next value.
 static NodeId partial_from(const Placer *p, NodeId n, int axis) {
   const Graph *g = p->result.graph;
   const Node *node = graph_node(g, n);
@@ -16,7 +16,7 @@ static NodeId partial_from(const Placer *p, NodeId n, int axis) {
 }
 
 NodeId partial_sum_begin(const Placer *p, NodeId n, int axis, int *inner) {
-  enum { MAX_HOPS = 10000 }; // carries lead in circles
+  enum { MAX_HOPS = 10000 }; // carries can form a cycle
   for (int hops = 0; n && hops < MAX_HOPS; hops++) {
     const Node *node = graph_node(p->result.graph, n);
     for (*inner = 0; *inner < node_inner(node); ++*inner)

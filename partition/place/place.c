@@ -1,12 +1,12 @@
 // Chooses the sharding of every value. The recipe:
 //
-//   1. forward   each node chooses from the layout's rules and its arguments (place_choose.c), by the
-//                roles of dims (place_roles.c); contractions see what other users have gathered
-//                (place_share.c). Carries of loops choose again with their next values until nothing
-//                changes (place_region.c).
+//   1. forward   each node chooses from the layout's rules and its arguments (place_choose.c), by
+//                the roles of dims (place_roles.c). An argument that another user has gathered
+//                costs nothing (place_share.c). Carries of loops choose again with their next
+//                values until nothing changes (place_region.c).
 //   2. backward  a value that all users read split is computed split (place_users.c). A gradient
 //                whose optimizer slot is split is so reduced by a reduce-scatter.
-//   3. improve   a local search over groups of nodes (place_improve.c); runs 4. to 6. for its result
+//   3. improve   a local search over groups of nodes (place_improve.c); it runs 4. to 6.
 //   4. gather    a value that only its arguments split is gathered once (place_gather.c)
 //   5. reduce    a minimum cut decides per axis where partial sums are reduced (place_reduce.c)
 //   6. settle    a value that is read in one sharding only is converted to it directly

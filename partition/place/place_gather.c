@@ -1,11 +1,11 @@
-// Where values that arguments have cut are gathered: once, before what is made of them.
+// Gathers a value once, before the pointwise work on it, instead of each result of that work.
 //
-// The gradient of a weight comes out cut when the activations that it is made of are. If the weight
-// is whole, its update and those of the optimizer's slots would each be computed in blocks and
-// gathered; the gradient alone is less, and what it is made of may be less still:
+// The gradient of a replicated weight comes out split when its activations are. The updates of
+// weight and optimizer slots would then be computed in blocks and each gathered. To gather the
+// gradient alone sends less, and to gather its arguments may send less still:
 //
-//   g[f/rows, h] = contract(a[b, f/rows], dy[b, h])      v' = 0.9 * v + g * g,  w' = w - g / sqrt(v')
-//   gathered: v' and w'  =>  g  =>  a, if that is worth computing all of g everywhere
+//   g[f/rows, h] = contract(a[b, f/rows], dy[b, h])    v' = 0.9 * v + g * g,  w' = w - g / sqrt(v')
+//   gathers v' and w'  =>  gathers g  =>  gathers a, if every processor may compute all of g
 #include "partition/sharding/sharding_internal.h"
 
 enum { MAX_BEHIND = 64 };
@@ -15,8 +15,8 @@ typedef struct Behind {
   const Graph *g;
   int axis;
   DimId d;
-  NodeId node[MAX_BEHIND]; // the value, then pointwise work on it that is cut alike
-  bool gathered[MAX_BEHIND], leads[MAX_BEHIND]; // somebody reads it whole; or what is made of it
+  NodeId node[MAX_BEHIND]; // the value, then pointwise work on it that is split alike
+  bool gathered[MAX_BEHIND], leads[MAX_BEHIND]; // read replicated, itself or a result of it
   int n;
   const uint32_t *first, *next; // outputs of a node, numbered from 1
 } Behind;
@@ -32,7 +32,7 @@ static int found(const Behind *b, NodeId n) {
   return -1;
 }
 
-// A rule names the axis for n, or n is no free choice.
+// Whether a rule gives the axis to n, or the sharding of n is fixed.
 static bool is_bound(const Placer *p, NodeId n, int axis) {
   const Node *node = graph_node(p->result.graph, n);
   if (node->attr.decl || node->op == OP_PIN) return true;
@@ -65,7 +65,8 @@ static bool read_replicated(const Behind *b, NodeId n) {
   return false;
 }
 
-// What it meets there and was cut for it alone: 0.9 * v. False when that is too much.
+// Adds other arguments of the pointwise work that are split only for it, e.g. 0.9 * v. False if
+// there are too many.
 static bool join_partners(Behind *b) {
   for (int i = 1; i < b->n; i++)
     for (int a = 0; b->leads[i] && a < graph_node(b->g, b->node[i])->nargs; a++) {
@@ -78,7 +79,7 @@ static bool join_partners(Behind *b) {
   return true;
 }
 
-// All that is made of n element by element and cut alike; false when that is too much.
+// Collects the pointwise work on n that is split alike. False if there is too much.
 static bool look_behind(Behind *b, NodeId n) {
   b->n = 1, b->node[0] = n;
   for (int i = 0; i < b->n; i++) {
@@ -93,7 +94,7 @@ static bool look_behind(Behind *b, NodeId n) {
   }
   for (bool more = true; more;) {
     more = false;
-    for (int i = 1; i < b->n; i++) // arguments of what leads there
+    for (int i = 1; i < b->n; i++) // arguments of a leading node lead too
       for (int a = 0; b->leads[i] && a < graph_node(b->g, b->node[i])->nargs; a++) {
         int k = found(b, graph_node(b->g, b->node[i])->args[a]);
         if (k >= 0 && !b->leads[k]) b->leads[k] = more = true;
@@ -102,7 +103,7 @@ static bool look_behind(Behind *b, NodeId n) {
   return join_partners(b);
 }
 
-// Whether nothing else that is cut over the axis would have to be gathered for it.
+// Whether no other value split over the axis would have to be gathered too.
 static bool alone(const Behind *b) {
   for (int i = 1; i < b->n; i++) {
     const Node *node = graph_node(b->g, b->node[i]);
@@ -122,7 +123,7 @@ static void make_replicated(Placer *p, NodeId n, Sharding *s, int axis) {
   sharding_remove(s, graph_node(p->result.graph, n)->dims.n, axis);
 }
 
-// The bytes that gathering the arguments sends, when they are all that has to be.
+// Bytes that one processor sends to gather the split arguments of n.
 static double argument_bytes(const Behind *b, NodeId n) {
   const Node *node = graph_node(b->g, n);
   double p = (double)b->g->mesh->axis[b->axis].size, bytes = 0;
@@ -134,7 +135,7 @@ static double argument_bytes(const Behind *b, NodeId n) {
   return bytes;
 }
 
-// Multiplications and additions of the own block of contraction n.
+// Flops of one processor for contraction n.
 static double own_flops(const Behind *b, NodeId n) {
   const Node *node = graph_node(b->g, n);
   double flops = 2 * (double)sharding_elements(b->g, &node->dims, &b->p->result.computed[n]);
@@ -144,8 +145,8 @@ static double own_flops(const Behind *b, NodeId n) {
   return flops;
 }
 
-// Whether n is better computed whole from gathered arguments: fewer bytes, at no more than twice
-// the time that they take.
+// Whether every processor should compute all of n from gathered arguments: that sends fewer bytes,
+// and the extra flops take at most twice the time of the bytes saved.
 static bool worth_repeating(const Behind *b, NodeId n) {
   if (graph_node(b->g, n)->op != OP_CONTRACT || b->p->result.computed[n].partial.n) return false;
   double p = (double)b->g->mesh->axis[b->axis].size;
@@ -163,8 +164,7 @@ static void gather_value(Behind *b, NodeId n) {
       bytes += (double)sharding_bytes(b->g, b->node[i], &b->p->result.settled[b->node[i]]);
   double own = (double)sharding_bytes(b->g, n, &b->p->result.computed[n]);
   bool repeat = worth_repeating(b, n);
-  if (bytes < own || (bytes <= own && !repeat))
-    return; // as many bytes: then at least each its own block
+  if (bytes < own || (bytes <= own && !repeat)) return; // equal bytes: the split work is less
   make_replicated(b->p, n, &b->p->result.settled[n], b->axis);
   for (int i = 1; i < b->n; i++) {
     if (!b->leads[i]) continue;

@@ -1,5 +1,5 @@
-// What all placements of a graph share, whatever the layout: who reads what, the roles of dims,
-// carries, and which nodes a layout wishes the same of.
+// Builds the tables that all placements of a graph share, whatever the layout: users of values,
+// roles of dims, carries of loops, and the nodes that get the same request.
 #include "partition/sharding/sharding_internal.h"
 
 #include <string.h>
@@ -84,7 +84,7 @@ static void find_given(PlaceGraph *p, Arena *a, const Graph *g) {
   }
 }
 
-// -- wishes -------------------------------------------------------------------------------------
+// -- requests -----------------------------------------------------------------------------------
 
 static uint64_t requester_hash(const Requester *w) {
   uint64_t h = (uint64_t)w->subject.scope << 1 ^ w->given ^ (uintptr_t)w->subject.name ^
@@ -100,7 +100,7 @@ static bool same_requester(const Requester *x, const Requester *y) {
          a->param == b->param && dims_equal(&a->dims, &b->dims);
 }
 
-// Names that are not interned are unlike each other, which costs a wish more.
+// Compares names by pointer: a name that is not interned only costs another request.
 static void find_requesters(PlaceGraph *p, Arena *a, const Graph *g) {
   uint32_t n = graph_count(g), cap = 64;
   while (cap < 2 * n) cap *= 2;

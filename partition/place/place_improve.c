@@ -1,28 +1,28 @@
-// Moves that pay for several nodes together: each is tried on the whole neighbourhood, and kept if
-// that sends less.
+// Local search: moves that change the shardings of several nodes together.
 //
-// Nodes choose their states one by one, from what their arguments are. A move changes one choice,
-// lets what follows from it choose again, and counts what all values concerned send before and
-// after. A state that one user has paid for is free for the others, so that moves see what no node
-// sees alone:
+// place_choose decides node by node. A move changes one choice, lets the nodes that depend on it
+// choose again, and estimates the bytes of all affected values before and after (improve_cost.c).
+// It is kept if it saves enough. A conversion that several users share is paid once, so a move can
+// gain where no single node could:
 //
-//   home    a sum is scattered because some of its users want it so: the others, a norm of gradients or the mean of a
-//           row, go on in blocks
-//   slot    a product, a lookup is cut along another dim, over which its arguments are exchanged (all_to_all), or
-//           which others have them in already
-//   gather  all users of a value choose as if it were there whole: three projections of one activation
+//   settle  a value is split as some of its users read it; the others, e.g. the norm of a gradient
+//           or the mean of a row, work on blocks
+//   slot    a contraction or a lookup is split along another dim; its arguments are exchanged
+//           (all_to_all) or other users need them so already
+//   gather  all users of a value choose as if it were replicated, e.g. three projections of it
 //
-//   q, k, v = contract(n[t/cols], w_i[heads/cols])   cut by t each would gather w_i and exchange its result;
-//                                                    n is gathered once, all three are cut by heads
+//   q, k, v = contract(n[t/cols], w_i[heads/cols])   split by t, each gathers w_i and exchanges its
+//                                                    result; better: n is gathered once, and all
+//                                                    three are split by heads
 #include "partition/place/improve_internal.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { MIN_TRIALS = 64 };
-static const double SMALL = 1.0 / 256; // of all bytes, and of all work
+static const double SMALL = 1.0 / 256; // of all bytes, of all work
 
-// The states of all nodes, as they stand in a plan.
+// The shardings of all nodes of a placement.
 typedef struct States {
   Sharding *at, *settled;
   Axes **inner;
@@ -40,7 +40,7 @@ static bool save(Improve *m, NodeId n) {
 
 static bool wait_for(Improve *m, NodeId u) {
   int i = 0;
-  while (i < m->npending && m->pending[i] > u) i++; // descending: the next one is last
+  while (i < m->npending && m->pending[i] > u) i++; // in descending order: the next one is last
   if (i < m->npending && m->pending[i] == u) return true;
   if (m->npending == MAX_CHANGED) return false;
   memmove(&m->pending[i + 1], &m->pending[i], (size_t)(m->npending - i) * sizeof *m->pending);
@@ -61,14 +61,14 @@ static bool is_free(const Improve *m, NodeId u) {
          op_row((Op)node->op)->cls != SOURCE;
 }
 
-// Handed out: it stays where it is.
+// Whether n is an OUT_VALUE output: its sharding must not change.
 static bool is_shown(const Improve *m, NodeId n) {
   for (uint32_t o = m->p->graph->output[n]; o; o = m->p->graph->next_output[o])
     if (m->g->output.at[o - 1].kind == OUT_VALUE) return true;
   return false;
 }
 
-// Chooses u again; its users too if that changes it. False when that is too much.
+// Chooses u again and queues its users if it changed. False if the trial must be given up.
 static bool choose_node(Improve *m, NodeId u) {
   Placer *p = m->p;
   if (!is_free(m, u)) return true;
@@ -87,7 +87,7 @@ static bool choose_node(Improve *m, NodeId u) {
   return !moved || wait_users(m, u);
 }
 
-// What all users want cut is computed so, as far back as that goes.
+// place_pull_back for n, recorded for undo. False if there is no room to record it.
 static bool pull_back(Improve *m, NodeId n) {
   Placer *p = m->p;
   if (!is_free(m, n) || is_shown(m, n)) return true;
@@ -105,7 +105,7 @@ static bool pull_back(Improve *m, NodeId n) {
   return true;
 }
 
-// All that waits chooses again, in order.
+// Chooses again for all queued nodes, in order.
 static bool spread(Improve *m) {
   while (m->npending > 0)
     if (!choose_node(m, m->pending[--m->npending])) return false;
@@ -122,7 +122,7 @@ static bool follow(Improve *m) {
   return true;
 }
 
-// What the trial concerns: what it changed, and the arguments of that.
+// Lists the nodes that the trial changed and their arguments. Returns their number, -1: too many.
 static int find_counted(Improve *m, Counted *list) {
   int n = 0;
   m->round++;
@@ -150,7 +150,8 @@ static double work_of_changed(Improve *m) {
   return sum;
 }
 
-// Exchanges the states of now and before. A node may stand there twice.
+// Exchanges the present shardings with those before. `back`: last change first, as a node may occur
+// twice.
 static void swap_shardings(Improve *m, bool back) {
   for (int k = 0; k < m->nold; k++) {
     Change *c = &m->old[back ? m->nold - 1 - k : k];
@@ -167,8 +168,8 @@ static bool is_changed(const Improve *m, NodeId n) {
   return false;
 }
 
-// Bytes that a trial saves. A sum that went on as terms cost nothing here, and what it was summed
-// as did: what a value has sent is what it sends at its best.
+// Bytes that a trial saves, against m->sent, the bytes of each value after place_finish and the
+// moves so far. list[].before is without place_finish and only tells which values changed.
 static double saved_bytes(const Improve *m, const Counted *list, int n) {
   double saved = 0;
   for (int i = 0; i < n; i++)
@@ -185,7 +186,7 @@ static void keep(Improve *m, const Counted *list, int n) {
   m->kept = true;
 }
 
-// Ends a trial: keeps what it changed if that costs less.
+// Ends a trial: keeps its changes if they save more than m->least bytes, else undoes them.
 static bool decide(Improve *m, bool good) {
   Counted *list = m->counted;
   bool kept = false;
@@ -211,7 +212,8 @@ static bool decide(Improve *m, bool good) {
 
 static bool has_room(const Improve *m) { return m->trials < m->most; }
 
-// Cuts dim k of n at home over the axis; what is no sum is computed so.
+// Splits dim k of the settled sharding of n over the axis; also the computed one unless it is
+// partial.
 static bool move_settled(Improve *m, NodeId n, int axis, int k) {
   Placer *p = m->p;
   Sharding *at = &p->result.computed[n], *settled = &p->result.settled[n];
@@ -229,7 +231,7 @@ static bool move_settled(Improve *m, NodeId n, int axis, int k) {
   return decide(m, wait_users(m, n));
 }
 
-// Dims of n (bits) that a user wants cut, or, behind pointwise work, one of its users.
+// Bits of dims of n that a user reads split over the axis, or a user of a pointwise user.
 static uint32_t wanted_splits(const Improve *m, NodeId n, int axis, bool *replicated) {
   const Placer *p = m->p;
   const Dims *dims = &graph_node(m->g, n)->dims;
@@ -249,7 +251,7 @@ static uint32_t wanted_splits(const Improve *m, NodeId n, int axis, bool *replic
   return splits;
 }
 
-// As any of its users wants it.
+// Settles n as one of its users reads it.
 static void try_settled(Improve *m, NodeId n, int axis) {
   const Placer *p = m->p;
   const Node *node = graph_node(m->g, n);
@@ -300,7 +302,7 @@ static void try_slots(Improve *m, NodeId u, int axis) {
     if (s != now && can_split(m, u, axis, s) && move_slot(m, u, axis, s)) return;
 }
 
-// All users of n choose as if n were whole.
+// Lets all users of n choose as if n were replicated over the axis.
 static void try_gather(Improve *m, NodeId n, int axis) {
   Placer *p = m->p;
   p->as_gathered = n, p->gathered_axis = axis;
@@ -313,7 +315,7 @@ static void try_gather(Improve *m, NodeId n, int axis) {
           (uint8_t)(slot_now(m, p->graph->use[i], axis) + 2);
 }
 
-// What u and its arguments send is worth trials.
+// Whether u and its arguments send enough bytes for trials.
 static bool is_hot(const Improve *m, NodeId u) {
   const Node *node = graph_node(m->g, u);
   double sum = improve_cost(m, u);
@@ -325,7 +327,7 @@ static void improve_axis(Improve *m, int axis) {
   const Graph *g = m->g;
   const Placer *p = m->p;
   double least = fmax(SMALL * m->total, m->call);
-  m->least = 0; // no call more
+  m->least = 0; // a saving of any size counts
   for (NodeId n = graph_count(g); n > 0 && has_room(m); n--) {
     if (!improve_is_partial(m, n, axis)) continue;
     try_settled(m, n, axis);
@@ -343,7 +345,7 @@ static void improve_axis(Improve *m, int axis) {
     if (has_slots(m, n) && is_hot(m, n)) try_slots(m, n, axis);
 }
 
-// Room for other states of all nodes, which begin as those of p.
+// A copy of the shardings of p, with its own storage.
 static States copy_shardings(const Placer *p) {
   uint32_t n = graph_count(p->result.graph) + 1;
   States s = {arena_copy(p->arena, p->result.computed, n * sizeof *s.at),

@@ -1,17 +1,17 @@
-// Where partial sums over one axis are reduced: a minimum cut of the linear regions.
+// Decides where partial sums over one axis are reduced: a minimum cut of the linear regions.
 //
-// A sum over a dim that the axis cuts gives a term on each processor. Linear operations may go on
-// with terms, others need the sum. Each value that can be a term has two vertices, `in` and `out`:
-//   in on the source side    it is computed as a term
-//   out on the source side   nobody reads its sum
-// so the edge in -> out is cut when a term is summed, and costs the wire bytes of that.
+// A sum over a split dim is a partial sum on each processor. Linear operations may work on partial
+// sums, others need the full sum. Each value that can be partial has two vertices, `in` and `out`:
+//   in on the source side    it is computed as a partial sum
+//   out on the source side   no user needs its full sum
+// The edge in -> out crosses the minimum cut where a partial sum is reduced; its capacity is the
+// bytes sent.
 //
-//   dq, dk, dv = products over h/cols;  dx = (dq + dk) + dv;  relu'(..) * dx
-//   cutting behind the second add costs one all_reduce instead of three
+//   dq, dk, dv = contractions over h/cols;  dx = (dq + dk) + dv;  relu'(..) * dx
+//   a reduction after the second add costs one all_reduce instead of three
 //
-// In a loop a sum costs in every step. A carry may be a term while its next value is one too, and
-// then so is what it is in the end: a gradient that adds up over micro-batches is summed once,
-// behind the loop.
+// In a loop a reduction costs in every step. A carry may be partial if its next value is, and then
+// its final value is too: a gradient summed over micro-batches is reduced once, after the loop.
 #include "partition/place/min_cut_internal.h"
 #include "partition/sharding/sharding_internal.h"
 
@@ -19,10 +19,10 @@ typedef struct LinearRegions {
   Placer *p;
   const Graph *g;
   int axis;
-  bool *may;     // node can be computed as a term
-  bool *starts;  // it is one by its own sum
-  uint8_t *args; // arguments that are read as terms then
-  bool *stays;   // carry that cannot be a term, since its next value cannot
+  bool *may;     // node can be computed as a partial sum
+  bool *starts;  // it is one because it sums a split dim
+  uint8_t *args; // bits of arguments that it then reads as partial sums
+  bool *stays;   // carry that cannot be partial, since its next value cannot
 } LinearRegions;
 
 // Partial sums are f32 or wider (decision 11).
@@ -39,9 +39,9 @@ static int64_t reduce_bytes(const LinearRegions *r, NodeId n) {
   CollKind kind = settled_split(r, n) ? COLL_REDUCE_SCATTER : COLL_ALL_REDUCE;
   int64_t times = region_times(r->g, graph_node(r->g, n)->region), all;
   if (!size_mul(coll_wire_bytes(kind, r->g->mesh->axis[r->axis].size, bytes), times, &all) ||
-      all >= MIN_CUT_INFINITE / 4)
-    return MIN_CUT_INFINITE / 4;
-  return all + times - 1; // of equal bytes rather fewer calls
+      all >= EDGE_UNLIMITED / 4)
+    return EDGE_UNLIMITED / 4;
+  return all + times - 1; // ties: fewer calls
 }
 
 static bool starts_here(const LinearRegions *r, NodeId n) {
@@ -51,7 +51,8 @@ static bool starts_here(const LinearRegions *r, NodeId n) {
   return false;
 }
 
-// Arguments lo..hi-1 are all terms, or whole ones that become the term of coordinate 0.
+// Bits of arguments from lo on, if each can be partial or is replicated (coordinate 0 then counts
+// it, the others zero), and at least one can be partial. Else 0.
 static uint8_t args_all(const LinearRegions *r, const Node *n, int lo) {
   uint8_t out = 0, partial = 0;
   for (int i = lo; i < n->nargs; i++) {
@@ -71,7 +72,7 @@ static bool replicated_but(const LinearRegions *r, const Node *n, int linear) {
   return true;
 }
 
-// Of a product of two terms the larger stays one.
+// A product is linear in one factor at a time: the factor that sends more stays partial.
 static uint8_t args_one(const LinearRegions *r, const Node *n) {
   int best = -1;
   for (int i = 0; i < n->nargs; i++)
@@ -81,7 +82,7 @@ static uint8_t args_one(const LinearRegions *r, const Node *n) {
   return best >= 0 && replicated_but(r, n, best) ? (uint8_t)(1u << best) : 0;
 }
 
-// A carry starts with its own term of anything.
+// A partial or replicated start can become a partial carry.
 static uint8_t carry_args(const LinearRegions *r, NodeId id, const Node *n) {
   bool split =
       settled_split(r, id) || sharding_dim_of(&r->p->result.computed[id], n->dims.n, r->axis) >= 0;
@@ -98,7 +99,7 @@ static uint8_t linear_args(const LinearRegions *r, NodeId id) {
   switch (op_row((Op)n->op)->linear) {
   case LINEAR_NO: return 0;
   case LINEAR_ALL:
-    if (n->op == OP_CAST) { // widening floats only: others round each term
+    if (n->op == OP_CAST) { // widening floats only: others round each partial sum
       Dtype from = (Dtype)graph_node(r->g, n->args[0])->type;
       if (!dtype_is_float(from) || !dtype_is_float((Dtype)n->type) ||
           dtype_bytes(from) > dtype_bytes((Dtype)n->type))
@@ -114,7 +115,7 @@ static uint8_t linear_args(const LinearRegions *r, NodeId id) {
   BUG("%s has no linear rule", op_row((Op)n->op)->text);
 }
 
-// Dropping the axis from the middle of a nested cut would change all blocks within.
+// Whether no other axis splits the blocks of this one: dropping the axis would change these.
 static bool axis_is_last(const LinearRegions *r, NodeId n) {
   const Sharding *at = &r->p->result.computed[n];
   int k = sharding_dim_of(at, graph_node(r->g, n)->dims.n, r->axis);
@@ -135,8 +136,8 @@ static void find_members(LinearRegions *r) {
   }
 }
 
-// Members as if all carries could be terms; then without those whose next value is none, until all
-// are right.
+// Assumes that all carries can be partial, then drops those whose next value cannot, until none is
+// left to drop.
 static void find_loop_members(LinearRegions *r) {
   for (bool again = true; again;) {
     again = false;
@@ -154,11 +155,11 @@ static uint32_t in_of(NodeId n) { return 2 * n; }
 static uint32_t out_of(NodeId n) { return 2 * n + 1; }
 
 static void connect_both(MinCut *c, uint32_t a, uint32_t b) {
-  min_cut_edge(c, a, b, MIN_CUT_INFINITE);
-  min_cut_edge(c, b, a, MIN_CUT_INFINITE);
+  min_cut_edge(c, a, b, EDGE_UNLIMITED);
+  min_cut_edge(c, b, a, EDGE_UNLIMITED);
 }
 
-// A carry and its next value are terms together, and what a carry is in the end is what it was.
+// A carry, its next value and its final value are all partial or all full.
 static void connect_loop(const LinearRegions *r, MinCut *c, NodeId u) {
   const Node *node = graph_node(r->g, u);
   if (node->op == OP_FINAL) {
@@ -169,11 +170,11 @@ static void connect_loop(const LinearRegions *r, MinCut *c, NodeId u) {
     NodeId n = node->args[i], carry = r->p->graph->carry[u][i];
     if (!r->may[n]) continue;
     if (!carry || !r->may[carry]) {
-      min_cut_edge(c, out_of(n), MIN_CUT_SINK, MIN_CUT_INFINITE);
+      min_cut_edge(c, out_of(n), MIN_CUT_SINK, EDGE_UNLIMITED);
       continue;
     }
     connect_both(c, out_of(n), in_of(carry));
-    min_cut_edge(c, in_of(carry), in_of(n), MIN_CUT_INFINITE);
+    min_cut_edge(c, in_of(carry), in_of(n), EDGE_UNLIMITED);
   }
 }
 
@@ -188,26 +189,26 @@ static void connect_uses(const LinearRegions *r, MinCut *c, NodeId u) {
     if (!r->may[n]) continue;
     bool linear = r->may[u] && (r->args[u] >> i & 1);
     if (!linear)
-      min_cut_edge(c, out_of(n), MIN_CUT_SINK, MIN_CUT_INFINITE);
+      min_cut_edge(c, out_of(n), MIN_CUT_SINK, EDGE_UNLIMITED);
     else if (!r->starts[u]) {
-      min_cut_edge(c, out_of(n), in_of(u), MIN_CUT_INFINITE);
-      if (settled_split(r, n)) min_cut_edge(c, in_of(u), in_of(n), MIN_CUT_INFINITE);
+      min_cut_edge(c, out_of(n), in_of(u), EDGE_UNLIMITED);
+      if (settled_split(r, n)) min_cut_edge(c, in_of(u), in_of(n), EDGE_UNLIMITED);
     }
   }
 }
 
-// Node 0 is none, so its vertices 0 and 1 serve as source and sink.
+// There is no node 0, so its vertices 0 and 1 serve as source and sink.
 static MinCut *network(const LinearRegions *r, Arena *scratch) {
   MinCut *c = min_cut_new(scratch, 2 * (graph_count(r->g) + 1));
   for (NodeId n = 1; n <= graph_count(r->g); n++) {
     connect_uses(r, c, n);
     if (!r->may[n]) continue;
-    if (r->starts[n]) min_cut_edge(c, MIN_CUT_SOURCE, in_of(n), MIN_CUT_INFINITE);
+    if (r->starts[n]) min_cut_edge(c, MIN_CUT_SOURCE, in_of(n), EDGE_UNLIMITED);
     min_cut_edge(c, in_of(n), out_of(n), reduce_bytes(r, n));
   }
   for (uint32_t o = 0; o < r->g->output.n; o++)
     if (r->may[r->g->output.at[o].value])
-      min_cut_edge(c, out_of(r->g->output.at[o].value), MIN_CUT_SINK, MIN_CUT_INFINITE);
+      min_cut_edge(c, out_of(r->g->output.at[o].value), MIN_CUT_SINK, EDGE_UNLIMITED);
   return c;
 }
 
@@ -220,7 +221,7 @@ static void make_partial(Placer *p, NodeId n, int axis, uint8_t args) {
   p->linear[n * MAX_AXES + (uint32_t)axis] = args;
 }
 
-// A sum of terms needs no cut of its own.
+// A sum of partial values stays partial without its own split.
 static void sum_partial(const LinearRegions *r, const MinCut *c, NodeId n) {
   const Node *node = graph_node(r->g, n);
   if (!r->args[n] || !min_cut_on_source_side(c, in_of(node->args[0]))) return;

@@ -1,17 +1,16 @@
-// Loops: the state of a carry is that of its start, and of its next value, and of each of its
-// steps.
+// Loops: one sharding for a carry in all steps, from its start and from its next value.
 //
-// A first choice of all states has seen carries from their starts only. Then each carry is chosen
-// again with its next value as a second argument, whose conversion costs in every step, and what
-// follows from it is chosen again, until no carry changes. Every state is right, since a next value
-// is converted to its carry's; after some rounds it stays as it is.
+// The first choice for a carry sees its start only. Here each carry chooses again with its next
+// value as a second argument, whose conversion costs in every step; then the nodes that depend on
+// it choose again, until no carry changes or after ROUNDS. Any result is correct, since the next
+// value is converted to the sharding of its carry.
 //
-//   scan t (h[b, k] = 0) { h = tanh(x[b, k/cols] + ...) }     the carry starts whole and settles at k/cols
+//   scan t (h[b, k] = 0) { h = tanh(x[b, k/cols] + ...) }     starts replicated, settles at k/cols
 #include "partition/sharding/sharding_internal.h"
 
 enum { ROUNDS = 4 };
 
-// Chooses n again; whether its state has changed.
+// Chooses n again. Returns whether its shardings changed.
 static bool choose_again(Placer *p, NodeId n) {
   Sharding at = p->result.computed[n], settled = p->result.settled[n];
   int ndims = graph_node(p->result.graph, n)->dims.n;

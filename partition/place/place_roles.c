@@ -1,18 +1,18 @@
-// The one table of roles: what a cut of an argument's dim means for the result, by class of
+// The table of roles: what a split of an argument's dim means for the result, by class of
 // operation.
 //
-//   class      dim                                   a cut over axis a
+//   class      dim                                   a split over axis a
 //   pointwise  any                                   stays; arguments without it are sliced, free
 //   reduce     kept | reduced                        stays | the result is partial over a
 //   contract   kept | summed                         stays | partial over a
 //   move       renamed, kept | slow of split, merge  moves with the dim | as far as blocks align
-//              fast dims of a merge                  whole
+//              fast dims of a merge                  full
 //   gather     looked up | other                     partial over a | stays
-//   window     read along | other                    the new dim is cut so, halos are exchanged | stays
-//              one place, or a computed one          partial over a: each owner its own elements, else zeros
-//   region     the dim that the loop runs over       whole
-//              other                                 stays; a carry's next value comes in its state
-//              sorted | other                        whole | stays
+//   window     read along | other                    the new dim is split so, with a halo | stays
+//              one place, or a computed one          partial over a: the owner has values, others 0
+//   region     the dim that the loop runs over       full
+//              other                                 stays; a carry's next value gets its sharding
+//              sorted | other                        full | stays
 #include "partition/sharding/sharding_internal.h"
 
 static int listed(const DimId *list, int n, DimId d) {
@@ -38,7 +38,7 @@ static DimRole move_role(const Node *n, DimId d) {
   return keep(n, n->attr.to[0]);
 }
 
-// A lookup in a cut table sums one found row with zeros; bool and u8 have no such sum.
+// A lookup in a split table sums the row found with zeros; bool and u8 have no such sum.
 static DimRole gather_role(const Graph *g, const Node *n, int i, DimId d) {
   DimRole r = n->op == OP_TAKE && i > 0 ? keep(n, d) : inner_or_keep(n, d);
   Dtype type = (Dtype)graph_node(g, n->args[0])->type;
@@ -46,7 +46,8 @@ static DimRole gather_role(const Graph *g, const Node *n, int i, DimId d) {
   return r;
 }
 
-// Owners fill in their own elements only where others fill in zeros, and zeros add up.
+// Whether window n sums blocks: owners fill in their elements, others the fill value, which must be
+// zero.
 static bool window_sums(const Node *n) {
   return (!n->attr.nto || n->op == OP_WINDOW_AT) && n->attr.num[0] == 0 &&
          dtype_bytes((Dtype)n->type) > 1;
@@ -68,7 +69,7 @@ static DimRole ordered_role(const Graph *g, const Node *n, DimId d) {
   return (DimRole){.kind = n->op == OP_TOP_K && keys ? ROLE_INNER : ROLE_FULL};
 }
 
-// What enters or leaves a loop keeps its dims; the dim that the loop runs over is whole.
+// Values that enter or leave a loop keep their dims, but each step needs all of the loop dim.
 static DimRole region_role(const Node *n, DimId d) {
   if (n->op == OP_SCAN || (n->op == OP_AT && d == n->attr.dims[0]))
     return (DimRole){.kind = ROLE_FULL};
@@ -103,7 +104,8 @@ Monoid node_monoid(const Node *n) {
   return node_inner(n) ? op_row((Op)n->op)->monoid : MONOID_NONE;
 }
 
-// Blocks of the slow dim times the fast size must be blocks of the merged dim, at every level.
+// The longest head of `axes` for which blocks of the slow dim, times the fast size, are blocks of
+// the merged dim.
 static Axes aligned(const Graph *g, DimId slow, DimId merged, Axes axes) {
   int64_t n = dim_get(g->dims, slow)->size, m = dim_get(g->dims, merged)->size, fast = m / n;
   for (int i = 0; i < axes.n; i++) {

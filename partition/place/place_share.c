@@ -1,14 +1,13 @@
-// Conversions that uses of a value share: the second is free.
+// Conversions that users of a value share: the second user gets it free.
 //
-// A node that would have an argument gathered pays nothing for it when another user reads that
-// argument whole anyway. Windows are looked through, since conversions go below them
-// (lower_window.c).
+// A node pays nothing for a gathered argument if another user reads that argument replicated.
+// Windows are looked through, since conversions go below them (lower_window.c).
 //
-//   dw = contract(window(a), dy[o/cols]) reads dy whole;   da = contract(w, window(dy))
-//   so da is better computed cut as w is, from dy as it was gathered, than as terms that have to be summed
+//   dw = contract(window(a), dy[o/cols]) reads dy replicated;   da = contract(w, window(dy))
+//   da then uses the gathered dy and is split as w is, which avoids partial sums
 #include "partition/sharding/sharding_internal.h"
 
-enum { MAX_THROUGH = 16 }; // windows over one value
+enum { MAX_THROUGH = 16 }; // windows of one value
 
 bool window_passes_dim(const Node *n, DimId d) {
   if (n->op != OP_WINDOW || n->attr.dims[0] == d) return false;
@@ -17,7 +16,7 @@ bool window_passes_dim(const Node *n, DimId d) {
   return true;
 }
 
-// Whether node u, which has its state, reads argument i whole over the axis.
+// Whether node u, which has its sharding, reads argument i replicated over the axis.
 static bool reads_replicated(const Placer *p, NodeId u, int i, int axis) {
   Sharding need = read_sharding(p, u, i);
   return !axes_has(need.partial, axis) &&

@@ -1,22 +1,21 @@
-// The cheapest way from one state of a value to another: a shortest path over single conversions,
-// by bytes sent, those over slow axes weighing more, then by number of calls. Nothing is ever
-// gathered as a way out: on the way no processor holds more than at one of the two ends (Zhang et
-// al., "Memory-efficient array redistribution through portable collective communication", 2021,
-// bound it likewise).
+// The cheapest conversion of a value from one sharding to another: a shortest path over single
+// collectives, by weighted bytes sent, then by number of calls. No sharding on the path is larger
+// than the larger end, the bound of Zhang et al., "Memory-efficient array redistribution through
+// portable collective communication" (2021).
 //
-//   [y/rows, -, x/cols] -> [-, z/(cols, rows), -]: two all_to_all of the block; gathering would move it all
+//   [y/rows, -, x/cols] -> [-, z/(cols, rows), -]: two all_to_all of the block, no gather
 //
-// Edges towards the target only, so that few states are seen:
-//   slice_own, reduce_scatter, all_to_all   append axes to a cut when the target wants them there
-//   all_gather, all_to_all                  take the last axes of a cut away
-//   permute                                 puts the axes of a cut in the target's order (equal full blocks)
-//   all_reduce, to_partial                    end or begin partial terms
+// Only edges towards the target, so that the search visits few shardings:
+//   slice_own, reduce_scatter, all_to_all   split a dim by further axes of the target
+//   all_gather, all_to_all                  remove the last axes of a dim
+//   permute                                 orders the axes of a dim as the target does
+//   all_reduce, to_partial                  make full sums of partial ones, and the reverse
 //
-// Where that takes several calls or more room, each box can also go straight to whoever holds it
-// afterwards, in one permute:
+// Where that takes several calls or too much memory, one permute can send each piece of a block
+// directly to the processor that has it in the target:
 //
 //   [y/rows, x/cols] -> [y/cols, x/rows]    each processor sends at most two pieces of its block
-//   [x/cols] -> [x/rows]                    gathering and slicing would hold all of it
+//   [x/cols] -> [x/rows]                    no processor ever has all of it
 #include "partition/sharding/sharding_internal.h"
 
 #include <string.h>
@@ -25,7 +24,7 @@ typedef struct Seen {
   Sharding s;
   double bytes; // weighted
   int calls, steps;
-  uint32_t from; // index of the state before it
+  uint32_t from; // index of the previous sharding
   ConvertStep by;
   bool done;
 } Seen;
@@ -36,7 +35,7 @@ typedef struct PathSearch {
   const Dims *dims;
   int64_t element;
   const Sharding *to;
-  int64_t room; // elements that a processor may hold
+  int64_t room; // elements that one block may have
   Arena *arena;
   VEC(Seen) seen;
 } PathSearch;
@@ -84,7 +83,7 @@ static Axes tail(Axes s, int n) {
   return out;
 }
 
-// Axes that the target has behind what dim k has now; empty when the cuts differ already.
+// Axes of dim k in the target after those it has now; empty if those it has differ.
 static Axes missing(const PathSearch *x, const Sharding *s, int k) {
   if (!axes_starts(x->to->split[k], s->split[k])) return (Axes){0};
   return tail(x->to->split[k], x->to->split[k].n - s->split[k].n);
@@ -153,7 +152,7 @@ static void try_gathers(PathSearch *x, uint32_t at) {
   }
 }
 
-// Block grids in another order match only where no block is short.
+// A permute of blocks needs all blocks to be full.
 static void try_permutes(PathSearch *x, uint32_t at) {
   for (int k = 0; k < x->dims->n; k++) {
     Sharding next = x->seen.at[at].s;
@@ -214,11 +213,11 @@ static int path_to(const PathSearch *x, uint32_t at, ConvertStep step[MAX_STEPS]
   return n;
 }
 
-// -- straight to the target ---------------------------------------------------------------------
+// -- directly to the target ---------------------------------------------------------------------
 
 enum { MAX_PEERS = 64 }; // pairs of them are looked at
 
-// What processor r holds of n elements under `axes`: blocks nest.
+// The interval [*first, *end) of n elements in the block of processor r under `axes`.
 static void held_interval(const Mesh *m, int64_t n, Axes axes, int64_t r, int64_t *first,
                           int64_t *end) {
   *first = 0, *end = n;
@@ -237,8 +236,8 @@ static Axes all_splits(const Sharding *s, int ndims) {
   return all;
 }
 
-// Elements that `from` holds in state a and `to` in state b; dims that stay as they are count
-// whole.
+// Elements in both the block of processor `from` in sharding a and that of `to` in the target. A
+// dim that keeps its split counts as a block.
 static int64_t common_elements(const PathSearch *x, const Sharding *a, int64_t from, int64_t to) {
   const Mesh *m = x->g->mesh;
   int64_t n = 1;
@@ -265,7 +264,7 @@ static bool agree(const Mesh *m, Axes set, Axes but, int64_t r, int64_t s) {
   return true;
 }
 
-// Axes that cut, before or after, any dim whose cut changes.
+// Axes that split, before or after, a dim whose split changes; *moved: `from` for these dims only.
 static Axes changed_axes(const PathSearch *x, const Sharding *from, Sharding *moved) {
   *moved = (Sharding){0};
   Axes all = {0};
@@ -284,8 +283,7 @@ static bool keeps_partial(const PathSearch *x, const Sharding *from) {
   return !from->partial.n || from->monoid == x->to->monoid;
 }
 
-// Bytes of the processor that sends most when boxes, or terms of them, go straight to the target;
-// -1: not offered.
+// Bytes of the processor that sends most in a permute directly to the target; -1: not possible.
 static int64_t straight_bytes(const PathSearch *x, const Sharding *from, Axes *axes) {
   const Mesh *m = x->g->mesh;
   Sharding moved;
@@ -304,7 +302,7 @@ static int64_t straight_bytes(const PathSearch *x, const Sharding *from, Axes *a
   return most * x->element;
 }
 
-// Replaces a way of several calls where one permute sends no more.
+// Replaces a path of several calls by one permute if that sends no more. Returns the new length.
 static int shorten(const PathSearch *x, const Sharding *from, ConvertStep step[MAX_STEPS], int n,
                    double *bytes) {
   CollKind kind;
@@ -322,8 +320,7 @@ static int shorten(const PathSearch *x, const Sharding *from, ConvertStep step[M
   return 1;
 }
 
-// From every state the boxes go straight to where the target has them; terms that it has besides
-// begin there.
+// Adds a permute from each sharding seen to the splits of the target.
 static void leap(PathSearch *x) {
   for (uint32_t i = 0, n = x->seen.n; i < n; i++) {
     Axes axes;
@@ -362,7 +359,7 @@ int convert_path(Arena *scratch, const Machine *machine, const Graph *g, const D
     leap(&x);
     at = walk(&x);
   }
-  if (at == NOWHERE) { // too many peers for a leap
+  if (at == NOWHERE) { // too many peers for a direct permute
     x.room = INT64_MAX;
     x.seen.n = 0;
     vec_push(scratch, x.seen) = (Seen){.s = *from};

@@ -1,5 +1,4 @@
-// Checks a layout against dims, tensors and mesh; everything wrong is said at the rule that says
-// it.
+// Checks a layout against dims, tensors and mesh. Errors and warnings point to the rule.
 //
 //   layout b -> rows, h -> rows     # error: rows would split both b and h of hidden; note: its
 //   line
@@ -13,7 +12,7 @@ typedef struct Checker {
   const Layout *layout;
   Diag *d;
   Arena *scratch;
-  VEC(const LayoutRule *) clash; // rules that a conflict was said of, in pairs
+  VEC(const LayoutRule *) clash; // pairs of rules whose conflict was reported
 } Checker;
 
 static Pos rule_pos(const LayoutRule *r, Pos part) { return part.line ? part : r->pos; }
@@ -223,7 +222,7 @@ static void check_values(Checker *c) {
   for (NodeId n = 1; n <= graph_count(g); n++) {
     const Node *node = graph_node(g, n);
     OpClass cls = op_row((Op)node->op)->cls;
-    if (node->op == OP_PIN) continue; // it says itself where it lives
+    if (node->op == OP_PIN) continue; // its result ignores the layout
     if (node->attr.decl || (node->origin.backward && !named[n])) continue;
     if (!named[n] && !subject[n].name && cls != REDUCE && cls != CONTRACT) continue;
     const char *name = subject[n].name ? subject[n].name : node->origin.value;

@@ -1,8 +1,8 @@
-// What the rules of a layout want of one tensor.
+// Resolves the rules of a layout to the request for one tensor.
 //
 // General rules come first; rules for parameters, optimizer or gradients, then rules for the tensor
-// by name replace them for the dims that they name; `all` takes the largest dim that is still
-// whole, a soft rule whatever axis is still free. A slot of the optimizer follows the rules of its
+// by name replace them for the dims that they name. `all` takes the largest dim that no rule splits
+// yet, a soft rule any axis that is still free. A slot of the optimizer follows the rules of its
 // parameter, then those of gradients, with which it is updated.
 #include "partition/sharding/sharding_internal.h"
 
@@ -29,7 +29,7 @@ bool rule_names_dim(const LayoutRule *r, const char *name, const char *full) {
   return local && !strncmp(name, full, n - k);
 }
 
-// The rules of one scope that name dims, hard ones.
+// Applies the hard rules of one scope that name dims.
 static void apply_named(const Graph *g, const Layout *layout, LayoutScope scope, const char *name,
                         const Dims *dims, Request *w) {
   for (uint32_t r = 0; r < layout->n; r++) {
@@ -158,8 +158,7 @@ static void name_subject(Arena *a, const Graph *g, Subject *s, const char *name)
 Subject *subjects_of_nodes(Arena *a, const Graph *g) {
   uint32_t n = graph_count(g);
   Subject *s = arena_array(a, Subject, n + 1);
-  bool *inside =
-      arena_array(a, bool, n + 1); // read by another node of the line that binds its value
+  bool *inside = arena_array(a, bool, n + 1); // another node of the same line reads it
   for (NodeId u = 1; u <= n; u++) {
     const Node *node = graph_node(g, u);
     for (int i = 0; i < node->nargs; i++) {

@@ -1,4 +1,4 @@
-// Arithmetic of states: lists of axes, block lengths, comparison and text.
+// Arithmetic of shardings: lists of axes, block lengths, comparison and text.
 #include "partition/sharding/sharding_internal.h"
 
 #include <stdlib.h>
