@@ -25,6 +25,25 @@ for file in bin/meshc include/meshc.h lib/libmeshc.so lib/libmeshc.a lib/pkgconf
   share/meshc/examples/mlp.mesh share/meshc/examples/c/train.c share/meshc/machines; do
   check "$file is installed" test -e "$tmp/prefix/$file"
 done
+# what is generated names every command, option, keyword and function
+share=$tmp/prefix/share
+for file in man/man1/meshc.1 man/man1/meshc-train.1 bash-completion/completions/meshc zsh/site-functions/_meshc \
+  fish/vendor_completions.d/meshc.fish vim/vimfiles/syntax/mesh.vim vim/vimfiles/ftdetect/mesh.vim meshc/vscode/package.json meshc/vscode/mesh.tmLanguage.json; do
+  check "$file is installed" test -s "$share/$file"
+done
+for option in $(sed -n 's/^OPTION([A-Z_]*, *"--\([a-z-]*\)".*/\1/p' frontend/driver/options.def | sort -u); do
+  troff=$(printf '%s' "$option" | sed 's/-/\\\\-/g')
+  if grep -q -- "--$option[ \"]" "$share/bash-completion/completions/meshc" && grep -q -- "'--$option[=\[-]" "$share/zsh/site-functions/_meshc" &&
+    grep -q -- "-l $option " "$share/fish/vendor_completions.d/meshc.fish" && cat "$share"/man/man1/*.1 | grep -q -- "fB\\\\-\\\\-$troff\\\\fR"; then pass; else fail "--$option is missing in a manual page or a completion"; fi
+done
+for word in $(sed -n 's/^KEYWORD("\([a-z]*\)".*/\1/p' frontend/syntax/token.def) $(sed -n 's/^BUILTIN(\([a-z_0-9]*\),.*/\1/p' frontend/model/builtin.def); do
+  if grep -qw "$word" "$share/vim/vimfiles/syntax/mesh.vim" && grep -qw "$word" "$share/meshc/vscode/mesh.tmLanguage.json"; then pass; else fail "$word is missing in a syntax file"; fi
+done
+if command -v bash >/dev/null; then check "bash reads its completion" bash -n "$share/bash-completion/completions/meshc"; else skip; fi
+for file in mesh.tmLanguage.json package.json; do
+  if "$build/one_json" any <"$share/meshc/vscode/$file"; then pass; else fail "$file is not JSON"; fi
+done
+
 PKG_CONFIG_PATH=$tmp/prefix/lib/pkgconfig
 LD_LIBRARY_PATH=$tmp/prefix/lib
 export PKG_CONFIG_PATH LD_LIBRARY_PATH
@@ -78,4 +97,11 @@ done
 must "$installed" train "$model" --save-params cli.safetensors
 same "parameters of training on the model's data" trained.safetensors cli.safetensors
 expect "a place in the model" 1 "bad.mesh:2:[0-9]*: .*E0" sh -c 'printf "dim b = 2\noutput y = z[b]\n" >bad.mesh; ./train bad.mesh'
+
+# -- hostile calls ------------------------------------------------------------------------------------------------
+rounds=${ROUNDS:-60}
+for seed in ${SEEDS:-1 2}; do
+  expect "hostile calls, seed $seed" 0 "^api_fuzz: .* left: 0 threads" timeout 600 "$build/api_fuzz" "$seed" "$rounds" whole
+  expect "calls without memory, seed $seed" 0 "^api_fuzz: " timeout 600 "$build/api_fuzz" "$seed" "$rounds" fail
+done
 finish

@@ -5,10 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct CommandRow {
-  const char *name, *arguments, *help, *example[2];
-} CommandRow;
-static const CommandRow command_row[COMMAND_COUNT] = {
+const CommandRow command_row[COMMAND_COUNT] = {
 #define COMMAND(id, name, arguments, help, run, example, other)                                    \
   {name, arguments, help, {example, other}},
 #include "frontend/driver/options.def"
@@ -25,17 +22,13 @@ static const char *const later[] = {
 #define MODELS                                                                                     \
   (ON(CHECK) | ON(RUN) | ON(TRAIN) | ON(EVAL) | ON(PREDICT) | ON(DUMP) | ON(EXPLAIN) | ON(BENCH) | \
    ON(PLAN))
-typedef struct OptionRow {
-  const char *name, *argument, *help;
-  char letter;
-  uint32_t commands;
-} OptionRow;
-static const OptionRow option_row[OPTION_COUNT] = {
+const OptionRow option_row[OPTION_COUNT] = {
 #define OPTION(id, name, letter, argument, commands, help) {name, argument, help, letter, commands},
 #include "frontend/driver/options.def"
 #undef OPTION
 };
 
+bool option_shared(OptionId id) { return option_row[id].commands == MODELS; }
 const char *option_name(OptionId id) { return option_row[id].name; }
 bool option_of_models(const char *name, OptionId *out) {
   for (int i = 0; i < OPTION_COUNT; i++) {
@@ -234,7 +227,7 @@ static void print_options(FILE *out, const char *title, uint32_t command, bool s
   bool first = true;
   for (int i = 0; i < OPTION_COUNT; i++) {
     const OptionRow *row = &option_row[i];
-    if (!(row->commands & command) || (row->commands == MODELS) != shared) continue;
+    if (!(row->commands & command) || option_shared((OptionId)i) != shared) continue;
     if (first) fprintf(out, "%s\n", title);
     first = false;
     print_option(out, row);

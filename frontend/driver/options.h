@@ -18,6 +18,20 @@ typedef enum OptionId {
   OPTION_COUNT
 } OptionId;
 
+// The rows of options.def, for the parser and for what is generated from them.
+typedef struct CommandRow {
+  const char *name, *arguments, *help, *example[2];
+} CommandRow;
+typedef struct OptionRow {
+  const char *name, *argument, *help; // argument NULL: a switch; "[...]": only after `=`
+  char letter;                        // of the short form, or 0
+  uint32_t commands;                  // bit CommandId
+} OptionRow;
+extern const CommandRow command_row[COMMAND_COUNT];
+extern const OptionRow option_row[OPTION_COUNT];
+// Whether all commands that read a model have it, and no other.
+bool option_shared(OptionId id);
+
 // One use of an option. Its text is registered as a source under the option's name, so that errors
 // inside it have a place: --layout:1:3.
 typedef struct OptionUse {

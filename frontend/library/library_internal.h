@@ -34,6 +34,8 @@ struct meshc_model {
   meshc_program *store;    // holds parameters and states; NULL: not needed so far
   const Exec *trainer;     // the first one that holds the optimiser state, too; or NULL
   ProgramRun train, test;  // of meshc_train
+  ProgramRun eval;         // of a meshc_evaluate under way
+  Saver *saver;            // of a meshc_save under way
   TrainJob job;
   int64_t default_steps;          // that the train block says
   double *value;                  // of what a step reports
@@ -77,6 +79,8 @@ int64_t library_find(const TensorList *list, const char *name);
 meshc_program *library_store(meshc_model *m);
 // A new program with what the purpose says; NULL after an error in the model's Diag.
 meshc_program *library_compile(meshc_model *m, meshc_purpose purpose);
+// Frees and forgets what a training or an evaluation has opened.
+void library_run_free(ProgramRun *p);
 // Whose tensors the next program shares; NULL: none.
 const Exec *library_shared(const meshc_model *m);
 void library_program_free(meshc_program *p);

@@ -129,6 +129,8 @@ void meshc_close(meshc_model *m) {
   if (!m) return;
   meshc_error_free(m->warnings);
   if (library_stuck(m)) return; // what its threads use stays
+  saver_free(m->saver);
+  library_run_free(&m->eval);
   program_run_free(&m->test);
   program_run_free(&m->train);
   for (meshc_program *p = m->programs, *before; p; p = before) {

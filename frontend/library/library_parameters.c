@@ -102,10 +102,11 @@ static bool save_checkpoint(meshc_model *m, Exec *e, const char *path) {
   const TrainPosition note = {
       .step = m->steps, .seed = s->model->graph->spec.seed, .epoch = m->epoch, .row = m->row};
   if (!session_folder(s, path)) return false;
-  Saver *saver = saver_open(&options, e, s->diag);
-  bool good = saver && saver_start(saver, &note, false, s->diag) &&
-              saver_poll(saver, true, &written, s->diag);
-  saver_free(saver);
+  m->saver = saver_open(&options, e, s->diag);
+  bool good = m->saver && saver_start(m->saver, &note, false, s->diag) &&
+              saver_poll(m->saver, true, &written, s->diag);
+  saver_free(m->saver);
+  m->saver = NULL;
   return good;
 }
 

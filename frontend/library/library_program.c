@@ -13,6 +13,7 @@ void library_program_free(meshc_program *p) {
 
 bool library_stuck(const meshc_model *m) {
   bool stuck = exec_is_stuck(m->train.exec) || exec_is_stuck(m->test.exec) ||
+               exec_is_stuck(m->eval.exec) || exec_is_stuck(m->eval.last.exec) ||
                exec_is_stuck(m->test.last.exec);
   for (const meshc_program *p = m->programs; p; p = p->before) stuck |= exec_is_stuck(p->exec);
   return stuck;
@@ -22,12 +23,18 @@ const Exec *library_shared(const meshc_model *m) {
   return m->trainer ? m->trainer : m->store ? m->store->exec : NULL;
 }
 
+// The model has it from the start, so that meshc_close frees what a call that fails has made.
+static meshc_program *program_new(meshc_model *m) {
+  meshc_program *p = arena_new_of(m->s.arena, meshc_program);
+  *p = (meshc_program){.model = m, .before = m->programs};
+  m->programs = p;
+  return p;
+}
+
 static bool bind(meshc_program *p, const char *watch) {
   p->exec = session_exec(&p->model->s, &p->made, library_shared(p->model), watch);
   if (!p->exec) return false;
   library_list_program(p);
-  p->before = p->model->programs;
-  p->model->programs = p;
   return true;
 }
 
@@ -65,8 +72,8 @@ static const Compiled *without_steps(Arena *a, const Compiled *all) {
 // Holds all parameters and states and computes nothing, so that programs may come in any order.
 meshc_program *library_store(meshc_model *m) {
   if (m->store) return m->store;
-  meshc_program *p = arena_new_of(m->s.arena, meshc_program);
-  *p = (meshc_program){.model = m, .graph = select_values(m)};
+  meshc_program *p = program_new(m);
+  p->graph = select_values(m);
   if (!p->graph || !session_compile(&m->s, p->graph, "run", NULL, "program", &p->made)) return NULL;
   p->made.compiled = without_steps(m->s.arena, p->made.compiled);
   if (bind(p, NULL)) m->store = p;
@@ -106,15 +113,13 @@ static const char *const purpose_text[] = {
 
 static meshc_program *compile(meshc_model *m, const Compiling *c) {
   if (!library_store(m)) return NULL;
-  meshc_program *p = arena_new_of(m->s.arena, meshc_program);
-  *p = (meshc_program){.model = m, .trains = c->purpose == MESHC_TRAIN};
+  meshc_program *p = program_new(m);
+  p->trains = c->purpose == MESHC_TRAIN;
   p->graph = select_for(m, c);
   if (!p->graph ||
       !session_compile(&m->s, p->graph, purpose_text[c->purpose], NULL, NULL, &p->made) ||
-      !bind(p, p->trains ? m->s.model->loss : NULL)) {
-    code_free(p->made.code);
+      !bind(p, p->trains ? m->s.model->loss : NULL))
     return NULL;
-  }
   if (p->trains && !m->trainer) m->trainer = p->exec;
   return p;
 }

@@ -9,6 +9,11 @@ typedef struct Reporting {
   void *context;
 } Reporting;
 
+void library_run_free(ProgramRun *p) {
+  program_run_free(p);
+  *p = (ProgramRun){0};
+}
+
 static void call(const Reporting *r, const meshc_progress *p) {
   if (r->progress && r->progress(r->context, p)) r->model->stop = 1;
 }
@@ -45,15 +50,12 @@ static bool open_training(meshc_model *m) {
   }
   if (!library_store(m)) return false;
   m->s.stop_request = &m->stop;
-  ProgramRun train = {0}, test = {0};
-  if (!training_open(&m->s, library_shared(m), &train, &test, &m->job)) {
-    program_run_free(&test);
-    program_run_free(&train);
+  if (!training_open(&m->s, library_shared(m), &m->train, &m->test, &m->job)) {
+    library_run_free(&m->test);
+    library_run_free(&m->train);
     return false;
   }
-  m->train = train;
-  m->test = test;
-  if (!m->trainer) m->trainer = train.exec;
+  if (!m->trainer) m->trainer = m->train.exec;
   m->default_steps = m->job.steps;
   m->value = arena_array(m->s.arena, double, m->job.nshown + 1);
   m->metric_name = metric_names(&m->s, m->job.nmetrics, m->job.metric);
@@ -119,12 +121,15 @@ static bool run_evaluation(meshc_model *m, const Evaluating *e, BlockKind block,
 static bool evaluate(meshc_model *m, void *context) {
   const Evaluating *e = context;
   BlockKind block;
-  ProgramRun p = {0};
   m->s.stop_request = &m->stop;
   m->stop = 0;
-  if (!data_choose(&m->s, e->data ? e->data : "test", &block) || !library_store(m)) return false;
-  bool good = run_evaluation(m, e, block, &p);
-  program_run_free(&p);
+  const char *data = e->data ? e->data : "test";
+  library_option(m, OPTION_DATA, data); // errors have its place
+  bool found = data_choose(&m->s, data, &block);
+  library_option(m, OPTION_DATA, NULL);
+  if (!found || !library_store(m)) return false;
+  bool good = run_evaluation(m, e, block, &m->eval);
+  library_run_free(&m->eval);
   return good;
 }
 

@@ -117,6 +117,8 @@ static void drop_top(Arena *a) {
   if (!spare_put(b)) free(b);
 }
 
+void arena_keep(Arena *a) { guard_unlink(&a->guard); }
+
 void arena_free(Arena *a) {
   if (!a) return;
   guard_unlink(&a->guard);

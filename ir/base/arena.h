@@ -11,6 +11,8 @@ typedef struct Arena Arena;
 // An empty arena; the caller owns it and ends it with arena_free. Thread rule: one user at a time.
 Arena *arena_new(void);
 void arena_free(Arena *a);
+// From here on its owner frees it, also when the work under a guard (ir/base/guard.h) fails later.
+void arena_keep(Arena *a);
 
 // `bytes` zeroed bytes aligned to 16. Never NULL: without memory the handler of ir/base/mem.h is
 // called.

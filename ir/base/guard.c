@@ -1,6 +1,8 @@
 // Guards: where a failed allocation or a broken invariant returns to in a library.
+#define _GNU_SOURCE // uselocale
 #include "ir/base/guard.h"
 
+#include <locale.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdatomic.h>
@@ -15,6 +17,7 @@ struct Guard {
   Guard *outer;
   Failure *failure;
   MemTask task; // that the thread was at
+  locale_t locale;
 };
 
 static atomic_bool owned;
@@ -48,6 +51,17 @@ static void release(bool good) {
   if (!good) unfinished_abandon();
 }
 
+// Numbers have the same form whatever the locale of the process; 0: there is no memory for it.
+static locale_t c_locale(void) {
+  static _Atomic(locale_t) made;
+  locale_t none = (locale_t)0, l = atomic_load(&made);
+  if (l) return l;
+  l = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+  if (!l || atomic_compare_exchange_strong(&made, &none, l)) return l;
+  freelocale(l);
+  return none;
+}
+
 bool guard_run(GuardedWork *work, void *context, Failure *out) {
   Guard g = {.outer = innermost, .failure = out};
   volatile bool good = false;
@@ -56,6 +70,7 @@ bool guard_run(GuardedWork *work, void *context, Failure *out) {
     return true;
   }
   g.task = mem_doing(NULL, NULL);
+  g.locale = uselocale(c_locale());
   innermost = &g;
   if (setjmp(g.at) == 0) {
     work(context);
@@ -63,6 +78,7 @@ bool guard_run(GuardedWork *work, void *context, Failure *out) {
   }
   innermost = g.outer;
   mem_doing_restore(g.task);
+  uselocale(g.locale);
   if (!innermost) release(good);
   return good;
 }

@@ -2,8 +2,9 @@
 //
 // The program owns its process: such a failure ends it with a message and an exit code. A library
 // does not: the failure jumps back to the innermost guard of its thread, a point on the stack that
-// guard_run sets. Arenas that were made under the outermost guard are then freed, and files that
-// the thread was writing are removed. Memory from malloc that was held at that point is lost.
+// guard_run sets. Under a guard the thread has the "C" locale. Arenas that were made under the
+// outermost guard are then freed, and files that the thread was writing are removed. Memory from
+// malloc that was held at that point is lost.
 #ifndef IR_GUARD_H
 #define IR_GUARD_H
 

@@ -585,7 +585,10 @@ Exec *exec_new(const Program *p, const ExecOptions *opt, Diag *d) {
   Making m = {.exec = e, .opt = opt, .diag = d};
   Failure why;
   bool ended = guard_run(make, &m, &why);
-  if (ended && m.made) return e;
+  if (ended && m.made) {
+    arena_keep(e->memory);
+    return e;
+  }
   exec_free(e);
   if (!ended) guard_raise(&why);
   return NULL;
