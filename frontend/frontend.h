@@ -162,6 +162,10 @@ typedef struct PipelineOptions {
   bool verify_print; // debug: print, read, print after every pass
   bool machine_code; // false: stop before LLVM
   Timings *timings;  // what each pass cost, or NULL
+  // Told every graph that a pass has made, in the order of the passes; or NULL. The graph lives as
+  // long as the arena of pipeline_run.
+  void (*passed)(void *watcher, const char *pass, const Graph *g);
+  void *watcher;
 } PipelineOptions;
 
 // Everything one compile made; graphs of all stages live until the end (decision 31).

@@ -63,6 +63,7 @@ static int stage_index(const char *name) {
 static const Graph *proved(const PipelineOptions *opt, const Graph *g, const char *pass) {
   timings_end(opt->timings, pass, graph_count(g));
   graph_check(g, pass);
+  if (opt->passed) opt->passed(opt->watcher, pass, g);
   return g;
 }
 
@@ -105,7 +106,7 @@ static void compute_how(Arena *a, const PipelineOptions *opt, int last, Compilat
   timings_end(opt->timings, "pack", 0);
   if (last < AFTER_FUSE) return;
   out->fusion = fuse(a, out->order, out->buckets, &opt->codegen); // nodes into kernels and products
-  timings_end(opt->timings, "fuse", graph_count(out->fusion->graph));
+  proved(opt, out->fusion->graph, "fuse");
   if (last == AFTER_FUSE) return;
   out->compiled = program_build(a, out->fusion, &opt->codegen); // loops, schedule, memory
   timings_end(opt->timings, "program", graph_count(out->fusion->graph));
@@ -117,6 +118,7 @@ static int64_t bytes_at(const PipelineOptions *opt, const Compilation *c, int le
   PipelineOptions quiet = *opt;
   Compilation trial = {.collected = c->collected, .again = level};
   quiet.timings = NULL;
+  quiet.passed = NULL;
   compute_how(scratch, &quiet, AFTER_PROGRAM, &trial);
   int64_t bytes = program_bytes(trial.compiled->program);
   arena_free(scratch);

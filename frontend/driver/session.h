@@ -22,11 +22,12 @@ typedef struct Session {
   const Ast *ast;
   ModelOptions options; // that the model was built with
   Model *model;
-  Timings timings;        // of what is being compiled
-  const char *directory;  // where relative paths of the model start
-  Ranks *ranks;           // the processes of this run, or NULL: there is one
-  ExecInject inject;      // of --fault value@PROCESSOR:CALL, kernel@PROCESSOR:CALL
-  const ExecProbe *probe; // of processors made from here on, or NULL
+  Timings timings;         // of what is being compiled
+  const char *directory;   // where relative paths of the model start
+  Ranks *ranks;            // the processes of this run, or NULL: there is one
+  const char *inject_pass; // of --fault pass@NAME, or NULL
+  ExecInject inject;       // of --fault value@PROCESSOR:CALL, kernel@PROCESSOR:CALL
+  const ExecProbe *probe;  // of processors made from here on, or NULL
   const volatile sig_atomic_t *stop_request; // as in ExecOptions
   bool unfused;                              // the next compile has one kernel an operation
   bool trial; // a program that is only looked at may need more than --memory
@@ -58,6 +59,10 @@ MUST_USE bool session_compile(Session *s, const Graph *g, const char *purpose, c
 // processors.
 MUST_USE bool session_compile_alone(Session *s, Arena *a, const Graph *g, const char *purpose,
                                     const char *over, Compilation *out);
+// Runs the passes up to fusion and tells `passed` every graph (PipelineOptions.passed).
+MUST_USE bool session_passes(Session *s, Arena *a, const Graph *g, const char *purpose,
+                             void (*passed)(void *watcher, const char *pass, const Graph *g),
+                             void *watcher, Compilation *out);
 Exec *session_exec_alone(Session *s, const Compilation *c);
 // Binds a compiled program; `share` and `must_be_finite` as in ExecOptions.
 Exec *session_exec(Session *s, const Compilation *c, const Exec *share, const char *must_be_finite);

@@ -126,6 +126,16 @@ bool session_compile(Session *s, const Graph *g, const char *purpose, const char
   return planned_alike(out, s->diag) && memory_suffices(s, out, runs);
 }
 
+bool session_passes(Session *s, Arena *a, const Graph *g, const char *purpose,
+                    void (*passed)(void *watcher, const char *pass, const Graph *g), void *watcher,
+                    Compilation *out) {
+  PipelineOptions options;
+  if (!read_pipeline(s, purpose, NULL, false, &options)) return false;
+  options.passed = passed;
+  options.watcher = watcher;
+  return pipeline_run(a, g, &options, "fuse", s->diag, out);
+}
+
 bool session_compile_alone(Session *s, Arena *a, const Graph *g, const char *purpose,
                            const char *over, Compilation *out) {
   PipelineOptions options;

@@ -54,6 +54,7 @@ static bool read_inject(Session *s, const OptionUse *fault) {
   long long processor, call;
   bool value = fault && !strncmp(fault->text, "value@", 6),
        kernel = fault && !strncmp(fault->text, "kernel@", 7);
+  if (fault && !strncmp(fault->text, "pass@", 5)) s->inject_pass = fault->text + 5;
   if (!value && !kernel) return true;
   if (sscanf(strchr(fault->text, '@') + 1, "%lld:%lld%c", &processor, &call, &rest) != 2 ||
       processor < 0 || call < 0)
@@ -82,7 +83,9 @@ static int join(Session *s, int64_t deadline, bool log_all, DigestMode data) {
   const OptionUse *fault = option_use(s->opt, OPTION_FAULT);
   if (ranks_rank(s->ranks) > 0 && !log_all) drop_output();
   if (data != DIGEST_OFF) digest_record(data);
-  return !fault || s->inject.call >= 0 || ranks_inject(s->ranks, fault->text) ? 0 : refuse_fault(s);
+  return !fault || s->inject.call >= 0 || s->inject_pass || ranks_inject(s->ranks, fault->text)
+             ? 0
+             : refuse_fault(s);
 }
 
 // Standard input reaches one process only.
@@ -122,7 +125,8 @@ bool session_ranks(Session *s, char **argv, int *code) {
   if (saves) signals_expect_checkpoint();
   if (given && comm == 1 && !ranks_started())
     return refuse(s, OPTION_COMM, "--comm mpi needs ranks", "say --np N, or mpirun -n N meshc ...");
-  if ((local || !ranks_started()) && option_given(s->opt, OPTION_FAULT) && s->inject.call < 0)
+  if ((local || !ranks_started()) && option_given(s->opt, OPTION_FAULT) && s->inject.call < 0 &&
+      !s->inject_pass)
     return refuse(s, OPTION_FAULT,
                   "--fault HOW@RANK:CALL is of ranks, and this is a single process",
                   "say --np N, or value@PROCESSOR:CALL");

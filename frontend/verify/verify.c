@@ -127,7 +127,7 @@ static void alone_free(Verify *v) {
 // What elements may be off by. A larger model is sampled by a program with errors in its sums.
 static bool find_bound(Verify *v) {
   if (v->fails) return true;
-  if (!verify_small(&v->run)) {
+  if (!verify_small(&v->run, 1)) {
     alone_free(v);
     if (!alone_ready(v, verify_perturbed(v->a, v->run.graph))) return false;
   }
@@ -157,7 +157,8 @@ static bool run_whole(Verify *v) {
   v->run.graph = v->whole.simplified;
   v->want = verify_numbers(&v->run);
   v->fails = !verify_run_step(&v->run, v->run.ngiven, v->run.given, v->want);
-  return exec_check(v->run.exec, v->s->diag) && find_bound(v);
+  return exec_check(v->run.exec, v->s->diag) && verify_stages(v->s, &v->run, v->job) &&
+         find_bound(v);
 }
 
 // Ranks wait for the first one as long as it takes.

@@ -3,6 +3,7 @@
 #define FRONTEND_VERIFY_H
 
 #include "frontend/driver/session.h"
+#include "ir/eval/eval.h"
 
 typedef struct VerifyJob {
   const Graph *graph;      // as it was selected
@@ -46,6 +47,13 @@ const ExecProbe *verify_kernels_probe(const VerifyKernels *v);
 // After the step; false after an error that names file, line, value and element.
 MUST_USE bool verify_kernels_agree(const VerifyKernels *v, uint32_t *kernels, uint32_t *elements);
 
+// -- verify_stages.c: the graph after every pass ------------------------------------------------
+// With --stages: evaluates the graph after every pass on what `run` begins with. False after an
+// error that names the first pass that changes a value, and the value; or that the model is too
+// large.
+typedef struct VerifyRun VerifyRun;
+MUST_USE bool verify_stages(Session *s, const VerifyRun *run, const VerifyJob *job);
+
 // -- verify_bound.c: what elements may differ by ------------------------------------------------
 // One value after the step, axes in the order of files.
 typedef struct VerifyValue {
@@ -67,7 +75,7 @@ typedef struct VerifyGiven {
 } VerifyGiven;
 
 typedef struct VerifyBound VerifyBound;
-typedef struct VerifyRun {
+struct VerifyRun {
   Arena *a;
   const Graph *graph; // simplified, whole
   Exec *exec;         // of one processor
@@ -76,10 +84,15 @@ typedef struct VerifyRun {
   uint32_t ngiven, nvalues;
   VerifyGiven *given;
   VerifyValue *value;
-} VerifyRun;
-// Whether the evaluator can run the graph; else r->exec must be of verify_perturbed when
+};
+// Whether the evaluator can run the graph: it has at most `most` times the elements and the work
+// that
+// --verify evaluates. If not (most = 1), r->exec must be of verify_perturbed when
 // verify_bound is called.
-bool verify_small(const VerifyRun *r);
+bool verify_small(const VerifyRun *r, double most);
+// Values of all declared tensors of g that have a node, from what the step begins with; zeros where
+// nothing reads a tensor. Returns their number; memory from a.
+uint32_t verify_feeds(const VerifyRun *r, Arena *a, const Graph *g, EvalFeed **out);
 // The part that random errors in the terms of node n, or in its value, make up: like rounding in
 // its sums.
 double verify_delta(const Graph *g, NodeId n);
