@@ -1,4 +1,4 @@
-// How values lie in memory: strides, aliases, and which dims are filled only in part.
+// The memory layout of values: strides, aliases, valid extents. In: a graph, which is not changed.
 #include "codegen/memory/memory_internal.h"
 
 #include <string.h>
@@ -29,22 +29,22 @@ NodeId memory_writer(const Graph *g, NodeId n) {
   }
 }
 
-static DimId whole_of(const Graph *g, DimId d) { return dim_get(g->dims, d)->whole; }
+static DimId full_dim(const Graph *g, DimId d) { return dim_get(g->dims, d)->whole; }
 
-// One move: which of its new dims follow the rows when an old one does.
+// Marks the new dims of a rename, merge or split whose old dims depend on the rows.
 static void rows_through(const Graph *g, Rows *rows, const Node *n) {
   const Attr *at = &n->attr;
   if (n->op == OP_RENAME)
     for (int i = 0; i < at->ndims; i++) {
-      RowDim from = rows->at[whole_of(g, at->dims[i])];
-      if (from.scale) rows->at[whole_of(g, at->to[i])] = from;
+      RowDim from = rows->at[full_dim(g, at->dims[i])];
+      if (from.scale) rows->at[full_dim(g, at->to[i])] = from;
     }
   if (n->op == OP_MERGE || n->op == OP_SPLIT) {
-    RowDim slow = rows->at[whole_of(g, at->dims[0])];
+    RowDim slow = rows->at[full_dim(g, at->dims[0])];
     if (!slow.scale) return;
     for (int i = 1; i < at->ndims; i++) slow.scale *= dim_get(g->dims, at->dims[i])->size;
     for (int i = 1; i < at->nto; i++) slow.div *= dim_get(g->dims, at->to[i])->size;
-    rows->at[whole_of(g, at->to[0])] = slow;
+    rows->at[full_dim(g, at->to[0])] = slow;
   }
 }
 
@@ -84,9 +84,9 @@ bool extent_list(const Graph *g, const Rows *rows, const Dims *list, int64_t *ba
   *uneven = false;
   for (int i = 0; i < list->n; i++) {
     Slot s;
-    bool partial = extent_slot(g, rows, list->at[i], &s);
-    if (partial && i > 0) return false;
-    if (partial) {
+    bool varies = extent_slot(g, rows, list->at[i], &s);
+    if (varies && i > 0) return false;
+    if (varies) {
       *uneven = true;
       *slot = s;
     } else {

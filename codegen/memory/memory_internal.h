@@ -1,12 +1,12 @@
-// How values lie in memory: strides, aliases, and which dims are filled only in part. Private to
-// the room.
+// The memory layout of values: strides, aliases, and which dims may have fewer valid elements than
+// their blocks.
 #ifndef CODEGEN_MEMORY_RULES_H
 #define CODEGEN_MEMORY_RULES_H
 
 #include "codegen/codegen.h"
 #include "ir/base/dim_list.h"
 
-// Elements from one index of d to the next in a value of that order; 0 when it lacks d.
+// Elements from one index of d to the next in a value with that physical order; 0 without d.
 int64_t order_stride(const Graph *g, const Dims *order, DimId d);
 
 // Whether the result is all of the argument's memory, under other dims.
@@ -27,30 +27,30 @@ static inline bool op_looks_up(Op op, int i) {
 static inline bool op_is_number(Op op) {
   return op_row(op)->cls == SOURCE && !op_is_decl(op) && !op_is_draw(op) && op != OP_VALUES;
 }
-// The argument whose memory a view is.
+// The argument of view n that has its memory.
 NodeId view_of(const Graph *g, NodeId n);
-// The node whose memory n is; of an AT the whole of it.
+// The node that has the memory of n: n itself or, for a view, the node at the end of its views.
 NodeId memory_root(const Graph *g, NodeId n);
-// The node that must have run before the memory of n can be read: its root, or the scan that hands
-// it out.
+// The node that must have run before the memory of n can be read: its root, or the scan whose
+// result it is.
 NodeId memory_writer(const Graph *g, NodeId n);
 
-// Which dims follow the rows of the dim `over` (itself, renamed, merged as the slow part, split):
-// valid elements = valid rows * scale / div.
+// Dims with fewer valid elements in an incomplete batch: `over` itself and dims made of it by
+// rename, split, or merge as the slow part. Their valid elements are valid rows * scale / div.
 typedef struct RowDim {
   int64_t scale, div;
 } RowDim;
 typedef struct Rows {
-  DimId over; // whole dim, 0: none
-  RowDim *at; // of each whole dim; scale 0: does not follow
+  DimId over; // a full dim, 0: none
+  RowDim *at; // [full dim] scale 0: does not depend on the rows
 } Rows;
 Rows rows_find(Arena *a, const Graph *g, const char *over);
-// The valid extent of d as a slot; false: every block is always full.
+// Sets *out to the slot of d's valid extent; false if every block of d is always full.
 bool extent_slot(const Graph *g, const Rows *rows, DimId d, Slot *out);
-// The first global index of d as a slot; false: 0 on every processor.
+// Sets *out to the slot of the block's first global index; false if it is 0 on every processor.
 bool offset_slot(const Graph *g, DimId d, Slot *out);
-// Dims in a nest (slow first) as one extent: base elements and, if the outermost is not always
-// full, its slot. False when an inner one is not always full.
+// The extent of a list of dims, slow first, as one loop: *base elements and, if *uneven, times the
+// slot of the first dim. False if another dim is not always full: they cannot be one loop.
 bool extent_list(const Graph *g, const Rows *rows, const Dims *list, int64_t *base, bool *uneven,
                  Slot *slot);
 

@@ -1,4 +1,4 @@
-// A growing Program: slots, sizes, buffers, and the memory of each value.
+// Parts of a Program under construction: slots, sizes, dims, buffers, and the memory of each value.
 #include "codegen/program/program_internal.h"
 
 int32_t builder_slot(Builder *b, Slot s) {
@@ -18,13 +18,16 @@ Size builder_size(Builder *b, const Dims *list) {
   return s;
 }
 
+Size builder_dim_size(Builder *b, DimId d) { return builder_size(b, &(Dims){.n = 1, .at = {d}}); }
+
+ProgDim program_dim(const Graph *g, DimId d) {
+  const Dim *dim = dim_get(g->dims, d), *full = dim_get(g->dims, dim->whole);
+  return (ProgDim){
+      .name = full->name, .whole = full->size, .block = dim->size, .axes = dim->axes, .extent = -1};
+}
+
 ProgDim builder_dim(Builder *b, DimId d) {
-  const Dim *dim = dim_get(b->g->dims, d), *whole = dim_get(b->g->dims, dim->whole);
-  ProgDim p = {.name = whole->name,
-               .whole = whole->size,
-               .block = dim->size,
-               .axes = dim->axes,
-               .extent = -1};
+  ProgDim p = program_dim(b->g, d);
   Slot slot;
   if (extent_slot(b->g, b->f->rows, d, &slot)) p.extent = builder_slot(b, slot);
   return p;
@@ -36,7 +39,7 @@ Ref builder_buffer(Builder *b, const char *value, int64_t bytes) {
   return (Ref){.tensor = -1, .offset = b->buffer.n - 1};
 }
 
-// Loops around a node of region r.
+// The number of loops around a node of region r.
 static int depth_of(const Graph *g, RegionId r) {
   int depth = 0;
   for (; r; r = region_get(g, r)->parent) depth++;
@@ -59,8 +62,8 @@ RegionId collect_loop(const Graph *g, NodeId collect) {
 Ref builder_ref(Builder *b, NodeId n) {
   const Node *x = graph_node(b->g, n);
   if (op_is_view((Op)x->op)) {
-    Ref whole = builder_ref(b, view_of(b->g, n));
-    return x->op == OP_AT ? builder_step_ref(b, whole, x->attr.region, node_bytes(b->g, n)) : whole;
+    Ref of = builder_ref(b, view_of(b->g, n));
+    return x->op == OP_AT ? builder_step_ref(b, of, x->attr.region, node_bytes(b->g, n)) : of;
   }
   if (b->placed[n]) return b->place[n];
   b->placed[n] = true;
@@ -72,4 +75,20 @@ Ref builder_ref(Builder *b, NodeId n) {
   const char *value = x->origin.value ? x->origin.value : op_row((Op)x->op)->text;
   return b->place[n] =
              builder_buffer(b, arena_printf(b->a, "%%%u %s", n, value), node_bytes(b->g, n));
+}
+
+static bool same_memory(Ref x, Ref y) {
+  bool same = x.tensor == y.tensor && x.offset == y.offset;
+  for (int i = 0; i < LOOP_DEPTH; i++)
+    same = same && (x.stride ? x.stride[i] : 0) == (y.stride ? y.stride[i] : 0);
+  return same;
+}
+
+void builder_copy(Builder *b, Ref to, Ref from, int64_t bytes) {
+  if (same_memory(to, from)) return;
+  Instr copy = {.kind = INSTR_COPY};
+  copy.u.copy.dst = to;
+  copy.u.copy.src = from;
+  copy.u.copy.bytes = bytes;
+  vec_push(b->a, b->instr) = copy;
 }

@@ -1,5 +1,6 @@
-// The directory of tensors, and where updates go: a new value is written straight into its tensor
-// when nobody reads the old one later, else beside it and copied at the end.
+// The directory of tensors: declarations, constants, outputs. And where updates go: a new value is
+// written straight into its tensor if nobody reads the old one later, else into a buffer that is
+// copied at the end.
 #include "codegen/program/program_internal.h"
 
 #include <string.h>
@@ -9,7 +10,7 @@ static int32_t add_tensor(Builder *b, ProgTensor t) {
   return (int32_t)(b->tensor.n - 1);
 }
 
-// Dims in physical order; declared[i]: where the i-th of the whole dims `order` stands.
+// Sets dims, in physical order, and declared[i], the index of the i-th of the full dims `order`.
 static void set_dims(Builder *b, ProgTensor *t, const Dims *physical, int rank,
                      const DimId *order) {
   t->rank = physical->n;
@@ -25,20 +26,18 @@ static void set_dims(Builder *b, ProgTensor *t, const Dims *physical, int rank,
 }
 
 TensorKind tensor_kind(DeclKind k) {
-  switch (k) {
-  case DECL_INPUT: return TENSOR_INPUT;
-  case DECL_PARAM: return TENSOR_PARAM;
-  case DECL_STATE: return TENSOR_STATE;
-  case DECL_SLOT: return TENSOR_SLOT;
-  }
-  return TENSOR_INPUT;
+  static const TensorKind kind[] = {[DECL_INPUT] = TENSOR_INPUT,
+                                    [DECL_PARAM] = TENSOR_PARAM,
+                                    [DECL_STATE] = TENSOR_STATE,
+                                    [DECL_SLOT] = TENSOR_SLOT};
+  return kind[k];
 }
 
 TensorKind tensor_kind_of_output(const Graph *g, const Output *o) {
   return o->kind == OUT_VALUE ? TENSOR_OUTPUT : tensor_kind(g->decl.at[o->target - 1].kind);
 }
 
-// The value that lies as the declared tensor does: its source node, or else its update.
+// The node with the layout of declaration d: its source or, if nothing reads it, its update.
 static NodeId shape_of(const Builder *b, DeclId d) {
   const Decl *decl = &b->g->decl.at[d - 1];
   if (decl->node) return decl->node;
@@ -60,7 +59,7 @@ static void add_decl(Builder *b, DeclId d) {
                   .init = decl->init,
                   .of = -1,
                   .pos = decl->pos};
-  Dims declared = {.n = decl->rank}; // what nothing uses is whole everywhere
+  Dims declared = {.n = decl->rank}; // an unused tensor is replicated
   memcpy(declared.at, decl->dims, sizeof *decl->dims * decl->rank);
   set_dims(b, &t, unused ? &declared : &b->f->order->at[n], decl->rank, decl->dims);
   if (decl->kind == DECL_SLOT && decl->of) t.of = b->decl_tensor[decl->of];
@@ -109,7 +108,7 @@ void directory_outputs(Builder *b) {
                     .pos = x->origin.pos};
     DimId canonical[MAX_RANK];
     for (int k = 0; k < x->dims.n; k++) canonical[k] = dim_get(b->g->dims, x->dims.at[k])->whole;
-    // an output without a stated order has that of declaration
+    // without a stated order an output has the order of its dims in the model
     set_dims(b, &t, &b->f->order->at[o->value], x->dims.n, o->rank ? o->dims : canonical);
     t.at = builder_ref(b, o->value);
     if (t.at.tensor < 0) b->buffer.at[t.at.offset].kept = true;
@@ -119,7 +118,7 @@ void directory_outputs(Builder *b) {
 
 // -- updates ------------------------------------------------------------------------------------
 
-// Whether a kernel may write value `root` over tensor node `old` that it reads itself.
+// Whether kernel k may write value `root` over the tensor of node `old`, which it reads.
 static bool element_by_element(const Builder *b, const BuiltKernel *k, NodeId root, NodeId old) {
   int store = -1;
   for (int i = 0; i < k->kernel->nptr; i++)
@@ -141,7 +140,7 @@ static bool group_reads(const Builder *b, uint32_t gi, NodeId old) {
   return false;
 }
 
-// The last and the last but one group, by position, that reads each declared tensor.
+// The last and the second last group, by position, that read a declared tensor.
 typedef struct Readers {
   uint32_t last, other; // 1 + group, 0: none
 } Readers;
@@ -163,7 +162,7 @@ static Readers *readers_find(const Builder *b) {
   return r;
 }
 
-// Whether another group reads old values when, or after, the writer runs.
+// Whether another group than the writer reads the old value at its position or later.
 static bool read_later(const Builder *b, Readers r, uint32_t writer) {
   uint32_t other = r.last == writer + 1 ? r.other : r.last;
   return other && b->schedule.position[other - 1] >= b->schedule.position[writer];
@@ -195,11 +194,6 @@ void updates_copy(Builder *b) {
     const Output *o = &b->g->output.at[i];
     if (o->kind != OUT_UPDATE) continue;
     Ref to = {.tensor = b->decl_tensor[o->target]}, from = builder_ref(b, o->value);
-    if (from.tensor == to.tensor) continue;
-    Instr copy = {.kind = INSTR_COPY};
-    copy.u.copy.dst = to;
-    copy.u.copy.src = from;
-    copy.u.copy.bytes = node_bytes(b->g, o->value);
-    vec_push(b->a, b->instr) = copy;
+    if (from.tensor != to.tensor) builder_copy(b, to, from, node_bytes(b->g, o->value));
   }
 }

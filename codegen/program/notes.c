@@ -1,10 +1,10 @@
-// What every instruction is in the model: the values that it makes, their lines, bytes and
-// operations. Traces, bench and messages read it; nothing that is computed depends on it.
+// Notes on instructions: the values of the model that each computes, its bytes and operations.
+// Traces, bench and messages read them; the result of a run does not depend on them.
 #include "codegen/program/program_internal.h"
 
-typedef VEC(InstrValue) MadeList;
+typedef VEC(InstrValue) ValueList;
 
-static void add_made(Builder *b, MadeList *out, uint32_t set, uint32_t ptr, NodeId n) {
+static void add_value(Builder *b, ValueList *out, uint32_t set, uint32_t ptr, NodeId n) {
   const Node *x = graph_node(b->g, n);
   const Dims *order = &b->f->order->at[n];
   InstrValue m = {.set = set,
@@ -15,11 +15,7 @@ static void add_made(Builder *b, MadeList *out, uint32_t set, uint32_t ptr, Node
                   .op = op_row((Op)x->op)->text,
                   .backward = x->origin.backward,
                   .pos = x->origin.pos};
-  for (int i = 0; i < order->n; i++) {
-    const Dim *d = dim_get(b->g->dims, order->at[i]), *whole = dim_get(b->g->dims, d->whole);
-    m.dim[i] = (ProgDim){
-        .name = whole->name, .whole = whole->size, .block = d->size, .axes = d->axes, .extent = -1};
-  }
+  for (int i = 0; i < order->n; i++) m.dim[i] = program_dim(b->g, order->at[i]);
   vec_push(b->a, *out) = m;
 }
 
@@ -31,7 +27,7 @@ static int64_t node_flops(const Graph *g, NodeId n) {
   return cls == REDUCE ? list_elements(g->dims, &graph_node(g, x->args[0])->dims) : 0;
 }
 
-// Of a group alone.
+// The bytes and operations of one group.
 static GroupNote note_group(const Builder *b, const Group *g, const Instr *in) {
   GroupNote out = {0};
   const Node *x = graph_node(b->g, g->node[0]);
@@ -48,14 +44,16 @@ static GroupNote note_group(const Builder *b, const Group *g, const Instr *in) {
   return out;
 }
 
-static void add_kernel_made(Builder *b, MadeList *made, uint32_t set, const BuiltKernel *built) {
+static void add_kernel_values(Builder *b, ValueList *values, uint32_t set,
+                              const BuiltKernel *built) {
   for (uint32_t p = 0; p < built->kernel->nptr; p++)
-    if (built->kernel->ptr[p].written) add_made(b, made, set, p, built->ptr[p]);
+    if (built->kernel->ptr[p].written) add_value(b, values, set, p, built->ptr[p]);
 }
 
-// Of the groups of an instruction, `first` and those behind it in the schedule: one, or the sets of
-// a launch.
-static void note_instr(Builder *b, uint32_t first, uint32_t instr, MadeList *made, InstrNote *out) {
+// Notes the groups of an instruction: the one at `first` in the schedule or, for a launch, one for
+// each of its sets.
+static void note_instr(Builder *b, uint32_t first, uint32_t instr, ValueList *values,
+                       InstrNote *out) {
   const Instr *in = &b->instr.at[instr];
   uint32_t n = in->kind == INSTR_KERNEL ? in->u.kernel.nsets : 1;
   for (uint32_t s = 0; s < n; s++) {
@@ -67,10 +65,10 @@ static void note_instr(Builder *b, uint32_t first, uint32_t instr, MadeList *mad
     b->note[group] = note;
     out->bytes += note.bytes;
     out->flops += note.flops;
-    if (in->kind == INSTR_KERNEL) add_kernel_made(b, made, s, b->f->group[group].kernel);
+    if (in->kind == INSTR_KERNEL) add_kernel_values(b, values, s, b->f->group[group].kernel);
     for (uint32_t i = 0;
          in->kind != INSTR_KERNEL && i < (in->kind == INSTR_COLLECTIVE ? g->nnodes : 1); i++)
-      add_made(b, made, 0, i, g->node[i]);
+      add_value(b, values, 0, i, g->node[i]);
   }
 }
 
@@ -81,13 +79,13 @@ void notes_make(Builder *b) {
     const Instr *in = &b->instr.at[i];
     InstrNote *out = &b->p->note[i];
     uint32_t at = i < b->from.n ? b->from.at[i] : 0;
-    MadeList made = {0};
+    ValueList values = {0};
     if (in->kind == INSTR_KERNEL || in->kind == INSTR_GEMM || in->kind == INSTR_COLLECTIVE ||
         in->kind == INSTR_ORDERED)
-      note_instr(b, at - 1, i, &made, out);
+      note_instr(b, at - 1, i, &values, out);
     if (in->kind == INSTR_COPY) out->bytes = 2 * in->u.copy.bytes;
     if (in->kind == INSTR_FILL) out->bytes = in->u.fill.bytes;
-    out->value = made.at;
-    out->nvalues = made.n;
+    out->value = values.at;
+    out->nvalues = values.n;
   }
 }

@@ -1,6 +1,9 @@
-// The memory plan: when each buffer lives, which take over a dying operand's place, and offsets in
-// one arena, largest buffers first, each at the lowest gap that is free while it lives (greedy by
-// size: Pisarchyk and Lee, "Efficient memory management for deep neural net inference", 2020).
+// The memory plan: live ranges of buffers, reuse in place, and an offset for each buffer in one
+// arena.
+//
+// Offsets: the largest buffer first, each in the smallest gap that is free during its live range
+// (greedy by size: Pisarchyk and Lee, "Efficient memory management for deep neural net inference",
+// 2020).
 #include "codegen/program/program_internal.h"
 
 #include <stdio.h>
@@ -57,7 +60,7 @@ static void note_use(Builder *b, Ref *r, uint32_t i) {
   if (p->last < i) p->last = i;
 }
 
-// Inputs live from before the first instruction, outputs to after the last.
+// Inputs are live from the start, outputs to the end.
 static void extend_to_ends(Builder *b) {
   uint32_t end = b->instr.n;
   for (uint32_t i = 0; i < b->buffer.n; i++) {
@@ -69,9 +72,12 @@ static void extend_to_ends(Builder *b) {
     if (b->tensor.at[i].kind == TENSOR_INPUT) b->buffer.at[b->tensor.at[i].at.offset].first = 0;
 }
 
-// What is there before a loop and read in it, or written in it and read after it, is there in all
-// of its steps. Inner loops come first: what lives over one of them may live over an outer one
-// because of it.
+// Extends live ranges that cross a loop boundary to the whole loop, because every iteration needs
+// the buffer:
+//     w written | loop ... read w ... end |            w is live until the loop's end
+//     loop ... write s ... end | read s                s is live from the loop's start
+// Inner loops are visited first: extending a range over an inner loop may make it cross an outer
+// one.
 static void extend_over_loops(Builder *b) {
   for (uint32_t l = b->instr.n; l-- > 0;) {
     if (b->instr.at[l].kind != INSTR_LOOP) continue;
@@ -88,12 +94,14 @@ static void extend_over_loops(Builder *b) {
 
 // -- in place -----------------------------------------------------------------------------------
 
+// The buffer whose memory `buffer` is after reuse in place.
 static uint32_t owner(const Builder *b, int64_t buffer) {
   uint32_t at = (uint32_t)buffer;
   while (b->buffer.at[at].same) at = b->buffer.at[at].same - 1;
   return at;
 }
 
+// Whether dst can have the memory of src: src is last used and dst first used by instruction i.
 static bool can_take_over(const Builder *b, Ref src, Ref dst, uint32_t i) {
   if (src.tensor >= 0 || dst.tensor >= 0) return false;
   const PlanBuffer *from = &b->buffer.at[owner(b, src.offset)], *to = &b->buffer.at[dst.offset];
@@ -108,6 +116,8 @@ static void take_over(Builder *b, Ref src, Ref dst) {
   b->buffer.at[from].kept |= b->buffer.at[dst.offset].kept;
 }
 
+// Whether `load` is the only pointer to its buffer and each of its elements is read before `store`
+// writes it.
 static bool overlays(const Builder *b, const Kernel *k, const KernelSet *s, int load, int store) {
   uint32_t buffer = owner(b, s->ptr[load].offset);
   for (int p = 0; p < k->nptr; p++)
@@ -144,10 +154,10 @@ static void reuse_in_place(Builder *b) {
   }
 }
 
-// -- beside work --------------------------------------------------------------------------------
+// -- asynchronous collectives -------------------------------------------------------------------
 
-// The link may still read what a collective sends while the next instructions run: nothing else
-// stands there before the link takes up the next collective, or the loop's step ends.
+// Extends the live range of send buffers to the next collective, or to the end of the loop's step:
+// an asynchronous transfer may still read them.
 static void extend_sent_buffers(Builder *b) {
   uint32_t next = b->instr.n;
   for (uint32_t i = b->instr.n; i-- > 0;) {
@@ -175,8 +185,10 @@ static int by_size(const void *x, const void *y) {
   return a->buffer < b->buffer ? -1 : a->buffer > b->buffer;
 }
 
-// `done` is sorted by offset, so that gaps are found in one walk.
-static int64_t lowest_gap(const Builder *b, const uint32_t *done, uint32_t n, const PlanBuffer *p) {
+// The offset of the smallest gap that is free during the live range of p, or the end. done: the n
+// placed buffers, by offset, so that one walk finds the gaps.
+static int64_t smallest_gap(const Builder *b, const uint32_t *done, uint32_t n,
+                            const PlanBuffer *p) {
   int64_t at = 0, best = -1, best_gap = 0, bytes = ceil_div(p->bytes, ALIGN) * ALIGN;
   for (uint32_t i = 0; i < n; i++) {
     const PlanBuffer *q = &b->buffer.at[done[i]];
@@ -200,7 +212,7 @@ static void place_buffers(Builder *b) {
   qsort(span, n, sizeof *span, by_size);
   for (uint32_t i = 0; i < n; i++) {
     PlanBuffer *p = &b->buffer.at[span[i].buffer];
-    p->offset = lowest_gap(b, done, placed, p);
+    p->offset = smallest_gap(b, done, placed, p);
     int64_t end = p->offset + ceil_div(p->bytes, ALIGN) * ALIGN;
     if (end > b->p->arena_bytes) b->p->arena_bytes = end;
     uint32_t at = placed++;

@@ -1,5 +1,5 @@
-// From groups to a Program: kernels built and shared, instructions in the order of the schedule,
-// memory planned. The Program is complete but for machine code.
+// Builds a Program from a Fusion: instructions of the groups in the order of the schedule, the
+// directory of tensors, the memory plan. Only machine code is missing in the result.
 #include "codegen/program/program_internal.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ static void emit_group(Builder *b, uint32_t at) {
     launch_emit(b, n, &b->schedule.group[at]);
     break;
   }
-  case GROUP_GEMM: product_emit(b, g); break;
+  case GROUP_GEMM: gemm_emit(b, g); break;
   case GROUP_COLLECTIVE: collective_emit(b, g); break;
   case GROUP_ORDERED: ordered_emit(b, g->node[0]); break;
   case GROUP_LOOP: loop_close(b, g->node[0]); break;
@@ -24,7 +24,8 @@ static void emit_group(Builder *b, uint32_t at) {
   }
 }
 
-// Instructions since the last call are those of place `at` - 1 of the schedule.
+// Notes that the instructions since the last call are of the group at index `at` - 1 of the
+// schedule; 0: of none.
 static void mark_from(Builder *b, uint32_t at) {
   while (b->from.n < b->instr.n) vec_push(b->a, b->from) = at;
 }
@@ -48,6 +49,7 @@ static void emit_all(Builder *b) {
   updates_copy(b);
 }
 
+// Operations of all contractions in one step.
 static int64_t flops(const Builder *b) {
   int64_t sum = 0;
   for (NodeId n = 1; n <= graph_count(b->g); n++)
@@ -80,6 +82,7 @@ Compiled *program_build(Arena *a, const Fusion *f, const CodegenOptions *opt) {
   b.place = arena_array(a, Ref, graph_count(g) + 1);
   b.placed = arena_array(a, bool, graph_count(g) + 1);
   b.decl_tensor = arena_array(a, int32_t, g->decl.n + 1);
+  b.identities = intern_new(a);
   b.schedule = schedule_make(a, f, opt->overlap);
   collected_find(&b);
   directory_make(&b);

@@ -1,35 +1,36 @@
-// What the parts of program_build share while a Program grows. Private to the room.
+// What the parts of program_build share while they build a Program.
 #ifndef CODEGEN_PROGRAM_RULES_H
 #define CODEGEN_PROGRAM_RULES_H
 
 #include "codegen/fuse/group_deps_internal.h"
 #include "codegen/fuse/kernel_build_internal.h"
+#include "ir/base/intern.h"
+#include "ir/base/map.h"
 
-// schedule.c: the groups that execute, in order; those at `commit` and after change persistent
-// tensors.
+// schedule.c: the groups that execute, in order. Those from `commit` on change persistent tensors.
 typedef struct Schedule {
   uint32_t n;
   uint32_t *group;
   uint32_t commit;    // index into group
-  uint32_t *position; // of a group; of one launch equal
-  bool *after_commit; // after the commit
+  uint32_t *position; // [group] index in `group`, equal for all groups of a launch
+  bool *after_commit; // [group]
 } Schedule;
 Schedule schedule_make(Arena *a, const Fusion *f, bool overlap);
 
-// A piece of the work arena. While a program is built, a Ref into the arena holds the buffer's
-// number.
+// A Program under construction. Until plan_memory has run, the offset of a Ref into the arena is
+// the index of its buffer.
 typedef struct Builder {
   Arena *a;
   const Fusion *f;
   const Graph *g;
   const CodegenOptions *opt;
   Schedule schedule;
-  Ref *place; // of a root: persistent tensor or buffer
+  Ref *place; // [node] memory of a root, if it is placed
   bool *placed;
-  NodeId *collected_in; // of a root: the collect whose slice it is written as, 0: none
-  RegionId open;        // the loop whose instructions are being emitted
-  VEC(uint32_t) begin;  // INSTR_LOOP of the loops that are open
-  int32_t *decl_tensor; // of a decl: index of its tensor, -1
+  NodeId *collected_in; // [node] the COLLECT in whose memory a root is written; 0: none
+  RegionId open;        // the innermost open loop, 0: none
+  VEC(uint32_t) begin;  // [open loop] its INSTR_LOOP
+  int32_t *decl_tensor; // [decl] its tensor, -1: none
   Program *p;
   VEC(ProgTensor) tensor;
   VEC(Slot) slot;
@@ -37,46 +38,48 @@ typedef struct Builder {
   VEC(ProgKernel) kernel;
   VEC(Kernel *) kernels;
   VEC(Instr) instr;
-  VEC(uint32_t)
-  from; // of an instruction: 1 + the place in the schedule of the group that it runs, 0: none
+  VEC(uint32_t) from; // [instruction] 1 + the index in the schedule of its group; 0: none
   VEC(PlanBuffer) buffer;
-  GroupNote *note; // of each group
-  uint32_t *hash;  // kernel index + 1 by hash of its identity
-  uint32_t hash_size;
+  GroupNote *note;    // [group]
+  Intern *identities; // of kernels
+  NameMap kernel_at;  // by identity: a ProgKernel's index + 1
 } Builder;
 
-// builder.c: what the parts enter into a growing Program.
-int32_t builder_slot(Builder *b, Slot s);
-// A group of dims in a nest as one Size.
-Size builder_size(Builder *b, const Dims *list);
-Ref builder_buffer(Builder *b, const char *value, int64_t bytes);
-Ref builder_ref(Builder *b, NodeId n); // of n's memory, made on first use
+// -- builder.c
+int32_t builder_slot(Builder *b, Slot s);        // the index of slot s, which is added if it is new
+Size builder_size(Builder *b, const Dims *list); // the product of the dims' valid extents
+Size builder_dim_size(Builder *b, DimId d);
 ProgDim builder_dim(Builder *b, DimId d);
-// r in one step of the loop of region `loop`, whose steps are `bytes` apart.
+ProgDim program_dim(const Graph *g, DimId d); // the same without the slot of its extent
+Ref builder_buffer(Builder *b, const char *value, int64_t bytes); // a new buffer of the arena
+Ref builder_ref(Builder *b, NodeId n);                            // memory of n, made on first use
+// r in one step of loop `loop`, if `bytes` are between steps.
 Ref builder_step_ref(Builder *b, Ref r, RegionId loop, int64_t bytes);
 RegionId collect_loop(const Graph *g, NodeId collect); // the loop whose steps a COLLECT gathers
+void builder_copy(Builder *b, Ref to, Ref from, int64_t bytes); // unless it is the same memory
 
-// directory.c: declared tensors, constants, outputs; updates that can be written in place.
+// -- directory.c: declared tensors, constants, outputs; where updates go
 void directory_make(Builder *b);
 void directory_outputs(Builder *b);
-void updates_place(Builder *b);
-void updates_copy(Builder *b); // the copies that updates need after everything else
-// program_loops.c: the begin of all loops down to r; the end of the innermost, with the copies that
-// close a step.
-void loops_open(Builder *b, RegionId r);
-void loop_close(Builder *b, NodeId scan);
-void collected_find(Builder *b); // which values of steps are written where they are collected
-// launch.c, collect.c: instructions of groups.
-void launch_emit(Builder *b, uint32_t n, const uint32_t *group);
-void product_emit(Builder *b, const Group *g);
-void collective_emit(Builder *b, const Group *g);
-void ordered_emit(Builder *b, NodeId n);
+void updates_place(Builder *b); // lets kernels write updates straight into tensors where possible
+void updates_copy(Builder *b);  // copies the other updates, after all groups
 
-// notes.c: Program.note, after the last instruction.
+// -- program_loops.c
+void loops_open(Builder *b, RegionId r);  // begins the loops down to r that are not open
+void loop_close(Builder *b, NodeId scan); // ends the innermost loop
+void collected_find(Builder *b);          // sets Builder.collected_in
+
+// -- launch.c, collective.c: the instructions of groups
+void launch_emit(Builder *b, uint32_t n, const uint32_t *group); // n groups with equal kernels
+void gemm_emit(Builder *b, const Group *g);
+void ordered_emit(Builder *b, NodeId n);
+void collective_emit(Builder *b, const Group *g);
+
+// -- notes.c: Program.note, after the last instruction
 void notes_make(Builder *b);
 
-// plan.c: lifetimes, in-place reuse, offsets; turns buffer numbers into offsets.
-void plan_memory(Builder *b);
-int64_t plan_live(const Builder *b); // most bytes live at one instruction
+// -- plan.c
+void plan_memory(Builder *b);        // places all buffers; turns their indices in Refs into offsets
+int64_t plan_live(const Builder *b); // the most bytes that are live at one instruction
 
 #endif

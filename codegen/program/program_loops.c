@@ -1,14 +1,14 @@
-// Loops in a Program: where the values of steps are, and what is copied around them.
+// Loops of a Program: the memory of values in each step, and the copies around and in a loop.
 //
-//   copy   carry = start                     of each carry
+//   copy   carry = start                     for each carry
 //   loop t = 64
-//     ...                                    groups of the loop; an AT is base + t*stride
-//     copy collected + t*stride = value      unless the value is written there at once
-//     copy carry = next                      of each carry: the step's end
+//     ...                                    groups of the loop; an AT reads base + t*stride
+//     copy collected + t*stride = value      unless the value is written there in the first place
+//     copy carry = next                      for each carry, at the end of a step
 //   end
 #include "codegen/program/program_internal.h"
 
-// Values that something writes in each step of the loop.
+// Whether a group or an inner COLLECT writes `root` in each step of the loop.
 static bool written_in(const Builder *b, NodeId root, RegionId loop) {
   const Node *x = graph_node(b->g, root);
   const Group *g = &b->f->group[b->f->of[root]];
@@ -26,32 +26,15 @@ void collected_find(Builder *b) {
   }
 }
 
-static bool same_place(Ref x, Ref y) {
-  bool same = x.tensor == y.tensor && x.offset == y.offset;
-  for (int i = 0; i < LOOP_DEPTH; i++)
-    same = same && (x.stride ? x.stride[i] : 0) == (y.stride ? y.stride[i] : 0);
-  return same;
-}
-
-static void emit_copy(Builder *b, Ref to, Ref from, int64_t bytes) {
-  if (same_place(to, from)) return;
-  Instr copy = {.kind = INSTR_COPY};
-  copy.u.copy.dst = to;
-  copy.u.copy.src = from;
-  copy.u.copy.bytes = bytes;
-  vec_push(b->a, b->instr) = copy;
-}
-
 static void open_one(Builder *b, RegionId r) {
   const Region *region = region_get(b->g, r);
   for (NodeId n = 1; n <= graph_count(b->g); n++) {
     const Node *x = graph_node(b->g, n);
     if (x->op == OP_CARRY && x->region == r)
-      emit_copy(b, builder_ref(b, n), builder_ref(b, x->args[0]), node_bytes(b->g, n));
+      builder_copy(b, builder_ref(b, n), builder_ref(b, x->args[0]), node_bytes(b->g, n));
   }
-  Dims t = {.n = 1, .at = {region->t}};
   Instr loop = {.kind = INSTR_LOOP};
-  loop.u.loop.count = builder_size(b, &t);
+  loop.u.loop.count = builder_dim_size(b, region->t);
   loop.u.loop.reverse = region->reverse;
   loop.u.loop.dim = dim_get(b->g->dims, region->t)->name;
   vec_push(b->a, b->begin) = b->instr.n;
@@ -73,7 +56,7 @@ static void copy_collected(Builder *b, NodeId scan) {
     if (x->op != OP_COLLECT || x->args[0] != scan) continue;
     int64_t bytes = node_bytes(b->g, x->args[1]);
     Ref step = builder_step_ref(b, builder_ref(b, n), b->open, bytes);
-    emit_copy(b, step, builder_ref(b, x->args[1]), bytes);
+    builder_copy(b, step, builder_ref(b, x->args[1]), bytes);
   }
 }
 
@@ -82,7 +65,8 @@ static void copy_carries(Builder *b, NodeId scan) {
   for (NodeId n = 1; n < scan; n++) {
     const Node *carry = graph_node(b->g, n);
     if (carry->op != OP_CARRY || carry->region != b->open || carry->attr.key >= x->nargs) continue;
-    emit_copy(b, builder_ref(b, n), builder_ref(b, x->args[carry->attr.key]), node_bytes(b->g, n));
+    builder_copy(b, builder_ref(b, n), builder_ref(b, x->args[carry->attr.key]),
+                 node_bytes(b->g, n));
   }
 }
 

@@ -1,46 +1,49 @@
 // The order of execution: before the commit everything that may fail, after it the updates.
 //
-// Before the commit a list schedule takes, of what is ready, the group that makes memory grow
-// least, the earlier one among equals; what is computed again (remat.c) only when nothing else is
-// ready. Where collectives run beside work, a sum over processors begins when it can, and groups
-// that need it wait likewise, so that the link has the backward pass of the layers before to reduce
-// it; they let go of nothing, as gradients stay until the commit. A gather begins before the first
-// user of the one before it, so that the link has that user's time. After it groups go by levels,
-// so that equal kernels of one level share a launch.
+// Before the commit it is a list schedule: of the groups that are ready the one with the best
+// priority and, among these, the smallest growth of memory is next; among equals the earlier one.
+// Rematerialised groups have the worst priority: they run when nothing else is ready. With overlap:
 //
-// The groups of a loop stand together, its GROUP_LOOP last: once one of them has been taken, which
-// may be only when all that the loop reads from outside is there, others wait until the loop is
-// done.
+//   - A sum over processors (all-reduce, reduce-scatter) begins as soon as it can.
+//   - Groups that need such a sum wait, so that the link has the backward pass of the layers before
+//     to finish it. They would free no memory: gradients are live until the commit.
+//   - A gather begins before the first user of the previous gather, so that the link works during
+//     that user.
+//
+// After the commit groups are ordered by levels, so that equal kernels of one level share a launch.
+//
+// The groups of a loop are contiguous and end with its GROUP_LOOP. The first of them is taken when
+// everything that the loop reads from outside is done; other groups then wait for the loop's end.
 #include "codegen/program/program_internal.h"
 
 #include <stdlib.h>
 
 // -- before the commit --------------------------------------------------------------------------
 
-// Of what is ready those of the least turn are taken first.
+// Of the groups that are ready, one with the smallest priority is taken.
 typedef enum Priority {
-  PRIORITY_SUM, // a sum over processors, where the link works beside the core
+  PRIORITY_SUM, // a sum over processors, with overlap
   PRIORITY_NORMAL,
-  PRIORITY_NEEDS_SUM, // needs a sum that may be under way
-  PRIORITY_REMAT,     // is computed again for the backward pass
+  PRIORITY_NEEDS_SUM, // needs a sum, with overlap
+  PRIORITY_REMAT,     // recomputed for the backward pass
 } Priority;
 
 typedef struct ListScheduler {
   const Fusion *f;
   const GroupDeps *deps;
-  uint32_t *waits;   // groups that group i still waits for
-  uint32_t *readers; // groups that still read group i
-  uint32_t *user_at, *user;
-  int64_t *bytes;       // that group i stores
-  bool *kept;           // its values are outputs
-  uint8_t *priority;    // of group i: a Priority
-  RegionId *region;     // of group i
-  uint32_t *loop_waits; // pairs of a group in loop r or deeper and a group outside that it still
-                        // waits for
-  uint32_t *left;       // groups in loop r or deeper that are still to come, its GROUP_LOOP aside
+  uint32_t *waits;          // [group] groups that it still waits for
+  uint32_t *readers;        // [group] groups that still read it
+  uint32_t *user_at, *user; // group i is read by user[user_at[i]..user_at[i + 1])
+  int64_t *bytes;           // [group] that it stores
+  bool *kept;               // [group] its values are outputs
+  uint8_t *priority;        // [group] a Priority
+  RegionId *region;         // [group]
+  uint32_t *loop_waits; // [loop] pairs of a group in it and a group outside that is still to come
+  uint32_t *left;       // [loop] groups in it that are still to come, without its GROUP_LOOP
   RegionId open;        // the loop whose groups are being taken
 } ListScheduler;
 
+// Bytes that group i stores, less those of which it is the last reader.
 static int64_t memory_growth(const ListScheduler *l, uint32_t i) {
   int64_t grows = l->bytes[i];
   for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++) {
@@ -50,13 +53,14 @@ static int64_t memory_growth(const ListScheduler *l, uint32_t i) {
   return grows;
 }
 
-// Adds `by` to the waits of all loops around group i that group `on` is not in.
+// Adds `by` to loop_waits of all loops around group i that do not contain group `on`.
 static void count_loop_waits(ListScheduler *l, uint32_t i, uint32_t on, uint32_t by) {
   for (RegionId r = l->region[i]; r && !region_encloses(l->f->graph, r, l->region[on]);
        r = region_get(l->f->graph, r)->parent)
     l->loop_waits[r] += by;
 }
 
+// Adds `by` to `left` of all loops around group i.
 static void count_left(ListScheduler *l, uint32_t i, uint32_t by) {
   bool end = l->f->group[i].kind == GROUP_LOOP;
   RegionId r = l->region[i];
@@ -64,7 +68,7 @@ static void count_left(ListScheduler *l, uint32_t i, uint32_t by) {
     l->left[r] += by;
 }
 
-// Whether group i may be taken now, as far as loops go.
+// Whether the rule of contiguous loops allows to take group i now.
 static bool loop_allows(const ListScheduler *l, uint32_t i) {
   const Graph *g = l->f->graph;
   RegionId r = l->region[i];
@@ -96,7 +100,7 @@ static bool is_sum(const Fusion *f, const Group *g) {
 
 static uint8_t group_priority(const ListScheduler *l, uint32_t i, bool overlap) {
   const Group *g = &l->f->group[i];
-  bool remat = g->nstored > 0, needs_sum = false; // numbers in a group are no clones
+  bool remat = g->nstored > 0, needs_sum = false;
   for (uint32_t j = 0; j < g->nstored; j++)
     remat &= graph_node(l->f->graph, g->stored[j])->instance != 0;
   for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++)
@@ -134,7 +138,7 @@ static void scheduler_make(Arena *a, ListScheduler *l, const bool *after_commit,
   scheduler_loops(a, l);
 }
 
-// The ready group of least turn that makes memory grow least: an index into ready.
+// The index in `ready` of the group to take next.
 static uint32_t choose_group(const ListScheduler *l, uint32_t n, const uint32_t *ready) {
   uint32_t best = n;
   int64_t least = 0;
@@ -171,7 +175,7 @@ static void list_before_commit(Arena *a, ListScheduler *l, const bool *after_com
   }
 }
 
-// The first reader of group g among those from place `from` on, before place `end`; end: none.
+// The index in s->group, from..end-1, of the first reader of group g; end: none.
 static uint32_t first_user(const ListScheduler *l, const Schedule *s, uint32_t g, uint32_t from,
                            uint32_t end) {
   for (uint32_t at = from; at < end; at++)
@@ -180,7 +184,7 @@ static uint32_t first_user(const ListScheduler *l, const Schedule *s, uint32_t g
   return end;
 }
 
-// The place in the list, at least `from`, to which the group at place p may go.
+// The smallest index, at least `from`, to which the group at index p may move.
 static uint32_t earliest(const ListScheduler *l, const Schedule *s, uint32_t p, uint32_t from) {
   uint32_t g = s->group[p], at = p;
   for (; at > from && l->region[s->group[at - 1]] == l->region[g]; at--)
@@ -193,8 +197,9 @@ static bool is_gather(const Fusion *f, const Group *g) {
   return g->kind == GROUP_COLLECTIVE && graph_node(f->graph, g->node[0])->op == OP_ALL_GATHER;
 }
 
+// Moves each gather before the first user of the previous one, where its operands allow.
 static void advance_gathers(const ListScheduler *l, Schedule *s) {
-  uint32_t before = s->n; // place of the gather before
+  uint32_t before = s->n; // index of the previous gather
   for (uint32_t p = 0; p < s->n; p++) {
     uint32_t g = s->group[p], to = p;
     if (!is_gather(l->f, &l->f->group[g])) continue;
@@ -205,7 +210,7 @@ static void advance_gathers(const ListScheduler *l, Schedule *s) {
   }
 }
 
-// -- after it -----------------------------------------------------------------------------------
+// -- after the commit -----------------------------------------------------------------------------------
 
 typedef struct UpdateGroup {
   uint32_t level, launch, group;
