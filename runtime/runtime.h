@@ -1,5 +1,8 @@
-// The runtime: executes a Program on the processors of a mesh, feeds it, trains with it. It links
-// no compiler; it needs a Program whose kernels have addresses.
+// The runtime: executes a Program on the processors of a mesh, feeds it and trains with it. It does
+// not link the compiler; a Program must come with the addresses of its kernels.
+//
+// It prints nothing and, in a process that meshc does not own (ir/base/guard.h), installs no signal
+// handler. Functions are for one thread at a time for each object, except where they say otherwise.
 #ifndef RUNTIME_RUNTIME_H
 #define RUNTIME_RUNTIME_H
 
@@ -9,20 +12,19 @@
 #include "ir/program/program.h"
 
 // -- exec.c: contexts and workers ---------------------------------------------------------------
-// A processor is a context, not a thread (decision 22). Workers equal cores; with more processors
-// than workers each worker runs its contexts one after the other up to the next collective; with
-// fewer, the workers of a context share the chunks of each kernel.
+// A processor is a context, not a thread (decision 22). There are as many workers as cores. With
+// more processors than workers, each worker runs its contexts one after the other up to the next
+// collective; with fewer, the workers of a context share the chunks of each kernel.
 typedef struct Exec Exec;
-// At its collective `call` a processor gets a wrong element, for tests of what finds it. call -1:
-// never. With `kernel`, its call-th kernel that has numbers among its operands gets a wrong first
-// one, always.
+// An injected fault, for tests: the processor receives a wrong element in its collective number
+// `call`, -1: never. With `kernel`: its kernel number `call`, of those that take numbers, always
+// gets a wrong first number.
 typedef struct ExecInject {
   int64_t processor, call;
   bool kernel;
 } ExecInject;
-// Is told of every kernel of the first processor of this process that is about to run (of several
-// sets the first; not of those without units), and when it has: `kernel` of Program.kernel, by
-// instruction `instr`.
+// Called before and after each kernel of the first processor of this process; of a kernel with
+// several operand sets, with the first set. `kernel`: of Program.kernel; `instr`: the instruction.
 typedef struct ExecProbe {
   void *self;
   void (*before)(void *self, uint32_t kernel, uint32_t instr, const KernelCall *call);
@@ -42,48 +44,46 @@ typedef struct ExecOptions {
   const volatile sig_atomic_t *stop_request;
 } ExecOptions;
 
-// Binds p for all processors of its mesh, or those of this rank: memory, addresses, slots.
-// Persistent tensors get their initial values (exec_initialise) unless shared. p must outlive it.
-// NULL after an error in d (not enough memory, bad initial file).
+// Binds p to all processors of its mesh, or to those of this rank: allocates memory and resolves
+// references. Persistent tensors get their initial values unless they are shared. p must outlive
+// the result. NULL after an error in d: not enough memory, a bad file of initial values.
 Exec *exec_new(const Program *p, const ExecOptions *opt, Diag *d);
 void exec_free(Exec *e);
 
-// Draws or copies the initial values of params, states and slots (decision 25).
+// Sets params, states and slots to their initial values again (decision 25).
 bool exec_initialise(Exec *e, Diag *d);
 
-// Hands a whole tensor in declared order to all blocks, converting when no value is lost; `rows` of
-// the leading batch dim may be fewer than the dim for a last incomplete batch. Type and shape were
+// Writes a full tensor in declared order to the blocks of all processors, converting to its type.
+// With fewer valid rows (exec_rows), `whole` has those only. Type and shape must have been
 // checked.
 void exec_write(Exec *e, TensorKind kind, const char *name, Dtype type, const void *whole);
-// Puts an input, parameter, state, slot or output together from all blocks, declared order, in the
-// tensor's own type. `whole` has room for all elements; NULL: only what this rank has is shown to
-// others. All ranks call it together, and exec_new and exec_step.
+// Reads a full tensor from the blocks of all processors, in declared order and its own type, into
+// `whole`, which has room for all elements. All ranks call it together; a rank that needs no values
+// passes NULL.
 void exec_read(const Exec *e, TensorKind kind, const char *name, void *whole);
-// Of processors that hold the same block exec_read takes the first; here their number `replica`, of
-// exec_replicas.
+// Several processors may hold the same block; exec_read takes the first of them. These give the
+// number of such replicas, and read replica number `replica`.
 int64_t exec_replicas(const Exec *e, TensorKind kind, const char *name);
 void exec_read_replica(const Exec *e, TensorKind kind, const char *name, int64_t replica,
                        void *whole);
-// Gives `to`, which has the same program, all that `from` holds before a step: inputs, valid rows,
-// persistent tensors.
+// Copies inputs, valid rows and persistent tensors from one Exec to another of the same program.
 void exec_copy(Exec *to, const Exec *from);
-// With ranks: f reads only the rows that the processors of this one take.
+// With ranks: makes f read only the rows that the processors of this rank use.
 struct Feed;
 void exec_restrict_feed(const Exec *e, struct Feed *f);
-// The same of incomplete batches, which e runs; behind exec_restrict_feed of the program for whole
-// ones.
+// The same for incomplete batches, which e runs. Call it after exec_restrict_feed.
 void exec_restrict_feed_last(const Exec *e, struct Feed *f);
-// Rows of the dim Program.over that are valid from here on; -1: all.
+// Sets the number of valid rows of the dim Program.over, -1: all.
 void exec_rows(Exec *e, int64_t rows);
 
 typedef enum StepResult { STEP_OK, STEP_BAD_INDEX, STEP_NOT_FINITE, STEP_FAILED } StepResult;
-// Runs the program once with that step counter. With `commit`, persistent tensors change if the
-// status of all processors is clean; without, instructions after COMMIT are left out. After
-// STEP_BAD_INDEX or STEP_FAILED, exec_fault says what happened.
+// Runs the program once with that step counter. With `commit`, persistent tensors change if no
+// processor has an error; without, the instructions after COMMIT are left out. After STEP_BAD_INDEX
+// or STEP_FAILED, exec_fault adds the error to a Diag.
 StepResult exec_step(Exec *e, int64_t step, bool commit);
 void exec_fault(const Exec *e, Diag *d);
-// probe.c: the first value of a step that is not finite, in the order of one processor's
-// instructions.
+// The first value of a step that is not finite, in the order of one processor's instructions
+// (probe.c).
 typedef struct NotFinite {
   bool found;
   bool given; // the step begins with it: an input, parameter, state or slot
@@ -95,8 +95,8 @@ typedef struct NotFinite {
   char where[256];       // "b=3, h=1": its global indices; "" of a scalar
   Pos pos;
 } NotFinite;
-// Runs the step without its commit. e holds the batch and the state before the step. All ranks call
-// it together, and all get the same answer. False where the step could not be run.
+// Runs the step without its commit and finds that value. e has the batch and the state before the
+// step. All ranks call it together and get the same answer. False if the step could not be run.
 MUST_USE bool exec_find_not_finite(Exec *e, int64_t step, NotFinite *out);
 // Whether a stop was requested of this process, or, with ranks, of one of them by the end of the
 // last step of e: then it is true on all of them.
@@ -107,22 +107,22 @@ void *exec_direct(const Exec *e, TensorKind kind, const char *name);
 // Whether a step of e has failed halfway, so that its workers may still use its memory. e may be
 // NULL. exec_free must not be called then.
 bool exec_is_stuck(const Exec *e);
-// Values of a scalar output, read without copies.
+// The value of a scalar output.
 double exec_scalar(const Exec *e, const char *output);
 const CommCount *exec_counts(const Exec *e);
 int exec_workers(const Exec *e);
-// With ExecOptions.profile: seconds that the first worker spent in each instruction of the program,
-// all steps together, waiting for the others included. Else NULL.
+// With ExecOptions.profile: seconds that the first worker spent in each instruction, in all steps
+// together, with the time it waited for others. Else NULL.
 const double *exec_profile(const Exec *e);
-// Keeps them from here on, or no longer; it costs a look at the clock for every instruction.
+// Turns the profile on or off. It reads the clock for every instruction.
 void exec_profile_switch(Exec *e, bool on);
-int64_t exec_bytes(
-    const Exec *e); // memory of one processor, persistent and arena; what is shared is not counted
-// What the steps so far should have moved by the program; the communicator counts the same
-// (exec_check).
+// Memory of one processor: persistent tensors and arena, without tensors shared from another Exec.
+int64_t exec_bytes(const Exec *e);
+// What the steps so far should have sent, as the program predicts it.
 const ProgramCount *exec_predicted(const Exec *e);
-// At the end of a run: what was counted is what was predicted, and every processor of this process
-// has the memory that the program says. False after an error in d that names kind and figures.
+// The self-check at the end of a run: compares the counts of the communicator and the memory of
+// every processor with the predictions. False after an error in d that names the kind and the
+// figures.
 MUST_USE bool exec_check(const Exec *e, Diag *d);
 
 // -- array.c and readers: files of numbers ------------------------------------------------------
@@ -137,18 +137,19 @@ typedef struct Array {
   size_t map_bytes;
 } Array;
 void array_free(Array *x);
-// Reads path (and key inside .npz or .safetensors). False after an error in d at `at` with file,
-// offset or row. i64 that fits i32 is not converted here.
+// Reads path, and in an .npz or .safetensors file the array `key`. False after an error in d at
+// `at` that names the file and the offset or row. i64 is not converted.
 MUST_USE bool array_read(Array *out, const char *path, const char *key, Diag *d, Pos at);
-// The same without a copy where the file allows it: data stands, at any alignment, inside a private
-// mapping, of which only the pages that are read are loaded. A file that shrinks meanwhile
-// ends the process with a message and exit code 5.
+// The same without a copy where the file allows it: data is then inside a private mapping, at any
+// alignment, and only pages that are accessed are loaded. A file that becomes shorter while it is
+// mapped ends the process with a message and exit code 5; where meshc does not own the process,
+// files are read instead.
 MUST_USE bool array_map(Array *out, const char *path, const char *key, Diag *d, Pos at);
-// True if all elements keep their values in `type`; else as array_convert.
+// Whether all elements keep their values in `type`; the error is that of array_convert.
 MUST_USE bool array_fits(const Array *x, Dtype type, const char *what, Diag *d, Pos at);
 // Names inside an .npz or .safetensors file: NULL-terminated, in `a`.
 MUST_USE bool array_names(Arena *a, const char *path, const char ***out, Diag *d, Pos at);
-// What a file of numbers holds, without its elements.
+// An array in a file of numbers, without its elements.
 typedef struct ArrayInfo {
   const char *name; // "" where the file holds one array
   const char *type; // as the file says: "f32", "i16", "F8_E4M3"
@@ -176,7 +177,8 @@ typedef struct ArrayList {
   uint32_t ncolumns;
   CsvColumn *column;
 } ArrayList;
-// Lists a file or a folder of .npy files; everything lives in `a`. False after an error in d.
+// Lists the arrays of a file or of a folder of .npy files. Everything is in `a`. False after an
+// error in d.
 MUST_USE bool array_list(Arena *a, const char *path, ArrayList *out, Diag *d, Pos at);
 // Converts to `type` when no value is lost (f64 to f32 rounds; i64 to i32 is checked). False with
 // an error in d that names `what` and the first bad element.
@@ -186,22 +188,21 @@ const char *sizes_text(int rank, const int64_t *size, char *out, size_t room);
 // True if one shape becomes the other by splitting or merging neighbouring axes: runs of axes of
 // equal product of which one side is a single axis.
 bool sizes_fit(int rank, const int64_t *size, int other_rank, const int64_t *other);
-// Writers: written aside and renamed, so that no half-written file is left. bf16 is written as f32,
-// bool as npy bool.
+// Writers write a temporary file and rename it, so that no half-written file is left. bf16 is
+// written as f32, bool as npy bool.
 typedef struct NamedArray {
   const char *name;
   Array array;
 } NamedArray;
 MUST_USE bool npy_write(const char *path, const Array *x, Diag *d);
-void npy_put(
-    FILE *out,
-    const Array *x); // the bytes of a .npy file; ferror(out) tells whether it could be written
+// Writes the bytes of a .npy file; ferror(out) tells whether that failed.
+void npy_put(FILE *out, const Array *x);
 MUST_USE bool npz_write(const char *path, uint32_t n, const NamedArray *x, Diag *d);
 MUST_USE bool safetensors_write(const char *path, uint32_t n, const NamedArray *x, Diag *d);
 
 // -- rng.c: initial values and permutations, by Philox (ir/base/philox.h) -----------------------
 uint64_t rng_key(uint64_t seed, const char *name); // hash of seed and full name
-// The n draws of `init` for global indices index[0..n) in declared order, as doubles.
+// Draws n elements of `init`, those with global indices index[0..n) in declared order, as doubles.
 void rng_draw(const Init *init, uint64_t key, int64_t n, const int64_t *index, double *out);
 // Element i of the keyed permutation of 0..n-1, computed on demand (cycle-walking Feistel network).
 int64_t rng_permute(uint64_t key, int64_t n, int64_t i);
@@ -217,31 +218,31 @@ typedef struct FeedInput {
   const DataSource *source;
   Pos pos;
 } FeedInput;
-// Opens all sources of a block, checks that they have equal rows and the inputs' shapes. The
-// strings and sources that input points to must outlive the feed. `directory` is prefixed to
-// relative paths. A block of synthetic sources only has 64 batches an epoch. NULL after errors in
-// d.
+// Opens all sources of a block and checks that their numbers of rows are equal and fit the shapes
+// of the inputs. The strings and sources that `input` refers to must outlive the feed. `directory`:
+// prefix of relative paths. A block of synthetic sources only has 64 batches an epoch. NULL after
+// errors in d.
 Feed *feed_open(uint32_t n, const FeedInput *input, int64_t batch, bool shuffle, uint64_t seed,
                 bool keep_last, const char *directory, Diag *d);
 void feed_close(Feed *f);
 int64_t feed_rows(const Feed *f);    // of the data set
 int64_t feed_batch(const Feed *f);   // rows of a full batch
 int64_t feed_batches(const Feed *f); // of an epoch
-// The next batch: data[i] is input i, whole, in declared order, valid until the next call. Returns
-// its rows (fewer than the batch only for a last one that is kept), 0 at the end of an epoch, -1
-// after an error, which feed_fault says. A new epoch starts by itself.
+// Gets the next batch: data[i] is input i in full, in declared order, valid until the next call.
+// Returns its rows (fewer than a batch only for a last one that is kept), 0 at the end of an epoch,
+// -1 after an error (feed_fault). After an epoch the next one begins.
 int64_t feed_next(Feed *f, const void **data);
-// Goes on with that row of that epoch, in the order in which the epoch has its rows. False after an
-// error.
+// Continues with that row of that epoch, in the order in which the epoch has its rows. False after
+// an error in d.
 MUST_USE bool feed_seek(Feed *f, int64_t epoch, int64_t row, Diag *d);
-// Of the row after those that feed_next has handed out.
+// The position after the rows that feed_next has returned.
 void feed_position(const Feed *f, int64_t *epoch, int64_t *row);
 void feed_fault(const Feed *f, Diag *d);
 double feed_wait_seconds(const Feed *f); // time that feed_next has waited for data
 
-// Of a batch only the rows from..to-1 of that input have to be read from here on.
+// From here on only rows from..to-1 of each batch of that input are read.
 void feed_restrict(Feed *f, uint32_t input, int64_t from, int64_t to);
-// The same of incomplete batches only; to be said behind feed_restrict.
+// The same for incomplete batches. Call it after feed_restrict.
 void feed_restrict_last(Feed *f, uint32_t input, int64_t from, int64_t to);
 // What the feed was opened with, in order of `data`.
 uint32_t feed_inputs(const Feed *f, const FeedInput **out);
@@ -251,9 +252,9 @@ enum { METRIC_NUMBER = 32 };
 // "0.8714", "1.235e-05", "nan": four digits, for reading.
 const char *metric_number(double x, char out[METRIC_NUMBER]);
 
-// One metric of an evaluation: the program hands out, for every batch, the reductions over the
-// batch dim that stand outermost in it; the loop combines them over batches in double, and `finish`
-// computes the metric from them.
+// A metric of an evaluation. For every batch the program outputs the outermost reductions over the
+// batch dim; the loop combines them over all batches in double, and `finish` computes the metric
+// from them.
 typedef struct MetricPart {
   const char *output; // name of the program's output
   enum {
@@ -374,7 +375,8 @@ typedef struct FileDigest {
   int64_t size;
   uint32_t sum; // CRC-32C of all bytes, or of sampled blocks
 } FileDigest;
-// From here on every data file that is opened is recorded, or none is. Any thread.
+// From here on every data file that is opened is recorded, or none is: a list of the process, for
+// runs of several ranks. Any thread.
 void digest_record(DigestMode how);
 void digest_text(const char *path, const char *text, size_t n); // a file that has been read already
 // The files recorded so far, in the order in which they were first opened. While no other thread
@@ -385,12 +387,12 @@ uint32_t digest_list(const FileDigest **out);
 int cores_available(void);
 int64_t
 memory_free_bytes(void); // bytes that can be had without swapping, by the machine and the cgroup
-// Opens OpenBLAS with the right core type (MESHC_BLAS_CORE overrides it), one thread. False
-// when there is none; name gets e.g. "OpenBLAS 0.3.21 SkylakeX".
+// Loads OpenBLAS for this CPU (MESHC_BLAS_CORE overrides the core type), with one thread, once a
+// process. *name gets e.g. "OpenBLAS 0.3.21 SkylakeX". False if there is none. Any thread.
 bool blas_open(const char **name);
-// Takes the memory that BLAS needs for calls of so many threads at a time. OpenBLAS waits for ever
-// in its first call of a thread where it gets none. False: there is not enough. Call it before the
-// threads multiply.
+// Reserves the memory that OpenBLAS needs for calls of that many threads at a time; without it
+// OpenBLAS waits for ever in the first call of a thread. False if there is not enough. Call it
+// before the threads multiply.
 MUST_USE bool blas_reserve(int threads);
 // C = op(A) op(B), row-major (beta 0), as cblas_sgemm / cblas_dgemm. blas_open has returned true.
 void blas_gemm(Dtype type, bool ta, bool tb, int64_t m, int64_t n, int64_t k, const void *a,

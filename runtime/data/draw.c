@@ -1,8 +1,8 @@
-// Draws of many elements at once: Philox and the transform of Box and Muller as loops without
-// branches or calls, which compilers turn into vectors as wide as the processor has.
+// Draws many elements at once: Philox and the transform of Box and Muller, as loops without
+// branches or calls, which compilers vectorise.
 //
-// Every operation is exact or rounded once as IEEE 754 says, none is contracted, so that the bits
-// are the same for every width.
+// Every operation is exact or rounded once as in IEEE 754, and none is contracted, so the bits are
+// the same for every vector width.
 #include "runtime/runtime_internal.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
-// Feed: batches of a data block, read ahead by a thread of its own into a ring of slots.
+// Feed: batches of a data block, read ahead by a thread into a ring of slots.
 //
-// The order of an epoch is a keyed permutation computed on demand, so the position is three
-// integers and any mesh sees the same samples in the same order.
+// The order of an epoch is a keyed permutation computed on demand, so the position is two integers,
+// epoch and row, and every mesh gets the same samples in the same order.
 #include "ir/base/guard.h"
 #include "runtime/data/source_internal.h"
 
@@ -24,13 +24,13 @@ struct Feed {
   int64_t batch, rows;
   bool shuffle, keep_last;
   uint64_t seed;
-  char *scratch, *row; // of the reading thread
+  char *scratch, *row; // used by the reading thread
   RingSlot ring[DEPTH];
   pthread_t thread;
-  pthread_mutex_t lock; // of all below
+  pthread_mutex_t lock; // for the fields below
   pthread_cond_t filled, emptied;
-  int first, count; // slots that are ready, from `first`
-  bool held;        // slot `first` is in the hands of the caller
+  int first, count; // the ready slots: `count` from `first` on
+  bool held;        // the caller uses slot `first`
   bool started, stop;
   char fault[FAULT];
   DiagId fault_id;
@@ -45,7 +45,7 @@ struct Feed {
 
 // -- reading thread -----------------------------------------------------------------------------
 
-// A row into its places of a batch of `rows` rows: elements before the batch axis are strided.
+// Copies a row into a batch of `rows` rows: elements before the batch axis are strided.
 static void place_row(const FeedInput *in, int64_t row_elements, int64_t rows, int64_t r,
                       const char *row, char *out) {
   int64_t inner = dtype_bytes(in->type), outer;
@@ -75,7 +75,7 @@ static bool fill(Feed *f, RingSlot *slot, uint64_t key, int64_t first, int64_t r
   return true;
 }
 
-// A free slot, or NULL when the feed is being closed.
+// Waits for a free slot. NULL when the feed is being closed.
 static RingSlot *wait_free(Feed *f) {
   pthread_mutex_lock(&f->lock);
   while (f->count == DEPTH && !f->stop) pthread_cond_wait(&f->emptied, &f->lock);
@@ -100,7 +100,7 @@ static void fail(Feed *f, RingSlot *slot, uint32_t which, const char *why) {
   hand_over(f, slot, -1);
 }
 
-// One epoch from row `first` and its end mark; false when reading stops for good.
+// Reads one epoch from row `first` on, and its end mark. False when reading stops for good.
 static bool read_epoch(Feed *f, uint64_t key, int64_t first) {
   for (int64_t rows = -1; rows != 0; first += rows) {
     RingSlot *slot = wait_free(f);
@@ -139,8 +139,9 @@ static void *read_ahead(void *feed) {
 
 // -- opening ------------------------------------------------------------------------------------
 
-// Rows of the data set: those that the sources agree on. A stream may have one row more than
-// another, which its offset took; synthetic sources have any number, alone 64 batches an epoch.
+// The rows of the data set, which all sources must have. A stream may have one row more than
+// another, because of its offset. Synthetic sources have any number; alone they have 64 batches an
+// epoch.
 static bool agree_on_rows(Feed *f, Diag *d) {
   const RowSource *first = NULL;
   int64_t rows = SYNTHETIC_BATCHES * f->batch;
@@ -306,7 +307,7 @@ int64_t feed_next(Feed *f, const void **data) {
   while (f->count == 0) pthread_cond_wait(&f->filled, &f->lock);
   const RingSlot *slot = &f->ring[f->first];
   int64_t rows = slot->rows;
-  f->held = rows >= 0; // an error stays
+  f->held = rows >= 0; // an error is returned again
   if (rows > 0) f->at_row += rows;
   if (rows == 0) f->at_epoch++, f->at_row = 0;
   f->wait += clock_seconds() - began;

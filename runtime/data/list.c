@@ -1,4 +1,5 @@
-// What a file holds, by its headers: names, types and shapes of arrays, columns of a CSV file.
+// Lists the contents of a data file by its headers: names, types and shapes of arrays, columns of
+// CSV.
 #include "runtime/files/csv_internal.h"
 #include "runtime/runtime_internal.h"
 
@@ -114,7 +115,8 @@ static bool list_csv(Arena *a, const char *path, ArrayList *out, Diag *d, Pos at
 
 // -- other files --------------------------------------------------------------------------------
 
-// Text has no control characters but those of lines; else it is bytes, tokens for instance.
+// A file is text if it has no control characters except those of lines; else it is bytes, such as
+// tokens.
 static bool list_bytes(Arena *a, const Datafile *f, ArrayList *out, char *why) {
   enum { PIECE = 65536 };
   unsigned char b[PIECE];
@@ -166,14 +168,15 @@ static bool list_file(Arena *a, const Datafile *f, ArrayList *out, Diag *d, Pos 
 
 // -- several files as one -----------------------------------------------------------------------
 
-// The arrays of a file under the names that `name` gives, NULL: their own; `only` those of that
-// name.
+// Lists the arrays of a file. `name`: the name to give it, NULL: their own names; `only`: the one
+// array of that name.
 static bool append_file(Arena *a, const char *path, const char *name, const char *only,
                         ArrayList *out, Diag *d, Pos at) {
   ArrayList one;
   Datafile f;
   if (!datafile_open(&f, path, d, at)) return false;
-  bool index = array_format(&f) == FORMAT_INDEX; // it might name itself
+  bool index =
+      array_format(&f) == FORMAT_INDEX; // an index file that names itself is not opened again
   datafile_close(&f);
   if (index) {
     diag_error(d, DIAG_FILE_MALFORMED, at, "%s is an index, and an index names files of tensors",

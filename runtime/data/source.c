@@ -1,5 +1,5 @@
-// Sources of rows: opening by kind, the range of rows, the fit of a row to its input, reading one
-// row.
+// Sources of rows: opens them by kind, applies the range of rows, checks that a row fits its input,
+// and reads rows.
 #include "runtime/data/source_internal.h"
 
 #include <math.h>
@@ -97,7 +97,7 @@ int64_t source_scratch(const RowSource *s) {
   return s->row_elements * (s->input->source->kind == SOURCE_SYNTHETIC ? 8 : s->raw.bytes);
 }
 
-// Draws are counted by row and place in the row: the same for every batch size and mesh.
+// The index of a draw is row and place in the row, so it is the same for every batch size and mesh.
 enum { PIECE = 256 };
 static void draw_values(const RowSource *s, int64_t first, int64_t n, double *x) {
   const DataSource *w = s->input->source;

@@ -1,5 +1,5 @@
 // Rows along the first axis of an .npy, .npz or .safetensors array. Plain arrays are read row by
-// row from the file; packed ones and those in Fortran order are held in memory.
+// row from the file; compressed arrays and those in Fortran order are read into memory.
 #include "runtime/data/source_internal.h"
 
 #include <stdlib.h>
@@ -44,7 +44,7 @@ bool source_array(RowSource *s, Diag *d) {
   else if (format == FORMAT_SAFETENSORS && key)
     ok = safetensors_find(&s->file, key, &p, why);
   else
-    p.fortran = true; // packed, or an error that array_read says
+    p.fortran = true; // compressed, or an error that array_read reports
   if (!ok) {
     diag_error(d, DIAG_FILE_MALFORMED, s->input->pos, "%s %s", s->path, why);
     if (key) array_hint(s->path, key, d);

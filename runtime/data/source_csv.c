@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Columns first..last-1 that the source asks for.
+// The columns first..last-1 that the source asks for.
 static bool find_columns(const RowSource *s, const Csv *head, bool header, int64_t *first,
                          int64_t *last, Diag *d) {
   const DataSource *w = s->input->source;
@@ -79,7 +79,7 @@ static bool read_table(RowSource *s, char *text, int64_t n, Table *t, Diag *d) {
   const DataSource *w = s->input->source;
   Csv head = csv_open(text, n);
   bool any = csv_next(&head);
-  // The records after the first are read through another reader, so that both stand side by side.
+  // A second reader continues after the first record, so that both records are there at once.
   Csv c = {.at = head.at, .end = head.end, .line = head.line};
   bool second = any && csv_next(&c);
   bool header = w->header == 1 ||

@@ -1,4 +1,4 @@
-// Sources of rows: what a feed reads from, whatever the file format.
+// A source of rows, from which a feed reads, in any file format.
 #ifndef RUNTIME_SOURCE_H
 #define RUNTIME_SOURCE_H
 
@@ -13,10 +13,10 @@ struct RowSource {
   int rank; // axes of a row
   int64_t size[MAX_RANK];
   int64_t row_elements;
-  int64_t rows, first; // rows that count; the first of them in the file
+  int64_t rows, first; // rows in the range; the first of them in the file
   bool sliding;        // rows are cut from a stream: the last one may be left out
-  bool endless;        // as many rows as wanted
-  // Row i's bytes stand at base + i * stride of the memory, or else of the file.
+  bool endless;        // any number of rows
+  // Row i is at base + i * stride in `memory`, or if that is NULL in the file.
   char *memory;
   Datafile file;
   int64_t base, stride;
@@ -24,17 +24,17 @@ struct RowSource {
   uint64_t key;          // synthetic
 };
 
-// Opens s->input->source: rows, element type and axes of a row are set, and rows are within the
-// source's range and have the input's elements. False after an error in d.
+// Opens s->input->source: sets rows, element type and axes of a row, and checks that the rows are
+// within the source and have as many elements as the input needs. False after an error in d.
 MUST_USE bool source_open(RowSource *s, const FeedInput *input, const char *directory,
                           uint64_t seed, Diag *d);
 void source_close(RowSource *s);
-// Row `row` (0 is the first that counts) in the input's type; room for raw bytes in `scratch`.
-// False with why, which names file and place.
+// Reads row `row` of the range in the input's type; `scratch` has source_scratch bytes. False with
+// a reason in `why` that names file and place.
 MUST_USE bool source_row(const RowSource *s, int64_t row, void *scratch, void *out, char *why);
 int64_t source_scratch(const RowSource *s); // bytes of scratch
 
-// Openers of formats; s->path is set.
+// Open functions by format; s->path is set.
 bool source_csv(RowSource *s, Diag *d);   // source_csv.c
 bool source_array(RowSource *s, Diag *d); // source_array.c: npy, npz, safetensors
 bool source_idx(RowSource *s, Diag *d);   // source_binary.c

@@ -1,5 +1,5 @@
-// Binding: memory of the processors, and a Program's references and slots as addresses and numbers,
-// so that a step looks nothing up and allocates nothing.
+// Binding: allocates the memory of the processors, and turns the references and slots of a Program
+// into addresses and numbers, so that a step looks nothing up and allocates nothing.
 #define _GNU_SOURCE
 #include "runtime/exec/exec_internal.h"
 
@@ -26,7 +26,7 @@ static bool same_blocks(const ProgTensor *a, const ProgTensor *b) {
   return same;
 }
 
-// Places persistent tensors one behind the other; those of e->share take no room.
+// Gives persistent tensors consecutive offsets. Tensors shared from e->share take no room.
 static bool lay_out(Exec *e, Diag *d) {
   const Program *p = e->program;
   e->own_offset = arena_array(e->memory, int64_t, p->ntensors + 1);
@@ -67,8 +67,8 @@ static bool enough_memory(const Exec *e, Diag *d) {
 
 enum { HUGE_PAGE = 2 << 20 };
 
-// Bytes to map for a memory of n: at least a page, so that an address always exists; of a large
-// memory whole huge pages.
+// Bytes to map for a memory of n bytes: at least a page, so that there is always an address; a
+// multiple of the huge page for a large memory.
 static size_t map_bytes(int64_t n) {
   int64_t unit = n >= 2 * HUGE_PAGE ? HUGE_PAGE : 4096;
   return (size_t)(ceil_div(n > 0 ? n : 1, unit) * unit);
@@ -83,7 +83,7 @@ static void *map_aligned(size_t n, size_t align) {
   return at + before;
 }
 
-// Zeroed, with its pages present; NULL when there is no room.
+// Maps zeroed memory and touches its pages. NULL if there is none.
 static char *map_memory(int64_t bytes) {
   size_t n = map_bytes(bytes);
   char *at = map_aligned(n, n >= HUGE_PAGE ? HUGE_PAGE : 4096);
@@ -107,7 +107,7 @@ static char *address(const Context *c, Ref r) {
   return at ? at + r.offset : NULL; // NULL: on another machine
 }
 
-// Persistent tensors first: others may be a view of one.
+// Persistent tensors come first, because other tensors may be views of them.
 static void place_tensors(Exec *e, Context *c) {
   const Program *p = e->program;
   int64_t index = c - e->context;
@@ -135,7 +135,7 @@ static void fill_run(void *context, int64_t at, int64_t index, int64_t step, int
                 dtype_round(f->tensor->type, f->tensor->data[index + i * step]));
 }
 
-// Constants are given in physical order, so a visit must count that as the declared one.
+// The data of a constant is in physical order, so block_visit must take that as the declared order.
 static void fill_constants(const Exec *e, const Context *c) {
   for (uint32_t t = 0; t < e->program->ntensors; t++) {
     ProgTensor x = e->program->tensor[t];
@@ -296,7 +296,7 @@ static void size_instr(const Context *c, const Instr *in, BoundInstr *b) {
   switch (in->kind) {
   case INSTR_KERNEL:
     size_kernel(c, &in->u.kernel, &b->u.kernel);
-    b->solo = b->u.kernel.units <= b->u.kernel.grain; // no more than a chunk, though over many sets
+    b->solo = b->u.kernel.units <= b->u.kernel.grain; // at most one chunk, over all sets
     break;
   case INSTR_GEMM: {
     size_gemm(c, &b->u.gemm);
@@ -322,7 +322,7 @@ static bool is_shared(const BoundInstr *b) {
          b->kind != INSTR_LOOP && b->kind != INSTR_END;
 }
 
-// Loops in which nothing is worth sharing: inner ones stand behind their outer ones.
+// Marks loops that have no instruction worth sharing. Inner loops come after their outer ones.
 static void find_solo_loops(const Program *p, Context *c) {
   for (uint32_t i = 0; i < p->ninstrs; i++) {
     if (p->instr[i].kind != INSTR_LOOP) continue;
@@ -373,7 +373,8 @@ static bool no_memory(const Exec *e, int64_t r, Diag *d) {
   return false;
 }
 
-// Memory that the machine's other ranks see. They measure what is free before anybody takes it.
+// Allocates memory that the other ranks of the machine map too. They meet first, so that all
+// measure the free memory before any of it is taken.
 static bool share_memory(Exec *e, Diag *d) {
   if (!e->ranks || !ranks_meet_local(e->ranks, false)) return !e->ranks;
   e->kept = ranks_segment(e->ranks, e->own_bytes);
@@ -381,7 +382,7 @@ static bool share_memory(Exec *e, Diag *d) {
   return e->work || (!ranks_failed(e->ranks) && no_memory(e, e->first, d));
 }
 
-// Counts what the processor gets.
+// The memory of a processor, counted in Context.bytes.
 static char *memory_of(const Exec *e, Context *c, const SharedSegment *w, int64_t bytes) {
   c->bytes += bytes;
   return e->ranks ? segment_at(w, c->processor) : map_memory(bytes);

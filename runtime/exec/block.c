@@ -1,17 +1,16 @@
-// Blocks: which elements of a whole tensor a processor holds, and where they stand in its buffer.
+// Blocks: which elements of a full tensor a processor holds, and where they are in its buffer.
 //
 // Blocks nest (decision 8). A visit goes over the valid elements of a block in runs along its last
-// physical dim and says for each run where it stands in the block and in the whole tensor, whose
-// elements are counted in declared order:
+// physical dim. It gives for each run its offset in the block and in the full tensor, counted in
+// declared order:
 //
-//   x[b = 5, d = 3], b over 2 processors, processor 1: runs (at 0, index 9, n 3), (at 3, index 12,
-//   n 3)
+//   x[b = 5, d = 3], b over 2 processors, processor 1: (at 0, index 9, n 3), (at 3, index 12, n 3)
 #include "runtime/exec/exec_internal.h"
 
 #include <string.h>
 
-// Length of the blocks after the first `level` + 1 axes of d. A merged or split dim may have a
-// block that is not the nested quotient of its size: then its own block length counts.
+// The block length after the first `level` + 1 axes of d. A merged or split dim may have a block
+// that is not the nested quotient of its size; then its own block length is used.
 static int64_t level_block(const Mesh *m, const ProgDim *d, int level) {
   int64_t nested = d->whole, length = d->whole, inner = d->block;
   for (int i = 0; i < d->axes.n; i++) {
@@ -47,7 +46,7 @@ int64_t block_valid(const Program *p, const ProgDim *d, int64_t r, int64_t rows)
   return valid;
 }
 
-// The axes that cut no dim of t.
+// The axes that split no dim of t.
 static Axes uncut(const Mesh *m, const ProgTensor *t) {
   Axes rest = {0};
   for (int a = 0; a < m->naxes; a++) {

@@ -9,8 +9,9 @@
 //                             worker 1: kernels of 2, kernels of 3 |barrier| collective |barrier|
 //                             ...
 //
-// With fewer contexts several workers share one: the chunks of a kernel, the panels of a product.
-// Chunks are the same for every number of workers (decision 18), and so are the bits.
+// With fewer contexts, several workers share one: they divide the chunks of a kernel or the panels
+// of a GEMM. Chunks do not depend on the number of workers (decision 18), so the bits do not
+// either.
 #include "ir/base/guard.h"
 #include "ir/base/philox.h"
 #include "runtime/exec/exec_internal.h"
@@ -22,7 +23,7 @@
 
 // -- one instruction ----------------------------------------------------------------------------
 
-// The contexts of a worker, and its place among those who share one.
+// The contexts of a worker, and its number among the workers that share a context.
 typedef struct Seat {
   int64_t first, last; // contexts
   int member, members;
@@ -44,7 +45,7 @@ static void note_fault(Exec *e, int64_t context, int worker, uint32_t instr, con
   for (int i = 0; i < steps->depth && i < FAULT_DEPTH; i++) f->at[i] = steps->at[i];
 }
 
-// The pointers of a set where the loops around it stand; every worker has its own.
+// The pointers of an operand set at the current steps of its loops, in room of this worker.
 static void *const *pointers(const Exec *e, int worker, const BoundSet *set, int n,
                              const LoopSteps *steps) {
   if (!set->ref || steps->depth == 0) return set->ptr;
@@ -54,7 +55,7 @@ static void *const *pointers(const Exec *e, int worker, const BoundSet *set, int
   return moved;
 }
 
-// Chunks lo..hi-1 of a launch, counted over its sets.
+// Runs chunks lo..hi-1 of a launch, numbered over all its sets.
 static void run_chunks(Exec *e, int64_t context, uint32_t instr, int worker, int64_t lo, int64_t hi,
                        const LoopSteps *steps) {
   const BoundKernel *b = &e->context[context].instr[instr].u.kernel;
@@ -72,7 +73,7 @@ static void run_chunks(Exec *e, int64_t context, uint32_t instr, int worker, int
                        e->step,
                        philox_seed(e->seed),
                        0};
-    // Without partial results neighbouring chunks are one call: their bits are the same.
+    // Without partial results, neighbouring chunks are one call.
     int64_t stride = partial ? 1 : to - from;
     for (int64_t c = from; c < to; c += stride) {
       int64_t end = (c + stride) * b->grain;
@@ -102,7 +103,7 @@ static void combine_chunks(Exec *e, int64_t context, uint32_t instr, int worker,
   note_fault(e, context, worker, instr, &status, steps);
 }
 
-// Rows [0, n) dealt to `members` in multiples of `unit`.
+// The share of one member in n rows that `members` divide in multiples of `unit`.
 static void share_of(int64_t n, int64_t unit, int member, int members, int64_t *lo, int64_t *hi) {
   int64_t each = ceil_div(ceil_div(n, members), unit) * unit;
   *lo = clamp64(each * member, 0, n);
@@ -166,8 +167,8 @@ static void run_ordered(const Exec *e, const BoundOrdered *at_base, int worker, 
   ordered_run(&moved, lo, hi, e->scratch ? e->scratch + worker * e->scratch_bytes : NULL);
 }
 
-// The chunk with which the part of a member begins: parts are equal in units, because the chunks of
-// a small set are small.
+// The first chunk of a member's share. Shares have equal numbers of units, because chunks of small
+// sets are small.
 static int64_t first_chunk(const BoundKernel *b, int member, int members) {
   int64_t unit = b->units / members * member + b->units % members * member / members;
   for (uint32_t s = 0; s < b->nsets; s++) {
@@ -178,7 +179,7 @@ static int64_t first_chunk(const BoundKernel *b, int member, int members) {
   return b->chunks;
 }
 
-// The call of the first set, for who watches.
+// Tells the probe of a kernel, with the call for the first set.
 static void probe(const Exec *e, int64_t context, uint32_t i, int worker, const LoopSteps *steps) {
   const BoundInstr *b = &e->context[context].instr[i];
   if (!e->probe || context != e->first || b->kind != INSTR_KERNEL || b->u.kernel.units == 0) return;
@@ -211,14 +212,14 @@ static void run_instr(Exec *e, int64_t context, uint32_t i, int worker, int memb
 
 // -- loops --------------------------------------------------------------------------------------
 
-// Goes into the loop that begins at instruction i; false when it has no step.
+// Enters the loop that begins at instruction i. False if it has no step.
 static bool loop_enter(const Exec *e, const BoundInstr *b, uint32_t i, LoopSteps *s) {
   if (b->u.loop.count == 0) return false;
   s->at[s->depth++] = e->program->instr[i].u.loop.reverse ? b->u.loop.count - 1 : 0;
   return true;
 }
 
-// From the end of the loop that begins at `begin` to its next step; false after the last one.
+// Advances the loop that begins at `begin` to its next step. False after the last one.
 static bool loop_next(const Exec *e, const BoundInstr *b, uint32_t begin, LoopSteps *s) {
   int64_t *at = &s->at[s->depth - 1];
   *at += e->program->instr[begin].u.loop.reverse ? -1 : 1;
@@ -227,14 +228,14 @@ static bool loop_next(const Exec *e, const BoundInstr *b, uint32_t begin, LoopSt
   return false;
 }
 
-// The instruction behind loop mark i, which may be the first of the loop's next step.
+// The instruction to run after loop mark i, which may be the first of the loop's next step.
 static uint32_t loop_pass(const Exec *e, const BoundInstr *b, uint32_t i, LoopSteps *s) {
   const Instr *in = &e->program->instr[i];
   if (b->kind == INSTR_LOOP) return loop_enter(e, b, i, s) ? i + 1 : in->u.loop.end + 1;
   return loop_next(e, b, in->u.end.begin, s) ? in->u.end.begin + 1 : i + 1;
 }
 
-// The time since the last stamp belongs to instruction i.
+// Adds the time since the last stamp to instruction i.
 static void profile_stamp(Exec *e, uint32_t i, int worker) {
   if (!e->timed || worker != 0) return;
   double t = clock_seconds();
@@ -259,16 +260,16 @@ static void run_alone(Exec *e, int64_t context, uint32_t i, int worker, const Lo
   probed(e, context, i);
 }
 
-// Small instructions are all done by member 0, so the members meet only around shared ones.
-// Loops that stand whole in the segment are run here.
+// Runs instructions lo..hi-1 for one context. Member 0 runs the small ones alone, so the members
+// meet only around shared ones. Loops that are inside the segment are run here.
 static void run_segment(Exec *e, int64_t context, uint32_t lo, uint32_t hi, int worker, Seat s,
                         LoopSteps *steps) {
-  bool apart = false; // member 0 may be ahead of the others
+  bool apart = false; // member 0 may have run instructions that the others have not waited for
   for (uint32_t i = lo; i < hi; i++) {
     const BoundInstr *b = &e->context[context].instr[i];
     if (b->kind == INSTR_LOOP || b->kind == INSTR_END) {
       bool skips =
-          b->kind == INSTR_LOOP && b->u.loop.solo && s.member > 0; // member 0 alone is busy there
+          b->kind == INSTR_LOOP && b->u.loop.solo && s.member > 0; // member 0 runs it alone
       apart = apart || b->u.loop.solo;
       i = (skips ? e->program->instr[i].u.loop.end + 1 : loop_pass(e, b, i, steps)) - 1;
       continue;
@@ -312,7 +313,7 @@ static bool is_finite(const Exec *e) {
   return true;
 }
 
-// The first fault of a rank, as it tells the others.
+// The first fault of a rank, in a note for the others.
 typedef struct FaultNote {
   int64_t context, value, position, at[FAULT_DEPTH];
   uint32_t instr, code;
@@ -329,7 +330,7 @@ static void take_fault(Exec *e, const FaultNote *t) {
 
 static bool stop_requested(const Exec *e) { return e->stop_request && *e->stop_request; }
 
-// Ranks agree on the result of a step; then each knows the faults of all.
+// Exchanges the result of a step between ranks. Afterwards each knows the faults of all.
 static void ranks_judge(Exec *e) {
   enum { ASKED = 256 };
   RankNote mine = {.what = NOTE_STEP,
@@ -355,7 +356,7 @@ static void ranks_judge(Exec *e) {
   }
 }
 
-// What the processors' status words say together.
+// Sets the result of the step from the errors of all processors.
 static void judge(Exec *e) {
   if (e->result != STEP_OK) return;
   if (is_faulty(e))
@@ -376,8 +377,9 @@ static void wait_all(Exec *e) {
   if (e->crew > 1) barrier_wait(e->all);
 }
 
-// All workers come here at instruction i; false ends the step. The first worker of a context says
-// where its operands are before all have come, and not before all have left the last call.
+// All workers meet at instruction i, a collective or the COMMIT. Returns false to end the step. The
+// first worker of each context sets the addresses of its operands before the barrier, and not
+// before all workers have left the previous call.
 static bool meet(Exec *e, uint32_t i, int worker, Seat s, const LoopSteps *steps) {
   const Instr *in = &e->program->instr[i];
   for (int64_t c = s.first; c < s.last && steps->depth && s.member == 0; c++)
@@ -435,9 +437,10 @@ static void run_worker(void *exec, int worker) {
   }
 }
 
-// A step of a small program may be over before a second worker wakes. With one processor the others
-// would have nothing to do; with several it is tried, 16 steps each way, again every 4,096 steps.
-// The choice changes no bit: such a program has nothing that is cut by the number of workers.
+// Chooses how many workers run a step. A step of a small program may end before a second worker
+// wakes. With one processor the others would have nothing to do. With several, both are measured
+// for 16 steps each, every 4,096 steps. The choice does not affect results: such a program divides
+// nothing among workers.
 enum { TRIAL = 16, TRIAL_EVERY = 4096 };
 
 static int trial_of(const Exec *e) {
@@ -496,7 +499,7 @@ static bool check_kernels(const Program *p, Diag *d) {
   return true;
 }
 
-// With ranks the cores are shared out over those of the machine.
+// With ranks, the ranks of a machine share its cores.
 static int workers_wanted(const ExecOptions *opt) {
   int n = opt->threads > 0 ? opt->threads : cores_available();
   if (!opt->ranks) return n;

@@ -1,4 +1,4 @@
-// A Program bound to the processors of a mesh: addresses and sizes in place of references and
+// A Program bound to the processors of a mesh: addresses instead of references, sizes instead of
 // slots.
 #ifndef RUNTIME_BOUND_H
 #define RUNTIME_BOUND_H
@@ -12,8 +12,8 @@ typedef struct BoundSet {
   const Ref *ref; // NULL: no pointer moves in loops
   int64_t *slot;
   const double *num;
-  int64_t units, chunks; // chunks at present extents
-  int64_t first;         // number of its first chunk: place of its partial results
+  int64_t units, chunks; // at the current extents
+  int64_t first; // number of its first chunk in the launch, which is where its partial results go
 } BoundSet;
 
 typedef struct BoundKernel {
@@ -34,7 +34,7 @@ typedef struct BoundGemm {
 
 typedef struct BoundInstr {
   InstrKind kind;
-  bool solo; // too small to share: the first worker of a context does it
+  bool solo; // too small for several workers: the first worker of a context runs it
   union {
     BoundKernel kernel;
     BoundGemm gemm;
@@ -42,40 +42,40 @@ typedef struct BoundInstr {
     struct {
       void *dst;
       const void *src;
-      Ref to, from; // what they were bound from
+      Ref to, from; // the references that were bound
       int64_t bytes;
     } copy; // FILL: src NULL
     struct {
       int64_t *src, *dst;
       void **from, **to;
-    } valid; // COLLECTIVE: extents of this processor's operands, and where they are
+    } valid; // COLLECTIVE: valid extents and addresses of this processor's operands
     struct {
       int64_t count;
-      bool meets; // all workers meet in it
-      bool solo;  // all in it is solo
+      bool meets; // it has a collective, so all workers meet in it
+      bool solo;  // all its instructions are solo
     } loop;       // and END
   } u;
 } BoundInstr;
 
-// The steps at which the loops around an instruction are, outermost first.
+// The current steps of the loops around an instruction, outermost first.
 typedef struct LoopSteps {
   int depth;
   int64_t at[LOOP_DEPTH];
 } LoopSteps;
 
-// A processor: its memory and its view of every instruction. Of a processor of another rank
-// collectives only; its memory is NULL on another machine.
+// A processor: its memory, and its operands of every instruction. For a processor of another rank
+// only collectives are bound; on another machine its memory is NULL.
 typedef struct Context {
   int64_t processor;
-  char *arena, *own; // work memory; persistent tensors of this program
-  char **tensor;     // address of every tensor of the directory
+  char *arena, *own; // work memory; persistent tensors that are not shared
+  char **tensor;     // addresses of Program.tensor
   int64_t *slot;
   BoundInstr *instr;
-  int64_t bytes; // of own and arena, as they were asked for
+  int64_t bytes; // requested for own and arena
 } Context;
 
 // The first error that a worker saw in a context.
-enum { FAULT_DEPTH = 2 }; // loops whose steps a fault has, outermost first
+enum { FAULT_DEPTH = 2 }; // loops whose steps a fault records, outermost first
 typedef struct StepFault {
   uint32_t instr;
   Status status; // code 0: none
@@ -109,7 +109,7 @@ struct Exec {
   uint64_t sequence;
   ProgramCount moves[2];  // of a step with these rows: up to the COMMIT, behind it
   ProgramCount predicted; // of all steps so far
-  bool interrupted;       // a step broke off among its collectives
+  bool interrupted;       // a step has failed in a collective
   ExecInject inject;
   uint32_t inject_instr;  // instruction of a kernel fault, UINT32_MAX: none
   const ExecProbe *probe; // or NULL
@@ -126,8 +126,8 @@ struct Exec {
   StepFault *fault;              // [context * workers + worker]
   int32_t finite_tensor;         // tensor, -1: none
   double *seconds;               // of every instruction, NULL: no profile
-  bool timed;                    // it is kept at present
-  double stamp;                  // when the last one ended
+  bool timed;                    // the profile is on
+  double stamp;                  // clock at the end of the last instruction
   struct FiniteProbe *nonfinite; // looks for the first value that is not finite, or NULL (probe.c)
   void (*look)(struct Exec *e, int64_t context, uint32_t i,
                const LoopSteps *steps); // with nonfinite: after instruction i
@@ -136,44 +136,46 @@ struct Exec {
 
 typedef struct FiniteProbe FiniteProbe; // probe.c
 
-// Memory of tensors, and all references of p resolved. False after an error in d.
+// Allocates the memory of tensors and resolves all references of the program. False after an error
+// in d.
 MUST_USE bool exec_bind(Exec *e, Diag *d);
 void exec_unbind(Exec *e);
-// Counts what the step that has ended should have moved (self_check.c).
+// Adds what the step that has ended should have sent (self_check.c).
 void exec_count_predicted(Exec *e);
-// Makes an element of what collective i has brought to the processor of e->spoil wrong, if that is
-// the call.
+// Makes a wrong element in what collective i has delivered to the processor of e->inject, if that
+// is the call (inject.c).
 void exec_inject(Exec *e, uint32_t i);
-// The instruction that a kernel fault of e->spoil is for, UINT32_MAX: none; and the numbers of the
-// set that it gets.
+// The instruction of an injected kernel fault, UINT32_MAX: none; and the numbers that its set gets.
 uint32_t exec_inject_instr(const Exec *e);
 const double *exec_inject_numbers(const Exec *e, const ProgKernel *k, const double *num);
-// Operands of collective i in context c, where the loops around it stand.
+// Sets the operands of collective i in context c for the current steps of the loops around it.
 void exec_move_operands(Exec *e, int64_t c, uint32_t i, const LoopSteps *s);
 // The first fault by order of instructions, then by global position, or NULL.
 const StepFault *exec_first_fault(const Exec *e);
-// Slots and whatever follows from them, for e->rows.
+// Computes slots and everything that depends on them, for e->rows valid rows.
 void exec_bind_sizes(Exec *e);
 
-// Where processor r's block of a dim begins, and its valid length when the dim `over` has `rows`
-// rows.
+// The first index of processor r's block of a dim, and its valid length when the dim Program.over
+// has `rows` rows.
 int64_t block_offset(const Mesh *m, const ProgDim *d, int64_t r);
 int64_t block_valid(const Program *p, const ProgDim *d, int64_t r, int64_t rows);
-// With ranks: meets all before blocks are read, and (`done`) when nobody needs them any more;
-// *first_says, or NULL, becomes what it is on rank 0. False after the end of the run.
+// With ranks: meets all before blocks are read and (`done`) after they have been read. *first_says,
+// or NULL, is set to its value on rank 0. False once the run has failed.
 MUST_USE bool exec_meet_readers(const Exec *e, bool done, bool *first_says);
-// Processor r's block of tensor t, brought into `room`, of exec_block_bytes bytes, where it is on
-// another machine. All ranks call it together, between two exec_meet_readers. NULL after the end of
-// the run.
+// Processor r's block of tensor t. If it is on another machine, it is copied to `room`, which has
+// exec_block_bytes bytes. All ranks call it together, between two exec_meet_readers. NULL once the
+// run has failed.
 const char *exec_block(const Exec *e, uint32_t t, int64_t r, char *room);
 int64_t exec_block_bytes(const Exec *e);
-// Number of r among the processors that hold the same block of tensor t, and how many there are.
+// The number of r among the processors that hold the same block of tensor t, and how many there
+// are.
 int64_t block_replica(const Mesh *m, const ProgTensor *t, int64_t r);
 int64_t block_replicas(const Mesh *m, const ProgTensor *t);
-// True if r is the first of them.
+// Whether r is the first of them.
 bool block_is_first(const Mesh *m, const ProgTensor *t, int64_t r);
-// Visits the valid elements of processor r's block of t in runs along the last physical dim:
-// block[at..] with stride 1, whole[index..] with stride `step`, n elements. `rows` as exec_rows.
+// Visits the valid elements of processor r's block of t in runs of n elements along the last
+// physical dim: in the block from `at` with stride 1, in the full tensor from `index` with stride
+// `step`. `rows`: valid rows, -1: all.
 typedef void BlockRun(void *context, int64_t at, int64_t index, int64_t step, int64_t n);
 void block_visit(const Program *p, const ProgTensor *t, int64_t r, int64_t rows, BlockRun *run,
                  void *context);

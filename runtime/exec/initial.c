@@ -1,8 +1,9 @@
 // Initial values of parameters, states and slots: drawn by global index, copied, or read from a
 // file.
 //
-// A value depends on the seed, the full name and the element's index in declared order only, so it
-// is the same on every mesh and adding a layer moves no others (decision 25).
+// A value depends only on the seed, the full name of the tensor and the index of the element in
+// declared order (decision 25). So it is the same on every mesh, and a new layer changes no other
+// values.
 #include "runtime/exec/exec_internal.h"
 
 #include <math.h>
@@ -62,9 +63,8 @@ static double dot(int64_t n, const double *a, const double *b) {
   return s;
 }
 
-// Gram and Schmidt, every vector twice against those before it (Giraud et al., 2005: twice is
-// enough). The factor left out has a positive diagonal, so the vectors are those of a uniformly
-// drawn rotation.
+// Gram-Schmidt orthogonalisation, each vector twice ("twice is enough": Giraud et al., 2005). The
+// triangular factor has a positive diagonal, so the result is a uniformly distributed rotation.
 static void orthonormalise(int64_t n, int64_t length, double *v) {
   for (int64_t j = 0; j < n; j++) {
     double *x = v + j * length;
@@ -78,15 +78,15 @@ static void orthonormalise(int64_t n, int64_t length, double *v) {
   }
 }
 
-// The parts that the dims of an orthogonal tensor play: rows and columns of its matrices, and how
-// many there are.
+// The role of a dim of an orthogonal tensor: rows or columns of its matrices, or one of several
+// matrices.
 typedef enum InitialPart { ROWS, COLS, EACH, PARTS } InitialPart;
 
 static InitialPart part_of(const Init *init, int dim) {
   return init->split >> dim & 1 ? ROWS : init->each >> dim & 1 ? EACH : COLS;
 }
 
-// One matrix whose shorter side is orthonormal, row by row; `v` is room for as many numbers.
+// Draws one matrix whose shorter side is orthonormal, row by row; `v` has room for as many numbers.
 static void draw_matrix(uint64_t key, int64_t number, int64_t rows, int64_t cols, double *v,
                         double *out) {
   int64_t n = rows < cols ? rows : cols, length = rows < cols ? cols : rows;
@@ -101,7 +101,7 @@ static void draw_matrix(uint64_t key, int64_t number, int64_t rows, int64_t cols
       out[r * cols + c] = rows < cols ? v[r * length + c] : v[c * length + r];
 }
 
-// The matrices behind one another to the order of the declared dims.
+// Reorders the matrices, which are one after another, to the declared order of dims.
 static void lay_out(const ProgTensor *t, const int64_t *size, int64_t n, const double *matrix,
                     double *out) {
   int64_t step[MAX_RANK], at[MAX_RANK] = {0}, from = 0;
@@ -122,7 +122,7 @@ static void lay_out(const ProgTensor *t, const int64_t *size, int64_t n, const d
   }
 }
 
-// The whole tensor in declared order, malloc'd.
+// The full tensor in declared order, malloc'd.
 static double *orthogonal_values(const ProgTensor *t, uint64_t key) {
   int64_t size[PARTS] = {1, 1, 1};
   for (int i = 0; i < t->rank; i++) size[part_of(&t->init, i)] *= t->dim[t->declared[i]].whole;
@@ -142,7 +142,7 @@ static bool is_zero(const Fill *f) {
   return f->values && f->nvalues == 1 && f->values[0] == 0 && !signbit(f->values[0]);
 }
 
-// The first of equal blocks is made by `run`, the others of this process are copied from it.
+// Fills the first of equal blocks by `run`, and copies it to the others of this process.
 static void fill_blocks(Exec *e, uint32_t t, Fill f, BlockRun *run) {
   const ProgTensor *x = &e->program->tensor[t];
   const Mesh *m = &e->program->mesh;
@@ -227,7 +227,7 @@ static bool is_drawn(const Exec *e, uint32_t t) {
   return k == INIT_NORMAL || k == INIT_TRUNCATED_NORMAL || k == INIT_UNIFORM;
 }
 
-// InitialDraws cannot fail and take the time: the workers share them, tensor by tensor.
+// Draws take time and cannot fail, so the workers share them, tensor by tensor.
 typedef struct InitialDraws {
   Exec *exec;
   atomic_uint next;

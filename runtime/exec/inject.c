@@ -1,5 +1,5 @@
-// Injected faults of --fault: an element that a collective delivers, or the numbers of a kernel,
-// are made wrong, so that tests see that --verify finds it.
+// Injected faults of --fault: makes an element that a collective delivers, or a number of a kernel,
+// wrong, so that tests see that --verify finds it.
 #include "runtime/exec/exec_internal.h"
 
 uint32_t exec_inject_instr(const Exec *e) {
@@ -18,7 +18,7 @@ const double *exec_inject_numbers(const Exec *e, const ProgKernel *k, const doub
   return wrong;
 }
 
-// The first part that has an element there.
+// Changes the first element of the first part that has elements.
 void exec_inject(Exec *e, uint32_t i) {
   const Collective *w = &e->program->instr[i].u.collective;
   int64_t r = e->inject.processor;

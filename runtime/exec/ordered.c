@@ -1,10 +1,10 @@
-// Ordered work along one dim: cumsum, cummax, cum_index, argsort, top_k.
+// Operations that are ordered along one dim: cumsum, cummax, cum_index, argsort, top_k.
 //
-// Running sums and maxima take rows that are neighbours in memory together, LANES at once, so that
-// a scan over a slow dim reads whole cache lines and becomes vector code. Sorting maps every
-// element to an unsigned key of the same order (NaN largest, both zeros equal, inverted for a
-// descending order) and sorts pairs of key and index: by insertion when there are few, else by
-// radix from the lowest digit, which is stable. Of few largest elements a sorted list is kept.
+// Running sums and maxima process LANES rows that are neighbours in memory together, so that a scan
+// over a slow dim reads full cache lines and vectorises. Sorting maps every element to an unsigned
+// key of the same order (NaN largest, both zeros equal, inverted for a descending order) and sorts
+// pairs of key and index: few by insertion, many by a stable radix sort from the lowest digit.
+// top_k of a small k keeps a sorted list.
 #include "runtime/exec/ordered_internal.h"
 
 #include <string.h>
@@ -19,8 +19,8 @@ enum { LANES = 64, FEW = 32, FEW_LARGEST = 64, DIGITS = 8, RADIX = 256 };
 
 // -- elements -----------------------------------------------------------------------------------
 
-// Running sums of f32 and narrower floats are kept in f64, so that their error does not grow with
-// the row; what is stored is rounded to nearest even. Narrow floats are compared in f32.
+// Sums of f32 and narrower floats run in f64, so that the error does not grow with the row; results
+// are rounded to nearest even. Narrow floats are compared in f32.
 static inline float load_bf16(const uint16_t *p) {
   uint32_t bits = (uint32_t)*p << 16;
   float x;
@@ -36,7 +36,7 @@ static inline void store_f16(uint16_t *p, double x) {
 }
 #define store_f32(p, x) (*(p) = (float)(x))
 
-// Types that are loaded and stored as they are: memory, accumulator.
+// Types that are used as they are in memory.
 #define load_plain(p) (*(p))
 #define store_plain(p, x) (*(p) = (x))
 
@@ -51,19 +51,19 @@ static inline void store_f16(uint16_t *p, double x) {
   DO(TYPE_I64, i64, int64_t, uint64_t, int64_t, load_plain, store_wrapped)                         \
   DO(TYPE_U64, u64, uint64_t, uint64_t, uint64_t, load_plain, store_plain)
 
-// Two's complement as it is in memory.
+// Integers wrap around as in two's complement.
 #define store_wrapped(p, x) memcpy(p, &(x), sizeof *(p))
 
 // -- running sums and maxima --------------------------------------------------------------------
 
-// What a scan of m rows needs: element i of row l stands at i * step + l * lane.
+// A scan of m rows; element i of row l is at i * step + l * lane.
 typedef struct RunningScan {
   int64_t n, m, src_step, dst_step, src_lane, dst_lane;
   bool exclusive;
 } RunningScan;
 typedef void ScanFn(const RunningScan *s, const void *src, void *dst);
 
-// The state of a row alone stays in a register.
+// A single row keeps its state in a register.
 #define ONE_OR_MORE(fn, name)                                                                      \
   static void fn##_##name(const RunningScan *s, const void *src, void *dst) {                      \
     if (s->m == 1)                                                                                 \
@@ -89,7 +89,7 @@ typedef void ScanFn(const RunningScan *s, const void *src, void *dst);
   ONE_OR_MORE(sum, name)
 TYPES(SUM)
 
-// Whether what is best stays so beside x; NaN, once met, stays.
+// Whether `best` remains the best beside x. A NaN remains.
 #define STAYS(best, x) ((best) != (best) || (x) <= (best))
 
 #define MAXIMUM(id, name, T, Acc, Cmp, load, store)                                                \
@@ -141,7 +141,7 @@ typedef struct KeyedRow {
 } KeyedRow;
 _Static_assert(sizeof(KeyedRow) == ORDERED_ENTRY, "the room that program_scratch foresees");
 
-// Of negative floats all bits turn around, of others the sign.
+// Negative floats: all bits are inverted; others: the sign.
 static uint64_t key_f32(float x) {
   uint32_t bits;
   if (x != x) return UINT32_MAX;
@@ -176,20 +176,20 @@ TYPES(KEYS)
 #define KEYS_ROW(id, name, T, Acc, Cmp, load, store) [id] = keys_##name,
 static KeysFn *const keys_rule[TYPE_COUNT] = {TYPES(KEYS_ROW)};
 
-// Puts e into its place among the n sorted entries before it; the one at the end is overwritten.
+// Inserts e among the n sorted entries before it, and drops the last one.
 static void insert(KeyedRow *sorted, int64_t n, KeyedRow e) {
   for (; n > 0 && sorted[n - 1].key > e.key; n--) sorted[n] = sorted[n - 1];
   sorted[n] = e;
 }
 
-// Sorted entries, in a or in b.
+// Returns the sorted entries, in a or in b.
 static KeyedRow *sort_radix(KeyedRow *a, KeyedRow *b, int64_t n) {
   uint32_t count[DIGITS][RADIX];
   memset(count, 0, sizeof count);
   for (int64_t i = 0; i < n; i++)
     for (int d = 0; d < DIGITS; d++) count[d][a[i].key >> 8 * d & 0xff]++;
   for (int d = 0; d < DIGITS; d++) {
-    if (count[d][a[0].key >> 8 * d & 0xff] == n) continue; // the digit of all
+    if (count[d][a[0].key >> 8 * d & 0xff] == n) continue; // all have the same digit
     uint32_t at = 0;
     for (int v = 0; v < RADIX; v++) {
       uint32_t here = count[d][v];
@@ -210,7 +210,8 @@ static KeyedRow *sort_entries(KeyedRow *a, KeyedRow *b, int64_t n) {
   return a;
 }
 
-// The first k of the order in b, sorted; only what beats the last of them is looked at further.
+// Selects the first k entries in order into b. Only an entry that precedes the last of them is
+// considered.
 static KeyedRow *select_first(const KeyedRow *a, KeyedRow *b, int64_t n, int64_t k) {
   for (int64_t i = 0; i < k; i++) insert(b, i, a[i]);
   for (int64_t i = k; i < n; i++)
@@ -242,7 +243,7 @@ static int64_t dst_bytes(const Ordered *w) {
                                                                 : (int64_t)sizeof(int32_t);
 }
 
-// How many neighbouring rows are scanned together.
+// The number of neighbouring rows that are scanned together.
 static int64_t lanes_of(const BoundOrdered *b) {
   const Ordered *w = b->what;
   int last = w->nrows - 1;
@@ -253,7 +254,7 @@ static int64_t lanes_of(const BoundOrdered *b) {
 
 int64_t ordered_unit(const BoundOrdered *b) { return lanes_of(b); }
 
-// Where row r begins; returns how many rows follow it in its innermost loop, itself counted.
+// Computes the offsets of row r. Returns how many rows of its innermost loop begin with it.
 static int64_t row_begin(const BoundOrdered *b, int64_t r, int64_t *src, int64_t *dst) {
   const Ordered *w = b->what;
   int64_t left = 1;
@@ -268,7 +269,7 @@ static int64_t row_begin(const BoundOrdered *b, int64_t r, int64_t *src, int64_t
   return left;
 }
 
-// A reversed scan walks from the last element; places count from the front all the same.
+// A reversed scan starts at the last element; indices count from the front all the same.
 static void scan_rows(const BoundOrdered *b, const char *src, char *dst, int64_t m) {
   const Ordered *w = b->what;
   int last = w->nrows - 1;

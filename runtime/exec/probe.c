@@ -1,6 +1,6 @@
-// Where a step stops being finite: the results of every instruction are looked at as soon as it has
-// run, by one worker, so that the first one is found. The program should have one kernel an
-// operation (--no-fuse).
+// Finds the first value of a step that is not finite: one worker checks the results of every
+// instruction right after it has run. The program should have one kernel for each operation (--no-
+// fuse).
 #include "runtime/exec/exec_internal.h"
 
 #include <math.h>
@@ -8,11 +8,12 @@
 #include <string.h>
 
 static const uint32_t GIVEN =
-    UINT32_MAX; // in place of an instruction: a tensor that the step begins with
+    UINT32_MAX; // instead of an instruction: a tensor that the step begins with
 
-// As ranks tell it to one another.
+// What was found, in a note for the other ranks.
 typedef struct Found {
-  int64_t order; // instructions that the processor had run, 0: the step begins with it; -1: nothing
+  int64_t
+      order; // instructions the processor had run; 0: a value before the step; -1: nothing found
   int64_t processor, element, round;
   double value;
   uint32_t instr, made; // of GIVEN: the tensor
@@ -21,7 +22,7 @@ _Static_assert(sizeof(Found) <= NOTE_DATA, "what is found fits a note");
 
 struct FiniteProbe {
   int64_t *count; // of each context: instructions so far
-  bool *seen;     // of each context: what was found first is there
+  bool *seen;     // of each context: something was found, so later values do not matter
   Found first;    // of all contexts of this process
 };
 
@@ -77,7 +78,7 @@ static const char *result_of(const Exec *e, int64_t context, uint32_t i, const I
   }
 }
 
-// Looks at what instruction i has written in the context.
+// Checks what instruction i has written in the context.
 static void probe_look(Exec *e, int64_t context, uint32_t i, const LoopSteps *steps) {
   FiniteProbe *p = e->nonfinite;
   int64_t order = ++p->count[context], r = e->context[context].processor;
@@ -107,7 +108,7 @@ static void look_at_given(Exec *e) {
   }
 }
 
-// The first of all ranks.
+// Takes the earliest of what the ranks have found.
 static bool agree(Exec *e) {
   RankNote mine = {.what = NOTE_STEP, .sequence = e->sequence};
   const RankNote *const *all;

@@ -1,11 +1,13 @@
-// Compares what a run did with what the program predicted: bytes moved and memory taken.
+// The self-check: compares the bytes sent and the memory of a run with the predictions of the
+// program.
 #include "runtime/exec/exec_internal.h"
 
 #include <string.h>
 
 #define REPORT "this is a fault of meshc: please report it with the model and the options"
 
-// A step that a communicator's failure ends has moved nobody knows what.
+// After a failure of the communicator it is not known what the step has sent, so counts are not
+// compared.
 void exec_count_predicted(Exec *e) {
   if (e->result == STEP_FAILED) e->interrupted = true;
   program_count_add(&e->predicted, &e->moves[0]);
@@ -24,7 +26,7 @@ static bool same_count(const Exec *e, CollKind k, const char *what, int64_t coun
   return false;
 }
 
-// What the processor should have got: the program's memory without what another program shares.
+// The predicted memory of a processor: that of the program without tensors shared from another one.
 static int64_t bytes_expected(const Exec *e) {
   int64_t bytes = program_bytes(e->program);
   for (uint32_t t = 0; e->share && t < e->program->ntensors; t++)

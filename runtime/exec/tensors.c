@@ -1,5 +1,5 @@
-// Tensors from and to outside: whole arrays in declared order against the blocks of all processors,
-// and the message about an element that left its range.
+// Copies full arrays in declared order to and from the blocks of all processors. Also here: the
+// message about an index that is out of range.
 #include "runtime/exec/exec_internal.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 typedef struct Move {
   char *block;
-  const char *in; // whole; or NULL: out
+  const char *in; // full array to write to the blocks, NULL: read them into `out`
   char *out;
   Dtype type, whole_type;
 } Move;
@@ -113,7 +113,7 @@ void exec_read_replica(const Exec *e, TensorKind kind, const char *name, int64_t
   int32_t i = program_tensor(e->program, kind, name);
   if (i < 0) BUG("program has no tensor %s", name);
   const ProgTensor *t = &e->program->tensor[i];
-  if (!exec_meet_readers(e, false, NULL)) return; // what went wrong is seen at the next meeting
+  if (!exec_meet_readers(e, false, NULL)) return; // the next meeting fails, too
   char *room = mem_alloc((size_t)exec_block_bytes(e) + 1);
   for (int64_t r = 0; r < e->processors; r++) {
     if (block_replica(&e->program->mesh, t, r) != replica) continue;
@@ -143,8 +143,8 @@ double exec_scalar(const Exec *e, const char *output) {
 
 // -- faults -------------------------------------------------------------------------------------
 
-// Global counters of the loops of a check at flat position `at` on processor r; the position counts
-// block lengths.
+// Computes the global loop counters of a check from its flat position `at` on processor r, which
+// counts by block lengths.
 static void unflatten(const Program *p, const Check *c, int64_t r, int64_t at, int64_t *out) {
   for (int d = c->rank - 1; d >= 0; d--) {
     int64_t n = c->loop[d].block > 0 ? c->loop[d].block : 1;
@@ -159,7 +159,8 @@ static bool is_earlier(const int64_t *a, const int64_t *b, int n) {
   return false;
 }
 
-// The first fault by order of instructions, then by global position: the same one on every mesh.
+// The first fault by order of instructions, then by global position, so that it is the same on
+// every mesh.
 static const StepFault *find_fault(const Exec *e, int64_t *position) {
   const StepFault *best = NULL;
   for (int64_t i = 0; i < e->processors * e->workers; i++) {
@@ -182,7 +183,7 @@ const StepFault *exec_first_fault(const Exec *e) {
   return find_fault(e, position);
 }
 
-// ", in step 3 of the scan over t": of the loops around the instruction, outermost first.
+// Writes ", in step 3 of the scan over t" for the loops around the instruction, outermost first.
 static void loops_text(const Program *p, const StepFault *f, char *out, size_t room) {
   int depth = 0;
   size_t n = 0;

@@ -1,5 +1,4 @@
-// Traces: every worker notes what it ran in a list of its own; the lists are put together when they
-// are written.
+// Records what each worker runs, in a list of its own, and writes the lists as a Chrome trace.
 #include "runtime/exec/trace.h"
 #include "runtime/exec/exec_internal.h"
 
@@ -8,7 +7,7 @@
 #include <string.h>
 
 enum { PLACE_TEXT = 480 };
-enum { MOST_EVENTS = 1 << 20 }; // of one worker; later ones are left out
+enum { MOST_EVENTS = 1 << 20 }; // of a worker; later ones are dropped
 
 typedef struct TraceEvent {
   int64_t processor, step;
@@ -86,7 +85,7 @@ static void put_processors(Writer *w) {
   }
 }
 
-// Collectives are named by what they do, all else by the value that it makes.
+// A collective has the name of its kind, another instruction that of the value it computes.
 static const char *instr_name(const Program *p, uint32_t i) {
   Pos pos;
   const Instr *in = &p->instr[i];
@@ -131,7 +130,7 @@ static void put_ran(Writer *w, const TraceEvent *x) {
                          "args", args));
 }
 
-// An arrow from the part of the first processor of the group to that of x.
+// Writes an arrow from the event `from` of the first processor of the group to x.
 static void put_arrow(Writer *w, const TraceEvent *from, const TraceEvent *x) {
   json_int_t id = (json_int_t)(x->sequence * (uint64_t)w->e->processors + (uint64_t)x->processor);
   const char *name = instr_name(w->e->program, x->instr);
@@ -149,7 +148,7 @@ static int by_call(const void *a, const void *b) {
   return (x->processor > y->processor) - (x->processor < y->processor);
 }
 
-// all[0..n) are the parts of collectives, in order of calls and processors.
+// all[0..n): the events of collectives, sorted by call and processor.
 static void put_arrows(Writer *w, size_t n, const TraceEvent *all) {
   const Mesh *m = &w->e->program->mesh;
   for (size_t i = 0, call = 0; i < n; i++) {

@@ -1,4 +1,4 @@
-// Arrays: whole files of numbers into memory, in C order and native byte order, and conversions.
+// Arrays: reads files of numbers into memory, in C order and native byte order, and converts them.
 #include "runtime/runtime_internal.h"
 
 #include <stdlib.h>
@@ -25,7 +25,7 @@ const char *sizes_text(int rank, const int64_t *size, char *out, size_t room) {
   return out;
 }
 
-// Axes of one element say nothing.
+// Axes of size 1 do not matter.
 static int without_ones(int rank, const int64_t *size, int64_t *out) {
   int n = 0;
   for (int i = 0; i < rank; i++)
@@ -68,7 +68,7 @@ ArrayFormat array_format(const Datafile *f) {
   return b[8] == '{' ? FORMAT_SAFETENSORS : FORMAT_NONE;
 }
 
-// Element i of the array in C order stands at this place of a file in Fortran order.
+// The place in a file in Fortran order of element i in C order.
 static int64_t fortran_index(const ArrayPlace *p, int64_t i) {
   int64_t index[MAX_RANK], at = 0;
   for (int d = p->rank - 1; d >= 0; d--) {
@@ -79,7 +79,7 @@ static int64_t fortran_index(const ArrayPlace *p, int64_t i) {
   return at;
 }
 
-// The elements in `bytes` as an array that owns its memory.
+// Makes an array that owns its memory of the elements in `bytes`.
 static bool array_make(Array *out, const ArrayPlace *p, const char *bytes, char *why) {
   *out = (Array){.type = raw_type(p->raw), .rank = p->rank, .elements = p->elements};
   memcpy(out->size, p->size, sizeof out->size);
@@ -96,14 +96,14 @@ static bool array_make(Array *out, const ArrayPlace *p, const char *bytes, char 
   return ok || why_not(why, "has an element that no type holds");
 }
 
-// True if the bytes of the file are those of the array.
+// Whether the bytes of the file are those of the array.
 static bool lies_plain(const ArrayPlace *p) {
   Raw r = raw_of(raw_type(p->raw));
   bool same = r.kind == p->raw.kind && r.bytes == p->raw.bytes && !(p->raw.big && r.bytes > 1);
   return same && r.kind != '?' && (!p->fortran || p->rank < 2) && p->elements > 0;
 }
 
-// The array inside a private mapping of its pages; false where the system gives none.
+// Maps the array privately. False if the system cannot map it.
 static bool map_place(Array *out, const Datafile *f, const ArrayPlace *p) {
   int64_t page = sysconf(_SC_PAGESIZE), first = p->offset / page * page;
   size_t n = (size_t)(p->offset + p->elements * p->raw.bytes - first);
@@ -142,7 +142,7 @@ static bool read_npz(Array *out, const Datafile *f, const char *key, bool map, c
   ArrayPlace p;
   char *bytes;
   int64_t n;
-  (void)map; // packed
+  (void)map; // compressed
   if (!npz_member(f, key, &bytes, &n, why)) return false;
   bool ok = npy_header((unsigned char *)bytes, n, &p, why);
   if (ok && p.offset + p.elements * p.raw.bytes != n)

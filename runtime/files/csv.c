@@ -1,4 +1,4 @@
-// CSV text into records and fields: commas, quotes ("" inside quotes is one), any line ends.
+// Parses CSV text into records and fields: commas, quotes ("" inside quotes is one), any line ends.
 #include "runtime/files/csv_internal.h"
 
 #include <math.h>
@@ -38,7 +38,7 @@ static void add_field(Csv *c, char *text) {
 
 static bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
-// Copies a quoted field over its quotes; leaves `at` behind the closing one.
+// Reads a quoted field, removing its quotes in place; `at` is then after the closing quote.
 static bool unquote(Csv *c, char *out) {
   for (c->at++; c->at < c->end; c->at++) {
     if (*c->at == '\n') c->line++;
@@ -55,7 +55,7 @@ static bool unquote(Csv *c, char *out) {
   return false;
 }
 
-// Reads a field; *more says that another follows in this record.
+// Reads a field. *more: another one follows in this record.
 static bool next_field(Csv *c, bool *more) {
   while (c->at < c->end && is_blank(*c->at)) c->at++;
   char *text = c->at, *last;
@@ -68,7 +68,7 @@ static bool next_field(Csv *c, bool *more) {
   if (c->at < c->end && *c->at == '\n') c->line++;
   if (c->at < c->end) c->at++;
   while (last > plain && (is_blank(last[-1]) || last[-1] == '\r')) last--;
-  if (quoted && last > plain) return false; // text behind the closing quote
+  if (quoted && last > plain) return false; // text after the closing quote
   if (!quoted) *last = 0;
   add_field(c, text);
   return true;

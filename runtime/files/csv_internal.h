@@ -1,11 +1,11 @@
-// Records and fields of CSV text.
+// A reader of the records and fields of CSV text.
 #ifndef RUNTIME_CSV_H
 #define RUNTIME_CSV_H
 
 #include "runtime/runtime_internal.h"
 
 typedef struct CsvField {
-  char *text; // terminated, unquoted in place, blanks around it gone
+  char *text; // NUL-terminated, without quotes and surrounding blanks
 } CsvField;
 
 typedef struct Csv {
@@ -17,16 +17,16 @@ typedef struct Csv {
   bool broken;     // an unfinished quote, or no memory
 } Csv;
 
-// The file's text, malloc'd, without zero bytes; NULL after an error in d.
+// Reads the file's text without NUL bytes, malloc'd. NULL after an error in d.
 char *csv_load(const char *path, int64_t *n, Diag *d, Pos at);
-// A reader of text[0..n), which it changes; a byte order mark is skipped.
+// Makes a reader of text[0..n), which it changes; a byte order mark is skipped.
 Csv csv_open(char *text, int64_t n);
-// The next record that is not an empty line; false at the end or when broken.
+// Reads the next record that is not an empty line. False at the end or if the text is broken.
 bool csv_next(Csv *c);
-// A finite decimal number and nothing else.
+// Parses a finite decimal number, with nothing else in the text.
 bool csv_number(const char *text, double *out);
-// A first line is a header if a column is no number there and one in the second line, or if a
-// column from asked_first to asked_last - 1 is no number there.
+// Whether the first line is a header: a column has no number there but one in the second line, or a
+// column from asked_first to asked_last - 1 has no number there.
 bool csv_header(const Csv *first, const Csv *second, int64_t asked_first, int64_t asked_last);
 
 #endif

@@ -1,4 +1,4 @@
-// Opens data files. What is opened is recorded for the comparison between ranks (digest.c).
+// Opens data files, and records them for the comparison between ranks (digest.c).
 #include "runtime/runtime_internal.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 // Digests of the data files that this process opens: name, size and a checksum. Ranks compare them
-// before the first step, because ranks that read different files would train on silently.
+// before the first step, because ranks that read different files would train on without an error.
 //
-// A sampled checksum covers small files whole, and of larger ones the first and the last block and
-// equally spaced ones between them; it does not see a change elsewhere in a file of the same size.
+// A sampled checksum covers a small file in full, and of a larger one the first and the last block
+// and equally spaced blocks between them. It misses a change elsewhere in a file of the same size.
 #include "ir/base/hash.h"
 #include "runtime/runtime_internal.h"
 
@@ -22,8 +22,8 @@ static const char *base_name(const char *path) {
   return slash ? slash + 1 : path;
 }
 
-// The folder may differ between machines, so the key is the name in it, and how many files of this
-// name came before.
+// The key of a file: its name without the folder, which may differ between machines, and the number
+// of files of this name before it.
 static uint64_t key_of(const char *path) {
   const char *name = base_name(path);
   uint64_t h = fnv_text(name);
@@ -31,7 +31,7 @@ static uint64_t key_of(const char *path) {
   return h;
 }
 
-// NULL: recorded before.
+// Adds a file. NULL: it is recorded already.
 static FileDigest *add(const char *path) {
   for (uint32_t i = 0; i < count; i++)
     if (strcmp(list[i].path, path) == 0) return NULL;
@@ -52,7 +52,7 @@ static bool add_piece(const Datafile *f, int64_t at, int64_t n, char *bytes, uin
   return true;
 }
 
-// A file that cannot be read has no checksum; its reader says why.
+// The checksum; 0 for a file that cannot be read, which its reader reports.
 static uint32_t checksum(const Datafile *f, bool full) {
   char *bytes = mem_alloc(PIECE);
   uint32_t sum = 0;

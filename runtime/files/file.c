@@ -1,7 +1,8 @@
-// Files: reading with checked sizes, and writing aside so that no half-written file is left.
+// Reads files with checked sizes, and writes files under a temporary name, so that no half-written
+// file is left.
 //
-// Data is read, not mapped: a file that shrinks meanwhile is an error here and a signal there. Only
-// initial values are mapped (array_map, mapped.c).
+// Data is read, not mapped, because a mapped file that becomes shorter causes a signal and not an
+// error. Only initial values are mapped (array_map, mapped.c).
 #include "runtime/runtime_internal.h"
 
 #include <errno.h>
@@ -44,7 +45,7 @@ bool datafile_read(const Datafile *f, int64_t offset, int64_t n, void *out, char
   return true;
 }
 
-// The buffer grows as bytes arrive, so that a short file with a high limit costs little.
+// The buffer grows as bytes arrive, so that a high limit costs nothing for a short file.
 static bool inflate_all(gzFile in, int64_t limit, char **out, int64_t *n, char *why) {
   int64_t room = 0;
   *out = NULL;

@@ -14,14 +14,14 @@ enum { MOST_MAPPED = 64, MESSAGE = 1024 };
 
 typedef struct MappedRange {
   atomic_bool taken;
-  atomic_uintptr_t from, to; // from 0: not in use
+  atomic_uintptr_t from, to; // from 0: unused
   char message[MESSAGE];
 } MappedRange;
 static MappedRange range[MOST_MAPPED];
 static struct sigaction before;
 static atomic_bool ending;
 
-// Calls only what is safe in a signal handler. Of several threads the first one speaks.
+// Calls only async-signal-safe functions. The first of several threads reports.
 static void end_process(const MappedRange *r) {
   while (atomic_exchange(&ending, true)) pause();
   abrupt_say(DIAG_FILE_MALFORMED, r->message, "replace a file by renaming a complete one");
@@ -35,10 +35,10 @@ static void on_fault(int number, siginfo_t *info, void *context) {
     uintptr_t from = atomic_load(&range[i].from);
     if (from && at >= from && at < atomic_load(&range[i].to)) end_process(&range[i]);
   }
-  sigaction(number, &before, NULL); // the access is made again
+  sigaction(number, &before, NULL); // the access is repeated and takes the previous handler
 }
 
-// Again where a library has put its own in its place.
+// Installs the handler again if a library has replaced it.
 static void install(void) {
   struct sigaction action, now;
   if (sigaction(SIGBUS, NULL, &now) != 0 ||

@@ -1,5 +1,5 @@
-// The .npy format, versions 1 to 3: magic 0x93 "NUMPY", version, length of a Python dict text that
-// says type, order and shape, then the bytes.
+// The .npy format, versions 1 to 3: magic 0x93 "NUMPY", version, the length of a Python dict that
+// gives type, order and shape, then the bytes.
 //
 //   {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
 #include "runtime/runtime_internal.h"

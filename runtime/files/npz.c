@@ -1,5 +1,5 @@
-// The .npz format: a zip file of .npy files, stored or deflated. Sizes are taken from the central
-// directory (writers may leave them out of the local headers); zip64 fields are understood.
+// The .npz format: a zip file of .npy files, stored or deflated, also with zip64 fields. Sizes are
+// taken from the central directory, because writers may omit them in local headers.
 #include "runtime/runtime_internal.h"
 
 #include <stdlib.h>
@@ -24,7 +24,7 @@ typedef struct ZipMember {
   uint32_t crc;
 } ZipMember;
 
-// The central directory, read whole.
+// The central directory, in memory.
 typedef struct Zip {
   char *bytes;
   int64_t n, at;  // at: of the next entry
@@ -37,8 +37,8 @@ static uint64_t little(const char *p, int n) {
   return x;
 }
 
-// Offset and length of the directory from the zip64 end record that `locator` (20 bytes before the
-// end record) points to.
+// Offset and length of the directory, from the zip64 end record to which `locator` points, 20 bytes
+// before the end record.
 static bool find_directory64(const Datafile *f, int64_t end, int64_t *offset, int64_t *n,
                              char *why) {
   char locator[20], record[56];
@@ -54,7 +54,7 @@ static bool find_directory64(const Datafile *f, int64_t end, int64_t *offset, in
   return true;
 }
 
-// The end record is the last thing in the file but for a comment of at most 64 KiB.
+// Finds the end record, which only a comment of at most 64 KiB may follow.
 static bool find_directory(const Datafile *f, int64_t *offset, int64_t *n, char *why) {
   int64_t room = clamp64(f->size, 0, 65535 + END_BYTES);
   char *tail = mem_alloc((size_t)room + 1);
@@ -86,7 +86,7 @@ static bool zip_open(const Datafile *f, Zip *z, char *why) {
   return false;
 }
 
-// Sizes and offset that did not fit 32 bits, in this order, from the extra field 1.
+// Takes sizes and offset that did not fit 32 bits from extra field 1, in this order.
 static bool extend64(ZipMember *m, const char *extra, int64_t n) {
   while (n >= 4) {
     int64_t length = (int64_t)little(extra + 2, 2);
@@ -107,7 +107,7 @@ static bool extend64(ZipMember *m, const char *extra, int64_t n) {
   return true;
 }
 
-// The next entry; false at the end or (why not empty) when it is broken.
+// Reads the next entry. False at the end, or, with a reason in `why`, if it is broken.
 static bool zip_next(Zip *z, ZipMember *m, char *why) {
   why[0] = 0;
   if (z->at == z->n) return false;
@@ -186,7 +186,7 @@ static bool read_member(const Datafile *f, const ZipMember *m, char **out, char 
       m->header + LOCAL_BYTES + (int64_t)little(local + 26, 2) + (int64_t)little(local + 28, 2);
   if (little(local, 4) != LOCAL_SIGN || start > f->size || m->packed > f->size - start)
     return why_not(why, "has a member outside the file");
-  // Deflate shrinks at most 1032 times: what claims more is a bomb or broken.
+  // Deflate compresses at most 1032 times: a larger ratio is a zip bomb or damage.
   if (m->method == 0 ? m->size != m->packed : m->size / 1032 > m->packed + 1)
     return why_not(why, "has a member that claims %lld bytes", (long long)m->size);
   *out = mem_alloc((size_t)m->size + 1);
@@ -200,7 +200,7 @@ static bool read_member(const Datafile *f, const ZipMember *m, char **out, char 
   return false;
 }
 
-// Says where in the file the member stands.
+// Finds the place of the member in the file.
 static bool read_at(const Datafile *f, const ZipMember *m, char **out, char *why) {
   char reason[WHY];
   return read_member(f, m, out, reason) ||

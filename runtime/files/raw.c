@@ -1,5 +1,5 @@
-// Elements as files hold them, and conversions that lose nothing (floats may round to narrower
-// floats).
+// Elements as files store them, and conversions that keep values; floats may round to narrower
+// floats.
 #include "runtime/runtime_internal.h"
 
 #include <math.h>
@@ -75,8 +75,8 @@ double raw_value(Raw r, const void *p) {
   return r.kind == '?' ? x != 0 : (double)x;
 }
 
-// A number into `to`; false when its value would be lost. `whole`: the source counts, so that even
-// a float must hold it exactly.
+// Stores a number in type `to`. False if its value would be lost. `whole`: the source is an
+// integer, so a float must represent it exactly.
 static bool store_value(double x, bool whole, Dtype to, char *dst) {
   double y = dtype_round(to, x);
   bool kept;
@@ -90,7 +90,7 @@ static bool store_value(double x, bool whole, Dtype to, char *dst) {
   return kept;
 }
 
-// 64-bit integers beyond 2^53 go around doubles.
+// 64-bit integers beyond 2^53 are not converted by way of double.
 static bool store_wide(Raw r, uint64_t x, Dtype to, char *dst) {
   bool negative = r.kind == 'i' && (int64_t)x < 0;
   if ((to == TYPE_I64 && (r.kind == 'i' || x <= INT64_MAX)) || (to == TYPE_U64 && !negative)) {
@@ -114,7 +114,7 @@ static bool same_bytes(Raw r, Dtype to) {
   return r.kind == t.kind && r.bytes == t.bytes && (!r.big || r.bytes == 1) && r.kind != '?';
 }
 
-// Bytes to f32, the case of images; a scale is applied in double and rounded once.
+// Bytes to f32, as of images; a scale is applied in double and rounded once.
 static void bytes_to_f32(const unsigned char *src, int64_t n, double scale, char *dst) {
   float table[256];
   for (int i = 0; i < 256; i++) table[i] = (float)(i * scale);
@@ -146,7 +146,7 @@ bool raw_convert(Raw r, const void *src, int64_t n, double scale, Dtype to, void
   return true;
 }
 
-// False when a finite number is beyond floats.
+// False if a finite number exceeds the range of the float.
 static bool doubles_to_f32(const double *src, int64_t n, float *dst) {
   int lost = 0;
   for (int64_t i = 0; i < n; i++) {

@@ -1,9 +1,9 @@
-// The safetensors format: 8 bytes length N, N bytes of JSON, then the tensors without holes.
+// The safetensors format: 8 bytes length N, N bytes of JSON, then the tensors without gaps.
 //
 //   {"__metadata__": {...}, "w": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}}
 //
-// Everything the format forbids is refused: overlaps, holes, trailing bytes, duplicate keys. Beside
-// a set of shards stands NAME.safetensors.index.json, whose weight_map says which file holds a
+// Everything that the format forbids is an error: overlaps, gaps, trailing bytes, duplicate keys. A
+// set of shards has a file NAME.safetensors.index.json, whose weight_map gives the shard of each
 // tensor.
 #include "runtime/runtime_internal.h"
 
@@ -24,7 +24,7 @@ static const struct {
     {"BOOL", {'?', 1, false}},
 };
 
-// Bits of an element of the types that exist and cannot be used here; 0: unknown.
+// Bits of an element of types that exist but are not supported here; 0: unknown type.
 static int other_bits(const char *name) {
   static const struct {
     const char *name;

@@ -13,7 +13,7 @@ static int64_t written_bytes(const Array *x) {
   return x->elements * dtype_bytes(written_type(x->type));
 }
 
-// The elements in their written type, piece by piece, to `put`.
+// Passes the elements in their written type to `put`, in pieces.
 typedef void Put(void *to, const void *bytes, size_t n);
 static void put_elements(const Array *x, Put *put, void *to) {
   if (written_type(x->type) == x->type) {
@@ -75,7 +75,7 @@ typedef struct ZipEntry {
 
 static uint64_t low32(uint64_t x) { return x < UINT32_MAX ? x : UINT32_MAX; }
 
-// The fields that local and central headers share, from "version needed" to "extra length".
+// Writes the fields that local and central headers share, from "version needed" to "extra length".
 static size_t common_fields(char *out, const ZipEntry *e, size_t name, size_t extra) {
   size_t n = little(out, extra ? 45 : 20, 2);
   n += little(out + n, 0x0800, 2); // names are UTF-8
@@ -90,7 +90,7 @@ static size_t common_fields(char *out, const ZipEntry *e, size_t name, size_t ex
   return n;
 }
 
-// The zip64 field; empty when everything fits.
+// The zip64 field, empty if all sizes fit 32 bits.
 static size_t extra_field(char *out, const ZipEntry *e, bool central) {
   size_t n = 4;
   if (low32(e->size) == UINT32_MAX) {
@@ -197,8 +197,8 @@ const char *safetensors_type(Dtype t) {
   return name[t];
 }
 
-// Tensors whose size is a multiple of 64 first, then wide elements before narrow ones: all are
-// aligned.
+// Orders tensors: those with a size that is a multiple of 64 first, then by element width, widest
+// first, so that all are aligned.
 static int order_rank(const Array *x) {
   return written_bytes(x) % 64 == 0 ? 0 : 16 - (int)dtype_bytes(written_type(x->type));
 }

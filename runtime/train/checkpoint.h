@@ -1,23 +1,24 @@
-// Checkpoints: a folder step-N of safetensors shards and a manifest, complete or not there.
+// Checkpoints: a folder step-N with safetensors shards and a manifest, which is complete or does
+// not exist.
 //
-//   D/step-40.partial/   being written: shards, then manifest.json, each on disk before the next
+//   D/step-40.partial/   being written: shards, then manifest.json, each synced before the next
 //   D/step-40/           the same after the rename: complete
-//   D/best               a link to the step that was evaluated best
-//   D/step-40.old/       moved out of the way: later than the step that training went on from, or without a manifest
+//   D/best               a link to the step with the best evaluation
+//   D/step-40.old/       renamed: later than the step that a run resumed from, or without a manifest
 //   D/.lock              locked while a training writes to D
 //
-// A shard has the blocks of one processor, by name, in declared order of axes. The manifest has for
-// every tensor its dims, by name and whole size, and where each block stands: the reader needs
-// neither the mesh nor the layout that wrote them. Checksums (CRC-32C) cover every byte.
+// A shard has the blocks of one processor, by name, in the declared order of axes. The manifest has
+// the dims of every tensor, by name and size, and the place of each block. So the reader needs
+// neither the mesh nor the layout of the writer. Checksums (CRC-32C) cover every byte.
 #ifndef RUNTIME_CHECKPOINT_H
 #define RUNTIME_CHECKPOINT_H
 
 #include "runtime/runtime.h"
 
-// What training needs to go on, beside its tensors.
+// The position of a training: what it needs to resume, beside its tensors.
 typedef struct TrainPosition {
   int64_t step;   // steps done
-  int64_t before; // that the step counter was ahead of them, by loaded optimizer state
+  int64_t before; // the program's step counter minus steps done: of a loaded optimizer state
   uint64_t seed;
   int64_t epoch, row; // of the next batch in the training data
   int64_t evaluated;  // steps done at the last evaluation, 0: none
@@ -34,21 +35,21 @@ typedef struct SaverOptions {
   const char *model;     // for the manifest
   int64_t keep;          // newest checkpoints that stay, the best one besides; 0: all
 } SaverOptions;
-// Ready to write checkpoints of e: the folder is locked, and what an earlier run left half-written
-// is removed. NULL after an error in d, also where another process has the lock.
+// Opens a folder for checkpoints of e: locks it and removes what an earlier run left incomplete.
+// NULL after an error in d, also where another process has the lock.
 Saver *saver_open(const SaverOptions *opt, const Exec *e, Diag *d);
-// Training goes on from `step`: later checkpoints are renamed to step-M.old, with a warning for
-// each, and D/best, where it was one of them, leads to `best_step` again. False after an error in
+// Prepares to resume from `step`: later checkpoints are renamed to step-M.old, with a warning for
+// each, and a D/best that linked to one of them links to `best_step` again. False after an error in
 // d.
 MUST_USE bool saver_rewind(Saver *s, int64_t step, int64_t best_step, Diag *d);
-// Copies all parameters, states and slots, and writes them in the background; waits for the one
-// before. `best`: it is the best so far. A checkpoint of that step that is there already is not
-// written again; a step-N without a manifest is renamed to step-N.old, with a warning. False after
-// an error in d.
+// Copies all parameters, states and slots and writes them in the background; waits for the
+// checkpoint before. `best`: it is the best so far. A step that has a checkpoint is not written
+// again; a step-N without a manifest is renamed to step-N.old, with a warning. False after an error
+// in d.
 MUST_USE bool saver_start(Saver *s, const TrainPosition *n, bool best, Diag *d);
-// *path: the checkpoint that has become complete since the last call, or NULL. With `wait`: when
-// the one under way is. False after an error in d: it could not be written, nothing of it is left,
-// older ones are intact.
+// *path gets the checkpoint that has become complete since the last call, or NULL. With `wait`,
+// waits for the one being written. False after an error in d: it could not be written; nothing of
+// it is left, and older ones are intact.
 MUST_USE bool saver_poll(Saver *s, bool wait, const char **path, Diag *d);
 void saver_free(Saver *s); // waits
 
@@ -75,15 +76,15 @@ int64_t
 checkpoint_step(const char *name); // N of "step-N", leading zeros allowed, -1 for other names
 // True if the folder is a checkpoint or holds one.
 bool checkpoint_exists(const char *path);
-// The checkpoint in the folder `path`, or the newest of those that the folder holds; its manifest
-// is checked. Newer folders without a manifest are passed over with a warning; a newest one that is
-// damaged is an error. Everything lives in a. NULL after an error in d.
+// Reads the manifest of the checkpoint in the folder `path`, or of the newest one in that folder.
+// Newer folders without a manifest are skipped with a warning; a damaged manifest of the newest is
+// an error. Everything is in `a`. NULL after an error in d.
 Checkpoint *checkpoint_open(Arena *a, const char *path, Diag *d, Pos at);
-// The folder of step `step` under `directory`, NULL where there is none that is complete.
+// The folder of step `step` in `directory`, NULL if it has no complete checkpoint.
 const char *checkpoint_of_step(Arena *a, const char *directory, int64_t step);
-// Gives e the values of its parameters and states, and with `slots` of its optimizer state; all of
-// them must be there. `average`: where the checkpoint has average.NAME it is taken for NAME. Every
-// shard is read whole and checked first. False after an error in d that names the file.
+// Loads the parameters and states of e, and with `slots` its optimizer state; all of them must be
+// there. With `average`, average.NAME is loaded for NAME where the checkpoint has it. Every shard
+// is read and checked in full first. False after an error in d that names the file.
 MUST_USE bool checkpoint_load(const Checkpoint *c, Exec *e, bool slots, bool average, Diag *d,
                               Pos at);
 

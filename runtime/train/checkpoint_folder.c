@@ -1,5 +1,5 @@
-// The folder of checkpoints: what it holds, its lock, and what is moved or removed in it. Nothing
-// is removed through a link, and only files that meshc writes.
+// The folder of checkpoints: lists and locks it, renames and removes entries. It never follows
+// links, and removes only files that meshc writes.
 #include "runtime/runtime_internal.h"
 #include "runtime/train/checkpoint_folder_internal.h"
 
@@ -23,7 +23,7 @@ int64_t checkpoint_step(const char *name) {
   return *end || errno ? -1 : n;
 }
 
-// Names with leading zeros come after the one that meshc gives.
+// Names with leading zeros come after the name that meshc gives.
 static int by_step(const void *a, const void *b) {
   const StepEntry *x = a, *y = b;
   if (x->step != y->step) return x->step < y->step ? 1 : -1;

@@ -1,4 +1,4 @@
-// The folder of checkpoints: what it holds, its lock, and what is moved or removed in it.
+// The folder of checkpoints: lists and locks it, renames and removes entries.
 #ifndef RUNTIME_CHECKPOINT_FOLDER_H
 #define RUNTIME_CHECKPOINT_FOLDER_H
 
@@ -16,17 +16,17 @@ typedef struct StepList {
   uint32_t n;
   StepEntry *at; // the newest first
 } StepList;
-// All entries step-N of a folder, links among them; everything lives in a. None where the folder
-// cannot be read.
+// Lists all entries step-N of a folder, also links. Everything is in `a`. None if the folder cannot
+// be read.
 StepList checkpoint_steps(Arena *a, const char *directory);
 
-// Locks the folder for writing and removes what an earlier run left half-written. Returns its
-// descriptor, and that of the lock; both stay open while checkpoints are written. -1 after an error
-// in d.
+// Locks the folder for writing and removes what an earlier run left incomplete. Returns the
+// descriptor of the folder; *lock gets that of the lock. Both stay open while checkpoints are
+// written. -1 after an error in d.
 int checkpoint_folder_open(const char *directory, int *lock, Diag *d);
-// Gives the entry another name, NAME.old or NAME.K.old, which `to` gets. False with errno.
+// Renames the entry to NAME.old or NAME.K.old, which `to` gets. False with errno.
 bool checkpoint_set_aside(int folder, const char *name, char to[DISK_NAME]);
-// Removes a folder of shards and a manifest; other files in it stay, and then it stays.
+// Removes the shards and the manifest of a folder, and the folder if nothing else is in it.
 bool checkpoint_remove(int folder, const char *name);
 
 #endif

@@ -1,5 +1,5 @@
-// Reading checkpoints: the manifest, checked as a whole; then every shard, checked before anything
-// of it is used.
+// Reads checkpoints: first the manifest, which is checked in full, then every shard, which is
+// checked before any of it is used.
 #include "runtime/exec/exec_internal.h"
 #include "runtime/train/checkpoint_folder_internal.h"
 
@@ -22,8 +22,8 @@ typedef struct CheckpointPiece {
 } CheckpointPiece;
 
 enum { MANIFEST_MOST = 1 << 30 };
-static const int64_t MOST =
-    INT64_C(1) << 53; // of counts of steps and rows, so that sums of them stay integers
+static const int64_t MOST = INT64_C(1)
+                            << 53; // bound of steps and rows, so that sums of them are exact
 
 // -- which one ----------------------------------------------------------------------------------
 
@@ -31,8 +31,8 @@ static bool has_manifest(Arena *a, const char *path) {
   return access(arena_printf(a, "%s/manifest.json", path), F_OK) == 0;
 }
 
-// The folder of the newest complete checkpoint under path, or path itself; NULL where there is
-// none. *skipped gets the number of newer ones in `all`.
+// The folder of the newest complete checkpoint in `path`, or path itself; NULL if there is none.
+// *skipped gets the number of newer entries in `all`.
 static const char *find_checkpoint(Arena *a, const char *path, StepList *all, uint32_t *skipped) {
   *all = (StepList){0};
   *skipped = 0;
@@ -69,7 +69,7 @@ typedef struct ManifestReader {
   Checkpoint *out;
 } ManifestReader;
 
-// What to do about a damaged checkpoint: the newest complete one before it, where there is one.
+// Adds a hint for a damaged checkpoint: the newest complete one before it, if there is one.
 static void hint_older(Arena *a, const char *path, Diag *d) {
   const char *slash = strrchr(path, '/'),
              *folder = slash ? arena_text(a, path, (size_t)(slash - path) + (slash == path)) : ".";
@@ -90,7 +90,7 @@ static bool malformed(const ManifestReader *r, const char *what) {
   return false;
 }
 
-// The whole text; its last member is the checksum of what stands before it.
+// Reads the text. Its last member is the checksum of what is before it.
 static char *read_text(const ManifestReader *r, size_t *n) {
   Datafile f;
   char why[WHY], *text = NULL;
@@ -238,7 +238,7 @@ static int by_place(const void *a, const void *b) {
   return (x->at > y->at) - (x->at < y->at);
 }
 
-// The corners of a box in the dims of `split`, of which there are n.
+// Adds the corners of a box in the n dims of `split`.
 static size_t put_corners(const CheckpointTensor *t, const int64_t *at, const int64_t *size,
                           const int *split, int n, int sign, Corner *out) {
   for (unsigned k = 0; k < 1u << n; k++) {
@@ -476,7 +476,7 @@ static bool load_tensor(const Loader *l, Exec *e, const ProgTensor *t, const Che
   return good;
 }
 
-// average.NAME in place of NAME where it is wanted and there.
+// average.NAME instead of NAME, if it is wanted and exists.
 static const CheckpointTensor *tensor_for(const Checkpoint *c, const ProgTensor *t, bool average) {
   char name[1024];
   snprintf(name, sizeof name, "average.%s", t->name);

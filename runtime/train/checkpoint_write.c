@@ -1,6 +1,6 @@
-// Writing checkpoints: a copy of all blocks in the form of the shards' bytes, and a thread that
-// brings it to disk in an order in which no moment leaves a torn checkpoint: shards, manifest,
-// folder, rename, parent.
+// Writes checkpoints: copies all blocks into the bytes of the shards, which a thread then writes.
+// The order - shards, manifest, folder, rename, parent - leaves no incomplete checkpoint at any
+// moment.
 #include "ir/base/guard.h"
 #include "runtime/exec/exec_internal.h"
 #include "runtime/train/checkpoint_folder_internal.h"
@@ -59,8 +59,8 @@ static const char *kind_text(TensorKind k) {
                              : NULL;
 }
 
-// Where processor r's block of t stands in the whole tensor, in declared order. False: it has none
-// to write.
+// The place of processor r's block in the full tensor, in declared order. False if the processor
+// does not write it.
 typedef struct BlockBox {
   int64_t at[MAX_RANK], size[MAX_RANK], stride[MAX_RANK],
       elements; // stride: in the processor's buffer
@@ -84,7 +84,7 @@ static bool box_of(const Exec *e, const ProgTensor *t, int64_t r, BlockBox *out)
   return out->elements > 0;
 }
 
-// Wide elements first, so that all are aligned.
+// Tensors with wide elements come first, so that all are aligned.
 enum { WIDEST = 8 };
 
 static json_t *numbers(int n, const int64_t *x) {
@@ -93,7 +93,7 @@ static json_t *numbers(int n, const int64_t *x) {
   return out;
 }
 
-// The header of a shard; *bytes gets the size of its data.
+// Builds the header of a shard; *bytes gets the size of its data.
 static char *header_of(const Exec *e, int64_t r, int64_t *bytes) {
   json_t *root = json_object();
   *bytes = 0;
@@ -114,7 +114,7 @@ static char *header_of(const Exec *e, int64_t r, int64_t *bytes) {
   return text;
 }
 
-// `to` NULL: what this rank has is shown to the one that writes.
+// Copies a block to `to`. NULL: this rank only takes part in the exchange.
 static bool fill_shard(const Exec *e, int64_t r, char *to) {
   char *room = mem_alloc((size_t)exec_block_bytes(e) + 1);
   for (int64_t each = WIDEST; each > 0; each /= 2)
@@ -139,7 +139,7 @@ static bool fill_shard(const Exec *e, int64_t r, char *to) {
 
 static bool writes(const Exec *e) { return !e->ranks || ranks_rank(e->ranks) == 0; }
 
-// False without memory. A processor that has nothing first gets no shard.
+// Makes the shards. False without memory. A processor without blocks to write gets none.
 static bool copy_shard(const Exec *e, int64_t r, Shard *out) {
   int64_t data;
   char *header = header_of(e, r, &data);
@@ -236,7 +236,7 @@ static json_t *manifest_json(const Saver *s, const TrainPosition *n) {
       (json_int_t)n->best_step, "best", best, "mesh", mesh, "tensors", tensors_json(s));
 }
 
-// The text with the checksum of all before it as its last member; malloc'd, NULL without memory.
+// Appends the checksum of the text as its last member. malloc'd; NULL without memory.
 static char *manifest_text(const json_t *manifest) {
   char *body = json_dumps(manifest, JSON_INDENT(1));
   size_t n = body ? strlen(body) : 0;
@@ -250,7 +250,7 @@ static char *manifest_text(const json_t *manifest) {
 
 // -- on disk ------------------------------------------------------------------------------------
 
-// errno, and the name under the folder of checkpoints that it is about.
+// Records errno and the file concerned, relative to the folder of checkpoints.
 static bool fails(Saver *s, const char *name) {
   s->error = errno ? errno : EIO;
   free(s->failed);
@@ -258,7 +258,7 @@ static bool fails(Saver *s, const char *name) {
   return false;
 }
 
-// A new file of a folder, on disk when it returns.
+// Creates a file in a folder; it is on disk when this returns.
 static bool write_file(int folder, const char *name, const char *bytes, size_t n) {
   int fd = disk_open_file(folder, name, true);
   bool good = fd >= 0 && disk_write(fd, bytes, n) && disk_sync(fd);
@@ -300,7 +300,7 @@ static bool write_manifest(const Saver *s, int folder) {
   return good;
 }
 
-// D/best is a link that is replaced in one go.
+// Replaces the link D/best in one rename.
 static bool link_best(Saver *s, int64_t step) {
   char name[FILE_NAME], fresh[DISK_NAME];
   snprintf(name, sizeof name, "step-%lld", (long long)step);
@@ -316,7 +316,7 @@ static bool link_best(Saver *s, int64_t step) {
   return (good && disk_sync(s->folder)) || fails(s, "best");
 }
 
-// The oldest but the best, where there are more than `keep`; -1: none is too many.
+// The oldest checkpoint that is not the best, if there are more than `keep`; -1: none.
 static int64_t surplus(const Saver *s) {
   Arena *a = arena_new();
   StepList all = checkpoint_steps(a, s->directory);
@@ -330,7 +330,7 @@ static int64_t surplus(const Saver *s) {
   return n > s->keep ? oldest : -1;
 }
 
-// Out of sight first: a folder that is half removed is no checkpoint.
+// Renames the folder first, because a folder that is half removed must not look like a checkpoint.
 static void remove_surplus(const Saver *s) {
   bool good = true;
   for (int64_t step; good && s->keep > 0 && (step = surplus(s)) >= 0;) {
@@ -341,8 +341,8 @@ static void remove_surplus(const Saver *s) {
   }
 }
 
-// Shards, manifest and their folder, then the rename and the parent: what has the name step-N is
-// complete.
+// Writes shards, manifest and folder, then renames and syncs the parent: whatever is named step-N
+// is complete.
 static bool write_step(Saver *s, const char *name) {
   char partial[DISK_NAME];
   if (!disk_free_name(s->folder, name, "partial", partial) || !disk_make(s->folder, partial, 0777))
@@ -393,7 +393,7 @@ static bool lost(Diag *d) {
   return false;
 }
 
-// The first rank locks the folder; where it cannot, it ends the run, which the others see when they
+// The first rank locks the folder. If it cannot, it ends the run, and the others notice while they
 // wait for it.
 static bool open_folder(Saver *s, Diag *d) {
   if (writes(s->exec)) s->folder = checkpoint_folder_open(s->directory, &s->lock, d);
@@ -460,12 +460,11 @@ static bool start_thread(Saver *s) {
   atomic_store(&s->done, false);
   s->error = 0;
   s->running = pthread_create(&s->thread, NULL, write_checkpoint, s) == 0;
-  if (!s->running) write_checkpoint(s); // then it is written here
+  if (!s->running) write_checkpoint(s); // without a thread, write it now
   return true;
 }
 
-// Whether the step is there already; what has its name and is no checkpoint is moved out of the
-// way.
+// Whether the step has a checkpoint. An entry of its name that is none is renamed.
 static bool look_for(Saver *s, bool *is_there, Diag *d) {
   char name[FILE_NAME], manifest[FILE_NAME + 16];
   struct stat info;
@@ -486,7 +485,7 @@ bool saver_start(Saver *s, const TrainPosition *n, bool best, Diag *d) {
   s->step = n->step;
   s->best = best;
   bool is_there, looked = look_for(s, &is_there, d);
-  if (!looked) return false; // the others see it at their next meeting
+  if (!looked) return false; // the next meeting of the others fails
   if (!exec_meet_readers(s->exec, false, &is_there)) return lost(d);
   if (!writes(s->exec)) {
     bool shown = is_there || (copy_shards(s) && exec_meet_readers(s->exec, true, NULL));

@@ -1,4 +1,4 @@
-// Evaluation: the parts that a program hands out for every batch, put together over all of them in
+// Evaluation: combines the reductions that a program outputs for every batch over all batches, in
 // double.
 #include "runtime/exec/exec_internal.h"
 #include "runtime/train/loop.h"
@@ -51,13 +51,13 @@ int report_step_fault(const Exec *e, StepResult r, Diag *d) {
 
 static int64_t part_elements(const MetricPart *p) { return p->elements > 0 ? p->elements : 1; }
 
-// The parts of all metrics, one after another; rows of a batch, or of all.
+// The combined parts of all metrics, one after another.
 typedef struct Parts {
   uint32_t n;
   const Metric *metric;
   int64_t elements, largest;
   double *sum;
-  void *read; // one part as the program gives it
+  void *read; // room for one output
 } Parts;
 
 static void parts_open(Parts *p, uint32_t n, const Metric *metric) {
@@ -114,7 +114,7 @@ static void parts_finish(Parts *p, int64_t rows, double *out) {
   }
 }
 
-// Runs all batches of an epoch, an incomplete one by `last` if there is one.
+// Runs all batches of an epoch; an incomplete one by `last`, if there is one.
 static int eval_batches(Exec *whole, Exec *last, Feed *f, Parts *parts, const void **data,
                         int64_t *rows, const EvalProgress *progress, Diag *d) {
   int64_t got;

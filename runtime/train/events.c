@@ -1,7 +1,6 @@
-// TensorBoard's event file: records of length, masked checksum, an Event message, masked checksum.
-//
-// Events are written as summary.proto, event.proto and histogram.proto of TensorFlow number their
-// fields.
+// Writes TensorBoard's event file: records of length, masked checksum, an Event message, masked
+// checksum. Field numbers are those of summary.proto, event.proto and histogram.proto of
+// TensorFlow.
 #include "runtime/runtime_internal.h"
 #include "runtime/train/log.h"
 #include "runtime/train/proto.h"

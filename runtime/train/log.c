@@ -1,7 +1,8 @@
-// metrics.jsonl: the object of a step stays open until the next step, so that an evaluation after
-// it is in it.
+// Writes metrics.jsonl. The object of a step stays open until the next step, so that it can take an
+// evaluation after that step:
 //
-//   {"step": 99, "loss": 0.251, "accuracy": 0.91, "seconds": 1.25, "test": {"loss": 0.31, "accuracy": 0.9}}
+//   {"step": 99, "loss": 0.251, "accuracy": 0.91, "seconds": 1.25,
+//    "test": {"loss": 0.31, "accuracy": 0.9}}
 #include "runtime/train/log.h"
 #include "runtime/runtime_internal.h"
 
@@ -27,7 +28,7 @@ struct Log {
   bool told;
 };
 
-// Offset of the first line of a step from `start` on.
+// The offset of the first line of step `start` or later.
 static long lines_before(FILE *f, int64_t start) {
   char line[4096];
   long at = 0;
@@ -41,8 +42,8 @@ static long lines_before(FILE *f, int64_t start) {
   return at;
 }
 
-// A run that goes on keeps the lines of the steps that it does not repeat. The last of them is open
-// again: an evaluation after that step may still come.
+// Opens the file. A resumed run keeps the lines of the steps before `start`, and reopens the last
+// object, because an evaluation after that step may follow.
 static FILE *open_lines(const char *directory, int64_t start, bool *open) {
   static const char name[] = "metrics.jsonl";
   FILE *f = start > 0 ? file_stream(directory, name, false) : NULL;
@@ -76,7 +77,7 @@ Log *log_open(const LogOptions *opt, Diag *d) {
   return l;
 }
 
-// The errno of the first write that fails is the reason that is told.
+// The errno of the first failed write is the reported reason.
 static void put(Log *l, const char *fmt, ...) PRINTF_LIKE(2, 3);
 static void put(Log *l, const char *fmt, ...) {
   va_list ap;
@@ -99,7 +100,7 @@ static void flush_all(Log *l, bool sync) {
   l->flushed = clock_seconds();
 }
 
-// What cannot be read back by half is written whole.
+// Objects are flushed complete, because half an object cannot be read back.
 static void end_object(Log *l) {
   if (!l->open) return;
   put(l, "%s", end_text);
@@ -107,7 +108,7 @@ static void end_object(Log *l) {
   if (!l->error && clock_seconds() - l->flushed >= flush_every) flush_all(l, false);
 }
 
-// The end of the last object is written, and written over where more follows.
+// Writes the end of the last object; what follows overwrites it.
 void log_sync(Log *l) {
   bool open = l->open;
   if (l->error) return;

@@ -1,4 +1,4 @@
-// What training leaves for its watchers: metrics.jsonl, and TensorBoard's event file beside it.
+// The log of a training: metrics.jsonl, and TensorBoard's event file beside it.
 #ifndef RUNTIME_LOG_H
 #define RUNTIME_LOG_H
 
@@ -8,14 +8,13 @@
 typedef struct Log Log;
 typedef struct LogOptions {
   const char *directory; // exists
-  int64_t
-      start; // steps done before: lines from there on are those of a run that was cut off, and go
-  const void *graph; // a GraphDef for TensorBoard, or NULL
+  int64_t start;         // steps done before; the lines of later steps are removed
+  const void *graph;     // a GraphDef for TensorBoard, or NULL
   size_t graph_bytes;
 } LogOptions;
 // NULL after an error in d.
 Log *log_open(const LogOptions *opt, Diag *d);
-// Begins the object of a step: what is shown, and the seconds since training began.
+// Begins the object of a step with n values and the seconds since training began.
 void log_step(Log *l, int64_t step, double seconds, uint32_t n, const char *const *name,
               const double *value);
 // Adds an evaluation to the object of the last step: {"test": {"loss": ...}}.
@@ -26,11 +25,11 @@ void log_histogram(Log *l, int64_t step, const char *name, Dtype type, int64_t n
                    const void *values);
 // Closes both files. False after an error in d: something could not be written.
 MUST_USE bool log_close(Log *l, Diag *d);
-// Brings all that was logged to the disk, so that a checkpoint which follows has its steps in the
-// log.
+// Writes all that was logged to the disk, so that the log has the steps of a checkpoint that
+// follows.
 void log_sync(Log *l);
-// Which file could not be written, once, and why (errno); else NULL. The rest of the run is not
-// logged there.
+// Returns, once, the path of a file that could not be written, and its errno; else NULL. Nothing
+// more is written to it.
 const char *log_fault(Log *l, int *error);
 
 // -- events.c: the event file, records of protocol buffers --------------------------------------
@@ -44,7 +43,7 @@ void events_flush(Events *e, bool sync);
 int events_error(const Events *e); // errno of the first write that failed, or 0
 const char *events_path(const Events *e);
 MUST_USE bool events_close(Events *e, Diag *d);
-// A file of the log: what its first failed write says (errno), as an error in d.
+// Adds the error of a failed write (errno) of a file of the log.
 void log_report_error(const char *path, int error, Diag *d);
 
 #endif

@@ -110,7 +110,7 @@ static int evaluate(TrainRun *r, bool final, Diag *d) {
 
 // -- training -----------------------------------------------------------------------------------
 
-// Of the run: the program's counter goes by the updates that were made.
+// The program's step counter, which counts the updates that were made.
 static int64_t step_number(const TrainRun *r) { return r->job->before + r->step - r->skipped; }
 
 static int say_not_finite(const TrainRun *r, Diag *d) {
@@ -134,7 +134,7 @@ static int say_not_finite(const TrainRun *r, Diag *d) {
   return diag_exit(d);
 }
 
-// The next batch; an epoch's end is passed over.
+// Gets the next batch, also after the end of an epoch.
 static int next_batch(const TrainJob *j, const void **data, Diag *d) {
   int64_t rows = feed_next(j->feed, data);
   if (rows == 0) rows = feed_next(j->feed, data);
@@ -163,7 +163,7 @@ static bool is_shown(const TrainJob *j, const char *name) {
   return false;
 }
 
-// A figure of the run, unless the model has a metric of that name.
+// Adds a figure of the run, unless the model has a metric of that name.
 static void add_figure(Logged *l, const TrainJob *j, const char *name, double value) {
   if (!is_shown(j, name)) add_logged(l, name, value);
 }
@@ -213,13 +213,13 @@ static bool histograms_due(const TrainRun *r) {
   return r->job->log && r->job->gradients && line_due(r, r->step + 1);
 }
 
-// Of the parameters that a step begins with and of their gradients, which a program of their own
-// computes, so that what is watched changes no bit of what is trained.
+// Logs histograms of the parameters before a step and of their gradients. A program of its own
+// computes the gradients, so that logging changes no bit of the training.
 static void log_histograms(const TrainRun *r) {
   const TrainJob *j = r->job;
   give_batch(j->gradients, j->feed, r->data);
   if (exec_step(j->gradients, step_number(r), false) != STEP_OK)
-    return; // the step itself will say why
+    return; // the step itself reports it
   log_tensors(r, j->gradients, TENSOR_OUTPUT);
   log_tensors(r, j->train, TENSOR_PARAM);
 }
@@ -249,7 +249,7 @@ static int train_step(TrainRun *r, const void **data, Diag *d) {
 
 // -- checkpoints --------------------------------------------------------------------------------
 
-// Looks, or waits, for the checkpoint under way.
+// Checks for, or waits for, the end of the checkpoint being written.
 static int poll_saver(TrainRun *r, bool wait, Diag *d) {
   const char *path;
   if (!r->job->saver) return 0;
@@ -278,7 +278,7 @@ static int save(TrainRun *r, bool best, Diag *d) {
   return saver_start(j->saver, &n, best, d) ? 0 : diag_exit(d);
 }
 
-// A checkpoint, and then the exit code of an interrupted run.
+// Saves a checkpoint and returns the exit code of an interrupted run.
 static int interrupt(TrainRun *r, Diag *d) {
   int code = save(r, false, d);
   if (code == 0) code = poll_saver(r, true, d);
@@ -295,7 +295,7 @@ static bool evaluation_due(const TrainRun *r) {
          r->step < j->steps && r->evaluated < r->step;
 }
 
-// What is to be done between steps, in an order that a run which goes on from a checkpoint repeats.
+// Evaluates and saves between steps, in an order that a resumed run repeats.
 static int between_steps(TrainRun *r, Diag *d) {
   const TrainJob *j = r->job;
   int code = 0;
@@ -308,7 +308,7 @@ static int between_steps(TrainRun *r, Diag *d) {
 
 static int run_steps(TrainRun *r, const void **data, Diag *d) {
   const TrainJob *j = r->job;
-  int code = between_steps(r, d); // an evaluation that a signal kept from being done
+  int code = between_steps(r, d); // an evaluation that an interruption prevented
   while (code == 0 && r->step < j->steps && !r->stopped) {
     if (exec_stop_asked(j->train)) return interrupt(r, d);
     if ((code = train_step(r, data, d)) != 0) break;
@@ -326,8 +326,8 @@ static int run_steps(TrainRun *r, const void **data, Diag *d) {
   return code == 0 ? saved : code;
 }
 
-// Where an earlier run stood.
-static void go_on(TrainRun *r, const TrainPosition *n) {
+// Continues from the position of an earlier run.
+static void resume(TrainRun *r, const TrainPosition *n) {
   if (!n) return;
   r->step = r->saved = n->step;
   r->best = n->best;
@@ -344,7 +344,7 @@ int train_run(const TrainJob *job, Diag *d) {
                 .log_every =
                     job->log_every > 0 ? job->log_every : ceil_div(job->steps, LINES_A_RUN),
                 .saved = -1};
-  go_on(&r, job->resume);
+  resume(&r, job->resume);
   exec_restrict_feed(job->train, job->feed);
   if (r.log_every < 1) r.log_every = 1;
   const void **data = mem_zeroed(feed_inputs(job->feed, &input) + 1u, sizeof *data);
