@@ -54,18 +54,18 @@ void exec_free(Exec *e);
 bool exec_initialise(Exec *e, Diag *d);
 
 // Writes a full tensor in declared order to the blocks of all processors, converting to its type.
-// With fewer valid rows (exec_rows), `whole` has those only. Type and shape must have been
+// With fewer valid rows (exec_rows), `full` has those only. Type and shape must have been
 // checked.
-void exec_write(Exec *e, TensorKind kind, const char *name, Dtype type, const void *whole);
+void exec_write(Exec *e, TensorKind kind, const char *name, Dtype type, const void *full);
 // Reads a full tensor from the blocks of all processors, in declared order and its own type, into
-// `whole`, which has room for all elements. All ranks call it together; a rank that needs no values
+// `full`, which has room for all elements. All ranks call it together; a rank that needs no values
 // passes NULL.
-void exec_read(const Exec *e, TensorKind kind, const char *name, void *whole);
+void exec_read(const Exec *e, TensorKind kind, const char *name, void *full);
 // Several processors may hold the same block; exec_read takes the first of them. These give the
 // number of such replicas, and read replica number `replica`.
 int64_t exec_replicas(const Exec *e, TensorKind kind, const char *name);
 void exec_read_replica(const Exec *e, TensorKind kind, const char *name, int64_t replica,
-                       void *whole);
+                       void *full);
 // Copies inputs, valid rows and persistent tensors from one Exec to another of the same program.
 void exec_copy(Exec *to, const Exec *from);
 // With ranks: makes f read only the rows that the processors of this rank use.
@@ -213,7 +213,7 @@ typedef struct FeedInput {
   const char *name; // of the input
   Dtype type;
   int rank;
-  int64_t size[MAX_RANK]; // whole, declared order
+  int64_t size[MAX_RANK]; // full, declared order
   int over;               // which axis runs over rows
   const DataSource *source;
   Pos pos;

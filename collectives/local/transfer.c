@@ -148,12 +148,12 @@ static Transfer box_of(const CollPart *p) {
   return t;
 }
 
-// The piece of member k of the group, where the axes split a dim of `whole` elements: returns its
+// The piece of member k of the group, where the axes split a dim of `all` elements: returns its
 // first index; *elements gets its length. Over several axes blocks nest (decision 8): the second
 // axis splits each block of the first, so pieces need not begin at multiples of their length.
-static int64_t piece_of(const Mesh *m, Axes axes, int64_t whole, int64_t piece, int64_t k,
+static int64_t piece_of(const Mesh *m, Axes axes, int64_t all, int64_t piece, int64_t k,
                         int64_t *elements) {
-  int64_t start = 0, length = whole, digit = axes_size(m, axes), rest = whole;
+  int64_t start = 0, length = all, digit = axes_size(m, axes), rest = all;
   for (int i = 0; i < axes.n; i++) {
     int64_t n = m->axis[axes.at[i]].size;
     digit /= n;
@@ -162,14 +162,14 @@ static int64_t piece_of(const Mesh *m, Axes axes, int64_t whole, int64_t piece, 
     start += skipped;
     rest = clamp64(rest - skipped, 0, length);
   }
-  if (length != piece) start = k * piece, rest = clamp64(whole - start, 0, piece);
+  if (length != piece) start = k * piece, rest = clamp64(all - start, 0, piece);
   *elements = rest;
   return start;
 }
 
-static int64_t piece_start(const Mesh *m, Axes axes, int64_t whole, int64_t piece, int64_t k) {
+static int64_t piece_start(const Mesh *m, Axes axes, int64_t all, int64_t piece, int64_t k) {
   int64_t n;
-  return piece_of(m, axes, whole, piece, k, &n);
+  return piece_of(m, axes, all, piece, k, &n);
 }
 
 // -- kinds --------------------------------------------------------------------------------------

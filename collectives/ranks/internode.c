@@ -1,8 +1,8 @@
 // Transfers whose blocks are on several machines. The leaders of the machines do them.
 //
-// A transfer is cut into pieces, and each piece has an owner: the machine of its source or, where
-// several sources are combined, one of the machines with a destination. Pieces are collected into
-// batches, the same ones on all machines. A batch takes two exchanges:
+// A transfer is divided into pieces, and each piece has an owner: the machine of its source or,
+// where several sources are combined, one of the machines with a destination. Pieces are collected
+// into batches, the same ones on all machines. A batch takes two exchanges:
 //
 //   1. every machine sends its sources of a piece to the owner, which combines them in the order of
 //      ranks;

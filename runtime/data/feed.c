@@ -30,7 +30,7 @@ struct Feed {
   pthread_mutex_t lock; // for the fields below
   pthread_cond_t filled, emptied;
   int first, count; // the ready slots: `count` from `first` on
-  bool held;        // the caller uses slot `first`
+  bool in_use;      // the caller uses slot `first`
   bool started, stop;
   char fault[FAULT];
   DiagId fault_id;
@@ -38,7 +38,7 @@ struct Feed {
   double wait;
   struct {
     atomic_llong from, to;
-  } * rows_of[2]; // of a whole batch and of an incomplete one, by input: those that are wanted
+  } * rows_of[2]; // rows to read, by input: of a full batch and of an incomplete one
   int64_t first_epoch, first_row; // where reading begins
   int64_t at_epoch, at_row;       // of the batch after the one that the caller has
 };
@@ -238,7 +238,7 @@ static void stop(Feed *f) {
 
 bool feed_seek(Feed *f, int64_t epoch, int64_t row, Diag *d) {
   stop(f);
-  f->stop = f->held = false;
+  f->stop = f->in_use = false;
   f->first = f->count = 0;
   f->first_epoch = f->at_epoch = epoch;
   f->first_row = f->at_row = row;
@@ -298,16 +298,16 @@ uint32_t feed_inputs(const Feed *f, const FeedInput **out) {
 int64_t feed_next(Feed *f, const void **data) {
   double began = clock_seconds();
   pthread_mutex_lock(&f->lock);
-  if (f->held) {
+  if (f->in_use) {
     f->first = (f->first + 1) % DEPTH;
     f->count--;
-    f->held = false;
+    f->in_use = false;
     pthread_cond_signal(&f->emptied);
   }
   while (f->count == 0) pthread_cond_wait(&f->filled, &f->lock);
   const RingSlot *slot = &f->ring[f->first];
   int64_t rows = slot->rows;
-  f->held = rows >= 0; // an error is returned again
+  f->in_use = rows >= 0; // an error is returned again
   if (rows > 0) f->at_row += rows;
   if (rows == 0) f->at_epoch++, f->at_row = 0;
   f->wait += clock_seconds() - began;

@@ -14,7 +14,7 @@ struct RowSource {
   int64_t size[MAX_RANK];
   int64_t row_elements;
   int64_t rows, first; // rows in the range; the first of them in the file
-  bool sliding;        // rows are cut from a stream: the last one may be left out
+  bool sliding;        // rows are taken from a stream, which may have fewer by one
   bool endless;        // any number of rows
   // Row i is at base + i * stride in `memory`, or if that is NULL in the file.
   char *memory;

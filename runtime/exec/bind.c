@@ -353,7 +353,7 @@ void exec_bind_sizes(Exec *e) {
   program_count(p, e->first, e->rows, e->moves);
 }
 
-// -- whole --------------------------------------------------------------------------------------
+// -- the program --------------------------------------------------------------------------------
 
 static void bind_calls(Exec *e) {
   const Program *p = e->program;

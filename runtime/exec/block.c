@@ -50,9 +50,9 @@ int64_t block_valid(const Program *p, const ProgDim *d, int64_t r, int64_t rows)
 static Axes uncut(const Mesh *m, const ProgTensor *t) {
   Axes rest = {0};
   for (int a = 0; a < m->naxes; a++) {
-    bool cuts = false;
-    for (int d = 0; d < t->rank; d++) cuts = cuts || axes_has(t->dim[d].axes, a);
-    if (!cuts) rest.at[rest.n++] = (uint8_t)a;
+    bool splits = false;
+    for (int d = 0; d < t->rank; d++) splits = splits || axes_has(t->dim[d].axes, a);
+    if (!splits) rest.at[rest.n++] = (uint8_t)a;
   }
   return rest;
 }

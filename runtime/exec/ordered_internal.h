@@ -15,8 +15,8 @@ typedef struct BoundOrdered {
 
 // Rows that are best dealt out together.
 int64_t ordered_unit(const BoundOrdered *b);
-// Rows lo..hi-1, with program_scratch bytes of scratch. Equal bits however the rows are cut. Of
-// fewer than k elements the places of a top_k that are left over get index 0.
+// Rows lo..hi-1, with program_scratch bytes of scratch. Results do not depend on how rows are
+// divided. Of fewer than k elements the places of a top_k that are left over get index 0.
 void ordered_run(const BoundOrdered *b, int64_t lo, int64_t hi, void *scratch);
 
 #endif

@@ -41,12 +41,12 @@ static void read_run(void *context, int64_t at, int64_t index, int64_t step, int
   for (int64_t i = 0; i < n; i++) memcpy(dst + i * step * bytes, src + i * bytes, (size_t)bytes);
 }
 
-void exec_write(Exec *e, TensorKind kind, const char *name, Dtype type, const void *whole) {
+void exec_write(Exec *e, TensorKind kind, const char *name, Dtype type, const void *full) {
   int32_t i = program_tensor(e->program, kind, name);
   if (i < 0) return;
   const ProgTensor *t = &e->program->tensor[i];
   for (int64_t r = e->first; r < e->first + e->own; r++) {
-    Move m = {e->context[r].tensor[i], whole, NULL, t->type, type};
+    Move m = {e->context[r].tensor[i], full, NULL, t->type, type};
     block_visit(e->program, t, r, e->rows, write_run, &m);
   }
 }
@@ -104,12 +104,12 @@ int64_t exec_replicas(const Exec *e, TensorKind kind, const char *name) {
   return i < 0 ? 0 : block_replicas(&e->program->mesh, &e->program->tensor[i]);
 }
 
-void exec_read(const Exec *e, TensorKind kind, const char *name, void *whole) {
-  exec_read_replica(e, kind, name, 0, whole);
+void exec_read(const Exec *e, TensorKind kind, const char *name, void *full) {
+  exec_read_replica(e, kind, name, 0, full);
 }
 
 void exec_read_replica(const Exec *e, TensorKind kind, const char *name, int64_t replica,
-                       void *whole) {
+                       void *full) {
   int32_t i = program_tensor(e->program, kind, name);
   if (i < 0) BUG("program has no tensor %s", name);
   const ProgTensor *t = &e->program->tensor[i];
@@ -119,8 +119,8 @@ void exec_read_replica(const Exec *e, TensorKind kind, const char *name, int64_t
     if (block_replica(&e->program->mesh, t, r) != replica) continue;
     const char *block = exec_block(e, (uint32_t)i, r, room);
     if (!block) break;
-    Move m = {(char *)(uintptr_t)block, NULL, whole, t->type, t->type};
-    if (whole) block_visit(e->program, t, r, e->rows, read_run, &m);
+    Move m = {(char *)(uintptr_t)block, NULL, full, t->type, t->type};
+    if (full) block_visit(e->program, t, r, e->rows, read_run, &m);
   }
   free(room);
   if (!exec_meet_readers(e, true, NULL)) return;

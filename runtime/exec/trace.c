@@ -178,14 +178,14 @@ static void put_events(Writer *w, const Trace *t) {
 }
 
 static double first_moment(const Trace *t) {
-  double least = 0;
+  double first = 0;
   bool any = false;
   for (int w = 0; w < t->workers; w++)
-    if (t->list[w].n && (!any || t->list[w].at[0].began < least)) {
-      least = t->list[w].at[0].began;
+    if (t->list[w].n && (!any || t->list[w].at[0].began < first)) {
+      first = t->list[w].at[0].began;
       any = true;
     }
-  return least;
+  return first;
 }
 
 bool trace_write(const Trace *t, const Exec *e, const char *path, Diag *d) {

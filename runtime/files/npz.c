@@ -18,8 +18,8 @@ enum {
 };
 
 typedef struct ZipMember {
-  const char *name;                          // in the directory, not terminated
-  int64_t name_length, packed, size, header; // header: offset of the local one
+  const char *name;                              // in the directory, not terminated
+  int64_t name_length, compressed, size, header; // header: offset of the local one
   int method;
   uint32_t crc;
 } ZipMember;
@@ -92,7 +92,7 @@ static bool extend64(ZipMember *m, const char *extra, int64_t n) {
     int64_t length = (int64_t)little(extra + 2, 2);
     if (length > n - 4) return false;
     if (little(extra, 2) == 1) {
-      int64_t *field[] = {&m->size, &m->packed, &m->header};
+      int64_t *field[] = {&m->size, &m->compressed, &m->header};
       int64_t at = 0;
       for (size_t i = 0; i < countof(field); i++) {
         if (*field[i] != UINT32_MAX) continue;
@@ -120,7 +120,7 @@ static bool zip_next(Zip *z, ZipMember *m, char *why) {
   int64_t length = CENTRAL_BYTES + m->name_length + extra + comment;
   m->method = (int)little(p + 10, 2);
   m->crc = (uint32_t)little(p + 16, 4);
-  m->packed = (int64_t)little(p + 20, 4);
+  m->compressed = (int64_t)little(p + 20, 4);
   m->size = (int64_t)little(p + 24, 4);
   m->header = (int64_t)little(p + 42, 4);
   if (length > z->n - z->at || !extend64(m, m->name + m->name_length, extra))
@@ -148,8 +148,8 @@ static void give_memory(voidpf context, voidpf p) {
   free(p);
 }
 
-static bool inflate_member(char *packed, int64_t n, char *out, int64_t size, char *why) {
-  z_stream s = {.next_in = (unsigned char *)packed,
+static bool inflate_member(char *compressed, int64_t n, char *out, int64_t size, char *why) {
+  z_stream s = {.next_in = (unsigned char *)compressed,
                 .next_out = (unsigned char *)out,
                 .zalloc = take_memory,
                 .zfree = give_memory};
@@ -162,10 +162,10 @@ static bool inflate_member(char *packed, int64_t n, char *out, int64_t size, cha
     if (s.avail_out == 0) room -= s.avail_out = (unsigned)clamp64(room, 0, 1 << 30);
     code = inflate(&s, Z_NO_FLUSH);
   }
-  bool whole = code == Z_STREAM_END && room == 0 && s.avail_out == 0;
+  bool complete = code == Z_STREAM_END && room == 0 && s.avail_out == 0;
   inflateEnd(&s);
-  return whole || why_not(why, "has a member that does not inflate to the %lld bytes it claims",
-                          (long long)size);
+  return complete || why_not(why, "has a member that does not inflate to the %lld bytes it claims",
+                             (long long)size);
 }
 
 static bool check_crc(const char *bytes, int64_t n, uint32_t want, char *why) {
@@ -179,21 +179,21 @@ static bool read_member(const Datafile *f, const ZipMember *m, char **out, char 
   char local[LOCAL_BYTES];
   if (m->method != 0 && m->method != 8)
     return why_not(why, "is packed by method %d; stored and deflated can be read", m->method);
-  if (m->header < 0 || m->header > f->size - LOCAL_BYTES || m->packed < 0 || m->size < 0)
+  if (m->header < 0 || m->header > f->size - LOCAL_BYTES || m->compressed < 0 || m->size < 0)
     return why_not(why, "has a member outside the file");
   if (!datafile_read(f, m->header, LOCAL_BYTES, local, why)) return false;
   int64_t start =
       m->header + LOCAL_BYTES + (int64_t)little(local + 26, 2) + (int64_t)little(local + 28, 2);
-  if (little(local, 4) != LOCAL_SIGN || start > f->size || m->packed > f->size - start)
+  if (little(local, 4) != LOCAL_SIGN || start > f->size || m->compressed > f->size - start)
     return why_not(why, "has a member outside the file");
   // Deflate compresses at most 1032 times: a larger ratio is a zip bomb or damage.
-  if (m->method == 0 ? m->size != m->packed : m->size / 1032 > m->packed + 1)
+  if (m->method == 0 ? m->size != m->compressed : m->size / 1032 > m->compressed + 1)
     return why_not(why, "has a member that claims %lld bytes", (long long)m->size);
   *out = mem_alloc((size_t)m->size + 1);
-  char *packed = m->method == 0 ? *out : mem_alloc((size_t)m->packed + 1);
-  bool ok = datafile_read(f, start, m->packed, packed, why);
-  if (ok && m->method == 8) ok = inflate_member(packed, m->packed, *out, m->size, why);
-  if (packed != *out) free(packed);
+  char *compressed = m->method == 0 ? *out : mem_alloc((size_t)m->compressed + 1);
+  bool ok = datafile_read(f, start, m->compressed, compressed, why);
+  if (ok && m->method == 8) ok = inflate_member(compressed, m->compressed, *out, m->size, why);
+  if (compressed != *out) free(compressed);
   if (ok && check_crc(*out, m->size, m->crc, why)) return true;
   free(*out);
   *out = NULL;

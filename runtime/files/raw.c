@@ -75,14 +75,14 @@ double raw_value(Raw r, const void *p) {
   return r.kind == '?' ? x != 0 : (double)x;
 }
 
-// Stores a number in type `to`. False if its value would be lost. `whole`: the source is an
+// Stores a number in type `to`. False if its value would be lost. `integral`: the source is an
 // integer, so a float must represent it exactly.
-static bool store_value(double x, bool whole, Dtype to, char *dst) {
+static bool store_value(double x, bool integral, Dtype to, char *dst) {
   double y = dtype_round(to, x);
   bool kept;
   if (to == TYPE_BOOL)
     kept = x == 0 || x == 1;
-  else if (dtype_is_float(to) && !whole)
+  else if (dtype_is_float(to) && !integral)
     kept = isnan(x) || isinf(y) == isinf(x);
   else
     kept = y == x;
@@ -134,11 +134,11 @@ bool raw_convert(Raw r, const void *src, int64_t n, double scale, Dtype to, void
     bytes_to_f32(p, n, scale, q);
     return true;
   }
-  bool whole = plain && r.kind != 'f' && r.kind != 'b';
+  bool integral = plain && r.kind != 'f' && r.kind != 'b';
   for (int64_t i = 0; i < n; i++, p += r.bytes, q += dtype_bytes(to)) {
     uint64_t x = bits_at(r, p);
     bool kept = plain && is_wide(r, x) ? store_wide(r, x, to, q)
-                                       : store_value(raw_value(r, p) * scale, whole, to, q);
+                                       : store_value(raw_value(r, p) * scale, integral, to, q);
     if (kept) continue;
     *bad = i;
     return false;

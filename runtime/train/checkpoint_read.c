@@ -416,7 +416,7 @@ static bool open_shards(Loader *l) {
 }
 
 static bool load_piece(const Loader *l, const CheckpointTensor *t, const CheckpointPiece *p,
-                       char *whole) {
+                       char *full) {
   const CheckpointShard *s = &l->c->shard[p->shard];
   ArrayPlace place;
   char why[WHY];
@@ -435,7 +435,7 @@ static bool load_piece(const Loader *l, const CheckpointTensor *t, const Checkpo
   }
   char *block = mem_alloc((size_t)(p->elements * each));
   bool good = datafile_read(&l->file[p->shard], place.offset, p->elements * each, block, why);
-  if (good) box_copy(t->rank, p->size, each, whole + at * each, to, block, from);
+  if (good) box_copy(t->rank, p->size, each, full + at * each, to, block, from);
   free(block);
   return good || damaged(s, l->d, l->at, why);
 }
@@ -464,15 +464,15 @@ static bool shape_fits(const Loader *l, const CheckpointTensor *x, const ProgTen
 
 static bool load_tensor(const Loader *l, Exec *e, const ProgTensor *t, const CheckpointTensor *x) {
   if (!shape_fits(l, x, t)) return false;
-  Array whole = {.type = x->type, .rank = x->rank, .elements = x->elements};
-  memcpy(whole.size, x->size, sizeof whole.size);
-  whole.data = mem_alloc((size_t)(x->elements * dtype_bytes(x->type)));
+  Array full = {.type = x->type, .rank = x->rank, .elements = x->elements};
+  memcpy(full.size, x->size, sizeof full.size);
+  full.data = mem_alloc((size_t)(x->elements * dtype_bytes(x->type)));
   bool good = true;
   for (uint32_t i = 0; good && i < x->npieces; i++)
-    good = load_piece(l, x, &x->piece[i], whole.data);
-  good = good && array_fits(&whole, t->type, t->name, l->d, l->at);
-  if (good) exec_write(e, t->kind, t->name, x->type, whole.data);
-  array_free(&whole);
+    good = load_piece(l, x, &x->piece[i], full.data);
+  good = good && array_fits(&full, t->type, t->name, l->d, l->at);
+  if (good) exec_write(e, t->kind, t->name, x->type, full.data);
+  array_free(&full);
   return good;
 }
 

@@ -8,8 +8,8 @@
 
 // log(exp(a) + exp(b))
 static double log_add(double a, double b) {
-  double most = a > b || isnan(a) ? a : b, least = a > b || isnan(a) ? b : a;
-  return isinf(most) ? most : most + log1p(exp(least - most));
+  double larger = a > b || isnan(a) ? a : b, smaller = a > b || isnan(a) ? b : a;
+  return isinf(larger) ? larger : larger + log1p(exp(smaller - larger));
 }
 
 static double combine_part(int how, double sum, double x, int64_t rows) {
@@ -115,14 +115,14 @@ static void parts_finish(Parts *p, int64_t rows, double *out) {
 }
 
 // Runs all batches of an epoch; an incomplete one by `last`, if there is one.
-static int eval_batches(Exec *whole, Exec *last, Feed *f, Parts *parts, const void **data,
+static int eval_batches(Exec *full, Exec *last, Feed *f, Parts *parts, const void **data,
                         int64_t *rows, const EvalProgress *progress, Diag *d) {
   int64_t got;
   *rows = 0;
   while ((got = feed_next(f, data)) > 0) {
     bool incomplete = got < feed_batch(f);
-    Exec *e = incomplete && last ? last : whole;
-    if (exec_stop_asked(whole)) return EXIT_INTERRUPTED; // the caller writes a checkpoint first
+    Exec *e = incomplete && last ? last : full;
+    if (exec_stop_asked(full)) return EXIT_INTERRUPTED; // the caller writes a checkpoint first
     exec_rows(e, incomplete && !last ? got : -1);
     give_batch(e, f, data);
     StepResult r = exec_step(e, 0, false);

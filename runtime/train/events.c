@@ -110,10 +110,10 @@ void events_scalar(Events *e, int64_t step, const char *tag, double x) {
   put_value(e, step, &value);
 }
 
-// -- histograms: BUCKETS of equal width between the least and the largest finite value ----------
+// -- histograms: BUCKETS of equal width between the smallest and the largest finite value --------
 
 typedef struct Histogram {
-  double least, most, sum, squares, count[BUCKETS];
+  double min, max, sum, squares, count[BUCKETS];
   int64_t n;
 } Histogram;
 
@@ -122,27 +122,27 @@ static double value_at(Dtype type, const void *values, int64_t i) {
 }
 
 static Histogram count_values(Dtype type, int64_t n, const void *values) {
-  Histogram h = {.least = (double)INFINITY, .most = -(double)INFINITY};
+  Histogram h = {.min = (double)INFINITY, .max = -(double)INFINITY};
   for (int64_t i = 0; i < n; i++) {
     double x = value_at(type, values, i);
     if (!isfinite(x)) continue;
-    h.least = fmin(h.least, x);
-    h.most = fmax(h.most, x);
+    h.min = fmin(h.min, x);
+    h.max = fmax(h.max, x);
     h.sum += x;
     h.squares += x * x;
     h.n++;
   }
-  double width = (h.most - h.least) / BUCKETS;
+  double width = (h.max - h.min) / BUCKETS;
   for (int64_t i = 0; i < n && h.n; i++) {
     double x = value_at(type, values, i);
     if (isfinite(x))
-      h.count[width > 0 ? (int)clamp64((int64_t)((x - h.least) / width), 0, BUCKETS - 1) : 0]++;
+      h.count[width > 0 ? (int)clamp64((int64_t)((x - h.min) / width), 0, BUCKETS - 1) : 0]++;
   }
   return h;
 }
 
 static double limit_of(const Histogram *h, int i) {
-  return i == BUCKETS - 1 ? h->most : h->least + (h->most - h->least) / BUCKETS * (i + 1);
+  return i == BUCKETS - 1 ? h->max : h->min + (h->max - h->min) / BUCKETS * (i + 1);
 }
 
 static void put_packed(Proto *p, int field, const double *x) {
@@ -162,8 +162,8 @@ void events_histogram(Events *e, int64_t step, const char *tag, Dtype type, int6
   double limit[BUCKETS];
   if (h.n == 0) return;
   for (int i = 0; i < BUCKETS; i++) limit[i] = limit_of(&h, i);
-  proto_double(&inner, HISTOGRAM_MIN, h.least);
-  proto_double(&inner, HISTOGRAM_MAX, h.most);
+  proto_double(&inner, HISTOGRAM_MIN, h.min);
+  proto_double(&inner, HISTOGRAM_MAX, h.max);
   proto_double(&inner, HISTOGRAM_NUM, (double)h.n);
   proto_double(&inner, HISTOGRAM_SUM, h.sum);
   proto_double(&inner, HISTOGRAM_SQUARES, h.squares);

@@ -199,13 +199,13 @@ static void log_tensors(const TrainRun *r, const Exec *e, TensorKind kind) {
     const ProgTensor *t = &p->tensor[i];
     int64_t n = 1;
     for (int k = 0; k < t->rank; k++) n *= t->dim[k].whole;
-    void *whole = t->kind == kind && t->rank > 0 && dtype_is_float(t->type)
-                      ? mem_alloc((size_t)(n * dtype_bytes(t->type)))
-                      : NULL;
-    if (!whole) continue;
-    exec_read(e, kind, t->name, whole);
-    log_histogram(r->job->log, r->step, t->name, t->type, n, whole);
-    free(whole);
+    void *full = t->kind == kind && t->rank > 0 && dtype_is_float(t->type)
+                     ? mem_alloc((size_t)(n * dtype_bytes(t->type)))
+                     : NULL;
+    if (!full) continue;
+    exec_read(e, kind, t->name, full);
+    log_histogram(r->job->log, r->step, t->name, t->type, n, full);
+    free(full);
   }
 }
 
