@@ -23,7 +23,6 @@ int64_t ranks_local_processors(const Ranks *r) { return r->nlocal * r->each; }
 bool ranks_is_local(const Ranks *r, int64_t processor) {
   return ranks_machine(r, processor) == r->machine;
 }
-const char *ranks_error(const Ranks *r) { return r->error; }
 bool ranks_failed(const Ranks *r) { return atomic_load(&r->rendezvous->failed) != 0; }
 
 int ranks_cores(const Ranks *r, int all) {

@@ -91,7 +91,6 @@ MUST_USE bool ranks_meet(Ranks *r, const RankNote *mine, bool patient, const Ran
 MUST_USE bool ranks_meet_local(Ranks *r, bool patient);
 // Makes the run fail for that reason, unless it has failed before. Returns false. Any thread.
 bool ranks_fail(Ranks *r, const char *fmt, ...) PRINTF_LIKE(2, 3);
-const char *ranks_error(const Ranks *r); // the reason, or "" where another rank has it
 bool ranks_failed(const Ranks *r);
 // "rank 2 (processor 2, rows=1 cols=0)"
 const char *ranks_name(const Ranks *r, int rank, char *out, size_t room);

@@ -41,7 +41,8 @@ void give_batch(Exec *e, Feed *f, const void **data) {
     exec_write(e, TENSOR_INPUT, input[i].name, input[i].type, data[i]);
 }
 
-int report_step_fault(const Exec *e, StepResult r, Diag *d) {
+// Adds the error of a step that did not end with STEP_OK. Returns the exit code.
+static int report_step_fault(const Exec *e, StepResult r, Diag *d) {
   if (r == STEP_NOT_FINITE)
     diag_error(d, DIAG_NOT_FINITE, (Pos){0}, "the watched value is not finite");
   else

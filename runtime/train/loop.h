@@ -7,7 +7,5 @@
 
 // Writes a batch to the inputs of e.
 void give_batch(Exec *e, Feed *f, const void **data);
-// Adds the error of a step that did not end with STEP_OK. Returns the exit code.
-int report_step_fault(const Exec *e, StepResult r, Diag *d);
 
 #endif
