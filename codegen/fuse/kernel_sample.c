@@ -149,11 +149,10 @@ typedef struct Total {
 static void total_add(Total *t, Cell c) {
   Dtype type[2] = {t->x->type, t->x->type};
   if (monoid_of(t->x) == MONOID_SUM) {
-    t->sum.v += c.v;
-    t->sum.abs += fabs(c.v);
-    t->sum.b += c.b;
-    t->sum.t |= c.t;
-  } else if (t->sum.n == 0) {
+    sum_add(&t->sum, c, t->x->type);
+    return;
+  }
+  if (t->sum.n == 0) {
     t->cell = c;
   } else if (t->x->type == TYPE_U64) {
     t->cell = cell_extreme(TYPE_U64, monoid_of(t->x) == MONOID_MAX, t->cell, c);

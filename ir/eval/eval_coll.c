@@ -96,16 +96,9 @@ static Cell combine(const EvalNode *c, const Cell *x, int64_t n, int granule) {
   Dtype t = c->out->type;
   Monoid m = c->n->attr.monoid;
   if (m == MONOID_SUM) {
-    Sum s = {.n = n};
-    int64_t whole = 0;
-    for (int64_t k = 0; k < n; k++) {
-      s.v += x[k].v;
-      s.abs += fabs(x[k].v);
-      s.b += x[k].b;
-      s.t = s.t || x[k].t;
-      if (!dtype_is_float(t)) whole = (int64_t)((uint64_t)whole + (uint64_t)(int64_t)x[k].v);
-    }
-    if (!dtype_is_float(t)) s.v = int_wrap(t, whole);
+    Sum s = {0};
+    for (int64_t k = 0; k < n; k++) sum_add(&s, x[k], t);
+    if (!dtype_is_float(t)) s.v = int_wrap(t, (int64_t)s.v);
     return sum_cell(t, t, &s, granule, SUM_ROUNDINGS);
   }
   Cell y = x[0];

@@ -102,14 +102,6 @@ void eval_take(const EvalNode *c) {
     }
 }
 
-static void scatter_term(Sum *s, Cell x, bool tainted) {
-  s->v += x.v;
-  s->abs += fabs(x.v);
-  s->b += x.b;
-  s->n++;
-  s->t = s->t || x.t || tainted;
-}
-
 // Drops ids out of range. A tainted id taints all elements along the new dim.
 void eval_scatter(const EvalNode *c) {
   const Tensor *x = c->arg[0], *ids = c->arg[1];
@@ -131,7 +123,8 @@ void eval_scatter(const EvalNode *c) {
       Cell v = tensor_cell(x, w.at[1] + i * w.step[1]);
       int64_t at = w.at[0] + i * w.step[0], row = (int64_t)id.v;
       for (int64_t k = 0; k < rows && id.t; k++) sum[at + k * step].t = true;
-      if (row >= 0 && row < rows) scatter_term(&sum[at + row * step], v, id.t);
+      v.t = v.t || id.t;
+      if (row >= 0 && row < rows) sum_add(&sum[at + row * step], v, c->out->type);
     }
   Dtype t = c->out->type, acc = dtype_accumulator(t);
   int granule = tensor_granule(x);

@@ -87,6 +87,15 @@ double sum_roundings(Dtype acc, int64_t n, int most) {
   return (double)(acc == TYPE_F32 && n > most ? most : n) + 4;
 }
 
+void sum_add(Sum *s, Cell x, Dtype t) {
+  s->v = dtype_is_float(t) ? s->v + x.v
+                           : (double)(int64_t)((uint64_t)(int64_t)s->v + (uint64_t)(int64_t)x.v);
+  s->abs += fabs(x.v);
+  s->b += x.b;
+  s->n++;
+  s->t = s->t || x.t;
+}
+
 Cell sum_cell(Dtype acc, Dtype t, const Sum *s, int granule, int most) {
   if (!dtype_is_float(t)) return (Cell){s->v, 0, s->t};
   FloatFormat f = format_of(acc);

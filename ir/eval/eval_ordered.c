@@ -58,25 +58,16 @@ static void each_row(const EvalNode *c, OrderedRule *rule) {
 
 // -- running sums and maxima --------------------------------------------------------------------
 
-static void sum_term(Sum *s, Cell x, bool is_float) {
-  s->v =
-      is_float ? s->v + x.v : (double)(int64_t)((uint64_t)(int64_t)s->v + (uint64_t)(int64_t)x.v);
-  s->abs += fabs(x.v);
-  s->b += x.b;
-  s->n++;
-  s->t = s->t || x.t;
-}
-
 static void sum_row(const OrderedRow *row) {
   Dtype t = row->c->out->type, acc = dtype_accumulator(t);
   bool is_float = dtype_is_float(t), exclusive = row->c->n->attr.flags & ORDER_EXCLUSIVE;
   Sum s = {0};
   for (int64_t i = 0; i < row->n; i++) {
-    if (!exclusive) sum_term(&s, row_cell(row, i), is_float);
+    if (!exclusive) sum_add(&s, row_cell(row, i), t);
     Cell y = sum_cell(acc, t, &s, row->granule, SUM_ROUNDINGS);
     if (!is_float) y.v = int_wrap(t, (int64_t)y.v);
     row_put(row, i, y);
-    if (exclusive) sum_term(&s, row_cell(row, i), is_float);
+    if (exclusive) sum_add(&s, row_cell(row, i), t);
   }
 }
 

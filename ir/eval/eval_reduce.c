@@ -23,18 +23,6 @@ static StrideWalk reduction(const EvalNode *c) {
 
 // -- sums ---------------------------------------------------------------------------------------
 
-static void sum_term(Sum *s, Cell x, bool is_float) {
-  if (is_float) {
-    s->v += x.v;
-    s->abs += fabs(x.v);
-    s->b += x.b;
-  } else {
-    s->v = (double)(int64_t)((uint64_t)(int64_t)s->v + (uint64_t)(int64_t)x.v);
-  }
-  s->n++;
-  s->t = s->t || x.t;
-}
-
 static void sum_finish(const EvalNode *c, const Sum *s, Dtype acc, int granule) {
   Dtype t = c->out->type;
   for (int64_t i = 0; i < c->out->elements; i++) {
@@ -46,12 +34,11 @@ static void sum_finish(const EvalNode *c, const Sum *s, Dtype acc, int granule) 
 
 static Sum *sum_all(const EvalNode *c) {
   Sum *s = arena_array(c->arena, Sum, c->out->elements + 1);
-  bool is_float = dtype_is_float(c->out->type);
   StrideWalk w = reduction(c);
   for (bool on = walk_first(&w); on; on = walk_next(&w))
     for (int64_t i = 0; i < w.inner; i++)
-      sum_term(&s[w.at[0] + i * w.step[0]], tensor_cell(c->arg[0], w.at[1] + i * w.step[1]),
-               is_float);
+      sum_add(&s[w.at[0] + i * w.step[0]], tensor_cell(c->arg[0], w.at[1] + i * w.step[1]),
+              c->out->type);
   return s;
 }
 
@@ -283,7 +270,7 @@ void eval_l2_norm(const EvalNode *c) {
     for (int64_t i = 0; i < w.inner; i++) {
       Cell x = tensor_cell(c->arg[0], w.at[1] + i * w.step[1]);
       Cell square = {x.v * x.v, x.b == 0 ? 0 : x.b * (2 * fabs(x.v) + x.b), x.t};
-      sum_term(&s[w.at[0] + i * w.step[0]], square, true);
+      sum_add(&s[w.at[0] + i * w.step[0]], square, t);
     }
   for (int64_t i = 0; i < c->out->elements; i++) {
     Cell sum = sum_cell(acc, acc, &s[i], granule, SUM_ROUNDINGS), y = cell_sqrt(acc, sum);

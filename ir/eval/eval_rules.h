@@ -89,6 +89,8 @@ typedef struct Sum {
   int64_t n;
   bool t;
 } Sum;
+// Adds a term of type t; integers wrap at 64 bits.
+void sum_add(Sum *s, Cell x, Dtype t);
 // The sum, accumulated in type acc and rounded to t. If granule > NO_GRANULE, every term is exact
 // and a multiple of 2^granule: then no order of additions rounds while s->abs is at most
 // 2^(granule + p), with p the digits of acc. `most`: as in sum_roundings.
