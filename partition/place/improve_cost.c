@@ -234,14 +234,3 @@ double improve_halo(const Improve *m, NodeId n) {
   improve_needs(m, n, &r);
   return halo_bytes(m, n, &r);
 }
-
-double improve_work(const Improve *m, NodeId n) {
-  const Node *node = graph_node(m->g, n);
-  if (node->op != OP_CONTRACT) return 0;
-  double flops = 2 * (double)sharding_elements(m->g, &node->dims, &m->p->result.computed[n]) *
-                 (double)region_times(m->g, node->region);
-  for (int i = 0; i < node->attr.ndims; i++)
-    flops *= (double)block_length(m->g->mesh, dim_get(m->g->dims, node->attr.dims[i])->size,
-                                  m->p->inner[n][i]);
-  return flops;
-}

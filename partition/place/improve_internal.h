@@ -61,7 +61,5 @@ void improve_partial(Improve *m);
 double improve_cost(const Improve *m, NodeId n);
 // Of these, the halos.
 double improve_halo(const Improve *m, NodeId n);
-// Flops of one processor for n.
-double improve_work(const Improve *m, NodeId n);
 
 #endif

@@ -18,7 +18,6 @@ typedef struct Behind {
   NodeId node[MAX_BEHIND]; // the value, then pointwise work on it that is split alike
   bool gathered[MAX_BEHIND], leads[MAX_BEHIND]; // read replicated, itself or a result of it
   int n;
-  const uint32_t *first, *next; // outputs of a node, numbered from 1
 } Behind;
 
 static bool split_so(const Behind *b, NodeId n, const Sharding *s) {
@@ -49,7 +48,7 @@ static bool goes_on(const Behind *b, NodeId u) {
 }
 
 static bool read_replicated(const Behind *b, NodeId n) {
-  for (uint32_t o = b->first[n]; o; o = b->next[o]) {
+  for (uint32_t o = b->p->graph->output[n]; o; o = b->p->graph->next_output[o]) {
     const Output *out = &b->g->output.at[o - 1];
     Sharding need = output_sharding(b->p, out);
     if (out->kind == OUT_UPDATE && !split_so(b, n, &need)) return true;
@@ -135,16 +134,6 @@ static double argument_bytes(const Behind *b, NodeId n) {
   return bytes;
 }
 
-// Flops of one processor for contraction n.
-static double own_flops(const Behind *b, NodeId n) {
-  const Node *node = graph_node(b->g, n);
-  double flops = 2 * (double)sharding_elements(b->g, &node->dims, &b->p->result.computed[n]);
-  for (int i = 0; i < node->attr.ndims; i++)
-    flops *= (double)block_length(b->g->mesh, dim_get(b->g->dims, node->attr.dims[i])->size,
-                                  b->p->inner[n][i]);
-  return flops;
-}
-
 // Whether every processor should compute all of n from gathered arguments: that sends fewer bytes,
 // and the extra flops take at most twice the time of the bytes saved.
 static bool worth_repeating(const Behind *b, NodeId n) {
@@ -153,7 +142,7 @@ static bool worth_repeating(const Behind *b, NodeId n) {
   double saved =
       (p - 1) * (double)sharding_bytes(b->g, n, &b->p->result.computed[n]) - argument_bytes(b, n);
   double bandwidth = machine_link(b->p->machine, b->g->mesh->axis[b->axis].name).bandwidth;
-  return saved > 0 && (p - 1) * own_flops(b, n) / b->p->machine->flops <= 2 * saved / bandwidth;
+  return saved > 0 && (p - 1) * place_work(b->p, n) / b->p->machine->flops <= 2 * saved / bandwidth;
 }
 
 static void gather_value(Behind *b, NodeId n) {
@@ -174,22 +163,9 @@ static void gather_value(Behind *b, NodeId n) {
   if (repeat) make_replicated(b->p, n, &b->p->result.computed[n], b->axis);
 }
 
-static void index_outputs(const Graph *g, Behind *b, Arena *scratch) {
-  uint32_t *first = arena_array(scratch, uint32_t, graph_count(g) + 1),
-           *next = arena_array(scratch, uint32_t, g->output.n + 1);
-  for (uint32_t o = g->output.n; o > 0; o--) {
-    NodeId n = g->output.at[o - 1].value;
-    next[o] = first[n];
-    first[n] = o;
-  }
-  b->first = first, b->next = next;
-}
-
 void place_gathers(Placer *p, int axis) {
   const Graph *g = p->result.graph;
-  Arena *scratch = arena_new();
   Behind b = {.p = p, .g = g, .axis = axis};
-  index_outputs(g, &b, scratch);
   for (NodeId n = 1; n <= graph_count(g); n++) {
     const Node *node = graph_node(g, n);
     OpClass cls = op_row((Op)node->op)->cls;
@@ -201,5 +177,4 @@ void place_gathers(Placer *p, int axis) {
     b.d = node->dims.at[k];
     gather_value(&b, n);
   }
-  arena_free(scratch);
 }

@@ -145,7 +145,7 @@ static double work_of_changed(Improve *m) {
   for (int i = 0; i < m->nold; i++) {
     if (m->seen[m->old[i].n] == m->round) continue;
     m->seen[m->old[i].n] = m->round;
-    sum += improve_work(m, m->old[i].n);
+    sum += place_work(m->p, m->old[i].n);
   }
   return sum;
 }
@@ -400,7 +400,7 @@ void place_improve(Placer *p) {
   if (m->total > 0) {
     exchange_shardings(p, &start);
     improve_partial(m);
-    for (NodeId u = 1; u < n; u++) m->spare += SMALL * improve_work(m, u);
+    for (NodeId u = 1; u < n; u++) m->spare += SMALL * place_work(p, u);
     for (int a = 0; a < g->mesh->naxes; a++)
       if (g->mesh->axis[a].size > 1) improve_axis(m, a);
     if (m->kept) place_finish(p);

@@ -141,6 +141,8 @@ void place_improve(Placer *p);
 // After a first choice for all nodes: chooses again for carries and what depends on them, to a
 // fixed point (place_region.c).
 void place_settle_carries(Placer *p);
+// Flops of one processor for n in all steps of a loop; 0 if n is no contraction.
+double place_work(const Placer *p, NodeId n);
 // Whether a user of arg other than `but` needs it gathered over the axis, which splits its dim d
 // (place_share.c).
 bool place_is_gathered(const Placer *p, NodeId arg, DimId d, int axis, NodeId but);
