@@ -177,7 +177,7 @@ typedef struct meshc_array {
 
 /* Runs the program once, on all processors: reads the inputs from `in`, computes, and writes the
  * values that `out` names. Every input that the program reads is given. A program for training also
- * updates parameters, states and the optimiser, unless the loss or a gradient is not finite (4).
+ * updates parameters, states and the optimizer, unless the loss or a gradient is not finite (4).
  * A buffer in C order of the tensor's type is copied once, into or out of the memory of the
  * processors; other buffers element by element. A buffer at the address that meshc_data returns is
  * not copied. Integers of another type must fit; f64 is rounded to f32. The buffers are not kept.
@@ -213,7 +213,7 @@ MESHC_API int meshc_train(meshc_model *model, int64_t steps, meshc_progress_func
 /* Loss and metrics over the data block "test", "valid" or "train": one call of `progress`. */
 MESHC_API int meshc_evaluate(meshc_model *model, const char *data,
                              meshc_progress_function *progress, void *context, meshc_error **error);
-/* Training steps so far, those behind a loaded optimiser state included. */
+/* Training steps so far, those behind a loaded optimizer state included. */
 MESHC_API int64_t meshc_steps(const meshc_model *model);
 
 /* -- parameters ------------------------------------------------------------------------------- */
@@ -223,7 +223,7 @@ MESHC_API int64_t meshc_steps(const meshc_model *model);
 MESHC_API int meshc_read(meshc_model *model, const meshc_array *out, meshc_error **error);
 MESHC_API int meshc_write(meshc_model *model, const meshc_array *in, meshc_error **error);
 
-/* Loads parameters and states, and the state of the optimiser where there is one: from a file
+/* Loads parameters and states, and the state of the optimizer where there is one: from a file
  * (.safetensors, .npz), a folder of .npy files, or a checkpoint of `meshc train`. */
 MESHC_API int meshc_load(meshc_model *model, const char *path, meshc_error **error);
 /* Writes them: to PATH.safetensors or PATH.npz, or as a checkpoint step-N in the folder PATH, which

@@ -32,7 +32,7 @@ struct meshc_model {
   TensorList tensor[KINDS];
   meshc_program *programs; // newest first
   meshc_program *store;    // holds parameters and states; NULL: not needed so far
-  const Exec *trainer;     // the first one that holds the optimiser state, too; or NULL
+  const Exec *trainer;     // the first one that holds the optimizer state, too; or NULL
   ProgramRun train, test;  // of meshc_train
   ProgramRun eval;         // of a meshc_evaluate under way
   Saver *saver;            // of a meshc_save under way

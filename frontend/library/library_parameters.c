@@ -49,7 +49,7 @@ int meshc_write(meshc_model *m, const meshc_array *in, meshc_error **error) {
 
 // -- files --------------------------------------------------------------------------------------
 
-// The program whose tensors a file has: with the state of the optimiser where there is one.
+// The program whose tensors a file has: with the state of the optimizer where there is one.
 static bool holder(meshc_model *m, Exec **exec, const Program **program) {
   if (m->trainer && m->trainer == m->train.exec) {
     *exec = m->train.exec;
@@ -65,7 +65,7 @@ static bool holder(meshc_model *m, Exec **exec, const Program **program) {
   return true;
 }
 
-// A file with the state of the optimiser needs a program that has it.
+// A file with the state of the optimizer needs a program that has it.
 static bool make_trainer(meshc_model *m) {
   if (m->trainer || !m->s.model->graph->spec.ntrain) return true;
   return library_compile(m, MESHC_TRAIN) != NULL;
@@ -115,7 +115,7 @@ static bool save(meshc_model *m, void *context) {
   Exec *e;
   const Program *p;
   bool file = text_ends(path, ".npz") || text_ends(path, ".safetensors");
-  if (!file && !make_trainer(m)) return false; // a checkpoint has the optimiser's state
+  if (!file && !make_trainer(m)) return false; // a checkpoint has the optimizer's state
   if (!holder(m, &e, &p)) return false;
   return file ? save_file(m, e, p, path) : save_checkpoint(m, e, path);
 }

@@ -49,12 +49,11 @@ static TensorDims add_tensor(Arena *a, TensorList *list, meshc_kind kind, const 
   return d;
 }
 
-static void add_dims(meshc_model *m, const Graph *g, TensorDims to, int rank, const DimId *dims) {
+static void add_dims(const Graph *g, TensorDims to, int rank, const DimId *dims) {
   for (int i = 0; i < rank; i++) {
     to.name[i] = dim_get(g->dims, dims[i])->name;
     to.size[i] = dim_get(g->dims, dims[i])->size;
   }
-  (void)m;
 }
 
 // What the model hands out is what a run without --fetch does; a model may have none.
@@ -69,7 +68,7 @@ static void list_outputs(meshc_model *m) {
     const Output *o = &g->output.at[i];
     if (o->kind != OUT_VALUE || select_reserved(o->name)) continue;
     Dtype type = (Dtype)graph_node(g, o->value)->type;
-    add_dims(m, g, add_tensor(m->s.arena, list, MESHC_OUTPUT, o->name, type, o->rank), o->rank,
+    add_dims(g, add_tensor(m->s.arena, list, MESHC_OUTPUT, o->name, type, o->rank), o->rank,
              o->dims);
   }
 }
@@ -84,8 +83,8 @@ void library_list_model(meshc_model *m) {
     const Decl *d = &g->decl.at[i];
     if (d->kind == DECL_SLOT) continue;
     meshc_kind kind = of[d->kind];
-    add_dims(m, g, add_tensor(m->s.arena, &m->tensor[kind], kind, d->name, d->type, d->rank),
-             d->rank, d->dims);
+    add_dims(g, add_tensor(m->s.arena, &m->tensor[kind], kind, d->name, d->type, d->rank), d->rank,
+             d->dims);
   }
   list_outputs(m);
 }
