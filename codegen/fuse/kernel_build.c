@@ -2,7 +2,7 @@
 //
 // The level of a value is the deepest loop along which it varies. Its phase is one more than that
 // of the last reduction that it needs. A value of level OUTER is computed once for each unit. A
-// value of level INNER is computed again in every phase that needs it, from loads, which are cheap
+// value of level INNER is recomputed in every phase that needs it, from loads, which are cheap
 // while a row is in cache (softmax in kernel.h).
 #include <string.h>
 

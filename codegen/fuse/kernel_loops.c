@@ -1,8 +1,8 @@
-// The loops of a kernel: their order, which one is vectorised, which are joined into one.
+// Chooses the loops of a kernel: their order, the vectorised loop, and which are joined into one.
 //
-// Loops follow the dims of the value with the most traffic. The dim along which most bytes are
-// contiguous is the vector loop, last of its kind. Adjacent loops are joined where every pointer
-// moves through both as through one, so that most pointwise kernels have a single loop:
+// Loops follow the order of the value with the most traffic. The dim along which most bytes are
+// contiguous becomes the vector loop, last of its kind. Two adjacent loops are joined if every
+// pointer moves through both as through one. So most pointwise kernels have a single loop:
 //
 //   outer(b:64, h:128 vector), all pointers [b, h]     ->  outer(b*h:8192 vector)
 #include "codegen/fuse/fuse_internal.h"
@@ -17,7 +17,7 @@ typedef struct LoopTraffic {
   const Fusion *f;
   const Group *g;
   Dims all;
-  double contiguous[MAX_RANK]; // bytes by dim of `all`
+  double contiguous[MAX_RANK]; // by dim of `all`: bytes that are contiguous along it
   Dims order;                  // of the value with most bytes
   double most;
 } LoopTraffic;
@@ -32,7 +32,7 @@ static void traffic_add(LoopTraffic *t, NodeId n, double bytes) {
   t->order = *order;
 }
 
-// The last of a chain of windows within the group: its dims are those of loops.
+// The last window of a chain within the group that starts at n. Its dims are loops.
 static NodeId seen_through(const LoopTraffic *t, NodeId n) {
   for (uint32_t i = 0; i < t->g->nnodes; i++) {
     const Node *x = graph_node(t->f->graph, t->g->node[i]);
@@ -78,8 +78,8 @@ static DimId last_dim(const Fusion *f, NodeId n) {
   return order->n ? order->at[order->n - 1] : 0;
 }
 
-// The vector dim of a contraction: the result's last if an argument too is contiguous along it,
-// else the summed one along which both are.
+// The vector dim of a contraction: the last dim of the result if an argument is contiguous along
+// it, too; else the summed dim along which both arguments are.
 static DimId vector_of_contraction(const Fusion *f, NodeId n) {
   const Node *x = graph_node(f->graph, n);
   DimId c = last_dim(f, n), a = last_dim(f, x->args[0]), b = last_dim(f, x->args[1]);
@@ -93,8 +93,9 @@ static void to_end(Dims *list, DimId d) {
   list_insert(list, list->n, d);
 }
 
-// An outer dim that one factor lacks while it has the vector dim: loads of that factor serve many
-// rows. The innermost that is long enough for a tile, else the longest.
+// The loop for the rows of a register tile. It is an outer dim that the factor with the vector dim
+// lacks, so that one load of that factor serves many rows. The innermost dim that is long enough
+// for a tile is taken, else the longest.
 static DimId rows_of_contraction(const Fusion *f, NodeId n, const LoopPlan *plan, DimId vector) {
   enum { LONG_ENOUGH = 8 };
   const Graph *g = f->graph;
@@ -112,8 +113,8 @@ static DimId rows_of_contraction(const Fusion *f, NodeId n, const LoopPlan *plan
   return best;
 }
 
-// Rows next to the vector dim, if the factor that has this one is the same for all that stood
-// between them.
+// Moves the rows loop next to the vector loop, unless the factor with the vector dim varies along a
+// dim between them.
 static void rows_to_end(const Fusion *f, NodeId n, LoopPlan *plan, DimId vector) {
   const Node *x = graph_node(f->graph, n);
   const Dims *arg =
@@ -125,8 +126,8 @@ static void rows_to_end(const Fusion *f, NodeId n, LoopPlan *plan, DimId vector)
   to_end(&plan->outer, vector);
 }
 
-// What is summed goes as it lies in the factor without the vector dim: that one is read element by
-// element.
+// The order of the summed loops: that of the factor without the vector dim, which is read element
+// by element.
 static const Dims *summed_order(const Fusion *f, NodeId n, DimId vector) {
   const Node *x = graph_node(f->graph, n);
   return &f->order->at[x->args[dims_has(&graph_node(f->graph, x->args[0])->dims, vector)]];
@@ -164,7 +165,8 @@ typedef struct LoopList {
   KLoop loop[MAX_LOOPS];
   bool indexed[MAX_LOOPS], partial[MAX_LOOPS];
   Slot slot[MAX_LOOPS];
-  int from[MAX_LOOPS]; // column of the strides before joining: of the fastest dim
+  int from[MAX_LOOPS]; // which stride of a pointer is that of this loop: its fastest dim before
+                       // joining
   bool inner[MAX_LOOPS], rows[MAX_LOOPS];
 } LoopList;
 
@@ -205,7 +207,7 @@ static bool joins(const KernelBuilder *m, const LoopList *l, int i) {
   return true;
 }
 
-// The parts of a loop; one that was not joined is its only part.
+// Copies the parts of a loop and returns how many. A loop that was not joined is its only part.
 static int parts_copy(int64_t *to, const KLoop *l) {
   if (!l->nparts) to[0] = l->size;
   for (int i = 0; i < l->nparts; i++) to[i] = l->part[i];
@@ -230,8 +232,7 @@ static void join(KernelBuilder *m, LoopList *l, int i) {
   if (l->partial[i]) {
     int64_t scale = l->slot[i].scale ? l->slot[i].scale : 1;
     int64_t div = l->slot[i].div ? l->slot[i].div : 1;
-    // a fraction of rows comes first: (rows / div) * scale is rows * scale / div since div divides
-    // them
+    // (rows / div) * scale is rows * scale / div, because div divides the rows
     l->slot[i].scale = scale * fast->size;
     l->slot[i].div = div > 1 ? div : 0;
   }
@@ -259,7 +260,7 @@ static void move_strides(KernelBuilder *m, const LoopList *l) {
   for (uint32_t w = 0; w < m->walk.n; w++) move_walk(l, &m->walk.at[w]);
 }
 
-// An INDEX statement names its loop, -1 for a dim of one element that has no loop.
+// Sets the loop of INDEX statements; -1 for a dim of one element, which has no loop.
 static void name_loops(KernelBuilder *m, const LoopList *l) {
   for (uint32_t s = 0; s < m->stmt.n; s++) {
     if (!m->stmt_dim.at[s]) continue;
@@ -280,7 +281,7 @@ static void set_vector(KernelBuilder *m, Kernel *k) {
   k->block = size > 0 && size < block ? size : block;
 }
 
-// Only parts that fold.c asks for are kept, because kernels of other parts are other kernels.
+// Keeps only the parts that fold.c uses: kernels with different parts are different kernels.
 static void keep_parts(const KernelBuilder *m, Kernel *k) {
   bool sums = false;
   for (uint32_t s = 0; s < m->stmt.n; s++)

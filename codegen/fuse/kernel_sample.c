@@ -1,6 +1,7 @@
-// A demand-driven interpreter of kernels in cells (value, bound, taint). An element asks for the
-// statements that it needs, at its loop counters; a reduction asks for its argument at all counters
-// of the inner loops. A statement keeps its value while the counters that it depends on stay.
+// Computes samples of a kernel's results with an interpreter in cells (value, bound, taint), on
+// demand. An element evaluates the statements that it needs at its loop counters. A reduction
+// evaluates its argument at all counters of the inner loops. The value of a statement is cached
+// while the counters that it depends on do not change.
 #include "codegen/fuse/kernel_sample.h"
 
 #include <math.h>
@@ -10,8 +11,8 @@
 #include "ir/eval/eval_rules.h"
 #include "ir/program/sums.h"
 
-enum { EACH = 6, TRIES = 12 };          // elements of a result; counters that are tried for them
-static const double MOST_WORK = 300000; // statements run for a result
+enum { EACH = 6, TRIES = 12 };          // samples of a result; counters that are tried
+static const double MOST_WORK = 300000; // most statements that are evaluated for a result
 
 typedef struct Sampler {
   Arena *a;
@@ -19,8 +20,9 @@ typedef struct Sampler {
   const KernelCall *call;
   int64_t at[MAX_LOOPS];
   Cell *value;
-  uint64_t *stamp;             // of each statement: when its value was made
-  uint64_t clock, unit, inner; // now; since when the outer, and all counters, stay
+  uint64_t *stamp; // by statement: the time at which its value was computed
+  uint64_t clock, unit,
+      inner; // current time; time of the last change of an outer, and of any, counter
   uint64_t draws;
 } Sampler;
 
@@ -50,7 +52,7 @@ static const char *address(const Sampler *s, int p, int64_t more) {
   return (const char *)s->call->ptr[p] + (walked(s, kp) + more) * dtype_bytes(kp->type);
 }
 
-// Keys of argmax as the evaluator has them: their bits.
+// Keys of argmax are compared by their bits, as the evaluator does.
 static double number_at(Dtype t, const char *at) {
   double x;
   if (t != TYPE_U64) return dtype_load(t, at);
@@ -64,7 +66,7 @@ static Cell loaded(const Sampler *s, int p, int64_t more) {
 
 // -- types --------------------------------------------------------------------------------------
 
-// An argument in the type that an operation computes in: only casts and stores saturate.
+// Converts an argument to the type in which an operation computes. Only casts and stores saturate.
 static Cell coerced(Cell x, Dtype from, Dtype to) {
   from = in_register(from), to = in_register(to);
   if (from == to) return x;
@@ -76,7 +78,7 @@ static Cell coerced(Cell x, Dtype from, Dtype to) {
   return (Cell){is_float(from) ? dtype_round(to, x.v) : int_wrap(to, (int64_t)x.v), 0, x.t};
 }
 
-// As it stands in memory.
+// Converts a value to the type in which memory holds it.
 static Cell stored(Cell x, Dtype from, Dtype to) {
   bool t = x.t;
   x = coerced(x, from, to);
@@ -176,7 +178,7 @@ static void counters_moved(Sampler *s, bool outer) {
   if (outer) s->unit = s->clock;
 }
 
-// Counts the loops of `free` (bits) up, the last one fastest; false after the last round.
+// Advances the loops of `free` (a bit for each), the last one fastest. False after the last round.
 static bool count_up(Sampler *s, uint32_t free) {
   for (int l = loops(s->k) - 1; l >= 0; l--) {
     if (!(free >> l & 1)) continue;
@@ -194,7 +196,7 @@ static uint32_t inner_loops(const Kernel *k) {
   return ((UINT32_C(1) << loops(k)) - 1) & ~((UINT32_C(1) << k->nouter) - 1);
 }
 
-// Rounds of the loops of `free`; their counters become 0.
+// Sets the counters of the loops of `free` to 0; returns the number of their rounds.
 static double rounds(Sampler *s, uint32_t free) {
   double n = 1;
   for (int l = 0; l < loops(s->k); l++) {
@@ -223,7 +225,7 @@ static Cell reduced(Sampler *s, const KStmt *x) {
 static bool guarded_off(Sampler *s, const KStmt *x) {
   return x->arg[1] != NO_STMT && value_of(s, x->arg[1]).v == 0;
 }
-static int64_t whole(Sampler *s, int stmt) {
+static int64_t integer_of(Sampler *s, int stmt) {
   return stmt == NO_STMT ? 0 : (int64_t)value_of(s, stmt).v;
 }
 
@@ -233,14 +235,14 @@ static Cell computed(Sampler *s, const KStmt *x) {
   case K_NUM: return (Cell){dtype_round(x->type, s->call->num[x->index]), 0, false};
   case K_LOAD: return guarded_off(s, x) ? none : loaded(s, x->index, 0);
   case K_LOAD_AT:
-    return guarded_off(s, x) ? none : loaded(s, x->index, whole(s, x->arg[0]) * x->step);
+    return guarded_off(s, x) ? none : loaded(s, x->index, integer_of(s, x->arg[0]) * x->step);
   case K_POSITION:
-    return (Cell){(double)(walked(s, &s->k->walk[x->index]) + whole(s, x->arg[0]) * x->step +
-                           whole(s, x->arg[1])),
+    return (Cell){(double)(walked(s, &s->k->walk[x->index]) + integer_of(s, x->arg[0]) * x->step +
+                           integer_of(s, x->arg[1])),
                   0, false};
-  case K_QUOTIENT: return (Cell){(double)(whole(s, x->arg[0]) / x->step), 0, false};
+  case K_QUOTIENT: return (Cell){(double)(integer_of(s, x->arg[0]) / x->step), 0, false};
   case K_INSIDE: {
-    int64_t i = whole(s, x->arg[0]), limit = x->slot >= 0 ? s->call->slot[x->slot] : x->step;
+    int64_t i = integer_of(s, x->arg[0]), limit = x->slot >= 0 ? s->call->slot[x->slot] : x->step;
     return (Cell){i >= 0 && i < limit && !guarded_off(s, x), 0, false};
   }
   case K_OP: return operation(s, x);
@@ -265,7 +267,7 @@ static Cell value_of(Sampler *s, int stmt) {
 
 // -- results ------------------------------------------------------------------------------------
 
-// Statements run for one element, when the loops of `free` are gone through for it.
+// Statements that are evaluated for one element that combines over the loops of `free`.
 static double work_of(Sampler *s, uint32_t free) {
   double n = s->k->nstmts, inner = 1, times = 1;
   bool reduces = false;
@@ -277,7 +279,7 @@ static double work_of(Sampler *s, uint32_t free) {
   return n * times * (reduces ? 1 + inner : 1);
 }
 
-// Any counters, the first ones at the ends of the loops.
+// Sets all counters: for try 0 and 1 the ends of the loops, then random positions.
 static bool place(Sampler *s, int try) {
   for (int l = 0; l < loops(s->k); l++) {
     int64_t n = extent(s, l);
@@ -296,13 +298,14 @@ static uint32_t summed_over(const Kernel *k, const KStmt *x) {
   return free;
 }
 
-// The whole sum into one element; of a scatter what was there, and the terms that meet it.
+// Combines all values that belong to one element; of a scatter the old element and the values
+// added.
 static Cell gathered(Sampler *s, const KStmt *x, uint32_t free, const char *at) {
   Total t = {.x = x};
   bool scatter = x->kind == K_SCATTER;
   if (scatter) total_add(&t, (Cell){number_at(s->k->ptr[x->index].type, at), 0, false});
   if (rounds(s, free) > 0) do {
-      if (!scatter || address(s, x->index, whole(s, x->arg[1]) * x->step) == at)
+      if (!scatter || address(s, x->index, integer_of(s, x->arg[1]) * x->step) == at)
         total_add(&t, argument(s, x, 0, x->type));
     } while (count_up(s, free));
   return total_end(&t);
@@ -312,7 +315,7 @@ static bool sample_one(Sampler *s, int stmt, uint32_t free, KernelElement *out) 
   const KStmt *x = &s->k->stmt[stmt];
   Dtype type = s->k->ptr[x->index].type;
   *out = (KernelElement){.stmt = stmt, .type = type};
-  out->at = address(s, x->index, x->kind == K_SCATTER ? whole(s, x->arg[1]) * x->step : 0);
+  out->at = address(s, x->index, x->kind == K_SCATTER ? integer_of(s, x->arg[1]) * x->step : 0);
   memcpy(out->counter, s->at, sizeof out->counter);
   Cell c = x->kind == K_STORE ? value_of(s, x->arg[0]) : gathered(s, x, free, out->at);
   c = stored(c, x->kind == K_STORE ? s->k->stmt[x->arg[0]].type : x->type, type);

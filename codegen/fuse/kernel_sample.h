@@ -1,15 +1,15 @@
-// Elements of a kernel's results by the evaluator's rules (ir/eval/eval_rules.h), for --verify:
-// what the compiled kernel must write, from the operands that it is about to get.
+// Samples of a kernel's results by the rules of the evaluator (ir/eval/eval_rules.h), for --verify.
+// They are computed from the operands before the compiled kernel runs.
 #ifndef CODEGEN_KERNEL_SAMPLE_H
 #define CODEGEN_KERNEL_SAMPLE_H
 
 #include "codegen/fuse/kernel.h"
 #include "ir/program/program.h"
 
-// One element that statement `stmt` writes; it may be off by `bound`.
+// One element that statement `stmt` writes. The right value is within `bound` of `want`.
 typedef struct KernelElement {
   int stmt;
-  const char *at; // in memory
+  const char *at; // its address
   Dtype type;
   double want, bound;
   int64_t counter[MAX_LOOPS];
@@ -17,15 +17,16 @@ typedef struct KernelElement {
 
 typedef struct KernelSample {
   const Kernel *kernel;
-  uint32_t n, left_out; // left_out: results whose elements take too long, or may be anything
+  uint32_t n, left_out; // left_out: results without samples, because they take too long or have no
+                        // definite value
   KernelElement *element;
 } KernelSample;
 
-// Some elements of every result of k, before the kernel runs; `call` as it will be called. Takes
-// about 20 ms at most. Any thread.
+// Computes samples of every result of k. Call it before the kernel runs, with the same `call`.
+// Takes at most about 20 ms. Any thread may call it.
 KernelSample *kernel_sample(Arena *a, const Kernel *k, const KernelCall *call);
-// After it has run: the first element beyond its bound, NULL: none. *got gets what is in memory;
-// *used the largest part of a bound that was used up.
+// After the kernel has run: returns the first element beyond its bound, NULL: none. *got: the value
+// in memory. *used: the largest part of a bound that a sample used up.
 const KernelElement *kernel_sample_wrong(const KernelSample *s, double *got, double *used);
 
 #endif

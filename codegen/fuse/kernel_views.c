@@ -1,17 +1,17 @@
-// Values read elsewhere than at the loop counters: windows, own slices, and pointwise work under
-// them.
+// Emits values that are read at other positions than the loop counters: windows, own slices, and
+// pointwise work that is inlined under them.
 //
-// A view follows one value down to memory and keeps, for every dim on its way, the place that is
-// read: a rational affine form of the global positions of loops. A window substitutes the place of
-// its source dim and adds to the guard, so that a chain of windows is one load with one guard:
+// A view is followed down to memory. Its environment maps each dim to the position that is read: a
+// rational affine form of the global positions of loops. A window substitutes the position of its
+// source dim and extends the guard. So a chain of windows is one load with one guard:
 //
 //   window[y -> oy, ky](window[x -> ox, kx](img))
 //     %g = inside(oy + ky - 1, size of y), inside(ox + kx - 1, size of x)
 //     %v = load p0[.. oy + ky - 1, ox + kx - 1 ..] if %g
 //
-// What is affine with divisor 1 becomes strides, offset and bases of the pointer; a place with
-// another divisor becomes an integer value first. A division cancels against the window that it
-// undoes: the image that a pooled gradient compares with its maximum is read at its own counters.
+// A position with divisor 1 becomes strides, offset and bases of the pointer. Another one is
+// computed as an integer first. A divisor may cancel against a window further down: the gradient of
+// a pooling reads the pooled image at its own counters.
 #include <string.h>
 
 #include "codegen/fuse/fuse_internal.h"
@@ -19,39 +19,39 @@
 
 enum { MAX_AFFINE_TERMS = MAX_LOOPS };
 
-// A dim of the loops (its global position), or a statement.
+// A summand of a position: the global position along a dim, or the value of a statement.
 typedef struct AffineTerm {
-  DimId dim; // 0: stmt
+  DimId dim; // 0: a statement
   int32_t stmt;
   int64_t factor;
 } AffineTerm;
 
-// (offset + sum of factor * term) / divisor
+// A position: (offset + sum of factor * term) / divisor.
 typedef struct AffineIndex {
   int64_t divisor, offset;
   int n;
   AffineTerm terms[MAX_AFFINE_TERMS];
 } AffineIndex;
 
-// Dims that are read elsewhere: the latest entry of a dim counts. guard: where they are inside,
-// NO_STMT: everywhere.
+// A linked list of dims that are read at other positions than the loop counters. The first entry of
+// a dim counts. guard: the statement that says where all positions are inside, NO_STMT: everywhere.
 typedef struct ViewEnv {
-  const struct ViewEnv *up; // NULL: the loop counters
-  DimId dim;                // 0 in an entry that is only a guard
+  const struct ViewEnv *up; // NULL: end of the list
+  DimId dim;                // 0: the entry has a guard only
   AffineIndex at;
   int32_t guard;
 } ViewEnv;
 
-// A value, and what it is where the guard is false, if that is known.
+// The statement of a value. If `known`, the value is `outside` wherever the guard is false.
 typedef struct ViewValue {
   int32_t stmt;
   bool known;
-  double under;
+  double outside;
 } ViewValue;
 
 static ViewValue view(KernelBuilder *k, NodeId n, const ViewEnv *env, int phase);
 
-// -- places -------------------------------------------------------------------------------------
+// -- positions ----------------------------------------------------------------------------------
 
 static void affine_add_term(AffineIndex *p, DimId dim, int32_t stmt, int64_t factor) {
   for (int i = 0; i < p->n; i++)
@@ -110,7 +110,7 @@ static const ViewEnv *env_new(KernelBuilder *k, const ViewEnv *up, DimId d, cons
 
 static int32_t env_guard(const ViewEnv *env) { return env ? env->guard : NO_STMT; }
 
-// Whether the place lies in 0..size-1 for all positions of the loops.
+// Whether the position is in 0..size-1 for all values of the loop counters.
 static bool always_inside(const KernelBuilder *k, const AffineIndex *p, int64_t size) {
   int64_t low = p->offset, high = p->offset;
   if (p->divisor != 1) return false;
@@ -129,8 +129,8 @@ static bool always_inside(const KernelBuilder *k, const AffineIndex *p, int64_t 
 // -- statements ---------------------------------------------------------------------------------
 
 static bool same_stmt(const KStmt *a, const KStmt *b) {
-  bool number =
-      a->kind == K_NUM && a->node != b->node; // equal numbers of equal layers may differ elsewhere
+  bool number = a->kind == K_NUM &&
+                a->node != b->node; // equal numbers may differ in other instances of the kernel
   return a->kind == b->kind && a->op == b->op && a->type == b->type && a->level == b->level &&
          !number && (a->level != LEVEL_INNER || a->phase == b->phase) &&
          memcmp(a->arg, b->arg, sizeof a->arg) == 0 && (a->kind == K_NUM || a->index == b->index) &&
@@ -148,14 +148,14 @@ static int32_t emit_shared(KernelBuilder *k, KStmt s, int phase) {
   return kernel_add(k, s);
 }
 
-// num[0] of node n.
+// Emits num[0] of node n.
 static int32_t number_of(KernelBuilder *k, NodeId n) {
   KStmt s = stmt_new(K_NUM, OP_CAST, (Dtype)graph_node(k->g, n)->type, LEVEL_PROLOGUE, 0, n);
   s.step = number_known(graph_node(k->g, n)->attr.num[0], s.type);
   return emit_shared(k, s, 0);
 }
 
-// An address, and the values that are not part of its walk.
+// An address: a walk, and the terms that are computed as values.
 typedef struct Address {
   KPtr walk;
   KLevel level;
@@ -178,7 +178,7 @@ static void address_loop(const KernelBuilder *k, Address *a, DimId d, int64_t fa
   if (level > a->level) a->level = level;
 }
 
-// The first index of d's block, times factor.
+// Adds the first index of d's block, times factor.
 static void address_offset(KernelBuilder *k, Address *a, DimId d, int64_t factor) {
   Slot slot;
   if (!offset_slot(k->g, d, &slot)) return;
@@ -221,7 +221,7 @@ static int32_t walk_new(KernelBuilder *k, const KPtr *w) {
   return (int32_t)(k->walk.n - 1);
 }
 
-// The address as a value.
+// Emits the address as an integer value.
 static int32_t position_of(KernelBuilder *k, const Address *a, int phase) {
   int32_t at = NO_STMT;
   static const KPtr none;
@@ -237,10 +237,10 @@ static int32_t position_of(KernelBuilder *k, const Address *a, int phase) {
 }
 
 static int32_t numerator_of(KernelBuilder *k, const AffineIndex *p, int phase) {
-  AffineIndex whole = *p;
+  AffineIndex numerator = *p;
   Address a = {.level = LEVEL_PROLOGUE};
-  whole.divisor = 1;
-  address_add(k, &a, &whole, 1, phase);
+  numerator.divisor = 1;
+  address_add(k, &a, &numerator, 1, phase);
   return position_of(k, &a, phase);
 }
 
@@ -274,7 +274,7 @@ static int32_t guard_exact(KernelBuilder *k, const AffineIndex *p, int32_t guard
   return inside(k, emit_shared(k, rest, phase), 1, -1, guard, phase);
 }
 
-// guard, and that place p is in the block d.
+// Emits the guard: `guard`, and position p is in the block d.
 static int32_t guard_range(KernelBuilder *k, DimId d, const AffineIndex *p, int32_t guard,
                            int phase) {
   const Dim *dim = dim_get(k->g->dims, d);
@@ -336,7 +336,7 @@ static ViewValue window_seen(KernelBuilder *k, NodeId n, const ViewEnv *env, int
   int32_t guard = guard_exact(k, &at, env_guard(env), phase);
   guard = guard_range(k, x->attr.dims[0], &at, guard, phase);
   ViewValue y = view(k, x->args[0], env_new(k, env, x->attr.dims[0], &at, guard), phase);
-  if (guard == env_guard(env) || (y.known && y.under == x->attr.num[0])) return y;
+  if (guard == env_guard(env) || (y.known && y.outside == x->attr.num[0])) return y;
   KStmt s = stmt_new(K_OP, OP_WHERE, (Dtype)x->type, LEVEL_PROLOGUE, phase, n);
   s.arg[0] = guard;
   s.arg[1] = y.stmt;
@@ -362,7 +362,8 @@ static int32_t global_index(KernelBuilder *k, const Node *x, const ViewEnv *env,
   return emit_shared(k, s, phase);
 }
 
-// Positions count the whole tensor, row-major in order of declaration (ir/base/philox.h).
+// A draw depends on its position in the full tensor: row-major in order of declaration
+// (ir/base/philox.h).
 static int32_t draw(KernelBuilder *k, NodeId n, const ViewEnv *env, int phase) {
   const Node *x = graph_node(k->g, n);
   Address a = {.level = LEVEL_PROLOGUE};
@@ -389,7 +390,7 @@ static int32_t pointwise(KernelBuilder *k, NodeId n, const ViewEnv *env, int pha
   return emit_shared(k, s, phase);
 }
 
-// Recursion ends after as many levels as fuse_roles.c lets be computed again.
+// Emits the value of n in environment env. fuse_roles.c limits the depth of the recursion.
 static ViewValue view(KernelBuilder *k, NodeId n, const ViewEnv *env, int phase) {
   const Node *x = graph_node(k->g, n);
   bool recomputed = group_index(k->group, n) >= 0 && k->f->recomputed[n];

@@ -1,41 +1,43 @@
-// The physical order of every value's dims (decision 17), and the copies that remain.
+// Chooses the physical order of every value's dims (decision 17), and inserts the copies of memory
+// that remain necessary.
 //
-// Declared tensors lie as declared. Going up, what users would like (an update the order of its
-// target, a merge its dims adjacent) is passed through moves, collectives and pointwise work; going
-// down, each value follows its largest operand; contractions, which can write any order, take what
-// is wanted or the common precedence of dims. Renames, splits and merges then move nothing where
-// the merged dims are adjacent:
+// 1. Requests go from users to arguments. An update requests the order of its target, a merge
+//    requests adjacent dims. Moves, collectives and pointwise work pass requests on.
+// 2. Orders go from arguments to results. Declared tensors keep their declared order. A value takes
+//    the order of its largest operand. A contraction, which can write any order, takes the requested
+//    order, else that of the common precedence of dims.
+// 3. Renames, splits and merges move nothing if the merged dims are adjacent. If they are not, a
+// copy
+//    (BROADCAST without dims) is inserted before the use.
 //
-//   %5 = contract(q, k) : f32[b, t, heads, k]      wanted by the merge: b, t, heads, k
+//   %5 = contract(q, k) : f32[b, t, heads, k]      requested by the merge: b, t, heads, k
 //   %6 = merge(%5) {dims=[heads, k], to=[d]}       the same memory
 //
-// Where that fails a copy, a broadcast without dims, is inserted before the use.
-//
-// What a loop reads or hands out step by step has the loop's dim outermost, so that a step is one
-// piece of memory. A carry, its start and its next value lie alike.
+// The dim of a loop is the outermost dim of what the loop reads or collects, so that one iteration
+// accesses one piece of memory. A carry, its initial value and its next value have the same order.
 #include "codegen/memory/memory_internal.h"
 
 #include <string.h>
 
 typedef struct OrderCopy {
-  NodeId of, copy; // in the new graph
+  NodeId of, copy; // nodes of the new graph
 } OrderCopy;
 
 typedef struct Chooser {
   Arena *a;
   const Graph *from;
   Graph *to;
-  Dims *requested; // of old nodes; n 0: no wish
-  bool *forced;    // the wish comes from a use that would need a copy otherwise
-  DimId *front;    // of old nodes: the dim that should be outermost, 0: any
+  Dims *requested; // by old node: the requested order; n 0: no request
+  bool *forced;    // by old node: the request comes from a use that needs a copy otherwise
+  DimId *front;    // by old node: the dim that should be outermost, 0: any
   NodeId *map;
-  uint32_t *rank;  // of whole dims: which goes first
-  VEC(Dims) at;    // of new nodes, entry 0 unused
-  VEC(bool) loose; // of new nodes: made of draws, lies as its first user does
+  uint32_t *rank;  // by full dim: its precedence
+  VEC(Dims) at;    // by new node: its order; entry 0 is unused
+  VEC(bool) loose; // by new node: made of draws only, its order is still open
   VEC(OrderCopy) copy;
 } Chooser;
 
-// -- wishes, from users to arguments ------------------------------------------------------------
+// -- requests, from users to arguments ------------------------------------------------------------
 
 static void request(Chooser *c, NodeId n, const Dims *list, bool forced) {
   const Node *node = graph_node(c->from, n);
@@ -47,7 +49,7 @@ static void request(Chooser *c, NodeId n, const Dims *list, bool forced) {
   c->forced[n] = forced;
 }
 
-// The block dims of a node in the order of whole dims `rank, whole`.
+// The dims of a node in the order of the full dims `whole[0..rank)`.
 static Dims blocks_in_order(const Graph *g, const Dims *dims, int rank, const DimId *whole) {
   Dims list = {0};
   for (int i = 0; i < rank; i++)
@@ -92,7 +94,8 @@ static void request_through_move(Chooser *c, const Node *n, Dims requested) {
 
 static bool before(const Chooser *c, DimId x, DimId y);
 
-// The order of most products, so that next values come so.
+// Requests the common precedence for carries, because most contractions that compute the next value
+// have it.
 static void request_carries(Chooser *c) {
   for (NodeId id = graph_count(c->from); id; id--) {
     const Node *n = graph_node(c->from, id);
@@ -136,7 +139,7 @@ static void request_through_region(Chooser *c, NodeId id) {
   request(c, n->args[0], &requested, false);
 }
 
-// What n computes element by element, or moves, lies as it does.
+// Passes the outermost dim on to the arguments of pointwise work and moves.
 static void pass_front(Chooser *c, NodeId id) {
   const Node *n = graph_node(c->from, id);
   OpClass cls = op_row(n->op)->cls;
@@ -163,9 +166,9 @@ static void request_all(Chooser *c) {
 
 // -- precedence ---------------------------------------------------------------------------------
 
-// Dims in the order in which declared tensors mention them, inputs first: [b, t, d, heads, k]. A
-// dim that comes from another by renaming, splitting, merging or a window stands where that one
-// does, so that both sides of an attention lie alike.
+// Ranks dims in the order in which declared tensors mention them, inputs first: [b, t, d, heads,
+// k]. A dim that comes from another by a rename, split, merge or window has the rank of that one,
+// so that both operands of an attention get the same order.
 static void rank_dim(Chooser *c, DimId d, uint32_t *next) {
   DimId whole = dim_get(c->from->dims, d)->whole;
   if (!c->rank[whole]) c->rank[whole] = ++*next;
@@ -205,7 +208,7 @@ static bool before(const Chooser *c, DimId x, DimId y) {
 
 // -- orders, from arguments to results ----------------------------------------------------------
 
-// Adds the dims that list lacks, each before the dim that it stands before in `other`.
+// Adds the dims of `other` that list lacks, each before the dim that follows it in `other`.
 static void list_join(Dims *list, const Dims *other) {
   for (int i = other->n - 1; i >= 0; i--) {
     if (dims_has(list, other->at[i])) continue;
@@ -231,7 +234,7 @@ static Dims order_joined(const Chooser *c, const Node *n) {
   return list;
 }
 
-// A sum of products element by element lies as the factor that has all dims.
+// A sum of a product element by element takes the order of the factor with all dims.
 static bool order_dot(const Chooser *c, const Node *n, Dims *list) {
   for (int i = 0; i < 2; i++) {
     const Dims *all = &c->at.at[n->args[i]];
@@ -243,8 +246,8 @@ static bool order_dot(const Chooser *c, const Node *n, Dims *list) {
   return false;
 }
 
-// By precedence, except that the last dim belongs to one argument only, the row of a product: one
-// that is contiguous there if there is one.
+// By precedence, with one exception: the last dim, the row of a GEMM, belongs to one argument only.
+// A dim along which that argument is contiguous is preferred.
 static Dims order_contract(const Chooser *c, const Node *n) {
   const Dims *a = &c->at.at[n->args[0]], *b = &c->at.at[n->args[1]];
   Dims list = {0};
@@ -298,8 +301,8 @@ static Dims order_moved(const Chooser *c, const Node *n) {
   return list;
 }
 
-// As the argument lies; taps stand before the dim that they move over, so that runs along it stay
-// runs.
+// The order of the argument. Dims of taps come before the dim that they move over, so that runs
+// along that dim stay contiguous.
 static Dims order_window(const Chooser *c, const Node *n) {
   Dims list = c->at.at[n->args[0]];
   const Attr *t = &n->attr;
@@ -354,7 +357,8 @@ static Dims order_default(const Chooser *c, const Node *n) {
   return list;
 }
 
-// A value that a kernel or product writes can have any order; others keep that of their memory.
+// Whether the value takes the requested order: a kernel or a GEMM can write any order; other values
+// keep that of their memory.
 static bool follows_request(const Chooser *c, NodeId old) {
   const Node *n = graph_node(c->from, old);
   if (!c->requested[old].n) return false;
@@ -383,8 +387,9 @@ static void set_order(Chooser *c, NodeId n, Dims list) {
 }
 
 // -- draws --------------------------------------------------------------------------------------
-// A draw and what is made of nothing else can lie in any order: it takes that of the value that it
-// meets.
+//
+// A draw can have any order, and so can values made of draws only. They take the order of the value
+// with which they are combined.
 
 static bool made_of_draws(const Chooser *c, const Node *n) {
   bool any = op_is_draw((Op)n->op);
@@ -395,7 +400,8 @@ static bool made_of_draws(const Chooser *c, const Node *n) {
   return any;
 }
 
-// Fixes the order of n and of what it is made of; list: NULL, or another order of its dims.
+// Fixes the order of n and of the draws that it is made of. list: another order of its dims, or
+// NULL.
 static void settle_loose(Chooser *c, NodeId n, const Dims *list) {
   VEC(NodeId) stack = {0};
   vec_push(c->a, stack) = n;
@@ -433,7 +439,7 @@ static NodeId copy_in_order(Chooser *c, NodeId n, Dims list, const char *why) {
   return copy;
 }
 
-// Numbers that live in no memory get some where an address is needed.
+// Stores a number in memory where an address is needed.
 static NodeId in_memory(Chooser *c, NodeId n, const char *why) {
   return op_is_number((Op)graph_node(c->to, n)->op) ? copy_in_order(c, n, c->at.at[n], why) : n;
 }
@@ -458,9 +464,9 @@ static NodeId merge_argument(Chooser *c, const Node *n, NodeId arg) {
   return copy_in_order(c, arg, list, "order: merged dims must be adjacent");
 }
 
-// The image's gradient of a convolution sums over the dim along which its kernel lies. With a copy
-// of the kernel, small beside the work, that lies along a dim of the result, vectors need no sums
-// across lanes.
+// The gradient of a convolution's image sums over the last dim of the convolution's kernel. A copy
+// of that kernel with a dim of the result last avoids sums across vector lanes. It is made when it
+// is small beside the work.
 static NodeId kernel_argument(Chooser *c, const Node *n, NodeId arg, NodeId other) {
   enum { WORK_AN_ELEMENT = 256, SHORTEST = 8 };
   const Dims *image = &graph_node(c->to, other)->dims;
@@ -482,7 +488,7 @@ static NodeId kernel_argument(Chooser *c, const Node *n, NodeId arg, NodeId othe
   return arg;
 }
 
-// Copies a contraction's arguments where that pays, and returns what they were in `was`.
+// Copies a contraction's arguments where that pays; was: the nodes before.
 static void contract_copies(Chooser *c, const Node *n, NodeId was[2]) {
   for (int i = 0; i < 2; i++) was[i] = c->map[n->args[i]];
   for (int i = 0; i < 2; i++) c->map[n->args[i]] = kernel_argument(c, n, was[i], was[1 - i]);
@@ -498,7 +504,7 @@ static void argument_copies(Chooser *c, const Node *n, NodeId *arg) {
 
 // -- loops --------------------------------------------------------------------------------------
 
-// What a loop steps through along t, or starts a carry with.
+// The argument of AT or CARRY, copied if its order does not fit the loop.
 static NodeId region_argument(Chooser *c, const Node *n, NodeId old, NodeId arg) {
   if (n->op != OP_AT && n->op != OP_CARRY) return arg;
   arg = in_memory(c, arg, "order: a number that is needed in memory");
@@ -514,8 +520,8 @@ static NodeId region_argument(Chooser *c, const Node *n, NodeId old, NodeId arg)
   return dims_equal(&list, &c->at.at[arg]) ? arg : copy_in_order(c, arg, list, why);
 }
 
-// Next values lie as their carries do, and none is another carry itself: all carries change at
-// once.
+// The next value of a carry, copied unless it has the carry's order and is not another carry's
+// memory: all carries change at the same time.
 static NodeId next_argument(Chooser *c, NodeId carry, NodeId arg) {
   arg = in_memory(c, arg, "order: a number that is needed in memory");
   if (!carry) return arg;
@@ -540,7 +546,7 @@ static void copy_scan(Chooser *c, NodeId old) {
   set_order(c, c->map[old], (Dims){0});
 }
 
-// A value that is the same in all steps.
+// Turns the collect of a value that does not depend on the iteration into a broadcast.
 static bool spread_invariant(Chooser *c, NodeId old) {
   const Node *n = graph_node(c->from, old);
   if (n->op != OP_COLLECT) return false;
@@ -554,7 +560,7 @@ static bool spread_invariant(Chooser *c, NodeId old) {
   return true;
 }
 
-// Whether a value that is not bound to the order of its argument is wanted with one dim outermost.
+// Moves the requested outermost dim to the front, unless the order is bound to the argument.
 static void to_front(const Chooser *c, NodeId old, Dims *list) {
   const Node *n = graph_node(c->from, old);
   OpClass cls = op_row(n->op)->cls;
@@ -565,7 +571,7 @@ static void to_front(const Chooser *c, NodeId old, Dims *list) {
   list_insert(list, 0, c->front[old]);
 }
 
-// What only said something to earlier passes.
+// Ops that informed earlier passes only.
 static bool op_is_mark(Op op) { return op == OP_CHECKPOINT || op == OP_PIN; }
 
 static void copy_node(Chooser *c, NodeId old) {
@@ -607,7 +613,7 @@ static bool persistent_root(const Graph *g, NodeId n) {
   return op == OP_PARAM || op == OP_STATE || op == OP_VALUES;
 }
 
-// What an update writes must be computed, its own, and lie as the target does.
+// The value that an update writes: computed, used by no other output, in the order of the target.
 static NodeId update_value(Chooser *c, NodeId n, const Decl *d, bool *taken) {
   const Graph *g = c->to;
   Dims list = blocks_in_order(g, &graph_node(g, n)->dims, d->rank, d->dims);

@@ -1,29 +1,30 @@
-// Recomputation: what stands between checkpoints, and what a budget of memory has no room for
-// (remat_marks.c), is computed again for the backward pass.
+// Rematerialises forward values for the backward pass [Chen et al. 2016]: values between
+// checkpoints, and under a memory budget those that remat_marks.c chooses.
 //
-// A forward value that is marked is not kept: gradients read a clone of it, made of clones back to
-// the checkpoint, parameter, input or collective result before, which are kept. Draws are drawn
-// again, by the same key: they are equal. Clones bear an instance number, so that they never merge
-// with what they are clones of; they stand before the first gradient that reads one of them, and
-// the schedule computes them no earlier than it must.
+// A marked forward value is not kept for gradients. They read a clone of it. Its arguments are
+// clones too, back to values that are kept: a checkpoint, parameter, input or result of a
+// collective. A cloned draw has the same key, so it gives the same numbers. Clones have an instance
+// number, so that they are never merged with their originals. They come before the first gradient
+// that reads them; the schedule delays them further.
 //
 //   c = checkpoint(x); y = f(c); z = g(y); d = checkpoint(z); ... dy = dz * y
 //   =>  y' = f(c); dy = dz * y'
 //
-// What a loop saves of its steps is computed again step by step, in the loop that goes back through
-// it (remat_loops.c), from carries and whatever else is saved of the same step.
+// Values that a loop collects for its gradients are rematerialised in the backward loop, one
+// iteration at a time (remat_loops.c), from carries and from other values collected in that
+// iteration.
 //
 //   loop 1: h = carry(h0); y = f(h, at(x)); collect(y)     loop 2: dz * at(collect(y))
 //   =>  loop 1: h = carry(h0); y = f(h, at(x)); collect(h)     loop 2: y' = f(at(collect(h)), at(x)); dz * y'
 //
-// Loops themselves and what they hand out are kept (scan t (..., checkpoint = true) is a matter of
-// gradients).
+// Loops themselves and their results are kept; `scan t (..., checkpoint = true)` is handled by the
+// gradient pass.
 #include "codegen/order/remat_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct CloneSite { // of a node, in a loop
+typedef struct CloneSite { // a node, and the region that its clone is in
   NodeId of;
   RegionId in;
 } CloneSite;
@@ -33,9 +34,9 @@ typedef struct Remat {
   const Graph *from;
   Graph *to;
   const RematLoops *loops;
-  bool *marked;   // by node: gradients read a clone
+  bool *marked;   // by node: rematerialised, gradients read a clone
   NodeId *map;    // by node
-  NodeId **clone; // by region that clones stand in, then by node
+  NodeId **clone; // by region of the clone, then by node
 } Remat;
 
 static RegionId region_of(const Remat *r, NodeId n) { return graph_node(r->from, n)->region; }
@@ -47,7 +48,7 @@ static int by_id(const void *x, const void *y) {
   return a->in < b->in ? -1 : a->in > b->in;
 }
 
-// -- a forward value as it is seen from region `from` -------------------------------------------
+// -- a forward value as region `from` reads it ----------------------------------------------------
 
 static RegionId seen_in(const Remat *r, NodeId n, RegionId from) {
   bool seen;
@@ -61,8 +62,8 @@ static NodeId at(Remat *r, RegionId in, NodeId x) {
   return graph_add(r->to, OP_AT, 1, &x, &(Attr){.ndims = 1, .dims = &t, .region = in});
 }
 
-// Value x of the new graph, of a forward loop, at the step of the loop that goes back through it.
-// As deep as loops are.
+// Value x of a forward loop (a node of the new graph), as its backward loop `in` reads it.
+// Recursive over the nesting of loops.
 static NodeId collected(Remat *r, NodeId x, RegionId in) {
   RegionId loop = graph_node(r->to, x)->region, outside = region_get(r->to, loop)->parent,
            next = around(r, in);
@@ -103,7 +104,7 @@ static void clone_one(Remat *r, CloneSite c) {
   r->clone[c.in][c.of] = made;
 }
 
-// Notes the clone that `from` sees of n, or of what n is a step of.
+// Adds the clone that region `from` needs for n, or for the value of which n is one iteration.
 static void need(Remat *r, NodeId n, RegionId from, CloneSites *todo) {
   for (;; n = graph_node(r->from, n)->args[0]) {
     RegionId in = seen_in(r, n, from);
@@ -118,7 +119,7 @@ static void need(Remat *r, NodeId n, RegionId from, CloneSites *todo) {
   }
 }
 
-// The clone of n and of all it takes, oldest first.
+// Clones n and everything that the clone needs, in order of node numbers.
 static void clone_cone(Remat *r, NodeId root, RegionId from) {
   CloneSites todo = {0}, cone = {0};
   need(r, root, from, &todo);
@@ -126,7 +127,7 @@ static void clone_cone(Remat *r, NodeId root, RegionId from) {
     CloneSite c = todo.at[--todo.n];
     const Node *node = graph_node(r->from, c.of);
     if (r->clone[c.in][c.of]) continue;
-    r->clone[c.in][c.of] = c.of; // it is in the cone
+    r->clone[c.in][c.of] = c.of; // marks the value as visited
     vec_push(r->a, cone) = c;
     for (int i = 0; i < node->nargs; i++) need(r, node->args[i], c.in, &todo);
   }
@@ -136,8 +137,7 @@ static void clone_cone(Remat *r, NodeId root, RegionId from) {
 
 // -- the backward pass --------------------------------------------------------------------------
 
-// What step n of a value of a forward loop is, when that is computed again: its clone under the
-// same names.
+// Replaces AT node n by a clone of the value of that iteration, with the same renames.
 static NodeId rematerialise_step(Remat *r, NodeId n) {
   const Node *node = graph_node(r->from, n), *x;
   VEC(const Node *) renamed = {0};
@@ -177,9 +177,9 @@ static void copy_node(Remat *r, NodeId n) {
     copy_backward(r, n);
 }
 
-const Graph *remat(Arena *a, const Graph *whole, int level) {
-  RematLevel what = remat_level(a, whole, level);
-  const Graph *g = what.steps ? remat_unhoist(a, whole) : whole;
+const Graph *remat(Arena *a, const Graph *input, int level) {
+  RematLevel what = remat_level(a, input, level);
+  const Graph *g = what.steps ? remat_unhoist(a, input) : input;
   uint32_t count = graph_count(g);
   RematLoops loops = remat_loops(a, g);
   Remat r = {.a = a, .from = g, .loops = &loops, .marked = arena_array(a, bool, count + 1)};

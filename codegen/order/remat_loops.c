@@ -1,9 +1,9 @@
-// Which loops go back through which, and what they see of them.
+// Finds the backward loop of each forward loop, and the forward values that it reads.
 //
-// Gradients collect values of a forward loop and look at them step by step in a loop against its
-// order; which loop that is stands nowhere but in what it looks at. Any loop over the same dim
-// would do: at its step the forward value of that step can be computed from what else of the
-// forward loop is collected.
+// Gradients collect values of a forward loop, and a second loop reads them in the opposite order.
+// No field of the graph links the two loops: the link is found from what the second loop reads. If
+// it reads several loops over the same dim, any of them serves, because its iterations compute the
+// forward value from other values collected in the same iteration.
 //
 //   region 1: %6 = mul(...); %8 = collect(%7, %6)      region 2: %9 = at(%8)
 //   =>  through[2] = 1, mirror[%9] = %6
@@ -16,7 +16,7 @@ static bool names(const Node *n, DimId t) {
   return found;
 }
 
-// The COLLECT of a forward loop that the AT looks at, 0: none.
+// The COLLECT of a forward loop that the AT reads, 0: none.
 static NodeId collect_seen(const Graph *g, const RematLoops *l, NodeId at) {
   const Node *n = graph_node(g, at);
   NodeId x = n->args[0];
@@ -33,14 +33,14 @@ static RegionId loop_of(const Graph *g, NodeId collect) {
   return graph_node(g, graph_node(g, collect)->args[0])->attr.region;
 }
 
-// Whether loops inside which both lie go along.
+// Whether the loops around `from` and `back` correspond, too.
 static bool goes_along(const Graph *g, const RematLoops *l, RegionId from, RegionId back) {
   RegionId outside = region_get(g, from)->parent, here = region_get(g, back)->parent;
   return region_encloses(g, outside, back) || (here && l->through[here] == outside);
 }
 
-// Of several loops that loop `back` looks into the one of which gradients collected something, else
-// the last.
+// Of the forward loops that loop `back` reads, takes one from which gradients collected a value,
+// else the last.
 static void find_through(const Graph *g, RematLoops *l, RegionId back) {
   bool best_own = false;
   for (NodeId n = 1; n <= graph_count(g); n++) {
@@ -66,7 +66,7 @@ static void find_mirrors(const Graph *g, RematLoops *l, RegionId back) {
   }
 }
 
-// Loops that enclose others have smaller numbers.
+// Regions are numbered from the outside in, so outer loops are done first.
 RematLoops remat_loops(Arena *a, const Graph *g) {
   RematLoops l = {.scan = region_scans(a, g),
                   .through = arena_array(a, RegionId, g->region.n + 1),

@@ -1,20 +1,19 @@
-// Which forward values are computed again for the backward pass: by checkpoints, and under a budget
+// Chooses the forward values that are rematerialised: by checkpoints, and under a memory budget
 // level by level, cheapest first.
 //
-//   a forward node          again when
-//   leads to a checkpoint   always
-//   pointwise, a draw       level 1, where all that it takes is there anyway: kept for other gradients, or small
-//   gather of parameters    level 2: ZeRO-3's second gather
-//   other gathers, halos    level 3: those of sequence parallelism, of images
-//   in the first k stretches    level 3 + k: all that does not leave its stretch, what collectives gave aside
-//   all of them             and what hoisting made of all steps of a loop at once is made step by step (remat_unhoist.c)
-//   what collectives gave, too  the last level
+//   a forward value                 is rematerialised
+//   between checkpoints             always
+//   pointwise, a draw               from level 1, if its arguments are available: kept for gradients, or small
+//   gathered parameters             from level 2, as in ZeRO-3
+//   other gathers, halos            from level 3: those of sequence parallelism, of images
+//   of the first k segments         at level 3 + k, if only the segment reads it and it is not the result of a collective
+//   of all segments                 at the last but one level, with contractions of loops step by step (remat_unhoist.c)
+//   results of collectives          at the last level
 //
-// A stretch ends where few bytes go from forward node to forward node: behind a layer, not within.
-// Loops are in one stretch. Of what a loop saves of its steps the same is computed again as of what
-// stands outside: level 1 what comes pointwise of other values of the step, with its stretch the
-// whole step: carries are saved, and what is read from outside, and what all steps hand out
-// together.
+// A segment ends where forward nodes pass few bytes to later ones: between layers, not within. A
+// loop is in one segment. Values that a loop collects follow the same rules: at level 1 pointwise
+// work on other values of the iteration; with its segment the whole iteration, from its carries,
+// from values outside the loop and from values that others read of all iterations together.
 #include "codegen/memory/memory_internal.h"
 #include "codegen/order/remat_internal.h"
 
@@ -25,18 +24,18 @@ typedef struct Marks {
   const RematLoops *loops;
   uint32_t count;
   bool *marked;
-  bool *read;      // by node: a gradient reads it, so that it is kept unless it is computed again
-  bool *whole;     // by node of a loop: something reads it of all steps together
-  bool *data;      // by node: depends on an input
-  NodeId *last;    // by node: the last forward node that reads it, through views
-  VEC(NodeId) end; // the last node of each stretch but the last
+  bool *read; // by node: a gradient reads it, so it is kept unless it is rematerialised
+  bool *of_all_iterations; // by node of a loop: something reads it for all iterations together
+  bool *data;              // by node: depends on an input
+  NodeId *last;    // by node: the last forward node that reads it, directly or through views
+  VEC(NodeId) end; // last node of each segment except the last segment
 } Marks;
 
 static bool is_source(const Node *n) {
   return op_row((Op)n->op)->cls == SOURCE && !op_is_draw((Op)n->op);
 }
 
-// Of the collectives those that move something.
+// Whether the node is a collective that sends data.
 static bool is_moved(const Node *n) {
   return op_row((Op)n->op)->cls == COLLECTIVE && n->op != OP_SLICE_OWN && n->op != OP_TO_PARTIAL;
 }
@@ -48,10 +47,10 @@ static bool may_repeat(const Marks *m, NodeId id) {
   return !kept && remat_forward(m->g, m->loops, id);
 }
 
-// Outside loops, or of a loop that gradients go back through and that saves it for nothing else.
+// Whether n is outside loops, or collected in a forward loop for its backward loop only.
 static bool may_leave(const Marks *m, NodeId n) {
   RegionId r = graph_node(m->g, n)->region;
-  return !r || (m->loops->backed[r] && !m->whole[n]);
+  return !r || (m->loops->backed[r] && !m->of_all_iterations[n]);
 }
 
 static void mark_checkpoints(Marks *m) {
@@ -66,8 +65,7 @@ static void mark_checkpoints(Marks *m) {
 
 // -- who reads what -----------------------------------------------------------------------------
 
-// Of a loop the scan of the outermost loop around it: where all of it stands in the order of the
-// forward pass.
+// The position of n in the forward pass: of a node in a loop, the scan of its outermost loop.
 static NodeId place_of(const Marks *m, NodeId n) {
   NodeId place = n;
   for (RegionId r = graph_node(m->g, n)->region; r; r = region_get(m->g, r)->parent)
@@ -80,14 +78,16 @@ static void read_by(Marks *m, NodeId n, NodeId arg) {
   bool view = op_is_view((Op)node->op), backward = !remat_forward(m->g, m->loops, n),
        mirrors = m->loops->mirror[n];
   m->read[arg] |= backward || ((view || node->op == OP_COLLECT) && m->read[n]);
-  if (!mirrors) m->whole[arg] |= view || node->op == OP_COLLECT ? m->whole[n] : backward;
+  if (!mirrors)
+    m->of_all_iterations[arg] |=
+        view || node->op == OP_COLLECT ? m->of_all_iterations[n] : backward;
   NodeId by = backward ? 0 : view ? m->last[n] : place_of(m, n);
   if (by > m->last[arg]) m->last[arg] = by;
 }
 
 static void find_readers(Marks *m) {
   m->read = arena_array(m->a, bool, m->count + 1);
-  m->whole = arena_array(m->a, bool, m->count + 1);
+  m->of_all_iterations = arena_array(m->a, bool, m->count + 1);
   m->data = arena_array(m->a, bool, m->count + 1);
   m->last = arena_array(m->a, NodeId, m->count + 1);
   for (NodeId n = 1; n <= m->count; n++) {
@@ -99,7 +99,7 @@ static void find_readers(Marks *m) {
     const Node *node = graph_node(m->g, n);
     NodeId of = m->loops->mirror[n];
     if (of && graph_node(m->g, of)->op == OP_COLLECT)
-      m->whole[of] |= m->whole[n]; // a loop inside hands it out
+      m->of_all_iterations[of] |= m->of_all_iterations[n]; // an inner loop hands it out
     for (int i = 0; i < node->nargs; i++) read_by(m, n, node->args[i]);
   }
 }
@@ -138,9 +138,10 @@ static void mark_gathers(Marks *m, bool all) {
   }
 }
 
-// -- stretches ----------------------------------------------------------------------------------
+// -- segments -----------------------------------------------------------------------------------
 
-// Bytes that forward nodes behind node n read of those up to it, what no input reaches aside.
+// By node n: bytes that forward nodes after n read of values up to n. Values that do not depend on
+// an input do not count.
 static int64_t *crossing_bytes(const Marks *m) {
   int64_t *bytes = arena_array(m->a, int64_t, m->count + 2), live = 0;
   for (NodeId n = 1; n <= m->count; n++) {
@@ -194,7 +195,7 @@ static bool has_gradients(const Marks *m) {
   bool any = false;
   for (NodeId n = 1; n <= m->count && !any; n++)
     any = graph_node(m->g, n)->origin.backward && !graph_node(m->g, n)->attr.decl;
-  return any; // else nothing waits for the backward pass
+  return any; // without gradients there is no backward pass
 }
 
 int remat_levels(Arena *a, const Graph *g) {
@@ -241,7 +242,7 @@ bool remat_mark(Arena *a, const Graph *g, const RematLoops *l, const RematLevel 
     find_segments(&m);
     mark_segments(&m, level->segments < m.end.n ? level->segments : m.end.n, level->collectives);
   }
-  for (uint32_t i = 0; i < g->output.n; i++) // they are kept to the end anyway
+  for (uint32_t i = 0; i < g->output.n; i++) // outputs are kept to the end anyway
     if (level->cheap > 0) marked[g->output.at[i].value] = false;
   bool any = false;
   for (NodeId n = 1; n <= m.count; n++) any |= marked[n];

@@ -1,9 +1,10 @@
-// Undoes what hoisting took out of loops, where memory is too short to hold it of all steps.
+// Undoes hoisting out of loops, when memory is too short for a value of all iterations.
 //
-// A product over all steps that a loop only reads step by step is made step by step. A gradient
-// that a loop hands out of all steps, to be summed over them, or to become something of each step,
-// adds up in a carry, or becomes that in the step: then nobody holds it of all steps. Sums over
-// steps are added in another order so: equal but for rounding.
+// A contraction over all iterations that a loop reads one iteration at a time is moved into the
+// loop. A gradient that a loop collects, and that is then summed over the iterations, becomes a
+// carry that adds it up. One that is then contracted becomes a contraction in each iteration. So no
+// value of all iterations is held. Sums over iterations change their order and are equal up to
+// rounding.
 //
 //   y = contract(w, x); loop: f(at(y))                    =>  loop: f(contract(w, at(x)))
 //   loop: d = ...; collect(d)  contract(h, collect) over t  =>  loop: s = carry(0); next = s + contract(at(h), d)  final(s)
@@ -14,15 +15,15 @@ typedef struct Unhoist {
   Arena *a;
   const Graph *from;
   Graph *to;
-  const NodeId *scan; // of each region
-  uint32_t *user_at;  // count + 2
+  const NodeId *scan; // by region: its SCAN
+  uint32_t *user_at;  // count + 2 entries
   NodeId *user;
-  bool *handed;    // by node: an output
+  bool *handed;    // by node: it is an output
   NodeId *map;     // by node
-  RegionId *sinks; // by node: it is computed in the steps of that loop, and read behind it
-  NodeId *inside;  // by such a node: its carry, or its value of a step, in the new graph
-  Nodes *of;       // by region: such nodes, ascending
-  uint32_t *sums;  // by region: carries that they may take
+  RegionId *sinks; // by node: the loop that its computation moves into, 0: none
+  NodeId *inside;  // by such a node: its carry, or its value of one iteration, in the new graph
+  Nodes *of;       // by region: the nodes that move into it, ascending
+  uint32_t *sums;  // by region: upper bound on the carries that they add
 } Unhoist;
 
 static const Node *node_of(const Unhoist *s, NodeId n) { return graph_node(s->from, n); }
@@ -48,10 +49,10 @@ static void find_users(Unhoist *s) {
   for (uint32_t i = 0; i < s->from->output.n; i++) s->handed[s->from->output.at[i].value] = true;
 }
 
-// -- what loops read step by step ---------------------------------------------------------------
+// -- values that loops read one iteration at a time -----------------------------------------------
 
-// A product whose result takes no less than its arguments, which gradients read anyway, and of
-// which loops read nothing but steps.
+// Whether n is a contraction that moves into the loops that read it: they read nothing but
+// iterations of it, and its arguments, which gradients keep anyway, are no larger than its result.
 static bool is_lifted(const Unhoist *s, NodeId n, DimId t) {
   const Node *x = node_of(s, n);
   if (x->op != OP_CONTRACT || s->handed[n] || lists(x->attr.ndims, x->attr.dims, t)) return false;
@@ -87,7 +88,7 @@ static void copy_at(Unhoist *s, NodeId n) {
   s->map[n] = graph_add(s->to, OP_CONTRACT, y->nargs, args, &y->attr);
 }
 
-// -- what they hand out -------------------------------------------------------------------------
+// -- values that loops hand out --------------------------------------------------------------------
 
 static bool is_view_but(const Node *n, DimId t) {
   if (n->op == OP_CAST) return true;
@@ -95,20 +96,20 @@ static bool is_view_but(const Node *n, DimId t) {
          !lists(n->attr.nto, n->attr.to, t);
 }
 
-// What n is a view of that has all steps.
+// The value that n shows through casts and renames that keep dim t.
 static NodeId under_views(const Unhoist *s, NodeId n, DimId t) {
   while (is_view_but(node_of(s, n), t)) n = node_of(s, n)->args[0];
   return n;
 }
 
-// Whether the loop can read n: it is there before it, or can be.
+// Whether the loop can read n: n comes before the loop, or can be moved there.
 static bool is_there(const Unhoist *s, NodeId n, NodeId scan, DimId t) {
   if (n < scan) return true;
   const Node *x = node_of(s, n = under_views(s, n, t));
   return n < scan || (x->op == OP_COLLECT && x->args[0] <= scan && x->args[1] < scan);
 }
 
-// Whether node n, of what loop `scan` hands out, can be computed in its steps.
+// Whether node n, which reads what loop `scan` hands out, can be computed in the iterations.
 static bool may_sink(const Unhoist *s, NodeId n, NodeId scan, DimId t) {
   const Node *x = node_of(s, n);
   if (x->region != node_of(s, scan)->region || s->handed[n]) return false;
@@ -119,8 +120,8 @@ static bool may_sink(const Unhoist *s, NodeId n, NodeId scan, DimId t) {
   return good;
 }
 
-// The nodes that read what is handed out, under views; false: not all of them can be computed in
-// the loop.
+// Collects the nodes that read what is handed out, through views. False if one of them cannot be
+// computed in the loop.
 static bool find_sinks(const Unhoist *s, NodeId collect, Nodes *out) {
   NodeId scan = node_of(s, collect)->args[0];
   DimId t = node_of(s, collect)->attr.dims[0];
@@ -155,7 +156,7 @@ static void plan_sinks(Unhoist *s) {
   }
 }
 
-// Sums of what stands in the steps of one loop, and of nothing else: only the sum is handed out.
+// Moves sums of two values of one loop into the loop, too: only the sum is handed out.
 static void plan_adds(Unhoist *s) {
   for (NodeId n = 1; n <= graph_count(s->from); n++) {
     const Node *x = node_of(s, n);
@@ -169,7 +170,7 @@ static void plan_adds(Unhoist *s) {
     if (s->sinks[n]) vec_push(s->a, s->of[s->sinks[n]]) = n;
 }
 
-// Node n of the new graph, made before its turn where a loop wants it sooner. Views of a COLLECT.
+// The copy of node n, made before its turn because a loop needs it. n: a view of a COLLECT.
 static NodeId early(Unhoist *s, NodeId n) {
   if (s->map[n]) return s->map[n];
   const Node *x = node_of(s, n);
@@ -177,7 +178,7 @@ static NodeId early(Unhoist *s, NodeId n) {
   return s->map[n] = graph_copy(s->to, s->from, n, s->map);
 }
 
-// Argument n of a sunk node in a step of the loop.
+// Argument n of a moved node, in one iteration of the loop.
 static NodeId step_of(Unhoist *s, NodeId n, RegionId loop) {
   DimId t = region_get(s->to, loop)->t;
   const Node *x = node_of(s, n);
@@ -191,7 +192,8 @@ static NodeId step_of(Unhoist *s, NodeId n, RegionId loop) {
   return graph_add(s->to, (Op)x->op, 1, &arg, &x->attr);
 }
 
-// The part of one step: what node n sums over steps as well, over the rest.
+// One iteration's part of moved node n. sums: n sums over iterations too; the part sums over the
+// rest.
 static NodeId part_of(Unhoist *s, NodeId n, RegionId loop, bool sums) {
   const Node *x = node_of(s, n);
   DimId t = region_get(s->to, loop)->t, rest[MAX_RANK * 2];
