@@ -1,7 +1,7 @@
 // Instructions of kernels, GEMMs and ordered work.
 #include "codegen/program/program_internal.h"
-
 #include "ir/base/hash.h"
+
 
 enum { FLOPS_A_BYTE = 8 }; // operations that take about as long as moving a byte
 
@@ -114,7 +114,7 @@ static int64_t weight_of(const Builder *b, const Group *g) {
   int64_t bytes = g->load_bytes + g->store_bytes;
   for (uint32_t i = 0; i < g->nnodes; i++)
     if (graph_node(b->g, g->node[i])->op == OP_CONTRACT) {
-      int64_t work = 2 * contract_work(b->g, g->node[i]) / FLOPS_A_BYTE;
+      int64_t work = contract_flops(b->g, g->node[i], NULL, NULL) / FLOPS_A_BYTE;
       if (work > bytes) bytes = work;
     }
   return bytes;

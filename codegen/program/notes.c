@@ -21,7 +21,7 @@ static void add_value(Builder *b, ValueList *out, uint32_t set, uint32_t ptr, No
 
 static int64_t node_flops(const Graph *g, NodeId n) {
   const Node *x = graph_node(g, n);
-  if (x->op == OP_CONTRACT) return 2 * contract_work(g, n);
+  if (x->op == OP_CONTRACT) return contract_flops(g, n, NULL, NULL);
   OpClass cls = op_row((Op)x->op)->cls;
   if (cls == POINTWISE) return list_elements(g->dims, &x->dims);
   return cls == REDUCE ? list_elements(g->dims, &graph_node(g, x->args[0])->dims) : 0;

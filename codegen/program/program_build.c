@@ -49,15 +49,6 @@ static void emit_all(Builder *b) {
   updates_copy(b);
 }
 
-// Operations of all contractions in one step.
-static int64_t flops(const Builder *b) {
-  int64_t sum = 0;
-  for (NodeId n = 1; n <= graph_count(b->g); n++)
-    if (graph_node(b->g, n)->op == OP_CONTRACT)
-      sum += 2 * contract_work(b->g, n) * region_times(b->g, graph_node(b->g, n)->region);
-  return sum;
-}
-
 static void fill_program(Builder *b) {
   Program *p = b->p;
   p->nslots = b->slot.n;
@@ -70,7 +61,7 @@ static void fill_program(Builder *b) {
   p->instr = b->instr.at;
   p->nchecks = b->check.n;
   p->check = b->check.at;
-  p->flops = flops(b);
+  p->flops = graph_flops(b->g);
 }
 
 Compiled *program_build(Arena *a, const Fusion *f, const CodegenOptions *opt) {

@@ -5,11 +5,6 @@
 
 #include "codegen/simulate/simulate_internal.h"
 
-enum { // the runtime does not share out less work than this among the cores of a processor
-  SOLO_BYTES = 1 << 16,
-  SOLO_FLOPS = 1 << 18,
-  SOLO_ORDERED = 1 << 13, // elements
-};
 enum { COPY_PIECE = 4096 };
 
 static double traffic_seconds(const Sim *s, const CacheTraffic *t) {
@@ -53,7 +48,7 @@ static double gemm_seconds(Sim *s, const Gemm *g) {
   for (int i = 0; i < g->nbatch; i++) batch *= sim_size(s, g->batch[i].count);
   CacheTraffic t = sim_touch(s, false, false);
   t.l2 = 0; // hidden: the next panel is read while this one is computed with
-  bool alone = 2 * m * n * k * batch < SOLO_FLOPS, panels = batch < 2 * s->team;
+  bool alone = gemm_flops(m, n, k, batch) < SOLO_FLOPS, panels = batch < 2 * s->team;
   double parts = panels ? s->team : batch;
   if (!alone && panels) m >= n ? (m /= s->team) : (n /= s->team), batch *= s->team;
   double flops = s->m->flops * 4 / (double)dtype_bytes(g->type);

@@ -54,12 +54,6 @@ static int64_t rounds_of(const Program *p, uint32_t instr) {
   return rounds;
 }
 
-// What a processor sends, as the ledger has it.
-static int64_t sent_bytes(const Program *p, uint32_t instr) {
-  const Collective *w = &p->instr[instr].u.collective;
-  return coll_wire_bytes(w->kind, axes_size(&p->mesh, w->axes), w->bytes);
-}
-
 static const char *cost_text(Arena *a, const KernelFact *k, bool collective) {
   const char *text =
       arena_printf(a, "%s %s", collective ? "sends" : "moves", bytes_text(a, k->bytes));
@@ -82,7 +76,8 @@ KernelFact kernel_fact(Arena *a, const Compilation *c, const Simulation *t, uint
   out.together = note->together;
   out.update = c->fusion->update[g->nstored ? g->stored[0] : g->node[0]];
   out.backward = first->origin.backward && !out.update;
-  if (collective && note->instr) out.bytes = sent_bytes(c->compiled->program, note->instr - 1);
+  if (collective && note->instr)
+    out.bytes = c->compiled->program->instr[note->instr - 1].u.collective.wire_bytes;
   if (note->instr) out.rounds = rounds_of(c->compiled->program, note->instr - 1);
   if (note->instr) out.seconds = t->of[note->instr - 1];
   name_values(a, c->fusion, g, &out);

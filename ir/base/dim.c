@@ -97,10 +97,8 @@ DimId dim_block(DimTable *t, const Mesh *m, DimId whole, Axes axes) {
   if (axes.n == 0) return whole;
   for (DimId b = w->first_block; b; b = entry_of(t, b)->next_block)
     if (!entry_of(t, b)->dim.out && axes_equal(entry_of(t, b)->dim.axes, axes)) return b;
-  int64_t size = w->dim.size;
-  for (int i = 0; i < axes.n; i++) size = ceil_div(size, m->axis[axes.at[i]].size);
   DimId b = insert(t, (Dim){.name = block_name(t, m, w->dim.name, axes),
-                            .size = size,
+                            .size = block_length(m, w->dim.size, axes),
                             .whole = whole,
                             .axes = axes,
                             .pos = w->dim.pos});

@@ -33,6 +33,11 @@ int64_t axes_size(const Mesh *m, Axes a) {
   return n;
 }
 
+int64_t block_length(const Mesh *m, int64_t n, Axes axes) {
+  for (int i = 0; i < axes.n; i++) n = ceil_div(n, m->axis[axes.at[i]].size);
+  return n;
+}
+
 int64_t axes_rank(const Mesh *m, Axes a, int64_t r) {
   int64_t k = 0;
   for (int i = 0; i < a.n; i++) k = k * m->axis[a.at[i]].size + mesh_coord(m, r, a.at[i]);

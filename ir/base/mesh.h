@@ -33,6 +33,9 @@ int64_t axes_size(const Mesh *m, Axes a);
 // and the processor that has rank k in the group of r.
 int64_t axes_rank(const Mesh *m, Axes a, int64_t r);
 int64_t axes_peer(const Mesh *m, Axes a, int64_t r, int64_t k);
+// Length of the blocks of n elements split over `axes`, which nest: ceil(n / size) for each in
+// turn.
+int64_t block_length(const Mesh *m, int64_t n, Axes axes);
 static inline bool axes_equal(Axes a, Axes b) {
   if (a.n != b.n) return false;
   for (int i = 0; i < a.n; i++)

@@ -122,3 +122,35 @@ NodeId graph_contract(Graph *g, int n, const NodeId *factors, const Dims *keep, 
   }
   return graph_cast(g, f.at[0], type);
 }
+
+// -- cost ---------------------------------------------------------------------------------------
+
+// *x times the lengths of n dims; what does not fit in 64 bits becomes INT64_MAX.
+static void multiply_lengths(const Graph *g, int n, const DimId *dims, const Axes *split,
+                             int64_t *x) {
+  for (int i = 0; i < n; i++) {
+    int64_t length = dim_get(g->dims, dims[i])->size;
+    if (split) length = block_length(g->mesh, length, split[i]);
+    if (!size_mul(*x, length, x)) *x = INT64_MAX;
+  }
+}
+
+int64_t contract_flops(const Graph *g, NodeId n, const Axes *split, const Axes *inner) {
+  const Node *node = graph_node(g, n);
+  int64_t flops = 2;
+  multiply_lengths(g, node->dims.n, node->dims.at, split, &flops);
+  multiply_lengths(g, node->attr.ndims, node->attr.dims, inner, &flops);
+  return flops;
+}
+
+int64_t graph_flops(const Graph *g) {
+  int64_t total = 0, flops;
+  for (NodeId n = 1; n <= graph_count(g); n++) {
+    const Node *node = graph_node(g, n);
+    if (node->op != OP_CONTRACT) continue;
+    if (!size_mul(contract_flops(g, n, NULL, NULL), region_times(g, node->region), &flops) ||
+        !size_add(total, flops, &total))
+      return INT64_MAX;
+  }
+  return total;
+}

@@ -268,6 +268,12 @@ NodeId graph_index(Graph *g, DimId d);
 // the order of least work (greedy on flops; Pfeifer et al., "Faster identification of optimal
 // contraction sequences").
 NodeId graph_contract(Graph *g, int n, const NodeId *factors, const Dims *keep, Dtype type);
+// Flops of one run of contraction n, where a multiplication and an addition are two: twice the
+// product of the lengths of its dims and of those that it sums. INT64_MAX if that does not fit.
+// With split and inner, axes for each of these dims: the flops of one processor's block.
+int64_t contract_flops(const Graph *g, NodeId n, const Axes *split, const Axes *inner);
+// Flops of all contractions in a step: each as often as its loops run. INT64_MAX as above.
+int64_t graph_flops(const Graph *g);
 
 // The parts of log(sum over `over` of exp(x)), relative to the maximum of a row. An offset that all
 // elements share cancels in x - shift, so that it costs the other parts no accuracy.

@@ -28,6 +28,10 @@ int64_t coll_wire_bytes(CollKind k, int64_t group, int64_t bytes) {
   return coll_rounds(k) * each * (group - 1) + ceil_div(coll_rounds(k) * rest * (group - 1), group);
 }
 
+double coll_sent_share(CollKind k, double group) {
+  return k == COLL_PERMUTE ? group > 1 : coll_rounds(k) * (group - 1) / group;
+}
+
 const InstrValue *program_instr_value(const Program *p, uint32_t i) {
   const InstrNote *note = p->note ? &p->note[i] : NULL;
   if (!note || !note->nvalues) return NULL;

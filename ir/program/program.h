@@ -142,6 +142,16 @@ typedef struct Gemm {
   Ref a, b, c;
 } Gemm;
 
+static inline double gemm_flops(double m, double n, double k, double batches) {
+  return 2 * m * n * k * batches;
+}
+// Instructions below these sizes are left to one worker of a context. The simulator knows it.
+enum {
+  SOLO_BYTES = 1 << 16,   // of a copy or fill
+  SOLO_FLOPS = 1 << 18,   // of a product
+  SOLO_ORDERED = 1 << 13, // elements of an ordered operation
+};
+
 typedef enum CollKind {
 #define COLL(id, text) COLL_##id,
 #include "ir/program/coll.def"
@@ -154,6 +164,7 @@ int coll_rounds(CollKind k);
 // Bytes that one processor of a group of n sends in a ring, rounded up: (n-1)/n of `bytes` in each
 // round, all of them for permute. `bytes`: of the operand; of an all_gather, of the result.
 int64_t coll_wire_bytes(CollKind k, int64_t group, int64_t bytes);
+double coll_sent_share(CollKind k, double group); // the same for one byte, not rounded
 
 // One tensor of a collective: dims in physical order. Along dim `gathered` the destination is
 // longer, along `split` shorter (-1: no such dim): all_gather has gathered, reduce_scatter has

@@ -3,23 +3,6 @@
 
 #include "partition/sharding/sharding_internal.h"
 
-// Flops of all contractions: a multiply and an add are two.
-static int64_t product_flops(const Graph *g) {
-  int64_t total = 0;
-  for (NodeId n = 1; n <= graph_count(g); n++) {
-    const Node *node = graph_node(g, n);
-    if (node->op != OP_CONTRACT) continue;
-    int64_t flops;
-    if (!size_mul(2, region_times(g, node->region), &flops)) return INT64_MAX;
-    for (int i = 0; i < node->dims.n; i++)
-      if (!size_mul(flops, dim_get(g->dims, node->dims.at[i])->size, &flops)) return INT64_MAX;
-    for (int i = 0; i < node->attr.ndims; i++)
-      if (!size_mul(flops, dim_get(g->dims, node->attr.dims[i])->size, &flops)) return INT64_MAX;
-    if (!size_add(total, flops, &total)) return INT64_MAX;
-  }
-  return total;
-}
-
 // Adds the elements of all blocks of a declared tensor to *held, the valid ones to *valid.
 static void block_elements(const Graph *g, const Node *n, double *held, double *valid) {
   for (int64_t r = 0; r < mesh_size(g->mesh); r++) {
@@ -36,7 +19,7 @@ static void block_elements(const Graph *g, const Node *n, double *held, double *
 }
 
 PartitionFacts partition_facts(const Graph *whole, const Graph *lowered) {
-  PartitionFacts f = {.flops = product_flops(lowered), .flops_whole = product_flops(whole)};
+  PartitionFacts f = {.flops = graph_flops(lowered), .flops_whole = graph_flops(whole)};
   double held = 0, valid = 0;
   for (uint32_t d = 0; d < lowered->decl.n; d++) {
     const Decl *decl = &lowered->decl.at[d];
@@ -55,7 +38,7 @@ PartitionFacts partition_facts(const Graph *whole, const Graph *lowered) {
 }
 
 void partition_facts_rematerialised(PartitionFacts *f, const Graph *kept) {
-  int64_t flops = product_flops(kept);
+  int64_t flops = graph_flops(kept);
   f->flops_rematerialised += flops - f->flops;
   f->flops = flops;
 }

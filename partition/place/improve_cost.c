@@ -108,14 +108,14 @@ static int count_bits(uint32_t x) {
 // of its bytes without that split. `replicated`, `splits`: how users read it.
 static double spread_share(int from, bool replicated, uint32_t splits, double p) {
   if (from < 0) return 0;
-  if (replicated) return (p - 1) / p;
-  return (p - 1) / p / p * count_bits(splits & ~(1u << from));
+  if (replicated) return coll_sent_share(COLL_ALL_GATHER, p);
+  return coll_sent_share(COLL_ALL_TO_ALL, p) / p * count_bits(splits & ~(1u << from));
 }
 
 // The same for partial sums.
 static double sum_share(bool replicated, uint32_t splits, double p) {
-  if (replicated) return 2 * (p - 1) / p;
-  return splits ? (p - 1) / p * (1 + (count_bits(splits) - 1) / p) : 0;
+  if (replicated) return coll_sent_share(COLL_ALL_REDUCE, p);
+  return splits ? coll_sent_share(COLL_REDUCE_SCATTER, p) * (1 + (count_bits(splits) - 1) / p) : 0;
 }
 
 static bool adds_partial(const Improve *m, NodeId n, int axis) {
@@ -162,8 +162,10 @@ static double axis_share(const Improve *m, NodeId n, int axis, const Needs *x) {
   if (one && !x->shown)
     return partial ? sum_share(x->replicated, x->splits, p)
                    : spread_share(from, x->replicated, x->splits, p);
-  if (stop < 0) return partial ? 2 * (p - 1) / p : from < 0 ? 0 : (p - 1) / p;
-  double first = partial ? (p - 1) / p : from >= 0 && from != stop ? (p - 1) / p / p : 0;
+  if (stop < 0) return partial ? sum_share(true, 0, p) : spread_share(from, true, 0, p);
+  double first = partial                     ? sum_share(false, 1, p)
+                 : from >= 0 && from != stop ? coll_sent_share(COLL_ALL_TO_ALL, p) / p
+                                             : 0;
   return first + spread_share(stop, x->replicated, x->splits, p);
 }
 
@@ -204,10 +206,11 @@ static double joint_sums(const Improve *m, NodeId n, const Reads *r) {
         sharding_dim_of(&m->p->result.settled[n], graph_node(m->g, n)->dims.n, a) >= 0 ||
         !r->axis[a].replicated)
       continue;
-    group *= p, apart += 2 * (p - 1) / p;
+    group *= p, apart += coll_sent_share(COLL_ALL_REDUCE, p);
     if (m->weight[a] > weight) weight = m->weight[a];
   }
-  return weight * (2 * (group - 1) / group - apart) * bytes_without(m, n, at->partial.at[0]);
+  return weight * (coll_sent_share(COLL_ALL_REDUCE, group) - apart) *
+         bytes_without(m, n, at->partial.at[0]);
 }
 
 double improve_cost(const Improve *m, NodeId n) {

@@ -59,15 +59,10 @@ const char *placement_why(const Placement *placement, NodeId n) {
 }
 
 double place_work(const Placer *p, NodeId n) {
-  const Graph *g = p->result.graph;
-  const Node *node = graph_node(g, n);
+  const Node *node = graph_node(p->result.graph, n);
   if (node->op != OP_CONTRACT) return 0;
-  double flops = 2 * (double)sharding_elements(g, &node->dims, &p->result.computed[n]) *
-                 (double)region_times(g, node->region);
-  for (int i = 0; i < node->attr.ndims; i++)
-    flops *=
-        (double)block_length(g->mesh, dim_get(g->dims, node->attr.dims[i])->size, p->inner[n][i]);
-  return flops;
+  return (double)contract_flops(p->result.graph, n, p->result.computed[n].split, p->inner[n]) *
+         (double)region_times(p->result.graph, node->region);
 }
 
 uint16_t place_reader_rule(const Placer *p, NodeId n, int k, int axis) {

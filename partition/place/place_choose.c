@@ -99,7 +99,7 @@ static double argument_cost(const Choice *c, int axis, int slot) {
       continue;
     double bytes = (double)sharding_bytes(g, arg, settled) *
                    (double)region_times(g, graph_node(g, arg)->region);
-    cost += want < 0 ? (p - 1) * bytes : (p - 1) / p * bytes;
+    cost += want < 0 ? (p - 1) * bytes : coll_sent_share(COLL_ALL_TO_ALL, p) * bytes;
   }
   return cost;
 }
@@ -141,9 +141,10 @@ static double after_cost(const Choice *c, int axis, int slot, Claim claim, bool 
            (double)dtype_bytes(TYPE_U64) / (double)dtype_bytes((Dtype)c->n->type);
   }
   int soft = soft_slot(c, axis);
-  if (slot >= c->ndims) return (ruled || soft >= 0 ? 1 : 2) * (p - 1) / p * result;
+  if (slot >= c->ndims)
+    return coll_sent_share(ruled || soft >= 0 ? COLL_REDUCE_SCATTER : COLL_ALL_REDUCE, p) * result;
   bool back = (ruled && claim != CLAIM_RULE) || (claim == CLAIM_MOVED && soft >= 0 && soft != slot);
-  return back ? (p - 1) / p * result / p : 0;
+  return back ? coll_sent_share(COLL_ALL_TO_ALL, p) * result / p : 0;
 }
 
 // Whether CLAIM_MOVED is allowed: `axis` splits arguments, none of them weights, and each claim

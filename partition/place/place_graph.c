@@ -1,5 +1,6 @@
 // Builds the tables that all placements of a graph share, whatever the layout: users of values,
 // roles of dims, carries of loops, and the nodes that get the same request.
+#include "ir/base/hash.h"
 #include "partition/sharding/sharding_internal.h"
 
 #include <string.h>
@@ -89,8 +90,7 @@ static void find_given(PlaceGraph *p, Arena *a, const Graph *g) {
 static uint64_t requester_hash(const Requester *w) {
   uint64_t h = (uint64_t)w->subject.scope << 1 ^ w->given ^ (uintptr_t)w->subject.name ^
                (uintptr_t)w->subject.param << 17;
-  for (int i = 0; i < w->subject.dims.n; i++)
-    h = (h ^ w->subject.dims.at[i]) * UINT64_C(0x9e3779b97f4a7c15);
+  for (int i = 0; i < w->subject.dims.n; i++) h = hash_word(h, w->subject.dims.at[i]);
   return h ^ h >> 32;
 }
 

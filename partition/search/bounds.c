@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "ir/base/hash.h"
 #include "partition/search/bounds_internal.h"
 
 enum { EVEN = 255 };
@@ -62,12 +63,6 @@ typedef struct Classes {
   VEC(Class) at;
 } Classes;
 
-static uint64_t hash_bytes(const uint8_t *bytes, uint32_t n) {
-  uint64_t h = UINT64_C(14695981039346656037);
-  for (uint32_t i = 0; i < n; i++) h = (h ^ bytes[i]) * UINT64_C(1099511628211);
-  return h;
-}
-
 static uint32_t find_class(const Least *l, Classes *c, const Class *x) {
   for (uint32_t i = 0; i < c->at.n; i++) {
     const Class *y = &c->at.at[i];
@@ -103,7 +98,7 @@ static Class class_of_part(const PartTable *parts, uint32_t i, uint32_t nkinds,
       code[at++] = number[split - 1];
     }
   c.uneven = n > 0;
-  c.hash = hash_bytes(code, at);
+  c.hash = hash_bytes(FNV_START, code, at);
   return c;
 }
 
@@ -168,7 +163,7 @@ static void find_values(Least *l, const PartTable *parts, uint32_t nkinds, AxisK
   l->value_class = arena_array(l->a, uint32_t, parts->nvalues + 1);
   for (uint32_t v = 0; v < parts->nvalues; v++) {
     if (!codes_of_value(v, nkinds, kind, code)) continue;
-    Class c = {.code = code, .hash = hash_bytes(code, l->nsets)};
+    Class c = {.code = code, .hash = hash_bytes(FNV_START, code, l->nsets)};
     uint32_t of = find_class(l, &values, &c);
     add_flows(l, &values.at.at[of], parts->weight[v], v, nkinds, kind);
     l->value_class[v] = of + 1;

@@ -15,18 +15,10 @@ static bool is_declared(const Node *n) { return op_is_decl((Op)n->op); }
 
 static bool is_read(const Node *n) { return stands_in_memory(n) || is_declared(n); }
 
-static double dims_count(const Graph *g, int n, const DimId *dims) {
-  double count = 1;
-  for (int i = 0; i < n; i++) count *= (double)dim_get(g->dims, dims[i])->size;
-  return count;
-}
-
-// Multiply-adds, two flops each.
-static double node_flops(const Graph *g, NodeId n) {
-  const Node *node = graph_node(g, n);
-  if (node->op != OP_CONTRACT) return 0;
-  return 2 * (double)region_times(g, node->region) * dims_count(g, node->dims.n, node->dims.at) *
-         dims_count(g, node->attr.ndims, node->attr.dims);
+// Of a contraction in all rounds of its loops.
+static double step_flops(const Graph *g, NodeId n) {
+  return (double)contract_flops(g, n, NULL, NULL) *
+         (double)region_times(g, graph_node(g, n)->region);
 }
 
 // The nearest values behind pointwise ones and moves are what a user really reads; counting direct
@@ -133,7 +125,7 @@ static LayoutCost cost_of(Arena *a, const Graph *g, const Machine *machine, cons
   }
   bool *kept = kept_values(a, g);
   for (NodeId n = 1; n <= graph_count(g); n++) {
-    p.flops += node_flops(g, n);
+    if (graph_node(g, n)->op == OP_CONTRACT) p.flops += step_flops(g, n);
     p.traffic += node_traffic(g, n);
     if (kept[n]) p.memory += (double)node_bytes(g, n);
   }
@@ -249,7 +241,7 @@ static void take_work(Taking *t, NodeId n) {
     dims[k] = node->attr.dims[i];
     if (t->placer) axes[k] = t->placer->inner[n][i];
   }
-  take_part(t, false, node_flops(t->g, n) / t->machine->flops, t->g, k, dims, axes);
+  take_part(t, false, step_flops(t->g, n) / t->machine->flops, t->g, k, dims, axes);
 }
 
 // A processor reads at least what its block of the result is made of.

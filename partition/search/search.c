@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/base/hash.h"
 #include "partition/search/space_internal.h"
 
 enum {
@@ -235,9 +236,7 @@ static const LeastPair *estimate_pair(Search *s, const View *v, const int axis[2
 
 // NULL: there is no room for more.
 static PairEntry *find_pair(Search *s, const PairKey *key) {
-  uint64_t h = ((uint64_t)key->kind[0] << 48 ^ (uint64_t)key->set[0] << 32 ^
-                (uint64_t)key->kind[1] << 16 ^ key->set[1]);
-  h *= UINT64_C(0x9e3779b97f4a7c15);
+  uint64_t h = hash_bytes(FNV_START, key, sizeof *key);
   for (uint32_t i = (uint32_t)(h >> 40) % PAIRS, n = 0; n < PAIRS; n++, i = (i + 1) % PAIRS) {
     PairEntry *e = &s->pair[i];
     if (!e->pair || !memcmp(&e->key, key, sizeof *key)) return e;

@@ -58,11 +58,6 @@ bool sharding_equal(const Sharding *a, const Sharding *b, int ndims) {
   return axes_equal(axes_sorted(a->partial), axes_sorted(b->partial)) && a->monoid == b->monoid;
 }
 
-int64_t block_length(const Mesh *m, int64_t n, Axes axes) {
-  for (int i = 0; i < axes.n; i++) n = ceil_div(n, m->axis[axes.at[i]].size);
-  return n;
-}
-
 int64_t sharding_elements(const Graph *g, const Dims *dims, const Sharding *s) {
   int64_t n = 1;
   for (int i = 0; i < dims->n; i++)

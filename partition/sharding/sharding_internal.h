@@ -18,8 +18,6 @@ Axes axes_sorted(Axes s);
 int sharding_dim_of(const Sharding *s, int ndims, int axis);
 void sharding_remove(Sharding *s, int ndims, int axis); // from all dims
 bool sharding_equal(const Sharding *a, const Sharding *b, int ndims);
-// Elements of one block when `axes` split n elements. Blocks nest: rounded up axis by axis.
-int64_t block_length(const Mesh *m, int64_t n, Axes axes);
 // Elements and bytes of one processor's block of a value in sharding s.
 int64_t sharding_elements(const Graph *g, const Dims *dims, const Sharding *s);
 int64_t sharding_bytes(const Graph *g, NodeId n, const Sharding *s);

@@ -6,8 +6,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { SOLO_BYTES = 1 << 16, SOLO_FLOPS = 1 << 18, SOLO_ORDERED = 1 << 13 };
-
 // -- memory -------------------------------------------------------------------------------------
 
 // The tensor of e->share that tensor t of e->program uses, or -1.
@@ -301,7 +299,7 @@ static void size_instr(const Context *c, const Instr *in, BoundInstr *b) {
   case INSTR_GEMM: {
     size_gemm(c, &b->u.gemm);
     const BoundGemm *p = &b->u.gemm;
-    b->solo = 2.0 * (double)p->m * (double)p->n * (double)p->k * (double)p->batches < SOLO_FLOPS;
+    b->solo = gemm_flops((double)p->m, (double)p->n, (double)p->k, (double)p->batches) < SOLO_FLOPS;
     break;
   }
   case INSTR_ORDERED:
