@@ -31,7 +31,7 @@ static LedgerRow row_of(Arena *a, const LedgerSource *from, uint32_t i) {
     *part = (LedgerPart){
         .value = value_name(from->graph, n), .node = n->origin.of, .reader = n->origin.reader};
     part->bytes = coll_call_bytes(from->graph, &b->node[k], 1);
-    part->user = part->node ? reader_text(a, p, part->node, part->reader) : "";
+    part->user = part->node ? reader_text(a, p->result.graph, part->node, part->reader) : "";
     sides_find(a, p, from->graph, b->node[k], part);
   }
   return row;

@@ -1,128 +1,7 @@
-// Why a value moves: which rules of the layout stand behind the state that it is in and the one
-// that is wanted.
-//
-// A cut is traced to the rule that made it: the value's own, that of the argument whose dim it is,
-// or that of a user that asked for it. Terms are traced to where a cut dim was summed, and from
-// there so.
+// Explains one part of a collective call: its sharding before and after, the layout rule behind
+// each, and the reader that needs the second one. The placement recorded the rules when it chose
+// the shardings (placement_rule); nothing is searched here.
 #include "partition/explain/ledger_internal.h"
-
-// The rule that says it of the node itself.
-static int own_rule(const Placer *p, NodeId n, int k, int axis) {
-  const Request *w = p->request[n];
-  if (axes_has(w->hard[k], axis)) return w->rule[k] - 1;
-  if (axes_has(w->soft[k], axis)) return w->soft_rule[axis] - 1;
-  return -1;
-}
-
-// A dim of a node.
-typedef struct At {
-  NodeId n;
-  int k;
-} At;
-
-// Where to look for a rule: nearest first, each place once, no farther than there is room.
-enum { ROOM = 256 };
-typedef struct Trail {
-  int n;
-  At at[ROOM];
-} Trail;
-
-static void look_at(Trail *t, NodeId n, int k) {
-  for (int i = 0; i < t->n; i++)
-    if (t->at[i].n == n && t->at[i].k == k) return;
-  if (t->n < ROOM) t->at[t->n++] = (At){n, k};
-}
-
-// Dims of arguments that become dim k of n and are cut so: they bring the cut.
-static void look_up(const Placer *p, Trail *t, At at, int axis) {
-  const Graph *g = p->result.graph;
-  const Node *node = graph_node(g, at.n);
-  for (int i = 0; i < node->nargs; i++) {
-    NodeId arg = node->args[i];
-    for (int j = 0; j < graph_node(g, arg)->dims.n; j++) {
-      if (!axes_has(p->result.settled[arg].split[j], axis)) continue;
-      DimRole r = dim_role_of(g, at.n, i, j);
-      if (r.kind == ROLE_KEEP && r.at == at.k) look_at(t, arg, j);
-    }
-  }
-}
-
-// Dims of users that dim k of n becomes and that are cut so: they may have asked for it.
-static void look_down(const Placer *p, Trail *t, At at, int axis) {
-  const Graph *g = p->result.graph;
-  for (uint32_t u = p->graph->use_start[at.n]; u < p->graph->use_start[at.n + 1]; u++) {
-    const Node *user = graph_node(g, p->graph->use[u]);
-    for (int i = 0; i < user->nargs; i++) {
-      if (user->args[i] != at.n) continue;
-      DimRole r = dim_role_of(g, p->graph->use[u], i, at.k);
-      if (r.kind == ROLE_KEEP && r.at >= 0 &&
-          axes_has(p->result.settled[p->graph->use[u]].split[r.at], axis))
-        look_at(t, p->graph->use[u], r.at);
-    }
-  }
-}
-
-// A rule that gives the axis to a dim of that name.
-static int rule_of_name(const Placer *p, const char *dim, int axis) {
-  const Layout *layout = p->result.layout;
-  for (uint32_t r = 0; layout && r < layout->n; r++)
-    if (layout->rule[r].dim && axes_has(layout->rule[r].axes, axis) &&
-        rule_names_dim(&layout->rule[r], NULL, dim))
-      return (int)r;
-  return -1;
-}
-
-// Where an argument brings the axis in another dim: the elements changed places, for an operation
-// that takes that dim whole (the t of a scan, what is sorted) and is split all the same.
-static int rule_of_displaced(const Placer *p, NodeId n, int k, int axis) {
-  const Graph *g = p->result.graph;
-  Trail t = {.n = 1, .at = {{n, k}}};
-  for (int i = 0; i < t.n; i++) {
-    int rule = own_rule(p, t.at[i].n, t.at[i].k, axis);
-    if (rule >= 0) return rule;
-    const Node *node = graph_node(g, t.at[i].n);
-    for (int j = 0; j < node->nargs; j++) {
-      int split = sharding_dim_of(&p->result.settled[node->args[j]],
-                                  graph_node(g, node->args[j])->dims.n, axis);
-      if (split >= 0) look_at(&t, node->args[j], split);
-    }
-  }
-  return -1;
-}
-
-int rule_behind(const Placer *p, NodeId n, int k, int axis) {
-  Trail t = {.n = 1, .at = {{n, k}}};
-  for (int i = 0; i < t.n; i++) {
-    int rule = own_rule(p, t.at[i].n, t.at[i].k, axis);
-    if (rule >= 0) return rule;
-    if (graph_node(p->result.graph, t.at[i].n)->op == OP_PIN) return -1; // layout(...) decides
-    look_up(p, &t, t.at[i], axis);
-    look_down(p, &t, t.at[i], axis);
-  }
-  int rule = rule_of_name(
-      p, dim_get(p->result.graph->dims, graph_node(p->result.graph, n)->dims.at[k])->name, axis);
-  return rule >= 0 ? rule : rule_of_displaced(p, n, k, axis);
-}
-
-// Behind the cut of dim `inner` that node n sums away.
-static int rule_of_inner(const Placer *p, NodeId n, int inner, int axis) {
-  const Graph *g = p->result.graph;
-  const Node *node = graph_node(g, n);
-  for (int i = 0; i < node->nargs; i++)
-    for (int j = 0; j < graph_node(g, node->args[i])->dims.n; j++) {
-      DimRole r = dim_role_of(g, n, i, j);
-      if (r.kind != ROLE_INNER || r.at != inner) continue;
-      int rule = rule_behind(p, node->args[i], j, axis);
-      if (rule >= 0) return rule;
-    }
-  return rule_of_name(p, dim_get(g->dims, node->attr.dims[inner])->name, axis);
-}
-
-static int rule_of_partial(const Placer *p, NodeId n, int axis) {
-  int inner;
-  NodeId begin = partial_sum_begin(p, n, axis, &inner);
-  return begin ? rule_of_inner(p, begin, inner, axis) : -1;
-}
 
 // -- who reads ----------------------------------------------------------------------------------
 
@@ -132,135 +11,127 @@ static const Output *output_of(const Graph *g, NodeId n) {
   return NULL;
 }
 
-const char *reader_text(Arena *a, const Placer *p, NodeId of, NodeId reader) {
-  const Graph *g = p->result.graph;
-  const Output *out = reader ? NULL : output_of(g, of);
-  if (!reader)
-    return out ? arena_printf(a, "%s %s", out->kind == OUT_UPDATE ? "the update of" : "the output",
-                              out->name)
-               : "an output";
+const char *output_name(Arena *a, const Output *out) {
+  return arena_printf(a, "%s %s", out->kind == OUT_UPDATE ? "the update of" : "the output",
+                      out->name);
+}
+
+const char *reader_text(Arena *a, const Graph *g, NodeId of, NodeId reader) {
+  if (!reader) {
+    const Output *out = output_of(g, of);
+    return out ? output_name(a, out) : "an output";
+  }
   const Node *node = graph_node(g, reader);
   if (!node->origin.pos.line) return op_row((Op)node->op)->text;
   return arena_printf(a, "%s at line %u", op_row((Op)node->op)->text, node->origin.pos.line);
 }
 
-// What else takes `axis` in the reader: a dim of its result, or one that it sums.
-static bool taken_in(Arena *a, const Placer *p, NodeId reader, int axis, LedgerSide *out) {
-  const Graph *g = p->result.graph;
-  const Node *node = graph_node(g, reader);
-  const char *name = g->mesh->axis[axis].name;
-  int k = sharding_dim_of(&p->result.computed[reader], node->dims.n, axis);
-  if (k >= 0) {
-    out->rule = rule_behind(p, reader, k, axis);
-    out->why =
-        arena_printf(a, "%s splits %s there", name, dim_get(g->dims, node->dims.at[k])->name);
-    return true;
-  }
-  for (int i = 0; i < node_inner(node); i++) {
-    if (!p->inner[reader] || !axes_has(p->inner[reader][i], axis)) continue;
-    out->rule = rule_of_inner(p, reader, i, axis);
-    out->why =
-        arena_printf(a, "%s splits %s there", name, dim_get(g->dims, node->attr.dims[i])->name);
-    return true;
-  }
-  return false;
-}
+// -- why the reader needs another sharding ------------------------------------------------------
 
-// Why the reader wants a sum complete: it cannot work on terms. Of those that could, where terms
-// are summed is a matter of bytes.
-static void why_complete(Arena *a, const Placer *p, NodeId reader, LedgerSide *out) {
-  const OpRow *row = reader ? op_row((Op)graph_node(p->result.graph, reader)->op) : NULL;
-  if (row && row->linear == LINEAR_NO) out->why = arena_printf(a, "%s is not linear", row->text);
-}
-
-static void why_whole(Arena *a, const Placer *p, NodeId of, NodeId reader, int k, int axis,
-                      LedgerSide *out) {
-  if (!reader || reader == of || taken_in(a, p, reader, axis, out) || k < 0) return;
+// The dim that `axis` splits where the reader is computed: of its result, or one that it sums.
+// 0: none.
+static DimId dim_split_by(const Placer *p, NodeId reader, int axis) {
   const Node *node = graph_node(p->result.graph, reader);
-  for (int i = 0; i < node->nargs; i++)
-    if (node->args[i] == of && dim_role_of(p->result.graph, reader, i, k).kind == ROLE_FULL)
-      out->why = arena_printf(
-          a, "%s takes %s in full", op_row((Op)node->op)->text,
-          dim_get(p->result.graph->dims, graph_node(p->result.graph, of)->dims.at[k])->name);
+  int k = sharding_dim_of(&p->result.computed[reader], node->dims.n, axis);
+  if (k >= 0) return node->dims.at[k];
+  for (int i = 0; p->inner[reader] && i < node_inner(node); i++)
+    if (axes_has(p->inner[reader][i], axis)) return node->attr.dims[i];
+  return 0;
+}
+
+// The reader needs dim `whole` of `of` full along `axis`: because the axis splits another dim of
+// the reader, or because the operation has no local form for a split of that dim.
+static void explain_full_dim(Arena *a, const Placer *p, NodeId of, NodeId reader, DimId whole,
+                             int axis, LedgerSide *out) {
+  const Graph *g = p->result.graph;
+  if (!reader || reader == of) return;
+  DimId other = dim_split_by(p, reader, axis);
+  if (other) {
+    out->rule = placement_rule(&p->result, reader, other, axis);
+    out->why = arena_printf(a, "%s splits %s there", g->mesh->axis[axis].name,
+                            dim_get(g->dims, other)->name);
+    return;
+  }
+  const Node *node = graph_node(g, reader);
+  int k = dims_index(&graph_node(g, of)->dims, whole);
+  for (int i = 0; i < node->nargs && k >= 0; i++)
+    if (node->args[i] == of && dim_role_of(g, reader, i, k).kind == ROLE_FULL)
+      out->why = arena_printf(a, "%s takes %s in full", op_row((Op)node->op)->text,
+                              dim_get(g->dims, whole)->name);
+}
+
+// A reader that is not linear needs a full sum. For linear readers the placement weighed bytes.
+static void explain_full_sum(Arena *a, const Graph *g, NodeId reader, LedgerSide *out) {
+  const OpRow *row = reader ? op_row((Op)graph_node(g, reader)->op) : NULL;
+  if (row && row->linear == LINEAR_NO) out->why = arena_printf(a, "%s is not linear", row->text);
 }
 
 // -- both sides ---------------------------------------------------------------------------------
 
-static Axes split_of(const Graph *g, const Dims *dims, DimId whole) {
+static Axes axes_of(const Graph *low, const Dims *dims, DimId whole) {
   for (int i = 0; i < dims->n; i++)
-    if (dim_get(g->dims, dims->at[i])->whole == whole) return dim_get(g->dims, dims->at[i])->axes;
+    if (dim_get(low->dims, dims->at[i])->whole == whole)
+      return dim_get(low->dims, dims->at[i])->axes;
   return (Axes){0};
 }
 
-// Index of the whole dim in placed node n, or -1: conversions below a window move other dims.
-static int index_in(const Placer *p, NodeId n, DimId whole) {
-  return dims_index(&graph_node(p->result.graph, n)->dims, whole);
-}
-
-static DimId whole_at(const Graph *g, const Dims *dims, int i) {
-  return dim_get(g->dims, dims->at[i])->whole;
-}
-
-// What is cut before and not after, and the other way round.
-static void compare_cuts(Arena *a, const Placer *p, const Graph *low, LedgerPart *part) {
+// Splits that are gone after the call: the rule behind them, and why the reader needs the dim full.
+static void explain_gathered(Arena *a, const Placer *p, const Graph *low, LedgerPart *part) {
   for (int i = 0; i < part->has.dims.n; i++) {
-    DimId whole = whole_at(low, &part->has.dims, i);
-    Axes before = dim_get(low->dims, part->has.dims.at[i])->axes,
-         after = split_of(low, &part->wants.dims, whole);
-    int k = index_in(p, part->node, whole);
-    for (int x = 0; x < before.n; x++) {
-      if (axes_has(after, before.at[x])) continue;
+    const Dim *block = dim_get(low->dims, part->has.dims.at[i]);
+    Axes after = axes_of(low, &part->wants.dims, block->whole);
+    for (int x = 0; x < block->axes.n; x++) {
+      int axis = block->axes.at[x];
+      if (axes_has(after, axis)) continue;
       if (part->has.rule < 0)
-        part->has.rule = k < 0 ? rule_of_name(p, dim_get(low->dims, whole)->name, before.at[x])
-                               : rule_behind(p, part->node, k, before.at[x]);
+        part->has.rule = placement_rule(&p->result, part->node, block->whole, axis);
       if (part->wants.rule < 0 && !part->wants.why)
-        why_whole(a, p, part->node, part->reader, k, before.at[x], &part->wants);
+        explain_full_dim(a, p, part->node, part->reader, block->whole, axis, &part->wants);
     }
   }
+}
+
+// Splits that are new after the call.
+static void explain_scattered(const Placer *p, const Graph *low, LedgerPart *part) {
+  const Dims *dims = &graph_node(p->result.graph, part->node)->dims;
   for (int i = 0; i < part->wants.dims.n; i++) {
-    DimId whole = whole_at(low, &part->wants.dims, i);
-    Axes after = dim_get(low->dims, part->wants.dims.at[i])->axes,
-         before = split_of(low, &part->has.dims, whole);
-    int k = index_in(p, part->node, whole);
-    for (int x = 0; x < after.n; x++) {
-      if (axes_has(before, after.at[x]) || k < 0) continue;
-      int rule = rule_behind(p, part->node, k, after.at[x]);
+    const Dim *block = dim_get(low->dims, part->wants.dims.at[i]);
+    Axes before = axes_of(low, &part->has.dims, block->whole);
+    for (int x = 0; x < block->axes.n; x++) {
+      int axis = block->axes.at[x];
+      if (axes_has(before, axis) || dims_index(dims, block->whole) < 0) continue;
+      int rule = placement_rule(&p->result, part->node, block->whole, axis);
       if (rule >= 0) part->wants.rule = rule, part->wants.why = NULL;
     }
   }
 }
 
-// What an ordered operation moves itself: behind the cut of the dim that it goes along.
-static int rule_of_ordered(const Placer *p, NodeId n, int axis) {
-  const Node *node = graph_node(p->result.graph, n);
-  if (op_row((Op)node->op)->cls != ORDERED) return -1;
-  int k = index_in(p, node->args[0], node->attr.dims[0]);
-  return k < 0 ? -1 : rule_behind(p, node->args[0], k, axis);
-}
-
-// The intervals that a window reads depend on the axes that cut the dim.
-static void halo_sides(const Placer *p, const Graph *low, const Node *halo, LedgerPart *out) {
+// A halo: which elements a window reads depends on the axes that split the dim.
+static void explain_halo(const Placer *p, const Graph *low, const Node *halo, LedgerPart *out) {
   const Dim *have = dim_get(low->dims, halo->attr.dims[0]);
-  int k = index_in(p, out->node, have->whole);
   if (have->axes.n)
-    out->has.rule = k < 0 ? rule_of_name(p, dim_get(low->dims, have->whole)->name, have->axes.at[0])
-                          : rule_behind(p, out->node, k, have->axes.at[0]);
+    out->has.rule = placement_rule(&p->result, out->node, have->whole, have->axes.at[0]);
   out->wants.why = "a window reads beyond its own block";
 }
 
 void sides_find(Arena *a, const Placer *p, const Graph *low, NodeId moved, LedgerPart *out) {
+  const Graph *g = p->result.graph;
   const Node *node = graph_node(low, moved);
   bool reduces = node->op == OP_ALL_REDUCE || node->op == OP_REDUCE_SCATTER;
   out->has = (LedgerSide){.dims = graph_node(low, node->args[0])->dims, .rule = -1};
   out->wants = (LedgerSide){.dims = node->dims, .rule = -1};
   if (reduces) out->has.partial = node->attr.axes, out->has.monoid = node->attr.monoid;
   if (!out->node) return;
+  int axis = node->attr.axes.at[0];
   if (reduces) {
-    out->has.rule = rule_of_partial(p, out->node, node->attr.axes.at[0]);
-    why_complete(a, p, out->reader, &out->wants);
+    out->has.rule = placement_partial_rule(&p->result, out->node, axis);
+    explain_full_sum(a, g, out->reader, &out->wants);
   }
-  compare_cuts(a, p, low, out);
-  if (node->op == OP_HALO) halo_sides(p, low, node, out);
-  if (out->has.rule < 0 && out->node == out->reader)
-    out->has.rule = rule_of_ordered(p, out->node, node->attr.axes.at[0]);
+  explain_gathered(a, p, low, out);
+  explain_scattered(p, low, out);
+  if (node->op == OP_HALO) explain_halo(p, low, node, out);
+  // An ordered operation moves elements itself, along the dim that it goes along.
+  const Node *placed = graph_node(g, out->node);
+  if (out->has.rule < 0 && out->node == out->reader && op_row((Op)placed->op)->cls == ORDERED)
+    out->has.rule = placement_rule(&p->result, placed->args[0], placed->attr.dims[0], axis);
 }

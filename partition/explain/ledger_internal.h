@@ -6,14 +6,12 @@
 #include "partition/sharding/sharding_internal.h"
 
 // -- ledger_cause.c -----------------------------------------------------------------------------
-// The index of the rule of the layout that cuts dim k of node n over `axis`: its own, that of the
-// argument that brings the cut, or of a user that asks for it. -1: none.
-int rule_behind(const Placer *p, NodeId n, int k, int axis);
-// The states of both ends of collective node `moved` (of the lowered graph), and what is behind
-// them.
+// Fills has and wants of `out`: the shardings before and after collective node `moved` of the
+// lowered graph, and the layout rules or words behind them. out->node and out->reader are set.
 void sides_find(Arena *a, const Placer *p, const Graph *lowered, NodeId moved, LedgerPart *out);
-// "add at line 45", "the output y"; reader 0: an output that hands out `of`.
-const char *reader_text(Arena *a, const Placer *p, NodeId of, NodeId reader);
+// "add at line 45", "the output y". For reader 0: the output that returns node `of` of graph g.
+const char *reader_text(Arena *a, const Graph *g, NodeId of, NodeId reader);
+const char *output_name(Arena *a, const Output *out); // "the output y", "the update of w"
 
 // -- ledger_rules.c -----------------------------------------------------------------------------
 // Fills l->rule from the layout, without what they cost.

@@ -64,7 +64,7 @@ static ValueDim dim_of(Arena *a, const Placer *p, NodeId n, int k) {
                   .block = block_length(g->mesh, d->size, split),
                   .axes = split,
                   .rule = -1};
-  if (split.n) out.rule = rule_behind(p, n, k, split.at[0]);
+  if (split.n) out.rule = placement_rule(&p->result, n, graph_node(g, n)->dims.at[k], split.at[0]);
   if (split.n && graph_node(g, n)->op == OP_PIN)
     out.rule = -1,
     out.why = arena_printf(a, "layout(...) at line %u", graph_node(g, n)->origin.pos.line);
@@ -231,7 +231,7 @@ ValueUse *explained_uses(Arena *a, const Ledger *l, const ExplainedValue *v, uin
                            : user->origin.value;
       add_use(list, n,
               (ValueUse){.node = p->graph->use[u],
-                         .user = reader_text(a, p, v->node, p->graph->use[u]),
+                         .user = reader_text(a, g, v->node, p->graph->use[u]),
                          .of = of,
                          .backward = user->origin.backward,
                          .wants = sharding_text(a, g, &node->dims, &need),
@@ -246,9 +246,7 @@ ValueUse *explained_uses(Arena *a, const Ledger *l, const ExplainedValue *v, uin
     Sharding need = output_sharding(p, out);
     add_use(
         list, n,
-        (ValueUse){.user = arena_printf(a, "%s %s",
-                                        out->kind == OUT_UPDATE ? "the update of" : "the output",
-                                        out->name),
+        (ValueUse){.user = output_name(a, out),
                    .wants = sharding_text(a, g, &node->dims, &need),
                    .times = 1,
                    .converts = !sharding_equal(&need, &p->result.computed[v->node], node->dims.n)});
