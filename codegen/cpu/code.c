@@ -14,7 +14,6 @@
 #include "codegen/cpu/load_internal.h"
 #include "emitter_hash.h" // made by the build from the sources of the emitter
 #include "ir/base/guard.h"
-#include "ir/base/hash.h"
 
 enum { MAX_OBJECTS = 2, KERNELS_A_THREAD = 4 };
 

@@ -9,6 +9,7 @@ enum { RULES = 4, MAX_PROCESSORS = 1 << 20 };
 typedef struct PlanReport {
   Session *s;
   SearchTask task;
+  PlanGraph graph;
   SearchResult *found;
   SearchChoice own;     // of the file or --layout; mesh NULL: none on these processors
   SearchChoice refined; // the best one with rules for the optimizer and soft ones
@@ -34,14 +35,14 @@ static bool meshes_of(Session *s, uint32_t *n, const Mesh **mesh) {
 // -- answers ------------------------------------------------------------------------------------
 
 static bool simulate_all(PlanReport *r) {
-  if (!planner_fastest(r->s, &r->task, r->found, &r->refined, r->kept, &r->of_refined, &r->use,
-                       &r->of_use))
+  if (!planner_fastest(r->s, &r->graph, &r->task, r->found, &r->refined, r->kept, &r->of_refined,
+                       &r->use, &r->of_use))
     return false;
   if (r->small.layout.n == r->refined.layout.n)
     r->of_small = r->of_refined; // no rule was added
-  else if (!planner_foresee(r->s, &r->small, &r->of_small))
+  else if (!planner_foresee(r->s, &r->graph, &r->small, &r->of_small))
     return false;
-  return !r->own.mesh || planner_foresee(r->s, &r->own, &r->of_own);
+  return !r->own.mesh || planner_foresee(r->s, &r->graph, &r->own, &r->of_own);
 }
 
 static json_t *cost_json(PlanReport *r, const SearchChoice *c, const Foreseen *f) {
@@ -228,7 +229,7 @@ int cmd_plan(Session *s) {
   uint32_t n;
   const Mesh *mesh;
   if (!session_load(s) || !meshes_of(s, &n, &mesh) ||
-      !planner_task(s, n, mesh, PLANNER_KEPT, &r.task))
+      !planner_task(s, n, mesh, PLANNER_KEPT, &r.task) || !planner_select(s, &r.graph))
     return 0;
   double start = clock_seconds();
   if (!planner_search(s, &r.task, &r.found)) return 0;

@@ -168,43 +168,35 @@ bool planner_search(Session *s, const SearchTask *t, SearchResult **out) {
   return true;
 }
 
-bool planner_foresee(Session *s, const SearchChoice *c, Foreseen *out) {
-  Session again = *s;
-  Arena *a = s->arena;
+bool planner_select(Session *s, PlanGraph *out) {
+  out->graph = session_select(s, &out->purpose, &out->over);
+  return out->graph != NULL;
+}
+
+bool planner_foresee(Session *s, const PlanGraph *of, const SearchChoice *c, Foreseen *out) {
+  Session trial = *s;
   Compilation made;
-  const char *purpose, *over, *mesh = mesh_option(a, c->mesh),
-                              *layout = layout_option(a, c->mesh, &c->layout);
-  again.options.mesh = ast_parse_mesh(
-      a, s->names, s->diag, diag_source(s->diag, "--mesh", mesh, strlen(mesh)), mesh, strlen(mesh));
-  again.options.layout = NULL;
-  again.options.layout_may_go =
-      false; // a choice is compiled as it is, also where the layout of the file is for another mesh
-  again.options.no_layout = c->layout.n == 0;
-  if (c->layout.n)
-    again.options.layout = ast_parse_layout(
-        a, s->names, s->diag, diag_source(s->diag, "--layout", layout, strlen(layout)), layout,
-        strlen(layout));
-  again.model = model_build(a, s->names, s->diag, s->ast, &again.options);
-  if (!again.model || (train_counts_epochs(again.model) && !train_resolve_epochs(again.model, 1)))
-    return false;
   double most;
-  again.trial = true;
-  const Graph *g = session_select(&again, &purpose, &over);
-  if (!session_memory(s, &most) || !g ||
-      !session_compile(&again, g, purpose, over, "program", &made))
+  Graph *g = arena_new_of(s->arena, Graph);
+  *g = layout_apply(s->arena, of->graph, c->mesh, &c->layout);
+  trial.trial = true;
+  if (!session_memory(s, &most) ||
+      !session_compile(&trial, g, of->purpose, of->over, "program", &made))
     return false;
   int64_t peak = program_bytes(made.compiled->program);
-  *out = (Foreseen){peak, (double)peak <= most, session_simulate(&again, &made)};
+  *out = (Foreseen){peak, (double)peak <= most, session_simulate(&trial, &made)};
   return true;
 }
 
-// The estimated cost of a search knows the graph alone: its program may need more.
-static bool use_smallest(Session *s, const SearchTask *t, const SearchChoice *from,
-                         const SearchChoice **use, const Foreseen **of_use) {
+// The search estimates memory from the graph: a program may need more. Then the smallest layout
+// that was found is compiled.
+static bool use_smallest(Session *s, const PlanGraph *of, const SearchTask *t,
+                         const SearchChoice *from, const SearchChoice **use,
+                         const Foreseen **of_use) {
   SearchChoice *least = arena_new_of(s->arena, SearchChoice);
   Foreseen *of_least = arena_new_of(s->arena, Foreseen);
   *least = search_refine(s->arena, t, from, &(SearchRules){0}, SEARCH_SMALLEST);
-  if (!planner_foresee(s, least, of_least)) return false;
+  if (!planner_foresee(s, of, least, of_least)) return false;
   *use = least;
   *of_use = of_least;
   if (!of_least->fits) say_too_large(s, t, least, (double)of_least->peak);
@@ -212,21 +204,21 @@ static bool use_smallest(Session *s, const SearchTask *t, const SearchChoice *fr
 }
 
 // Of equal ones the refined one, which holds less, then the first.
-bool planner_fastest(Session *s, const SearchTask *t, const SearchResult *r,
+bool planner_fastest(Session *s, const PlanGraph *of, const SearchTask *t, const SearchResult *r,
                      const SearchChoice *refined, Foreseen *kept, Foreseen *of_refined,
                      const SearchChoice **use, const Foreseen **of_use) {
-  if (!planner_foresee(s, refined, of_refined)) return false;
+  if (!planner_foresee(s, of, refined, of_refined)) return false;
   *use = refined;
   *of_use = of_refined;
   for (uint32_t i = 0; i < r->n; i++) {
     if (r->at[i].layout.rule == refined->layout.rule)
       kept[i] = *of_refined; // no rule was added
-    else if (!planner_foresee(s, &r->at[i], &kept[i]))
+    else if (!planner_foresee(s, of, &r->at[i], &kept[i]))
       return false;
     bool better = kept[i].time->seconds < (*of_use)->time->seconds || !(*of_use)->fits;
     if (kept[i].fits && better) *use = &r->at[i], *of_use = &kept[i];
   }
-  return (*of_use)->fits || use_smallest(s, t, refined, use, of_use);
+  return (*of_use)->fits || use_smallest(s, of, t, refined, use, of_use);
 }
 
 bool planner_choose(Session *s) {
@@ -235,11 +227,14 @@ bool planner_choose(Session *s) {
   Foreseen kept[PLANNER_KEPT], of_refined;
   const Foreseen *of_use;
   const SearchChoice *use;
-  if (!planner_task(s, 1, &s->model->mesh, PLANNER_KEPT, &task) || !planner_search(s, &task, &r))
+  PlanGraph graph;
+  if (!planner_task(s, 1, &s->model->mesh, PLANNER_KEPT, &task) || !planner_search(s, &task, &r) ||
+      !planner_select(s, &graph))
     return false;
   SearchChoice refined =
       search_refine(s->arena, &task, &r->at[0], &(SearchRules){0}, SEARCH_FASTER);
-  if (!planner_fastest(s, &task, r, &refined, kept, &of_refined, &use, &of_use)) return false;
+  if (!planner_fastest(s, &graph, &task, r, &refined, kept, &of_refined, &use, &of_use))
+    return false;
   s->model->layout = use->layout;
   s->model->graph->layout = use->layout;
   if (!option_given(s->opt, OPTION_QUIET) && session_first(s))

@@ -15,21 +15,31 @@ MUST_USE bool planner_task(Session *s, uint32_t nmeshes, const Mesh *mesh, uint3
                            SearchTask *out);
 enum { PLANNER_KEPT = 5 }; // of the search, to be compared as programs
 
-// A choice as a program.
+// What the command compiles, selected once. Layouts are applied to this graph (layout_apply): the
+// model is not built again for each.
+typedef struct PlanGraph {
+  const Graph *graph;
+  const char *purpose, *over;
+} PlanGraph;
+// False after an error.
+MUST_USE bool planner_select(Session *s, PlanGraph *out);
+// A choice as a compiled program.
 typedef struct Foreseen {
-  int64_t peak;
-  bool fits; // in --memory, else in the machine's
+  int64_t peak; // bytes of a processor
+  bool fits;    // in --memory, else in the machine's
   const Simulation *time;
 } Foreseen;
-// The model is built again under the choice, compiled and simulated: what `check` predicts under
-// that layout. The estimated cost of the search knows the graph alone. False after an error.
-MUST_USE bool planner_foresee(Session *s, const SearchChoice *c, Foreseen *out);
-// All of r, at most PLANNER_KEPT, and the refined one as programs; *use is the fastest of those
-// that fit the memory, or, where none does, the smallest layout that there is. False after an
-// error: that does not fit either.
-MUST_USE bool planner_fastest(Session *s, const SearchTask *t, const SearchResult *r,
-                              const SearchChoice *refined, Foreseen *kept, Foreseen *of_refined,
-                              const SearchChoice **use, const Foreseen **of_use);
+// Compiles `of` under the choice and simulates the program: what `check` predicts under that
+// layout. The search knows estimated costs only. False after an error.
+MUST_USE bool planner_foresee(Session *s, const PlanGraph *of, const SearchChoice *c,
+                              Foreseen *out);
+// Foresees all of r, at most PLANNER_KEPT, and the refined choice. *use is the fastest of those
+// that fit the memory; if none does, the smallest layout that was found. False after an error: that
+// does not fit either.
+MUST_USE bool planner_fastest(Session *s, const PlanGraph *of, const SearchTask *t,
+                              const SearchResult *r, const SearchChoice *refined, Foreseen *kept,
+                              Foreseen *of_refined, const SearchChoice **use,
+                              const Foreseen **of_use);
 // The search; where no layout of dims fits the memory, one with rules beyond dims that does. False
 // after an error: none does.
 MUST_USE bool planner_search(Session *s, const SearchTask *t, SearchResult **out);

@@ -137,8 +137,8 @@ static LayoutCost cost_of(Arena *a, const Graph *g, const Machine *machine, cons
   return p;
 }
 
-// The pin's rules for axes that mesh `to` has, found by name; `from` is the mesh of its graph. The
-// other rules are dropped: a search also prices meshes of one or two axes of a candidate.
+// Renumbers the axes of a layout(...) request to those of mesh `to`, found by name. Axes that `to`
+// lacks are dropped: a search also costs meshes of one or two axes of a candidate.
 static void move_pin(Arena *a, Attr *pin, const Mesh *from, const Mesh *to) {
   Attr old = *pin;
   DimId *dims = arena_array(a, DimId, old.ndims + 1);
@@ -152,23 +152,18 @@ static void move_pin(Arena *a, Attr *pin, const Mesh *from, const Mesh *to) {
   }
 }
 
-static void move_pins(Arena *a, Graph *g, const Mesh *from) {
-  bool own = false; // `g` has a copy of the nodes
-  for (NodeId n = 1; n <= graph_count(g); n++) {
-    if (graph_node(g, n)->op != OP_PIN) continue;
-    if (!own) g->node.at = arena_copy(a, g->node.at, g->node.n * sizeof *g->node.at);
-    own = true;
-    move_pin(a, &g->node.at[n].attr, from, g->mesh);
-  }
-}
-
-// Its nodes under another mesh; dims of its own get the blocks.
-static Graph under_mesh(Arena *a, const Graph *g, const Mesh *mesh, const Layout *layout) {
+Graph layout_apply(Arena *a, const Graph *g, const Mesh *mesh, const Layout *layout) {
   Graph out = *g;
   out.dims = dim_table_whole(a, g->dims);
   out.mesh = mesh;
   out.layout = *layout;
-  move_pins(a, &out, g->mesh);
+  bool own = false; // the nodes are a copy
+  for (NodeId n = 1; n <= graph_count(g); n++) {
+    if (graph_node(g, n)->op != OP_PIN) continue;
+    if (!own) out.node.at = arena_copy(a, g->node.at, g->node.n * sizeof *g->node.at);
+    own = true;
+    move_pin(a, &out.node.at[n].attr, g->mesh, mesh);
+  }
   return out;
 }
 
@@ -180,7 +175,7 @@ LayoutCost search_cost(const SearchTask *t, const Mesh *mesh, const Layout *layo
   LayoutCost sum = {0};
   for (uint32_t i = 0; i < t->nsamples; i++) {
     Arena *a = arena_new();
-    Graph g = under_mesh(a, t->sample[i].graph, mesh, layout);
+    Graph g = layout_apply(a, t->sample[i].graph, mesh, layout);
     LayoutCost one = cost_of(
         a,
         collectives_share(a, lower(a, place_silent(a, t->sample[i].known, &g, layout, t->machine))),
@@ -418,7 +413,7 @@ Alone cost_alone(Arena *a, const SearchTask *t, const PartTable *parts, const Me
   Taking x = {.machine = t->machine, .split = out.split, .share = out.share};
   for (uint32_t i = 0, first = 0; i < t->nsamples; first += values_of(parts, i++)) {
     Arena *scratch = arena_new();
-    Graph g = under_mesh(scratch, parts->graph[i], mesh, layout);
+    Graph g = layout_apply(scratch, parts->graph[i], mesh, layout);
     Placement *p = place_silent(scratch, t->sample[i].known, &g, layout, t->machine);
     const Graph *lowered = collectives_share(scratch, lower(scratch, p));
     FlowTable taken = {.whole = &g, .edges = &parts->edge[i]};

@@ -64,6 +64,9 @@ typedef struct SearchResult {
   double closest;        // of those priced: the least price as a share of its bound
 } SearchResult;
 
+// Graph g of whole dims under another mesh and layout. It shares the nodes of g; dims that are made
+// later (blocks) go into a table of its own. `mesh` must outlive it.
+Graph layout_apply(Arena *a, const Graph *g, const Mesh *mesh, const Layout *layout);
 // Of one layout. Not thread-safe (names are interned).
 LayoutCost search_cost(const SearchTask *t, const Mesh *mesh, const Layout *layout);
 // Deterministic. `a` holds the result.
