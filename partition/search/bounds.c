@@ -1,52 +1,55 @@
-// Bounds of layouts, axis by axis. Parts that every set cuts alike are one class, so that a bound
-// is a short sum of products.
+// Lower bounds of layouts (bounds_internal.h). Parts that every set splits in the same way form a
+// class with one amount, so that a bound is a short sum of products.
 #include <math.h>
 #include <string.h>
 
 #include "ir/base/hash.h"
 #include "partition/search/bounds_internal.h"
 
-enum { EVEN = 255 };
+enum { EVEN = 255 }; // a code: split along some dim, in blocks that are never short
 
-// What cuts a part or value, set by set over all kinds; equal ones are a class.
-typedef struct Class {
+// Parts (or values) that all sets of all kinds treat in the same way. code[set], sets of all kinds
+// in sequence, is for a part: 0 not split, EVEN, or 1 + index into size; for a value: its CHANGE_*.
+typedef struct PartClass {
   uint64_t hash;
   const uint8_t *code;
   double amount;
-  double *flow[FLOWS]; // of values: seconds, set by set
+  double *flow[FLOWS]; // of values: seconds by set
   bool uneven;
-  int64_t size[MAX_PART_DIMS]; // of the dim with code i + 1, where blocks of it may be short
-} Class;
+  int64_t size[MAX_PART_DIMS]; // of the dim with code i + 1, whose blocks may be short
+} PartClass;
 
 typedef struct KindTable {
   double size;
   uint32_t n;
-  uint32_t first; // its first set among those of all kinds
-  // n rows of one number a class, then one of the best of all rows
+  uint32_t first; // index of its first set in `code`
+  // Matrices of n rows (sets) and a column for each class, then the best of each column.
   double *share, *upper, *held, *left, *passed, *flow[FLOWS];
   bool *moved; // whether a set moves a value
-  double *best_share, *best_held, *best_left, *least_flow;
+  double *best_share, *best_held, *best_left, *min_flow;
   double *latency; // of set
 } KindTable;
 
-typedef struct Depth {          // axes before this one have their sets
-  double *share, *upper, *held; // products
-  double *flow[FLOWS];          // of values: seconds so far
-  bool *moved;                  // whether that is any
-  double *left, *passed;        // share that stays; that, of values that axes before move
-  double *weight, *rest_flow;   // of this level: amounts times all but the share of axis k
-  double *rest_share, *rest_held, *rest_left; // the best shares of axes behind
+// The state of the bound before axis k, by class.
+typedef struct Depth {
+  double *share, *upper, *held; // product of the shares over axes before k
+  double *flow[FLOWS];          // seconds of values over axes before k
+  bool *moved;                  // whether any of these is not 0
+  double *left, *passed;        // share of a value that remains after splits, after moves
+  double *weight;               // amount times all shares except that of axis k
+  double *rest_flow;            // lowest seconds over axes after k
+  double *rest_share, *rest_held, *rest_left; // best shares over axes after k
   double latency;
 } Depth;
 
-struct Least {
+struct Bounds {
   Arena *a;
   const SearchTask *task;
   uint32_t nsets;
   uint32_t nparts, npositive, nheld, nvalues;
-  Class *part, *held, *value;         // parts: positive amounts first
+  PartClass *part, *held, *value;     // of time, of memory, of moves; part: positive first
   uint32_t *part_class, *value_class; // 1 + the index of its class, 0: none
-  bool together;                      // what the first axes do is exact
+  bool together;                      // a pair is assigned: short blocks are in its shares
   KindTable *kind;
   int naxes;
   const KindTable *axis[MAX_AXES];
@@ -59,29 +62,29 @@ static double max_of(double x, double y) { return x > y ? x : y; }
 
 // -- classes ------------------------------------------------------------------------------------
 
-typedef struct Classes {
-  VEC(Class) at;
-} Classes;
+typedef struct PartClasses {
+  VEC(PartClass) at;
+} PartClasses;
 
-static uint32_t find_class(const Least *l, Classes *c, const Class *x) {
+static uint32_t intern_class(const Bounds *l, PartClasses *c, const PartClass *x) {
   for (uint32_t i = 0; i < c->at.n; i++) {
-    const Class *y = &c->at.at[i];
+    const PartClass *y = &c->at.at[i];
     if (y->hash == x->hash && !memcmp(x->size, y->size, sizeof x->size) &&
         !memcmp(x->code, y->code, l->nsets))
       return i;
   }
   vec_push(l->a, c->at) = *x;
-  Class *y = &c->at.at[c->at.n - 1];
+  PartClass *y = &c->at.at[c->at.n - 1];
   y->code = arena_copy(l->a, x->code, l->nsets);
   return c->at.n - 1;
 }
 
-// The cuts of a part by the sets of all kinds. Dims whose blocks are never short are all alike;
+// How the sets of all kinds split part i. Dims whose blocks are never short share the code EVEN;
 // others are numbered as they appear.
-static Class class_of_part(const PartTable *parts, uint32_t i, uint32_t nkinds,
-                           AxisKind *const *kind, int64_t most, uint8_t *code) {
+static PartClass class_of_part(const PartTable *parts, uint32_t i, uint32_t nkinds,
+                               AxisKind *const *kind, int64_t most, uint8_t *code) {
   const Part *p = &parts->part.at[i];
-  Class c = {.code = code};
+  PartClass c = {.code = code};
   uint8_t number[MAX_PART_DIMS] = {0}, n = 0;
   uint32_t at = 0;
   for (uint32_t k = 0; k < nkinds; k++)
@@ -102,10 +105,10 @@ static Class class_of_part(const PartTable *parts, uint32_t i, uint32_t nkinds,
   return c;
 }
 
-// Positive amounts first.
-static void sort_parts(Least *l, const Classes *c, uint32_t nparts) {
+// Amounts are negative in samples of negative weight: their bound takes the largest share.
+static void sort_parts(Bounds *l, const PartClasses *c, uint32_t nparts) {
   uint32_t *place = arena_array(l->a, uint32_t, c->at.n + 1);
-  l->part = arena_array(l->a, Class, c->at.n + 1);
+  l->part = arena_array(l->a, PartClass, c->at.n + 1);
   for (int sign = 0; sign < 2; sign++) {
     for (uint32_t i = 0; i < c->at.n; i++) {
       if ((c->at.at[i].amount < 0) != (sign == 1)) continue;
@@ -117,16 +120,16 @@ static void sort_parts(Least *l, const Classes *c, uint32_t nparts) {
   for (uint32_t i = 0; i < nparts; i++) l->part_class[i] = place[l->part_class[i]];
 }
 
-static void find_parts(Least *l, const PartTable *parts, uint32_t nkinds, AxisKind *const *kind,
-                       int64_t most) {
-  Classes time = {0}, held = {0};
+static void classify_parts(Bounds *l, const PartTable *parts, uint32_t nkinds,
+                           AxisKind *const *kind, int64_t most) {
+  PartClasses time = {0}, held = {0};
   uint8_t *code = arena_array(l->a, uint8_t, l->nsets + 1);
   l->part_class = arena_array(l->a, uint32_t, parts->part.n + 1);
   for (uint32_t i = 0; i < parts->part.n; i++) {
     const Part *p = &parts->part.at[i];
-    Class c = class_of_part(parts, i, nkinds, kind, most, code);
-    Classes *all = p->held ? &held : &time;
-    uint32_t of = find_class(l, all, &c);
+    PartClass c = class_of_part(parts, i, nkinds, kind, most, code);
+    PartClasses *all = p->held ? &held : &time;
+    uint32_t of = intern_class(l, all, &c);
     all->at.at[of].amount += p->amount;
     if (!p->held) l->part_class[i] = of + 1;
   }
@@ -134,19 +137,19 @@ static void find_parts(Least *l, const PartTable *parts, uint32_t nkinds, AxisKi
   sort_parts(l, &time, parts->part.n);
 }
 
-// How the sets of all kinds change a value; false when none moves it.
+// Fills the codes of a value. False if no set moves it: it needs no class.
 static bool codes_of_value(uint32_t value, uint32_t nkinds, AxisKind *const *kind, uint8_t *code) {
   bool any = false;
   for (uint32_t k = 0; k < nkinds; k++)
     for (uint32_t s = 0; s < kind[k]->n; s++) {
-      const Alone *x = &kind[k]->alone[s];
+      const PartCosts *x = &kind[k]->alone[s];
       *code++ = x->change[value];
       for (int f = 0; f < FLOWS; f++) any |= x->flow[f][value] > 0;
     }
   return any;
 }
 
-static void add_flows(Least *l, Class *c, double weight, uint32_t value, uint32_t nkinds,
+static void add_flows(Bounds *l, PartClass *c, double weight, uint32_t value, uint32_t nkinds,
                       AxisKind *const *kind) {
   for (int f = 0; f < FLOWS; f++) {
     if (!c->flow[f]) c->flow[f] = arena_array(l->a, double, l->nsets);
@@ -157,14 +160,15 @@ static void add_flows(Least *l, Class *c, double weight, uint32_t value, uint32_
   }
 }
 
-static void find_values(Least *l, const PartTable *parts, uint32_t nkinds, AxisKind *const *kind) {
-  Classes values = {0};
+static void classify_values(Bounds *l, const PartTable *parts, uint32_t nkinds,
+                            AxisKind *const *kind) {
+  PartClasses values = {0};
   uint8_t *code = arena_array(l->a, uint8_t, l->nsets + 1);
   l->value_class = arena_array(l->a, uint32_t, parts->nvalues + 1);
   for (uint32_t v = 0; v < parts->nvalues; v++) {
     if (!codes_of_value(v, nkinds, kind, code)) continue;
-    Class c = {.code = code, .hash = hash_bytes(FNV_START, code, l->nsets)};
-    uint32_t of = find_class(l, &values, &c);
+    PartClass c = {.code = code, .hash = hash_bytes(FNV_START, code, l->nsets)};
+    uint32_t of = intern_class(l, &values, &c);
     add_flows(l, &values.at.at[of], parts->weight[v], v, nkinds, kind);
     l->value_class[v] = of + 1;
   }
@@ -173,8 +177,9 @@ static void find_values(Least *l, const PartTable *parts, uint32_t nkinds, AxisK
 
 // -- tables of an axis --------------------------------------------------------------------------
 
-// The share of a class that stays: the least, or the most that it can be beside other axes.
-static double share_of(const Class *c, uint32_t set, double p, bool most) {
+// The share of a class that remains under a set on an axis of p processors: the smallest that it
+// can be beside other axes, or the largest.
+static double share_of(const PartClass *c, uint32_t set, double p, bool most) {
   uint8_t code = c->code[set];
   if (!code) return 1;
   if (!most || code == EVEN) return 1 / p;
@@ -182,14 +187,15 @@ static double share_of(const Class *c, uint32_t set, double p, bool most) {
   return ceil(n / p) / n;
 }
 
-static double *rows_of(Least *l, const KindTable *t, uint32_t n, const Class *c, bool most) {
+static double *rows_of(Bounds *l, const KindTable *t, uint32_t n, const PartClass *c, bool most) {
   double *rows = arena_array(l->a, double, (size_t)n * t->n + 1), *at = rows;
   for (uint32_t s = 0; s < t->n; s++)
     for (uint32_t i = 0; i < n; i++) *at++ = share_of(&c[i], t->first + s, t->size, most);
   return rows;
 }
 
-static double *least_of_rows(Least *l, uint32_t n, uint32_t rows, const double *at, double most) {
+// The minimum of each of n columns, at most `most`.
+static double *min_of_rows(Bounds *l, uint32_t n, uint32_t rows, const double *at, double most) {
   double *out = arena_array(l->a, double, n + 1);
   for (uint32_t i = 0; i < n; i++) {
     out[i] = most;
@@ -200,7 +206,7 @@ static double *least_of_rows(Least *l, uint32_t n, uint32_t rows, const double *
 
 static bool is_some(double x) { return x < 0 || x > 0; }
 
-static void fill_values(Least *l, KindTable *t) {
+static void fill_values(Bounds *l, KindTable *t) {
   size_t n = (size_t)l->nvalues * t->n + 1, at = 0;
   t->left = arena_array(l->a, double, n);
   t->passed = arena_array(l->a, double, n);
@@ -218,20 +224,20 @@ static void fill_values(Least *l, KindTable *t) {
         t->moved[at] |= is_some(t->flow[f][at]);
       }
     }
-  t->best_left = least_of_rows(l, l->nvalues, t->n, any, 1);
-  t->least_flow = arena_array(l->a, double, l->nvalues + 1);
+  t->best_left = min_of_rows(l, l->nvalues, t->n, any, 1);
+  t->min_flow = arena_array(l->a, double, l->nvalues + 1);
   for (int f = 0; f < FLOWS; f++) {
-    const double *least = least_of_rows(l, l->nvalues, t->n, t->flow[f], 0);
-    for (uint32_t i = 0; i < l->nvalues; i++) t->least_flow[i] += least[i];
+    const double *least = min_of_rows(l, l->nvalues, t->n, t->flow[f], 0);
+    for (uint32_t i = 0; i < l->nvalues; i++) t->min_flow[i] += least[i];
   }
 }
 
-static void fill_kind(Least *l, KindTable *t, const AxisKind *k) {
+static void fill_kind(Bounds *l, KindTable *t, const AxisKind *k) {
   t->share = rows_of(l, t, l->nparts, l->part, false);
   t->upper = rows_of(l, t, l->nparts, l->part, true);
   t->held = rows_of(l, t, l->nheld, l->held, false);
-  t->best_share = least_of_rows(l, l->nparts, t->n, t->share, 1);
-  t->best_held = least_of_rows(l, l->nheld, t->n, t->held, 1);
+  t->best_share = min_of_rows(l, l->nparts, t->n, t->share, 1);
+  t->best_held = min_of_rows(l, l->nheld, t->n, t->held, 1);
   fill_values(l, t);
   t->latency = arena_array(l->a, double, t->n);
   for (uint32_t s = 0; s < t->n; s++) t->latency[s] = k->alone[s].cost.latency;
@@ -243,7 +249,7 @@ static double *ones(Arena *a, uint32_t n) {
   return out;
 }
 
-static void depth_new(Least *l, Depth *d) {
+static void depth_new(Bounds *l, Depth *d) {
   double **per_part[] = {&d->share, &d->upper, &d->weight, &d->rest_share};
   double **per_value[] = {&d->left, &d->passed, &d->rest_left, &d->rest_flow};
   for (size_t i = 0; i < countof(per_part); i++) *per_part[i] = ones(l->a, l->nparts);
@@ -254,16 +260,16 @@ static void depth_new(Least *l, Depth *d) {
   d->rest_held = ones(l->a, l->nheld);
 }
 
-Least *least_new(Arena *a, const SearchTask *task, const PartTable *parts, uint32_t nkinds,
-                 AxisKind *const *kind, int64_t most) {
-  Least *l = arena_new_of(a, Least);
-  *l = (Least){.a = a, .task = task, .kind = arena_array(a, KindTable, nkinds + 1)};
+Bounds *bounds_new(Arena *a, const SearchTask *task, const PartTable *parts, uint32_t nkinds,
+                   AxisKind *const *kind, int64_t most) {
+  Bounds *l = arena_new_of(a, Bounds);
+  *l = (Bounds){.a = a, .task = task, .kind = arena_array(a, KindTable, nkinds + 1)};
   for (uint32_t k = 0; k < nkinds; k++) {
     l->kind[k] = (KindTable){.size = (double)kind[k]->size, .n = kind[k]->n, .first = l->nsets};
     l->nsets += kind[k]->n;
   }
-  find_parts(l, parts, nkinds, kind, most);
-  find_values(l, parts, nkinds, kind);
+  classify_parts(l, parts, nkinds, kind, most);
+  classify_values(l, parts, nkinds, kind);
   for (uint32_t k = 0; k < nkinds; k++) fill_kind(l, &l->kind[k], kind[k]);
   for (int k = 0; k <= MAX_AXES; k++) depth_new(l, &l->depth[k]);
   return l;
@@ -271,7 +277,7 @@ Least *least_new(Arena *a, const SearchTask *task, const PartTable *parts, uint3
 
 // -- bounds -------------------------------------------------------------------------------------
 
-void least_begin(Least *l, int naxes, const uint32_t kind[]) {
+void bounds_begin(Bounds *l, int naxes, const uint32_t kind[]) {
   l->naxes = naxes;
   l->together = false;
   for (int k = 0; k < naxes; k++) l->axis[k] = &l->kind[kind[k]];
@@ -284,18 +290,18 @@ void least_begin(Least *l, int naxes, const uint32_t kind[]) {
       d->rest_held[i] = t ? behind->rest_held[i] * t->best_held[i] : 1;
     for (uint32_t i = 0; i < l->nvalues; i++) {
       d->rest_left[i] = t ? behind->rest_left[i] * t->best_left[i] : 1;
-      d->rest_flow[i] = t ? behind->rest_flow[i] + t->least_flow[i] : 0;
+      d->rest_flow[i] = t ? behind->rest_flow[i] + t->min_flow[i] : 0;
     }
   }
 }
 
-void least_enter(Least *l, int k) {
+void bounds_enter(Bounds *l, int k) {
   Depth *d = &l->depth[k];
   for (uint32_t i = 0; i < l->npositive; i++)
     d->weight[i] = l->part[i].amount * d->share[i] * d->rest_share[i];
 }
 
-static double parts_with(const Least *l, const Depth *d, const KindTable *t, uint32_t set) {
+static double parts_with(const Bounds *l, const Depth *d, const KindTable *t, uint32_t set) {
   const double *share = t->share + (size_t)set * l->nparts,
                *upper = t->upper + (size_t)set * l->nparts;
   double a = 0, b = 0;
@@ -307,11 +313,12 @@ static double parts_with(const Least *l, const Depth *d, const KindTable *t, uin
   return a + b;
 }
 
-// Value i when axis k has the set, flow by flow.
-//   Sums and gathers over several axes of p, q processors: (1 - 1/p) + (1 - 1/q) / p of the bytes, whichever comes first;
-//   memory is read and written once. Values that others cut are smaller.
-//   Blocks that go elsewhere stay blocks: axes that cut or move them shrink them alike.
-//   Edges are as long as those of the axis that needs most.
+// Lower bound of the seconds of value class i after axis k is assigned, by kind of flow. `at` is
+// the entry of the class and the set in the tables of the axis.
+//   JOIN  Sums and gathers over axes of p and q processors send (1 - 1/p) + (1 - 1/q) / p of the
+//         bytes, in the cheaper order; memory is read and written once. Splits shrink the value.
+//   SEND  Blocks stay blocks: axes that split them and axes that move them both make them smaller.
+//   HALO  The edges are those of the axis that needs most.
 static void flows_with(const Depth *d, uint32_t i, const KindTable *t, size_t at,
                        double out[FLOWS]) {
   double left = t->left[at], passed = t->passed[at], mine = d->left[i], behind = d->passed[i];
@@ -326,7 +333,7 @@ static void flows_with(const Depth *d, uint32_t i, const KindTable *t, size_t at
   out[FLOW_HALO] = max_of(d->flow[FLOW_HALO][i] * left, t->flow[FLOW_HALO][at] * mine);
 }
 
-static double values_with(const Least *l, const Depth *d, const KindTable *t, uint32_t set) {
+static double values_with(const Bounds *l, const Depth *d, const KindTable *t, uint32_t set) {
   size_t row = (size_t)set * l->nvalues;
   double all = 0, flow[FLOWS];
   for (uint32_t i = 0; i < l->nvalues; i++) {
@@ -342,12 +349,12 @@ static double values_with(const Least *l, const Depth *d, const KindTable *t, ui
   return all;
 }
 
-// What short blocks cost beyond equal ones.
-static double short_blocks(const Least *l, int k, uint32_t set) {
+// Seconds of uneven blocks beyond those of equal blocks.
+static double short_blocks(const Bounds *l, int k, uint32_t set) {
   const Depth *d = &l->depth[k];
   double all = 0;
   for (uint32_t i = 0; i < l->npositive; i++) {
-    const Class *c = &l->part[i];
+    const PartClass *c = &l->part[i];
     if (!c->uneven) continue;
     double over[MAX_PART_DIMS] = {0}, true_share = 1, equal = 1;
     for (int j = 0; j <= k; j++) {
@@ -366,7 +373,8 @@ static double short_blocks(const Least *l, int k, uint32_t set) {
   return all;
 }
 
-static bool too_large(const Least *l, const Depth *d, const KindTable *t, uint32_t set) {
+// Whether every completion holds more than the task's memory.
+static bool too_large(const Bounds *l, const Depth *d, const KindTable *t, uint32_t set) {
   double bytes = 0;
   const double *share = t->held + (size_t)set * l->nheld;
   for (uint32_t i = 0; i < l->nheld; i++)
@@ -375,7 +383,7 @@ static bool too_large(const Least *l, const Depth *d, const KindTable *t, uint32
   return bytes > l->task->memory * (1 + 1e-9);
 }
 
-double least_with(Least *l, int k, uint32_t set, double limit) {
+double bounds_with(Bounds *l, int k, uint32_t set, double limit) {
   const Depth *d = &l->depth[k];
   const KindTable *t = l->axis[k];
   double seconds = parts_with(l, d, t, set) + max_of(d->latency, t->latency[set]);
@@ -386,7 +394,7 @@ double least_with(Least *l, int k, uint32_t set, double limit) {
   return seconds < limit && too_large(l, d, t, set) ? (double)INFINITY : seconds;
 }
 
-void least_take(Least *l, int k, uint32_t set) {
+void bounds_assign(Bounds *l, int k, uint32_t set) {
   const Depth *d = &l->depth[k];
   Depth *to = &l->depth[k + 1];
   const KindTable *t = l->axis[k];
@@ -411,14 +419,14 @@ void least_take(Least *l, int k, uint32_t set) {
 
 // -- two axes together --------------------------------------------------------------------------
 
-struct LeastPair {
+struct PairBound {
   double *share, *flow[FLOWS];
   double latency;
 };
 
-const LeastPair *least_pair(Least *l, const PartTable *parts, const Alone *together) {
-  LeastPair *p = arena_new_of(l->a, LeastPair);
-  *p = (LeastPair){.share = arena_array(l->a, double, l->nparts + 1),
+const PairBound *bounds_pair(Bounds *l, const PartTable *parts, const PartCosts *together) {
+  PairBound *p = arena_new_of(l->a, PairBound);
+  *p = (PairBound){.share = arena_array(l->a, double, l->nparts + 1),
                    .latency = together->cost.latency};
   for (uint32_t i = 0; i < parts->part.n; i++)
     if (l->part_class[i])
@@ -434,11 +442,11 @@ const LeastPair *least_pair(Least *l, const PartTable *parts, const Alone *toget
   return p;
 }
 
-void least_begin_pair(Least *l, int naxes, const uint32_t kind[], const LeastPair *pair,
-                      const uint32_t set[2]) {
-  least_begin(l, naxes, kind);
-  least_take(l, 0, set[0]);
-  least_take(l, 1, set[1]);
+void bounds_begin_pair(Bounds *l, int naxes, const uint32_t kind[], const PairBound *pair,
+                       const uint32_t set[2]) {
+  bounds_begin(l, naxes, kind);
+  bounds_assign(l, 0, set[0]);
+  bounds_assign(l, 1, set[1]);
   Depth *d = &l->depth[2];
   for (uint32_t i = 0; i < l->nparts; i++) {
     d->share[i] = pair->share[i];

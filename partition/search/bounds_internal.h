@@ -1,51 +1,55 @@
-// What all layouts that begin alike cost at least. Private to the search.
+// Lower bounds of the cost of layouts, for branch and bound.
 //
-// An axis is priced alone with each set of dims that it may cut. Other axes shrink what it finds: a
-// part that all of them cut costs its amount divided by all of them, one that none cuts costs all
-// of it. So a layout costs
+// The cost of a layout is a sum over parts (work of a contraction, a value written or read) and
+// over values that move between processors. Each is known, for every axis and every set of dims,
+// from the cost of that set on a mesh of this axis only. Other axes reduce it: a part that axes of
+// p and q processors split costs 1/(pq) of its amount. So a layout costs at least
 //
-//   sum over parts       of amount * product over axes of the share that stays
-//   sum over moved values of seconds over each axis * product over the other axes of the share
+//   sum over parts         of  amount * product over axes of the share that remains
+//   sum over moved values  of  seconds over each axis * product over the other axes of the share
 //
-// at least; of axes without a set yet, each part and each value sees the best share that any set
-// gives it. Uneven blocks are rounded up: ceil(n / (p * q)) of n elements over axes of p and q.
+// For axes that are not assigned yet, each part and each value takes its best share over all sets.
+// Blocks of uneven splits are rounded up: ceil(n / (p * q)) of n elements over axes of p and q.
 #ifndef PARTITION_LEAST_H
 #define PARTITION_LEAST_H
 
 #include "partition/search/layout_cost_internal.h"
 
-// Axes of one size and speed, and the sets of dims that one may have.
+// Axes of one size and link, and the sets of dims that such an axis can split.
 typedef struct AxisKind {
   int64_t size;
   Link link;
-  const char *pinned; // the axis's name where pins of the model name it: no other axis is of this
-                      // kind; else NULL
+  const char *pinned; // name of the axis if layout(...) of the model names it: the only axis of
+                      // this kind; else NULL
   uint32_t n;
-  uint32_t *set; // bits: indices of dims
-  Alone *alone;
+  uint32_t *set;    // DimSet
+  PartCosts *alone; // cost of set[i] on a mesh of one such axis
 } AxisKind;
 
-typedef struct Least Least;
+typedef struct Bounds Bounds;
 
-// For meshes over axes of those kinds. `most`: processors of a mesh.
-Least *least_new(Arena *a, const SearchTask *t, const PartTable *parts, uint32_t nkinds,
-                 AxisKind *const *kind, int64_t most);
-// Layouts on a mesh of these kinds from here on.
-void least_begin(Least *l, int naxes, const uint32_t kind[]);
-// The axes before k have their sets: axis k is next.
-void least_enter(Least *l, int k);
-// Seconds that a layout costs at least when axis k has set i; something not below `limit` if that
-// is so or if all of them hold more than the task's memory.
-double least_with(Least *l, int k, uint32_t i, double limit);
-// Gives axis k the set i.
-void least_take(Least *l, int k, uint32_t i);
+// Tables for axes of the given kinds, in arena a. Blocks of dims whose size `most` (processors of a
+// mesh) divides are never uneven. Thread rule: one search at a time.
+Bounds *bounds_new(Arena *a, const SearchTask *t, const PartTable *parts, uint32_t nkinds,
+                   AxisKind *const *kind, int64_t most);
+// Starts with a mesh of `naxes` axes of these kinds, none assigned. Then for each axis k in order:
+// bounds_enter(k), any number of bounds_with(k, ...), bounds_assign(k, set).
+void bounds_begin(Bounds *l, int naxes, const uint32_t kind[]);
+void bounds_enter(Bounds *l, int k);
+// The lower bound, in seconds, of all layouts in which axis k splits set i and axes before k are as
+// assigned. If it reaches `limit`, any number from `limit` on; INFINITY if none fits the memory.
+double bounds_with(Bounds *l, int k, uint32_t i, double limit);
+// Assigns set i to axis k.
+void bounds_assign(Bounds *l, int k, uint32_t i);
 
-// What the first two axes do together, where each decides otherwise than alone.
-typedef struct LeastPair LeastPair;
-// Of a layout priced on the mesh of two axes. In the arena of l.
-const LeastPair *least_pair(Least *l, const PartTable *parts, const Alone *together);
-// least_begin, and the first two axes have these sets: axis 2 is next.
-void least_begin_pair(Least *l, int naxes, const uint32_t kind[], const LeastPair *pair,
-                      const uint32_t set[2]);
+// The exact cost of two axes with their sets. It replaces the bound from single axes, which does
+// not see how axes interact.
+typedef struct PairBound PairBound;
+// From the cost on a mesh of the two axes. Lives in the arena of l.
+const PairBound *bounds_pair(Bounds *l, const PartTable *parts, const PartCosts *together);
+// As bounds_begin, with these sets assigned to axes 0 and 1 and the cost of the pair: continue with
+// axis 2.
+void bounds_begin_pair(Bounds *l, int naxes, const uint32_t kind[], const PairBound *pair,
+                       const uint32_t set[2]);
 
 #endif

@@ -1,37 +1,38 @@
-// What a layout costs: the graph of one processor is made and counted, not run.
+// Estimates the cost of a layout: places and lowers the graph under it, then counts the flops, the
+// memory traffic, the collectives and the memory of one processor. search_cost gives the sum;
+// cost_in_parts also says which part of the model contributes what, for lower bounds.
 #include <math.h>
 
 #include "partition/search/layout_cost_internal.h"
 
-// Of a value that stands in memory: it is written once and read by each of its users.
-static bool stands_in_memory(const Node *n) {
+// Whether the result is stored: written once and read by each user. Results of other operations are
+// assumed to be fused into their users.
+static bool is_stored(const Node *n) {
   static const bool in_memory[] = {
       [REDUCE] = true,  [CONTRACT] = true, [GATHER] = true,  [COLLECTIVE] = true, [WINDOW] = false,
       [ORDERED] = true, [REGION] = true,   [SOURCE] = false, [POINTWISE] = false, [MOVE] = false};
   return in_memory[op_row((Op)n->op)->cls];
 }
 
-static bool is_declared(const Node *n) { return op_is_decl((Op)n->op); }
+static bool is_read(const Node *n) { return is_stored(n) || op_is_decl((Op)n->op); }
 
-static bool is_read(const Node *n) { return stands_in_memory(n) || is_declared(n); }
-
-// Of a contraction in all rounds of its loops.
+// Flops of a contraction in all rounds of its loops.
 static double step_flops(const Graph *g, NodeId n) {
   return (double)contract_flops(g, n, NULL, NULL) *
          (double)region_times(g, graph_node(g, n)->region);
 }
 
-// The nearest values behind pointwise ones and moves are what a user really reads; counting direct
-// arguments that stand in memory comes near enough: fused kernels read each of them once.
+// Bytes that a node reads and writes. Only direct arguments that are stored count. A fused kernel
+// also reads stored values behind its pointwise nodes; that is neglected.
 static double node_traffic(const Graph *g, NodeId n) {
   const Node *node = graph_node(g, n);
-  double bytes = stands_in_memory(node) ? (double)node_bytes(g, n) : 0;
+  double bytes = is_stored(node) ? (double)node_bytes(g, n) : 0;
   for (int i = 0; i < node->nargs; i++)
     if (is_read(graph_node(g, node->args[i]))) bytes += (double)node_bytes(g, node->args[i]);
   return bytes * (double)region_times(g, node->region);
 }
 
-// Forward values that the backward pass reads, and what is fed.
+// The values that stay in memory for the step: inputs, and forward values that gradients read.
 static bool *kept_values(Arena *a, const Graph *g) {
   bool *kept = arena_array(a, bool, graph_count(g) + 1);
   for (NodeId n = 1; n <= graph_count(g); n++) {
@@ -39,13 +40,13 @@ static bool *kept_values(Arena *a, const Graph *g) {
     kept[n] = node->op == OP_INPUT;
     for (int i = 0; i < node->nargs && node->origin.backward; i++) {
       const Node *arg = graph_node(g, node->args[i]);
-      kept[node->args[i]] |= !arg->origin.backward && stands_in_memory(arg);
+      kept[node->args[i]] |= !arg->origin.backward && is_stored(arg);
     }
   }
   return kept;
 }
 
-// Of parameters, states and slots.
+// Parameters, states and slots: in memory all the time.
 static bool is_held(const Decl *d) { return d->node && d->kind != DECL_INPUT; }
 
 static void cost_add(LayoutCost *sum, const LayoutCost *p, double weight) {
@@ -74,13 +75,14 @@ static Call call_of(const Graph *g, const Machine *machine, const Bucket *b) {
                 .latency = coll_latency(machine, g->mesh, kind, first->attr.axes)};
 }
 
-typedef struct FlowTable { // where flows of a model are counted
-  const Graph *whole;
+// Accumulates the flows of the values of one sample.
+typedef struct FlowTable {
+  const Graph *whole; // of the sample, before lowering
   const Edges *edges;
-  double *flow[FLOWS];
+  double *flow[FLOWS]; // of value
 } FlowTable;
 
-// Whether it makes of blocks or terms what processors hold together; else blocks go elsewhere.
+// FLOW_JOIN; other collectives are FLOW_SEND or FLOW_HALO.
 static bool joins(const Node *n) {
   return n->op == OP_ALL_REDUCE || n->op == OP_ALL_GATHER || n->op == OP_REDUCE_SCATTER;
 }
@@ -91,15 +93,16 @@ static uint32_t find_edge(const Edges *edges, NodeId source, DimId d) {
   return edges->n;
 }
 
-// Where what collective n of a lowered graph moves is counted.
+// The value (of the sample) that collective n of the lowered graph moves: its node, or an edge.
 static uint32_t value_of(const Graph *lowered, const Node *n, const FlowTable *x) {
-  uint32_t value = n->origin.group;
+  uint32_t value = n->origin.of;
   if (n->op != OP_HALO) return value;
   uint32_t edge = find_edge(x->edges, value, dim_get(lowered->dims, n->attr.dims[0])->whole);
   return edge < x->edges->n ? graph_count(x->whole) + 1 + edge : value;
 }
 
-// Seconds of a call, without latency, for the values that it moves, by the bytes of each.
+// Distributes the seconds of a call, without latency, over the values that it moves, by their
+// bytes.
 static void share_call(const Graph *g, const Call *c, const FlowTable *x) {
   const Node *first = graph_node(g, c->bucket->node[0]);
   Flow flow = joins(first) ? FLOW_JOIN : first->op == OP_HALO ? FLOW_HALO : FLOW_SEND;
@@ -112,7 +115,8 @@ static void share_call(const Graph *g, const Call *c, const FlowTable *x) {
         all;
 }
 
-// `x`, if not NULL: what is on the wire by the values that nodes remember.
+// Cost of lowered graph g, without .seconds. With x, the seconds of its collectives are also added
+// to the values that they move.
 static LayoutCost cost_of(Arena *a, const Graph *g, const Machine *machine, const FlowTable *x) {
   LayoutCost p = {0};
   const Buckets *buckets = collectives_pack(a, g, machine);
@@ -189,19 +193,21 @@ LayoutCost search_cost(const SearchTask *t, const Mesh *mesh, const Layout *layo
 
 // -- parts --------------------------------------------------------------------------------------
 
-typedef struct Taking { // a model apart, whole (plan NULL) or placed
+// Visits the parts of a sample in a fixed order, in one of two modes. Without a placer it appends
+// them to `table`. With one it writes, for each part, its split and share under that placement.
+typedef struct PartVisitor {
   const Graph *g;
   const Placer *placer;
   double weight;
   const Machine *machine;
   Arena *a;
-  PartTable *table; // gets the parts, or
-  uint8_t *split;   // what is cut, one a part
-  double *share;
-} Taking;
+  PartTable *table;
+  uint8_t *split; // next entry of PartCosts.split
+  double *share;  // next entry of PartCosts.share
+} PartVisitor;
 
-static void take_part(Taking *t, bool held, double amount, const Graph *g, int ndims,
-                      const DimId *dims, const Axes *axes) {
+static void visit_part(PartVisitor *t, bool held, double amount, const Graph *g, int ndims,
+                       const DimId *dims, const Axes *axes) {
   if (t->split) {
     *t->split = 0, *t->share = 1;
     for (int i = 0; i < ndims; i++) {
@@ -218,12 +224,12 @@ static void take_part(Taking *t, bool held, double amount, const Graph *g, int n
   vec_push(t->a, t->table->part) = p;
 }
 
-static void take_value(Taking *t, bool held, double amount, NodeId n, const Sharding *s) {
+static void visit_value(PartVisitor *t, bool held, double amount, NodeId n, const Sharding *s) {
   const Dims *dims = &graph_node(t->g, n)->dims;
-  take_part(t, held, amount, t->g, dims->n, dims->at, s ? s->split : NULL);
+  visit_part(t, held, amount, t->g, dims->n, dims->at, s ? s->split : NULL);
 }
 
-static void take_work(Taking *t, NodeId n) {
+static void visit_contraction(PartVisitor *t, NodeId n) {
   const Node *node = graph_node(t->g, n);
   DimId dims[MAX_PART_DIMS];
   Axes axes[MAX_PART_DIMS] = {{0}};
@@ -236,11 +242,11 @@ static void take_work(Taking *t, NodeId n) {
     dims[k] = node->attr.dims[i];
     if (t->placer) axes[k] = t->placer->inner[n][i];
   }
-  take_part(t, false, step_flops(t->g, n) / t->machine->flops, t->g, k, dims, axes);
+  visit_part(t, false, step_flops(t->g, n) / t->machine->flops, t->g, k, dims, axes);
 }
 
-// A processor reads at least what its block of the result is made of.
-static void take_window(Taking *t, NodeId n, double second) {
+// The read of a window: at least the elements from which the own block of the result is made.
+static void visit_window(PartVisitor *t, NodeId n, double second) {
   const Node *node = graph_node(t->g, n);
   double bytes = fmin((double)node_bytes(t->g, n), (double)node_bytes(t->g, node->args[0]));
   Sharding s = t->placer ? read_sharding(t->placer, n, 0) : (Sharding){0};
@@ -249,24 +255,24 @@ static void take_window(Taking *t, NodeId n, double second) {
     for (int i = 0; i < node->attr.nto; i++)
       axes_join(&s.split[from],
                 t->placer->result.computed[n].split[dims_index(&node->dims, node->attr.to[i])]);
-  take_value(t, false, second * bytes, node->args[0], &s);
+  visit_value(t, false, second * bytes, node->args[0], &s);
 }
 
-static void take_traffic(Taking *t, NodeId n) {
+static void visit_traffic(PartVisitor *t, NodeId n) {
   const Node *node = graph_node(t->g, n);
   double second = (double)region_times(t->g, node->region) / t->machine->memory_rate;
-  if (stands_in_memory(node))
-    take_value(t, false, second * (double)node_bytes(t->g, n), n,
-               t->placer ? &t->placer->result.computed[n] : NULL);
+  if (is_stored(node))
+    visit_value(t, false, second * (double)node_bytes(t->g, n), n,
+                t->placer ? &t->placer->result.computed[n] : NULL);
   for (int i = 0; i < node->nargs; i++) {
     NodeId arg = node->args[i];
     if (!is_read(graph_node(t->g, arg))) continue;
     if (op_row((Op)node->op)->cls == WINDOW && node->attr.nto) {
-      take_window(t, n, second);
+      visit_window(t, n, second);
       continue;
     }
     Sharding need = t->placer ? read_sharding(t->placer, n, i) : (Sharding){0};
-    take_value(t, false, second * (double)node_bytes(t->g, arg), arg, &need);
+    visit_value(t, false, second * (double)node_bytes(t->g, arg), arg, &need);
   }
 }
 
@@ -275,11 +281,11 @@ static bool splits(const Sharding *s, int ndims, int but) {
   return k >= 0 && k != but;
 }
 
-// A state of n in which the axis cuts it, if there is one: of terms, sums, and what users read. Not
-// along dim `but`.
-static Sharding most_split(const Placer *p, NodeId n, int but) {
+// The first of the computed, settled and read shardings of n in which axis 0 splits a dim other
+// than `but`; else replicated.
+static Sharding finest_sharding(const Placer *p, NodeId n, int but) {
   const Graph *g = p->result.graph;
-  Sharding whole = {0}, all[2] = {p->result.computed[n], p->result.settled[n]};
+  Sharding replicated = {0}, all[2] = {p->result.computed[n], p->result.settled[n]};
   int ndims = graph_node(g, n)->dims.n;
   for (int i = 0; i < 2; i++)
     if (splits(&all[i], ndims, but)) return all[i];
@@ -289,40 +295,31 @@ static Sharding most_split(const Placer *p, NodeId n, int but) {
       Sharding need = read_sharding(p, p->graph->use[k], i);
       if (splits(&need, ndims, but)) return need;
     }
-  return whole;
+  return replicated;
 }
 
-static void take_graph(Taking *t, Arena *scratch) {
+static void visit_graph(PartVisitor *t, Arena *scratch) {
   const Graph *g = t->g;
   bool *kept = kept_values(scratch, g);
   for (NodeId n = 1; n <= graph_count(g); n++) {
-    if (graph_node(g, n)->op == OP_CONTRACT) take_work(t, n);
-    take_traffic(t, n);
-    Sharding s = kept[n] && t->placer ? most_split(t->placer, n, -1) : (Sharding){0};
-    if (kept[n]) take_value(t, true, (double)node_bytes(g, n), n, &s);
+    if (graph_node(g, n)->op == OP_CONTRACT) visit_contraction(t, n);
+    visit_traffic(t, n);
+    Sharding s = kept[n] && t->placer ? finest_sharding(t->placer, n, -1) : (Sharding){0};
+    if (kept[n]) visit_value(t, true, (double)node_bytes(g, n), n, &s);
   }
   for (uint32_t i = 0; i < g->output.n; i++) {
     const Output *out = &g->output.at[i];
     if (out->kind != OUT_UPDATE) continue;
     Sharding s = t->placer ? output_sharding(t->placer, out) : (Sharding){0};
-    take_value(t, false, (double)node_bytes(g, out->value) / t->machine->memory_rate, out->value,
-               &s);
+    visit_value(t, false, (double)node_bytes(g, out->value) / t->machine->memory_rate, out->value,
+                &s);
   }
   for (uint32_t d = 0; d < g->decl.n; d++) {
     NodeId n = g->decl.at[d].node;
     if (is_held(&g->decl.at[d]))
-      take_value(t, true, (double)node_bytes(g, n), n,
-                 t->placer ? &t->placer->result.computed[n] : NULL);
+      visit_value(t, true, (double)node_bytes(g, n), n,
+                  t->placer ? &t->placer->result.computed[n] : NULL);
   }
-}
-
-// Nodes remember their numbers in a field that lowering hands on and nothing here reads.
-static const Graph *with_numbers(Arena *a, const Graph *g) {
-  Graph *out = arena_new_of(a, Graph);
-  *out = *g;
-  out->node.at = arena_copy(a, g->node.at, g->node.n * sizeof *g->node.at);
-  for (NodeId n = 1; n <= graph_count(g); n++) out->node.at[n].origin.group = n;
-  return out;
 }
 
 static void find_edges(Arena *a, const Graph *g, Edges *out) {
@@ -335,32 +332,30 @@ static void find_edges(Arena *a, const Graph *g, Edges *out) {
   }
 }
 
-static uint32_t values_of(const PartTable *p, uint32_t sample) {
-  return graph_count(p->graph[sample]) + 1 + p->edge[sample].n;
+static uint32_t values_of(const SearchTask *t, const PartTable *p, uint32_t sample) {
+  return graph_count(t->sample[sample].graph) + 1 + p->edge[sample].n;
 }
 
 PartTable *parts_new(Arena *a, const SearchTask *t) {
   PartTable *p = arena_new_of(a, PartTable);
-  *p = (PartTable){.nsamples = t->nsamples,
-                   .graph = arena_array(a, const Graph *, t->nsamples),
-                   .edge = arena_array(a, Edges, t->nsamples)};
+  *p = (PartTable){.edge = arena_array(a, Edges, t->nsamples)};
   for (uint32_t i = 0; i < t->nsamples; i++) {
-    p->graph[i] = with_numbers(a, t->sample[i].graph);
-    find_edges(a, p->graph[i], &p->edge[i]);
-    p->nvalues += values_of(p, i);
-    Taking x = {
-        .g = p->graph[i], .weight = t->sample[i].weight, .machine = t->machine, .a = a, .table = p};
-    take_graph(&x, a);
+    const SearchSample *sample = &t->sample[i];
+    find_edges(a, sample->graph, &p->edge[i]);
+    p->nvalues += values_of(t, p, i);
+    PartVisitor x = {
+        .g = sample->graph, .weight = sample->weight, .machine = t->machine, .a = a, .table = p};
+    visit_graph(&x, a);
   }
   p->weight = arena_array(a, double, p->nvalues);
   uint32_t value = 0;
   for (uint32_t i = 0; i < t->nsamples; i++)
-    for (uint32_t n = values_of(p, i); n > 0; n--) p->weight[value++] = t->sample[i].weight;
+    for (uint32_t n = values_of(t, p, i); n > 0; n--) p->weight[value++] = t->sample[i].weight;
   return p;
 }
 
-// The traffic of collectives counts with what they move: their own, and that of reading what
-// pointwise work made.
+// Adds the memory traffic of collectives to the values that they move: their own reads and writes,
+// and reads of their result where no stored value accounts for these.
 static void move_traffic(const Graph *lowered, const Machine *machine, const FlowTable *x) {
   for (NodeId n = 1; n <= graph_count(lowered); n++) {
     const Node *node = graph_node(lowered, n);
@@ -372,7 +367,7 @@ static void move_traffic(const Graph *lowered, const Machine *machine, const Flo
     }
     for (int i = 0; i < node->nargs; i++) {
       const Node *arg = graph_node(lowered, node->args[i]);
-      uint32_t value = arg->origin.group;
+      uint32_t value = arg->origin.of;
       if (op_row((Op)arg->op)->cls == COLLECTIVE &&
           !(value && is_read(graph_node(x->whole, value))))
         x->flow[joins(arg) ? FLOW_JOIN_MEMORY : FLOW_SEND_MEMORY][value_of(lowered, arg, x)] +=
@@ -387,33 +382,34 @@ static bool flows(const FlowTable *x, uint32_t value) {
   return false;
 }
 
-// A cut along another dim shortens edges; one along their own dim does not.
+// Fills the CHANGE_* of nodes and edges. A split along another dim shortens an edge; a split along
+// its own dim does not.
 static void find_changes(const Placer *p, const FlowTable *x, uint8_t *change) {
   uint32_t n = graph_count(x->whole) + 1;
   for (NodeId i = 1; i < n; i++) {
-    Sharding s = most_split(p, i, -1);
+    Sharding s = finest_sharding(p, i, -1);
     bool split = sharding_dim_of(&s, graph_node(x->whole, i)->dims.n, 0) >= 0;
     change[i] = flows(x, i) ? CHANGE_MOVED : split ? CHANGE_SPLIT : 0;
   }
   for (uint32_t i = 0; i < x->edges->n; i++) {
     const Dims *dims = &graph_node(x->whole, x->edges->at[i].source)->dims;
-    Sharding s = most_split(p, x->edges->at[i].source, dims_index(dims, x->edges->at[i].d));
+    Sharding s = finest_sharding(p, x->edges->at[i].source, dims_index(dims, x->edges->at[i].d));
     change[n + i] = sharding_dim_of(&s, dims->n, 0) >= 0 ? CHANGE_SPLIT
                     : flows(x, n + i)                    ? CHANGE_MOVED
                                                          : 0;
   }
 }
 
-Alone cost_alone(Arena *a, const SearchTask *t, const PartTable *parts, const Mesh *mesh,
-                 const Layout *layout) {
-  Alone out = {.split = arena_array(a, uint8_t, parts->part.n + 1),
-               .share = arena_array(a, double, parts->part.n + 1),
-               .change = arena_array(a, uint8_t, parts->nvalues)};
+PartCosts cost_in_parts(Arena *a, const SearchTask *t, const PartTable *parts, const Mesh *mesh,
+                        const Layout *layout) {
+  PartCosts out = {.split = arena_array(a, uint8_t, parts->part.n + 1),
+                   .share = arena_array(a, double, parts->part.n + 1),
+                   .change = arena_array(a, uint8_t, parts->nvalues)};
   for (int f = 0; f < FLOWS; f++) out.flow[f] = arena_array(a, double, parts->nvalues);
-  Taking x = {.machine = t->machine, .split = out.split, .share = out.share};
-  for (uint32_t i = 0, first = 0; i < t->nsamples; first += values_of(parts, i++)) {
+  PartVisitor x = {.machine = t->machine, .split = out.split, .share = out.share};
+  for (uint32_t i = 0, first = 0; i < t->nsamples; first += values_of(t, parts, i++)) {
     Arena *scratch = arena_new();
-    Graph g = layout_apply(scratch, parts->graph[i], mesh, layout);
+    Graph g = layout_apply(scratch, t->sample[i].graph, mesh, layout);
     Placement *p = place_silent(scratch, t->sample[i].known, &g, layout, t->machine);
     const Graph *lowered = collectives_share(scratch, lower(scratch, p));
     FlowTable taken = {.whole = &g, .edges = &parts->edge[i]};
@@ -422,7 +418,7 @@ Alone cost_alone(Arena *a, const SearchTask *t, const PartTable *parts, const Me
     cost_add(&out.cost, &one, t->sample[i].weight);
     move_traffic(lowered, t->machine, &taken);
     x.g = &g, x.placer = placer_of(p), x.a = scratch;
-    take_graph(&x, scratch);
+    visit_graph(&x, scratch);
     find_changes(placer_of(p), &taken, out.change + first);
     arena_free(scratch);
   }

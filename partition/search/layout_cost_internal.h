@@ -1,5 +1,5 @@
-// A price in parts: what each value of the model contributes, and how a layout's cuts shrink it.
-// Private to the search.
+// The cost of a layout in parts: what each contraction and each value of the model contributes, and
+// the share of it that remains under a layout. Lower bounds are computed from these.
 #ifndef PARTITION_LAYOUT_COST_H
 #define PARTITION_LAYOUT_COST_H
 
@@ -8,57 +8,56 @@
 
 enum { MAX_PART_DIMS = 2 * MAX_RANK };
 
-// An amount that falls as blocks of its dims do: work of a contraction, a value written or read, or
-// held.
+// An amount that is proportional to the blocks of some dims: the work of a contraction, a value
+// that is written or read, or one that is kept in memory.
 typedef struct Part {
-  double amount; // of the whole model: seconds, or bytes that are held
+  double amount; // without a layout: seconds, or bytes if held; times the weight of the sample
   bool held;
   uint8_t ndims;
   int64_t size[MAX_PART_DIMS];
 } Part;
 
-// The edges of blocks along dim d of a value: windows read them along that dim.
+// The edges of the blocks of a value along dim d, which windows read from other processors.
 typedef struct Edge {
   NodeId source;
   DimId d;
 } Edge;
 typedef VEC(Edge) Edges;
 
-// The models of a task, ready to be taken apart; parts and values of all of them are numbered
-// through.
+// The parts and values of all samples of a task, numbered in sequence. The values of a sample are
+// its nodes (by id, from 0), then its edges.
 typedef struct PartTable {
-  uint32_t nsamples;
-  const Graph **graph; // of term: its nodes remember their numbers in the lowered graph
-  uint32_t nvalues; // of each term its nodes, then the edges that windows read of other processors
-  double *weight;   // of value: that of its term
+  uint32_t nvalues;
+  double *weight; // of value: that of its sample
   VEC(Part) part;
-  Edges *edge; // of term
+  Edges *edge; // of sample
 } PartTable;
 
-// What happens to a value between processors, without latency.
+// How a value moves between processors. Seconds, without latency.
 typedef enum Flow {
-  FLOW_JOIN, // on the wire to make of blocks or terms what processors hold together: sums, gathers
-  FLOW_JOIN_MEMORY, // memory traffic of that, and of reading what it makes
-  FLOW_SEND,        // on the wire for blocks that go elsewhere
+  FLOW_JOIN,        // sums and gathers: all_reduce, reduce_scatter, all_gather
+  FLOW_JOIN_MEMORY, // their memory traffic, and that of reading their result
+  FLOW_SEND,        // other collectives, which move blocks
   FLOW_SEND_MEMORY,
-  FLOW_HALO, // on the wire for the edges of blocks
+  FLOW_HALO, // edges of blocks
   FLOWS
 } Flow;
 
-enum { CHANGE_SPLIT = 1, CHANGE_MOVED }; // in some state it is cut; it flows
+// What a layout does to a value: its computed, settled or read sharding is split; it moves.
+enum { CHANGE_SPLIT = 1, CHANGE_MOVED };
 
-// What one layout makes of the parts, on a mesh of few axes.
-typedef struct Alone {
+// The cost of one layout in parts.
+typedef struct PartCosts {
   LayoutCost cost;
-  uint8_t *split;      // of part: 1 + the first dim that is cut, 0: none
-  double *share;       // of part: the share of it that stays
+  uint8_t *split;      // of part: 1 + its first dim that is split, 0: none
+  double *share;       // of part: the share that one processor has
   double *flow[FLOWS]; // of value: seconds
-  uint8_t *change;     // of value: CHANGE_SPLIT ... by the first axis
-} Alone;
+  uint8_t *change;     // of value: by axis 0; 0: neither
+} PartCosts;
 
 PartTable *parts_new(Arena *a, const SearchTask *t);
-// The price of a layout, in parts. Not thread-safe.
-Alone cost_alone(Arena *a, const SearchTask *t, const PartTable *parts, const Mesh *mesh,
-                 const Layout *layout);
+// The cost of a layout on a mesh, usually of one or two axes. Lives in `a`. Not thread-safe.
+PartCosts cost_in_parts(Arena *a, const SearchTask *t, const PartTable *parts, const Mesh *mesh,
+                        const Layout *layout);
 
 #endif

@@ -1,5 +1,5 @@
-// Beyond a layout of dims: rules for parameters, gradients and optimizers and soft rules that make
-// it cheaper or smaller; and shapes of meshes.
+// Improves the result of the search by rules that are not in its space: rules for parameters,
+// gradients and optimizer, and soft rules. Also lists the meshes of a number of processors.
 #include <string.h>
 
 #include "partition/search/space_internal.h"

@@ -1,12 +1,18 @@
-// Branch and bound over layouts.
+// Branch and bound over layouts (Land and Doig 1960).
 //
-// A layout gives every axis of the mesh a set of dims, no two of which meet in one tensor. Axes get
-// their sets one after the other; what a layout costs at least (bounds_internal.h) only grows with
-// each, so a branch ends where the bound of its first axes is no better than what is kept. A first
-// walk collects the candidates of least bound, a second one what could still be better than the
-// best of these. They are looked at in order of the bound: of meshes of three axes two at a time
-// are priced together, which gives a better bound for all layouts in which these two meet; then the
-// layout itself is priced. When the next bound is no better than what was found, that is the best.
+// A candidate assigns a set of dims to every mesh axis (space_internal.h). Lower bounds
+// (bounds_internal.h) never fall when one more axis is assigned, so a branch is skipped when its
+// bound reaches the cost of the layouts that are kept. The steps:
+//
+//   1. estimate_first  collects for each view the candidates of lowest bound and estimates the
+//                      first of them, which gives a good cost to start from
+//   2. search_views    collects all candidates whose bound is below the best cost
+//   3. estimate_candidates
+//                      takes them by rising bound (a heap). On meshes of three axes or more the
+//                      bound is first raised by the costs of pairs of axes. Then the layout's own
+//                      cost is estimated. It ends when the next bound reaches the best cost: that
+//                      layout is proven optimal.
+//   4. rank            does the same from the candidates of step 1 for ranks 2..keep
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,34 +21,34 @@
 #include "partition/search/space_internal.h"
 
 enum {
-  FIRST = 64,
-  FIRST_ESTIMATED = 8,
-  MAX_ESTIMATED = 2000,
-  MORE_ESTIMATED = 100,
-  MAX_CANDIDATES = 1 << 21,
-  PAIRS = 1 << 12,
-  MAX_BOUNDS = 50000000
+  FIRST = 64,               // candidates of lowest bound that step 1 collects for a view
+  FIRST_ESTIMATED = 8,      // of them, estimated in step 1
+  MAX_ESTIMATED = 2000,     // in step 3
+  MORE_ESTIMATED = 100,     // in step 4
+  MAX_CANDIDATES = 1 << 21, // in memory at once
+  PAIRS = 1 << 12,          // slots for costs of pairs of axes
+  MAX_BOUNDS = 50000000     // bounds that one walk over all views computes
 };
 
-// What axes do together may be cheaper than the bound, which rests on what each does alone, by a
-// part in so many at most near the best (tests/suite/search.c looks): a layout is out when its
-// bound is dearer by more.
-enum { TOGETHER = 100 };
+// A bound combines costs of single axes. Axes may interact, so the cost of a layout may be below
+// its bound, near the optimum by less than 1/SLACK (tests/suite/search.c measures it). A layout is
+// excluded only if its bound exceeds a cost by more than that.
+enum { SLACK = 100 };
 
 typedef struct Candidate {
-  double bound; // seconds that it costs at least
+  double bound; // lower bound of its seconds
   uint32_t view;
-  uint16_t set[MAX_AXES];
-  uint16_t pairs; // so many pairs of its axes have been priced together
+  uint16_t set[MAX_AXES]; // of axis k: index into the sets of its kind
+  uint16_t pairs;         // number of pairs of its axes that the bound takes into account
 } Candidate;
 
-// Two kinds of axes with their sets.
+// Two axes, by kind, and the sets assigned to them.
 typedef struct PairKey {
   uint32_t kind[2], set[2];
 } PairKey;
 typedef struct PairEntry {
   PairKey key;
-  const LeastPair *pair;
+  const PairBound *pair;
 } PairEntry;
 
 static bool same_candidate(const Candidate *a, const Candidate *b) {
@@ -51,22 +57,22 @@ static bool same_candidate(const Candidate *a, const Candidate *b) {
 
 typedef struct Search {
   Space space;
-  Least *least;
+  Bounds *bounds;
   const SearchTask *task;
   Arena *a;
   VEC(Candidate) candidate;
   VEC(Candidate) estimated;
-  VEC(Candidate) least_bounds; // of each view
+  VEC(Candidate) first_of_views; // what step 1 has collected
   const PartTable *parts;
-  PairEntry *pair; // hashed; PAIRS of them
+  PairEntry *pair; // hash table of PAIRS slots, open addressing
   SearchResult *result;
-  double split; // the least bound of what was left out for want of room; INFINITY: nothing was
-  // the walk over the candidates of a view
+  double unexplored; // lowest bound of what was not explored; INFINITY: all was
+  // State of search_axes.
   const View *view;
-  double limit;    // bounds from here on are of no use
-  uint32_t bounds; // so many may still be computed
-  bool first;      // the first walk: the FIRST candidates of least bound are kept
-  Candidate now;
+  double limit;         // branches whose bound reaches this are skipped
+  uint32_t bounds_left; // budget: bounds that may still be computed
+  bool first;           // step 1: keep_first instead of all candidates
+  Candidate now;        // the axes assigned so far
 } Search;
 
 static const AxisKind *kind_at(const Search *s, int k) {
@@ -79,8 +85,9 @@ static int64_t size_at(const Search *s, int k) {
 
 // -- candidates ---------------------------------------------------------------------------------
 
-// Axes of one kind are alike: their sets stand in order, so that each layout comes once. Where all
-// shapes of meshes are searched, two axes with one set are the longer axis of another shape.
+// Breaks symmetries. Axes of one kind are interchangeable, so their sets must not fall from axis to
+// axis. If all shapes of meshes are searched, two axes with equal sets are covered by the shape
+// that has their product as one axis.
 static bool is_new(const Search *s, int k, uint32_t set) {
   for (int j = 0; j < k; j++) {
     if (s->view->kind[j] == s->view->kind[k] && s->now.set[j] > set) return false;
@@ -91,7 +98,7 @@ static bool is_new(const Search *s, int k, uint32_t set) {
   return true;
 }
 
-// Keeps the FIRST candidates of least bound, in order.
+// Insertion sort into the FIRST candidates of lowest bound.
 static void keep_first(Search *s, const Candidate *c) {
   uint32_t i = s->candidate.n;
   if (i < FIRST)
@@ -111,15 +118,15 @@ static void add_candidate(Search *s, double bound) {
   else if (s->candidate.n < MAX_CANDIDATES)
     vec_push(s->a, s->candidate) = s->now;
   else
-    s->split = fmin(s->split, bound);
+    s->unexplored = fmin(s->unexplored, bound);
 }
 
-// Whether no dim is too small for the axes that cut it.
+// Whether every dim of the set has at least as many elements as processors along axes 0..k.
 static bool fits(const Search *s, int k, uint32_t set) {
-  DimSet own = kind_at(s, k)->set[set], shared = 0;
-  for (int j = 0; j < k; j++) shared |= own & kind_at(s, j)->set[s->now.set[j]];
-  for (uint32_t d = 0; shared >> d; d++) {
-    int64_t parts = shared >> d & 1 ? size_at(s, k) : 1;
+  DimSet own = kind_at(s, k)->set[set], common = 0;
+  for (int j = 0; j < k; j++) common |= own & kind_at(s, j)->set[s->now.set[j]];
+  for (uint32_t d = 0; common >> d; d++) {
+    int64_t parts = common >> d & 1 ? size_at(s, k) : 1;
     for (int j = 0; j < k && parts > 1; j++)
       if (kind_at(s, j)->set[s->now.set[j]] >> d & 1) parts *= size_at(s, j);
     if (parts > s->space.dim[d]->size) return false;
@@ -127,7 +134,7 @@ static bool fits(const Search *s, int k, uint32_t set) {
   return true;
 }
 
-// Whether several axes cut a dim: else their order means nothing.
+// Whether several axes split one dim: only then the order of axes matters.
 static bool has_order(const Search *s) {
   DimSet seen = 0, twice = 0;
   for (int k = 0; k < s->view->mesh->naxes; k++) {
@@ -138,47 +145,51 @@ static bool has_order(const Search *s) {
   return twice != 0;
 }
 
-static void walk(Search *s, int k, double bound) {
+// Depth-first branch and bound. Axes 0..k-1 of s->now are assigned and every completion costs at
+// least `bound` seconds. A branch is skipped when its bound reaches s->limit. When the budget of
+// bounds is spent, s->unexplored records the lowest bound that was not explored: results are proven
+// only below it.
+static void search_axes(Search *s, int k, double bound) {
   if (k == s->view->mesh->naxes) {
     if (s->view->first || has_order(s)) add_candidate(s, bound);
     return;
   }
-  least_enter(s->least, k);
+  bounds_enter(s->bounds, k);
   for (uint32_t i = 0; i < kind_at(s, k)->n; i++) {
     if (!is_new(s, k, i) || !fits(s, k, i)) continue;
-    if (!s->bounds) {
-      s->split = fmin(s->split, bound);
+    if (!s->bounds_left) {
+      s->unexplored = fmin(s->unexplored, bound);
       return;
     }
-    s->bounds--;
-    double with = fmax(bound, least_with(s->least, k, i, s->limit));
+    s->bounds_left--;
+    double with = fmax(bound, bounds_with(s->bounds, k, i, s->limit));
     if (with >= s->limit) continue;
     s->now.set[k] = (uint16_t)i;
-    if (k + 1 < s->view->mesh->naxes) least_take(s->least, k, i);
-    walk(s, k + 1, with);
+    if (k + 1 < s->view->mesh->naxes) bounds_assign(s->bounds, k, i);
+    search_axes(s, k + 1, with);
   }
 }
 
 static void begin_view(Search *s, uint32_t view) {
   s->view = &s->space.view.at[view];
   s->now = (Candidate){.view = view};
-  least_begin(s->least, s->view->mesh->naxes, s->view->kind);
+  bounds_begin(s->bounds, s->view->mesh->naxes, s->view->kind);
 }
 
-// What may cost less than `limit`.
-static void walk_views(Search *s, double limit) {
+// Collects the candidates of all views whose bound is below `limit` seconds.
+static void search_views(Search *s, double limit) {
   s->first = false;
   s->limit = limit;
   s->candidate.n = 0;
-  s->split = (double)INFINITY;
-  s->bounds = MAX_BOUNDS;
+  s->unexplored = (double)INFINITY;
+  s->bounds_left = MAX_BOUNDS;
   for (uint32_t i = 0; i < s->space.view.n; i++) {
     begin_view(s, i);
-    walk(s, 0, 0);
+    search_axes(s, 0, 0);
   }
 }
 
-// Layouts in all: what a search without bounds would price.
+// The number of layouts in the space, without the other orders of axes.
 static double count_layouts(const Search *s) {
   double all = 0;
   for (uint32_t i = 0; i < s->space.view.n; i++) {
@@ -196,7 +207,7 @@ static bool before(const Candidate *a, const Candidate *b) {
   return memcmp(a->set, b->set, sizeof a->set) < 0;
 }
 
-// The candidates are a heap, the least bound first.
+// Restores the heap of candidates, lowest bound first, after entry i has grown.
 static void sift_down(Search *s, uint32_t i) {
   Candidate *c = s->candidate.at;
   for (;;) {
@@ -217,7 +228,8 @@ static void drop_first(Search *s) {
 
 // -- pairs of axes ------------------------------------------------------------------------------
 
-static const LeastPair *estimate_pair(Search *s, const View *v, const int axis[2],
+// The cost of two axes of the view with their sets, on a mesh of these axes only.
+static const PairBound *estimate_pair(Search *s, const View *v, const int axis[2],
                                       const PairKey *key) {
   Arena *a = arena_new();
   Mesh both = {.naxes = 2,
@@ -228,13 +240,13 @@ static const LeastPair *estimate_pair(Search *s, const View *v, const int axis[2
   for (int i = 0; i < 2; i++) set[i] = s->space.kind.at[key->kind[i]]->set[key->set[i]];
   if (!space_layout(&s->space, a, &view, set, &layout))
     BUG("a pair of axes splits a dim too often");
-  Alone together = cost_alone(a, s->task, s->parts, &both, &layout);
-  const LeastPair *pair = least_pair(s->least, s->parts, &together);
+  PartCosts together = cost_in_parts(a, s->task, s->parts, &both, &layout);
+  const PairBound *pair = bounds_pair(s->bounds, s->parts, &together);
   arena_free(a);
   return pair;
 }
 
-// NULL: there is no room for more.
+// The slot of the key, or a free one. NULL if the table is full.
 static PairEntry *find_pair(Search *s, const PairKey *key) {
   uint64_t h = hash_bytes(FNV_START, key, sizeof *key);
   for (uint32_t i = (uint32_t)(h >> 40) % PAIRS, n = 0; n < PAIRS; n++, i = (i + 1) % PAIRS) {
@@ -244,7 +256,7 @@ static PairEntry *find_pair(Search *s, const PairKey *key) {
   return NULL;
 }
 
-// The n-th pair of axes; false when there are no more.
+// The n-th pair of axes. False if there are fewer.
 static bool nth_pair(int naxes, int n, int axis[2]) {
   for (axis[0] = 0; axis[0] < naxes; axis[0]++)
     for (axis[1] = axis[0] + 1; axis[1] < naxes; axis[1]++)
@@ -252,8 +264,9 @@ static bool nth_pair(int naxes, int n, int axis[2]) {
   return false;
 }
 
-// A better bound of c, with one more pair of its axes together. Returns whether a pair was priced
-// for that.
+// Raises the bound of c by the cost of one more pair of its axes: the pair is assigned first, with
+// its exact cost, then the other axes. Returns true if the pair had to be estimated, false if it
+// was known.
 static bool tighten(Search *s, Candidate *c, const int axis[2]) {
   const View *v = &s->space.view.at[c->view];
   const uint32_t *of = v->kind;
@@ -267,11 +280,11 @@ static bool tighten(Search *s, Candidate *c, const int axis[2]) {
   if (!e) return false;
   bool isnew = !e->pair;
   if (isnew) *e = (PairEntry){key, estimate_pair(s, v, axis, &key)};
-  least_begin_pair(s->least, n, kind, e->pair, key.set);
+  bounds_begin_pair(s->bounds, n, kind, e->pair, key.set);
   for (int k = 2; k < n; k++) {
-    least_enter(s->least, k);
-    c->bound = fmax(c->bound, least_with(s->least, k, set[k], (double)INFINITY));
-    least_take(s->least, k, set[k]);
+    bounds_enter(s->bounds, k);
+    c->bound = fmax(c->bound, bounds_with(s->bounds, k, set[k], (double)INFINITY));
+    bounds_assign(s->bounds, k, set[k]);
   }
   return isnew;
 }
@@ -282,7 +295,8 @@ static bool costs_alike(const LayoutCost *a, const LayoutCost *b) {
   return a->seconds == b->seconds && a->memory == b->memory && a->wire == b->wire;
 }
 
-// In order of cost; of layouts that cost the same the one with fewest rules.
+// Inserts a choice into the result, in order of cost. Of choices that cost the same only the one
+// with fewest rules stays.
 static void keep(Search *s, const SearchChoice *c) {
   SearchResult *r = s->result;
   uint32_t i = 0;
@@ -297,15 +311,15 @@ static void keep(Search *s, const SearchChoice *c) {
   r->at[i] = *c;
 }
 
-static double beyond(double seconds) { return seconds * (1 + 1.0 / TOGETHER); }
+static double with_slack(double seconds) { return seconds * (1 + 1.0 / SLACK); }
 
 static double best_kept(const Search *s) {
-  return s->result->n ? beyond(s->result->at[0].cost.seconds) : (double)INFINITY;
+  return s->result->n ? with_slack(s->result->at[0].cost.seconds) : (double)INFINITY;
 }
 
 static double worst_kept(const Search *s) {
   const SearchResult *r = s->result;
-  return r->n < s->task->keep ? (double)INFINITY : beyond(r->at[r->n - 1].cost.seconds);
+  return r->n < s->task->keep ? (double)INFINITY : with_slack(r->at[r->n - 1].cost.seconds);
 }
 
 static bool layout_of(const Search *s, const View *v, const Candidate *c, SearchChoice *out) {
@@ -333,8 +347,8 @@ static void estimate_candidate(Search *s, const Candidate *c) {
   s->result->closest = fmin(s->result->closest, choice.cost.seconds / c->bound);
 }
 
-// Axes of a kind may change places, to which the bound is blind; the partitioner looks at them one
-// after the other.
+// Estimates the layouts that differ from `of` only by a permutation of axes of one kind. Their
+// bounds are equal, but the placement considers axes in order and may find other costs.
 static void estimate_twins(Search *s, const SearchChoice *of) {
   const View *v = s->space.view.at;
   while (v->mesh != of->mesh || !v->first) v++;
@@ -362,14 +376,15 @@ static bool was_estimated(const Search *s, const Candidate *c) {
   return false;
 }
 
-// Looks at what may be better than `worst` says of what is kept, with at most so many prices.
-// Returns the least bound of what is left.
+// Takes candidates by rising bound until the next bound reaches worst(s), a cost of the layouts
+// that are kept, or `most` estimates are spent. Returns the lowest bound among all that was not
+// estimated.
 static double estimate_candidates(Search *s, double (*worst)(const Search *), uint32_t most) {
   for (uint32_t i = s->candidate.n / 2; i-- > 0;) sift_down(s, i);
   while (s->candidate.n && s->candidate.at[0].bound < worst(s)) {
     Candidate *c = &s->candidate.at[0];
     int axis[2], naxes = s->space.view.at[c->view].mesh->naxes;
-    if (!most) return fmin(s->split, c->bound);
+    if (!most) return fmin(s->unexplored, c->bound);
     if (naxes > 2 && nth_pair(naxes, c->pairs, axis)) {
       most -= tighten(s, c, axis);
       sift_down(s, 0);
@@ -378,7 +393,7 @@ static double estimate_candidates(Search *s, double (*worst)(const Search *), ui
     if (!was_estimated(s, c)) estimate_candidate(s, c), most--;
     drop_first(s);
   }
-  return s->split;
+  return s->unexplored;
 }
 
 static void search_new(Search *s, Arena *a, const SearchTask *t) {
@@ -386,11 +401,11 @@ static void search_new(Search *s, Arena *a, const SearchTask *t) {
   s->parts = parts_new(a, t);
   s->pair = arena_array(a, PairEntry, PAIRS);
   space_fill(&s->space, a, t, s->parts);
-  s->least = least_new(a, t, s->parts, s->space.kind.n, s->space.kind.at, mesh_size(t->mesh));
+  s->bounds = bounds_new(a, t, s->parts, s->space.kind.n, s->space.kind.at, mesh_size(t->mesh));
 }
 
-// Gives each axis the set that holds least alone, and takes the mesh on which the result holds
-// least.
+// A layout with little memory, found greedily: each axis gets the set that needs least memory on
+// this axis only; of all meshes the one with the smallest result is taken.
 static SearchChoice smallest(Search *s) {
   SearchChoice best = {0}, c;
   for (uint32_t v = 0; v < s->space.view.n; v++) {
@@ -409,34 +424,33 @@ static SearchChoice smallest(Search *s) {
   return best;
 }
 
-// The candidates of least bound of each view; the first of them are priced. Returns what the others
-// cost at least.
+// Step 1. Returns a lower bound of the candidates that were not collected.
 static double estimate_first(Search *s) {
   double limit = (double)INFINITY;
   s->first = true;
-  s->bounds = MAX_BOUNDS;
+  s->bounds_left = MAX_BOUNDS;
   for (uint32_t i = 0; i < s->space.view.n; i++) {
     begin_view(s, i);
     s->limit = (double)INFINITY;
     s->candidate.n = 0;
-    walk(s, 0, 0);
+    search_axes(s, 0, 0);
     limit = fmin(limit, s->limit);
     for (uint32_t c = 0; c < s->candidate.n; c++) {
       if (c < FIRST_ESTIMATED && s->candidate.at[c].bound < best_kept(s))
         estimate_candidate(s, &s->candidate.at[c]);
-      vec_push(s->a, s->least_bounds) = s->candidate.at[c];
+      vec_push(s->a, s->first_of_views) = s->candidate.at[c];
     }
   }
   return limit;
 }
 
-// The others that are kept, from the candidates of least bound. Whether no other layout is cheaper
-// than these.
+// Step 4: fills ranks 2..keep. `limit` bounds the candidates that step 1 has not collected. Returns
+// true if no layout outside the list is cheaper than its last entry.
 static bool rank(Search *s, double limit) {
   s->candidate.n = 0;
-  for (uint32_t i = 0; i < s->least_bounds.n; i++)
-    vec_push(s->a, s->candidate) = s->least_bounds.at[i];
-  s->split = limit;
+  for (uint32_t i = 0; i < s->first_of_views.n; i++)
+    vec_push(s->a, s->candidate) = s->first_of_views.at[i];
+  s->unexplored = limit;
   return estimate_candidates(s, worst_kept, MORE_ESTIMATED) >= worst_kept(s);
 }
 
@@ -449,14 +463,14 @@ SearchResult *search_layouts(Arena *a, const SearchTask *t) {
                       .closest = (double)INFINITY};
   s.result = r;
   double limit = estimate_first(&s);
-  walk_views(&s, best_kept(&s));
+  search_views(&s, best_kept(&s));
   double rest = estimate_candidates(&s, best_kept, MAX_ESTIMATED);
-  r->proven = s.space.whole && rest >= best_kept(&s);
+  r->proven = s.space.complete && rest >= best_kept(&s);
   r->ranked = rank(&s, limit) && r->proven;
   const SearchChoice *kept = r->n ? arena_copy(a, r->at, r->n * sizeof *kept) : NULL;
   for (uint32_t i = 0, n = r->n; i < n; i++) estimate_twins(&s, &kept[i]);
   if (!r->n) r->smallest = smallest(&s);
-  if (s.space.whole && r->n) r->bound = fmin(rest, r->at[0].cost.seconds);
+  if (s.space.complete && r->n) r->bound = fmin(rest, r->at[0].cost.seconds);
   return r;
 }
 
@@ -479,9 +493,9 @@ uint32_t search_probe(Arena *a, const SearchTask *t, uint32_t n, uint64_t seed, 
     for (; k < s.view->mesh->naxes; k++) {
       s.now.set[k] = (uint16_t)draw(&seed, kind_at(&s, k)->n);
       if (!fits(&s, k, s.now.set[k])) break;
-      least_enter(s.least, k);
-      p->bound[k] = least_with(s.least, k, s.now.set[k], (double)INFINITY);
-      least_take(s.least, k, s.now.set[k]);
+      bounds_enter(s.bounds, k);
+      p->bound[k] = bounds_with(s.bounds, k, s.now.set[k], (double)INFINITY);
+      bounds_assign(s.bounds, k, s.now.set[k]);
     }
     if (k < s.view->mesh->naxes || !layout_of(&s, s.view, &s.now, &p->choice)) continue;
     p->choice.cost = search_cost(t, p->choice.mesh, &p->choice.layout);

@@ -1,46 +1,47 @@
-// The search for a layout: of all ways to cut the dims that a user can name over the axes of a
-// mesh, those that cost least, and the proof that no other costs less.
+// The search for a layout: finds the cheapest ways to split the dims that a user can name over the
+// axes of a mesh, and proves that no other way costs less.
 //
-// A layout is priced by what the partitioner makes of it: it is placed and lowered, and the
-// products, the memory traffic and the bytes on the wire of one processor are counted. Rounds of a
-// `for` cost alike, so a model of many rounds is priced on models of one and of two, in the manner
-// of a straight line (SearchSample); a price of the whole model costs as much as one of a few
-// layers.
+// The estimated cost of a layout is measured, not modelled: the graph is placed and lowered under
+// it, and the flops, memory traffic and bytes sent of one processor are counted. Rounds of a `for`
+// cost the same, so the cost of a model with many rounds is extrapolated from models with one and
+// two rounds (SearchSample).
 #ifndef PARTITION_SEARCH_H
 #define PARTITION_SEARCH_H
 
 #include "partition/partition.h"
 
-// What one processor does in a step, and seconds for it by a machine's figures.
+// The work of one processor in a step, and its time on a machine.
 typedef struct LayoutCost {
-  double flops;    // of products
-  double traffic;  // bytes of memory that products, reductions, lookups, collectives and updates
-                   // read and write
-  double wire;     // bytes that it sends
-  double transfer; // seconds of all collectives, latency included
-  double latency;  // of that what does not depend on the bytes
-  double memory;   // bytes: parameters, states and slots, inputs, what the backward pass keeps
-  double seconds;  // flops and traffic, then transfer
+  double flops;    // of contractions
+  double traffic;  // bytes of memory that contractions, reductions, lookups, collectives and
+                   // updates read and write
+  double wire;     // bytes sent
+  double transfer; // seconds of all collectives, with latency
+  double latency;  // the part of transfer that does not depend on bytes
+  double memory;   // bytes of parameters, states, slots, inputs and values kept for gradients
+  double seconds;  // of flops, traffic and transfer, without overlap
 } LayoutCost;
 
+// One graph of those from which the cost of the model is computed: cost of the model = sum over
+// samples of weight * cost of the graph.
 typedef struct SearchSample {
   const Graph *graph;      // simplified, not lowered
-  const PlaceGraph *known; // place_graph of it
-  double weight;
+  const PlaceGraph *known; // place_graph(graph)
+  double weight;           // may be negative
 } SearchSample;
 
 typedef struct SearchTask {
-  const Graph *model; // as built: the tensors that two dims on one axis must not meet in
+  const Graph *model; // as built; two dims of one of its tensors cannot be split over one axis
   uint32_t nsamples;
-  const SearchSample *sample; // the price of the model is the weighted sum of their prices
+  const SearchSample *sample;
   const Machine *machine;
   double memory;   // bytes that a processor may hold
-  bool named_axes; // axes of equal size differ by name: the machine has figures of an axis, or a
-                   // pin names one
+  bool named_axes; // axes of equal size differ: the machine file gives figures of one axis, or
+                   // layout(...) of the model names one
   uint32_t nmeshes;
-  const Mesh *mesh;
-  uint32_t keep;                                // so many of the cheapest are returned
-  void (*estimated)(void *watcher, uint64_t n); // told how many layouts were priced so far; or NULL
+  const Mesh *mesh;                             // the meshes to search, of equal size
+  uint32_t keep;                                // number of layouts to return
+  void (*estimated)(void *watcher, uint64_t n); // NULL, or called after the n-th estimate
   void *watcher;
 } SearchTask;
 
@@ -52,57 +53,58 @@ typedef struct SearchChoice {
 
 typedef struct SearchResult {
   uint32_t n;
-  SearchChoice *at;     // cheapest first
-  double candidates;    // layouts in all
-  uint64_t estimated;   // of them, the others cost more by their bound
-  uint64_t over_memory; // of those priced
-  bool proven; // no layout over dims that have names is cheaper than the first one (false: too many
-               // to price)
-  bool ranked; // nor, but for those kept before, than any that is kept
-  double bound;          // seconds that each of them costs at least; 0: not known
-  SearchChoice smallest; // when none fits the memory: one that holds little
-  double closest;        // of those priced: the least price as a share of its bound
+  SearchChoice *at;     // that fit the memory, cheapest first
+  double candidates;    // number of layouts in the space
+  uint64_t estimated;   // number of those whose cost was estimated; lower bounds exclude the others
+  uint64_t over_memory; // of those estimated
+  bool proven;          // no layout of the space is cheaper than at[0]; false: too many candidates
+  bool ranked;          // proven, and no layout outside the list is cheaper than its last entry
+  double bound;         // lower bound of the seconds of all layouts; 0: not known
+  SearchChoice smallest; // if n is 0: a layout with little memory
+  double closest;        // smallest ratio of estimated cost to lower bound, for tests
 } SearchResult;
 
-// Graph g of whole dims under another mesh and layout. It shares the nodes of g; dims that are made
-// later (blocks) go into a table of its own. `mesh` must outlive it.
+// Puts graph g, which is not lowered, under another mesh and layout. The result shares the nodes of
+// g and has a dim table of its own, for the blocks of the new mesh. layout(...) requests in the
+// graph are renumbered to the axes of `mesh`, by name. `mesh` must outlive the result.
 Graph layout_apply(Arena *a, const Graph *g, const Mesh *mesh, const Layout *layout);
-// Of one layout. Not thread-safe (names are interned).
+// The estimated cost of the model under one layout. Not thread-safe: interns names.
 LayoutCost search_cost(const SearchTask *t, const Mesh *mesh, const Layout *layout);
-// Deterministic. `a` holds the result.
+// The cheapest task.keep layouts over all meshes of the task (search.c). Deterministic. The result
+// lives in `a`.
 SearchResult *search_layouts(Arena *a, const SearchTask *t);
-// Of a choice, with one rule more: optimizer, gradients or parameters: all -> axes (ZeRO), soft dim
-// -> axes (sequence parallelism). All of them, whether they gain or not.
+// Choice `from` with one more rule of a kind that search_layouts does not try: `optimizer`,
+// `gradients` or `parameters: all -> axes` (ZeRO, Rajbhandari et al. 2020), `soft dim -> axes`
+// (sequence parallelism). Returns all of them with their costs, also those that gain nothing.
 typedef struct SearchRules {
   VEC(SearchChoice) rule;
 } SearchRules;
 SearchRules search_rules(Arena *a, const SearchTask *t, const SearchChoice *from);
 
 typedef enum SearchAim {
-  SEARCH_FASTER,   // within the memory
-  SEARCH_SMALLER,  // less memory at no more than 5 % more time
-  SEARCH_SMALLEST, // less memory
+  SEARCH_FASTER,   // less time, within the memory
+  SEARCH_SMALLER,  // less memory, at most 5 % more time
+  SEARCH_SMALLEST, // less memory at any time
 } SearchAim;
-// Adds such rules one at a time, the best one first, as long as one gains. `rules`: those of
-// `from`, or none yet; then those of the choice that is returned.
+// Greedy: adds the rule of search_rules that gains most, until none gains. *rules is
+// search_rules(from) or empty; afterwards it belongs to the returned choice.
 SearchChoice search_refine(Arena *a, const SearchTask *t, const SearchChoice *from,
                            SearchRules *rules, SearchAim aim);
 
-// By seconds, then memory, then number of rules.
+// Whether a is better than b: by seconds, then memory, then number of rules.
 bool search_cheaper(const SearchChoice *a, const SearchChoice *b);
 
-// A layout drawn from the space of a search: its price, and what all layouts cost at least that
-// give the first k + 1 axes the same dims (INFINITY: none of them fits the memory).
+// A random layout of the space, for tests. bound[k] is the lower bound of all layouts that agree
+// with it on the first k + 1 axes; INFINITY if none of them fits the memory.
 typedef struct SearchProbe {
   SearchChoice choice;
   double bound[MAX_AXES];
 } SearchProbe;
-// Draws n layouts; returns how many were found. For tests of the bounds.
+// Draws up to n layouts into out; returns how many.
 uint32_t search_probe(Arena *a, const SearchTask *t, uint32_t n, uint64_t seed, SearchProbe *out);
 
-// All ways to write `processors` as a mesh of at most three axes of at least two, the longest
-// first; axes are named as `names` says. `unlike`: axes differ by name (SearchTask.named_axes), so
-// that all orders count.
+// All meshes of `processors` with at most three axes of size 2 or more, named by `names`. Sizes
+// fall from axis to axis; with `unlike` (SearchTask.named_axes) all orders of sizes are listed.
 uint32_t search_meshes(Arena *a, int64_t processors, const char *const names[3], bool unlike,
                        const Mesh **out);
 

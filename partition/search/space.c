@@ -1,8 +1,9 @@
-// Dims, sets of dims, and what each set costs alone on an axis.
+// Builds the space of the search (space_internal.h) from a task.
 #include <string.h>
 
 #include "partition/search/space_internal.h"
 
+// Whether layout_check accepts the rules on a mesh of one axis with two processors.
 static bool rules_fit(const Space *s, uint32_t n, LayoutRule *rule) {
   Arena *a = arena_new();
   Mesh mesh = {.naxes = 1, .axis = {{.name = "axis", .size = 2}}};
@@ -25,9 +26,10 @@ static bool dim_is_used(const SearchTask *t, DimId d) {
   return false;
 }
 
-// Dims that a user can name: declared in the file, not in a function or a round.
+// Dims of functions and of rounds of a `for` have a dot in their name. They are left out: no rule
+// of a user names them.
 void space_dims(Space *s, Arena *a, const SearchTask *t) {
-  *s = (Space){.task = t, .a = a, .whole = true};
+  *s = (Space){.task = t, .a = a, .complete = true};
   const DimTable *dims = t->model->dims;
   for (DimId d = 1; d <= dim_count(dims) && s->ndims < MAX_DIMS; d++) {
     const Dim *dim = dim_get(dims, d);
@@ -47,14 +49,15 @@ static void find_clashes(Space *s) {
     }
 }
 
+// All sets of dims that do not clash, the empty one first.
 static void find_sets(Space *s) {
   s->set = arena_array(s->a, DimSet, MAX_SETS);
-  s->nsets = 1; // the empty one
+  s->nsets = 1;
   for (uint32_t d = 0; d < s->ndims; d++)
     for (uint32_t i = 0, n = s->nsets; i < n; i++) {
       if (s->set[i] & s->clash[d]) continue;
       if (s->nsets == MAX_SETS) {
-        s->whole = false;
+        s->complete = false;
         return;
       }
       s->set[s->nsets++] = s->set[i] | (DimSet)1 << d;
@@ -77,7 +80,7 @@ bool space_layout(const Space *s, Arena *a, const View *v, const DimSet *set, La
   return true;
 }
 
-// The axis's name where a pin of the model names it, else NULL.
+// The name of the axis if layout(...) of the model names it, else NULL.
 static const char *pinned_name(const Space *s, const MeshAxis *axis) {
   const Graph *model = s->task->model;
   int k = mesh_axis(model->mesh, axis->name);
@@ -90,20 +93,22 @@ static AxisKind *kind_new(Space *s, const PartTable *parts, const MeshAxis *axis
                   .link = machine_link(s->task->machine, axis->name),
                   .pinned = pinned_name(s, axis),
                   .set = arena_array(s->a, DimSet, s->nsets),
-                  .alone = arena_array(s->a, Alone, s->nsets)};
+                  .alone = arena_array(s->a, PartCosts, s->nsets)};
   Mesh *mesh = arena_new_of(s->a, Mesh);
   *mesh = (Mesh){.naxes = 1, .axis = {*axis}};
   View view = {.mesh = mesh};
-  uint32_t nsets = axis->size > 1 ? s->nsets : 1; // one processor splits nothing
+  uint32_t nsets = axis->size > 1 ? s->nsets : 1; // an axis of one processor splits nothing
   for (uint32_t i = 0; i < nsets; i++) {
     Layout layout;
     if (!space_layout(s, s->a, &view, &s->set[i], &layout)) continue;
-    k->alone[k->n] = cost_alone(s->a, s->task, parts, mesh, &layout);
+    k->alone[k->n] = cost_in_parts(s->a, s->task, parts, mesh, &layout);
     k->set[k->n++] = s->set[i];
   }
   return k;
 }
 
+// Axes of equal size and link are of one kind. An axis that layout(...) names has a kind of its
+// own.
 static uint32_t kind_of(Space *s, const PartTable *parts, const MeshAxis *axis) {
   Link link = machine_link(s->task->machine, axis->name);
   const char *pinned = pinned_name(s, axis);
@@ -125,7 +130,8 @@ static bool same_kinds(const View *x, const View *y) {
 const uint8_t space_orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
                                     {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
 
-// All orders of three axes, of more their own. Axes of one kind change places in none.
+// One view for each order of up to three axes that differs in kinds. Meshes of more axes are
+// searched in their own order only.
 static void add_views(Space *s, const PartTable *parts, const Mesh *mesh) {
   View own = {.mesh = mesh, .first = true};
   for (int k = 0; k < mesh->naxes; k++)

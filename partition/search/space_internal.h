@@ -1,5 +1,6 @@
-// The space that a search goes through: dims that a user can name, the sets of them that one axis
-// may cut, and what each set makes of an axis alone. Private to the search.
+// The space of the search. A layout assigns to each mesh axis a set of dims that the axis splits.
+// The space is: the dims that a user can name, the sets of dims that one axis can split, and, for
+// each kind of axis and each set, the cost of that assignment on a mesh of this axis only.
 #ifndef PARTITION_SPACE_H
 #define PARTITION_SPACE_H
 
@@ -7,14 +8,15 @@
 
 enum { MAX_DIMS = 30, MAX_SETS = 4096 };
 
-typedef uint32_t DimSet; // bits: indices into Space.dim
+typedef uint32_t DimSet; // bit d: Space.dim[d]
 
-// A mesh, with its axes in the order in which they cut a dim that several cut: slow first.
+// A mesh and an order of its axes. The order matters when several axes split one dim: the first
+// one splits it into the outermost blocks.
 typedef struct View {
   const Mesh *mesh;
   uint8_t order[MAX_AXES]; // axis k of the view is axis order[k] of the mesh
-  uint32_t kind[MAX_AXES]; // of axis k
-  bool first;              // the mesh's own order
+  uint32_t kind[MAX_AXES]; // index into Space.kind of axis k of the view
+  bool first;              // the order is that of the mesh
 } View;
 
 typedef struct Space {
@@ -22,20 +24,21 @@ typedef struct Space {
   Arena *a;
   uint32_t ndims, nsets;
   const Dim *dim[MAX_DIMS];
-  DimSet clash[MAX_DIMS]; // dims that meet this one in some tensor
-  DimSet *set;
-  bool whole;           // all sets are there
-  VEC(AxisKind *) kind; // of the axes of all meshes
-  VEC(View) view;       // of all meshes
+  DimSet clash[MAX_DIMS]; // dims that occur with this one in some tensor
+  DimSet *set;            // sets without clashes
+  bool complete;          // no set was dropped for lack of room
+  VEC(AxisKind *) kind;   // of the axes of all meshes
+  VEC(View) view;         // of all meshes
 } Space;
 
-// Dims only, for rules beyond them.
+// Fills s->dim only.
 void space_dims(Space *s, Arena *a, const SearchTask *t);
-// All of it; prices every set on every kind of axis.
+// Fills all of s; estimates the cost of every set on every kind of axis.
 void space_fill(Space *s, Arena *a, const SearchTask *t, const PartTable *parts);
-// Orders of three axes.
+// The six permutations of three axes, the identity first.
 extern const uint8_t space_orders[6][3];
-// The rules that put set[k] on axis k of the view; false when a dim is too small for its axes.
+// The layout that splits the dims of set[k] over axis k of the view. False if a dim has fewer
+// elements than processors along its axes.
 bool space_layout(const Space *s, Arena *a, const View *v, const DimSet *set, Layout *out);
 
 #endif
