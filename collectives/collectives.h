@@ -62,6 +62,11 @@ typedef struct CollFacts {
   CollFact *fact;
   int64_t wire_bytes; // total a step
 } CollFacts;
+// The name of the value that collective n moves; without one, the text of the operation that made
+// it.
+const char *coll_value_name(const Graph *g, const Node *n);
+// Whether a list such as CollFact.value has the name.
+bool names_mention(const char *list, const char *name);
 CollFacts *collectives_facts(Arena *a, const Graph *g, const Buckets *b, const Machine *machine);
 
 #endif

@@ -4,15 +4,14 @@
 
 #include "collectives/collectives.h"
 
-static bool mentioned(const char *list, const char *name) {
+bool names_mention(const char *list, const char *name) {
   size_t n = strlen(name);
-  for (const char *at = list; (at = strstr(at, name)); at += n)
+  for (const char *at = list; n && (at = strstr(at, name)); at += n)
     if ((at == list || at[-1] == ' ') && (at[n] == ',' || !at[n])) return true;
   return false;
 }
 
-// The name of the value that moves, or of its operation where it has none.
-static const char *value_name(const Graph *g, const Node *n) {
+const char *coll_value_name(const Graph *g, const Node *n) {
   while (!n->origin.value && op_row((Op)n->op)->cls == COLLECTIVE) n = graph_node(g, n->args[0]);
   return n->origin.value ? n->origin.value : op_row((Op)n->op)->text;
 }
@@ -30,8 +29,8 @@ static CollFact fact_of(Arena *a, const Graph *g, const Bucket *b, const Machine
   if (!coll_of((Op)first->op, &f.kind)) BUG("%s is no collective", op_row((Op)first->op)->text);
   f.group = axes_size(g->mesh, f.axes);
   for (uint32_t i = 0; i < b->n; i++) {
-    const char *name = value_name(g, graph_node(g, b->node[i]));
-    if (!mentioned(f.value, name))
+    const char *name = coll_value_name(g, graph_node(g, b->node[i]));
+    if (!names_mention(f.value, name))
       f.value = arena_printf(a, "%s%s%s", f.value, *f.value ? ", " : "", name);
   }
   f.bytes = coll_call_bytes(g, b->node, b->n);

@@ -1,5 +1,8 @@
-// From a session to the task of a search. Twelve layers cost what one costs and eleven times the
-// difference of two and one: the model is built with short loops, once for each loop.
+// Sets up the search for a layout from a session, and compiles and compares what it finds.
+//
+// To keep the search fast, it works on models with short loops: twelve layers cost as much as one,
+// plus eleven times the difference between two layers and one. Each loop of the model gives one
+// such sample (SearchSample).
 #include <string.h>
 
 #include "frontend/driver/planner.h"
@@ -11,13 +14,14 @@ typedef struct Variant {
   ShortLoops loops;
 } Variant;
 
-// The model with these rounds and no layout, as a graph to be estimated; NULL when it cannot be.
+// The simplified graph of the model with loops of one round each, except `longer`, which has two.
+// NULL if the model cannot be built so.
 static const Graph *build_variant(Variant *v, const Ast *longer, const Graph **model) {
   Session s = *v->s;
   ModelOptions options = s.options;
   const char *purpose, *over;
   Compilation c;
-  s.diag = diag_new(s.arena); // what a short model lacks is no error of the user's
+  s.diag = diag_new(s.arena); // errors of the short model are not shown
   options.no_layout = true;
   options.shorten = &v->loops;
   v->loops.longer = longer;
@@ -29,7 +33,8 @@ static const Graph *build_variant(Variant *v, const Ast *longer, const Graph **m
   return c.simplified;
 }
 
-// One round of each loop, and each loop with two.
+// The samples: all loops with one round, then for each loop the model with two rounds of it. False
+// if rounds of a loop differ, or the model cannot be built so.
 static bool short_terms(Variant *v, SearchTask *out) {
   const Graph *model, *g = build_variant(v, NULL, &out->model);
   uint32_t n = v->loops.loop.n;
@@ -50,7 +55,7 @@ static bool short_terms(Variant *v, SearchTask *out) {
   return true;
 }
 
-// The whole model, where its rounds are not alike.
+// The model itself as the only sample.
 static bool whole_term(Session *s, SearchTask *out) {
   const char *purpose, *over;
   Compilation c;
@@ -203,7 +208,7 @@ static bool use_smallest(Session *s, const PlanGraph *of, const SearchTask *t,
   return of_least->fits;
 }
 
-// Of equal ones the refined one, which holds less, then the first.
+// Of equally fast choices the refined one is used, which needs less memory, then the first.
 bool planner_fastest(Session *s, const PlanGraph *of, const SearchTask *t, const SearchResult *r,
                      const SearchChoice *refined, Foreseen *kept, Foreseen *of_refined,
                      const SearchChoice **use, const Foreseen **of_use) {

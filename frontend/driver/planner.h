@@ -13,7 +13,7 @@ MUST_USE bool planner_meshes(Session *s, int64_t processors, uint32_t *n, const 
 // ask for) costs. In the model's arena; false after an error.
 MUST_USE bool planner_task(Session *s, uint32_t nmeshes, const Mesh *mesh, uint32_t keep,
                            SearchTask *out);
-enum { PLANNER_KEPT = 5 }; // of the search, to be compared as programs
+enum { PLANNER_KEPT = 5 }; // layouts of the search that are compiled and compared
 
 // What the command compiles, selected once. Layouts are applied to this graph (layout_apply): the
 // model is not built again for each.
@@ -40,10 +40,10 @@ MUST_USE bool planner_fastest(Session *s, const PlanGraph *of, const SearchTask 
                               const SearchResult *r, const SearchChoice *refined, Foreseen *kept,
                               Foreseen *of_refined, const SearchChoice **use,
                               const Foreseen **of_use);
-// The search; where no layout of dims fits the memory, one with rules beyond dims that does. False
-// after an error: none does.
+// Searches. If no layout of dims fits the memory, adds rules for the optimizer, gradients and
+// parameters to the smallest one. False after an error: no layout fits.
 MUST_USE bool planner_search(Session *s, const SearchTask *t, SearchResult **out);
-// Puts the layout that `plan` says to use in place of the model's. False after an error.
+// Replaces the layout of the model by the one that `plan` recommends. False after an error.
 MUST_USE bool planner_choose(Session *s);
 
 #endif

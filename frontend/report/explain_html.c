@@ -194,11 +194,11 @@ static void put_calls(FILE *f, const Explain *e, const LedgerLine *line) {
     for (uint32_t k = 0; k < l->row[line->row[i]].nparts; k++) {
       const LedgerPart *p = &l->row[line->row[i]].part[k];
       fprintf(f, "<li>");
-      html_text(f,
-                arena_printf(e->session->arena, "%s%s: %s to %s, %s", p->value,
-                             ledger_dims(e->session->arena, l, &p->wants),
-                             ledger_state(e->session->arena, l, &p->has),
-                             ledger_state(e->session->arena, l, &p->wants), size_of(e, p->bytes)));
+      html_text(f, arena_printf(e->session->arena, "%s%s: %s to %s, %s", p->value,
+                                ledger_dims(e->session->arena, l, &p->wants),
+                                ledger_sharding(e->session->arena, l, &p->has),
+                                ledger_sharding(e->session->arena, l, &p->wants),
+                                size_of(e, p->bytes)));
       fprintf(f, "</li>");
     }
   fprintf(f, "</ul></details>");
@@ -270,7 +270,7 @@ static void put_rules(FILE *f, const Explain *e) {
     fprintf(f, "<tr>");
     put_cell_text(f, r->text);
     put_cell_text(f, r->place);
-    if (rule_idle(l, r)) {
+    if (ledger_rule_idle(l, r)) {
       fprintf(f,
               "<td class=\"n\">%lld</td><td class=\"n\">%s</td><td colspan=\"4\">nothing "
               "changes</td></tr>\n",

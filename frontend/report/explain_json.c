@@ -33,7 +33,7 @@ static json_t *side_json(const Explain *e, const LedgerSide *s) {
                                           "axes", axes_json(&e->session->model->mesh, d->axes)));
   }
   json_t *out =
-      json_pack("{s:s, s:o, s:o}", "sharding", ledger_state(e->session->arena, e->ledger, s),
+      json_pack("{s:s, s:o, s:o}", "sharding", ledger_sharding(e->session->arena, e->ledger, s),
                 "partial", terms_json(e, s->partial, s->monoid), "dims", dims);
   json_object_set_new(out, "rule", s->rule >= 0 ? json_integer(s->rule) : json_null());
   json_object_set_new(out, "why", text_or_null(s->why));

@@ -1,4 +1,4 @@
-// The ledger of all collectives: what moves, why, and what would stop it; and its text.
+// Builds the ledger of all collective calls (ledger.h) and prints it as text.
 //
 //   mesh rows=2,cols=2: 23 collectives, 5228554 bytes sent by a processor in a step
 //   all_reduce     cols x2            196608 B x4  forward  layer.0.x ... layer.3.x [b/rows, t, d]  gpt.mesh:30  118.8 us
@@ -10,12 +10,6 @@
 #include <string.h>
 
 // -- making it ----------------------------------------------------------------------------------
-
-// Of the value that moves; one without a name is called after its operation.
-static const char *value_name(const Graph *g, const Node *n) {
-  while (!n->origin.value && op_row((Op)n->op)->cls == COLLECTIVE) n = graph_node(g, n->args[0]);
-  return n->origin.value ? n->origin.value : op_row((Op)n->op)->text;
-}
 
 static LedgerRow row_of(Arena *a, const LedgerSource *from, uint32_t i) {
   const Bucket *b = &from->buckets->bucket[i];
@@ -29,7 +23,7 @@ static LedgerRow row_of(Arena *a, const LedgerSource *from, uint32_t i) {
     const Node *n = graph_node(from->graph, b->node[k]);
     LedgerPart *part = &row.part[k];
     *part = (LedgerPart){
-        .value = value_name(from->graph, n), .node = n->origin.of, .reader = n->origin.reader};
+        .value = coll_value_name(from->graph, n), .node = n->origin.of, .reader = n->origin.reader};
     part->bytes = coll_call_bytes(from->graph, &b->node[k], 1);
     part->user = part->node ? reader_text(a, p->result.graph, part->node, part->reader) : "";
     sides_find(a, p, from->graph, b->node[k], part);
@@ -109,8 +103,8 @@ static void put_head(FILE *f, Arena *a, const Ledger *l, const char *value, cons
           *place ? "  " : "", place, seconds * 1e6);
 }
 
-// "   196608 B x12": of one call, and how often; of calls of different sizes "  1302528 B in 9
-// calls".
+// "   196608 B x12": bytes of one call and number of calls. If calls differ in size, in_all:
+// "  1302528 B in 9 calls".
 static const char *bytes_of(Arena *a, int64_t bytes, int64_t calls, bool in_all) {
   const char *times =
       calls < 2 ? "" : arena_printf(a, in_all ? " in %lld calls" : " x%lld", (long long)calls);
@@ -129,9 +123,9 @@ static void put_cause(FILE *f, Arena *a, const Ledger *l, const LedgerRow *row) 
           ledger_remedy(a, l, row));
 }
 
-// A state, and the rule or the words behind it.
+// A sharding with the rule or the words behind it.
 static const char *side_text(Arena *a, const Ledger *l, const LedgerSide *s) {
-  const char *state = ledger_state(a, l, s),
+  const char *state = ledger_sharding(a, l, s),
              *why = s->rule >= 0 ? rule_with_place(a, &l->rule[s->rule]) : s->why;
   return why ? arena_printf(a, "%s (%s)", state, why) : state;
 }
@@ -175,7 +169,7 @@ static void put_totals(FILE *f, Arena *a, const Ledger *l) {
             l->total[k].seconds * 1e6);
 }
 
-bool rule_idle(const Ledger *l, const LedgerRule *r) {
+bool ledger_rule_idle(const Ledger *l, const LedgerRule *r) {
   const PartitionFacts *p = &l->partition;
   return r->without_calls == l->calls && r->without_bytes == l->wire_bytes &&
          r->without_flops == p->flops &&
@@ -192,7 +186,7 @@ static void put_rules(FILE *f, Arena *a, const Ledger *l) {
     double flops = l->partition.flops ? (double)r->without_flops / (double)l->partition.flops : 1;
     fprintf(f, "rule %s: causes %s, %lld B; ", rule_with_place(a, r), calls_text(a, r->calls),
             (long long)r->wire_bytes);
-    if (rule_idle(l, r))
+    if (ledger_rule_idle(l, r))
       fprintf(f, "nothing changes without it\n");
     else
       fprintf(f, "without it %s, %lld B, flops x%.2f, parameters and optimizer %lld B\n",

@@ -1,27 +1,27 @@
-// What `explain` knows: one structure behind its text, JSON, graph and page.
+// The ledger: the data behind the text, JSON, graph and page of `explain`.
 //
-// The ledger has a row a collective call, in the order of the program. A row knows its parts (the
-// values packed into the call), of each its state before and after, who reads it, and the rule of
-// the layout behind either side; what would remove it was tried, by placing the graph once more
-// without that rule. Rows that only differ in the round of a loop are one line.
+// It has one row for each collective call, in program order. A row lists the values of the call,
+// for each its sharding before and after, its reader, and the layout rules behind both shardings.
+// To find what would remove a row, the graph is placed once more without each rule. Rows that
+// differ only in the round of a loop form one line.
 #ifndef PARTITION_EXPLAIN_H
 #define PARTITION_EXPLAIN_H
 
 #include "partition/partition.h"
 
-// A state that a value is in, or is wanted in, and what brings it about.
+// The sharding of a value before or after a call, and its cause.
 typedef struct LedgerSide {
   Dims dims;       // block dims
-  Axes partial;    // each processor along these holds a term
-  Monoid monoid;   // of the terms
-  int rule;        // index of the rule behind it, -1: none
-  const char *why; // without a rule, in words, or NULL
+  Axes partial;    // axes over which it is partial
+  Monoid monoid;   // how partial sums combine
+  int rule;        // index of the layout rule behind it, -1: none
+  const char *why; // the cause in words if there is no rule, or NULL
 } LedgerSide;
 
-// A value that moves.
+// One value of a call.
 typedef struct LedgerPart {
-  const char *value;   // its name, or its operation's
-  NodeId node, reader; // of the placed graph; 0: not known. A reader of 0: an output
+  const char *value;   // its name, or that of its operation
+  NodeId node, reader; // in the placed graph; 0: not known. Reader 0: an output
   const char *user;    // "add at line 45", "the update of w"
   int64_t bytes;       // of the call
   LedgerSide has, wants;
@@ -31,19 +31,19 @@ typedef struct LedgerRow {
   const CollFact *fact;
   uint32_t nparts;
   LedgerPart *part;
-  int cause;     // index of a rule without which the value does not move so, -1: no single rule
-  int partly;    // without a cause: of one without which it moves over fewer axes, -1: none
-  Axes left;     // these
-  uint32_t line; // index
+  int cause;     // index of a rule whose removal removes this movement, -1: no single rule does
+  int partly;    // if there is no cause: a rule whose removal leaves it on fewer axes, -1: none
+  Axes left;     // the axes that remain then
+  uint32_t line; // index of its line
 } LedgerRow;
 
-// Rows that are the same in all rounds of a loop.
+// Rows that are equal in all rounds of a loop.
 typedef struct LedgerLine {
-  uint32_t n, *row;          // in the order of the program
+  uint32_t n, *row;          // indices, in program order
   const char *value;         // "layer.0.x ... layer.11.x", "46 gradients: bytes, places, ..."
-  bool shortened;            // it leaves names out
-  bool unequal;              // its calls are of different sizes
-  int64_t calls, wire_bytes; // of all, in a step
+  bool shortened;            // `value` does not list all names
+  bool unequal;              // its calls differ in size
+  int64_t calls, wire_bytes; // of all rows, in a step
   double seconds;
 } LedgerLine;
 
@@ -57,9 +57,9 @@ typedef struct LedgerRule {
   const LayoutRule *rule;
   const char *text;          // "heads -> cols", "optimizer: all -> rows", "soft t -> cols"
   const char *place;         // "gpt.mesh:60", "--layout"; "" if it has none
-  uint32_t rows;             // that stand behind it (LedgerRow.cause)
-  int64_t calls, wire_bytes; // of these
-  // The step without it.
+  uint32_t rows;             // rows whose cause it is
+  int64_t calls, wire_bytes; // of these rows
+  // The step without this rule.
   int64_t without_calls, without_bytes, without_flops,
       without_memory; // memory: parameters and optimizer
 } LedgerRule;
@@ -71,36 +71,37 @@ typedef struct Ledger {
   const CollFacts *facts;
   PartitionFacts partition;
   int64_t peak_bytes; // of a processor; 0: not known
-  const char *step;   // what a step takes, predicted, in words; NULL: not known
+  const char *step;   // the predicted time of a step, as text; NULL: not known
   uint32_t nrows, nlines, ntotals, nrules;
   LedgerRow *row;
   LedgerLine *line;
-  LedgerTotal *total;        // by set of axes
-  LedgerRule *rule;          // of the layout, in its order
+  LedgerTotal *total;        // one for each set of axes
+  LedgerRule *rule;          // one for each rule of the layout, in its order
   int64_t calls, wire_bytes; // in a step
   double seconds;
 } Ledger;
 
 typedef struct LedgerSource {
   const Placement *placement;
-  const Graph *graph; // the graph of one processor that `buckets` is of
+  const Graph *graph; // of one processor; `buckets` refers to it
   const Buckets *buckets;
-  const CollFacts *facts; // of these
+  const CollFacts *facts; // of the buckets
   PartitionFacts partition;
   const Machine *machine;
   const Diag *diag;
 } LedgerSource;
+// Lives in `a`; what `from` points to must outlive it.
 Ledger *ledger_new(Arena *a, const LedgerSource *from);
-// The ledger as text; `all`: every row and every name. With peak_bytes set the head tells them.
+// The ledger as text. `all`: one entry for each row and every name, instead of lines.
 char *ledger_text(Arena *a, const Ledger *l, bool all);
-// What would remove a row: "leaving out heads -> cols (--layout) would remove it", or that no rule
-// alone does.
+// How to remove a row: "leaving out heads -> cols (--layout) would remove it", or which rules ask
+// for it if no single rule would do.
 const char *ledger_remedy(Arena *a, const Ledger *l, const LedgerRow *row);
-// Whether the step is the same without it.
-bool rule_idle(const Ledger *l, const LedgerRule *r);
-// "bytes[vocab/cols, d]" without the name; "sum over cols, b/rows" of a side.
+// Whether the step is the same without the rule.
+bool ledger_rule_idle(const Ledger *l, const LedgerRule *r);
+// "[vocab/cols, d]", the dims of a side; "sum over cols b/rows", its sharding, or "replicated".
 const char *ledger_dims(Arena *a, const Ledger *l, const LedgerSide *side);
-const char *ledger_state(Arena *a, const Ledger *l, const LedgerSide *side);
+const char *ledger_sharding(Arena *a, const Ledger *l, const LedgerSide *side);
 // "gpt.mesh:45", "--layout", "" for nowhere.
 const char *ledger_place(Arena *a, const Ledger *l, Pos pos);
 
@@ -118,22 +119,22 @@ extern const char *const value_kinds[]; // "input", "parameter" ...
 typedef struct ValueDim {
   const char *name;
   int64_t size, block; // of all, of one processor at most
-  Axes axes;           // that cut it
-  int rule;            // that decided, -1: none
-  const char *why;     // without a rule: "as its arguments"; NULL: it is whole
+  Axes axes;           // that split it
+  int rule;            // index of the layout rule behind the split, -1: none
+  const char *why;     // without a rule: "as its arguments and users"; NULL: not split
 } ValueDim;
 
 typedef struct ValueUse {
   NodeId node;      // 0: an output
   const char *user; // "contract at line 24"
-  const char *of;   // the value that it is a part of, or NULL
+  const char *of;   // name of the value that the reader belongs to, or NULL
   bool backward;
-  const char *wants; // state
-  bool converts;     // other than the one at hand
+  const char *wants; // the sharding that it reads
+  bool converts;     // it differs from the computed one
   uint32_t times;    // equal uses
 } ValueUse;
 
-// Where a value lives.
+// How one value lies on the mesh, and what its movement costs.
 typedef struct ExplainedValue {
   const char *name;
   ValueKind kind;
@@ -142,34 +143,36 @@ typedef struct ExplainedValue {
   Dtype type;
   Pos pos;
   int ndims;
-  ValueDim dim[MAX_RANK]; // as its uses see it, canonical order
-  Axes partial;           // each processor along these holds a term of it when it is computed
+  ValueDim dim[MAX_RANK]; // in the settled sharding, canonical order
+  Axes partial;           // axes over which it is partial when it is computed
   Monoid monoid;
-  Axes same;                         // processors along these hold the same
-  const char *computed, *seen, *why; // states and their reason
-  int64_t bytes, block_bytes;        // whole, of one processor
-  uint32_t nrows, *row;              // of the ledger that move it
-  int64_t calls, wire_bytes;         // its share of these
-  uint32_t kept_for;                 // uses by the backward pass
+  Axes same;                         // axes over which it is replicated
+  const char *computed, *seen, *why; // computed and settled sharding, and their cause
+  int64_t bytes, block_bytes;        // of the tensor, of one processor
+  uint32_t nrows, *row;              // rows of the ledger that move it
+  int64_t calls, wire_bytes;         // calls of these; its share of the bytes
+  uint32_t kept_for;                 // number of readers in the backward pass
   bool constant;                     // depends on no declared tensor
   int gradient;                      // of a parameter: index of its gradient, -1: none
   uint32_t nslots;
-  uint32_t *slot;     // indices of the optimizer's tensors of a parameter
-  const char *memory; // where the work arena has it, or NULL; told by others
+  uint32_t *slot;     // of a parameter: indices of the optimizer's tensors
+  const char *memory; // its place in the arena of the program, or NULL; set by the caller
 } ExplainedValue;
 
 typedef struct ExplainedValues {
   uint32_t n;
-  ExplainedValue *at; // declared tensors first, then in the order of the graph
+  ExplainedValue *at; // declared tensors first, then in graph order
 } ExplainedValues;
-// Every declared tensor that is read, every named value, gradients of parameters.
+// All declared tensors that are read, all named values, and gradients of parameters.
 ExplainedValues *explained_values(Arena *a, const Ledger *l);
 // The index of the value of that name, or -1.
 int explained_find(const ExplainedValues *v, const char *name);
-// A node that the model names but that is a part of others: added to v; -1 when there is none.
+// Appends a value that the list lacks because its name belongs to a line of several nodes. Returns
+// its index, or -1 if no node has the name. At most one may be appended.
 int explained_part(Arena *a, const Ledger *l, ExplainedValues *v, const char *name);
-// Who reads it.
+// The readers of a value, equal ones merged.
 ValueUse *explained_uses(Arena *a, const Ledger *l, const ExplainedValue *v, uint32_t *n);
+// Value v->at[value] as text.
 char *explained_text(Arena *a, const Ledger *l, const ExplainedValues *v, int value);
 
 #endif

@@ -14,17 +14,16 @@ const char *reader_text(Arena *a, const Graph *g, NodeId of, NodeId reader);
 const char *output_name(Arena *a, const Output *out); // "the output y", "the update of w"
 
 // -- ledger_rules.c -----------------------------------------------------------------------------
-// Fills l->rule from the layout, without what they cost.
+// Fills l->rule from the layout, without the fields on calls and cost.
 void rules_list(Arena *a, Ledger *l);
-// Places the graph once more without each rule: the step then, and which rows go (LedgerRow.cause).
+// Places the graph once more without each rule. Fills LedgerRule.without_* and LedgerRow.cause.
 void rules_try(const Machine *machine, Ledger *l);
 
+// Whether a and b have an axis in common.
 bool share_axis(Axes a, Axes b);
 
 // -- ledger_lines.c -----------------------------------------------------------------------------
-// Rows that only differ in the round of a loop become lines.
+// Fills l->line: rows that differ only in the round of a loop become one line.
 void lines_find(Arena *a, Ledger *l);
-// Whether a comma-separated list of names has one.
-bool names_mention(const char *list, const char *name);
 
 #endif

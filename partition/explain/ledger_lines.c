@@ -1,10 +1,10 @@
-// Rows of the ledger that are the same in all rounds of a loop become one line, and long lists of
-// names short.
+// Merges rows of the ledger that are equal in all rounds of a loop into lines, and shortens long
+// lists of names.
 //
 //   all_reduce layer.0.x, all_reduce layer.1.x, ... layer.11.x       layer.0.x ... layer.11.x  12 times
 //   all_reduce grad(bytes), grad(places), grad(norm.scale) ...       46 gradients: bytes, places, ...
 //
-// Buckets of gradients that are there for the same reason are one line too, whatever their bytes.
+// Buckets of gradients with the same cause are also one line, whatever their bytes.
 #include "partition/explain/ledger_internal.h"
 
 #include <ctype.h>
@@ -13,23 +13,17 @@
 
 enum { MOST_NAMES = 3, FIRST_NAMES = 2 };
 
-bool names_mention(const char *list, const char *name) {
-  size_t n = strlen(name);
-  for (const char *at = list; n && (at = strstr(at, name)); at += n)
-    if ((at == list || at[-1] == ' ') && (at[n] == ',' || !at[n])) return true;
-  return false;
-}
-
 static bool name_char(char c) { return isalnum((unsigned char)c) || c == '_' || c == '.'; }
 
-// Whether the number at text[i] is the round of a loop: a part of a scoped name of its own.
+// The length of the number at text[i] if it is the round of a loop, that is a component of a scoped
+// name ("layer.0.x"); else 0.
 static size_t round_length(const char *text, size_t i) {
   if (i == 0 || text[i - 1] != '.' || i == 1 || !name_char(text[i - 2])) return 0;
   size_t n = strspn(text + i, "0123456789");
   return n && text[i + n] == '.' ? n : 0;
 }
 
-// The text with a star for every round.
+// The text with every round replaced by a star.
 static const char *without_rounds(Arena *a, const char *text) {
   char *out = arena_alloc(a, strlen(text) + 1), *to = out;
   for (size_t i = 0; text[i]; i++) {
@@ -40,7 +34,7 @@ static const char *without_rounds(Arena *a, const char *text) {
   return out;
 }
 
-// The first round that a text names, -1: none.
+// The number of the first round in a text, -1: none.
 static long first_round(const char *text) {
   for (size_t i = 0; text[i]; i++)
     if (round_length(text, i)) return strtol(text + i, NULL, 10);
@@ -75,7 +69,7 @@ static const char *row_key(Arena *a, const Ledger *l, const LedgerRow *row) {
 
 // -- short names --------------------------------------------------------------------------------
 
-// The values of a row, each once.
+// Fills name with the distinct values of a row.
 static uint32_t distinct(const LedgerRow *row, const char **name) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < row->nparts; i++) {
@@ -86,7 +80,7 @@ static uint32_t distinct(const LedgerRow *row, const char **name) {
   return n;
 }
 
-// The first names of several, and how many there are.
+// "46 gradients: bytes, places, ...".
 static const char *first_names(Arena *a, uint32_t n, const char **name, bool gradients) {
   const char *text = "";
   for (uint32_t i = 0; i < FIRST_NAMES && i < n; i++)
@@ -101,7 +95,7 @@ static const char *short_names(Arena *a, const LedgerRow *row, bool *shortened) 
   return *shortened ? first_names(a, n, name, all_gradients(row)) : row->fact->value;
 }
 
-// Of several buckets.
+// The name of a line of several buckets.
 static const char *bucket_names(Arena *a, const Ledger *l, const LedgerLine *line) {
   VEC(const char *) name = {0};
   for (uint32_t i = 0; i < line->n; i++)

@@ -1,5 +1,5 @@
-// The rules of a layout, what each costs, and what the step would be without it: the graph is
-// placed once more, so that what is said is what would happen.
+// The effect of each layout rule: the graph is placed and lowered once more without the rule, and
+// the collectives, flops and memory are compared.
 #include "partition/explain/ledger_internal.h"
 
 #include <string.h>
@@ -29,7 +29,7 @@ bool share_axis(Axes a, Axes b) {
   return false;
 }
 
-// The call in which the first value of the row still moves so, or NULL.
+// The call among `facts` that moves the first value of the row in the same way, or NULL.
 static const CollFact *still_moves(const LedgerRow *row, const CollFacts *facts) {
   for (uint32_t i = 0; i < facts->n; i++) {
     const CollFact *f = &facts->fact[i];
@@ -41,7 +41,7 @@ static const CollFact *still_moves(const LedgerRow *row, const CollFacts *facts)
   return NULL;
 }
 
-static bool stands_behind(const LedgerRow *row, uint32_t rule) {
+static bool is_behind_row(const LedgerRow *row, uint32_t rule) {
   for (uint32_t i = 0; i < row->nparts; i++)
     if (row->part[i].has.rule == (int)rule || row->part[i].wants.rule == (int)rule) return true;
   return false;
@@ -53,15 +53,16 @@ static bool fewer_axes(Axes few, Axes many) {
   return few.n < many.n;
 }
 
+// Records what the placement without `rule` shows: rows that disappear have it as their cause.
 static void blame(Ledger *l, uint32_t rule, const CollFacts *without) {
   for (uint32_t i = 0; i < l->nrows; i++) {
     LedgerRow *row = &l->row[i];
-    if (!stands_behind(row, rule)) continue;
+    if (!is_behind_row(row, rule)) continue;
     const CollFact *left = still_moves(row, without);
     if (left && fewer_axes(left->axes, row->fact->axes) && row->partly < 0)
       row->partly = (int)rule, row->left = left->axes;
     if (left || (row->cause >= 0 && row->part[0].has.rule != (int)rule))
-      continue; // if either would do, that of what is there
+      continue; // if two rules would do, the one behind the sharding before the call
     row->cause = (int)rule;
   }
 }

@@ -1,9 +1,9 @@
-// Places, dims and states of the ledger as text.
+// Places, dims and shardings of the ledger as text.
 #include "partition/explain/ledger_internal.h"
 
 #include <string.h>
 
-// "t", "b/rows", of what a window reads "y/rows+halo".
+// "t", "b/rows"; "y/rows+halo" for the footprint of a window.
 static const char *dim_text(Arena *a, const Ledger *l, DimId d) {
   const Dim *dim = dim_get(l->graph->dims, d);
   if (!dim->out) return dim->name;
@@ -13,7 +13,7 @@ static const char *dim_text(Arena *a, const Ledger *l, DimId d) {
                       of->axes.n ? axes_text(a, l->graph->mesh, of->axes) : "");
 }
 
-const char *ledger_state(Arena *a, const Ledger *l, const LedgerSide *side) {
+const char *ledger_sharding(Arena *a, const Ledger *l, const LedgerSide *side) {
   const char *text = side->partial.n ? arena_printf(a, "%s over %s", monoid_text(side->monoid),
                                                     axes_text(a, l->graph->mesh, side->partial))
                                      : "";

@@ -1,5 +1,5 @@
-// Where a value lives: which axes cut each of its dims, in which blocks, by which rule; who reads
-// it and in which state; what it costs.
+// Explains single values: which axes split each dim, into which blocks and by which rule; who reads
+// the value in which sharding; what its movement costs.
 #include "partition/explain/ledger_internal.h"
 
 #include <stdio.h>
@@ -13,16 +13,15 @@ static bool is_gradient(const char *name) { return name && !strncmp(name, "grad(
 
 // -- the list -----------------------------------------------------------------------------------
 
-// A name and what bears it.
-typedef struct Bearer {
+typedef struct NamedNode {
   const char *name;
   NodeId node;
   bool output;
-} Bearer;
-typedef VEC(Bearer) Bearers;
+} NamedNode;
+typedef VEC(NamedNode) NamedNodes;
 
 static int by_name(const void *x, const void *y) {
-  const Bearer *a = x, *b = y;
+  const NamedNode *a = x, *b = y;
   int order = strcmp(a->name, b->name);
   if (order) return order;
   return a->output != b->output ? a->output - b->output
@@ -31,22 +30,22 @@ static int by_name(const void *x, const void *y) {
 }
 
 static int by_node(const void *x, const void *y) {
-  const Bearer *a = x, *b = y;
+  const NamedNode *a = x, *b = y;
   return a->node != b->node ? (a->node < b->node ? -1 : 1) : strcmp(a->name, b->name);
 }
 
-// Of each name the last that bears it, an output before others, in the order of the graph. What is
-// made of a tensor right where it is read bears its name and is no value of its own.
-static Bearers named_nodes(Arena *a, const Placer *p) {
+// The named values of the graph, in its order. If several nodes have a name, the output or else the
+// last one counts. Nodes that carry the name of a declared tensor (casts where it is read) do not.
+static NamedNodes named_nodes(Arena *a, const Placer *p) {
   const Graph *g = p->result.graph;
-  Bearers all = {0}, out = {0};
+  NamedNodes all = {0}, out = {0};
   for (NodeId n = 1; n <= graph_count(g); n++)
     if (p->graph->subject[n].name && !graph_node(g, n)->attr.decl &&
         !graph_find_decl(g, p->graph->subject[n].name))
-      vec_push(a, all) = (Bearer){p->graph->subject[n].name, n, false};
+      vec_push(a, all) = (NamedNode){p->graph->subject[n].name, n, false};
   for (uint32_t o = 0; o < g->output.n; o++)
     if (g->output.at[o].kind == OUT_VALUE && !graph_find_decl(g, g->output.at[o].name))
-      vec_push(a, all) = (Bearer){g->output.at[o].name, g->output.at[o].value, true};
+      vec_push(a, all) = (NamedNode){g->output.at[o].name, g->output.at[o].value, true};
   if (all.n) qsort(all.at, all.n, sizeof *all.at, by_name);
   for (uint32_t i = 0; i < all.n; i++)
     if (i + 1 == all.n || strcmp(all.at[i].name, all.at[i + 1].name) != 0)
@@ -55,6 +54,7 @@ static Bearers named_nodes(Arena *a, const Placer *p) {
   return out;
 }
 
+// Dim k of node n in the settled sharding.
 static ValueDim dim_of(Arena *a, const Placer *p, NodeId n, int k) {
   const Graph *g = p->result.graph;
   const Dim *d = dim_get(g->dims, graph_node(g, n)->dims.at[k]);
@@ -72,7 +72,8 @@ static ValueDim dim_of(Arena *a, const Placer *p, NodeId n, int k) {
   return out;
 }
 
-static Axes not_in(const Mesh *m, const Sharding *s, int ndims) {
+// Axes over which a sharding replicates.
+static Axes replicated_axes(const Mesh *m, const Sharding *s, int ndims) {
   Axes out = {0};
   for (int axis = 0; axis < m->naxes; axis++)
     if (m->axis[axis].size > 1 && sharding_dim_of(s, ndims, axis) < 0 &&
@@ -81,11 +82,7 @@ static Axes not_in(const Mesh *m, const Sharding *s, int ndims) {
   return out;
 }
 
-static int64_t whole_bytes(const Graph *g, NodeId n) {
-  return sharding_bytes(g, n, &(Sharding){0});
-}
-
-// Uses of a forward value by the backward pass.
+// The number of backward nodes that read a forward value.
 static uint32_t backward_uses(const Placer *p, NodeId n) {
   const Graph *g = p->result.graph;
   uint32_t count = 0;
@@ -113,12 +110,12 @@ static ExplainedValue value_of(Arena *a, const Ledger *l, const char *name, Valu
                       .monoid = p->result.computed[n].monoid,
                       .gradient = -1};
   for (int k = 0; k < v.ndims; k++) v.dim[k] = dim_of(a, p, n, k);
-  v.same = not_in(g->mesh, settled, v.ndims);
+  v.same = replicated_axes(g->mesh, settled, v.ndims);
   v.computed = sharding_text(a, g, &node->dims, &p->result.computed[n]);
   v.seen = sharding_text(a, g, &node->dims, settled);
   v.constant = !p->graph->given[n];
   v.why = placement_why(l->placement, n);
-  v.bytes = whole_bytes(g, n);
+  v.bytes = node_bytes(g, n);
   v.block_bytes = sharding_bytes(g, n, settled);
   if (kind == VALUE_COMPUTED) v.kept_for = backward_uses(p, n);
   return v;
@@ -147,7 +144,7 @@ int explained_find(const ExplainedValues *v, const char *name) {
   return -1;
 }
 
-// A parameter's gradient, and the tensors that the optimizer keeps for it.
+// Links a parameter to its gradient and to the optimizer's tensors.
 static void add_training(Arena *a, const Graph *g, ExplainedValues *v, ExplainedValue *param) {
   param->gradient = explained_find(v, arena_printf(a, "grad(%s)", param->name));
   param->slot = arena_array(a, uint32_t, v->n);
@@ -162,7 +159,7 @@ ExplainedValues *explained_values(Arena *a, const Ledger *l) {
                                    [DECL_STATE] = VALUE_STATE,
                                    [DECL_SLOT] = VALUE_SLOT};
   const Graph *g = l->placement->graph;
-  Bearers named = named_nodes(a, placer_of(l->placement));
+  NamedNodes named = named_nodes(a, placer_of(l->placement));
   ExplainedValues *v = arena_new_of(a, ExplainedValues);
   v->at = arena_array(a, ExplainedValue, g->decl.n + named.n + 2); // one more: explained_part
   for (uint32_t d = 0; d < g->decl.n; d++) {
@@ -289,7 +286,7 @@ static void put_uses(FILE *f, Arena *a, const Ledger *l, const ExplainedValue *v
   }
 }
 
-// Another tensor in one line.
+// One line on a related tensor.
 static void put_other(FILE *f, const char *what, const ExplainedValue *v) {
   fprintf(f, "  %s %s: computed %s, %s; %lld B a processor\n", what, v->name, v->computed, v->seen,
           (long long)v->block_bytes);
