@@ -90,14 +90,16 @@ static bool wanted_by_windows(const Placer *p, NodeId n, Sharding *out) {
   return window;
 }
 
-// Settles a value as its users read it. Axes that it had before keep their rules.
+// Settles a value as its users read it. Axes that still split the same dim keep their rules.
 static void settle_as(Sharding *settled, const Sharding *want, int ndims) {
   Sharding before = *settled;
   *settled = *want;
   settled->partial = (Axes){0};
-  for (int axis = 0; axis < MAX_AXES; axis++)
-    if (before.rule[axis] && sharding_dim_of(&before, ndims, axis) >= 0)
+  for (int axis = 0; axis < MAX_AXES; axis++) {
+    int k = sharding_dim_of(&before, ndims, axis);
+    if (k >= 0 && before.rule[axis] && k == sharding_dim_of(want, ndims, axis))
       settled->rule[axis] = before.rule[axis];
+  }
 }
 
 void place_pull_back(Placer *p, NodeId n) {
