@@ -16,12 +16,6 @@ typedef struct GemmDims {
   Dims m, n, k, batch;
 } GemmDims;
 
-int64_t contract_work(const Graph *g, NodeId n) {
-  const Node *x = graph_node(g, n);
-  Dims all = list_union(&graph_node(g, x->args[0])->dims, &graph_node(g, x->args[1])->dims);
-  return list_elements(g->dims, &all);
-}
-
 bool contract_is_dot(const Graph *g, NodeId n) {
   const Node *x = graph_node(g, n);
   if (x->op != OP_CONTRACT) return false;

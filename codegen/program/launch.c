@@ -2,7 +2,6 @@
 #include "codegen/program/program_internal.h"
 #include "ir/base/hash.h"
 
-
 enum { FLOPS_A_BYTE = 8 }; // operations that take about as long as moving a byte
 
 // The index of the ProgKernel equal to k, which is added if it is new.
