@@ -12,13 +12,15 @@
 
 #include "ir/eval/expect.h"
 
-enum { LARGER = 16 }; // models that may be so much larger than those that --verify evaluates by itself
+enum {
+  LARGER = 16
+}; // models that may be so much larger than those that --verify evaluates by itself
 
 typedef struct Stages {
   Session *s;
   const VerifyRun *run;
   const Graph *selected;
-  Tensor **want; // of every output of the selected graph
+  Tensor **want;     // of every output of the selected graph
   const char *wrong; // the first pass that changes a value, or NULL
   uint32_t passes;
 } Stages;

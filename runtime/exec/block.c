@@ -47,7 +47,7 @@ int64_t block_valid(const Program *p, const ProgDim *d, int64_t r, int64_t rows)
 }
 
 // The axes that split no dim of t.
-static Axes uncut(const Mesh *m, const ProgTensor *t) {
+static Axes replicating_axes(const Mesh *m, const ProgTensor *t) {
   Axes rest = {0};
   for (int a = 0; a < m->naxes; a++) {
     bool splits = false;
@@ -58,9 +58,11 @@ static Axes uncut(const Mesh *m, const ProgTensor *t) {
 }
 
 int64_t block_replica(const Mesh *m, const ProgTensor *t, int64_t r) {
-  return axes_rank(m, uncut(m, t), r);
+  return axes_rank(m, replicating_axes(m, t), r);
 }
-int64_t block_replicas(const Mesh *m, const ProgTensor *t) { return axes_size(m, uncut(m, t)); }
+int64_t block_replicas(const Mesh *m, const ProgTensor *t) {
+  return axes_size(m, replicating_axes(m, t));
+}
 bool block_is_first(const Mesh *m, const ProgTensor *t, int64_t r) {
   return block_replica(m, t, r) == 0;
 }
