@@ -64,6 +64,8 @@ typedef struct CollFacts {
 } CollFacts;
 // The name of the value that collective n moves; without one, the text of the operation that made
 // it.
+// The node of the value that collective n moves.
+const Node *coll_moved_value(const Graph *g, const Node *n);
 const char *coll_value_name(const Graph *g, const Node *n);
 // Whether a list such as CollFact.value has the name.
 bool names_mention(const char *list, const char *name);

@@ -54,7 +54,7 @@ typedef struct ModelOptions {
 
 // A number that depends on how many rows a batch has: size(d) of a dim that rows run over, or what
 // arithmetic makes of it (row_numbers.c). A constant node of the model's graph that
-// is such a number has its index in Model.numbers plus 1 as key.
+// is such a number has its index in Model.numbers plus 1 as tag.
 typedef struct RowNumber {
   DimId d;       // size(d); 0: an operation or, without arguments, any other number
   double number; // with the rows that the model states

@@ -114,7 +114,7 @@ static NodeId carry_of(const Graph *g, NodeId scan, int i) {
   for (NodeId id = 1; id < scan; id++) {
     const Node *n = graph_node(g, id);
     if (n->op == OP_CARRY && n->region == graph_node(g, scan)->attr.region &&
-        n->attr.key == (uint64_t)i)
+        n->attr.carry == (uint32_t)i)
       return id;
   }
   return 0;

@@ -230,8 +230,7 @@ static void copy_scan(Unhoist *s, NodeId n) {
     Dtype type = region_sum_type(s->to, loop, (Dtype)graph_node(s->to, part)->type);
     NodeId zero =
         graph_broadcast(s->to, graph_const(s->to, type, 0), &graph_node(s->to, part)->dims);
-    NodeId carry =
-        graph_add(s->to, OP_CARRY, 1, &zero, &(Attr){.region = loop, .key = (uint64_t)count});
+    NodeId carry = graph_add(s->to, OP_CARRY, 1, &zero, &(Attr){.region = loop, .carry = count});
     s->inside[sink] = carry;
     next[count++] = graph_binary(s->to, OP_ADD, carry, graph_cast(s->to, part, type));
   }

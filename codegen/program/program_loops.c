@@ -64,8 +64,9 @@ static void copy_carries(Builder *b, NodeId scan) {
   const Node *x = graph_node(b->g, scan);
   for (NodeId n = 1; n < scan; n++) {
     const Node *carry = graph_node(b->g, n);
-    if (carry->op != OP_CARRY || carry->region != b->open || carry->attr.key >= x->nargs) continue;
-    builder_copy(b, builder_ref(b, n), builder_ref(b, x->args[carry->attr.key]),
+    if (carry->op != OP_CARRY || carry->region != b->open || carry->attr.carry >= x->nargs)
+      continue;
+    builder_copy(b, builder_ref(b, n), builder_ref(b, x->args[carry->attr.carry]),
                  node_bytes(b->g, n));
   }
 }

@@ -11,8 +11,13 @@ bool names_mention(const char *list, const char *name) {
   return false;
 }
 
-const char *coll_value_name(const Graph *g, const Node *n) {
+const Node *coll_moved_value(const Graph *g, const Node *n) {
   while (!n->origin.value && op_row((Op)n->op)->cls == COLLECTIVE) n = graph_node(g, n->args[0]);
+  return n;
+}
+
+const char *coll_value_name(const Graph *g, const Node *n) {
+  n = coll_moved_value(g, n);
   return n->origin.value ? n->origin.value : op_row((Op)n->op)->text;
 }
 

@@ -9,7 +9,7 @@
 Origin group_begin(Build *b, Pos pos) {
   Origin before = b->g->origin;
   b->g->origin.pos = pos;
-  b->g->origin.group = ++b->groups;
+  b->g->origin.composite = ++b->composites;
   return before;
 }
 

@@ -102,8 +102,8 @@ static char *graph_dot(const Dump *d, const Graph *g, const char *stage, GraphNo
   if (many) {
     const char **path = arena_array(d->s->arena, const char *, graph_count(g) + 1);
     for (NodeId i = 1; i <= graph_count(g); i++)
-      path[i - 1] =
-          dot_path(d->s->arena, graph_node(g, i)->origin.value, graph_node(g, i)->origin.backward);
+      path[i - 1] = dot_path(d->s->arena, origin_subject(&graph_node(g, i)->origin),
+                             graph_node(g, i)->origin.backward);
     dot_scopes(f, graph_count(g), path, put_dot_node, &graph);
   }
   for (NodeId i = 1; i <= graph_count(g); i++) {

@@ -83,7 +83,7 @@ NodeId build_node(Build *b, Value v, Dtype type) {
   if (v.kind != VALUE_NUMBER) return graph_cast(b->g, v.node, type);
   if (!v.rows || b->g != b->model->graph) return graph_const(b->g, type, v.number);
   return graph_add(b->g, OP_CONST, 0, NULL,
-                   &(Attr){.type = type, .num = {dtype_round(type, v.number)}, .key = v.rows});
+                   &(Attr){.type = type, .num = {dtype_round(type, v.number)}, .tag = v.rows});
 }
 
 NodeId build_natural(Build *b, Value v) {

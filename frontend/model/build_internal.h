@@ -186,7 +186,7 @@ typedef struct Build {
   const Loop *loop;    // innermost scan, through calls, or NULL
   bool outer;          // outer products are meant here
   int depth;           // of expressions and calls inside one another
-  uint32_t groups;     // composites so far
+  uint32_t composites; // so far
   int fors;            // `for` loops inside one another, through calls
   bool full;           // it has too many operations: nothing more is built
   uint32_t unrolled;   // calls and rounds of loops so far

@@ -344,7 +344,7 @@ static Carry *carries_begin(Build *b, const Ast *s, uint32_t n) {
 
 static void carries_bind(Build *b, Carry *carry, uint32_t n) {
   for (uint32_t k = 0; k < n; k++) {
-    Attr attr = {.region = b->loop->region, .key = k};
+    Attr attr = {.region = b->loop->region, .carry = k};
     Value v = value_poison;
     b->g->origin =
         (Origin){.value = carry[k].target->text, .why = "carry", .pos = carry[k].target->pos};

@@ -28,12 +28,13 @@ typedef struct Precision {
 // rounding. Moves follow too; a lookup gives rows of its table, which is not cast as a whole.
 static bool follows(const Node *n) {
   const OpRow *row = op_row((Op)n->op);
-  return n->origin.group == 0 && (row->flags & NARROW || row->cls == MOVE || row->cls == WINDOW);
+  return n->origin.composite == 0 &&
+         (row->flags & NARROW || row->cls == MOVE || row->cls == WINDOW);
 }
 
 // A product proper: a sum of squares is a norm or a loss, and what stands in a composite is inside.
 static bool is_product(const Node *n) {
-  return n->op == OP_CONTRACT && n->type == TYPE_F32 && n->origin.group == 0 &&
+  return n->op == OP_CONTRACT && n->type == TYPE_F32 && n->origin.composite == 0 &&
          n->args[0] != n->args[1];
 }
 
@@ -65,7 +66,7 @@ static bool fits(const Precision *p, NodeId id) {
   if (n->type != TYPE_F32 || !p->depends[id]) return false;
   if (n->op == OP_INPUT || n->op == OP_PARAM || n->op == OP_TAKE || is_product(n)) return true;
   if (n->op == OP_CAST) return graph_node(p->from, n->args[0])->type != TYPE_F32;
-  return p->able[id] || n->origin.group != 0;
+  return p->able[id] || n->origin.composite != 0;
 }
 
 static void look_forward(Precision *p) {

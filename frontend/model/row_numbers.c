@@ -1,9 +1,9 @@
 // Numbers that depend on how many rows a batch has: size(b) and what arithmetic on numbers makes of
 // it.
 //
-//   sum[b](x) / size(b)      the model: a constant, 10 for the batch size that it declares, with a key
+//   sum[b](x) / size(b)      the model: a constant, 10 for the batch size that it declares, with a tag
 //                            a step: the constant 10
-//                            an evaluation: the key's expression over the count of rows that there are, which is a
+//                            an evaluation: the expression of the tag over the count of rows that there are, which is a
 //                            reduction over rows like any other
 #include "frontend/model/build_internal.h"
 

@@ -93,7 +93,7 @@ static bool turns(Build *b, NodeId id, const NodeId *now) {
 static NodeId source_in(Build *b, NodeId id, Dtype type) {
   Node n = *graph_node(b->g, id);
   n.attr.type = type;
-  double exact = n.op == OP_CONST && n.attr.key ? b->model->numbers.at[n.attr.key - 1].number
+  double exact = n.op == OP_CONST && n.attr.tag ? b->model->numbers.at[n.attr.tag - 1].number
                                                 : graph_exact(b->g, id);
   if (n.op == OP_CONST) n.attr.num[0] = dtype_round(type, exact);
   if (n.op == OP_VALUES && exact_values(b, id)) n.attr.data = exact_values(b, id);

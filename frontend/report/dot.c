@@ -15,9 +15,6 @@ void dot_text(FILE *f, const char *text) {
 }
 
 const char *dot_path(Arena *a, const char *value, bool backward) {
-  size_t n = value ? strlen(value) : 0;
-  if (n > 6 && !strncmp(value, "grad(", 5) && value[n - 1] == ')')
-    value = arena_text(a, value + 5, n - 6);
   return backward ? arena_printf(a, "gradients.%s", value ? value : "") : value;
 }
 

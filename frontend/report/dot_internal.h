@@ -15,8 +15,8 @@ void dot_text(FILE *f, const char *text);
 // "h.0.attention.q" is within the clusters "h", "h.0" and "h.0.attention".
 typedef void DotItem(FILE *f, const void *context, uint32_t item, const char *indent);
 void dot_scopes(FILE *f, uint32_t n, const char *const *path, DotItem *put, const void *context);
-// The path of a value under which DOT groups it: what belongs to the backward pass is within
-// "gradients".
+// The path of a value (origin_subject) under which DOT groups it: what belongs to the backward pass
+// is within "gradients".
 const char *dot_path(Arena *a, const char *value, bool backward);
 
 #endif

@@ -137,19 +137,12 @@ static int find_box(const ValueGraph *v, const char *name) {
   return -1;
 }
 
-// The value that a gradient is of, or the value itself.
-static const char *value_behind(Arena *a, const char *name) {
-  size_t n = strlen(name);
-  return n > 6 && !strncmp(name, "grad(", 5) && name[n - 1] == ')' ? arena_text(a, name + 5, n - 6)
-                                                                   : name;
-}
-
 static void make_moves(Maker *m) {
   const Ledger *l = m->e->ledger;
   for (uint32_t r = 0; r < l->nrows; r++)
     for (uint32_t i = 0; i < l->row[r].nparts; i++) {
       const LedgerPart *p = &l->row[r].part[i];
-      int from = find_box(m->out, value_behind(m->scratch, p->value)), to = from;
+      int from = find_box(m->out, p->gradient_of ? p->gradient_of : p->value), to = from;
       const char *user =
           p->reader && !l->row[r].fact->backward ? graph_node(m->g, p->reader)->origin.value : NULL;
       if (from < 0) continue;

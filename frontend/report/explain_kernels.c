@@ -52,10 +52,8 @@ static bool runs(const Kernels *k, uint32_t group) { return kernel_runs(k->e->ma
 // all its values do.
 static bool of_one_round(const Kernels *k, const Group *g, const char *name, size_t length) {
   for (uint32_t i = 0; g->kind == GROUP_COLLECTIVE && i < g->nstored; i++) {
-    const char *other = graph_node(fusion_of(k)->graph, g->stored[i])->origin.value;
-    if (!other) continue;
-    if (!strncmp(other, "grad(", 5)) other += 5;
-    if (strncmp(other, name, length + 1) != 0) return false;
+    const char *other = origin_subject(&graph_node(fusion_of(k)->graph, g->stored[i])->origin);
+    if (other && strncmp(other, name, length + 1) != 0) return false;
   }
   return true;
 }

@@ -16,31 +16,27 @@ bool kernel_shows(const Compilation *c, NodeId n) {
 
 // -- names --------------------------------------------------------------------------------------
 
-static const char *bare_name(Arena *a, const char *name) {
-  size_t n = strlen(name);
-  return n > 6 && !strncmp(name, "grad(", 5) && name[n - 1] == ')' ? arena_text(a, name + 5, n - 6)
-                                                                   : name;
-}
-
-static void name_values(Arena *a, const Fusion *f, const Group *g, KernelFact *out) {
+// Names the values that group g stores. Returns whether the first of them is a gradient.
+static bool name_values(Arena *a, const Fusion *f, const Group *g, KernelFact *out) {
   const char *seen[MOST_NAMES + 1];
   uint32_t n = 0, all = 0;
+  bool gradient = false;
   for (uint32_t i = 0; i < g->nstored; i++) {
-    const char *name = graph_node(f->graph, g->stored[i])->origin.value;
+    const Origin *o = &graph_node(f->graph, g->stored[i])->origin;
+    const char *name = o->value;
     bool before = !name;
     for (uint32_t k = 0; name && k < n; k++) before |= !strcmp(seen[k], name);
     if (before) continue;
-    all++;
+    if (!all++) gradient = o->gradient_of != NULL;
     if (n <= MOST_NAMES) seen[n++] = name;
   }
   out->value = "";
   for (uint32_t k = 0; k < n && k < MOST_NAMES; k++)
     out->value = arena_printf(a, "%s%s%s", out->value, k ? ", " : "", seen[k]);
   if (all > MOST_NAMES) out->value = arena_printf(a, "%s, ...", out->value);
-  for (uint32_t i = g->nstored; i-- > 0 && !out->of;) {
-    const char *name = graph_node(f->graph, g->stored[i])->origin.value;
-    out->of = name ? bare_name(a, name) : NULL;
-  }
+  for (uint32_t i = g->nstored; i-- > 0 && !out->of;)
+    out->of = origin_subject(&graph_node(f->graph, g->stored[i])->origin);
+  return gradient;
 }
 
 // -- costs --------------------------------------------------------------------------------------
@@ -80,9 +76,8 @@ KernelFact kernel_fact(Arena *a, const Compilation *c, const Simulation *t, uint
     out.bytes = c->compiled->program->instr[note->instr - 1].u.collective.wire_bytes;
   if (note->instr) out.rounds = rounds_of(c->compiled->program, note->instr - 1);
   if (note->instr) out.seconds = t->of[note->instr - 1];
-  name_values(a, c->fusion, g, &out);
-  if (out.backward && strncmp(out.value, "grad(", 5) != 0)
-    out.value = arena_printf(a, "%s, backward", out.value);
+  bool gradient = name_values(a, c->fusion, g, &out);
+  if (out.backward && !gradient) out.value = arena_printf(a, "%s, backward", out.value);
   out.cost = cost_text(a, &out, collective);
   return out;
 }

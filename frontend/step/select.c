@@ -58,7 +58,7 @@ static NodeId draw(const SelectCopy *c, const Node *n) {
 
 // A number that depends on how many rows a batch has: it has all, or they are counted.
 static NodeId row_number(const SelectCopy *c, const Node *n, const NodeId *counted) {
-  return c->rows ? graph_cast(c->g, counted[n->attr.key - 1], (Dtype)n->type)
+  return c->rows ? graph_cast(c->g, counted[n->attr.tag - 1], (Dtype)n->type)
                  : graph_const(c->g, (Dtype)n->type, n->attr.num[0]);
 }
 
@@ -73,7 +73,7 @@ static NodeId copy_one(const SelectCopy *c, NodeId id, const NodeId *map, const 
   for (int k = 0; k < n->nargs; k++) args[k] = map[n->args[k]];
   if (c->region) attr.region = c->region[attr.region];
   c->g->origin = n->origin;
-  if (n->op == OP_CONST && attr.key) return row_number(c, n, counted);
+  if (n->op == OP_CONST && attr.tag) return row_number(c, n, counted);
   if (op_is_draw((Op)n->op)) return draw(c, n);
   return graph_add(c->g, (Op)n->op, n->nargs, args, &attr);
 }
@@ -96,12 +96,14 @@ Graph *select_copy(const Model *m, bool training, uint32_t n, const NodeId *root
   return c.g;
 }
 
-void select_output(Graph *g, const char *as, NodeId v, const Name *name) {
+Output *select_output(Graph *g, const char *as, NodeId v, const Name *name) {
   const Dims *dims = &graph_node(g, v)->dims;
   Output o = {.kind = OUT_VALUE, .name = as, .value = v, .rank = dims->n};
   bool stated = name && name->stated && name->rank == dims->n;
   memcpy(o.dims, stated ? name->dims : dims->at, sizeof o.dims);
-  vec_push(g->arena, g->output) = o;
+  Output *out = &vec_push(g->arena, g->output);
+  *out = o;
+  return out;
 }
 
 // -- what is asked for --------------------------------------------------------------------------
@@ -221,8 +223,9 @@ void wants_roots(const Wants *w, Nodes *roots) {
 
 void select_name_gradient(const Model *m, Graph *g, DeclId of, NodeId gradient) {
   Origin *origin = &g->node.at[gradient].origin;
-  if (of && origin->backward)
-    origin->value = intern_printf(m->names, "grad(%s)", g->decl.at[of - 1].name);
+  if (!of || !origin->backward) return;
+  origin->gradient_of = g->decl.at[of - 1].name;
+  origin->value = intern_printf(m->names, "grad(%s)", origin->gradient_of);
 }
 
 NodeId *wants_gradients(const Wants *w, Graph *g, const NodeId *map) {
@@ -248,7 +251,9 @@ Graph *select_run(Arena *a, const Model *m, const Fetch *f) {
   const NodeId *gradient = wants_gradients(&w, g, map);
   for (uint32_t i = 0; i < w.list.n; i++) {
     const Want *want = &w.list.at[i];
-    select_output(g, want->as, want->gradient ? *gradient++ : map[want->name->value], want->name);
+    NodeId value = want->gradient ? *gradient++ : map[want->name->value];
+    Output *o = select_output(g, want->as, value, want->name);
+    if (want->gradient) o->gradient_of = want->name->name;
   }
   if (!c.rows) return graph_prune_in_place(a, g, STAGE_GRAD);
   RowFacts rows = rows_mark(a, g, f->rows);

@@ -29,7 +29,8 @@ NodeId *select_into(const SelectCopy *c, uint32_t n, const NodeId *roots);
 // The same into a graph of its own.
 Graph *select_copy(const Model *m, bool training, uint32_t n, const NodeId *roots, NodeId **map);
 // Adds an OUT_VALUE of node v whose axes stand as the name states them, else in ascending order.
-void select_output(Graph *g, const char *as, NodeId v, const Name *name);
+// The result is valid until the next output is added.
+Output *select_output(Graph *g, const char *as, NodeId v, const Name *name);
 // Names the gradient of a declared tensor after it, for the list of collectives and for `layout
 // gradients:`. A gradient that is also a value of the forward graph keeps its name.
 void select_name_gradient(const Model *m, Graph *g, DeclId of, NodeId gradient);

@@ -351,7 +351,8 @@ static void put_values(Step *s, const NodeId *loss) {
     asked += want->gradient;
     Name order = *want->name;
     NodeId value = want->gradient ? joined(s, want, node, &order) : value_of(s, want, loss, &order);
-    select_output(s->g, want->as, value, &order);
+    Output *o = select_output(s->g, want->as, value, &order);
+    if (want->gradient) o->gradient_of = want->name->name;
   }
 }
 

@@ -70,7 +70,7 @@ static void advance_carries(EvalLoop *l) {
   int64_t p = l->run->e->processors;
   for (uint32_t k = 0; k < l->carry.n; k++)
     for (int64_t r = 0; r < p; r++) {
-      uint64_t number = graph_node(l->run->e->graph, l->carry.at[k])->attr.key;
+      uint32_t number = graph_node(l->run->e->graph, l->carry.at[k])->attr.carry;
       copy_cells(tensor_of(l, l->scan->args[number], r), &l->next[k * p + r]);
     }
   for (uint32_t k = 0; k < l->carry.n; k++)

@@ -76,6 +76,8 @@ static uint32_t node_hash(const Node *n) {
                      (uint64_t)t->affine.offset,
                      (uint64_t)t->affine.divisor,
                      t->key,
+                     t->carry,
+                     t->tag,
                      t->flags,
                      t->region};
   h = hash_bytes(h, small, sizeof small);
@@ -100,7 +102,8 @@ static bool affine_equal(const Affine *a, const Affine *b) {
 bool attr_equal(const Attr *a, const Attr *b) {
   return a->type == b->type && a->decl == b->decl && a->monoid == b->monoid &&
          a->ndims == b->ndims && a->nto == b->nto && a->ndata == b->ndata && a->key == b->key &&
-         a->flags == b->flags && a->region == b->region && affine_equal(&a->affine, &b->affine) &&
+         a->carry == b->carry && a->tag == b->tag && a->flags == b->flags &&
+         a->region == b->region && affine_equal(&a->affine, &b->affine) &&
          axes_equal(a->axes, b->axes) && same_bytes(a->num, b->num, sizeof a->num) &&
          same_bytes(a->dims, b->dims, a->ndims * sizeof *a->dims) &&
          same_bytes(a->to, b->to, a->nto * sizeof *a->to) &&
@@ -518,21 +521,21 @@ static bool *mark_needed(Arena *a, const Graph *g, const NodeId *scan) {
 
 // New numbers of carries, number[region][old number], after the unneeded ones are gone.
 // kept[region][old number]: the carry is needed.
-static uint64_t **number_carries(Arena *a, const Graph *g, const NodeId *scan, const bool *marked,
+static uint32_t **number_carries(Arena *a, const Graph *g, const NodeId *scan, const bool *marked,
                                  bool **kept) {
-  uint64_t **number = arena_array(a, uint64_t *, g->region.n + 1);
+  uint32_t **number = arena_array(a, uint32_t *, g->region.n + 1);
   for (uint32_t r = 1; r <= g->region.n; r++) {
     int n = scan[r] ? graph_node(g, scan[r])->nargs : 0;
-    number[r] = arena_array(a, uint64_t, n + 1);
+    number[r] = arena_array(a, uint32_t, n + 1);
     kept[r] = arena_array(a, bool, n + 1);
   }
   for (NodeId n = 1; n <= graph_count(g); n++) {
     const Node *node = graph_node(g, n);
     if (node->op == OP_CARRY && marked[n] && scan[node->region])
-      kept[node->region][node->attr.key] = true;
+      kept[node->region][node->attr.carry] = true;
   }
   for (uint32_t r = 1; r <= g->region.n; r++) {
-    uint64_t next = 0;
+    uint32_t next = 0;
     for (int k = 0; scan[r] && k < graph_node(g, scan[r])->nargs; k++) {
       number[r][k] = next;
       next += kept[r][k];
@@ -543,14 +546,14 @@ static uint64_t **number_carries(Arena *a, const Graph *g, const NodeId *scan, c
 
 // Copies a carry with its new number, or a scan without the arguments of unneeded carries.
 static NodeId copy_loop(Graph *g, const Graph *from, NodeId id, const NodeId *map,
-                        uint64_t *const *number, bool *const *kept) {
+                        uint32_t *const *number, bool *const *kept) {
   const Node *n = graph_node(from, id);
   NodeId args[MAX_ARGS];
   int nargs = 0;
   char why[200];
   Attr attr = n->attr;
   RegionId r = attr.region;
-  if (n->op == OP_CARRY) attr.key = number[r][attr.key];
+  if (n->op == OP_CARRY) attr.carry = number[r][attr.carry];
   for (int i = 0; i < n->nargs; i++)
     if (n->op == OP_CARRY || kept[r][i]) args[nargs++] = map[n->args[i]];
   NodeId copy = add(g, (Op)n->op, nargs, args, &attr, n->instance, &n->origin, why);
@@ -621,7 +624,7 @@ Graph *graph_prune(Arena *a, const Graph *from, Stage stage, NodeId **map_out) {
   Graph *g = graph_like(a, from, stage);
   const NodeId *scan = region_scans(a, from), *order = graph_schedule(a, from);
   bool *marked = mark_needed(a, from, scan), **kept = arena_array(a, bool *, from->region.n + 1);
-  uint64_t **number = number_carries(a, from, scan, marked, kept);
+  uint32_t **number = number_carries(a, from, scan, marked, kept);
   NodeId *map = arena_array(a, NodeId, graph_count(from) + 1);
   for (uint32_t i = 0; i < graph_count(from); i++) {
     NodeId n = order[i];

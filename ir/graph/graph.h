@@ -124,12 +124,11 @@ typedef struct Attr {
   Monoid monoid;      // of all_reduce and reduce_scatter
   const double *data; // of values: ndata numbers, row-major over `dims` as listed
   int64_t ndata;
-  Affine affine; // of windows
-  // Of draws: hash of the path of the draw, without the seed. Of a carry: its number, which is its
-  // argument of the scan. Of a const that depends on the number of rows of a batch: 1 + its index
-  // in Model.numbers (frontend.h).
-  uint64_t key;
-  unsigned flags;  // of ordered ops: ORDER_EXCLUSIVE ...
+  Affine affine;  // of windows
+  uint64_t key;   // of draws: hash of a path that does not depend on the seed
+  uint32_t carry; // of a carry: its number in the region, the argument of the scan that is its next
+  uint32_t tag;   // of a const: a mark of whoever builds the graph; other tags are other nodes
+  unsigned flags; // of ordered ops: ORDER_EXCLUSIVE ...
   RegionId region; // of carry, at and scan: the loop they belong to
 } Attr;
 
@@ -138,13 +137,22 @@ bool attr_equal(const Attr *a, const Attr *b);
 // Where a node comes from. Dumps, errors and `explain` show it; equality of nodes ignores it.
 typedef struct Origin {
   Pos pos;           // of the model line
-  const char *value; // full scoped name of the value that the line binds, or NULL
-  const char *why;   // pass and reason, e.g. "grad: of hidden through relu"
-  uint32_t group; // tag of a composite (softmax, cross entropy ...), 0: none; gradients inherit it
-  bool backward;  // made by the gradient builder or the optimizer: phase in `check`
-  NodeId of;      // after lowering: the placed node that this node computes or converts
-  NodeId reader;  // of a conversion: its first reader in the placed graph, 0 for an output
+  const char *value; // full name of the value that the line binds, "grad(w)" of a gradient; or NULL
+  const char *why;   // pass and reason: "grad of hidden through relu"
+  // The full name of the declaration by which this is the derivative of the loss; NULL: none.
+  const char *gradient_of;
+  // The number of the composite (softmax, cross entropy ...) that the node is part of; 0: none.
+  // Gradients inherit it.
+  uint32_t composite;
+  bool backward; // made by the gradient builder or the optimizer: the phase in `check`
+  // After lowering: the placed node that this computes or converts; of a conversion also the node
+  // that reads it first (0: an output).
+  NodeId of, reader;
 } Origin;
+// The full name of the value, of a gradient that of the declaration; or NULL.
+static inline const char *origin_subject(const Origin *o) {
+  return o->gradient_of ? o->gradient_of : o->value;
+}
 
 typedef struct Node {
   uint16_t op;       // an Op
@@ -182,6 +190,8 @@ typedef enum OutKind {
 typedef struct Output {
   OutKind kind;
   const char *name; // OUT_VALUE: "probs", "grad(w)"; OUT_UPDATE: the target's name
+  const char
+      *gradient_of; // OUT_VALUE: the value by which it is the derivative of the loss, or NULL
   NodeId value;
   DeclId target;
   uint8_t rank; // OUT_VALUE: the order of axes in files, whole dims

@@ -24,7 +24,8 @@ NodeId *region_scans(Arena *a, const Graph *g) {
 NodeId carry_next(const Graph *g, const NodeId *scan, NodeId carry) {
   const Node *c = graph_node(g, carry);
   NodeId of = scan[c->region];
-  return of && c->attr.key < graph_node(g, of)->nargs ? graph_node(g, of)->args[c->attr.key] : 0;
+  return of && c->attr.carry < graph_node(g, of)->nargs ? graph_node(g, of)->args[c->attr.carry]
+                                                        : 0;
 }
 
 bool region_encloses(const Graph *g, RegionId a, RegionId b) {

@@ -123,6 +123,7 @@ Origin grad_origin(Grad *c, NodeId n) {
   Origin o = graph_node(c->g, n)->origin;
   o.why = arena_printf(c->g->arena, "grad of %s through %s", node_name(c->g->arena, c->g, n),
                        op_row((Op)graph_node(c->g, n)->op)->text);
+  o.gradient_of = NULL;
   o.backward = true;
   return o;
 }

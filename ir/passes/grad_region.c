@@ -225,7 +225,7 @@ static bool begin_carries(Grad *c, Backward *b) {
     NodeId n = c->nodes.node[i];
     if (graph_node(c->g, n)->op != OP_CARRY || !c->active[n]) continue;
     NodeId start = final[n] ? final[n] : zeros_like(c->g, n);
-    Attr attr = {.region = b->level.back, .key = b->carry.n};
+    Attr attr = {.region = b->level.back, .carry = b->carry.n};
     vec_push(c->scratch, b->carry) = n;
     vec_push(c->scratch, b->grad) = graph_add(c->g, OP_CARRY, 1, &start, &attr);
   }
@@ -281,7 +281,7 @@ static NodeId end_scan(Grad *c, Backward *b) {
     if (!adds_up(c, b, term)) continue;
     Dtype type = region_sum_type(c->g, b->level.back, (Dtype)graph_node(c->g, term->term)->type);
     NodeId wide = graph_cast(c->g, term->term, type), zero = zeros_like(c->g, wide);
-    Attr attr = {.region = b->level.back, .key = next.n};
+    Attr attr = {.region = b->level.back, .carry = next.n};
     NodeId sum = graph_add(c->g, OP_CARRY, 1, &zero, &attr);
     vec_push(c->scratch, next) = graph_binary(c->g, OP_ADD, sum, wide);
     term->term = sum;

@@ -241,7 +241,7 @@ static void add_up(Hoist *h, NodeId scan, Nodes *next) {
         h->to, graph_reduce(h->to, OP_SUM, graph_cast(h->to, h->in[value], type), &rest), wide);
     NodeId zero =
         graph_broadcast(h->to, graph_const(h->to, wide, 0), &graph_node(h->to, step)->dims);
-    NodeId carry = graph_add(h->to, OP_CARRY, 1, &zero, &(Attr){.region = r, .key = next->n});
+    NodeId carry = graph_add(h->to, OP_CARRY, 1, &zero, &(Attr){.region = r, .carry = next->n});
     vec_push(h->a, *next) = graph_binary(h->to, OP_ADD, carry, step);
     h->over[n] = carry; // node n is outside this loop: where its sum is kept
   }

@@ -61,7 +61,7 @@ static NodeId simplify_node(Graph *to, const Graph *from, NodeId id, const NodeI
   if (found->type != n->type) BUG("%s became another type", op_row((Op)n->op)->text);
   // a name that the model gave survives the value that bore it
   if (!found->origin.value && op_row((Op)found->op)->cls != SOURCE)
-    found->origin.value = n->origin.value;
+    found->origin.value = n->origin.value, found->origin.gradient_of = n->origin.gradient_of;
   return y;
 }
 

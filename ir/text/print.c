@@ -419,6 +419,12 @@ static void put_key(const Out *o, const char **between, const char *key) {
   *between = ", ";
 }
 
+static void put_number_key(const Out *o, const char **between, const char *key, uint64_t number) {
+  if (!number) return;
+  put_key(o, between, key);
+  put(o, " = %" PRIu64, number);
+}
+
 static void put_attr(const Out *o, const Node *n) {
   const Attr *t = &n->attr;
   const char *between = " {";
@@ -455,26 +461,13 @@ static void put_attr(const Out *o, const Node *n) {
     put_key(o, &between, "affine = ");
     put_affine(o, &t->affine);
   }
-  if (t->key) {
-    put_key(o, &between, "key = ");
-    put(o, "%" PRIu64, t->key);
-  }
-  if (t->flags) {
-    put_key(o, &between, "flags = ");
-    put(o, "%u", t->flags);
-  }
-  if (t->region) {
-    put_key(o, &between, "region = ");
-    put(o, "%u", t->region);
-  }
-  if (n->instance) {
-    put_key(o, &between, "instance = ");
-    put(o, "%u", n->instance);
-  }
-  if (n->origin.group) {
-    put_key(o, &between, "group = ");
-    put(o, "%" PRIu32, n->origin.group);
-  }
+  put_number_key(o, &between, "key", t->key);
+  put_number_key(o, &between, "carry", t->carry);
+  put_number_key(o, &between, "tag", t->tag);
+  put_number_key(o, &between, "flags", t->flags);
+  put_number_key(o, &between, "region", t->region);
+  put_number_key(o, &between, "instance", n->instance);
+  put_number_key(o, &between, "composite", n->origin.composite);
   if (n->origin.backward) put_key(o, &between, "backward");
   if (*between == ',') put(o, "}");
 }

@@ -434,35 +434,33 @@ static bool key_monoid(Reader *r, Line *l) {
   return l->attr.monoid || scan_fail(&r->s, at, "no monoid is called %s", name);
 }
 
-static bool key_instance(Reader *r, Line *l) {
-  int64_t n;
-  if (!scan_long(&r->s, 1, UINT16_MAX, &n)) return false;
-  l->instance = (uint16_t)n;
-  return true;
-}
-
-static bool key_group(Reader *r, Line *l) {
-  int64_t n;
-  if (!scan_long(&r->s, 1, UINT32_MAX, &n)) return false;
-  l->origin.group = (uint32_t)n;
-  return true;
-}
-
 static bool key_affine(Reader *r, Line *l) { return read_affine(r, &l->attr.affine); }
 
 static bool key_key(Reader *r, Line *l) { return scan_seed(&r->s, &l->attr.key); }
 
-static bool key_flags(Reader *r, Line *l) {
-  int64_t n;
-  if (!scan_long(&r->s, 1, 7, &n)) return false;
-  l->attr.flags = (unsigned)n;
-  return true;
-}
+// Keys whose value is a positive number of 16 or 32 bits.
+static const struct NumberKey {
+  const char *name;
+  int64_t most;
+  size_t offset, size;
+} number_keys[] = {
+#define KEY(name, most, field)                                                                     \
+  { name, most, offsetof(Line, field), sizeof((Line *)0)->field }
+    KEY("carry", MAX_ARGS - 1, attr.carry),
+    KEY("tag", UINT32_MAX, attr.tag),
+    KEY("flags", 7, attr.flags),
+    KEY("region", UINT16_MAX, attr.region),
+    KEY("instance", UINT16_MAX, instance),
+    KEY("composite", UINT32_MAX, origin.composite),
+#undef KEY
+};
 
-static bool key_region(Reader *r, Line *l) {
+static bool read_number_key(Reader *r, Line *l, const struct NumberKey *k) {
   int64_t n;
-  if (!scan_long(&r->s, 1, UINT16_MAX, &n)) return false;
-  l->attr.region = (RegionId)n;
+  if (!scan_long(&r->s, 1, k->most, &n)) return false;
+  uint16_t narrow = (uint16_t)n;
+  uint32_t wide = (uint32_t)n;
+  memcpy((char *)l + k->offset, k->size == sizeof narrow ? (void *)&narrow : &wide, k->size);
   return true;
 }
 
@@ -470,16 +468,17 @@ static bool read_key(Reader *r, Line *l) {
   static const struct {
     const char *name;
     bool (*read)(Reader *r, Line *l);
-  } keys[] = {{"decl", key_decl},     {"num", key_num},           {"dims", key_dims},
-              {"to", key_to},         {"axes", key_axes},         {"monoid", key_monoid},
-              {"data", key_data},     {"instance", key_instance}, {"group", key_group},
-              {"affine", key_affine}, {"key", key_key},           {"flags", key_flags},
-              {"region", key_region}};
+  } keys[] = {{"decl", key_decl}, {"num", key_num},       {"dims", key_dims},
+              {"to", key_to},     {"axes", key_axes},     {"monoid", key_monoid},
+              {"data", key_data}, {"affine", key_affine}, {"key", key_key}};
   const char *at = scan_here(&r->s), *name = scan_word(&r->s);
   if (!name) return false;
   if (strcmp(name, "backward") == 0) return l->origin.backward = true;
   for (size_t i = 0; i < countof(keys); i++)
     if (strcmp(keys[i].name, name) == 0) return scan_expect(&r->s, "=") && keys[i].read(r, l);
+  for (size_t i = 0; i < countof(number_keys); i++)
+    if (strcmp(number_keys[i].name, name) == 0)
+      return scan_expect(&r->s, "=") && read_number_key(r, l, &number_keys[i]);
   return scan_fail(&r->s, at, "no attribute is called %s", name);
 }
 
@@ -511,6 +510,14 @@ static bool node_agrees(Reader *r, const char *at, const Line *l, NodeId id, Nod
                    dims_text(r->s.arena, r->g->dims, &n->dims));
 }
 
+// Graph text writes Origin.gradient_of and Output.gradient_of as the form of a name: the "w" of
+// "grad(w)". NULL: another name, or none.
+static const char *read_gradient_of(const Reader *r, const char *name) {
+  size_t n = name ? strlen(name) : 0;
+  if (n < 7 || memcmp(name, "grad(", 5) != 0 || name[n - 1] != ')') return NULL;
+  return intern_n(r->s.names, name + 5, n - 6);
+}
+
 static bool read_node(Reader *r) {
   Scanner *s = &r->s;
   Line l = {0};
@@ -522,6 +529,7 @@ static bool read_node(Reader *r) {
       !read_dims(r, &l.rank, l.shape))
     return false;
   if (!scan_origin(s, &l.origin.pos, &l.origin.value, &l.origin.why)) return false;
+  l.origin.gradient_of = read_gradient_of(r, l.origin.value);
   l.attr.type = l.type;
   l.attr.dims = l.dims;
   l.attr.to = l.to;
@@ -586,6 +594,7 @@ static bool read_out_value(Reader *r, Output *o) {
 static bool read_output(Reader *r) {
   Output o = {.kind = OUT_VALUE};
   o.name = scan_word(&r->s);
+  o.gradient_of = read_gradient_of(r, o.name);
   return o.name && read_out_value(r, &o);
 }
 

@@ -21,9 +21,12 @@ static LedgerRow row_of(Arena *a, const LedgerSource *from, uint32_t i) {
   const Placer *p = placer_of(from->placement);
   for (uint32_t k = 0; k < b->n; k++) {
     const Node *n = graph_node(from->graph, b->node[k]);
+    const Node *value = coll_moved_value(from->graph, n);
     LedgerPart *part = &row.part[k];
-    *part = (LedgerPart){
-        .value = coll_value_name(from->graph, n), .node = n->origin.of, .reader = n->origin.reader};
+    *part = (LedgerPart){.value = coll_value_name(from->graph, n),
+                         .gradient_of = value->origin.gradient_of,
+                         .node = n->origin.of,
+                         .reader = n->origin.reader};
     part->bytes = coll_call_bytes(from->graph, &b->node[k], 1);
     part->user = part->node ? reader_text(a, p->result.graph, part->node, part->reader) : "";
     sides_find(a, p, from->graph, b->node[k], part);

@@ -20,10 +20,11 @@ typedef struct LedgerSide {
 
 // One value of a call.
 typedef struct LedgerPart {
-  const char *value;   // its name, or that of its operation
-  NodeId node, reader; // in the placed graph; 0: not known. Reader 0: an output
-  const char *user;    // "add at line 45", "the update of w"
-  int64_t bytes;       // of the call
+  const char *value;       // its name, or that of its operation
+  const char *gradient_of; // as in Origin
+  NodeId node, reader;     // in the placed graph; 0: not known. Reader 0: an output
+  const char *user;        // "add at line 45", "the update of w"
+  int64_t bytes;           // of the call
   LedgerSide has, wants;
 } LedgerPart;
 
@@ -128,6 +129,7 @@ typedef struct ValueUse {
   NodeId node;      // 0: an output
   const char *user; // "contract at line 24"
   const char *of;   // name of the value that the reader belongs to, or NULL
+  bool gradient;    // `of` is the gradient of a declaration
   bool backward;
   const char *wants; // the sharding that it reads
   bool converts;     // it differs from the computed one
@@ -138,8 +140,9 @@ typedef struct ValueUse {
 typedef struct ExplainedValue {
   const char *name;
   ValueKind kind;
-  NodeId node; // of the placed graph; 0: nothing reads this tensor
-  DeclId decl; // or 0
+  const char *gradient_of; // as in Origin
+  NodeId node;             // of the placed graph; 0: nothing reads this tensor
+  DeclId decl;             // or 0
   Dtype type;
   Pos pos;
   int ndims;

@@ -41,15 +41,9 @@ static long first_round(const char *text) {
   return -1;
 }
 
-static const char *bare_gradient(Arena *a, const char *name) {
-  size_t n = strlen(name);
-  return n > 6 && !strncmp(name, "grad(", 5) && name[n - 1] == ')' ? arena_text(a, name + 5, n - 6)
-                                                                   : NULL;
-}
-
 static bool all_gradients(const LedgerRow *row) {
   for (uint32_t i = 0; i < row->nparts; i++)
-    if (strncmp(row->part[i].value, "grad(", 5) != 0) return false;
+    if (!row->part[i].gradient_of) return false;
   return true;
 }
 
@@ -69,13 +63,20 @@ static const char *row_key(Arena *a, const Ledger *l, const LedgerRow *row) {
 
 // -- short names --------------------------------------------------------------------------------
 
-// Fills name with the distinct values of a row.
-static uint32_t distinct(const LedgerRow *row, const char **name) {
+// The value whose gradient a part is, or its own.
+static const char *bare_name(const LedgerPart *p) {
+  return p->gradient_of ? p->gradient_of : p->value;
+}
+
+// Fills name with the distinct values of a row; of a row of gradients with the tensors that they
+// are gradients of. Returns their number.
+static uint32_t distinct(const LedgerRow *row, bool gradients, const char **name) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < row->nparts; i++) {
+    const char *own = gradients ? bare_name(&row->part[i]) : row->part[i].value;
     uint32_t k = 0;
-    while (k < n && strcmp(name[k], row->part[i].value) != 0) k++;
-    if (k == n) name[n++] = row->part[i].value;
+    while (k < n && strcmp(name[k], own) != 0) k++;
+    if (k == n) name[n++] = own;
   }
   return n;
 }
@@ -84,15 +85,16 @@ static uint32_t distinct(const LedgerRow *row, const char **name) {
 static const char *first_names(Arena *a, uint32_t n, const char **name, bool gradients) {
   const char *text = "";
   for (uint32_t i = 0; i < FIRST_NAMES && i < n; i++)
-    text = arena_printf(a, "%s%s, ", text, gradients ? bare_gradient(a, name[i]) : name[i]);
+    text = arena_printf(a, "%s%s, ", text, name[i]);
   return arena_printf(a, "%u %s: %s...", n, gradients ? "gradients" : "values", text);
 }
 
 static const char *short_names(Arena *a, const LedgerRow *row, bool *shortened) {
   const char **name = arena_array(a, const char *, row->nparts + 1);
-  uint32_t n = distinct(row, name);
+  bool gradients = all_gradients(row);
+  uint32_t n = distinct(row, gradients, name);
   *shortened = n > MOST_NAMES;
-  return *shortened ? first_names(a, n, name, all_gradients(row)) : row->fact->value;
+  return *shortened ? first_names(a, n, name, gradients) : row->fact->value;
 }
 
 // The name of a line of several buckets.
@@ -100,13 +102,13 @@ static const char *bucket_names(Arena *a, const Ledger *l, const LedgerLine *lin
   VEC(const char *) name = {0};
   for (uint32_t i = 0; i < line->n; i++)
     for (uint32_t k = 0; k < l->row[line->row[i]].nparts; k++)
-      vec_push(a, name) = l->row[line->row[i]].part[k].value;
+      vec_push(a, name) = bare_name(&l->row[line->row[i]].part[k]);
   return first_names(a, name.n, name.at, true);
 }
 
 // "layer.11" of "layer.11.attention.wq".
-static const char *round_name(Arena *a, const char *name) {
-  if (bare_gradient(a, name)) name = bare_gradient(a, name);
+static const char *round_name(Arena *a, const LedgerPart *p) {
+  const char *name = bare_name(p);
   for (size_t i = 0; name[i]; i++) {
     size_t n = round_length(name, i);
     if (n) return arena_text(a, name, i + n);
@@ -131,7 +133,7 @@ static void name_line(Arena *a, const Ledger *l, LedgerLine *line) {
   if (first_round(low->fact->value) == first_round(high->fact->value)) return;
   bool one = low->nparts == 1;
   line->value = arena_printf(a, one ? "%s ... %s" : "%s to %s", line->value,
-                             one ? high->part[0].value : round_name(a, high->part[0].value));
+                             one ? high->part[0].value : round_name(a, &high->part[0]));
 }
 
 void lines_find(Arena *a, Ledger *l) {

@@ -9,12 +9,10 @@
 const char *const value_kinds[] = {"input",           "parameter", "state",
                                    "optimizer state", "value",     "gradient"};
 
-static bool is_gradient(const char *name) { return name && !strncmp(name, "grad(", 5); }
-
 // -- the list -----------------------------------------------------------------------------------
 
 typedef struct NamedNode {
-  const char *name;
+  const char *name, *gradient_of;
   NodeId node;
   bool output;
 } NamedNode;
@@ -42,10 +40,12 @@ static NamedNodes named_nodes(Arena *a, const Placer *p) {
   for (NodeId n = 1; n <= graph_count(g); n++)
     if (p->graph->subject[n].name && !graph_node(g, n)->attr.decl &&
         !graph_find_decl(g, p->graph->subject[n].name))
-      vec_push(a, all) = (NamedNode){p->graph->subject[n].name, n, false};
+      vec_push(a, all) =
+          (NamedNode){p->graph->subject[n].name, p->graph->subject[n].gradient_of, n, false};
   for (uint32_t o = 0; o < g->output.n; o++)
     if (g->output.at[o].kind == OUT_VALUE && !graph_find_decl(g, g->output.at[o].name))
-      vec_push(a, all) = (NamedNode){g->output.at[o].name, g->output.at[o].value, true};
+      vec_push(a, all) = (NamedNode){g->output.at[o].name, g->output.at[o].gradient_of,
+                                     g->output.at[o].value, true};
   if (all.n) qsort(all.at, all.n, sizeof *all.at, by_name);
   for (uint32_t i = 0; i < all.n; i++)
     if (i + 1 == all.n || strcmp(all.at[i].name, all.at[i + 1].name) != 0)
@@ -146,7 +146,9 @@ int explained_find(const ExplainedValues *v, const char *name) {
 
 // Links a parameter to its gradient and to the optimizer's tensors.
 static void add_training(Arena *a, const Graph *g, ExplainedValues *v, ExplainedValue *param) {
-  param->gradient = explained_find(v, arena_printf(a, "grad(%s)", param->name));
+  for (uint32_t i = 0; i < v->n && param->gradient < 0; i++)
+    if (v->at[i].gradient_of && !strcmp(v->at[i].gradient_of, param->name))
+      param->gradient = (int)i;
   param->slot = arena_array(a, uint32_t, v->n);
   for (uint32_t i = 0; i < v->n; i++)
     if (v->at[i].kind == VALUE_SLOT && g->decl.at[v->at[i].decl - 1].of == param->decl)
@@ -169,10 +171,12 @@ ExplainedValues *explained_values(Arena *a, const Ledger *l) {
     v->at[v->n].pos = decl->pos;
     v->at[v->n++].decl = d + 1;
   }
-  for (uint32_t i = 0; i < named.n; i++)
-    v->at[v->n++] =
-        value_of(a, l, named.at[i].name,
-                 is_gradient(named.at[i].name) ? VALUE_GRADIENT : VALUE_COMPUTED, named.at[i].node);
+  for (uint32_t i = 0; i < named.n; i++) {
+    const Bearer *b = &named.at[i];
+    v->at[v->n] =
+        value_of(a, l, b->name, b->gradient_of ? VALUE_GRADIENT : VALUE_COMPUTED, b->node);
+    v->at[v->n++].gradient_of = b->gradient_of;
+  }
   for (uint32_t i = 0; i < v->n; i++) {
     add_rows(a, l, &v->at[i]);
     if (v->at[i].kind == VALUE_PARAM) add_training(a, g, v, &v->at[i]);
@@ -223,13 +227,13 @@ ValueUse *explained_uses(Arena *a, const Ledger *l, const ExplainedValue *v, uin
     for (int i = 0; i < user->nargs; i++) {
       if (user->args[i] != v->node) continue;
       Sharding need = read_sharding(p, p->graph->use[u], i);
-      const char *of = p->graph->subject[p->graph->use[u]].name
-                           ? p->graph->subject[p->graph->use[u]].name
-                           : user->origin.value;
+      const Subject *subject = &p->graph->subject[p->graph->use[u]];
+      const Origin *o = &user->origin;
       add_use(list, n,
               (ValueUse){.node = p->graph->use[u],
                          .user = reader_text(a, g, v->node, p->graph->use[u]),
-                         .of = of,
+                         .of = subject->name ? subject->name : o->value,
+                         .gradient = subject->name ? subject->gradient_of : o->gradient_of,
                          .backward = user->origin.backward,
                          .wants = sharding_text(a, g, &node->dims, &need),
                          .times = 1,
@@ -276,9 +280,9 @@ static void put_uses(FILE *f, Arena *a, const Ledger *l, const ExplainedValue *v
   for (uint32_t i = 0; i < n; i++) {
     const ValueUse *u = &use[i];
     const char *why = u->node ? graph_node(l->placement->graph, u->node)->origin.why : NULL;
-    const char *what = why && !strcmp(why, "optimizer")     ? "the update of "
-                       : u->backward && !is_gradient(u->of) ? "the gradient of "
-                                                            : "";
+    const char *what = why && !strcmp(why, "optimizer") ? "the update of "
+                       : u->backward && !u->gradient    ? "the gradient of "
+                                                        : "";
     const char *of = u->of ? arena_printf(a, " for %s%s", what, u->of) : "";
     const char *times = u->times > 1 ? arena_printf(a, " (%u times)", u->times) : "";
     fprintf(f, "  read by %s%s%s: requests %s%s\n", u->user, of, times, u->wants,

@@ -21,6 +21,12 @@ typedef struct Lower {
   Arena *scratch;
 } Lower;
 
+// A conversion of node n has the name by which the layout knows it.
+static void name_origin(const Lower *l, NodeId n, Origin *o) {
+  const Subject *s = &l->p->graph->subject[n];
+  if (s->name) o->value = s->name, o->gradient_of = s->gradient_of;
+}
+
 // -- why a value is converted -------------------------------------------------------------------
 
 // Name of the dim whose sum made n partial over `axis`.
@@ -104,7 +110,7 @@ static NodeId add_step(Lower *l, NodeId n, NodeId value, const Sharding *before,
   l->out->origin.of = n;
   l->out->origin.reader = reader_id(l, user);
   l->out->origin.why = l->p->silent ? NULL : step_why(l, n, s, user);
-  if (l->p->graph->subject[n].name) l->out->origin.value = l->p->graph->subject[n].name;
+  name_origin(l, n, &l->out->origin);
   if (!reduces && user->node && user->node->origin.backward) l->out->origin.backward = true;
   return reduces || s->op == OP_TO_PARTIAL ? graph_add(l->out, s->op, 1, &value, &attr)
                                            : lower_below(l->out, s->op, value, &attr);
@@ -211,7 +217,7 @@ static Origin halo_origin(const Lower *l, const Node *node, const Attr *attr) {
   NodeId source = node->args[0];
   const Dim *have = dim_get(l->out->dims, attr->dims[0]);
   Origin o = graph_node(l->g, source)->origin;
-  if (l->p->graph->subject[source].name) o.value = l->p->graph->subject[source].name;
+  name_origin(l, source, &o);
   o.backward |= node->origin.backward;
   o.of = source;
   o.reader = reader_id(l, &(Reader){.node = node});

@@ -43,8 +43,10 @@ NodeId lower_below(Graph *g, Op op, NodeId x, const Attr *attr) {
     x = below;
   }
   Origin own = g->origin;
-  if (n)
-    g->origin.value = graph_node(g, x)->origin.value, g->origin.pos = graph_node(g, x)->origin.pos;
+  if (n) {
+    const Origin *o = &graph_node(g, x)->origin;
+    g->origin.value = o->value, g->origin.gradient_of = o->gradient_of, g->origin.pos = o->pos;
+  }
   x = graph_add(g, op, 1, &x, attr);
   while (n-- > 0) {
     g->origin = graph_node(g, above[n])->origin;

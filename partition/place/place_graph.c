@@ -67,7 +67,7 @@ static void find_carries(PlaceGraph *p, Arena *a, const Graph *g) {
     const Node *node = graph_node(g, n);
     if (node->op != OP_CARRY) continue;
     p->next[n] = carry_next(g, scan, n);
-    if (p->next[n]) p->carry[scan[node->region]][node->attr.key] = n;
+    if (p->next[n]) p->carry[scan[node->region]][node->attr.carry] = n;
   }
 }
 

@@ -142,17 +142,15 @@ Subject subject_of_decl(const Graph *g, DeclId d) {
   return s;
 }
 
-// "grad(w)" where w is a parameter.
-static bool is_gradient(Arena *a, const Graph *g, const char *name) {
-  size_t n = name ? strlen(name) : 0;
-  if (n < 7 || strncmp(name, "grad(", 5) != 0 || name[n - 1] != ')') return false;
-  DeclId d = graph_find_decl(g, arena_text(a, name + 5, n - 6));
+static bool is_param(const Graph *g, const char *name) {
+  DeclId d = name ? graph_find_decl(g, name) : 0;
   return d && g->decl.at[d - 1].kind == DECL_PARAM;
 }
 
-static void name_subject(Arena *a, const Graph *g, Subject *s, const char *name) {
+static void name_subject(const Graph *g, Subject *s, const char *name, const char *gradient_of) {
   s->name = name;
-  if (is_gradient(a, g, name)) s->scope = LAYOUT_GRADIENTS;
+  s->gradient_of = gradient_of;
+  if (is_param(g, gradient_of)) s->scope = LAYOUT_GRADIENTS;
 }
 
 Subject *subjects_of_nodes(Arena *a, const Graph *g) {
@@ -175,16 +173,16 @@ Subject *subjects_of_nodes(Arena *a, const Graph *g) {
       continue;
     }
     s[u].dims = node->dims;
-    const char *value = node->origin.value;
-    if (value && !inside[u] && (!node->origin.backward || is_gradient(a, g, value)))
-      name_subject(a, g, &s[u], value);
+    const Origin *o = &node->origin;
+    if (o->value && !inside[u] && (!o->backward || is_param(g, o->gradient_of)))
+      name_subject(g, &s[u], o->value, o->gradient_of);
   }
   for (uint32_t o = 0; o < g->output.n; o++) {
     const Output *out = &g->output.at[o];
     Subject *subject = &s[out->value];
     if (out->kind == OUT_VALUE && out->name && !graph_node(g, out->value)->attr.decl &&
-        (!subject->name || is_gradient(a, g, out->name)))
-      name_subject(a, g, subject, out->name);
+        (!subject->name || is_param(g, out->gradient_of)))
+      name_subject(g, subject, out->name, out->gradient_of);
   }
   return s;
 }

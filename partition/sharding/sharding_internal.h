@@ -30,9 +30,10 @@ const char *sharding_text(Arena *a, const Graph *g, const Dims *dims, const Shar
 // The tensor that rules are matched with.
 typedef struct Subject {
   Dims dims;
-  LayoutScope scope; // PARAMETERS, OPTIMIZER, GRADIENTS; else ALL
-  const char *name;  // full name, or NULL
-  const char *param; // of a slot: the parameter whose rules it follows
+  LayoutScope scope;       // PARAMETERS, OPTIMIZER, GRADIENTS; else ALL
+  const char *name;        // full name, or NULL
+  const char *gradient_of; // as in Origin
+  const char *param;       // of a slot: the parameter whose rules it follows
 } Subject;
 // The sharding that the rules of a layout ask for. Soft axes give way to any other use of them.
 typedef struct Request {
@@ -49,6 +50,7 @@ bool rule_names_dim(const LayoutRule *r, const char *name, const char *full);
 void request_resolve(const Graph *g, const Layout *layout, const Subject *s, Request *out);
 // Adds to s the soft axes of w that s does not use.
 void request_add_soft(const Request *w, int ndims, Sharding *s);
+
 Subject subject_of_decl(const Graph *g, DeclId d);
 // The subject of every node: decls, named values (the last node of the line that binds them),
 // gradients of parameters, anything else. The array has count+1 entries.

@@ -150,7 +150,8 @@ static void test_origin(void **state) {
   assert_int_equal(p->origin.pos.line, 4);
   assert_int_equal(p->origin.pos.col, 5);
   assert_string_equal(p->origin.value, "p");
-  assert_true(p->origin.group && q->origin.group && p->origin.group != q->origin.group);
+  assert_true(p->origin.composite && q->origin.composite &&
+              p->origin.composite != q->origin.composite);
 }
 
 static void test_results_and_defaults(void **state) {

@@ -234,7 +234,8 @@ static void test_origin(void **state) {
   begin(&w);
   const double x0 = 2;
   NodeId x = param(&w, "x", TYPE_F32, (Dims){0}, 1, &x0);
-  w.g->origin = (Origin){.pos = {1, 7, 3, 2}, .value = "net.hidden", .why = "model", .group = 5};
+  w.g->origin =
+      (Origin){.pos = {1, 7, 3, 2}, .value = "net.hidden", .why = "model", .composite = 5};
   NodeId y = graph_unary(w.g, OP_SIN, x);
   w.g->origin = (Origin){.why = "after"};
   uint32_t before = graph_count(w.g);
@@ -248,7 +249,7 @@ static void test_origin(void **state) {
     if (node->op != OP_COS) continue;
     found = true;
     assert_string_equal(node->origin.why, "grad of net.hidden through sin");
-    assert_int_equal(node->origin.group, 5);
+    assert_int_equal(node->origin.composite, 5);
     assert_int_equal(node->origin.pos.line, 7);
   }
   assert_true(found);

@@ -50,8 +50,8 @@ static NodeId at(World *w, RegionId r, NodeId x) {
   return graph_add(w->g, OP_AT, 1, &x, &(Attr){.ndims = 1, .dims = &t, .region = r});
 }
 
-static NodeId carry(World *w, RegionId r, uint64_t number, NodeId start) {
-  return graph_add(w->g, OP_CARRY, 1, &start, &(Attr){.region = r, .key = number});
+static NodeId carry(World *w, RegionId r, uint32_t number, NodeId start) {
+  return graph_add(w->g, OP_CARRY, 1, &start, &(Attr){.region = r, .carry = number});
 }
 
 static NodeId scan(World *w, RegionId r, int n, const NodeId *next) {

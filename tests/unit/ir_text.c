@@ -116,7 +116,7 @@ static Graph *rich_graph(Arena *a, Diag *d) {
   g->origin = (Origin){.pos = {s, 5, 0, 0},
                        .value = "a b:c",
                        .why = " grad: of x\n through \\ ",
-                       .group = 4,
+                       .composite = 4,
                        .backward = true};
   NodeId nw = graph_decl_node(g, dw);
   NodeId ny = graph_binary(g, OP_MUL, nx, nw);
@@ -199,7 +199,7 @@ static void all_comes_back(void **state) {
   const Node *n = graph_node(r, 2);
   assert_string_equal(n->origin.value, "a b:c");
   assert_string_equal(n->origin.why, " grad: of x\n through \\ ");
-  assert_int_equal(n->origin.group, 4);
+  assert_int_equal(n->origin.composite, 4);
   assert_true(n->origin.backward);
   assert_int_equal(n->origin.pos.line, 5);
   assert_string_equal(diag_source_name(d2, n->origin.pos.source), "my model.mesh");

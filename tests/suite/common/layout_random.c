@@ -282,7 +282,7 @@ static NodeId random_loop(Maker *m, NodeId x, NodeId y) {
   for (int i = 0; i < b.carries; i++) {
     NodeId start = random_start(m, &keep, x, y, b.t);
     b.carry[i] =
-        graph_add(m->g, OP_CARRY, 1, &start, &(Attr){.region = b.region, .key = (uint64_t)i});
+        graph_add(m->g, OP_CARRY, 1, &start, &(Attr){.region = b.region, .carry = (uint32_t)i});
   }
   random_body(m, &b, x, y);
   NodeId scan = graph_add(m->g, OP_SCAN, b.carries, b.next, &(Attr){.region = b.region});

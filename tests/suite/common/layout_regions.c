@@ -19,7 +19,8 @@ static Loop loop_begin(Maker *m, DimId t, RegionId parent, bool reverse) {
                     graph_region(m->g, &(Region){.parent = parent, .t = t, .reverse = reverse})};
 }
 static NodeId carry(Loop *l, NodeId start) {
-  return graph_add(l->m->g, OP_CARRY, 1, &start, &(Attr){.region = l->region, .key = l->carries++});
+  return graph_add(l->m->g, OP_CARRY, 1, &start,
+                   &(Attr){.region = l->region, .carry = l->carries++});
 }
 static NodeId at(const Loop *l, NodeId x) {
   return graph_add(l->m->g, OP_AT, 1, &x, &(Attr){.region = l->region, .ndims = 1, .dims = &l->t});
