@@ -42,7 +42,7 @@ typedef struct Buckets {
   Bucket *bucket;
   uint32_t *of; // of[node]: 1 + index of its bucket, 0 for other nodes
 } Buckets;
-Buckets *collectives_pack(Arena *a, const Graph *g, const Machine *machine);
+Buckets *collectives_bucket(Arena *a, const Graph *g, const Machine *machine);
 
 // One call, as `check` lists it.
 typedef struct CollFact {
@@ -62,10 +62,10 @@ typedef struct CollFacts {
   CollFact *fact;
   int64_t wire_bytes; // total a step
 } CollFacts;
-// The name of the value that collective n moves; without one, the text of the operation that made
-// it.
 // The node of the value that collective n moves.
 const Node *coll_moved_value(const Graph *g, const Node *n);
+// The name of that value; without one, the text of the operation that made
+// it.
 const char *coll_value_name(const Graph *g, const Node *n);
 // Whether a list such as CollFact.value has the name.
 bool names_mention(const char *list, const char *name);

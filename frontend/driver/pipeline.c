@@ -101,7 +101,7 @@ static void compute_how(Arena *a, const PipelineOptions *opt, int last, Compilat
   out->order = order_choose(a, kept); // physical order of dims, copies that remain
   proved(opt, out->order->graph, "order");
   out->buckets =
-      collectives_pack(a, out->order->graph, opt->machine); // which collectives are one call
+      collectives_bucket(a, out->order->graph, opt->machine); // which collectives are one call
   out->facts = collectives_facts(a, out->order->graph, out->buckets, opt->machine);
   timings_end(opt->timings, "pack", 0);
   if (last < AFTER_FUSE) return;

@@ -75,7 +75,7 @@ static void try_without(const Machine *machine, Ledger *l, uint32_t rule) {
   PartitionFacts facts = partition_facts(g, lowered);
   const Graph *shared = collectives_share(scratch, lowered);
   const CollFacts *moved =
-      collectives_facts(scratch, shared, collectives_pack(scratch, shared, machine), machine);
+      collectives_facts(scratch, shared, collectives_bucket(scratch, shared, machine), machine);
   LedgerRule *r = &l->rule[rule];
   for (uint32_t i = 0; i < moved->n; i++) r->without_calls += moved->fact[i].times;
   r->without_bytes = moved->wire_bytes;

@@ -172,7 +172,7 @@ ExplainedValues *explained_values(Arena *a, const Ledger *l) {
     v->at[v->n++].decl = d + 1;
   }
   for (uint32_t i = 0; i < named.n; i++) {
-    const Bearer *b = &named.at[i];
+    const NamedNode *b = &named.at[i];
     v->at[v->n] =
         value_of(a, l, b->name, b->gradient_of ? VALUE_GRADIENT : VALUE_COMPUTED, b->node);
     v->at[v->n++].gradient_of = b->gradient_of;

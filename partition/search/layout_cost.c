@@ -119,7 +119,7 @@ static void share_call(const Graph *g, const Call *c, const FlowTable *x) {
 // to the values that they move.
 static LayoutCost cost_of(Arena *a, const Graph *g, const Machine *machine, const FlowTable *x) {
   LayoutCost p = {0};
-  const Buckets *buckets = collectives_pack(a, g, machine);
+  const Buckets *buckets = collectives_bucket(a, g, machine);
   for (uint32_t i = 0; i < buckets->n; i++) {
     Call c = call_of(g, machine, &buckets->bucket[i]);
     p.wire += c.times * c.wire;

@@ -55,7 +55,7 @@ static void case_run(Arena *a, const OpCase *c, bool fused, int threads) {
   CodegenOptions opt = {.fuse = fused, .for_ = "run"};
   Order *order = order_choose(a, g);
   Compiled *made =
-      program_build(a, fuse(a, order, collectives_pack(a, order->graph, &machine), &opt), &opt);
+      program_build(a, fuse(a, order, collectives_bucket(a, order->graph, &machine), &opt), &opt);
   CodeOptions code_opt = {.opt = 1, .cache = suite_cache()};
   Code *code = code_load(made->program, made->kernels, &code_opt, d);
   ExecOptions exec_opt = {.threads = threads};

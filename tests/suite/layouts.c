@@ -47,7 +47,7 @@ static const char *compare(Maker *m, const Eval *whole, const Eval *split) {
 
 // The buckets of a lowered graph must be runnable in their order.
 static const char *check_buckets(Maker *m, const Graph *g, const Machine *machine) {
-  Buckets *b = collectives_pack(m->a, g, machine);
+  Buckets *b = collectives_bucket(m->a, g, machine);
   uint32_t *level =
       arena_array(m->a, uint32_t, graph_count(g) + 1); // 1 + last bucket that a node waits for
   for (bool more = true; more;) {

@@ -83,7 +83,7 @@ static const char *run_program(Maker *m, const Graph *g, const Eval *whole) {
   layout_saw(low);
   Order *order = order_choose(m->a, remat(m->a, low, 0));
   if (!graph_verify(order->graph, why)) return arena_printf(m->a, "order: %s", why);
-  Fusion *f = fuse(m->a, order, collectives_pack(m->a, order->graph, &machine), &opt);
+  Fusion *f = fuse(m->a, order, collectives_bucket(m->a, order->graph, &machine), &opt);
   Compiled *c = program_build(m->a, f, &opt);
   Interp *in = interp_new(m->a, c);
   feed(m, in);

@@ -100,7 +100,7 @@ static const char *check(Maker *m, const Graph *g, const Eval *whole) {
   Graph *low = collectives_share(m->a, lower(m->a, place(m->a, g, &m->layout, &machine)));
   layout_saw(low);
   Order *order = order_choose(m->a, remat(m->a, low, 0));
-  Fusion *f = fuse(m->a, order, collectives_pack(m->a, order->graph, &machine), &opt);
+  Fusion *f = fuse(m->a, order, collectives_bucket(m->a, order->graph, &machine), &opt);
   Compiled *c = program_build(m->a, f, &opt);
   CodeOptions code_opt = {.opt = 0, .cache = cache};
   if (!ranks_use_mesh(ranks, &c->program->mesh)) return "the mesh does not suit the ranks";

@@ -162,7 +162,7 @@ static void test_independent_reductions_pack(void **state) {
   NodeId other = convert(&m, OP_ALL_REDUCE, z, cols, 0, 0);
   m.g->origin.backward = true;
   NodeId later = convert(&m, OP_ALL_REDUCE, graph_unary(m.g, OP_NEG, z), rows, 0, 0);
-  Buckets *b = collectives_pack(m.a, m.g, &machine);
+  Buckets *b = collectives_bucket(m.a, m.g, &machine);
   assert_int_equal(b->n, 4);
   assert_int_equal(b->of[rx], b->of[ry]);
   assert_int_not_equal(b->of[rx], b->of[after]);
@@ -186,7 +186,7 @@ static void test_buckets_close_no_circle(void **state) {
   NodeId b1 = convert(&m, OP_ALL_REDUCE, graph_unary(m.g, OP_TANH, a1), cols, 0, 0);
   NodeId b2 = convert(&m, OP_ALL_REDUCE, y, cols, 0, 0);
   NodeId a2 = convert(&m, OP_ALL_REDUCE, graph_unary(m.g, OP_TANH, b2), rows, 0, 0);
-  Buckets *b = collectives_pack(m.a, m.g, &machine);
+  Buckets *b = collectives_bucket(m.a, m.g, &machine);
   assert_int_equal(b->n, 3);
   assert_int_equal(b->of[b1], b->of[b2]);
   assert_true(b->of[a1] < b->of[b1] && b->of[b1] < b->of[a2]);

@@ -101,7 +101,7 @@ static CollFacts *compile(Model *m, Graph **lowered) {
   if (!graph_verify(low, why)) fail_msg("lower: %s", why);
   low = collectives_share(m->a, low);
   if (!graph_verify(low, why)) fail_msg("share: %s", why);
-  Buckets *b = collectives_pack(m->a, low, &machine);
+  Buckets *b = collectives_bucket(m->a, low, &machine);
   CollFacts *f = collectives_facts(m->a, low, b, &machine);
   if (getenv("SHOW")) {
     Diag *d = diag_new(m->a);

@@ -180,7 +180,7 @@ static void test_explain(void **state) {
   Graph *g = graph_simplify(m.a, graph_expand(m.a, m.g));
   Placement *p = place(m.a, g, &m.layout, &machine);
   Graph *low = collectives_share(m.a, lower(m.a, p));
-  Buckets *b = collectives_pack(m.a, low, &machine);
+  Buckets *b = collectives_bucket(m.a, low, &machine);
   CollFacts *f = collectives_facts(m.a, low, b, &machine);
   LedgerSource from = {.placement = p,
                        .graph = low,

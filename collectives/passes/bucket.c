@@ -1,0 +1,231 @@
+// Which collectives become one call (a bucket): those of one kind, monoid, type, axes and phase
+// that do not wait for one another.
+//
+//   dw = all_reduce(%20) {axes=[rows]}, dv = all_reduce(%14) {axes=[rows]}     one call of two parts
+//
+// A call is made when all its parts are ready, so it waits for everything that any of them waits
+// for. Joining must not close a circle: each bucket knows all buckets that it waits for, directly
+// or through others. How much one bucket takes:
+//
+//   all_gather of parameters   All are ready at once, so only their size separates them: a bucket
+//                              takes them in order of first use, up to twice the largest matrix;
+//                              those that are gathered again because memory is short, up to once.
+//                              More would hold many layers at once. Scales and biases do not
+//                              count, because they take no room.
+//   reduce_scatter             Until the call takes five times its latency: one bucket would hold
+//                              all gradients until the last is ready.
+//   all_reduce                 The same on a machine that computes meanwhile, so that gradients of
+//                              the last layers leave first. On others one call is the cheapest.
+//   others                     No limit.
+//
+// Names and places in the model have no influence.
+#include <string.h>
+
+#include "collectives/collectives.h"
+
+typedef struct Bits {
+  uint64_t *word;
+  uint32_t words;
+} Bits;
+
+static bool bit(Bits b, uint32_t i) { return b.word[i / 64] >> (i % 64) & 1; }
+static void bit_set(Bits b, uint32_t i) { b.word[i / 64] |= UINT64_C(1) << (i % 64); }
+static void bits_join(Bits a, Bits b) {
+  for (uint32_t i = 0; i < a.words; i++) a.word[i] |= b.word[i];
+}
+static bool waits_for(Bits waits, Bits left) {
+  for (uint32_t i = 0; i < left.words; i++)
+    if (waits.word[i] & left.word[i]) return true;
+  return false;
+}
+static Bits bits_new(Arena *a, uint32_t n) {
+  return (Bits){arena_array(a, uint64_t, n / 64 + 1), n / 64 + 1};
+}
+
+typedef struct OpenBucket {
+  NodeId first;
+  Bits waits;          // buckets before this one
+  int64_t bytes, made; // of its operands; of its results, without small parameters
+  bool closed;         // takes no more
+  VEC(NodeId) node;
+} OpenBucket;
+
+typedef struct Bucketing {
+  const Graph *g;
+  const Machine *machine;
+  Arena *scratch;
+  uint32_t ncolls;
+  Bits *waits;     // of every node: buckets that must be done before it
+  bool *data;      // of every node: depends on an input
+  int64_t largest; // bytes of the largest gather of parameters
+  int64_t matrix;  // of the largest that no lookup reads
+  VEC(OpenBucket) open;
+} Bucketing;
+
+static Axes axes_of(const Graph *g, DimId d) { return dim_get(g->dims, d)->axes; }
+
+// An all_gather of what depends on no input, once in the forward pass or again for the backward
+// pass.
+static bool gathers_params(const Bucketing *p, NodeId n) {
+  const Node *x = graph_node(p->g, n);
+  return x->op == OP_ALL_GATHER && !p->data[n] && (!x->origin.backward || x->instance);
+}
+
+// A scale or bias beside matrices, which takes hardly longer to gather than nothing would.
+static bool is_small(const Bucketing *p, NodeId n) {
+  if (node_bytes(p->g, n) > p->largest / 16) return false;
+  Axes axes = graph_node(p->g, n)->attr.axes;
+  double latency = coll_latency(p->machine, p->g->mesh, COLL_ALL_GATHER, axes);
+  return coll_seconds(p->machine, p->g->mesh, COLL_ALL_GATHER, axes, node_bytes(p->g, n)) <
+         1.25 * latency;
+}
+
+// Whether collectives a and b may be parts of one call, whatever its size.
+static bool compatible(const Bucketing *p, NodeId a, NodeId b) {
+  const Node *x = graph_node(p->g, a), *y = graph_node(p->g, b);
+  if (x->region != y->region || x->op != y->op || x->type != y->type ||
+      x->instance != y->instance || x->attr.monoid != y->attr.monoid ||
+      x->origin.backward != y->origin.backward || !axes_equal(x->attr.axes, y->attr.axes))
+    return false;
+  if (gathers_params(p, a) || gathers_params(p, b))
+    return gathers_params(p, a) && gathers_params(p, b);
+  if (x->instance) return false;
+  if (x->op == OP_HALO)
+    return axes_equal(axes_of(p->g, x->attr.dims[0]), axes_of(p->g, y->attr.dims[0])) &&
+           axes_equal(axes_of(p->g, x->attr.to[0]), axes_of(p->g, y->attr.to[0]));
+  return x->op == OP_ALL_REDUCE || x->op == OP_REDUCE_SCATTER || x->op == OP_ALL_GATHER;
+}
+
+static bool depends_on_input(const Bucketing *p, NodeId n) {
+  const Node *node = graph_node(p->g, n);
+  for (int i = 0; i < node->nargs; i++)
+    if (p->data[node->args[i]]) return true;
+  return node->op == OP_INPUT;
+}
+
+// All of a loop is done before what it hands out is there.
+static void loop_waits(const Bucketing *p, NodeId scan, const uint32_t *of, Bits waits) {
+  RegionId r = graph_node(p->g, scan)->attr.region;
+  for (NodeId n = 1; n < scan; n++) {
+    if (!region_encloses(p->g, r, graph_node(p->g, n)->region)) continue;
+    bits_join(waits, p->waits[n]);
+    if (!of[n]) continue;
+    bit_set(waits, of[n] - 1);
+    bits_join(waits, p->open.at[of[n] - 1].waits);
+  }
+}
+
+static Bits node_waits(Bucketing *p, NodeId n, const uint32_t *of) {
+  Bits waits = bits_new(p->scratch, p->ncolls);
+  const Node *node = graph_node(p->g, n);
+  if (node->op == OP_SCAN) loop_waits(p, n, of, waits);
+  for (int i = 0; i < node->nargs; i++) {
+    NodeId arg = node->args[i];
+    if (p->waits[arg].word) bits_join(waits, p->waits[arg]);
+    if (of[arg]) {
+      bit_set(waits, of[arg] - 1);
+      bits_join(waits, p->open.at[of[arg] - 1].waits);
+    }
+  }
+  return waits;
+}
+
+// Waits of nodes were taken before buckets behind them grew; close them again.
+static void close_waits(const Bucketing *p, Bits waits) {
+  for (uint32_t b = 0; b < p->open.n; b++)
+    if (bit(waits, b)) bits_join(waits, p->open.at[b].waits);
+}
+
+static void join_bucket(Bucketing *p, uint32_t b, NodeId n, Bits waits) {
+  OpenBucket *open = &p->open.at[b];
+  vec_push(p->scratch, open->node) = n;
+  open->bytes += node_bytes(p->g, graph_node(p->g, n)->args[0]);
+  if (!gathers_params(p, n) || !is_small(p, n)) open->made += node_bytes(p->g, n);
+  bits_join(open->waits, waits);
+  for (uint32_t other = 0; other < p->open.n; other++)
+    if (bit(p->open.at[other].waits, b)) bits_join(p->open.at[other].waits, open->waits);
+}
+
+// Whether node n joins no more because the bucket takes long enough, or holds enough.
+static bool is_full(const Bucketing *p, const OpenBucket *open, NodeId n) {
+  const Node *x = graph_node(p->g, n);
+  CollKind kind;
+  if (gathers_params(p, n))
+    return !is_small(p, n) && open->made + node_bytes(p->g, n) > (x->instance ? 1 : 2) * p->matrix;
+  if (x->op != OP_REDUCE_SCATTER && !(x->op == OP_ALL_REDUCE && p->machine->overlap > 0))
+    return false;
+  return coll_of((Op)x->op, &kind) &&
+         coll_seconds(p->machine, p->g->mesh, kind, x->attr.axes, open->bytes) >
+             5 * coll_latency(p->machine, p->g->mesh, kind, x->attr.axes);
+}
+
+// The bucket that collective n joins: the first that has room and does not have to wait for it. A
+// bucket of parameters that has no room for n is closed: what comes later is also used later.
+static uint32_t find_bucket(Bucketing *p, NodeId n, Bits waits) {
+  for (uint32_t b = 0; b < p->open.n; b++) {
+    OpenBucket *open = &p->open.at[b];
+    if (bit(waits, b) || open->closed || !compatible(p, open->first, n)) continue;
+    if (!is_full(p, open, n)) return b;
+    open->closed = gathers_params(p, n);
+  }
+  vec_push(p->scratch, p->open) =
+      (OpenBucket){.first = n, .waits = bits_new(p->scratch, p->ncolls)};
+  return p->open.n - 1;
+}
+
+// Buckets in an order that can be run: the first that waits for no later one.
+static Buckets *finish(Arena *a, const Bucketing *p, uint32_t *of) {
+  Buckets *out = arena_new_of(a, Buckets);
+  uint32_t n = p->open.n;
+  out->of = of;
+  out->bucket = arena_array(a, Bucket, n + 1);
+  Bits left = bits_new(p->scratch, n);
+  for (uint32_t b = 0; b < n; b++) bit_set(left, b);
+  for (uint32_t b = 0; b < n; b++) {
+    const OpenBucket *open = &p->open.at[b];
+    if (!bit(left, b) || waits_for(open->waits, left)) continue;
+    left.word[b / 64] &= ~(UINT64_C(1) << (b % 64));
+    NodeId *node = arena_copy(a, open->node.at, open->node.n * sizeof(NodeId));
+    for (uint32_t i = 0; i < open->node.n; i++) of[node[i]] = out->n + 1;
+    out->bucket[out->n++] = (Bucket){.n = open->node.n, .node = node};
+    b = UINT32_MAX; // an earlier one may be free now
+  }
+  if (out->n != n) BUG("buckets wait for one another");
+  return out;
+}
+
+// Sizes of gathers of parameters. A table that is looked up in says nothing about matrices.
+static void measure_params(Bucketing *p) {
+  uint32_t n = graph_count(p->g);
+  bool *looked_up = arena_array(p->scratch, bool, n + 1);
+  for (NodeId u = 1; u <= n; u++)
+    if (graph_node(p->g, u)->op == OP_TAKE) looked_up[graph_node(p->g, u)->args[0]] = true;
+  for (NodeId u = 1; u <= n; u++) {
+    if (graph_node(p->g, u)->op != OP_ALL_GATHER || p->data[u]) continue;
+    int64_t bytes = node_bytes(p->g, u);
+    if (bytes > p->largest) p->largest = bytes;
+    if (!looked_up[u] && bytes > p->matrix) p->matrix = bytes;
+  }
+}
+
+Buckets *collectives_bucket(Arena *a, const Graph *g, const Machine *machine) {
+  CollKind kind;
+  Bucketing p = {.g = g, .machine = machine, .scratch = arena_new()};
+  uint32_t n = graph_count(g), *of = arena_array(a, uint32_t, n + 1);
+  for (NodeId u = 1; u <= n; u++) p.ncolls += coll_of((Op)graph_node(g, u)->op, &kind);
+  p.waits = arena_array(p.scratch, Bits, n + 1);
+  p.data = arena_array(p.scratch, bool, n + 1);
+  for (NodeId u = 1; u <= n; u++) p.data[u] = depends_on_input(&p, u);
+  measure_params(&p);
+  for (NodeId u = 1; u <= n; u++) {
+    p.waits[u] = node_waits(&p, u, of);
+    if (!coll_of((Op)graph_node(g, u)->op, &kind)) continue;
+    close_waits(&p, p.waits[u]);
+    uint32_t b = find_bucket(&p, u, p.waits[u]);
+    join_bucket(&p, b, u, p.waits[u]);
+    of[u] = b + 1;
+  }
+  Buckets *out = finish(a, &p, of);
+  arena_free(p.scratch);
+  return out;
+}
