@@ -1,11 +1,13 @@
-// Optimizers: update nodes and slots for every trained parameter, formulas as in PyTorch.
+// Builds the updates of the optimizers. In: the gradients of one train block, and its specification
+// (TrainSpec). Out: for every trained parameter, nodes for its next value and for the next values
+// of its slots. The formulas are those of PyTorch:
 //
-//   adam: m' = b1 m + (1-b1) g, v' = b2 v + (1-b2) g^2, w' = w - lr/c1 m' / (sqrt(v')/sqrt(c2) +
-//   eps)
+//   adam:  m' = b1 m + (1-b1) g,  v' = b2 v + (1-b2) g^2
+//          w' = w - lr/c1 m' / (sqrt(v')/sqrt(c2) + eps)
 //
-// Every parameter gets the same shape of expression, so that one kernel serves all of a type.
-// Scalars (rate, bias corrections) are nodes of their own, computed once a step. Arithmetic is f32
-// or wider.
+// All parameters of one type get the same shape of expression, so that one kernel serves them all.
+// Scalars (learning rate, bias corrections) are separate nodes that are computed once a step.
+// Arithmetic is in f32, or in f64 for f64 parameters.
 #include <math.h>
 #include <string.h>
 
@@ -22,7 +24,8 @@ static NodeId root(const Optim *o, NodeId x) { return graph_unary(o->g, OP_SQRT,
 
 static NodeId steps(const Optim *o) { return optim_steps(o); }
 
-// How far between the end of the warmup and `total`: 0 to 1.
+// Returns the fraction of the schedule that has passed between the end of the warmup and `total`,
+// clipped to 0..1.
 static NodeId progress(const Optim *o, const ScheduleSpec *s) {
   NodeId u = quot(o, sub(o, steps(o), num(o, s->warmup)), num(o, s->total - s->warmup));
   NodeId clipped[] = {u, num(o, 0), num(o, 1)};
@@ -80,7 +83,7 @@ static DeclId slot_new(const Optim *o, const char *which) {
   return optim_slot(o, which, p->rank, p->dims);
 }
 
-// decay * slot + gain * x, which the slot becomes.
+// Sets the slot `which` to decay * slot + gain * x, and returns that value.
 static NodeId average(const Optim *o, const char *which, double decay, double gain, NodeId x) {
   DeclId slot = slot_new(o, which);
   NodeId fresh = gain == 1 ? x : mul(o, num(o, gain), x);
@@ -89,7 +92,7 @@ static NodeId average(const Optim *o, const char *which, double decay, double ga
   return next;
 }
 
-// 1 - beta^(updates + 1), without the cancellation at beta near 1.
+// Returns 1 - beta^(updates + 1) as -expm1(t log(beta)), which does not cancel for beta near 1.
 static NodeId correction(const Optim *o, double beta) {
   NodeId t = add(o, optim_updates(o), num(o, 1));
   return graph_unary(o->g, OP_NEG, graph_unary(o->g, OP_EXPM1, mul(o, t, num(o, log(beta)))));
@@ -102,13 +105,13 @@ static bool decays(const Optim *o) {
          !patterns_match(o->g->arena, s->no_decay, o->g->decl.at[o->param - 1].name);
 }
 
-// w (1 - lr * weight_decay)
+// Returns w (1 - lr * weight_decay), or w if this parameter has no weight decay.
 static NodeId shrunk(const Optim *o) {
   if (!decays(o)) return o->w;
   return mul(o, o->w, sub(o, num(o, 1), mul(o, o->lr, num(o, o->spec->weight_decay))));
 }
 
-// -- rules: the next value of the parameter -----------------------------------------------------
+// -- rules: each returns the next value of the parameter ----------------------------------------
 
 static NodeId update_sgd(const Optim *o) {
   const OptimizerSpec *s = o->spec;
@@ -130,7 +133,7 @@ static NodeId update_adamw(const Optim *o) {
   return sub(o, shrunk(o), quot(o, mul(o, rate, m), scale));
 }
 
-// Adam is AdamW without decay: its weight_decay is 0.
+// Adam uses the rule of AdamW with a weight_decay of 0.
 static NodeId update_adam(const Optim *o) { return update_adamw(o); }
 
 static NodeId update_adagrad(const Optim *o) {
@@ -162,7 +165,8 @@ static UpdateRule *const rules[] = {
 
 // -- clipping -----------------------------------------------------------------------------------
 
-// The norm of all gradients together, f32, or f64 where a gradient is; 0 where there are none.
+// Returns the norm of all gradients together, or 0 if there are none. Its type is f32, or f64 if
+// one of the gradients is f64.
 static NodeId norm_of(Graph *g, uint32_t n, const NodeId *gradients) {
   NodeId sum = 0;
   Dtype type = TYPE_F32;
@@ -177,7 +181,7 @@ static NodeId norm_of(Graph *g, uint32_t n, const NodeId *gradients) {
   return sum ? graph_unary(g, OP_SQRT, sum) : 0;
 }
 
-// c / max(norm, c); 0 without clipping.
+// Returns the factor c / max(norm, c) for clip_norm = c, or 0 if the block does not clip by norm.
 static NodeId norm_factor(Graph *g, const TrainSpec *t, NodeId norm) {
   if (t->clip_norm <= 0 || !norm) return 0;
   NodeId limit = graph_const(g, (Dtype)graph_node(g, norm)->type, t->clip_norm);
@@ -193,7 +197,8 @@ static NodeId clipped(const Optim *o, NodeId factor, NodeId grad) {
 
 // -- the interface ------------------------------------------------------------------------------
 
-// The first group that matches has the say.
+// Returns the optimizer of a parameter: that of the first group whose pattern matches its name,
+// else that of the block.
 static const OptimizerSpec *spec_of(const Graph *g, const TrainSpec *t, DeclId param) {
   for (uint32_t i = 0; i < t->ngroups; i++)
     if (patterns_match(g->arena, t->group[i].pattern, g->decl.at[param - 1].name))
@@ -203,7 +208,7 @@ static const OptimizerSpec *spec_of(const Graph *g, const TrainSpec *t, DeclId p
 
 static void update_one(Optim *o, NodeId factor, NodeId gradient) {
   Graph *g = o->g;
-  Decl d = g->decl.at[o->param - 1]; // slots move it
+  Decl d = g->decl.at[o->param - 1]; // a copy, because adding slots reallocates the declarations
   o->type = d.type == TYPE_F64 ? TYPE_F64 : TYPE_F32;
   g->origin.value = d.name;
   g->origin.pos = o->spec->pos;
@@ -213,8 +218,8 @@ static void update_one(Optim *o, NodeId factor, NodeId gradient) {
   optim_put(o, o->param, rules[o->spec->kind](o));
 }
 
-// What the log shows of a block: the learning rate of its optimizer, and the norm of its gradients
-// before clipping.
+// Stores what the log shows for a block: the learning rate of its optimizer, and the norm of its
+// gradients before clipping.
 static void report(Step *s, const Optim *like, NodeId norm) {
   Optim o = *like;
   if (!s->ask.log) return;
@@ -228,8 +233,9 @@ static NodeId joined(Graph *g, Op op, NodeId x, NodeId y) {
   return x ? graph_binary(g, op, x, y) : y;
 }
 
-// With a scaled loss: counts the update if it is skipped, and notes for averages whether it is
-// made, and whether it is the first. `before`: updates that were skipped before.
+// For a scaled loss: counts the update as skipped if it is not made. Also records, for the averages
+// of the parameters, whether any update is made (`kept`) and whether it is the first one (`fresh`).
+// `before` is the number of updates of the block that were skipped so far.
 static void count_skipped(Step *s, const Optim *o, NodeId before, uint32_t n,
                           const DeclId *params) {
   Graph *g = s->g;

@@ -1,15 +1,19 @@
-// Adafactor without a first moment (Shazeer and Stern, "Adafactor: adaptive learning rates with
-// sublinear memory cost", 2018), with the rate given instead of the relative step:
+// The update rule of Adafactor without a first moment (Shazeer and Stern, "Adafactor: adaptive
+// learning rates with sublinear memory cost", 2018). The learning rate is given, instead of the
+// relative step of the paper:
 //
 //   beta = 1 - (t + 1)^-0.8,  s = g^2 + 1e-30
 //   r' = beta r + (1 - beta) mean[col](s),  c' = beta c + (1 - beta) mean[row](s)
-//   v = r' c' / mean[row](r')            or v' = beta v + (1 - beta) s for what is small or a vector
+//   v = r' c' / mean[row](r')        factored; for small parameters and vectors:
+//   v = v' = beta v + (1 - beta) s
 //   u = g / sqrt(v),  u = u / max(1, rms(u)),  w' = w - lr max(1e-3, rms(w)) u
 #include <math.h>
 
 #include "frontend/step/step_internal.h"
 
-enum { FACTORED = 128 }; // the shorter of the two largest dims has at least so many elements
+enum {
+  FACTORED = 128
+}; // minimum size of the shorter of the two largest dims for the factored form
 
 static NodeId add(const Optim *o, NodeId x, NodeId y) { return optim_two(o, OP_ADD, x, y); }
 static NodeId sub(const Optim *o, NodeId x, NodeId y) { return optim_two(o, OP_SUB, x, y); }
@@ -24,7 +28,7 @@ static NodeId rms(const Optim *o, NodeId x) {
   return graph_unary(o->g, OP_SQRT, graph_reduce(o->g, OP_MEAN, mul(o, x, x), &all));
 }
 
-// (t + 1)^-0.8: 1 - beta, without cancellation.
+// Returns (t + 1)^-0.8, which is 1 - beta without cancellation.
 static NodeId fresh_share(const Optim *o) {
   return optim_two(o, OP_POW, add(o, optim_updates(o), optim_num(o, 1)), optim_num(o, -0.8));
 }
@@ -36,8 +40,9 @@ static NodeId moved(const Optim *o, DeclId slot, NodeId x) {
   return next;
 }
 
-// The two largest dims of the parameter, as places in its declaration, the first of equals first;
-// false when it is not factored.
+// Finds the two largest dims of the parameter, as indices into its declaration; of dims of equal
+// size the first one comes first. Returns false if the second moment of the parameter is not
+// factored.
 static bool largest_dims(const Optim *o, int *row, int *col) {
   const Decl *p = &o->g->decl.at[o->param - 1];
   *row = *col = -1;
@@ -51,7 +56,8 @@ static bool largest_dims(const Optim *o, int *row, int *col) {
   return *col >= 0 && dim_get(o->g->dims, p->dims[*col])->size >= FACTORED;
 }
 
-// The moving mean over the dim at place `gone` of the parameter.
+// Returns the moving average of `square` after its mean over dim number `gone` of the parameter.
+// The average is kept in the slot `which`.
 static NodeId marginal(const Optim *o, const char *which, int gone, NodeId square) {
   Decl p = o->g->decl.at[o->param - 1];
   Dims over = {.n = 1, .at = {p.dims[gone]}};

@@ -1,9 +1,9 @@
-// What the update rules of optimizers are made of: the counter of updates, slots, and the next
-// values of tensors.
+// Parts that the update rules of all optimizers share: the counters of steps and updates, slots,
+// and the assignment of next values.
 #include "frontend/step/step_internal.h"
 
-// As PyTorch's GradScaler: an update that is skipped does not count, neither for the bias
-// correction nor for schedules.
+// A skipped update does not count, as with PyTorch's GradScaler: neither for the bias correction
+// nor for schedules.
 NodeId optim_steps(const Optim *o) {
   int64_t n = updates_a_step(o->train);
   NodeId steps = graph_add(o->g, OP_STEP, 0, NULL, NULL);

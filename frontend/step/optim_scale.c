@@ -1,13 +1,14 @@
-// Loss scaling for f16 (decision 26; Micikevicius et al., "Mixed precision training", 2018): small
-// gradients would vanish in f16, so the loss is multiplied by a scale that gradients lose again in
-// f32. Where one overflowed no update is made and the scale is halved; after 2,000 clean steps it
-// is doubled.
+// Loss scaling for f16 (Micikevicius et al., "Mixed precision training", 2018). Small gradients
+// would vanish in f16, so the loss is multiplied by a scale, and the gradients are divided by it in
+// f32. If a gradient overflows, the update is skipped and the scale is halved. After 2,000 steps
+// without overflow the scale is doubled.
 #include "frontend/step/step_internal.h"
 
 enum { CLEAN_STEPS = 2000 };
 
-// x * 0 is 0 or NaN; summed over all gradients it is equal to 0 only if all are finite. abs, which
-// is not linear, is of settled values.
+// x * 0 is 0 if x is finite, else NaN. The sum over all gradients is therefore 0 only if all of
+// them are finite. `abs` is not linear, so its argument is read after partial sums are added over
+// the processors.
 NodeId gradients_finite(Graph *g, uint32_t n, const NodeId *gradients, bool settled) {
   NodeId sum = graph_const(g, TYPE_F32, 0);
   for (uint32_t i = 0; i < n; i++) {

@@ -1,5 +1,6 @@
-// Numbers that depend on how many rows a batch has (model/row_numbers.c), as nodes of an
-// evaluation: a count of the rows that there are.
+// Nodes for numbers that depend on how many rows a batch has, such as size(b)
+// (model/row_numbers.c). In an evaluation the last batch may have fewer rows, so these numbers are
+// computed from a count of the valid rows.
 #include "frontend/step/select_internal.h"
 
 NodeId rows_count(Graph *g, DimId d) {

@@ -1,14 +1,16 @@
-// Selection: from the whole model to what one command asks of it.
+// Selection: reduces the whole model to the values that one command requests. In: a Model and a
+// Fetch. Out: the graph of an inference (`run`), which the passes compile. This file also has the
+// helpers for training steps (select_train.c) and evaluations (select_eval.c).
 //
-//   run --fetch probs,grad(w)     the nodes of probs, and of the loss with its gradient by w;
-//   nothing else
+//   run --fetch probs,grad(w)     only the nodes of probs, of the loss, and of its gradient by w
 #include "frontend/step/select_internal.h"
 
 #include <string.h>
 
 // -- copying what is needed ---------------------------------------------------------------------
 
-// where(true, a, b) is a, so that the branch not taken needs no feed.
+// Folds `training` and a `where` whose condition is constant, so that the branch that is not taken
+// needs no feed. Returns 0 if node n does not fold.
 static NodeId folded(Graph *g, const Graph *from, NodeId n, const NodeId *map, bool training) {
   const Node *node = graph_node(from, n);
   if (node->op == OP_TRAINING) return graph_const(g, TYPE_BOOL, training);
@@ -43,7 +45,8 @@ NodeId select_at(Graph *g, NodeId x, DimId d, int64_t at) {
   return graph_add(g, OP_WINDOW, 1, &x, &attr);
 }
 
-// A draw of this copy: of its round, and of its part of the whole batch.
+// Copies a random draw. The key depends on the round. A micro-batch takes its part of the draw for
+// the whole batch, so that accumulation does not change the numbers.
 static NodeId draw(const SelectCopy *c, const Node *n) {
   Attr attr = n->attr;
   DimId dims[MAX_RANK];
@@ -56,7 +59,8 @@ static NodeId draw(const SelectCopy *c, const Node *n) {
   return select_at(c->g, graph_add(c->g, (Op)n->op, 0, NULL, &attr), c->micro, c->part);
 }
 
-// A number that depends on how many rows a batch has: it has all, or they are counted.
+// Returns a number that depends on how many rows a batch has: the counted one in evaluations, else
+// the constant for a full batch.
 static NodeId row_number(const SelectCopy *c, const Node *n, const NodeId *counted) {
   return c->rows ? graph_cast(c->g, counted[n->attr.tag - 1], (Dtype)n->type)
                  : graph_const(c->g, (Dtype)n->type, n->attr.num[0]);
@@ -119,7 +123,7 @@ static void unknown(const Wants *w, const char *name, Pos at) {
   diag_nearest(d, name, near, g->name.n);
 }
 
-// "grad(w)" and "gradient(w)": w, else NULL.
+// Returns "w" for "grad(w)" and "gradient(w)", else NULL.
 static const char *inside_gradient(const Model *m, const char *text) {
   size_t head = !strncmp(text, "grad(", 5)       ? 5
                 : !strncmp(text, "gradient(", 9) ? 9
@@ -159,7 +163,7 @@ static void want_add(Wants *w, const char *text) {
   vec_push(m->arena, w->list) = want;
 }
 
-// The loss that gradients are of: --loss, else the model's.
+// Sets w->loss, whose gradients are requested: the value of --loss, else the loss of the model.
 static void want_loss(Wants *w) {
   const Model *m = w->m;
   const char *given = w->fetch ? w->fetch->loss : NULL;

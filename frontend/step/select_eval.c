@@ -1,12 +1,16 @@
-// Selection of an evaluation: a metric over a whole data set from sums over batches.
+// Selection of an evaluation: computes metrics over a whole data set from values of single batches.
+// In: a Model with a data block. Out: a program for one batch, whose outputs are parts; for each
+// metric, how parts are combined over batches, and a graph `finish` that computes the metric from
+// the combined parts.
 //
 //   perplexity = exp(mean[b](l))     per batch: part 0 = sum[b](l); at the end: exp(part.0 / rows)
 //
-// From the metric downwards what lacks the batch dim goes into the `finish` graph, until a
-// reduction over the batch dim is met: that becomes a part, combined over batches by its monoid,
-// element by element. What does not depend on the batch is a part too. A value of any other kind is
-// averaged, weighted by rows, with a warning; a reduction over the batch inside another one sees
-// one batch only, with the same warning.
+// Starting at the metric and going to its arguments, nodes without the batch dim go into `finish`.
+// The walk ends at a reduction over the batch dim: it becomes a part, which is combined over
+// batches element by element by the reduction's monoid. A value that does not depend on the batch
+// is also a part. Any other value is averaged over the batches, weighted by their rows, with a
+// warning. A reduction over the batch inside another one reduces a single batch only, with the same
+// warning.
 #include <string.h>
 
 #include "frontend/step/select_internal.h"
@@ -16,16 +20,16 @@ typedef struct Split {
   const Model *m;
   Graph *g; // the program's graph: parts are added to it
   DimId over;
-  RowFacts rows;      // of g as it was before parts were added
-  const bool *graded; // node is, or reads, a gradient of what depends on the batch: its means
-                      // divided by a batch's rows
-  const Name *name;   // of the metric under work
+  RowFacts rows;      // facts of g before parts were added
+  const bool *graded; // by node: it is, or reads, a gradient of a value that depends on the batch,
+                      // whose means are divided by a single batch's rows
+  const Name *name;   // the metric that is being split
   Graph *finish;
   NodeId *map; // node of g -> node of finish
   VEC(const char *) output;
   VEC(int) how;
-  Nodes value;  // of the parts
-  bool inexact; // something mixes rows in a way that batches cannot give
+  Nodes value;  // by part: its node in g
+  bool inexact; // the metric mixes rows, so batches cannot give its exact value
 } Split;
 
 // -- parts --------------------------------------------------------------------------------------
@@ -37,7 +41,8 @@ static NodeId input_of(Split *s, const char *name, Dtype type, const Dims *dims)
   return graph_decl_node(s->finish, d ? d : graph_decl(s->finish, &decl));
 }
 
-// Hands `value` out of the program as the next part; its combination is an input of `finish`.
+// Makes `value` the next part, an output of the program. Returns the input of `finish` that gets
+// its combination over the batches.
 static NodeId part_new(Split *s, NodeId value, int how) {
   uint32_t i = s->output.n;
   const char *as = arena_printf(s->g->arena, "%s.part.%u", s->name->name, i);
@@ -53,7 +58,8 @@ static NodeId rows_of(Split *s, Dtype type) {
   return graph_cast(s->finish, input_of(s, "rows", TYPE_F64, &(Dims){0}), type);
 }
 
-// The dims that a reduction takes away; *others is how many elements they have for each row.
+// Returns the dims that reduction n removes. *others gets the number of reduced elements for each
+// row.
 static Dims reduced(const Split *s, const Node *n, double *others) {
   Dims over = {0};
   *others = 1 / (double)dim_get(s->g->dims, s->over)->size;
@@ -64,7 +70,8 @@ static Dims reduced(const Split *s, const Node *n, double *others) {
   return over;
 }
 
-// Sum over all rows divided by their number times the size of the other reduced dims.
+// A mean is the sum over all rows, divided by their number times the size of the other reduced
+// dims.
 static NodeId part_mean(Split *s, const Node *n) {
   double others;
   Dims over = reduced(s, n, &others);
@@ -77,7 +84,8 @@ static NodeId part_mean(Split *s, const Node *n) {
   return graph_binary(s->finish, OP_DIV, graph_cast(s->finish, part, type), count);
 }
 
-// variance(x) is built as mean(square(x - mean(x))): the node of mean(x), or 0.
+// variance(x) is built as mean(square(x - mean(x))). Returns the node of mean(x) if n has this
+// form, else 0.
 static NodeId variance_mean(const Split *s, const Node *n) {
   const Node *square = graph_node(s->g, n->args[0]);
   if (n->op != OP_MEAN || square->op != OP_MUL || square->args[0] != square->args[1]) return 0;
@@ -90,8 +98,9 @@ static NodeId variance_mean(const Split *s, const Node *n) {
   return same && !s->rows.mixed[off->args[0]] ? off->args[1] : 0;
 }
 
-// Variance within batches plus variance of their means: (sum (x - m)^2 / others + sum rows m^2) /
-// rows - (mean of m)^2.
+// The total variance is the variance within batches plus the variance of their means m:
+//
+//   (sum (x - m)^2 / others + sum rows m^2) / rows - (mean of m)^2
 static NodeId part_variance(Split *s, const Node *n, NodeId mean) {
   Graph *f = s->finish;
   double others;
@@ -106,7 +115,7 @@ static NodeId part_variance(Split *s, const Node *n, NodeId mean) {
   return graph_cast(f, graph_binary(f, OP_ADD, inside, between), (Dtype)n->type);
 }
 
-// A maximum or minimum of bools as one of 0 and 1.
+// A maximum or minimum of bools is combined as one of the integers 0 and 1.
 static NodeId part_bool(Split *s, NodeId n, int how) {
   NodeId part = part_new(s, graph_cast(s->g, n, TYPE_I32), how);
   return graph_binary(s->finish, OP_NE, part, graph_const(s->finish, TYPE_I32, 0));
@@ -126,8 +135,8 @@ static const bool *mark_graded(Arena *a, const Graph *g, const RowFacts *rows) {
   return graded;
 }
 
-// What node n is in `finish`, when it is a reduction over the batch that can be put together; else
-// 0.
+// Returns the node of `finish` for node `id`, if it is a reduction over the batch whose parts can
+// be combined; else 0.
 static NodeId part_of_reduction(Split *s, NodeId id) {
   static const int how[MONOID_COUNT] = {[MONOID_SUM] = PART_SUM,
                                         [MONOID_MAX] = PART_MAX,
@@ -135,12 +144,12 @@ static NodeId part_of_reduction(Split *s, NodeId id) {
                                         [MONOID_PROD] = PART_PROD};
   Node n = *graph_node(s->g, id); // nodes move when the graph grows
   int over = rows_reduced(&s->rows, &n);
-  // a mean over rows and rows again has no count of its own
+  // a mean over several dims of rows cannot be divided by the one count of rows
   if (!over || (over > 1 && n.op == OP_MEAN) || is_gradient(s->g, &s->rows, id)) return 0;
   NodeId mean = variance_mean(s, &n);
   if (mean) return part_variance(s, &n, mean);
   for (int i = 0; i < n.nargs; i++) s->inexact |= s->rows.mixed[n.args[i]] || s->graded[n.args[i]];
-  s->g->origin = n.origin; // a part stands where the reduction did
+  s->g->origin = n.origin; // a part has the origin of its reduction
   if (n.op == OP_MEAN) return part_mean(s, &n);
   if (n.op == OP_LOGSUMEXP) return part_new(s, id, PART_LOGSUMEXP);
   Monoid m = op_row((Op)n.op)->monoid;
@@ -150,8 +159,8 @@ static NodeId part_of_reduction(Split *s, NodeId id) {
 
 // -- one metric ---------------------------------------------------------------------------------
 
-// What is computed once at the end: it depends on the batch, and neither it nor what it reads has
-// the batch dim.
+// Returns true if a node belongs into `finish`: it depends on the batch, and neither it nor its
+// arguments have the batch dim.
 static bool is_after(const Split *s, NodeId id) {
   const Node *n = graph_node(s->g, id);
   OpClass cls = op_row((Op)n->op)->cls;
@@ -172,7 +181,8 @@ static NodeId averaged(Split *s, NodeId id) {
   return graph_cast(s->finish, part, type);
 }
 
-// Builds `finish` for what stands above the parts.
+// Splits the metric `root` into parts and `finish`. Returns the node of `finish` that is the
+// metric.
 static NodeId split_metric(Split *s, NodeId root, uint32_t count) {
   bool *need = arena_array(s->m->arena, bool, count + 1);
   s->map = arena_array(s->m->arena, NodeId, count + 1);
@@ -237,7 +247,7 @@ static DimId batch_dim(const Model *m) {
 
 typedef VEC(const Name *) Metrics;
 
-// The losses first, then the metrics in order.
+// Lists the losses first, then the other metrics in the order of the model.
 static void list_metrics(const Model *m, Metrics *out) {
   const Graph *g = m->graph;
   const Name *loss = m->loss && !g->spec.ntrain ? graph_find_name(g, m->loss) : NULL;
@@ -257,7 +267,8 @@ static void list_metrics(const Model *m, Metrics *out) {
   }
 }
 
-// Whether all are scalars; `run` takes metrics with dims too.
+// Returns true if all listed metrics are scalars, else gives errors. Only `run` allows metrics with
+// dims.
 static bool scalars(const Model *m, const Metrics *list) {
   bool good = true;
   for (uint32_t i = 0; i < list->n; i++) {
@@ -273,7 +284,8 @@ static bool scalars(const Model *m, const Metrics *list) {
   return good;
 }
 
-// Slots that hold the averages of trained parameters, in place of these.
+// Returns, by DeclId - 1, nodes of g that replace trained parameters by the slots with their
+// averages.
 static NodeId *averages_of(const Model *m, Graph *g) {
   uint32_t n = m->graph->decl.n;
   NodeId *instead = arena_array(m->arena, NodeId, n + 1);

@@ -1,43 +1,47 @@
-// Private: what the selections for running, training and evaluation share.
+// Private: helpers that the selections for running, training and evaluating share.
 #ifndef FRONTEND_SELECT_H
 #define FRONTEND_SELECT_H
 
 #include "frontend/frontend.h"
 #include "ir/base/map.h"
 
-// A copy of a part of the model into a graph that has its declarations. `training` is folded to a
-// constant.
+// Describes a copy of a part of the model into graph g, which has the declarations of the model.
+// `training` is folded to a constant.
 typedef struct SelectCopy {
   const Model *m;
   Graph *g;
   bool training;
-  const RegionId *region; // what loops of the model are in g (select_regions), NULL: the same
-  uint64_t round;         // other than 0: draws differ from those of other rounds
-  DimId over, micro; // a micro-batch: draws over `over` are those of part `part` of the whole batch
+  const RegionId *region; // model region -> region of g (select_regions); NULL: the same numbers
+  uint64_t round;         // if not 0, random draws differ from those of other rounds
+  DimId over, micro; // dims of micro-batches, or 0: a draw over `over` takes part `part` of the
+                     // draw for the whole batch
   int64_t part;
-  const NodeId
-      *instead;     // by DeclId - 1: nodes of g that stand for a declaration, 0: its own; or NULL
-  const bool *rows; // dims that run over rows, of which a batch may have fewer: they are counted;
-                    // or NULL: it has all
+  const NodeId *instead; // by DeclId - 1: the node of g that replaces a declaration; 0: its own
+                         // node. NULL: replaces none
+  const bool *rows; // by DimId: true for dims of rows, of which a batch may have fewer, so they are
+                    // counted at run time; NULL: every batch is full
 } SelectCopy;
-// Loops of g of their own for a copy that may differ in what they start from.
+// Adds copies of the model's loops to g, for a copy whose loops may start from other values.
+// Returns model region -> region of g.
 const RegionId *select_regions(const Model *m, Graph *g);
-// Element `at` of x along dim d.
+// Returns element `at` of x along dim d; the result does not have d.
 NodeId select_at(Graph *g, NodeId x, DimId d, int64_t at);
-// Copies what n roots need. Old node -> new node, 0 for those left out.
+// Copies the nodes that the n roots need. Returns model node -> node of c->g, 0 for nodes that are
+// not needed.
 NodeId *select_into(const SelectCopy *c, uint32_t n, const NodeId *roots);
-// The same into a graph of its own.
+// As select_into, but copies into a new graph, which it returns. *map gets the map of nodes.
 Graph *select_copy(const Model *m, bool training, uint32_t n, const NodeId *roots, NodeId **map);
-// Adds an OUT_VALUE of node v whose axes stand as the name states them, else in ascending order.
-// The result is valid until the next output is added.
+// Adds output `as` (OUT_VALUE) with the value of node v. Its axes are in the order that the model
+// states for `name`; without one, in ascending order of dims. The result is valid until the next
+// output is added.
 Output *select_output(Graph *g, const char *as, NodeId v, const Name *name);
-// Names the gradient of a declared tensor after it, for the list of collectives and for `layout
-// gradients:`. A gradient that is also a value of the forward graph keeps its name.
+// Names a gradient after its declared tensor `of`, for the list of collectives and for the rules of
+// `layout gradients:`. A gradient that is also a value of the forward graph keeps its name.
 void select_name_gradient(const Model *m, Graph *g, DeclId of, NodeId gradient);
 
 typedef VEC(NodeId) Nodes;
 
-// What a command asks for.
+// A value that a command requests, and the list of all of them.
 typedef struct Want {
   const char *as; // "w", "grad(w)"
   const Name *name;
@@ -46,36 +50,42 @@ typedef struct Want {
 typedef struct Wants {
   const Model *m;
   const Fetch *fetch;
-  NodeId loss; // of gradients
+  NodeId loss; // the loss whose gradients are requested
   VEC(Want) list;
-  NameMap seen; // texts in the list
+  NameMap seen; // the `as` of all values in the list
 } Wants;
-// Without names: the losses and metrics, and with `outputs` every output. False after errors.
+// Fills *w from the names in f. Without names it requests the losses and metrics, and all outputs
+// if `outputs` is true. Returns false after errors.
 MUST_USE bool wants_read(Wants *w, const Model *m, const Fetch *f, bool outputs);
-// The nodes of the model that are needed: values, and the loss where a gradient is asked for.
+// Appends the model nodes that are needed: the requested values, and the loss if a gradient is
+// requested.
 void wants_roots(const Wants *w, Nodes *roots);
-// Gradients of map[w->loss] in g, for those that ask for one, in order.
+// Adds the gradients of map[w->loss] to g. Returns one node for each requested gradient, in the
+// order of the list.
 NodeId *wants_gradients(const Wants *w, Graph *g, const NodeId *map);
 
 // -- row_nodes.c: numbers that depend on rows ---------------------------------------------------
-// How many elements of d there are: an i32 scalar.
+// Returns an i32 scalar: the number of valid elements along d.
 NodeId rows_count(Graph *g, DimId d);
-// By index in Model.numbers: the f64 scalar that each is when the dims that run over rows are
-// counted, of those that the model's nodes `need` read.
+// Returns, by index in Model.numbers, an f64 scalar for each number that the model's nodes in
+// `need` read. The dims in `rows` enter with their counted elements.
 NodeId *row_number_nodes(const Model *m, Graph *g, const bool *rows, const bool *need);
 
-// -- select_rows.c: what rows of a batch have to do with one another ----------------------------
+// -- select_rows.c: which values mix the rows of a batch ----------------------------------------
 typedef struct RowFacts {
-  const bool *dim;   // runs over rows: the dim of data, and what rename, merge and split make of it
-  const bool *batch; // node depends on the batch
-  const bool *mixed; // element i of it, or of what it reads, depends on other rows than row i
+  const bool *dim; // by DimId: the dim of data, and dims that rename, merge and split make from it
+  const bool *batch; // by node: it depends on the batch
+  const bool
+      *mixed; // by node: element i of it, or of a value that it reads, depends on rows other than i
 } RowFacts;
+// Finds the dims of rows, starting from `over`, and how the nodes of g depend on them.
 RowFacts rows_mark(Arena *a, const Graph *g, DimId over);
-// Whether one of the dims runs over rows.
+// Returns true if one of the dims runs over rows.
 bool rows_in(const RowFacts *r, const Dims *dims);
-// How many of the dims that node n, a reduction, takes away run over rows.
+// Returns how many of the dims that node n reduces run over rows; 0 if n is not a reduction.
 int rows_reduced(const RowFacts *r, const Node *n);
-// g, of which r is, with means over rows that divide by the rows that there are. g ends.
+// Returns a copy of g in which means over rows divide by the number of valid rows. r describes g. g
+// must not be used afterwards.
 Graph *rows_count_means(Arena *a, const Graph *g, const RowFacts *r);
 
 #endif

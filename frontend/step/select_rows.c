@@ -1,8 +1,11 @@
-// Which values mix the rows of a batch: their elements depend on other rows than their own.
+// Finds the values that mix the rows of a batch: their elements depend on rows other than their
+// own.
 //
-//   n = merge[b, t -> n](x)       n runs over rows as b does
-//   s[b, o] = sum[d](x * rename[b -> o](x))      every row meets every other: mixed
-//   mean[b](x), cumsum[b](x)      mixed too, and so is whatever reads one of them
+//   n = merge[b, t -> n](x)                      n runs over rows, as b does
+//   s[b, o] = sum[d](x * rename[b -> o](x))      combines every row with every other: mixed
+//   mean[b](x), cumsum[b](x)                     mixed, and so is every value that reads one
+//
+// Also rewrites means over rows so that they count the valid rows.
 #include "frontend/step/select_internal.h"
 
 static void rows_through(const Node *n, bool *dim) {
@@ -17,7 +20,8 @@ static int count_rows(const bool *dim, const Dims *dims) {
   return count;
 }
 
-// Whether element i of the result along a dim of rows is made of several of the argument.
+// Returns true if an element of the result along a dim of rows is computed from several rows of the
+// argument.
 static bool along_rows(const Node *n, const bool *dim) {
   OpClass cls = op_row((Op)n->op)->cls;
   return (cls == ORDERED || cls == WINDOW || cls == GATHER) && n->attr.ndims > 0 &&
@@ -38,7 +42,7 @@ RowFacts rows_mark(Arena *a, const Graph *g, DimId over) {
       batch[i] |= batch[n->args[k]];
       mixed[i] |= mixed[n->args[k]];
     }
-    // a scan has no dims: those of its carries are in its arguments
+    // a scan node has no dims, those of its carries are in its arguments: it does not lose the rows
     bool lost = batch[i] && !rows && n->op != OP_SCAN;
     mixed[i] |= lost || rows > 1 || along_rows(n, dim);
   }
@@ -55,7 +59,7 @@ int rows_reduced(const RowFacts *r, const Node *n) {
   return count;
 }
 
-// The number of elements that a reduction takes together, of the rows that there are.
+// Returns the number of valid elements that reduction n combines into one.
 static NodeId count_reduced(Graph *g, const RowFacts *r, const Node *n, Dtype type) {
   NodeId count = 0;
   for (int i = 0; i < n->attr.ndims; i++) {

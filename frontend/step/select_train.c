@@ -1,16 +1,18 @@
-// Selection of a training step: the model in training mode, then for each train block, as often as
-// it repeats, its loss on the parameters as they are by then, gradients, the optimizer's update.
+// Selection of a training step: builds the model in training mode, then every train block in turn,
+// as often as it repeats. A block computes its loss with the current parameters, the gradients, and
+// the optimizer's update. In: a Model with train blocks, and a Fetch. Out: a graph with updates as
+// outputs.
 //
 //   train d_loss { parameters = "disc.*" }      d_loss(disc, gen) -> disc'
 //   train g_loss { parameters = "gen.*" }       g_loss(disc', gen) -> gen'
 //
-// The first block finds the parameters that the step began with, so that its forward pass is that
-// of the values handed out; equal parts of later passes merge with it. What earlier updates made of
-// a parameter is no function of the later ones: it enters through stop_gradient.
+// The first block uses the parameters that the step began with, so it shares its forward pass with
+// the requested values; equal parts of later passes merge with it. Gradients of a later block do
+// not flow through earlier updates: updated parameters enter it through stop_gradient.
 //
-// `accumulate = n` splits inputs into n micro-batches, one after another in the graph, each with
-// the whole of forward and backward; their gradients are added up, still partial sums on a mesh,
-// and meet the other processors' once.
+// `accumulate = n` splits inputs into n micro-batches. They follow one another in the graph, each
+// with its own forward and backward pass. Their gradients are added while they are still partial
+// sums on the mesh, so that one all_reduce serves all micro-batches.
 #include <string.h>
 
 #include "frontend/step/step_internal.h"
@@ -30,8 +32,8 @@ bool select_reserved(const char *output) {
 
 // -- micro-batches ------------------------------------------------------------------------------
 
-// Inputs get the dim of micro-batches before that of their rows: row i of the whole batch is row
-// i % size(over) of micro-batch i / size(over).
+// Inserts the dim of micro-batches before the dim of rows of each input. Row i of the whole batch
+// is row i % size(over) of micro-batch i / size(over).
 static bool split_inputs(Step *s) {
   Graph *g = s->g;
   for (uint32_t i = 0; i < g->decl.n; i++) {
@@ -78,7 +80,8 @@ static void part_inputs(Step *s, int64_t k) {
   }
 }
 
-// States are updated once in every micro-batch; the gradient of one goes through no other.
+// States are updated once in every micro-batch: micro-batch k reads the states that k - 1 wrote.
+// Gradients do not flow from one micro-batch to another through a state.
 static void part_states(Step *s, int64_t k) {
   const Graph *from = s->m->graph;
   if (k == 0) return;
@@ -94,7 +97,7 @@ static SelectCopy copy_of(const Step *s, int64_t k) {
       .m = s->m, .g = s->g, .training = true, .over = s->over, .micro = s->micro, .part = k};
 }
 
-// What was asked for, of micro-batch k.
+// Builds the requested values of micro-batch k, once.
 static void part_build(Step *s, int64_t k) {
   StepPart *p = &s->part[k];
   SelectCopy c = copy_of(s, k);
@@ -108,7 +111,7 @@ static void part_build(Step *s, int64_t k) {
   p->map = select_into(&c, s->roots.n, s->roots.at);
 }
 
-// sum is that of the parts before, 0 for the first.
+// Adds x of one micro-batch to `sum`, the sum over the earlier ones; 0 for the first.
 static NodeId part_sum(Step *s, NodeId sum, NodeId x) {
   Dtype type = (Dtype)graph_node(s->g, x)->type;
   if (s->nparts == 1) return x;
@@ -129,10 +132,11 @@ typedef struct Round {
   uint32_t block;
   int64_t number;
   uint32_t n;
-  DeclId *param; // that the block trains
-  NodeId *by;    // their nodes
-  NodeId *now;   // by DeclId - 1: what earlier rounds made of parameters, 0: nothing
-  NodeId *sum;   // of gradients over micro-batches
+  DeclId *param; // the parameters that the block trains
+  NodeId *by;    // the nodes that gradients are taken by, one for each parameter
+  NodeId *now;   // by DeclId - 1: the value after earlier rounds, through stop_gradient; 0: not
+                 // updated yet
+  NodeId *sum;   // gradients, summed over micro-batches
 } Round;
 
 static void round_open(Round *r) {
@@ -154,7 +158,7 @@ static void round_open(Round *r) {
   }
 }
 
-// The loss as it is differentiated, and its scale factor.
+// Returns the loss to differentiate: with loss scaling, the loss times s->scale, which this sets.
 static NodeId scaled_loss(Step *s, NodeId loss) {
   if (!s->g->spec.train[0].scaled) return loss;
   s->scale = step_value(s, step_state(s, "optimizer.loss_scale", TYPE_F32, 0x1p16));
@@ -162,13 +166,13 @@ static NodeId scaled_loss(Step *s, NodeId loss) {
   return graph_binary(s->g, OP_MUL, loss, graph_cast(s->g, s->scale, type));
 }
 
-// The loss of micro-batch k on the parameters that the round begins with; its gradients are added
-// up.
+// Returns the loss of micro-batch k, computed with the parameters at the start of the round. Adds
+// its gradients to r->sum.
 static NodeId round_part(Round *r, int64_t k) {
   Step *s = r->s;
   Arena *a = s->m->arena;
   uint32_t ndecls = s->m->graph->decl.n;
-  bool first = r->block == 0 && r->number == 0; // merges with what was asked for
+  bool first = r->block == 0 && r->number == 0; // shares its forward pass with the requested values
   part_build(s, k);
   NodeId root = graph_find_name(s->m->graph, s->g->spec.train[r->block].loss)->value;
   NodeId *instead = arena_array(a, NodeId, ndecls + 1),
@@ -210,8 +214,8 @@ static NodeId round_build(Round *r) {
 
 // -- the average of the parameters --------------------------------------------------------------
 
-// average' = a average + (1 - a) w', in the first step w'. Skipped updates move no average; until
-// one is made it is w.
+// Updates the average of parameter p: average' = a average + (1 - a) w'. In the first step it is
+// w'. Skipped updates do not move the average; it equals w until the first update is made.
 static void average_one(Step *s, DeclId p, double decay) {
   Graph *g = s->g;
   NodeId w = step_value(s, p);
@@ -254,7 +258,7 @@ static bool trainable(const Model *m) {
   return false;
 }
 
-// Updates of states see what the step, or the micro-batch before, began with.
+// Adds the updates of states, taken from the last micro-batch.
 static void put_state_updates(Step *s) {
   const Graph *from = s->m->graph;
   const NodeId *map = s->part[s->nparts - 1].map;
@@ -276,7 +280,7 @@ static void put_updates(Step *s) {
   }
 }
 
-// After the step a state is what its update made of it, and so is a parameter.
+// Returns the value after the step of a parameter or state n; other nodes are returned unchanged.
 static NodeId after_step(const Step *s, NodeId n) {
   DeclId d = graph_node(s->g, n)->attr.decl;
   for (uint32_t i = 0; i < s->g->output.n && d; i++)
@@ -285,8 +289,9 @@ static NodeId after_step(const Step *s, NodeId n) {
   return n;
 }
 
-// What runs over the rows of micro-batches, one after another: over the rows of the whole batch.
-// *order gets the dims that `from` states, or the node's, with the new one in the place of the old.
+// Merges the values of the micro-batches, which have rows, to one value over the rows of the whole
+// batch. *order gets the order of axes that the model states, or that of the node, with the dim of
+// the whole batch in place of `over`.
 static NodeId whole_of(Step *s, const Want *want, const NodeId *node, Name *order) {
   Graph *g = s->g;
   Dims dims = graph_node(g, node[0])->dims, all = dims;
@@ -315,8 +320,9 @@ static NodeId whole_of(Step *s, const Want *want, const NodeId *node, Name *orde
   return graph_add(g, OP_MERGE, 1, &x, &attr);
 }
 
-// What a step has of a node in each micro-batch: the mean, or all rows of what runs over them. The
-// gradient of the mean of losses by a row is that of its micro-batch's loss through their number.
+// Joins the values of the micro-batches: merges them if they have rows, else takes their mean. The
+// total loss is the mean of n losses. Its gradient by a row is therefore 1/n of the gradient of the
+// loss of the row's micro-batch.
 static NodeId joined(Step *s, const Want *want, const NodeId *node, Name *order) {
   NodeId sum = 0;
   if (s->micro && dims_has(&graph_node(s->g, node[0])->dims, s->over)) {
@@ -327,7 +333,9 @@ static NodeId joined(Step *s, const Want *want, const NodeId *node, Name *order)
   return part_mean(s, sum);
 }
 
-// A loss is that of its block's last round, everything else as the step began.
+// Returns a requested value. A loss comes from the last round of its block, a parameter or state
+// from the end of the step, and any other value is computed with the parameters at the start of the
+// step.
 static NodeId value_of(Step *s, const Want *want, const NodeId *loss, Name *order) {
   NodeId *node = arena_array(s->m->arena, NodeId, s->nparts);
   for (uint32_t i = 0; i < s->g->spec.ntrain && !want->gradient; i++)
@@ -338,7 +346,7 @@ static NodeId value_of(Step *s, const Want *want, const NodeId *loss, Name *orde
   return kept ? after_step(s, s->part[0].map[want->name->value]) : joined(s, want, node, order);
 }
 
-// gradient[k] are those of micro-batch k, in the order of those that ask for one.
+// gradient[k] has the gradients of micro-batch k, in the order of the values that request one.
 static void put_values(Step *s, const NodeId *loss) {
   NodeId **gradient = arena_array(s->m->arena, NodeId *, s->nparts),
          *node = arena_array(s->m->arena, NodeId, s->nparts);
@@ -356,7 +364,8 @@ static void put_values(Step *s, const NodeId *loss) {
   }
 }
 
-// All rounds of all blocks; loss[i] gets that of block i. The sum of all losses.
+// Builds all rounds of all blocks. loss[i] gets the loss of the last round of block i. Returns the
+// sum of the losses of all rounds, and their number in *rounds.
 static NodeId blocks_build(Step *s, NodeId *loss, uint32_t *rounds) {
   const ModelSpec *spec = &s->g->spec;
   NodeId sum = 0;
@@ -410,7 +419,7 @@ Graph *select_train_as(Arena *a, const Model *m, const Fetch *f, const TrainAsk 
   for (uint32_t i = 0; i < m->graph->output.n; i++)
     vec_push(m->arena, s.roots) = m->graph->output.at[i].value;
   NodeId *loss = arena_array(m->arena, NodeId, s.g->spec.ntrain + 1);
-  part_build(&s, 0); // comes first in the graph
+  part_build(&s, 0); // the forward pass of requested values comes first in the graph
   NodeId sum = blocks_build(&s, loss, &rounds);
   put_state_updates(&s);
   averages_build(&s);
@@ -419,7 +428,7 @@ Graph *select_train_as(Arena *a, const Model *m, const Fetch *f, const TrainAsk 
   put_skipped(&s);
   put_log(&s);
   if (s.finite) sum = graph_binary(s.g, OP_ADD, sum, s.finite);
-  // what must be finite for the step to commit where that is more than one loss
+  // the sum that must be finite for the step to commit, if it is more than a single loss
   if (rounds > 1 || s.finite) select_output(s.g, select_watched, sum, NULL);
   return diag_errors(m->diag) == errors ? graph_prune_in_place(a, s.g, STAGE_GRAD) : NULL;
 }

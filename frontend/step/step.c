@@ -1,5 +1,5 @@
-// A training step under construction: the value of each parameter, slot and state at the present
-// point of the step.
+// A training step under construction: keeps the value that each parameter, slot and state has at
+// the current point of the step, and declares slots and states of the optimizer.
 #include "frontend/step/step_internal.h"
 
 #include <string.h>

@@ -1,92 +1,104 @@
 // Private: a training step under construction (select_train.c, optim*.c).
 //
-// Blocks run one after another, so a parameter has a value at every point of the step: as it began,
-// or what the last update made of it. Updates take effect together when the step commits.
+// Train blocks run one after another. At each point of the step a parameter has a value: the one
+// that the step began with, or the result of the last update. All updates take effect together when
+// the step commits.
 #ifndef FRONTEND_STEP_H
 #define FRONTEND_STEP_H
 
 #include "frontend/step/select_internal.h"
 
-// One micro-batch as the step begins; without `accumulate` there is one, the whole batch.
+// One micro-batch. Without `accumulate` there is one, the whole batch.
 typedef struct StepPart {
   const RegionId *region;
-  NodeId *instead;   // by DeclId - 1: its inputs and states, 0: those of the graph
-  const NodeId *map; // the values that were asked for, on the parameters that the step began with
+  NodeId
+      *instead; // by DeclId - 1: the node to use for an input or state; 0: that of the declaration
+  const NodeId *map; // model node -> node of the copy that computes the requested values;
+                     // parameters have their values from the start of the step
 } StepPart;
 
 typedef struct Step {
   const Model *m;
   Graph *g;
   Wants wants;
-  Nodes roots; // of the values that were asked for, and of updates of states
+  Nodes roots; // model nodes of the requested values and of the updates of states
   int64_t nparts;
   StepPart *part;
-  DimId over, micro;   // rows of a micro-batch, and their number; 0 without
-  VEC(NodeId) now;     // by DeclId - 1: the value after the last update, 0: as the step began
-  VEC(uint32_t) block; // of a slot: the number of the train block that it serves, plus 1
-  VEC(DeclId) order;   // in which they were first assigned
-  NodeId scale;        // of the loss, f32; 0: none (decision 26)
+  DimId over, micro;   // the dim of the rows of a micro-batch, and the dim of micro-batches; 0
+                       // without `accumulate`
+  VEC(NodeId) now;     // by DeclId - 1: the value after the last update; 0: not updated yet
+  VEC(uint32_t) block; // by DeclId - 1: for a slot, 1 + the train block that it serves
+  VEC(DeclId) order;   // updated declarations, in order of their first update
+  NodeId scale;        // the factor of the loss, f32; 0: the loss is not scaled
   VEC(NodeId)
-  kept; // by DeclId - 1: bool, whether one of the updates of a parameter is made; 0: all are
+  kept; // by DeclId - 1: bool node, true if some update of the parameter is made; 0: all are made
   VEC(NodeId)
-  fresh; // by DeclId - 1: bool, whether no update was made before this step; 0: in step 0
+  fresh; // by DeclId - 1: bool node, true if no update was made before this step; 0: true in step 0
+         // only
   TrainAsk ask;
-  NodeId *rate, *norm; // by block, of its last round: the learning rate, the norm of all gradients;
-                       // 0 without ask.log
-  NodeId finite;       // f32: 0, or NaN where a gradient is not finite; 0: not asked for
+  NodeId *rate, *norm; // by block, from its last round: the learning rate, and the norm of all
+                       // gradients; 0 without ask.log
+  NodeId finite;       // f32: 0, or NaN if a gradient is not finite; node 0: not requested
 } Step;
 
-// step.c. Makes room for declarations that were added.
+// step.c. Extends the tables by declaration to declarations that were added to the graph.
 void step_grow(Step *s);
-// The value of d at this point of the step, in its own type.
+// Returns the value of d at this point of the step, in the type of d.
 NodeId step_value(Step *s, DeclId d);
+// Makes `value` the value of d from this point on, cast to the type of d.
 void step_assign(Step *s, DeclId d, NodeId value);
-// The slot `which` of parameter p in block number `block`, declared on first use over `rank` of p's
-// dims: "optimizer.w.m", or "optimizer.w.m_1" for a later block that trains w too.
+// Returns the slot `which` of parameter p in train block `block`. The first call declares it, over
+// the `rank` dims in `dims`. Its name is "optimizer.w.m", or "optimizer.w.m_1" for a later block
+// that trains w too.
 DeclId step_slot(Step *s, uint32_t block, DeclId p, const char *which, Dtype type, int rank,
                  const DimId *dims);
+// Returns the scalar state `name`; the first call declares it with the initial value `start`.
 DeclId step_state(Step *s, const char *name, Dtype type, double start);
 
-// optim.c: update number `round` of the block in this step, of its parameters by their gradients of
-// the loss (times step->scale if the loss is scaled).
+// optim.c. Builds update number `round` of a train block in this step: the next values of the n
+// parameters from their gradients of the loss. If the loss is scaled, the gradients are those of
+// the loss times step->scale.
 void optimizer_build(Step *s, uint32_t block, int64_t round, uint32_t n, const DeclId *params,
                      const NodeId *gradients);
-// optim_scale.c: the gradients without the scale; whether all are finite, as a bool node, and what
-// becomes of the scale.
+// optim_scale.c. Divides the n gradients by the scale, in place, and builds the next value of the
+// scale. Returns a bool node: whether all gradients are finite.
 NodeId scale_build(Step *s, uint32_t n, NodeId *gradients);
-// The state that counts the updates of a block which were not made, i32.
+// Returns the i32 state that counts the skipped updates of a block.
 DeclId scale_skipped(Step *s, uint32_t block);
-// 0, or NaN where one of the gradients is not finite: f32. `settled`: after the processors' partial
-// sums have met, so that an overflow of their sum is seen.
+// Returns an f32 scalar: 0 if all gradients are finite, else NaN. With `settled` it reads the
+// gradients after partial sums are added over the processors, so that an overflow of that sum is
+// found too.
 NodeId gradients_finite(Graph *g, uint32_t n, const NodeId *gradients, bool settled);
 
 static inline int64_t updates_a_step(const TrainSpec *t) { return t->repeat > 1 ? t->repeat : 1; }
 
-// optim_parts.c, optim_adafactor.c, optim.c: one parameter's update in the making.
+// optim_parts.c, optim_adafactor.c, optim.c: the update of one parameter, under construction.
 typedef struct Optim {
   Step *step;
   Graph *g;
   const TrainSpec *train;
   const OptimizerSpec *spec;
   uint32_t block;
-  int64_t round; // which of the block's updates in this step
+  int64_t round; // number of the update within the step, from 0; below the block's `repeat`
   DeclId param;
-  Dtype type; // that the update is computed in
+  Dtype type; // in which the update is computed: f32 or f64
   NodeId w, grad, lr;
-  NodeId keep;    // bool: whether the update is made; 0: always
-  NodeId skipped; // i32: updates of the block that were not made before; 0: all were
+  NodeId keep;    // bool node, true if the update is made; 0: it is always made
+  NodeId skipped; // i32 node: how many earlier updates of the block were skipped; 0: none can be
 } Optim;
-typedef NodeId UpdateRule(const Optim *o); // the next value of the parameter
+typedef NodeId UpdateRule(const Optim *o); // returns the next value of o->param
 UpdateRule update_adafactor;
-// A slot over some of the parameter's dims, and its next value.
+// Returns the slot `which` of the parameter, over `rank` of its dims, in type o->type.
 DeclId optim_slot(const Optim *o, const char *which, int rank, const DimId *dims);
+// Makes `value` the next value of `target`. If o->keep is false at run time, `target` keeps its
+// value.
 void optim_put(const Optim *o, DeclId target, NodeId value);
 
 static inline NodeId optim_num(const Optim *o, double x) { return graph_const(o->g, o->type, x); }
 static inline NodeId optim_two(const Optim *o, Op op, NodeId x, NodeId y) {
   return graph_binary(o->g, op, x, y);
 }
-NodeId optim_steps(const Optim *o);   // the step counter, less the steps whose updates were skipped
-NodeId optim_updates(const Optim *o); // updates that the block has made before this one
+NodeId optim_steps(const Optim *o); // the step counter without the steps whose updates were skipped
+NodeId optim_updates(const Optim *o); // number of updates that the block made before this one
 
 #endif
