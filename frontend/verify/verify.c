@@ -1,12 +1,14 @@
-// --verify: the step of a command run whole on one processor and split on the mesh, on the same input and from equal
-// state, before the command does its work.
+// --verify: runs the step of a command on one processor and on the mesh, with the same input and
+// from equal state, before the command does its work, and compares the results.
 //
-//   1  inputs, parameters, states and slots are read off the command's processors, which stay as they are
-//   2  the model without layout and pins becomes a program of one processor: its step, and what elements may be off by
-//      (verify_bound.c)
-//   3  a second set of processors with the command's program does the same step; of every distinct kernel some elements are
-//      compared with the evaluator (verify_kernels.c)
-//   4  every output and every updated tensor is compared, on all processors that hold it; bytes counted are those predicted
+// 1. Inputs, parameters, states and slots are read from the command's processors, which do not
+// change.
+// 2. The model without layout and pins is compiled for one processor. Its step gives the expected
+// values, and verify_bound.c how far elements may differ from them.
+// 3. A second set of processors runs the same step with the command's program. Some elements of
+// every distinct kernel are compared with the evaluator (verify_kernels.c).
+// 4. Every output and every updated tensor is compared, on all processors that have it. The bytes
+// sent must be those predicted.
 //
 // With several processes only the first one does 2 and 4.
 #include "frontend/verify/verify.h"
@@ -15,7 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A value as one set of replicas has it: the first of each block, or others that differ from it.
+// A value of the split step: from the first replica of each block, or from another replica that
+// differs from it.
 typedef struct Got {
   uint32_t value;
   int64_t replica;
@@ -26,12 +29,12 @@ typedef struct Verify {
   Session *s;
   const VerifyJob *job;
   Arena *a;
-  const Program *program; // split
+  const Program *program; // of the step on the mesh
   Compilation whole;
   VerifyRun run;
-  double **want; // of the program on one processor
+  double **want; // results of the program on one processor, by value
   VerifyBound *bound;
-  bool fails; // the whole step ends with an error, as the command's will
+  bool fails; // the step on one processor ends with an error, so the command's step must fail, too
   VEC(Got) got;
   Verified out;
 } Verify;
@@ -42,7 +45,8 @@ static const char *mesh_said(const Verify *v) {
 
 // -- tensors ------------------------------------------------------------------------------------
 
-// Valid elements of a tensor, by axes as in files.
+// Returns the number of valid elements of a tensor; size[i] gets that of each axis, in the order of
+// files.
 static int64_t sizes_of(const Program *p, const ProgTensor *t, int64_t rows, int64_t *size) {
   int64_t n = 1;
   for (int i = 0; i < t->rank; i++) {
@@ -86,10 +90,10 @@ static void list_values(Verify *v) {
   for (uint32_t i = 0; i < g->output.n; i++) list_value(v, &g->output.at[i], g);
 }
 
-// -- whole --------------------------------------------------------------------------------------
+// -- the step on one processor ------------------------------------------------------------------
 
-// The graph without pins for the mesh of one processor. It shares the dims, because nothing is
-// split there.
+// Returns the graph without pins, for a mesh of one processor. It shares the dims of `from`,
+// because nothing is split on that mesh.
 static Graph *without_layout(Arena *a, const Graph *from) {
   static const Mesh one;
   Graph *g = graph_like(a, from, from->stage);
@@ -124,7 +128,8 @@ static void alone_free(Verify *v) {
   v->whole.code = NULL;
 }
 
-// What elements may be off by. A larger model is sampled by a program with errors in its sums.
+// Finds the bounds of all elements. If the model is too large for the evaluator, a program with
+// errors in its sums replaces that of one processor and is run on samples.
 static bool find_bound(Verify *v) {
   if (v->fails) return true;
   if (!verify_small(&v->run, 1)) {
@@ -135,7 +140,8 @@ static bool find_bound(Verify *v) {
   return true;
 }
 
-// What comparing takes beside the programs: of each element bounds and the numbers of a few runs.
+// Checks that there is memory for the comparison: for each element its bounds and the results of a
+// few runs.
 static bool room_to_compare(const Verify *v) {
   enum { EACH = 48 };
   double needed = 0;
@@ -161,13 +167,13 @@ static bool run_whole(Verify *v) {
          find_bound(v);
 }
 
-// Ranks wait for the first one as long as it takes.
+// Waits for all ranks, without a time limit, because the first one may take long.
 static bool meet(const Verify *v) {
   const RankNote mine = {.what = NOTE_VERIFY};
   return !v->s->ranks || ranks_meet(v->s->ranks, &mine, true, NULL);
 }
 
-// -- split --------------------------------------------------------------------------------------
+// -- the step on the mesh -----------------------------------------------------------------------
 
 static void read_replicas(Verify *v, const Exec *e, uint32_t i) {
   const VerifyValue *x = &v->run.value[i];
@@ -210,7 +216,7 @@ static bool run_split(Verify *v) {
 
 // -- comparing ----------------------------------------------------------------------------------
 
-// "grad(w)[d=3, h=1]"
+// Returns the name of an element: "grad(w)[d=3, h=1]".
 static const char *element_text(Arena *a, const VerifyValue *x, int64_t at) {
   const char *text = "";
   for (int d = x->rank - 1; d >= 0; d--) {
@@ -242,7 +248,8 @@ static void say_apart(Verify *v, const Got *g, int64_t at, bool whole) {
                mesh_said(v), processor_said(v, g), v->want[g->value][at], bound);
 }
 
-// Of one value; the first element beyond its bound once nothing more widens that.
+// Compares one value. Widens its bounds while an element is beyond them and more samples can be
+// run. Returns the first element that is still beyond, or -1.
 static int64_t look(Verify *v, const Got *g) {
   int64_t wrong;
   bool vague;
@@ -274,7 +281,7 @@ static bool compare_all(Verify *v, const Got *list, uint32_t n, bool whole) {
 
 static bool compare(Verify *v) {
   VEC(Got) whole = {0};
-  if (v->fails) return true; // the command will say why
+  if (v->fails) return true; // the command's own step will give the error
   for (uint32_t i = 0; i < v->run.nvalues && verify_evaluated(v->bound); i++)
     vec_push(v->a, whole) = (Got){i, 0, v->want[i]};
   v->out.values = v->run.nvalues;

@@ -1,21 +1,24 @@
-// What two right runs of a step may differ by.
+// Computes by how much two correct runs of a step may differ, for each element. In: the step on one
+// processor (VerifyRun). Out: an expected value and a tolerance for each element.
 //
-// Of a model that is small enough the evaluator says it: values in double, and tolerances from runs
-// with random rounding errors (ir/eval/expect.h). Of a larger one the program of one processor says
-// it: it is run again on inputs, parameters, states and slots, and with terms of its sums
-// (verify_perturb.c), that are off by random parts of
+// For a small model, both come from the evaluator: values in double, and tolerances from runs with
+// random rounding errors (ir/eval/expect.h). For a larger model they come from the program for one
+// processor. It runs again with random relative errors in inputs, parameters, states and slots, and
+// in the terms of its sums (verify_perturb.c). Their size is
 //
 //   delta = the largest of   4 u            over the types of all values
-//                            (4 + sqrt n) u over all sums of n terms, u of the type they are kept in
+//                            (4 + sqrt n) u over all sums of n terms, u of the type of the sum
 //
-// (u: unit roundoff). Rounding in a sum of n terms in another order is like errors of that size in
-// what it sums (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., sections 3.1
-// and 4.2: backward errors). An element may be off by
+// (u: unit roundoff). Adding n terms in another order has the effect of errors of that size in the
+// terms (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., sections 3.1 and 4.2:
+// backward errors). The tolerance of an element is
 //
-//   3 (largest difference that the runs saw in it + root of the mean square over the tensor) + delta * largest element
+//   3 (its largest difference in the runs + root mean square difference over the tensor)
+//     + delta * largest element
 //
-// Where a decision (relu, argmax, a comparison) hangs on rounding, these runs, whose errors are
-// larger, decide one way and the other: of numbers that then differ in kind nothing is asked.
+// A decision (relu, argmax, a comparison) may depend on rounding. The perturbed runs have larger
+// errors, so they decide it both ways. Elements that then differ in kind (NaN, infinity, another
+// integer) are not compared.
 #include "frontend/verify/verify.h"
 
 #include <float.h>
@@ -31,15 +34,15 @@ static const double EVAL_WORK = 3e7, SAFETY = 3;
 struct VerifyBound {
   const VerifyRun *run;
   double *const *whole;
-  Expect *expect; // or NULL
+  Expect *expect; // the evaluator's results; NULL: the model is too large
   int samples;
   double delta;
-  double **want, **tolerance; // of every value
-  uint8_t **open;             // may be anything
-  double **spread;            // largest difference of an element
-  double *squares;            // sum over elements and samples
-  VerifyGiven *given;         // of a sample
-  double **got;               // what it computed
+  double **want, **tolerance; // expected value and tolerance, by value and element
+  uint8_t **open;             // elements that are not compared
+  double **spread;            // largest difference of each element over the samples
+  double *squares;            // squared differences, summed over elements and samples
+  VerifyGiven *given;         // the tensors that a sample begins with
+  double **got;               // the results of a sample
 };
 
 // -- how large the model is ---------------------------------------------------------------------
@@ -77,7 +80,7 @@ static EvalFeed feed_of(const VerifyRun *r, Arena *a, const Graph *g, DeclId id)
     if (x->kind == tensor_kind(d->kind) && !strcmp(x->name, d->name))
       return (EvalFeed){id, numbers_of(a, x->type, x->n, x->data), x->n};
   }
-  int64_t n = 1; // nothing reads it
+  int64_t n = 1; // no node of the program reads this tensor
   for (int k = 0; k < d->rank; k++) n *= dim_get(r->graph->dims, d->dims[k])->size;
   return (EvalFeed){id, numbers_of(a, d->type, n, NULL), n};
 }
@@ -120,8 +123,8 @@ static void take_expected(VerifyBound *b) {
 
 // -- the program, perturbed ---------------------------------------------------------------------
 
-// Four neighbours take one word each of a draw: from half of delta to all of it, up or down; the
-// same for the same sample, tensor and element.
+// Returns the relative error of element k: from delta / 2 to delta, up or down. Four neighbours
+// take one word each of a random draw. Sample, tensor and element determine the error.
 static double error_of(const VerifyBound *b, const uint32_t word[4], int64_t k) {
   uint32_t w = word[k % 4];
   double size = 0.5 + 0.5 * (double)(w >> 1) * 0x1p-31;
@@ -145,7 +148,7 @@ static void perturb(const VerifyBound *b, uint64_t stream, const VerifyGiven *fr
   }
 }
 
-// What the next sample is given, in b->given.
+// Fills b->given with the tensors of the next sample.
 static const VerifyGiven *perturbed(const VerifyBound *b) {
   const VerifyRun *r = b->run;
   double golden = 0.6180339887498949 * (b->samples + 1);
@@ -209,7 +212,7 @@ static void set_tolerances(VerifyBound *b) {
 static void sample_until(VerifyBound *b, int n) {
   const VerifyRun *r = b->run;
   while (b->samples < n) {
-    // an id that no perturbed run could compute: the sample says nothing
+    // a perturbed run may fail, for example by an id out of range: the sample is ignored
     if (verify_run_step(r, r->ngiven + 1, perturbed(b), b->got))
       note_sample(b, b->got);
     else

@@ -1,7 +1,7 @@
-// --verify: every distinct kernel of the split step, the first time that the first processor runs it, beside the evaluator:
-// some elements of what it writes, computed in double from the operands that it gets
-// (codegen/fuse/kernel_sample.h). What a kernel does wrong is so found where the whole program,
-// which has the same kernels, does the same.
+// --verify: compares every distinct kernel of the split step with the evaluator. When the first
+// processor runs a kernel for the first time, some elements of its results are computed in double
+// from the kernel's operands (codegen/fuse/kernel_sample.h). This finds faults of kernels that the
+// program for one processor has too, and that a comparison of the two programs cannot see.
 #include "frontend/verify/verify.h"
 
 #include <math.h>
@@ -12,13 +12,13 @@ struct VerifyKernels {
   Session *s;
   Arena *a;
   const Compilation *made;
-  const uint32_t *first; // of each kernel: the first that equals it
+  const uint32_t *first; // by kernel: the first kernel that is equal to it
   bool *seen;
   const KernelSample *now;
   ExecProbe probe;
   uint32_t kernels, elements, left_out, wrong;
   double used;
-  const char *text; // of the first wrong element
+  const char *text; // the message for the first wrong element
   Pos pos;
 };
 
@@ -31,7 +31,7 @@ static void before(void *self, uint32_t kernel, uint32_t instr, const KernelCall
   v->now = kernel_sample(v->a, v->made->compiled->kernels[kernel], call);
 }
 
-// "b=3, c=7": where the element is along the loops that the result has.
+// Returns the position of an element along the loops that the result depends on: "[b=3, c=7]".
 static const char *place_text(Arena *a, const Kernel *k, const KernelElement *e) {
   const KPtr *p = &k->ptr[k->stmt[e->stmt].index];
   const char *text = "";

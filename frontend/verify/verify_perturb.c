@@ -1,11 +1,12 @@
-// The whole graph with random errors in what it sums: rounding in a sum of n terms in whatever
-// order is like errors of (4 + sqrt n) u in the terms (verify_bound.c), which a program that
-// computes the same cannot show by itself where every run rounds alike.
+// Builds the graph for one processor with random errors in the terms of all sums (verify_bound.c).
+// Rounding in a sum of n terms, in whatever order, has the effect of errors of (4 + sqrt n) u in
+// the terms. Repeated runs of one program do not show this, because they all round alike.
 //
-//   sum[d](x)         =>  sum[d](x * (1 + delta * e))        e in [-1, 1), drawn for every element
-//   sum[d](x * w)     =>  sum[d](x * (w * (1 + delta * e)))  the smaller operand; patches of windows are left alone
+//   sum[d](x)      =>  sum[d](x * (1 + delta * e))        e in [-1, 1), drawn for every element
+//   sum[d](x * w)  =>  sum[d](x * (w * (1 + delta * e)))  the smaller operand gets the errors,
+//                                                         but not the patches of a window
 //
-// The draws are turned by the input verify.sample, so that every sample has others.
+// The input verify.sample shifts the draws, so that every sample has other errors.
 #include <math.h>
 #include <string.h>
 
@@ -51,7 +52,7 @@ static bool can_have(const Graph *g, NodeId n) {
          op_row((Op)x->op)->cls != WINDOW;
 }
 
-// The argument whose elements get errors, -1: none; then the result does.
+// Returns the argument whose elements get errors, or -1: then the result gets them.
 static int bearer(const Graph *g, const Node *n) {
   int best = -1;
   for (int i = 0; i < n->nargs && (i == 0 || n->op == OP_CONTRACT); i++) {

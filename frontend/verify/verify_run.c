@@ -1,4 +1,4 @@
-// Runs a step of --verify on given tensors, and reads the values that it makes.
+// Runs a step of --verify on given tensors and reads the resulting values.
 #include "frontend/verify/verify.h"
 
 #include <stdlib.h>

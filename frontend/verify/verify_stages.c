@@ -1,10 +1,11 @@
-// --verify --stages: names the first pass of the compiler that changes a value.
+// --verify --stages: finds the first pass of the compiler that changes a value.
 //
-// In: the graph of a step as it was selected, and the tensors that the step begins with. The passes
-// up to fusion run once more; the graph that each one makes is evaluated in double on the same
-// input (ir/eval), on all processors of the mesh once it is lowered. Every output must be that of
-// the selected graph, within its tolerance (ir/eval/expect.h). What comes after fusion, kernels and
-// machine code, is compared by the rest of --verify.
+// In: the selected graph of a step, and the tensors that the step begins with. Out: an error that
+// names the pass, or nothing. The passes up to fusion run once more. The graph that each one makes
+// is evaluated in double on the same input (ir/eval), for all processors of the mesh once it is
+// lowered. Every output must be that of the selected graph, within its tolerance
+// (ir/eval/expect.h). Kernels and machine code, which come after fusion, are checked by the rest of
+// --verify.
 #include "frontend/verify/verify.h"
 
 #include <math.h>
@@ -14,25 +15,27 @@
 
 enum {
   LARGER = 16
-}; // models that may be so much larger than those that --verify evaluates by itself
+}; // models may have so many times the elements and work that --verify evaluates without --stages
 
 typedef struct Stages {
   Session *s;
   const VerifyRun *run;
   const Graph *selected;
-  Tensor **want;     // of every output of the selected graph
+  Tensor **want;     // results of the selected graph, by output
   const char *wrong; // the first pass that changes a value, or NULL
   uint32_t passes;
 } Stages;
 
-// Output o of an evaluated graph, with its axes in the order of files.
+// Returns output o of an evaluated graph, with its axes in the order of files. *agree is false if
+// replicas differ.
 static Tensor *output_of(Arena *a, const Eval *e, uint32_t o, bool *agree) {
   const Output *x = &e->graph->output.at[o];
   const Decl *d = x->kind == OUT_UPDATE ? &e->graph->decl.at[x->target - 1] : NULL;
   return eval_full(a, e, x->value, d ? d->rank : x->rank, d ? d->dims : x->dims, agree);
 }
 
-// The first element of `got` that is not `want` within the tolerances of both; -1: none.
+// Returns the first element of `got` that differs from `want` by more than the sum of both
+// tolerances; -1: none.
 static int64_t first_apart(const Tensor *want, const Tensor *got) {
   for (int64_t i = 0; i < want->elements; i++) {
     double x = want->value[i], y = got->value[i];
@@ -69,7 +72,7 @@ static bool compare_output(Stages *t, Arena *a, const char *pass, const Eval *e,
   return false;
 }
 
-// PipelineOptions.passed: evaluates the graph that a pass has made.
+// Evaluates the graph that a pass has made, and compares its outputs (PipelineOptions.passed).
 static void passed(void *watcher, const char *pass, const Graph *g) {
   Stages *t = watcher;
   if (t->wrong || g == t->selected) return;
