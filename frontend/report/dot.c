@@ -1,4 +1,5 @@
-// DOT: text in labels, and clusters of scopes nested as the names of values are.
+// Writes DOT, the language of Graphviz: escapes the text of labels, and puts items into nested
+// clusters that follow the dotted names of values.
 #include "frontend/report/dot_internal.h"
 
 #include <string.h>
@@ -19,9 +20,9 @@ const char *dot_path(Arena *a, const char *value, bool backward) {
 }
 
 typedef struct Scope {
-  const char *path; // "h.0", `length` bytes of it
+  const char *path; // the first `length` bytes are the name of the scope, such as "h.0"
   size_t length;
-  uint32_t first, last, next; // scopes within it, the next one beside it; 0: none
+  uint32_t first, last, next; // first and last scope inside this one, next scope beside it; 0: none
   VEC(uint32_t) item;
 } Scope;
 
@@ -30,7 +31,7 @@ typedef struct Scopes {
   FILE *f;
   DotItem *put;
   const void *context;
-  VEC(Scope) scope; // 0: everything
+  VEC(Scope) scope; // scope 0 contains everything
 } Scopes;
 
 static uint32_t find_scope(Scopes *s, uint32_t parent, const char *path, size_t length) {
@@ -56,7 +57,7 @@ static void add_item(Scopes *s, uint32_t item, const char *path) {
   vec_push(s->a, s->scope.at[scope].item) = item;
 }
 
-// Recursion as deep as scopes are nested, at most MOST_DEPTH.
+// Writes scope i and all inside it. Recurses at most MOST_DEPTH levels deep.
 static void put_scope(const Scopes *s, uint32_t i, int depth) {
   const Scope *scope = &s->scope.at[i];
   const char *outer = blanks + sizeof blanks - 1 - INDENT * depth, *inner = outer - INDENT;

@@ -1,5 +1,5 @@
-// A stage as one HTML page that needs nothing else: a graph as a table whose arguments are links to
-// the lines of their nodes, any other stage as its text.
+// Writes a stage of the compiler (`dump`) as one HTML page without external files. A graph is a
+// table, in which arguments are links to the lines of their nodes. Any other stage is its text.
 #include "frontend/report/explain.h"
 
 #include <stdlib.h>

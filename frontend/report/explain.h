@@ -1,43 +1,44 @@
-// `explain`: what one compile is about to do, in one structure, and its forms: text, JSON, dot, a
-// page.
+// The facts that `explain` shows of one compiled step, in one structure, and the functions that
+// write them as text, JSON, DOT or a page.
 #ifndef FRONTEND_EXPLAIN_H
 #define FRONTEND_EXPLAIN_H
 
 #include "frontend/driver/session.h"
 #include "partition/explain/ledger.h"
 
-// What lives in the work arena of a processor while the step runs.
+// The memory of the work arena of one processor during the step.
 typedef struct Timeline {
   uint32_t n;         // instructions
-  int64_t *live;      // bytes at each
-  uint32_t peak;      // where they are most, the first such
-  int64_t persistent; // parameters, states, optimizer, constants: always there
+  int64_t *live;      // live bytes at each instruction
+  uint32_t peak;      // the first instruction with the most live bytes
+  int64_t persistent; // bytes of parameters, states, optimizer, constants: allocated all the time
   uint32_t nalive;
-  const PlanBuffer **alive; // at the peak, largest first
+  const PlanBuffer **alive; // buffers that are live at the peak, largest first
 } Timeline;
 
-// A value in the drawing: a box. Boxes of one round of a loop are of one scope.
+// A value is a box of the drawing. Boxes of one round of a loop share a scope.
 typedef struct GraphBox {
-  const char *name; // in full
-  const char *rest; // without its round: "attention.q"; the name itself outside loops
+  const char *name; // full name of the value
+  const char *rest; // name without the round: "attention.q"; the full name outside loops
   int value;        // index into values
-  int round;        // index into rounds, -1: outside
+  int round;        // index into rounds, -1: outside loops
   uint32_t rank;
 } GraphBox;
 typedef struct GraphEdge {
   uint32_t from, to; // boxes
 } GraphEdge;
-// A round of a loop: "layer.3" of the loop "layer".
+// A round of a loop: `name` is "layer.3" and `loop` is "layer".
 typedef struct GraphRound {
   const char *name, *loop;
   uint32_t alike; // index of the first round that looks the same
 } GraphRound;
-// A collective at the box of the value that moves.
+// A collective, shown at the box of the value that it moves.
 typedef struct GraphMove {
-  uint32_t row;      // of the ledger
-  uint32_t from, to; // boxes; equal: within the value's own line
+  uint32_t row;      // row of the ledger
+  uint32_t from, to; // boxes between which the value moves; equal: shown in the value's own box
 } GraphMove;
-// Values and what they are made of; what has no name is part of the edges.
+// The graph of named values. An edge leads from a value to one that is computed from it. Values
+// without a name are not shown: they are part of the edges.
 typedef struct ValueGraph {
   uint32_t nboxes, nedges, nrounds, nmoves;
   GraphBox *box;
@@ -53,33 +54,37 @@ typedef struct Explain {
   Ledger *ledger;
   ExplainedValues *values;
   Timeline memory;
-  const Simulation *step; // what it is predicted to take
+  const Simulation *step; // the predicted times
 } Explain;
 
-// c is compiled up to the program.
+// Collects the facts of c, which must be compiled up to the program. Allocates from the session's
+// arena.
 Explain *explain_new(Session *s, const Compilation *c, const char *purpose);
 // -- explain_graph.c
+// Makes the graph of named values, with rounds of loops and collectives. Allocates from a.
 ValueGraph *value_graph(Arena *a, const Explain *e);
-// "layer.3" of "layer.3.attention.q": its length, 0 outside of loops; *loop gets that of "layer".
+// Returns the length of the round in a name: that of "layer.3" for "layer.3.attention.q", 0 outside
+// loops. *loop gets the length of the loop's name, "layer".
 size_t round_prefix(const char *name, size_t *loop);
-// The class of a value's colour: 0: replicated, else a number for the set of axes that split it,
-// below STATE_COLOURS.
+// Returns the colour of a value, below STATE_COLOURS: 0 if it is replicated, else a number for the
+// set of axes that split it.
 enum { STATE_COLOURS = 8 };
 int state_colour(const Explain *e, const ExplainedValue *v);
-extern const char *const state_colours[]; // for light pages
-// -- explain_json.c: everything; `value`: of a NAME, -1 without
+extern const char *const state_colours[]; // by state_colour; for light backgrounds
+// -- explain_json.c: all facts as JSON; `value` is the index of the NAME of the command, -1: none
 json_t *explain_json(const Explain *e, json_t *collectives, int value);
 // -- explain_dot.c, explain_html.c
 void explain_dot(FILE *f, const Explain *e);
 void explain_page(FILE *f, const Explain *e);
 void html_graph(FILE *f, const Explain *e);   // explain_svg.c: the graph of values
 void html_kernels(FILE *f, const Explain *e); // explain_kernels.c: the kernels of the step
-// Parts of a page, for the report of a training: the mesh with the blocks of a chosen value,
-// ledger, rules, memory; between html_head and html_end, and behind them html_script.
+// Writes parts of a page for the report of a training: the mesh with the blocks of a chosen value,
+// the ledger, the rules and the memory. Call it between html_head and html_end; html_script must
+// follow it.
 void html_explained(FILE *f, const Explain *e);
 
 // -- html.c -------------------------------------------------------------------------------------
-void html_text(FILE *f, const char *text); // escaped
+void html_text(FILE *f, const char *text); // writes text with HTML escapes
 void html_head(FILE *f, const char *title);
 void html_end(FILE *f);
 extern const char html_script[]; // explain_script.c

@@ -1,5 +1,5 @@
-// The graph of values for Graphviz: coloured by the axes that split them, a cluster a round,
-// collectives as labelled edges.
+// Writes the graph of values as DOT: boxes have the colour of the axes that split them, each round
+// of a loop is a cluster, collectives are edges with labels.
 #include "frontend/report/dot_internal.h"
 #include "frontend/report/explain.h"
 
@@ -32,19 +32,19 @@ static void put_item(FILE *f, const void *context, uint32_t item, const char *in
   put_box(f, b->e, b->g, item, indent);
 }
 
-// Of many boxes those of each scope are a cluster, else those of each round of a loop.
+// For large graphs: makes a cluster of each scope instead of each round.
 static void put_boxes_by_scope(FILE *f, const Explain *e, const ValueGraph *g) {
   const char **path = arena_array(e->session->arena, const char *, g->nboxes + 1);
   for (uint32_t b = 0; b < g->nboxes; b++) path[b] = g->box[b].name;
   dot_scopes(f, g->nboxes, path, put_item, &(Boxes){e, g});
 }
 
-// What nothing leads to comes below the value that enters its round, by edges that are not seen:
-// rounds are one below the other then. Graphviz would put it beside the round before, and that
-// round to the side.
+// Adds invisible edges from the value that enters a round to the boxes of the round that no edge
+// leads to. They keep rounds below one another. Without them Graphviz would put such a box beside
+// the previous round, and push that round to the side.
 static void put_ranks(FILE *f, const Explain *e, const ValueGraph *g) {
   uint32_t *enters = arena_array(e->session->arena, uint32_t,
-                                 g->nrounds + 1); // of a round: 1 + the last box that leads into it
+                                 g->nrounds + 1); // by round: 1 + the last box that leads into it
   bool *made = arena_array(e->session->arena, bool, g->nboxes + 1);
   for (uint32_t i = 0; i < g->nedges; i++) {
     uint32_t from = g->edge[i].from, to = g->edge[i].to;
@@ -72,7 +72,8 @@ static void put_boxes(FILE *f, const Explain *e, const ValueGraph *g) {
   }
 }
 
-// Forward with the data, backward against it.
+// Writes a collective as an edge. Collectives of the backward pass are dashed and labelled
+// "gradient".
 static void put_move(FILE *f, const Explain *e, const GraphMove *m) {
   const CollFact *c = e->ledger->row[m->row].fact;
   const char *axes = axes_text(e->session->arena, &e->session->model->mesh, c->axes);

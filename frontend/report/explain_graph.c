@@ -1,17 +1,18 @@
-// The graph of a model's values as a user named them: boxes, what each is made of, rounds of loops
-// that look alike, and where collectives stand.
+// Makes the graph of a model's named values. In: the ledger and the values of a compile. Out:
+// boxes, the edges between them, rounds of loops that look alike, and the boxes at which
+// collectives are shown.
 //
-// An edge leads from a named value to one that is computed from it with no other named value
-// between. Gradients have no boxes: what moves in the backward pass stands at the value whose
-// gradient it is.
+// An edge leads from a named value to one that is computed from it without another named value
+// between them. Gradients have no boxes: a collective of the backward pass is shown at the value
+// whose gradient it moves.
 #include "frontend/report/explain.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// -- what a node is made of ---------------------------------------------------------------------
+// -- sets of boxes ------------------------------------------------------------------------------
 
-// Boxes, ascending.
+// A set of boxes, in ascending order.
 typedef struct BoxSet {
   uint32_t n;
   const uint32_t *at;
@@ -36,8 +37,8 @@ typedef struct Maker {
   const Explain *e;
   const Graph *g;
   ValueGraph *out;
-  uint32_t *box_of; // of node: 1 + the box that it is
-  BoxSet *made_of;  // of node: the nearest boxes that it is made of
+  uint32_t *box_of; // by node: 1 + its box; 0: it has none
+  BoxSet *made_of;  // by node: the nearest boxes that it is computed from
   VEC(GraphEdge) edge;
   VEC(GraphRound) round;
   VEC(GraphMove) move;
@@ -110,8 +111,8 @@ static void make_edges(Maker *m) {
   m->out->nedges = m->edge.n;
 }
 
-// Boxes stand below all that they are made of; what is made of nothing stands right above its first
-// user. Edges come in the order of what they lead to.
+// Sets the rank of each box: below all boxes that it is computed from. A box without incoming edges
+// comes right above its first user. Edges are in the order of the boxes that they lead to.
 static void rank_boxes(const Maker *m) {
   ValueGraph *v = m->out;
   uint32_t *least = arena_array(m->scratch, uint32_t, v->nboxes + 1);
@@ -137,6 +138,13 @@ static int find_box(const ValueGraph *v, const char *name) {
   return -1;
 }
 
+// Returns "w" for "grad(w)"; any other name is returned unchanged.
+static const char *value_behind(Arena *a, const char *name) {
+  size_t n = strlen(name);
+  return n > 6 && !strncmp(name, "grad(", 5) && name[n - 1] == ')' ? arena_text(a, name + 5, n - 6)
+                                                                   : name;
+}
+
 static void make_moves(Maker *m) {
   const Ledger *l = m->e->ledger;
   for (uint32_t r = 0; r < l->nrows; r++)
@@ -159,8 +167,9 @@ static void make_moves(Maker *m) {
 
 // -- rounds that look alike ---------------------------------------------------------------------
 
-// All that is seen of a round: its values with their states, and the lines of the ledger at them. A
-// constant stands in the first round only: equal ones are one.
+// Returns a text with everything that is visible of a round: its values with their shardings, and
+// the lines of the ledger at them. Rounds with equal text look alike. A constant is ignored,
+// because equal constants are one node, which is in the first round only.
 static const char *looks(Maker *m, uint32_t round) {
   const ValueGraph *v = m->out;
   const char *text = m->round.at[round].loop;

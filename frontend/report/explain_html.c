@@ -1,5 +1,5 @@
-// The page of `explain`: mesh, graph, ledger, rules, memory, values; self-contained, for light and
-// dark.
+// Writes the page of `explain`: mesh, graph, ledger, rules, memory and values. The page needs no
+// external files and has styles for light and dark.
 #include "frontend/report/explain.h"
 #include "frontend/report/svg_internal.h"
 
@@ -62,8 +62,8 @@ static void put_axis(FILE *f, const char *name, int64_t at) {
   fprintf(f, "</div>");
 }
 
-// The last axis runs right, the one before it down; each place along the others has a grid of its
-// own.
+// Writes one grid of processors: the last axis runs to the right, the one before it downwards. Each
+// position along the other axes has a separate grid.
 static void put_grid(FILE *f, const Mesh *m, int64_t first, int64_t down, int64_t right) {
   int n = m->naxes;
   fprintf(f, "<div class=\"mesh\" style=\"grid-template-columns:repeat(%lld,auto)\">",
@@ -145,7 +145,7 @@ static void put_value_facts(FILE *f, const ExplainedValue *v) {
   fputc('}', f);
 }
 
-// The value that is shown first: the one with the most split dims.
+// Returns the value that is shown first: the one with the most split dims.
 static uint32_t telling_value(const ExplainedValues *v) {
   uint32_t best = 0;
   int most = -1;
@@ -330,7 +330,8 @@ static double above(const Timeline *t, int64_t bytes) {
   return HEIGHT - BOTTOM - (double)bytes / (most > 0 ? most : 1) * (HEIGHT - BOTTOM - 12);
 }
 
-// Of several instructions at one place the most.
+// Writes the curve of live bytes. If several instructions share a point, it shows the largest
+// value.
 static void put_live(FILE *f, const Timeline *t) {
   uint32_t each = t->n / MOST_POINTS + 1;
   for (uint32_t i = 0; i < t->n; i += each) {
@@ -363,7 +364,8 @@ static void put_alive(FILE *f, const Explain *e) {
   fprintf(f, "</tbody></table></details>\n");
 }
 
-// Where the size of what is always held is written: level with it, but below the size at the peak.
+// Returns the height of the label for persistent memory: level with that memory, but always below
+// the label of the peak.
 static double floor_label(double floor) {
   double least = 16 + LABEL_GAP, most = HEIGHT - BOTTOM;
   return floor < least ? least : floor > most - 4 ? most : floor;
@@ -444,7 +446,7 @@ static void put_values(FILE *f, const Explain *e) {
 
 // -- the page -----------------------------------------------------------------------------------
 
-// The mesh stays in view beside the rest, or above it where the page is narrow.
+// The mesh stays visible beside the other parts, or above them on a narrow page.
 void html_explained(FILE *f, const Explain *e) {
   fprintf(f, "<div class=\"beside\">\n");
   put_mesh(f, e);

@@ -1,4 +1,5 @@
-// `explain --json`: all that the ledger and the values know, as data (meshc.explain/2).
+// `explain --json`: writes all facts of the ledger and of the values as JSON (schema
+// meshc.explain/2).
 #include "frontend/report/explain.h"
 
 #include <string.h>
@@ -52,7 +53,7 @@ static json_t *part_json(const Explain *e, const LedgerPart *p) {
   return out;
 }
 
-// What collectives_json does not tell.
+// Adds the facts of a row that collectives_json does not have.
 static void add_row(const Explain *e, json_t *out, const LedgerRow *row) {
   json_t *parts = json_array();
   for (uint32_t i = 0; i < row->nparts; i++)

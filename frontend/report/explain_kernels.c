@@ -1,7 +1,7 @@
-// The kernels of the step as a drawing: a box each with its operations inside, what it moves, saves
-// and takes; and as a table. Rounds of a loop whose kernels look alike are one box; those of the
-// first are a drawing of their own that opens. In a step of many kernels that is so for every
-// round.
+// Writes the kernels of the step as a drawing and as a table. In the drawing each kernel is a box
+// that shows its operations, the bytes that it moves and saves, and its time. Rounds of a loop
+// whose kernels look alike are one box, and the first of these rounds has a drawing of its own that
+// can be opened. In a step with many kernels every round is such a box.
 #include "frontend/report/explain.h"
 #include "frontend/report/kernel_facts.h"
 #include "frontend/report/svg_internal.h"
@@ -10,24 +10,25 @@
 
 enum { PAD = 8, HEAD_LINES = 3, OP_HEIGHT = 18, OPS_WIDTH = 420, MOST_OPS = 20, MANY_KERNELS = 60 };
 
-// The operations of a kernel, drawn at its inner corner.
+// The drawing of the operations of a kernel, placed inside its box.
 typedef struct Inside {
   Drawn drawn;
   const char **text;
 } Inside;
 
-// A kernel, or rounds that look alike.
+// A box of the drawing: a kernel, or rounds of a loop that look alike.
 typedef struct Item {
-  uint32_t group;  // of rounds: the first
-  uint32_t rounds; // 0: a kernel
+  uint32_t group;  // the kernel; for rounds, index of the first round
+  uint32_t rounds; // number of rounds; 0: the box is a kernel
   const char *line[HEAD_LINES];
   Inside inside;
 } Item;
 
-// Kernels of one round of a loop, of one phase.
+// The kernels of one round of a loop in one phase (forward, backward or update).
 typedef struct Round {
   const char *name, *loop, *look;
-  uint32_t n, alike; // kernels; index of the first round of the run that it belongs to
+  uint32_t n,
+      alike; // n: number of kernels; alike: index of the first round of its run of equal rounds
   double seconds;
   int64_t bytes, saved;
 } Round;
@@ -35,11 +36,11 @@ typedef struct Round {
 typedef struct Kernels {
   Arena *a;
   const Explain *e;
-  KernelFact *fact;  // of each group
-  int *round;        // of each group, -1: none
-  uint32_t nkernels; // that run something
+  KernelFact *fact;  // by group
+  int *round;        // by group: index into rounds, -1: none
+  uint32_t nkernels; // number of groups that run something
   VEC(Round) rounds;
-  int *item_of; // of each group in the drawing at work, -1: not here
+  int *item_of; // by group: its box in the current drawing, -1: not in it
   VEC(Item) item;
 } Kernels;
 
@@ -48,8 +49,8 @@ static bool runs(const Kernels *k, uint32_t group) { return kernel_runs(k->e->ma
 
 // -- rounds -------------------------------------------------------------------------------------
 
-// A kernel belongs to the round of the last value that it stores, a bucket of collectives only if
-// all its values do.
+// Returns true if group g belongs to the round with this name. A kernel belongs to the round of the
+// last value that it stores; a bucket of collectives only if all its values belong to the round.
 static bool of_one_round(const Kernels *k, const Group *g, const char *name, size_t length) {
   for (uint32_t i = 0; g->kind == GROUP_COLLECTIVE && i < g->nstored; i++) {
     const char *other = origin_subject(&graph_node(fusion_of(k)->graph, g->stored[i])->origin);
@@ -131,7 +132,7 @@ static DrawnBox op_box(const char *text) {
   return (DrawnBox){.width = (double)strlen(text) * SVG_LETTER + 10, .height = OP_HEIGHT};
 }
 
-// Of many operations only how often each is there, without edges.
+// For a kernel with many operations: draws only how often each operation occurs, without edges.
 static Inside counts_of(const Kernels *k, uint32_t group) {
   const Group *g = &fusion_of(k)->group[group];
   Inside out = {.drawn = {.most_width = OPS_WIDTH}};
@@ -234,7 +235,7 @@ static DrawnBox size_of_item(const Item *i) {
 static void connect(const Kernels *k, Drawn *d) {
   VEC(DrawnEdge) edge = {0};
   uint32_t *seen = arena_array(k->a, uint32_t, (size_t)k->item.n * 2 + 1),
-           stamp = 0; // seen: by item, the last item that it leads to
+           stamp = 0; // seen: by box, 1 + the last box that an edge was added to
   for (uint32_t g = 0; g < fusion_of(k)->ngroups; g++) {
     uint32_t n = 0, *from = k->item_of[g] >= 0 ? kernel_sources(k->a, k->e->made, g, &n) : NULL;
     stamp = k->item_of[g] >= 0 ? (uint32_t)k->item_of[g] + 1 : 0;

@@ -1,5 +1,5 @@
-// The structure behind `explain`: ledger and values of the partitioner, memory of the plan, time of
-// the simulator.
+// Makes the structure behind `explain` (explain.h). In: a compilation. Out: the ledger and values
+// of the partitioner, the memory of the plan, and the times of the simulator.
 #include "frontend/report/explain.h"
 
 #include <stdlib.h>
@@ -13,7 +13,8 @@ static int by_size(const void *x, const void *y) {
   return *a < *b ? -1 : *a > *b;
 }
 
-// A buffer that took over another's memory is counted with it.
+// Lists the buffers that are live at the peak. A buffer that reuses the memory of another one is
+// counted with that one.
 static void find_alive(Arena *a, const Compiled *c, Timeline *t) {
   t->alive = arena_array(a, const PlanBuffer *, c->nbuffers + 1);
   for (uint32_t i = 0; i < c->nbuffers; i++) {
@@ -42,7 +43,7 @@ static Timeline timeline(Arena *a, const Compiled *c) {
   return t;
 }
 
-// "%17 layer.0.x" is a buffer of layer.0.x.
+// Returns true if b is a buffer of the value `name`, as "%17 layer.0.x" is one of layer.0.x.
 static bool holds(const PlanBuffer *b, const char *name) {
   const char *of = b->value;
   if (*of == '%') of += strcspn(of, " ");

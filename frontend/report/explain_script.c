@@ -1,5 +1,5 @@
-// The script of a page of `explain`: shows what each processor holds of a chosen value, sorts
-// tables, filters values. It needs nothing from elsewhere; without it the page has the same
+// The script of the page of `explain`: shows the blocks of a chosen value on each processor, sorts
+// tables, filters values. It needs no external files. Without the script the page has the same
 // contents.
 #include "frontend/report/explain.h"
 

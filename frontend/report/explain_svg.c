@@ -1,37 +1,38 @@
-// The graph of values as a drawing: boxes below all that they are made of (layered.h), coloured by
-// the axes that split them, collectives written in the box of the value that they move. Rounds of a
-// loop that look alike are one box; what is within one of them is a drawing of its own that opens.
+// Writes the graph of values as a drawing (SVG). Each box is below all boxes that it is computed
+// from (layered.h). Its colour shows the axes that split the value. Collectives are listed in the
+// box of the value that they move. Rounds of a loop that look alike are one box, and one of them
+// has a drawing of its own that can be opened.
 #include "frontend/report/explain.h"
 #include "frontend/report/svg_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// A collective at an item: a line of the ledger, how many of its calls are here, and the last of
-// them.
+// The collectives of one line of the ledger that are shown at a box: how many calls they are, and
+// the last row of the ledger among them.
 typedef struct Badge {
   uint32_t line, calls, row;
 } Badge;
 
 typedef struct Item {
   const char *title, *state;
-  int value; // -1: rounds, the first of which is `round`
+  int value; // index of the value; -1: rounds of a loop, of which `round` is the first
   int round;
   int colour;
-  bool ghost; // of outside
+  bool ghost; // the value is outside of the rounds that are drawn
   VEC(Badge) badge;
 } Item;
 
 typedef struct Edge {
   uint32_t from, to;
-  bool moved; // a collective stands between
+  bool moved; // a collective moves the value along this edge
 } Edge;
 
 typedef struct Drawing {
   Arena *a;
   const Explain *e;
   const ValueGraph *g;
-  int *item_of; // of box, -1: not here
+  int *item_of; // by box: its item, -1: not in this drawing
   VEC(Item) item;
   VEC(Edge) edge;
 } Drawing;
@@ -103,7 +104,7 @@ static const char *badge_text(const Drawing *d, const Badge *b) {
                                   axes_text(a, &d->e->session->model->mesh, c->axes));
   if (row->nparts > 1)
     return arena_printf(a, "%s, %u packed", what,
-                        row->nparts); // the call's bytes are not this value's
+                        row->nparts); // the bytes of the call are not those of this value alone
   return arena_printf(a, "%s %s%s", what, bytes_text(a, c->wire_bytes),
                       calls > 1 ? arena_printf(a, " x%lld", (long long)calls) : "");
 }
@@ -157,7 +158,7 @@ static void draw(FILE *f, Drawing *d, const char *label) {
     return;
   }
   svg_begin(f, drawn.width, drawn.height, label);
-  for (int moved = 0; moved < 2; moved++) // those that move something on top
+  for (int moved = 0; moved < 2; moved++) // edges with a collective are drawn last, on top
     for (uint32_t i = 0; i < d->edge.n; i++)
       if (d->edge.at[i].moved == moved) svg_edge(f, &drawn.edge[i], moved, moved ? "e move" : "e");
   for (uint32_t i = 0; i < d->item.n; i++) put_item(f, d, &d->item.at[i], &drawn.box[i]);
@@ -172,7 +173,7 @@ static Drawing drawing(const Explain *e, const ValueGraph *g, Arena *a) {
 
 // -- rounds -------------------------------------------------------------------------------------
 
-// Rounds first..last of a loop, one after the other, that look alike.
+// Consecutive rounds first..last of a loop that look alike.
 typedef struct Run {
   uint32_t first, last;
 } Run;
@@ -197,7 +198,7 @@ static const char *run_state(Arena *a, Run run, uint32_t values) {
 }
 
 static void add_run(Drawing *d, Run run) {
-  uint32_t values = 0, item = d->item.n; // values: of the first
+  uint32_t values = 0, item = d->item.n; // values: the number of boxes in the first round
   for (uint32_t b = 0; b < d->g->nboxes; b++) {
     if (d->g->box[b].round < (int)run.first || d->g->box[b].round > (int)run.last) continue;
     d->item_of[b] = (int)item;

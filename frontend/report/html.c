@@ -1,4 +1,4 @@
-// What pages share: escaped text, head with the style for light and dark, end.
+// Parts that all pages share: escaped text, the head with styles for light and dark, the end.
 #include "frontend/report/explain.h"
 
 static const char style[] =
@@ -51,7 +51,7 @@ static const char style[] =
     "monospace;background:var(--panel);color:var(--fg);border:1px solid var(--line);padding:2px "
     "4px;max-width:40em}\n";
 
-static const char style_of_parts[] = // drawings; what is held in view
+static const char style_of_parts[] = // drawings, and the part that stays visible
     ".graph{position:relative;overflow:auto;margin:.5em 0;border:1px solid "
     "var(--line);border-radius:6px}.graph svg{max-width:none;margin:0 "
     "auto}.graph:focus{outline:2px solid var(--accent)}\n"
@@ -63,7 +63,7 @@ static const char style_of_parts[] = // drawings; what is held in view
     ".tools button{font:14px "
     "monospace;width:2em;background:var(--panel);color:var(--fg);border:1px solid "
     "var(--line);border-radius:4px;cursor:pointer}\n"
-    // the mesh beside the rest, in view while that scrolls; on narrow pages above it, in at most a
+    // the mesh stays visible beside the scrolling rest; on narrow pages above it, in at most a
     // third of the height
     ".beside{display:grid;grid-template-columns:minmax(0,1fr) "
     "fit-content(19em);column-gap:1.5em}.held select{max-width:100%}.held "

@@ -1,5 +1,5 @@
-// The fuse stage in DOT: kernels as clusters with their operations inside, each with what it moves,
-// saves and takes.
+// Writes the fuse stage as DOT: each kernel is a cluster with its operations inside, labelled with
+// the bytes that it moves and saves, and its time.
 #include <stdlib.h>
 
 #include "frontend/report/dot_internal.h"
@@ -9,7 +9,7 @@ typedef struct Source {
   Arena *a;
   const Compilation *made;
   const Simulation *step;
-  const uint32_t *group; // that run something
+  const uint32_t *group; // the groups that run something
 } Source;
 
 static void put_group(FILE *f, const void *context, uint32_t item, const char *indent) {
@@ -39,8 +39,9 @@ static void put_group(FILE *f, const void *context, uint32_t item, const char *i
   fprintf(f, "%s}\n", indent);
 }
 
-// Edges within a kernel; into it they come from the kernels that store what its operations read,
-// named by their last one.
+// Writes the edges between the operations of a kernel, and the edges that enter it. These come from
+// the kernels that store the values that it reads, and start at the last value that such a kernel
+// stores.
 static void put_edges(FILE *f, const Source *s, uint32_t group) {
   const Fusion *u = s->made->fusion;
   const Group *g = &u->group[group];

@@ -1,4 +1,4 @@
-// What the kernels of a step do and cost: facts of fusion, program and simulator about one group.
+// Collects what each kernel of a step does and costs, from fusion, program and simulator.
 #include "frontend/report/kernel_facts.h"
 
 #include <stdlib.h>
@@ -41,13 +41,19 @@ static bool name_values(Arena *a, const Fusion *f, const Group *g, KernelFact *o
 
 // -- costs --------------------------------------------------------------------------------------
 
-// How often a step runs the instruction.
+// Returns how often a step runs the instruction.
 static int64_t rounds_of(const Program *p, uint32_t instr) {
   int64_t rounds = 1;
   for (uint32_t i = 0; i < instr; i++)
     if (p->instr[i].kind == INSTR_LOOP && p->instr[i].u.loop.end > instr)
       rounds *= p->instr[i].u.loop.count.base;
   return rounds;
+}
+
+// Returns the bytes that a processor sends in a collective, the same number as in the ledger.
+static int64_t sent_bytes(const Program *p, uint32_t instr) {
+  const Collective *w = &p->instr[instr].u.collective;
+  return coll_wire_bytes(w->kind, axes_size(&p->mesh, w->axes), w->bytes);
 }
 
 static const char *cost_text(Arena *a, const KernelFact *k, bool collective) {

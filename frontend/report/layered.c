@@ -1,8 +1,8 @@
-// Layered drawings: ranks of boxes, bends of long edges, and the way of each edge through the
-// layers.
+// Draws a graph in layers (layered.h): finds the ranks of boxes, the bends of long edges, and the
+// path of each edge through the layers. layered_order.c orders the layers, layered_place.c finds x.
 //
-// Edges that close a cycle are turned for the time of the drawing. The edges that leave a box share
-// their bends: a value that many others read is one line that branches.
+// Edges that close a cycle are reversed while the drawing is made. All edges that leave a box share
+// their bends: a value with many readers is one line that branches.
 #include "frontend/report/layered_internal.h"
 
 #include <math.h>
@@ -13,24 +13,24 @@ enum {
   MOST_LAYER_GAP = 90,
   BEND_WIDTH = 2,
   STEEPNESS = 14
-}; // pixels; STEEPNESS: across for one down
+}; // pixels; STEEPNESS: horizontal pixels of an edge for each vertical one
 
 typedef struct Link {
-  uint32_t upper, lower; // nodes
+  uint32_t upper, lower; // nodes of `layers`
 } Link;
 
 typedef struct Layout {
   Arena *a;
   Drawn *d;
-  uint32_t *upper, *lower; // of each edge: its boxes, the upper one first
-  uint32_t *place;         // of each box in an order in which every box follows all that lead to it
-  uint32_t *down;          // edges that are drawn, by the places of their upper and lower boxes
+  uint32_t *upper, *lower; // by edge: its boxes, after edges that close cycles are reversed
+  uint32_t *place;         // by box: its position in a topological order of the boxes
+  uint32_t *down; // edges that are drawn, sorted by the positions of their upper and lower boxes
   uint32_t ndown;
-  bool *reached;         // boxes that some edge leads to
-  VEC(uint32_t) bend_of; // of each bend: the box whose edges it belongs to
+  bool *reached;         // by box: some edge leads to it
+  VEC(uint32_t) bend_of; // by bend: the box whose edges pass through it
   VEC(uint32_t) bend_layer;
   VEC(Link) link;
-  uint32_t **way; // of each edge: its bends, downwards
+  uint32_t **way; // by edge: its bends, downwards
   Layers layers;
 } Layout;
 
@@ -41,11 +41,11 @@ static bool is_loop(const DrawnEdge *e) { return e->from == e->to; }
 // -- cycles -------------------------------------------------------------------------------------
 
 typedef struct Visit {
-  uint32_t box, next; // next: index into `out`
+  uint32_t box, next; // next: index into `out` of the next edge to follow
 } Visit;
 
-// Visits boxes depth first: an edge to a box under visit closes a cycle and is turned. Places are
-// those of the reverse postorder.
+// Visits boxes depth first. An edge to a box that is still being visited closes a cycle and is
+// reversed. The reverse postorder gives the positions of the boxes.
 static void turn_cycles(const Layout *l, const uint32_t *first, const uint32_t *out) {
   enum { NEW, OPEN, DONE };
   const Drawn *d = l->d;
@@ -92,7 +92,7 @@ static void find_cycles(Layout *l) {
 }
 
 typedef struct Sorted {
-  uint32_t upper, lower, edge; // places of boxes
+  uint32_t upper, lower, edge; // upper, lower: positions of the boxes
 } Sorted;
 
 static int by_places(const void *x, const void *y) {
@@ -123,8 +123,8 @@ static void sort_edges(Layout *l) {
 
 // -- layers -------------------------------------------------------------------------------------
 
-// The longest path to each box; a box that nothing leads to comes right above its first user.
-// Returns how many there are.
+// Sets the rank of each box: the length of the longest path to it. A box without incoming edges
+// comes right above its first user. Returns the number of ranks.
 static uint32_t find_ranks(const Layout *l, uint32_t *rank) {
   uint32_t n = 0, *least = arena_array(l->a, uint32_t, l->d->nboxes + 1);
   for (uint32_t i = 0; i < l->ndown; i++) {
@@ -142,9 +142,10 @@ static uint32_t find_ranks(const Layout *l, uint32_t *rank) {
   return n;
 }
 
-// Layers of the boxes of one rank, from `layer` on: one, or as many as their width asks for. No
-// edge joins two of them, and those that nothing leads to come first: their edges are the longer
-// ones then. Returns the layer behind them.
+// Assigns the n boxes of one rank to layers, starting at `layer`: to one layer, or to several if
+// the boxes are too wide together. No edge joins two boxes of a rank. Boxes without incoming edges
+// come first, because an upper layer makes only their outgoing edges longer. Returns the layer
+// after the last one.
 static uint32_t divide_rank(const Layout *l, const uint32_t *box, uint32_t n, uint32_t layer) {
   double width = 0;
   uint32_t last = layer;
@@ -184,12 +185,12 @@ static uint32_t add_bend(Layout *l, uint32_t of, uint32_t layer, uint32_t above)
   return node;
 }
 
-// False when there would be too many. An edge that was turned has bends of its own: it does not
-// leave its upper box.
+// Adds a bend in every layer that an edge passes. Returns false if there would be too many. A
+// reversed edge does not share bends, because it does not leave its upper box.
 static bool add_bends(Layout *l) {
   const DrawnBox *box = l->d->box;
   uint32_t *trunk = arena_array(l->a, uint32_t, l->layers.nlayers + 1), of = NO_BOX,
-           last = 0; // bends of `of` down to layer `last`
+           last = 0; // `of` has bends in all layers down to `last`
   l->way = arena_array(l->a, uint32_t *, l->d->nedges + 1);
   for (uint32_t k = 0; k < l->ndown; k++) {
     uint32_t i = l->down[k], upper = l->upper[i], from = box[upper].layer,
@@ -229,7 +230,8 @@ static void link_nodes(const Layout *l) {
   }
 }
 
-// Nodes of each layer in the order of boxes; a bend comes where the box of its edges would.
+// Fills each layer with its nodes, in the order of boxes. A bend is sorted by the box whose edges
+// pass it.
 static void fill_layers(Layout *l) {
   Layers *layers = &l->layers;
   uint32_t nboxes = l->d->nboxes, *next = arena_array(l->a, uint32_t, nboxes + 2), *order;
@@ -261,10 +263,11 @@ static void fill_layers(Layout *l) {
 // -- coordinates --------------------------------------------------------------------------------
 
 typedef struct Band {
-  double top, bottom; // of a layer
+  double top, bottom; // upper and lower edge of a layer
 } Band;
 
-// The farther the edges between two layers go across, the more room they have to do so.
+// Returns the gap below a layer. It grows with the horizontal distance that its edges cover, to
+// keep them from being too flat.
 static double gap_below(const Layers *l, uint32_t layer) {
   double most = 0;
   for (uint32_t i = 0; i < l->size[layer]; i++) {

@@ -1,6 +1,6 @@
-// The order of each layer of a drawing: sweeps down and up put every node at the barycentre of its
-// neighbours (Sugiyama et al. 1981), exchanges of neighbours remove more crossings (Gansner et al.
-// 1993). The best order of all sweeps is kept.
+// Orders the nodes of each layer of a drawing so that few links cross. Sweeps down and up put every
+// node at the barycentre of its neighbours (Sugiyama et al. 1981). Exchanges of adjacent nodes
+// remove more crossings (Gansner et al. 1993). The best order of all sweeps is kept.
 #include "frontend/report/layered_internal.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@ enum {
   SWEEPS = 16,
   EXCHANGE_ROUNDS = 4,
   MOST_EXCHANGES = 20000
-}; // MOST_EXCHANGES: nodes up to which neighbours are exchanged
+}; // MOST_EXCHANGES: larger graphs skip the exchanges
 
 // -- crossings ----------------------------------------------------------------------------------
 
@@ -19,8 +19,8 @@ static int by_number(const void *x, const void *y) {
   return a < b ? -1 : a > b;
 }
 
-// Crossings of the links below a layer: inversions of their lower ends, counted in a tree of sums
-// (Barth et al. 2002).
+// Counts the crossings of the links below a layer: the inversions of their lower ends, counted with
+// a binary indexed tree (Barth et al. 2002).
 static uint64_t crossings_below(const Layers *l, uint32_t layer, uint32_t *tree, uint32_t *place) {
   uint32_t size = l->size[layer + 1];
   uint64_t crossings = 0, before = 0;
@@ -30,7 +30,7 @@ static uint64_t crossings_below(const Layers *l, uint32_t layer, uint32_t *tree,
     for (uint32_t k = 0; k < n->ndown; k++) place[k] = l->node[n->down[k]].place;
     if (n->ndown > 1) qsort(place, n->ndown, sizeof *place, by_number);
     for (uint32_t k = 0; k < n->ndown;
-         k++) { // those before that end to the left or at the same place
+         k++) { // earlier links that end to the left or at the same node do not cross
       uint64_t left = 0;
       for (uint32_t at = place[k] + 1; at; at &= at - 1) left += tree[at];
       crossings += before - left;
@@ -91,7 +91,8 @@ static void sweep(const Layers *l, bool down, Key *key) {
 
 // -- exchanges ----------------------------------------------------------------------------------
 
-// Crossings of links of x with links of y while x is left of y, less those when it is right of it.
+// Returns the number of crossings between links of x and links of y that an exchange removes, if x
+// is left of y now.
 static int64_t gain(const Layers *l, uint32_t nx, const uint32_t *x, uint32_t ny,
                     const uint32_t *y) {
   int64_t sum = 0;

@@ -1,17 +1,17 @@
-// Places across a layered drawing: sweeps down and up bring every box near the middle of its
-// neighbours, and every bend near the node that the sweep comes from, as far as the order of the
-// layer allows. So a long edge is a vertical line that gives way to boxes, and not a diagonal,
-// which the middle of both neighbours would make of it. Bends pull harder than boxes (the weights
-// of Gansner et al. 1993).
+// Finds the horizontal positions of a layered drawing. Sweeps down and up move every box near the
+// middle of its neighbours, and every bend near the node that the sweep comes from, as far as the
+// order of the layer allows. A long edge thus becomes a vertical line that avoids boxes. If bends
+// moved to the middle of both neighbours, it would become a diagonal. Bends pull harder than boxes
+// (the weights of Gansner et al. 1993).
 //
-// One layer at a time this is a problem of least squares under an order: with the gaps taken off,
-// neighbours that would be in the wrong order are joined into blocks at their common mean (pool
-// adjacent violators, Ayer et al. 1955).
+// For one layer this is a least-squares problem with an order constraint. After subtracting the
+// gaps, neighbours that would be in the wrong order are joined into blocks at their common mean
+// (pool adjacent violators, Ayer et al. 1955).
 #include "frontend/report/layered_internal.h"
 
 enum { ROUNDS = 16, BOX_GAP = 16, BEND_GAP = 10 };
 
-// Distance of the middles of two neighbours.
+// Returns the least distance between the middles of two neighbours.
 static double apart(const LayerNode *x, const LayerNode *y) {
   return x->width / 2 + y->width / 2 + (x->bend || y->bend ? BEND_GAP : BOX_GAP);
 }
@@ -30,14 +30,15 @@ static void add_pull(const Layers *l, const LayerNode *n, uint32_t count, const 
 }
 
 typedef struct Block {
-  double weight, sum; // of where its nodes want to be, gaps taken off
+  double weight, sum; // of the target positions of its nodes, without gaps
   uint32_t first;
 } Block;
 
-// A node without neighbours goes to the middle of the drawing, next to those that have some.
+// Places the nodes of one layer. A node without neighbours goes to the middle of the drawing, next
+// to the nodes that have some.
 static void place_layer(const Layers *l, uint32_t layer, bool down, bool both, double middle,
                         Block *block, double *offset) {
-  static const double still = 0.01; // the pull of a node's own place, or of the middle
+  static const double still = 0.01; // the pull of a node's current position, or of the middle
   uint32_t n = 0, size = l->size[layer];
   for (uint32_t i = 0; i < size; i++) {
     const LayerNode *x = &l->node[l->at[layer][i]];
@@ -57,7 +58,7 @@ static void place_layer(const Layers *l, uint32_t layer, bool down, bool both, d
       l->node[l->at[layer][i]].x = block[k].sum / block[k].weight + offset[i];
 }
 
-// From the left, each layer around the same middle.
+// Starts with nodes packed from left to right; all layers have the same middle.
 static void place_first(const Layers *l) {
   for (uint32_t k = 0; k < l->nlayers; k++) {
     double x = 0;

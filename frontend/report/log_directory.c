@@ -1,10 +1,10 @@
-// --log-dir: the log of a training, with histograms of gradients from a program of their own, which shares the
-// tensors of the training program and changes none of its bits.
+// --log-dir: writes the log of a training. Histograms of gradients come from a separate program,
+// which shares the tensors of the training program and does not change them.
 #include "frontend/report/log_directory.h"
 
 #include <stdlib.h>
 
-// grad(NAME) of all parameters that are trained.
+// Selects grad(NAME) of all trained parameters.
 static const Graph *select_gradients(Session *s, const Graph *train) {
   const Graph *g = s->model->graph;
   const char **name = arena_array(s->arena, const char *, g->decl.n + 1);
@@ -47,7 +47,8 @@ bool log_directory_begin(Session *s, const Compilation *train, TrainJob *job, Lo
     return true;
   }
   if (!session_folder(s, w->folder)) return false;
-  // several processes read a tensor together; only the first of them has a log
+  // all processes must read a tensor together, but only the first one has a log: no histograms with
+  // ranks
   if (!s->ranks && !make_gradients(s, train, job, w)) return false;
   LogOptions options = {.directory = w->folder, .start = job->start};
   void *graph = graph_def(s, train->collected, &options.graph_bytes);

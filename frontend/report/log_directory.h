@@ -1,4 +1,4 @@
-// What `train --log-dir` leaves: metrics, TensorBoard's file, a report.
+// The log directory of `train --log-dir`: metrics, a TensorBoard file, a report.
 #ifndef FRONTEND_WATCH_H
 #define FRONTEND_WATCH_H
 
@@ -7,26 +7,28 @@
 #include "runtime/train/log.h"
 
 typedef struct LogDirectory {
-  const char *folder; // NULL: nothing is watched
+  const char *folder; // NULL: no log
   const Compilation *train;
-  Compilation made; // of the gradients
+  Compilation made; // the program that computes gradients
   Exec *gradients;
   Log *log;
   const Exec *traced;
   Trace *trace; // with --trace
 } LogDirectory;
-// With --log-dir: opens the log, compiles what its histograms need, gives both to job, whose train
-// and start are set. False after an error; then, too, log_directory_end.
+// With --log-dir: opens the log and compiles the program for its histograms. Adds both to `job`,
+// whose `train` and `start` must be set. Returns false after an error. Call log_directory_end in
+// either case.
 MUST_USE bool log_directory_begin(Session *s, const Compilation *train, TrainJob *job,
                                   LogDirectory *w);
-// Whether the options fit, before anything is computed. False after an error.
+// Returns true if the options can be used together, false after an error. Call it before anything
+// is computed.
 MUST_USE bool log_directory_check(const Session *s);
-// Closes the files and writes the report. False after an error.
+// Closes the files and writes the report. Returns false after an error.
 MUST_USE bool log_directory_end(Session *s, LogDirectory *w);
 
-// -- log_graph.c: the graph of every processor as a GraphDef, malloc'd; NULL without memory -----
+// -- log_graph.c: the graph of every processor as a GraphDef; malloc'd, NULL: out of memory -----
 void *graph_def(Session *s, const Graph *g, size_t *bytes);
-// -- report.c: DIR/report.html, from the compile and DIR/metrics.jsonl --------------------------
+// -- report.c: writes DIR/report.html from the compilation and DIR/metrics.jsonl ----------------
 MUST_USE bool report_write(Session *s, const char *folder, const Compilation *train);
 
 #endif

@@ -1,6 +1,6 @@
-// The graph of one processor, once for every processor of the mesh, as TensorBoard shows graphs:
-// nodes are named rows=0,cols=1/hidden/relu_7, their device is the mesh coordinate, and a
-// collective has the arguments of all processors of its group.
+// Writes the graph of every processor of the mesh in TensorBoard's format (GraphDef). Nodes are
+// named rows=0,cols=1/hidden/relu_7, their device is the mesh coordinate, and a collective has the
+// arguments of all processors of its group.
 #include "frontend/report/log_directory.h"
 #include "runtime/train/proto.h"
 
@@ -9,7 +9,9 @@
 
 enum { GRAPH_NODE = 1, GRAPH_VERSIONS = 4, VERSIONS_PRODUCER = 1 };
 enum { NODE_NAME = 1, NODE_OP, NODE_INPUT, NODE_DEVICE };
-enum { MOST_NODES = 20000 }; // of all processors; of a larger graph the first processor is shown
+enum {
+  MOST_NODES = 20000
+}; // limit for all processors together; larger graphs show the first processor only
 
 static const char *coordinate(const Session *s, int64_t r) {
   const Mesh *m = &s->model->mesh;
@@ -20,7 +22,8 @@ static const char *coordinate(const Session *s, int64_t r) {
   return m->naxes ? text : "processor";
 }
 
-// Letters, digits, . _ / - are what names may have.
+// Replaces all characters except letters, digits and . _ / - by underscores, because names may not
+// have others.
 static const char *clean(Arena *a, const char *text) {
   char *out = arena_text(a, text, strlen(text));
   for (char *c = out; *c; c++)

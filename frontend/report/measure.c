@@ -1,5 +1,5 @@
-// Measured times beside the facts of collectives: which instruction a fact of `check` became, and
-// what it took.
+// Adds measured times to the facts of collectives: finds the instruction of each fact of `check`,
+// and the time that it took.
 #include "frontend/driver/session.h"
 
 #include <string.h>
@@ -11,8 +11,8 @@ static bool is_fact(const Instr *in, const CollFact *f) {
          c->pos.col == f->pos.col;
 }
 
-// Facts and instructions stand in different orders: the first instruction that fits and has no fact
-// yet.
+// Returns the instruction of a fact. Facts and instructions have different orders, so it takes the
+// first instruction that fits and has no fact yet.
 static int64_t instr_of(const Program *p, const CollFact *f, bool *taken) {
   for (uint32_t i = 0; i < p->ninstrs; i++) {
     if (taken[i] || !is_fact(&p->instr[i], f)) continue;

@@ -1,5 +1,5 @@
-// report.html of a training: curves, and what `explain` tells of its step; one page that needs
-// nothing else.
+// Writes report.html of a training: curves of the metrics, and the parts of `explain` for its step.
+// The page needs no external files.
 #include "frontend/report/explain.h"
 #include "frontend/report/log_directory.h"
 
@@ -20,7 +20,7 @@ enum {
 
 // -- curves -------------------------------------------------------------------------------------
 
-// y: NaN where the value was not finite.
+// A curve; y is NaN if a value was not finite.
 typedef struct Curve {
   const char *name;
   VEC(double) x;
@@ -41,7 +41,7 @@ static void add_point(Curves *c, const char *name, double step, double value) {
   vec_push(c->a, c->curve[i].y) = isfinite(value) ? value : (double)NAN;
 }
 
-// A null is a value that was not finite.
+// Adds one value of the log. A JSON null is a value that was not finite.
 static void add_value(Curves *c, const char *name, double step, const json_t *value) {
   if (json_is_number(value) || json_is_null(value))
     add_point(c, name, step, json_is_null(value) ? (double)NAN : json_number_value(value));
@@ -81,7 +81,7 @@ static double scaled(Scale s, double x) {
                         : (s.from + s.to) / 2;
 }
 
-// Of the finite values; low is above high when there are none.
+// Returns the scale of the finite values; low is above high if there are none.
 static Scale scale_of(uint32_t n, const double *x, double from, double to) {
   Scale s = {.low = HUGE_VAL, .high = -HUGE_VAL, .from = from, .to = to};
   for (uint32_t i = 0; i < n; i++) {
@@ -97,7 +97,7 @@ static void put_label(FILE *f, double x, double y, const char *anchor, const cha
           value);
 }
 
-// One label for one value, at the middle.
+// Writes the axes. If low equals high, there is one label, at the middle.
 static void put_axes(FILE *f, Scale x, Scale y) {
   double bottom = HEIGHT - BOTTOM, under = HEIGHT - 8;
   fprintf(f, "<line x1=\"%d\" y1=\"%.0f\" x2=\"%d\" y2=\"%.0f\"/>", LEFT, bottom, WIDTH, bottom);
@@ -124,7 +124,8 @@ static void put_line(FILE *f, const Curve *c, uint32_t first, uint32_t end, Scal
   fprintf(f, "\"/>");
 }
 
-// Lines between values that are not finite; dots where there are few values, or one alone.
+// Writes a curve. It is interrupted at values that are not finite. Single values, and curves with
+// few values, are dots.
 static void put_points(FILE *f, const Curve *c, Scale x, Scale y) {
   for (uint32_t i = 0, end; i < c->y.n; i = end) {
     end = i + 1;

@@ -1,4 +1,4 @@
-// Drawings in a page: boxes, edges as curves between layers, text.
+// Writes the elements of drawings in a page: boxes, edges as curves between layers, text.
 #include "frontend/report/svg_internal.h"
 
 #include "frontend/report/explain.h"
@@ -14,8 +14,8 @@ void svg_begin(FILE *f, double width, double height, const char *label) {
 
 void svg_end(FILE *f) { fprintf(f, "</svg></div>\n"); }
 
-// Vertical lines within layers, curves between them: both control points of a curve are level with
-// its middle, so that it stays between the layers.
+// Writes vertical lines within layers and curves between them. Both control points of a curve are
+// level with its middle, so that it stays between the layers.
 void svg_edge(FILE *f, const DrawnEdge *e, bool whole, const char *css) {
   if (!e->npoints) return;
   const DrawnPoint *p = e->point, *end = e->against ? p : &p[e->npoints - 1];

@@ -1,4 +1,5 @@
-// Drawings in a page: what the graph of values and the graph of kernels share.
+// Private: helpers for the drawings in a page, shared by the graph of values and the graph of
+// kernels.
 #ifndef FRONTEND_SVG_H
 #define FRONTEND_SVG_H
 
@@ -9,18 +10,19 @@
 enum {
   SVG_WIDTH = 1000,
   SVG_LINE = 14
-};                     // pixels: of the widest layer of several boxes, of a line of text
-#define SVG_LETTER 7.0 // width of a letter of 11 px monospace
+}; // pixels: maximum width of a layer with several boxes; height of a line of text
+#define SVG_LETTER 7.0 // pixels: width of a letter of 11 px monospace
 
-// A drawing of that size. Without the script of the page it is as large as it says and scrolls;
-// with the script it can be zoomed and moved.
+// Begins a drawing of the given size, in pixels. With the script of the page it can be zoomed and
+// moved. Without the script it has that size and scrolls.
 void svg_begin(FILE *f, double width, double height, const char *label);
 void svg_end(FILE *f);
-// An edge with an arrow at its end. `css`: classes. `whole`: with what another edge draws, too.
+// Writes an edge with an arrow at its end, with the classes `css`. `whole`: also writes the part
+// that another edge has drawn already.
 void svg_edge(FILE *f, const DrawnEdge *e, bool whole, const char *css);
 void svg_box(FILE *f, const DrawnBox *b, const char *css);
 void svg_text(FILE *f, const char *css, double x, double y, const char *text); // css: NULL for none
-extern const char svg_script[];               // svg_script.c: once in a page, behind all drawings
-void svg_too_large(FILE *f, uint32_t nboxes); // in place of a drawing
+extern const char svg_script[]; // svg_script.c: write it once in a page, after all drawings
+void svg_too_large(FILE *f, uint32_t nboxes); // writes a message in place of a drawing
 
 #endif

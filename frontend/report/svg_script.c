@@ -1,5 +1,5 @@
-// The script of drawings: zooms and moves them, by buttons, keys, wheel and dragging. Without it
-// they scroll.
+// The script of drawings: zooms and moves them with buttons, keys, wheel and mouse. Without it they
+// scroll.
 #include "frontend/report/svg_internal.h"
 
 const char svg_script[] =
