@@ -1,4 +1,5 @@
-// Ast: the model file as written. One node type; kinds, what text and kids mean, stand in ast.def.
+// The Ast: a model file as a tree, as it is written. All nodes have one type. ast.def lists the
+// kinds of nodes, and what `text`, `kids` and the other fields mean for each.
 #ifndef FRONTEND_AST_H
 #define FRONTEND_AST_H
 
@@ -14,29 +15,28 @@ typedef enum AstKind {
 
 typedef struct Ast Ast;
 
-// One item between brackets, `sum[all but b]`, `split[d -> heads, k]`, `stack[-> n]`: dims, an
-// arrow before some.
+// One item between brackets, as in `sum[all but b]`, `split[d -> heads, k]`, `stack[-> n]`.
 typedef struct AstDim {
   const char *name;
-  bool arrow; // an arrow stands before this item
+  bool arrow; // there is an arrow before this item
   Pos pos;
 } AstDim;
 
-// One argument between parentheses: `x`, `rate = 0.1`, `1000: 1`, `d -> heads`.
+// One argument between parentheses, as `x`, `rate = 0.1`, `1000: 1`, `d -> heads`.
 typedef struct AstArg {
-  const char *name; // of a named argument, else NULL
-  Ast *key;         // before a colon, else NULL
-  bool arrow;       // an arrow stands before this argument
+  const char *name; // name of a named argument, else NULL
+  Ast *key;         // expression before a colon, else NULL
+  bool arrow;       // there is an arrow before this argument
   Ast *value;
-  Pos pos; // of the name or the value
+  Pos pos; // position of the name, or of the value
 } AstArg;
 
 struct Ast {
   AstKind kind;
   Pos pos;
-  const char *text; // name, operator, string
-  double number;    // of NUMBER
-  bool integer;     // of NUMBER: without fraction or exponent; other kinds: see ast.def
+  const char *text; // name, operator or string
+  double number;    // value of a NUMBER
+  bool integer;     // for NUMBER: no fraction and no exponent; for other kinds see ast.def
   bool has_brackets, all_but, has_parens;
   uint32_t ndims;
   AstDim *dims;
@@ -44,25 +44,26 @@ struct Ast {
   AstArg *args;
   uint32_t nkids;
   Ast **kids;
-  Pos end; // last character
+  Pos end; // the last character of the node
 };
 
-// Parses a file's text, registered as `source` in d. Never NULL; errors are in d, and the tree
-// holds what could be read (the parser resumes at the next statement). Deep nesting is an error,
-// never a crash.
+// Parses the text of a model file, n bytes, which is registered as `source` in d. Allocates from a.
+// Always returns a tree. After errors, which go to d, the tree has the statements that could be
+// read: the parser resumes at the next statement. Nesting that is too deep is an error.
 Ast *ast_parse(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text, size_t n);
-// One expression, one `--set` value, one layout or mesh in command-line form.
+// Parses one expression, such as a value of `--set`. Always returns a node; errors go to d.
 Ast *ast_parse_expression(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text,
                           size_t n);
-// "rows=2,cols=4" or "rows:2;cols:4" as a MESH statement; "b=rows,optimizer/all=rows" as a LAYOUT
-// statement.
+// Parse the command-line form of a mesh, "rows=2,cols=4" or "rows:2;cols:4", into a MESH statement,
+// and that of a layout, "b=rows,optimizer/all=rows", into a LAYOUT statement.
 Ast *ast_parse_mesh(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text, size_t n);
 Ast *ast_parse_layout(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text,
                       size_t n);
-// The tree as an indented text (`dump --stage ast`).
+// Returns the tree as indented text (`dump --stage ast`), in a.
 char *ast_print(Arena *a, const Ast *t);
-// A model file in canonical form (`fmt`): comments stay, blank lines too (at most one in a row),
-// the tree is the same, and formatting again changes nothing. NULL after syntax errors in d.
+// Returns a model file in canonical form (`fmt`), in a; NULL after syntax errors, which go to d.
+// Comments are kept, and so are blank lines, at most one in a row. The tree is the same, and
+// formatting the result again changes nothing.
 char *ast_format(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text, size_t n);
 
 #endif

@@ -1,4 +1,4 @@
-// The tree as text, one node a line, children indented:
+// Prints the tree as text, one node a line, with its children indented:
 //
 //   bind
 //     target y [b, c]
@@ -53,7 +53,7 @@ static void put_dims(Printer *p, const Ast *t) {
   put(p, "]");
 }
 
-// What stands on the line of a node: its text, dims and flags.
+// Prints the rest of a node's line: its text, dims and flags.
 static void put_details(Printer *p, const Ast *t) {
   if (t->kind == AST_STRING || t->kind == AST_IMPORT) {
     put(p, " ");
@@ -73,7 +73,8 @@ static void put_details(Printer *p, const Ast *t) {
 
 static void print_node(Printer *p, const Ast *t, int depth, const char *prefix);
 
-// The operands of a chain, left to right: the left spine is walked, not recursed into.
+// Prints the operands of a chain, left to right. A chain may be very long, so a loop, not
+// recursion, follows its left operands.
 static void print_chain(Printer *p, const Ast *t, int depth) {
   VEC(const Ast *) spine = {0};
   for (; t->kind == AST_BINARY; t = t->kids[0]) {

@@ -1,4 +1,4 @@
-// A file's text in an arena.
+// Reads the text of a file into an arena.
 #include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>

@@ -1,9 +1,9 @@
-// The formatter: a model file with canonical spaces, indentation and line ends.
+// The formatter (`fmt`): prints a model file with canonical spaces, indentation and line ends.
 //
-// It prints the tokens of the file, in order, and the comments: nothing but white space changes
-// (and `;`, which becomes a line end), so the tree stays the same. Line ends inside a statement
-// stay where the author put them. The parser runs first: it finds errors, and marks what starts a
-// statement and what takes no space before it.
+// It prints the tokens and the comments of the file in their order. Only white space changes, and
+// `;` becomes a line end, so the tree stays the same. Line ends inside a statement are kept. The
+// parser runs first: it finds errors, and marks the tokens that start a statement and those that
+// have no space before them.
 //
 //   for i in 0..3 {     for i in 0..3 {
 //   x=-x; y=f( x ) }      x = -x
@@ -19,13 +19,14 @@ typedef struct Printer {
   Arena *a;
   const char *source;
   const Tokens *tokens;
-  bool *on_one_line; // of a brace: its whole block stands on one line
+  bool *on_one_line; // by token: for an opening brace, its whole block is on one line
   VEC(char) out;
-  VEC(bool) block;  // those open: on one line?
-  int brackets;     // parentheses and brackets open
-  uint32_t comment; // the next one
+  VEC(bool) block;  // for each open block: it is on one line
+  int brackets;     // number of open parentheses and brackets
+  uint32_t comment; // the next comment to print
   bool opened,
-      broken; // the last thing printed was a brace that opens; was a `;` that became a line end
+      broken; // opened: the last token printed was an opening brace; broken: the last token was a
+              // `;` that became a line end
 } Printer;
 
 static const Token *token_at(const Printer *p, uint32_t i) { return &p->tokens->token.at[i]; }
@@ -44,8 +45,8 @@ static void start_line(Printer *p, bool blank, int level) {
   for (int i = 0; i < level * INDENT; i++) put(p, " ", 1);
 }
 
-// A block stays on one line if it was written so: then as many line ends and comments stand before
-// its last brace as before its first.
+// Finds the blocks that are written on one line, which are kept so. A block is on one line if as
+// many line ends and comments precede its last brace as its first one.
 static void find_blocks(Printer *p) {
   uint32_t n = p->tokens->token.n, comment = 0, breaks = 0;
   uint32_t *before = arena_array(p->a, uint32_t, n);
@@ -67,7 +68,7 @@ static bool ends_statement(const Token *t) {
   return t->kind == TOKEN_EOF || t->kind == TOKEN_UNBRACE || t->kind == TOKEN_SEMICOLON;
 }
 
-// Levels of indentation of a line that token i starts; of a comment before it.
+// Returns the indentation, in levels, of a line that token t starts, or of a comment before t.
 static int level_of(const Printer *p, const Token *t, bool comment) {
   bool closes = t->kind == TOKEN_CLOSE || t->kind == TOKEN_UNBRACKET || t->kind == TOKEN_UNBRACE;
   bool goes_on = p->brackets == 0 && !t->starts && !ends_statement(t);
@@ -97,15 +98,16 @@ static void count_brackets(Printer *p, uint32_t i) {
   if (kind == TOKEN_UNBRACE && p->block.n) p->block.n--;
 }
 
-// `;` stays inside a block on one line and is a line end elsewhere.
+// Returns true if token i is a `;` that is not printed. A `;` is kept inside a block on one line
+// and becomes a line end elsewhere.
 static bool drops(const Printer *p, uint32_t i) {
   if (token_at(p, i)->kind != TOKEN_SEMICOLON) return false;
   return p->block.n == 0 || !p->block.at[p->block.n - 1] ||
          token_at(p, i + 1)->kind == TOKEN_UNBRACE;
 }
 
-// Token i, or the next one that is printed: it decides how far a comment is indented, also when
-// formatted again.
+// Returns token i, or the next one that is printed. That token decides the indentation of a comment
+// before it, so that formatting the result again changes nothing.
 static uint32_t kept(const Printer *p, uint32_t i) {
   while (drops(p, i)) i++;
   return i;
@@ -117,7 +119,7 @@ static void put_comments(Printer *p, uint32_t i) {
     const Comment *c = &p->tokens->comment.at[p->comment];
     size_t n = c->bytes;
     while (n && (p->source[c->at + n - 1] == ' ' || p->source[c->at + n - 1] == '\t')) n--;
-    if (c->own_line || line_empty(p)) // what stood before it may have been a `;` that is gone
+    if (c->own_line || line_empty(p)) // a `;` before the comment may have been removed
       start_line(p, c->blank, level_of(p, token_at(p, kept(p, i)), true));
     else
       put(p, "  ", 2);

@@ -1,5 +1,5 @@
-// The table of habits (habits.def), and its hints with the user's names in place of $x, $y, $d, $f
-// and $t.
+// Finds a word of another language in the table of habits (habits.def), and makes the hint: $x, $y,
+// $d, $f and $t become names of the user's code.
 #include "frontend/syntax/habits.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ static const char *find(HabitKind kind, const char *word) {
 
 bool habit_known(HabitKind kind, const char *word) { return find(kind, word) != NULL; }
 
-// What stands for the letter behind a `$`.
+// Returns the name that replaces `$` and this letter.
 static const char *name_for(char letter, const HabitNames *n) {
   const struct {
     char letter;

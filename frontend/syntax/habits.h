@@ -1,4 +1,5 @@
-// Habits from other languages: what to write instead of words that this one lacks.
+// Hints for words and habits of other languages: what to write in a model instead. The table is
+// habits.def.
 #ifndef FRONTEND_HABITS_H
 #define FRONTEND_HABITS_H
 
@@ -16,18 +17,18 @@ typedef enum HabitKind {
   HABIT_SETTING,
 } HabitKind;
 
-// The user's own names for the code that a hint shows; NULL where not known.
+// Names of the user's code that a hint shows; NULL: not known.
 typedef struct HabitNames {
-  const char *x, *y; // operands
+  const char *x, *y; // the first two operands
   const char *d;     // a dim of x
   const char *f;     // the function
-  const char *t;     // what follows the word in the text
+  const char *t;     // the text after the word
 } HabitNames;
 
-// Whether `word` is a habit of that kind.
+// Returns true if the table has `word` as a habit of that kind.
 bool habit_known(HabitKind kind, const char *word);
-// Makes the hint for `word` that of what was said last in d. False: no such habit, the hint is as
-// it was.
+// Adds the hint for `word` to the last message in d. Returns false, without a change, if there is
+// no such habit.
 bool habit_hint(Diag *d, Arena *a, HabitKind kind, const char *word, const HabitNames *names);
 
 #endif

@@ -1,8 +1,8 @@
-// The lexer: model text to tokens, in one pass over characters.
+// The lexer: splits model text into tokens, in one pass over its characters.
 //
-// Line ends are no tokens: each token knows whether one stands before it, and the parser, which
-// knows what is open, decides whether it ends a statement. A dotted name is one token, numbers
-// inside included (layer.0.attention.wq), so `state.m` never starts with a keyword.
+// Line ends are not tokens: each token records whether there is a line end before it. The parser
+// knows which brackets are open and decides whether the line end ends a statement. A dotted name is
+// one token, including numbers (layer.0.attention.wq), so `state.m` never starts with a keyword.
 #include "frontend/syntax/lex.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ const TokenRow token_row[TOKEN_COUNT] = {
 };
 
 enum { MAX_SOURCE = 1 << 28 };
-static const uint32_t BAD = UINT32_MAX; // no character
+static const uint32_t BAD = UINT32_MAX; // not a character
 
 typedef struct Lexer {
   Arena *a;
@@ -24,9 +24,9 @@ typedef struct Lexer {
   uint32_t source;
   const char *text;
   uint32_t n, at, line, col;
-  bool newline, blank;   // before the next token
-  bool empty;            // nothing on this line yet
-  uint32_t previous_end; // byte behind the token before
+  bool newline, blank;   // there is a line end, or an empty line, before the next token
+  bool empty;            // there is no token on this line yet
+  uint32_t previous_end; // offset of the end of the previous token
   Tokens *out;
 } Lexer;
 
@@ -46,8 +46,8 @@ static bool is_letter(unsigned char c) {
 }
 static bool is_word(unsigned char c) { return is_letter(c) || is_digit(c); }
 
-// The character at byte i and its length; BAD (length 1) where the bytes are no UTF-8: overlong
-// forms, surrogates and values above 10FFFF are none (RFC 3629).
+// Returns the character at byte i, and its length in *bytes. Returns BAD (length 1) if the bytes
+// are not UTF-8; overlong forms, surrogates and values above 10FFFF are not (RFC 3629).
 static uint32_t decode(const Lexer *x, uint32_t i, uint32_t *bytes) {
   unsigned char c = byte_at(x, i);
   *bytes = 1;
@@ -66,7 +66,7 @@ static uint32_t decode(const Lexer *x, uint32_t i, uint32_t *bytes) {
   return value;
 }
 
-// Steps over one character and says what is wrong with its coding.
+// Moves past one character and returns it. Gives an error if it is not valid UTF-8.
 static uint32_t advance(Lexer *x) {
   uint32_t bytes, c = decode(x, x->at, &bytes);
   if (c == BAD)
@@ -128,7 +128,8 @@ static void lex_name(Lexer *x) {
   push(x, kind, at, col)->text = text;
 }
 
-// Digits with single underscores between them; false if an underscore stands anywhere else.
+// Takes digits with single underscores between them. Returns false if an underscore is anywhere
+// else.
 static bool take_digits(Lexer *x) {
   bool good = is_digit(byte_at(x, x->at));
   while (is_digit(byte_at(x, x->at)) || byte_at(x, x->at) == '_') {
@@ -198,7 +199,7 @@ static void lex_string(Lexer *x) {
   push(x, TOKEN_STRING, at, col)->text = intern_n(x->names, text.n ? text.at : "", text.n);
 }
 
-// What someone may have meant by a character that is none of the language's.
+// Hints for characters that the language does not have but that look like ones it has.
 static const struct {
   uint32_t c;
   const char *hint;
@@ -232,7 +233,7 @@ static void bad_character(Lexer *x) {
     if (lookalike[i].c == c) diag_hint(x->d, "%s", lookalike[i].hint);
 }
 
-// Operators and brackets: the longest one of the table that stands here.
+// Takes an operator or a bracket: the longest one of the table that the text starts with.
 static void lex_operator(Lexer *x) {
   TokenKind best = TOKEN_EOF;
   uint32_t length = 0;

@@ -1,4 +1,5 @@
-// Tokens of a model file, all at once, with the comments beside them (for fmt).
+// The lexer: splits a model file into tokens, all at once. Comments are kept beside them, for
+// `fmt`.
 #ifndef FRONTEND_LEX_H
 #define FRONTEND_LEX_H
 
@@ -20,29 +21,30 @@ typedef struct TokenRow {
 extern const TokenRow token_row[TOKEN_COUNT];
 
 typedef struct Token {
-  uint8_t kind;        // a TokenKind
-  bool newline, blank; // a line end, an empty line stands before it
-  bool adjacent;       // nothing stands between it and the token before
+  uint8_t kind;        // its TokenKind
+  bool newline, blank; // there is a line end, or an empty line, before it
+  bool adjacent;       // there is no white space or comment between it and the token before
   bool glued,
-      starts; // set by the parser, for fmt: no space before it; it starts a statement or an entry
-  uint32_t at, bytes; // in the source text
+      starts; // set by the parser for `fmt`: no space before it; it starts a statement or an entry
+  uint32_t at, bytes; // byte offset in the source text, and length
   uint32_t line, col, len;
-  const char *text; // interned: a name, a number as written, a string with its escapes replaced
+  const char
+      *text; // interned: a name, a number as it is written, or a string after replacing its escapes
 } Token;
 
 typedef struct Comment {
   uint32_t at, bytes;
-  uint32_t before; // index of the token that follows it
-  bool own_line;   // nothing but the comment stands on its line
-  bool blank;      // an empty line stands before it
+  uint32_t before; // index of the next token
+  bool own_line;   // there is only the comment on its line
+  bool blank;      // there is an empty line before it
 } Comment;
 
 typedef struct Tokens {
-  VEC(Token) token; // the last one is EOF
+  VEC(Token) token; // the last token is EOF
   VEC(Comment) comment;
 } Tokens;
 
-// Splits text into tokens; errors go to d, bad characters are skipped. Never fails.
+// Splits n bytes of text into tokens, allocated from a. Errors go to d; bad characters are skipped.
 void lex(Tokens *out, Arena *a, Intern *names, Diag *d, uint32_t source, const char *text,
          size_t n);
 

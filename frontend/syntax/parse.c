@@ -1,6 +1,7 @@
-// The parser: tokens to a tree, by recursive descent with a limit on nesting.
+// The parser: makes a tree (Ast) from tokens, by recursive descent with a limit on nesting.
 //
-// parse_expr.c knows expressions, parse_stmt.c statements; here are what both need and the doors.
+// parse_expr.c parses expressions, parse_stmt.c statements. This file has the functions that both
+// need, and the entry points of ast.h.
 #include "frontend/syntax/parse_internal.h"
 
 #include <string.h>
@@ -31,7 +32,7 @@ bool parser_at_word(const Parser *p, const char *word) {
   return t->kind == TOKEN_NAME && strcmp(t->text, word) == 0;
 }
 
-// A line end that counts stands before the next token.
+// Returns true if there is a line end before the next token and it can end a statement.
 static bool line_ended(const Parser *p) {
   return parser_peek(p)->newline && p->open == 0 && p->at != p->start &&
          !token_row[p->token[p->at - 1].kind].continues;
@@ -54,7 +55,7 @@ Pos token_pos(const Parser *p, const Token *t) {
   return (Pos){.source = p->source, .line = t->line, .col = t->col, .len = t->len ? t->len : 1};
 }
 
-// The place behind the last token taken, on its line.
+// Returns the position right after the last token taken, on the line of that token.
 static Pos behind(const Parser *p) {
   const Token *t = &p->token[p->at ? p->at - 1 : 0];
   return (Pos){.source = p->source, .line = t->line, .col = t->col + t->len, .len = 1};
@@ -152,7 +153,7 @@ Ast *ast_parse_expression(Arena *a, Intern *names, Diag *d, uint32_t source, con
                           size_t n) {
   Tokens tokens;
   Parser p = parser_new(a, names, d, source, text, n, &tokens);
-  p.open = 1; // line ends mean nothing here
+  p.open = 1; // line ends are ignored here
   Ast *t = parse_expr(&p);
   if (t && !parser_at(&p, TOKEN_EOF)) parser_expected(&p, "the end of the value");
   return t ? t : ast_new(&p, AST_LIST, token_pos(&p, parser_peek(&p)));

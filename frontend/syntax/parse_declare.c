@@ -1,7 +1,7 @@
-// Statements that declare: dims, constants, tensors; data, training, mesh and layout.
+// Parses the statements that declare: dims, constants and tensors; data, train, mesh and layout.
 #include "frontend/syntax/parse_internal.h"
 
-// `NAME = EXPRESSION, ...` of dim, const and mesh.
+// Parses the `NAME = EXPRESSION, ...` of dim, const and mesh.
 static Ast *parse_defines(Parser *p, const Token *keyword, AstKind kind) {
   Ast *t = ast_statement(p, kind, keyword);
   Kids kids = {0};
@@ -125,7 +125,7 @@ Ast *parse_pattern(Parser *p, const Token *end) {
   return t;
 }
 
-// `head.kernel:`, `layer.*.wi:`. NULL when no colon follows.
+// Parses a scope and its colon: `head.kernel:`, `layer.*.wi:`. Returns NULL if there is no colon.
 static Ast *parse_scope(Parser *p) {
   const Token *end = pattern_end(p);
   if (parser_at_end(p) || end == parser_peek(p) || end->kind != TOKEN_COLON) return NULL;

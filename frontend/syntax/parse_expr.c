@@ -1,13 +1,13 @@
-// Expressions: precedence climbing for binary operators, descent for the rest.
+// Parses expressions: precedence climbing for binary operators, recursive descent for the rest.
 //
 //   range      a .. b                        loosest
 //   or, and, not, comparisons (not chained), + -, * / %
 //   unary -
-//   ^          right-associative, its exponent may be signed: -x ^ 2 is -(x^2), 2 ^ -3 is fine
+//   ^          right-associative, its exponent may have a sign: -x ^ 2 is -(x^2), 2 ^ -3 is valid
 //   primary    number, string, name, f[dims](args), (expression), (list)
 //
-// A chain of operators nests left in a loop, so its length has no limit; everything else counts
-// depth.
+// A loop builds a chain of operators, nested to the left, so the length of a chain has no limit.
+// All other nesting counts towards the limit.
 #include "frontend/syntax/parse_internal.h"
 
 #include <math.h>
@@ -39,7 +39,7 @@ static Ast *unary(Parser *p, const Token *op, Ast *operand) {
 
 // -- brackets and parentheses -------------------------------------------------------------------
 
-// Says where the bracket that lacks its end was opened.
+// Takes the closing bracket. If it is missing, the error names the place of the opening one.
 static bool expect_close(Parser *p, const Token *open, TokenKind kind) {
   if (parser_accept(p, kind)) {
     p->open--;
@@ -50,8 +50,8 @@ static bool expect_close(Parser *p, const Token *open, TokenKind kind) {
   return false;
 }
 
-// x[0], x[1:]: what stands in the brackets of a value in other languages. The number in it is what
-// a part starts at.
+// Gives a hint for the indexing of other languages: x[0], x[1:]. The number in the brackets is the
+// start of the part in the hint.
 static void index_hint(Parser *p, const Ast *t) {
   bool range = false;
   const char *number = NULL;
@@ -107,7 +107,8 @@ static bool parse_argument(Parser *p, bool arrow, AstArg *out) {
   return out->value != NULL;
 }
 
-// Arguments up to the closing parenthesis; *comma tells of one at the end.
+// Parses arguments up to the closing parenthesis. *comma is true if there is a comma after the last
+// one.
 static bool parse_arguments(Parser *p, Ast *t, bool *comma) {
   const Token *open = parser_take(p);
   Args args = {0};
@@ -126,7 +127,7 @@ static bool parse_arguments(Parser *p, Ast *t, bool *comma) {
   return expect_close(p, open, TOKEN_CLOSE);
 }
 
-// `(x)` is x itself; anything else between parentheses is a list.
+// Parses parentheses: `(x)` is x itself, anything else between parentheses is a list.
 static Ast *parse_parentheses(Parser *p) {
   Ast *list = ast_new(p, AST_LIST, token_pos(p, parser_peek(p)));
   bool comma;
@@ -144,7 +145,8 @@ static Ast *parse_parentheses(Parser *p) {
   return ast_end(p, list);
 }
 
-// In `for i in 0..depth (checkpoint = true) {` the parenthesis calls nothing.
+// Returns true if the parenthesis starts the options of a loop and is not a call, as in `for i in
+// 0..depth (checkpoint = true) {`.
 static bool options_follow(const Parser *p) {
   return p->for_head && p->open == 0 && parser_ahead(p, 1)->kind == TOKEN_NAME &&
          parser_ahead(p, 2)->kind == TOKEN_ASSIGN;
@@ -190,7 +192,7 @@ static Ast *parse_number(Parser *p) {
   return t;
 }
 
-// What may have been meant where an expression should stand.
+// Gives an error for a missing expression, with a hint at what may have been meant.
 static Ast *no_expression(Parser *p) {
   TokenKind before = p->at ? (TokenKind)p->token[p->at - 1].kind : TOKEN_EOF;
   parser_expected(p, "an expression");

@@ -1,4 +1,4 @@
-// Statements that compute: values, functions, loops and recurrences.
+// Parses the statements that compute: values, functions, loops and scans.
 #include "frontend/syntax/parse_internal.h"
 
 #include <string.h>
@@ -165,7 +165,8 @@ Ast *parse_for(Parser *p, const Token *keyword) {
   return ast_with_kids(p, t, &kids);
 }
 
-// One item between the parentheses of a scan: `h[b, k] = START`, or the option `checkpoint = true`.
+// Parses one item between the parentheses of a scan: a carry `h[b, k] = START`, or the option
+// `checkpoint = true`.
 static bool parse_carry(Parser *p, Kids *kids, Args *options) {
   bool option = parser_at_word(p, "checkpoint") && parser_ahead(p, 1)->kind == TOKEN_ASSIGN;
   if (option) return parse_option_item(p, options);

@@ -1,14 +1,14 @@
-// The command line's own form of a mesh and a layout:
+// Parses the command-line form of a mesh and a layout:
 //
-//   rows=2,cols=4                        or   rows:2;cols:4
+//   rows=2,cols=4                                 or   rows:2;cols:4
 //   b=rows+cols,optimizer/all=rows,soft/t=cols    or   b:rows+cols;...
 //
-// A scope stands before the slash; `soft` may stand there too. Result: the same trees as of a file.
+// A scope, or `soft`, comes before a slash. The trees are the same as those of a file.
 #include "frontend/syntax/parse_internal.h"
 
 #include <string.h>
 
-// A hint that shows the whole option as it is written on the command line: `b -> rows, h->cols` is
+// Gives a hint that shows the whole option in its command-line form: `b -> rows, h->cols` becomes
 // b=rows,h=cols.
 static void arrow_hint(Parser *p) {
   VEC(char) text = {0};
@@ -44,7 +44,7 @@ static Ast *parse_axis(Parser *p) {
   return ast_end(p, t);
 }
 
-// What stands before a slash: "optimizer", "layer.*.wi".
+// Parses a scope and its slash: "optimizer/", "layer.*.wi/". Returns NULL if there is no slash.
 static Ast *parse_scope(Parser *p) {
   const Token *end = pattern_end(p);
   if (end == parser_peek(p) || end->kind != TOKEN_SLASH) return NULL;
@@ -90,7 +90,7 @@ static Ast *parse_items(Arena *a, Intern *names, Diag *d, uint32_t source, const
                         size_t n, AstKind kind, Ast *(*item)(Parser *)) {
   Tokens tokens;
   Parser p = parser_new(a, names, d, source, text, n, &tokens);
-  p.open = 1; // line ends mean nothing here
+  p.open = 1; // line ends are ignored here
   Ast *t = ast_new(&p, kind, token_pos(&p, parser_peek(&p)));
   Kids kids = {0};
   while (!parser_at(&p, TOKEN_EOF)) {
@@ -105,7 +105,7 @@ static Ast *parse_items(Arena *a, Intern *names, Diag *d, uint32_t source, const
   return ast_end(&p, t);
 }
 
-// Sizes without names, "2x2": an error that names the axes.
+// Gives an error that names the axes if the mesh is only sizes, as "2x2".
 static bool only_sizes(Arena *a, Diag *d, uint32_t source, const char *text, size_t n) {
   static const char *const axes[] = {"rows", "cols", "depth"};
   const char *named = "";

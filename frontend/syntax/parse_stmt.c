@@ -1,14 +1,14 @@
-// Statements. A keyword is one only at the start of a statement, and there only when no `=`, `,`,
-// `[` or `.` follows (`state = tanh(x)` binds a value); a dotted name is one token and never a
+// Parses statements. A keyword is one only at the start of a statement, and only if no `=`, `,`,
+// `[` or `.` follows it (`state = tanh(x)` binds a value). A dotted name is one token and never a
 // keyword.
 //
-// After an error parsing goes on behind the statement: at the next line, or behind the block that
-// the statement opened, so that a bad head does not turn its body into errors.
+// After an error, parsing resumes after the statement: at the next line, or after the block that
+// the statement opened, so that an error in its head does not cause errors in its body.
 #include "frontend/syntax/parse_internal.h"
 
 #include <string.h>
 
-// A statement named by `name`, or by its keyword where there is none.
+// Returns a new statement at the position of `name`: the name that it declares, or its keyword.
 Ast *ast_statement(Parser *p, AstKind kind, const Token *name) {
   Ast *t = ast_new(p, kind, token_pos(p, name));
   t->text = name->text;
@@ -54,7 +54,7 @@ static Ast *parse_entry(Parser *p) {
   return ast_with_kids(p, t, &kids);
 }
 
-// `{ NAME = VALUE, ... }`: entries separated by line ends or commas or both.
+// Parses `{ NAME = VALUE, ... }`. Line ends, commas or both separate the entries.
 bool parse_entries(Parser *p, Kids *kids) {
   if (!parser_expect(p, TOKEN_BRACE, "'{'")) return false;
   for (;;) {
@@ -88,11 +88,11 @@ Ast *parse_target(Parser *p) {
     vec_push(p->a, kids) = type;
     return ast_with_kids(p, t, &kids);
   }
-  // `output layer.0.y` names a value that is there
+  // a bare dotted name is allowed: `output layer.0.y` names an existing value
   return parser_at_end(p) || parser_is_new(p, name) ? ast_end(p, t) : NULL;
 }
 
-// `(name = value, ...)` behind the head of a `for` or a `scan`, the parenthesis not yet taken.
+// Parses one `name = value` of the options after the head of a `for` or a `scan`.
 bool parse_option_item(Parser *p, Args *args) {
   const Token *name = parser_name(p, "NAME = VALUE");
   if (!name || !parser_expect(p, TOKEN_ASSIGN, "'='")) return false;
@@ -134,7 +134,8 @@ static ParseStatement *keyword_here(const Parser *p) {
   return NULL;
 }
 
-// A name followed by a name is most likely a keyword with a slip in it.
+// Gives an error for a misspelt keyword: a name that is followed by a name is most likely one.
+// Returns false if it is not.
 static bool misspelt(Parser *p) {
   const Token *word = parser_peek(p), *next = parser_ahead(p, 1);
   if (word->kind != TOKEN_NAME || next->newline ||
@@ -147,7 +148,8 @@ static bool misspelt(Parser *p) {
   return true;
 }
 
-// What follows the next token on its line, up to a brace or a colon: "f(x, y)" behind `def`.
+// Returns the text after the next token on its line, up to a brace or a colon: "f(x, y)" after
+// `def`.
 static const char *rest_of_line(const Parser *p) {
   const Token *first = parser_ahead(p, 1), *t = first;
   while (t->kind != TOKEN_EOF && !t->newline && t->kind != TOKEN_BRACE && t->kind != TOKEN_COLON)
@@ -157,7 +159,8 @@ static const char *rest_of_line(const Parser *p) {
   return n <= 60 ? arena_text(p->a, p->text + first->at, n) : NULL;
 }
 
-// A word that starts statements in other languages, and binds no name here.
+// Gives an error for a word that starts statements in other languages. Returns false if the word is
+// not one, or binds a value here.
 static bool foreign(Parser *p) {
   const Token *word = parser_peek(p), *next = parser_ahead(p, 1);
   bool binds =
@@ -179,8 +182,8 @@ static Ast *parse_statement(Parser *p) {
   return NULL;
 }
 
-// Skips to where the next statement starts: behind the block that the bad one opened, or to a new
-// line.
+// Skips to the start of the next statement: after the block that the bad statement opened, or at a
+// new line.
 static void resume(Parser *p, uint32_t start) {
   int braces = 0;
   if (p->at == start) parser_take(p);
