@@ -72,9 +72,12 @@ enum { STATE_COLOURS = 8 };
 int state_colour(const Explain *e, const ExplainedValue *v);
 extern const char *const state_colours[]; // by state_colour; for light backgrounds
 // -- explain_json.c: all facts as JSON; `value` is the index of the NAME of the command, -1: none
+// Returns all facts as a new JSON object. `collectives` is the list of collectives, which becomes
+// part of it.
 json_t *explain_json(const Explain *e, json_t *collectives, int value);
 // -- explain_dot.c, explain_html.c
 void explain_dot(FILE *f, const Explain *e);
+// Writes the whole page of `explain`.
 void explain_page(FILE *f, const Explain *e);
 void html_graph(FILE *f, const Explain *e);   // explain_svg.c: the graph of values
 void html_kernels(FILE *f, const Explain *e); // explain_kernels.c: the kernels of the step
@@ -85,6 +88,7 @@ void html_explained(FILE *f, const Explain *e);
 
 // -- html.c -------------------------------------------------------------------------------------
 void html_text(FILE *f, const char *text); // writes text with HTML escapes
+// Write the start of a page, with title and styles, and its end.
 void html_head(FILE *f, const char *title);
 void html_end(FILE *f);
 extern const char html_script[]; // explain_script.c

@@ -90,6 +90,8 @@ static void add_edges(Maker *m, BoxSet from, uint32_t to) {
     if (from.at[i] != to) vec_push(m->a, m->edge) = (GraphEdge){from.at[i], to};
 }
 
+// Computes, for each node of the forward pass, the nearest boxes that it is computed from, and adds
+// an edge from each of these to the box of the node.
 static void make_edges(Maker *m) {
   uint32_t *own = arena_array(m->scratch, uint32_t, m->out->nboxes + 1);
   for (uint32_t i = 0; i < m->out->nboxes; i++) own[i] = i;
@@ -145,6 +147,8 @@ static const char *value_behind(Arena *a, const char *name) {
                                                                    : name;
 }
 
+// Adds each collective of the ledger at the box of the value that it moves. In the forward pass it
+// leads to the box of the reader, if that has one.
 static void make_moves(Maker *m) {
   const Ledger *l = m->e->ledger;
   for (uint32_t r = 0; r < l->nrows; r++)

@@ -18,7 +18,7 @@ typedef struct Inside {
 
 // A box of the drawing: a kernel, or rounds of a loop that look alike.
 typedef struct Item {
-  uint32_t group;  // the kernel; for rounds, index of the first round
+  uint32_t group;  // the group of the kernel; for rounds, the first group of their first round
   uint32_t rounds; // number of rounds; 0: the box is a kernel
   const char *line[HEAD_LINES];
   Inside inside;
@@ -59,6 +59,8 @@ static bool of_one_round(const Kernels *k, const Group *g, const char *name, siz
   return true;
 }
 
+// Returns the index of the round that a group belongs to, and adds the round if it is new; -1:
+// none.
 static int find_round(Kernels *k, uint32_t group) {
   static const char *const phase[] = {"", ", backward", ", update"};
   const KernelFact *fact = &k->fact[group];
@@ -73,6 +75,7 @@ static int find_round(Kernels *k, uint32_t group) {
   return (int)k->rounds.n - 1;
 }
 
+// Returns a text that is equal for kernels that look alike: the same operations, bytes and flops.
 static const char *look_of(const Kernels *k, uint32_t group) {
   const Group *g = &fusion_of(k)->group[group];
   const char *text = arena_printf(k->a, "%s %lld %lld", k->fact[group].kind,
@@ -83,6 +86,7 @@ static const char *look_of(const Kernels *k, uint32_t group) {
   return text;
 }
 
+// Finds the round of each group, adds up the costs of each round, and finds rounds that look alike.
 static void find_rounds(Kernels *k) {
   for (uint32_t g = 0; g < fusion_of(k)->ngroups; g++) {
     k->round[g] = runs(k, g) ? find_round(k, g) : -1;
@@ -112,6 +116,7 @@ static uint32_t count_alike(const Kernels *k, uint32_t round) {
   return n;
 }
 
+// Returns true if a round is shown as one box: it looks like others, or the step has many kernels.
 static bool is_folded(const Kernels *k, uint32_t round) {
   return count_alike(k, round) > 1 ||
          (k->nkernels > MANY_KERNELS && k->rounds.at[round].alike == round &&
@@ -163,6 +168,7 @@ static uint32_t count_shown(const Kernels *k, uint32_t group) {
   return n;
 }
 
+// Lays out the operations of a kernel as boxes with edges. The drawing is empty if it is too large.
 static Inside inside_of(const Kernels *k, uint32_t group) {
   if (count_shown(k, group) > MOST_OPS) return counts_of(k, group);
   const Graph *graph = fusion_of(k)->graph;
@@ -203,6 +209,7 @@ static void add_kernel(Kernels *k, uint32_t group) {
              .inside = inside_of(k, group)};
 }
 
+// Adds one box for all rounds that look like `round`, and maps their groups to it.
 static void add_rounds(Kernels *k, uint32_t round) {
   const Round *r = &k->rounds.at[round];
   uint32_t n = count_alike(k, round), last = round;
@@ -232,6 +239,7 @@ static DrawnBox size_of_item(const Item *i) {
                               (i->inside.drawn.nboxes ? i->inside.drawn.height + PAD : 0)};
 }
 
+// Adds an edge for each pair of boxes of which one reads values of the other.
 static void connect(const Kernels *k, Drawn *d) {
   VEC(DrawnEdge) edge = {0};
   uint32_t *seen = arena_array(k->a, uint32_t, (size_t)k->item.n * 2 + 1),
@@ -310,6 +318,7 @@ static void clear(Kernels *k) {
   for (uint32_t g = 0; g < fusion_of(k)->ngroups; g++) k->item_of[g] = -1;
 }
 
+// Writes the drawing of the step, then one drawing for each round that is shown as one box.
 static void put_drawings(FILE *f, Kernels *k) {
   clear(k);
   for (uint32_t g = 0; g < fusion_of(k)->ngroups; g++) {

@@ -24,6 +24,7 @@ static void find_alive(Arena *a, const Compiled *c, Timeline *t) {
   if (t->nalive) qsort(t->alive, t->nalive, sizeof *t->alive, by_size);
 }
 
+// Computes the live bytes at each instruction from the live ranges of the buffers.
 static Timeline timeline(Arena *a, const Compiled *c) {
   Timeline t = {.n = c->program->ninstrs,
                 .persistent = program_bytes(c->program) - c->program->arena_bytes};

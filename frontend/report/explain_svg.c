@@ -60,6 +60,8 @@ static void add_box(Drawing *d, uint32_t b, const char *title, bool ghost) {
                                    .ghost = ghost};
 }
 
+// Adds a call of a collective to the box where it is shown. Calls of one line of the ledger share a
+// badge.
 static void add_badge(Drawing *d, Item *item, uint32_t row) {
   uint32_t line = d->e->ledger->row[row].line;
   for (uint32_t i = 0; i < item->badge.n; i++) {
@@ -72,6 +74,7 @@ static void add_badge(Drawing *d, Item *item, uint32_t row) {
   vec_push(d->a, item->badge) = (Badge){line, 1, row};
 }
 
+// Adds an edge between two values, unless both are in one box or a value is not in the drawing.
 static void add_edge(Drawing *d, uint32_t from, uint32_t to, bool moved) {
   int x = d->item_of[from], y = d->item_of[to];
   if (x < 0 || y < 0 || x == y) return;
@@ -178,6 +181,7 @@ typedef struct Run {
   uint32_t first, last;
 } Run;
 
+// Returns the longest run of rounds from r on that look alike.
 static Run run_at(const ValueGraph *g, uint32_t r) {
   Run run = {r, r};
   while (run.last + 1 < g->nrounds && g->round[run.last + 1].alike == g->round[r].alike &&
@@ -210,6 +214,7 @@ static void add_run(Drawing *d, Run run) {
                                    .round = (int)run.first};
 }
 
+// Writes the drawing of the first round of a run, with the values outside that it reads.
 static void put_run(FILE *f, const Explain *e, const ValueGraph *g, Run run) {
   Arena *scratch = arena_new();
   Drawing d = drawing(e, g, scratch);

@@ -16,8 +16,14 @@ bool kernel_shows(const Compilation *c, NodeId n) {
 
 // -- names --------------------------------------------------------------------------------------
 
-// Names the values that group g stores. Returns whether the first of them is a gradient.
-static bool name_values(Arena *a, const Fusion *f, const Group *g, KernelFact *out) {
+static const char *bare_name(Arena *a, const char *name) {
+  size_t n = strlen(name);
+  return n > 6 && !strncmp(name, "grad(", 5) && name[n - 1] == ')' ? arena_text(a, name + 5, n - 6)
+                                                                   : name;
+}
+
+// Sets the names of the values that a group stores: at most MOST_NAMES of them, each once.
+static void name_values(Arena *a, const Fusion *f, const Group *g, KernelFact *out) {
   const char *seen[MOST_NAMES + 1];
   uint32_t n = 0, all = 0;
   bool gradient = false;

@@ -277,6 +277,7 @@ static double gap_below(const Layers *l, uint32_t layer) {
   return fmin(LAYER_GAP + most / STEEPNESS, MOST_LAYER_GAP);
 }
 
+// Finds the vertical position of each layer from its tallest box and the gaps.
 static Band *find_bands(const Layout *l) {
   const Drawn *d = l->d;
   Band *band = arena_array(l->a, Band, l->layers.nlayers + 1);
@@ -290,6 +291,8 @@ static Band *find_bands(const Layout *l) {
   return band;
 }
 
+// Moves all nodes so that the leftmost one is at 0, sets the places of boxes and the size of the
+// drawing.
 static void place_boxes(const Layout *l, const Band *band) {
   Drawn *d = l->d;
   double left = HUGE_VAL;
@@ -308,6 +311,7 @@ static void place_boxes(const Layout *l, const Band *band) {
   }
 }
 
+// Sets the points of edge i: two for its upper box, two for each bend, two for its lower box.
 static void place_edge(const Layout *l, Arena *a, const Band *band, uint32_t i) {
   DrawnEdge *e = &l->d->edge[i];
   const DrawnBox *upper = &l->d->box[l->upper[i]], *lower = &l->d->box[l->lower[i]];

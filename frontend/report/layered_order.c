@@ -71,6 +71,7 @@ static double barycentre(const Layers *l, const LayerNode *n, uint32_t count,
   return count ? sum / count : share(l, n);
 }
 
+// Sorts a layer by the barycentres of its nodes among their neighbours above (`down`) or below.
 static void sort_layer(const Layers *l, uint32_t layer, bool down, Key *key) {
   uint32_t n = l->size[layer];
   for (uint32_t i = 0; i < n; i++) {
@@ -104,6 +105,7 @@ static int64_t gain(const Layers *l, uint32_t nx, const uint32_t *x, uint32_t ny
   return sum;
 }
 
+// Exchanges adjacent nodes of a layer if this removes crossings. Returns true if it exchanged any.
 static bool exchange_layer(const Layers *l, uint32_t layer) {
   bool any = false;
   for (uint32_t i = 0; i + 1 < l->size[layer]; i++) {

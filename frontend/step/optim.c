@@ -40,6 +40,7 @@ static NodeId pieces(const Optim *o, const ScheduleSpec *s) {
   return y;
 }
 
+// Returns the factor of the learning rate that the schedule gives after the warmup.
 static NodeId after_warmup(const Optim *o, const ScheduleSpec *s) {
   switch (s->kind) {
   case SCHEDULE_CONSTANT: break;
@@ -61,6 +62,8 @@ static NodeId after_warmup(const Optim *o, const ScheduleSpec *s) {
   return num(o, 1);
 }
 
+// Returns the learning rate of this step: the base rate, with decay, times the factor of the
+// schedule.
 static NodeId learning_rate(const Optim *o) {
   const ScheduleSpec *s = &o->train->schedule;
   NodeId lr = num(o, o->spec->lr);
@@ -206,6 +209,8 @@ static const OptimizerSpec *spec_of(const Graph *g, const TrainSpec *t, DeclId p
   return &t->optimizer;
 }
 
+// Builds the update of the parameter o->param. `factor` scales the gradient (clipping by norm), 0:
+// none.
 static void update_one(Optim *o, NodeId factor, NodeId gradient) {
   Graph *g = o->g;
   Decl d = g->decl.at[o->param - 1]; // a copy, because adding slots reallocates the declarations

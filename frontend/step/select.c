@@ -20,6 +20,7 @@ static NodeId folded(Graph *g, const Graph *from, NodeId n, const NodeId *map, b
   return graph_broadcast(g, map[node->args[c->attr.num[0] != 0 ? 1 : 2]], &node->dims);
 }
 
+// Returns, by node, whether one of the n roots needs it.
 static bool *needed(const Graph *from, Arena *a, uint32_t n, const NodeId *roots) {
   bool *need = arena_array(a, bool, graph_count(from) + 1);
   for (uint32_t i = 0; i < n; i++) need[roots[i]] = true;
@@ -137,6 +138,8 @@ static const char *inside_gradient(const Model *m, const char *text) {
 
 enum { MAX_WANTED = 10000 };
 
+// Adds a value, or "grad(w)", to the list of requests, once. Gives an error if the model has no
+// such value or if the value has no gradient.
 static void want_add(Wants *w, const char *text) {
   const Model *m = w->m;
   const char *by = inside_gradient(m, text);
@@ -191,6 +194,8 @@ static void want_loss(Wants *w) {
   }
 }
 
+// Requests the values of a command without names: the losses and metrics, and all outputs if
+// `outputs`.
 static void want_all(Wants *w, bool outputs) {
   const Graph *g = w->m->graph;
   for (uint32_t i = 0; i < g->name.n && outputs; i++)

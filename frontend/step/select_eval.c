@@ -125,6 +125,7 @@ static bool is_gradient(const Graph *g, const RowFacts *rows, NodeId id) {
   return rows->batch[id] && graph_node(g, id)->origin.backward;
 }
 
+// Marks nodes that are, or read, a gradient of a value that depends on the batch (Split.graded).
 static const bool *mark_graded(Arena *a, const Graph *g, const RowFacts *rows) {
   bool *graded = arena_array(a, bool, graph_count(g) + 1);
   for (NodeId i = 1; i <= graph_count(g); i++) {
@@ -173,6 +174,7 @@ static bool is_after(const Split *s, NodeId id) {
   return n->nargs > 0;
 }
 
+// Makes a node a part that is averaged over the batches, weighted by their rows.
 static NodeId averaged(Split *s, NodeId id) {
   s->inexact |= s->rows.batch[id];
   Dtype type = (Dtype)graph_node(s->g, id)->type;
@@ -200,12 +202,15 @@ static NodeId split_metric(Split *s, NodeId root, uint32_t count) {
   return s->map[root];
 }
 
+// Returns true if a metric is the share of rows for which a condition holds, such as an accuracy.
 static bool is_ratio(const Split *s, NodeId root) {
   const Node *n = graph_node(s->g, root);
   return n->op == OP_MEAN && n->attr.ndims == 1 && n->attr.dims[0] == s->over &&
          graph_node(s->g, n->args[0])->type == TYPE_BOOL;
 }
 
+// Builds the parts and the graph `finish` of one metric. `whole`: takes the value of each batch as
+// it is and averages it by rows. `count` is the number of nodes before parts were added.
 static EvalMetric metric_build(Split *s, NodeId root, bool whole, uint32_t count) {
   s->finish = graph_new(s->m->arena, s->g->dims, s->g->mesh, STAGE_GRAPH);
   memset(&s->output, 0, sizeof s->output);

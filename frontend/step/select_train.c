@@ -53,6 +53,8 @@ static bool split_inputs(Step *s) {
   return true;
 }
 
+// Prepares the micro-batches: splits the inputs if the train block has `accumulate`. False after an
+// error.
 static bool parts_open(Step *s) {
   Graph *g = s->g;
   DataBlock *data = &g->spec.data[DATA_TRAIN];
@@ -68,6 +70,7 @@ static bool parts_open(Step *s) {
   return s->nparts == 1 || split_inputs(s);
 }
 
+// Selects micro-batch k of each input that has rows.
 static void part_inputs(Step *s, int64_t k) {
   Graph *g = s->g;
   for (DeclId d = 1; s->micro && d <= s->m->graph->decl.n; d++) {
@@ -139,6 +142,7 @@ typedef struct Round {
   NodeId *sum;   // gradients, summed over micro-batches
 } Round;
 
+// Lists the parameters that the block trains, and the values that parameters have by now.
 static void round_open(Round *r) {
   Step *s = r->s;
   Arena *a = s->m->arena;
@@ -191,6 +195,8 @@ static NodeId round_part(Round *r, int64_t k) {
   return loss;
 }
 
+// Builds one round of a block: the loss and gradients of all micro-batches, their means, and the
+// update. Returns the loss.
 static NodeId round_build(Round *r) {
   Step *s = r->s;
   Graph *g = s->g;

@@ -1,4 +1,5 @@
-// Reads the text of a file into an arena.
+// Reads the text of a file or a stream into an arena (frontend.h). The text ends in NUL. The result
+// is NULL, with errno set, if it cannot be read; a folder gives EISDIR.
 #include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>

@@ -1,4 +1,5 @@
-// The lexer: splits model text into tokens, in one pass over its characters.
+// The lexer: splits model text into tokens, in one pass over its characters. It is the first step
+// of the compiler; the parser (parse.c) and the formatter (format.c) read its result.
 //
 // Line ends are not tokens: each token records whether there is a line end before it. The parser
 // knows which brackets are open and decides whether the line end ends a statement. A dotted name is
@@ -145,6 +146,7 @@ static bool exponent_follows(const Lexer *x) {
   return is_digit(sign) || ((sign == '+' || sign == '-') && is_digit(byte_at(x, x->at + 2)));
 }
 
+// Takes a number. Letters that follow it directly are part of the error.
 static void lex_number(Lexer *x) {
   uint32_t at = x->at, col = x->col;
   bool good = take_digits(x);
@@ -172,6 +174,7 @@ static char escape(unsigned char c) {
   return c == 'n' ? '\n' : c == 't' ? '\t' : c == '"' || c == '\\' ? (char)c : '\0';
 }
 
+// Takes a string, which must end on its line, and replaces its escapes.
 static void lex_string(Lexer *x) {
   uint32_t at = x->at, col = x->col;
   advance(x);

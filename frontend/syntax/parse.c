@@ -1,4 +1,5 @@
 // The parser: makes a tree (Ast) from tokens, by recursive descent with a limit on nesting.
+// frontend/model builds the graph from the tree.
 //
 // parse_expr.c parses expressions, parse_stmt.c statements. This file has the functions that both
 // need, and the entry points of ast.h.

@@ -48,6 +48,8 @@ Ast *parse_input(Parser *p, const Token *keyword) {
   return ast_with_kids(p, t, &kids);
 }
 
+// Parses the rest of a parameter or state: NAME[dims]: TYPE, then `= START` or `~ DISTRIBUTION`,
+// then options.
 static Ast *parse_stored(Parser *p, AstKind kind, const char *what) {
   Ast *type, *start = NULL, *t = parse_declared(p, kind, what, &type);
   if (!t) return NULL;

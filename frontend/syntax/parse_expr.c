@@ -145,13 +145,15 @@ static Ast *parse_parentheses(Parser *p) {
   return ast_end(p, list);
 }
 
-// Returns true if the parenthesis starts the options of a loop and is not a call, as in `for i in
-// 0..depth (checkpoint = true) {`.
+// Returns true if the parenthesis starts the options of a loop and is not a call:
+//   for i in 0..depth (checkpoint = true) {
 static bool options_follow(const Parser *p) {
   return p->for_head && p->open == 0 && parser_ahead(p, 1)->kind == TOKEN_NAME &&
          parser_ahead(p, 2)->kind == TOKEN_ASSIGN;
 }
 
+// Returns true if a bracket of that kind is next and belongs to the name before it: no line end
+// separates them.
 static bool opens_here(const Parser *p, TokenKind kind) {
   return parser_at(p, kind) && !(parser_peek(p)->newline && p->open == 0);
 }
@@ -269,6 +271,8 @@ static bool chained(Parser *p, const Token *op) {
   return false;
 }
 
+// Precedence climbing: parses operators of precedence `min` and above. Each turn of the loop makes
+// the tree so far the left operand of the next operator.
 static Ast *parse_binary(Parser *p, int min) {
   Ast *left = parse_operand(p, min);
   bool compared = false;

@@ -27,17 +27,21 @@ typedef struct Parser {
 } Parser;
 
 // -- parse.c: tokens and nodes ------------------------------------------------------------------
-// Returns a parser at the first token of text. *tokens gets the tokens, and must live as long as
-// the parser.
+// Returns a parser at the first token of text. *tokens gets the tokens; it must live as long as the
+// parser.
 Parser parser_new(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text, size_t n,
                   Tokens *tokens);
+// Parses all tokens. Always returns a FILE node; errors go to p->d.
 Ast *parse_file(Parser *p);
 // Marks the next token as the start of a statement or an entry.
 void parser_start(Parser *p);
+// Return the next token, or the one n tokens after it (EOF after the end), without taking it.
 Token *parser_peek(const Parser *p);
 Token *parser_ahead(const Parser *p,
-                    uint32_t n); // the token n after the next one; EOF after the end
+                    uint32_t n); // n tokens after the next one
+// Takes the next token, which is returned. EOF is not passed.
 Token *parser_take(Parser *p);
+// Return true if the next token has that kind, or is that name.
 bool parser_at(const Parser *p, TokenKind kind);
 bool parser_at_word(const Parser *p, const char *word);
 // Takes the next token if it has that kind and no line end that ends the statement is before it.
@@ -46,9 +50,11 @@ bool parser_accept(Parser *p, TokenKind kind);
 // Returns true if a statement may end here: at a line end outside brackets, `;`, `}` or the end of
 // the file.
 bool parser_at_end(const Parser *p);
+// Returns the position of a token.
 Pos token_pos(const Parser *p, const Token *t);
 // Gives the error "expected WHAT, found ..." at the next token. Always returns false.
 bool parser_expected(Parser *p, const char *what);
+// Takes a token of that kind, or gives the error "expected WHAT" and returns false.
 bool parser_expect(Parser *p, TokenKind kind, const char *what);
 // Takes a name, or gives an error and returns NULL.
 const Token *parser_name(Parser *p, const char *what);
@@ -62,6 +68,7 @@ const Token *parser_new_name(Parser *p, const char *what);
 bool parser_enter(Parser *p);
 void parser_leave(Parser *p);
 
+// Returns a new node without kids.
 Ast *ast_new(Parser *p, AstKind kind, Pos pos);
 // Lists of a node under construction.
 typedef VEC(Ast *) Kids;
@@ -72,6 +79,7 @@ void ast_set_kids(Ast *t, const Kids *kids);
 Ast *ast_end(Parser *p, Ast *t);
 
 // -- parse_expr.c -------------------------------------------------------------------------------
+// Parses an expression. Returns NULL after an error.
 Ast *parse_expr(Parser *p);
 // Parses `[b, h]` into t, starting at the bracket: dims, arrows, `all but`.
 bool parse_dims(Parser *p, Ast *t);

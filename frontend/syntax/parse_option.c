@@ -105,7 +105,8 @@ static Ast *parse_items(Arena *a, Intern *names, Diag *d, uint32_t source, const
   return ast_end(&p, t);
 }
 
-// Gives an error that names the axes if the mesh is only sizes, as "2x2".
+// If a mesh consists of sizes only, such as "2x2", gives an error that shows it with axis names and
+// returns true.
 static bool only_sizes(Arena *a, Diag *d, uint32_t source, const char *text, size_t n) {
   static const char *const axes[] = {"rows", "cols", "depth"};
   const char *named = "";

@@ -175,6 +175,7 @@ static bool meet(const Verify *v) {
 
 // -- the step on the mesh -----------------------------------------------------------------------
 
+// Reads value i from all its replicas. Replicas that equal the first one are not kept.
 static void read_replicas(Verify *v, const Exec *e, uint32_t i) {
   const VerifyValue *x = &v->run.value[i];
   bool wanted = session_first(v->s);
@@ -193,6 +194,9 @@ static void read_replicas(Verify *v, const Exec *e, uint32_t i) {
   }
 }
 
+// Runs the step on the mesh with the probe of kernels, and reads its values. Returns false after an
+// error: the step fails although that of one processor does not (or the reverse), or a kernel is
+// wrong.
 static bool run_split(Verify *v) {
   VerifyKernels *kernels = verify_kernels(v->s, v->a, v->job->made);
   v->s->probe = session_first(v->s) ? verify_kernels_probe(kernels) : NULL;
@@ -264,6 +268,8 @@ static int64_t look(Verify *v, const Got *g) {
   return wrong;
 }
 
+// Compares n values with their bounds. `whole`: they come from the program on one processor, not
+// from the mesh. Gives an error for the first value that differs, and returns false.
 static bool compare_all(Verify *v, const Got *list, uint32_t n, bool whole) {
   uint32_t apart = 0;
   const Got *first = NULL;

@@ -45,6 +45,7 @@ static int64_t first_apart(const Tensor *want, const Tensor *got) {
   return -1;
 }
 
+// Compares output o after a pass with that of the selected graph. Returns false after an error.
 static bool compare_output(Stages *t, Arena *a, const char *pass, const Eval *e, uint32_t o) {
   const Output *x = &e->graph->output.at[o];
   bool agree = true;
