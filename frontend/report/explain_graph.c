@@ -90,8 +90,8 @@ static void add_edges(Maker *m, BoxSet from, uint32_t to) {
     if (from.at[i] != to) vec_push(m->a, m->edge) = (GraphEdge){from.at[i], to};
 }
 
-// Computes, for each node of the forward pass, the nearest boxes that it is computed from, and adds
-// an edge from each of these to the box of the node.
+// Finds, for each node of the forward pass, the nearest boxes that it is computed from. Adds an
+// edge from each of these to the box of the node, if it has one.
 static void make_edges(Maker *m) {
   uint32_t *own = arena_array(m->scratch, uint32_t, m->out->nboxes + 1);
   for (uint32_t i = 0; i < m->out->nboxes; i++) own[i] = i;

@@ -27,8 +27,7 @@ typedef struct Item {
 // The kernels of one round of a loop in one phase (forward, backward or update).
 typedef struct Round {
   const char *name, *loop, *look;
-  uint32_t n,
-      alike; // n: number of kernels; alike: index of the first round of its run of equal rounds
+  uint32_t n, alike; // number of kernels; index of the first round that looks the same
   double seconds;
   int64_t bytes, saved;
 } Round;

@@ -36,7 +36,7 @@ typedef struct Drawn {
   uint32_t nboxes, nedges;
   DrawnBox *box;
   DrawnEdge *edge;
-  double most_width; // input: maximum width of a layer with several boxes; wider layers are divided
+  double most_width;    // input: a layer of several boxes that is wider is divided
   double width, height; // result
 } Drawn;
 

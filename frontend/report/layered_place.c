@@ -1,8 +1,8 @@
 // Finds the horizontal positions of a layered drawing. Sweeps down and up move every box near the
-// middle of its neighbours, and every bend near the node that the sweep comes from, as far as the
-// order of the layer allows. A long edge thus becomes a vertical line that avoids boxes. If bends
-// moved to the middle of both neighbours, it would become a diagonal. Bends pull harder than boxes
-// (the weights of Gansner et al. 1993).
+// middle of its neighbours, and every bend near the node that the sweep comes from. The order of
+// each layer is kept. A long edge thus becomes a vertical line that avoids boxes. If bends moved to
+// the middle of both neighbours, it would become a diagonal. Bends pull harder than boxes (the
+// weights of Gansner et al. 1993).
 //
 // For one layer this is a least-squares problem with an order constraint. After subtracting the
 // gaps, neighbours that would be in the wrong order are joined into blocks at their common mean

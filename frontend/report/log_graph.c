@@ -9,9 +9,7 @@
 
 enum { GRAPH_NODE = 1, GRAPH_VERSIONS = 4, VERSIONS_PRODUCER = 1 };
 enum { NODE_NAME = 1, NODE_OP, NODE_INPUT, NODE_DEVICE };
-enum {
-  MOST_NODES = 20000
-}; // limit for all processors together; larger graphs show the first processor only
+enum { MOST_NODES = 20000 }; // larger graphs show the first processor only
 
 static const char *coordinate(const Session *s, int64_t r) {
   const Mesh *m = &s->model->mesh;

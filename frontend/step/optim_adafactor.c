@@ -11,9 +11,7 @@
 
 #include "frontend/step/step_internal.h"
 
-enum {
-  FACTORED = 128
-}; // minimum size of the shorter of the two largest dims for the factored form
+enum { FACTORED = 128 }; // least size of the second largest dim for the factored form
 
 static NodeId add(const Optim *o, NodeId x, NodeId y) { return optim_two(o, OP_ADD, x, y); }
 static NodeId sub(const Optim *o, NodeId x, NodeId y) { return optim_two(o, OP_SUB, x, y); }

@@ -76,7 +76,7 @@ typedef struct RowFacts {
   const bool *dim; // by DimId: the dim of data, and dims that rename, merge and split make from it
   const bool *batch; // by node: it depends on the batch
   const bool
-      *mixed; // by node: element i of it, or of a value that it reads, depends on rows other than i
+      *mixed; // by node: an element of it, or of a value that it reads, depends on other rows
 } RowFacts;
 // Finds the dims of rows, starting from `over`, and how the nodes of g depend on them.
 RowFacts rows_mark(Arena *a, const Graph *g, DimId over);

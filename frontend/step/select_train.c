@@ -339,9 +339,9 @@ static NodeId joined(Step *s, const Want *want, const NodeId *node, Name *order)
   return part_mean(s, sum);
 }
 
-// Returns a requested value. A loss comes from the last round of its block, a parameter or state
-// from the end of the step, and any other value is computed with the parameters at the start of the
-// step.
+// Returns a requested value. A loss comes from the last round of its block. A parameter or state
+// has its value at the end of the step. Any other value is computed with the parameters at the
+// start of the step.
 static NodeId value_of(Step *s, const Want *want, const NodeId *loss, Name *order) {
   NodeId *node = arena_array(s->m->arena, NodeId, s->nparts);
   for (uint32_t i = 0; i < s->g->spec.ntrain && !want->gradient; i++)

@@ -11,8 +11,7 @@
 // One micro-batch. Without `accumulate` there is one, the whole batch.
 typedef struct StepPart {
   const RegionId *region;
-  NodeId
-      *instead; // by DeclId - 1: the node to use for an input or state; 0: that of the declaration
+  NodeId *instead;   // by DeclId - 1: node of an input or state; 0: that of the declaration
   const NodeId *map; // model node -> node of the copy that computes the requested values;
                      // parameters have their values from the start of the step
 } StepPart;
@@ -30,11 +29,8 @@ typedef struct Step {
   VEC(uint32_t) block; // by DeclId - 1: for a slot, 1 + the train block that it serves
   VEC(DeclId) order;   // updated declarations, in order of their first update
   NodeId scale;        // the factor of the loss, f32; 0: the loss is not scaled
-  VEC(NodeId)
-  kept; // by DeclId - 1: bool node, true if some update of the parameter is made; 0: all are made
-  VEC(NodeId)
-  fresh; // by DeclId - 1: bool node, true if no update was made before this step; 0: true in step 0
-         // only
+  VEC(NodeId) kept;    // by DeclId - 1: bool node, an update is made; 0: all are
+  VEC(NodeId) fresh;   // by DeclId - 1: bool node, no update was made before; 0: in step 0 only
   TrainAsk ask;
   NodeId *rate, *norm; // by block, from its last round: the learning rate, and the norm of all
                        // gradients; 0 without ask.log

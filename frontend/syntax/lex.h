@@ -24,12 +24,10 @@ typedef struct Token {
   uint8_t kind;        // its TokenKind
   bool newline, blank; // there is a line end, or an empty line, before it
   bool adjacent;       // there is no white space or comment between it and the token before
-  bool glued,
-      starts; // set by the parser for `fmt`: no space before it; it starts a statement or an entry
-  uint32_t at, bytes; // byte offset in the source text, and length
+  bool glued, starts;  // for `fmt`: no space before it; it starts a statement or an entry
+  uint32_t at, bytes;  // byte offset in the source text, and length
   uint32_t line, col, len;
-  const char
-      *text; // interned: a name, a number as it is written, or a string after replacing its escapes
+  const char *text; // interned: a name, a number as written, a string without escapes
 } Token;
 
 typedef struct Comment {

@@ -37,8 +37,7 @@ Ast *parse_file(Parser *p);
 void parser_start(Parser *p);
 // Return the next token, or the one n tokens after it (EOF after the end), without taking it.
 Token *parser_peek(const Parser *p);
-Token *parser_ahead(const Parser *p,
-                    uint32_t n); // n tokens after the next one
+Token *parser_ahead(const Parser *p, uint32_t n);
 // Takes the next token, which is returned. EOF is not passed.
 Token *parser_take(Parser *p);
 // Return true if the next token has that kind, or is that name.

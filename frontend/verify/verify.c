@@ -1,5 +1,6 @@
-// --verify: runs the step of a command on one processor and on the mesh, with the same input and
-// from equal state, before the command does its work, and compares the results.
+// --verify: checks the step of a command before the command does its work. The step runs on one
+// processor and on the mesh, with the same input and from equal state, and the results are
+// compared.
 //
 // 1. Inputs, parameters, states and slots are read from the command's processors, which do not
 // change.

@@ -18,14 +18,10 @@ typedef struct VerifyJob {
 } VerifyJob;
 
 typedef struct Verified {
-  bool done; // true if --verify was given and all values agree
-  uint32_t values,
-      vague; // values compared; how many of them are so near to jumps that most of their elements
-             // cannot be compared
-  bool
-      evaluated; // compared within the evaluator's bounds, else within the spread of perturbed runs
-  const char
-      *worst; // the value whose error is largest relative to its bound; `error` is that ratio
+  bool done;              // true if --verify was given and all values agree
+  uint32_t values, vague; // values compared; those near jumps, with most elements not compared
+  bool evaluated;         // the bounds are the evaluator's, else from perturbed runs
+  const char *worst;      // value with the largest `error`, relative to its bound
   double error;
   int64_t wire_bytes;         // bytes sent, counted during the split step; equal to the prediction
   uint32_t kernels, elements; // distinct kernels that were compared with the evaluator, and the

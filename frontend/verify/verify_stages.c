@@ -13,9 +13,7 @@
 
 #include "ir/eval/expect.h"
 
-enum {
-  LARGER = 16
-}; // models may have so many times the elements and work that --verify evaluates without --stages
+enum { LARGER = 16 }; // size limit, in multiples of that without --stages
 
 typedef struct Stages {
   Session *s;
