@@ -140,13 +140,6 @@ static int find_box(const ValueGraph *v, const char *name) {
   return -1;
 }
 
-// Returns "w" for "grad(w)"; any other name is returned unchanged.
-static const char *value_behind(Arena *a, const char *name) {
-  size_t n = strlen(name);
-  return n > 6 && !strncmp(name, "grad(", 5) && name[n - 1] == ')' ? arena_text(a, name + 5, n - 6)
-                                                                   : name;
-}
-
 // Adds each collective of the ledger at the box of the value that it moves. In the forward pass it
 // leads to the box of the reader, if that has one.
 static void make_moves(Maker *m) {

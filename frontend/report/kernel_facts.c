@@ -16,14 +16,9 @@ bool kernel_shows(const Compilation *c, NodeId n) {
 
 // -- names --------------------------------------------------------------------------------------
 
-static const char *bare_name(Arena *a, const char *name) {
-  size_t n = strlen(name);
-  return n > 6 && !strncmp(name, "grad(", 5) && name[n - 1] == ')' ? arena_text(a, name + 5, n - 6)
-                                                                   : name;
-}
-
-// Sets the names of the values that a group stores: at most MOST_NAMES of them, each once.
-static void name_values(Arena *a, const Fusion *f, const Group *g, KernelFact *out) {
+// Sets the names of the values that group g stores: at most MOST_NAMES of them, each once. Returns
+// whether the first of them is a gradient.
+static bool name_values(Arena *a, const Fusion *f, const Group *g, KernelFact *out) {
   const char *seen[MOST_NAMES + 1];
   uint32_t n = 0, all = 0;
   bool gradient = false;
@@ -54,12 +49,6 @@ static int64_t rounds_of(const Program *p, uint32_t instr) {
     if (p->instr[i].kind == INSTR_LOOP && p->instr[i].u.loop.end > instr)
       rounds *= p->instr[i].u.loop.count.base;
   return rounds;
-}
-
-// Returns the bytes that a processor sends in a collective, the same number as in the ledger.
-static int64_t sent_bytes(const Program *p, uint32_t instr) {
-  const Collective *w = &p->instr[instr].u.collective;
-  return coll_wire_bytes(w->kind, axes_size(&p->mesh, w->axes), w->bytes);
 }
 
 static const char *cost_text(Arena *a, const KernelFact *k, bool collective) {

@@ -75,8 +75,7 @@ NodeId *row_number_nodes(const Model *m, Graph *g, const bool *rows, const bool 
 typedef struct RowFacts {
   const bool *dim; // by DimId: the dim of data, and dims that rename, merge and split make from it
   const bool *batch; // by node: it depends on the batch
-  const bool
-      *mixed; // by node: an element of it, or of a value that it reads, depends on other rows
+  const bool *mixed; // by node: an element of it or of an argument depends on other rows
 } RowFacts;
 // Finds the dims of rows, starting from `over`, and how the nodes of g depend on them.
 RowFacts rows_mark(Arena *a, const Graph *g, DimId over);

@@ -1,5 +1,5 @@
-// Parses statements. A keyword is one only at the start of a statement, and only if no `=`, `,`,
-// `[` or `.` follows it (`state = tanh(x)` binds a value). A dotted name is one token and never a
+// Parses statements. A word is a keyword only at the start of a statement, and only if no `=`, `,`,
+// `[` or `.` follows: `state = tanh(x)` binds a value. A dotted name is one token and never a
 // keyword.
 //
 // After an error, parsing resumes after the statement: at the next line, or after the block that
