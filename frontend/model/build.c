@@ -1,21 +1,25 @@
-// Statements: the walk over a model file, and model_build.
+// Builds the graph of a model from its Ast: the walk over the statements, and model_build.
 //
-// One statement at a time; an expression with an error binds poison, so that what uses the name
-// says nothing more. Dims, consts and functions are known before the first statement is built.
+// Input: the Ast of a parsed model file and the options of the command line. Output: a Model, which
+// the selection (frontend/step) reads. Dims, consts and functions are declared before the first
+// statement is built. An expression with an error binds poison to its name, so that uses of the
+// name give no further errors.
 #include <string.h>
 
 #include "frontend/model/warnings.h"
 
 // -- what a statement binds ---------------------------------------------------------------------
 
-// Nodes from here on belong to the value `name`; inside a function without a scope, to the
-// caller's.
+// Sets the origin of the nodes that follow to the value `name`. In a function without a scope they
+// keep the caller's value.
 static void origin_of(Build *b, const char *name, const char *why, Pos pos) {
   if (!b->frame->anonymous)
     b->g->origin = (Origin){.value = name_join(b, b->frame->scope->path, name), .why = why};
   b->g->origin.pos = pos;
 }
 
+// Returns true if `name` may be bound: at file level it must not be a function or a const.
+// Otherwise reports an error.
 static bool name_free(Build *b, const char *name, Pos pos) {
   const Function *f = b->frame->fn ? NULL : map_get(&b->functions, name);
   const Binding *constant = b->frame->fn ? NULL : map_get(&b->consts, name);
@@ -26,7 +30,6 @@ static bool name_free(Build *b, const char *name, Pos pos) {
   return false;
 }
 
-// Whether v has just the dims that a left side states.
 bool build_matches(Build *b, const char *name, Pos pos, const Dims *stated, const Value *v) {
   const Dims *have = build_dims(b, v);
   for (int i = 0; i < stated->n; i++)
@@ -53,6 +56,8 @@ static Value in_stated_type(Build *b, const Ast *target, Value v) {
   return value_tensor(build_stated(b, target->text, target->pos, v, type));
 }
 
+// Binds value v to a left side, converted to its stated type. Binds poison after an error, such as
+// stated dims that differ from those of v.
 static void bind_target(Build *b, const Ast *target, Value v, NameKind kind) {
   Dims stated;
   bool has = target->has_brackets;
@@ -100,7 +105,8 @@ static void build_metric(Build *b, const Ast *s) {
   bind_target(b, target, build_outer(b, s->kids[1], target->has_brackets), NAME_METRIC);
 }
 
-// `output x` names a value that exists and keeps the order of its dims.
+// Builds `output x = ...` or `output x`. The second form makes an existing value an output and
+// keeps the stated order of its dims.
 static void build_output(Build *b, const Ast *s) {
   const Ast *target = s->kids[0];
   if (s->nkids > 1 && s->kids[1]) {
@@ -122,6 +128,7 @@ static void build_output(Build *b, const Ast *s) {
 
 // -- declarations -------------------------------------------------------------------------------
 
+// Returns true unless d is a trained parameter whose type is not a float, which is an error.
 static bool trainable_type(Build *b, const Ast *type, const Decl *d) {
   if (d->kind != DECL_PARAM || d->frozen || dtype_is_float(d->type)) return true;
   diag_error(b->d, DIAG_BAD_TYPE, type->pos,
@@ -130,6 +137,7 @@ static bool trainable_type(Build *b, const Ast *type, const Decl *d) {
   return false;
 }
 
+// Reads the option `trainable` of a declaration into *out, inverted. False after an error.
 static bool frozen_of(Build *b, const Ast *s, bool *out) {
   *out = false;
   for (uint32_t i = 0; i < s->nargs; i++) {
@@ -146,6 +154,8 @@ static bool frozen_of(Build *b, const Ast *s, bool *out) {
   return true;
 }
 
+// Returns true if a declaration s with the full name `full` does not redeclare anything. Otherwise
+// reports an error. In a loop an earlier round may have bound the short name.
 static bool declaration_new(Build *b, const Ast *s, const char *full) {
   DeclId old = (DeclId)(uintptr_t)map_get(&b->decls, full);
   const Binding *bound = b->frame->round ? NULL : binding_find(b, s->text);
@@ -165,8 +175,8 @@ static void bind_decl(Build *b, const Ast *s, DeclId id, Value v) {
   binding_set(b, s->text, v, s->pos, NAME_DECL, id ? &order : NULL);
 }
 
-// Whether a parameter of a shared scope is over the dims that this call gives it; else it is bound
-// to poison.
+// Returns true if parameter `old` of a shared scope is over the dims that this call gives it.
+// Otherwise reports an error and binds its name to poison.
 static bool shared_fits(Build *b, const Ast *s, DeclId old) {
   const Decl *d = &b->g->decl.at[old - 1];
   Dims order, held = {.n = d->rank};
@@ -183,6 +193,8 @@ static bool shared_fits(Build *b, const Ast *s, DeclId old) {
   return good;
 }
 
+// Declares an input, a parameter or a state and binds its name. In a shared scope the declaration
+// of the earlier call is bound instead.
 static void declare(Build *b, const Ast *s, DeclKind kind) {
   const char *full = name_join(b, b->frame->scope->path, s->text);
   DeclId old = (DeclId)(uintptr_t)map_get(&b->decls, full);
@@ -225,6 +237,7 @@ static void build_state(Build *b, const Ast *s) { declare(b, s, DECL_STATE); }
 
 // -- updates ------------------------------------------------------------------------------------
 
+// Returns the state that update s names: by a bound name, or by a full name. 0 after an error.
 static DeclId state_of(Build *b, const Ast *s) {
   const Binding *bound = binding_find(b, s->text);
   if (bound && bound->value.kind == VALUE_TENSOR) {
@@ -240,7 +253,8 @@ static DeclId state_of(Build *b, const Ast *s) {
   return 0;
 }
 
-// The new value in type and dims of its state; a number fills it.
+// Returns the new value v of state d in the type and over the dims of d; a number is broadcast. 0
+// after an error.
 static NodeId as_state(Build *b, const Ast *s, const Decl *d, Value v) {
   Dims stated = {.n = d->rank}, all = {0};
   memcpy(stated.at, d->dims, sizeof stated.at);
@@ -248,7 +262,7 @@ static NodeId as_state(Build *b, const Ast *s, const Decl *d, Value v) {
     if (!dims_add(b->g->dims, &all, d->dims[i])) BUG("state of too many dims");
   if (v.kind != VALUE_NUMBER && !build_matches(b, s->text, s->pos, &stated, &v)) return 0;
   if (type_takes(b, &v, d->type)) return graph_broadcast(b->g, build_node(b, v, d->type), &all);
-  return build_stated(b, d->name, s->pos, v, d->type); // says why not
+  return build_stated(b, d->name, s->pos, v, d->type); // reports the error
 }
 
 static void build_update(Build *b, const Ast *s) {
@@ -302,7 +316,7 @@ static void build_return(Build *b, const Ast *s) {
 }
 
 static void build_local_dims(Build *b, const Ast *s) {
-  if (b->frame->fn) dims_declare_local(b, s); // those of the file are declared already
+  if (b->frame->fn) dims_declare_local(b, s); // dims of the file are declared already
 }
 
 static void build_nothing(Build *b, const Ast *s) { (void)b, (void)s; }
@@ -324,6 +338,7 @@ static const Statement statements[AST_COUNT] = {
     [AST_LAYOUT] = {build_nothing, false, false},
 };
 
+// Returns the message for a statement that is not allowed where it is; NULL if it is allowed.
 static const char *misplaced(const Build *b, const Ast *s, const Statement *row) {
   bool initial = b->g != b->model->graph;
   if (!row->build) return "this is not a statement";
@@ -356,8 +371,8 @@ static void build_statement(Build *b, const Ast *s) {
     return;
   }
   if (!why) {
-    Origin before =
-        b->g->origin; // what follows a statement in a function belongs to the caller's value
+    // restored below: nodes after a statement of a function belong to the caller's value
+    Origin before = b->g->origin;
     row->build(b, s);
     b->g->origin = before;
     return;
@@ -391,6 +406,7 @@ static void declare_functions(Build *b, const Ast *file) {
   }
 }
 
+// Reports every --set whose path nothing in the model has used.
 static void check_settings(Build *b) {
   VEC(const char *) near = {0};
   const NameMap *maps[] = {&b->file->dims, &b->consts};
@@ -407,6 +423,8 @@ static void check_settings(Build *b) {
   }
 }
 
+// Builds the model once, with the carry types of the last pass; records in `carries` whether one of
+// them changed. NULL after errors.
 static Model *build_pass(Arena *a, Intern *names, Diag *d, const Ast *file, const ModelOptions *opt,
                          CarryTypes *carries) {
   Model *m = arena_new_of(a, Model);
@@ -448,8 +466,9 @@ static Model *build_pass(Arena *a, Intern *names, Diag *d, const Ast *file, cons
   return m;
 }
 
-// A carry that starts from a number has the type that its body gives it, which is known when the
-// body is built: then everything is built again. Types only become wider, so few passes are needed.
+// Builds the model until the types of weak carries no longer change. A carry that starts from a
+// number takes its type from the body, which is known only after the body is built; then the whole
+// model is built again. Types only become wider, so few passes are needed.
 static Model *build_one(Arena *a, Intern *names, Diag *d, const Ast *file,
                         const ModelOptions *opt) {
   enum { MAX_PASSES = 32 };
@@ -468,13 +487,13 @@ static Model *build_one(Arena *a, Intern *names, Diag *d, const Ast *file,
   return NULL;
 }
 
-// A training step that accumulates runs the model on micro-batches: the same model with a smaller
-// batch (decision 13).
+// Builds m->part if the model trains with `accumulate` > 1: the same model with the batch dim of
+// one micro-batch. Returns false after errors.
 static bool build_part(Model *m, const Ast *file, const ModelOptions *opt) {
   const ModelSpec *spec = &m->graph->spec;
   ModelOptions part = *opt;
   if (!spec->ntrain || spec->train[0].accumulate <= 1 || opt->rows_dim)
-    return true; // which trains nothing
+    return true; // with rows_dim the model is built for an evaluation
   part.micro = spec->train[0].accumulate;
   part.micro_dim = dim_get(m->graph->dims, spec->data[DATA_TRAIN].over)->name;
   m->part = build_one(m->arena, m->names, m->diag, file, &part);

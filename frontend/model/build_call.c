@@ -1,8 +1,12 @@
-// Calls: built-ins by their row of builtin.def, and functions of the model.
+// Builds calls: of built-in functions, by their row of builtin.def, and of functions of the model.
+//
+// Input: an AST_CALL and the current frame. Output: the value of the call. A function is expanded
+// at each call: its body is built in a new frame, where its dim formals name the caller's dims.
 //
 //   fn dense[in, out](x) { param kernel[in, out]  return sum[in](x * kernel) }
-//   y = dense[d, h](x)             in and out stand for d and h inside; parameter dense.kernel
-//   z = dense[h, h](y)             out is a dim "dense_1.out" of h's size; the result leaves with h
+//   y = dense[d, h](x)      in the body `in` is d and `out` is h; declares dense.kernel[d, h]
+//   z = dense[h, h](y)      both formals are given h, so `out` becomes a new dim "dense_1.out" of
+//                           the same size; in the result it is renamed back to h
 #include <math.h>
 #include <string.h>
 
@@ -22,8 +26,8 @@ static int formal_index(const Formal *f, const char *name) {
   return -1;
 }
 
-// An argument that --set brought into a call of the file, where it takes the place of what stands
-// there.
+// Returns true if --set added `arg` to this call of the file. Such an argument replaces one that
+// the file gives.
 static bool by_option(const Ast *call, const AstArg *arg) {
   return arg->pos.source != call->pos.source;
 }
@@ -43,7 +47,7 @@ static bool unknown_argument(Build *b, const Ast *call, const Formal *f, const A
   return false;
 }
 
-// The call has more arguments than formals; `arg` is the first one too many.
+// Reports that the call has more arguments than formals; `arg` is the first one too many.
 static bool too_many(Build *b, const Ast *call, uint32_t n, const AstArg *arg) {
   HabitNames names = habit_names(b, call);
   diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos,
@@ -53,7 +57,7 @@ static bool too_many(Build *b, const Ast *call, uint32_t n, const AstArg *arg) {
   return false;
 }
 
-// One formal gets two arguments: by name, and by the place of an argument without a name.
+// Reports that formal `at` gets two arguments: one by name, one by position or by name again.
 static bool given_twice(Build *b, const Ast *call, const Formal *formal, int at,
                         const Ast *const *given, const AstArg *arg) {
   diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "argument '%s' of %s is given twice",
@@ -154,7 +158,8 @@ static bool resolve_brackets(Build *b, Call *c) {
   return good;
 }
 
-// Inside a reduction an outer product is what a contraction is made of.
+// Evaluates the arguments into c->arg, or sets their defaults. False after an error. The argument
+// of a reduction may be an outer product: together they make a contraction.
 static bool eval_arguments(Build *b, Call *c) {
   bool outer = b->outer, good = true;
   if (c->row->bracket == BRACKET_REDUCE) b->outer = true;
@@ -171,7 +176,7 @@ static bool eval_arguments(Build *b, Call *c) {
   return good;
 }
 
-// What a built-in gives, as the body of a scan sees it.
+// Returns the result of a built-in as the body of the open scans sees it (loop_view).
 static Value results_seen(Build *b, Value v, Pos pos) {
   if (!b->loop) return v;
   for (uint32_t i = 0; v.kind == VALUE_TUPLE && i < v.n; i++)
@@ -187,7 +192,7 @@ static Value call_builtin(Build *b, const Builtin *row, const Ast *ast) {
     return value_poison;
   }
   bool good = resolve_brackets(b, &c);
-  // rules that read all their arguments themselves take any number of them
+  // these rules read their arguments from the Ast, because they take any number of them
   bool counts = row->rule == builtin_values || row->rule == builtin_concat ||
                 row->rule == builtin_stack || row->rule == builtin_layout_pin;
   if (!counts) good &= call_bind(b, ast, row->formal, c.raw);
@@ -198,15 +203,18 @@ static Value call_builtin(Build *b, const Builtin *row, const Ast *ast) {
 
 // -- functions of the model ---------------------------------------------------------------------
 
+// Returns the option `name` (name = ..., share = ...) of a call, or NULL. If f has a formal of that
+// name, the argument belongs to the formal and is not an option.
 static const AstArg *option(const Function *f, const Ast *call, const char *name) {
   for (uint32_t i = 0; i < f->ast->nargs; i++)
-    if (!strcmp(f->ast->args[i].name, name)) return NULL; // an argument of that name is no option
+    if (!strcmp(f->ast->args[i].name, name)) return NULL;
   for (uint32_t i = 0; i < call->nargs; i++)
     if (call->args[i].name && !strcmp(call->args[i].name, name)) return &call->args[i];
   return NULL;
 }
 
-// The scope `name` below the current one, else below one that this stands in; NULL.
+// Returns the scope `name` below the current scope or, failing that, below the nearest enclosing
+// scope that has one; NULL if there is none.
 static const Scope *scope_around(Build *b, const char *name) {
   const char *path = b->frame->scope->path;
   for (;;) {
@@ -217,7 +225,8 @@ static const Scope *scope_around(Build *b, const char *name) {
   }
 }
 
-// The scope that an earlier call of f opened, to be run through again.
+// Returns a new Scope with the path of the scope that `share` names, so that the call uses the
+// parameters of that earlier call of f. NULL after an error.
 static Scope *scope_share(Build *b, const Function *f, const AstArg *share) {
   const char *name;
   if (!build_string(b, share->value, &name)) return NULL;
@@ -232,6 +241,8 @@ static Scope *scope_share(Build *b, const Function *f, const AstArg *share) {
   return again;
 }
 
+// Returns the scope for the body of a call of f: a shared one, a new one, or the caller's if f
+// declares nothing and the call has no name. NULL after an error.
 static Scope *scope_of_call(Build *b, const Function *f, const Ast *call) {
   const AstArg *name = option(f, call, "name"), *share = option(f, call, "share");
   const char *base = f->name;
@@ -241,7 +252,9 @@ static Scope *scope_of_call(Build *b, const Function *f, const Ast *call) {
   return scope_open(b, intern(b->names, base), name != NULL, f, name ? name->pos : call->pos);
 }
 
-// The second and later formals that stand for one dim get dims of their own that follow it.
+// Returns the dim that `formal` names inside f when an earlier formal was given the same dim
+// `first`: a dim of its own with the same size, because a tensor cannot have one dim twice. It is
+// marked to follow `first`. An existing follower of that name is used again.
 static DimId dim_of_formal(Build *b, const Function *f, const Scope *scope, const char *formal,
                            DimId first, Pos pos) {
   const char *base =
@@ -259,14 +272,16 @@ static DimId dim_of_formal(Build *b, const Function *f, const Scope *scope, cons
   }
 }
 
-// Pairs of dims to be renamed in a result: from a follower back to its first.
+// The dims to rename in a result: each follower (dim_of_formal) back to the dim that was given.
 typedef struct Renames {
   int n;
   DimId from[MAX_RANK], to[MAX_RANK];
-  const char *formal[MAX_RANK],
-      *first[MAX_RANK]; // the formal, and the one that was given the same dim before
+  // names: the formal of the follower, and the earlier formal that was given the same dim
+  const char *formal[MAX_RANK], *first[MAX_RANK];
 } Renames;
 
+// Binds the dim formals of f in `frame` to the dims in the brackets of the call, and lists in
+// `back` the followers that it makes. False after an error.
 static bool bind_dims(Build *b, const Function *f, const Ast *call, Frame *frame, Renames *back) {
   const Ast *fn = f->ast;
   DimId given[MAX_RANK];
@@ -298,6 +313,8 @@ static bool bind_dims(Build *b, const Function *f, const Ast *call, Frame *frame
   return good;
 }
 
+// Returns the expression that the call gives for formal number `formal`, by name or by position;
+// NULL if there is none.
 static const Ast *argument_for(const Function *f, const Ast *call, uint32_t formal) {
   const char *name = f->ast->args[formal].name;
   uint32_t position = 0;
@@ -314,7 +331,8 @@ static bool is_formal(const Function *f, const char *name) {
   return false;
 }
 
-// The first formal that no argument names, from `from` on; NULL: none.
+// Returns the name of the first formal at or after `from` that no argument names; NULL if there is
+// none.
 static const char *formal_free(const Function *f, const Ast *call, uint32_t from) {
   for (uint32_t i = from; i < f->ast->nargs; i++) {
     bool named = false;
@@ -324,8 +342,8 @@ static const char *formal_free(const Function *f, const Ast *call, uint32_t from
   return NULL;
 }
 
-// False where a formal gets two arguments: f(a = x, a = y), and f(a = x, 3), where 3 has the place
-// of a.
+// Reports a formal that gets two arguments and returns false. Examples, for fn f(a, c):
+// f(a = x, a = y), and f(a = x, 3), where 3 has the position of a.
 static bool arguments_once(Build *b, const Function *f, const Ast *call) {
   uint32_t position = 0;
   for (uint32_t i = 0; i < call->nargs; i++) {
@@ -389,7 +407,8 @@ static bool arguments_ok(Build *b, const Function *f, const Ast *call) {
   return arguments_once(b, f, call);
 }
 
-// Evaluates the arguments in the caller's frame; defaults are left to the callee's.
+// Evaluates the arguments in the caller's frame and binds them in `frame`. Defaults are evaluated
+// later, in the frame of the function (bind_defaults). False after an error.
 static bool bind_arguments(Build *b, const Function *f, const Ast *call, Frame *frame) {
   bool good = arguments_ok(b, f, call);
   for (uint32_t i = 0; good && i < f->ast->nargs; i++) {
@@ -420,7 +439,8 @@ static void bind_defaults(Build *b, const Function *f) {
   }
 }
 
-// A result leaves with the caller's dims.
+// Returns result v with the followers of `back` renamed to the caller's dims; poison after an
+// error, when two dims of v would get the same name.
 static Value rename_back(Build *b, const Function *f, Value v, const Renames *back, Pos pos) {
   if (v.kind != VALUE_TENSOR) return v;
   Attr attr = {0};
@@ -452,7 +472,8 @@ static Value rename_back(Build *b, const Function *f, Value v, const Renames *ba
   return value_tensor(build_emit(b, pos, OP_RENAME, 1, &v.node, &attr));
 }
 
-// Dims that a function declares end with it.
+// Returns v, or poison after an error if v has a dim that f declares: such a dim exists only
+// inside the function.
 static Value without_own_dims(Build *b, const Function *f, const Frame *frame, Value v, Pos pos) {
   const Dims *have = build_dims(b, &v);
   for (uint32_t i = 0; i < frame->dims.cap; i++) {
@@ -505,13 +526,13 @@ static Value call_inside(Build *b, Function *f, Frame *frame, const Renames *bac
 }
 
 static Value call_function(Build *b, Function *f, const Ast *call) {
-  if (f->active) return value_poison; // functions_check has said so
+  if (f->active) return value_poison; // functions_check has reported the recursion
   if (!build_unroll(b, 1, call->pos)) return value_poison;
   Frame *frame = arena_new_of(b->a, Frame);
   *frame =
       (Frame){.fn = f, .call = call, .scope = b->frame->scope, .anonymous = b->frame->anonymous};
   Renames back = {0};
-  // arguments belong to the caller: calls in them take their numbers first
+  // The arguments belong to the caller, so scopes of calls in them are numbered before this call's.
   bool good = bind_arguments(b, f, call, frame);
   frame->base = frame->scope = scope_of_call(b, f, call);
   if (!frame->scope || !bind_dims(b, f, call, frame, &back) || !good) return value_poison;

@@ -1,8 +1,9 @@
-// Private to the semantics of models: what stands between Ast and Graph while a model is built.
+// State and functions that the files of frontend/model and frontend/builtin share while they build
+// a Graph from an Ast.
 //
-// A *scope* is a place in full names ("layer.0.attention"); a *frame* is what names mean: the
-// file's or that of one call. A loop changes the scope but not the frame, a function without
-// parameters the frame but not the scope.
+// A *scope* is a prefix of full names ("layer.0.attention"). A *frame* maps names to their
+// meanings: there is one for the file and one for each call. A loop changes the scope but not the
+// frame. A function without parameters changes the frame but not the scope.
 #ifndef FRONTEND_BUILD_H
 #define FRONTEND_BUILD_H
 
@@ -12,8 +13,8 @@
 
 // -- values -------------------------------------------------------------------------------------
 typedef enum ValueKind {
-  VALUE_POISON, // of an expression with an error: silences what follows from it
-  VALUE_NUMBER, // known at compile time, takes the type of what it meets
+  VALUE_POISON, // of an expression with an error; operations on it give no further errors
+  VALUE_NUMBER, // known at compile time; takes the type of the operand it is combined with
   VALUE_STRING,
   VALUE_TENSOR,
   VALUE_TUPLE, // several results of a call
@@ -22,10 +23,10 @@ typedef enum ValueKind {
 typedef struct Value Value;
 struct Value {
   ValueKind kind;
-  bool integer; // of a number: an integer literal or made of such
+  bool integer; // a number: an integer literal, or computed from such
   double number;
-  uint32_t rows; // of a number that depends on the rows of a batch: its index in Model.numbers plus
-                 // 1; else 0
+  // if the number depends on the rows of a batch: its index in Model.numbers plus 1; else 0
+  uint32_t rows;
   const char *text; // of a string
   NodeId node;
   uint32_t n;
@@ -35,7 +36,7 @@ extern const Value value_poison;
 static inline Value value_number(double x, bool integer) {
   return (Value){.kind = VALUE_NUMBER, .number = x, .integer = integer};
 }
-// Poison for node 0, which stands for an error already said.
+// Returns node n as a value; poison for n = 0, which means that an error was reported.
 static inline Value value_tensor(NodeId n) {
   return (Value){.kind = n ? VALUE_TENSOR : VALUE_POISON, .node = n};
 }
@@ -44,32 +45,34 @@ static inline Value value_tensor(NodeId n) {
 typedef struct Function {
   const char *name;
   const Ast *ast;
-  bool scoped;   // declares a parameter or state, directly or deeper
+  bool scoped;   // declares a parameter or state, directly or in a function that it calls
   bool has_dims; // declares dims of its own
-  bool active;   // is being called
-  bool followed; // what it calls was looked at
+  bool active;   // a call of it is being built
+  bool followed; // functions_check has visited the functions that it calls
 } Function;
 
 typedef struct Scope {
   const char *path;   // "" for the file
-  const Function *fn; // that opened it, or NULL
+  const Function *fn; // the function whose call opened it, or NULL
   NameMap next;       // base name of child scopes -> Counter
-  bool shared;        // runs again over the parameters of an earlier call
+  bool shared;        // uses the parameters of an earlier call
 } Scope;
 
 typedef struct Binding {
   Value value;
-  const Graph *graph; // that value.node belongs to
-  const Scope
-      *home; // where the name was bound first (a loop carries it there); NULL: the frame's base
-  const struct Binding *before; // what the name meant in this frame until then, or NULL
+  const Graph *graph; // the graph to which value.node belongs
+  // the scope in which the name was bound first; a binding in a loop is registered there too.
+  // NULL: the frame's base
+  const Scope *home;
+  const struct Binding *before; // the previous binding of the name in this frame, or NULL
   Pos pos;
-  bool stated;
+  bool stated; // rank and dims hold the order of dims that the left side states
   uint8_t rank;
   DimId dims[MAX_RANK];
 } Binding;
 
-// What a loop collects under a name, one value a round (a scan: one in all).
+// The values that a loop collects under a name: one for each round of a `for`, one in all for a
+// scan.
 typedef struct Yield {
   const char *name;
   Pos pos;
@@ -79,14 +82,14 @@ typedef struct Yield {
 } Yield;
 typedef VEC(Yield) Yields;
 
-// What a name meant before a loop bound it.
+// The binding that a name had before a loop bound it.
 typedef struct Hidden {
   const char *name;
-  Binding *before; // NULL: nothing
+  Binding *before; // NULL: none
 } Hidden;
 
-// A body that is being built. Names first bound in a round of a `for` end with it; those bound in a
-// scan mean afterwards what they meant before.
+// A loop body that is being built. At the end of a round of a `for`, names first bound in it are
+// removed. At the end of a scan, all names bound in it get their previous bindings back.
 typedef struct Round {
   struct Round *outer;
   bool scan;
@@ -95,10 +98,11 @@ typedef struct Round {
   VEC(Hidden) hidden;
 } Round;
 
-// A scan whose body is being built: inside, what has dim t is seen at the current t.
+// A scan whose body is being built. In the body, a value with dim t is read at the current t
+// (loop_view).
 typedef struct Loop {
   const struct Loop *outer;
-  const Graph *graph; // that it is a part of
+  const Graph *graph; // the graph that contains the region
   RegionId region;
   DimId t;
   Pos pos;
@@ -106,61 +110,62 @@ typedef struct Loop {
 
 typedef struct Frame {
   Function *fn;    // NULL: the file
-  const Ast *call; // of that function
-  Scope *base;     // when the frame began
-  Scope *scope;    // now: deeper inside a loop
-  bool anonymous;  // under a function without a scope: values have no full names
+  const Ast *call; // the call that made the frame, or NULL
+  Scope *base;     // the scope in which the frame began
+  Scope *scope;    // the current scope: in a loop it is below the base
+  bool anonymous;  // in a function without a scope: values have no full names
   NameMap values;  // name -> Binding
-  NameMap dims;    // formals and dims of a function -> Dim
+  NameMap dims;    // name -> DimId: dim formals and dims that the function or file declares
   Round *round;    // innermost loop, or NULL
-  bool returned;
-  Value result;
+  bool returned;   // a return statement was built
+  Value result;    // the returned value
 } Frame;
 
-// A parameter that is zero because its declaration states no start.
+// A parameter that is zero because its declaration states no initial value.
 typedef struct Zero {
   DeclId decl;
   const Ast *ast;
 } Zero;
 
-// A dim whose size is that of a batch, or computed from it: the index of its size in Model.numbers.
+// A dim whose size is that of a batch, or is computed from one.
 typedef struct RowSize {
   DimId d;
-  uint32_t number;
+  uint32_t number; // index of its size in Model.numbers
 } RowSize;
 
-// A square_sum: no parameter that comes later may match it.
+// A call of square_sum. A parameter that is declared after it must not match its pattern
+// (square_sums_check).
 typedef struct SquareSum {
   const char *pattern;
   Pos pos;
-  uint32_t ndecls; // tensors declared before it
+  uint32_t ndecls; // number of tensors declared before the call
 } SquareSum;
 
-// What a scan that starts from a weak value carries, by number in order of the text: its type
+// The type of a weak carry: one that starts from a value without a type of its own. The type
 // follows from the body, so the model is built again until no carry changes (build_one).
 typedef struct CarryType {
   bool known;
   Dtype type;
 } CarryType;
 typedef struct CarryTypes {
-  VEC(CarryType) at;
-  Pos changed; // in this pass, line 0: none
+  VEC(CarryType) at; // by the number of the weak carry, in order of the text
+  Pos changed;       // a carry whose type changed in this pass; line 0: none
 } CarryTypes;
 
-// The numbers of a VALUES node, or what a window has outside, before they were rounded to f32.
+// The numbers of a VALUES node, or the fill value of a window, before they were rounded to f32.
 typedef struct ExactValues {
   NodeId node;
   const double *data;
 } ExactValues;
-// A carry that takes its type from its body; so does an inner carry that starts from it.
+// A CARRY node that takes its type from its body. An inner carry that starts from it does too.
 typedef struct WeakCarry {
   NodeId node;
   bool integer; // starts from an integer literal
 } WeakCarry;
-// Of the graph that is being built (weak.c).
+// Which nodes of the graph under construction have a weak type (weak.c).
 typedef struct Weak {
-  VEC(bool) is;     // by node, as far as was asked
-  VEC(NodeId) wide; // by node: the same in f64, 0: not yet
+  VEC(bool) is;     // by node, up to the last one that was asked for
+  VEC(NodeId) wide; // by node: the node that computes it in f64; 0: none yet
   VEC(ExactValues) values;
   VEC(WeakCarry) carry;
 } Weak;
@@ -171,82 +176,94 @@ typedef struct Build {
   Diag *d;
   const ModelOptions *opt;
   Model *model;
-  Graph *g; // the model's; while an initial value is computed a small one of its own
-  Frame *frame, *file;
+  Graph *g;            // the model's; for an initial value a separate, small graph
+  Frame *frame, *file; // the current frame, and that of the file
   NameMap functions;   // name -> Function
   NameMap consts;      // name -> Binding: numbers and strings that functions see too
   NameMap decls;       // full name -> Decl in g
-  NameMap fetched;     // full name -> Slot of g->name
+  NameMap fetched;     // full name -> index in g->name plus 1
   NameMap scopes;      // path -> Scope
   NameMap updated;     // full name of a state -> Binding of its update
-  NameMap data_dims;   // names of dims that the rows of data run over
-  NameMap settings;    // path -> Setting, the last of that path
+  NameMap data_dims;   // names of the batch dims of the data blocks
+  NameMap settings;    // path -> the last Setting of that path
   NameMap draws;       // path -> number of draws in that scope so far
   const char *initial; // full name of the tensor whose initial value is computed, or NULL
-  const Loop *loop;    // innermost scan, through calls, or NULL
-  bool outer;          // outer products are meant here
-  int depth;           // of expressions and calls inside one another
-  uint32_t composites; // so far
-  int fors;            // `for` loops inside one another, through calls
-  bool full;           // it has too many operations: nothing more is built
+  const Loop *loop;    // innermost scan, also outside the current function; or NULL
+  bool outer;          // outer products are allowed here
+  int depth;           // nesting depth of expressions and calls
+  uint32_t groups;     // number of composites so far
+  int fors;            // nesting depth of `for` loops, across calls
+  bool full;           // the graph has too many operations: nothing more is built
   uint32_t unrolled;   // calls and rounds of loops so far
   VEC(SquareSum) square_sums;
-  VEC(Zero) zero;  // ascending
-  int looks;       // of warn_param_alone, at the graph
+  VEC(Zero) zero;  // in ascending order of decl
+  int looks;       // number of walks over the graph by warn_param_alone
   const Ast *text; // the file
   VEC(RowSize) rows;
-  bool rows_read; // by the size that is being computed
-  Dtype real;     // of floats that nothing decides: f32, or f64 where all declared floats are f64
+  bool rows_read; // the size that is being computed depends on the rows of a batch
+  Dtype real;     // the default float type: f32, or f64 if all declared floats are f64
   Weak weak;
   CarryTypes *carries;
-  uint32_t ncarries; // weak ones so far
+  uint32_t ncarries; // number of weak carries so far
 } Build;
 
 // -- row_numbers.c ------------------------------------------------------------------------------
-// Whether the size of d is that of a batch, or computed from it.
+// Returns true if the size of d is that of a batch, or is computed from one.
 bool dim_has_rows(const Build *b, DimId d);
-// d is a dim that rows run over.
+// Records that d is a batch dim.
 void rows_add(Build *b, DimId d);
-// The size of d was computed as e from that of others, one of which depends on rows.
+// Records that the size of d was computed as e from sizes of which one depends on rows.
 void rows_add_computed(Build *b, DimId d, const Ast *e);
-// size(d).
+// Returns size(d) as a number. Sets b->rows_read if it depends on rows.
 Value number_of_size(Build *b, DimId d);
-// x, which an operation on n <= 2 numbers gives: where one of them depends on rows, it does too.
+// Returns the number x, the result of `op` on the n <= 2 numbers v. It depends on the rows of a
+// batch if one of them does.
 Value number_of(Build *b, Op op, int n, const Value *v, double x, bool integer);
 
 // -- names.c ------------------------------------------------------------------------------------
-// path.name, interned; name itself in the file's scope.
+// Returns "path.name", interned; `name` itself for the file's scope, whose path is "".
 const char *name_join(Build *b, const char *path, const char *name);
+// Returns the binding of `name` in the current frame, or NULL.
 Binding *binding_find(const Build *b, const char *name);
-// Binds name in the current frame and registers its full names for fetching. Numbers get a node
-// when fetched.
+// Binds `name` to v in the current frame and registers its full names for fetching. `stated_order`
+// is the order of dims that the left side states, or NULL.
 Binding *binding_set(Build *b, const char *name, Value v, Pos pos, NameKind kind,
                      const Dims *stated_order);
+// Adds the full name to the graph's names, with the value of `from`, or replaces its value. Reports
+// an error if the name is an output or a metric. A number gets a node.
 void name_register(Build *b, const char *full, NameKind kind, const Binding *from);
-// The scope of a call or loop `base` (numbered base_1 ... when taken, unless `exact`) under the
-// current one; NULL after an error at pos.
+// Returns a new scope `base` below the current one, for a call of fn or a loop (fn NULL). If `base`
+// is taken, the scope is named base_1, base_2 ...; with `exact` this is an error at pos, and NULL.
 Scope *scope_open(Build *b, const char *base, bool exact, const Function *fn, Pos pos);
-// The meaning of a name in an expression; says what is wrong and gives poison if it has none.
+// Returns the value of a name in an expression; poison after an error if it has none.
 Value value_of_name(Build *b, const char *name, Pos pos);
 
 // -- dims.c -------------------------------------------------------------------------------------
-DimId dim_lookup(Build *b, const char *name, Pos pos); // 0 after an error
-DimId dim_visible(const Build *b, const char *name);   // 0: none
-// Declares the dims and consts of the file, --set applied.
+// Returns the dim of that name in the current frame or the file; 0 after an error at pos.
+DimId dim_lookup(Build *b, const char *name, Pos pos);
+// The same without an error: 0 if there is none.
+DimId dim_visible(const Build *b, const char *name);
+// Declares the dims and consts of the file, with the values of --set.
 void dims_declare_file(Build *b, const Ast *file);
-// A dim statement in a function.
+// Declares the dims of a dim statement in a function.
 void dims_declare_local(Build *b, const Ast *statement);
-// Integer arithmetic over dims and numbers; false after an error.
+// Evaluates integer arithmetic over dims and numbers; false after an error.
 MUST_USE bool dims_integer(Build *b, const Ast *e, int64_t *out);
-// The dims between the brackets of a declaration or target, in stated order, each once.
+// Reads the dims in the brackets of a declaration or target, in stated order; a repeated dim is an
+// error. False after an error.
 MUST_USE bool dims_stated(Build *b, const Ast *t, Dims *order);
-const char *dims_listed(Build *b, const Dims *s); // "[b, h]"
-// False with an error when a tensor over s would be too large.
+// Returns the names of the dims as "[b, h]".
+const char *dims_listed(Build *b, const Dims *s);
+// Returns true if a tensor over s is not too large. Otherwise reports an error that calls it
+// `what`.
 MUST_USE bool dims_fit(Build *b, const Dims *s, Pos pos, const char *what);
-Setting *setting_find(const Build *b, const char *path); // the last of that path, or NULL
-void settings_index(Build *b);                           // before the first setting_find
+// Returns the last --set of that path, or NULL; marks the earlier ones as used.
+Setting *setting_find(const Build *b, const char *path);
+// Fills b->settings; call it before setting_find.
+void settings_index(Build *b);
 
 // -- build_expr.c -------------------------------------------------------------------------------
+// How the types of operands are combined.
 typedef enum Typing {
   ARITHMETIC, // bool and u8 become i32
   FLOATING,   // integers become floats
@@ -254,76 +271,89 @@ typedef enum Typing {
   LOGICAL,    // bools only
   CHOOSING,   // where: a bool, then two of any type
 } Typing;
+// Returns the value of expression e; poison after an error.
 Value build_expr(Build *b, const Ast *e);
-// The value of one operation on n operands, types mixed as the language says.
+// Returns the value of `op` on the n <= 3 operands v, converted to a common type by `typing`;
+// poison after an error at pos.
 Value build_pointwise(Build *b, Pos pos, Op op, Typing typing, int n, const Value *v);
-// False with an error at pos when the operands fall apart into groups without a common dim.
+// Returns true if the operands form one group in which neighbours share a dim, or if outer products
+// are allowed here. Otherwise reports an error at pos. Scalars belong to any group.
 MUST_USE bool build_joined(Build *b, Pos pos, int n, const Value *v);
-// Adds a node with place `pos`; 0 after an error.
+// Adds a node with origin `pos`; 0 after an error.
 NodeId build_emit(Build *b, Pos pos, Op op, int nargs, const NodeId *args, const Attr *attr);
-// The type that operands meet in, and an operand as a node of that type.
+// Returns the common type of n operands.
 Dtype build_join(Build *b, Typing typing, int n, const Value *v);
+// Returns a number or tensor as a node of the given type.
 NodeId build_node(Build *b, Value v, Dtype type);
-NodeId build_natural(
-    Build *b,
-    Value v); // as a tensor of its own type: integers i32, other numbers the default float
-NodeId build_float(Build *b, Value v);                  // likewise, integers and bools as floats
-const Dims *build_dims(const Build *b, const Value *v); // of a number: none
-// A number known at compile time; false after an error.
+// Returns v as a node of its own type: an integer as i32, another number as the default float.
+NodeId build_natural(Build *b, Value v);
+// Returns v as a node of a float type; integers and bools are converted.
+NodeId build_float(Build *b, Value v);
+// Returns the dims of v; a number has none.
+const Dims *build_dims(const Build *b, const Value *v);
+// Evaluate e to a number, integer, string or bool known at compile time; false after an error.
 MUST_USE bool build_number(Build *b, const Ast *e, double *out);
 MUST_USE bool build_integer(Build *b, const Ast *e, int64_t *out);
 MUST_USE bool build_string(Build *b, const Ast *e, const char **out);
 MUST_USE bool build_bool(Build *b, const Ast *e, bool *out);
-// "{layer}" in a text replaced by what the name stands for.
+// Replaces names in braces, such as "{layer}", in a text by their values. False after an error.
 MUST_USE bool build_template(Build *b, const char *text, Pos pos, const char **out);
-// False, with an error unless it is poison, when v is not a tensor or a number.
+// Returns true if v is a tensor or a number. Otherwise reports an error, unless v is poison.
 MUST_USE bool value_is_tensor(Build *b, const Value *v, Pos pos);
 
 // -- weak.c -------------------------------------------------------------------------------------
-// Whether node n of b->g takes the type of what it meets. Of i32: positions and literals only.
+// Returns true if node n of b->g is weak: it takes the type of the operand it is combined with. An
+// i32 node is weak if it is computed from positions and literals only.
 bool node_is_weak(Build *b, NodeId n);
-// Makes a carry of an undecided type weak.
+// Marks a carry whose type is not decided yet as weak.
 void carry_open(Build *b, NodeId carry);
-// Weak node n, a float, in f64; node_wide: 0 when it has not been asked for.
+// Returns a node that computes the weak float node n in f64.
 NodeId node_widened(Build *b, NodeId n);
+// Returns that node if node_widened has made it; otherwise 0.
 NodeId node_wide(const Build *b, NodeId n);
-// Notes the numbers of node n before they were rounded; they last as long as the build.
+// Records the numbers of node n before rounding. `data` must live as long as the build.
 void values_exact(Build *b, NodeId n, const double *data);
-// The type of floats in a file where nothing else decides it.
+// Returns the default float type of a file: f64 if all floats that it declares are f64, else f32.
 Dtype default_float(const Ast *file);
-// A NAME as a type of the language, f32 for NULL; false after an error.
+// Reads an AST_NAME as a type of the language; NULL gives f32. False after an error.
 MUST_USE bool type_stated(Build *b, const Ast *type, Dtype *out);
-// Whether v converts to `type` without loss, or has no type of its own.
+// Returns true if v converts to `type` without loss, or has no type of its own.
 bool type_takes(Build *b, const Value *v, Dtype type);
-// The value of `name` in the type that was stated for it, no longer weak; 0 after an error at pos.
+// Returns the value of `name` as a node, not weak, of the type that was stated for it; 0 after an
+// error at pos.
 NodeId build_stated(Build *b, const char *name, Pos pos, Value v, Dtype type);
-// n, in a node that is not weak.
+// Returns n, or a cast to its own type if n is weak.
 NodeId build_strong(Build *b, NodeId n);
 
 // -- build_power.c ------------------------------------------------------------------------------
-// x ^ y. The type is a float unless both are integers and y is surely not negative.
+// Returns v[0] ^ v[1]. The result is a float unless both are integers and v[1] is known not to be
+// negative.
 Value build_power(Build *b, Pos pos, const Value *v);
 
 // -- build_call.c -------------------------------------------------------------------------------
 enum { MAX_FORMALS = 8 };
+// A formal argument of a built-in, an optimizer, a schedule, a draw or a data source.
 typedef struct Formal {
   const char *name; // NULL ends a list
-  bool raw;         // the rule reads the Ast
+  bool raw;         // not evaluated: the rule reads the Ast
   bool required;
-  double value; // default, NAN: none
+  double value; // default; NAN: none
 } Formal;
 
+// What a built-in function takes in brackets.
 typedef enum Bracket {
   BRACKET_NONE,
-  BRACKET_REDUCE, // optional, `all but` allowed
-  BRACKET_ONE,
-  BRACKET_SOME,
-  BRACKET_MAP, // with arrows
-  BRACKET_ANY,
+  BRACKET_REDUCE, // dims, optional; `all but` is allowed
+  BRACKET_ONE,    // one dim
+  BRACKET_SOME,   // one or more dims
+  BRACKET_MAP,    // dims with arrows: [from -> to]
+  BRACKET_ANY,    // checked by the rule
 } Bracket;
 
 typedef struct Call Call;
+// Builds the nodes of a call of a built-in and returns its value; poison after an error.
 typedef Value BuiltinRule(Build *b, const Call *c);
+// A row of builtin.def.
 typedef struct Builtin {
   const char *name;
   Bracket bracket;
@@ -333,50 +363,57 @@ typedef struct Builtin {
   const Formal *formal;
 } Builtin;
 
+// A call of a built-in whose brackets and arguments have been checked.
 struct Call {
   const Ast *ast;
   const Builtin *row;
   Pos pos;
   uint32_t ndims;
-  DimId dim[MAX_RANK];
-  bool arrow[MAX_RANK];
-  Value arg[MAX_FORMALS];      // as many as the row has formals
-  const Ast *raw[MAX_FORMALS]; // NULL: not given
+  DimId dim[MAX_RANK];         // the dims in the brackets
+  bool arrow[MAX_RANK];        // an arrow precedes the dim
+  Value arg[MAX_FORMALS];      // by formal: the value given, or the default
+  const Ast *raw[MAX_FORMALS]; // by formal: the expression given, or NULL
 };
 
+// Returns the value of a call of a built-in or of a function of the model; poison after an error.
 Value build_call(Build *b, const Ast *call);
-extern const Builtin builtins[]; // builtin_table.c; the last row has no name
-const Builtin *builtin_find(const char *name);
-// Assigns the arguments of a call to formals, by position and by name. False after errors.
+extern const Builtin builtins[];               // builtin_table.c; the last row has no name
+const Builtin *builtin_find(const char *name); // NULL: none
+// Assigns the arguments of a call to formals, by position and by name. out[i] is the expression for
+// formal[i], or NULL. False after errors.
 MUST_USE bool call_bind(Build *b, const Ast *call, const Formal *formal, const Ast **out);
-// The same where all are numbers.
+// Binds the arguments as call_bind does and evaluates them to numbers, with defaults and range
+// checks. False after errors.
 MUST_USE bool call_numbers(Build *b, const Ast *call, const Formal *formal, double *out);
-// range.c: false with an error at pos when argument `argument` of call `of` ("train": a key of a
-// train block) may not be x.
+// range.c: returns true if x is allowed for `argument` of call `of` ("train": a key of a train
+// block). Otherwise reports an error at pos.
 MUST_USE bool range_ok(Build *b, Pos pos, const char *of, const char *argument, double x);
 
 // -- build_habits.c -----------------------------------------------------------------------------
-// The operands of a call as the user wrote them, and a dim that they share.
+// Returns the operands of a call as the user wrote them, and a dim that they share.
 HabitNames habit_names(const Build *b, const Ast *call);
-// A hint for "x.sum" or "x.T" where x is a value; call: the call of that name, or NULL. False:
-// none.
+// Adds a hint to the last error for a name such as "x.sum" or "x.T" where x is a value. `call` is
+// the call of that name, or NULL. Returns false if there is no hint.
 bool habit_of_member(Build *b, const char *name, const Ast *call);
-// A hint for x[i], where x is a value.
+// Adds a hint to the last error for x[i], where x is a value.
 void habit_of_index(Build *b, const Ast *call);
 
 // -- functions.c --------------------------------------------------------------------------------
-// Which functions open scopes.
+// Sets Function.scoped and has_dims of every function.
 void functions_scan(Build *b);
-// Heads with a name twice; functions that call themselves, called or not.
+// Reports functions with two formals of one name and functions that call themselves, whether or not
+// the model calls them.
 void functions_check(Build *b, const Ast *file);
 
 // -- build.c ------------------------------------------------------------------------------------
-// Counts calls or rounds; false, with an error, when the model unrolls beyond all measure.
+// Adds `times` to the count of calls and rounds. Returns false after an error at pos if the model
+// unrolls to more than the limit.
 MUST_USE bool build_unroll(Build *b, int64_t times, Pos pos);
+// Builds the statements of a file or a body.
 void build_block(Build *b, const Ast *block);
-// A right side; where its target states all dims, outer products are meant.
+// Returns the value of a right side. Outer products are allowed if the left side states its dims.
 Value build_outer(Build *b, const Ast *e, bool stated);
-// Whether v has just the dims that are stated of `name`; else it has said what is wrong.
+// Returns true if v has exactly the dims `stated` for `name`. Otherwise reports an error at pos.
 MUST_USE bool build_matches(Build *b, const char *name, Pos pos, const Dims *stated,
                             const Value *v);
 
@@ -385,41 +422,45 @@ enum { MAX_CARRIES = 100 };
 void build_for(Build *b, const Ast *s);
 void build_scan(Build *b, const Ast *s);
 void build_yield(Build *b, const Ast *s);
-// A name is about to be bound that meant `before`.
+// Records in the open loops that `name`, whose binding is `before` or NULL, is about to be bound.
 void round_note(Build *b, const char *name, Binding *before);
-// A value as the body of the open scans sees it: at their current steps; poison after an error at
-// pos.
+// Returns v as the body of the open scans reads it: a value that has the dim of a scan is read at
+// the current step. Poison after an error at pos.
 Value loop_view(Build *b, Value v, Pos pos);
-// Adds the dims of the open scans: what is drawn anew in each step has them. False: too many.
+// Adds the dims of the open scans to `dims`. A draw in a scan has them, because it differs in each
+// step. Returns false if there are too many dims.
 MUST_USE bool loop_dims(const Build *b, Dims *dims);
 
 // -- builtin_*.c --------------------------------------------------------------------------------
 #define BUILTIN(name, bracket, rule, op, typing, ...) BuiltinRule builtin_##rule;
 #include "frontend/model/builtin.def"
 #undef BUILTIN
-// The dims that a reduction takes away from an operand of dims `have`; false after an error.
+// Sets *over to the dims that call c reduces, for an operand over `have`: those in the brackets,
+// all others for `all but`, or all. False after an error.
 MUST_USE bool call_over(Build *b, const Call *c, const Dims *have, Dims *over);
-// Errors for parameters that a square_sum before them would have missed.
+// Reports parameters that match the pattern of a square_sum but are declared after it.
 void square_sums_check(Build *b);
-// A composite begins: nodes from here on have its place and a group of their own. Pass the
-// result to group_end.
+// Begins a composite: the nodes that follow have origin pos and a new group. Returns the previous
+// origin, to be passed to group_end.
 Origin group_begin(Build *b, Pos pos);
 void group_end(Build *b, Origin before);
 
 // -- builtin_random.c ---------------------------------------------------------------------------
-// A draw of f32 or f64 over `dims`, with the key of the next call in the current scope; 0 after an
-// error.
+// Adds a draw (`op`) of type f32 or f64 over `dims`. Its key follows from the current scope and the
+// number of draws in it so far. 0 after an error.
 NodeId build_draw(Build *b, Pos pos, Op op, Dtype type, const Dims *dims);
 
 // -- init.c -------------------------------------------------------------------------------------
-// The start of a PARAM or STATE statement with declaration d; false after an error.
+// Reads the initial value of a PARAM or STATE statement with declaration d; false after an error.
 MUST_USE bool init_build(Build *b, const Ast *statement, const Decl *d, Init *out);
 
 // -- blocks.c -----------------------------------------------------------------------------------
+// Read the data blocks, the mesh line and the layout rules of the file, with --set, --mesh and
+// --layout, into the model. Errors go to b->d.
 void data_build(Build *b, const Ast *file);
 void mesh_build(Build *b, const Ast *file);
 void layout_build(Build *b, const Ast *file);
-// The entries of a data or train statement with --set PREFIX.key applied, in order.
+// The entries `key = value` of a data or train statement, in order.
 typedef struct Entry {
   const char *key;
   const Ast *value;
@@ -430,14 +471,18 @@ typedef struct Entries {
   Entry *at;
   NameMap index; // key -> Entry
 } Entries;
+// Returns the entries of a statement, whose kids from `first` on are entries, with --set PREFIX.key
+// applied.
 Entries entries_read(Build *b, const Ast *statement, uint32_t first, const char *prefix);
 // Applies --set PREFIX.key to entries that were read.
 void entries_set(Build *b, Entries *e, const char *prefix);
 
 // -- train.c ------------------------------------------------------------------------------------
+// Reads the train blocks of the file into b->g->spec, and sets the loss of the model.
 void train_build(Build *b, const Ast *file);
-// What products and activations are computed in: --precision, --set, or a train block. Before the
-// first statement, for cast(x, f32) pins a value where that is narrow.
+// Sets b->model->precision, the type of products and activations, from --precision, --set or a
+// train block. Call it before the first statement is built: with a narrow precision cast(x, f32)
+// pins a value to f32.
 void precision_read(Build *b, const Ast *file);
 
 #endif

@@ -1,8 +1,13 @@
-// Loops: `for` is unrolled, `scan` becomes a region of the graph, `yield` collects in both.
+// Builds loops. A `for` is unrolled; a `scan` becomes a region of the graph; a `yield` collects one
+// value of each round or step along a dim.
+//
+// Input: AST_FOR, AST_SCAN and AST_YIELD statements. Output: nodes, and bindings of the names that
+// the loop carries or collects.
 //
 //   scan t (h[b, k] = 0) { h = f(h, x); yield h as hs }
-//     region r over t: h is carry(0) at first, x is at(x), and whatever h is bound to at the end of the body
-//     is its next value; behind it h is final(scan, carry) and hs collect(scan, next)
+//     makes a region over t. In the body h begins as carry(0), and x is at(x), its slice at the
+//     current t. The value of h at the end of the body is its next value.
+//     After the scan h is final(scan, carry) and hs is collect(scan, next).
 //   for i in 0..3 { x = g(x); yield x as xs[n] }
 //     x = g(g(g(x))), xs = where(index[n] == 0, x of round 0, where(index[n] == 1, ...))
 #include <string.h>
@@ -28,7 +33,8 @@ static void round_end(Build *b, const Round *r) {
 
 // -- options ------------------------------------------------------------------------------------
 
-// base NULL: the loop has no scope to name.
+// Reads the options of loop s: the name of its scope into *base, and `checkpoint` into *again. With
+// base NULL (a scan, which has no scope) the option `name` is an error. False after an error.
 static bool loop_options(Build *b, const Ast *s, const char **base, bool *again) {
   *again = false;
   for (uint32_t i = 0; i < s->nargs; i++) {
@@ -56,7 +62,7 @@ static Yield *yield_named(const Round *r, const char *name) {
   return NULL;
 }
 
-// The dim that a yield in a for names.
+// Reads into y the one dim over which a yield in a `for` collects. False after an error.
 static bool yield_dim(Build *b, const Ast *s, Yield *y) {
   if (s->ndims == 1 && !s->dims[0].arrow && !s->all_but) {
     y->dim = dim_lookup(b, s->dims[0].name, s->dims[0].pos);
@@ -68,6 +74,8 @@ static bool yield_dim(Build *b, const Ast *s, Yield *y) {
   return false;
 }
 
+// Returns true if v can be collected over `dim`: it is a tensor or a number without that dim.
+// Otherwise reports an error.
 static bool yield_fits(Build *b, const Ast *s, const Value *v, DimId dim) {
   if (!value_is_tensor(b, v, s->kids[0]->pos)) return false;
   if (!dims_has(build_dims(b, v), dim)) return true;
@@ -103,7 +111,8 @@ void build_yield(Build *b, const Ast *s) {
 
 // -- for ----------------------------------------------------------------------------------------
 
-// One round; names first bound in it are gone afterwards. False after an error.
+// Builds one round of `for` s in the scope "base.i", with the loop name bound to i. Names first
+// bound in the round are removed after it. False after an error.
 static bool build_round(Build *b, const Ast *s, const char *base, int64_t i, Round *round) {
   Frame *f = b->frame;
   int errors = diag_errors(b->d);
@@ -130,12 +139,13 @@ static bool build_round(Build *b, const Ast *s, const char *base, int64_t i, Rou
   return diag_errors(b->d) == errors;
 }
 
-// If a loop is rematerialised, the backward pass needs the values with which each round begins:
-// checkpoints the names that the round binds anew.
+// Checkpoints the current values of the names that `block` binds. They are the values with which
+// the next round begins; the backward pass rematerialises the round from them.
 static void keep_carried(Build *b, const Ast *block) {
   for (uint32_t i = 0; i < block->nkids; i++) {
     const Ast *s = block->kids[i];
-    if (s->kind == AST_FOR) keep_carried(b, s->kids[1]); // as deep as the model nests loops
+    // recursion is as deep as the model nests loops
+    if (s->kind == AST_FOR) keep_carried(b, s->kids[1]);
     for (uint32_t k = 0; s->kind == AST_BIND && k + 1 < s->nkids; k++) {
       Binding *bound = binding_find(b, s->kids[k]->text);
       if (!bound || bound->value.kind != VALUE_TENSOR) continue;
@@ -147,6 +157,8 @@ static void keep_carried(Build *b, const Ast *block) {
   }
 }
 
+// Returns the values of a yield in a `for`, one a round, as one tensor with the dim y->dim: nested
+// where() on the index of that dim, or a broadcast if there was only one round.
 static Value stacked(Build *b, const Yield *y) {
   uint32_t last = y->value.n - 1;
   Value v = y->value.at[last];
@@ -179,7 +191,8 @@ static void bind_stacked(Build *b, const Yield *y) {
   binding_set(b, y->name, v, y->pos, NAME_VALUE, NULL);
 }
 
-// How many of n rounds are built (ShortLoops).
+// Returns how many of the n rounds of `for` s to build: n, or 1 or 2 for an outermost loop that
+// opt->shorten shortens. Records such a loop there.
 static int64_t rounds_built(Build *b, const Ast *s, int64_t n) {
   ShortLoops *l = b->opt->shorten;
   if (!l || b->fors > 0 || n <= 2) return n;
@@ -231,7 +244,7 @@ Value loop_view(Build *b, Value v, Pos pos) {
   if (v.kind != VALUE_TENSOR) return v;
   for (const Loop *l = b->loop; l; l = l->outer)
     if (l->graph == b->g) vec_push(b->a, loops) = l;
-  for (uint32_t i = loops.n; i > 0; i--) { // from the outermost
+  for (uint32_t i = loops.n; i > 0; i--) { // the outermost loop first
     const Loop *l = loops.at[i - 1];
     const Node *n = graph_node(b->g, v.node);
     if (!dims_has(&n->dims, l->t)) continue;
@@ -264,23 +277,26 @@ typedef struct Carry {
   const Ast *ast; // BIND
   const Ast *target;
   Value start;
-  NodeId node;   // 0 after an error
-  uint32_t weak; // its number among the carries that take their type from the body, from 1; 0: it
-                 // has one
-  bool integer;  // starts from an integer literal
+  NodeId node; // 0 after an error
+  // the number, from 1, among the carries that take their type from the body; 0: the type is known
+  uint32_t weak;
+  bool integer; // starts from an integer literal
 } Carry;
 
+// Returns the type of a weak carry, which persists over the passes of build_one.
 static CarryType *carry_type(const Build *b, const Carry *c) {
   return &b->carries->at.at[c->weak - 1];
 }
 
+// Returns the entry of b->weak for node n if n is a weak carry; otherwise NULL.
 static const WeakCarry *weak_carry(const Build *b, NodeId n) {
   for (uint32_t i = b->weak.carry.n; i-- > 0;)
     if (b->weak.carry.at[i].node == n) return &b->weak.carry.at[i];
   return NULL;
 }
 
-// A start without a type of its own, in the type that the last pass found for the carry.
+// Returns start v, which has no type of its own, as a node of the type that the last pass found for
+// the carry (in the first pass: of the default float type). Numbers the carry among the weak ones.
 static NodeId weak_start(Build *b, Carry *c, Value v) {
   const WeakCarry *from = v.kind == VALUE_TENSOR ? weak_carry(b, v.node) : NULL;
   bool literal = v.kind == VALUE_NUMBER && v.integer && dtype_round(TYPE_I32, v.number) == v.number;
@@ -290,7 +306,8 @@ static NodeId weak_start(Build *b, Carry *c, Value v) {
   return build_node(b, v, carry_type(b, c)->known ? carry_type(b, c)->type : b->real);
 }
 
-// The start in the type that is stated for it, or else its own; 0 after an error.
+// Returns start v as a node: in the type that the carry states, else in the type of v, or by
+// weak_start if v has none. 0 after an error.
 static NodeId typed_start(Build *b, Carry *c, Value v) {
   Dtype type;
   if (c->target->nkids)
@@ -302,7 +319,8 @@ static NodeId typed_start(Build *b, Carry *c, Value v) {
   return weak ? weak_start(b, c, v) : v.node;
 }
 
-// The start of a carry as a tensor of its dims; a number fills it.
+// Builds the start of a carry as a tensor over the dims that the carry states. A number is
+// broadcast over them. Poison after an error.
 static Value start_of(Build *b, Carry *c) {
   Dims stated, all = {0};
   Value v = build_outer(b, c->ast->kids[1], c->target->has_brackets);
@@ -319,6 +337,7 @@ static Value start_of(Build *b, Carry *c) {
   return value_tensor(n && number ? graph_broadcast(b->g, n, &all) : n);
 }
 
+// Returns true if carry k has a name that no earlier carry has; otherwise reports an error.
 static bool carry_new(Build *b, const Carry *carry, uint32_t k) {
   for (uint32_t i = 0; i < k; i++)
     if (carry[i].target->text == carry[k].target->text) {
@@ -330,6 +349,7 @@ static bool carry_new(Build *b, const Carry *carry, uint32_t k) {
   return true;
 }
 
+// Builds the starts of the n carries of scan s, outside its region.
 static Carry *carries_begin(Build *b, const Ast *s, uint32_t n) {
   Carry *carry = arena_array(b->a, Carry, n + 1);
   for (uint32_t k = 0; k < n; k++) {
@@ -342,6 +362,7 @@ static Carry *carries_begin(Build *b, const Ast *s, uint32_t n) {
   return carry;
 }
 
+// Adds the CARRY nodes in the region of the current scan and binds the carried names to them.
 static void carries_bind(Build *b, Carry *carry, uint32_t n) {
   for (uint32_t k = 0; k < n; k++) {
     Attr attr = {.region = b->loop->region, .carry = k};
@@ -358,8 +379,8 @@ static void carries_bind(Build *b, Carry *carry, uint32_t n) {
   }
 }
 
-// The type of a weak carry whose next value is v: an integer start and nothing but integers give
-// i32.
+// Returns the type for a weak carry whose next value is v; `now` is its type in this pass. If the
+// start is an integer literal and the body has only integers, the type is i32.
 static Dtype type_of_body(Build *b, const Carry *c, const Value *v, Dtype now) {
   bool number = v->kind == VALUE_NUMBER;
   Dtype own = number ? (v->integer ? TYPE_I32 : b->real) : (Dtype)graph_node(b->g, v->node)->type;
@@ -372,8 +393,9 @@ static Dtype type_of_body(Build *b, const Carry *c, const Value *v, Dtype now) {
   return dtype_join(now, own);
 }
 
-// Notes the type that the body gives a weak carry. Where the body has an error, i32 is tried: its
-// next value may be what a lookup with the carry leads to.
+// Records the type that the body gives a weak carry, and marks the pass as changed if it is a new
+// one. If the next value v is poison and the start is an integer literal, i32 is tried: the error
+// may come from a lookup that used the carry as an id while it was still a float.
 static void carry_settle(Build *b, const Carry *c, const Value *v) {
   CarryType *t = carry_type(b, c);
   Dtype now = c->node ? (Dtype)graph_node(b->g, c->node)->type : b->real, type = now;
@@ -386,7 +408,8 @@ static void carry_settle(Build *b, const Carry *c, const Value *v) {
   if (!poison || type != now) *t = (CarryType){.known = true, .type = type};
 }
 
-// What the body leaves under the name of a carry, in its type and dims; 0 after an error.
+// Returns the next value of a carry, which is the value of its name at the end of the body, in the
+// type and over the dims of the carry. 0 after an error.
 static NodeId next_of(Build *b, const Carry *c) {
   const Binding *last = binding_find(b, c->target->text);
   const Value *v = &last->value;
@@ -403,7 +426,7 @@ static NodeId next_of(Build *b, const Carry *c) {
   if (c->weak || type_takes(b, v, type))
     return graph_broadcast(b->g, build_node(b, *v, type), &carry.dims);
   if (v->kind == VALUE_NUMBER)
-    return build_stated(b, c->target->text, last->pos, *v, type); // says why not
+    return build_stated(b, c->target->text, last->pos, *v, type); // reports the error
   Dtype from = (Dtype)graph_node(b->g, v->node)->type;
   diag_error(b->d, DIAG_BAD_TYPE, last->pos, "'%s' is carried as %s, its next value is %s",
              c->target->text, dtype_text(type), dtype_text(from));
@@ -413,7 +436,8 @@ static NodeId next_of(Build *b, const Carry *c) {
   return 0;
 }
 
-// The scan node; 0 when a carry has an error.
+// Adds the SCAN node, whose arguments are the next values of the n carries. 0 if a carry has an
+// error.
 static NodeId scan_end(Build *b, const Ast *s, const Carry *carry, uint32_t n) {
   NodeId *next = arena_array(b->a, NodeId, n + 1);
   bool good = true;
@@ -422,6 +446,8 @@ static NodeId scan_end(Build *b, const Ast *s, const Carry *carry, uint32_t n) {
   return good ? graph_add(b->g, OP_SCAN, (int)n, next, &(Attr){.region = b->loop->region}) : 0;
 }
 
+// Binds what a scan defines for the statements after it: each carried name to its final value, each
+// yielded name to the tensor collected over t. `scan` 0: to poison.
 static void bind_results(Build *b, NodeId scan, const Carry *carry, uint32_t n,
                          const Yields *yields, DimId t) {
   for (uint32_t k = 0; k < n; k++) {
@@ -429,7 +455,8 @@ static void bind_results(Build *b, NodeId scan, const Carry *carry, uint32_t n,
     b->g->origin =
         (Origin){.value = carry[k].target->text, .why = "carry", .pos = carry[k].target->pos};
     if (scan) v = value_tensor(graph_add(b->g, OP_FINAL, 2, (NodeId[]){scan, carry[k].node}, NULL));
-    // in the type of the next pass, so that what follows settles in this one
+    // Use the type of the next pass, so that later carries that depend on this value find their
+    // types in the same pass.
     if (scan && carry[k].weak) v.node = graph_cast(b->g, v.node, carry_type(b, &carry[k])->type);
     binding_set(b, carry[k].target->text, loop_view(b, v, carry[k].target->pos),
                 carry[k].target->pos, NAME_VALUE, NULL);
@@ -454,7 +481,7 @@ static void bind_results(Build *b, NodeId scan, const Carry *carry, uint32_t n,
   }
 }
 
-// The dim of a scan, which none that it stands in runs over; 0 after an error.
+// Returns the dim of scan s; 0 after an error, such as an enclosing scan over the same dim.
 static DimId scan_dim(Build *b, const Ast *s) {
   DimId t = dim_lookup(b, s->text, s->pos);
   for (const Loop *l = b->loop; l && t; l = l->outer) {
@@ -467,7 +494,8 @@ static DimId scan_dim(Build *b, const Ast *s) {
   return t;
 }
 
-// After an error in the head: what the scan would bind says nothing more.
+// Binds the names that the scan would bind to poison. Used after an error in its head, so that
+// their uses give no further errors.
 static void scan_poison(Build *b, const Ast *s) {
   for (uint32_t i = 1; i < s->nkids; i++)
     binding_set(b, s->kids[i]->kids[0]->text, value_poison, s->pos, NAME_VALUE, NULL);
