@@ -1,4 +1,5 @@
-// The front: model text to Graph, what a command asks of it, and the order of all passes.
+// The interface of the front end: building a model from its Ast (frontend/model), selecting the
+// graph that a command needs (frontend/step), and running the passes on it (frontend/driver).
 #ifndef FRONTEND_FRONTEND_H
 #define FRONTEND_FRONTEND_H
 
@@ -9,61 +10,67 @@
 #include "partition/partition.h"
 
 // -- build*.c: Ast to Graph ---------------------------------------------------------------------
-// One --set NAME=VALUE; `path` is "b", "rate", "train.steps", "train.optimizer.lr", "data.train.x".
+// One --set PATH=VALUE. Examples of a path: "b", "rate", "train.steps", "train.optimizer.lr",
+// "data.train.x".
 typedef struct Setting {
   const char *path;
   Ast *value;             // expression
-  bool used;              // set by model_build; an unused one is an error there
-  struct Setting *before; // set by model_build: the one of the same path before it, or NULL
+  bool used;              // set by model_build, which reports an unused setting as an error
+  struct Setting *before; // set by model_build: the previous setting of the same path, or NULL
   Pos pos;
 } Setting;
 
-// Builds a model with less of its repetition: what one more round of a `for` costs is the
-// difference of two such models. The outermost loops have one round, `longer` two.
+// Asks model_build for a model with fewer rounds of its outermost `for` loops: loops of more than
+// two rounds get one round, and `longer` gets two. The difference of two such models estimates the
+// cost of one more round.
 typedef struct ShortLoop {
   const Ast *loop;
-  int64_t rounds; // that the file says
+  int64_t rounds; // number of rounds in the file
 } ShortLoop;
 typedef struct ShortLoops {
-  const Ast *longer;   // or NULL
-  VEC(ShortLoop) loop; // found by model_build, of more than two rounds
-  bool mixed;          // some loop has other numbers of rounds at other calls
+  const Ast *longer;   // the loop that gets two rounds, or NULL
+  VEC(ShortLoop) loop; // set by model_build: the loops that were shortened
+  bool mixed;          // set by model_build: a loop has different numbers of rounds in two calls
 } ShortLoops;
 
 typedef struct ModelOptions {
-  const char *path;    // of the model file
-  ShortLoops *shorten; // or NULL: all rounds
+  const char *path;    // of the model file, or NULL
+  ShortLoops *shorten; // NULL: build all rounds
   uint32_t nsettings;
   Setting *setting;
-  const Ast *mesh, *layout; // of the command line; NULL: the file's
+  const Ast *mesh, *layout; // --mesh and --layout; NULL: use those of the file
   bool no_layout;           // --layout none
   bool loaded;              // parameters get their values from a file: --params, a checkpoint
-  bool layout_may_go;       // ignore the file's layout if the mesh of the command line lacks
-                            // its axes
-  bool pins_name_axes; // without a mesh, axes that pins name are added to it with size 1: `plan`
-                       // searches their sizes
+  // ignore the layout of the file if it names an axis that the mesh of the command line lacks
+  bool layout_may_go;
+  // without a mesh, add the axes that pins name with size 1; `plan` searches their sizes
+  bool pins_name_axes;
   uint64_t seed;
   const char *data_dir;  // or NULL
   const char *precision; // --precision, or NULL
-  const char *micro_dim; // a dim to split into `micro` parts, of which the model sees one; or NULL
+  // build the model of one micro-batch: dim `micro_dim` is divided by `micro`; NULL: the whole
+  // batch
+  const char *micro_dim;
   int64_t micro;
-  const char *rows_dim; // a dim of the file that has `rows` elements whatever the file says: that
-                        // of the rows of a last,
-  int64_t rows;         // incomplete batch in an evaluation; or NULL
+  // replace the size of dim `rows_dim` by `rows`: the last, incomplete batch of an evaluation has
+  // fewer rows; NULL: keep the size
+  const char *rows_dim;
+  int64_t rows;
 } ModelOptions;
 
-// A number that depends on how many rows a batch has: size(d) of a dim that rows run over, or what
-// arithmetic makes of it (row_numbers.c). A constant node of the model's graph that
-// is such a number has its index in Model.numbers plus 1 as tag.
+// A number that depends on how many rows a batch has: size(d) of a batch dim, or a result of
+// arithmetic on such a number (row_numbers.c). A constant node of the model's graph with such a
+// number has the index of the number in Model.numbers, plus 1, as its key.
 typedef struct RowNumber {
-  DimId d;       // size(d); 0: an operation or, without arguments, any other number
-  double number; // with the rows that the model states
+  DimId d;       // the number is size(d); 0: the result of `op` or, with nargs 0, a constant
+  double number; // its value for the batch size that the model declares
   Op op;
   int nargs;
-  uint32_t arg[2]; // smaller indices
+  uint32_t arg[2]; // indices in Model.numbers, less than its own
 } RowNumber;
 
-// A model as written: the whole graph with all names, decls, blocks; mesh and layout.
+// A model as written in the file: the whole graph with all names, declarations and blocks; mesh and
+// layout.
 typedef struct Model Model;
 struct Model {
   Arena *arena;
@@ -72,37 +79,43 @@ struct Model {
   Graph *graph; // STAGE_GRAPH
   Mesh mesh;    // graph->mesh points here
   Layout layout;
-  const char *loss; // of the first train block, else "loss" if it is a scalar, else NULL
+  const char *loss; // name of the loss: that of the first train block, else "loss", or NULL
   NodeId loss_node;
-  Dtype precision; // of products and activations: f32, bf16, f16
+  Dtype precision; // of products and activations: f32, bf16 or f16
   VEC(RowNumber) numbers;
-  const Model
-      *part; // `accumulate`: the same model of one micro-batch, with dims of its own; or NULL
+  // with `accumulate`: the model of one micro-batch, which has its own dims; or NULL
+  const Model *part;
 };
 
-// Text of a file, NUL-terminated, in the arena; NULL (errno tells) when it cannot be read.
+// Returns the text of a file, NUL-terminated, in the arena, and its length in *n. NULL, with errno
+// set, if the file cannot be read.
 char *file_text(Arena *a, const char *path, size_t *n);
-// The rest of a stream, in the same form.
+// Returns the rest of a stream in the same form.
 char *stream_text(Arena *a, FILE *f, size_t *n);
-// import.c: the file with what it imports in place of its imports; the file itself when there are
-// none, NULL after errors. `path` is the model's, or NULL.
+// import.c: returns a copy of `file` in which imported functions and dims replace the imports, or
+// `file` itself if it has no imports. `path` is that of the model file, or NULL. NULL after errors.
 const Ast *imports_resolve(Arena *a, Intern *names, Diag *d, const Ast *file, const char *path);
-// NULL after at least one error in d. Errors are collected over statements.
+// Builds the model of a parsed file, in arena a. Returns NULL after at least one error in d; errors
+// of all statements are collected.
 Model *model_build(Arena *a, Intern *names, Diag *d, const Ast *file, const ModelOptions *opt);
-// precision.c: the model's graph with products and activations in m->precision; casts are nodes.
+// precision.c: replaces the model's graph by one that computes products and activations in
+// m->precision, with casts as nodes.
 void precision_apply(Model *m);
-// train_schedule.c: whether a schedule counts epochs; then, before selecting, the batches of an
-// epoch make them steps. False after an error. train.c: whether a comma-separated list of patterns
-// has one that matches the full name.
+// train.c: returns true if a pattern of the comma-separated list matches the full name.
 bool patterns_match(Arena *a, const char *patterns, const char *name);
-// Whether the block trains the parameter d.
+// train.c: returns true if block t trains declaration d.
 bool train_trains(Arena *a, const TrainSpec *t, const Decl *d);
+// train_schedule.c: returns true if a schedule counts epochs.
 bool train_counts_epochs(const Model *m);
+// train_schedule.c: converts epochs of schedules to steps, with `batches` steps in an epoch. Call
+// it before selecting. False after an error.
 MUST_USE bool train_resolve_epochs(Model *m, int64_t batches);
 
-// -- select.c: what a command asks of the model -------------------------------------------------
-// All return a graph in STAGE_GRAD that holds only what is asked for; NULL after errors in m->diag.
-// `fetch`: names and grad(NAME), NULL: every output, the loss and every metric.
+// -- select.c: the graph that a command needs ---------------------------------------------------
+// All select functions return a graph in STAGE_GRAD, in arena a, that holds only what is asked for;
+// NULL after errors in m->diag.
+
+// The values to fetch: names and grad(NAME). With n 0: every output, the loss and every metric.
 typedef struct Fetch {
   uint32_t n;
   const char *const *name; // as the user wrote them
@@ -113,41 +126,49 @@ typedef struct Fetch {
   Pos loss_pos;            // of --loss
 } Fetch;
 Graph *select_run(Arena *a, const Model *m, const Fetch *f);
-// A training step: forward, gradients, optimizer update as OUT_UPDATE; loss and fetched values out.
-// With f NULL: losses and metrics; with f->n 0: the outputs too.
+// Returns the graph of a training step: forward pass, gradients, and optimizer updates as
+// OUT_UPDATE. Its other outputs are the loss and the fetched values. With f NULL: losses and
+// metrics; with f->n 0: the outputs too.
 Graph *select_train(Arena *a, const Model *m, const Fetch *f);
-// The same with outputs that the training loop reads (select_reserved tells them from others).
+// Returns the same graph with additional outputs for the training loop, whose names are reserved
+// (select_reserved).
 typedef struct TrainAsk {
-  bool finite; // select_watched is not finite where a gradient is not, as with on_nonfinite = skip
-  bool log;    // the learning rate and the norm of gradients: select_rate, select_norm
+  bool finite; // select_watched is not finite if a gradient is not, as with on_nonfinite = skip
+  bool log;    // output the learning rate and the norm of gradients: select_rate, select_norm
 } TrainAsk;
 Graph *select_train_as(Arena *a, const Model *m, const Fetch *f, const TrainAsk *ask);
-// An output that must be finite for the step to commit; the loss where the graph has no output of
-// that name.
+// Name of an output that must be finite for the step to commit. If the graph has no output of that
+// name, the loss must be finite.
 extern const char select_watched[];
-// An output of a step with a scaled loss: i32, updates skipped so far because gradients overflowed.
+// Name of an i32 output of a step with a scaled loss: the number of updates skipped so far because
+// gradients overflowed.
 extern const char select_skipped[];
-// Outputs of TrainAsk.log, one for each train block: with several blocks ".LOSS" follows.
+// Names of the outputs of TrainAsk.log. With several train blocks there is one for each, with the
+// suffix ".LOSS".
 extern const char select_rate[], select_norm[];
+// Returns true if `output` is one of these names.
 bool select_reserved(const char *output);
-// Evaluation over a data block: for the loss and each metric the outermost reductions over the
-// batch dim as outputs; the plan says how to put them together (design: language, Data).
+// How an evaluation over a data block computes the loss or a metric. The outermost reductions over
+// the batch dim are outputs of the step; they are combined over batches, and `finish` computes the
+// value from the results.
 typedef struct EvalMetric {
   const char *name;
   uint32_t nparts;
-  const char **output; // names of outputs
-  int *how;            // MetricPart.how
-  Dtype *type;         // of the parts
-  int64_t *elements;   // of each: all dims but the batch's
+  const char **output; // names of the outputs, one for each part
+  int *how;            // MetricPart.how: how a part is combined over batches
+  Dtype *type;         // type of each part
+  int64_t *elements;   // elements of each part: the product of all dims but the batch dim
   const Graph *finish; // inputs "part.0", ... and "rows", output "value"
   bool ratio;
 } EvalMetric;
+// Returns the graph of an evaluation step, and its metrics in arena a.
 Graph *select_eval(Arena *a, const Model *m, uint32_t *nmetrics, EvalMetric **metric);
 typedef struct EvalAsk {
-  bool average; // on the averages that training keeps: slots average.NAME in place of the trained
-                // parameters
-  const bool *whole; // of every metric: it is the row-weighted mean of what each batch gives,
-                     // nothing is put together; or NULL
+  // use the averages that training keeps: slots average.NAME in place of the trained parameters
+  bool average;
+  // by metric: true if it is the mean of its values for each batch, weighted by rows, instead of
+  // being combined from parts; or NULL
+  const bool *whole;
 } EvalAsk;
 Graph *select_eval_as(Arena *a, const Model *m, const EvalAsk *ask, uint32_t *nmetrics,
                       EvalMetric **metric);
@@ -157,18 +178,18 @@ typedef struct PipelineOptions {
   CodegenOptions codegen;
   CodeOptions code;
   const Machine *machine;
-  int64_t memory;    // memory budget of a processor in bytes: values that do not fit are
-                     // rematerialised; 0: no limit
-  bool verify_print; // debug: print, read, print after every pass
+  int64_t memory;    // memory budget of a processor in bytes; 0: no limit
+  bool verify_print; // debug: after every pass print the graph, read it, and print it again
   bool machine_code; // false: stop before LLVM
-  Timings *timings;  // what each pass cost, or NULL
-  // Told every graph that a pass has made, in the order of the passes; or NULL. The graph lives as
-  // long as the arena of pipeline_run.
+  Timings *timings;  // receives time and memory of each pass; or NULL
+  // Called with every graph that a pass has made, in the order of the passes; or NULL. The graph
+  // lives as long as the arena of pipeline_run.
   void (*passed)(void *watcher, const char *pass, const Graph *g);
   void *watcher;
 } PipelineOptions;
 
-// Everything one compile made; graphs of all stages live until the end (decision 31).
+// The results of one compilation. The graphs of all stages live as long as the arena of
+// pipeline_run.
 typedef struct Compilation {
   const Graph *selected, *simplified, *lowered, *collected;
   const Placement *placement;
@@ -177,7 +198,7 @@ typedef struct Compilation {
   const Order *order;
   const Fusion *fusion;
   const Compiled *compiled;
-  int again, levels;      // recompute level: chosen for the budget, highest; 0: everything is kept
+  int again, levels;      // the recompute level chosen for the budget, and the highest; 0: none
   const char *again_text; // what that level rematerialises, or NULL
   bool plain;             // placed without moves that send less and hold more (place_plain)
   int64_t least;          // with a budget: bytes of the program
@@ -189,7 +210,7 @@ typedef struct Compilation {
 // False after errors in d.
 MUST_USE bool pipeline_run(Arena *a, const Graph *selected, const PipelineOptions *opt,
                            const char *last, Diag *d, Compilation *out);
-// Names of the stages that `dump` knows, in order, with one sentence each.
+// The stages that `dump` can print, in order: the name, and one sentence on what it shows.
 typedef struct StageName {
   const char *name, *holds;
 } StageName;

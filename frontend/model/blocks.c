@@ -1,5 +1,8 @@
-// What stands beside the arithmetic: data sources, the mesh and the layout; and how --set changes
-// blocks.
+// Reads the parts of a model file that are not arithmetic: data blocks, the mesh line and layout
+// rules; and applies --set to the entries of blocks.
+//
+// Input: the Ast of the file and the options. Output: Graph.spec.data, Model.mesh, Model.layout.
+// Train blocks are read in train.c.
 #include <string.h>
 
 #include "frontend/model/build_internal.h"
@@ -7,12 +10,13 @@
 
 // -- entries ------------------------------------------------------------------------------------
 
+// Returns the part of `path` after "prefix.", or NULL if the path does not begin with it.
 static const char *after_prefix(const char *path, const char *prefix) {
   size_t n = strlen(prefix);
   return !strncmp(path, prefix, n) && path[n] == '.' ? path + n + 1 : NULL;
 }
 
-// A copy of call with argument `name` replaced or added; a bare name becomes a call.
+// Returns a copy of `call` with argument `name` replaced or added; a bare name becomes a call.
 static const Ast *with_argument(Build *b, const Ast *call, const char *name, const Setting *set) {
   Ast *copy = arena_copy(b->a, call, sizeof *call);
   copy->kind = AST_CALL;
@@ -31,11 +35,13 @@ static void entry_add(Build *b, Entries *e, Entry one) {
   map_put(b->a, &e->index, one.key, &e->at[e->n++]);
 }
 
+// Applies one --set to the entries. `key` is "optimizer", which replaces or adds an entry, or
+// "optimizer.lr", which changes an argument of one.
 static void apply(Build *b, Entries *e, Setting *set, const char *key) {
   const char *dot = strchr(key, '.');
   Entry *old = map_get(&e->index, intern_n(b->names, key, dot ? (size_t)(dot - key) : strlen(key)));
   if (dot && (!old || (old->value->kind != AST_CALL && old->value->kind != AST_NAME)))
-    return; // stays unused
+    return; // check_settings reports it as unused
   set->used = true;
   if (dot)
     old->value = with_argument(b, old->value, dot + 1, set);
@@ -70,6 +76,7 @@ void entries_set(Build *b, Entries *e, const char *prefix) {
 
 // -- sources ------------------------------------------------------------------------------------
 
+// Reads one argument of a data source into s; false after an error.
 typedef bool SetSource(Build *b, const Ast *e, DataSource *s);
 
 static bool set_path(Build *b, const Ast *e, DataSource *s) { return build_string(b, e, &s->path); }
@@ -100,6 +107,7 @@ static bool set_scale(Build *b, const Ast *e, DataSource *s) {
   return build_number(b, e, &s->scale);
 }
 
+// Reads a range of integers FIRST..LAST, where LAST is excluded; false after an error.
 static bool range_of(Build *b, const Ast *e, int64_t *first, int64_t *last) {
   bool good = e->kind == AST_RANGE && build_integer(b, e->kids[0], first) &&
               build_integer(b, e->kids[1], last);
@@ -217,7 +225,8 @@ static bool source_build(Build *b, const Ast *e, DataSource *out) {
     if (!call_bind(b, e, f, arg)) return false;
     for (int k = 0; f[k].name; k++)
       if (arg[k] && !set_argument(b, f[k].name, arg[k], out)) return false;
-    if (out->kind != SOURCE_CSV || !arg[1] != !arg[2]) return true; // its column and columns
+    // arg[1] and arg[2] of csv are `column` and `columns`
+    if (out->kind != SOURCE_CSV || !arg[1] != !arg[2]) return true;
     diag_error(b->d, DIAG_MISSING_KEY, e->pos, "csv needs either column or columns");
     return false;
   }
@@ -229,6 +238,7 @@ static bool source_build(Build *b, const Ast *e, DataSource *out) {
 
 // -- data blocks --------------------------------------------------------------------------------
 
+// Returns the input that an entry of a data block names; NULL after an error.
 static const Decl *input_find(Build *b, const Entry *e, const DataBlock *block) {
   VEC(const char *) near = {0};
   bool option = e->pos.source != block->pos.source; // --set
@@ -244,6 +254,7 @@ static const Decl *input_find(Build *b, const Entry *e, const DataBlock *block) 
   return NULL;
 }
 
+// Adds a field to the data block: an input, which must have the dim of the rows, and its source.
 static void field_build(Build *b, const Entry *e, DataBlock *block) {
   DataField field = {.input = e->key, .pos = e->pos};
   const Decl *d = input_find(b, e, block);
@@ -259,6 +270,8 @@ static void field_build(Build *b, const Entry *e, DataBlock *block) {
   block->field[block->nfields++] = field;
 }
 
+// Reads one entry of a data block: shuffle, seed, or an input. An input may have one of these
+// names; then the entry means the input.
 static void entry_build(Build *b, const Entry *e, DataBlock *block) {
   int64_t seed;
   bool taken = graph_find_decl(b->g, e->key) != 0;
@@ -335,6 +348,7 @@ void mesh_build(Build *b, const Ast *file) {
 
 // -- layout -------------------------------------------------------------------------------------
 
+// Adds the axis that `item` names to rule r; false after an error.
 static bool rule_axis(Build *b, const AstDim *item, LayoutRule *r) {
   const Mesh *m = &b->model->mesh;
   int axis = mesh_axis(m, item->name);
@@ -357,6 +371,8 @@ static bool rule_axis(Build *b, const AstDim *item, LayoutRule *r) {
   return true;
 }
 
+// Reads the part of a rule before the slash: optimizer, parameters, gradients, or a pattern of
+// tensor names. NULL means all tensors. False after an error.
 static bool rule_scope(Build *b, const Ast *scope, LayoutRule *r) {
   static const struct {
     const char *name;
@@ -403,7 +419,7 @@ static void rules_add(Build *b, const Ast *layout) {
     l->n += rule_build(b, layout->kids[i], &l->rule[l->n]);
 }
 
-// Whether a rule of the file names an axis that the mesh lacks.
+// Returns true if a layout rule of the file names an axis that the mesh does not have.
 static bool lacks_axis(const Build *b, const Ast *file) {
   for (uint32_t i = 0; i < file->nkids; i++)
     for (uint32_t k = 0; file->kids[i]->kind == AST_LAYOUT && k < file->kids[i]->nkids; k++) {
@@ -421,8 +437,8 @@ enum { MAX_RULES = 4096 };
 void layout_build(Build *b, const Ast *file) {
   if (b->opt->no_layout || (b->opt->layout_may_go && lacks_axis(b, file))) return;
   uint32_t n = b->opt->layout ? b->opt->layout->nkids : 0;
-  Pos last =
-      b->opt->layout ? b->opt->layout->pos : (Pos){0}; // the first statement beyond the limit
+  // for the error message: the layout statement that exceeds the limit
+  Pos last = b->opt->layout ? b->opt->layout->pos : (Pos){0};
   for (uint32_t i = 0; i < file->nkids && !b->opt->layout; i++) {
     if (file->kids[i]->kind != AST_LAYOUT) continue;
     if (n <= MAX_RULES) last = file->kids[i]->pos;

@@ -1,26 +1,29 @@
-// Expressions: operators, the mixing of types, literals that take the type of what they meet, and
-// the rule for outer products. What the operands are is decided here, what an operation means in
-// ir/.
+// Builds expressions: operators, the conversion of operands to a common type, and the check for
+// unintended outer products.
+//
+// Input: an Ast of an expression. Output: a Value; its nodes are added to the graph. This file
+// decides which operands an operation gets; ir/ defines what the operation computes.
 //
 //   x * 0.5 + flag     flag is cast to the type of x, 0.5 becomes a constant of that type
 //
-// A chain of operators is a left-leaning tree of any length, so it is walked by a loop.
+// A chain of operators is a left-leaning tree of any length, so a loop walks it, not recursion.
 #include <math.h>
 #include <string.h>
 
 #include "frontend/model/build_internal.h"
 
-enum { MAX_BUILD_DEPTH = 2000 }; // C stack: expressions and calls inside one another
+enum { MAX_BUILD_DEPTH = 2000 }; // nesting of expressions and calls, which the C stack limits
 
 // -- operators ----------------------------------------------------------------------------------
 
-// Operators of one chain form one outer-product check together.
+// A binary operator. Consecutive operators of one chain, such as x * y / z, are checked together
+// for outer products.
 typedef struct Operator {
   const char *text;
   Op op;
   Typing typing;
-  bool swapped;
-  int chain;
+  bool swapped; // the operands of `op` are in the reverse order
+  int chain;    // the number of its chain; 0: each operator is checked alone
 } Operator;
 static const Operator operators[] = {
     {"+", OP_ADD, ARITHMETIC, false, 1}, {"-", OP_SUB, ARITHMETIC, false, 1},
@@ -67,7 +70,7 @@ Dtype build_join(Build *b, Typing typing, int n, const Value *v) {
   }
   bool small = t == TYPE_BOOL || t == TYPE_U8;
   if (small && (typing == ARITHMETIC || n > 1)) {
-    // two bools may be compared or chosen between as they are, a bool and a literal may not
+    // two bools are compared or selected as bools; a bool and a literal become i32
     bool literal = false;
     for (int i = 0; i < n; i++) literal |= v[i].kind == VALUE_NUMBER;
     if (typing == ARITHMETIC || literal) t = TYPE_I32;
@@ -117,7 +120,8 @@ NodeId build_emit(Build *b, Pos pos, Op op, int nargs, const NodeId *args, const
 
 // -- outer products -----------------------------------------------------------------------------
 
-// Grows the set of dims from the first operand that has any until nothing joins it any more.
+// Starts from the dims of the first operand that has any, and adds the dims of every operand that
+// shares one of them, until no further operand does. The operands left over are in `apart`.
 bool build_joined(Build *b, Pos pos, int n, const Value *v) {
   if (b->outer) return true;
   VEC(int) apart = {0};
@@ -131,7 +135,7 @@ bool build_joined(Build *b, Pos pos, int n, const Value *v) {
     if (first < 0) first = i;
     if (!joins) vec_push(b->a, apart) = i;
     for (int k = 0; k < s->n && joins; k++)
-      if (!dims_add(b->g->dims, &seen, s->at[k])) return true; // too many dims is said elsewhere
+      if (!dims_add(b->g->dims, &seen, s->at[k])) return true; // build_emit reports too many dims
   }
   while (apart.n) {
     uint32_t left = 0;
@@ -155,6 +159,8 @@ bool build_joined(Build *b, Pos pos, int n, const Value *v) {
 
 // -- one operation ------------------------------------------------------------------------------
 
+// Returns true if all operands are tensors or numbers, and bools where `typing` needs a bool.
+// Otherwise reports an error.
 static bool operands_ok(Build *b, Pos pos, Typing typing, int n, const Value *v) {
   bool good = true;
   for (int i = 0; i < n; i++) {
@@ -172,8 +178,8 @@ static bool operands_ok(Build *b, Pos pos, Typing typing, int n, const Value *v)
   return good;
 }
 
-// False, with an error, where an integer literal that no i32 holds meets integers: they would
-// become floats.
+// Reports an integer literal that i32 cannot hold if all tensors among the operands are integers,
+// and returns false. Without the error they would silently become floats.
 static bool integers_fit(Build *b, Pos pos, Typing typing, int n, const Value *v) {
   const Value *wide = NULL;
   bool integers = false, floats = typing == FLOATING;
@@ -204,11 +210,13 @@ Value build_pointwise(Build *b, Pos pos, Op op, Typing typing, int n, const Valu
   return value_tensor(build_emit(b, pos, op, n, args, NULL));
 }
 
+// Returns x modulo y with the sign of y.
 static double modulo(double x, double y) {
   double r = fmod(x, y);
   return r != 0 && (r < 0) != (y < 0) ? r + y : r;
 }
 
+// Computes `op` on two numbers into *out. False if `op` is not arithmetic.
 static bool fold(Build *b, Op op, const Value *v, Value *out) {
   double x = v[0].number, y = v[1].number, z;
   bool integer = v[0].integer && v[1].integer && (op != OP_POW || y >= 0);
@@ -239,13 +247,14 @@ static Value binary(Build *b, Pos pos, const Operator *o, Value l, Value r) {
 
 // -- trees --------------------------------------------------------------------------------------
 
-// Folds spine.at[n-1] .. at[0], from the innermost operator outwards, over `value`. Operators that
-// follow one another in one chain are checked together.
+// Builds the operators spine[n-1] .. spine[0] of a left-leaning tree, from the innermost outwards.
+// `value` is the value of the leftmost leaf. Consecutive operators of one chain form a run, which
+// is checked for outer products as a whole.
 static Value fold_spine(Build *b, Value value, uint32_t n, const Ast *const *spine) {
   Value *operand = arena_array(b->a, Value, n + 1);
   for (uint32_t i = n; i > 0;) {
     const Operator *first = operator_of(spine[i - 1]);
-    uint32_t end = i - 1; // the run is spine[end .. i-1]
+    uint32_t end = i - 1; // the run is spine[end] .. spine[i-1]
     while (end > 0 && first->chain && operator_of(spine[end - 1])->chain == first->chain &&
            !spine[end]->has_parens)
       end--;
@@ -301,7 +310,7 @@ Value build_expr(Build *b, const Ast *e) {
   return v;
 }
 
-// -- what must be known at compile time ---------------------------------------------------------
+// -- values known at compile time ---------------------------------------------------------------
 
 bool build_number(Build *b, const Ast *e, double *out) {
   Value v = build_expr(b, e);

@@ -276,8 +276,8 @@ Value build_expr(Build *b, const Ast *e);
 // Returns the value of `op` on the n <= 3 operands v, converted to a common type by `typing`;
 // poison after an error at pos.
 Value build_pointwise(Build *b, Pos pos, Op op, Typing typing, int n, const Value *v);
-// Returns true if the operands form one group in which neighbours share a dim, or if outer products
-// are allowed here. Otherwise reports an error at pos. Scalars belong to any group.
+// Returns true if shared dims connect all operands that have dims, or if outer products are allowed
+// here. Otherwise reports an error at pos. Example: [a, b] connects [a] and [b].
 MUST_USE bool build_joined(Build *b, Pos pos, int n, const Value *v);
 // Adds a node with origin `pos`; 0 after an error.
 NodeId build_emit(Build *b, Pos pos, Op op, int nargs, const NodeId *args, const Attr *attr);

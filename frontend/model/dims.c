@@ -1,8 +1,11 @@
-// Dims and consts: declaration, arithmetic on sizes, --set, and the checks that every tensor
-// passes.
+// Declares dims and consts, evaluates arithmetic on sizes, applies --set to them, and checks the
+// dims of tensors.
 //
-// Dims that are plain numbers get their ids first, in the order of the file, computed ones after
-// them: ascending ids are the order of axes where nothing else states one.
+// Input: dim and const statements, brackets. Output: the dim table of the graph, the maps
+// Frame.dims and Build.consts.
+//
+// Dims whose size is a plain number get their ids first, in the order of the file; computed dims
+// follow. Ascending ids are the default order of the dims of a tensor.
 #include <math.h>
 #include <string.h>
 
@@ -35,7 +38,7 @@ DimId dim_lookup(Build *b, const char *name, Pos pos) {
 Setting *setting_find(const Build *b, const char *path) {
   Setting *last = map_get(&b->settings, intern(b->names, path));
   for (Setting *s = last ? last->before : NULL; s && !s->used; s = s->before)
-    s->used = true; // they give way
+    s->used = true; // a later --set overrides it
   return last;
 }
 
@@ -54,6 +57,7 @@ const char *dims_listed(Build *b, const Dims *s) {
 
 // -- arithmetic ---------------------------------------------------------------------------------
 
+// Returns true if `declared` is after `use` in the same file. A `use` with line 0 has no position.
 static bool later(Pos declared, Pos use) {
   return use.line && declared.source == use.source &&
          (declared.line > use.line || (declared.line == use.line && declared.col > use.col));
@@ -64,12 +68,15 @@ static bool not_integer(Build *b, Pos pos) {
   return false;
 }
 
+// Converts x to an integer; false after an error if it is a fraction or too large.
 static bool integral(Build *b, double x, Pos pos, int64_t *out) {
   if (!(fabs(x) < 0x1p53) || x != floor(x)) return not_integer(b, pos);
   *out = (int64_t)x;
   return true;
 }
 
+// Evaluates a name in arithmetic on sizes: a number, or the size of a dim that is declared before
+// `use`. A name that is both means the number. False after an error.
 static bool name_integer(Build *b, const Ast *e, Pos use, int64_t *out) {
   const Binding *bound = binding_find(b, e->text);
   if (!bound) bound = map_get(&b->consts, e->text);
@@ -92,6 +99,7 @@ static bool name_integer(Build *b, const Ast *e, Pos use, int64_t *out) {
   return true;
 }
 
+// Applies an operator to two integers; false after an error.
 static bool combine(Build *b, const Ast *op, int64_t x, int64_t y, int64_t *out) {
   bool fits = true;
   switch (op->text[0]) {
@@ -110,7 +118,7 @@ static bool combine(Build *b, const Ast *op, int64_t x, int64_t y, int64_t *out)
                  op->text[0], (long long)y);
       return false;
     }
-    // like % between tensors, the remainder has the sign of the divisor
+    // the remainder has the sign of the divisor, as for % between tensors
     *out = op->text[0] == '/' ? x / y : (x % y + y) % y;
     break;
   default: return not_integer(b, op->pos);
@@ -159,8 +167,9 @@ static bool size_ok(Build *b, const char *name, int64_t size, Pos pos) {
   return false;
 }
 
-// The size of one micro-batch. The dim of their number is declared before it, so that rows of the
-// batch are counted as without.
+// Returns the size of one micro-batch of a dim of the given size, and declares a dim "NAME.micro"
+// for their number. That dim comes first, so that rows of the batch are numbered as they are
+// without micro-batches.
 static int64_t split_size(Build *b, const Ast *define, int64_t size) {
   int64_t n = b->opt->micro;
   if (size % n != 0) {
@@ -173,7 +182,7 @@ static int64_t split_size(Build *b, const Ast *define, int64_t size) {
   return size / n;
 }
 
-// The dims that the rows of data blocks run over.
+// Collects the batch dims of the data blocks in b->data_dims.
 static void find_data_dims(Build *b) {
   for (uint32_t i = 0; i < b->text->nkids; i++) {
     const Ast *s = b->text->kids[i];
@@ -185,6 +194,8 @@ static bool data_runs_over(const Build *b, const char *name) {
   return map_get(&b->data_dims, name) != NULL;
 }
 
+// Declares a dim under its full name with the size `value`, which may use dims declared before
+// `use`. After an error the size is 1.
 static void declare(Build *b, const Ast *define, const char *full, const Ast *value, Pos use) {
   int64_t size;
   bool outer = b->rows_read;
@@ -198,7 +209,7 @@ static void declare(Build *b, const Ast *define, const char *full, const Ast *va
   else if (b->opt->micro_dim && !b->frame->fn && !strcmp(define->text, b->opt->micro_dim))
     size = split_size(b, define, size);
   DimId d = dim_find(b->g->dims, full);
-  // a call that shares parameters meets the dims of the first call again
+  // a call that shares parameters finds the dims of the first call
   if (!d || dim_get(b->g->dims, d)->size != size) d = dim_add(b->g->dims, full, size, define->pos);
   if (!b->frame->fn && data_runs_over(b, define->text))
     rows_add(b, d);
@@ -216,6 +227,7 @@ static bool dim_is_new(Build *b, const Ast *define) {
   return false;
 }
 
+// Declares a dim of the file if its size is computed (`computed`) or a plain number (otherwise).
 static void declare_in_file(Build *b, const Ast *define, bool computed) {
   if ((define->kids[0]->kind != AST_NUMBER) != computed || !dim_is_new(b, define)) return;
   Setting *set = setting_find(b, define->text);

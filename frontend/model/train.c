@@ -1,7 +1,10 @@
-// Train blocks: which loss, what is trained how, and how long the run is.
+// Reads train blocks: the loss, which parameters are trained and how, and the length of the run.
 //
-// Blocks run one after another in every step. What concerns the run as a whole (steps, evaluate,
-// average ...) may stand in any of them and goes for all.
+// Input: the train blocks of the file, with --set. Output: one TrainSpec for each block in
+// Graph.spec, which the selection (frontend/step) and the training loop read.
+//
+// Every step runs the blocks one after another. Keys of the whole run (steps, evaluate, average
+// ...) may be given in any block and apply to all.
 #include <string.h>
 
 #include "frontend/model/formal_internal.h"
@@ -24,7 +27,8 @@ static bool pattern_matches(const Build *b, const char *pattern) {
   return false;
 }
 
-// "did you mean": full names of parameters; for a pattern with stars also "*.LAST" and "FIRST.*".
+// Adds a hint "did you mean" with the nearest full name of a parameter. For a pattern with stars
+// "*.LAST" and "FIRST.*" of each name are candidates too.
 static void pattern_nearest(Build *b, const char *pattern) {
   VEC(const char *) near = {0};
   for (uint32_t i = 0; i < b->g->decl.n; i++) {
@@ -110,13 +114,14 @@ static bool read_average(Build *b, const Ast *e, TrainSpec *t) {
   return ranged_number(b, e, "average", &t->average);
 }
 
-// Read before the first statement, by precision_read: here it is known to be right.
+// precision_read has read and checked this key before the first statement.
 static bool read_precision(Build *b, const Ast *e, TrainSpec *t) {
   (void)b, (void)e, (void)t;
   return true;
 }
 
-// The micro-batches are parts of the batch, so the data block must say which dim that is.
+// Reads `accumulate`. The micro-batches are parts of the batch, so a data block must name its dim,
+// and only inputs may have that dim.
 static bool read_accumulate(Build *b, const Ast *e, TrainSpec *t) {
   const DataBlock *data = &b->g->spec.data[DATA_TRAIN];
   if (!count_of(b, e, &t->accumulate)) return false;
@@ -144,7 +149,7 @@ static bool read_accumulate(Build *b, const Ast *e, TrainSpec *t) {
   return true;
 }
 
-// One of two words; *out becomes 1 or 2.
+// Reads one of two words: *out becomes 1 or 2. False after an error.
 static bool word_of(Build *b, const Ast *e, const char *key, const char *first, const char *second,
                     int *out) {
   const char *text = e->kind == AST_NAME ? e->text : "";
@@ -160,7 +165,8 @@ static bool read_on_nonfinite(Build *b, const Ast *e, TrainSpec *t) {
   return good;
 }
 
-// accuracy(patience = 5, best = max); stop_resolve looks for the name.
+// Reads a value such as accuracy(patience = 5, best = max). stop_resolve later finds the metric or
+// loss of that name.
 static bool read_stop_early(Build *b, const Ast *e, TrainSpec *t) {
   static const Formal formal[] = {V(patience), O(best), END};
   const Ast *arg[MAX_FORMALS];
@@ -206,7 +212,7 @@ static void key_build(Build *b, const Entry *e, TrainSpec *t) {
   for (size_t i = 0; i < countof(keys); i++) {
     near[i] = keys[i].name;
     if (strcmp(keys[i].name, e->key)) continue;
-    (void)!keys[i].read(b, e->value, t); // what is wrong has been said
+    (void)!keys[i].read(b, e->value, t); // an error has been reported
     return;
   }
   diag_error(b->d, option ? DIAG_UNKNOWN_SET : DIAG_UNKNOWN_KEY, e->pos,
@@ -222,7 +228,7 @@ static bool is_loss(const Graph *g, NodeId n) {
   return node->dims.n == 0 && dtype_is_float((Dtype)node->type);
 }
 
-// "loss", or where that is taken "train.loss", "train.loss_1" ...
+// Returns a free name for a loss without a name: "loss", "train.loss", "train.loss_1" ...
 static const char *loss_name(Build *b) {
   const char *name = "loss";
   for (unsigned i = 0; graph_find_name(b->g, name); i++)
@@ -230,6 +236,7 @@ static const char *loss_name(Build *b) {
   return name;
 }
 
+// Builds the loss of a block, which must be a float scalar, and registers its name.
 static void loss_build(Build *b, const Ast *e, TrainSpec *t) {
   b->g->origin = (Origin){.value = "loss", .why = "loss"};
   Value v = build_expr(b, e);
@@ -247,12 +254,12 @@ static void loss_build(Build *b, const Ast *e, TrainSpec *t) {
   Binding bound = {.value = value_tensor(n), .pos = e->pos};
   if (e->kind != AST_NAME || !graph_find_name(b->g, e->text))
     name_register(b, intern(b->names, t->loss), NAME_VALUE, &bound);
-  if (b->model->loss) return; // the first block's is the model's
+  if (b->model->loss) return; // the loss of the first block is that of the model
   b->model->loss = t->loss;
   b->model->loss_node = n;
 }
 
-// Without a train block a scalar of that name is the loss.
+// Without a train block, a float scalar named "loss" is the loss of the model.
 static void loss_by_name(Build *b) {
   const Name *n = graph_find_name(b->g, "loss");
   if (b->model->loss || !n || !is_loss(b->g, n->value)) return;
@@ -260,7 +267,7 @@ static void loss_by_name(Build *b) {
   b->model->loss_node = n->value;
 }
 
-// -- what goes for the run ----------------------------------------------------------------------
+// -- keys of the whole run ----------------------------------------------------------------------
 
 static const struct {
   const char *name;
@@ -285,7 +292,8 @@ static void say_differs(Build *b, const char *key, const TrainSpec *t, const Tra
   diag_note(b->d, other->pos, "the other block");
 }
 
-// Takes into `all` what block t says of the run.
+// Copies the keys of the whole run that block t gives into `all`. A key with different values in
+// two blocks is an error.
 static void run_join(Build *b, TrainSpec *all, TrainSpec *t) {
   for (size_t i = 0; i < countof(run_counts); i++) {
     int64_t *mine = run_count(t, i), *other = run_count(all, i);
@@ -309,6 +317,7 @@ static void run_join(Build *b, TrainSpec *all, TrainSpec *t) {
   if (!all->pos.line) all->pos = t->pos;
 }
 
+// Returns true if some --set train.KEY or --set train.LOSS.KEY gives `key`.
 static bool sets_run(const Build *b, const char *key) {
   for (uint32_t i = 0; i < b->opt->nsettings; i++) {
     const char *path = b->opt->setting[i].path, *dot = strrchr(path, '.');
@@ -317,6 +326,7 @@ static bool sets_run(const Build *b, const char *key) {
   return false;
 }
 
+// Copies the keys of the whole run from `all` into every block.
 static void run_spread(uint32_t n, TrainSpec *block, TrainSpec *all) {
   for (uint32_t k = 0; k < n; k++) {
     for (size_t i = 0; i < countof(run_counts); i++) *run_count(&block[k], i) = *run_count(all, i);
@@ -328,7 +338,8 @@ static void run_spread(uint32_t n, TrainSpec *block, TrainSpec *all) {
   }
 }
 
-// The block whose loss is the value of n; its name is that of the loss or another one.
+// Returns the block whose loss has the same value as name n, which may be another name of it; NULL
+// if there is none.
 static const TrainSpec *block_of_loss(const Build *b, const Name *n) {
   for (uint32_t i = 0; i < b->g->spec.ntrain; i++) {
     const TrainSpec *t = &b->g->spec.train[i];
@@ -338,8 +349,8 @@ static const TrainSpec *block_of_loss(const Build *b, const Name *n) {
   return NULL;
 }
 
-// Finds the metric or loss of stop_early when all blocks are read. A loss is best at its minimum;
-// for a metric the file must state the direction, because nothing else tells it.
+// Finds the metric or loss of stop_early, after all blocks are read. A loss is best at its minimum.
+// For a metric the file must state the direction, because it cannot be inferred.
 static void stop_resolve(Build *b, TrainSpec *all) {
   const Name *n = all->stop_early ? graph_find_name(b->g, all->stop_early) : NULL;
   const TrainSpec *loss = n ? block_of_loss(b, n) : NULL;
@@ -349,7 +360,7 @@ static void stop_resolve(Build *b, TrainSpec *all) {
                "the model has no metric '%s', and no loss of that name", all->stop_early);
     return;
   }
-  if (n->kind != NAME_METRIC) all->stop_early = loss->loss; // evaluations know it by that name
+  if (n->kind != NAME_METRIC) all->stop_early = loss->loss; // the name that evaluations report
   if (loss && all->stop_best == BEST_UNKNOWN) all->stop_best = BEST_MIN;
   if (all->stop_best != BEST_UNKNOWN) return;
   diag_error(b->d, DIAG_MISSING_KEY, all->stop_pos,
@@ -362,7 +373,8 @@ static void stop_resolve(Build *b, TrainSpec *all) {
 
 // -- blocks -------------------------------------------------------------------------------------
 
-// The entries, --set train.KEY for all blocks and --set train.LOSS.KEY for this one applied.
+// Returns the entries of a block. --set train.KEY applies to all blocks, --set train.LOSS.KEY to
+// the block of that loss.
 static Entries block_entries(Build *b, const Ast *s, const TrainSpec *t) {
   Entries e = entries_read(b, s, 1, "train");
   if (t->loss) entries_set(b, &e, arena_printf(b->a, "train.%s", t->loss));
@@ -393,7 +405,7 @@ void train_build(Build *b, const Ast *file) {
     block_read(b, file->kids[i], t);
     run_join(b, &all, t);
   }
-  if (sets_run(b, "epochs") && !sets_run(b, "steps")) all.steps = 0; // the option has the say
+  if (sets_run(b, "epochs") && !sets_run(b, "steps")) all.steps = 0; // --set overrides the file
   stop_resolve(b, &all);
   run_spread(spec->ntrain, spec->train, &all);
   loss_by_name(b);

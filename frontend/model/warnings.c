@@ -1,19 +1,19 @@
-// Warnings about models that compile and almost certainly do not mean what they say: names that
+// Warns about models that compile but are almost certainly not what the user meant: names that
 // nothing uses, parameters that stay zero, sums over a dim that only a parameter has, gradients
 // that are always zero.
 //
 //   dim b = 4, d = 2, spare = 3     # W0201: nothing uses 'spare'
 //   param w[d, h]                   # W0203: zero, and a factor of a contraction
 //
-// Input: the text and the graph of a model without errors. Output: warnings in the diagnostics;
-// nothing is changed.
+// Input: the Ast and the graph of a model. Output: warnings in the diagnostics; the graph is not
+// changed.
 #include "frontend/model/warnings.h"
 
 #include <string.h>
 
 // -- ancestors ----------------------------------------------------------------------------------
 
-// For each node up to `of` whether its value depends on it; in `a`.
+// Returns, for each node up to `of`, whether `of` depends on it. The array is allocated in `a`.
 static bool *ancestors(const Build *b, Arena *a, NodeId of) {
   bool *in = arena_array(a, bool, of + 1);
   in[of] = true;
@@ -32,7 +32,8 @@ static bool depends_on_input(const Build *b, NodeId n) {
   return found;
 }
 
-// The parameter that n is, whatever its type and the names of its dims; 0: n is something else.
+// Returns the parameter of which n is a copy, up to its type and the names of its dims; 0 if n is
+// something else.
 static DeclId parameter_of(const Graph *g, NodeId n) {
   for (;;) {
     const Node *node = graph_node(g, n);
@@ -57,6 +58,7 @@ static const char *short_name(const Graph *g, DeclId d) {
 
 // -- names that nothing uses --------------------------------------------------------------------
 
+// The set of names that a tree uses.
 typedef struct Mentions {
   Arena *a;
   NameMap names;
@@ -66,7 +68,7 @@ static void mention(Mentions *m, const char *name) {
   if (name) map_put(m->a, &m->names, name, m);
 }
 
-// All names that the tree uses, apart from those that its nodes declare.
+// Adds all names that the tree uses to m. A declaration is not a use of the name that it declares.
 static void mentions_of(Mentions *m, const Ast *root) {
   VEC(const Ast *) todo = {0};
   vec_push(m->a, todo) = root;
@@ -83,8 +85,8 @@ static void mentions_of(Mentions *m, const Ast *root) {
   }
 }
 
-// Dims of a list of statements; those of functions too. Imported files are libraries: they may
-// offer more than a model needs.
+// Warns about unused dims of a list of statements and of the functions in it. Dims of imported
+// files are skipped: a library may declare more than a model needs.
 static void unused_dims(Build *b, const Mentions *m, const Ast *block, uint32_t source) {
   for (uint32_t i = 0; i < block->nkids; i++) {
     const Ast *s = block->kids[i];
@@ -105,7 +107,8 @@ static void warn_unused_dims(Build *b) {
   arena_free(m.a);
 }
 
-// Which nodes something uses: a node, an update, or a value that has a name.
+// Returns, for each node, whether another node, an output, an update or a named value uses it. The
+// array is allocated in `a`.
 static bool *used_nodes(const Build *b, Arena *a) {
   const Graph *g = b->g;
   bool *used = arena_array(a, bool, graph_count(g) + 1);
@@ -131,8 +134,8 @@ static void warn_unused_tensors(Build *b) {
 
 // -- parameters that stay zero ------------------------------------------------------------------
 
-// The start to write instead: the summed dims go in, the others out, by the names of the
-// declaration.
+// Returns a hint with an initial value for the parameter: a draw whose fan-in are the dims that the
+// contraction sums over, and whose fan-out are the others. It uses the names of the declaration.
 static const char *draw_hint(Build *b, const Zero *z, const Node *contraction) {
   const Decl *d = &b->g->decl.at[z->decl - 1];
   const char *in = "", *out = "", *dims = "";
@@ -152,6 +155,7 @@ static const char *draw_hint(Build *b, const Zero *z, const Node *contraction) {
                       z->ast->text, dims, draw);
 }
 
+// Finds declaration d in b->zero by binary search; NULL if it is not there.
 static const Zero *zero_find(const Build *b, DeclId d) {
   for (uint32_t lo = 0, hi = b->zero.n; lo < hi;) {
     uint32_t mid = lo + (hi - lo) / 2;
@@ -184,8 +188,8 @@ static void warn_zero_factors(Build *b) {
 }
 
 void warnings_of_model(Build *b) {
-  bool other =
-      b->opt->micro_dim || b->opt->rows_dim || b->opt->shorten; // another program of the same model
+  // these options build variants of a model whose warnings have been reported
+  bool other = b->opt->micro_dim || b->opt->rows_dim || b->opt->shorten;
   if (other || diag_errors(b->d)) return;
   warn_unused_dims(b);
   warn_unused_tensors(b);
@@ -194,8 +198,8 @@ void warnings_of_model(Build *b) {
 
 // -- sums over a dim that only a parameter has --------------------------------------------------
 
-// The place of d among the dims in the brackets of the function of this frame; -1: it is none of
-// them.
+// Returns the position of d among the dim formals of the function of this frame; -1 if it is none
+// of them.
 static int formal_of(const Build *b, DimId d) {
   const Frame *f = b->frame;
   for (uint32_t i = 0; f->fn && i < f->fn->ast->ndims; i++)
@@ -203,7 +207,7 @@ static int formal_of(const Build *b, DimId d) {
   return -1;
 }
 
-// The dims of the call with two of them swapped: "[d, h]".
+// Returns the dims in the brackets of the call, with those at i and k swapped, as "[d, h]".
 static const char *swapped(Build *b, int i, int k) {
   const Ast *call = b->frame->call;
   const char *text = "";
@@ -218,7 +222,8 @@ static const char *swapped(Build *b, int i, int k) {
 
 static const char *call_dims(Build *b) { return swapped(b, -1, -1); }
 
-// The formal whose dim the other factors have: most likely the one that was meant. -1: none.
+// Returns the first formal other than `not` whose dim is in `have`, the dims of the other factors:
+// most likely the user meant this one. -1 if there is none.
 static int formal_meant(const Build *b, int not, const Dims *have) {
   const Frame *f = b->frame;
   for (int i = 0; i < (int)f->fn->ast->ndims; i++)
@@ -227,6 +232,8 @@ static int formal_meant(const Build *b, int not, const Dims *have) {
   return -1;
 }
 
+// Reports that of all factors of a sum only the parameter has the summed dim d; the others are over
+// `have`.
 static void say_alone(Build *b, Pos pos, DeclId param, DimId d, const Dims *have) {
   int i = formal_of(b, d);
   const char *name = short_name(b->g, param), *dim = dim_get(b->g->dims, d)->name;
@@ -254,7 +261,8 @@ static void say_alone(Build *b, Pos pos, DeclId param, DimId d, const Dims *have
     diag_hint(b->d, "give '%s' a dim of the argument", formal);
 }
 
-// The tensors that are multiplied in n, at most `most`; through changes of type.
+// Writes the tensors whose product is n, at most `most`, to `out` and returns their number. Casts
+// are looked through. Returns 0 if there are more.
 static uint32_t factors_of(const Graph *g, NodeId n, uint32_t most, Value *out) {
   NodeId todo[MAX_RANK];
   uint32_t left = 0, count = 0;
@@ -281,7 +289,7 @@ void warn_param_alone_in(Build *b, Pos pos, NodeId product, const Dims *over) {
 }
 
 void warn_param_alone(Build *b, Pos pos, uint32_t n, const Value *factor, const Dims *over) {
-  enum { MOST_LOOKS = 1000 }; // each may walk over the whole graph
+  enum { MOST_LOOKS = 1000 }; // limits the time: each look may walk over the whole graph
   for (int i = 0; i < over->n; i++) {
     DeclId param = 0;
     Dims others = {0};
