@@ -159,7 +159,7 @@ typedef struct EvalMetric {
   Dtype *type;         // type of each part
   int64_t *elements;   // elements of each part: the product of all dims but the batch dim
   const Graph *finish; // inputs "part.0", ... and "rows", output "value"
-  bool ratio;
+  bool ratio;          // the metric is the share of rows for which a bool is true
 } EvalMetric;
 // Returns the graph of an evaluation step, and its metrics in arena a.
 Graph *select_eval(Arena *a, const Model *m, uint32_t *nmetrics, EvalMetric **metric);
@@ -200,8 +200,8 @@ typedef struct Compilation {
   const Compiled *compiled;
   int again, levels;      // the recompute level chosen for the budget, and the highest; 0: none
   const char *again_text; // what that level rematerialises, or NULL
-  bool plain;             // placed without moves that send less and hold more (place_plain)
-  int64_t least;          // with a budget: bytes of the program
+  bool plain;             // placed by place_plain, which needs less memory than `place`
+  int64_t least;          // with a budget: memory of the program in bytes
   PartitionFacts partition;
   Code *code;
 } Compilation;

@@ -1,5 +1,6 @@
-// Hints for habits of other languages, with the names, dims and functions of the call that has the
-// error.
+// Adds hints to errors when the user writes a form of another language, such as x.sum(). The hints
+// contain the names and dims of the call that has the error. Their texts are in
+// frontend/syntax/habits.def.
 //
 //   y = matmul(x, k)      x[b, d], k[d, h]:   hint: ... sum[d](x * k)
 //   y = x.sum()                               hint: ... sum[d](x)
@@ -7,7 +8,7 @@
 
 #include "frontend/model/build_internal.h"
 
-// The name of a dim as it is written in this frame: that of a formal in a function.
+// Returns the name by which the current frame knows dim d; in a function this may be a formal.
 static const char *dim_here(const Build *b, DimId d) {
   const NameMap *local = &b->frame->dims;
   for (uint32_t i = 0; i < local->cap; i++)
@@ -21,7 +22,8 @@ static const Dims *dims_of_name(const Build *b, const char *name) {
   return here ? build_dims(b, &bound->value) : NULL;
 }
 
-// A dim of both, else the last dim of x; NULL where nothing is known.
+// Returns a dim that the values x and y share or, if y is no tensor, the last dim of x. NULL if x
+// is no tensor with dims, or if they share none.
 static const char *dim_of_names(const Build *b, const char *x, const char *y) {
   const Dims *of_x = dims_of_name(b, x), *of_y = dims_of_name(b, y);
   if (!of_x || !of_x->n) return NULL;
@@ -30,7 +32,7 @@ static const char *dim_of_names(const Build *b, const char *x, const char *y) {
   return of_y ? NULL : dim_here(b, of_x->at[of_x->n - 1]);
 }
 
-// Names and numbers as they stand in the text; NULL of other expressions.
+// Returns the text of a name or a number; NULL for other expressions.
 static const char *text_of(const Ast *e) {
   return e->kind == AST_NAME || e->kind == AST_NUMBER ? e->text : NULL;
 }
@@ -42,7 +44,7 @@ HabitNames habit_names(const Build *b, const Ast *call) {
   for (uint32_t i = 0; i < call->nargs && n < 2; i++) {
     const AstArg *arg = &call->args[i];
     if (arg->name || arg->value->kind == AST_STRING)
-      continue; // an option; the first argument of einsum
+      continue; // an option, or the string that is the first argument of einsum
     operand[n++] = text_of(arg->value);
   }
   names.x = operand[0];

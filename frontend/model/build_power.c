@@ -1,5 +1,6 @@
-// Powers, and which integers are surely not negative: an integer to a power that may be negative is
-// a fraction, so its type is a float.
+// Builds x ^ y. An integer to a negative power is a fraction, so the result of an integer power is
+// an integer only if the exponent is known not to be negative. Interval arithmetic on the graph
+// bounds the exponent.
 //
 //   2 ^ index[g]               i32: positions are not negative
 //   2 ^ (size(g) - 1 - index[g])   i32: interval arithmetic gives 0 .. size - 1
@@ -8,7 +9,7 @@
 
 #include "frontend/model/build_internal.h"
 
-enum { RANGE_DEPTH = 8 };
+enum { RANGE_DEPTH = 8 }; // range_of looks at arguments up to this depth
 
 typedef struct Range {
   double lo, hi;
@@ -44,7 +45,7 @@ static Range of_source(const Build *b, const Node *n) {
   }
 }
 
-// x holds the ranges of the arguments.
+// Returns the range of node n from the ranges x of its arguments; any_i32 for other operations.
 static Range of_arithmetic(const Node *n, const Range *x) {
   switch ((Op)n->op) {
   case OP_NEG: return (Range){-x[0].hi, -x[0].lo};
@@ -79,7 +80,8 @@ static Range of_arithmetic(const Node *n, const Range *x) {
   }
 }
 
-// A bound on every element of integer or bool node id; what may wrap around is unknown.
+// Returns bounds on every element of node `id`, which is an integer or a bool. If a value may
+// overflow, or is deeper than `depth`, the bounds are those of i32.
 static Range range_of(const Build *b, NodeId id, int depth) {
   const Node *n = graph_node(b->g, id);
   Range x[3] = {any_i32, any_i32, any_i32}, r;

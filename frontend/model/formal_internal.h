@@ -1,4 +1,4 @@
-// Short forms for lists of formals, in tables: (const Formal[]){V(x), D(slope, 0.01), END}.
+// Macros for tables of formals, such as (const Formal[]){V(x), D(slope, 0.01), END}.
 #ifndef FRONTEND_FORMAL_H
 #define FRONTEND_FORMAL_H
 

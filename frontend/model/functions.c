@@ -1,8 +1,11 @@
-// Functions before any call: what is wrong with a head, which call themselves, which open scopes.
+// Examines the functions of a file before any call is built: reports errors in their heads and
+// recursion, and finds the functions whose calls open scopes.
 //
 //   fn f(y) = g(y) + 1
-//   fn g(y) = f(y)          # error: f calls itself, called or not
-//   fn dense[in, out](x) { param kernel[in, out] ... }      # a call opens a scope, and so does one of its callers
+//   fn g(y) = f(y)          # error: f calls itself; reported even if the model calls neither
+//   fn dense[in, out](x) { param kernel[in, out] ... }
+//                           # declares a parameter: a call opens a scope, and so does a call of any
+//                           # function that calls dense
 #include <string.h>
 
 #include "frontend/model/build_internal.h"
@@ -18,6 +21,8 @@ static void push_all(Build *b, AstList *todo, const Ast *e) {
 
 // -- scopes -------------------------------------------------------------------------------------
 
+// Returns true if f declares a parameter or a state, or calls a function that is known to. Sets
+// f->has_dims if f declares dims.
 static bool declares(Build *b, Function *f) {
   AstList todo = {0};
   push_all(b, &todo, f->ast);
@@ -33,7 +38,7 @@ static bool declares(Build *b, Function *f) {
   return false;
 }
 
-// One look at a body; true when it makes f a function with a scope.
+// The same, with memory for the walk that is released afterwards.
 static bool body_declares(Build *b, Function *f) {
   ArenaMark mark = arena_mark(b->a);
   bool scoped = declares(b, f);
@@ -71,13 +76,13 @@ static void check_head(Build *b, const Ast *fn) {
 
 // -- recursion ----------------------------------------------------------------------------------
 
-// A function whose calls are being followed: todo are the parts of its body not yet looked at.
+// A function whose calls are being followed.
 typedef struct Visit {
   Function *f;
-  AstList todo;
+  AstList todo; // the parts of its body that have not been visited
 } Visit;
 
-// The next function that v calls, with the call; NULL: all were seen.
+// Returns the next function that v->f calls, and sets *call; NULL if there are no more calls.
 static Function *next_callee(Build *b, Visit *v, const Ast **call) {
   while (v->todo.n) {
     const Ast *e = v->todo.at[--v->todo.n];
@@ -95,7 +100,8 @@ static void visit_open(Build *b, Visit *v, Function *f) {
   f->active = true;
 }
 
-// Follows all calls from f on, each function once.
+// Follows all calls from f depth first, each function once, and reports calls of functions that are
+// on the current path.
 static void check_recursion(Build *b, Function *f) {
   VEC(Visit) open = {0};
   if (!f->followed) visit_open(b, &vec_push(b->a, open), f);

@@ -1,43 +1,46 @@
-// Imports: the functions and dims of other files take the place of `import` statements.
+// Resolves imports: replaces `import` statements by the functions and dims of the imported files.
+// This is the first step of model_build.
+//
+// Input: the Ast of a model file. Output: one Ast without imports.
 //
 //   # model.mesh                            # blocks.mesh
 //   import "blocks.mesh"                    dim d = 4, k = d / 2
 //   dim d = 8                               fn dense[in, out](x) { ... }
 //
-// becomes `dim d = 8, k = d / 2` and dense: a dim that an importer declares, directly or further
-// up, takes the importer's size. A file is read once, by whatever way it is reached. Since dims of
-// one file are made of those of another, all stand in front then, each behind those it is made of.
+// becomes `dim d = 8, k = d / 2` and dense. If an importer, direct or indirect, declares a dim, its
+// size is used. A file is read once, even if several files import it. Sizes may depend on dims of
+// another file, so the result begins with all dims, each after those that its size depends on.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "frontend/model/build_internal.h"
 
-enum { MAX_IMPORTS = 200 }; // files inside one another
+enum { MAX_IMPORTS = 200 }; // nesting depth of imports
 
 typedef struct File File;
 struct File {
-  const char *path; // from the model's folder, without . and ..
+  const char *path; // relative to the model's folder, without . and ..
   const Ast *ast;
-  Pos pos;            // of the import
-  bool open;          // it, or what it imports, is being read
-  VEC(File *) import; // that stand in it
-  NameMap over;       // dims that importers declare
+  Pos pos;            // of the first import statement that names it
+  bool open;          // the file, or a file that it imports, is being read
+  VEC(File *) import; // the files that it imports
+  NameMap over;       // names of dims that its importers declare
 };
 
 typedef struct Import {
   Arena *a;
   Intern *names;
   Diag *d;
-  const char *folder; // of the model file, with its slash, or ""
-  VEC(File *) file;   // importers before what they import first
-  int depth;
+  const char *folder; // folder of the model file with a slash at the end, or ""
+  VEC(File *) file;   // in the order of reading: a file comes after the file that imports it first
+  int depth;          // current nesting depth
 } Import;
 
 // -- paths --------------------------------------------------------------------------------------
 
-// `path` as seen from the folder of `from`, without `.` and `..`; NULL when it leads above the
-// model's.
+// Returns `path`, which is relative to the folder of file `from`, relative to the model's folder
+// and without `.` and `..`; NULL if it is absolute or outside the model's folder.
 static const char *path_inside(Import *m, const char *from, const char *path) {
   const char *slash = strrchr(from, '/');
   char *all = arena_printf(m->a, "%.*s%s", slash ? (int)(slash - from + 1) : 0, from, path),
@@ -61,6 +64,7 @@ static const char *path_inside(Import *m, const char *from, const char *path) {
 
 // -- reading ------------------------------------------------------------------------------------
 
+// Returns true if an imported file may have the statement.
 static bool belongs(const Ast *s) {
   return s->kind == AST_FN || s->kind == AST_DIM || s->kind == AST_IMPORT;
 }
@@ -136,8 +140,10 @@ static void read_imports(Import *m, File *f) {
   f->open = false;
 }
 
-// -- whose dims count ---------------------------------------------------------------------------
+// -- dims that importers override ---------------------------------------------------------------
 
+// Adds the dims that `from`, or an importer of it, declares to the overridden dims of `to`. Returns
+// true if one of them is new.
 static bool hand_down(Import *m, const File *from, File *to) {
   uint32_t before = to->over.n;
   for (uint32_t i = 0; i < from->over.cap; i++)
@@ -150,7 +156,8 @@ static bool hand_down(Import *m, const File *from, File *to) {
   return to->over.n != before;
 }
 
-// A file may be reached by several ways, so until nothing changes.
+// Propagates overridden dims from importers to imported files. Several files may import one file,
+// so this is repeated until nothing changes.
 static void hand_down_all(Import *m) {
   for (bool changed = true; changed;) {
     changed = false;
@@ -161,11 +168,12 @@ static void hand_down_all(Import *m) {
   }
 }
 
-// -- one file of all ----------------------------------------------------------------------------
+// -- merging all files into one -----------------------------------------------------------------
 
 typedef VEC(Ast *) Defines;
 
-// Whether an expression of sizes names one of the dims that wait from `from` on, `self` aside.
+// Returns true if the expression e of a size names one of the dims all[from..], other than `self`:
+// dims that are not sorted yet.
 static bool waits(Import *m, const Ast *e, const Defines *all, uint32_t from, const Ast *self) {
   VEC(const Ast *) todo = {0};
   vec_push(m->a, todo) = e;
@@ -179,7 +187,8 @@ static bool waits(Import *m, const Ast *e, const Defines *all, uint32_t from, co
   return false;
 }
 
-// Each dim behind those it is made of; what runs in a circle stays as it is and is said later.
+// Sorts the dims so that each follows the dims that its size depends on. Dims that depend on each
+// other in a circle are left in place; dims.c reports them.
 static void sort_dims(Import *m, Defines *all) {
   for (uint32_t done = 0; done < all->n;) {
     uint32_t next = done;
@@ -191,6 +200,8 @@ static void sort_dims(Import *m, Defines *all) {
   }
 }
 
+// Returns one Ast with the sorted dims and the other statements of all files, without imports and
+// without overridden dims.
 static const Ast *merge(Import *m) {
   Ast *all = arena_new_of(m->a, Ast), *dims = arena_new_of(m->a, Ast);
   *all = *m->file.at[0]->ast;

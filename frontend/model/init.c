@@ -1,7 +1,10 @@
-// Initial values of parameters and states: draws, constants, files, and expressions computed here.
+// Reads initial values of parameters and states: draws, constants, files, and expressions.
 //
-//   ~ glorot(d -> heads, k)    uniform between +-sqrt(6 / (d + heads k))
-//   = 1 / size(d) * index[t]   a small graph of its own, evaluated now
+// Input: a param or state statement. Output: an Init in its declaration. Draws and files are
+// executed when a program starts; expressions are evaluated here.
+//
+//   ~ glorot(d -> heads, k)    uniform in +-sqrt(6 / (size(d) + size(heads) * size(k)))
+//   = 1 / size(d) * index[t]   built in a separate graph and evaluated at compile time
 #include <math.h>
 #include <string.h>
 
@@ -16,7 +19,7 @@ struct Draw {
   const char *name;
   InitKind kind;
   const Formal *formal; // NULL: its arguments are dims
-  double gain;          // of he, lecun: variance gain/fan_in
+  double gain;          // of he and lecun: the variance is gain / fan_in; else 0
 };
 static const Draw draws[] = {
     {"normal", INIT_NORMAL, (const Formal[]){D(mean, 0), D(std, 1), END}, 0},
@@ -28,10 +31,10 @@ static const Draw draws[] = {
     {"orthogonal", INIT_ORTHOGONAL, NULL, 0},
 };
 
-// The dims named in parentheses, in and out.
+// The dims in the parentheses of a draw, such as glorot(d -> h).
 typedef struct Fans {
-  Dims in, out; // as listed
-  double fan_in, fan_out;
+  Dims in, out;           // in the order of the text
+  double fan_in, fan_out; // products of their sizes
 } Fans;
 
 static bool fans_add(Build *b, const AstArg *arg, const Decl *d, Dims *side, double *fan) {
@@ -54,7 +57,8 @@ static bool fans_add(Build *b, const AstArg *arg, const Decl *d, Dims *side, dou
   return true;
 }
 
-// Before the arrow in, after it out; without one the last of glorot and orthogonal is out.
+// Reads the dims of a draw: those before the arrow are `in`, those after it `out`. Without an arrow
+// the last dim of glorot and orthogonal is `out`. False after an error.
 static bool fans_read(Build *b, const Ast *call, const Draw *row, const Decl *d, Fans *f) {
   bool arrows = false, out = false, two_sides = row->gain == 0;
   *f = (Fans){.fan_in = 1, .fan_out = 1};
@@ -72,6 +76,9 @@ static bool fans_read(Build *b, const Ast *call, const Draw *row, const Decl *d,
   return false;
 }
 
+// Makes the initial value of an orthogonal draw. The bits of out->split mark the `in` dims of the
+// matrix. The bits of out->each mark dims on neither side: each of their positions has a matrix of
+// its own. False after an error.
 static bool orthogonal(Build *b, const Ast *call, const Decl *d, const Fans *f, Init *out) {
   *out = (Init){.kind = INIT_ORTHOGONAL};
   for (int i = 0; i < d->rank; i++) {
@@ -128,6 +135,8 @@ static bool file_build(Build *b, const Ast *call, Init *out) {
   return build_string(b, arg[0], &out->path) && (!arg[1] || build_string(b, arg[1], &out->key));
 }
 
+// Returns true if node n of g has only dims of declaration d, whose dims are written to *all.
+// Otherwise reports an error.
 static bool fits_decl(Build *b, const Graph *g, NodeId n, const Decl *d, Pos pos, Dims *all) {
   *all = (Dims){0};
   for (int i = 0; i < d->rank; i++)
@@ -142,7 +151,7 @@ static bool fits_decl(Build *b, const Graph *g, NodeId n, const Decl *d, Pos pos
   return true;
 }
 
-// The tensor over all dims of d, in declared order.
+// Evaluates node n of g to a tensor over all dims of d, in declared order, and stores it in *out.
 static void evaluate(Build *b, Graph *g, NodeId n, const Dims *all, const Decl *d, Init *out) {
   Arena *scratch = arena_new();
   bool agree;
@@ -155,6 +164,8 @@ static void evaluate(Build *b, Graph *g, NodeId n, const Dims *all, const Decl *
   arena_free(scratch);
 }
 
+// Builds the expression e of an initial value in a separate graph and evaluates it. False after an
+// error.
 static bool expression_build(Build *b, const Ast *e, const Decl *d, Init *out) {
   Graph *model = b->g;
   Arena *scratch = arena_new();

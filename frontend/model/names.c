@@ -1,7 +1,8 @@
-// Names: what they mean in a frame, the full names that can be fetched, and scopes.
+// Binds names in frames, registers the full names that can be fetched, opens scopes, and looks up
+// the values of names.
 //
-//   for layer in 0..2 { x = block(x) }     binds x in the file's frame; registers "layer.0.x",
-//                                          "layer.1.x" and, each time, the carried "x"
+//   for layer in 0..2 { x = block(x) }     binds x in the file's frame; registers "layer.0.x" and
+//                                          "layer.1.x", and updates "x" in each round
 #include <string.h>
 
 #include "frontend/model/build_internal.h"
@@ -16,8 +17,8 @@ const char *name_join(Build *b, const char *path, const char *name) {
 
 Binding *binding_find(const Build *b, const char *name) { return map_get(&b->frame->values, name); }
 
-// An output or a metric is reported under its name, so the name cannot mean something else from
-// there on.
+// Reports an error and returns true if `old` is an output or a metric. Such a name cannot be bound
+// again, because the value is reported under it.
 static bool name_reported(Build *b, const Name *old, NameKind kind, Pos pos) {
   if (old->kind != NAME_OUTPUT && old->kind != NAME_METRIC) return false;
   const char *was = old->kind == NAME_OUTPUT ? "an output" : "a metric";
@@ -43,7 +44,7 @@ void name_register(Build *b, const char *full, NameKind kind, const Binding *fro
     return;
   }
   vec_push(b->g->arena, b->g->name) = name;
-  // slots are counted from 1 so that 0 stays "absent"
+  // indices are stored plus 1, because 0 means that the name is not in the map
   map_put(b->a, &b->fetched, full, (void *)(uintptr_t)b->g->name.n);
 }
 
@@ -68,6 +69,7 @@ Binding *binding_set(Build *b, const char *name, Value v, Pos pos, NameKind kind
 
 // -- scopes -------------------------------------------------------------------------------------
 
+// The number that the next child scope of one base name gets.
 typedef struct Counter {
   uint32_t next;
 } Counter;
@@ -99,7 +101,7 @@ Scope *scope_open(Build *b, const char *base, bool exact, const Function *fn, Po
   }
 }
 
-// -- meaning ------------------------------------------------------------------------------------
+// -- lookup -------------------------------------------------------------------------------------
 
 static void name_nearest(Build *b, const char *name) {
   VEC(const char *) near = {0};
@@ -128,6 +130,7 @@ static void say_unknown(Build *b, const char *name, Pos pos) {
     name_nearest(b, name);
 }
 
+// Returns the value of a predefined name: training, step, true, false; poison for any other name.
 static Value special_name(Build *b, const char *name, Pos pos) {
   static const struct {
     const char *name;
@@ -141,7 +144,8 @@ static Value special_name(Build *b, const char *name, Pos pos) {
   return value_poison;
 }
 
-// Parameters by full name: of the file, or below the own scope.
+// Returns the value of a declaration by its full name, relative to the current scope or, outside of
+// functions, absolute. Poison if there is none.
 static Value decl_by_name(Build *b, const char *name) {
   uintptr_t d = (uintptr_t)map_get(&b->decls, name_join(b, b->frame->scope->path, name));
   if (!d && !b->frame->fn) d = (uintptr_t)map_get(&b->decls, name);

@@ -1,11 +1,13 @@
-// Precision: `precision = bf16` as casts in the graph, before anything is differentiated
-// (decision 6).
+// Applies `precision = bf16` or f16 to the graph of a model by inserting casts. This is the last
+// step of model_build, before gradients are taken, so the backward pass gets the same types.
 //
-// Values are f32 as written. A product takes narrow operands. What a product further down depends
-// on, and follows from values that may be narrow (parameters, inputs, products, results of
-// composites), is narrow itself: the activations. All else is f32: composites inside (norm,
-// softmax, losses, gelu), exp and log, sums, what leads to no product any more (the tail of a
-// loss), what depends on no input or parameter, and what cast(x, f32) pins.
+// Input: a graph whose values are f32 as written. Output: a graph in which these are narrow:
+// - the operands of products (contractions);
+// - activations: values that a later product depends on and that are computed from values that may
+//   be narrow, which are parameters, inputs, products and results of composites.
+// Everything else stays f32: the inside of composites (norm, softmax, losses, gelu), exp and log,
+// sums, values that no product depends on (the end of a loss), values that depend on no input or
+// parameter, and values pinned by cast(x, f32).
 //
 //   h = relu(sum[d](x * w) + c)   =>   relu(contract(bf16 x, bf16 w) : bf16 + bf16 c)
 //   y = sum[h](h * v); loss = mean(square(y - z))   =>   contract(h, bf16 v) : f32, the loss in f32
@@ -17,22 +19,25 @@ typedef struct Precision {
   const Graph *from;
   Graph *to;
   Dtype narrow_type;
-  bool *depends; // on an input or a parameter
-  bool *fits;    // those who read it may take it narrow
-  bool *able;    // follows its arguments, which all fit
+  // by node of `from`:
+  bool *depends; // it depends on an input or a parameter
+  bool *fits;    // its readers may read it in the narrow type
+  bool *able;    // it can be computed in the narrow type: `follows`, and all arguments fit
   bool *leads;   // a product depends on it
-  NodeId *map;
+  NodeId *map;   // the node of `to`
 } Precision;
 
-// Operations that compute in the type of their arguments; the exactness of a result is that of one
-// rounding. Moves follow too; a lookup gives rows of its table, which is not cast as a whole.
+// Returns true for operations that can compute in the type of their arguments with the error of one
+// rounding, and for those that only move elements. A lookup is not among them: its rows are cast,
+// not the whole table.
 static bool follows(const Node *n) {
   const OpRow *row = op_row((Op)n->op);
   return n->origin.composite == 0 &&
          (row->flags & NARROW || row->cls == MOVE || row->cls == WINDOW);
 }
 
-// A product proper: a sum of squares is a norm or a loss, and what stands in a composite is inside.
+// Returns true for a contraction that is a product of the model. A sum of squares is not one: it is
+// a norm or a loss. Nor is a contraction inside a composite.
 static bool is_product(const Node *n) {
   return n->op == OP_CONTRACT && n->type == TYPE_F32 && n->origin.composite == 0 &&
          n->args[0] != n->args[1];
@@ -89,7 +94,7 @@ static void look_backward(Precision *p) {
 
 // -- the new graph ------------------------------------------------------------------------------
 
-// The type that node `id` is computed in, of those that are f32.
+// Returns the type in which the f32 node `id`, which is not a product, is computed.
 static Dtype computed_in(const Precision *p, NodeId id) {
   return p->able[id] && p->leads[id] ? p->narrow_type : TYPE_F32;
 }
@@ -109,7 +114,7 @@ static NodeId copy(const Precision *p, NodeId id) {
   for (int k = 0; k < n->nargs; k++) args[k] = argument(p, n, k, type);
   if (product) attr.type = p->leads[id] ? p->narrow_type : TYPE_F32;
   if (n->op == OP_CAST && attr.type == TYPE_F32 && graph_node(p->to, args[0])->type == TYPE_F32)
-    return args[0]; // it has said what it had to say
+    return args[0]; // a pin to f32, which has taken effect
   return graph_add(p->to, (Op)n->op, n->nargs, args, &attr);
 }
 

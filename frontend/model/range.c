@@ -1,5 +1,5 @@
-// Ranges of numbers that a model file gives: one table for optimizers, schedules, train blocks,
-// draws and built-ins.
+// Checks numbers of a model file against their allowed ranges. One table covers optimizers,
+// schedules, train blocks, draws and built-ins.
 //
 //   adam(beta1 = 1.5)    argument 'beta1' of adam is 1.5, it must be at least 0 and below 1 [E0305]
 #include <math.h>
@@ -9,10 +9,10 @@
 
 static const double infinite = (double)INFINITY;
 
-// low <= x <= high; an open end excludes the bound itself. Rows of one call come before the rows of
-// all calls.
+// A row allows low <= x <= high; an open end excludes the bound itself. The first row that matches
+// is used, so rows for one call come before rows for all calls.
 static const struct Range {
-  const char *of; // the call, or NULL: every call that has a row for the argument
+  const char *of; // the name of the call; NULL: any call
   const char *argument;
   double low, high;
   bool open_low, open_high;

@@ -1,13 +1,16 @@
-// Numbers that depend on how many rows a batch has: size(b) and what arithmetic on numbers makes of
-// it.
+// Records numbers that depend on how many rows a batch has: size(b) of a batch dim b, and results
+// of arithmetic on it.
 //
-//   sum[b](x) / size(b)      the model: a constant, 10 for the batch size that it declares, with a tag
-//                            a step: the constant 10
-//                            an evaluation: the expression of the tag over the count of rows that there are, which is a
-//                            reduction over rows like any other
+// Output: Model.numbers, which the selection of an evaluation reads (frontend/step). Example with a
+// batch size of 10:
+//
+//   sum[b](x) / size(b)      in the model: the constant 10, whose key refers to the number size(b)
+//                            in a training step: the constant 10
+//                            in an evaluation: the expression of the key, with the actual number of
+//                            rows, which is summed over the batches like any reduction
 #include "frontend/model/build_internal.h"
 
-enum { LOOKED_AT = 64 }; // of the last numbers, when another one is added
+enum { LOOKED_AT = 64 }; // number_add looks for an equal number among the last ones only
 
 // -- while the model is built -------------------------------------------------------------------
 
@@ -25,7 +28,8 @@ static bool same_number(const RowNumber *x, const RowNumber *y) {
   return same;
 }
 
-// Its place plus 1; equal ones near to one another have one, so that their constants are one node.
+// Adds a number to Model.numbers and returns its index plus 1. A recent equal number is used again,
+// so that equal constants become one node.
 static uint32_t number_add(Build *b, const RowNumber *x) {
   Model *m = b->model;
   for (uint32_t i = m->numbers.n; i > 0 && i + LOOKED_AT > m->numbers.n; i--)
@@ -60,7 +64,7 @@ void rows_add(Build *b, DimId d) {
 
 static Value size_number(Build *b, const Ast *e);
 
-// Of a const and a dim of one name, arithmetic on sizes means the const.
+// Returns true if `name` is a number. In arithmetic on sizes, a const hides a dim of its name.
 static bool is_number(const Build *b, const char *name) {
   const Binding *bound = binding_find(b, name);
   if (!bound) bound = map_get(&b->consts, name);
@@ -80,7 +84,7 @@ static Value size_leaf(Build *b, const Ast *e) {
                                   : value_poison;
 }
 
-// Arithmetic on sizes that dims.c has found right, as a number.
+// Returns arithmetic on sizes, which dims.c has checked, as a number with its dependence on rows.
 static Value size_number(Build *b, const Ast *e) {
   static const struct {
     char text;

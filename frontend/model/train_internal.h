@@ -1,16 +1,18 @@
-// Private to the reading of train blocks: train.c and the files of its parts.
+// Readers of the entries of a train block, shared by train.c, train_optimizer.c and
+// train_schedule.c. All return false after an error.
 #ifndef FRONTEND_TRAIN_H
 #define FRONTEND_TRAIN_H
 
 #include "frontend/model/build_internal.h"
 
-// Optimisers and schedules as calls; false after an error.
+// Reads an optimizer, such as adam(lr = 1e-3).
 MUST_USE bool optimizer_read(Build *b, const Ast *e, OptimizerSpec *out);
-// ("head.*": adam(lr = 1e-3), ...)
+// Reads groups, such as ("head.*": adam(lr = 1e-3), ...), into t->group.
 MUST_USE bool groups_read(Build *b, const Ast *e, TrainSpec *t);
+// Reads a schedule, such as cosine(total = 1000, warmup = 100).
 MUST_USE bool schedule_read(Build *b, const Ast *e, ScheduleSpec *out);
 
-// A list of patterns of which at least one parameter matches one.
+// Reads a string with a comma-separated list of patterns. Each must match a parameter.
 MUST_USE bool patterns_read(Build *b, const Ast *e, const char **out);
 
 #endif

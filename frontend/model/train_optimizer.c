@@ -1,4 +1,5 @@
-// Optimizers and groups of a train block.
+// Reads the optimizer and the groups of a train block. Input: the entries `optimizer` and `groups`.
+// Output: OptimizerSpec and GroupSpec in the TrainSpec; frontend/step/optim*.c write the updates.
 #include <string.h>
 
 #include "frontend/model/formal_internal.h"

@@ -1,7 +1,10 @@
-// Schedules of a train block.
+// Reads the schedule of a train block, and converts epochs to steps.
 //
-//   step(every = epochs(30), factor = 0.1)    every = 30, and a mark that it counts epochs, until
-//                                             the number of batches in one is known
+// Input: the entry `schedule`. Output: a ScheduleSpec. The number of batches in an epoch is known
+// only after the data is opened; until then a number in epochs is marked in ScheduleSpec.in_epochs.
+//
+//   step(every = epochs(30), factor = 0.1)    every = 30, marked; with 100 batches in an epoch
+//                                             train_resolve_epochs makes it 3000
 #include <string.h>
 
 #include "frontend/model/formal_internal.h"
@@ -21,11 +24,11 @@ static const struct {
     {"piecewise", SCHEDULE_PIECEWISE, NULL},
 };
 
-// Numbers of a schedule; those that count steps may be given in epochs.
+// The numbers of a schedule.
 static const struct {
   const char *name;
-  size_t at;
-  bool steps;
+  size_t at;  // offset in ScheduleSpec
+  bool steps; // counts steps, so it may be given in epochs
 } fields[] = {
     {"warmup", offsetof(ScheduleSpec, warmup), true},
     {"total", offsetof(ScheduleSpec, total), true},
@@ -35,7 +38,8 @@ static const struct {
     {"rate", offsetof(ScheduleSpec, rate), false},
     {"factor", offsetof(ScheduleSpec, factor), false},
 };
-enum { PIECES = countof(fields) }; // marks of piecewise follow those of fields
+// Bit i of ScheduleSpec.in_epochs marks fields[i]; bit PIECES + k marks piece k of piecewise.
+enum { PIECES = countof(fields) };
 
 static double *field_at(ScheduleSpec *s, size_t i) {
   return (double *)(void *)((char *)s + fields[i].at);
@@ -47,7 +51,8 @@ static size_t field_find(const char *name) {
   BUG("no number %s of a schedule", name);
 }
 
-// A number, or epochs(NUMBER) if the field counts steps: then `mark` is set in s.
+// Reads a number or, if the field counts steps, epochs(NUMBER), which sets the bit `mark` in s.
+// False after an error.
 static bool number_read(Build *b, const Ast *e, bool steps, unsigned mark, ScheduleSpec *s,
                         double *out) {
   static const Formal one[] = {V(n), END};
@@ -56,6 +61,7 @@ static bool number_read(Build *b, const Ast *e, bool steps, unsigned mark, Sched
   return call_numbers(b, e, one, out);
 }
 
+// Reads piecewise(STEP: FACTOR, ..., warmup = N); false after an error.
 static bool schedule_pieces(Build *b, const Ast *e, ScheduleSpec *s) {
   for (uint32_t i = 0; i < e->nargs; i++) {
     const AstArg *arg = &e->args[i];
@@ -83,8 +89,8 @@ static bool schedule_pieces(Build *b, const Ast *e, ScheduleSpec *s) {
   return s->npieces > 0;
 }
 
-// Compares the numbers of a schedule with one another. Their units must be equal: epochs have
-// become steps.
+// Checks the numbers of a schedule against each other. A schedule in epochs is checked after its
+// conversion, when all numbers are in steps. False after an error.
 static bool schedule_ok(Diag *d, Pos pos, const ScheduleSpec *s) {
   bool ramp = s->kind == SCHEDULE_LINEAR || s->kind == SCHEDULE_COSINE;
   if (s->in_epochs) return true;
@@ -155,7 +161,8 @@ static bool resolve_epochs(const Model *m, int64_t batches) {
   return good;
 }
 
-// The model of a micro-batch has train blocks of its own.
+// Converts the model and, with `accumulate`, the model of a micro-batch, which has its own train
+// blocks.
 bool train_resolve_epochs(Model *m, int64_t batches) {
   return resolve_epochs(m, batches) && (!m->part || resolve_epochs(m->part, batches));
 }

@@ -1,20 +1,20 @@
-// Warnings about models that compile and almost certainly do not mean what they say.
+// Warnings about models that compile but are almost certainly not what the user meant.
 #ifndef FRONTEND_WARNINGS_H
 #define FRONTEND_WARNINGS_H
 
 #include "frontend/model/build_internal.h"
 
-// Over the whole model, once it is built: unused dims, parameters and inputs; zero factors of
-// contractions.
+// Warns, after the whole model is built, about unused dims, parameters and inputs, and about zero
+// parameters that are factors of contractions.
 void warnings_of_model(Build *b);
-// A sum at pos of the product of n tensors over `over`: warns where only a parameter has one of
-// these dims, and another factor depends on an input.
+// Warns about the sum at pos, over the dims `over`, of the product of n factors, if only a
+// parameter has one of these dims and another factor depends on an input.
 void warn_param_alone(Build *b, Pos pos, uint32_t n, const Value *factor, const Dims *over);
-// The same for the mean of a node that multiplies them.
+// The same for a sum or mean of node `product`, whose factors are found in the graph.
 void warn_param_alone_in(Build *b, Pos pos, NodeId product, const Dims *over);
-// At the end of the body of a scan: `target` is one of its carries.
+// Warns if the body of a scan, which has just been built, never binds `target`, one of its carries.
 void warn_carry_kept(Build *b, const Ast *target);
-// gradient(loss, name): warns where the loss depends on an earlier value of that name only.
+// Warns about gradient(loss, name) if the loss depends only on an earlier value of that name.
 void warn_gradient_of_old(Build *b, NodeId loss, const Ast *name);
 
 #endif

@@ -1,13 +1,15 @@
-// Weak types: values made of numbers, positions and draws alone take the float type of what they
-// meet.
+// Weak types: a value computed only from numbers, positions and draws takes the float type of the
+// operand that it is combined with. build_expr.c asks this file when it joins types.
 //
 //   phase = index[k] / size(k)     f32 by itself
-//   x * phase                      with x in f64: phase is built again in f64, from exact numbers and 53-bit draws
-//   x * cast(phase, f32)           a stated type stays
+//   x * phase                      with x in f64: phase is built again in f64, from exact numbers
+//                                  and 53-bit draws
+//   x * cast(phase, f32)           a stated type is kept
 //
-// Promotion follows JAX's weak types. A value is weak when no input, parameter, state or stated
-// type is among what it is computed from. Its nodes have the default type until it meets another
-// one; the nodes that nothing reads are dropped when a graph is selected.
+// Promotion follows the weak types of JAX. A value is weak if it is not computed from any input,
+// parameter, state or stated type. Its nodes have the default type. If it is combined with a float
+// of another type, its nodes are built a second time in that type. Nodes that nothing reads are
+// dropped when a graph is selected.
 #include "frontend/model/build_internal.h"
 
 // -- which nodes are weak -----------------------------------------------------------------------
@@ -18,7 +20,8 @@ static bool is_position(Op op) {
   return op == OP_INDEX || op == OP_STEP || op == OP_CONST || op == OP_VALUES;
 }
 
-// Whether the arguments of n that have its class of type are weak; `any`: one has.
+// Returns true if all arguments of n whose type is of the class of n's type are weak. *any tells
+// whether there is such an argument.
 static bool args_weak(const Build *b, const Node *n, bool *any) {
   TypeClass cls = dtype_class((Dtype)n->type);
   *any = false;
@@ -31,19 +34,19 @@ static bool args_weak(const Build *b, const Node *n, bool *any) {
   return true;
 }
 
-// A float of the default type: numbers, draws, what implicit conversion made of integers, and what
-// follows from these.
+// Returns true for a float node of the default type that is a number, a draw, a conversion of an
+// integer, or computed from such nodes.
 static bool float_weak(const Build *b, const Node *n) {
   bool any;
   if (n->type != b->real) return false;
   if (is_source(n)) return !op_is_decl((Op)n->op);
   if (n->op == OP_CAST) return !dtype_is_float((Dtype)graph_node(b->g, n->args[0])->type);
-  if (n->op == OP_CARRY) return false; // unless carry_open says so
+  if (n->op == OP_CARRY) return false; // carry_open may make it weak
   return args_weak(b, n, &any);
 }
 
-// An integer computed from positions and literals: its conversion to a float is what the text
-// means.
+// Returns true for an i32 node that is computed from positions and literals only. Such a value may
+// be converted to any float type without a cast in the text (type_takes).
 static bool integer_weak(const Build *b, const Node *n) {
   bool any;
   if (n->type != TYPE_I32) return false;
@@ -68,9 +71,9 @@ void carry_open(Build *b, NodeId carry) {
   if (!node_is_weak(b, carry)) b->weak.is.at[carry] = true;
 }
 
-// -- the same in another type -------------------------------------------------------------------
+// -- building weak values in another type -------------------------------------------------------
 
-// The numbers of node n as the text has them; NULL: they are not rounded.
+// Returns the numbers of node n as written in the file; NULL if they were not rounded.
 static const double *exact_values(const Build *b, NodeId n) {
   for (uint32_t i = b->weak.values.n; i-- > 0;)
     if (b->weak.values.at[i].node == n) return b->weak.values.at[i].data;
@@ -81,7 +84,8 @@ void values_exact(Build *b, NodeId n, const double *data) {
   vec_push(b->a, b->weak.values) = (ExactValues){n, data};
 }
 
-// What becomes another node: weak floats, and comparisons of them.
+// Returns true if node `id` must be built again: it is a weak float, or a bool computed from a node
+// that was built again.
 static bool turns(Build *b, NodeId id, const NodeId *now) {
   const Node *n = graph_node(b->g, id);
   if (dtype_is_float((Dtype)n->type)) return node_is_weak(b, id);
@@ -90,6 +94,7 @@ static bool turns(Build *b, NodeId id, const NodeId *now) {
   return false;
 }
 
+// Adds a copy of the source node `id` in `type`, from its exact numbers.
 static NodeId source_in(Build *b, NodeId id, Dtype type) {
   Node n = *graph_node(b->g, id);
   n.attr.type = type;
@@ -100,7 +105,7 @@ static NodeId source_in(Build *b, NodeId id, Dtype type) {
   return graph_add(b->g, (Op)n.op, 0, NULL, &n.attr);
 }
 
-// Node id in `type`; now[x] is what an argument x became, or 0.
+// Adds a copy of node `id` that computes in `type`. now[x] is the copy of an argument x, or 0.
 static NodeId node_in(Build *b, NodeId id, Dtype type, const NodeId *now) {
   Graph *g = b->g;
   Node n = *graph_node(g, id);
@@ -116,7 +121,8 @@ static NodeId node_in(Build *b, NodeId id, Dtype type, const NodeId *now) {
   return graph_add(g, (Op)n.op, n.nargs, args, &n.attr);
 }
 
-// The nodes that id is computed from, as far as weak ones reach.
+// Returns, for each node up to `id`, whether `id` is computed from it through weak floats and bools
+// only. These are the nodes that may have to be built again.
 static bool *cone(Build *b, Arena *scratch, NodeId id) {
   bool *in = arena_array(scratch, bool, id + 1);
   in[id] = true;
@@ -162,6 +168,7 @@ NodeId node_widened(Build *b, NodeId id) {
 
 // -- the default type ---------------------------------------------------------------------------
 
+// Sets *f64 if the statements in e declare an f64 tensor, and *other if they declare another float.
 static void floats_declared(const Ast *e, bool *f64, bool *other) {
   bool tensor = e->kind == AST_INPUT || e->kind == AST_PARAM || e->kind == AST_STATE;
   const Ast *type = tensor ? e->kids[0] : NULL;
