@@ -1,18 +1,23 @@
-// Batch normalisation: by the statistics of the batch in training, by running ones else.
+// Builds batch normalisation. In training it uses the statistics of the batch and updates running
+// statistics, which are states; otherwise it uses the running statistics.
 //
-//   batch_norm[b](x)    scope batch_norm: states mean = 0, variance = 1 over the other dims of x
+//   batch_norm[b](x)    opens the scope batch_norm, with two states over the other dims of x:
+//     state mean = 0, state variance = 1
 //     m = where(training, mean[b](x), mean),  v = where(training, variance[b](x), variance)
-//     y = (x - m) / sqrt(v + eps),  update mean = momentum * mean + (1 - momentum) * mean[b](x), variance likewise
+//     y = (x - m) / sqrt(v + eps)
+//     update mean = momentum * mean + (1 - momentum) * mean[b](x), and variance in the same way
 #include <string.h>
 
 #include "frontend/builtin/builtin_internal.h"
 
+// One of the two statistics.
 typedef struct Running {
   DeclId decl;
-  NodeId state, batch;
+  NodeId state, batch; // its running value, and its value for the batch
 } Running;
 
-// The state `name` of the scope; that of the earlier call when the scope is shared.
+// Declares the state `name` of the scope, with the type and dims of `like`. In a shared scope
+// returns the state of the earlier call.
 static DeclId state_declare(Build *b, const Call *c, const Scope *scope, const char *name,
                             double start, const Node *like) {
   const char *full = name_join(b, scope->path, name);
@@ -37,7 +42,7 @@ static DeclId state_declare(Build *b, const Call *c, const Scope *scope, const c
   return id;
 }
 
-// Whether a shared state is over the dims that this call has.
+// Checks that a shared state has the dims of this call; false after an error.
 static bool state_fits(Build *b, const Call *c, const Running *r) {
   const Dims *have = &graph_node(b->g, r->state)->dims, *want = &graph_node(b->g, r->batch)->dims;
   if (dims_equal(have, want)) return true;
@@ -47,7 +52,8 @@ static bool state_fits(Build *b, const Call *c, const Running *r) {
   return false;
 }
 
-// The output that updates r's state, made on first use; its value begins as the state itself.
+// Returns the output that updates the state of r. The first call adds it, with the state itself as
+// its value.
 static Output *update_of(Build *b, const Running *r, Pos pos) {
   const Decl *d = &b->g->decl.at[r->decl - 1];
   for (uint32_t i = 0; i < b->g->output.n; i++)
@@ -61,7 +67,8 @@ static Output *update_of(Build *b, const Running *r, Pos pos) {
   return &b->g->output.at[b->g->output.n - 1];
 }
 
-// momentum * old + (1 - momentum) * batch; a shared call goes on from the earlier one's.
+// Sets the update to momentum * old + (1 - momentum) * batch. If several calls share the state,
+// each starts from the result of the one before.
 static void move_running(Build *b, const Running *r, double momentum, Pos pos) {
   Graph *g = b->g;
   Dtype type = (Dtype)graph_node(g, r->state)->type;
@@ -72,6 +79,7 @@ static void move_running(Build *b, const Running *r, double momentum, Pos pos) {
   o->value = graph_binary(g, OP_ADD, old, new);
 }
 
+// Returns the statistic that applies: of the batch in training, otherwise the running one.
 static NodeId chosen(Build *b, const Call *c, const Running *r) {
   NodeId training = build_emit(b, c->pos, OP_TRAINING, 0, NULL, NULL);
   return graph_where(b->g, training, r->batch, r->state);
@@ -84,7 +92,8 @@ static Scope *scope_of(Build *b, const Call *c) {
                     c->raw[3] ? c->raw[3]->pos : c->pos);
 }
 
-// The statistics of the batch, and the states beside them; x as a node of the type they have.
+// Computes the statistics of x over `over`, and declares the states. x has the type of the states.
+// False after an error.
 static bool statistics(Build *b, const Call *c, const Dims *over, NodeId x, Running *mean,
                        Running *variance) {
   Scope *scope = scope_of(b, c);

@@ -1,10 +1,11 @@
-// Tensors one behind the other: choices by position, taken apart again by simplification.
+// Builds concat and stack as choices by position, which the pass `simplify` may split again.
 //
-//   concat[t1, t2 -> t](a, b)   where(index[t] < size(t1), pad[t1 -> t](a), pad[t2 -> t](b, before
-//   = size(t1))) stack[-> n](a, b)           where(index[n] == 0, a, b)
+//   concat[t1, t2 -> t](a, b)   where(index[t] < size(t1), pad[t1 -> t](a),
+//                                     pad[t2 -> t](b, before = size(t1)))
+//   stack[-> n](a, b)           where(index[n] == 0, a, b)
 #include "frontend/builtin/builtin_internal.h"
 
-// The operands in order, of one type; false after an error.
+// Evaluates the operands, in order, and converts them to their common type. False after an error.
 static bool operands(Build *b, const Call *c, Value *out, Dtype *type) {
   bool good = true;
   for (uint32_t i = 0; i < c->ast->nargs; i++) {
@@ -23,6 +24,8 @@ static bool operands(Build *b, const Call *c, Value *out, Dtype *type) {
   return true;
 }
 
+// Checks that operand v does not have dim number `dim` of the brackets, unless that dim is `gone`,
+// which the call removes. False after an error.
 static bool free_of(Build *b, const Call *c, uint32_t dim, uint32_t operand, const Value *v,
                     DimId gone) {
   const Dims *have = build_dims(b, v);
@@ -35,6 +38,7 @@ static bool free_of(Build *b, const Call *c, uint32_t dim, uint32_t operand, con
 
 // -- concat -------------------------------------------------------------------------------------
 
+// Checks the number of operands and the sum of their sizes; false after an error.
 static bool concat_counts(Build *b, const Call *c) {
   uint32_t n = c->ndims - 1, pos = 0;
   int64_t total = 0;
@@ -62,7 +66,8 @@ static bool has_part(Build *b, const Call *c, uint32_t i, const Value *v) {
   return false;
 }
 
-// From the last operand to the first; `end` is where the one at hand ends.
+// Builds the nested where() from the last operand to the first. `end` is the end of the current
+// operand along `to`.
 static NodeId concat_chain(Build *b, const Call *c, const Value *v, DimId to) {
   int64_t end = dim_get(b->g->dims, to)->size;
   NodeId y = 0, index = graph_index(b->g, to);

@@ -1,6 +1,8 @@
-// Elementwise built-ins. Those with a kink are built so that the gradient at the kink is the
-// branch's, and so that the branch not taken cannot bring in an infinity: 0 * inf would be NaN in
-// the gradient.
+// Builds elementwise functions, and the marks stop_gradient and checkpoint.
+//
+// Functions with a kink are built with where(), so the gradient at the kink is that of the selected
+// branch. The argument of the other branch is bounded: an infinity there would give 0 * inf = NaN
+// in the gradient.
 #include <math.h>
 
 #include "frontend/model/build_internal.h"
@@ -17,7 +19,8 @@ void group_end(Build *b, Origin before) { b->g->origin = before; }
 
 // -- plain operations ---------------------------------------------------------------------------
 
-// Numbers alone stay numbers: sqrt(size(k)) is known at compile time.
+// Computes a call whose n arguments are all numbers into *out, so that sqrt(size(k)) is known at
+// compile time. False if an argument is a tensor, or n > 2.
 static bool fold(Build *b, const Call *c, int n, Value *out) {
   static const Dtype real[2] = {TYPE_F64, TYPE_F64};
   Cell x[2] = {0};
@@ -71,7 +74,8 @@ Value builtin_cast(Build *b, const Call *c) {
   }
   if (c->arg[0].kind == VALUE_NUMBER)
     return value_tensor(build_strong(b, build_node(b, c->arg[0], type)));
-  // where products are narrow a cast to f32 says that this value is not, whatever type it has here
+  // With a narrow precision, cast(x, f32) pins x to f32. It is kept as a node, even if x is f32
+  // here, until precision_apply reads it.
   bool pins = type == TYPE_F32 && b->model->precision != TYPE_F32 && b->g == b->model->graph;
   if (pins && graph_node(b->g, c->arg[0].node)->type == TYPE_F32)
     return value_tensor(build_emit(b, c->pos, OP_CAST, 1, &c->arg[0].node, &(Attr){.type = type}));
@@ -94,7 +98,7 @@ Value builtin_checkpoint(Build *b, const Call *c) {
 static NodeId constant(Build *b, NodeId like, double x) {
   return graph_const(b->g, (Dtype)graph_node(b->g, like)->type, x);
 }
-// The second argument as a node of the first one's type.
+// Returns the second argument as a node of the type of x.
 static NodeId parameter(Build *b, const Call *c, NodeId x) {
   return build_node(b, c->arg[1], (Dtype)graph_node(b->g, x)->type);
 }

@@ -1,4 +1,5 @@
-// gradient(loss, w): a value like any other, built over the graph so far.
+// Builds gradient(loss, w): adds the nodes of the gradient of the loss by w to the graph so far.
+// The result is an ordinary value.
 #include "frontend/model/warnings.h"
 
 static bool differentiable(Build *b, const Value *v, Pos pos, const char *what) {
@@ -14,7 +15,8 @@ static bool is_zero(const Build *b, NodeId n) {
   return x->op == OP_CONST && x->attr.num[0] == 0;
 }
 
-// The gradient by a weak value that the loss reads in f64 too: the sum of both.
+// Returns the sum of the gradients out[0] and out[1] by the two nodes of a weak value: the one of
+// the default type, and the one that computes it in f64 (node_widened). A zero is left out.
 static NodeId both(Build *b, const NodeId *out) {
   if (is_zero(b, out[1])) return out[0];
   if (is_zero(b, out[0])) return out[1];
@@ -26,7 +28,8 @@ Value builtin_gradient(Build *b, const Call *c) {
   if (!differentiable(b, loss, c->raw[0]->pos, "the loss") ||
       !differentiable(b, w, c->raw[1]->pos, "the value"))
     return value_poison;
-  if (c->raw[1]->kind != AST_NAME) { // a new value, which no loss depends on: always zero
+  // an expression makes a new node, on which the loss does not depend: the gradient would be zero
+  if (c->raw[1]->kind != AST_NAME) {
     diag_error(b->d, DIAG_BAD_ARGUMENTS, c->raw[1]->pos,
                "a gradient is taken with respect to a named value, not to an expression");
     diag_hint(b->d, "bind it first, and use the name in the loss");

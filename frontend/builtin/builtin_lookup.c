@@ -1,9 +1,10 @@
-// Lookups: rows of a table by ids that are checked at run time, their transpose, and ids as rows of
-// a unit matrix.
+// Builds lookups: `take` reads rows of a table by ids, `scatter_add` is its transpose, `one_hot`
+// makes rows of a unit matrix. Ids of take and scatter_add are checked at run time.
 #include <string.h>
 
 #include "frontend/builtin/builtin_internal.h"
 
+// Sets *out to argument i as an i32 node; false after an error.
 static bool ids_ok(Build *b, const Call *c, int i, NodeId *out) {
   const Value *v = &c->arg[i];
   Dtype type = v->kind == VALUE_TENSOR ? (Dtype)graph_node(b->g, v->node)->type
@@ -22,7 +23,8 @@ static bool is_constant(const Node *x) {
   return op_row((Op)x->op)->cls == SOURCE && !op_is_decl((Op)x->op);
 }
 
-// 'ids % 7 + 3', as the file has it; NULL: a name, or text that is not at hand.
+// Returns the text of expression e in quotes, such as 'ids % 7 + 3'; NULL if e is a name or NULL,
+// or its text is not available or incomplete.
 static const char *written(const Build *b, const Ast *e) {
   const Ast *first = e;
   if (!e || e->kind == AST_NAME) return NULL;
@@ -33,9 +35,9 @@ static const char *written(const Build *b, const Ast *e) {
   return text && open == 0 ? arena_printf(b->g->arena, "'%s'", text) : NULL;
 }
 
-// What ids are called in a message: by their own name or, where the statement that looks up
-// computes them itself, by their expression, or by the name of a value which they are computed
-// from. NULL: they have none.
+// Returns what a message calls the ids n: the name of the value, unless the statement with the
+// lookup computes them itself; else the text of `as`; else the name of a value from which they are
+// computed. NULL if there is none.
 static const char *ids_name(const Build *b, NodeId n, const Ast *as) {
   const char *text = written(b, as);
   const char *here = b->g->origin.value;
@@ -82,7 +84,8 @@ Value builtin_take(Build *b, const Call *c) {
       ids ? build_emit(b, c->pos, OP_TAKE, 2, (NodeId[]){c->arg[0].node, ids}, &attr) : 0);
 }
 
-// The dims before the arrow, or without any all dims of the ids, are summed away.
+// Reads the brackets of scatter_add. Sets *over to the dims that are summed: those before the arrow
+// or, if there are none, all dims of the ids. False after an error.
 static bool scattered(Build *b, const Call *c, const Value *ids, Dims *over) {
   uint32_t last = c->ndims ? c->ndims - 1 : 0;
   if (!call_map(b, c, last, 1, "scatter_add[-> v](x, ids) or scatter_add[t -> v](x, ids)"))
@@ -99,7 +102,7 @@ static bool scattered(Build *b, const Call *c, const Value *ids, Dims *over) {
   return true;
 }
 
-// Whether the new dim is none that stays.
+// Checks that no operand keeps a dim equal to the new one; false after an error.
 static bool rows_new(Build *b, const Call *c, const Dims *over) {
   DimId v = c->dim[c->ndims - 1];
   for (int i = 0; i < 2; i++) {

@@ -1,11 +1,11 @@
-// Losses.
+// Builds losses from primitives, each as one composite.
 //
 //   cross_entropy[c](x, k)    log(s) - (x[k] - m),  m = max[c](x), s = sum[c](exp(x - m))
 //
-// Every part is relative to the row maximum m, so that an offset that all logits of a row share
-// costs no accuracy; log(s) + m - x[k] would lose what m lacks in digits. x[k] is picked by
-// comparing positions: a split class dim needs no lookup across processors. Gradients are exp(x -
-// m) / s.
+// Every part is relative to the row maximum m, so an offset that all logits of a row share costs no
+// accuracy. The form log(s) + m - x[k] would round to the digits of m. x[k] is selected by
+// comparing positions, so a split class dim needs no lookup across processors. The gradient of
+// log(s) by x is exp(x - m) / s.
 #include <math.h>
 
 #include "frontend/builtin/builtin_internal.h"
@@ -16,9 +16,9 @@ typedef struct Entropy {
   Dims over; // the class dim
   NodeId logits, labels;
   LogSum row;
-  NodeId log;                       // of row.sum
-  Dtype type;                       // that the loss is computed in: of narrow logits f32
-  double smoothing, z_loss, ignore; // ignore: NAN for none
+  NodeId log;                       // log(row.sum)
+  Dtype type;                       // in which the loss is computed: f32 for narrow logits
+  double smoothing, z_loss, ignore; // ignore: NAN if not given
 } Entropy;
 
 static NodeId real(const Entropy *e, double x) { return graph_const(e->b->g, e->type, x); }
@@ -34,7 +34,8 @@ static bool option(Build *b, const Call *c, int i, double *out) {
   return false;
 }
 
-// The logit of the label, relative to the row maximum, with smoothing: every class has e/size(c).
+// Returns the logit of the label relative to the row maximum, with label smoothing e: every class
+// gets the share e / size(c), and the label 1 - e more.
 static NodeId smooth(const Entropy *e, NodeId picked) {
   double share = e->smoothing / (double)dim_get(e->b->g->dims, e->over.at[0])->size;
   if (e->smoothing == 0) return picked;
@@ -43,13 +44,14 @@ static NodeId smooth(const Entropy *e, NodeId picked) {
              two(e, OP_MUL, all, real(e, share)));
 }
 
-// Adds z_loss * logsumexp^2, the one term that an offset changes.
+// Returns loss + z_loss * logsumexp^2. This is the only part that an offset of the logits changes.
 static NodeId penalised(const Entropy *e, NodeId loss) {
   if (e->z_loss == 0) return loss;
   NodeId lse = two(e, OP_ADD, e->log, e->row.shift);
   return two(e, OP_ADD, loss, two(e, OP_MUL, two(e, OP_MUL, lse, lse), real(e, e->z_loss)));
 }
 
+// Returns the loss for labels that are class ids. Rows whose label is e->ignore have loss 0.
 static NodeId of_ids(Entropy *e) {
   Graph *g = e->b->g;
   NodeId ids = e->labels, ignored = 0;
@@ -59,13 +61,15 @@ static NodeId of_ids(Entropy *e) {
   }
   ids = bound_emit(e->b, e->c->pos, ids, e->over.at[0], e->labels, e->c->raw[1]);
   NodeId hit = graph_binary(g, OP_EQ, graph_index(g, e->over.at[0]), ids);
-  // a sum of one term, so it is exact; partial sums of it and of `smooth` meet in one collective
+  // All elements but one are 0, so the sum is exact. Over a split class dim, its all_reduce and
+  // that of `smooth` are merged into one collective.
   NodeId picked =
       graph_reduce(g, OP_SUM, graph_where(g, hit, e->row.shifted, real(e, 0)), &e->over);
   NodeId loss = penalised(e, two(e, OP_SUB, e->log, smooth(e, picked)));
   return ignored ? graph_where(g, ignored, real(e, 0), loss) : loss;
 }
 
+// Returns the loss for labels that are shares of the classes; 0 after an error.
 static NodeId of_shares(Entropy *e) {
   Graph *g = e->b->g;
   NodeId share = e->labels;
@@ -86,7 +90,8 @@ static NodeId of_shares(Entropy *e) {
   return penalised(e, graph_contract(g, 2, product, &keep, e->type));
 }
 
-// Labels are ids without the class dim or shares with it.
+// Sets *ids if the labels are class ids, which are i32 without the class dim, and clears it if they
+// are shares, which are floats with it. False after an error.
 static bool labels_ok(Entropy *e, bool *ids) {
   Build *b = e->b;
   const Value *v = &e->c->arg[1];
@@ -131,7 +136,7 @@ Value builtin_cross_entropy(Build *b, const Call *c) {
   return value_tensor(loss);
 }
 
-// z softplus(-x) + (1 - z) softplus(x): exact in both tails, and with the right gradient at 0.
+// z softplus(-x) + (1 - z) softplus(x) is accurate in both tails and has the right gradient at 0.
 Value builtin_sigmoid_cross_entropy(Build *b, const Call *c) {
   if (!build_joined(b, c->pos, 2, c->arg)) return value_poison;
   Origin before = group_begin(b, c->pos);

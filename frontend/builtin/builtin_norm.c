@@ -1,4 +1,4 @@
-// Normalisations along dims, made of primitives and held together by a group.
+// Builds normalisations along dims from primitives, each as one composite (group_begin).
 //
 //   softmax[c](x) = e / sum[c](e), e = exp(x - max[c](x))      the maximum has no gradient
 #include <float.h>
@@ -24,8 +24,8 @@ static Value norm_end(Build *b, const Norm *n, NodeId y) {
   return value_tensor(y);
 }
 
-// x - max: exact where it matters, near the largest; x - logsumexp(x) would carry the rounding of
-// the largest into every probability.
+// Returns x - max(x), which is exact near the maximum. With x - logsumexp(x) the rounding error of
+// the logsumexp would be in every probability.
 static NodeId below_largest(Build *b, const Norm *n) {
   NodeId largest = graph_unary(b->g, OP_STOP, graph_reduce(b->g, OP_MAX, n->x, &n->over));
   return graph_binary(b->g, OP_SUB, n->x, largest);
@@ -70,8 +70,8 @@ Value builtin_rms_norm(Build *b, const Call *c) {
   return norm_end(b, &n, scaled(b, c, n.x, mean_square(b, n.x, &n.over)));
 }
 
-// x / max(norm, eps) with the maximum taken of the squares: the root has no gradient at a zero
-// norm.
+// Returns x / max(norm, eps). The maximum is taken of the squares, because the square root has no
+// finite gradient at a zero norm.
 Value builtin_l2_normalize(Build *b, const Call *c) {
   Norm n;
   double eps = c->arg[1].number;

@@ -1,10 +1,11 @@
-// Running sums and maxima, sorting, and the k largest, along one dim.
+// Builds functions that depend on the order along one dim: cumsum, cummax, argsort, sort and top_k.
 //
-//   sort[t](x)          take(x, argsort(x)): values move by a lookup, which has a gradient
-//   top_k[e -> k](x)    which = the first k places from the largest down, values = take(x, which)
+//   sort[t](x)          take(x, argsort(x)): the values are read by a lookup, which has a gradient
+//   top_k[e -> k](x)    which = the positions of the k largest elements, in descending order of the
+//                       elements; values = take(x, which)
 #include "frontend/builtin/builtin_internal.h"
 
-// Argument i as true or false, false when it is not given.
+// Reads argument i as a bool; false if it is not given. Returns false after an error.
 static bool switch_read(Build *b, const Call *c, int i, bool *out) {
   *out = false;
   return !c->raw[i] || build_bool(b, c->raw[i], out);
@@ -15,7 +16,7 @@ static NodeId ordered(Build *b, const Call *c, Op op, NodeId x, unsigned flags) 
   return build_emit(b, c->pos, op, 1, &x, &attr);
 }
 
-// What is put into order keeps its type, but bools count as numbers.
+// Returns the elements to sort in their own type; bools are converted to i32.
 static NodeId elements(Build *b, const Call *c) {
   NodeId x = build_natural(b, c->arg[0]);
   return graph_node(b->g, x)->type == TYPE_BOOL ? graph_cast(b->g, x, TYPE_I32) : x;

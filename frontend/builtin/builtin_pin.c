@@ -1,5 +1,5 @@
-// layout(x, b -> rows, d -> (cols, depth)): x where this says, in place of the layout's rules; dims
-// that are not named are whole. Without a mesh there is nothing to say, and it is x.
+// Builds pins: layout(x, b -> rows, d -> (cols, depth)) gives x the stated sharding instead of that
+// of the layout rules. Dims that are not named are not split. Without a mesh the result is x.
 //
 //   y = layout(x, d -> (cols, depth))     %2 = pin(%1) {dims = [d, d], axes = [cols, depth]}
 #include "frontend/model/build_internal.h"
@@ -20,7 +20,7 @@ static bool misuse(const Pin *p, Pos pos) {
   return false;
 }
 
-// Whether the model is planned and has no mesh: then its pins say which axes a mesh must have.
+// Returns true if `plan` builds a model without a mesh. Then the pins define the axes of the mesh.
 static bool pins_make_mesh(const Build *b) {
   return b->opt->pins_name_axes && !b->opt->mesh && !b->model->mesh.pos.line;
 }
@@ -31,6 +31,7 @@ static int add_axis(Build *b, const Ast *e) {
   return m->naxes++;
 }
 
+// Adds to p that the axis e splits dim d; false after an error.
 static bool pin_axis(Pin *p, DimId d, const Ast *e) {
   if (e->kind != AST_NAME) return misuse(p, e->pos);
   const Mesh *m = p->mesh;
@@ -56,6 +57,7 @@ static bool pin_axis(Pin *p, DimId d, const Ast *e) {
   return true;
 }
 
+// Reads one pair `dim -> axis` or `dim -> (axis, ...)`; false after an error.
 static bool pin_rule(Pin *p, const AstArg *dim, const AstArg *axes) {
   if (dim->arrow || dim->name || dim->key || dim->value->kind != AST_NAME || !axes->arrow ||
       axes->name || axes->key)

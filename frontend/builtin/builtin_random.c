@@ -1,11 +1,12 @@
-// Draws: numbers that follow from the seed, the step, the place in the model and the position
-// (ir/base/philox.h), and the masks made of them.
+// Builds random draws and dropout. A drawn number is a function of the seed, the step, the call in
+// the model and the position of the element (ir/base/philox.h), so it does not depend on the mesh.
 //
 //   dropout(x, rate = r)    where(training, where(r <= u, x / (1 - r), 0), x)
 #include "frontend/builtin/builtin_internal.h"
 #include "ir/base/philox.h"
 
-// Which call of its scope this is; a scope that is run through again counts on.
+// Returns the number of this draw among those of its scope. Calls that share a scope continue the
+// count.
 static uint32_t draw_number(Build *b, const char *path) {
   uint32_t *n = map_get(&b->draws, path);
   if (!n) map_put(b->a, &b->draws, path, n = arena_new_of(b->a, uint32_t));
@@ -25,7 +26,8 @@ NodeId build_draw(Build *b, Pos pos, Op op, Dtype type, const Dims *dims) {
   return loop_view(b, value_tensor(build_emit(b, pos, op, 0, NULL, &attr)), pos).node;
 }
 
-// The dims between the brackets, in any order; without brackets a scalar.
+// Reads the dims in the brackets into *out; without brackets the draw is a scalar. False after an
+// error.
 static bool draw_dims(Build *b, const Call *c, Dims *out) {
   *out = (Dims){0};
   bool arrows = false;
@@ -45,7 +47,7 @@ static bool draw_dims(Build *b, const Call *c, Dims *out) {
   return dims_fit(b, out, c->pos, "a draw");
 }
 
-// Whether arguments 0..n-1 have no dims but those drawn over.
+// Checks that arguments 0..n-1 have only dims of the draw; false after an error.
 static bool within(Build *b, const Call *c, int n, const Dims *dims) {
   for (int i = 0; i < n; i++) {
     const Dims *have = build_dims(b, &c->arg[i]);
@@ -95,7 +97,8 @@ Value builtin_bernoulli(Build *b, const Call *c) {
 
 // -- dropout ------------------------------------------------------------------------------------
 
-// The dims over which the mask varies: those in brackets, or all of x.
+// Sets *out to the dims of the dropout mask: those in the brackets, or all dims of x. False after
+// an error.
 static bool mask_dims(Build *b, const Call *c, Dims *out) {
   for (uint32_t i = 0; i < c->ndims; i++)
     if (c->arrow[i]) {
@@ -105,7 +108,7 @@ static bool mask_dims(Build *b, const Call *c, Dims *out) {
   return call_over(b, c, build_dims(b, &c->arg[0]), out);
 }
 
-// x / (1 - rate), of narrow floats in f32.
+// Returns x / (1 - rate) in the type of x; narrow floats are multiplied in f32.
 static NodeId enlarged(Build *b, NodeId x, double rate) {
   Dtype type = (Dtype)graph_node(b->g, x)->type, wide = dtype_accumulator(type);
   NodeId factor = graph_const(b->g, wide, 1 / (1 - rate));

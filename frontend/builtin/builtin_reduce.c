@@ -1,13 +1,13 @@
-// Reductions, and the contraction that is a sum of a product.
+// Builds reductions. A sum of a product becomes a contraction.
 //
 //   sum[d](x * w / n)     factors x and w over [b, d] and [d, h]: one contraction, then times 1/n
 //
-// The product is taken apart before anything of it is built: it is never a value of its own.
+// The product is split into its factors while it is still an Ast, so it never becomes a node.
 #include <string.h>
 
 #include "frontend/model/warnings.h"
 
-// -- which dims go ------------------------------------------------------------------------------
+// -- dims to reduce -----------------------------------------------------------------------------
 
 static bool operand_has(Build *b, const Call *c, uint32_t i, const Dims *have) {
   if (dims_has(have, c->dim[i])) return true;
@@ -34,7 +34,8 @@ bool call_over(Build *b, const Call *c, const Dims *have, Dims *over) {
   return true;
 }
 
-// The operand as a node of the type that the row works in, and the dims to reduce.
+// Sets *x to the operand as a node of the type in which the function computes, and *over to the
+// dims to reduce. False after an error.
 static bool operand(Build *b, const Call *c, NodeId *x, Dims *over) {
   if (!call_over(b, c, build_dims(b, &c->arg[0]), over)) return false;
   *x = build_node(b, c->arg[0],
@@ -63,7 +64,8 @@ Value builtin_mean(Build *b, const Call *c) {
   return value_tensor(graph_reduce(b->g, OP_MEAN, exact ? x : build_float(b, c->arg[0]), &over));
 }
 
-// In two passes: the mean of squares minus the square of the mean would cancel.
+// Computes the mean of (x - mean)^2. The mean of squares minus the square of the mean would lose
+// digits to cancellation.
 Value builtin_variance(Build *b, const Call *c) {
   NodeId x;
   Dims over;
@@ -89,17 +91,19 @@ Value builtin_argument(Build *b, const Call *c) {
 
 // -- products -----------------------------------------------------------------------------------
 
+// A product that is split into its factors.
 typedef struct Factors {
   VEC(Value) factor;
   VEC(Value) divisor;
-  Value scale;  // the numbers among them
-  bool divided; // '/' always gives a float
-  bool poison;
+  Value scale;  // the product of all factors that are numbers
+  bool divided; // the product contains '/', so the result is a float
+  bool poison;  // a factor has an error
 } Factors;
 
+// A part of a product that is not split yet.
 typedef struct Piece {
   const Ast *e;
-  bool divides;
+  bool divides; // it is a divisor
 } Piece;
 
 static void scale_by(Build *b, Factors *p, const Value *v, bool divides) {
@@ -119,7 +123,7 @@ static void add_value(Build *b, Factors *p, Value v, bool divides, Pos pos) {
     vec_push(b->a, p->factor) = v;
 }
 
-// The square of an expression is evaluated once.
+// Returns x if e is x ^ 2 or square(x), otherwise NULL. The factor x is built once and used twice.
 static const Ast *squared(Build *b, const Ast *e) {
   bool caret = e->kind == AST_BINARY && e->text[0] == '^' && e->kids[1]->kind == AST_NUMBER &&
                e->kids[1]->integer && e->kids[1]->number == 2;
@@ -129,7 +133,7 @@ static const Ast *squared(Build *b, const Ast *e) {
   return call ? e->args[0].value : NULL;
 }
 
-// Takes e apart, operands in the order of the text.
+// Splits product e into p, and evaluates its factors in the order of the text.
 static void flatten(Build *b, const Ast *e, Factors *p) {
   VEC(Piece) todo = {0};
   vec_push(b->a, todo) = (Piece){e, false};
@@ -167,6 +171,7 @@ static bool has_all(const Dims *s, const Dims *of) {
   return true;
 }
 
+// Sets *out to the dims of the product; false after an error.
 static bool product_dims(Build *b, const Call *c, const Factors *p, Dims *out) {
   *out = (Dims){0};
   for (uint32_t i = 0; i < p->factor.n + p->divisor.n; i++) {
@@ -189,7 +194,8 @@ static Dtype product_type(Build *b, const Factors *p) {
   return build_join(b, p->divided ? FLOATING : ARITHMETIC, (int)all.n, all.at);
 }
 
-// Divisors that depend on the summed dims go into a factor that has their dims, or become one.
+// Moves divisors that have summed dims into the sum. A factor that has all dims of the divisor is
+// divided by it; if there is none, the reciprocal of the divisor becomes a factor.
 static void place_divisors(Build *b, Factors *p, const Dims *over) {
   uint32_t left = 0;
   for (uint32_t i = 0; i < p->divisor.n; i++) {
@@ -209,6 +215,8 @@ static void place_divisors(Build *b, Factors *p, const Dims *over) {
   p->divisor.n = left;
 }
 
+// Returns the sum over `over` of the product of the factors that have summed dims: a reduction or a
+// contraction; 0 if no factor has one.
 static NodeId sum_inner(Build *b, const Factors *p, const Dims *over, Dtype type) {
   VEC(NodeId) inner = {0};
   Dims keep = {0};
@@ -230,7 +238,8 @@ static NodeId multiply(Build *b, NodeId a, NodeId x) {
   return a ? graph_binary(b->g, OP_MUL, a, x) : x;
 }
 
-// What lacks the summed dims is multiplied to the sum, by the law of distribution.
+// Returns the sum of the product over `over`. Factors and divisors without summed dims are applied
+// to the sum, by distributivity: sum[d](a * x) = a * sum[d](x) if a does not have d.
 static NodeId sum_product(Build *b, Factors *p, const Dims *over, Dtype type) {
   for (uint32_t i = 0; i < p->factor.n; i++)
     p->factor.at[i].node = build_node(b, p->factor.at[i], type);

@@ -1,6 +1,8 @@
-// Shape: dims under other names, split in two, merged; and constants over dims.
+// Builds functions that rename, split and merge dims, and constants over dims (index, size,
+// values).
 #include "frontend/model/build_internal.h"
 
+// Reports an error and returns true if the operand does not have dim i of the brackets.
 static bool lacks(Build *b, const Call *c, uint32_t i) {
   const Dims *have = build_dims(b, &c->arg[0]);
   if (dims_has(have, c->dim[i])) return false;
@@ -10,6 +12,7 @@ static bool lacks(Build *b, const Call *c, uint32_t i) {
   return true;
 }
 
+// Checks that the dims `from` have as many elements as the dims `to`; false after an error.
 static bool sizes_agree(Build *b, const Call *c, int nfrom, const DimId *from, int nto,
                         const DimId *to) {
   int64_t have = 1, want = 1;
@@ -28,7 +31,7 @@ static Value misuse(Build *b, const Call *c, const char *form) {
   return value_poison;
 }
 
-// x with `from` in place of which `to` comes.
+// Returns the operand with the dims `from` replaced by `to`. A rename replaces them one by one.
 static Value move(Build *b, const Call *c, int nfrom, const DimId *from, int nto, const DimId *to) {
   for (int i = 0; i < nfrom; i++)
     for (int k = 0; k < nto; k++)

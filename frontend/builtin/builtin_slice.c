@@ -1,10 +1,15 @@
-// Parts of a dim and moves along it: each is one window without taps, s = step*o + start.
+// Builds functions that read a part of a dim or move elements along it. Each is one WINDOW node
+// without taps, s = step * o + start; the pairs below are {step, start}.
 //
-//   slice[t -> t2](x, start = 3, step = 2)   {2, 3}        pad[t -> t2](x, before = 1)   {1, -1}
-//   shift[t](x, by = 1)                      {1, -1}       reverse[t](x)                 {-1, n - 1}
-//   select[t](x, i)                          no new dim    put[s](cache, i, x)         where(index[s] == i, x, cache)
+//   slice[t -> t2](x, start = 3, step = 2)   {2, 3}
+//   pad[t -> t2](x, before = 1)              {1, -1}
+//   shift[t](x, by = 1)                      {1, -1}
+//   reverse[t](x)                            {-1, n - 1}
+//   select[t](x, i)                          no new dim
+//   put[s](cache, i, x)                      not a window: where(index[s] == i, x, cache)
 //
-// Places known at compile time are checked here; computed ones by bound_index when they are read.
+// Positions known at compile time are checked here. Computed positions are checked at run time, by
+// the BOUND node that bound_emit adds.
 #include "frontend/builtin/builtin_internal.h"
 
 static NodeId constant(Build *b, int64_t v) { return graph_const(b->g, TYPE_I32, (double)v); }
@@ -20,8 +25,8 @@ static bool slice_fits(Build *b, const Call *c, int64_t start, int64_t last) {
   return false;
 }
 
-// The start with both ends checked at run time: what is read first, and from there what is read
-// last.
+// Returns the computed start with run-time checks of both ends: the position that is read first,
+// and the one that is read last, which is `way` further. 0 after an error.
 static NodeId slice_start(Build *b, const Call *c, NodeId start, int64_t way) {
   int64_t n = call_size(b, c, 0);
   if (way >= n || way <= -n) {
@@ -96,9 +101,10 @@ Value builtin_reverse(Build *b, const Call *c) {
   return value_tensor(window_emit(b, c->pos, c->arg[0].node, 0, c->dim[0], 1, c->dim, f, 0));
 }
 
-// -- one place ----------------------------------------------------------------------------------
+// -- one position -------------------------------------------------------------------------------
 
-// Argument i as a place along dim 0, negative ones from the end: a number in *known, or a node.
+// Reads argument i as a position along dim 0; a negative one counts from the end. Sets *known to a
+// number, or *computed to a node. False after an error.
 static bool place_read(Build *b, const Call *c, int i, int64_t *known, NodeId *computed) {
   int64_t n = call_size(b, c, 0);
   *computed = 0;
@@ -115,7 +121,7 @@ static bool place_read(Build *b, const Call *c, int i, int64_t *known, NodeId *c
   }
   NodeId at;
   if (!call_scalar(b, c, i, &at)) return false;
-  // what lies outside stays as it is, to be named so
+  // a position outside is left unchanged, so that the run-time message shows it as given
   NodeId negative = graph_binary(b->g, OP_AND, graph_binary(b->g, OP_LT, at, constant(b, 0)),
                                  graph_binary(b->g, OP_LE, constant(b, -n), at));
   NodeId from_end = graph_binary(b->g, OP_ADD, at, constant(b, n));
@@ -132,6 +138,7 @@ Value builtin_select(Build *b, const Call *c) {
   return value_tensor(window_emit(b, c->pos, c->arg[0].node, computed, c->dim[0], 0, NULL, f, 0));
 }
 
+// Checks that x has only dims of the cache without dim 0; false after an error.
 static bool put_fits(Build *b, const Call *c) {
   const Dims *cache = build_dims(b, &c->arg[0]), *x = build_dims(b, &c->arg[2]);
   for (int i = 0; i < x->n; i++) {

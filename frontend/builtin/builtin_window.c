@@ -1,9 +1,12 @@
-// Windows and their transpose: the relation s = stride*o + dilation*k - pad of a source position s,
-// a place o and a tap k, with padding in its four forms and sizes that must be the formula's.
+// Builds `window` and its transpose `fold`, and the maxima of windows. Padding has four forms. The
+// sizes of the dims must agree with the formula. Also has the helpers of builtin_internal.h.
 //
-//   window[y -> oy, ky](x, pad = same)   one WINDOW from y to (oy, ky)
-//   fold[y, ky -> y2](x, stride = 2)     the same relation read backward, summed over ky
-//   max[ky](window[y -> oy, ky](x))      outside x stands the least value of its type
+// A window relates a source position s, an output position o and a tap k:
+// s = stride * o + dilation * k - pad.
+//
+//   window[y -> oy, ky](x, pad = same)   one WINDOW node from y to (oy, ky)
+//   fold[y, ky -> y2](x, stride = 2)     the inverse relation as a WINDOW node, summed over ky
+//   max[ky](window[y -> oy, ky](x))      positions outside x have the least value of its type
 #include <math.h>
 #include <string.h>
 
@@ -81,6 +84,7 @@ bool call_scalar(Build *b, const Call *c, int i, NodeId *out) {
   return true;
 }
 
+// Returns the type that holds elements of type t and the number `fill`.
 static Dtype filled_type(const Build *b, Dtype t, double fill) {
   if (dtype_is_float(t) || dtype_round(t, fill) == fill) return t;
   return dtype_round(TYPE_I32, fill) == fill ? TYPE_I32 : b->real;
@@ -98,17 +102,19 @@ NodeId window_emit(Build *b, Pos pos, NodeId x, NodeId start, DimId from, int nt
   return y;
 }
 
-// -- the relation -------------------------------------------------------------------------------
+// -- positions of windows -----------------------------------------------------------------------
 
-// A window of k taps over n positions gives o places.
+// A window of k taps over n source positions, which has o output positions.
 typedef struct Frames {
-  int64_t n, k, o, stride, dilation, before, after;
-  bool same; // padding follows from the sizes
+  int64_t n, k, o, stride, dilation, before, after; // before, after: the padding
+  bool same;                                        // pad = same: it follows from the sizes
 } Frames;
 
+// Returns the number of source positions from the first tap to the last.
 static int64_t span(const Frames *w) { return (w->k - 1) * w->dilation + 1; }
 
-// Padding so that the places are ceil(n / stride): the odd element stands behind.
+// Sets the padding with which there are ceil(n / stride) output positions. If it is odd, one
+// element more is added after than before.
 static void pad_same(Frames *w) {
   int64_t total = (ceil_div(w->n, w->stride) - 1) * w->stride + span(w) - w->n;
   if (total < 0) total = 0;
@@ -150,12 +156,14 @@ static bool pad_read(Build *b, const Ast *pad, Frames *w) {
   return false;
 }
 
-// Stride, dilation and padding: formals 1, 2, 3 of window and fold.
+// Reads stride, dilation and padding, which are formals 1, 2 and 3 of window and fold. False after
+// an error.
 static bool frames_read(Build *b, const Call *c, Frames *w) {
   return call_integer(b, c, 1, 1, &w->stride) && call_integer(b, c, 2, 1, &w->dilation) &&
          pad_read(b, c->raw[3], w);
 }
 
+// Returns the number of output positions by the formula; 0 if the window does not fit.
 static int64_t places(const Frames *w) {
   int64_t room = w->n + w->before + w->after - span(w);
   return room < 0 ? 0 : room / w->stride + 1;
@@ -241,7 +249,8 @@ Value builtin_fold(Build *b, const Call *c) {
 
 // -- maxima of windows --------------------------------------------------------------------------
 
-// The call of window that e is, without a value of its own for what lies outside; else false.
+// Returns true if e is a call of window that does not state the value of positions outside. Then
+// *operand is its first argument.
 static bool fills_zero(Build *b, const Ast *e, const Ast **operand) {
   const Ast *arg[MAX_FORMALS];
   if (e->kind != AST_CALL || strcmp(e->text, "window")) return false;
@@ -255,7 +264,9 @@ static double least_value(Dtype t) {
   return t == TYPE_I32 ? (double)INT32_MIN : 0;
 }
 
-// The windows that e made of node n, innermost first, with the least value outside.
+// Returns node n, which was built from e, with the least value of its type as the fill of its
+// windows: of the outermost one and of windows directly inside. Other nodes are returned as they
+// are.
 static NodeId refilled(Build *b, const Ast *e, NodeId n) {
   const Ast *operand;
   if (graph_node(b->g, n)->op != OP_WINDOW || !fills_zero(b, e, &operand)) return n;
