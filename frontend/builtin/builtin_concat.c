@@ -1,4 +1,5 @@
-// Builds concat and stack as choices by position, which the pass `simplify` may split again.
+// Builds concat and stack as choices by position. The pass `simplify` removes these choices again
+// where it can.
 //
 //   concat[t1, t2 -> t](a, b)   where(index[t] < size(t1), pad[t1 -> t](a),
 //                                     pad[t2 -> t](b, before = size(t1)))

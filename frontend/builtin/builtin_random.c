@@ -1,5 +1,5 @@
 // Builds random draws and dropout. A drawn number is a function of the seed, the step, the call in
-// the model and the position of the element (ir/base/philox.h), so it does not depend on the mesh.
+// the model and the position of the element (ir/base/philox.h). It does not depend on the mesh.
 //
 //   dropout(x, rate = r)    where(training, where(r <= u, x / (1 - r), 0), x)
 #include "frontend/builtin/builtin_internal.h"

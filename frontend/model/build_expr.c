@@ -120,8 +120,9 @@ NodeId build_emit(Build *b, Pos pos, Op op, int nargs, const NodeId *args, const
 
 // -- outer products -----------------------------------------------------------------------------
 
-// Starts from the dims of the first operand that has any, and adds the dims of every operand that
-// shares one of them, until no further operand does. The operands left over are in `apart`.
+// `seen` starts with the dims of the first operand that has any. An operand that shares a dim with
+// `seen` adds its dims. This is repeated until `seen` does not grow; `apart` has the other
+// operands.
 bool build_joined(Build *b, Pos pos, int n, const Value *v) {
   if (b->outer) return true;
   VEC(int) apart = {0};

@@ -179,8 +179,8 @@ typedef struct Build {
   Graph *g;            // the model's; for an initial value a separate, small graph
   Frame *frame, *file; // the current frame, and that of the file
   NameMap functions;   // name -> Function
-  NameMap consts;      // name -> Binding: numbers and strings that functions see too
-  NameMap decls;       // full name -> Decl in g
+  NameMap consts;      // name -> Binding: numbers and strings, also visible in functions
+  NameMap decls;       // full name -> DeclId
   NameMap fetched;     // full name -> index in g->name plus 1
   NameMap scopes;      // path -> Scope
   NameMap updated;     // full name of a state -> Binding of its update
@@ -419,6 +419,7 @@ MUST_USE bool build_matches(Build *b, const char *name, Pos pos, const Dims *sta
 
 // -- build_loop.c -------------------------------------------------------------------------------
 enum { MAX_CARRIES = 100 };
+// Build a `for`, a `scan` and a `yield` statement.
 void build_for(Build *b, const Ast *s);
 void build_scan(Build *b, const Ast *s);
 void build_yield(Build *b, const Ast *s);

@@ -295,8 +295,9 @@ static const WeakCarry *weak_carry(const Build *b, NodeId n) {
   return NULL;
 }
 
-// Returns start v, which has no type of its own, as a node of the type that the last pass found for
-// the carry (in the first pass: of the default float type). Numbers the carry among the weak ones.
+// Gives the carry its number among the weak carries. Returns its start v, which has no type of its
+// own, as a node of the type that the last pass found; in the first pass, of the default float
+// type.
 static NodeId weak_start(Build *b, Carry *c, Value v) {
   const WeakCarry *from = v.kind == VALUE_TENSOR ? weak_carry(b, v.node) : NULL;
   bool literal = v.kind == VALUE_NUMBER && v.integer && dtype_round(TYPE_I32, v.number) == v.number;
@@ -408,8 +409,8 @@ static void carry_settle(Build *b, const Carry *c, const Value *v) {
   if (!poison || type != now) *t = (CarryType){.known = true, .type = type};
 }
 
-// Returns the next value of a carry, which is the value of its name at the end of the body, in the
-// type and over the dims of the carry. 0 after an error.
+// Returns the next value of a carry: the value of its name at the end of the body, converted to the
+// type of the carry and broadcast over its dims. 0 after an error.
 static NodeId next_of(Build *b, const Carry *c) {
   const Binding *last = binding_find(b, c->target->text);
   const Value *v = &last->value;

@@ -1,6 +1,6 @@
-// Builds x ^ y. An integer to a negative power is a fraction, so the result of an integer power is
-// an integer only if the exponent is known not to be negative. Interval arithmetic on the graph
-// bounds the exponent.
+// Builds x ^ y. An integer to a negative power is a fraction. The power of two integers is
+// therefore an integer only if the exponent is known not to be negative. Interval arithmetic on the
+// graph bounds the exponent.
 //
 //   2 ^ index[g]               i32: positions are not negative
 //   2 ^ (size(g) - 1 - index[g])   i32: interval arithmetic gives 0 .. size - 1

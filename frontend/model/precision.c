@@ -5,9 +5,10 @@
 // - the operands of products (contractions);
 // - activations: values that a later product depends on and that are computed from values that may
 //   be narrow, which are parameters, inputs, products and results of composites.
-// Everything else stays f32: the inside of composites (norm, softmax, losses, gelu), exp and log,
-// sums, values that no product depends on (the end of a loss), values that depend on no input or
-// parameter, and values pinned by cast(x, f32).
+// Everything else stays f32:
+// - the inside of composites (norm, softmax, losses, gelu), exp and log, and sums;
+// - values that no product depends on, such as the end of a loss;
+// - values that depend on no input or parameter, and values pinned by cast(x, f32).
 //
 //   h = relu(sum[d](x * w) + c)   =>   relu(contract(bf16 x, bf16 w) : bf16 + bf16 c)
 //   y = sum[h](h * v); loss = mean(square(y - z))   =>   contract(h, bf16 v) : f32, the loss in f32

@@ -7,7 +7,7 @@
 // Warns, after the whole model is built, about unused dims, parameters and inputs, and about zero
 // parameters that are factors of contractions.
 void warnings_of_model(Build *b);
-// Warns about the sum at pos, over the dims `over`, of the product of n factors, if only a
+// Checks the sum, over the dims `over`, of the product of n factors. Warns at pos if only a
 // parameter has one of these dims and another factor depends on an input.
 void warn_param_alone(Build *b, Pos pos, uint32_t n, const Value *factor, const Dims *over);
 // The same for a sum or mean of node `product`, whose factors are found in the graph.
