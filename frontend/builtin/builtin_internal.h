@@ -24,8 +24,8 @@ MUST_USE bool call_number(Build *b, const Call *c, int i, double *out);
 MUST_USE bool call_scalar(Build *b, const Call *c, int i, NodeId *out);
 // Returns a node with the values of `ids` that checks at run time that they are positions of dim d;
 // 0 after an error. The run-time message names the ids by the first of these that exists: the name
-// of `named`, from which they are computed; the text of argument `as` (or NULL); the name of a
-// value that `named` is computed from.
+// of `named`, from which they are computed, unless it is that of the current statement; the text of
+// argument `as` (or NULL); the name of a value that `named` is computed from.
 NodeId bound_emit(Build *b, Pos pos, NodeId ids, DimId d, NodeId named, const Ast *as);
 // Returns the position of argument i in the text or, if it is not given, that of the call.
 Pos call_pos(const Call *c, int i);

@@ -371,8 +371,9 @@ static bool rule_axis(Build *b, const AstDim *item, LayoutRule *r) {
   return true;
 }
 
-// Reads the part of a rule before the slash: optimizer, parameters, gradients, or a pattern of
-// tensor names. NULL means all tensors. False after an error.
+// Reads the scope of a rule, as in `layout SCOPE: h -> cols`: optimizer, parameters, gradients, or
+// a pattern of tensor names. NULL: the rule has no scope and applies to all tensors. False after an
+// error.
 static bool rule_scope(Build *b, const Ast *scope, LayoutRule *r) {
   static const struct {
     const char *name;

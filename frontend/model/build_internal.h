@@ -191,7 +191,7 @@ typedef struct Build {
   const Loop *loop;    // innermost scan, also outside the current function; or NULL
   bool outer;          // outer products are allowed here
   int depth;           // nesting depth of expressions and calls
-  uint32_t groups;     // number of composites so far
+  uint32_t composites; // number of composites so far
   int fors;            // nesting depth of `for` loops, across calls
   bool full;           // the graph has too many operations: nothing more is built
   uint32_t unrolled;   // calls and rounds of loops so far

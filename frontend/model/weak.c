@@ -7,9 +7,9 @@
 //   x * cast(phase, f32)           a stated type is kept
 //
 // Promotion follows the weak types of JAX. A value is weak if it is not computed from any input,
-// parameter, state or stated type. Its nodes have the default type. If it is combined with a float
-// of another type, its nodes are built a second time in that type. Nodes that nothing reads are
-// dropped when a graph is selected.
+// parameter, state or stated type. Its nodes have the default type. If it is combined with f64, its
+// nodes are built a second time in f64; a cast converts it to any other type. Nodes that nothing
+// reads are dropped when a graph is selected.
 #include "frontend/model/build_internal.h"
 
 // -- which nodes are weak -----------------------------------------------------------------------
