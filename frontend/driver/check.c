@@ -1,9 +1,11 @@
-// The facts of one compile, from the model's text to the memory plan, without machine code.
+// Collects the facts of one compile for `meshc check`. The compile ends with the memory plan and
+// makes no machine code. See check.h.
 #include "frontend/driver/check.h"
 
 #include <string.h>
 
-// What an evaluation of the training could not give exactly is said here too.
+// Selects the evaluation that runs during training, only for its diagnostics: the user should see
+// them before the training starts. Returns false after an error.
 static bool foresee_evaluation(Session *s) {
   const DataBlock *data = s->model->graph->spec.data;
   uint32_t n;

@@ -1,4 +1,6 @@
-// The facts of `meshc check`, for the program and the library.
+// What `meshc check` reports about a model: dims, memory, flops and every collective. The command
+// and the library (frontend/library) share it. Input: a loaded session. Output: CheckFacts, and the
+// JSON object made from them.
 #ifndef FRONTEND_CHECK_H
 #define FRONTEND_CHECK_H
 
@@ -6,13 +8,14 @@
 
 typedef struct CheckFacts {
   const char *purpose; // "train", "eval", "run"
-  Compilation made;    // up to the program
-  ParamTable params;   // of --params
+  Compilation made;    // the passes up to the program, without machine code
+  ParamTable params;   // the file of --params compared with the model; path NULL without the option
 } CheckFacts;
 
-// Compiles what --for, --fetch and --training ask of the loaded model. False after an error.
+// Selects the graph that --for, --fetch and --training ask for, compiles it and fills *out. Returns
+// false after an error in s->diag.
 MUST_USE bool check_compile(Session *s, CheckFacts *out);
-// The object of `check --json`; the caller owns it.
+// Returns the object that `check --json` prints. The caller owns it.
 json_t *check_json(const Session *s, const CheckFacts *c);
 
 #endif

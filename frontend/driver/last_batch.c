@@ -1,23 +1,25 @@
-// The last, incomplete batch of an evaluation: whether a program for whole batches can run it, and
-// one that can.
+// Decides whether the program for whole batches can run the last, incomplete batch of an
+// evaluation, and compiles another program where it cannot. Input and output: last_batch.h.
 //
-// A program reads and writes the rows that are valid, and never what lies behind them. For most
-// models that is all: a row is computed from itself, and reductions run over the rows that there
-// are. It is not where an op looks along the rows (shift[b], window[b], sort[b], scan b), or where
-// the size of the batch has become a part of the graph (an unrolled loop over it, a weight 1/b in a
-// gradient). What each op does is a table; what has become of sizes is seen by building the model
-// again with so many rows and comparing:
+// A program reads and writes only the valid rows of a batch. This suffices for most models: each
+// row is computed from itself, and reductions run over the valid rows. It does not suffice in two
+// cases:
+// 1. An operation reads along the rows (shift[b], window[b], sort[b], scan b). The column `rows` of
+//    ir/graph/ops.def says which operations do.
+// 2. The size of the batch is a constant of the graph (an unrolled loop, a weight 1/b in a
+//    gradient). This is found by building the model again with fewer rows and comparing the graphs.
+// Examples, with b = 10 and 25 rows of data:
 //
-//   b = 10, 25 rows     y = x - shift[b](x)     window(%1) {dims = [b], to = [b]}    along b: a program with b = 5 for the last
-//                       y = x / size(b)         div(%1, sum[b](0 <= index[b]))       the same graph in both: no other program
-//                       for i in 0..b { ... }   10 rounds and 5                      another graph: a program with b = 5
+//   y = x - shift[b](x)      reads along b: the last batch needs a program with b = 5
+//   y = x / size(b)          div(%1, sum[b](0 <= index[b])) in both graphs: the same program
+//   for i in 0..b { ... }    10 rounds or 5, the graphs differ: a program with b = 5
 #include "frontend/driver/last_batch.h"
 
 #include <string.h>
 
 #include "frontend/step/select_internal.h"
 
-// -- what ops do with rows ----------------------------------------------------------------------
+// -- what operations do with rows ------------------------------------------------------------------
 
 static bool rows_after(const bool *dim, uint8_t n, const DimId *list, int from) {
   for (int i = from; i < n; i++)
@@ -41,7 +43,7 @@ static bool ops_fit(const Graph *g, const bool *dim) {
   return true;
 }
 
-// -- what has become of sizes -------------------------------------------------------------------
+// -- sizes that the graph contains ------------------------------------------------------------------
 
 static bool same_bytes(const void *x, const void *y, size_t n) {
   return n == 0 || memcmp(x, y, n) == 0;
@@ -64,7 +66,8 @@ static bool output_same(const Output *x, const Output *y) {
          same_bytes(x->dims, y->dims, x->rank * sizeof *x->dims);
 }
 
-// Node for node and name for name, sizes of dims aside.
+// Returns whether both graphs have the same nodes, declarations, outputs and regions in the same
+// order. Sizes of dims are not compared.
 static bool graph_same(const Graph *x, const Graph *y) {
   bool same = graph_count(x) == graph_count(y) && x->decl.n == y->decl.n &&
               x->output.n == y->output.n && x->region.n == y->region.n;
@@ -77,14 +80,16 @@ static bool graph_same(const Graph *x, const Graph *y) {
   return same;
 }
 
-// Sizes of the dims that a list of a whole batch and of the last one names.
+// The dim tables of the graphs for a whole batch and for the last batch, with the number of rows in
+// each.
 typedef struct Sizes {
   const DimTable *whole, *last;
-  const bool *dim; // runs over rows
+  const bool *dim; // [DimId]: whether the dim runs over rows
   int64_t rows, fewer;
 } Sizes;
 
-// Dims that run over rows have as many elements for each as before, others stay.
+// Returns whether the n dims of `list` scale as a batch does. A dim over rows must have the same
+// number of elements for each row in both graphs, any other dim the same size.
 static bool list_fits(const Sizes *s, uint8_t n, const DimId *list) {
   for (int i = 0; i < n; i++) {
     const Dim *p = dim_get(s->whole, list[i]), *q = dim_get(s->last, list[i]);
@@ -167,7 +172,9 @@ bool last_batch_sized(const Session *s, const Graph *whole, const Graph *last, b
 
 // -- the program --------------------------------------------------------------------------------
 
-// A loop over rows may have parameters of its own in each round, so that whole batches read others.
+// Returns whether the program for whole batches has every persistent tensor of p. An error
+// otherwise: a loop over rows can declare parameters in each round, so that the last batch reads
+// others.
 static bool all_shared(const Session *s, const Program *p, const Program *shared) {
   for (uint32_t t = 0; t < p->ntensors; t++) {
     const ProgTensor *x = &p->tensor[t];

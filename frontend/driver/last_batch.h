@@ -1,31 +1,40 @@
-// The last, incomplete batch of an evaluation: as if the model ran with --set of its size.
+// Evaluates the last, incomplete batch of a data block. The result is that of a model whose batch
+// dim has the size of this batch, as `--set b=SIZE` would make it. Input: the graph for whole
+// batches. Output: the answer whether its program can run fewer rows, or a second program for the
+// incomplete batch. Used by training.c.
 #ifndef FRONTEND_LAST_BATCH_H
 #define FRONTEND_LAST_BATCH_H
 
 #include "frontend/driver/session.h"
 
-// A program for that many rows; `rows` 0: there is none, the program for whole batches runs with
-// fewer rows.
+// A program for a batch of `rows` rows. With `rows` 0 there is no such program: the program for
+// whole batches runs the incomplete batch, too.
 typedef struct LastBatch {
   int64_t rows;
   const Graph *graph;
   Compilation made;
-  Exec *exec; // shares the persistent tensors of the other
+  Exec *exec; // shares the persistent tensors of the program for whole batches
 } LastBatch;
 
-// The model with that many rows of dim `over`, the last of `all`. NULL after an error: it has no
-// such size.
+// Builds the model again with `rows` as the size of the dim named `over`; `all` is the number of
+// rows in the data, for messages. Returns NULL after an error, such as another dim that does not
+// fit this size.
 Model *last_batch_model(Session *s, const char *over, int64_t rows, int64_t all);
-// Whether the graph `whole` with fewer rows gives just what `last` does, which is the same
-// selection of last_batch_model's.
+// Returns whether the program of `whole` computes an incomplete batch correctly. `last` is the same
+// selection, made from the model that last_batch_model returned; `over` is the batch dim in
+// `whole`.
 bool last_batch_fits(Arena *a, const Graph *whole, const Graph *last, DimId over);
-// Whether what the two selections hand out is put together in the same way.
+// Returns whether the parts of both metrics have equal names, types, sizes and reductions, and
+// equal graphs that combine them. Only then can one metric accumulate over whole and incomplete
+// batches.
 bool last_batch_alike(const EvalMetric *whole, const EvalMetric *last);
-// Says it where parameters or states have rows of their own, of which an incomplete batch reads the
-// first: a warning when the program for whole batches does that (`fits`), else an error and false.
+// Reports the first parameter or state whose size depends on the number of rows. With `fits` this
+// is a warning: the program for whole batches reads the first of its elements. Otherwise it is an
+// error, and the result is false.
 MUST_USE bool last_batch_sized(const Session *s, const Graph *whole, const Graph *last, bool fits);
-// Compiles `last` for these rows; its tensors are those of `share`, whose program is `shared`.
-// False after an error.
+// Compiles `last` for `rows` rows and binds it to the persistent tensors of `share`, which runs the
+// program `shared` and must outlive *out. Returns false after an error; last_batch_free is then
+// still due.
 MUST_USE bool last_batch_open(Session *s, const Graph *last, int64_t rows, const Exec *share,
                               const Program *shared, LastBatch *out);
 void last_batch_free(LastBatch *b);

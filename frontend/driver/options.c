@@ -1,4 +1,5 @@
-// Parses the command line by the table options.def, and prints the help made of the same rows.
+// Parses the command line by the table options.def, and prints the help text from the same rows.
+// Input: argv. Output: Options (options.h), which the session and the commands read.
 #include "frontend/driver/options.h"
 
 #include <errno.h>
@@ -65,8 +66,9 @@ static bool unknown_option(Diag *d, const Options *o, const char *text, size_t n
   return false;
 }
 
-// Two rows may share a name when no command has both: then the command's row is found, else the
-// last one.
+// Finds the row of an option for a command by its long or short form, n bytes of text. Two rows may
+// share a name if no command has both. If no row belongs to the command, the last row of that name
+// is found, for the message. Returns false if no row has the name.
 static bool find_option(CommandId command, const char *text, size_t n, OptionId *out) {
   bool found = false;
   for (int i = 0; i < OPTION_COUNT; i++) {
@@ -86,7 +88,8 @@ static Pos option_source(Diag *d, const char *name, const char *text) {
   return (Pos){.source = diag_source(d, name, text, n), .line = 1, .col = 1, .len = n ? n : 1};
 }
 
-// One option at argv[*i], its argument behind `=` or in the next word. Steps *i over what it takes.
+// Parses the option at argv[*i] with its argument, which follows `=` or is the next word. Advances
+// *i to the last word that belongs to the option.
 static bool parse_option(Options *o, Arena *a, Diag *d, int argc, char **argv, int *i) {
   const char *text = argv[*i], *equals = text[1] == '-' ? strchr(text, '=') : NULL;
   size_t n = equals ? (size_t)(equals - text) : strlen(text);
@@ -105,7 +108,7 @@ static bool parse_option(Options *o, Arena *a, Diag *d, int argc, char **argv, i
   }
   OptionUse use = {.text = equals ? equals + 1 : ""};
   bool two = id == OPTION_FROM,
-       optional = row->argument && row->argument[0] == '['; // "[=N]": only behind `=`
+       optional = row->argument && row->argument[0] == '['; // "[=N]": given only after `=`
   if (row->argument && !optional && *i + !equals + two >= argc) {
     diag_error(d, DIAG_USAGE, nowhere, "%s needs an argument: %s %s", row->name, row->name,
                row->argument);
@@ -142,7 +145,8 @@ static bool asks_help(int argc, char **argv) {
   return false;
 }
 
-// How many arguments a command takes: "MODEL [NAME]" is one or two, "[COMMAND]" none or one.
+// Checks the number of arguments against the command's form: "MODEL [NAME]" takes one or two,
+// "[COMMAND]" none or one.
 static bool count_arguments(const Options *o, Diag *d) {
   const char *form = command_row[o->command].arguments;
   uint32_t most = *form ? 1 : 0, least = most && *form != '[';
@@ -222,7 +226,8 @@ static void print_option(FILE *out, const OptionRow *row) {
   fprintf(out, "  %-25s %s\n", left, row->help);
 }
 
-// Options of one command (or of none: those of all models) that are, or are not, shared.
+// Prints under `title` the options of the commands in the set `command`: with `shared` those that
+// all commands on models have, else the others.
 static void print_options(FILE *out, const char *title, uint32_t command, bool shared) {
   bool first = true;
   for (int i = 0; i < OPTION_COUNT; i++) {

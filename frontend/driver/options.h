@@ -1,4 +1,5 @@
-// The command line: options by table (options.def), help generated from it.
+// The command line: its parser and its help text, both made from the table options.def.
+// Input: argv. Output: Options, with the position of each option's text for messages.
 #ifndef FRONTEND_OPTIONS_H
 #define FRONTEND_OPTIONS_H
 
@@ -18,56 +19,61 @@ typedef enum OptionId {
   OPTION_COUNT
 } OptionId;
 
-// The rows of options.def, for the parser and for what is generated from them.
+// The rows of options.def. The parser uses them, and meshc_gen for manual pages and shell
+// completion.
 typedef struct CommandRow {
   const char *name, *arguments, *help, *example[2];
 } CommandRow;
 typedef struct OptionRow {
-  const char *name, *argument, *help; // argument NULL: a switch; "[...]": only after `=`
-  char letter;                        // of the short form, or 0
-  uint32_t commands;                  // bit CommandId
+  const char *name, *argument,
+      *help;         // argument NULL: a switch; "[...]": optional, given only after `=`
+  char letter;       // of the short form, or 0
+  uint32_t commands; // set of commands: bit CommandId
 } OptionRow;
 extern const CommandRow command_row[COMMAND_COUNT];
 extern const OptionRow option_row[OPTION_COUNT];
-// Whether all commands that read a model have it, and no other.
+// Returns whether the option belongs to all commands that read a model, and to no other command.
 bool option_shared(OptionId id);
 
-// One use of an option. Its text is registered as a source under the option's name, so that errors
-// inside it have a place: --layout:1:3.
+// One use of an option. Its text is registered as a source under the option's name, so that an
+// error inside it has a position: --layout:1:3.
 typedef struct OptionUse {
   const char *text;   // "" for a switch
-  const char *second; // of --from: FILE
-  Pos pos;            // the whole text; nowhere for a switch
+  const char *second; // FILE of `--from STAGE FILE`, else NULL
+  Pos pos;            // of the whole text; zero for a switch
 } OptionUse;
 
 typedef struct Options {
   CommandId command;
   bool help;
-  VEC(const char *) argument; // what is no option
+  VEC(const char *) argument; // the words that are not options
   VEC(OptionUse) use[OPTION_COUNT];
 } Options;
 
-// argc > 1. False after errors in d (exit 2, or 1 for what this version lacks). `--help` stops at
-// once.
+// Parses argv (argc > 1) into *out, in memory of `a`. `--help` sets out->help and ends the parsing.
+// Returns false after errors in d; their codes give the exit code: 2, or 1 for features of later
+// versions.
 MUST_USE bool options_parse(Options *out, Arena *a, Diag *d, int argc, char **argv);
-// The last use of an option, or NULL.
+// Returns the last use of an option, which overrides earlier ones, or NULL.
 const OptionUse *option_use(const Options *o, OptionId id);
-const char *option_text(const Options *o, OptionId id); // its text or NULL
+const char *option_text(const Options *o, OptionId id); // text of the last use, or NULL
 static inline bool option_given(const Options *o, OptionId id) { return o->use[id].n > 0; }
-// The number that an option gives, `otherwise` without it. False after an error: no integer from
-// low to high.
+// Reads the integer argument of an option into *out; without the option *out is `otherwise`.
+// Returns false after an error if the text is not an integer from `low` to `high`.
 MUST_USE bool option_integer(const Options *o, OptionId id, int64_t otherwise, int64_t low,
                              int64_t high, Diag *d, int64_t *out);
-// One of n words; false after an error that lists them. Without the option: word 0.
+// Sets *out to the index of the option's text in the n words; without the option to 0. Returns
+// false after an error that lists the words.
 MUST_USE bool option_word(const Options *o, OptionId id, int n, const char *const *word, Diag *d,
                           int *out);
 const char *option_name(OptionId id);
-// The option of all commands that read a model whose long name is `--NAME`; false: none.
+// Finds the option `--NAME` among those of all commands that read a model. Returns false if none
+// has this name.
 MUST_USE bool option_of_models(const char *name, OptionId *out);
 const char *command_name(CommandId id);
-// The command of that name; false after an error.
+// Finds the command of this name. Returns false after an error.
 MUST_USE bool command_find(const char *name, Diag *d, CommandId *out);
-// To `out`: the program's help, or a command's.
+// Print the help of the program, or of one command, to `out`.
 void help_program(FILE *out);
 void help_command(FILE *out, CommandId id);
 

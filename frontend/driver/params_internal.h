@@ -1,4 +1,5 @@
-// What the files about parameter files share.
+// Names and tables shared by params.c, params_map.c and params_table.c, which read and write
+// parameter files.
 #ifndef FRONTEND_PARAMS_H
 #define FRONTEND_PARAMS_H
 
@@ -9,17 +10,19 @@ typedef struct MapLine {
 } MapLine;
 typedef VEC(MapLine) ParamMap;
 
-// Reads the file of --map; without the option the map is empty. False after errors.
+// Reads the file of --map into *out; without the option the map is empty. Returns false after
+// errors.
 MUST_USE bool params_map(Session *s, ParamMap *out);
-// What the file calls the model's `name`.
+// Returns the name in the file for the model's `name`: by the first line of the map that matches,
+// else `name` itself.
 const char *params_name(const Session *s, const ParamMap *m, const char *name);
 
-// -- params_table.c: a parameter file beside the model ------------------------------------------
+// -- params_table.c: a parameter file compared with the model -----------------------------------
 typedef enum ParamFit { FIT_EQUAL, FIT_REGROUPED, FIT_DIFFERS, FIT_MISSING, FIT_EXTRA } ParamFit;
 typedef struct ParamRow {
-  const Decl *decl;      // NULL: the model lacks it
+  const Decl *decl;      // NULL: the model has no such name
   const char *name;      // in the file
-  const ArrayInfo *held; // NULL: the file lacks it
+  const ArrayInfo *held; // NULL: the file has no such array
   ParamFit fit;
 } ParamRow;
 typedef struct ParamTable {
@@ -28,8 +31,9 @@ typedef struct ParamTable {
   ParamRow *row;
   uint32_t slots; // arrays of optimizer state in the file
 } ParamTable;
-// --params beside the model's parameters and states; n 0 without the option. What --params would
-// refuse is said as an error. False when the file cannot be read.
+// Compares the file of --params with the model's parameters and states; without the option the
+// table is empty. Whatever loading the file would refuse is reported as an error. Returns false
+// only if the file or the map cannot be read.
 MUST_USE bool params_table(Session *s, ParamTable *out);
 void params_table_print(const Session *s, const ParamTable *t);
 json_t *params_table_json(const Session *s, const ParamTable *t);

@@ -1,5 +1,5 @@
-// A line of progress on standard error, redrawn in place at most ten times a second and shortened
-// to the width of the terminal.
+// Draws a line of progress on standard error, in place, at most ten times a second, and cuts it to
+// the width of the terminal. See progress.h.
 #include "frontend/driver/progress.h"
 
 #include <stdarg.h>
@@ -25,7 +25,7 @@ void progress_start(Progress *p, bool on, double delay) {
 
 bool progress_due(const Progress *p) { return p->on && clock_seconds() >= p->due; }
 
-// Bytes of the first n characters: those of UTF-8 that continue one take no column.
+// Returns the number of bytes of the first n characters. UTF-8 continuation bytes take no column.
 static size_t bytes_of(const char *text, int n) {
   size_t at = 0;
   for (; text[at] && (n > 0 || ((unsigned char)text[at] & 0xc0) == 0x80); at++)

@@ -1,4 +1,5 @@
-// A line of progress on a terminal. Thread rule: one thread.
+// Shows one line of progress on standard error if that is a terminal. All functions must be called
+// from one thread.
 #ifndef FRONTEND_PROGRESS_H
 #define FRONTEND_PROGRESS_H
 
@@ -6,19 +7,19 @@
 
 enum { PROGRESS_AFTER = 1 }; // seconds that a command takes before it shows progress
 typedef struct Progress {
-  bool on, open; // open: a line is on the terminal
-  double due;    // clock at which it may be drawn next
+  bool on, open; // open: a line is on the terminal now
+  double due;    // earliest time of the next drawing, in seconds of clock_seconds
 } Progress;
 
-// Starts with no line; the first one is due `delay` seconds from now. Nothing is drawn with `on`
-// false, or where standard error is not a terminal.
+// Starts without a line; the first one is due `delay` seconds from now. Nothing is drawn if `on` is
+// false or standard error is not a terminal.
 void progress_start(Progress *p, bool on, double delay);
 bool progress_due(const Progress *p);
-// Draws the text, due or not.
+// Draws the text at once, whether or not a drawing is due.
 void progress_draw(Progress *p, const char *text);
-// Formats and draws if a line is due.
+// Formats and draws the text if a drawing is due.
 void progress_show(Progress *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
-// Removes the line.
+// Removes the line from the terminal.
 void progress_clear(Progress *p);
 
 #endif

@@ -1,4 +1,5 @@
-// Notes signals that ask for an end, so that the step under way and its checkpoint are finished.
+// Records signals that ask the program to stop, so that training can finish the current step and
+// write its checkpoint. See signals.h.
 #include "frontend/driver/signals.h"
 #include "ir/base/base.h"
 
@@ -12,7 +13,8 @@ static struct sigaction before[countof(noted)];
 
 static void note(int number) { stop_signal = number; }
 
-// Schedulers and launchers may send SIGUSR1 twice: only the others end the process the second time.
+// SIGTERM and SIGINT get their default action back after the first signal, so that the second one
+// ends the process. SIGUSR1 does not, because schedulers and launchers may send it twice.
 static struct sigaction note_action(int number) {
   struct sigaction action;
   memset(&action, 0, sizeof action);

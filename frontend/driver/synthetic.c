@@ -1,10 +1,12 @@
-// Made-up numbers for a program's inputs, where only its speed is asked for.
+// Fills the inputs of a program with generated values, for commands that measure only its speed
+// (bench).
 #include "frontend/driver/session.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-// Ids must be in range everywhere they are used.
+// Returns the smallest range of all index checks, at most 1000. An input of ids must pass every
+// check.
 static int64_t smallest_range(const Program *p) {
   int64_t range = 1000;
   for (uint32_t i = 0; i < p->nchecks; i++)
@@ -12,7 +14,7 @@ static int64_t smallest_range(const Program *p) {
   return range;
 }
 
-// A wave, or small integers where they are ids.
+// Returns element i: of a sine wave for floating point types, else an integer below `range`.
 static double number(const ProgTensor *t, int64_t i, int64_t range) {
   return dtype_is_float(t->type) ? sin(0.37 * (double)i) : (double)(i * 7 % range);
 }

@@ -1,4 +1,5 @@
-// What each stage of a compile costs: processor time, and memory that stays until its end.
+// Measures each stage of a compile: processor time, and memory in the arena that remains after the
+// stage. `meshc -v` prints it.
 #ifndef FRONTEND_TIMINGS_H
 #define FRONTEND_TIMINGS_H
 
@@ -9,23 +10,24 @@
 enum { MAX_STAGES_TIMED = 24 };
 typedef struct StageTime {
   const char *name;
-  uint32_t nodes; // of the graph it made, 0: none
-  double seconds; // of all threads
-  size_t bytes;   // of the arena
+  uint32_t nodes; // nodes of the graph that the stage made, or 0
+  double seconds; // processor time of all threads
+  size_t bytes;   // growth of the arena
 } StageTime;
 typedef struct Timings {
   const Arena *arena;
-  double seconds; // when the last stage ended
+  double seconds; // processor time at the end of the last stage
   size_t bytes;
   uint32_t n;
-  StageTime at[MAX_STAGES_TIMED]; // later ones count as part of the last
+  StageTime at[MAX_STAGES_TIMED]; // further stages are added to the last entry
 } Timings;
 
-// Starts over: what is done from here on, in memory of `a`.
+// Clears all entries. The first stage starts now and allocates in `a`.
 void timings_start(Timings *l, const Arena *a);
-// What was done since the last call is `name`. Nothing when l is NULL or was not started.
+// Ends the stage that started at the last call and records it as `name`. Does nothing if l is NULL
+// or timings_start was not called.
 void timings_end(Timings *l, const char *name, uint32_t nodes);
-// Prints one line a stage, and their sum.
+// Prints one line for each stage, and their sum.
 void timings_print(FILE *f, const Timings *l);
 
 #endif

@@ -1,11 +1,11 @@
-// Brings the blocks of a model together with the runtime's loops: selects and compiles the
-// programs, opens their data, and says what the training loop is to do.
+// Opens training and evaluation for the blocks of a model: selects and compiles the programs, opens
+// their data, and fills the job of the training loop (runtime/train). See training.h.
 #include "frontend/driver/training.h"
 
 #include <string.h>
 
 void program_run_free(ProgramRun *p) {
-  last_batch_free(&p->last); // it uses tensors of the other
+  last_batch_free(&p->last); // it uses tensors of p->exec
   exec_free(p->exec);
   feed_close(p->feed);
   code_free(p->made.code);
@@ -28,15 +28,17 @@ static bool averages(const Session *s) {
   return spec->ntrain && spec->train[0].average != 0;
 }
 
-// What is evaluated, with whole batches and with the rows of the last one.
+// The graphs of an evaluation for whole batches and for the last, incomplete batch, each with its
+// metrics.
 typedef struct EvalGraphs {
-  const Graph *whole, *last; // last NULL: whole batches are all
+  const Graph *whole, *last; // last NULL: all batches are whole
   EvalMetric *metric, *of_last;
   uint32_t nmetrics;
 } EvalGraphs;
 
-// Metrics whose parts differ in the last batch, as an unrolled loop over rows has them, are not put
-// together from parts.
+// Selects both graphs. The parts of a metric can differ in the last batch, for example with an
+// unrolled loop over rows. Such a metric is computed as a whole in each batch and not combined from
+// parts.
 static bool select_both(Session *s, const Model *last, EvalAsk *ask, EvalGraphs *e) {
   uint32_t n;
   bool *whole = arena_array(s->arena, bool, e->nmetrics + 1), apart = false;
@@ -51,7 +53,9 @@ static bool select_both(Session *s, const Model *last, EvalAsk *ask, EvalGraphs 
   return e->whole && e->last;
 }
 
-// Selects what the part evaluates; *last gets what runs its last batch, NULL: the same program.
+// Selects the evaluation of a data block, opens its data and fills the graph and the metrics of p.
+// *last gets the graph of the program for the last batch, or NULL if the program for whole batches
+// runs it.
 static bool select_part(Session *s, BlockKind block, bool average, ProgramRun *p,
                         const Graph **last) {
   EvalAsk ask = {.average = average};
@@ -90,7 +94,8 @@ static bool is_train_loss(const Session *s, const char *name) {
   return false;
 }
 
-// Scalars among the outputs: the losses first, then metrics.
+// Returns the n names of the scalar outputs that a training prints: the losses first, then the
+// metrics.
 static const char *const *shown_names(Session *s, const Graph *g, uint32_t *n) {
   const char **names = arena_array(s->arena, const char *, g->output.n + 1);
   *n = 0;
@@ -109,7 +114,8 @@ static bool has_output(const Graph *g, const char *name) {
   return false;
 }
 
-// What only the log gets: "lr" and "grad_norm", of several blocks "lr.d_loss" ...
+// Fills the names that are logged and not printed: "lr" and "grad_norm". With several train blocks
+// they have the loss as suffix, as "lr.d_loss".
 static void log_names(Session *s, const Graph *g, TrainJob *job) {
   const char **name = arena_array(s->arena, const char *, g->output.n + 1),
              **as = arena_array(s->arena, const char *, g->output.n + 1);
@@ -137,7 +143,9 @@ static bool count_steps(Session *s, const ProgramRun *p, int64_t *steps) {
   return false;
 }
 
-// stop_early looks at the evaluations; without `evaluate` there is one an epoch.
+// Fills the conditions of stop_early, which are checked after each evaluation. Without `evaluate`
+// there is one evaluation in each epoch. Returns false after an error if the model has no data to
+// evaluate.
 static bool stop_early(Session *s, const ProgramRun *p, bool evaluates, TrainJob *job) {
   const TrainSpec *spec = &s->model->graph->spec.train[0];
   if (!spec->stop_early) return true;
@@ -152,7 +160,8 @@ static bool stop_early(Session *s, const ProgramRun *p, bool evaluates, TrainJob
   return false;
 }
 
-// What a step works on: rows, or the tokens that its first source of tokens gives.
+// Sets the number of units in a step, for the speed that is shown: rows, or tokens if a source
+// reads tokens or text. Only the first such source counts.
 static void count_units(const ProgramRun *p, TrainJob *job) {
   const FeedInput *input;
   uint32_t n = feed_inputs(p->feed, &input);

@@ -1,11 +1,11 @@
-// Training and evaluation as the blocks of a model describe them: programs bound to data and
-// metrics.
+// Opens the training and the evaluation that a model's blocks describe. Input: a loaded session.
+// Output: bound programs with their data and metrics, and the job for the loop in runtime/train.
 #ifndef FRONTEND_TRAINING_H
 #define FRONTEND_TRAINING_H
 
 #include "frontend/driver/last_batch.h"
 
-// A program, the data that it runs on, and of an evaluation its metrics.
+// A bound program and the data that it runs on; for an evaluation also its metrics.
 typedef struct ProgramRun {
   const Graph *graph;
   Compilation made;
@@ -13,18 +13,20 @@ typedef struct ProgramRun {
   Feed *feed;
   uint32_t nmetrics;
   const Metric *metric;
-  LastBatch last; // of an evaluation
+  LastBatch last; // for an evaluation only
 } ProgramRun;
-// The program whose tensors it shares must outlive it.
+// Frees all parts of p. The program whose tensors p shares must be freed later.
 void program_run_free(ProgramRun *p);
 
-// Compiles and binds the evaluation of a data block; `share` as in ExecOptions. False after an
-// error; then, too, program_run_free.
+// Compiles and binds the evaluation of a data block; `share` is the program whose tensors it uses
+// (ExecOptions.share), or NULL. Returns false after an error; program_run_free is due in both
+// cases.
 MUST_USE bool evaluation_open(Session *s, BlockKind block, const Exec *share, ProgramRun *p);
 
-// Compiles and binds a training step and, where the model has data for one, the evaluation that
-// shares its tensors. Fills the job of the training loop, except for where it reports: `out`,
-// `header`, logs, checkpoints. False after an error; then, too, program_run_free, test first.
+// Compiles and binds the training step and, if the model has data for it, the evaluation that
+// shares its tensors. Loads the parameters of --params. Fills *job except its outputs: `out`,
+// `header`, logs, checkpoints. Returns false after an error. In both cases program_run_free is due,
+// for `test` before `train`.
 MUST_USE bool training_open(Session *s, const Exec *share, ProgramRun *train, ProgramRun *test,
                             TrainJob *job);
 
