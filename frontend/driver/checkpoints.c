@@ -1,5 +1,7 @@
-// Checkpoints on the command line: --checkpoint of run, eval and predict; --checkpoint-dir,
-// --resume, --keep of train.
+// Loads and prepares checkpoints according to the command line: --checkpoint of run, eval and
+// predict;
+// --checkpoint-dir, --resume and --keep of train. The files are read and written by
+// runtime/train/checkpoint.h. Called after compiling, before the first step.
 #include "frontend/driver/session.h"
 
 #include <string.h>
@@ -19,8 +21,9 @@ bool values_check(const Session *s) {
   return false;
 }
 
-// The option that names a checkpoint: --checkpoint, or --params with the folder of one. NULL: there
-// is none.
+// Returns the option that names a checkpoint: --checkpoint, or --params with the folder of a
+// checkpoint. NULL if there is none. Names cannot be mapped in a checkpoint, so that --map and
+// --params-partial exclude it.
 static const OptionUse *checkpoint_named(const Session *s) {
   const OptionUse *use = option_use(s->opt, OPTION_PARAMS);
   if (option_given(s->opt, OPTION_CHECKPOINT)) return option_use(s->opt, OPTION_CHECKPOINT);
@@ -66,7 +69,7 @@ static bool seed_fits(Session *s, const Checkpoint *c) {
 
 static bool names_step(const OptionUse *resume) { return resume->pos.line > 0; } // --resume=N
 
-// --resume=N: the folder of that step.
+// Returns the folder of the checkpoint of step N, for --resume=N; NULL after an error.
 static const char *find_step(Session *s, const char *folder, const OptionUse *use) {
   int64_t step;
   if (!option_integer(s->opt, OPTION_RESUME, 0, 0, INT64_MAX, s->diag, &step)) return NULL;
@@ -77,8 +80,9 @@ static const char *find_step(Session *s, const char *folder, const OptionUse *us
   return NULL;
 }
 
-// The checkpoint that training goes on from, the newest or that of --resume=N. *found false: there
-// is none.
+// Opens the checkpoint from which training continues: the newest, or that of --resume=N. *found is
+// false if the folder has no checkpoint; that is not an error. Returns NULL then, and after an
+// error.
 static const Checkpoint *open_resumed(Session *s, const char *folder, bool *found) {
   const OptionUse *use = option_use(s->opt, OPTION_RESUME);
   *found = names_step(use) || checkpoint_exists(folder);
@@ -89,7 +93,8 @@ static const Checkpoint *open_resumed(Session *s, const char *folder, bool *foun
               : NULL;
 }
 
-// A run that has written no checkpoint yet begins anew.
+// Continues training from a checkpoint: loads the values, moves the feed and sets the job's
+// counters. If the folder has no checkpoint, training starts from the beginning.
 static bool go_on(Session *s, const char *folder, TrainJob *job) {
   Pos at = option_use(s->opt, OPTION_CHECKPOINT_DIR)->pos;
   bool found;
@@ -106,7 +111,8 @@ static bool go_on(Session *s, const char *folder, TrainJob *job) {
       !saver_rewind(job->saver, c->note.step, c->note.best_step, s->diag))
     return false;
   if (session_first(s))
-    diag_print(s->diag, stderr, false); // what was ignored or moved, before hours of training
+    diag_print(s->diag, stderr,
+               false); // the user should see before the training what was ignored or moved
   job->resume = &c->note;
   job->start = c->note.step;
   job->before = c->note.before;

@@ -1,4 +1,5 @@
-// Data blocks and metrics of a model in the runtime's terms.
+// Opens the data blocks of a model as feeds (runtime/data) and translates its metrics for the loops
+// in runtime/train. Used by training and evaluation after their graphs are selected.
 #include "frontend/driver/session.h"
 
 #include "ir/eval/eval.h"
@@ -40,7 +41,8 @@ static const DataField *field_of(const DataBlock *block, const char *input) {
   return NULL;
 }
 
-// The decl as an input of a feed; `over` is the axis of the rows.
+// Fills the input of a feed for a declaration. Dims of micro-batches are merged into the axis of
+// the rows, out->over. Returns false after an error.
 static bool feed_input(Session *s, const Graph *g, const Decl *decl, const DataBlock *block,
                        const char *name, FeedInput *out) {
   const DataField *field = field_of(block, decl->name);
@@ -57,7 +59,7 @@ static bool feed_input(Session *s, const Graph *g, const Decl *decl, const DataB
                      .source = &field->source,
                      .pos = field->pos};
   out->rank = 0;
-  int64_t parts = 1; // micro-batches follow one another in the rows of the batch
+  int64_t parts = 1; // the rows of the batch contain the micro-batches one after another
   for (int i = 0; i < decl->rank; i++) {
     int64_t size = dim_get(g->dims, decl->dims[i])->size;
     if (decl->dims[i] == block->over) out->over = out->rank;
@@ -96,8 +98,9 @@ Feed *data_open(Session *s, const Graph *g, BlockKind kind, bool keep_last) {
 
 // -- metrics ------------------------------------------------------------------------------------
 
-// What stands around the reductions of a metric is a graph, computed by the evaluator. Parts follow
-// one another in `part`, each with all its elements.
+// Computes a metric from its reduced parts. The operations after the reductions are a graph,
+// m->finish, which the evaluator computes. `part` holds the elements of all parts, one part after
+// another.
 static double finish(const void *context, const double *part, int64_t rows) {
   const EvalMetric *m = context;
   const Graph *g = m->finish;

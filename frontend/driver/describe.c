@@ -1,4 +1,5 @@
-// Meshes, layouts, collectives and programs as the commands describe them, in text and JSON.
+// Describes meshes, layouts, collectives and compiled programs in JSON, as the commands print them.
+// Input: the session and a Compilation.
 #include "frontend/driver/session.h"
 
 int64_t parameter_count(const Graph *g) {

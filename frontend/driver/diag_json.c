@@ -1,5 +1,5 @@
-// The JSON that a command prints: its result and its diagnostics as one object, at the end of the
-// run.
+// Prints the JSON of a command at the end of the run: its result and its diagnostics as one object.
+// Input: the object that the command gave to json_finish, and Session.diag.
 //
 //   { "schema": "meshc.check/1", ..., "diagnostics": [] }                        a result
 //   { "schema": "meshc.diagnostics/1", "diagnostics": [ { "severity": "error", ... } ] }    no result
@@ -11,15 +11,15 @@
 #include "frontend/driver/session.h"
 #include "ir/base/abrupt.h"
 
-static json_t *result; // given to json_finish, printed by json_end
+static json_t *result; // set by json_finish, printed by json_end
 static bool asked;
 static int output = STDOUT_FILENO;
-static atomic_flag printed = ATOMIC_FLAG_INIT; // one object a process
+static atomic_flag printed = ATOMIC_FLAG_INIT; // at most one object in a process
 
 // -- text ---------------------------------------------------------------------------------------
 
-// Bytes of the UTF-8 character at p of n bytes; 0 where they are none (overlong forms, surrogates:
-// RFC 3629).
+// Returns the length in bytes of the UTF-8 character at p, which has n bytes. Returns 0 for bytes
+// that are not valid UTF-8, such as overlong forms and surrogates (RFC 3629).
 static size_t character(const unsigned char *p, size_t n) {
   static const unsigned least[5] = {0, 0, 0x80, 0x800, 0x10000};
   size_t k = p[0] < 0x80   ? 1
@@ -57,7 +57,7 @@ json_t *json_text(const char *text) {
 
 // -- diagnostics --------------------------------------------------------------------------------
 
-// The file (or option), line and column of a place; null where there is none.
+// Adds the file (or option), line and column of a position; null for each that is unknown.
 static void place_json(json_t *out, const Diag *d, Pos at) {
   json_object_set_new(out, "file",
                       at.source ? json_text(diag_source_name(d, at.source)) : json_null());
@@ -104,14 +104,15 @@ int json_finish(json_t *object) {
 
 void json_end(const Session *s) {
   if (!result && (!asked || !diag_count(s->diag)))
-    return; // none, or written to a file, or by another process
+    return; // nothing to print, or written to a file, or by another process
   if (!result) result = json_pack("{s:s}", "schema", "meshc.diagnostics/1");
   json_diagnostics(result, s->diag);
-  char *text = json_dumps(result, JSON_INDENT(2) | JSON_REAL_PRECISION(9) |
-                                      JSON_ENSURE_ASCII); // no controls of terminals
+  char *text = json_dumps(
+      result, JSON_INDENT(2) | JSON_REAL_PRECISION(9) |
+                  JSON_ENSURE_ASCII); // ASCII only: no control characters reach a terminal
   if (text && !atomic_flag_test_and_set(&printed)) {
     if (output == STDOUT_FILENO)
-      fputs(text, stdout), fputc('\n', stdout); // what it could not write main reports
+      fputs(text, stdout), fputc('\n', stdout); // main reports errors of stdout
     else
       abrupt_write(output, text, strlen(text)), abrupt_write(output, "\n", 1);
   }
@@ -120,7 +121,7 @@ void json_end(const Session *s) {
   result = NULL;
 }
 
-// -- without memory -----------------------------------------------------------------------------
+// -- without allocation -------------------------------------------------------------------------
 
 typedef struct Plain {
   char text[8192];
@@ -140,7 +141,7 @@ static void plain_escape(Plain *p, const char *before, unsigned value, int digit
     plain_put(p, (const char[]){"0123456789abcdef"[value >> 4 * i & 15], '\0'});
 }
 
-// As json_text and json_dumps write it, in ASCII.
+// Appends a JSON string, with the same escapes as json_text and json_dumps, in ASCII.
 static void plain_string(Plain *p, const char *text) {
   size_t left = strlen(text);
   plain_put(p, "\"");
@@ -166,8 +167,9 @@ static void plain_string(Plain *p, const char *text) {
   plain_put(p, "\"");
 }
 
-// Listens to what the process says when it cannot go on: the same object for one error without a
-// place. Another one that was about to be printed never is, because the process ends.
+// Prints the object for one error without a position, without allocating; called by
+// ir/base/abrupt.h when the process cannot continue. It does nothing if the process has printed its
+// object.
 static void say_plain(DiagId id, const char *message, const char *hint) {
   static Plain p;
   if (atomic_flag_test_and_set(&printed)) return;

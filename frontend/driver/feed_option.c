@@ -1,5 +1,5 @@
-// --feed NAME=FILE: what a run is fed, read and checked against the model's inputs before anything
-// is compiled.
+// Reads the arrays of --feed NAME=FILE and checks them against the model's inputs, before anything
+// is compiled. Output: a FedList, which feeds_write copies to the inputs of a program.
 #include "frontend/driver/session.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@ static bool is_number(const char *text, double *out) {
   return *text && !*end;
 }
 
-// "FILE.npz:KEY" into path and key; a plain path has none.
+// Splits "FILE.npz:KEY" into path and key; the key of a plain path is NULL.
 static void split_key(Session *s, const char *text, const char **path, const char **key) {
   static const char *const kinds[] = {".npz:", ".safetensors:"};
   *path = text;
@@ -55,7 +55,8 @@ static DeclId find_input(Session *s, const char *name, size_t n, Pos pos) {
   return 0;
 }
 
-// Axis by axis; `rows_of` may have any size but 0.
+// Compares rank and sizes of x with the declaration. The dim `rows_of` may have any size except 0.
+// Returns false after an error.
 static bool check_shape(Session *s, const Decl *decl, const Array *x, DimId rows_of, bool number,
                         Pos pos) {
   const DimTable *dims = s->model->graph->dims;

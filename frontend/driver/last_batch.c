@@ -19,7 +19,7 @@
 
 #include "frontend/step/select_internal.h"
 
-// -- what operations do with rows ------------------------------------------------------------------
+// -- what operations do with rows ---------------------------------------------------------------
 
 static bool rows_after(const bool *dim, uint8_t n, const DimId *list, int from) {
   for (int i = from; i < n; i++)
@@ -43,7 +43,7 @@ static bool ops_fit(const Graph *g, const bool *dim) {
   return true;
 }
 
-// -- sizes that the graph contains ------------------------------------------------------------------
+// -- sizes that the graph contains --------------------------------------------------------------
 
 static bool same_bytes(const void *x, const void *y, size_t n) {
   return n == 0 || memcmp(x, y, n) == 0;

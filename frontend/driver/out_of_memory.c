@@ -1,6 +1,6 @@
-// How the program ends when an allocation fails, in whatever thread: the message, files that are
-// half written removed, buffered output written, the other ranks told, exit code 7. Nothing here
-// allocates.
+// Ends the program when an allocation fails in any thread: prints the message, removes unfinished
+// files, flushes buffered output, tells the other ranks, and exits with code 7. Nothing here may
+// allocate. Called through the handler of ir/base/mem.h.
 #define _GNU_SOURCE // gettid
 #include <signal.h>
 #include <stdatomic.h>
@@ -14,7 +14,7 @@ enum { SECONDS = 10 };
 static Session *session;
 static size_t asked_for;
 
-// The one thread that ends the process; the others stop where they ask for that.
+// Returns in the first thread that calls it, which ends the process. Every other thread stops here.
 static void become_last(void) {
   static atomic_int last;
   int none = 0, own = (int)gettid();
@@ -26,7 +26,8 @@ static void say(void) {
   if (!session->ranks || ranks_claim_report(session->ranks)) mem_say_exhausted(asked_for);
 }
 
-// What the files of a log hold already counts; no stream that fails matters any more.
+// Flushes all streams, so that log files keep what was written. Errors are ignored: the process
+// ends anyway.
 static void flush(void) { (void)fflush(NULL); }
 
 static void tell_ranks(void) {
@@ -38,8 +39,9 @@ static void give_up(int number) {
   _exit(EXIT_MEMORY);
 }
 
-// A step that fails for memory itself comes back here and goes on with the next one. A file system
-// or a pipe that does not answer does not keep the process.
+// Runs the steps of the end. If a step itself runs out of memory, it calls this function again,
+// which continues with the next step. The alarm ends the process if a file system or a pipe does
+// not respond.
 static void end(size_t bytes) {
   static void (*const steps[])(void) = {say, unfinished_clear, flush, tell_ranks};
   static size_t next;

@@ -1,4 +1,5 @@
-// Parameter files: --params and --save-params, names translated by --map.
+// Loads and saves parameter files, for --params and --save-params; --map translates their names.
+// Input and output: the tensors of a bound program.
 #include "frontend/driver/params_internal.h"
 
 #include <dirent.h>
@@ -15,12 +16,12 @@ typedef struct Params {
   const char *path; // as given
   bool folder, partial;
   Pos pos;
-  const char **name; // in the file, NULL-terminated
+  const char **name; // names in the file, NULL-terminated
   ParamMap map;
-  const char *kept, *ignored; // lists for the message of --params-partial
+  const char *kept, *ignored; // lists of names for the message of --params-partial
 } Params;
 
-// -- what a file holds --------------------------------------------------------------------------
+// -- the contents of a file ---------------------------------------------------------------------
 
 static bool list_folder(Params *p) {
   DIR *folder = mem_opendir(p->path);
@@ -40,7 +41,7 @@ static bool list_folder(Params *p) {
   return true;
 }
 
-// Whether --params names a checkpoint; then an error says which option takes it.
+// Returns whether --params names a checkpoint; then an error names the option for checkpoints.
 static bool refuse_checkpoint(const Session *s, const OptionUse *use) {
   if (!checkpoint_exists(use->text)) return false;
   diag_error(s->diag, DIAG_USAGE, use->pos, "%s is a checkpoint, not a parameter file", use->text);
@@ -69,7 +70,8 @@ static void list_up(Params *p, const char **list, const char *name) {
   *list = *list ? arena_printf(p->s->arena, "%s, %s", *list, name) : name;
 }
 
-// Names in the file that are no parameter or state of the model.
+// Reports the names in the file that are not a parameter or state of the model: as errors, or with
+// --params-partial in p->ignored. Returns false after errors.
 static bool refuse_unknown(Params *p) {
   const Graph *g = p->s->model->graph;
   const char **known = arena_array(p->s->arena, const char *, g->decl.n + 1);
@@ -104,7 +106,8 @@ static const char *saved_name(const Session *s, const ParamMap *map, const ProgT
   return t->kind == TENSOR_SLOT ? t->name : params_name(s, map, t->name);
 }
 
-// A map may give two parameters one name, to load both from it; a file cannot hold both.
+// Checks that all saved tensors have different names in the file. A map may give two parameters one
+// name, to load both from one array, but a file cannot hold two arrays of one name.
 static bool saved_apart(Session *s, const ParamMap *map, const Program *p) {
   const OptionUse *use = option_use(s->opt, OPTION_SAVE_PARAMS);
   const char **name = arena_array(s->arena, const char *, p->ntensors + 1);
@@ -142,8 +145,8 @@ static bool check_sizes(const Params *p, const ProgTensor *t, const Array *x) {
   return false;
 }
 
-// What the file calls tensor t. Where the model averages its parameters an evaluation takes the
-// averages.
+// Returns the name of tensor t in the file. If the model averages its parameters, an evaluation
+// reads the averages.
 static const char *name_of(const Params *p, const Program *program, const ProgTensor *t) {
   const ModelSpec *spec = &p->s->model->graph->spec;
   bool average = spec->ntrain && spec->train[0].average != 0 && strcmp(program->for_, "eval") == 0;
@@ -170,7 +173,7 @@ static bool load_tensor(Params *p, Exec *e, const Program *program, const ProgTe
   Array x = {0};
   bool good = read_named(p, name, &x) && check_sizes(p, t, &x) &&
               array_fits(&x, t->type, t->name, p->s->diag, p->pos);
-  if (good) exec_write(e, t->kind, t->name, x.type, x.data); // every block reads its part
+  if (good) exec_write(e, t->kind, t->name, x.type, x.data); // each processor copies its block
   array_free(&x);
   return good;
 }

@@ -1,7 +1,7 @@
-// The names of parameter files: --map.
+// Translates names between a model and its parameter files, by the file of --map.
 //
-// A map has a line for each kind of name, `layer.{i}.wq = h.{i}.attn.q.weight`: the model's name,
-// then the file's; {i} stands for the same text, without a dot, on both sides.
+// Each line has a pattern for names in the model and one for names in the file:
+// `layer.{i}.wq = h.{i}.attn.q.weight`. {i} matches any text without a dot, the same on both sides.
 #include "frontend/driver/params_internal.h"
 
 #include <errno.h>
@@ -13,7 +13,8 @@ typedef struct Hole {
   size_t name_bytes, bytes;
 } Hole;
 
-// The pattern's text with each {i} replaced by what it stands for; NULL when one is not known.
+// Returns the pattern with each {i} replaced by the text of the hole of that name. Returns NULL if
+// a name is not among the n holes.
 static const char *fill(Arena *a, const char *pattern, int n, const Hole *hole) {
   VEC(char) out = {0};
   for (const char *c = pattern; *c;) {
@@ -34,7 +35,8 @@ static const char *fill(Arena *a, const char *pattern, int n, const Hole *hole) 
   return out.at;
 }
 
-// Whether the pattern matches name; what its holes stand for. A hole takes all up to the next dot.
+// Returns whether the pattern matches `name`, and stores the text of each hole. A hole matches all
+// characters up to the next dot.
 static bool match(const char *pattern, const char *name, Hole *hole, int *n) {
   for (*n = 0; *pattern;) {
     const char *end = *pattern == '{' ? strchr(pattern, '}') : NULL;
@@ -77,7 +79,8 @@ static bool has_hole(const char *pattern, const char *hole, size_t n) {
   return false;
 }
 
-// Every {i} of the file's name must stand in the model's.
+// Checks that every {i} in the file's pattern also occurs in the model's. Returns false after an
+// error.
 static bool holes_known(Session *s, const MapLine *line, Pos pos) {
   for (const char *c = line->file; (c = strchr(c, '{')); c++) {
     size_t n = strcspn(c, "}") + 1;

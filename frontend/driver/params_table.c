@@ -1,4 +1,5 @@
-// A parameter file side by side with the model: what each of its names would fill.
+// Compares a parameter file with the model, for `check --params`: each parameter and state with the
+// array that would be loaded into it. Output: a table as text or JSON.
 #include "frontend/driver/params_internal.h"
 
 #include <string.h>
@@ -48,7 +49,7 @@ static const char *held_text(const Session *s, const ParamRow *r) {
   return r->held ? shape_of(s, r->held->type, r->held->rank, r->held->size) : "";
 }
 
-// What loading the file would refuse.
+// Reports as an error what loading the file would refuse in row r.
 static void say(const Session *s, const ParamTable *t, const ParamRow *r, Pos pos, bool partial) {
   bool needed = r->fit == FIT_MISSING && r->decl->kind == DECL_PARAM;
   if (r->fit == FIT_DIFFERS)
@@ -103,7 +104,7 @@ bool params_table(Session *s, ParamTable *out) {
   return true;
 }
 
-// -- shown --------------------------------------------------------------------------------------
+// -- output -------------------------------------------------------------------------------------
 
 static const char *remark(const ParamRow *r) {
   static const char *const text[] = {[FIT_EQUAL] = "",

@@ -1,10 +1,11 @@
-// The recipe: from what a command asks of a model to a program of one processor with machine code.
+// Runs all passes in order. Input: the graph that a command has selected. Output: a Compilation, up
+// to the program of one processor with its machine code.
 //
 //   selected -> simplify -> place -> lower -> collectives -> order -> fuse
 //            -> kernels, plan, program -> code
 //
-// Each pass reads what the passes before it made and changes none of it, so every stage can be
-// shown.
+// A pass reads the results of earlier passes and never changes them, so that every stage can be
+// printed.
 #include "frontend/frontend.h"
 
 #include <string.h>
@@ -27,10 +28,12 @@ const StageName stage_names[] = {
 };
 const int stage_name_count = countof(stage_names);
 
-enum { LEVELS_TRIED = 24 }; // of remat_more, for one budget
+// Most recompute levels that are compiled to find one that fits a memory budget; the first and last
+// levels are not counted.
+enum { LEVELS_TRIED = 24 };
 
-// Of a graph that is compiled: each operation costs memory and time in every pass, as much as a
-// thousand do on the processor. What a model repeats more often belongs into a scan.
+// The most operations in a graph that is compiled. Each operation costs memory and time in every
+// pass. A model that repeats a computation more often should use a scan.
 enum { MAX_COMPILED = 100000 };
 
 static bool small_enough(const Graph *selected, Diag *d) {
@@ -43,7 +46,7 @@ static bool small_enough(const Graph *selected, Diag *d) {
   return false;
 }
 
-// The stages after which a run may stop, in the order above.
+// Indices in stage_names of the stages after which pipeline_run may stop.
 enum {
   AFTER_SIMPLIFY = 3,
   AFTER_PLACE,
@@ -67,24 +70,26 @@ static const Graph *proved(const PipelineOptions *opt, const Graph *g, const cha
   return g;
 }
 
-// Whole tensors, any mesh: what is computed.
+// Determines what is computed: rewrites the selected graph of whole tensors, independently of the
+// mesh.
 static const Graph *compute_what(Arena *a, const PipelineOptions *opt, const Graph *selected) {
   const Graph *hoisted =
-      proved(opt, graph_hoist(a, selected), "hoist"); // loops keep what lies between carries
+      proved(opt, graph_hoist(a, selected), "hoist"); // moves invariant values out of loops
   const Graph *expanded =
       proved(opt, graph_expand(a, hoisted), "expand"); // composite operations become primitive ones
   const Graph *simple = proved(opt, graph_simplify(a, expanded),
                                "simplify"); // constants folded, algebra, dead nodes gone
   return proved(opt, graph_factor(a, simple),
-                "factor"); // factors come out of the sums of gradients
+                "factor"); // moves common factors out of the sums of gradients
 }
 
-// One processor of the mesh: where it is computed, and what moves between processors.
+// Determines where values are computed: chooses shardings and writes the graph of one processor,
+// with collectives as nodes.
 static void compute_where(Arena *a, const PipelineOptions *opt, int last, Compilation *out) {
   Placement *(*choose)(Arena *, const Graph *, const Layout *, const Machine *) =
       out->plain ? place_plain : place;
   out->placement = choose(a, out->simplified, &out->simplified->layout,
-                          opt->machine); // a state for every value on every axis
+                          opt->machine); // a sharding for every value
   timings_end(opt->timings, "place", graph_count(out->simplified));
   if (last < AFTER_LOWER) return;
   out->lowered =
@@ -92,16 +97,16 @@ static void compute_where(Arena *a, const PipelineOptions *opt, int last, Compil
   out->partition = partition_facts(out->simplified, out->lowered);
 }
 
-// One Program: in which order of memory, in which kernels, at which offsets.
+// Determines how values are computed: rematerialisation, physical order of dims, kernels, schedule
+// and memory offsets. The result is one Program.
 static void compute_how(Arena *a, const PipelineOptions *opt, int last, Compilation *out) {
-  const Graph *kept =
-      proved(opt, remat(a, out->collected, out->again),
-             "remat"); // rematerialises what lies between checkpoints or does not fit
+  const Graph *kept = proved(opt, remat(a, out->collected, out->again),
+                             "remat"); // by the recompute level out->again
   if (out->simplified) partition_facts_rematerialised(&out->partition, kept);
-  out->order = order_choose(a, kept); // physical order of dims, copies that remain
+  out->order = order_choose(a, kept); // physical order of dims; remaining copies become nodes
   proved(opt, out->order->graph, "order");
   out->buckets =
-      collectives_bucket(a, out->order->graph, opt->machine); // which collectives are one call
+      collectives_pack(a, out->order->graph, opt->machine); // collectives that leave in one call
   out->facts = collectives_facts(a, out->order->graph, out->buckets, opt->machine);
   timings_end(opt->timings, "pack", 0);
   if (last < AFTER_FUSE) return;
@@ -112,7 +117,7 @@ static void compute_how(Arena *a, const PipelineOptions *opt, int last, Compilat
   timings_end(opt->timings, "program", graph_count(out->fusion->graph));
 }
 
-// Bytes of the program at recompute level `level`.
+// Returns the bytes of the program at this recompute level, from a trial compile in its own arena.
 static int64_t bytes_at(const PipelineOptions *opt, const Compilation *c, int level) {
   Arena *scratch = arena_new();
   PipelineOptions quiet = *opt;
@@ -125,14 +130,16 @@ static int64_t bytes_at(const PipelineOptions *opt, const Compilation *c, int le
   return bytes;
 }
 
-// The next level to try: with many segments only every few levels, and the last one.
+// Returns the level to try after k. Levels that differ only in the number of segments are sampled,
+// so that at most about LEVELS_TRIED of them are compiled.
 static int next_level(int k, int levels) {
   int segments = levels - REMAT_TAIL - REMAT_BASE_LEVELS, next = k + segments / LEVELS_TRIED + 1;
   if (k < REMAT_BASE_LEVELS || k >= levels - REMAT_TAIL) return k + 1;
   return next < levels - REMAT_TAIL ? next : levels - REMAT_TAIL;
 }
 
-// The lowest level that needs no more than the budget; when none does, that which needs least.
+// Returns the first level tried that fits the budget; if none fits, the level that needs least
+// memory.
 static int fitting_level(const PipelineOptions *opt, const Compilation *c, int64_t *bytes_of_best) {
   int best = 0;
   int64_t least = c->compiled ? program_bytes(c->compiled->program) : bytes_at(opt, c, 0);
@@ -156,7 +163,7 @@ static void compute_within(Arena *a, const PipelineOptions *opt, int last, Compi
   if (out->again || !whole) compute_how(a, opt, last, out);
 }
 
-// From the placement on.
+// Runs the passes from the placement on, up to stage index `end`.
 static void compute_rest(Arena *a, const PipelineOptions *opt, int end, Compilation *out) {
   Stage begin = out->selected->stage;
   // From here on: only primitive operations on whole tensors.
@@ -169,19 +176,20 @@ static void compute_rest(Arena *a, const PipelineOptions *opt, int end, Compilat
   out->collected = begin > STAGE_LOWER
                        ? out->selected
                        : proved(opt, collectives_share(a, graph_widen_scatters(a, out->lowered)),
-                                "collectives"); // inverse and equal ones go
+                                "collectives"); // merges equal collectives, cancels inverse ones
   if (end >= AFTER_ORDER) compute_within(a, opt, end, out);
 }
 
-// What sends least may hold too much.
+// Places again without the local search over groups of nodes, which can raise peak memory. Keeps
+// the result if it needs less memory.
 static void compute_plain(Arena *a, const PipelineOptions *opt, int end, Compilation *out) {
   Compilation plain = {.selected = out->selected, .simplified = out->simplified, .plain = true};
   compute_rest(a, opt, end, &plain);
   if (plain.least < out->least) *out = plain;
 }
 
-// A graph that was dumped and read back may be in a later stage; then the passes before it have
-// run.
+// A graph that was dumped and read back may be in a later stage. Its earlier passes are then
+// skipped.
 bool pipeline_run(Arena *a, const Graph *selected, const PipelineOptions *opt, const char *last,
                   Diag *d, Compilation *out) {
   int end = stage_index(last);

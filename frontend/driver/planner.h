@@ -35,8 +35,9 @@ MUST_USE bool planner_foresee(Session *s, const SearchChoice *c, Foreseen *out);
 MUST_USE bool planner_fastest(Session *s, const SearchTask *t, const SearchResult *r,
                               const SearchChoice *refined, Foreseen *kept, Foreseen *of_refined,
                               const SearchChoice **use, const Foreseen **of_use);
-// Runs the search of *t and shows progress. If no layout made of rules for dims fits the memory,
-// tries further kinds of rules. Returns false after an error if still none fits.
+// Runs the search of *t and shows progress. If no layout made of rules `dim -> axis` fits the
+// memory, adds rules that save memory, such as ZeRO. Returns false after an error if still none
+// fits.
 MUST_USE bool planner_search(Session *s, const SearchTask *t, SearchResult **out);
 // Replaces the model's layout by the one that `plan` recommends. Returns false after an error.
 MUST_USE bool planner_choose(Session *s);

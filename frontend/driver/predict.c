@@ -1,4 +1,5 @@
-// What a compiled program is predicted to take by the machine's figures: text and JSON.
+// Predicts the time of a compiled program with the figures of the session's machine, as text and
+// JSON. The simulator is codegen/simulate.
 #include "frontend/driver/session.h"
 
 const Simulation *session_simulate(const Session *s, const Compilation *c) {
@@ -21,7 +22,7 @@ json_t *simulation_json(const Simulation *t) {
   return out;
 }
 
-// Loops and their ends take no time of their own.
+// Loop instructions are left out: they take no time of their own.
 json_t *instructions_json(const Simulation *t, const Program *p, const Exec *e, int64_t steps) {
   static const char *const words[] = {
       [INSTR_KERNEL] = "kernel",   [INSTR_GEMM] = "product", [INSTR_COLLECTIVE] = "collective",

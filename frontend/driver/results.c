@@ -1,4 +1,5 @@
-// Fetched values: checked for NaN and Inf, written to files or printed.
+// Reads fetched values from a bound program, checks them for NaN and Inf, and prints them or writes
+// them to files. The last part of run and predict.
 #include "frontend/driver/session.h"
 
 #include <errno.h>
@@ -9,7 +10,8 @@
 
 static const Pos nowhere = {0};
 
-// The rows of all micro-batches are those of the data's dim.
+// With micro-batches the dim "b.whole" holds the rows of all of them: users know it as the data's
+// dim "b".
 const char *result_dim(const Session *s, const char *name) {
   const Graph *g = s->model->graph;
   const DataBlock *data = &g->spec.data[DATA_TRAIN];
@@ -49,7 +51,7 @@ static double element(const Array *x, int64_t i) {
 
 // -- NaN and Inf --------------------------------------------------------------------------------
 
-// The index of the first element that is no number, in words: [b 3, c 0].
+// Returns the index of element `flat` as text: " b 3, c 0".
 static const char *index_text(Session *s, const Result *r, int64_t flat) {
   const char *text = "";
   for (int i = r->array.rank; i-- > 0; flat /= r->array.size[i])
@@ -105,12 +107,11 @@ bool results_finite(Session *s, uint32_t n, const Result *r) {
   return good;
 }
 
-// -- printed ------------------------------------------------------------------------------------
+// -- printing -----------------------------------------------------------------------------------
 
-enum {
-  WHOLE = 64,
-  EDGE = 3
-}; // elements that are printed in full; shown at each end of a longer axis
+// WHOLE: most elements of an array that is printed in full.
+// EDGE: elements that are shown at each end of a longer axis.
+enum { WHOLE = 64, EDGE = 3 };
 
 static void print_number(const Array *x, int64_t i) {
   double value = element(x, i);
@@ -157,7 +158,7 @@ static void print_result(const Result *r) {
   printf("\n");
 }
 
-// -- written ------------------------------------------------------------------------------------
+// -- writing ------------------------------------------------------------------------------------
 
 // grad(w) is written to grad.w.npy.
 static const char *file_name(Session *s, const char *name) {
@@ -176,7 +177,7 @@ static bool write_folder(Session *s, const char *folder, uint32_t n, const Resul
   return good;
 }
 
-// --out -: the bytes of one .npy file.
+// Writes one value to standard output as a .npy file, for `--out -`. Returns false after an error.
 static bool write_stdout(Session *s, uint32_t n, const Result *r) {
   const char *names = n ? r[0].name : "none";
   for (uint32_t i = 1; i < n; i++) names = arena_printf(s->arena, "%s, %s", names, r[i].name);
@@ -205,7 +206,7 @@ bool results_write(Session *s, uint32_t n, const Result *r) {
   return npz ? npz_write(out, n, named, s->diag) : safetensors_write(out, n, named, s->diag);
 }
 
-// JSON has no NaN and no Inf: null.
+// NaN and Inf become null, because JSON cannot represent them.
 static json_t *number_json(const Array *x, int64_t i) {
   double value = element(x, i);
   if (x->type == TYPE_BOOL) return json_boolean(value != 0);
@@ -213,7 +214,7 @@ static json_t *number_json(const Array *x, int64_t i) {
   return dtype_is_float(x->type) ? json_real(value) : json_integer((json_int_t)value);
 }
 
-// Types and shapes, and the values of those that are printed in full.
+// Arrays that would not be printed in full have no "values".
 json_t *results_json(uint32_t n, const Result *r) {
   json_t *out = json_object();
   for (uint32_t i = 0; i < n; i++) {

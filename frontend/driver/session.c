@@ -1,4 +1,6 @@
-// One run of the program: model file and options to a Model, a Model to a bound program.
+// Loads a model for a command: reads the model file and the options, builds the Model, and chooses
+// and checks its layout. First step of every command on models; session_select.c and
+// session_compile.c follow.
 #include "frontend/driver/planner.h"
 #include "ir/base/disk.h"
 
@@ -21,7 +23,8 @@ static const char *folder_of(Session *s, const char *path) {
 
 // -- options ------------------------------------------------------------------------------------
 
-// An option whose other words this version lacks.
+// Accepts only the first of an option's n words; the others are for later versions. Returns false
+// after an error, which gives the reason `why`.
 static bool only_word(const Session *s, OptionId id, int n, const char *const *word,
                       const char *why) {
   int k;
@@ -45,8 +48,8 @@ static bool refuse_unavailable(const Session *s) {
   return good;
 }
 
-// Whether what the setting replaces is a text: a const that is one in the file, or a key that takes
-// one.
+// Returns whether `--set path=...` replaces a text: a const whose value in the file is a string, or
+// a key that takes a string.
 static bool takes_text(const Ast *file, const char *path) {
   static const char *const keys[] = {"frozen", "parameters", "no_decay", "path", "key"};
   const char *dot = strrchr(path, '.');
@@ -108,12 +111,13 @@ static bool read_precision(const Session *s, const char **out) {
   return good;
 }
 
-// --exact: the same bits on every mesh. A sum that processors share has an order that depends on how many
-// they are, and so has a library's product: every processor computes the whole, by generated
-// kernels, whose order is that of one processor.
+// Returns whether --exact is given: the same bits on every mesh. The order of additions depends on
+// the number of processors that share a sum, and on the block sizes of a BLAS call. So every
+// processor computes whole tensors, with generated kernels, in the order of one processor.
 static bool is_exact(const Session *s) { return option_given(s->opt, OPTION_EXACT); }
 
-// Pins would share sums again.
+// Refuses --exact if the model has pins, because a pin splits a value, and sums with it, over
+// processors. Returns false after an error.
 static bool exact_possible(const Session *s) {
   const Graph *g = s->model->graph;
   for (NodeId n = 1; is_exact(s) && n <= graph_count(g); n++) {
@@ -191,7 +195,8 @@ bool session_read(Session *s) {
   return true;
 }
 
-// A schedule that counts epochs needs to know how many batches one has.
+// Opens the training data to count the batches of an epoch, for schedules that are given in epochs.
+// Returns false after an error.
 static bool count_epochs(Session *s) {
   Feed *f = data_open(s, s->model->graph, DATA_TRAIN, false);
   if (!f) return false;
@@ -209,7 +214,7 @@ bool session_load(Session *s) {
   timings_end(&s->timings, "parse", 0);
   s->model = model_build(s->arena, s->names, s->diag, s->ast, &s->options);
   if (s->model) timings_end(&s->timings, "build", graph_count(s->model->graph));
-  // a model that is planned may have a mesh without rules
+  // `plan` accepts a model whose mesh has no layout rules
   bool no_rules =
       s->options.no_layout || (s->model && !s->model->layout.n && s->opt->command == COMMAND_PLAN);
   return s->model && (no_rules || layout_check(s->model->graph, &s->model->layout, s->diag)) &&

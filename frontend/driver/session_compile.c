@@ -1,5 +1,5 @@
-// From a graph to a program, and to the processors that run it: the passes with the options of a
-// run.
+// Compiles a graph with the options of the command line, and binds the program to its processors.
+// Input: the graph of session_select or of the command. Output: a Compilation, and an Exec.
 #include "frontend/driver/session.h"
 
 #include <math.h>
@@ -29,8 +29,9 @@ bool session_memory(const Session *s, double *out) {
   return false;
 }
 
-// --memory and the `memory` of a machine file hold before anything runs. A command that runs nothing warns about the
-// machine file's: it may describe a machine for which the model is still being sized.
+// Compares the memory that the program needs with --memory and with `memory` of a machine file. Too
+// much is an error. For the machine file it is only a warning if the command runs nothing: the user
+// may be choosing a model size for that machine. Returns false after an error.
 static bool memory_suffices(const Session *s, const Compilation *c, bool runs) {
   double most;
   bool budget = option_given(s->opt, OPTION_MEMORY);
@@ -78,7 +79,8 @@ static bool read_pipeline(Session *s, const char *purpose, const char *over, boo
   return true;
 }
 
-// What was planned by the graph is what the program's collectives say.
+// Checks that the calls and bytes of the program's collectives equal those planned from the graph.
+// Returns false after an error, which is a fault of meshc.
 static bool planned_alike(const Compilation *c, Diag *d) {
   ProgramCount part[2], facts = {0};
   if (!c->compiled || !c->facts) return true;
@@ -154,7 +156,8 @@ static bool exec_options(Session *s, ExecOptions *out) {
 Exec *session_exec_alone(Session *s, const Compilation *c) {
   ExecOptions options;
   if (!exec_options(s, &options)) return NULL;
-  if (s->inject.kernel) options.inject = &s->inject; // a wrong kernel is wrong wherever it runs
+  if (s->inject.kernel)
+    options.inject = &s->inject; // a fault in a kernel applies without ranks, too
   return exec_new(c->compiled->program, &options, s->diag);
 }
 
@@ -172,7 +175,7 @@ Exec *session_exec(Session *s, const Compilation *c, const Exec *share,
                     s->opt->command == COMMAND_DOCTOR;
   Exec *e = exec_new(c->compiled->program, &options, s->diag);
   if (e && s->opt->command == COMMAND_BENCH)
-    exec_profile_switch(e, false); // until the steps are timed
+    exec_profile_switch(e, false); // bench switches it on for the timed steps
   if (e && option_given(s->opt, OPTION_VERBOSE) && session_first(s))
     fprintf(stderr, "meshc: %lld processors on %d threads, %s each\n",
             (long long)mesh_size(&s->model->mesh), exec_workers(e),

@@ -1,12 +1,13 @@
-// Ranks compare the data files that they have read: by one number of all files first, and where
-// that differs file by file, so that the message can name the file and the ranks.
+// Compares the data files that the ranks have read. First they compare one number for all files. If
+// it differs, they compare file by file, so that the message can name the file and the ranks.
+// Input: the digests recorded by runtime/files/digest.c.
 #include "frontend/driver/session.h"
 
 #include <string.h>
 
 enum { NAME = 28, MESSAGE = 400 };
 
-// What a rank tells of one file.
+// What a rank sends about one file.
 typedef struct ToldFile {
   uint64_t key;
   int64_t size;
@@ -22,8 +23,8 @@ typedef struct ToldAll {
 typedef struct Compared {
   Session *s;
   int ranks;
-  uint64_t most;  // files of a rank
-  ToldFile *file; // most of every rank
+  uint64_t most;  // most files that any rank has read
+  ToldFile *file; // [rank][most]: the files of every rank
 } Compared;
 
 static ToldFile *told(const Compared *c, int rank) { return c->file + (uint64_t)rank * c->most; }
@@ -34,13 +35,14 @@ static ToldAll all_files(void) {
   for (uint32_t i = 0; i < t.files; i++) {
     uint64_t one = file[i].key ^ ((uint64_t)file[i].size * 0x9e3779b97f4a7c15u) ^
                    ((uint64_t)file[i].sum << 17);
-    t.together += (one ^ one >> 29) * 0xbf58476d1ce4e5b9u; // the order does not matter
+    t.together +=
+        (one ^ one >> 29) * 0xbf58476d1ce4e5b9u; // a sum: the order of the files does not matter
   }
   return t;
 }
 
-// True: all ranks have the same files. False also after the end of the run. *most: files of the
-// rank that has most.
+// Returns whether all ranks have read the same files. *most gets the largest number of files of any
+// rank. *met is false if the run ended during the exchange; the result is then false.
 static bool all_same(Session *s, uint64_t *most, bool *met) {
   const RankNote *const *all;
   RankNote mine = {.what = NOTE_FILES};
@@ -83,7 +85,8 @@ static bool differs(const ToldFile *a, const ToldFile *b) {
   return a && b && (a->size != b->size || a->sum != b->sum);
 }
 
-// Ends the run: which ranks have another file than rank `first`.
+// Ends the run with an error that names the ranks whose file f differs from that of rank `first`.
+// Returns false.
 static bool say_different(const Compared *c, int first, const ToldFile *f) {
   char ranks[MESSAGE] = "";
   const ToldFile *one = NULL;
@@ -103,7 +106,7 @@ static bool say_different(const Compared *c, int first, const ToldFile *f) {
                     (long long)f->size, f->sum);
 }
 
-// A rank may have read files that others have not; those that several have read must be equal.
+// Compares files that several ranks have read. Files that only some ranks have read are allowed.
 static bool compare(const Compared *c) {
   for (int first = 0; first < c->ranks; first++)
     for (uint64_t k = 0; k < c->most; k++) {

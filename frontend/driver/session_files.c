@@ -1,4 +1,5 @@
-// Files of a run: the model's text, folders, results, and where compiled kernels are kept.
+// Reads and writes the files of a run: the model's text, folders, results; and finds the folder of
+// the compile cache.
 #include "frontend/driver/session.h"
 #include "ir/base/disk.h"
 
@@ -22,7 +23,7 @@ bool session_from_stdin(const Session *s) {
   return s->opt->argument.n > 0 && strcmp(s->opt->argument.at[0], "-") == 0;
 }
 
-// A file of that name, or a folder that is not ours, is found before anything is computed.
+// Checks that `path` is a folder that this user can write. Returns false after an error.
 static bool folder_writable(Session *s, const char *path) {
   struct stat info;
   bool there = stat(path, &info) == 0;

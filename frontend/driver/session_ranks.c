@@ -1,7 +1,8 @@
-// Ranks of a run: --np and mpirun, what all of them must agree on, who prints.
+// Starts and joins the ranks of a run (--np, mpirun), checks that they agree on model and options,
+// and decides which of them prints. The rendezvous itself is collectives/ranks.
 //
-// The same program runs in every rank. Rank 0 prints and writes; another one is heard only when it
-// is the one that knows what went wrong.
+// Every rank runs the same program. Only rank 0 prints and writes files. Another rank prints an
+// error only if no other rank has reported it.
 #define _GNU_SOURCE // fopencookie
 #include "frontend/driver/session.h"
 #include "frontend/driver/signals.h"
@@ -29,7 +30,8 @@ static bool refuse(const Session *s, OptionId id, const char *why, const char *h
   return false;
 }
 
-// All ranks have joined or none has: what the first one says is enough.
+// Returns whether the launcher gave this process rank 0. Needed when joining failed: it fails for
+// all ranks alike, and one message is enough.
 static bool is_first_by_launcher(void) {
   static const char *const sign[] = {"MESHC_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"};
   for (size_t i = 0; i < countof(sign); i++) {
@@ -40,15 +42,16 @@ static bool is_first_by_launcher(void) {
 }
 
 static void drop_output(void) {
-  json_output(
-      fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)); // of this rank's own errors
+  json_output(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC,
+                    STDERR_FILENO + 1)); // keeps a descriptor for the JSON of this rank's errors
   int nothing = open("/dev/null", O_WRONLY);
   if (nothing >= 0) dup2(nothing, STDOUT_FILENO);
   if (nothing >= 0) close(nothing);
 }
 
-// "value@2:40": processor 2 gets a wrong element from collective 40, "kernel@2:40": its kernel 40 a
-// wrong number. Other faults are of ranks.
+// Reads the faults that a processor injects. "value@2:40": processor 2 gets a wrong element from
+// its collective 40. "kernel@2:40": its kernel 40 gets a wrong number. Faults of ranks are read by
+// ranks_inject. Returns false if the text is malformed.
 static bool read_inject(Session *s, const OptionUse *fault) {
   char rest;
   long long processor, call;
@@ -88,7 +91,8 @@ static int join(Session *s, int64_t deadline, bool log_all, DigestMode data) {
              : refuse_fault(s);
 }
 
-// Standard input reaches one process only.
+// Refuses a model on standard input for several ranks, because only one process can read it.
+// Returns false then; rank 0 reports the error.
 static bool model_for_all(const Session *s, bool ranks) {
   if (!ranks || s->opt->command == COMMAND_DOCTOR || !session_from_stdin(s)) return true;
   if (!is_first_by_launcher()) return false;
@@ -135,7 +139,7 @@ bool session_ranks(Session *s, char **argv, int *code) {
   return *code == 0;
 }
 
-// -- what all must agree on ---------------------------------------------------------------------
+// -- what ranks must agree on -------------------------------------------------------------------
 
 static const char *const facts[] = {"version of meshc", "seed",       "mesh",
                                     "layout",           "model file", "model (options, imports)"};
@@ -149,7 +153,8 @@ static uint64_t hash_json(json_t *x) {
   return h;
 }
 
-// The first fact in which another rank differs from rank 0 ends the run.
+// Ends the run with an error at the first fact in which a rank differs from rank 0. Returns false
+// then.
 static bool compare_facts(Session *s, const RankNote *const *all) {
   uint64_t first[countof(facts)], other[countof(facts)];
   memcpy(first, all[0]->data, sizeof first);
@@ -216,7 +221,7 @@ bool session_after_compile(Session *s, bool cached, const Program *p) {
 
 typedef struct Prefixed {
   int rank;
-  bool inside; // a line
+  bool inside; // inside a line
 } Prefixed;
 
 static ssize_t write_prefixed(void *cookie, const char *text, size_t n) {
@@ -240,7 +245,8 @@ FILE *session_output(const Session *s) {
   return f;
 }
 
-// A rank prints what it has found wrong, if no other one has; notes that all have, rank 0.
+// Rank 0 prints the diagnostics of a run that succeeded or was interrupted, which all ranks have.
+// An error is printed by the first rank that claims the report.
 bool session_speaks(const Session *s, int code) {
   if (!s->ranks) return true;
   if (code == 0 || code == EXIT_INTERRUPTED) return ranks_rank(s->ranks) == 0;

@@ -1,4 +1,5 @@
-// What check, dump and explain describe: the graph that --for, --fetch and --training ask for.
+// Selects the graph that --for, --fetch and --training ask for, which check, dump and explain
+// describe. Input: the loaded model. Output: a graph for session_compile.
 #include "frontend/driver/session.h"
 
 #include <string.h>
@@ -7,7 +8,7 @@ static const char *const purposes[] = {"", "train", "eval", "run"};
 
 typedef VEC(const char *) NameList;
 
-// Names between commas, those inside parentheses aside.
+// Splits a list of names at commas that are not inside parentheses.
 static void split_names(const Session *s, const char *text, NameList *names) {
   int depth = 0;
   for (const char *from = text, *c = from;; c++) {
@@ -43,7 +44,7 @@ static bool names_results(const Graph *g) {
   return false;
 }
 
-// Every value that the file binds, for a model that names no output, loss or metric.
+// Adds all values that the file binds, for a model without outputs, loss and metrics.
 static Fetch all_values(const Session *s, Fetch f) {
   const Graph *g = s->model->graph;
   const char **names = arena_array(s->arena, const char *, g->name.n + 1);
@@ -64,7 +65,8 @@ Fetch session_evaluated(const Session *s) {
   return f;
 }
 
-// Over a data block; a model without one is described by a whole batch.
+// Selects the evaluation over a data block. Without a data block selects loss and metrics of one
+// batch. Returns NULL after an error.
 static Graph *select_eval_of(Session *s, const char **over) {
   uint32_t n;
   EvalMetric *metric;

@@ -37,8 +37,8 @@ typedef struct EvalGraphs {
 } EvalGraphs;
 
 // Selects both graphs. The parts of a metric can differ in the last batch, for example with an
-// unrolled loop over rows. Such a metric is computed as a whole in each batch and not combined from
-// parts.
+// unrolled loop over rows. Such a metric is the row-weighted mean over the batches instead of a
+// combination of parts.
 static bool select_both(Session *s, const Model *last, EvalAsk *ask, EvalGraphs *e) {
   uint32_t n;
   bool *whole = arena_array(s->arena, bool, e->nmetrics + 1), apart = false;
