@@ -1,10 +1,11 @@
-// bench: times the step on made-up input, beside what the machine can do at best, measured in the
-// same run.
+// The command bench: times a step on generated input and compares it with its predicted time and
+// with the roofline of this machine, which is measured in the same run. Input: a model and --for,
+// --fetch, --steps. Output: text or JSON.
 //
-// The roofline is the longer of two times: all products at the FMA peak of all cores, and at the
-// copy rate the bytes that memory must move at least: every parameter, state and slot read once
-// and, if the step changes it, written once, every input and output once. Replicas are counted
-// once: they share this machine.
+// The roofline (Williams et al. 2009) is the longer of two times: all flops of contractions at the
+// FMA peak of all cores, and the least memory traffic at the copy rate. That traffic is one read of
+// every parameter, state and slot, one write of those that the step changes, and every input and
+// output once. Replicas count once, because they share this machine.
 #include "frontend/command/hardware.h"
 #include "frontend/verify/verify.h"
 
@@ -18,15 +19,15 @@ typedef struct Bench {
   Compilation made;
   Verified verified;
   Exec *exec;
-  int64_t steps; // timed
+  int64_t steps; // number of timed steps
   double median, best;
-  double peak, copy; // flops and bytes a second
-  int64_t bytes;     // that memory must move
+  double peak, copy; // of the machine: flops and bytes per second
+  int64_t bytes;     // least memory traffic of a step
   const Simulation *predicted;
 } Bench;
 
 enum { WARM = 40, LEAST = 20, MOST = 10000, PROFILED = 10 };
-static const double budget = 1.0; // seconds of timed steps, unless --steps says how many
+static const double budget = 1.0; // seconds of timed steps without --steps
 
 // -- time ---------------------------------------------------------------------------------------
 
@@ -41,8 +42,9 @@ static bool step(Bench *b, int64_t number) {
   return false;
 }
 
-// The first steps find memory cold, and try how many workers are worth waking. Ranks do the same
-// number: *fit, as many as the first one of them does in the budget.
+// Runs the first steps, which are slower: memory is cold, and the runtime still chooses its number
+// of workers. *fit gets the number of steps that fit the budget. All ranks get the number of rank
+// 0, because they must run equally many steps. Returns false after an error.
 static bool warm_up(Bench *b, int64_t *fit) {
   double began = clock_seconds();
   int64_t i = 0;
@@ -80,7 +82,7 @@ static bool time_instructions(Bench *b) {
   return true;
 }
 
-// -- the bound ----------------------------------------------------------------------------------
+// -- the roofline -------------------------------------------------------------------------------
 
 static int64_t decl_bytes(const Graph *g, const Decl *d) {
   int64_t n = dtype_bytes(d->type);
@@ -157,7 +159,7 @@ static int by_seconds(const void *a, const void *b) {
   return (x->instr > y->instr) - (x->instr < y->instr);
 }
 
-// The instructions that take longest, by the value that they make.
+// Prints the instructions that take longest, each with the value that it computes.
 static void print_slowest(const Bench *b) {
   enum { SHOWN = 8 };
   Arena *a = b->s->arena;
@@ -237,7 +239,8 @@ static bool measure(Bench *b, int64_t wanted) {
   b->copy = peak_copy(threads);
   int64_t fit;
   if (!warm_up(b, &fit) || !time_steps(b, wanted, fit) || !time_instructions(b)) return false;
-  b->peak = fmax(b->peak, peak_flops(threads)); // where others use the machine, the better of two
+  // the better of two measurements: other processes may have slowed one of them
+  b->peak = fmax(b->peak, peak_flops(threads));
   return true;
 }
 

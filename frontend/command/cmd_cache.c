@@ -1,4 +1,4 @@
-// cache: what the compile cache holds; --clear empties it.
+// The command cache: lists the entries of the compile cache, as text or JSON; --clear removes them.
 #include "frontend/driver/session.h"
 
 #include <string.h>

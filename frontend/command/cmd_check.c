@@ -1,4 +1,5 @@
-// check: the facts of one compile, from the model's text to the memory plan, without machine code.
+// The command check: prints the facts of one compile (frontend/driver/check.h) as text or JSON. The
+// compile ends with the memory plan and makes no machine code.
 #include "frontend/driver/check.h"
 
 #include <string.h>

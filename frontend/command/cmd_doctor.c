@@ -1,4 +1,5 @@
-// doctor: what this machine offers, with measured rates; --measure writes them as a machine file.
+// The command doctor: prints the hardware and libraries of this machine with measured rates;
+// --measure writes a machine file for --machine.
 #include "frontend/command/hardware.h"
 #include "frontend/driver/session.h"
 #include "ir/base/disk.h"
@@ -11,7 +12,7 @@
 
 enum { COPY_BYTES = 64 << 20, SIDE = 512, REPEATS = 5, MEETINGS = 20000 };
 
-// Bytes a second of one core, read and written; best of several copies.
+// Returns bytes read plus bytes written per second by one core: the best of several copies.
 static double measure_copy(void) {
   char *from = mem_alloc(COPY_BYTES), *to = mem_alloc(COPY_BYTES);
   double best = 0;
@@ -28,7 +29,8 @@ static double measure_copy(void) {
   return best;
 }
 
-// Operations a second of one core in a product of f32 matrices; 0 without a BLAS.
+// Returns flops per second of one core in an f32 GEMM: the best of several calls. A BLAS must be
+// open.
 static double measure_product(void) {
   float *x = mem_zeroed(3 * SIDE * SIDE, sizeof *x);
   double best = 0;
@@ -48,8 +50,8 @@ static void *meet(void *barrier) {
   return NULL;
 }
 
-// Seconds until two processors of this process have met as often as in a collective: before,
-// within, after.
+// Returns the seconds that two processors of this process spend on the barriers of one collective:
+// before, during and after it.
 static double measure_latency(void) {
   enum { MEETINGS_A_CALL = 3 };
   Barrier *b = barrier_new(2, cores_available() > 1);
@@ -64,8 +66,8 @@ static double measure_latency(void) {
   return MEETINGS_A_CALL * each;
 }
 
-// As the system tells it; what the processor itself says may be the cache of a whole socket of
-// which a virtual machine has a part.
+// Returns the bytes of the cache of a level, as the operating system reports them, or `otherwise`.
+// CPUID is not used: in a virtual machine it may report the cache of the whole socket.
 static int64_t cache_bytes(int level, int64_t otherwise) {
   long n = 0;
   char path[80];
@@ -87,9 +89,10 @@ typedef struct Doctor {
   double copy, product, latency;
 } Doctor;
 
-// -- the machine file: figures of one processor, a core -----------------------------------------
+// -- the machine file: figures of one processor, on one core ------------------------------------
 
-// Without machine code the figures of kernels stay those of the built-in machine.
+// Measures the machine and writes its figures as text to *out. Without the LLVM back end the
+// figures of kernels remain those of the built-in machine. Returns false after an error.
 static bool machine_text(Doctor *d, const char **out) {
   Machine m = machine_default();
   m.l2 = cache_bytes(2, m.l2);
@@ -109,8 +112,9 @@ static bool machine_text(Doctor *d, const char **out) {
   return true;
 }
 
-// Ranks measure together. A single process opens the file first: a path that cannot be written need
-// not wait for that.
+// Writes the machine file of --measure. All ranks measure together, and rank 0 writes. A single
+// process opens the file first, so that a path that cannot be written fails before the measurement.
+// Returns false after an error.
 static bool write_machine(Doctor *d) {
   Session *s = d->s;
   const OptionUse *use = option_use(s->opt, OPTION_MEASURE);

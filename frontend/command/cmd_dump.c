@@ -1,5 +1,6 @@
-// dump: what stands after a stage, as text, JSON or dot; of all stages one after the other, or a
-// file each.
+// The command dump: prints the result of one stage of the compiler as text, JSON, dot or HTML; or
+// of all stages, one after another or each in its own file. With --from the compile starts from a
+// dumped graph.
 #include "frontend/report/dot_internal.h"
 #include "frontend/report/kernel_facts.h"
 
@@ -131,7 +132,7 @@ static char *graph_text(const Dump *d, const Graph *g, const char *stage, GraphN
   return graph_print(d->s->arena, g, d->s->diag, note, table);
 }
 
-// -- texts --------------------------------------------------------------------------------------
+// -- stages as text -----------------------------------------------------------------------------
 
 static char *kernels_text(const Dump *d) {
   const Compiled *c = d->made.compiled;
@@ -143,7 +144,8 @@ static char *kernels_text(const Dump *d) {
   return out.at;
 }
 
-// A text in the form asked for: JSON holds it as lines, a page as it is; dot has no form for it.
+// Returns a text in the form that --format names: JSON has it as a list of lines, HTML unchanged.
+// Returns NULL after an error, for dot.
 static char *plain(const Dump *d, const char *stage, char *text) {
   if (!text || d->form == FORM_TEXT) return text;
   if (d->form == FORM_HTML) return dump_html_text(d->s, stage, text);
@@ -245,14 +247,15 @@ static bool write_stage(const Dump *d, int stage, const char *text) {
   return session_write(d->s, path, text, strlen(text), true, (Pos){0});
 }
 
-// With several stages, one that has no text here is left out: machine code without LLVM, dot of
-// what is no graph.
+// Returns whether a stage can be printed in this form; --stage all omits the others. Machine code
+// needs the LLVM back end, and dot needs a graph.
 static bool has_text(const Dump *d, int stage) {
   if (stage > PROGRAM && !code_available()) return false;
   return d->form != FORM_DOT || (stage > 0 && stage <= FUSE);
 }
 
-// Stages `first` to `last`; between several on standard output stands a headline.
+// Writes the stages `first` to `last`, as text with a headline before each if there are several.
+// Returns false after an error.
 static bool write_stages(const Dump *d, int first, int last) {
   const char *folder = option_text(d->s->opt, OPTION_DIR);
   if (folder && !session_folder(d->s, folder)) return false;
@@ -267,7 +270,8 @@ static bool write_stages(const Dump *d, int first, int last) {
   return true;
 }
 
-// --from STAGE FILE: a graph in place of what would be selected.
+// Reads the graph of `--from STAGE FILE`, which replaces the selected graph. *first gets the index
+// of STAGE. Returns false after an error.
 static bool read_graph(Dump *d, int *first) {
   const OptionUse *use = option_use(d->s->opt, OPTION_FROM);
   size_t n;
@@ -288,7 +292,8 @@ static bool read_graph(Dump *d, int *first) {
   return d->made.selected != NULL;
 }
 
-// The stages asked for: one, or all.
+// Sets *first and *last to the stages that --stage names. Without --from, *first is 0 before.
+// Returns false after an error.
 static bool choose_stages(const Dump *d, int *first, int *last) {
   const OptionUse *use = option_use(d->s->opt, OPTION_STAGE);
   *last = stage_name_count - 1;
@@ -313,8 +318,8 @@ static bool compile_for(Dump *d, int last) {
   const char *over = NULL;
   const Graph *g = d->made.selected;
   if (!g) g = session_select(d->s, &d->purpose, &over);
-  if (d->form == FORM_DOT && last == FUSE) last = PROGRAM; // whose costs are shown
-  // dumps are the same on every machine: machine code is not loaded, only written as text
+  if (d->form == FORM_DOT && last == FUSE) last = PROGRAM; // the graph shows costs from the program
+  // code is generated as text and not loaded, so that dumps are equal on every machine
   return g && session_compile(d->s, g, d->purpose, over,
                               stage_names[last > PROGRAM ? PROGRAM : last].name, &d->made);
 }

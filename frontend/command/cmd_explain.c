@@ -1,5 +1,6 @@
-// explain: every collective with its cause and what would remove it, or where one value lives and
-// why; as text, JSON, dot or a page.
+// The command explain: prints every collective with its cause and the change that would remove it,
+// or the sharding of one value and the reasons for it; as text, JSON, dot or HTML. With a code such
+// as E0505 it prints the meaning of that message.
 #include "frontend/report/explain.h"
 #include "ir/base/disk.h"
 
@@ -43,21 +44,23 @@ static void unknown_name(const Session *s, const char *name) {
   diag_nearest(s->diag, name, names, n);
 }
 
-// `y = x` gives a value another name: that which the ledger has. -1: none.
+// Returns the index of a value under another name, or -1. After `y = x` two names have one value,
+// and the ledger lists it under one of them.
 static int find_same(const Explain *e, const char *name) {
   const Graph *g = e->session->model->graph;
   const Name *n = graph_find_name(g, name);
   int found = -1;
   for (uint32_t i = 0; n && found < 0 && i < g->name.n; i++) {
     const char *other = g->name.at[i].name;
-    DeclId d = graph_find_decl(g, other); // `x = f(x)` leaves the name x to the input
+    DeclId d = graph_find_decl(g, other); // after `x = f(x)` the name x means the input here
     if (g->name.at[i].value == n->value && (!d || graph_node(g, n->value)->attr.decl == d))
       found = explained_find(e->values, other);
   }
   return found;
 }
 
-// The index of the value named, -1 without a name; false after an error.
+// Sets *out to the index of the value `name`, or to -1 without a name. Returns false after an
+// error.
 static bool find_value(const Explain *e, const char *name, int *out) {
   const Session *s = e->session;
   *out = -1;
@@ -80,7 +83,8 @@ static bool find_value(const Explain *e, const char *name, int *out) {
 
 // -- measured times -----------------------------------------------------------------------------
 
-// All processors of the mesh are in this process. False after an error.
+// Checks that all processors of the mesh fit into the memory of this machine, because this process
+// runs them all. Returns false after an error.
 static bool fits_here(Session *s, const Program *p) {
   double all = (double)program_bytes(p) * (double)mesh_size(&p->mesh),
          most = 0.5 * (double)memory_free_bytes();
@@ -92,8 +96,9 @@ static bool fits_here(Session *s, const Program *p) {
   return false;
 }
 
-// --measure: times of the collectives in three steps on made-up input. The made-up numbers may give ids outside of their
-// range: then the step ends early and no times are added. False after an error.
+// Runs three steps on generated input and adds the measured times of the collectives to `list`, for
+// --measure. Computed ids can be out of range for generated input; then the step ends early, and no
+// times are added. Returns false after an error.
 static bool measure(Session *s, const Graph *g, const char *purpose, const char *over,
                     json_t *list) {
   enum { STEPS = 3 };
@@ -137,7 +142,7 @@ static bool print_form(FILE *f, const Explain *e, Form form, int value, json_t *
   return !ferror(f);
 }
 
-// To --out, or standard output.
+// Writes the result to --out or to standard output.
 static void write_form(const Explain *e, Form form, int value, json_t *list) {
   const Session *s = e->session;
   const OptionUse *use = out_is_stdout(s) ? NULL : option_use(s->opt, OPTION_OUT);
@@ -179,7 +184,7 @@ static int code_json(DiagId id) {
   return json_finish(out);
 }
 
-// explain E0505: what a message means.
+// Prints the meaning of a message by its code, for `explain E0505`.
 static int explain_code(const Session *s, const char *code) {
   DiagId id = diag_of_code(code);
   if (id < DIAG_COUNT && option_given(s->opt, OPTION_JSON)) return code_json(id);

@@ -1,4 +1,5 @@
-// inspect: what a file of numbers holds.
+// The command inspect: lists the names, types and shapes in a parameter file, data file or
+// checkpoint, as text or JSON.
 #include "frontend/driver/session.h"
 
 #include <string.h>
@@ -38,7 +39,8 @@ static void print_columns(const ArrayList *list) {
   }
 }
 
-// What raw bytes could be, as the sources tokens and cifar10 read them.
+// Prints how many elements the file would give to the sources tokens and cifar10, if its size fits
+// them.
 static void print_readings(const ArrayList *list) {
   enum { CIFAR_RECORD = 3073 };
   int64_t n = list->bytes;
@@ -117,7 +119,8 @@ static int print_json(const char *path, const ArrayList *list) {
 
 // -- checkpoints --------------------------------------------------------------------------------
 
-// Its tensors as arrays; what else the manifest says as metadata.
+// Lists the tensors of a checkpoint as arrays, and other facts of its manifest as metadata. Returns
+// false after an error.
 static bool list_checkpoint(Session *s, const char *path, ArrayList *out) {
   Arena *a = s->arena;
   const Checkpoint *c = checkpoint_open(a, path, s->diag, (Pos){0});
@@ -150,7 +153,7 @@ static bool list_checkpoint(Session *s, const char *path, ArrayList *out) {
   return true;
 }
 
-// All texts of the list as they may be shown on a terminal.
+// Replaces all texts of the list by forms without control characters, for a terminal.
 static void show_texts(const Session *s, ArrayList *list) {
   for (uint32_t i = 0; i < list->n; i++) {
     list->at[i].name = text_shown(s->arena, list->at[i].name);

@@ -28,8 +28,8 @@ int cmd_stages(Session *s) {
   return 0;
 }
 
-// How dims of an operation may be split follows from its class, how partial sums pass from its
-// column.
+// How the dims of an operation may be split, by its class; and how partial sums pass through it, by
+// the column `linear` of ops.def.
 static const struct {
   const char *name, *split;
 } class_row[] = {
@@ -86,7 +86,8 @@ int cmd_ops(Session *s) {
 
 // -- fmt ----------------------------------------------------------------------------------------
 
-// Replaces the model file, of a link the file that it leads to, by its new text.
+// Replaces the model file by `text` and keeps its permissions. If path is a symbolic link, the file
+// that it points to is replaced. Returns false after an error.
 static bool replace_file(Session *s, const char *path, const char *text) {
   struct stat info;
   char *target = realpath(path, NULL);
@@ -106,7 +107,7 @@ static bool replace_file(Session *s, const char *path, const char *text) {
   return false;
 }
 
-// `fmt -w -`: there is no file to change.
+// Refuses `fmt --write -`, which has no file to change. Returns false after an error.
 static bool has_file(const Session *s) {
   if (!session_from_stdin(s) || !option_given(s->opt, OPTION_WRITE)) return true;
   diag_error(s->diag, DIAG_USAGE, (Pos){0},

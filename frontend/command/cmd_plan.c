@@ -1,4 +1,6 @@
-// plan: the cheapest layouts of a model, what they cost, and why the others lose.
+// The command plan: searches the cheapest layouts of a model and prints their costs, their
+// differences from the best one, and the layout to use; as text or JSON. The search is in
+// frontend/driver/planner.h.
 #include <math.h>
 #include <string.h>
 
@@ -11,28 +13,36 @@ typedef struct PlanReport {
   SearchTask task;
   PlanGraph graph;
   SearchResult *found;
-  SearchChoice own;     // of the file or --layout; mesh NULL: none on these processors
-  SearchChoice refined; // the best one with rules for the optimizer and soft ones
-  SearchChoice small;   // the same with an eye on memory
-  Foreseen kept[PLANNER_KEPT], of_own, of_refined, of_small; // of those of `found`, and of these
-  const SearchChoice *use; // of those kept and the refined one the fastest as a program
+  // The layout of the file or of --layout; mesh NULL: none for this number of processors.
+  SearchChoice own;
+  // The best one of `found` with further rules that make it faster: for the optimizer, and soft
+  // rules.
+  SearchChoice refined;
+  SearchChoice small; // the refined one with further rules that save memory
+  // Predictions for the layouts of `found`, and for the three above.
+  Foreseen kept[PLANNER_KEPT], of_own, of_refined, of_small;
+
+  // The fastest program among the layouts of `found` and the refined one.
+  const SearchChoice *use;
   const Foreseen *of_use;
-  SearchRules rules;             // the best one with one rule more each
-  SearchChoice *gain[2 * RULES]; // those worth a line: the fastest, then the smallest
+  SearchRules rules; // the best layout with one further rule, for each such rule
+  // The entries of `rules` that are printed: the fastest, then the smallest.
+  SearchChoice *gain[2 * RULES];
   uint32_t ngains;
-  double seconds; // that the search took
+  double seconds; // duration of the search
 } PlanReport;
 
-// -- what is asked for --------------------------------------------------------------------------
+// -- the meshes ---------------------------------------------------------------------------------
 
-// Without --processors the mesh of the model, without one a single processor.
+// Sets the meshes to search: of --processors, else the model's mesh, else one processor. Returns
+// false after an error.
 static bool meshes_of(Session *s, uint32_t *n, const Mesh **mesh) {
   int64_t processors, one = mesh_size(&s->model->mesh) == 1;
   return option_integer(s->opt, OPTION_PROCESSORS, one, 1, MAX_PROCESSORS, s->diag, &processors) &&
          planner_meshes(s, processors, n, mesh);
 }
 
-// -- answers ------------------------------------------------------------------------------------
+// -- output -------------------------------------------------------------------------------------
 
 static bool simulate_all(PlanReport *r) {
   if (!planner_fastest(r->s, &r->graph, &r->task, r->found, &r->refined, r->kept, &r->of_refined,
@@ -104,8 +114,8 @@ static int plan_json(PlanReport *r) {
   return json_finish(out);
 }
 
-// What makes c dearer or cheaper than the best: the parts of its time, the largest first, and its
-// bytes.
+// Returns the difference between c and the best layout as text: the parts of its time, the largest
+// first, then bytes sent and memory.
 static const char *difference_text(PlanReport *r, const SearchChoice *c) {
   static const char *const word[3] = {"compute", "traffic", "transfer"};
   const LayoutCost *p = &c->cost, *best = &r->found->at[0].cost;
@@ -193,8 +203,8 @@ static int plan_text(PlanReport *r) {
   return 0;
 }
 
-// Of the single rules beyond dims those worth a line: the fastest, then those that hold least at no
-// more than 5 % more time.
+// Chooses the further rules that are printed: first those that make the best layout faster, then
+// those that need least memory at no more than 5 % more time.
 static void choose_gains(PlanReport *r) {
   const LayoutCost *best = &r->found->at[0].cost;
   for (int by_memory = 0; by_memory < 2; by_memory++)
@@ -216,7 +226,7 @@ static void choose_gains(PlanReport *r) {
     }
 }
 
-// The layout of the file or of --layout, where its mesh has as many processors.
+// Estimates the layout of the file or of --layout, if its mesh has as many processors as `mesh`.
 static void estimate_own(PlanReport *r, const Mesh *mesh) {
   const Mesh *own = &r->s->model->mesh;
   if (!r->s->model->layout.n || mesh_size(own) != mesh_size(mesh)) return;

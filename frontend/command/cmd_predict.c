@@ -1,5 +1,6 @@
-// predict: outputs for any number of rows, in batches of the model's size; the last one may be
-// shorter.
+// The command predict: computes outputs for any number of rows, in batches of the model's size; the
+// last batch may be shorter. Input: a model, parameters, and rows from --feed or --data. Output:
+// files, text or JSON.
 #include "frontend/driver/last_batch.h"
 #include "frontend/driver/progress.h"
 #include "frontend/verify/verify.h"
@@ -11,16 +12,16 @@ typedef struct Predict {
   Session *s;
   DimId over;
   const char *over_name;
-  int64_t batch, rows; // of the model; in all
+  int64_t batch, rows; // rows in a batch of the model; rows in all
   FedList feeds;
-  Feed *feed; // of --data, else NULL
+  Feed *feed; // the data of --data, else NULL
   const Graph *graph;
   Compilation made;
   Exec *exec;
   LastBatch last;
   uint32_t nresults;
-  Result *result; // over all rows
-  int *axis;      // that runs over the rows
+  Result *result; // arrays with all rows
+  int *axis;      // [result]: the axis of the rows
   Verified verified;
 } Predict;
 
@@ -32,7 +33,8 @@ static bool one_source(const Session *s) {
   return false;
 }
 
-// The dim of rows: that of the data blocks, else the first of what is fed.
+// Chooses the dim of the rows: the batch dim of the data blocks, else the first dim of the first
+// input that is fed. Returns false after an error.
 static bool choose_rows(Predict *p) {
   const Graph *g = p->s->model->graph;
   for (int k = 0; k < DATA_BLOCKS; k++)
@@ -62,7 +64,8 @@ static int axis_of(const Predict *p, const char *const *dim, int rank) {
   return -1;
 }
 
-// Rows of an array, counted along `axis`, from src (of src_rows) to dst (of dst_rows).
+// Copies n rows between two arrays whose axis `axis` runs over rows: from row src_at of src, which
+// has src_rows rows, to row dst_at of dst, which has dst_rows. `shape` gives type and other sizes.
 static void copy_rows(const Array *shape, int axis, char *dst, int64_t dst_rows, int64_t dst_at,
                       const char *src, int64_t src_rows, int64_t src_at, int64_t n) {
   int64_t outer = 1, inner = dtype_bytes(shape->type);
@@ -73,7 +76,8 @@ static void copy_rows(const Array *shape, int axis, char *dst, int64_t dst_rows,
            (size_t)(n * inner));
 }
 
-// All fed arrays that have the rows must have equally many.
+// Sets p->rows to the number of rows in the arrays that are fed. All that run over rows must have
+// the same number. Returns false after an error.
 static bool count_fed(Predict *p) {
   const Graph *g = p->s->model->graph;
   const Fed *first = NULL;
@@ -108,7 +112,8 @@ static bool open_rows(Predict *p) {
   return true;
 }
 
-// Room for all rows of every output; one that does not run over them is an error.
+// Allocates the results with room for all rows. Returns false after an error, such as an output
+// that does not run over the rows.
 static bool open_results(Predict *p) {
   const Program *program = p->made.compiled->program;
   p->result = arena_array(p->s->arena, Result, p->graph->output.n + 1);
@@ -118,7 +123,7 @@ static bool open_results(Predict *p) {
     Result r;
     if (!result_read(p->s, p->exec, program, TENSOR_OUTPUT, o->name, &r)) return false;
     int axis = axis_of(p, r.dim, r.array.rank);
-    free(r.array.data); // only the shape was wanted
+    free(r.array.data); // only the shape is needed
     r.array.data = NULL;
     if (axis < 0) {
       diag_error(p->s->diag, DIAG_USAGE,
@@ -140,14 +145,14 @@ static bool open_results(Predict *p) {
 
 // -- batches ------------------------------------------------------------------------------------
 
-// Whether a batch of so many rows is run by the program of its own.
+// Returns whether the separate program for the last batch runs a batch of this many rows.
 static bool is_last(const Predict *p, int64_t rows) { return p->last.exec && rows == p->last.rows; }
 
 static const Program *program_for(const Predict *p, int64_t rows) {
   return (is_last(p, rows) ? &p->last.made : &p->made)->compiled->program;
 }
 
-// The processors that run a batch of so many rows.
+// Returns the bound program for a batch of this many rows, set to that number.
 static Exec *exec_for(const Predict *p, int64_t rows) {
   if (is_last(p, rows)) return p->last.exec;
   exec_rows(p->exec, rows < p->batch ? rows : -1);
@@ -172,7 +177,8 @@ static bool write_fed(const Predict *p, const Fed *f, int64_t first, int64_t row
   return true;
 }
 
-// The rows of the next batch, written to the program; 0 after an error.
+// Writes the batch that begins with row `first` to the program. Returns its number of rows, or 0
+// after an error.
 static int64_t next_batch(Predict *p, int64_t first) {
   if (!p->feed) {
     int64_t rows = p->rows - first < p->batch ? p->rows - first : p->batch;
@@ -205,7 +211,9 @@ static bool take_results(Predict *p, int64_t first, int64_t rows) {
   return true;
 }
 
-// The batch that begins with row `first`, which of a data block another feed reads.
+// Verifies the batch that begins with row `first`. For a data block, f is a second feed that reads
+// it, so that the position of p->feed does not change; else f is NULL. Returns false after an
+// error.
 static bool verify_at(Predict *p, Feed *f, int64_t first) {
   int64_t rows = p->rows - first < p->batch ? p->rows - first : p->batch, got;
   VerifyJob job = {.graph = p->graph,
@@ -221,7 +229,8 @@ static bool verify_at(Predict *p, Feed *f, int64_t first) {
   return verify_more(p->s, &job, &p->verified);
 }
 
-// The first batch, and the last one where it has a program of its own.
+// Verifies the first batch and, if a separate program runs it, the last batch, for --verify.
+// Returns false after an error.
 static bool verify(Predict *p) {
   BlockKind block;
   const char *wanted = option_text(p->s->opt, OPTION_DATA);
@@ -265,7 +274,7 @@ static bool predict_all(Predict *p) {
          (!p->last.exec || exec_check(p->last.exec, p->s->diag));
 }
 
-// Without --fetch: the outputs of the model that run over the rows.
+// Returns the names of --fetch, else the outputs of the model that run over the rows.
 static Fetch fetch_outputs(const Predict *p) {
   Fetch f = session_fetch(p->s);
   const Graph *g = p->s->model->graph;
@@ -280,7 +289,8 @@ static Fetch fetch_outputs(const Predict *p) {
   return f;
 }
 
-// A last, incomplete batch: *last gets what runs it, NULL: the same program as whole batches.
+// Selects the graph for a last, incomplete batch into *last. It is NULL if there is no such batch,
+// or if the program for whole batches runs it. Returns false after an error.
 static bool select_last(Predict *p, Fetch *fetch, const Graph **last) {
   Session *s = p->s;
   int64_t rows = p->rows % p->batch;
@@ -341,7 +351,7 @@ int cmd_predict(Session *s) {
   for (uint32_t i = 0; i < p.nresults; i++) array_free(&p.result[i].array);
   feeds_free(&p.feeds);
   feed_close(p.feed);
-  last_batch_free(&p.last); // it uses tensors of the other
+  last_batch_free(&p.last); // it uses tensors of p.exec
   exec_free(p.exec);
   code_free(p.made.code);
   return 0;

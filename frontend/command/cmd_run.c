@@ -1,4 +1,5 @@
-// run: the graph once on one feed, or some training steps; the fetched values to files or printed.
+// The command run: runs the graph once on one feed, or --steps training steps, and prints the
+// fetched values or writes them to files.
 #include "frontend/verify/verify.h"
 
 #include <string.h>
@@ -6,12 +7,12 @@
 typedef struct Run {
   Session *s;
   Fetch fetch;
-  int64_t steps; // 0: one evaluation
+  int64_t steps; // training steps; 0: one evaluation
   FedList feeds;
   const Graph *graph;
   Compilation made;
   Exec *exec;
-  int64_t before; // steps behind the loaded optimizer state
+  int64_t before; // training steps before this run, from the loaded optimizer state
   Verified verified;
   uint32_t nresults;
   Result *result;
@@ -68,7 +69,8 @@ static bool execute(Run *r) {
   return exec_check(r->exec, r->s->diag);
 }
 
-// After training steps a fetched parameter or state is as the last step left it.
+// Reads one fetched value. After training steps a parameter or state has its value after the last
+// step.
 static bool read_one(Run *r, const char *name, Result *out) {
   const Program *p = r->made.compiled->program;
   static const TensorKind kept[] = {TENSOR_PARAM, TENSOR_STATE};

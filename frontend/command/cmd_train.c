@@ -1,4 +1,5 @@
-// train and eval: the blocks of the model brought together with the runtime's loop.
+// The commands train and eval: open the programs that the model's blocks describe
+// (frontend/driver/training.h) and run them in the loops of runtime/train.
 #include "frontend/command/train_report.h"
 #include "frontend/driver/training.h"
 #include "frontend/report/log_directory.h"
@@ -10,7 +11,8 @@
 
 // -- --verify -----------------------------------------------------------------------------------
 
-// The last batch by the program of its own.
+// Verifies the separate program of p for the last batch; f reads its data. Returns false after an
+// error.
 static bool verify_last(Session *s, ProgramRun *p, Feed *f, Verified *out) {
   VerifyJob job = {.graph = p->last.graph,
                    .made = &p->last.made,
@@ -25,8 +27,9 @@ static bool verify_last(Session *s, ProgramRun *p, Feed *f, Verified *out) {
   return verify_more(s, &job, out);
 }
 
-// The step of a part on the first batch, which another feed reads, and on the last one where it has
-// a program of its own.
+// Verifies one step of p on its first batch and, if a separate program runs it, on the last batch.
+// Only with --verify. A second feed reads both, so that the position of p->feed does not change.
+// Returns false after an error.
 static bool verify_run(Session *s, ProgramRun *p, BlockKind block, int64_t step, Verified *out) {
   VerifyJob job = {.graph = p->graph,
                    .made = &p->made,
@@ -76,8 +79,8 @@ static void say_located(const Session *s, const NotFinite *f, Diag *d) {
               name, at, number_text, f->op, f->backward ? "backward" : "forward", round, who);
 }
 
-// Runs the failing step again with one kernel an operation. Its state is that before the step,
-// which did not commit.
+// Runs a failed step again with one kernel for each operation and notes the first value that is not
+// finite. The persistent tensors are those before the step, because it did not commit.
 static void locate(void *context, int64_t step, const void **data, Diag *d) {
   Locating *l = context;
   Session unfused = *l->s;
@@ -134,11 +137,12 @@ static int train(Session *s, ProgramRun *train_with, ProgramRun *test_with) {
   ready = ready && exec_check(job.train, s->diag) && (!job.eval || exec_check(job.eval, s->diag)) &&
           (!job.last || exec_check(job.last, s->diag));
   saver_free(job.saver);
-  // a signal leaves the parameters where no checkpoint has them; a log that could not be written
-  // does not keep them back
+  // after a signal the parameters are saved only if no checkpoint has them; a log that could not be
+  // written does
+  // not prevent saving
   bool save = ready && (code == 0 || (code == EXIT_INTERRUPTED && !job.saver));
   if (save && !params_save(s, train_with->exec, p, job.before + done))
-    code = 0; // what was said decides
+    code = 0; // the error in s->diag gives the exit code
   return log_directory_end(s, &log_directory) ? code : 0;
 }
 
@@ -153,7 +157,7 @@ int cmd_train(Session *s) {
     return 0;
   }
   int code = train(s, &train_with, &test_with);
-  program_run_free(&test_with); // it uses tensors of the other
+  program_run_free(&test_with); // it uses tensors of train_with
   program_run_free(&train_with);
   return code;
 }

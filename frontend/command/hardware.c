@@ -1,5 +1,5 @@
-// What a machine offers beside its cores: vector instructions, GPUs, MPI, NCCL. Libraries are
-// opened if they are there, asked for their version, and closed.
+// Finds the hardware and libraries of a machine: vector instructions, GPUs, MPI, NCCL. Libraries
+// are loaded in child processes, which ask them for devices and versions.
 #define _GNU_SOURCE // pipe2
 #include "frontend/command/hardware.h"
 #include "runtime/runtime.h"
@@ -35,7 +35,8 @@ static const char *simd_of(Arena *a) {
 #endif
 }
 
-// A function of a library, whatever its type; POSIX lets the pointer be copied.
+// Stores the address of a library's function in the function pointer at `out`. POSIX allows copying
+// it from dlsym's result. Returns false if there is no such function.
 static bool function_of(void *library, const char *name, void *out) {
   void *f = library ? dlsym(library, name) : NULL;
   memcpy(out, &f, sizeof f);
@@ -48,7 +49,8 @@ static void *open_first(int n, const char *const *name) {
   return library;
 }
 
-// Names of devices by the driver's interface (CUDA Driver API: Initialization, Device Management).
+// Returns the names of the GPUs, from the CUDA Driver API (Initialization, Device Management), or
+// NULL.
 static const char *gpus_of(Arena *a) {
   static const char *const names[] = {"libcuda.so.1", "libcuda.so"};
   int (*init)(unsigned), (*count)(int *), (*name)(char *, int, int);
@@ -62,7 +64,7 @@ static const char *gpus_of(Arena *a) {
       if (name(text, sizeof text - 1, i) != 0) continue;
       out = arena_printf(a, "%s%s%s", out ? out : "", out ? ", " : "", text);
     }
-  return out; // the driver stays: it does not like to be closed
+  return out; // the library is not closed: unloading a GPU driver is not safe
 }
 
 static const char *mpi_of(Arena *a) {
@@ -89,14 +91,14 @@ typedef const char *Ask(Arena *a);
 static _Noreturn void answer(int to, Ask *ask, Arena *a) {
   int nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
   if (nothing >= 0) dup2(nothing, STDERR_FILENO);
-  mem_set_handler(NULL); // what is half written belongs to the parent
+  mem_set_handler(NULL); // only the parent may remove unfinished files
   const char *text = ask(a);
   size_t n = text ? strlen(text) : 0;
   _exit(n > 0 && write(to, text, n) == (ssize_t)n ? 0 : 1);
 }
 
-// What `ask` finds in a process of its own: a library that cannot start, or crashes while it does,
-// is one that is not there.
+// Returns the result of `ask`, run in a child process, or NULL. A library that cannot start or
+// crashes counts as missing.
 static const char *ask_apart(Arena *a, Ask *ask) {
   enum { ROOM = 8192 };
   char text[ROOM];

@@ -1,22 +1,24 @@
-// What this machine has and how fast it is, measured without compiling a program.
+// Hardware and libraries of this machine, and its peak rates. Nothing is compiled. Used by doctor
+// and bench.
 #ifndef FRONTEND_HARDWARE_H
 #define FRONTEND_HARDWARE_H
 
 #include "ir/base/arena.h"
 
-// What the machine has beside its cores. Texts are in the arena; NULL: there is none.
+// Hardware except cores. The texts are in the arena; NULL means that the machine has none.
 typedef struct Hardware {
   const char *simd; // "avx512f avx2 fma"
   const char *gpus; // "NVIDIA H100, NVIDIA H100"
   const char *mpi, *nccl;
-  int64_t memory; // bytes free
+  int64_t memory; // free memory in bytes
 } Hardware;
 Hardware hardware_find(Arena *a);
 
-// Multiply-adds in registers on `threads` threads: flops a second, f32, best of several short runs.
+// Returns f32 flops per second of multiply-adds in registers on `threads` threads: the best of
+// several short runs.
 double peak_flops(int threads);
-// Copies between two arrays of 64 MiB on `threads` threads: bytes read plus bytes written a second;
-// 0 without memory for them.
+// Returns bytes read plus bytes written per second in copies between two arrays of 64 MiB on
+// `threads` threads: the best of several runs.
 double peak_copy(int threads);
 
 #endif

@@ -1,5 +1,5 @@
-// The program: options, one command, one exit code. Results go to standard output, all else to
-// standard error.
+// The program meshc: parses the options, runs one command and returns its exit code. Results go to
+// standard output, everything else to standard error.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +56,7 @@ int main(int argc, char **argv) {
   out_of_memory_unwatch();
   int left = session_leave(&s, code);
   if (speaks && (left == code || !well))
-    json_end(&s); // else the rank that knows why the run failed prints its own
+    json_end(&s); // else the rank that reports the failure prints its object
   code = left;
   if ((fflush(stdout) != 0 || ferror(stdout)) && code == 0) {
     fprintf(stderr, "meshc: error: cannot write to standard output: %s\n", strerror(errno));

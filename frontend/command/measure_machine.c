@@ -1,5 +1,6 @@
-// The figures of this machine, measured: small models are compiled and run as any other, on all
-// cores (or ranks) at once, and each figure is what makes the simulator's formula fit their times.
+// Measures the figures of this machine for a machine file. Small models are compiled and run on all
+// cores (or ranks) at once. Each figure is chosen so that the simulator's formula
+// (codegen/simulate/simulate_cost.c) gives their measured times.
 //
 //   l2_rate, l3_rate, memory_rate   y = x * 2 + 1 of fitting sizes         bytes / time
 //   operations                      one kernel of 48 additions and products an element
@@ -64,7 +65,7 @@ static int by_value(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-// Seconds that the instructions of a kind have taken so far.
+// Returns the seconds that all instructions of a kind have taken so far.
 static double spent_on(const Probe *p, InstrKind kind) {
   const Program *program = p->made.compiled->program;
   const double *seconds = exec_profile(p->exec);
@@ -74,8 +75,9 @@ static double spent_on(const Probe *p, InstrKind kind) {
   return sum;
 }
 
-// Seconds of a step, of its instructions of a kind alone if that is not INSTR_END: of batches of
-// steps the second fastest, because others that use the machine only ever slow it down.
+// Measures the seconds of one step of a model, or only of its instructions of this kind; INSTR_END
+// means the whole step. *out is the second fastest of several batches of steps, because other
+// processes can only slow them down. Returns false after an error.
 static bool probe_once(Session *s, const char *text, int64_t steps, InstrKind kind, double *out) {
   Probe p;
   double each[BATCHES];
@@ -95,8 +97,8 @@ static bool probe_once(Session *s, const char *text, int64_t steps, InstrKind ki
 
 // -- figures ------------------------------------------------------------------------------------
 
-// All probes are made several times, in turn, and of each the fastest counts: who disturbs one may
-// be gone at the next.
+// The best time of a probe. All probes are repeated in several sweeps, so that a disturbance by
+// another process affects only one sweep.
 typedef struct Probed {
   const char *text;
   double seconds;
@@ -106,8 +108,8 @@ typedef struct Sweep {
   Session *s;
   Machine m;
   int processors;
-  double contexts; // that a core has in turn
-  double empty;    // a step that does next to nothing
+  double contexts; // processors that one core runs in turn
+  double empty;    // seconds of a step that computes almost nothing
   int nprobes;
   Probed probed[MOST_PROBES];
 } Sweep;
@@ -129,7 +131,8 @@ static const char *model(const Sweep *b, int64_t n, const char *lines) {
                       b->processors, (long long)n, lines, b->processors);
 }
 
-// Bytes a second out of memory that holds `bytes` a processor, half of them read and half written.
+// Measures bytes per second of a core that reads and writes `bytes` bytes for each of its
+// processors, half of them read and half written. Returns false after an error.
 static bool stream_rate(Sweep *b, double bytes, double *out) {
   int64_t n = (int64_t)(bytes / 8), steps = clamp64((int64_t)(2e8 / bytes), 2, 2000);
   double seconds;
@@ -163,7 +166,8 @@ static bool measure_kernels(Sweep *b) {
   return true;
 }
 
-// time / work = 1/flops + half/flops * (1/m + 1/n + 1/k), weighed so that each shape counts alike.
+// Fits flops and half to measured GEMMs of shape m x n x k: time / work = 1/flops + half/flops *
+// (1/m + 1/n + 1/k). Least squares of the relative errors, so that all shapes have equal weight.
 static bool measure_products(Sweep *b) {
   static const int shape[][3] = {{512, 512, 512}, {128, 128, 128}, {64, 64, 64},
                                  {32, 512, 512},  {512, 32, 512},  {512, 512, 32},
@@ -179,7 +183,7 @@ static bool measure_products(Sweep *b) {
     if (!probe_time(b, text, clamp64((int64_t)(1e9 / work), 3, 2000), INSTR_GEMM, &seconds))
       return false;
     seconds = seconds / b->contexts - b->m.launch;
-    if (seconds <= 0) continue; // no library: a kernel did it
+    if (seconds <= 0) continue; // without a BLAS a kernel computes the product
     double u = work / seconds,
            v = u * (1 / m + 1 / n + 1 / k); // u x + v y = 1 for x = 1/flops, y = half/flops
     aa += u * u, ab += u * v, bb += v * v, a1 += u, b1 += v;
@@ -204,7 +208,7 @@ static bool measure_links(Sweep *b) {
   return true;
 }
 
-// The machine's cores that the ranks have together, or this process.
+// Returns the number of cores of this machine that all its ranks use, or that this process uses.
 static int64_t cores_of(const Session *s, int64_t threads) {
   if (!s->ranks) return threads;
   int64_t all = (int64_t)ranks_cores(s->ranks, (int)threads) * ranks_local_count(s->ranks),

@@ -1,10 +1,11 @@
-// meshc-gen: manual pages, shell completion and syntax files, from the tables of the program.
+// The program meshc-gen: writes manual pages, shell completion and syntax files from the tables of
+// meshc.
 //
-//   meshc-gen DIR     writes DIR/man1/*.1, DIR/meshc.bash, DIR/_meshc, DIR/meshc.fish, DIR/mesh.vim,
-//                     DIR/ftdetect.vim, DIR/package.json, DIR/mesh.tmLanguage.json
+//   meshc-gen DIR     writes DIR/man1/*.1, DIR/meshc.bash, DIR/_meshc, DIR/meshc.fish,
+//                     DIR/mesh.vim, DIR/ftdetect.vim, DIR/package.json, DIR/mesh.tmLanguage.json
 //
-// In: options.def (commands, options), token.def (keywords), builtin.def (functions), dtype.def
-// (types). The build runs it; the installation takes what it writes.
+// Input: options.def (commands, options), token.def (keywords), builtin.def (functions), dtype.def
+// (types). The build runs it, and the files are installed.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,7 @@ static void end(FILE *f) {
   exit(1);
 }
 
-// Writes text; each of its characters that is in `special` is preceded by a backslash.
+// Writes text with a backslash before each character that occurs in `special`.
 static void escaped(FILE *f, const char *text, const char *special) {
   for (; *text; text++) {
     if (strchr(special, *text)) fputc('\\', f);
@@ -41,7 +42,8 @@ static void escaped(FILE *f, const char *text, const char *special) {
 
 static bool has(const OptionRow *o, CommandId c) { return o->commands >> c & 1; }
 
-// The words of an argument such as "train|eval|run"; false: it is not such a list.
+// Copies the words of an argument such as "train|eval|run" to `out`, separated by blanks. Returns
+// false if the argument is not such a list.
 static bool words_of(const OptionRow *o, char *out, size_t room) {
   if (!o->argument || !strchr(o->argument, '|') || strpbrk(o->argument, "[=.:,") ||
       strcspn(o->argument, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") < strlen(o->argument))
@@ -54,7 +56,8 @@ static bool words_of(const OptionRow *o, char *out, size_t room) {
 
 // -- manual pages -------------------------------------------------------------------------------
 
-// Text of a troff paragraph: hyphens of options stay hyphens, a line never begins a request.
+// Writes the text of a troff paragraph. Hyphens of options are kept, and no line is read as a
+// request.
 static void troff(FILE *f, const char *text) {
   if (*text == '.' || *text == '\'') fputs("\\&", f);
   for (; *text; text++) {
@@ -83,7 +86,8 @@ static void man_option(FILE *f, const OptionRow *o) {
   troff_lines(f, "\n", o->help);
 }
 
-// The options of a command that all commands on models have, or the others.
+// Writes the options of a command: with `shared` those that all commands on models have, else the
+// others.
 static void man_options(FILE *f, CommandId c, bool shared) {
   bool any = false;
   for (int i = 0; i < OPTION_COUNT; i++) {
@@ -266,7 +270,7 @@ static void put_functions(FILE *f, const char *between) {
   for (const Builtin *b = builtins; b->name; b++)
     fprintf(f, "%s%s", b == builtins ? "" : between, b->name);
 }
-// Those that models can name.
+// Writes the types that models can name.
 static void put_types(FILE *f, const char *between) {
   const char *before = "";
   for (int t = 0; t < TYPE_COUNT; t++) {
@@ -286,7 +290,7 @@ static void vim(void) {
   put_operators(f, " ");
   fputs("\nsyntax keyword meshType ", f);
   put_types(f, " ");
-  // names of functions are names, too, where no bracket follows
+  // a function name without a bracket after it is an ordinary name
   fputs("\nsyntax match meshFunction '\\<\\(", f);
   put_functions(f, "\\|");
   fputs("\\)\\ze\\s*[(\\[]'\n"

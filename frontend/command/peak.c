@@ -1,4 +1,5 @@
-// FMA peak and copy rate: what no kernel on this machine can beat.
+// Measures the FMA peak and the copy rate of this machine, which are upper limits for every kernel.
+// Used by bench for the roofline and by doctor.
 #include "frontend/command/hardware.h"
 #include "ir/base/mem.h"
 
@@ -11,7 +12,8 @@ enum { ACCUMULATORS = 14, ROUNDS = 2000000, REPEATS = 5, MAX_THREADS = 64, COPY_
 
 typedef float Wide __attribute__((vector_size(64)));
 
-// Independent chains, as many as hide the latency and fit in registers.
+// Independent chains of multiply-adds: enough to hide their latency, and few enough to fit in
+// registers.
 #define FMA_LOOP(name, target_attribute)                                                           \
   target_attribute static float name(void) {                                                       \
     Wide acc[ACCUMULATORS], x = {1.0f}, y = {0.5f};                                                \
@@ -24,7 +26,7 @@ typedef float Wide __attribute__((vector_size(64)));
     for (int i = 1; i < ACCUMULATORS; i++) sum += acc[i];                                          \
     return sum[0];                                                                                 \
   }
-// The accumulators stay in registers only if the inner loop is unrolled whole.
+// The accumulators stay in registers only if the inner loop is fully unrolled.
 #if defined(__clang__)
 #define UNROLLED
 #else
@@ -61,7 +63,8 @@ static void *copy_thread(void *job) {
   return NULL;
 }
 
-// Seconds until `threads` threads have run f over job[i] (stride bytes apart).
+// Returns the seconds in which `threads` threads run f, each on its job; jobs are `stride` bytes
+// apart. Returns infinity if a thread cannot be started.
 static double run_threads(int threads, void *(*f)(void *), void *job, size_t stride) {
   pthread_t id[MAX_THREADS];
   int made = 1;

@@ -1,5 +1,5 @@
-// Prints the lines of a training: header, steps, evaluations, checkpoints, how it ended. Between
-// lines a line of progress is redrawn on a terminal.
+// Prints the lines of a training: header, steps, evaluations, checkpoints, and its end. On a
+// terminal a line of progress is redrawn between them. See train_report.h.
 #include "frontend/command/train_report.h"
 #include "frontend/driver/signals.h"
 
@@ -35,7 +35,8 @@ static void append(char *line, size_t *n, const char *fmt, ...) {
   *n = more < 0 || *n + (size_t)more >= LINE ? LINE - 1 : *n + (size_t)more;
 }
 
-// step 200/5000  loss 1.2345  accuracy 0.8710  12.3 ms/step  41.6k rows/s  eta 0:59
+// Writes the line of a step:
+//   step 200/5000  loss 1.2345  accuracy 0.8710  12.3 ms/step  41.6k rows/s  eta 0:59
 static void step_text(const TrainReporter *p, const TrainReport *r, char line[LINE]) {
   const TrainJob *j = p->job;
   char b[NUMBER];
@@ -71,7 +72,7 @@ static void print_step(TrainReporter *p, const TrainReport *r) {
   p->last_step = r->step;
 }
 
-// test accuracy 0.9667 (29/30)
+// Appends a metric of an evaluation to the line: test accuracy 0.9667 (29/30)
 static void metric_text(const TrainJob *j, const Metric *m, double x, int64_t rows, char *line,
                         size_t *n) {
   char b[NUMBER];
@@ -79,7 +80,7 @@ static void metric_text(const TrainJob *j, const Metric *m, double x, int64_t ro
   if (m->ratio) append(line, n, " (%lld/%lld)", llround(x * (double)rows), (long long)rows);
 }
 
-// After the last step every metric has a line of its own.
+// Prints the metrics of an evaluation in one line; after the last step each metric in its own line.
 static void print_evaluation(const TrainReporter *p, const TrainReport *r) {
   const TrainJob *j = p->job;
   char line[LINE];
@@ -123,8 +124,8 @@ static void begin(TrainReporter *p) {
 static void end(TrainReporter *p, const TrainReport *r) {
   const TrainJob *j = p->job;
   char b[NUMBER];
-  // A rank that ends because another one was asked may be asked only now: the signal must still
-  // find its handler.
+  // Keep the handlers if this rank ends because another rank got a signal: the same signal may
+  // still arrive here.
   if (!exec_stop_asked(j->train) || stop_signal) signals_note(false);
   if (p->quiet) return;
   long long updates = train_skipped_updates(j);

@@ -1,4 +1,4 @@
-// What `meshc train` prints while it trains.
+// Prints the progress of `meshc train`. Input: the events of the training loop (TrainJob.report).
 #ifndef FRONTEND_TRAIN_REPORT_H
 #define FRONTEND_TRAIN_REPORT_H
 
@@ -7,18 +7,19 @@
 
 typedef struct TrainReporter {
   const TrainJob *job;
-  FILE *out;          // where lines go
+  FILE *out;          // stream for lines
   const char *header; // first line: model, parameters, mesh, device, bytes
-  bool quiet;         // only what was asked for: the last evaluation
-  bool first;         // of the ranks: it says what all of them could say, and shows progress
-  bool saves_params;  // the program saves the parameters after an interruption
+  bool quiet;         // print only the last evaluation
+  bool first;         // this is rank 0, which alone prints messages and shows progress
+  bool saves_params;  // the program saves the parameters also after an interruption
   Progress progress;
-  double began;        // clock
-  double last_seconds; // of training, at the last line
+  double began;        // clock_seconds at the start of the training
+  double last_seconds; // seconds of training at the last printed line
   int64_t last_step;
 } TrainReporter;
 
-// A TrainJob.report: prints the event, and notes signals from TRAIN_BEGINS to TRAIN_ENDS.
+// Prints one event; a TrainJob.report, with a TrainReporter as context. From TRAIN_BEGINS to
+// TRAIN_ENDS signals are recorded as stop requests (signals.h).
 void train_report(void *reporter, const TrainReport *r);
 
 #endif

@@ -110,9 +110,8 @@ static bool go_on(Session *s, const char *folder, TrainJob *job) {
   if (names_step(option_use(s->opt, OPTION_RESUME)) &&
       !saver_rewind(job->saver, c->note.step, c->note.best_step, s->diag))
     return false;
-  if (session_first(s))
-    diag_print(s->diag, stderr,
-               false); // the user should see before the training what was ignored or moved
+  // Before a long training the user should see what was ignored or moved.
+  if (session_first(s)) diag_print(s->diag, stderr, false);
   job->resume = &c->note;
   job->start = c->note.step;
   job->before = c->note.before;

@@ -1,8 +1,8 @@
 // Prints the JSON of a command at the end of the run: its result and its diagnostics as one object.
 // Input: the object that the command gave to json_finish, and Session.diag.
 //
-//   { "schema": "meshc.check/1", ..., "diagnostics": [] }                        a result
-//   { "schema": "meshc.diagnostics/1", "diagnostics": [ { "severity": "error", ... } ] }    no result
+//   with a result      { "schema": "meshc.check/1", ..., "diagnostics": [] }
+//   without a result   { "schema": "meshc.diagnostics/1", "diagnostics": [ { ... } ] }
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,9 +107,8 @@ void json_end(const Session *s) {
     return; // nothing to print, or written to a file, or by another process
   if (!result) result = json_pack("{s:s}", "schema", "meshc.diagnostics/1");
   json_diagnostics(result, s->diag);
-  char *text = json_dumps(
-      result, JSON_INDENT(2) | JSON_REAL_PRECISION(9) |
-                  JSON_ENSURE_ASCII); // ASCII only: no control characters reach a terminal
+  // ASCII, so that no control characters reach a terminal
+  char *text = json_dumps(result, JSON_INDENT(2) | JSON_REAL_PRECISION(9) | JSON_ENSURE_ASCII);
   if (text && !atomic_flag_test_and_set(&printed)) {
     if (output == STDOUT_FILENO)
       fputs(text, stdout), fputc('\n', stdout); // main reports errors of stdout

@@ -25,8 +25,8 @@ typedef struct CommandRow {
   const char *name, *arguments, *help, *example[2];
 } CommandRow;
 typedef struct OptionRow {
-  const char *name, *argument,
-      *help;         // argument NULL: a switch; "[...]": optional, given only after `=`
+  // argument NULL: a switch; "[...]": optional, given only after `=`
+  const char *name, *argument, *help;
   char letter;       // of the short form, or 0
   uint32_t commands; // set of commands: bit CommandId
 } OptionRow;

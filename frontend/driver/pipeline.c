@@ -73,14 +73,14 @@ static const Graph *proved(const PipelineOptions *opt, const Graph *g, const cha
 // Determines what is computed: rewrites the selected graph of whole tensors, independently of the
 // mesh.
 static const Graph *compute_what(Arena *a, const PipelineOptions *opt, const Graph *selected) {
-  const Graph *hoisted =
-      proved(opt, graph_hoist(a, selected), "hoist"); // moves invariant values out of loops
-  const Graph *expanded =
-      proved(opt, graph_expand(a, hoisted), "expand"); // composite operations become primitive ones
-  const Graph *simple = proved(opt, graph_simplify(a, expanded),
-                               "simplify"); // constants folded, algebra, dead nodes gone
-  return proved(opt, graph_factor(a, simple),
-                "factor"); // moves common factors out of the sums of gradients
+  // Move invariant values out of loops.
+  const Graph *hoisted = proved(opt, graph_hoist(a, selected), "hoist");
+  // Expand composite operations into primitive ones.
+  const Graph *expanded = proved(opt, graph_expand(a, hoisted), "expand");
+  // Fold constants, simplify by algebra, remove dead nodes.
+  const Graph *simple = proved(opt, graph_simplify(a, expanded), "simplify");
+  // Move common factors out of the sums of gradients.
+  return proved(opt, graph_factor(a, simple), "factor");
 }
 
 // Determines where values are computed: chooses shardings and writes the graph of one processor,
@@ -88,32 +88,34 @@ static const Graph *compute_what(Arena *a, const PipelineOptions *opt, const Gra
 static void compute_where(Arena *a, const PipelineOptions *opt, int last, Compilation *out) {
   Placement *(*choose)(Arena *, const Graph *, const Layout *, const Machine *) =
       out->plain ? place_plain : place;
-  out->placement = choose(a, out->simplified, &out->simplified->layout,
-                          opt->machine); // a sharding for every value
+  // Choose a sharding for every value.
+  out->placement = choose(a, out->simplified, &out->simplified->layout, opt->machine);
   timings_end(opt->timings, "place", graph_count(out->simplified));
   if (last < AFTER_LOWER) return;
-  out->lowered =
-      proved(opt, lower(a, out->placement), "lower"); // block dims, conversions become collectives
+  // Replace dims by block dims, and conversions by collectives.
+  out->lowered = proved(opt, lower(a, out->placement), "lower");
   out->partition = partition_facts(out->simplified, out->lowered);
 }
 
 // Determines how values are computed: rematerialisation, physical order of dims, kernels, schedule
 // and memory offsets. The result is one Program.
 static void compute_how(Arena *a, const PipelineOptions *opt, int last, Compilation *out) {
-  const Graph *kept = proved(opt, remat(a, out->collected, out->again),
-                             "remat"); // by the recompute level out->again
+  const Graph *kept = proved(opt, remat(a, out->collected, out->again), "remat");
   if (out->simplified) partition_facts_rematerialised(&out->partition, kept);
-  out->order = order_choose(a, kept); // physical order of dims; remaining copies become nodes
+  // Choose the physical order of dims; remaining copies become nodes.
+  out->order = order_choose(a, kept);
   proved(opt, out->order->graph, "order");
-  out->buckets =
-      collectives_pack(a, out->order->graph, opt->machine); // collectives that leave in one call
+  // Decide which collectives leave in one call.
+  out->buckets = collectives_pack(a, out->order->graph, opt->machine);
   out->facts = collectives_facts(a, out->order->graph, out->buckets, opt->machine);
   timings_end(opt->timings, "pack", 0);
   if (last < AFTER_FUSE) return;
-  out->fusion = fuse(a, out->order, out->buckets, &opt->codegen); // nodes into kernels and products
+  // Group nodes into kernels and GEMMs.
+  out->fusion = fuse(a, out->order, out->buckets, &opt->codegen);
   proved(opt, out->fusion->graph, "fuse");
   if (last == AFTER_FUSE) return;
-  out->compiled = program_build(a, out->fusion, &opt->codegen); // loops, schedule, memory
+  // Write loop nests, the schedule, and the memory plan.
+  out->compiled = program_build(a, out->fusion, &opt->codegen);
   timings_end(opt->timings, "program", graph_count(out->fusion->graph));
 }
 

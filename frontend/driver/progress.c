@@ -1,5 +1,5 @@
-// Draws a line of progress on standard error, in place, at most ten times a second, and cuts it to
-// the width of the terminal. See progress.h.
+// Draws a line of progress on standard error, in place, at most ten times a second, and shortens it
+// to the width of the terminal. See progress.h.
 #include "frontend/driver/progress.h"
 
 #include <stdarg.h>

@@ -156,8 +156,8 @@ static bool exec_options(Session *s, ExecOptions *out) {
 Exec *session_exec_alone(Session *s, const Compilation *c) {
   ExecOptions options;
   if (!exec_options(s, &options)) return NULL;
-  if (s->inject.kernel)
-    options.inject = &s->inject; // a fault in a kernel applies without ranks, too
+  // a fault in a kernel is injected without ranks, too
+  if (s->inject.kernel) options.inject = &s->inject;
   return exec_new(c->compiled->program, &options, s->diag);
 }
 

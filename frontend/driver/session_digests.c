@@ -35,8 +35,8 @@ static ToldAll all_files(void) {
   for (uint32_t i = 0; i < t.files; i++) {
     uint64_t one = file[i].key ^ ((uint64_t)file[i].size * 0x9e3779b97f4a7c15u) ^
                    ((uint64_t)file[i].sum << 17);
-    t.together +=
-        (one ^ one >> 29) * 0xbf58476d1ce4e5b9u; // a sum: the order of the files does not matter
+    // a sum, because the order of the files does not matter
+    t.together += (one ^ one >> 29) * 0xbf58476d1ce4e5b9u;
   }
   return t;
 }

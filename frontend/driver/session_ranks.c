@@ -42,8 +42,8 @@ static bool is_first_by_launcher(void) {
 }
 
 static void drop_output(void) {
-  json_output(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC,
-                    STDERR_FILENO + 1)); // keeps a descriptor for the JSON of this rank's errors
+  // the JSON of this rank's errors still needs the standard output of the user
+  json_output(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
   int nothing = open("/dev/null", O_WRONLY);
   if (nothing >= 0) dup2(nothing, STDOUT_FILENO);
   if (nothing >= 0) close(nothing);
