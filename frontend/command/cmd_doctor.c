@@ -66,8 +66,8 @@ static double measure_latency(void) {
   return MEETINGS_A_CALL * each;
 }
 
-// Returns the bytes of the cache of a level, as the operating system reports them, or `otherwise`.
-// CPUID is not used: in a virtual machine it may report the cache of the whole socket.
+// Returns the bytes of the cache of a level, or `otherwise` if they are unknown. sysfs is preferred
+// to sysconf: in a virtual machine sysconf may report the cache of the whole socket.
 static int64_t cache_bytes(int level, int64_t otherwise) {
   long n = 0;
   char path[80];

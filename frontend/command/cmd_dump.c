@@ -216,12 +216,12 @@ static char *machine_text(const Dump *d, const char *stage) {
                          d->s->diag));
 }
 
-// In the order of stage_names.
+// The function that prints each stage, in the order of stage_names.
 static StageText *const stage_text_of[] = {
     ast_text,     whole_text,     selected_text, simplified_text, placed_text,
     lowered_text, collected_text, ordered_text,  fused_text,      kernel_text,
     planned_text, program_text,   machine_text,  machine_text};
-enum { FIRST_COMPILED = 2, LAST_GRAPH = 7, FUSE = 8, PROGRAM = 11 }; // indices of stages
+enum { FIRST_COMPILED = 2, LAST_GRAPH = 7, FUSE = 8, PROGRAM = 11 }; // indices in stage_names
 
 // -- the command --------------------------------------------------------------------------------
 

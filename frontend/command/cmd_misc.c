@@ -1,4 +1,4 @@
-// Commands that compile nothing: stages, ops, fmt, help, version.
+// The commands that compile nothing: stages, ops, fmt, help, version.
 #include "frontend/driver/session.h"
 #include "ir/base/disk.h"
 

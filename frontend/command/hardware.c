@@ -69,7 +69,7 @@ static const char *gpus_of(Arena *a) {
 
 static const char *mpi_of(Arena *a) {
   static const char *const names[] = {"libmpi.so.40", "libmpi.so.12", "libmpi.so"};
-  enum { ROOM = 8192 }; // MPI_MAX_LIBRARY_VERSION_STRING of any implementation
+  enum { ROOM = 8192 }; // at least MPI_MAX_LIBRARY_VERSION_STRING of every implementation
   int (*version)(char *, int *), n = 0;
   char text[ROOM] = "";
   void *library = open_first(3, names);

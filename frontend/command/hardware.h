@@ -7,8 +7,8 @@
 
 // Hardware except cores. The texts are in the arena; NULL means that the machine has none.
 typedef struct Hardware {
-  const char *simd; // "avx512f avx2 fma"
-  const char *gpus; // "NVIDIA H100, NVIDIA H100"
+  const char *simd; // such as "avx512f avx2 fma"
+  const char *gpus; // such as "NVIDIA H100, NVIDIA H100"
   const char *mpi, *nccl;
   int64_t memory; // free memory in bytes
 } Hardware;

@@ -2,11 +2,11 @@
 // cores (or ranks) at once. Each figure is chosen so that the simulator's formula
 // (codegen/simulate/simulate_cost.c) gives their measured times.
 //
-//   l2_rate, l3_rate, memory_rate   y = x * 2 + 1 of fitting sizes         bytes / time
-//   operations                      one kernel of 48 additions and products an element
+//   l2_rate, l3_rate, memory_rate   y = x * 2 + 1 on arrays of suitable sizes: bytes / time
+//   operations                      one kernel with 48 additions and multiplications per element
 //   launch                          a chain of kernels of 16 elements
-//   flops, half                     products of several shapes, by least squares of relative errors
-//   latency, bandwidth              all_reduce of a few bytes, and of a MiB
+//   flops, half                     GEMMs of several shapes, least squares of the relative errors
+//   latency, bandwidth              an all_reduce of a few bytes, and one of a MiB
 #include "frontend/driver/session.h"
 
 #include <math.h>

@@ -22,8 +22,9 @@ bool values_check(const Session *s) {
 }
 
 // Returns the option that names a checkpoint: --checkpoint, or --params with the folder of a
-// checkpoint. NULL if there is none. Names cannot be mapped in a checkpoint, so that --map and
-// --params-partial exclude it.
+// checkpoint. NULL if there is none.
+// With --map or --params-partial, --params is not taken as a checkpoint, whose names cannot be
+// mapped.
 static const OptionUse *checkpoint_named(const Session *s) {
   const OptionUse *use = option_use(s->opt, OPTION_PARAMS);
   if (option_given(s->opt, OPTION_CHECKPOINT)) return option_use(s->opt, OPTION_CHECKPOINT);
@@ -67,7 +68,9 @@ static bool seed_fits(Session *s, const Checkpoint *c) {
   return false;
 }
 
-static bool names_step(const OptionUse *resume) { return resume->pos.line > 0; } // --resume=N
+static bool names_step(const OptionUse *resume) {
+  return resume->pos.line > 0;
+} // --resume=N, not --resume
 
 // Returns the folder of the checkpoint of step N, for --resume=N; NULL after an error.
 static const char *find_step(Session *s, const char *folder, const OptionUse *use) {

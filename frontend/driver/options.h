@@ -27,7 +27,7 @@ typedef struct CommandRow {
 typedef struct OptionRow {
   // argument NULL: a switch; "[...]": optional, given only after `=`
   const char *name, *argument, *help;
-  char letter;       // of the short form, or 0
+  char letter;       // letter of the short form, or 0
   uint32_t commands; // set of commands: bit CommandId
 } OptionRow;
 extern const CommandRow command_row[COMMAND_COUNT];

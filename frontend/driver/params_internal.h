@@ -29,12 +29,13 @@ typedef struct ParamTable {
   const char *path;
   uint32_t n;
   ParamRow *row;
-  uint32_t slots; // arrays of optimizer state in the file
+  uint32_t slots; // number of arrays of optimizer state in the file
 } ParamTable;
 // Compares the file of --params with the model's parameters and states; without the option the
 // table is empty. Whatever loading the file would refuse is reported as an error. Returns false
 // only if the file or the map cannot be read.
 MUST_USE bool params_table(Session *s, ParamTable *out);
+// Print the table as text, or return it as a JSON object, which the caller owns.
 void params_table_print(const Session *s, const ParamTable *t);
 json_t *params_table_json(const Session *s, const ParamTable *t);
 

@@ -206,8 +206,7 @@ bool pipeline_run(Arena *a, const Graph *selected, const PipelineOptions *opt, c
   if (opt->memory && out->least > opt->memory && out->placement) compute_plain(a, opt, end, out);
   // From here on: a Program; instructions know bytes and run-time scalars only.
   if (end <= AFTER_PROGRAM || !opt->machine_code) return true;
-  out->code = code_load(out->compiled->program, out->compiled->kernels, &opt->code,
-                        d); // machine code, mapped
+  out->code = code_load(out->compiled->program, out->compiled->kernels, &opt->code, d);
   timings_end(opt->timings, "code", 0);
   return out->code != NULL;
 }

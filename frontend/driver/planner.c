@@ -11,7 +11,7 @@
 
 typedef struct Variant {
   Session *s;
-  const Ast *file; // without imports
+  const Ast *file; // the model file with its imports resolved
   ShortLoops loops;
 } Variant;
 
@@ -191,8 +191,8 @@ bool planner_foresee(Session *s, const PlanGraph *of, const SearchChoice *c, For
   again.options.mesh = ast_parse_mesh(
       a, s->names, s->diag, diag_source(s->diag, "--mesh", mesh, strlen(mesh)), mesh, strlen(mesh));
   again.options.layout = NULL;
-  again.options.layout_may_go =
-      false; // the choice has its own layout, even if the file's is for another mesh
+  // The choice has its own layout, even if the file's layout is for another mesh.
+  again.options.layout_may_go = false;
   again.options.no_layout = c->layout.n == 0;
   if (c->layout.n)
     again.options.layout = ast_parse_layout(

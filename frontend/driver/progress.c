@@ -11,7 +11,8 @@
 enum { MOST_COLUMNS = 512, USUAL_COLUMNS = 80 };
 static const double redraw_every = 0.1; // seconds
 
-// Read at every drawing, so that a change of the window size needs no SIGWINCH handler.
+// Returns the width of the terminal. It is read at every drawing, so that a change of the window
+// size needs no SIGWINCH handler.
 static int columns(void) {
   struct winsize size;
   int n =

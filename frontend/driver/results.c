@@ -118,7 +118,7 @@ static void print_number(const Array *x, int64_t i) {
   if (x->type == TYPE_BOOL)
     printf("%s", value != 0 ? "true" : "false");
   else if (isnan(value))
-    printf("nan"); // whatever its sign
+    printf("nan"); // without a sign, which printf may add
   else if (dtype_is_float(x->type))
     printf("%.6g", value);
   else
@@ -160,7 +160,7 @@ static void print_result(const Result *r) {
 
 // -- writing ------------------------------------------------------------------------------------
 
-// grad(w) is written to grad.w.npy.
+// Returns the name of a value's file without its ending: grad(w) is written to grad.w.npy.
 static const char *file_name(Session *s, const char *name) {
   char *text = arena_text(s->arena, name, strlen(name)), *to = text;
   for (const char *c = name; *c; c++)

@@ -27,8 +27,8 @@ typedef struct Session {
   Timings timings;         // of the current compile
   const char *directory;   // directory to which relative paths in the model refer
   Ranks *ranks;            // the processes of this run, or NULL for a single process
-  const char *inject_pass; // of --fault pass@NAME, or NULL
-  ExecInject inject;       // of --fault value@PROCESSOR:CALL, kernel@PROCESSOR:CALL
+  const char *inject_pass; // NAME of --fault pass@NAME, or NULL
+  ExecInject inject;       // fault of --fault value@PROCESSOR:CALL or kernel@PROCESSOR:CALL
   const ExecProbe *probe;  // used by the processors that are bound from now on, or NULL
   const volatile sig_atomic_t *stop_request; // as in ExecOptions
   bool unfused;                              // the next compiles make one kernel for each operation
@@ -92,18 +92,23 @@ MUST_USE bool session_write(const Session *s, const char *path, const char *text
                             bool fast, Pos at);
 // Reports by errno that the path cannot be written. Returns false.
 bool session_cannot_write(const Session *s, const char *path, Pos at);
+// Returns whether text ends with `end`.
 bool text_ends(const char *text, const char *end);
 
 // -- describe.c: meshes, layouts, collectives and programs as text and JSON ---------------------
 // Returns the name of the file of a position: the model, or a file that it imports.
 const char *line_file(const Session *s, Pos pos);
+// Return new JSON values, which the caller owns: a list of the collectives of a compile, a mesh, a
+// list of axis names, and the layout of the session's model.
 json_t *collectives_json(const Session *s, const CollFacts *facts);
 json_t *mesh_json(const Mesh *m);
 json_t *axes_json(const Mesh *m, Axes axes);
 json_t *layout_json(const Session *s);
+// Returns the number of instructions of a kind.
 int64_t count_instructions(const Program *p, InstrKind kind);
 // Adds "kernels", "products" and "memory" of a compile to the object `out`.
 void program_json(json_t *out, const Compilation *c);
+// Returns the number of elements of all parameters.
 int64_t parameter_count(const Graph *g);
 
 // -- diag_json.c --------------------------------------------------------------------------------
@@ -131,12 +136,15 @@ MUST_USE bool machine_measure(Session *s, Machine *out);
 // -- predict.c: results of the simulator --------------------------------------------------------
 // Simulates one run of the program with the figures of the session's machine.
 const Simulation *session_simulate(const Session *s, const Compilation *c);
+// Returns the predicted seconds of one run.
 double predicted_seconds(const Session *s, const Compilation *c);
+// Returns the predicted times as a JSON object, which the caller owns.
 json_t *simulation_json(const Simulation *t);
 // Returns a list of all instructions with predicted seconds and, if e was profiled, the measured
 // seconds of one step, the mean over `steps` steps.
 json_t *instructions_json(const Simulation *t, const Program *p, const Exec *e, int64_t steps);
-// "1.234 ms: products 0.9 ms, kernels 80 us, collectives 0.2 ms (0.1 ms of it overlapped)".
+// Returns the prediction as text in the arena: "1.234 ms: products 0.9 ms, kernels 80 us,
+// collectives 0.2 ms (0.1 ms of it overlapped)".
 const char *simulation_text(Arena *a, const Simulation *t);
 
 // -- measure.c, synthetic.c: measured times -----------------------------------------------------
@@ -151,7 +159,8 @@ void synthetic_feed(Exec *e, const Program *p, int64_t *bytes);
 // Starts or joins ranks according to --np, --comm and the launcher. Returns false if this process
 // must not run the command; *code is then its exit code, or 2 after an error in s->diag.
 MUST_USE bool session_ranks(Session *s, char **argv, int *code);
-bool session_first(const Session *s); // rank 0, which prints and writes; or the only process
+bool session_first(
+    const Session *s); // whether this is rank 0, which prints and writes, or the only process
 // Compares the model, the mesh and the options of all ranks, and divides the mesh among them.
 // Returns false after an error if they differ, or if the ranks cannot share the mesh evenly.
 MUST_USE bool session_agree(Session *s);
@@ -195,6 +204,9 @@ void feeds_write(const Session *s, Exec *e, const Program *p, const FedList *f);
 MUST_USE bool params_load(Session *s, Exec *e, const Program *p, bool slots, int64_t *step);
 // Checks --save-params and --map before anything is computed. Returns false after an error.
 MUST_USE bool params_check(Session *s);
+// Writes parameters, states and optimizer state of e to the file of --save-params, with `step` as
+// the number of training steps; without the option does nothing. All ranks call it together.
+// Returns false after an error.
 MUST_USE bool params_save(Session *s, const Exec *e, const Program *p, int64_t step);
 
 // -- checkpoints.c ------------------------------------------------------------------------------
@@ -214,7 +226,7 @@ MUST_USE bool checkpoints_begin(Session *s, TrainJob *job);
 
 // -- results.c: fetched values ------------------------------------------------------------------
 typedef struct Result {
-  const char *name;       // as fetched: "probs", "grad(w)"
+  const char *name;       // name of the fetch: "probs", "grad(w)"
   const char *const *dim; // a name for each axis
   Array array;
 } Result;
@@ -229,6 +241,7 @@ bool out_is_stdout(const Session *s);          // whether --out is `-`
 MUST_USE bool results_finite(Session *s, uint32_t n, const Result *r);
 // Writes the n values to --out, or prints them.
 MUST_USE bool results_write(Session *s, uint32_t n, const Result *r);
+// Returns the n values as a JSON object, which the caller owns. Large arrays have no values in it.
 json_t *results_json(uint32_t n, const Result *r);
 // Returns the name that a program's dim has in the model.
 const char *result_dim(const Session *s, const char *name);
@@ -246,6 +259,8 @@ const Metric *metrics_of(Session *s, uint32_t n, const EvalMetric *metric);
 MUST_USE bool data_choose(Session *s, const char *wanted, BlockKind *out);
 
 // -- dump_html.c: one stage as an HTML page -----------------------------------------------------
+// Return the page of a graph, or of a text, as text in the arena. `note` gives a remark for each
+// node from `table`, or is NULL.
 char *dump_html_graph(const Session *s, const Graph *g, const char *stage, GraphNote *note,
                       const void *table);
 char *dump_html_text(const Session *s, const char *stage, const char *text);

@@ -7,7 +7,7 @@
 
 volatile sig_atomic_t stop_signal;
 
-static bool expected; // signals_expect_checkpoint: SIGUSR1 never has its default action
+static bool expected; // set by signals_expect_checkpoint: SIGUSR1 never has its default action
 static const int noted[] = {SIGTERM, SIGINT, SIGUSR1};
 static struct sigaction before[countof(noted)];
 
@@ -30,7 +30,8 @@ void signals_note(bool on) {
     struct sigaction action = note_action(noted[i]);
     sigaction(noted[i], on ? &action : &before[i], on ? &before[i] : NULL);
   }
-  // the last checkpoint is written: a launcher that asks for one now must not end the process
+  // The last checkpoint is written. A launcher that asks for a checkpoint now must not end the
+  // process.
   if (!on && expected) signal(SIGUSR1, SIG_IGN);
 }
 

@@ -77,7 +77,7 @@ static bool select_part(Session *s, BlockKind block, bool average, ProgramRun *p
 
 bool evaluation_open(Session *s, BlockKind block, const Exec *share, ProgramRun *p) {
   const Graph *last;
-  bool average = share && averages(s); // `eval` loads the averages as the parameters
+  bool average = share && averages(s); // without `share`, `eval` loads the averages as parameters
   if (!select_part(s, block, average, p, &last) ||
       !session_compile(s, p->graph, "eval", data_over(s, block), NULL, &p->made))
     return false;
