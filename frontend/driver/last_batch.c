@@ -132,9 +132,8 @@ Model *last_batch_model(Session *s, const char *over, int64_t rows, int64_t all)
   options.rows_dim = over;
   options.rows = rows;
   Model *m = model_build(s->arena, s->names, s->diag, s->ast, &options);
-  if (m)
-    m->layout = m->graph->layout =
-        s->model->layout; // the layout may be the one that --layout auto chose
+  // the layout may be the one that --layout auto chose
+  if (m) m->layout = m->graph->layout = s->model->layout;
   if (m && (!m->layout.n || layout_check(m->graph, &m->layout, s->diag))) return m;
   diag_note(s->diag, (Pos){0}, "with %s = %lld, as the last batch of the %lld rows has it", over,
             (long long)rows, (long long)all);

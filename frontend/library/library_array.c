@@ -1,14 +1,15 @@
-// Buffers of the caller against tensors of a program: names and order of dims, sizes, strides,
-// types.
+// Copies between buffers of the caller and tensors of a program. A buffer may differ from the
+// tensor in the order of dims, in strides and in type; names and sizes of dims are checked.
 //
-// A buffer in C order of the tensor's type goes straight to the blocks of the processors. Any other
-// one takes a way over a buffer in C order that the program keeps for the tensor.
+// A buffer in C order with the tensor's type is copied directly to or from the blocks of the
+// processors. Any other buffer is copied through a buffer in C order that the program keeps for the
+// tensor.
 #include "frontend/library/library_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// A caller's buffer in the declared order of the tensor's dims.
+// A caller's buffer, with its axes in the declared order of the tensor's dims.
 typedef struct View {
   Dtype type, tensor_type;
   int rank;
@@ -22,7 +23,7 @@ static bool refuse(const meshc_program *p, DiagId id, const char *name, const ch
   return false;
 }
 
-// Which axis of the buffer is dim i of the tensor; -1: none, or several.
+// Returns the axis of the buffer that is dim i of the tensor, or -1 if there is none or several.
 static int axis_of(const meshc_array *x, const meshc_tensor *t, int i) {
   int found = -1;
   if (!x->dim) return i;
@@ -83,7 +84,8 @@ static bool is_dense(const View *v) {
   return true;
 }
 
-// Calls with the place of every element of the view, in C order, and its number.
+// Called for each element of a view in C order, with its address and its index. Returns false to
+// stop.
 typedef bool Element(void *context, char *at, int64_t index);
 
 static bool each(const View *v, Element *element, void *context) {
@@ -108,10 +110,11 @@ static bool each(const View *v, Element *element, void *context) {
 typedef struct Copy {
   const View *view;
   char *room;
-  int64_t bad; // index of an element that its new type does not hold, -1: none
+  int64_t bad; // index of an element that the new type cannot represent, or -1
 } Copy;
 
-// Floats are rounded to other floats; an integer must be one of the new type, exactly.
+// Returns whether x can be converted. A float may be rounded to another float type; an integer must
+// be exact in the new type.
 static bool fits(double x, Dtype from, Dtype to) {
   if (dtype_is_float(from) && !dtype_is_float(to)) return false;
   return dtype_is_float(from) || dtype_round(to, x) == x;
@@ -160,7 +163,8 @@ static bool no_fit(const meshc_program *p, const meshc_tensor *t, const View *v,
   return false;
 }
 
-// Memory in C order for the tensor, made at its first use.
+// Returns the buffer in C order for a tensor, allocated at its first use. Returns NULL after an
+// error.
 static char *room(meshc_program *p, meshc_kind kind, int64_t i, const View *v) {
   void **at = &p->room[kind][i];
   int64_t bytes;

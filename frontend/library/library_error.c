@@ -1,5 +1,5 @@
-// The boundary of the library: every call runs under a guard, and what it says becomes an error
-// object. An error object is one block from malloc; without memory for it there is a static one.
+// The boundary of the library: every call runs under a guard, and its diagnostics become an error
+// object. An error object is one block from malloc. If malloc fails, a static object is returned.
 #include "frontend/library/library_internal.h"
 
 #include <stdlib.h>
@@ -23,11 +23,11 @@ void meshc_error_free(meshc_error *e) {
   if ((void *)e != (void *)&no_memory) free(e);
 }
 
-// -- making one ---------------------------------------------------------------------------------
+// -- making an error object ---------------------------------------------------------------------
 
 typedef struct Builder {
-  meshc_error *error; // NULL: only counted
-  char *text;         // where the next text goes
+  meshc_error *error; // NULL: count only
+  char *text;         // end of the texts so far
   size_t n, bytes;
 } Builder;
 
@@ -54,7 +54,8 @@ static void put_message(Builder *b, const meshc_message *m) {
 
 typedef void PutAll(Builder *b, const void *context);
 
-// Two passes over the messages: one counts, one copies.
+// Builds an error object from the messages that `put` adds. It runs twice: first to count, then to
+// copy.
 static meshc_error *build(PutAll *put, const void *context) {
   Builder count = {0}, copy = {0};
   put(&count, context);
@@ -142,7 +143,8 @@ static void put_both(Builder *b, const void *context) {
   put_said(b, &said);
 }
 
-// What a call has said is handed out and then forgotten, so that the next one may say it again.
+// Adds the warnings of the current call to the model's. library_call then removes them from the
+// Diag, so that a later call can give the same warning again.
 static void keep_warnings(meshc_model *m) {
   if (!warnings_since(m->s.diag, m->said)) return;
   meshc_error *all = build(put_both, m);

@@ -1,4 +1,5 @@
-// Facts of a compile as JSON, the same that the program prints with --json.
+// Returns the facts of a compile as JSON: the same object that `meshc check --json` or `meshc
+// explain --json` prints. Implements meshc_json.
 #include "frontend/driver/check.h"
 #include "frontend/library/library_internal.h"
 #include "frontend/report/explain.h"

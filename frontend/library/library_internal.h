@@ -1,4 +1,5 @@
-// What the files of the library share: handles, and the boundary that every call passes.
+// Handles of libmeshc and the functions that its files share. Every call of include/meshc.h passes
+// library_call, which catches failures and returns errors as objects.
 #ifndef FRONTEND_LIBRARY_INTERNAL_H
 #define FRONTEND_LIBRARY_INTERNAL_H
 
@@ -22,7 +23,8 @@ struct meshc_program {
   Exec *exec;
   bool trains;
   TensorList tensor[KINDS];
-  void **room[KINDS]; // for each tensor: C order, for buffers of another form; malloc'd when needed
+  void **room[KINDS]; // [kind][tensor]: copy in C order for buffers of another form, from malloc at
+                      // first use
   meshc_program *before;
 };
 
@@ -31,65 +33,68 @@ struct meshc_model {
   Options options;
   TensorList tensor[KINDS];
   meshc_program *programs; // newest first
-  meshc_program *store;    // holds parameters and states; NULL: not needed so far
-  const Exec *trainer;     // the first one that holds the optimizer state, too; or NULL
+  meshc_program *store;    // holds all parameters and states; NULL until it is needed
+  const Exec *trainer;     // the first program that holds the optimizer state, too; or NULL
   ProgramRun train, test;  // of meshc_train
-  ProgramRun eval;         // of a meshc_evaluate under way
-  Saver *saver;            // of a meshc_save under way
+  ProgramRun eval;         // of the current call of meshc_evaluate
+  Saver *saver;            // of the current call of meshc_save
   TrainJob job;
-  int64_t default_steps;          // that the train block says
-  double *value;                  // of what a step reports
-  const char *const *metric_name; // of an evaluation
-  volatile sig_atomic_t stop;     // the callback has asked for the end
+  int64_t default_steps;          // steps that the train block gives
+  double *value;                  // values that a step reports
+  const char *const *metric_name; // names of the metrics of an evaluation
+  volatile sig_atomic_t stop;     // set when the callback asks to stop
   int64_t steps;
-  int64_t epoch, row; // of the next batch of meshc_train
+  int64_t epoch, row; // position of the next batch of meshc_train
   meshc_error *warnings;
-  uint32_t said; // entries of the Diag before the call under way
-  bool broken;   // a call has failed halfway
+  uint32_t said; // number of diagnostics before the current call
+  bool broken;   // a call failed halfway: only meshc_read and meshc_close still work
 };
 
 // -- library_error.c ----------------------------------------------------------------------------
 typedef bool LibraryWork(meshc_model *m, void *context);
-// Runs work(m, context) under a guard and hands out what it said. Returns 0, or a code above 0
-// after an error; *error as in meshc.h.
+// Runs work(m, context) under a guard. Returns 0, or the exit code of the first error; *error gets
+// the errors as in meshc.h, and the model its warnings.
 int library_call(meshc_model *m, LibraryWork *work, void *context, meshc_error **error);
-// As a call that fails with one error without a place.
+// Returns the exit code of one error without a position, and sets *error to it.
 int library_refuse(DiagId id, const char *text, const char *hint, meshc_error **error);
-// The errors and warnings from entry `from` on; the place of each is looked up in d.
+// Returns the errors and warnings of d from entry `from` on, or only the warnings. The caller frees
+// the object (meshc_error_free).
 meshc_error *library_errors(const Diag *d, uint32_t from, bool warnings_only);
-// A failed allocation or an internal error as *error; returns its code.
+// Sets *error to a failed allocation or an internal error. Returns its exit code.
 int library_failed(const Failure *f, meshc_error **error);
 
 // -- library_model.c ----------------------------------------------------------------------------
-// Gives the model's options one more use while a call needs it; NULL: takes the last one away.
+// Adds a use of an option for the duration of a call. With text NULL removes the last use.
 void library_option(meshc_model *m, OptionId id, const char *text);
 
 // -- library_tensor.c ---------------------------------------------------------------------------
 meshc_type library_type(Dtype t);
 bool library_dtype(meshc_type type, Dtype *out);
 TensorKind library_tensor_kind(meshc_kind kind);
-// The tensors of the model and of a program, by kind; in the model's arena.
+// Fill the lists of tensors of a model and of a program, by kind, in the model's arena.
 void library_list_model(meshc_model *m);
 void library_list_program(meshc_program *p);
-// The index of a tensor in the list; -1: none.
+// Returns the index of the tensor of this name in the list, or -1.
 int64_t library_find(const TensorList *list, const char *name);
 
 // -- library_program.c --------------------------------------------------------------------------
-// The program that holds the parameters; NULL after an error in the model's Diag.
+// Returns the program that holds all parameters and states, made at the first call. Returns NULL
+// after an error in the model's Diag.
 meshc_program *library_store(meshc_model *m);
-// A new program with what the purpose says; NULL after an error in the model's Diag.
+// Compiles and binds a new program for a purpose. The model owns it. Returns NULL after an error in
+// the model's Diag.
 meshc_program *library_compile(meshc_model *m, meshc_purpose purpose);
-// Frees and forgets what a training or an evaluation has opened.
+// Frees what a training or an evaluation has opened, and clears *p.
 void library_run_free(ProgramRun *p);
-// Whose tensors the next program shares; NULL: none.
+// Returns the program whose tensors the next program shares, or NULL.
 const Exec *library_shared(const meshc_model *m);
 void library_program_free(meshc_program *p);
-// Whether a step of the model has failed halfway: then its threads may still be at work.
+// Returns whether a step of the model failed halfway, so that its threads may still run.
 bool library_stuck(const meshc_model *m);
 
 // -- library_array.c ----------------------------------------------------------------------------
-// Copies a caller's buffer into tensor i of that kind, or out of it. False after an error in the
-// model's Diag.
+// Copy a caller's buffer into tensor i of a kind, or tensor i into the buffer. Return false after
+// an error in the model's Diag.
 MUST_USE bool library_put(meshc_program *p, meshc_kind kind, int64_t i, const meshc_array *from);
 MUST_USE bool library_get(meshc_program *p, meshc_kind kind, int64_t i, const meshc_array *to);
 

@@ -1,4 +1,5 @@
-// Options and models of the library: what the command line says, said by calls.
+// Options and models of the library. Options set by calls are turned into a command line, which the
+// driver parses. Output: a model handle, with the model loaded and built.
 #include "frontend/library/library_internal.h"
 
 #include <stdlib.h>
@@ -53,14 +54,15 @@ void library_option(meshc_model *m, OptionId id, const char *text) {
 // -- models -------------------------------------------------------------------------------------
 
 typedef struct Opening {
-  const char *path, *text; // text NULL: that of the file
+  const char *path, *text; // text NULL: read the file at path
   size_t bytes;
   const meshc_options *options;
   meshc_model *model;
   bool good;
 } Opening;
 
-// The command line that would say the same. `train` takes every option of models.
+// Builds a command line with the same options and parses it. The command is `train`, which takes
+// all options of models. Returns false after an error.
 static bool read_options(const Opening *o) {
   meshc_model *m = o->model;
   Arena *a = m->s.arena;
@@ -128,7 +130,7 @@ meshc_model *meshc_open_text(const char *text, size_t size, const char *name,
 void meshc_close(meshc_model *m) {
   if (!m) return;
   meshc_error_free(m->warnings);
-  if (library_stuck(m)) return; // what its threads use stays
+  if (library_stuck(m)) return; // nothing is freed, because its threads may still use it
   saver_free(m->saver);
   library_run_free(&m->eval);
   program_run_free(&m->test);

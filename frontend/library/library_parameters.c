@@ -1,9 +1,10 @@
-// Parameters and states: single ones by the caller's buffers, all of them by files.
+// Reads and writes parameters and states: one by one with buffers of the caller, or all with files
+// and checkpoints.
 #include "frontend/library/library_internal.h"
 
 #include <string.h>
 
-// -- one ----------------------------------------------------------------------------------------
+// -- one parameter ------------------------------------------------------------------------------
 
 typedef struct Access {
   const meshc_array *array;
@@ -36,7 +37,8 @@ static bool reach(meshc_model *m, void *context) {
 int meshc_read(meshc_model *m, const meshc_array *out, meshc_error **error) {
   Access a = {out, false};
   bool broken = m && m->broken;
-  if (broken && m->store && !library_stuck(m)) m->broken = false; // the values are as they were
+  // The call that failed did not change the values of the store.
+  if (broken && m->store && !library_stuck(m)) m->broken = false;
   int code = library_call(m, reach, &a, error);
   if (broken) m->broken = true;
   return code;
@@ -49,7 +51,8 @@ int meshc_write(meshc_model *m, const meshc_array *in, meshc_error **error) {
 
 // -- files --------------------------------------------------------------------------------------
 
-// The program whose tensors a file has: with the state of the optimizer where there is one.
+// Sets *exec and *program to the program whose tensors a file contains: one with the optimizer
+// state if there is one, else the store. Returns false after an error.
 static bool holder(meshc_model *m, Exec **exec, const Program **program) {
   if (m->trainer && m->trainer == m->train.exec) {
     *exec = m->train.exec;
@@ -65,7 +68,8 @@ static bool holder(meshc_model *m, Exec **exec, const Program **program) {
   return true;
 }
 
-// A file with the state of the optimizer needs a program that has it.
+// Compiles a training program if none holds the optimizer state, which files and checkpoints may
+// contain. Returns false after an error.
 static bool make_trainer(meshc_model *m) {
   if (m->trainer || !m->s.model->graph->spec.ntrain) return true;
   return library_compile(m, MESHC_TRAIN) != NULL;

@@ -1,4 +1,5 @@
-// Programs of the library: compiled for a purpose, run with the caller's buffers.
+// Compiles programs for a purpose and runs them with the caller's buffers. All programs of a model
+// share one set of parameters and states.
 #include "frontend/library/library_internal.h"
 
 #include <stdlib.h>
@@ -23,7 +24,8 @@ const Exec *library_shared(const meshc_model *m) {
   return m->trainer ? m->trainer : m->store ? m->store->exec : NULL;
 }
 
-// The model has it from the start, so that meshc_close frees what a call that fails has made.
+// Returns a new program. It is added to the model's list at once, so that meshc_close frees it even
+// if its compile fails.
 static meshc_program *program_new(meshc_model *m) {
   meshc_program *p = arena_new_of(m->s.arena, meshc_program);
   *p = (meshc_program){.model = m, .before = m->programs};
@@ -40,7 +42,8 @@ static bool bind(meshc_program *p, const char *watch) {
 
 // -- the store ----------------------------------------------------------------------------------
 
-// Reads every parameter and state, so that each is laid out as in programs that compute with it.
+// Selects a graph that reads every parameter and state, so that each gets the sharding of programs
+// that compute with it.
 static const Graph *select_values(meshc_model *m) {
   const TensorList *kept = &m->tensor[MESHC_PARAMETER], *states = &m->tensor[MESHC_STATE];
   const char **names = arena_array(m->s.arena, const char *, kept->n + states->n + 1);
@@ -51,7 +54,7 @@ static const Graph *select_values(meshc_model *m) {
              : graph_like(m->s.arena, m->s.model->graph, STAGE_GRAD);
 }
 
-// The program without its steps: only what outlives them.
+// Returns the program without instructions, kernels and inputs: only its parameters and states.
 static const Compiled *without_steps(Arena *a, const Compiled *all) {
   Compiled *c = arena_copy(a, all, sizeof *all);
   Program *p = arena_copy(a, all->program, sizeof *p);
@@ -69,7 +72,8 @@ static const Compiled *without_steps(Arena *a, const Compiled *all) {
   return c;
 }
 
-// Holds all parameters and states and computes nothing, so that programs may come in any order.
+// The store holds all parameters and states and computes nothing. So other programs can be compiled
+// in any order and share its tensors.
 meshc_program *library_store(meshc_model *m) {
   if (m->store) return m->store;
   meshc_program *p = program_new(m);

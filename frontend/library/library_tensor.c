@@ -1,4 +1,5 @@
-// Tensors as the library lists them: names, types, dims in declared order.
+// Lists the tensors of a model and of a program for the caller: names, types, dims in declared
+// order.
 #include "frontend/library/library_internal.h"
 
 #include <string.h>
@@ -56,7 +57,8 @@ static void add_dims(const Graph *g, TensorDims to, int rank, const DimId *dims)
   }
 }
 
-// What the model hands out is what a run without --fetch does; a model may have none.
+// Lists the outputs of a model: those of a run without --fetch. A model without outputs gets an
+// empty list.
 static void list_outputs(meshc_model *m) {
   DiagMark mark = diag_mark(m->s.diag);
   const Graph *g = select_run(m->s.arena, m->s.model, NULL);

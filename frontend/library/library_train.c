@@ -1,4 +1,5 @@
-// Training and evaluation over the data blocks of a model, reported through a callback.
+// Trains and evaluates a model over its data blocks and reports progress through the caller's
+// callback. The loops are in runtime/train.
 #include "frontend/library/library_internal.h"
 
 #include <string.h>
@@ -124,7 +125,7 @@ static bool evaluate(meshc_model *m, void *context) {
   m->s.stop_request = &m->stop;
   m->stop = 0;
   const char *data = e->data ? e->data : "test";
-  library_option(m, OPTION_DATA, data); // errors have its place
+  library_option(m, OPTION_DATA, data); // so that errors have the option's position
   bool found = data_choose(&m->s, data, &block);
   library_option(m, OPTION_DATA, NULL);
   if (!found || !library_store(m)) return false;
