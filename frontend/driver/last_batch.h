@@ -1,7 +1,7 @@
 // Evaluates the last, incomplete batch of a data block. The result is that of a model whose batch
 // dim has the size of this batch, as `--set b=SIZE` would make it. Input: the graph for whole
 // batches. Output: the answer whether its program can run fewer rows, or a second program for the
-// incomplete batch. Used by training.c.
+// incomplete batch. Used by training.c and the command predict.
 #ifndef FRONTEND_LAST_BATCH_H
 #define FRONTEND_LAST_BATCH_H
 

@@ -106,7 +106,7 @@ static void compute_how(Arena *a, const PipelineOptions *opt, int last, Compilat
   out->order = order_choose(a, kept);
   proved(opt, out->order->graph, "order");
   // Decide which collectives leave in one call.
-  out->buckets = collectives_pack(a, out->order->graph, opt->machine);
+  out->buckets = collectives_bucket(a, out->order->graph, opt->machine);
   out->facts = collectives_facts(a, out->order->graph, out->buckets, opt->machine);
   timings_end(opt->timings, "pack", 0);
   if (last < AFTER_FUSE) return;

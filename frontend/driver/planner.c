@@ -1,9 +1,8 @@
-// Makes the task of a layout search from a session, and predicts its results as compiled programs.
-// See planner.h.
+// Sets up the search for a layout from a session, and compiles and compares what it finds.
 //
-// Long loops are not unrolled for the search. The cost of a loop with n equal rounds is
-// cost(1) + (n - 1) * (cost(2) - cost(1)). So the model is built once with one round of every loop,
-// and once for each loop with two rounds of it. The cost is a weighted sum over these samples.
+// To keep the search fast, it works on models with short loops: twelve layers cost as much as one,
+// plus eleven times the difference between two layers and one. Each loop of the model gives one
+// such sample (SearchSample).
 #include <string.h>
 
 #include "frontend/driver/planner.h"
@@ -11,19 +10,18 @@
 
 typedef struct Variant {
   Session *s;
-  const Ast *file; // the model file with its imports resolved
+  const Ast *file; // without imports
   ShortLoops loops;
 } Variant;
 
-// Builds the model with short loops and without a layout, and returns its simplified graph. The
-// loop `longer` has two rounds (NULL: none), all others have one. Returns NULL if such a model
-// cannot be built.
+// The simplified graph of the model with loops of one round each, except `longer`, which has two.
+// NULL if the model cannot be built so.
 static const Graph *build_variant(Variant *v, const Ast *longer, const Graph **model) {
   Session s = *v->s;
   ModelOptions options = s.options;
   const char *purpose, *over;
   Compilation c;
-  s.diag = diag_new(s.arena); // errors of the short model are not errors of the user's model
+  s.diag = diag_new(s.arena); // errors of the short model are not shown
   options.no_layout = true;
   options.shorten = &v->loops;
   v->loops.longer = longer;
@@ -35,8 +33,8 @@ static const Graph *build_variant(Variant *v, const Ast *longer, const Graph **m
   return c.simplified;
 }
 
-// Fills the samples: one round of each loop, and each loop with two rounds. Returns false if the
-// rounds of a loop are not alike or a sample cannot be built.
+// The samples: all loops with one round, then for each loop the model with two rounds of it. False
+// if rounds of a loop differ, or the model cannot be built so.
 static bool short_terms(Variant *v, SearchTask *out) {
   const Graph *model, *g = build_variant(v, NULL, &out->model);
   uint32_t n = v->loops.loop.n;
@@ -57,8 +55,7 @@ static bool short_terms(Variant *v, SearchTask *out) {
   return true;
 }
 
-// Makes the whole model the only sample, for loops whose rounds are not alike. Returns false after
-// an error.
+// The model itself as the only sample.
 static bool whole_term(Session *s, SearchTask *out) {
   const char *purpose, *over;
   Compilation c;
@@ -76,7 +73,7 @@ static bool whole_term(Session *s, SearchTask *out) {
 
 enum { SEARCHED_AXES = 3 };
 
-// Fills the names of the mesh axes that the model's pins use, in order, and returns their number.
+// The axes of the model's mesh that its pins name, in order.
 static int pinned_axes(const Session *s, const char *names[MAX_AXES]) {
   const Graph *g = s->model->graph;
   int n = 0;
@@ -85,8 +82,7 @@ static int pinned_axes(const Session *s, const char *names[MAX_AXES]) {
   return n;
 }
 
-// Returns a mesh of one processor with the axes that pins name, each of size 1; with one axis if
-// there are no pins.
+// One processor, with the axes that pins name.
 static const Mesh *mesh_of_one(Session *s, int npinned, const char *const names[]) {
   Mesh *m = arena_new_of(s->arena, Mesh);
   *m = (Mesh){.naxes = (uint8_t)(npinned ? npinned : 1)};
@@ -107,8 +103,7 @@ static void no_mesh_for_pins(Session *s, int64_t processors, int npinned,
   diag_hint(s->diag, "give the mesh with --mesh, or name fewer axes in layout(...)");
 }
 
-// Pinned axes get the first names. Axes are numbered in that order, so a mesh has all pinned axes
-// if it has at least npinned axes.
+// Axes that pins name come first, and every mesh must have them.
 bool planner_meshes(Session *s, int64_t processors, uint32_t *n, const Mesh **mesh) {
   static const char *const usual[SEARCHED_AXES] = {"rows", "cols", "deep"};
   const char *names[MAX_AXES + SEARCHED_AXES];
@@ -186,21 +181,6 @@ bool planner_select(Session *s, PlanGraph *out) {
 bool planner_foresee(Session *s, const PlanGraph *of, const SearchChoice *c, Foreseen *out) {
   Session trial = *s;
   Compilation made;
-  const char *purpose, *over, *mesh = mesh_option(a, c->mesh),
-                              *layout = layout_option(a, c->mesh, &c->layout);
-  again.options.mesh = ast_parse_mesh(
-      a, s->names, s->diag, diag_source(s->diag, "--mesh", mesh, strlen(mesh)), mesh, strlen(mesh));
-  again.options.layout = NULL;
-  // The choice has its own layout, even if the file's layout is for another mesh.
-  again.options.layout_may_go = false;
-  again.options.no_layout = c->layout.n == 0;
-  if (c->layout.n)
-    again.options.layout = ast_parse_layout(
-        a, s->names, s->diag, diag_source(s->diag, "--layout", layout, strlen(layout)), layout,
-        strlen(layout));
-  again.model = model_build(a, s->names, s->diag, s->ast, &again.options);
-  if (!again.model || (train_counts_epochs(again.model) && !train_resolve_epochs(again.model, 1)))
-    return false;
   double most;
   Graph *g = arena_new_of(s->arena, Graph);
   *g = layout_apply(s->arena, of->graph, c->mesh, &c->layout);
@@ -213,11 +193,11 @@ bool planner_foresee(Session *s, const PlanGraph *of, const SearchChoice *c, For
   return true;
 }
 
-// Refines `from` for least memory and predicts it. The search estimates memory from the graph
-// alone, so that a compiled program may still need more than the limit. Returns false after an
-// error.
-static bool use_smallest(Session *s, const SearchTask *t, const SearchChoice *from,
-                         const SearchChoice **use, const Foreseen **of_use) {
+// The search estimates memory from the graph: a program may need more. Then the smallest layout
+// that was found is compiled.
+static bool use_smallest(Session *s, const PlanGraph *of, const SearchTask *t,
+                         const SearchChoice *from, const SearchChoice **use,
+                         const Foreseen **of_use) {
   SearchChoice *least = arena_new_of(s->arena, SearchChoice);
   Foreseen *of_least = arena_new_of(s->arena, Foreseen);
   *least = search_refine(s->arena, t, from, &(SearchRules){0}, SEARCH_SMALLEST);
@@ -228,9 +208,8 @@ static bool use_smallest(Session *s, const SearchTask *t, const SearchChoice *fr
   return of_least->fits;
 }
 
-// Among equally fast layouts the refined one wins, because it needs less memory, then the first of
-// the list.
-bool planner_fastest(Session *s, const SearchTask *t, const SearchResult *r,
+// Of equally fast choices the refined one is used, which needs less memory, then the first.
+bool planner_fastest(Session *s, const PlanGraph *of, const SearchTask *t, const SearchResult *r,
                      const SearchChoice *refined, Foreseen *kept, Foreseen *of_refined,
                      const SearchChoice **use, const Foreseen **of_use) {
   if (!planner_foresee(s, of, refined, of_refined)) return false;

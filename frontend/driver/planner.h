@@ -1,45 +1,49 @@
-// Searches a layout for a model, for `plan` and `--layout auto`.
-// Input: a session with a built model. Output: layouts in order of estimated cost, and their
-// predicted time and memory as compiled programs. The search itself is partition/search.
+// The search for a layout, from a model file: for `plan` and `--layout auto`.
 #ifndef FRONTEND_PLANNER_H
 #define FRONTEND_PLANNER_H
 
 #include "frontend/driver/session.h"
 #include "partition/search/search.h"
 
-// Sets *mesh to the *n meshes to search, in the session's arena: all shapes of `processors`
-// processors, or the model's mesh if `processors` is 0. Every mesh has the axes that the model's
-// `layout(...)` pins name. Returns false after an error if there is no such mesh.
+// The meshes to search: all shapes of `processors`, for one processor a mesh of size 1, without a
+// number (0) the model's mesh. Axes that `layout(...)` of the model names are in each of them,
+// under their names. False after an error: there is none.
 MUST_USE bool planner_meshes(Session *s, int64_t processors, uint32_t *n, const Mesh **mesh);
-// Makes the search task for the session's model on these meshes, in the session's arena. Its cost
-// is that of the training step, or of what --for and --fetch ask for. `keep` layouts are kept.
-// Returns false after an error.
+// The task for the session's model on the meshes: what its training step (or what --for, --fetch
+// ask for) costs. In the model's arena; false after an error.
 MUST_USE bool planner_task(Session *s, uint32_t nmeshes, const Mesh *mesh, uint32_t keep,
                            SearchTask *out);
-enum { PLANNER_KEPT = 5 }; // layouts that the search keeps and that are compared as programs
+enum { PLANNER_KEPT = 5 }; // layouts of the search that are compiled and compared
 
-// Prediction for one layout, from its compiled program.
+// What the command compiles, selected once. Layouts are applied to this graph (layout_apply): the
+// model is not built again for each.
+typedef struct PlanGraph {
+  const Graph *graph;
+  const char *purpose, *over;
+} PlanGraph;
+// False after an error.
+MUST_USE bool planner_select(Session *s, PlanGraph *out);
+// A choice as a compiled program.
 typedef struct Foreseen {
-  int64_t peak;
-  bool fits; // the peak fits into --memory, else into the machine's memory
+  int64_t peak; // bytes of a processor
+  bool fits;    // in --memory, else in the machine's
   const Simulation *time;
 } Foreseen;
-// Builds the model again under the choice, compiles and simulates it. The prediction equals that of
-// `check` under this layout; the search's estimated cost is computed from the graph alone. Returns
-// false after an error.
-MUST_USE bool planner_foresee(Session *s, const SearchChoice *c, Foreseen *out);
-// Predicts all layouts of r (at most PLANNER_KEPT) into kept[] and the refined one into
-// *of_refined. Sets *use to the fastest that fits the memory; if none fits, to the layout of least
-// memory. *of_use is its prediction. Returns false after an error, also if that layout does not fit
-// either.
-MUST_USE bool planner_fastest(Session *s, const SearchTask *t, const SearchResult *r,
-                              const SearchChoice *refined, Foreseen *kept, Foreseen *of_refined,
-                              const SearchChoice **use, const Foreseen **of_use);
-// Runs the search of *t and shows progress. If no layout made of rules `dim -> axis` fits the
-// memory, adds rules that save memory, such as ZeRO. Returns false after an error if still none
-// fits.
+// Compiles `of` under the choice and simulates the program: what `check` predicts under that
+// layout. The search knows estimated costs only. False after an error.
+MUST_USE bool planner_foresee(Session *s, const PlanGraph *of, const SearchChoice *c,
+                              Foreseen *out);
+// Foresees all of r, at most PLANNER_KEPT, and the refined choice. *use is the fastest of those
+// that fit the memory; if none does, the smallest layout that was found. False after an error: that
+// does not fit either.
+MUST_USE bool planner_fastest(Session *s, const PlanGraph *of, const SearchTask *t,
+                              const SearchResult *r, const SearchChoice *refined, Foreseen *kept,
+                              Foreseen *of_refined, const SearchChoice **use,
+                              const Foreseen **of_use);
+// Searches. If no layout of dims fits the memory, adds rules for the optimizer, gradients and
+// parameters to the smallest one. False after an error: no layout fits.
 MUST_USE bool planner_search(Session *s, const SearchTask *t, SearchResult **out);
-// Replaces the model's layout by the one that `plan` recommends. Returns false after an error.
+// Replaces the layout of the model by the one that `plan` recommends. False after an error.
 MUST_USE bool planner_choose(Session *s);
 
 #endif

@@ -63,7 +63,8 @@ Graph *session_select(Session *s, const char **purpose, const char **over);
 // --memory.
 MUST_USE bool session_compile(Session *s, const Graph *g, const char *purpose, const char *over,
                               const char *last, Compilation *out);
-// Compiles g to machine code, in memory of `a`, without meeting the other ranks.
+// Compiles g to machine code, in memory of `a`, without meeting the other ranks. Returns false
+// after an error.
 MUST_USE bool session_compile_alone(Session *s, Arena *a, const Graph *g, const char *purpose,
                                     const char *over, Compilation *out);
 // Runs the passes up to fusion and calls `passed` with the graph after each pass
@@ -121,10 +122,10 @@ void json_diagnostics(json_t *out, const Diag *d);
 // Prints the command's object with all diagnostics, at the end of the run. Without an object it
 // prints the diagnostics alone.
 void json_end(const Session *s);
-// json_watch: if the command line asks for JSON, an error that ends the process at once
-// (ir/base/abrupt.h) is printed as such an object, too. json_output sets the descriptor for these
-// objects, for ranks whose standard output is discarded.
+// If the command line asks for JSON, an error that ends the process at once (ir/base/abrupt.h) is
+// printed as such an object, too, from now on.
 void json_watch(int argc, char **argv);
+// Sets the descriptor for these objects, for a rank whose standard output is discarded.
 void json_output(int fd);
 
 // -- measure_machine.c --------------------------------------------------------------------------
@@ -159,8 +160,8 @@ void synthetic_feed(Exec *e, const Program *p, int64_t *bytes);
 // Starts or joins ranks according to --np, --comm and the launcher. Returns false if this process
 // must not run the command; *code is then its exit code, or 2 after an error in s->diag.
 MUST_USE bool session_ranks(Session *s, char **argv, int *code);
-bool session_first(
-    const Session *s); // whether this is rank 0, which prints and writes, or the only process
+// Returns whether this is rank 0, which prints and writes, or the only process.
+bool session_first(const Session *s);
 // Compares the model, the mesh and the options of all ranks, and divides the mesh among them.
 // Returns false after an error if they differ, or if the ranks cannot share the mesh evenly.
 MUST_USE bool session_agree(Session *s);
@@ -234,10 +235,11 @@ typedef struct Result {
 // only rank 0 gets the data. Returns false after an error.
 MUST_USE bool result_read(Session *s, const Exec *e, const Program *p, TensorKind kind,
                           const char *name, Result *out);
-// results_check checks --check and --out. results_finite warns of NaN and Inf in the n values; with
-// `--check finite` they are an error. Both return false after an error.
-MUST_USE bool results_check(const Session *s); // before anything is computed
-bool out_is_stdout(const Session *s);          // whether --out is `-`
+// Checks --check and --out before anything is computed. Returns false after an error.
+MUST_USE bool results_check(const Session *s);
+bool out_is_stdout(const Session *s); // whether --out is `-`
+// Warns of NaN and Inf in the n values; with `--check finite` they are an error. Returns false
+// after an error.
 MUST_USE bool results_finite(Session *s, uint32_t n, const Result *r);
 // Writes the n values to --out, or prints them.
 MUST_USE bool results_write(Session *s, uint32_t n, const Result *r);
