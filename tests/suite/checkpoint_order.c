@@ -1,14 +1,17 @@
-// What a crash of the machine leaves of a checkpoint, and of a file that is replaced. The calls of
-// one commit are recorded (ir/base/disk.h); then every prefix of them, and random ones in which the
-// disk did a part of what was not yet synced, become a folder from which the old or the new state
-// must be read, whole.
+// Checks that a machine crash never destroys a checkpoint, or a file that is being replaced. Input:
+// two small checkpoints and a text file that the suite itself writes. The file calls of one commit
+// are recorded (ir/base/disk.h). The suite then builds the folder that a crash could leave after
+// every prefix of these calls. It also builds random crashes, in which the disk did only a part of
+// the calls that no sync had made safe. From each folder the complete old or the complete new state
+// must be readable.
 //
-//   Model of the disk: a write is safe after a sync of its file, a new or changed name after a sync of its folder. Of
-//   the others any may be lost, writes also in part, in sectors of 512 or 4096 bytes: lost sectors read as zeros, or
-//   the file ends before them. A rename is done or not. This is the model of Pillai et al., OSDI 2014, "All file
-//   systems are not created equal", without order between calls that no sync separates.
+//   Model of the disk: a write is safe after a sync of its file; a new or changed name is safe after a sync of its
+//   folder. Any other call may be lost. A write may also be lost in part, in sectors of 512 or 4096 bytes: a lost
+//   sector reads as zeros, or the file ends before it. A rename happens completely or not at all. This is the model
+//   of Pillai et al., OSDI 2014, "All file systems are not created equal", without an order between calls that no
+//   sync separates.
 //
-//   suite_checkpoint_order      ORDERS=N random ones, default 300
+//   suite_checkpoint_order      ORDERS=N: number of random crashes, default 300
 #define _XOPEN_SOURCE 700 // nftw
 #include <dirent.h>
 #include <fcntl.h>
@@ -28,7 +31,7 @@ enum { ROWS = SAVED_ROWS, STATES = SAVED_STATES, ORDERS = 300, MOST = 4096, OLD 
 static Arena *arena;
 static int passed, failed;
 static char base[] = "/tmp/suite_checkpoint_order_XXXXXX";
-static const char *recorded, *replayed; // folders in it
+static const char *recorded, *replayed; // folders inside `folder`
 
 // -- inodes and what was done to them -----------------------------------------------------------
 
@@ -44,8 +47,8 @@ typedef struct Name {
 } Name;
 typedef struct Op {
   enum { OP_NAME, OP_UNNAME, OP_RENAME, OP_WRITE, OP_SYNC } kind;
-  ino_t on;    // the folder, or the file
-  ino_t inode; // that gets or loses the name
+  ino_t on;    // the folder whose entry changes, or the file that is written
+  ino_t inode; // the inode that gets or loses the name
   const char *name, *to;
   char *bytes;
   size_t at, n;
@@ -106,7 +109,7 @@ static const char *kept(const char *text) {
   return text ? arena_text(arena, text, strlen(text)) : NULL;
 }
 
-// The content of the disk before the commit.
+// Records the content of the disk before the commit.
 static void scan(Disk *d, int folder, ino_t number) {
   DIR *entries = fdopendir(dup(folder));
   for (const struct dirent *e; entries && (e = readdir(entries));) {
@@ -135,8 +138,8 @@ static size_t written(ino_t file) {
   return n;
 }
 
-// A number that the system has used before, for what is removed by now, would be taken for the old
-// one.
+// Returns a number for the inode of a created file. The number is never reused: the system may give
+// a new file the inode number of a removed one.
 static ino_t made(const DiskCall *c) {
   char kind;
   ino_t inode = named(c->fd, c->name, &kind);
@@ -182,11 +185,11 @@ static uint32_t below(uint32_t n) { // splitmix64
 }
 
 typedef struct Crash {
-  uint32_t ops;     // done before it
-  uint32_t percent; // of what is not safe, that is on disk
+  uint32_t ops;     // number of calls before the crash
+  uint32_t percent; // chance that an unsafe call is on disk
   uint32_t sector;
-  bool cut;          // files end before what is lost at their end
-  uint32_t unsynced; // a sync that did nothing, to test the test; MOST: none
+  bool cut;          // a file with lost sectors at its end is shorter
+  uint32_t unsynced; // index of a sync that does nothing, to test the suite itself; MOST: none
 } Crash;
 
 static bool is_safe(const Crash *c, uint32_t i) {
@@ -284,7 +287,7 @@ static bool save(const char *directory, int64_t step, Diag *d) {
   return good;
 }
 
-// NULL, or what is wrong with the checkpoint at path.
+// Returns NULL, or what is wrong with the checkpoint at path.
 static const char *read_checkpoint(const char *path, int64_t *step) {
   Arena *a = arena_new();
   Diag *d = diag_new(a);
@@ -340,7 +343,7 @@ static const char *check_array(bool again) {
 // -- all crashes --------------------------------------------------------------------------------
 
 typedef const char *
-Reading(bool again); // what is wrong; `again`: something is written afterwards, too
+Reading(bool again); // returns what is wrong, or NULL; `again`: the reader also writes afterwards
 
 static const char *crash(const Crash *c, Reading *check, bool again) {
   static Disk disk;
@@ -373,8 +376,8 @@ static Crash random_crash(void) {
                  .unsynced = MOST};
 }
 
-// Every sync but the last must be missed when it does nothing; else the model of the disk is too
-// kind.
+// Turns each sync but the last into a no-op. Some crash must then lose the data, or the model of
+// the disk would be too lenient.
 static void check_syncs(const char *what, Reading *check) {
   uint32_t last = nops;
   while (last > 0 && op[last - 1].kind != OP_SYNC) last--;
@@ -383,7 +386,7 @@ static void check_syncs(const char *what, Reading *check) {
     bool missed = false;
     fflush(stdout);
     int out = dup(STDOUT_FILENO), nothing = open("/dev/null", O_WRONLY);
-    dup2(nothing, STDOUT_FILENO); // of what is wrong here nothing is to be said
+    dup2(nothing, STDOUT_FILENO); // failures are expected here: hide their messages
     for (uint32_t i = 0; i < 400 && !missed; i++) {
       Crash c = random_crash();
       c.ops = nops - below(nops - k);

@@ -1,8 +1,8 @@
-// What a compile costs does not follow the number of layers: a transformer's training step of 24
-// layers has the kernels of one of 6, and takes about as long.
+// Checks that the cost of a compile does not grow with the number of layers: the training step of a
+// transformer with 24 layers has as many kernels as one with 6, and takes about as long to compile.
 //
-//   suite_compile_time          counts the kernels in the assembly
-//   suite_compile_time time     compares times, too: processor time of the compiler, the least of alternating runs
+//   suite_compile_time          compares the number of kernels in the assembly
+//   suite_compile_time time     compares the compiler's processor time, too: the least of alternating runs
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +15,8 @@
 
 enum { RUNS = 2, MOST_RUNS = 6 };
 static bool timed;
-// Four times the layers cost 1.2 to 1.35 times the compile on a quiet machine; on one whose cores
-// are shared with others caches make it more. What follows the number of layers would cost 4.
+// Four times the layers cost 1.2 to 1.35 times the compile time on a quiet machine, and more where
+// other processes share the caches. A cost that grows with the number of layers would give 4 times.
 enum { FEW = 6, MANY = 24, PERCENT = 200 };
 
 static const char *const layouts[][2] = {
@@ -37,8 +37,8 @@ static void check(bool good, const char *what, const char *layout) {
   if (!good) printf("FAIL %s, layout %s\n", what, layout ? layout : "none");
 }
 
-// One run of the program with its output in `out`; its processor time in seconds, negative if it
-// failed.
+// Runs the compiler with its output in `out`. Returns its processor time in seconds, negative after
+// a failure.
 static double compile(const char *const *layout, int depth, const char *out) {
   const char *program = getenv("MESHC");
   char set[32];

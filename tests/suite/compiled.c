@@ -1,9 +1,9 @@
-// Every op x type x variant x kind of input as machine code against the evaluator: values and
-// gradients, fused, on one worker and on two in turn; one kernel a node for the first variant of
-// each op and type.
+// Compares machine code with the evaluator for every op, type, variant and kind of input
+// (common/op_cases.h): values and gradients. Each case runs with fusion, alternately on one worker
+// and on two. The first variant of each op and type also runs without fusion, one kernel per node.
 //
-// Cases that differ in their numbers only have equal kernels: in a run of the test command those
-// are compiled once and then come from the compile cache.
+// Cases that differ only in their numbers have equal kernels. The test command gives all suites one
+// compile cache, so that such kernels are compiled once.
 //
 //   suite_compiled [TEXT]   only cases whose name contains TEXT
 #include <stdio.h>
@@ -66,7 +66,7 @@ static void case_run(Arena *a, const OpCase *c, bool fused, int threads) {
     feed_all(e, made->program, c, a);
     const Eval *truth = eval_run(a, c->graph, c->nfeeds, c->feeds, 3);
     StepResult result = exec_step(e, 3, false);
-    // an id out of range ends the step: values are then not to be had
+    // an id out of range ends the step: there are no values to compare
     if (truth->out_of_range != (result == STEP_BAD_INDEX)) {
       printf("FAIL %s: step result %d, evaluator %s\n", label, (int)result,
              truth->out_of_range ? "out of range" : "clean");
@@ -90,7 +90,7 @@ static void case_run(Arena *a, const OpCase *c, bool fused, int threads) {
 
 static bool seen[OP_COUNT][TYPE_COUNT];
 
-// Whether c is the first of its op and type that is looked at.
+// Returns true for the first case of each op and type.
 static bool is_first(const OpCase *c) {
   bool first = !seen[c->op][c->type];
   seen[c->op][c->type] = true;

@@ -1,14 +1,14 @@
-// Every elementwise function and its gradients against long double, in units of the last place:
-// over all exponents and signs, at infinities, NaN, zeros, subnormals, saturation, in f32, f64,
-// bf16 and f16, for processors with and without fused multiply-adds and for every vector width of
-// the code generator.
+// Compares every elementwise function and its gradients with references in long double. Errors are
+// measured in units of the last place. Arguments cover all exponents and signs, infinities, NaN,
+// zeros, subnormals and saturation. Types: f32, f64, bf16, f16; targets: processors with and
+// without fused multiply-adds, every vector width of the code generator.
 //
-//   suite_elementwise            the argument lists of the test command
+//   suite_elementwise            the arguments that the test command uses
 //   suite_elementwise soak       every f16 and bf16, and every STRIDE-th f32 (default 257), with the widest vectors
-//   SHOW=1: the largest error of each, TYPE=f32: that type alone
+//   SHOW=1: print the largest error of each function; TYPE=f32: that type alone
 //
-// The functions and their bounds: common/elementary.c. A built-in function or an operation without
-// a row there fails.
+// common/elementary.c has the references and their bounds. A built-in function or an operation
+// without a row there fails.
 #define _XOPEN_SOURCE 700 // mkdtemp
 #include <math.h>
 #include <stdio.h>
@@ -25,12 +25,12 @@ enum { N = 1 << 13, MOST = 64, MOST_OUTPUTS = 3 * MOST };
 static int passed, failed, skipped;
 static char folder[] = "/tmp/meshc-elementwise-XXXXXX";
 
-// -- what the code may use ----------------------------------------------------------------------
+// -- processor features of the generated code ---------------------------------------------------
 
 typedef struct Target {
   const char *name;
   int bits;
-  const char *without; // features
+  const char *without; // features that the target lacks
 } Target;
 static const Target targets[] = {
     {"512", 512, NULL},
@@ -41,7 +41,7 @@ static const Target targets[] = {
 };
 enum { NTARGETS = (int)countof(targets) };
 
-// -- the program of a type ----------------------------------------------------------------------
+// -- the program for one type -------------------------------------------------------------------
 
 typedef enum Which { VALUE, BY_X, BY_Z, WHICH } Which;
 
@@ -51,8 +51,8 @@ typedef struct Column {
   char name[40];
   Function *f;
   const Bound *bound;
-  double worst; // part of the bound used up
-  double ulp;   // of the worst element, x and z there
+  double worst; // largest error, as a part of its bound
+  double ulp;   // error in units of the last place at the worst element; its arguments x, z
   double x, z, got;
 } Column;
 
@@ -90,8 +90,8 @@ static void add_result(Suite *u, const Elementary *e, Which which, Function *f) 
 
 // -- casts --------------------------------------------------------------------------------------
 
-// As the language has it: to integers toward zero, saturating, NaN to 0; to floats rounded to
-// nearest even.
+// Returns x cast as the language defines it. To integers: toward zero, saturating, NaN gives 0. To
+// floats: rounded to nearest even.
 static double cast_to(Dtype t, double x) {
   static const double low[TYPE_COUNT] = {[TYPE_I32] = -0x1p31},
                       high[TYPE_COUNT] = {[TYPE_I32] = 0x1p31 - 1, [TYPE_U8] = 255};
@@ -200,7 +200,8 @@ static const double specials[] = {
 };
 enum { NSPECIALS = (int)countof(specials) };
 
-// Any exponent and sign of the type; a third of the significands are sparse or nearly full.
+// Returns a number of any exponent and sign of the type. A third of the significands are sparse or
+// nearly full.
 static double wild(Dtype t) {
   int range = t == TYPE_F64   ? 1074
               : t == TYPE_F16 ? 24
@@ -253,8 +254,8 @@ static void feed(const Suite *u, Exec *e, const char *name, const double *x) {
   free(data);
 }
 
-// Gradients that nothing is asked of: at NaN beside a kink, and where a factor that the chain rule
-// makes leaves the normal numbers of the type before the product does.
+// Returns true where a gradient is not checked: at NaN beside a kink, and where a factor of the
+// chain rule leaves the normal numbers of the type before the product does.
 static bool is_open(const Column *r, double x, double z, Dtype t) {
   const char *name = r->e->name;
   if (r->which == VALUE) return false;
@@ -262,14 +263,14 @@ static bool is_open(const Column *r, double x, double z, Dtype t) {
   if (!strcmp(name, "div") && r->which == BY_Z)
     return !wide_normal(t, 1 / (Wide)z) || !wide_normal(t, (Wide)x / (Wide)z);
   if (strcmp(name, "pow") != 0) return false;
-  // z - 1 of a large z is z, which changes the sign of a power of a negative number
+  // for a large z, z - 1 rounds to z, which changes the sign of a power of a negative number
   if (r->which == BY_X)
     return !wide_normal(t, powl((Wide)x, (Wide)z - 1)) ||
            (x < 0 && (fabs(z) > 128 || z != floor(z)));
   return !wide_normal(t, powl((Wide)x, (Wide)z));
 }
 
-// -- the table is whole -------------------------------------------------------------------------
+// -- completeness of the table ------------------------------------------------------------------
 
 static bool has_row(const char *name) {
   for (int i = 0; i < elementary_count; i++)
@@ -288,8 +289,8 @@ static void need(bool there, const char *what, const char *name) {
   if (!there) printf("FAIL %s %s has no row in tests/suite/common/elementary.c\n", what, name);
 }
 
-// Every built-in function without brackets, but for those that are not elementwise, copies, or
-// losses (their own suite).
+// Checks that the table has a row for every built-in function without brackets, except copies,
+// losses (tested by another suite) and functions that are not elementwise.
 static void builtins_have_rows(void) {
   static const char *const others[] = {"cast",       "stop_gradient",
                                        "square_sum", "sigmoid_cross_entropy",
@@ -303,8 +304,8 @@ static void builtins_have_rows(void) {
 #undef BUILTIN
 }
 
-// Every pointwise operation stands in the graphs of the suite, but for those that only the compiler
-// makes.
+// Checks that the graph of the suite has every pointwise operation, except those that only the
+// compiler makes.
 static void ops_have_rows(const Graph *g) {
   static const char *const others[] = {"stop_gradient", "checkpoint", "cast", "bound_index",
                                        "arg_key",       "key_index",  NULL};
@@ -317,7 +318,7 @@ static void ops_have_rows(const Graph *g) {
 #include "ir/graph/ops.def"
 }
 
-// -- comparing, column by column ----------------------------------------------------------------
+// -- comparing each column ----------------------------------------------------------------------
 
 static void look(Suite *u, Column *r, const double *got) {
   Dtype t = r->e->truth ? TYPE_F64 : u->type;
@@ -361,7 +362,7 @@ static void say(const Suite *u, const Target *t) {
   }
 }
 
-// Processors with the code of a target, or NULL after a message.
+// Returns an executor with code for a target, or NULL after a message.
 static Exec *exec_of(Suite *u, const Target *t, Code **code) {
   CodeOptions opt = {.opt = 2, .width = t->bits, .without = t->without, .cache = suite_cache()};
   ExecOptions exec = {.threads = 1};
@@ -381,7 +382,7 @@ static void step(Suite *u, Exec *e) {
   compare(u, e);
 }
 
-// The k-th number of a type by its bits; of f32 every stride-th.
+// Returns the k-th number of a type in the order of its bits; of f32 every stride-th.
 static double by_bits(Dtype t, uint64_t k, uint64_t stride) {
   uint16_t half = (uint16_t)k;
   uint32_t single = (uint32_t)(k * stride);

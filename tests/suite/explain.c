@@ -1,8 +1,10 @@
-// `explain` of every model of examples and tests/models, under its own layout, with its first dim
-// split, and the larger ones as a user would split them: the JSON has all of the structure and its
-// sums are those of `check`, the page is well-formed and needs nothing else, its drawings hold, dot
-// is well-formed too, all forms are the same twice, and names and paths cannot break out of them.
-//
+// Runs `explain` on every model of examples and tests/models: under its own layout, with its first
+// dim split, and the larger models under layouts that a user would write. It checks that
+//   the JSON has every field, and its sums are those of `check`;
+//   the page is well-formed, refers to no other file, and its drawings have no overlaps;
+//   the DOT text is well-formed;
+//   every form is the same in a second run;
+//   names and paths cannot break out of the quoting of any form.
 // Ends in `N passed, N failed, N skipped`.
 #include <ctype.h>
 #include <jansson.h>
@@ -47,7 +49,7 @@ static const char *skip_to(Page *p, const char *end) {
   return found;
 }
 
-// name="value": quoted, without addresses.
+// Reads name="value". The value must be quoted and must not be an address.
 static bool read_attribute(Page *p) {
   p->at += strspn(p->at, " ");
   size_t n = strspn(p->at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-");
@@ -110,8 +112,8 @@ static bool page_holds(const char *run, const char *text) {
   return !p.open.n || fault(run, "<%s> without end", p.open.at[p.open.n - 1]);
 }
 
-// Every drawing: boxes do not overlap, edges cross no box that is not their end. Every page has a
-// drawing with a box.
+// Checks every drawing of a page: boxes do not overlap, and edges cross no box except their ends. A
+// page must have at least one drawing with a box.
 static bool page_drawn(const char *run, const char *text) {
   uint32_t boxes = 0, edges = 0;
   const char *wrong = drawings_fault(arena, text, &boxes, &edges);
@@ -119,7 +121,8 @@ static bool page_drawn(const char *run, const char *text) {
   return boxes || fault(run, "no drawing");
 }
 
-// The facts for the script are JSON and tell as many values as the page has rows.
+// Checks that the page's facts for its script are JSON and list as many values as the page has
+// rows.
 static bool page_facts(const char *run, const char *text) {
   if (!page_drawn(run, text)) return false;
   const char *from = strstr(text, "id=\"facts\">"), *end = from ? strstr(from, "</script>") : NULL;
@@ -135,7 +138,7 @@ static bool page_facts(const char *run, const char *text) {
               : fault(run, "the facts are no JSON");
 }
 
-// -- dot: quotes in pairs, braces in pairs, every edge between boxes that there are -------------
+// -- DOT: quotes in pairs, braces in pairs, edges between boxes that exist ----------------------
 
 static bool dot_holds(const char *run, const char *text) {
   int depth = 0, boxes = 0;
@@ -266,7 +269,7 @@ static bool call_holds(const char *run, const json_t *call) {
                          (long long)number(call, "bytes")));
 }
 
-// Sums of one field over a list.
+// Returns the sum of one field over a list, each entry multiplied by its field `times`.
 static int64_t sum_of(const json_t *array, const char *field, const char *times) {
   size_t i;
   json_t *one;
@@ -334,7 +337,7 @@ static char *form_of(const char *what, const char *form, int *code) {
 
 typedef bool Holds(const char *run, const char *text);
 
-// A form holds and is the same twice.
+// Checks that one form of the output is valid and that a second run gives the same text.
 static void try_form(const char *what, const char *form, Holds *holds, Holds *more) {
   int code, again;
   const char *run = arena_printf(arena, "explain %s --format %s", what, form);
@@ -351,7 +354,7 @@ static bool try_json(const char *what) {
   json_t *checked = json_of(arena_printf(arena, "check %s --json", what)),
          *facts = checked ? json_of(arena_printf(arena, "explain %s --json", what)) : NULL;
   if (!checked)
-    skipped++; // what check refuses is not for explain
+    skipped++; // explain has nothing to show for a model that check refuses
   else
     count(facts ? facts_hold(run, facts, checked) : fault(run, "no JSON"));
   bool good = facts != NULL;
@@ -374,7 +377,7 @@ static const char *first_dim(const char *model) {
   return dim;
 }
 
-// The bytes of all kernels in a page: moved, and saved by fusion.
+// Returns the bytes that all kernels of a page move; *saved gets the bytes that fusion saves.
 static double kernel_bytes(const char *page, double *saved) {
   double moved = 0;
   *saved = 0;
@@ -389,15 +392,15 @@ static double kernel_bytes(const char *page, double *saved) {
   return moved;
 }
 
-// What fusion saves is what the step moves more without it; but a kernel that rematerialises what
-// another one stores, too, may move more than its own operations would: it saves nothing then, not
-// less.
+// Checks that the bytes saved by fusion are the bytes that the step moves more without fusion. A
+// kernel that rematerialises a value which another kernel stores may move more than its separate
+// operations would: its saving is 0, not negative.
 static void try_saved(const char *model) {
   int code, again;
   double saved, none, moved = kernel_bytes(form_of(model, "html", &code), &saved);
   double apart =
       kernel_bytes(form_of(arena_printf(arena, "%s --no-fuse", model), "html", &again), &none);
-  if (code || again) return; // counted by try_all
+  if (code || again) return; // try_all counts the failure
   double more = (moved + saved - apart) / (apart > 0 ? apart : 1);
   count((none <= 0 && more > -1e-6 && more < 0.03) ||
         fault(model, "kernels move %.0f bytes and save %.0f, without fusion they move %.0f", moved,
@@ -438,7 +441,7 @@ static void try_large(void) {
   }
 }
 
-// Clusters of DOT are nested as scopes are: "h.0" within "h".
+// Checks that the clusters of DOT are nested as scopes are: "h.0" within "h".
 static bool dot_nested(const char *run, const char *text) {
   enum { MOST_DEPTH = 32 };
   const char *label[MOST_DEPTH + 1] = {NULL};
@@ -459,7 +462,7 @@ static bool dot_nested(const char *run, const char *text) {
   return deepest >= 2 || fault(run, "clusters are nested %d deep", deepest);
 }
 
-// Graphviz draws it, where it is installed.
+// Checks that Graphviz, where it is installed, accepts the text.
 static void try_graphviz(const char *command) {
   int code;
   (void)command_output(arena, "command -v dot", &code);
@@ -488,7 +491,7 @@ static void try_dot(void) {
   try_graphviz("dump examples/mlp.mesh --stage fuse --format dot");
 }
 
-// A folder whose name would leave an attribute, a tag, a string of dot or one of JSON.
+// Tries a folder whose name contains the quotes and brackets of HTML, DOT and JSON.
 static void try_hostile(void) {
   static const char model[] = "dim b = 4, h = 6\ninput x[b]\nparam w[b, h]\ny[h] = sum[b](x * "
                               "w)\noutput z = relu(y)\nmesh p = 2\nlayout b -> p\n";

@@ -1,10 +1,11 @@
-// `check --json` of every model of tests/models and examples, for training, evaluation and a run,
-// under the model's layout, under none and with its first dim split: all fields are there, wire
-// bytes are those of the formulas, sums add up. And of one large model on a machine whose
-// collectives run beside work: how much of their time is hidden.
+// Runs `check --json` on every model of tests/models and examples, for training, evaluation and a
+// run: under the model's layout, without a layout, and with its first dim split. All fields must
+// exist, bytes sent must follow the formulas of the collectives, and sums must add up. One large
+// model is also checked on a machine that overlaps collectives with computation: how much of their
+// time is hidden.
 //
-// Ends in `N passed, N failed, N skipped`; what this version lacks is skipped, and an
-// evaluation without loss and metrics.
+// Ends in `N passed, N failed, N skipped`. Skipped: features that are not implemented, and
+// evaluation of a model without loss and metrics.
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -67,11 +68,12 @@ static int64_t number(const json_t *object, const char *name) {
 
 // -- collectives --------------------------------------------------------------------------------
 
-// What one processor sends with the best ring, by the bytes of a call and the group.
+// Returns true if `wire` is what one processor of a group of n sends with the best ring algorithm.
 static bool wire_fits(const char *kind, int64_t bytes, int64_t n, int64_t wire) {
   static const struct {
     const char *kind;
-    int64_t shares; // of `bytes` / n, times n - 1; of all_gather `bytes` is the result's
+    int64_t
+        shares; // bytes sent = shares * (n - 1) * bytes / n; `bytes` of all_gather is its result
   } rows[] = {{"all_reduce", 2}, {"reduce_scatter", 1}, {"all_to_all", 1}, {"all_gather", 1}};
   for (size_t i = 0; i < countof(rows); i++)
     if (strcmp(rows[i].kind, kind) == 0)
@@ -130,13 +132,13 @@ static bool facts_hold(const char *run, const json_t *facts) {
 
 // -- models -------------------------------------------------------------------------------------
 
-// The facts of one run, checked; NULL (also for a model that is skipped) unless they hold.
+// Returns the checked facts of one run; NULL after a failure, and for a model that is skipped.
 static json_t *check(const char *model, const char *options) {
   const char *run = arena_printf(arena, "check %s %s", model, options);
   int code;
   char *text = command_output(arena, arena_printf(arena, "%s %s --json 2>&1", meshc, run), &code);
   if (code) {
-    // E0502: a pin names an axis of the model's own mesh
+    // E0502: a pin names an axis that only the model's own mesh has
     static const char *const reasons[] = {"[E0308]", "[E0502]", "[E0807]", "no loss and no metric"};
     bool skip = false;
     for (size_t i = 0; i < countof(reasons); i++) skip |= strstr(text, reasons[i]) != NULL;
@@ -146,7 +148,7 @@ static json_t *check(const char *model, const char *options) {
       fault(run, "exit %d: %.300s", code, text);
     return NULL;
   }
-  const char *object = strchr(text, '{'); // behind warnings
+  const char *object = strchr(text, '{'); // warnings come first
   json_t *facts = object ? json_loads(object, 0, NULL) : NULL;
   if (!facts) fault(run, "no JSON: %.100s", text);
   if (facts && facts_hold(run, facts)) {
@@ -171,10 +173,10 @@ static void check_model(const char *model) {
   json_decref(facts);
 }
 
-// -- beside work --------------------------------------------------------------------------------
+// -- overlap ------------------------------------------------------------------------------------
 
-// On a machine whose collectives run beside work at least this share of their time is hidden, and
-// no more memory is taken than where they block.
+// With overlap at least this share of the collectives' time must be hidden, and the memory must not
+// be larger than with blocking collectives.
 static const struct {
   const char *layout;
   double hidden;

@@ -1,10 +1,10 @@
-// A fuzzer of data files: small .npy, .npz, .safetensors, index, CSV, IDX, CIFAR-10, token and text
-// files with bytes dropped, doubled, cut off and changed are read as arrays, listed, and opened as
-// the data of a model, which takes a few batches of them. Manifests of checkpoints, with a checksum
-// that fits, are read and their tensors loaded. A file may be refused with a message; it must not
-// crash or hang.
+// A fuzzer of data files: .npy, .npz, .safetensors, index, CSV, IDX, CIFAR-10, token and text
+// files. Bytes of small valid files are dropped, doubled, cut off and changed. Each result is read
+// as arrays, listed, and opened as the data of a model, which reads a few batches. Manifests of
+// checkpoints get a matching checksum, are read, and their tensors are loaded. A file may be
+// refused with a message; it must not cause a crash or a hang.
 //
-//   suite_fuzz_data [count=N] [first=N] [seed=S]     input i of seed S is the same everywhere; SHOW=1 prints it
+//   suite_fuzz_data [count=N] [first=N] [seed=S]     input i of seed S is always the same; SHOW=1 prints inputs that fail
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,14 +19,14 @@
 
 enum { COUNT = 5000, ROWS = 7, COLUMNS = 3, BATCH = 3, BATCHES = 4, MAX_SEEDS = 24 };
 
-// A file to begin with: what it is called and how a model reads it.
+// A valid file, from which inputs are made: its name, and how a model reads it.
 typedef struct Whole {
-  const char *name; // ending included
+  const char *name; // with its ending
   DataSource source;
-  int rank; // of the input, rows first
+  int rank; // of the input; dim 0 counts the rows
   int64_t size[4];
   Dtype type;
-  bool manifest; // of a checkpoint, without its checksum
+  bool manifest; // the file is a checkpoint's manifest, without its checksum
   FuzzText *bytes;
 } Whole;
 static Whole whole[MAX_SEEDS];
@@ -154,7 +154,7 @@ static void add_manifest(Diag *d) {
   add_bytes(w, arena_printf(a, "%s/%s", directory, step_name));
   arena_free(a);
   w->bytes->at[w->bytes->n] = '\0';
-  char *sum = NULL; // the last one; shards have theirs
+  char *sum = NULL; // the manifest's own checksum is the last one; those of shards come before
   for (char *at = w->bytes->at; (at = strstr(at, sum_key)); at++) sum = at;
   if (!sum) BUG("a manifest without its checksum");
   *sum = '\0';
@@ -199,7 +199,7 @@ static const char *hostile_manifests(void) {
     int nth;
     const char *from, *to;
   } change[] = {
-      {"\"w\"", 2, "3000", "0"}, // the second piece over the first, and a hole
+      {"\"w\"", 2, "3000", "0"}, // the second piece overlaps the first and leaves a hole
       {"\"w\"", 2, "3000", "2999"},
       {"\"w\"", 3, "3000", "2999"},
       {"\"w\"", 1, "3000", "6000"},
@@ -233,7 +233,7 @@ static void remove_files(void) {
 
 static bool run(const Whole *w, const FuzzText *bytes);
 
-// Every whole file must be taken, else mutations of it show nothing.
+// Makes the valid files. Every one must be accepted, or mutations of it would test nothing.
 static const char *files_make(void) {
   static char why[100];
   if (!mkdtemp(directory)) return "no folder to write to";

@@ -1,9 +1,9 @@
-// A fuzzer of graph text: graphs of all stages of this repository's models, dumped, with tokens and
-// bytes dropped, doubled, exchanged and mixed, are read back and go through the passes behind their
-// stage. A text may be refused; what is accepted must hold the invariants of its stage and print as
-// a text that reads back.
+// A fuzzer of graph text. Inputs are the dumps of all stages of this repository's models, with
+// tokens and bytes dropped, doubled, exchanged and mixed. Each is read back and goes through the
+// passes that follow its stage. A text may be refused. An accepted graph must hold the invariants
+// of its stage, and its printed text must read back.
 //
-//   suite_fuzz_graph [count=N] [first=N] [seed=S]     input i of seed S is the same everywhere; SHOW=1 prints it
+//   suite_fuzz_graph [count=N] [first=N] [seed=S]     input i of seed S is always the same; SHOW=1 prints inputs that fail
 #include <stdio.h>
 #include <string.h>
 
@@ -27,7 +27,7 @@ static void graph_keep(Arena *perm, const Graph *g, const Diag *d) {
   arena_free(a);
 }
 
-// The graphs of one model: of a run, of a step of training, and what the passes make of that.
+// Adds the graphs of one model: for a run, for a training step, and after each pass.
 static void graphs_of(Arena *perm, const FuzzText *text) {
   Arena *a = arena_new();
   Intern *names = intern_new(a);
@@ -52,7 +52,7 @@ static void graphs_of(Arena *perm, const FuzzText *text) {
 }
 
 static const char *graphs_make(void) {
-  static Arena *perm; // while the program runs
+  static Arena *perm; // lives as long as the program
   perm = arena_new();
   const FuzzText *model;
   uint32_t n = fuzz_models(&model);

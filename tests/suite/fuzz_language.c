@@ -1,9 +1,9 @@
-// A fuzzer that knows the grammar of model files: texts derived at random from it, and the models
-// of this repository with tokens dropped, doubled, swapped and mixed, go through the parser, the
-// builder and every pass up to the program. An input may be refused; it must not crash, hang or
-// trip an invariant.
+// A fuzzer that knows the grammar of model files. Inputs are random texts derived from the grammar,
+// and the models of this repository with tokens dropped, doubled, swapped and mixed. Each goes
+// through the parser, the builder and every pass up to the program. An input may be refused; it
+// must not crash, hang or break an invariant.
 //
-//   suite_fuzz_language [count=N] [seed=S]     input i of seed S is the same everywhere; SHOW=1 prints it
+//   suite_fuzz_language [count=N] [seed=S]     input i of seed S is always the same; SHOW=1 prints inputs that fail
 //
 #include <stdio.h>
 #include <string.h>
@@ -15,8 +15,8 @@ enum { COUNT = 10000, DEPTH = 9 };
 
 // -- the grammar --------------------------------------------------------------------------------
 //
-// <name> stands for a rule, everything else for itself. Alternatives are parted by `|`, the first
-// one of a rule ends a derivation that has become too deep.
+// <name> is a rule, everything else is literal text. `|` separates alternatives. The first
+// alternative of a rule ends a derivation that has become too deep.
 
 typedef struct Rule {
   const char *name, *body;
@@ -166,7 +166,7 @@ static const Rule *rule_find(const char *name, size_t n) {
   return NULL;
 }
 
-// The k-th alternative of a body, up to the next bar.
+// Returns the k-th alternative of a body, which ends at the next bar; *n gets its length.
 static const char *alternative(const char *body, uint32_t k, size_t *n) {
   while (k--) body = strchr(body, '|') + 1;
   *n = strcspn(body, "|");
@@ -190,8 +190,8 @@ static void derive(FuzzText *t, const Rule *r, int depth) {
   }
 }
 
-// Every built-in and every word that starts a statement must occur in it, and every rule that it
-// names exist.
+// Returns true if the grammar contains the word. Every built-in and every keyword that starts a
+// statement must occur in it, and every rule that it names must exist.
 static bool grammar_has(const char *word) {
   size_t n = strlen(word);
   for (size_t i = 0; i < countof(grammar); i++)
@@ -257,7 +257,7 @@ static void passes_run(Arena *a, const Model *m, Diag *d) {
   if (g && !pipeline_run(a, g, &opt, "program", d, &c)) BUG("a selected graph is refused");
 }
 
-// True when the model was accepted.
+// Compiles one input. Returns true if the model was accepted.
 static bool input_try(const FuzzText *t, uint64_t number) {
   (void)number;
   Arena *a = arena_new();

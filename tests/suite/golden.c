@@ -1,23 +1,24 @@
-// Runs every text case under tests/cases: a model, how meshc is called on it, what must come out.
+// Runs every text case under tests/cases. A case is a file with the model, the command lines and
+// the expected output:
 //
 //   # meshc check --layout b=rows --mesh rows=2      first lines, optional; default: check
 //   dim b = 4
 //   y = relu(z)  # error E0201: unknown name z       an error expected on its line
-//   --- contains        ordered substrings of standard output, one a line
+//   --- contains        ordered substrings of standard output, one per line
 //   --- lacks           substrings that must not occur there
 //   --- expect          standard output exactly (`golden --bless FILE` rewrites it)
 //   --- same NAME       standard output is the file NAME
 //   --- stderr          ordered substrings of standard error
 //   --- exit 3          the exit code (default 0, or not 0 when errors are expected)
-//   --- memory 300      the MiB that the program may ask the system for; skipped under the sanitizers, which
-//                       ask for more than any limit
-//   --- file data.csv   a file beside the model, to the next section; `bytes NAME` is one in hex
+//   --- memory 300      limit in MiB of the memory that the program may allocate; skipped under the sanitizers, which
+//                       need more than any limit
+//   --- file data.csv   a file beside the model, up to the next section; `bytes NAME` is one in hex
 //   --- link NAME PATH  a symbolic link beside the model
 //
-// Several `# meshc` lines run one after the other: what is expected is expected of the last, the
-// others succeed; `> NAME` keeps an output beside the model. {dir} in the options is the folder
-// that holds model and files, empty before each case, and stands for it in what is expected.
-// `{none}`: no model is given. Cases are found by themselves. The suite fails when a row of
+// Several `# meshc` lines run one after the other. The expectations are about the last command; the
+// others must succeed. `> NAME` keeps the output of a command beside the model. The folder of the
+// model and its files is empty before each case; {dir} in options and in expected output means this
+// folder. `{none}`: no model is given. The suite finds all cases by itself. It fails if a row of
 // ir/base/diag.def has no case that shows its code.
 #define _XOPEN_SOURCE 700 // nftw
 #include <dirent.h>
@@ -75,7 +76,7 @@ static void write_file(const char *path, const char *text) {
   fclose(f);
 }
 
-// Cuts the text of a case at its `--- ` lines.
+// Reads a case and splits its text at the `--- ` lines.
 static Case case_read(const char *path) {
   Case c = {.path = path, .model = read_file(path)};
   if (!c.model) return c;
@@ -85,7 +86,7 @@ static Case case_read(const char *path) {
   if (!c.ncommands) c.command[c.ncommands++] = "check";
   char *at = !strncmp(c.model, "--- ", 4) ? c.model : strstr(c.model, "\n--- ");
   while (at && c.nsections < MAX_SECTIONS) {
-    if (*at == '\n') at++; // the newline belongs to what stands before
+    if (*at == '\n') at++; // the newline ends the section before
     *at = 0;
     char *head = at + 4, *end = strchr(head, '\n');
     if (end) *end = 0;
@@ -103,7 +104,7 @@ static const Section *case_section(const Case *c, const char *head) {
   return NULL;
 }
 
-// -- the folder ---------------------------------------------------------------------------------
+// -- the folder of a case -----------------------------------------------------------------------
 
 static const char *beside(const char *name) { return arena_printf(arena, "%s/%s", work, name); }
 
@@ -114,7 +115,7 @@ static int remove_one(const char *path, const struct stat *info, int kind, struc
 
 static void empty_folder(void) { nftw(work, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
 
-// Pairs of hex digits; blanks and line ends between them, text behind a `#` left out.
+// Writes a file from pairs of hex digits. Blanks, line ends and comments after `#` are ignored.
 static void write_bytes(const char *path, const char *hex) {
   FILE *f = fopen(path, "wb");
   if (!f) return;
@@ -149,8 +150,8 @@ static void fill_folder(const Case *c) {
 
 // -- the program --------------------------------------------------------------------------------
 
-// Runs argv with its output in files and at most `memory` MiB, 0: any; the exit code, or 128 +
-// signal.
+// Runs argv with its output in two files and at most `memory` MiB (0: no limit). Returns the exit
+// code, or 128 + signal.
 static int run_program(char **argv, const char *out, const char *err, int memory) {
   pid_t child = fork();
   if (child == 0) {
@@ -169,8 +170,8 @@ static int run_program(char **argv, const char *out, const char *err, int memory
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-// Splits a command line at blanks (no quoting), putting the model behind the command's name. `>
-// NAME` at its end is the file that keeps the output.
+// Splits a command line at blanks (no quoting) and inserts the model after the command's name.
+// *keep gets the file of a `> NAME` at its end, or NULL.
 static void make_args(const char *command, char **argv, const char **keep) {
   int n = 0;
   const char *program = getenv("MESHC");
@@ -189,7 +190,7 @@ static void make_args(const char *command, char **argv, const char **keep) {
   argv[n] = NULL;
 }
 
-// The text with {dir} for the folder, whose name changes from run to run.
+// Returns the text with {dir} in place of the folder's name, which differs between runs.
 static char *anonymous(char *text) {
   size_t n = strlen(work);
   VEC(char) out = {0};
@@ -205,7 +206,8 @@ static char *anonymous(char *text) {
   return out.at;
 }
 
-// Ordered substrings, one a line of `wanted`; the first that is missing, or NULL.
+// Looks for the lines of `wanted` as ordered substrings of text. Returns the first missing one, or
+// NULL.
 static char *missing_line(const char *text, const char *wanted) {
   char *list = arena_printf(arena, "%s", wanted), *save = NULL;
   for (char *w = strtok_r(list, "\n", &save); w; w = strtok_r(NULL, "\n", &save)) {
@@ -227,8 +229,8 @@ static void fault(const Case *c, bool *good, const char *what, const char *detai
   *good = false;
 }
 
-// The expectations `# error CODE: text` of the model's lines against "model:LINE:COL: error: ..."
-// said.
+// Compares the expected errors, `# error CODE: text` in lines of the model, with the messages
+// "model:LINE:COL: error: ..." in `said`.
 static bool check_errors(const Case *c, const char *model, const char *said) {
   bool good = true;
   static bool expected[MAX_LINES];
@@ -318,7 +320,7 @@ static bool check_exit(const Case *c, int code, bool errors, const char *said) {
   return good;
 }
 
-// One command of a case; only of the last is anything expected but success.
+// Runs command i of a case. All but the last must only succeed.
 static bool command_run(const Case *c, int i, bool blessing) {
   char *argv[MAX_WORDS];
   const char *out = beside(".out"), *err = beside(".err");
@@ -345,7 +347,7 @@ enum { LIMITS_MEMORY = false };
 enum { LIMITS_MEMORY = true };
 #endif
 
-// A case that this build cannot run; the codes that it would show count as shown.
+// Returns true for a case that this build cannot run. The codes in its expectations count as shown.
 static bool case_skip(const Case *c) {
   if (LIMITS_MEMORY || !c->model || !case_section(c, "memory ")) return false;
   for (int i = 0; i < c->nsections; i++) note_codes(c->section[i].body);
@@ -368,7 +370,7 @@ static int by_name(const void *a, const void *b) {
   return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-// All *.mesh below `dir`, sorted.
+// Paths of all *.mesh below a folder, sorted.
 typedef VEC(char *) Paths;
 static void find_cases(const char *dir, Paths *out) {
   DIR *d = opendir(dir);

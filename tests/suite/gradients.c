@@ -1,15 +1,15 @@
-// Gradients of every example and of every model of tests/models that stays in f32 and f64 against
-// central differences: reverse mode by every float parameter and input, along random directions and
-// by single elements, of each loss that the model trains on. Differences and gradients are those of
-// the graph after the passes, whose constants are rounded alike; the graph as selected agrees with
-// it within bounds.
+// Compares gradients with central differences: of every example, and of every model of tests/models
+// that uses only f32 and f64. Each loss that the model trains on is differentiated by every float
+// parameter and input, along random directions and by single elements. Differences and gradients
+// are evaluated on the graph after the passes, which rounds constants in the same way. The graph as
+// selected must agree with it within the bounds.
 //
-// The evaluator computes in double. Parameters and inputs lie on a grid of 2^-8 and move by
-// multiples of 2^-22, so that every point is a number of their type and nothing rounds. A point
-// where differences of two lengths disagree is at a kink of the loss: all is tried again from other
-// numbers, never with another tolerance.
+// The evaluator computes in double. Parameters and inputs are multiples of 2^-8 and move by
+// multiples of 2^-22, so that every point is exact in its type. A point where differences of two
+// step lengths disagree is at a kink of the loss. The test then starts again with other numbers;
+// the tolerance is never changed.
 //
-//   suite_gradients [NAME]     one of them; SHOW=1: every direction
+//   suite_gradients [NAME]     one model; SHOW=1 prints every direction
 #include <glob.h>
 #include <math.h>
 #include <stdio.h>
@@ -23,8 +23,8 @@ enum { DIRECTIONS = 2, ELEMENTS = 2, MAX_SETTINGS = 24, MAX_FETCH = 256, POINTS 
 static const double GRID = 0x1p-8, UNIT = 0x1p-22;
 static int passed, failed;
 
-// An example made small. Numbers of float inputs are multiplied by `scale`, a power of two;
-// integers lie in 0..below-1; `more` are lines that end the model.
+// An example in a small size. Float inputs are multiplied by `scale`, a power of two. Integers are
+// drawn from 0..below-1. The lines of `more` are appended to the model.
 typedef struct Small {
   const char *name, *set;
   int below;
@@ -74,7 +74,8 @@ typedef struct Subject {
   Diag *diag;
   Model *model;
   const char *text, *loss;
-  const Graph *chosen, *simple, *alone; // as selected; after the passes; of that the loss only
+  const Graph *chosen, *simple,
+      *alone; // as selected; after the passes; the latter with the loss only
   uint32_t nfeeds;
   EvalFeed *feed;
   double **value; // of each feed
@@ -125,7 +126,7 @@ static bool select_gradients(Subject *s) {
   uint32_t n = 1;
   for (uint32_t i = 0; i < g->decl.n && n < MAX_FETCH; i++) {
     const Decl *d = &g->decl.at[i];
-    const Name *x = graph_find_name(g, d->name); // bound again it means something else
+    const Name *x = graph_find_name(g, d->name); // after a rebinding the name means another value
     if (d->node && dtype_is_float(d->type) && d->kind <= DECL_PARAM && x && x->kind == NAME_DECL)
       name[n++] = arena_printf(s->a, "grad(%s)", d->name);
   }
@@ -138,13 +139,13 @@ static bool select_gradients(Subject *s) {
   return true;
 }
 
-// -- numbers ------------------------------------------------------------------------------------
+// -- random numbers -----------------------------------------------------------------------------
 
 static double scale_of(const Subject *s, const Decl *d) {
   return d->kind == DECL_INPUT ? s->small->scale : 1;
 }
 
-// A number of an integer: below what the row says, or within the bounds of a line "# feed NAME
+// Returns a random integer: below the limit in the table, or in the range of a line "# feed NAME
 // low..high".
 static double draw_integer(Subject *s, const Decl *d) {
   long low = 0, high = s->small->below;
@@ -192,8 +193,9 @@ static double loss_along(const Subject *s, uint32_t feed, const double *along, d
 
 typedef enum Verdict { RIGHT, WRONG, KINK } Verdict;
 
-// With f(x) = loss at x steps: f(2) - f(-2) is twice f(1) - f(-1), and f(2) + f(-2) - 2 f(0) four
-// times that of 1, unless a kink lies between. One at 0 shows in the second, others in the first.
+// Decides whether a kink lies between the points. f(x) is the loss at x steps. On a smooth function
+// f(2) - f(-2) is twice f(1) - f(-1), and f(2) + f(-2) - 2 f(0) is four times f(1) + f(-1) - 2
+// f(0). A kink at 0 violates the second equation, other kinks the first.
 static Verdict judge(const Subject *s, uint32_t feed, const double *along, const double *grad,
                      const char *what) {
   double f0 = loss_at(s), f1 = loss_along(s, feed, along, 1), b1 = loss_along(s, feed, along, -1);
@@ -251,14 +253,14 @@ static Verdict check_passes(const Subject *s, const Eval *chosen, const Eval *si
   return worst;
 }
 
-// Whether output o is the gradient by declaration d.
+// Returns true if output o is the gradient by declaration d.
 static bool is_gradient(const Output *o, const Decl *d) {
   size_t n = strlen(d->name);
   return !strncmp(o->name, "grad(", 5) && !strncmp(o->name + 5, d->name, n) &&
          !strcmp(o->name + 5 + n, ")");
 }
 
-// Everything from one drawn point.
+// Draws one point and checks all gradients there.
 static Verdict check_point(Subject *s, int *directions) {
   feeds_draw(s);
   const Eval *e[2] = {eval_run(s->a, s->chosen, s->nfeeds, s->feed, 3),
@@ -295,7 +297,7 @@ static void check_loss(Subject *s, const char *loss) {
   failed += v != RIGHT;
 }
 
-// A row of the table; a model of the tests is small as it is.
+// Finds the table's row for an example. A model of the tests needs none: it is small already.
 static bool small_of(const char *path, bool example, Small *out) {
   const char *name = strrchr(path, '/') + 1;
   size_t length = strcspn(name, ".");
@@ -309,7 +311,7 @@ static bool small_of(const char *path, bool example, Small *out) {
   return false;
 }
 
-// Numbers of narrow types cannot be moved a little.
+// Returns true if the graph has types that are too narrow for small steps.
 static bool rounds(const Graph *g) {
   for (NodeId n = 1; n <= graph_count(g); n++)
     if (graph_node(g, n)->type == TYPE_BF16 || graph_node(g, n)->type == TYPE_F16) return true;
