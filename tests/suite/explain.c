@@ -269,7 +269,7 @@ static bool call_holds(const char *run, const json_t *call) {
                          (long long)number(call, "bytes")));
 }
 
-// Returns the sum of one field over a list, each entry multiplied by its field `times`.
+// Returns the sum of one field over a list, each entry multiplied by its field `times` (NULL: 1).
 static int64_t sum_of(const json_t *array, const char *field, const char *times) {
   size_t i;
   json_t *one;

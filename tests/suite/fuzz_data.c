@@ -175,7 +175,8 @@ static bool run_manifest(const FuzzText *bytes) {
   return good;
 }
 
-// The manifest with the nth `from` behind `after` replaced is refused; else what is wrong.
+// Returns NULL if the manifest is refused after the nth `from` behind `after` was replaced by `to`;
+// otherwise what is wrong.
 static const char *refused(const char *after, int nth, const char *from, const char *to) {
   static FuzzText t;
   static char why[160];

@@ -1,10 +1,11 @@
-// Every row of tests/gspmd/rows.txt: `check --json` of its model under its layout beside what JAX's
-// partitioner moves for the same program, and the best program written by hand. No row moves more
-// than JAX at its best, or less than a proven lower bound; nine of ten are within 1.02 of the
-// program by hand, and work is redundant only where that program's is. docs/gspmd.md is the table
+// Compares meshc with JAX's partitioner. For every row of tests/gspmd/rows.txt it runs `check
+// --json` on the model under the layout, and compares the bytes sent with those of JAX for the same
+// program and with those of the best program written by hand. No row may send more than JAX at its
+// best, or less than a proven lower bound. Nine of ten rows must be within 1.02 of the program by
+// hand. Redundant work is allowed only where that program has it, too. docs/gspmd.md is the table
 // of all rows.
 //
-//   gspmd [--bless | ROW]     --bless writes docs/gspmd.md; ROW: only rows whose name or model has it
+//   gspmd [--bless | ROW]     --bless writes docs/gspmd.md; ROW: only rows whose name or model contains it
 //
 // Ends in `N passed, N failed, N skipped`.
 #include <stdlib.h>
@@ -17,7 +18,7 @@ typedef struct Row {
   const char *const
       *field; // name, model and sizes, mesh, layout, gpu, by hand, redundant flops, lower bound
   int64_t gpu, by_hand;
-  double redundant; // allowed
+  double redundant; // allowed part of the flops
   int64_t lower;    // -1: none is known
 } Row;
 
@@ -30,7 +31,7 @@ static Row row_read(const TableRow *t) {
                redundant ? atof(t->field[6]) : 1.01, t->n > 7 ? atoll(t->field[7]) : -1};
 }
 
-// "3 all_reduce/8 8388612": calls in a step, kind, size of the group, bytes together.
+// Returns "3 all_reduce/8 8388612": calls in a step, kind, size of the group, bytes of all calls.
 static const char *collectives_text(const json_t *facts) {
   const char *kind[MAX_KINDS];
   int64_t calls[MAX_KINDS] = {0}, bytes[MAX_KINDS] = {0};
@@ -59,7 +60,7 @@ static void fault(const Row *r, const char *text) {
   failed++;
 }
 
-// One line of the table; counts what is near the program by hand.
+// Returns one line of the table; *near counts the rows that are near the program by hand.
 static const char *row_run(const Row *r, int *near) {
   const char *model = arena_printf(arena, "tests/gspmd/%s", r->field[1]);
   json_t *facts = table_facts(arena, model, r->field[2], r->field[3]);

@@ -1,9 +1,8 @@
-// Machine code of hand-made kernels against a plain interpreter of kernels, at every vector width.
-//
-// The interpreter is common/kernel_interp.c. Cases:
-// every pointwise op on every type it takes (both positions of the vector loop and scalar code;
-// lengths that leave tails; extents known and from slots), reductions, accumulators over several
-// chunks, gathers and scatters, narrow floats, register tiles, the status word, and random kernels.
+// Compares machine code of hand-made kernels with a plain interpreter of kernels
+// (common/kernel_interp.c), at every vector width. Cases: every pointwise op on every type that it
+// takes (in the vector loop at both positions and in scalar code; lengths that leave tails; extents
+// known and from slots), reductions, accumulators over several chunks, gathers and scatters, narrow
+// floats, register tiles, the status word, and random kernels.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +13,7 @@ static bool flt(Dtype t) { return dtype_is_float(t); }
 
 // -- pointwise ops ------------------------------------------------------------------------------
 
-// Where the vector loop stands: scalar code, last inner loop, last outer loop.
+// Position of the vector loop: none (scalar code), last inner loop, last outer loop.
 enum { AT_NONE, AT_INNER, AT_OUTER, PLACES };
 static const char *const place_name[] = {"scalar", "inner", "outer"};
 
@@ -118,8 +117,8 @@ static void add_pointwise(void) {
       if (!letter_has(pointwise[i].types, (Dtype)t) ||
           (pointwise[i].op == OP_ARG_KEY && t == TYPE_F64))
         continue;
-      // every length in one position, a few in the others: code differs by position, tails by
-      // length
+      // Every length in one position, a few lengths in the others: the code depends on the
+      // position, the tails depend on the length.
       for (size_t n = 0; n < countof(lengths); n++)
         for (int place = 0; place < PLACES; place++)
           if (place == AT_INNER ? (t == TYPE_F32 || n == 3 || n == 6) : n == 3)
@@ -220,7 +219,7 @@ static const struct {
     {OP_PROD, "fil"}, {OP_ANY, "b"},     {OP_ALL, "b"},
 };
 
-// outer (3, n) with inner m, or outer 3 with inner (m, n): the vector loop is n.
+// Loops: outer (3, n) with inner m, or outer 3 with inner (m, n). The vector loop is n.
 static void reduce_case(Op op, Dtype t, int place, int64_t m, int64_t n, int64_t valid) {
   Case *c = case_new("%s %s %s %lldx%lld/%lld", op_row(op)->text, dtype_text(t), place_name[place],
                      (long long)m, (long long)valid, (long long)n);
@@ -289,7 +288,7 @@ static void add_reductions(void) {
       }
 }
 
-// softmax of rows in three phases, with the logarithm of the sum accumulated
+// Adds softmax of rows in three phases, with the logarithm of the sum accumulated.
 static void add_softmax(void) {
   for (int64_t n = 5; n < 400; n = n * 2 + 3) {
     Case *c = case_new("softmax %lld", (long long)n);
@@ -318,7 +317,7 @@ static void add_softmax(void) {
 
 // -- contractions in register tiles -------------------------------------------------------------
 
-// C[m, n] = relu(sum_k A[m, k] B[k, n] + bias[n]); turned: B[n, k], the vector loop is k.
+// C[m, n] = relu(sum_k A[m, k] B[k, n] + bias[n]). `turned`: B[n, k], and the vector loop is k.
 static void tile_case(Dtype t, int64_t m, int64_t mv, int64_t n, int64_t nv, int64_t k, bool turned,
                       int chunks) {
   Case *c =
@@ -435,7 +434,7 @@ static void add_bases(void) {
   case_store(c, q, LEVEL_INNER, 0, case_load(c, p, LEVEL_INNER, 0));
 }
 
-// No outer loop at all: one unit.
+// Adds a kernel without outer loops: it has one unit.
 static void add_no_outer(void) {
   Case *c = case_new("no outer loop");
   case_loop(c, false, 130, 129);
@@ -474,8 +473,8 @@ static void random_loops(Case *c) {
   c->chunks = 1 + case_below(4);
 }
 
-// A pointer that moves along some of loops 0..n, dense over those in an order that is now and then
-// turned; all: along every one.
+// Adds a pointer that moves along some of loops 0..n, or along all of them if `all`. It is dense
+// over these loops, sometimes in another order.
 static int random_pointer(Case *c, Dtype t, bool written, int n, bool all) {
   int64_t s[MAX_LOOPS] = {0}, at = 1;
   bool turned = case_below(4) == 0;
@@ -488,7 +487,7 @@ static int random_pointer(Case *c, Dtype t, bool written, int n, bool all) {
   return case_pointer(c, t, written, n, s);
 }
 
-// A statement that statements of this level and phase may use, or NO_STMT.
+// Returns a statement that statements of this level and phase may use, or NO_STMT.
 static int random_value(const Case *c, KLevel level, int phase) {
   for (int tries = 0; tries < 20 && c->k.nstmts; tries++) {
     int i = case_below(c->k.nstmts);

@@ -1,6 +1,7 @@
-// Machine code of places, guards and draws against a plain interpreter of kernels, at every vector
-// width: loads that run over both ends of what they read, along and across vectors, strides,
-// quotients, register tiles whose guards are known at every depth, and draws at any position.
+// Compares machine code of kernels with a plain interpreter of kernels, at every vector width.
+// Cases: computed positions, guards and random draws; loads that run over both ends of a tensor,
+// along and across vectors; strides; quotients; register tiles whose guards are known at every
+// depth; draws at any position.
 #include <stdlib.h>
 
 #include "ir/base/philox.h"
@@ -15,7 +16,7 @@ static int position(Case *c, KLevel level, int walk, int a, int64_t step, int mo
   return s;
 }
 
-// 0 <= x < limit, which is in a slot if that says so.
+// Adds a statement 0 <= x < limit; with `slot` the limit comes from a slot.
 static int inside(Case *c, KLevel level, int x, int64_t limit, bool slot, int guard) {
   int s = case_stmt(c, K_INSIDE, OP_CAST, TYPE_BOOL, level, 0, x, guard, NO_STMT, -1);
   c->stmt[s].step = limit;
@@ -32,8 +33,8 @@ static int guarded(Case *c, KLevel level, int p, int guard) {
   return s;
 }
 
-// y[i, j] = x[j * step + shift, i] where that is inside 0..limit-1; the vector loop is j, or i with
-// `across`.
+// y[i, j] = x[j * step + shift, i] where the index is inside 0..limit-1. The vector loop is j; with
+// `across` it is i.
 static void run_case(Dtype t, int place, bool across, int64_t step, int64_t shift, bool slot) {
   const int64_t n = 45, m = 35, limit = 40;
   Case *c =
@@ -66,7 +67,7 @@ static void add_runs(void) {
             run_case(types[t], place, kind & 1, moves[i][0], moves[i][1], kind & 2);
 }
 
-// y[j] = x[(j + shift) / by] where the division leaves no rest.
+// y[j] = x[(j + shift) / by] where the division leaves no remainder.
 static void quotient_case(int place, int64_t by, int64_t shift) {
   const int64_t n = 77, limit = 20;
   Case *c = case_new("quotient %s by %lld shift %lld", place_name[place], (long long)by,
@@ -89,8 +90,8 @@ static void quotient_case(int place, int64_t by, int64_t shift) {
   case_store(c, case_pointer(c, TYPE_F32, true, STRIDES(n, 1)), level, 0, y);
 }
 
-// C[b, r, v] = sum over k, j of x[r + k - 1, j] w[k, j, v], the guard known at the depth of loop k;
-// `late`: j inside k.
+// C[b, r, v] = sum over k, j of x[r + k - 1, j] w[k, j, v]. The guard is known at the depth of loop
+// k. With `late` loop j is inside k.
 static void tile_case(int64_t rows, int64_t n, int64_t depth, bool late, bool turned) {
   const int64_t taps = 3, b = 2;
   Case *c = case_new("tile of windows %lld by %lld depth %lld%s%s", (long long)rows, (long long)n,
@@ -140,7 +141,7 @@ static void draw_case(Op op, Dtype type, int place, int64_t stride, int64_t offs
       position(c, level, case_walk(c, offset, STRIDES(stride * n, stride)), NO_STMT, 0, NO_STMT);
   int y = case_stmt(c, K_OP, op, type, level, 0, at, NO_STMT, NO_STMT, 0);
   case_store(c, case_pointer(c, type, true, STRIDES(n, 1)), level, 0, y);
-  // the radius is at most 5.77, in f64 8.58
+  // the largest radius of a normal draw is 5.77, in f64 8.58
   c->tol = op == OP_RANDOM_UNIFORM ? 0
            : type == TYPE_F64      ? 9 * PHILOX_NORMAL_ERROR64
                                    : 6 * PHILOX_NORMAL_ERROR;
@@ -152,9 +153,10 @@ int main(int argc, char **argv) {
     for (int64_t by = 2; by <= 4; by++) quotient_case(place, by, by - 3);
   for (int64_t rows = 3; rows <= 33; rows += 10)
     for (int kind = 0; kind < 4; kind++) tile_case(rows, 32, 5, kind & 1, kind & 2);
-  // a last vector that is short, in the tile of the others
+  // the tile ends in a short vector
   for (int kind = 0; kind < 4; kind++) tile_case(17, kind & 1 ? 24 : 40, 5, false, kind & 2);
-  // more than a cache holds: in slabs, runs cut by chunks and by blocks of the vector loop
+  // more elements than a cache holds: the code works in slabs; chunks and blocks of the vector loop
+  // cut the runs
   for (int kind = 0; kind < 4; kind++)
     tile_case(13 + 15 * (kind & 1), 70, 530 + kind, kind & 1, kind & 2);
   for (int place = 0; place < PLACES; place++)

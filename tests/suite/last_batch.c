@@ -1,8 +1,9 @@
-// Evaluation of 7 rows in batches of 3: the last batch is as if the model ran with --set b=1. For
-// every op that can meet the rows a small model, in two lists: of the first the program for whole
-// batches runs the last batch too, of the second another one does, made for its size. Which it is
-// is asked of each model; then all of a list run together, on meshes that split the rows in 1 to 4
-// blocks, and `predict` and `eval` are compared with three runs, of 3, 3 and 1 rows.
+// Checks the last, short batch. Evaluation of 7 rows in batches of 3 must treat the last batch like
+// a run of the model with --set b=1. There is a small model for every op that can have the rows as
+// a dim, in two lists. Models of the first list run the last batch with the program for whole
+// batches, models of the second with a program compiled for its size; the suite checks which of
+// both each model uses. All models of a list then run together, on meshes that split the rows into
+// 1 to 4 blocks. `predict` and `eval` are compared with three runs, of 3, 3 and 1 rows.
 //
 // Ends in `N passed, N failed, N skipped`.
 #define _XOPEN_SOURCE 700 // mkdtemp, nftw
@@ -25,7 +26,8 @@ static char folder[] = "/tmp/meshc-last-batch-XXXXXX";
 
 static void count(bool good) { *(good ? &passed : &failed) += 1; }
 
-// d is declared before b, t behind it. `%` behind a name is the number of the row.
+// Dim d is declared before b, dim t after it. In the rows below `%` after a name is the number of
+// the row.
 static const char head[] =
     "dim d = 4, b = 3, t = 5, v = 6, one = 1, two = 2, k3 = 3, d2 = 2, d6 = 6, d8 = 8\n"
     "dim o = b, n = b * t, m = d * b, b2 = b + 2, bb = 2 * b\n"
@@ -112,9 +114,9 @@ static const char *const own[] = {
     "label_smoothing = 0.1)",
 };
 
-// -- which program ------------------------------------------------------------------------------
+// -- which program runs the last batch ----------------------------------------------------------
 
-// Row number i, y%d its output and m%d a metric of it.
+// Returns the text of row i: its output is y%d, its metric m%d.
 static const char *row_text(const char *row, uint32_t i) {
   const char *text = "";
   for (char before = ' '; *row; before = *row++)
@@ -162,7 +164,7 @@ static void try_rule(const char *row, bool fits) {
 
 static const char *path_of(const char *name) { return arena_printf(arena, "%s/%s", folder, name); }
 
-// Rows first .. first + n - 1 of an input: small numbers, so that most sums are exact.
+// Writes rows first .. first + n - 1 of an input: small numbers, so that most sums are exact.
 static void write_rows(const char *input, const char *tag, int64_t width, int64_t first,
                        int64_t n) {
   Array x = {.type = width ? TYPE_F32 : TYPE_I32,
@@ -185,7 +187,7 @@ static void write_all(const char *tag, int64_t first, int64_t n) {
   write_rows("ids", tag, 0, first, n);
 }
 
-// meshc with these words, in the folder. False after a failure, which is said.
+// Runs meshc with these words in the folder. Returns false after a failure, with a message.
 static bool run(const char *words, char **out) {
   int code;
   char *text = command_output(
@@ -197,7 +199,7 @@ static bool run(const char *words, char **out) {
 
 // -- predict ------------------------------------------------------------------------------------
 
-// Into the arena.
+// Reads an array of a file into the arena.
 static bool read_array(const char *file, const char *key, Array *out) {
   Diag *d = diag_new(arena);
   Array read;
@@ -217,7 +219,7 @@ static double element(const Array *x, int64_t i) {
 
 static bool near(double a, double b) { return fabs(a - b) <= 2e-5 * (1 + fabs(a)); }
 
-// Rows of `all` from `first` on are those of `part`.
+// Returns true if the rows of `all` from `first` on equal those of `part`.
 static bool same_rows(const Array *all, const Array *part, int64_t first) {
   int axis = 0;
   int64_t inner = 1;
@@ -271,7 +273,7 @@ static void compare_metrics(const char *const *list, uint32_t n, const char *opt
   json_decref(root);
 }
 
-// -- a list -------------------------------------------------------------------------------------
+// -- all models of a list -----------------------------------------------------------------------
 
 static const char *const meshes[] = {
     "",

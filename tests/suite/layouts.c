@@ -1,9 +1,10 @@
-// Every operation under every layout, and random graphs under random layouts: the lowered graph of
-// all processors in lockstep against the whole graph, within the bounds that the evaluator carries.
-// Inputs that are small integers have bound 0 wherever sums are exact, so those compare bit for bit
-// (a note on standard error says how many outputs did).
+// Compares lowered graphs with whole graphs: every operation under every layout, and random graphs
+// under random layouts. The evaluator runs the lowered graph of all processors in lockstep, and the
+// whole graph; values must agree within the bounds that it computes. Inputs that are small integers
+// have bound 0 wherever sums are exact, so that outputs must be equal bit for bit (a note on
+// standard error tells for how many outputs).
 //
-//   layouts [CASE | seed=N]    one case by name, or one random graph; SEEDS=n: that many, SHOW=1: graphs of failures
+//   layouts [CASE | seed=N]    one case by name, or one random graph; SEEDS=n: that many; SHOW=1 prints graphs that fail
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +18,7 @@ static bool same_element(const Tensor *x, const Tensor *y, int64_t i) {
   return fabs(x->value[i] - y->value[i]) <= x->bound[i] + y->bound[i];
 }
 
-static int64_t exact; // outputs whose every element had to be the same to the last bit
+static int64_t exact; // number of outputs that had to be equal bit for bit
 
 static bool is_exact(const Tensor *x, const Tensor *y) {
   for (int64_t i = 0; i < x->elements; i++)
@@ -45,11 +46,11 @@ static const char *compare(Maker *m, const Eval *whole, const Eval *split) {
   return tainted * 10 > elements ? layout_vacuous : NULL;
 }
 
-// The buckets of a lowered graph must be runnable in their order.
+// Checks that the buckets of a lowered graph can run in their order.
 static const char *check_buckets(Maker *m, const Graph *g, const Machine *machine) {
   Buckets *b = collectives_bucket(m->a, g, machine);
   uint32_t *level =
-      arena_array(m->a, uint32_t, graph_count(g) + 1); // 1 + last bucket that a node waits for
+      arena_array(m->a, uint32_t, graph_count(g) + 1); // 1 + the last bucket that a node waits for
   for (bool more = true; more;) {
     more = false;
     for (NodeId n = 1; n <= graph_count(g); n++) {
@@ -65,7 +66,7 @@ static const char *check_buckets(Maker *m, const Graph *g, const Machine *machin
   return NULL;
 }
 
-// What is rematerialised between checkpoints must be the same to the last bit, draws too.
+// Checks that rematerialised values, random draws among them, are equal bit for bit.
 static const char *check_remat(Maker *m, const Graph *shared, const Eval *split) {
   char why[200];
   const Graph *again = remat(m->a, shared, 0);
@@ -83,7 +84,8 @@ static const char *check_remat(Maker *m, const Graph *shared, const Eval *split)
   return NULL;
 }
 
-// One layout of graph g (simplified): NULL when the lowered graph agrees with the whole one.
+// Checks one layout of the simplified graph g. Returns NULL when the lowered graph agrees with the
+// whole one.
 static const char *run_layout(Maker *m, const Graph *g, const Eval *whole) {
   char why[200];
   Machine machine = machine_default();

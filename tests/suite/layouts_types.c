@@ -1,9 +1,9 @@
-// Every op case of the table (op x type x variant x kind of input, NaN and infinities among them)
-// under layouts of its dims, on meshes of 1, 2, 3, 4, 2 x 2 and 2 x 4: the lowered graph of all
-// processors in lockstep against the whole graph. Fails when an op misses one of its types whole or
-// cut on a mesh.
+// Runs every op case of the table (op, type, variant, kind of input; NaN and infinities among them)
+// under layouts of its dims, on meshes of 1, 2, 3, 4, 2 x 2 and 2 x 4. The lowered graph of all
+// processors in lockstep must agree with the whole graph. The suite fails when an op did not run,
+// replicated and split, on every mesh and with every type that it takes.
 //
-//   layouts_types [TEXT]    cases whose name contains TEXT
+//   layouts_types [TEXT]    only cases whose name contains TEXT
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -55,7 +55,8 @@ static int dims_of(const Graph *g, DimId out[MAX_RANK]) {
   return n;
 }
 
-// Dim i over axis first, dim j (if another) over axis second; on one axis j is not split.
+// Returns a layout: dim i over axis `first`, and another dim j over axis `second`. On one axis j is
+// not split.
 static Layout layout_of(const Graph *g, const DimId *dims, int i, int j, LayoutRule rule[2]) {
   int last = g->mesh->naxes - 1;
   rule[0] = (LayoutRule){.dim = dim_get(g->dims, dims[i])->name, .axes = {.n = 1, .at = {0}}};
@@ -66,10 +67,10 @@ static Layout layout_of(const Graph *g, const DimId *dims, int i, int j, LayoutR
 }
 
 enum { MESHES = countof(meshes) };
-// By op and type: layouts that left all whole, and such that cut a dim.
+// By mesh, op and type: a layout that splits nothing was seen; a layout that splits a dim was seen.
 static bool seen_whole[MESHES][OP_COUNT][TYPE_COUNT], seen_cut[MESHES][OP_COUNT][TYPE_COUNT];
 
-// False: the layout is refused.
+// Runs a case under one layout. Returns false if the layout is refused.
 static bool run_layout(Arena *a, const OpCase *c, const Graph *g, const Eval *whole,
                        Layout layout) {
   char why[200];
@@ -111,7 +112,8 @@ static void run_case(size_t mesh, int i, const char *only) {
   arena_free(a);
 }
 
-// Fails for what no layout of a mesh had. Constants and the step have no dims that could be cut.
+// Reports every op and type that no layout of a mesh had. Constants and the step have no dims to
+// split.
 static void check_table(Arena *a) {
   for (size_t m = 0; m < MESHES; m++) {
     for (size_t t = 0; t < TYPE_COUNT; t++)

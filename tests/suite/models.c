@@ -1,18 +1,18 @@
-// Whole models, compiled and run on several meshes under several layouts, against the evaluator:
-// every output, the loss, the gradient of every float input and parameter, and after steps of
-// training every parameter and slot, within the tolerance that runs with random rounding errors
-// give (common/expect.h).
+// Compiles whole models, runs them on several meshes under several layouts, and compares them with
+// the evaluator: every output, the loss, the gradient of every float input and parameter, and after
+// training steps every parameter and slot. The tolerance comes from evaluations with random
+// rounding errors (ir/eval/expect.h).
 //
-// tests/models/*.mesh are found by themselves. Comment lines say what to do:
+// The suite finds tests/models/*.mesh by itself. Comment lines in a model say what to do:
 //   # run                              one processor
 //   # run rows=2,cols=2 b=rows,h=cols
-//   # train 2 rows=2 b=rows            two steps of training
-//   # feed label 0..10                 numbers of an integer input, 0..2 otherwise
-// Every run is made with products by the library on one worker and by generated kernels on two; the
-// bytes that the communicator counts must be those that `check` predicts, and parameters start
-// alike on every mesh.
+//   # train 2 rows=2 b=rows            two training steps
+//   # feed label 0..10                 range of an integer input, 0..2 otherwise
+// Every run is made twice: with GEMMs by the library on one worker, and by generated kernels on
+// two. The bytes that the communicator counts must be those that `check` predicts. Parameters must
+// have the same initial values on every mesh.
 //
-//   suite_models [FILE ...]            SHOW=1: how near each output came
+//   suite_models [FILE ...]            SHOW=1 prints the error of each output
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@
 enum { MAX_FETCH = 256, SEED = 7 };
 static int passed, failed, skipped;
 
-// What one output should be: the same on every mesh.
+// The expected value of one output, the same on every mesh.
 typedef struct Want {
   TensorKind kind;
   const char *name;
@@ -43,9 +43,9 @@ typedef struct Given {
   double *value;
 } Given;
 
-// What all runs of a model share: computed by the first one that compiles.
+// What all runs of a model share. The first run that compiles computes it.
 typedef struct Truth {
-  Arena *arena; // NULL: not there yet
+  Arena *arena; // NULL: not computed yet
   int64_t steps;
   VEC(Given) given;
   VEC(Want) want;
@@ -57,7 +57,7 @@ typedef struct Run {
   const char *path, *text;
   size_t size;
   const char *mesh, *layout; // NULL: none
-  int64_t steps;             // of training, 0: one run
+  int64_t steps;             // training steps; 0: one run without training
   bool products;
   int threads;
   Model *model;
@@ -92,7 +92,7 @@ static bool run_build(Run *r) {
   return r->model != NULL;
 }
 
-// Every output, loss and metric, and the gradients of all that is float and comes from outside.
+// Selects every output, loss and metric, and the gradients by all float inputs and parameters.
 static Graph *run_select(Run *r) {
   const Graph *g = r->model->graph;
   const char *name[MAX_FETCH];
@@ -118,7 +118,7 @@ static bool run_compile(Run *r) {
   if (!g) return false;
   static Machine machine;
   machine = machine_default();
-  // Generated products at the least effort, those of the library at the one that users get: both
+  // Generated GEMMs at the lowest optimization level, library GEMMs at the users' level: both
   // levels are covered.
   PipelineOptions options = {
       .codegen = {.fuse = true, .products = r->products, .for_ = r->steps ? "train" : "run"},
@@ -133,7 +133,7 @@ static bool run_compile(Run *r) {
 
 // -- numbers ------------------------------------------------------------------------------------
 
-// The bounds of "# feed NAME low..high".
+// Reads the range of "# feed NAME low..high".
 static void feed_range(const Run *r, const char *name, long *low, long *high) {
   *low = 0, *high = 2;
   const char *at = strstr(r->text, arena_printf(r->arena, "# feed %s ", name));
@@ -153,7 +153,7 @@ static void draw_input(const Run *r, const Given *x) {
   }
 }
 
-// What the executor holds of a parameter, state or slot.
+// Reads the whole of a parameter, state or slot from the executor.
 static void read_whole(Run *r, TensorKind kind, const char *name, Dtype type, int64_t n,
                        double *out) {
   int64_t size = dtype_bytes(type);
@@ -185,7 +185,8 @@ static void want_output(Truth *t, Expect *e, uint32_t i) {
       (Want){kind, arena_printf(t->arena, "%s", o->name), expect_output(e, i)};
 }
 
-// InstrValue-up numbers for inputs, for parameters what the executor drew; the evaluator on them.
+// Computes the expected values: the evaluator runs on drawn inputs, and on parameters as the
+// executor drew them.
 static void truth_make(Truth *t, Run *r) {
   const Graph *g = r->made.simplified;
   *t = (Truth){.arena = arena_new(), .steps = r->steps};
@@ -205,7 +206,8 @@ static void truth_make(Truth *t, Run *r) {
   for (uint32_t i = 0; i < g->output.n; i++) want_output(t, e, i);
 }
 
-// Hands over the inputs; false when a parameter does not start as it did elsewhere.
+// Feeds the inputs. Returns false when a parameter's initial value differs from the one on the
+// first mesh.
 static bool run_feed(Run *r, const Truth *t) {
   for (uint32_t i = 0; i < t->given.n; i++) {
     const Given *x = &t->given.at[i];
@@ -234,7 +236,7 @@ static double mean_square(int64_t n, const double *x) {
   return n ? sum / (double)n : 0;
 }
 
-// The largest part of its tolerance that an element used.
+// Prints the largest part of its tolerance that an element used.
 static void show(const Run *r, const Want *w, const double *got) {
   double worst = 0;
   const Tensor *t = w->tensor;
@@ -309,7 +311,7 @@ static void run_one(Run *r, Truth *t) {
   arena_free(r->arena);
 }
 
-// "# run MESH LAYOUT" or "# train N MESH LAYOUT"; false: another line.
+// Reads "# run MESH LAYOUT" or "# train N MESH LAYOUT". Returns false for any other line.
 static bool line_read(const char *line, int64_t *steps, char mesh[100], char layout[200]) {
   long n = 0;
   *mesh = *layout = 0;

@@ -1,5 +1,6 @@
-// Every op x type x variant in the evaluator: gradients and their gradients against central
-// differences in f64, and every graph before expansion and simplification against itself after.
+// Tests the evaluator on every op, type and variant: gradients and second derivatives against
+// central differences in f64, and every graph before expansion and simplification against the same
+// graph after them.
 //
 //   suite_ops [TEXT]   only cases whose name contains TEXT
 #include <math.h>
@@ -24,7 +25,7 @@ static void report(Tally *t, bool ok, const char *name, const char *what, const 
 
 static void check_outputs(Tally *t, Arena *a, const OpCase *c, const Graph *after,
                           const char *pass) {
-  // declarations keep their numbers
+  // the passes keep the numbers of declarations, so both graphs take the same feeds
   Eval *x = eval_run(a, c->graph, c->nfeeds, c->feeds, 3),
        *y = eval_run(a, after, c->nfeeds, c->feeds, 3);
   for (uint32_t i = 0; i < after->output.n; i++) {
@@ -46,7 +47,7 @@ static void check_passes(Tally *t, Arena *a, const OpCase *c) {
 
 // -- finite differences -------------------------------------------------------------------------
 
-// `loss` alone, with its declarations.
+// Returns a copy of g that computes `loss` alone, with its declarations.
 static Graph *only(Arena *a, const Graph *g, NodeId loss, NodeId *out) {
   Graph with = *g;
   Output o = {.kind = OUT_VALUE, .name = "loss", .value = loss};
@@ -63,7 +64,7 @@ typedef struct Slope {
   NodeId loss;
   const OpCase *c;
   EvalFeed *feeds;
-  double **value; // what feeds point to, to be changed
+  double **value; // the numbers that the feeds point to; they are changed in turn
 } Slope;
 
 static double loss_at(const Slope *s, double *x, double value) {
@@ -76,8 +77,9 @@ static double loss_at(const Slope *s, double *x, double value) {
   return y;
 }
 
-// Central differences at h and h/2, extrapolated; their difference measures the truncation error,
-// and where they have nothing to do with each other lies a jump: *error is then infinite.
+// Returns a derivative by central differences at h and h/2, extrapolated. *error estimates the
+// truncation error from their difference. Where both have nothing in common the function jumps:
+// *error is then infinite.
 static double difference(const Slope *s, double *x, double *error) {
   bool jumps = s->c->op == OP_MOD || s->c->op == OP_FLOOR_DIV || s->c->op == OP_FLOOR;
   double h = (jumps ? 1e-6 : 1e-3) * fmax(1, fabs(*x)), slope[2], reach = 0;
@@ -102,7 +104,7 @@ static Slope slope_of(Arena *a, const OpCase *c, NodeId loss) {
   return s;
 }
 
-// Some two dozen elements of a gradient in the order of its declaration.
+// Compares some two dozen elements of a gradient, in the order of its declaration.
 static Compare compare_slopes(const Slope *s, double *x, const Tensor *g) {
   Compare cmp = {.n = 0};
   for (int64_t i = 0; i < g->elements; i += g->elements / 24 + 1) {
@@ -132,7 +134,8 @@ static void check_slopes(Tally *t, Arena *a, const OpCase *c, NodeId loss, const
   arena_free(s.scratch);
 }
 
-// The slope of half the sum of squares of all gradients: every second derivative takes part.
+// Checks the gradient of half the sum of squares of all gradients: it contains every second
+// derivative.
 static void check_second(Tally *t, Arena *a, const OpCase *c) {
   Graph *g = c->graph;
   NodeId sum = graph_const(g, TYPE_F64, 0), by[3], second[3];

@@ -1,22 +1,22 @@
-// What a good partitioner must reach, row by row: tests/partitioners/rows.txt has the program of
-// each row (the ledger of `check --json`, as formulas of dims and axes) and the bytes that one
-// processor may send at most, memory.txt what a layout or a budget does to memory.
-// docs/partitioners.md is the table of all rows.
+// Checks programs against what a good partitioner must reach, row by row. A row of
+// tests/partitioners/rows.txt has the program (the ledger of `check --json`, as formulas of dims
+// and axes) and the most bytes that one processor may send. A row of memory.txt has the effect of a
+// layout or a budget on memory. docs/partitioners.md is the table of all rows.
 //
-//   partitioners [--bless | ROW]     --bless writes docs/partitioners.md; ROW: only rows whose name or model has it
+//   partitioners [--bless | ROW]     --bless writes docs/partitioners.md; ROW: only rows whose name or model contains it
 //
-// A row of rows.txt
+// A row of rows.txt is
 //   name | model and sizes | mesh | layout | ledger | bytes demanded | remark
-// where the ledger is "none" or entries between `;`: PHASE CALLS KIND AXES BYTES, bytes of all
-// calls together,
+// where the ledger is "none" or entries between `;`: PHASE CALLS KIND AXES BYTES (bytes of all
+// calls), for example
 //   backward 1 all_reduce p (d*h+h*o)*4; forward 1 all_reduce p+q 4
-// and a row of memory.txt
+// A row of memory.txt is
 //   name | model and sizes | mesh | layout | the same with a rule or options more | facts between `;` | remark | options of a run
-// where a fact compares two formulas of the four numbers of `memory`, and of those without the
-// rule:
+// where a fact compares two formulas. Their names are the four numbers of `memory`, and `plain.`
+// with the numbers of the program without the rule, for example
 //   optimizer == plain.optimizer/p; wire <= plain.wire
-// With options both programs of a memory row run, and parameters and slots after these steps are
-// the same but for rounding.
+// If a memory row has options of a run, both programs run with them; parameters and slots must then
+// be the same except for rounding.
 //
 // Ends in `N passed, N failed, N skipped`.
 #define _XOPEN_SOURCE 700 // mkdtemp
@@ -29,9 +29,9 @@
 #include "tests/suite/common/table.h"
 
 enum { MAX_ENTRIES = 32 };
-static const double ROUNDING = 1e-4; // of the length of a tensor
+static const double ROUNDING = 1e-4; // relative to the norm of a tensor
 static Arena *arena;
-static char folder[] = "/tmp/meshc-partitioners-XXXXXX"; // of what is trained
+static char folder[] = "/tmp/meshc-partitioners-XXXXXX"; // for the results of training
 static int passed, failed;
 
 static void fault(const TableRow *r, const char *fmt, ...) PRINTF_LIKE(2, 3);
@@ -194,7 +194,7 @@ static const char *ledger_row(const TableRow *r) {
 
 // -- a row of memory.txt ------------------------------------------------------------------------
 
-// "optimizer == plain.optimizer/p": false after a fault.
+// Checks a fact such as "optimizer == plain.optimizer/p" and reports it when it is false.
 static void compare(const TableRow *r, const char *fact, const Facts *f) {
   static const char *const sign[] = {"==", "<=", ">="};
   for (size_t i = 0; i < sizeof sign / sizeof sign[0]; i++) {
@@ -228,7 +228,7 @@ static bool train_to(const TableRow *r, const char *model, const char *layout, c
   return false;
 }
 
-// |x - y| / |x| as vectors; 2 where the shapes differ.
+// Returns |x - y| / |x| as vectors, 2 if the shapes differ.
 static double distance(const Array *x, const Array *y) {
   double apart = 0, size = 0;
   if (x->elements != y->elements) return 2;
@@ -267,7 +267,8 @@ static void compare_files(const TableRow *r, const char *plain, const char *now)
     fault(r, "%s is %g apart", worst, most);
 }
 
-// Rows that follow each other often have the same plain program, which trains once.
+// Runs both programs and compares what they trained. Consecutive rows often have the same plain
+// program, which is trained once.
 static void run_both(const TableRow *r, const char *model) {
   static const char *last = "";
   if (!*r->field[7]) return;
@@ -311,7 +312,7 @@ static const char *memory_row(const TableRow *r) {
   return line;
 }
 
-// -- all of them --------------------------------------------------------------------------------
+// -- all rows -----------------------------------------------------------------------------------
 
 static const char head[] =
     "# What a partitioner must reach\n"

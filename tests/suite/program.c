@@ -1,7 +1,7 @@
-// Code generation without machine code: every operation and random graphs under many layouts become
-// Programs (order, fusion, kernels, schedule, memory plan), which a reference interpreter runs on
-// all processors, against the evaluator of the whole graph. Each case runs fused and not, with
-// library products and without, in turn.
+// Tests code generation without machine code. Every operation and random graphs, under many
+// layouts, become Programs (order, fusion, kernels, schedule, memory plan). A reference interpreter
+// runs each Program on all processors, and the evaluator runs the whole graph; both must agree.
+// Cases run in turn with and without fusion, and with and without library GEMMs.
 //
 //   program [CASE | seed=N]    SEEDS=n, SHOW=1 as in layouts
 #include <math.h>
@@ -41,8 +41,8 @@ static void feed(Maker *m, Interp *in) {
   }
 }
 
-// Off by no more than the bound of the whole graph and that of the split one, which rounds
-// elsewhere.
+// Returns true if element i is within the sum of two bounds: of the whole graph, and of the split
+// graph, which rounds at other places.
 static bool right(const Tensor *want, const Tensor *split, int64_t i, double got) {
   double v = want->value[i];
   if (want->tainted[i] || split->tainted[i] || v == got || (isnan(v) && isnan(got))) return true;

@@ -1,9 +1,10 @@
-// Random graphs under random layouts through the whole compiler: machine code, run by the executor
-// with one worker and with two, which must give the same bits, against the evaluator of the whole
-// graph. Parameters, states and slots are compared after the step has committed. Bytes counted are
-// those predicted, and the memory of a processor is what the program says.
+// Sends random graphs under random layouts through the whole compiler. The executor runs the
+// machine code with one worker and with two, which must give the same bits; the evaluator runs the
+// whole graph, and both must agree. Parameters, states and slots are compared after the step has
+// committed. The bytes counted must be those predicted, and the memory of a processor must be the
+// program's figure.
 //
-//   suite_random [seed=N]    SEEDS=n: that many graphs, FROM=n: the first, SHOW=1: graphs and programs of failures
+//   suite_random [seed=N]    SEEDS=n: number of graphs; FROM=n: the first; SHOW=1 prints graphs and programs that fail
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +31,7 @@ static void hand_in(Maker *m, Exec *e, const Program *p) {
   }
 }
 
-// One output after the step: what it should be, and its bytes.
+// One output after the step: its expected value, and its bytes.
 typedef struct Result {
   const char *name;
   Tensor *want;
@@ -57,7 +58,7 @@ static const char *judge(Maker *m, const Result *r) {
   return arena_printf(m->a, "%s: %s", r->name, compare_text(m->a, &c));
 }
 
-// Runs the step on `threads` workers into out[]; a sentence when it fails.
+// Runs the step on `threads` workers; out[] gets the results. Returns NULL, or what failed.
 static const char *run_step(Maker *m, const Program *p, Expect *truth, int threads, Result *out) {
   ExecOptions opt = {.threads = threads};
   Exec *e = exec_new(p, &opt, m->diag);
@@ -82,8 +83,8 @@ static const char *run_code(Maker *m, const Graph *g, const Graph *lowered, cons
   const char *wrong = run_step(m, p, truth, 1, one), *vacuous = NULL;
   for (uint32_t i = 0; i < n && !wrong; i++) {
     wrong = judge(m, &one[i]);
-    if (wrong &&
-        wrong != layout_vacuous) { // more runs with errors may say that it hangs on rounding
+    if (wrong && wrong != layout_vacuous) { // more evaluations with random errors may show that
+                                            // rounding alone decides the value
       expect_more(truth, STEP);
       one[i].want = expect_output(truth, i);
       wrong = judge(m, &one[i]);

@@ -1,9 +1,9 @@
-// Random graphs under random layouts on several processes: with 2 and with 4 ranks, forked by
-// ourselves and started by mpirun, every output must have the bits that the same program gives in
-// one process, and what the communicators count must be what the compiler predicts. All graphs are
-// run by the same ranks, one after the other; one of them compiles.
+// Runs random graphs under random layouts on several processes: 2 and 4 ranks, forked by this suite
+// and started by mpirun. Every output must have the bits that the same program gives in one
+// process. The bytes that the communicators count must be those that the compiler predicts. The
+// same ranks run all graphs, one after the other; one rank compiles.
 //
-//   suite_ranks [seed=N]     SEEDS=n: that many graphs, FROM=n: the first; NP=n: that many ranks only; WAY=fork, WAY=mpirun
+//   suite_ranks [seed=N]     SEEDS=n: number of graphs; FROM=n: the first; NP=n: only that many ranks; WAY=fork, WAY=mpirun
 #define _XOPEN_SOURCE 700 // mkdtemp
 #include <dirent.h>
 #include <fcntl.h>
@@ -33,7 +33,7 @@ static void hand_in(Maker *m, Exec *e, const Program *p) {
   }
 }
 
-// All tensors after a step, one behind the other.
+// Returns all tensors after a step, concatenated.
 static char *values_of(Maker *m, const Exec *e, const Program *p, size_t *bytes) {
   *bytes = 0;
   for (int pass = 0;; pass++) {
@@ -63,7 +63,7 @@ static const char *compare_counts(Maker *m, const CommCount *here, const CommCou
   return NULL;
 }
 
-// Runs the step in this process alone, or (`with`) as one of the ranks. A sentence when it fails.
+// Runs the step in this process alone, or as one of the ranks `with`. Returns NULL, or what failed.
 static const char *run(Maker *m, const Program *p, Ranks *with, char **out, size_t *bytes,
                        CommCount *count) {
   ExecOptions opt = {.threads = with ? 0 : 1, .ranks = with};
@@ -147,7 +147,7 @@ static void remove_cache(void) {
   rmdir(cache);
 }
 
-// Open MPI leaks memory of its own.
+// Turns the leak check off: Open MPI leaks memory.
 static void no_leak_check(void) {
   const char *others = getenv("ASAN_OPTIONS");
   char options[1024];
@@ -155,7 +155,7 @@ static void no_leak_check(void) {
   setenv("ASAN_OPTIONS", options, 1);
 }
 
-// What rank 0 prints is kept, for the line of totals.
+// Starts `count` ranks. The output of rank 0 is kept, because it has the line of totals.
 static int launch(int count, bool mpi, char **argv, int *passed, int *failed) {
   FILE *kept = tmpfile();
   char line[4096];

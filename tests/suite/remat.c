@@ -1,11 +1,12 @@
-// Models with `checkpoint`, and under budgets of memory, against the same models without: after two
-// steps of training every parameter, state and slot is the same, on several meshes, and the work
-// arena is smaller where it says so. Where the body of a loop is rematerialised, gradients of
-// parameters add up step by step, not in one product: the same but for rounding.
+// Compares models with `checkpoint`, and models under memory budgets, with the same models without.
+// After two training steps every parameter, state and slot must be the same, on several meshes, and
+// the work arena must be smaller where the table demands it. Where the body of a loop is
+// rematerialised, gradients of parameters are added step by step instead of by one GEMM: they are
+// the same except for rounding.
 //
-// Long sums are folded at positions that depend on the summed dims only (codegen/cpu/fold.c), so
-// that a recomputed value has the same bits in whatever kernel. Under budgets other values share a
-// kernel, and rounding is granted.
+// Long sums are folded at positions that depend only on the summed dims (codegen/cpu/fold.c), so
+// that a rematerialised value has the same bits in any kernel. Under budgets, values share kernels
+// in other ways, so that rounding may differ.
 //
 //   suite_remat [NAME]
 #include <math.h>
@@ -20,13 +21,13 @@
 enum { SEED = 7, STEPS = 2 };
 static int passed, failed;
 
-// `smaller`: the arena with checkpoints in percent of the one without is at most this. Every "@("
-// is a checkpoint of what follows, "%" the option of a loop.
+// A case. `smaller`: limit of the work arena with checkpoints, in percent of the arena without. In
+// the model's text every "@(" becomes a checkpoint of what follows, and "%" the option of a loop.
 typedef struct Recompute {
   const char *name, *mesh, *layout, *text;
   int smaller;
-  bool steps; // the body of a loop is rematerialised
-  int least;  // not 0: percent of all memory that a budget may ask for
+  bool steps; // the body of a loop is rematerialised, gradients may differ by rounding
+  int least;  // not 0: the smallest percentage of all memory that a budget of this case may demand
 } Recompute;
 
 #define DEEP                                                                                       \
@@ -140,8 +141,8 @@ typedef struct Recompute {
   "  yield s as all\n}\n"                                                                          \
   "loss = mean(square(all))\ntrain loss { optimizer = sgd(lr = 0.1), steps = 2 }\n"
 
-// Percent of what the program without checkpoints needs; the last cannot be met: then least is
-// taken.
+// Budgets in percent of what the program without checkpoints needs. The last one cannot be met:
+// `least` of the case is taken instead.
 static const int budgets[] = {90, 70, 50, 30, 1};
 
 #define STEPWISE(scan, body)                                                                       \
@@ -168,7 +169,7 @@ static const Recompute cases[] = {
     {"attention", "rows=2", "t=rows", ATTENTION, 100, false, 0},
     {"pictures", NULL, NULL, PICTURES("8", "6"), 100, false, 0},
     {"pictures", NULL, NULL, PICTURES("11", "9"), 100, false,
-     0}, // folds within joined loops (codegen/cpu/fold.c)
+     0}, // tests folds within joined loops (codegen/cpu/fold.c)
     {"pictures", "rows=2", "y=rows", PICTURES("8", "6"), 100, false, 0},
     {"pictures", "rows=3", "b=rows", PICTURES("8", "6"), 100, false, 0},
     {"deep", "rows=4", "b=rows,parameters/all=rows", DEEP, 100, false, 0},
@@ -211,7 +212,7 @@ static char *text_of(Arena *a, const char *text, bool on) {
   return out.at;
 }
 
-// A model with or without checkpoints: its program and what is in memory after training.
+// A model with or without checkpoints: its program, and its tensors after training.
 typedef struct Trained {
   Arena *a;
   Diag *diag;
@@ -273,7 +274,7 @@ static bool train(Trained *t) {
   return true;
 }
 
-// The bytes of a tensor that both programs keep.
+// Returns the bytes of a tensor that both programs have.
 static void *read_tensor(Trained *t, const ProgTensor *x, size_t *bytes) {
   *bytes = (size_t)dtype_bytes(x->type);
   for (int k = 0; k < x->rank; k++) *bytes *= (size_t)x->dim[k].whole;
@@ -282,7 +283,8 @@ static void *read_tensor(Trained *t, const ProgTensor *x, size_t *bytes) {
   return data;
 }
 
-// Values apart by rounding at most, of the largest of their tensor.
+// Returns true if values differ at most by rounding, relative to the largest element of their
+// tensor.
 static bool near(Dtype type, const void *want, const void *got, size_t bytes) {
   size_t size = (size_t)dtype_bytes(type), n = bytes / size;
   double most = 0, apart = 0;
@@ -325,7 +327,7 @@ static const char *run(const Recompute *c, Trained *with, Trained *without) {
   return wrong;
 }
 
-// `percent` of what it would need.
+// Trains with a budget of `percent` of the memory that the program without checkpoints needs.
 static const char *run_within(const Recompute *c, int percent, Trained *with, Trained *without) {
   if (!compile(without, c, false, 0)) return "is refused";
   int64_t needed = program_bytes(without->made.compiled->program), budget = needed * percent / 100;
@@ -342,7 +344,7 @@ static const char *run_within(const Recompute *c, int percent, Trained *with, Tr
   return compare(with, without, false);
 }
 
-// percent 0: with checkpoints.
+// Runs a case under a budget of `percent`; 0: with checkpoints instead of a budget.
 static void run_case(const Recompute *c, int percent) {
   Trained t[2];
   for (int i = 0; i < 2; i++) {

@@ -1,11 +1,12 @@
-// The search for a layout:
-//   brute force     of every example on small meshes all layouts are estimated one by one; the least price must be what the
-//                   search finds with its bounds
-//   bounds          on 8 processors the best is proven, and layouts drawn from their space cost no less than the bounds
-//                   of their first axes, those that cost little more than the best hardly less
-//   eight           on 8 processors the best is proven in short time and costs no more than layouts written by hand
-//   as a program    what is found, pasted into --layout, moves the bytes that the search predicts
+// Tests the search for a layout:
+//   brute force     on small meshes the estimated cost of every layout of every example is computed; the search must find
+//                   the least of them
+//   bounds          on 8 processors the best layout is proven; no layout drawn at random costs much less than the lower
+//                   bounds of its first axes, and a layout near the best hardly less
+//   eight           on 8 processors the best layout is proven in short time and costs no more than layouts written by hand
+//   as a program    the found layout, given to --layout, sends the bytes that the search predicts
 //
+//   search [MODEL]    one model
 //   search [MODEL]    one model
 #include <glob.h>
 #include <math.h>
@@ -27,13 +28,13 @@
 #endif
 
 enum {
-  MOST = 400, // layouts that are still estimated one by one
+  MOST = 400, // brute force is skipped for more layouts than this
   DRAWS = SLOW > 1 ? 8 : 200,
   SECONDS = 4 * SLOW, // of processor time: an idle machine takes a quarter
 };
-// A layout may cost so much of its bound: what axes do together can be cheaper than what each does
-// alone. Far from the best it is at most the first, and of those that a search looks at the second
-// (TOGETHER in partition/search/search.c).
+// Least allowed quotient of a layout's cost and its lower bound: axes may together cost less than
+// the sum of what each costs alone. `far_off` holds for all layouts, `near_best` for those that
+// cost at most `near` times the best (compare TOGETHER in partition/search/search.c).
 static const double far_off = 0.9, near_best = 1 - 1.0 / 100, near = 1.5;
 
 static int passed, failed, skipped;
@@ -50,7 +51,7 @@ typedef struct Loaded {
   SearchTask task;
 } Loaded;
 
-// The model under --mesh and --layout, with a task that has just that mesh.
+// Loads the model under --mesh and --layout, with a search task that has only that mesh.
 static bool load(Loaded *l, const char *path, const char *mesh, const char *layout) {
   *l = (Loaded){.s = {.arena = arena_new()}};
   Session *s = &l->s;
@@ -71,7 +72,7 @@ static bool load(Loaded *l, const char *path, const char *mesh, const char *layo
   return ok;
 }
 
-// All shapes of a mesh of that many processors.
+// Gives the task all mesh shapes with that many processors.
 static void all_shapes(Loaded *l, int64_t processors) {
   if (!planner_meshes(&l->s, processors, &l->task.nmeshes, &l->task.mesh))
     count("all shapes", "meshes", "none was found");
@@ -117,8 +118,7 @@ static LayoutRule rule_on(const Dim *d, const Mesh *mesh, unsigned axes, bool ba
   return r;
 }
 
-// Gives dim d all sets of axes in turn, in the one order or in the other. Recursion as deep as
-// there are dims.
+// Gives dim d each set of axes in turn, in one order or the other, then recurses into dim d + 1.
 static void price_from(Brute *b, uint32_t d, bool backwards) {
   const Mesh *mesh = b->l->task.mesh;
   if (d == b->ndims) {
@@ -135,8 +135,8 @@ static void price_from(Brute *b, uint32_t d, bool backwards) {
   }
 }
 
-// Machines: the built-in one; one on which axis rows is slow; one whose calls take no time but that
-// of their bytes, so that small models are worth a split.
+// Machines: the built-in one; one on which axis rows is slow; one whose collectives have no
+// latency, so that splits are worthwhile for small models.
 typedef enum Kind { BUILT_IN, SLOW_ROWS, PROMPT } Kind;
 
 static void change_machine(Machine *m, Kind kind) {
@@ -237,8 +237,8 @@ static const Hand by_hand[] = {
     {"tests/models/pinned.mesh", "rows=4,cols=2", "h=cols"},
 };
 
-// The found one as a user would write it: the same price, and, compiled, the bytes sent that
-// were predicted.
+// Compiles the found layout as a user would write it. Its cost must be the same, and it must send
+// the predicted bytes.
 static const char *as_a_program(Arena *a, const char *path, const SearchChoice *c) {
   Loaded l;
   Compilation made;
@@ -268,7 +268,8 @@ static const char *as_a_program(Arena *a, const char *path, const SearchChoice *
 
 static double processor_seconds(void) { return (double)clock() / CLOCKS_PER_SEC; }
 
-// Searches the task; NULL when the best is proven in time and no dearer than `hand`.
+// Searches the task. Returns NULL when the best layout is proven in time and costs no more than
+// `hand`.
 static const char *search_task(Loaded *l, const char *path, const char *what,
                                const LayoutCost *hand) {
   Arena *a = l->s.arena;
@@ -322,8 +323,8 @@ static void many_processors(const char *path, int64_t processors) {
   arena_free(l.s.arena);
 }
 
-// Where only layouts fit that cut what is held, one of these is found, and it is the cheapest of
-// them.
+// Limits the memory to `share` of what an unsplit model needs. The search must find a layout that
+// fits and prove that it is the cheapest. With a thousandth of the memory it must find none.
 static void little_memory(const char *path, double share) {
   Loaded l;
   if (!load(&l, path, "rows=4", "none")) {

@@ -1,10 +1,10 @@
-// Every example under the layouts that its first lines name: a training step on made-up input whole
-// and split, as --verify does it, bytes counted as predicted, and the memory that `check` says is
-// what a processor gets. Under the last of them also with a wrong element from a collective, which
-// must be found; of the first one also with a wrong kernel. A line without a mesh means that of the
-// line before.
+// Runs --verify on every example under the layouts named in its first lines: a training step on
+// made-up input, whole and split. Bytes must be counted as predicted, and a processor must get the
+// memory that `check` prints. Under the last layout of each example the suite also injects a wrong
+// element into a collective; for the first example it injects a wrong number into a kernel, too.
+// --verify must find these faults. A line without a mesh uses the mesh of the line before.
 //
-//   suite_verify [FILE ...]     SHOW=1: how near each came
+//   suite_verify [FILE ...]     SHOW=1 prints the error of each output
 #define _XOPEN_SOURCE 700 // mkdtemp, nftw
 #include <dirent.h>
 #include <ftw.h>
@@ -15,8 +15,8 @@
 
 #include "frontend/verify/verify.h"
 
-// Dims that the time of the suite follows, and the largest size that they have here; what is
-// compared needs no more.
+// Dims that determine the time of the suite, and the largest size that they get here. Larger sizes
+// would not test more.
 static const struct {
   const char *name;
   int most;
@@ -46,7 +46,7 @@ static void word(Run *r, const char *text) {
   if (r->nwords + 1 < MAX_WORDS) r->word[r->nwords++] = strdup(text);
 }
 
-// The facts of `check`, then the program with processors and input.
+// Runs `check` for its facts, then makes the program, its processors and its input.
 static bool prepare(Run *r) {
   Session *s = &r->s;
   const char *purpose, *over;
@@ -100,9 +100,10 @@ static bool agrees(Run *r) {
   return v.done && v.values > 0 && memory_is_checked(r);
 }
 
-// One of the first collectives of a step brings processor 1 a wrong element; nobody may read the
-// first element of some, as the row of an id that the batch lacks, and where tokens choose experts
-// an early one is within what rounding turns.
+// Injects a wrong element, for processor 1, into one of the first collectives of a step, until one
+// is found. Not every fault has an effect: nobody may read the first element, for example the row
+// of an id that is not in the batch. Where tokens choose experts, an early fault may be within the
+// rounding tolerance.
 static bool finds_a_fault(Run *r) {
   Verified v;
   int errors = diag_errors(r->s.diag);
@@ -116,7 +117,7 @@ static bool finds_a_fault(Run *r) {
   return good;
 }
 
-// The text of the last error that a Diag has: what is printed of it.
+// Returns true if the messages of the run, as printed, contain the words.
 static bool says(Run *r, const char *words) {
   char *text = NULL;
   size_t n = 0;
@@ -129,8 +130,8 @@ static bool says(Run *r, const char *words) {
   return found;
 }
 
-// A kernel that computes with a wrong number, whole and split alike. The number of an early one may
-// not matter: a factor of zeros, a key of random draws.
+// Injects a wrong number into a kernel, in the whole and in the split run, until one is found. The
+// number of an early kernel may have no effect: a factor of zeros, a key of random draws.
 static bool finds_a_wrong_kernel(Run *r) {
   Verified v;
   bool good = false;
@@ -156,7 +157,7 @@ static void run(Run *r, bool last) {
   for (int i = 0; i < r->nwords; i++) free(r->word[i]);
 }
 
-// The word behind `option` in a line, without quotes; false: it is not there.
+// Copies the word after `option` in a line, without quotes. Returns false if the option is missing.
 static bool word_behind(const char *line, const char *option, char out[LINE]) {
   const char *at = strstr(line, option);
   if (!at) return false;
@@ -179,7 +180,7 @@ static void start(Run *r, const char *path) {
   word(r, folder);
 }
 
-// `large`: which of the dims in the table the file makes larger.
+// `large` tells which dims of the table the file makes larger.
 static void run_under(const char *path, const bool *large, const char *mesh, const char *layout,
                       bool last) {
   Run r;
@@ -195,7 +196,7 @@ static void run_under(const char *path, const bool *large, const char *mesh, con
   run(&r, last);
 }
 
-// "dim b = 50, d = 8": the sizes in a line of dims.
+// Finds dims of the table in a line "dim b = 50, d = 8" and notes those that are too large.
 static void find_large(const char *line, bool *large) {
   for (size_t i = 0; !strncmp(line, "dim ", 4) && i < countof(cut); i++) {
     char name[32];
@@ -235,7 +236,7 @@ static int remove_one(const char *path, const struct stat *s, int flag, struct F
   return remove(path);
 }
 
-// The data of the examples is made by the program beside this one.
+// Makes the data of the examples with the program that lies beside this one.
 static bool make_data(Arena *a, const char *self) {
   const char *slash = strrchr(self, '/');
   int n = slash ? (int)(slash - self) : 1;
