@@ -1,4 +1,4 @@
-// Running meshc from a suite.
+// Runs meshc from a suite, and lists the models of the repository.
 #include "tests/suite/common/command.h"
 
 #include <glob.h>

@@ -1,4 +1,4 @@
-// Numbers against the evaluator.
+// Compares numbers with values and bounds of the evaluator.
 #include "tests/suite/common/compare.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-// Numbers against the evaluator: each element within its bound, tainted ones left out.
+// Compares numbers with values of the evaluator: each element must be within its bound. Tainted
+// elements, whose value is not determined, are left out.
 #ifndef TESTS_SUITE_COMMON_COMPARE_H
 #define TESTS_SUITE_COMMON_COMPARE_H
 
@@ -10,13 +11,15 @@ typedef struct Compare {
   double got, want, bound;
 } Compare;
 
-// got: as many numbers as want has, in the same order. NaN is right where NaN is wanted.
+// Compares `got`, as many numbers as `want` has, in the same order. NaN is correct where NaN is
+// wanted.
 Compare compare_tensor(const Tensor *want, const double *got);
-// The same for two tensors of the evaluator: within the sum of both bounds.
+// Compares two tensors of the evaluator: elements must be within the sum of both bounds.
 Compare compare_tensors(const Tensor *want, const Tensor *got);
-// Nothing wrong, and at most one element in ten tainted (else the test is vacuous).
+// Returns true if nothing is wrong and at most one element in ten is tainted: more would make the
+// test vacuous.
 bool compare_ok(const Compare *c);
-// One line: what is wrong, or that too much is tainted.
+// Returns one line: the first wrong element, or that too many are tainted.
 char *compare_text(Arena *a, const Compare *c);
 
 #endif

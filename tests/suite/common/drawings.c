@@ -1,12 +1,12 @@
-// Reads the boxes and edges of drawings back from the text of a page and checks where they lie.
+// Reads the boxes and edges of drawings from the text of a page and checks their positions.
 #include "tests/suite/common/drawings.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIECES = 8 };           // straight ones for each curve
-static const double eps = 0.2; // coordinates are written with one digit behind the point
+enum { PIECES = 8 };           // straight pieces that stand for each curve
+static const double eps = 0.2; // coordinates have one digit after the point
 
 typedef struct Box {
   double x0, y0, x1, y1;
@@ -28,7 +28,8 @@ static Box read_box(const char *tag) {
   return (Box){x, y, x + attribute(tag, " width=\""), y + attribute(tag, " height=\"")};
 }
 
-// M x y, then V y and C x y x y x y up to the arrow, which begins with another M.
+// Reads the path of an edge: M x y, then V y and C x y x y x y up to the arrow, which begins with
+// another M.
 static void read_way(Arena *a, const char *d, Way *out) {
   char *at = (char *)(uintptr_t)(d + 1);
   Point p = {strtod(at, &at), 0};
@@ -79,7 +80,8 @@ static bool crosses(Point p, Point q, const Box *b) {
   return from < to;
 }
 
-// A box that holds both ends of an edge is drawn around it.
+// Returns true if an edge crosses the box. A box that contains both ends of the edge is drawn
+// around it and does not count.
 static bool way_crosses(const Way *w, const Box *b) {
   if (holds_point(b, w->point.at[0]) && holds_point(b, w->point.at[w->point.n - 1])) return false;
   for (uint32_t i = 0; i + 1 < w->point.n; i++)

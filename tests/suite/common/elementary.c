@@ -1,5 +1,5 @@
-// References in long double. Where an exponential magnifies the rounding of its argument, the
-// argument is kept as the sum of two numbers.
+// References in long double. Where an exponential magnifies the rounding error of its argument, the
+// argument is the sum of two numbers.
 #include "tests/suite/common/elementary.h"
 
 #include <float.h>
@@ -18,7 +18,7 @@
 
 // -- gates --------------------------------------------------------------------------------------
 
-// What a constant in 64 digits lacks.
+// Correction that is added to a constant if long double has 64 digits.
 #define LACKS(x) (LDBL_MANT_DIG == 64 ? (x) : 0)
 static const Wide root_2_pi = 2.506628274631000502415765284811045253L,
                   root_half = 0.7071067811865475244008443621048490393L,
@@ -33,7 +33,7 @@ static Wide bell(Wide a, Wide k) {
   return isinf(h) ? 0 : decay(k * h, k * fmal(a, a, -h));
 }
 
-// Half of erfc(a / sqrt 2), a >= 0.
+// Returns half of erfc(a / sqrt 2), for a >= 0.
 static Wide lower_tail(Wide a) {
   Wide z = a * root_half, low = fmal(a, root_half, -z) + a * root_half_low;
   if (isinf(a)) return 0;
@@ -45,7 +45,7 @@ static Wide sigmoid(Wide x) {
   return x < 0 ? y / (1 + y) : isnan(x) ? x : 1 / (1 + y);
 }
 
-// z = 2 sqrt(2/pi) (a + 0.044715 a^3) as high + low; a >= 0
+// Returns z = 2 sqrt(2/pi) (a + 0.044715 a^3) as the sum of the result and *low, for a >= 0.
 static Wide tanh_inner(Wide a, Wide *low) {
   const Wide k = 1.595769121605730711759784239737527472L, k_low = LACKS(5.35117775572048e-20L),
              c = 0.07135481627260024877633875227986354L, c_low = LACKS(-8.75006214400898e-22L);
@@ -56,7 +56,8 @@ static Wide tanh_inner(Wide a, Wide *low) {
   return z;
 }
 
-// x s(z) and its derivative s (1 + w s(-z)), w = x dz/dx; z = high + low belongs to |x|.
+// Gates: x s(z), and the derivative s (1 + w s(-z)) with w = x dz/dx. z = high + low is computed
+// from |x|.
 static Wide gated(Wide x, Wide z, Wide low) {
   Wide y = isinf(z) ? 0 : decay(z, low), s = 1 / (1 + y);
   if (isnan(x)) return x;
@@ -98,7 +99,7 @@ static Wide floor_mod(Wide x, Wide z) {
   Wide r = fmodl(x, z);
   return r != 0 && (r < 0) != (z < 0) ? r + z : r;
 }
-// floor(x / z) of numbers of 53 digits
+// Returns floor(x / z) of numbers with 53 digits.
 static Wide floor_quotient(Wide x, Wide z) {
   Wide q = floorl(x / z), r = isinf(z) || isinf(x) || z == 0 ? 0 : fmodl(x, z);
   if (isinf(z) && isfinite(x)) return x != 0 && (x < 0) != (z < 0) ? -1 : q;
@@ -106,7 +107,7 @@ static Wide floor_quotient(Wide x, Wide z) {
   // x = n z + r exactly: the quotient rounds to n, or to n - 1 where r has the other sign
   return roundl((x - r) / z) - (r != 0 && (r < 0) != (z < 0) ? 1 : 0);
 }
-// To x of an extreme: all where it wins, half where both are equal.
+// Returns x's share of the gradient of an extreme: all where x wins, half where both are equal.
 static Wide share(Wide x, Wide z, bool max) { return x == z ? 0.5L : (x > z) == max ? 1 : 0; }
 static Wide inside(Wide low, Wide x, Wide high) { return low < x && x < high ? 1 : 0; }
 
@@ -196,8 +197,8 @@ TWO(mod_dz, -floor_quotient(x, z))
 
 // -- the table ----------------------------------------------------------------------------------
 
-// In f32 and in f64: units of the last place; the same of at least `scale`; also by what moves the
-// arguments.
+// Bounds in f32 and in f64. ULP: units in the last place. SCALED: units in the last place of the
+// result or of `scale`, the larger. MOVED: adds the effect of a change of the arguments.
 #define ULP(n, m)                                                                                  \
   {                                                                                                \
     {n, 0, 0}, { m, 0, 0 }                                                                         \
@@ -221,8 +222,8 @@ TWO(mod_dz, -floor_quotient(x, z))
   {#name, text, true, true, false, f_##name, dx, dz, value, slope},
 #define TRUTH(name, text) {#name, text, true, false, true, f_##name, NULL, NULL, EXACT, EXACT},
 
-// Derivatives taken from the value y where 1 - y cancels (tanh, sigmoid), and those that cross
-// zero, are held to units of the last place of `scale`.
+// Derivatives computed from the value y where 1 - y cancels (tanh, sigmoid), and derivatives that
+// cross zero, have bounds in units of the last place of `scale`.
 // clang-format off
 const Elementary elementary[] = {
     UNARY(exp, f_exp, ULP(1.1, 1), ULP(1.1, 1))
@@ -277,7 +278,7 @@ const int elementary_count = (int)countof(elementary);
 // -- measuring ----------------------------------------------------------------------------------
 
 typedef struct Format {
-  int digits, least; // of the significand; exponent of the least normal number
+  int digits, least; // number of digits of the significand; exponent of the least normal number
   double max;
 } Format;
 
@@ -319,7 +320,7 @@ double wide_ulps(Dtype t, double got, Wide want, double scale) {
   return (double)(fabsl((Wide)got - want) / unit);
 }
 
-// How far f moves when the arguments move by a unit in the last place.
+// Returns how far f moves when an argument moves by a unit in its last place.
 static Wide moved(Function *f, Dtype t, Wide x, Wide z, Wide want) {
   Format form = format_of(t);
   Wide dx = unit_of(&form, x), dz = unit_of(&form, z), far = 0;

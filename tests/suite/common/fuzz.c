@@ -1,4 +1,4 @@
-// The loop of the fuzzers.
+// The loop of the fuzzers: draws inputs, runs them in child processes, counts failures.
 #include "tests/suite/common/fuzz.h"
 
 #include <ctype.h>
@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// An input that takes longer on the processor hangs, and one that waits ten times as long;
-// sanitizers make all slower.
+// An input counts as a hang after this processor time, or after ten times as much wall time.
+// Sanitizers slow everything down.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { SECONDS = 40 };
 #else
@@ -77,7 +77,7 @@ const char *fuzz_somewhere(const FuzzText *t) {
   return p;
 }
 
-// Up to `tokens` of them.
+// Returns the length of up to `tokens` tokens at p.
 static size_t several(const char *p, uint32_t tokens) {
   size_t n = 0;
   for (; tokens; tokens--) n += fuzz_token(p + n);
@@ -100,7 +100,7 @@ void fuzz_tokens(FuzzText *t, const FuzzText *other) {
   *t = out;
 }
 
-// What numbers in files are wrong by.
+// Numbers that are often wrong in files.
 static uint64_t odd_number(void) {
   static const uint64_t odd[] = {0,
                                  1,
@@ -148,7 +148,7 @@ void fuzz_bytes(FuzzText *t) {
 // -- children -----------------------------------------------------------------------------------
 
 typedef struct Shared {
-  uint64_t number, accepted; // input under work
+  uint64_t number, accepted; // the input that is running; inputs accepted so far
 } Shared;
 
 static void input_make(const Fuzzer *f, uint64_t seed, uint64_t number, FuzzText *t) {

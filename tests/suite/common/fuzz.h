@@ -1,5 +1,5 @@
-// What the fuzzers share: numbers at random, mutations, and inputs that run in a child process,
-// which is started again behind an input that kills it or takes too long.
+// Shared by the fuzzers: random numbers, mutations, and the loop over inputs. Inputs run in a child
+// process. If an input kills it or takes too long, a new child continues with the next input.
 #ifndef TESTS_SUITE_COMMON_FUZZ_H
 #define TESTS_SUITE_COMMON_FUZZ_H
 
@@ -13,31 +13,32 @@ typedef struct FuzzText {
   size_t n;
 } FuzzText;
 
-// SplitMix64 from a state that fuzz_run sets for each input.
+// Returns the next number of SplitMix64, from a state that fuzz_run sets for each input.
 uint64_t fuzz_draw(void);
 uint32_t fuzz_below(uint32_t n);
-// Appends n bytes, nothing if there is no room.
+// Appends n bytes; appends nothing if there is no room.
 void fuzz_put(FuzzText *t, const char *s, size_t n);
-// The models of this repository (from its top folder); their number.
+// Reads the models of this repository (the current folder is its top). *out gets them; returns
+// their number.
 uint32_t fuzz_models(const FuzzText **out);
-// Length of the word, number or mark at p; 0 at the end.
+// Returns the length of the word, number or mark at p; 0 at the end.
 size_t fuzz_token(const char *p);
-// The start of some token of t.
+// Returns the start of some token of t.
 const char *fuzz_somewhere(const FuzzText *t);
-// Drops, doubles or exchanges some tokens, or mixes in some of `other`; cuts, doubles or changes
-// bytes.
+// Mutations. fuzz_tokens drops, doubles or exchanges some tokens, or inserts some of `other`.
+// fuzz_bytes cuts, doubles or changes bytes.
 void fuzz_tokens(FuzzText *t, const FuzzText *other);
 void fuzz_bytes(FuzzText *t);
 
 typedef struct Fuzzer {
-  uint64_t count; // of inputs, unless count=N is given
+  uint64_t count; // number of inputs, unless count=N is given
   const char *(*fault)(
       void); // what is wrong with the fuzzer itself, or NULL; once, before all inputs; or NULL
-  void (*make)(FuzzText *t);                       // the next input, from numbers at random alone
-  bool (*run)(const FuzzText *t, uint64_t number); // true: it was accepted
+  void (*make)(FuzzText *t);                       // makes the next input, from fuzz_draw alone
+  bool (*run)(const FuzzText *t, uint64_t number); // runs an input; true: it was accepted
 } Fuzzer;
-// SUITE [count=N] [first=N] [seed=S]: prints failures and the line of totals; the exit code. Input
-// i of seed S is the same everywhere; SHOW=1 prints those that fail.
+// Runs a fuzzer: SUITE [count=N] [first=N] [seed=S]. Prints failures and the line of totals, and
+// returns the exit code. Input i of seed S is always the same; SHOW=1 prints inputs that fail.
 int fuzz_run(int argc, char **argv, const Fuzzer *f);
 
 #endif

@@ -1,4 +1,5 @@
-// Cases of the kernel suites: memory, both ways of running a kernel, what must be equal.
+// Cases of the kernel suites: their memory, running a kernel as code and interpreted, comparing the
+// results.
 #include "tests/suite/common/kernel_case.h"
 
 #include <math.h>
@@ -208,7 +209,7 @@ Case *case_new(const char *fmt, ...) {
   return c;
 }
 
-// A loop of `size`, its extent in a slot when valid < size.
+// Adds a loop of `size`; its extent is in a slot when valid < size.
 void case_loop(Case *c, bool outer, int64_t size, int64_t valid) {
   int at = c->k.nouter + c->k.ninner;
   int16_t slot = -1;

@@ -1,5 +1,5 @@
-// Hand-made kernels, run as machine code and by the plain interpreter (kernel_interp.h) on the same
-// memory.
+// Hand-made kernels. Each is run as machine code and by the plain interpreter (kernel_interp.h) on
+// the same memory, and the results are compared.
 #ifndef TESTS_SUITE_COMMON_KERNEL_CASE_H
 #define TESTS_SUITE_COMMON_KERNEL_CASE_H
 
@@ -11,13 +11,14 @@ typedef struct Case {
   char name[96];
   Kernel k;
   KPtr ptr[MAX_P], walk[MAX_P];
-  int64_t size[MAX_P]; // elements, where loads with guards make that less than pointers run over
+  int64_t size[MAX_P]; // elements of each pointer; a load with a guard may have fewer than its
+                       // loops cover
   KStmt stmt[MAX_S];
   int64_t slot[MAX_SLOT];
   double num[MAX_NUM];
-  double tol; // relative, on top of what the type rounds
-  int data;   // how to fill memory, see fill()
-  int chunks; // how many to cut the units into
+  double tol; // relative tolerance, added to the rounding of the type
+  int data;   // how memory is filled, see fill()
+  int chunks; // into how many chunks the units are cut
 } Case;
 
 enum { DATA_REAL, DATA_POSITIVE, DATA_SPECIAL, DATA_SMALL, DATA_WILD, DATA_INDEX };
@@ -25,11 +26,11 @@ enum { DATA_REAL, DATA_POSITIVE, DATA_SPECIAL, DATA_SMALL, DATA_WILD, DATA_INDEX
 uint64_t case_random(void);
 int case_below(int n);
 
-// A new case among those that cases_run runs, without loops.
+// Returns a new case, without loops, which cases_run will run.
 Case *case_new(const char *fmt, ...) PRINTF_LIKE(1, 2);
-// A loop of `size`, its extent in a slot when valid < size.
+// Adds a loop of `size`; its extent is in a slot when valid < size.
 void case_loop(Case *c, bool outer, int64_t size, int64_t valid);
-// A pointer, a walk; strides of the first n loops.
+// Adds a pointer with the strides of the first n loops. Returns its number.
 int case_pointer(Case *c, Dtype t, bool written, int n, const int64_t *stride);
 int case_walk(Case *c, int64_t offset, int n, const int64_t *stride);
 #define STRIDES(...)                                                                               \
@@ -44,8 +45,8 @@ int case_reduce(Case *c, Op op, Dtype t, int phase, int a);
 void case_store(Case *c, int p, KLevel level, int phase, int a);
 void case_accum(Case *c, Op op, Dtype t, int p, KLevel level, int phase, int a);
 
-// Runs all cases at every vector width, or the one that argv[1] names, and prints the line of
-// totals; the exit code. case_seed: where random numbers start.
+// Runs all cases, or the one that argv[1] names, at every vector width. Prints the line of totals
+// and returns the exit code. case_seed: start of the random numbers.
 int cases_run(int argc, char **argv);
 extern uint64_t case_seed;
 

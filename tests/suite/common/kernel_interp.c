@@ -1,4 +1,4 @@
-// Executes kernels one element at a time; the reference of machine code.
+// Executes kernels one element at a time. The kernel suites compare machine code with it.
 #include "tests/suite/common/kernel_interp.h"
 
 #include <math.h>
@@ -83,7 +83,7 @@ static double normal(double x) { return 0.5 * erfc(-M_SQRT1_2 * x); }
 static double logistic(double x) { return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x)); }
 static double tanh_inner(double x) { return 1.5957691216057308 * x * (1 + 0.044715 * x * x); }
 
-// x times a gate, and the derivative; the limits at infinities.
+// Returns x times a gate, or the derivative of that, with the correct limits at infinities.
 static double gate_op(Op op, double a) {
   double x = isnan(a) ? a : fmin(fmax(a, -1000), 1000), z = tanh_inner(x),
          dz = 1.5957691216057308 * (1 + 0.134145 * x * x);
@@ -98,7 +98,7 @@ static double gate_op(Op op, double a) {
   BUG("no float op %s", op_row(op)->text);
 }
 
-// One op; from: types of the arguments, already converted to `t` where the op computes in its own
+// Computes one op. Arguments are already converted to type `t` where the op computes in its own
 // type.
 static double float_op(Op op, double a, double b, double c) {
   double e = exp(-fabs(a));
@@ -229,7 +229,7 @@ static Value draw(const KernelRun *r, const KStmt *s) {
 static Value arg(const KernelRun *r, const KStmt *s, int i, Dtype want) {
   if (s->arg[i] == NO_STMT) return (Value){0, 0};
   Dtype from = r->k->stmt[s->arg[i]].type;
-  // floats meet floats unrounded: only casts and stores round
+  // floats are not rounded between float ops: only casts and stores round
   return flt(from) && flt(want) ? r->value[s->arg[i]] : converted(r->value[s->arg[i]], from, want);
 }
 
@@ -334,7 +334,7 @@ static void run_level(KernelRun *r, KLevel level, int phase) {
     if (r->k->stmt[i].level == level && r->k->stmt[i].phase == phase) run_stmt(r, i);
 }
 
-// Counts loops first..first+n up; false after the last round.
+// Advances loops first..first+n to the next iteration. Returns false after the last one.
 static bool count_up(KernelRun *r, int first, int n) {
   for (int l = first + n - 1; l >= first; l--) {
     if (++r->at[l] < extent(r, l)) return true;

@@ -1,4 +1,5 @@
-// Graphs under layouts: the cases, and random layouts.
+// Graphs under layouts: runs the named cases under all layouts, and random graphs under random
+// layouts.
 #include "tests/suite/common/layout_maker.h"
 
 #include <stdio.h>
@@ -44,7 +45,7 @@ void layout_saw(const Graph *g) {
   for (NodeId n = 1; n <= graph_count(g); n++) seen[graph_node(g, n)->op] = true;
 }
 
-// Fails for every op of the table that no graph had; `training` is folded when a graph is selected.
+// Fails for every op of the table that no graph had. `training` does not count: selection folds it.
 static void check_seen(bool wanted_op(const OpRow *)) {
   for (int op = 0; op < OP_COUNT; op++) {
     if (seen[op] || op == OP_TRAINING || !wanted_op(op_row((Op)op))) continue;
@@ -57,7 +58,7 @@ static bool is_structure(const OpRow *row) {
   return row->cls != POINTWISE && row->cls != REDUCE && row->cls != SOURCE;
 }
 
-// -- states: which were seen, of each op on each mesh -------------------------------------------
+// -- the shardings that were seen, of each op on each mesh --------------------------------------
 
 typedef enum Form { FORM_WHOLE, FORM_CUT, FORM_INNER, FORM_TERMS, FORMS } Form;
 static const char *const form_text[] = {"whole", "cut along a dim that stays",
@@ -102,13 +103,13 @@ void layout_saw_states(const Placement *p) {
   }
 }
 
-// Whether the op has such a form at all.
+// Returns true if an argument of the op can have this form.
 static bool has_form(Op op, Form f) {
   const OpRow *row = op_row(op);
   bool scalar = op == OP_CONST || op == OP_STEP || op == OP_SCAN;
   switch (f) {
   case FORM_WHOLE: return true;
-  case FORM_CUT: return !scalar && op != OP_VALUES; // values are in the program whole
+  case FORM_CUT: return !scalar && op != OP_VALUES; // values are replicated in a program
   case FORM_INNER:
     return row->cls == REDUCE || row->cls == CONTRACT || row->cls == GATHER || op == OP_WINDOW_AT ||
            op == OP_TOP_K;
@@ -124,7 +125,7 @@ static void check_states(void) {
       for (Form f = FORM_WHOLE; f < FORMS; f++) {
         const OpRow *row = op_row((Op)op);
         if (row->flags & EXPANDS || row->cls == COLLECTIVE || op == OP_TRAINING)
-          continue; // not in placed graphs
+          continue; // placed graphs do not have it
         if ((m == 0 && f != FORM_WHOLE) || !has_form((Op)op, f) || seen_form[m][op][f]) continue;
         printf("FAILED mesh %d has no %s %s\n", (int)m, row->text, form_text[f]);
         failed++;
@@ -164,7 +165,7 @@ static void make(Maker *m, const MeshCase *mesh, uint64_t seed) {
 
 // -- inputs -------------------------------------------------------------------------------------
 
-// Small integers (bounds 0) or halves of odd numbers and thirds.
+// Fills the inputs: with small integers (bounds 0), or with halves of odd numbers and thirds.
 static void fill(Maker *m, bool integers) {
   for (uint32_t i = 0; i < m->ninputs; i++) {
     const Decl *d = &m->g->decl.at[m->feed[i].decl - 1];
@@ -195,7 +196,7 @@ static void report(Maker *m, const char *name, const Graph *g, const char *wrong
 
 // -- all layouts of one case --------------------------------------------------------------------
 
-// Ways in which one dim can be cut on a mesh.
+// Returns the number of ways in which one dim can be split on a mesh; out[] gets them.
 static int choices(const Mesh *mesh, Axes out[8]) {
   int n = 0;
   out[n++] = (Axes){0};
@@ -273,7 +274,7 @@ static NodeId contract(Maker *m, NodeId x, NodeId y, int n, const DimId *dims, D
                    &(Attr){.type = type, .ndims = (uint8_t)n, .dims = dims});
 }
 
-// An argument over the dims: an input, or a product that is a sum of terms when k is cut.
+// Returns an argument over the dims: an input, or a product that is a partial sum when k is split.
 static NodeId argument(Maker *m, bool partial, int n, const DimId *dims) {
   DimId more[MAX_RANK] = {m->k};
   if (!partial) return maker_declared(m, DECL_INPUT, TYPE_F32, n, dims);
@@ -435,7 +436,7 @@ static void scatter_two(Maker *m) {
                            (NodeId[]){X(m, m->b, m->d, m->h), IDS(m, m->b, m->h)}, 2,
                            (DimId[]){m->b, m->h}, 1, &m->v));
 }
-// the same of sums of terms: each term moves by itself
+// contractions of partial sums: each partial sum is resharded by itself
 static void contract_terms(Maker *m) {
   maker_result(m, contract(m, ARG(m, true, m->b, m->d), X(m, m->d, m->h), 1, &m->d, TYPE_F32));
 }
@@ -460,8 +461,8 @@ static void take_terms(Maker *m) {
 static void scatter_terms(Maker *m) {
   maker_result(m, scatter(m, ARG(m, true, m->b, m->d), IDS(m, m->b), m->b, m->v));
 }
-// Linear ops of terms, of which only the sum is handed out: it is cheaper to add the terms up
-// behind them.
+// Linear ops on partial sums. Only the result of the op is an output, so that it is cheaper to
+// reduce after the op.
 static NodeId linear_one(Maker *m, Op o, NodeId x) {
   DimId d = m->n, e = m->h;
   Attr t = {.ndims = 1, .dims = &d, .nto = 1, .to = &e, .affine = {1, 0, 1, 1}};
@@ -469,7 +470,7 @@ static NodeId linear_one(Maker *m, Op o, NodeId x) {
   if (o == OP_MUL || o == OP_DIV) return graph_binary(m->g, o, x, positive(m, X(m, m->b, m->n)));
   if (o == OP_ADD || o == OP_SUB) return graph_binary(m->g, o, x, ARG(m, true, m->b, m->n));
   if (o == OP_WHERE) return graph_where(m->g, truth(m, X(m, m->n)), x, ARG(m, true, m->b, m->n));
-  if (o == OP_BROADCAST) { // added up along the new dim at once it would be a product
+  if (o == OP_BROADCAST) { // the sum along the new dim would turn the op into a product
     NodeId wide = graph_broadcast(m->g, x, &(Dims){.n = 3, .at = {m->b, m->h, m->n}});
     return graph_add(m->g, OP_CUMSUM, 1, &wide, &(Attr){.ndims = 1, .dims = &m->h});
   }
@@ -484,11 +485,13 @@ static const Op linear_ops[] = {OP_NEG,       OP_CAST,   OP_MUL,       OP_DIV,  
                                 OP_SUB,       OP_WHERE,  OP_BROADCAST, OP_RENAME, OP_WINDOW,
                                 OP_WINDOW_AT, OP_CUMSUM, OP_CHECKPOINT};
 static void linear_terms(Maker *m, Op o) {
-  DimId d = o == OP_RENAME ? m->d : m->n; // both factors have it: a window could move onto one
+  DimId d = o == OP_RENAME
+                ? m->d
+                : m->n; // both factors have it: otherwise a window could move to one of them
   NodeId y = linear_one(m, o, contract(m, X(m, m->k, m->b, d), X(m, m->k, d), 1, &m->k, TYPE_F32));
   Dims all = graph_node(m->g, y)->dims;
   maker_output(m, "y",
-               graph_reduce(m->g, OP_SUM, y, &all)); // gradients would want the factors whole
+               graph_reduce(m->g, OP_SUM, y, &all)); // gradients would need the full factors
 }
 
 static void sources(Maker *m) {
@@ -669,7 +672,7 @@ static void random_layout(Maker *m, const Graph *g) {
   }
 }
 
-// The passes between the gradients and the layouts must not change what comes out.
+// Returns what is wrong if the passes between the gradients and the layouts change the values.
 static const char *passes_differ(Maker *m, const Graph *g, const Eval *whole) {
   const Eval *before = eval_run(m->a, m->g, m->ninputs, m->feed, 3);
   for (uint32_t i = 0; i < g->output.n; i++) {
@@ -682,8 +685,8 @@ static const char *passes_differ(Maker *m, const Graph *g, const Eval *whole) {
   return NULL;
 }
 
-// Under the layout set, on integers and others in turn until they say something; `first` is what
-// the first are.
+// Checks the current layout with integers and other numbers in turn, until a check is not vacuous.
+// `first` selects the numbers of the first check.
 static const char *check_fills(Maker *m, const Graph *g, int first) {
   const char *wrong = layout_vacuous;
   for (int k = first; k < first + FILLS && wrong == layout_vacuous; k++) {
@@ -699,7 +702,8 @@ static const MeshCase *random_mesh(uint64_t seed) {
   return &meshes[1 + seed % (countof(meshes) - 1)];
 }
 
-// False: the numbers of this graph say nothing, whatever the inputs; it does not count.
+// Runs a random graph under `layouts` random layouts. Returns false if every check was vacuous: the
+// graph does not count.
 static bool random_case(uint64_t seed, int layouts) {
   Maker m;
   make(&m, random_mesh(seed), seed);
@@ -720,7 +724,7 @@ static bool random_case(uint64_t seed, int layouts) {
   return counts;
 }
 
-// Loops under `layouts` random layouts of each mesh.
+// Runs all loops under `layouts` random layouts of each mesh.
 static void random_loops(int argc, char **argv, int layouts) {
   for (size_t i = 0; i < countof(meshes) * region_case_count; i++) {
     const LayoutCase *one = &region_cases[i / countof(meshes)];
@@ -737,11 +741,12 @@ static void random_loops(int argc, char **argv, int layouts) {
   }
 }
 
-// Seeds beyond those that are run which have found something: what hangs on rounding; loops inside
-// a loop whose results have its dim; a table that a kernel reads and also sees through a view.
+// Seeds that once found an error and are not among those that always run: a value that depends on
+// rounding; loops inside a loop whose results have its dim; a table that a kernel reads directly
+// and through a view.
 static const uint64_t kept[] = {1545, 2136, 4934};
 
-// `graphs` of them, or the one that is asked for.
+// Runs that many random graphs, or the one that the command line names.
 static void run_random(int argc, char **argv, uint64_t graphs, int layouts) {
   if (argc > 1 && !strncmp(argv[1], "seed=", 5)) {
     if (!random_case(strtoull(argv[1] + 5, NULL, 10), layouts)) puts(layout_vacuous);

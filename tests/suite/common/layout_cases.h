@@ -1,5 +1,6 @@
 // Graphs under layouts: every operation, named cases and random graphs, each under many layouts of
-// many meshes. A suite says what to check of one; the oracle of the whole graph is computed here.
+// many meshes. This file computes the expected values, from the whole graph; a suite passes the
+// function that checks one layout.
 #ifndef TESTS_SUITE_COMMON_LAYOUT_CASES_H
 #define TESTS_SUITE_COMMON_LAYOUT_CASES_H
 
@@ -21,31 +22,32 @@ typedef struct Maker {
   NodeId input[MAX_INPUTS]; // float inputs, for gradients
   uint32_t nfloats;
   uint64_t random;
-  DimId b, d, e, h, k, v, m, n, two; // e as long as d; m = d * k, n = b * two
+  DimId b, d, e, h, k, v, m, n, two; // e is as long as d; m = d * k, n = b * two
 } Maker;
 
-// What is wrong with simplified graph g under m->layout, whose evaluation as a whole is `whole`;
-// NULL: nothing; layout_vacuous: too much may be anything.
+// Checks the simplified graph g under m->layout; `whole` is its evaluation as a whole graph.
+// Returns NULL if all is correct, layout_vacuous if too many values are undetermined, otherwise
+// what is wrong.
 typedef const char *LayoutCheck(Maker *m, const Graph *g, const Eval *whole);
 extern const char layout_vacuous[];
 
-// Runs all of them, prints failures and the line of totals; the exit code.
-//   SUITE [CASE | seed=N]    one case by name, or one random graph; SEEDS=n: that many, FROM=n: the first, SHOW=1: graphs of failures
+// Runs all cases and random graphs, prints failures and the line of totals, and returns the exit
+// code.
+//   SUITE [CASE | seed=N]    one case by name, or one random graph; SEEDS=n: that many; FROM=n: the first; SHOW=1 prints graphs that fail
 int layout_cases(int argc, char **argv, LayoutCheck *check);
 
-// The same of `seeds` random graphs and of all loops under `layouts` random layouts each, and
-// nothing else. With random_ranks only on meshes that so many ranks can share.
+// As layout_cases, but only `seeds` random graphs and all loops, each under `layouts` random
+// layouts. If random_ranks is set, only on meshes that so many ranks can share.
 extern int64_t random_ranks;
 int random_cases(int argc, char **argv, uint64_t seeds, int layouts, LayoutCheck *check);
 
-// Notes the ops of a graph: a whole run fails when it has missed one of the table (random_cases:
-// one that is neither a source nor pointwise nor a reduction). The suite hands in the lowered
-// graphs.
+// Notes the ops of a lowered graph. A whole run fails when an op of the table was never noted
+// (random_cases: only ops that are not sources, pointwise or reductions).
 void layout_saw(const Graph *g);
-// Notes in which states ops read their arguments. layout_cases, whose every placement is handed in,
-// then fails too when on one of its meshes an op of the table was never run on what is whole, cut
-// along a dim that stays, cut along a dim that goes, or a sum of terms, as far as the table says
-// that it has such a form.
+// Notes the shardings in which ops read their arguments. If a suite passes every placement,
+// layout_cases also fails when an op was never seen, on one of the meshes, with an argument that is
+// replicated, split along a dim that stays, split along a dim that disappears, or partial. Forms
+// that the table excludes for an op do not count.
 void layout_saw_states(const Placement *p);
 
 #endif

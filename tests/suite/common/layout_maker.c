@@ -1,10 +1,11 @@
-// How the cases of layouts are built: declarations, outputs and their gradients; a layout as text.
+// Builds the graphs of layout cases: declarations, outputs and their gradients; prints a layout as
+// text.
 #include "tests/suite/common/layout_maker.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// A parameter that a slot can belong to, 0: none.
+// Returns a parameter that a slot can belong to, 0: none.
 static DeclId some_parameter(const Maker *m) {
   for (DeclId d = m->g->decl.n; d > 0; d--)
     if (m->g->decl.at[d - 1].kind == DECL_PARAM) return d;
@@ -39,7 +40,7 @@ void maker_output(Maker *m, const char *name, NodeId n) {
       (Output){.kind = OUT_VALUE, .name = intern(m->names, name), .value = n};
 }
 
-// y and the gradients of a weighted sum of it.
+// Adds output y and the gradients of a weighted sum of it.
 void maker_result(Maker *m, NodeId y) {
   maker_output(m, "y", y);
   Node node = *graph_node(m->g, y);

@@ -1,4 +1,4 @@
-// How the cases of layouts are built: shared by the files that list them.
+// Functions that build the graphs of layout cases, and the lists of cases in other files.
 #ifndef TESTS_SUITE_COMMON_LAYOUT_MAKER_H
 #define TESTS_SUITE_COMMON_LAYOUT_MAKER_H
 
@@ -15,23 +15,24 @@ extern const size_t window_case_count;
 extern const LayoutCase region_cases[];
 extern const size_t region_case_count;
 
-// The source node of a new declaration over whole dims; float inputs are noted for gradients.
+// Returns the source node of a new declaration over unsplit dims. Float inputs are noted for
+// gradients.
 NodeId maker_declared(Maker *m, DeclKind kind, Dtype type, int n, const DimId *dims);
 NodeId maker_op(Maker *m, Op o, int nargs, const NodeId *args, int n, const DimId *dims, int nto,
                 const DimId *to);
-// Output y, and the gradients of a weighted sum of it by the first float inputs.
+// Adds output y, and the gradients of a weighted sum of it by the first float inputs.
 void maker_result(Maker *m, NodeId y);
 void maker_output(Maker *m, const char *name, NodeId n);
-// The mesh and the layout in short, for a failure.
+// Returns the mesh and the layout as a short text, for a message.
 const char *maker_mesh_text(Maker *m);
 const char *maker_layout_text(Maker *m);
-// `value` as the next value of the declaration of source node `decl`.
+// Makes `value` the next value of the declaration whose source node is `decl`.
 void maker_update(Maker *m, NodeId decl, NodeId value);
-// A number below `below`.
+// Returns a random number below `below`.
 uint32_t maker_draw(Maker *m, uint32_t below);
 
-// A graph of 3 to 40 operations of all classes, with outputs and, half of the time, gradients
-// (layout_random.c).
+// Builds a graph of 3 to 40 operations of all classes with outputs and, in half of all cases,
+// gradients (layout_random.c).
 void random_graph(Maker *m);
 
 #define X(m, ...)                                                                                  \

@@ -1,5 +1,5 @@
-// Random graphs: operations of every class grown at random on inputs, states and parameters over a
-// few dims, loops with bodies of their own among them.
+// Builds random graphs: operations of every class on inputs, states and parameters over a few dims,
+// and loops with bodies of their own.
 #include "tests/suite/common/layout_maker.h"
 
 enum { POOL = 64 };
@@ -209,7 +209,7 @@ static NodeId grow(Maker *m, NodeId x, NodeId y) {
 
 // -- loops --------------------------------------------------------------------------------------
 
-// Whether a loop over t can stand in region r: none around it runs over t.
+// Returns true if a loop over t can be in region r: no loop around it runs over t.
 static bool is_free(Maker *m, RegionId r, DimId t) {
   for (; r; r = region_get(m->g, r)->parent)
     if (region_get(m->g, r)->t == t) return false;
@@ -223,8 +223,8 @@ static NodeId random_start(Maker *m, const Dims *dims, NodeId x, NodeId y, DimId
   return graph_broadcast(m->g, graph_const(m->g, TYPE_F32, maker_draw(m, 2)), dims);
 }
 
-// A next value for a carry over `dims` from any value of the loop: half of the carry, and the mean
-// of the value.
+// Returns a next value for a carry over `dims`, from any value of the loop: half of the carry plus
+// the mean of the value.
 static NodeId random_next(Maker *m, NodeId carry, NodeId z) {
   const Dims *keep = &graph_node(m->g, carry)->dims;
   Dims over = {0};
@@ -263,8 +263,8 @@ static void random_body(Maker *m, Body *b, NodeId x, NodeId y) {
     b->next[1] = b->carry[0];
 }
 
-// A loop over a dim of x with one or two carries: the last value of one, or what a step makes, of
-// all steps.
+// Adds a loop over a dim of x with one or two carries. Its result is the last value of a carry, or
+// the values of all steps.
 static NodeId random_loop(Maker *m, NodeId x, NodeId y) {
   Dims keep = graph_node(m->g, x)->dims;
   RegionId around = graph_node(m->g, x)->region;
@@ -295,7 +295,7 @@ static NodeId random_loop(Maker *m, NodeId x, NodeId y) {
 
 // -- graphs -------------------------------------------------------------------------------------
 
-// A state or parameter takes what has its dims.
+// Updates states and parameters with values that have their dims.
 static void random_updates(Maker *m, const Pool *pool) {
   for (uint32_t i = 0; i < m->ninputs; i++) {
     const Decl *d = &m->g->decl.at[m->feed[i].decl - 1];

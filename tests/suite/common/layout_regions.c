@@ -1,4 +1,4 @@
-// Loops under layouts: carries cut, whole and partial, loops one behind the other and inside one
+// Loops under layouts: carries that are split, replicated and partial; loops after and inside one
 // another.
 #include "tests/suite/common/layout_maker.h"
 
@@ -53,7 +53,7 @@ static NodeId renamed(Maker *m, NodeId x, DimId d, DimId e) {
   return maker_op(m, OP_RENAME, 1, &x, 1, &d, 1, &e);
 }
 
-// What the loop hands out, in one value over all that both have.
+// Outputs both results of the loop as one value.
 static void both(Maker *m, NodeId x, NodeId y) { maker_result(m, add(m, x, y)); }
 
 static void running_sum(Maker *m) {
@@ -75,7 +75,7 @@ static void recurrent(Maker *m, bool reverse) {
 }
 static void recurrent_forward(Maker *m) { recurrent(m, false); }
 static void recurrent_reverse(Maker *m) { recurrent(m, true); }
-static void started(Maker *m) { // by a value, and read before it changes
+static void started(Maker *m) { // the carry starts from a value, and is read before it changes
   NodeId x = X(m, m->b, m->v), start = X(m, m->b, m->d), w = X(m, m->e, m->d);
   Loop l = loop_begin(m, m->v, 0, false);
   NodeId h = carry(&l, product(m, renamed(m, start, m->d, m->e), w, m->e));
@@ -83,14 +83,14 @@ static void started(Maker *m) { // by a value, and read before it changes
   loop_end(&l, 1, &next);
   both(m, collected(&l, h), final(&l, h));
 }
-static void exchanged(Maker *m) { // two carries, each the other's next value
+static void exchanged(Maker *m) { // two carries, each of which is the other's next value
   NodeId x = X(m, m->b, m->k), y = X(m, m->b, m->h), z = X(m, m->b, m->h);
   Loop l = loop_begin(m, m->k, 0, false);
   NodeId p = carry(&l, y), q = carry(&l, z);
   loop_end(&l, 2, (NodeId[]){q, add(m, p, at(&l, x))});
   both(m, add(m, final(&l, p), final(&l, q)), collected(&l, q));
 }
-static void turned(Maker *m) { // its own next value, the other way round
+static void turned(Maker *m) { // a carry whose next value is itself with its dims exchanged
   NodeId x = X(m, m->d, m->e), y = X(m, m->k, m->d);
   Loop l = loop_begin(m, m->k, 0, false);
   NodeId c = carry(&l, x);
@@ -98,7 +98,8 @@ static void turned(Maker *m) { // its own next value, the other way round
   loop_end(&l, 1, &next);
   both(m, final(&l, c), collected(&l, add(m, c, at(&l, y))));
 }
-static void invariant(Maker *m) { // a next value from outside, and one that is collected
+static void
+invariant(Maker *m) { // a next value that does not depend on the loop, and one that is collected
   NodeId x = X(m, m->b, m->d), y = X(m, m->k, m->d);
   Loop l = loop_begin(m, m->k, 0, false);
   NodeId c = carry(&l, zeros(m, 2, (DimId[]){m->b, m->d})), sum = add(m, c, at(&l, y));
@@ -106,7 +107,7 @@ static void invariant(Maker *m) { // a next value from outside, and one that is 
   loop_end(&l, 1, &outside);
   both(m, add(m, collected(&l, sum), collected(&l, x)), final(&l, c));
 }
-static void accumulated(Maker *m) { // a sum of terms over b adds up over the loop
+static void accumulated(Maker *m) { // partial sums over b are added over the loop
   NodeId x = X(m, m->k, m->b, m->d), y = X(m, m->k, m->b, m->h);
   Loop l = loop_begin(m, m->k, 0, false);
   NodeId s = carry(&l, zeros(m, 2, (DimId[]){m->d, m->h}));
@@ -114,7 +115,7 @@ static void accumulated(Maker *m) { // a sum of terms over b adds up over the lo
   loop_end(&l, 1, &next);
   maker_result(m, graph_unary(m->g, OP_TANH, half(m, final(&l, s))));
 }
-static void accumulated_read(Maker *m) { // the same, but each step reads the sum
+static void accumulated_read(Maker *m) { // as above, but each step reads the sum
   NodeId x = X(m, m->k, m->b, m->d), y = X(m, m->k, m->b, m->h);
   Loop l = loop_begin(m, m->k, 0, false);
   NodeId s = carry(&l, zeros(m, 2, (DimId[]){m->d, m->h}));
@@ -131,7 +132,7 @@ static void terms_collected(Maker *m) {
   loop_end(&l, 1, &next);
   maker_result(m, collected(&l, term));
 }
-static void two_loops(Maker *m) { // the second starts where the first ends and reads what it gave
+static void two_loops(Maker *m) { // the second starts where the first ends and reads its results
   NodeId x = X(m, m->b, m->k, m->d), w = X(m, m->e, m->d);
   Loop l = loop_begin(m, m->k, 0, false);
   NodeId h = carry(&l, zeros(m, 2, (DimId[]){m->b, m->d}));
@@ -173,7 +174,7 @@ static void nested_product(Maker *m) {
   loop_end(&l, 1, &sum);
   both(m, collected(&l, collected(&i, next)), final(&l, c));
 }
-static void looked_up(Maker *m) { // ids that a step makes for the next one
+static void looked_up(Maker *m) { // ids that one step computes for the next one
   NodeId table = IDS(m, m->v), start = IDS(m, m->b), x = X(m, m->v, m->d);
   Loop l = loop_begin(m, m->k, 0, false);
   NodeId id = carry(&l, start);
@@ -201,7 +202,7 @@ static void narrow(Maker *m) {
   loop_end(&l, 1, &next);
   maker_result(m, graph_cast(m->g, collected(&l, next), TYPE_F32));
 }
-static void reduced(Maker *m) { // reductions over what is cut, in each step
+static void reduced(Maker *m) { // reductions over split dims, in each step
   NodeId x = X(m, m->k, m->b, m->d);
   Loop l = loop_begin(m, m->k, 0, false);
   NodeId c = carry(&l, zeros(m, 1, &m->b));

@@ -1,4 +1,4 @@
-// Cases of layouts: windows, ordered operations, draws and marks.
+// Cases of layouts: windows, ordered operations, random draws and marks.
 #include "tests/suite/common/layout_maker.h"
 
 static NodeId window(Maker *m, NodeId x, DimId from, int nto, const DimId *to, Affine f,
@@ -39,7 +39,7 @@ static void pad(Maker *m) {
 static void pad_value(Maker *m) {
   maker_result(m, window(m, X(m, m->b, m->v), m->v, 1, &m->m, (Affine){1, 0, -2, 1}, 1.5));
 }
-static void pad_of_terms(Maker *m) { // the fill is counted once
+static void pad_of_terms(Maker *m) { // the fill of a padded partial sum is counted once
   NodeId x = contract(m, X(m, m->d, m->v), X(m, m->d), 1, &m->d);
   NodeId y = window(m, x, m->v, 1, &m->m, (Affine){1, 0, -2, 1}, 1.5);
   maker_result(
@@ -51,7 +51,7 @@ static void shift(Maker *m) {
 static void shift_far(Maker *m) {
   maker_result(m, window(m, X(m, m->b, m->n), m->n, 1, &m->n, (Affine){1, 0, 6, 1}, 0));
 }
-static void shift_out(Maker *m) { // nothing of the source is left
+static void shift_out(Maker *m) { // the window contains nothing of the source
   maker_result(m, window(m, X(m, m->b, m->n), m->n, 1, &m->n, (Affine){1, 0, 100, 1}, 2));
 }
 static void reverse(Maker *m) {
@@ -88,7 +88,7 @@ static void slice_at_of_terms(Maker *m) {
   maker_result(m, window_at(m, x, m->v, 1, &m->h, (Affine){1, 0, 0, 1}, at, 0));
 }
 
-// where(index < end, first, second shifted behind it)
+// Concatenation: where(index < end, first, second shifted behind it).
 static void concat(Maker *m) {
   NodeId first = window(m, X(m, m->b, m->v), m->v, 1, &m->m, (Affine){1, 0, 0, 1}, 0);
   NodeId second = window(m, X(m, m->b, m->d), m->d, 1, &m->m, (Affine){1, 0, -7, 1}, 0);
@@ -112,7 +112,7 @@ static void patches_filled(Maker *m) {
   NodeId x = window(m, X(m, m->b, m->n), m->n, 2, (DimId[]){m->n, m->k}, (Affine){1, 2, -2, 1}, -3);
   maker_result(m, graph_reduce(m->g, OP_MAX, x, &(Dims){.n = 1, .at = {m->k}}));
 }
-static void pool(Maker *m) { // even blocks lie in the own block
+static void pool(Maker *m) { // even blocks read only their own block
   NodeId x = window(m, X(m, m->b, m->m), m->m, 2, (DimId[]){m->h, m->two}, (Affine){2, 1, 0, 1}, 0);
   maker_result(m, graph_reduce(m->g, OP_MAX, x, &(Dims){.n = 1, .at = {m->two}}));
 }
@@ -135,7 +135,7 @@ static void convolution_grouped(Maker *m) { // e: groups
                     (Affine){1, 1, -1, 1}, 0);
   maker_result(m, contract(m, x, X(m, m->k, m->e, m->two), 2, (DimId[]){m->k, m->two}));
 }
-static void convolution_plane(Maker *m) { // both n and v are space
+static void convolution_plane(Maker *m) { // windows along both n and v
   NodeId x = window(m, X(m, m->n, m->v), m->n, 2, (DimId[]){m->n, m->k}, (Affine){1, 1, -1, 1}, 0);
   x = window(m, x, m->v, 2, (DimId[]){m->v, m->two}, (Affine){1, 1, 0, 1}, 0);
   maker_result(m, contract(m, x, X(m, m->k, m->two, m->d), 2, (DimId[]){m->k, m->two}));
@@ -149,12 +149,12 @@ static void convolution_twice(Maker *m) {
   }
   maker_result(m, x);
 }
-static void fold(Maker *m) { // each of h patches of k elements adds to m = 2 h
+static void fold(Maker *m) { // each of h patches of k elements is added to m = 2 h
   NodeId x =
       window(m, X(m, m->b, m->h, m->k), m->h, 2, (DimId[]){m->m, m->k}, (Affine){1, -1, 0, 2}, 0);
   maker_result(m, sum(m, x, m->k));
 }
-static void transposed(Maker *m) { // the taps are summed in a product
+static void transposed(Maker *m) { // a product sums over the taps
   NodeId x =
       window(m, X(m, m->b, m->h, m->d), m->h, 2, (DimId[]){m->m, m->k}, (Affine){1, -1, 1, 2}, 0);
   maker_result(m, contract(m, x, X(m, m->k, m->d), 2, (DimId[]){m->k, m->d}));
@@ -220,8 +220,8 @@ static void top_one(Maker *m, DimId from, DimId to) {
 static void top_two(Maker *m) { top_one(m, m->m, m->two); }
 static void top_many(Maker *m) { top_one(m, m->n, m->v); }
 static void top_ties(Maker *m) { maker_result(m, top(m, IDS(m, m->b, m->n), m->n, m->two)); }
-static void
-top_long(Maker *m) { // a dim of 120, so that candidates pay; zeros tie with what pads short blocks
+static void top_long(Maker *m) { // a dim of 120, so that candidates are worthwhile; zeros tie with
+                                 // the padding of short blocks
   DimId wide = dim_add(m->dims, "wide", 119, (Pos){0});
   NodeId row = graph_binary(m->g, OP_MUL, graph_index(m->g, wide), graph_const(m->g, TYPE_I32, 37));
   NodeId x = graph_binary(m->g, OP_MOD, graph_binary(m->g, OP_ADD, IDS(m, m->b), row),

@@ -1,4 +1,4 @@
-// The generator of op cases: rows of dim patterns, expanded over types and kinds of inputs.
+// Generates op cases: rows of dim patterns, expanded over types and kinds of inputs.
 #include "tests/suite/common/op_cases.h"
 
 #include <math.h>
@@ -7,15 +7,15 @@
 
 #include "ir/base/philox.h"
 
-// Dims are letters; their sizes are small, different and mostly not divisible.
+// Dims are letters. Their sizes are small, different and mostly not divisible.
 static const struct {
   char name;
   int64_t size;
 } dim_rows[] = {{'a', 3}, {'b', 5}, {'c', 17}, {'d', 4}, {'e', 3}, {'p', 12}, {'v', 7}};
 
-// An argument: letters of dims; "@ab" ids below size(v); "?ab" bool; "=2" a constant; NULL: none.
-// "~a,b,c,d;f": no argument but the relation of a window, with its fill.
-// Behind the dims of an ordered op: "<" in reverse, "|" exclusive, ">" descending.
+// A row of dim patterns. An argument is a string of dim letters; "@ab": ids below size(v); "?ab":
+// bool; "=2": a constant; NULL: none. "~a,b,c,d;f" is no argument but the relation of a window,
+// with its fill. Marks after the dims of an ordered op: "<" reverse, "|" exclusive, ">" descending.
 typedef struct Row {
   const char *arg[3], *dims, *to;
   int type; // 1 + attr.type, 0: the arguments' type
@@ -70,7 +70,7 @@ static const Row window_at_rows[] = {
     {{"bc", "@", "~1,0,3,1"}, "c", "d", 0},   {{"cb", "@", "~-2,0,12,1;1"}, "c", "p", 0}, {{"bc", "@", "~0,0,2,1"}, "c", "", 0},
     {{"bc", "@", "~2,1,-3,1"}, "c", "ve", 0}, {{"pe", "@", "~1,-1,0,2"}, "p", "ce", 0},   {{"c", "@", "~0,0,0,1;3"}, "c", "", 0}};
 static const Row pin_rows[] = {{{"ab"}, "a", 0, 0}, {{"bc"}, "", 0, 0}, {{"c"}, "c", 0, 0}};
-// a loop over the dim: what each step reads, and what the carry starts from
+// a loop over the dim: what each step reads, and the initial value of the carry
 static const Row loop_rows[] = {{{"bc", "c"}, "b", 0, 0}, {{"abd", "ad"}, "b<", 0, 0}, {{"c", ""}, "c", 0, 0}};
 static const Row decl_rows[] = {{{0}, "ab", 0, 0}, {{0}, "", 0, 0}};
 static const Row scalar_rows[] = {{{0}, "", 0, 0}};
@@ -84,7 +84,8 @@ typedef struct Rows {
 } Rows;
 #define ROWS(r) ((Rows){r, (int)countof(r)})
 
-// Ops with rows of their own; the others go by class and number of arguments.
+// Returns the rows of an op. Ops without rows of their own use those of their class and number of
+// arguments.
 static Rows rows_of(Op op) {
   // clang-format off
   static const struct {
@@ -117,13 +118,13 @@ static Rows rows_of(Op op) {
   const OpRow *row = op_row(op);
   if (row->cls == POINTWISE) return row->nargs == 1 ? ROWS(unary) : ROWS(binary);
   if (row->cls == REDUCE) return ROWS(reduce_rows);
-  return (Rows){NULL, 0}; // training is folded before; collectives have no whole graph
+  return (Rows){NULL, 0}; // selection folds `training`; a whole graph has no collectives
 }
 
 // -- which types a row of the op table takes ----------------------------------------------------
 //
-// By infer rule, written down apart from ir/graph/infer.c: f f32, h bf16 and f16, d f64, i i32, u
-// u8, b bool.
+// From the infer rule of an op, written independently of ir/graph/infer.c. f: f32, h: bf16 and f16,
+// d: f64, i: i32, u: u8, b: bool.
 #define ANY_TYPE "fhdiub"
 #define NUMBERS "fhdiu"
 static const struct {
@@ -204,11 +205,12 @@ typedef struct Choice {
   OpInputs inputs;
 } Choice;
 
-// Integers are drawn in one way, special numbers make mod jump everywhere, and draws take no
-// numbers.
+// Returns true if a combination is a case. Integers are drawn in one way only, special numbers make
+// mod jump everywhere, and random draws take no numbers.
 static bool is_case(const Choice *c) {
   if (!op_takes(c->op, c->type)) return false;
-  if (c->row->type && c->op == OP_CONTRACT && dtype_bytes(c->type) != 2) return false; // widening
+  if (c->row->type && c->op == OP_CONTRACT && dtype_bytes(c->type) != 2)
+    return false; // result wider than the arguments
   if (c->inputs == INPUTS_SPECIAL && (c->op == OP_MOD || c->op == OP_FLOOR_DIV)) return false;
   bool draw = op_is_draw(c->op);
   return c->inputs == INPUTS_SMOOTH || (dtype_is_float(c->type) && !draw);
@@ -250,7 +252,7 @@ typedef struct Range {
   bool both_signs; // low..high in magnitude
 } Range;
 
-// Where the op is defined and not too steep.
+// Returns a range of arguments in which the op is defined and not too steep.
 static Range smooth_range(Op op, int arg) {
   switch ((int)op) {
   case OP_LOG:
@@ -292,7 +294,7 @@ static double whole_number(Op op, int arg, Dtype t, uint64_t *state) {
 }
 
 static double special_number(Op op, uint64_t *state) {
-  double large = op == OP_POW ? 9 : 300; // within f16 to the fourth power
+  double large = op == OP_POW ? 9 : 300; // the fourth power is within f16
   const double odd[] = {0.0, -0.0, 1, -1, 0.5, -2.5, 3, -large, large, 1e-30};
   uint64_t k = next_random(state) % 26;
   if (k >= countof(odd) + 3) return smooth_number((Range){-3, 3, false}, state);
@@ -416,7 +418,7 @@ static NodeId build_source(Build *b) {
   return graph_add(b->g, b->c.op, 0, NULL, &attr);
 }
 
-// An arg_key lives between its index and a maximum: keys themselves are never handed out.
+// An arg_key may only go through a maximum to its index: keys themselves are never outputs.
 static NodeId build_key(Build *b) {
   char why[200];
   DimId d = graph_node(b->g, b->arg[0])->dims.at[0];
@@ -427,7 +429,7 @@ static NodeId build_key(Build *b) {
   return key ? graph_unary(b->g, OP_KEY_INDEX, key) : 0;
 }
 
-// What a step makes of the carry and of what it reads.
+// Returns the next value of the carry, from the carry and the element that the step reads.
 static NodeId build_step(Build *b, NodeId state, NodeId read) {
   if (b->c.type == TYPE_BOOL) return graph_binary(b->g, OP_NE, state, read);
   if (!dtype_is_float(b->c.type)) return graph_binary(b->g, OP_ADD, state, read);
@@ -435,8 +437,8 @@ static NodeId build_step(Build *b, NodeId state, NodeId read) {
   return graph_binary(b->g, OP_ADD, graph_binary(b->g, OP_MUL, part, read), read);
 }
 
-// A loop of one carry, of which the op's own result is handed out: the carry before each step, all
-// that is read, the carry behind the last step, or all steps.
+// Builds a loop of one carry. The result shows the case's op: the carry before each step, the
+// elements read, the carry after the last step, or the values of all steps.
 static NodeId build_loop(Build *b) {
   DimId t;
   letters(b->g->dims, (char[]){b->c.row->dims[0], 0}, &t);
@@ -453,7 +455,7 @@ static NodeId build_loop(Build *b) {
                                                    : graph_add(b->g, OP_COLLECT, 2, args, &along);
 }
 
-// The first dim over the first axis of the mesh, if there is one.
+// Adds a pin: the first dim over the first axis of the mesh, if there is one.
 static NodeId build_pin(Build *b) {
   DimId dims[MAX_RANK];
   bool cut = letters(b->g->dims, b->c.row->dims, dims) > 0 && b->g->mesh->naxes > 0;
@@ -528,8 +530,8 @@ const char *op_cases_missing(Arena *a, bool (*seen)[TYPE_COUNT]) {
   return missing;
 }
 
-// Numbers follow from the name of a case alone, so that a new row changes no other's (FNV-1a, from
-// a start under which no case is vacuous).
+// Returns the seed of a case's numbers. It depends on the name of the case only, so that a new row
+// changes no other case. FNV-1a, from a start value for which no case is vacuous.
 static uint64_t seed_of(const char *name) {
   uint64_t h = 0xcbf29ce484222325u ^ 7;
   for (; *name; name++) h = (h ^ (uint8_t)*name) * 0x100000001b3u;

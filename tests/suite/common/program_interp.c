@@ -1,7 +1,8 @@
 // A reference interpreter of Programs.
 //
-// Each chunk starts from fresh accumulators, chunks are combined in order, and units of one launch
-// run in order: an update in place that reads what an earlier unit wrote shows as a wrong number.
+// Each chunk starts from fresh accumulators, chunks are combined in order, and the units of one
+// launch run in order. An update in place that reads what an earlier unit wrote gives a wrong
+// number.
 #include "tests/suite/common/program_interp.h"
 
 #include <math.h>
@@ -18,15 +19,15 @@ struct Interp {
   const Compiled *c;
   const Program *p;
   int64_t processors, rows, step;
-  char **memory;  // arena of a processor, with a guard zone behind
-  char ***tensor; // tensor[r][t]: persistent block
+  char **memory;  // arena of each processor, with a guard zone after it
+  char ***tensor; // tensor[r][t]: block of a persistent tensor
   int64_t *slot;  // slot[s * processors + r]
   Comm *comm;
   uint64_t sequence;
   Status status;
-  int depth; // of the loops around the instruction under work
+  int depth; // number of loops around the current instruction
   int64_t at[LOOP_DEPTH];
-  Graph fake; // for eval_scalar, which asks it nothing
+  Graph fake; // an argument of eval_scalar, which does not use it
   char why[300];
 };
 
@@ -37,7 +38,7 @@ static void *poison(int64_t bytes) {
   return p;
 }
 
-// Keys of argmax are bits, not numbers.
+// Reads one element. Keys of argmax are bits, not numbers.
 static double load(Dtype t, const char *p) {
   double x;
   if (t != TYPE_U64) return dtype_load(t, p);
@@ -110,7 +111,8 @@ static void block_of(const Mesh *m, const ProgDim *d, int64_t r, int64_t *offset
   }
 }
 
-// Calls for every valid element of the block of r: its place in the block and in the whole.
+// Calls back for every valid element of processor r's block, with its position in the block and in
+// the whole tensor.
 static void each(Interp *in, const ProgTensor *t, int64_t r, double *whole, bool write) {
   int64_t offset[MAX_RANK], valid[MAX_RANK], stride[MAX_RANK], at[MAX_RANK] = {0},
                                                                whole_stride[MAX_RANK], n = 1;
@@ -173,9 +175,9 @@ typedef struct Run {
   const Kernel *k;
   const KernelSet *set;
   int64_t r, extent[MAX_LOOPS], at[MAX_LOOPS];
-  double *value;    // of a statement
-  double *acc;      // of reductions
-  double **partial; // of accumulators: elements by address along inner loops
+  double *value;    // current value of each statement
+  double *acc;      // current value of each reduction
+  double **partial; // of each accumulator: elements by address along inner loops
   int64_t *partial_n;
 } Run;
 
@@ -268,7 +270,7 @@ static double operation(Run *u, const KStmt *s) {
   return s->op == OP_CAST && s->type != TYPE_U64 ? dtype_round(s->type, y) : y;
 }
 
-// Place of the current inner position in an accumulator's row.
+// Returns the position of the current inner iteration in an accumulator's row.
 static int64_t row_place(const Run *u, const KPtr *p) {
   int64_t at = 0;
   for (int i = u->k->nouter; i < loops(u->k); i++)
@@ -500,14 +502,14 @@ static void run_collective(Interp *in, const Collective *c) {
 
 // -- ordered work -------------------------------------------------------------------------------
 
-// Whether x goes before y: NaN is the largest number, keys are ordered by their bits.
+// Returns true if x is ordered before y. NaN is the largest number; keys are ordered by their bits.
 static bool goes_before(Dtype t, double x, double y, bool descending) {
   if (t == TYPE_U64) return descending ? key_bits(x) > key_bits(y) : key_bits(x) < key_bits(y);
   if (isnan(x) || isnan(y)) return descending ? isnan(x) && !isnan(y) : !isnan(x) && isnan(y);
   return descending ? x > y : x < y;
 }
 
-// How many of x[0..n) go before element i, earlier ones of equals among them.
+// Returns how many of x[0..n) are ordered before element i; of equal elements, earlier ones are.
 static int64_t rank_of(Dtype t, const double *x, int64_t n, int64_t i, bool descending) {
   int64_t rank = 0;
   for (int64_t j = 0; j < n; j++)
@@ -579,7 +581,7 @@ static void run_instr(Interp *in, const Instr *i, int64_t r) {
   }
 }
 
-// The instruction that comes after mark i of a loop.
+// Returns the instruction that follows mark i of a loop.
 static uint32_t pass_loop(Interp *in, uint32_t i) {
   const Instr *mark = &in->p->instr[i];
   uint32_t begin = mark->kind == INSTR_LOOP ? i : mark->u.end.begin;

@@ -1,5 +1,5 @@
 // A program that has tensors to save and computes nothing: w[b], split over two processors, and
-// m[k], which both hold.
+// m[k], replicated on both.
 #ifndef TESTS_SUITE_COMMON_SAVED_H
 #define TESTS_SUITE_COMMON_SAVED_H
 

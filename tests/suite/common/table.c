@@ -1,4 +1,4 @@
-// Tables of models: rows, facts of a compile, formulas.
+// Reads tables of models, runs `check` on their rows, and evaluates formulas.
 #include "tests/suite/common/table.h"
 #include "tests/suite/common/command.h"
 
