@@ -1,5 +1,5 @@
-// Machine code end to end: loading, the cache, texts, the loader's
-// refusals.
+// Tests machine code from emission to execution: loading, the compile cache, assembly texts, and
+// code that the loader refuses.
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,8 @@
 
 enum { N = 100, MANY = 12 };
 
-// y = x * num[0], the sum of all y accumulated; `extra` more additions make kernels differ.
+// A kernel y = x * num[0] that accumulates the sum of all y. Each of `extra` more additions makes
+// it another kernel.
 typedef struct Sample {
   Kernel k;
   KPtr ptr[3];
@@ -190,7 +191,9 @@ static void cache_is_used(void **state) {
   Code *c = load(f, f->dir);
   assert_runs(f);
   assert_int_equal(stat(path, &again), 0);
-  assert_int_equal(first.st_ino, again.st_ino); // not written again
+  assert_int_equal(
+      first.st_ino,
+      again.st_ino); // the second run took the file from the cache and did not write it
   code_free(c);
 }
 
@@ -252,7 +255,7 @@ static void hash_is_sha256(void **state) {
   assert_memory_equal(out, abc, sizeof out);
   memset(text, 'x', sizeof text);
   for (size_t n = 50; n < sizeof text;
-       n++) { // the padding of every length, in one piece and in two
+       n++) { // texts of every length, hashed in one piece and in two, test the padding
     hash_start(&h);
     hash_add(&h, text, n);
     hash_end(&h, out);

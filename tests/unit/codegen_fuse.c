@@ -1,4 +1,4 @@
-// Groups, kernels, order and plan of small graphs built by hand.
+// Tests fusion on small hand-made graphs: groups, kernels, order and memory plan.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -103,7 +103,7 @@ static void sum_of_chain(void **state) {
   assert_int_equal(kernel_group(&w)->nstored, 1);
   assert_int_equal(kernel_group(&w)->store_bytes, 4);
   const Kernel *k = w.compiled->kernels[0];
-  assert_int_equal(k->nouter, 1); // joined
+  assert_int_equal(k->nouter, 1); // outer loops joined
   assert_int_equal(k->loop[0].size, 64 * 48);
   assert_int_equal(k->ninner, 0);
   assert_true(kernel_partial_bytes(k) > 0);
@@ -142,7 +142,7 @@ static void layer_norm_is_one_kernel(void **state) {
   output(&w, "y", two(&w, OP_MUL, two(&w, OP_MUL, u, r), gain));
   compile(&w);
   assert_int_equal(groups(&w, GROUP_KERNEL), 1);
-  assert_int_equal(w.compiled->kernels[0]->nouter, 1); // b and t joined
+  assert_int_equal(w.compiled->kernels[0]->nouter, 1); // outer loops b and t joined
   arena_free(w.a);
 }
 
@@ -191,7 +191,7 @@ static void update_of_all_is_one_launch(void **state) {
   arena_free(w.a);
 }
 
-// Each takes the other's value: one of them must wait beside its tensor.
+// Two states take each other's value: one of the new values must wait in a buffer.
 static void exchanged_states_need_a_copy(void **state) {
   (void)state;
   World w;
@@ -299,7 +299,7 @@ static void chains_run_in_place(void **state) {
   compile(&w);
   assert_int_equal(instrs(&w, INSTR_KERNEL), 4);
   assert_int_equal(w.compiled->activation_bytes,
-                   2 * 64 * 48 * 4); // x is kept, the rest is one buffer
+                   2 * 64 * 48 * 4); // x stays live; the other values share one buffer
   assert_int_equal(w.compiled->activation_bytes, w.compiled->live_bytes);
   assert_non_null(strstr(plan_print(w.a, w.compiled), "in place of"));
   arena_free(w.a);

@@ -1,5 +1,5 @@
-// The simulator on programs made by hand: what blocks, what is hidden, processors on cores, loops,
-// caches.
+// Tests the simulator on hand-made programs: blocking and overlapped collectives, processors that
+// share cores, loops, caches.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ typedef struct Trial {
   Instr instr[32];
 } Trial;
 
-// A GFLOP/s, a GB/s on the link, memory for nothing.
+// Starts a program on a machine with 1 GFLOP/s, a link of 1 GB/s, and no cost of memory traffic.
 static void start(Trial *x, int64_t processors) {
   memset(x, 0, sizeof *x);
   x->a = arena_new();
@@ -42,7 +42,8 @@ static void start(Trial *x, int64_t processors) {
 static Ref at(int64_t offset) { return (Ref){.tensor = -1, .offset = offset}; }
 static Size just(int64_t n) { return (Size){.base = n, .slot = -1}; }
 
-// One that takes `ms` milliseconds: 100 * 100 * 50 multiplications and additions each.
+// Appends a GEMM that takes `ms` milliseconds: 100 * 100 * 50 multiplications and additions for
+// each.
 static void product(Trial *x, int64_t ms, int64_t a, int64_t b, int64_t c) {
   Instr in = {.kind = INSTR_GEMM};
   in.u.gemm = (Gemm){.type = TYPE_F32,
@@ -58,7 +59,7 @@ static void product(Trial *x, int64_t ms, int64_t a, int64_t b, int64_t c) {
   x->instr[x->p.ninstrs++] = in;
 }
 
-// Of `bytes` in place: with two processors as many are sent.
+// Appends an all_reduce of `bytes`, in place: each of two processors sends as many.
 static void reduce(Trial *x, int64_t bytes, int64_t place) {
   CollPart *part = arena_new_of(x->a, CollPart);
   *part = (CollPart){.src = at(place),
@@ -124,7 +125,8 @@ static void collectives_block(void **state) {
   arena_free(x.a);
 }
 
-// Behind the reduction `between` ms of work that does not need it, then some that does.
+// Simulates a reduction followed by `between` ms of work that does not need its result, then work
+// that does.
 static const Simulation *overlapped(Trial *x, int64_t sent, int64_t between) {
   start(x, 2);
   x->m.overlap = 1;
@@ -141,9 +143,9 @@ static void work_hides_collectives(void **state) {
     int64_t sent, between;
     double seconds, hidden;
   } t[] = {
-      {1, 2, 4, 1}, // all of it
-      {2, 2, 4, 2}, // just
-      {3, 2, 5, 2}, // the last ms is waited for
+      {1, 2, 4, 1}, // completely hidden
+      {2, 2, 4, 2}, // just hidden
+      {3, 2, 5, 2}, // the last ms is not hidden
   };
   for (size_t i = 0; i < countof(t); i++) {
     Trial x;
@@ -162,9 +164,9 @@ static void one_link(void **state) {
   start(&x, 2);
   x.m.overlap = 1;
   reduce(&x, 2 * MB, A);
-  reduce(&x, 2 * MB, B); // begins when the first has ended
+  reduce(&x, 2 * MB, B); // begins when the first collective has ended
   product(&x, 1, C, D, D + (4 << 20));
-  product(&x, 1, B, C, D); // waits for the second
+  product(&x, 1, B, C, D); // waits for the second collective
   Simulation *s = simulate(x.a, &x.c, &x.m);
   assert_ms(s->seconds, 5);
   assert_ms(s->hidden, 1);
@@ -178,11 +180,11 @@ static void memory_under_way_is_left_alone(void **state) {
   x.m.overlap = 1;
   reduce(&x, 2 * MB, A);
   x.instr[0].u.collective.part[0].dst = at(B);
-  product(&x, 1, C, D, A + 4096); // overwrites what is being sent
+  product(&x, 1, C, D, A + 4096); // overwrites the buffer that is being sent
   Simulation *s = simulate(x.a, &x.c, &x.m);
   assert_ms(s->seconds, 3);
   x.instr[1].u.gemm.c = at(C);
-  x.instr[1].u.gemm.a = at(A); // only reads it
+  x.instr[1].u.gemm.a = at(A); // only reads the buffer
   assert_ms(simulate(x.a, &x.c, &x.m)->seconds, 2);
   arena_free(x.a);
 }
@@ -238,8 +240,8 @@ static void loops_repeat(void **state) {
   assert_ms(simulate(x.a, &x.c, &x.m)->seconds, 4);
   x.instr[0].u.loop.count = just(0);
   assert_ms(simulate(x.a, &x.c, &x.m)->seconds, 0);
-  // beside work each round hides one ms of the three that it sends; at the end the last ones are
-  // waited for
+  // With overlap each round hides one ms of the three that it sends; the step ends after the last
+  // collective.
   x.instr[0].u.loop.count = just(5);
   x.m.overlap = 1;
   s = simulate(x.a, &x.c, &x.m);
@@ -254,11 +256,11 @@ static void caches_count(void **state) {
   Trial x;
   start(&x, 1);
   x.m.memory_rate = 1e9, x.m.l3_rate = 4e9, x.m.l2_rate = 1e10;
-  copy(&x, 1 << 18, A, B); // step after step in the same place: both halves fit l2
+  copy(&x, 1 << 18, A, B); // every step in the same place: source and destination fit l2
   assert_ms(simulate(x.a, &x.c, &x.m)->seconds, 2e3 * (1 << 18) / 1e10);
-  x.instr[0].u.copy.bytes = 4 << 20; // l3
+  x.instr[0].u.copy.bytes = 4 << 20; // they fit l3
   assert_ms(simulate(x.a, &x.c, &x.m)->seconds, 2e3 * (4 << 20) / 4e9);
-  x.instr[0].u.copy.bytes = 12 << 20; // neither
+  x.instr[0].u.copy.bytes = 12 << 20; // they fit no cache
   assert_ms(simulate(x.a, &x.c, &x.m)->seconds, 2e3 * (12 << 20) / 1e9);
   arena_free(x.a);
 }
@@ -268,13 +270,13 @@ static void shared_memory(void **state) {
   Trial x;
   start(&x, 4);
   x.m.cores = 2, x.m.shared = 1, x.m.latency = 1e-3, x.m.memory_rate = 2e9;
-  reduce(&x, MB, A); // a MB read and one written by each of two processors on a core: 2 ms, the
-                     // meeting, and that of the step
+  reduce(&x, MB, A); // two processors on one core each read a MB and write one: 2 ms; the
+                     // rendezvous takes 1 ms meeting, and that of the step
   assert_ms(simulate(x.a, &x.c, &x.m)->seconds, 2 + 1 + 1);
   arena_free(x.a);
 }
 
-// y = x * x over 1000 elements in vectors of 16.
+// A kernel y = x * x over 1000 elements in vectors of 16.
 static void kernels_by_bytes_and_operations(void **state) {
   (void)state;
   Trial x;
@@ -313,11 +315,11 @@ static void kernels_by_bytes_and_operations(void **state) {
   x.instr[x.p.ninstrs++] = (Instr){
       .kind = INSTR_KERNEL, .u.kernel = {.nsets = 1, .set = &set, .grain = 10, .chunks = 10}};
   x.m.memory_rate = 1e9, x.m.launch = 1e-4;
-  assert_ms(simulate(x.a, &x.c, &x.m)->seconds, 0.8 + 0.1); // 800,000 bytes
+  assert_ms(simulate(x.a, &x.c, &x.m)->seconds, 0.8 + 0.1); // limited by memory: 800,000 bytes
   x.m.operations =
       1e7; // a multiplication, and loads and stores of half as much and as much: 250,000
   assert_ms(simulate(x.a, &x.c, &x.m)->seconds, 25 + 0.1);
-  // what is read row by row against its order is read one by one
+  // x is read row by row against its order in memory: each vector needs one load per element.
   ptr[0].stride[0] = 10;
   assert_true(simulate(x.a, &x.c, &x.m)->seconds > 0.1);
   arena_free(x.a);

@@ -1,4 +1,4 @@
-// Costs, sharing and packing of collective nodes.
+// Tests collective nodes: their estimated costs, sharing of equal ones, and buckets.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -81,19 +81,20 @@ static void test_seconds_by_axis(void **state) {
   const Axes both = {.n = 2, .at = {0, 1}};
   Machine m = machine_default();
   m.latency = 1e-6, m.bandwidth = 1e10;
-  // equal axes are one group of eight: 7/8 of the bytes
+  // both axes have the same link: one group of eight sends 7/8 of the bytes
   assert_true(close_to(coll_seconds(&m, &mesh, COLL_ALL_GATHER, both, 8000000), 1e-6 + 7e6 / 1e10));
   assert_true(
       close_to(coll_seconds(&m, &mesh, COLL_ALL_REDUCE, both, 8000000), 2e-6 + 14e6 / 1e10));
   m.naxes = 1;
   m.axis[0] = (AxisLink){"rows", {5e-6, 1e9}};
-  // over cols as before; over rows a tenth of the speed
+  // over cols as before; over rows at a tenth of the bandwidth
   assert_true(close_to(coll_seconds(&m, &mesh, COLL_ALL_GATHER, cols, 8000000), 1e-6 + 6e6 / 1e10));
   assert_true(close_to(coll_seconds(&m, &mesh, COLL_ALL_GATHER, rows, 8000000), 5e-6 + 4e6 / 1e9));
-  // over both: scattered over cols (6/8), a quarter of it over rows, and back
+  // over both: reduce_scatter over cols (6/8), a quarter of the bytes over rows, all_gather over
+  // cols
   assert_true(close_to(coll_seconds(&m, &mesh, COLL_ALL_REDUCE, both, 8000000),
                        12e-6 + 2 * (6e6 / 1e10 + 1e6 / 1e9)));
-  // half of what all_to_all moves is for the other row; of the rest 3/4 for other columns
+  // all_to_all sends half of the bytes to the other row, and 3/4 of the rest to other columns
   assert_true(close_to(coll_seconds(&m, &mesh, COLL_ALL_TO_ALL, both, 8000000),
                        6e-6 + 4e6 / 1e9 + 3e6 / 1e10));
   assert_true(close_to(coll_seconds(&m, &mesh, COLL_PERMUTE, both, 8000000), 6e-6 + 8e6 / 1e9));
@@ -175,7 +176,7 @@ static void test_independent_reductions_pack(void **state) {
   arena_free(m.a);
 }
 
-// a1 -> b1 and b2 -> a2: packing {a1, a2} and {b1, b2} would close a circle.
+// a1 -> b1 and b2 -> a2: buckets {a1, a2} and {b1, b2} would depend on each other.
 static void test_buckets_close_no_circle(void **state) {
   (void)state;
   Model m;

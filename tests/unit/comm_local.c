@@ -1,5 +1,5 @@
-// Local communicator: every kind against plain loops over whole arrays, on meshes of several
-// shapes, even and uneven, by one, two and four workers; and the barrier.
+// Tests the local communicator: every kind of collective against plain loops over whole arrays, on
+// meshes of several shapes, even and uneven, by one, two and four workers; and the barrier.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +28,8 @@ static void *run_one(void *p) {
   assert_true(comm_run(r->comm, r->call, r->worker, r->workers));
   return NULL;
 }
-// Counts the bytes that the call says; at most as many when it says them negative.
+// Runs a call with that many workers. The bytes counted must be those of the call; if these are
+// negative they are a limit.
 static void run_all(const Mesh *m, const CommCall *call, int workers) {
   Comm *c = comm_local(m, workers);
   pthread_t thread[8];
@@ -50,10 +51,10 @@ static void run_all(const Mesh *m, const CommCall *call, int workers) {
 
 typedef struct Grid {
   Mesh mesh;
-  int64_t size[2]; // of the whole matrix
+  int64_t size[2]; // size of the whole matrix
 } Grid;
 
-// Block of processor r of dim d under `axes`: start, valid, length.
+// Computes processor r's block of dim d, split over `axes`: start, valid elements, length.
 static void block(const Mesh *m, int64_t n, Axes axes, int64_t r, int64_t *start, int64_t *valid,
                   int64_t *length) {
   *start = 0, *valid = n, *length = n;
@@ -69,7 +70,7 @@ static float whole_at(int64_t term, int64_t i, int64_t j) {
   return (float)((i * 37 + j * 11 + term * 5) % 64);
 }
 
-// One side of a call: dims cut by cut[0], cut[1] on every processor.
+// One side of a call: the dims are split over cut[0] and cut[1], and every processor has its block.
 typedef struct Side {
   Axes cut[2];
   float *data[MAX_P];
@@ -84,11 +85,12 @@ static void side_make(Side *s, const Grid *g, Axes a, Axes b) {
       block(&g->mesh, g->size[d], s->cut[d], r, &s->start[r][d], &s->valid[r][d], &s->length[d]);
     size_t n = (size_t)(s->length[0] * s->length[1]);
     s->data[r] = malloc(sizeof(float) * (n + 1));
-    for (size_t i = 0; i < n; i++) s->data[r][i] = NAN; // what is not written or not valid
+    for (size_t i = 0; i < n; i++)
+      s->data[r][i] = NAN; // finds elements that are not written or not valid
   }
 }
 
-// Fills valid elements; processors with different ranks over `partial` hold different terms.
+// Fills valid elements. Processors with different ranks over `partial` have different partial sums.
 static void side_fill(Side *s, const Grid *g, Axes partial) {
   for (int64_t r = 0; r < mesh_size(&g->mesh); r++)
     for (int64_t i = 0; i < s->valid[r][0]; i++)
@@ -141,7 +143,7 @@ static void check_call(const Grid *g, CollKind kind, Axes axes, Axes to, int gat
                        .part = &part,
                        .bytes = 4 * (kind == COLL_ALL_GATHER ? dst.length[0] * dst.length[1]
                                                              : src.length[0] * src.length[1])};
-    if (kind == COLL_PERMUTE) what.bytes = -what.bytes * mesh_size(&g->mesh); // at most
+    if (kind == COLL_PERMUTE) what.bytes = -what.bytes * mesh_size(&g->mesh); // a limit
     CommMember member[MAX_P];
     for (int64_t r = 0; r < mesh_size(&g->mesh); r++)
       member[r] = (CommMember){r, (void *const *)&src.data[r], (void *const *)&dst.data[r],
@@ -212,8 +214,8 @@ static void check_permute(const Grid *g) {
              false);
 }
 
-// The interval of dim 0 that the own block of `of` reads, as destination; every processor has the
-// whole of dim 1 or its block of it.
+// Checks a footprint collective: each processor gets the interval of dim 0 that its block of `of`
+// reads. Dim 1 is replicated or split over `other`.
 static void check_footprint(const Grid *g, Axes cut, Axes of, Axes other, Affine affine,
                             int64_t outs) {
   Footprint footprint = {.out_size = outs, .tap_size = 3, .out_axes = of, .affine = affine};
@@ -244,7 +246,7 @@ static void check_footprint(const Grid *g, Axes cut, Axes of, Axes other, Affine
                      .type = TYPE_F32,
                      .nparts = 1,
                      .part = &part,
-                     .bytes = -4 * src.length[0] * src.length[1] * mesh_size(&g->mesh)}; // at most
+                     .bytes = -4 * src.length[0] * src.length[1] * mesh_size(&g->mesh)}; // a limit
   CommMember member[MAX_P];
   for (int64_t r = 0; r < mesh_size(&g->mesh); r++)
     member[r] = (CommMember){r, (void *const *)&src.data[r], (void *const *)&dst.data[r],
@@ -278,7 +280,7 @@ static void permute(void **state) { (void)state, each_grid(check_permute); }
 
 // -- element types, in place, monoids -----------------------------------------------------------
 
-// Two processors, `n` elements each, in place.
+// Reduces `n` elements of each of two processors, in place.
 static void reduce_pair(Dtype type, uint8_t monoid, int64_t n, void *a, void *b, int workers) {
   Mesh m = {.naxes = 1, .axis = {{.name = "p", .size = 2}}};
   CollPart part = {.rank = 1, .src_block = {n}, .dst_block = {n}, .gathered = -1, .split = -1};
@@ -331,7 +333,7 @@ static void types_and_monoids(void **state) {
     }
 }
 
-// Rounding is the same for every number of workers.
+// Rounding is the same with any number of workers.
 static void sums_do_not_depend_on_workers(void **state) {
   (void)state;
   enum { N = 10007 };
@@ -353,7 +355,7 @@ enum { THREADS = 4, ROUNDS = 2000 };
 typedef struct Rounds {
   Barrier *barrier;
   atomic_int arrived;
-  int plain[THREADS]; // written before a barrier, read by all after it
+  int plain[THREADS]; // each worker writes before a barrier and reads all after it
 } Rounds;
 typedef struct Member {
   Rounds *rounds;

@@ -1,5 +1,5 @@
-// From text to graph: names and scopes, types, values, gradients and updates against known numbers,
-// selection, and every error case of tests/cases/errors in process.
+// Tests the way from text to graph: names and scopes, types, values, selection, gradients and
+// updates with known numbers, and every error case of tests/cases/errors.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -34,7 +34,7 @@ static Model *build_with(const char *text, ModelOptions *opt) {
   const Ast *t = ast_parse(arena, names, diag, source, text, strlen(text));
   opt->path = "model.mesh";
   for (uint32_t i = 0; i < opt->nsettings; i++) {
-    const char *value = (const char *)opt->data_dir; // of the one setting, until it is parsed
+    const char *value = (const char *)opt->data_dir; // text of the only setting, until it is parsed
     opt->setting[i].value = ast_parse_expression(arena, names, diag, source, value, strlen(value));
     opt->data_dir = NULL;
   }
@@ -59,7 +59,8 @@ static const Node *node_of(const Model *m, const char *name) {
   return graph_node(m->graph, n->value);
 }
 
-// The value of output `name` of g; decls are fed with a fixed pattern, or by `set`.
+// Evaluates output `name` of g. Declarations are fed with a fixed pattern, or with the numbers of
+// `set`.
 typedef struct Given {
   const char *name;
   const double *value;
@@ -171,7 +172,7 @@ static void test_names_of_calls(void **state) {
       "fn plain(x) {\n  y = x * 3\n  return y\n}\na = att(x)\nc = att(x)\ny = x\nz = plain(x)\n");
   assert_true(has_name(m, "att.p") && has_name(m, "att_1.p"));
   assert_true(dim_find(m->graph->dims, "att.s") && dim_find(m->graph->dims, "att_1.s"));
-  assert_ptr_equal(node_of(m, "y"), node_of(m, "x")); // not plain's y
+  assert_ptr_equal(node_of(m, "y"), node_of(m, "x")); // not the y of function plain
 }
 
 // -- types --------------------------------------------------------------------------------------
@@ -352,7 +353,7 @@ static void test_gradients(void **state) {
   check_gradient(m, "x", 12);
 }
 
-// One scalar parameter p = 2 with gradient 3: what one and two steps make of it.
+// Runs one and two steps with one scalar parameter p = 2 whose gradient is 3.
 static void run_steps(const char *optimizer, int steps, double *p, const char *slot,
                       double *slot_value) {
   Model *m = build(
@@ -417,12 +418,12 @@ static void test_train_outputs(void **state) {
   Graph *g = select_train(arena, m, NULL);
   int updates = 0;
   for (uint32_t i = 0; i < g->output.n; i++) updates += g->output.at[i].kind == OUT_UPDATE;
-  assert_int_equal(updates, 2); // w and m, not what is fixed
+  assert_int_equal(updates, 2); // w and m; fixed parameters are not updated
   const char *const fetch[] = {"w", "grad(y)"};
   g = select_train(arena, m, &(Fetch){.n = 2, .name = fetch});
   double one[] = {1, 1}, x[] = {3, 5};
   Given given[] = {{"w", one}, {"x", x}, {"fixed", one}};
-  assert_true(near(value_of(g, "w", 3, given, 0)->value[1], -4)); // as after the step
+  assert_true(near(value_of(g, "w", 3, given, 0)->value[1], -4)); // the value after the step
   assert_true(near(value_of(g, "grad(y)", 3, given, 0)->value[1], 1));
 }
 
@@ -438,7 +439,8 @@ static void test_select_run(void **state) {
   assert_non_null(g);
   assert_int_equal(g->decl.at[graph_find_decl(g, "never") - 1].node, 0);
   assert_int_equal(g->output.at[0].dims[0], dim_find(g->dims, "h"));
-  assert_int_equal(g->output.at[1].dims[0], dim_find(g->dims, "h")); // declared first
+  assert_int_equal(g->output.at[1].dims[0],
+                   dim_find(g->dims, "h")); // order of dims: h was declared first
   assert_int_equal(g->output.at[3].dims[0], dim_find(g->dims, "h"));
   const char *const wrong[] = {"yy"};
   assert_null(select_run(arena, m, &(Fetch){.n = 1, .name = wrong}));
@@ -490,7 +492,7 @@ static void test_select_eval(void **state) {
   assert_true(e[1].ratio && !e[0].ratio && !e[2].ratio);
   FILE *out = tmpfile();
   diag_print(diag, out, false);
-  assert_int_equal(ftell(out), 0); // nothing of this is inexact
+  assert_int_equal(ftell(out), 0); // no warning: metrics of batches combine exactly
   fclose(out);
 }
 

@@ -1,5 +1,5 @@
-// Layered drawings: no two boxes overlap, no edge crosses a box that is not its end, every edge
-// leads down; on graphs by hand, with cycles, and drawn at random.
+// Tests layered drawings: no two boxes overlap, no edge crosses a box except its ends, every edge
+// leads down. Graphs are hand-made, with cycles, or random.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,7 +35,7 @@ static Drawn graph_of(uint32_t nboxes, uint32_t nedges, const uint32_t (*edge)[2
   return d;
 }
 
-// Whether the segment has a point inside the box.
+// Returns true if the segment has a point inside the box.
 static bool crosses(DrawnPoint p, DrawnPoint q, const DrawnBox *b) {
   static const double eps = 1e-6;
   double from = 0, to = 1, low[2] = {b->x + eps, b->y + eps},
@@ -103,7 +103,7 @@ static void nothing(void **state) {
   assert_true(one.width == one.box[0].width && one.height == one.box[0].height);
 }
 
-// 0 -> 1 -> 2 -> 3 and 0 -> 3: the long edge passes beside 1 and 2.
+// 0 -> 1 -> 2 -> 3 and 0 -> 3: the long edge passes beside boxes 1 and 2.
 static void long_edge(void **state) {
   (void)state;
   static const uint32_t edge[][2] = {{0, 1}, {1, 2}, {2, 3}, {0, 3}};
@@ -112,7 +112,8 @@ static void long_edge(void **state) {
   assert_int_equal(d.edge[3].npoints, 8);
 }
 
-// What many boxes read is one line that branches: the edges to 3 and to 4 share their bends.
+// Edges from one box to many readers are one line that branches: the edges to 3 and to 4 share
+// their bends.
 static void shared_bends(void **state) {
   (void)state;
   static const uint32_t edge[][2] = {{0, 1}, {1, 2}, {2, 3}, {3, 4}, {0, 3}, {0, 4}};
@@ -129,7 +130,7 @@ static void cycles(void **state) {
   assert_true(d.edge[2].against && d.edge[5].against && d.edge[6].against && !d.edge[0].against);
 }
 
-// A box that nothing leads to is right above its first user.
+// A box without incoming edges is directly above its first user.
 static void sources(void **state) {
   (void)state;
   static const uint32_t edge[][2] = {{0, 1}, {1, 2}, {3, 2}};
@@ -138,7 +139,7 @@ static void sources(void **state) {
   assert_int_equal(d.box[3].layer, 1);
 }
 
-// Twenty sources of one box are several layers, none wider than asked for.
+// Twenty sources of one box are drawn in several layers, none wider than the given width.
 static void wide(void **state) {
   (void)state;
   uint32_t edge[20][2];
@@ -153,7 +154,7 @@ static void wide(void **state) {
   }
 }
 
-// Edges of two layers that need not cross do not.
+// Edges between two layers do not cross if they need not.
 static void untangled(void **state) {
   (void)state;
   static const uint32_t edge[][2] = {{0, 7}, {1, 6}, {2, 5}, {3, 4}};
@@ -180,7 +181,7 @@ static void at_random(void **state) {
   }
 }
 
-// Some thousand boxes with long edges; and more than can be drawn.
+// Some thousand boxes with long edges, and a graph that is too large to draw.
 static void large(void **state) {
   (void)state;
   enum { N = 3000 };

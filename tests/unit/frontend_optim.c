@@ -1,7 +1,9 @@
-// Optimisers and schedules over many steps, in double, against recurrences written here from the
-// formulas of PyTorch's documentation (torch.optim) and, for Adafactor and Lion, of their papers.
+// Tests optimisers and schedules over many steps, in double. The expected values come from
+// recurrences in this file, written from the formulas of PyTorch's documentation (torch.optim) and,
+// for Adafactor and Lion, of their papers.
 //
-// The model is a bowl: loss = sum(curve * (w - goal)^2) / 2, so g = curve (w - goal).
+// The model is a bowl: loss = sum(curve * (w - goal)^2) / 2, so that its gradient is curve (w -
+// goal).
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,11 +32,11 @@ static int teardown(void **state) {
   return 0;
 }
 
-// -- a model's steps ----------------------------------------------------------------------------
+// -- the steps of a model -----------------------------------------------------------------------
 
 typedef struct Steps {
   Graph *g;
-  double **value; // by DeclId - 1
+  double **value; // of declaration i + 1
   int64_t *n;
 } Steps;
 
@@ -108,7 +110,7 @@ static double *value_of(const Steps *s, const char *name) {
 typedef struct Own {
   double w[N], m[N], v[N];
 } Own;
-// One step of all elements: gradients g, learning rate lr, t counts from 1.
+// Computes one step of all elements with gradients g and learning rate lr; t counts from 1.
 typedef void Recurrence(Own *o, const double *g, double lr, int t);
 
 static void own_momentum(Own *o, const double *g, double lr, int t) {
@@ -246,7 +248,8 @@ static void test_recurrences(void **state) {
   }
 }
 
-// Two dims of 128 and more: rows and columns instead of a matrix of second moments.
+// With two dims of at least 128, the second moments are kept as rows and columns instead of a
+// matrix.
 static void test_factored(void **state) {
   (void)state;
   enum { R = 130, C = 128 };
@@ -280,7 +283,8 @@ static void test_factored(void **state) {
 
 // -- several parameters -------------------------------------------------------------------------
 
-// The first pattern that matches has the say; what none matches is the block's.
+// The first pattern that matches a parameter decides. Without a match the options of the block
+// apply.
 static void test_groups(void **state) {
   (void)state;
   Steps s = steps_of("fn layer() {\n  param w: f64\n  param bias: f64\n  return w + bias\n}\n"
@@ -296,7 +300,7 @@ static void test_groups(void **state) {
   assert_true(near(*value_of(&s, "p"), first - 1, 1e-12));
 }
 
-// Clipping by the norm over all that the block trains, and no other.
+// The norm of clipping is over all parameters that the block trains, and no others.
 static void test_clip_norm(void **state) {
   (void)state;
   Steps s = steps_of("param p: f64\nparam q: f64\nparam r: f64\n"
@@ -311,7 +315,8 @@ static void test_clip_norm(void **state) {
 
 // -- several blocks -----------------------------------------------------------------------------
 
-// The second block finds what the first made; the first's parameters stay as they are in it.
+// The second block uses the values that the first block made. It does not train the first block's
+// parameters.
 static void test_blocks(void **state) {
   (void)state;
   Steps s = steps_of("param p: f64\nparam q: f64\nstate seen: f64 = 7\nupdate seen = p\n"
@@ -320,12 +325,12 @@ static void test_blocks(void **state) {
                      "train second { parameters = \"q\", optimizer = sgd(lr = 1) }\n");
   *value_of(&s, "p") = *value_of(&s, "q") = 1;
   step(&s, 0);
-  assert_true(near(*value_of(&s, "p"), 0.25, 1e-12)); // 1, 0.5, 0.25
-  assert_true(near(*value_of(&s, "q"), 0.75, 1e-12)); // its gradient is the new p
-  assert_true(near(*value_of(&s, "seen"), 1, 1e-12)); // what the step began with
+  assert_true(near(*value_of(&s, "p"), 0.25, 1e-12)); // 1, then 0.5, then 0.25
+  assert_true(near(*value_of(&s, "q"), 0.75, 1e-12)); // its gradient is the new value of p
+  assert_true(near(*value_of(&s, "seen"), 1, 1e-12)); // the value at the start of the step
 }
 
-// A block that repeats counts its own updates: 6 updates in 3 steps are Adam's first 6.
+// A block that repeats counts its own updates: 6 updates in 3 steps equal Adam's first 6 updates.
 static void test_repeat_counts(void **state) {
   (void)state;
   static const char text[] =
@@ -342,7 +347,7 @@ static void test_repeat_counts(void **state) {
   }
 }
 
-// Two blocks that train one parameter have slots of their own.
+// Two blocks that train the same parameter have separate slots.
 static void test_slots(void **state) {
   (void)state;
   Steps s = steps_of("param p: f64\nl = p * p\nk = 3 * p\n"
@@ -370,8 +375,8 @@ static void test_average(void **state) {
   assert_true(near(*value_of(&s, "average.p"), average, 1e-12));
 }
 
-// f16 holds up to 65504: the first scale, 65536, overflows where the loss meets a product. The
-// scale leaves gradients as they are, and doubles after 2,000 clean steps.
+// The largest f16 is 65504: the first scale, 65536, overflows in the product with the loss. The
+// scale does not change gradients, and doubles after 2,000 clean steps.
 static void test_loss_scale(void **state) {
   (void)state;
   Steps s = steps_of("dim n = 4\ninput goal[n]\nparam w[n]\nl = sum[n](w * goal)\n"
@@ -388,7 +393,7 @@ static void test_loss_scale(void **state) {
   assert_true(*value_of(&s, "optimizer.loss_scale.clean") == 0);
 }
 
-// A skipped update does not count: the next one is the first of Adam, of the schedule and of the
+// A skipped update does not count: the next update is the first of Adam, of the schedule and of the
 // average.
 static void test_skipped_update(void **state) {
   (void)state;

@@ -1,5 +1,5 @@
-// Lexer, parser, tree print and formatter: what parses to what, where errors point, and that
-// nothing that anyone can type, truncate or corrupt makes the parser crash.
+// Tests the lexer, the parser, the tree print and the formatter: trees of texts, positions of
+// errors, and that no text, truncated or corrupted, makes the parser crash.
 #include "frontend/syntax/ast.h"
 
 #include <setjmp.h>
@@ -51,7 +51,7 @@ static void expect_tree(const char *text, const char *want) {
   arena_free(p.a);
 }
 
-// The first error stands at "line:col" and holds the words.
+// Checks that the first error is at "line:col" and contains the words.
 static void expect_error(const char *text, const char *place, const char *words) {
   Parsed p = parse(text);
   const char *said = messages(&p);
@@ -208,7 +208,7 @@ static void test_errors(void **state) {
                "1:5", "write - for minus");
 }
 
-// Each bad line is told once, and the good ones between them are still read.
+// Each bad line gives one error, and the good lines between them are parsed.
 static void test_recovery(void **state) {
   (void)state;
   Parsed p = parse("x = (1\ny = 2\nz = + 3\nfn f(x { a = ; }\nw = 4\nv = 1 2\nu = 5\n");
@@ -268,8 +268,8 @@ static void test_long(void **state) {
 static uint32_t noise;
 static uint32_t next_noise(void) { return noise = noise * 1664525u + 1013904223u; }
 
-// What can be parsed is formatted: the tree stays the same, and formatting again changes nothing.
-// True if it can.
+// Formats a text that can be parsed: the tree must stay the same, and formatting again must change
+// nothing. Returns true if the text can be parsed.
 static bool survive(const char *text, size_t n) {
   Parsed p = parse_n(text, n);
   bool good = diag_errors(p.d) == 0;
@@ -291,7 +291,7 @@ static bool survive(const char *text, size_t n) {
 static void test_truncated(void **state) {
   (void)state;
   for (size_t n = 0; n <= strlen(everything); n++) {
-    char *text = malloc(n + 1); // exact size, so that a read beyond it is seen
+    char *text = malloc(n + 1); // exact size, so that the sanitizer finds a read beyond it
     memcpy(text, everything, n);
     survive(text, n);
     free(text);
@@ -312,7 +312,7 @@ static void test_flipped(void **state) {
   free(text);
 }
 
-// Blanks, line ends, semicolons and comments at random places of a model.
+// Inserts blanks, line ends, semicolons and comments at random places of a model.
 static void test_format_anything(void **state) {
   (void)state;
   static const char *const insert[] = {
@@ -325,7 +325,7 @@ static void test_format_anything(void **state) {
     char *text = malloc(n + 100), *to = text;
     size_t from = 0;
     for (uint32_t k = 1 + (next_noise() >> 30); k > 0; k--) {
-      size_t at = from + (next_noise() >> 8) % (n - from); // behind the insertion before
+      size_t at = from + (next_noise() >> 8) % (n - from); // after the previous insertion
       while (at < n && !strchr(" \n,{}()[]", everything[at])) at++;
       memcpy(to, everything + from, at - from);
       to += at - from;

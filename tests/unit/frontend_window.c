@@ -1,6 +1,6 @@
-// Built-ins that move elements: their values against numbers written out and against plain loops,
-// as built and as simplified; gradients and their gradients against differences; computed places
-// outside.
+// Tests built-ins that move elements: values against written-out numbers and plain loops, before
+// and after simplification; gradients and second derivatives against differences; computed
+// positions out of range.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -55,7 +55,7 @@ typedef struct Feeds {
   double *value[8];
 } Feeds;
 
-// Distinct numbers without ties; integers small.
+// Returns distinct numbers for all declarations; integers are small.
 static Feeds feeds_of(const Graph *g) {
   Feeds f = {0};
   for (uint32_t i = 0; i < g->decl.n; i++) {
@@ -71,7 +71,7 @@ static Feeds feeds_of(const Graph *g) {
   return f;
 }
 
-// In the order of dims of declaration `like`, or (0) as stated.
+// Evaluates an output, with its dims in the order of declaration `like`; 0: in its own order.
 static const Tensor *output_like(const Graph *g, const Feeds *f, const char *name, DeclId like,
                                  bool *outside) {
   EvalFeed used[8];
@@ -98,7 +98,7 @@ static const Tensor *output_of(const Graph *g, const Feeds *f, const char *name,
 // -- values -------------------------------------------------------------------------------------
 
 typedef struct Known {
-  const char *text; // binds y, with its dims stated
+  const char *text; // binds y, with explicit dims
   int n;
   double y[24];
 } Known;
@@ -186,7 +186,7 @@ static void test_values(void **state) {
   }
 }
 
-// Integers of every type come out exactly; fills are of the type.
+// Integers of every type are exact; the fill has the type of the values.
 static void test_types(void **state) {
   (void)state;
   static const char *const type[] = {"f32", "bf16", "f16", "f64", "i32", "u8", "bool"};
@@ -208,7 +208,7 @@ static void test_types(void **state) {
   }
 }
 
-// -- places computed at run time ----------------------------------------------------------------
+// -- positions computed at run time -------------------------------------------------------------
 
 static void expect_outside(const char *text, bool want) {
   const char *const fetch[] = {"y"};
@@ -249,7 +249,7 @@ static void test_outside(void **state) {
 
 // -- convolutions against loops -----------------------------------------------------------------
 
-// A convolution in two dims, grouped: img[b, g, c, y, x], w[g, c, f, ky, kx].
+// A grouped convolution in two dims: img[b, g, c, y, x], w[g, c, f, ky, kx].
 typedef struct Conv {
   int64_t b, g, c, f, n, k, o, stride, dilation, before;
 } Conv;
@@ -315,7 +315,7 @@ static void test_convolutions(void **state) {
 
 // -- gradients ----------------------------------------------------------------------------------
 
-// Each binds `loss`, of inputs x and w (f64).
+// Each model binds `loss`, a function of inputs x and w (f64).
 // clang-format off
 static const char *const losses[] = {
     // convolutions: padded and strided, grouped, depthwise, dilated, causal, of one tap, in one and three dims
@@ -331,7 +331,7 @@ static const char *const losses[] = {
     "loss = sum(square(sum[k, c](window[t -> t, k](x) * w)))",
     "dim z = 3, y = 3, x = 3, a = 2, oy = 2, ox = 2, kz = 2, ky = 2, kx = 2\ninput x[z, y, x]: f64\ninput w[kz, ky, kx]: f64\n"
     "loss = sum(square(sum[kz, ky, kx](window[x -> ox, kx](window[y -> oy, ky](window[z -> a, kz](x))) * w)))",
-    // two in a row without anything between, and one of a sum
+    // two in a row, and one of a sum
     "dim c = 2, f = 2, t = 7, o = 5, p = 3, k = 3, j = 3\ninput x[c, t]: f64\ninput w[c, k, f]: f64\n"
     "h = sum[k, c](window[t -> o, k](x) * w)\nloss = sum(square(sum[j](window[o -> p, j](h))))",
     // transposed
@@ -349,7 +349,7 @@ static const char *const losses[] = {
     "dim t = 6, k = 3\ninput x[t]: f64\ninput w[k]: f64\nloss = sum(square(sum[k](exp(window[t -> t, k](x, pad = same)) * w)))",
     "dim t = 5, d = 2, k = 3\ninput x[t, d]: f64\ninput w[t, d]: f64\ns = sum[d](w * window[t -> t, k](x, pad = causal))\n"
     "loss = sum(square(sum[k](softmax[k](s) * window[t -> t, k](x, pad = causal))))",
-    // parts and moves
+    // parts, shifts and permutations
     "dim t = 6, s = 3, u = 8\ninput x[t]: f64\ninput w[s]: f64\nloss = sum(w * square(slice[t -> s](x, start = 5, step = -2))) + sum(square(pad[t -> u](x, before = 1, value = 2)))",
     "dim t = 6\ninput x[t]: f64\ninput w[t]: f64\nloss = sum(w * square(shift[t](x, by = 2, fill = 1) + reverse[t](x * w)))",
     "dim t = 6, s = 3, n = 3\ninput x[t]: f64\ninput w[s]: f64\nk = max(index[n])\n"

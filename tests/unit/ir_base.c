@@ -1,4 +1,4 @@
-// Arenas, interned text, checked sizes.
+// Tests arenas, interned text and checked sizes.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -57,7 +57,7 @@ static void memory_is_zero_again_after_reset(void **state) {
   arena_free(a);
 }
 
-// Blocks of all sizes go from one arena to the next.
+// Blocks of all sizes are reused by the next arena.
 static void memory_is_zero_in_the_next_arena(void **state) {
   (void)state;
   for (int round = 0; round < 3; round++) {

@@ -1,4 +1,4 @@
-// What diagnostics look like, how many are kept, and which names are near.
+// Tests diagnostics: their text, the limit on their number, and suggestions of similar names.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 #include "ir/base/diag.h"
 
 static char *printed(Diag *d, bool colour) {
-  static char *text; // static: gcc 12 takes the buffer for one of this frame
+  static char *text; // static: gcc 12 believes that the buffer is part of this frame
   size_t n;
   FILE *f = open_memstream(&text, &n);
   diag_print(d, f, colour);
@@ -100,7 +100,8 @@ static void twenty_errors_are_kept(void **state) {
       diag_hint(f.d, "hint %d", i);
     }
   }
-  assert_int_equal(diag_errors(f.d), 30); // repeats are known among the kept only
+  assert_int_equal(diag_errors(f.d),
+                   30); // a repeat is recognised only if the first message was kept
   char *text = printed(f.d, false);
   assert_non_null(strstr(text, "error 19 [E0806]\nhint: hint 19\n10 more errors\n"));
   assert_null(strstr(text, "error 20"));
@@ -157,7 +158,7 @@ static void table_of_codes(void **state) {
     for (int j = 0; j < i; j++) assert_string_not_equal(diag_code((DiagId)i), diag_code((DiagId)j));
 }
 
-// What `meshc explain CODE` prints is there for every row.
+// `meshc explain CODE` has a text for every code.
 static void every_code_has_a_meaning(void **state) {
   (void)state;
   for (int i = 0; i < DIAG_COUNT; i++) {

@@ -1,4 +1,4 @@
-// Meshes, groups of processors, dims and their blocks.
+// Tests meshes, groups of processors, dims and their blocks.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,7 +44,7 @@ static void groups_have_ranks(void **state) {
       }
     }
   }
-  assert_int_equal(axes_rank(&m, axes_of(2, 1, 0), 1), 2); // row 0, col 1: cols slow
+  assert_int_equal(axes_rank(&m, axes_of(2, 1, 0), 1), 2); // row 0, col 1; cols is the slow axis
   assert_true(axes_has(axes_of(2, 1, 0), 0));
   assert_false(axes_has(axes_of(1, 1, 0), 0));
   assert_false(axes_equal(axes_of(2, 1, 0), axes_of(2, 0, 1)));
@@ -70,7 +70,8 @@ static void patterns_match(void **state) {
     assert_int_equal(name_matches(cases[i].pattern, cases[i].name), cases[i].match);
 }
 
-// The blocks of all processors that differ in the axes of d cover 0..rows-1 once, in order.
+// Checks that the blocks of all processors that differ in the axes of d cover 0..rows-1 once, in
+// order.
 static void check_cover(const DimTable *t, const Mesh *m, DimId d, int64_t rows) {
   Axes axes = dim_get(t, d)->axes;
   int64_t next = 0;
@@ -115,22 +116,23 @@ static void nested_blocks(void **state) {
   Mesh m = mesh_of(2, 2);
   DimTable *t = dim_table_new(a, intern_new(a));
   DimId h = dim_add(t, "h", 5, (Pos){0});
-  DimId d = dim_block(t, &m, h, axes_of(2, 1, 0)); // cols first
+  DimId d = dim_block(t, &m, h, axes_of(2, 1, 0)); // split over cols, then rows
   assert_string_equal(dim_get(t, d)->name, "h/cols+rows");
   assert_int_equal(dim_get(t, d)->size, 2);
   assert_int_equal(dim_get(t, d)->whole, h);
-  // processor 0 (0,0): h 0-1; 2 (row 1, col 0): h 2; 1 (row 0, col 1): h 3-4; 3: nothing
+  // blocks of h: processor 0 (0,0): 0-1; processor 2 (row 1, col 0): 2; processor 1 (row 0, col 1):
+  // 3-4; processor 3: none
   assert_int_equal(dim_valid(t, &m, d, 2, 5), 1);
   assert_int_equal(dim_offset(t, &m, d, 1), 3);
   assert_int_equal(dim_valid(t, &m, d, 3, 5), 0);
-  assert_int_equal(dim_valid(t, &m, d, 1, 4), 1); // four valid rows, blocks of the full size
+  assert_int_equal(dim_valid(t, &m, d, 1, 4), 1); // four valid rows in blocks of the full size
   assert_int_equal(dim_find(t, "h/cols+rows"), d);
   assert_int_equal(dim_find(t, "x"), 0);
   arena_free(a);
 }
 
-// Interval by interval what the definition says: all s = (out*o + tap*k + offset) / divisor of own
-// o and k.
+// Compares every footprint with its definition: all s = (out*o + tap*k + offset) / divisor for o
+// and k of the processor's blocks.
 static void check_footprint(const DimTable *t, const Mesh *m, DimId d, int64_t n) {
   const Dim *x = dim_get(t, d);
   const Affine *f = &x->footprint.affine;
@@ -148,7 +150,7 @@ static void check_footprint(const DimTable *t, const Mesh *m, DimId d, int64_t n
     int64_t from = dim_offset(t, m, d, r), valid = dim_valid(t, m, d, r, n);
     assert_in_range(valid, 0, x->size);
     assert_int_equal(dim_valid(t, m, d, r, from + 1), valid ? 1 : 0);
-    if (hi < lo) continue; // no element, though numbers between may lie in the dim
+    if (hi < lo) continue; // no valid s; an empty interval may have any position
     assert_true(from <= lo && hi < from + valid);
     if (f->divisor == 1 && llabs(f->out) == 1) assert_true(from == lo && from + valid == hi + 1);
   }

@@ -1,4 +1,5 @@
-// Replacing and removing files: the calls in their order, failures of each, and what is left then.
+// Tests replacing and removing files: the order of the system calls, a failure of each call, and
+// the files that remain then.
 #define _XOPEN_SOURCE 700
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +32,7 @@ static int tear_down(void **state) {
   (void)state;
   close(folder);
   arena_free(arena);
-  return rmdir(directory); // all tests remove what they make
+  return rmdir(directory); // each test removes its files
 }
 
 static const char *path_of(const char *name) {
@@ -53,8 +54,8 @@ static bool write_text(const char *name, const char *text) {
 // -- the hook -----------------------------------------------------------------------------------
 
 typedef struct Calls {
-  char kinds[64]; // a letter for each call
-  int n, fail;    // which fails, -1: none
+  char kinds[64]; // one letter for each call
+  int n, fail;    // index of the call that fails; -1: none
 } Calls;
 
 static int note(void *context, const DiskCall *call, bool done) {
@@ -86,7 +87,7 @@ static void a_file_is_replaced(void **state) {
   assert_string_equal(c.kinds, "cwsrs");
   assert_true(watched(&c, -1, "a", "second"));
   assert_string_equal(content("a"), "second");
-  for (int i = 0; i < 4; i++) { // every call but the last, the sync of the folder
+  for (int i = 0; i < 4; i++) { // all calls but the last, which syncs the folder
     assert_false(watched(&c, i, "a", "third"));
     assert_int_equal(errno, ENOSPC);
     assert_string_equal(content("a"), "second");
@@ -130,7 +131,7 @@ static void names_that_cannot_be(void **state) {
   assert_int_equal(errno, ENOENT);
 }
 
-// -- who else is there --------------------------------------------------------------------------
+// -- other writers ------------------------------------------------------------------------------
 
 static void two_writers(void **state) {
   (void)state;

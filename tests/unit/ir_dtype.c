@@ -1,4 +1,4 @@
-// Rounding, mixing, loads and stores of element types.
+// Tests rounding, type promotion, loads and stores of element types.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@ static void rounds_to_nearest_even(void **state) {
   } cases[] = {
       {TYPE_BF16, 1.0 + 0x1p-8, 1.0},                  // tie to even
       {TYPE_BF16, 1.0 + 3 * 0x1p-8, 1.0 + 0x1p-6},     // tie to even, upward
-      {TYPE_BF16, 1.0 + 0x1p-8 + 0x1p-40, 1 + 0x1p-7}, // f32 first would make it a tie
+      {TYPE_BF16, 1.0 + 0x1p-8 + 0x1p-40, 1 + 0x1p-7}, // rounding to f32 first would make it a tie
       {TYPE_BF16, 0x1.fep127, 0x1.fep127},
       {TYPE_BF16, 0x1.ffp127, HUGE_VAL},
       {TYPE_BF16, 0x1p-133, 0x1p-133},
@@ -67,7 +67,7 @@ static void rounds_to_nearest_even(void **state) {
     same(dtype_round(cases[i].type, cases[i].x), cases[i].want);
 }
 
-// Every 16-bit pattern survives load, round, store.
+// Every 16-bit pattern is unchanged after load, round, store.
 static void halves_survive(void **state) {
   (void)state;
   for (int t = 0; t < 2; t++) {
@@ -94,7 +94,7 @@ static void known_bits(void **state) {
   dtype_store(TYPE_BF16, &h, 1.5);
   assert_int_equal(h, 0x3fc0);
   char bytes[9];
-  dtype_store(TYPE_I64, bytes + 1, HUGE_VAL); // needs no alignment
+  dtype_store(TYPE_I64, bytes + 1, HUGE_VAL); // unaligned addresses are allowed
   same(dtype_load(TYPE_I64, bytes + 1), 0x1p63);
   dtype_store(TYPE_I32, bytes + 1, -5);
   same(dtype_load(TYPE_I32, bytes + 1), -5);

@@ -1,5 +1,5 @@
-// The evaluator: known values, ties and NaN, bounds that hold for float code, doubt, and
-// collectives of all processors in lockstep.
+// Tests the evaluator: known values, ties and NaN; error bounds that hold for float code; elements
+// whose value rounding decides; collectives of all processors in lockstep.
 #include "ir/eval/eval.h"
 
 #include <math.h>
@@ -102,7 +102,7 @@ static void same(double got, double want) {
   if (!isnan(want) || !isnan(got)) assert_true(got == want);
 }
 
-// The same before and after argmax is written as a maximum of keys.
+// Values are the same before and after expansion writes argmax as a maximum of keys.
 static void test_extremes(void **state) {
   (void)state;
   for (size_t i = 0; i < countof(extremes); i++) {
@@ -188,7 +188,7 @@ static void test_casts(void **state) {
   end(&w);
 }
 
-// -- doubt --------------------------------------------------------------------------------------
+// -- elements in doubt --------------------------------------------------------------------------
 
 static void test_taint(void **state) {
   (void)state;
@@ -198,7 +198,7 @@ static void test_taint(void **state) {
   const double third = 1.0 / 3, one = 1;
   NodeId a = graph_decl_node(g, input(&w, "a", TYPE_F32, 0, NULL, 1, &third));
   NodeId b = graph_decl_node(g, input(&w, "b", TYPE_F32, 0, NULL, 1, &one));
-  NodeId sum = graph_binary(g, OP_ADD, graph_binary(g, OP_ADD, a, a), a); // about 1
+  NodeId sum = graph_binary(g, OP_ADD, graph_binary(g, OP_ADD, a, a), a); // close to 1
   NodeId near = graph_binary(g, OP_LT, sum, b), sure = graph_binary(g, OP_LT, a, b);
   assert_true(doubtful(&w, near));
   assert_false(doubtful(&w, sure));
@@ -207,8 +207,9 @@ static void test_taint(void **state) {
   assert_false(doubtful(&w, graph_unary(g, OP_FLOOR, b)));
   assert_true(doubtful(&w, graph_where(g, near, a, b)));
   assert_false(doubtful(&w, graph_where(g, near, b, b)));
-  assert_false(
-      doubtful(&w, graph_binary(g, OP_AND, near, graph_binary(g, OP_LT, b, a)))); // false anyway
+  assert_false(doubtful(
+      &w, graph_binary(g, OP_AND, near,
+                       graph_binary(g, OP_LT, b, a)))); // the second argument is false in any case
   assert_true(doubtful(&w, graph_binary(g, OP_OR, near, graph_binary(g, OP_LT, b, a))));
   assert_true(doubtful(&w, graph_unary(g, OP_SIGN, graph_binary(g, OP_SUB, sum, b))));
   end(&w);
@@ -222,7 +223,7 @@ static void test_argmax_doubt(void **state) {
   const double x[] = {0.1, 0.2, 0.3}, y[] = {0.2, 0.1, 0.5};
   NodeId a = vector(&w, "x", TYPE_F32, d, 3, x), b = vector(&w, "y", TYPE_F32, d, 3, y);
   NodeId tie = graph_binary(w.g, OP_MUL, a,
-                            b); // the first two are equal up to rounding, the third is largest
+                            b); // the first two are equal up to rounding; the third is the largest
   vec_push(w.a, w.g->output) = (Output){.name = "max", .value = reduce1(&w, OP_ARGMAX, tie, d)};
   vec_push(w.a, w.g->output) = (Output){.name = "min", .value = reduce1(&w, OP_ARGMIN, tie, d)};
   const Graph *stage[] = {w.g, graph_expand(w.a, w.g)};
@@ -266,12 +267,12 @@ static void test_range(void **state) {
   end(&w);
 }
 
-// -- bounds: plain float code stays inside ------------------------------------------------------
+// -- bounds: results of plain float code are inside ---------------------------------------------
 
 enum { ROWS = 3, COLUMNS = 40, CELLS = ROWS * COLUMNS, STEPS = 24 };
 
 typedef struct Naive {
-  float at[CELLS]; // over a, b; equal along dims that the node lacks
+  float at[CELLS]; // over a, b; constant along dims that the node lacks
 } Naive;
 
 static const Op naive_ops[] = {OP_ADD, OP_SUB,  OP_MUL,      OP_DIV, OP_MAXIMUM,
@@ -372,7 +373,7 @@ static const Shape shapes[] = {{1, {1, 0}}, {1, {2, 0}}, {1, {3, 0}}, {2, {2, 2}
 
 enum { A = 5, B = 7 };
 
-// The whole input whatever a graph made of it.
+// Checks that node n, put together from all processors, equals the whole input.
 static void expect_input(World *w, const Eval *e, NodeId n, const DimId *d, const double *x) {
   bool agree = false;
   const Tensor *t = eval_full(w->a, e, n, 2, d, &agree);
@@ -382,7 +383,7 @@ static void expect_input(World *w, const Eval *e, NodeId n, const DimId *d, cons
 
 typedef struct Mover {
   World w;
-  DimId d[2], block[2]; // whole; blocks over all axes
+  DimId d[2], block[2]; // dims of the whole, and of blocks over all axes
   Axes all;
   double x[A * B];
   DeclId decl;
@@ -451,7 +452,8 @@ static void test_nested_gather(void **state) {
   }
 }
 
-// Sums over a cut dim are partial; all_reduce, or reduce_scatter and all_gather, make them whole.
+// Sums over a split dim are partial. all_reduce, or reduce_scatter and all_gather, make them
+// complete.
 static void test_reductions(void **state) {
   (void)state;
   for (size_t i = 0; i < countof(shapes); i++) {
@@ -486,8 +488,8 @@ static void test_reductions(void **state) {
   }
 }
 
-// argmax over a cut dim: the maximum of keys over all processors finds the first of equals
-// everywhere.
+// argmax over a split dim: the maximum of keys over all processors is the first of equal elements,
+// on every processor.
 static void test_argmax_split(void **state) {
   (void)state;
   for (size_t i = 0; i < countof(shapes); i++) {
@@ -515,7 +517,7 @@ static void test_replicas(void **state) {
   World *w = &m.w;
   NodeId cut = source(&m, m.block[0], m.d[1]), partial = reduce1(w, OP_SUM, cut, m.block[0]);
   bool agree = true;
-  eval_full(w->a, run(w), partial, 0, NULL, &agree); // partial sums are no replicas
+  eval_full(w->a, run(w), partial, 0, NULL, &agree); // partial sums differ between processors
   assert_false(agree);
   NodeId position = graph_index(w->g, m.block[0]);
   const Tensor *index = eval_full(w->a, run(w), position, 0, NULL, &agree);
@@ -524,7 +526,7 @@ static void test_replicas(void **state) {
   end(w);
 }
 
-// The order of factors decides: 1e30 * 1e30 * 1e-30 may pass infinity, 0 * inf be NaN.
+// Whether the order of factors decides: 1e30 * 1e30 * 1e-30 may overflow, 0 * inf may be NaN.
 static void test_unknown_products(void **state) {
   (void)state;
   World w;
@@ -550,8 +552,8 @@ static void test_unknown_products(void **state) {
   end(&w);
 }
 
-// Random errors: within the bound of one operation, none where nothing rounds, the one rounding of
-// a cast.
+// Random errors stay within the bound of one operation, are zero where nothing rounds, and are a
+// single rounding for a cast.
 static void test_perturbed(void **state) {
   (void)state;
   World w;

@@ -1,5 +1,5 @@
-// Gradients: known derivatives, kinks and ties, gradients of gradients, and where the new nodes say
-// they come from. Every op against finite differences: tests/suite/ops.c.
+// Tests gradients: known derivatives, kinks and ties, second derivatives, and the origins of the
+// new nodes. tests/suite/ops.c compares every op with finite differences.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -130,8 +130,8 @@ static void test_maximum_ties(void **state) {
   arena_free(w.a);
 }
 
-// y = sum[b] relu(x w + c): products of the backward pass are contractions, sums over what was
-// broadcast.
+// y = sum[b] relu(x w + c): the backward pass has contractions for the products, and sums over the
+// dims that were broadcast.
 static void test_layer(void **state) {
   (void)state;
   World w;
@@ -155,8 +155,8 @@ static void test_layer(void **state) {
   arena_free(w.a);
 }
 
-// Several uses add up, and gradients of gradients see every one: f = sum (x * x + exp(x)), f'' = 2
-// + exp(x).
+// The gradients of several uses are added, also in second derivatives: f = sum (x * x + exp(x)),
+// f'' = 2 + exp(x).
 static void test_uses(void **state) {
   (void)state;
   World w;
@@ -207,8 +207,8 @@ static void test_independent(void **state) {
   arena_free(w.a);
 }
 
-// A weight kept in f32 and multiplied in bf16: its gradient leaves the product in f32, nothing is
-// rounded.
+// A weight in f32 that is cast to bf16 for a product: its gradient is computed in f32 without
+// rounding.
 static void test_mixed(void **state) {
   (void)state;
   World w;

@@ -1,4 +1,5 @@
-// Building graphs: equal nodes merge, refusals say why, contractions take the cheap path.
+// Tests graph building: equal nodes are merged, refusals have a reason, contractions take the
+// cheapest path.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -58,7 +59,7 @@ static void equal_nodes_merge(void **state) {
   NodeId sum = graph_binary(g, OP_ADD, w->x, w->w);
   g->origin = (Origin){.value = "later", .backward = true};
   assert_int_equal(graph_binary(g, OP_ADD, w->w, w->x), sum);
-  assert_null(graph_node(g, sum)->origin.value); // the first origin stays
+  assert_null(graph_node(g, sum)->origin.value); // the first origin is kept
   assert_int_not_equal(graph_binary(g, OP_SUB, w->w, w->x), graph_binary(g, OP_SUB, w->x, w->w));
   assert_string_equal(text_of(w, sum), "f32[b, d, h]");
 
@@ -83,7 +84,7 @@ static void many_nodes_merge(void **state) {
   arena_free(w->a);
 }
 
-// Each row is refused with a sentence that holds the text.
+// Each row is refused with a sentence that contains the text.
 static void refusals_say_why(void **state) {
   (void)state;
   World *w = world_new();
@@ -320,7 +321,7 @@ static void only_what_outputs_reach(void **state) {
   (void)state;
   World *w = world_new();
   Graph *g = w->g;
-  graph_unary(g, OP_EXP, w->w); // dead
+  graph_unary(g, OP_EXP, w->w); // not reachable from an output
   NodeId checked = graph_add(g, OP_BOUND, 1, &w->ids, &(Attr){.ndims = 1, .dims = &w->d});
   Dims d = dims_of(1, w->d, 0);
   NodeId y = graph_reduce(g, OP_SUM, w->x, &d);
@@ -329,7 +330,7 @@ static void only_what_outputs_reach(void **state) {
   NodeId *map;
   Graph *small = graph_prune(w->a, g, STAGE_GRAD, &map);
   assert_int_equal(map[w->w], 0);
-  assert_int_not_equal(map[checked], 0); // its argument is reached
+  assert_int_not_equal(map[checked], 0); // a check is kept if its argument is reachable
   assert_int_equal(small->output.at[0].value, map[z]);
   assert_int_equal(graph_count(small), 6);
   assert_int_equal(small->decl.at[1].node, 0);
@@ -382,7 +383,8 @@ static void collectives_nest(void **state) {
   arena_free(w->a);
 }
 
-// 5 in blocks over 4 then 2 has length 1, and 10 has length 2, but 10 is cut at 3 first, not at 4.
+// Blocks of 5 over 4, then 2 processors have length 1, and blocks of 10 have length 2. They do not
+// correspond: 10 is split at 3 first, not at 4.
 static void uneven_parts_do_not_fit(void **state) {
   (void)state;
   Arena *a = arena_new();

@@ -1,5 +1,5 @@
-// Guards: a failed allocation and a broken invariant return to their caller; arenas and unfinished
-// files made on the way are released.
+// Tests guards: a failed allocation and a broken invariant return to the caller. Arenas and
+// unfinished files made meanwhile are released.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -48,7 +48,7 @@ static void test_internal(void **state) {
   assert_false(guard_run(break_invariant, &node, &why));
   assert_true(why.internal);
   assert_non_null(strstr(why.text, "node 7"));
-  assert_false(guard_run(fail_inside, &node, &why)); // through an inner guard
+  assert_false(guard_run(fail_inside, &node, &why)); // passes through an inner guard
   assert_non_null(strstr(why.text, "node 7"));
 }
 

@@ -1,4 +1,5 @@
-// Ordered ops of the evaluator: known values, NaN and ties, and which places are in doubt.
+// Tests ordered ops of the evaluator: known values, NaN and ties, and elements that are in doubt
+// because of rounding.
 #include "ir/eval/eval.h"
 
 #include <math.h>
@@ -26,7 +27,7 @@ static const Tensor *run(Arena *a, const Row *row, const double *x, int64_t k, b
   Decl decl = {.kind = DECL_INPUT, .name = "x", .type = row->type, .rank = 1, .dims = {t}};
   DeclId d = graph_decl(g, &decl);
   NodeId n = graph_decl_node(g, d);
-  // a product with a number that is no power of two is off by its rounding
+  // the product with a number that is no power of two adds a rounding error
   if (inexact)
     n = graph_binary(g, OP_MUL, n, graph_const(g, row->type, dtype_round(row->type, 0.7)));
   Attr attr = {.ndims = 1, .dims = &t, .flags = row->flags};
@@ -77,7 +78,7 @@ static void values(void **state) {
   }
 }
 
-// Which elements are tainted: a bit a place.
+// Returns the tainted elements as a bit mask.
 static unsigned doubtful(const Tensor *t) {
   unsigned bits = 0;
   for (int64_t i = 0; i < t->elements; i++) bits |= (unsigned)t->tainted[i] << i;
@@ -86,16 +87,17 @@ static unsigned doubtful(const Tensor *t) {
 
 static void doubt(void **state) {
   (void)state;
-  const double low = dtype_round(TYPE_F32, 0.9), near = low + 0x1p-24; // neighbours
+  const double low = dtype_round(TYPE_F32, 0.9), near = low + 0x1p-24; // neighbouring f32 numbers
   static const struct {
     Op op;
     unsigned flags, bits;
   } rows[] = {
-      {OP_ARGSORT, 0, 0x06},                // 0, then both neighbours, 2, 3, 4
-      {OP_ARGSORT, ORDER_DESCENDING, 0x18}, // the same from the other end
-      {OP_TOP_K, 0, 0x08},                  // 4, 3, 2 are sure, the fourth is one of both
-      {OP_CUM_INDEX, 0, 0x02},              // until 2 comes
-      {OP_CUMMAX, 0, 0},                    // a value within its bound all the same
+      {OP_ARGSORT, 0,
+       0x06}, // 0 is first, then the two neighbours in unknown order (tainted), then 2, 3, 4
+      {OP_ARGSORT, ORDER_DESCENDING, 0x18}, // the same positions from the end
+      {OP_TOP_K, 0, 0x08},     // 4, 3, 2 are certain, the fourth is one of the neighbours
+      {OP_CUM_INDEX, 0, 0x02}, // in doubt until 2 comes
+      {OP_CUMMAX, 0, 0},       // the value is within its bound in any case
   };
   const double x[N] = {low, near, 2, 3, 0, 4};
   for (size_t i = 0; i < countof(rows); i++) {

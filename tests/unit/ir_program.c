@@ -1,4 +1,4 @@
-// Run-time scalars, the directory, the text of a program, machine files.
+// Tests run-time scalars, the directory of a program, its text, and machine files.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -60,7 +60,7 @@ static void slots_scale_and_multiply(void **state) {
   assert_int_equal(program_slot(&p, 1, 0, -1), 2 * 4);
   assert_int_equal(program_slot(&p, 1, 3, -1), 2 * 3);
   assert_int_equal(program_slot(&p, 1, 3, 6), 1 * 3);
-  assert_int_equal(program_slot(&p, 2, 5, -1), 4 * 3); // 10 less the 6 of its row
+  assert_int_equal(program_slot(&p, 2, 5, -1), 4 * 3); // 10, minus the 6 of its row
 }
 
 static void directory_and_text(void **state) {
@@ -191,7 +191,7 @@ static void machine_files(void **state) {
   arena_free(a);
 }
 
-// What is shipped as a file is what is built in; the other files are read.
+// The shipped file of the built-in machine has its values; the other shipped files can be read.
 static void machine_files_shipped(void **state) {
   (void)state;
   Arena *a = arena_new();

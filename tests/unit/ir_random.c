@@ -1,5 +1,5 @@
-// Draws: their distribution, independence of keys, steps, seeds and neighbours, and blocks of a
-// mesh that draw what the whole does.
+// Tests random draws: their distribution, independence of keys, steps, seeds and neighbours; and
+// that the blocks of a mesh draw the numbers of the whole tensor.
 #include "ir/base/philox.h"
 #include "ir/eval/eval.h"
 
@@ -37,7 +37,7 @@ static double covariance(const double *x, const double *y, int lag) {
   return sum / N;
 }
 
-// Moments within five standard deviations of what they are.
+// Moments are within five standard deviations of their expected values.
 static void moments(void **state) {
   (void)state;
   static double x[N];
@@ -68,7 +68,7 @@ static void uniform_range(void **state) {
   assert_true(fabs(philox_normal(least, false) - sqrt(48 * log(2))) < 1e-12);
 }
 
-// An f64 draw has 53 bits, and those of the f32 draw come first.
+// An f64 draw has 53 bits; the first of them are those of the f32 draw.
 static void draws_of_f64(void **state) {
   (void)state;
   const uint32_t least[4] = {0, 0, 0x7ff, 0}, bit[4] = {0, 0, 0x800, 0},
@@ -86,7 +86,7 @@ static void draws_of_f64(void **state) {
   }
 }
 
-// Calls, scopes, steps and seeds draw independently of one another, and neighbours do.
+// Draws of different calls, scopes, steps and seeds are independent, and so are neighbours.
 static void independence(void **state) {
   (void)state;
   static double x[N], y[N];
@@ -109,8 +109,8 @@ static void independence(void **state) {
 
 static double at(const Tensor *t, int64_t i) { return t->value[i]; }
 
-// A draw over [b, t, d] in blocks over a mesh of 2 x 3, uneven, is the whole draw, whatever the
-// order in which its dims are listed; the seed is that of the spec.
+// A draw over [b, t, d] in uneven blocks over a mesh of 2 x 3 equals the whole draw, in any order
+// of its dims. The spec determines the seed.
 static void blocks(void **state) {
   (void)state;
   Arena *a = arena_new();

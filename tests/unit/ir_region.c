@@ -1,5 +1,5 @@
-// Loops: evaluation, gradients against finite differences (forward, reversed, nested, computed
-// again, second order), what is hoisted, dead carries, and the text of graphs with loops.
+// Tests loops: evaluation, gradients against finite differences (forward, reversed, nested,
+// rematerialised, second order), hoisting, dead carries, and the text of graphs with loops.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@ enum { T = 4, K = 3, S = 2 };
 typedef struct World {
   Arena *a;
   Graph *g;
-  DimId t, k, j, s; // j: k once more
+  DimId t, k, j, s; // k is as long as j
   EvalFeed feed[8];
   double data[8][64];
   uint32_t nfeeds;
@@ -33,7 +33,7 @@ static void begin(World *w) {
   w->s = dim_add(dims, "s", S, (Pos){0});
 }
 
-// A parameter of f64 with numbers that differ from all others.
+// Returns an f64 parameter whose numbers are distinct from all others.
 static NodeId param(World *w, const char *name, int rank, const DimId *dims) {
   Decl d = {.kind = DECL_PARAM, .name = name, .type = TYPE_F64, .rank = (uint8_t)rank};
   int64_t n = 1;
@@ -76,7 +76,7 @@ static NodeId square_sum(World *w, NodeId x) {
   return sum_all(w, graph_binary(w->g, OP_MUL, x, x));
 }
 
-// sum over k of x[k] u[j, k], as a value over k.
+// Returns the sum over k of x[k] u[j, k], renamed to a value over k.
 static NodeId times(World *w, NodeId x, NodeId u) {
   NodeId y = graph_add(w->g, OP_CONTRACT, 2, (NodeId[]){x, u},
                        &(Attr){.type = TYPE_F64, .ndims = 1, .dims = &w->k});
@@ -90,8 +90,8 @@ static double value(World *w, NodeId n, int64_t i) {
   return eval_at(eval_run(w->a, w->g, w->nfeeds, w->feed, 0), n, 0)->value[i];
 }
 
-// The gradient of loss by every parameter against central differences, on the graph itself, behind
-// simplification and behind hoisting.
+// Compares the gradient of `loss` by every parameter with central differences: on the graph itself,
+// after simplification and after hoisting.
 static void check_gradient(World *w, NodeId loss) {
   NodeId by[8] = {0}, d[8];
   uint32_t n = w->nfeeds;
@@ -124,7 +124,7 @@ static void check_gradient(World *w, NodeId loss) {
   }
 }
 
-// h' = tanh(sum[k](h u) + x_t) * c', c' = c + h: the mean of all h and the last c.
+// h' = tanh(sum[k](h u) + x_t) * c', c' = c + h. The loss has the mean of all h and the last c.
 static NodeId recurrence(World *w, bool reverse, bool recompute) {
   NodeId x = param(w, "x", 2, (DimId[]){w->t, w->k}), u = param(w, "u", 2, (DimId[]){w->k, w->j}),
          h0 = param(w, "h0", 1, &w->k), c0 = param(w, "c0", 1, &w->k);
@@ -133,7 +133,7 @@ static NodeId recurrence(World *w, bool reverse, bool recompute) {
   NodeId sum = graph_binary(w->g, OP_ADD, times(w, h, u), at(w, r, x));
   NodeId c1 = graph_binary(w->g, OP_ADD, c, h);
   NodeId h1 = graph_binary(w->g, OP_MUL, graph_unary(w->g, OP_TANH, sum), c1);
-  NodeId y = times(w, h1, u); // feeds no carry
+  NodeId y = times(w, h1, u); // the carry does not depend on it
   NodeId loop = scan(w, r, 2, (NodeId[]){h1, c1});
   NodeId ys = collect(w, loop, y), hs = collect(w, loop, h1);
   NodeId parts = graph_binary(w->g, OP_ADD, square_sum(w, ys), sum_all(w, hs));
@@ -149,7 +149,7 @@ static void values(void **state) {
     RegionId r = graph_region(w.g, &(Region){.t = w.t, .reverse = reverse});
     NodeId a = carry(&w, r, 0, h0), b = carry(&w, r, 1, h0);
     NodeId next = graph_binary(w.g, OP_ADD, graph_binary(w.g, OP_MUL, a, b), at(&w, r, x));
-    NodeId loop = scan(&w, r, 2, (NodeId[]){next, a}); // b is the a of the step before
+    NodeId loop = scan(&w, r, 2, (NodeId[]){next, a}); // b is the a of the previous step
     NodeId all = collect(&w, loop, b), last = final(&w, loop, a);
     double pa = w.data[1][0], pb = pa, seen[T];
     for (int i = 0; i < T; i++) {
@@ -175,7 +175,7 @@ static void gradients(void **state) {
   }
 }
 
-// The gradient of the sum of squares of a gradient.
+// The loss is the sum of squares of a gradient.
 static void second_order(void **state) {
   (void)state;
   for (int form = 0; form < 4; form++) {
@@ -189,7 +189,7 @@ static void second_order(void **state) {
   }
 }
 
-// An inner loop over s whose carry starts from the outer one; it reads x[t, s] at both positions.
+// An inner loop over s whose carry starts from the outer carry. It reads x[t, s] at both positions.
 static NodeId nested(World *w, bool outer_again, bool inner_again) {
   NodeId x = param(w, "x", 3, (DimId[]){w->t, w->s, w->k}),
          u = param(w, "u", 2, (DimId[]){w->k, w->j}), h0 = param(w, "h0", 1, &w->k);
@@ -232,8 +232,8 @@ static void nested_second_order(void **state) {
   }
 }
 
-// The gradient inside a body by a carry and by what has the dim of the loop: descent by one step
-// for each t.
+// Gradients inside a loop body, by a carry and by a value that has the loop's dim: one step of
+// gradient descent for each t.
 static void inside(void **state) {
   (void)state;
   World w;
@@ -248,7 +248,7 @@ static void inside(void **state) {
   NodeId step = graph_binary(w.g, OP_MUL, graph_binary(w.g, OP_MUL, d[0], of_x),
                              graph_const(w.g, TYPE_F64, 0.1));
   NodeId next = graph_binary(w.g, OP_SUB, h, step);
-  next = graph_binary(w.g, OP_ADD, next, d[2]); // zero: within a step the carry stands for itself
+  next = graph_binary(w.g, OP_ADD, next, d[2]); // zero: within a step, h0 does not reach the carry
   NodeId last = final(&w, scan(&w, r, 1, &next), h);
   double v = w.data[1][0];
   for (int t = 0; t < T; t++) v -= 0.1 * 2 * v * w.data[0][t * K] * v * v;
@@ -264,7 +264,7 @@ static uint32_t count_in(const Graph *g, Op op, bool loops) {
   return n;
 }
 
-// Two products of h and u stay in the loop and its reverse, all others are outside.
+// Two products of h and u remain in the loop and in its reverse; all others are hoisted.
 static void hoisted(void **state) {
   (void)state;
   World w;
@@ -289,7 +289,7 @@ static void hoisted(void **state) {
   arena_free(w.a);
 }
 
-// A carry that only itself reads goes; the others keep their order.
+// A carry that is read only by itself is removed; the others keep their order.
 static void dead_carries(void **state) {
   (void)state;
   World w;

@@ -1,4 +1,4 @@
-// Simplification: what each rule leaves, and that values before are values after.
+// Tests simplification: the ops that each rule leaves, and that values do not change.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 typedef struct World {
   Arena *a;
   Graph *g;
-  DimId b, h, s, p, q; // p = b * h; s as long as h, q as b
+  DimId b, h, s, p, q; // p = b * h; s is as long as h, q as b
   NodeId x, y;         // f32 [b, h] and [h]
   NodeId i, k;         // i32 [h], bool [h]
   NodeId n;            // bf16 [h]
@@ -76,7 +76,7 @@ static NodeId contracted(World *w, NodeId a, NodeId b, DimId d, Dtype t) {
                    &(Attr){.type = t, .ndims = 1, .dims = &d});
 }
 
-// -- one rule each: what it makes of its graph, as the ops that remain in order -----------------
+// -- one rule each: the ops that remain, in order -----------------------------------------------
 
 static NodeId times_one(World *w) { return bin(w, OP_MUL, w->x, wide(w, num(w, 1))); }
 static NodeId plus_zero(World *w) { return bin(w, OP_ADD, num(w, 0), w->x); }
@@ -258,7 +258,7 @@ static void test_rules(void **state) {
   }
 }
 
-// The name that the model gave to a value stays with what computes it.
+// A name of the model moves to the node that computes the value after simplification.
 static void test_names(void **state) {
   (void)state;
   World w;
@@ -274,7 +274,7 @@ static void test_names(void **state) {
   arena_free(w.a);
 }
 
-// Sums over blocks count what a processor holds, not the block's length.
+// Sums over blocks count the valid elements of a processor, not the length of the block.
 static void test_blocks(void **state) {
   (void)state;
   World w;
@@ -294,7 +294,7 @@ static void test_blocks(void **state) {
   arena_free(w.a);
 }
 
-// EXPANDS ops go, and nothing changes.
+// graph_expand removes all EXPANDS ops and changes no value.
 static void test_expand(void **state) {
   (void)state;
   World w;

@@ -1,4 +1,4 @@
-// Graph text: print, read, print is a fixed point, and no text whatever crashes the reader.
+// Tests graph text: printing what was read gives the same text, and no text makes the reader crash.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 
 #include "ir/graph/graph.h"
 
-// A graph with one of everything that text carries.
+// Returns a graph with one of everything that graph text can express.
 static Graph *rich_graph(Arena *a, Diag *d) {
   Mesh *m = arena_new_of(a, Mesh);
   uint32_t s = diag_source(d, "my model.mesh", NULL, 0);
@@ -30,7 +30,7 @@ static Graph *rich_graph(Arena *a, Diag *d) {
   DimId h2 = dim_add(t, "layer.h_1", 7, (Pos){0});
   dim_set_follows(t, h2, h);
   DimId bc = dim_block(t, m, b, (Axes){.n = 2, .at = {1, 0}});
-  dim_block(t, m, h, (Axes){.n = 1, .at = {0}}); // not used: not printed
+  dim_block(t, m, h, (Axes){.n = 1, .at = {0}}); // not used, so it is not printed
 
   static const double numbers[7] = {0.1, -0.0, 1e300, HUGE_VAL, -HUGE_VAL, (double)NAN, 1.0 / 3};
   Decl x = {.kind = DECL_INPUT,
@@ -295,8 +295,8 @@ static void refused_text_has_a_place(void **state) {
   }
 }
 
-// Reads a copy without a final NUL, so that the sanitizer sees a step too far; whatever is read
-// prints.
+// Reads a copy without a final NUL, so that the sanitizer finds a read beyond the end. An accepted
+// text must print.
 static void try_text(const char *text, size_t n) {
   Arena *a = arena_new();
   Diag *d = diag_new(a);
@@ -340,7 +340,7 @@ static void hostile_texts(void **state) {
     }
     text[i] = was;
   }
-  for (size_t from = 0; from < n; from += 7) { // pieces left out
+  for (size_t from = 0; from < n; from += 7) { // a piece of the text left out
     char *piece = arena_alloc(a, n);
     size_t gap = 1 + from % 23, rest = n - from > gap ? n - from - gap : 0;
     memcpy(piece, text, from);

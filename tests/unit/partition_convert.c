@@ -1,6 +1,6 @@
-// Redistribution between all pairs of states of a matrix on small meshes: every way ends in its
-// target, sends no more than gathering everything and slicing, and on the way no processor holds
-// more than at one of the two ends.
+// Tests conversion between all pairs of shardings of a matrix on small meshes. Every conversion
+// ends in its target, sends at most the bytes of gathering everything and slicing, and never needs
+// more memory per processor than the larger of both ends.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,8 @@ typedef struct Space {
   VEC(Sharding) sharding;
 } Space;
 
-// Axis k and those behind it: whole, partial, or behind or before the axes that cut x or y already.
+// Adds all shardings of axes k and above: replicated, partial, or after or before the axes that
+// already split x or y.
 static void add_states(Space *s, Sharding now, int k) {
   if (k == s->mesh.naxes) {
     vec_push(s->a, s->sharding) = now;
@@ -59,7 +60,7 @@ static int64_t bytes_of(const Space *s, const Sharding *sharding) {
   return 4 * sharding_elements(s->g, &s->dims, sharding);
 }
 
-// What reducing and gathering all there is sends; short blocks are sent whole.
+// Returns the bytes sent by reducing and gathering everything. Short blocks are sent in full.
 static double gathered(const Space *s, const Sharding *from) {
   Sharding now = *from;
   double sent = 0;

@@ -1,4 +1,4 @@
-// Collectives and bytes of small models against the closed forms that a good partitioner reaches.
+// Tests that collectives and bytes of small models match the closed forms of a good partitioner.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,7 +42,7 @@ static DimId dim(Model *m, const char *name, int64_t size) {
   return dim_add(m->dims, name, size, (Pos){0});
 }
 
-// `dim` NULL: all.
+// Adds a layout rule; `dim` NULL: for all dims.
 static LayoutRule *rule(Model *m, LayoutScope scope, const char *pattern, const char *d,
                         const char *axis) {
   LayoutRule *r = &m->rule[m->layout.n++];
@@ -174,7 +174,7 @@ static void test_mlp_batch(void **state) {
   (void)state;
   mlp_bytes(1, eight, "p", NULL, false, false, 3584, 1);
   mlp_bytes(1, eight, "p", NULL, true, false, 3584, 1);
-  mlp_bytes(1, eight, "p", NULL, false, true, 3584 + 7, 2); // the loss scalar is a call of its own
+  mlp_bytes(1, eight, "p", NULL, false, true, 3584 + 7, 2); // the loss is a collective of its own
 }
 
 static void test_mlp_hidden(void **state) {
@@ -212,7 +212,7 @@ static void momentum(Model *m, const Mlp *p) {
   }
 }
 
-// The same with gradients scaled to a global norm of at most 1.
+// As momentum, with the gradients scaled to a global norm of at most 1.
 static void clipped(Model *m, const Mlp *p) {
   NodeId by[2] = {p->w, p->v}, grad[2], norm = 0;
   DimId dims[2][2] = {{p->d, p->h}, {p->h, p->o}};
@@ -238,7 +238,7 @@ static void clipped(Model *m, const Mlp *p) {
   }
 }
 
-// One scalar more than without the norm.
+// The norm adds one all_reduce of a scalar.
 static void test_zero_1_clipped(void **state) {
   (void)state;
   Model m;
@@ -301,9 +301,10 @@ static void test_zero_3(void **state) {
   arena_free(m.a);
 }
 
-// -- a feed-forward layer, f over cols ----------------------------------------------------------
+// -- a feed-forward layer, f split over cols ----------------------------------------------------
 
-// loss = sum(square(x + relu(norm(x) w1) w2)), norm over d; gradients of everything.
+// loss = sum(square(x + relu(norm(x) w1) w2)) with the norm over d, and gradients by all
+// parameters.
 static CollFacts *layer(Model *m, bool sequence) {
   start(m, 1, (AxisSize[]){{"cols", 4}});
   DimId b = dim(m, "b", 2), t = dim(m, "t", 16), d = dim(m, "d", 8), f = dim(m, "f", 32);
@@ -342,7 +343,7 @@ static void test_megatron(void **state) {
   arena_free(m.a);
 }
 
-// The same bytes as reduce_scatter and all_gather, and one all_reduce for the gain.
+// The same bytes, as reduce_scatter and all_gather, and one all_reduce for the gain's gradient.
 static void test_sequence_parallel(void **state) {
   (void)state;
   Model m;
@@ -356,7 +357,7 @@ static void test_sequence_parallel(void **state) {
 
 // -- where partial sums are reduced -------------------------------------------------------------
 
-// Three products that are added are summed once, and the bias is counted once.
+// The sum of three products is reduced once, and the bias is added once.
 static void test_one_reduction_after_adds(void **state) {
   (void)state;
   Model m;
@@ -377,7 +378,7 @@ static void test_one_reduction_after_adds(void **state) {
   arena_free(m.a);
 }
 
-// A sum that shrinks before it is looked at is reduced behind the last shrinking.
+// A partial sum that shrinks before it is read is reduced after the last reduction of its size.
 static void test_reduction_after_shrinking(void **state) {
   (void)state;
   Model m;
@@ -393,7 +394,8 @@ static void test_reduction_after_shrinking(void **state) {
   arena_free(m.a);
 }
 
-// Softmax statistics over a split dim: a maximum and a sum of batch size, never a gather.
+// Softmax statistics over a split dim take all_reduces of the batch size, a maximum and a sum, and
+// no all_gather.
 static void test_softmax_over_split_dim(void **state) {
   (void)state;
   Model m;
@@ -412,7 +414,7 @@ static void test_softmax_over_split_dim(void **state) {
   arena_free(m.a);
 }
 
-// An embedding whose table is split over v: one all_reduce of the found rows.
+// An embedding whose table is split over v takes one all_reduce of the rows that were found.
 static void test_split_lookup(void **state) {
   (void)state;
   Model m;
@@ -432,8 +434,8 @@ static void test_split_lookup(void **state) {
   arena_free(m.a);
 }
 
-// [y, -, x] to [-, (x, y), -] on 4 x 2: each processor keeps one of eight boxes of its block and
-// sends the others straight on; two all_to_all would send 2,560 bytes.
+// From [y, -, x] to [-, (x, y), -] on 4 x 2. Each processor keeps one of the eight parts of its
+// block and sends the others directly to their owners. Two all_to_all would send 2,560 bytes.
 static void test_redistribution(void **state) {
   (void)state;
   Model m;

@@ -1,4 +1,5 @@
-// What layout_check says, at which place; and what explain tells of a placed graph.
+// Tests the messages of layout_check with their positions, and the facts of explain about a placed
+// graph.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,8 +12,7 @@
 
 #include "partition/explain/ledger.h"
 
-// A model of 4 lines, as a file would give it: x[b, d] w[d, h] y[b, h] = sum[d](x * w), layout at
-// line 6.
+// The text of a small model: x[b, d] w[d, h] y[b, h] = sum[d](x * w), with a layout at line 6.
 static const char text[] =
     "dim b = 4, d = 6, h = 5\ninput x[b, d]\nparam w[d, h]\ny[b, h] = sum[d](x * w)\n"
     "mesh rows = 2, cols = 2\nlayout b -> rows, h -> rows\n";

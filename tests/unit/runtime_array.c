@@ -1,5 +1,5 @@
-// Files of numbers: what is written is read back; what is malformed is refused with a sentence;
-// bytes cut off or changed anywhere never crash a reader.
+// Tests files of arrays: written arrays are read back, malformed files are refused with a sentence,
+// and truncated or changed bytes never make a reader crash.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,7 +43,7 @@ static int end(void **state) {
   return 0;
 }
 
-static void again(void) { // what was said so far is forgotten
+static void again(void) { // forgets earlier messages
   end(NULL);
   begin(NULL);
 }
@@ -111,7 +111,7 @@ static const ArrayInfo *listed(const ArrayList *list, const char *name) {
   return NULL;
 }
 
-// Every array is listed with its shape.
+// Checks that every array of a file is listed with its shape.
 static void expect_listed(const char *path, const char *format, uint32_t n, const NamedArray *all) {
   ArrayList list;
   assert_true(array_list(arena, path, &list, diag, (Pos){0}));
@@ -329,7 +329,7 @@ static void sets_of_shards(void **state) {
 
 static void deflated_members(void **state) {
   (void)state;
-  // A deflated member as zip tools write it, put together from a stored one.
+  // Makes a deflated member, as zip tools write it, from a stored one.
   Array x = make(TYPE_F64, 2, (int64_t[]){40, 30}), y;
   const char *npy = path_of("d.npy"), *npz = path_of("d.npz");
   assert_true(npy_write(npy, &x, diag));
@@ -360,7 +360,7 @@ static void deflated_members(void **state) {
   if (!array_read(&y, npz, "d", diag, (Pos){0})) fail_msg("%s", said());
   expect_equal(&x, &y);
   array_free(&y);
-  b[35 + packed / 2] ^= 1; // a checksum finds what inflates nevertheless
+  b[35 + packed / 2] ^= 1; // the data still inflates; only the checksum finds the change
   put(npz, b, tail + 22);
   assert_false(array_read(&y, npz, "d", diag, (Pos){0}));
   b[35 + packed / 2] ^= 1;
@@ -373,7 +373,7 @@ static void deflated_members(void **state) {
   free(b);
 }
 
-// -- every cut and many changed bytes -----------------------------------------------------------
+// -- files truncated at every byte, files with changed bytes ------------------------------------
 
 static void try_file(const char *path, const unsigned char *b, size_t n, const char *key) {
   Array x;
@@ -462,7 +462,7 @@ static bool converts(Dtype from, double value, Dtype to, double *out) {
   return ok;
 }
 
-// What array_fits says is what array_convert does.
+// array_fits returns true exactly for the values that array_convert can convert.
 static void holds_what_converts(void **state) {
   (void)state;
   static const double values[] = {0, 1, 2, 255, 256, -1, 0.5, 65504, 65520, 2147483648.0, 1e300};
@@ -512,7 +512,7 @@ static void conversions_lose_nothing(void **state) {
   array_free(&x);
 }
 
-// In a child, because it ends the process.
+// Runs in a child process, because it ends the process.
 static void a_mapped_file_shrinks(void **state) {
   (void)state;
   Array x = make(TYPE_F32, 1, (int64_t[]){100000}), y;
@@ -526,7 +526,7 @@ static void a_mapped_file_shrinks(void **state) {
     dup2(ends[1], STDERR_FILENO);
     if (!array_map(&y, path, NULL, diag, (Pos){0}) || truncate(path, 4096) != 0) _exit(1);
     for (int64_t i = 0; i < y.elements; i++) sum += ((const float *)y.data)[i];
-    _exit(sum == 0 ? 0 : 1); // the sum is used, so that every element is read
+    _exit(sum == 0 ? 0 : 1); // the sum is used, so that the compiler keeps the reads
   }
   close(ends[1]);
   assert_true(read(ends[0], said, sizeof said - 1) > 0);
@@ -534,7 +534,7 @@ static void a_mapped_file_shrinks(void **state) {
   assert_int_equal(waitpid(child, &status, 0), child);
   assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 5);
   assert_non_null(strstr(said, "x.npy became shorter while it was read"));
-  for (int i = 0; i < 100; i++) { // ranges are given back
+  for (int i = 0; i < 100; i++) { // address ranges are released
     assert_true(npy_write(path, &x, diag) && array_map(&y, path, NULL, diag, (Pos){0}));
     assert_non_null(y.map);
     array_free(&y);
@@ -545,7 +545,7 @@ static void a_mapped_file_shrinks(void **state) {
 static void unwritable_places(void **state) {
   (void)state;
   Array x = make(TYPE_F32, 1, (int64_t[]){3});
-  char below[sizeof directory + 32]; // a file is no folder, for root neither
+  char below[sizeof directory + 32]; // a file cannot be used as a folder, even by root
   snprintf(below, sizeof below, "%s/file", directory);
   FILE *f = fopen(below, "w");
   assert_true(f && fclose(f) == 0);
@@ -553,7 +553,7 @@ static void unwritable_places(void **state) {
   assert_false(npy_write(below, &x, diag));
   assert_int_equal(diag_exit(diag), 1);
   again();
-  assert_false(npy_write(directory, &x, diag)); // cannot be renamed onto a directory
+  assert_false(npy_write(directory, &x, diag)); // a file cannot be renamed onto a directory
   assert_int_equal(diag_exit(diag), 1);
   array_free(&x);
 }

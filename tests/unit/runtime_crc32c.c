@@ -1,4 +1,4 @@
-// CRC-32C against the published values (RFC 3720, B.4), whole and in pieces.
+// Tests CRC-32C with the published values (RFC 3720, B.4), in one piece and in several.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

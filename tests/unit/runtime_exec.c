@@ -1,6 +1,6 @@
-// Executor: a hand-made program of C kernels on meshes of one, two and four processors by one to
-// four workers: blocks, kernels with partial results, products, collectives, commit, faults, short
-// batches.
+// Tests the executor with a hand-made program of C kernels, on meshes of one, two and four
+// processors, by one to four workers: blocks, kernels with partial results, GEMMs, collectives,
+// commit, faults, short batches.
 //
 //   h[b, u] = x[b, d] w[d, u]     b over rows, u over cols
 //   loss = mean over b of sum over u of h      all_reduce over rows and cols
@@ -21,7 +21,8 @@ enum { B = 10, D = 6, U = 9 };
 
 // -- kernels ------------------------------------------------------------------------------------
 
-// h = x w for units = rows of the block; slots: valid columns; nums: block length of columns.
+// Kernel h = x w. Its units are the rows of the block; slot: valid columns; num: length of the
+// block's columns.
 static void multiply_run(const KernelCall *c, int64_t lo, int64_t hi) {
   const float *x = c->ptr[0], *w = c->ptr[1];
   float *h = c->ptr[2];
@@ -33,7 +34,7 @@ static void multiply_run(const KernelCall *c, int64_t lo, int64_t hi) {
       h[b * block + u] = s;
     }
 }
-// Sum of h over the block: one partial a chunk.
+// Kernel: sum of h over the block, one partial result for each chunk.
 static void sum_run(const KernelCall *c, int64_t lo, int64_t hi) {
   const float *h = c->ptr[0];
   int64_t block = (int64_t)c->num[0];
@@ -47,7 +48,7 @@ static void sum_combine(const KernelCall *c, int64_t n) {
   for (int64_t i = 0; i < n; i++) s += *(double *)(void *)(c->partial + 64 * i);
   *(float *)c->ptr[1] = (float)s;
 }
-// Column sums of x: g[d].
+// Kernel: column sums of x, g[d].
 static void columns_run(const KernelCall *c, int64_t lo, int64_t hi) {
   const float *x = c->ptr[0];
   float *s = (float *)(void *)c->partial;
@@ -61,7 +62,7 @@ static void columns_combine(const KernelCall *c, int64_t n) {
   for (int64_t i = 0; i < n; i++)
     for (int64_t d = 0; d < D; d++) g[d] += ((float *)(void *)(c->partial + 64 * i))[d];
 }
-// w[d, u] -= 0.5 g[d]; units = rows of w.
+// Kernel w[d, u] -= 0.5 g[d]. Its units are the rows of w.
 static void update_run(const KernelCall *c, int64_t lo, int64_t hi) {
   const float *g = c->ptr[0];
   float *w = c->ptr[1];
@@ -69,7 +70,7 @@ static void update_run(const KernelCall *c, int64_t lo, int64_t hi) {
   for (int64_t d = lo; d < hi; d++)
     for (int64_t u = 0; u < c->slot[0]; u++) w[d * block + u] -= 0.5f * g[d];
 }
-// ids in 0..99, else the first wrong one is noted.
+// Kernel that checks that ids are in 0..99 and reports the first wrong one.
 static void check_run(const KernelCall *c, int64_t lo, int64_t hi) {
   const int32_t *id = c->ptr[0];
   for (int64_t b = lo; b < hi; b++)
@@ -303,7 +304,7 @@ static Exec *make(Built *t, int threads) {
 static const int64_t meshes[][2] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {3, 2}};
 static const int threads[] = {1, 2, 3, 4};
 
-// Steps agree with plain loops on every mesh, and to the bit for every number of workers.
+// Steps agree with plain loops on every mesh, and bit for bit with any number of workers.
 static void steps_agree(void **state) {
   (void)state;
   float x[B][D], first[2][D][U];
@@ -316,7 +317,7 @@ static void steps_agree(void **state) {
       float w[D][U], h[U][B];
       exec_read(e, TENSOR_PARAM, "w", w);
       if (i == 0 && k == 0) memcpy(first[0], w, sizeof w);
-      assert_memory_equal(w, first[0], sizeof w); // the same draws on every mesh
+      assert_memory_equal(w, first[0], sizeof w); // the same random draws on every mesh
       exec_write(e, TENSOR_INPUT, "x", TYPE_F32, x);
       exec_write(e, TENSOR_INPUT, "ids", TYPE_I32, ids);
       assert_int_equal(exec_step(e, 0, true), STEP_OK);
@@ -343,8 +344,8 @@ static void steps_agree(void **state) {
     }
 }
 
-// A run that moves other than predicted is found at its end, and what a step without commit leaves
-// out is not predicted.
+// A run that sends other bytes than predicted is found at its end. The prediction of a step without
+// commit leaves the commit out.
 static void counts_are_compared(void **state) {
   (void)state;
   for (int commit = 0; commit < 2; commit++)
@@ -366,8 +367,7 @@ static void counts_are_compared(void **state) {
     }
 }
 
-// One processor gets a wrong element from a collective: only its replica of what follows is
-// another.
+// One processor gets a wrong element from a collective: only its replicas of later values differ.
 static void a_wrong_element_is_one_replicas(void **state) {
   (void)state;
   for (int64_t processor = 0; processor < 4; processor++) {
@@ -410,7 +410,8 @@ static void a_wrong_element_is_one_replicas(void **state) {
   }
 }
 
-// A program without anything to share tries a crew of one and of all, with the same bits.
+// A program with nothing to parallelise is tried with one worker and with all; both give the same
+// bits.
 static void small_programs_try_both_crews(void **state) {
   (void)state;
   float x[B][D], first[D][U];
@@ -455,7 +456,7 @@ static void a_step_without_commit_changes_nothing(void **state) {
   built_free(t);
 }
 
-// The same first fault is told on every mesh, by global position.
+// The same fault, by global position, is reported on every mesh.
 static void faults_are_told(void **state) {
   (void)state;
   for (size_t i = 0; i < countof(meshes); i++)
@@ -487,7 +488,7 @@ static void faults_are_told(void **state) {
     }
 }
 
-// A short batch computes what the rows say, and blocks beyond them are empty.
+// A short batch computes only the given rows; blocks beyond them are empty.
 static void short_batches(void **state) {
   (void)state;
   float x[B][D];
@@ -500,7 +501,8 @@ static void short_batches(void **state) {
       float w[D][U], *h = malloc(sizeof(float) * U * (size_t)rows);
       exec_read(e, TENSOR_PARAM, "w", w);
       int32_t bad[B];
-      for (int b = 0; b < B; b++) bad[b] = 1000; // of a former full batch: must not be seen
+      for (int b = 0; b < B; b++)
+        bad[b] = 1000; // left from an earlier full batch, must not be read
       exec_write(e, TENSOR_INPUT, "ids", TYPE_I32, bad);
       exec_rows(e, rows);
       exec_write(e, TENSOR_INPUT, "x", TYPE_F32, x);
@@ -564,7 +566,7 @@ static void initial_values(void **state) {
     Exec *e = make(t, 2);
     float w[D][U];
     exec_read(e, TENSOR_PARAM, "w", w);
-    for (int a = 0; a < D; a++) // 6 x 9: rows are orthonormal
+    for (int a = 0; a < D; a++) // rows of a 6 x 9 matrix are orthonormal
       for (int b = 0; b < D; b++) {
         double s = 0;
         for (int u = 0; u < U; u++) s += (double)w[a][u] * (double)w[b][u];
@@ -585,7 +587,7 @@ static void initial_values(void **state) {
   }
 }
 
-// One product program on one processor: panels and batches by several workers.
+// Checks a program of one GEMM on one processor: several workers compute panels and batches.
 static void check_product(Gemm *what, int64_t a_elements, int64_t b_elements, int64_t c_elements,
                           const double *want, int workers) {
   Arena *a = arena_new();

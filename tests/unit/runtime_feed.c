@@ -1,5 +1,5 @@
-// Feeds: every kind of source against what its file says, batches, epochs, shuffling, and the
-// sentences about files that are wrong.
+// Tests feeds: the values of every kind of source, batches, epochs, shuffling, and messages about
+// malformed files.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -78,7 +78,7 @@ static DataSource csv(const char *path, int64_t first, int64_t last) {
   s.last = last;
   return s;
 }
-// An input with rows along its first axis, and one more axis if n > 0.
+// Returns an input with rows along its first axis, and a second axis if n > 0.
 static FeedInput input(const char *name, Dtype type, int64_t n, const DataSource *s) {
   FeedInput in = {.name = name, .type = type, .rank = n > 0 ? 2 : 1, .size = {4, n}, .source = s};
   return in;
@@ -89,13 +89,13 @@ static Feed *open_one(FeedInput in, int64_t batch) {
   return feed_open(1, &in, batch, false, 1, true, directory, diag);
 }
 
-// Opens and reads the first batch, which must fail there or before, with that sentence.
+// Opens a feed and reads the first batch. One of both must fail with the given sentence.
 static void expect_bad(FeedInput in, const char *says) {
   const void *data[1];
   Feed *f = open_one(in, 4);
   if (f) {
     assert_true(feed_next(f, data) < 0);
-    assert_true(feed_next(f, data) < 0); // an error stays
+    assert_true(feed_next(f, data) < 0); // an error is permanent
     feed_fault(f, diag);
   }
   feed_close(f);
@@ -133,7 +133,7 @@ static void csv_forms(void **state) {
              &named, 0, 2, third);
   expect_csv("\"a \"\"x\"\"\",\"b,\nc\", species \n\"1\",2,3\n4,5.5, 6 \n", &named, 0, 2, third);
   expect_csv("120,4,setosa\n1,2,3\n4,5.5,6\n", &two, 2, 2,
-             want); // a header that begins with numbers
+             want); // a header may begin with numbers
   two.header = 0;
   expect_csv("1e0,+2.0,3\n4,5.5,6\n", &two, 2, 2, want);
   two.header = 1;
@@ -199,7 +199,7 @@ static void idx_files(void **state) {
   for (int k = 0; k < 2; k++) {
     const void *data[1];
     s.path = k ? "i.idx.gz" : "i.idx";
-    Feed *f = open_one(input("x", TYPE_F32, 4, &s), 3); // 2 x 2 merged into 4
+    Feed *f = open_one(input("x", TYPE_F32, 4, &s), 3); // the 2 x 2 elements are merged into 4
     if (!f) expect_said("nothing");
     assert_int_equal(feed_next(f, data), 3);
     for (int i = 0; i < 12; i++)
@@ -275,7 +275,8 @@ static void streams(void **state) {
   in[0].size[0] = in[1].size[0] = 2;
   Feed *f = feed_open(2, in, 2, false, 0, true, directory, diag);
   assert_non_null(f);
-  assert_int_equal(feed_rows(f), 6); // 21 tokens are 7 rows, 20 behind the first are 6
+  assert_int_equal(feed_rows(f),
+                   6); // 21 tokens are 7 rows of 3; with targets one token later, 6 rows
   const void *data[2];
   for (int b = 0; b < 3; b++) {
     assert_int_equal(feed_next(f, data), 2);
@@ -344,7 +345,7 @@ static void arrays_and_axes(void **state) {
   feed_close(f);
 }
 
-// Each row once an epoch, in another order the next time, the same for every batch size.
+// Each epoch has every row once, in an order of its own that does not depend on the batch size.
 static void shuffled_epochs(void **state) {
   (void)state;
   enum { ROWS = 23 };
@@ -375,8 +376,8 @@ static void shuffled_epochs(void **state) {
   assert_true(memcmp(order[0][0], order[0][1], sizeof order[0][0]) != 0);
 }
 
-// From every batch on, a feed that is brought there gives what the one that came there gives, also
-// past the end of its epoch and with batches of another size.
+// A feed that is moved to a position returns the same batches as a feed that arrived there step by
+// step, also beyond the end of its epoch and with other batch sizes.
 static void positions(void **state) {
   (void)state;
   enum { ROWS = 23, BATCH = 4, STEPS = 14 };

@@ -1,5 +1,5 @@
-// Training loop: a line fitted by a hand-made program on two processors, with evaluation over an
-// incomplete batch; what it prints; how it stops for NaN and bad data.
+// Tests the training loop: a hand-made program fits a line on two processors and evaluates it over
+// an incomplete batch. Checks the reported events, and how NaN and bad data stop the loop.
 //
 //   loss = mean over b of (w x - t)^2,  w -= lr * dloss/dw;  b over rows
 #include <setjmp.h>
@@ -175,7 +175,7 @@ typedef struct Bench {
   size_t length;
   FILE *out;
   char directory[32];
-  int64_t stop_at; // step after which a stop is requested
+  int64_t stop_at; // request to stop after this step
 } Bench;
 
 static volatile sig_atomic_t stop_request;
@@ -185,7 +185,7 @@ static double mean_of(const void *context, const double *part, int64_t rows) {
   return part[0] / (double)rows;
 }
 
-// 21 rows t = 3 x; row 13 of x is `odd`.
+// Opens data of 21 rows t = 3 x, where x of row 13 is `odd`.
 static void open_bench(Bench *b, double lr, const char *odd) {
   *b = (Bench){.arena = arena_new(), .directory = "/tmp/meshc_loop_XXXXXX"};
   b->diag = diag_new(b->arena);
@@ -231,7 +231,7 @@ static void close_bench(Bench *b) {
   arena_free(b->arena);
 }
 
-// One line an event, as a program may print it.
+// Prints one line for each event.
 static void tell(void *bench, const TrainReport *r) {
   const Bench *b = bench;
   if (r->event == TRAIN_BEGINS) fprintf(b->out, "begins at %lld\n", (long long)r->step);
@@ -309,7 +309,7 @@ static void a_line_is_fitted(void **state) {
   close_bench(&b);
 }
 
-// A request to stop ends the run after the step under way.
+// A request to stop ends the run after the current step.
 static void a_stop_request_ends_the_run(void **state) {
   (void)state;
   Bench b;
@@ -321,7 +321,7 @@ static void a_stop_request_ends_the_run(void **state) {
   close_bench(&b);
 }
 
-// 21 rows in batches of 8: the sums of the last 5 rows count as 5.
+// 21 rows in batches of 8: the sums of the last batch count its 5 rows.
 static void evaluation_counts_every_row(void **state) {
   (void)state;
   Bench b;

@@ -1,6 +1,6 @@
-// Ordered work against a naive reference: every kind and type, random shapes and strides, NaN, both
-// zeros and ties among the elements; rows cut between workers; and a program with such an
-// instruction.
+// Tests ordered instructions against a naive reference: every kind and type, random shapes and
+// strides, with NaN, both zeros and ties among the elements; rows divided among workers; a program
+// with such an instruction.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@ static uint64_t next(void) {
 }
 static int64_t below(int64_t n) { return (int64_t)(next() % (uint64_t)n); }
 
-// Small whole numbers with many ties, real numbers, or numbers with NaN, infinities and -0.
+// Draws a small integer with many ties, a real number, or a number that may be NaN, infinite or -0.
 static double number(Dtype t, int data) {
   static const double odd[] = {(double)NAN, (double)INFINITY, -(double)INFINITY, 0, -0.0, 1, -1, 2};
   double x = data == 0 ? (double)(below(7) - 3) : (double)below(2000001) / 1000 - 1000;
@@ -47,7 +47,8 @@ static void naive_sum(const Ordered *w, int64_t n, const double *x, double *y) {
   for (int64_t k = 0; k < n; k++) {
     int64_t i = w->flags & ORDER_REVERSE ? n - 1 - k : k;
     double before = sum;
-    sum = dtype_is_float(w->type) ? sum + x[i] : wrap(w->type, sum + x[i]); // of all floats in f64
+    sum = dtype_is_float(w->type) ? sum + x[i]
+                                  : wrap(w->type, sum + x[i]); // floats are summed in f64
     y[i] = dtype_is_float(w->type) ? dtype_round(w->type, w->flags & ORDER_EXCLUSIVE ? before : sum)
            : w->flags & ORDER_EXCLUSIVE ? before
                                         : sum;
@@ -63,7 +64,7 @@ static void naive_max(const Ordered *w, int64_t n, const double *x, double *y, b
   }
 }
 
-// Whether element i comes before j.
+// Returns true if element i is ordered before j.
 static bool before(const double *x, bool descending, int64_t i, int64_t j) {
   bool less = x[i] < x[j] || (isnan(x[j]) && !isnan(x[i])),
        more = x[j] < x[i] || (isnan(x[i]) && !isnan(x[j]));
@@ -93,11 +94,11 @@ static void naive(const Ordered *w, int64_t n, const double *x, double *y) {
 
 // -- random cases -------------------------------------------------------------------------------
 
-// Dims in a random order of memory with gaps: the ordered one is `at`, the others are rows.
+// A case: dims in a random memory order with gaps, one of them ordered, the others rows.
 typedef struct Case {
   Ordered w;
   BoundOrdered b;
-  int64_t m; // elements along the dim in the result
+  int64_t m; // elements of the result along the dim
 } Case;
 
 static void random_case(Case *c, OrderedKind kind, Dtype t) {
@@ -183,7 +184,7 @@ static void random_strides(void **state) {
   free(scratch);
 }
 
-// The sorted indices of many elements are a permutation in order.
+// The sorted indices of many elements are a permutation and in order.
 static void long_rows(void **state) {
   (void)state;
   enum { N = 200000 };
@@ -202,7 +203,7 @@ static void long_rows(void **state) {
 
 // -- a program ----------------------------------------------------------------------------------
 
-// y[b, t] = argsort over t of x[b, t], rows dealt to `threads` workers.
+// A program y[b, t] = argsort over t of x[b, t], whose rows are divided among `threads` workers.
 static void sort_program(int threads) {
   enum { B = 40, T = 1000 };
   Mesh mesh = {0};

@@ -1,4 +1,4 @@
-// Random numbers: published vectors of Philox, moments of the draws, permutations.
+// Tests random numbers: published vectors of Philox, moments of the draws, permutations.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -72,7 +72,7 @@ static void draws_have_their_moments(void **state) {
   near(m.variance, 0.25, 0.005);
   m = moments(INIT_TRUNCATED_NORMAL, 1, 2);
   near(m.mean, 1, 0.02);
-  near(m.variance, 4 * 0.7737413, 0.05); // of the standard normal cut at two
+  near(m.variance, 4 * 0.7737413, 0.05); // a standard normal truncated at two
   assert_true(m.least >= -3 && m.most <= 5);
 }
 
@@ -91,7 +91,7 @@ static void draws_depend_on_index_and_key_only(void **state) {
   assert_true(rng_key(1, "w") != rng_key(2, "w"));
 }
 
-// Box and Muller by the functions of the C library, on the uniforms of the same block.
+// Box-Muller with the functions of the C library, from the uniforms of the same block.
 static double plain_normal(uint64_t key, int64_t i) {
   uint32_t counter[4] = {(uint32_t)i, (uint32_t)((uint64_t)i >> 32), 0, 0}, x[4];
   uint32_t k[2] = {(uint32_t)key, (uint32_t)(key >> 32)};
@@ -114,7 +114,8 @@ static void normals_are_those_of_their_block(void **state) {
   for (int64_t i = 0; i < N; i++) near(x[i], plain_normal(key, index[i]), 1e-14);
   for (int64_t i = 0, n = 1; i < N; i += n, n = n % 37 + 1)
     rng_draw(&init, key, n < N - i ? n : N - i, index + i, y + i);
-  for (int64_t i = 0; i < N; i++) assert_true(x[i] == y[i]); // however many are drawn at once
+  for (int64_t i = 0; i < N; i++)
+    assert_true(x[i] == y[i]); // the numbers do not depend on how many are drawn at once
 }
 
 static void permutations_are_permutations(void **state) {
