@@ -78,31 +78,33 @@ typedef struct Fuser {
 void roles_find(Fuser *f);
 // Whether n needs its argument i in memory.
 bool uses_address(const Fuser *f, NodeId n, int i);
-// The dims over which n computes: of a reduction those of its arguments, else those of its result.
+// Returns the dims over which n computes: the dims of its arguments for a reduction, otherwise of
+// its result.
 Dims node_space(const Graph *g, NodeId n);
 static inline bool op_reduces(Op op) {
   return op_row(op)->cls == REDUCE || op == OP_CONTRACT || op == OP_SCATTER_ADD;
 }
 
-// Whether n is a contraction that reuses its operands, so that register tiles pay.
+// Returns true if n is a contraction that reuses its operands, so that register tiles are
+// worthwhile.
 static inline bool op_tiles(const Graph *g, NodeId n) {
   return graph_node(g, n)->op == OP_CONTRACT && !contract_is_dot(g, n);
 }
 
-// fuse_form.c. Finds the cheapest loops that hold the marked nodes in one kernel. node[0..n): the
-// marked nodes, ascending. False if there are none; *why then says the reason.
+// fuse_form.c. Finds the cheapest loops that compute the marked nodes in one kernel. node[0..n):
+// the marked nodes, ascending. Returns false if there are none; *why then is the reason.
 MUST_USE bool form_find(Fuser *f, uint32_t n, const NodeId *node, LoopForm *out, const char **why);
 // Whether a node outside the marked set uses the value; whether a marked node uses it.
 bool value_stored(const Fuser *f, NodeId n);
 bool value_used(const Fuser *f, NodeId n);
-// Whether reduction n becomes an accumulator (K_ACCUM) under these loops.
+// Returns true if reduction n becomes an accumulator (K_ACCUM) under these loops.
 bool reduce_accumulates(const Graph *g, NodeId n, const Dims *outer, const Dims *inner);
 
 // fuse_merge.c. Makes a cluster of each node (one of each bucket), then merges clusters greedily.
 void clusters_make(Fuser *f);
 void clusters_merge(Fuser *f);
-// Why kernel b, which reads a value of kernel a, was not merged with it; NULL: unknown. address: b
-// needs that value in memory.
+// Returns why kernel b, which reads a value of kernel a, was not merged with it; NULL: unknown.
+// `address`: b needs that value in memory.
 const char *merge_refusal(Fuser *f, const Cluster *a, const Cluster *b, bool address);
 void clusters_resident(Fuser *f); // sets f->resident
 

@@ -4,9 +4,9 @@
 
 #include "codegen/memory/memory_internal.h"
 
-// C[m, n] = sum over k of A[m, k] B[k, n], for each index of the batch dims. The dims of a list are
-// slow first and have one stride together. swapped: A is the second argument of the contraction, so
-// that n holds the last dim of C.
+// C[m, n] = sum over k of A[m, k] B[k, n], for each index of the batch dims. Each list has its dims
+// slow first, and they have one stride together. `swapped`: A is the second argument of the
+// contraction, so that n contains the last dim of C.
 typedef struct GemmForm {
   bool swapped, ta, tb;
   Dims batch, m, n, k;
@@ -14,12 +14,15 @@ typedef struct GemmForm {
   int64_t work; // multiplications of one call
 } GemmForm;
 
-// Finds the GEMM form of contraction n. False if no library can run it: its types, a summed dim of
-// one argument only, dims that do not nest, or too little work; *why then says the reason.
+// Finds the GEMM form of contraction n. Returns false if no library can run it: because of its
+// types, a summed dim of one argument only, dims that do not nest, or too little work. *why then is
+// the reason.
 MUST_USE bool gemm_form(const Graph *g, const Order *order, const Rows *rows,
                         const CodegenOptions *opt, NodeId n, GemmForm *out, const char **why);
-// Whether n sums a product element by element: one argument has all dims. Such a contraction is
-// bound by memory like any reduction.
+// Returns true if n sums a product element by element: one argument has all dims. Such a
+// contraction is bound by memory like any reduction.
 bool contract_is_dot(const Graph *g, NodeId n);
+// Returns the number of multiply-adds of contraction n over full blocks.
+int64_t contract_work(const Graph *g, NodeId n);
 
 #endif

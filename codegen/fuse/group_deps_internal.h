@@ -12,13 +12,14 @@ typedef struct GroupDeps {
 } GroupDeps;
 GroupDeps group_deps(Arena *a, const Fusion *f);
 bool group_executes(const Group *g);
-// The loop that group g runs in, 0: none. Of a GROUP_LOOP: the loop that it ends.
+// Returns the loop in which group g runs, 0: none. For a GROUP_LOOP it returns the loop that the
+// group ends.
 RegionId group_region(const Fusion *f, const Group *g);
-// By group: whether it runs after the commit. Such a group belongs to an update, and no group
-// before the commit reads it.
+// Returns for each group whether it runs after the commit. Such a group belongs to an update, and
+// no group before the commit reads it.
 bool *groups_post(Arena *a, const Fusion *f, const GroupDeps *deps);
-// By group: the length of the longest chain of post groups before it. Post groups of equal level
-// are independent.
+// Returns for each group the length of the longest chain of post groups before it. Post groups of
+// equal level are independent.
 uint32_t *post_levels(Arena *a, const Fusion *f, const GroupDeps *deps, const bool *post);
 
 #endif

@@ -133,54 +133,58 @@ typedef struct Kernel {
 // one unit. REDUCE and ACCUM start from the identity of `op`, so empty loops, chunks without units
 // and a combine over 0 chunks leave that.
 
-// The number of units of which chunks should hold a multiple; 1 for kernels without `rows`. Rounds
-// of the row loop run jammed only if they are all in one chunk. Other chunks give the same result.
+// Returns the number of units of which a chunk should have a multiple; 1 for kernels without
+// `rows`. Iterations of the row loop run jammed only if they are all in one chunk. Other chunks
+// give the same result.
 int64_t kernel_grain(const Kernel *k);
 
 // -- kernel_accum.c
-// Rounds of loop l; a large number if they are known at run time only.
+// Returns the iterations of loop l, or a large number if they are known at run time only.
 static inline int64_t loop_rounds(const Kernel *k, int l) {
   return k->loop[l].size ? k->loop[l].size : INT64_C(1) << 40;
 }
-// a * b, saturated at a large number.
+// Returns a * b, saturated at a large number.
 static inline int64_t size_times(int64_t a, int64_t b) {
   return b && a > (INT64_C(1) << 40) / b ? INT64_C(1) << 40 : a * b;
 }
 int64_t kernel_units(const Kernel *k); // product over the outer loops
-// Of ACCUM statement s: elements of its part of the partial row, and the part's offset in bytes.
+// For ACCUM statement s: the elements of its part of the partial row, and the part's offset in
+// bytes.
 int64_t accum_elements(const Kernel *k, int s);
 int64_t accum_offset(const Kernel *k, int s); // s == nstmts: bytes of the whole row
 int64_t accum_row_bytes(const Kernel *k,
                         int s); // without its row of f64, which follows if the statement is wide
-// Elements between neighbours along loop l in that part; 0: the loop does not move it.
+// Returns the distance, in elements, of neighbours along loop l in that part; 0: the loop does not
+// move it.
 int64_t accum_stride(const Kernel *k, int s, int l);
-// Whether REDUCE or ACCUM s rounds, so that it is accumulated in blocks (codegen/cpu/fold.c).
+// Returns true if REDUCE or ACCUM s rounds, so that it is accumulated in blocks
+// (codegen/cpu/fold.c).
 bool stmt_folds(const KStmt *s);
 
 // A launch has KERNEL_CHUNKS chunks, or fewer that read about KERNEL_CHUNK_BYTES each. A chunk has
 // at most kernel_chunk_units units: accumulators in memory without a row of f64 rely on that.
 enum { KERNEL_CHUNK_BYTES = 65536, KERNEL_CHUNKS = 64 };
 int64_t kernel_chunk_units(const Kernel *k);
-// Whether ACCUM s, kept in memory, has a row of f64, to which the sums of blocks are added.
+// Returns true if ACCUM s, kept in memory, has an f64 row to which the sums of blocks are added.
 bool kernel_accum_wide(const Kernel *k, int s);
 
-// Bytes of the partial row of a chunk. It has one element of type stmt.type for each address of
-// ptr[index] of each ACCUM statement, in order of statements, and for wide ones a second as f64.
-// Each part is aligned to 64 bytes.
+// Returns the bytes of a chunk's partial row. Each ACCUM statement, in order, has one element of
+// type stmt.type for each address of its ptr[index]; a wide one has a second element as f64. Each
+// part is aligned to 64 bytes.
 static inline int64_t kernel_partial_bytes(const Kernel *k) { return accum_offset(k, k->nstmts); }
-// The complete text of a kernel. Kernels with equal texts, apart from name, why and nodes, are
-// equal.
+// Returns the complete text of a kernel. Kernels with equal texts, apart from name, why and nodes,
+// are equal.
 char *kernel_print(Arena *a, const Kernel *k);
-// The identity of a kernel: its text without names and reason.
+// Returns the identity of a kernel: its text without names and reason.
 char *kernel_identity(Arena *a, const Kernel *k);
 // Equal kernels have equal identities and hashes. Padding bytes may make kernels of one identity
 // unequal.
 MUST_USE bool kernel_equal(const Kernel *a, const Kernel *b);
 uint64_t kernel_hash(const Kernel *k);
-// By kernel: the index of the first kernel that is equal to it.
+// Returns, for each kernel, the index of the first kernel that is equal to it.
 const uint32_t *kernels_first(Arena *a, uint32_t n, Kernel *const *kernel);
-// Checks the invariants (order of arguments, levels, phases, strides). If one is broken: false, and
-// one sentence in why[0..200).
+// Checks the invariants (order of arguments, levels, phases, strides). If one is broken, returns
+// false and writes one sentence to why[0..200).
 MUST_USE bool kernel_verify(const Kernel *k, char *why);
 
 #endif

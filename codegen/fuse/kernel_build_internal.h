@@ -26,7 +26,7 @@ typedef struct LoopPlan {
   bool vector_outer; // the vectorised loop is the last outer one, else the last inner one
   DimId rows;        // loop of a register tile's rows, 0: none
 } LoopPlan;
-// The dim of loop i: outer loops first.
+// Returns the dim of loop i, outer loops first.
 static inline DimId plan_dim(const LoopPlan *plan, int i) {
   return i < plan->outer.n ? plan->outer.at[i] : plan->inner.at[i - plan->outer.n];
 }
@@ -83,7 +83,7 @@ int32_t kernel_add(KernelBuilder *k, KStmt s); // returns the number of the stat
 int32_t kernel_add_num(KernelBuilder *k, double x, NodeId check);
 int32_t kernel_add_pointer(KernelBuilder *k, NodeId node, const KPtr *ptr, bool address);
 int16_t kernel_add_slot(KernelBuilder *k, Slot s);
-// The deepest level at which one of the dims is a loop.
+// Returns the deepest level at which one of the dims is a loop.
 KLevel loops_level(const KernelBuilder *k, const Dims *dims);
 
 // -- kernel_views.c
@@ -94,8 +94,8 @@ int32_t view_emit(KernelBuilder *k, NodeId n, int phase);
 // Writes the loops into `kernel`: adjacent loops are joined where all pointers allow, and the
 // strides of pointers and walks follow.
 void loops_finish(KernelBuilder *k, Kernel *kernel, bool any_size);
-// Whether pointer `store` may address the memory of pointer `load`: each element is read before it
-// is written, by the unit that writes it.
+// Returns true if pointer `store` may address the memory of pointer `load`: the unit that writes an
+// element must read it before.
 bool pointers_overlay(const Kernel *k, int load, int store);
 
 #endif

@@ -1,10 +1,12 @@
-// Expansion: EXPANDS ops written in primitives. Gradients are taken before, so that they see whole
-// logsumexps; everything after knows primitives only. Origins and group tags are inherited.
+// Expansion: replaces EXPANDS ops by primitives. In: a graph whose gradients exist already, because
+// the rule of a whole logsumexp is better than those of its parts. Out: a new graph; all later
+// passes see primitives only. New nodes inherit origins and group tags.
 //
 //   %3 = logsumexp(%2) {dims=[c]}   =>   m = max(%2); s = sum(exp(%2 - m)); %3 = log(s) + m
 //
-// Narrow floats and integers are averaged in f32, the type that their sums are kept in. So are what
-// scatter_add, which keeps its sums in memory, adds up: it is no EXPANDS op, but one of a narrow
+// The mean of narrow floats and integers is computed in f32, the type of their sums. scatter_add is
+// not an EXPANDS op, but keeps its sums in memory: graph_widen_scatters puts one of a narrow float
+// between casts to and from f32.
 // float becomes one of f32 between casts.
 #include <math.h>
 
@@ -15,7 +17,7 @@ typedef struct Expand {
   Graph *g;
   Node n;    // of the old graph
   NodeId x;  // its argument in the new graph
-  Dims over; // attr.dims
+  Dims over; // the dims of the attribute
 } Expand;
 
 static Dtype x_type(const Expand *c) { return (Dtype)graph_node(c->g, c->x)->type; }
@@ -45,8 +47,8 @@ static NodeId expand_l2_norm(Expand *c) {
   return graph_cast(g, graph_unary(g, OP_SQRT, sum), (Dtype)c->n.type);
 }
 
-// An f64 does not fit a key: the best value first, then the least index that has it. NaN is found
-// by being unequal to itself.
+// argmax of f64, which does not fit a key: the best value first, then the least index that has it.
+// NaN is found because it is not equal to itself.
 static NodeId first_equal(Expand *c, Op best_of) {
   Graph *g = c->g;
   NodeId best = graph_reduce(g, best_of, c->x, &c->over);
@@ -63,7 +65,7 @@ static NodeId largest_key(Expand *c, NodeId x) {
   return graph_unary(g, OP_KEY_INDEX, graph_reduce(g, OP_MAX, key, &c->over));
 }
 
-// x in a type that keys hold; the cast is exact.
+// Returns x in a type that keys can contain; the cast is exact.
 static NodeId key_operand(Expand *c) {
   return graph_cast(c->g, c->x, dtype_is_float(x_type(c)) ? TYPE_F32 : TYPE_I32);
 }
@@ -72,8 +74,8 @@ static NodeId expand_argmax(Expand *c) {
   return x_type(c) == TYPE_F64 ? first_equal(c, OP_MAX) : largest_key(c, key_operand(c));
 }
 
-// The order turned round: -x keeps NaN a NaN, which ranks first again; -1 - x of integers cannot
-// overflow.
+// argmin as the argmax of a reversed order. -x keeps NaN, which again ranks first; -1 - x of
+// integers cannot overflow.
 static NodeId expand_argmin(Expand *c) {
   if (x_type(c) == TYPE_F64) return first_equal(c, OP_MIN);
   NodeId x = key_operand(c);
@@ -94,7 +96,7 @@ static NodeId widen_scatter(Graph *to, const Node *n, const NodeId *map, Dtype w
   return graph_cast(to, graph_add(to, OP_SCATTER_ADD, 2, args, &n->attr), (Dtype)n->type);
 }
 
-// Terms that may go to one row of the result.
+// Returns the number of terms that may be added to one row of the result.
 static int64_t scatter_terms(const Graph *g, const Node *n) {
   int64_t terms = 1;
   for (int i = 0; i < n->attr.ndims; i++) terms *= dim_get(g->dims, n->attr.dims[i])->size;

@@ -1,15 +1,15 @@
-// Sums of products in gradients: what does not depend on the summed dims comes out of the sum, and
-// deviations from their own mean, which sum to nothing, go. Then sums that differ by such factors
-// only are one.
+// Factoring of sums in gradients. Moves factors that do not depend on the summed dims out of a sum.
+// Removes deviations from a mean, whose sum is zero. Sums that differed only by such factors then
+// become one node.
 //
 //   off = x - mean[b](x), y = off * r, z = y * scale, so that the backward pass has
 //     sum[b](dz * (off * r))                     =>  r * sum[b](dz * off)
 //     sum[b](dz * scale * off)                   =>  scale * sum[b](dz * off)      the same sum
-//     sum[b](dz * scale * r + off * u)           =>  scale * r * sum[b](dz)        u lacks b
+//     sum[b](dz * scale * r + off * u)           =>  scale * r * sum[b](dz)        u has no dim b
 //
-// Batch normalisation so has two sums in its backward pass that wait for nothing but dz, where the
-// chain rule has four of which one waits for another. The forward pass is left as the model says
-// it. Run after all gradients: a gradient by a mean itself does not see what is left out here.
+// The backward pass of batch normalisation then has two sums, which depend only on dz. The chain
+// rule gives four, and one of them depends on another. The forward pass is not changed. Runs after
+// all gradients were taken: a gradient by a mean would miss the terms that are removed here.
 #include <math.h>
 #include <string.h>
 
@@ -30,7 +30,7 @@ static NodeId stripped(const Graph *g, NodeId x, const DimId *sum, int n) {
              : x;
 }
 
-// Whether m is the mean of x over dims of the list.
+// Returns true if m is the mean of x over dims of `allowed`.
 static bool is_mean_of(const Graph *g, NodeId m, NodeId x, const Dims *allowed) {
   const Node *mul = graph_node(g, m);
   if (mul->op == OP_BROADCAST) mul = graph_node(g, mul->args[0]);
@@ -55,7 +55,8 @@ static Dims without(const Dims *a, const Dims *b) {
   return out;
 }
 
-// Whether the sum of x over the dims `over`, all of which it has, is zero in exact arithmetic.
+// Returns true if the sum of x over the dims `over`, all of which x has, is zero in exact
+// arithmetic.
 static bool vanishes(const Graph *g, NodeId x, const Dims *over, int depth) {
   const Node *n = graph_node(g, x);
   if (!over->n || !depth || !dtype_is_float((Dtype)n->type)) return false;
@@ -70,14 +71,14 @@ static bool vanishes(const Graph *g, NodeId x, const Dims *over, int depth) {
   return vanishes(g, n->args[0], over, depth - 1) && vanishes(g, n->args[1], over, depth - 1);
 }
 
-// x = (negative ? -1 : 1) * product of the factors * rest + what vanishes in the sum
+// x = (negative ? -1 : 1) * product of the factors * rest + terms whose sum is zero
 typedef struct Factored {
   NodeId rest, factor[MAX_DEPTH];
   int n;
-  bool negative, found; // a factor with dims, or something that vanishes
+  bool negative, found; // found: a factor with dims, or a term whose sum is zero
 } Factored;
 
-// One step further into f->rest; false at the end.
+// Moves one factor, sign or vanishing term from f->rest to f. Returns false if there is none.
 static bool factor_step(const Graph *g, const DimId *sum, int nsum, bool drops, Factored *f) {
   const Node *n = graph_node(g, f->rest);
   if (n->op == OP_NEG) {
@@ -108,8 +109,8 @@ static bool factor_step(const Graph *g, const DimId *sum, int nsum, bool drops, 
   return false;
 }
 
-// What comes out of x when it is summed. Numbers alone stay where they are, so that equal sums stay
-// equal.
+// Returns the factors of x that can leave the sum. Numbers that follow the last of them stay
+// inside, so that equal sums remain equal nodes.
 static Factored factor_sum(const Graph *g, NodeId x, const DimId *sum, int nsum, bool drops) {
   Factored f = {.rest = x}, best = f;
   for (int i = 0; i < MAX_DEPTH && factor_step(g, sum, nsum, drops, &f); i++) {
@@ -135,7 +136,8 @@ static NodeId factored_sum(Graph *g, NodeId x, const Attr *attr) {
   return multiplied(g, graph_add(g, OP_SUM, 1, &f.rest, attr), &f);
 }
 
-// A product whose result has no dims beside those of argument i: a sum of products of elements.
+// Returns true if the product n has no dims besides those of its argument x: it is a sum of
+// elementwise products.
 static bool sums_elements(const Graph *g, const Node *n, NodeId x) {
   for (int k = 0; k < n->dims.n; k++)
     if (!dims_has(&graph_node(g, x)->dims, n->dims.at[k])) return false;
@@ -187,5 +189,5 @@ const Graph *graph_factor(Arena *a, const Graph *g) {
     o.value = map[o.value];
     vec_push(a, to->output) = o;
   }
-  return graph_simplify(a, graph_prune_in_place(a, to, g->stage)); // zeros that remain go
+  return graph_simplify(a, graph_prune_in_place(a, to, g->stage)); // also removes the zeros
 }

@@ -1,12 +1,13 @@
-// Gradients: reverse mode over the prefix of a graph, as new nodes of the same graph.
+// Gradients: reverse-mode differentiation. Adds the gradients of a loss by given nodes as new nodes
+// of the same graph.
 //
-// From the loss backward, each node that lies between it and `by` receives the sum of what its
-// users hand down, in descending order of users, and its rule hands parts of it to its arguments.
-// Rules are written in ops that have gradients themselves, so gradients of gradients need nothing
-// more.
+// Nodes between `by` and the loss are visited from the loss backward. The adjoint of a node is the
+// sum of the terms that the rules of its users give. The rule of the node then gives a term to each
+// argument. Rules use only ops that have gradients themselves, so that gradients of gradients need
+// nothing more.
 //
-//   y = contract(x, w) {dims=[d]}  =>  d x = contract(dy, w) {dims=[h]},  d w = contract(dy, x)
-//   {dims=[b]}
+//   y = contract(x, w) {dims=[d]}  =>  d x = contract(dy, w) {dims=[h]}
+//                                      d w = contract(dy, x) {dims=[b]}
 #include "ir/passes/grad_internal.h"
 
 static GradRule *const grad_rule[OP_COUNT] = {
@@ -28,7 +29,7 @@ static Dims missing(const Dims *from, const Dims *in) {
   return d;
 }
 
-// Brings a term to the dims and type of the node whose gradient it is.
+// Returns a term with the dims and type of the node whose gradient it is.
 static NodeId fit(Graph *g, NodeId term, const Dims *dims, Dtype type) {
   Dims sum = missing(&graph_node(g, term)->dims, dims);
   term = graph_cast(g, graph_reduce(g, OP_SUM, term, &sum), type);
@@ -67,7 +68,8 @@ NodeId grad_scaled(Grad *c, NodeId x, double factor) {
 
 // -- the walk -----------------------------------------------------------------------------------
 
-// Whether `by` or the next value of a carry makes it worth having the gradient by node n.
+// Returns true if an argument of n, or the next value of carry n, needs a gradient, so that n needs
+// one.
 static bool becomes_needed(const Grad *c, NodeId n) {
   const Node *node = graph_node(c->g, n);
   bool any = false;
@@ -76,8 +78,8 @@ static bool becomes_needed(const Grad *c, NodeId n) {
   return (any || (next && c->needed[next])) && dtype_is_float((Dtype)node->type);
 }
 
-// needed[n]: some `by` reaches n through floats, so n's gradient is worth having. A carry may get
-// it from a later node: until nothing changes.
+// Sets needed[n] if some `by` reaches n through floats. A later node may make a carry needed, so
+// that the pass over all nodes is repeated until nothing changes.
 static void mark_needed(Grad *c, int n, const NodeId *by) {
   for (int i = 0; i < n; i++)
     c->needed[by[i]] = dtype_is_float((Dtype)graph_node(c->g, by[i])->type);
@@ -92,7 +94,7 @@ static void mark_needed(Grad *c, int n, const NodeId *by) {
   }
 }
 
-// active[n]: needed, and on a way to the loss.
+// Sets active[n] if n is needed and reaches the loss.
 static void mark_active(Grad *c, NodeId loss) {
   VEC(NodeId) todo = {0};
   bool *seen = arena_array(c->scratch, bool, c->count + 1);
@@ -110,7 +112,7 @@ static void mark_active(Grad *c, NodeId loss) {
     if (next) vec_push(c->scratch, todo) = c->scan[n->region];
   }
   for (NodeId id = 1; id <= c->count;
-       id++) // a scan without carries is reached through what it collects
+       id++) // a scan without carries is reached only through the values that it collects
     if (graph_node(c->g, id)->op == OP_SCAN) c->active[id] = seen[id];
 }
 
@@ -137,7 +139,7 @@ static bool any_wanted(const Grad *c) {
 void grad_node(Grad *c, NodeId n) {
   NodeId args[MAX_ARGS];
   if (!c->adjoint[n] || !c->active[n]) return;
-  c->n = *graph_node(c->g, n); // adding nodes moves them
+  c->n = *graph_node(c->g, n); // a copy: adding nodes moves the nodes in memory
   c->key = c->n.args;
   c->dy = c->adjoint[n];
   if (grad_ends_loop(c, n)) return;

@@ -1,5 +1,5 @@
-// Derivative rules of reductions, contractions, moves and lookups: what goes forward over a dim
-// comes back over the same dim.
+// Derivative rules of reductions, contractions, moves, windows and lookups. Each rule is called by
+// grad.c with the node in c->n and its gradient in c->dy.
 #include "ir/passes/grad_internal.h"
 
 static NodeId x_of(const Grad *c) { return c->n.args[0]; }
@@ -21,7 +21,7 @@ void grad_mean(Grad *c) {
   grad_to(c, 0, grad_scaled(c, c->dy, 1 / n));
 }
 
-// Of max and min: equal shares to the equal ones.
+// max, min: elements that are equal to the result get equal shares of the gradient.
 void grad_max(Grad *c) {
   Dims over = reduced(c);
   NodeId best = graph_binary(c->g, OP_EQ, x_of(c), c->id);
@@ -30,9 +30,10 @@ void grad_max(Grad *c) {
   grad_to(c, 0, graph_where(c->g, best, share, grad_const(c, 0)));
 }
 
-// The product of the others. With p the product of those that are not 0 and s the sum of those that
-// are (0 in value, not in derivative): no zero: p/x; one zero: p at it and s p/x elsewhere; two: (s
-// - x) p at them. What has value 0 is written out so that the second derivative is right too.
+// prod: the derivative by an element is the product of all others. Let p be the product of the
+// elements that are not 0, and s the sum of the zeros: 0 in value, but with a derivative. Without a
+// zero it is p/x. With one zero it is p there and s p/x elsewhere. With two zeros it is (s - x) p
+// at both. Terms of value 0 are written out, because the second derivative needs them.
 void grad_prod(Grad *c) {
   Graph *g = c->g;
   Dims over = reduced(c);
@@ -53,8 +54,8 @@ void grad_prod(Grad *c) {
   grad_product_to(c, 0, c->dy, graph_where(g, is_zero, at_zero, elsewhere));
 }
 
-// exp(x - shift) / sum, in the type of the sum: exp(x - y) would carry the rounding of y, which
-// grows with an offset that all of x share.
+// logsumexp: exp(x - shift) / sum, in the type of the sum. exp(x - y) would have the rounding error
+// of y, which grows with a common offset of all x.
 void grad_logsumexp(Grad *c) {
   Graph *g = c->g;
   Dims over = reduced(c);
@@ -64,7 +65,7 @@ void grad_logsumexp(Grad *c) {
   grad_to(c, 0, graph_binary(g, OP_MUL, share, s.e));
 }
 
-// x / norm, and 0 where the norm is 0.
+// l2_norm: x / norm, and 0 where the norm is 0.
 void grad_l2_norm(Grad *c) {
   Graph *g = c->g;
   NodeId zero = grad_const(c, 0), none = graph_binary(g, OP_EQ, c->id, zero);
@@ -99,14 +100,14 @@ void grad_merge(Grad *c) { move_back(c, OP_SPLIT); }
 
 void grad_checkpoint(Grad *c) { grad_to(c, 0, c->dy); }
 
-// A pin's gradient is pinned likewise (decision 5).
+// pin: the gradient has the same pin (decision 5).
 void grad_pin(Grad *c) { grad_to(c, 0, graph_add(c->g, OP_PIN, 1, &c->dy, &c->n.attr)); }
 
 // -- windows ------------------------------------------------------------------------------------
 
 static NodeId start_of(const Grad *c) { return c->n.nargs > 1 ? c->n.args[1] : 0; }
 
-// Of one element: the gradient stands at its place, zero elsewhere.
+// select: the gradient at the position of the element, zero elsewhere.
 static void grad_select(Grad *c) {
   Graph *g = c->g;
   NodeId place = graph_const(g, TYPE_I32, (double)c->n.attr.affine.offset);
@@ -115,8 +116,8 @@ static void grad_select(Grad *c) {
   grad_to(c, 0, graph_where(g, here, c->dy, grad_const(c, 0)));
 }
 
-// The relation s = (a o + b k + c) / d read the other way: o = (d s - b k - c) / a. Along a tap dim
-// that the argument lacks the gradient is summed.
+// window: inverts the relation s = (a o + b k + c) / d to o = (d s - b k - c) / a. The gradient is
+// summed along a tap dim that the argument does not have.
 void grad_window(Grad *c) {
   if (!grad_wanted(c, 0)) return;
   const Attr *t = &c->n.attr;
@@ -136,8 +137,8 @@ void grad_window(Grad *c) {
 
 // -- lookups ------------------------------------------------------------------------------------
 
-// Rows add up where they came from. Dims of ids that the table lacks, or that bear the name of the
-// dim looked up, are summed away.
+// take: adds the gradients of rows at their ids. Sums over those dims of the ids that the table
+// does not have, or that have the name of the dim looked up.
 void grad_take(Grad *c) {
   if (!grad_wanted(c, 0)) return;
   const Node *table = graph_node(c->g, c->n.args[0]), *ids = graph_node(c->g, c->n.args[1]);

@@ -1,46 +1,46 @@
-// What the derivative rules of ops share (grad.c; rules in grad_point.c and grad_dims.c).
+// State shared by the derivative rules (grad_point.c, grad_dims.c, grad_ordered.c), loops
+// (grad_region.c) and their caller, grad.c.
 #ifndef IR_GRAD_RULES_H
 #define IR_GRAD_RULES_H
 
 #include "ir/graph/graph.h"
 
-// A term of the gradient by a node outside the loop that is gone through backwards; `each`: it
-// belongs to the current step of an argument of AT, else all steps add up.
+// A term of the gradient by a node outside the loop under differentiation. `each`: the term is for
+// the current step of an argument of AT; otherwise the gradient is the sum over all steps.
 typedef struct GradTerm {
   NodeId to, term;
   bool each;
 } GradTerm;
 
-// Where gradients are being computed: outside all loops, or in the backward loop of one.
+// The place where gradients are computed: outside all loops, or in the backward loop of one.
 typedef struct GradLevel {
   struct GradLevel *outer;
-  RegionId of, back; // the loop that is gone through, and the one that does it; 0: outside
-  NodeId scan;       // of `of`
+  RegionId of, back; // the loop under differentiation and its backward loop; 0: outside
+  NodeId scan;       // the scan of loop `of`
   bool recompute;    // values of `of` are computed again in `back`
   VEC(GradTerm) term;
 } GradLevel;
 
 typedef struct Grad {
   Graph *g;
-  NodeId id;         // the node whose rule runs, as a value that may be used here
-  Node n;            // a copy of it; its arguments are values that may be used here
-  const NodeId *key; // the arguments themselves
-  NodeId dy;         // derivative of the loss by it, of its type and dims
+  NodeId id;         // the node whose rule runs, as a value that is visible here
+  Node n;            // a copy of the node; its arguments are values that are visible here
+  const NodeId *key; // the original arguments
+  NodeId dy;         // gradient of the loss by the node, with its type and dims
   bool *needed;      // by node: some `by` reaches it through floats
-  bool *active;      // and it reaches the loss
+  bool *active;      // and it reaches the loss: see grad.c
   NodeId *adjoint;
-  // of loops (grad_region.c)
+  // for loops (grad_region.c)
   Arena *scratch;
-  uint32_t count, regions; // nodes and regions before the first that was added
-  const NodeId *order;     // all of them, each after what it waits for
-  RegionId open;           // that of the loss
+  uint32_t count, regions; // number of nodes and regions before gradients were added
+  const NodeId *order;     // all these nodes, each after those that it depends on
+  RegionId open;           // region of the loss
   RegionNodes nodes;
-  const NodeId *scan; // of each region
+  const NodeId *scan; // scan of each region
   GradLevel *level;
-  NodeId *mirror; // by node of a loop: its value at the same step of the backward loop
-  NodeId *clone;  // by node inside a loop that is computed again: its copy there
-  NodeId
-      *wide; // the same where only what an inner loop hands out is, with that loop (recompute_wide)
+  NodeId *mirror; // of a node in a loop: its value at the same step of the backward loop
+  NodeId *clone;  // of a node in a loop that is computed again: its copy in the backward loop
+  NodeId *wide;   // as clone, for single inner loops that are computed again (recompute_wide)
   RegionId *clone_region;
 } Grad;
 
@@ -50,29 +50,31 @@ typedef void GradRule(Grad *c);
   GradRule grad_##grad;
 #include "ir/graph/ops.def"
 
-// Whether the gradient by argument i is asked for.
+// Returns true if the gradient by argument i is needed.
 bool grad_wanted(const Grad *c, int i);
-// Adds `term` to the gradient by argument i: summed over dims that the argument lacks, broadcast to
-// those that only it has, cast to its type. Nothing when it is not wanted.
+// Adds `term` to the gradient by argument i. The term is summed over dims that the argument does
+// not have, broadcast to dims that it does not have itself, and cast to the argument's type. Does
+// nothing if the gradient is not needed.
 void grad_to(Grad *c, int i, NodeId term);
-// The same for the term a * b, as a contraction where dims are summed.
+// As grad_to with the term a * b; a contraction where dims are summed.
 void grad_product_to(Grad *c, int i, NodeId a, NodeId b);
-// A scalar of the node's type.
+// Returns a constant of the node's type.
 NodeId grad_const(Grad *c, double value);
-// Adds a term of its type and dims to the gradient by node `to`.
+// Adds a term to the gradient by node `to`; it has the type and dims of that node.
 void grad_accumulate(Grad *c, NodeId to, NodeId term);
-// Runs the rule of node n when its gradient and one of its arguments' are asked for.
+// Runs the rule of node n if n has a gradient and one of its arguments needs one.
 void grad_node(Grad *c, NodeId n);
-// The scan with id `scan`, whose ends have their gradients: goes through the loop backwards.
+// Differentiates the loop of scan `scan`, after the gradients of its results are complete.
 void grad_loop(Grad *c, NodeId scan);
 Origin grad_origin(Grad *c, NodeId n);
-// Whether n hands out what a loop computes: then the gradient waits for the loop.
+// Returns true if n is a result of a loop (FINAL, COLLECT): its gradient is used when the loop is
+// differentiated.
 bool grad_ends_loop(const Grad *c, NodeId n);
-// The value of node n where gradients are being computed.
+// Returns the value of node n in the region where gradients are being computed.
 NodeId grad_value(Grad *c, NodeId n);
-// The loop that n is in and the loss is not: 0 for what is outside all such.
+// Returns the loop around n that is not around the loss; 0: none.
 RegionId grad_region(const Grad *c, NodeId n);
-// x * factor; of narrow floats in f32 when the factor is none of theirs.
+// Returns x * factor. A narrow float is multiplied in f32 if the factor is not exact in its type.
 NodeId grad_scaled(Grad *c, NodeId x, double factor);
 
 #endif

@@ -1,16 +1,16 @@
-// Derivative rules of running sums and maxima. Those of sorted values and of the k largest go
-// through TAKE: the order itself has no derivative.
+// Derivative rules of running sums and maxima. sort and top_k need no rule here: their values are a
+// TAKE, and the order itself has no derivative.
 #include "ir/passes/grad_internal.h"
 
-// An element is in all sums from its own place on, so its derivative is the sum of theirs: the
-// running sum from the other end.
+// cumsum: an element is in all sums from its own position on. Its derivative is the sum of theirs:
+// the running sum from the other end.
 void grad_cumsum(Grad *c) {
   Attr back = c->n.attr;
   back.flags ^= ORDER_REVERSE;
   grad_to(c, 0, graph_add(c->g, OP_CUMSUM, 1, &c->dy, &back));
 }
 
-// To where the maximum was reached first.
+// cummax: adds the gradient at the position where the maximum was reached first.
 void grad_cummax(Grad *c) {
   if (!grad_wanted(c, 0)) return;
   NodeId where = graph_add(c->g, OP_CUM_INDEX, 1, &c->n.args[0], &c->n.attr);

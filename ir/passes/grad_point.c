@@ -8,7 +8,7 @@ static NodeId mul(Grad *c, NodeId a, NodeId b) { return graph_binary(c->g, OP_MU
 static NodeId sub(Grad *c, NodeId a, NodeId b) { return graph_binary(c->g, OP_SUB, a, b); }
 static NodeId one(Grad *c) { return grad_const(c, 1); }
 static NodeId zero(Grad *c) { return grad_const(c, 0); }
-// dy where `mask` is true, else 0, to argument i.
+// Gives argument i the gradient dy where `mask` is true, 0 elsewhere.
 static void masked_to(Grad *c, int i, NodeId mask, NodeId dy) {
   if (grad_wanted(c, i)) grad_to(c, i, graph_where(c->g, mask, dy, zero(c)));
 }
@@ -20,7 +20,7 @@ void grad_log1p(Grad *c) {
   NodeId below = graph_binary(c->g, OP_ADD, x_of(c), one(c));
   grad_to(c, 0, graph_binary(c->g, OP_DIV, c->dy, below));
 }
-void grad_expm1(Grad *c) { // y + 1 would lose the small ones
+void grad_expm1(Grad *c) { // exp(x); y + 1 would lose small values
   grad_product_to(c, 0, c->dy, graph_unary(c->g, OP_EXP, x_of(c)));
 }
 void grad_sqrt(Grad *c) { // 1 / (2 y)
@@ -46,7 +46,7 @@ void grad_erf(Grad *c) { // 2 / sqrt(pi) exp(-x^2)
 void grad_softplus(Grad *c) {
   grad_product_to(c, 0, c->dy, graph_unary(c->g, OP_SIGMOID, x_of(c)));
 }
-// -- gates: where e^-z is 0 the factors beside it must be finite, so x is taken within +-limit ----
+// -- gates: where e^-z is 0 its factors must be finite, so x is clamped to +-limit ----------------
 
 static NodeId add(Grad *c, NodeId a, NodeId b) { return graph_binary(c->g, OP_ADD, a, b); }
 static NodeId shifted(Grad *c, NodeId a, double by) { return add(c, a, grad_const(c, by)); }
@@ -56,7 +56,7 @@ static NodeId within(Grad *c, double limit) {
 }
 static bool is_double(Grad *c) { return graph_node(c->g, x_of(c))->type == TYPE_F64; }
 
-// sigmoid(z), sigmoid(-z) and the second less the first
+// sigmoid(z), sigmoid(-z), and the second minus the first
 typedef struct Gates {
   NodeId s, t, tilt;
 } Gates;
@@ -85,7 +85,7 @@ void grad_gelu_slope(Grad *c) { // e^(-x^2/2) (2 - x^2) / sqrt(2 pi)
 void grad_gelu_tanh(Grad *c) {
   grad_product_to(c, 0, c->dy, graph_unary(c->g, OP_GELU_TANH_SLOPE, x_of(c)));
 }
-// y = x s(z), z = k x + c x^3: s t (2 z' + x z'' + x z' z' (t - s))
+// With y = x s(z), z = k x + c x^3: s t (2 z' + x z'' + x z' z' (t - s)).
 void grad_gelu_tanh_slope(Grad *c) {
   const double k = 1.5957691216057308, cube = 0.044715 * k;
   NodeId x = within(c, is_double(c) ? 24 : 12), square = mul(c, x, x);
@@ -101,8 +101,8 @@ void grad_reciprocal(Grad *c) {
   grad_product_to(c, 0, graph_unary(c->g, OP_NEG, c->dy), mul(c, c->id, c->id));
 }
 
-// Where a product was computed narrow only to be widened here, it leaves wide instead (decision 6:
-// weight gradients of narrow products leave in f32).
+// cast: if a narrow product is widened directly, the product has a wide result instead (decision 6:
+// weight gradients of narrow products have type f32).
 void grad_cast(Grad *c) {
   Dtype to = (Dtype)graph_node(c->g, x_of(c))->type;
   Node dy = *graph_node(c->g, c->dy);
@@ -146,7 +146,7 @@ void grad_mod(Grad *c) { // a - floor(a / b) b
   grad_product_to(c, 1, graph_unary(c->g, OP_NEG, c->dy), floor);
 }
 
-// b a^(b-1); 0 where b is 0, whatever a is.
+// The derivative of pow by a: b a^(b-1); 0 where b is 0, for any a.
 static NodeId pow_slope(Grad *c, NodeId a, NodeId b) {
   const Node *exponent = graph_node(c->g, b);
   if (exponent->op == OP_CONST) {
@@ -155,7 +155,7 @@ static NodeId pow_slope(Grad *c, NodeId a, NodeId b) {
     if (e == 2) return grad_scaled(c, a, 2);
     return grad_scaled(c, graph_binary(c->g, OP_POW, a, grad_const(c, e - 1)), e);
   }
-  // where b - 1 rounds, y / a of a power y that is neither large nor small
+  // b - 1 rounds for a small b: there the slope is b y / a, with a finite and positive
   NodeId small = graph_binary(c->g, OP_LT, graph_unary(c->g, OP_ABS, b), grad_const(c, 0.5));
   small = graph_binary(c->g, OP_AND, small, graph_binary(c->g, OP_LT, zero(c), a));
   small = graph_binary(c->g, OP_AND, small,
@@ -172,13 +172,14 @@ void grad_pow(Grad *c) {
   bool constant = exponent->op == OP_CONST && exponent->attr.num[0] == 0;
   if (grad_wanted(c, 0) && !constant) grad_product_to(c, 0, c->dy, pow_slope(c, a, b));
   if (!grad_wanted(c, 1)) return;
-  // y log(a), 0 where a is 0
+  // y log(a), and 0 where a is 0
   NodeId at_zero = graph_binary(c->g, OP_EQ, a, zero(c));
   NodeId log = graph_unary(c->g, OP_LOG, graph_where(c->g, at_zero, one(c), a));
   grad_product_to(c, 1, c->dy, mul(c, c->id, log));
 }
 
-// All to the one that won, half to each where they are equal.
+// maximum, minimum: the gradient goes to the argument that is the result, half to each if both are
+// equal.
 static void grad_extreme(Grad *c, NodeId first_loses, NodeId second_loses) {
   NodeId equal = graph_binary(c->g, OP_EQ, c->n.args[0], c->n.args[1]);
   NodeId half = graph_where(c->g, equal, grad_scaled(c, c->dy, 0.5), zero(c));
@@ -201,7 +202,8 @@ void grad_where(Grad *c) {
   if (grad_wanted(c, 2)) grad_to(c, 2, graph_where(c->g, c->n.args[0], zero(c), c->dy));
 }
 
-// clip(x, lo, hi) = min(max(x, lo), hi): to whichever it is, nobody at the kinks.
+// clip(x, lo, hi) = min(max(x, lo), hi): the gradient goes to the argument that is the result, to
+// none at the kinks.
 void grad_clip(Grad *c) {
   NodeId x = c->n.args[0], lo = c->n.args[1], hi = c->n.args[2];
   Graph *g = c->g;

@@ -1,10 +1,11 @@
-// Gradients of loops: a loop is gone through backwards by another one.
+// Gradients of loops: builds a backward loop for each loop between `by` and the loss.
 //
-// The carries of the backward loop are the gradients of the carries; they begin with the gradient
-// of what FINAL hands out and end as that of the start. Values of the body that rules need are
-// collected and seen at the same step, or computed again: all of them from collected carries, or
-// those that lead to a `checkpoint` of the body, from carries and the checkpoints before. What the
-// body takes from outside gets the sum over all steps.
+// The carries of the backward loop are the gradients of the loop's carries. Their initial values
+// are the gradients of the FINAL results; their final values are the gradients of the initial
+// values. Rules read values of the loop's body. Such a value is collected by the loop and read at
+// the same step, or computed again in the backward loop: all values from the collected carries
+// (`recompute`), or the values that lead to a `checkpoint` of the body, from carries and earlier
+// checkpoints. A value from outside the loop gets the sum of its gradients over all steps.
 //
 //   h = carry(h0); y = f(h, at(x), w); s = scan(y); c = collect(s, y)
 //   =>  dh = carry(0); dy = dh + at(dc); s' = scan(dy * f_h)  [reversed];  dh0 = final(s', dh);
@@ -43,7 +44,8 @@ static NodeId collect(Graph *g, NodeId scan, NodeId x) {
   return graph_add(g, OP_COLLECT, 2, (NodeId[]){scan, x}, &(Attr){.ndims = 1, .dims = &t});
 }
 
-// The copy of node n in a loop that is computed again; what was collected since has none yet.
+// Returns the copy of node n in a loop that is computed again. A COLLECT that was added since has
+// no copy: it is made here.
 static NodeId clone_of(Grad *c, const NodeId *clone, NodeId n) {
   if (n <= c->count) return clone[n];
   const NodeId *args = graph_node(c->g, n)->args;
@@ -51,7 +53,7 @@ static NodeId clone_of(Grad *c, const NodeId *clone, NodeId n) {
   return collect(c->g, clone_of(c, clone, scan), clone_of(c, clone, value));
 }
 
-// At level l: what scan, of the loop that l goes through, collects of n.
+// Returns, at level l, the values of n that `scan` collects.
 static NodeId collected(Grad *c, const GradLevel *l, NodeId scan, NodeId n) {
   if (!l->of) return collect(c->g, scan, n);
   if (scan <= c->count && c->wide[scan])
@@ -76,7 +78,7 @@ NodeId grad_value(Grad *c, NodeId n) {
   return c->mirror[n];
 }
 
-// -- bodies computed again ----------------------------------------------------------------------
+// -- bodies that are computed again -------------------------------------------------------------
 
 static RegionId clone_region(Grad *c, const GradLevel *l, RegionId r) {
   return r == l->of ? l->back : c->clone_region[r];
@@ -107,7 +109,7 @@ static NodeId clone_node(Grad *c, const GradLevel *l, const NodeId *clone, NodeI
   return graph_add(c->g, (Op)node.op, node.nargs, args, &attr);
 }
 
-// Everything of the loop and of those inside it; what nobody needs of it goes later.
+// Copies all nodes of the loop and of the loops inside it. Unused copies are removed later.
 static void recompute(Grad *c, const GradLevel *l) {
   clone_regions(c, l);
   for (uint32_t i = 0; i < c->count; i++) {
@@ -121,13 +123,13 @@ static void recompute(Grad *c, const GradLevel *l) {
   }
 }
 
-// The loop directly inside that of level l which encloses r, or is it; 0: r lies elsewhere.
+// Returns the loop directly inside the loop of level l that contains region r; 0: r is elsewhere.
 static RegionId inner_loop(const Grad *c, const GradLevel *l, RegionId r) {
   while (r && region_get(c->g, r)->parent != l->of) r = region_get(c->g, r)->parent;
   return r;
 }
 
-// The loops inside whose results have the dim of the loop; NULL: there are none.
+// Returns the inner loops whose results have the dim of the loop; NULL: there are none.
 static bool *wide_loops(Grad *c, const GradLevel *l) {
   DimId t = region_get(c->g, l->of)->t;
   bool *wide = arena_array(c->scratch, bool, c->g->region.n + 1), any = false;
@@ -139,8 +141,9 @@ static bool *wide_loops(Grad *c, const GradLevel *l) {
   return any ? wide : NULL;
 }
 
-// A value that has the dim of the loop (of a gradient taken inside it) cannot be collected: it is
-// computed again, and with what a loop inside hands out that whole loop.
+// Copies values that have the dim of the loop, which a gradient inside the loop can have: they
+// cannot be collected. If such a value is the result of an inner loop, the whole inner loop is
+// copied.
 static void recompute_wide(Grad *c, const GradLevel *l) {
   DimId t = region_get(c->g, l->of)->t;
   const bool *wide = wide_loops(c, l);
@@ -159,13 +162,15 @@ static void recompute_wide(Grad *c, const GradLevel *l) {
   }
 }
 
-// Whether a node of loop r is computed again when it leads to a checkpoint; others are collected.
+// Returns true if a node that leads to a checkpoint may be computed again; other nodes are
+// collected.
 static bool may_repeat(const Node *n) {
   OpClass cls = op_row((Op)n->op)->cls;
   return n->op != OP_CHECKPOINT && cls != REGION && cls != SOURCE;
 }
 
-// Of each node of the loop whether it leads to a checkpoint in it; NULL: there is none.
+// Returns for each node of the loop whether it leads to a checkpoint in it; NULL: there is no
+// checkpoint.
 static bool *before_checkpoints(Grad *c, RegionId r) {
   bool *before = arena_array(c->scratch, bool, c->count + 1), any = false;
   for (uint32_t i = c->nodes.first[r + 1]; i > c->nodes.first[r]; i--) {
@@ -190,8 +195,8 @@ static void recompute_between(Grad *c, const GradLevel *l, const bool *before) {
 typedef struct Backward {
   NodeId scan;
   GradLevel level;
-  const bool *before;      // of the loop's nodes: leads to a checkpoint
-  VEC(NodeId) carry, grad; // of the loop, and the carries of their gradients
+  const bool *before;      // of each node of the loop: it leads to a checkpoint
+  VEC(NodeId) carry, grad; // of the loop; their gradients, which are carries of the backward loop
 } Backward;
 
 static NodeId zeros_like(Graph *g, NodeId n) {
@@ -199,7 +204,8 @@ static NodeId zeros_like(Graph *g, NodeId n) {
   return graph_broadcast(g, graph_const(g, (Dtype)node.type, 0), &node.dims);
 }
 
-// Gradients by what the loop hands out, as far as there are any; false: there are none.
+// Finds the gradients of the loop's results and makes the carries of the backward loop. Returns
+// false if no result has a gradient.
 static bool begin_carries(Grad *c, Backward *b) {
   const Node *scan = graph_node(c->g, b->scan);
   RegionId in = scan->region, r = scan->attr.region;
@@ -219,7 +225,8 @@ static bool begin_carries(Grad *c, Backward *b) {
   b->before = back.recompute ? NULL : before_checkpoints(c, r);
   back.parent = c->level->back;
   back.reverse = !back.reverse;
-  back.recompute |= b->before != NULL; // what is computed again there stays there
+  back.recompute |=
+      b->before != NULL; // values that are computed again must not be hoisted out of it
   b->level.back = graph_region(c->g, &back);
   for (uint32_t i = c->nodes.first[r]; i < c->nodes.first[r + 1]; i++) {
     NodeId n = c->nodes.node[i];
@@ -232,7 +239,8 @@ static bool begin_carries(Grad *c, Backward *b) {
   return true;
 }
 
-// What each step begins with: gradients by next values and by what was collected.
+// Adds the gradients known at the start of each step: by next values of carries, and by collected
+// values.
 static void begin_step(Grad *c, Backward *b) {
   for (uint32_t k = 0; k < b->carry.n; k++) {
     NodeId next = carry_next(c->g, c->scan, b->carry.at[k]);
@@ -264,7 +272,8 @@ static void go_through(Grad *c, const Backward *b) {
   }
 }
 
-// A term that has the dim of the loop cannot be collected: it adds up in a carry.
+// Returns true for a term that has the dim of the loop: it cannot be collected, and is summed in a
+// carry.
 static bool adds_up(const Grad *c, const Backward *b, const GradTerm *term) {
   return !term->each &&
          dims_has(&graph_node(c->g, term->term)->dims, region_get(c->g, b->level.of)->t);
@@ -313,7 +322,7 @@ static void hand_out(Grad *c, const Backward *b, NodeId scan) {
   }
 }
 
-// Loops inside one another are as deep as the model writes them.
+// Recursive for loops inside loops; its depth is the nesting of the model.
 void grad_loop(Grad *c, NodeId scan) {
   Backward b = {.scan = scan};
   Origin origin = grad_origin(c, scan);
@@ -334,10 +343,10 @@ void grad_loop(Grad *c, NodeId scan) {
   hand_out(c, &b, back);
 }
 
-// Of what is the same in all steps.
+// The collected value is the same in all steps: it does not depend on the loop.
 void grad_collect(Grad *c) { grad_to(c, 1, c->dy); }
 
-// Inside the loop of the loss: the gradient stands at the current step, zero elsewhere.
+// Inside the loop of the loss: the gradient is at the current step, zero elsewhere.
 void grad_at(Grad *c) {
   Graph *g = c->g;
   NodeId index = graph_index(g, c->n.attr.dims[0]);

@@ -1,20 +1,24 @@
-// Hoisting: what does not lie on a way from a carry to the next leaves its loop.
+// Hoisting: moves nodes that are not on a path from a carry to its next value out of their loop.
 //
-// A node that depends on no carry is the same op over all steps at once: its arguments get the dim
-// of the loop (at(x) is x again). A node that feeds no carry is computed behind the loop from what
-// its arguments were in all steps. Products, reductions, lookups, windows and ordered ops move;
-// pointwise work and moves follow those that they lie between, and stay where they are otherwise,
-// for the memory of all steps is what a loop saves.
+// In: a graph with loops. Out: a new graph with equal values. A node that depends on no carry moves
+// before the loop: the same op computes all steps at once, on arguments with the dim of the loop
+// (at(x) becomes x). A node on which no carry depends moves after the loop, and is computed from
+// the values of its arguments in all steps. Only GEMMs, reductions, lookups, windows and ordered
+// ops move. Pointwise ops and moves follow if they lie between such nodes. Otherwise they stay,
+// because a loop saves the memory of all steps.
 //
 //   y = contract(at(x), w); z = y + contract(h, u); h' = tanh(z); o = contract(h', v); collect(s, o)
 //   =>  xw = contract(x, w);  z = at(xw) + contract(h, u); ...;  contract(collect(s, h'), v)
 //
-// A carry to which each step adds a value that is known before the loop is a sum over all steps.
+// A carry to which each step adds a value that is known before the loop becomes a sum over all
+// steps.
 //
-// In a loop that is computed again (recompute) what depends on a value saved by another loop stays,
-// for lifting it would store it for all steps again; a sum over all steps of what it hands out adds
-// up in a carry, unless that and its next value take more than what is summed takes of all steps:
-// gradients of large parameters are one product there, too. Inner loops go first; what leaves one
+// Two rules apply to loops that are computed again (`recompute`). A node that depends on a value
+// saved by another loop stays, because lifting it would store its values for all steps. A sum over
+// all steps of a collected value becomes a carry. The exception is a product for which this carry
+// and its next value take more memory than the product's operand takes in all steps, such as the
+// gradient of large parameters: it moves after the loop. Inner loops are visited first, because a
+// node that leaves one may then leave the next.
 // may then leave the next.
 #include "ir/graph/graph.h"
 
@@ -25,11 +29,11 @@ typedef struct Hoist {
   const RegionNodes *nodes;
   const NodeId *scan, *order;
   int depth;
-  bool *feeds;  // by node: a next value or an inner loop needs it
-  NodeId *in;   // by node: itself in the new graph; in its loop, if it is in one
-  NodeId *over; // by node of a loop of this depth: its values in all steps; 0: not without the loop
-  bool *late;   // it is computed behind the loop
-  uint32_t *uses; // by node: how often it is an argument or handed out
+  bool *feeds;    // by node: a next value or an inner loop needs it
+  NodeId *in;     // by node: the node in the new graph; if it is in a loop, the copy in that loop
+  NodeId *over;   // by node of a loop of this depth: its values in all steps; 0: only in the loop
+  bool *late;     // by node: its values are computed after the loop
+  uint32_t *uses; // by node: how often it is an argument or an output
 } Hoist;
 
 static bool at_depth(const Hoist *h, NodeId n) {
@@ -49,8 +53,8 @@ static bool names(const Node *n, DimId t) {
   return found;
 }
 
-// Whether the op means the same with one more dim: it has none of that name, nor has what comes
-// from outside.
+// Returns true if the op can have the dim of the loop as one more dim: the op and its arguments
+// from outside do not use that dim.
 static bool may_move(const Hoist *h, const Node *n) {
   DimId t = region_get(h->from, n->region)->t;
   if (op_row((Op)n->op)->cls == REGION || names(n, t)) return false;
@@ -58,11 +62,11 @@ static bool may_move(const Hoist *h, const Node *n) {
     const Node *arg = graph_node(h->from, n->args[i]);
     if (arg->region != n->region && dims_has(&arg->dims, t)) return false;
   }
-  // the start of a window is one number
+  // the start of a window must be a single number
   return n->op != OP_WINDOW_AT || graph_node(h->from, n->args[1])->region != n->region;
 }
 
-// Node n of the old graph over the given arguments; 0 where its op refuses them.
+// Adds a copy of the old graph's node n with the given arguments. Returns 0 if the op refuses them.
 static NodeId put_node(Hoist *h, NodeId n, const NodeId *args) {
   const Node *node = graph_node(h->from, n);
   char why[200];
@@ -70,7 +74,7 @@ static NodeId put_node(Hoist *h, NodeId n, const NodeId *args) {
   return graph_try(h->to, (Op)node->op, node->nargs, args, &node->attr, node->instance, why);
 }
 
-// Nodes of r, the loops inside it, and what these need: seeds of what must stay.
+// Marks the nodes of r and of loops inside it on which a next value or an inner loop depends.
 static void mark_feeds(Hoist *h) {
   for (NodeId n = 1; n <= graph_count(h->from); n++) {
     const Node *node = graph_node(h->from, n);
@@ -92,13 +96,14 @@ static void mark_feeds(Hoist *h) {
 
 // -- before the loop ----------------------------------------------------------------------------
 
-// Whether node n of a loop that is computed again is a value saved by another loop.
+// Returns true for a value that another loop saved, in a loop that is computed again.
 static bool is_saved(const Hoist *h, const Node *n) {
   return region_get(h->from, n->region)->recompute && n->op == OP_AT &&
          graph_node(h->from, n->args[0])->op == OP_COLLECT;
 }
 
-// The values of node n in all steps, from arguments that are known for all steps before the loop.
+// Returns the values of node n in all steps, computed before the loop; 0: the arguments are not
+// known there.
 static NodeId lift(Hoist *h, NodeId n) {
   const Node *node = graph_node(h->from, n);
   NodeId args[MAX_ARGS];
@@ -125,14 +130,14 @@ static void copy_inside(Hoist *h, NodeId n) {
                                           : graph_copy(h->to, h->from, n, h->in);
 }
 
-// -- behind the loop ----------------------------------------------------------------------------
+// -- after the loop -----------------------------------------------------------------------------
 
 static NodeId collect(Hoist *h, NodeId scan, NodeId x) {
   DimId t = region_get(h->to, graph_node(h->to, scan)->attr.region)->t;
   return graph_add(h->to, OP_COLLECT, 2, (NodeId[]){scan, x}, &(Attr){.ndims = 1, .dims = &t});
 }
 
-// The values of node n in all steps, behind the loop.
+// Returns the values of node n in all steps, after the loop.
 static NodeId values_of(Hoist *h, NodeId scan, NodeId n, RegionId r) {
   if (graph_node(h->from, n)->region != r) return h->in[n];
   return h->over[n] ? h->over[n] : collect(h, scan, h->in[n]);
@@ -145,7 +150,7 @@ static bool leaves(const Hoist *h, const Node *node, NodeId n) {
   return follows;
 }
 
-// Node n of the loop over all steps, behind it.
+// Computes node n of the loop for all steps, after the loop.
 static void sink_one(Hoist *h, NodeId scan, RegionId r, NodeId n) {
   const Node *node = graph_node(h->from, n);
   NodeId args[MAX_ARGS];
@@ -161,9 +166,10 @@ static void sink(Hoist *h, NodeId scan, RegionId r) {
   }
 }
 
-// -- sums over all steps of loops that are computed again ---------------------------------------
+// -- sums over all steps, in loops that are computed again --------------------------------------
 
-// Node n adds up, over the dim of a loop that is computed again, what that collects.
+// Returns true if node n sums, over the dim of a loop that is computed again, a value that this
+// loop collects.
 static bool is_step_sum(const Hoist *h, NodeId n, NodeId *value) {
   const Node *sum = graph_node(h->from, n);
   if (sum->op != OP_SUM || !dtype_is_float((Dtype)sum->type)) return false;
@@ -183,8 +189,8 @@ static bool is_there(const Hoist *h, NodeId n, RegionId r) {
   return graph_node(h->from, n)->region != r || graph_node(h->from, n)->op == OP_AT;
 }
 
-// Of a product of the loop the one argument that is not there for all steps anyway; 0: it has no
-// such one.
+// Returns the one argument of a product in the loop that is not known for all steps in any case; 0:
+// there is no single one.
 static NodeId handed_out(const Hoist *h, NodeId n, RegionId r) {
   const Node *x = graph_node(h->from, n);
   if (x->op != OP_CONTRACT || h->feeds[n] || !may_move(h, x)) return 0;
@@ -192,8 +198,8 @@ static NodeId handed_out(const Hoist *h, NodeId n, RegionId r) {
   return first == second ? 0 : x->args[first ? 1 : 0];
 }
 
-// Marks (late) the products of the loop whose sums take more, as carries and their next values,
-// than what they sum takes of all steps: they leave it.
+// Marks as late the products whose sums, as carries and next values, take more memory than their
+// argument takes in all steps. They leave the loop.
 static void choose_products(Hoist *h, NodeId scan) {
   RegionId parent = graph_node(h->from, scan)->region, r = graph_node(h->from, scan)->attr.region;
   int64_t *carried = arena_array(h->a, int64_t, graph_count(h->from) + 1);
@@ -221,7 +227,7 @@ static void sink_products(Hoist *h, NodeId scan, RegionId r) {
 
 typedef VEC(NodeId) Nodes;
 
-// New carries of the loop, one for each such sum, behind those that it has.
+// Appends a carry to the loop for each such sum.
 static void add_up(Hoist *h, NodeId scan, Nodes *next) {
   RegionId parent = graph_node(h->from, scan)->region, r = graph_node(h->from, scan)->attr.region;
   DimId t = region_get(h->from, r)->t;
@@ -243,7 +249,7 @@ static void add_up(Hoist *h, NodeId scan, Nodes *next) {
         graph_broadcast(h->to, graph_const(h->to, wide, 0), &graph_node(h->to, step)->dims);
     NodeId carry = graph_add(h->to, OP_CARRY, 1, &zero, &(Attr){.region = r, .carry = next->n});
     vec_push(h->a, *next) = graph_binary(h->to, OP_ADD, carry, step);
-    h->over[n] = carry; // node n is outside this loop: where its sum is kept
+    h->over[n] = carry; // node n is outside this loop: the carry holds its sum
   }
 }
 
@@ -257,8 +263,8 @@ static void copy_sum(Hoist *h, NodeId n, NodeId scan) {
 
 // -- carries that only add up -------------------------------------------------------------------
 
-// What each step adds to carry c, which nothing else reads; 0: it is no such sum. Narrow types
-// round in every step.
+// Returns the value that each step adds to carry c, if nothing else reads c; 0: c is not such a
+// sum. Narrow types are excluded, because they round in every step.
 static NodeId added_in_steps(const Hoist *h, NodeId c) {
   const Node *carry = graph_node(h->from, c);
   if (region_get(h->from, carry->region)->recompute || dtype_bytes((Dtype)carry->type) < 4)
@@ -266,7 +272,7 @@ static NodeId added_in_steps(const Hoist *h, NodeId c) {
   NodeId next = carry_next(h->from, h->scan, c);
   const Node *sum = next ? graph_node(h->from, next) : NULL;
   if (!sum || sum->op != OP_ADD || h->uses[next] != 1 || h->uses[c] != 2)
-    return 0; // by the sum, and at the end
+    return 0; // c is used by the addition and by FINAL
   NodeId u = sum->args[0] == c ? sum->args[1] : sum->args[1] == c ? sum->args[0] : 0;
   return u && u != c && graph_node(h->from, u)->region == carry->region ? u : 0;
 }

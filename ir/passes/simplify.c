@@ -1,11 +1,11 @@
-// Simplification: every node is looked at once, as it is copied with arguments that are simple
-// already.
+// Simplification: copies a graph node by node. The arguments of a node are already simplified when
+// the rules of its class look at it.
 //
 //   %3 = mul(%1, broadcast(1)); %4 = pow(%3, 2); %5 = rename(rename(%4))   =>   %2 = mul(%1, %1);
 //   %3 = rename(%2)
 //
-// A rule never changes what is NaN or infinite, and no value beyond the rounding that its op may
-// have.
+// A rule never adds or removes NaN or infinity. It changes other values at most by the rounding
+// that the op may have.
 #include "ir/passes/simplify_internal.h"
 
 NodeId simple_stripped(const Graph *g, NodeId x) {
@@ -59,13 +59,13 @@ static NodeId simplify_node(Graph *to, const Graph *from, NodeId id, const NodeI
   y = graph_broadcast(to, y, &n->dims);
   Node *found = &to->node.at[y];
   if (found->type != n->type) BUG("%s became another type", op_row((Op)n->op)->text);
-  // a name that the model gave survives the value that bore it
+  // the name that the model gave to the old node moves to the new one
   if (!found->origin.value && op_row((Op)found->op)->cls != SOURCE)
     found->origin.value = n->origin.value, found->origin.gradient_of = n->origin.gradient_of;
   return y;
 }
 
-// How often each node is an argument or handed out.
+// Returns how often each node is an argument or an output.
 static uint32_t *count_uses(Arena *a, const Graph *g) {
   uint32_t *uses = arena_array(a, uint32_t, graph_count(g) + 1);
   for (NodeId id = 1; id <= graph_count(g); id++) {

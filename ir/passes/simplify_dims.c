@@ -1,10 +1,10 @@
-// Simplification of what works on dims: reductions of broadcasts and of reductions, contractions of
+// Simplification of ops on dims: reductions of broadcasts and of reductions, contractions of
 // broadcasts and constants, moves of moves.
 //
 //   sum[b](broadcast(%1) {dims=[b]})  =>  mul(%1, size of b)
 //   contract(%1[b, d], const(2)) {dims=[d]}  =>  mul(sum[d](%1), 2)
 //
-// Broadcast dims that are blocks stay: how many elements a processor holds differs.
+// A broadcast over block dims stays: processors may have different numbers of elements.
 #include <math.h>
 
 #include "ir/passes/simplify_internal.h"
@@ -15,7 +15,7 @@ static Dims dims_of(int n, const DimId *d) {
   return s;
 }
 
-// Members of `of` that are in no set of a and b (b may be NULL).
+// Returns the members of `of` that are neither in a nor in b (b may be NULL).
 static Dims outside(const Dims *of, const Dims *a, const Dims *b) {
   Dims d = {0};
   for (int i = 0; i < of->n; i++)
@@ -23,7 +23,8 @@ static Dims outside(const Dims *of, const Dims *a, const Dims *b) {
   return d;
 }
 
-// The number of elements over `lost`, if it is one of type t; false for blocks.
+// *out gets the number of elements over the dims `lost`. Returns false for blocks, and if the
+// number is not exact in type t.
 static bool count_of(const Graph *g, const Dims *lost, Dtype t, double *out) {
   double n = 1;
   for (int i = 0; i < lost->n; i++) {
@@ -46,7 +47,7 @@ static NodeId reduce_broadcast(Simplify *s, const Dims *over) {
   NodeId inner = simple_stripped(s->g, s->x[0]);
   if (inner == s->x[0] || !(op == OP_SUM || monoid_idempotent(op_row(op)->monoid))) return 0;
   const Node *x = graph_node(s->g, inner);
-  if (op == OP_SUM && x->type != s->n->type) return 0; // bool and u8, whose sums are wider
+  if (op == OP_SUM && x->type != s->n->type) return 0; // sums of bool and u8 have a wider type
   Dims lost = outside(over, &x->dims, NULL), left = outside(over, &lost, NULL);
   double n;
   if (!count_of(s->g, &lost, (Dtype)s->n->type, &n)) return 0;
@@ -63,8 +64,8 @@ static NodeId reduce_reduced(Simplify *s, const Dims *over) {
   return graph_reduce(s->g, (Op)s->n->op, x->args[0], &all);
 }
 
-// A sum of a product of which each factor lacks a dim of the other is a contraction; so is that of
-// a window, as a convolution by channels is written.
+// A sum of a product becomes a contraction if each factor has a dim that the other does not have.
+// So does a sum of a product with a window, as in a convolution by channels.
 static NodeId sum_of_product(Simplify *s, const Dims *over) {
   const Node *x = simple_arg(s, 0);
   if (s->n->op != OP_SUM || x->op != OP_MUL || x->type != s->n->type) return 0;
@@ -76,8 +77,8 @@ static NodeId sum_of_product(Simplify *s, const Dims *over) {
   return graph_add(s->g, OP_CONTRACT, 2, factor, &attr);
 }
 
-// A sum of a contraction sums more of the same product; over dims that one factor lacks it stays a
-// sum.
+// A sum of a contraction becomes one contraction over more dims. A dim that only one factor has
+// remains in a sum.
 static NodeId sum_of_contraction(Simplify *s, const Dims *over) {
   Node x = *simple_arg(s, 0);
   if (s->n->op != OP_SUM || x.op != OP_CONTRACT || x.type != s->n->type || !s->once) return 0;
@@ -91,7 +92,7 @@ static NodeId sum_of_contraction(Simplify *s, const Dims *over) {
   return simple_add(s->g, OP_CONTRACT, 2, x.args, &attr);
 }
 
-// Of index[d] == y and the like, where y lacks d: y; else 0.
+// For index[d] == y, in either order, where y does not have d: returns y; otherwise 0.
 static NodeId matched_index(const Graph *g, NodeId x, DimId d) {
   const Node *n = graph_node(g, x);
   for (int i = 0; i < 2 && n->op == OP_EQ; i++) {
@@ -104,8 +105,7 @@ static NodeId matched_index(const Graph *g, NodeId x, DimId d) {
   return 0;
 }
 
-// sum[d](one_hot[d](y) * 3)  =>  3 where y is an index of d, else 0: no more than one term is not
-// 0.
+// sum[d](one_hot[d](y) * 3)  =>  3 where y is an index of d, else 0: at most one term is not 0.
 static NodeId sum_of_one_hot(Simplify *s, const Dims *over) {
   Graph *g = s->g;
   Dtype type = (Dtype)s->n->type;
@@ -139,7 +139,7 @@ NodeId simplify_reduce(Simplify *s) {
 
 // -- contractions -------------------------------------------------------------------------------
 
-// sum(a) b, both wide, then stored.
+// Returns sum(a) * b, computed in the wide type and cast to the result's type.
 static NodeId presummed(Simplify *s, NodeId a, NodeId b, const Dims *over) {
   Dtype wide = dtype_accumulator(dtype_join((Dtype)graph_node(s->g, a)->type, (Dtype)s->n->type));
   NodeId sum = graph_reduce(s->g, OP_SUM, graph_cast(s->g, a, wide), over);
@@ -159,7 +159,7 @@ NodeId simplify_contract(Simplify *s) {
   bool one_type = graph_node(s->g, x[0])->type == type;
   if (left.n == 0 && one_type) return times_count(s->g, graph_binary(s->g, OP_MUL, x[0], x[1]), n);
   for (int i = 0; i < 2 && left.n > 0; i++) {
-    double c; // an infinite one would turn terms of both signs into NaN, their sum into inf
+    double c; // terms of both signs times an infinite c are NaN, but c times their sum is infinite
     if (simple_const(s->g, x[1 - i], &c) && isfinite(c) && c != 0)
       return times_count(s->g, presummed(s, x[i], x[1 - i], &left), n);
   }
@@ -183,7 +183,7 @@ static NodeId rename_to(Simplify *s, NodeId x, int n, const DimId *from, const D
   return graph_add(s->g, OP_RENAME, 1, &x, &attr);
 }
 
-// rename(rename(x)): where each dim of x ends.
+// rename(rename(x)) becomes one rename from the dims of x to the final dims.
 static NodeId simplify_rename(Simplify *s) {
   const Attr *t = &s->n->attr;
   const Node *x = simple_arg(s, 0);
@@ -209,7 +209,7 @@ static bool same_list(int n, const DimId *a, int m, const DimId *b) {
   return n == m;
 }
 
-// split of merge, merge of split: back where it came from, or under other names.
+// split of merge, merge of split: returns the original value, possibly renamed.
 static NodeId simplify_regroup(Simplify *s) {
   const Attr *t = &s->n->attr;
   Op inverse = s->n->op == OP_SPLIT ? OP_MERGE : OP_SPLIT;
@@ -219,7 +219,7 @@ static NodeId simplify_regroup(Simplify *s) {
   return same_list(t->nto, t->to, x->attr.ndims, x->attr.dims) ? x->args[0] : 0;
 }
 
-// A broadcast without dims is a copy that the order of dims asked for (decision 17).
+// A broadcast without new dims is a copy for another order of dims in memory (decision 17).
 static NodeId simplify_broadcast(Simplify *s) {
   if (s->n->attr.ndims == 0) return s->g->stage < STAGE_ORDER ? s->x[0] : 0;
   NodeId inner = simple_stripped(s->g, s->x[0]);

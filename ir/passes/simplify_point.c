@@ -1,5 +1,5 @@
-// Simplification of pointwise ops: constants folded, neutral operands, double negations, casts of
-// casts, small powers; and no broadcast below an op that broadcasts by name anyway.
+// Simplification of pointwise ops: constant folding, neutral operands, double negations, casts of
+// casts, small powers. Removes broadcasts below ops that match operands by name.
 #include <math.h>
 
 #include "ir/eval/eval_rules.h"
@@ -10,7 +10,7 @@ static bool is_num(const Simplify *s, int i, double want) {
   return simple_const(s->g, s->x[i], &v) && v == want;
 }
 
-// The argument of x if x is made by `op`, else 0.
+// Returns the argument of x if x is a node of `op`, else 0.
 static NodeId made_by(const Simplify *s, NodeId x, Op op) {
   const Node *n = graph_node(s->g, x);
   return n->op == op ? n->args[0] : 0;
@@ -19,8 +19,8 @@ static NodeId made_by(const Simplify *s, NodeId x, Op op) {
 static Dtype type_of(const Simplify *s, NodeId x) { return (Dtype)graph_node(s->g, x)->type; }
 static NodeId again(Simplify *s, Op op, NodeId a, NodeId b) { return graph_binary(s->g, op, a, b); }
 
-// A power of two whose reciprocal is normal in t: products by it are exact, short of the range's
-// ends.
+// Returns true for a power of two whose reciprocal is normal in t: products by it are exact except
+// near the limits of the range.
 static bool is_power_of_two(Dtype t, double v) {
   int e;
   return dtype_is_float(t) && isfinite(v) && fabs(frexp(v, &e)) == 0.5 && e > -12 && e < 12;
@@ -44,7 +44,7 @@ static NodeId fold(Simplify *s) {
     x[i] = (Cell){simple_arg(s, i)->attr.num[0], 0, false};
   }
   Cell y = eval_scalar(s->g, s->n, type, x);
-  bool outside = s->n->op == OP_BOUND && y.v != x[0].v; // an error of the run, not of ours
+  bool outside = s->n->op == OP_BOUND && y.v != x[0].v; // reported when the program runs
   return y.t || isnan(y.v) || outside ? 0 : graph_const(s->g, (Dtype)s->n->type, y.v);
 }
 
@@ -71,7 +71,7 @@ static NodeId simplify_cast(Simplify *s) {
   return graph_cast(s->g, inner, to);
 }
 
-// Positions along a dim no longer than the one that bounds them are inside.
+// A bound is not needed for the index of a dim that is at most as long as the bound.
 static NodeId simplify_bound(Simplify *s) {
   const Node *x = simple_arg(s, 0);
   if (x->op != OP_INDEX && x->op != OP_BOUND) return 0;
@@ -96,7 +96,8 @@ static NodeId simplify_sub(Simplify *s) {
   return negated ? again(s, OP_ADD, s->x[0], negated) : 0;
 }
 
-// (x * c1) * c2 with c2 a power of two, and c1 too small for the inner product to overflow.
+// (x * c1) * c2 => x * (c1 * c2), with c2 a power of two and c1 too small for the inner product to
+// overflow.
 static NodeId scaled_twice(Simplify *s, NodeId scaled, double by) {
   const Node *n = graph_node(s->g, scaled);
   Dtype type = (Dtype)s->n->type;
@@ -137,7 +138,7 @@ static NodeId simplify_floor_div(Simplify *s) {
   return is_num(s, 1, 1) && !dtype_is_float((Dtype)s->n->type) ? s->x[0] : 0;
 }
 
-// Whether x is surely no negative number and no -0; looks a few ops deep.
+// Returns true if x is certainly not negative and not -0. Looks at a few levels of arguments.
 static bool never_negative(const Graph *g, NodeId x, int depth) {
   const Node *n = graph_node(g, x);
   switch ((int)n->op) {
@@ -163,7 +164,8 @@ static bool never_negative(const Graph *g, NodeId x, int depth) {
   return true;
 }
 
-// pow(-inf, 0.5) is inf and pow(-0, -0.5) inf, where roots are NaN and -inf.
+// The argument must not be negative: pow(-inf, 0.5) is inf and pow(-0, -0.5) is inf, where the
+// roots are NaN and -inf.
 static NodeId root(Simplify *s, Op op) {
   Graph *g = s->g;
   NodeId x = s->x[0];
@@ -181,7 +183,7 @@ static NodeId simplify_pow(Simplify *s) {
   if (!simple_const(s->g, s->x[1], &e)) return 0;
   if (e == 0) return graph_const(s->g, (Dtype)s->n->type, 1);
   if (e == 1) return x;
-  // of narrow floats two products would round twice
+  // two products in a narrow type would round twice
   bool wide = dtype_accumulator((Dtype)s->n->type) == (Dtype)s->n->type;
   NodeId square = e == 2 || (wide && (e == 3 || e == 4)) ? again(s, OP_MUL, x, x) : 0;
   if (square) return e == 2 ? square : again(s, OP_MUL, square, e == 3 ? x : square);
@@ -193,7 +195,7 @@ static NodeId simplify_pow(Simplify *s) {
 
 static NodeId equal_args(Simplify *s) { return s->x[0] == s->x[1] ? s->x[0] : 0; }
 
-// and, or: a constant decides or is neutral.
+// and, or: a constant determines the result or is neutral.
 static NodeId simplify_logic(Simplify *s) {
   for (int i = 0; i < 2; i++) {
     double v;
@@ -225,7 +227,8 @@ static SimplifyRule *const point_rule[OP_COUNT] = {
     [OP_OR] = simplify_logic,    [OP_WHERE] = simplify_where,
 };
 
-// Operands are matched by name, so the op needs no broadcast before it; one after it, at most.
+// Operands are matched by name, so that no broadcast is needed before the op, and at most one after
+// it.
 NodeId simplify_point(Simplify *s) {
   bool stripped = false;
   for (int i = 0; i < s->n->nargs; i++) {

@@ -1,5 +1,5 @@
-// Simplification of loops: what is the same in all steps, and what is taken apart and put together
-// again.
+// Simplification of loops: values that are the same in all steps, and values that are split into
+// steps and collected again.
 //
 //   at(broadcast(x)) => broadcast(x);  collect(s, at(x)) => x;  collect(s, x), x from outside => broadcast(x);
 //   collect(s, rename(x)) => rename(collect(s, x)), which may be collected already, or be taken apart: rename(at(y))

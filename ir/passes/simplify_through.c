@@ -1,15 +1,16 @@
-// Simplification of windows: into products, sums and choices, so that no value ever holds patches.
+// Simplification of windows: moves them into products, sums and choices, so that no value contains
+// the patches.
 //
-//   window(contract(%1, %2))              => contract(window(%1), %2)     the factor that has the
-//   dim read cast(window(%1))                      => window(cast(%1)), where the window repeats
-//   elements window(where(eq(%p, %m), %d, 0))      => where(eq(%x, window(%m)), window(%d), 0)
+//   window(contract(%1, %2))              => contract(window(%1), %2)     into the factor with the dim that is read
+//   cast(window(%1))                      => window(cast(%1))             where the window repeats elements
+//   window(where(eq(%p, %m), %d, 0))      => where(eq(%x, window(%m)), window(%d), 0)
 //                                            with %p a window of %x and the outer one its transpose
 //   sum[n](where(index[n] == i, %1, 0))   => window(%1): the element at i
 //
-// So the gradient of a convolution to its image is a contraction of windows of the result's
-// gradient, and that of a maximum over windows compares the image itself. A window that turns into
-// zeros where it reaches outside is moved into a product: there an infinite other factor gives NaN,
-// as in any convolution with padding.
+// The gradient of a convolution by its image thus becomes a contraction of windows of the result's
+// gradient. The gradient of a maximum over windows compares the image itself. A window that gives
+// zeros outside its source is moved into a product although an infinite other factor then gives
+// NaN, as in any convolution with padding.
 #include "ir/eval/eval_rules.h"
 #include "ir/passes/simplify_window_internal.h"
 
@@ -27,7 +28,7 @@ static bool has_tap(const Window *w) {
   return w->nto > 1 && dims_has(dims_at(w->g, w->x), w->to[1]);
 }
 
-// Whether the product does no more work behind the window than before it.
+// Returns true if the product is no more work after the window has moved into it.
 static bool product_takes(const Window *w, const Node *x) {
   bool contracts = x->op == OP_CONTRACT;
   if (!(contracts || x->op == OP_MUL) || !(w->fill == 0)) return false;
@@ -51,7 +52,7 @@ NodeId window_into_product(const Window *w, bool once) {
 
 // -- into sums ----------------------------------------------------------------------------------
 
-// Less is summed where fewer places are read.
+// window(sum(x)) => sum(window(x)) if the window reads fewer positions, so that less is summed.
 NodeId window_into_sum(const Window *w, bool once) {
   Node x = *graph_node(w->g, w->x);
   bool fewer = w->nto == 0 || (w->nto == 1 && size_of(w->g, w->to[0]) < size_of(w->g, w->from));
@@ -65,7 +66,8 @@ NodeId window_into_sum(const Window *w, bool once) {
 
 // -- into choices -------------------------------------------------------------------------------
 
-// A value that is x at w's places wherever w reads its source; anything elsewhere.
+// Returns a value that equals x at w's positions wherever w reads its source. Other elements may
+// have any value.
 static NodeId loosely(const Window *w, NodeId x, int depth) {
   Node n = *graph_node(w->g, x);
   if (!dims_has(&n.dims, w->from)) return x;
@@ -87,7 +89,7 @@ static NodeId loosely(const Window *w, NodeId x, int depth) {
   return simple_add(w->g, (Op)n.op, n.nargs, args, &n.attr);
 }
 
-// where(c, %d, 0): outside stands zero whatever c is there.
+// where(c, %d, 0): the result outside is zero for any c, so that c may be anything there.
 static NodeId choice_moved(const Window *w, const Node *x) {
   double zero;
   int at = simple_const(w->g, x->args[2], &zero) && zero == 0 ? 1 : 2;
@@ -103,7 +105,7 @@ static NodeId choice_moved(const Window *w, const Node *x) {
   return simple_add(w->g, OP_WHERE, 3, args, NULL);
 }
 
-// A choice along the taps, or the sum of one.
+// Moves a window into a choice along its taps, or into the sum of a choice.
 NodeId window_into_choice(const Window *w, bool once) {
   Node x = *graph_node(w->g, w->x);
   if (!once || w->start || !(w->fill == 0) || !has_tap(w)) return 0;
@@ -124,7 +126,8 @@ static bool constant_but(const Simplify *s, int at) {
   return true;
 }
 
-// What stands outside behind the op; false when that is no number for sure.
+// Computes the result of the op outside the source, from the window's fill. Returns false if it may
+// not be a number.
 static bool fill_after(const Simplify *s, int at, double fill, double *out) {
   Cell x[3];
   Dtype type[3];
@@ -155,8 +158,8 @@ NodeId simplify_over_window(Simplify *s) {
   return window_add(&w);
 }
 
-// The one position of d that `x` = where(index[d] == i, 0, where(index[d] == j, 0, %rest)) leaves,
-// and %rest; 0: none or several. Dims longer than the set's word are not looked at.
+// x is a chain where(index[d] == i, 0, where(index[d] == j, 0, %rest)). If it leaves one position
+// of d, *out gets it and %rest is returned; otherwise 0. Dims of 64 and more are not tried.
 static NodeId only_left(const Graph *g, NodeId x, DimId d, double *out) {
   int64_t n = size_of(g, d);
   uint64_t left = n < 64 ? ((uint64_t)1 << n) - 1 : 0;
@@ -176,7 +179,7 @@ static NodeId only_left(const Graph *g, NodeId x, DimId d, double *out) {
   return x;
 }
 
-// Where a choice along one dim is x, and x; else 0.
+// A choice of one position along a dim: d, the value x, and the position.
 typedef struct Choice {
   DimId d;
   NodeId x, place;
@@ -202,7 +205,7 @@ static bool choice_read(const Simplify *s, Choice *c) {
   return true;
 }
 
-// sum[n](where(index[n] == i, x, 0)): the element at i.
+// sum[n](where(index[n] == i, x, 0)) becomes the element of x at i.
 NodeId simplify_sum_of_choice(Simplify *s) {
   Choice c;
   double i;

@@ -1,11 +1,12 @@
-// Simplification of windows: their relation. What is read decides what a window is: an end, another
-// window, a choice by position, a number; simplify_through.c moves them into what they read.
+// Simplification of windows by their relation and by the value that they read: composed windows,
+// choices by position, constants, identities. simplify_through.c moves windows into the ops that
+// they read.
 //
 //   window(window(%1))                  => one window, where the relations compose
 //   window(where(index < 3, %1, %2))    => window(%1), where only positions below 3 are read
 //   window(%1) {affine = [1, 0, 0, 1]}  => %1
 //
-// All of it is about whole dims; windows over blocks are left alone.
+// Only windows over whole dims are simplified, not those over blocks.
 #include "ir/passes/simplify_window_internal.h"
 
 enum { MAX_FACTOR = 1 << 30 };
@@ -33,7 +34,7 @@ NodeId window_add(const Window *w) {
   return simple_add(w->g, w->start ? OP_WINDOW_AT : OP_WINDOW, w->start ? 2 : 1, args, &attr);
 }
 
-// -- what is read -------------------------------------------------------------------------------
+// -- positions that are read --------------------------------------------------------------------
 
 typedef struct Interval {
   int64_t lo, hi;
@@ -44,7 +45,7 @@ static Interval plus_times(Interval i, int64_t factor, int64_t n) {
   return end < 0 ? (Interval){i.lo + end, i.hi} : (Interval){i.lo, i.hi + end};
 }
 
-// Of out*o + tap*k + offset over all o and k.
+// Returns the range of out*o + tap*k + offset over all o and k.
 static Interval numerators(const Window *w) {
   Interval i = {w->f.offset, w->f.offset};
   if (w->nto > 0) i = plus_times(i, w->f.out, size_of(w->g, w->to[0]));
@@ -56,10 +57,10 @@ static bool inside(const Window *w) {
   return !w->start && i.lo >= 0 && i.hi < w->f.divisor * size_of(w->g, w->from);
 }
 
-// Whether some element of the result may be the fill.
+// Returns true if some element of the result may be the fill.
 static bool misses(const Window *w) { return w->f.divisor > 1 || !inside(w); }
 
-// The positions of the source that are read; lo > hi: none.
+// Returns the positions of the source that are read; lo > hi: none.
 static Interval positions(const Window *w) {
   int64_t n = size_of(w->g, w->from);
   if (w->start) return (Interval){0, n - 1};
@@ -83,7 +84,8 @@ static int64_t gcd(int64_t a, int64_t b) {
   return a;
 }
 
-// A tap dim that moves nothing is one of the source's own, or a broadcast.
+// A tap dim that does not change the position is dropped: it is a dim of the source, or becomes a
+// broadcast.
 static bool drop_tap(Window *w) {
   if (w->nto < 2 || (w->f.tap && size_of(w->g, w->to[1]) > 1)) return false;
   w->nto = 1;
@@ -106,9 +108,9 @@ static bool reduce_fraction(Window *w) {
   return true;
 }
 
-// -- what x is ----------------------------------------------------------------------------------
+// -- the source ---------------------------------------------------------------------------------
 
-// A dim that only the broadcast gives comes back with the result.
+// Reads the argument of a broadcast: the result gets the other dims back by a broadcast.
 static bool through_broadcast(Window *w) {
   const Node *x = graph_node(w->g, w->x);
   if (x->op != OP_BROADCAST || !dims_has(dims_at(w->g, x->args[0]), w->from)) return false;
@@ -116,7 +118,7 @@ static bool through_broadcast(Window *w) {
   return true;
 }
 
-// Whether `index op c` (or `c op index`) is the same for all positions i, and which.
+// Returns true if `index op c` (or `c op index`) has the same value, *out, for all positions i.
 static bool decided(Op op, bool index_first, double c, Interval i, bool *out) {
   double lo = (double)i.lo, hi = (double)i.hi;
   bool never = false, always = false;
@@ -145,7 +147,7 @@ static bool decided(Op op, bool index_first, double c, Interval i, bool *out) {
   return always || never;
 }
 
-// Whether p compares positions along d with a number: index[d] < 3.
+// Returns true if p compares positions along d with a number, as index[d] < 3.
 bool window_compares_index(const Graph *g, NodeId p, DimId d, bool *first, double *c) {
   const Node *n = graph_node(g, p);
   for (int i = 0; i < 2 && n->nargs == 2; i++) {
@@ -158,7 +160,7 @@ bool window_compares_index(const Graph *g, NodeId p, DimId d, bool *first, doubl
   return false;
 }
 
-// A choice by position of which the window sees one side only.
+// Replaces a choice by position of which the window reads only one side by that side.
 static bool decide_where(Window *w) {
   Node x = *graph_node(w->g, w->x);
   bool first, side;
@@ -186,7 +188,8 @@ bool window_compose(const Affine *in, const Affine *out, Affine *f) {
   return small(f->out) && small(f->tap) && small(f->offset) && small(f->divisor);
 }
 
-// Whether places of `in` that w reads before 0 or from its end on would read outside its source.
+// Returns true if positions of `in` that w reads before 0 or after its end would be outside the
+// source of `in`, too.
 static bool outside_stays_outside(const Window *w, const Window *in) {
   const Affine *f = &in->f;
   Interval read = numerators(w), taps = {f->offset, f->offset};
@@ -202,7 +205,8 @@ static bool outside_stays_outside(const Window *w, const Window *in) {
 static bool compose_places(Window *w, const Window *in) {
   DimId tap = window_tap(w), own = window_tap(in);
   if ((tap && own && tap != own) || (tap && tap == in->from)) return false;
-  // a place is fixed: the taps are what is left to run over, unless the source runs with them
+  // The position is fixed, so that only the taps remain as a dim. This fails if the source has that
+  // dim, too.
   if (!w->nto && own && (!in->f.tap || dims_has(dims_at(w->g, in->x), own))) return false;
   if (w->f.divisor > 1 && gcd(in->f.out, w->f.divisor) > 1) return false;
   if (!inside(w) && !outside_stays_outside(w, in)) return false;
@@ -229,7 +233,7 @@ static bool compose_places(Window *w, const Window *in) {
   return true;
 }
 
-// Some taps of a window whose source does not run with them.
+// Composes a window over the taps of another window whose source does not have the tap dim.
 static bool compose_taps(Window *w, const Window *in) {
   if (dims_has(dims_at(w->g, in->x), w->from) || misses(w) || w->nto > 1) return false;
   if (w->nto && w->to[0] == in->from) return false;
@@ -253,9 +257,10 @@ static bool compose(Window *w) {
   return in.nto > 1 && in.to[1] == w->from && compose_taps(w, &in);
 }
 
-// -- ends ---------------------------------------------------------------------------------------
+// -- windows that disappear ---------------------------------------------------------------------
 
-// x itself, perhaps under another name; a number; nothing but the fill.
+// Returns x itself, possibly renamed; or a constant, if all elements are equal or the fill. 0: no
+// such case.
 static NodeId vanish(const Window *w) {
   const Affine *f = &w->f;
   Dtype type = (Dtype)graph_node(w->g, w->x)->type;

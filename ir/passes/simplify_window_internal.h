@@ -1,33 +1,35 @@
-// What the rules about windows share (simplify_window.c: the relation; simplify_through.c: what
-// stands around it).
+// Helpers of the rules for windows. simplify_window.c: relation and source; simplify_through.c:
+// moving windows into other ops.
 #ifndef IR_SIMPLIFY_WINDOW_H
 #define IR_SIMPLIFY_WINDOW_H
 
 #include "ir/passes/simplify_internal.h"
 
-// A window about to be added: x read along `from` at the places of to[0] and to[1].
+// A window that is about to be added: x read along `from` at the positions that to[0] and to[1]
+// give.
 typedef struct Window {
   Graph *g;
-  NodeId x, start; // start 0: known
+  NodeId x, start; // start 0: a known start, part of the relation
   DimId from, to[2];
   int nto;
   Affine f;
   double fill;
 } Window;
 
-// A window of x with the attributes t; false when one of its dims is a block.
+// Reads a window of x with the attributes t into *w. Returns false if one of its dims is a block.
 bool window_read(Graph *g, const Attr *t, NodeId x, NodeId start, Window *w);
 NodeId window_add(const Window *w);
-// The dim to[1], or 0.
+// Returns the tap dim to[1], or 0.
 static inline DimId window_tap(const Window *w) { return w->nto > 1 ? w->to[1] : 0; }
-// s = (a (a' o' + b' k + c') / d' + b k + c) / d as one relation; false when its numbers are too
-// large.
+// Composes two relations: s = (a (a' o' + b' k + c') / d' + b k + c) / d. Returns false if the
+// numbers become too large.
 bool window_compose(const Affine *in, const Affine *out, Affine *f);
-// Whether node p compares positions along d with a number *c; *first: index[d] < c, else c <
-// index[d].
+// Returns true if node p compares positions along d with a number *c. *first: index[d] < c, else c
+// < index[d].
 bool window_compares_index(const Graph *g, NodeId p, DimId d, bool *first, double *c);
 
-// The window with what it reads moved out of it; 0: no rule applies. `once`: nobody else uses x.
+// Moves the window into the op that it reads. Returns 0 if no rule applies. `once`: no other node
+// uses x.
 NodeId window_into_product(const Window *w, bool once);
 NodeId window_into_sum(const Window *w, bool once);
 NodeId window_into_choice(const Window *w, bool once);
