@@ -1,4 +1,4 @@
-// Messages of a process that cannot go on.
+// Writes the message of a process that cannot continue.
 #include "ir/base/abrupt.h"
 
 #include <errno.h>
@@ -34,7 +34,7 @@ void abrupt_say(DiagId id, const char *message, const char *hint) {
     memcpy(text + at, part[i], n);
     at += n;
   }
-  abrupt_write(STDERR_FILENO, text, at); // one call: the lines of several ranks do not mix
+  abrupt_write(STDERR_FILENO, text, at); // one call, so that the lines of several ranks do not mix
   AbruptListener *listener = atomic_load(&listening);
   if (listener) listener(id, message, hint);
 }

@@ -1,9 +1,9 @@
 // Bump arenas over a list of blocks.
 //
-// Small requests are cut from the newest block. A large one gets a block of its own, recorded by a
-// small header cut from the newest block, so that giving back follows the order of allocation for
-// both. Most of what new memory costs is the fault of every page: blocks of full size stand on huge
-// pages where the system has them, and a few of each size are kept for the next arena.
+// Small requests are cut from the newest block. A large request gets memory of its own and a small
+// header in the newest block, so that both kinds are released in the reverse order of allocation.
+// New memory is expensive mainly because of page faults. Blocks of full size therefore use huge
+// pages where the system has them, and a few blocks of each size are kept for the next arena.
 #include "ir/base/arena.h"
 
 #include "ir/base/guard.h"
@@ -51,7 +51,8 @@ struct Block {
   _Alignas(ALIGNMENT) char data[];
 };
 
-// Stands in a block; the large bytes it owns are given back when it is.
+// Header of a large allocation. It lies in a block; its memory is released together with that
+// block.
 typedef struct Large Large;
 struct Large {
   Large *below;
@@ -66,9 +67,9 @@ struct Arena {
   size_t held;
 };
 
-static _Atomic(Block *) spare[SIZES][SPARES]; // blocks that nobody uses
+static _Atomic(Block *) spare[SIZES][SPARES]; // released blocks, kept for reuse
 
-// Of a block of so many bytes in all; SIZES: no usual size.
+// Returns the size class of a block with that many bytes in all; SIZES: no regular size.
 static int size_of(size_t bytes) {
   int size = 0;
   while (size < SIZES && (size_t)FIRST_BLOCK << size != bytes) size++;
@@ -97,7 +98,7 @@ Arena *arena_new(void) {
   return a;
 }
 
-// Gives back the large allocations recorded in b at or after `from`.
+// Releases the large allocations whose headers are in b at or after `from`.
 static void drop_large(Arena *a, const Block *b, size_t from) {
   while (a->large && (const char *)a->large >= b->data + from &&
          (const char *)a->large < b->data + b->size) {
@@ -126,12 +127,12 @@ void arena_free(Arena *a) {
   free(a);
 }
 
-// Not zero.
+// Allocates memory on huge pages where possible. It is not zeroed.
 static void *huge(size_t bytes) {
   bytes = (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
   void *p = mem_aligned(HUGE_PAGE, bytes);
 #ifdef MADV_HUGEPAGE
-  (void)madvise(p, bytes, MADV_HUGEPAGE); // a wish
+  (void)madvise(p, bytes, MADV_HUGEPAGE); // a hint: failure does no harm
 #endif
   return p;
 }
@@ -152,7 +153,7 @@ static void push_block(Arena *a, size_t bytes) {
 
 static size_t rounded(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
 
-// The next bytes of the newest block. *dirty of them, from the first on, may not be zero.
+// Returns the next bytes of the newest block. The first *dirty of them may not be zero.
 static void *take(Arena *a, size_t bytes, size_t *dirty) {
   size_t room = rounded(bytes);
   if (!a->top || a->top->size - a->top->used < room) push_block(a, room);
@@ -198,7 +199,7 @@ ArenaMark arena_mark(const Arena *a) {
 
 void arena_reset(Arena *a, ArenaMark mark) {
   while (a->top && a->top != mark.block && (mark.block || a->top->below))
-    drop_top(a); // the first block stays
+    drop_top(a); // the first block is kept
   if (!a->top) return;
   drop_large(a, a->top, mark.used);
   POISON(a->top->data + mark.used, a->top->size - mark.used);
@@ -241,7 +242,7 @@ char *arena_printf(Arena *a, const char *fmt, ...) {
   return p;
 }
 
-// The newest allocation may become longer where it stands; else NULL.
+// Extends the newest allocation in place. Returns NULL if that is not possible.
 static char *extend(Arena *a, const void *at, size_t old, size_t bytes) {
   Block *b = a->top;
   size_t had = rounded(old);

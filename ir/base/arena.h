@@ -1,4 +1,5 @@
-// Bump arenas: memory that is given back all at once, so that an early return needs no cleanup.
+// Bump arenas: all memory of an arena is released at once, so that an early return needs no
+// cleanup.
 #ifndef IR_ARENA_H
 #define IR_ARENA_H
 
@@ -8,19 +9,21 @@
 
 typedef struct Arena Arena;
 
-// An empty arena; the caller owns it and ends it with arena_free. Thread rule: one user at a time.
+// Returns an empty arena. The caller owns it and releases it with arena_free. Thread rule: one user
+// at a time.
 Arena *arena_new(void);
 void arena_free(Arena *a);
-// From here on its owner frees it, also when the work under a guard (ir/base/guard.h) fails later.
+// Gives the arena to its owner for good: a later failure under a guard (ir/base/guard.h) does not
+// free it.
 void arena_keep(Arena *a);
 
-// `bytes` zeroed bytes aligned to 16. Never NULL: without memory the handler of ir/base/mem.h is
-// called.
+// Returns `bytes` zeroed bytes aligned to 16. Never returns NULL: without memory it calls the
+// handler of ir/base/mem.h.
 void *arena_alloc(Arena *a, size_t bytes);
 void *arena_alloc_raw(Arena *a, size_t bytes); // not zeroed
 
-// Everything allocated after a mark is given back by arena_reset(a, mark); its bytes are poisoned
-// under the address sanitizer.
+// arena_reset(a, mark) releases everything that was allocated after the mark. The address sanitizer
+// then poisons these bytes.
 typedef struct ArenaMark {
   void *block;
   size_t used;
@@ -28,10 +31,10 @@ typedef struct ArenaMark {
 ArenaMark arena_mark(const Arena *a);
 void arena_reset(Arena *a, ArenaMark mark);
 
-// Bytes that it holds.
+// Returns the bytes that the arena has allocated from the system.
 size_t arena_bytes(const Arena *a);
 
-// Copies into the arena.
+// Returns a copy in the arena.
 void *arena_copy(Arena *a, const void *bytes, size_t n);
 char *arena_text(Arena *a, const char *text, size_t n); // adds the final NUL
 char *arena_printf(Arena *a, const char *fmt, ...) PRINTF_LIKE(2, 3);
@@ -50,7 +53,7 @@ char *arena_vprintf(Arena *a, const char *fmt, va_list ap) PRINTF_LIKE(2, 0);
   (*(((v).n == (v).cap ? ((v).at = vec_grow((a), (v).at, (v).n, &(v).cap, sizeof *(v).at))         \
                        : (v).at),                                                                  \
      &(v).at[(v).n++]))
-// Doubles the capacity of an array of n elements; the old copy stays in the arena until its end.
+// Doubles the capacity of an array of n elements. The old copy stays in the arena.
 void *vec_grow(Arena *a, const void *at, uint32_t n, uint32_t *cap, size_t element);
 
 #endif

@@ -1,5 +1,5 @@
-// Checked sizes, the clock, and how a broken invariant of ours ends: one line that names pass and
-// node, abort.
+// Checked sizes, the clock, and the end of a process after a broken invariant: prints one line with
+// pass and node, then aborts.
 #include "ir/base/base.h"
 
 #include "ir/base/guard.h"

@@ -1,4 +1,4 @@
-// Small things every file may use: limits, checked sizes, and the way our own mistakes end.
+// Small things that every file may use: limits, checked sizes, and BUG for broken invariants.
 #ifndef IR_BASE_H
 #define IR_BASE_H
 
@@ -21,22 +21,22 @@ enum {
 #define MUST_USE
 #endif
 
-// A broken invariant of meshc itself, never the user's mistake. Prints the text, and the pass and
-// node under work if bug_context was told, then aborts; under a guard (ir/base/guard.h) it returns
-// to that.
+// Reports a broken invariant of meshc itself, never a mistake of the user. Prints the text, and the
+// current pass and node if bug_context has set them, then aborts. Under a guard (ir/base/guard.h)
+// it returns to the guard instead.
 #define BUG(...) bug_at(__FILE__, __LINE__, __VA_ARGS__)
 _Noreturn void bug_at(const char *file, int line, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
-// What BUG prints beside its text; `pass` must outlive the work. Thread-local.
+// Sets the pass and node that BUG prints. `pass` must outlive the work. Thread-local.
 void bug_context(const char *pass, uint32_t node);
 
-// Products and sums of sizes; false when the true result does not fit, *out is then unchanged.
+// Multiply and add sizes. If the result does not fit they return false and do not change *out.
 MUST_USE bool size_mul(int64_t a, int64_t b, int64_t *out);
 MUST_USE bool size_add(int64_t a, int64_t b, int64_t *out);
 
-// ceil(n / p) for n >= 0, p >= 1.
+// Returns ceil(n / p) for n >= 0, p >= 1.
 static inline int64_t ceil_div(int64_t n, int64_t p) { return n / p + (n % p != 0); }
-// Of a monotonic clock.
+// Returns the seconds of a monotonic clock.
 double clock_seconds(void);
 
 static inline int64_t clamp64(int64_t x, int64_t lo, int64_t hi) {

@@ -1,4 +1,4 @@
-// Diagnostics: collected in order, printed with the line, a caret and what helps.
+// Diagnostics: collected in order, printed with the source line, a caret, notes and a hint.
 //
 //   model.mesh:7:12: error: unknown name z [E0201]
 //     hidden = relu(z)
@@ -36,8 +36,8 @@ struct Diag {
   VEC(Message) message;
   uint32_t printed;
   bool open;              // notes and hints go to the last message
-  int nerrors, nwarnings; // said, kept or not
-  int kept[2];            // by `warning`
+  int nerrors, nwarnings; // all messages, kept or not
+  int kept[2];            // number of messages kept: errors, warnings
   int more_printed[2];
   int exit;
 };
@@ -178,7 +178,8 @@ void diag_nearest(Diag *d, const char *name, const char *const *names, size_t n)
   if (near) diag_hint(d, "did you mean %s?", near);
 }
 
-// Edits are: insert, delete, replace, swap of neighbours (optimal string alignment distance).
+// Returns the edit distance: insert, delete, replace, swap neighbours (optimal string alignment
+// distance).
 static int edit_distance(const char *a, size_t na, const char *b, size_t nb) {
   int row[3][LONGEST_NAME + 1];
   int *before = row[0], *above = row[1], *here = row[2];
@@ -221,7 +222,7 @@ const char *text_nearest(const char *name, const char *const *names, size_t n) {
 
 // -- printing -----------------------------------------------------------------------------------
 
-// Bytes of the UTF-8 character at p, 0 if it is not one.
+// Returns the bytes of the UTF-8 character at p, 0 if it is not valid.
 static size_t utf8_length(const unsigned char *p, size_t n) {
   size_t k = p[0] < 0x80                   ? 1
              : p[0] >= 0xc2 && p[0] < 0xe0 ? 2
@@ -234,7 +235,8 @@ static size_t utf8_length(const unsigned char *p, size_t n) {
   return k;
 }
 
-// Controls would move the cursor, marks of direction would reorder what is shown.
+// Returns true if a character is printed unchanged. Control characters would move the cursor,
+// direction marks would reorder the text.
 static bool shown_as_is(const unsigned char *p, size_t k) {
   if (k == 1) return p[0] >= 0x20 && p[0] != 0x7f;
   if (k == 2) return !(p[0] == 0xc2 && p[1] < 0xa0);
@@ -244,7 +246,8 @@ static bool shown_as_is(const unsigned char *p, size_t k) {
   return k != 3 || !marks;
 }
 
-// Prints one character of text, at most n bytes; returns its bytes and puts its width into *width.
+// Prints the next character of a text with n bytes. Returns its bytes; *width gets its width on the
+// screen.
 static size_t put_char(FILE *out, const char *text, size_t n, int *width) {
   const unsigned char *p = (const unsigned char *)text;
   size_t k = utf8_length(p, n);
@@ -287,7 +290,7 @@ const char *text_shown(Arena *a, const char *text) {
   return out;
 }
 
-// Line `line` of a text: its bytes without the line end. False when there is no such line.
+// Finds line `line` of a text, without the line end. Returns false if the text has no such line.
 static bool find_line(const Source *s, uint32_t line, const char **at, size_t *n) {
   const char *p = s->text, *end = s->text + s->n;
   for (uint32_t l = 1; l < line; l++) {
@@ -343,7 +346,7 @@ static void put_line(FILE *out, const char *line, size_t n, uint32_t first) {
   }
 }
 
-// Under that line: blanks up to column at.col (tabs stay tabs), then at.len marks.
+// Prints the marks below the line: blanks up to column at.col (tabs stay tabs), then at.len marks.
 static void put_caret(FILE *out, const char *line, size_t n, uint32_t first, Pos at) {
   uint32_t col = 1, last = at.col + (at.len ? at.len : 1) - 1;
   if (last > first + MAX_SHOWN - 1) last = first + MAX_SHOWN - 1;
@@ -356,7 +359,7 @@ static void put_caret(FILE *out, const char *line, size_t n, uint32_t first, Pos
     else if (i < n)
       i += put_char(NULL, line + i, n - i, &width);
     else if (col > at.col)
-      break; // a mark runs at most one past the end of the line
+      break; // marks extend at most one column past the end of the line
     if (col < first) continue;
     for (int w = 0; w < width; w++)
       fputc(col < at.col ? (tab ? '\t' : ' ') : col == at.col && w == 0 ? '^' : '~', out);

@@ -1,4 +1,4 @@
-// What meshc says to its user: errors and warnings with place, caret, notes and one hint.
+// Messages of meshc to its user: errors and warnings with position, caret, notes and one hint.
 // Errors are collected, so that one mistake does not hide the next; each has a stable code.
 #ifndef IR_DIAG_H
 #define IR_DIAG_H
@@ -7,8 +7,8 @@
 
 #include "ir/base/arena.h"
 
-// A place in a source. line 0 means nowhere. Lines and columns count from 1, columns and len in
-// characters. `source` numbers what diag_source registered (a file, or a command-line option).
+// A position in a source; line 0: none. Lines and columns count from 1, columns and len in
+// characters. `source` is the number that diag_source returned for a file or a command-line option.
 typedef struct Pos {
   uint32_t source, line, col, len;
 } Pos;
@@ -25,34 +25,37 @@ enum ExitCode { EXIT_DATA = 5, EXIT_LOST = 6, EXIT_MEMORY = 7, EXIT_INTERRUPTED 
 
 typedef struct Diag Diag;
 
-// The collector; everything said lives in `a`. Thread rule: one thread.
+// Returns a new collector, whose messages are allocated in `a`. Thread rule: one thread.
 Diag *diag_new(Arena *a);
 
-// Registers a text that places refer to: a file by its path, an option as "--layout", a data file
-// (text NULL: the place is printed without its line). Copies nothing: text must outlive the Diag.
+// Registers a text to which positions refer and returns its number. name: a path, or an option as
+// "--layout". text: not copied, must outlive the Diag; NULL: positions are printed without their
+// line (data files).
 uint32_t diag_source(Diag *d, const char *name, const char *text, size_t n);
 
-// Says one thing. An error beyond the 20th is counted, not kept. The row of `id` gives code, exit
-// code and default hint. The same id at the same place with the same text is said once.
+// Adds an error or a warning. The row of `id` in diag.def gives code, exit code and default hint.
+// An error after the 20th is counted but not kept. A repeated message with the same id, position
+// and text is dropped.
 void diag_error(Diag *d, DiagId id, Pos at, const char *fmt, ...) PRINTF_LIKE(4, 5);
 void diag_warning(Diag *d, DiagId id, Pos at, const char *fmt, ...) PRINTF_LIKE(4, 5);
 
-// Adds to what was said last: another place involved; what to change (replaces the row's hint).
+// Add to the last message: another position that matters; what to change (replaces the row's hint).
 void diag_note(Diag *d, Pos at, const char *fmt, ...) PRINTF_LIKE(3, 4);
 void diag_hint(Diag *d, const char *fmt, ...) PRINTF_LIKE(2, 3);
-// Whether what was said last will be shown: beyond the first errors a hint is not worth its search.
+// Returns true if the last message will be printed. If not, searching for a hint is wasted work.
 bool diag_kept(const Diag *d);
-// "did you mean X?" as the hint of what was said last, if one of the n names is near enough.
+// Makes "did you mean X?" the hint of the last message, if one of the n names is similar enough.
 void diag_nearest(Diag *d, const char *name, const char *const *names, size_t n);
-// "it is one of: a, b, c" as the hint of what was said last.
+// Makes "it is one of: a, b, c" the hint of the last message.
 void diag_one_of(Diag *d, const char *const *names, size_t n);
-// The text as messages show it: controls, marks of direction and what is no UTF-8 as \x1b. In a, or
-// text itself.
+// Returns a text as messages print it: control characters, direction marks and invalid UTF-8 as
+// \x1b. The result is in a, or is text itself.
 const char *text_shown(Arena *a, const char *text);
-// The nearest of n names (edit distance at most a third of the length, 1 of two letters), or NULL.
+// Returns the most similar of n names, or NULL. The edit distance is at most a third of the length,
+// 1 for two letters.
 const char *text_nearest(const char *name, const char *const *names, size_t n);
 
-// What was said so far; diag_rewind forgets all that was said since, unless it is printed.
+// Marks the messages so far. diag_rewind forgets all later messages that are not printed yet.
 typedef struct DiagMark {
   uint32_t messages;
   int errors, warnings, kept[2], exit;
@@ -61,15 +64,15 @@ DiagMark diag_mark(const Diag *d);
 void diag_rewind(Diag *d, DiagMark m);
 
 int diag_errors(const Diag *d);
-// 0 without errors, else the exit code of the first error.
+// Returns 0 without errors, otherwise the exit code of the first error.
 int diag_exit(const Diag *d);
-// The text from place `from` to the end of place `to`, in `a`: of one line of one source, of ASCII;
-// else NULL.
+// Returns the text from position `from` to the end of position `to`, in `a`. Returns NULL unless
+// both are on one line of one source and the text is ASCII.
 const char *diag_text_between(const Diag *d, Arena *a, Pos from, Pos to);
-// The path or option that a source was registered with.
+// Returns the path or option with which a source was registered.
 const char *diag_source_name(const Diag *d, uint32_t source);
 
-// What was said, in order, for other forms of output: i < diag_count, k < notes of entry i. Texts
+// The messages in order, for other forms of output: i < diag_count, k < notes of entry i. Texts
 // live as long as d.
 typedef struct DiagEntry {
   const char *severity, *code, *text, *hint; // "error" or "warning"; hint may be NULL
@@ -83,22 +86,24 @@ typedef struct DiagNote {
 uint32_t diag_count(const Diag *d);
 DiagEntry diag_entry(const Diag *d, uint32_t i);
 DiagNote diag_entry_note(const Diag *d, uint32_t i, uint32_t k);
-// How many errors or warnings were counted and not kept.
+// Returns how many errors or warnings were counted but not kept.
 int diag_omitted(const Diag *d, bool warnings);
 
-// Prints all not yet printed: "file:line:col: error: text [E0301]", the line, a caret, notes, hint.
+// Prints all messages that are not printed yet: "file:line:col: error: text [E0301]", the line, a
+// caret, notes, hint.
 void diag_print(Diag *d, FILE *out, bool colour);
-// The rows of the table, for `meshc explain CODE` and the tests: NULL past the end.
+// Access to the rows of diag.def, for `meshc explain CODE` and the tests. Return NULL after the
+// last row.
 const char *diag_code(DiagId id);
 const char *diag_default_hint(DiagId id);
 int diag_exit_code(DiagId id); // of an error; 0 for a warning
-// One sentence that says what the code means, and an example: a model of lines, or command lines
-// behind "$ ".
+// Returns one sentence that explains the code. The example is a model, or command lines that begin
+// with "$ ".
 const char *diag_meaning(DiagId id);
 const char *diag_example(DiagId id);
-// The row of a code in either case, "e0505"; DIAG_COUNT when no row has it.
+// Returns the row of a code in upper or lower case, "e0505"; DIAG_COUNT if there is none.
 DiagId diag_of_code(const char *code);
-// Whether the text has the form of a code: E or W and four digits.
+// Returns true if the text has the form of a code: E or W and four digits.
 bool diag_is_code(const char *text);
 
 #endif

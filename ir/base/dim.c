@@ -109,7 +109,8 @@ DimId dim_block(DimTable *t, const Mesh *m, DimId whole, Axes axes) {
 
 // -- footprint dims ---------------------------------------------------------------------------------
 
-// First element and number of valid ones of the block that processor r has of `length` elements.
+// Computes processor r's block of a dim of `length` elements: its first element and number of valid
+// elements.
 static void own_block(const Mesh *m, Axes axes, int64_t length, int64_t r, int64_t *first,
                       int64_t *valid) {
   *first = 0;
@@ -126,7 +127,7 @@ static int64_t floor_div(int64_t a, int64_t b) {
   return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
-// Adds the values that factor * i takes for i in first .. first+n-1 to lo .. hi.
+// Extends lo..hi by the values factor * i for i in first .. first+n-1.
 static void widen_range(int64_t factor, int64_t first, int64_t n, int64_t *lo, int64_t *hi) {
   int64_t a = factor * first, b = factor * (first + n - 1);
   *lo += a < b ? a : b;
@@ -151,7 +152,7 @@ void footprint_interval(const Mesh *m, const Footprint *x, int64_t whole, int64_
   *n = hi - lo + 1;
 }
 
-// y/oy/rows*1+ky*1-1: what oy/rows and all of ky read of y.
+// Returns "y/oy/rows*1+ky*1-1": the part of y that oy/rows and all of ky read.
 static const char *footprint_name(const DimTable *t, const Dim *x) {
   const Affine *f = &x->footprint.affine;
   const char *name = intern_printf(t->names, "%s/%s*%lld", dim_get(t, x->whole)->name,
@@ -205,7 +206,7 @@ DimId dim_footprint(DimTable *t, const Mesh *m, DimId whole, DimId of, DimId tap
   return b;
 }
 
-// -- what a processor holds ---------------------------------------------------------------------
+// -- the part of a processor --------------------------------------------------------------------
 
 int64_t dim_offset(const DimTable *t, const Mesh *m, DimId d, int64_t r) {
   const Dim *dim = dim_get(t, d);
@@ -233,8 +234,8 @@ int64_t dim_valid(const DimTable *t, const Mesh *m, DimId d, int64_t r, int64_t 
   return valid;
 }
 
-// Every processor is full exactly if each level divides; intervals of a footprint dim may differ at
-// the edges.
+// All processors have full blocks if and only if each level of splitting divides exactly. The
+// intervals of a footprint dim may also differ at the edges.
 bool dim_uneven(const DimTable *t, const Mesh *m, DimId d) {
   const Dim *dim = dim_get(t, d);
   int64_t length = dim_get(t, dim->whole)->size;

@@ -1,10 +1,10 @@
-// Creating, replacing and removing files and folders: descriptors instead of paths, and no link is
-// followed.
+// Creates, replaces and removes files and folders. Calls use descriptors instead of paths and
+// follow no links.
 //
 //   x.npz.partial    created with O_EXCL, locked, written, synced
 //   x.npz            the same file after the rename; then the folder is synced
 //
-// The lock tells a file that is being written from one that a dead process left behind.
+// The lock distinguishes a file that a process is writing from one that a dead process left.
 #include "ir/base/disk.h"
 
 #include <dirent.h>
@@ -48,8 +48,8 @@ static void ended(DiskCall *call, int result) {
 
 // -- the calls ----------------------------------------------------------------------------------
 
-// What is incomplete says so by its name, and is in the register of ir/base/unfinished.h until it
-// loses that name.
+// An incomplete file is recognised by its name. It is in the register of ir/base/unfinished.h until
+// it is renamed.
 static bool is_partial(const char *name) {
   size_t n = strlen(name), end = strlen(".partial");
   return n > end && strcmp(name + n - end, ".partial") == 0;
@@ -188,9 +188,10 @@ bool disk_remove_folder(int folder, const char *name, bool (*ours)(const char *n
   return entries && remove_entry(folder, name, AT_REMOVEDIR);
 }
 
-// -- names for what is incomplete ---------------------------------------------------------------
+// -- names of incomplete files ------------------------------------------------------------------
 
-// A lock is held; where the file system has none, nobody else can hold it either.
+// Tries to lock a file. Returns true as well if the file system has no locks: then no other process
+// has one.
 static bool lock_now(int fd) {
   return flock(fd, LOCK_EX | LOCK_NB) == 0 || (errno != EWOULDBLOCK && errno != EINTR);
 }
@@ -201,7 +202,7 @@ static bool is_same(int folder, const char *name, int fd) {
          a.st_ino == b.st_ino && a.st_dev == b.st_dev;
 }
 
-// Frees the name of a file of this user that no process is writing.
+// Removes a file of this user that no process is writing, so that its name is free.
 static void remove_stale(int folder, const char *name) {
   struct stat s;
   int fd = disk_is_file(folder, name)
@@ -242,8 +243,8 @@ bool disk_free_name(int folder, const char *name, const char *end, char out[DISK
   return find_name(folder, name, end, false, out);
 }
 
-// Creates and locks name.partial, or name.K.partial where another process writes that. Between
-// creation and lock another process may take the file for a stale one and remove it: then again.
+// Creates and locks name.partial, or name.K.partial if another process writes the former. Between
+// creation and lock another process may remove the file as stale: then it tries again.
 static int create_partial(int folder, const char *name, mode_t mode, char out[DISK_NAME]) {
   for (int tries = 0; tries < MOST_NAMES; tries++) {
     if (!find_name(folder, name, "partial", true, out)) return -1;
@@ -268,7 +269,7 @@ int disk_lock(int folder, const char *name, const char *text, char *owner, size_
   }
   if (lock_now(fd)) {
     bool told = ftruncate(fd, 0) == 0 && pwrite(fd, text, strlen(text), 0) >= 0;
-    (void)told; // on a full disk the lock holds without its text
+    (void)told; // on a full disk the file is locked but empty
     return fd;
   }
   ssize_t n = pread(fd, owner, room - 1, 0);
@@ -284,8 +285,8 @@ bool disk_full(int error) {
   return error == ENOSPC || error == EDQUOT || error == EFBIG || error == EIO;
 }
 
-// A device, pipe or socket, or a link that stands for a descriptor; other files in /dev, as in
-// /dev/shm, are files.
+// Returns true for a device, a pipe, a socket, or a link to a descriptor. Other files in /dev, as
+// in /dev/shm, are regular files.
 static bool is_written_through(int folder, const char *name) {
   struct stat s;
   struct statfs system;
@@ -369,8 +370,8 @@ void disk_abandon(DiskFile *f) {
   finish(f);
 }
 
-// The steps of a commit, as far as they succeed. The file stays open, and locked, until it has its
-// name.
+// Performs the steps of a commit until one fails. The file stays open and locked until it has its
+// final name.
 static bool install(DiskFile *f) {
   if (f->error) errno = f->error;
   if (f->error || f->through) return !f->error;

@@ -1,7 +1,7 @@
 // Creating, replacing and removing files and folders.
 //
-// All calls are relative to the descriptor of a folder and follow no symbolic link at the name that
-// they work on. Links inside the path of a folder that the user named are followed. Every call
+// All calls are relative to the descriptor of a folder. They do not follow a symbolic link at the
+// last part of a path; links in the path of a folder that the user named are followed. Every call
 // passes a hook, with which tests record the calls or make one fail.
 #ifndef IR_DISK_H
 #define IR_DISK_H
@@ -24,74 +24,76 @@ typedef enum DiskKind {
 } DiskKind;
 typedef struct DiskCall {
   DiskKind kind;
-  int fd; // of the folder that has `name`; of WRITE and SYNC: of the file or folder itself
+  int fd; // of the folder of `name`; for WRITE and SYNC of the file or folder itself
   const char *name,
-      *to;           // to: of RENAME the new name in the same folder, of LINK what the link holds
-  const void *bytes; // of WRITE, with n
+      *to;           // for RENAME the new name in the same folder, for LINK the target of the link
+  const void *bytes; // for WRITE, with n
   size_t n;
-  int result; // after OPEN and CREATE: the descriptor; else -1
+  int result; // after OPEN and CREATE: the descriptor, otherwise -1
 } DiskCall;
-// Called before each call (`done` false), where an errno makes the call fail, and after each that
-// succeeded. Any thread.
+// Called before each call with `done` false: an errno as result makes the call fail. Called again
+// after each call that succeeded. Thread rule: any thread.
 typedef int DiskHook(void *context, const DiskCall *call, bool done);
-void disk_watch(DiskHook *hook, void *context); // NULL: none. While no other thread is in a call
+void disk_watch(DiskHook *hook, void *context); // NULL: no hook; no other thread may be in a call
 
-// Each sets errno and returns -1 or false after an error.
+// Each call sets errno and returns -1 or false after an error.
 int disk_folder(const char *path); // an existing folder; the path may lead through links
-int disk_subfolder(int folder, const char *name); // the same in `folder`; a link is an error
+int disk_subfolder(int folder, const char *name); // as disk_folder, in `folder`; a link is an error
 bool disk_make(int folder, const char *name, mode_t mode);
 bool disk_sync(int fd); // of a file or folder; true where folders cannot be synced
 bool disk_rename(int folder, const char *from, const char *to);
 bool disk_link(int folder, const char *name, const char *content);
 bool disk_remove(int folder, const char *name); // a file or a link, not a folder
-// A regular file, written from its start where `fresh` (an old one, or a link, loses the name
-// first) or opened for reading and writing. Returns a descriptor.
+// Opens a regular file and returns a descriptor. `fresh`: an old file or link of that name is
+// removed, and a new file is written. Otherwise the file is opened for reading and writing.
 int disk_open_file(int folder, const char *name, bool fresh);
 bool disk_write(int fd, const void *bytes, size_t n); // all n bytes
 
-// Whether `name` is a folder (not a link to one) or a regular file.
+// Return true if `name` is a folder (not a link to one), or a regular file.
 bool disk_is_folder(int folder, const char *name);
 bool disk_is_file(int folder, const char *name);
-// Removes the files and links of folder `name` for whose names `ours` is true, then the folder if
-// it is empty. False if something is left. Nothing is done where `name` is a link.
+// Removes the files and links in folder `name` for whose names `ours` returns true, then the folder
+// if it is empty. Returns false if something is left. Does nothing if `name` is a link.
 bool disk_remove_folder(int folder, const char *name, bool (*ours)(const char *name));
 
-// The first of name.END, name.1.END, name.2.END, ... that does not exist. False with errno.
+// Finds the first of name.END, name.1.END, name.2.END, ... that does not exist. Returns false with
+// errno after an error.
 enum { DISK_NAME = 256 };
 bool disk_free_name(int folder, const char *name, const char *end, char out[DISK_NAME]);
 
-// Locks the file `name`, which is made where missing, for this process until it closes the
-// descriptor or dies. -1: errno is EWOULDBLOCK where another process has the lock, with what that
-// one wrote in `owner`.
+// Locks the file `name` until the process closes the descriptor or dies. Creates the file if it
+// does not exist, and writes `text` to it. Returns the descriptor, or -1 with errno. EWOULDBLOCK:
+// another process has the lock, and `owner` gets the text that it wrote.
 int disk_lock(int folder, const char *name, const char *text, char *owner, size_t room);
 
 // -- a file that replaces another when it is complete -------------------------------------------
 
-// Written as NAME.partial and renamed over NAME. A NAME.partial that a process left when it died is
-// removed; another one that is there, of whatever kind, stays, and NAME.1.partial, ... is taken.
-// Where NAME is a link, the link is replaced. A device, a pipe, a socket or a descriptor
-// (/dev/stdout) cannot be replaced: it is opened and written.
+// A file that is written as NAME.partial and then renamed to NAME. A NAME.partial of a dead process
+// is removed. If NAME.partial exists for any other reason it is not touched, and NAME.1.partial,
+// ... is used. If NAME is a link, the link is replaced. A device, a pipe, a socket or a descriptor
+// (/dev/stdout) cannot be replaced: it is opened and written directly.
 typedef struct DiskFile {
   int folder, fd;
-  bool through; // written as it is
-  bool fast;    // without fsync: a crash of the machine may lose it
+  bool through; // written directly
+  bool fast;    // without fsync: a crash of the machine may lose the file
   char name[DISK_NAME], partial[DISK_NAME];
   char *buffer;
   size_t n;
   int error; // errno of the first failure
 } DiskFile;
-// False with errno; then the other calls must not follow.
+// Returns false with errno after an error; then the other calls are not allowed.
 MUST_USE bool disk_begin(DiskFile *f, const char *path);
 MUST_USE bool disk_begin_in(DiskFile *f, int folder, const char *name,
                             mode_t mode); // `folder` is not closed
 void disk_put(DiskFile *f, const void *bytes, size_t n);
-// False with errno after an error of any call: no partial file is left, and the old file is as it
-// was, but where only the last step failed, the sync of the folder.
+// Renames the file to its final name. Returns false with errno after an error of any call. Then no
+// partial file is left and the old file is unchanged, unless only the last step failed, the sync of
+// the folder.
 MUST_USE bool disk_commit(DiskFile *f);
 void disk_abandon(DiskFile *f);
-// The whole of it. False with errno.
+// Does all steps for a file of n bytes. Returns false with errno after an error.
 MUST_USE bool disk_write_file(const char *path, const void *bytes, size_t n, bool fast);
-// Whether an errno says that a disk is full or broken: exit 7.
+// Returns true if an errno means that a disk is full or broken: exit code 7.
 bool disk_full(int error);
 
 #endif

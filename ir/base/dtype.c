@@ -1,6 +1,8 @@
-// Element types: tables from dtype.def, mixing, exact rounding, loads and stores through double.
+// Element types: tables from dtype.def, type promotion, exact rounding, loads and stores through
+// double.
 //
-// Narrow floats round straight from double: via f32 some values would round twice.
+// Narrow floats are rounded directly from double, because rounding to f32 first would round some
+// values twice.
 #include "ir/base/dtype.h"
 
 #include <math.h>
@@ -74,8 +76,8 @@ Dtype dtype_accumulator(Dtype t) {
   return t;
 }
 
-// Nearest value with `digits` binary digits, ties to even. The smallest normal number has exponent
-// `low` in the sense of frexp; below it the spacing stays.
+// Returns the nearest value with `digits` binary digits, ties to even. The smallest normal number
+// has exponent `low` (as in frexp); below it the spacing is constant.
 static double round_digits(double x, int digits, int low, double largest) {
   if (!isfinite(x) || x == 0) return x;
   int e;

@@ -1,4 +1,4 @@
-// Element types and how they mix.
+// Element types and type promotion.
 #ifndef IR_DTYPE_H
 #define IR_DTYPE_H
 
@@ -17,21 +17,21 @@ const char *dtype_text(Dtype t);
 int64_t dtype_bytes(Dtype t);
 TypeClass dtype_class(Dtype t);
 static inline bool dtype_is_float(Dtype t) { return dtype_class(t) == CLASS_FLOAT; }
-// The type named by text; false when there is none.
+// Finds the type with that name. Returns false if there is none.
 MUST_USE bool dtype_parse(const char *text, Dtype *out);
-// What an operation on both computes in (design: language, Tensors): bool with bool is i32 in
-// arithmetic (the caller decides that), u8 with i32 i32, int with float that float, bf16 with f16
-// f32.
+// Returns the type in which an operation on both types computes. bool with bool: i32 in arithmetic
+// (the caller decides that). u8 with i32: i32. Integer with float: that float. bf16 with f16: f32.
 Dtype dtype_join(Dtype a, Dtype b);
-// Whether every value of a is one of b: a conversion without loss.
+// Returns true if every value of a is a value of b, so that a conversion loses nothing.
 bool dtype_widens(Dtype a, Dtype b);
-// The type that sums of t are kept in: f32 for bf16 and f16, i32 for bool and u8, else t.
+// Returns the type of sums of t: f32 for bf16 and f16, i32 for bool and u8, otherwise t.
 Dtype dtype_accumulator(Dtype t);
-// Rounds a double to the nearest value of t as a cast does (ties to even; integers truncate toward
-// zero and saturate, NaN becomes 0; bool is x != 0).
+// Returns a double rounded to type t as a cast does: ties to even; integers truncate toward zero
+// and saturate, NaN becomes 0; bool is x != 0.
 double dtype_round(Dtype t, double x);
 
-// One element of type t at p, and back; the value must be one of t. p needs no alignment.
+// Load and store one element of type t at p. A stored value must be a value of t. p needs no
+// alignment.
 double dtype_load(Dtype t, const void *p);
 void dtype_store(Dtype t, void *p, double x);
 

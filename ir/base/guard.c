@@ -1,4 +1,4 @@
-// Guards: where a failed allocation or a broken invariant returns to in a library.
+// Guards: the points to which a failed allocation or a broken invariant returns in a library.
 #define _GNU_SOURCE // uselocale
 #include "ir/base/guard.h"
 
@@ -16,7 +16,7 @@ struct Guard {
   jmp_buf at;
   Guard *outer;
   Failure *failure;
-  MemTask task; // that the thread was at
+  MemTask task; // what the thread was doing
   locale_t locale;
 };
 
@@ -41,7 +41,8 @@ void guard_unlink(GuardLink *link) {
   link->at = NULL;
 }
 
-// At the end of the outermost guard: after a failure nothing of what it made is kept.
+// Ends the outermost guard. After a failure it frees the arenas made under it and removes
+// unfinished files.
 static void release(bool good) {
   while (arenas) {
     GuardLink *link = arenas;
@@ -51,7 +52,8 @@ static void release(bool good) {
   if (!good) unfinished_abandon();
 }
 
-// Numbers have the same form whatever the locale of the process; 0: there is no memory for it.
+// Returns a "C" locale, so that numbers have the same form in any locale of the process; 0: no
+// memory.
 static locale_t c_locale(void) {
   static _Atomic(locale_t) made;
   locale_t none = (locale_t)0, l = atomic_load(&made);
@@ -104,7 +106,7 @@ static void call(void *work) {
   function();
 }
 
-// The lock is not held by a failure that jumps: the work runs under a guard of its own.
+// The work runs under a guard of its own, because a failure must not jump while the lock is held.
 void guard_once(GuardOnce *once, void (*work)(void)) {
   static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
   Failure why;

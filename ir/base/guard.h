@@ -10,8 +10,9 @@
 
 #include "ir/base/base.h"
 
-// Whether meshc owns the process. Only then may it end the process or install signal handlers.
-// process_own is called once, by `main`, before anything else. Thread rule of process_owned: any.
+// process_own declares that meshc owns the process; `main` calls it once, before anything else.
+// process_owned returns whether it does: only then may meshc end the process or install signal
+// handlers. Thread rule of process_owned: any thread.
 void process_own(void);
 bool process_owned(void);
 
@@ -22,16 +23,16 @@ typedef struct Failure {
 } Failure;
 
 typedef void GuardedWork(void *context);
-// Calls work(context). Returns true if the work returned, and false if it failed: *out then says
-// how. Guards nest. In a process that meshc owns it only calls the work. Thread rule: any thread;
-// the work must not hold a lock when it fails.
+// Calls work(context). Returns true if the work returned. Returns false if it failed, with the
+// failure in *out. Guards nest. In a process that meshc owns it only calls the work. Thread rule:
+// any thread; the work must not hold a lock when it fails.
 MUST_USE bool guard_run(GuardedWork *work, void *context, Failure *out);
 // Jumps to the innermost guard of the calling thread. Returns if there is none.
 void guard_fail(const Failure *f);
 // Fails again after the cleanup that follows a guard_run. It does not return.
 _Noreturn void guard_raise(const Failure *f);
 
-// Calls work(NULL) once a process, as pthread_once; a call that fails is repeated by the next one.
+// Calls work(NULL) once per process, as pthread_once does. If it fails, the next call tries again.
 typedef struct GuardOnce {
   int state; // 0: not done
 } GuardOnce;

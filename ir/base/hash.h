@@ -15,7 +15,7 @@ static inline uint64_t fnv_bytes(uint64_t h, const void *bytes, size_t n) {
   return h;
 }
 
-// The same for a text without its NUL. NULL counts as the empty text.
+// Returns the FNV-1a hash of a text without its NUL. NULL counts as the empty text.
 static inline uint64_t fnv_text(const char *text) {
   return fnv_bytes(FNV_START, text, text ? strlen(text) : 0);
 }
@@ -26,7 +26,7 @@ static inline uint64_t hash_word(uint64_t h, uint64_t word) {
   return h ^ h >> 29;
 }
 
-// Words of eight bytes by hash_word, the remaining bytes by fnv_bytes.
+// Continues hash h with n bytes: words of eight bytes by hash_word, the rest by fnv_bytes.
 static inline uint64_t hash_bytes(uint64_t h, const void *bytes, size_t n) {
   const unsigned char *p = bytes;
   for (; n >= 8; p += 8, n -= 8) {
@@ -37,7 +37,7 @@ static inline uint64_t hash_bytes(uint64_t h, const void *bytes, size_t n) {
   return fnv_bytes(h, p, n);
 }
 
-// For tables whose keys are interned names (Knuth's multiplicative hash of the address).
+// Returns a hash of an interned name by its address (Knuth's multiplicative hash).
 static inline uint32_t hash_address(const void *p) {
   return (uint32_t)((uintptr_t)p >> 4) * UINT32_C(2654435761);
 }

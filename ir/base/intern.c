@@ -1,4 +1,4 @@
-// Interned text: an open-addressing table of the one copy of each text.
+// Interned text: an open-addressing table with one copy of each text.
 #include "ir/base/intern.h"
 
 #include "ir/base/hash.h"
@@ -13,7 +13,7 @@ typedef struct Entry {
 
 struct Intern {
   Arena *arena;
-  Entry *slot; // cap of them, a power of two
+  Entry *slot; // `cap` slots, a power of two
   uint32_t n, cap;
 };
 

@@ -1,4 +1,4 @@
-// Interned text: equal text is the same pointer, so that names compare by ==.
+// Interned text: equal texts have the same pointer, so that names are compared with ==.
 #ifndef IR_INTERN_H
 #define IR_INTERN_H
 
@@ -6,10 +6,10 @@
 
 typedef struct Intern Intern;
 
-// A table whose texts live in `a`.
+// Returns a table whose texts are allocated in `a`.
 Intern *intern_new(Arena *a);
 
-// The one NUL-terminated copy of text[0..n). Never NULL.
+// Returns the only copy of text[0..n), NUL-terminated. Never NULL.
 const char *intern_n(Intern *t, const char *text, size_t n);
 const char *intern(Intern *t, const char *text);
 const char *intern_printf(Intern *t, const char *fmt, ...) PRINTF_LIKE(2, 3);

@@ -1,4 +1,4 @@
-// Opening shared libraries where memory may run out.
+// Opens shared libraries when memory may be exhausted.
 //
 // Three things go wrong in dlopen without memory. The loader's own allocations fail: dlopen returns
 // NULL with ENOMEM. A constructor exits (libgfortran). A constructor crashes: libgfortran allocates
@@ -37,14 +37,15 @@ static void exited(void) {
   if (opening) mem_exhausted(0);
 }
 
-// A crash of another thread takes its usual way: the access is made again.
+// Handles a crash. For a crash of another thread it restores the previous action, and the access is
+// repeated.
 static void crashed(int number) {
   if (opening) mem_exhausted(0);
   for (size_t i = 0; i < countof(minded); i++)
     if (minded[i] == number) sigaction(number, &before[i], NULL);
 }
 
-// The handler has a stack of its own, because an endless recursion has used up the thread's.
+// The handler has its own stack, because an endless recursion has used up the stack of the thread.
 static void watch_begin(stack_t *stack_before) {
   if (!process_owned()) return;
   static char stack[STACK];

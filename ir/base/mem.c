@@ -1,5 +1,5 @@
-// Memory outside arenas: the checked forms of malloc and its kin, streams into memory, and the
-// failure path.
+// Memory outside arenas: checked forms of malloc and related functions, streams into memory, and
+// the handling of failed allocations.
 #define _GNU_SOURCE // fopencookie
 #include "ir/base/mem.h"
 
@@ -37,7 +37,7 @@ void mem_doing_restore(MemTask before) { (void)mem_doing(before.what, before.nam
 
 void mem_set_handler(MemHandler *handler) { atomic_store(&exhausted_handler, handler); }
 
-// What could not be done, for want of how many bytes.
+// Writes the message: what the thread was doing, and how many bytes it needed.
 static void exhausted_text(size_t bytes, char *out, size_t room) {
   char size[64] = "";
   const char *what = task.what ? task.what : atomic_load(&process_what);
@@ -69,11 +69,11 @@ void mem_check_errno(void) {
 
 // -- allocation ---------------------------------------------------------------------------------
 
-static atomic_long countdown; // of mem_fail_at
+static atomic_long countdown; // number of allocations until mem_fail_at makes one fail
 
 void mem_fail_at(long n) { atomic_store(&countdown, n); }
 
-// Whether the test that called mem_fail_at wants this allocation to fail.
+// Returns true if a test asked, by mem_fail_at, that this allocation fails.
 static bool injected(void) {
   return atomic_load_explicit(&countdown, memory_order_relaxed) > 0 &&
          atomic_fetch_sub(&countdown, 1) == 1;
@@ -134,7 +134,7 @@ static ssize_t stream_write(void *cookie, const char *bytes, size_t n) {
   size_t room = s->room;
   while (room < s->n + n + 1) room *= 2;
   char *at = room > s->room && injected() ? NULL : realloc(s->at, room);
-  if (!at) return -1; // mem_stream_close says so: the stream is locked here
+  if (!at) return -1; // the stream is locked here: mem_stream_close reports the failure
   s->at = at;
   s->room = room;
   memcpy(s->at + s->n, bytes, n);
@@ -162,5 +162,5 @@ FILE *mem_stream(char **text, size_t *n) {
 
 void mem_stream_close(FILE *f) {
   bool failed = ferror(f);
-  if (fclose(f) != 0 || failed) mem_exhausted(0); // nothing else fails in it
+  if (fclose(f) != 0 || failed) mem_exhausted(0); // fclose can only fail for lack of memory here
 }

@@ -10,7 +10,7 @@ int64_t mesh_size(const Mesh *m) {
   return n;
 }
 
-// Distance in processor numbers between neighbours on axis a.
+// Returns the distance in processor numbers between neighbours on axis a.
 static int64_t axis_stride(const Mesh *m, int a) {
   int64_t s = 1;
   for (int i = a + 1; i < m->naxes; i++) s *= m->axis[i].size;
@@ -53,7 +53,8 @@ int64_t axes_peer(const Mesh *m, Axes a, int64_t r, int64_t k) {
   return r;
 }
 
-// Greedy with one point to come back to: a later star makes the earlier ones final.
+// Greedy matching with one point to return to: a later star makes the matches of earlier stars
+// final.
 bool name_matches(const char *pattern, const char *name) {
   const char *star = NULL, *back = NULL;
   while (*name) {

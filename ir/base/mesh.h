@@ -19,18 +19,19 @@ typedef struct Mesh {
 } Mesh;
 
 int64_t mesh_size(const Mesh *m);
-// Coordinate of processor r on axis a.
+// Returns the coordinate of processor r on axis a.
 int64_t mesh_coord(const Mesh *m, int64_t r, int a);
-// The axis of that name or -1.
+// Returns the axis of that name, or -1.
 int mesh_axis(const Mesh *m, const char *name);
 
-// A set of axes in which collectives run: `axes` slow first, as they cut a dim.
+// A set of axes along which collectives run. The first axis is the slowest, as in the split of a
+// dim.
 typedef struct Axes {
   uint8_t n, at[MAX_AXES];
 } Axes;
 int64_t axes_size(const Mesh *m, Axes a);
-// The rank of processor r among its group over `a` (mixed radix of its coordinates, first slowest),
-// and the processor that has rank k in the group of r.
+// axes_rank returns the rank of processor r in its group over `a` (mixed radix of its coordinates,
+// first axis slowest). axes_peer returns the processor with rank k in the group of r.
 int64_t axes_rank(const Mesh *m, Axes a, int64_t r);
 int64_t axes_peer(const Mesh *m, Axes a, int64_t r, int64_t k);
 // Length of the blocks of n elements split over `axes`, which nest: ceil(n / size) for each in
@@ -48,7 +49,7 @@ static inline bool axes_has(Axes a, int axis) {
   return false;
 }
 
-// One rule of a layout: `dim -> axes` for everything, or for what `scope` matches.
+// One rule of a layout: `dim -> axes` for all tensors, or for those that `scope` matches.
 typedef enum LayoutScope {
   LAYOUT_ALL,        // b -> rows
   LAYOUT_OPTIMIZER,  // layout optimizer: ...
@@ -61,10 +62,10 @@ typedef struct LayoutRule {
   LayoutScope scope;
   const char *pattern; // of LAYOUT_TENSOR, interned
   const char *dim;     // full name of a dim; NULL: `all`, the largest dim that is still whole
-  bool soft;           // wherever the axis is free, never an error
-  bool none;           // `dim -> none`: takes a general rule back
+  bool soft;           // applies only if the axis is free, never an error
+  bool none;           // `dim -> none`: cancels a general rule
   Axes axes;
-  Pos pos; // the rule; its parts below serve messages
+  Pos pos; // of the rule; the positions of its parts are for messages
   Pos dim_pos, axis_pos;
 } LayoutRule;
 
@@ -77,19 +78,22 @@ typedef struct Layout {
 const char *axes_text(Arena *a, const Mesh *m, Axes s); // "rows", "rows+cols"
 const char *mesh_text(Arena *a, const Mesh *m);         // "rows=2 cols=2", or "one processor"
 const char *mesh_option(Arena *a, const Mesh *m);       // "rows=2,cols=2", or "one processor"
-// The coordinates of processor r: "rows=0, cols=1" for between ", ". Returns out, which has room
-// for `room` bytes; what does not fit is cut off.
+// Writes the coordinates of processor r, "rows=0, cols=1" with ", " as `between`, to out, which has
+// `room` bytes. Truncates longer texts. Returns out.
 char *mesh_coordinates(const Mesh *m, int64_t r, const char *between, char *out, size_t room);
-// A rule as a model writes it: "soft optimizer: all -> rows", "head.*: b -> none".
+// Returns a rule as a model writes it: "soft optimizer: all -> rows", "head.*: b -> none".
 const char *layout_rule_text(Arena *a, const Mesh *m, const LayoutRule *r);
-// Its left side as --layout writes it: "b", "soft/optimizer/all", "head.kernel/classes".
+// Returns the left side of a rule as --layout writes it: "b", "soft/optimizer/all",
+// "head.kernel/classes".
 const char *rule_key(Arena *a, const LayoutRule *r);
-// All rules, the left sides by rule_key: "b -> rows, h -> cols" for arrow " -> " and between ", ".
+// Returns all rules, with left sides as of rule_key: "b -> rows, h -> cols" for arrow " -> " and
+// between ", ".
 const char *layout_text(Arena *a, const Mesh *m, const Layout *l, const char *arrow,
                         const char *between);
 const char *layout_option(Arena *a, const Mesh *m, const Layout *l); // "b=rows,h=cols", or "none"
 
-// fnmatch-like: `*` matches any run of characters, everything else itself.
+// Returns true if the name matches. `*` matches any run of characters, every other character
+// itself.
 bool name_matches(const char *pattern, const char *name);
 
 #endif

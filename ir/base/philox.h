@@ -1,25 +1,25 @@
-// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011), and the
-// layout of its counter and key in the draws of a graph: the evaluator, the runtime and generated
-// code draw the same.
+// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011), and its
+// counter and key for the draws of a graph. The evaluator, the runtime and generated code draw the
+// same numbers.
 //
-// A draw's words are philox(counter, key) with
+// The words of a draw are philox(counter, key) with
 //
 //   key      the low and high half of attr.key ^ philox_seed(seed)
 //   counter  {low half of p, high half of p, step, repeat}
 //
 // where p is the element's position in the whole tensor, row-major over the node's dims in order of
-// declaration (block offsets added in a lowered graph), `step` the step counter and `repeat` the
-// number of the update within the step, 0 in most. From words w0, w1:
+// declaration (a lowered graph adds the offsets of blocks), `step` is the step counter and `repeat`
+// the number of the update within the step, usually 0. From words w0, w1:
 //
 //   uniform  (w0 >> 8) * 2^-24                                   in [0, 1), exact in f32
 //   normal   sqrt(-2 log(u1)) * cos(2 pi u2)                     Box and Muller, 1958
 //            u1 = ((w0 >> 8) + 1) * 2^-24 in (0, 1], u2 = (w1 >> 8) * 2^-24 in [0, 1)
 //
-// In f64 a fraction has 53 bits, the upper ones those of f32: (w0 2^21 + (w2 >> 11)) 2^-53 in place
-// of the first, with w1 and w3 in place of the second.
+// In f64 a fraction has 53 bits, the upper ones those of f32: (w0 2^21 + (w2 >> 11)) 2^-53 replaces
+// the first fraction, and w1 and w3 give the second.
 //
-// so a normal draw is at most 5.77 (in f64 8.58) and never infinite. Code that computes in f32
-// takes the fraction of a turn before it multiplies by 2 pi; it may be off by PHILOX_NORMAL_ERROR
+// The absolute value of a normal draw is thus at most 5.77 (in f64 8.58). Code that computes in f32
+// takes the fraction of a turn before it multiplies by 2 pi. Its error may be PHILOX_NORMAL_ERROR
 // times the radius sqrt(-2 log(u1)).
 #ifndef IR_PHILOX_H
 #define IR_PHILOX_H
@@ -27,9 +27,9 @@
 #include "ir/base/base.h"
 
 #define PHILOX_NORMAL_ERROR 0x1p-19
-#define PHILOX_NORMAL_ERROR64 0x1p-46 // the same where code computes in f64
+#define PHILOX_NORMAL_ERROR64 0x1p-46 // error of code that computes in f64
 
-// Multipliers of a round, and what the key grows by after it.
+// Multipliers of a round, and the increments of the key after it.
 #define PHILOX_M0 0xD2511F53u
 #define PHILOX_M1 0xCD9E8D57u
 #define PHILOX_W0 0x9E3779B9u
@@ -41,18 +41,18 @@ void philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4
 // Finaliser of splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators",
 // 2014).
 uint64_t philox_mix(uint64_t x);
-// What a seed contributes to the keys of draws.
+// Returns the word that a seed mixes into the keys of draws.
 uint64_t philox_seed(uint64_t seed);
-// attr.key of the draw with number `ordinal` in the scope `path`.
+// Returns attr.key of draw number `ordinal` in the scope `path`.
 uint64_t philox_key(const char *path, uint32_t ordinal);
 
-// The words of an element of a draw.
+// Computes the words of one element of a draw.
 void philox_words(uint64_t key, uint64_t seed, int64_t position, int64_t step, uint32_t repeat,
                   uint32_t out[4]);
-// A draw of f32, or of f64.
+// Return a draw of f32, or of f64.
 double philox_uniform(const uint32_t w[4], bool f64);
 double philox_normal(const uint32_t w[4], bool f64);
-// The radius sqrt(-2 log(u1)) of a normal draw.
+// Returns the radius sqrt(-2 log(u1)) of a normal draw.
 double philox_radius(const uint32_t w[4], bool f64);
 
 #endif

@@ -42,7 +42,7 @@ void unfinished_drop(int dir, const char *name) {
 
 // -- the end of the process ---------------------------------------------------------------------
 
-// As the system writes entries of a folder; opendir allocates.
+// An entry of a folder as the system call writes it. opendir is not used because it allocates.
 typedef struct Listed {
   uint64_t inode, offset;
   uint16_t bytes;
@@ -85,7 +85,8 @@ void unfinished_clear(void) {
   struct timespec until;
   clock_gettime(CLOCK_REALTIME, &until);
   until.tv_sec += LOCK_SECONDS;
-  if (pthread_mutex_timedlock(&lock, &until) != 0) return; // a file system that does not answer
+  if (pthread_mutex_timedlock(&lock, &until) != 0)
+    return; // gives up when a file system does not answer
   for (int i = 0; i < ENTRIES; i++) {
     if (entry[i].used) remove_entry(&entry[i]);
   }

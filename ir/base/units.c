@@ -3,7 +3,8 @@
 
 #include "ir/base/base.h"
 
-// x in the largest of n units that leaves it at least 1; each is `step` times the one before.
+// Returns x in the largest of n units in which it is at least 1. Each unit is `step` times the one
+// before.
 static const char *scaled(Arena *a, double x, double step, int n, const char *const unit[]) {
   int k = 0;
   for (; x >= step && k < n - 1; k++) x /= step;
