@@ -76,7 +76,7 @@ typedef struct Fuser {
 
 // fuse_roles.c. Finds role, recomputed, inlined, memory, update, arguments and users.
 void roles_find(Fuser *f);
-// Whether n needs its argument i in memory.
+// Returns true if n needs its argument i in memory.
 bool uses_address(const Fuser *f, NodeId n, int i);
 // Returns the dims over which n computes: the dims of its arguments for a reduction, otherwise of
 // its result.
@@ -94,7 +94,7 @@ static inline bool op_tiles(const Graph *g, NodeId n) {
 // fuse_form.c. Finds the cheapest loops that compute the marked nodes in one kernel. node[0..n):
 // the marked nodes, ascending. Returns false if there are none; *why then is the reason.
 MUST_USE bool form_find(Fuser *f, uint32_t n, const NodeId *node, LoopForm *out, const char **why);
-// Whether a node outside the marked set uses the value; whether a marked node uses it.
+// Return true if a node outside the marked set uses the value, or if a marked node uses it.
 bool value_stored(const Fuser *f, NodeId n);
 bool value_used(const Fuser *f, NodeId n);
 // Returns true if reduction n becomes an accumulator (K_ACCUM) under these loops.

@@ -1,9 +1,10 @@
 // Bump arenas over a list of blocks.
 //
-// Small requests are cut from the newest block. A large request gets memory of its own and a small
-// header in the newest block, so that both kinds are released in the reverse order of allocation.
-// New memory is expensive mainly because of page faults. Blocks of full size therefore use huge
-// pages where the system has them, and a few blocks of each size are kept for the next arena.
+// Small requests are taken from the newest block. A large request gets memory of its own and a
+// small header in the newest block, so that both kinds are released in the reverse order of
+// allocation. New memory is expensive mainly because of page faults. Blocks of full size therefore
+// use huge pages where the system has them, and a few blocks of each size are kept for the next
+// arena.
 #include "ir/base/arena.h"
 
 #include "ir/base/guard.h"

@@ -17,7 +17,7 @@ typedef struct GradLevel {
   struct GradLevel *outer;
   RegionId of, back; // the loop under differentiation and its backward loop; 0: outside
   NodeId scan;       // the scan of loop `of`
-  bool recompute;    // values of `of` are computed again in `back`
+  bool recompute;    // values of `of` are recomputed in `back`
   VEC(GradTerm) term;
 } GradLevel;
 
@@ -39,8 +39,8 @@ typedef struct Grad {
   const NodeId *scan; // scan of each region
   GradLevel *level;
   NodeId *mirror; // of a node in a loop: its value at the same step of the backward loop
-  NodeId *clone;  // of a node in a loop that is computed again: its copy in the backward loop
-  NodeId *wide;   // as clone, for single inner loops that are computed again (recompute_wide)
+  NodeId *clone;  // of a node in a loop that is recomputed: its copy in the backward loop
+  NodeId *wide;   // as clone, for single inner loops that are recomputed (recompute_wide)
   RegionId *clone_region;
 } Grad;
 

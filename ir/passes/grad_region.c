@@ -3,7 +3,7 @@
 // The carries of the backward loop are the gradients of the loop's carries. Their initial values
 // are the gradients of the FINAL results; their final values are the gradients of the initial
 // values. Rules read values of the loop's body. Such a value is collected by the loop and read at
-// the same step, or computed again in the backward loop: all values from the collected carries
+// the same step, or recomputed in the backward loop: all values from the collected carries
 // (`recompute`), or the values that lead to a `checkpoint` of the body, from carries and earlier
 // checkpoints. A value from outside the loop gets the sum of its gradients over all steps.
 //
@@ -44,7 +44,7 @@ static NodeId collect(Graph *g, NodeId scan, NodeId x) {
   return graph_add(g, OP_COLLECT, 2, (NodeId[]){scan, x}, &(Attr){.ndims = 1, .dims = &t});
 }
 
-// Returns the copy of node n in a loop that is computed again. A COLLECT that was added since has
+// Returns the copy of node n in a loop that is recomputed. A COLLECT that was added since has
 // no copy: it is made here.
 static NodeId clone_of(Grad *c, const NodeId *clone, NodeId n) {
   if (n <= c->count) return clone[n];
@@ -78,7 +78,7 @@ NodeId grad_value(Grad *c, NodeId n) {
   return c->mirror[n];
 }
 
-// -- bodies that are computed again -------------------------------------------------------------
+// -- bodies that are recomputed -------------------------------------------------------------
 
 static RegionId clone_region(Grad *c, const GradLevel *l, RegionId r) {
   return r == l->of ? l->back : c->clone_region[r];
@@ -162,7 +162,7 @@ static void recompute_wide(Grad *c, const GradLevel *l) {
   }
 }
 
-// Returns true if a node that leads to a checkpoint may be computed again; other nodes are
+// Returns true if a node that leads to a checkpoint may be recomputed; other nodes are
 // collected.
 static bool may_repeat(const Node *n) {
   OpClass cls = op_row((Op)n->op)->cls;
@@ -225,8 +225,7 @@ static bool begin_carries(Grad *c, Backward *b) {
   b->before = back.recompute ? NULL : before_checkpoints(c, r);
   back.parent = c->level->back;
   back.reverse = !back.reverse;
-  back.recompute |=
-      b->before != NULL; // values that are computed again must not be hoisted out of it
+  back.recompute |= b->before != NULL; // values that are recomputed must not be hoisted out of it
   b->level.back = graph_region(c->g, &back);
   for (uint32_t i = c->nodes.first[r]; i < c->nodes.first[r + 1]; i++) {
     NodeId n = c->nodes.node[i];

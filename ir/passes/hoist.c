@@ -13,7 +13,7 @@
 // A carry to which each step adds a value that is known before the loop becomes a sum over all
 // steps.
 //
-// Two rules apply to loops that are computed again (`recompute`). A node that depends on a value
+// Two rules apply to loops that are recomputed (`recompute`). A node that depends on a value
 // saved by another loop stays, because lifting it would store its values for all steps. A sum over
 // all steps of a collected value becomes a carry. The exception is a product for which this carry
 // and its next value take more memory than the product's operand takes in all steps, such as the
@@ -96,7 +96,7 @@ static void mark_feeds(Hoist *h) {
 
 // -- before the loop ----------------------------------------------------------------------------
 
-// Returns true for a value that another loop saved, in a loop that is computed again.
+// Returns true for a value that another loop saved, in a loop that is recomputed.
 static bool is_saved(const Hoist *h, const Node *n) {
   return region_get(h->from, n->region)->recompute && n->op == OP_AT &&
          graph_node(h->from, n->args[0])->op == OP_COLLECT;
@@ -166,9 +166,9 @@ static void sink(Hoist *h, NodeId scan, RegionId r) {
   }
 }
 
-// -- sums over all steps, in loops that are computed again --------------------------------------
+// -- sums over all steps, in loops that are recomputed --------------------------------------
 
-// Returns true if node n sums, over the dim of a loop that is computed again, a value that this
+// Returns true if node n sums, over the dim of a loop that is recomputed, a value that this
 // loop collects.
 static bool is_step_sum(const Hoist *h, NodeId n, NodeId *value) {
   const Node *sum = graph_node(h->from, n);

@@ -175,7 +175,7 @@ static bool run_manifest(const FuzzText *bytes) {
   return good;
 }
 
-// Returns NULL if the manifest is refused after the nth `from` behind `after` was replaced by `to`;
+// Returns NULL if the manifest is refused after the nth `from` after `after` was replaced by `to`;
 // otherwise what is wrong.
 static const char *refused(const char *after, int nth, const char *from, const char *to) {
   static FuzzText t;

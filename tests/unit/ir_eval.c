@@ -526,7 +526,8 @@ static void test_replicas(void **state) {
   end(w);
 }
 
-// Whether the order of factors decides: 1e30 * 1e30 * 1e-30 may overflow, 0 * inf may be NaN.
+// Products whose result depends on the order of factors: 1e30 * 1e30 * 1e-30 may overflow, 0 * inf
+// may be NaN.
 static void test_unknown_products(void **state) {
   (void)state;
   World w;

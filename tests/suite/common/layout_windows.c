@@ -88,7 +88,7 @@ static void slice_at_of_terms(Maker *m) {
   maker_result(m, window_at(m, x, m->v, 1, &m->h, (Affine){1, 0, 0, 1}, at, 0));
 }
 
-// Concatenation: where(index < end, first, second shifted behind it).
+// Concatenation: where(index < end, first, second shifted to follow it).
 static void concat(Maker *m) {
   NodeId first = window(m, X(m, m->b, m->v), m->v, 1, &m->m, (Affine){1, 0, 0, 1}, 0);
   NodeId second = window(m, X(m, m->b, m->d), m->d, 1, &m->m, (Affine){1, 0, -7, 1}, 0);
