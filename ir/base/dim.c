@@ -107,7 +107,7 @@ DimId dim_block(DimTable *t, const Mesh *m, DimId whole, Axes axes) {
   return b;
 }
 
-// -- footprint dims ---------------------------------------------------------------------------------
+// -- footprint dims -----------------------------------------------------------------------------
 
 // Computes processor r's block of a dim of `length` elements: its first element and number of valid
 // elements.

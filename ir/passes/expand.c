@@ -5,9 +5,8 @@
 //   %3 = logsumexp(%2) {dims=[c]}   =>   m = max(%2); s = sum(exp(%2 - m)); %3 = log(s) + m
 //
 // The mean of narrow floats and integers is computed in f32, the type of their sums. scatter_add is
-// not an EXPANDS op, but keeps its sums in memory: graph_widen_scatters puts one of a narrow float
-// between casts to and from f32.
-// float becomes one of f32 between casts.
+// not an EXPANDS op, but keeps its sums in memory: for a narrow float, graph_widen_scatters
+// replaces it by one of f32 between casts.
 #include <math.h>
 
 #include "ir/graph/graph.h"

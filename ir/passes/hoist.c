@@ -19,7 +19,6 @@
 // and its next value take more memory than the product's operand takes in all steps, such as the
 // gradient of large parameters: it moves after the loop. Inner loops are visited first, because a
 // node that leaves one may then leave the next.
-// may then leave the next.
 #include "ir/graph/graph.h"
 
 typedef struct Hoist {

@@ -1,8 +1,10 @@
 // Simplification of loops: values that are the same in all steps, and values that are split into
 // steps and collected again.
 //
-//   at(broadcast(x)) => broadcast(x);  collect(s, at(x)) => x;  collect(s, x), x from outside => broadcast(x);
-//   collect(s, rename(x)) => rename(collect(s, x)), which may be collected already, or be taken apart: rename(at(y))
+//   at(broadcast(x))       => broadcast(x)
+//   collect(s, at(x))      => x
+//   collect(s, x)          => broadcast(x)               x from outside the loop
+//   collect(s, rename(x))  => rename(collect(s, x));  collect(s, rename(at(y))) => rename(y)
 #include "ir/passes/simplify_internal.h"
 
 static NodeId simplify_at(Simplify *s) {

@@ -1,11 +1,14 @@
 // Simplification of windows: moves them into products, sums and choices, so that no value contains
 // the patches.
 //
-//   window(contract(%1, %2))              => contract(window(%1), %2)     into the factor with the dim that is read
-//   cast(window(%1))                      => window(cast(%1))             where the window repeats elements
+//   window(contract(%1, %2))              => contract(window(%1), %2)
+//     into the factor that has the dim that is read
+//   cast(window(%1))                      => window(cast(%1))
+//     where the window repeats elements
 //   window(where(eq(%p, %m), %d, 0))      => where(eq(%x, window(%m)), window(%d), 0)
-//                                            with %p a window of %x and the outer one its transpose
-//   sum[n](where(index[n] == i, %1, 0))   => window(%1): the element at i
+//     with %p a window of %x and the outer window its transpose
+//   sum[n](where(index[n] == i, %1, 0))   => window(%1)
+//     the element at i
 //
 // The gradient of a convolution by its image thus becomes a contraction of windows of the result's
 // gradient. The gradient of a maximum over windows compares the image itself. A window that gives

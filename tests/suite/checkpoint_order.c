@@ -5,11 +5,11 @@
 // the calls that no sync had made safe. From each folder the complete old or the complete new state
 // must be readable.
 //
-//   Model of the disk: a write is safe after a sync of its file; a new or changed name is safe after a sync of its
-//   folder. Any other call may be lost. A write may also be lost in part, in sectors of 512 or 4096 bytes: a lost
-//   sector reads as zeros, or the file ends before it. A rename happens completely or not at all. This is the model
-//   of Pillai et al., OSDI 2014, "All file systems are not created equal", without an order between calls that no
-//   sync separates.
+//   Model of the disk: a write is safe after a sync of its file; a new or changed name is safe
+//   after a sync of its folder. Any other call may be lost. A write may also be lost in part, in
+//   sectors of 512 or 4096 bytes: a lost sector reads as zeros, or the file ends before it. A
+//   rename happens completely or not at all. This is the model of Pillai et al., OSDI 2014, "All
+//   file systems are not created equal", without an order between calls that no sync separates.
 //
 //   suite_checkpoint_order      ORDERS=N: number of random crashes, default 300
 #define _XOPEN_SOURCE 700 // nftw

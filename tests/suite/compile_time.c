@@ -2,7 +2,8 @@
 // transformer with 24 layers has as many kernels as one with 6, and takes about as long to compile.
 //
 //   suite_compile_time          compares the number of kernels in the assembly
-//   suite_compile_time time     compares the compiler's processor time, too: the least of alternating runs
+//   suite_compile_time time     compares the compiler's processor time, too: the least of
+//                               alternating runs
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

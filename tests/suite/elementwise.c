@@ -4,7 +4,8 @@
 // without fused multiply-adds, every vector width of the code generator.
 //
 //   suite_elementwise            the arguments that the test command uses
-//   suite_elementwise soak       every f16 and bf16, and every STRIDE-th f32 (default 257), with the widest vectors
+//   suite_elementwise soak       every f16 and bf16, and every STRIDE-th f32 (default 257), with
+//                                the widest vectors
 //   SHOW=1: print the largest error of each function; TYPE=f32: that type alone
 //
 // common/elementary.c has the references and their bounds. A built-in function or an operation

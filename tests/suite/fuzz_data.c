@@ -4,7 +4,8 @@
 // checkpoints get a matching checksum, are read, and their tensors are loaded. A file may be
 // refused with a message; it must not cause a crash or a hang.
 //
-//   suite_fuzz_data [count=N] [first=N] [seed=S]     input i of seed S is always the same; SHOW=1 prints inputs that fail
+//   suite_fuzz_data [count=N] [first=N] [seed=S]     input i of seed S is always the same; SHOW=1
+//                                                    prints inputs that fail
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

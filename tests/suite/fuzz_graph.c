@@ -3,7 +3,8 @@
 // passes that follow its stage. A text may be refused. An accepted graph must hold the invariants
 // of its stage, and its printed text must read back.
 //
-//   suite_fuzz_graph [count=N] [first=N] [seed=S]     input i of seed S is always the same; SHOW=1 prints inputs that fail
+//   suite_fuzz_graph [count=N] [first=N] [seed=S]     input i of seed S is always the same; SHOW=1
+//                                                     prints inputs that fail
 #include <stdio.h>
 #include <string.h>
 

@@ -3,7 +3,8 @@
 // through the parser, the builder and every pass up to the program. An input may be refused; it
 // must not crash, hang or break an invariant.
 //
-//   suite_fuzz_language [count=N] [seed=S]     input i of seed S is always the same; SHOW=1 prints inputs that fail
+//   suite_fuzz_language [count=N] [seed=S]     input i of seed S is always the same; SHOW=1 prints
+//                                              inputs that fail
 //
 #include <stdio.h>
 #include <string.h>

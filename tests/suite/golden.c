@@ -10,8 +10,8 @@
 //   --- same NAME       standard output is the file NAME
 //   --- stderr          ordered substrings of standard error
 //   --- exit 3          the exit code (default 0, or not 0 when errors are expected)
-//   --- memory 300      limit in MiB of the memory that the program may allocate; skipped under the sanitizers, which
-//                       need more than any limit
+//   --- memory 300      limit in MiB of the memory that the program may allocate; skipped under the
+//                       sanitizers, which need more than any limit
 //   --- file data.csv   a file beside the model, up to the next section; `bytes NAME` is one in hex
 //   --- link NAME PATH  a symbolic link beside the model
 //

@@ -5,7 +5,8 @@
 // hand. Redundant work is allowed only where that program has it, too. docs/gspmd.md is the table
 // of all rows.
 //
-//   gspmd [--bless | ROW]     --bless writes docs/gspmd.md; ROW: only rows whose name or model contains it
+//   gspmd [--bless | ROW]     --bless writes docs/gspmd.md; ROW: only rows whose name or model
+//                             contains it
 //
 // Ends in `N passed, N failed, N skipped`.
 #include <stdlib.h>

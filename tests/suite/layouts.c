@@ -4,7 +4,8 @@
 // have bound 0 wherever sums are exact, so that outputs must be equal bit for bit (a note on
 // standard error tells for how many outputs).
 //
-//   layouts [CASE | seed=N]    one case by name, or one random graph; SEEDS=n: that many; SHOW=1 prints graphs that fail
+//   layouts [CASE | seed=N]    one case by name, or one random graph; SEEDS=n: that many; SHOW=1
+//                              prints graphs that fail
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,8 @@
 // and axes) and the most bytes that one processor may send. A row of memory.txt has the effect of a
 // layout or a budget on memory. docs/partitioners.md is the table of all rows.
 //
-//   partitioners [--bless | ROW]     --bless writes docs/partitioners.md; ROW: only rows whose name or model contains it
+//   partitioners [--bless | ROW]     --bless writes docs/partitioners.md; ROW: only rows whose name
+//                                    or model contains it
 //
 // A row of rows.txt is
 //   name | model and sizes | mesh | layout | ledger | bytes demanded | remark
@@ -11,7 +12,8 @@
 // calls), for example
 //   backward 1 all_reduce p (d*h+h*o)*4; forward 1 all_reduce p+q 4
 // A row of memory.txt is
-//   name | model and sizes | mesh | layout | the same with a rule or options more | facts between `;` | remark | options of a run
+//   name | model and sizes | mesh | layout | the same with a rule or options more |
+//     facts between `;` | remark | options of a run
 // where a fact compares two formulas. Their names are the four numbers of `memory`, and `plain.`
 // with the numbers of the program without the rule, for example
 //   optimizer == plain.optimizer/p; wire <= plain.wire

@@ -4,7 +4,8 @@
 // committed. The bytes counted must be those predicted, and the memory of a processor must be the
 // program's figure.
 //
-//   suite_random [seed=N]    SEEDS=n: number of graphs; FROM=n: the first; SHOW=1 prints graphs and programs that fail
+//   suite_random [seed=N]    SEEDS=n: number of graphs; FROM=n: the first; SHOW=1 prints graphs and
+//                            programs that fail
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

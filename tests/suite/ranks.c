@@ -3,7 +3,8 @@
 // process. The bytes that the communicators count must be those that the compiler predicts. The
 // same ranks run all graphs, one after the other; one rank compiles.
 //
-//   suite_ranks [seed=N]     SEEDS=n: number of graphs; FROM=n: the first; NP=n: only that many ranks; WAY=fork, WAY=mpirun
+//   suite_ranks [seed=N]     SEEDS=n: number of graphs; FROM=n: the first; NP=n: only that many
+//                            ranks; WAY=fork, WAY=mpirun
 #define _XOPEN_SOURCE 700 // mkdtemp
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,12 +1,13 @@
 // Tests the search for a layout:
-//   brute force     on small meshes the estimated cost of every layout of every example is computed; the search must find
-//                   the least of them
-//   bounds          on 8 processors the best layout is proven; no layout drawn at random costs much less than the lower
-//                   bounds of its first axes, and a layout near the best hardly less
-//   eight           on 8 processors the best layout is proven in short time and costs no more than layouts written by hand
+//   brute force     on small meshes the estimated cost of every layout of every example is
+//                   computed; the search must find the least of them
+//   bounds          on 8 processors the best layout is proven; no layout drawn at random costs much
+//                   less than the lower bounds of its first axes, and a layout near the best hardly
+//                   less
+//   eight           on 8 processors the best layout is proven in short time and costs no more than
+//                   layouts written by hand
 //   as a program    the found layout, given to --layout, sends the bytes that the search predicts
 //
-//   search [MODEL]    one model
 //   search [MODEL]    one model
 #include <glob.h>
 #include <math.h>

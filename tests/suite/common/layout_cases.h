@@ -33,7 +33,8 @@ extern const char layout_vacuous[];
 
 // Runs all cases and random graphs, prints failures and the line of totals, and returns the exit
 // code.
-//   SUITE [CASE | seed=N]    one case by name, or one random graph; SEEDS=n: that many; FROM=n: the first; SHOW=1 prints graphs that fail
+//   SUITE [CASE | seed=N]    one case by name, or one random graph; SEEDS=n: that many; FROM=n: the
+//                            first; SHOW=1 prints graphs that fail
 int layout_cases(int argc, char **argv, LayoutCheck *check);
 
 // As layout_cases, but only `seeds` random graphs and all loops, each under `layouts` random

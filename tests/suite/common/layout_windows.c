@@ -22,7 +22,7 @@ static NodeId sum(Maker *m, NodeId x, DimId d) {
   return graph_reduce(m->g, OP_SUM, x, &(Dims){.n = 1, .at = {d}});
 }
 
-// -- windows: m is long (12), n (10) and v (7) are what is read from it, k (3) and two (2) are taps ----
+// -- windows: m (12) is the source, n (10) and v (7) are results, k (3) and two (2) are taps --
 
 static void slice(Maker *m) {
   maker_result(m, window(m, X(m, m->b, m->m), m->m, 1, &m->v, (Affine){1, 0, 3, 1}, 0));
