@@ -138,8 +138,8 @@ static size_t written(ino_t file) {
   return n;
 }
 
-// Returns a number for the inode of a created file. The number is never reused: the system may give
-// a new file the inode number of a removed one.
+// Adds the inode of a created file, folder or link, and returns its number. Fails if the system has
+// reused the number of a removed inode: both would be mistaken for one.
 static ino_t made(const DiskCall *c) {
   char kind;
   ino_t inode = named(c->fd, c->name, &kind);

@@ -27,7 +27,7 @@ typedef struct Recompute {
   const char *name, *mesh, *layout, *text;
   int smaller;
   bool steps; // the body of a loop is rematerialised, gradients may differ by rounding
-  int least;  // not 0: the smallest percentage of all memory that a budget of this case may demand
+  int least;  // not 0: limit in percent of the memory when a budget is not met
 } Recompute;
 
 #define DEEP                                                                                       \
@@ -141,8 +141,8 @@ typedef struct Recompute {
   "  yield s as all\n}\n"                                                                          \
   "loss = mean(square(all))\ntrain loss { optimizer = sgd(lr = 0.1), steps = 2 }\n"
 
-// Budgets in percent of what the program without checkpoints needs. The last one cannot be met:
-// `least` of the case is taken instead.
+// Budgets in percent of what the program without checkpoints needs. The last one cannot be met: the
+// compiler then takes the least memory that it can.
 static const int budgets[] = {90, 70, 50, 30, 1};
 
 #define STEPWISE(scan, body)                                                                       \

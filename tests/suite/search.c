@@ -119,7 +119,8 @@ static LayoutRule rule_on(const Dim *d, const Mesh *mesh, unsigned axes, bool ba
   return r;
 }
 
-// Gives dim d each set of axes in turn, in one order or the other, then recurses into dim d + 1.
+// Gives dim d each set of axes in turn, with the axes in order or backwards, then recurses into dim
+// d + 1.
 static void price_from(Brute *b, uint32_t d, bool backwards) {
   const Mesh *mesh = b->l->task.mesh;
   if (d == b->ndims) {
