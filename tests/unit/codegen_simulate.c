@@ -270,8 +270,9 @@ static void shared_memory(void **state) {
   Trial x;
   start(&x, 4);
   x.m.cores = 2, x.m.shared = 1, x.m.latency = 1e-3, x.m.memory_rate = 2e9;
-  reduce(&x, MB, A); // two processors on one core each read a MB and write one: 2 ms; the
-                     // rendezvous takes 1 ms meeting, and that of the step
+  // two processors on one core each read a MB and write one: 2 ms; the rendezvous of the collective
+  // takes 1 ms, and so does the rendezvous at the end of the step
+  reduce(&x, MB, A);
   assert_ms(simulate(x.a, &x.c, &x.m)->seconds, 2 + 1 + 1);
   arena_free(x.a);
 }
