@@ -22,7 +22,5 @@ MUST_USE bool gemm_form(const Graph *g, const Order *order, const Rows *rows,
 // Returns true if n sums a product element by element: one argument has all dims. Such a
 // contraction is bound by memory like any reduction.
 bool contract_is_dot(const Graph *g, NodeId n);
-// Returns the number of multiply-adds of contraction n over full blocks.
-int64_t contract_work(const Graph *g, NodeId n);
 
 #endif

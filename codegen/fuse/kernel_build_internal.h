@@ -53,7 +53,7 @@ typedef struct KernelLoad {
 // A kernel under construction.
 typedef struct KernelBuilder {
   Arena *a;       // scratch
-  Arena *lasting; // of what the finished kernel refers to
+  Arena *lasting; // for everything that the finished kernel refers to
   const Fusion *f;
   const Graph *g;
   const Group *group;

@@ -61,7 +61,7 @@ typedef enum LayoutScope {
 typedef struct LayoutRule {
   LayoutScope scope;
   const char *pattern; // of LAYOUT_TENSOR, interned
-  const char *dim;     // full name of a dim; NULL: `all`, the largest dim that is still whole
+  const char *dim;     // full name of a dim; NULL: `all`, the largest dim that is not split yet
   bool soft;           // applies only if the axis is free, never an error
   bool none;           // `dim -> none`: cancels a general rule
   Axes axes;

@@ -18,7 +18,7 @@ typedef struct Entry {
   char name[NAME];
 } Entry;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // held for single system calls only
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // held only during single system calls
 static Entry entry[ENTRIES];
 
 void unfinished_hold(void) { pthread_mutex_lock(&lock); }

@@ -33,7 +33,7 @@ void fuzz_bytes(FuzzText *t);
 typedef struct Fuzzer {
   uint64_t count; // number of inputs, unless count=N is given
   const char *(*fault)(
-      void); // what is wrong with the fuzzer itself, or NULL; once, before all inputs; or NULL
+      void); // may be NULL; called once, first: what is wrong with the fuzzer itself, or NULL
   void (*make)(FuzzText *t);                       // makes the next input, from fuzz_draw alone
   bool (*run)(const FuzzText *t, uint64_t number); // runs an input; true: it was accepted
 } Fuzzer;

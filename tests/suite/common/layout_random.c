@@ -169,7 +169,7 @@ static NodeId random_sorted(Maker *m, NodeId x, NodeId y) {
   NodeId ids = graph_add(m->g, top ? OP_TOP_K : OP_ARGSORT, 1, &x, &t);
   return maker_op(m, OP_TAKE, 2, (NodeId[]){x, ids}, 1, &d, 0, NULL);
 }
-static NodeId random_ranked(Maker *m, NodeId x, NodeId y) { // which one it was, as a number
+static NodeId random_ranked(Maker *m, NodeId x, NodeId y) { // the index of an element, as f32
   (void)y;
   const Dims *s = &graph_node(m->g, x)->dims;
   if (!s->n) return 0;
