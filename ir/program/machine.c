@@ -141,7 +141,7 @@ static bool set_figure(Reading *r, Pos at, const char *name, const char *number)
   return true;
 }
 
-static void cut_space(char *text) {
+static void trim_space(char *text) {
   size_t n = strlen(text);
   while (n > 0 && (text[n - 1] == ' ' || text[n - 1] == '\t')) text[--n] = 0;
 }
@@ -159,8 +159,8 @@ static bool machine_line(Reading *r, Pos at, char *line) {
   }
   *equals = 0;
   char *number = equals + 1 + strspn(equals + 1, space);
-  cut_space(name);
-  cut_space(number);
+  trim_space(name);
+  trim_space(number);
   return set_figure(r, at, name, number);
 }
 

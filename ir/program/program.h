@@ -20,7 +20,7 @@ typedef struct Slot {
   SlotKind kind;
   const char *dim; // name of the whole dim
   int64_t whole;   // its size
-  Axes axes;       // that cut it
+  Axes axes;       // that split it
   // What follows is 0 in most. The value is ceil(base value * scale / div) * value of slot times-1:
   // loops over several dims at once, and work units in blocks.
   Axes within;         // SLOT_OFFSET: counted from the start of the block under these leading axes
@@ -172,7 +172,7 @@ double coll_sent_share(CollKind k, double group); // the same for one byte, not 
 // k*piece + piece) of the longer block, clipped to its valid extent.
 typedef struct MovedDim {
   int64_t whole; // elements of the dim; 0: it is not moved
-  Axes from, to; // that cut it in the source and in the destination
+  Axes from, to; // that split it in the source and in the destination
 } MovedDim;
 typedef struct CollPart {
   Ref src, dst;

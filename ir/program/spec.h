@@ -12,7 +12,7 @@
 typedef enum InitKind {
   INIT_CONSTANT,         // a
   INIT_NORMAL,           // mean a, std b
-  INIT_TRUNCATED_NORMAL, // mean a, std b, cut at a +- 2b
+  INIT_TRUNCATED_NORMAL, // mean a, std b, within a +- 2b
   INIT_UNIFORM,          // low a, high b
   INIT_ORTHOGONAL, // matrices: bit i of `split`: declared dim i counts rows, of `each`: it counts
                    // matrices

@@ -41,7 +41,8 @@ bool scan_record(Scanner *s, const Record *r, void *record); // {key = value, ..
 // "%12": at most `last`.
 bool scan_node(Scanner *s, NodeId last, NodeId *out);
 
-// What may end a line: a note "@ ...", passed over, then "# place: value: why"; then the end of it.
+// Reads the end of a line: a note "@ ...", which is ignored, then "# place: value: why", both
+// optional.
 // value and why may be NULL: such parts are refused.
 bool scan_origin(Scanner *s, Pos *at, const char **value, const char **why);
 
