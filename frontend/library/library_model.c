@@ -40,17 +40,6 @@ void meshc_options_free(meshc_options *o) {
   free(o);
 }
 
-void library_option(meshc_model *m, OptionId id, const char *text) {
-  if (!text) {
-    m->options.use[id].n--;
-    return;
-  }
-  uint32_t n = (uint32_t)strlen(text);
-  OptionUse use = {.text = text};
-  use.pos = (Pos){.source = diag_source(m->s.diag, option_name(id), text, n)};
-  vec_push(m->s.arena, m->options.use[id]) = use;
-}
-
 // -- models -------------------------------------------------------------------------------------
 
 typedef struct Opening {

@@ -58,29 +58,6 @@ const char *placement_why(const Placement *placement, NodeId n) {
   return *text ? text : "no rule names its dims";
 }
 
-double place_work(const Placer *p, NodeId n) {
-  const Node *node = graph_node(p->result.graph, n);
-  if (node->op != OP_CONTRACT) return 0;
-  return (double)contract_flops(p->result.graph, n, p->result.computed[n].split, p->inner[n]) *
-         (double)region_times(p->result.graph, node->region);
-}
-
-uint16_t place_reader_rule(const Placer *p, NodeId n, int k, int axis) {
-  const PlaceGraph *x = p->graph;
-  const Graph *g = p->result.graph;
-  for (uint32_t u = x->use_start[n]; u < x->use_start[n + 1]; u++)
-    for (int i = 0; i < graph_node(g, x->use[u])->nargs; i++) {
-      if (graph_node(g, x->use[u])->args[i] != n) continue;
-      Sharding need = read_sharding(p, x->use[u], i);
-      if (axes_has(need.split[k], axis) && need.rule[axis]) return need.rule[axis];
-    }
-  for (uint32_t o = x->output[n]; o; o = x->next_output[o]) {
-    Sharding need = output_sharding(p, &g->output.at[o - 1]);
-    if (axes_has(need.split[k], axis) && need.rule[axis]) return need.rule[axis];
-  }
-  return 0;
-}
-
 int placement_rule(const Placement *placement, NodeId n, DimId d, int axis) {
   const Placer *p = placer_of(placement);
   const Graph *g = p->result.graph;
