@@ -11,7 +11,9 @@
 //                              takes them in order of first use, up to twice the largest matrix;
 //                              those that are gathered again because memory is short, up to once.
 //                              More would hold many layers at once. Scales and biases do not
-//                              count, because they take no room.
+//                              count, because they take no room. On a machine that computes
+//                              meanwhile a bucket has the parameters of one block of the model
+//                              (find_blocks): the next block's are gathered beside its work.
 //   reduce_scatter             Until the call takes five times its latency: one bucket would hold
 //                              all gradients until the last is ready.
 //   all_reduce                 The same on a machine that computes meanwhile, so that gradients of
@@ -57,6 +59,8 @@ typedef struct Bucketing {
   uint32_t ncolls;
   Bits *waits;     // of every node: buckets that must be done before it
   bool *data;      // of every node: depends on an input
+  uint32_t *block; // of every node, on a machine that computes meanwhile: the block of the model in
+                   // which it is used first; else NULL
   int64_t largest; // bytes of the largest gather of parameters
   int64_t matrix;  // of the largest that no lookup reads
   VEC(OpenBucket) open;
@@ -88,7 +92,8 @@ static bool compatible(const Bucketing *p, NodeId a, NodeId b) {
       x->origin.backward != y->origin.backward || !axes_equal(x->attr.axes, y->attr.axes))
     return false;
   if (gathers_params(p, a) || gathers_params(p, b))
-    return gathers_params(p, a) && gathers_params(p, b);
+    return gathers_params(p, a) && gathers_params(p, b) &&
+           (!p->block || x->instance || p->block[a] == p->block[b]);
   if (x->instance) return false;
   if (x->op == OP_HALO)
     return axes_equal(axes_of(p->g, x->attr.dims[0]), axes_of(p->g, y->attr.dims[0])) &&
@@ -151,7 +156,8 @@ static bool is_full(const Bucketing *p, const OpenBucket *open, NodeId n) {
   const Node *x = graph_node(p->g, n);
   CollKind kind;
   if (gathers_params(p, n))
-    return !is_small(p, n) && open->made + node_bytes(p->g, n) > (x->instance ? 1 : 2) * p->matrix;
+    return !is_small(p, n) && (!p->block || x->instance) &&
+           open->made + node_bytes(p->g, n) > (x->instance ? 1 : 2) * p->matrix;
   if (x->op != OP_REDUCE_SCATTER && !(x->op == OP_ALL_REDUCE && p->machine->overlap > 0))
     return false;
   return coll_of((Op)x->op, &kind) &&
@@ -208,6 +214,33 @@ static void measure_params(Bucketing *p) {
   }
 }
 
+// Numbers the blocks of the forward pass. A block ends at a value
+// that no edge passes, so that all later work depends on it, such as the residual values of a
+// transformer. Nodes
+// that depend on no input, and inputs themselves, are beside that flow: they belong to the block of
+// their first use.
+static void find_blocks(Bucketing *p) {
+  uint32_t n = graph_count(p->g), block = 1;
+  NodeId *last = arena_array(p->scratch, NodeId, n + 1), reach = 0; // last forward use of a node
+  p->block = arena_array(p->scratch, uint32_t, n + 1);
+  for (NodeId u = 1; u <= n; u++)
+    for (int i = 0; !graph_node(p->g, u)->origin.backward && i < graph_node(p->g, u)->nargs; i++)
+      last[graph_node(p->g, u)->args[i]] = u;
+  for (NodeId u = 1; u <= n; u++) {
+    const Node *x = graph_node(p->g, u);
+    if (!p->data[u] || x->op == OP_INPUT || x->origin.backward) continue;
+    p->block[u] = block;
+    if (reach <= u) block++;
+    if (last[u] > reach) reach = last[u];
+  }
+  for (NodeId u = n; u; u--)
+    for (int i = 0; p->block[u] && i < graph_node(p->g, u)->nargs; i++) {
+      NodeId arg = graph_node(p->g, u)->args[i];
+      if (!p->data[arg] && (!p->block[arg] || p->block[u] < p->block[arg]))
+        p->block[arg] = p->block[u];
+    }
+}
+
 Buckets *collectives_bucket(Arena *a, const Graph *g, const Machine *machine) {
   CollKind kind;
   Bucketing p = {.g = g, .machine = machine, .scratch = arena_new()};
@@ -217,6 +250,7 @@ Buckets *collectives_bucket(Arena *a, const Graph *g, const Machine *machine) {
   p.data = arena_array(p.scratch, bool, n + 1);
   for (NodeId u = 1; u <= n; u++) p.data[u] = depends_on_input(&p, u);
   measure_params(&p);
+  if (machine->overlap > 0) find_blocks(&p);
   for (NodeId u = 1; u <= n; u++) {
     p.waits[u] = node_waits(&p, u, of);
     if (!coll_of((Op)graph_node(g, u)->op, &kind)) continue;
