@@ -214,11 +214,9 @@ static void measure_params(Bucketing *p) {
   }
 }
 
-// Numbers the blocks of the forward pass. A block ends at a value
-// that no edge passes, so that all later work depends on it, such as the residual values of a
-// transformer. Nodes
-// that depend on no input, and inputs themselves, are beside that flow: they belong to the block of
-// their first use.
+// Numbers the blocks of the forward pass. A block ends at a value that no edge passes, so that all
+// later work depends on it, such as the residual values of a transformer. A node that depends on no
+// input belongs to the block of its first use.
 static void find_blocks(Bucketing *p) {
   uint32_t n = graph_count(p->g), block = 1;
   NodeId *last = arena_array(p->scratch, NodeId, n + 1), reach = 0; // last forward use of a node
