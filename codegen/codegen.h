@@ -108,7 +108,8 @@ typedef struct PlanBuffer {
   uint32_t same;        // 1 + the buffer whose memory it reuses in place, 0: none
 } PlanBuffer;
 
-// The instruction that runs a group, and its cost on one processor.
+// For dumps and reports: the instruction that runs a group of fused nodes (Fusion.group), and the
+// cost of one run on one processor.
 typedef struct GroupNote {
   uint32_t instr;       // 1 + the instruction, 0: none
   uint32_t together;    // groups that this instruction runs

@@ -63,7 +63,7 @@ static void units_advance(Emit *e, const Units *u, int first, int last, int64_t 
   }
 }
 
-// The bodies of a unit: all phases; the sums of phase 0 in one slab; all but those sums.
+// Emits the phases of a unit from `phase` on. A phase is a nest of loops with its reductions.
 static void phases_from(Emit *e, int phase) {
   for (; phase < e->k->nphases; phase++) {
     emit_phase(e, phase);
@@ -71,17 +71,20 @@ static void phases_from(Emit *e, int phase) {
   }
 }
 
+// The body of a unit without slabs.
 static void unit_full(Emit *e, int unused) {
   (void)unused;
   phases_from(e, 0);
 }
 
+// The sums of phase 0 over one slab, added to the scratch.
 static void unit_slab(Emit *e, int unused) {
   (void)unused;
   emit_phase(e, 0);
   reduce_spill(e);
 }
 
+// What follows the last slab: reads the sums from the scratch, then all later phases.
 static void unit_after_slabs(Emit *e, int unused) {
   (void)unused;
   emit_statements(e, PLACE_PHASE, 0);

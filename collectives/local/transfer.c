@@ -365,7 +365,7 @@ static int64_t sent_by(const TransferWalk *w, const CollPart *p, int64_t group, 
   return sent;
 }
 
-// Of a permute: what the processor sends that sends most.
+// Returns the number of elements that a processor sends in a permute; the maximum over processors.
 static int64_t permute_elements(const TransferWalk *w) {
   const Collective *c = w->call->what;
   Axes axes = group_axes(c);

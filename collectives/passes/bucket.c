@@ -108,7 +108,8 @@ static bool depends_on_input(const Bucketing *p, NodeId n) {
   return node->op == OP_INPUT;
 }
 
-// All of a loop is done before what it hands out is there.
+// Adds to `waits` all collectives inside the loop of `scan`: its results exist only when they are
+// done.
 static void loop_waits(const Bucketing *p, NodeId scan, const uint32_t *of, Bits waits) {
   RegionId r = graph_node(p->g, scan)->attr.region;
   for (NodeId n = 1; n < scan; n++) {

@@ -89,7 +89,8 @@ int64_t ranks_local_processors(const Ranks *r);         // processors on this ma
 MUST_USE bool ranks_meet(Ranks *r, const RankNote *mine, bool patient, const RankNote *const **all);
 // Meets the ranks of this machine, without notes.
 MUST_USE bool ranks_meet_local(Ranks *r, bool patient);
-// Makes the run fail for that reason, unless it has failed before. Returns false. Any thread.
+// Makes the run fail with the reason in `fmt`, unless it has failed before. Returns false. Any
+// thread.
 bool ranks_fail(Ranks *r, const char *fmt, ...) PRINTF_LIKE(2, 3);
 bool ranks_failed(const Ranks *r);
 // "rank 2 (processor 2, rows=1 cols=0)"

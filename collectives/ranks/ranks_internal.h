@@ -120,7 +120,8 @@ bool rendezvous_meet(Ranks *r, WaitLimit limit);
 void rendezvous_end(Rendezvous *b, int code); // the run has failed; wakes all
 // Checks the ranks of this machine that have not arrived at meeting number `meeting`. Returns
 // false, and makes the run fail, if one of them cannot come. *missing gets the index of one of
-// them, -1: all are there. Only the waiting thread may pass a limit.
+// them, or -1 if all are there. Only the thread that waits at the meeting passes a time limit;
+// others pass none.
 bool rendezvous_check(Ranks *r, long long meeting, double waited, WaitLimit limit, int *missing);
 // Starts and ends the thread that sends this rank's heartbeats. False: there is no thread to be
 // had.

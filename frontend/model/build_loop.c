@@ -283,7 +283,8 @@ typedef struct Carry {
   bool integer; // starts from an integer literal
 } Carry;
 
-// Returns the type of a weak carry, which persists over the passes of build_one.
+// Returns the record of the type of a carry that begins with a literal, and so has no type yet. The
+// body is built again until the type is known (build_one); the record persists over these passes.
 static CarryType *carry_type(const Build *b, const Carry *c) {
   return &b->carries->at.at[c->weak - 1];
 }

@@ -10,7 +10,7 @@ void warnings_of_model(Build *b);
 // Checks the sum, over the dims `over`, of the product of n factors. Warns at pos if only a
 // parameter has one of these dims and another factor depends on an input.
 void warn_param_alone(Build *b, Pos pos, uint32_t n, const Value *factor, const Dims *over);
-// The same for a sum or mean of node `product`, whose factors are found in the graph.
+// As warn_param_alone, for a sum or mean of node `product`; finds the factors in the graph.
 void warn_param_alone_in(Build *b, Pos pos, NodeId product, const Dims *over);
 // Warns if the body of a scan, which has just been built, never binds `target`, one of its carries.
 void warn_carry_kept(Build *b, const Ast *target);

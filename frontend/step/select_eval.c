@@ -209,8 +209,10 @@ static bool is_ratio(const Split *s, NodeId root) {
          graph_node(s->g, n->args[0])->type == TYPE_BOOL;
 }
 
-// Builds the parts and the graph `finish` of one metric. `whole`: takes the value of each batch as
-// it is and averages it by rows. `count` is the number of nodes before parts were added.
+// Builds one metric of an evaluation in two pieces. Its parts (sums, minima, counts) are outputs of
+// s->g and are combined over all batches. The graph `finish` computes the metric from the combined
+// parts. `whole`: the only part is the value of each batch, averaged by rows. `count` is the number
+// of nodes of s->g before any parts were added.
 static EvalMetric metric_build(Split *s, NodeId root, bool whole, uint32_t count) {
   s->finish = graph_new(s->m->arena, s->g->dims, s->g->mesh, STAGE_GRAPH);
   memset(&s->output, 0, sizeof s->output);

@@ -23,8 +23,8 @@ static Dims outside(const Dims *of, const Dims *a, const Dims *b) {
   return d;
 }
 
-// *out gets the number of elements over the dims `lost`. Returns false for blocks, and if the
-// number is not exact in type t.
+// *out gets the number of elements over the dims `lost`. Returns false for block dims, whose
+// number differs from processor to processor, and if the number is not exact in type t.
 static bool count_of(const Graph *g, const Dims *lost, Dtype t, double *out) {
   double n = 1;
   for (int i = 0; i < lost->n; i++) {

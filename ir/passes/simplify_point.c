@@ -96,8 +96,8 @@ static NodeId simplify_sub(Simplify *s) {
   return negated ? again(s, OP_ADD, s->x[0], negated) : 0;
 }
 
-// (x * c1) * c2 => x * (c1 * c2), with c2 a power of two and c1 too small for the inner product to
-// overflow.
+// (x * c1) * c2 => x * (c1 * c2), if c2 is a power of two and |c1| <= 1: then x * c1 cannot
+// overflow, and the result is the same to the last bit.
 static NodeId scaled_twice(Simplify *s, NodeId scaled, double by) {
   const Node *n = graph_node(s->g, scaled);
   Dtype type = (Dtype)s->n->type;

@@ -93,7 +93,8 @@ typedef struct LedgerSource {
 } LedgerSource;
 // Lives in `a`; what `from` points to must outlive it.
 Ledger *ledger_new(Arena *a, const LedgerSource *from);
-// The ledger as text. `all`: one entry for each row and every name, instead of lines.
+// Returns the ledger as text, with one entry for each LedgerLine, long lists of names shortened.
+// `all`: one entry for each LedgerRow, with all names.
 char *ledger_text(Arena *a, const Ledger *l, bool all);
 // How to remove a row: "leaving out heads -> cols (--layout) would remove it", or which rules ask
 // for it if no single rule would do.
@@ -170,8 +171,9 @@ typedef struct ExplainedValues {
 ExplainedValues *explained_values(Arena *a, const Ledger *l);
 // The index of the value of that name, or -1.
 int explained_find(const ExplainedValues *v, const char *name);
-// Appends a value that the list lacks because its name belongs to a line of several nodes. Returns
-// its index, or -1 if no node has the name. At most one may be appended.
+// Appends a named value that the list lacks, because a statement of the model made several nodes
+// and the list has only the last. Returns its index, or -1 if no node has the name. The array has
+// room for one such value.
 int explained_part(Arena *a, const Ledger *l, ExplainedValues *v, const char *name);
 // The readers of a value, equal ones merged.
 ValueUse *explained_uses(Arena *a, const Ledger *l, const ExplainedValue *v, uint32_t *n);

@@ -102,7 +102,8 @@ static bool look_behind(Behind *b, NodeId n) {
   return join_partners(b);
 }
 
-// Whether no other value split over the axis would have to be gathered too.
+// Returns true if the gathers can move behind the pointwise work without another one: no other
+// operand of that work is split over the axis.
 static bool alone(const Behind *b) {
   for (int i = 1; i < b->n; i++) {
     const Node *node = graph_node(b->g, b->node[i]);

@@ -39,7 +39,7 @@ void bounds_enter(Bounds *l, int k);
 // The lower bound, in seconds, of all layouts in which axis k splits set i and axes before k are as
 // assigned. If it reaches `limit`, any number from `limit` on; INFINITY if none fits the memory.
 double bounds_with(Bounds *l, int k, uint32_t i, double limit);
-// Assigns set i to axis k.
+// Assigns set i of dims (Space.set) to mesh axis k.
 void bounds_assign(Bounds *l, int k, uint32_t i);
 
 // The exact cost of two axes with their sets. It replaces the bound from single axes, which does

@@ -82,7 +82,8 @@ typedef struct FlowTable {
   double *flow[FLOWS]; // of value
 } FlowTable;
 
-// FLOW_JOIN; other collectives are FLOW_SEND or FLOW_HALO.
+// Returns true if n is of the kind FLOW_JOIN (layout_cost_internal.h): a collective that sums or
+// gathers. Other collectives are FLOW_SEND or FLOW_HALO.
 static bool joins(const Node *n) {
   return n->op == OP_ALL_REDUCE || n->op == OP_ALL_GATHER || n->op == OP_REDUCE_SCATTER;
 }
