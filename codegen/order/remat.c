@@ -191,10 +191,6 @@ const Graph *remat(Arena *a, const Graph *input, int level) {
     bug_context("remat", n);
     copy_node(&r, n);
   }
-  for (uint32_t i = 0; i < g->output.n; i++) {
-    Output o = g->output.at[i];
-    o.value = r.map[o.value];
-    vec_push(a, r.to->output) = o;
-  }
+  graph_copy_outputs(r.to, g, r.map);
   return graph_prune_in_place(a, r.to, g->stage);
 }

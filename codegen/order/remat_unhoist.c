@@ -279,10 +279,6 @@ const Graph *remat_unhoist(Arena *a, const Graph *g) {
     bug_context("remat", n);
     copy_node(&s, n);
   }
-  for (uint32_t i = 0; i < g->output.n; i++) {
-    Output o = g->output.at[i];
-    o.value = s.map[o.value];
-    vec_push(a, s.to->output) = o;
-  }
+  graph_copy_outputs(s.to, g, s.map);
   return graph_prune_in_place(a, s.to, g->stage);
 }

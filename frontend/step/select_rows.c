@@ -89,10 +89,6 @@ Graph *rows_count_means(Arena *a, const Graph *from, const RowFacts *r) {
     bool mean = n.op == OP_MEAN && rows_reduced(r, &n);
     map[i] = mean ? counted_mean(g, r, &n, map[n.args[0]]) : graph_copy(g, from, i, map);
   }
-  for (uint32_t i = 0; i < from->output.n; i++) {
-    Output o = from->output.at[i];
-    o.value = map[o.value];
-    vec_push(a, g->output) = o;
-  }
+  graph_copy_outputs(g, from, map);
   return graph_prune_in_place(a, g, STAGE_GRAD);
 }

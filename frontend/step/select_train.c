@@ -268,11 +268,7 @@ static bool trainable(const Model *m) {
 static void put_state_updates(Step *s) {
   const Graph *from = s->m->graph;
   const NodeId *map = s->part[s->nparts - 1].map;
-  for (uint32_t i = 0; i < from->output.n; i++) {
-    Output o = from->output.at[i];
-    o.value = map[o.value];
-    vec_push(s->g->arena, s->g->output) = o;
-  }
+  graph_copy_outputs(s->g, from, map);
 }
 
 static void put_updates(Step *s) {

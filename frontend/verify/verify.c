@@ -104,11 +104,7 @@ static Graph *without_layout(Arena *a, const Graph *from) {
   for (NodeId n = 1; n <= graph_count(from); n++)
     map[n] = graph_node(from, n)->op == OP_PIN ? map[graph_node(from, n)->args[0]]
                                                : graph_copy(g, from, n, map);
-  for (uint32_t i = 0; i < from->output.n; i++) {
-    Output o = from->output.at[i];
-    o.value = map[o.value];
-    vec_push(a, g->output) = o;
-  }
+  graph_copy_outputs(g, from, map);
   return g;
 }
 

@@ -100,10 +100,6 @@ Graph *verify_perturbed(Arena *a, const Graph *from) {
   Decl sample = {.kind = DECL_INPUT, .name = verify_sample, .type = TYPE_F32};
   p.sample = graph_decl_node(p.to, graph_decl(p.to, &sample));
   for (NodeId n = 1; n <= graph_count(from); n++) copy_one(&p, n);
-  for (uint32_t i = 0; i < from->output.n; i++) {
-    Output o = from->output.at[i];
-    o.value = p.map[o.value];
-    vec_push(a, p.to->output) = o;
-  }
+  graph_copy_outputs(p.to, from, p.map);
   return graph_prune_in_place(a, p.to, from->stage);
 }

@@ -300,6 +300,14 @@ static bool same_args(const Graph *g, const Graph *from, const Node *node, const
   return true;
 }
 
+void graph_copy_outputs(Graph *g, const Graph *from, const NodeId *map) {
+  for (uint32_t i = 0; i < from->output.n; i++) {
+    Output o = from->output.at[i];
+    o.value = map[o.value];
+    vec_push(g->arena, g->output) = o;
+  }
+}
+
 NodeId graph_copy(Graph *g, const Graph *from, NodeId n, const NodeId *map) {
   const Node *node = graph_node(from, n);
   NodeId args[MAX_ARGS];
@@ -610,11 +618,7 @@ Graph *graph_prune_in_place(Arena *a, Graph *g, Stage stage) {
 static Graph *prune_straight(Arena *a, const Graph *from, Stage stage, NodeId **map_out) {
   Graph *g = graph_like(a, from, stage);
   NodeId *map = move_nodes(a, g, from, mark_needed_straight(a, from));
-  for (uint32_t i = 0; i < from->output.n; i++) {
-    Output o = from->output.at[i];
-    o.value = map[o.value];
-    vec_push(a, g->output) = o;
-  }
+  graph_copy_outputs(g, from, map);
   if (map_out) *map_out = map;
   return g;
 }
@@ -634,11 +638,7 @@ Graph *graph_prune(Arena *a, const Graph *from, Stage stage, NodeId **map_out) {
                  ? copy_loop(g, from, n, map, number, kept)
                  : graph_copy(g, from, n, map);
   }
-  for (uint32_t i = 0; i < from->output.n; i++) {
-    Output o = from->output.at[i];
-    o.value = map[o.value];
-    vec_push(a, g->output) = o;
-  }
+  graph_copy_outputs(g, from, map);
   if (map_out) *map_out = map;
   return g;
 }

@@ -251,6 +251,8 @@ NodeId graph_try(Graph *g, Op op, int nargs, const NodeId *args, const Attr *att
                  uint16_t instance, char *why);
 // Adds a copy of node n of `from` to g, with arguments map[arg] and its own origin.
 NodeId graph_copy(Graph *g, const Graph *from, NodeId n, const NodeId *map);
+// Appends all outputs of `from` to those of g, each with the value map[value].
+void graph_copy_outputs(Graph *g, const Graph *from, const NodeId *map);
 
 // Adds a declaration (its source node is made by graph_decl_node on first use).
 DeclId graph_decl(Graph *g, const Decl *d);

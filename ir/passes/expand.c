@@ -111,11 +111,7 @@ Graph *graph_widen_scatters(Arena *a, const Graph *g) {
         n->op == OP_SCATTER_ADD && n->type == TYPE_F32 && scatter_terms(g, n) > SUM_LEAF_SHORT;
     map[id] = wide ? widen_scatter(to, n, map, TYPE_F64) : graph_copy(to, g, id, map);
   }
-  for (uint32_t i = 0; i < g->output.n; i++) {
-    Output o = g->output.at[i];
-    o.value = map[o.value];
-    vec_push(a, to->output) = o;
-  }
+  graph_copy_outputs(to, g, map);
   return graph_prune_in_place(a, to, g->stage);
 }
 
@@ -140,10 +136,6 @@ Graph *graph_expand(Arena *a, const Graph *g) {
   Graph *to = graph_like(a, g, STAGE_SIMPLIFY);
   NodeId *map = arena_array(a, NodeId, graph_count(g) + 1);
   for (NodeId id = 1; id <= graph_count(g); id++) map[id] = expand_node(to, g, id, map);
-  for (uint32_t i = 0; i < g->output.n; i++) {
-    Output o = g->output.at[i];
-    o.value = map[o.value];
-    vec_push(a, to->output) = o;
-  }
+  graph_copy_outputs(to, g, map);
   return graph_prune_in_place(a, to, STAGE_SIMPLIFY);
 }

@@ -184,10 +184,6 @@ const Graph *graph_factor(Arena *a, const Graph *g) {
     map[id] = y ? graph_broadcast(to, y, &n->dims) : graph_copy(to, g, id, map);
   }
   if (!any) return g;
-  for (uint32_t i = 0; i < g->output.n; i++) {
-    Output o = g->output.at[i];
-    o.value = map[o.value];
-    vec_push(a, to->output) = o;
-  }
+  graph_copy_outputs(to, g, map);
   return graph_simplify(a, graph_prune_in_place(a, to, g->stage)); // also removes the zeros
 }

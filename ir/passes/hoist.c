@@ -354,11 +354,7 @@ static Graph *hoist_depth(Arena *a, const Graph *g, int depth) {
     bug_context("hoist", h.order[i]);
     copy_node(&h, h.order[i]);
   }
-  for (uint32_t i = 0; i < g->output.n; i++) {
-    Output o = g->output.at[i];
-    o.value = h.in[o.value];
-    vec_push(a, h.to->output) = o;
-  }
+  graph_copy_outputs(h.to, g, h.in);
   return graph_prune_in_place(a, h.to, g->stage);
 }
 

@@ -81,10 +81,6 @@ Graph *graph_simplify(Arena *a, const Graph *g) {
   NodeId *map = arena_array(a, NodeId, graph_count(g) + 1);
   const uint32_t *uses = count_uses(a, g);
   for (NodeId id = 1; id <= graph_count(g); id++) map[id] = simplify_node(to, g, id, map, uses);
-  for (uint32_t i = 0; i < g->output.n; i++) {
-    Output o = g->output.at[i];
-    o.value = map[o.value];
-    vec_push(a, to->output) = o;
-  }
+  graph_copy_outputs(to, g, map);
   return graph_prune_in_place(a, to, g->stage);
 }
