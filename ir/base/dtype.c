@@ -1,4 +1,4 @@
-// Element types: tables from dtype.def, type promotion, exact rounding, loads and stores through
+// AnyElement types: tables from dtype.def, type promotion, exact rounding, loads and stores through
 // double.
 //
 // Narrow floats are rounded directly from double, because rounding to f32 first would round some
@@ -144,16 +144,19 @@ static double f16_value(uint16_t h) {
   return h & 0x8000 ? -x : x;
 }
 
+// One element of any type, as it is in memory; h: the bits of bf16 and f16.
+typedef union AnyElement {
+  float f32;
+  double f64;
+  uint16_t h;
+  int32_t i32;
+  uint8_t u8;
+  int64_t i64;
+  uint64_t u64;
+} AnyElement;
+
 double dtype_load(Dtype t, const void *p) {
-  union {
-    float f32;
-    double f64;
-    uint16_t h;
-    int32_t i32;
-    uint8_t u8;
-    int64_t i64;
-    uint64_t u64;
-  } v;
+  AnyElement v;
   memcpy(&v, p, (size_t)rows[t].bytes);
   switch (t) {
   case TYPE_F32: return (double)v.f32;
@@ -171,15 +174,7 @@ double dtype_load(Dtype t, const void *p) {
 }
 
 void dtype_store(Dtype t, void *p, double x) {
-  union {
-    float f32;
-    double f64;
-    uint16_t h;
-    int32_t i32;
-    uint8_t u8;
-    int64_t i64;
-    uint64_t u64;
-  } v = {0};
+  AnyElement v = {0};
   switch (t) {
   case TYPE_F32: v.f32 = (float)x; break;
   case TYPE_BF16: v.h = bf16_bits(x); break;
