@@ -5,7 +5,7 @@
 //     %12 = exp(%11) : f32[b, c]  # model.mesh:9
 //     stores %20
 #include "codegen/codegen.h"
-#include "codegen/memory/memory_internal.h"
+#include "codegen/values/values_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef CODEGEN_FUSE_GEMM_FORM_H
 #define CODEGEN_FUSE_GEMM_FORM_H
 
-#include "codegen/memory/memory_internal.h"
+#include "codegen/values/values_internal.h"
 
 // C[m, n] = sum over k of A[m, k] B[k, n], for each index of the batch dims. Each list has its dims
 // slow first, and they have one stride together. `swapped`: A is the second argument of the

@@ -2,7 +2,7 @@
 #ifndef CODEGEN_GROUP_DEPS_H
 #define CODEGEN_GROUP_DEPS_H
 
-#include "codegen/memory/memory_internal.h"
+#include "codegen/values/values_internal.h"
 
 // Group i reads values of groups on[at[i] .. at[i + 1]), ascending. Groups that do not execute,
 // such as sources, are left out.

@@ -15,7 +15,7 @@
 //
 // The dim of a loop is the outermost dim of what the loop reads or collects, so that one iteration
 // accesses one piece of memory. A carry, its initial value and its next value have the same order.
-#include "codegen/memory/memory_internal.h"
+#include "codegen/values/values_internal.h"
 
 #include <string.h>
 

@@ -14,7 +14,7 @@
 // loop is in one segment. Values that a loop collects follow the same rules: at level 1 pointwise
 // work on other values of the iteration; with its segment the whole iteration, from its carries,
 // from values outside the loop and from values that others read of all iterations together.
-#include "codegen/memory/memory_internal.h"
+#include "codegen/values/values_internal.h"
 #include "codegen/order/remat_internal.h"
 
 enum { CHEAP = 1, GATHERS, ALL_GATHERS, NEAR = 8, SMALL = 64 }; // REMAT_BASE_LEVELS == ALL_GATHERS

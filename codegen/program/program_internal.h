@@ -78,7 +78,7 @@ void collective_emit(Builder *b, const Group *g);
 // -- notes.c: Program.note, after the last instruction
 void notes_make(Builder *b);
 
-// -- plan.c
+// -- memory_plan.c
 void plan_memory(Builder *b);        // places all buffers; turns their indices in Refs into offsets
 int64_t plan_live(const Builder *b); // the most bytes that are live at one instruction
 

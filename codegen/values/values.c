@@ -1,5 +1,5 @@
-// The memory layout of values: strides, aliases, valid extents. In: a graph, which is not changed.
-#include "codegen/memory/memory_internal.h"
+// The strides of values, the memory of views, valid extents of dims.
+#include "codegen/values/values_internal.h"
 
 #include <string.h>
 
@@ -31,7 +31,8 @@ NodeId memory_writer(const Graph *g, NodeId n) {
 
 static DimId full_dim(const Graph *g, DimId d) { return dim_get(g->dims, d)->whole; }
 
-// Marks the new dims of a rename, merge or split whose old dims depend on the rows.
+// If the old dims of a rename, merge or split depend on the rows of the last batch, notes in `rows`
+// how the new dims do.
 static void rows_through(const Graph *g, Rows *rows, const Node *n) {
   const Attr *at = &n->attr;
   if (n->op == OP_RENAME)
