@@ -40,7 +40,7 @@ enum { REMAT_BASE_LEVELS = 3, REMAT_TAIL = 2 };
 // memory that remain (BROADCAST without dims).
 typedef struct Order {
   const Graph *graph;
-  Dims *at; // Dims used as a list: physical order
+  DimList *at; // the physical order of each value, indexed by NodeId
 } Order;
 Order *order_choose(Arena *a, const Graph *g);
 const char *order_note(const void *order, NodeId n);

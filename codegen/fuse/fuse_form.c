@@ -219,7 +219,7 @@ static void member_find(Trial *t, TrialNode *m, NodeId n) {
 
 // Adds bytes of value a to those that are contiguous along its last dim.
 static void count_contiguous(Trial *t, NodeId a, int64_t size) {
-  const Dims *order = &t->f->order->at[a];
+  const DimList *order = &t->f->order->at[a];
   int at = order->n ? dims_index(&t->space, order->at[order->n - 1]) : -1;
   if (at >= 0) t->contiguous[at] += size;
 }
@@ -267,7 +267,7 @@ static bool addresses_fit(Trial *t) {
 // -- candidates ---------------------------------------------------------------------------------
 
 // The dims of `bits`, in the order of `list`.
-static Dims dims_of(const Trial *t, const Dims *list, DimBits bits) {
+static Dims dims_of(const Trial *t, const DimList *list, DimBits bits) {
   Dims out = {0};
   for (int i = 0; i < list->n; i++) {
     int at = dims_index(&t->space, list->at[i]);
@@ -277,7 +277,7 @@ static Dims dims_of(const Trial *t, const Dims *list, DimBits bits) {
 }
 
 // Tries the inner loops `inner`, in the order of `list`; all other dims are outer.
-static void try_inner(Trial *t, DimBits inner, const Dims *list, LoopForm *best, bool *found) {
+static void try_inner(Trial *t, DimBits inner, const DimList *list, LoopForm *best, bool *found) {
   for (uint32_t i = 0; i < t->tried.n; i++)
     if (t->tried.at[i] == inner) return;
   vec_push(t->f->a, t->tried) = inner;

@@ -26,7 +26,7 @@ static void print_dims(FILE *out, const Graph *g, const char *what, const Dims *
 
 static void print_node(FILE *out, const Fusion *f, const Diag *d, const Group *g, NodeId n) {
   const Node *x = graph_node(f->graph, n);
-  const Dims *order = &f->order->at[n];
+  const DimList *order = &f->order->at[n];
   fprintf(out, "  %%%u = %s(", n, op_row((Op)x->op)->text);
   for (int i = 0; i < x->nargs; i++) fprintf(out, "%s%%%u", i ? ", " : "", x->args[i]);
   fprintf(out, ") : %s[", dtype_text((Dtype)x->type));

@@ -12,22 +12,22 @@ enum { SMALLEST_WORK = 100000, SMALLEST_SIDE = 4 };
 typedef struct GemmDims {
   const Graph *g;
   const Rows *rows;
-  const Dims *a, *b, *c; // physical orders; b is the operand with n
-  Dims m, n, k, batch;
+  const DimList *a, *b, *c; // physical orders; b is the operand with n
+  DimList m, n, k, batch;
 } GemmDims;
 
 bool contract_is_dot(const Graph *g, NodeId n) {
   const Node *x = graph_node(g, n);
   if (x->op != OP_CONTRACT) return false;
-  const Dims *a = &graph_node(g, x->args[0])->dims, *b = &graph_node(g, x->args[1])->dims;
+  const DimList *a = &graph_node(g, x->args[0])->dims, *b = &graph_node(g, x->args[1])->dims;
   return list_has_all(a, b) || list_has_all(b, a);
 }
 
-static bool find_roles(GemmDims *r, const Dims *result) {
+static bool find_roles(GemmDims *r, const DimList *result) {
   for (int i = 0; i < r->c->n; i++) {
     DimId d = r->c->at[i];
     bool a = dims_has(r->a, d), b = dims_has(r->b, d);
-    Dims *list = a && b ? &r->batch : a ? &r->m : &r->n;
+    DimList *list = a && b ? &r->batch : a ? &r->m : &r->n;
     list_insert(list, list->n, d);
   }
   for (int i = 0; i < r->a->n; i++) {
@@ -42,7 +42,7 @@ static bool find_roles(GemmDims *r, const Dims *result) {
 }
 
 // Whether a step along `outer` equals a whole run of `inner` in this operand.
-static bool nests(const GemmDims *r, const Dims *order, DimId outer, DimId inner) {
+static bool nests(const GemmDims *r, const DimList *order, DimId outer, DimId inner) {
   return order_stride(r->g, order, outer) ==
          order_stride(r->g, order, inner) * dim_get(r->g->dims, inner)->size;
 }
@@ -53,7 +53,8 @@ static bool always_full(const GemmDims *r, DimId d) {
 }
 
 // Keeps the longest end of `list` that nests in x and y, and moves the dims before it to `rest`.
-static void keep_nest(const GemmDims *r, Dims *list, const Dims *x, const Dims *y, Dims *rest) {
+static void keep_nest(const GemmDims *r, DimList *list, const DimList *x, const DimList *y,
+                      DimList *rest) {
   int first = list->n - 1;
   while (first > 0 && always_full(r, list->at[first]) &&
          nests(r, x, list->at[first - 1], list->at[first]) &&
@@ -65,13 +66,13 @@ static void keep_nest(const GemmDims *r, Dims *list, const Dims *x, const Dims *
   }
 }
 
-static int64_t stride_of(const GemmDims *r, const Dims *order, const Dims *role) {
+static int64_t stride_of(const GemmDims *r, const DimList *order, const DimList *role) {
   return role->n ? order_stride(r->g, order, role->at[role->n - 1]) : 0;
 }
 
 // Finds the leading dimension *ld of an operand with these row and column dims, and whether it is
 // transposed. False if neither stride is 1.
-static bool leading(const GemmDims *r, const Dims *order, const Dims *row, const Dims *col,
+static bool leading(const GemmDims *r, const DimList *order, const DimList *row, const DimList *col,
                     bool *transposed, int64_t *ld) {
   int64_t rs = stride_of(r, order, row), cs = stride_of(r, order, col);
   int64_t nrow = list_elements(r->g->dims, row), ncol = list_elements(r->g->dims, col);
@@ -95,7 +96,7 @@ static bool types_fit(const Graph *g, const Node *x) {
 
 // Whether k nests in both operands. Its order is that of A, so only B can fail.
 static bool k_nests(GemmDims *r) {
-  Dims rest = {0};
+  DimList rest = {0};
   keep_nest(r, &r->k, r->a, r->b, &rest);
   return rest.n == 0;
 }
@@ -103,7 +104,7 @@ static bool k_nests(GemmDims *r) {
 bool gemm_form(const Graph *g, const Order *order, const Rows *rows, const CodegenOptions *opt,
                NodeId n, GemmForm *out, const char **why) {
   const Node *x = graph_node(g, n);
-  const Dims *c = &order->at[n];
+  const DimList *c = &order->at[n];
   *why = "its types are not those of the library";
   if (!types_fit(g, x)) return false;
   *why = "it has too few rows or columns for a library product";

@@ -9,7 +9,7 @@
 // contraction, so that n contains the last dim of C.
 typedef struct GemmForm {
   bool swapped, ta, tb;
-  Dims batch, m, n, k;
+  DimList batch, m, n, k;
   int64_t lda, ldb, ldc;
   int64_t work; // multiplications of one call
 } GemmForm;

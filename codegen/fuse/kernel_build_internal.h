@@ -11,8 +11,9 @@ typedef struct BuiltKernel {
   NodeId *ptr; // of each pointer: the node whose memory it addresses
   Slot *slot;  // values of the kernel's slots
   double *num;
-  NodeId *check;     // of each numeric argument: the bound_index whose status code it is, else 0
-  Dims outer, inner; // dims of the loops in order, before they were joined: what `position` counts
+  NodeId *check; // of each numeric argument: the bound_index whose status code it is, else 0
+  DimList outer,
+      inner; // dims of the loops in order, before they were joined: what `position` counts
 } BuiltKernel;
 
 // Builds the kernel of group g. With any_size, a kernel of one joined loop takes the loop's size at
@@ -84,7 +85,7 @@ int32_t kernel_add_num(KernelBuilder *k, double x, NodeId check);
 int32_t kernel_add_pointer(KernelBuilder *k, NodeId node, const KPtr *ptr, bool address);
 int16_t kernel_add_slot(KernelBuilder *k, Slot s);
 // Returns the deepest level at which one of the dims is a loop.
-KLevel loops_level(const KernelBuilder *k, const Dims *dims);
+KLevel loops_level(const KernelBuilder *k, const DimList *dims);
 
 // -- kernel_views.c
 // Emits the value of a window, an own slice or a draw at the loop counters.

@@ -15,7 +15,7 @@ int group_index(const Group *g, NodeId n) {
   return low < g->nnodes && g->node[low] == n ? (int)low : -1;
 }
 
-KLevel loops_level(const KernelBuilder *k, const Dims *dims) {
+KLevel loops_level(const KernelBuilder *k, const DimList *dims) {
   KLevel level = LEVEL_PROLOGUE;
   for (int i = 0; i < dims->n; i++) {
     if (dims_has(&k->plan.inner, dims->at[i])) return LEVEL_INNER;

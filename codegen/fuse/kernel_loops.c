@@ -18,12 +18,12 @@ typedef struct LoopTraffic {
   const Group *g;
   Dims all;
   double contiguous[MAX_RANK]; // by dim of `all`: bytes that are contiguous along it
-  Dims order;                  // of the value with most bytes
+  DimList order;               // of the value with most bytes
   double most;
 } LoopTraffic;
 
 static void traffic_add(LoopTraffic *t, NodeId n, double bytes) {
-  const Dims *order = &t->f->order->at[n];
+  const DimList *order = &t->f->order->at[n];
   if (!order->n) return;
   int last = dims_index(&t->all, order->at[order->n - 1]);
   if (last >= 0) t->contiguous[last] += bytes;
@@ -56,8 +56,8 @@ static void traffic_find(LoopTraffic *t) {
   }
 }
 
-static void order_by(Dims *list, const Dims *order) {
-  Dims sorted = {0};
+static void order_by(DimList *list, const DimList *order) {
+  DimList sorted = {0};
   for (int i = 0; i < list->n; i++)
     if (!dims_has(order, list->at[i])) list_insert(&sorted, sorted.n, list->at[i]);
   for (int i = 0; i < order->n; i++)
@@ -74,7 +74,7 @@ static NodeId contraction_of(const Fusion *f, const Group *g) {
 }
 
 static DimId last_dim(const Fusion *f, NodeId n) {
-  const Dims *order = &f->order->at[n];
+  const DimList *order = &f->order->at[n];
   return order->n ? order->at[order->n - 1] : 0;
 }
 
@@ -88,7 +88,7 @@ static DimId vector_of_contraction(const Fusion *f, NodeId n) {
   return a && !dims_has(&x->dims, a) ? a : b;
 }
 
-static void to_end(Dims *list, DimId d) {
+static void to_end(DimList *list, DimId d) {
   dims_remove(list, d);
   list_insert(list, list->n, d);
 }
@@ -128,7 +128,7 @@ static void rows_to_end(const Fusion *f, NodeId n, LoopPlan *plan, DimId vector)
 
 // The order of the summed loops: that of the factor without the vector dim, which is read element
 // by element.
-static const Dims *summed_order(const Fusion *f, NodeId n, DimId vector) {
+static const DimList *summed_order(const Fusion *f, NodeId n, DimId vector) {
   const Node *x = graph_node(f->graph, n);
   return &f->order->at[x->args[dims_has(&graph_node(f->graph, x->args[0])->dims, vector)]];
 }

@@ -292,7 +292,7 @@ static int32_t guard_range(KernelBuilder *k, DimId d, const AffineIndex *p, int3
 
 static ViewValue load_seen(KernelBuilder *k, NodeId n, const ViewEnv *env, int phase) {
   const Node *x = graph_node(k->g, n);
-  const Dims *order = &k->f->order->at[n];
+  const DimList *order = &k->f->order->at[n];
   Address a = {.level = LEVEL_PROLOGUE};
   bool elsewhere = false;
   for (int i = 0; i < x->dims.n; i++) {

@@ -27,21 +27,21 @@ typedef struct Chooser {
   Arena *a;
   const Graph *from;
   Graph *to;
-  Dims *requested; // by old node: the requested order; n 0: no request
-  bool *forced;    // by old node: the request comes from a use that needs a copy otherwise
-  DimId *front;    // by old node: the dim that should be outermost, 0: any
+  DimList *requested; // by old node: the requested order; n 0: no request
+  bool *forced;       // by old node: the request comes from a use that needs a copy otherwise
+  DimId *front;       // by old node: the dim that should be outermost, 0: any
   NodeId *map;
   uint32_t *rank;  // by full dim: its precedence
-  VEC(Dims) at;    // by new node: its order; entry 0 is unused
+  VEC(DimList) at; // by new node: its order; entry 0 is unused
   VEC(bool) loose; // by new node: made of draws only, its order is still open
   VEC(OrderCopy) copy;
 } Chooser;
 
 // -- requests, from users to arguments ------------------------------------------------------------
 
-static void request(Chooser *c, NodeId n, const Dims *list, bool forced) {
+static void request(Chooser *c, NodeId n, const DimList *list, bool forced) {
   const Node *node = graph_node(c->from, n);
-  Dims own = {0};
+  DimList own = {0};
   for (int i = 0; i < list->n; i++)
     if (dims_has(&node->dims, list->at[i])) list_insert(&own, own.n, list->at[i]);
   if (own.n != node->dims.n || (c->requested[n].n && (c->forced[n] || !forced))) return;
@@ -50,8 +50,8 @@ static void request(Chooser *c, NodeId n, const Dims *list, bool forced) {
 }
 
 // The dims of a node in the order of the full dims `whole[0..rank)`.
-static Dims blocks_in_order(const Graph *g, const Dims *dims, int rank, const DimId *whole) {
-  Dims list = {0};
+static DimList blocks_in_order(const Graph *g, const Dims *dims, int rank, const DimId *whole) {
+  DimList list = {0};
   for (int i = 0; i < rank; i++)
     for (int j = 0; j < dims->n; j++)
       if (dim_get(g->dims, dims->at[j])->whole == whole[i] && !dims_has(&list, dims->at[j]))
@@ -66,13 +66,13 @@ static void request_outputs(Chooser *c) {
     const Dims *dims = &graph_node(g, o->value)->dims;
     bool update = o->kind == OUT_UPDATE;
     const Decl *d = update ? &g->decl.at[o->target - 1] : NULL;
-    Dims list = update ? blocks_in_order(g, dims, d->rank, d->dims)
-                       : blocks_in_order(g, dims, o->rank, o->dims);
+    DimList list = update ? blocks_in_order(g, dims, d->rank, d->dims)
+                          : blocks_in_order(g, dims, o->rank, o->dims);
     if (list.n == dims->n) request(c, o->value, &list, update);
   }
 }
 
-static void request_through_move(Chooser *c, const Node *n, Dims requested) {
+static void request_through_move(Chooser *c, const Node *n, DimList requested) {
   const Attr *at = &n->attr;
   if (n->op == OP_MERGE) {
     if (!requested.n && n->dims.n) requested = n->dims;
@@ -100,7 +100,7 @@ static void request_carries(Chooser *c) {
   for (NodeId id = graph_count(c->from); id; id--) {
     const Node *n = graph_node(c->from, id);
     if (n->op != OP_CARRY) continue;
-    Dims list = {0};
+    DimList list = {0};
     for (int i = 0; i < n->dims.n; i++) {
       int at = list.n;
       while (at > 0 && before(c, n->dims.at[i], list.at[at - 1])) at--;
@@ -122,7 +122,7 @@ static NodeId carry_of(const Graph *g, NodeId scan, int i) {
 
 static void request_through_region(Chooser *c, NodeId id) {
   const Node *n = graph_node(c->from, id);
-  Dims requested = c->requested[id];
+  DimList requested = c->requested[id];
   if (n->op == OP_CARRY && requested.n) request(c, n->args[0], &requested, false);
   for (int i = 0; n->op == OP_SCAN && i < n->nargs; i++) {
     NodeId carry = carry_of(c->from, id, i);
@@ -209,7 +209,7 @@ static bool before(const Chooser *c, DimId x, DimId y) {
 // -- orders, from arguments to results ----------------------------------------------------------
 
 // Adds the dims of `other` that list lacks, each before the dim that follows it in `other`.
-static void list_join(Dims *list, const Dims *other) {
+static void list_join(DimList *list, const DimList *other) {
   for (int i = other->n - 1; i >= 0; i--) {
     if (dims_has(list, other->at[i])) continue;
     int at = list->n;
@@ -219,7 +219,7 @@ static void list_join(Dims *list, const Dims *other) {
   }
 }
 
-static Dims order_joined(const Chooser *c, const Node *n) {
+static DimList order_joined(const Chooser *c, const Node *n) {
   int64_t best = -1;
   int first = 0;
   for (int i = 0; i < n->nargs; i++) {
@@ -229,15 +229,15 @@ static Dims order_joined(const Chooser *c, const Node *n) {
       first = i;
     }
   }
-  Dims list = c->at.at[n->args[first]];
+  DimList list = c->at.at[n->args[first]];
   for (int i = 0; i < n->nargs; i++) list_join(&list, &c->at.at[n->args[i]]);
   return list;
 }
 
 // A sum of a product element by element takes the order of the factor with all dims.
-static bool order_dot(const Chooser *c, const Node *n, Dims *list) {
+static bool order_dot(const Chooser *c, const Node *n, DimList *list) {
   for (int i = 0; i < 2; i++) {
-    const Dims *all = &c->at.at[n->args[i]];
+    const DimList *all = &c->at.at[n->args[i]];
     if (!list_has_all(all, &c->at.at[n->args[1 - i]])) continue;
     *list = *all;
     for (int j = 0; j < n->attr.ndims; j++) dims_remove(list, n->attr.dims[j]);
@@ -248,9 +248,9 @@ static bool order_dot(const Chooser *c, const Node *n, Dims *list) {
 
 // By precedence, with one exception: the last dim, the row of a GEMM, belongs to one argument only.
 // A dim along which that argument is contiguous is preferred.
-static Dims order_contract(const Chooser *c, const Node *n) {
-  const Dims *a = &c->at.at[n->args[0]], *b = &c->at.at[n->args[1]];
-  Dims list = {0};
+static DimList order_contract(const Chooser *c, const Node *n) {
+  const DimList *a = &c->at.at[n->args[0]], *b = &c->at.at[n->args[1]];
+  DimList list = {0};
   if (order_dot(c, n, &list)) return list;
   for (int i = 0; i < n->dims.n; i++) {
     int at = list.n;
@@ -271,10 +271,10 @@ static Dims order_contract(const Chooser *c, const Node *n) {
   return list;
 }
 
-static Dims order_gather(const Chooser *c, const Node *n) {
-  const Dims *x = &c->at.at[n->args[0]], *ids = &c->at.at[n->args[1]];
-  Dims list = {0};
-  const Dims *first = n->op == OP_TAKE ? ids : x, *second = n->op == OP_TAKE ? x : ids;
+static DimList order_gather(const Chooser *c, const Node *n) {
+  const DimList *x = &c->at.at[n->args[0]], *ids = &c->at.at[n->args[1]];
+  DimList list = {0};
+  const DimList *first = n->op == OP_TAKE ? ids : x, *second = n->op == OP_TAKE ? x : ids;
   for (int i = 0; i < first->n; i++)
     if (dims_has(&n->dims, first->at[i])) list_insert(&list, list.n, first->at[i]);
   for (int i = 0; i < second->n; i++)
@@ -285,15 +285,15 @@ static Dims order_gather(const Chooser *c, const Node *n) {
   return list;
 }
 
-static Dims order_moved(const Chooser *c, const Node *n) {
-  Dims list = c->at.at[n->args[0]];
+static DimList order_moved(const Chooser *c, const Node *n) {
+  DimList list = c->at.at[n->args[0]];
   const Attr *at = &n->attr;
   if (n->op == OP_SPLIT || n->op == OP_MERGE) {
     if (!list_replace(&list, at->ndims, at->dims, at->nto, at->to))
       BUG("dims of a merge are apart");
     return list;
   }
-  Dims from = list;
+  DimList from = list;
   for (int j = 0; j < at->nto && j < at->ndims; j++) {
     int i = dims_index(&from, at->dims[j]);
     if (i >= 0) list.at[i] = at->to[j];
@@ -303,8 +303,8 @@ static Dims order_moved(const Chooser *c, const Node *n) {
 
 // The order of the argument. Dims of taps come before the dim that they move over, so that runs
 // along that dim stay contiguous.
-static Dims order_window(const Chooser *c, const Node *n) {
-  Dims list = c->at.at[n->args[0]];
+static DimList order_window(const Chooser *c, const Node *n) {
+  DimList list = c->at.at[n->args[0]];
   const Attr *t = &n->attr;
   int at = dims_index(&list, t->dims[0]);
   dims_remove(&list, t->dims[0]);
@@ -313,31 +313,31 @@ static Dims order_window(const Chooser *c, const Node *n) {
   return list;
 }
 
-static Dims order_source(const Chooser *c, const Node *n) {
+static DimList order_source(const Chooser *c, const Node *n) {
   if (op_is_decl(n->op)) {
     const Decl *d = &c->to->decl.at[n->attr.decl - 1];
     return blocks_in_order(c->to, &n->dims, d->rank, d->dims);
   }
-  Dims list = {0};
+  DimList list = {0};
   if (n->op == OP_VALUES)
     for (int i = 0; i < n->attr.ndims; i++) list_insert(&list, i, n->attr.dims[i]);
   return n->op == OP_VALUES ? list : n->dims;
 }
 
-static Dims order_region(const Chooser *c, const Node *n) {
-  if (n->op == OP_SCAN) return (Dims){0};
-  Dims list = c->at.at[n->args[n->op == OP_FINAL || n->op == OP_COLLECT]];
+static DimList order_region(const Chooser *c, const Node *n) {
+  if (n->op == OP_SCAN) return (DimList){0};
+  DimList list = c->at.at[n->args[n->op == OP_FINAL || n->op == OP_COLLECT]];
   if (n->op == OP_AT) dims_remove(&list, n->attr.dims[0]);
   if (n->op == OP_COLLECT) list_insert(&list, 0, n->attr.dims[0]);
   return list;
 }
 
-static Dims order_default(const Chooser *c, const Node *n) {
+static DimList order_default(const Chooser *c, const Node *n) {
   switch (op_row(n->op)->cls) {
   case SOURCE: return order_source(c, n);
   case POINTWISE: return order_joined(c, n);
   case REDUCE: {
-    Dims list = c->at.at[n->args[0]];
+    DimList list = c->at.at[n->args[0]];
     for (int i = 0; i < n->attr.ndims; i++) dims_remove(&list, n->attr.dims[i]);
     return list;
   }
@@ -351,7 +351,7 @@ static Dims order_default(const Chooser *c, const Node *n) {
     break;
   case COLLECTIVE: return order_moved(c, n);
   }
-  Dims list = n->dims, arg = c->at.at[n->args[0]];
+  DimList list = n->dims, arg = c->at.at[n->args[0]];
   for (int i = 0; i < arg.n; i++) dims_remove(&list, arg.at[i]);
   for (int i = 0; i < arg.n; i++) list_insert(&list, list.n, arg.at[i]);
   return list;
@@ -377,10 +377,10 @@ static bool follows_request(const Chooser *c, NodeId old) {
   return false;
 }
 
-static void set_order(Chooser *c, NodeId n, Dims list) {
+static void set_order(Chooser *c, NodeId n, DimList list) {
   if (n < c->at.n) return;
   while (c->at.n <= n) {
-    vec_push(c->a, c->at) = (Dims){0};
+    vec_push(c->a, c->at) = (DimList){0};
     vec_push(c->a, c->loose) = false;
   }
   c->at.at[n] = list;
@@ -402,7 +402,7 @@ static bool made_of_draws(const Chooser *c, const Node *n) {
 
 // Fixes the order of n and of the draws that it is made of. list: another order of its dims, or
 // NULL.
-static void settle_loose(Chooser *c, NodeId n, const Dims *list) {
+static void settle_loose(Chooser *c, NodeId n, const DimList *list) {
   VEC(NodeId) stack = {0};
   vec_push(c->a, stack) = n;
   while (stack.n) {
@@ -424,7 +424,7 @@ static void settle_arguments(Chooser *c, NodeId n) {
 
 // -- copies -------------------------------------------------------------------------------------
 
-static NodeId copy_in_order(Chooser *c, NodeId n, Dims list, const char *why) {
+static NodeId copy_in_order(Chooser *c, NodeId n, DimList list, const char *why) {
   for (uint32_t i = 0; i < c->copy.n; i++)
     if (c->copy.at[i].of == n && dims_equal(&c->at.at[c->copy.at[i].copy], &list))
       return c->copy.at[i].copy;
@@ -454,7 +454,7 @@ static NodeId merge_argument(Chooser *c, const Node *n, NodeId arg) {
   const Attr *at = &n->attr;
   if (inner_uneven(c->from, at->ndims, at->dims))
     BUG("merge of a dim that is split unevenly inside");
-  Dims list = c->at.at[arg], trial = list;
+  DimList list = c->at.at[arg], trial = list;
   if (list_replace(&trial, at->ndims, at->dims, at->nto, at->to)) return arg;
   int last = dims_index(&list, at->dims[at->ndims - 1]);
   DimId before = last + 1 < list.n ? list.at[last + 1] : 0;
@@ -470,7 +470,7 @@ static NodeId merge_argument(Chooser *c, const Node *n, NodeId arg) {
 static NodeId kernel_argument(Chooser *c, const Node *n, NodeId arg, NodeId other) {
   enum { WORK_AN_ELEMENT = 256, SHORTEST = 8 };
   const Dims *image = &graph_node(c->to, other)->dims;
-  Dims list = c->at.at[arg];
+  DimList list = c->at.at[arg];
   bool windows = op_row((Op)graph_node(c->to, other)->op)->cls == WINDOW;
   if (!windows || !list.n || dims_has(&n->dims, list.at[list.n - 1])) return arg;
   if (dims_has(&n->dims, c->at.at[other].at[image->n - 1])) return arg;
@@ -508,7 +508,7 @@ static void argument_copies(Chooser *c, const Node *n, NodeId *arg) {
 static NodeId region_argument(Chooser *c, const Node *n, NodeId old, NodeId arg) {
   if (n->op != OP_AT && n->op != OP_CARRY) return arg;
   arg = in_memory(c, arg, "order: a number that is needed in memory");
-  Dims list = c->at.at[arg];
+  DimList list = c->at.at[arg];
   if (n->op == OP_AT) {
     dims_remove(&list, n->attr.dims[0]);
     list_insert(&list, 0, n->attr.dims[0]);
@@ -525,7 +525,7 @@ static NodeId region_argument(Chooser *c, const Node *n, NodeId old, NodeId arg)
 static NodeId next_argument(Chooser *c, NodeId carry, NodeId arg) {
   arg = in_memory(c, arg, "order: a number that is needed in memory");
   if (!carry) return arg;
-  const Dims *list = &c->at.at[carry];
+  const DimList *list = &c->at.at[carry];
   if (!dims_equal(list, &c->at.at[arg])) return copy_in_order(c, arg, *list, "order: as the carry");
   NodeId root = memory_root(c->to, arg);
   bool other = root != carry && graph_node(c->to, root)->op == OP_CARRY &&
@@ -543,7 +543,7 @@ static void copy_scan(Chooser *c, NodeId old) {
   }
   c->to->origin = n->origin;
   c->map[old] = graph_add(c->to, OP_SCAN, n->nargs, args, &n->attr);
-  set_order(c, c->map[old], (Dims){0});
+  set_order(c, c->map[old], (DimList){0});
 }
 
 // Turns the collect of a value that does not depend on the iteration into a broadcast.
@@ -554,14 +554,14 @@ static bool spread_invariant(Chooser *c, NodeId old) {
   if (graph_node(c->to, arg)->region == graph_node(c->to, scan)->attr.region) return false;
   c->to->origin = n->origin;
   c->map[old] = graph_add(c->to, OP_BROADCAST, 1, &arg, &(Attr){.ndims = 1, .dims = n->attr.dims});
-  Dims list = c->at.at[arg];
+  DimList list = c->at.at[arg];
   list_insert(&list, 0, n->attr.dims[0]);
   set_order(c, c->map[old], list);
   return true;
 }
 
 // Moves the requested outermost dim to the front, unless the order is bound to the argument.
-static void to_front(const Chooser *c, NodeId old, Dims *list) {
+static void to_front(const Chooser *c, NodeId old, DimList *list) {
   const Node *n = graph_node(c->from, old);
   OpClass cls = op_row(n->op)->cls;
   bool bound =
@@ -599,7 +599,8 @@ static void copy_node(Chooser *c, NodeId old) {
   if (n->op == OP_CONTRACT) c->map[n->args[1]] = was[1];
   c->map[old] = id;
   if (op_is_decl(n->op)) c->to->decl.at[n->attr.decl - 1].node = id;
-  Dims list = follows_request(c, old) ? c->requested[old] : order_default(c, graph_node(c->to, id));
+  DimList list =
+      follows_request(c, old) ? c->requested[old] : order_default(c, graph_node(c->to, id));
   to_front(c, old, &list);
   if (id < c->at.n) return;
   set_order(c, id, list);
@@ -616,7 +617,7 @@ static bool persistent_root(const Graph *g, NodeId n) {
 // The value that an update writes: computed, used by no other output, in the order of the target.
 static NodeId update_value(Chooser *c, NodeId n, const Decl *d, bool *taken) {
   const Graph *g = c->to;
-  Dims list = blocks_in_order(g, &graph_node(g, n)->dims, d->rank, d->dims);
+  DimList list = blocks_in_order(g, &graph_node(g, n)->dims, d->rank, d->dims);
   NodeId root = memory_root(g, n);
   if (!dims_equal(&list, &c->at.at[n]))
     return copy_in_order(c, n, list, "order: as the tensor that it updates");
@@ -652,11 +653,11 @@ Order *order_choose(Arena *a, const Graph *g) {
   bug_context("order", 0);
   uint32_t n = graph_count(g) + 1;
   Chooser c = {.a = a, .from = g, .to = graph_like(a, g, STAGE_ORDER)};
-  c.requested = arena_array(a, Dims, n);
+  c.requested = arena_array(a, DimList, n);
   c.forced = arena_array(a, bool, n);
   c.front = arena_array(a, DimId, n);
   c.map = arena_array(a, NodeId, n);
-  vec_push(a, c.at) = (Dims){0};
+  vec_push(a, c.at) = (DimList){0};
   vec_push(a, c.loose) = false;
   rank_dims(&c);
   request_all(&c);

@@ -8,7 +8,7 @@ int32_t builder_slot(Builder *b, Slot s) {
   return (int32_t)(b->slot.n - 1);
 }
 
-Size builder_size(Builder *b, const Dims *list) {
+Size builder_size(Builder *b, const DimList *list) {
   Size s = {.base = 1, .slot = -1};
   bool uneven;
   Slot slot;

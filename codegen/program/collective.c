@@ -1,7 +1,7 @@
 // Instructions of collectives: one call for all nodes of a bucket.
 #include "codegen/program/program_internal.h"
 
-static void part_dims(Builder *b, const Dims *order, int64_t *block, Size *valid) {
+static void part_dims(Builder *b, const DimList *order, int64_t *block, Size *valid) {
   for (int i = 0; i < order->n; i++) {
     block[i] = dim_get(b->g->dims, order->at[i])->size;
     valid[i] = builder_dim_size(b, order->at[i]);
@@ -22,7 +22,7 @@ static Axes axes_splitting(const Graph *g, const DimId *d, int n) {
 // The operands of one node of a collective.
 static CollPart collective_part(Builder *b, NodeId n) {
   const Node *x = graph_node(b->g, n);
-  const Dims *to = &b->f->order->at[n];
+  const DimList *to = &b->f->order->at[n];
   CollPart p = {.src = builder_ref(b, x->args[0]),
                 .dst = builder_ref(b, n),
                 .rank = to->n,

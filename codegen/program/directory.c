@@ -11,7 +11,7 @@ static int32_t add_tensor(Builder *b, ProgTensor t) {
 }
 
 // Sets dims, in physical order, and declared[i], the index of the i-th of the full dims `order`.
-static void set_dims(Builder *b, ProgTensor *t, const Dims *physical, int rank,
+static void set_dims(Builder *b, ProgTensor *t, const DimList *physical, int rank,
                      const DimId *order) {
   t->rank = physical->n;
   t->bytes = dtype_bytes(t->type);

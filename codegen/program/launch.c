@@ -202,7 +202,7 @@ static OrderedKind ordered_kind(Op op) {
 
 void ordered_emit(Builder *b, NodeId n) {
   const Node *x = graph_node(b->g, n);
-  const Dims *from = &b->f->order->at[x->args[0]], *to = &b->f->order->at[n];
+  const DimList *from = &b->f->order->at[x->args[0]], *to = &b->f->order->at[n];
   DimId along = x->attr.dims[0], result = x->attr.nto ? x->attr.to[0] : along;
   Instr in = {.kind = INSTR_ORDERED};
   Ordered *o = &in.u.ordered;

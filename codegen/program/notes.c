@@ -6,7 +6,7 @@ typedef VEC(InstrValue) ValueList;
 
 static void add_value(Builder *b, ValueList *out, uint32_t set, uint32_t ptr, NodeId n) {
   const Node *x = graph_node(b->g, n);
-  const Dims *order = &b->f->order->at[n];
+  const DimList *order = &b->f->order->at[n];
   InstrValue m = {.set = set,
                   .ptr = ptr,
                   .type = (Dtype)x->type,

@@ -46,8 +46,8 @@ typedef struct Builder {
 } Builder;
 
 // -- builder.c
-int32_t builder_slot(Builder *b, Slot s);        // the index of slot s, which is added if it is new
-Size builder_size(Builder *b, const Dims *list); // the product of the dims' valid extents
+int32_t builder_slot(Builder *b, Slot s); // the index of slot s, which is added if it is new
+Size builder_size(Builder *b, const DimList *list); // the product of the dims' valid extents
 Size builder_dim_size(Builder *b, DimId d);
 ProgDim builder_dim(Builder *b, DimId d);
 ProgDim program_dim(const Graph *g, DimId d); // the same without the slot of its extent

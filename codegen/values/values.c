@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-int64_t order_stride(const Graph *g, const Dims *order, DimId d) {
+int64_t order_stride(const Graph *g, const DimList *order, DimId d) {
   int64_t stride = 1;
   for (int i = order->n - 1; i >= 0; i--) {
     if (order->at[i] == d) return stride;
@@ -79,7 +79,7 @@ bool offset_slot(const Graph *g, DimId d, Slot *out) {
   return true;
 }
 
-bool extent_list(const Graph *g, const Rows *rows, const Dims *list, int64_t *base, bool *uneven,
+bool extent_list(const Graph *g, const Rows *rows, const DimList *list, int64_t *base, bool *uneven,
                  Slot *slot) {
   *base = 1;
   *uneven = false;

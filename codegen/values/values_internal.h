@@ -13,7 +13,7 @@
 
 // Returns the elements from one index of d to the next in a value whose dims lie in that physical
 // order, slowest first; 0 if the value lacks d.
-int64_t order_stride(const Graph *g, const Dims *order, DimId d);
+int64_t order_stride(const Graph *g, const DimList *order, DimId d);
 
 // Returns whether the result is all of the argument's memory, under other dims.
 static inline bool op_is_alias(Op op) { return op_row(op)->memory == MEMORY_ALIAS; }
@@ -64,7 +64,7 @@ bool offset_slot(const Graph *g, DimId d, Slot *out);
 // Computes the valid elements of a list of dims, slowest first, that are run as one loop: *base or,
 // if *uneven, *base times *slot, the valid extent of the first dim. Returns false if another dim is
 // not always full: such dims cannot be one loop.
-bool extent_list(const Graph *g, const Rows *rows, const Dims *list, int64_t *base, bool *uneven,
+bool extent_list(const Graph *g, const Rows *rows, const DimList *list, int64_t *base, bool *uneven,
                  Slot *slot);
 
 #endif

@@ -30,7 +30,7 @@ static bool name_free(Build *b, const char *name, Pos pos) {
   return false;
 }
 
-bool build_matches(Build *b, const char *name, Pos pos, const Dims *stated, const Value *v) {
+bool build_matches(Build *b, const char *name, Pos pos, const DimList *stated, const Value *v) {
   const Dims *have = build_dims(b, v);
   for (int i = 0; i < stated->n; i++)
     if (!dims_has(have, stated->at[i])) {

@@ -228,7 +228,7 @@ Binding *binding_find(const Build *b, const char *name);
 // Binds `name` to v in the current frame and registers its full names for fetching. `stated_order`
 // is the order of dims that the left side states, or NULL.
 Binding *binding_set(Build *b, const char *name, Value v, Pos pos, NameKind kind,
-                     const Dims *stated_order);
+                     const DimList *stated_order);
 // Adds the full name to the graph's names, with the value of `from`, or replaces its value. Reports
 // an error if the name is an output or a metric. A number gets a node.
 void name_register(Build *b, const char *full, NameKind kind, const Binding *from);
@@ -251,9 +251,9 @@ void dims_declare_local(Build *b, const Ast *statement);
 MUST_USE bool dims_integer(Build *b, const Ast *e, int64_t *out);
 // Reads the dims in the brackets of a declaration or target, in stated order; a repeated dim is an
 // error. False after an error.
-MUST_USE bool dims_stated(Build *b, const Ast *t, Dims *order);
+MUST_USE bool dims_stated(Build *b, const Ast *t, DimList *order);
 // Returns the names of the dims as "[b, h]".
-const char *dims_listed(Build *b, const Dims *s);
+const char *dims_listed(Build *b, const DimList *s);
 // Returns true if a tensor over s is not too large. Otherwise reports an error that calls it
 // `what`.
 MUST_USE bool dims_fit(Build *b, const Dims *s, Pos pos, const char *what);
@@ -414,7 +414,7 @@ void build_block(Build *b, const Ast *block);
 // Returns the value of a right side. Outer products are allowed if the left side states its dims.
 Value build_outer(Build *b, const Ast *e, bool stated);
 // Returns true if v has exactly the dims `stated` for `name`. Otherwise reports an error at pos.
-MUST_USE bool build_matches(Build *b, const char *name, Pos pos, const Dims *stated,
+MUST_USE bool build_matches(Build *b, const char *name, Pos pos, const DimList *stated,
                             const Value *v);
 
 // -- build_loop.c -------------------------------------------------------------------------------

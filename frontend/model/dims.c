@@ -51,7 +51,7 @@ void settings_index(Build *b) {
   }
 }
 
-const char *dims_listed(Build *b, const Dims *s) {
+const char *dims_listed(Build *b, const DimList *s) {
   return arena_printf(b->a, "[%s]", dims_text(b->a, b->g->dims, s));
 }
 
@@ -282,7 +282,7 @@ void dims_declare_local(Build *b, const Ast *statement) {
 
 // -- checks -------------------------------------------------------------------------------------
 
-bool dims_stated(Build *b, const Ast *t, Dims *order) {
+bool dims_stated(Build *b, const Ast *t, DimList *order) {
   *order = (Dims){0};
   bool good = true;
   for (uint32_t i = 0; i < t->ndims; i++) {

@@ -49,7 +49,7 @@ void name_register(Build *b, const char *full, NameKind kind, const Binding *fro
 }
 
 Binding *binding_set(Build *b, const char *name, Value v, Pos pos, NameKind kind,
-                     const Dims *stated_order) {
+                     const DimList *stated_order) {
   Frame *f = b->frame;
   Binding *old = binding_find(b, name), *new = arena_new_of(b->a, Binding);
   const Scope *home = !old ? f->scope : old->home ? old->home : f->base;

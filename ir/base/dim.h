@@ -82,6 +82,9 @@ typedef struct Dims {
   uint8_t n;
   DimId at[MAX_RANK];
 } Dims;
+// A Dims whose entries are in the order of memory or of a loop nest, slowest first, instead of
+// canonical order. The functions named list_ (ir/base/dim_list.h) keep that order.
+typedef Dims DimList;
 static inline int dims_index(const Dims *s, DimId d) { // or -1
   for (int i = 0; i < s->n; i++)
     if (s->at[i] == d) return i;

@@ -4,18 +4,15 @@
 
 #include "ir/base/dim.h"
 
-// A list is a Dims whose entries are in the order of a loop nest or of memory, slowest first,
-// instead of canonical order.
-
-int64_t list_elements(const DimTable *t, const Dims *list); // the product of the block lengths
-bool list_has_all(const Dims *list, const Dims *part);      // as sets
-bool list_same(const Dims *a, const Dims *b);               // as sets
-Dims list_minus(const Dims *a, const Dims *b); // entries of a that b lacks, in a's order
-Dims list_union(const Dims *a, const Dims *b); // a, then the entries of b that a lacks
-void list_insert(Dims *list, int at, DimId d); // BUG when the list is full
+int64_t list_elements(const DimTable *t, const DimList *list); // the product of the block lengths
+bool list_has_all(const DimList *list, const DimList *part);   // compares them as sets
+bool list_same(const DimList *a, const DimList *b);            // compares them as sets
+DimList list_minus(const DimList *a, const DimList *b); // entries of a that b lacks, in a's order
+DimList list_union(const DimList *a, const DimList *b); // a, then the entries of b that a lacks
+void list_insert(DimList *list, int at, DimId d);       // BUG when the list is full
 // Replaces dims[0..ndims) by to[0..nto). Returns false if they are not adjacent in that
 // sequence.
-MUST_USE bool list_replace(Dims *list, uint8_t ndims, const DimId *dims, uint8_t nto,
+MUST_USE bool list_replace(DimList *list, uint8_t ndims, const DimId *dims, uint8_t nto,
                            const DimId *to);
 
 #endif
