@@ -206,7 +206,7 @@ entries() { ls "$tmp/cache/meshc" 2>/dev/null | grep -c '\.o$'; }
   MESHC_CACHE_MIB=0 "$meshc" run "$net" $feed --fetch hidden >/dev/null 2>&1
   holds "entries of a cache of no size" "$(entries)" 0
   "$meshc" run "$net" $feed >/dev/null 2>&1
-  expect "cache --clear" 0 "1 entries removed" "$meshc" cache --clear
+  expect "cache --clear" 0 "1 entry removed" "$meshc" cache --clear
   holds "entries after --clear" "$(entries)" 0
   holds "half-written entries" "$(ls -A "$tmp/cache/meshc" | wc -l | tr -d ' ')" 0
 }

@@ -46,8 +46,8 @@ static void print_group(FILE *out, const Fusion *f, const Diag *d, uint32_t i) {
   print_dims(out, f->graph, "outer", &g->outer);
   print_dims(out, f->graph, "inner", &g->inner);
   if (g->kind == GROUP_KERNEL)
-    fprintf(out, ": loads %lld bytes, stores %lld bytes", (long long)g->load_bytes,
-            (long long)g->store_bytes);
+    fprintf(out, ": loads %lld byte%s, stores %lld byte%s", (long long)g->load_bytes,
+            plural(g->load_bytes), (long long)g->store_bytes, plural(g->store_bytes));
   if (g->launch) fprintf(out, ", launch %u", g->launch);
   fprintf(out, "\n  %s", g->why ? g->why : "");
   if (g->merged > 1)

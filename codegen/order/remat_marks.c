@@ -225,11 +225,11 @@ const char *remat_level_text(Arena *a, int level, int levels) {
   static const char *const all[REMAT_TAIL + 1] = {
       "", "the whole forward pass, loops step by step",
       "the whole forward pass, loops step by step, its collectives too"};
-  int tail = level - (levels - REMAT_TAIL);
+  int tail = level - (levels - REMAT_TAIL), segments = levels - REMAT_TAIL - REMAT_BASE_LEVELS;
   if (level <= REMAT_BASE_LEVELS) return text[level];
   if (tail > 0) return all[tail];
-  return arena_printf(a, "%s, %d of %d segments of the forward pass", text[REMAT_BASE_LEVELS],
-                      level - REMAT_BASE_LEVELS, levels - REMAT_TAIL - REMAT_BASE_LEVELS);
+  return arena_printf(a, "%s, %d of %d segment%s of the forward pass", text[REMAT_BASE_LEVELS],
+                      level - REMAT_BASE_LEVELS, segments, plural(segments));
 }
 
 bool remat_mark(Arena *a, const Graph *g, const RematLoops *l, const RematLevel *level,

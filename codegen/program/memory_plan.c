@@ -259,9 +259,9 @@ char *plan_print(Arena *a, const Compiled *c) {
   char *text = NULL;
   size_t n = 0;
   FILE *out = mem_stream(&text, &n);
-  fprintf(out, "arena %lld bytes, lower bound %lld bytes, %u buffers, %u instructions\n",
+  fprintf(out, "arena %lld bytes, lower bound %lld bytes, %u buffer%s, %u instruction%s\n",
           (long long)c->activation_bytes, (long long)c->live_bytes, c->nbuffers,
-          c->program->ninstrs);
+          plural(c->nbuffers), c->program->ninstrs, plural(c->program->ninstrs));
   for (uint32_t i = 0; i < c->nbuffers; i++) {
     const PlanBuffer *p = &c->buffer[i];
     fprintf(out, "  [%lld, %lld) %lld bytes, instructions %u to %u: %s", (long long)p->offset,

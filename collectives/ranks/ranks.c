@@ -130,8 +130,9 @@ static void describe(const RankNote *n, char *out, size_t room) {
   char doing[128];
   doing_text(n->what, (int)n->line, doing, sizeof doing);
   if (n->what >= NOTE_CALL)
-    snprintf(out, room, "%s (call %llu, %lld bytes, %lld elements)", doing,
-             (unsigned long long)n->sequence, (long long)n->size, (long long)n->elements);
+    snprintf(out, room, "%s (call %llu, %lld byte%s, %lld element%s)", doing,
+             (unsigned long long)n->sequence, (long long)n->size, plural(n->size),
+             (long long)n->elements, plural(n->elements));
   else
     snprintf(out, room, "%s", doing);
 }

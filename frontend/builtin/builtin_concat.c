@@ -45,15 +45,15 @@ static bool concat_counts(Build *b, const Call *c) {
   int64_t total = 0;
   if (!call_map(b, c, n, 1, "concat[t1, t2 -> t](a, b)")) return false;
   if (c->ast->nargs != n) {
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos, "concat of %u dims takes %u operands, not %u", n,
-               n, c->ast->nargs);
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos, "concat of %u dim%s takes %u operand%s, not %u", n,
+               plural(n), n, plural(n), c->ast->nargs);
     return false;
   }
   for (; pos < n; pos++) total += call_size(b, c, pos);
   if (total == call_size(b, c, n)) return true;
   diag_error(b->d, DIAG_SIZE_MISMATCH, c->ast->dims[n].pos,
-             "the operands have %lld elements in all, but '%s' has size %lld", (long long)total,
-             c->ast->dims[n].name, (long long)call_size(b, c, n));
+             "the operands have %lld element%s in all, but '%s' has size %lld", (long long)total,
+             plural(total), c->ast->dims[n].name, (long long)call_size(b, c, n));
   diag_hint(b->d, "dim %s = %lld", c->ast->dims[n].name, (long long)total);
   return false;
 }
@@ -116,8 +116,8 @@ Value builtin_stack(Build *b, const Call *c) {
   Dtype type;
   if (!call_map(b, c, 0, 1, "stack[-> n](a, b)")) return value_poison;
   if (n != call_size(b, c, 0)) {
-    diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos, "stack has %u operands, but '%s' has size %lld", n,
-               c->ast->dims[0].name, (long long)call_size(b, c, 0));
+    diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos, "stack has %u operand%s, but '%s' has size %lld",
+               n, plural(n), c->ast->dims[0].name, (long long)call_size(b, c, 0));
     diag_hint(b->d, "dim %s = %u", c->ast->dims[0].name, n);
     return value_poison;
   }

@@ -21,8 +21,8 @@ static bool sizes_agree(Build *b, const Call *c, int nfrom, const DimId *from, i
   for (int i = 0; i < nto; i++)
     if (!size_mul(want, dim_get(b->g->dims, to[i])->size, &want)) want = 0;
   if (have == want) return true;
-  diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos, "%s cannot make %lld elements of %lld", c->row->name,
-             (long long)have, (long long)want);
+  diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos, "%s cannot make %lld element%s of %lld",
+             c->row->name, (long long)have, plural(have), (long long)want);
   return false;
 }
 
@@ -89,8 +89,8 @@ Value builtin_values(Build *b, const Call *c) {
     return value_poison;
   if (!dims_elements(b->g->dims, &order, &n)) return value_poison;
   if (c->ast->nargs != 1 && c->ast->nargs != n) {
-    diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos, "%u numbers are given for %lld elements",
-               c->ast->nargs, (long long)n);
+    diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos, "%u numbers are given for %lld element%s",
+               c->ast->nargs, (long long)n, plural(n));
     return value_poison;
   }
   double *data = arena_array(b->g->arena, double, c->ast->nargs);

@@ -75,9 +75,9 @@ Value builtin_pad(Build *b, const Call *c) {
   int64_t n = call_size(b, c, 0), after = call_size(b, c, 1) - n - before;
   if (after < 0) {
     diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos,
-               "%lld elements before the %lld of '%s' leave room for %lld after them in '%s'",
-               (long long)before, (long long)n, c->ast->dims[0].name, (long long)after,
-               c->ast->dims[1].name);
+               "%lld element%s before the %lld of '%s' leave room for %lld after them in '%s'",
+               (long long)before, plural(before), (long long)n, c->ast->dims[0].name,
+               (long long)after, c->ast->dims[1].name);
     diag_hint(b->d, "dim %s = %lld or more", c->ast->dims[1].name, (long long)(n + before));
     return value_poison;
   }
@@ -115,8 +115,8 @@ static bool place_read(Build *b, const Call *c, int i, int64_t *known, NodeId *c
       return true;
     }
     diag_error(b->d, DIAG_SIZE_MISMATCH, call_pos(c, i),
-               "position %lld is outside the %lld elements of '%s'", (long long)*known,
-               (long long)n, c->ast->dims[0].name);
+               "position %lld is outside the %lld element%s of '%s'", (long long)*known,
+               (long long)n, plural(n), c->ast->dims[0].name);
     return false;
   }
   NodeId at;

@@ -184,15 +184,16 @@ static bool places_ok(Build *b, const Call *c, const Frames *w) {
   const char *from = c->ast->dims[0].name, *to = c->ast->dims[1].name;
   if (want == w->o) return true;
   if (want == 0) {
+    int64_t padded = w->n + w->before + w->after;
     diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos,
-               "a window over %lld elements does not fit into the %lld elements of '%s'",
-               (long long)span(w), (long long)(w->n + w->before + w->after), from);
+               "a window over %lld element%s does not fit into the %lld element%s of '%s'",
+               (long long)span(w), plural(span(w)), (long long)padded, plural(padded), from);
     diag_hint(b->d, "pad it: pad = same, or pad = (before, after)");
     return false;
   }
   diag_error(b->d, DIAG_SIZE_MISMATCH, c->ast->dims[1].pos,
-             "windows over '%s' have %lld places, but '%s' has size %lld", from, (long long)want,
-             to, (long long)w->o);
+             "windows over '%s' have %lld place%s, but '%s' has size %lld", from, (long long)want,
+             plural(want), to, (long long)w->o);
   diag_hint(b->d, "dim %s = %lld", to, (long long)want);
   return false;
 }
@@ -219,8 +220,9 @@ static bool folded_ok(Build *b, const Call *c, const Frames *w) {
                           : (w->o - 1) * w->stride + span(w) - w->before - w->after;
   int64_t most = w->same ? w->o * w->stride : least + w->stride - 1;
   diag_error(b->d, DIAG_SIZE_MISMATCH, c->ast->dims[2].pos,
-             "windows over the %lld elements of '%s' have %lld places, but '%s' has size %lld",
-             (long long)w->n, to, (long long)places(w), from, (long long)w->o);
+             "windows over the %lld element%s of '%s' have %lld place%s, but '%s' has size %lld",
+             (long long)w->n, plural(w->n), to, (long long)places(w), plural(places(w)), from,
+             (long long)w->o);
   if (most < 1)
     diag_hint(b->d, "the padding is more than the windows cover");
   else if (least < most)

@@ -189,8 +189,9 @@ static void print_text(const Bench *b) {
   const Program *p = b->made.compiled->program;
   const PartitionFacts *f = &b->made.partition;
   printf("model      %s, for %s\n", s->opt->argument.at[0], b->purpose);
-  printf("mesh       %s, cpu (%d threads, %s, %s)\n", mesh_text(a, &s->model->mesh),
-         exec_workers(b->exec), code_cpu(), s->blas ? s->blas : "no BLAS");
+  printf("mesh       %s, cpu (%d thread%s, %s, %s)\n", mesh_text(a, &s->model->mesh),
+         exec_workers(b->exec), plural(exec_workers(b->exec)), code_cpu(),
+         s->blas ? s->blas : "no BLAS");
   printf("step       %s, median of %lld, best %s: %.5g steps/s\n",
          seconds_text(b->s->arena, b->median), (long long)b->steps,
          seconds_text(b->s->arena, b->best), 1 / b->median);
@@ -203,9 +204,11 @@ static void print_text(const Bench *b) {
          seconds_text(b->s->arena, flop_seconds(b)));
   printf("  bytes    %s at %.1f GB/s: %s\n", bytes_text(a, b->bytes), b->copy / 1e9,
          seconds_text(b->s->arena, byte_seconds(b)));
-  printf("program    %lld kernels, %lld products, %u collectives\n",
-         (long long)count_instructions(p, INSTR_KERNEL),
-         (long long)count_instructions(p, INSTR_GEMM), b->made.facts->n);
+  int64_t kernels = count_instructions(p, INSTR_KERNEL),
+          products = count_instructions(p, INSTR_GEMM);
+  printf("program    %lld kernel%s, %lld product%s, %u collective%s\n", (long long)kernels,
+         plural(kernels), (long long)products, plural(products), b->made.facts->n,
+         plural(b->made.facts->n));
   printf("bytes      %s a processor, %s sent\n", bytes_text(a, exec_bytes(b->exec)),
          bytes_text(a, b->made.facts->wire_bytes));
   print_slowest(b);

@@ -43,7 +43,7 @@ int cmd_cache(Session *s) {
   if (option_given(s->opt, OPTION_CLEAR)) {
     uint32_t n = cache_clear(folder);
     if (!option_given(s->opt, OPTION_JSON)) {
-      printf("%u entries removed from %s\n", n, folder);
+      printf("%u entr%s removed from %s\n", n, n == 1 ? "y" : "ies", folder);
       return 0;
     }
   }

@@ -61,8 +61,10 @@ static void print_text(const Session *s, const char *purpose, const Compilation 
          bytes_text(s->arena, program_bytes(p)));
   if (c->again_text)
     printf("           to fit, rematerialised for the backward pass: %s\n", c->again_text);
-  printf("program    %lld kernels, %lld products\n", (long long)count_instructions(p, INSTR_KERNEL),
-         (long long)count_instructions(p, INSTR_GEMM));
+  int64_t kernels = count_instructions(p, INSTR_KERNEL),
+          products = count_instructions(p, INSTR_GEMM);
+  printf("program    %lld kernel%s, %lld product%s\n", (long long)kernels, plural(kernels),
+         (long long)products, plural(products));
   printf("predicted  %s\n", simulation_text(s->arena, session_simulate(s, c)));
   print_collectives(s, c->facts);
 }

@@ -105,8 +105,8 @@ static bool machine_text(Doctor *d, const char **out) {
   m.shared = 1;
   if (code_available() && !machine_measure(d->s, &m)) return false;
   m.memory = d->found.memory / (int64_t)m.cores;
-  *out = arena_printf(d->s->arena, "# measured by meshc doctor --measure: %s, %lld cores%s\n%s",
-                      code_cpu(), (long long)m.cores,
+  *out = arena_printf(d->s->arena, "# measured by meshc doctor --measure: %s, %lld core%s%s\n%s",
+                      code_cpu(), (long long)m.cores, plural((int64_t)m.cores),
                       d->s->ranks ? ", processors in processes of their own" : "",
                       machine_print(d->s->arena, &m));
   return true;

@@ -32,8 +32,10 @@ static void print_columns(const ArrayList *list) {
   for (uint32_t i = 0; i < list->ncolumns; i++) {
     const CsvColumn *c = &list->column[i];
     printf("  column %-3u %-20s", i, c->name ? c->name : "");
-    if (c->numbers) printf("  %lld numbers, %g to %g", (long long)c->numbers, c->low, c->high);
-    if (c->others) printf("  %lld texts", (long long)c->others);
+    if (c->numbers)
+      printf("  %lld number%s, %g to %g", (long long)c->numbers, plural(c->numbers), c->low,
+             c->high);
+    if (c->others) printf("  %lld text%s", (long long)c->others, plural(c->others));
     if (c->missing) printf("  %lld missing", (long long)c->missing);
     printf("\n");
   }
@@ -55,12 +57,13 @@ static void print_list(const Session *s, const char *path, const ArrayList *list
   int64_t elements = 0;
   for (uint32_t i = 0; i < list->n; i++) elements += list->at[i].elements;
   if (list->ncolumns)
-    printf(", %lld rows, %u columns, %s header", (long long)list->rows, list->ncolumns,
-           list->column[0].name ? "a" : "no");
+    printf(", %lld row%s, %u column%s, %s header", (long long)list->rows, plural(list->rows),
+           list->ncolumns, plural(list->ncolumns), list->column[0].name ? "a" : "no");
   else if (strcmp(list->format, "text") == 0)
-    printf(", %lld lines", (long long)list->rows);
+    printf(", %lld line%s", (long long)list->rows, plural(list->rows));
   else if (strcmp(list->format, "bytes") != 0)
-    printf(", %u array%s, %lld numbers", list->n, list->n == 1 ? "" : "s", (long long)elements);
+    printf(", %u array%s, %lld number%s", list->n, plural(list->n), (long long)elements,
+           plural(elements));
   printf("\n");
   print_arrays(s, list);
   print_columns(list);

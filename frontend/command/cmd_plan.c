@@ -182,12 +182,12 @@ static int plan_text(PlanReport *r) {
   const SearchResult *f = r->found;
   int64_t processors = mesh_size(f->at[0].mesh);
   printf("%s: %.0f layout%s on %lld processor%s, %llu estimated in %.2f s; %s\n",
-         r->s->opt->argument.at[0], f->candidates, f->candidates == 1 ? "" : "s",
-         (long long)processors, processors == 1 ? "" : "s", (unsigned long long)f->estimated,
-         r->seconds, how_near(r));
+         r->s->opt->argument.at[0], f->candidates, plural((int64_t)f->candidates),
+         (long long)processors, plural(processors), (unsigned long long)f->estimated, r->seconds,
+         how_near(r));
   if (f->over_memory)
-    printf("%llu need more than %s a processor\n", (unsigned long long)f->over_memory,
-           bytes_text(r->s->arena, (int64_t)r->task.memory));
+    printf("%llu need%s more than %s a processor\n", (unsigned long long)f->over_memory,
+           f->over_memory == 1 ? "s" : "", bytes_text(r->s->arena, (int64_t)r->task.memory));
   for (uint32_t i = 0; i < f->n; i++)
     print_choice(r, arena_printf(r->s->arena, "%u", i + 1), &f->at[i], &r->kept[i]);
   if (r->own.mesh) print_choice(r, "yours", &r->own, &r->of_own);

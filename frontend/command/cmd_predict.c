@@ -87,9 +87,9 @@ static bool count_fed(Predict *p) {
     for (int k = 0; k < d->rank; k++) {
       if (d->dims[k] != p->over) continue;
       if (first && f->array.size[k] != p->rows) {
-        diag_error(p->s->diag, DIAG_DATA_SHAPE, f->use.pos, "%s has %lld rows, %s has %lld",
-                   d->name, (long long)f->array.size[k], g->decl.at[first->decl - 1].name,
-                   (long long)p->rows);
+        diag_error(p->s->diag, DIAG_DATA_SHAPE, f->use.pos, "%s has %lld row%s, %s has %lld",
+                   d->name, (long long)f->array.size[k], plural(f->array.size[k]),
+                   g->decl.at[first->decl - 1].name, (long long)p->rows);
         return false;
       }
       first = f;
@@ -256,7 +256,8 @@ static bool predict_batches(Predict *p, Progress *progress) {
     }
     if (!take_results(p, first, rows)) return false;
     first += rows;
-    progress_show(progress, "%lld of %lld rows", (long long)first, (long long)p->rows);
+    progress_show(progress, "%lld of %lld row%s", (long long)first, (long long)p->rows,
+                  plural(p->rows));
   }
   return true;
 }

@@ -103,13 +103,14 @@ static void locate(void *context, int64_t step, const void **data, Diag *d) {
 }
 
 static const char *header(Session *s, const ProgramRun *p) {
-  const char *figures = arena_printf(s->arena, "%d threads, %s, %s", exec_workers(p->exec),
-                                     code_cpu(), s->blas ? s->blas : "no BLAS");
+  const char *figures =
+      arena_printf(s->arena, "%d thread%s, %s, %s", exec_workers(p->exec),
+                   plural(exec_workers(p->exec)), code_cpu(), s->blas ? s->blas : "no BLAS");
   return arena_printf(
-      s->arena, "%s: %lld parameters, mesh %s, cpu (%s), predicted %.3f ms a step, %s a processor",
+      s->arena, "%s: %lld parameter%s, mesh %s, cpu (%s), predicted %.3f ms a step, %s a processor",
       s->opt->argument.at[0], (long long)parameter_count(s->model->graph),
-      mesh_text(s->arena, &s->model->mesh), figures, 1e3 * predicted_seconds(s, &p->made),
-      bytes_text(s->arena, exec_bytes(p->exec)));
+      plural(parameter_count(s->model->graph)), mesh_text(s->arena, &s->model->mesh), figures,
+      1e3 * predicted_seconds(s, &p->made), bytes_text(s->arena, exec_bytes(p->exec)));
 }
 
 static int train(Session *s, ProgramRun *train_with, ProgramRun *test_with) {
@@ -189,7 +190,7 @@ static void print_metrics(const Session *s, BlockKind block, const ProgramRun *p
 }
 
 static void show_rows(void *progress, int64_t done, int64_t all) {
-  progress_show(progress, "%lld of %lld rows", (long long)done, (long long)all);
+  progress_show(progress, "%lld of %lld row%s", (long long)done, (long long)all, plural(all));
 }
 
 static int evaluate(Session *s, BlockKind block, ProgramRun *p) {

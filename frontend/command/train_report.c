@@ -109,7 +109,7 @@ static void print_interrupted(const TrainReporter *p, const TrainReport *r) {
     fprintf(
         stderr,
         "%lld step%s of training %s lost: there is neither --checkpoint-dir nor --save-params\n",
-        done, done == 1 ? "" : "s", done == 1 ? "is" : "are");
+        done, plural(done), done == 1 ? "is" : "are");
 }
 
 static void begin(TrainReporter *p) {
@@ -130,15 +130,16 @@ static void end(TrainReporter *p, const TrainReport *r) {
   if (p->quiet) return;
   long long updates = train_skipped_updates(j);
   if (r->skipped > 0)
-    fprintf(p->out, "%lld of %lld steps were skipped: the loss or a gradient was not finite\n",
-            (long long)r->skipped, (long long)r->step);
+    fprintf(p->out, "%lld of %lld step%s %s skipped: the loss or a gradient was not finite\n",
+            (long long)r->skipped, (long long)r->step, plural(r->step),
+            r->skipped == 1 ? "was" : "were");
   if (updates > 0)
     fprintf(p->out, "%lld update%s skipped, because gradients of the scaled loss overflowed\n",
             updates, updates == 1 ? " was" : "s were");
   if (r->code == 0)
-    fprintf(p->out, "%lld steps in %s, %.1f s of it waiting for data\n",
-            (long long)(r->step - j->start), time_text(clock_seconds() - p->began, b),
-            feed_wait_seconds(j->feed));
+    fprintf(p->out, "%lld step%s in %s, %.1f s of it waiting for data\n",
+            (long long)(r->step - j->start), plural(r->step - j->start),
+            time_text(clock_seconds() - p->began, b), feed_wait_seconds(j->feed));
 }
 
 void train_report(void *reporter, const TrainReport *r) {
@@ -149,7 +150,8 @@ void train_report(void *reporter, const TrainReport *r) {
   case TRAIN_BEGINS: begin(p); break;
   case TRAIN_STEP: print_step(p, r); return;
   case TRAIN_EVALUATING:
-    progress_show(&p->progress, "%lld of %lld rows", (long long)r->rows, (long long)r->all_rows);
+    progress_show(&p->progress, "%lld of %lld row%s", (long long)r->rows, (long long)r->all_rows,
+                  plural(r->all_rows));
     return;
   case TRAIN_EVALUATED: print_evaluation(p, r); break;
   case TRAIN_SAVED:

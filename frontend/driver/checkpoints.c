@@ -40,7 +40,8 @@ bool values_load(Session *s, Exec *e, const Program *p, bool slots, int64_t *ste
   if (!c || !checkpoint_load(c, e, slots, average, s->diag, use->pos)) return false;
   *step = slots ? c->note.step + c->note.before : 0;
   if (option_given(s->opt, OPTION_VERBOSE) && session_first(s))
-    fprintf(stderr, "meshc: %s, %lld steps of training\n", c->path, (long long)c->note.step);
+    fprintf(stderr, "meshc: %s, %lld step%s of training\n", c->path, (long long)c->note.step,
+            plural(c->note.step));
   return true;
 }
 

@@ -61,8 +61,8 @@ static bool check_shape(Session *s, const Decl *decl, const Array *x, DimId rows
                         Pos pos) {
   const DimTable *dims = s->model->graph->dims;
   if (x->rank != decl->rank) {
-    diag_error(s->diag, DIAG_DATA_SHAPE, pos, "the input %s has %d dims, %s %d", decl->name,
-               decl->rank, number ? "a number has" : "the file has", x->rank);
+    diag_error(s->diag, DIAG_DATA_SHAPE, pos, "the input %s has %d dim%s, %s %d", decl->name,
+               decl->rank, plural(decl->rank), number ? "a number has" : "the file has", x->rank);
     diag_note(s->diag, decl->pos, "declared here");
     return false;
   }
@@ -70,8 +70,8 @@ static bool check_shape(Session *s, const Decl *decl, const Array *x, DimId rows
     const Dim *dim = dim_get(dims, decl->dims[i]);
     if (x->size[i] == dim->size || (decl->dims[i] == rows_of && x->size[i] > 0)) continue;
     diag_error(s->diag, DIAG_DATA_SHAPE, pos,
-               "the input %s has %lld elements along %s (axis %d), the file has %lld", decl->name,
-               (long long)dim->size, dim->name, i, (long long)x->size[i]);
+               "the input %s has %lld element%s along %s (axis %d), the file has %lld", decl->name,
+               (long long)dim->size, plural(dim->size), dim->name, i, (long long)x->size[i]);
     diag_note(s->diag, decl->pos, "declared here");
     if (x->size[i] > 0)
       diag_hint(s->diag, "feed an array of the declared shape, or set the dim: --set %s=%lld",

@@ -135,8 +135,8 @@ Model *last_batch_model(Session *s, const char *over, int64_t rows, int64_t all)
   // the layout may be the one that --layout auto chose
   if (m) m->layout = m->graph->layout = s->model->layout;
   if (m && (!m->layout.n || layout_check(m->graph, &m->layout, s->diag))) return m;
-  diag_note(s->diag, (Pos){0}, "with %s = %lld, as the last batch of the %lld rows has it", over,
-            (long long)rows, (long long)all);
+  diag_note(s->diag, (Pos){0}, "with %s = %lld, as the last batch of the %lld row%s has it", over,
+            (long long)rows, (long long)all, plural(all));
   diag_hint(s->diag,
             "let sizes that go with it follow (dim n = %s), or take a batch that divides the rows",
             over);

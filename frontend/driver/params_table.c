@@ -136,7 +136,7 @@ void params_table_print(const Session *s, const ParamTable *t) {
            declared_text(s, r), w[2], r->held ? text_shown(s->arena, r->name) : "-",
            held_text(s, r), *said && r->held ? ": " : "", said);
   }
-  if (t->slots) printf("  %u arrays of optimizer state\n", t->slots);
+  if (t->slots) printf("  %u array%s of optimizer state\n", t->slots, plural(t->slots));
 }
 
 static json_t *shape_json(int rank, const int64_t *size) {

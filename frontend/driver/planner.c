@@ -98,8 +98,8 @@ static void no_mesh_for_pins(Session *s, int64_t processors, int npinned,
     list = arena_printf(s->arena, "%s%s'%s'", list, k ? ", " : "", names[k]);
   diag_error(
       s->diag, DIAG_BAD_LAYOUT, (Pos){0},
-      "no mesh of %lld processors with at most %d axes has all axes that layout(...) names: %s",
-      (long long)processors, SEARCHED_AXES, list);
+      "no mesh of %lld processor%s with at most %d axes has all axes that layout(...) names: %s",
+      (long long)processors, plural(processors), SEARCHED_AXES, list);
   diag_hint(s->diag, "give the mesh with --mesh, or name fewer axes in layout(...)");
 }
 

@@ -70,13 +70,13 @@ static bool result_finite(Session *s, const Result *r, bool error) {
   }
   if (!bad) return true;
   const char *what = isnan(element(&r->array, first)) ? "NaN" : "Inf",
-             *text =
-                 r->array.rank == 0
-                     ? arena_printf(s->arena, "%s is %s", r->name, what)
-                     : arena_printf(s->arena,
-                                    "%s is not finite in %lld of %lld places, the first %s at [%s]",
-                                    r->name, (long long)bad, (long long)r->array.elements, what,
-                                    index_text(s, r, first));
+             *text = r->array.rank == 0
+                         ? arena_printf(s->arena, "%s is %s", r->name, what)
+                         : arena_printf(
+                               s->arena,
+                               "%s is not finite in %lld of %lld place%s, the first %s at [%s]",
+                               r->name, (long long)bad, (long long)r->array.elements,
+                               plural(r->array.elements), what, index_text(s, r, first));
   if (error)
     diag_error(s->diag, DIAG_NOT_FINITE, nowhere, "%s", text);
   else

@@ -97,11 +97,11 @@ static bool planned_alike(const Compilation *c, Diag *d) {
     if (calls == facts.calls[k] && bytes == facts.bytes[k] &&
         part[0].wire_bytes[k] == facts.wire_bytes[k])
       continue;
-    diag_error(
-        d, DIAG_FAILURE, (Pos){0},
-        "%s for %s: the program has %lld calls of %lld bytes, %lld of %lld bytes were planned",
-        coll_text((CollKind)k), c->compiled->program->for_, (long long)calls, (long long)bytes,
-        (long long)facts.calls[k], (long long)facts.bytes[k]);
+    diag_error(d, DIAG_FAILURE, (Pos){0},
+               "%s for %s: the program has %lld call%s of %lld byte%s, %lld of %lld were planned",
+               coll_text((CollKind)k), c->compiled->program->for_, (long long)calls, plural(calls),
+               (long long)bytes, plural(bytes), (long long)facts.calls[k],
+               (long long)facts.bytes[k]);
     diag_hint(d, "this is a fault of meshc: please report it with the model and the options");
     return false;
   }
@@ -120,9 +120,10 @@ bool session_compile(Session *s, const Graph *g, const char *purpose, const char
   if (!pipeline_run(s->arena, g, &options, last, s->diag, out)) return false;
   if (runs && !session_after_compile(s, cached, out->compiled->program)) return false;
   if (runs && option_given(s->opt, OPTION_VERBOSE) && session_first(s))
-    fprintf(stderr, "meshc: compiled for %s in %.3f s: %u instructions, %u kernels; %s, %s\n",
+    fprintf(stderr, "meshc: compiled for %s in %.3f s: %u instruction%s, %u kernel%s; %s, %s\n",
             purpose, clock_seconds() - start, out->compiled->program->ninstrs,
-            out->compiled->program->nkernels, code_cpu(), s->blas ? s->blas : "no BLAS");
+            plural(out->compiled->program->ninstrs), out->compiled->program->nkernels,
+            plural(out->compiled->program->nkernels), code_cpu(), s->blas ? s->blas : "no BLAS");
   if (option_given(s->opt, OPTION_VERBOSE)) timings_print(stderr, &s->timings);
   timings_start(&s->timings, s->arena);
   return planned_alike(out, s->diag) && memory_suffices(s, out, runs);
@@ -177,8 +178,8 @@ Exec *session_exec(Session *s, const Compilation *c, const Exec *share,
   if (e && s->opt->command == COMMAND_BENCH)
     exec_profile_switch(e, false); // bench switches it on for the timed steps
   if (e && option_given(s->opt, OPTION_VERBOSE) && session_first(s))
-    fprintf(stderr, "meshc: %lld processors on %d threads, %s each\n",
-            (long long)mesh_size(&s->model->mesh), exec_workers(e),
-            bytes_text(s->arena, exec_bytes(e)));
+    fprintf(stderr, "meshc: %lld processor%s on %d thread%s, %s each\n",
+            (long long)mesh_size(&s->model->mesh), plural(mesh_size(&s->model->mesh)),
+            exec_workers(e), plural(exec_workers(e)), bytes_text(s->arena, exec_bytes(e)));
   return e;
 }

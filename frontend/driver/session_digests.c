@@ -100,10 +100,10 @@ static bool say_different(const Compared *c, int first, const ToldFile *f) {
     n++;
   }
   return ranks_fail(c->s->ranks,
-                    "rank%s %s read another %s than rank %d: %lld bytes with checksum %08x, and "
-                    "%lld bytes with checksum %08x",
-                    n > 1 ? "s" : "", ranks, f->name, first, (long long)one->size, one->sum,
-                    (long long)f->size, f->sum);
+                    "rank%s %s read another %s than rank %d: %lld byte%s with checksum %08x, and "
+                    "%lld byte%s with checksum %08x",
+                    plural(n), ranks, f->name, first, (long long)one->size, plural(one->size),
+                    one->sum, (long long)f->size, plural(f->size), f->sum);
 }
 
 // Compares files that several ranks have read. Files that only some ranks have read are allowed.

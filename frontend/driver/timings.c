@@ -32,7 +32,9 @@ void timings_end(Timings *l, const char *name, uint32_t nodes) {
 static void print_one(FILE *f, const StageTime *x) {
   fprintf(f, "meshc: %-12s %8.2f ms %7.1f MiB", x->name, 1e3 * x->seconds,
           (double)x->bytes / (1 << 20));
-  if (x->nodes) fprintf(f, "  %u nodes, %.2f us each", x->nodes, 1e6 * x->seconds / x->nodes);
+  if (x->nodes)
+    fprintf(f, "  %u node%s, %.2f us each", x->nodes, plural(x->nodes),
+            1e6 * x->seconds / x->nodes);
   fprintf(f, "\n");
 }
 

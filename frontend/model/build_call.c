@@ -52,7 +52,7 @@ static bool too_many(Build *b, const Ast *call, uint32_t n, const AstArg *arg) {
   HabitNames names = habit_names(b, call);
   diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos,
              n ? "%s takes at most %u argument%s" : "%s takes no arguments", call->text, n,
-             n == 1 ? "" : "s");
+             plural(n));
   habit_hint(b->d, b->a, HABIT_EXTRA, call->text, &names);
   return false;
 }
@@ -287,7 +287,7 @@ static bool bind_dims(Build *b, const Function *f, const Ast *call, Frame *frame
   DimId given[MAX_RANK];
   if (call->ndims != fn->ndims || call->all_but || fn->ndims > MAX_RANK) {
     diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, "%s takes %u dim%s in brackets, not %u",
-               f->name, fn->ndims, fn->ndims == 1 ? "" : "s", call->ndims);
+               f->name, fn->ndims, plural(fn->ndims), call->ndims);
     diag_note(b->d, fn->pos, "declared here");
     return false;
   }
@@ -399,7 +399,7 @@ static bool arguments_ok(Build *b, const Function *f, const Ast *call) {
       else
         diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos,
                    f->ast->nargs ? "%s takes at most %u argument%s" : "%s takes no arguments",
-                   f->name, f->ast->nargs, f->ast->nargs == 1 ? "" : "s");
+                   f->name, f->ast->nargs, plural(f->ast->nargs));
       diag_note(b->d, f->ast->pos, "declared here");
       return false;
     }

@@ -181,7 +181,8 @@ static void bind_stacked(Build *b, const Yield *y) {
   int64_t size = y->dim ? dim_get(b->g->dims, y->dim)->size : 0;
   if (good && size != y->value.n) {
     diag_error(b->d, DIAG_SIZE_MISMATCH, y->pos,
-               "%u rounds are collected over '%s', which has size %lld", y->value.n,
+               "%u round%s %s collected over '%s', which has size %lld", y->value.n,
+               plural(y->value.n), y->value.n == 1 ? "is" : "are",
                dim_get(b->g->dims, y->dim)->name, (long long)size);
     good = false;
   }

@@ -189,7 +189,7 @@ static void put_calls(FILE *f, const Explain *e, const LedgerLine *line) {
   const Ledger *l = e->ledger;
   const LedgerRow *first = &l->row[line->row[0]];
   if (line->n == 1 && first->nparts == 1) return;
-  fprintf(f, "<details><summary>%u call%s</summary><ul>", line->n, line->n == 1 ? "" : "s");
+  fprintf(f, "<details><summary>%u call%s</summary><ul>", line->n, plural(line->n));
   for (uint32_t i = 0; i < line->n; i++)
     for (uint32_t k = 0; k < l->row[line->row[i]].nparts; k++) {
       const LedgerPart *p = &l->row[line->row[i]].part[k];
@@ -345,10 +345,10 @@ static void put_live(FILE *f, const Timeline *t) {
 static void put_alive(FILE *f, const Explain *e) {
   const Timeline *t = &e->memory;
   fprintf(f,
-          "<details open=\"open\"><summary>alive at the peak: %u buffers, the largest "
+          "<details open=\"open\"><summary>alive at the peak: %u buffer%s, the largest "
           "first</summary>\n<table><thead><tr><th>value</th><th>size</th>"
           "<th>instructions</th></tr></thead><tbody>\n",
-          t->nalive);
+          t->nalive, plural(t->nalive));
   for (uint32_t i = 0; i < t->nalive && i < MOST_ALIVE; i++) {
     const PlanBuffer *b = t->alive[i];
     fprintf(f, "<tr>");
@@ -399,11 +399,11 @@ static void put_memory(FILE *f, const Explain *e) {
           size_of(e, t->persistent));
   fprintf(f,
           "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">peak at instruction %u</text><text "
-          "x=\"%d\" y=\"%d\" text-anchor=\"end\">%u instructions</text></svg>\n",
+          "x=\"%d\" y=\"%d\" text-anchor=\"end\">%u instruction%s</text></svg>\n",
           x < LEFT + 80     ? LEFT + 80
           : x > WIDTH - 220 ? WIDTH - 220
                             : x,
-          HEIGHT - 8, t->peak, WIDTH, HEIGHT - 8, t->n);
+          HEIGHT - 8, t->peak, WIDTH, HEIGHT - 8, t->n, plural(t->n));
   put_alive(f, e);
 }
 

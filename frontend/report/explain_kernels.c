@@ -215,11 +215,13 @@ static void add_rounds(Kernels *k, uint32_t round) {
   for (uint32_t i = round; i < k->rounds.n; i++)
     if (k->rounds.at[i].alike == round) last = i;
   const char *saved = r->saved ? arena_printf(k->a, ", saves %s", bytes_text(k->a, r->saved)) : "";
-  Item item = {.rounds = n, .line = {r->name, arena_printf(k->a, "%u kernels, below", r->n)}};
+  Item item = {.rounds = n,
+               .line = {r->name, arena_printf(k->a, "%u kernel%s, below", r->n, plural(r->n))}};
   item.line[2] = arena_printf(k->a, "%smoves %s%s, %s", n > 1 ? "each " : "",
                               bytes_text(k->a, r->bytes), saved, seconds_text(k->a, r->seconds));
   if (n > 1) item.line[0] = arena_printf(k->a, "%s ... %s", r->name, k->rounds.at[last].name);
-  if (n > 1) item.line[1] = arena_printf(k->a, "%u alike, %u kernels each, below", n, r->n);
+  if (n > 1)
+    item.line[1] = arena_printf(k->a, "%u alike, %u kernel%s each, below", n, r->n, plural(r->n));
   for (uint32_t g = fusion_of(k)->ngroups; g-- > 0;)
     if (k->round[g] >= 0 && k->rounds.at[k->round[g]].alike == round) {
       k->item_of[g] = (int)k->item.n;

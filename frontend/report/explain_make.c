@@ -65,7 +65,7 @@ static const char *memory_of(Arena *a, const Compiled *c, const char *name) {
   if (!count) return NULL;
   return arena_printf(
       a, "%u buffer%s of the work arena, at most %lld B, from instruction %u to %u of %u", count,
-      count == 1 ? "" : "s", (long long)most, first, last, n);
+      plural(count), (long long)most, first, last, n);
 }
 
 // -- all ----------------------------------------------------------------------------------------

@@ -197,8 +197,8 @@ static const char *run_title(Arena *a, const ValueGraph *g, Run run) {
 
 static const char *run_state(Arena *a, Run run, uint32_t values) {
   uint32_t n = run.last - run.first + 1;
-  return n == 1 ? arena_printf(a, "%u values, below", values)
-                : arena_printf(a, "%u alike, %u values each, below", n, values);
+  return n == 1 ? arena_printf(a, "%u value%s, below", values, plural(values))
+                : arena_printf(a, "%u alike, %u value%s each, below", n, values, plural(values));
 }
 
 static void add_run(Drawing *d, Run run) {

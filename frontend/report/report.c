@@ -154,7 +154,7 @@ static void put_curve(FILE *f, const Curve *c) {
   if (bad == c->y.n)
     fprintf(f, "no finite value in %u", bad);
   else if (bad)
-    fprintf(f, " %u of %u values not finite, marked red", bad, c->y.n);
+    fprintf(f, " %u of %u value%s not finite, marked red", bad, c->y.n, plural(c->y.n));
   fprintf(f, "</small></h3>\n");
   if (bad == c->y.n) return;
   fprintf(f, "<svg viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" role=\"img\">", WIDTH, HEIGHT,

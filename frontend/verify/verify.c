@@ -278,7 +278,9 @@ static bool compare_all(Verify *v, const Got *list, uint32_t n, bool whole) {
   }
   if (!first) return true;
   say_apart(v, first, at, whole);
-  if (apart > 1) diag_note(v->s->diag, (Pos){0}, "so are elements of %u other values", apart - 1);
+  if (apart > 1)
+    diag_note(v->s->diag, (Pos){0}, "so are elements of %u other value%s", apart - 1,
+              plural(apart - 1));
   return false;
 }
 
@@ -305,17 +307,20 @@ static void print_line(const Verify *v) {
   const Verified *o = &v->out;
   Arena *a = v->s->arena;
   if (!o->done || option_given(v->s->opt, OPTION_QUIET)) return;
-  fprintf(stderr, "verify: %u values of %s agree between one processor and split (%s), ", o->values,
-          v->s->opt->argument.at[0], mesh_said(v));
+  fprintf(stderr, "verify: %u value%s of %s %s between one processor and split (%s), ", o->values,
+          plural(o->values), v->s->opt->argument.at[0], o->values == 1 ? "agrees" : "agree",
+          mesh_said(v));
   if (o->error > 0)
     fprintf(stderr, "worst error %.2g of its bound at %s", o->error, o->worst);
   else
     fprintf(stderr, "bit for bit");
-  if (o->vague) fprintf(stderr, " (%u hang on decisions that rounding turns)", o->vague);
+  if (o->vague)
+    fprintf(stderr, " (%u depend%s on decisions that rounding changes)", o->vague,
+            o->vague == 1 ? "s" : "");
   fprintf(stderr,
-          "; %s bytes sent, as predicted; %u kernels agree with the evaluator in %s "
-          "elements\n",
-          digits(a, o->wire_bytes), o->kernels, digits(a, o->elements));
+          "; %s byte%s sent, as predicted; %u kernel%s %s with the evaluator in %s element%s\n",
+          digits(a, o->wire_bytes), plural(o->wire_bytes), o->kernels, plural(o->kernels),
+          o->kernels == 1 ? "agrees" : "agree", digits(a, o->elements), plural(o->elements));
 }
 
 static bool verify_all(Verify *v) {

@@ -86,6 +86,7 @@ bool verify_kernels_agree(const VerifyKernels *v, uint32_t *kernels, uint32_t *e
   if (!v->wrong) return true;
   diag_error(v->s->diag, DIAG_VERIFY, v->pos, "%s", v->text);
   if (v->wrong > 1)
-    diag_note(v->s->diag, (Pos){0}, "so are elements of %u other kernels", v->wrong - 1);
+    diag_note(v->s->diag, (Pos){0}, "so are elements of %u other kernel%s", v->wrong - 1,
+              plural(v->wrong - 1));
   return false;
 }

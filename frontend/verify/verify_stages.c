@@ -111,7 +111,7 @@ bool verify_stages(Session *s, const VerifyRun *run, const VerifyJob *job) {
   if (!session_passes(s, run->a, job->graph, job->purpose, passed, &t, &scratch) || t.wrong)
     return false;
   if (!option_given(s->opt, OPTION_QUIET))
-    fprintf(stderr, "verify: none of %u passes changes a value of %s\n", t.passes,
-            s->opt->argument.at[0]);
+    fprintf(stderr, "verify: none of %u pass%s changes a value of %s\n", t.passes,
+            t.passes == 1 ? "" : "es", s->opt->argument.at[0]);
   return true;
 }

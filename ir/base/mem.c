@@ -42,7 +42,9 @@ static void exhausted_text(size_t bytes, char *out, size_t room) {
   char size[64] = "";
   const char *what = task.what ? task.what : atomic_load(&process_what);
   const char *name = task.what ? task.name : atomic_load(&process_name);
-  if (bytes) snprintf(size, sizeof size, ": %zu bytes could not be allocated", bytes);
+  if (bytes)
+    snprintf(size, sizeof size, ": %zu byte%s could not be allocated", bytes,
+             plural((int64_t)bytes));
   snprintf(out, room, "out of memory%s%s%s%s%s", what ? " while " : "", what ? what : "",
            what && name ? " " : "", what && name ? name : "", size);
 }

@@ -85,8 +85,8 @@ static bool not_bool(const InferCall *c, int i) {
 
 static bool want_lists(const InferCall *c, int ndims, int nto) {
   if (c->attr->ndims == ndims && c->attr->nto == nto) return true;
-  return refuse(c, "takes %d dims and %d new ones, not %d and %d", ndims, nto, c->attr->ndims,
-                c->attr->nto);
+  return refuse(c, "takes %d dim%s and %d new, not %d and %d", ndims, plural(ndims), nto,
+                c->attr->ndims, c->attr->nto);
 }
 
 static bool distinct(const InferCall *c, int n, const DimId *d) {
@@ -116,7 +116,7 @@ static bool infer_decl(InferCall *c) {
   if (decl_op(d->kind) != c->op) return refuse(c, "%s is not declared so", d->name);
   c->type = d->type;
   if (c->attr->ndims && c->attr->ndims != d->rank)
-    return refuse(c, "%s has %d dims, not %d", d->name, d->rank, c->attr->ndims);
+    return refuse(c, "%s has %d dim%s, not %d", d->name, d->rank, plural(d->rank), c->attr->ndims);
   for (int i = 0; i < d->rank; i++) {
     DimId found = c->attr->ndims ? 0 : d->dims[i];
     for (int k = 0; k < c->attr->ndims; k++)
@@ -140,7 +140,8 @@ static bool infer_typed(InferCall *c) {
     if (!add_dim(c, c->attr->dims[i])) return false;
   int64_t n;
   if (!dims_elements(c->g->dims, &c->dims, &n) || n != c->attr->ndata)
-    return refuse(c, "%lld numbers do not fill its dims", (long long)c->attr->ndata);
+    return refuse(c, "its dims do not hold %lld number%s", (long long)c->attr->ndata,
+                  plural(c->attr->ndata));
   return true;
 }
 
@@ -300,9 +301,9 @@ static bool infer_rename(InferCall *c) {
   for (int i = 0; i < c->attr->nto; i++) {
     DimId from = c->attr->dims[i], to = c->attr->to[i];
     if (whole_size(c, from) != whole_size(c, to))
-      return refuse(c, "%s has %lld elements, %s has %lld", dim_of(c, from)->name,
-                    (long long)whole_size(c, from), dim_of(c, to)->name,
-                    (long long)whole_size(c, to));
+      return refuse(c, "%s has %lld element%s, %s has %lld", dim_of(c, from)->name,
+                    (long long)whole_size(c, from), plural(whole_size(c, from)),
+                    dim_of(c, to)->name, (long long)whole_size(c, to));
     if (!axes_equal(dim_of(c, from)->axes, dim_of(c, to)->axes))
       return refuse(c, "%s and %s are blocks over different axes", dim_of(c, from)->name,
                     dim_of(c, to)->name);
@@ -329,8 +330,8 @@ static bool parts_fit(const InferCall *c, DimId joined, int n, const DimId *part
   int64_t a = whole_size(c, joined), b = whole_size(c, part[0]), product;
   for (int level = 0;; level++) {
     if (!size_mul(b, rest, &product) || product != a)
-      return refuse(c, "%s has %lld elements, its parts have %lld x %lld", dim_of(c, joined)->name,
-                    (long long)a, (long long)b, (long long)rest);
+      return refuse(c, "%s has %lld element%s, its parts have %lld x %lld", dim_of(c, joined)->name,
+                    (long long)a, plural(a), (long long)b, (long long)rest);
     if (level == axes.n) return true;
     int64_t p = c->g->mesh->axis[axes.at[level]].size;
     a = ceil_div(a, p);
@@ -576,7 +577,8 @@ bool infer(const Graph *g, Op op, int nargs, const NodeId *args, const Attr *att
   const Node *arg[MAX_ARGS];
   InferCall c = {.g = g, .op = op, .nargs = nargs, .arg = arg, .attr = attr, .why = why};
   int want = op_row(op)->nargs;
-  if (want >= 0 && nargs != want) return refuse(&c, "takes %d arguments, not %d", want, nargs);
+  if (want >= 0 && nargs != want)
+    return refuse(&c, "takes %d argument%s, not %d", want, plural(want), nargs);
   if (nargs > MAX_ARGS) return refuse(&c, "more than %d arguments", MAX_ARGS);
   for (int i = 0; i < nargs; i++) {
     if (args[i] == 0 || args[i] > graph_count(g))

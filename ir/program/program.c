@@ -283,7 +283,7 @@ static void put_init(const Out *o, const Init *init) {
   case INIT_ORTHOGONAL:
     put(o, "(rows %#x, each %#x)", (unsigned)init->split, (unsigned)init->each);
     break;
-  case INIT_DATA: put(o, "(%" PRId64 " numbers)", init->ndata); break;
+  case INIT_DATA: put(o, "(%" PRId64 " number%s)", init->ndata, plural(init->ndata)); break;
   case INIT_FILE: put(o, "(%s, %s)", or_dash(init->path), or_dash(init->key)); break;
   }
 }

@@ -279,7 +279,8 @@ static bool init_fits(Reader *r, const char *at, const Decl *d) {
     return scan_fail(&r->s, at, "%s is too large", d->name);
   bool data = d->init.kind == INIT_DATA;
   if (data ? d->init.ndata != n : d->init.ndata != 0)
-    return scan_fail(&r->s, at, "%lld numbers do not fill %s", (long long)d->init.ndata, d->name);
+    return scan_fail(&r->s, at, "%s does not hold %lld number%s", d->name, (long long)d->init.ndata,
+                     plural(d->init.ndata));
   int split = d->init.split, each = d->init.each, all = (1 << d->rank) - 1;
   if (d->init.kind == INIT_ORTHOGONAL && ((split & ~all) || (each & ~all) || (split & each)))
     return scan_fail(&r->s, at, "%s has no such dims", d->name);

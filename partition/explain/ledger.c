@@ -168,7 +168,7 @@ static void put_totals(FILE *f, Arena *a, const Ledger *l) {
   for (uint32_t k = 0; k < l->ntotals; k++)
     fprintf(f, "over %s: %lld call%s, %lld B, %.1f us\n",
             axes_group(a, l, l->total[k].axes, l->total[k].group), (long long)l->total[k].calls,
-            l->total[k].calls == 1 ? "" : "s", (long long)l->total[k].wire_bytes,
+            plural(l->total[k].calls), (long long)l->total[k].wire_bytes,
             l->total[k].seconds * 1e6);
 }
 
@@ -180,7 +180,7 @@ bool ledger_rule_idle(const Ledger *l, const LedgerRule *r) {
 }
 
 static const char *calls_text(Arena *a, int64_t n) {
-  return arena_printf(a, "%lld call%s", (long long)n, n == 1 ? "" : "s");
+  return arena_printf(a, "%lld call%s", (long long)n, plural(n));
 }
 
 static void put_rules(FILE *f, Arena *a, const Ledger *l) {
@@ -209,9 +209,9 @@ char *ledger_text(Arena *a, const Ledger *l, bool all) {
   size_t n = 0;
   FILE *f = mem_stream(&text, &n);
   const PartitionFacts *p = &l->partition;
-  fprintf(f, "mesh %s: %u collective%s, %lld bytes sent by a processor in a step\n",
+  fprintf(f, "mesh %s: %u collective%s, %lld byte%s sent by a processor in a step\n",
           l->graph->mesh->naxes ? mesh_option(a, l->graph->mesh) : "of one processor", l->nrows,
-          l->nrows == 1 ? "" : "s", (long long)l->wire_bytes);
+          plural(l->nrows), (long long)l->wire_bytes, plural(l->wire_bytes));
   (all ? put_rows : put_lines)(f, a, l);
   put_totals(f, a, l);
   put_rules(f, a, l);

@@ -301,7 +301,9 @@ static void put_costs(FILE *f, Arena *a, const Ledger *l, const ExplainedValue *
   for (uint32_t i = 0; i < v->nrows; i++) {
     const LedgerRow *row = &l->row[v->row[i]];
     const CollFact *c = row->fact;
-    const char *with = row->nparts > 1 ? arena_printf(a, " with %u others", row->nparts - 1) : "";
+    const char *with = row->nparts > 1 ? arena_printf(a, " with %u other%s", row->nparts - 1,
+                                                      plural(row->nparts - 1))
+                                       : "";
     fprintf(f, "  costs %s over %s x%lld, %s: %lld B%s%s, %.1f us\n    %s; %s\n",
             coll_text(c->kind), axes_text(a, l->graph->mesh, c->axes), (long long)c->group,
             c->backward ? "backward" : "forward", (long long)c->wire_bytes,
@@ -329,7 +331,7 @@ char *explained_text(Arena *a, const Ledger *l, const ExplainedValues *values, i
   put_uses(f, a, l, v);
   if (v->kept_for)
     fprintf(f, "  kept for the backward pass, which reads it in %u place%s\n", v->kept_for,
-            v->kept_for == 1 ? "" : "s");
+            plural(v->kept_for));
   if (v->memory) fprintf(f, "  memory: %s\n", v->memory);
   put_costs(f, a, l, v);
   mem_stream_close(f);

@@ -151,10 +151,10 @@ static bool agree_on_rows(Feed *f, Diag *d) {
     int64_t slack = first && s->sliding && first->sliding ? 1 : 0;
     if (first && (s->rows > rows + slack || s->rows < rows - slack)) {
       diag_error(d, DIAG_DATA_SHAPE, s->input->pos,
-                 "%s has %lld rows for input %s, and %s has %lld for input %s",
-                 s->path ? s->path : "synthetic(...)", (long long)s->rows, s->input->name,
-                 first->path ? first->path : "synthetic(...)", (long long)first->rows,
-                 first->input->name);
+                 "%s has %lld row%s for input %s, and %s has %lld for input %s",
+                 s->path ? s->path : "synthetic(...)", (long long)s->rows, plural(s->rows),
+                 s->input->name, first->path ? first->path : "synthetic(...)",
+                 (long long)first->rows, first->input->name);
       return false;
     }
     rows = first && rows < s->rows ? rows : s->rows;
@@ -163,7 +163,7 @@ static bool agree_on_rows(Feed *f, Diag *d) {
   f->rows = rows;
   if (feed_batches(f) > 0) return true;
   diag_error(d, DIAG_DATA_SHAPE, f->input[0].pos,
-             "the data has %lld rows, fewer than a batch of %lld", (long long)rows,
+             "the data has %lld row%s, fewer than a batch of %lld", (long long)rows, plural(rows),
              (long long)f->batch);
   return false;
 }

@@ -77,8 +77,8 @@ static void count_field(CsvColumn *c, const char *text) {
 
 static bool count_record(const Csv *c, ArrayList *out, char *why) {
   if (c->n != out->ncolumns)
-    return why_not(why, "line %lld: %zu columns, but the first line has %u", (long long)c->began,
-                   c->n, out->ncolumns);
+    return why_not(why, "line %lld: %zu column%s, but the first line has %u", (long long)c->began,
+                   c->n, plural((int64_t)c->n), out->ncolumns);
   for (uint32_t i = 0; i < out->ncolumns; i++) count_field(&out->column[i], c->field[i].text);
   out->rows++;
   return true;

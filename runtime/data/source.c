@@ -33,8 +33,9 @@ static bool take_range(RowSource *s, Diag *d) {
   }
   if (s->rows == 0 && !s->endless) {
     if (s->sliding)
-      diag_error(d, DIAG_DATA_SHAPE, s->input->pos, "%s has no row of %lld tokens for the input %s",
-                 s->path, (long long)s->row_elements, s->input->name);
+      diag_error(d, DIAG_DATA_SHAPE, s->input->pos,
+                 "%s has no row of %lld token%s for the input %s", s->path,
+                 (long long)s->row_elements, plural(s->row_elements), s->input->name);
     else
       diag_error(d, DIAG_DATA_SHAPE, s->input->pos, "%s has no rows", label(s));
     return false;

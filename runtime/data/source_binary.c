@@ -51,8 +51,9 @@ static bool is_gzip(const char *path) {
 }
 
 static bool idx_size(int64_t have, int64_t want, char *why) {
-  return have == want || why_not(why, "has %lld bytes%s, its header at byte 4 asks for %lld",
-                                 (long long)have, have > want ? " or more" : "", (long long)want);
+  return have == want ||
+         why_not(why, "has %lld byte%s%s, its header at byte 4 asks for %lld", (long long)have,
+                 plural(have), have > want ? " or more" : "", (long long)want);
 }
 
 static bool idx_elements(RowSource *s, const ArrayPlace *p, char *why) {
@@ -96,8 +97,8 @@ static bool append_file(RowSource *s, const char *path, int64_t *bytes, Diag *d)
   Datafile f;
   char why[WHY];
   if (!datafile_open(&f, path, d, s->input->pos)) return false;
-  bool ok = f.size % CIFAR_RECORD == 0 ||
-            why_not(why, "has %lld bytes, no multiple of %d", (long long)f.size, CIFAR_RECORD);
+  bool ok = f.size % CIFAR_RECORD == 0 || why_not(why, "has %lld byte%s, no multiple of %d",
+                                                  (long long)f.size, plural(f.size), CIFAR_RECORD);
   if (ok) s->memory = mem_grow(s->memory, (size_t)(*bytes + f.size) + 1);
   ok = ok && datafile_read(&f, 0, f.size, s->memory + *bytes, why);
   if (!ok) diag_error(d, DIAG_FILE_MALFORMED, s->input->pos, "%s %s", path, why);
@@ -142,8 +143,8 @@ bool source_stream(RowSource *s, Diag *d) {
   int64_t offset = 0;
   if (w->skip < 0 || w->offset < 0 || bytes < 0 || bytes % s->raw.bytes != 0 ||
       !size_mul(w->offset, s->raw.bytes, &offset) || !size_add(offset, w->skip, &s->base)) {
-    why_not(why, "has %lld bytes, from byte %lld on no whole number of tokens of %d bytes",
-            (long long)s->file.size, (long long)w->skip, s->raw.bytes);
+    why_not(why, "has %lld byte%s, from byte %lld on no whole number of tokens of %d bytes",
+            (long long)s->file.size, plural(s->file.size), (long long)w->skip, s->raw.bytes);
     return malformed(s, d, why);
   }
   s->stride = s->row_elements * s->raw.bytes;

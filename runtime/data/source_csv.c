@@ -54,8 +54,8 @@ static void grow(Table *t) {
 static bool add_row(RowSource *s, const Csv *c, Table *t, size_t width, int64_t first, Diag *d) {
   Pos at = s->input->pos;
   if (c->n != width) {
-    diag_error(d, DIAG_FILE_MALFORMED, at, "%s:%lld: %zu columns, but the first line has %zu",
-               s->path, (long long)c->began, c->n, width);
+    diag_error(d, DIAG_FILE_MALFORMED, at, "%s:%lld: %zu column%s, but the first line has %zu",
+               s->path, (long long)c->began, c->n, plural((int64_t)c->n), width);
     return false;
   }
   grow(t);

@@ -54,10 +54,11 @@ static bool enough_memory(const Exec *e, Diag *d) {
   if (fits) return true;
   double gib = 1024.0 * 1024.0 * 1024.0;
   diag_error(d, DIAG_NO_MEMORY, (Pos){0},
-             "out of memory: %lld processors need %.2f GiB each (%.2f GiB of parameters and "
+             "out of memory: %lld processor%s need%s %.2f GiB each (%.2f GiB of parameters and "
              "states), and %.2f GiB are "
              "available in all",
-             (long long)here, ((double)e->own_bytes + (double)e->program->arena_bytes) / gib,
+             (long long)here, plural(here), here == 1 ? "s" : "",
+             ((double)e->own_bytes + (double)e->program->arena_bytes) / gib,
              (double)e->own_bytes / gib, (double)available / gib);
   diag_hint(d, "take a smaller batch, or split more dims over the mesh");
   return false;

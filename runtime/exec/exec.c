@@ -538,10 +538,11 @@ static bool reserve_blas(const Exec *e, Diag *d) {
   for (uint32_t i = 0; i < e->program->ninstrs; i++)
     products |= e->program->instr[i].kind == INSTR_GEMM;
   if (!products || blas_reserve(e->workers)) return true;
-  diag_error(d, DIAG_NO_MEMORY, (Pos){0},
-             "out of memory: no room for the buffers of OpenBLAS: %d threads need 128 MiB of "
-             "addresses each",
-             e->workers);
+  diag_error(
+      d, DIAG_NO_MEMORY, (Pos){0},
+      "out of memory: no room for the buffers of OpenBLAS: %d thread%s, each with 128 MiB of "
+      "addresses",
+      e->workers, plural(e->workers));
   diag_hint(d, "raise the limit on virtual memory (ulimit -v), or use fewer --threads");
   return false;
 }

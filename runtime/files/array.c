@@ -146,7 +146,8 @@ static bool read_npz(Array *out, const Datafile *f, const char *key, bool map, c
   if (!npz_member(f, key, &bytes, &n, why)) return false;
   bool ok = npy_header((unsigned char *)bytes, n, &p, why);
   if (ok && p.offset + p.elements * p.raw.bytes != n)
-    ok = why_not(why, "has %lld bytes for '%.60s' and not those of its shape", (long long)n, key);
+    ok = why_not(why, "has %lld byte%s for '%.60s' and not those of its shape", (long long)n,
+                 plural(n), key);
   ok = ok && array_make(out, &p, bytes + p.offset, why);
   free(bytes);
   return ok;

@@ -115,6 +115,13 @@ static void formats_of_any_length(void **state) {
   arena_free(a);
 }
 
+static void nouns_follow_their_number(void **state) {
+  (void)state;
+  assert_string_equal(plural(1), "");
+  assert_string_equal(plural(0), "s");
+  assert_string_equal(plural(2), "s");
+}
+
 static void equal_text_is_one_pointer(void **state) {
   (void)state;
   Arena *a = arena_new();
@@ -141,6 +148,7 @@ int main(void) {
       cmocka_unit_test(large_blocks_come_and_go),
       cmocka_unit_test(growing_arrays_keep_their_elements),
       cmocka_unit_test(formats_of_any_length),
+      cmocka_unit_test(nouns_follow_their_number),
       cmocka_unit_test(equal_text_is_one_pointer),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -271,7 +271,7 @@ static void refused_text_has_a_place(void **state) {
       {"graph graph mesh ()\ndata train {}\nfield x", "has no source"},
       {"graph graph mesh ()\nparam \"a", "the string has no end"},
       {"graph graph mesh ()\nparam \"a\\q\" : f32[]", "bad string"},
-      {"graph graph mesh ()\nparam w : f32[] = data{} [1, 2]", "do not fill"},
+      {"graph graph mesh ()\nparam w : f32[] = data{} [1, 2]", "not hold"},
       {"graph graph mesh ()\nslot s : f32[]", "belongs to no parameter"},
       {"graph graph mesh ()\ntrain loss {schedule = piecewise}", "up to 8 pieces"},
       {"graph graph mesh ()\ntrain loss {schedule.npieces = 9}", "up to 8 pieces"},
