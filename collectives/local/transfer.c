@@ -70,37 +70,14 @@ void transfer_share(const TransferWalk *w, const Transfer *t, int64_t elements, 
   move_range(t, c, lo, clamp64(lo + each, 0, elements));
 }
 
-static void row_strides(int rank, const int64_t *block, int64_t *stride) {
-  int64_t n = 1;
-  for (int d = rank - 1; d >= 0; d--) {
-    stride[d] = n;
-    n *= block[d];
-  }
-}
-
-// The transfer with one source and one destination.
-static Transfer single(const Transfer *t, char *const *src, char *const *dst) {
+void transfer_copy(const Transfer *t, const Collective *c, int64_t lo, int64_t hi,
+                   bool fills_buffer, const char *from, char *to) {
+  char *src = (char *)(uintptr_t)from;
   Transfer one = *t;
   one.nsrc = one.ndst = 1;
-  one.src = src, one.dst = dst;
-  return one;
-}
-
-void transfer_copy_out(const Transfer *t, const Collective *c, const char *src, int64_t lo,
-                       int64_t hi, char *buffer) {
-  char *from = (char *)(uintptr_t)src;
-  Transfer one = single(t, &from, &buffer);
-  row_strides(one.rank, one.extent, one.to_stride);
-  one.to = -lo;
-  move_range(&one, c, lo, hi);
-}
-
-void transfer_copy_in(const Transfer *t, const Collective *c, const char *buffer, int64_t lo,
-                      int64_t hi, char *dst) {
-  char *from = (char *)(uintptr_t)buffer;
-  Transfer one = single(t, &from, &dst);
-  row_strides(one.rank, one.extent, one.from_stride);
-  one.from = -lo;
+  one.src = &src, one.dst = &to;
+  row_strides(one.rank, one.extent, fills_buffer ? one.to_stride : one.from_stride);
+  *(fills_buffer ? &one.to : &one.from) = -lo;
   move_range(&one, c, lo, hi);
 }
 

@@ -65,12 +65,11 @@ TransferWalk walk_begin(const WalkRoom *r, int room, const Mesh *mesh, const Com
 // A worker reads all sources of a range before it writes a destination, so a source may also be a
 // destination. Results do not depend on the number of workers, bit by bit.
 void transfer_share(const TransferWalk *w, const Transfer *t, int64_t elements, int64_t job);
-// Copies elements lo..hi-1 of the box, counted row-major, from block `src` to a contiguous buffer,
-// and from such a buffer to block `dst`.
-void transfer_copy_out(const Transfer *t, const Collective *c, const char *src, int64_t lo,
-                       int64_t hi, char *buffer);
-void transfer_copy_in(const Transfer *t, const Collective *c, const char *buffer, int64_t lo,
-                      int64_t hi, char *dst);
+// Copies elements lo..hi-1 of the box of t, counted row-major. With `fills_buffer`, `from` is a
+// source block and `to` a contiguous buffer for these elements; otherwise `from` is such a buffer
+// and `to` a destination block.
+void transfer_copy(const Transfer *t, const Collective *c, int64_t lo, int64_t hi, bool fills_buffer,
+                   const char *from, char *to);
 
 // Combines elements of a type with the widest vectors of this CPU.
 Combine *combine_of(Dtype type);

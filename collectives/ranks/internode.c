@@ -165,7 +165,7 @@ static bool exchange(Internode *f) {
 // -- a batch ------------------------------------------------------------------------------------
 
 static void copy_source(const Internode *f, const TransferPiece *p, int64_t i, char *to) {
-  transfer_copy_out(&p->t, f->what, p->t.src[i], p->lo, p->hi, to);
+  transfer_copy(&p->t, f->what, p->lo, p->hi, true, p->t.src[i], to);
 }
 
 static bool send_sources(Internode *f) {
@@ -219,7 +219,7 @@ static void make_results(Internode *f) {
 static void put_result(const Internode *f, const TransferPiece *p, const char *from) {
   for (int64_t i = 0; i < p->t.ndst; i++)
     if (ranks_is_local(f->ranks, p->t.dst_of[i]))
-      transfer_copy_in(&p->t, f->what, from, p->lo, p->hi, p->t.dst[i]);
+      transfer_copy(&p->t, f->what, p->lo, p->hi, false, from, p->t.dst[i]);
 }
 
 static bool send_results(Internode *f) {

@@ -32,7 +32,7 @@ typedef enum NoteKind {
   NOTE_END,
   NOTE_CALL, // + CollKind
 } NoteKind;
-enum { NOTE_DATA = 48 };
+enum { NOTE_DATA = 56 };
 // The first five must be equal on all ranks; the rest is for the reader.
 typedef struct RankNote {
   uint32_t what, line; // NoteKind; of the model

@@ -44,5 +44,15 @@ double clock_seconds(void);
 static inline int64_t clamp64(int64_t x, int64_t lo, int64_t hi) {
   return x < lo ? lo : x > hi ? hi : x;
 }
+// Writes the strides, in elements, of a row-major array of these sizes. Returns its number of
+// elements. The sizes must not overflow.
+static inline int64_t row_strides(int rank, const int64_t *size, int64_t *stride) {
+  int64_t n = 1;
+  for (int d = rank - 1; d >= 0; d--) {
+    stride[d] = n;
+    n *= size[d];
+  }
+  return n;
+}
 
 #endif

@@ -39,10 +39,15 @@ int64_t block_offset(const Mesh *m, const ProgDim *d, int64_t r) {
   return offset;
 }
 
+// Returns the elements of dim d: `rows`, unless that is -1, for the dim Program.over.
+static int64_t dim_elements(const Program *p, const ProgDim *d, int64_t rows) {
+  bool fewer = rows >= 0 && p->over && d->name && strcmp(p->over, d->name) == 0;
+  return fewer ? rows : d->whole;
+}
+
 int64_t block_valid(const Program *p, const ProgDim *d, int64_t r, int64_t rows) {
   int64_t offset, valid;
-  bool fewer = rows >= 0 && p->over && d->name && strcmp(p->over, d->name) == 0;
-  block_bounds(&p->mesh, d, r, fewer ? rows : d->whole, &offset, &valid);
+  block_bounds(&p->mesh, d, r, dim_elements(p, d, rows), &offset, &valid);
   return valid;
 }
 
@@ -67,6 +72,21 @@ bool block_is_first(const Mesh *m, const ProgTensor *t, int64_t r) {
   return block_replica(m, t, r) == 0;
 }
 
+// Advances the index `counter` of a box of `rank` dims, the last one fastest, and with it the
+// offsets *a and *b in two arrays that hold the box. Returns false after the last index.
+static bool next_in_box(int rank, const int64_t *size, int64_t *counter, const int64_t *a_stride,
+                        int64_t *a, const int64_t *b_stride, int64_t *b) {
+  for (int d = rank - 1; d >= 0; d--) {
+    *a += a_stride[d];
+    *b += b_stride[d];
+    if (++counter[d] < size[d]) return true;
+    *a -= counter[d] * a_stride[d];
+    *b -= counter[d] * b_stride[d];
+    counter[d] = 0;
+  }
+  return false;
+}
+
 void block_visit(const Program *p, const ProgTensor *t, int64_t r, int64_t rows, BlockRun *run,
                  void *context) {
   int64_t valid[MAX_RANK], block_stride[MAX_RANK], whole_stride[MAX_RANK], counter[MAX_RANK] = {0};
@@ -74,8 +94,7 @@ void block_visit(const Program *p, const ProgTensor *t, int64_t r, int64_t rows,
   for (int i = t->rank - 1; i >= 0; i--) { // declared order, of the whole tensor
     const ProgDim *d = &t->dim[t->declared[i]];
     whole_stride[t->declared[i]] = stride;
-    bool fewer = rows >= 0 && p->over && d->name && strcmp(p->over, d->name) == 0;
-    stride *= fewer ? rows : d->whole;
+    stride *= dim_elements(p, d, rows);
   }
   stride = 1;
   for (int d = t->rank - 1; d >= 0; d--) {
@@ -90,19 +109,8 @@ void block_visit(const Program *p, const ProgTensor *t, int64_t r, int64_t rows,
     run(context, 0, 0, 1, 1);
     return;
   }
-  for (;;) {
-    run(context, at, index, whole_stride[last], valid[last]);
-    int d = last - 1;
-    for (; d >= 0; d--) {
-      at += block_stride[d];
-      index += whole_stride[d];
-      if (++counter[d] < valid[d]) break;
-      at -= counter[d] * block_stride[d];
-      index -= counter[d] * whole_stride[d];
-      counter[d] = 0;
-    }
-    if (d < 0) return;
-  }
+  do run(context, at, index, whole_stride[last], valid[last]);
+  while (next_in_box(last, valid, counter, block_stride, &at, whole_stride, &index));
 }
 
 void box_copy(int rank, const int64_t *size, int64_t each, char *dst, const int64_t *dst_stride,
@@ -112,17 +120,6 @@ void box_copy(int rank, const int64_t *size, int64_t each, char *dst, const int6
   for (int d = 0; d < rank; d++)
     if (size[d] == 0) return;
   if (rank > 0 && dst_stride[last] == 1 && src_stride[last] == 1) run = size[last--];
-  for (;;) {
-    memcpy(dst + to * each, src + from * each, (size_t)(run * each));
-    int d = last;
-    for (; d >= 0; d--) {
-      to += dst_stride[d];
-      from += src_stride[d];
-      if (++counter[d] < size[d]) break;
-      to -= counter[d] * dst_stride[d];
-      from -= counter[d] * src_stride[d];
-      counter[d] = 0;
-    }
-    if (d < 0) return;
-  }
+  do memcpy(dst + to * each, src + from * each, (size_t)(run * each));
+  while (next_in_box(last + 1, size, counter, dst_stride, &to, src_stride, &from));
 }

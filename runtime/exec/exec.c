@@ -55,6 +55,18 @@ static void *const *pointers(const Exec *e, int worker, const BoundSet *set, int
   return moved;
 }
 
+// Returns the call of a kernel for one operand set.
+static KernelCall call_of(const Exec *e, int worker, const BoundKernel *b, const BoundSet *set,
+                          const LoopSteps *steps, Status *status) {
+  return (KernelCall){.ptr = pointers(e, worker, set, b->kernel->nptr, steps),
+                      .slot = set->slot,
+                      .num = set->num,
+                      .partial = b->partial + set->first * b->kernel->partial_bytes,
+                      .status = status,
+                      .step = e->step,
+                      .seed = philox_seed(e->seed)};
+}
+
 // Runs chunks lo..hi-1 of a launch, numbered over all its sets.
 static void run_chunks(Exec *e, int64_t context, uint32_t instr, int worker, int64_t lo, int64_t hi,
                        const LoopSteps *steps) {
@@ -65,14 +77,7 @@ static void run_chunks(Exec *e, int64_t context, uint32_t instr, int worker, int
     const BoundSet *set = &b->set[s];
     int64_t from = lo > set->first ? lo - set->first : 0;
     int64_t to = hi - set->first < set->chunks ? hi - set->first : set->chunks;
-    KernelCall call = {pointers(e, worker, set, b->kernel->nptr, steps),
-                       set->slot,
-                       set->num,
-                       NULL,
-                       &status,
-                       e->step,
-                       philox_seed(e->seed),
-                       0};
+    KernelCall call = call_of(e, worker, b, set, steps, &status);
     // Without partial results, neighbouring chunks are one call.
     int64_t stride = partial ? 1 : to - from;
     for (int64_t c = from; c < to; c += stride) {
@@ -90,14 +95,7 @@ static void combine_chunks(Exec *e, int64_t context, uint32_t instr, int worker,
   Status status = {0};
   for (uint32_t s = 0; s < b->nsets; s++) {
     const BoundSet *set = &b->set[s];
-    KernelCall call = {pointers(e, worker, set, b->kernel->nptr, steps),
-                       set->slot,
-                       set->num,
-                       b->partial + set->first * b->kernel->partial_bytes,
-                       &status,
-                       e->step,
-                       philox_seed(e->seed),
-                       0};
+    KernelCall call = call_of(e, worker, b, set, steps, &status);
     b->kernel->combine(&call, set->chunks);
   }
   note_fault(e, context, worker, instr, &status, steps);
@@ -179,23 +177,19 @@ static int64_t first_chunk(const BoundKernel *b, int member, int members) {
   return b->chunks;
 }
 
-// Tells the probe of a kernel, with the call for the first set.
-static void probe(const Exec *e, int64_t context, uint32_t i, int worker, const LoopSteps *steps) {
+// Tells e->probe, if there is one, that instruction i is about to run (`before`, with the call for
+// the first operand set) or has run. Only kernels of the first context are told.
+static void probe(const Exec *e, int64_t context, uint32_t i, int worker, const LoopSteps *steps,
+                  bool before) {
   const BoundInstr *b = &e->context[context].instr[i];
   if (!e->probe || context != e->first || b->kind != INSTR_KERNEL || b->u.kernel.units == 0) return;
-  const BoundSet *set = &b->u.kernel.set[0];
-  KernelCall call = {.ptr = pointers(e, worker, set, b->u.kernel.kernel->nptr, steps),
-                     .slot = set->slot,
-                     .num = e->program->instr[i].u.kernel.set[0].num,
-                     .step = e->step,
-                     .seed = philox_seed(e->seed)};
-  e->probe->before(e->probe->self, e->program->instr[i].u.kernel.kernel, i, &call);
-}
-
-static void probed(const Exec *e, int64_t context, uint32_t i) {
-  const BoundInstr *b = &e->context[context].instr[i];
-  if (!e->probe || context != e->first || b->kind != INSTR_KERNEL || b->u.kernel.units == 0) return;
-  e->probe->after(e->probe->self, i);
+  const KernelLaunch *launch = &e->program->instr[i].u.kernel;
+  KernelCall call = call_of(e, worker, &b->u.kernel, &b->u.kernel.set[0], steps, NULL);
+  call.num = launch->set[0].num; // without an injected fault
+  if (before)
+    e->probe->before(e->probe->self, launch->kernel, i, &call);
+  else
+    e->probe->after(e->probe->self, i);
 }
 
 static void run_instr(Exec *e, int64_t context, uint32_t i, int worker, int member, int members,
@@ -253,11 +247,11 @@ static void trace_end(const Exec *e, int64_t context, uint32_t i, int worker, do
 
 static void run_alone(Exec *e, int64_t context, uint32_t i, int worker, const LoopSteps *steps) {
   const BoundInstr *b = &e->context[context].instr[i];
-  probe(e, context, i, worker, steps);
+  probe(e, context, i, worker, steps, true);
   run_instr(e, context, i, worker, 0, 1, steps);
   if (b->kind == INSTR_KERNEL && b->u.kernel.kernel->combine)
     combine_chunks(e, context, i, worker, steps);
-  probed(e, context, i);
+  probe(e, context, i, worker, steps, false);
 }
 
 // Runs instructions lo..hi-1 for one context. Member 0 runs the small ones alone, so the members
@@ -284,13 +278,13 @@ static void run_segment(Exec *e, int64_t context, uint32_t lo, uint32_t hi, int 
       continue;
     }
     Barrier *meet = e->of_context[context];
-    if (e->probe && s.member == 0) probe(e, context, i, worker, steps);
+    if (s.member == 0) probe(e, context, i, worker, steps, true);
     if (apart || e->probe) barrier_wait(meet);
     run_instr(e, context, i, worker, s.member, s.members, steps);
     barrier_wait(meet);
     apart = b->kind == INSTR_KERNEL && b->u.kernel.kernel->combine;
     if (apart && s.member == 0) combine_chunks(e, context, i, worker, steps);
-    if (e->probe && s.member == 0) probed(e, context, i);
+    if (s.member == 0) probe(e, context, i, worker, steps, false);
     apart = apart || e->probe;
     if (s.member == 0) trace_end(e, context, i, worker, began);
     profile_stamp(e, i, worker);
@@ -315,17 +309,15 @@ static bool is_finite(const Exec *e) {
 
 // The first fault of a rank, in a note for the others.
 typedef struct FaultNote {
-  int64_t context, value, position, at[FAULT_DEPTH];
-  uint32_t instr, code;
+  int64_t context;
+  StepFault fault;
 } FaultNote;
 _Static_assert(sizeof(FaultNote) <= NOTE_DATA, "a fault fits a note");
 
 static void take_fault(Exec *e, const FaultNote *t) {
   StepFault *f = &e->fault[t->context * e->workers];
-  if (t->code && t->context >= 0 && t->context < e->processors && f->status.code == 0)
-    *f = (StepFault){t->instr,
-                     {.code = t->code, .value = t->value, .position = t->position},
-                     {t->at[0], t->at[1]}};
+  if (t->fault.status.code && t->context >= 0 && t->context < e->processors && f->status.code == 0)
+    *f = t->fault;
 }
 
 static bool stop_requested(const Exec *e) { return e->stop_request && *e->stop_request; }
@@ -339,9 +331,7 @@ static void ranks_judge(Exec *e) {
   FaultNote told = {0};
   const RankNote *const *all;
   const StepFault *f = exec_first_fault(e);
-  if (f)
-    told = (FaultNote){(f - e->fault) / e->workers, f->status.value, f->status.position,
-                       {f->at[0], f->at[1]},        f->instr,        f->status.code};
+  if (f) told = (FaultNote){(f - e->fault) / e->workers, *f};
   memcpy(mine.data, &told, sizeof told);
   if (!ranks_meet(e->ranks, &mine, false, &all)) {
     e->result = STEP_FAILED;
@@ -508,11 +498,7 @@ static int workers_wanted(const ExecOptions *opt) {
 }
 
 static bool start_workers(Exec *e, const ExecOptions *opt, Diag *d) {
-  if (opt->share) {
-    e->team = team_share(opt->share->team);
-  } else {
-    e->team = team_new(workers_wanted(opt));
-  }
+  e->team = opt->share ? team_share(opt->share->team) : team_new(workers_wanted(opt));
   if (!e->team) {
     diag_error(d, DIAG_NO_MEMORY, (Pos){0}, "out of memory: the system starts no more threads");
     diag_hint(d, "use fewer threads (--threads), or raise the limit of processes (ulimit -u)");
