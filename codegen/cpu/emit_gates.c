@@ -5,7 +5,7 @@
 //   gelu_tanh  x s(z), z = 2 sqrt(2/pi) (x + 0.044715 x^3)
 //   gelu       x P(x), P the normal distribution, P(-a) = e^(-a^2/2) E(a)
 //
-// Powers are computed as 2^k e^..., k = shift(x), which is a normal number also where the gate is
+// Powers are computed as 2^k e^..., k = math_shift, which is a normal number also where the gate is
 // subnormal. The last step multiplies by 2^-k, so that the tails are accurate to their ends. The
 // exponents z and a^2/2 are computed in two numbers, of which the second holds the rounding error.
 // A value and its derivative in one kernel share their common instructions (early-cse).
@@ -14,7 +14,7 @@
 #ifdef MESHC_HAVE_LLVM
 #include <math.h>
 
-static int shift(Emit *e, LLVMValueRef x) { return is_f32(e, x) ? 32 : 80; }
+static int shift(Emit *e, LLVMValueRef x) { return math_shift(is_f32(e, x)); }
 static LLVMValueRef unshift(Emit *e, LLVMValueRef x) { return scale(e, x, ldexp(1, -shift(e, x))); }
 
 // -- x s(z) -------------------------------------------------------------------------------------
@@ -36,7 +36,8 @@ static Gate logistic(Emit *e, LLVMValueRef x) {
 }
 
 LLVMValueRef math_sigmoid(Emit *e, LLVMValueRef x) {
-  Gate g = logistic(e, is_f32(e, x) ? clamp(e, x, -105, 60) : clamp(e, x, -746, 100));
+  bool f32 = is_f32(e, x);
+  Gate g = logistic(e, clamp(e, x, math_lowest(f32), f32 ? 40 : 100));
   return unshift(e, g.inv);
 }
 
@@ -74,8 +75,8 @@ typedef struct Gated {
   Gate (*gate)(Emit *e, LLVMValueRef x);
   MathFn *factor; // x dz/dx
 } Gated;
-static const Gated silu = {-109, -753, 60, 100, logistic, silu_factor};
-static const Gated gelu_tanh = {-10.8, -21.6, 6, 10, gelu_tanh_gate, gelu_tanh_factor};
+static const Gated silu = {-125, -900, 40, 100, logistic, silu_factor};
+static const Gated gelu_tanh = {-11.3, -23, 6, 10, gelu_tanh_gate, gelu_tanh_factor};
 
 static LLVMValueRef gated(Emit *e, LLVMValueRef x, const Gated *f) {
   bool f32 = is_f32(e, x);
@@ -101,7 +102,8 @@ LLVMValueRef math_gelu_tanh_slope(Emit *e, LLVMValueRef x) { return gated_slope(
 
 // -- gelu ---------------------------------------------------------------------------------------
 
-// E(a) = c / (a + g(a)), c = 1 / sqrt(2 pi) and g = n/d over 0..14.6, in f64 over 0..38.8. The
+// E(a) = c / (a + g(a)), c = 1 / sqrt(2 pi) and g = n/d over 0..14.6, in f64 over 0..38.8, beyond
+// which P(-a) is 0 with any g. The
 // relative error of E is g / (a + g) times that of g, so that the errors of Horner's rule, which
 // grow with a, matter less where a is large.
 static LLVMValueRef tail_num(Emit *e, LLVMValueRef a) {
@@ -142,7 +144,7 @@ static NormalTail normal_tail(Emit *e, LLVMValueRef x) {
   bool f32 = is_f32(e, x);
   const double half = f32 ? 0x1.715476p-1 : 0x1.71547652b82fep-1,
                half_low = f32 ? 9.629814955633387e-9 : 1.0177636870465516e-17;
-  LLVMValueRef a = at_most(e, absolute(e, x), f32 ? 14.7 : 38.7), q = mul(e, a, a),
+  LLVMValueRef a = at_most(e, absolute(e, x), f32 ? 15.5 : 43), q = mul(e, a, a),
                q_low = math_product_error(e, a, a, q);
   Nearest n = math_nearest(e, q, num(x, -half), num(x, math_magic(f32, shift(e, x))));
   LLVMValueRef f =

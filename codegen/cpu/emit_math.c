@@ -114,18 +114,19 @@ typedef struct Exponential {
   LLVMValueRef below; // x < 0
 } Exponential;
 
-static int exp_shift(bool f32) { return f32 ? 64 : 512; }
+int math_shift(bool f32) { return f32 ? 64 : 512; }
+double math_lowest(bool f32) { return f32 ? -125 : -900; }
 
 static Exponential exponential(Emit *e, LLVMValueRef x) {
   bool f32 = is_f32(e, x);
-  LLVMValueRef below = less(e, x, 0), c = f32 ? clamp(e, x, -104, 89) : clamp(e, x, -746, 710);
+  LLVMValueRef below = less(e, x, 0), c = clamp(e, x, math_lowest(f32), f32 ? 89 : 710);
   LLVMValueRef magic =
-      pick(e, below, num(x, math_magic(f32, exp_shift(f32))), num(x, math_magic(f32, -1)));
+      pick(e, below, num(x, math_magic(f32, math_shift(f32))), num(x, math_magic(f32, -1)));
   return (Exponential){math_power(e, c, magic), below};
 }
 // y times the unit.
 static LLVMValueRef exponential_scaled(Emit *e, LLVMValueRef y, LLVMValueRef below) {
-  return mul(e, y, pick(e, below, num(y, ldexp(1, -exp_shift(is_f32(e, y)))), num(y, 2)));
+  return mul(e, y, pick(e, below, num(y, ldexp(1, -math_shift(is_f32(e, y)))), num(y, 2)));
 }
 
 LLVMValueRef math_exp(Emit *e, LLVMValueRef x) {
@@ -135,17 +136,9 @@ LLVMValueRef math_exp(Emit *e, LLVMValueRef x) {
 
 LLVMValueRef math_expm1(Emit *e, LLVMValueRef x) {
   Exponential y = exponential(e, x);
-  LLVMValueRef one = pick(e, y.below, num(x, ldexp(1, exp_shift(is_f32(e, x)))), num(x, 0.5));
+  LLVMValueRef one = pick(e, y.below, num(x, ldexp(1, math_shift(is_f32(e, x)))), num(x, 0.5));
   LLVMValueRef z = math_fma(e, y.y.s, y.y.q, sub(e, y.y.s, one));
   return sign_of(e, exponential_scaled(e, z, y.below), x);
-}
-
-// e^-a, a >= 0.
-static LLVMValueRef decay(Emit *e, LLVMValueRef a) {
-  bool f32 = is_f32(e, a);
-  int k = exp_shift(f32);
-  Power y = math_power(e, negate(e, at_most(e, a, f32 ? 104 : 746)), num(a, math_magic(f32, k)));
-  return scale(e, math_power_value(e, &y), ldexp(1, -k));
 }
 
 // -- logarithms ---------------------------------------------------------------------------------
@@ -214,7 +207,8 @@ LLVMValueRef math_log1p(Emit *e, LLVMValueRef x) {
 // -- softplus, tanh, erf ------------------------------------------------------------------------
 
 // max(x, 0) + log(1 + y), y = e^-|x|; log(1 + y) = y + y^2 p(y), p fits (log(1 + y) / y - 1) / y
-// over 0..1.
+// over 0..1. All but the argument of p is computed as z = 2^k y, a normal number. That argument is
+// at least 2^-80, where y p(y) is too small to count: arithmetic on subnormal numbers is slow.
 LLVMValueRef math_softplus(Emit *e, LLVMValueRef x) {
   static const double p32[] = {
       -0.003309817751869559288, 0.02016496285796165466, -0.05758864432573318481,
@@ -228,9 +222,15 @@ LLVMValueRef math_softplus(Emit *e, LLVMValueRef x) {
       0.1110750119268698979,     -0.1249947879052081494,   0.1428565879437759309,
       -0.1666666248945696691,    0.1999999979079425645,    -0.249999999936578144,
       0.3333333333323469871,     -0.4999999999999945739};
-  LLVMValueRef y = decay(e, absolute(e, x)), p = is_f32(e, x) ? POLY(e, y, p32) : POLY(e, y, p64);
+  bool f32 = is_f32(e, x);
+  int k = math_shift(f32);
+  LLVMValueRef low = at_least(e, negate(e, absolute(e, x)), math_lowest(f32));
+  Power power = math_power(e, low, num(x, math_magic(f32, k)));
+  LLVMValueRef z = math_power_value(e, &power);
+  LLVMValueRef y = scale(e, at_least(e, z, ldexp(1, k - 80)), ldexp(1, -k));
+  LLVMValueRef p = f32 ? POLY(e, y, p32) : POLY(e, y, p64);
   LLVMValueRef positive = pick(e, greater(e, x, 0), x, num(x, 0));
-  return add(e, positive, math_fma(e, y, mul(e, y, p), y));
+  return math_fma(e, math_fma(e, z, mul(e, y, p), z), num(x, ldexp(1, -k)), positive);
 }
 
 // t / (t + 1), where t = (e^(2a) - 1) / 2 and a = min(|x|, 20); 22 in f64: the quotient is 1 there.

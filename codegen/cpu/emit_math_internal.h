@@ -35,6 +35,11 @@ typedef struct Power {
 } Power;
 Power math_power(Emit *e, LLVMValueRef x, LLVMValueRef magic);
 LLVMValueRef math_power_value(Emit *e, const Power *y);  // (1 + q) s
+// The k of functions that multiply a power by 2^-k last. 2^k e^x is a normal number down to
+// x = math_lowest, the argument used for all that are lower: 2^-k times it is so far below the
+// smallest number that processors return 0 at once. Products nearer to that number are slow.
+int math_shift(bool f32);
+double math_lowest(bool f32);
 LLVMValueRef math_small_exp2m1(Emit *e, LLVMValueRef f); // 2^f - 1, |f| <= 1/2
 
 // x = 2^k (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)), x positive. k is a float.
