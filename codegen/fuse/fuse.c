@@ -53,25 +53,16 @@ static GroupKind kind_of(NodeRole role) {
 }
 
 static const char *why_kernel(Fuser *f, const Cluster *c) {
-  int reductions = 0, contractions = 0;
+  bool reduces = false;
   for (uint32_t i = 0; i < c->n; i++) {
-    Op op = graph_node(f->g, c->node[i])->op;
-    reductions += op_row(op)->cls == REDUCE;
-    contractions += op_tiles(f->g, c->node[i]);
-    reductions += contract_is_dot(f->g, c->node[i]);
+    NodeId n = c->node[i];
+    reduces |= op_row((Op)graph_node(f->g, n)->op)->cls == REDUCE || contract_is_dot(f->g, n);
+    if (!op_tiles(f->g, n)) continue;
+    const char *why =
+        f->gemm[n] ? "a library product would need its windows in memory" : f->no_gemm[n];
+    return why ? arena_printf(f->a, "generated contraction (%s)", why) : "generated contraction";
   }
-  const char *why = NULL;
-  bool refused = false;
-  for (uint32_t i = 0; i < c->n && !refused; i++)
-    if (op_tiles(f->g, c->node[i])) {
-      why = f->no_gemm[c->node[i]];
-      refused = !f->gemm[c->node[i]];
-    }
-  const char *what = contractions ? "generated contraction"
-                     : reductions ? "reduction"
-                                  : "pointwise";
-  const char *extra = why ? arena_printf(f->a, " (%s)", why) : "";
-  return arena_printf(f->a, "%s%s", what, extra);
+  return reduces ? "reduction" : "pointwise";
 }
 
 static const char *why_other(const Fuser *f, NodeId n) {

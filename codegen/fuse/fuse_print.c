@@ -4,6 +4,7 @@
 //     reduction of 9 nodes; fused, saves 31000 bytes or as much work
 //     %12 = exp(%11) : f32[b, c]  # model.mesh:9
 //     stores %20
+//     apart from #5: one kernel would be no cheaper than two
 #include "codegen/codegen.h"
 #include "codegen/values/values_internal.h"
 
@@ -54,10 +55,12 @@ static void print_group(FILE *out, const Fusion *f, const Diag *d, uint32_t i) {
     fprintf(out, " of %u nodes; fused, saves %.0f bytes or as much work", g->merged, g->saved);
   fprintf(out, "\n");
   for (uint32_t j = 0; j < g->nnodes; j++) print_node(out, f, d, g, g->node[j]);
-  if (!g->nstored || g->kind == GROUP_SOURCE) return;
-  fprintf(out, "  stores");
+  if (g->nstored) fprintf(out, "  stores");
   for (uint32_t j = 0; j < g->nstored; j++) fprintf(out, " %%%u", g->stored[j]);
-  fprintf(out, "\n");
+  if (g->nstored) fprintf(out, "\n");
+  for (uint32_t j = 0; j < g->nrefusals; j++)
+    if (g->refusal[j].why)
+      fprintf(out, "  apart from #%u: %s\n", g->refusal[j].group, g->refusal[j].why);
 }
 
 char *fusion_print(Arena *a, const Fusion *f, const Diag *d) {
