@@ -54,10 +54,12 @@ Ast *ast_parse(Arena *a, Intern *names, Diag *d, uint32_t source, const char *te
 // Parses one expression, such as a value of `--set`. Always returns a node; errors go to d.
 Ast *ast_parse_expression(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text,
                           size_t n);
-// Parse the command-line form of a mesh, "rows=2,cols=4" or "rows:2;cols:4", into a MESH statement,
-// and that of a layout, "b=rows,optimizer/all=rows", into a LAYOUT statement. Errors go to d. A
-// mesh of sizes without names ("2x2") gives NULL.
+// Parses the command-line form of a mesh, "rows=2,cols=4" or "rows:2;cols:4", into a MESH
+// statement. Errors go to d. Returns NULL, after an error, for a mesh of sizes without names
+// ("2x2").
 Ast *ast_parse_mesh(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text, size_t n);
+// Parses the command-line form of a layout, "b=rows,optimizer/all=rows", into a LAYOUT statement.
+// Errors go to d.
 Ast *ast_parse_layout(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text,
                       size_t n);
 // Returns the tree as indented text (`dump --stage ast`), in a.

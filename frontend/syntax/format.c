@@ -24,9 +24,8 @@ typedef struct Printer {
   VEC(bool) block;  // for each open block: it is on one line
   int brackets;     // number of open parentheses and brackets
   uint32_t comment; // the next comment to print
-  bool opened,
-      broken; // opened: the last token printed was an opening brace; broken: the last token was a
-              // `;` that became a line end
+  bool opened;      // the last token printed was an opening brace
+  bool broken;      // the last token was a `;` that became a line end
 } Printer;
 
 static const Token *token_at(const Printer *p, uint32_t i) { return &p->tokens->token.at[i]; }
@@ -45,8 +44,8 @@ static void start_line(Printer *p, bool blank, int level) {
   for (int i = 0; i < level * INDENT; i++) put(p, " ", 1);
 }
 
-// Finds the blocks that are written on one line, which are kept so. A block is on one line if as
-// many line ends and comments precede its last brace as its first one.
+// Finds the blocks that are written on one line, which are kept so. A block is on one line if no
+// line end and no comment lies between its braces.
 static void find_blocks(Printer *p) {
   uint32_t n = p->tokens->token.n, comment = 0, breaks = 0;
   uint32_t *before = arena_array(p->a, uint32_t, n);
@@ -106,8 +105,9 @@ static bool drops(const Printer *p, uint32_t i) {
          token_at(p, i + 1)->kind == TOKEN_UNBRACE;
 }
 
-// Returns token i, or the next one that is printed. That token decides the indentation of a comment
-// before it, so that formatting the result again changes nothing.
+// Returns the index of the first token from i on that is printed. That token decides the
+// indentation of a comment before it: a `;` that is dropped is not there when the result is
+// formatted again.
 static uint32_t kept(const Printer *p, uint32_t i) {
   while (drops(p, i)) i++;
   return i;
@@ -119,7 +119,8 @@ static void put_comments(Printer *p, uint32_t i) {
     const Comment *c = &p->tokens->comment.at[p->comment];
     size_t n = c->bytes;
     while (n && (p->source[c->at + n - 1] == ' ' || p->source[c->at + n - 1] == '\t')) n--;
-    if (c->own_line || line_empty(p)) // a `;` before the comment may have been removed
+    // a comment also gets a line of its own if a dropped `;` was the only token before it
+    if (c->own_line || line_empty(p))
       start_line(p, c->blank, level_of(p, token_at(p, kept(p, i)), true));
     else
       put(p, "  ", 2);

@@ -21,20 +21,22 @@ typedef struct TokenRow {
 extern const TokenRow token_row[TOKEN_COUNT];
 
 typedef struct Token {
-  uint8_t kind;        // its TokenKind
-  bool newline, blank; // there is a line end, or an empty line, before it
-  bool adjacent;       // there is no white space or comment between it and the token before
-  bool glued, starts;  // for `fmt`: no space before it; it starts a statement or an entry
-  uint32_t at, bytes;  // byte offset in the source text, and length
+  uint8_t kind;       // its TokenKind
+  bool newline;       // a line end precedes the token
+  bool blank;         // an empty line precedes the token
+  bool adjacent;      // no white space or comment separates it from the previous token
+  bool glued;         // `fmt` puts no space before the token
+  bool starts;        // the token starts a statement or an entry, for the indentation of `fmt`
+  uint32_t at, bytes; // byte offset in the source text, and length
   uint32_t line, col, len;
   const char *text; // interned: a name, a number as written, a string without escapes
 } Token;
 
 typedef struct Comment {
   uint32_t at, bytes;
-  uint32_t before; // index of the next token
-  bool own_line;   // there is only the comment on its line
-  bool blank;      // there is an empty line before it
+  uint32_t before; // index in Tokens.token of the first token after the comment
+  bool own_line;   // the line has no token
+  bool blank;      // an empty line precedes the comment
 } Comment;
 
 typedef struct Tokens {

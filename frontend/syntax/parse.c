@@ -116,9 +116,29 @@ Ast *ast_new(Parser *p, AstKind kind, Pos pos) {
   return t;
 }
 
-void ast_set_kids(Ast *t, const Kids *kids) {
-  t->kids = kids->at;
-  t->nkids = kids->n;
+// Returns the list `at` of n items with room for one more. A list without spare room has 0 items or
+// a power of two.
+static void *grown(Arena *a, void *at, uint32_t n, size_t item) {
+  if (n & (n - 1)) return at;
+  void *more = arena_alloc(a, item * (n ? 2 * (size_t)n : 1));
+  if (n) memcpy(more, at, item * n);
+  return more;
+}
+
+bool ast_add(Parser *p, Ast *t, Ast *kid) {
+  t->kids = grown(p->a, t->kids, t->nkids, sizeof *t->kids);
+  t->kids[t->nkids++] = kid;
+  return kid != NULL;
+}
+
+void ast_add_arg(Parser *p, Ast *t, AstArg arg) {
+  t->args = grown(p->a, t->args, t->nargs, sizeof *t->args);
+  t->args[t->nargs++] = arg;
+}
+
+void ast_add_dim(Parser *p, Ast *t, const Token *name, bool arrow) {
+  t->dims = grown(p->a, t->dims, t->ndims, sizeof *t->dims);
+  t->dims[t->ndims++] = (AstDim){.name = name->text, .arrow = arrow, .pos = token_pos(p, name)};
 }
 
 Ast *ast_end(Parser *p, Ast *t) {
@@ -138,9 +158,7 @@ Parser parser_new(Arena *a, Intern *names, Diag *d, uint32_t source, const char 
 
 Ast *parse_file(Parser *p) {
   Ast *file = ast_new(p, AST_FILE, (Pos){.source = p->source, .line = 1, .col = 1, .len = 1});
-  Kids kids = {0};
-  parse_statements(p, &kids);
-  ast_set_kids(file, &kids);
+  parse_statements(p, file);
   return ast_end(p, file);
 }
 

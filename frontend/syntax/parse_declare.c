@@ -4,18 +4,11 @@
 // Parses the `NAME = EXPRESSION, ...` of dim, const and mesh.
 static Ast *parse_defines(Parser *p, const Token *keyword, AstKind kind) {
   Ast *t = ast_statement(p, kind, keyword);
-  Kids kids = {0};
   do {
     const Token *name = parser_new_name(p, "NAME = VALUE");
-    if (!name || !parser_expect(p, TOKEN_ASSIGN, "'='")) return NULL;
-    Ast *define = ast_statement(p, AST_DEFINE, name);
-    Kids one = {0};
-    Ast *value = parse_expr(p);
-    if (!value) return NULL;
-    vec_push(p->a, one) = value;
-    vec_push(p->a, kids) = ast_with_kids(p, define, &one);
+    if (!ast_add(p, t, parse_named(p, AST_DEFINE, name))) return NULL;
   } while (parser_accept(p, TOKEN_COMMA));
-  return ast_with_kids(p, t, &kids);
+  return ast_end(p, t);
 }
 
 Ast *parse_dim(Parser *p, const Token *keyword) { return parse_defines(p, keyword, AST_DIM); }
@@ -32,40 +25,31 @@ bool parse_type(Parser *p, Ast **out) {
   return true;
 }
 
-static Ast *parse_declared(Parser *p, AstKind kind, const char *what, Ast **type) {
+// Parses NAME[dims]: TYPE. Returns a node whose first kid is the type, or NULL.
+static Ast *parse_declared(Parser *p, AstKind kind, const char *what) {
   const Token *name = parser_new_name(p, what);
-  if (!name) return NULL;
-  Ast *t = ast_statement(p, kind, name);
-  return parse_optional_dims(p, t) && parse_type(p, type) ? t : NULL;
+  Ast *type, *t = name ? ast_statement(p, kind, name) : NULL;
+  if (!t || !parse_optional_dims(p, t) || !parse_type(p, &type)) return NULL;
+  ast_add(p, t, type);
+  return ast_end(p, t);
 }
 
 Ast *parse_input(Parser *p, const Token *keyword) {
   (void)keyword;
-  Ast *type, *t = parse_declared(p, AST_INPUT, "the name of the input", &type);
-  if (!t) return NULL;
-  Kids kids = {0};
-  vec_push(p->a, kids) = type;
-  return ast_with_kids(p, t, &kids);
+  return parse_declared(p, AST_INPUT, "the name of the input");
 }
 
 // Parses the rest of a parameter or state: NAME[dims]: TYPE, then `= START` or `~ DISTRIBUTION`,
 // then options.
 static Ast *parse_stored(Parser *p, AstKind kind, const char *what) {
-  Ast *type, *start = NULL, *t = parse_declared(p, kind, what, &type);
+  Ast *t = parse_declared(p, kind, what);
   if (!t) return NULL;
   t->integer = parser_accept(p, TOKEN_TILDE);
-  if (t->integer || parser_accept(p, TOKEN_ASSIGN)) {
-    start = parse_expr(p);
-    if (!start) return NULL;
-  }
-  Args args = {0};
+  bool starts = t->integer || parser_accept(p, TOKEN_ASSIGN);
+  if (!ast_add(p, t, starts ? parse_expr(p) : NULL) && starts) return NULL;
   while (parser_accept(p, TOKEN_COMMA))
-    if (!parse_option_item(p, &args)) return NULL;
-  ast_set_args(t, &args);
-  Kids kids = {0};
-  vec_push(p->a, kids) = type;
-  vec_push(p->a, kids) = start;
-  return ast_with_kids(p, t, &kids);
+    if (!parse_option_item(p, t)) return NULL;
+  return ast_end(p, t);
 }
 
 Ast *parse_param(Parser *p, const Token *keyword) {
@@ -84,31 +68,22 @@ Ast *parse_data(Parser *p, const Token *keyword) {
   const Token *name = parser_name(p, "train, valid or test");
   if (!name) return NULL;
   Ast *t = ast_statement(p, AST_DATA, name);
-  if (parser_at_end(p) || !parser_at_word(p, "over")) {
-    parser_expected(p, "'over'");
-    diag_hint(p->d, "say which dim the rows run over: data train over b { ... }");
+  if (!parse_word(p, "over", "say which dim the rows run over: data train over b { ... }"))
     return NULL;
-  }
-  parser_take(p);
   const Token *over = parser_name(p, "the dim that rows run over");
   if (!over) return NULL;
-  t->dims = arena_array(p->a, AstDim, 1);
-  t->dims[0] = (AstDim){.name = over->text, .pos = token_pos(p, over)};
-  t->ndims = 1;
-  Kids kids = {0};
-  return parse_entries(p, &kids) ? ast_with_kids(p, t, &kids) : NULL;
+  ast_add_dim(p, t, over, false);
+  return parse_entries(p, t) ? ast_end(p, t) : NULL;
 }
 
 Ast *parse_train(Parser *p, const Token *keyword) {
   Ast *t = ast_statement(p, AST_TRAIN, keyword);
-  Kids kids = {0};
-  Ast *loss = parse_expr(p);
-  if (!loss) return NULL;
-  vec_push(p->a, kids) = loss;
-  return parse_entries(p, &kids) ? ast_with_kids(p, t, &kids) : NULL;
+  return ast_add(p, t, parse_expr(p)) && parse_entries(p, t) ? ast_end(p, t) : NULL;
 }
 
-const Token *pattern_end(const Parser *p) {
+// Returns the token after the name with stars that starts at the next token, such as `head.kernel`
+// or `layer.*.wi`; the next token itself if there is no such name.
+static const Token *pattern_end(const Parser *p) {
   const Token *first = parser_peek(p), *last = first;
   while (last->kind == TOKEN_NAME || last->kind == TOKEN_STAR || last->kind == TOKEN_DOT ||
          last->kind == TOKEN_NUMBER) {
@@ -118,7 +93,8 @@ const Token *pattern_end(const Parser *p) {
   return last;
 }
 
-Ast *parse_pattern(Parser *p, const Token *end) {
+// Takes the tokens up to `end`. Returns their text as a NAME.
+static Ast *parse_pattern(Parser *p, const Token *end) {
   const Token *first = parser_peek(p);
   Ast *t = ast_new(p, AST_NAME, token_pos(p, first));
   t->pos.len = end[-1].col + end[-1].len - first->col;
@@ -127,53 +103,44 @@ Ast *parse_pattern(Parser *p, const Token *end) {
   return t;
 }
 
-// Parses a scope and its colon: `head.kernel:`, `layer.*.wi:`. Returns NULL if there is no colon.
-static Ast *parse_scope(Parser *p) {
+Ast *parse_scope(Parser *p, TokenKind kind) {
   const Token *end = pattern_end(p);
-  if (parser_at_end(p) || end == parser_peek(p) || end->kind != TOKEN_COLON) return NULL;
+  if (parser_at_end(p) || end == parser_peek(p) || end->kind != kind) return NULL;
   Ast *t = parse_pattern(p, end);
   parser_take(p);
   return t;
 }
 
-static bool parse_axes(Parser *p, Ast *t) {
-  AstDims axes = {0};
-  bool several = parser_accept(p, TOKEN_OPEN);
-  p->open += several;
-  do {
-    const Token *axis = parser_name(p, "an axis of the mesh, or none");
-    if (!axis) return false;
-    vec_push(p->a, axes) = (AstDim){.name = axis->text, .pos = token_pos(p, axis)};
-  } while (several && parser_accept(p, TOKEN_COMMA));
-  t->dims = axes.at;
-  t->ndims = axes.n;
-  if (several && !parser_expect(p, TOKEN_CLOSE, "',' or ')'")) return false;
-  p->open -= several;
-  return true;
+Ast *parse_rule_dim(Parser *p, Ast *scope, bool soft, const char *form) {
+  const Token *end = pattern_end(p);
+  if (parser_at_end(p) || end == parser_peek(p)) return parser_expected(p, form), NULL;
+  Ast *dim = parse_pattern(p, end), *t = ast_new(p, AST_RULE, dim->pos);
+  t->text = dim->text;
+  t->integer = soft;
+  ast_add(p, t, scope);
+  return t;
+}
+
+bool parse_rule_axis(Parser *p, Ast *t) {
+  const Token *axis = parser_name(p, "an axis of the mesh, or none");
+  if (axis) ast_add_dim(p, t, axis, false);
+  return axis;
 }
 
 static Ast *parse_rule(Parser *p, Ast *scope) {
   bool soft = parser_at_word(p, "soft") && parser_ahead(p, 1)->kind == TOKEN_NAME;
   if (soft) parser_take(p);
-  const Token *end = pattern_end(p);
-  if (parser_at_end(p) || end == parser_peek(p))
-    return parser_expected(p, "a rule: DIM -> AXIS"), NULL;
-  Ast *dim = parse_pattern(p, end), *t = ast_new(p, AST_RULE, dim->pos);
-  t->text = dim->text;
-  t->integer = soft;
-  if (!parser_expect(p, TOKEN_ARROW, "'->'") || !parse_axes(p, t)) return NULL;
-  Kids kids = {0};
-  vec_push(p->a, kids) = scope;
-  return ast_with_kids(p, t, &kids);
+  Ast *t = parse_rule_dim(p, scope, soft, "a rule: DIM -> AXIS");
+  if (!t || !parser_expect(p, TOKEN_ARROW, "'->'")) return NULL;
+  bool several = parser_at(p, TOKEN_OPEN) && !parser_at_end(p);
+  bool good = several ? parse_list(p, t, parse_rule_axis, false) : parse_rule_axis(p, t);
+  return good ? ast_end(p, t) : NULL;
 }
 
 Ast *parse_layout(Parser *p, const Token *keyword) {
-  Ast *t = ast_statement(p, AST_LAYOUT, keyword), *scope = parse_scope(p);
-  Kids kids = {0};
+  Ast *t = ast_statement(p, AST_LAYOUT, keyword), *scope = parse_scope(p, TOKEN_COLON);
   do {
-    Ast *rule = parse_rule(p, scope);
-    if (!rule) return NULL;
-    vec_push(p->a, kids) = rule;
+    if (!ast_add(p, t, parse_rule(p, scope))) return NULL;
   } while (parser_accept(p, TOKEN_COMMA));
-  return ast_with_kids(p, t, &kids);
+  return ast_end(p, t);
 }

@@ -18,22 +18,15 @@ enum { PRECEDENCE_NOT = 3, PRECEDENCE_COMPARE = 4 };
 
 static Ast *parse_binary(Parser *p, int min);
 
-static Ast *binary(Parser *p, const Token *op, Ast *left, Ast *right) {
-  Ast *t = ast_new(p, op->kind == TOKEN_RANGE ? AST_RANGE : AST_BINARY, token_pos(p, op));
+// Returns the node of operator `op`; `left` is NULL for a unary one. Returns NULL if `right` is
+// NULL, after an error.
+static Ast *operation(Parser *p, const Token *op, Ast *left, Ast *right) {
+  if (!right) return NULL;
+  AstKind kind = op->kind == TOKEN_RANGE ? AST_RANGE : left ? AST_BINARY : AST_UNARY;
+  Ast *t = ast_new(p, kind, token_pos(p, op));
   t->text = token_row[op->kind].text;
-  t->nkids = 2;
-  t->kids = arena_array(p->a, Ast *, 2);
-  t->kids[0] = left;
-  t->kids[1] = right;
-  return ast_end(p, t);
-}
-
-static Ast *unary(Parser *p, const Token *op, Ast *operand) {
-  Ast *t = ast_new(p, AST_UNARY, token_pos(p, op));
-  t->text = token_row[op->kind].text;
-  t->nkids = 1;
-  t->kids = arena_array(p->a, Ast *, 1);
-  t->kids[0] = operand;
+  if (left) ast_add(p, t, left);
+  ast_add(p, t, right);
   return ast_end(p, t);
 }
 
@@ -70,7 +63,6 @@ static void index_hint(Parser *p, const Ast *t) {
 
 bool parse_dims(Parser *p, Ast *t) {
   const Token *open = parser_take(p);
-  AstDims dims = {0};
   p->open++;
   t->has_brackets = true;
   if (parser_at_word(p, "all") &&
@@ -86,10 +78,8 @@ bool parse_dims(Parser *p, Ast *t) {
       index_hint(p, t);
       return false;
     }
-    vec_push(p->a, dims) = (AstDim){.name = name->text, .arrow = arrow, .pos = token_pos(p, name)};
+    ast_add_dim(p, t, name, arrow);
   } while ((arrow = parser_accept(p, TOKEN_ARROW)) || parser_accept(p, TOKEN_COMMA));
-  t->dims = dims.at;
-  t->ndims = dims.n;
   return expect_close(p, open, TOKEN_UNBRACKET);
 }
 
@@ -111,19 +101,16 @@ static bool parse_argument(Parser *p, bool arrow, AstArg *out) {
 // one.
 static bool parse_arguments(Parser *p, Ast *t, bool *comma) {
   const Token *open = parser_take(p);
-  Args args = {0};
   p->open++;
   *comma = false;
   for (bool arrow = false; arrow || !parser_at(p, TOKEN_CLOSE);) {
     AstArg arg;
     if (!parse_argument(p, arrow, &arg)) return false;
-    vec_push(p->a, args) = arg;
+    ast_add_arg(p, t, arg);
     *comma = parser_accept(p, TOKEN_COMMA);
     arrow = !*comma && parser_accept(p, TOKEN_ARROW);
     if (!*comma && !arrow) break;
   }
-  t->args = args.at;
-  t->nargs = args.n;
   return expect_close(p, open, TOKEN_CLOSE);
 }
 
@@ -234,21 +221,18 @@ static Ast *parse_power(Parser *p) {
   Ast *base = parse_primary(p);
   if (!base || !parser_at(p, TOKEN_CARET) || parser_at_end(p)) return base;
   const Token *op = parser_take(p);
-  Ast *exponent = parse_unary(p);
-  return exponent ? binary(p, op, base, exponent) : NULL;
+  return operation(p, op, base, parse_unary(p));
 }
 
 static Ast *parse_minus(Parser *p) {
   const Token *op = parser_take(p);
   parser_peek(p)->glued = true;
-  Ast *operand = parse_unary(p);
-  return operand ? unary(p, op, operand) : NULL;
+  return operation(p, op, NULL, parse_unary(p));
 }
 
 static Ast *parse_not(Parser *p) {
   const Token *op = parser_take(p);
-  Ast *operand = parse_binary(p, PRECEDENCE_NOT);
-  return operand ? unary(p, op, operand) : NULL;
+  return operation(p, op, NULL, parse_binary(p, PRECEDENCE_NOT));
 }
 
 static Ast *parse_unary(Parser *p) {
@@ -283,8 +267,7 @@ static Ast *parse_binary(Parser *p, int min) {
     if (precedence == PRECEDENCE_COMPARE && compared && !chained(p, op)) return NULL;
     compared = precedence == PRECEDENCE_COMPARE;
     parser_take(p);
-    Ast *right = parse_binary(p, precedence + 1);
-    left = right ? binary(p, op, left, right) : NULL;
+    left = operation(p, op, left, parse_binary(p, precedence + 1));
   }
   return left;
 }
@@ -294,8 +277,7 @@ Ast *parse_expr(Parser *p) {
   Ast *t = parse_binary(p, 1);
   if (t && parser_at(p, TOKEN_RANGE) && !parser_at_end(p)) {
     const Token *op = parser_take(p);
-    Ast *last = parse_binary(p, 1);
-    t = last ? binary(p, op, t, last) : NULL;
+    t = operation(p, op, t, parse_binary(p, 1));
   }
   parser_leave(p);
   return t;

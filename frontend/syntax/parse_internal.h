@@ -16,13 +16,15 @@ typedef struct Parser {
   Diag *d;
   uint32_t source;
   const char *text;
-  Token *token;   // all tokens; the last one is EOF
-  uint32_t at;    // index of the next token
-  uint32_t start; // first token of the current statement or entry; a line end before it does not
-                  // end the statement
-  int open;       // open parentheses and brackets around the next token; inside them line ends are
-                  // ignored
-  int depth;
+  Token *token; // all tokens; the last one is EOF
+  uint32_t at;  // index of the next token
+  // index of the first token of the current statement or entry; a line end before that token does
+  // not end the statement
+  uint32_t start;
+  // number of open parentheses and brackets around the next token; inside them line ends are
+  // ignored
+  int open;
+  int depth;     // number of nested expressions and blocks around the next token
   bool for_head; // inside the range of a `for`, where `(` may start the options
 } Parser;
 
@@ -33,15 +35,17 @@ Parser parser_new(Arena *a, Intern *names, Diag *d, uint32_t source, const char 
                   Tokens *tokens);
 // Parses all tokens. Always returns a FILE node; errors go to p->d.
 Ast *parse_file(Parser *p);
-// Marks the next token as the start of a statement or an entry.
+// Marks the next token as the start of a statement or an entry, for `fmt` and for line ends.
 void parser_start(Parser *p);
-// Return the next token, or the one n tokens after it (EOF after the end), without taking it.
+// Returns the next token without taking it.
 Token *parser_peek(const Parser *p);
+// Returns the token that is n tokens after the next one, or EOF, without taking it.
 Token *parser_ahead(const Parser *p, uint32_t n);
 // Takes the next token, which is returned. EOF is not passed.
 Token *parser_take(Parser *p);
-// Return true if the next token has that kind, or is that name.
+// Returns true if the next token has that kind.
 bool parser_at(const Parser *p, TokenKind kind);
+// Returns true if the next token is the name `word`.
 bool parser_at_word(const Parser *p, const char *word);
 // Takes the next token if it has that kind and no line end that ends the statement is before it.
 // Returns true if it took the token. Brackets and `;` may be on another line.
@@ -69,12 +73,12 @@ void parser_leave(Parser *p);
 
 // Returns a new node without kids.
 Ast *ast_new(Parser *p, AstKind kind, Pos pos);
-// Lists of a node under construction.
-typedef VEC(Ast *) Kids;
-typedef VEC(AstArg) Args;
-typedef VEC(AstDim) AstDims;
-void ast_set_kids(Ast *t, const Kids *kids);
-// Sets t->end to the last character taken. Returns t.
+// Appends `kid`, which may be NULL, to the kids of t. Returns false if it is NULL: for a required
+// kid this means that its parse function has given an error.
+bool ast_add(Parser *p, Ast *t, Ast *kid);
+void ast_add_arg(Parser *p, Ast *t, AstArg arg);
+void ast_add_dim(Parser *p, Ast *t, const Token *name, bool arrow);
+// Sets t->end to the last character of the last token taken. Returns t.
 Ast *ast_end(Parser *p, Ast *t);
 
 // -- parse_expr.c -------------------------------------------------------------------------------
@@ -87,30 +91,44 @@ bool parse_dims(Parser *p, Ast *t);
 // Returns a new statement with the text and position of `name`: the name that it declares, or its
 // keyword.
 Ast *ast_statement(Parser *p, AstKind kind, const Token *name);
-Ast *ast_with_kids(Parser *p, Ast *t, const Kids *kids); // sets the kids and the end of t
-void ast_set_args(Ast *t, const Args *args);
-// Parses statements up to `}` or the end of the file.
-void parse_statements(Parser *p, Kids *out);
-// Parse `{ statements }`, and `{ NAME = VALUE, ... }`, in which line ends, commas or both separate
-// the entries.
+// Parses statements up to `}` or the end of the file and adds them to the kids of t.
+void parse_statements(Parser *p, Ast *t);
+// Parses `{ statements }`.
 Ast *parse_block(Parser *p);
-bool parse_entries(Parser *p, Kids *kids);
+// Parses `{ NAME = VALUE, ... }` and adds the entries to the kids of t. Line ends, commas or both
+// separate the entries. Returns false after an error.
+bool parse_entries(Parser *p, Ast *t);
+// Takes the word `word`. If it does not follow, gives an error with the hint `hint` (or NULL) and
+// returns false.
+bool parse_word(Parser *p, const char *word, const char *hint);
+// Parses one item of a list and adds it to t. Returns false after an error.
+typedef bool ParseItem(Parser *p, Ast *t);
+// Parses `(item, ...)` into t if it follows. With `loose` the list may be empty or end in a comma.
+// Returns false after an error.
+bool parse_list(Parser *p, Ast *t, ParseItem *item, bool loose);
 // Parses `[b, h]` into t if it follows. Returns false after an error.
 bool parse_optional_dims(Parser *p, Ast *t);
-// Parses `: TYPE`. *out gets the type as a NAME, or NULL if there is none. Returns false after an
-// error.
+// Parses `: TYPE` if it follows. *out gets the type as a NAME, or NULL if there is none. Returns
+// false after an error.
 bool parse_type(Parser *p, Ast **out);
 // Parses the left side of a statement: NAME[dims], with a type or without one.
 Ast *parse_target(Parser *p);
-// Parses `= EXPRESSION` and adds it to kids.
-bool parse_value(Parser *p, Kids *kids);
-// Parses one `NAME = VALUE` of a list of options and adds it to args.
-bool parse_option_item(Parser *p, Args *args);
-// Returns the token after a name with stars, such as `head.kernel` or `layer.*.wi`. If it is the
-// next token, there is no such name here.
-const Token *pattern_end(const Parser *p);
-// Takes the tokens up to `end`. Returns their text as a NAME.
-Ast *parse_pattern(Parser *p, const Token *end);
+// Parses `= EXPRESSION` and adds the expression to the kids of t. Returns false after an error.
+bool parse_value(Parser *p, Ast *t);
+// Parses `NAME = EXPRESSION`, where `name` is the token just taken, or NULL after an error.
+Ast *parse_named(Parser *p, AstKind kind, const Token *name);
+// Parses one option `NAME = VALUE` of a parameter, a state, a `for` or a `scan` as an argument of
+// t.
+ParseItem parse_option_item;
+
+// -- layout rules: parse_declare.c, shared with parse_option.c ----------------------------------
+// Parses a scope, such as `head.kernel` or `layer.*.wi`, and the token `end` after it. Returns
+// NULL, and takes nothing, if these do not follow.
+Ast *parse_scope(Parser *p, TokenKind end);
+// Parses the dim of a rule, whose form is `form` in messages. Returns a RULE without axes.
+Ast *parse_rule_dim(Parser *p, Ast *scope, bool soft, const char *form);
+// Parses the name of an axis, or `none`, and adds it to the dims of rule t.
+ParseItem parse_rule_axis;
 
 // -- parse_declare.c, parse_flow.c --------------------------------------------------------------
 // Parses the rest of a statement whose keyword was taken.

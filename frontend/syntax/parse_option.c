@@ -34,55 +34,23 @@ static bool parse_equals(Parser *p) {
 static Ast *parse_axis(Parser *p) {
   const Token *name = parser_name(p, "AXIS=SIZE");
   if (!name || !parse_equals(p)) return NULL;
-  Ast *t = ast_new(p, AST_DEFINE, token_pos(p, name));
-  t->text = name->text;
-  Ast *size = parse_expr(p);
-  if (!size) return NULL;
-  Kids kids = {0};
-  vec_push(p->a, kids) = size;
-  ast_set_kids(t, &kids);
-  return ast_end(p, t);
-}
-
-// Parses a scope and its slash: "optimizer/", "layer.*.wi/". Returns NULL if there is no slash.
-static Ast *parse_scope(Parser *p) {
-  const Token *end = pattern_end(p);
-  if (end == parser_peek(p) || end->kind != TOKEN_SLASH) return NULL;
-  Ast *t = parse_pattern(p, end);
-  parser_take(p);
-  return t;
-}
-
-static bool parse_rule_axes(Parser *p, Ast *t) {
-  AstDims axes = {0};
-  do {
-    const Token *axis = parser_name(p, "an axis of the mesh, or none");
-    if (!axis) return false;
-    vec_push(p->a, axes) = (AstDim){.name = axis->text, .pos = token_pos(p, axis)};
-  } while (parser_accept(p, TOKEN_PLUS));
-  t->dims = axes.at;
-  t->ndims = axes.n;
-  return true;
+  Ast *t = ast_statement(p, AST_DEFINE, name);
+  return ast_add(p, t, parse_expr(p)) ? ast_end(p, t) : NULL;
 }
 
 static Ast *parse_rule(Parser *p) {
   Ast *scope = NULL, *part;
   bool soft = false;
-  while ((part = parse_scope(p))) {
+  while ((part = parse_scope(p, TOKEN_SLASH))) {
     bool is_soft = strcmp(part->text, "soft") == 0;
     soft |= is_soft;
     if (!is_soft) scope = part;
   }
-  const Token *end = pattern_end(p);
-  if (end == parser_peek(p)) return parser_expected(p, "a rule: DIM=AXIS"), NULL;
-  Ast *dim = parse_pattern(p, end), *t = ast_new(p, AST_RULE, dim->pos);
-  if (!parse_equals(p)) return NULL;
-  t->text = dim->text;
-  t->integer = soft;
-  if (!parse_rule_axes(p, t)) return NULL;
-  Kids kids = {0};
-  vec_push(p->a, kids) = scope;
-  ast_set_kids(t, &kids);
+  Ast *t = parse_rule_dim(p, scope, soft, "a rule: DIM=AXIS");
+  if (!t || !parse_equals(p)) return NULL;
+  do {
+    if (!parse_rule_axis(p, t)) return NULL;
+  } while (parser_accept(p, TOKEN_PLUS));
   return ast_end(p, t);
 }
 
@@ -92,16 +60,13 @@ static Ast *parse_items(Arena *a, Intern *names, Diag *d, uint32_t source, const
   Parser p = parser_new(a, names, d, source, text, n, &tokens);
   p.open = 1; // line ends are ignored here
   Ast *t = ast_new(&p, kind, token_pos(&p, parser_peek(&p)));
-  Kids kids = {0};
   while (!parser_at(&p, TOKEN_EOF)) {
     Ast *one = item(&p);
-    if (!one) break;
-    vec_push(a, kids) = one;
-    if (!separates(&p)) break;
+    if (one) ast_add(&p, t, one);
+    if (!one || !separates(&p)) break;
     parser_take(&p);
   }
   if (!parser_at(&p, TOKEN_EOF) && !diag_errors(d)) parser_expected(&p, "',' or the end");
-  ast_set_kids(t, &kids);
   return ast_end(&p, t);
 }
 

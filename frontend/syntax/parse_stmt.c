@@ -8,16 +8,10 @@
 
 #include <string.h>
 
-// Returns a new statement at the position of `name`: the name that it declares, or its keyword.
 Ast *ast_statement(Parser *p, AstKind kind, const Token *name) {
   Ast *t = ast_new(p, kind, token_pos(p, name));
   t->text = name->text;
   return t;
-}
-
-Ast *ast_with_kids(Parser *p, Ast *t, const Kids *kids) {
-  ast_set_kids(t, kids);
-  return ast_end(p, t);
 }
 
 // -- blocks -------------------------------------------------------------------------------------
@@ -31,44 +25,48 @@ Ast *parse_block(Parser *p) {
   if (!parser_enter(p)) return NULL;
   const Token *brace = parser_take(p);
   Ast *t = ast_new(p, AST_BLOCK, token_pos(p, brace));
-  Kids kids = {0};
-  parse_statements(p, &kids);
+  parse_statements(p, t);
   parser_leave(p);
   if (!parser_expect(p, TOKEN_UNBRACE, "'}'")) {
     diag_note(p->d, token_pos(p, brace), "the block opened here");
     return NULL;
   }
-  return ast_with_kids(p, t, &kids);
+  return ast_end(p, t);
 }
 
-static Ast *parse_entry(Parser *p) {
-  parser_start(p);
-  const Token *name = parser_name(p, "an entry: NAME = VALUE");
-  if (!name) return NULL;
-  Ast *t = ast_statement(p, AST_ENTRY, name);
-  if (!parser_expect(p, TOKEN_ASSIGN, "'='")) return NULL;
-  Kids kids = {0};
-  Ast *value = parse_expr(p);
-  if (!value) return NULL;
-  vec_push(p->a, kids) = value;
-  return ast_with_kids(p, t, &kids);
-}
-
-// Parses `{ NAME = VALUE, ... }`. Line ends, commas or both separate the entries.
-bool parse_entries(Parser *p, Kids *kids) {
+bool parse_entries(Parser *p, Ast *t) {
   if (!parser_expect(p, TOKEN_BRACE, "'{'")) return false;
   for (;;) {
     while (parser_at(p, TOKEN_COMMA) || parser_at(p, TOKEN_SEMICOLON)) parser_take(p);
     if (parser_accept(p, TOKEN_UNBRACE)) return true;
-    Ast *entry = parse_entry(p);
-    if (!entry) return false;
-    vec_push(p->a, *kids) = entry;
+    parser_start(p);
+    const Token *name = parser_name(p, "an entry: NAME = VALUE");
+    if (!ast_add(p, t, parse_named(p, AST_ENTRY, name))) return false;
     if (!parser_at(p, TOKEN_COMMA) && !parser_at_end(p))
       return parser_expected(p, "',' or the end of the line");
   }
 }
 
 // -- parts that several statements have ---------------------------------------------------------
+
+bool parse_word(Parser *p, const char *word, const char *hint) {
+  if (!parser_at_end(p) && parser_at_word(p, word)) return parser_take(p);
+  parser_expected(p, arena_printf(p->a, "'%s'", word));
+  if (hint) diag_hint(p->d, "%s", hint);
+  return false;
+}
+
+bool parse_list(Parser *p, Ast *t, ParseItem *item, bool loose) {
+  if (!parser_accept(p, TOKEN_OPEN)) return true;
+  p->open++;
+  while (!loose || !parser_at(p, TOKEN_CLOSE)) {
+    if (!item(p, t)) return false;
+    if (!parser_accept(p, TOKEN_COMMA)) break;
+  }
+  if (!parser_expect(p, TOKEN_CLOSE, "',' or ')'")) return false;
+  p->open--;
+  return true;
+}
 
 bool parse_optional_dims(Parser *p, Ast *t) {
   if (parser_at_end(p) || !parser_at(p, TOKEN_BRACKET)) return true;
@@ -83,35 +81,27 @@ Ast *parse_target(Parser *p) {
   if (!parse_optional_dims(p, t)) return NULL;
   Ast *type;
   if (!parse_type(p, &type)) return NULL;
-  if (type) {
-    Kids kids = {0};
-    vec_push(p->a, kids) = type;
-    return ast_with_kids(p, t, &kids);
-  }
+  if (type) ast_add(p, t, type);
   // a bare dotted name is allowed: `output layer.0.y` names an existing value
-  return parser_at_end(p) || parser_is_new(p, name) ? ast_end(p, t) : NULL;
+  return type || parser_at_end(p) || parser_is_new(p, name) ? ast_end(p, t) : NULL;
 }
 
-// Parses one `name = value` of the options after the head of a `for` or a `scan`.
-bool parse_option_item(Parser *p, Args *args) {
+bool parse_option_item(Parser *p, Ast *t) {
   const Token *name = parser_name(p, "NAME = VALUE");
   if (!name || !parser_expect(p, TOKEN_ASSIGN, "'='")) return false;
   Ast *value = parse_expr(p);
   if (!value) return false;
-  vec_push(p->a, *args) = (AstArg){.name = name->text, .value = value, .pos = token_pos(p, name)};
+  ast_add_arg(p, t, (AstArg){.name = name->text, .value = value, .pos = token_pos(p, name)});
   return true;
 }
 
-void ast_set_args(Ast *t, const Args *args) {
-  t->args = args->at;
-  t->nargs = args->n;
+bool parse_value(Parser *p, Ast *t) {
+  return parser_expect(p, TOKEN_ASSIGN, "'='") && ast_add(p, t, parse_expr(p));
 }
 
-bool parse_value(Parser *p, Kids *kids) {
-  if (!parser_expect(p, TOKEN_ASSIGN, "'='")) return false;
-  Ast *value = parse_expr(p);
-  vec_push(p->a, *kids) = value;
-  return value != NULL;
+Ast *parse_named(Parser *p, AstKind kind, const Token *name) {
+  Ast *t = name ? ast_statement(p, kind, name) : NULL;
+  return t && parse_value(p, t) ? ast_end(p, t) : NULL;
 }
 
 // -- the sequence of statements -----------------------------------------------------------------
@@ -159,8 +149,9 @@ static const char *rest_of_line(const Parser *p) {
   return n <= 60 ? arena_text(p->a, p->text + first->at, n) : NULL;
 }
 
-// Gives an error for a word that starts statements in other languages. Returns false if the word is
-// not one, or binds a value here.
+// Gives an error for a word that starts statements in other languages, such as `def`. Returns
+// false, without an error, if the next token is no such word, or is the name of a value on a left
+// side.
 static bool foreign(Parser *p) {
   const Token *word = parser_peek(p), *next = parser_ahead(p, 1);
   bool binds =
@@ -201,7 +192,7 @@ static void resume(Parser *p, uint32_t start) {
   }
 }
 
-void parse_statements(Parser *p, Kids *out) {
+void parse_statements(Parser *p, Ast *out) {
   bool top = p->depth == 0;
   for (;;) {
     while (parser_accept(p, TOKEN_SEMICOLON)) {
@@ -211,7 +202,7 @@ void parse_statements(Parser *p, Kids *out) {
     parser_start(p);
     int depth = p->depth;
     Ast *t = parse_statement(p);
-    if (t) vec_push(p->a, *out) = t;
+    if (t) ast_add(p, out, t);
     if (t && parser_at_end(p) && !(top && parser_at(p, TOKEN_UNBRACE))) continue;
     if (t) parser_expected(p, "the end of the statement");
     p->depth = depth;
