@@ -17,8 +17,8 @@ static EvalRule *const eval_rule[OP_COUNT] = {
 // -- sources ------------------------------------------------------------------------------------
 
 static const EvalFeed *find_feed(const EvalNode *c) {
-  for (uint32_t i = 0; i < c->nfeeds; i++)
-    if (c->feeds[i].decl == c->n->attr.decl) return &c->feeds[i];
+  for (uint32_t i = 0; i < c->run->nfeeds; i++)
+    if (c->run->feeds[i].decl == c->n->attr.decl) return &c->run->feeds[i];
   BUG("%s is not fed", c->g->decl.at[c->n->attr.decl - 1].name);
 }
 
@@ -26,25 +26,12 @@ static const EvalFeed *find_feed(const EvalNode *c) {
 // `order`.
 static void load_block(const EvalNode *c, int rank, const DimId *order, const double *data,
                        int64_t n) {
-  StrideWalk w;
-  walk_init(&w);
-  walk_dims(&w, c->out);
-  walk_operand(&w, c->out);
-  int64_t *stride = w.stride[w.operands++], step = 1, from = 0;
-  for (int i = rank - 1; i >= 0; i--) {
-    for (int k = 0; k < w.rank; k++) {
-      if (dim_get(c->g->dims, w.dim[k])->whole != order[i]) continue;
-      stride[k] = step;
-      from += step * dim_offset(c->g->dims, c->g->mesh, w.dim[k], c->r);
-    }
-    step *= dim_get(c->g->dims, order[i])->size;
-  }
-  if (step != n) BUG("%lld numbers for a tensor of %lld", (long long)n, (long long)step);
+  StrideWalk w = walk_over(c->out, c->out, NULL);
+  int64_t from = walk_whole(&w, c->g, c->r, rank, order), want = 1;
+  for (int i = 0; i < rank; i++) want *= dim_get(c->g->dims, order[i])->size;
+  if (want != n) BUG("%lld numbers for a tensor of %lld", (long long)n, (long long)want);
   for (bool on = walk_first(&w); on; on = walk_next(&w))
-    for (int64_t i = 0; i < w.inner; i++) {
-      double x = data[from + w.at[1] + i * w.step[1]];
-      c->out->value[w.at[0] + i * w.step[0]] = dtype_round(c->out->type, x);
-    }
+    c->out->value[w.at[0]] = dtype_round(c->out->type, data[from + w.at[1]]);
 }
 
 void eval_decl(const EvalNode *c) {
@@ -69,7 +56,7 @@ void eval_index(const EvalNode *c) {
   for (int64_t i = 0; i < c->out->elements; i++) c->out->value[i] = (double)(first + i);
 }
 
-void eval_step(const EvalNode *c) { c->out->value[0] = (double)c->step; }
+void eval_step(const EvalNode *c) { c->out->value[0] = (double)c->run->step; }
 void eval_training(const EvalNode *c) { c->out->value[0] = 1; }
 
 // -- the run ------------------------------------------------------------------------------------
@@ -98,22 +85,18 @@ static void perturb(const Node *n, Tensor *t, uint64_t *state) {
 }
 
 static void run_on(EvalRun *run, NodeId n, int64_t r) {
-  EvalNode c = {.e = run->e,
+  EvalNode c = {.run = run,
                 .arena = run->scratch,
                 .g = run->e->graph,
                 .n = graph_node(run->e->graph, n),
                 .id = n,
                 .r = r,
-                .out = &run->e->at[(int64_t)n * run->e->processors + r],
-                .nfeeds = run->nfeeds,
-                .feeds = run->feeds,
-                .step = run->step,
-                .now = run->now};
+                .out = &run->e->at[(int64_t)n * run->e->processors + r]};
   ArenaMark mark = arena_mark(run->scratch);
   bug_context("eval", n);
   eval_shape(run, n, r);
   for (int k = 0; k < c.n->nargs && k < (int)countof(c.arg); k++)
-    c.arg[k] = eval_at(c.e, c.n->args[k], r);
+    c.arg[k] = eval_at(run->e, c.n->args[k], r);
   eval_rule[c.n->op](&c);
   if (run->errors) perturb(c.n, c.out, run->errors);
   arena_reset(run->scratch, mark);
@@ -190,27 +173,18 @@ static Tensor *full_shape(Arena *a, const Graph *g, const Node *n, int rank, con
 // filled differs.
 static bool place_block(const Eval *e, const Tensor *block, int64_t r, Tensor *full,
                         uint8_t *filled) {
-  const Graph *g = e->graph;
-  StrideWalk w;
-  walk_init(&w);
-  walk_dims(&w, block);
-  walk_operand(&w, block);
-  int64_t *stride = w.stride[w.operands++], from = 0;
-  for (int i = 0; i < w.rank; i++) {
-    stride[i] = tensor_stride(full, dim_get(g->dims, w.dim[i])->whole);
-    from += stride[i] * (e->processors == 1 ? 0 : dim_offset(g->dims, g->mesh, w.dim[i], r));
-  }
+  StrideWalk w = walk_over(block, block, NULL);
+  int64_t from = walk_whole(&w, e->graph, r, full->dims.n, full->dims.at);
   bool same = true;
-  for (bool on = walk_first(&w); on; on = walk_next(&w))
-    for (int64_t i = 0; i < w.inner; i++) {
-      int64_t at = from + w.at[1] + i * w.step[1];
-      Cell x = tensor_cell(block, w.at[0] + i * w.step[0]);
-      if (filled[at])
-        same = same && agree(tensor_cell(full, at), x);
-      else
-        tensor_put(full, at, x);
-      filled[at] = 1;
-    }
+  for (bool on = walk_first(&w); on; on = walk_next(&w)) {
+    int64_t at = from + w.at[1];
+    Cell x = tensor_cell(block, w.at[0]);
+    if (filled[at])
+      same = same && agree(tensor_cell(full, at), x);
+    else
+      tensor_put(full, at, x);
+    filled[at] = 1;
+  }
   return same;
 }
 

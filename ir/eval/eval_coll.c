@@ -9,7 +9,7 @@
 #include <math.h>
 
 static const Tensor *peer_operand(const EvalNode *c, int64_t peer) {
-  return eval_at(c->e, c->n->args[0], peer);
+  return eval_at(c->run->e, c->n->args[0], peer);
 }
 
 // The elements that both the result and a peer's operand hold: a box, with the offsets of its first
@@ -28,8 +28,7 @@ static DimId dim_before(const EvalNode *c, DimId d) {
 
 static CommonBox common_box(const EvalNode *c, const Tensor *from, int64_t peer) {
   const Graph *g = c->g;
-  CommonBox b = {0};
-  walk_init(&b.w);
+  CommonBox b = {.w = walk_over(NULL, NULL, NULL)};
   for (int i = 0; i < c->out->dims.n; i++) {
     DimId d = c->out->dims.at[i], before = dim_before(c, d);
     int64_t first = dim_offset(g->dims, g->mesh, d, c->r);
@@ -52,13 +51,12 @@ static void copy_box(const EvalNode *c, int64_t peer, uint8_t *filled) {
   const Tensor *from = peer_operand(c, peer);
   CommonBox b = common_box(c, from, peer);
   if (b.empty) return;
-  for (bool on = walk_first(&b.w); on; on = walk_next(&b.w))
-    for (int64_t i = 0; i < b.w.inner; i++) {
-      int64_t at = b.out + b.w.at[0] + i * b.w.step[0];
-      if (filled[at]) continue;
-      tensor_put(c->out, at, tensor_cell(from, b.from + b.w.at[1] + i * b.w.step[1]));
-      filled[at] = 1;
-    }
+  for (bool on = walk_first(&b.w); on; on = walk_next(&b.w)) {
+    int64_t at = b.out + b.w.at[0];
+    if (filled[at]) continue;
+    tensor_put(c->out, at, tensor_cell(from, b.from + b.w.at[1]));
+    filled[at] = 1;
+  }
 }
 
 static void reblock(const EvalNode *c, Axes axes) {
@@ -98,7 +96,6 @@ static Cell combine(const EvalNode *c, const Cell *x, int64_t n, int granule) {
   if (m == MONOID_SUM) {
     Sum s = {0};
     for (int64_t k = 0; k < n; k++) sum_add(&s, x[k], t);
-    if (!dtype_is_float(t)) s.v = int_wrap(t, (int64_t)s.v);
     return sum_cell(t, t, &s, granule, SUM_ROUNDINGS);
   }
   Cell y = x[0];
@@ -131,9 +128,7 @@ static void reduce_over(const EvalNode *c) {
     for (int64_t i = 0; i < elements; i++) x[i * n + k].v = (double)NAN;
     if (b.empty) continue;
     for (bool on = walk_first(&b.w); on; on = walk_next(&b.w))
-      for (int64_t i = 0; i < b.w.inner; i++)
-        x[(b.out + b.w.at[0] + i * b.w.step[0]) * n + k] =
-            tensor_cell(from, b.from + b.w.at[1] + i * b.w.step[1]);
+      x[(b.out + b.w.at[0]) * n + k] = tensor_cell(from, b.from + b.w.at[1]);
   }
   for (int64_t i = 0; i < elements; i++) tensor_put(c->out, i, combine(c, &x[i * n], n, granule));
 }

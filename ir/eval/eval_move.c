@@ -6,15 +6,10 @@
 
 // Fills the result from argument 0, whose stride along each dim of the result is given.
 static void copy_strided(const EvalNode *c, const int64_t *stride) {
-  StrideWalk w;
-  walk_init(&w);
-  walk_dims(&w, c->out);
-  walk_operand(&w, c->out);
+  StrideWalk w = walk_over(c->out, c->out, NULL);
   for (int i = 0; i < w.rank; i++) w.stride[1][i] = stride[i];
   w.operands = 2;
-  for (bool on = walk_first(&w); on; on = walk_next(&w))
-    for (int64_t i = 0; i < w.inner; i++)
-      tensor_put(c->out, w.at[0] + i * w.step[0], tensor_cell(c->arg[0], w.at[1] + i * w.step[1]));
+  walk_copy(&w, c->out, 0, c->arg[0], 0);
 }
 
 static void same_strides(const EvalNode *c, int64_t *stride) {
@@ -59,21 +54,15 @@ void eval_split(const EvalNode *c) {
 // The inverse of a split: loops over the argument's dims.
 void eval_merge(const EvalNode *c) {
   const Attr *t = &c->n->attr;
-  StrideWalk w;
-  walk_init(&w);
-  walk_dims(&w, c->arg[0]);
-  walk_operand(&w, c->arg[0]);
-  walk_operand(&w, c->out);
+  StrideWalk w = walk_over(c->arg[0], c->out, c->arg[0]);
   int64_t step = tensor_stride(c->out, t->to[0]), parts = 1;
   for (int i = t->ndims - 1; i >= 0; i--) {
     int at = dims_index(&c->arg[0]->dims, t->dims[i]);
-    w.stride[1][at] = step * parts;
+    w.stride[0][at] = step * parts;
     parts *= c->arg[0]->extent[at];
   }
   check_parts(c, parts, c->out->extent[dims_index(&c->out->dims, t->to[0])]);
-  for (bool on = walk_first(&w); on; on = walk_next(&w))
-    for (int64_t i = 0; i < w.inner; i++)
-      tensor_put(c->out, w.at[1] + i * w.step[1], tensor_cell(c->arg[0], w.at[0] + i * w.step[0]));
+  walk_copy(&w, c->out, 0, c->arg[0], 0);
 }
 
 // -- lookups ------------------------------------------------------------------------------------
@@ -84,22 +73,17 @@ void eval_take(const EvalNode *c) {
   const Tensor *table = c->arg[0], *ids = c->arg[1];
   DimId d = c->n->attr.dims[0];
   int64_t step = tensor_stride(table, d), rows = table->extent[dims_index(&table->dims, d)];
-  StrideWalk w;
-  walk_init(&w);
-  walk_dims(&w, c->out);
-  walk_operand(&w, c->out);
-  walk_operand(&w, table);
+  StrideWalk w = walk_over(c->out, c->out, table);
   walk_operand(&w, ids);
   for (int i = 0; i < w.rank; i++) // ids may have a dim of the same name as the one looked up
     if (w.dim[i] == d) w.stride[1][i] = 0;
-  for (bool on = walk_first(&w); on && rows > 0; on = walk_next(&w))
-    for (int64_t i = 0; i < w.inner; i++) {
-      Cell id = tensor_cell(ids, w.at[2] + i * w.step[2]);
-      int64_t row = clamp64((int64_t)id.v, 0, rows - 1);
-      Cell x = tensor_cell(table, w.at[1] + i * w.step[1] + row * step);
-      x.t = x.t || id.t;
-      tensor_put(c->out, w.at[0] + i * w.step[0], x);
-    }
+  for (bool on = walk_first(&w); on && rows > 0; on = walk_next(&w)) {
+    Cell id = tensor_cell(ids, w.at[2]);
+    int64_t row = clamp64((int64_t)id.v, 0, rows - 1);
+    Cell x = tensor_cell(table, w.at[1] + row * step);
+    x.t = x.t || id.t;
+    tensor_put(c->out, w.at[0], x);
+  }
 }
 
 // Drops ids out of range. A tainted id taints all elements along the new dim.
@@ -108,29 +92,20 @@ void eval_scatter(const EvalNode *c) {
   DimId to = c->n->attr.to[0];
   int64_t step = tensor_stride(c->out, to), rows = c->out->extent[dims_index(&c->out->dims, to)];
   Sum *sum = arena_array(c->arena, Sum, c->out->elements + 1);
-  StrideWalk w;
-  walk_init(&w);
-  walk_dims(&w, x);
+  StrideWalk w = walk_over(x, NULL, NULL);
   walk_dims(&w, ids);
   walk_operand(&w, c->out);
   walk_operand(&w, x);
   walk_operand(&w, ids);
   for (int i = 0; i < w.rank; i++) // a dim that is summed may have the name of the new one
     if (w.dim[i] == to) w.stride[0][i] = 0;
-  for (bool on = walk_first(&w); on; on = walk_next(&w))
-    for (int64_t i = 0; i < w.inner; i++) {
-      Cell id = tensor_cell(ids, w.at[2] + i * w.step[2]);
-      Cell v = tensor_cell(x, w.at[1] + i * w.step[1]);
-      int64_t at = w.at[0] + i * w.step[0], row = (int64_t)id.v;
-      for (int64_t k = 0; k < rows && id.t; k++) sum[at + k * step].t = true;
-      v.t = v.t || id.t;
-      if (row >= 0 && row < rows) sum_add(&sum[at + row * step], v, c->out->type);
-    }
-  Dtype t = c->out->type, acc = dtype_accumulator(t);
-  int granule = tensor_granule(x);
-  for (int64_t i = 0; i < c->out->elements; i++) {
-    Cell y = sum_cell(acc, t, &sum[i], granule, SUM_ROUNDINGS);
-    if (!dtype_is_float(t)) y.v = int_wrap(t, (int64_t)y.v);
-    tensor_put(c->out, i, y);
+  for (bool on = walk_first(&w); on; on = walk_next(&w)) {
+    Cell id = tensor_cell(ids, w.at[2]);
+    Cell v = tensor_cell(x, w.at[1]);
+    int64_t at = w.at[0], row = (int64_t)id.v;
+    for (int64_t k = 0; k < rows && id.t; k++) sum[at + k * step].t = true;
+    v.t = v.t || id.t;
+    if (row >= 0 && row < rows) sum_add(&sum[at + row * step], v, c->out->type);
   }
+  sum_store(c, sum, tensor_granule(x));
 }

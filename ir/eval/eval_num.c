@@ -97,7 +97,7 @@ void sum_add(Sum *s, Cell x, Dtype t) {
 }
 
 Cell sum_cell(Dtype acc, Dtype t, const Sum *s, int granule, int most) {
-  if (!dtype_is_float(t)) return (Cell){s->v, 0, s->t};
+  if (!dtype_is_float(t)) return (Cell){int_wrap(t, (int64_t)s->v), 0, s->t};
   FloatFormat f = format_of(acc);
   bool exact = granule > NO_GRANULE && s->b == 0 && granule >= f.emin - f.p + 1 &&
                s->abs <= ldexp(1, f.p + granule);

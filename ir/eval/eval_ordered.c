@@ -42,31 +42,27 @@ static void each_row(const EvalNode *c, OrderedRule *rule) {
   int64_t x_first = row.reversed ? row.last * row.step : 0,
           out_first = row.reversed ? row.last * row.out_step : 0;
   if (row.reversed) row.step = -row.step, row.out_step = -row.out_step;
-  StrideWalk w;
-  walk_init(&w);
+  StrideWalk w = walk_over(NULL, NULL, NULL);
   for (int i = 0; i < x->dims.n; i++)
     if (x->dims.at[i] != d) walk_dim(&w, x->dims.at[i], x->extent[i]);
   walk_operand(&w, c->out);
   walk_operand(&w, x);
-  for (bool on = row.n > 0 && walk_first(&w); on; on = walk_next(&w))
-    for (int64_t i = 0; i < w.inner; i++) {
-      row.to = w.at[0] + i * w.step[0] + out_first;
-      row.from = w.at[1] + i * w.step[1] + x_first;
-      rule(&row);
-    }
+  for (bool on = row.n > 0 && walk_first(&w); on; on = walk_next(&w)) {
+    row.to = w.at[0] + out_first;
+    row.from = w.at[1] + x_first;
+    rule(&row);
+  }
 }
 
 // -- running sums and maxima --------------------------------------------------------------------
 
 static void sum_row(const OrderedRow *row) {
   Dtype t = row->c->out->type, acc = dtype_accumulator(t);
-  bool is_float = dtype_is_float(t), exclusive = row->c->n->attr.flags & ORDER_EXCLUSIVE;
+  bool exclusive = row->c->n->attr.flags & ORDER_EXCLUSIVE;
   Sum s = {0};
   for (int64_t i = 0; i < row->n; i++) {
     if (!exclusive) sum_add(&s, row_cell(row, i), t);
-    Cell y = sum_cell(acc, t, &s, row->granule, SUM_ROUNDINGS);
-    if (!is_float) y.v = int_wrap(t, (int64_t)y.v);
-    row_put(row, i, y);
+    row_put(row, i, sum_cell(acc, t, &s, row->granule, SUM_ROUNDINGS));
     if (exclusive) sum_add(&s, row_cell(row, i), t);
   }
 }

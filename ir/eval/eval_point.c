@@ -23,6 +23,9 @@ typedef Cell PointRule(const PointCall *p);
 static const double ULPS = 8;
 
 static Cell plain(double v) { return (Cell){v, 0, false}; }
+// An integer of the result's type with the low bits of x, and the bits of an integer.
+static Cell wrapped(const PointCall *p, uint64_t x) { return plain(int_wrap(p->type, (int64_t)x)); }
+static uint64_t bits(Cell x) { return (uint64_t)(int64_t)x.v; }
 static bool is_int(Dtype t) { return !dtype_is_float(t); }
 // |x| b, but 0 if a factor is 0, even if the other is infinite.
 static double times(double x, double b) { return b == 0 || x == 0 ? 0 : fabs(x) * b; }
@@ -49,31 +52,24 @@ static Cell smooth(const PointCall *p, double y, double low, double high, double
   return (Cell){y, isnan(y) || isinf(y) ? b : b + approximation(p->type, y), t};
 }
 
-#define SMOOTH(name, f, slope)                                                                     \
-  static Cell point_##name(const PointCall *p) {                                                   \
-    double x = p->x[0].v, b = p->x[0].b, y = f(x);                                                 \
-    return smooth(p, y, b > 0 ? f(x - b) : y, b > 0 ? f(x + b) : y, fabs(slope));                  \
-  }
-
-// As SMOOTH, for functions that cross zero between -4 and 4, where the error is relative to the
-// terms that cancel.
-#define SLOPE(name, f, slope)                                                                      \
+// Defines the rule of y = f(x). `crossing`: f crosses zero between -4 and 4, where its error is
+// relative to the terms whose difference it is.
+#define SMOOTH(name, f, slope, crossing)                                                           \
   static Cell point_##name(const PointCall *p) {                                                   \
     double x = p->x[0].v, b = p->x[0].b, y = f(x);                                                 \
     Cell c = smooth(p, y, b > 0 ? f(x - b) : y, b > 0 ? f(x + b) : y, fabs(slope));                \
-    c.b += fabs(x) < 4 ? approximation(p->type, 0.25) : 0;                                         \
+    c.b += crossing && fabs(x) < 4 ? approximation(p->type, 0.25) : 0;                             \
     return c;                                                                                      \
   }
 
 static double f_rsqrt(double x) { return 1 / sqrt(x); }
 static double f_reciprocal(double x) { return 1 / x; }
-static double f_softplus(double x) { return fmax(x, 0) + log1p(exp(-fabs(x))); }
 static double f_sigmoid(double x) {
   double e = exp(-fabs(x));
   return x >= 0 ? 1 / (1 + e) : isnan(x) ? x : e / (1 + e);
 }
-// fmax would lose a NaN
-static double f_softplus_nan(double x) { return isnan(x) ? x : f_softplus(x); }
+// fmax(NaN, 0) is 0, so that NaN is a case of its own.
+static double f_softplus(double x) { return isnan(x) ? x : fmax(x, 0) + log1p(exp(-fabs(x))); }
 
 static double f_silu(double x) { return x < -800 ? -0.0 : x * f_sigmoid(x); }
 static double f_silu_slope(double x) {
@@ -109,21 +105,21 @@ static double f_gelu_tanh_bend(double x) {
 }
 
 // clang-format off
-SMOOTH(exp, exp, y)
-SMOOTH(log, log, 1 / x)
-SMOOTH(log1p, log1p, 1 / (1 + x))
-SMOOTH(expm1, expm1, y + 1)
-SMOOTH(tanh, tanh, 1 - y * y)
-SMOOTH(sigmoid, f_sigmoid, y * (1 - y))
-SMOOTH(erf, erf, M_2_SQRTPI * exp(-x * x))
-SMOOTH(softplus, f_softplus_nan, f_sigmoid(x))
-SMOOTH(silu, f_silu, f_silu_slope(x))
-SLOPE(silu_slope, f_silu_slope, f_silu_bend(x))
-SMOOTH(gelu, f_gelu, f_gelu_slope(x))
-SLOPE(gelu_slope, f_gelu_slope, f_gelu_bend(x))
-SMOOTH(gelu_tanh, f_gelu_tanh, f_gelu_tanh_slope(x))
-SLOPE(gelu_tanh_slope, f_gelu_tanh_slope, f_gelu_tanh_bend(x))
-SMOOTH(rsqrt, f_rsqrt, 0.5 * y / x)
+SMOOTH(exp, exp, y, false)
+SMOOTH(log, log, 1 / x, false)
+SMOOTH(log1p, log1p, 1 / (1 + x), false)
+SMOOTH(expm1, expm1, y + 1, false)
+SMOOTH(tanh, tanh, 1 - y * y, false)
+SMOOTH(sigmoid, f_sigmoid, y * (1 - y), false)
+SMOOTH(erf, erf, M_2_SQRTPI * exp(-x * x), false)
+SMOOTH(softplus, f_softplus, f_sigmoid(x), false)
+SMOOTH(silu, f_silu, f_silu_slope(x), false)
+SMOOTH(silu_slope, f_silu_slope, f_silu_bend(x), true)
+SMOOTH(gelu, f_gelu, f_gelu_slope(x), false)
+SMOOTH(gelu_slope, f_gelu_slope, f_gelu_bend(x), true)
+SMOOTH(gelu_tanh, f_gelu_tanh, f_gelu_tanh_slope(x), false)
+SMOOTH(gelu_tanh_slope, f_gelu_tanh_slope, f_gelu_tanh_bend(x), true)
+SMOOTH(rsqrt, f_rsqrt, 0.5 * y / x, false)
 // clang-format on
 
 Cell cell_sqrt(Dtype t, Cell x) {
@@ -161,7 +157,7 @@ static Cell point_cos(const PointCall *p) { return wave(p, cos(p->x[0].v), sin(p
 
 static Cell point_neg(const PointCall *p) {
   Cell x = p->x[0];
-  if (is_int(p->type)) return plain(int_wrap(p->type, (int64_t)(0 - (uint64_t)(int64_t)x.v)));
+  if (is_int(p->type)) return wrapped(p, 0 - bits(x));
   return (Cell){-x.v, x.b, false};
 }
 
@@ -218,8 +214,7 @@ static Cell point_bound(const PointCall *p) {
 
 static Cell point_add(const PointCall *p) {
   Cell a = p->x[0], b = p->x[1];
-  if (is_int(p->type))
-    return plain(int_wrap(p->type, (int64_t)((uint64_t)(int64_t)a.v + (uint64_t)(int64_t)b.v)));
+  if (is_int(p->type)) return wrapped(p, bits(a) + bits(b));
   double y = a.v + b.v, part = y - a.v; // the error of y is what two-sum says (Knuth)
   bool exact = (a.v - (y - part)) + (b.v - part) == 0;
   return cell_rounded(p->type, y, a.b + b.b, exact);
@@ -227,9 +222,7 @@ static Cell point_add(const PointCall *p) {
 
 static Cell point_sub(const PointCall *p) {
   Cell negated[2] = {p->x[0], p->x[1]};
-  if (is_int(p->type))
-    return plain(int_wrap(
-        p->type, (int64_t)((uint64_t)(int64_t)negated[0].v - (uint64_t)(int64_t)negated[1].v)));
+  if (is_int(p->type)) return wrapped(p, bits(p->x[0]) - bits(p->x[1]));
   negated[1].v = -negated[1].v;
   PointCall q = *p;
   q.x = negated;
@@ -238,8 +231,7 @@ static Cell point_sub(const PointCall *p) {
 
 static Cell point_mul(const PointCall *p) {
   Cell a = p->x[0], b = p->x[1];
-  if (is_int(p->type))
-    return plain(int_wrap(p->type, (int64_t)((uint64_t)(int64_t)a.v * (uint64_t)(int64_t)b.v)));
+  if (is_int(p->type)) return wrapped(p, bits(a) * bits(b));
   double y = a.v * b.v;
   if (isinf(y) && fabs(a.v) > a.b && fabs(b.v) > b.b) return plain(y);
   return cell_rounded(p->type, y, times(a.v, b.b) + times(b.v, a.b) + a.b * b.b,
@@ -280,7 +272,7 @@ static Cell point_floor_div(const PointCall *p) {
     return (Cell){y.v, y.b, q.t};
   }
   if (b.v == 0) return (Cell){0, 0, true};
-  return plain(int_wrap(p->type, floor_quotient((int64_t)a.v, (int64_t)b.v)));
+  return wrapped(p, (uint64_t)floor_quotient((int64_t)a.v, (int64_t)b.v));
 }
 
 // a - floor(a / b) b in the accumulator type, then stored.
@@ -303,22 +295,21 @@ static Cell point_mod(const PointCall *p) {
   if (!is_int(p->type)) return float_mod(p);
   int64_t a = (int64_t)p->x[0].v, b = (int64_t)p->x[1].v;
   if (b == 0) return (Cell){0, 0, true};
-  return plain(
-      int_wrap(p->type, (int64_t)((uint64_t)a - (uint64_t)floor_quotient(a, b) * (uint64_t)b)));
+  return wrapped(p, (uint64_t)a - (uint64_t)floor_quotient(a, b) * (uint64_t)b);
 }
 
-static Cell int_pow(Dtype t, int64_t base, int64_t exponent) {
+static Cell int_pow(const PointCall *p, int64_t base, int64_t exponent) {
   if (exponent < 0)
     return (Cell){base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0, 0, base == 0};
   uint64_t y = 1, x = (uint64_t)base;
   for (; exponent > 0; exponent >>= 1, x *= x)
     if (exponent & 1) y *= x;
-  return plain(int_wrap(t, (int64_t)y));
+  return wrapped(p, y);
 }
 
 static Cell point_pow(const PointCall *p) {
   Cell a = p->x[0], b = p->x[1];
-  if (is_int(p->type)) return int_pow(p->type, (int64_t)a.v, (int64_t)b.v);
+  if (is_int(p->type)) return int_pow(p, (int64_t)a.v, (int64_t)b.v);
   double y = pow(a.v, b.v), e = 0;
   bool t = false;
   for (int corner = 0; corner < 4 && (a.b > 0 || b.b > 0); corner++) {
@@ -417,29 +408,24 @@ Cell eval_scalar(const Graph *g, const Node *n, const Dtype *arg_type, const Cel
   return n->type == TYPE_U64 ? y : cell_finish((Dtype)n->type, y);
 }
 
-static void note_range(const EvalNode *c, const StrideWalk *w, int64_t i) {
-  double id = c->arg[0]->value[w->at[1] + i * w->step[1]];
-  if (c->e->out_of_range || id == c->out->value[w->at[0] + i * w->step[0]]) return;
-  c->e->out_of_range = true;
-  c->e->out_of_range_node = c->id;
+static void note_range(const EvalNode *c, const StrideWalk *w) {
+  double id = c->arg[0]->value[w->at[1]];
+  if (c->run->e->out_of_range || id == c->out->value[w->at[0]]) return;
+  c->run->e->out_of_range = true;
+  c->run->e->out_of_range_node = c->id;
 }
 
 void eval_point(const EvalNode *c) {
-  StrideWalk w;
-  walk_init(&w);
-  walk_dims(&w, c->out);
-  walk_operand(&w, c->out);
+  StrideWalk w = walk_over(c->out, c->out, NULL);
   Dtype type[3] = {0};
   for (int k = 0; k < c->n->nargs; k++) {
     walk_operand(&w, c->arg[k]);
     type[k] = c->arg[k]->type;
   }
-  for (bool on = walk_first(&w); on; on = walk_next(&w))
-    for (int64_t i = 0; i < w.inner; i++) {
-      Cell x[3];
-      for (int k = 0; k < c->n->nargs; k++)
-        x[k] = tensor_cell(c->arg[k], w.at[k + 1] + i * w.step[k + 1]);
-      tensor_put(c->out, w.at[0] + i * w.step[0], eval_scalar(c->g, c->n, type, x));
-      if (c->n->op == OP_BOUND) note_range(c, &w, i);
-    }
+  for (bool on = walk_first(&w); on; on = walk_next(&w)) {
+    Cell x[3];
+    for (int k = 0; k < c->n->nargs; k++) x[k] = tensor_cell(c->arg[k], w.at[k + 1]);
+    tensor_put(c->out, w.at[0], eval_scalar(c->g, c->n, type, x));
+    if (c->n->op == OP_BOUND) note_range(c, &w);
+  }
 }

@@ -11,40 +11,23 @@
 // Error of exp and log in units of the roundoff u, as in eval_point.c: 4 ulp, each of 2u.
 enum { ULPS_OF_EXP = 8 };
 
-// A loop over the elements of the argument; operand 0 is the result, operand 1 the argument.
-static StrideWalk reduction(const EvalNode *c) {
-  StrideWalk w;
-  walk_init(&w);
-  walk_dims(&w, c->arg[0]);
-  walk_operand(&w, c->out);
-  walk_operand(&w, c->arg[0]);
-  return w;
-}
-
 // -- sums ---------------------------------------------------------------------------------------
 
-static void sum_finish(const EvalNode *c, const Sum *s, Dtype acc, int granule) {
-  Dtype t = c->out->type;
-  for (int64_t i = 0; i < c->out->elements; i++) {
-    Cell y = sum_cell(acc, t, &s[i], granule, SUM_ROUNDINGS);
-    if (!dtype_is_float(t)) y.v = int_wrap(t, (int64_t)y.v);
-    tensor_put(c->out, i, y);
-  }
+void sum_store(const EvalNode *c, const Sum *s, int granule) {
+  Dtype t = c->out->type, acc = dtype_accumulator(t);
+  for (int64_t i = 0; i < c->out->elements; i++)
+    tensor_put(c->out, i, sum_cell(acc, t, &s[i], granule, SUM_ROUNDINGS));
 }
 
 static Sum *sum_all(const EvalNode *c) {
   Sum *s = arena_array(c->arena, Sum, c->out->elements + 1);
-  StrideWalk w = reduction(c);
+  StrideWalk w = walk_over(c->arg[0], c->out, c->arg[0]);
   for (bool on = walk_first(&w); on; on = walk_next(&w))
-    for (int64_t i = 0; i < w.inner; i++)
-      sum_add(&s[w.at[0] + i * w.step[0]], tensor_cell(c->arg[0], w.at[1] + i * w.step[1]),
-              c->out->type);
+    sum_add(&s[w.at[0]], tensor_cell(c->arg[0], w.at[1]), c->out->type);
   return s;
 }
 
-void eval_sum(const EvalNode *c) {
-  sum_finish(c, sum_all(c), dtype_accumulator(c->out->type), tensor_granule(c->arg[0]));
-}
+void eval_sum(const EvalNode *c) { sum_store(c, sum_all(c), tensor_granule(c->arg[0])); }
 
 void eval_mean(const EvalNode *c) {
   Sum *s = sum_all(c);
@@ -69,33 +52,30 @@ static void extremes(const EvalNode *c, bool max) {
   double start = monoid_identity(max ? MONOID_MAX : MONOID_MIN, t);
   uint8_t *begun = arena_array(c->arena, uint8_t, c->out->elements + 1);
   for (int64_t i = 0; i < c->out->elements; i++) tensor_put(c->out, i, (Cell){start, 0, false});
-  StrideWalk w = reduction(c);
-  for (bool on = walk_first(&w); on; on = walk_next(&w))
-    for (int64_t i = 0; i < w.inner; i++) {
-      int64_t at = w.at[0] + i * w.step[0];
-      Cell x = tensor_cell(c->arg[0], w.at[1] + i * w.step[1]);
-      tensor_put(c->out, at, begun[at] ? cell_extreme(t, max, tensor_cell(c->out, at), x) : x);
-      begun[at] = 1;
-    }
+  StrideWalk w = walk_over(c->arg[0], c->out, c->arg[0]);
+  for (bool on = walk_first(&w); on; on = walk_next(&w)) {
+    int64_t at = w.at[0];
+    Cell x = tensor_cell(c->arg[0], w.at[1]);
+    tensor_put(c->out, at, begun[at] ? cell_extreme(t, max, tensor_cell(c->out, at), x) : x);
+    begun[at] = 1;
+  }
 }
 
 // The maximum of keys. A pair of keys that are equal within their bounds matters only if one of
 // them wins, so the winner is found first and then compared with all others.
 static void largest_keys(const EvalNode *c) {
-  StrideWalk w = reduction(c);
-  for (bool on = walk_first(&w); on; on = walk_next(&w))
-    for (int64_t i = 0; i < w.inner; i++) {
-      int64_t at = w.at[0] + i * w.step[0];
-      Cell x = tensor_cell(c->arg[0], w.at[1] + i * w.step[1]);
-      if (key_bits(x.v) > key_bits(c->out->value[at])) tensor_put(c->out, at, x);
-    }
-  for (bool on = walk_first(&w); on; on = walk_next(&w))
-    for (int64_t i = 0; i < w.inner; i++) {
-      int64_t at = w.at[0] + i * w.step[0];
-      Cell best = tensor_cell(c->out, at), x = tensor_cell(c->arg[0], w.at[1] + i * w.step[1]);
-      if (key_bits(x.v) != key_bits(best.v) || x.t)
-        tensor_put(c->out, at, cell_extreme(TYPE_U64, true, best, x));
-    }
+  StrideWalk w = walk_over(c->arg[0], c->out, c->arg[0]);
+  for (bool on = walk_first(&w); on; on = walk_next(&w)) {
+    int64_t at = w.at[0];
+    Cell x = tensor_cell(c->arg[0], w.at[1]);
+    if (key_bits(x.v) > key_bits(c->out->value[at])) tensor_put(c->out, at, x);
+  }
+  for (bool on = walk_first(&w); on; on = walk_next(&w)) {
+    int64_t at = w.at[0];
+    Cell best = tensor_cell(c->out, at), x = tensor_cell(c->arg[0], w.at[1]);
+    if (key_bits(x.v) != key_bits(best.v) || x.t)
+      tensor_put(c->out, at, cell_extreme(TYPE_U64, true, best, x));
+  }
 }
 
 void eval_max(const EvalNode *c) {
@@ -111,15 +91,14 @@ void eval_min(const EvalNode *c) { extremes(c, false); }
 static void decide(const EvalNode *c, bool decisive) {
   uint8_t *sure = arena_array(c->arena, uint8_t, c->out->elements + 1);
   for (int64_t i = 0; i < c->out->elements; i++) tensor_put(c->out, i, (Cell){!decisive, 0, false});
-  StrideWalk w = reduction(c);
-  for (bool on = walk_first(&w); on; on = walk_next(&w))
-    for (int64_t i = 0; i < w.inner; i++) {
-      int64_t at = w.at[0] + i * w.step[0];
-      Cell x = tensor_cell(c->arg[0], w.at[1] + i * w.step[1]), y = tensor_cell(c->out, at);
-      bool decides = (x.v != 0) == decisive;
-      sure[at] = sure[at] || (decides && !x.t);
-      tensor_put(c->out, at, (Cell){decides ? decisive : y.v, 0, !sure[at] && (x.t || y.t)});
-    }
+  StrideWalk w = walk_over(c->arg[0], c->out, c->arg[0]);
+  for (bool on = walk_first(&w); on; on = walk_next(&w)) {
+    int64_t at = w.at[0];
+    Cell x = tensor_cell(c->arg[0], w.at[1]), y = tensor_cell(c->out, at);
+    bool decides = (x.v != 0) == decisive;
+    sure[at] = sure[at] || (decides && !x.t);
+    tensor_put(c->out, at, (Cell){decides ? decisive : y.v, 0, !sure[at] && (x.t || y.t)});
+  }
 }
 
 void eval_any(const EvalNode *c) { decide(c, true); }
@@ -131,27 +110,22 @@ static void arg_extreme(const EvalNode *c, bool max) {
   DimId d = c->n->attr.dims[0];
   int64_t n = c->arg[0]->extent[dims_index(&c->arg[0]->dims, d)],
           step = tensor_stride(c->arg[0], d);
-  StrideWalk w;
-  walk_init(&w);
-  walk_dims(&w, c->out);
-  walk_operand(&w, c->out);
-  walk_operand(&w, c->arg[0]);
-  for (bool on = walk_first(&w); on; on = walk_next(&w))
-    for (int64_t i = 0; i < w.inner; i++) {
-      int64_t from = w.at[1] + i * w.step[1], best = 0;
-      bool t = false;
-      for (int64_t k = 1; k < n; k++) {
-        double x = c->arg[0]->value[from + k * step], y = c->arg[0]->value[from + best * step];
-        if (!isnan(y) && (isnan(x) || (max ? x > y : x < y))) best = k;
-      }
-      Cell y = tensor_cell(c->arg[0], from + best * step);
-      for (int64_t k = 0; k < n; k++) {
-        Cell x = tensor_cell(c->arg[0], from + k * step);
-        bool near = k != best && x.b + y.b > 0 && fabs(x.v - y.v) <= x.b + y.b;
-        t = t || x.t || near;
-      }
-      tensor_put(c->out, w.at[0] + i * w.step[0], (Cell){(double)best, 0, t});
+  StrideWalk w = walk_over(c->out, c->out, c->arg[0]);
+  for (bool on = walk_first(&w); on; on = walk_next(&w)) {
+    int64_t from = w.at[1], best = 0;
+    bool t = false;
+    for (int64_t k = 1; k < n; k++) {
+      double x = c->arg[0]->value[from + k * step], y = c->arg[0]->value[from + best * step];
+      if (!isnan(y) && (isnan(x) || (max ? x > y : x < y))) best = k;
     }
+    Cell y = tensor_cell(c->arg[0], from + best * step);
+    for (int64_t k = 0; k < n; k++) {
+      Cell x = tensor_cell(c->arg[0], from + k * step);
+      bool near = k != best && x.b + y.b > 0 && fabs(x.v - y.v) <= x.b + y.b;
+      t = t || x.t || near;
+    }
+    tensor_put(c->out, w.at[0], (Cell){(double)best, 0, t});
+  }
 }
 
 void eval_argmax(const EvalNode *c) { arg_extreme(c, true); }
@@ -209,15 +183,14 @@ void eval_prod(const EvalNode *c) {
     tensor_put(c->out, i, (Cell){wide[i] = 1, 0, false});
     partial[i] = (Partial){.above = 1, .below = 1};
   }
-  StrideWalk w = reduction(c);
-  for (bool on = walk_first(&w); on; on = walk_next(&w))
-    for (int64_t i = 0; i < w.inner; i++) {
-      int64_t at = w.at[0] + i * w.step[0];
-      Cell x = tensor_cell(c->arg[0], w.at[1] + i * w.step[1]);
-      tensor_put(c->out, at,
-                 product_cell(tensor_cell(c->out, at), x, t, acc, &wide[at], &partial[at].rounded));
-      partial_factor(&partial[at], x);
-    }
+  StrideWalk w = walk_over(c->arg[0], c->out, c->arg[0]);
+  for (bool on = walk_first(&w); on; on = walk_next(&w)) {
+    int64_t at = w.at[0];
+    Cell x = tensor_cell(c->arg[0], w.at[1]);
+    tensor_put(c->out, at,
+               product_cell(tensor_cell(c->out, at), x, t, acc, &wide[at], &partial[at].rounded));
+    partial_factor(&partial[at], x);
+  }
   int64_t factors = n ? c->arg[0]->elements / n : 0;
   for (int64_t i = 0; i < n && dtype_is_float(t); i++) {
     Cell y = tensor_cell(c->out, i);
@@ -237,15 +210,14 @@ void eval_logsumexp(const EvalNode *c) {
   int64_t n = c->out->elements;
   double *sum = arena_array(c->arena, double, n + 1), *bound = arena_array(c->arena, double, n + 1);
   extremes(c, true);
-  StrideWalk w = reduction(c);
-  for (bool on = walk_first(&w); on; on = walk_next(&w))
-    for (int64_t i = 0; i < w.inner; i++) {
-      int64_t at = w.at[0] + i * w.step[0];
-      Cell x = tensor_cell(c->arg[0], w.at[1] + i * w.step[1]);
-      double m = c->out->value[at], shifted = isinf(m) ? x.v : x.v - m, e = exp(shifted);
-      sum[at] += e;
-      if (e > 0) bound[at] += e * (x.b + u * fabs(shifted) + ULPS_OF_EXP * u);
-    }
+  StrideWalk w = walk_over(c->arg[0], c->out, c->arg[0]);
+  for (bool on = walk_first(&w); on; on = walk_next(&w)) {
+    int64_t at = w.at[0];
+    Cell x = tensor_cell(c->arg[0], w.at[1]);
+    double m = c->out->value[at], shifted = isinf(m) ? x.v : x.v - m, e = exp(shifted);
+    sum[at] += e;
+    if (e > 0) bound[at] += e * (x.b + u * fabs(shifted) + ULPS_OF_EXP * u);
+  }
   double roundings = sum_roundings(acc, n == 0 ? 0 : c->arg[0]->elements / n, SUM_ROUNDINGS);
   for (int64_t i = 0; i < n; i++) {
     double m = isinf(c->out->value[i]) ? 0 : c->out->value[i], l = log(sum[i]), y = l + m;
@@ -265,13 +237,12 @@ void eval_l2_norm(const EvalNode *c) {
   Sum *s = arena_array(c->arena, Sum, c->out->elements + 1);
   int granule = tensor_granule(c->arg[0]);
   if (granule > NO_GRANULE) granule *= 2;
-  StrideWalk w = reduction(c);
-  for (bool on = walk_first(&w); on; on = walk_next(&w))
-    for (int64_t i = 0; i < w.inner; i++) {
-      Cell x = tensor_cell(c->arg[0], w.at[1] + i * w.step[1]);
-      Cell square = {x.v * x.v, x.b == 0 ? 0 : x.b * (2 * fabs(x.v) + x.b), x.t};
-      sum_add(&s[w.at[0] + i * w.step[0]], square, t);
-    }
+  StrideWalk w = walk_over(c->arg[0], c->out, c->arg[0]);
+  for (bool on = walk_first(&w); on; on = walk_next(&w)) {
+    Cell x = tensor_cell(c->arg[0], w.at[1]);
+    Cell square = {x.v * x.v, x.b == 0 ? 0 : x.b * (2 * fabs(x.v) + x.b), x.t};
+    sum_add(&s[w.at[0]], square, t);
+  }
   for (int64_t i = 0; i < c->out->elements; i++) {
     Cell sum = sum_cell(acc, acc, &s[i], granule, SUM_ROUNDINGS), y = cell_sqrt(acc, sum);
     Cell stored = acc == t ? y : cell_rounded(t, y.v, y.b, y.b == 0);
@@ -288,8 +259,7 @@ typedef struct Inner {
 } Inner;
 
 static Inner inner_offsets(const EvalNode *c) {
-  StrideWalk w;
-  walk_init(&w);
+  StrideWalk w = walk_over(NULL, NULL, NULL);
   for (int k = 0; k < 2; k++)
     for (int i = 0; i < c->arg[k]->dims.n; i++)
       if (!dims_has(&c->out->dims, c->arg[k]->dims.at[i]))
@@ -299,11 +269,10 @@ static Inner inner_offsets(const EvalNode *c) {
   int64_t n = 1;
   for (int i = 0; i < w.rank; i++) n *= w.extent[i];
   Inner in = {0, arena_array(c->arena, int64_t, n + 1), arena_array(c->arena, int64_t, n + 1)};
-  for (bool on = walk_first(&w); on; on = walk_next(&w))
-    for (int64_t i = 0; i < w.inner; i++) {
-      in.a[in.n] = w.at[0] + i * w.step[0];
-      in.b[in.n++] = w.at[1] + i * w.step[1];
-    }
+  for (bool on = walk_first(&w); on; on = walk_next(&w)) {
+    in.a[in.n] = w.at[0];
+    in.b[in.n++] = w.at[1];
+  }
   return in;
 }
 
@@ -346,18 +315,12 @@ void eval_contract(const EvalNode *c) {
   int granule = ga > NO_GRANULE && gb > NO_GRANULE ? ga + gb : NO_GRANULE;
   bool uncertain = any_uncertain(c->arg[0]) || any_uncertain(c->arg[1]);
   Inner in = inner_offsets(c);
-  StrideWalk w;
-  walk_init(&w);
-  walk_dims(&w, c->out);
-  walk_operand(&w, c->out);
-  walk_operand(&w, c->arg[0]);
+  StrideWalk w = walk_over(c->out, c->out, c->arg[0]);
   walk_operand(&w, c->arg[1]);
-  for (bool on = walk_first(&w); on; on = walk_next(&w))
-    for (int64_t i = 0; i < w.inner; i++) {
-      int64_t a = w.at[1] + i * w.step[1], b = w.at[2] + i * w.step[2];
-      Sum s = dtype_is_float(t) ? inner_product(c, &in, a, b, uncertain)
-                                : inner_product_int(c, &in, a, b);
-      tensor_put(c->out, w.at[0] + i * w.step[0],
-                 sum_cell(acc, t, &s, granule, SUM_ROUNDINGS_CONTRACT));
-    }
+  for (bool on = walk_first(&w); on; on = walk_next(&w)) {
+    int64_t a = w.at[1], b = w.at[2];
+    Sum s = dtype_is_float(t) ? inner_product(c, &in, a, b, uncertain)
+                              : inner_product_int(c, &in, a, b);
+    tensor_put(c->out, w.at[0], sum_cell(acc, t, &s, granule, SUM_ROUNDINGS_CONTRACT));
+  }
 }

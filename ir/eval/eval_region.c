@@ -7,12 +7,14 @@
 
 #include "ir/eval/eval_rules.h"
 
-static void copy_argument(const EvalNode *c, const Tensor *x) {
-  for (int64_t i = 0; i < c->out->elements; i++) tensor_put(c->out, i, tensor_cell(x, i));
+static void copy_cells(const Tensor *from, Tensor *to) {
+  memcpy(to->value, from->value, (size_t)to->elements * sizeof *to->value);
+  memcpy(to->bound, from->bound, (size_t)to->elements * sizeof *to->bound);
+  memcpy(to->tainted, from->tainted, (size_t)to->elements);
 }
 
-void eval_carry(const EvalNode *c) { copy_argument(c, c->arg[0]); }
-void eval_final(const EvalNode *c) { copy_argument(c, c->arg[1]); }
+void eval_carry(const EvalNode *c) { copy_cells(c->arg[0], c->out); }
+void eval_final(const EvalNode *c) { copy_cells(c->arg[1], c->out); }
 void eval_scan(const EvalNode *c) { c->out->value[0] = 1; }
 void eval_collect(const EvalNode *c) { BUG("collect %u of no loop", c->id); }
 
@@ -21,15 +23,9 @@ void eval_time_step(const EvalNode *c) {
   DimId t = c->n->attr.dims[0];
   if (dim_get(c->g->dims, t)->whole != t)
     BUG("a loop over the block %s", dim_get(c->g->dims, t)->name);
-  StrideWalk w;
-  walk_init(&w);
-  walk_dims(&w, c->out);
-  walk_operand(&w, c->out);
-  walk_operand(&w, x);
-  int64_t from = c->now[c->n->attr.region] * tensor_stride(x, t);
-  for (bool on = walk_first(&w); on; on = walk_next(&w))
-    for (int64_t i = 0; i < w.inner; i++)
-      tensor_put(c->out, w.at[0] + i * w.step[0], tensor_cell(x, from + w.at[1] + i * w.step[1]));
+  StrideWalk w = walk_over(c->out, c->out, x);
+  int64_t from = c->run->now[c->n->attr.region] * tensor_stride(x, t);
+  walk_copy(&w, c->out, 0, x, from);
 }
 
 // -- one loop -----------------------------------------------------------------------------------
@@ -60,12 +56,6 @@ static Tensor *tensor_of(const EvalLoop *l, NodeId n, int64_t r) {
   return &l->run->e->at[(int64_t)n * l->run->e->processors + r];
 }
 
-static void copy_cells(const Tensor *from, Tensor *to) {
-  memcpy(to->value, from->value, (size_t)to->elements * sizeof *to->value);
-  memcpy(to->bound, from->bound, (size_t)to->elements * sizeof *to->bound);
-  memcpy(to->tainted, from->tainted, (size_t)to->elements);
-}
-
 static void advance_carries(EvalLoop *l) {
   int64_t p = l->run->e->processors;
   for (uint32_t k = 0; k < l->carry.n; k++)
@@ -82,15 +72,9 @@ static void store_collected(EvalLoop *l, NodeId collect, int64_t r) {
   const Node *n = graph_node(l->run->e->graph, collect);
   const Tensor *x = tensor_of(l, n->args[1], r);
   Tensor *whole = tensor_of(l, collect, r);
-  StrideWalk w;
-  walk_init(&w);
-  walk_dims(&w, x);
-  walk_operand(&w, whole);
-  walk_operand(&w, x);
+  StrideWalk w = walk_over(x, whole, x);
   int64_t to = l->run->now[l->region] * tensor_stride(whole, n->attr.dims[0]);
-  for (bool on = walk_first(&w); on; on = walk_next(&w))
-    for (int64_t i = 0; i < w.inner; i++)
-      tensor_put(whole, to + w.at[0] + i * w.step[0], tensor_cell(x, w.at[1] + i * w.step[1]));
+  walk_copy(&w, whole, to, x, 0);
 }
 
 static void start_loop(EvalLoop *l) {

@@ -13,35 +13,36 @@
 
 #define INF ((double)INFINITY)
 
-typedef struct EvalNode {
+// The state of one evaluation. The tensor of a node in a loop holds the value of the current step.
+typedef struct EvalRun {
+  Arena *a; // holds the result
+  Arena *scratch;
   Eval *e;
-  Arena *arena; // given back after the node
+  uint32_t nfeeds;
+  const EvalFeed *feeds;
+  int64_t step;     // the value of the step counter
+  uint64_t *errors; // the state of the random errors; NULL: no errors are added
+  RegionNodes nodes;
+  int64_t *now; // [RegionId]: the position of the current step along the dim of the loop
+} EvalRun;
+
+// The call of a rule: node n, whose id is `id`, on processor r.
+typedef struct EvalNode {
+  const EvalRun *run;
+  Arena *arena; // memory that is released after the call
   const Graph *g;
   const Node *n;
   NodeId id;
-  int64_t r;            // processor
-  Tensor *out;          // shaped, zeroed
-  const Tensor *arg[3]; // of the same processor
-  uint32_t nfeeds;
-  const EvalFeed *feeds;
-  int64_t step;
-  const int64_t *now; // by region: the position along its dim
+  int64_t r;
+  Tensor *out;          // the result, with its shape and all elements zero
+  const Tensor *arg[3]; // the first arguments on processor r
 } EvalNode;
 
-// The state of one evaluation. The tensor of a node in a loop holds the value of the current step.
-typedef struct EvalRun {
-  Arena *a, *scratch;
-  Eval *e;
-  uint32_t nfeeds;
-  const EvalFeed *feeds;
-  int64_t step;
-  uint64_t *errors; // state of the random errors, NULL: none
-  RegionNodes nodes;
-  int64_t *now; // by region: the position along its dim
-} EvalRun;
-void eval_shape(EvalRun *run, NodeId n, int64_t r); // makes or zeroes node n's tensor
-void eval_node(EvalRun *run, NodeId n);             // on all processors
-// -- eval_region.c: evaluates all nodes of region r once, with all steps of the loops in it.
+// Allocates the tensor of node n on processor r, or sets its elements to zero if it exists.
+void eval_shape(EvalRun *run, NodeId n, int64_t r);
+// Evaluates node n on all processors.
+void eval_node(EvalRun *run, NodeId n);
+// Evaluates each node of region r once. A loop inside the region runs all of its steps.
 void eval_region(EvalRun *run, RegionId r);
 
 typedef void EvalRule(const EvalNode *c);
@@ -99,6 +100,8 @@ Cell sum_cell(Dtype acc, Dtype t, const Sum *s, int granule, int most);
 // The number of roundings that one of n terms passes through. f32 is accumulated in blocks, which
 // limits it to `most` (ir/program/sums.h); a sum of f64 is one chain.
 double sum_roundings(Dtype acc, int64_t n, int most);
+// Stores the sums of all elements of node c's result. `granule`: as in sum_cell.
+void sum_store(const EvalNode *c, const Sum *s, int granule);
 // The largest g such that every element is exact and a multiple of 2^g.
 int tensor_granule(const Tensor *t);
 
@@ -112,23 +115,33 @@ int32_t key_index(double key);
 // -- eval_walk.c: strided loops -----------------------------------------------------------------
 enum { WALK_OPERANDS = 5, WALK_RANK = 2 * MAX_RANK };
 
-// A loop over all positions of `dim`, in row-major order, in rows along the last dim. In a row of
-// `inner` elements, operand k starts at offset at[k] and moves by step[k].
-//   for (bool on = walk_first(&w); on; on = walk_next(&w))
-//     for (int64_t i = 0; i < w.inner; i++) ... w.at[k] + i * w.step[k]
+// A loop over all positions of the dims `dim`, in row-major order. A tensor that takes part is an
+// operand: at[k] is the index, in operand k, of the element at the current position.
+//   for (bool on = walk_first(&w); on; on = walk_next(&w)) ... w.at[k] ...
 typedef struct StrideWalk {
   int rank, operands;
   DimId dim[WALK_RANK];
-  int64_t extent[WALK_RANK], count[WALK_RANK], stride[WALK_OPERANDS][WALK_RANK];
-  int64_t at[WALK_OPERANDS], inner, step[WALK_OPERANDS];
+  int64_t extent[WALK_RANK], count[WALK_RANK]; // the length of each dim, the position along it
+  int64_t stride[WALK_OPERANDS][WALK_RANK], at[WALK_OPERANDS];
 } StrideWalk;
-void walk_init(StrideWalk *w);
-void walk_dim(StrideWalk *w, DimId d, int64_t extent); // adds an inner dim, unless it is there
-void walk_dims(StrideWalk *w, const Tensor *t);        // adds all of a tensor's
-int walk_operand(StrideWalk *w, const Tensor *t); // strides by dim name, 0 where t lacks the dim
-int walk_position(StrideWalk *w, DimId d);        // an operand whose offset is the position along d
+// Returns a loop over the dims of `over`, with the operands `first` and `second`. Each may be NULL.
+StrideWalk walk_over(const Tensor *over, const Tensor *first, const Tensor *second);
+// Adds a dim inside the others. Does nothing if the loop has the dim already.
+void walk_dim(StrideWalk *w, DimId d, int64_t extent);
+void walk_dims(StrideWalk *w, const Tensor *t); // adds all dims of t
+// Adds an operand and returns its number. walk_operand: the tensor t, which stays in place along
+// dims that it does not have. walk_position: at[k] is the position along d itself.
+int walk_operand(StrideWalk *w, const Tensor *t);
+int walk_position(StrideWalk *w, DimId d);
+// Adds an operand whose at[k] counts positions in a row-major array over the whole dims `order`, of
+// which the dims of the loop are blocks. Returns the position of the first element of processor r.
+int64_t walk_whole(StrideWalk *w, const Graph *g, int64_t r, int rank, const DimId *order);
+// Go to the first and to the next position. Return false if there is none.
 bool walk_first(StrideWalk *w);
 bool walk_next(StrideWalk *w);
+// Copies operand 1, a part of `from` that begins at index from_first, to operand 0, a part of `to`
+// that begins at to_first.
+void walk_copy(StrideWalk *w, Tensor *to, int64_t to_first, const Tensor *from, int64_t from_first);
 
 // Stride of t along d, 0 when t lacks it.
 int64_t tensor_stride(const Tensor *t, DimId d);

@@ -26,8 +26,6 @@ void tensor_shape(Arena *a, const Graph *g, const Node *n, int64_t r, Tensor *ou
   out->tainted = arena_array(a, uint8_t, out->elements + 1);
 }
 
-void walk_init(StrideWalk *w) { w->rank = w->operands = 0; }
-
 void walk_dim(StrideWalk *w, DimId d, int64_t extent) {
   for (int i = 0; i < w->rank; i++)
     if (w->dim[i] == d) return;
@@ -46,6 +44,27 @@ int walk_operand(StrideWalk *w, const Tensor *t) {
   return w->operands++;
 }
 
+int64_t walk_whole(StrideWalk *w, const Graph *g, int64_t r, int rank, const DimId *order) {
+  int64_t *stride = w->stride[w->operands++], step = 1, first = 0;
+  for (int i = rank - 1; i >= 0; i--) {
+    for (int k = 0; k < w->rank; k++) {
+      if (dim_get(g->dims, w->dim[k])->whole != order[i]) continue;
+      stride[k] = step;
+      first += step * dim_offset(g->dims, g->mesh, w->dim[k], r);
+    }
+    step *= dim_get(g->dims, order[i])->size;
+  }
+  return first;
+}
+
+StrideWalk walk_over(const Tensor *over, const Tensor *first, const Tensor *second) {
+  StrideWalk w = {0};
+  if (over) walk_dims(&w, over);
+  if (first) walk_operand(&w, first);
+  if (second) walk_operand(&w, second);
+  return w;
+}
+
 int walk_position(StrideWalk *w, DimId d) {
   int64_t *stride = w->stride[w->operands];
   for (int i = 0; i < w->rank; i++) stride[i] = w->dim[i] == d;
@@ -53,21 +72,16 @@ int walk_position(StrideWalk *w, DimId d) {
 }
 
 bool walk_first(StrideWalk *w) {
-  int last = w->rank - 1;
   for (int i = 0; i < w->rank; i++) {
     if (w->extent[i] == 0) return false;
     w->count[i] = 0;
   }
-  w->inner = last < 0 ? 1 : w->extent[last];
-  for (int k = 0; k < w->operands; k++) {
-    w->at[k] = 0;
-    w->step[k] = last < 0 ? 0 : w->stride[k][last];
-  }
+  for (int k = 0; k < w->operands; k++) w->at[k] = 0;
   return true;
 }
 
 bool walk_next(StrideWalk *w) {
-  for (int i = w->rank - 2; i >= 0; i--) {
+  for (int i = w->rank - 1; i >= 0; i--) {
     bool carry = ++w->count[i] == w->extent[i];
     int64_t move = carry ? 1 - w->extent[i] : 1;
     for (int k = 0; k < w->operands; k++) w->at[k] += move * w->stride[k][i];
@@ -75,4 +89,10 @@ bool walk_next(StrideWalk *w) {
     w->count[i] = 0;
   }
   return false;
+}
+
+void walk_copy(StrideWalk *w, Tensor *to, int64_t to_first, const Tensor *from,
+               int64_t from_first) {
+  for (bool on = walk_first(w); on; on = walk_next(w))
+    tensor_put(to, to_first + w->at[0], tensor_cell(from, from_first + w->at[1]));
 }

@@ -23,11 +23,7 @@ void eval_window(const EvalNode *c) {
   int64_t step = tensor_stride(x, from), extent = x->extent[dims_index(&x->dims, from)];
   int64_t first = dim_offset(c->g->dims, c->g->mesh, from, c->r), base[2] = {0, 0};
   Cell start = c->n->nargs > 1 ? tensor_cell(c->arg[1], 0) : (Cell){0, 0, false};
-  StrideWalk w;
-  walk_init(&w);
-  walk_dims(&w, c->out);
-  walk_operand(&w, c->out);
-  walk_operand(&w, x);
+  StrideWalk w = walk_over(c->out, c->out, x);
   for (int i = 0; i < w.rank; i++) // the new dim may have the name of the source's dim
     if (w.dim[i] == from) w.stride[1][i] = 0;
   int at[2] = {-1, -1};
@@ -35,13 +31,12 @@ void eval_window(const EvalNode *c) {
     at[i] = walk_position(&w, t->to[i]);
     base[i] = dim_offset(c->g->dims, c->g->mesh, t->to[i], c->r);
   }
-  for (bool on = walk_first(&w); on; on = walk_next(&w))
-    for (int64_t i = 0; i < w.inner; i++) {
-      int64_t p[2] = {0, 0};
-      for (int k = 0; k < t->nto; k++) p[k] = base[k] + w.at[at[k]] + i * w.step[at[k]];
-      int64_t s = source_position(c, p[0], p[1], (int64_t)start.v, first, extent);
-      Cell y = s < 0 ? fill_cell(c) : tensor_cell(x, w.at[1] + i * w.step[1] + s * step);
-      y.t = y.t || start.t;
-      tensor_put(c->out, w.at[0] + i * w.step[0], y);
-    }
+  for (bool on = walk_first(&w); on; on = walk_next(&w)) {
+    int64_t p[2] = {0, 0};
+    for (int k = 0; k < t->nto; k++) p[k] = base[k] + w.at[at[k]];
+    int64_t s = source_position(c, p[0], p[1], (int64_t)start.v, first, extent);
+    Cell y = s < 0 ? fill_cell(c) : tensor_cell(x, w.at[1] + s * step);
+    y.t = y.t || start.t;
+    tensor_put(c->out, w.at[0], y);
+  }
 }
