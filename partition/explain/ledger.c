@@ -11,6 +11,12 @@
 
 // -- making it ----------------------------------------------------------------------------------
 
+// The first output that returns node n.
+static const char *output_text(Arena *a, const Placer *p, NodeId n) {
+  const Read *r = outputs_of(p, n);
+  return r->output ? reader_text(a, p->result.graph, r) : "an output";
+}
+
 static LedgerRow row_of(Arena *a, const LedgerSource *from, uint32_t i) {
   const Bucket *b = &from->buckets->bucket[i];
   LedgerRow row = {.fact = &from->facts->fact[i],
@@ -26,9 +32,13 @@ static LedgerRow row_of(Arena *a, const LedgerSource *from, uint32_t i) {
     *part = (LedgerPart){.value = coll_value_name(from->graph, n),
                          .gradient_of = value->origin.gradient_of,
                          .node = n->origin.of,
-                         .reader = n->origin.reader};
+                         .reader = n->origin.reader,
+                         .user = ""};
     part->bytes = coll_call_bytes(from->graph, &b->node[k], 1);
-    part->user = part->node ? reader_text(a, p->result.graph, part->node, part->reader) : "";
+    if (part->reader)
+      part->user = reader_text(a, p->result.graph, &(Read){.node = part->reader});
+    else if (part->node)
+      part->user = output_text(a, p, part->node);
     sides_find(a, p, from->graph, b->node[k], part);
   }
   return row;

@@ -3,36 +3,13 @@
 // the shardings (placement_rule); nothing is searched here.
 #include "partition/explain/ledger_internal.h"
 
-// -- who reads ----------------------------------------------------------------------------------
-
-static const Output *output_of(const Graph *g, NodeId n) {
-  for (uint32_t o = 0; o < g->output.n; o++)
-    if (g->output.at[o].value == n) return &g->output.at[o];
-  return NULL;
-}
-
-const char *output_name(Arena *a, const Output *out) {
-  return arena_printf(a, "%s %s", out->kind == OUT_UPDATE ? "the update of" : "the output",
-                      out->name);
-}
-
-const char *reader_text(Arena *a, const Graph *g, NodeId of, NodeId reader) {
-  if (!reader) {
-    const Output *out = output_of(g, of);
-    return out ? output_name(a, out) : "an output";
-  }
-  const Node *node = graph_node(g, reader);
-  if (!node->origin.pos.line) return op_row((Op)node->op)->text;
-  return arena_printf(a, "%s at line %u", op_row((Op)node->op)->text, node->origin.pos.line);
-}
-
 // -- why the reader needs another sharding ------------------------------------------------------
 
 // The dim that `axis` splits where the reader is computed: of its result, or one that it sums.
 // 0: none.
 static DimId dim_split_by(const Placer *p, NodeId reader, int axis) {
   const Node *node = graph_node(p->result.graph, reader);
-  int k = sharding_dim_of(&p->result.computed[reader], node->dims.n, axis);
+  int k = sharding_dim_of(&p->result.computed[reader], axis);
   if (k >= 0) return node->dims.at[k];
   for (int i = 0; p->inner[reader] && i < node_inner(node); i++)
     if (axes_has(p->inner[reader][i], axis)) return node->attr.dims[i];

@@ -9,9 +9,6 @@
 // Fills has and wants of `out`: the shardings before and after collective node `moved` of the
 // lowered graph, and the layout rules or words behind them. out->node and out->reader are set.
 void sides_find(Arena *a, const Placer *p, const Graph *lowered, NodeId moved, LedgerPart *out);
-// "add at line 45", "the output y". For reader 0: the output that returns node `of` of graph g.
-const char *reader_text(Arena *a, const Graph *g, NodeId of, NodeId reader);
-const char *output_name(Arena *a, const Output *out); // "the output y", "the update of w"
 
 // -- ledger_rules.c -----------------------------------------------------------------------------
 // Fills l->rule from the layout, without the fields on calls and cost.

@@ -73,11 +73,10 @@ static ValueDim dim_of(Arena *a, const Placer *p, NodeId n, int k) {
 }
 
 // Axes over which a sharding replicates.
-static Axes replicated_axes(const Mesh *m, const Sharding *s, int ndims) {
+static Axes replicated_axes(const Mesh *m, const Sharding *s) {
   Axes out = {0};
   for (int axis = 0; axis < m->naxes; axis++)
-    if (m->axis[axis].size > 1 && sharding_dim_of(s, ndims, axis) < 0 &&
-        !axes_has(s->partial, axis))
+    if (m->axis[axis].size > 1 && sharding_dim_of(s, axis) < 0 && !axes_has(s->partial, axis))
       axes_append(&out, axis);
   return out;
 }
@@ -87,10 +86,8 @@ static uint32_t backward_uses(const Placer *p, NodeId n) {
   const Graph *g = p->result.graph;
   uint32_t count = 0;
   if (graph_node(g, n)->origin.backward) return 0;
-  for (uint32_t u = p->graph->use_start[n]; u < p->graph->use_start[n + 1]; u++)
-    if (graph_node(g, p->graph->use[u])->origin.backward &&
-        (u == p->graph->use_start[n] || p->graph->use[u] != p->graph->use[u - 1]))
-      count++;
+  for (const Read *r = reads_of(p, n); r->node; r++)
+    if (graph_node(g, r->node)->origin.backward && r[1].node != r->node) count++;
   return count;
 }
 
@@ -110,7 +107,7 @@ static ExplainedValue value_of(Arena *a, const Ledger *l, const char *name, Valu
                       .monoid = p->result.computed[n].monoid,
                       .gradient = -1};
   for (int k = 0; k < v.ndims; k++) v.dim[k] = dim_of(a, p, n, k);
-  v.same = replicated_axes(g->mesh, settled, v.ndims);
+  v.same = replicated_axes(g->mesh, settled);
   v.computed = sharding_text(a, g, &node->dims, &p->result.computed[n]);
   v.seen = sharding_text(a, g, &node->dims, settled);
   v.constant = !p->graph->given[n];
@@ -217,40 +214,25 @@ static void add_use(ValueUse *list, uint32_t *n, ValueUse use) {
 ValueUse *explained_uses(Arena *a, const Ledger *l, const ExplainedValue *v, uint32_t *n) {
   const Placer *p = placer_of(l->placement);
   const Graph *g = p->result.graph;
-  const Node *node = graph_node(g, v->node);
-  uint32_t from = p->graph->use_start[v->node], to = p->graph->use_start[v->node + 1];
-  ValueUse *list = arena_array(a, ValueUse, to - from + g->output.n + 1);
+  const Read *end = outputs_of(p, v->node);
+  while (end->output) end++;
+  ValueUse *list = arena_array(a, ValueUse, end - reads_of(p, v->node) + 1);
   *n = 0;
-  for (uint32_t u = from; u < to; u++) {
-    const Node *user = graph_node(g, p->graph->use[u]);
-    if (u > from && p->graph->use[u] == p->graph->use[u - 1]) continue;
-    for (int i = 0; i < user->nargs; i++) {
-      if (user->args[i] != v->node) continue;
-      Sharding need = read_sharding(p, p->graph->use[u], i);
-      const Subject *subject = &p->graph->subject[p->graph->use[u]];
-      const Origin *o = &user->origin;
-      add_use(list, n,
-              (ValueUse){.node = p->graph->use[u],
-                         .user = reader_text(a, g, v->node, p->graph->use[u]),
-                         .of = subject->name ? subject->name : o->value,
-                         .gradient = subject->name ? subject->gradient_of : o->gradient_of,
-                         .backward = user->origin.backward,
-                         .wants = sharding_text(a, g, &node->dims, &need),
-                         .times = 1,
-                         .converts =
-                             !sharding_equal(&need, &p->result.computed[v->node], node->dims.n)});
+  for (const Read *r = reads_of(p, v->node); r < end; r++) {
+    Sharding need = need_of(p, r);
+    ValueUse use = {.node = r->node,
+                    .user = reader_text(a, g, r),
+                    .wants = sharding_text(a, g, &graph_node(g, v->node)->dims, &need),
+                    .times = 1,
+                    .converts = !sharding_equal(&need, &p->result.computed[v->node])};
+    if (r->node) {
+      const Subject *subject = &p->graph->subject[r->node];
+      const Origin *o = &graph_node(g, r->node)->origin;
+      use.of = subject->name ? subject->name : o->value;
+      use.gradient = subject->name ? subject->gradient_of : o->gradient_of;
+      use.backward = o->backward;
     }
-  }
-  for (uint32_t o = 0; o < g->output.n; o++) {
-    const Output *out = &g->output.at[o];
-    if (out->value != v->node) continue;
-    Sharding need = output_sharding(p, out);
-    add_use(
-        list, n,
-        (ValueUse){.user = output_name(a, out),
-                   .wants = sharding_text(a, g, &node->dims, &need),
-                   .times = 1,
-                   .converts = !sharding_equal(&need, &p->result.computed[v->node], node->dims.n)});
+    add_use(list, n, use);
   }
   return list;
 }

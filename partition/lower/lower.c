@@ -36,15 +36,8 @@ static const char *summed_dim(const Lower *l, NodeId n, int axis) {
   return begin ? dim_get(l->g->dims, graph_node(l->g, begin)->attr.dims[inner])->name : "it";
 }
 
-static const char *use_text(const Lower *l, const Reader *user, const char *how) {
-  Arena *a = l->out->arena;
-  if (!user->node) {
-    const char *kind = user->output->kind == OUT_UPDATE ? "the update of" : "the output";
-    return arena_printf(a, "needed %s by %s %s", how, kind, user->output->name);
-  }
-  const char *name = op_row((Op)user->node->op)->text;
-  if (!user->node->origin.pos.line) return arena_printf(a, "needed %s by %s", how, name);
-  return arena_printf(a, "needed %s by %s at line %u", how, name, user->node->origin.pos.line);
+static const char *use_text(const Lower *l, const Read *user, const char *how) {
+  return arena_printf(l->out->arena, "needed %s by %s", how, reader_text(l->scratch, l->g, user));
 }
 
 static const char *state_after(const Lower *l, NodeId n, const ConvertStep *s) {
@@ -53,7 +46,7 @@ static const char *state_after(const Lower *l, NodeId n, const ConvertStep *s) {
   return arena_printf(l->scratch, "split by %s", dim_get(l->g->dims, dims->at[s->to])->name);
 }
 
-static const char *step_why(const Lower *l, NodeId n, const ConvertStep *s, const Reader *user) {
+static const char *step_why(const Lower *l, NodeId n, const ConvertStep *s, const Read *user) {
   const Graph *g = l->g;
   const char *axes = axes_text(l->scratch, g->mesh, s->axes);
   const char *use = use_text(l, user, state_after(l, n, s));
@@ -82,12 +75,8 @@ static DimId block_of(const Lower *l, NodeId n, int k, const Sharding *s) {
   return dim_block(l->out->dims, l->g->mesh, graph_node(l->g, n)->dims.at[k], s->split[k]);
 }
 
-static NodeId reader_id(const Lower *l, const Reader *user) {
-  return user->node ? (NodeId)(user->node - l->g->node.at) : 0;
-}
-
 static NodeId add_step(Lower *l, NodeId n, NodeId value, const Sharding *before,
-                       const ConvertStep *s, const Reader *user) {
+                       const ConvertStep *s, const Read *user) {
   const Node *node = graph_node(l->g, n);
   DimId from[MAX_RANK], to[MAX_RANK];
   Attr attr = {.axes = s->axes, .dims = from, .to = to};
@@ -108,10 +97,11 @@ static NodeId add_step(Lower *l, NodeId n, NodeId value, const Sharding *before,
   if (reduces) attr.monoid = before->monoid;
   l->out->origin = node->origin;
   l->out->origin.of = n;
-  l->out->origin.reader = reader_id(l, user);
+  l->out->origin.reader = user->node;
   l->out->origin.why = l->p->silent ? NULL : step_why(l, n, s, user);
   name_origin(l, n, &l->out->origin);
-  if (!reduces && user->node && user->node->origin.backward) l->out->origin.backward = true;
+  if (!reduces && user->node && graph_node(l->g, user->node)->origin.backward)
+    l->out->origin.backward = true;
   return reduces || s->op == OP_TO_PARTIAL ? graph_add(l->out, s->op, 1, &value, &attr)
                                            : lower_below(l->out, s->op, value, &attr);
 }
@@ -125,7 +115,7 @@ static NodeId finish_type(Lower *l, NodeId n, NodeId value, const Sharding *s) {
 }
 
 static NodeId convert_value(Versions *v, NodeId n, const Version *from, const ConvertStep *s,
-                            const Reader *user) {
+                            const Read *user) {
   Lower *l = (Lower *)v;
   return finish_type(l, n, add_step(l, n, from->node, &from->s, s, user), &s->sharding);
 }
@@ -212,22 +202,22 @@ static void widen(Lower *l, NodeId n, NodeId *args, Attr *attr) {
   if (node->op == OP_SUM || node->op == OP_SCATTER_ADD) args[0] = graph_cast(l->out, args[0], wide);
 }
 
-// The origin of the halo that window `node` reads.
-static Origin halo_origin(const Lower *l, const Node *node, const Attr *attr) {
-  NodeId source = node->args[0];
+// The origin of the halo that window n reads.
+static Origin halo_origin(const Lower *l, NodeId n, const Attr *attr) {
+  NodeId source = graph_node(l->g, n)->args[0];
   const Dim *have = dim_get(l->out->dims, attr->dims[0]);
   Origin o = graph_node(l->g, source)->origin;
   name_origin(l, source, &o);
-  o.backward |= node->origin.backward;
+  o.backward |= graph_node(l->g, n)->origin.backward;
   o.of = source;
-  o.reader = reader_id(l, &(Reader){.node = node});
+  o.reader = n;
   o.why = NULL;
   if (l->p->silent) return o;
   const char *how =
       arena_printf(l->scratch, "in the intervals of %s", dim_get(l->out->dims, attr->to[0])->name);
   o.why = arena_printf(
       l->out->arena, "%s is split over %s; %s", dim_get(l->out->dims, have->whole)->name,
-      axes_text(l->scratch, l->g->mesh, have->axes), use_text(l, &(Reader){.node = node}, how));
+      axes_text(l->scratch, l->g->mesh, have->axes), use_text(l, &(Read){.node = n}, how));
   return o;
 }
 
@@ -254,7 +244,7 @@ static NodeId lower_node(Lower *l, NodeId n) {
   if (node->op == OP_PIN) return args[0];
   if (op_row((Op)node->op)->cls == ORDERED) return lower_ordered(l, node, args, &attr);
   if (op_row((Op)node->op)->cls == WINDOW) {
-    Origin halo = attr.nto ? halo_origin(l, node, &attr) : (Origin){0};
+    Origin halo = attr.nto ? halo_origin(l, n, &attr) : (Origin){0};
     return lower_window(l->out, node->nargs, args, &attr, &halo);
   }
   if (node->op == OP_SCATTER_ADD) return lower_scatter(l, args, &attr);
@@ -264,9 +254,7 @@ static NodeId lower_node(Lower *l, NodeId n) {
 static void lower_outputs(Lower *l) {
   for (uint32_t o = 0; o < l->g->output.n; o++) {
     Output out = l->g->output.at[o];
-    Sharding need = output_sharding(l->p, &out);
-    out.value =
-        version_for(&l->versions, out.value, &need, &(Reader){.output = &l->g->output.at[o]});
+    out.value = version_for(&l->versions, out.value, &(Read){.output = o + 1});
     vec_push(l->out->arena, l->out->output) = out;
   }
 }

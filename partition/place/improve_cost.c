@@ -5,9 +5,8 @@
 
 #include <string.h>
 
-static void add_need(Needs *x, const Sharding *need, int ndims, int axis) {
-  if (axes_has(need->partial, axis)) return;
-  int k = sharding_dim_of(need, ndims, axis);
+// Adds a read that has dim k split, or (-1) none.
+static void add_dim(Needs *x, int k) {
   x->any = true;
   if (k < 0)
     x->replicated = true;
@@ -40,61 +39,41 @@ static void add_needs_behind(const Improve *m, NodeId n, NodeId window, Reads *r
   const Placer *p = m->p;
   const Node *node = graph_node(m->g, window);
   const Dims *dims = &graph_node(m->g, n)->dims;
-  for (uint32_t i = p->graph->use_start[window]; i < p->graph->use_start[window + 1]; i++)
-    for (int j = 0; j < graph_node(m->g, p->graph->use[i])->nargs; j++) {
-      if (graph_node(m->g, p->graph->use[i])->args[j] != window) continue;
-      Sharding need = read_sharding(p, p->graph->use[i], j);
-      if (depth && graph_node(m->g, p->graph->use[i])->op == OP_WINDOW)
-        add_needs_behind(m, n, p->graph->use[i], r, depth - 1);
-      for (int a = 0; a < m->g->mesh->naxes; a++) {
-        int have = sharding_dim_of(&p->result.settled[window], node->dims.n, a),
-            k = sharding_dim_of(&need, node->dims.n, a);
-        if (have < 0 || k == have || dims_index(dims, node->dims.at[have]) < 0 ||
-            !window_passes_dim(node, node->dims.at[have]))
-          continue;
-        int at = k < 0 ? -1 : dims_index(dims, node->dims.at[k]);
-        r->axis[a].any = true;
-        if (at < 0)
-          r->axis[a].replicated = true;
-        else
-          r->axis[a].splits |= 1u << at;
-      }
+  for (const Read *u = reads_of(p, window); u->node; u++) {
+    Sharding need = need_of(p, u);
+    if (depth && graph_node(m->g, u->node)->op == OP_WINDOW)
+      add_needs_behind(m, n, u->node, r, depth - 1);
+    for (int a = 0; a < m->g->mesh->naxes; a++) {
+      int have = sharding_dim_of(&p->result.settled[window], a), k = sharding_dim_of(&need, a);
+      if (have < 0 || k == have || dims_index(dims, node->dims.at[have]) < 0 ||
+          !window_passes_dim(node, node->dims.at[have]))
+        continue;
+      add_dim(&r->axis[a], k < 0 ? -1 : dims_index(dims, node->dims.at[k]));
     }
+  }
 }
 
 enum { MAX_WINDOWS = 4 }; // chained
 
-static void add_reader(const Improve *m, NodeId n, NodeId u, int i, Reads *r) {
-  int ndims = graph_node(m->g, n)->dims.n;
-  Sharding need = read_sharding(m->p, u, i);
-  for (int a = 0; a < m->g->mesh->naxes; a++) add_need(&r->axis[a], &need, ndims, a);
-  if (op_row((Op)graph_node(m->g, u)->op)->cls != WINDOW) return;
-  for (int j = 0; j < ndims; j++) {
-    if (!need.split[j].n || !placed_role(m->p, u, i, j).halo) continue;
-    double share = halo_share(m, u, j, need.split[j]);
+static void add_window(const Improve *m, NodeId n, const Read *u, const Sharding *need, Reads *r) {
+  for (int j = 0; j < graph_node(m->g, n)->dims.n; j++) {
+    if (!need->split[j].n || !placed_role(m->p, u->node, u->arg, j).halo) continue;
+    double share = halo_share(m, u->node, j, need->split[j]);
     if (share > r->halo[j]) r->halo[j] = share;
   }
-  if (graph_node(m->g, u)->op == OP_WINDOW) add_needs_behind(m, n, u, r, MAX_WINDOWS);
+  if (graph_node(m->g, u->node)->op == OP_WINDOW) add_needs_behind(m, n, u->node, r, MAX_WINDOWS);
 }
 
 void improve_needs(const Improve *m, NodeId n, Reads *r) {
-  const Placer *p = m->p;
-  int naxes = m->g->mesh->naxes, ndims = graph_node(m->g, n)->dims.n;
   memset(r, 0, sizeof *r);
-  for (uint32_t i = p->graph->use_start[n]; i < p->graph->use_start[n + 1]; i++) {
-    const Node *user = graph_node(m->g, p->graph->use[i]);
-    if (i > p->graph->use_start[n] && p->graph->use[i] == p->graph->use[i - 1])
-      continue; // one user reads it twice
-    for (int j = 0; j < user->nargs; j++)
-      if (user->args[j] == n) add_reader(m, n, p->graph->use[i], j, r);
-  }
-  for (uint32_t o = m->p->graph->output[n]; o; o = m->p->graph->next_output[o]) {
-    const Output *out = &m->g->output.at[o - 1];
-    Sharding need = output_sharding(p, out);
-    for (int a = 0; a < naxes; a++) {
-      add_need(&r->axis[a], &need, ndims, a);
-      r->axis[a].shown |= out->kind == OUT_VALUE;
+  for (const Read *u = reads_of(m->p, n); u->node || u->output; u++) {
+    Sharding need = need_of(m->p, u);
+    for (int a = 0; a < m->g->mesh->naxes; a++) {
+      if (!axes_has(need.partial, a)) add_dim(&r->axis[a], sharding_dim_of(&need, a));
+      r->axis[a].shown |= u->output && m->g->output.at[u->output - 1].kind == OUT_VALUE;
     }
+    if (u->node && op_row((Op)graph_node(m->g, u->node)->op)->cls == WINDOW)
+      add_window(m, n, u, &need, r);
   }
 }
 
@@ -133,12 +112,10 @@ bool improve_is_partial(const Improve *m, NodeId n, int axis) {
 
 // Whether only an addition of partial values reads n: that is reduced instead.
 static bool is_added(const Improve *m, NodeId n, int axis) {
-  const Placer *p = m->p;
-  if (p->graph->use_start[n + 1] != p->graph->use_start[n] + 1 || m->p->graph->output[n] ||
-      !improve_is_partial(m, n, axis))
-    return false;
-  NodeId u = p->graph->use[p->graph->use_start[n]];
-  return !axes_has(p->result.computed[u].partial, axis) && improve_is_partial(m, u, axis);
+  const Read *r = reads_of(m->p, n);
+  return r->node && !r[1].node && !r[1].output && improve_is_partial(m, n, axis) &&
+         !axes_has(m->p->result.computed[r->node].partial, axis) &&
+         improve_is_partial(m, r->node, axis);
 }
 
 void improve_partial(Improve *m) {
@@ -153,9 +130,8 @@ void improve_partial(Improve *m) {
 
 static double axis_share(const Improve *m, NodeId n, int axis, const Needs *x) {
   const Sharding *at = &m->p->result.computed[n], *settled = &m->p->result.settled[n];
-  int ndims = graph_node(m->g, n)->dims.n;
   double p = (double)m->g->mesh->axis[axis].size;
-  int from = sharding_dim_of(at, ndims, axis), stop = sharding_dim_of(settled, ndims, axis);
+  int from = sharding_dim_of(at, axis), stop = sharding_dim_of(settled, axis);
   bool partial = improve_is_partial(m, n, axis),
        one = x->replicated ? !x->splits : count_bits(x->splits) == 1;
   if (!x->any || (partial && is_added(m, n, axis))) return 0;
@@ -172,7 +148,7 @@ static double axis_share(const Improve *m, NodeId n, int axis, const Needs *x) {
 // Bytes of one block of n without the split over the axis, in all steps of a loop.
 static double bytes_without(const Improve *m, NodeId n, int axis) {
   Sharding s = m->p->result.computed[n];
-  sharding_remove(&s, graph_node(m->g, n)->dims.n, axis);
+  sharding_remove(&s, axis);
   return (double)sharding_bytes(m->g, n, &s) *
          (double)region_times(m->g, graph_node(m->g, n)->region);
 }
@@ -181,7 +157,7 @@ static double bytes_without(const Improve *m, NodeId n, int axis) {
 static bool counts_below(const Improve *m, NodeId n, int axis) {
   const Node *node = graph_node(m->g, n);
   if (node->op != OP_WINDOW) return false;
-  int k = sharding_dim_of(&m->p->result.settled[n], node->dims.n, axis);
+  int k = sharding_dim_of(&m->p->result.settled[n], axis);
   return k >= 0 && !axes_has(m->p->result.computed[n].partial, axis) &&
          window_passes_dim(node, node->dims.at[k]);
 }
@@ -202,8 +178,7 @@ static double joint_sums(const Improve *m, NodeId n, const Reads *r) {
   for (int i = 0; i < at->partial.n; i++) {
     int a = at->partial.at[i];
     double p = (double)mesh->axis[a].size;
-    if (!r->axis[a].any ||
-        sharding_dim_of(&m->p->result.settled[n], graph_node(m->g, n)->dims.n, a) >= 0 ||
+    if (!r->axis[a].any || sharding_dim_of(&m->p->result.settled[n], a) >= 0 ||
         !r->axis[a].replicated)
       continue;
     group *= p, apart += coll_sent_share(COLL_ALL_REDUCE, p);

@@ -9,14 +9,14 @@ enum { MAX_CHANGED = 96, MAX_COUNTED = 4 * MAX_CHANGED };
 
 typedef struct Change {
   NodeId n;
-  Sharding at, settled;
-  Axes *inner;
+  State state; // before the change; while the trial is undone, after it
 } Change;
 
 // Bytes that a value sends before and after a trial.
 typedef struct Counted {
   NodeId n;
   double before, after;
+  bool changed; // the trial has changed its choice
 } Counted;
 
 typedef struct Improve {

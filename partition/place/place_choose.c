@@ -90,7 +90,7 @@ static double argument_cost(const Choice *c, int axis, int slot) {
     NodeId arg = source_of(c, i);
     int ndims = graph_node(g, arg)->dims.n, have, want = -1;
     const Sharding *settled = &c->placer->result.settled[arg];
-    have = sharding_dim_of(settled, ndims, axis);
+    have = sharding_dim_of(settled, axis);
     for (int j = 0; j < ndims; j++)
       if (source_slot(c, i, j) == slot) want = j;
     if (have < 0 || have == want) continue;
@@ -150,15 +150,13 @@ static double after_cost(const Choice *c, int axis, int slot, Claim claim, bool 
 // Whether CLAIM_MOVED is allowed: `axis` splits arguments, none of them weights, and each claim
 // moves arguments. For lookups under a rule and ordered operations the result counts too.
 static bool is_displaced(const Choice *c, int axis, bool ruled) {
-  const Graph *g = c->placer->result.graph;
   OpClass cls = op_row((Op)c->n->op)->cls;
   bool split = false,
        moves = (cls == GATHER && ruled) ||
                cls == ORDERED; // without a rule a partial result may be reduced later
   for (int i = 0; i < c->nsources; i++) {
     NodeId arg = source_of(c, i);
-    if (sharding_dim_of(&c->placer->result.settled[arg], graph_node(g, arg)->dims.n, axis) < 0)
-      continue;
+    if (sharding_dim_of(&c->placer->result.settled[arg], axis) < 0) continue;
     split = true;
     if (!c->placer->graph->fed[arg]) return false;
   }
@@ -175,12 +173,10 @@ static bool is_displaced(const Choice *c, int axis, bool ruled) {
 // Whether a gathered argument serves other users too: the factors of a contraction are read again
 // for the gradients of one another, weights again in the backward pass.
 static bool gathers_once(const Choice *c, int axis) {
-  const Graph *g = c->placer->result.graph;
   if (c->n->op == OP_CONTRACT) return true;
   for (int i = 0; i < c->n->nargs; i++) {
     NodeId arg = c->n->args[i];
-    if (!c->placer->graph->fed[arg] &&
-        sharding_dim_of(&c->placer->result.settled[arg], graph_node(g, arg)->dims.n, axis) >= 0)
+    if (!c->placer->graph->fed[arg] && sharding_dim_of(&c->placer->result.settled[arg], axis) >= 0)
       return true;
   }
   return false;
@@ -240,7 +236,6 @@ static void choose_slots(Choice *c) {
 // The layout rule that brings `axis` to its slot: the node's own, or that of an argument, of those
 // that are split along this slot if any is.
 static uint16_t axis_rule(const Choice *c, int axis) {
-  const Graph *g = c->placer->result.graph;
   const Request *w = c->placer->request[c->id];
   int slot = c->slot[axis];
   if (slot < c->ndims && axes_has(w->hard[slot], axis)) return w->rule[slot];
@@ -249,7 +244,7 @@ static uint16_t axis_rule(const Choice *c, int axis) {
   for (int i = 0; i < c->nsources; i++) {
     NodeId arg = source_of(c, i);
     const Sharding *s = &c->placer->result.settled[arg];
-    int k = sharding_dim_of(s, graph_node(g, arg)->dims.n, axis);
+    int k = sharding_dim_of(s, axis);
     if (k < 0 || !s->rule[axis]) continue;
     if (source_slot(c, i, k) == slot) return s->rule[axis];
     if (!other) other = s->rule[axis];
@@ -271,8 +266,8 @@ static Axes ordered(const Choice *c, int slot, Axes first, Axes second, Axes thi
 
 // -- from slots to shardings ------------------------------------------------------------------
 
-static void put_axis(Sharding *s, int ndims, int k, int axis, Axes order) {
-  sharding_remove(s, ndims, axis);
+static void put_axis(Sharding *s, int k, int axis, Axes order) {
+  sharding_remove(s, axis);
   Axes out = {0};
   for (int i = 0; i < order.n; i++)
     if (order.at[i] == axis || axes_has(s->split[k], order.at[i])) axes_append(&out, order.at[i]);
@@ -293,17 +288,17 @@ static Sharding settled_of(const Placer *p, NodeId n, const Sharding *at) {
   for (int k = 0; k < node->dims.n; k++)
     for (int i = 0; i < w->hard[k].n; i++) {
       int axis = w->hard[k].at[i];
-      int other = sharding_dim_of(at, node->dims.n, axis);
+      int other = sharding_dim_of(at, axis);
       bool rival = other >= 0 && other != k && axes_has(w->hard[other], axis);
       Axes one = {.n = 1, .at = {(uint8_t)axis}};
       if (other >= 0 && !split_allowed(p->result.graph, n, k, one).n)
         continue;                         // the node cannot compute such blocks
       if (taken[axis] || rival) continue; // of two dims with this rule the computed one stays
-      put_axis(&settled, node->dims.n, k, axis, w->hard[k]);
+      put_axis(&settled, k, axis, w->hard[k]);
       settled.rule[axis] = w->rule[k];
       taken[axis] = true;
     }
-  request_add_soft(w, node->dims.n, &settled);
+  request_add_soft(w, &settled);
   return settled;
 }
 

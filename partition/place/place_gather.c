@@ -48,18 +48,10 @@ static bool goes_on(const Behind *b, NodeId u) {
 }
 
 static bool read_replicated(const Behind *b, NodeId n) {
-  for (uint32_t o = b->p->graph->output[n]; o; o = b->p->graph->next_output[o]) {
-    const Output *out = &b->g->output.at[o - 1];
-    Sharding need = output_sharding(b->p, out);
-    if (out->kind == OUT_UPDATE && !split_so(b, n, &need)) return true;
-  }
-  for (uint32_t k = b->p->graph->use_start[n]; k < b->p->graph->use_start[n + 1]; k++) {
-    const Node *user = graph_node(b->g, b->p->graph->use[k]);
-    for (int i = 0; i < user->nargs; i++) {
-      if (user->args[i] != n) continue;
-      Sharding need = read_sharding(b->p, b->p->graph->use[k], i);
-      if (!split_so(b, n, &need)) return true;
-    }
+  for (const Read *r = reads_of(b->p, n); r->node || r->output; r++) {
+    Sharding need = need_of(b->p, r);
+    if (!split_so(b, n, &need) && (r->node || b->g->output.at[r->output - 1].kind == OUT_UPDATE))
+      return true;
   }
   return false;
 }
@@ -84,11 +76,10 @@ static bool look_behind(Behind *b, NodeId n) {
   for (int i = 0; i < b->n; i++) {
     NodeId x = b->node[i];
     b->gathered[i] = b->leads[i] = read_replicated(b, x);
-    for (uint32_t k = b->p->graph->use_start[x]; k < b->p->graph->use_start[x + 1]; k++) {
-      NodeId u = b->p->graph->use[k];
-      if (!goes_on(b, u) || found(b, u) >= 0) continue;
+    for (const Read *r = reads_of(b->p, x); r->node; r++) {
+      if (!goes_on(b, r->node) || found(b, r->node) >= 0) continue;
       if (b->n == MAX_BEHIND) return false;
-      b->node[b->n++] = u;
+      b->node[b->n++] = r->node;
     }
   }
   for (bool more = true; more;) {
@@ -111,16 +102,10 @@ static bool alone(const Behind *b) {
       NodeId arg = node->args[a];
       int k = found(b, arg);
       if (k > 0 && !b->leads[k]) return false;
-      if (k < 0 &&
-          sharding_dim_of(&b->p->result.settled[arg], graph_node(b->g, arg)->dims.n, b->axis) >= 0)
-        return false;
+      if (k < 0 && sharding_dim_of(&b->p->result.settled[arg], b->axis) >= 0) return false;
     }
   }
   return true;
-}
-
-static void make_replicated(Placer *p, NodeId n, Sharding *s, int axis) {
-  sharding_remove(s, graph_node(p->result.graph, n)->dims.n, axis);
 }
 
 // Bytes that one processor sends to gather the split arguments of n.
@@ -129,7 +114,7 @@ static double argument_bytes(const Behind *b, NodeId n) {
   double p = (double)b->g->mesh->axis[b->axis].size, bytes = 0;
   for (int i = 0; i < node->nargs; i++) {
     const Sharding *settled = &b->p->result.settled[node->args[i]];
-    if (sharding_dim_of(settled, graph_node(b->g, node->args[i])->dims.n, b->axis) >= 0)
+    if (sharding_dim_of(settled, b->axis) >= 0)
       bytes += (p - 1) * (double)sharding_bytes(b->g, node->args[i], settled);
   }
   return bytes;
@@ -155,13 +140,13 @@ static void gather_value(Behind *b, NodeId n) {
   double own = (double)sharding_bytes(b->g, n, &b->p->result.computed[n]);
   bool repeat = worth_repeating(b, n);
   if (bytes < own || (bytes <= own && !repeat)) return; // equal bytes: the split work is less
-  make_replicated(b->p, n, &b->p->result.settled[n], b->axis);
+  sharding_remove(&b->p->result.settled[n], b->axis);
   for (int i = 1; i < b->n; i++) {
     if (!b->leads[i]) continue;
-    make_replicated(b->p, b->node[i], &b->p->result.computed[b->node[i]], b->axis);
-    make_replicated(b->p, b->node[i], &b->p->result.settled[b->node[i]], b->axis);
+    sharding_remove(&b->p->result.computed[b->node[i]], b->axis);
+    sharding_remove(&b->p->result.settled[b->node[i]], b->axis);
   }
-  if (repeat) make_replicated(b->p, n, &b->p->result.computed[n], b->axis);
+  if (repeat) sharding_remove(&b->p->result.computed[n], b->axis);
 }
 
 void place_gathers(Placer *p, int axis) {
@@ -172,7 +157,7 @@ void place_gathers(Placer *p, int axis) {
     OpClass cls = op_row((Op)node->op)->cls;
     if ((cls != CONTRACT && cls != REDUCE && cls != GATHER) || node->region || is_bound(p, n, axis))
       continue;
-    int k = sharding_dim_of(&p->result.computed[n], node->dims.n, axis);
+    int k = sharding_dim_of(&p->result.computed[n], axis);
     if (k < 0 || !axes_equal(p->result.computed[n].split[k], p->result.settled[n].split[k]))
       continue;
     b.d = node->dims.at[k];

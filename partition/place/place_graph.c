@@ -5,34 +5,27 @@
 
 #include <string.h>
 
-static void find_uses(PlaceGraph *p, Arena *a, const Graph *g) {
-  uint32_t n = graph_count(g), total = 0;
-  p->use_start = arena_array(a, NodeId, n + 2);
+static void find_reads(PlaceGraph *p, Arena *a, const Graph *g) {
+  uint32_t n = graph_count(g);
+  p->read_start = arena_array(a, uint32_t, n + 2);
   for (NodeId u = 1; u <= n; u++)
     for (int i = 0; i < graph_node(g, u)->nargs; i++)
-      p->use_start[graph_node(g, u)->args[i]]++, total++;
-  p->use = arena_array(a, NodeId, total + 1);
-  for (uint32_t i = 0, sum = 0; i <= n + 1; i++) {
-    uint32_t here = p->use_start[i];
-    p->use_start[i] = sum;
-    sum += here;
-  }
-  uint32_t *fill = arena_array(a, uint32_t, n + 1);
+      p->read_start[graph_node(g, u)->args[i] + 1]++;
+  for (uint32_t o = 0; o < g->output.n; o++) p->read_start[g->output.at[o].value + 1]++;
+  for (NodeId u = 0; u <= n; u++) p->read_start[u + 1] += p->read_start[u] + 1;
+  p->read = arena_array(a, Read, p->read_start[n + 1]);
+  uint32_t *next = arena_copy(a, p->read_start, (n + 1) * sizeof *next);
   for (NodeId u = 1; u <= n; u++)
-    for (int i = 0; i < graph_node(g, u)->nargs; i++) {
-      NodeId arg = graph_node(g, u)->args[i];
-      p->use[p->use_start[arg] + fill[arg]++] = u;
-    }
+    for (int i = 0; i < graph_node(g, u)->nargs; i++)
+      p->read[next[graph_node(g, u)->args[i]]++] = (Read){.node = u, .arg = i};
+  for (uint32_t o = 0; o < g->output.n; o++)
+    p->read[next[g->output.at[o].value]++] = (Read){.output = o + 1};
 }
 
-static void find_outputs(PlaceGraph *p, Arena *a, const Graph *g) {
-  p->output = arena_array(a, uint32_t, graph_count(g) + 1);
-  p->next_output = arena_array(a, uint32_t, g->output.n + 1);
-  for (uint32_t o = g->output.n; o > 0; o--) {
-    NodeId n = g->output.at[o - 1].value;
-    p->next_output[o] = p->output[n];
-    p->output[n] = o;
-  }
+const Read *outputs_of(const Placer *p, NodeId n) {
+  const Read *r = reads_of(p, n);
+  while (r->node) r++;
+  return r;
 }
 
 static void find_roles(PlaceGraph *p, Arena *a, const Graph *g) {
@@ -123,8 +116,7 @@ static void find_requesters(PlaceGraph *p, Arena *a, const Graph *g) {
 
 const PlaceGraph *place_graph(Arena *a, const Graph *g) {
   PlaceGraph *p = arena_new_of(a, PlaceGraph);
-  find_uses(p, a, g);
-  find_outputs(p, a, g);
+  find_reads(p, a, g);
   find_roles(p, a, g);
   find_carries(p, a, g);
   find_given(p, a, g);

@@ -31,10 +31,10 @@ typedef struct States {
 
 // -- trials -------------------------------------------------------------------------------------
 
+// Records the choice for n, to undo a change. False if there is no room.
 static bool save(Improve *m, NodeId n) {
   if (m->nold == 2 * MAX_CHANGED) return false;
-  m->old[m->nold++] =
-      (Change){n, m->p->result.computed[n], m->p->result.settled[n], m->p->inner[n]};
+  m->old[m->nold++] = (Change){n, state_of(m->p, n)};
   return true;
 }
 
@@ -50,8 +50,8 @@ static bool wait_for(Improve *m, NodeId u) {
 }
 
 static bool wait_users(Improve *m, NodeId n) {
-  for (uint32_t i = m->p->graph->use_start[n]; i < m->p->graph->use_start[n + 1]; i++)
-    if (!wait_for(m, m->p->graph->use[i])) return false;
+  for (const Read *r = reads_of(m->p, n); r->node; r++)
+    if (!wait_for(m, r->node)) return false;
   return true;
 }
 
@@ -63,46 +63,36 @@ static bool is_free(const Improve *m, NodeId u) {
 
 // Whether n is an OUT_VALUE output: its sharding must not change.
 static bool is_shown(const Improve *m, NodeId n) {
-  for (uint32_t o = m->p->graph->output[n]; o; o = m->p->graph->next_output[o])
-    if (m->g->output.at[o - 1].kind == OUT_VALUE) return true;
+  for (const Read *r = outputs_of(m->p, n); r->output; r++)
+    if (m->g->output.at[r->output - 1].kind == OUT_VALUE) return true;
   return false;
 }
 
-// Chooses u again and queues its users if it changed. False if the trial must be given up.
-static bool choose_node(Improve *m, NodeId u) {
+// Lets `choose` change the choice for n, recorded for undo. *moved: whether the settled sharding
+// has changed. False if the trial must be given up; then n is unchanged.
+static bool change_node(Improve *m, NodeId n, void choose(Placer *, NodeId), bool *moved) {
   Placer *p = m->p;
-  if (!is_free(m, u)) return true;
-  Sharding at = p->result.computed[u], settled = p->result.settled[u];
-  Axes *inner = p->inner[u];
-  int ndims = graph_node(m->g, u)->dims.n;
-  place_choose_again(p, u);
-  bool moved = !sharding_equal(&settled, &p->result.settled[u], ndims);
-  bool same = !moved && sharding_equal(&at, &p->result.computed[u], ndims);
-  Sharding new_at = p->result.computed[u], new_settled = p->result.settled[u];
-  Axes *new_inner = p->inner[u];
-  p->result.computed[u] = at, p->result.settled[u] = settled, p->inner[u] = inner;
-  if (same) return true;
-  if ((moved && is_shown(m, u)) || !save(m, u)) return false;
-  p->result.computed[u] = new_at, p->result.settled[u] = new_settled, p->inner[u] = new_inner;
-  return !moved || wait_users(m, u);
+  State before = state_of(p, n);
+  choose(p, n);
+  State after = state_of(p, n);
+  *moved = !sharding_equal(&before.settled, &after.settled);
+  state_set(p, n, before);
+  if (!*moved && sharding_equal(&before.computed, &after.computed)) return true;
+  if ((*moved && is_shown(m, n)) || !save(m, n)) return false;
+  state_set(p, n, after);
+  return true;
 }
 
-// place_pull_back for n, recorded for undo. False if there is no room to record it.
+// Chooses n again and queues its users if it moved. False if the trial must be given up.
+static bool choose_node(Improve *m, NodeId n) {
+  bool moved = false;
+  if (is_free(m, n) && !change_node(m, n, place_choose_again, &moved)) return false;
+  return !moved || wait_users(m, n);
+}
+
 static bool pull_back(Improve *m, NodeId n) {
-  Placer *p = m->p;
-  if (!is_free(m, n) || is_shown(m, n)) return true;
-  Change before = {n, p->result.computed[n], p->result.settled[n], p->inner[n]};
-  int ndims = graph_node(m->g, n)->dims.n;
-  place_pull_back(p, n);
-  if (sharding_equal(&before.settled, &p->result.settled[n], ndims) &&
-      sharding_equal(&before.at, &p->result.computed[n], ndims))
-    return true;
-  if (m->nold == 2 * MAX_CHANGED) {
-    p->result.computed[n] = before.at, p->result.settled[n] = before.settled;
-    return false;
-  }
-  m->old[m->nold++] = before;
-  return true;
+  bool moved;
+  return !is_free(m, n) || is_shown(m, n) || change_node(m, n, place_pull_back, &moved);
 }
 
 // Chooses again for all queued nodes, in order.
@@ -122,6 +112,12 @@ static bool follow(Improve *m) {
   return true;
 }
 
+static bool is_changed(const Improve *m, NodeId n) {
+  for (int i = 0; i < m->nold; i++)
+    if (m->old[i].n == n) return true;
+  return false;
+}
+
 // Lists the nodes that the trial changed and their arguments. Returns their number, -1: too many.
 static int find_counted(Improve *m, Counted *list) {
   int n = 0;
@@ -133,20 +129,15 @@ static int find_counted(Improve *m, Counted *list) {
       if (m->seen[v] == m->round) continue;
       if (n == MAX_COUNTED) return -1;
       m->seen[v] = m->round;
-      list[n++].n = v;
+      list[n++] = (Counted){.n = v, .changed = is_changed(m, v)};
     }
   }
   return n;
 }
 
-static double work_of_changed(Improve *m) {
+static double work_of_changed(const Improve *m, const Counted *list, int n) {
   double sum = 0;
-  m->round++;
-  for (int i = 0; i < m->nold; i++) {
-    if (m->seen[m->old[i].n] == m->round) continue;
-    m->seen[m->old[i].n] = m->round;
-    sum += place_work(m->p, m->old[i].n);
-  }
+  for (int i = 0; i < n; i++) sum += list[i].changed ? place_work(m->p, list[i].n) : 0;
   return sum;
 }
 
@@ -155,17 +146,10 @@ static double work_of_changed(Improve *m) {
 static void swap_shardings(Improve *m, bool back) {
   for (int k = 0; k < m->nold; k++) {
     Change *c = &m->old[back ? m->nold - 1 - k : k];
-    Change now = {c->n, m->p->result.computed[c->n], m->p->result.settled[c->n], m->p->inner[c->n]};
-    m->p->result.computed[c->n] = c->at, m->p->result.settled[c->n] = c->settled,
-    m->p->inner[c->n] = c->inner;
-    *c = now;
+    State now = state_of(m->p, c->n);
+    state_set(m->p, c->n, c->state);
+    c->state = now;
   }
-}
-
-static bool is_changed(const Improve *m, NodeId n) {
-  for (int i = 0; i < m->nold; i++)
-    if (m->old[i].n == n) return true;
-  return false;
 }
 
 // Bytes that a trial saves, against m->sent, the bytes of each value after place_finish and the
@@ -173,7 +157,7 @@ static bool is_changed(const Improve *m, NodeId n) {
 static double saved_bytes(const Improve *m, const Counted *list, int n) {
   double saved = 0;
   for (int i = 0; i < n; i++)
-    if (list[i].before != list[i].after || is_changed(m, list[i].n))
+    if (list[i].before != list[i].after || list[i].changed)
       saved += m->sent[list[i].n] - list[i].after;
   return saved;
 }
@@ -181,8 +165,7 @@ static double saved_bytes(const Improve *m, const Counted *list, int n) {
 static void keep(Improve *m, const Counted *list, int n) {
   swap_shardings(m, false);
   for (int i = 0; i < n; i++)
-    if (list[i].before != list[i].after || is_changed(m, list[i].n))
-      m->sent[list[i].n] = list[i].after;
+    if (list[i].before != list[i].after || list[i].changed) m->sent[list[i].n] = list[i].after;
   m->kept = true;
 }
 
@@ -193,11 +176,11 @@ static bool decide(Improve *m, bool good) {
   int n = 0;
   good = good && follow(m) && (n = find_counted(m, list)) > 0;
   if (good) {
-    double work = work_of_changed(m);
+    double work = work_of_changed(m, list, n);
     for (int i = 0; i < n; i++) list[i].after = improve_cost(m, list[i].n);
     swap_shardings(m, true);
     for (int i = 0; i < n; i++) list[i].before = improve_cost(m, list[i].n);
-    work -= work_of_changed(m);
+    work -= work_of_changed(m, list, n);
     kept = saved_bytes(m, list, n) > m->least && work <= m->spare;
     if (kept) m->spare -= work, keep(m, list, n);
   } else if (m->nold > 0) {
@@ -239,10 +222,10 @@ static uint32_t wanted_splits(const Improve *m, NodeId n, int axis, bool *replic
   improve_needs(m, n, &r);
   uint32_t splits = r.axis[axis].splits;
   *replicated = r.axis[axis].replicated;
-  for (uint32_t i = p->graph->use_start[n]; i < p->graph->use_start[n + 1]; i++) {
-    const Node *user = graph_node(m->g, p->graph->use[i]);
+  for (const Read *u = reads_of(p, n); u->node; u++) {
+    const Node *user = graph_node(m->g, u->node);
     if (op_row((Op)user->op)->cls != POINTWISE) continue;
-    improve_needs(m, p->graph->use[i], &r);
+    improve_needs(m, u->node, &r);
     for (int k = 0; k < user->dims.n; k++) {
       int at = dims_index(dims, user->dims.at[k]);
       if (at >= 0 && r.axis[axis].splits >> k & 1) splits |= 1u << at;
@@ -257,7 +240,7 @@ static void try_settled(Improve *m, NodeId n, int axis) {
   const Node *node = graph_node(m->g, n);
   bool replicated;
   if (node->attr.decl || !is_free(m, n) || is_shown(m, n) ||
-      sharding_dim_of(&p->result.settled[n], node->dims.n, axis) >= 0)
+      sharding_dim_of(&p->result.settled[n], axis) >= 0)
     return;
   uint32_t splits = wanted_splits(m, n, axis, &replicated);
   for (int k = 0; k < node->dims.n && replicated && has_room(m); k++)
@@ -273,7 +256,7 @@ static int slot_now(const Improve *m, NodeId u, int axis) {
   const Node *node = graph_node(m->g, u);
   for (int i = 0; i < node_inner(node); i++)
     if (axes_has(m->p->inner[u][i], axis)) return node->dims.n + i;
-  return sharding_dim_of(&m->p->result.computed[u], node->dims.n, axis);
+  return sharding_dim_of(&m->p->result.computed[u], axis);
 }
 
 static bool can_split(const Improve *m, NodeId u, int axis, int slot) {
@@ -309,10 +292,9 @@ static void try_gather(Improve *m, NodeId n, int axis) {
   bool good = wait_users(m, n) && spread(m);
   p->as_gathered = 0;
   if (!decide(m, good)) return;
-  for (uint32_t i = p->graph->use_start[n]; i < p->graph->use_start[n + 1]; i++)
-    if (has_slots(m, p->graph->use[i]))
-      p->forced[p->graph->use[i] * MAX_AXES + (uint32_t)axis] =
-          (uint8_t)(slot_now(m, p->graph->use[i], axis) + 2);
+  for (const Read *r = reads_of(p, n); r->node; r++)
+    if (has_slots(m, r->node))
+      p->forced[r->node * MAX_AXES + (uint32_t)axis] = (uint8_t)(slot_now(m, r->node, axis) + 2);
 }
 
 // Whether u and its arguments send enough bytes for trials.
@@ -331,15 +313,13 @@ static void improve_axis(Improve *m, int axis) {
   for (NodeId n = graph_count(g); n > 0 && has_room(m); n--) {
     if (!improve_is_partial(m, n, axis)) continue;
     try_settled(m, n, axis);
-    for (uint32_t i = p->graph->use_start[n]; i < p->graph->use_start[n + 1] && has_room(m); i++)
-      if (op_row((Op)graph_node(g, p->graph->use[i])->op)->cls == POINTWISE)
-        try_settled(m, p->graph->use[i], axis);
+    for (const Read *r = reads_of(p, n); r->node && has_room(m); r++)
+      if (op_row((Op)graph_node(g, r->node)->op)->cls == POINTWISE) try_settled(m, r->node, axis);
   }
   m->least = least;
   for (NodeId n = 1; n <= graph_count(g) && has_room(m); n++)
-    if (p->graph->use_start[n + 1] > p->graph->use_start[n] + 1 &&
-        sharding_dim_of(&p->result.settled[n], graph_node(g, n)->dims.n, axis) >= 0 &&
-        improve_cost(m, n) > m->least)
+    if (reads_of(p, n)[0].node && reads_of(p, n)[1].node &&
+        sharding_dim_of(&p->result.settled[n], axis) >= 0 && improve_cost(m, n) > m->least)
       try_gather(m, n, axis);
   for (NodeId n = 1; n <= graph_count(g) && has_room(m); n++)
     if (has_slots(m, n) && is_hot(m, n)) try_slots(m, n, axis);

@@ -31,14 +31,13 @@ static bool reads_all(const Placer *p, NodeId n) {
 static void need_halo(const Placer *p, NodeId n, int j, Sharding *need) {
   const Node *node = graph_node(p->result.graph, n);
   if (reads_all(p, n)) return;
-  int ndims = graph_node(p->result.graph, node->args[0])->dims.n;
   const Sharding *settled = &p->result.settled[node->args[0]];
   Axes split = settled->split[j],
        to = p->result.computed[n].split[dims_index(&node->dims, node->attr.to[0])];
   for (int i = 0; i < to.n && !split.n; i++)
-    if (sharding_dim_of(settled, ndims, to.at[i]) >= 0) split = to;
+    if (sharding_dim_of(settled, to.at[i]) >= 0) split = to;
   int free = 0;
-  while (free < split.n && sharding_dim_of(need, ndims, split.at[free]) < 0 &&
+  while (free < split.n && sharding_dim_of(need, split.at[free]) < 0 &&
          !axes_has(need->partial, split.at[free]))
     free++;
   need->split[j] = axes_head(split, free);
@@ -93,8 +92,13 @@ Sharding output_sharding(const Placer *p, const Output *o) {
     need.split[k] = w.hard[k];
     for (int i = 0; i < w.hard[k].n; i++) need.rule[w.hard[k].at[i]] = w.rule[k];
   }
-  request_add_soft(&w, s.dims.n, &need);
+  request_add_soft(&w, &need);
   return need;
+}
+
+Sharding need_of(const Placer *p, const Read *r) {
+  return r->node ? read_sharding(p, r->node, r->arg)
+                 : output_sharding(p, &p->result.graph->output.at[r->output - 1]);
 }
 
 double place_work(const Placer *p, NodeId n) {
@@ -105,17 +109,20 @@ double place_work(const Placer *p, NodeId n) {
 }
 
 uint16_t place_reader_rule(const Placer *p, NodeId n, int k, int axis) {
-  const PlaceGraph *x = p->graph;
-  const Graph *g = p->result.graph;
-  for (uint32_t u = x->use_start[n]; u < x->use_start[n + 1]; u++)
-    for (int i = 0; i < graph_node(g, x->use[u])->nargs; i++) {
-      if (graph_node(g, x->use[u])->args[i] != n) continue;
-      Sharding need = read_sharding(p, x->use[u], i);
-      if (axes_has(need.split[k], axis) && need.rule[axis]) return need.rule[axis];
-    }
-  for (uint32_t o = x->output[n]; o; o = x->next_output[o]) {
-    Sharding need = output_sharding(p, &g->output.at[o - 1]);
+  for (const Read *r = reads_of(p, n); r->node || r->output; r++) {
+    Sharding need = need_of(p, r);
     if (axes_has(need.split[k], axis) && need.rule[axis]) return need.rule[axis];
   }
   return 0;
+}
+
+const char *reader_text(Arena *a, const Graph *g, const Read *r) {
+  if (!r->node) {
+    const Output *out = &g->output.at[r->output - 1];
+    return arena_printf(a, "%s %s", out->kind == OUT_UPDATE ? "the update of" : "the output",
+                        out->name);
+  }
+  const Node *node = graph_node(g, r->node);
+  if (!node->origin.pos.line) return op_row((Op)node->op)->text;
+  return arena_printf(a, "%s at line %u", op_row((Op)node->op)->text, node->origin.pos.line);
 }

@@ -29,12 +29,12 @@ typedef struct LinearRegions {
 static bool wide(Dtype t) { return dtype_bytes(t) >= 4; }
 
 static bool settled_split(const LinearRegions *r, NodeId n) {
-  return sharding_dim_of(&r->p->result.settled[n], graph_node(r->g, n)->dims.n, r->axis) >= 0;
+  return sharding_dim_of(&r->p->result.settled[n], r->axis) >= 0;
 }
 
 static int64_t reduce_bytes(const LinearRegions *r, NodeId n) {
   Sharding partial = r->p->result.computed[n];
-  sharding_remove(&partial, graph_node(r->g, n)->dims.n, r->axis);
+  sharding_remove(&partial, r->axis);
   int64_t bytes = sharding_bytes(r->g, n, &partial);
   CollKind kind = settled_split(r, n) ? COLL_REDUCE_SCATTER : COLL_ALL_REDUCE;
   int64_t times = region_times(r->g, graph_node(r->g, n)->region), all;
@@ -84,8 +84,7 @@ static uint8_t args_one(const LinearRegions *r, const Node *n) {
 
 // A partial or replicated start can become a partial carry.
 static uint8_t carry_args(const LinearRegions *r, NodeId id, const Node *n) {
-  bool split =
-      settled_split(r, id) || sharding_dim_of(&r->p->result.computed[id], n->dims.n, r->axis) >= 0;
+  bool split = settled_split(r, id) || sharding_dim_of(&r->p->result.computed[id], r->axis) >= 0;
   bool start = r->may[n->args[0]] || !settled_split(r, n->args[0]);
   return !r->stays[id] && !split && start ? 1 : 0;
 }
@@ -118,7 +117,7 @@ static uint8_t linear_args(const LinearRegions *r, NodeId id) {
 // Whether no other axis splits the blocks of this one: dropping the axis would change these.
 static bool axis_is_last(const LinearRegions *r, NodeId n) {
   const Sharding *at = &r->p->result.computed[n];
-  int k = sharding_dim_of(at, graph_node(r->g, n)->dims.n, r->axis);
+  int k = sharding_dim_of(at, r->axis);
   return k < 0 || at->split[k].at[at->split[k].n - 1] == r->axis;
 }
 
@@ -214,7 +213,7 @@ static MinCut *network(const LinearRegions *r, Arena *scratch) {
 
 static void make_partial(Placer *p, NodeId n, int axis, uint8_t args) {
   Sharding *at = &p->result.computed[n];
-  sharding_remove(at, graph_node(p->result.graph, n)->dims.n, axis);
+  sharding_remove(at, axis);
   axes_append(&at->partial, axis);
   at->partial = axes_sorted(at->partial);
   at->monoid = MONOID_SUM;

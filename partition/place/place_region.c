@@ -10,28 +10,26 @@
 
 enum { ROUNDS = 4 };
 
-// Chooses n again. Returns whether its shardings changed.
-static bool choose_again(Placer *p, NodeId n) {
-  Sharding at = p->result.computed[n], settled = p->result.settled[n];
-  int ndims = graph_node(p->result.graph, n)->dims.n;
+bool place_choose_fresh(Placer *p, NodeId n) {
+  State before = state_of(p, n);
   p->result.computed[n] = p->result.settled[n] = (Sharding){0};
   place_choose(p, n);
-  return !sharding_equal(&at, &p->result.computed[n], ndims) ||
-         !sharding_equal(&settled, &p->result.settled[n], ndims);
+  return !sharding_equal(&before.computed, &p->result.computed[n]) ||
+         !sharding_equal(&before.settled, &p->result.settled[n]);
 }
 
 static bool settle_round(Placer *p, bool *changed) {
   const Graph *g = p->result.graph;
   bool any = false;
   for (NodeId n = 1; n <= graph_count(g); n++) {
-    changed[n] = p->graph->next[n] && choose_again(p, n);
+    changed[n] = p->graph->next[n] && place_choose_fresh(p, n);
     any |= changed[n];
   }
   for (NodeId n = 1; any && n <= graph_count(g); n++) {
     const Node *node = graph_node(g, n);
     bool again = false;
     for (int i = 0; i < node->nargs && node->op != OP_CARRY; i++) again |= changed[node->args[i]];
-    if (again) changed[n] = choose_again(p, n);
+    if (again) changed[n] = place_choose_fresh(p, n);
   }
   return any;
 }

@@ -16,15 +16,6 @@ bool window_passes_dim(const Node *n, DimId d) {
   return true;
 }
 
-// Whether node u, which has its sharding, reads argument i replicated over the axis.
-static bool reads_replicated(const Placer *p, NodeId u, int i, int axis) {
-  Sharding need = read_sharding(p, u, i);
-  return !axes_has(need.partial, axis) &&
-         sharding_dim_of(
-             &need, graph_node(p->result.graph, graph_node(p->result.graph, u)->args[i])->dims.n,
-             axis) < 0;
-}
-
 bool place_is_gathered(const Placer *p, NodeId arg, DimId d, int axis, NodeId but) {
   const Graph *g = p->result.graph;
   NodeId value[MAX_THROUGH];
@@ -33,13 +24,14 @@ bool place_is_gathered(const Placer *p, NodeId arg, DimId d, int axis, NodeId bu
   if (arg == p->as_gathered && axis == p->gathered_axis) return true;
   value[0] = arg;
   for (int v = 0; v < n; v++)
-    for (uint32_t k = p->graph->use_start[value[v]]; k < p->graph->use_start[value[v] + 1]; k++) {
-      NodeId u = p->graph->use[k];
-      const Node *user = graph_node(g, u);
-      if (u == but || u > p->chosen) continue;
-      if (window_passes_dim(user, d) && n < MAX_THROUGH) value[n++] = u;
-      for (int i = 0; i < user->nargs && !window_passes_dim(user, d); i++)
-        if (user->args[i] == value[v] && reads_replicated(p, u, i, axis)) return true;
+    for (const Read *r = reads_of(p, value[v]); r->node; r++) {
+      if (r->node == but || r->node > p->chosen) continue;
+      if (window_passes_dim(graph_node(g, r->node), d)) {
+        if (n < MAX_THROUGH) value[n++] = r->node;
+        continue;
+      }
+      Sharding need = read_sharding(p, r->node, r->arg);
+      if (!axes_has(need.partial, axis) && sharding_dim_of(&need, axis) < 0) return true;
     }
   return false;
 }

@@ -12,9 +12,8 @@ Versions versions_new(Arena *scratch, const Placer *p) {
 }
 
 static const Version *find_version(const Versions *v, NodeId n, const Sharding *s) {
-  int ndims = graph_node(v->p->result.graph, n)->dims.n;
   for (const Version *x = v->of[n]; x; x = x->next)
-    if (sharding_equal(&x->s, s, ndims)) return x;
+    if (sharding_equal(&x->s, s)) return x;
   return NULL;
 }
 
@@ -43,7 +42,7 @@ static double path_bytes(const Versions *v, NodeId n, const Sharding *from, cons
 }
 
 static const Version *walk_path(Versions *v, NodeId n, const Version *from, const Sharding *want,
-                                const Reader *user) {
+                                const Read *user) {
   ConvertStep step[MAX_STEPS];
   double bytes;
   int count = find_path(v, n, &from->s, want, step, &bytes);
@@ -76,31 +75,23 @@ static const Version *computed(const Versions *v, NodeId n) {
 
 // Makes the version of another reader of n first, if both together then cost less: blocks of a
 // value that is gathered anyway are free.
-static void make_before(Versions *v, NodeId n, const Sharding *want, const Reader *user) {
-  const PlaceGraph *x = v->p->graph;
-  const Graph *g = v->p->result.graph;
+static void make_before(Versions *v, NodeId n, const Sharding *want, const Read *user) {
   double own = path_bytes(v, n, &best_version(v, n, want)->s, want);
   if (own <= 0) return;
-  for (uint32_t k = x->use_start[n]; k < x->use_start[n + 1]; k++) {
-    const Node *other = graph_node(g, x->use[k]);
-    for (int i = 0; i < other->nargs; i++) {
-      if (other->args[i] != n) continue;
-      Sharding need = read_sharding(v->p, x->use[k], i);
-      if (need.partial.n || find_version(v, n, &need) ||
-          sharding_equal(&need, want, graph_node(g, n)->dims.n))
-        continue;
-      double there = path_bytes(v, n, &best_version(v, n, &need)->s, &need),
-             back = path_bytes(v, n, want, &need);
-      double first = there + path_bytes(v, n, &need, want),
-             second = own + (back < there ? back : there);
-      if (first >= second) continue;
-      walk_path(v, n, best_version(v, n, &need), &need, user);
-      return;
-    }
+  for (const Read *r = reads_of(v->p, n); r->node; r++) {
+    Sharding need = need_of(v->p, r);
+    if (need.partial.n || find_version(v, n, &need) || sharding_equal(&need, want)) continue;
+    double there = path_bytes(v, n, &best_version(v, n, &need)->s, &need),
+           back = path_bytes(v, n, want, &need);
+    double first = there + path_bytes(v, n, &need, want),
+           second = own + (back < there ? back : there);
+    if (first >= second) continue;
+    walk_path(v, n, best_version(v, n, &need), &need, user);
+    return;
   }
 }
 
-NodeId version_for(Versions *v, NodeId n, const Sharding *want, const Reader *user) {
+static NodeId make_version(Versions *v, NodeId n, const Sharding *want, const Read *user) {
   const Version *x = find_version(v, n, want);
   if (x) return x->node;
   const Sharding *settled = &v->p->result.settled[n];
@@ -111,26 +102,6 @@ NodeId version_for(Versions *v, NodeId n, const Sharding *want, const Reader *us
   if (!find_version(v, n, want)) make_before(v, n, want, user);
   x = find_version(v, n, want);
   return x ? x->node : walk_path(v, n, best_version(v, n, want), want, user)->node;
-}
-
-// Values that a loop collects are converted in its steps, so before the node of the loop.
-static void convert_collected(Versions *v, NodeId scan) {
-  const PlaceGraph *x = v->p->graph;
-  for (uint32_t k = x->use_start[scan]; k < x->use_start[scan + 1]; k++) {
-    const Node *user = graph_node(v->p->result.graph, x->use[k]);
-    if (user->op != OP_COLLECT) continue;
-    Sharding need = read_sharding(v->p, x->use[k], 1);
-    version_for(v, user->args[1], &need, &(Reader){.node = user});
-  }
-}
-
-void versions_read(Versions *v, NodeId n, NodeId args[MAX_ARGS]) {
-  const Node *node = graph_node(v->p->result.graph, n);
-  if (node->op == OP_SCAN) convert_collected(v, n);
-  for (int i = 0; i < node->nargs; i++) {
-    Sharding need = read_sharding(v->p, n, i);
-    args[i] = version_for(v, node->args[i], &need, &(Reader){.node = node});
-  }
 }
 
 // Moves a conversion of what windows make of *n below them, as lower_below does: the same request
@@ -155,27 +126,40 @@ static void request_below(const Placer *p, NodeId *n, Sharding *want) {
   }
 }
 
+NodeId version_for(Versions *v, NodeId n, const Read *reader) {
+  Sharding want = need_of(v->p, reader);
+  if (!v->convert) request_below(v->p, &n, &want);
+  return make_version(v, n, &want, reader);
+}
+
+// Values that a loop collects are converted in its steps, so before the node of the loop.
+static void convert_collected(Versions *v, NodeId scan) {
+  for (const Read *r = reads_of(v->p, scan); r->node; r++) {
+    if (graph_node(v->p->result.graph, r->node)->op != OP_COLLECT) continue;
+    Sharding want = read_sharding(v->p, r->node, 1);
+    make_version(v, graph_node(v->p->result.graph, r->node)->args[1], &want,
+                 &(Read){.node = r->node, .arg = 1});
+  }
+}
+
+void versions_read(Versions *v, NodeId n, NodeId args[MAX_ARGS]) {
+  const Node *node = graph_node(v->p->result.graph, n);
+  if (node->op == OP_SCAN) convert_collected(v, n);
+  for (int i = 0; i < node->nargs; i++)
+    args[i] = version_for(v, node->args[i], &(Read){.node = n, .arg = i});
+}
+
 double versions_bytes(const Placer *p) {
   const Graph *g = p->result.graph;
   Arena *scratch = arena_new();
   Versions v = versions_new(scratch, p);
+  NodeId args[MAX_ARGS];
   for (NodeId n = 1; n <= graph_count(g); n++) {
-    const Node *node = graph_node(g, n);
-    if (node->op == OP_SCAN) convert_collected(&v, n);
-    for (int i = 0; i < node->nargs; i++) {
-      NodeId arg = node->args[i];
-      Sharding need = read_sharding(p, n, i);
-      request_below(p, &arg, &need);
-      version_for(&v, arg, &need, &(Reader){.node = node});
-    }
+    versions_read(&v, n, args);
     version_add(&v, n, &p->result.computed[n], 0);
   }
-  for (uint32_t o = 0; o < g->output.n; o++) {
-    NodeId value = g->output.at[o].value;
-    Sharding need = output_sharding(p, &g->output.at[o]);
-    request_below(p, &value, &need);
-    version_for(&v, value, &need, &(Reader){.output = &g->output.at[o]});
-  }
+  for (uint32_t o = 0; o < g->output.n; o++)
+    version_for(&v, g->output.at[o].value, &(Read){.output = o + 1});
   arena_free(scratch);
   return v.bytes;
 }

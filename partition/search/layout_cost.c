@@ -252,7 +252,7 @@ static void visit_window(PartVisitor *t, NodeId n, double second) {
   double bytes = fmin((double)node_bytes(t->g, n), (double)node_bytes(t->g, node->args[0]));
   Sharding s = t->placer ? read_sharding(t->placer, n, 0) : (Sharding){0};
   int from = dims_index(&graph_node(t->g, node->args[0])->dims, node->attr.dims[0]);
-  if (t->placer && sharding_dim_of(&s, graph_node(t->g, node->args[0])->dims.n, 0) < 0)
+  if (t->placer && sharding_dim_of(&s, 0) < 0)
     for (int i = 0; i < node->attr.nto; i++)
       axes_join(&s.split[from],
                 t->placer->result.computed[n].split[dims_index(&node->dims, node->attr.to[i])]);
@@ -277,25 +277,21 @@ static void visit_traffic(PartVisitor *t, NodeId n) {
   }
 }
 
-static bool splits(const Sharding *s, int ndims, int but) {
-  int k = sharding_dim_of(s, ndims, 0);
+static bool splits(const Sharding *s, int but) {
+  int k = sharding_dim_of(s, 0);
   return k >= 0 && k != but;
 }
 
 // The first of the computed, settled and read shardings of n in which axis 0 splits a dim other
 // than `but`; else replicated.
 static Sharding finest_sharding(const Placer *p, NodeId n, int but) {
-  const Graph *g = p->result.graph;
   Sharding replicated = {0}, all[2] = {p->result.computed[n], p->result.settled[n]};
-  int ndims = graph_node(g, n)->dims.n;
   for (int i = 0; i < 2; i++)
-    if (splits(&all[i], ndims, but)) return all[i];
-  for (uint32_t k = p->graph->use_start[n]; k < p->graph->use_start[n + 1]; k++)
-    for (int i = 0; i < graph_node(g, p->graph->use[k])->nargs; i++) {
-      if (graph_node(g, p->graph->use[k])->args[i] != n) continue;
-      Sharding need = read_sharding(p, p->graph->use[k], i);
-      if (splits(&need, ndims, but)) return need;
-    }
+    if (splits(&all[i], but)) return all[i];
+  for (const Read *r = reads_of(p, n); r->node; r++) {
+    Sharding need = need_of(p, r);
+    if (splits(&need, but)) return need;
+  }
   return replicated;
 }
 
@@ -389,15 +385,13 @@ static void find_changes(const Placer *p, const FlowTable *x, uint8_t *change) {
   uint32_t n = graph_count(x->whole) + 1;
   for (NodeId i = 1; i < n; i++) {
     Sharding s = finest_sharding(p, i, -1);
-    bool split = sharding_dim_of(&s, graph_node(x->whole, i)->dims.n, 0) >= 0;
+    bool split = sharding_dim_of(&s, 0) >= 0;
     change[i] = flows(x, i) ? CHANGE_MOVED : split ? CHANGE_SPLIT : 0;
   }
   for (uint32_t i = 0; i < x->edges->n; i++) {
     const Dims *dims = &graph_node(x->whole, x->edges->at[i].source)->dims;
     Sharding s = finest_sharding(p, x->edges->at[i].source, dims_index(dims, x->edges->at[i].d));
-    change[n + i] = sharding_dim_of(&s, dims->n, 0) >= 0 ? CHANGE_SPLIT
-                    : flows(x, n + i)                    ? CHANGE_MOVED
-                                                         : 0;
+    change[n + i] = sharding_dim_of(&s, 0) >= 0 ? CHANGE_SPLIT : flows(x, n + i) ? CHANGE_MOVED : 0;
   }
 }
 

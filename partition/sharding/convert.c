@@ -47,7 +47,7 @@ static bool cheaper(const Seen *a, const Seen *b) {
 
 static void arrive(PathSearch *x, const Seen *next) {
   for (uint32_t i = 0; i < x->seen.n; i++)
-    if (sharding_equal(&x->seen.at[i].s, &next->s, x->dims->n)) {
+    if (sharding_equal(&x->seen.at[i].s, &next->s)) {
       if (!x->seen.at[i].done && cheaper(next, &x->seen.at[i])) x->seen.at[i] = *next;
       return;
     }
@@ -73,8 +73,8 @@ static void visit(PathSearch *x, uint32_t from, Sharding s, ConvertStep by) {
   arrive(x, &next);
 }
 
-static bool replicated(const PathSearch *x, const Sharding *s, int axis) {
-  return sharding_dim_of(s, x->dims->n, axis) < 0 && !axes_has(s->partial, axis);
+static bool replicated(const Sharding *s, int axis) {
+  return sharding_dim_of(s, axis) < 0 && !axes_has(s->partial, axis);
 }
 
 static Axes tail(Axes s, int n) {
@@ -126,7 +126,7 @@ static void try_slices(PathSearch *x, uint32_t at) {
     for (int i = 0; i < x->to->split[k].n; i++) {
       int axis = x->to->split[k].at[i];
       Sharding next = s;
-      if (!replicated(x, &s, axis)) continue;
+      if (!replicated(&s, axis)) continue;
       axes_append(&next.split[k], axis);
       Axes axes = {.n = 1, .at = {(uint8_t)axis}};
       visit(x, at, next, (ConvertStep){.op = OP_SLICE_OWN, .from = -1, .to = k, .axes = axes});
@@ -170,7 +170,7 @@ static void try_partial(PathSearch *x, uint32_t at) {
   Sharding next = x->seen.at[at].s;
   Axes axes = {0};
   for (int i = 0; i < x->to->partial.n; i++)
-    if (replicated(x, &next, x->to->partial.at[i])) axes_append(&axes, x->to->partial.at[i]);
+    if (replicated(&next, x->to->partial.at[i])) axes_append(&axes, x->to->partial.at[i]);
   if (!axes.n) return;
   axes_join(&next.partial, axes);
   next.partial = axes_sorted(next.partial);
@@ -192,7 +192,7 @@ static uint32_t nearest(const PathSearch *x) {
 static uint32_t walk(PathSearch *x) {
   for (;;) {
     uint32_t at = nearest(x);
-    if (at == NOWHERE || sharding_equal(&x->seen.at[at].s, x->to, x->dims->n)) return at;
+    if (at == NOWHERE || sharding_equal(&x->seen.at[at].s, x->to)) return at;
     x->seen.at[at].done = true;
     try_reductions(x, at);
     try_scatters(x, at);
@@ -230,9 +230,9 @@ static void held_interval(const Mesh *m, int64_t n, Axes axes, int64_t r, int64_
   }
 }
 
-static Axes all_splits(const Sharding *s, int ndims) {
+static Axes all_splits(const Sharding *s) {
   Axes all = {0};
-  for (int k = 0; k < ndims; k++) axes_join(&all, s->split[k]);
+  for (int k = 0; k < MAX_RANK; k++) axes_join(&all, s->split[k]);
   return all;
 }
 
@@ -290,7 +290,7 @@ static int64_t straight_bytes(const PathSearch *x, const Sharding *from, Axes *a
   *axes = changed_axes(x, from, &moved);
   int64_t group = axes_size(m, *axes), most = 0;
   if (!keeps_partial(x, from) || group > MAX_PEERS) return -1;
-  Axes split = all_splits(&moved, x->dims->n);
+  Axes split = all_splits(&moved);
   for (int64_t k = 0; k < group; k++) {
     int64_t r = axes_peer(m, *axes, 0, k), sent = 0;
     for (int64_t j = 0; j < group; j++) {

@@ -29,31 +29,37 @@ bool rule_names_dim(const LayoutRule *r, const char *name, const char *full) {
   return local && !strncmp(name, full, n - k);
 }
 
-// Applies the hard rules of one scope that name dims.
-static void apply_named(const Graph *g, const Layout *layout, LayoutScope scope, const char *name,
-                        const Dims *dims, Request *w) {
-  for (uint32_t r = 0; r < layout->n; r++) {
-    const LayoutRule *rule = &layout->rule[r];
-    if (!rule->dim || rule->soft || !rule_applies(rule, scope, name)) continue;
-    for (int i = 0; i < dims->n; i++) {
-      if (!rule_names_dim(rule, name, dim_get(g->dims, dims->at[i])->name)) continue;
-      w->hard[i] = rule->none ? (Axes){0} : real_axes(g->mesh, rule->axes);
-      w->replicated[i] = rule->none;
-      w->rule[i] = (uint16_t)(r + 1);
-    }
+// A request in progress.
+typedef struct Resolver {
+  const Graph *g;
+  const Layout *layout;
+  const Dims *dims;
+  Request *out;
+} Resolver;
+
+// Whether rule r names dim i of tensor `name`.
+static bool names(const Resolver *x, const LayoutRule *r, const char *name, int i) {
+  return rule_names_dim(r, name, dim_get(x->g->dims, x->dims->at[i])->name);
+}
+
+// A hard rule that names a dim.
+static void apply_named(const Resolver *x, uint32_t r, const char *name) {
+  const LayoutRule *rule = &x->layout->rule[r];
+  for (int i = 0; i < x->dims->n; i++) {
+    if (!names(x, rule, name, i)) continue;
+    x->out->hard[i] = rule->none ? (Axes){0} : real_axes(x->g->mesh, rule->axes);
+    x->out->replicated[i] = rule->none;
+    x->out->rule[i] = (uint16_t)(r + 1);
   }
 }
 
-static bool request_uses(const Request *w, int ndims, int axis) {
-  for (int i = 0; i < ndims; i++)
-    if (axes_has(w->hard[i], axis) || axes_has(w->soft[i], axis)) return true;
-  return false;
-}
-
-static Axes free_axes(const Graph *g, const Request *w, int ndims, const LayoutRule *rule) {
-  Axes real = real_axes(g->mesh, rule->axes), out = {0};
+// The axes of a rule that no dim has yet.
+static Axes free_axes(const Resolver *x, const LayoutRule *rule) {
+  Axes real = real_axes(x->g->mesh, rule->axes), used = {0}, out = {0};
+  for (int i = 0; i < x->dims->n; i++)
+    axes_join(&used, x->out->hard[i]), axes_join(&used, x->out->soft[i]);
   for (int i = 0; i < real.n; i++)
-    if (!request_uses(w, ndims, real.at[i])) axes_append(&out, real.at[i]);
+    if (!axes_has(used, real.at[i])) axes_append(&out, real.at[i]);
   return out;
 }
 
@@ -62,68 +68,67 @@ static void set_soft(Request *w, int k, Axes axes, uint32_t rule) {
   for (int i = 0; i < axes.n; i++) w->soft_rule[axes.at[i]] = (uint16_t)(rule + 1);
 }
 
-static void apply_all(const Graph *g, const Layout *layout, LayoutScope scope, const char *name,
-                      const Dims *dims, Request *w) {
-  for (uint32_t r = 0; r < layout->n; r++) {
-    const LayoutRule *rule = &layout->rule[r];
-    if (rule->dim || rule->none || !rule_applies(rule, scope, name)) continue;
-    Axes axes = free_axes(g, w, dims->n, rule);
-    int best = -1;
-    int64_t size = 1;
-    for (int i = 0; i < dims->n; i++) {
-      int64_t n = dim_get(g->dims, dims->at[i])->size;
-      if (!w->hard[i].n && !w->replicated[i] && n > size) best = i, size = n;
-    }
-    if (best < 0 || !axes.n) continue;
-    if (rule->soft)
-      w->soft[best] = (Axes){0}, set_soft(w, best, axes, r);
-    else
-      w->hard[best] = axes, w->rule[best] = (uint16_t)(r + 1);
+// A rule for the largest dim that no rule splits yet.
+static void apply_all(const Resolver *x, uint32_t r, const char *name) {
+  const LayoutRule *rule = &x->layout->rule[r];
+  Request *w = x->out;
+  Axes axes = free_axes(x, rule);
+  int best = -1;
+  int64_t size = 1;
+  (void)name;
+  for (int i = 0; i < x->dims->n; i++) {
+    int64_t n = dim_get(x->g->dims, x->dims->at[i])->size;
+    if (!w->hard[i].n && !w->replicated[i] && n > size) best = i, size = n;
   }
+  if (best < 0 || !axes.n || rule->none) return;
+  if (rule->soft)
+    w->soft[best] = (Axes){0}, set_soft(w, best, axes, r);
+  else
+    w->hard[best] = axes, w->rule[best] = (uint16_t)(r + 1);
 }
 
-static void apply_soft(const Graph *g, const Layout *layout, LayoutScope scope, const char *name,
-                       const Dims *dims, Request *w) {
-  for (uint32_t r = 0; r < layout->n; r++) {
-    const LayoutRule *rule = &layout->rule[r];
-    if (!rule->dim || !rule->soft || !rule_applies(rule, scope, name)) continue;
-    for (int i = 0; i < dims->n; i++) {
-      if (w->replicated[i] || !rule_names_dim(rule, name, dim_get(g->dims, dims->at[i])->name))
-        continue;
-      Axes axes = free_axes(g, w, dims->n, rule);
-      if (!axes.n) continue;
-      set_soft(w, i, axes, r);
-    }
-  }
+static void apply_soft(const Resolver *x, uint32_t r, const char *name) {
+  const LayoutRule *rule = &x->layout->rule[r];
+  for (int i = 0; i < x->dims->n; i++)
+    if (!x->out->replicated[i] && names(x, rule, name, i))
+      set_soft(x->out, i, free_axes(x, rule), r);
 }
 
-typedef void Apply(const Graph *, const Layout *, LayoutScope, const char *, const Dims *,
-                   Request *);
+// The kinds of rules, in the order in which they apply.
+typedef void Apply(const Resolver *x, uint32_t rule, const char *name);
+enum { RULE_NAMED, RULE_ALL, RULE_SOFT, RULE_KINDS };
+static Apply *const apply[] = {apply_named, apply_all, apply_soft};
 
-static void apply_scopes(Apply *apply, const Graph *g, const Layout *layout, const Subject *s,
-                         Request *w) {
-  apply(g, layout, LAYOUT_ALL, NULL, &s->dims, w);
-  if (s->param) {
-    apply(g, layout, LAYOUT_PARAMETERS, NULL, &s->dims, w);
-    apply(g, layout, LAYOUT_TENSOR, s->param, &s->dims, w);
-    apply(g, layout, LAYOUT_GRADIENTS, NULL, &s->dims, w);
-  }
-  if (s->scope != LAYOUT_ALL) apply(g, layout, s->scope, NULL, &s->dims, w);
-  if (s->name) apply(g, layout, LAYOUT_TENSOR, s->name, &s->dims, w);
+static int rule_kind(const LayoutRule *r) {
+  return !r->dim ? RULE_ALL : r->soft ? RULE_SOFT : RULE_NAMED;
+}
+
+static void apply_scope(const Resolver *x, int kind, LayoutScope scope, const char *name) {
+  for (uint32_t r = 0; r < x->layout->n; r++)
+    if (rule_kind(&x->layout->rule[r]) == kind && rule_applies(&x->layout->rule[r], scope, name))
+      apply[kind](x, r, name);
 }
 
 void request_resolve(const Graph *g, const Layout *layout, const Subject *s, Request *out) {
-  static Apply *const order[] = {apply_named, apply_all, apply_soft};
+  Resolver x = {g, layout, &s->dims, out};
   memset(out, 0, sizeof *out);
-  if (!layout) return;
-  for (size_t i = 0; i < countof(order); i++) apply_scopes(order[i], g, layout, s, out);
+  for (int kind = 0; layout && kind < RULE_KINDS; kind++) {
+    apply_scope(&x, kind, LAYOUT_ALL, NULL);
+    if (s->param) {
+      apply_scope(&x, kind, LAYOUT_PARAMETERS, NULL);
+      apply_scope(&x, kind, LAYOUT_TENSOR, s->param);
+      apply_scope(&x, kind, LAYOUT_GRADIENTS, NULL);
+    }
+    if (s->scope != LAYOUT_ALL) apply_scope(&x, kind, s->scope, NULL);
+    if (s->name) apply_scope(&x, kind, LAYOUT_TENSOR, s->name);
+  }
 }
 
-void request_add_soft(const Request *w, int ndims, Sharding *s) {
-  for (int k = 0; k < ndims; k++)
+void request_add_soft(const Request *w, Sharding *s) {
+  for (int k = 0; k < MAX_RANK; k++)
     for (int i = 0; i < w->soft[k].n; i++) {
       int axis = w->soft[k].at[i];
-      if (sharding_dim_of(s, ndims, axis) >= 0) continue;
+      if (sharding_dim_of(s, axis) >= 0) continue;
       axes_append(&s->split[k], axis);
       s->rule[axis] = w->soft_rule[axis];
     }

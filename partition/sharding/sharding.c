@@ -41,18 +41,18 @@ Axes axes_sorted(Axes s) {
   return out;
 }
 
-int sharding_dim_of(const Sharding *s, int ndims, int axis) {
-  for (int i = 0; i < ndims; i++)
+int sharding_dim_of(const Sharding *s, int axis) {
+  for (int i = 0; i < MAX_RANK; i++)
     if (axes_has(s->split[i], axis)) return i;
   return -1;
 }
 
-void sharding_remove(Sharding *s, int ndims, int axis) {
-  for (int i = 0; i < ndims; i++) axes_remove(&s->split[i], axis);
+void sharding_remove(Sharding *s, int axis) {
+  for (int i = 0; i < MAX_RANK; i++) axes_remove(&s->split[i], axis);
 }
 
-bool sharding_equal(const Sharding *a, const Sharding *b, int ndims) {
-  for (int i = 0; i < ndims; i++)
+bool sharding_equal(const Sharding *a, const Sharding *b) {
+  for (int i = 0; i < MAX_RANK; i++)
     if (!axes_equal(a->split[i], b->split[i])) return false;
   if (!a->partial.n || !b->partial.n) return a->partial.n == b->partial.n;
   return axes_equal(axes_sorted(a->partial), axes_sorted(b->partial)) && a->monoid == b->monoid;

@@ -15,9 +15,9 @@ Axes axes_sorted(Axes s);
 
 // -- shardings -----------------------------------------------------------------------------------
 // Index of the dim that `axis` splits, or -1.
-int sharding_dim_of(const Sharding *s, int ndims, int axis);
-void sharding_remove(Sharding *s, int ndims, int axis); // from all dims
-bool sharding_equal(const Sharding *a, const Sharding *b, int ndims);
+int sharding_dim_of(const Sharding *s, int axis);
+void sharding_remove(Sharding *s, int axis); // from all dims
+bool sharding_equal(const Sharding *a, const Sharding *b);
 // Elements and bytes of one processor's block of a value in sharding s.
 int64_t sharding_elements(const Graph *g, const Dims *dims, const Sharding *s);
 int64_t sharding_bytes(const Graph *g, NodeId n, const Sharding *s);
@@ -49,7 +49,7 @@ bool rule_names_dim(const LayoutRule *r, const char *name, const char *full);
 // axis: layout_check reports that where it is an error.
 void request_resolve(const Graph *g, const Layout *layout, const Subject *s, Request *out);
 // Adds to s the soft axes of w that s does not use.
-void request_add_soft(const Request *w, int ndims, Sharding *s);
+void request_add_soft(const Request *w, Sharding *s);
 
 Subject subject_of_decl(const Graph *g, DeclId d);
 // The subject of every node: decls, named values (the last node of the line that binds them),
@@ -84,10 +84,17 @@ typedef struct Requester {
   bool given; // PlaceGraph.given; soft rules apply only then
 } Requester;
 
+// One read of a value: by argument `arg` of a node, or by an output.
+typedef struct Read {
+  NodeId node; // 0: an output
+  int arg;
+  uint32_t output; // index into Graph.output plus 1; 0: a node. Both 0: the end of a list
+} Read;
+
 // Tables of a graph (place_graph.c).
 struct PlaceGraph {
-  NodeId *use, *use_start;        // users of node n: use[use_start[n] .. use_start[n+1])
-  uint32_t *output, *next_output; // of node, then of output: numbered from 1, 0: no more
+  Read *read; // lists of reads, one for each value, at reads_of
+  uint32_t *read_start;
   uint32_t *arg_start, *role_start;
   DimRole *role;    // of dim j of argument i of node n: role[role_start[arg_start[n] + i] + j]
   NodeId *next;     // of a carry: the value that it takes over at the end of a step
@@ -115,7 +122,30 @@ typedef struct Placer {
   bool silent;   // no reason texts
   const Machine *machine;
 } Placer;
+// The choice for one node.
+typedef struct State {
+  Sharding computed, settled;
+  Axes *inner; // as Placer.inner; the array is shared
+} State;
+static inline State state_of(const Placer *p, NodeId n) {
+  return (State){p->result.computed[n], p->result.settled[n], p->inner[n]};
+}
+static inline void state_set(Placer *p, NodeId n, State s) {
+  p->result.computed[n] = s.computed, p->result.settled[n] = s.settled, p->inner[n] = s.inner;
+}
+// Clears the shardings of n and calls place_choose. Returns whether they have changed.
+bool place_choose_fresh(Placer *p, NodeId n);
 static inline const Placer *placer_of(const Placement *p) { return (const Placer *)p; }
+// The reads of value n: those by nodes in the order of the graph, then those by outputs, then an
+// empty Read. outputs_of begins at the outputs.
+static inline const Read *reads_of(const Placer *p, NodeId n) {
+  return &p->graph->read[p->graph->read_start[n]];
+}
+const Read *outputs_of(const Placer *p, NodeId n);
+// The sharding in which r reads its value.
+Sharding need_of(const Placer *p, const Read *r);
+// "add at line 45", "the output y", "the update of w".
+const char *reader_text(Arena *a, const Graph *g, const Read *r);
 // dim_role_of, from the table.
 static inline DimRole placed_role(const Placer *p, NodeId n, int i, int j) {
   const PlaceGraph *x = p->graph;
@@ -174,11 +204,6 @@ int convert_path(Arena *scratch, const Machine *machine, const Graph *g, const D
                  double *bytes);
 
 // -- versions of values (place_versions.c) -------------------------------------------------------
-// Who reads a value: a node, or an output.
-typedef struct Reader {
-  const Node *node;
-  const Output *output;
-} Reader;
 // A value in one sharding.
 typedef struct Version {
   Sharding s;
@@ -193,13 +218,13 @@ struct Versions {
   double bytes; // that one processor sends for all of them, as convert_path, times loop steps
   // Makes the node of one step from version `from` of n; NULL: the versions are only counted.
   NodeId (*convert)(Versions *v, NodeId n, const Version *from, const ConvertStep *step,
-                    const Reader *user);
+                    const Read *user);
 };
 Versions versions_new(Arena *scratch, const Placer *p);
 // The first one of n is the computed one.
 const Version *version_add(Versions *v, NodeId n, const Sharding *s, NodeId node);
-// The node of value n in sharding `want`, which is made if there is none yet.
-NodeId version_for(Versions *v, NodeId n, const Sharding *want, const Reader *user);
+// The node of value n in the sharding in which `reader` reads it, made if there is none yet.
+NodeId version_for(Versions *v, NodeId n, const Read *reader);
 // The arguments of n, each in the sharding in which n reads it.
 void versions_read(Versions *v, NodeId n, NodeId args[MAX_ARGS]);
 // Bytes that one processor sends for all conversions of a placement, without halos.

@@ -83,8 +83,7 @@ static void check_pair(const Space *s, const Sharding *from, const Sharding *to)
   int64_t room = bytes_of(s, from) > bytes_of(s, to) ? bytes_of(s, from) : bytes_of(s, to);
   const char *a = sharding_text(s->a, s->g, &s->dims, from),
              *b = sharding_text(s->a, s->g, &s->dims, to);
-  if (n ? !sharding_equal(&step[n - 1].sharding, to, s->dims.n)
-        : !sharding_equal(from, to, s->dims.n))
+  if (n ? !sharding_equal(&step[n - 1].sharding, to) : !sharding_equal(from, to))
     fail_msg("%s to %s ends elsewhere", a, b);
   if (bytes > gathered(s, from) + 1e-9)
     fail_msg("%s to %s sends %g bytes, gathering sends %g", a, b, bytes, gathered(s, from));
