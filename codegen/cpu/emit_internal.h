@@ -55,7 +55,7 @@ typedef struct CpuPlan {
   int rows, vecs; // main register tile
   int innermost;  // place of INNER statements with effects
   bool vec_outer; // the vector loop is the last outer loop
-  uint32_t *dep;  // [statement] bit l: the value depends on the counter of loop l
+  LoopSet *dep;   // [statement] bit l: the value depends on the counter of loop l
   uint8_t *place; // [statement]
   // Slabs (emit_units.c): inner loops 0..slab_loop run around the tiles, the last one in pieces of
   // slab_step rounds.

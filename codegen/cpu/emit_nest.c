@@ -16,26 +16,17 @@ static void instance_mask(Emit *e, int v) {
   e->active = last ? e->last_active : NULL;
 }
 
-static bool has_value(const KStmt *s) {
-  return s->kind != K_REDUCE && s->kind != K_ACCUM && s->kind != K_STORE && s->kind != K_SCATTER;
-}
+// Returns whether s is emitted for every row and vector of the body, although its operands may be
+// equal in some of them.
+static bool repeats(const KStmt *s) { return s->kind == K_ACCUM || s->kind == K_SCATTER; }
 
-// Instances of a statement: as many as its value, or its operands and its target, differ in.
+// Returns the rows, and the vectors of a row, for which s is emitted: 1 if it is equal in all.
 static int stmt_rows(const Emit *e, const KStmt *s, int id) {
-  bool differ = depends(e, id, e->k->rows);
-  if (has_value(s)) return differ ? e->rows : 1;
-  if (s->kind == K_ACCUM || s->kind == K_SCATTER || e->k->rows < 0) return e->rows;
-  if (s->kind == K_STORE && e->k->ptr[s->index].stride[e->k->rows] != 0) return e->rows;
-  return differ ? e->rows : 1;
+  return repeats(s) || depends(e, id, e->k->rows) ? e->rows : 1;
 }
-
 static int stmt_vecs(const Emit *e, const KStmt *s, int id) {
-  bool differ = depends(e, id, e->k->vector);
-  if (has_value(s)) return differ ? e->vecs : 1;
-  if (!e->in_vector) return 1;
-  if (s->kind == K_ACCUM || s->kind == K_SCATTER) return e->vecs;
-  if (s->kind == K_STORE) return e->k->ptr[s->index].stride[e->k->vector] != 0 ? e->vecs : 1;
-  return !e->plan.vec_outer || differ ? e->vecs : 1;
+  bool all = repeats(s) || (s->kind == K_REDUCE && vector_is_inner(e));
+  return e->in_vector && (all || depends(e, id, e->k->vector)) ? e->vecs : 1;
 }
 
 static LLVMValueRef emit_num(Emit *e, const KStmt *s) {

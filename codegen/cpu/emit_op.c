@@ -317,12 +317,8 @@ static LLVMValueRef emit_key_index(Emit *e, const OpCall *c) {
 
 // The row-major index of a lane over the loops around the statement, by their sizes.
 static LLVMValueRef flat_position(Emit *e, const OpCall *c, LLVMValueRef lane) {
-  KLevel level = c->s->level;
-  int n = level == LEVEL_PROLOGUE ? 0
-          : level == LEVEL_OUTER  ? e->k->nouter
-                                  : e->k->nouter + e->k->ninner;
   LLVMValueRef at = i64_of(e, 0);
-  for (int l = 0; l < n; l++) {
+  for (int l = 0; l < kernel_depth(e->k, c->s->level); l++) {
     at = int_mul(e, at, i64_of(e, e->k->loop[l].size));
     LLVMValueRef i = counter_at(e, l, c->r, c->v);
     if (l == e->k->vector) i = int_add(e, i, lane);

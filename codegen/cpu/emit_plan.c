@@ -7,27 +7,7 @@
 #include "codegen/cpu/emit_internal.h"
 #include "ir/program/sums.h"
 
-static uint32_t loop_bit(int l) { return l < 0 ? 0 : UINT32_C(1) << l; }
-
-static uint32_t pointer_dep(const KPtr *p, int nloops) {
-  uint32_t m = 0;
-  for (int l = 0; l < nloops; l++)
-    if (p->stride[l] != 0) m |= loop_bit(l);
-  return m;
-}
-
-static uint32_t stmt_dep(const Kernel *k, const uint32_t *dep, const KStmt *s) {
-  uint32_t m = 0;
-  for (int i = 0; i < 3; i++)
-    if (s->arg[i] != NO_STMT) m |= dep[s->arg[i]];
-  if (s->kind == K_LOAD || s->kind == K_LOAD_AT)
-    m |= pointer_dep(&k->ptr[s->index], k->nouter + k->ninner);
-  if (s->kind == K_POSITION) m |= pointer_dep(&k->walk[s->index], k->nouter + k->ninner);
-  if (s->kind == K_OP && s->op == OP_INDEX) m |= loop_bit(s->index);
-  // the result of a reduction is the same for all rounds of the inner loops
-  if (s->kind == K_REDUCE) m &= loop_bit(k->nouter) - 1;
-  return m;
-}
+static LoopSet loop_bit(int l) { return l < 0 ? 0 : (LoopSet)1 << l; }
 
 static bool has_effect(const Kernel *k, const KStmt *s) {
   switch (s->kind) {
@@ -46,14 +26,14 @@ static bool has_effect(const Kernel *k, const KStmt *s) {
   BUG("statement of unknown kind %d", (int)s->kind);
 }
 
-static int place_of_dep(const Kernel *k, const CpuPlan *p, uint32_t dep) {
+static int place_of_dep(const Kernel *k, const CpuPlan *p, LoopSet dep) {
   for (int i = k->ninner - 1; i >= 0; i--)
     if (dep & loop_bit(k->nouter + i)) return PLACE_LOOP + i;
   if (p->vec_outer && dep & loop_bit(k->vector)) return PLACE_PHASE;
   return dep ? PLACE_UNIT : PLACE_ENTRY;
 }
 
-static int stmt_place(const Kernel *k, const CpuPlan *p, const KStmt *s, uint32_t dep) {
+static int stmt_place(const Kernel *k, const CpuPlan *p, const KStmt *s, LoopSet dep) {
   if (has_effect(k, s)) {
     if (s->level == LEVEL_PROLOGUE) return PLACE_ENTRY;
     return s->level == LEVEL_INNER || s->kind == K_REDUCE ? p->innermost : PLACE_PHASE;
@@ -174,7 +154,7 @@ static bool in_slabs(const Kernel *k) {
 // Chooses slab_loop and slab_step so that a slab reads about SLAB_BYTES.
 static void choose_slabs(const Kernel *k, CpuPlan *p) {
   if (!in_slabs(k) || p->rows < 2) return;
-  uint32_t every = loop_bit(k->rows) | loop_bit(k->vector);
+  LoopSet every = loop_bit(k->rows) | loop_bit(k->vector);
   for (int i = 0; i < k->nstmts; i++)
     if (k->stmt[i].kind == K_REDUCE && (p->dep[i] & every) != every) return;
   int i = k->ninner - 1;
@@ -318,10 +298,10 @@ CpuPlan cpu_plan_make(Arena *a, const Kernel *k, const EmitTarget *t) {
   CpuPlan p = {.lanes = choose_lanes(k, t),
                .innermost = k->ninner ? PLACE_LOOP + k->ninner - 1 : PLACE_PHASE,
                .vec_outer = k->vector >= 0 && k->vector < k->nouter,
-               .dep = arena_array(a, uint32_t, k->nstmts + 1),
+               .dep = arena_array(a, LoopSet, k->nstmts + 1),
                .place = arena_array(a, uint8_t, k->nstmts + 1)};
   for (int i = 0; i < k->nstmts; i++) {
-    p.dep[i] = stmt_dep(k, p.dep, &k->stmt[i]);
+    p.dep[i] = stmt_loops(k, p.dep, &k->stmt[i]);
     p.place[i] = (uint8_t)stmt_place(k, &p, &k->stmt[i], p.dep[i]);
   }
   choose_vecs(k, t, &p);

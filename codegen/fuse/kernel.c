@@ -194,6 +194,32 @@ KNumber number_known(double x, Dtype type) {
   return x < 0 ? NUMBER_LEAST : NUMBER_GREATEST;
 }
 
+// -- loops around a statement --------------------------------------------------------------------
+
+int kernel_depth(const Kernel *k, KLevel level) {
+  return level == LEVEL_PROLOGUE ? 0 : k->nouter + (level == LEVEL_INNER ? k->ninner : 0);
+}
+
+static LoopSet moving_loops(const KPtr *p, int loops) {
+  LoopSet out = 0;
+  for (int l = 0; l < loops; l++)
+    if (p->stride[l]) out |= (LoopSet)1 << l;
+  return out;
+}
+
+LoopSet stmt_loops(const Kernel *k, const LoopSet *of, const KStmt *s) {
+  int loops = k->nouter + k->ninner;
+  LoopSet out = 0;
+  for (int i = 0; i < 3; i++)
+    if (s->arg[i] != NO_STMT) out |= of[s->arg[i]];
+  if (s->kind == K_LOAD || s->kind == K_LOAD_AT || s->kind == K_STORE || s->kind == K_SCATTER)
+    out |= moving_loops(&k->ptr[s->index], loops);
+  if (s->kind == K_POSITION) out |= moving_loops(&k->walk[s->index], loops);
+  if (s->kind == K_OP && s->op == OP_INDEX && s->index >= 0) out |= (LoopSet)1 << s->index;
+  // the result of a reduction is equal for all counters of the inner loops
+  return s->kind == K_REDUCE ? out & (((LoopSet)1 << k->nouter) - 1) : out;
+}
+
 // -- invariants ---------------------------------------------------------------------------------
 
 static bool fail(char *why, const char *fmt, ...) PRINTF_LIKE(2, 3);

@@ -148,6 +148,14 @@ static inline int64_t size_times(int64_t a, int64_t b) {
   return b && a > (INT64_C(1) << 40) / b ? INT64_C(1) << 40 : a * b;
 }
 int64_t kernel_units(const Kernel *k); // product over the outer loops
+// Returns the number of loops around a statement of that level: loop[0] to loop[n - 1].
+int kernel_depth(const Kernel *k, KLevel level);
+// A set of loops of a kernel: bit l is loop[l].
+typedef uint32_t LoopSet;
+_Static_assert(MAX_LOOPS <= 32, "loops fit a set");
+// Returns the loops on whose counters the value of s depends; for a K_STORE or K_SCATTER, its value
+// or its address. of: the sets of the earlier statements.
+LoopSet stmt_loops(const Kernel *k, const LoopSet *of, const KStmt *s);
 // For ACCUM statement s: the elements of its part of the partial row, and the part's offset in
 // bytes.
 int64_t accum_elements(const Kernel *k, int s);

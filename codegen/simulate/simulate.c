@@ -49,8 +49,8 @@ static double free_at(const Sim *s, const Access *a, double now) {
 
 // When the operands of the current instruction are free; at a commit, all collectives are done.
 static double operands_free(const Sim *s, const Instr *in) {
-  double now = s->now;
-  if (in->kind == INSTR_COMMIT && s->link > now) now = s->link;
+  double now = s->t.now;
+  if (in->kind == INSTR_COMMIT && s->t.link > now) now = s->t.link;
   for (uint32_t i = 0; i < s->access.n; i++) now = free_at(s, &s->access.at[i], now);
   return now;
 }
@@ -59,67 +59,59 @@ static double operands_free(const Sim *s, const Instr *in) {
 static void retire(Sim *s) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < s->pending.n; i++)
-    if (s->pending.at[i].end > s->now) s->pending.at[n++] = s->pending.at[i];
+    if (s->pending.at[i].end > s->t.now) s->pending.at[n++] = s->pending.at[i];
   s->pending.n = n;
 }
 
 static void wait_until(Sim *s, double t) {
-  if (t <= s->now) return;
-  s->waited += t - s->now;
-  s->now = t;
+  if (t <= s->t.now) return;
+  s->t.waited += t - s->t.now;
+  s->t.now = t;
   retire(s);
 }
 
 // Accesses of a collective are pairs: the source and the destination of each part.
 static void run_collective(Sim *s, double ready, double seconds) {
-  s->transfer += seconds;
+  s->t.transfer += seconds;
   if (s->m->overlap < 1) {
-    s->waited += seconds;
-    s->now += seconds;
+    s->t.waited += seconds;
+    s->t.now += seconds;
     return;
   }
-  double start = ready > s->link ? ready : s->link;
-  s->link = start + seconds;
+  double start = ready > s->t.link ? ready : s->t.link;
+  s->t.link = start + seconds;
   for (uint32_t i = 0; i < s->access.n; i += 2)
     vec_push(s->a, s->pending) =
-        (Pending){s->link, range_of(s, &s->access.at[i]), range_of(s, &s->access.at[i + 1])};
+        (Pending){s->t.link, range_of(s, &s->access.at[i]), range_of(s, &s->access.at[i + 1])};
 }
 
 static void run_instr(Sim *s, uint32_t i) {
   const Instr *in = &s->p->instr[i];
-  sim_accesses(s, in);
-  double ready = operands_free(s, in), seconds = sim_seconds(s, in);
+  double seconds = sim_seconds(s, in), ready = operands_free(s, in);
   s->of[i] += seconds;
   if (in->kind == INSTR_COLLECTIVE) {
     run_collective(s, ready, seconds);
     return;
   }
   wait_until(s, ready);
-  s->now += seconds;
-  s->compute += seconds;
+  s->t.now += seconds;
+  s->t.compute += seconds;
 }
 
 // -- loops --------------------------------------------------------------------------------------
 
 static void run_range(Sim *s, uint32_t lo, uint32_t hi);
 
-typedef struct Clocks {
-  double now, link, compute, transfer, waited;
-} Clocks;
-static Clocks clocks(const Sim *s) {
-  return (Clocks){s->now, s->link, s->compute, s->transfer, s->waited};
-}
-
 // Repeats the last round, which began at `before`, `times` times.
 static void repeat_round(Sim *s, const Clocks *before, double times) {
-  double link = s->link - s->now; // the link stays ahead by the same time
+  double link = s->t.link - s->t.now; // the link stays ahead by the same time
   for (uint32_t i = 0; i < s->pending.n; i++)
-    s->pending.at[i].end += times * (s->now - before->now);
-  s->now += times * (s->now - before->now);
-  s->link = s->now + link;
-  s->compute += times * (s->compute - before->compute);
-  s->transfer += times * (s->transfer - before->transfer);
-  s->waited += times * (s->waited - before->waited);
+    s->pending.at[i].end += times * (s->t.now - before->now);
+  s->t.now += times * (s->t.now - before->now);
+  s->t.link = s->t.now + link;
+  s->t.compute += times * (s->t.compute - before->compute);
+  s->t.transfer += times * (s->t.transfer - before->transfer);
+  s->t.waited += times * (s->t.waited - before->waited);
 }
 
 static void run_loop(Sim *s, uint32_t begin) {
@@ -130,7 +122,7 @@ static void run_loop(Sim *s, uint32_t begin) {
   if (s->depth == LOOP_DEPTH) BUG("loops nest deeper than %d", (int)LOOP_DEPTH);
   int depth = s->depth++;
   for (int64_t t = 0; t < count && t < 2; t++) {
-    Clocks c = clocks(s);
+    Clocks c = s->t;
     s->at[depth] = in->u.loop.reverse ? count - 1 - t : t;
     memcpy(before, &s->of[begin], (end - begin + 1) * sizeof *before);
     run_range(s, begin + 1, end);
@@ -175,19 +167,19 @@ Simulation *simulate(Arena *a, const Compiled *c, const Machine *m) {
   Sim s = sim_new(scratch, c, m);
   Simulation *out = arena_new_of(a, Simulation);
   for (int walk = 0; walk < 2; walk++) {
-    s.now = s.link = s.compute = s.transfer = s.waited = 0;
+    s.t = (Clocks){0};
     s.pending.n = 0;
     s.segment++;
     memset(s.of, 0, sizeof *s.of * s.p->ninstrs);
     run_range(&s, 0, s.p->ninstrs);
-    wait_until(&s, s.link);
+    wait_until(&s, s.t.link);
   }
   bool cores_meet = m->cores > 1 && (s.processors > 1 || s.team > 1); // before and after a run
   double meet = cores_meet ? m->latency : 0;
-  *out = (Simulation){.seconds = s.now + meet,
-                      .compute = s.compute + meet,
-                      .transfer = s.transfer,
-                      .hidden = s.transfer - s.waited};
+  *out = (Simulation){.seconds = s.t.now + meet,
+                      .compute = s.t.compute + meet,
+                      .transfer = s.t.transfer,
+                      .hidden = s.t.transfer - s.t.waited};
   out->of = arena_copy(a, s.of, sizeof *s.of * (s.p->ninstrs + 1));
   for (uint32_t i = 0; i < s.p->ninstrs; i++) out->of_kind[s.p->instr[i].kind] += s.of[i];
   arena_free(scratch);

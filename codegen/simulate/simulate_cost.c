@@ -1,11 +1,11 @@
-// The seconds that an instruction takes one processor, by the figures of a machine: bytes by the
-// cache that they come from, operations, launches; for a collective its time on the link, or in the
-// memory that the processors share.
+// The memory accesses of an instruction, and the seconds that it takes one processor by the figures
+// of a machine: bytes by the cache that they come from, operations, launches; for a collective its
+// time on the link, or in the memory that the processors share.
 #include <math.h>
 
 #include "codegen/simulate/simulate_internal.h"
 
-enum { COPY_PIECE = 4096 };
+enum { COPY_PIECE = 4096 }; // bytes of a copy that one core moves at a time
 
 static double traffic_seconds(const Sim *s, const CacheTraffic *t) {
   const Machine *m = s->m;
@@ -18,12 +18,21 @@ static double operation_seconds(const Sim *s, double operations) {
   return s->m->operations > 0 ? operations / s->m->operations : 0;
 }
 
-// `seconds` of work in `parts` pieces, shared out among the cores of a processor. alone: the work
-// is too little to share.
+// Returns the seconds of work that takes one core `seconds` and has `parts` equal parts, which the
+// cores of a processor share. alone: one core does all parts, because the work is too little.
 static double shared_out(const Sim *s, double seconds, double parts, bool alone) {
   if (s->team <= 1) return seconds * s->contexts;
   if (alone || parts < 1) return seconds;
   return seconds * ceil(parts / s->team) / parts + s->m->latency;
+}
+
+static void loop_extents(const Sim *s, const Kernel *k, const KernelSet *set,
+                         double extent[MAX_LOOPS]) {
+  for (int i = 0; i < k->nouter + k->ninner; i++) {
+    const KLoop *l = &k->loop[i];
+    int32_t slot = l->slot >= 0 ? set->slot[l->slot] : -1;
+    extent[i] = slot >= 0 ? (double)program_slot(s->p, slot, 0, -1) : (double)l->size;
+  }
 }
 
 static double kernel_seconds(Sim *s, const KernelLaunch *l) {
@@ -31,7 +40,8 @@ static double kernel_seconds(Sim *s, const KernelLaunch *l) {
   double operations = 0, units = 0;
   for (uint32_t i = 0; i < l->nsets; i++) {
     double extent[MAX_LOOPS];
-    sim_extents(s, k, &l->set[i], extent);
+    loop_extents(s, k, &l->set[i], extent);
+    for (int p = 0; p < k->nptr; p++) kernel_access(s, k, p, l->set[i].ptr[p], extent);
     operations += kernel_operations(s->a, k, extent);
     units += sim_size(s, l->set[i].units);
   }
@@ -42,12 +52,30 @@ static double kernel_seconds(Sim *s, const KernelLaunch *l) {
   return shared_out(s, work + s->m->launch, chunks, units <= (double)l->grain);
 }
 
+// Returns the bytes from the first to behind the last element of a matrix whose rows are `ld`
+// elements apart.
+static int64_t matrix_span(bool transposed, double rows, double cols, int64_t ld, int64_t element) {
+  double major = transposed ? cols : rows, minor = transposed ? rows : cols;
+  return major < 1 ? 0 : ((int64_t)(major - 1) * ld + (int64_t)minor) * element;
+}
+
 // Several GEMMs of a batch run at the same time; a single large one is split into panels.
 static double gemm_seconds(Sim *s, const Gemm *g) {
   double m = sim_size(s, g->m), n = sim_size(s, g->n), k = sim_size(s, g->k), batch = 1;
-  for (int i = 0; i < g->nbatch; i++) batch *= sim_size(s, g->batch[i].count);
+  int64_t element = dtype_bytes(g->type), a = 0, b = 0, c = 0; // elements to the last matrices
+  for (int i = 0; i < g->nbatch; i++) {
+    double count = sim_size(s, g->batch[i].count);
+    batch *= count;
+    a += ((int64_t)count - 1) * g->batch[i].a;
+    b += ((int64_t)count - 1) * g->batch[i].b;
+    c += ((int64_t)count - 1) * g->batch[i].c;
+  }
+  double each = batch * (double)element;
+  sim_access(s, g->a, a * element + matrix_span(g->ta, m, k, g->lda, element), each * m * k, false);
+  sim_access(s, g->b, b * element + matrix_span(g->tb, k, n, g->ldb, element), each * k * n, false);
+  sim_access(s, g->c, c * element + matrix_span(false, m, n, g->ldc, element), each * m * n, true);
   CacheTraffic t = sim_touch(s, false, false);
-  t.l2 = 0; // hidden: the next panel is read while this one is computed with
+  t.l2 = 0; // no time of its own: a panel is read while the one before is multiplied
   bool alone = gemm_flops(m, n, k, batch) < SOLO_FLOPS, panels = batch < 2 * s->team;
   double parts = panels ? s->team : batch;
   if (!alone && panels) m >= n ? (m /= s->team) : (n /= s->team), batch *= s->team;
@@ -56,35 +84,52 @@ static double gemm_seconds(Sim *s, const Gemm *g) {
   return shared_out(s, work + traffic_seconds(s, &t) + batch * s->m->launch, parts, alone);
 }
 
-static double copy_seconds(Sim *s, int64_t bytes) {
+static double copy_seconds(Sim *s, const Ref *src, Ref dst, int64_t bytes) {
+  if (src) sim_access(s, *src, bytes, (double)bytes, false);
+  sim_access(s, dst, bytes, (double)bytes, true);
   CacheTraffic t = sim_touch(s, false, false);
   return shared_out(s, traffic_seconds(s, &t) + s->m->launch, (double)bytes / COPY_PIECE,
                     bytes < SOLO_BYTES);
 }
 
-// A sort compares, the others add; both take one element at a time.
+// Sorts compare, the other ordered operations add. All take one element at a time.
 static double ordered_seconds(Sim *s, const Ordered *o) {
   bool sorts = o->kind == ORDERED_ARGSORT || o->kind == ORDERED_TOP_K;
-  double n = sim_size(s, o->n), rows = 1;
+  double n = sim_size(s, o->n), rows = 1, element = (double)dtype_bytes(o->type);
+  double results = o->kind == ORDERED_TOP_K ? (double)o->k : n;
   for (int i = 0; i < o->nrows; i++) rows *= sim_size(s, o->row[i].count);
+  sim_access(s, o->src, sim_bytes_behind(s, o->src), n * rows * element, false);
+  sim_access(s, o->dst, sim_bytes_behind(s, o->dst), results * rows * element, true);
   CacheTraffic t = sim_touch(s, false, false);
   double work = operation_seconds(s, n * rows * LANES * (sorts ? 4 * log2(n + 1) : 2));
   return shared_out(s, fmax(work, traffic_seconds(s, &t)) + s->m->launch, rows,
                     rows * n < SOLO_ORDERED);
 }
 
-// In shared memory the members of a group together read each source once and write each destination
-// once. What another core has written is in the third-level cache at best.
+// Returns the seconds of a collective of processors that share memory. They read each source once
+// and write each destination once. What another core has written is in the third-level cache at
+// best. `bandwidth` counts a byte that is read and written as one byte.
 static double shared_seconds(Sim *s, const Collective *w) {
   double bytes = 0;
   for (uint32_t i = 0; i < s->access.n; i++) bytes += s->access.at[i].bytes;
   CacheTraffic t = sim_touch(s, false, true);
-  double each =
-      fmax(traffic_seconds(s, &t), bytes / (2 * s->m->bandwidth)); // bytes are read or written
+  double each = fmax(traffic_seconds(s, &t), bytes / (2 * s->m->bandwidth));
   return coll_latency(s->m, &s->p->mesh, w->kind, w->axes) + each * s->contexts / s->team;
 }
 
+static void block_access(Sim *s, Ref at, int rank, const int64_t *block, Dtype type, bool writes) {
+  int64_t bytes = dtype_bytes(type);
+  for (int d = 0; d < rank; d++) bytes *= block[d];
+  sim_access(s, at, bytes, (double)bytes, writes);
+}
+
+// The accesses are pairs: source and destination of each tensor.
 static double collective_seconds(Sim *s, const Collective *w) {
+  for (uint32_t i = 0; i < w->nparts; i++) {
+    const CollPart *p = &w->part[i];
+    block_access(s, p->src, p->rank, p->src_block, w->type, false);
+    block_access(s, p->dst, p->rank, p->dst_block, w->type, true);
+  }
   s->segment++;
   if (s->m->shared > 0) return shared_seconds(s, w);
   (void)sim_touch(s, true, true);
@@ -92,12 +137,13 @@ static double collective_seconds(Sim *s, const Collective *w) {
 }
 
 double sim_seconds(Sim *s, const Instr *in) {
+  s->access.n = 0;
   switch (in->kind) {
   case INSTR_KERNEL: return kernel_seconds(s, &in->u.kernel);
   case INSTR_GEMM: return gemm_seconds(s, &in->u.gemm);
   case INSTR_ORDERED: return ordered_seconds(s, &in->u.ordered);
-  case INSTR_FILL: return copy_seconds(s, in->u.fill.bytes);
-  case INSTR_COPY: return copy_seconds(s, in->u.copy.bytes);
+  case INSTR_FILL: return copy_seconds(s, NULL, in->u.fill.dst, in->u.fill.bytes);
+  case INSTR_COPY: return copy_seconds(s, &in->u.copy.src, in->u.copy.dst, in->u.copy.bytes);
   case INSTR_COLLECTIVE: return collective_seconds(s, &in->u.collective);
   case INSTR_COMMIT: s->segment++; return s->processors > 1 ? s->m->latency : 0;
   case INSTR_LOOP:

@@ -1,5 +1,7 @@
 // The operations of a kernel: the cost of each statement times the rounds of the loops that its
 // value depends on.
+#include <math.h>
+
 #include "codegen/simulate/simulate_internal.h"
 
 enum { TILE = 8 };          // rows of a register tile that share a value
@@ -7,42 +9,53 @@ enum { MASKED_ACCESS = 1 }; // operations more of a masked access
 enum { LOOP_COST = 6 };     // of the beginning and end of an inner loop
 enum { ACROSS_LANES = 10 }; // of joining the lanes of a vector
 
-typedef uint32_t LoopSet; // bit l: loop l
-_Static_assert(MAX_LOOPS <= 32, "loops fit a set");
+// -- accesses -----------------------------------------------------------------------------------
 
-static LoopSet moved_along(const KPtr *p, int loops) {
-  LoopSet out = 0;
-  for (int i = 0; i < loops; i++)
-    if (p->stride[i]) out |= (LoopSet)1 << i;
-  return out;
+static double rounds(const double *extent, int n) {
+  double product = 1;
+  for (int i = 0; i < n; i++) product *= extent[i];
+  return product;
 }
 
-// The loops that the value of s depends on; it is computed outside the others. of: of earlier
-// statements.
-static LoopSet loops_of(const Kernel *k, const KStmt *s, const LoopSet *of) {
-  int loops = k->nouter + k->ninner;
-  LoopSet out = 0;
-  for (int i = 0; i < 3; i++)
-    if (s->arg[i] != NO_STMT) out |= of[s->arg[i]];
-  switch (s->kind) {
-  case K_NUM: return 0;
-  case K_LOAD:
-  case K_LOAD_AT:
-  case K_STORE:
-  case K_SCATTER: return out | moved_along(&k->ptr[s->index], loops);
-  case K_POSITION: return out | moved_along(&k->walk[s->index], loops);
-  case K_ACCUM:
-  case K_REDUCE: return ((LoopSet)1 << (s->level == LEVEL_INNER ? loops : k->nouter)) - 1;
-  case K_QUOTIENT:
-  case K_INSIDE: return out;
-  case K_OP: return s->op == OP_INDEX ? out | (LoopSet)1 << s->index : out;
+// Accesses through pointer `ptr` at computed indices; a scatter reads and writes. 0: there are
+// none.
+static double indexed_accesses(const Kernel *k, int ptr, const double *extent) {
+  double times = 0;
+  for (int i = 0; i < k->nstmts; i++) {
+    const KStmt *s = &k->stmt[i];
+    if ((s->kind != K_LOAD_AT && s->kind != K_SCATTER) || s->index != ptr) continue;
+    times += rounds(extent, kernel_depth(k, s->level)) * (s->kind == K_SCATTER ? 2 : 1);
   }
-  BUG("a statement of kind %d", (int)s->kind);
+  return times;
 }
 
-// The loops that later statements depend on by using s: of a reduction only the outer ones.
-static LoopSet loops_of_result(const Kernel *k, const KStmt *s, LoopSet own) {
-  return s->kind == K_REDUCE ? own & (((LoopSet)1 << k->nouter) - 1) : own;
+// A pointer with computed indices may touch all bytes behind it, but repeated accesses hit the
+// first-level cache. Others touch each element in the range of their strides once.
+void kernel_access(Sim *s, const Kernel *k, int ptr, Ref at, const double *extent) {
+  const KPtr *p = &k->ptr[ptr];
+  double size = (double)dtype_bytes(p->type), elements = 1, last = 0,
+         times = indexed_accesses(k, ptr, extent);
+  if (times > 0) {
+    int64_t span = sim_bytes_behind(s, at);
+    sim_access(s, at, span, fmin(times * size, (double)span), p->written);
+    return;
+  }
+  for (int i = 0; i < k->nouter + k->ninner; i++) {
+    if (!p->stride[i]) continue;
+    if (extent[i] < 1) return;
+    elements *= extent[i];
+    last += (extent[i] - 1) * fabs((double)p->stride[i]);
+  }
+  elements = fmin(elements, last + 1); // positions of a window overlap
+  sim_access(s, at, (int64_t)(last + 1) * dtype_bytes(p->type), elements * size, p->written);
+}
+
+// -- operations ---------------------------------------------------------------------------------
+
+// Returns the loops in which s is computed: outside of the others it is computed once.
+static LoopSet loops_of(const Kernel *k, const KStmt *s, const LoopSet *of) {
+  if (s->kind != K_ACCUM && s->kind != K_REDUCE) return stmt_loops(k, of, s);
+  return ((LoopSet)1 << (s->level == LEVEL_INNER ? k->nouter + k->ninner : k->nouter)) - 1;
 }
 
 static bool along_vector(const Kernel *k, LoopSet of) {
@@ -120,7 +133,7 @@ double kernel_operations(Arena *scratch, const Kernel *k, const double *extent) 
   for (int i = 0; i < k->nstmts; i++) {
     const KStmt *s = &k->stmt[i];
     LoopSet own = loops_of(k, s, of);
-    of[i] = loops_of_result(k, s, own);
+    of[i] = s->kind == K_REDUCE ? own & outer : own; // the result of a reduction
     if (is_fused(k, i)) continue;
     double each = stmt_cost(k, s, of) + (is_access(s) && along_vector(k, own) ? masked : 0);
     if (s->kind == K_REDUCE && along_vector(k, own & ~outer))
