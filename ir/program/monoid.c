@@ -6,7 +6,7 @@
 #include "ir/base/base.h"
 
 const char *monoid_text(Monoid m) {
-  static const char *const text[MONOID_COUNT] = {"none", "sum", "max", "min", "prod"};
+  static const char *const text[MONOID_COUNT] = {MONOID_NAMES};
   return text[m];
 }
 

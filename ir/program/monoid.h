@@ -13,6 +13,7 @@ typedef enum Monoid {
   MONOID_PROD,
 } Monoid;
 enum { MONOID_COUNT = MONOID_PROD + 1 };
+#define MONOID_NAMES "none", "sum", "max", "min", "prod"
 
 const char *monoid_text(Monoid m); // "sum"; "none"
 // The value that changes nothing: 0 of a sum, the lowest value of a maximum. BUG for MONOID_NONE.

@@ -5,10 +5,10 @@
 #include "ir/program/program.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "ir/base/stream.h"
 
 const char *coll_text(CollKind k) {
   static const char *const text[COLL_COUNT] = {
@@ -188,13 +188,7 @@ typedef struct Out {
   FILE *file;
 } Out;
 
-static void put(const Out *o, const char *fmt, ...) PRINTF_LIKE(2, 3);
-static void put(const Out *o, const char *fmt, ...) {
-  va_list ap;
-  va_start(ap, fmt);
-  vfprintf(o->file, fmt, ap);
-  va_end(ap);
-}
+#define put(o, ...) fprintf((o)->file, __VA_ARGS__)
 
 static const char *or_dash(const char *text) { return text ? text : "-"; }
 
@@ -267,13 +261,7 @@ static void put_dims(const Out *o, int rank, const ProgDim *d) {
 }
 
 static void put_init(const Out *o, const Init *init) {
-  static const char *const kinds[] = {[INIT_CONSTANT] = "constant",
-                                      [INIT_NORMAL] = "normal",
-                                      [INIT_TRUNCATED_NORMAL] = "truncated_normal",
-                                      [INIT_UNIFORM] = "uniform",
-                                      [INIT_ORTHOGONAL] = "orthogonal",
-                                      [INIT_DATA] = "data",
-                                      [INIT_FILE] = "file"};
+  static const char *const kinds[] = {INIT_NAMES};
   put(o, " init %s", kinds[init->kind]);
   switch (init->kind) {
   case INIT_CONSTANT: put(o, "(%.17g)", init->a); break;
@@ -495,14 +483,10 @@ static void put_program(const Out *o) {
 }
 
 char *program_print(Arena *a, const Program *p) {
-  char *text = NULL;
-  size_t n = 0;
-  FILE *file = mem_stream(&text, &n);
-  put_program(&(Out){.p = p, .file = file});
-  mem_stream_close(file);
-  char *copy = arena_text(a, text, n);
-  free(text);
-  return copy;
+  TextStream text;
+  stream_begin(&text);
+  put_program(&(Out){.p = p, .file = text.file});
+  return stream_end(&text, a);
 }
 
 static bool footprint_equal(const Footprint *a, const Footprint *b) {

@@ -19,6 +19,7 @@ typedef enum InitKind {
   INIT_DATA,       // ndata numbers in declared order, computed at compile time
   INIT_FILE,       // path, key
 } InitKind;
+#define INIT_NAMES "constant", "normal", "truncated_normal", "uniform", "orthogonal", "data", "file"
 
 typedef struct Init {
   InitKind kind;

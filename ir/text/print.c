@@ -10,11 +10,11 @@
 //   reason name hidden = value %3 [b, h] stated  # model.mesh:7:1 output hidden = %3 [b, h]
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/base/stream.h"
 #include "ir/text/text.h"
 
 typedef struct Out {
@@ -23,13 +23,7 @@ typedef struct Out {
   FILE *file;
 } Out;
 
-static void put(const Out *o, const char *fmt, ...) PRINTF_LIKE(2, 3);
-static void put(const Out *o, const char *fmt, ...) {
-  va_list ap;
-  va_start(ap, fmt);
-  vfprintf(o->file, fmt, ap);
-  va_end(ap);
-}
+#define put(o, ...) fprintf((o)->file, __VA_ARGS__)
 
 // -- words, numbers, lists ----------------------------------------------------------------------
 
@@ -154,73 +148,55 @@ static void put_origin(const Out *o, Pos at, const char *value, const char *why)
 // -- records ------------------------------------------------------------------------------------
 
 static bool field_is_zero(const RecordField *f, const void *record) {
-  static const size_t bytes[] = {
-      [FIELD_REAL] = sizeof(double),       [FIELD_INT] = sizeof(int),
-      [FIELD_LONG] = sizeof(int64_t),      [FIELD_SEED] = sizeof(uint64_t),
-      [FIELD_BOOL] = sizeof(bool),         [FIELD_TEXT] = sizeof(char *),
-      [FIELD_ENUM] = sizeof(SyntheticKind)};
-  static const char zero[16];
-  return memcmp((const char *)record + f->offset, zero, bytes[f->kind]) == 0;
+  static const char zero[sizeof(Affine)];
+  return memcmp((const char *)record + f->offset, zero, f->size) == 0;
+}
+
+static int64_t integer_at(const RecordField *f, const void *at) {
+  if (f->size == sizeof(uint16_t)) return *(const uint16_t *)at;
+  if (f->size == sizeof(int64_t)) return *(const int64_t *)at;
+  return f->most ? (int64_t) * (const uint32_t *)at : *(const int32_t *)at;
 }
 
 static void put_field(const Out *o, const RecordField *f, const void *record) {
-  const char *p = (const char *)record + f->offset;
-  union {
-    double real;
-    int64_t long_;
-    uint64_t seed;
-    int small;
-    SyntheticKind names;
-    const char *text;
-  } v;
-  put(o, "%s", f->name);
+  const void *at = (const char *)record + f->offset, *list = (const char *)record + f->list;
+  const double *num = at;
+  put(o, f->kind == FIELD_BOOL ? "%s" : "%s = ", f->name);
   switch (f->kind) {
-  case FIELD_REAL:
-    memcpy(&v.real, p, sizeof v.real);
-    put(o, " = ");
-    put_real(o, v.real);
-    break;
-  case FIELD_INT:
-    memcpy(&v.small, p, sizeof v.small);
-    put(o, " = %d", v.small);
-    break;
-  case FIELD_LONG:
-    memcpy(&v.long_, p, sizeof v.long_);
-    put(o, " = %" PRId64, v.long_);
-    break;
-  case FIELD_SEED:
-    memcpy(&v.seed, p, sizeof v.seed);
-    put(o, " = %" PRIu64, v.seed);
-    break;
+  case FIELD_REAL: put_real(o, *(const double *)at); break;
+  case FIELD_INT: put(o, "%" PRId64, integer_at(f, at)); break;
+  case FIELD_SEED: put(o, "%" PRIu64, *(const uint64_t *)at); break;
   case FIELD_BOOL: break;
-  case FIELD_TEXT:
-    memcpy(&v.text, p, sizeof v.text);
-    put(o, " = ");
-    put_word(o, v.text);
-    break;
-  case FIELD_ENUM:
-    memcpy(&v.names, p, sizeof v.names);
-    put(o, " = %s", f->names->text[v.names]);
-    break;
+  case FIELD_TEXT: put_word(o, *(const char *const *)at); break;
+  case FIELD_ENUM: put(o, "%s", f->names->text[*(const unsigned *)at]); break;
+  case FIELD_DECL: put_word(o, o->g->decl.at[*(const DeclId *)at - 1].name); break;
+  case FIELD_DIMS: put_dims(o, *(const uint8_t *)at, *(const DimId *const *)list); break;
+  case FIELD_AXES: put_axes(o, *(const Axes *)at); break;
+  case FIELD_NUM: put_reals(o, memcmp(&num[1], &(double){0}, sizeof *num) ? 2 : 1, num); break;
+  case FIELD_REALS: put_reals(o, *(const int64_t *)at, *(const double *const *)list); break;
+  case FIELD_AFFINE: put_affine(o, at); break;
   }
+}
+
+// Prints the fields of a record behind `opening` and ", ". Returns false if there are none.
+// `always` is printed even if it is zero; NULL: no such field.
+static bool put_fields(const Out *o, const Record *r, const void *record, const char *opening,
+                       const RecordField *always) {
+  const char *between = opening;
+  for (const RecordField *f = r->field; f < r->field + r->n; f++) {
+    if (f != always && field_is_zero(f, record)) continue;
+    put(o, "%s", between);
+    put_field(o, f, record);
+    between = ", ";
+  }
+  return between != opening;
 }
 
 static void put_record(const Out *o, const Record *r, const void *record) {
-  const char *between = "{";
-  for (int i = 0; i < r->n; i++) {
-    if (field_is_zero(&r->field[i], record)) continue;
-    put(o, "%s", between);
-    put_field(o, &r->field[i], record);
-    between = ", ";
-  }
-  put(o, *between == '{' ? "{}" : "}");
+  put(o, put_fields(o, r, record, "{", NULL) ? "}" : "{}");
 }
 
 // -- sections -----------------------------------------------------------------------------------
-
-static const char *const layout_scopes[] = {[LAYOUT_OPTIMIZER] = "optimizer: ",
-                                            [LAYOUT_PARAMETERS] = "parameters: ",
-                                            [LAYOUT_GRADIENTS] = "gradients: "};
 
 // soft t -> [cols], optimizer: all -> [rows], tensor "head.*": b -> none
 static void put_rule(const Out *o, const LayoutRule *r) {
@@ -230,12 +206,9 @@ static void put_rule(const Out *o, const LayoutRule *r) {
     put_word(o, r->pattern);
     put(o, ": ");
   } else if (r->scope != LAYOUT_ALL) {
-    put(o, "%s", layout_scopes[r->scope]);
+    put(o, "%s ", layout_scopes[r->scope]);
   }
-  if (r->dim)
-    put_word(o, r->dim);
-  else
-    put(o, "all");
+  put_word(o, r->dim ? r->dim : "all");
   put(o, " -> ");
   if (r->none)
     put(o, "none");
@@ -413,63 +386,9 @@ static void put_train(const Out *o, const TrainSpec *t) {
 
 // -- nodes --------------------------------------------------------------------------------------
 
-// Starts one more `key` inside the braces of a node.
-static void put_key(const Out *o, const char **between, const char *key) {
-  put(o, "%s%s", *between, key);
-  *between = ", ";
-}
-
-static void put_number_key(const Out *o, const char **between, const char *key, uint64_t number) {
-  if (!number) return;
-  put_key(o, between, key);
-  put(o, " = %" PRIu64, number);
-}
-
 static void put_attr(const Out *o, const Node *n) {
-  const Attr *t = &n->attr;
-  const char *between = " {";
-  static const double zero[2];
-  if (t->decl) {
-    put_key(o, &between, "decl = ");
-    put_word(o, o->g->decl.at[t->decl - 1].name);
-  }
-  if (n->op == OP_CONST || memcmp(t->num, zero, sizeof zero) != 0) {
-    put_key(o, &between, "num = ");
-    put_reals(o, memcmp(&t->num[1], zero, sizeof zero[0]) ? 2 : 1, t->num);
-  }
-  if (t->ndims) {
-    put_key(o, &between, "dims = ");
-    put_dims(o, t->ndims, t->dims);
-  }
-  if (t->nto) {
-    put_key(o, &between, "to = ");
-    put_dims(o, t->nto, t->to);
-  }
-  if (t->axes.n) {
-    put_key(o, &between, "axes = ");
-    put_axes(o, t->axes);
-  }
-  if (t->monoid) {
-    put_key(o, &between, "monoid = ");
-    put(o, "%s", monoid_text(t->monoid));
-  }
-  if (t->ndata) {
-    put_key(o, &between, "data = ");
-    put_reals(o, t->ndata, t->data);
-  }
-  if (n->op == OP_WINDOW || n->op == OP_WINDOW_AT) {
-    put_key(o, &between, "affine = ");
-    put_affine(o, &t->affine);
-  }
-  put_number_key(o, &between, "key", t->key);
-  put_number_key(o, &between, "carry", t->carry);
-  put_number_key(o, &between, "tag", t->tag);
-  put_number_key(o, &between, "flags", t->flags);
-  put_number_key(o, &between, "region", t->region);
-  put_number_key(o, &between, "instance", n->instance);
-  put_number_key(o, &between, "composite", n->origin.composite);
-  if (n->origin.backward) put_key(o, &between, "backward");
-  if (*between == ',') put(o, "}");
+  const RecordField *always = n->op == OP_CONST ? &node_record.field[NODE_NUM] : NULL;
+  if (put_fields(o, &node_record, n, " {", always)) put(o, "}");
 }
 
 static void put_region(const Out *o, RegionId id) {
@@ -530,29 +449,18 @@ static void put_graph(const Out *o, GraphNote *note, const void *table) {
 
 // -- doors --------------------------------------------------------------------------------------
 
-static FILE *open_text(char **text, size_t *n) { return mem_stream(text, n); }
-
-static char *close_text(Arena *a, FILE *file, char **text, const size_t *n) {
-  mem_stream_close(file);
-  char *copy = arena_text(a, *text, *n);
-  free(*text);
-  return copy;
-}
-
 char *graph_print(Arena *a, const Graph *g, const Diag *d, GraphNote *note, const void *table) {
-  char *text = NULL;
-  size_t n = 0;
-  Out o = {.g = g, .d = d, .file = open_text(&text, &n)};
-  put_graph(&o, note, table);
-  return close_text(a, o.file, &text, &n);
+  TextStream text;
+  stream_begin(&text);
+  put_graph(&(Out){.g = g, .d = d, .file = text.file}, note, table);
+  return stream_end(&text, a);
 }
 
 char *graph_node_text(Arena *a, const Graph *g, const Diag *d, NodeId node) {
-  char *text = NULL;
-  size_t n = 0;
-  Out o = {.g = g, .d = d, .file = open_text(&text, &n)};
-  put_node(&o, node, NULL);
-  char *line = close_text(a, o.file, &text, &n);
+  TextStream text;
+  stream_begin(&text);
+  put_node(&(Out){.g = g, .d = d, .file = text.file}, node, NULL);
+  char *line = stream_end(&text, a);
   line[strcspn(line, "\n")] = 0;
   return line;
 }

@@ -4,7 +4,7 @@
 
 #include "ir/text/scan_internal.h"
 
-enum { MAX_DIM_SIZE = INT32_MAX, MAX_FACTOR = 1 << 30 };
+enum { MAX_DIM_SIZE = INT32_MAX };
 
 typedef struct Reader {
   Scanner s;
@@ -16,76 +16,6 @@ typedef struct Reader {
   VEC(TrainSpec) train;
   bool in_train; // a train line waits for its optimizer line
 } Reader;
-
-// -- references ---------------------------------------------------------------------------------
-
-static bool read_dim(Reader *r, DimId *out) {
-  const char *at = scan_here(&r->s), *name = scan_word(&r->s);
-  if (!name) return false;
-  *out = dim_find(r->g->dims, name);
-  return *out || scan_fail(&r->s, at, "no dim is called %s", name);
-}
-
-static bool read_whole(Reader *r, DimId *out) {
-  const char *at = scan_here(&r->s);
-  if (!read_dim(r, out)) return false;
-  const Dim *d = dim_get(r->g->dims, *out);
-  return d->whole == *out || scan_fail(&r->s, at, "%s is a block", d->name);
-}
-
-// "[b, h]"
-static bool read_dims(Reader *r, uint8_t *n, DimId *d) {
-  *n = 0;
-  if (!scan_expect(&r->s, "[")) return false;
-  while (!scan_accept(&r->s, "]")) {
-    if (*n == MAX_RANK) return scan_fail(&r->s, r->s.p, "more than %d dims", MAX_RANK);
-    if ((*n && !scan_expect(&r->s, ",")) || !read_dim(r, &d[*n])) return false;
-    (*n)++;
-  }
-  return true;
-}
-
-// The same of distinct whole dims.
-static bool read_order(Reader *r, uint8_t *n, DimId *d) {
-  const char *at = scan_here(&r->s);
-  if (!read_dims(r, n, d)) return false;
-  for (int i = 0; i < *n; i++) {
-    if (dim_get(r->g->dims, d[i])->whole != d[i])
-      return scan_fail(&r->s, at, "a block stands here");
-    for (int j = 0; j < i; j++)
-      if (d[i] == d[j]) return scan_fail(&r->s, at, "a dim occurs here twice");
-  }
-  return true;
-}
-
-static bool read_axis(Reader *r, uint8_t *out) {
-  const char *at = scan_here(&r->s), *name = scan_word(&r->s);
-  if (!name) return false;
-  int axis = mesh_axis(r->mesh, name);
-  if (axis < 0) return scan_fail(&r->s, at, "the mesh has no axis %s", name);
-  *out = (uint8_t)axis;
-  return true;
-}
-
-static bool read_axes(Reader *r, Axes *out) {
-  *out = (Axes){0};
-  if (!scan_expect(&r->s, "[")) return false;
-  while (!scan_accept(&r->s, "]")) {
-    uint8_t axis = 0;
-    const char *at = scan_here(&r->s);
-    if ((out->n && !scan_expect(&r->s, ",")) || !read_axis(r, &axis)) return false;
-    if (axes_has(*out, axis)) return scan_fail(&r->s, at, "an axis occurs here twice");
-    out->at[out->n++] = axis;
-  }
-  return true;
-}
-
-static bool read_decl_name(Reader *r, DeclId *out) {
-  const char *at = scan_here(&r->s), *name = scan_word(&r->s);
-  if (!name) return false;
-  *out = graph_find_decl(r->g, name);
-  return *out || scan_fail(&r->s, at, "nothing is declared as %s", name);
-}
 
 static bool line_end(Reader *r, Pos *at) { return scan_origin(&r->s, at, NULL, NULL); }
 
@@ -117,14 +47,8 @@ static bool read_stage(Reader *r) {
 }
 
 static LayoutScope read_scope(Reader *r, const char **pattern) {
-  static const struct {
-    const char *word;
-    LayoutScope scope;
-  } scopes[] = {{"optimizer:", LAYOUT_OPTIMIZER},
-                {"parameters:", LAYOUT_PARAMETERS},
-                {"gradients:", LAYOUT_GRADIENTS}};
-  for (size_t i = 0; i < countof(scopes); i++)
-    if (scan_accept(&r->s, scopes[i].word)) return scopes[i].scope;
+  for (int i = 0; i < LAYOUT_TENSOR; i++)
+    if (layout_scopes[i] && scan_accept(&r->s, layout_scopes[i])) return (LayoutScope)i;
   if (!scan_accept_word(&r->s, "tensor")) return LAYOUT_ALL;
   *pattern = scan_word(&r->s);
   return LAYOUT_TENSOR;
@@ -138,7 +62,7 @@ static bool read_rule(Reader *r, LayoutRule *rule) {
   if (!scan_accept_word(s, "all") && !(rule->dim = scan_word(s))) return false;
   if (!scan_expect(s, "->")) return false;
   rule->none = scan_accept_word(s, "none");
-  return rule->none || read_axes(r, &rule->axes);
+  return rule->none || scan_axes(&r->s, &rule->axes);
 }
 
 static bool read_layout(Reader *r) {
@@ -178,7 +102,7 @@ static bool read_header(Reader *r) {
 
 static bool read_axis_line(Reader *r) {
   uint8_t axis = 0;
-  return read_axis(r, &axis) && line_end(r, &r->mesh->axis[axis].pos);
+  return scan_axis(&r->s, &axis) && line_end(r, &r->mesh->axis[axis].pos);
 }
 
 static bool read_seed(Reader *r) {
@@ -192,7 +116,7 @@ static bool read_dim_line(Reader *r) {
   if (!name || !scan_expect(&r->s, "=") || !scan_long(&r->s, 1, MAX_DIM_SIZE, &size)) return false;
   if (dim_find(r->g->dims, name)) return scan_fail(&r->s, at, "two dims are called %s", name);
   DimId first = 0;
-  if (scan_accept_word(&r->s, "follows") && !read_whole(r, &first)) return false;
+  if (scan_accept_word(&r->s, "follows") && !scan_whole(&r->s, &first)) return false;
   Pos pos;
   if (!line_end(r, &pos)) return false;
   DimId d = dim_add(r->g->dims, name, size, pos);
@@ -200,18 +124,14 @@ static bool read_dim_line(Reader *r) {
   return true;
 }
 
-// "[1, 1, -1, 1]"; what positions reach must fit 63 bits.
-static bool read_affine(Reader *r, Affine *out) {
-  int64_t n;
-  const double *x;
-  const char *at = scan_here(&r->s);
-  if (!scan_reals(&r->s, &n, &x)) return false;
-  if (n != 4) return scan_fail(&r->s, at, "four numbers stand here");
-  for (int i = 0; i < 4; i++)
-    if (!(x[i] >= -(double)MAX_FACTOR && x[i] <= (double)MAX_FACTOR))
-      return scan_fail(&r->s, at, "an affine has numbers up to %d", (int)MAX_FACTOR);
-  *out = (Affine){(int64_t)x[0], (int64_t)x[1], (int64_t)x[2], (int64_t)x[3]};
-  return true;
+// Checks a dim d that was made from a line against the name at `at` and the size in the line.
+// `before` is the dim that had this name before, or 0.
+static bool block_agrees(Scanner *s, const char *name, const char *at, const char *what,
+                         DimId before, int64_t size, DimId d) {
+  const Dim *dim = dim_get(s->g->dims, d);
+  if (before == d) return scan_fail(s, at, "%s occurs twice", dim->name);
+  return (!before && dim->name == name && dim->size == size) ||
+         scan_fail(s, at, "the %s is %s = %lld", what, dim->name, (long long)dim->size);
 }
 
 static bool read_footprint_line(Reader *r) {
@@ -222,20 +142,16 @@ static bool read_footprint_line(Reader *r) {
   Affine affine;
   Pos pos;
   if (!name || !scan_expect(s, "=") || !scan_long(s, 1, MAX_DIM_SIZE, &size) ||
-      !scan_expect(s, "of") || !read_whole(r, &whole) || !scan_expect(s, "by") ||
-      !read_dim(r, &of) || (scan_accept_word(s, "taps") && !read_dim(r, &tap)) ||
-      !scan_expect(s, "affine") || !read_affine(r, &affine) || !line_end(r, &pos))
+      !scan_expect(s, "of") || !scan_whole(&r->s, &whole) || !scan_expect(s, "by") ||
+      !scan_dim(&r->s, &of) || (scan_accept_word(s, "taps") && !scan_dim(&r->s, &tap)) ||
+      !scan_expect(s, "affine") || !scan_affine(&r->s, &affine) || !line_end(r, &pos))
     return false;
   if (affine.divisor <= 0) return scan_fail(s, at, "its divisor is not positive");
   if (dim_get(r->g->dims, of)->out || (tap && dim_get(r->g->dims, tap)->out))
     return scan_fail(s, at, "a footprint dim is read by blocks");
-  DimId before = dim_find(r->g->dims, name),
-        d = dim_footprint(r->g->dims, r->mesh, whole, of, tap, affine);
-  const Dim *dim = dim_get(r->g->dims, d);
-  if (before == d) return scan_fail(s, at, "%s occurs twice", name);
-  if (before || dim->name != name || dim->size != size)
-    return scan_fail(s, at, "the footprint is %s = %lld", dim->name, (long long)dim->size);
-  return true;
+  DimId before = dim_find(r->g->dims, name);
+  return block_agrees(s, name, at, "footprint", before, size,
+                      dim_footprint(r->g->dims, r->mesh, whole, of, tap, affine));
 }
 
 static bool read_block_line(Reader *r) {
@@ -246,28 +162,21 @@ static bool read_block_line(Reader *r) {
   Axes axes;
   Pos pos;
   if (!name || !scan_expect(s, "=") || !scan_long(s, 0, MAX_DIM_SIZE, &size) ||
-      !scan_expect(s, "of") || !read_whole(r, &whole) || !scan_expect(s, "over") ||
-      !read_axes(r, &axes) || !line_end(r, &pos))
+      !scan_expect(s, "of") || !scan_whole(&r->s, &whole) || !scan_expect(s, "over") ||
+      !scan_axes(&r->s, &axes) || !line_end(r, &pos))
     return false;
   if (axes.n == 0) return scan_fail(s, at, "a block needs an axis");
   DimId before = dim_find(r->g->dims, name);
-  DimId d = dim_block(r->g->dims, r->mesh, whole, axes);
-  const Dim *dim = dim_get(r->g->dims, d);
-  if (before == d) return scan_fail(s, at, "%s occurs twice", name);
-  if (before || dim->name != name || dim->size != size)
-    return scan_fail(s, at, "the block is %s = %lld", dim->name, (long long)dim->size);
-  return true;
+  return block_agrees(s, name, at, "block", before, size,
+                      dim_block(r->g->dims, r->mesh, whole, axes));
 }
 
 // -- declarations -------------------------------------------------------------------------------
 
 static bool read_init(Reader *r, Init *init) {
-  int kind = scan_enum(&r->s, &init_kinds);
-  if (kind < 0 || !scan_record(&r->s, &init_record, init)) return false;
-  init->kind = (InitKind)kind;
-  bool data = scan_accept(&r->s, "[");
-  if (!data) return true;
-  r->s.p--; // scan_reals passes the bracket
+  if (!scan_record(&r->s, &init_record, init)) return false;
+  if (!scan_accept(&r->s, "[")) return true;
+  r->s.p--; // scan_reals reads the bracket itself
   return scan_reals(&r->s, &init->ndata, &init->data);
 }
 
@@ -293,10 +202,11 @@ static bool read_decl(Reader *r, DeclKind kind) {
   Decl d = {.kind = kind};
   const char *at = scan_here(s);
   d.name = scan_word(s);
-  if (!d.name || !scan_expect(s, ":") || !scan_type(s, &d.type) || !read_order(r, &d.rank, d.dims))
+  if (!d.name || !scan_expect(s, ":") || !scan_type(s, &d.type) ||
+      !scan_order(&r->s, &d.rank, d.dims))
     return false;
   if (graph_find_decl(r->g, d.name)) return scan_fail(s, at, "%s is declared twice", d.name);
-  if (scan_accept_word(s, "of") && !read_decl_name(r, &d.of)) return false;
+  if (scan_accept_word(s, "of") && !scan_decl(&r->s, &d.of)) return false;
   if (scan_accept(s, "=") && !read_init(r, &d.init)) return false;
   d.frozen = scan_accept_word(s, "frozen");
   if (!line_end(r, &d.pos) || !init_fits(r, at, &d)) return false;
@@ -330,7 +240,7 @@ static bool read_data(Reader *r) {
   DataBlock *b = &r->g->spec.data[r->block];
   if (b->present) return scan_fail(&r->s, at, "a second block %s", name);
   b->present = true;
-  if (scan_accept_word(&r->s, "over") && !read_whole(r, &b->over)) return false;
+  if (scan_accept_word(&r->s, "over") && !scan_whole(&r->s, &b->over)) return false;
   return scan_record(&r->s, &block_record, b) && line_end(r, &b->pos);
 }
 
@@ -348,9 +258,6 @@ static bool read_field(Reader *r) {
 static bool read_source(Reader *r) {
   if (!r->in_field) return scan_fail(&r->s, r->s.p, "a source follows its field");
   DataSource *source = &r->field.at[r->field.n - 1].source;
-  int kind = scan_enum(&r->s, &source_kinds);
-  if (kind < 0) return false;
-  source->kind = (SourceKind)kind;
   r->in_field = false;
   return scan_record(&r->s, &source_record, source) && line_end(r, &source->pos);
 }
@@ -370,9 +277,6 @@ static bool read_train(Reader *r) {
 }
 
 static bool read_optimizer_of(Reader *r, OptimizerSpec *o) {
-  int kind = scan_enum(&r->s, &optimizer_kinds);
-  if (kind < 0) return false;
-  o->kind = (OptimizerKind)kind;
   return scan_record(&r->s, &optimizer_record, o) && line_end(r, &o->pos);
 }
 
@@ -395,116 +299,36 @@ static bool read_group(Reader *r) {
 
 // -- nodes --------------------------------------------------------------------------------------
 
-// A node while its line is read.
+// A node while its line is read: op, attributes, type and origin, and the lists that the node of
+// the graph gets.
 typedef struct Line {
-  Op op;
-  int nargs;
+  Node n;
   NodeId args[MAX_ARGS];
-  Attr attr;
-  DimId dims[MAX_RANK], to[MAX_RANK];
-  uint16_t instance;
-  Dtype type;
   uint8_t rank;
-  DimId shape[MAX_RANK];
-  Origin origin;
+  DimId shape[MAX_RANK]; // dims of the result as the text states them
 } Line;
-
-static bool key_decl(Reader *r, Line *l) { return read_decl_name(r, &l->attr.decl); }
-static bool key_dims(Reader *r, Line *l) { return read_dims(r, &l->attr.ndims, l->dims); }
-static bool key_to(Reader *r, Line *l) { return read_dims(r, &l->attr.nto, l->to); }
-static bool key_axes(Reader *r, Line *l) { return read_axes(r, &l->attr.axes); }
-static bool key_data(Reader *r, Line *l) {
-  return scan_reals(&r->s, &l->attr.ndata, &l->attr.data);
-}
-
-static bool key_num(Reader *r, Line *l) {
-  int64_t n;
-  const double *x;
-  const char *at = scan_here(&r->s);
-  if (!scan_reals(&r->s, &n, &x)) return false;
-  if (n < 1 || n > 2) return scan_fail(&r->s, at, "one or two numbers stand here");
-  memcpy(l->attr.num, x, (size_t)n * sizeof *x);
-  return true;
-}
-
-static bool key_monoid(Reader *r, Line *l) {
-  const char *at = scan_here(&r->s), *name = scan_word(&r->s);
-  if (!name) return false;
-  for (int m = MONOID_SUM; m < MONOID_COUNT; m++)
-    if (strcmp(monoid_text((Monoid)m), name) == 0) l->attr.monoid = (Monoid)m;
-  return l->attr.monoid || scan_fail(&r->s, at, "no monoid is called %s", name);
-}
-
-static bool key_affine(Reader *r, Line *l) { return read_affine(r, &l->attr.affine); }
-
-static bool key_key(Reader *r, Line *l) { return scan_seed(&r->s, &l->attr.key); }
-
-// Keys whose value is a positive number of 16 or 32 bits.
-static const struct NumberKey {
-  const char *name;
-  int64_t most;
-  size_t offset, size;
-} number_keys[] = {
-#define KEY(name, most, field)                                                                     \
-  { name, most, offsetof(Line, field), sizeof((Line *)0)->field }
-    KEY("carry", MAX_ARGS - 1, attr.carry),
-    KEY("tag", UINT32_MAX, attr.tag),
-    KEY("flags", 7, attr.flags),
-    KEY("region", UINT16_MAX, attr.region),
-    KEY("instance", UINT16_MAX, instance),
-    KEY("composite", UINT32_MAX, origin.composite),
-#undef KEY
-};
-
-static bool read_number_key(Reader *r, Line *l, const struct NumberKey *k) {
-  int64_t n;
-  if (!scan_long(&r->s, 1, k->most, &n)) return false;
-  uint16_t narrow = (uint16_t)n;
-  uint32_t wide = (uint32_t)n;
-  memcpy((char *)l + k->offset, k->size == sizeof narrow ? (void *)&narrow : &wide, k->size);
-  return true;
-}
-
-static bool read_key(Reader *r, Line *l) {
-  static const struct {
-    const char *name;
-    bool (*read)(Reader *r, Line *l);
-  } keys[] = {{"decl", key_decl}, {"num", key_num},       {"dims", key_dims},
-              {"to", key_to},     {"axes", key_axes},     {"monoid", key_monoid},
-              {"data", key_data}, {"affine", key_affine}, {"key", key_key}};
-  const char *at = scan_here(&r->s), *name = scan_word(&r->s);
-  if (!name) return false;
-  if (strcmp(name, "backward") == 0) return l->origin.backward = true;
-  for (size_t i = 0; i < countof(keys); i++)
-    if (strcmp(keys[i].name, name) == 0) return scan_expect(&r->s, "=") && keys[i].read(r, l);
-  for (size_t i = 0; i < countof(number_keys); i++)
-    if (strcmp(number_keys[i].name, name) == 0)
-      return scan_expect(&r->s, "=") && read_number_key(r, l, &number_keys[i]);
-  return scan_fail(&r->s, at, "no attribute is called %s", name);
-}
 
 static bool read_op(Reader *r, Line *l) {
   Scanner *s = &r->s;
   const char *at = scan_here(s), *name = scan_word(s);
   if (!name) return false;
-  if (!op_parse(name, &l->op)) return scan_fail(s, at, "no operation is called %s", name);
+  Op op;
+  if (!op_parse(name, &op)) return scan_fail(s, at, "no operation is called %s", name);
+  l->n.op = (uint16_t)op;
   if (!scan_expect(s, "(")) return false;
   while (!scan_accept(s, ")")) {
-    if (l->nargs == (int)countof(l->args)) return scan_fail(s, s->p, "too many arguments");
-    if (l->nargs && !scan_expect(s, ",")) return false;
-    if (!scan_node(s, graph_count(r->g), &l->args[l->nargs++])) return false;
+    if (l->n.nargs == countof(l->args)) return scan_fail(s, s->p, "too many arguments");
+    if (l->n.nargs && !scan_expect(s, ",")) return false;
+    if (!scan_node(s, graph_count(r->g), &l->args[l->n.nargs++])) return false;
   }
-  if (!scan_accept(s, "{")) return true;
-  for (bool first = true; !scan_accept(s, "}"); first = false)
-    if ((!first && !scan_expect(s, ",")) || !read_key(r, l)) return false;
-  return true;
+  return !scan_accept(s, "{") || scan_fields(s, &node_record, &l->n);
 }
 
 // The text states what follows from the rest: they must agree.
 static bool node_agrees(Reader *r, const char *at, const Line *l, NodeId id, NodeId want) {
   const Node *n = graph_node(r->g, id);
   if (id != want) return scan_fail(&r->s, at, "the node is equal to %%%u", id);
-  if (n->type == l->type && n->dims.n == l->rank &&
+  if (n->type == l->n.type && n->dims.n == l->rank &&
       memcmp(n->dims.at, l->shape, l->rank * sizeof l->shape[0]) == 0)
     return true;
   return scan_fail(&r->s, at, "the node is %s[%s]", dtype_text((Dtype)n->type),
@@ -526,17 +350,16 @@ static bool read_node(Reader *r) {
   NodeId id, want = graph_count(r->g) + 1;
   if (!scan_node(s, UINT32_MAX, &id)) return false;
   if (id != want) return scan_fail(s, at, "the next node is %%%u", want);
-  if (!scan_expect(s, "=") || !read_op(r, &l) || !scan_expect(s, ":") || !scan_type(s, &l.type) ||
-      !read_dims(r, &l.rank, l.shape))
+  if (!scan_expect(s, "=") || !read_op(r, &l) || !scan_expect(s, ":") ||
+      !scan_type(s, &l.n.attr.type) || !scan_dims(&r->s, &l.rank, l.shape))
     return false;
-  if (!scan_origin(s, &l.origin.pos, &l.origin.value, &l.origin.why)) return false;
-  l.origin.gradient_of = read_gradient_of(r, l.origin.value);
-  l.attr.type = l.type;
-  l.attr.dims = l.dims;
-  l.attr.to = l.to;
-  r->g->origin = l.origin;
+  Origin *origin = &l.n.origin;
+  if (!scan_origin(s, &origin->pos, &origin->value, &origin->why)) return false;
+  origin->gradient_of = read_gradient_of(r, origin->value);
+  l.n.type = (uint8_t)l.n.attr.type;
+  r->g->origin = *origin;
   char why[200];
-  id = graph_try(r->g, l.op, l.nargs, l.args, &l.attr, l.instance, why);
+  id = graph_try(r->g, (Op)l.n.op, l.n.nargs, l.args, &l.n.attr, l.n.instance, why);
   return id ? node_agrees(r, at, &l, id, want) : scan_fail(s, at, "%s", why);
 }
 
@@ -547,7 +370,7 @@ static bool read_region(Reader *r) {
   int64_t id, parent;
   DimId t[MAX_RANK];
   const char *at = scan_here(s);
-  if (!scan_long(s, 1, UINT16_MAX, &id) || !scan_expect(s, "=") || !read_dims(r, &n, t))
+  if (!scan_long(s, 1, UINT16_MAX, &id) || !scan_expect(s, "=") || !scan_dims(&r->s, &n, t))
     return false;
   if (id != r->g->region.n + 1)
     return scan_fail(s, at, "the next region is %u", r->g->region.n + 1);
@@ -572,7 +395,7 @@ static bool read_name(Reader *r) {
   n.name = scan_word(s);
   if (!n.name || !scan_expect(s, "=")) return false;
   int kind = scan_enum(s, &name_kinds);
-  if (kind < 0 || !scan_node(s, graph_count(r->g), &n.value) || !read_order(r, &n.rank, n.dims))
+  if (kind < 0 || !scan_node(s, graph_count(r->g), &n.value) || !scan_order(&r->s, &n.rank, n.dims))
     return false;
   n.kind = (NameKind)kind;
   n.stated = scan_accept_word(s, "stated");
@@ -585,7 +408,7 @@ static bool read_out_value(Reader *r, Output *o) {
   const char *at = scan_here(&r->s);
   Pos pos;
   if (!scan_expect(&r->s, "=") || !scan_node(&r->s, graph_count(r->g), &o->value) ||
-      !read_order(r, &o->rank, o->dims) || !line_end(r, &pos))
+      !scan_order(&r->s, &o->rank, o->dims) || !line_end(r, &pos))
     return false;
   if (!o->value) return scan_fail(&r->s, at, "an output needs a node");
   vec_push(r->s.arena, r->g->output) = *o;
@@ -601,7 +424,7 @@ static bool read_output(Reader *r) {
 
 static bool read_update(Reader *r) {
   Output o = {.kind = OUT_UPDATE};
-  if (!read_decl_name(r, &o.target)) return false;
+  if (!scan_decl(&r->s, &o.target)) return false;
   o.name = r->g->decl.at[o.target - 1].name;
   return read_out_value(r, &o);
 }
@@ -665,6 +488,7 @@ Graph *graph_read(Arena *a, Intern *names, Diag *d, uint32_t source, const char 
               .mesh = arena_new_of(a, Mesh),
               .block = -1};
   r.g = graph_new(a, dim_table_new(a, names), r.mesh, STAGE_GRAPH);
+  r.s.g = r.g;
   if (!read_header(&r)) return NULL;
   while (scan_line(&r.s))
     if (!read_line(&r)) return NULL;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_FILES = 10000, LONGEST_NUMBER = 63 };
+enum { MAX_FILES = 10000, LONGEST_NUMBER = 63, MAX_FACTOR = 1 << 30 };
 
 static Pos place_of(const Scanner *s, const char *at) {
   uint32_t col = 1;
@@ -219,53 +219,142 @@ bool scan_node(Scanner *s, NodeId last, NodeId *out) {
   return true;
 }
 
+// -- references ---------------------------------------------------------------------------------
+
+bool scan_dim(Scanner *s, DimId *out) {
+  const char *at = scan_here(s), *name = scan_word(s);
+  if (!name) return false;
+  *out = dim_find(s->g->dims, name);
+  return *out || scan_fail(s, at, "no dim is called %s", name);
+}
+
+bool scan_whole(Scanner *s, DimId *out) {
+  const char *at = scan_here(s);
+  if (!scan_dim(s, out)) return false;
+  const Dim *d = dim_get(s->g->dims, *out);
+  return d->whole == *out || scan_fail(s, at, "%s is a block", d->name);
+}
+
+// "[b, h]"
+bool scan_dims(Scanner *s, uint8_t *n, DimId *d) {
+  *n = 0;
+  if (!scan_expect(s, "[")) return false;
+  while (!scan_accept(s, "]")) {
+    if (*n == MAX_RANK) return scan_fail(s, s->p, "more than %d dims", MAX_RANK);
+    if ((*n && !scan_expect(s, ",")) || !scan_dim(s, &d[*n])) return false;
+    (*n)++;
+  }
+  return true;
+}
+
+// The same of distinct whole dims.
+bool scan_order(Scanner *s, uint8_t *n, DimId *d) {
+  const char *at = scan_here(s);
+  if (!scan_dims(s, n, d)) return false;
+  for (int i = 0; i < *n; i++) {
+    if (dim_get(s->g->dims, d[i])->whole != d[i]) return scan_fail(s, at, "a block stands here");
+    for (int j = 0; j < i; j++)
+      if (d[i] == d[j]) return scan_fail(s, at, "a dim occurs here twice");
+  }
+  return true;
+}
+
+bool scan_axis(Scanner *s, uint8_t *out) {
+  const char *at = scan_here(s), *name = scan_word(s);
+  if (!name) return false;
+  int axis = mesh_axis(s->g->mesh, name);
+  if (axis < 0) return scan_fail(s, at, "the mesh has no axis %s", name);
+  *out = (uint8_t)axis;
+  return true;
+}
+
+bool scan_axes(Scanner *s, Axes *out) {
+  *out = (Axes){0};
+  if (!scan_expect(s, "[")) return false;
+  while (!scan_accept(s, "]")) {
+    uint8_t axis = 0;
+    const char *at = scan_here(s);
+    if ((out->n && !scan_expect(s, ",")) || !scan_axis(s, &axis)) return false;
+    if (axes_has(*out, axis)) return scan_fail(s, at, "an axis occurs here twice");
+    out->at[out->n++] = axis;
+  }
+  return true;
+}
+
+bool scan_decl(Scanner *s, DeclId *out) {
+  const char *at = scan_here(s), *name = scan_word(s);
+  if (!name) return false;
+  *out = graph_find_decl(s->g, name);
+  return *out || scan_fail(s, at, "nothing is declared as %s", name);
+}
+
+bool scan_affine(Scanner *s, Affine *out) {
+  int64_t n;
+  const double *x;
+  const char *at = scan_here(s);
+  if (!scan_reals(s, &n, &x)) return false;
+  if (n != 4) return scan_fail(s, at, "four numbers stand here");
+  for (int i = 0; i < 4; i++)
+    if (!(x[i] >= -(double)MAX_FACTOR && x[i] <= (double)MAX_FACTOR))
+      return scan_fail(s, at, "an affine has numbers up to %d", (int)MAX_FACTOR);
+  *out = (Affine){(int64_t)x[0], (int64_t)x[1], (int64_t)x[2], (int64_t)x[3]};
+  return true;
+}
+
 // -- records ------------------------------------------------------------------------------------
 
+static bool scan_integer(Scanner *s, const RecordField *f, void *at) {
+  int64_t low = f->most ? 1 : f->size == sizeof(int64_t) ? INT64_MIN : INT32_MIN, x;
+  int64_t high = f->most ? f->most : f->size == sizeof(int64_t) ? INT64_MAX : INT32_MAX;
+  if (!scan_long(s, low, high, &x)) return false;
+  if (f->size == sizeof(uint16_t))
+    *(uint16_t *)at = (uint16_t)x;
+  else if (f->size == sizeof(int64_t))
+    *(int64_t *)at = x;
+  else
+    *(uint32_t *)at = (uint32_t)x;
+  return true;
+}
+
+static bool scan_enum_at(Scanner *s, const EnumNames *names, unsigned *out) {
+  int i = scan_enum(s, names);
+  if (i >= 0) *out = (unsigned)i;
+  return i >= 0;
+}
+
+static bool scan_num(Scanner *s, double *out) {
+  int64_t n;
+  const double *x;
+  const char *at = scan_here(s);
+  if (!scan_reals(s, &n, &x)) return false;
+  if (n < 1 || n > 2) return scan_fail(s, at, "expected one or two numbers");
+  memcpy(out, x, (size_t)n * sizeof *x);
+  return true;
+}
+
+static bool scan_dim_list(Scanner *s, uint8_t *n, const DimId **out) {
+  DimId d[MAX_RANK];
+  if (!scan_dims(s, n, d)) return false;
+  *out = arena_copy(s->arena, d, *n * sizeof *d);
+  return true;
+}
+
 static bool scan_field(Scanner *s, const RecordField *f, void *record) {
-  char *p = (char *)record + f->offset;
-  union {
-    double real;
-    int64_t long_;
-    uint64_t seed;
-    int small;
-    SyntheticKind names;
-    const char *text;
-    bool yes;
-  } v;
+  void *at = (char *)record + f->offset, *list = (char *)record + f->list;
   if (f->kind != FIELD_BOOL && !scan_expect(s, "=")) return false;
   switch (f->kind) {
-  case FIELD_REAL:
-    if (!scan_real(s, &v.real)) return false;
-    memcpy(p, &v.real, sizeof v.real);
-    return true;
-  case FIELD_INT:
-    if (!scan_long(s, INT32_MIN, INT32_MAX, &v.long_)) return false;
-    v.small = (int)v.long_;
-    memcpy(p, &v.small, sizeof v.small);
-    return true;
-  case FIELD_LONG:
-    if (!scan_long(s, INT64_MIN, INT64_MAX, &v.long_)) return false;
-    memcpy(p, &v.long_, sizeof v.long_);
-    return true;
-  case FIELD_SEED:
-    if (!scan_seed(s, &v.seed)) return false;
-    memcpy(p, &v.seed, sizeof v.seed);
-    return true;
-  case FIELD_BOOL:
-    v.yes = true;
-    memcpy(p, &v.yes, sizeof v.yes);
-    return true;
-  case FIELD_TEXT:
-    v.text = scan_word(s);
-    memcpy(p, &v.text, sizeof v.text);
-    return v.text != NULL;
-  case FIELD_ENUM: {
-    int i = scan_enum(s, f->names);
-    if (i < 0) return false;
-    v.names = (SyntheticKind)i;
-    memcpy(p, &v.names, sizeof v.names);
-    return true;
-  }
+  case FIELD_REAL: return scan_real(s, at);
+  case FIELD_INT: return scan_integer(s, f, at);
+  case FIELD_SEED: return scan_seed(s, at);
+  case FIELD_BOOL: return *(bool *)at = true;
+  case FIELD_TEXT: return (*(const char **)at = scan_word(s)) != NULL;
+  case FIELD_ENUM: return scan_enum_at(s, f->names, at);
+  case FIELD_DECL: return scan_decl(s, at);
+  case FIELD_DIMS: return scan_dim_list(s, at, list);
+  case FIELD_AXES: return scan_axes(s, at);
+  case FIELD_NUM: return scan_num(s, at);
+  case FIELD_REALS: return scan_reals(s, at, list);
+  case FIELD_AFFINE: return scan_affine(s, at);
   }
   return false;
 }
@@ -277,7 +366,11 @@ static const RecordField *field_find(const Record *r, const char *name) {
 }
 
 bool scan_record(Scanner *s, const Record *r, void *record) {
-  if (!scan_expect(s, "{")) return false;
+  if (r->kinds && !scan_enum_at(s, r->kinds, record)) return false;
+  return scan_expect(s, "{") && scan_fields(s, r, record);
+}
+
+bool scan_fields(Scanner *s, const Record *r, void *record) {
   for (bool first = true; !scan_accept(s, "}"); first = false) {
     if (!first && !scan_expect(s, ",")) return false;
     const char *at = scan_here(s), *name = scan_word(s);

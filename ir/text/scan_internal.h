@@ -10,6 +10,7 @@ typedef struct Scanner {
   Intern *names;
   Diag *diag;
   uint32_t source;
+  Graph *g; // the graph that is read: its dims, axes and declarations can be named
   const char *p, *end, *line_start; // text[p..end) is left
   uint32_t line;
   bool failed;
@@ -36,8 +37,21 @@ bool scan_seed(Scanner *s, uint64_t *out);
 bool scan_real(Scanner *s, double *out);
 bool scan_reals(Scanner *s, int64_t *n, const double **out); // [1, 2]
 bool scan_type(Scanner *s, Dtype *out);
-int scan_enum(Scanner *s, const EnumNames *c);               // -1 after an error
-bool scan_record(Scanner *s, const Record *r, void *record); // {key = value, ...}
+int scan_enum(Scanner *s, const EnumNames *c); // -1 after an error
+// Reads "kind {name = value, ...}"; without the kind if the record has none.
+bool scan_record(Scanner *s, const Record *r, void *record);
+bool scan_fields(Scanner *s, const Record *r, void *record); // behind "{", up to and with "}"
+// Names of what the graph has. A dim may be a block; a whole dim may not. An order is a list of
+// distinct whole dims.
+bool scan_dim(Scanner *s, DimId *out);
+bool scan_whole(Scanner *s, DimId *out);
+bool scan_dims(Scanner *s, uint8_t *n, DimId *d);  // "[b, h]", at most MAX_RANK
+bool scan_order(Scanner *s, uint8_t *n, DimId *d); // "[b, h]"
+bool scan_axis(Scanner *s, uint8_t *out);
+bool scan_axes(Scanner *s, Axes *out); // "[rows, cols]"
+bool scan_decl(Scanner *s, DeclId *out);
+// "[1, 1, -1, 1]", each number small enough that positions fit 63 bits.
+bool scan_affine(Scanner *s, Affine *out);
 // "%12": at most `last`.
 bool scan_node(Scanner *s, NodeId last, NodeId *out);
 

@@ -7,8 +7,7 @@
   static const char *const name##_text[] = {__VA_ARGS__};                                          \
   const EnumNames name = {countof(name##_text), name##_text}
 
-CHOICE(init_kinds, "constant", "normal", "truncated_normal", "uniform", "orthogonal", "data",
-       "file");
+CHOICE(init_kinds, INIT_NAMES);
 static const char *const source_text[] = {
 #define SOURCE(id, name, opener) #name,
 #include "ir/program/source.def"
@@ -26,8 +25,10 @@ CHOICE(schedule_kinds, "constant", "linear", "cosine", "inverse_sqrt", "exponent
 CHOICE(decl_kinds, "input", "param", "state", "slot");
 CHOICE(name_kinds, "value", "output", "metric", "decl");
 
-static const char *const synthetic_text[] = {"normal", "uniform", "integers"};
-static const EnumNames synthetic_kinds = {countof(synthetic_text), synthetic_text};
+CHOICE(synthetic_kinds, "normal", "uniform", "integers");
+CHOICE(best_choices, "unknown", "min", "max");
+CHOICE(nonfinite_choices, "unset", "stop", "skip");
+CHOICE(monoid_kinds, MONOID_NAMES);
 
 int enum_find(const EnumNames *c, const char *text) {
   for (int i = 0; i < c->n; i++)
@@ -35,37 +36,42 @@ int enum_find(const EnumNames *c, const char *text) {
   return -1;
 }
 
-#define ROW(T, kind, name)                                                                         \
-  { #name, FIELD_##kind, offsetof(T, name), NULL }
-#define RECORD(name) const Record name##_record = {countof(name##_fields), name##_fields}
+#define FIELD(T, kind_, text, member, ...)                                                         \
+  {                                                                                                \
+    .name = text, .kind = FIELD_##kind_, .offset = offsetof(T, member),                            \
+    .size = sizeof(((T *)0)->member), __VA_ARGS__                                                  \
+  }
+#define ROW(T, kind, name) FIELD(T, kind, #name, name, .most = 0)
+#define RECORD(name, kinds)                                                                        \
+  const Record name##_record = {countof(name##_fields), name##_fields, kinds}
 
 static const RecordField init_fields[] = {
     ROW(Init, REAL, a),   ROW(Init, REAL, b),    ROW(Init, INT, split),
     ROW(Init, INT, each), ROW(Init, TEXT, path), ROW(Init, TEXT, key),
 };
-RECORD(init);
+RECORD(init, &init_kinds);
 
 static const RecordField source_fields[] = {
     ROW(DataSource, TEXT, path),
     ROW(DataSource, TEXT, key),
-    ROW(DataSource, LONG, first),
-    ROW(DataSource, LONG, last),
+    ROW(DataSource, INT, first),
+    ROW(DataSource, INT, last),
     ROW(DataSource, INT, header),
     ROW(DataSource, REAL, scale),
-    ROW(DataSource, LONG, skip),
-    ROW(DataSource, LONG, offset),
+    ROW(DataSource, INT, skip),
+    ROW(DataSource, INT, offset),
     ROW(DataSource, INT, token_bytes),
-    {"synthetic", FIELD_ENUM, offsetof(DataSource, synthetic), &synthetic_kinds},
+    FIELD(DataSource, ENUM, "synthetic", synthetic, .names = &synthetic_kinds),
     ROW(DataSource, REAL, low),
     ROW(DataSource, REAL, high),
-    ROW(DataSource, LONG, row_first),
-    ROW(DataSource, LONG, row_last),
+    ROW(DataSource, INT, row_first),
+    ROW(DataSource, INT, row_last),
 };
-RECORD(source);
+RECORD(source, &source_kinds);
 
 static const RecordField block_fields[] = {ROW(DataBlock, BOOL, shuffle),
                                            ROW(DataBlock, SEED, seed)};
-RECORD(block);
+RECORD(block, NULL);
 
 static const RecordField optimizer_fields[] = {
     ROW(OptimizerSpec, REAL, lr),       ROW(OptimizerSpec, REAL, momentum),
@@ -74,36 +80,30 @@ static const RecordField optimizer_fields[] = {
     ROW(OptimizerSpec, REAL, rho),      ROW(OptimizerSpec, REAL, decay),
     ROW(OptimizerSpec, BOOL, nesterov), ROW(OptimizerSpec, TEXT, no_decay),
 };
-RECORD(optimizer);
-
-static const char *const best_text[] = {"unknown", "min", "max"}, *const nonfinite_text[] = {
-                                                                      "unset", "stop", "skip"};
-static const EnumNames best_choices = {countof(best_text), best_text},
-                       nonfinite_choices = {countof(nonfinite_text), nonfinite_text};
+RECORD(optimizer, &optimizer_kinds);
 
 #define PIECE(i)                                                                                   \
-  {"schedule.at" #i, FIELD_REAL, offsetof(TrainSpec, schedule.at[i]), NULL}, {                     \
-    "schedule.value" #i, FIELD_REAL, offsetof(TrainSpec, schedule.value[i]), NULL                  \
-  }
+  FIELD(TrainSpec, REAL, "schedule.at" #i, schedule.at[i], .most = 0),                             \
+      FIELD(TrainSpec, REAL, "schedule.value" #i, schedule.value[i], .most = 0)
 static const RecordField train_fields[] = {
-    ROW(TrainSpec, LONG, steps),
-    ROW(TrainSpec, LONG, epochs),
-    ROW(TrainSpec, LONG, evaluate),
-    ROW(TrainSpec, LONG, log),
-    ROW(TrainSpec, LONG, checkpoint),
+    ROW(TrainSpec, INT, steps),
+    ROW(TrainSpec, INT, epochs),
+    ROW(TrainSpec, INT, evaluate),
+    ROW(TrainSpec, INT, log),
+    ROW(TrainSpec, INT, checkpoint),
     ROW(TrainSpec, TEXT, parameters),
     ROW(TrainSpec, TEXT, frozen),
-    ROW(TrainSpec, LONG, repeat),
-    ROW(TrainSpec, LONG, accumulate),
+    ROW(TrainSpec, INT, repeat),
+    ROW(TrainSpec, INT, accumulate),
     ROW(TrainSpec, REAL, average),
     ROW(TrainSpec, TEXT, stop_early),
-    ROW(TrainSpec, LONG, patience),
+    ROW(TrainSpec, INT, patience),
     ROW(TrainSpec, BOOL, scaled),
-    {"stop_best", FIELD_ENUM, offsetof(TrainSpec, stop_best), &best_choices},
-    {"on_nonfinite", FIELD_ENUM, offsetof(TrainSpec, on_nonfinite), &nonfinite_choices},
+    FIELD(TrainSpec, ENUM, "stop_best", stop_best, .names = &best_choices),
+    FIELD(TrainSpec, ENUM, "on_nonfinite", on_nonfinite, .names = &nonfinite_choices),
     ROW(TrainSpec, REAL, clip_norm),
     ROW(TrainSpec, REAL, clip_value),
-    {"schedule", FIELD_ENUM, offsetof(TrainSpec, schedule.kind), &schedule_kinds},
+    FIELD(TrainSpec, ENUM, "schedule", schedule.kind, .names = &schedule_kinds),
     ROW(TrainSpec, REAL, schedule.warmup),
     ROW(TrainSpec, REAL, schedule.total),
     ROW(TrainSpec, REAL, schedule.final),
@@ -111,7 +111,7 @@ static const RecordField train_fields[] = {
     ROW(TrainSpec, REAL, schedule.rate),
     ROW(TrainSpec, REAL, schedule.every),
     ROW(TrainSpec, REAL, schedule.factor),
-    ROW(TrainSpec, LONG, schedule.npieces),
+    ROW(TrainSpec, INT, schedule.npieces),
     PIECE(0),
     PIECE(1),
     PIECE(2),
@@ -121,4 +121,30 @@ static const RecordField train_fields[] = {
     PIECE(6),
     PIECE(7),
 };
-RECORD(train);
+RECORD(train, NULL);
+
+// Attributes in the order in which a node shows them.
+static const RecordField node_fields[] = {
+    FIELD(Node, DECL, "decl", attr.decl, .most = 0),
+    [NODE_NUM] = FIELD(Node, NUM, "num", attr.num, .most = 0),
+    FIELD(Node, DIMS, "dims", attr.ndims, .list = offsetof(Node, attr.dims)),
+    FIELD(Node, DIMS, "to", attr.nto, .list = offsetof(Node, attr.to)),
+    FIELD(Node, AXES, "axes", attr.axes, .most = 0),
+    FIELD(Node, ENUM, "monoid", attr.monoid, .names = &monoid_kinds),
+    FIELD(Node, REALS, "data", attr.ndata, .list = offsetof(Node, attr.data)),
+    FIELD(Node, AFFINE, "affine", attr.affine, .most = 0),
+    FIELD(Node, SEED, "key", attr.key, .most = 0),
+    FIELD(Node, INT, "carry", attr.carry, .most = MAX_ARGS - 1),
+    FIELD(Node, INT, "tag", attr.tag, .most = UINT32_MAX),
+    FIELD(Node, INT, "flags", attr.flags, .most = 7),
+    FIELD(Node, INT, "region", attr.region, .most = UINT16_MAX),
+    FIELD(Node, INT, "instance", instance, .most = UINT16_MAX),
+    FIELD(Node, INT, "composite", origin.composite, .most = UINT32_MAX),
+    FIELD(Node, BOOL, "backward", origin.backward, .most = 0),
+};
+RECORD(node, NULL);
+
+const char *const layout_scopes[] = {[LAYOUT_OPTIMIZER] = "optimizer:",
+                                     [LAYOUT_PARAMETERS] = "parameters:",
+                                     [LAYOUT_GRADIENTS] = "gradients:",
+                                     [LAYOUT_TENSOR] = NULL};

@@ -1,0 +1,20 @@
+// Text written through a FILE * and kept in an arena.
+#ifndef IR_STREAM_H
+#define IR_STREAM_H
+
+#include <stdio.h>
+
+#include "ir/base/arena.h"
+
+typedef struct TextStream {
+  FILE *file; // write here
+  char *text;
+  size_t n;
+} TextStream;
+
+// Opens a stream into memory. `s` must not move until stream_end.
+void stream_begin(TextStream *s);
+// Closes the stream and returns its text, with a final NUL, in the arena `a`.
+char *stream_end(TextStream *s, Arena *a);
+
+#endif
