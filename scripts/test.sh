@@ -1,23 +1,25 @@
 #!/bin/sh
 # Installs what is missing, builds, runs all tests: scripts/test.sh [release|dev|tsan]
+# After the release tests the unit tests and the smaller suites run again under ASan and UBSan (preset dev), as long as
+# MESHC_TEST_MINUTES (18) last: what does not fit in counts as skipped.
 # Every runner ends in `N passed, N failed, N skipped`; so does this script, with the sums.
 set -u
+end=$(($(date +%s) + ${MESHC_TEST_MINUTES:-18} * 60))
 # a relative path is of the caller's folder
 case ${MESHC_DATA:-/} in /*) ;; *) MESHC_DATA=$PWD/$MESHC_DATA ;; esac
 cd "$(dirname "$0")/.." || exit 1
 preset=${1:-release}
 
 scripts/setup.sh || { echo "setup failed"; echo "0 passed, 1 failed, 0 skipped"; exit 1; }
-scripts/build.sh "$preset" -DMESHC_WERROR=ON >build-"$preset".log 2>&1 || {
-  tail -n 40 build-"$preset".log
+logs=$(mktemp -d) || exit 1
+trap 'rm -rf "$logs"' EXIT
+scripts/build.sh "$preset" -DMESHC_WERROR=ON >"$logs/build" 2>&1 || {
+  tail -n 40 "$logs/build"
   echo "0 passed, 1 failed, 0 skipped"
   exit 1
 }
-rm -f build-"$preset".log
 
 passed=0 failed=0 skipped=0
-logs=$(mktemp -d) || exit 1
-trap 'rm -rf "$logs"' EXIT
 # Adds up a runner's closing line; a runner without one counts as one failure.
 count() {
   name=$1 log=$2 code=$3
@@ -34,16 +36,24 @@ count() {
     tail -n 30 "$log"
   fi
 }
-# Runs $1; its output is in logs/run.NAME, its exit code and seconds in logs/run.NAME.end. cmocka, under the unit tests
-# (test_*), counts in its own words.
+# Prints the name of the log of a runner: tests/api.sh may run twice, with two builds.
+log_of() { printf '%s/%s' "$logs" "$(basename "$MESHC_BUILD").$(basename "$1")"; }
+# The script logs/run runs $1 with its output in the log of that name, exit code and seconds in LOG.end. cmocka, under
+# the unit tests (test_*), counts in its own words. No runner begins after the time MESHC_END.
 cat >"$logs/run" <<'END'
 #!/bin/sh
 start=$(date +%s)
-log=$0.$(basename "$1")
+name=$(basename "$1")
+log=$(dirname "$0")/$(basename "$MESHC_BUILD").$name
+if [ "$start" -ge "${MESHC_END:-$((start + 1))}" ]; then
+  echo "0 passed, 0 failed, 1 skipped" >"$log"
+  echo "0 0" >"$log.end"
+  exit
+fi
 CMOCKA_MESSAGE_OUTPUT=STDOUT "$1" >"$log" 2>&1
 code=$?
-case $log in
-  */run.test_*)
+case $name in
+  test_*)
     ok=$(grep -c '^\[       OK \]' "$log")
     bad=$(grep -c '^\[  FAILED  \] [a-zA-Z_0-9]*$' "$log")
     skip=$(grep -c '^\[  SKIPPED \] [a-zA-Z_0-9]*$' "$log")
@@ -54,29 +64,33 @@ echo "$code $(($(date +%s) - start))" >"$log.end"
 END
 chmod +x "$logs/run"
 report() {
-  name=$(basename "$1") log=$logs/run.$(basename "$1")
+  log=$(log_of "$1")
+  name=$(basename "$log")
   read -r code seconds <"$log.end"
   count "$name" "$log" "$code"
-  case $name in test_*) ;; *) echo "$name: $(tail -n 1 "$log"), $seconds s" ;; esac
+  case $name in *.test_*) ;; *) echo "$name: $(tail -n 1 "$log"), $seconds s" ;; esac
 }
 # Three at a time on two cores: most work on one core, and some wait for deadlines.
 together() {
   printf '%s\n' "$@" | xargs -n 1 -P 3 "$logs/run"
   for runner in "$@"; do report "$runner"; done
 }
+# The programs and the compile cache of a build are what its runners use. Programs that several runners compile are
+# compiled once: the key of the cache has the sources of the emitter (CMakeLists.txt), so that no stale code is run.
+use() {
+  MESHC_BUILD=$PWD/build/$1
+  MESHC=$MESHC_BUILD/meshc
+  XDG_CACHE_HOME=$MESHC_BUILD/test-cache
+  export MESHC_BUILD MESHC XDG_CACHE_HOME
+}
 
-MESHC=$PWD/build/$preset/meshc
+use "$preset"
 MESHC_DATA=${MESHC_DATA:-$PWD/../shared/data}
-export MESHC MESHC_DATA
+export MESHC_DATA
 TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp ${TSAN_OPTIONS:-}"
 # under the sanitizers memory that is not to be had is refused as by the system, not a fault
 ASAN_OPTIONS="allocator_may_return_null=1 ${ASAN_OPTIONS:-}"
 export TSAN_OPTIONS ASAN_OPTIONS
-
-# Programs that several runners compile are compiled once: the suites share a compile cache, which the build tree keeps.
-# Its key has the sources of the emitter (CMakeLists.txt), so that no stale code is run.
-XDG_CACHE_HOME=$PWD/build/$preset/test-cache
-export XDG_CACHE_HOME
 
 # The longest first, so that no core waits at the end; unit tests are short.
 first="tests/lost.sh tests/examples.sh build/$preset/suite_models build/$preset/suite_verify build/$preset/suite_partitioners"
@@ -87,6 +101,27 @@ for t in build/"$preset"/suite_* scripts/check.sh tests/*.sh build/"$preset"/tes
 done
 # shellcheck disable=SC2086
 together $first $others
+
+# -- again under ASan and UBSan: the build and the runners take what is left of the time ----------------------------
+small="suite_fuzz_graph suite_fuzz_data suite_checkpoint_order suite_gspmd suite_ranks suite_last_batch"
+sanitized() {
+  use dev
+  MESHC_END=$end
+  export MESHC_END
+  units=$(basename -a -s .c tests/unit/*.c | sed 's/^/test_/')
+  # shellcheck disable=SC2086
+  cmake --preset dev -DMESHC_WERROR=ON >"$logs/build" 2>&1 &&
+    timeout $((end - $(date +%s))) cmake --build --preset dev --target \
+      $units $small meshc meshc_mpi inject one_json generate api_fuzz libmeshc libmeshc_static share >>"$logs/build" 2>&1
+  case $? in
+    0) together tests/hostile.sh $(echo $units $small | sed 's/[^ ]*/build\/dev\/&/g') tests/api.sh tests/files.sh tests/data.sh tests/names.sh ;;
+    124) echo "the sanitized build took too long: not run"; skipped=$((skipped + 1)) ;;
+    *) tail -n 40 "$logs/build"; failed=$((failed + 1)) ;;
+  esac
+}
+if [ "$preset" = release ]; then
+  if [ "$(date +%s)" -lt $((end - 240)) ]; then sanitized; else echo "no time for the sanitizers"; skipped=$((skipped + 1)); fi
+fi
 
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]
