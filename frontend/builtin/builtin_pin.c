@@ -38,11 +38,7 @@ static bool pin_axis(Pin *p, DimId d, const Ast *e) {
   int axis = mesh_axis(m, e->text);
   if (axis < 0 && pins_make_mesh(p->b) && m->naxes < MAX_AXES) axis = add_axis(p->b, e);
   if (axis < 0) {
-    const char *near[MAX_AXES];
-    for (int i = 0; i < m->naxes; i++) near[i] = m->axis[i].name;
-    diag_error(p->b->d, DIAG_UNKNOWN_AXIS, e->pos, "the mesh has no axis '%s'", e->text);
-    diag_nearest(p->b->d, e->text, near, m->naxes);
-    diag_note(p->b->d, m->pos, "the mesh is declared here");
+    axis_unknown(p->b, e->text, e->pos);
     return false;
   }
   for (int i = 0; i < p->n; i++)

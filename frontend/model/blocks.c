@@ -149,27 +149,19 @@ static bool set_token(Build *b, const Ast *e, DataSource *s) {
   return false;
 }
 
+static const Form synthetic_kinds[] = {
+    {"normal", SYNTHETIC_NORMAL, (const Formal[]){END}},
+    {"uniform", SYNTHETIC_UNIFORM, (const Formal[]){END}},
+    {"integers", SYNTHETIC_INTEGERS, (const Formal[]){V(low), V(high), END}},
+};
+
 static bool set_synthetic(Build *b, const Ast *e, DataSource *s) {
-  static const struct {
-    const char *name;
-    SyntheticKind kind;
-  } kinds[] = {{"normal", SYNTHETIC_NORMAL},
-               {"uniform", SYNTHETIC_UNIFORM},
-               {"integers", SYNTHETIC_INTEGERS}};
-  static const Formal bounds[] = {V(low), V(high), END};
-  bool named = e->kind == AST_NAME || e->kind == AST_CALL;
-  for (size_t i = 0; named && i < countof(kinds); i++) {
-    double v[2];
-    if (strcmp(kinds[i].name, e->text)) continue;
-    s->synthetic = kinds[i].kind;
-    if (s->synthetic != SYNTHETIC_INTEGERS) {
-      const Ast *none[1];
-      return call_bind(b, e, bounds + 2, none);
-    }
-    if (!call_numbers(b, e, bounds, v)) return false;
-    s->low = v[0], s->high = v[1];
-    if (s->low < s->high) return true;
-  }
+  double v[2] = {0, 0};
+  const Form *kind = form_of(e, countof(synthetic_kinds), synthetic_kinds);
+  if (kind && !call_numbers(b, e, kind->formal, v)) return false;
+  if (kind) s->synthetic = (SyntheticKind)kind->kind;
+  s->low = v[0], s->high = v[1];
+  if (kind && (s->synthetic != SYNTHETIC_INTEGERS || s->low < s->high)) return true;
   diag_error(b->d, DIAG_BAD_BLOCK, e->pos,
              "expected synthetic data: normal, uniform or integers(low, high)");
   return false;
@@ -185,11 +177,7 @@ static const struct {
     {"kind", set_synthetic},  {"rows", set_rows},
 };
 
-static const struct {
-  const char *name;
-  SourceKind kind;
-  const Formal *formal;
-} sources[] = {
+static const Form sources[] = {
     {"csv", SOURCE_CSV, (const Formal[]){A(path), O(column), O(columns), O(header), O(rows), END}},
     {"npy", SOURCE_NPY, (const Formal[]){A(path), O(rows), END}},
     {"npz", SOURCE_NPZ, (const Formal[]){A(path), A(key), O(rows), END}},
@@ -209,30 +197,25 @@ static bool set_argument(Build *b, const char *name, const Ast *e, DataSource *s
 }
 
 static bool source_build(Build *b, const Ast *e, DataSource *out) {
-  const char *near[countof(sources)];
-  for (size_t i = 0; i < countof(sources); i++) {
-    const Ast *arg[MAX_FORMALS];
-    const Formal *f = sources[i].formal;
-    near[i] = sources[i].name;
-    if (e->kind != AST_CALL || strcmp(e->text, sources[i].name)) continue;
-    *out = (DataSource){.kind = sources[i].kind,
-                        .first = -1,
-                        .last = -1,
-                        .header = -1,
-                        .scale = 1,
-                        .token_bytes = 2,
-                        .pos = e->pos};
-    if (!call_bind(b, e, f, arg)) return false;
-    for (int k = 0; f[k].name; k++)
-      if (arg[k] && !set_argument(b, f[k].name, arg[k], out)) return false;
-    // arg[1] and arg[2] of csv are `column` and `columns`
-    if (out->kind != SOURCE_CSV || !arg[1] != !arg[2]) return true;
-    diag_error(b->d, DIAG_MISSING_KEY, e->pos, "csv needs either column or columns");
+  const Ast *arg[MAX_FORMALS];
+  const Form *form = e->kind == AST_CALL ? form_of(e, countof(sources), sources) : NULL;
+  if (!form) {
+    form_unknown(b, e, countof(sources), sources, DIAG_BAD_BLOCK, "expected a source of data");
     return false;
   }
-  diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "expected a source of data");
-  diag_one_of(b->d, near, countof(near));
-  if (e->kind == AST_CALL || e->kind == AST_NAME) diag_nearest(b->d, e->text, near, countof(near));
+  *out = (DataSource){.kind = (SourceKind)form->kind,
+                      .first = -1,
+                      .last = -1,
+                      .header = -1,
+                      .scale = 1,
+                      .token_bytes = 2,
+                      .pos = e->pos};
+  if (!call_bind(b, e, form->formal, arg)) return false;
+  for (int k = 0; form->formal[k].name; k++)
+    if (arg[k] && !set_argument(b, form->formal[k].name, arg[k], out)) return false;
+  // csv needs exactly one of `column` and `columns`, which are arg[1] and arg[2]
+  if (out->kind != SOURCE_CSV || !arg[1] != !arg[2]) return true;
+  diag_error(b->d, DIAG_MISSING_KEY, e->pos, "csv needs either column or columns");
   return false;
 }
 
@@ -348,16 +331,20 @@ void mesh_build(Build *b, const Ast *file) {
 
 // -- layout -------------------------------------------------------------------------------------
 
+void axis_unknown(Build *b, const char *name, Pos pos) {
+  const Mesh *m = &b->model->mesh;
+  const char *near[MAX_AXES];
+  for (int i = 0; i < m->naxes; i++) near[i] = m->axis[i].name;
+  diag_error(b->d, DIAG_UNKNOWN_AXIS, pos, "the mesh has no axis '%s'", name);
+  diag_nearest(b->d, name, near, m->naxes);
+  if (m->naxes) diag_note(b->d, m->pos, "the mesh is declared here");
+}
+
 // Adds the axis that `item` names to rule r; false after an error.
 static bool rule_axis(Build *b, const AstDim *item, LayoutRule *r) {
-  const Mesh *m = &b->model->mesh;
-  int axis = mesh_axis(m, item->name);
+  int axis = mesh_axis(&b->model->mesh, item->name);
   if (axis < 0) {
-    const char *near[MAX_AXES];
-    for (int i = 0; i < m->naxes; i++) near[i] = m->axis[i].name;
-    diag_error(b->d, DIAG_UNKNOWN_AXIS, item->pos, "the mesh has no axis '%s'", item->name);
-    diag_nearest(b->d, item->name, near, m->naxes);
-    if (m->naxes) diag_note(b->d, m->pos, "the mesh is declared here");
+    axis_unknown(b, item->name, item->pos);
     if (b->opt->mesh && !b->opt->layout)
       diag_hint(b->d, "the layout of the file is for another mesh: add --layout none, --layout "
                       "auto, or rules for this mesh");

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "frontend/model/build_internal.h"
+#include "frontend/model/formal_internal.h"
 
 // -- binding arguments to formals ---------------------------------------------------------------
 
@@ -110,6 +110,21 @@ bool call_numbers(Build *b, const Ast *call, const Formal *formal, double *out) 
            range_ok(b, arg[i]->pos, call->text, formal[i].name, out[i]);
   }
   return good;
+}
+
+const Form *form_of(const Ast *e, size_t n, const Form *form) {
+  bool named = (e->kind == AST_CALL || e->kind == AST_NAME) && !e->has_brackets;
+  for (size_t i = 0; i < n && named; i++)
+    if (!strcmp(form[i].name, e->text)) return &form[i];
+  return NULL;
+}
+
+void form_unknown(Build *b, const Ast *e, size_t n, const Form *form, DiagId id, const char *what) {
+  const char **near = arena_array(b->a, const char *, n);
+  for (size_t i = 0; i < n; i++) near[i] = form[i].name;
+  diag_error(b->d, id, e->pos, "%s", what);
+  diag_one_of(b->d, near, n);
+  if (e->kind == AST_CALL || e->kind == AST_NAME) diag_nearest(b->d, e->text, near, n);
 }
 
 // -- built-ins ----------------------------------------------------------------------------------

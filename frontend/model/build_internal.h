@@ -461,6 +461,8 @@ MUST_USE bool init_build(Build *b, const Ast *statement, const Decl *d, Init *ou
 void data_build(Build *b, const Ast *file);
 void mesh_build(Build *b, const Ast *file);
 void layout_build(Build *b, const Ast *file);
+// Reports that the mesh has no axis `name`.
+void axis_unknown(Build *b, const char *name, Pos pos);
 // The entries `key = value` of a data or train statement, in order.
 typedef struct Entry {
   const char *key;

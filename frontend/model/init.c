@@ -14,24 +14,25 @@
 
 // -- draws --------------------------------------------------------------------------------------
 
-typedef struct Draw Draw;
-struct Draw {
-  const char *name;
-  InitKind kind;
-  const Formal *formal; // NULL: its arguments are dims
-  double gain;          // of he and lecun: the variance is gain / fan_in; else 0
-};
-static const Draw draws[] = {
-    {"normal", INIT_NORMAL, (const Formal[]){D(mean, 0), D(std, 1), END}, 0},
-    {"truncated_normal", INIT_TRUNCATED_NORMAL, (const Formal[]){D(mean, 0), D(std, 1), END}, 0},
-    {"uniform", INIT_UNIFORM, (const Formal[]){V(low), V(high), END}, 0},
-    {"he", INIT_NORMAL, NULL, 2},
-    {"lecun", INIT_NORMAL, NULL, 1},
-    {"glorot", INIT_UNIFORM, NULL, 0},
-    {"orthogonal", INIT_ORTHOGONAL, NULL, 0},
+// The draws that may follow `~`. A row without formals takes dims as arguments.
+static const Form draws[] = {
+    {"normal", INIT_NORMAL, (const Formal[]){D(mean, 0), D(std, 1), END}},
+    {"truncated_normal", INIT_TRUNCATED_NORMAL, (const Formal[]){D(mean, 0), D(std, 1), END}},
+    {"uniform", INIT_UNIFORM, (const Formal[]){V(low), V(high), END}},
+    {"he", INIT_NORMAL, NULL},
+    {"lecun", INIT_NORMAL, NULL},
+    {"glorot", INIT_UNIFORM, NULL},
+    {"orthogonal", INIT_ORTHOGONAL, NULL},
 };
 
-// The dims in the parentheses of a draw, such as glorot(d -> h).
+// Returns the gain of the draws "he" and "lecun", whose variance is gain / fan-in; 0 for other
+// draws.
+static double gain_of(const Form *row) {
+  return !strcmp(row->name, "he") ? 2 : !strcmp(row->name, "lecun") ? 1 : 0;
+}
+
+// The dims in the parentheses of a draw, such as glorot(d -> h). The fan-in and the fan-out are the
+// numbers of elements on each side of the arrow.
 typedef struct Fans {
   Dims in, out;           // in the order of the text
   double fan_in, fan_out; // products of their sizes
@@ -59,8 +60,8 @@ static bool fans_add(Build *b, const AstArg *arg, const Decl *d, Dims *side, dou
 
 // Reads the dims of a draw: those before the arrow are `in`, those after it `out`. Without an arrow
 // the last dim of glorot and orthogonal is `out`. False after an error.
-static bool fans_read(Build *b, const Ast *call, const Draw *row, const Decl *d, Fans *f) {
-  bool arrows = false, out = false, two_sides = row->gain == 0;
+static bool fans_read(Build *b, const Ast *call, const Form *row, const Decl *d, Fans *f) {
+  bool arrows = false, out = false, two_sides = gain_of(row) == 0;
   *f = (Fans){.fan_in = 1, .fan_out = 1};
   for (uint32_t i = 0; i < call->nargs; i++) arrows |= call->args[i].arrow;
   for (uint32_t i = 0; i < call->nargs; i++) {
@@ -94,35 +95,31 @@ static bool orthogonal(Build *b, const Ast *call, const Decl *d, const Fans *f, 
   return true;
 }
 
-static bool draw_fans(Build *b, const Ast *call, const Draw *row, const Decl *d, Init *out) {
+static bool draw_fans(Build *b, const Ast *call, const Form *row, const Decl *d, Init *out) {
   Fans f;
+  double gain = gain_of(row);
   if (!fans_read(b, call, row, d, &f)) return false;
   if (row->kind == INIT_ORTHOGONAL) return orthogonal(b, call, d, &f, out);
   double limit = sqrt(6 / (f.fan_in + f.fan_out));
-  *out = (Init){.kind = row->kind,
-                .a = row->gain > 0 ? 0 : -limit,
-                .b = row->gain > 0 ? sqrt(row->gain / f.fan_in) : limit};
+  *out = (Init){.kind = (InitKind)row->kind,
+                .a = gain > 0 ? 0 : -limit,
+                .b = gain > 0 ? sqrt(gain / f.fan_in) : limit};
   return true;
 }
 
 static bool draw_build(Build *b, const Ast *call, const Decl *d, Init *out) {
-  const char *near[countof(draws)];
-  bool form = (call->kind == AST_CALL || call->kind == AST_NAME) && !call->has_brackets;
-  for (size_t i = 0; i < countof(draws); i++) {
-    const Draw *row = &draws[i];
-    near[i] = row->name;
-    if (!form || strcmp(row->name, call->text)) continue;
-    if (!row->formal) return draw_fans(b, call, row, d, out);
-    double v[2];
-    if (!call_numbers(b, call, row->formal, v)) return false;
-    *out = (Init){.kind = row->kind, .a = v[0], .b = v[1]};
-    return true;
+  double v[2];
+  const Form *row = form_of(call, countof(draws), draws);
+  if (!row) {
+    form_unknown(b, call, countof(draws), draws, DIAG_UNKNOWN_FUNCTION,
+                 "expected a distribution after ~");
+    if (call->text) habit_hint(b->d, b->a, HABIT_DRAW, call->text, &(HabitNames){0});
+    return false;
   }
-  diag_error(b->d, DIAG_UNKNOWN_FUNCTION, call->pos, "expected a distribution after ~");
-  diag_one_of(b->d, near, countof(near));
-  if (form && !habit_hint(b->d, b->a, HABIT_DRAW, call->text, &(HabitNames){0}))
-    diag_nearest(b->d, call->text, near, countof(near));
-  return false;
+  if (!row->formal) return draw_fans(b, call, row, d, out);
+  if (!call_numbers(b, call, row->formal, v)) return false;
+  *out = (Init){.kind = (InitKind)row->kind, .a = v[0], .b = v[1]};
+  return true;
 }
 
 // -- files and expressions ----------------------------------------------------------------------

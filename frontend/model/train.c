@@ -79,50 +79,47 @@ static bool ranged_number(Build *b, const Ast *e, const char *key, double *out) 
   return build_number(b, e, out) && range_ok(b, e->pos, "train", key, *out);
 }
 
-static bool read_optimizer(Build *b, const Ast *e, TrainSpec *t) {
-  return optimizer_read(b, e, &t->optimizer);
+// Reads the value e of a key into `field`, the field of the key's row; false after an error.
+typedef bool ReadKey(Build *b, const Ast *e, const char *key, void *field);
+
+static bool read_optimizer(Build *b, const Ast *e, const char *key, void *field) {
+  (void)key;
+  return optimizer_read(b, e, field);
 }
-static bool read_schedule(Build *b, const Ast *e, TrainSpec *t) {
-  return schedule_read(b, e, &t->schedule);
+static bool read_schedule(Build *b, const Ast *e, const char *key, void *field) {
+  (void)key;
+  return schedule_read(b, e, field);
 }
-static bool read_steps(Build *b, const Ast *e, TrainSpec *t) { return count_of(b, e, &t->steps); }
-static bool read_epochs(Build *b, const Ast *e, TrainSpec *t) { return count_of(b, e, &t->epochs); }
-static bool read_evaluate(Build *b, const Ast *e, TrainSpec *t) {
-  return count_of(b, e, &t->evaluate);
+static bool read_groups(Build *b, const Ast *e, const char *key, void *train) {
+  (void)key;
+  return groups_read(b, e, train);
 }
-static bool read_log(Build *b, const Ast *e, TrainSpec *t) { return count_of(b, e, &t->log); }
-static bool read_checkpoint(Build *b, const Ast *e, TrainSpec *t) {
-  return count_of(b, e, &t->checkpoint);
+static bool read_count(Build *b, const Ast *e, const char *key, void *field) {
+  (void)key;
+  return count_of(b, e, field);
 }
-static bool read_repeat(Build *b, const Ast *e, TrainSpec *t) {
-  return count_of(b, e, &t->repeat) && build_unroll(b, t->repeat, e->pos);
+static bool read_repeat(Build *b, const Ast *e, const char *key, void *field) {
+  return read_count(b, e, key, field) && build_unroll(b, *(int64_t *)field, e->pos);
 }
-static bool read_clip_norm(Build *b, const Ast *e, TrainSpec *t) {
-  return ranged_number(b, e, "clip_norm", &t->clip_norm);
+static bool read_number(Build *b, const Ast *e, const char *key, void *field) {
+  return ranged_number(b, e, key, field);
 }
-static bool read_clip_value(Build *b, const Ast *e, TrainSpec *t) {
-  return ranged_number(b, e, "clip_value", &t->clip_value);
-}
-static bool read_frozen(Build *b, const Ast *e, TrainSpec *t) {
-  return patterns_read(b, e, &t->frozen);
-}
-static bool read_parameters(Build *b, const Ast *e, TrainSpec *t) {
-  return patterns_read(b, e, &t->parameters);
+static bool read_patterns(Build *b, const Ast *e, const char *key, void *field) {
+  (void)key;
+  return patterns_read(b, e, field);
 }
 
-static bool read_average(Build *b, const Ast *e, TrainSpec *t) {
-  return ranged_number(b, e, "average", &t->average);
-}
-
-// precision_read has read and checked this key before the first statement.
-static bool read_precision(Build *b, const Ast *e, TrainSpec *t) {
-  (void)b, (void)e, (void)t;
+// Accepts the key without reading it: precision_read has done so before the first statement.
+static bool read_precision(Build *b, const Ast *e, const char *key, void *train) {
+  (void)b, (void)e, (void)key, (void)train;
   return true;
 }
 
-// Reads `accumulate`. The micro-batches are parts of the batch, so a data block must name its dim,
-// and only inputs may have that dim.
-static bool read_accumulate(Build *b, const Ast *e, TrainSpec *t) {
+// Reads `accumulate`, the number of micro-batches into which a step splits the batch. The batch dim
+// is that of the block data train, which must exist; only inputs may have that dim.
+static bool read_accumulate(Build *b, const Ast *e, const char *key, void *train) {
+  (void)key;
+  TrainSpec *t = train;
   const DataBlock *data = &b->g->spec.data[DATA_TRAIN];
   if (!count_of(b, e, &t->accumulate)) return false;
   if (t->accumulate < 1) {
@@ -158,16 +155,18 @@ static bool word_of(Build *b, const Ast *e, const char *key, const char *first, 
   return *out != 0;
 }
 
-static bool read_on_nonfinite(Build *b, const Ast *e, TrainSpec *t) {
+static bool read_on_nonfinite(Build *b, const Ast *e, const char *key, void *field) {
   int word;
-  bool good = word_of(b, e, "on_nonfinite", "stop", "skip", &word);
-  t->on_nonfinite = (OnNonfinite)word;
+  bool good = word_of(b, e, key, "stop", "skip", &word);
+  *(OnNonfinite *)field = (OnNonfinite)word;
   return good;
 }
 
 // Reads a value such as accuracy(patience = 5, best = max). stop_resolve later finds the metric or
 // loss of that name.
-static bool read_stop_early(Build *b, const Ast *e, TrainSpec *t) {
+static bool read_stop_early(Build *b, const Ast *e, const char *key, void *train) {
+  (void)key;
+  TrainSpec *t = train;
   static const Formal formal[] = {V(patience), O(best), END};
   const Ast *arg[MAX_FORMALS];
   double patience;
@@ -191,20 +190,33 @@ static bool read_stop_early(Build *b, const Ast *e, TrainSpec *t) {
   return false;
 }
 
+#define AT(field) offsetof(TrainSpec, field)
 static const struct {
   const char *name;
-  bool (*read)(Build *, const Ast *, TrainSpec *);
+  ReadKey *read;
+  size_t at; // offset of the field in TrainSpec; 0: the reader gets the whole TrainSpec
 } keys[] = {
-    {"optimizer", read_optimizer},   {"schedule", read_schedule},
-    {"steps", read_steps},           {"epochs", read_epochs},
-    {"evaluate", read_evaluate},     {"log", read_log},
-    {"checkpoint", read_checkpoint}, {"clip_norm", read_clip_norm},
-    {"clip_value", read_clip_value}, {"frozen", read_frozen},
-    {"precision", read_precision},   {"accumulate", read_accumulate},
-    {"stop_early", read_stop_early}, {"average", read_average},
-    {"groups", groups_read},         {"parameters", read_parameters},
-    {"repeat", read_repeat},         {"on_nonfinite", read_on_nonfinite},
+    {"optimizer", read_optimizer, AT(optimizer)},
+    {"schedule", read_schedule, AT(schedule)},
+    {"steps", read_count, AT(steps)},
+    {"epochs", read_count, AT(epochs)},
+    {"evaluate", read_count, AT(evaluate)},
+    {"log", read_count, AT(log)},
+    {"checkpoint", read_count, AT(checkpoint)},
+    {"clip_norm", read_number, AT(clip_norm)},
+    {"clip_value", read_number, AT(clip_value)},
+    {"frozen", read_patterns, AT(frozen)},
+    {"precision", read_precision, 0},
+    {"accumulate", read_accumulate, 0},
+    {"stop_early", read_stop_early, 0},
+    {"average", read_number, AT(average)},
+    {"groups", read_groups, 0},
+    {"parameters", read_patterns, AT(parameters)},
+    {"repeat", read_repeat, AT(repeat)},
+    {"on_nonfinite", read_on_nonfinite, AT(on_nonfinite)},
 };
+
+static void *field_at(TrainSpec *t, size_t at) { return (char *)t + at; }
 
 static void key_build(Build *b, const Entry *e, TrainSpec *t) {
   bool option = e->pos.source != t->pos.source; // --set
@@ -212,7 +224,7 @@ static void key_build(Build *b, const Entry *e, TrainSpec *t) {
   for (size_t i = 0; i < countof(keys); i++) {
     near[i] = keys[i].name;
     if (strcmp(keys[i].name, e->key)) continue;
-    (void)!keys[i].read(b, e->value, t); // an error has been reported
+    (void)!keys[i].read(b, e->value, e->key, field_at(t, keys[i].at)); // an error has been reported
     return;
   }
   diag_error(b->d, option ? DIAG_UNKNOWN_SET : DIAG_UNKNOWN_KEY, e->pos,
@@ -269,21 +281,26 @@ static void loss_by_name(Build *b) {
 
 // -- keys of the whole run ----------------------------------------------------------------------
 
+// The fields that keys of the whole run set; bytes of 0: not given.
 static const struct {
-  const char *name;
-  size_t at;
-} run_counts[] = {
-    {"steps", offsetof(TrainSpec, steps)},
-    {"epochs", offsetof(TrainSpec, epochs)},
-    {"evaluate", offsetof(TrainSpec, evaluate)},
-    {"log", offsetof(TrainSpec, log)},
-    {"checkpoint", offsetof(TrainSpec, checkpoint)},
-    {"accumulate", offsetof(TrainSpec, accumulate)},
-    {"patience", offsetof(TrainSpec, patience)},
+  const char *key; // NULL: blocks may differ in the field
+  size_t at, bytes;
+} run_fields[] = {
+#define RUN(key, field)                                                                            \
+  { key, AT(field), sizeof((TrainSpec *)NULL)->field }
+    RUN("steps", steps),           RUN("epochs", epochs),
+    RUN("evaluate", evaluate),     RUN("log", log),
+    RUN("checkpoint", checkpoint), RUN("accumulate", accumulate),
+    RUN("patience", patience),     RUN("average", average),
+    RUN("stop_early", stop_early), RUN("stop_early", stop_best),
+    RUN(NULL, stop_pos),           RUN("on_nonfinite", on_nonfinite),
+#undef RUN
 };
 
-static int64_t *run_count(TrainSpec *t, size_t i) {
-  return (int64_t *)(void *)((char *)t + run_counts[i].at);
+static bool is_given(const char *field, size_t bytes) {
+  for (size_t i = 0; i < bytes; i++)
+    if (field[i]) return true;
+  return false;
 }
 
 static void say_differs(Build *b, const char *key, const TrainSpec *t, const TrainSpec *other) {
@@ -295,25 +312,16 @@ static void say_differs(Build *b, const char *key, const TrainSpec *t, const Tra
 // Copies the keys of the whole run that block t gives into `all`. A key with different values in
 // two blocks is an error.
 static void run_join(Build *b, TrainSpec *all, TrainSpec *t) {
-  for (size_t i = 0; i < countof(run_counts); i++) {
-    int64_t *mine = run_count(t, i), *other = run_count(all, i);
-    if (*mine && *other && *mine != *other) say_differs(b, run_counts[i].name, t, all);
-    if (*mine) *other = *mine;
+  bool both = t->stop_early && all->stop_early;
+  if (both && t->stop_best != all->stop_best) say_differs(b, "stop_early", t, all);
+  for (size_t i = 0; i < countof(run_fields); i++) {
+    size_t at = run_fields[i].at, bytes = run_fields[i].bytes;
+    void *mine = field_at(t, at), *other = field_at(all, at);
+    if (!is_given(mine, bytes)) continue;
+    if (run_fields[i].key && is_given(other, bytes) && memcmp(mine, other, bytes))
+      say_differs(b, run_fields[i].key, t, all);
+    memcpy(other, mine, bytes);
   }
-  if (t->average != 0 && all->average != 0 && t->average != all->average)
-    say_differs(b, "average", t, all);
-  if (t->average != 0) all->average = t->average;
-  if (t->stop_early && all->stop_early &&
-      (strcmp(t->stop_early, all->stop_early) || t->stop_best != all->stop_best))
-    say_differs(b, "stop_early", t, all);
-  if (t->stop_early) {
-    all->stop_early = t->stop_early;
-    all->stop_best = t->stop_best;
-    all->stop_pos = t->stop_pos;
-  }
-  if (t->on_nonfinite && all->on_nonfinite && t->on_nonfinite != all->on_nonfinite)
-    say_differs(b, "on_nonfinite", t, all);
-  if (t->on_nonfinite) all->on_nonfinite = t->on_nonfinite;
   if (!all->pos.line) all->pos = t->pos;
 }
 
@@ -328,14 +336,10 @@ static bool sets_run(const Build *b, const char *key) {
 
 // Copies the keys of the whole run from `all` into every block.
 static void run_spread(uint32_t n, TrainSpec *block, TrainSpec *all) {
-  for (uint32_t k = 0; k < n; k++) {
-    for (size_t i = 0; i < countof(run_counts); i++) *run_count(&block[k], i) = *run_count(all, i);
-    block[k].average = all->average;
-    block[k].stop_early = all->stop_early;
-    block[k].stop_best = all->stop_best;
-    block[k].stop_pos = all->stop_pos;
-    block[k].on_nonfinite = all->on_nonfinite;
-  }
+  for (uint32_t k = 0; k < n; k++)
+    for (size_t i = 0; i < countof(run_fields); i++)
+      memcpy(field_at(&block[k], run_fields[i].at), field_at(all, run_fields[i].at),
+             run_fields[i].bytes);
 }
 
 // Returns the block whose loss has the same value as name n, which may be another name of it; NULL

@@ -5,11 +5,7 @@
 #include "frontend/model/formal_internal.h"
 #include "frontend/model/train_internal.h"
 
-static const struct {
-  const char *name;
-  OptimizerKind kind;
-  const Formal *formal;
-} optimizers[] = {
+static const Form optimizers[] = {
     {"sgd", OPTIMIZER_SGD,
      (const Formal[]){V(lr), D(momentum, 0), O(nesterov), D(weight_decay, 0), END}},
     {"adam", OPTIMIZER_ADAM,
@@ -49,23 +45,18 @@ static bool optimizer_argument(Build *b, const char *of, const Formal *f, const 
 }
 
 bool optimizer_read(Build *b, const Ast *e, OptimizerSpec *out) {
-  const char *near[countof(optimizers)];
-  bool named = e->kind == AST_CALL || e->kind == AST_NAME;
-  for (size_t i = 0; i < countof(optimizers); i++) {
-    const Ast *arg[MAX_FORMALS];
-    const Formal *f = optimizers[i].formal;
-    near[i] = optimizers[i].name;
-    if (!named || strcmp(e->text, optimizers[i].name)) continue;
-    *out = (OptimizerSpec){.kind = optimizers[i].kind, .pos = e->pos};
-    if (!call_bind(b, e, f, arg)) return false;
-    for (int k = 0; f[k].name; k++)
-      if (!optimizer_argument(b, e->text, &f[k], arg[k], out)) return false;
-    return true;
+  const Ast *arg[MAX_FORMALS];
+  const Form *form = form_of(e, countof(optimizers), optimizers);
+  if (!form) {
+    form_unknown(b, e, countof(optimizers), optimizers, DIAG_UNKNOWN_FUNCTION,
+                 "an optimizer must stand here");
+    return false;
   }
-  diag_error(b->d, DIAG_UNKNOWN_FUNCTION, e->pos, "an optimizer must stand here");
-  diag_one_of(b->d, near, countof(near));
-  if (named) diag_nearest(b->d, e->text, near, countof(near));
-  return false;
+  *out = (OptimizerSpec){.kind = (OptimizerKind)form->kind, .pos = e->pos};
+  if (!call_bind(b, e, form->formal, arg)) return false;
+  for (int k = 0; form->formal[k].name; k++)
+    if (!optimizer_argument(b, e->text, &form->formal[k], arg[k], out)) return false;
+  return true;
 }
 
 bool groups_read(Build *b, const Ast *e, TrainSpec *t) {

@@ -10,11 +10,7 @@
 #include "frontend/model/formal_internal.h"
 #include "frontend/model/train_internal.h"
 
-static const struct {
-  const char *name;
-  ScheduleKind kind;
-  const Formal *formal;
-} schedules[] = {
+static const Form schedules[] = {
     {"constant", SCHEDULE_CONSTANT, (const Formal[]){D(warmup, 0), END}},
     {"linear", SCHEDULE_LINEAR, (const Formal[]){V(total), D(final, 0), D(warmup, 0), END}},
     {"cosine", SCHEDULE_COSINE, (const Formal[]){V(total), D(final, 0), D(warmup, 0), END}},
@@ -125,20 +121,14 @@ static bool schedule_numbers(Build *b, const Ast *e, const Formal *f, ScheduleSp
 }
 
 bool schedule_read(Build *b, const Ast *e, ScheduleSpec *out) {
-  const char *near[countof(schedules)];
-  bool named = e->kind == AST_CALL || e->kind == AST_NAME;
-  for (size_t i = 0; i < countof(schedules); i++) {
-    const Formal *f = schedules[i].formal;
-    near[i] = schedules[i].name;
-    if (!named || strcmp(e->text, schedules[i].name)) continue;
-    *out = (ScheduleSpec){.kind = schedules[i].kind, .pos = e->pos};
-    return (f ? schedule_numbers(b, e, f, out) : schedule_pieces(b, e, out)) &&
-           schedule_ok(b->d, e->pos, out);
+  const Form *form = form_of(e, countof(schedules), schedules);
+  if (!form) {
+    form_unknown(b, e, countof(schedules), schedules, DIAG_UNKNOWN_FUNCTION, "expected a schedule");
+    return false;
   }
-  diag_error(b->d, DIAG_UNKNOWN_FUNCTION, e->pos, "expected a schedule");
-  diag_one_of(b->d, near, countof(near));
-  if (named) diag_nearest(b->d, e->text, near, countof(near));
-  return false;
+  *out = (ScheduleSpec){.kind = (ScheduleKind)form->kind, .pos = e->pos};
+  bool good = form->formal ? schedule_numbers(b, e, form->formal, out) : schedule_pieces(b, e, out);
+  return good && schedule_ok(b->d, e->pos, out);
 }
 
 bool train_counts_epochs(const Model *m) {
