@@ -166,7 +166,7 @@ int library_call(meshc_model *m, LibraryWork *work, void *context, meshc_error *
     m->broken = true;
     return library_failed(&why, error);
   }
-  bool errors = diag_errors(m->s.diag) > before.errors;
+  bool errors = diag_errors(m->s.diag) > before.counted[0];
   int code = errors ? diag_exit(m->s.diag) : 0;
   if (errors && error) *error = library_errors(m->s.diag, m->said, false);
   keep_warnings(m);

@@ -35,11 +35,9 @@ struct Diag {
   VEC(Source) source;
   VEC(Message) message;
   uint32_t printed;
-  bool open;              // notes and hints go to the last message
-  int nerrors, nwarnings; // all messages, kept or not
-  int kept[2];            // number of messages kept: errors, warnings
+  bool open;    // notes and hints are added to the last message
+  DiagMark now; // all counts
   int more_printed[2];
-  int exit;
 };
 
 Diag *diag_new(Arena *a) {
@@ -64,21 +62,19 @@ const char *diag_source_name(const Diag *d, uint32_t source) {
 }
 
 DiagMark diag_mark(const Diag *d) {
-  return (DiagMark){d->message.n, d->nerrors, d->nwarnings, {d->kept[0], d->kept[1]}, d->exit};
+  DiagMark m = d->now;
+  m.messages = d->message.n;
+  return m;
 }
 
 void diag_rewind(Diag *d, DiagMark m) {
   d->message.n = m.messages;
-  d->nerrors = m.errors;
-  d->nwarnings = m.warnings;
-  d->kept[0] = m.kept[0];
-  d->kept[1] = m.kept[1];
-  d->exit = m.exit;
+  d->now = m;
   d->open = false;
 }
 
-int diag_errors(const Diag *d) { return d->nerrors; }
-int diag_exit(const Diag *d) { return d->exit; }
+int diag_errors(const Diag *d) { return d->now.counted[0]; }
+int diag_exit(const Diag *d) { return d->now.exit; }
 
 // -- reading ------------------------------------------------------------------------------------
 
@@ -100,7 +96,7 @@ DiagNote diag_entry_note(const Diag *d, uint32_t i, uint32_t k) {
 }
 
 int diag_omitted(const Diag *d, bool warnings) {
-  return (warnings ? d->nwarnings : d->nerrors) - d->kept[warnings];
+  return d->now.counted[warnings] - d->now.kept[warnings];
 }
 
 // -- saying -------------------------------------------------------------------------------------
@@ -119,13 +115,9 @@ static void say(Diag *d, bool warning, DiagId id, Pos at, const char *text) {
   Message m = {.id = id, .warning = warning, .at = at, .text = text, .hint = diag_default_hint(id)};
   d->open = false;
   if (said_before(d, &m)) return;
-  if (warning) {
-    d->nwarnings++;
-  } else {
-    if (d->nerrors++ == 0) d->exit = diag_exit_code(id);
-  }
-  if (d->kept[warning] == MAX_KEPT) return;
-  d->kept[warning]++;
+  if (d->now.counted[warning]++ == 0 && !warning) d->now.exit = diag_exit_code(id);
+  if (d->now.kept[warning] == MAX_KEPT) return;
+  d->now.kept[warning]++;
   vec_push(d->arena, d->message) = m;
   d->open = true;
 }
@@ -246,48 +238,39 @@ static bool shown_as_is(const unsigned char *p, size_t k) {
   return k != 3 || !marks;
 }
 
-// Prints the next character of a text with n bytes. Returns its bytes; *width gets its width on the
+enum { SHOWN = 17 }; // bytes of the longest form of a character, with the NUL
+
+// Writes the next character of a text with n bytes to `out` as messages show it: itself, or \x and
+// two digits for each of its bytes. Returns its bytes in the text; *width gets its columns on the
 // screen.
-static size_t put_char(FILE *out, const char *text, size_t n, int *width) {
+static size_t show_char(const char *text, size_t n, char out[SHOWN], int *width) {
   const unsigned char *p = (const unsigned char *)text;
   size_t k = utf8_length(p, n);
   if (k && shown_as_is(p, k)) {
-    if (out) fwrite(p, 1, k, out);
+    memcpy(out, p, k);
+    out[k] = 0;
     *width = 1;
     return k;
   }
   if (k == 0) k = 1;
-  for (size_t i = 0; i < k && out; i++) fprintf(out, "\\x%02x", p[i]);
+  for (size_t i = 0; i < k; i++) sprintf(out + 4 * i, "\\x%02x", p[i]);
   *width = 4 * (int)k;
   return k;
 }
 
-static void put_text(FILE *out, const char *text) {
+const char *text_shown(Arena *a, const char *text) {
   size_t n = strlen(text);
-  for (size_t i = 0; i < n;) {
+  char *shown = arena_alloc_raw(a, 4 * n + SHOWN), *to = shown;
+  *to = 0;
+  for (size_t i = 0; i < n; to += strlen(to)) {
     int width;
-    i += put_char(out, text + i, n - i, &width);
+    i += show_char(text + i, n - i, to, &width);
   }
+  return shown;
 }
 
-const char *text_shown(Arena *a, const char *text) {
-  size_t n = strlen(text), i = 0, k;
-  const unsigned char *p = (const unsigned char *)text;
-  while (i < n && (k = utf8_length(p + i, n - i)) && shown_as_is(p + i, k)) i += k;
-  if (i == n) return text;
-  char *out = arena_alloc_raw(a, 4 * n + 1), *to = out;
-  for (i = 0; i < n; i += k) {
-    k = utf8_length(p + i, n - i);
-    if (k && shown_as_is(p + i, k)) {
-      memcpy(to, p + i, k);
-      to += k;
-      continue;
-    }
-    if (k == 0) k = 1;
-    for (size_t b = 0; b < k; b++) to += sprintf(to, "\\x%02x", p[i + b]);
-  }
-  *to = '\0';
-  return out;
+static void put_text(const Diag *d, FILE *out, const char *text) {
+  fputs(text_shown(d->arena, text), out);
 }
 
 // Finds line `line` of a text, without the line end. Returns false if the text has no such line.
@@ -329,6 +312,7 @@ static const Paint coloured = {"\033[1;31m", "\033[1;35m", "\033[1;36m",
 // Prints characters first..first+MAX_SHOWN of the line.
 static void put_line(FILE *out, const char *line, size_t n, uint32_t first) {
   uint32_t col = 1;
+  char text[SHOWN];
   if (first > 1) fputs("...", out);
   for (size_t i = 0; i < n; col++) {
     int width;
@@ -341,7 +325,8 @@ static void put_line(FILE *out, const char *line, size_t n, uint32_t first) {
       fputc('\t', out);
       i++;
     } else {
-      i += put_char(shown ? out : NULL, line + i, n - i, &width);
+      i += show_char(line + i, n - i, text, &width);
+      if (shown) fputs(text, out);
     }
   }
 }
@@ -349,6 +334,7 @@ static void put_line(FILE *out, const char *line, size_t n, uint32_t first) {
 // Prints the marks below the line: blanks up to column at.col (tabs stay tabs), then at.len marks.
 static void put_caret(FILE *out, const char *line, size_t n, uint32_t first, Pos at) {
   uint32_t col = 1, last = at.col + (at.len ? at.len : 1) - 1;
+  char text[SHOWN];
   if (last > first + MAX_SHOWN - 1) last = first + MAX_SHOWN - 1;
   if (first > 1) fputs("   ", out);
   for (size_t i = 0; col <= last; col++) {
@@ -357,7 +343,7 @@ static void put_caret(FILE *out, const char *line, size_t n, uint32_t first, Pos
     if (tab)
       i++;
     else if (i < n)
-      i += put_char(NULL, line + i, n - i, &width);
+      i += show_char(line + i, n - i, text, &width);
     else if (col > at.col)
       break; // marks extend at most one column past the end of the line
     if (col < first) continue;
@@ -384,7 +370,7 @@ static void put_excerpt(const Diag *d, FILE *out, Pos at, const Paint *paint, co
 static void put_place(const Diag *d, FILE *out, Pos at) {
   const Source *s = source_of(d, at.source);
   if (s)
-    put_text(out, s->name);
+    put_text(d, out, s->name);
   else
     fputs("meshc", out);
   if (at.line) fprintf(out, ":%u", at.line);
@@ -397,7 +383,7 @@ static void put_message(const Diag *d, FILE *out, const Message *m, const Paint 
   fputs(paint->bold, out);
   put_place(d, out, m->at);
   fprintf(out, "%s%s%s:%s ", paint->off, colour, m->warning ? "warning" : "error", paint->off);
-  put_text(out, m->text);
+  put_text(d, out, m->text);
   fprintf(out, " [%s]\n", diag_code(m->id));
   put_excerpt(d, out, m->at, paint, colour);
   for (uint32_t i = 0; i < m->note.n; i++) {
@@ -405,13 +391,13 @@ static void put_message(const Diag *d, FILE *out, const Message *m, const Paint 
     fputs(paint->bold, out);
     put_place(d, out, note->at);
     fprintf(out, "%s%snote:%s ", paint->off, paint->note, paint->off);
-    put_text(out, note->text);
+    put_text(d, out, note->text);
     fputc('\n', out);
     put_excerpt(d, out, note->at, paint, paint->note);
   }
   if (!m->hint) return;
   fprintf(out, "%shint:%s ", paint->hint, paint->off);
-  put_text(out, m->hint);
+  put_text(d, out, m->hint);
   fputc('\n', out);
 }
 

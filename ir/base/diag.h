@@ -58,7 +58,8 @@ const char *text_nearest(const char *name, const char *const *names, size_t n);
 // Marks the messages so far. diag_rewind forgets all later messages that are not printed yet.
 typedef struct DiagMark {
   uint32_t messages;
-  int errors, warnings, kept[2], exit;
+  int counted[2], kept[2]; // errors and warnings in all, and those that are kept to be printed
+  int exit;                // the exit code of the first error
 } DiagMark;
 DiagMark diag_mark(const Diag *d);
 void diag_rewind(Diag *d, DiagMark m);

@@ -4,12 +4,13 @@
 //   so "h/cols+rows" has length 2 and processors (col, row) hold h 0-1, 2 | 3-4, nothing.
 #include "ir/base/dim.h"
 
-#include "ir/base/hash.h"
+#include "ir/base/map.h"
 
 #include <stdio.h>
 #include <string.h>
 
 typedef struct Entry {
+  DimId id;
   Dim dim;
   DimId first_block, next_block; // list of the blocks of a whole dim
 } Entry;
@@ -18,16 +19,13 @@ struct DimTable {
   Arena *arena;
   Intern *names;
   VEC(Entry *) entry; // entries do not move, so that dim_get stays valid; id d is at d - 1
-  DimId *slot;        // open addressing by interned name
-  uint32_t cap;
+  NameMap by_name;    // entries by interned name
 };
 
 DimTable *dim_table_new(Arena *a, Intern *names) {
   DimTable *t = arena_new_of(a, DimTable);
   t->arena = a;
   t->names = names;
-  t->cap = 64;
-  t->slot = arena_array(a, DimId, t->cap);
   return t;
 }
 
@@ -39,26 +37,13 @@ static Entry *entry_of(const DimTable *t, DimId d) {
 const Dim *dim_get(const DimTable *t, DimId d) { return &entry_of(t, d)->dim; }
 uint32_t dim_count(const DimTable *t) { return t->entry.n; }
 
-static DimId *find_slot(const DimTable *t, const char *interned) {
-  uint32_t i = hash_address(interned) & (t->cap - 1);
-  while (t->slot[i] && t->entry.at[t->slot[i] - 1]->dim.name != interned)
-    i = (i + 1) & (t->cap - 1);
-  return &t->slot[i];
-}
-
 static DimId insert(DimTable *t, Dim dim) {
   Entry *e = arena_new_of(t->arena, Entry);
-  e->dim = dim;
+  *e = (Entry){.id = t->entry.n + 1, .dim = dim};
   vec_push(t->arena, t->entry) = e;
-  DimId d = t->entry.n;
-  if (!e->dim.whole) e->dim.whole = d;
-  if (t->entry.n > t->cap / 2) {
-    t->cap *= 2;
-    t->slot = arena_array(t->arena, DimId, t->cap);
-    for (DimId i = 1; i < d; i++) *find_slot(t, t->entry.at[i - 1]->dim.name) = i;
-  }
-  *find_slot(t, e->dim.name) = d;
-  return d;
+  if (!e->dim.whole) e->dim.whole = e->id;
+  map_put(t->arena, &t->by_name, dim.name, e);
+  return e->id;
 }
 
 DimId dim_add(DimTable *t, const char *name, int64_t size, Pos pos) {
@@ -66,7 +51,8 @@ DimId dim_add(DimTable *t, const char *name, int64_t size, Pos pos) {
 }
 
 DimId dim_find(const DimTable *t, const char *name) {
-  return *find_slot(t, intern(t->names, name));
+  const Entry *e = map_get(&t->by_name, intern(t->names, name));
+  return e ? e->id : 0;
 }
 
 void dim_set_follows(DimTable *t, DimId d, DimId first) { entry_of(t, d)->dim.follows = first; }
@@ -80,15 +66,10 @@ DimTable *dim_table_whole(Arena *a, const DimTable *t) {
   return out;
 }
 
-static const char *block_name(const DimTable *t, const Mesh *m, const char *whole, Axes axes) {
-  char text[MAX_AXES * 64];
-  size_t n = 0;
-  for (int i = 0; i < axes.n; i++) {
-    int k = snprintf(text + n, sizeof text - n, "%s%s", i ? "+" : "", m->axis[axes.at[i]].name);
-    n += (size_t)k;
-    if (n >= sizeof text) return intern_printf(t->names, "%s/block%u", whole, t->entry.n + 1);
-  }
-  return intern_printf(t->names, "%s/%s", whole, text);
+static DimId insert_block(DimTable *t, Entry *whole, Dim block) {
+  DimId b = insert(t, block);
+  entry_of(t, b)->next_block = whole->first_block;
+  return whole->first_block = b;
 }
 
 DimId dim_block(DimTable *t, const Mesh *m, DimId whole, Axes axes) {
@@ -97,24 +78,23 @@ DimId dim_block(DimTable *t, const Mesh *m, DimId whole, Axes axes) {
   if (axes.n == 0) return whole;
   for (DimId b = w->first_block; b; b = entry_of(t, b)->next_block)
     if (!entry_of(t, b)->dim.out && axes_equal(entry_of(t, b)->dim.axes, axes)) return b;
-  DimId b = insert(t, (Dim){.name = block_name(t, m, w->dim.name, axes),
-                            .size = block_length(m, w->dim.size, axes),
-                            .whole = whole,
-                            .axes = axes,
-                            .pos = w->dim.pos});
-  entry_of(t, b)->next_block = w->first_block;
-  w->first_block = b;
-  return b;
+  return insert_block(
+      t, w,
+      (Dim){.name = intern_printf(t->names, "%s/%s", w->dim.name, axes_text(t->arena, m, axes)),
+            .size = block_length(m, w->dim.size, axes),
+            .whole = whole,
+            .axes = axes,
+            .pos = w->dim.pos});
 }
 
 // -- footprint dims -----------------------------------------------------------------------------
 
-// Computes processor r's block of a dim of `length` elements: its first element and number of valid
-// elements.
-static void own_block(const Mesh *m, Axes axes, int64_t length, int64_t r, int64_t *first,
-                      int64_t *valid) {
+// Computes processor r's block of a dim of `length` elements, of which the first `rows` are valid:
+// its first element and its number of valid elements.
+static void own_block(const Mesh *m, Axes axes, int64_t length, int64_t rows, int64_t r,
+                      int64_t *first, int64_t *valid) {
   *first = 0;
-  *valid = length;
+  *valid = rows;
   for (int i = 0; i < axes.n; i++) {
     length = ceil_div(length, m->axis[axes.at[i]].size);
     int64_t skip = mesh_coord(m, r, axes.at[i]) * length;
@@ -137,8 +117,8 @@ static void widen_range(int64_t factor, int64_t first, int64_t n, int64_t *lo, i
 void footprint_interval(const Mesh *m, const Footprint *x, int64_t whole, int64_t r, int64_t *first,
                         int64_t *n) {
   int64_t o, k, outs, taps, lo = x->affine.offset, hi = x->affine.offset;
-  own_block(m, x->out_axes, x->out_size, r, &o, &outs);
-  own_block(m, x->tap_axes, x->tap_size, r, &k, &taps);
+  own_block(m, x->out_axes, x->out_size, x->out_size, r, &o, &outs);
+  own_block(m, x->tap_axes, x->tap_size, x->tap_size, r, &k, &taps);
   *first = *n = 0;
   if (!outs || !taps) return;
   widen_range(x->affine.out, o, outs, &lo, &hi);
@@ -200,56 +180,56 @@ DimId dim_footprint(DimTable *t, const Mesh *m, DimId whole, DimId of, DimId tap
     if (n > x.size) x.size = n;
   }
   x.name = footprint_name(t, &x);
-  DimId b = insert(t, x);
-  entry_of(t, b)->next_block = w->first_block;
-  w->first_block = b;
-  return b;
+  return insert_block(t, w, x);
 }
 
 // -- the part of a processor --------------------------------------------------------------------
 
-int64_t dim_offset(const DimTable *t, const Mesh *m, DimId d, int64_t r) {
+// Computes processor r's part of d: its first global index and its number of valid elements.
+static void own_part(const DimTable *t, const Mesh *m, DimId d, int64_t r, int64_t rows,
+                     int64_t *first, int64_t *n) {
   const Dim *dim = dim_get(t, d);
-  int64_t size = dim_get(t, dim->whole)->size, first, n;
-  if (dim->out)
-    footprint_interval(m, &dim->footprint, size, r, &first, &n);
-  else
-    own_block(m, dim->axes, size, r, &first, &n);
+  int64_t size = dim_get(t, dim->whole)->size;
+  if (!dim->out) {
+    own_block(m, dim->axes, size, rows, r, first, n);
+    return;
+  }
+  footprint_interval(m, &dim->footprint, size, r, first, n);
+  *n = clamp64(rows - *first, 0, *n);
+}
+
+int64_t dim_offset(const DimTable *t, const Mesh *m, DimId d, int64_t r) {
+  int64_t first, n;
+  own_part(t, m, d, r, dim_get(t, dim_get(t, d)->whole)->size, &first, &n);
   return first;
 }
 
 int64_t dim_valid(const DimTable *t, const Mesh *m, DimId d, int64_t r, int64_t rows) {
-  const Dim *dim = dim_get(t, d);
-  int64_t size = dim_get(t, dim->whole)->size, first, n;
-  if (dim->out) {
-    footprint_interval(m, &dim->footprint, size, r, &first, &n);
-    return clamp64(rows - first, 0, n);
-  }
-  int64_t length = size, valid = rows;
-  for (int i = 0; i < dim->axes.n; i++) {
-    int axis = dim->axes.at[i];
-    length = ceil_div(length, m->axis[axis].size);
-    valid = clamp64(valid - mesh_coord(m, r, axis) * length, 0, length);
-  }
-  return valid;
+  int64_t first, n;
+  own_part(t, m, d, r, rows, &first, &n);
+  return n;
 }
 
-// All processors have full blocks if and only if each level of splitting divides exactly. The
-// intervals of a footprint dim may also differ at the edges.
+// The last processor has the shortest block. The intervals of a footprint dim can be shorter at any
+// edge, so that all processors are compared.
 bool dim_uneven(const DimTable *t, const Mesh *m, DimId d) {
   const Dim *dim = dim_get(t, d);
-  int64_t length = dim_get(t, dim->whole)->size;
-  if (dim->out) {
-    for (int64_t k = 0; k < axes_size(m, dim->axes); k++)
-      if (dim_valid(t, m, d, axes_peer(m, dim->axes, 0, k), length) != dim->size) return true;
-    return false;
-  }
-  for (int i = 0; i < dim->axes.n; i++) {
-    int64_t p = m->axis[dim->axes.at[i]].size;
-    if (length % p) return true;
-    length /= p;
-  }
+  int64_t whole = dim_get(t, dim->whole)->size, n = axes_size(m, dim->axes);
+  for (int64_t k = dim->out ? 0 : n - 1; k < n; k++)
+    if (dim_valid(t, m, d, axes_peer(m, dim->axes, 0, k), whole) != dim->size) return true;
   return false;
+}
+
+Dims dims_make(int n, const DimId *list) {
+  Dims s = {.n = (uint8_t)n};
+  for (int i = 0; i < n; i++) s.at[i] = list[i];
+  return s;
+}
+
+double dims_product(const DimTable *t, int n, const DimId *list) {
+  double product = 1;
+  for (int i = 0; i < n; i++) product *= (double)dim_get(t, list[i])->size;
+  return product;
 }
 
 bool dims_equal(const Dims *a, const Dims *b) {

@@ -91,6 +91,16 @@ static inline int dims_index(const Dims *s, DimId d) { // or -1
   return -1;
 }
 static inline bool dims_has(const Dims *s, DimId d) { return dims_index(s, d) >= 0; }
+// Returns true if d is one of the n dims of a list.
+static inline bool dim_in(DimId d, int n, const DimId *list) {
+  for (int i = 0; i < n; i++)
+    if (list[i] == d) return true;
+  return false;
+}
+// Returns the n dims of a list in the order of the list, which is canonical for a set.
+Dims dims_make(int n, const DimId *list);
+// Returns the product of the lengths of n dims, rounded to a double.
+double dims_product(const DimTable *t, int n, const DimId *list);
 bool dims_equal(const Dims *a, const Dims *b);
 // Adds d in canonical order. Adding a member changes nothing. Returns false when the set is full.
 MUST_USE bool dims_add(const DimTable *t, Dims *s, DimId d);

@@ -15,6 +15,12 @@ bool list_has_all(const DimList *list, const DimList *part) {
   return true;
 }
 
+bool dims_overlap(const Dims *a, const Dims *b) {
+  for (int i = 0; i < b->n; i++)
+    if (dims_has(a, b->at[i])) return true;
+  return false;
+}
+
 void list_insert(DimList *list, int at, DimId d) {
   if (list->n == MAX_RANK) BUG("more than %d dims", MAX_RANK);
   memmove(&list->at[at + 1], &list->at[at], (size_t)(list->n - at) * sizeof list->at[0]);

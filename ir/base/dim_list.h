@@ -9,6 +9,7 @@ bool list_has_all(const DimList *list, const DimList *part);   // compares them 
 bool list_same(const DimList *a, const DimList *b);            // compares them as sets
 DimList list_minus(const DimList *a, const DimList *b); // entries of a that b lacks, in a's order
 DimList list_union(const DimList *a, const DimList *b); // a, then the entries of b that a lacks
+bool dims_overlap(const Dims *a, const Dims *b);        // whether some dim is in both
 void list_insert(DimList *list, int at, DimId d);       // BUG when the list is full
 // Replaces dims[0..ndims) by to[0..nto). Returns false if they are not adjacent in that
 // sequence.

@@ -33,16 +33,34 @@ void disk_watch(DiskHook *new, void *context) {
   hook_context = context;
 }
 
-static bool begins(const DiskCall *call) {
+// Returns true if the call changes a folder. The register of unfinished files is locked during such
+// a call, because it is changed together with the folder.
+static bool changes_folder(const DiskCall *call) {
+  return call->kind != DISK_OPEN && call->kind != DISK_WRITE && call->kind != DISK_SYNC;
+}
+
+// Tells the hook of a call. Returns false if the hook makes the call fail.
+static bool begins(DiskCall *call) {
   int error = hook ? hook(hook_context, call, false) : 0;
+  call->result = -1;
   if (error) errno = error;
+  if (!error && changes_folder(call)) unfinished_hold();
   return error == 0;
 }
 
-static void ended(DiskCall *call, int result) {
+// Tells the hook of a call that succeeded. Returns `good`.
+static bool ended(const DiskCall *call, bool good) {
   int error = errno;
-  call->result = result;
-  if (hook) (void)hook(hook_context, call, true);
+  if (changes_folder(call)) unfinished_release();
+  if (good && hook) (void)hook(hook_context, call, true);
+  errno = error;
+  return good;
+}
+
+// Closes a file and keeps errno.
+static void close_quietly(int fd) {
+  int error = errno;
+  close(fd);
   errno = error;
 }
 
@@ -62,90 +80,73 @@ static void made(int folder, const char *name, bool is_folder) {
 int disk_folder(const char *path) { return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC); }
 
 int disk_subfolder(int folder, const char *name) {
-  DiskCall call = {.kind = DISK_OPEN, .fd = folder, .name = name, .result = -1};
+  DiskCall call = {.kind = DISK_OPEN, .fd = folder, .name = name};
   if (!begins(&call)) return -1;
-  int fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd >= 0) ended(&call, fd);
-  return fd;
+  call.result = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  ended(&call, call.result >= 0);
+  return call.result;
 }
 
 bool disk_make(int folder, const char *name, mode_t mode) {
-  DiskCall call = {.kind = DISK_MAKE, .fd = folder, .name = name, .result = -1};
+  DiskCall call = {.kind = DISK_MAKE, .fd = folder, .name = name};
   if (!begins(&call)) return false;
-  unfinished_hold();
   bool good = mkdirat(folder, name, mode) == 0;
   if (good) made(folder, name, true);
-  unfinished_release();
-  if (good) ended(&call, -1);
-  return good;
+  return ended(&call, good);
 }
 
 bool disk_sync(int fd) {
-  DiskCall call = {.kind = DISK_SYNC, .fd = fd, .result = -1};
-  bool good = begins(&call) && (fsync(fd) == 0 || errno == EINVAL);
-  if (good) ended(&call, -1);
-  return good;
+  DiskCall call = {.kind = DISK_SYNC, .fd = fd};
+  return begins(&call) && ended(&call, fsync(fd) == 0 || errno == EINVAL);
 }
 
 bool disk_rename(int folder, const char *from, const char *to) {
-  DiskCall call = {.kind = DISK_RENAME, .fd = folder, .name = from, .to = to, .result = -1};
+  DiskCall call = {.kind = DISK_RENAME, .fd = folder, .name = from, .to = to};
   if (!begins(&call)) return false;
-  unfinished_hold();
   bool good = renameat(folder, from, folder, to) == 0;
   if (good) unfinished_drop(folder, from);
   if (good) made(folder, to, disk_is_folder(folder, to));
-  unfinished_release();
-  if (good) ended(&call, -1);
-  return good;
+  return ended(&call, good);
 }
 
 bool disk_link(int folder, const char *name, const char *content) {
-  DiskCall call = {.kind = DISK_LINK, .fd = folder, .name = name, .to = content, .result = -1};
+  DiskCall call = {.kind = DISK_LINK, .fd = folder, .name = name, .to = content};
   if (!begins(&call)) return false;
-  unfinished_hold();
   bool good = symlinkat(content, folder, name) == 0;
   if (good) made(folder, name, false);
-  unfinished_release();
-  if (good) ended(&call, -1);
-  return good;
+  return ended(&call, good);
 }
 
 static bool remove_entry(int folder, const char *name, int flags) {
-  DiskCall call = {.kind = DISK_REMOVE, .fd = folder, .name = name, .result = -1};
+  DiskCall call = {.kind = DISK_REMOVE, .fd = folder, .name = name};
   if (!begins(&call)) return false;
-  unfinished_hold();
   bool good = unlinkat(folder, name, flags) == 0;
   if (good) unfinished_drop(folder, name);
-  unfinished_release();
-  if (good) ended(&call, -1);
-  return good;
+  return ended(&call, good);
 }
 
 bool disk_remove(int folder, const char *name) { return remove_entry(folder, name, 0); }
 
 static int create(int folder, const char *name, int flags, mode_t mode) {
-  DiskCall call = {.kind = DISK_CREATE, .fd = folder, .name = name, .result = -1};
+  DiskCall call = {.kind = DISK_CREATE, .fd = folder, .name = name};
   if (!begins(&call)) return -1;
-  unfinished_hold();
-  int fd = openat(folder, name, flags | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
-  if (fd >= 0) made(folder, name, false);
-  unfinished_release();
-  if (fd >= 0) ended(&call, fd);
-  return fd;
+  call.result = openat(folder, name, flags | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+  if (call.result >= 0) made(folder, name, false);
+  ended(&call, call.result >= 0);
+  return call.result;
 }
 
 bool disk_write(int fd, const void *bytes, size_t n) {
   const char *at = bytes;
   while (n > 0) {
-    DiskCall call = {
-        .kind = DISK_WRITE, .fd = fd, .bytes = at, .n = n < PIECE ? n : PIECE, .result = -1};
+    DiskCall call = {.kind = DISK_WRITE, .fd = fd, .bytes = at, .n = n < PIECE ? n : PIECE};
     if (!begins(&call)) return false;
     ssize_t put = write(fd, at, call.n);
     if (put < 0 && errno == EINTR) continue;
     if (put == 0) errno = EIO;
     if (put <= 0) return false;
     call.n = (size_t)put;
-    ended(&call, -1);
+    ended(&call, true);
     at += put;
     n -= (size_t)put;
   }
@@ -322,9 +323,7 @@ bool disk_begin_in(DiskFile *f, int folder, const char *name, mode_t mode) {
   *f = (DiskFile){.folder = folder < 0 ? -1 : dup(folder), .fd = -1};
   if (f->folder < 0) return false;
   if (begin(f, name, mode)) return true;
-  int error = errno;
-  close(f->folder);
-  errno = error;
+  close_quietly(f->folder);
   return false;
 }
 
@@ -333,10 +332,8 @@ bool disk_begin(DiskFile *f, const char *path) {
   char *folder = slash ? mem_text_n(path, (size_t)(slash - path + 1)) : mem_text(".");
   int fd = disk_folder(folder);
   bool good = fd >= 0 && disk_begin_in(f, fd, slash ? slash + 1 : path, 0666);
-  int error = errno;
-  if (fd >= 0) close(fd);
+  if (fd >= 0) close_quietly(fd);
   free(folder);
-  errno = error;
   return good;
 }
 

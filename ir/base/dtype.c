@@ -1,4 +1,4 @@
-// AnyElement types: tables from dtype.def, type promotion, exact rounding, loads and stores through
+// Element types: tables from dtype.def, type promotion, exact rounding, loads and stores through
 // double.
 //
 // Narrow floats are rounded directly from double, because rounding to f32 first would round some
@@ -49,25 +49,17 @@ Dtype dtype_join(Dtype a, Dtype b) {
 }
 
 bool dtype_widens(Dtype a, Dtype b) {
-  static const bool table[TYPE_COUNT][TYPE_COUNT] = {
-      [TYPE_BF16] = {[TYPE_F32] = true, [TYPE_F64] = true},
-      [TYPE_F16] = {[TYPE_F32] = true, [TYPE_F64] = true},
-      [TYPE_F32] = {[TYPE_F64] = true},
-      [TYPE_I32] = {[TYPE_F64] = true, [TYPE_I64] = true},
-      [TYPE_U8] = {[TYPE_I32] = true,
-                   [TYPE_F32] = true,
-                   [TYPE_F16] = true,
-                   [TYPE_F64] = true,
-                   [TYPE_I64] = true},
-      [TYPE_BOOL] = {[TYPE_I32] = true,
-                     [TYPE_U8] = true,
-                     [TYPE_I64] = true,
-                     [TYPE_F32] = true,
-                     [TYPE_BF16] = true,
-                     [TYPE_F16] = true,
-                     [TYPE_F64] = true},
+  enum { F32 = 1 << TYPE_F32, BF16 = 1 << TYPE_BF16, F16 = 1 << TYPE_F16, F64 = 1 << TYPE_F64 };
+  enum { I32 = 1 << TYPE_I32, U8 = 1 << TYPE_U8, I64 = 1 << TYPE_I64 };
+  static const int wider[TYPE_COUNT] = {
+      [TYPE_BF16] = F32 | F64,
+      [TYPE_F16] = F32 | F64,
+      [TYPE_F32] = F64,
+      [TYPE_I32] = F64 | I64,
+      [TYPE_U8] = I32 | F32 | F16 | F64 | I64,
+      [TYPE_BOOL] = I32 | U8 | I64 | F32 | BF16 | F16 | F64,
   };
-  return a == b || table[a][b];
+  return a == b || wider[a] >> b & 1;
 }
 
 Dtype dtype_accumulator(Dtype t) {

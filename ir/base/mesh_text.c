@@ -35,27 +35,23 @@ static const char *rule_axes(Arena *a, const Mesh *m, const LayoutRule *r) {
   return r->axes.n ? axes_text(a, m, r->axes) : "none";
 }
 
-const char *layout_rule_text(Arena *a, const Mesh *m, const LayoutRule *r) {
-  static const char *const scope[] = {[LAYOUT_ALL] = "",
-                                      [LAYOUT_OPTIMIZER] = "optimizer: ",
-                                      [LAYOUT_PARAMETERS] = "parameters: ",
-                                      [LAYOUT_GRADIENTS] = "gradients: ",
-                                      [LAYOUT_TENSOR] = ": "};
-  return arena_printf(a, "%s%s%s%s -> %s", r->soft ? "soft " : "",
-                      r->scope == LAYOUT_TENSOR ? r->pattern : "", scope[r->scope],
-                      r->dim ? r->dim : "all", rule_axes(a, m, r));
+// Returns the left side of a rule: `soft`, the tensors that it concerns, followed by `between`, and
+// the dim. LAYOUT_ALL concerns all tensors and has no text.
+static const char *left_side(Arena *a, const LayoutRule *r, const char *soft, const char *between) {
+  const char *const scope[] = {[LAYOUT_ALL] = "",
+                               [LAYOUT_OPTIMIZER] = "optimizer",
+                               [LAYOUT_PARAMETERS] = "parameters",
+                               [LAYOUT_GRADIENTS] = "gradients",
+                               [LAYOUT_TENSOR] = r->pattern};
+  return arena_printf(a, "%s%s%s%s", r->soft ? soft : "", scope[r->scope],
+                      r->scope == LAYOUT_ALL ? "" : between, r->dim ? r->dim : "all");
 }
 
-const char *rule_key(Arena *a, const LayoutRule *r) {
-  static const char *const scope[] = {[LAYOUT_ALL] = "",
-                                      [LAYOUT_OPTIMIZER] = "optimizer/",
-                                      [LAYOUT_PARAMETERS] = "parameters/",
-                                      [LAYOUT_GRADIENTS] = "gradients/",
-                                      [LAYOUT_TENSOR] = "/"};
-  return arena_printf(a, "%s%s%s%s", r->soft ? "soft/" : "",
-                      r->scope == LAYOUT_TENSOR ? r->pattern : "", scope[r->scope],
-                      r->dim ? r->dim : "all");
+const char *layout_rule_text(Arena *a, const Mesh *m, const LayoutRule *r) {
+  return arena_printf(a, "%s -> %s", left_side(a, r, "soft ", ": "), rule_axes(a, m, r));
 }
+
+const char *rule_key(Arena *a, const LayoutRule *r) { return left_side(a, r, "soft/", "/"); }
 
 const char *layout_text(Arena *a, const Mesh *m, const Layout *l, const char *arrow,
                         const char *between) {
