@@ -21,26 +21,22 @@ typedef struct Pair {
   double work, size;
 } Pair;
 
-static const Dims *dims_of(const FactorList *f, int i) { return &graph_node(f->g, f->at[i])->dims; }
+static const Dims *factor_dims(const FactorList *f, int i) {
+  return &graph_node(f->g, f->at[i])->dims;
+}
 
 // The number of factors other than i and j that have dim d.
 static int other_uses(const FactorList *f, DimId d, int i, int j) {
   int uses = 0;
   for (int k = 0; k < f->n; k++)
-    if (k != i && k != j && dims_has(dims_of(f, k), d)) uses++;
+    if (k != i && k != j && dims_has(factor_dims(f, k), d)) uses++;
   return uses;
-}
-
-static double size_of(const FactorList *f, const Dims *s) {
-  double n = 1;
-  for (int i = 0; i < s->n; i++) n *= (double)dim_get(f->g->dims, s->at[i])->size;
-  return n;
 }
 
 // Sums factor i over the dims that no other factor has and the result does not keep.
 static void sum_unshared_dims(FactorList *f, int i) {
   Dims over = {0};
-  const Dims *s = dims_of(f, i);
+  const Dims *s = factor_dims(f, i);
   for (int k = 0; k < s->n; k++)
     if (!dims_has(f->keep, s->at[k]) && !other_uses(f, s->at[k], i, i))
       over.at[over.n++] = s->at[k];
@@ -48,16 +44,16 @@ static void sum_unshared_dims(FactorList *f, int i) {
 }
 
 static Pair pair_of(const FactorList *f, int i, int j) {
-  Pair p = {.i = i, .j = j, .result = *dims_of(f, i)};
-  const Dims *b = dims_of(f, j);
+  Pair p = {.i = i, .j = j, .result = *factor_dims(f, i)};
+  const Dims *b = factor_dims(f, j);
   for (int k = 0; k < b->n; k++)
     if (!dims_add(f->g->dims, &p.result, b->at[k])) BUG("a product of more than %d dims", MAX_RANK);
-  p.work = size_of(f, &p.result);
+  p.work = dims_product(f->g->dims, p.result.n, p.result.at);
   for (int k = 0; k < p.result.n; k++)
     if (!dims_has(f->keep, p.result.at[k]) && !other_uses(f, p.result.at[k], i, j))
       p.sums.at[p.sums.n++] = p.result.at[k];
   for (int k = 0; k < p.sums.n; k++) dims_remove(&p.result, p.sums.at[k]);
-  p.size = size_of(f, &p.result);
+  p.size = dims_product(f->g->dims, p.result.n, p.result.at);
   return p;
 }
 
@@ -80,7 +76,7 @@ static Pair best_pair(const FactorList *f) {
 
 static bool sums_left(const FactorList *f, const Pair *but) {
   for (int i = 0; i < f->n; i++) {
-    const Dims *s = dims_of(f, i);
+    const Dims *s = factor_dims(f, i);
     for (int k = 0; k < s->n; k++)
       if (!dims_has(f->keep, s->at[k]) && !dims_has(&but->sums, s->at[k])) return true;
   }

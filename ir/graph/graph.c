@@ -4,6 +4,7 @@
 //   graph_binary(g, OP_ADD, %1, %2) and graph_binary(g, OP_ADD, %2, %1) return the same node.
 #include "ir/graph/graph.h"
 
+#include "ir/base/dim_list.h"
 #include "ir/base/hash.h"
 
 #include <math.h>
@@ -25,8 +26,8 @@ typedef struct NodeSlot {
 } NodeSlot;
 struct GraphTable {
   NodeSlot *slot;
-  uint32_t cap, n;
-  bool stale; // the slots do not match g->node: rebuild before the next search
+  uint32_t cap;
+  bool stale; // nodes were moved or the table is full: it is made again before the next search
   TextIndex decls, names;
 };
 
@@ -66,48 +67,59 @@ Graph *graph_like(Arena *a, const Graph *from, Stage stage) {
 
 // -- equality -----------------------------------------------------------------------------------
 
-static uint32_t node_hash(const Node *n) {
-  const Attr *t = &n->attr;
-  uint64_t h = FNV_START;
-  uint32_t small[] = {n->op,    n->instance, n->nargs,  (uint32_t)t->type,   t->decl,
-                      t->ndims, t->nto,      t->axes.n, (uint32_t)t->monoid, (uint32_t)t->ndata};
-  uint64_t wide[] = {(uint64_t)t->affine.out,
-                     (uint64_t)t->affine.tap,
-                     (uint64_t)t->affine.offset,
-                     (uint64_t)t->affine.divisor,
-                     t->key,
-                     t->carry,
-                     t->tag,
-                     t->flags,
-                     t->region};
-  h = hash_bytes(h, small, sizeof small);
-  h = hash_bytes(h, wide, sizeof wide);
-  h = hash_bytes(h, n->args, n->nargs * sizeof *n->args);
-  h = hash_bytes(h, t->num, sizeof t->num);
-  h = hash_bytes(h, t->dims, t->ndims * sizeof *t->dims);
-  h = hash_bytes(h, t->to, t->nto * sizeof *t->to);
-  h = hash_bytes(h, t->axes.at, t->axes.n);
-  h = hash_bytes(h, t->data, (size_t)t->ndata * sizeof *t->data);
-  return (uint32_t)(h ^ h >> 32);
-}
-
 static bool same_bytes(const void *a, const void *b, size_t n) {
   return n == 0 || memcmp(a, b, n) == 0;
 }
 
-static bool affine_equal(const Affine *a, const Affine *b) {
-  return a->out == b->out && a->tap == b->tap && a->offset == b->offset && a->divisor == b->divisor;
+enum { ATTR_WORDS = 19 };
+
+// Writes the fields of t that are not lists, and its axes, as words for comparisons and hashes.
+static void attr_words(const Attr *t, uint64_t out[ATTR_WORDS]) {
+  const Affine *f = &t->affine;
+  uint64_t axes = 0, num[2];
+  for (int i = 0; i < t->axes.n; i++) axes = axes << 8 | t->axes.at[i];
+  memcpy(num, t->num, sizeof num);
+  const uint64_t word[ATTR_WORDS] = {t->type,
+                                     t->decl,
+                                     t->monoid,
+                                     t->ndims,
+                                     t->nto,
+                                     (uint64_t)t->ndata,
+                                     t->key,
+                                     t->carry,
+                                     t->tag,
+                                     t->flags,
+                                     t->region,
+                                     (uint64_t)f->out,
+                                     (uint64_t)f->tap,
+                                     (uint64_t)f->offset,
+                                     (uint64_t)f->divisor,
+                                     t->axes.n,
+                                     axes,
+                                     num[0],
+                                     num[1]};
+  memcpy(out, word, sizeof word);
 }
 
 bool attr_equal(const Attr *a, const Attr *b) {
-  return a->type == b->type && a->decl == b->decl && a->monoid == b->monoid &&
-         a->ndims == b->ndims && a->nto == b->nto && a->ndata == b->ndata && a->key == b->key &&
-         a->carry == b->carry && a->tag == b->tag && a->flags == b->flags &&
-         a->region == b->region && affine_equal(&a->affine, &b->affine) &&
-         axes_equal(a->axes, b->axes) && same_bytes(a->num, b->num, sizeof a->num) &&
-         same_bytes(a->dims, b->dims, a->ndims * sizeof *a->dims) &&
+  uint64_t x[ATTR_WORDS], y[ATTR_WORDS];
+  attr_words(a, x);
+  attr_words(b, y);
+  return same_bytes(x, y, sizeof x) && same_bytes(a->dims, b->dims, a->ndims * sizeof *a->dims) &&
          same_bytes(a->to, b->to, a->nto * sizeof *a->to) &&
          same_bytes(a->data, b->data, (size_t)a->ndata * sizeof *a->data);
+}
+
+static uint32_t node_hash(const Node *n) {
+  const Attr *t = &n->attr;
+  uint64_t word[ATTR_WORDS], h = hash_word(hash_word(FNV_START, n->op), n->instance);
+  attr_words(t, word);
+  h = hash_bytes(h, word, sizeof word);
+  h = hash_bytes(h, n->args, n->nargs * sizeof *n->args);
+  h = hash_bytes(h, t->dims, t->ndims * sizeof *t->dims);
+  h = hash_bytes(h, t->to, t->nto * sizeof *t->to);
+  h = hash_bytes(h, t->data, (size_t)t->ndata * sizeof *t->data);
+  return (uint32_t)(h ^ h >> 32);
 }
 
 static bool node_equal(const Node *a, const Node *b) {
@@ -123,30 +135,18 @@ static NodeSlot *find_slot(const Graph *g, const Node *n, uint32_t hash) {
   return &t->slot[i];
 }
 
-static void put_slot(struct GraphTable *t, NodeSlot x) {
-  uint32_t i = x.hash & (t->cap - 1);
-  while (t->slot[i].id) i = (i + 1) & (t->cap - 1);
-  t->slot[i] = x;
-}
-
+// Makes a table with room for twice the nodes that fit the graph's array, and enters all nodes.
 static void refill_table(Graph *g) {
   struct GraphTable *t = g->table;
   t->cap = 256;
   while (t->cap / 2 < g->node.cap) t->cap *= 2;
   t->slot = arena_array(g->arena, NodeSlot, t->cap);
-  t->n = graph_count(g);
   t->stale = false;
-  for (NodeId n = 1; n <= t->n; n++) put_slot(t, (NodeSlot){node_hash(graph_node(g, n)), n});
-}
-
-static void grow_table(Graph *g) {
-  struct GraphTable *t = g->table;
-  const NodeSlot *old = t->slot;
-  uint32_t n = t->cap;
-  t->cap *= 2;
-  t->slot = arena_array(g->arena, NodeSlot, t->cap);
-  for (uint32_t k = 0; k < n; k++)
-    if (old[k].id) put_slot(t, old[k]);
+  for (NodeId n = 1; n <= graph_count(g); n++) {
+    uint32_t hash = node_hash(graph_node(g, n)), i = hash & (t->cap - 1);
+    while (t->slot[i].id) i = (i + 1) & (t->cap - 1);
+    t->slot[i] = (NodeSlot){hash, n};
+  }
 }
 
 // -- adding -------------------------------------------------------------------------------------
@@ -247,7 +247,7 @@ static NodeId find_or_insert(Graph *g, Node *n, bool lasting) {
   NodeId id = graph_count(g);
   *slot = (NodeSlot){hash, id};
   if (n->attr.decl && !g->decl.at[n->attr.decl - 1].node) g->decl.at[n->attr.decl - 1].node = id;
-  if (++g->table->n > g->table->cap / 2) grow_table(g);
+  g->table->stale = id > g->table->cap / 2;
   return id;
 }
 
@@ -428,12 +428,33 @@ NodeId graph_reduce(Graph *g, Op op, NodeId a, const Dims *over) {
 
 NodeId graph_broadcast(Graph *g, NodeId a, const Dims *to) {
   const Dims *have = &graph_node(g, a)->dims;
-  Dims more = {0};
-  for (int i = 0; i < to->n; i++)
-    if (!dims_has(have, to->at[i])) more.at[more.n++] = to->at[i];
+  Dims more = list_minus(to, have);
   if (more.n + have->n != to->n) BUG("broadcast of %%%u to dims that lack one of its own", a);
   if (more.n == 0) return a;
   return graph_add(g, OP_BROADCAST, 1, &a, &(Attr){.ndims = more.n, .dims = more.at});
+}
+
+NodeId graph_zeros(Graph *g, Dtype type, const Dims *dims) {
+  const Dims to = *dims;
+  return graph_broadcast(g, graph_const(g, type, 0), &to);
+}
+
+NodeId graph_at(Graph *g, RegionId r, NodeId x) {
+  DimId t = region_get(g, r)->t;
+  return graph_add(g, OP_AT, 1, &x, &(Attr){.ndims = 1, .dims = &t, .region = r});
+}
+
+NodeId graph_collect(Graph *g, NodeId scan, NodeId x) {
+  DimId t = region_get(g, graph_node(g, scan)->attr.region)->t;
+  return graph_add(g, OP_COLLECT, 2, (NodeId[]){scan, x}, &(Attr){.ndims = 1, .dims = &t});
+}
+
+uint32_t *graph_uses(Arena *a, const Graph *g) {
+  uint32_t *uses = arena_array(a, uint32_t, graph_count(g) + 1);
+  for (NodeId n = 1; n <= graph_count(g); n++)
+    for (int i = 0; i < graph_node(g, n)->nargs; i++) uses[graph_node(g, n)->args[i]]++;
+  for (uint32_t i = 0; i < g->output.n; i++) uses[g->output.at[i].value]++;
+  return uses;
 }
 
 NodeId graph_index(Graph *g, DimId d) {
@@ -500,20 +521,6 @@ static void mark_all(Marker *r) {
       mark(r, carry_next(r->g, r->scan, id));
     }
   }
-}
-
-// As mark_needed, for a graph without loops, where users have larger ids than what they use.
-static bool *mark_needed_straight(Arena *a, const Graph *g) {
-  bool *marked = arena_array(a, bool, graph_count(g) + 1);
-  for (uint32_t i = 0; i < g->output.n; i++) marked[g->output.at[i].value] = true;
-  for (NodeId n = graph_count(g); n; n--)
-    for (int i = 0; marked[n] && i < graph_node(g, n)->nargs; i++)
-      marked[graph_node(g, n)->args[i]] = true;
-  for (NodeId n = 1; n <= graph_count(g); n++) {
-    const Node *node = graph_node(g, n);
-    if (op_row((Op)node->op)->flags & CHECKS && args_marked(node, marked)) marked[n] = true;
-  }
-  return marked;
 }
 
 static bool *mark_needed(Arena *a, const Graph *g, const NodeId *scan) {
@@ -602,7 +609,7 @@ static NodeId *move_nodes(Arena *a, Graph *g, const Graph *from, const bool *mar
 
 Graph *graph_prune_in_place(Arena *a, Graph *g, Stage stage) {
   if (g->region.n || a != g->arena) return graph_prune(a, g, stage, NULL);
-  const bool *marked = mark_needed_straight(a, g);
+  const bool *marked = mark_needed(a, g, NULL);
   bool all = true;
   for (NodeId n = 1; n <= graph_count(g); n++) all &= marked[n];
   g->stage = stage;
@@ -617,7 +624,7 @@ Graph *graph_prune_in_place(Arena *a, Graph *g, Stage stage) {
 // graph_prune for a graph without loops.
 static Graph *prune_straight(Arena *a, const Graph *from, Stage stage, NodeId **map_out) {
   Graph *g = graph_like(a, from, stage);
-  NodeId *map = move_nodes(a, g, from, mark_needed_straight(a, from));
+  NodeId *map = move_nodes(a, g, from, mark_needed(a, from, NULL));
   graph_copy_outputs(g, from, map);
   if (map_out) *map_out = map;
   return g;

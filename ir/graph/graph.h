@@ -133,6 +133,10 @@ typedef struct Attr {
 } Attr;
 
 bool attr_equal(const Attr *a, const Attr *b);
+// Returns true if d is one of the dims `dims` and `to`.
+static inline bool attr_names(const Attr *t, DimId d) {
+  return dim_in(d, t->ndims, t->dims) || dim_in(d, t->nto, t->to);
+}
 
 // Where a node comes from. Dumps, errors and `explain` show it; equality of nodes ignores it.
 typedef struct Origin {
@@ -275,7 +279,13 @@ NodeId graph_cast(Graph *g, NodeId a, Dtype type);                // a itself wh
 NodeId graph_reduce(Graph *g, Op op, NodeId a, const Dims *over); // a itself when over is empty
 NodeId graph_broadcast(Graph *g, NodeId a,
                        const Dims *to); // to the dims `to`, a superset; a itself when equal
+// Returns zeros of the type over the dims.
+NodeId graph_zeros(Graph *g, Dtype type, const Dims *dims);
 NodeId graph_index(Graph *g, DimId d);
+// Returns the value of x at the current step of loop r: x without the dim of the loop.
+NodeId graph_at(Graph *g, RegionId r, NodeId x);
+// Returns the values of x in all steps of the loop of `scan`: x with the dim of the loop.
+NodeId graph_collect(Graph *g, NodeId scan, NodeId x);
 // Sum of the product of n >= 2 values over the dims that `keep` lacks, as binary contractions in
 // the order of least work (greedy on flops; Pfeifer et al., "Faster identification of optimal
 // contraction sequences").
@@ -338,6 +348,9 @@ Graph *graph_prune(Arena *a, const Graph *g, Stage stage, NodeId **map);
 // As graph_prune, for a graph that no one else refers to. It reuses g where possible; do not use g
 // afterwards.
 Graph *graph_prune_in_place(Arena *a, Graph *g, Stage stage);
+
+// Returns how often each node is an argument or an output, indexed by NodeId, in `a`.
+uint32_t *graph_uses(Arena *a, const Graph *g);
 
 // -- text (print.c, read.c): print, read, print is a fixed point --------------------------------
 // note, if not NULL, returns the "@ placement" text of a node, or NULL for none; `table` is passed

@@ -1,9 +1,11 @@
 // Type and dims of a node's result, from its arguments and attributes: the rules of the column
 // `infer` of ops.def.
 //
-// A rule sets type and dims in the InferCall, or returns refuse(...). Arguments and attributes may
-// come from graph text, so a rule assumes only what infer() has checked: the number of arguments is
-// right, and the dims, axes, types and declarations that are named exist.
+// A rule checks arguments and attributes and sets type and dims in the InferCall, or returns
+// refuse(...). For the classes POINTWISE and REDUCE a rule leaves the dims to infer(), because the
+// class determines them. Arguments and attributes may come from graph text. A rule therefore
+// assumes only what infer() has checked: the number of arguments is right, and the dims, axes,
+// types and declarations that are named exist.
 #include "ir/graph/infer_internal.h"
 
 #include <stdarg.h>
@@ -17,8 +19,8 @@ typedef struct InferCall {
   int nargs;
   const Node **arg;
   const Attr *attr;
-  Dtype type; // of the result
-  Dims dims;
+  Dtype type; // of the result; at first the type of argument 0, for a source attr->type
+  Dims dims;  // of the result; at first none
   char *why;
 } InferCall;
 
@@ -35,29 +37,33 @@ static bool refuse(const InferCall *c, const char *fmt, ...) {
 // -- parts of rules -----------------------------------------------------------------------------
 
 static const Dim *dim_of(const InferCall *c, DimId d) { return dim_get(c->g->dims, d); }
+static const char *name_of(const InferCall *c, DimId d) { return dim_of(c, d)->name; }
 static Dtype arg_type(const InferCall *c, int i) { return (Dtype)c->arg[i]->type; }
 
-// Adds d to the dims of the result. Refuses two blocks of the same dim in one value.
+// Adds d to the dims of the result. Refuses d if the result has another block of the same dim.
 static bool add_dim(InferCall *c, DimId d) {
   for (int i = 0; i < c->dims.n; i++) {
     DimId other = c->dims.at[i];
     if (other != d && dim_of(c, other)->whole == dim_of(c, d)->whole)
-      return refuse(c, "%s and %s are blocks of one dim", dim_of(c, other)->name,
-                    dim_of(c, d)->name);
+      return refuse(c, "%s and %s are blocks of one dim", name_of(c, other), name_of(c, d));
   }
   return dims_add(c->g->dims, &c->dims, d) ||
          refuse(c, "a call takes at most %d dims in brackets", MAX_RANK);
 }
 
-static bool add_dims(InferCall *c, const Dims *s) {
-  for (int i = 0; i < s->n; i++)
-    if (!add_dim(c, s->at[i])) return false;
+static bool add_dims(InferCall *c, int n, const DimId *d) {
+  for (int i = 0; i < n; i++)
+    if (!add_dim(c, d[i])) return false;
   return true;
+}
+
+static bool add_dims_of(InferCall *c, int i) {
+  return add_dims(c, c->arg[i]->dims.n, c->arg[i]->dims.at);
 }
 
 static bool union_of_args(InferCall *c) {
   for (int i = 0; i < c->nargs; i++)
-    if (!add_dims(c, &c->arg[i]->dims)) return false;
+    if (!add_dims_of(c, i)) return false;
   return true;
 }
 
@@ -89,60 +95,84 @@ static bool want_lists(const InferCall *c, int ndims, int nto) {
                 c->attr->ndims, c->attr->nto);
 }
 
-static bool distinct(const InferCall *c, int n, const DimId *d) {
-  for (int i = 0; i < n; i++)
+static bool want_axes(const InferCall *c) {
+  return c->attr->axes.n > 0 || refuse(c, "names no axis");
+}
+
+static bool want_monoid(const InferCall *c) {
+  return c->attr->monoid != MONOID_NONE || refuse(c, "names no monoid");
+}
+
+// Checks that no dim is twice in attr.dims.
+static bool distinct(const InferCall *c) {
+  const Attr *t = c->attr;
+  for (int i = 0; i < t->ndims; i++)
     for (int j = 0; j < i; j++)
-      if (d[i] == d[j]) return refuse(c, "names %s twice", dim_of(c, d[i])->name);
+      if (t->dims[i] == t->dims[j]) return refuse(c, "names %s twice", name_of(c, t->dims[i]));
   return true;
 }
 
-// Result dims: those of argument i without attr.dims, each of which the argument must have.
-static bool without_dims(InferCall *c, int i) {
-  Dims left = c->arg[i]->dims;
-  if (!distinct(c, c->attr->ndims, c->attr->dims)) return false;
-  for (int k = 0; k < c->attr->ndims; k++) {
-    if (!dims_has(&left, c->attr->dims[k]))
-      return refuse(c, "the argument has no dim %s", dim_of(c, c->attr->dims[k])->name);
-    dims_remove(&left, c->attr->dims[k]);
+// Removes the dims attr.dims from `left`. Refuses a dim that `left` lacks with the text `lacks` and
+// the name of the dim.
+static bool remove_listed(const InferCall *c, Dims *left, const char *lacks) {
+  if (!distinct(c)) return false;
+  for (int i = 0; i < c->attr->ndims; i++) {
+    DimId d = c->attr->dims[i];
+    if (!dims_has(left, d)) return refuse(c, "%s %s", lacks, name_of(c, d));
+    dims_remove(left, d);
   }
-  return add_dims(c, &left);
+  return true;
+}
+
+// Adds the dims of argument 0 without attr.dims to the result. The argument must have each of
+// attr.dims.
+static bool without_dims(InferCall *c) {
+  Dims left = c->arg[0]->dims;
+  return remove_listed(c, &left, "the argument has no dim") && add_dims(c, left.n, left.at);
+}
+
+// Makes the dims of all arguments without attr.dims those of the result. Some argument must have
+// each of attr.dims.
+static bool summed_away(InferCall *c) {
+  return union_of_args(c) && remove_listed(c, &c->dims, "no argument has the dim");
+}
+
+static bool reduced_dims(InferCall *c) {
+  return c->attr->ndims ? without_dims(c) : refuse(c, "reduces over no dim");
+}
+
+// Adds the new dim `to`, which must not be in the result already.
+static bool add_new(InferCall *c, DimId to) {
+  if (dims_has(&c->dims, to)) return refuse(c, "the result would have %s twice", name_of(c, to));
+  return add_dim(c, to);
 }
 
 // -- sources ------------------------------------------------------------------------------------
 
 static bool infer_decl(InferCall *c) {
-  if (c->attr->decl == 0) return refuse(c, "names no declaration");
-  const Decl *d = &c->g->decl.at[c->attr->decl - 1];
+  const Attr *t = c->attr;
+  if (t->decl == 0) return refuse(c, "names no declaration");
+  const Decl *d = &c->g->decl.at[t->decl - 1];
   if (decl_op(d->kind) != c->op) return refuse(c, "%s is not declared so", d->name);
   c->type = d->type;
-  if (c->attr->ndims && c->attr->ndims != d->rank)
-    return refuse(c, "%s has %d dim%s, not %d", d->name, d->rank, plural(d->rank), c->attr->ndims);
+  if (t->ndims && t->ndims != d->rank)
+    return refuse(c, "%s has %d dim%s, not %d", d->name, d->rank, plural(d->rank), t->ndims);
   for (int i = 0; i < d->rank; i++) {
-    DimId found = c->attr->ndims ? 0 : d->dims[i];
-    for (int k = 0; k < c->attr->ndims; k++)
-      if (dim_of(c, c->attr->dims[k])->whole == d->dims[i]) found = c->attr->dims[k];
-    if (!found) return refuse(c, "%s lacks a block of %s", d->name, dim_of(c, d->dims[i])->name);
+    DimId found = t->ndims ? 0 : d->dims[i];
+    for (int k = 0; k < t->ndims; k++)
+      if (dim_of(c, t->dims[k])->whole == d->dims[i]) found = t->dims[k];
+    if (!found) return refuse(c, "%s lacks a block of %s", d->name, name_of(c, d->dims[i]));
     if (!add_dim(c, found)) return false;
   }
   return true;
 }
 
-static bool infer_scalar(InferCall *c) {
-  c->type = c->attr->type;
-  return true;
-}
-
-static bool infer_typed(InferCall *c) {
-  c->type = c->attr->type;
-  if (c->nargs == 1) return union_of_args(c);
-  if (!distinct(c, c->attr->ndims, c->attr->dims)) return false;
-  for (int i = 0; i < c->attr->ndims; i++)
-    if (!add_dim(c, c->attr->dims[i])) return false;
+static bool infer_values(InferCall *c) {
   int64_t n;
-  if (!dims_elements(c->g->dims, &c->dims, &n) || n != c->attr->ndata)
-    return refuse(c, "its dims do not hold %lld number%s", (long long)c->attr->ndata,
-                  plural(c->attr->ndata));
-  return true;
+  if (!distinct(c) || !add_dims(c, c->attr->ndims, c->attr->dims)) return false;
+  return (dims_elements(c->g->dims, &c->dims, &n) && n == c->attr->ndata) ||
+         refuse(c, "its dims do not hold %lld number%s", (long long)c->attr->ndata,
+                plural(c->attr->ndata));
 }
 
 static bool infer_index(InferCall *c) {
@@ -161,176 +191,140 @@ static bool infer_training(InferCall *c) {
 }
 
 static bool infer_random(InferCall *c) {
-  c->type = c->attr->type;
   if (c->type != TYPE_F32 && c->type != TYPE_F64)
     return refuse(c, "draws are f32 or f64, not %s", dtype_text(c->type));
-  if (!distinct(c, c->attr->ndims, c->attr->dims)) return false;
-  for (int i = 0; i < c->attr->ndims; i++)
-    if (!add_dim(c, c->attr->dims[i])) return false;
+  return distinct(c) && add_dims(c, c->attr->ndims, c->attr->dims);
+}
+
+// -- types of pointwise operations and reductions -------------------------------------------------
+
+static bool infer_any(InferCall *c) {
+  (void)c;
   return true;
 }
 
-// -- pointwise ----------------------------------------------------------------------------------
-
-static bool infer_any(InferCall *c) {
-  c->type = arg_type(c, 0);
-  return union_of_args(c);
+static bool infer_typed(InferCall *c) {
+  c->type = c->attr->type;
+  return true;
 }
 
-static bool infer_same(InferCall *c) { return not_bool(c, 0) && infer_any(c); }
-
-static bool infer_bound(InferCall *c) {
-  return want_lists(c, 1, 0) && want_type(c, 0, TYPE_I32) && infer_any(c);
-}
-
-static bool infer_to_partial(InferCall *c) {
-  return c->attr->axes.n ? infer_same(c) : refuse(c, "names no axis");
-}
-
-static bool infer_flt(InferCall *c) {
-  c->type = arg_type(c, 0);
-  return want_float(c, 0) && same_types(c, 0) && union_of_args(c);
-}
+static bool infer_same(InferCall *c) { return not_bool(c, 0); }
+static bool infer_bound(InferCall *c) { return want_lists(c, 1, 0) && want_type(c, 0, TYPE_I32); }
+static bool infer_flt(InferCall *c) { return want_float(c, 0) && same_types(c, 0); }
 
 static bool infer_boolean(InferCall *c) {
   c->type = TYPE_BOOL;
   for (int i = 0; i < c->nargs; i++)
     if (!want_type(c, i, TYPE_BOOL)) return false;
-  return union_of_args(c);
+  return true;
 }
 
-static bool infer_join_any(InferCall *c) { return same_types(c, 0) && infer_any(c); }
-static bool infer_join(InferCall *c) { return not_bool(c, 0) && infer_join_any(c); }
+static bool infer_join_any(InferCall *c) { return same_types(c, 0); }
+static bool infer_join(InferCall *c) { return not_bool(c, 0) && same_types(c, 0); }
 
 static bool infer_compare(InferCall *c) {
   c->type = TYPE_BOOL;
-  return same_types(c, 0) && union_of_args(c);
+  return same_types(c, 0);
 }
 
 static bool infer_where(InferCall *c) {
   c->type = arg_type(c, 1);
-  return want_type(c, 0, TYPE_BOOL) && same_types(c, 1) && union_of_args(c);
+  return want_type(c, 0, TYPE_BOOL) && same_types(c, 1);
 }
 
 static bool infer_arg_key(InferCall *c) {
   c->type = TYPE_U64;
   if (dtype_bytes(arg_type(c, 0)) > 4)
     return refuse(c, "%s does not fit the upper half of a key", dtype_text(arg_type(c, 0)));
-  return want_type(c, 1, TYPE_I32) && union_of_args(c);
+  return want_type(c, 1, TYPE_I32);
 }
 
 static bool infer_key_index(InferCall *c) {
   c->type = TYPE_I32;
-  return want_type(c, 0, TYPE_U64) && union_of_args(c);
-}
-
-// -- reductions, contraction --------------------------------------------------------------------
-
-static bool infer_reduce(InferCall *c) {
-  c->type = arg_type(c, 0);
-  if (c->attr->ndims == 0) return refuse(c, "reduces over no dim");
-  return without_dims(c, 0);
+  return want_type(c, 0, TYPE_U64);
 }
 
 static bool infer_sum(InferCall *c) {
-  if (!infer_reduce(c)) return false;
-  if (c->type == TYPE_BOOL || c->type == TYPE_U8) c->type = TYPE_I32;
+  if (!dtype_is_float(c->type)) c->type = dtype_accumulator(c->type);
   return true;
 }
 
 static bool infer_mean(InferCall *c) {
-  if (!infer_reduce(c)) return false;
   if (!dtype_is_float(c->type)) c->type = TYPE_F32;
   return true;
 }
 
-static bool infer_reduce_flt(InferCall *c) { return want_float(c, 0) && infer_reduce(c); }
-static bool infer_boolean_reduce(InferCall *c) {
-  return want_type(c, 0, TYPE_BOOL) && infer_reduce(c);
+static bool infer_arg(InferCall *c) {
+  c->type = TYPE_I32;
+  return want_lists(c, 1, 0);
 }
 
-static bool infer_arg(InferCall *c) {
-  if (!want_lists(c, 1, 0) || !infer_reduce(c)) return false;
-  c->type = TYPE_I32;
-  return true;
-}
+// -- contraction, moves -------------------------------------------------------------------------
 
 static bool infer_contract(InferCall *c) {
-  if (!same_types(c, 0) || !not_bool(c, 0) || !union_of_args(c)) return false;
   c->type = c->attr->type;
+  if (!same_types(c, 0) || !not_bool(c, 0)) return false;
   if (dtype_class(c->type) != dtype_class(arg_type(c, 0)))
     return refuse(c, "a product of %s cannot be summed to %s", dtype_text(arg_type(c, 0)),
                   dtype_text(c->type));
-  if (!distinct(c, c->attr->ndims, c->attr->dims)) return false;
-  for (int i = 0; i < c->attr->ndims; i++) {
-    if (!dims_has(&c->dims, c->attr->dims[i]))
-      return refuse(c, "no argument has the dim %s", dim_of(c, c->attr->dims[i])->name);
-    dims_remove(&c->dims, c->attr->dims[i]);
-  }
-  return true;
+  return summed_away(c);
 }
 
-// -- moves --------------------------------------------------------------------------------------
-
 static bool infer_broadcast(InferCall *c) {
-  c->type = arg_type(c, 0);
-  if (!distinct(c, c->attr->ndims, c->attr->dims) || !union_of_args(c)) return false;
-  for (int i = 0; i < c->attr->ndims; i++) {
+  if (!distinct(c) || !union_of_args(c)) return false;
+  for (int i = 0; i < c->attr->ndims; i++)
     if (dims_has(&c->dims, c->attr->dims[i]))
-      return refuse(c, "the argument has the dim %s already", dim_of(c, c->attr->dims[i])->name);
-    if (!add_dim(c, c->attr->dims[i])) return false;
-  }
-  return true;
+      return refuse(c, "the argument has the dim %s already", name_of(c, c->attr->dims[i]));
+  return add_dims(c, c->attr->ndims, c->attr->dims);
 }
 
 static int64_t whole_size(const InferCall *c, DimId d) {
   return dim_of(c, dim_of(c, d)->whole)->size;
 }
 
-// Adds the new dim `to`, which must not be in the result already.
-static bool add_new(InferCall *c, DimId to) {
-  if (dims_has(&c->dims, to))
-    return refuse(c, "the result would have %s twice", dim_of(c, to)->name);
-  return add_dim(c, to);
+static bool same_axes(const InferCall *c, DimId a, DimId b) {
+  return axes_equal(dim_of(c, a)->axes, dim_of(c, b)->axes) ||
+         refuse(c, "%s and %s are blocks over different axes", name_of(c, a), name_of(c, b));
+}
+
+// Checks for an operation that replaces each of attr.dims by the entry of attr.to with the same
+// index that the lists are of one length and not empty. Adds the dims that remain.
+static bool replaces_pairs(InferCall *c) {
+  return c->attr->ndims > 0 && want_lists(c, c->attr->nto, c->attr->ndims) && without_dims(c);
 }
 
 static bool infer_rename(InferCall *c) {
-  c->type = arg_type(c, 0);
-  if (c->attr->ndims == 0 || !want_lists(c, c->attr->nto, c->attr->ndims) || !without_dims(c, 0))
-    return false;
+  if (!replaces_pairs(c)) return false;
   for (int i = 0; i < c->attr->nto; i++) {
     DimId from = c->attr->dims[i], to = c->attr->to[i];
     if (whole_size(c, from) != whole_size(c, to))
-      return refuse(c, "%s has %lld element%s, %s has %lld", dim_of(c, from)->name,
-                    (long long)whole_size(c, from), plural(whole_size(c, from)),
-                    dim_of(c, to)->name, (long long)whole_size(c, to));
-    if (!axes_equal(dim_of(c, from)->axes, dim_of(c, to)->axes))
-      return refuse(c, "%s and %s are blocks over different axes", dim_of(c, from)->name,
-                    dim_of(c, to)->name);
-    if (!add_new(c, to)) return false;
+      return refuse(c, "%s has %lld element%s, %s has %lld", name_of(c, from),
+                    (long long)whole_size(c, from), plural(whole_size(c, from)), name_of(c, to),
+                    (long long)whole_size(c, to));
+    if (!same_axes(c, from, to) || !add_new(c, to)) return false;
   }
   return true;
 }
 
-// Whether dim `joined` can be split into, or merged from, part[0..n), with part[0] the slowest. If
-// they are split over axes, each block of joined must be made of full rows of part[0] at every
-// level of blocks, else the blocks would hold other elements.
+// Checks that dim `joined` can be split into the dims part[0..n), or merged from them; part[0] is
+// the slowest. If `joined` and part[0] are split over axes, each block of `joined` must consist of
+// complete rows, one for each position of part[0] in its block. For 12 = 6 x 2 over 4 processors
+// the blocks of 6 have 2 positions, those of 12 have 3 elements: one and a half rows, which is
+// refused. The check is repeated for each axis, because blocks nest.
 static bool parts_fit(const InferCall *c, DimId joined, int n, const DimId *part) {
   int64_t rest = 1;
   for (int i = 1; i < n; i++) {
     if (dim_of(c, part[i])->axes.n)
-      return refuse(c, "only the slow dim may be split, not %s", dim_of(c, part[i])->name);
+      return refuse(c, "only the slow dim may be split, not %s", name_of(c, part[i]));
     if (!size_mul(rest, dim_of(c, part[i])->size, &rest))
       return refuse(c, "its dims are too large");
   }
+  if (!same_axes(c, joined, part[0])) return false;
   Axes axes = dim_of(c, joined)->axes;
-  if (!axes_equal(axes, dim_of(c, part[0])->axes))
-    return refuse(c, "%s and %s are blocks over different axes", dim_of(c, joined)->name,
-                  dim_of(c, part[0])->name);
   int64_t a = whole_size(c, joined), b = whole_size(c, part[0]), product;
   for (int level = 0;; level++) {
     if (!size_mul(b, rest, &product) || product != a)
-      return refuse(c, "%s has %lld element%s, its parts have %lld x %lld", dim_of(c, joined)->name,
+      return refuse(c, "%s has %lld element%s, its parts have %lld x %lld", name_of(c, joined),
                     (long long)a, plural(a), (long long)b, (long long)rest);
     if (level == axes.n) return true;
     int64_t p = c->g->mesh->axis[axes.at[level]].size;
@@ -340,87 +334,74 @@ static bool parts_fit(const InferCall *c, DimId joined, int n, const DimId *part
 }
 
 static bool infer_split(InferCall *c) {
-  c->type = arg_type(c, 0);
-  if (c->attr->nto == 0 || !want_lists(c, 1, c->attr->nto) || !without_dims(c, 0)) return false;
+  if (c->attr->nto == 0 || !want_lists(c, 1, c->attr->nto) || !without_dims(c)) return false;
   for (int i = 0; i < c->attr->nto; i++)
     if (!add_new(c, c->attr->to[i])) return false;
   return parts_fit(c, c->attr->dims[0], c->attr->nto, c->attr->to);
 }
 
 static bool infer_merge(InferCall *c) {
-  c->type = arg_type(c, 0);
-  if (c->attr->ndims == 0 || !want_lists(c, c->attr->ndims, 1) || !without_dims(c, 0)) return false;
+  if (c->attr->ndims == 0 || !want_lists(c, c->attr->ndims, 1) || !without_dims(c)) return false;
   return add_new(c, c->attr->to[0]) && parts_fit(c, c->attr->to[0], c->attr->ndims, c->attr->dims);
 }
 
 // -- lookups ------------------------------------------------------------------------------------
 
 static bool infer_take(InferCall *c) {
-  c->type = arg_type(c, 0);
-  return want_lists(c, 1, 0) && want_type(c, 1, TYPE_I32) && without_dims(c, 0) &&
-         add_dims(c, &c->arg[1]->dims);
+  return want_lists(c, 1, 0) && want_type(c, 1, TYPE_I32) && without_dims(c) && add_dims_of(c, 1);
 }
 
 static bool infer_scatter(InferCall *c) {
-  c->type = arg_type(c, 0);
-  if (!want_lists(c, c->attr->ndims, 1) || !not_bool(c, 0) || !want_type(c, 1, TYPE_I32) ||
-      !distinct(c, c->attr->ndims, c->attr->dims) || !union_of_args(c))
-    return false;
-  for (int i = 0; i < c->attr->ndims; i++) {
-    if (!dims_has(&c->dims, c->attr->dims[i]))
-      return refuse(c, "no argument has the dim %s", dim_of(c, c->attr->dims[i])->name);
-    dims_remove(&c->dims, c->attr->dims[i]);
-  }
-  return add_new(c, c->attr->to[0]);
+  return want_lists(c, c->attr->ndims, 1) && not_bool(c, 0) && want_type(c, 1, TYPE_I32) &&
+         summed_away(c) && add_new(c, c->attr->to[0]);
 }
 
 // -- windows and ordered ops --------------------------------------------------------------------
 
-static bool infer_window(InferCall *c) {
-  const Attr *t = c->attr;
-  c->type = arg_type(c, 0);
-  if (t->ndims != 1 || t->nto > 2) return want_lists(c, 1, t->nto > 2 ? 2 : t->nto);
-  const Affine *f = &t->affine;
+// Checks that no position of a window overflows 64 bits.
+static bool factors_fit(const InferCall *c, const Affine *f) {
+  const int64_t far = (int64_t)1 << 61, step = (int64_t)1 << 30;
   if (f->divisor <= 0) return refuse(c, "its divisor is not positive");
-  const int64_t far = (int64_t)1 << 61, step = (int64_t)1 << 30; // positions never overflow
   if (f->out < -step || f->out > step || f->tap < -step || f->tap > step || f->divisor > step ||
       f->offset < -far || f->offset > far)
     return refuse(c, "its factors are too large");
-  for (int i = 0; t->nto > 1 && i < 2; i++)
-    if (t->to[1] == (i ? t->to[0] : t->dims[0]))
-      return refuse(c, "names %s twice", dim_of(c, t->to[1])->name);
+  return true;
+}
+
+static bool infer_window(InferCall *c) {
+  const Attr *t = c->attr;
+  if (t->ndims != 1 || t->nto > 2) return want_lists(c, 1, t->nto > 2 ? 2 : t->nto);
+  if (!factors_fit(c, &t->affine)) return false;
+  if (t->nto > 1 && (t->to[1] == t->dims[0] || t->to[1] == t->to[0]))
+    return refuse(c, "names %s twice", name_of(c, t->to[1]));
   if ((t->nto > 0) != (t->affine.out != 0) || (t->nto < 2 && t->affine.tap))
     return refuse(c, "its factors do not go with its dims");
-  if (!without_dims(c, 0)) return false;
+  if (!without_dims(c)) return false;
   if (t->nto && !add_new(c, t->to[0])) return false;
   return t->nto < 2 || add_dim(c, t->to[1]);
 }
 
 static bool infer_window_at(InferCall *c) {
   if (!want_type(c, 1, TYPE_I32)) return false;
-  if (c->arg[1]->dims.n) return refuse(c, "the start is not a scalar");
-  return infer_window(c);
+  return c->arg[1]->dims.n ? refuse(c, "the start is not a scalar") : infer_window(c);
 }
 
 static bool infer_ordered(InferCall *c) {
-  c->type = arg_type(c, 0);
-  if (!want_lists(c, 1, 0) || !not_bool(c, 0)) return false;
-  return without_dims(c, 0) && add_dim(c, c->attr->dims[0]);
+  return want_lists(c, 1, 0) && not_bool(c, 0) && without_dims(c) && add_dim(c, c->attr->dims[0]);
 }
 
 static bool infer_order_index(InferCall *c) {
-  if (!infer_ordered(c)) return false;
   c->type = TYPE_I32;
-  return true;
+  return infer_ordered(c);
 }
 
 static bool infer_top_k(InferCall *c) {
   c->type = TYPE_I32;
-  if (!want_lists(c, 1, 1) || !not_bool(c, 0) || !without_dims(c, 0)) return false;
-  if (dim_of(c, c->attr->to[0])->size > dim_of(c, c->attr->dims[0])->size)
-    return refuse(c, "%s has more elements than %s", dim_of(c, c->attr->to[0])->name,
-                  dim_of(c, c->attr->dims[0])->name);
-  return add_new(c, c->attr->to[0]);
+  if (!want_lists(c, 1, 1) || !not_bool(c, 0) || !without_dims(c)) return false;
+  DimId from = c->attr->dims[0], to = c->attr->to[0];
+  if (dim_of(c, to)->size > dim_of(c, from)->size)
+    return refuse(c, "%s has more elements than %s", name_of(c, to), name_of(c, from));
+  return add_new(c, to);
 }
 
 // -- loops --------------------------------------------------------------------------------------
@@ -429,25 +410,23 @@ static bool want_region(const InferCall *c) {
   return c->attr->region > 0 || refuse(c, "names no region");
 }
 
-// Whether the region of argument i is `within` or encloses it.
-static bool want_place(const InferCall *c, int i, RegionId within) {
-  return region_encloses(c->g, c->arg[i]->region, within) ||
+// Checks that argument i is in region r or in a region that encloses r.
+static bool want_place(const InferCall *c, int i, RegionId r) {
+  return region_encloses(c->g, c->arg[i]->region, r) ||
          refuse(c, "argument %d belongs to another loop", i + 1);
 }
 
 static bool infer_carry(InferCall *c) {
-  c->type = arg_type(c, 0);
   return want_region(c) && want_place(c, 0, region_get(c->g, c->attr->region)->parent) &&
          union_of_args(c);
 }
 
 static bool infer_at(InferCall *c) {
-  c->type = arg_type(c, 0);
   if (!want_region(c) || !want_lists(c, 1, 0)) return false;
   const Region *r = region_get(c->g, c->attr->region);
   if (dim_of(c, c->attr->dims[0])->whole != r->t)
-    return refuse(c, "the loop does not run over %s", dim_of(c, c->attr->dims[0])->name);
-  return want_place(c, 0, r->parent) && without_dims(c, 0);
+    return refuse(c, "the loop does not run over %s", name_of(c, c->attr->dims[0]));
+  return want_place(c, 0, r->parent) && without_dims(c);
 }
 
 static bool infer_scan(InferCall *c) {
@@ -464,7 +443,7 @@ static bool infer_final(InferCall *c) {
   if (!want_scan(c)) return false;
   if (c->arg[1]->op != OP_CARRY || c->arg[1]->region != c->arg[0]->attr.region)
     return refuse(c, "argument 2 is not a carry of the scan");
-  return add_dims(c, &c->arg[1]->dims);
+  return add_dims_of(c, 1);
 }
 
 static bool infer_collect(InferCall *c) {
@@ -472,46 +451,45 @@ static bool infer_collect(InferCall *c) {
   if (!want_scan(c) || !want_lists(c, 1, 0)) return false;
   RegionId r = c->arg[0]->attr.region;
   if (c->attr->dims[0] != region_get(c->g, r)->t) return refuse(c, "names not the dim of the loop");
-  return want_place(c, 1, r) && add_dims(c, &c->arg[1]->dims) && add_new(c, c->attr->dims[0]);
+  return want_place(c, 1, r) && add_dims_of(c, 1) && add_new(c, c->attr->dims[0]);
 }
 
 static bool infer_pin(InferCall *c) {
-  c->type = arg_type(c, 0);
   if (c->attr->ndims != c->attr->axes.n) return refuse(c, "its lists differ in length");
   for (int i = 0; i < c->attr->ndims; i++)
     if (!dims_has(&c->arg[0]->dims, c->attr->dims[i]))
-      return refuse(c, "the argument has no dim %s", dim_of(c, c->attr->dims[i])->name);
+      return refuse(c, "the argument has no dim %s", name_of(c, c->attr->dims[i]));
   return union_of_args(c);
 }
 
 // -- collectives --------------------------------------------------------------------------------
 
 static bool infer_all_reduce(InferCall *c) {
-  c->type = arg_type(c, 0);
-  if (c->attr->axes.n == 0) return refuse(c, "names no axis");
-  if (c->attr->monoid == MONOID_NONE) return refuse(c, "names no monoid");
-  return union_of_args(c);
+  return want_axes(c) && want_monoid(c) && union_of_args(c);
 }
 
-// Whether the axes of `fine` are those of `coarse` followed by those of the collective. Blocks
-// nest, so a collective gathers the last axes of a dim, and a new split adds axes at the end.
+static bool infer_to_partial(InferCall *c) {
+  return want_axes(c) && not_bool(c, 0) && union_of_args(c);
+}
+
+// Checks that block `fine` is split over the axes of block `coarse`, followed by the axes of the
+// collective. Blocks nest, so a collective gathers the last axes of a dim, and a new split adds
+// axes at the end.
 static bool nests(const InferCall *c, DimId fine, DimId coarse) {
   Axes all = dim_of(c, coarse)->axes, more = c->attr->axes;
   bool fits = all.n + more.n <= MAX_AXES;
   for (int i = 0; fits && i < more.n; i++) all.at[all.n++] = more.at[i];
   return (fits && axes_equal(all, dim_of(c, fine)->axes)) ||
-         refuse(c, "%s is not %s split further by its axes", dim_of(c, fine)->name,
-                dim_of(c, coarse)->name);
+         refuse(c, "%s is not %s split further by its axes", name_of(c, fine), name_of(c, coarse));
 }
 
 static bool blocks_follow(const InferCall *c) {
   const DimId *from = c->attr->dims, *to = c->attr->to;
   if (c->op == OP_PERMUTE) return true;
   if (c->op == OP_HALO)
-    return want_lists(c, 1, 1) && (dim_of(c, to[0])->out ||
-                                   refuse(c, "%s is not a footprint dim", dim_of(c, to[0])->name));
-  if (c->op == OP_REDUCE_SCATTER && c->attr->monoid == MONOID_NONE)
-    return refuse(c, "names no monoid");
+    return want_lists(c, 1, 1) &&
+           (dim_of(c, to[0])->out || refuse(c, "%s is not a footprint dim", name_of(c, to[0])));
+  if (c->op == OP_REDUCE_SCATTER && !want_monoid(c)) return false;
   int n = c->op == OP_ALL_TO_ALL ? 2 : 1;
   if (!want_lists(c, n, n)) return false;
   if (c->op == OP_ALL_TO_ALL) return nests(c, from[0], to[0]) && nests(c, to[1], from[1]);
@@ -519,15 +497,12 @@ static bool blocks_follow(const InferCall *c) {
 }
 
 static bool infer_reblock(InferCall *c) {
-  c->type = arg_type(c, 0);
-  if (c->attr->axes.n == 0) return refuse(c, "names no axis");
-  if (c->attr->ndims == 0 || !want_lists(c, c->attr->nto, c->attr->ndims) || !without_dims(c, 0))
-    return false;
+  if (!want_axes(c) || !replaces_pairs(c)) return false;
   for (int i = 0; i < c->attr->nto; i++) {
-    if (dim_of(c, c->attr->dims[i])->whole != dim_of(c, c->attr->to[i])->whole)
-      return refuse(c, "%s is not a block of the dim of %s", dim_of(c, c->attr->to[i])->name,
-                    dim_of(c, c->attr->dims[i])->name);
-    if (!add_dim(c, c->attr->to[i])) return false;
+    DimId from = c->attr->dims[i], to = c->attr->to[i];
+    if (dim_of(c, from)->whole != dim_of(c, to)->whole)
+      return refuse(c, "%s is not a block of the dim of %s", name_of(c, to), name_of(c, from));
+    if (!add_dim(c, to)) return false;
   }
   return blocks_follow(c);
 }
@@ -542,15 +517,11 @@ static InferRule *const rules[OP_COUNT] = {
 #include "ir/graph/ops.def"
 };
 
-static bool lists_exist(const InferCall *c) {
-  const Attr *t = c->attr;
-  uint32_t n = dim_count(c->g->dims);
-  if (t->ndims > MAX_RANK || t->nto > MAX_RANK)
-    return refuse(c, "a call takes at most %d dims in brackets", MAX_RANK);
-  for (int i = 0; i < t->ndims; i++)
-    if (t->dims[i] == 0 || t->dims[i] > n) return refuse(c, "there is no dim %u", t->dims[i]);
-  for (int i = 0; i < t->nto; i++)
-    if (t->to[i] == 0 || t->to[i] > n) return refuse(c, "there is no dim %u", t->to[i]);
+static bool list_exists(const InferCall *c, int n, const DimId *list) {
+  if (n > MAX_RANK) return refuse(c, "a call takes at most %d dims in brackets", MAX_RANK);
+  for (int i = 0; i < n; i++)
+    if (list[i] == 0 || list[i] > dim_count(c->g->dims))
+      return refuse(c, "there is no dim %u", list[i]);
   return true;
 }
 
@@ -569,7 +540,7 @@ static bool attr_exists(const InferCall *c) {
     for (int j = 0; j < i; j++)
       if (t->axes.at[i] == t->axes.at[j]) return refuse(c, "names an axis twice");
   }
-  return lists_exist(c);
+  return list_exists(c, t->ndims, t->dims) && list_exists(c, t->nto, t->to);
 }
 
 bool infer(const Graph *g, Op op, int nargs, const NodeId *args, const Attr *attr, Dtype *type,
@@ -585,7 +556,10 @@ bool infer(const Graph *g, Op op, int nargs, const NodeId *args, const Attr *att
       return refuse(&c, "there is no node %%%u", args[i]);
     arg[i] = graph_node(g, args[i]);
   }
+  c.type = nargs ? arg_type(&c, 0) : attr->type;
   if (!attr_exists(&c) || !rules[op](&c)) return false;
+  if (op_row(op)->cls == POINTWISE && !union_of_args(&c)) return false;
+  if (op_row(op)->cls == REDUCE && !reduced_dims(&c)) return false;
   int64_t elements;
   if (!dims_elements(g->dims, &c.dims, &elements)) return refuse(&c, "the result is too large");
   *type = c.type;

@@ -5,21 +5,13 @@
 
 enum { ANY = -1 }; // number of arguments
 
+// clang-format off
 const OpRow op_rows[OP_COUNT] = {
-#define OP(id, text, args, cls, flags, attrs, linear, monoid, rows, memory, cost, infer, eval,     \
-           grad, emit)                                                                             \
-  {text,                                                                                           \
-   args,                                                                                           \
-   cls,                                                                                            \
-   flags,                                                                                          \
-   ATTR_##attrs,                                                                                   \
-   LINEAR_##linear,                                                                                \
-   MONOID_##monoid,                                                                                \
-   ROWS_##rows,                                                                                    \
-   MEMORY_##memory,                                                                                \
-   cost},
+#define OP(id, text, args, cls, flags, attrs, linear, monoid, rows, memory, cost, infer, eval, grad, emit) \
+  {text, args, cls, flags, ATTR_##attrs, LINEAR_##linear, MONOID_##monoid, ROWS_##rows, MEMORY_##memory, cost},
 #include "ir/graph/ops.def"
 };
+// clang-format on
 
 bool op_parse(const char *text, Op *out) {
   for (int op = 0; op < OP_COUNT; op++) {
@@ -30,23 +22,14 @@ bool op_parse(const char *text, Op *out) {
   return false;
 }
 
-const char *stage_text(Stage s) {
-  static const char *const text[STAGE_COUNT] = {
-#define STAGE(id, text, legal, holds) text,
+static const char *const stages[STAGE_COUNT][2] = {
+#define STAGE(id, text, legal, holds) {text, holds},
 #include "ir/graph/stages.def"
 #undef STAGE
-  };
-  return text[s];
-}
+};
 
-const char *stage_holds(Stage s) {
-  static const char *const text[STAGE_COUNT] = {
-#define STAGE(id, text, legal, holds) holds,
-#include "ir/graph/stages.def"
-#undef STAGE
-  };
-  return text[s];
-}
+const char *stage_text(Stage s) { return stages[s][0]; }
+const char *stage_holds(Stage s) { return stages[s][1]; }
 
 Op monoid_op(Monoid m, Dtype t) {
   switch (m) {

@@ -130,7 +130,7 @@ static Rows rows_of(Op op) {
 static const struct {
   const char *rule, *types;
 } takes_rows[] = {{"decl", ANY_TYPE},
-                  {"scalar", ANY_TYPE},
+                  {"values", ANY_TYPE},
                   {"typed", ANY_TYPE},
                   {"index", "i"},
                   {"step", "i"},
@@ -148,10 +148,7 @@ static const struct {
                   {"arg_key", "fhiub"},
                   {"key_index", "fhiub"},
                   {"sum", ANY_TYPE},
-                  {"reduce", ANY_TYPE},
                   {"mean", ANY_TYPE},
-                  {"reduce_flt", "fhd"},
-                  {"boolean_reduce", "b"},
                   {"arg", ANY_TYPE},
                   {"contract", NUMBERS},
                   {"broadcast", ANY_TYPE},
