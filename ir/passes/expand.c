@@ -26,8 +26,7 @@ static Dtype wide_type(Dtype t) { return dtype_is_float(t) ? dtype_accumulator(t
 static NodeId expand_mean(Expand *c) {
   Graph *g = c->g;
   Dtype wide = wide_type(x_type(c));
-  double n = 1;
-  for (int i = 0; i < c->over.n; i++) n *= (double)dim_get(g->dims, c->over.at[i])->size;
+  double n = dims_product(g->dims, c->over.n, c->over.at);
   NodeId sum = graph_reduce(g, OP_SUM, graph_cast(g, c->x, wide), &c->over);
   return graph_cast(g, graph_binary(g, OP_MUL, sum, graph_const(g, wide, 1 / n)), (Dtype)c->n.type);
 }
@@ -95,20 +94,13 @@ static NodeId widen_scatter(Graph *to, const Node *n, const NodeId *map, Dtype w
   return graph_cast(to, graph_add(to, OP_SCATTER_ADD, 2, args, &n->attr), (Dtype)n->type);
 }
 
-// Returns the number of terms that may be added to one row of the result.
-static int64_t scatter_terms(const Graph *g, const Node *n) {
-  int64_t terms = 1;
-  for (int i = 0; i < n->attr.ndims; i++) terms *= dim_get(g->dims, n->attr.dims[i])->size;
-  return terms;
-}
-
 Graph *graph_widen_scatters(Arena *a, const Graph *g) {
   Graph *to = graph_like(a, g, g->stage);
   NodeId *map = arena_array(a, NodeId, graph_count(g) + 1);
   for (NodeId id = 1; id <= graph_count(g); id++) {
     const Node *n = graph_node(g, id);
-    bool wide =
-        n->op == OP_SCATTER_ADD && n->type == TYPE_F32 && scatter_terms(g, n) > SUM_LEAF_SHORT;
+    bool wide = n->op == OP_SCATTER_ADD && n->type == TYPE_F32 &&
+                dims_product(g->dims, n->attr.ndims, n->attr.dims) > SUM_LEAF_SHORT;
     map[id] = wide ? widen_scatter(to, n, map, TYPE_F64) : graph_copy(to, g, id, map);
   }
   graph_copy_outputs(to, g, map);
@@ -126,8 +118,8 @@ static NodeId expand_node(Graph *to, const Graph *from, NodeId id, const NodeId 
   if (is_narrow_sum(n)) return widen_scatter(to, n, map, wide_type((Dtype)n->type));
   if (!(op_row((Op)n->op)->flags & EXPANDS)) return graph_copy(to, from, id, map);
   if (!expand_rule[n->op]) BUG("%s has no expansion", op_row((Op)n->op)->text);
-  Expand c = {.g = to, .n = *n, .x = map[n->args[0]], .over = {.n = n->attr.ndims}};
-  for (int i = 0; i < c.over.n; i++) c.over.at[i] = n->attr.dims[i];
+  Expand c = {
+      .g = to, .n = *n, .x = map[n->args[0]], .over = dims_make(n->attr.ndims, n->attr.dims)};
   to->origin = n->origin;
   return expand_rule[n->op](&c);
 }

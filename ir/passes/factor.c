@@ -10,22 +10,14 @@
 // The backward pass of batch normalisation then has two sums, which depend only on dz. The chain
 // rule gives four, and one of them depends on another. The forward pass is not changed. Runs after
 // all gradients were taken: a gradient by a mean would miss the terms that are removed here.
-#include <math.h>
-#include <string.h>
-
+#include "ir/base/dim_list.h"
 #include "ir/graph/graph.h"
 
 enum { MAX_DEPTH = 16 };
 
-static bool any_of(const Dims *dims, const DimId *list, int n) {
-  for (int i = 0; i < n; i++)
-    if (dims_has(dims, list[i])) return true;
-  return false;
-}
-
-static NodeId stripped(const Graph *g, NodeId x, const DimId *sum, int n) {
+static NodeId stripped(const Graph *g, NodeId x, const Dims *sum) {
   const Node *node = graph_node(g, x);
-  return node->op == OP_BROADCAST && !any_of(&graph_node(g, node->args[0])->dims, sum, n)
+  return node->op == OP_BROADCAST && !dims_overlap(&graph_node(g, node->args[0])->dims, sum)
              ? node->args[0]
              : x;
 }
@@ -38,21 +30,12 @@ static bool is_mean_of(const Graph *g, NodeId m, NodeId x, const Dims *allowed) 
   for (int i = 0; i < 2; i++) {
     const Node *sum = graph_node(g, mul->args[i]), *factor = graph_node(g, mul->args[1 - i]);
     if (sum->op != OP_SUM || sum->args[0] != x || factor->op != OP_CONST) continue;
-    double n = 1;
-    for (int k = 0; k < sum->attr.ndims; k++) {
+    for (int k = 0; k < sum->attr.ndims; k++)
       if (!dims_has(allowed, sum->attr.dims[k])) return false;
-      n *= (double)dim_get(g->dims, sum->attr.dims[k])->size;
-    }
+    double n = dims_product(g->dims, sum->attr.ndims, sum->attr.dims);
     return dtype_round((Dtype)factor->type, 1 / n) == factor->attr.num[0];
   }
   return false;
-}
-
-static Dims without(const Dims *a, const Dims *b) {
-  Dims out = {0};
-  for (int i = 0; i < a->n; i++)
-    if (!dims_has(b, a->at[i])) out.at[out.n++] = a->at[i];
-  return out;
 }
 
 // Returns true if the sum of x over the dims `over`, all of which x has, is zero in exact
@@ -64,7 +47,7 @@ static bool vanishes(const Graph *g, NodeId x, const Dims *over, int depth) {
   if (n->op == OP_SUB && is_mean_of(g, n->args[1], n->args[0], over)) return true;
   if (n->op == OP_MUL)
     for (int i = 0; i < 2; i++) {
-      Dims left = without(over, &graph_node(g, n->args[1 - i])->dims);
+      Dims left = list_minus(over, &graph_node(g, n->args[1 - i])->dims);
       if (vanishes(g, n->args[i], &left, depth - 1)) return true;
     }
   if (n->op != OP_ADD && n->op != OP_SUB) return false;
@@ -79,19 +62,17 @@ typedef struct Factored {
 } Factored;
 
 // Moves one factor, sign or vanishing term from f->rest to f. Returns false if there is none.
-static bool factor_step(const Graph *g, const DimId *sum, int nsum, bool drops, Factored *f) {
+static bool factor_step(const Graph *g, const Dims *sum, bool drops, Factored *f) {
   const Node *n = graph_node(g, f->rest);
   if (n->op == OP_NEG) {
     f->negative = !f->negative;
     f->rest = n->args[0];
     return true;
   }
-  Dims over = {.n = nsum};
-  memcpy(over.at, sum, (size_t)nsum * sizeof *sum);
   for (int i = 0; i < 2 && n->op == OP_MUL; i++) {
-    NodeId u = stripped(g, n->args[i], sum, nsum);
+    NodeId u = stripped(g, n->args[i], sum);
     const Node *factor = graph_node(g, u);
-    if (any_of(&factor->dims, sum, nsum)) continue;
+    if (dims_overlap(&factor->dims, sum)) continue;
     f->factor[f->n++] = u;
     f->rest = n->args[1 - i];
     f->found |= factor->dims.n > 0;
@@ -99,7 +80,7 @@ static bool factor_step(const Graph *g, const DimId *sum, int nsum, bool drops, 
   }
   for (int i = 0; i < 2 && drops && (n->op == OP_ADD || n->op == OP_SUB); i++) {
     if (!dims_equal(&graph_node(g, n->args[1 - i])->dims, &n->dims) ||
-        !vanishes(g, n->args[i], &over, MAX_DEPTH))
+        !vanishes(g, n->args[i], sum, MAX_DEPTH))
       continue;
     f->rest = n->args[1 - i];
     f->negative ^= n->op == OP_SUB && i == 0;
@@ -111,9 +92,9 @@ static bool factor_step(const Graph *g, const DimId *sum, int nsum, bool drops, 
 
 // Returns the factors of x that can leave the sum. Numbers that follow the last of them stay
 // inside, so that equal sums remain equal nodes.
-static Factored factor_sum(const Graph *g, NodeId x, const DimId *sum, int nsum, bool drops) {
+static Factored factor_sum(const Graph *g, NodeId x, const Dims *sum, bool drops) {
   Factored f = {.rest = x}, best = f;
-  for (int i = 0; i < MAX_DEPTH && factor_step(g, sum, nsum, drops, &f); i++) {
+  for (int i = 0; i < MAX_DEPTH && factor_step(g, sum, drops, &f); i++) {
     if (f.found) best = f;
     f.found = false;
   }
@@ -128,10 +109,9 @@ static NodeId multiplied(Graph *g, NodeId y, const Factored *f) {
 }
 
 static NodeId factored_sum(Graph *g, NodeId x, const Attr *attr) {
-  Dims over = {.n = attr->ndims};
-  memcpy(over.at, attr->dims, (size_t)attr->ndims * sizeof *attr->dims);
+  Dims over = dims_make(attr->ndims, attr->dims);
   if (vanishes(g, x, &over, MAX_DEPTH)) return graph_const(g, (Dtype)graph_node(g, x)->type, 0);
-  Factored f = factor_sum(g, x, attr->dims, attr->ndims, true);
+  Factored f = factor_sum(g, x, &over, true);
   if (!f.found) return 0;
   return multiplied(g, graph_add(g, OP_SUM, 1, &f.rest, attr), &f);
 }
@@ -139,28 +119,24 @@ static NodeId factored_sum(Graph *g, NodeId x, const Attr *attr) {
 // Returns true if the product n has no dims besides those of its argument x: it is a sum of
 // elementwise products.
 static bool sums_elements(const Graph *g, const Node *n, NodeId x) {
-  for (int k = 0; k < n->dims.n; k++)
-    if (!dims_has(&graph_node(g, x)->dims, n->dims.at[k])) return false;
-  return true;
+  return list_has_all(&graph_node(g, x)->dims, &n->dims);
 }
 
 static NodeId factored_product(Graph *g, const Node *n, const NodeId *map) {
+  Dims over = dims_make(n->attr.ndims, n->attr.dims);
   NodeId args[2];
   Factored f[2];
   bool any = false;
   for (int i = 0; i < 2; i++) {
     args[i] = map[n->args[i]];
     f[i] = (Factored){.rest = args[i]};
-    if (sums_elements(g, n, args[i]))
-      f[i] = factor_sum(g, args[i], n->attr.dims, n->attr.ndims, false);
+    if (sums_elements(g, n, args[i])) f[i] = factor_sum(g, args[i], &over, false);
     any |= f[i].found;
     args[i] = f[i].rest;
   }
   if (!any || !n->attr.ndims) return 0;
-  for (int k = 0; k < n->attr.ndims; k++)
-    if (!dims_has(&graph_node(g, args[0])->dims, n->attr.dims[k]) &&
-        !dims_has(&graph_node(g, args[1])->dims, n->attr.dims[k]))
-      return 0;
+  Dims both = list_union(&graph_node(g, args[0])->dims, &graph_node(g, args[1])->dims);
+  if (!list_has_all(&both, &over)) return 0;
   return multiplied(g, multiplied(g, graph_add(g, OP_CONTRACT, 2, args, &n->attr), &f[1]), &f[0]);
 }
 

@@ -10,6 +10,8 @@
 //                                      d w = contract(dy, x) {dims=[b]}
 #include "ir/passes/grad_internal.h"
 
+#include "ir/base/dim_list.h"
+
 static GradRule *const grad_rule[OP_COUNT] = {
 #define OP(id, text, args, cls, flags, attrs, linear, monoid, rows, memory, cost, infer, eval,     \
            grad, emit)                                                                             \
@@ -22,16 +24,9 @@ void grad_zero(Grad *c) { (void)c; }
 
 bool grad_wanted(const Grad *c, int i) { return c->needed[c->key[i]]; }
 
-static Dims missing(const Dims *from, const Dims *in) {
-  Dims d = {0};
-  for (int i = 0; i < from->n; i++)
-    if (!dims_has(in, from->at[i])) d.at[d.n++] = from->at[i];
-  return d;
-}
-
 // Returns a term with the dims and type of the node whose gradient it is.
 static NodeId fit(Graph *g, NodeId term, const Dims *dims, Dtype type) {
-  Dims sum = missing(&graph_node(g, term)->dims, dims);
+  Dims sum = list_minus(&graph_node(g, term)->dims, dims);
   term = graph_cast(g, graph_reduce(g, OP_SUM, term, &sum), type);
   return graph_broadcast(g, term, dims);
 }
@@ -49,7 +44,7 @@ void grad_product_to(Grad *c, int i, NodeId a, NodeId b) {
   const Node *arg = graph_node(g, c->key[i]), *other = graph_node(g, b);
   for (int k = 0; k < other->dims.n; k++)
     if (!dims_add(g->dims, &all, other->dims.at[k])) BUG("more than %d dims", MAX_RANK);
-  Dims sum = missing(&all, &arg->dims);
+  Dims sum = list_minus(&all, &arg->dims);
   Attr attr = {.type = (Dtype)arg->type, .ndims = sum.n, .dims = sum.at};
   NodeId product = sum.n || arg->type != other->type
                        ? graph_add(g, OP_CONTRACT, 2, (NodeId[]){a, b}, &attr)
@@ -190,7 +185,7 @@ void graph_gradients(Graph *g, NodeId loss, int n, const NodeId *by, NodeId *out
     Node node = *graph_node(g, by[i]);
     g->origin = grad_origin(&c, by[i]);
     out[i] = grad_region(&c, by[i]) ? 0 : c.adjoint[by[i]];
-    if (!out[i]) out[i] = graph_broadcast(g, graph_const(g, (Dtype)node.type, 0), &node.dims);
+    if (!out[i]) out[i] = graph_zeros(g, (Dtype)node.type, &node.dims);
   }
   arena_free(c.scratch);
   g->origin = before;

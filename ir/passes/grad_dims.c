@@ -4,21 +4,15 @@
 
 static NodeId x_of(const Grad *c) { return c->n.args[0]; }
 
-static Dims reduced(const Grad *c) {
-  Dims d = {.n = c->n.attr.ndims};
-  for (int i = 0; i < d.n; i++) d.at[i] = c->n.attr.dims[i];
-  return d;
-}
+static Dims reduced(const Grad *c) { return dims_make(c->n.attr.ndims, c->n.attr.dims); }
 
 // -- reductions ---------------------------------------------------------------------------------
 
 void grad_sum(Grad *c) { grad_to(c, 0, c->dy); }
 
 void grad_mean(Grad *c) {
-  double n = 1;
-  for (int i = 0; i < c->n.attr.ndims; i++)
-    n *= (double)dim_get(c->g->dims, c->n.attr.dims[i])->size;
-  grad_to(c, 0, grad_scaled(c, c->dy, 1 / n));
+  grad_to(c, 0,
+          grad_scaled(c, c->dy, 1 / dims_product(c->g->dims, c->n.attr.ndims, c->n.attr.dims)));
 }
 
 // max, min: elements that are equal to the result get equal shares of the gradient.

@@ -34,38 +34,29 @@ void grad_accumulate(Grad *c, NodeId to, NodeId term) {
 
 // -- values of the body -------------------------------------------------------------------------
 
-static NodeId at(Graph *g, RegionId region, NodeId x) {
-  DimId t = region_get(g, region)->t;
-  return graph_add(g, OP_AT, 1, &x, &(Attr){.ndims = 1, .dims = &t, .region = region});
-}
-
-static NodeId collect(Graph *g, NodeId scan, NodeId x) {
-  DimId t = region_get(g, graph_node(g, scan)->attr.region)->t;
-  return graph_add(g, OP_COLLECT, 2, (NodeId[]){scan, x}, &(Attr){.ndims = 1, .dims = &t});
-}
-
 // Returns the copy of node n in a loop that is recomputed. A COLLECT that was added since has
 // no copy: it is made here.
 static NodeId clone_of(Grad *c, const NodeId *clone, NodeId n) {
   if (n <= c->count) return clone[n];
   const NodeId *args = graph_node(c->g, n)->args;
   NodeId scan = args[0], value = args[1];
-  return collect(c->g, clone_of(c, clone, scan), clone_of(c, clone, value));
+  return graph_collect(c->g, clone_of(c, clone, scan), clone_of(c, clone, value));
 }
 
 // Returns, at level l, the values of n that `scan` collects.
 static NodeId collected(Grad *c, const GradLevel *l, NodeId scan, NodeId n) {
-  if (!l->of) return collect(c->g, scan, n);
+  if (!l->of) return graph_collect(c->g, scan, n);
   if (scan <= c->count && c->wide[scan])
-    return collect(c->g, c->wide[scan], clone_of(c, c->wide, n));
-  if (l->recompute) return collect(c->g, clone_of(c, c->clone, scan), clone_of(c, c->clone, n));
-  return at(c->g, l->back, collected(c, l->outer, l->scan, collect(c->g, scan, n)));
+    return graph_collect(c->g, c->wide[scan], clone_of(c, c->wide, n));
+  if (l->recompute)
+    return graph_collect(c->g, clone_of(c, c->clone, scan), clone_of(c, c->clone, n));
+  return graph_at(c->g, l->back, collected(c, l->outer, l->scan, graph_collect(c->g, scan, n)));
 }
 
 static NodeId seen_again(Grad *c, const GradLevel *l, NodeId n) {
   Node node = *graph_node(c->g, n);
-  if (node.op == OP_AT) return at(c->g, l->back, grad_value(c, node.args[0]));
-  return at(c->g, l->back, collected(c, l->outer, l->scan, n));
+  if (node.op == OP_AT) return graph_at(c->g, l->back, grad_value(c, node.args[0]));
+  return graph_at(c->g, l->back, collected(c, l->outer, l->scan, n));
 }
 
 NodeId grad_value(Grad *c, NodeId n) {
@@ -200,8 +191,7 @@ typedef struct Backward {
 } Backward;
 
 static NodeId zeros_like(Graph *g, NodeId n) {
-  Node node = *graph_node(g, n);
-  return graph_broadcast(g, graph_const(g, (Dtype)node.type, 0), &node.dims);
+  return graph_zeros(g, (Dtype)graph_node(g, n)->type, &graph_node(g, n)->dims);
 }
 
 // Finds the gradients of the loop's results and makes the carries of the backward loop. Returns
@@ -251,7 +241,7 @@ static void begin_step(Grad *c, Backward *b) {
     Node end = *graph_node(c->g, n);
     if (end.op != OP_COLLECT || end.args[0] != b->scan || !c->adjoint[n]) continue;
     if (!c->active[end.args[1]] || !grad_ends_loop(c, n)) continue;
-    grad_accumulate(c, end.args[1], at(c->g, b->level.back, c->adjoint[n]));
+    grad_accumulate(c, end.args[1], graph_at(c->g, b->level.back, c->adjoint[n]));
   }
 }
 
@@ -302,7 +292,7 @@ static NodeId sum_of_steps(Grad *c, const Backward *b, NodeId scan, const GradTe
     NodeId sum = graph_add(c->g, OP_FINAL, 2, (NodeId[]){scan, term->term}, NULL);
     return graph_cast(c->g, sum, (Dtype)graph_node(c->g, term->to)->type);
   }
-  NodeId steps = collect(c->g, scan, term->term);
+  NodeId steps = graph_collect(c->g, scan, term->term);
   if (term->each) return steps;
   return graph_reduce(c->g, OP_SUM, steps,
                       &(Dims){.n = 1, .at = {region_get(c->g, b->level.of)->t}});
@@ -349,6 +339,6 @@ void grad_collect(Grad *c) { grad_to(c, 1, c->dy); }
 void grad_at(Grad *c) {
   Graph *g = c->g;
   NodeId index = graph_index(g, c->n.attr.dims[0]);
-  NodeId here = graph_binary(g, OP_EQ, index, at(g, c->n.attr.region, index));
+  NodeId here = graph_binary(g, OP_EQ, index, graph_at(g, c->n.attr.region, index));
   grad_to(c, 0, graph_where(g, here, c->dy, grad_const(c, 0)));
 }

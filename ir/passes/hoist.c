@@ -28,11 +28,11 @@ typedef struct Hoist {
   const RegionNodes *nodes;
   const NodeId *scan, *order;
   int depth;
-  bool *feeds;    // by node: a next value or an inner loop needs it
-  NodeId *in;     // by node: the node in the new graph; if it is in a loop, the copy in that loop
-  NodeId *over;   // by node of a loop of this depth: its values in all steps; 0: only in the loop
-  bool *late;     // by node: its values are computed after the loop
-  uint32_t *uses; // by node: how often it is an argument or an output
+  bool *feeds;  // by node: a next value or an inner loop needs it
+  NodeId *in;   // by node: the node in the new graph; if it is in a loop, the copy in that loop
+  NodeId *over; // by node of a loop of this depth: its values in all steps; 0: only in the loop
+  bool *late;   // by node: its values are computed after the loop
+  const uint32_t *uses; // by node: how often it is an argument or an output
 } Hoist;
 
 static bool at_depth(const Hoist *h, NodeId n) {
@@ -46,10 +46,7 @@ static bool is_heavy(const Node *n) {
 }
 
 static bool names(const Node *n, DimId t) {
-  bool found = dims_has(&n->dims, t);
-  for (int i = 0; i < n->attr.ndims; i++) found |= n->attr.dims[i] == t;
-  for (int i = 0; i < n->attr.nto; i++) found |= n->attr.to[i] == t;
-  return found;
+  return dims_has(&n->dims, t) || attr_names(&n->attr, t);
 }
 
 // Returns true if the op can have the dim of the loop as one more dim: the op and its arguments
@@ -117,29 +114,19 @@ static NodeId lift(Hoist *h, NodeId n) {
   return put_node(h, n, args);
 }
 
-static NodeId at(Hoist *h, RegionId r, NodeId x) {
-  DimId t = region_get(h->from, r)->t;
-  return graph_add(h->to, OP_AT, 1, &x, &(Attr){.ndims = 1, .dims = &t, .region = r});
-}
-
 static void copy_inside(Hoist *h, NodeId n) {
   const Node *node = graph_node(h->from, n);
   h->over[n] = lift(h, n);
-  h->in[n] = h->over[n] && is_heavy(node) ? at(h, node->region, h->over[n])
+  h->in[n] = h->over[n] && is_heavy(node) ? graph_at(h->to, node->region, h->over[n])
                                           : graph_copy(h->to, h->from, n, h->in);
 }
 
 // -- after the loop -----------------------------------------------------------------------------
 
-static NodeId collect(Hoist *h, NodeId scan, NodeId x) {
-  DimId t = region_get(h->to, graph_node(h->to, scan)->attr.region)->t;
-  return graph_add(h->to, OP_COLLECT, 2, (NodeId[]){scan, x}, &(Attr){.ndims = 1, .dims = &t});
-}
-
 // Returns the values of node n in all steps, after the loop.
 static NodeId values_of(Hoist *h, NodeId scan, NodeId n, RegionId r) {
   if (graph_node(h->from, n)->region != r) return h->in[n];
-  return h->over[n] ? h->over[n] : collect(h, scan, h->in[n]);
+  return h->over[n] ? h->over[n] : graph_collect(h->to, scan, h->in[n]);
 }
 
 static bool leaves(const Hoist *h, const Node *node, NodeId n) {
@@ -169,18 +156,18 @@ static void sink(Hoist *h, NodeId scan, RegionId r) {
 
 // Returns true if node n sums, over the dim of a loop that is recomputed, a value that this
 // loop collects.
-static bool is_step_sum(const Hoist *h, NodeId n, NodeId *value) {
+static bool is_step_sum(const Hoist *h, NodeId n, NodeId scan, NodeId *value) {
   const Node *sum = graph_node(h->from, n);
   if (sum->op != OP_SUM || !dtype_is_float((Dtype)sum->type)) return false;
   const Node *all = graph_node(h->from, sum->args[0]);
   if (all->op != OP_COLLECT || !dims_has(&all->dims, all->attr.dims[0])) return false;
+  if (scan && all->args[0] != scan) return false;
   RegionId r = graph_node(h->from, all->args[0])->attr.region;
   const Region *region = region_get(h->from, r);
   *value = all->args[1];
-  bool over = false;
-  for (int i = 0; i < sum->attr.ndims; i++) over |= sum->attr.dims[i] == region->t;
-  return over && region->recompute && region_depth(h->from, r) == h->depth &&
-         graph_node(h->from, *value)->region == r && !h->over[*value];
+  return dim_in(region->t, sum->attr.ndims, sum->attr.dims) && region->recompute &&
+         region_depth(h->from, r) == h->depth && graph_node(h->from, *value)->region == r &&
+         !h->over[*value];
 }
 
 static bool is_there(const Hoist *h, NodeId n, RegionId r) {
@@ -206,10 +193,7 @@ static void choose_products(Hoist *h, NodeId scan) {
   for (int pass = 0; pass < 2; pass++)
     for (uint32_t i = h->nodes->first[parent]; i < h->nodes->first[parent + 1]; i++) {
       NodeId n = h->nodes->node[i], value, d;
-      if (!is_step_sum(h, n, &value) ||
-          graph_node(h->from, graph_node(h->from, n)->args[0])->args[0] != scan)
-        continue;
-      if (!(d = handed_out(h, value, r))) continue;
+      if (!is_step_sum(h, n, scan, &value) || !(d = handed_out(h, value, r))) continue;
       Dtype type = (Dtype)graph_node(h->from, value)->type,
             wide = region_sum_type(h->from, r, type);
       if (!pass)
@@ -232,20 +216,15 @@ static void add_up(Hoist *h, NodeId scan, Nodes *next) {
   DimId t = region_get(h->from, r)->t;
   for (uint32_t i = h->nodes->first[parent]; i < h->nodes->first[parent + 1]; i++) {
     NodeId n = h->nodes->node[i], value;
-    if (!is_step_sum(h, n, &value) ||
-        graph_node(h->from, graph_node(h->from, n)->args[0])->args[0] != scan)
-      continue;
-    if (h->late[value]) continue;
+    if (!is_step_sum(h, n, scan, &value) || h->late[value]) continue;
     const Node *sum = graph_node(h->from, n);
-    Dims rest = {0};
-    for (int k = 0; k < sum->attr.ndims; k++)
-      if (sum->attr.dims[k] != t) rest.at[rest.n++] = sum->attr.dims[k];
+    Dims rest = dims_make(sum->attr.ndims, sum->attr.dims);
+    dims_remove(&rest, t);
     h->to->origin = sum->origin;
     Dtype type = dtype_accumulator((Dtype)sum->type), wide = region_sum_type(h->from, r, type);
     NodeId step = graph_cast(
         h->to, graph_reduce(h->to, OP_SUM, graph_cast(h->to, h->in[value], type), &rest), wide);
-    NodeId zero =
-        graph_broadcast(h->to, graph_const(h->to, wide, 0), &graph_node(h->to, step)->dims);
+    NodeId zero = graph_zeros(h->to, wide, &graph_node(h->to, step)->dims);
     NodeId carry = graph_add(h->to, OP_CARRY, 1, &zero, &(Attr){.region = r, .carry = next->n});
     vec_push(h->a, *next) = graph_binary(h->to, OP_ADD, carry, step);
     h->over[n] = carry; // node n is outside this loop: the carry holds its sum
@@ -324,7 +303,7 @@ static void copy_node(Hoist *h, NodeId n) {
     copy_inside(h, n);
   else if (node->op == OP_COLLECT && at_depth(h, node->args[1]) && h->over[node->args[1]])
     h->in[n] = h->over[node->args[1]];
-  else if (is_step_sum(h, n, &value) && h->over[n]) {
+  else if (is_step_sum(h, n, 0, &value) && h->over[n]) {
     collected = node->args[0];
     copy_sum(h, n, graph_node(h->from, collected)->args[0]);
   } else
@@ -339,16 +318,13 @@ static Graph *hoist_depth(Arena *a, const Graph *g, int depth) {
              .nodes = &nodes,
              .scan = region_scans(a, g),
              .order = graph_schedule(a, g),
+             .uses = graph_uses(a, g),
              .depth = depth};
   uint32_t count = graph_count(g);
   h.feeds = arena_array(a, bool, count + 1);
   h.late = arena_array(a, bool, count + 1);
   h.in = arena_array(a, NodeId, count + 1);
   h.over = arena_array(a, NodeId, count + 1);
-  h.uses = arena_array(a, uint32_t, count + 1);
-  for (NodeId n = 1; n <= count; n++)
-    for (int i = 0; i < graph_node(g, n)->nargs; i++) h.uses[graph_node(g, n)->args[i]]++;
-  for (uint32_t i = 0; i < g->output.n; i++) h.uses[g->output.at[i].value]++;
   mark_feeds(&h);
   for (uint32_t i = 0; i < count; i++) {
     bug_context("hoist", h.order[i]);

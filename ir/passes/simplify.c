@@ -65,21 +65,10 @@ static NodeId simplify_node(Graph *to, const Graph *from, NodeId id, const NodeI
   return y;
 }
 
-// Returns how often each node is an argument or an output.
-static uint32_t *count_uses(Arena *a, const Graph *g) {
-  uint32_t *uses = arena_array(a, uint32_t, graph_count(g) + 1);
-  for (NodeId id = 1; id <= graph_count(g); id++) {
-    const Node *n = graph_node(g, id);
-    for (int i = 0; i < n->nargs; i++) uses[n->args[i]]++;
-  }
-  for (uint32_t i = 0; i < g->output.n; i++) uses[g->output.at[i].value]++;
-  return uses;
-}
-
 Graph *graph_simplify(Arena *a, const Graph *g) {
   Graph *to = graph_like(a, g, g->stage);
   NodeId *map = arena_array(a, NodeId, graph_count(g) + 1);
-  const uint32_t *uses = count_uses(a, g);
+  const uint32_t *uses = graph_uses(a, g);
   for (NodeId id = 1; id <= graph_count(g); id++) map[id] = simplify_node(to, g, id, map, uses);
   graph_copy_outputs(to, g, map);
   return graph_prune_in_place(a, to, g->stage);

@@ -7,33 +7,16 @@
 // A broadcast over block dims stays: processors may have different numbers of elements.
 #include <math.h>
 
+#include "ir/base/dim_list.h"
 #include "ir/passes/simplify_internal.h"
-
-static Dims dims_of(int n, const DimId *d) {
-  Dims s = {.n = (uint8_t)n};
-  for (int i = 0; i < n; i++) s.at[i] = d[i];
-  return s;
-}
-
-// Returns the members of `of` that are neither in a nor in b (b may be NULL).
-static Dims outside(const Dims *of, const Dims *a, const Dims *b) {
-  Dims d = {0};
-  for (int i = 0; i < of->n; i++)
-    if (!dims_has(a, of->at[i]) && !(b && dims_has(b, of->at[i]))) d.at[d.n++] = of->at[i];
-  return d;
-}
 
 // *out gets the number of elements over the dims `lost`. Returns false for block dims, whose
 // number differs from processor to processor, and if the number is not exact in type t.
 static bool count_of(const Graph *g, const Dims *lost, Dtype t, double *out) {
-  double n = 1;
-  for (int i = 0; i < lost->n; i++) {
-    const Dim *d = dim_get(g->dims, lost->at[i]);
-    if (d->whole != lost->at[i]) return false;
-    n *= (double)d->size;
-  }
-  *out = n;
-  return dtype_round(t, n) == n;
+  for (int i = 0; i < lost->n; i++)
+    if (dim_get(g->dims, lost->at[i])->whole != lost->at[i]) return false;
+  *out = dims_product(g->dims, lost->n, lost->at);
+  return dtype_round(t, *out) == *out;
 }
 
 static NodeId times_count(Graph *g, NodeId x, double n) {
@@ -48,7 +31,7 @@ static NodeId reduce_broadcast(Simplify *s, const Dims *over) {
   if (inner == s->x[0] || !(op == OP_SUM || monoid_idempotent(op_row(op)->monoid))) return 0;
   const Node *x = graph_node(s->g, inner);
   if (op == OP_SUM && x->type != s->n->type) return 0; // sums of bool and u8 have a wider type
-  Dims lost = outside(over, &x->dims, NULL), left = outside(over, &lost, NULL);
+  Dims lost = list_minus(over, &x->dims), left = list_minus(over, &lost);
   double n;
   if (!count_of(s->g, &lost, (Dtype)s->n->type, &n)) return 0;
   NodeId y = graph_reduce(s->g, op, inner, &left);
@@ -70,7 +53,7 @@ static NodeId sum_of_product(Simplify *s, const Dims *over) {
   const Node *x = simple_arg(s, 0);
   if (s->n->op != OP_SUM || x->op != OP_MUL || x->type != s->n->type) return 0;
   const Node *a = graph_node(s->g, x->args[0]), *b = graph_node(s->g, x->args[1]);
-  bool apart = outside(&a->dims, &b->dims, NULL).n > 0 && outside(&b->dims, &a->dims, NULL).n > 0;
+  bool apart = list_minus(&a->dims, &b->dims).n > 0 && list_minus(&b->dims, &a->dims).n > 0;
   if (!apart && a->op != OP_WINDOW && b->op != OP_WINDOW) return 0;
   NodeId factor[2] = {x->args[0], x->args[1]};
   Attr attr = {.type = (Dtype)s->n->type, .ndims = over->n, .dims = over->at};
@@ -128,7 +111,7 @@ static NodeId sum_of_one_hot(Simplify *s, const Dims *over) {
 }
 
 NodeId simplify_reduce(Simplify *s) {
-  Dims over = dims_of(s->n->attr.ndims, s->n->attr.dims);
+  Dims over = dims_make(s->n->attr.ndims, s->n->attr.dims);
   NodeId y = reduce_broadcast(s, &over);
   if (!y) y = reduce_reduced(s, &over);
   if (!y) y = sum_of_one_hot(s, &over);
@@ -150,9 +133,9 @@ static NodeId presummed(Simplify *s, NodeId a, NodeId b, const Dims *over) {
 NodeId simplify_contract(Simplify *s) {
   NodeId x[2] = {simple_stripped(s->g, s->x[0]), simple_stripped(s->g, s->x[1])};
   Dims da = graph_node(s->g, x[0])->dims, db = graph_node(s->g, x[1])->dims;
-  Dims over = dims_of(s->n->attr.ndims, s->n->attr.dims);
-  Dims lost = outside(&over, &da, &db);
-  Dims left = outside(&over, &lost, NULL);
+  Dims over = dims_make(s->n->attr.ndims, s->n->attr.dims);
+  Dims both = list_union(&da, &db), lost = list_minus(&over, &both),
+       left = list_minus(&over, &lost);
   double n;
   if (!count_of(s->g, &lost, (Dtype)s->n->type, &n)) return 0;
   Dtype type = (Dtype)s->n->type;

@@ -12,19 +12,12 @@ static NodeId simplify_at(Simplify *s) {
   return dims_has(&graph_node(s->g, x)->dims, s->n->attr.dims[0]) ? 0 : x;
 }
 
-static bool names(const Node *rename, DimId t) {
-  bool found = false;
-  for (int i = 0; i < rename->attr.ndims; i++)
-    found |= rename->attr.dims[i] == t || rename->attr.to[i] == t;
-  return found;
-}
-
 static NodeId simplify_collect(Simplify *s) {
   const Node *x = simple_arg(s, 1);
   RegionId r = simple_arg(s, 0)->attr.region;
   if (!region_encloses(s->g, r, x->region)) return s->x[1];
   if (x->op == OP_AT && x->region == r) return x->args[0];
-  if (x->op != OP_RENAME || names(x, s->n->attr.dims[0])) return 0;
+  if (x->op != OP_RENAME || attr_names(&x->attr, s->n->attr.dims[0])) return 0;
   Attr attr = x->attr;
   const Node *y = graph_node(s->g, x->args[0]);
   bool taken = y->op == OP_AT && y->region == r;

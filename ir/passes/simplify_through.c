@@ -21,11 +21,7 @@ enum { MAX_DEPTH = 6 };
 
 // -- into products ------------------------------------------------------------------------------
 
-static bool sums(const Node *n, DimId d) {
-  for (int i = 0; i < n->attr.ndims; i++)
-    if (n->attr.dims[i] == d) return true;
-  return false;
-}
+static bool sums(const Node *n, DimId d) { return dim_in(d, n->attr.ndims, n->attr.dims); }
 
 static bool has_tap(const Window *w) {
   return w->nto > 1 && dims_has(dims_at(w->g, w->x), w->to[1]);
