@@ -6,7 +6,9 @@
 // multiplications, then the smallest result. Pairs that sum nothing come last.
 #include "ir/graph/graph.h"
 
-enum { MAX_FACTORS = 32 }; // the factors beyond are multiplied in the order given
+// The search is for at most this many factors. Of a longer product the remaining factors are first
+// multiplied into one, in the order given.
+enum { MAX_FACTORS = 32 };
 
 typedef struct FactorList {
   Graph *g;
@@ -25,7 +27,7 @@ static const Dims *factor_dims(const FactorList *f, int i) {
   return &graph_node(f->g, f->at[i])->dims;
 }
 
-// The number of factors other than i and j that have dim d.
+// Returns the number of factors other than i and j that have dim d.
 static int other_uses(const FactorList *f, DimId d, int i, int j) {
   int uses = 0;
   for (int k = 0; k < f->n; k++)
@@ -83,8 +85,9 @@ static bool sums_left(const FactorList *f, const Pair *but) {
   return false;
 }
 
-// Replaces the pair by its product. The last summation produces `type`; a factor that is multiplied
-// after it is cast to that type first.
+// Replaces the factors of pair p by their product. The contraction that sums the last dims has the
+// result's type `type`, so that it accumulates in that type. A factor that is multiplied with its
+// result later is cast to that type.
 static void join_pair(FactorList *f, const Pair *p, Dtype type) {
   Dtype narrow = (Dtype)graph_node(f->g, f->at[p->i])->type;
   NodeId args[2] = {f->at[p->i], f->at[p->j]}, joined;
@@ -121,7 +124,8 @@ NodeId graph_contract(Graph *g, int n, const NodeId *factors, const Dims *keep, 
 
 // -- cost ---------------------------------------------------------------------------------------
 
-// *x times the lengths of n dims; what does not fit in 64 bits becomes INT64_MAX.
+// Multiplies *x by the lengths of n dims, or by the lengths of their blocks if `split` has the axes
+// of each. *x becomes INT64_MAX if the product does not fit.
 static void multiply_lengths(const Graph *g, int n, const DimId *dims, const Axes *split,
                              int64_t *x) {
   for (int i = 0; i < n; i++) {

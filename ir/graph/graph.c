@@ -13,10 +13,10 @@
 
 #include "ir/graph/infer_internal.h"
 
-// Hash index of texts (names of declarations or values). Texts added since the last search are
-// inserted by the next one.
+// Hash index of the names of declarations or values. A search first enters the names that were
+// added since the search before, because some callers append to Graph.decl and Graph.name directly.
 typedef struct TextIndex {
-  uint32_t *slot; // 1 + position
+  uint32_t *slot; // 1 + index of the declaration or name; 0: the slot is free
   uint32_t cap, seen;
 } TextIndex;
 // The hash of a node is kept beside its id, so that most unequal nodes are never compared.
@@ -27,11 +27,11 @@ typedef struct NodeSlot {
 struct GraphTable {
   NodeSlot *slot;
   uint32_t cap;
-  bool stale; // nodes were moved or the table is full: it is made again before the next search
+  bool stale; // nodes were moved, or the table is full: the next search fills a new table
   TextIndex decls, names;
 };
 
-// An empty graph with room for about `nodes`.
+// Returns an empty graph with room for about `nodes` nodes.
 static Graph *graph_sized(Arena *a, DimTable *dims, const Mesh *mesh, Stage stage, uint32_t nodes) {
   Graph *g = arena_new_of(a, Graph);
   g->arena = a;
@@ -151,7 +151,8 @@ static void refill_table(Graph *g) {
 
 // -- adding -------------------------------------------------------------------------------------
 
-// Attributes of equal nodes get equal bytes: unused types are f32, all NaNs the same.
+// Returns attributes whose bytes are equal for equal nodes, so that bytes can be hashed and
+// compared: a type that the operation does not read is f32, and all NaNs have the same bits.
 static Attr canonical(Op op, const Attr *attr) {
   Attr t = attr ? *attr : (Attr){0};
   if (!(op_row(op)->attrs & ATTR_TYPE)) t.type = TYPE_F32;
@@ -165,7 +166,8 @@ static bool dim_before(const DimTable *t, DimId a, DimId b) {
   return wa != wb ? wa < wb : a < b;
 }
 
-// Sorts dims whose order has no meaning (column `attrs` of ops.def); `to` of PAIRS moves along.
+// Sorts t->dims where their order has no meaning (SET and PAIRS in column `attrs` of ops.def). With
+// PAIRS the entries of t->to are moved together with those of t->dims.
 // `dims` and `to` are memory for the sorted lists.
 static void sort_dims(const Graph *g, Op op, Attr *t, DimId *dims, DimId *to) {
   unsigned attrs = op_row(op)->attrs;
@@ -196,8 +198,8 @@ RegionId graph_region(Graph *g, const Region *r) {
   return (RegionId)g->region.n;
 }
 
-// *out: the deepest region of the arguments. Each of their regions must enclose the next deeper
-// one, else false with a reason in `why`.
+// Sets *out to the innermost region of the arguments. All of their regions must enclose it;
+// otherwise returns false with a sentence in `why`.
 static bool find_region(const Graph *g, int nargs, const NodeId *args, RegionId *out, char *why) {
   *out = 0;
   for (int i = 0; i < nargs; i++) {
@@ -233,8 +235,8 @@ static void copy_lists(Arena *a, Attr *t) {
   t->data = bytes ? arena_copy(a, t->data, bytes) : NULL;
 }
 
-// Returns the node that equals *n, or adds *n. `lasting`: the lists of n->attr are in g's arena
-// already and need no copy.
+// Returns the node that equals *n, or adds *n. With `lasting` the lists of n->attr are not copied:
+// they belong to a node of another graph in the same arena.
 static NodeId find_or_insert(Graph *g, Node *n, bool lasting) {
   Arena *a = g->arena;
   if (g->table->stale) refill_table(g);
@@ -287,8 +289,8 @@ NodeId graph_add(Graph *g, Op op, int nargs, const NodeId *args, const Attr *att
   return n;
 }
 
-// Whether args (in g) have the types and dims of node's arguments (in `from`), so that the type and
-// dims inferred there are valid in g.
+// Returns true if the nodes args of g have the types and dims of node's arguments in `from`. Type
+// and dims of the node need not be inferred again then.
 static bool same_args(const Graph *g, const Graph *from, const Node *node, const NodeId *args) {
   if (g->dims != from->dims || g->arena != from->arena || from->region.n || g->region.n ||
       node->attr.decl)
@@ -343,7 +345,7 @@ static uint32_t *index_slot(const Graph *g, const TextIndex *x, TextOf *text, co
   return &x->slot[i];
 }
 
-// 1 + position of the last of n texts that equals name, or 0.
+// Returns 1 + the index of the last of n names that equals `name`, or 0.
 static uint32_t index_find(const Graph *g, TextIndex *x, uint32_t n, TextOf *text,
                            const char *name) {
   if (n > x->cap / 2 || x->seen > n) {
@@ -387,7 +389,8 @@ const Name *graph_find_name(const Graph *g, const char *name) {
 
 // -- short forms --------------------------------------------------------------------------------
 
-// Weak numbers may be converted to f64 later (frontend/model/weak.c), which needs the exact value.
+// Keeps the value of a constant before it was rounded to f32: a number without a type of its own
+// may later be converted to f64 (frontend/model/weak.c).
 static void note_exact(Graph *g, NodeId n, double value) {
   while (g->exact.n <= n) vec_push(g->arena, g->exact) = 0;
   if (g->exact.at[n] == 0) g->exact.at[n] = value;
@@ -498,7 +501,7 @@ static bool args_marked(const Node *n, const bool *marked) {
 typedef struct Marker {
   Arena *a;
   const Graph *g;
-  const NodeId *scan; // of each region
+  const NodeId *scan; // [RegionId]: the SCAN node of the region
   bool *marked;
   VEC(NodeId) todo;
 } Marker;
@@ -509,8 +512,8 @@ static void mark(Marker *r, NodeId n) {
   vec_push(r->a, r->todo) = n;
 }
 
-// Marks what the todo list needs. A scan does not need all of its arguments: the next value of a
-// carry is needed only if the carry is.
+// Marks all nodes that the nodes of the todo list depend on. A scan does not depend on all of its
+// arguments: the next value of a carry is needed only if the carry is.
 static void mark_all(Marker *r) {
   while (r->todo.n) {
     NodeId id = r->todo.at[--r->todo.n];
@@ -534,8 +537,8 @@ static bool *mark_needed(Arena *a, const Graph *g, const NodeId *scan) {
   return r.marked;
 }
 
-// New numbers of carries, number[region][old number], after the unneeded ones are gone.
-// kept[region][old number]: the carry is needed.
+// Numbers the carries of each region that are marked. Returns number[region][old number], the new
+// number, and sets kept[region][old number] to true for the carries that are marked.
 static uint32_t **number_carries(Arena *a, const Graph *g, const NodeId *scan, const bool *marked,
                                  bool **kept) {
   uint32_t **number = arena_array(a, uint32_t *, g->region.n + 1);
@@ -576,8 +579,8 @@ static NodeId copy_loop(Graph *g, const Graph *from, NodeId id, const NodeId *ma
   return copy;
 }
 
-// Appends node n of `from` to g with renumbered arguments. Renumbering makes no two nodes equal, so
-// no search for an equal one is needed.
+// Appends node n of `from` to g; its arguments are renumbered by `map`. Nodes that differ also
+// differ after renumbering, so that no equal node is searched.
 static NodeId move_node(Graph *g, const Graph *from, NodeId n, const NodeId *map) {
   Node x = *graph_node(from, n);
   NodeId args[MAX_ARGS];
@@ -594,8 +597,8 @@ static NodeId move_node(Graph *g, const Graph *from, NodeId n, const NodeId *map
   return id;
 }
 
-// Moves the marked nodes of `from` to g; returns the map from old to new ids. g may be `from`,
-// because a node never gets a larger id.
+// Moves the marked nodes of `from` to g and returns the map from old to new ids. g may be `from`
+// itself: a node never gets a larger id, so that it only overwrites nodes that were moved before.
 static NodeId *move_nodes(Arena *a, Graph *g, const Graph *from, const bool *marked) {
   uint32_t count = graph_count(from);
   NodeId *map = arena_array(a, NodeId, count + 1);
@@ -621,7 +624,7 @@ Graph *graph_prune_in_place(Arena *a, Graph *g, Stage stage) {
   return g;
 }
 
-// graph_prune for a graph without loops.
+// Prunes a graph without loops. Its nodes are moved without a search for equal ones.
 static Graph *prune_straight(Arena *a, const Graph *from, Stage stage, NodeId **map_out) {
   Graph *g = graph_like(a, from, stage);
   NodeId *map = move_nodes(a, g, from, mark_needed(a, from, NULL));

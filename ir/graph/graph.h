@@ -1,9 +1,9 @@
 // Graph: the one intermediate form, from the model as written to the program of one processor.
 //
 // A node computes one value: a tensor over a *set* of named dims. Ids are topological: arguments
-// have smaller ids, so passes are plain loops and side tables are arrays indexed by id. A node
-// that equals an existing one is not added again. A pass reads a const Graph and returns a new one,
-// or a table indexed by node (decision 31).
+// have smaller ids than the node that reads them. A node
+// that equals an existing one is not added again. A pass is a loop over the ids. It reads a const
+// Graph and returns a new one, or a table indexed by NodeId.
 //
 //   %3 = contract(%1, %2) {dims=[d]} : f32[b, h]  # model.mesh:7: hidden
 #ifndef IR_GRAPH_H
@@ -85,50 +85,52 @@ typedef enum Stage {
 const char *stage_text(Stage s);
 const char *stage_holds(Stage s);
 
-typedef uint32_t NodeId; // 0: none
+typedef uint32_t NodeId; // counts from 1; 0 where there is no node
 enum { MAX_ARGS = 255 };
-typedef uint32_t DeclId; // index into Graph.decl plus 1; 0: none
+typedef uint32_t DeclId; // index into Graph.decl plus 1; 0 where there is no declaration
 
 typedef uint16_t RegionId; // 0: outside all loops; else index into Graph.region plus 1
 
-// The loop of a scan over dim t. Nodes whose value differs between steps are in its region: CARRY
-// and AT start a region, other nodes are in the deepest region of their arguments, and the results
-// of SCAN, FINAL and COLLECT are outside.
+// The loop of a scan over dim t. Nodes whose value differs between its steps are in its region.
+// CARRY and AT name their region. SCAN, FINAL and COLLECT are in the region around the loop,
+// `parent`. Every other node is in the innermost region of its arguments.
 //
 //   %4 = carry(%1) {region = 1}              value at the start of a step; %1 in the first
 //   %5 = at(%2) {dims = [t], region = 1}     %2 at the current t
-//   %6 = add(%4, %5)                         in region 1
-//   %7 = scan(%6) {region = 1}               the loop: next values of its carries, in order of their numbers
+//   %6 = add(%4, %5)                         in region 1, because its arguments are
+//   %7 = scan(%6) {region = 1}               the loop: argument k is the next value of carry k
 //   %8 = final(%7, %4)                       the carry after the last step
 //   %9 = collect(%7, %6) {dims = [t]}        %6 of all steps: has the dim t
 //
 // A node of a region must not depend on a node outside it that has a larger id than the scan.
 typedef struct Region {
   RegionId parent;
-  DimId t;        // whole dim; runs 0 .. size-1
-  bool reverse;   // runs size-1 .. 0
+  DimId t;        // the whole dim that the loop runs over, from position 0 to size-1
+  bool reverse;   // the loop runs from position size-1 to 0
   bool recompute; // gradients rematerialise the body instead of keeping its values
   Pos pos;
 } Region;
 
-// What an op needs beside its arguments. The column `attrs` of ops.def says which of `type`, `dims`
-// and `to` it reads. Unused fields are zero. Lists live in the graph's arena.
+// What an operation needs beside its arguments. The column `attrs` of ops.def says which of the
+// fields `type`, `dims` and `to` the operation reads. Fields that it does not read are zero. Lists
+// are in the graph's arena.
 typedef struct Attr {
-  Dtype type;    // of const, values, cast, contract, draws: the result's type
-  DeclId decl;   // of input, param, state
-  double num[2]; // of const: the value
+  Dtype type;    // the result's type, of const, values, cast, contract and draws
+  DeclId decl;   // the declaration of an input, param or state
+  double num[2]; // num[0]: the value of a const, or of a window outside its source
   uint8_t ndims, nto;
-  const DimId *dims;  // reduced, contracted, added, renamed from, looked up in ...
-  const DimId *to;    // renamed to, new ...
-  Axes axes;          // of collectives
-  Monoid monoid;      // of all_reduce and reduce_scatter
-  const double *data; // of values: ndata numbers, row-major over `dims` as listed
+  const DimId *dims; // the ndims dims that the operation removes, adds or reads (ops.def)
+  const DimId *to;   // the nto dims that replace them or are new
+  Axes axes;         // the axes of a collective or a pin
+  Monoid monoid;     // how an all_reduce or a reduce_scatter combines
+  const double
+      *data; // the ndata numbers of `values`, row-major over `dims` in the order of the list
   int64_t ndata;
-  Affine affine;  // of windows
-  uint64_t key;   // of draws: hash of a path that does not depend on the seed
-  uint32_t carry; // of a carry: its number in the region, the argument of the scan that is its next
-  uint32_t tag;   // of a const: a mark of whoever builds the graph; other tags are other nodes
-  unsigned flags; // of ordered ops: ORDER_EXCLUSIVE ...
+  Affine affine;   // of windows
+  uint64_t key;    // of a draw: hash of its path in the model, which does not depend on the seed
+  uint32_t carry;  // of a carry: k, where argument k of the scan is its next value
+  uint32_t tag;    // of a const: consts of different tags stay two nodes (frontend/model)
+  unsigned flags;  // of an ordered operation: ORDER_EXCLUSIVE and others (ordered_flags.h)
   RegionId region; // of carry, at and scan: the loop they belong to
 } Attr;
 
@@ -143,17 +145,19 @@ typedef struct Origin {
   Pos pos;           // of the model line
   const char *value; // full name of the value that the line binds, "grad(w)" of a gradient; or NULL
   const char *why;   // pass and reason: "grad of hidden through relu"
-  // The full name of the declaration by which this is the derivative of the loss; NULL: none.
+  // For d loss / d w: the full name of declaration w. NULL for a value that is no such derivative.
   const char *gradient_of;
-  // The number of the composite (softmax, cross entropy ...) that the node is part of; 0: none.
-  // Gradients inherit it.
+  // The number of the call of a built-in function (softmax, cross entropy ...) that the node is a
+  // part of, or 0. Gradients of the node have the same number.
   uint32_t composite;
-  bool backward; // made by the gradient builder or the optimizer: the phase in `check`
-  // After lowering: the placed node that this computes or converts; of a conversion also the node
-  // that reads it first (0: an output).
+  bool backward; // made by the gradient builder or the optimizer; `check` counts it as backward
+  // After lowering, both ids of the placed graph. `of`: the node that this node computes or
+  // converts to another sharding. `reader`, of a conversion: the first node that reads it, or 0 if
+  // only an output does.
   NodeId of, reader;
 } Origin;
-// The full name of the value, of a gradient that of the declaration; or NULL.
+// Returns the full name of the value that the node belongs to. For a gradient this is the name of
+// the declaration. NULL if there is none.
 static inline const char *origin_subject(const Origin *o) {
   return o->gradient_of ? o->gradient_of : o->value;
 }
@@ -161,10 +165,11 @@ static inline const char *origin_subject(const Origin *o) {
 typedef struct Node {
   uint16_t op;       // an Op
   uint8_t type;      // a Dtype
-  uint16_t instance; // number of a rematerialised copy, 0: the original; part of equality
-  RegionId region;   // follows from the arguments
+  uint16_t instance; // 0, or the number of a rematerialised copy; nodes of different number are not
+                     // equal
+  RegionId region;   // the innermost loop around the node; derived from its arguments
   uint8_t nargs;
-  Dims dims; // of the result, canonical order
+  Dims dims; // of the result, in canonical order
   const NodeId *args;
   Attr attr;
   Origin origin;
@@ -175,11 +180,11 @@ typedef enum DeclKind { DECL_INPUT, DECL_PARAM, DECL_STATE, DECL_SLOT } DeclKind
 // A tensor that outlives a run of the graph: an input, a parameter, or a state.
 typedef struct Decl {
   DeclKind kind;
-  const char *name; // full scoped name; of a slot "optimizer.NAME.m"
+  const char *name; // full scoped name; of a slot (a tensor of the optimizer) "optimizer.NAME.m"
   Dtype type;
   uint8_t rank;
-  DimId dims[MAX_RANK]; // whole dims, declared order: the order of axes in files
-  NodeId node;          // its source node in this graph, 0 when nothing here reads it
+  DimId dims[MAX_RANK]; // whole dims in declared order, which is the order of axes in files
+  NodeId node;          // its source node in this graph, or 0 if no node reads it
   DeclId of;            // of a slot: the parameter it belongs to
   bool frozen;          // trainable = false
   Init init;            // of params, states, slots
@@ -188,29 +193,28 @@ typedef struct Decl {
 
 typedef enum OutKind {
   OUT_VALUE,  // handed out under `name`
-  OUT_UPDATE, // next value of decl `target`; takes effect when the step commits
+  OUT_UPDATE, // the value of declaration `target` after the step
 } OutKind;
 
 typedef struct Output {
   OutKind kind;
-  const char *name; // OUT_VALUE: "probs", "grad(w)"; OUT_UPDATE: the target's name
-  const char
-      *gradient_of; // OUT_VALUE: the value by which it is the derivative of the loss, or NULL
+  const char *name;        // OUT_VALUE: "probs", "grad(w)"; OUT_UPDATE: the target's name
+  const char *gradient_of; // of OUT_VALUE: w if this is d loss / d w, else NULL
   NodeId value;
   DeclId target;
   uint8_t rank; // OUT_VALUE: the order of axes in files, whole dims
   DimId dims[MAX_RANK];
 } Output;
 
-// A name that can be fetched, its last binding.
+// A name of the model that --fetch can name, and the value that it was bound to last.
 typedef enum NameKind { NAME_VALUE, NAME_OUTPUT, NAME_METRIC, NAME_DECL } NameKind;
 typedef struct Name {
   const char *name; // full scoped name
   NameKind kind;
   NodeId value;
-  uint8_t rank; // 0: order of declaration of its dims; else the stated order
+  uint8_t rank; // 0: files have its dims in the order in which the dims are declared
   DimId dims[MAX_RANK];
-  bool stated; // rank and dims were stated
+  bool stated; // the model states the order of dims
   Pos pos;
 } Name;
 
@@ -228,16 +232,18 @@ struct Graph {
   VEC(Region) region;
   Layout layout;  // rules of the compile, axes numbered as in mesh
   ModelSpec spec; // data and train blocks, seed (ir/program/spec.h): a dump is complete
-  Origin origin;  // given to nodes added from here on
-  VEC(double)
-  exact; // by node, in the graph as built: the value of an f32 constant before rounding; 0: same
+  Origin origin;  // the origin that the next nodes get
+  // [NodeId], in the graph as built: the value of an f32 constant before it was rounded to f32; 0
+  // for other nodes and for constants that were not changed.
+  VEC(double) exact;
   struct GraphTable *table; // hash of nodes, private to graph.c
 };
 
-// An empty graph whose nodes live in `a`. Not thread-safe; dims is shared by all graphs of a
-// compile.
+// Returns an empty graph whose nodes are in `a`. All graphs of a compile share `dims`, so that only
+// one thread may build graphs of a compile.
 Graph *graph_new(Arena *a, DimTable *dims, const Mesh *mesh, Stage stage);
-// An empty graph with the decls (nodes reset to 0), names dropped, and spec of another.
+// Returns an empty graph for a pass over g. It has the declarations of g, without source nodes, the
+// regions, the layout and the spec, but not the names.
 Graph *graph_like(Arena *a, const Graph *g, Stage stage);
 
 static inline const Node *graph_node(const Graph *g, NodeId n) { return &g->node.at[n]; }
@@ -245,15 +251,16 @@ static inline uint32_t graph_count(const Graph *g) {
   return g->node.n ? g->node.n - 1 : 0;
 } // ids 1..count
 
-// Adds a node, or returns the equal one that exists. Type and dims follow from the infer rule of
-// its row; BUG if that refuses (the caller has checked, or use graph_try). attr may be NULL; lists
-// are copied.
+// Adds a node, or returns an equal node of g. The infer rule of the operation gives type and dims.
+// Arguments that the rule refuses are a BUG; graph_try is for arguments that are not checked. attr
+// may be NULL. Lists of args and attr are copied.
 NodeId graph_add(Graph *g, Op op, int nargs, const NodeId *args, const Attr *attr);
-// As graph_add, but returns 0 if the infer rule refuses, with one sentence in why[0..200).
-// `instance` tells rematerialised copies of a node from the original.
+// Adds a node as graph_add does, but returns 0 if the infer rule refuses it, with one sentence in
+// why[0..200). `instance` is 0, or the number of a rematerialised copy (Node.instance).
 NodeId graph_try(Graph *g, Op op, int nargs, const NodeId *args, const Attr *attr,
                  uint16_t instance, char *why);
-// Adds a copy of node n of `from` to g, with arguments map[arg] and its own origin.
+// Adds a copy of node n of `from` to g. map[NodeId of `from`] gives its arguments in g. The copy
+// has the origin of n.
 NodeId graph_copy(Graph *g, const Graph *from, NodeId n, const NodeId *map);
 // Appends all outputs of `from` to those of g, each with the value map[value].
 void graph_copy_outputs(Graph *g, const Graph *from, const NodeId *map);
@@ -265,20 +272,21 @@ DeclId graph_find_decl(const Graph *g, const char *name); // interned or not; 0:
 const Name *graph_find_name(const Graph *g, const char *name);
 // The source node of decl d in a lowered graph; `dims` are the dims of this processor's shard.
 NodeId graph_decl_node_over(Graph *g, DeclId d, const Dims *dims);
-// Its op: OP_INPUT, OP_PARAM, or OP_STATE (states and slots).
+// Returns the operation of the source node of such a declaration. Slots have OP_STATE.
 Op decl_op(DeclKind k);
 
 // Short forms for building. Types must agree already (casts are nodes, decision 6).
 NodeId graph_const(Graph *g, Dtype type, double value);
-double graph_exact(const Graph *g,
-                   NodeId constant); // its value before it was rounded, as far as that is known
+// Returns the value of a constant before it was rounded to its type. In a graph that does not keep
+// that value (Graph.exact) returns the rounded one.
+double graph_exact(const Graph *g, NodeId constant);
 NodeId graph_unary(Graph *g, Op op, NodeId a);
 NodeId graph_binary(Graph *g, Op op, NodeId a, NodeId b);
 NodeId graph_where(Graph *g, NodeId c, NodeId a, NodeId b);
-NodeId graph_cast(Graph *g, NodeId a, Dtype type);                // a itself when it has the type
-NodeId graph_reduce(Graph *g, Op op, NodeId a, const Dims *over); // a itself when over is empty
-NodeId graph_broadcast(Graph *g, NodeId a,
-                       const Dims *to); // to the dims `to`, a superset; a itself when equal
+NodeId graph_cast(Graph *g, NodeId a, Dtype type);                // returns a if it has the type
+NodeId graph_reduce(Graph *g, Op op, NodeId a, const Dims *over); // returns a if `over` is empty
+// Returns a with the dims `to`, which contain all dims of a. Returns a itself if it has them all.
+NodeId graph_broadcast(Graph *g, NodeId a, const Dims *to);
 // Returns zeros of the type over the dims.
 NodeId graph_zeros(Graph *g, Dtype type, const Dims *dims);
 NodeId graph_index(Graph *g, DimId d);
@@ -290,33 +298,38 @@ NodeId graph_collect(Graph *g, NodeId scan, NodeId x);
 // the order of least work (greedy on flops; Pfeifer et al., "Faster identification of optimal
 // contraction sequences").
 NodeId graph_contract(Graph *g, int n, const NodeId *factors, const Dims *keep, Dtype type);
-// Flops of one run of contraction n, where a multiplication and an addition are two: twice the
-// product of the lengths of its dims and of those that it sums. INT64_MAX if that does not fit.
-// With split and inner, axes for each of these dims: the flops of one processor's block.
+// Returns the flops of one run of contraction n: twice the product of the lengths of its dims and
+// of the dims that it sums, because a multiplication and an addition are two flops. Returns
+// INT64_MAX if that does not fit. With `split`, axes for each dim of n, and `inner`, axes for each
+// summed dim, returns the flops of one processor's block. Both may be NULL.
 int64_t contract_flops(const Graph *g, NodeId n, const Axes *split, const Axes *inner);
-// Flops of all contractions in a step: each as often as its loops run. INT64_MAX as above.
+// Returns the flops of all contractions in a step, each as often as its loops run. Returns
+// INT64_MAX if they do not fit.
 int64_t graph_flops(const Graph *g);
 
-// The parts of log(sum over `over` of exp(x)), relative to the maximum of a row. An offset that all
-// elements share cancels in x - shift, so that it costs the other parts no accuracy.
+// The parts of log(sum over `over` of exp(x)), computed from x - shift. `shift` is the maximum of x
+// over `over`, so that exp does not overflow, and a large common offset of the elements has no
+// effect on the accuracy of e and sum.
 //
 //   logsumexp = log(sum) + shift,  its gradient e / sum,  log_softmax = shifted - log(sum)
 typedef struct LogSum {
-  NodeId shift;   // max over `over`; 0 where that is infinite, because -inf - -inf is NaN
+  NodeId shift;   // the maximum; 0 where it is infinite, because -inf - -inf is NaN
   NodeId shifted; // x - shift
   NodeId e;       // exp(shifted)
   NodeId sum;     // of e over `over`
 } LogSum;
-// x is f32 or f64. `stopped` puts a stop_gradient on the shift, whose gradient is zero anyway; only
-// valid before `expand`.
+// Adds these nodes; x is f32 or f64. With `stopped` the shift is inside a stop_gradient: its
+// contributions to a gradient cancel, and the nodes that compute them are not built. The pass
+// `expand` must follow then, because it removes stop_gradient.
 LogSum graph_log_sum(Graph *g, NodeId x, const Dims *over, bool stopped);
 
 RegionId graph_region(Graph *g, const Region *r);
 static inline const Region *region_get(const Graph *g, RegionId r) { return &g->region.at[r - 1]; }
-// Whether region a is b or encloses b. Region 0 encloses every region.
+// Returns true if region a is b or encloses b. Region 0 encloses every region.
 bool region_encloses(const Graph *g, RegionId a, RegionId b);
-// All nodes in an order for execution: each after its arguments, a scan after all nodes of its
-// region. Without loops this is the order of ids.
+// Returns all nodes in an order in which they can be executed: each after its arguments, a scan
+// after all nodes of its region. Without loops this is the order of ids. The array is in `a` and
+// has graph_count entries.
 NodeId *graph_schedule(Arena *a, const Graph *g);
 // Nodes by region, each list in the order of graph_schedule: node[first[r] .. first[r + 1]) are
 // those of region r, without those of inner loops.
@@ -326,76 +339,84 @@ typedef struct RegionNodes {
 } RegionNodes;
 RegionNodes region_nodes(Arena *a, const Graph *g);
 int region_depth(const Graph *g, RegionId r); // number of loops around its nodes; 0 outside all
-// How often the nodes of region r run: the product of the steps of r and of all regions around it.
-// 1 for region 0; INT64_MAX on overflow.
+// Returns how often the nodes of region r run in a step of the program: the product of the steps of
+// r and of all regions around it, 1 for region 0. Returns INT64_MAX if it does not fit.
 int64_t region_times(const Graph *g, RegionId r);
-// The type of a carry that adds up values of type t over all steps of r: f64 if a long sum in t
-// would lose accuracy, else t.
+// Returns the type of a carry that adds up values of type t over all steps of loop r: f64 if t is a
+// float and the loop has more than SUM_LEAF_SHORT steps (ir/program/sums.h), else t.
 Dtype region_sum_type(const Graph *g, RegionId r, Dtype t);
-// The scan of each region, indexed by RegionId; 0 for a region whose scan is not in this graph.
+// Returns the SCAN node of each region, indexed by RegionId, in `a`. The entry is 0 for a region
+// whose scan is not in this graph.
 NodeId *region_scans(Arena *a, const Graph *g);
-// The argument of a carry's scan that is the carry's value in the next step. 0 if its region has no
-// scan in this graph.
+// Returns the node that is the value of `carry` in the next step, or 0 if its region has no scan in
+// this graph. `scan` is the result of region_scans.
 NodeId carry_next(const Graph *g, const NodeId *scan, NodeId carry);
 
-// The number of elements of node n's result (block lengths in a lowered graph).
+// Return the elements and the bytes of node n's result, with block lengths in a lowered graph.
 int64_t node_elements(const Graph *g, NodeId n);
 int64_t node_bytes(const Graph *g, NodeId n);
 
-// A copy without nodes that no output needs. CHECKS nodes stay if their arguments stay. If map is
-// not NULL, *map gets a table from old to new ids (0: dropped) with count+1 entries from `a`.
+// Returns a copy of g without the nodes that no output needs. An operation with the flag CHECKS
+// (ops.def) stays if its arguments stay. If map is not NULL, *map gets a table in `a` from old to
+// new ids, with 0 for a node that was dropped.
 Graph *graph_prune(Arena *a, const Graph *g, Stage stage, NodeId **map);
-// As graph_prune, for a graph that no one else refers to. It reuses g where possible; do not use g
-// afterwards.
+// Prunes a graph to which nothing else refers, without a copy where possible. The caller continues
+// with the result and must not use g.
 Graph *graph_prune_in_place(Arena *a, Graph *g, Stage stage);
 
 // Returns how often each node is an argument or an output, indexed by NodeId, in `a`.
 uint32_t *graph_uses(Arena *a, const Graph *g);
 
 // -- text (print.c, read.c): print, read, print is a fixed point --------------------------------
-// note, if not NULL, returns the "@ placement" text of a node, or NULL for none; `table` is passed
-// to it.
+// A function that returns a remark about node n, such as "split by b over rows", or NULL. The
+// printer writes it behind "@". `table` is what the caller gave to the printer.
 typedef const char *GraphNote(const void *table, NodeId n);
+// Returns the text of g in `a`. `d` gives the names of files in positions and may be NULL; so may
+// `note`.
 char *graph_print(Arena *a, const Graph *g, const Diag *d, GraphNote *note, const void *table);
-// The line of one node, without its end.
+// Returns the line of one node, without the line end.
 char *graph_node_text(Arena *a, const Graph *g, const Diag *d, NodeId n);
-// Reads such a text, registered as `source` in d, into a new graph with its own dim table and mesh.
-// NULL after at least one error.
+// Reads a text that graph_print wrote into a new graph with its own dim table and mesh. `source` is
+// the number of the text in d (diag_source). Returns NULL after errors, which are added to d.
 Graph *graph_read(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text, size_t n);
 
 // -- hoist.c ------------------------------------------------------------------------------------
-// Moves work out of loops: contractions, reductions, lookups and windows that depend on no carry
-// run before the loop for all steps at once, those that no carry depends on run after it. Run after
-// gradients.
+// Moves contractions, reductions, lookups and windows out of loops. One that depends on no carry is
+// computed before the loop for all steps at once; one on which no carry depends is computed after
+// it. Gradients must have been added before.
 const Graph *graph_hoist(Arena *a, const Graph *g);
 
 // -- invariants.c -------------------------------------------------------------------------------
-// The invariants of the graph's stage: topological ids, argument counts, dims and types as
-// inferred, only legal ops, outputs in range. The first violation as one sentence in why[0..200),
-// else true.
+// Checks the invariants of the graph's stage: topological ids, argument counts, inferred dims and
+// types, legal operations, existing outputs. Returns false with one sentence about the first
+// violation in why[0..200).
 MUST_USE bool graph_verify(const Graph *g, char *why);
-// In debug builds: verify, and print - read - print; BUG names `pass`. Call after every pass.
+// In debug builds verifies g and checks that its text, read back, prints as the same text. A
+// violation is a BUG that names `pass`. To be called after every pass.
 void graph_check(const Graph *g, const char *pass);
 
 // -- simplify.c, expand.c -----------------------------------------------------------------------
-// Constants folded, algebra (x*1, x+0, x^2, casts of casts ...; never what changes NaN or
-// rounding), moves of moves, dead and equal nodes gone.
+// Returns g simplified: constants folded, algebra such as x*1, moves of moves joined, dead and
+// equal nodes removed. A rule never adds or removes NaN or infinity, and changes other values at
+// most by the rounding that the operation may have.
 Graph *graph_simplify(Arena *a, const Graph *g);
-// Writes EXPANDS ops in primitives: mean as sum times 1/n, logsumexp as max, exp, sum, log;
-// argmax as the maximum of keys (decision 7; f64: max, then min of the equal indices);
-// stop_gradient as its argument.
+// Replaces the operations with the flag EXPANDS (ops.def) by primitive ones: mean by a sum times
+// 1/n, logsumexp by max, exp, sum and log, stop_gradient by its argument. argmax becomes the
+// maximum of keys, integers that hold value and index; for f64 the maximum, then the least index
+// that has it.
 Graph *graph_expand(Arena *a, const Graph *g);
-// A lowered graph in which scatter_add of many f32 terms accumulates in f64, between casts, because
-// it adds to memory one term at a time. Run after lowering, so that collectives still send f32.
+// Returns a lowered graph in which a scatter_add of many f32 terms accumulates in f64, between
+// casts: it adds one term at a time, so that f32 would lose accuracy. It runs after lowering, so
+// that collectives still send f32.
 Graph *graph_widen_scatters(Arena *a, const Graph *g);
 // factor.c: in sums of gradients, moves factors that do not depend on the summed dims out of the
-// sum, and drops parts whose sum is zero.
+// sum. Drops terms whose sum is zero, such as x - mean(x).
 const Graph *graph_factor(Arena *a, const Graph *g);
 
 // -- grad.c -------------------------------------------------------------------------------------
-// Adds to g the derivative of scalar float node `loss` by each of the n nodes `by` (any nodes of
-// g), with the dims and type of that node; zero where loss does not depend on it. Nodes carry why
-// "grad of ..." and origin.backward. Reverse mode over the prefix of g (decision 5).
+// Adds the derivative of the scalar float node `loss` by each of the n nodes `by` to g, by
+// reverse-mode differentiation. out[i] has the dims and type of by[i]; it is zero if loss does not
+// depend on by[i]. The new nodes have origin.backward and a `why` "grad of ...".
 void graph_gradients(Graph *g, NodeId loss, int n, const NodeId *by, NodeId *out);
 
 #endif

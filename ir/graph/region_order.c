@@ -3,22 +3,23 @@
 // Ids alone do not give this order: gradients add nodes to a region after its scan. A depth-first
 // walk in the order of ids puts each node after its prerequisites.
 //
-//   %4 = carry ... {region = 1}; %5 = scan(%6') {region = 1}; %7 = collect(%5', ...) : in region 1
-//   =>  %4, ..., %7, %5
+//   %4 = carry(%1) {region = 1}; %5 = scan(%4) {region = 1}; %6 = exp(%4), added after the scan
+//   order by ids: %4, %5, %6; order of execution: %4, %6, %5
 #include "ir/graph/graph.h"
 
 typedef struct Sort {
   const Graph *g;
-  const NodeId *body; // of region r: body[first[r] .. first[r + 1])
+  const NodeId *body; // the nodes of region r are body[first[r] .. first[r + 1])
   const uint32_t *first;
-  uint8_t *state; // by node: 0 new, 1 on the stack, 2 placed
-  uint32_t *next; // by node: index of the prerequisite to visit next
+  uint8_t *state; // [NodeId] 0 new, 1 on the stack, 2 placed
+  uint32_t *next; // [NodeId] index of the prerequisite to visit next
   NodeId *out;
   uint32_t n;
   VEC(NodeId) stack;
 } Sort;
 
-// Nodes by region, in the order of `sequence` (NULL: by ids).
+// Sets *body to all nodes, those of one region together and each region in the order of `sequence`,
+// or by ids if `sequence` is NULL. *first gets the index of the first node of each region.
 static void bucket(Arena *a, const Graph *g, const NodeId *sequence, const uint32_t **first,
                    const NodeId **body) {
   uint32_t count = graph_count(g), *start = arena_array(a, uint32_t, g->region.n + 2),
@@ -35,8 +36,8 @@ static void bucket(Arena *a, const Graph *g, const NodeId *sequence, const uint3
   *body = node;
 }
 
-// Prerequisite i of node n, or 0 after the last. They are its arguments and, for a scan, all nodes
-// of its region.
+// Returns prerequisite i of node n, or 0 after the last. They are its arguments and, for a scan,
+// all nodes of its region.
 static NodeId prerequisite(const Sort *s, NodeId n, uint32_t i) {
   const Node *node = graph_node(s->g, n);
   if (i < node->nargs) return node->args[i];
