@@ -22,8 +22,8 @@ static const EvalFeed *find_feed(const EvalNode *c) {
   BUG("%s is not fed", c->g->decl.at[c->n->attr.decl - 1].name);
 }
 
-// Fills the result with its block of `data`, a row-major array of n numbers over the full dims
-// `order`.
+// Fills the result with the block of the call's processor in `data`, a row-major array of n numbers
+// over the whole dims `order`.
 static void load_block(const EvalNode *c, int rank, const DimId *order, const double *data,
                        int64_t n) {
   StrideWalk w = walk_over(c->out, c->out, NULL);
@@ -61,9 +61,9 @@ void eval_training(const EvalNode *c) { c->out->value[0] = 1; }
 
 // -- the run ------------------------------------------------------------------------------------
 
-// A random factor of a bound: 0.5 to 1 with a random sign, so that a few runs show the error of
-// every element. splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators",
-// 2014).
+// Returns a random number of absolute value 0.5 to 1. A bound times this number is an error so
+// large that a few runs show the sensitivity of every element. splitmix64 (Steele, Lea, Flood,
+// "Fast splittable pseudorandom number generators", 2014).
 static double next_error(uint64_t *state) {
   uint64_t z = *state += 0x9e3779b97f4a7c15u;
   z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
@@ -73,7 +73,8 @@ static double next_error(uint64_t *state) {
   return z & 1 ? -size : size;
 }
 
-// Adds random errors. A cast has no choice of rounding: it is done exactly.
+// Adds a random error to each element of t, the result of node n, and sets the bounds to 0. A cast
+// gets no error: IEEE 754 determines its result.
 static void perturb(const Node *n, Tensor *t, uint64_t *state) {
   for (int64_t i = 0; i < t->elements; i++) {
     if (n->op == OP_CAST)
@@ -169,8 +170,8 @@ static Tensor *full_shape(Arena *a, const Graph *g, const Node *n, int rank, con
   return t;
 }
 
-// Copies the block of processor r into `full`. False if an element that another processor has
-// filled differs.
+// Copies the block of processor r into `full`; filled[i] tells whether element i was copied before.
+// Returns false if such an element differs from that of processor r by more than the bounds.
 static bool place_block(const Eval *e, const Tensor *block, int64_t r, Tensor *full,
                         uint8_t *filled) {
   StrideWalk w = walk_over(block, block, NULL);

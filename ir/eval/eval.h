@@ -1,12 +1,15 @@
-// The evaluator: computes a graph in double, and for each element a bound on the error of a correct
-// program that computes in the node's type. Tests and `meshc verify` compare programs with it
-// (decision 29). It also runs the lowered graph of all processors in lockstep, with collectives.
+// The evaluator: computes the elements of each value in double, and for each element a bound on the
+// error that a correct program has that computes in the type of the node. Tests and --verify
+// compare programs with it. It also runs the lowered graph of all processors in lockstep, with
+// collectives.
 //
-// Bounds propagate by first derivatives. A result y = f(x...) rounded to a type of unit roundoff u
-// has bound(y) = sum |df/dx| bound(x) + k u |y|. A sum of n terms adds
-// (min(n, blocks of ir/program/sums.h) + 4) u sum |terms| (Higham, Accuracy and Stability of
-// Numerical Algorithms, 2nd ed., section 4.2). An element whose bound includes a discontinuity (of
-// a comparison, floor, sort order, or gradient) is *tainted*: a correct program may give any value.
+// Bounds propagate by first derivatives. A result y = f(x...) that is rounded k times to a type of
+// unit roundoff u has bound(y) = sum |df/dx| bound(x) + k u |y|. A sum of n terms adds (min(n, m) +
+// 4) u sum |terms|, where m is the number of additions that a term passes through in a sum by
+// blocks (ir/program/sums.h); see Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed.,
+// section 4.2. An element whose bound includes a discontinuity (of a comparison, floor, sort order,
+// or gradient) is *tainted*: a correct program may give any value. An element is *exact* if its
+// bound is 0: every correct program computes this value to the last bit.
 #ifndef IR_EVAL_H
 #define IR_EVAL_H
 
@@ -20,8 +23,8 @@ typedef struct Tensor {
   int64_t extent[MAX_RANK];
   int64_t elements;
   double *value;
-  double *bound;    // same length
-  uint8_t *tainted; // same length
+  double *bound;    // of each element
+  uint8_t *tainted; // whether each element is tainted
 } Tensor;
 
 // The value of an input, parameter or state: n numbers, row-major in the declared order of dims.
@@ -36,7 +39,7 @@ struct Eval {
   const Graph *graph;
   int64_t processors; // 1 for a whole graph
   Tensor *at;         // at[node * processors + r]
-  bool out_of_range;  // a bound_index saw an id outside
+  bool out_of_range;  // an id was outside the range of its bound_index, which is:
   NodeId out_of_range_node;
 };
 
@@ -49,17 +52,18 @@ static inline const Tensor *eval_at(const Eval *e, NodeId n, int64_t r) {
   return &e->at[(int64_t)n * e->processors + r];
 }
 
-// As eval_run, but with random rounding errors (Monte Carlo arithmetic: Parker, "Monte Carlo
-// arithmetic", 1997). Each result of a node is moved up or down by half to all of the bound of the
-// node's own rounding; the bounds of the result are 0. The spread of runs with different seeds
-// shows how far rounding moves a result, where the bounds of a deep graph are too wide to be
-// useful.
+// Evaluates a graph as eval_run does, with random rounding errors (Monte Carlo arithmetic: Parker,
+// "Monte Carlo arithmetic", 1997). Each result of a node is moved up or down by half to all of the
+// bound of the node's own rounding; the bounds of the result are 0. The spread of runs with
+// different seeds shows how far rounding moves a result, where the bounds of a deep graph are too
+// wide to be useful.
 Eval *eval_run_perturbed(Arena *a, const Graph *g, uint32_t nfeeds, const EvalFeed *feeds,
                          int64_t step, uint64_t seed);
 
-// The full tensor of node n, assembled from the blocks of all processors. `order`: its dims, full
-// ones, in the wanted order (rank 0: canonical). *replicas_agree, if not NULL, is set to whether
-// elements that several processors hold are equal within their bounds.
+// Returns the whole tensor of node n, assembled from the blocks of all processors. Its axes are the
+// `rank` whole dims `order`, or the dims of n in canonical order if rank is 0. *replicas_agree, if
+// not NULL, tells whether the copies of an element on several processors are equal within their
+// bounds.
 Tensor *eval_full(Arena *a, const Eval *e, NodeId n, int rank, const DimId *order,
                   bool *replicas_agree);
 

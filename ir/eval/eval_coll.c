@@ -1,8 +1,9 @@
-// Collectives in the evaluator: the result on one processor, from the operands of its group.
+// Collectives in the evaluator: computes the result on one processor from the operands of all
+// processors of its group along the axes.
 //
 // all_gather, all_to_all, permute, halo and slice_own share one function: it copies each element of
-// the new block from a member that holds it. An element that no member holds becomes NaN, so that
-// tests notice it.
+// the new block from a processor of the group that holds it. An element that no processor holds
+// becomes NaN, so that tests notice it.
 #include "ir/eval/eval_rules.h"
 #include "ir/program/sums.h"
 
@@ -12,8 +13,8 @@ static const Tensor *peer_operand(const EvalNode *c, int64_t peer) {
   return eval_at(c->run->e, c->n->args[0], peer);
 }
 
-// The elements that both the result and a peer's operand hold: a box, with the offsets of its first
-// element in both tensors.
+// The elements that both the result and the operand of another processor hold: a box. `out` and
+// `from` are the indices of its first element in the two tensors.
 typedef struct CommonBox {
   StrideWalk w;
   int64_t out, from;
@@ -72,7 +73,8 @@ void eval_all_gather(const EvalNode *c) { reblock(c, c->n->attr.axes); }
 void eval_all_to_all(const EvalNode *c) { reblock(c, c->n->attr.axes); }
 void eval_slice_own(const EvalNode *c) { reblock(c, (Axes){0}); }
 
-// Elements come from any processor of the group over all axes that split the dims before or after.
+// Copies elements from all processors along the axes of the collective and along all other axes
+// that split its dims before or after it.
 void eval_permute(const EvalNode *c) {
   Axes axes = c->n->attr.axes;
   for (int i = 0; i < 2 * c->n->attr.ndims; i++) {
@@ -88,8 +90,9 @@ void eval_halo(const EvalNode *c) { eval_permute(c); }
 
 // -- reductions ---------------------------------------------------------------------------------
 
-// Combines the n members' values of one element. A sum is kept in the node's own type, because that
-// is what is sent.
+// Combines the values x[0..n) that the processors of a group have for one element. A sum is
+// accumulated in the type of the node, in which partial sums are sent. `granule`: all values are
+// exact multiples of 2^granule (tensor_granule).
 static Cell combine(const EvalNode *c, const Cell *x, int64_t n, int granule) {
   Dtype t = c->out->type;
   Monoid m = c->n->attr.monoid;
@@ -113,7 +116,7 @@ static Cell combine(const EvalNode *c, const Cell *x, int64_t n, int granule) {
   return t == TYPE_U64 ? y : cell_finish(t, y);
 }
 
-// Combines the members' values of every element of the result.
+// Combines the operands of the processors of the group, element by element.
 static void reduce_over(const EvalNode *c) {
   Axes axes = c->n->attr.axes;
   int64_t n = axes_size(c->g->mesh, axes), elements = c->out->elements;
@@ -138,6 +141,6 @@ void eval_reduce_scatter(const EvalNode *c) { reduce_over(c); }
 
 void eval_to_partial(const EvalNode *c) {
   Axes axes = c->n->attr.axes;
-  if (axes_rank(c->g->mesh, axes, c->r) != 0) return; // the result is zeroed
+  if (axes_rank(c->g->mesh, axes, c->r) != 0) return; // the elements of the result are 0 already
   for (int64_t i = 0; i < c->out->elements; i++) tensor_put(c->out, i, tensor_cell(c->arg[0], i));
 }

@@ -1,4 +1,5 @@
-// Moves and lookups in the evaluator. A move copies with other strides.
+// Moves and lookups in the evaluator. A move copies all elements; only their order in memory is
+// another one.
 #include "ir/eval/eval_rules.h"
 #include "ir/program/sums.h"
 
@@ -51,7 +52,8 @@ void eval_split(const EvalNode *c) {
   copy_strided(c, stride);
 }
 
-// The inverse of a split: loops over the argument's dims.
+// Merging is the inverse of splitting: the loop is over the dims of the argument, and the strides
+// of the merged dims are those of the result.
 void eval_merge(const EvalNode *c) {
   const Attr *t = &c->n->attr;
   StrideWalk w = walk_over(c->arg[0], c->out, c->arg[0]);
@@ -75,7 +77,8 @@ void eval_take(const EvalNode *c) {
   int64_t step = tensor_stride(table, d), rows = table->extent[dims_index(&table->dims, d)];
   StrideWalk w = walk_over(c->out, c->out, table);
   walk_operand(&w, ids);
-  for (int i = 0; i < w.rank; i++) // ids may have a dim of the same name as the one looked up
+  // The ids may have the dim that is looked up, too. Their dim then does not move in the table.
+  for (int i = 0; i < w.rank; i++)
     if (w.dim[i] == d) w.stride[1][i] = 0;
   for (bool on = walk_first(&w); on && rows > 0; on = walk_next(&w)) {
     Cell id = tensor_cell(ids, w.at[2]);
@@ -86,7 +89,8 @@ void eval_take(const EvalNode *c) {
   }
 }
 
-// Drops ids out of range. A tainted id taints all elements along the new dim.
+// Drops ids out of range. A tainted id taints all elements along the new dim, because it could
+// select any of them.
 void eval_scatter(const EvalNode *c) {
   const Tensor *x = c->arg[0], *ids = c->arg[1];
   DimId to = c->n->attr.to[0];
@@ -97,7 +101,9 @@ void eval_scatter(const EvalNode *c) {
   walk_operand(&w, c->out);
   walk_operand(&w, x);
   walk_operand(&w, ids);
-  for (int i = 0; i < w.rank; i++) // a dim that is summed may have the name of the new one
+  // The new dim may be one of the dims that are summed. Their positions then do not move the
+  // result.
+  for (int i = 0; i < w.rank; i++)
     if (w.dim[i] == to) w.stride[0][i] = 0;
   for (bool on = walk_first(&w); on; on = walk_next(&w)) {
     Cell id = tensor_cell(ids, w.at[2]);

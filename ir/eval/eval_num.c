@@ -9,7 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-// p: binary digits of the significand, 0 for integers; emin: exponent of the least normal number.
+// p: number of binary digits of the significand, 0 for integers. emin: exponent of the least normal
+// number. max: the largest finite number.
 typedef struct FloatFormat {
   int p, emin;
   double max;
@@ -54,7 +55,7 @@ Cell cell_finish(Dtype t, Cell c) {
   if (!(c.b < INF)) return (Cell){c.v, 0, true};
   if (isinf(c.v)) return (Cell){c.v, 0, c.t};
   if (fabs(c.v) + c.b <= max) return c;
-  // f16 is computed in f32, where a value that is not stored may exceed the range of f16
+  // A program computes f16 in f32: a value that it does not store can exceed the range of f16.
   c.t = c.t || t == TYPE_F16 || fabs(c.v) - c.b <= max * (1 + unit_roundoff(t));
   if (fabs(c.v) > max) return (Cell){copysign(INF, c.v), 0, c.t};
   return c;
@@ -106,12 +107,12 @@ Cell sum_cell(Dtype acc, Dtype t, const Sum *s, int granule, int most) {
     b += sum_roundings(acc, s->n, most) * unit_roundoff(acc) * s->abs +
          (double)s->n * least_subnormal(acc);
   Cell c = acc == t ? (Cell){s->v, b, false} : cell_rounded(t, s->v, b, exact);
-  // finite terms whose partial sums may leave the range
+  // The terms are finite, but partial sums can overflow.
   c.t = s->t || (isfinite(s->v) && s->abs > f.max);
   return cell_finish(t, c);
 }
 
-// Exponent of the lowest bit set of a finite number that is not 0.
+// Returns the exponent of the lowest bit that is set in x, which is finite and not 0.
 static int lowest_bit(double x) {
   int e;
   double m = frexp(x, &e);

@@ -1,7 +1,8 @@
 // Ordered operations in the evaluator, row by row: running sums and maxima, sorted indices.
 //
-// An element is tainted if errors within the bounds could change its place in the order: if its
-// interval overlaps with that of another element. Equal exact numbers keep their order.
+// An element is tainted if errors within the bounds could change its place in the order. This is so
+// if its interval, value minus to plus bound, overlaps with the interval of another element. Equal
+// exact numbers keep their order.
 #include "ir/eval/eval_rules.h"
 #include "ir/program/sums.h"
 
@@ -14,7 +15,7 @@ typedef struct OrderedRow {
   int64_t n, from, step, to, out_step;
   int64_t last; // n - 1; if reversed, element i is at position last - i of the dim
   bool reversed;
-  int granule; // of the argument (tensor_granule)
+  int granule; // the elements of the argument are exact multiples of 2^granule (tensor_granule)
 } OrderedRow;
 typedef void OrderedRule(const OrderedRow *row);
 
@@ -82,7 +83,8 @@ static double lower(Cell x) { return x.b > 0 ? nextafter(x.v - x.b, -INF) : x.v;
 
 static void max_index_row(const OrderedRow *row) {
   Cell best = row_cell(row, 0);
-  double place = row_place(row, 0), others = -INF; // upper end of all but the best
+  double place = row_place(row, 0),
+         others = -INF; // others: the largest upper end except that of `best`
   bool tainted = false;
   for (int64_t i = 0; i < row->n; i++) {
     Cell x = row_cell(row, i);
@@ -105,7 +107,7 @@ void eval_cum_index(const EvalNode *c) { each_row(c, max_index_row); }
 typedef struct SortEntry {
   Cell x; // negated for a descending order; a NaN is replaced by the infinity where it ranks
   int64_t index;
-  uint64_t key; // of u64 (keys of arg_key): the number, inverted if descending; else 0
+  uint64_t key; // a key of argmax (u64), inverted for a descending order; 0 for other types
   bool nan;
 } SortEntry;
 
@@ -140,7 +142,8 @@ static void sort_row(const OrderedRow *row, bool descending, int64_t k) {
   double *below = arena_array(a, double, n + 1), *above = arena_array(a, double, n + 1);
   bool tainted = entries_read(row, descending, e);
   qsort(e, (size_t)n, sizeof *e, compare_entries);
-  below[0] = -INF; // below[i]: upper end of the elements before i; above[i]: lower end from i on
+  below[0] = -INF; // below[i]: the largest upper end among entries 0..i-1; above[i]: the least
+                   // lower end from i on
   above[n] = INF;
   for (int64_t i = 0; i < n; i++) below[i + 1] = fmax(below[i], upper(e[i].x));
   for (int64_t i = n; i > 0; i--) above[i - 1] = fmin(above[i], lower(e[i - 1].x));

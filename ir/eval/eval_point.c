@@ -13,13 +13,14 @@ typedef struct PointCall {
   const Graph *g;
   const Node *n;
   Dtype type; // of the result
-  Dtype arg;  // of the first argument
+  Dtype arg;  // type of argument 0
   const Cell *x;
 } PointCall;
 
 typedef Cell PointRule(const PointCall *p);
 
-// Error of a transcendental function, in units of the roundoff u: 4 ulp, each of 2u.
+// Allowed error of a function such as exp, in units of the roundoff u: 4 units in the last place of
+// the result, each of 2u.
 static const double ULPS = 8;
 
 static Cell plain(double v) { return (Cell){v, 0, false}; }
@@ -27,17 +28,18 @@ static Cell plain(double v) { return (Cell){v, 0, false}; }
 static Cell wrapped(const PointCall *p, uint64_t x) { return plain(int_wrap(p->type, (int64_t)x)); }
 static uint64_t bits(Cell x) { return (uint64_t)(int64_t)x.v; }
 static bool is_int(Dtype t) { return !dtype_is_float(t); }
-// |x| b, but 0 if a factor is 0, even if the other is infinite.
+// Returns |x| b, but 0 if one factor is 0 and the other infinite.
 static double times(double x, double b) { return b == 0 || x == 0 ? 0 : fabs(x) * b; }
 
-// Error of a result y that is computed by a polynomial in the accumulator type and stored as t.
+// Returns the error of a result y that a program computes by a polynomial in the accumulator type
+// of t and stores as t.
 static double approximation(Dtype t, double y) {
   Dtype acc = dtype_accumulator(t);
   double once = acc == t ? 0 : unit_roundoff(t) * fabs(y) + least_subnormal(t);
   return once + ULPS * unit_roundoff(acc) * fabs(y) + least_normal(acc);
 }
 
-// The cell of y = f(x). low, high: f at the ends of x's interval; slope: |f'(x)|.
+// Returns the cell of y = f(x). low and high are f at the ends of x's interval, slope is |f'(x)|.
 static Cell smooth(const PointCall *p, double y, double low, double high, double slope) {
   Cell x = p->x[0];
   double b = 0;
@@ -90,7 +92,8 @@ static double f_gelu_bend(double x) {
   return fmin(fabs(x), 40) * fmin(fabs(x), 40) * f_bell(x) + 2 * f_bell(x);
 }
 
-static const double TANH_SCALE = 1.5957691216057308, TANH_CUBE = 0.044715; // of gelu_tanh
+static const double TANH_SCALE = 1.5957691216057308,
+                    TANH_CUBE = 0.044715; // sqrt(8/pi), see GELU_TANH
 static double f_inner(double x) { return TANH_SCALE * x * (1 + TANH_CUBE * x * x); }
 static double f_gelu_tanh(double x) { return x < -24 ? -0.0 : x * f_sigmoid(f_inner(x)); }
 static double f_gelu_tanh_slope(double x) {
@@ -130,7 +133,7 @@ Cell cell_sqrt(Dtype t, Cell x) {
 }
 static Cell point_sqrt(const PointCall *p) { return cell_sqrt(p->type, p->x[0]); }
 
-// b / (x (x - b)): the error of 1/x at the end of x's interval that is nearer to 0.
+// Returns the error of 1/x at the end of x's interval that is nearer to 0: b / (x (x - b)).
 static double pole(double x, double b) {
   if (b == 0) return 0;
   return fabs(x) > b ? b / (fabs(x) * (fabs(x) - b)) : INF;
@@ -142,7 +145,8 @@ static Cell point_reciprocal(const PointCall *p) {
   return cell_rounded(p->type, y, pole(x.v, x.b), fma(y, x.v, -1) == 0 || x.v == 0);
 }
 
-// sin and cos: the reduction by multiples of pi/2 adds an error relative to the argument.
+// Returns the cell of a sine or cosine y. Subtracting multiples of pi/2 from the argument adds an
+// error that is relative to the argument.
 static Cell wave(const PointCall *p, double y, double slope) {
   Cell x = p->x[0];
   double u = unit_roundoff(dtype_accumulator(p->type));
@@ -153,7 +157,7 @@ static Cell wave(const PointCall *p, double y, double slope) {
 static Cell point_sin(const PointCall *p) { return wave(p, sin(p->x[0].v), cos(p->x[0].v)); }
 static Cell point_cos(const PointCall *p) { return wave(p, cos(p->x[0].v), sin(p->x[0].v)); }
 
-// -- exact ones ---------------------------------------------------------------------------------
+// -- operations without rounding ----------------------------------------------------------------
 
 static Cell point_neg(const PointCall *p) {
   Cell x = p->x[0];
@@ -174,7 +178,8 @@ static Cell point_relu(const PointCall *p) {
 
 static Cell point_copy(const PointCall *p) { return p->x[0]; }
 
-// A step function: tainted if its values at the ends of the argument's interval differ.
+// Returns the cell of a step function: y, tainted if its values `low` and `high` at the ends of the
+// argument's interval differ.
 static Cell step_at(double y, double low, double high) {
   return (Cell){y, 0, !(low == high) && !isnan(y)};
 }
@@ -194,8 +199,8 @@ STEP(round, nearbyint) // the default rounding: ties to even
 
 static Cell point_not(const PointCall *p) { return plain(p->x[0].v == 0); }
 
-// An exact number is rounded. An inexact one keeps its unrounded value, because the rounding of the
-// true value may go either way; the bound covers both.
+// An exact number is rounded. An inexact one keeps its value, because a program may round its own
+// value up or down; the bound covers both.
 static Cell point_cast(const PointCall *p) {
   Cell x = p->x[0];
   double y = dtype_round(p->type, x.v);
@@ -215,7 +220,7 @@ static Cell point_bound(const PointCall *p) {
 static Cell point_add(const PointCall *p) {
   Cell a = p->x[0], b = p->x[1];
   if (is_int(p->type)) return wrapped(p, bits(a) + bits(b));
-  double y = a.v + b.v, part = y - a.v; // the error of y is what two-sum says (Knuth)
+  double y = a.v + b.v, part = y - a.v; // y is exact if the error that two-sum (Knuth) gives is 0
   bool exact = (a.v - (y - part)) + (b.v - part) == 0;
   return cell_rounded(p->type, y, a.b + b.b, exact);
 }
@@ -256,7 +261,8 @@ static int64_t floor_quotient(int64_t a, int64_t b) {
   return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
-// floor(a / b) of floats in type t; tainted unless the rounded quotient has the same floor.
+// Returns floor(a / b) of floats in type t. It is tainted unless all quotients within the bound
+// have the same floor.
 static Cell quotient_floor(Dtype t, Cell a, Cell b) {
   double q = a.v / b.v, e = a.b == 0 && b.b == 0 ? 0 : div_bound(a, b);
   Cell r = cell_rounded(t, q, e, fma(q, b.v, -a.v) == 0);
@@ -275,7 +281,7 @@ static Cell point_floor_div(const PointCall *p) {
   return wrapped(p, (uint64_t)floor_quotient((int64_t)a.v, (int64_t)b.v));
 }
 
-// a - floor(a / b) b in the accumulator type, then stored.
+// Returns a - floor(a / b) b, computed in the accumulator type and stored in the type of the node.
 static Cell float_mod(const PointCall *p) {
   Cell a = p->x[0], b = p->x[1];
   Dtype acc = dtype_accumulator(p->type);
@@ -328,7 +334,8 @@ static Cell point_pow(const PointCall *p) {
 
 Cell cell_extreme(Dtype t, bool max, Cell x, Cell y) {
   if (t == TYPE_U64) {
-    // a key of argmax: tainted if the values of both keys are equal within their bounds
+    // x and y are keys of argmax, which contain a value and an index. The result is tainted if the
+    // two values are equal within their bounds.
     bool second = key_bits(y.v) > key_bits(x.v);
     Cell best = second ? y : x, other = second ? x : y;
     double gap = key_value(best.v, true) - key_value(other.v, true);
@@ -337,7 +344,7 @@ Cell cell_extreme(Dtype t, bool max, Cell x, Cell y) {
   }
   bool first = isnan(x.v) || (!isnan(y.v) && (max ? x.v >= y.v : x.v <= y.v));
   Cell best = first ? x : y, other = first ? y : x;
-  // how far the other may exceed the best
+  // how far `other` can exceed `best` within its bound
   double reach = max ? other.v + other.b - best.v : best.v - (other.v - other.b);
   return (Cell){best.v, fmax(best.b, isnan(reach) ? 0 : reach), x.t || y.t};
 }
@@ -364,7 +371,8 @@ static Cell point_ne(const PointCall *p) { return compared(p, p->x[0].v != p->x[
 static Cell point_lt(const PointCall *p) { return compared(p, p->x[0].v < p->x[1].v); }
 static Cell point_le(const PointCall *p) { return compared(p, p->x[0].v <= p->x[1].v); }
 
-// An operand that is not tainted and decides alone makes the result certain.
+// The result is certain if an operand that is not tainted determines it: false for `and`, true for
+// `or`.
 static Cell point_and(const PointCall *p) {
   Cell a = p->x[0], b = p->x[1];
   bool sure = (!a.t && a.v == 0) || (!b.t && b.v == 0);
@@ -384,7 +392,8 @@ static Cell point_where(const PointCall *p) {
   return (Cell){y.v, agree ? (isnan(gap) ? 0 : gap + fmax(a.b, b.b)) : y.b, !agree};
 }
 
-// The bound of a key is that of its value. The maximum of keys uses it to find doubtful results.
+// A key of argmax has the bound of the value in it, so that the maximum of keys (cell_extreme) can
+// tell whether the result is certain.
 static Cell point_arg_key(const PointCall *p) {
   return (Cell){key_double(key_make(p->arg, p->x[0].v, (int32_t)p->x[1].v)), p->x[0].b, false};
 }

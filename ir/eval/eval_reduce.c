@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-// Error of exp and log in units of the roundoff u, as in eval_point.c: 4 ulp, each of 2u.
+// Allowed error of exp and log in units of the roundoff u: 4 units in the last place, each of 2u.
 enum { ULPS_OF_EXP = 8 };
 
 // -- sums ---------------------------------------------------------------------------------------
@@ -36,7 +36,7 @@ void eval_mean(const EvalNode *c) {
   for (int64_t i = 0; i < c->out->elements; i++) {
     Cell total = sum_cell(acc, acc, &s[i], granule, SUM_ROUNDINGS);
     double n = (double)s[i].n, y = total.v / n;
-    bool exact = total.b == 0 && frexp(n, &(int){0}) == 0.5; // a power of two
+    bool exact = total.b == 0 && frexp(n, &(int){0}) == 0.5; // division by a power of two
     Cell scaled = cell_rounded(
         acc, y, total.b / n + (exact || isinf(y) ? 0 : unit_roundoff(acc) * fabs(y)), exact);
     Cell stored = acc == t ? scaled : cell_rounded(t, scaled.v, scaled.b, true);
@@ -61,8 +61,8 @@ static void extremes(const EvalNode *c, bool max) {
   }
 }
 
-// The maximum of keys. A pair of keys that are equal within their bounds matters only if one of
-// them wins, so the winner is found first and then compared with all others.
+// Computes the maximum of keys of argmax. It is tainted if another key has an equal value within
+// the bounds. So the largest key is found first and then compared with all others.
 static void largest_keys(const EvalNode *c) {
   StrideWalk w = walk_over(c->arg[0], c->out, c->arg[0]);
   for (bool on = walk_first(&w); on; on = walk_next(&w)) {
@@ -86,8 +86,8 @@ void eval_max(const EvalNode *c) {
 }
 void eval_min(const EvalNode *c) { extremes(c, false); }
 
-// any (decisive: true) and all (false). A decisive element that is not tainted makes the result
-// certain.
+// Computes `any` (`decisive` is true) or `all` (false). A decisive element that is not tainted
+// determines the result.
 static void decide(const EvalNode *c, bool decisive) {
   uint8_t *sure = arena_array(c->arena, uint8_t, c->out->elements + 1);
   for (int64_t i = 0; i < c->out->elements; i++) tensor_put(c->out, i, (Cell){!decisive, 0, false});
@@ -104,8 +104,8 @@ static void decide(const EvalNode *c, bool decisive) {
 void eval_any(const EvalNode *c) { decide(c, true); }
 void eval_all(const EvalNode *c) { decide(c, false); }
 
-// First index of the largest (max) or smallest element; NaN ranks first. Tainted if another element
-// equals it within the bounds.
+// Computes the first index of the largest (`max`) or smallest element, or of NaN if there is one.
+// It is tainted if another element equals this element within the bounds.
 static void arg_extreme(const EvalNode *c, bool max) {
   DimId d = c->n->attr.dims[0];
   int64_t n = c->arg[0]->extent[dims_index(&c->arg[0]->dims, d)],
@@ -134,11 +134,11 @@ void eval_argmin(const EvalNode *c) { arg_extreme(c, false); }
 // -- product, logsumexp -------------------------------------------------------------------------
 
 // The range of partial products of an element: the product of all magnitudes above 1, and of all
-// below 1. Factors may be multiplied in any order. If a partial product can leave the type's range
-// and other factors bring the result back into it, the result is unknown.
+// below 1. A program may multiply in any order. The result is tainted if a partial product can
+// overflow or underflow and the product of all factors is in the range of the type.
 typedef struct Partial {
   double above, below;
-  int64_t rounded; // products that are not exact
+  int64_t rounded; // number of multiplications that rounded
   bool zero, infinite;
 } Partial;
 
@@ -194,7 +194,8 @@ void eval_prod(const EvalNode *c) {
   int64_t factors = n ? c->arg[0]->elements / n : 0;
   for (int64_t i = 0; i < n && dtype_is_float(t); i++) {
     Cell y = tensor_cell(c->out, i);
-    wide[i] *= exp(2 * unit_roundoff(TYPE_F64) * (double)partial[i].rounded); // kept in f64
+    // A program accumulates in f64: each multiplication adds a relative error of the roundoff.
+    wide[i] *= exp(2 * unit_roundoff(TYPE_F64) * (double)partial[i].rounded);
     double b = isfinite(y.v) ? fmax(wide[i] - fabs(y.v), 0) + y.b : wide[i] < INF ? 0 : y.b;
     Cell stored = t == TYPE_F64 ? (Cell){y.v, b, false} : cell_rounded(t, y.v, b, true);
     stored.t = y.t || product_unknown(&partial[i], acc, factors, y.v);
@@ -202,8 +203,8 @@ void eval_prod(const EvalNode *c) {
   }
 }
 
-// log(sum(exp(x - m))) + m, with m the maximum. The derivative by x is exp(x - y); an error of m
-// cancels.
+// Computes y = log(sum(exp(x - m))) + m, where m is the maximum. The derivative by x is exp(x - y).
+// An error of m has no effect, because m is subtracted and added.
 void eval_logsumexp(const EvalNode *c) {
   Dtype t = c->out->type, acc = dtype_accumulator(t);
   double u = unit_roundoff(acc);
@@ -231,7 +232,8 @@ void eval_logsumexp(const EvalNode *c) {
   }
 }
 
-// The root of the sum of squares. A square doubles the exponent of the lowest bit of its factor.
+// Computes the root of the sum of squares. If x is a multiple of 2^granule, its square is a
+// multiple of 2^(2 granule).
 void eval_l2_norm(const EvalNode *c) {
   Dtype t = c->out->type, acc = dtype_accumulator(t);
   Sum *s = arena_array(c->arena, Sum, c->out->elements + 1);
@@ -253,7 +255,8 @@ void eval_l2_norm(const EvalNode *c) {
 
 // -- contraction --------------------------------------------------------------------------------
 
-// The offsets of both arguments for every position of the contracted dims.
+// For each of the n positions of the contracted dims: the distances, in elements, of the factors in
+// both arguments from their elements at position 0.
 typedef struct Inner {
   int64_t n, *a, *b;
 } Inner;

@@ -2,7 +2,8 @@
 //
 // The tensor of a node in the region holds the value of the current step. After each step all
 // carries take their next values at once, because a next value may be another carry. After the last
-// step they hold the results of FINAL. The rule stores collected values step by step.
+// step FINAL nodes copy the values of carries. After each step store_collected copies the value of
+// a COLLECT node's argument into the collected tensor.
 #include <string.h>
 
 #include "ir/eval/eval_rules.h"
@@ -36,7 +37,7 @@ typedef struct EvalLoop {
   const Node *scan;
   RegionId region;
   NodeList carry, collect;
-  Tensor *next; // by carry and processor
+  Tensor *next; // next values: [carry * processors + processor], carries as in `carry`
 } EvalLoop;
 
 static void find_ends(EvalLoop *l, NodeId scan) {

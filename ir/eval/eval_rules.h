@@ -64,51 +64,58 @@ EvalRule eval_point;
   BY_CLASS(cls, , EvalRule eval_##eval;)
 #include "ir/graph/ops.def"
 
-// -- eval_num.c: numbers
-// ------------------------------------------------------------------------------ One element:
-// value, what a correct implementation may be off by, and whether it may be anything.
+// -- eval_num.c: numbers ------------------------------------------------------------------------
+
+// One element: its value v, its bound b, and whether it is tainted (t).
 typedef struct Cell {
   double v, b;
   bool t;
 } Cell;
 
-double unit_roundoff(Dtype t); // of f64 doubled: the evaluator itself rounds to f64; 0 for integers
+// Returns the unit roundoff of a float type, 0 for integers. That of f64 is doubled, because the
+// evaluator computes in f64 and rounds, too.
+double unit_roundoff(Dtype t);
 double least_subnormal(Dtype t);
 double least_normal(Dtype t);
 double largest_finite(Dtype t);
-// The result c of an operation as a value of type t: infinite if out of range, tainted if its bound
-// is infinite or NaN.
+// Returns the result c of an operation as an element of type t. A value out of range becomes
+// infinite; an infinite or NaN bound taints it.
 Cell cell_finish(Dtype t, Cell c);
-// Value v with error bound b, rounded once to t. `exact`: v is the true result for these arguments.
+// Returns value v with error bound b after one rounding to t. `exact`: v is the result without any
+// rounding error in v itself.
 Cell cell_rounded(Dtype t, double v, double b, bool exact);
-// Integers of type t: the low bits of x, as a double.
+// Returns the integer of type t that has the low bits of x.
 double int_wrap(Dtype t, int64_t x);
 
-// An accumulating sum. Exact sums (small integers) keep bound 0, see sum_cell.
+// A sum under construction.
 typedef struct Sum {
-  double v, abs, b; // of terms, of |terms|, of their bounds
+  double v, abs, b; // sums of the terms, of their absolute values, of their bounds
   int64_t n;
   bool t;
 } Sum;
-// Adds a term of type t; integers wrap at 64 bits.
+// Adds the term x of type t. Integers wrap at 64 bits.
 void sum_add(Sum *s, Cell x, Dtype t);
-// The sum, accumulated in type acc and rounded to t. If granule > NO_GRANULE, every term is exact
-// and a multiple of 2^granule: then no order of additions rounds while s->abs is at most
-// 2^(granule + p), with p the digits of acc. `most`: as in sum_roundings.
+// Returns the sum, accumulated in type acc and rounded to t; integers wrap. `granule` is
+// NO_GRANULE, or all terms are exact multiples of 2^granule. In that case no order of additions
+// rounds while s->abs is at most 2^(granule + p), where p is the number of digits of acc, and the
+// bound is 0. `most` is the limit for sum_roundings.
 enum { NO_GRANULE = -100000 };
 Cell sum_cell(Dtype acc, Dtype t, const Sum *s, int granule, int most);
-// The number of roundings that one of n terms passes through. f32 is accumulated in blocks, which
-// limits it to `most` (ir/program/sums.h); a sum of f64 is one chain.
+// Returns the number of roundings that one of n terms passes through. f32 is accumulated in blocks,
+// which limits the number to `most` (SUM_ROUNDINGS in ir/program/sums.h). Other types are added one
+// after another.
 double sum_roundings(Dtype acc, int64_t n, int most);
-// Stores the sums of all elements of node c's result. `granule`: as in sum_cell.
+// Stores the sums s[element] as the result of c. `granule` is that of the terms, see sum_cell.
 void sum_store(const EvalNode *c, const Sum *s, int granule);
-// The largest g such that every element is exact and a multiple of 2^g.
+// Returns the largest g such that every element of t is exact and a multiple of 2^g; NO_GRANULE if
+// an element is not exact.
 int tensor_granule(const Tensor *t);
 
-// A key of argmax (arg_key in ops.def) is an u64; a cell holds its bits as those of a double.
+// A key of argmax (ARG_KEY in ops.def) is a u64 that holds a value and an index. In a cell its 64
+// bits are in the double v. These functions convert between them; key_make rounds an f64 to f32.
 uint64_t key_bits(double v);
 double key_double(uint64_t bits);
-uint64_t key_make(Dtype x_type, double x, int32_t index); // f64 is rounded to f32
+uint64_t key_make(Dtype x_type, double x, int32_t index);
 double key_value(double key, bool is_float);
 int32_t key_index(double key);
 
@@ -143,9 +150,9 @@ bool walk_next(StrideWalk *w);
 // that begins at to_first.
 void walk_copy(StrideWalk *w, Tensor *to, int64_t to_first, const Tensor *from, int64_t from_first);
 
-// Stride of t along d, 0 when t lacks it.
+// Returns the stride of t along d in elements, or 0 if t does not have the dim.
 int64_t tensor_stride(const Tensor *t, DimId d);
-// An empty tensor of node n on processor r.
+// Makes the tensor of node n on processor r in `a`, with all elements 0.
 void tensor_shape(Arena *a, const Graph *g, const Node *n, int64_t r, Tensor *out);
 static inline Cell tensor_cell(const Tensor *t, int64_t i) {
   return (Cell){t->value[i], t->bound[i], t->tainted[i]};
@@ -156,13 +163,15 @@ static inline void tensor_put(Tensor *t, int64_t i, Cell c) {
   t->tainted[i] = c.t;
 }
 
-// -- eval_point.c
-// ----------------------------------------------------------------------------------------- One
-// pointwise op on scalars of its arguments' types; exact but for its rounding to n->type.
+// -- eval_point.c --------------------------------------------------------------------------------
+
+// Returns the result of pointwise node n for one element of each argument; arg_type has the types
+// of the arguments.
 Cell eval_scalar(const Graph *g, const Node *n, const Dtype *arg_type, const Cell *x);
-// The root of x, rounded to t.
+// Returns the root of x, rounded to t.
 Cell cell_sqrt(Dtype t, Cell x);
-// The maximum (or minimum) of x and y, NaN if one is, with its bound and taint.
+// Returns the maximum (with `max` false the minimum) of x and y with bound and taint; NaN if one is
+// NaN.
 Cell cell_extreme(Dtype t, bool max, Cell x, Cell y);
 
 #endif

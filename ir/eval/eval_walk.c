@@ -20,7 +20,7 @@ void tensor_shape(Arena *a, const Graph *g, const Node *n, int64_t r, Tensor *ou
     out->extent[i] = dim_valid(g->dims, g->mesh, n->dims.at[i], r, rows);
     if (!size_mul(out->elements, out->extent[i], &out->elements)) BUG("tensor too large");
   }
-  // one more element, so that empty blocks have an address
+  // One element more than needed: copies of an empty block then have a valid address.
   out->value = arena_array(a, double, out->elements + 1);
   out->bound = arena_array(a, double, out->elements + 1);
   out->tainted = arena_array(a, uint8_t, out->elements + 1);

@@ -1,7 +1,9 @@
 // Windows in the evaluator: the rule computes the source position of each element of the result.
 #include "ir/eval/eval_rules.h"
 
-// The local position in the source of out position o and tap position k (all global), or -1.
+// Returns the position in this processor's block of the source for output position o and tap
+// position k, or -1 if the block does not have it. o, k and `first`, the start of the block, are
+// positions in whole dims; `extent` is the length of the block.
 static int64_t source_position(const EvalNode *c, int64_t o, int64_t k, int64_t start,
                                int64_t first, int64_t extent) {
   const Affine *a = &c->n->attr.affine;
@@ -11,7 +13,7 @@ static int64_t source_position(const EvalNode *c, int64_t o, int64_t k, int64_t 
   return s >= 0 && s < extent ? s : -1;
 }
 
-// The value of positions outside the source.
+// Returns the value of elements whose position is outside the source.
 static Cell fill_cell(const EvalNode *c) {
   return (Cell){dtype_round(c->out->type, c->n->attr.num[0]), 0, false};
 }
@@ -24,7 +26,8 @@ void eval_window(const EvalNode *c) {
   int64_t first = dim_offset(c->g->dims, c->g->mesh, from, c->r), base[2] = {0, 0};
   Cell start = c->n->nargs > 1 ? tensor_cell(c->arg[1], 0) : (Cell){0, 0, false};
   StrideWalk w = walk_over(c->out, c->out, x);
-  for (int i = 0; i < w.rank; i++) // the new dim may have the name of the source's dim
+  // The new dim may be the dim that is read. It then does not move in the source by itself.
+  for (int i = 0; i < w.rank; i++)
     if (w.dim[i] == from) w.stride[1][i] = 0;
   int at[2] = {-1, -1};
   for (int i = 0; i < t->nto; i++) {

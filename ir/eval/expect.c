@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-// Factor from the largest of a few random errors to the tolerance. That largest error may be small
-// by chance, so the typical error of the full tensor is added to it (expect_output).
+// The tolerance of an element is SAFETY times the largest of a few random errors plus the typical
+// error of the tensor, because the largest of a few can be small by chance (expect_output).
 static const double SAFETY = 3;
 
 Expect *expect_new(Arena *a, const Graph *g, const Graph *lowered, uint32_t nfeeds,
@@ -35,7 +35,7 @@ void expect_more(Expect *x, int64_t step) {
   for (; x->runs < EXPECT_MAX_RUNS; x->runs++) run_perturbed(x, x->runs, step);
 }
 
-// Output i of run k, in the order of axes in files.
+// Returns output i of run k, with its axes in the order of files.
 static Tensor *run_output(Expect *x, int k, uint32_t i) {
   const Output *o = &x->graph->output.at[i];
   const Decl *d = o->kind == OUT_UPDATE ? &x->graph->decl.at[o->target - 1] : NULL;
@@ -53,7 +53,7 @@ void expect_commit(Expect *x) {
   x->committed = true;
 }
 
-// Root mean square of the rounding errors of finite elements.
+// Returns the root mean square of the differences between the runs and `want`, of finite elements.
 static double typical_error(int runs, const Tensor *want, Tensor *const *other) {
   double sum = 0;
   int64_t n = 0;
@@ -65,8 +65,8 @@ static double typical_error(int runs, const Tensor *want, Tensor *const *other) 
   return n ? sqrt(sum / (double)n) : 0;
 }
 
-// Largest rounding error of element i. *known becomes false if the runs differ in more than
-// rounding: one is tainted, NaN or infinite, or a different integer.
+// Returns the largest difference between a run and `want` at element i. *known becomes false if the
+// runs differ in more than rounding: one is tainted, NaN or infinite, or a different integer.
 static double largest_error(int runs, const Tensor *want, Tensor *const *other, int64_t i,
                             bool *known) {
   double largest = 0;
@@ -88,8 +88,8 @@ static double largest_value(const Tensor *t) {
   return largest;
 }
 
-// Whether a tolerance is as large as the values, so that a comparison tests nothing. Small
-// tolerances are fine even then: the values are rounding errors of zero.
+// Returns true if a tolerance is as large as the values, so that a comparison would test nothing.
+// If both are small, the values are rounding errors of a zero, and the comparison is useful.
 static bool uninformative(double tolerance, double largest) {
   return tolerance > 1e-3 && tolerance > largest / 4;
 }
@@ -103,7 +103,8 @@ Tensor *expect_output(Expect *x, uint32_t i) {
          bounded = sure && !x->committed && x->lowered == x->graph;
     double tolerance = SAFETY * (largest_error(x->runs, t[0], t, k, &known) + typical);
     if (bounded) tolerance = fmin(tolerance, 2 * t[0]->bound[k]);
-    // tainted in the run without errors, but the runs agree: the other decision changes little
+    // The element is tainted, but all runs agree: where they decided otherwise, the value changed
+    // little.
     if (!sure && dtype_is_float(t[0]->type)) tolerance += 1e-6 * largest;
     t[0]->tainted[k] = !known || uninformative(tolerance, largest);
     t[0]->bound[k] = tolerance;

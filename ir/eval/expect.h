@@ -9,7 +9,7 @@
 
 #include "ir/eval/eval.h"
 
-enum { EXPECT_MIN_RUNS = 5, EXPECT_MAX_RUNS = 20 }; // the first without errors
+enum { EXPECT_MIN_RUNS = 5, EXPECT_MAX_RUNS = 20 }; // run 0 has no errors
 
 typedef struct Expect {
   Arena *arena;
@@ -18,22 +18,23 @@ typedef struct Expect {
   int runs;
   EvalFeed *feed[EXPECT_MAX_RUNS];
   Eval *run[EXPECT_MAX_RUNS]; // of the last step
-  bool committed;             // feeds have changed since the start: bounds of one step do not count
+  bool committed; // a step was committed: the bounds of one step then are not the error since the
+                  // start
 } Expect;
 
-// feeds: the values, before the first step, of all declarations with a source node. lowered: the
-// graph of one processor made from g, whose sums have another order; NULL: g itself. The result and
-// its runs are in `a`.
+// Returns the state of an evaluation of g in `a`. `feeds` are the values before the first step, one
+// for each declaration with a source node. The runs with errors evaluate `lowered`, the graph of
+// one processor made from g, whose sums have another order; NULL: they evaluate g.
 Expect *expect_new(Arena *a, const Graph *g, const Graph *lowered, uint32_t nfeeds,
                    const EvalFeed *feeds);
 void expect_step(Expect *x, int64_t step);
-// Adds runs with errors of the first step, up to EXPECT_MAX_RUNS, to find decisions that rounding
+// Adds runs of the first step up to EXPECT_MAX_RUNS, to find comparisons whose result rounding
 // rarely changes.
 void expect_more(Expect *x, int64_t step);
-// Gives the targets of updates their new values, in every run.
+// Replaces, in every run, the feeds of updated declarations by their new values.
 void expect_commit(Expect *x);
-// Output i after the last step, dims in the order of files. Its bounds are the tolerances; elements
-// where runs differ in more than rounding are tainted.
+// Returns output i after the last step, with its axes in the order of files. Its bounds are the
+// tolerances; elements where runs differ in more than rounding are tainted.
 Tensor *expect_output(Expect *x, uint32_t i);
 
 #endif
