@@ -88,6 +88,14 @@ void html_explained(FILE *f, const Explain *e);
 
 // -- html.c -------------------------------------------------------------------------------------
 void html_text(FILE *f, const char *text); // writes text with HTML escapes
+// Writes `text` with HTML escapes between two pieces of HTML, such as "<td>" and "</td>".
+void html_in(FILE *f, const char *before, const char *text, const char *after);
+// Writes a cell with the number `text`, by which the table is sorted as `sort`.
+void html_number(FILE *f, double sort, const char *text);
+// Begins a table with attributes (" class=..." or "") and the heads of its columns, separated by
+// "|". html_table_end ends it.
+void html_table(FILE *f, const char *attributes, const char *heads);
+void html_table_end(FILE *f);
 // Write the start of a page, with title and styles, and its end.
 void html_head(FILE *f, const char *title);
 void html_end(FILE *f);

@@ -27,9 +27,8 @@ static const char *size_of(const Explain *e, int64_t bytes) {
 // -- numbers at a glance ------------------------------------------------------------------------
 
 static void put_tile(FILE *f, const char *number, const char *what) {
-  fprintf(f, "<div class=\"tile\"><b>");
-  html_text(f, number);
-  fprintf(f, "</b>%s</div>\n", what);
+  html_in(f, "<div class=\"tile\"><b>", number, "</b>");
+  fprintf(f, "%s</div>\n", what);
 }
 
 static void put_tiles(FILE *f, const Explain *e) {
@@ -82,8 +81,7 @@ static void put_grids(FILE *f, const Mesh *m) {
           down = m->naxes > 1 ? m->axis[m->naxes - 2].size : 1;
   for (int64_t first = 0; first < mesh_size(m) && first < MOST_CELLS; first += right * down) {
     for (int axis = 0; axis < m->naxes - 2; axis++) {
-      fprintf(f, "<small>");
-      html_text(f, m->axis[axis].name);
+      html_in(f, "<small>", m->axis[axis].name, "");
       fprintf(f, " %lld </small>", (long long)mesh_coord(m, first, axis));
     }
     put_grid(f, m, first, down, right);
@@ -95,17 +93,15 @@ static void put_grids(FILE *f, const Mesh *m) {
 static void put_choice(FILE *f, const Explain *e) {
   fprintf(f, "<p>What each processor holds of <select id=\"which\">");
   for (uint32_t i = 0; i < e->values->n; i++) {
-    fprintf(f, "<option value=\"%u\">", i);
-    html_text(f, e->values->at[i].name);
-    fprintf(f, "</option>");
+    fprintf(f, "<option value=\"%u\"", i);
+    html_in(f, ">", e->values->at[i].name, "</option>");
   }
   fprintf(f, "</select></p>\n");
 }
 
 static void put_mesh(FILE *f, const Explain *e) {
-  fprintf(f, "<div class=\"held\">\n<h2>Mesh <small>");
-  html_text(f, mesh_text(e->session->arena, mesh_of(e)));
-  fprintf(f, "</small></h2>\n");
+  html_in(f, "<div class=\"held\">\n<h2>Mesh <small>", mesh_text(e->session->arena, mesh_of(e)),
+          "</small></h2>\n");
   put_choice(f, e);
   put_grids(f, mesh_of(e));
   fprintf(f, "</div>\n");
@@ -175,31 +171,22 @@ static void put_facts(FILE *f, const Explain *e) {
 
 // -- the ledger ---------------------------------------------------------------------------------
 
-static void put_cell_text(FILE *f, const char *text) {
-  fprintf(f, "<td>");
-  html_text(f, text);
-  fprintf(f, "</td>");
-}
-
-static void put_number(FILE *f, double sort, const char *text) {
-  fprintf(f, "<td class=\"n\" data-n=\"%.17g\">%s</td>", sort, text);
-}
+static void put_cell_text(FILE *f, const char *text) { html_in(f, "<td>", text, "</td>"); }
 
 static void put_calls(FILE *f, const Explain *e, const LedgerLine *line) {
   const Ledger *l = e->ledger;
   const LedgerRow *first = &l->row[line->row[0]];
+  Arena *a = e->session->arena;
   if (line->n == 1 && first->nparts == 1) return;
   fprintf(f, "<details><summary>%u call%s</summary><ul>", line->n, plural(line->n));
   for (uint32_t i = 0; i < line->n; i++)
     for (uint32_t k = 0; k < l->row[line->row[i]].nparts; k++) {
       const LedgerPart *p = &l->row[line->row[i]].part[k];
-      fprintf(f, "<li>");
-      html_text(f, arena_printf(e->session->arena, "%s%s: %s to %s, %s", p->value,
-                                ledger_dims(e->session->arena, l, &p->wants),
-                                ledger_sharding(e->session->arena, l, &p->has),
-                                ledger_sharding(e->session->arena, l, &p->wants),
-                                size_of(e, p->bytes)));
-      fprintf(f, "</li>");
+      const char *wants = ledger_sharding(a, l, &p->wants), *has = ledger_sharding(a, l, &p->has);
+      html_in(f, "<li>",
+              arena_printf(a, "%s%s: %s to %s, %s", p->value, ledger_dims(a, l, &p->wants), has,
+                           wants, size_of(e, p->bytes)),
+              "</li>");
     }
   fprintf(f, "</ul></details>");
 }
@@ -212,37 +199,32 @@ static void put_line(FILE *f, const Explain *e, uint32_t i) {
   fprintf(f, "<tr id=\"line%u\">", i);
   put_cell_text(f, coll_text(c->kind));
   put_cell_text(f, arena_printf(a, "%s x%lld", axes_of(e, c->axes), (long long)c->group));
-  put_number(f, (double)line->calls, arena_printf(a, "%lld", (long long)line->calls));
-  put_number(f, (double)c->wire_bytes,
-             arena_printf(a, "%s%s", size_of(e, c->wire_bytes), line->unequal ? " ..." : ""));
-  put_number(f, (double)line->wire_bytes, size_of(e, line->wire_bytes));
-  put_number(f, line->seconds, seconds_text(a, line->seconds));
+  html_number(f, (double)line->calls, arena_printf(a, "%lld", (long long)line->calls));
+  html_number(f, (double)c->wire_bytes,
+              arena_printf(a, "%s%s", size_of(e, c->wire_bytes), line->unequal ? " ..." : ""));
+  html_number(f, (double)line->wire_bytes, size_of(e, line->wire_bytes));
+  html_number(f, line->seconds, seconds_text(a, line->seconds));
   put_cell_text(f, c->backward ? "backward" : "forward");
-  fprintf(f, "<td>");
-  html_text(f, line->value);
-  if (row->nparts == 1) fputc(' ', f), html_text(f, ledger_dims(a, e->ledger, &row->part[0].wants));
+  html_in(f, "<td>", line->value, "");
+  if (row->nparts == 1) html_in(f, " ", ledger_dims(a, e->ledger, &row->part[0].wants), "");
   put_calls(f, e, line);
   fprintf(f, "</td>");
   put_cell_text(f, ledger_place(a, e->ledger, c->pos));
-  fprintf(f, "<td class=\"why\">");
-  html_text(f, c->why ? c->why : "");
-  fprintf(f, "</td><td class=\"why\">");
-  html_text(f, ledger_remedy(a, e->ledger, row));
-  fprintf(f, "</td></tr>\n");
+  html_in(f, "<td class=\"why\">", c->why ? c->why : "", "</td>");
+  html_in(f, "<td class=\"why\">", ledger_remedy(a, e->ledger, row), "</td></tr>\n");
 }
 
 static void put_ledger(FILE *f, const Explain *e) {
   fprintf(f, "<h2>Collectives</h2>\n<p>What moves between processors in a step, in the order of "
              "the program. Equal calls of the rounds of a loop are "
-             "one line. A click on a head sorts.</p>\n<div class=\"scroll\"><table "
-             "class=\"sort\"><thead><tr><th>kind</th><th>over</th><th>calls</th>"
-             "<th>sent, a call</th><th>sent, a "
-             "step</th><th>time</th><th>phase</th><th>value</th><th>place</th><th>why</th><th>what "
-             "would remove it</th></tr></thead>\n<tbody>\n");
+             "one line. A click on a head sorts.</p>\n<div class=\"scroll\">");
+  html_table(f, " class=\"sort\"",
+             "kind|over|calls|sent, a call|sent, a step|time|phase|value|place|why|"
+             "what would remove it");
   for (uint32_t i = 0; i < e->ledger->nlines; i++) put_line(f, e, i);
-  fprintf(f, "</tbody></table></div>\n<h3>By "
-             "axes</h3>\n<table><thead><tr><th>over</th><th>processors</th><th>calls</th><th>sent</"
-             "th><th>time</th></tr></thead><tbody>\n");
+  html_table_end(f);
+  fprintf(f, "</div>\n<h3>By axes</h3>\n");
+  html_table(f, "", "over|processors|calls|sent|time");
   for (uint32_t i = 0; i < e->ledger->ntotals; i++) {
     const LedgerTotal *t = &e->ledger->total[i];
     fprintf(f, "<tr>");
@@ -253,7 +235,7 @@ static void put_ledger(FILE *f, const Explain *e) {
             (long long)t->group, (long long)t->calls, size_of(e, t->wire_bytes),
             seconds_text(e->session->arena, t->seconds));
   }
-  fprintf(f, "</tbody></table>\n");
+  html_table_end(f);
 }
 
 static void put_rules(FILE *f, const Explain *e) {
@@ -261,32 +243,26 @@ static void put_rules(FILE *f, const Explain *e) {
   fprintf(f, "<h2>Layout</h2>\n");
   if (!l->nrules) fprintf(f, "<p>No rules: every processor holds everything.</p>\n");
   if (!l->nrules) return;
-  fprintf(f, "<p>The collectives that each rule causes, and the step without the "
-             "rule.</p>\n<table><thead><tr><th>rule</th><th>place</th><th>calls</th><th>sent</th>"
-             "<th>without it: calls</th><th>sent</th><th>flops</th><th>parameters and "
-             "optimizer</th></tr></thead><tbody>\n");
+  fprintf(f, "<p>The collectives that each rule causes, and the step without the rule.</p>\n");
+  html_table(f, "", "rule|place|calls|sent|without it: calls|sent|flops|parameters and optimizer");
   for (uint32_t i = 0; i < l->nrules; i++) {
     const LedgerRule *r = &l->rule[i];
     fprintf(f, "<tr>");
     put_cell_text(f, r->text);
     put_cell_text(f, r->place);
-    if (ledger_rule_idle(l, r)) {
+    fprintf(f, "<td class=\"n\">%lld</td><td class=\"n\">%s</td>", (long long)r->calls,
+            size_of(e, r->wire_bytes));
+    if (ledger_rule_idle(l, r))
+      fprintf(f, "<td colspan=\"4\">nothing changes</td></tr>\n");
+    else
       fprintf(f,
-              "<td class=\"n\">%lld</td><td class=\"n\">%s</td><td colspan=\"4\">nothing "
-              "changes</td></tr>\n",
-              (long long)r->calls, size_of(e, r->wire_bytes));
-      continue;
-    }
-    fprintf(f,
-            "<td class=\"n\">%lld</td><td class=\"n\">%s</td><td class=\"n\">%lld</td><td "
-            "class=\"n\">%s</td><td class=\"n\">x%.2f</td>"
-            "<td class=\"n\">%s</td></tr>\n",
-            (long long)r->calls, size_of(e, r->wire_bytes), (long long)r->without_calls,
-            size_of(e, r->without_bytes),
-            l->partition.flops ? (double)r->without_flops / (double)l->partition.flops : 1,
-            size_of(e, r->without_memory));
+              "<td class=\"n\">%lld</td><td class=\"n\">%s</td><td class=\"n\">x%.2f</td>"
+              "<td class=\"n\">%s</td></tr>\n",
+              (long long)r->without_calls, size_of(e, r->without_bytes),
+              l->partition.flops ? (double)r->without_flops / (double)l->partition.flops : 1,
+              size_of(e, r->without_memory));
   }
-  fprintf(f, "</tbody></table>\n");
+  html_table_end(f);
 }
 
 // -- time of the step ---------------------------------------------------------------------------
@@ -308,9 +284,9 @@ static void put_step(FILE *f, const Explain *e) {
   const Simulation *t = e->step;
   double products = t->of_kind[INSTR_GEMM], kernels = t->of_kind[INSTR_KERNEL], x = 0;
   if (t->compute + t->transfer <= 0) return;
-  fprintf(f, "<h2>Time of the step</h2>\n<p>Predicted by the figures of the machine: ");
-  html_text(f, simulation_text(e->session->arena, t));
-  fprintf(f, ".</p>\n<svg viewBox=\"0 0 %d 30\" width=\"%d\" height=\"30\">", WIDTH, WIDTH);
+  html_in(f, "<h2>Time of the step</h2>\n<p>Predicted by the figures of the machine: ",
+          simulation_text(e->session->arena, t), ".</p>\n");
+  fprintf(f, "<svg viewBox=\"0 0 %d 30\" width=\"%d\" height=\"30\">", WIDTH, WIDTH);
   x = put_share(f, e, x, products, 1, "products");
   x = put_share(f, e, x, kernels, 2, "kernels");
   x = put_share(f, e, x, t->compute - products - kernels, 0, "other work");
@@ -346,9 +322,9 @@ static void put_alive(FILE *f, const Explain *e) {
   const Timeline *t = &e->memory;
   fprintf(f,
           "<details open=\"open\"><summary>alive at the peak: %u buffer%s, the largest "
-          "first</summary>\n<table><thead><tr><th>value</th><th>size</th>"
-          "<th>instructions</th></tr></thead><tbody>\n",
+          "first</summary>\n",
           t->nalive, plural(t->nalive));
+  html_table(f, "", "value|size|instructions");
   for (uint32_t i = 0; i < t->nalive && i < MOST_ALIVE; i++) {
     const PlanBuffer *b = t->alive[i];
     fprintf(f, "<tr>");
@@ -361,7 +337,8 @@ static void put_alive(FILE *f, const Explain *e) {
   if (rest)
     fprintf(f, "<tr><td>%u more</td><td class=\"n\">%s</td><td></td></tr>\n",
             t->nalive - MOST_ALIVE, size_of(e, rest));
-  fprintf(f, "</tbody></table></details>\n");
+  html_table_end(f);
+  fprintf(f, "</details>\n");
 }
 
 // Returns the height of the label for persistent memory: level with that memory, but always below
@@ -423,25 +400,20 @@ static void put_value(FILE *f, const Explain *e, uint32_t i) {
   fprintf(f, "]</td>");
   put_cell_text(f, v->computed);
   put_cell_text(f, v->seen);
-  put_number(f, (double)v->block_bytes, size_of(e, v->block_bytes));
-  put_number(f, (double)v->bytes, size_of(e, v->bytes));
-  put_number(f, (double)v->wire_bytes, size_of(e, v->wire_bytes));
-  fprintf(f, "<td class=\"why\">");
-  html_text(f, v->why);
-  fprintf(f, "</td></tr>\n");
+  html_number(f, (double)v->block_bytes, size_of(e, v->block_bytes));
+  html_number(f, (double)v->bytes, size_of(e, v->bytes));
+  html_number(f, (double)v->wire_bytes, size_of(e, v->wire_bytes));
+  html_in(f, "<td class=\"why\">", v->why, "</td></tr>\n");
 }
 
 static void put_values(FILE *f, const Explain *e) {
-  fprintf(
-      f,
-      "<h2>Values</h2>\n<p>A click shows what each processor holds. <input id=\"find\" "
-      "placeholder=\"part of a name\"/></p>\n<div class=\"scroll\">"
-      "<table class=\"sort\" "
-      "id=\"values\"><thead><tr><th>name</th><th>kind</th><th>type</th><th>computed</th><th>for "
-      "its uses</th>"
-      "<th>a processor</th><th>in all</th><th>sent</th><th>because</th></tr></thead>\n<tbody>\n");
+  fprintf(f, "<h2>Values</h2>\n<p>A click shows what each processor holds. <input id=\"find\" "
+             "placeholder=\"part of a name\"/></p>\n<div class=\"scroll\">");
+  html_table(f, " class=\"sort\" id=\"values\"",
+             "name|kind|type|computed|for its uses|a processor|in all|sent|because");
   for (uint32_t i = 0; i < e->values->n; i++) put_value(f, e, i);
-  fprintf(f, "</tbody></table></div>\n");
+  html_table_end(f);
+  fprintf(f, "</div>\n");
 }
 
 // -- the page -----------------------------------------------------------------------------------

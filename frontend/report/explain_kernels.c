@@ -136,30 +136,6 @@ static DrawnBox op_box(const char *text) {
   return (DrawnBox){.width = (double)strlen(text) * SVG_LETTER + 10, .height = OP_HEIGHT};
 }
 
-// For a kernel with many operations: draws only how often each operation occurs, without edges.
-static Inside counts_of(const Kernels *k, uint32_t group) {
-  const Group *g = &fusion_of(k)->group[group];
-  Inside out = {.drawn = {.most_width = OPS_WIDTH}};
-  uint32_t *times = arena_array(k->a, uint32_t, g->nnodes + 1), n = 0;
-  out.text = arena_array(k->a, const char *, g->nnodes + 1);
-  out.drawn.box = arena_array(k->a, DrawnBox, g->nnodes + 1);
-  for (uint32_t i = 0; i < g->nnodes; i++) {
-    if (!kernel_shows(k->e->made, g->node[i])) continue;
-    const char *text = node_text(k, g, g->node[i]);
-    uint32_t at = 0;
-    while (at < n && strcmp(out.text[at], text) != 0) at++;
-    if (at == n) out.text[n++] = text;
-    times[at]++;
-  }
-  for (uint32_t i = 0; i < n; i++) {
-    if (times[i] > 1) out.text[i] = arena_printf(k->a, "%s x%u", out.text[i], times[i]);
-    out.drawn.box[i] = op_box(out.text[i]);
-  }
-  out.drawn.nboxes = n;
-  if (!layered_draw(k->a, &out.drawn)) out.drawn.nboxes = 0;
-  return out;
-}
-
 static uint32_t count_shown(const Kernels *k, uint32_t group) {
   const Group *g = &fusion_of(k)->group[group];
   uint32_t n = 0;
@@ -167,30 +143,39 @@ static uint32_t count_shown(const Kernels *k, uint32_t group) {
   return n;
 }
 
-// Lays out the operations of a kernel as boxes with edges. The drawing is empty if it is too large.
+// Lays out the operations of a kernel as boxes with edges. A kernel with many operations has a box
+// for each kind of operation, with the number of its operations and without edges. The drawing is
+// empty if it is too large.
 static Inside inside_of(const Kernels *k, uint32_t group) {
-  if (count_shown(k, group) > MOST_OPS) return counts_of(k, group);
-  const Graph *graph = fusion_of(k)->graph;
   const Group *g = &fusion_of(k)->group[group];
+  bool counted = count_shown(k, group) > MOST_OPS;
   Inside out = {.drawn = {.most_width = OPS_WIDTH}};
-  uint32_t *box = arena_array(k->a, uint32_t, g->nnodes + 1);
+  uint32_t *times = arena_array(k->a, uint32_t, g->nnodes + 1), n = 0;
+  uint32_t *box = arena_array(k->a, uint32_t, g->nnodes + 1); // by node of the group: 1 + its box
   VEC(DrawnEdge) edge = {0};
   out.text = arena_array(k->a, const char *, g->nnodes + 1);
   out.drawn.box = arena_array(k->a, DrawnBox, g->nnodes + 1);
   for (uint32_t i = 0; i < g->nnodes; i++) {
     if (!kernel_shows(k->e->made, g->node[i])) continue;
     const char *text = node_text(k, g, g->node[i]);
-    box[i] = ++out.drawn.nboxes;
-    out.text[box[i] - 1] = text;
-    out.drawn.box[box[i] - 1] = op_box(text);
-    const Node *x = graph_node(graph, g->node[i]);
-    for (uint32_t j = 0; j < i; j++)
+    uint32_t at = counted ? 0 : n;
+    while (at < n && strcmp(out.text[at], text) != 0) at++;
+    if (at == n) out.text[n++] = text;
+    times[at]++;
+    box[i] = at + 1;
+    const Node *x = graph_node(fusion_of(k)->graph, g->node[i]);
+    for (uint32_t j = 0; !counted && j < i; j++)
       for (int arg = 0; box[j] && arg < x->nargs; arg++)
         if (x->args[arg] == g->node[j]) {
-          vec_push(k->a, edge) = (DrawnEdge){.from = box[j] - 1, .to = box[i] - 1};
+          vec_push(k->a, edge) = (DrawnEdge){.from = box[j] - 1, .to = at};
           break;
         }
   }
+  for (uint32_t i = 0; i < n; i++) {
+    if (times[i] > 1) out.text[i] = arena_printf(k->a, "%s x%u", out.text[i], times[i]);
+    out.drawn.box[i] = op_box(out.text[i]);
+  }
+  out.drawn.nboxes = n;
   out.drawn.edge = edge.at;
   out.drawn.nedges = edge.n;
   if (!layered_draw(k->a, &out.drawn)) out.drawn.nboxes = out.drawn.nedges = 0;
@@ -338,8 +323,8 @@ static void put_drawings(FILE *f, Kernels *k) {
     clear(k);
     for (uint32_t g = 0; g < fusion_of(k)->ngroups; g++)
       if (k->round[g] == (int)r) add_kernel(k, g);
-    fprintf(f, "<details id=\"kernels%u\"><summary>kernels of ", r);
-    html_text(f, k->rounds.at[r].name);
+    fprintf(f, "<details id=\"kernels%u\"><summary>", r);
+    html_in(f, "kernels of ", k->rounds.at[r].name, "");
     if (n > 1) fprintf(f, ", the first of %u rounds alike", n);
     fprintf(f, "</summary>\n");
     draw(f, k, k->rounds.at[r].name);
@@ -349,45 +334,35 @@ static void put_drawings(FILE *f, Kernels *k) {
 
 // -- the table ----------------------------------------------------------------------------------
 
-static void put_cell(FILE *f, const char *css, const char *text) {
-  fprintf(f, "<td%s%s%s>", css ? " class=\"" : "", css ? css : "", css ? "\"" : "");
-  html_text(f, text);
-  fprintf(f, "</td>");
-}
-
-static void put_number(FILE *f, double number, const char *text) {
-  fprintf(f, "<td class=\"n\" data-n=\"%.9g\">%s</td>", number, text);
-}
-
 static void put_row(FILE *f, const Kernels *k, uint32_t group) {
   const KernelFact *fact = &k->fact[group];
   const Group *g = &fusion_of(k)->group[group];
   const char *apart = kernel_apart(k->a, k->e->made, group);
   fprintf(f, "<tr id=\"kernel%u\"><td class=\"n\" data-n=\"%u\">#%u</td>", group, group, group);
-  put_cell(f, NULL, fact->kind);
-  put_cell(f, NULL, fact->value);
-  put_number(f, g->nnodes, arena_printf(k->a, "%u", g->nnodes));
-  put_number(f, (double)fact->bytes, bytes_text(k->a, fact->bytes));
-  put_number(f, (double)fact->saved, fact->saved ? bytes_text(k->a, fact->saved) : "");
-  put_number(f, (double)fact->flops, fact->flops ? flops_text(k->a, (double)fact->flops) : "");
-  put_number(f, (double)fact->rounds, arena_printf(k->a, "%lld", (long long)fact->rounds));
-  put_number(f, fact->seconds,
-             arena_printf(k->a, fact->together > 1 ? "%s for %u" : "%s",
-                          seconds_text(k->a, fact->seconds), fact->together));
-  put_cell(f, "why", g->why ? g->why : "");
-  put_cell(f, "why", *apart ? arena_printf(k->a, "apart from %s", apart) : "");
-  fprintf(f, "</tr>\n");
+  html_in(f, "<td>", fact->kind, "</td>");
+  html_in(f, "<td>", fact->value, "</td>");
+  html_number(f, g->nnodes, arena_printf(k->a, "%u", g->nnodes));
+  html_number(f, (double)fact->bytes, bytes_text(k->a, fact->bytes));
+  html_number(f, (double)fact->saved, fact->saved ? bytes_text(k->a, fact->saved) : "");
+  html_number(f, (double)fact->flops, fact->flops ? flops_text(k->a, (double)fact->flops) : "");
+  html_number(f, (double)fact->rounds, arena_printf(k->a, "%lld", (long long)fact->rounds));
+  html_number(f, fact->seconds,
+              arena_printf(k->a, fact->together > 1 ? "%s for %u" : "%s",
+                           seconds_text(k->a, fact->seconds), fact->together));
+  html_in(f, "<td class=\"why\">", g->why ? g->why : "", "</td>");
+  html_in(f, *apart ? "<td class=\"why\">apart from " : "<td class=\"why\">", apart,
+          "</td></tr>\n");
 }
 
 static void put_table(FILE *f, const Kernels *k) {
-  fprintf(f,
-          "<details><summary>all kernels as a table</summary><div class=\"scroll\"><table "
-          "class=\"sort\"><thead><tr><th>#</th><th>kind</th><th>stores</th>"
-          "<th>operations</th><th>moves</th><th>saves</th><th>flops</th><th>runs</th><th>time</"
-          "th><th>what it is</th><th>why it is a kernel of its own</th></tr></thead>\n<tbody>\n");
+  fprintf(f, "<details><summary>all kernels as a table</summary><div class=\"scroll\">");
+  html_table(f, " class=\"sort\"",
+             "#|kind|stores|operations|moves|saves|flops|runs|time|what it is|"
+             "why it is a kernel of its own");
   for (uint32_t g = 0; g < fusion_of(k)->ngroups; g++)
     if (runs(k, g)) put_row(f, k, g);
-  fprintf(f, "</tbody></table></div></details>\n");
+  html_table_end(f);
+  fprintf(f, "</div></details>\n");
 }
 
 void html_kernels(FILE *f, const Explain *e) {

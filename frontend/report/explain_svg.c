@@ -225,8 +225,8 @@ static void put_run(FILE *f, const Explain *e, const ValueGraph *g, Run run) {
     if (g->box[to].round == (int)run.first && d.item_of[from] < 0)
       add_box(&d, from, g->box[from].name, true);
   }
-  fprintf(f, "<details id=\"round%u\"><summary>within ", run.first);
-  html_text(f, run_title(scratch, g, run));
+  fprintf(f, "<details id=\"round%u\"><summary>", run.first);
+  html_in(f, "within ", run_title(scratch, g, run), "");
   if (run.last > run.first)
     fprintf(f, ": %u rounds alike, the first of them", run.last - run.first + 1);
   fprintf(f, "</summary>\n");

@@ -1,6 +1,8 @@
 // Parts that all pages share: escaped text, the head with styles for light and dark, the end.
 #include "frontend/report/explain.h"
 
+#include <string.h>
+
 static const char style[] =
     ":root{--bg:#fff;--fg:#1c2a33;--dim:#607d8b;--line:#cfd8dc;--edge:#90a4ae;--panel:#f6f8f9;--"
     "accent:#1565c0;--fwd:#d84315;--bwd:#7b1fa2;"
@@ -95,13 +97,34 @@ void html_text(FILE *f, const char *text) {
   }
 }
 
+void html_in(FILE *f, const char *before, const char *text, const char *after) {
+  fputs(before, f);
+  html_text(f, text);
+  fputs(after, f);
+}
+
+void html_number(FILE *f, double sort, const char *text) {
+  fprintf(f, "<td class=\"n\" data-n=\"%.17g\">%s</td>", sort, text);
+}
+
+void html_table(FILE *f, const char *attributes, const char *heads) {
+  fprintf(f, "<table%s><thead><tr>", attributes);
+  for (const char *at = heads; *at; at += *at == '|') {
+    size_t n = strcspn(at, "|");
+    fprintf(f, "<th>%.*s</th>", (int)n, at);
+    at += n;
+  }
+  fprintf(f, "</tr></thead>\n<tbody>\n");
+}
+
+void html_table_end(FILE *f) { fprintf(f, "</tbody></table>\n"); }
+
 void html_head(FILE *f, const char *title) {
   fprintf(f, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>"
-             "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/><title>");
-  html_text(f, title);
-  fprintf(f, "</title><style>\n%s%s</style></head><body>\n<h1>", style, style_of_parts);
-  html_text(f, title);
-  fprintf(f, "</h1>\n");
+             "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>");
+  html_in(f, "<title>", title, "</title>");
+  fprintf(f, "<style>\n%s%s</style></head><body>\n", style, style_of_parts);
+  html_in(f, "<h1>", title, "</h1>\n");
 }
 
 void html_end(FILE *f) { fprintf(f, "</body></html>\n"); }

@@ -1,9 +1,8 @@
 // Writes the fuse stage as DOT: each kernel is a cluster with its operations inside, labelled with
 // the bytes that it moves and saves, and its time.
-#include <stdlib.h>
-
 #include "frontend/report/dot_internal.h"
 #include "frontend/report/kernel_facts.h"
+#include "ir/base/stream.h"
 
 typedef struct Source {
   Arena *a;
@@ -77,17 +76,13 @@ char *kernels_dot(Session *session, const Compilation *c) {
     group[n++] = i;
   }
   s.group = group;
-  char *text = NULL;
-  size_t size = 0;
-  FILE *f = mem_stream(&text, &size);
+  TextStream out;
+  FILE *f = stream_begin(&out);
   fprintf(f, "digraph \"fuse\" {\n  compound=true\n  node [shape=box, fontname=monospace, "
              "fontsize=10]\n  graph [fontname=monospace, fontsize=10]\n");
   for (uint32_t i = 0; nodes <= DOT_PLAIN && i < n; i++) put_group(f, &s, i, "  ");
   if (nodes > DOT_PLAIN) dot_scopes(f, n, path, put_group, &s);
   for (uint32_t i = 0; i < n; i++) put_edges(f, &s, group[i]);
   fprintf(f, "}\n");
-  mem_stream_close(f);
-  char *kept = arena_text(s.a, text, size);
-  free(text);
-  return kept;
+  return stream_end(&out, s.a);
 }

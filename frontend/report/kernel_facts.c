@@ -1,7 +1,6 @@
 // Collects what each kernel of a step does and costs, from fusion, program and simulator.
 #include "frontend/report/kernel_facts.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_NAMES = 2, MOST_APART = 4 };
@@ -98,11 +97,7 @@ const char *kernel_apart(Arena *a, const Compilation *c, uint32_t group) {
 
 // -- sources ------------------------------------------------------------------------------------
 
-static int by_number(const void *x, const void *y) {
-  uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
-  return a < b ? -1 : a > b;
-}
-
+// Returns true if group g computes node n, which another group may compute as well.
 static bool has_node(const Group *g, NodeId n) {
   for (uint32_t i = 0; i < g->nnodes; i++)
     if (g->node[i] == n) return true;
@@ -111,26 +106,25 @@ static bool has_node(const Group *g, NodeId n) {
 
 uint32_t *kernel_sources(Arena *a, const Compilation *c, uint32_t group, uint32_t *n) {
   const Fusion *f = c->fusion;
-  VEC(uint32_t) found = {0}, todo = {0};
+  bool *seen = arena_array(a, bool, f->ngroups + 1);
+  uint32_t *found = arena_array(a, uint32_t, f->ngroups + 1);
+  VEC(uint32_t) todo = {0};
   vec_push(a, todo) = group;
+  seen[group] = true;
   for (uint32_t at = 0; at < todo.n; at++) {
     const Group *g = &f->group[todo.at[at]];
     for (uint32_t i = 0; i < g->nnodes; i++) {
       const Node *x = graph_node(f->graph, g->node[i]);
       for (int k = 0; k < x->nargs; k++) {
         uint32_t from = f->of[x->args[k]];
-        bool seen = from == group || has_node(g, x->args[k]);
-        for (uint32_t s = 0; s < todo.n && !seen; s++) seen = todo.at[s] == from;
-        for (uint32_t s = 0; s < found.n && !seen; s++) seen = found.at[s] == from;
-        if (seen) continue;
-        if (kernel_runs(c, from))
-          vec_push(a, found) = from;
-        else
-          vec_push(a, todo) = from;
+        if (seen[from] || has_node(g, x->args[k])) continue;
+        if (!kernel_runs(c, from)) vec_push(a, todo) = from;
+        seen[from] = true;
       }
     }
   }
-  if (found.n) qsort(found.at, found.n, sizeof *found.at, by_number);
-  *n = found.n;
-  return found.at;
+  *n = 0;
+  for (uint32_t i = 0; i < f->ngroups; i++)
+    if (seen[i] && i != group && kernel_runs(c, i)) found[(*n)++] = i;
+  return found;
 }

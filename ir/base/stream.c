@@ -5,7 +5,7 @@
 
 #include "ir/base/mem.h"
 
-void stream_begin(TextStream *s) { s->file = mem_stream(&s->text, &s->n); }
+FILE *stream_begin(TextStream *s) { return s->file = mem_stream(&s->text, &s->n); }
 
 char *stream_end(TextStream *s, Arena *a) {
   mem_stream_close(s->file);

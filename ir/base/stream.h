@@ -12,8 +12,8 @@ typedef struct TextStream {
   size_t n;
 } TextStream;
 
-// Opens a stream into memory. `s` must not move until stream_end.
-void stream_begin(TextStream *s);
+// Opens a stream into memory and returns its FILE. `s` must not move until stream_end.
+FILE *stream_begin(TextStream *s);
 // Closes the stream and returns its text, with a final NUL, in the arena `a`.
 char *stream_end(TextStream *s, Arena *a);
 

@@ -186,55 +186,44 @@ int64_t ref_moved(Ref r, int depth, const int64_t *at) {
 typedef struct Out {
   const Program *p;
   FILE *file;
+  Arena *a; // texts of parts; freed with the printer
 } Out;
 
 #define put(o, ...) fprintf((o)->file, __VA_ARGS__)
+#define text_of(o, ...) arena_printf((o)->a, __VA_ARGS__)
 
 static const char *or_dash(const char *text) { return text ? text : "-"; }
 
-static void put_axes(const Out *o, Axes a) {
-  for (int i = 0; i < a.n; i++) put(o, "%s%s", i ? "+" : "", o->p->mesh.axis[a.at[i]].name);
-}
-
-static void put_ref(const Out *o, Ref r) {
-  if (r.tensor < 0)
-    put(o, "work+%" PRId64, r.offset);
-  else
-    put(o, "t%" PRId32 "+%" PRId64, r.tensor, r.offset);
+static const char *ref_text(const Out *o, Ref r) {
+  const char *text = r.tensor < 0 ? text_of(o, "work+%" PRId64, r.offset)
+                                  : text_of(o, "t%" PRId32 "+%" PRId64, r.tensor, r.offset);
   for (int i = 0; r.stride && i < LOOP_DEPTH; i++)
-    if (r.stride[i]) put(o, "+%" PRId64 "*step%d", r.stride[i], i);
+    if (r.stride[i]) text = text_of(o, "%s+%" PRId64 "*step%d", text, r.stride[i], i);
+  return text;
 }
 
-static void put_size(const Out *o, Size s) {
-  if (s.slot < 0)
-    put(o, "%" PRId64, s.base);
-  else if (s.base == 1)
-    put(o, "s%" PRId32, s.slot);
-  else
-    put(o, "%" PRId64 "*s%" PRId32, s.base, s.slot);
+static const char *size_text(const Out *o, Size s) {
+  if (s.slot < 0) return text_of(o, "%" PRId64, s.base);
+  return s.base == 1 ? text_of(o, "s%" PRId32, s.slot)
+                     : text_of(o, "%" PRId64 "*s%" PRId32, s.base, s.slot);
 }
+
+static const char *axes_of(const Out *o, Axes x) { return axes_text(o->a, &o->p->mesh, x); }
 
 static void put_footprint(const Out *o, const Footprint *x) {
   const Affine *f = &x->affine;
-  put(o, " footprint [%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "] of %" PRId64 " over ",
-      f->out, f->tap, f->offset, f->divisor, x->out_size);
-  put_axes(o, x->out_axes);
-  if (x->tap_size == 1) return;
-  put(o, " taps %" PRId64 " over ", x->tap_size);
-  put_axes(o, x->tap_axes);
+  put(o, " footprint [%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "] of %" PRId64 " over %s",
+      f->out, f->tap, f->offset, f->divisor, x->out_size, axes_of(o, x->out_axes));
+  if (x->tap_size != 1) put(o, " taps %" PRId64 " over %s", x->tap_size, axes_of(o, x->tap_axes));
 }
 
 static void put_slot(const Out *o, uint32_t i) {
   static const char *const kinds[] = {
       [SLOT_EXTENT] = "extent", [SLOT_OFFSET] = "offset", [SLOT_RANK] = "rank"};
   const Slot *s = &o->p->slot[i];
-  put(o, "slot s%" PRIu32 " = %s of %s = %" PRId64 " over ", i, kinds[s->kind], or_dash(s->dim),
-      s->whole);
-  put_axes(o, s->axes);
-  if (s->within.n) {
-    put(o, " within ");
-    put_axes(o, s->within);
-  }
+  put(o, "slot s%" PRIu32 " = %s of %s = %" PRId64 " over %s", i, kinds[s->kind], or_dash(s->dim),
+      s->whole, axes_of(o, s->axes));
+  if (s->within.n) put(o, " within %s", axes_of(o, s->within));
   if (s->footprint.affine.divisor) put_footprint(o, &s->footprint);
   if (s->scale) put(o, " times %" PRId64, s->scale);
   if (s->div) put(o, " by %" PRId64, s->div);
@@ -242,22 +231,15 @@ static void put_slot(const Out *o, uint32_t i) {
   put(o, "\n");
 }
 
-static void put_dim(const Out *o, const ProgDim *d) {
-  put(o, "%s = %" PRId64, or_dash(d->name), d->whole);
-  if (d->axes.n) {
-    put(o, " in %" PRId64 " over ", d->block);
-    put_axes(o, d->axes);
+static const char *dims_of(const Out *o, int rank, const ProgDim *d) {
+  const char *text = "";
+  for (int i = 0; i < rank; i++, d++) {
+    text = text_of(o, "%s%s%s = %" PRId64, text, i ? ", " : "", or_dash(d->name), d->whole);
+    if (d->axes.n)
+      text = text_of(o, "%s in %" PRId64 " over %s", text, d->block, axes_of(o, d->axes));
+    if (d->extent >= 0) text = text_of(o, "%s valid s%" PRId32, text, d->extent);
   }
-  if (d->extent >= 0) put(o, " valid s%" PRId32, d->extent);
-}
-
-static void put_dims(const Out *o, int rank, const ProgDim *d) {
-  put(o, "[");
-  for (int i = 0; i < rank; i++) {
-    put(o, "%s", i ? ", " : "");
-    put_dim(o, &d[i]);
-  }
-  put(o, "]");
+  return text;
 }
 
 static void put_init(const Out *o, const Init *init) {
@@ -281,13 +263,10 @@ static void put_tensor(const Out *o, uint32_t i) {
       [TENSOR_INPUT] = "input", [TENSOR_PARAM] = "param",       [TENSOR_STATE] = "state",
       [TENSOR_SLOT] = "slot",   [TENSOR_CONSTANT] = "constant", [TENSOR_OUTPUT] = "output"};
   const ProgTensor *t = &o->p->tensor[i];
-  put(o, "tensor t%" PRIu32 " = %s %s : %s", i, kinds[t->kind], or_dash(t->name),
-      dtype_text(t->type));
-  put_dims(o, t->rank, t->dim);
-  put(o, " declared (");
+  put(o, "tensor t%" PRIu32 " = %s %s : %s[%s] declared (", i, kinds[t->kind], or_dash(t->name),
+      dtype_text(t->type), dims_of(o, t->rank, t->dim));
   for (int k = 0; k < t->rank; k++) put(o, "%s%d", k ? ", " : "", t->declared[k]);
-  put(o, ") %" PRId64 " bytes at ", t->bytes);
-  put_ref(o, t->at);
+  put(o, ") %" PRId64 " bytes at %s", t->bytes, ref_text(o, t->at));
   if (t->of >= 0) put(o, " of t%" PRId32, t->of);
   bool starts = t->kind == TENSOR_PARAM || t->kind == TENSOR_STATE || t->kind == TENSOR_SLOT;
   if (starts) put_init(o, &t->init);
@@ -300,37 +279,20 @@ static void put_tensor(const Out *o, uint32_t i) {
   put(o, "\n");
 }
 
-static void put_indented(const Out *o, const char *text) {
-  while (text && *text) {
+static void put_kernel(const Out *o, uint32_t i) {
+  const ProgKernel *k = &o->p->kernel[i];
+  put(o, "kernel k%" PRIu32 " = %s pointers %u slots %u numbers %u partial %" PRId64 " bytes\n", i,
+      or_dash(k->name), k->nptr, k->nslot, k->nnum, k->partial_bytes);
+  for (const char *text = k->text; text && *text;) {
     size_t n = strcspn(text, "\n");
     put(o, "  | %.*s\n", (int)n, text);
     text += n + (text[n] == '\n');
   }
 }
 
-static void put_kernel(const Out *o, uint32_t i) {
-  const ProgKernel *k = &o->p->kernel[i];
-  put(o, "kernel k%" PRIu32 " = %s pointers %u slots %u numbers %u partial %" PRId64 " bytes\n", i,
-      or_dash(k->name), k->nptr, k->nslot, k->nnum, k->partial_bytes);
-  put_indented(o, k->text);
-}
-
-static void put_check(const Out *o, uint32_t i) {
-  const Check *c = &o->p->check[i];
-  put(o, "check %" PRIu32 " = %s in 0..%s = %" PRId64 " position ", i, or_dash(c->value),
-      or_dash(c->dim), c->size);
-  put_dims(o, c->rank, c->loop);
-  put(o, "\n");
-}
-
 static void put_set(const Out *o, const ProgKernel *k, const KernelSet *s) {
-  put(o, "    units ");
-  put_size(o, s->units);
-  put(o, " pointers (");
-  for (int i = 0; i < k->nptr; i++) {
-    put(o, "%s", i ? ", " : "");
-    put_ref(o, s->ptr[i]);
-  }
+  put(o, "    units %s pointers (", size_text(o, s->units));
+  for (int i = 0; i < k->nptr; i++) put(o, "%s%s", i ? ", " : "", ref_text(o, s->ptr[i]));
   put(o, ") slots (");
   for (int i = 0; i < k->nslot; i++) put(o, "%ss%" PRId32, i ? ", " : "", s->slot[i]);
   put(o, ") numbers (");
@@ -342,34 +304,20 @@ static void put_launch(const Out *o, const KernelLaunch *l) {
   const ProgKernel *k = &o->p->kernel[l->kernel];
   put(o, "kernel k%" PRIu32 " %s grain %" PRId64 " chunks %" PRId64, l->kernel, or_dash(k->name),
       l->grain, l->chunks);
-  if (k->partial_bytes) {
-    put(o, " partial at ");
-    put_ref(o, l->partial);
-  }
+  if (k->partial_bytes) put(o, " partial at %s", ref_text(o, l->partial));
   put(o, "\n");
   for (uint32_t i = 0; i < l->nsets; i++) put_set(o, k, &l->set[i]);
 }
 
 static void put_gemm(const Out *o, const Gemm *x) {
-  put(o, "product %s m = ", dtype_text(x->type));
-  put_size(o, x->m);
-  put(o, ", n = ");
-  put_size(o, x->n);
-  put(o, ", k = ");
-  put_size(o, x->k);
-  put(o, "; a = ");
-  put_ref(o, x->a);
-  put(o, "%s by %" PRId64 ", b = ", x->ta ? " transposed" : "", x->lda);
-  put_ref(o, x->b);
-  put(o, "%s by %" PRId64 ", c = ", x->tb ? " transposed" : "", x->ldb);
-  put_ref(o, x->c);
-  put(o, " by %" PRId64 "\n", x->ldc);
-  for (int i = 0; i < x->nbatch; i++) {
-    put(o, "    batch ");
-    put_size(o, x->batch[i].count);
-    put(o, " strides (%" PRId64 ", %" PRId64 ", %" PRId64 ")\n", x->batch[i].a, x->batch[i].b,
-        x->batch[i].c);
-  }
+  put(o, "product %s m = %s, n = %s, k = %s; ", dtype_text(x->type), size_text(o, x->m),
+      size_text(o, x->n), size_text(o, x->k));
+  put(o, "a = %s%s by %" PRId64 ", b = %s%s by %" PRId64 ", c = %s by %" PRId64 "\n",
+      ref_text(o, x->a), x->ta ? " transposed" : "", x->lda, ref_text(o, x->b),
+      x->tb ? " transposed" : "", x->ldb, ref_text(o, x->c), x->ldc);
+  for (int i = 0; i < x->nbatch; i++)
+    put(o, "    batch %s strides (%" PRId64 ", %" PRId64 ", %" PRId64 ")\n",
+        size_text(o, x->batch[i].count), x->batch[i].a, x->batch[i].b, x->batch[i].c);
 }
 
 static void put_ordered(const Out *o, const Ordered *x) {
@@ -378,64 +326,47 @@ static void put_ordered(const Out *o, const Ordered *x) {
   put(o, "%s", kinds[x->kind]);
   for (unsigned i = 0; i < countof(flags); i++)
     if (x->flags >> i & 1) put(o, "%s", flags[i]);
-  put(o, " %s n = ", dtype_text(x->type));
-  put_size(o, x->n);
+  put(o, " %s n = %s", dtype_text(x->type), size_text(o, x->n));
   if (x->k) put(o, " k = %" PRId64, x->k);
-  put(o, "; ");
-  put_ref(o, x->src);
-  put(o, " by %" PRId64 " -> ", x->src_step);
-  put_ref(o, x->dst);
-  put(o, " by %" PRId64 "\n", x->dst_step);
-  for (int i = 0; i < x->nrows; i++) {
-    put(o, "    rows ");
-    put_size(o, x->row[i].count);
-    put(o, " strides (%" PRId64 ", %" PRId64 ")\n", x->row[i].src, x->row[i].dst);
-  }
+  put(o, "; %s by %" PRId64 " -> %s by %" PRId64 "\n", ref_text(o, x->src), x->src_step,
+      ref_text(o, x->dst), x->dst_step);
+  for (int i = 0; i < x->nrows; i++)
+    put(o, "    rows %s strides (%" PRId64 ", %" PRId64 ")\n", size_text(o, x->row[i].count),
+        x->row[i].src, x->row[i].dst);
 }
 
-static void put_block(const Out *o, int rank, const int64_t *block, const Size *valid) {
-  put(o, " [");
+static const char *block_of(const Out *o, int rank, const int64_t *block, const Size *valid) {
+  const char *text = "";
   for (int i = 0; i < rank; i++) {
-    put(o, "%s%" PRId64, i ? ", " : "", block[i]);
-    if (valid[i].slot >= 0 || valid[i].base != block[i]) {
-      put(o, " valid ");
-      put_size(o, valid[i]);
-    }
+    text = text_of(o, "%s%s%" PRId64, text, i ? ", " : "", block[i]);
+    if (valid[i].slot >= 0 || valid[i].base != block[i])
+      text = text_of(o, "%s valid %s", text, size_text(o, valid[i]));
   }
-  put(o, "]");
+  return text;
+}
+
+static void put_part(const Out *o, const CollPart *x) {
+  put(o, "    %s: %s [%s] -> ", or_dash(x->value), ref_text(o, x->src),
+      block_of(o, x->rank, x->src_block, x->src_valid));
+  put(o, "%s [%s]", ref_text(o, x->dst), block_of(o, x->rank, x->dst_block, x->dst_valid));
+  if (x->gathered >= 0) put(o, " gathered %d", x->gathered);
+  if (x->split >= 0) put(o, " split %d", x->split);
+  if (x->whole) put(o, " of %" PRId64, x->whole);
+  if (x->footprint.affine.divisor) put_footprint(o, &x->footprint);
+  for (int d = 0; d < x->rank; d++)
+    if (x->moved[d].whole)
+      put(o, " moved %d of %" PRId64 ", %s to %s", d, x->moved[d].whole,
+          axes_of(o, x->moved[d].from), axes_of(o, x->moved[d].to));
+  put(o, "\n");
 }
 
 static void put_collective(const Out *o, const Collective *c) {
-  put(o, "%s over ", coll_text(c->kind));
-  put_axes(o, c->axes);
-  if (c->to.n) {
-    put(o, " to ");
-    put_axes(o, c->to);
-  }
+  put(o, "%s over %s", coll_text(c->kind), axes_of(o, c->axes));
+  if (c->to.n) put(o, " to %s", axes_of(o, c->to));
   put(o, " %s %s %" PRId64 " bytes, %" PRId64 " sent, %s%s%s\n", dtype_text(c->type),
       monoid_text(c->monoid), c->bytes, c->wire_bytes, c->backward ? "backward" : "forward",
       c->why ? ": " : "", c->why ? c->why : "");
-  for (uint32_t i = 0; i < c->nparts; i++) {
-    const CollPart *x = &c->part[i];
-    put(o, "    %s: ", or_dash(x->value));
-    put_ref(o, x->src);
-    put_block(o, x->rank, x->src_block, x->src_valid);
-    put(o, " -> ");
-    put_ref(o, x->dst);
-    put_block(o, x->rank, x->dst_block, x->dst_valid);
-    if (x->gathered >= 0) put(o, " gathered %d", x->gathered);
-    if (x->split >= 0) put(o, " split %d", x->split);
-    if (x->whole) put(o, " of %" PRId64, x->whole);
-    if (x->footprint.affine.divisor) put_footprint(o, &x->footprint);
-    for (int d = 0; d < x->rank; d++) {
-      if (!x->moved[d].whole) continue;
-      put(o, " moved %d of %" PRId64 ", ", d, x->moved[d].whole);
-      put_axes(o, x->moved[d].from);
-      put(o, " to ");
-      put_axes(o, x->moved[d].to);
-    }
-    put(o, "\n");
-  }
+  for (uint32_t i = 0; i < c->nparts; i++) put_part(o, &c->part[i]);
 }
 
 static void put_instr(const Out *o, uint32_t i) {
@@ -447,22 +378,16 @@ static void put_instr(const Out *o, uint32_t i) {
   case INSTR_COLLECTIVE: put_collective(o, &x->u.collective); break;
   case INSTR_ORDERED: put_ordered(o, &x->u.ordered); break;
   case INSTR_FILL:
-    put(o, "fill ");
-    put_ref(o, x->u.fill.dst);
-    put(o, " %" PRId64 " bytes\n", x->u.fill.bytes);
+    put(o, "fill %s %" PRId64 " bytes\n", ref_text(o, x->u.fill.dst), x->u.fill.bytes);
     break;
   case INSTR_COPY:
-    put(o, "copy ");
-    put_ref(o, x->u.copy.dst);
-    put(o, " = ");
-    put_ref(o, x->u.copy.src);
-    put(o, " %" PRId64 " bytes\n", x->u.copy.bytes);
+    put(o, "copy %s = %s %" PRId64 " bytes\n", ref_text(o, x->u.copy.dst),
+        ref_text(o, x->u.copy.src), x->u.copy.bytes);
     break;
   case INSTR_COMMIT: put(o, "commit\n"); break;
   case INSTR_LOOP:
-    put(o, "loop %s = ", or_dash(x->u.loop.dim));
-    put_size(o, x->u.loop.count);
-    put(o, "%s to %" PRIu32 "\n", x->u.loop.reverse ? " reverse" : "", x->u.loop.end);
+    put(o, "loop %s = %s%s to %" PRIu32 "\n", or_dash(x->u.loop.dim), size_text(o, x->u.loop.count),
+        x->u.loop.reverse ? " reverse" : "", x->u.loop.end);
     break;
   case INSTR_END: put(o, "end of %" PRIu32 "\n", x->u.end.begin); break;
   }
@@ -478,14 +403,18 @@ static void put_program(const Out *o) {
   for (uint32_t i = 0; i < p->nslots; i++) put_slot(o, i);
   for (uint32_t i = 0; i < p->ntensors; i++) put_tensor(o, i);
   for (uint32_t i = 0; i < p->nkernels; i++) put_kernel(o, i);
-  for (uint32_t i = 0; i < p->nchecks; i++) put_check(o, i);
+  for (uint32_t i = 0; i < p->nchecks; i++)
+    put(o, "check %" PRIu32 " = %s in 0..%s = %" PRId64 " position [%s]\n", i,
+        or_dash(p->check[i].value), or_dash(p->check[i].dim), p->check[i].size,
+        dims_of(o, p->check[i].rank, p->check[i].loop));
   for (uint32_t i = 0; i < p->ninstrs; i++) put_instr(o, i);
 }
 
 char *program_print(Arena *a, const Program *p) {
   TextStream text;
-  stream_begin(&text);
-  put_program(&(Out){.p = p, .file = text.file});
+  Out out = {.p = p, .file = stream_begin(&text), .a = arena_new()};
+  put_program(&out);
+  arena_free(out.a);
   return stream_end(&text, a);
 }
 

@@ -21,59 +21,50 @@ typedef struct Out {
   const Graph *g;
   const Diag *d;
   FILE *file;
+  Arena *a; // texts of parts; freed with the printer
 } Out;
 
 #define put(o, ...) fprintf((o)->file, __VA_ARGS__)
+#define text_of(o, ...) arena_printf((o)->a, __VA_ARGS__)
 
 // -- words, numbers, lists ----------------------------------------------------------------------
 
-static void put_escaped(const Out *o, const char *text, bool quotes) {
+static const char *escaped(const Out *o, const char *text, bool quotes) {
+  char *out = arena_alloc(o->a, 4 * strlen(text) + 1), *to = out;
   for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
     if (*p == '\\' || (quotes && *p == '"'))
-      put(o, "\\%c", *p);
-    else if (*p == '\n')
-      put(o, "\\n");
-    else if (*p == '\t')
-      put(o, "\\t");
+      to += sprintf(to, "\\%c", *p);
+    else if (*p == '\n' || *p == '\t')
+      to += sprintf(to, *p == '\n' ? "\\n" : "\\t");
     else if (*p < 0x20 || *p == 0x7f)
-      put(o, "\\x%02x", *p);
+      to += sprintf(to, "\\x%02x", *p);
     else
-      fputc(*p, o->file);
+      *to++ = (char)*p;
   }
+  return out;
 }
 
-static void put_quoted(const Out *o, const char *text) {
-  put(o, "\"");
-  put_escaped(o, text, true);
-  put(o, "\"");
+static const char *quoted_unless(const Out *o, const char *text, bool bare) {
+  return bare && *text ? text : text_of(o, "\"%s\"", escaped(o, text, true));
 }
 
-static void put_word(const Out *o, const char *text) {
-  bool bare = *text;
+// Returns a text as scan_word reads it: in quotes unless it is one word.
+static const char *word(const Out *o, const char *text) {
+  bool bare = true;
   for (const char *p = text; *p; p++) bare &= is_word_char((unsigned char)*p);
-  if (bare)
-    put(o, "%s", text);
-  else
-    put_quoted(o, text);
+  return quoted_unless(o, text, bare);
 }
 
-static void put_comment_word(const Out *o, const char *text) {
-  bool bare = *text && strcmp(text, "-") != 0;
+static const char *comment_word(const Out *o, const char *text) {
+  bool bare = strcmp(text, "-") != 0;
   for (const char *p = text; *p; p++) bare &= is_comment_char((unsigned char)*p);
-  if (bare)
-    put(o, "%s", text);
-  else
-    put_quoted(o, text);
+  return quoted_unless(o, text, bare);
 }
 
-// The fewest digits that read back exactly.
+// Prints the fewest digits that read back exactly.
 static void put_real(const Out *o, double x) {
-  char text[40];
-  if (isnan(x)) {
-    put(o, "nan");
-    return;
-  }
-  for (int digits = 15; digits <= 17; digits++) {
+  char text[40] = "nan";
+  for (int digits = 15; digits <= 17 && !isnan(x); digits++) {
     snprintf(text, sizeof text, "%.*g", digits, x);
     double back = strtod(text, NULL);
     if (memcmp(&back, &x, sizeof x) == 0) break;
@@ -95,53 +86,36 @@ static void put_affine(const Out *o, const Affine *f) {
       f->divisor);
 }
 
+static const char *dim_word(const Out *o, DimId d) { return word(o, dim_get(o->g->dims, d)->name); }
+static const char *axis_word(const Out *o, int axis) {
+  return word(o, o->g->mesh->axis[axis].name);
+}
+static const char *decl_word(const Out *o, DeclId d) { return word(o, o->g->decl.at[d - 1].name); }
+
 static void put_dims(const Out *o, int n, const DimId *d) {
-  put(o, "[");
-  for (int i = 0; i < n; i++) {
-    if (i) put(o, ", ");
-    put_word(o, dim_get(o->g->dims, d[i])->name);
-  }
-  put(o, "]");
+  for (int i = 0; i < n; i++) put(o, "%s%s", i ? ", " : "[", dim_word(o, d[i]));
+  put(o, n ? "]" : "[]");
 }
 
 static void put_axes(const Out *o, Axes a) {
-  put(o, "[");
-  for (int i = 0; i < a.n; i++) {
-    if (i) put(o, ", ");
-    put_word(o, o->g->mesh->axis[a.at[i]].name);
-  }
-  put(o, "]");
+  for (int i = 0; i < a.n; i++) put(o, "%s%s", i ? ", " : "[", axis_word(o, a.at[i]));
+  put(o, a.n ? "]" : "[]");
 }
 
 // -- where things come from ---------------------------------------------------------------------
 
-static void put_place(const Out *o, Pos at) {
-  char number[32];
-  snprintf(number, sizeof number, "source%" PRIu32, at.source);
-  put_comment_word(o, o->d ? diag_source_name(o->d, at.source) : number);
-  put(o, ":%" PRIu32, at.line);
-  if (at.col) put(o, ":%" PRIu32, at.col);
+static const char *place_text(const Out *o, Pos at) {
+  if (!at.line) return "-";
+  const char *file =
+      o->d ? diag_source_name(o->d, at.source) : text_of(o, "source%" PRIu32, at.source);
+  const char *text = text_of(o, "%s:%" PRIu32, comment_word(o, file), at.line);
+  return at.col ? text_of(o, "%s:%" PRIu32, text, at.col) : text;
 }
 
 static void put_origin(const Out *o, Pos at, const char *value, const char *why) {
-  if (at.line || value || why) {
-    put(o, "  # ");
-    if (at.line)
-      put_place(o, at);
-    else
-      put(o, "-");
-  }
-  if (value || why) {
-    put(o, ": ");
-    if (value)
-      put_comment_word(o, value);
-    else
-      put(o, "-");
-  }
-  if (why) {
-    put(o, ": ");
-    put_escaped(o, why, false);
-  }
+  if (at.line || value || why) put(o, "  # %s", place_text(o, at));
+  if (value || why) put(o, ": %s", value ? comment_word(o, value) : "-");
+  if (why) put(o, ": %s", escaped(o, why, false));
   put(o, "\n");
 }
 
@@ -163,13 +137,13 @@ static void put_field(const Out *o, const RecordField *f, const void *record) {
   const double *num = at;
   put(o, f->kind == FIELD_BOOL ? "%s" : "%s = ", f->name);
   switch (f->kind) {
-  case FIELD_REAL: put_real(o, *(const double *)at); break;
+  case FIELD_REAL: put_real(o, *num); break;
   case FIELD_INT: put(o, "%" PRId64, integer_at(f, at)); break;
   case FIELD_SEED: put(o, "%" PRIu64, *(const uint64_t *)at); break;
   case FIELD_BOOL: break;
-  case FIELD_TEXT: put_word(o, *(const char *const *)at); break;
+  case FIELD_TEXT: put(o, "%s", word(o, *(const char *const *)at)); break;
   case FIELD_ENUM: put(o, "%s", f->names->text[*(const unsigned *)at]); break;
-  case FIELD_DECL: put_word(o, o->g->decl.at[*(const DeclId *)at - 1].name); break;
+  case FIELD_DECL: put(o, "%s", decl_word(o, *(const DeclId *)at)); break;
   case FIELD_DIMS: put_dims(o, *(const uint8_t *)at, *(const DimId *const *)list); break;
   case FIELD_AXES: put_axes(o, *(const Axes *)at); break;
   case FIELD_NUM: put_reals(o, memcmp(&num[1], &(double){0}, sizeof *num) ? 2 : 1, num); break;
@@ -201,15 +175,11 @@ static void put_record(const Out *o, const Record *r, const void *record) {
 // soft t -> [cols], optimizer: all -> [rows], tensor "head.*": b -> none
 static void put_rule(const Out *o, const LayoutRule *r) {
   if (r->soft) put(o, "soft ");
-  if (r->scope == LAYOUT_TENSOR) {
-    put(o, "tensor ");
-    put_word(o, r->pattern);
-    put(o, ": ");
-  } else if (r->scope != LAYOUT_ALL) {
+  if (r->scope == LAYOUT_TENSOR)
+    put(o, "tensor %s: ", word(o, r->pattern));
+  else if (r->scope != LAYOUT_ALL)
     put(o, "%s ", layout_scopes[r->scope]);
-  }
-  put_word(o, r->dim ? r->dim : "all");
-  put(o, " -> ");
+  put(o, "%s -> ", word(o, r->dim ? r->dim : "all"));
   if (r->none)
     put(o, "none");
   else
@@ -218,69 +188,68 @@ static void put_rule(const Out *o, const LayoutRule *r) {
 
 static void put_layout(const Out *o) {
   const Layout *l = &o->g->layout;
-  if (l->n) put(o, " layout (");
   for (uint32_t i = 0; i < l->n; i++) {
-    if (i) put(o, ", ");
+    put(o, i ? ", " : " layout (");
     put_rule(o, &l->rule[i]);
   }
   if (l->n) put(o, ")");
 }
 
+// Prints a line that has only a place: `what` and the place, or nothing if there is no place.
+static void put_place_line(const Out *o, Pos at, const char *what) {
+  if (!at.line) return;
+  put(o, "%s", what);
+  put_origin(o, at, NULL, NULL);
+}
+
 static void put_header(const Out *o) {
   const Graph *g = o->g;
   put(o, "graph %s mesh (", stage_text(g->stage));
-  for (int i = 0; i < g->mesh->naxes; i++) {
-    if (i) put(o, ", ");
-    put_word(o, g->mesh->axis[i].name);
-    put(o, " = %" PRId64, g->mesh->axis[i].size);
-  }
+  for (int i = 0; i < g->mesh->naxes; i++)
+    put(o, "%s%s = %" PRId64, i ? ", " : "", axis_word(o, i), g->mesh->axis[i].size);
   put(o, ")");
   put_layout(o);
-  if (g->model) {
-    put(o, " model ");
-    put_word(o, g->model);
-  }
+  if (g->model) put(o, " model %s", word(o, g->model));
   put_origin(o, g->mesh->pos, NULL, NULL);
-  for (int i = 0; i < g->mesh->naxes; i++) {
-    if (!g->mesh->axis[i].pos.line) continue;
-    put(o, "axis ");
-    put_word(o, g->mesh->axis[i].name);
-    put_origin(o, g->mesh->axis[i].pos, NULL, NULL);
-  }
-  for (uint32_t i = 0; i < g->layout.n; i++) {
-    if (!g->layout.rule[i].pos.line) continue;
-    put(o, "rule %" PRIu32, i + 1);
-    put_origin(o, g->layout.rule[i].pos, NULL, NULL);
-  }
+  for (int i = 0; i < g->mesh->naxes; i++)
+    put_place_line(o, g->mesh->axis[i].pos, text_of(o, "axis %s", axis_word(o, i)));
+  for (uint32_t i = 0; i < g->layout.n; i++)
+    put_place_line(o, g->layout.rule[i].pos, text_of(o, "rule %" PRIu32, i + 1));
   put(o, "seed %" PRIu64 "\n", g->spec.seed);
 }
 
-// footprint y/oy/rows*1+ky*1-1 = 6 of y by oy/rows taps ky affine [1, 1, -1, 1]
+// Prints a dim whose elements are an interval that windows read:
+//   footprint y/oy/rows*1+ky*1-1 = 6 of y by oy/rows taps ky affine [1, 1, -1, 1]
+// 6 elements of y are read by the block oy/rows through an Affine with the taps ky.
 static void put_footprint(const Out *o, const Dim *x) {
-  put(o, "footprint ");
-  put_word(o, x->name);
-  put(o, " = %" PRId64 " of ", x->size);
-  put_word(o, dim_get(o->g->dims, x->whole)->name);
-  put(o, " by ");
-  put_word(o, dim_get(o->g->dims, x->out)->name);
-  if (x->tap) {
-    put(o, " taps ");
-    put_word(o, dim_get(o->g->dims, x->tap)->name);
-  }
+  put(o, "footprint %s = %" PRId64 " of %s by %s", word(o, x->name), x->size, dim_word(o, x->whole),
+      dim_word(o, x->out));
+  if (x->tap) put(o, " taps %s", dim_word(o, x->tap));
   put(o, " affine ");
   put_affine(o, &x->footprint.affine);
   put(o, "\n");
+}
+
+static void put_dim(const Out *o, const Dim *dim, bool block) {
+  put(o, "%s %s = %" PRId64, block ? "block" : "dim", word(o, dim->name), dim->size);
+  if (block) {
+    put(o, " of %s over ", dim_word(o, dim->whole));
+    put_axes(o, dim->axes);
+  } else if (dim->follows) {
+    put(o, " follows %s", dim_word(o, dim->follows));
+  }
+  put_origin(o, block ? (Pos){0} : dim->pos, NULL, NULL);
 }
 
 static void mark(bool *used, int n, const DimId *d) {
   for (int i = 0; i < n; i++) used[d[i]] = true;
 }
 
-// The table of dims is shared by all graphs of a compile: only blocks that this one has are its
-// own.
+// Prints all whole dims, and those blocks that the graph uses. Other graphs of a compile share the
+// table of dims and have blocks of their own in it.
 static void put_dim_table(const Out *o) {
   const Graph *g = o->g;
-  bool *used = mem_zeroed(dim_count(g->dims) + 1, sizeof *used);
+  bool *used = arena_array(o->a, bool, dim_count(g->dims) + 1);
   for (NodeId n = 1; n <= graph_count(g); n++) {
     const Node *node = graph_node(g, n);
     mark(used, node->dims.n, node->dims.at);
@@ -295,25 +264,12 @@ static void put_dim_table(const Out *o) {
   for (DimId d = 1; d <= dim_count(g->dims); d++) {
     const Dim *dim = dim_get(g->dims, d);
     bool block = dim->whole != d;
-    if (!used[d] && (block || strchr(dim->name, '/'))) continue; // not of this graph
-    if (dim->out) {
+    if (!used[d] && (block || strchr(dim->name, '/'))) continue;
+    if (dim->out)
       put_footprint(o, dim);
-      continue;
-    }
-    put(o, "%s ", block ? "block" : "dim");
-    put_word(o, dim->name);
-    put(o, " = %" PRId64, dim->size);
-    if (block || dim->follows) {
-      put(o, block ? " of " : " follows ");
-      put_word(o, dim_get(g->dims, block ? dim->whole : dim->follows)->name);
-    }
-    if (block) {
-      put(o, " over ");
-      put_axes(o, dim->axes);
-    }
-    put_origin(o, block ? (Pos){0} : dim->pos, NULL, NULL);
+    else
+      put_dim(o, dim, block);
   }
-  free(used);
 }
 
 static bool init_is_zero(const Init *init) {
@@ -323,21 +279,14 @@ static bool init_is_zero(const Init *init) {
 }
 
 static void put_decl(const Out *o, const Decl *d) {
-  put(o, "%s ", decl_kinds.text[d->kind]);
-  put_word(o, d->name);
-  put(o, " : %s", dtype_text(d->type));
+  put(o, "%s %s : %s", decl_kinds.text[d->kind], word(o, d->name), dtype_text(d->type));
   put_dims(o, d->rank, d->dims);
-  if (d->of) {
-    put(o, " of ");
-    put_word(o, o->g->decl.at[d->of - 1].name);
-  }
+  if (d->of) put(o, " of %s", decl_word(o, d->of));
   if (!init_is_zero(&d->init)) {
     put(o, " = %s", init_kinds.text[d->init.kind]);
     put_record(o, &init_record, &d->init);
-    if (d->init.ndata) {
-      put(o, " ");
-      put_reals(o, d->init.ndata, d->init.data);
-    }
+    if (d->init.ndata) put(o, " ");
+    if (d->init.ndata) put_reals(o, d->init.ndata, d->init.data);
   }
   if (d->frozen) put(o, " frozen");
   put_origin(o, d->pos, NULL, NULL);
@@ -347,17 +296,12 @@ static void put_data_block(const Out *o, BlockKind k) {
   const DataBlock *b = &o->g->spec.data[k];
   if (!b->present) return;
   put(o, "data %s ", block_text(k));
-  if (b->over) {
-    put(o, "over ");
-    put_word(o, dim_get(o->g->dims, b->over)->name);
-    put(o, " ");
-  }
+  if (b->over) put(o, "over %s ", dim_word(o, b->over));
   put_record(o, &block_record, b);
   put_origin(o, b->pos, NULL, NULL);
   for (uint32_t i = 0; i < b->nfields; i++) {
     const DataField *f = &b->field[i];
-    put(o, "field ");
-    put_word(o, f->input);
+    put(o, "field %s", word(o, f->input));
     put_origin(o, f->pos, NULL, NULL);
     put(o, "source %s ", source_kinds.text[f->source.kind]);
     put_record(o, &source_record, &f->source);
@@ -365,23 +309,19 @@ static void put_data_block(const Out *o, BlockKind k) {
   }
 }
 
+static void put_optimizer(const Out *o, const char *line, const OptimizerSpec *x) {
+  put(o, "%s %s ", line, optimizer_kinds.text[x->kind]);
+  put_record(o, &optimizer_record, x);
+  put_origin(o, x->pos, NULL, NULL);
+}
+
 static void put_train(const Out *o, const TrainSpec *t) {
-  put(o, "train ");
-  put_word(o, t->loss ? t->loss : "");
-  put(o, " ");
+  put(o, "train %s ", word(o, t->loss ? t->loss : ""));
   put_record(o, &train_record, t);
   put_origin(o, t->pos, NULL, NULL);
-  put(o, "optimizer %s ", optimizer_kinds.text[t->optimizer.kind]);
-  put_record(o, &optimizer_record, &t->optimizer);
-  put_origin(o, t->optimizer.pos, NULL, NULL);
-  for (uint32_t i = 0; i < t->ngroups; i++) {
-    const GroupSpec *group = &t->group[i];
-    put(o, "group ");
-    put_word(o, group->pattern);
-    put(o, " %s ", optimizer_kinds.text[group->optimizer.kind]);
-    put_record(o, &optimizer_record, &group->optimizer);
-    put_origin(o, group->optimizer.pos, NULL, NULL);
-  }
+  put_optimizer(o, "optimizer", &t->optimizer);
+  for (uint32_t i = 0; i < t->ngroups; i++)
+    put_optimizer(o, text_of(o, "group %s", word(o, t->group[i].pattern)), &t->group[i].optimizer);
 }
 
 // -- nodes --------------------------------------------------------------------------------------
@@ -409,17 +349,12 @@ static void put_node(const Out *o, NodeId id, const char *note) {
   put_attr(o, n);
   put(o, " : %s", dtype_text((Dtype)n->type));
   put_dims(o, n->dims.n, n->dims.at);
-  if (note) {
-    put(o, "  @ ");
-    put_escaped(o, note, false);
-  }
+  if (note) put(o, "  @ %s", escaped(o, note, false));
   put_origin(o, n->origin.pos, n->origin.value, n->origin.why);
 }
 
 static void put_name(const Out *o, const Name *n) {
-  put(o, "name ");
-  put_word(o, n->name);
-  put(o, " = %s %%%" PRIu32 " ", name_kinds.text[n->kind], n->value);
+  put(o, "name %s = %s %%%" PRIu32 " ", word(o, n->name), name_kinds.text[n->kind], n->value);
   put_dims(o, n->rank, n->dims);
   if (n->stated) put(o, " stated");
   put_origin(o, n->pos, NULL, NULL);
@@ -427,9 +362,8 @@ static void put_name(const Out *o, const Name *n) {
 
 static void put_output(const Out *o, const Output *x) {
   bool update = x->kind == OUT_UPDATE;
-  put(o, update ? "update " : "output ");
-  put_word(o, update ? o->g->decl.at[x->target - 1].name : x->name);
-  put(o, " = %%%" PRIu32 " ", x->value);
+  put(o, "%s %s = %%%" PRIu32 " ", update ? "update" : "output",
+      update ? decl_word(o, x->target) : word(o, x->name), x->value);
   put_dims(o, x->rank, x->dims);
   put(o, "\n");
 }
@@ -447,20 +381,27 @@ static void put_graph(const Out *o, GraphNote *note, const void *table) {
   for (uint32_t i = 0; i < g->output.n; i++) put_output(o, &g->output.at[i]);
 }
 
-// -- doors --------------------------------------------------------------------------------------
+// -- the exported functions ---------------------------------------------------------------------
 
-char *graph_print(Arena *a, const Graph *g, const Diag *d, GraphNote *note, const void *table) {
+// Prints the graph, or only the line of node `only` if that is not 0.
+static char *print(Arena *a, Out o, NodeId only, GraphNote *note, const void *table) {
   TextStream text;
-  stream_begin(&text);
-  put_graph(&(Out){.g = g, .d = d, .file = text.file}, note, table);
+  o.file = stream_begin(&text);
+  o.a = arena_new();
+  if (only)
+    put_node(&o, only, NULL);
+  else
+    put_graph(&o, note, table);
+  arena_free(o.a);
   return stream_end(&text, a);
 }
 
+char *graph_print(Arena *a, const Graph *g, const Diag *d, GraphNote *note, const void *table) {
+  return print(a, (Out){.g = g, .d = d}, 0, note, table);
+}
+
 char *graph_node_text(Arena *a, const Graph *g, const Diag *d, NodeId node) {
-  TextStream text;
-  stream_begin(&text);
-  put_node(&(Out){.g = g, .d = d, .file = text.file}, node, NULL);
-  char *line = stream_end(&text, a);
+  char *line = print(a, (Out){.g = g, .d = d}, node, NULL, NULL);
   line[strcspn(line, "\n")] = 0;
   return line;
 }
