@@ -5,8 +5,9 @@
 // its link.
 //
 //   kernel       a launch, and the longer of its memory traffic and its operations
-//   GEMM         2 (mnk + half (mn + nk + km)) operations at `flops`, traffic from beyond l2, a launch
-//   collective   coll_seconds on the link; with `shared` a meeting and traffic in the shared memory
+//   GEMM         2 (mnk + half (mn + nk + km)) operations at `flops`, traffic from l3 and memory, a
+//                launch; [m, n] is the size of the result, k is summed, `half` is of the machine
+//   collective   coll_seconds on the link; if processors share memory, a barrier and memory traffic
 //
 // Without `overlap` the core waits for every collective. With `overlap` a collective begins when
 // its operands are free and the link is free. The first instruction that touches its destination or
@@ -18,9 +19,9 @@
 // P processors on C cores: each core runs ceil(P / C) of them one after the other, or C / P cores
 // share one processor.
 //
-// simulate_access.c decides which cache serves an access. The program is walked twice and the
-// second walk counts, because a step finds the caches as the step before left them. Loops are
-// walked for two rounds; the second one is multiplied.
+// simulate_access.c decides which cache serves an access. The program is walked twice, and the
+// times of the second walk count: a step finds the caches as the step before has left them. Of a
+// loop two rounds are walked; all further rounds take as long as the second.
 #include <math.h>
 #include <string.h>
 
@@ -37,7 +38,7 @@ static bool overlap(const MemoryRange *a, const MemoryRange *b) {
   return a->tensor == b->tensor && a->first < b->end && b->first < a->end;
 }
 
-// The time, at least `now`, at which no pending collective uses the memory of access a.
+// Returns the first time, not before `now`, at which no collective uses the memory of access a.
 static double free_at(const Sim *s, const Access *a, double now) {
   MemoryRange r = range_of(s, a);
   for (uint32_t i = 0; i < s->pending.n; i++) {
@@ -47,7 +48,8 @@ static double free_at(const Sim *s, const Access *a, double now) {
   return now;
 }
 
-// When the operands of the current instruction are free; at a commit, all collectives are done.
+// Returns the time at which no collective uses the operands of the current instruction. A commit,
+// after which persistent tensors change, waits for all collectives.
 static double operands_free(const Sim *s, const Instr *in) {
   double now = s->t.now;
   if (in->kind == INSTR_COMMIT && s->t.link > now) now = s->t.link;
@@ -55,7 +57,7 @@ static double operands_free(const Sim *s, const Instr *in) {
   return now;
 }
 
-// Drops the collectives that are done.
+// Removes the collectives that have ended from s->pending.
 static void retire(Sim *s) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < s->pending.n; i++)
@@ -70,7 +72,8 @@ static void wait_until(Sim *s, double t) {
   retire(s);
 }
 
-// Accesses of a collective are pairs: the source and the destination of each part.
+// Adds a collective to the link, from time `ready` on, or to the core without `overlap`. Its
+// accesses are pairs: source and destination of each tensor.
 static void run_collective(Sim *s, double ready, double seconds) {
   s->t.transfer += seconds;
   if (s->m->overlap < 1) {
@@ -102,9 +105,9 @@ static void run_instr(Sim *s, uint32_t i) {
 
 static void run_range(Sim *s, uint32_t lo, uint32_t hi);
 
-// Repeats the last round, which began at `before`, `times` times.
+// Adds the times of the round that began at `before` another `times` times, without walking it.
 static void repeat_round(Sim *s, const Clocks *before, double times) {
-  double link = s->t.link - s->t.now; // the link stays ahead by the same time
+  double link = s->t.link - s->t.now; // the link is as far ahead of the core after each round
   for (uint32_t i = 0; i < s->pending.n; i++)
     s->pending.at[i].end += times * (s->t.now - before->now);
   s->t.now += times * (s->t.now - before->now);
@@ -174,7 +177,8 @@ Simulation *simulate(Arena *a, const Compiled *c, const Machine *m) {
     run_range(&s, 0, s.p->ninstrs);
     wait_until(&s, s.t.link);
   }
-  bool cores_meet = m->cores > 1 && (s.processors > 1 || s.team > 1); // before and after a run
+  bool cores_meet =
+      m->cores > 1 && (s.processors > 1 || s.team > 1); // all cores meet before and after a step
   double meet = cores_meet ? m->latency : 0;
   *out = (Simulation){.seconds = s.t.now + meet,
                       .compute = s.t.compute + meet,

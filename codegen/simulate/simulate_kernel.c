@@ -1,13 +1,13 @@
-// The operations of a kernel: the cost of each statement times the rounds of the loops that its
-// value depends on.
+// The memory accesses of a kernel; and its operations, the cost of each statement times the rounds
+// of the loops that its value depends on.
 #include <math.h>
 
 #include "codegen/simulate/simulate_internal.h"
 
 enum { TILE = 8 };          // rows of a register tile that share a value
-enum { MASKED_ACCESS = 1 }; // operations more of a masked access
-enum { LOOP_COST = 6 };     // of the beginning and end of an inner loop
-enum { ACROSS_LANES = 10 }; // of joining the lanes of a vector
+enum { MASKED_ACCESS = 1 }; // additional operations of an access with a mask
+enum { LOOP_COST = 6 };     // operations that begin and end an inner loop
+enum { ACROSS_LANES = 10 }; // operations that join the lanes of a vector
 
 // -- accesses -----------------------------------------------------------------------------------
 
@@ -17,8 +17,8 @@ static double rounds(const double *extent, int n) {
   return product;
 }
 
-// Accesses through pointer `ptr` at computed indices; a scatter reads and writes. 0: there are
-// none.
+// Returns the number of accesses through pointer `ptr` at computed indices. A scatter reads and
+// writes.
 static double indexed_accesses(const Kernel *k, int ptr, const double *extent) {
   double times = 0;
   for (int i = 0; i < k->nstmts; i++) {
@@ -29,8 +29,8 @@ static double indexed_accesses(const Kernel *k, int ptr, const double *extent) {
   return times;
 }
 
-// A pointer with computed indices may touch all bytes behind it, but repeated accesses hit the
-// first-level cache. Others touch each element in the range of their strides once.
+// A pointer with computed indices may reach all bytes behind it, but repeated accesses are served
+// by the first-level cache. Others access each element in the range of their strides once.
 void kernel_access(Sim *s, const Kernel *k, int ptr, Ref at, const double *extent) {
   const KPtr *p = &k->ptr[ptr];
   double size = (double)dtype_bytes(p->type), elements = 1, last = 0,
@@ -46,7 +46,7 @@ void kernel_access(Sim *s, const Kernel *k, int ptr, Ref at, const double *exten
     elements *= extent[i];
     last += (extent[i] - 1) * fabs((double)p->stride[i]);
   }
-  elements = fmin(elements, last + 1); // positions of a window overlap
+  elements = fmin(elements, last + 1); // a window reads elements several times: they count once
   sim_access(s, at, (int64_t)(last + 1) * dtype_bytes(p->type), elements * size, p->written);
 }
 
@@ -62,7 +62,8 @@ static bool along_vector(const Kernel *k, LoopSet of) {
   return k->vector >= 0 && (of >> k->vector & 1);
 }
 
-// Of one vector if its elements are neighbours along the vector loop, else of LANES elements.
+// Returns the cost of the access of s for one vector, if its elements are neighbours along the
+// vector loop, else for LANES elements one by one.
 static double access_cost(const Kernel *k, const KStmt *s, const LoopSet *of) {
   int64_t stride = k->vector >= 0 ? k->ptr[s->index].stride[k->vector] : 0;
   int32_t index = s->kind == K_LOAD_AT ? s->arg[0] : s->kind == K_SCATTER ? s->arg[1] : NO_STMT;
@@ -82,7 +83,7 @@ static double stmt_cost(const Kernel *k, const KStmt *s, const LoopSet *of) {
   case K_LOAD_AT:
   case K_SCATTER: return access_cost(k, s, of);
   case K_POSITION: return 1;
-  case K_QUOTIENT: return 3; // by a constant
+  case K_QUOTIENT: return 3; // a division by a constant is a multiplication
   case K_INSIDE: return 2;
   case K_REDUCE: return 1;
   case K_ACCUM: return 3;
@@ -93,8 +94,9 @@ static double stmt_cost(const Kernel *k, const KStmt *s, const LoopSet *of) {
 
 static double type_cost(Dtype t) { return dtype_bytes(t) > 4 ? 2 : 1; }
 
-// Vectors (or single elements) that a statement that depends on these loops computes. Loops around
-// its innermost one count too. Rows of a register tile share a value that is equal in all of them.
+// Returns the number of vectors that are computed of a statement in loops `of`, or of elements if
+// it is not in the vector loop. Loops around the innermost of them count, too. Rows of a register
+// tile share a value that is equal in all of them.
 static double vectors(const Kernel *k, const double *extent, LoopSet of) {
   double n = 1;
   int deepest = -1;
@@ -106,7 +108,7 @@ static double vectors(const Kernel *k, const double *extent, LoopSet of) {
   return shared ? n / clamp64((int64_t)extent[k->rows], 1, TILE) : n;
 }
 
-// Whether statement `stmt` is a product that is only summed: a fused multiply-add.
+// Returns whether statement `stmt` is a product that only sums read: such a sum is one instruction.
 static bool is_fused(const Kernel *k, int stmt) {
   bool summed = false;
   for (int i = stmt + 1; i < k->nstmts && k->stmt[stmt].kind == K_OP && k->stmt[stmt].op == OP_MUL;
@@ -119,7 +121,7 @@ static bool is_fused(const Kernel *k, int stmt) {
   return summed;
 }
 
-// Whether the vector loop is shorter than a vector: all its accesses are masked.
+// Returns whether the vector loop is shorter than a vector. Then all its accesses have a mask.
 static bool is_masked(const Kernel *k, const double *extent) {
   return k->vector >= 0 && extent[k->vector] < LANES;
 }
