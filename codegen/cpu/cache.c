@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// -- SHA-256 ------------------------------------------------------------------------------------
+// -- SHA-256 (FIPS 180-4) -----------------------------------------------------------------------
 
 static const uint32_t round_key[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
@@ -179,7 +179,8 @@ uint32_t cache_read(const char *dir, const uint8_t key[HASH_BYTES], Bytes **out)
   file_name(key, name);
   Bytes file;
   uint32_t n = read_file(d, name, &file) ? split_objects(&file, out) : 0;
-  if (n > 0) utimensat(d, name, NULL, AT_SYMLINK_NOFOLLOW); // used now
+  // the time of last use: cache_shrink removes files that have not been used for long first
+  if (n > 0) utimensat(d, name, NULL, AT_SYMLINK_NOFOLLOW);
   free(file.at);
   close(d);
   return n;
@@ -204,8 +205,9 @@ static Bytes join_objects(uint32_t n, const Bytes *objects) {
   return file;
 }
 
-// Whether to check the size of the folder now: listing it takes time. That is done about once
-// whenever 1/64 of the limit has been written; the key, a hash, serves as a random number.
+// Returns whether to check the size of the folder now. Listing the folder takes time, so it is done
+// at random: on average once for every 1/64 of the limit that is written. Two bytes of the key,
+// which is a hash, serve as the random number.
 static bool time_to_shrink(const uint8_t key[HASH_BYTES], size_t bytes) {
   enum { PARTS = 64 };
   return (key[0] << 8 | key[1]) * (double)cache_limit() < PARTS * 0x1p16 * (double)bytes;
@@ -220,7 +222,7 @@ void cache_write(const char *dir, const uint8_t key[HASH_BYTES], uint32_t n, con
   file_name(key, name);
   Bytes file = join_objects(n, objects);
   if (disk_begin_in(&f, d, name, 0600)) {
-    f.fast = true; // the checksum finds what a crash of the machine leaves
+    f.fast = true; // no fsync: if the machine crashes, the checksum will be wrong
     disk_put(&f, file.at, file.n);
     (void)!disk_commit(&f);
   }

@@ -15,13 +15,14 @@ typedef struct Hash {
 } Hash;
 void hash_start(Hash *h);
 void hash_add(Hash *h, const void *at, size_t n);
-void hash_text(Hash *h, const char *text); // with its NUL, which separates pieces
+void hash_text(Hash *h, const char *text); // with its NUL, so that "a", "bc" and "ab", "c" differ
 void hash_end(Hash *h, uint8_t out[HASH_BYTES]);
 
 // Reads the objects stored in directory `dir` under `key`. Returns their number; *out is an array
 // on the heap, and so is each element. 0 if there are none or they cannot be trusted.
 uint32_t cache_read(const char *dir, const uint8_t key[HASH_BYTES], Bytes **out);
-// Stores them. A failure is ignored: they are compiled again next time. Creates dir (0700).
+// Stores n objects under `key` in dir, which is created if necessary (mode 0700). A failure is
+// ignored: the kernels are compiled again next time.
 void cache_write(const char *dir, const uint8_t key[HASH_BYTES], uint32_t n, const Bytes *objects);
 // The most bytes that the folder may hold: MESHC_CACHE_MIB, default 512 MiB.
 int64_t cache_limit(void);

@@ -1,7 +1,7 @@
 // Machine code of a program's kernels, from the cache or from LLVM, mapped into this process.
 //
-// In objects kernels are called k0, k1 ... in the order of the program, so that programs with the
-// same kernels under other names share a cache entry. Many kernels are compiled by two threads.
+// Objects call the kernels k0, k1 ... in the order of the program. So two programs whose kernels
+// differ in their names only share a cache entry. Two threads compile if there are many kernels.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ const char *code_cpu(void) {
   return text;
 }
 
-// What is compiled: all kernels of a program under the given symbols.
+// All kernels of a program, and the symbols under which they are compiled.
 typedef struct KernelList {
   uint32_t n;
   Kernel *const *kernel;
@@ -46,7 +46,8 @@ static KernelList source_make(Arena *a, const Program *p, Kernel *const *kernels
 
 static int width_of(const CodeOptions *opt) { return opt->width ? opt->width : host_bits(); }
 
-// The hash of all that objects depend on.
+// Computes the hash of all that the objects depend on: the kernels, the emitter, LLVM, the host and
+// the options.
 static void cache_key(Arena *a, const KernelList *s, uint8_t out[HASH_BYTES]) {
   Hash h;
   hash_start(&h);
@@ -62,13 +63,14 @@ static void cache_key(Arena *a, const KernelList *s, uint8_t out[HASH_BYTES]) {
 
 // -- compiling ----------------------------------------------------------------------------------
 
-// Kernels first..first+n-1 as one module.
+// The work of one thread: to compile kernels first..first+n-1 as one module.
 typedef struct CompileJob {
   const KernelList *source;
   uint32_t first, n;
   LlvmForm form;
   Bytes out;
-  bool ok, failed; // failed: without memory, or by a fault of meshc
+  bool ok;     // LLVM has compiled the module; otherwise `why` says why not
+  bool failed; // the work was cut off: no memory, or a fault of meshc, see `failure`
   Failure failure;
   char why[LLVM_WHY];
 } CompileJob;
@@ -81,15 +83,16 @@ static void compile_kernels(void *arg) {
                        j->source->symbol + j->first, j->n, &target, j->form, &j->out, j->why);
 }
 
-// Keeps a failure in the job: it must not unwind the helper thread, and the caller's thread must
-// first wait for the helper.
+// Runs a job and keeps a failure in it. A failure jumps out of all calls of its thread: it must not
+// leave the second thread, and the first thread must wait for the second before it fails.
 static void *compile_job(void *arg) {
   CompileJob *j = arg;
   j->failed = !guard_run(compile_kernels, j, &j->failure);
   return NULL;
 }
 
-// Fills up to MAX_OBJECTS jobs and returns how many. The first runs on this thread.
+// Makes one or two jobs of the kernels, runs the first on this thread and the second on another,
+// and returns their number.
 static uint32_t compile(const KernelList *s, LlvmForm form, CompileJob *job) {
   uint32_t n = form == LLVM_OBJECT && s->n > 2 * KERNELS_A_THREAD ? MAX_OBJECTS : 1, first = 0;
   for (uint32_t i = 0; i < n; i++) {
@@ -142,7 +145,8 @@ static void *find_symbol(const Code *c, const char *name) {
   return at;
 }
 
-// Copies data pointers to function pointers, which POSIX allows.
+// Sets function pointers by copying bytes: ISO C has no conversion from data pointers, POSIX allows
+// it.
 static void set_entries(ProgKernel *k, void *run, void *combine) {
   memcpy(&k->run, &run, sizeof run);
   memcpy(&k->combine, &combine, sizeof combine);

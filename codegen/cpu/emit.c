@@ -1,9 +1,11 @@
 // The functions of a kernel: SYMBOL(call, lo, hi) and SYMBOL_combine(call, chunks).
 //
-//   SYMBOL   entry: pointers, extents, statements that depend on no loop
-//            counters of the outer loops at unit lo (the only divisions)
-//            for units lo..hi-1: addresses; statements of the unit; its phases (emit_units.c)
-//            accumulators to the partial row of the chunk
+// SYMBOL runs units lo..hi-1 of the outer loops, a chunk:
+//   load pointers and extents of loops; compute statements that depend on no loop
+//   divide lo into counters of the outer loops (the only divisions)
+//   for units lo..hi-1: addresses, statements of the unit, its phases (emit_units.c)
+//   store accumulators to the partial row of the chunk
+// SYMBOL_combine joins the partial rows of all chunks (emit_combine.c).
 #include "codegen/cpu/emit_arith_internal.h"
 
 #ifdef MESHC_HAVE_LLVM
@@ -37,7 +39,8 @@ static void add_flag(Emit *e, const char *name) {
                           LLVMCreateEnumAttribute(e->ctx, kind, 0));
 }
 
-// Begins `void name(ptr call, i64, ...)` with n integers, its block of allocas and its first block.
+// Begins the function `void name(ptr call, i64, ...)` with n integers. It has a block for allocas,
+// which LLVM turns into registers there only, and a block for what is emitted next.
 static void function_begin(Emit *e, const char *name, int n) {
   LLVMTypeRef params[3] = {e->ptr, e->i64, e->i64};
   e->fn =
@@ -61,7 +64,7 @@ static void function_end(Emit *e) {
   LLVMBuildBr(e->b, LLVMGetNextBasicBlock(e->allocas));
 }
 
-// The address of p at counters 0, in elements from its pointer.
+// Emits the address of p at counters 0 of all loops, as a number of elements from its pointer.
 static LLVMValueRef walk_start(Emit *e, const KPtr *p) {
   LLVMValueRef at = i64_of(e, p->offset);
   for (int i = 0; i < p->nbases; i++)
@@ -93,7 +96,7 @@ static void load_call(Emit *e) {
   }
 }
 
-// The memory of Emit.zeros, if a register tile has a guarded load.
+// Makes Emit.zeros, which rows_of_zeros needs if a tile of several rows has a load with a guard.
 static void zeros_make(Emit *e) {
   bool any = false;
   for (int id = 0; id < e->k->nstmts && e->k->rows >= 0 && e->plan.rows > 1; id++)
@@ -112,7 +115,7 @@ static void emit_chunk(Emit *e, const char *symbol) {
   load_call(e);
   cells_make(e);
   accum_begin(e);
-  EmitIf some = if_begin(e, int_less(e, lo, hi));
+  LLVMBasicBlockRef some = if_begin(e, int_less(e, lo, hi));
   zeros_make(e);
   emit_statements(e, PLACE_ENTRY, 0);
   emit_units(e, lo, hi);

@@ -1,7 +1,7 @@
-// Shorthand for the LLVM instructions that the emitter builds: one short name an instruction, on
-// scalars and on vectors alike.
+// Short names for the LLVM instructions that the emitter builds, on scalars and on vectors.
 //
-//   int_*, bit_*, shift_*   integers and bools     add, sub, mul, quot ...   floats
+//   int_*, bit_*, shift_*    instructions on integers and bools
+//   add, sub, mul, quot ...  instructions on floats
 #ifndef CODEGEN_EMIT_ARITH_H
 #define CODEGEN_EMIT_ARITH_H
 
@@ -53,6 +53,10 @@ static inline LLVMValueRef int_equal(Emit *e, LLVMValueRef a, LLVMValueRef b) {
 }
 static inline LLVMValueRef int_min(Emit *e, LLVMValueRef a, LLVMValueRef b) { // signed
   return pick(e, int_less(e, a, b), a, b);
+}
+// Returns x, as a vector of equal lanes if `shape` is a vector.
+static inline LLVMValueRef splat_like(Emit *e, LLVMValueRef x, LLVMValueRef shape) {
+  return is_vector(shape) ? emit_splat(e, x) : x;
 }
 static inline LLVMValueRef bit_not(Emit *e, LLVMValueRef x) { return LLVMBuildNot(e->b, x, ""); }
 
@@ -114,11 +118,10 @@ static inline LLVMValueRef equal(Emit *e, LLVMValueRef a, double k) {
 }
 static inline LLVMValueRef is_nan(Emit *e, LLVMValueRef x) { return cmp(e, LLVMRealUNO, x, x); }
 static inline LLVMValueRef sign_of(Emit *e, LLVMValueRef magnitude, LLVMValueRef sign) {
-  LLVMTypeRef t = LLVMTypeOf(magnitude);
   LLVMValueRef args[2] = {magnitude, sign};
-  return emit_intrinsic(e, "llvm.copysign", 1, &t, 2, args);
+  return emit_call(e, "llvm.copysign", 2, args);
 }
-// A NaN stays a NaN in these three.
+// at_most, at_least and clamp return a NaN for a NaN.
 static inline LLVMValueRef at_most(Emit *e, LLVMValueRef x, double high) {
   return pick(e, greater(e, x, high), num(x, high), x);
 }
@@ -128,7 +131,7 @@ static inline LLVMValueRef at_least(Emit *e, LLVMValueRef x, double low) {
 static inline LLVMValueRef clamp(Emit *e, LLVMValueRef x, double low, double high) {
   return at_most(e, at_least(e, x, low), high);
 }
-// Between f32 and f64.
+// Convert f32 to f64, and f64 to f32.
 static inline LLVMValueRef widen(Emit *e, LLVMValueRef x) {
   return fp_widen(e, x, type_like(e, e->f64, x));
 }
@@ -137,8 +140,7 @@ static inline LLVMValueRef narrow(Emit *e, LLVMValueRef x) {
 }
 // Whether any lane of a bool is true.
 static inline LLVMValueRef any_lane(Emit *e, LLVMValueRef x) {
-  LLVMTypeRef t = LLVMTypeOf(x);
-  return is_vector(x) ? emit_intrinsic(e, "llvm.vector.reduce.or", 1, &t, 1, &x) : x;
+  return is_vector(x) ? emit_unary(e, "llvm.vector.reduce.or", x) : x;
 }
 #endif
 

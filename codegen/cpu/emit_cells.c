@@ -1,17 +1,15 @@
-// Accumulators of REDUCE and ACCUM: their identities and shapes, joining of lanes, the partial row.
+// Accumulators of K_REDUCE and K_ACCUM: their identities, types and addresses.
 //
-// An accumulator ("cell") is a stack cell for each instance, which LLVM's mem2reg turns into a
-// register. A REDUCE along the vector loop keeps a vector of partial results and joins its lanes at
-// the end of its phase. Across an outer vector loop each lane has its own result. An ACCUM whose
-// pointer moves along no inner loop stays in registers for a whole chunk; other ACCUMs are in the
-// chunk's partial row.
+// A cell is the accumulator of one instance: stack memory, which LLVM's mem2reg turns into a
+// register. A K_REDUCE along an inner vector loop has a vector of partial results, whose lanes are
+// joined at the end of the phase. Along an outer vector loop each lane has its own result. A
+// K_ACCUM whose pointer moves along no inner loop has cells for a whole chunk. Other K_ACCUMs have
+// many elements and add to them in the chunk's partial row.
 #include "codegen/cpu/emit_arith_internal.h"
 
 #ifdef MESHC_HAVE_LLVM
-// -- identities and joining ---------------------------------------------------------------------
-
 LLVMValueRef emit_identity(Emit *e, Op op, Dtype t, bool vector) {
-  LLVMTypeRef type = vector ? type_vector(e, reg_type(e, t)) : reg_type(e, t);
+  LLVMTypeRef type = reg_shape(e, t, vector);
   Monoid m = op_row(op)->monoid;
   return dtype_is_float(t) ? const_real(type, monoid_identity(m, t))
                            : const_int(type, monoid_identity_int(m, t));
@@ -32,8 +30,6 @@ LLVMValueRef emit_horizontal(Emit *e, Op op, Dtype t, LLVMValueRef v) {
   return lane_of(e, v, i64_of(e, 0));
 }
 
-// -- shapes -------------------------------------------------------------------------------------
-
 bool vector_is_inner(const Emit *e) { return e->k->vector >= 0 && !e->plan.vec_outer; }
 
 bool accum_in_registers(const Emit *e, int s) { return accum_elements(e->k, s) == 1; }
@@ -43,27 +39,26 @@ static bool runs_in_vector_loop(const Emit *e, const KStmt *s) {
   return e->plan.vec_outer || s->level == LEVEL_INNER || s->kind == K_REDUCE;
 }
 
-// Across an outer vector loop, a value that is equal in all lanes has one accumulator for them.
+// A K_REDUCE along an outer vector loop needs one scalar cell for a value that is equal in all
+// lanes.
 bool cell_is_vector(const Emit *e, int s) {
   const KStmt *st = &e->k->stmt[s];
   if (!runs_in_vector_loop(e, st)) return false;
   return st->kind == K_ACCUM || vector_is_inner(e) || depends(e, s, e->k->vector);
 }
 
-LLVMTypeRef cell_type(Emit *e, int s, Dtype t) {
-  return cell_is_vector(e, s) ? type_vector(e, reg_type(e, t)) : reg_type(e, t);
-}
+LLVMTypeRef cell_type(Emit *e, int s, Dtype t) { return reg_shape(e, t, cell_is_vector(e, s)); }
 
 int cell_vecs(const Emit *e, int s) { return cell_is_vector(e, s) ? e->plan.vecs : 1; }
 
-int reduce_rows(const Emit *e, int s) { return depends(e, s, e->k->rows) ? e->rows : 1; }
-
-// Along an inner vector loop every body adds to the cells of the main tile.
-int reduce_vecs(const Emit *e, int s) {
-  return vector_is_inner(e) ? e->plan.vecs : cell_is_vector(e, s) ? e->vecs : 1;
+int body_rows(const Emit *e, int s) {
+  return e->k->stmt[s].kind == K_REDUCE && depends(e, s, e->k->rows) ? e->rows : 1;
 }
 
-// -- the partial row ----------------------------------------------------------------------------
+int body_vecs(const Emit *e, int s) {
+  bool main = e->k->stmt[s].kind == K_ACCUM || vector_is_inner(e);
+  return main ? cell_vecs(e, s) : cell_is_vector(e, s) ? e->vecs : 1;
+}
 
 LLVMValueRef partial_at(Emit *e, int s, LLVMValueRef index) {
   LLVMValueRef at = emit_at(e, e->i8, e->partial, i64_of(e, accum_offset(e->k, s)));

@@ -1,18 +1,20 @@
-// SYMBOL_combine: joins the partial rows of all chunks, in order, and stores the results.
+// SYMBOL_combine: joins the partial rows of all chunks, in order, and stores the results. A partial
+// row has the elements of all K_ACCUMs, as one chunk has accumulated them.
 //
-//   for each ACCUM, for each address of it: result = op(op(identity, row 0), row 1) ...
+//   for each K_ACCUM, for each element: result = op(op(identity, chunk 0), chunk 1) ...
 #include "codegen/cpu/emit_arith_internal.h"
 
 #ifdef MESHC_HAVE_LLVM
 
 static Dtype combine_type(const KStmt *s) { return stmt_folds(s) ? TYPE_F64 : s->type; }
 
-// The values of all chunks at `index`, joined.
+// Emits a loop over the chunks that joins element `index` of ACCUM s. Returns the result; with
+// `vector`, those of a vector of elements from `index` on.
 static LLVMValueRef join_chunks(Emit *e, int s, LLVMValueRef index, LLVMValueRef chunks,
                                 bool vector) {
   const KStmt *st = &e->k->stmt[s];
   Dtype type = combine_type(st);
-  LLVMTypeRef t = vector ? type_vector(e, reg_type(e, type)) : reg_type(e, type);
+  LLVMTypeRef t = reg_shape(e, type, vector);
   LLVMValueRef cell = emit_alloca(e, t), row = partial_at(e, s, NULL);
   LLVMBuildStore(e->b, emit_identity(e, st->op, type, vector), cell);
   EmitLoop l = loop_begin(e, i64_of(e, 0), chunks, i64_of(e, 1));
@@ -27,7 +29,8 @@ static LLVMValueRef join_chunks(Emit *e, int s, LLVMValueRef index, LLVMValueRef
   return emit_coerce(e, emit_read(e, t, cell), type, st->type);
 }
 
-// Stores one result, or a vector of them along loop l; -1: one.
+// Joins and stores element `index` of ACCUM s at `at` or, unless l is -1, a vector of elements
+// along loop l.
 static void combine_at(Emit *e, int s, int l, LLVMValueRef index, LLVMValueRef at,
                        LLVMValueRef chunks) {
   const KStmt *st = &e->k->stmt[s];
@@ -39,14 +42,16 @@ static void combine_at(Emit *e, int s, int l, LLVMValueRef index, LLVMValueRef a
     store_raw(e, p->type, at, x);
 }
 
-// Whether l is the last loop that moves: neighbours along it are then neighbours in the row.
+// Returns whether no loop after l moves the pointer of ACCUM s. Then neighbours along l are
+// neighbours in the partial row.
 static bool is_last(const Emit *e, int s, int l) {
   for (l++; l < e->k->nouter + e->k->ninner; l++)
     if (accum_stride(e->k, s, l) != 0) return false;
   return true;
 }
 
-// Loops over the addresses of s along loops l.., from `index` in the row and address `at`.
+// Emits loops over the elements of ACCUM s along loop l and the loops after it. They begin at
+// `index` in the partial row, and are stored from `at` on.
 static void combine_loops(Emit *e, int s, int l, LLVMValueRef index, LLVMValueRef at,
                           LLVMValueRef chunks) {
   const KPtr *p = &e->k->ptr[e->k->stmt[s].index];

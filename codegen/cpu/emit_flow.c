@@ -5,17 +5,16 @@
 
 LLVMBasicBlockRef emit_block(Emit *e) { return LLVMAppendBasicBlockInContext(e->ctx, e->fn, ""); }
 
-EmitIf if_begin(Emit *e, LLVMValueRef condition) {
-  LLVMBasicBlockRef then = emit_block(e);
-  EmitIf i = {emit_block(e)};
-  LLVMBuildCondBr(e->b, condition, then, i.done);
+LLVMBasicBlockRef if_begin(Emit *e, LLVMValueRef condition) {
+  LLVMBasicBlockRef then = emit_block(e), done = emit_block(e);
+  LLVMBuildCondBr(e->b, condition, then, done);
   LLVMPositionBuilderAtEnd(e->b, then);
-  return i;
+  return done;
 }
 
-void if_end(Emit *e, EmitIf i) {
-  LLVMBuildBr(e->b, i.done);
-  LLVMPositionBuilderAtEnd(e->b, i.done);
+void if_end(Emit *e, LLVMBasicBlockRef done) {
+  LLVMBuildBr(e->b, done);
+  LLVMPositionBuilderAtEnd(e->b, done);
 }
 
 EmitLoop loop_begin(Emit *e, LLVMValueRef from, LLVMValueRef to, LLVMValueRef step) {

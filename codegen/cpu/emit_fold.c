@@ -1,8 +1,10 @@
 // Emits the folds of long sums, so that chains of f32 additions stay short. fold.c decides where
 // accumulators are folded, ir/program/sums.h how long a chain may be.
 //
-//   in registers   leaf -> middle; after SUM_MIDDLE leaves, in long sums, middle -> total, an f64
-//   in memory      row of leaves -> the row of f64 behind it
+// Values are added to the leaf, a cell. A fold adds the leaf to the middle and sets it to the
+// identity. In a long sum, every SUM_MIDDLE folds, the middle is added to the total, an f64. A
+// K_ACCUM in the partial row has a row of leaves and behind it a row of f64 totals; it has no
+// middle.
 #include "codegen/cpu/emit_arith_internal.h"
 
 #ifdef MESHC_HAVE_LLVM
@@ -10,8 +12,6 @@
 
 static const Fold *fold_of(const Emit *e, int s) { return &e->plan.fold[s]; }
 static bool folds(const Emit *e, int s) { return fold_of(e, s)->place != FOLD_NEVER; }
-
-// -- registers ----------------------------------------------------------------------------------
 
 void fold_make(Emit *e, int s, int at) {
   if (!folds(e, s)) return;
@@ -21,12 +21,14 @@ void fold_make(Emit *e, int s, int at) {
   if (!e->leaves[s]) e->leaves[s] = emit_alloca(e, e->i64);
 }
 
+void level_clear(Emit *e, int s, Dtype t, LLVMValueRef level) {
+  LLVMBuildStore(e->b, emit_identity(e, e->k->stmt[s].op, t, cell_is_vector(e, s)), level);
+}
+
 void fold_clear(Emit *e, int s, int at) {
-  const KStmt *st = &e->k->stmt[s];
   if (!folds(e, s)) return;
-  LLVMBuildStore(e->b, emit_identity(e, st->op, st->type, cell_is_vector(e, s)), e->middle[at]);
-  if (fold_of(e, s)->wide)
-    LLVMBuildStore(e->b, emit_identity(e, st->op, TYPE_F64, cell_is_vector(e, s)), e->total[at]);
+  level_clear(e, s, e->k->stmt[s].type, e->middle[at]);
+  if (fold_of(e, s)->wide) level_clear(e, s, TYPE_F64, e->total[at]);
 }
 
 void folds_begin(Emit *e, int s) {
@@ -37,7 +39,7 @@ Dtype fold_type(const Emit *e, int s) {
   return folds(e, s) && fold_of(e, s)->wide ? TYPE_F64 : e->k->stmt[s].type;
 }
 
-// level = op(level, x)
+// Joins x, of the statement's type, to a level of type t.
 static void level_add(Emit *e, int s, Dtype t, LLVMValueRef level, LLVMValueRef x) {
   const KStmt *st = &e->k->stmt[s];
   x = emit_coerce(e, x, st->type, t);
@@ -49,7 +51,7 @@ static void level_add(Emit *e, int s, Dtype t, LLVMValueRef level, LLVMValueRef 
 static LLVMValueRef level_take(Emit *e, int s, LLVMValueRef level) {
   const KStmt *st = &e->k->stmt[s];
   LLVMValueRef x = emit_read(e, cell_type(e, s, st->type), level);
-  LLVMBuildStore(e->b, emit_identity(e, st->op, st->type, cell_is_vector(e, s)), level);
+  level_clear(e, s, st->type, level);
   return x;
 }
 
@@ -68,19 +70,11 @@ LLVMValueRef fold_narrow(Emit *e, int s, LLVMValueRef x) {
   return emit_coerce(e, x, fold_type(e, s), e->k->stmt[s].type);
 }
 
-// Instances of s that are in use in the current body.
-static int fold_rows(const Emit *e, int s) {
-  return e->k->stmt[s].kind == K_REDUCE ? reduce_rows(e, s) : 1;
-}
-static int fold_vecs(const Emit *e, int s) {
-  return e->k->stmt[s].kind == K_REDUCE ? reduce_vecs(e, s) : cell_vecs(e, s);
-}
-
-// Adds the middle level to the total after every SUM_MIDDLE leaves.
+// Counts a fold of s, and adds the middles to the totals if it is the last of SUM_MIDDLE.
 static void middle_to_total(Emit *e, int s) {
-  EmitIf full = if_begin(e, count_round(e, e->leaves[s], SUM_MIDDLE));
-  for (int r = 0; r < fold_rows(e, s); r++)
-    for (int v = 0; v < fold_vecs(e, s); v++) {
+  LLVMBasicBlockRef full = if_begin(e, count_round(e, e->leaves[s], SUM_MIDDLE));
+  for (int r = 0; r < body_rows(e, s); r++)
+    for (int v = 0; v < body_vecs(e, s); v++) {
       int at = instance_id(s, r, v);
       level_add(e, s, TYPE_F64, e->total[at], level_take(e, s, e->middle[at]));
     }
@@ -88,21 +82,16 @@ static void middle_to_total(Emit *e, int s) {
 }
 
 static void fold_registers(Emit *e, int s) {
-  for (int r = 0; r < fold_rows(e, s); r++)
-    for (int v = 0; v < fold_vecs(e, s); v++) {
+  for (int r = 0; r < body_rows(e, s); r++)
+    for (int v = 0; v < body_vecs(e, s); v++) {
       int at = instance_id(s, r, v);
       level_add(e, s, e->k->stmt[s].type, e->middle[at], level_take(e, s, e->cell[at]));
     }
   if (fold_of(e, s)->wide) middle_to_total(e, s);
 }
 
-// -- memory -------------------------------------------------------------------------------------
-
-// Emits `body` for elements from..from + n of the row of s, a vector at a time.
-typedef void RowBody(Emit *e, int s, LLVMValueRef index, bool vector);
-static void each_of_row(Emit *e, int s, LLVMValueRef from, int64_t n, RowBody *body) {
+void each_of_row(Emit *e, int s, LLVMValueRef from, int64_t n, bool vector, RowBody *body) {
   LLVMValueRef mask[4] = {e->mask, e->active, e->last_mask, e->last_active};
-  bool vector = e->k->vector >= 0 && n >= e->plan.lanes;
   LLVMValueRef to = int_add(e, from, i64_of(e, n));
   emit_mask_off(e);
   EmitLoop l = loop_begin(e, from, to, i64_of(e, vector ? e->plan.lanes : 1));
@@ -112,13 +101,18 @@ static void each_of_row(Emit *e, int s, LLVMValueRef from, int64_t n, RowBody *b
   e->mask = mask[0], e->active = mask[1], e->last_mask = mask[2], e->last_active = mask[3];
 }
 
+static bool fills_vector(const Emit *e, int64_t n) {
+  return e->k->vector >= 0 && n >= e->plan.lanes;
+}
+
 static void wide_begin(Emit *e, int s, LLVMValueRef index, bool vector) {
   LLVMValueRef to = wide_at(e, s, partial_at(e, s, NULL), index);
   store_raw(e, TYPE_F64, to, emit_identity(e, e->k->stmt[s].op, TYPE_F64, vector));
 }
 
 void wide_clear(Emit *e, int s) {
-  each_of_row(e, s, i64_of(e, 0), accum_elements(e->k, s), wide_begin);
+  int64_t n = accum_elements(e->k, s);
+  each_of_row(e, s, i64_of(e, 0), n, fills_vector(e, n), wide_begin);
 }
 
 static void wide_add(Emit *e, int s, LLVMValueRef index, bool vector) {
@@ -130,8 +124,9 @@ static void wide_add(Emit *e, int s, LLVMValueRef index, bool vector) {
   store_raw(e, st->type, leaf, emit_identity(e, st->op, st->type, vector));
 }
 
-// Folds the elements of the row of s that the inner loops from `place` on go over. They are
-// neighbours; the counters of the inner loops around them select the first one.
+// Adds leaves of ACCUM s in the partial row to their totals: those that the inner loops from
+// `place` on have added to. They are neighbours. The counters of the inner loops before select the
+// first.
 static void fold_row(Emit *e, int s, int place) {
   int at = place < FOLD_LOOP ? e->k->nouter : e->k->nouter + place - FOLD_LOOP;
   LLVMValueRef from = i64_of(e, 0);
@@ -143,10 +138,8 @@ static void fold_row(Emit *e, int s, int place) {
     else if (stride)
       from = int_add(e, from, int_mul(e, e->counter[l], i64_of(e, stride)));
   }
-  each_of_row(e, s, from, n, wide_add);
+  each_of_row(e, s, from, n, fills_vector(e, n), wide_add);
 }
-
-// -- places -------------------------------------------------------------------------------------
 
 static bool folds_here(const Emit *e, int s, int place, int phase) {
   const Fold *f = fold_of(e, s);
@@ -154,23 +147,13 @@ static bool folds_here(const Emit *e, int s, int place, int phase) {
   return f->place == place && of_phase;
 }
 
-// The fold with the smallest step among those at that place; NULL: there is none.
-static const Fold *fold_most(const Emit *e, int place, int phase) {
-  const Fold *most = NULL;
+const Fold *fold_most(const Emit *e, int place, int phase) {
+  static const Fold none = {0};
+  const Fold *most = &none;
   for (int s = 0; s < e->k->nstmts; s++)
-    if (folds_here(e, s, place, phase) && (!most || fold_of(e, s)->step < most->step))
+    if (folds_here(e, s, place, phase) && (!most->step || fold_of(e, s)->step < most->step))
       most = fold_of(e, s);
   return most;
-}
-
-int64_t fold_step(const Emit *e, int place, int phase) {
-  const Fold *f = fold_most(e, place, phase);
-  return f ? f->step : 0;
-}
-
-int64_t fold_period(const Emit *e, int place, int phase) {
-  const Fold *f = fold_most(e, place, phase);
-  return f ? f->period : 0;
 }
 
 void fold_now(Emit *e, int place, int phase) {
@@ -184,15 +167,15 @@ void fold_now(Emit *e, int place, int phase) {
 }
 
 void fold_units_begin(Emit *e) {
-  if (!fold_step(e, FOLD_UNIT, 0)) return;
+  if (!fold_most(e, FOLD_UNIT, 0)->step) return;
   e->units = emit_alloca(e, e->i64);
   LLVMBuildStore(e->b, i64_of(e, 0), e->units);
 }
 
 void fold_units(Emit *e) {
-  int64_t step = fold_step(e, FOLD_UNIT, 0);
+  int64_t step = fold_most(e, FOLD_UNIT, 0)->step;
   if (!step || e->slab) return;
-  EmitIf full = if_begin(e, count_round(e, e->units, step));
+  LLVMBasicBlockRef full = if_begin(e, count_round(e, e->units, step));
   fold_now(e, FOLD_UNIT, 0);
   if_end(e, full);
 }

@@ -1,14 +1,15 @@
-// Gates: sigmoid, silu, gelu and gelu_tanh, and the derivatives of the last three.
+// Gates: sigmoid, silu, gelu and gelu_tanh, and the derivatives ("slopes") of the last three.
 //
 //   sigmoid    s(x) = 1 / (1 + e^-x)
 //   silu       x s(x)
 //   gelu_tanh  x s(z), z = 2 sqrt(2/pi) (x + 0.044715 x^3)
-//   gelu       x P(x), P the normal distribution, P(-a) = e^(-a^2/2) E(a)
+//   gelu       x P(x), P the normal distribution; P(-a) = e^(-a^2/2) E(a) for a >= 0 (tail_num)
 //
 // Powers are computed as 2^k e^..., k = math_shift, which is a normal number also where the gate is
 // subnormal. The last step multiplies by 2^-k, so that the tails are accurate to their ends. The
 // exponents z and a^2/2 are computed in two numbers, of which the second holds the rounding error.
-// A value and its derivative in one kernel share their common instructions (early-cse).
+// Where a kernel has a gate and its slope of one argument, LLVM's early-cse keeps one copy of their
+// common instructions.
 #include "codegen/cpu/emit_math_internal.h"
 
 #ifdef MESHC_HAVE_LLVM
@@ -20,16 +21,17 @@ static LLVMValueRef unshift(Emit *e, LLVMValueRef x) { return scale(e, x, ldexp(
 // -- x s(z) -------------------------------------------------------------------------------------
 
 typedef struct Gate {
-  LLVMValueRef y;   // 2^-k e^-z
+  LLVMValueRef y;   // 2^-k e^-z, where k is shift()
   LLVMValueRef inv; // 2^k s(z)
 } Gate;
 
+// Returns the gate for p = 2^-k e^-z.
 static Gate gate_of(Emit *e, const Power *p) {
   LLVMValueRef y = math_power_value(e, p);
   return (Gate){y, quot(e, num(y, 1), offset(e, y, ldexp(1, -shift(e, y))))};
 }
 
-// s(x)
+// Returns the gate for z = x.
 static Gate logistic(Emit *e, LLVMValueRef x) {
   Power p = math_power(e, negate(e, x), num(x, math_magic(is_f32(e, x), -shift(e, x))));
   return gate_of(e, &p);
@@ -41,8 +43,9 @@ LLVMValueRef math_sigmoid(Emit *e, LLVMValueRef x) {
   return unshift(e, g.inv);
 }
 
-// s(z) of gelu_tanh. -z log2(e) = x t with t = -(k + c x^2), as t plus a low part. k is a multiple
-// of the last place of the largest t, so that k + t is exact.
+// Returns the gate for the z of gelu_tanh. -z log2(e) = x t with t = -(k + c x^2), computed as t
+// plus a low part. k is a multiple of the unit in the last place of the largest t. So k + t is
+// exact, and the low part holds all of the rounding error.
 static Gate gelu_tanh_gate(Emit *e, LLVMValueRef x) {
   bool f32 = is_f32(e, x);
   const double k = f32 ? 0x1.26aecp+1 : 0x1.26aec21bce760p+1,
@@ -68,44 +71,42 @@ static LLVMValueRef gelu_tanh_factor(Emit *e, LLVMValueRef x) {
   return mul(e, x, math_fma(e, mul(e, x, x), num(x, cubic), num(x, linear)));
 }
 
-// x s(z) and its derivative.
+// What is needed for x s(z) and its slope.
 typedef struct Gated {
-  double low32, low64;   // x s(z) is 0 below
-  double high32, high64; // s(z) is 1 above, where e^-z is not computed
+  double low32, low64;   // for smaller x, in f32 and in f64, x s(z) is 0
+  double high32, high64; // for larger x, s(z) is 1 and e^-z is not computed
   Gate (*gate)(Emit *e, LLVMValueRef x);
-  MathFn *factor; // x dz/dx
+  MathFn *factor; // returns x dz/dx
 } Gated;
 static const Gated silu = {-125, -900, 40, 100, logistic, silu_factor};
 static const Gated gelu_tanh = {-11.3, -23, 6, 10, gelu_tanh_gate, gelu_tanh_factor};
 
-static LLVMValueRef gated(Emit *e, LLVMValueRef x, const Gated *f) {
+// Emits x s(z) or, with `slope`, its derivative s (1 + w e^-z s), where w = x dz/dx.
+static LLVMValueRef gated(Emit *e, LLVMValueRef x, const Gated *f, bool slope) {
   bool f32 = is_f32(e, x);
   x = at_least(e, x, f32 ? f->low32 : f->low64);
   Gate g = f->gate(e, x);
-  return pick(e, greater(e, x, f32 ? f->high32 : f->high64), x, unshift(e, mul(e, x, g.inv)));
+  LLVMValueRef y;
+  if (slope) {
+    LLVMValueRef w = f->factor(e, x);
+    y = mul(e, unshift(e, g.inv), math_fma(e, w, mul(e, g.y, g.inv), num(x, 1)));
+  } else {
+    y = unshift(e, mul(e, x, g.inv));
+  }
+  return pick(e, greater(e, x, f32 ? f->high32 : f->high64), slope ? num(x, 1) : x, y);
 }
 
-// s (1 + w e^-z s), w = x dz/dx.
-static LLVMValueRef gated_slope(Emit *e, LLVMValueRef x, const Gated *f) {
-  bool f32 = is_f32(e, x);
-  x = at_least(e, x, f32 ? f->low32 : f->low64);
-  Gate g = f->gate(e, x);
-  LLVMValueRef w = f->factor(e, x);
-  LLVMValueRef y = mul(e, unshift(e, g.inv), math_fma(e, w, mul(e, g.y, g.inv), num(x, 1)));
-  return pick(e, greater(e, x, f32 ? f->high32 : f->high64), num(x, 1), y);
-}
-
-LLVMValueRef math_silu(Emit *e, LLVMValueRef x) { return gated(e, x, &silu); }
-LLVMValueRef math_silu_slope(Emit *e, LLVMValueRef x) { return gated_slope(e, x, &silu); }
-LLVMValueRef math_gelu_tanh(Emit *e, LLVMValueRef x) { return gated(e, x, &gelu_tanh); }
-LLVMValueRef math_gelu_tanh_slope(Emit *e, LLVMValueRef x) { return gated_slope(e, x, &gelu_tanh); }
+LLVMValueRef math_silu(Emit *e, LLVMValueRef x) { return gated(e, x, &silu, false); }
+LLVMValueRef math_silu_slope(Emit *e, LLVMValueRef x) { return gated(e, x, &silu, true); }
+LLVMValueRef math_gelu_tanh(Emit *e, LLVMValueRef x) { return gated(e, x, &gelu_tanh, false); }
+LLVMValueRef math_gelu_tanh_slope(Emit *e, LLVMValueRef x) { return gated(e, x, &gelu_tanh, true); }
 
 // -- gelu ---------------------------------------------------------------------------------------
 
-// E(a) = c / (a + g(a)), c = 1 / sqrt(2 pi) and g = n/d over 0..14.6, in f64 over 0..38.8, beyond
-// which P(-a) is 0 with any g. The
-// relative error of E is g / (a + g) times that of g, so that the errors of Horner's rule, which
-// grow with a, matter less where a is large.
+// E(a) = c / (a + g(a)), where c = 1 / sqrt(2 pi). g is approximated by n/d, tail_num and tail_den,
+// for a in 0..14.6, in f64 in 0..38.8. For larger a, P(-a) is 0 with any g. The relative error of E
+// is g / (a + g) times that of g, so that the errors of Horner's rule, which grow with a, matter
+// less where a is large.
 static LLVMValueRef tail_num(Emit *e, LLVMValueRef a) {
   static const double n32[] = {9.886405223369365558e-7, 0.009594143368303775787,
                                0.09146413207054138184, 0.3652694821357727051,
@@ -135,7 +136,7 @@ static LLVMValueRef tail_den(Emit *e, LLVMValueRef a) {
 }
 
 typedef struct NormalTail {
-  LLVMValueRef a; // |x|, at most where x P(-a) is 0
+  LLVMValueRef a; // |x|, or a smaller number for which a P(-a) is 0, too
   LLVMValueRef y; // 2^k c e^(-a^2/2)
   LLVMValueRef h; // 2^k P(-a)
 } NormalTail;
@@ -163,7 +164,8 @@ LLVMValueRef math_gelu(Emit *e, LLVMValueRef x) {
   return pick(e, less(e, x, 0), under, over);
 }
 
-// P(x) + x P'(x), P'(x) = e^(-x^2/2) / sqrt(2 pi); for |x| < 1 as 1/2 + x m(x^2).
+// Emits P(x) + x P'(x), where P'(x) = e^(-x^2/2) / sqrt(2 pi). For |x| < 1 it is 1/2 + x m(x^2),
+// with a polynomial m.
 LLVMValueRef math_gelu_slope(Emit *e, LLVMValueRef x) {
   static const double m32[] = {7.292991673941803033e-6, -1.106630792949641078e-4,
                                1.152562441211055891e-3, -9.498008390918197835e-3,

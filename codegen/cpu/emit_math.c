@@ -14,9 +14,8 @@
 
 LLVMValueRef math_fma(Emit *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c) {
   if (!e->target->fma) return add(e, mul(e, a, b), c);
-  LLVMTypeRef t = LLVMTypeOf(a);
   LLVMValueRef args[3] = {a, b, c};
-  return emit_intrinsic(e, "llvm.fma", 1, &t, 3, args);
+  return emit_call(e, "llvm.fma", 3, args);
 }
 
 LLVMValueRef math_poly(Emit *e, LLVMValueRef x, int n, const double *c) {
@@ -25,7 +24,8 @@ LLVMValueRef math_poly(Emit *e, LLVMValueRef x, int n, const double *c) {
   return y;
 }
 
-// The upper half of the digits of x (Veltkamp): x less it has at most 12 digits, 26 in f64.
+// Returns the upper half of the digits of x (Veltkamp). The difference of x and the result has at
+// most 12 digits, in f64 at most 26.
 static LLVMValueRef high_half(Emit *e, LLVMValueRef x) {
   LLVMValueRef c = scale(e, x, is_f32(e, x) ? 0x1p12 + 1 : 0x1p27 + 1);
   return sub(e, c, sub(e, c, x));
@@ -50,8 +50,8 @@ static LLVMTypeRef bits_type(Emit *e, LLVMValueRef x) {
   return type_like(e, is_f32(e, x) ? e->i32 : e->i64, x);
 }
 
-// Adding 1.5 * 2^p (p the digits of the type less 1) rounds to an integer, which is then in the low
-// bits of the sum. The bias of the exponent and k are added with it.
+// Adding 1.5 * 2^p, where p is one less than the digits of the type, rounds a number to an integer:
+// it is in the low bits of the sum. The result adds the bias of the exponent and k to that integer.
 double math_magic(bool f32, int k) { return f32 ? 0x1.8p23 + 127 + k : 0x1.8p52 + 1023 + k; }
 
 Nearest math_nearest(Emit *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef magic) {
@@ -61,7 +61,7 @@ Nearest math_nearest(Emit *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef magic
   return (Nearest){n, bit_cast(e, bits, LLVMTypeOf(n))};
 }
 
-// e^r - 1 = r + r^2 p(r), |r| <= ln2/2; p fits (e^r - 1 - r) / r^2.
+// Emits e^r - 1 = r + r^2 p(r), |r| <= ln2/2; p fits (e^r - 1 - r) / r^2.
 static LLVMValueRef small_expm1(Emit *e, LLVMValueRef r) {
   static const double p32[] = {0.001392618358771349454, 0.00836317905272257737,
                                0.0416665546172045742, 0.1666657698969877568, 0.5};
@@ -80,7 +80,8 @@ static LLVMValueRef small_expm1(Emit *e, LLVMValueRef r) {
   return math_fma(e, mul(e, r, r), p, r);
 }
 
-// x - n k ln2, k a power of two. ln2 is the sum of two numbers; n times the first is exact.
+// Emits x - n k ln2, where k is a power of two. ln2 is the sum of two numbers; n times the first is
+// exact.
 static LLVMValueRef reduce_argument(Emit *e, LLVMValueRef x, LLVMValueRef n, double k) {
   bool f32 = is_f32(e, x);
   LLVMValueRef r = math_fma(e, n, num(x, k * (f32 ? -0.693359375 : -LN2_HI)), x);
@@ -92,7 +93,7 @@ Power math_power(Emit *e, LLVMValueRef x, LLVMValueRef magic) {
   return (Power){small_expm1(e, reduce_argument(e, x, d.n, 1)), d.s};
 }
 
-// 2^f - 1 = f p(f), |f| <= 1/2; p fits (2^f - 1) / f.
+// Emits 2^f - 1 = f p(f), |f| <= 1/2; p fits (2^f - 1) / f.
 LLVMValueRef math_small_exp2m1(Emit *e, LLVMValueRef f) {
   static const double p32[] = {0.0001537725329399108887, 0.00133879238273948431,
                                0.009618322364985942841,  0.05550366267561912537,
@@ -107,11 +108,11 @@ LLVMValueRef math_small_exp2m1(Emit *e, LLVMValueRef f) {
 
 LLVMValueRef math_power_value(Emit *e, const Power *y) { return math_fma(e, y->s, y->q, y->s); }
 
-// e^x = (1 + q) s unit. The unit is 2^-64 (f64: 2^-512) if x < 0, else 2, so that s is a normal
-// number also where e^x is subnormal or near the largest number.
+// e^x as (1 + q) s u, where y holds q and s. The factor u is 2^-64 (f64: 2^-512) if x < 0, else 2.
+// So s is a normal number also where e^x is subnormal or near the largest number.
 typedef struct Exponential {
   Power y;
-  LLVMValueRef below; // x < 0
+  LLVMValueRef below; // whether x < 0
 } Exponential;
 
 int math_shift(bool f32) { return f32 ? 64 : 512; }
@@ -124,7 +125,7 @@ static Exponential exponential(Emit *e, LLVMValueRef x) {
       pick(e, below, num(x, math_magic(f32, math_shift(f32))), num(x, math_magic(f32, -1)));
   return (Exponential){math_power(e, c, magic), below};
 }
-// y times the unit.
+// Emits y times the factor u of an Exponential.
 static LLVMValueRef exponential_scaled(Emit *e, LLVMValueRef y, LLVMValueRef below) {
   return mul(e, y, pick(e, below, num(y, ldexp(1, -math_shift(is_f32(e, y)))), num(y, 2)));
 }
@@ -163,7 +164,7 @@ LLVMValueRef math_log_special(Emit *e, LLVMValueRef x, LLVMValueRef y) {
   return pick(e, bit_and(e, positive, finite), y, pick(e, positive, x, other));
 }
 
-// log(1 + f) = f - f^2/2 + f^3 p(f); p fits (log(1 + f) - f + f^2/2) / f^3.
+// Emits log x from log(1 + f) = f - f^2/2 + f^3 p(f); p fits (log(1 + f) - f + f^2/2) / f^3.
 static LLVMValueRef log32(Emit *e, LogArgument d) {
   static const double p[] = {0.06971620541003426762, -0.11479748625389889,   0.1168542357110526424,
                              -0.1242568569282141988, 0.1424905714190214591,  -0.1666780236757913239,
@@ -175,7 +176,7 @@ static LLVMValueRef log32(Emit *e, LogArgument d) {
   return math_fma(e, d.k, num(d.f, 0.693359375), add(e, d.f, y));
 }
 
-// log(1 + f) = 2s + s R(s^2), s = f / (2 + f).
+// log(1 + f) = 2s + s R(s^2), where s = f / (2 + f). Emits R(z), z = s^2.
 static LLVMValueRef log64_series(Emit *e, LLVMValueRef z) {
   static const double p[] = {1.479819860511658591e-01, 1.531383769920937332e-01,
                              1.818357216161805012e-01, 2.222219843214978396e-01,
@@ -196,7 +197,7 @@ LLVMValueRef math_log(Emit *e, LLVMValueRef x) {
   return math_log_special(e, x, is_f32(e, x) ? log32(e, d) : log64(e, d));
 }
 
-// log(u) + (x - (u - 1)) / u with u = 1 + x rounded: the quotient corrects the rounding of u.
+// Emits log(u) + (x - (u - 1)) / u, where u is 1 + x rounded. The quotient corrects the rounding.
 LLVMValueRef math_log1p(Emit *e, LLVMValueRef x) {
   LLVMValueRef u = offset(e, x, 1), lost = quot(e, sub(e, x, offset(e, u, -1)), u);
   LLVMValueRef usable = bit_and(e, greater(e, u, 0), less(e, u, (double)INFINITY));
@@ -206,9 +207,10 @@ LLVMValueRef math_log1p(Emit *e, LLVMValueRef x) {
 
 // -- softplus, tanh, erf ------------------------------------------------------------------------
 
-// max(x, 0) + log(1 + y), y = e^-|x|; log(1 + y) = y + y^2 p(y), p fits (log(1 + y) / y - 1) / y
-// over 0..1. All but the argument of p is computed as z = 2^k y, a normal number. That argument is
-// at least 2^-80, where y p(y) is too small to count: arithmetic on subnormal numbers is slow.
+// Emits max(x, 0) + log(1 + y), where y = e^-|x|. log(1 + y) = y + y^2 p(y); p fits (log(1 + y) / y
+// - 1) / y over 0..1. All but the argument of p is computed as z = 2^k y, a normal number. That
+// argument is at least 2^-80, where y p(y) is too small to count: arithmetic on subnormal numbers
+// is slow.
 LLVMValueRef math_softplus(Emit *e, LLVMValueRef x) {
   static const double p32[] = {
       -0.003309817751869559288, 0.02016496285796165466, -0.05758864432573318481,
@@ -233,9 +235,10 @@ LLVMValueRef math_softplus(Emit *e, LLVMValueRef x) {
   return math_fma(e, math_fma(e, z, mul(e, y, p), z), num(x, ldexp(1, -k)), positive);
 }
 
-// t / (t + 1), where t = (e^(2a) - 1) / 2 and a = min(|x|, 20); 22 in f64: the quotient is 1 there.
-// a = n ln2/2 + r. For n = 0, t = r + r^2 p(r), which is accurate near 0. r is in -0.087..0.26, so
-// that n = 0 up to where 2^n (1/2 + r + r^2 p(r)) - 1/2 cancels no more.
+// Emits t / (t + 1), where t = (e^(2a) - 1) / 2 and a = min(|x|, 20), in f64 min(|x|, 22). For
+// larger |x| the quotient is 1. a = n ln2/2 + r. For n = 0, t = r + r^2 p(r), which is accurate
+// near 0. r is in -0.087..0.26, so that n = 0 wherever 2^n (1/2 + r + r^2 p(r)) - 1/2 would lose
+// digits by cancellation.
 LLVMValueRef math_tanh(Emit *e, LLVMValueRef x) {
   static const double p32[] = {0.05135809257626533508, 0.1324753016233444214, 0.3332996070384979248,
                                0.6666737198829650879, 1};
@@ -272,8 +275,9 @@ static LLVMValueRef erf32(Emit *e, LLVMValueRef x) {
   return pick(e, greater(e, t, 0.927734375), z, y);
 }
 
-// |x| < 1: x p(x^2), p fits erf(sqrt z)/sqrt z.
-// Else: 1 - c e^(-a^2) / (a + g(a)), a = |x|, c = 1 / sqrt(pi); g = n/d is within 2^-55 over 1..6.
+// For |x| < 1 emits x p(x^2), where p fits erf(sqrt z) / sqrt z. For others emits
+// 1 - c e^(-a^2) / (a + g(a)), where a = |x| and c = 1 / sqrt(pi). g is the quotient of polynomials
+// n and d, with an error below 2^-55 for a in 1..6.
 static LLVMValueRef erf64(Emit *e, LLVMValueRef x) {
   static const double near[] = {
       -7.795898827002142242e-10, 1.37200645467776856e-8,     -1.62084838018717059e-7,

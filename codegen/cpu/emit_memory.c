@@ -1,6 +1,8 @@
-// Loads and stores of one instance: a scalar, neighbours, or single elements through an index.
+// Loads and stores of one instance, a statement for one row and one vector of a tile: a scalar, a
+// vector of neighbours, or lanes at addresses of their own. These have a stride, or an index that
+// another statement computes.
 //
-// A mask has its first Emit.active lanes in use. Lanes that are not in use read as 0.
+// With a mask, lanes that are not in use read as 0.
 #include "codegen/cpu/emit_arith_internal.h"
 
 #ifdef MESHC_HAVE_LLVM
@@ -15,14 +17,23 @@ static LLVMValueRef all_lanes(Emit *e) {
   return e->mask ? e->mask : const_int(type_vector(e, e->i1), 1);
 }
 
-static LLVMValueRef load_masked(Emit *e, Dtype t, LLVMValueRef at) {
-  LLVMTypeRef vec = type_vector(e, mem_type(e, t)), types[2] = {vec, e->ptr};
-  LLVMValueRef args[4] = {at, align_const(e, t), e->mask, LLVMConstNull(vec)};
-  return emit_intrinsic(e, "llvm.masked.load", 2, types, 4, args);
+// Emits the intrinsic `name` that reads the lanes in use from `at`, the address of the first one or
+// a vector of addresses.
+static LLVMValueRef read_lanes(Emit *e, const char *name, Dtype t, LLVMValueRef at) {
+  LLVMTypeRef vec = type_vector(e, mem_type(e, t)), types[2] = {vec, LLVMTypeOf(at)};
+  LLVMValueRef args[4] = {at, align_const(e, t), all_lanes(e), LLVMConstNull(vec)};
+  return from_memory(e, t, emit_intrinsic(e, name, 2, types, 4, args));
+}
+
+// As read_lanes, for an intrinsic that writes `raw`, a vector as it is in memory.
+static void write_lanes(Emit *e, const char *name, Dtype t, LLVMValueRef at, LLVMValueRef raw) {
+  LLVMTypeRef types[2] = {LLVMTypeOf(raw), LLVMTypeOf(at)};
+  LLVMValueRef args[4] = {raw, at, align_const(e, t), all_lanes(e)};
+  emit_intrinsic(e, name, 2, types, 4, args);
 }
 
 LLVMValueRef load_raw(Emit *e, Dtype t, LLVMValueRef at, bool vector) {
-  if (vector && e->mask) return from_memory(e, t, load_masked(e, t, at));
+  if (vector && e->mask) return read_lanes(e, "llvm.masked.load", t, at);
   LLVMTypeRef type = vector ? type_vector(e, mem_type(e, t)) : mem_type(e, t);
   LLVMValueRef raw = emit_read(e, type, at);
   LLVMSetAlignment(raw, align_of(t));
@@ -31,17 +42,14 @@ LLVMValueRef load_raw(Emit *e, Dtype t, LLVMValueRef at, bool vector) {
 
 void store_raw(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRef v) {
   LLVMValueRef raw = to_memory(e, t, v);
-  if (is_vector(raw) && e->mask) {
-    LLVMTypeRef types[2] = {LLVMTypeOf(raw), e->ptr};
-    LLVMValueRef args[4] = {raw, at, align_const(e, t), e->mask};
-    emit_intrinsic(e, "llvm.masked.store", 2, types, 4, args);
-    return;
-  }
-  LLVMSetAlignment(LLVMBuildStore(e->b, raw, at), align_of(t));
+  if (is_vector(raw) && e->mask)
+    write_lanes(e, "llvm.masked.store", t, at, raw);
+  else
+    LLVMSetAlignment(LLVMBuildStore(e->b, raw, at), align_of(t));
 }
 
-// The addresses at + (index + lane * stride), in elements. Gathers of the processor take a scalar
-// base and a vector of i32, so that indices are i32 if they fit.
+// The addresses at + (index + lane * stride), in elements. Instructions that gather
+// take a scalar base and a vector of i32, so indices known here are i32 if they fit.
 static LLVMValueRef lane_pointers(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRef index,
                                   int64_t stride) {
   LLVMTypeRef type = mem_type(e, t);
@@ -53,19 +61,9 @@ static LLVMValueRef lane_pointers(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRe
   return emit_at(e, type, at, index);
 }
 
-static LLVMValueRef gather(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRef index, int64_t stride) {
-  LLVMTypeRef vec = type_vector(e, mem_type(e, t));
-  LLVMValueRef from = lane_pointers(e, t, at, index, stride);
-  LLVMTypeRef types[2] = {vec, LLVMTypeOf(from)};
-  LLVMValueRef args[4] = {from, align_const(e, t), all_lanes(e), LLVMConstNull(vec)};
-  return from_memory(e, t, emit_intrinsic(e, "llvm.masked.gather", 2, types, 4, args));
-}
-
 void scatter_raw(Emit *e, Dtype t, LLVMValueRef at, int64_t stride, LLVMValueRef v) {
   LLVMValueRef raw = to_memory(e, t, v), to = lane_pointers(e, t, at, NULL, stride);
-  LLVMTypeRef types[2] = {LLVMTypeOf(raw), LLVMTypeOf(to)};
-  LLVMValueRef args[4] = {raw, to, align_const(e, t), all_lanes(e)};
-  emit_intrinsic(e, "llvm.masked.scatter", 2, types, 4, args);
+  write_lanes(e, "llvm.masked.scatter", t, to, raw);
 }
 
 static LLVMValueRef advance(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRef index) {
@@ -85,17 +83,15 @@ static LLVMValueRef instance_address(Emit *e, int pointer, int r, int v) {
   return at ? advance(e, p->type, e->addr[pointer], i64_of(e, at)) : e->addr[pointer];
 }
 
-// Argument `which` of s times its step, as i64; NULL if s has no index.
+// The index of a K_LOAD_AT or K_SCATTER, its argument `which`, in elements; NULL of a K_LOAD.
 static LLVMValueRef instance_index(Emit *e, const KStmt *s, int which, int r, int v) {
-  if (s->kind != K_LOAD_AT && s->kind != K_SCATTER) return NULL;
-  LLVMValueRef i = operand_at(e, s, which, TYPE_I64, r, v);
-  return int_mul(e, i, int_like(i, s->step));
+  return s->kind == K_LOAD ? NULL : scaled_operand(e, s, which, r, v);
 }
 
 static LLVMValueRef load_lanes(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRef index,
                                int64_t stride) {
   if (!index && stride == 1) return load_raw(e, t, at, true);
-  return gather(e, t, at, index, stride);
+  return read_lanes(e, "llvm.masked.gather", t, lane_pointers(e, t, at, index, stride));
 }
 
 // Lanes whose guard is false are masked: they read 0 and touch no memory.
@@ -109,7 +105,8 @@ static LLVMValueRef load_lanes_if(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRe
   return x;
 }
 
-// One element. Where the guard is false the first element of the tensor is read and dropped.
+// Loads one element. Where the guard is false, it reads the first element of the tensor instead,
+// and returns 0.
 static LLVMValueRef load_one_if(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRef start,
                                 LLVMValueRef guard) {
   at = pick(e, guard, at, start);

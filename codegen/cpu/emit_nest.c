@@ -1,6 +1,8 @@
-// The loop nest of one unit: statements, inner loops, the vector loop, guards of loads.
+// The loop nest of one unit, a round of the outer loops (or of a tile of several units):
 //
-//   for each phase: its OUTER statements; inner loops around its INNER statements; ends of reductions
+//   for each phase: statements outside of the inner loops
+//                   inner loops around the other statements
+//                   reductions become values
 #include "codegen/cpu/emit_arith_internal.h"
 
 #ifdef MESHC_HAVE_LLVM
@@ -9,7 +11,7 @@
 
 // -- statements ---------------------------------------------------------------------------------
 
-// Only the last vector of a tile is partial.
+// Sets the mask of vector v. Only the last vector of a tile has lanes that are not in use.
 static void instance_mask(Emit *e, int v) {
   bool last = v == e->vecs - 1;
   e->mask = last ? e->last_mask : NULL;
@@ -105,8 +107,8 @@ void leave_loop(Emit *e, LLVMValueRef *saved) {
 
 // -- the vector loop ----------------------------------------------------------------------------
 
-// The body at element `at` of the vector loop, which ends at `to`. The last vector has `left`
-// elements: 0 all its lanes, -1 the rest up to `to`.
+// Emits the body of a tile that begins at element `at` of the vector loop, which ends at `to`.
+// left: lanes in use of the tile's last vector; 0: all; -1: all that are before `to`.
 static void vector_body(Emit *e, LLVMValueRef at, LLVMValueRef to, int64_t left, Body *body,
                         int phase) {
   LLVMValueRef *saved = enter_loop(e, e->k->vector, at);
@@ -116,10 +118,11 @@ static void vector_body(Emit *e, LLVMValueRef at, LLVMValueRef to, int64_t left,
   leave_loop(e, saved);
 }
 
-// Whole tiles from..to, in blocks if sums are folded along this loop.
+// Emits a loop over the whole tiles in from..to. If sums are folded along this loop, it is split
+// into a loop over blocks and a loop within each block, after which the sums are folded.
 static void vector_tiles(Emit *e, LLVMValueRef from, LLVMValueRef to, Body *body, int phase) {
   int place = e->plan.vec_outer ? FOLD_VECTOR : FOLD_LOOP + e->k->vector - e->k->nouter;
-  int64_t tile = (int64_t)e->plan.lanes * e->vecs, step = fold_step(e, place, phase);
+  int64_t tile = (int64_t)e->plan.lanes * e->vecs, step = fold_most(e, place, phase)->step;
   Blocks b = blocks_begin(e, from, to, step * tile);
   EmitLoop main = loop_begin(e, b.from, b.to, i64_of(e, tile));
   vector_body(e, main.var, to, 0, body, phase);
@@ -138,7 +141,7 @@ void vector_loop(Emit *e, LLVMValueRef from, LLVMValueRef to, int64_t span, Body
     middle = int_sub(e, to, rest);
     vector_tiles(e, from, middle, body, phase);
   }
-  if (span >= 0 && e->k->rows >= 0 && span % tile != 0) { // one narrower tile
+  if (span >= 0 && e->k->rows >= 0 && span % tile != 0) { // one tile of fewer vectors is left
     e->vecs = (int)ceil_div(span % tile, lanes);
     vector_body(e, middle, to, span % lanes, body, phase);
   } else if (span < 0 || span % tile != 0) {
@@ -154,21 +157,17 @@ void vector_loop(Emit *e, LLVMValueRef from, LLVMValueRef to, int64_t span, Body
 static void inner_loops(Emit *e, int i, int phase);
 
 // -- guards -------------------------------------------------------------------------------------
-// Loads of windows have guards: inside the tensor or not. If guards are equal in all lanes, the
-// body is emitted twice: without guards for the rounds in which all are true, which are most, and
-// with guards for the others. If no reduction changes where a guard is false, the other rounds are
-// skipped instead.
+//
+// A load of a window has a guard: whether its position is inside the tensor. If guards are equal in
+// all lanes, the body is emitted twice: without guards for the rounds in which all are true, and
+// with guards for the others. If no reduction changes where a guard is false, the others are
+// skipped.
 
-static bool is_guard_use(const Emit *e, int id, int phase) {
-  return e->k->stmt[id].phase == phase && load_is_guarded(e->k, &e->plan, id) &&
-         e->plan.place[id] >= PLACE_LOOP;
-}
-
-// Whether all guards of loads in this phase are true, for all instances.
+// Emits the conjunction of all guards of loads in this phase, for all rows of the tile.
 static LLVMValueRef guards_hold(Emit *e, int phase) {
   LLVMValueRef all = NULL;
   for (int id = 0; id < e->k->nstmts; id++) {
-    if (!is_guard_use(e, id, phase)) continue;
+    if (!is_guard_use(e->k, &e->plan, id, phase)) continue;
     int guard = e->k->stmt[id].arg[1], rows = depends(e, guard, e->k->rows) ? e->rows : 1;
     for (int r = 0; r < rows; r++) {
       LLVMValueRef g = value_at(e, guard, r, 0);
@@ -178,17 +177,19 @@ static LLVMValueRef guards_hold(Emit *e, int phase) {
   return all;
 }
 
-// Sets the guards to true, and returns the values from before.
+// Replaces the guards in Emit.value by the constant true, for code that runs only where they are.
+// Returns a copy of Emit.value from before.
 static LLVMValueRef *guards_known(Emit *e, int phase) {
   size_t n = (size_t)e->k->nstmts * TILE;
   LLVMValueRef *saved = arena_copy(e->arena, e->value, n * sizeof *saved);
   for (int id = 0; id < e->k->nstmts; id++)
-    for (int i = 0; i < TILE && is_guard_use(e, id, phase); i++)
+    for (int i = 0; i < TILE && is_guard_use(e->k, &e->plan, id, phase); i++)
       e->value[e->k->stmt[id].arg[1] * TILE + i] = LLVMConstInt(e->i1, 1, false);
   return saved;
 }
 
-// Bytes that load s covers in inner loops i.., 0 if it runs backwards or along vectors.
+// Returns the bytes from the first to the last element that load s reads in inner loop i and those
+// inside it; 0 if a stride is negative, a size is not known, or s reads vectors.
 static int64_t covered_bytes(const Emit *e, const KStmt *s, int i) {
   const KPtr *p = &e->k->ptr[s->index];
   int64_t n = 1;
@@ -200,7 +201,7 @@ static int64_t covered_bytes(const Emit *e, const KStmt *s, int i) {
   return n * dtype_bytes(p->type);
 }
 
-// Whether another load reads through the pointer of load `id`.
+// Returns whether another load reads through the pointer of load `id`. Their guards may differ.
 static bool is_shared(const Emit *e, int id) {
   for (int j = 0; j < e->k->nstmts; j++) {
     const KStmt *s = &e->k->stmt[j];
@@ -210,12 +211,13 @@ static bool is_shared(const Emit *e, int id) {
   return false;
 }
 
-// Points rows whose guard is false at zeros, so that loads in inner loops i.. need no guard.
+// Lets the rows of a tile whose guard is false read from Emit.zeros. Then loads in inner loop i and
+// those inside it need no guard.
 static void rows_of_zeros(Emit *e, int i, int phase) {
   if (e->slab && i < e->plan.slab_loop) i = e->plan.slab_loop;
   for (int id = 0; id < e->k->nstmts && e->rows > 1; id++) {
     const KStmt *s = &e->k->stmt[id];
-    if (!is_guard_use(e, id, phase) || is_shared(e, id)) continue;
+    if (!is_guard_use(e->k, &e->plan, id, phase) || is_shared(e, id)) continue;
     int64_t bytes = covered_bytes(e, s, i);
     if (bytes == 0 || bytes > ZERO_BYTES) continue;
     const KPtr *p = &e->k->ptr[s->index];
@@ -227,6 +229,7 @@ static void rows_of_zeros(Emit *e, int i, int phase) {
   }
 }
 
+// Emits the rest of a phase twice, by `rest`: with guards that are known to be true, and as it is.
 static void emit_twice(Emit *e, int i, int phase, void (*rest)(Emit *e, int i, int phase)) {
   LLVMBasicBlockRef sure = emit_block(e), unsure = emit_block(e), done = emit_block(e);
   LLVMBuildCondBr(e->b, guards_hold(e, phase), sure, unsure);
@@ -246,13 +249,14 @@ static void emit_twice(Emit *e, int i, int phase, void (*rest)(Emit *e, int i, i
   LLVMPositionBuilderAtEnd(e->b, done);
 }
 
-// Not for single rows beside register tiles: they are few.
+// Returns whether the body of a phase is emitted twice at this place: that of the innermost guard.
+// It is not in bodies of one row of a kernel with tiles, which run too seldom to be worth the code.
 static bool splits_at(const Emit *e, int place, int phase) {
   return (e->rows > 1 || e->k->rows < 0) && !e->guards_hold_here &&
          guards_place(e->k, &e->plan, phase) == place;
 }
 
-// The statements of that place that guards need or, with `rest`, all others.
+// Emits the statements of a place that guards depend on or, with `rest`, all others.
 static void emit_guard_part(Emit *e, int place, int phase, bool rest) {
   bool *needed = arena_array(e->arena, bool, e->k->nstmts + 1);
   for (int id = e->k->nstmts - 1; id >= 0; id--) {
@@ -271,26 +275,23 @@ static void body_rest(Emit *e, int i, int phase) {
 
 // -- inner loops --------------------------------------------------------------------------------
 
-static void innermost_body(Emit *e, int phase) {
-  int i = e->k->ninner - 1;
-  if (!splits_at(e, PLACE_LOOP + i, phase)) {
-    emit_statements(e, PLACE_LOOP + i, phase);
-    return;
-  }
-  emit_guard_part(e, PLACE_LOOP + i, phase, false);
-  emit_twice(e, i, phase, body_rest);
-}
-
-// The body of inner loop i, which is not the innermost.
+// Emits the body of inner loop i, with the loops inside it.
 static void loop_body(Emit *e, int i, int phase) {
-  emit_statements(e, PLACE_LOOP + i, phase);
-  if (splits_at(e, PLACE_LOOP + i, phase))
-    emit_twice(e, i + 1, phase, inner_loops);
+  bool splits = splits_at(e, PLACE_LOOP + i, phase), innermost = i + 1 == e->k->ninner;
+  if (splits && innermost)
+    emit_guard_part(e, PLACE_LOOP + i, phase, false);
   else
+    emit_statements(e, PLACE_LOOP + i, phase);
+  if (splits)
+    emit_twice(e, innermost ? i : i + 1, phase, innermost ? body_rest : inner_loops);
+  else if (!innermost)
     inner_loops(e, i + 1, phase);
 }
 
-// Inner loops i.. of a phase. Inside a slab, the loops before slab_loop are already open.
+static void innermost_body(Emit *e, int phase) { loop_body(e, e->k->ninner - 1, phase); }
+
+// Emits inner loop i of a phase and those inside it. In a slab, emit_slabs (emit_units.c) has
+// opened the loops before CpuPlan.slab_loop.
 static void inner_loops(Emit *e, int i, int phase) {
   const Kernel *k = e->k;
   int l = k->nouter + i;
@@ -304,16 +305,13 @@ static void inner_loops(Emit *e, int i, int phase) {
     return;
   }
   bool part = e->slab && i == e->plan.slab_loop;
-  int64_t step = fold_step(e, FOLD_LOOP + i, phase);
+  int64_t step = fold_most(e, FOLD_LOOP + i, phase)->step;
   Blocks all = blocks_begin(e, part ? e->slab_from : i64_of(e, 0), part ? e->slab_to : e->extent[l],
-                            fold_period(e, FOLD_LOOP + i, phase));
+                            fold_most(e, FOLD_LOOP + i, phase)->period);
   Blocks b = blocks_begin(e, all.from, all.to, step);
   EmitLoop loop = loop_begin(e, b.from, b.to, i64_of(e, 1));
   LLVMValueRef *saved = enter_loop(e, l, loop.var);
-  if (i + 1 == k->ninner)
-    innermost_body(e, phase);
-  else
-    loop_body(e, i, phase);
+  loop_body(e, i, phase);
   leave_loop(e, saved);
   loop_end(e, &loop);
   if (step) fold_now(e, FOLD_LOOP + i, phase);

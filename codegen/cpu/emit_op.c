@@ -1,4 +1,5 @@
-// K_OP: one rule for each name in column `emit` of ir/graph/ops.def, on one instance.
+// Statements of kind K_OP: one rule for each name in column `emit` of ir/graph/ops.def. A rule
+// emits one instance, the statement for one row and one vector of a tile.
 //
 // Fast-math flags: additions of a reduction carry reassoc, nsz and contract, products carry
 // contract, so that a sum of products becomes fused multiply-adds in any order. Other sums and
@@ -12,8 +13,8 @@
 
 #include "ir/program/program.h"
 
-// A statement with its operands, which are in the register form of `type` unless
-// takes_raw_arguments.
+// A statement with its operands. They have the register type of `type` unless the op has the flag
+// OWN_TYPES; then each has that of its own type.
 typedef struct OpCall {
   const KStmt *s;
   Dtype type;    // of the result
@@ -37,7 +38,7 @@ static LLVMValueRef emit_none(Emit *e, const OpCall *c) {
   (void)e;
   BUG("op %s is not a statement of kind K_OP", op_row(c->s->op)->text);
 }
-// statements of their own kinds
+// These ops have kinds of statements of their own; K_OP never has them.
 #define emit_constant emit_none
 #define emit_contract emit_none
 #define emit_take emit_none
@@ -60,7 +61,7 @@ static LLVMValueRef emit_step(Emit *e, const OpCall *c) {
   return emit_coerce(e, call_field(e, e->i64, offsetof(KernelCall, step)), TYPE_I64, c->type);
 }
 
-// arg[0] on the processor whose rank in the group is 0, else 0.
+// Emits arg[0] on the first processor of a group that holds a sum in parts, on the others 0.
 static LLVMValueRef emit_to_partial(Emit *e, const OpCall *c) {
   LLVMValueRef own = int_equal(e, slot_value(e, c->s->slot), i64_of(e, 0));
   return pick(e, own, c->x[0], zero_of(c));
@@ -112,11 +113,10 @@ static LLVMValueRef emit_relu(Emit *e, const OpCall *c) {
   return pick(e, below_zero(e, c), zero_of(c), c->x[0]);
 }
 
-// -1, 0 or 1; NaN and zeros are returned unchanged.
+// Emits -1 or 1; NaN and zeros are returned unchanged.
 static LLVMValueRef emit_sign(Emit *e, const OpCall *c) {
-  LLVMTypeRef t = shape(c);
-  LLVMValueRef one = is_float(c) ? const_real(t, 1) : const_int(t, 1);
-  LLVMValueRef minus_one = is_float(c) ? const_real(t, -1) : const_int(t, -1);
+  LLVMValueRef one = is_float(c) ? num(c->x[0], 1) : int_like(c->x[0], 1);
+  LLVMValueRef minus_one = is_float(c) ? num(c->x[0], -1) : int_like(c->x[0], -1);
   LLVMIntPredicate p = c->type == TYPE_U64 ? LLVMIntUGT : LLVMIntSGT;
   LLVMValueRef above = is_float(c) ? greater(e, c->x[0], 0) : int_cmp(e, p, c->x[0], zero_of(c));
   return pick(e, above, one, pick(e, below_zero(e, c), minus_one, c->x[0]));
@@ -124,22 +124,7 @@ static LLVMValueRef emit_sign(Emit *e, const OpCall *c) {
 
 #define UNARY(name)                                                                                \
   static LLVMValueRef emit_##name(Emit *e, const OpCall *c) { return math_##name(e, c->x[0]); }
-UNARY(exp)
-UNARY(log)
-UNARY(log1p)
-UNARY(expm1)
-UNARY(tanh)
-UNARY(sigmoid)
-UNARY(softplus)
-UNARY(erf)
-UNARY(sin)
-UNARY(cos)
-UNARY(silu)
-UNARY(silu_slope)
-UNARY(gelu)
-UNARY(gelu_slope)
-UNARY(gelu_tanh)
-UNARY(gelu_tanh_slope)
+MATH_FUNCTIONS(UNARY)
 
 #define ROUNDING(name, intrinsic)                                                                  \
   static LLVMValueRef emit_##name(Emit *e, const OpCall *c) {                                      \
@@ -288,7 +273,8 @@ static LLVMValueRef emit_cast(Emit *e, const OpCall *c) {
 
 // -- keys of argmax -----------------------------------------------------------------------------
 
-// 32 bits that compare, as unsigned numbers, as the values do; -0 equals 0, NaN is the highest.
+// Emits 32 bits that compare as unsigned numbers like the values x: -0 equals 0, NaN is the
+// highest.
 static LLVMValueRef ordered_bits(Emit *e, LLVMValueRef x, Dtype from) {
   LLVMTypeRef t = type_like(e, e->i32, x);
   if (!dtype_is_float(from))
@@ -300,7 +286,8 @@ static LLVMValueRef ordered_bits(Emit *e, LLVMValueRef x, Dtype from) {
   return pick(e, is_nan(e, x), const_int(t, -1), y);
 }
 
-// The upper half compares values, the lower half prefers the smaller index.
+// Emits a u64 key whose maximum over a dim belongs to the largest value and, among equal values, to
+// the smallest index: the upper half has the value, the lower half the inverted index.
 static LLVMValueRef emit_arg_key(Emit *e, const OpCall *c) {
   LLVMTypeRef t = type_like(e, e->i64, c->x[0]);
   LLVMValueRef high = int_zext(e, ordered_bits(e, c->x[0], c->from[0]), t);
@@ -314,8 +301,11 @@ static LLVMValueRef emit_key_index(Emit *e, const OpCall *c) {
 }
 
 // -- the status word ----------------------------------------------------------------------------
+//
+// KernelCall.status receives the first index that is out of range (Status in ir/program/program.h).
 
-// The row-major index of a lane over the loops around the statement, by their sizes.
+// Emits the row-major index of the counters of the loops around the statement, for `lane` of its
+// vector. KLoop.size is the extent of a loop.
 static LLVMValueRef flat_position(Emit *e, const OpCall *c, LLVMValueRef lane) {
   LLVMValueRef at = i64_of(e, 0);
   for (int l = 0; l < kernel_depth(e->k, c->s->level); l++) {
@@ -331,10 +321,10 @@ static LLVMValueRef status_field(Emit *e, size_t at) {
   return emit_at(e, e->i8, e->status, i64_of(e, (int64_t)at));
 }
 
-// Writes code, value and position of the lane if the status word is clean.
+// Writes code, value and position of the lane if no error has been written before.
 static void write_status(Emit *e, const OpCall *c, LLVMValueRef value, LLVMValueRef lane) {
   LLVMValueRef old = emit_read(e, e->i32, e->status);
-  EmitIf clean = if_begin(e, int_equal(e, old, int_like(old, 0)));
+  LLVMBasicBlockRef clean = if_begin(e, int_equal(e, old, int_like(old, 0)));
   LLVMValueRef code = LLVMBuildFPToUI(e->b, number_value(e, c->s->index), e->i32, "");
   LLVMBuildStore(e->b, code, e->status);
   LLVMBuildStore(e->b, int_sext(e, value, e->i64), status_field(e, offsetof(Status, value)));
@@ -350,7 +340,7 @@ static void report(Emit *e, const OpCall *c, LLVMValueRef bad) {
   }
   LLVMTypeRef bits = LLVMIntTypeInContext(e->ctx, (unsigned)e->plan.lanes);
   LLVMValueRef args[2] = {bit_cast(e, bad, bits), LLVMConstInt(e->i1, 1, false)};
-  LLVMValueRef first = emit_intrinsic(e, "llvm.cttz", 1, &bits, 2, args);
+  LLVMValueRef first = emit_call(e, "llvm.cttz", 2, args);
   LLVMValueRef lane = int_zext(e, first, e->i64);
   write_status(e, c, lane_of(e, c->x[0], lane), lane);
 }
@@ -361,13 +351,13 @@ static LLVMValueRef emit_bound(Emit *e, const OpCall *c) {
   LLVMValueRef low = int_less(e, c->x[0], zero);
   LLVMValueRef high = int_cmp(e, LLVMIntSGT, c->x[0], last), bad = bit_or(e, low, high);
   if (is_vector(bad) && e->mask) bad = bit_and(e, bad, e->mask);
-  EmitIf found = if_begin(e, any_lane(e, bad));
+  LLVMBasicBlockRef found = if_begin(e, any_lane(e, bad));
   report(e, c, bad);
   if_end(e, found);
   return pick(e, low, zero, pick(e, high, last, c->x[0]));
 }
 
-// -- one step of a reduction -----------------------------------------------------------------------
+// -- the rule of an op --------------------------------------------------------------------------
 
 static OpRule *const rules[OP_COUNT] = {
 #define OP(id, text, args, cls, flags, attrs, linear, monoid, rows, memory, cost, infer, eval,     \

@@ -1,9 +1,10 @@
-// Plans a kernel for a CPU: lanes of a vector, the register tile, slabs, and the place of each
-// statement. In: a Kernel and an EmitTarget. Out: a CpuPlan.
+// Plans a kernel for a CPU: lanes of a vector, the tile of rows and vectors that runs together,
+// slabs (emit_units.c), and the place of each statement. In: a Kernel and an EmitTarget. Out: a
+// CpuPlan.
 //
-// A value is computed outside all loops that it does not depend on. Statements with an effect
-// (stores, reductions, checks) stay at the level that the kernel gives them, and so do loads from
-// memory that the kernel writes.
+// A value is computed outside of all loops that it does not depend on. Statements with an effect
+// stay at the level that the kernel gives them: stores, reductions, checks of indices, and loads
+// from memory that the kernel writes.
 #include "codegen/cpu/emit_internal.h"
 #include "ir/program/sums.h"
 
@@ -47,24 +48,24 @@ static int stmt_place(const Kernel *k, const CpuPlan *p, const KStmt *s, LoopSet
   return place;
 }
 
-// Rounds of a loop; if they are known at run time only, a large number.
+// Returns the rounds of a loop, or a large number if they are known at run time only.
 static int64_t loop_size(const Kernel *k, int l) {
   return k->loop[l].size ? k->loop[l].size : 1 << 20;
 }
 
-// The most elements along the vector loop that one unit has.
+// Returns the elements of a full unit along the vector loop: at most `block` of an outer one.
 static int64_t vector_span(const Kernel *k, bool outer) {
   int64_t size = loop_size(k, k->vector);
   return outer && k->block < size ? k->block : size;
 }
 
-// Instructions of one instance of the kernel's body. Long bodies keep the processor busy without
-// further instances, which would only cost compile time.
+// Estimates the instructions of the kernel's body for one vector. A long body keeps the processor
+// busy without further vectors, which would only cost compile time.
 static int body_weight(const Kernel *k) {
   int w = 0;
   for (int i = 0; i < k->nstmts; i++) {
     int cost = k->stmt[i].kind == K_OP ? op_row(k->stmt[i].op)->cost : 1;
-    w += cost > 1 ? 2 * cost : 1; // long operations are chains that execute one instruction a cycle
+    w += cost > 1 ? 2 * cost : 1; // each instruction of a long operation waits for the one before
   }
   return w;
 }
@@ -74,7 +75,7 @@ static int vecs_by_weight(const Kernel *k) {
   return w <= 16 ? 4 : w <= 70 ? 2 : 1;
 }
 
-// The most accumulators of one instance in any phase, at least 1.
+// Returns the largest number of reductions in one phase, at least 1.
 static int reductions(const Kernel *k) {
   int most = 1;
   for (int ph = 0; ph < k->nphases; ph++) {
@@ -85,16 +86,17 @@ static int reductions(const Kernel *k) {
   return most;
 }
 
-// Estimated cycles of one round of an r x v tile: two of its r*v products or two of its r+v loads a
-// cycle, but no less than the latency of an accumulator, plus the loop itself.
+// Estimates the cycles of one round of a tile of r rows by v vectors. A cycle does two of its r*v
+// products or two of its r+v loads. A round takes at least the latency of an accumulator, and the
+// instructions of the loop.
 static double tile_round(int r, int v) {
   double products = r * v * 0.5, loads = (r + v) * 0.5, latency = 5;
   double most = products > loads ? products : loads;
   return (most > latency ? most : latency) + 0.75;
 }
 
-// Estimated cycles of `size` rows by `vectors`. Rows and vectors left over from tiles run in
-// smaller ones.
+// Estimates the cycles of `size` rows of `vectors` vectors in tiles of r rows by v vectors. What is
+// left over runs in tiles of one row or of fewer vectors.
 static double tile_cost(int64_t size, int64_t vectors, int r, int v) {
   double tiles = (double)(vectors / v);
   int tail = (int)(vectors % v);
@@ -102,22 +104,24 @@ static double tile_cost(int64_t size, int64_t vectors, int r, int v) {
          (double)(size % r) * (tiles * tile_round(1, v) + (tail ? tile_round(1, tail) : 0));
 }
 
-// Chunks of kernels with a row loop hold whole loops of rows if these are short, else multiples of
-// ROWS_GRAIN rows: then tiles have a height that divides ROWS_GRAIN.
+// The row loop (Kernel.rows) of a contraction runs in tiles of several rows. A chunk has all rows
+// if these are few. Otherwise it has a multiple of ROWS_GRAIN rows, and the rows of a tile divide
+// ROWS_GRAIN, so that chunks consist of whole tiles. A run is what one round of slabs computes.
 enum {
   ROWS_GRAIN = 24,
-  SHORT_ROWS = 64,        // rows of a short loop
-  SHORT_ROWS_SLABS = 256, // the same in kernels with slabs
-  RUN_UNITS = 64,         // most units of a run in a chunk
-  FEW_RUNS = 16,          // smaller runs if there would be fewer of them
-  SLAB_FROM = 196608,     // bytes that a unit reads along the vector loop, from which slabs pay
-  SLAB_BYTES = 65536,     // bytes that a slab reads
-  SCRATCH_BYTES = 131072  // of the sums that wait
+  SHORT_ROWS = 64,        // upper limit of few rows
+  SHORT_ROWS_SLABS = 256, // upper limit of few rows in kernels with slabs
+  RUN_UNITS = 64,         // upper limit of the units that a chunk has for a run
+  FEW_RUNS = 16,          // runs are made smaller until a kernel has so many of them
+  SLAB_FROM = 196608,     // slabs pay if a unit reads more bytes than this along the vector loop
+  SLAB_BYTES = 65536,     // bytes that a unit reads in one slab, about
+  SCRATCH_BYTES = 131072  // memory for the sums of a run between slabs
 };
 
 // -- slabs --------------------------------------------------------------------------------------
 
-// Bytes that one unit reads along the vector loop in the inner loops from `inner` on.
+// Returns the bytes that one unit reads in inner loop number `inner` and those inside it, through
+// pointers that move along the vector loop.
 static int64_t stream_bytes(const Kernel *k, int inner) {
   int64_t bytes = 0;
   for (int i = 0; i < k->nstmts; i++) {
@@ -132,7 +136,7 @@ static int64_t stream_bytes(const Kernel *k, int inner) {
   return bytes;
 }
 
-// Whether the only statement with an effect in the inner loops and in phase 0 is one sum.
+// Returns whether phase 0 and the inner loops have one statement with an effect, and that is a sum.
 static bool sums_alone(const Kernel *k) {
   int sums = 0;
   for (int i = 0; i < k->nstmts; i++) {
@@ -151,7 +155,7 @@ static bool in_slabs(const Kernel *k) {
   return sums_alone(k) && stream_bytes(k, 0) > SLAB_FROM;
 }
 
-// Chooses slab_loop and slab_step so that a slab reads about SLAB_BYTES.
+// Chooses slab_loop and slab_step so that a unit reads about SLAB_BYTES in a slab.
 static void choose_slabs(const Kernel *k, CpuPlan *p) {
   if (!in_slabs(k) || p->rows < 2) return;
   LoopSet every = loop_bit(k->rows) | loop_bit(k->vector);
@@ -190,11 +194,11 @@ int64_t kernel_grain(const Kernel *k) {
 
 static void choose_tile(const Kernel *k, const EmitTarget *t, CpuPlan *p) {
   int64_t size = loop_size(k, k->rows), vectors = ceil_div(vector_span(k, p->vec_outer), p->lanes);
-  // accumulators of a tile; the other registers, of 32 or 16, hold operands. Tiles that spill run
-  // at half speed
+  // upper limit of the accumulators of a tile: AVX-512 has 32 vector registers, others have 16, and
+  // operands need some. A tile whose accumulators do not fit runs at half speed
   int budget = (t->bits == 512 ? 24 : 12) / reductions(k);
-  // along an inner vector loop all vectors of a row are joined in the end: more vecs only hide
-  // latency
+  // along an inner vector loop all vectors of a row are joined in the end: more of them only hide
+  // the latency of additions
   int64_t spread = p->vec_outer ? vectors : 1;
   double best = -1;
   for (int v = 1; v <= TILE_VECS && v <= vectors; v++)
@@ -208,23 +212,28 @@ static void choose_tile(const Kernel *k, const EmitTarget *t, CpuPlan *p) {
     }
 }
 
-int guards_place(const Kernel *k, const CpuPlan *p, int phase) {
-  int place = -1;
-  for (int i = 0; i < k->nstmts; i++) {
-    const KStmt *s = &k->stmt[i];
-    if (s->phase != phase || !load_is_guarded(k, p, i) || p->place[i] < PLACE_LOOP) continue;
-    if (p->place[s->arg[1]] > place) place = p->place[s->arg[1]];
-  }
-  return place;
-}
-
 bool load_is_guarded(const Kernel *k, const CpuPlan *p, int stmt) {
   const KStmt *s = &k->stmt[stmt];
   if ((s->kind != K_LOAD && s->kind != K_LOAD_AT) || s->arg[1] == NO_STMT) return false;
   return !(p->dep[s->arg[1]] & loop_bit(k->vector));
 }
 
-// What is known of the value of `stmt` where the guard is false. known: of earlier statements.
+bool is_guard_use(const Kernel *k, const CpuPlan *p, int stmt, int phase) {
+  return k->stmt[stmt].phase == phase && load_is_guarded(k, p, stmt) &&
+         p->place[stmt] >= PLACE_LOOP;
+}
+
+int guards_place(const Kernel *k, const CpuPlan *p, int phase) {
+  int place = -1;
+  for (int i = 0; i < k->nstmts; i++) {
+    const KStmt *s = &k->stmt[i];
+    if (is_guard_use(k, p, i, phase) && p->place[s->arg[1]] > place) place = p->place[s->arg[1]];
+  }
+  return place;
+}
+
+// Returns what is known of the value of `stmt` in rounds in which `guard` is false. known: the
+// results for the earlier statements.
 static KNumber number_without(const Kernel *k, const KNumber *known, int guard, int stmt) {
   const KStmt *s = &k->stmt[stmt];
   if (s->kind == K_NUM) return (KNumber)s->step;
@@ -239,7 +248,7 @@ static KNumber number_without(const Kernel *k, const KNumber *known, int guard, 
   return NUMBER_ANY;
 }
 
-// Whether x is the identity of the reduction.
+// Returns whether x is known to be the identity of the reduction.
 static bool is_neutral(const KStmt *reduce, KNumber x) {
   switch (op_row(reduce->op)->monoid) {
   case MONOID_SUM: return x == NUMBER_ZERO;
@@ -255,7 +264,7 @@ bool guards_decide(const Kernel *k, const CpuPlan *p, int phase) {
   if (k->nstmts > UINT8_MAX) return false;
   for (int i = 0; i < k->nstmts; i++) {
     const KStmt *s = &k->stmt[i];
-    if (s->phase != phase || !load_is_guarded(k, p, i) || p->place[i] < PLACE_LOOP) continue;
+    if (!is_guard_use(k, p, i, phase)) continue;
     if (guard != NO_STMT && guard != s->arg[1]) return false;
     guard = s->arg[1];
   }
@@ -280,8 +289,8 @@ static void choose_vecs(const Kernel *k, const EmitTarget *t, CpuPlan *p) {
   while (p->vecs > 1 && (int64_t)p->vecs * p->lanes > vector_span(k, p->vec_outer)) p->vecs /= 2;
 }
 
-// The widest type of a kernel decides its lanes. Numbers, which are scalars, and places, which are
-// i64 and few, do not count.
+// Returns whether the type of such a statement counts when the widest type of a kernel decides its
+// lanes. Numeric arguments do not, because they are scalars; nor do positions, i64, which are few.
 static bool shapes_lanes(KKind kind) {
   return kind != K_NUM && kind != K_POSITION && kind != K_QUOTIENT;
 }

@@ -1,10 +1,11 @@
-// Places of windows as integers (K_POSITION, K_QUOTIENT), and whether they lie inside the tensor
-// that is read (K_INSIDE).
+// Positions that windows read, as integers (K_POSITION, K_QUOTIENT), and whether they are inside of
+// the tensor (K_INSIDE).
 #include "codegen/cpu/emit_arith_internal.h"
 
 #ifdef MESHC_HAVE_LLVM
 
-// The value of a walk at the counters of instance (r, v); a vector if it moves along lanes.
+// Emits the number of the element at which a walk is, for row r and vector v of a tile. It is a
+// vector if the walk has a stride along the vector loop.
 static LLVMValueRef walk_at(Emit *e, int walk, int r, int v) {
   const KPtr *w = &e->k->walk[walk];
   LLVMValueRef at = e->walk[walk];
@@ -15,24 +16,14 @@ static LLVMValueRef walk_at(Emit *e, int walk, int r, int v) {
   return lane ? int_add(e, emit_splat(e, at), const_lanes(e, e->i64, lane)) : at;
 }
 
-// Makes both of them vectors if one is.
-static void same_shape(Emit *e, LLVMValueRef *a, LLVMValueRef *b) {
-  if (!is_vector(*a) && !is_vector(*b)) return;
-  *b = emit_splat(e, *b);
-  *a = emit_splat(e, *a);
-}
-
 static LLVMValueRef sum_of(Emit *e, LLVMValueRef a, LLVMValueRef b) {
-  same_shape(e, &a, &b);
-  return int_add(e, a, b);
+  b = splat_like(e, b, a);
+  return int_add(e, splat_like(e, a, b), b);
 }
 
 LLVMValueRef emit_position(Emit *e, const KStmt *s, int r, int v) {
   LLVMValueRef at = walk_at(e, s->index, r, v);
-  if (s->arg[0] != NO_STMT) {
-    LLVMValueRef x = operand_at(e, s, 0, TYPE_I64, r, v);
-    at = sum_of(e, at, int_mul(e, x, int_like(x, s->step)));
-  }
+  if (s->arg[0] != NO_STMT) at = sum_of(e, at, scaled_operand(e, s, 0, r, v));
   return s->arg[1] != NO_STMT ? sum_of(e, at, operand_at(e, s, 1, TYPE_I64, r, v)) : at;
 }
 
@@ -44,12 +35,12 @@ LLVMValueRef emit_quotient(Emit *e, const KStmt *s, int r, int v) {
 LLVMValueRef emit_inside(Emit *e, const KStmt *s, int r, int v) {
   LLVMValueRef x = operand_at(e, s, 0, TYPE_I64, r, v);
   LLVMValueRef limit = s->slot >= 0 ? slot_value(e, s->slot) : i64_of(e, s->step);
-  if (is_vector(x)) limit = emit_splat(e, limit);
-  // compared as unsigned numbers, negative places are large
+  limit = splat_like(e, limit, x);
+  // as an unsigned number a negative position is larger than any limit
   LLVMValueRef in = int_cmp(e, LLVMIntULT, x, limit);
   if (s->arg[1] == NO_STMT) return in;
   LLVMValueRef more = value_at(e, s->arg[1], r, v);
-  same_shape(e, &in, &more);
-  return bit_and(e, in, more);
+  more = splat_like(e, more, in);
+  return bit_and(e, splat_like(e, in, more), more);
 }
 #endif

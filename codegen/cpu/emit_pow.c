@@ -1,7 +1,7 @@
 // Powers and remainders of floats: pow, mod, floor_div.
 //
 //   pow   f32 through f64; f64 by a logarithm of more than 64 bits
-//   mod   exact: the quotient is taken off in pieces of 52 bits
+//   mod   exact: multiples of the divisor are subtracted, 52 bits of the quotient at a time
 #include "codegen/cpu/emit_math_internal.h"
 
 #ifdef MESHC_HAVE_LLVM
@@ -9,12 +9,12 @@
 
 // -- powers -------------------------------------------------------------------------------------
 
-// c - a b, as math_near.
+// Emits c - a b, exact under the conditions of math_near.
 static LLVMValueRef residual(Emit *e, LLVMValueRef c, LLVMValueRef a, LLVMValueRef b) {
   return math_near(e, negate(e, a), b, c);
 }
 
-// 2/3 (s + s_low)^3 as the result plus *low.
+// Emits 2/3 (s + s_low)^3 as a sum of two numbers. Returns the larger one, *low is the other.
 static LLVMValueRef cube_double(Emit *e, LLVMValueRef s, LLVMValueRef s_low, LLVMValueRef *low) {
   const double c = 2.0 / 3, c_low = 3.70074341541718826e-17;
   LLVMValueRef z = mul(e, s, s), t = mul(e, s, z), u = scale(e, t, c);
@@ -25,8 +25,8 @@ static LLVMValueRef cube_double(Emit *e, LLVMValueRef s, LLVMValueRef s_low, LLV
   return u;
 }
 
-// log x of an f64 as *high + *low with more than 64 bits: log m = 2s + 2/3 s^3 + s^5 p(s^2), where
-// s = f / (2 + f).
+// Emits log x of an f64 as the sum *high + *low, which has more than 64 bits. x = 2^k (1 + f), and
+// log(1 + f) = 2s + 2/3 s^3 + s^5 p(s^2), where s = f / (2 + f).
 static void log_double(Emit *e, LLVMValueRef x, LLVMValueRef *high, LLVMValueRef *low) {
   static const double p[] = {0.1308803485092755383, 0.1326863836926682388, 0.1538624473762166661,
                              0.1818179554752113623, 0.222222223925810451,  0.2857142857079978503,
@@ -50,7 +50,7 @@ static void log_double(Emit *e, LLVMValueRef x, LLVMValueRef *high, LLVMValueRef
   *high = math_log_special(e, x, *high);
 }
 
-// |x|^y = e^(y log |x|), with the product of y and the logarithm in two numbers.
+// Emits |x|^y = e^(y log |x|), with the product of y and the logarithm in two numbers.
 static LLVMValueRef pow64_positive(Emit *e, LLVMValueRef x, LLVMValueRef y) {
   LLVMValueRef h, l;
   log_double(e, x, &h, &l);
@@ -58,7 +58,7 @@ static LLVMValueRef pow64_positive(Emit *e, LLVMValueRef x, LLVMValueRef y) {
   tail = pick(e, less(e, absolute(e, p), 800), tail, num(p, 0));
   LLVMValueRef z = math_exp(e, p);
   LLVMValueRef w = math_fma(e, z, tail, z);
-  // the correction of an infinite z may be -inf or NaN
+  // z tail may be -inf or NaN if z is infinite
   return pick(e, less(e, z, (double)INFINITY), w, z);
 }
 
@@ -82,8 +82,8 @@ LLVMValueRef math_pow(Emit *e, LLVMValueRef x, LLVMValueRef y) {
 
 // -- remainders ---------------------------------------------------------------------------------
 
-// x - n y with |x - n y| < |y|, for finite x and y != 0. Each round subtracts an exact multiple of
-// y and takes 52 bits off the quotient.
+// Emits x - n y with an integer n and |x - n y| < |y|, for finite x and y != 0. Each round of the
+// loop subtracts an exact multiple of y, so that the quotient loses its upper 52 bits.
 static LLVMValueRef remainder64(Emit *e, LLVMValueRef x, LLVMValueRef y) {
   LLVMValueRef cell = emit_alloca(e, LLVMTypeOf(x)), size = absolute(e, y);
   LLVMBasicBlockRef head = emit_block(e), body = emit_block(e), done = emit_block(e);
@@ -94,7 +94,7 @@ static LLVMValueRef remainder64(Emit *e, LLVMValueRef x, LLVMValueRef y) {
   LLVMValueRef left = cmp(e, LLVMRealOGE, absolute(e, r), size);
   LLVMBuildCondBr(e->b, any_lane(e, left), body, done);
   LLVMPositionBuilderAtEnd(e->b, body);
-  // subtract multiples of 2^700 y or 2^1400 y while the quotient itself overflows
+  // while r / y overflows, multiples of 2^700 y or 2^1400 y are subtracted
   LLVMValueRef large =
       cmp(e, LLVMRealOGE, absolute(e, quot(e, scale(e, r, 0x1p-700), y)), num(r, 0x1p100));
   LLVMValueRef huge =
@@ -112,11 +112,11 @@ static LLVMValueRef unbounded(Emit *e, LLVMValueRef x) {
   return equal(e, absolute(e, x), (double)INFINITY);
 }
 
-// x - y floor(x/y): the exact remainder of truncation, plus y if its sign is not that of y.
+// Emits x - y floor(x / y): the exact remainder of the truncated quotient, plus y if that remainder
+// has another sign than y.
 static LLVMValueRef mod64(Emit *e, LLVMValueRef x, LLVMValueRef y) {
   LLVMValueRef none = bit_or(e, equal(e, y, 0), unbounded(e, x));
-  // |y| >= 2^960 is scaled down, because math_product_error would overflow; if |x| < |y|, x is its
-  // own remainder
+  // a large y is scaled down, because math_product_error would overflow
   LLVMValueRef large = cmp(e, LLVMRealOGE, absolute(e, y), num(y, 0x1p960));
   LLVMValueRef near = cmp(e, LLVMRealOLT, absolute(e, x), absolute(e, y)),
                skip = bit_or(e, none, near);
@@ -135,8 +135,8 @@ LLVMValueRef math_mod(Emit *e, LLVMValueRef x, LLVMValueRef y) {
   return is_f32(e, x) ? narrow(e, mod64(e, widen(e, x), widen(e, y))) : mod64(e, x, y);
 }
 
-// The floor of the rounded quotient, less 1 if x - q y shows that the quotient was rounded up past
-// an integer. Large x and y are scaled down for math_product_error.
+// Emits floor(x / y) of f64: the floor of the rounded quotient, less 1 if x - q y shows that the
+// quotient was rounded up past an integer. Large x and y are scaled down for math_product_error.
 static LLVMValueRef floor_quotient64(Emit *e, LLVMValueRef x, LLVMValueRef y) {
   LLVMValueRef q = emit_unary(e, "llvm.floor", quot(e, x, y)),
                large = cmp(e, LLVMRealOGE, absolute(e, y), num(y, 0x1p960));
@@ -147,8 +147,8 @@ static LLVMValueRef floor_quotient64(Emit *e, LLVMValueRef x, LLVMValueRef y) {
   return pick(e, bit_and(e, past, exact), offset(e, q, -1), q);
 }
 
-// floor(x / y). If |x| < |y| the signs decide. The quotient of two f32 in f64 is never rounded up
-// to an integer.
+// Emits floor(x / y): -1 or 0 by the signs of x and y if |x| < |y|. The quotient of two f32 in f64
+// is never rounded up to an integer.
 LLVMValueRef math_floor_div(Emit *e, LLVMValueRef x, LLVMValueRef y) {
   LLVMValueRef q = is_f32(e, x)
                        ? narrow(e, emit_unary(e, "llvm.floor", quot(e, widen(e, x), widen(e, y))))

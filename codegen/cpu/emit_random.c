@@ -14,18 +14,16 @@
 static LLVMValueRef low_half(Emit *e, LLVMValueRef x) { return keep_bits(e, x, UINT32_MAX); }
 static LLVMValueRef high_half(Emit *e, LLVMValueRef x) { return right_by(e, x, 32); }
 
-// Half 0 or 1 of the key of statement s: its numeric argument, mixed with the seed of the call.
+// Emits half 0 (the lower) or 1 of the 64-bit key of statement s: its numeric argument, xor the
+// half of the seed of the call.
 static LLVMValueRef key_half(Emit *e, const KStmt *s, int half) {
   LLVMValueRef key = LLVMBuildFPToUI(e->b, number_value(e, s->index + half), e->i64, "");
   LLVMValueRef seed = call_field(e, e->i64, offsetof(KernelCall, seed));
   return bit_xor(e, key, half ? high_half(e, seed) : low_half(e, seed));
 }
 
-static LLVMValueRef like(Emit *e, LLVMValueRef x, LLVMValueRef shape) {
-  return is_vector(shape) ? emit_splat(e, x) : x;
-}
-
-// One round: the halves of two products, mixed with the other words and the key.
+// Emits one round of Philox on the words w: it multiplies two of them, and mixes the halves of the
+// products with the others and the key.
 static void philox_round(Emit *e, LLVMValueRef w[4], LLVMValueRef k0, LLVMValueRef k1) {
   LLVMValueRef p = int_mul(e, w[0], int_like(w[0], PHILOX_M0)),
                q = int_mul(e, w[2], int_like(w[0], PHILOX_M1));
@@ -45,17 +43,17 @@ static void philox(Emit *e, const KStmt *s, LLVMValueRef x, LLVMValueRef w[4]) {
   LLVMValueRef k0 = key_half(e, s, 0), k1 = key_half(e, s, 1);
   w[0] = low_half(e, x);
   w[1] = high_half(e, x);
-  w[2] = like(e, low_half(e, call_field(e, e->i64, offsetof(KernelCall, step))), x);
-  w[3] = like(e, low_half(e, call_field(e, e->i64, offsetof(KernelCall, repeat))), x);
+  w[2] = splat_like(e, low_half(e, call_field(e, e->i64, offsetof(KernelCall, step))), x);
+  w[3] = splat_like(e, low_half(e, call_field(e, e->i64, offsetof(KernelCall, repeat))), x);
   for (int i = 0; i < PHILOX_ROUNDS; i++) {
-    philox_round(e, w, like(e, k0, x), like(e, k1, x));
+    philox_round(e, w, splat_like(e, k0, x), splat_like(e, k1, x));
     k0 = key_next(e, k0, PHILOX_W0);
     k1 = key_next(e, k1, PHILOX_W1);
   }
 }
 
-// Word i, 0 or 1, plus `more` units, as a fraction: the upper 24 bits, or in f64 53 bits of it and
-// of word i + 2.
+// Emits n 2^-24, where n is the upper 24 bits of word i plus `more`. In f64 emits n 2^-53, where n
+// is 53 bits of words i and i + 2 plus `more`. i is 0 or 1.
 static LLVMValueRef fraction(Emit *e, LLVMValueRef w[4], int i, int64_t more, bool f64) {
   LLVMValueRef n = right_by(e, w[i], 8);
   if (f64) {
@@ -69,8 +67,8 @@ static LLVMValueRef fraction(Emit *e, LLVMValueRef w[4], int i, int64_t more, bo
   return scale(e, f, f64 ? 0x1p-53 : 0x1p-24);
 }
 
-// cos(2 pi u). Subtracting the nearest half turn is exact; an odd number of half turns changes the
-// sign.
+// Emits cos(2 pi u), the cosine of u turns. The nearest number of half turns is subtracted from u
+// first, which is exact; if it is odd, the sign of the cosine changes.
 static LLVMValueRef cosine_of_turn(Emit *e, LLVMValueRef u) {
   LLVMValueRef halves = emit_unary(e, "llvm.roundeven", scale(e, u, 2));
   LLVMValueRef rest = sub(e, u, scale(e, halves, 0.5));

@@ -1,10 +1,9 @@
-// REDUCE and ACCUM: accumulators set to identities, additions to them, their ends (emit_cells.c
-// says where they are, emit_fold.c folds them).
+// Reductions: K_REDUCE, over the inner loops of a unit, and K_ACCUM, over all units of a chunk.
+// Sets their accumulators to identities, adds to them, makes values of them. emit_cells.c says
+// where accumulators are, emit_fold.c folds those of long sums.
 #include "codegen/cpu/emit_arith_internal.h"
 
 #ifdef MESHC_HAVE_LLVM
-
-// -- cells --------------------------------------------------------------------------------------
 
 static void cell_make(Emit *e, int s, int rows) {
   for (int r = 0; r < rows; r++)
@@ -25,14 +24,13 @@ void cells_make(Emit *e) {
 }
 
 static void cell_clear(Emit *e, int s, int r, int v) {
-  const KStmt *st = &e->k->stmt[s];
   int at = instance_id(s, r, v);
-  LLVMBuildStore(e->b, emit_identity(e, st->op, st->type, cell_is_vector(e, s)), e->cell[at]);
+  level_clear(e, s, e->k->stmt[s].type, e->cell[at]);
   fold_clear(e, s, at);
 }
 
-// cell = op(cell, x). Lanes that are not in use stay, except where each lane has its own result:
-// nothing reads them there.
+// Emits cell = op(cell, x). Lanes that are not in use keep their value if the lanes are joined
+// later. Where each lane has its own result, nothing reads that of such a lane.
 static void cell_add(Emit *e, int s, int r, int v, LLVMValueRef x) {
   const KStmt *st = &e->k->stmt[s];
   LLVMValueRef cell = e->cell[instance_id(s, r, v)],
@@ -59,8 +57,8 @@ void reduce_begin(Emit *e, int phase) {
   for (int s = 0; s < e->k->nstmts; s++) {
     if (!reduces_in(e, s, phase)) continue;
     folds_begin(e, s);
-    for (int r = 0; r < reduce_rows(e, s); r++)
-      for (int v = 0; v < reduce_vecs(e, s); v++) cell_clear(e, s, r, v);
+    for (int r = 0; r < body_rows(e, s); r++)
+      for (int v = 0; v < body_vecs(e, s); v++) cell_clear(e, s, r, v);
   }
 }
 
@@ -69,11 +67,11 @@ void emit_reduce(Emit *e, int s, int r, int v) {
   cell_add(e, s, row, vec, operand(e, s, r, v));
 }
 
-// The value of REDUCE s for row r: the cells of an outer vector loop one by one, those of an inner
-// one joined with all their lanes.
+// Makes values of the cells of REDUCE s for row r. Along an outer vector loop each cell is a value.
+// Along an inner vector loop all cells and their lanes are joined to one value.
 static void reduce_finish(Emit *e, int s, int r) {
   const KStmt *st = &e->k->stmt[s];
-  int n = reduce_vecs(e, s);
+  int n = body_vecs(e, s);
   if (!vector_is_inner(e)) {
     for (int v = 0; v < n; v++)
       e->value[instance_id(s, r, v)] = fold_narrow(e, s, fold_value(e, s, instance_id(s, r, v)));
@@ -89,11 +87,13 @@ static void reduce_finish(Emit *e, int s, int r) {
 
 void reduce_end(Emit *e, int phase) {
   for (int s = 0; s < e->k->nstmts; s++)
-    for (int r = 0; reduces_in(e, s, phase) && r < reduce_rows(e, s); r++) reduce_finish(e, s, r);
+    for (int r = 0; reduces_in(e, s, phase) && r < body_rows(e, s); r++) reduce_finish(e, s, r);
 }
 
 // -- the scratch of a run -----------------------------------------------------------------------
-// Sums that wait between slabs: a row of whole vectors for every unit (emit_units.c).
+//
+// A kernel with slabs (emit_units.c) has one sum. Between slabs its values are in Emit.scratch: for
+// each unit of the run a row with an element for each element of the vector loop, whole vectors.
 
 static int scratch_stmt(const Emit *e) {
   for (int s = 0; s < e->k->nstmts; s++)
@@ -154,16 +154,9 @@ void reduce_fetch(Emit *e) {
 
 // -- ACCUM --------------------------------------------------------------------------------------
 
-static void row_clear(Emit *e, int s) {
+static void leaf_clear(Emit *e, int s, LLVMValueRef index, bool vector) {
   const KStmt *st = &e->k->stmt[s];
-  bool vector = e->k->vector >= 0;
-  // rows are padded to 64 bytes, which whole vectors of most types fit; the others are masked
-  int64_t n = accum_elements(e->k, s), step = vector ? e->plan.lanes : 1;
-  EmitLoop l = loop_begin(e, i64_of(e, 0), i64_of(e, n), i64_of(e, step));
-  if (vector && n % step) emit_mask(e, int_sub(e, i64_of(e, n), l.var));
-  store_raw(e, st->type, partial_at(e, s, l.var), emit_identity(e, st->op, st->type, vector));
-  emit_mask_off(e);
-  loop_end(e, &l);
+  store_raw(e, st->type, partial_at(e, s, index), emit_identity(e, st->op, st->type, vector));
 }
 
 void accum_begin(Emit *e) {
@@ -172,13 +165,14 @@ void accum_begin(Emit *e) {
     folds_begin(e, s);
     if (kernel_accum_wide(e->k, s)) wide_clear(e, s);
     if (!accum_in_registers(e, s))
-      row_clear(e, s);
+      each_of_row(e, s, i64_of(e, 0), accum_elements(e->k, s), e->k->vector >= 0, leaf_clear);
     else
       for (int v = 0; v < cell_vecs(e, s); v++) cell_clear(e, s, 0, v);
   }
 }
 
-// The index in the row of ACCUM s at the counters of the inner loops, vector v.
+// Emits the index of the element of ACCUM s in the partial row for the counters of the inner loops,
+// at lane 0 of vector v.
 static LLVMValueRef row_index(Emit *e, int s, int v) {
   LLVMValueRef at = i64_of(e, 0);
   for (int l = e->k->nouter; l < e->k->nouter + e->k->ninner; l++) {

@@ -30,7 +30,7 @@ typedef struct Angle {
   LLVMValueRef tail; // f64, the rounding error of r
 } Angle;
 
-// The nearest integer of x, as f64 and as *n, an i64 of which only the low bits are right.
+// Emits the integer nearest to x, as f64 and as *n, an i64 of which only the low bits are right.
 static LLVMValueRef nearest(Emit *e, LLVMValueRef x, LLVMValueRef *n) {
   LLVMTypeRef t = type_like(e, e->i64, x);
   LLVMValueRef shifted = add(e, x, num(x, 0x1.8p52));
@@ -82,8 +82,7 @@ static Angle reduce_large(Emit *e, LLVMValueRef x) {
   LLVMBuildStore(e->b, num(x, 0), low);
   EmitLoop l = loop_to(e, PIECES);
   LLVMValueRef at = emit_at(e, e->f64, pieces_table(e), l.var);
-  LLVMValueRef piece = emit_read(e, e->f64, at);
-  if (is_vector(x)) piece = emit_splat(e, piece);
+  LLVMValueRef piece = splat_like(e, emit_read(e, e->f64, at), x);
   LLVMValueRef p = mul(e, y, piece);
   add_turns(e, high, low, p);
   add_turns(e, high, low, math_product_error(e, y, piece, p));
@@ -99,7 +98,8 @@ static Angle reduce_large(Emit *e, LLVMValueRef x) {
   return a;
 }
 
-// Reduces all lanes as small, then those that are large, if there are any.
+// Reduces all lanes by reduce_small, then lanes with large arguments by reduce_large, if there are
+// any.
 static Angle reduce(Emit *e, LLVMValueRef x) {
   LLVMBuilderRef b = e->b;
   Angle a = reduce_small(e, x);
@@ -109,7 +109,7 @@ static Angle reduce(Emit *e, LLVMValueRef x) {
   LLVMBuildStore(b, a.r, r);
   LLVMBuildStore(b, a.tail, tail);
   LLVMValueRef large = greater(e, absolute(e, x), 0x1p20);
-  EmitIf rare = if_begin(e, any_lane(e, large));
+  LLVMBasicBlockRef rare = if_begin(e, any_lane(e, large));
   Angle big = reduce_large(e, x);
   LLVMBuildStore(b, pick(e, large, big.n, a.n), n);
   LLVMBuildStore(b, pick(e, large, big.r, a.r), r);
@@ -131,7 +131,7 @@ static const double cos64[] = {-1.138245677806130585e-11, 2.08761438279931325e-9
                                -2.755731726000883816e-7,  0.00002480158729874306929,
                                -0.001388888888888738227,  0.04166666666666666537};
 
-// tail: NULL in f32.
+// Emit sin(r + tail) and cos(r + tail) for |r| <= pi/4. tail is NULL in f32.
 static LLVMValueRef sin_small(Emit *e, LLVMValueRef r, LLVMValueRef tail) {
   LLVMValueRef z = mul(e, r, r), p = tail ? POLY(e, z, sin64) : POLY(e, z, sin32);
   LLVMValueRef y = mul(e, mul(e, r, z), p);
@@ -152,7 +152,7 @@ static LLVMValueRef bit(Emit *e, LLVMValueRef n, int64_t mask) {
   return not_zero(e, keep_bits(e, n, mask));
 }
 
-// sin(x + quarter pi/2)
+// Emits sin(x + quarter pi/2).
 static LLVMValueRef wave(Emit *e, LLVMValueRef x, int quarter) {
   bool f32 = is_f32(e, x);
   Angle a = reduce(e, f32 ? widen(e, x) : x);
@@ -161,7 +161,7 @@ static LLVMValueRef wave(Emit *e, LLVMValueRef x, int quarter) {
   LLVMValueRef y = pick(e, bit(e, n, 1), cos_small(e, r, tail), sin_small(e, r, tail));
   y = pick(e, bit(e, n, 2), negate(e, y), y);
   if (quarter) return y;
-  return pick(e, less(e, absolute(e, x), 1e-12), x, y); // keeps -0 and subnormals
+  return pick(e, less(e, absolute(e, x), 1e-12), x, y); // sin x = x there; keeps -0 and subnormals
 }
 
 LLVMValueRef math_sin(Emit *e, LLVMValueRef x) { return wave(e, x, 0); }

@@ -1,15 +1,16 @@
-// Units: the outer loops, register tiles, and runs in slabs.
+// Units, the rounds of the outer loops: one by one, in tiles, or in runs with slabs.
 //
-// With Kernel.rows, `plan.rows` rounds of that loop are run together (unroll and jam) whenever they
-// lie completely within lo..hi; other units run one by one. Chunks should therefore be multiples of
-// kernel_grain.
+// With a row loop (Kernel.rows), CpuPlan.rows rounds of that loop run together as a tile (unroll
+// and jam) if all of their units are in lo..hi-1. Other units run one by one. Chunks are therefore
+// multiples of kernel_grain (codegen/program/launch.c).
 //
-// A contraction whose units read more than a cache holds runs in slabs. A run of units takes one
-// slab of the inner loops after the other, and the sums wait in a scratch in between. All units of
-// the run then reuse what is read along the vector loop: the weights of a convolution at all
-// positions, or the errors in a weight's gradient at all taps and channels.
+// A contraction whose units read more than a cache holds runs in slabs. The inner loops are cut
+// into slabs, slab_step rounds of inner loop slab_loop each. A run, some successive units, takes
+// one slab after the other, and keeps its sums in a scratch in between. So all units of the run
+// read what they share while a cache holds it: the weights of a convolution, or in the gradient of
+// its weights the gradient of its result.
 //
-//   for units in runs                      blocks of the vector loop are the slowest outer loop here
+//   for units in runs            blocks of the vector loop are the slowest outer loop here
 //     scratch = 0
 //     for slabs of the inner loops
 //       for tiles of the run: sums of the slab, added to the scratch
@@ -19,9 +20,11 @@
 #ifdef MESHC_HAVE_LLVM
 #include <string.h>
 
+// The counters of the outer loops. Along an outer vector loop a unit is a block of Kernel.block
+// elements.
 typedef struct Units {
-  LLVMValueRef cell[MAX_LOOPS];  // counters of the outer loops; an outer vector loop counts blocks
-  LLVMValueRef count[MAX_LOOPS]; // their ends
+  LLVMValueRef cell[MAX_LOOPS];  // memory of their counters; an outer vector loop counts blocks
+  LLVMValueRef count[MAX_LOOPS]; // rounds of the loops; blocks of an outer vector loop
 } Units;
 
 static bool is_blocked(const Emit *e, int l) { return e->plan.vec_outer && l == e->k->vector; }
@@ -38,7 +41,8 @@ static Units units_make(Emit *e) {
   return u;
 }
 
-// The fastest loop of units.
+// Returns the outer loop whose counter changes from each unit to the next. With slabs the vector
+// loop, the last one, is the slowest.
 static int last_loop(const Emit *e) { return e->k->nouter - (e->plan.slab_step ? 2 : 1); }
 
 // Sets the counters to those of `unit`.
@@ -77,14 +81,15 @@ static void unit_full(Emit *e, int unused) {
   phases_from(e, 0);
 }
 
-// The sums of phase 0 over one slab, added to the scratch.
+// Emits phase 0 over one slab, and adds its sums to the scratch.
 static void unit_slab(Emit *e, int unused) {
   (void)unused;
   emit_phase(e, 0);
   reduce_spill(e);
 }
 
-// What follows the last slab: reads the sums from the scratch, then all later phases.
+// Emits what follows the last slab: it makes values of the sums in the scratch, and runs the later
+// phases.
 static void unit_after_slabs(Emit *e, int unused) {
   (void)unused;
   emit_statements(e, PLACE_PHASE, 0);
@@ -92,7 +97,7 @@ static void unit_after_slabs(Emit *e, int unused) {
   phases_from(e, 1);
 }
 
-// The vector loop over block number `block`.
+// Emits the vector loop over block number `block`.
 static void outer_vector_loop(Emit *e, LLVMValueRef block, Body *body) {
   const KLoop *l = &e->k->loop[e->k->vector];
   LLVMValueRef size = i64_of(e, e->k->block), from = int_mul(e, block, size);
@@ -105,7 +110,7 @@ static void outer_vector_loop(Emit *e, LLVMValueRef block, Body *body) {
   vector_loop(e, from, to, span, body, 0);
 }
 
-// The unit at the counters, or a tile of `rows` units.
+// Emits the unit that u counts, or a tile of `rows` rounds of the row loop that begins there.
 static void emit_unit(Emit *e, const Units *u, int rows, Body *body) {
   LLVMValueRef *saved = addresses_save(e), block = NULL;
   for (int l = 0; l < e->k->nouter; l++) {
@@ -126,7 +131,7 @@ static void emit_unit(Emit *e, const Units *u, int rows, Body *body) {
 }
 
 static void units_plain(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef hi, Body *body) {
-  int64_t step = fold_step(e, FOLD_UNIT, 0);
+  int64_t step = fold_most(e, FOLD_UNIT, 0)->step;
   Blocks b = blocks_begin(e, lo, hi, step);
   EmitLoop l = loop_begin(e, b.from, b.to, i64_of(e, 1));
   e->unit = l.var;
@@ -137,14 +142,14 @@ static void units_plain(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef h
   blocks_end(e, &b);
 }
 
-// Units inside one round of the row loop.
+// Emits the number of units in one round of the row loop.
 static LLVMValueRef round_units(Emit *e, const Units *u) {
   LLVMValueRef n = i64_of(e, 1);
   for (int l = e->k->rows + 1; l <= last_loop(e); l++) n = int_mul(e, n, u->count[l]);
   return n;
 }
 
-// Whether the counters are at the first unit of a round.
+// Emits whether u is at the first unit of a round of the row loop.
 static LLVMValueRef at_round_start(Emit *e, const Units *u) {
   LLVMValueRef any = i64_of(e, 0);
   for (int l = e->k->rows + 1; l <= last_loop(e); l++)
@@ -152,8 +157,8 @@ static LLVMValueRef at_round_start(Emit *e, const Units *u) {
   return int_equal(e, any, i64_of(e, 0));
 }
 
-// Whether a tile that begins with `unit` lies within the row loop and within units up to hi. tile:
-// the units of a tile.
+// Emits whether a tile that begins with `unit` ends before the end of the row loop and before unit
+// hi. tile: the number of units of a tile.
 static LLVMValueRef jam_fits(Emit *e, const Units *u, LLVMValueRef unit, LLVMValueRef hi,
                              LLVMValueRef tile) {
   int rows = e->k->rows;
@@ -164,7 +169,8 @@ static LLVMValueRef jam_fits(Emit *e, const Units *u, LLVMValueRef unit, LLVMVal
   return bit_and(e, bit_and(e, in_loop, in_chunk), at_round_start(e, u));
 }
 
-// Units lo..hi-1, as tiles of plan.rows units where they fit, else one by one.
+// Emits units lo..hi-1, as tiles of CpuPlan.rows rounds of the row loop where they fit, else one by
+// one.
 static void units_jammed(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef hi, Body *body) {
   LLVMBuilderRef b = e->b;
   int rows = e->k->rows, last = last_loop(e);
@@ -202,7 +208,8 @@ static void units_jammed(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef 
 
 // -- runs ---------------------------------------------------------------------------------------
 
-// Loops over the slabs of inner loops i..slab_loop; a slab is slab_step rounds of slab_loop.
+// Emits loops over the slabs of units lo..hi-1: over each round of inner loops i..slab_loop-1, and
+// over slab_step rounds at a time of slab_loop.
 static void emit_slabs(Emit *e, const Units *u, int i, LLVMValueRef lo, LLVMValueRef hi) {
   int l = e->k->nouter + i;
   bool pieces = i == e->plan.slab_loop;

@@ -1,8 +1,8 @@
 // Values of the emitter: constants, element types in memory and in registers, casts, instances.
 //
 // In registers bf16 and f16 are float, u8 is i32 (0..255), bool is i1. Values are scalars or
-// vectors of CpuPlan.lanes elements. An instruction with two operands needs both in one shape:
-// emit_splat makes a vector of a scalar.
+// vectors of CpuPlan.lanes elements. An instruction with two operands needs two scalars or two
+// vectors: emit_splat makes a vector of a scalar.
 #include "codegen/cpu/emit_arith_internal.h"
 
 #ifdef MESHC_HAVE_LLVM
@@ -16,7 +16,7 @@ LLVMTypeRef type_vector(Emit *e, LLVMTypeRef element) {
   return LLVMVectorType(element, (unsigned)e->plan.lanes);
 }
 
-// As long as shape, which emit_horizontal halves again and again.
+// Vectors in emit_horizontal are shorter than CpuPlan.lanes.
 LLVMTypeRef type_like(Emit *e, LLVMTypeRef element, LLVMValueRef shape) {
   (void)e;
   return is_vector(shape) ? LLVMVectorType(element, LLVMGetVectorSize(LLVMTypeOf(shape))) : element;
@@ -81,9 +81,13 @@ LLVMValueRef emit_intrinsic(Emit *e, const char *name, int ntypes, LLVMTypeRef *
   return LLVMBuildCall2(e->b, t, f, args, (unsigned)n, "");
 }
 
+LLVMValueRef emit_call(Emit *e, const char *name, int n, LLVMValueRef *args) {
+  LLVMTypeRef t = LLVMTypeOf(args[0]);
+  return emit_intrinsic(e, name, 1, &t, n, args);
+}
+
 LLVMValueRef emit_unary(Emit *e, const char *name, LLVMValueRef x) {
-  LLVMTypeRef t = LLVMTypeOf(x);
-  return emit_intrinsic(e, name, 1, &t, 1, &x);
+  return emit_call(e, name, 1, &x);
 }
 
 LLVMValueRef fast(LLVMValueRef v) {
@@ -117,6 +121,10 @@ LLVMTypeRef reg_type(Emit *e, Dtype t) {
   BUG("no element type %d", (int)t);
 }
 
+LLVMTypeRef reg_shape(Emit *e, Dtype t, bool vector) {
+  return vector ? type_vector(e, reg_type(e, t)) : reg_type(e, t);
+}
+
 LLVMTypeRef mem_type(Emit *e, Dtype t) {
   if (t == TYPE_BF16 || t == TYPE_F16) return e->i16;
   return t == TYPE_U8 || t == TYPE_BOOL ? e->i8 : reg_type(e, t);
@@ -144,7 +152,8 @@ static LLVMValueRef f16_widen(Emit *e, LLVMValueRef raw) {
 }
 
 // f32 to f16, rounded to nearest even. Subnormal results are rounded by adding 0.5, whose last
-// place is 2^-24; the others by adding half a unit of the result less its odd bit.
+// place is 2^-24. The others are rounded by adding half a unit in the last place of the result, a
+// little less if the last bit is 0.
 static LLVMValueRef f16_narrow(Emit *e, LLVMValueRef x) {
   LLVMValueRef bits = bits_of(e, x), abs = keep_bits(e, bits, 0x7fffffff);
   LLVMValueRef sign = keep_bits(e, right_by(e, bits, 16), 0x8000);
@@ -224,8 +233,8 @@ static LLVMValueRef float_to_float(Emit *e, LLVMValueRef v, Dtype from, Dtype to
   return small && from != to ? from_memory(e, to, to_memory(e, to, v)) : v;
 }
 
-// By integer type: the lowest and highest floats that do not saturate, of f32 and of f64, and the
-// value of what is above.
+// Conversion of a float to an integer type: the lowest and highest f32 and f64 that are in range,
+// and the result for larger floats.
 static const struct {
   double low, high32, high64;
   int64_t max;
@@ -248,7 +257,8 @@ static LLVMValueRef float_to_int(Emit *e, LLVMValueRef v, Dtype from, Dtype to) 
   return pick(e, above, const_int(want, int_range[to].max), y);
 }
 
-// Through f64, which holds every i32 and is rounded to odd for bf16 and f16; straight to f32.
+// Integers are converted through f64 to bf16 and f16: f64 holds every i32, and round_to_odd rounds
+// larger ones correctly. An integer is converted to f32 directly.
 static LLVMValueRef int_to_float(Emit *e, LLVMValueRef v, Dtype from, Dtype to) {
   bool wide = from == TYPE_I64 || from == TYPE_U64 || from == TYPE_I32;
   Dtype via = to == TYPE_F64 || (wide && to != TYPE_F32) ? TYPE_F64 : TYPE_F32;
@@ -284,7 +294,7 @@ LLVMValueRef emit_convert(Emit *e, LLVMValueRef v, Dtype from, Dtype to) {
   return tf ? int_to_float(e, v, from, to) : int_to_int(e, v, from, to);
 }
 
-// The low bits of a sum or product that was computed in a wider integer. Only casts saturate.
+// Keeps the low bits of an integer, as a sum or product in type `to` would. Only casts saturate.
 static LLVMValueRef int_wrap(Emit *e, LLVMValueRef v, Dtype from, Dtype to) {
   LLVMTypeRef want = type_like(e, reg_type(e, to), v);
   if (dtype_bytes(to) < 8 && dtype_bytes(from) == 8)
@@ -315,6 +325,11 @@ LLVMValueRef value_at(Emit *e, int s, int r, int v) {
 
 LLVMValueRef operand_at(Emit *e, const KStmt *s, int which, Dtype type, int r, int v) {
   return emit_coerce(e, value_at(e, s->arg[which], r, v), e->k->stmt[s->arg[which]].type, type);
+}
+
+LLVMValueRef scaled_operand(Emit *e, const KStmt *s, int which, int r, int v) {
+  LLVMValueRef x = operand_at(e, s, which, TYPE_I64, r, v);
+  return int_mul(e, x, int_like(x, s->step));
 }
 
 LLVMValueRef counter_at(Emit *e, int l, int r, int v) {

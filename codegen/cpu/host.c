@@ -17,7 +17,7 @@ int host_bits(void) {
   return __builtin_cpu_supports("avx") ? 256 : 128;
 }
 
-// From CPUID: the signature, the feature words of leaves 1 and 7, extended features, and the
+// Reads CPUID: the signature, the feature words of leaves 1 and 7, extended features, and the
 // register state that the system saves. Leaf 1's ebx is left out: it depends on the core.
 const char *host_identity(Arena *a) {
   unsigned v[4] = {0}, one[4] = {0}, seven[4] = {0}, sub[4] = {0}, ext[4] = {0}, low = 0, high = 0;

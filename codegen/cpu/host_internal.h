@@ -4,9 +4,10 @@
 
 #include "ir/base/arena.h"
 
-// Bits of the widest vectors that pay: 512, 256 or 128.
+// Returns the bits of the widest vectors that the processor computes fast: 512, 256 or 128.
 int host_bits(void);
-// A text of model and features. Machine code may be shared between hosts with equal texts only.
+// Returns a text of the model and the features of the processor, in a. Machine code may be shared
+// between hosts with equal texts only.
 const char *host_identity(Arena *a);
 
 #endif

@@ -27,9 +27,10 @@ static char *cpu, *features, *triple;
 
 // -- failed allocations -------------------------------------------------------------------------
 //
-// LLVM allocates by operator new and by malloc, and aborts if either fails. A handler can be set
-// for both: one of the C++ library, one of LLVM that its C API lacks. They are linked by their C++
-// names, weakly: with another C++ library or LLVM there is no handler, and LLVM aborts.
+// LLVM allocates by operator new and by malloc, and aborts if either fails. The C++ library has a
+// function that sets a handler for operator new. LLVM has one that sets a handler for malloc, but
+// not in its C API. Both functions are linked by their C++ names, weakly: a C++ library or LLVM
+// without them gives a program without handlers, and LLVM aborts.
 
 typedef void NewHandler(void);
 extern NewHandler *set_new_handler(NewHandler *) __asm__("_ZSt15set_new_handlerPFvvE")
@@ -38,8 +39,8 @@ typedef void BadAllocHandler(void *context, const char *why, bool crash_report);
 extern void install_bad_alloc_handler(BadAllocHandler *, void *) __asm__(
     "_ZN4llvm31install_bad_alloc_error_handlerEPFvPvPKcbES0_") __attribute__((weak));
 
-// In a process that meshc does not own, the operator may have failed for others: they get what they
-// would get without this handler.
+// In a process that only uses meshc as a library, operator new may have failed in other code. That
+// code gets what it would get without this handler: the handler set before, or the exception.
 static NewHandler *other_handler;
 extern void throw_bad_alloc(void) __asm__("_ZSt17__throw_bad_allocv") __attribute__((weak));
 
@@ -67,7 +68,7 @@ static void install_memory_handlers(void) {
   LLVMInstallFatalErrorHandler(on_fatal_error);
 }
 
-// -----------------------------------------------------------------------------------------------
+// -- targets and passes -------------------------------------------------------------------------
 
 static void start(void) {
   install_memory_handlers();
@@ -108,8 +109,8 @@ static bool has_feature(const LlvmTarget *t, const char *name) {
   return listed(features, with) && !listed(t->without, name);
 }
 
-// The features of the host, then those of t->without with a minus: LLVM obeys the last mention. On
-// the heap.
+// Returns the features of the host, followed by those of t->without with a minus: LLVM obeys the
+// last mention of a feature. The caller frees the text.
 static char *features_of(const LlvmTarget *t) {
   const char *out = t->without ? t->without : "";
   size_t n = strlen(features) + 2 * strlen(out) + 3;

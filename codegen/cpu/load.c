@@ -34,7 +34,7 @@ typedef struct Object {
   size_t nsymbols;
   const char *names; // of symbols
   size_t names_bytes;
-  size_t *offset; // [section] in the mapping
+  size_t *offset; // by section: bytes from the start of the mapping
   size_t code_bytes, bytes_all;
   char *map;
   char *why;

@@ -1,4 +1,4 @@
-// Maps an ELF object without external symbols into this process (decision 19).
+// Maps an ELF object without external symbols into this process.
 #ifndef CODEGEN_LOAD_H
 #define CODEGEN_LOAD_H
 
