@@ -86,8 +86,16 @@ typedef struct Raw {
   bool big; // big-endian
 } Raw;
 Raw raw_of(Dtype t);
-Dtype raw_type(Raw r);       // the element type that holds all its values
-const char *raw_text(Raw r); // "f32", "i16", "bool"
+Dtype raw_type(Raw r); // the element type that holds all its values
+// The names of a type of elements in files: that of messages ("f32", "bool"), and that of
+// safetensors ("F32", "BOOL").
+typedef struct RawNames {
+  Raw raw;
+  const char *text, *safetensors;
+} RawNames;
+const RawNames *raw_names(Raw r);
+// Returns the type with that name in safetensors files, or NULL.
+const RawNames *raw_of_safetensors(const char *name);
 double raw_value(Raw r, const void *p);
 // Converts n elements, times `scale`, into type `to`; floats round to narrower floats. False if a
 // value would be lost: *bad is its index.
@@ -120,7 +128,16 @@ MUST_USE bool safetensors_find(const Datafile *f, const char *key, ArrayPlace *o
 // Lists entries in the order of the file, and the texts of __metadata__.
 MUST_USE bool safetensors_list(Arena *a, const Datafile *f, ArrayList *out, char *why);
 MUST_USE bool safetensors_names(Arena *a, const Datafile *f, const char ***out, char *why);
-const char *safetensors_type(Dtype t); // "F32"; of bf16 "BF16"
+// Returns a JSON list of n integers.
+struct json_t;
+struct json_t *json_numbers(int n, const int64_t *x);
+// Returns the entry of a tensor in a header: type, sizes, and the bytes begin..end-1 of the data.
+struct json_t *safetensors_entry(Dtype type, int rank, const int64_t *size, int64_t begin,
+                                 int64_t end);
+// Returns the bytes of a file before its data: the length, and the entries as text, padded so that
+// the data begins at a multiple of `unit`. malloc'd; *n gets their number. Frees `entries`. NULL if
+// a name is no UTF-8.
+char *safetensors_header(struct json_t *entries, size_t unit, size_t *n);
 // A set of shards: the file that holds key, in the index's directory. malloc'd path, NULL with why.
 bool safetensors_index_names(Arena *a, const char *path, const char ***out, char *why);
 char *safetensors_shard(const char *index_path, const char *key, char *why);

@@ -16,7 +16,7 @@ static bool ends(const char *text, const char *end) {
 
 static ArrayInfo info_of(const char *name, const ArrayPlace *p) {
   ArrayInfo x = {.name = name,
-                 .type = raw_text(p->raw),
+                 .type = raw_names(p->raw)->text,
                  .usable = true,
                  .rank = p->rank,
                  .elements = p->elements,

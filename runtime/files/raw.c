@@ -23,17 +23,26 @@ Dtype raw_type(Raw r) {
   return r.bytes == 8 ? TYPE_I64 : TYPE_I32;
 }
 
-const char *raw_text(Raw r) {
-  static const struct {
-    char kind;
-    uint8_t bytes;
-    const char *text;
-  } rows[] = {{'f', 2, "f16"}, {'f', 4, "f32"}, {'f', 8, "f64"}, {'b', 2, "bf16"}, {'?', 1, "bool"},
-              {'i', 1, "i8"},  {'i', 2, "i16"}, {'i', 4, "i32"}, {'i', 8, "i64"},  {'u', 1, "u8"},
-              {'u', 2, "u16"}, {'u', 4, "u32"}, {'u', 8, "u64"}};
-  for (size_t i = 0; i < countof(rows); i++)
-    if (rows[i].kind == r.kind && rows[i].bytes == r.bytes) return rows[i].text;
+static const RawNames names[] = {
+    {{'f', 4, false}, "f32", "F32"},   {{'f', 2, false}, "f16", "F16"},
+    {{'b', 2, false}, "bf16", "BF16"}, {{'f', 8, false}, "f64", "F64"},
+    {{'i', 8, false}, "i64", "I64"},   {{'i', 4, false}, "i32", "I32"},
+    {{'i', 2, false}, "i16", "I16"},   {{'i', 1, false}, "i8", "I8"},
+    {{'u', 8, false}, "u64", "U64"},   {{'u', 4, false}, "u32", "U32"},
+    {{'u', 2, false}, "u16", "U16"},   {{'u', 1, false}, "u8", "U8"},
+    {{'?', 1, false}, "bool", "BOOL"},
+};
+
+const RawNames *raw_names(Raw r) {
+  for (size_t i = 0; i < countof(names); i++)
+    if (names[i].raw.kind == r.kind && names[i].raw.bytes == r.bytes) return &names[i];
   BUG("no element of %d bytes of kind %c", r.bytes, r.kind);
+}
+
+const RawNames *raw_of_safetensors(const char *name) {
+  for (size_t i = 0; i < countof(names); i++)
+    if (strcmp(names[i].safetensors, name) == 0) return &names[i];
+  return NULL;
 }
 
 // The bits of one element, zero-extended.

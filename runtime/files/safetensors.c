@@ -13,17 +13,6 @@
 
 enum { HEADER_MAX = 100000000, SHOWN = 60 };
 
-static const struct {
-  const char *name;
-  Raw raw;
-} types[] = {
-    {"F32", {'f', 4, false}},  {"F16", {'f', 2, false}}, {"BF16", {'b', 2, false}},
-    {"F64", {'f', 8, false}},  {"I64", {'i', 8, false}}, {"I32", {'i', 4, false}},
-    {"I16", {'i', 2, false}},  {"I8", {'i', 1, false}},  {"U64", {'u', 8, false}},
-    {"U32", {'u', 4, false}},  {"U16", {'u', 2, false}}, {"U8", {'u', 1, false}},
-    {"BOOL", {'?', 1, false}},
-};
-
 // Bits of an element of types that exist but are not supported here; 0: unknown type.
 static int other_bits(const char *name) {
   static const struct {
@@ -113,11 +102,11 @@ static bool read_entry(const Datafile *f, const Header *h, json_t *v, TensorEntr
   if (!read_shape(json_object_get(v, "shape"), e, why)) return false;
   int bits = other_bits(type);
   e->type = type;
-  for (size_t i = 0; i < countof(types); i++) {
-    if (strcmp(types[i].name, type) != 0) continue;
-    e->place.raw = types[i].raw;
+  const RawNames *known = raw_of_safetensors(type);
+  if (known) {
+    e->place.raw = known->raw;
     e->usable = true;
-    bits = 8 * types[i].raw.bytes;
+    bits = 8 * known->raw.bytes;
   }
   if (bits == 0)
     return why_not(why, "has elements of unknown type %.20s in '%.*s'", type, SHOWN, e->name);
@@ -226,7 +215,7 @@ bool safetensors_list(Arena *a, const Datafile *f, ArrayList *out, char *why) {
     const TensorEntry *e = &h.entry[i];
     ArrayInfo *x = &out->at[out->n++];
     *x = (ArrayInfo){.name = arena_text(a, e->name, strlen(e->name)),
-                     .type = e->usable ? raw_text(e->place.raw)
+                     .type = e->usable ? raw_names(e->place.raw)->text
                                        : arena_text(a, e->type, strlen(e->type)),
                      .usable = e->usable,
                      .rank = e->place.rank,

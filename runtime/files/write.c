@@ -189,12 +189,29 @@ bool npz_write(const char *path, uint32_t n, const NamedArray *x, Diag *d) {
 
 // -- safetensors --------------------------------------------------------------------------------
 
-const char *safetensors_type(Dtype t) {
-  static const char *const name[TYPE_COUNT] = {
-      [TYPE_F32] = "F32",   [TYPE_BF16] = "BF16", [TYPE_F16] = "F16",
-      [TYPE_F64] = "F64",   [TYPE_I32] = "I32",   [TYPE_U8] = "U8",
-      [TYPE_BOOL] = "BOOL", [TYPE_I64] = "I64",   [TYPE_U64] = "U64"};
-  return name[t];
+json_t *json_numbers(int n, const int64_t *x) {
+  json_t *out = json_array();
+  for (int i = 0; i < n; i++) json_array_append_new(out, json_integer(x[i]));
+  return out;
+}
+
+json_t *safetensors_entry(Dtype type, int rank, const int64_t *size, int64_t begin, int64_t end) {
+  return json_pack("{s:s, s:o, s:[I, I]}", "dtype", raw_names(raw_of(type))->safetensors, "shape",
+                   json_numbers(rank, size), "data_offsets", (json_int_t)begin, (json_int_t)end);
+}
+
+char *safetensors_header(json_t *entries, size_t unit, size_t *n) {
+  char *text = json_dumps(entries, JSON_COMPACT);
+  json_decref(entries);
+  if (!text) return NULL;
+  size_t length = strlen(text);
+  *n = (8 + length + unit - 1) / unit * unit;
+  char *out = mem_alloc(*n);
+  little(out, *n - 8, 8);
+  memcpy(out + 8, text, length);
+  memset(out + 8 + length, ' ', *n - 8 - length);
+  free(text);
+  return out;
 }
 
 // Orders tensors: those with a size that is a multiple of 64 first, then by element width, widest
@@ -208,39 +225,24 @@ static int by_order(const void *a, const void *b) {
   return p != q ? p - q : strcmp(x->name, y->name);
 }
 
-static char *header_text(uint32_t n, const NamedArray **order) {
-  json_t *root = json_object();
+static bool put_safetensors(AtomicFile *w, uint32_t n, const NamedArray **order) {
+  json_t *entries = json_object();
   int64_t at = 0;
   for (uint32_t i = 0; i < n; i++) {
     const Array *x = &order[i]->array;
-    json_t *shape = json_array();
-    for (int k = 0; k < x->rank; k++) json_array_append_new(shape, json_integer(x->size[k]));
-    json_t *entry =
-        json_pack("{s:s, s:o, s:[I, I]}", "dtype", safetensors_type(written_type(x->type)), "shape",
-                  shape, "data_offsets", (json_int_t)at, (json_int_t)(at + written_bytes(x)));
-    json_object_set_new(root, order[i]->name, entry);
-    at += written_bytes(x);
+    int64_t end = at + written_bytes(x);
+    json_object_set_new(entries, order[i]->name,
+                        safetensors_entry(written_type(x->type), x->rank, x->size, at, end));
+    at = end;
   }
-  // A name twice, or one that is no UTF-8, left no entry.
-  bool complete = json_object_size(root) == n;
-  char *text = complete ? json_dumps(root, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
-  json_decref(root);
-  return text;
-}
-
-static bool put_safetensors(AtomicFile *w, uint32_t n, const NamedArray **order) {
-  char *text = header_text(n, order);
-  if (!text) return false;
-  size_t length = strlen(text),
-         padded = (8 + length + 63) / 64 * 64 - 8; // data at a multiple of 64
-  char size[8];
-  little(size, padded, 8);
-  atomic_file_put(w, size, 8);
-  atomic_file_put(w, text, length);
-  for (size_t i = length; i < padded; i++) atomic_file_put(w, " ", 1);
+  // a name that is there twice, or is no UTF-8, has added no entry
+  bool complete = json_object_size(entries) == n;
+  size_t length;
+  char *header = safetensors_header(entries, 64, &length);
+  if (header) atomic_file_put(w, header, length);
   for (uint32_t i = 0; i < n; i++) put_elements(&order[i]->array, put_file, w);
-  free(text);
-  return true;
+  free(header);
+  return complete && header;
 }
 
 bool safetensors_write(const char *path, uint32_t n, const NamedArray *x, Diag *d) {

@@ -42,7 +42,7 @@ StepList checkpoint_steps(Arena *a, const char *directory) {
     int64_t step = checkpoint_step(name);
     if (step < 0) continue;
     bool complete =
-        faccessat(dirfd(folder), arena_printf(a, "%s/manifest.json", name), F_OK, 0) == 0;
+        faccessat(dirfd(folder), arena_printf(a, "%s/%s", name, CHECKPOINT_MANIFEST), F_OK, 0) == 0;
     vec_push(a, all) = (StepEntry){step, arena_text(a, name, strlen(name)), complete,
                                    is_plain(name) && disk_is_folder(dirfd(folder), name)};
   }
@@ -78,7 +78,7 @@ static int take_lock(int folder, const char *directory, Diag *d) {
 // -- what is removed ----------------------------------------------------------------------------
 
 static bool is_ours(const char *name) {
-  return strcmp(name, "manifest.json") == 0 ||
+  return strcmp(name, CHECKPOINT_MANIFEST) == 0 ||
          (strncmp(name, "shard-", 6) == 0 && strstr(name, ".safetensors") != NULL);
 }
 

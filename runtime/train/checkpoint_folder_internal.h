@@ -1,10 +1,28 @@
-// The folder of checkpoints: lists and locks it, renames and removes entries.
+// What the files of checkpoints share: the names and the manifest's fields, which the writer and
+// the reader must agree on, and the folder of checkpoints.
 #ifndef RUNTIME_CHECKPOINT_FOLDER_H
 #define RUNTIME_CHECKPOINT_FOLDER_H
 
 #include "ir/base/disk.h"
 #include "runtime/train/checkpoint.h"
 
+// -- checkpoint_manifest.c ----------------------------------------------------------------------
+#define CHECKPOINT_MANIFEST "manifest.json"
+#define CHECKPOINT_SCHEMA "meshc.checkpoint/1"
+enum { STEP_NAME = 32 };
+// Writes "step-N", the name of the folder of the checkpoint of a step. Returns `out`.
+const char *checkpoint_name(int64_t step, char out[STEP_NAME]);
+// Adds the fields of a position to the manifest.
+struct json_t;
+void position_put(struct json_t *manifest, const TrainPosition *n);
+// Reads these fields. Returns NULL, or what the manifest does wrong: the rest of a sentence that
+// begins with its path.
+const char *position_read(struct json_t *manifest, TrainPosition *out);
+// Writes the last lines of a manifest: the checksum of text[0..n), which is all before it.
+enum { MANIFEST_END = 25 };
+void manifest_end(const char *text, size_t n, char out[MANIFEST_END]);
+
+// -- checkpoint_folder.c ------------------------------------------------------------------------
 // An entry step-N.
 typedef struct StepEntry {
   int64_t step;

@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <jansson.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -22,13 +21,11 @@ typedef struct CheckpointPiece {
 } CheckpointPiece;
 
 enum { MANIFEST_MOST = 1 << 30 };
-static const int64_t MOST = INT64_C(1)
-                            << 53; // bound of steps and rows, so that sums of them are exact
 
 // -- which one ----------------------------------------------------------------------------------
 
 static bool has_manifest(Arena *a, const char *path) {
-  return access(arena_printf(a, "%s/manifest.json", path), F_OK) == 0;
+  return access(arena_printf(a, "%s/%s", path, CHECKPOINT_MANIFEST), F_OK) == 0;
 }
 
 // The folder of the newest complete checkpoint in `path`, or path itself; NULL if there is none.
@@ -109,13 +106,11 @@ static char *read_text(const ManifestReader *r, size_t *n) {
 }
 
 static bool sum_holds(const char *text, size_t n) {
-  static const char key[] = " \"crc32c\": \"", end[] = "\"\n}\n";
-  size_t tail = sizeof key - 1 + 8 + sizeof end - 1;
-  char want[9];
-  if (n < tail || memcmp(text + n - tail, key, sizeof key - 1) != 0) return false;
-  snprintf(want, sizeof want, "%08x", crc32c(0, text, n - tail));
-  return memcmp(text + n - tail + sizeof key - 1, want, 8) == 0 &&
-         strcmp(text + n - sizeof end + 1, end) == 0;
+  char end[MANIFEST_END];
+  size_t tail = sizeof end - 1;
+  if (n < tail) return false;
+  manifest_end(text, n - tail, end);
+  return memcmp(text + n - tail, end, tail) == 0;
 }
 
 static json_t *read_manifest(const ManifestReader *r) {
@@ -138,29 +133,8 @@ static const char *text_of(const ManifestReader *r, json_t *x) {
 }
 
 static bool read_note(const ManifestReader *r, json_t *root) {
-  TrainPosition *n = &r->out->note;
-  json_int_t step, before, skipped = 0, seed, epoch, row, evaluated, worse, best_step;
-  json_t *best;
-  const char *schema = "";
-  int bad = json_unpack(root, "{s:s, s:I, s:I, s?I, s:I, s:{s:I, s:I}, s:{s:I, s:I, s:I, s:o}}",
-                        "schema", &schema, "step", &step, "before", &before, "skipped", &skipped,
-                        "seed", &seed, "data", "epoch", &epoch, "row", &row, "evaluation", "step",
-                        &evaluated, "worse", &worse, "best_step", &best_step, "best", &best);
-  if (bad || strcmp(schema, "meshc.checkpoint/1") != 0)
-    return malformed(r, "is no manifest of this version of meshc");
-  const json_int_t count[] = {step, before, skipped, epoch, row, evaluated, worse, best_step};
-  for (size_t i = 0; i < countof(count); i++)
-    if (count[i] < 0 || count[i] > MOST) return malformed(r, "has a count that cannot be");
-  *n = (TrainPosition){.step = step,
-                       .before = before,
-                       .seed = (uint64_t)seed,
-                       .epoch = epoch,
-                       .row = row,
-                       .evaluated = evaluated,
-                       .best_step = best_step,
-                       .worse = worse,
-                       .skipped = skipped,
-                       .best = json_is_number(best) ? json_number_value(best) : (double)NAN};
+  const char *wrong = position_read(root, &r->out->note);
+  if (wrong) return malformed(r, wrong);
   r->out->model = text_of(r, json_object_get(root, "model"));
   r->out->version = text_of(r, json_object_get(root, "version"));
   return true;
@@ -355,7 +329,7 @@ Checkpoint *checkpoint_open(Arena *a, const char *path, Diag *d, Pos at) {
   warn_skipped(path, &all, skipped, d, at);
   Checkpoint *c = arena_new_of(a, Checkpoint);
   c->path = folder;
-  ManifestReader r = {a, d, at, arena_printf(a, "%s/manifest.json", folder), c};
+  ManifestReader r = {a, d, at, arena_printf(a, "%s/%s", folder, CHECKPOINT_MANIFEST), c};
   json_t *root = read_manifest(&r);
   if (!root) return NULL;
   read_mesh(&r, json_object_get(root, "mesh"));
@@ -420,19 +394,14 @@ static bool load_piece(const Loader *l, const CheckpointTensor *t, const Checkpo
   const CheckpointShard *s = &l->c->shard[p->shard];
   ArrayPlace place;
   char why[WHY];
-  int64_t to[MAX_RANK], from[MAX_RANK], next_to = 1, next_from = 1, at = 0,
-                                        each = dtype_bytes(t->type);
+  int64_t to[MAX_RANK], from[MAX_RANK], at = 0, each = dtype_bytes(t->type);
   if (!safetensors_find(&l->file[p->shard], t->name, &place, why))
     return damaged(s, l->d, l->at, why);
   if (place.elements != p->elements || place.raw.bytes != each)
     return damaged(s, l->d, l->at, "is not as its manifest says");
-  for (int i = t->rank - 1; i >= 0; i--) {
-    to[i] = next_to;
-    from[i] = next_from;
-    at += p->at[i] * next_to;
-    next_to *= t->size[i];
-    next_from *= p->size[i];
-  }
+  row_strides(t->rank, t->size, to);
+  row_strides(t->rank, p->size, from);
+  for (int i = 0; i < t->rank; i++) at += p->at[i] * to[i];
   char *block = mem_alloc((size_t)(p->elements * each));
   bool good = datafile_read(&l->file[p->shard], place.offset, p->elements * each, block, why);
   if (good) box_copy(t->rank, p->size, each, full + at * each, to, block, from);

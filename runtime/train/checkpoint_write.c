@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
-#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -16,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FILE_NAME = 64, WORDS = 512 };
+enum { FILE_NAME = 64 };
 
 // A shard in memory: the bytes of its file.
 typedef struct Shard {
@@ -44,12 +43,6 @@ struct Saver {
   char *path, *failed; // of the checkpoint; what could not be written
 };
 
-static char *step_path(const Saver *s, int64_t step) {
-  char name[FILE_NAME];
-  snprintf(name, sizeof name, "step-%lld", (long long)step);
-  return path_under(s->directory, name);
-}
-
 // -- the copy -----------------------------------------------------------------------------------
 
 static const char *kind_text(TensorKind k) {
@@ -68,11 +61,9 @@ typedef struct BlockBox {
 static bool box_of(const Exec *e, const ProgTensor *t, int64_t r, BlockBox *out) {
   const Program *p = e->program;
   if (!kind_text(t->kind) || !block_is_first(&p->mesh, t, r)) return false;
-  int64_t stride[MAX_RANK], next = 1;
-  for (int k = t->rank - 1; k >= 0; k--) {
-    stride[k] = next;
-    next *= t->dim[k].block;
-  }
+  int64_t block[MAX_RANK], stride[MAX_RANK];
+  for (int k = 0; k < t->rank; k++) block[k] = t->dim[k].block;
+  row_strides(t->rank, block, stride);
   out->elements = 1;
   for (int i = 0; i < t->rank; i++) {
     const ProgDim *d = &t->dim[t->declared[i]];
@@ -87,14 +78,8 @@ static bool box_of(const Exec *e, const ProgTensor *t, int64_t r, BlockBox *out)
 // Tensors with wide elements come first, so that all are aligned.
 enum { WIDEST = 8 };
 
-static json_t *numbers(int n, const int64_t *x) {
-  json_t *out = json_array();
-  for (int i = 0; i < n; i++) json_array_append_new(out, json_integer(x[i]));
-  return out;
-}
-
-// Builds the header of a shard; *bytes gets the size of its data.
-static char *header_of(const Exec *e, int64_t r, int64_t *bytes) {
+// Builds the header of a shard, n bytes; *bytes gets the size of its data.
+static char *header_of(const Exec *e, int64_t r, int64_t *bytes, size_t *n) {
   json_t *root = json_object();
   *bytes = 0;
   for (int64_t each = WIDEST; each > 0; each /= 2)
@@ -103,15 +88,10 @@ static char *header_of(const Exec *e, int64_t r, int64_t *bytes) {
       BlockBox b;
       if (dtype_bytes(t->type) != each || !box_of(e, t, r, &b)) continue;
       int64_t end = *bytes + b.elements * each;
-      json_object_set_new(root, t->name,
-                          json_pack("{s:s, s:o, s:[I, I]}", "dtype", safetensors_type(t->type),
-                                    "shape", numbers(t->rank, b.size), "data_offsets",
-                                    (json_int_t)*bytes, (json_int_t)end));
+      json_object_set_new(root, t->name, safetensors_entry(t->type, t->rank, b.size, *bytes, end));
       *bytes = end;
     }
-  char *text = json_dumps(root, JSON_COMPACT);
-  json_decref(root);
-  return text;
+  return safetensors_header(root, WIDEST, n);
 }
 
 // Copies a block to `to`. NULL: this rank only takes part in the exchange.
@@ -121,15 +101,12 @@ static bool fill_shard(const Exec *e, int64_t r, char *to) {
     for (uint32_t i = 0; i < e->program->ntensors; i++) {
       const ProgTensor *t = &e->program->tensor[i];
       BlockBox b;
-      int64_t stride[MAX_RANK], next = 1;
+      int64_t stride[MAX_RANK];
       if (dtype_bytes(t->type) != each || !box_of(e, t, r, &b)) continue;
       const char *block = exec_block(e, i, r, room);
       if (!block) return free(room), false;
       if (!to) continue;
-      for (int k = t->rank - 1; k >= 0; k--) {
-        stride[k] = next;
-        next *= b.size[k];
-      }
+      row_strides(t->rank, b.size, stride);
       box_copy(t->rank, b.size, each, to, stride, block, b.stride);
       to += b.elements * each;
     }
@@ -142,29 +119,18 @@ static bool writes(const Exec *e) { return !e->ranks || ranks_rank(e->ranks) == 
 // Makes the shards. False without memory. A processor without blocks to write gets none.
 static bool copy_shard(const Exec *e, int64_t r, Shard *out) {
   int64_t data;
-  char *header = header_of(e, r, &data);
-  size_t n = header ? strlen(header) : 0, padded = (n + 7) / 8 * 8;
+  size_t n;
+  char *header = header_of(e, r, &data, &n);
   *out = (Shard){.processor = r};
-  if (header && data > 0 && !writes(e)) {
-    bool shown = fill_shard(e, r, NULL);
-    free(header);
-    return shown;
+  if (header && data > 0 && writes(e)) {
+    out->n = n + (size_t)data;
+    out->bytes = mem_grow(header, out->n);
+    header = out->bytes;
   }
-  if (header && data > 0) {
-    out->n = 8 + padded + (size_t)data;
-    out->bytes = mem_alloc(out->n);
-  }
-  if (out->bytes) {
-    for (int i = 0; i < 8; i++) out->bytes[i] = (char)(padded >> (8 * i));
-    memset(out->bytes + 8, ' ', padded);
-    memcpy(out->bytes + 8, header, n);
-    if (!fill_shard(e, r, out->bytes + 8 + padded)) {
-      free(out->bytes);
-      out->bytes = NULL;
-    }
-  }
-  bool good = header && (data == 0 || out->bytes);
+  bool good = header && (data == 0 || fill_shard(e, r, out->bytes ? out->bytes + n : NULL));
+  if (good && out->bytes) return true;
   free(header);
+  out->bytes = NULL;
   return good;
 }
 
@@ -196,7 +162,8 @@ static json_t *pieces_json(const Saver *s, const ProgTensor *t) {
     BlockBox b;
     if (!box_of(s->exec, t, s->shard[i].processor, &b)) continue;
     json_array_append_new(out, json_pack("{s:i, s:o, s:o}", "shard", (int)i, "at",
-                                         numbers(t->rank, b.at), "size", numbers(t->rank, b.size)));
+                                         json_numbers(t->rank, b.at), "size",
+                                         json_numbers(t->rank, b.size)));
   }
   return out;
 }
@@ -226,14 +193,12 @@ static json_t *manifest_json(const Saver *s, const TrainPosition *n) {
   json_t *mesh = json_object();
   for (int i = 0; i < m->naxes; i++)
     json_object_set_new(mesh, m->axis[i].name, json_integer(m->axis[i].size));
-  json_t *best = isfinite(n->best) ? json_real(n->best) : json_null();
-  return json_pack(
-      "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:{s:I, s:I}, s:{s:I, s:I, s:I, s:o}, s:o, s:o}",
-      "schema", "meshc.checkpoint/1", "version", MESHC_VERSION, "model", s->model, "step",
-      (json_int_t)n->step, "before", (json_int_t)n->before, "skipped", (json_int_t)n->skipped,
-      "seed", (json_int_t)n->seed, "data", "epoch", (json_int_t)n->epoch, "row", (json_int_t)n->row,
-      "evaluation", "step", (json_int_t)n->evaluated, "worse", (json_int_t)n->worse, "best_step",
-      (json_int_t)n->best_step, "best", best, "mesh", mesh, "tensors", tensors_json(s));
+  json_t *out = json_pack("{s:s, s:s, s:s}", "schema", CHECKPOINT_SCHEMA, "version", MESHC_VERSION,
+                          "model", s->model);
+  position_put(out, n);
+  json_object_set_new(out, "mesh", mesh);
+  json_object_set_new(out, "tensors", tensors_json(s));
+  return out;
 }
 
 // Appends the checksum of the text as its last member. malloc'd; NULL without memory.
@@ -241,10 +206,9 @@ static char *manifest_text(const json_t *manifest) {
   char *body = json_dumps(manifest, JSON_INDENT(1));
   size_t n = body ? strlen(body) : 0;
   if (!body) return NULL;
-  char *text = mem_grow(body, n + WORDS);
-  n -= 2; // "\n}"
-  n += (size_t)snprintf(text + n, WORDS, ",\n");
-  snprintf(text + n, WORDS, " \"crc32c\": \"%08x\"\n}\n", crc32c(0, text, n));
+  char *text = mem_grow(body, n + MANIFEST_END);
+  memcpy(text + n - 2, ",\n", 2); // instead of "\n}"
+  manifest_end(text, n, text + n);
   return text;
 }
 
@@ -258,13 +222,18 @@ static bool fails(Saver *s, const char *name) {
   return false;
 }
 
+// Closes a descriptor, unless it is -1, and keeps errno.
+static void close_quietly(int fd) {
+  int error = errno;
+  if (fd >= 0) close(fd);
+  errno = error;
+}
+
 // Creates a file in a folder; it is on disk when this returns.
 static bool write_file(int folder, const char *name, const char *bytes, size_t n) {
   int fd = disk_open_file(folder, name, true);
   bool good = fd >= 0 && disk_write(fd, bytes, n) && disk_sync(fd);
-  int error = errno;
-  if (fd >= 0) close(fd);
-  errno = error;
+  close_quietly(fd);
   return good;
 }
 
@@ -277,23 +246,19 @@ static json_t *shard_json(const char *name, const Shard *x) {
 static bool write_shards(Saver *s, int folder) {
   char name[FILE_NAME];
   json_t *shards = json_array();
-  bool good = shards != NULL;
-  for (uint32_t i = 0; good && i < s->nshards; i++) {
-    snprintf(name, sizeof name, "shard-%05u.safetensors", i);
-    good = json_array_append_new(shards, shard_json(name, &s->shard[i])) == 0;
-    if (!good) errno = ENOMEM;
-    good = good && write_file(folder, name, s->shard[i].bytes, s->shard[i].n);
-  }
-  int error = errno;
   json_object_set_new(s->manifest, "shards", shards);
-  errno = error;
-  return good;
+  for (uint32_t i = 0; i < s->nshards; i++) {
+    snprintf(name, sizeof name, "shard-%05u.safetensors", i);
+    json_array_append_new(shards, shard_json(name, &s->shard[i]));
+    if (!write_file(folder, name, s->shard[i].bytes, s->shard[i].n)) return false;
+  }
+  return true;
 }
 
 static bool write_manifest(const Saver *s, int folder) {
   char *text = manifest_text(s->manifest);
   errno = ENOMEM;
-  bool good = text && write_file(folder, "manifest.json", text, strlen(text));
+  bool good = text && write_file(folder, CHECKPOINT_MANIFEST, text, strlen(text));
   int error = errno;
   free(text);
   errno = error;
@@ -302,10 +267,9 @@ static bool write_manifest(const Saver *s, int folder) {
 
 // Replaces the link D/best in one rename.
 static bool link_best(Saver *s, int64_t step) {
-  char name[FILE_NAME], fresh[DISK_NAME];
-  snprintf(name, sizeof name, "step-%lld", (long long)step);
-  bool good =
-      disk_free_name(s->folder, "best", "partial", fresh) && disk_link(s->folder, fresh, name);
+  char name[STEP_NAME], fresh[DISK_NAME];
+  bool good = disk_free_name(s->folder, "best", "partial", fresh) &&
+              disk_link(s->folder, fresh, checkpoint_name(step, name));
   if (good && !disk_rename(s->folder, fresh, "best")) {
     int error = errno;
     (void)disk_remove(s->folder, fresh);
@@ -334,8 +298,8 @@ static int64_t surplus(const Saver *s) {
 static void remove_surplus(const Saver *s) {
   bool good = true;
   for (int64_t step; good && s->keep > 0 && (step = surplus(s)) >= 0;) {
-    char old[FILE_NAME], hidden[DISK_NAME];
-    snprintf(old, sizeof old, "step-%lld", (long long)step);
+    char old[STEP_NAME], hidden[DISK_NAME];
+    checkpoint_name(step, old);
     good = disk_free_name(s->folder, old, "partial", hidden) && disk_rename(s->folder, old, hidden);
     if (good) (void)checkpoint_remove(s->folder, hidden);
   }
@@ -350,11 +314,9 @@ static bool write_step(Saver *s, const char *name) {
   int folder = disk_subfolder(s->folder, partial);
   bool good =
       folder >= 0 && write_shards(s, folder) && write_manifest(s, folder) && disk_sync(folder);
-  int error = errno;
-  if (folder >= 0) close(folder);
-  errno = error;
+  close_quietly(folder);
   if (good && disk_rename(s->folder, partial, name)) return disk_sync(s->folder);
-  error = errno;
+  int error = errno;
   (void)checkpoint_remove(s->folder, partial);
   errno = error;
   return false;
@@ -362,9 +324,9 @@ static bool write_step(Saver *s, const char *name) {
 
 static void write_folder(void *saver) {
   Saver *s = saver;
-  char name[FILE_NAME];
+  char name[STEP_NAME];
   (void)mem_doing("writing the checkpoint", s->path);
-  snprintf(name, sizeof name, "step-%lld", (long long)s->step);
+  checkpoint_name(s->step, name);
   bool good = write_step(s, name) || fails(s, name);
   good = good && (!s->best || link_best(s, s->step));
   if (good) remove_surplus(s);
@@ -435,14 +397,14 @@ static bool set_aside(const Saver *s, const char *name, const char *why, Diag *d
 }
 
 bool saver_rewind(Saver *s, int64_t step, int64_t best_step, Diag *d) {
-  char why[WHY], best[FILE_NAME];
+  char why[WHY], best[STEP_NAME];
   bool good = true;
   if (s->folder < 0) return true;
   Arena *a = arena_new();
   StepList all = checkpoint_steps(a, s->directory);
   snprintf(why, sizeof why, "is later than step %lld, from which training goes on",
            (long long)step);
-  snprintf(best, sizeof best, "step-%lld", (long long)best_step);
+  checkpoint_name(best_step, best);
   for (uint32_t i = 0; good && i < all.n && all.at[i].step > step; i++)
     good = set_aside(s, all.at[i].name, why, d);
   arena_free(a);
@@ -466,12 +428,11 @@ static bool start_thread(Saver *s) {
 
 // Whether the step has a checkpoint. An entry of its name that is none is renamed.
 static bool look_for(Saver *s, bool *is_there, Diag *d) {
-  char name[FILE_NAME], manifest[FILE_NAME + 16];
+  char name[STEP_NAME], manifest[FILE_NAME];
   struct stat info;
   *is_there = false;
   if (s->folder < 0) return true;
-  snprintf(name, sizeof name, "step-%lld", (long long)s->step);
-  snprintf(manifest, sizeof manifest, "%s/manifest.json", name);
+  snprintf(manifest, sizeof manifest, "%s/%s", checkpoint_name(s->step, name), CHECKPOINT_MANIFEST);
   *is_there = faccessat(s->folder, manifest, F_OK, 0) == 0;
   if (*is_there || fstatat(s->folder, name, &info, AT_SYMLINK_NOFOLLOW) != 0) return true;
   return set_aside(s, name, "has no manifest.json, so it is no checkpoint", d);
@@ -479,9 +440,10 @@ static bool look_for(Saver *s, bool *is_there, Diag *d) {
 
 bool saver_start(Saver *s, const TrainPosition *n, bool best, Diag *d) {
   const char *before;
+  char name[STEP_NAME];
   if (!saver_poll(s, true, &before, d)) return false;
   free(s->path);
-  s->path = step_path(s, n->step);
+  s->path = path_under(s->directory, checkpoint_name(n->step, name));
   s->step = n->step;
   s->best = best;
   bool is_there, looked = look_for(s, &is_there, d);
@@ -496,7 +458,7 @@ bool saver_start(Saver *s, const TrainPosition *n, bool best, Diag *d) {
     s->error = 0;
     return !best || link_best(s, s->step) || saver_poll(s, true, &before, d);
   }
-  if (s->path && copy_shards(s) && (s->manifest = manifest_json(s, n)))
+  if (copy_shards(s) && (s->manifest = manifest_json(s, n)))
     return exec_meet_readers(s->exec, true, NULL) ? start_thread(s) : lost(d);
   free_copy(s);
   diag_error(d, DIAG_NO_MEMORY, (Pos){0},
