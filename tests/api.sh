@@ -80,6 +80,11 @@ else
   skip
 fi
 
+# Two models, each trained by a thread of its own at the same time, give the bits that they give one after the other.
+# shellcheck disable=SC2046,SC2086
+must cc -std=c99 -Wall -Wextra -Werror -pedantic $cflags "$root/tests/api/two_threads.c" -o two_threads $(pkg-config --cflags --libs meshc) -pthread
+expect "two models in two threads" 0 "^two_threads: 3 rounds equal" ./two_threads 3
+
 cat >x.mesh <<'END'
 dim b = 8, d = 4, o = 2
 output x[b, d] = (index[b] + index[d]) * 0.1
