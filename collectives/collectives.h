@@ -11,19 +11,19 @@
 // The kind of a collective node; false for slice_own and to_partial, which move nothing.
 MUST_USE bool coll_of(Op op, CollKind *out);
 
-// The size in bytes of one call for n nodes of a kind (decision 28), padding included: of the
-// operands; of all_gather, of the results; of permute and halo, what the processor sends that sends
-// most.
+// Returns the size in bytes of one call for n nodes of a kind, padding included. The size is that
+// of one processor's operands; for all_gather that of its results; for permute and halo the bytes
+// that the processor sends that sends most.
 int64_t coll_call_bytes(const Graph *g, const NodeId *node, uint32_t n);
 // Predicted seconds of a call of `bytes` over `axes`: latency plus bytes over bandwidth. Axes with
 // unequal figures form levels. A reduction is scattered level by level, fastest first, and gathered
 // in the reverse order (the hierarchical algorithm), so that the slowest level moves least. A block
-// of an all_to_all goes at the rate of the slowest axis on which its two ends differ.
+// of an all_to_all moves at the rate of the slowest axis on which its sender and receiver differ.
 double coll_seconds(const Machine *machine, const Mesh *mesh, CollKind k, Axes axes, int64_t bytes);
 // The part of coll_seconds that does not depend on the bytes.
 double coll_latency(const Machine *machine, const Mesh *mesh, CollKind k, Axes axes);
-// coll_wire_bytes, where a byte over a slower axis counts as many times as its bandwidth is below
-// the machine's.
+// Returns the bytes that one processor sends in a ring (coll_wire_bytes). A byte over an axis whose
+// bandwidth is 1/k of Machine.bandwidth counts k times.
 double coll_weight(const Machine *machine, const Mesh *mesh, CollKind k, Axes axes, int64_t bytes);
 
 // Returns the graph without pairs of conversions that undo each other (slice_own of all_gather,
@@ -31,12 +31,13 @@ double coll_weight(const Machine *machine, const Mesh *mesh, CollKind k, Axes ax
 // `a`.
 Graph *collectives_share(Arena *a, const Graph *g);
 
-// Which collectives leave in one call, in order of readiness: those of a bucket have the same kind,
-// monoid, type, axes and pass, and do not depend on one another.
+// The collectives that leave in one call. They have the same kind, monoid, type and axes, are all
+// of the forward or all of the backward pass, and do not depend on one another.
 typedef struct Bucket {
   uint32_t n;
-  NodeId *node; // collective nodes of one kind
+  NodeId *node;
 } Bucket;
+// All buckets of a graph, in an order in which they can be run.
 typedef struct Buckets {
   uint32_t n;
   Bucket *bucket;
@@ -60,7 +61,7 @@ typedef struct CollFact {
 typedef struct CollFacts {
   uint32_t n;
   CollFact *fact;
-  int64_t wire_bytes; // total a step
+  int64_t wire_bytes; // of all calls of a step
 } CollFacts;
 // The node of the value that collective n moves.
 const Node *coll_moved_value(const Graph *g, const Node *n);

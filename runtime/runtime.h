@@ -16,15 +16,17 @@
 // more processors than workers, each worker runs its contexts one after the other up to the next
 // collective; with fewer, the workers of a context share the chunks of each kernel.
 typedef struct Exec Exec;
-// An injected fault, for tests: the processor receives a wrong element in its collective number
-// `call`, -1: never. With `kernel`: its kernel number `call`, of those that take numbers, always
-// gets a wrong first number.
+// An injected fault, for tests: the processor receives a wrong element in its call number `call` of
+// a collective, counted from 0 over all steps; -1: never. With `kernel`, `call` counts the kernel
+// launches of the program that have numeric constants, and the first constant is wrong in every
+// step.
 typedef struct ExecInject {
   int64_t processor, call;
   bool kernel;
 } ExecInject;
-// Called before and after each kernel of the first processor of this process; of a kernel with
-// several operand sets, with the first set. `kernel`: of Program.kernel; `instr`: the instruction.
+// Functions called before and after each kernel of the first processor of this process. `kernel` is
+// the index in Program.kernel, `instr` that of the instruction. `call` is the call for the first
+// operand set, the tensors to which the kernel is applied first.
 typedef struct ExecProbe {
   void *self;
   void (*before)(void *self, uint32_t kernel, uint32_t instr, const KernelCall *call);
@@ -44,9 +46,10 @@ typedef struct ExecOptions {
   const volatile sig_atomic_t *stop_request;
 } ExecOptions;
 
-// Binds p to all processors of its mesh, or to those of this rank: allocates memory and resolves
-// references. Persistent tensors get their initial values unless they are shared. p must outlive
-// the result. NULL after an error in d: not enough memory, a bad file of initial values.
+// Binds p to all processors of its mesh, or to those of this rank: allocates memory and computes
+// the address of every operand. Persistent tensors get their initial values unless they are shared.
+// p must outlive the result. NULL after an error in d: not enough memory, a bad file of initial
+// values.
 Exec *exec_new(const Program *p, const ExecOptions *opt, Diag *d);
 void exec_free(Exec *e);
 
@@ -54,8 +57,8 @@ void exec_free(Exec *e);
 bool exec_initialise(Exec *e, Diag *d);
 
 // Writes a full tensor in declared order to the blocks of all processors, converting to its type.
-// With fewer valid rows (exec_rows), `full` has those only. Type and shape must have been
-// checked.
+// If only some rows of the batch are valid (exec_rows), `full` has those rows only. Type and shape
+// must have been checked.
 void exec_write(Exec *e, TensorKind kind, const char *name, Dtype type, const void *full);
 // Reads a full tensor from the blocks of all processors, in declared order and its own type, into
 // `full`, which has room for all elements. All ranks call it together; a rank that needs no values
@@ -71,15 +74,17 @@ void exec_copy(Exec *to, const Exec *from);
 // With ranks: makes f read only the rows that the processors of this rank use.
 struct Feed;
 void exec_restrict_feed(const Exec *e, struct Feed *f);
-// The same for incomplete batches, which e runs. Call it after exec_restrict_feed.
+// Sets the rows that f reads of incomplete batches, as exec_restrict_feed sets them for all
+// batches. e is the Exec that runs incomplete batches. Call it after exec_restrict_feed, which
+// resets them.
 void exec_restrict_feed_last(const Exec *e, struct Feed *f);
-// Sets the number of valid rows of the dim Program.over, -1: all.
+// Sets the number of valid rows of a batch: elements of the dim Program.over. -1: all.
 void exec_rows(Exec *e, int64_t rows);
 
 typedef enum StepResult { STEP_OK, STEP_BAD_INDEX, STEP_NOT_FINITE, STEP_FAILED } StepResult;
-// Runs the program once with that step counter. With `commit`, persistent tensors change if no
-// processor has an error; without, the instructions after COMMIT are left out. After STEP_BAD_INDEX
-// or STEP_FAILED, exec_fault adds the error to a Diag.
+// Runs the program once. `step` is the step counter that the program reads. With `commit`,
+// persistent tensors change if no processor has an error; without, the instructions after COMMIT
+// are left out. After STEP_BAD_INDEX or STEP_FAILED, exec_fault adds the error to a Diag.
 StepResult exec_step(Exec *e, int64_t step, bool commit);
 void exec_fault(const Exec *e, Diag *d);
 // The first value of a step that is not finite, in the order of one processor's instructions
@@ -89,23 +94,24 @@ typedef struct NotFinite {
   bool given; // the step begins with it: an input, parameter, state or slot
   bool backward;
   int64_t processor;
-  int64_t round; // of the innermost loop, -1: in none
+  int64_t round; // step of the innermost loop (scan), from 0; -1: not in a loop
   double value;
   const char *name, *op; // full name of the value or NULL; the operation that made it
   char where[256];       // "b=3, h=1": its global indices; "" of a scalar
   Pos pos;
 } NotFinite;
-// Runs the step without its commit and finds that value. e has the batch and the state before the
-// step. All ranks call it together and get the same answer. False if the step could not be run.
+// Runs the step without its commit and finds the first value that is not finite. e has the batch
+// and the state before the step. All ranks call it together and get the same answer. False if the
+// step could not be run.
 MUST_USE bool exec_find_not_finite(Exec *e, int64_t step, NotFinite *out);
-// Whether a stop was requested of this process, or, with ranks, of one of them by the end of the
-// last step of e: then it is true on all of them.
+// Returns true if this process has been asked to stop. With ranks, returns true on all ranks if one
+// of them had been asked before the last step of e ended.
 bool exec_stop_asked(const Exec *e);
 // The memory of a tensor where it is one block in declared order, as with one processor; else NULL.
 // Inputs are overwritten by a step.
 void *exec_direct(const Exec *e, TensorKind kind, const char *name);
-// Whether a step of e has failed halfway, so that its workers may still use its memory. e may be
-// NULL. exec_free must not be called then.
+// Returns true if a step of e has failed halfway. Its workers may still use its memory, so
+// exec_free must not be called. e may be NULL.
 bool exec_is_stuck(const Exec *e);
 // The value of a scalar output.
 double exec_scalar(const Exec *e, const char *output);
@@ -140,12 +146,13 @@ void array_free(Array *x);
 // Reads path, and in an .npz or .safetensors file the array `key`. False after an error in d at
 // `at` that names the file and the offset or row. i64 is not converted.
 MUST_USE bool array_read(Array *out, const char *path, const char *key, Diag *d, Pos at);
-// The same without a copy where the file allows it: data is then inside a private mapping, at any
-// alignment, and only pages that are accessed are loaded. A file that becomes shorter while it is
-// mapped ends the process with a message and exit code 5; where meshc does not own the process,
-// files are read instead.
+// Reads as array_read does, but without a copy where the file allows it: data is then inside a
+// private mapping, at any alignment, and only pages that are accessed are loaded. A file that
+// becomes shorter while it is mapped ends the process with a message and exit code 5; where meshc
+// does not own the process, files are read instead.
 MUST_USE bool array_map(Array *out, const char *path, const char *key, Diag *d, Pos at);
-// Whether all elements keep their values in `type`; the error is that of array_convert.
+// Returns true if all elements keep their values in `type`. Otherwise adds an error to d that names
+// `what` and the first element that does not.
 MUST_USE bool array_fits(const Array *x, Dtype type, const char *what, Diag *d, Pos at);
 // Names inside an .npz or .safetensors file: NULL-terminated, in `a`.
 MUST_USE bool array_names(Arena *a, const char *path, const char ***out, Diag *d, Pos at);
@@ -159,7 +166,7 @@ typedef struct ArrayInfo {
 } ArrayInfo;
 typedef struct CsvColumn {
   const char *name;                 // NULL: there is no header
-  int64_t numbers, missing, others; // fields by what they are
+  int64_t numbers, missing, others; // number of fields that are numbers, empty, anything else
   double low, high;                 // of the numbers
 } CsvColumn;
 typedef struct ArrayText {
@@ -225,9 +232,9 @@ typedef struct FeedInput {
 Feed *feed_open(uint32_t n, const FeedInput *input, int64_t batch, bool shuffle, uint64_t seed,
                 bool keep_last, const char *directory, Diag *d);
 void feed_close(Feed *f);
-int64_t feed_rows(const Feed *f);    // of the data set
+int64_t feed_rows(const Feed *f);    // rows of the data set, which is an epoch
 int64_t feed_batch(const Feed *f);   // rows of a full batch
-int64_t feed_batches(const Feed *f); // of an epoch
+int64_t feed_batches(const Feed *f); // batches of an epoch
 // Gets the next batch: data[i] is input i in full, in declared order, valid until the next call.
 // Returns its rows (fewer than a batch only for a last one that is kept), 0 at the end of an epoch,
 // -1 after an error (feed_fault). After an epoch the next one begins.
@@ -242,9 +249,11 @@ double feed_wait_seconds(const Feed *f); // time that feed_next has waited for d
 
 // From here on only rows from..to-1 of each batch of that input are read.
 void feed_restrict(Feed *f, uint32_t input, int64_t from, int64_t to);
-// The same for incomplete batches. Call it after feed_restrict.
+// Sets the rows from..to-1 for incomplete batches only. Call it after feed_restrict, which sets
+// them for all batches.
 void feed_restrict_last(Feed *f, uint32_t input, int64_t from, int64_t to);
-// What the feed was opened with, in order of `data`.
+// *out gets the inputs that the feed was opened with, in the order of the batches' data
+// (feed_next). Returns their number.
 uint32_t feed_inputs(const Feed *f, const FeedInput **out);
 
 // -- loop.c: training and evaluation ------------------------------------------------------------
@@ -264,9 +273,9 @@ typedef struct MetricPart {
     PART_PROD,
     PART_ROW_MEAN,
     PART_LOGSUMEXP
-  } how; // ROW_MEAN: weighted by rows
+  } how; // how batches are combined; PART_ROW_MEAN: the mean, each batch weighted by its rows
   Dtype type;
-  int64_t elements; // combined one by one; 0: a scalar
+  int64_t elements; // number of elements, each of which is combined by itself; 0: a scalar
 } MetricPart;
 typedef struct Metric {
   const char *name;
@@ -278,7 +287,8 @@ typedef struct Metric {
   bool ratio; // print "(29/30)": the mean of a bool over the batch dim
 } Metric;
 
-// What train_run tells its caller while it runs, by the thread that called it.
+// What train_run tells its caller while it runs. The thread that called train_run calls
+// TrainJob.report.
 typedef enum TrainEvent {
   TRAIN_BEGINS,        // before the first step
   TRAIN_STEP,          // a step is done
@@ -290,7 +300,7 @@ typedef enum TrainEvent {
   TRAIN_INTERRUPTED,   // a stop was requested; the checkpoint, if any, is complete
   TRAIN_ENDS           // nothing follows
 } TrainEvent;
-// Fields that name events are set with those only; the others always.
+// A field whose comment names an event is set with this event only; the others are set always.
 typedef struct TrainReport {
   TrainEvent event;
   int64_t step;    // steps done, those of the run that training went on from included
@@ -302,7 +312,8 @@ typedef struct TrainReport {
   const double *metric;
   bool final;
   int64_t rows, all_rows; // evaluated so far (TRAIN_EVALUATED: in all), and of the data set
-  int64_t best_step;      // TRAIN_STOPPED_EARLY: the best evaluation, and the metric's value then
+  int64_t best_step; // TRAIN_STOPPED_EARLY: steps done at the best evaluation, and the value of
+                     // TrainJob.stop in it
   double best;
   const char *path; // TRAIN_SAVED, TRAIN_LOG_FAILED
   int error;        // TRAIN_LOG_FAILED: errno
@@ -319,11 +330,12 @@ typedef struct TrainJob {
   const Metric *metric; // evaluated on test; the loss is the first
   uint32_t nshown;
   const char *const *shown; // scalar outputs of train that users see: the losses, metrics
-  int64_t steps;            // in all, with `start`
+  int64_t steps;            // number of steps done when training ends, `start` included
   int64_t log_every;        // steps between two lines, 0: ten lines a run
   int64_t evaluate;         // steps between two evaluations, 0: at the end only
-  int64_t start;            // steps done before, by the run that `resume` goes on from
-  int64_t before; // the program's step counter minus steps done: of a loaded optimizer state
+  int64_t start;            // steps that an earlier run has done, which this one resumes; 0: none
+  // steps that a loaded optimizer state had done; the program's step counter starts from them
+  int64_t before;
   const struct TrainPosition *resume; // or NULL; tensors and feed are at that position
   const char *resume_path;            // its checkpoint, for reports; or NULL
   struct Saver *saver;                // writes checkpoints (runtime/train/checkpoint.h), or NULL
@@ -337,7 +349,8 @@ typedef struct TrainJob {
   int64_t *done;       // gets the updates that were made, all steps but those skipped; or NULL
   int64_t batch;       // rows a step, or tokens a step
   bool tokens;         // `batch` counts tokens
-  uint32_t nlogged;    // scalar outputs of train that only the log gets, and their names there
+  uint32_t nlogged; // number of scalar outputs of train that only the log gets: their names in the
+                    // program (logged), and in the log (logged_as)
   const char *const *logged, *const *logged_as;
   // Adds notes to d: where the step of that number, on the batch `data`, stops being finite. Or
   // NULL.
@@ -347,23 +360,27 @@ typedef struct TrainJob {
   void *report_context;
   struct Log *log;     // gets every step and evaluation (runtime/train/log.h); or NULL
   struct Trace *trace; // gets some steps (runtime/exec/trace.h); or NULL
-  Exec *gradients;     // a program that shares train's tensors and whose outputs are gradients, of
-                       // which the log gets histograms; or NULL
+  // a program that shares train's tensors and whose outputs are gradients; the log gets histograms
+  // of them; or NULL
+  Exec *gradients;
 } TrainJob;
-// Runs the steps. Returns the exit code: 0, 4 when the loss is not finite, 5 for bad data, 6, 7,
-// EXIT_INTERRUPTED after a stop request; errors are in d.
+// Runs the steps. Returns the exit code: 0, 4 if the loss is not finite, 5 for bad data, 6 if
+// another rank is lost, 7 without memory or disk space, EXIT_INTERRUPTED after a stop request.
+// Errors are in d.
 int train_run(const TrainJob *job, Diag *d);
-// Updates that a scaled loss has left out so far.
+// Returns the number of updates left out so far because gradients of the scaled loss (f16)
+// overflowed.
 int64_t train_skipped_updates(const TrainJob *job);
 
-// Told after each batch of an evaluation: rows done, and rows of the data set.
 typedef struct EvalProgress {
+  // Called after each batch of an evaluation: rows done, and rows of the data set.
   void (*rows)(void *context, int64_t done, int64_t all);
   void *context;
 } EvalProgress;
 // Evaluates the n metrics over all rows of f into out[n]; *rows gets their number. `last`: a
 // program compiled for the rows of the last, incomplete batch, whose outputs have the same names;
-// NULL: e runs it. progress: or NULL. Returns the exit code, EXIT_INTERRUPTED after a stop request.
+// NULL: e runs it. `progress` may be NULL. Returns the exit code, EXIT_INTERRUPTED after a stop
+// request.
 int eval_metrics(Exec *e, Exec *last, Feed *f, uint32_t n, const Metric *metric, double *out,
                  int64_t *rows, const EvalProgress *progress, Diag *d);
 
@@ -375,12 +392,13 @@ typedef struct FileDigest {
   int64_t size;
   uint32_t sum; // CRC-32C of all bytes, or of sampled blocks
 } FileDigest;
-// From here on every data file that is opened is recorded, or none is: a list of the process, for
-// runs of several ranks. Any thread.
+// Begins to record every data file that is opened, or ends it (DIGEST_OFF). The process has one
+// list, with which several ranks compare what they have read. Any thread.
 void digest_record(DigestMode how);
-void digest_text(const char *path, const char *text, size_t n); // a file that has been read already
-// The files recorded so far, in the order in which they were first opened. While no other thread
-// opens files.
+// Records a file whose n bytes have been read as `text`.
+void digest_text(const char *path, const char *text, size_t n);
+// *out gets the files recorded so far, in the order in which they were first opened. Returns their
+// number. No other thread may open files at the same time.
 uint32_t digest_list(const FileDigest **out);
 
 // -- cores.c, blas.c ----------------------------------------------------------------------------

@@ -27,7 +27,8 @@ enum { WHY = 200 };
 bool why_not(char *why, const char *fmt, ...) PRINTF_LIKE(2, 3); // always false
 
 // -- draw.c: many draws at once -----------------------------------------------------------------
-// Draws two uniforms in (0, 1) for every element.
+// Draws two uniforms in (0, 1) for each of n elements: element i, which has index[i] in the whole
+// tensor, gets u[i] and v[i].
 void draw_uniforms(uint64_t key, int64_t n, const int64_t *index, double *u, double *v);
 // Replaces u by normal draws made of the uniforms u and v (Box and Muller, Annals of Mathematical
 // Statistics 29, 1958).
@@ -54,13 +55,13 @@ MUST_USE bool gzip_inflate(const char *path, int64_t limit, char **out, int64_t 
 char *path_under(const char *directory, const char *path);
 
 // -- mapped.c: a mapped file that shrinks ends the process with a message and exit code 5 --------
-// Registers a mapping of n bytes at `at`, to be removed before munmap. False: it cannot be guarded,
-// and must not be used.
+// Registers a mapping of n bytes at `at`; call mapped_remove before munmap. Returns false if the
+// mapping cannot be guarded, so that it must not be used.
 MUST_USE bool mapped_add(const void *at, size_t n, const char *path);
 void mapped_remove(const void *at);
 
-// Opens a file of a folder that is read while it is written: a fresh one, or the existing one for
-// reading and writing. Does not follow links. NULL with errno.
+// Opens a file of a folder for reading and writing: with `fresh` a new file, which replaces an old
+// one, otherwise the existing file. Does not follow links. NULL with errno.
 FILE *file_stream(const char *directory, const char *name, bool fresh);
 
 // A file that replaces `path` once it is complete.
@@ -101,7 +102,7 @@ double raw_value(Raw r, const void *p);
 // value would be lost: *bad is its index.
 MUST_USE bool raw_convert(Raw r, const void *src, int64_t n, double scale, Dtype to, void *dst,
                           int64_t *bad);
-// Converts n doubles into `to` by the same rules.
+// Converts n doubles into type `to`, with the result and *bad of raw_convert.
 MUST_USE bool raw_from_doubles(const double *src, int64_t n, Dtype to, void *dst, int64_t *bad);
 
 // -- npy.c, npz.c, safetensors.c ----------------------------------------------------------------
@@ -138,8 +139,9 @@ struct json_t *safetensors_entry(Dtype type, int rank, const int64_t *size, int6
 // the data begins at a multiple of `unit`. malloc'd; *n gets their number. Frees `entries`. NULL if
 // a name is no UTF-8.
 char *safetensors_header(struct json_t *entries, size_t unit, size_t *n);
-// A set of shards: the file that holds key, in the index's directory. malloc'd path, NULL with why.
+// Lists the names of all tensors in a set of shards. `path` is its index file.
 bool safetensors_index_names(Arena *a, const char *path, const char ***out, char *why);
+// Returns the path, malloc'd, of the shard that has tensor `key`. NULL with a reason in `why`.
 char *safetensors_shard(const char *index_path, const char *key, char *why);
 // Inflates member `key` (with or without .npy) of a zip file into *out, malloc'd.
 MUST_USE bool npz_member(const Datafile *f, const char *key, char **out, int64_t *n, char *why);
@@ -157,10 +159,12 @@ typedef enum ArrayFormat {
   FORMAT_INDEX
 } ArrayFormat;
 ArrayFormat array_format(const Datafile *f);
-// Of a set of shards, *shard gets the path of the file that has key, malloc'd; NULL where path
-// itself has the arrays. False after an error in d.
+// Finds the file that has array `key`. If path is the index of a set of shards, *shard gets the
+// path of that shard, malloc'd; otherwise NULL, because path itself has the arrays. False after an
+// error in d.
 MUST_USE bool array_file(const char *path, const char *key, char **shard, Diag *d, Pos at);
-// Adds a hint to the last error: the arrays of the file, if key is none of them or NULL.
+// Adds a hint to the last error that lists the arrays of the file. Adds none if the file has an
+// array `key`; key may be NULL.
 void array_hint(const char *path, const char *key, Diag *d);
 
 #endif

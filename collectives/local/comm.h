@@ -14,8 +14,10 @@
 // The operands of one processor, for each part of a collective.
 typedef struct CommMember {
   int64_t processor;
-  void *const *src, *const *dst;        // nparts each; equal pointers (all_reduce only): in place
-  const int64_t *src_valid, *dst_valid; // nparts * MAX_RANK valid extents
+  // by part: the blocks. Only an all_reduce may have equal ones: then it works in place.
+  void *const *src, *const *dst;
+  // by part, MAX_RANK numbers each: how many elements of each dim of the block belong to the tensor
+  const int64_t *src_valid, *dst_valid;
 } CommMember;
 typedef struct CommCall {
   const Collective *what;
@@ -24,7 +26,8 @@ typedef struct CommCall {
   const CommMember *member;
 } CommCall;
 
-// Calls, bytes (decision 28) and seconds of each kind so far.
+// By kind of collective: calls, bytes (coll_call_bytes, collectives/collectives.h), bytes sent in a
+// ring, and seconds so far.
 typedef struct CommCount {
   int64_t calls[COLL_COUNT], bytes[COLL_COUNT], wire_bytes[COLL_COUNT];
   double seconds[COLL_COUNT];
@@ -42,7 +45,8 @@ typedef struct CommTable {
 struct Comm {
   const CommTable *table;
   const Mesh *mesh;
-  CommCount count; // of the processor that sends most
+  CommCount
+      count; // what was counted so far: of each call the bytes of the processor that sends most
   char error[256];
 };
 

@@ -6,7 +6,7 @@
 
 enum { SPLIT_ELEMENTS = 1024 };
 
-// -- walking a box ------------------------------------------------------------------------------
+// -- the elements of a box ----------------------------------------------------------------------
 
 static void move_run(const Transfer *t, const Collective *c, int64_t from, int64_t to, int64_t n) {
   if (t->nsrc > 1) {
@@ -81,7 +81,7 @@ void transfer_copy(const Transfer *t, const Collective *c, int64_t lo, int64_t h
   move_range(&one, c, lo, hi);
 }
 
-// -- walking ------------------------------------------------------------------------------------
+// -- the walk over the transfers of a call ------------------------------------------------------
 
 WalkRoom walk_room(int64_t processors, int workers) {
   size_t n = (size_t)processors * (size_t)workers;
@@ -125,9 +125,10 @@ static Transfer box_of(const CollPart *p) {
   return t;
 }
 
-// The piece of member k of the group, where the axes split a dim of `all` elements: returns its
-// first index; *elements gets its length. Over several axes blocks nest (decision 8): the second
-// axis splits each block of the first, so pieces need not begin at multiples of their length.
+// The axes split a dim of `all` elements into one piece for each member of a group; `piece` is the
+// length of a piece in memory. Returns the first index of the piece of member k; *elements gets the
+// number of its elements, without padding. The second axis splits each block of the first, so with
+// uneven sizes pieces need not begin at multiples of their length.
 static int64_t piece_of(const Mesh *m, Axes axes, int64_t all, int64_t piece, int64_t k,
                         int64_t *elements) {
   int64_t start = 0, length = all, digit = axes_size(m, axes), rest = all;
@@ -161,7 +162,8 @@ static const int64_t *dst_valid(const TransferWalk *w, int64_t k, const CollPart
   return member(w, k)->dst_valid + (p - w->call->what->part) * MAX_RANK;
 }
 
-// Combines whole rows: elements beyond the valid extent only reach elements that are not valid.
+// Combines the first valid[0] rows of dim 0 with all their elements. Padding of other dims is
+// combined too, but only into padding.
 static void all_reduce(TransferWalk *w, const CollPart *p, int64_t group) {
   Transfer t = box_of(p);
   t.src = w->src, t.dst = w->dst;
@@ -176,8 +178,8 @@ static void all_reduce(TransferWalk *w, const CollPart *p, int64_t group) {
   if (!empty) transfer(w, &t);
 }
 
-// all_gather: from each member its piece, to all of them. reduce_scatter: from all members, to each
-// its piece.
+// An all_gather copies the piece of each member of the group to all members. A reduce_scatter
+// combines, for each member, its piece of all members' blocks.
 static void pieces(TransferWalk *w, const CollPart *p, int64_t group) {
   bool gather = w->call->what->kind == COLL_ALL_GATHER;
   int d = gather ? p->gathered : p->split;
@@ -234,8 +236,8 @@ static MovedDim moved_dim(const Collective *c, const CollPart *p, int d) {
   return d == p->split ? (MovedDim){p->whole, c->axes, c->to} : p->moved[d];
 }
 
-// The interval along dim d that processor r receives by a permute: returns its first index; *most
-// gets its length when all rows are there. It is a block or, with a halo, the footprint.
+// Returns the first index of the interval along dim d that processor r receives by a permute: a
+// block or, with a halo, the footprint. *most gets its length in a batch with all rows.
 static int64_t received_from(const Mesh *m, const CollPart *p, const MovedDim *x, int d, int64_t r,
                              int64_t *most) {
   int64_t first;
@@ -247,8 +249,8 @@ static int64_t received_from(const Mesh *m, const CollPart *p, const MovedDim *x
 
 // The elements along dim d that source k has and destination j receives.
 typedef struct Common {
-  int64_t n, most;  // how many; and when all rows of the batch are there
-  int64_t from, to; // offset in the source's and in the destination's block
+  int64_t n, most;  // their number in this batch, and in a batch with all rows
+  int64_t from, to; // offset of the first of them in the source's and in the destination's block
 } Common;
 
 static Common common_part(const TransferWalk *w, const CollPart *p, int d, int64_t k, int64_t j) {
@@ -265,8 +267,8 @@ static Common common_part(const TransferWalk *w, const CollPart *p, int d, int64
   return (Common){hi > lo ? hi - lo : 0, most > lo ? most - lo : 0, lo - from, lo - to};
 }
 
-// Sends boxes from each source to each destination that lacks them. Where blocks nest unevenly, and
-// with halos, a destination receives from several sources.
+// Copies to each destination the elements that it receives, from all sources that have some of
+// them. With halos, and where blocks are of unequal size, a destination has several sources.
 static void permute(TransferWalk *w, const CollPart *p, int64_t group) {
   for (int64_t j = 0; j < group; j++)
     for (int64_t k = 0; k < group; k++) {
@@ -292,7 +294,8 @@ static Kind *const kinds[COLL_COUNT] = {
     [COLL_ALL_TO_ALL] = all_to_all, [COLL_PERMUTE] = permute,
 };
 
-// The axes along which the members of one group differ: those of source or destination.
+// Returns the axes along which the members of one group differ: those that split the source or the
+// destination.
 static Axes group_axes(const Collective *c) {
   Axes a = c->axes;
   if (c->kind != COLL_PERMUTE) return a;
@@ -328,8 +331,8 @@ static int64_t elements_of(const CollPart *p, const int64_t *block) {
   return n;
 }
 
-// Elements of part p that member k of the group sends to the others. Rows that an incomplete batch
-// lacks count too, as padding does elsewhere.
+// Returns the number of elements of part p that member k of the group sends to the others. Rows
+// that an incomplete batch lacks count too, as padding counts in other collectives.
 static int64_t sent_by(const TransferWalk *w, const CollPart *p, int64_t group, int64_t k) {
   const Collective *c = w->call->what;
   int64_t sent = 0;

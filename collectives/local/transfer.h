@@ -33,7 +33,8 @@ struct Transfer {
 };
 
 typedef struct TransferWalk TransferWalk;
-// Takes a transfer that is not empty; `job` numbers the transfers of the call.
+// What a walk does with each transfer that is not empty. `elements` is the number of elements of
+// its box, `job` its number among the transfers of the call.
 typedef void TransferTake(const TransferWalk *w, const Transfer *t, int64_t elements, int64_t job);
 // One worker's walk over the transfers of a call.
 struct TransferWalk {
@@ -42,7 +43,7 @@ struct TransferWalk {
   TransferTake *take;
   void *context;
   int worker, workers; // transfer_share takes the share of this worker
-  Combine *combine;    // for the elements of the call
+  Combine *combine;    // for the element type of the call
   int64_t job;         // transfers seen
   int64_t *peer;       // the current group: processors and the addresses of their blocks
   char **src, **dst;
@@ -52,24 +53,26 @@ void transfers_walk(TransferWalk *w);
 // Memory for the walks of several workers, so that a step allocates nothing.
 typedef struct WalkRoom {
   int64_t processors;
-  int64_t *peer;  // `processors` numbers for each worker
-  char **address; // twice as many addresses
+  int64_t *peer;  // for each worker `processors` numbers of processors
+  char **address; // for each worker 2 * `processors` addresses of blocks
 } WalkRoom;
 WalkRoom walk_room(int64_t processors, int workers);
 void walk_room_free(WalkRoom *r);
-// A walk of worker `room`; its share is `worker` of `workers`.
+// Returns a walk of worker number `worker` among the `workers` that divide the call. `room` is the
+// number of the worker in its own process: which part of r's memory the walk uses.
 TransferWalk walk_begin(const WalkRoom *r, int room, const Mesh *mesh, const CommCall *call,
                         int worker, int workers);
 
-// A TransferTake: does this worker's share, a range of elements, or a whole small transfer in turn.
-// A worker reads all sources of a range before it writes a destination, so a source may also be a
-// destination. Results do not depend on the number of workers, bit by bit.
+// A TransferTake that does this worker's share: a range of the elements of each transfer. The
+// workers take small transfers whole, one after another. A worker reads all sources of a range
+// before it writes a destination, so a source may also be a destination. Results do not depend on
+// the number of workers, bit by bit.
 void transfer_share(const TransferWalk *w, const Transfer *t, int64_t elements, int64_t job);
 // Copies elements lo..hi-1 of the box of t, counted row-major. With `fills_buffer`, `from` is a
 // source block and `to` a contiguous buffer for these elements; otherwise `from` is such a buffer
 // and `to` a destination block.
-void transfer_copy(const Transfer *t, const Collective *c, int64_t lo, int64_t hi, bool fills_buffer,
-                   const char *from, char *to);
+void transfer_copy(const Transfer *t, const Collective *c, int64_t lo, int64_t hi,
+                   bool fills_buffer, const char *from, char *to);
 
 // Combines elements of a type with the widest vectors of this CPU.
 Combine *combine_of(Dtype type);

@@ -4,21 +4,23 @@
 //   dw = all_reduce(%20) {axes=[rows]}, dv = all_reduce(%14) {axes=[rows]}     one call of two parts
 //
 // A call is made when all its parts are ready, so it waits for everything that any of them waits
-// for. Joining must not close a circle: each bucket knows all buckets that it waits for, directly
-// or through others. How much one bucket takes:
+// for. Two buckets must not wait for one another, so each bucket has the set of all buckets that it
+// waits for, directly or through others. A machine with `overlap` computes while collectives move
+// data. A bucket takes collectives up to this limit:
 //
-//   all_gather of parameters   All are ready at once, so only their size separates them: a bucket
-//                              takes them in order of first use, up to twice the largest matrix;
-//                              those that are gathered again because memory is short, up to once.
-//                              More would hold many layers at once. Scales and biases do not
-//                              count, because they take no room. On a machine that computes
-//                              meanwhile a bucket has the parameters of one block of the model
-//                              (find_blocks): the next block's are gathered beside its work.
-//   reduce_scatter             Until the call takes five times its latency: one bucket would hold
-//                              all gradients until the last is ready.
-//   all_reduce                 The same on a machine that computes meanwhile, so that gradients of
-//                              the last layers leave first. On others one call is the cheapest.
-//   others                     No limit.
+//   all_gather of parameters   Parameters are ready from the start, so a bucket takes them in order
+//                              of first use. It is full when the gathered bytes exceed twice those
+//                              of the largest matrix; if they are gathered a second time because
+//                              memory is short, once those. More would hold many layers at a time.
+//                              Scales and biases are small and do not count. With overlap, a bucket
+//                              has the parameters of one layer of the model (find_blocks), which
+//                              are gathered while the layer before it computes.
+//   reduce_scatter             A bucket is full when its call takes five times its latency. A
+//                              single bucket would hold all gradients until the last is ready.
+//   all_reduce                 With overlap, the limit of reduce_scatter, so that the gradients of
+//                              the last layers leave first. Without, there is no limit, because
+//                              one call is the cheapest.
+//   others                     There is no limit.
 //
 // Names and places in the model have no influence.
 #include <string.h>
@@ -47,8 +49,8 @@ static Bits bits_new(Arena *a, uint32_t n) {
 typedef struct OpenBucket {
   NodeId first;
   Bits waits;          // buckets before this one
-  int64_t bytes, made; // of its operands; of its results, without small parameters
-  bool closed;         // takes no more
+  int64_t bytes, made; // bytes of its operands; bytes of its results without small parameters
+  bool closed;         // no further collective may join
   VEC(NodeId) node;
 } OpenBucket;
 
@@ -57,12 +59,13 @@ typedef struct Bucketing {
   const Machine *machine;
   Arena *scratch;
   uint32_t ncolls;
-  Bits *waits;     // of every node: buckets that must be done before it
-  bool *data;      // of every node: depends on an input
-  uint32_t *block; // of every node, on a machine that computes meanwhile: the block of the model in
-                   // which it is used first; else NULL
-  int64_t largest; // bytes of the largest gather of parameters
-  int64_t matrix;  // of the largest that no lookup reads
+  Bits *waits; // of every node: buckets that must be done before it
+  bool *data;  // of every node: depends on an input
+  // by node: the number of the layer of the model (find_blocks) in which it is used first; NULL on
+  // a machine without overlap
+  uint32_t *block;
+  int64_t largest; // bytes of the largest gathered parameter
+  int64_t matrix;  // bytes of the largest gathered parameter that is not the table of a lookup
   VEC(OpenBucket) open;
 } Bucketing;
 
@@ -75,7 +78,8 @@ static bool gathers_params(const Bucketing *p, NodeId n) {
   return x->op == OP_ALL_GATHER && !p->data[n] && (!x->origin.backward || x->instance);
 }
 
-// A scale or bias beside matrices, which takes hardly longer to gather than nothing would.
+// Returns true for a parameter that is much smaller than the largest one, such as a scale or bias,
+// and whose gather takes at most 1.25 times its latency.
 static bool is_small(const Bucketing *p, NodeId n) {
   if (node_bytes(p->g, n) > p->largest / 16) return false;
   Axes axes = graph_node(p->g, n)->attr.axes;
@@ -108,8 +112,8 @@ static bool depends_on_input(const Bucketing *p, NodeId n) {
   return node->op == OP_INPUT;
 }
 
-// Adds to `waits` all collectives inside the loop of `scan`: its results exist only when they are
-// done.
+// Adds to `waits`, a set of buckets, those of all collectives inside the loop of `scan`, because
+// the results of the loop exist only when these are done.
 static void loop_waits(const Bucketing *p, NodeId scan, const uint32_t *of, Bits waits) {
   RegionId r = graph_node(p->g, scan)->attr.region;
   for (NodeId n = 1; n < scan; n++) {
@@ -136,7 +140,9 @@ static Bits node_waits(Bucketing *p, NodeId n, const uint32_t *of) {
   return waits;
 }
 
-// Waits of nodes were taken before buckets behind them grew; close them again.
+// Adds to the set `waits` all buckets that its buckets wait for. The set of a node may be
+// incomplete, because a bucket that it waits for may have grown since, and may wait for further
+// buckets now.
 static void close_waits(const Bucketing *p, Bits waits) {
   for (uint32_t b = 0; b < p->open.n; b++)
     if (bit(waits, b)) bits_join(waits, p->open.at[b].waits);
@@ -152,7 +158,8 @@ static void join_bucket(Bucketing *p, uint32_t b, NodeId n, Bits waits) {
     if (bit(p->open.at[other].waits, b)) bits_join(p->open.at[other].waits, open->waits);
 }
 
-// Whether node n joins no more because the bucket takes long enough, or holds enough.
+// Returns true if the bucket has reached its limit (see the head of this file), so that collective
+// n must not join it.
 static bool is_full(const Bucketing *p, const OpenBucket *open, NodeId n) {
   const Node *x = graph_node(p->g, n);
   CollKind kind;
@@ -166,8 +173,9 @@ static bool is_full(const Bucketing *p, const OpenBucket *open, NodeId n) {
              5 * coll_latency(p->machine, p->g->mesh, kind, x->attr.axes);
 }
 
-// The bucket that collective n joins: the first that has room and does not have to wait for it. A
-// bucket of parameters that has no room for n is closed: what comes later is also used later.
+// Returns the index of the bucket that collective n joins: the first one that is not full and that
+// n does not wait for, or a new one. A bucket of parameters that is full is closed for good,
+// because later parameters are used later.
 static uint32_t find_bucket(Bucketing *p, NodeId n, Bits waits) {
   for (uint32_t b = 0; b < p->open.n; b++) {
     OpenBucket *open = &p->open.at[b];
@@ -180,7 +188,8 @@ static uint32_t find_bucket(Bucketing *p, NodeId n, Bits waits) {
   return p->open.n - 1;
 }
 
-// Buckets in an order that can be run: the first that waits for no later one.
+// Returns the buckets in an order in which they can be run: repeatedly the first remaining one that
+// waits for no other remaining one.
 static Buckets *finish(Arena *a, const Bucketing *p, uint32_t *of) {
   Buckets *out = arena_new_of(a, Buckets);
   uint32_t n = p->open.n;
@@ -195,13 +204,14 @@ static Buckets *finish(Arena *a, const Bucketing *p, uint32_t *of) {
     NodeId *node = arena_copy(a, open->node.at, open->node.n * sizeof(NodeId));
     for (uint32_t i = 0; i < open->node.n; i++) of[node[i]] = out->n + 1;
     out->bucket[out->n++] = (Bucket){.n = open->node.n, .node = node};
-    b = UINT32_MAX; // an earlier one may be free now
+    b = UINT32_MAX; // start again from 0: an earlier bucket may have waited for this one only
   }
   if (out->n != n) BUG("buckets wait for one another");
   return out;
 }
 
-// Sizes of gathers of parameters. A table that is looked up in says nothing about matrices.
+// Sets p->largest and p->matrix. The table of a lookup, such as an embedding, may be much larger
+// than the matrices of the layers.
 static void measure_params(Bucketing *p) {
   uint32_t n = graph_count(p->g);
   bool *looked_up = arena_array(p->scratch, bool, n + 1);
@@ -215,9 +225,10 @@ static void measure_params(Bucketing *p) {
   }
 }
 
-// Numbers the blocks of the forward pass. A block ends at a value that no edge passes, so that all
-// later work depends on it, such as the residual values of a transformer. A node that depends on no
-// input belongs to the block of its first use.
+// Divides the forward pass into layers, called blocks, and numbers them. A block ends at a node u
+// if no later node reads a value from before u, so that all later work depends on u alone, such as
+// the residual values of a transformer. `reach` is the last reader of any node so far. A node that
+// depends on no input belongs to the block of its first use.
 static void find_blocks(Bucketing *p) {
   uint32_t n = graph_count(p->g), block = 1;
   NodeId *last = arena_array(p->scratch, NodeId, n + 1), reach = 0; // last forward use of a node

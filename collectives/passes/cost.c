@@ -29,8 +29,8 @@ bool coll_of(Op op, CollKind *out) {
 
 // -- bytes of permute and halo ------------------------------------------------------------------
 //
-// No axis splits two dims, so what a processor sends to all others is a product over the dims of
-// what they take along each of them.
+// No axis splits two dims. The number of elements that a processor sends to all others is therefore
+// a product over the dims: of the elements that the others receive along each dim.
 
 static void axes_join(Axes *s, Axes more) {
   for (int i = 0; i < more.n; i++)
@@ -48,7 +48,8 @@ typedef struct BlockInterval {
   int64_t first, n;
 } BlockInterval;
 
-// The interval of block or footprint dim d on each processor, by rank over the axes of d.
+// Returns the intervals of block or footprint dim d. The index is the rank of a processor over the
+// axes of d: the number that its coordinates on these axes form.
 static BlockInterval *intervals(Arena *a, const Graph *g, DimId d) {
   Axes axes = dim_get(g->dims, d)->axes;
   int64_t size = axes_size(g->mesh, axes),
@@ -68,15 +69,17 @@ static int64_t overlap(BlockInterval x, BlockInterval y) {
   return hi > lo ? hi - lo : 0;
 }
 
-// Dim i of a permute or halo, by the rank of a processor over `axes`: elements of its block that
-// the others of its group take, added up, and those that it keeps.
+// What a processor sends along one dim of a permute or halo. The arrays are indexed by the rank of
+// the processor over `axes`. taken: the elements of its block that the processors of its group
+// receive, added up over these; own: those that it receives itself.
 typedef struct Along {
   Axes axes;
   int64_t *taken, *own;
 } Along;
 
-// The axes of dim i on which those differ that one replica of the operand serves. A replica serves
-// processors with its own coordinates on the axes that do not split the operand.
+// A processor sends only to those that have its own coordinates on all axes that do not split the
+// operand; others receive from another replica of the block. Returns the axes of result dim i on
+// which the processors differ that one processor sends to.
 static Axes served_axes(const Graph *g, const Node *n, int i) {
   Axes want = dim_get(g->dims, n->attr.to[i])->axes, split = source_axes(g, n), out = {0};
   for (int k = 0; k < want.n; k++)
@@ -93,7 +96,7 @@ static Along along_dim(Arena *a, const Graph *g, const Node *n, int i) {
   Along out = {.axes = have};
   axes_join(&out.axes, want);
   int64_t size = axes_size(g->mesh, out.axes), others = axes_size(g->mesh, served);
-  bool all = served.n == want.n; // k is then a rank over the axes of the result's dim
+  bool all = served.n == want.n; // then k below is a rank over the axes of the dim of the result
   out.taken = arena_array(a, int64_t, size);
   out.own = arena_array(a, int64_t, size);
   for (int64_t r = 0; r < size; r++) {
@@ -107,8 +110,8 @@ static Along along_dim(Arena *a, const Graph *g, const Node *n, int i) {
   return out;
 }
 
-// Adds to sent[rank] the bytes that each processor of a group sends to all others. Dims that are
-// not moved count in full.
+// Adds to sent[k] the bytes that member k of a group sends to all others. A dim that the node does
+// not move (attr.to) counts with all its elements.
 static void add_sent(Arena *a, const Graph *g, NodeId id, int64_t *sent) {
   const Node *n = graph_node(g, id);
   Axes split = source_axes(g, n), seen = {0};
@@ -195,8 +198,9 @@ double coll_latency(const Machine *machine, const Mesh *mesh, CollKind k, Axes a
   return seconds;
 }
 
-// All bytes of a permute may cross the slowest axis. Of other kinds, each level leaves only its
-// share of the bytes to the next one.
+// Returns the bytes sent, weighted by the slowness of the axes. All bytes of a permute may cross
+// the slowest axis. In other kinds, each level of axes passes 1/group of its bytes on to the next
+// level.
 double coll_weight(const Machine *machine, const Mesh *mesh, CollKind k, Axes axes, int64_t bytes) {
   Level level[MAX_AXES];
   int n = levels_of(machine, mesh, axes, level);

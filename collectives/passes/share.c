@@ -17,7 +17,7 @@ typedef struct Share {
   const Graph *g;
   Graph *out;
   NodeId *map;
-  uint32_t *users; // of a node of g, outputs included
+  uint32_t *users; // by node of g: the number of nodes and outputs that read it
 } Share;
 
 static bool same_list(const DimId *a, const DimId *b, int n) {
@@ -56,7 +56,7 @@ static bool same_attr(const Attr *a, const Attr *b) {
          same_list(a->to, b->to, a->nto);
 }
 
-// The node of g that applies the operation of `like` to x, 0: none.
+// Returns the node of g that applies the operation of `like` to x; 0 if there is none.
 static NodeId node_like(const Graph *g, NodeId x, const Node *like) {
   for (NodeId n = x + 1; n <= graph_count(g); n++) {
     const Node *node = graph_node(g, n);
@@ -78,9 +78,10 @@ static bool names(const Attr *a, DimId t) {
 
 enum { MAX_MOVES = 8 };
 
-// Conversion n of values that a loop collects: if the loop converts each of them for another use,
-// collects the converted ones. Renames, splits and merges between the loop and n are applied inside
-// the loop; an `at` that selects one step is applied afterwards. Returns the new node, 0: not so.
+// Node n converts values that a loop has collected. If the loop itself converts each of these
+// values for another use, adds a node that collects the converted values instead, and returns it.
+// Renames, splits and merges between the loop and n must be in the loop too; an `at`, which selects
+// one step, is applied to the new node. Returns 0 if the loop has no such conversion.
 static NodeId kept_in_loop(Share *s, NodeId n) {
   const Graph *g = s->g;
   NodeId move[MAX_MOVES], x = graph_node(g, n)->args[0], step = 0;
@@ -128,7 +129,7 @@ static NodeId rewrite(Share *s, NodeId n) {
   return kept_in_loop(s, n);
 }
 
-// Whether rewrite may change a collective of g.
+// Returns false if the function rewrite would leave all collectives of g as they are.
 static bool may_change(const Graph *g) {
   for (NodeId n = 1; n <= graph_count(g); n++) {
     const Node *b = graph_node(g, n);

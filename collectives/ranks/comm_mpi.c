@@ -15,7 +15,7 @@ enum { TAG = 1, TAG_HEARTBEAT = 2, MESSAGE_MAX = 1 << 30 };
 static pthread_mutex_t gate = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static bool heartbeats_on;          // MPI may be called by a second thread
 static atomic_uint exchanges;       // begun so far
-static MPI_Request *heartbeat_sent; // by rank: the last one
+static MPI_Request *heartbeat_sent; // by rank: the last heartbeat that was sent to it
 
 // Where all ranks run on one machine, restricts Open MPI to shared memory: with TCP it would listen
 // on every network interface. Settings of the user are kept.
@@ -56,7 +56,7 @@ static bool post(const TransportPeer *p, MPI_Request *receive, MPI_Request *send
   return good;
 }
 
-// Marks the peers whose messages have not come, by nin -1.
+// Sets nin to -1 for each peer whose message has not come.
 static void mark_missing(int n, TransportPeer *peer, MPI_Request *request) {
   for (int i = 0; i < n; i++) {
     int done = 1;
@@ -102,7 +102,7 @@ static bool mpi_exchange(int n, TransportPeer *peer, bool (*waits)(void *), void
 
 // -- heartbeats ---------------------------------------------------------------------------------
 
-// Sends none while the last one has not been received.
+// Sends a heartbeat to a rank, unless it has not received the last one yet.
 static void send_one(int rank) {
   int done = 0;
   if (MPI_Test(&heartbeat_sent[rank], &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || !done) return;

@@ -12,12 +12,13 @@
 typedef struct CommRanks {
   Comm comm;
   Ranks *ranks;
-  Internode *internode;          // NULL: one machine
-  Barrier *all;                  // of the workers of this process
-  bool agreed;                   // result of the meeting before the call, for all workers
-  int first_worker, all_workers; // among the workers of all ranks of the machine
+  Internode *internode; // NULL: one machine
+  Barrier *all;         // of the workers of this process
+  bool agreed;          // result of the meeting before the call, for all workers
+  // number of the workers of all ranks of the machine, and of those of ranks before this one
+  int first_worker, all_workers;
   WalkRoom room;
-  char **local_dst; // `processors` addresses for each worker
+  char **local_dst; // memory for LocalPart.local_dst: `processors` addresses for each worker
 } CommRanks;
 
 // -- what the ranks compare ---------------------------------------------------------------------
@@ -83,8 +84,8 @@ typedef struct LocalPart {
   char **local_dst;
 } LocalPart;
 
-// Restricts a transfer to the blocks on this machine. False: there are none, or the leaders do it,
-// because sources on several machines are combined.
+// Restricts a transfer to the destinations on this machine. Returns false if the ranks of this
+// machine have nothing to do: no block is here, or the leaders do the transfer (internode.c).
 static bool restrict_to_machine(const LocalPart *p, Transfer *t) {
   const Ranks *r = p->ranks;
   if (r->machines == 1) return true;

@@ -18,14 +18,14 @@
 enum { BATCH_BYTES = 1 << 20, BATCH_PIECES = 256 };
 
 typedef struct TransferPiece {
-  Transfer t; // its lists of processors and addresses are in Internode.of and .address
+  Transfer t; // its lists of processors and of addresses are in Internode.of and Internode.address
   int64_t lo, hi;
   int owner; // machine
 } TransferPiece;
 
 typedef struct MessageBuffer {
   char *at;
-  int64_t n, room, used; // bytes: filled, allocated, handed out by take_bytes
+  int64_t n, room, used; // bytes of the message, bytes allocated, bytes given out by take_bytes
 } MessageBuffer;
 
 struct Internode {
@@ -37,11 +37,13 @@ struct Internode {
   TransferPiece *piece;
   int pieces;
   int64_t bytes; // of the batch
-  int64_t *of;   // lists of the pieces: processors, addresses
+  // the processors and the addresses of the blocks of all pieces: for each piece `processors`
+  // entries for sources, then as many for destinations
+  int64_t *of;
   char **address;
   MessageBuffer *out, *in; // of every machine
   MessageBuffer sources, result;
-  const char **source;   // of one piece
+  const char **source;   // addresses of the sources of the piece that is being combined
   bool *has_destination; // by machine
   bool failed;
 };
@@ -126,7 +128,8 @@ static bool wanted_on(const Internode *f, const TransferPiece *p, int machine) {
   return false;
 }
 
-// Bytes of a batch that machine `from` sends to machine `to`: of its sources, or of its results.
+// Returns the bytes of a batch that machine `from` sends to machine `to`: those of its results with
+// `results`, otherwise those of its sources.
 static int64_t sent(const Internode *f, int from, int to, bool results) {
   int64_t n = 0;
   for (int i = 0; i < f->pieces; i++) {
@@ -234,8 +237,8 @@ static bool send_results(Internode *f) {
     for (int m = 0; m < f->ranks->machines; m++)
       if (m != own && wanted_on(f, p, m))
         memcpy(take_bytes(&f->out[m], bytes), result, (size_t)bytes);
-    if (combines(p))
-      put_result(f, p, result); // the ranks of the machine have done the copies among themselves
+    // a piece that is only copied has reached the ranks of this machine already (comm_ranks.c)
+    if (combines(p)) put_result(f, p, result);
   }
   if (!exchange(f)) return false;
   for (int k = 0; k < f->pieces; k++) {
@@ -285,7 +288,7 @@ static void add_transfer(const TransferWalk *w, const Transfer *t, int64_t eleme
   int64_t length = clamp64(ceil_div(elements, owners), 1, most / owners > 1 ? most / owners : 1);
   int owner = t->nsrc > 1 ? -1 : ranks_machine(r, t->src_of[0]);
   for (int64_t lo = 0; lo < elements; lo += length) {
-    if (t->nsrc > 1) // the machines with destinations, in turn
+    if (t->nsrc > 1) // the owners are the machines with destinations, one after another
       do owner = (owner + 1) % r->machines;
       while (!f->has_destination[owner]);
     add_piece(f, t, lo, lo + length < elements ? lo + length : elements, owner);

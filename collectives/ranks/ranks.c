@@ -7,9 +7,10 @@
 #include <time.h>
 #include <unistd.h>
 
-// INTERNODE_SECONDS: added to the limit of waits for other machines. BUSY: polls before a wait
-// naps.
-enum { INTERNODE_SECONDS = 4, BUSY = 4096 };
+enum {
+  INTERNODE_SECONDS = 4, // added to the limit of waits for other machines
+  BUSY = 4096            // a wait polls this many times before it sleeps between polls
+};
 
 // -- facts --------------------------------------------------------------------------------------
 
@@ -45,14 +46,14 @@ bool ranks_use_mesh(Ranks *r, const Mesh *mesh) {
 
 typedef struct Waiting {
   const Ranks *r;
-  double began; // clock: start of the wait; if patient, of the silence
+  double began; // clock at the start of the wait; if limit.patient, at the last heartbeat
   WaitLimit limit;
   uint32_t calls;
   bool late;
 } Waiting;
 
-// Counts a heartbeat of any machine: it is silent only once it is lost, or when all have sent
-// theirs.
+// If the wait is patient, restarts its limit when a heartbeat of any other machine has come. A
+// leader sends heartbeats until it is lost or its messages are sent.
 static void listen(Waiting *w) {
   const Ranks *r = w->r;
   for (int m = 0; w->limit.patient && m < r->machines; m++)
@@ -144,7 +145,7 @@ static bool agree(Ranks *r) {
     if (a->what == b->what && a->line == b->line && a->sequence == b->sequence &&
         a->size == b->size && a->elements == b->elements)
       continue;
-    if (r->machine > 0) { // the first machine has the same notes and reports the difference
+    if (r->machine > 0) { // machine 0 has all notes too, and reports the difference
       rendezvous_end(r->rendezvous, EXIT_LOST);
       return false;
     }

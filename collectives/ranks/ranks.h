@@ -30,12 +30,13 @@ typedef enum NoteKind {
   NOTE_READ,
   NOTE_VERIFY,
   NOTE_END,
-  NOTE_CALL, // + CollKind
+  NOTE_CALL, // NOTE_CALL + k: a call of a collective of CollKind k
 } NoteKind;
 enum { NOTE_DATA = 56 };
-// The first five must be equal on all ranks; the rest is for the reader.
+// What a rank tells the others when they meet. The fields from `what` to `elements` must be equal
+// on all ranks, otherwise the run fails; the others may differ.
 typedef struct RankNote {
-  uint32_t what, line; // NoteKind; of the model
+  uint32_t what, line; // a NoteKind, and the line of the model
   uint64_t sequence;
   int64_t size;     // of a collective, bytes
   int64_t elements; // of its first operand
@@ -71,8 +72,8 @@ int ranks_rank(const Ranks *r);
 int ranks_count(const Ranks *r);
 int ranks_local_count(const Ranks *r); // ranks on this machine
 bool ranks_is_leader(const Ranks *r);  // the first rank of its machine
-// Of `all` cores that this process may use, those for this rank: the ranks of a machine share them,
-// unless the launcher has bound each to cores of its own.
+// Returns how many of the `all` cores that this process may use are for this rank. The ranks of a
+// machine share them, unless the launcher has bound each rank to cores of its own.
 int ranks_cores(const Ranks *r, int all);
 // Divides the mesh: rank i gets the i-th mesh_size / count processors, and messages name them.
 // Returns false if that does not divide. mesh must outlive r.
@@ -83,9 +84,10 @@ bool ranks_is_local(const Ranks *r, int64_t processor); // it is on this machine
 int64_t ranks_local_processors(const Ranks *r);         // processors on this machine
 
 // -- meetings -----------------------------------------------------------------------------------
-// Meets all ranks. (*all)[i] is the note of rank i until the next meeting with notes; `all` may be
-// NULL. With `patient` the deadline counts from the last heartbeat of a missing rank, not from the
-// start of the wait. Returns false once the run has failed.
+// Meets all ranks and gives them the note *mine. (*all)[i] is the note of rank i; it is valid until
+// the next call of ranks_meet. `all` may be NULL. With `patient` the deadline counts from the last
+// heartbeat of a missing rank, not from the start of the wait. Returns false once the run has
+// failed.
 MUST_USE bool ranks_meet(Ranks *r, const RankNote *mine, bool patient, const RankNote *const **all);
 // Meets the ranks of this machine, without notes.
 MUST_USE bool ranks_meet_local(Ranks *r, bool patient);
@@ -114,8 +116,8 @@ MUST_USE bool ranks_broadcast_block(Ranks *r, int64_t processor, const void *blo
                                     void *out);
 
 // A communicator over the ranks; r and mesh must outlive it. The members of a call are all
-// processors of the mesh, with NULL as the address of blocks on other machines. Its result is that
-// of worker 0.
+// processors of the mesh, with NULL as the address of blocks on other machines. Only the result
+// that comm_run returns to worker 0 is valid.
 Comm *comm_ranks(Ranks *r, const Mesh *mesh, int workers);
 
 #endif

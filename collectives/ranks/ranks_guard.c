@@ -28,8 +28,8 @@ static void say_ended(const GuardInfo *guard_info, const char *text) {
   if (ranks_claim_by_launcher()) ranks_report(sentence);
 }
 
-// Forwards signals until the rank has ended. Kills a rank that was stopped for longer than the
-// others wait, and one that has not joined the run in time. *passed gets the last signal forwarded.
+// Forwards signals to the rank until it has ended; *passed gets the last one. Kills the rank if it
+// was stopped for longer than the others wait, or has not joined the run in time.
 static void guard(pid_t rank, const sigset_t *set, const GuardInfo *guard_info, double deadline,
                   int *passed) {
   const struct timespec look = {0, 200000000};
@@ -39,15 +39,16 @@ static void guard(pid_t rank, const sigset_t *set, const GuardInfo *guard_info, 
     int status, got = sigtimedwait(set, NULL, &look);
     if (got > 0 && got != SIGCHLD) kill(rank, *passed = got);
     double now = clock_seconds(),
-           step = now - last < 1 ? now - last : 1; // a pause of the guard does not count
+           step = now - last < 1 ? now - last : 1; // at most 1: the guard may have been stopped too
     last = now;
     stopped = process_state((int)rank, &status) == PROCESS_STOPPED ? stopped + step : 0;
     starting = atomic_load(&guard_info->joined) ? 0 : starting + step;
     if (deadline <= 0) continue;
     bool late = starting > deadline + START_SECONDS;
-    if (stopped <= deadline + 0.5 && !late) continue; // other ranks of the machine report it first
-    say_ended(guard_info, late ? "does not reach the other ranks: it was"
-                               : "has been stopped: it was last"); // not: was killed
+    // half a second later than the other ranks of the machine, so that one of them reports it
+    if (stopped <= deadline + 0.5 && !late) continue;
+    say_ended(guard_info,
+              late ? "does not reach the other ranks: it was" : "has been stopped: it was last");
     kill(rank, SIGKILL);
     return;
   }
@@ -59,8 +60,9 @@ static void nap(double seconds) {
   nanosleep(&pause, NULL);
 }
 
-// The launcher has ended the run by a signal before the ranks had met, so no rank knows the reason.
-// The guard of a rank that was lost gets half a second to report it.
+// Ends the guard after the launcher has ended the run by a signal before the ranks had met, so that
+// no rank knows the reason. Waits half a second first, in which the guard of a rank that was lost
+// may report that rank.
 static _Noreturn void end_early(const GuardInfo *guard_info, int signal) {
   char sentence[SENTENCE];
   nap(0.5);
@@ -78,13 +80,13 @@ static _Noreturn void end_guard(const GuardInfo *guard_info, pid_t rank, int pas
   char death[128];
   siginfo_t info = {0};
   waitid(P_PID, (id_t)rank, &info, WEXITED | WNOWAIT);
-  // Ranks that have met this one see how it ended and report it. Before the meeting none does: then
-  // MPI_Init of the others fails and aborts the run with exit code 1, unless mpirun sees this end
-  // first.
+  // Ranks that have met this one see how it ended and report it within 0.3 seconds. If they have
+  // not met, none reports it, and MPI_Init of the others would soon abort the run with exit code 1;
+  // so the guard ends at once.
   if (info.si_code != CLD_EXITED && atomic_load(&guard_info->joined)) nap(0.3);
   waitpid(rank, &status, 0);
-  // A rank that has reported its error ends with an exit code of meshc. Before the ranks have met,
-  // MPI may end it with others, when it loses the launcher or another rank.
+  // A rank that has reported its error ends with an exit code of meshc, which the guard passes on.
+  // Before the ranks have met, MPI may end the rank with exit codes of its own.
   int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   if (code >= 0 && (atomic_load(&guard_info->joined) || code == 0 || code == EXIT_LOST ||
                     code == EXIT_INTERRUPTED || ended_by_error(status)))
@@ -103,7 +105,7 @@ void ranks_guard(GuardInfo **guard_info, double deadline) {
   sigset_t set = ranks_signals(), before;
   sigprocmask(SIG_BLOCK, &set, &before);
   pid_t parent = getpid(), pid = *guard_info ? fork() : -1;
-  if (pid <= 0) { // the rank; or, without memory for another process, the rank without a guard
+  if (pid <= 0) { // 0: this process is the rank. Below 0: no process could be started, no guard
     if (pid == 0) prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (pid == 0 && getppid() != parent) _exit(EXIT_LOST);
     if (pid == 0) setpgid(0, 0);
@@ -152,7 +154,7 @@ void ranks_handle_signals(Ranks *r) {
     return;
   sigset_t all, before;
   sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before); // the thread takes no signals
+  pthread_sigmask(SIG_SETMASK, &all, &before); // the new thread inherits that all are blocked
   bool started = pthread_create(&thread, NULL, answer, r) == 0;
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (!started) return;

@@ -41,7 +41,7 @@ static void find_leaders(Heartbeat *p) {
     if (m != r->machine) p->leader[p->nleaders++] = r->leader[m];
 }
 
-// The thread takes no signals.
+// Starts the thread that sends heartbeats, with all signals blocked. False if there is no thread.
 static bool start_thread(Heartbeat *p) {
   pthread_attr_t attributes;
   sigset_t all, before;

@@ -15,13 +15,13 @@ enum { SENTENCE = 512, RANK_NAME = 160 }; // bytes
 // What one rank writes to the rendezvous. There are two notes, used in turn, so that a fast rank
 // can write the next one while others read the last.
 typedef struct RendezvousRank {
-  _Alignas(64) atomic_llong meetings; // number of the last one it has arrived at
+  _Alignas(64) atomic_llong meetings; // number of meetings that this rank has arrived at
   atomic_int left;                    // 1 + its exit code, written by itself
   atomic_int status;                  // 1 + its status as of wait, written by ranks_launch
   atomic_int pid;
   atomic_uint heartbeat; // advances while the process runs, every HEARTBEAT_NANOSECONDS
-  atomic_int doing;      // NoteKind of its last note, and the line
-  atomic_int line;
+  atomic_int doing;      // RankNote.what of its last note
+  atomic_int line;       // line of the model in that note
   char name[RANK_NAME];
   RankNote note[2];
 } RendezvousRank;
@@ -34,13 +34,13 @@ typedef struct Rendezvous {
   atomic_int reporter;           // 1 + the rank that prints what went wrong
   atomic_int waits_for_machines; // the leader waits for other machines
   int nlocal, count;
-  RendezvousRank rank[]; // of this machine; they are followed by two sets of notes of all ranks
+  RendezvousRank rank[]; // of this machine. Behind them: the notes of all ranks (rendezvous_notes)
 } Rendezvous;
 
 // The last heartbeat that a waiting rank has seen of another one.
 typedef struct HeartbeatSeen {
   unsigned heartbeat;
-  double at; // seconds into the wait when it came
+  double at; // seconds from the start of the wait until it came
 } HeartbeatSeen;
 
 typedef enum InjectKind {
@@ -87,12 +87,16 @@ struct Ranks {
   InjectKind inject;      // what this rank is to do wrong, and when
   int64_t inject_call;
   bool handles_signals; // ranks_handle_signals has started its thread
-  bool swept; // `error` may only be a consequence: mpirun ends all ranks after a failure elsewhere
+  // the missing rank was ended by SIGTERM, which mpirun sends to all ranks after any failure:
+  // `error` may not name the first cause, so ranks that know it report first
+  bool swept;
   char error[SENTENCE];
 };
 
 size_t rendezvous_bytes(int nlocal, int count);
-RankNote *rendezvous_notes(const Rendezvous *b, int half); // of all ranks
+// Returns the notes of all ranks, by rank. Meetings use two sets of notes in turn: `half` is 0
+// or 1.
+RankNote *rendezvous_notes(const Rendezvous *b, int half);
 // shared_make creates an anonymous file of that many bytes: its descriptor, or -1. shared_map maps
 // the file that process pid has as fd: its address, or NULL.
 int shared_make(size_t bytes);
@@ -120,8 +124,8 @@ bool rendezvous_meet(Ranks *r, WaitLimit limit);
 void rendezvous_end(Rendezvous *b, int code); // the run has failed; wakes all
 // Checks the ranks of this machine that have not arrived at meeting number `meeting`. Returns
 // false, and makes the run fail, if one of them cannot come. *missing gets the index of one of
-// them, or -1 if all are there. Only the thread that waits at the meeting passes a time limit;
-// others pass none.
+// them, or -1 if all are there. `limit` is for the thread that waits at the meeting; another thread
+// calls it with a limit of 0 seconds.
 bool rendezvous_check(Ranks *r, long long meeting, double waited, WaitLimit limit, int *missing);
 // Starts and ends the thread that sends this rank's heartbeats. False: there is no thread to be
 // had.
@@ -139,8 +143,8 @@ void ranks_guard(GuardInfo **guard_info, double deadline);
 void ranks_handle_signals(Ranks *r);
 // Prints what ended the run, in a process that meshc owns.
 void ranks_report(const char *reason);
-// Whether this process may print what ended the run: under mpirun, true for the first process of
-// the machine that asks.
+// Returns true if this process may print what ended the run. Under mpirun, that is the first
+// process of the machine that calls it.
 bool ranks_claim_by_launcher(void);
 // The signals that end a run, and SIGCHLD.
 sigset_t ranks_signals(void);

@@ -44,7 +44,7 @@ static void ranks_begin(Ranks *r) {
 void ranks_free(Ranks *r) {
   if (!r) return;
   heartbeat_end(r);
-  if (r->handles_signals) return; // the thread of the SIGTERM handler may still use it
+  if (r->handles_signals) return; // the thread of ranks_handle_signals may still use *r
   segment_free(r->passing);
   if (r->rendezvous) munmap(r->rendezvous, r->rendezvous_bytes);
   free(r->machine_of);
@@ -191,7 +191,8 @@ static bool share_rendezvous(Ranks *r, Hello *mine, Hello *all) {
   if (!greet(r, mine, all)) return false;
   if (leader != r->rank)
     r->rendezvous = shared_map(all[leader].pid, all[leader].fd, r->rendezvous_bytes);
-  return greet(r, mine, all) && r->rendezvous; // all have mapped it
+  // the second exchange of greetings is a barrier: then all ranks have mapped the memory
+  return greet(r, mine, all) && r->rendezvous;
 }
 
 static bool join_mpi(Ranks *r, char *why, size_t room) {

@@ -24,7 +24,7 @@ typedef struct Launch {
   int rendezvous_fd;
   sigset_t before;
   int code, signal; // exit code of the run; signal that ended it
-  int lost, status; // the first rank that a signal ended, -1
+  int lost, status; // the first rank that a signal ended, -1: none; its status as of waitpid
   double ended;     // when the first one failed
 } Launch;
 
@@ -41,14 +41,15 @@ static _Noreturn void become_rank(const Launch *l, int rank, char **argv, pid_t 
   char sign[64];
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(EXIT_LOST);
-  setpgid(0, 0); // a signal to the group, as of Ctrl-C, comes once: from the launcher
+  // In a group of its own the rank does not get Ctrl-C from the terminal, only from the launcher.
+  setpgid(0, 0);
   fcntl(l->rendezvous_fd, F_SETFD, 0);
   snprintf(sign, sizeof sign, "%d/%d/%d", rank, l->count, l->rendezvous_fd);
   setenv("MESHC_RANK", sign, 1);
   int nothing = rank > 0 ? open("/dev/null", O_RDONLY) : -1;
   if (nothing >= 0) dup2(nothing, STDIN_FILENO);
   sigset_t mask = l->before;
-  sigaddset(&mask, SIGUSR1); // until ranks_join
+  sigaddset(&mask, SIGUSR1); // blocked until ranks_join, which can handle it
   sigprocmask(SIG_SETMASK, &mask, NULL);
   execv("/proc/self/exe", argv);
   fprintf(stderr, "meshc: error: cannot start a rank: %s\n", strerror(errno));
@@ -75,14 +76,15 @@ static void tell(const Launch *l, int signal) {
     if (l->pid[i]) kill(l->pid[i], signal);
 }
 
-// Writes the status of a rank to the rendezvous, before its process is collected.
+// Notes that a rank has ended with `status`, and writes it to the rendezvous. Called before waitpid
+// removes the process.
 static void note_end(Launch *l, int rank, int status) {
   l->pid[rank] = 0;
   l->running--;
   atomic_store(&l->rendezvous->rank[rank].status, 1 + status);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
   if (l->code == EXIT_LOST && l->lost < 0 && ended_by_error(status))
-    l->code = WEXITSTATUS(status); // the error after which the others gave up
+    l->code = WEXITSTATUS(status); // the others were lost as a consequence of this error
   if (l->code == 0) {
     l->ended = clock_seconds();
     l->code = WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_LOST;
@@ -131,7 +133,7 @@ static void wait_for_all(Launch *l) {
   }
 }
 
-// Reports the rank that was lost, unless a rank has.
+// Reports the rank that was lost, unless a rank has printed a report.
 static void say_lost(const Launch *l) {
   int none = 0;
   if (l->lost < 0 || !atomic_compare_exchange_strong(&l->rendezvous->reporter, &none, 1 + l->lost))
@@ -207,9 +209,8 @@ static Children children_of(pid_t pid) {
 // Waits for mpirun; *got gets the last signal, 0: none. With `saves`, the first signal asks the
 // ranks for a checkpoint by SIGUSR1, which mpirun forwards, as soon as every rank can handle it:
 // after SIGTERM or SIGINT, mpirun would kill the ranks a second later. A second signal is forwarded
-// as it is. mpirun is killed when it has not collected its children for MPIRUN_SECONDS: Open
-// MPI 4.1 may wait for itself for ever if a rank was killed while it connected
-// (PMIx_server_finalize).
+// as it is. If all ranks have ended and mpirun has not for MPIRUN_SECONDS, it is killed: Open
+// MPI 4.1 may hang in PMIx_server_finalize if a rank was killed while it connected.
 static int wait_for_mpirun(pid_t pid, int count, bool saves, int *got) {
   sigset_t set = ranks_signals();
   int status = 0;

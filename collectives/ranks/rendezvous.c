@@ -19,7 +19,8 @@
 #include <unistd.h>
 
 enum { SPINS = 2000, LOOK_NANOSECONDS = 50000000 };
-// Seconds between two checks that count as waiting: of a pause of the whole run no more counts.
+// The most seconds between two checks that count as waiting. If the whole run is stopped for
+// longer, the rest of that time does not count.
 static const double LOOK_MOST = 0.2;
 
 // -- memory -------------------------------------------------------------------------------------
@@ -63,7 +64,9 @@ ProcessState process_state(int pid, int *status) {
   snprintf(path, sizeof path, "/proc/%d/stat", pid);
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0)
-    return errno == ENOENT ? PROCESS_ENDED : PROCESS_RUNS; // out of descriptors is no death
+    return errno == ENOENT ? PROCESS_ENDED
+                           : PROCESS_RUNS; // other errors, such as too many open files, do not show
+                                           // that the process has ended
   ssize_t n = read(fd, text, sizeof text - 1);
   close(fd);
   if (n <= 0) return PROCESS_ENDED;
@@ -108,8 +111,8 @@ const char *doing_text(unsigned what, int line, char *out, size_t room) {
   return out;
 }
 
-// Whether the process has ended, and its status. The end may be seen before ranks_launch has
-// written the status, so that one is waited for.
+// Returns true if the process of a rank has ended, and sets *status. ranks_launch may write the
+// status a little after the end, so without a status the end counts only after 0.2 seconds.
 static bool is_over(RendezvousRank *b, double waited, int *status) {
   ProcessState life = process_state(atomic_load(&b->pid), status);
   int known = atomic_load(&b->status);
@@ -117,7 +120,8 @@ static bool is_over(RendezvousRank *b, double waited, int *status) {
   return known > 0 || (life == PROCESS_ENDED && (*status >= 0 || waited > 0.2));
 }
 
-// True for the exit codes of meshc's errors, except 1, with which MPI also ends a process, and 6.
+// Returns true for the exit codes of errors that meshc has printed. 1 is not one of them, because
+// MPI also ends processes with it, nor is 6: that rank only noticed that another one was lost.
 bool ended_by_error(int status) {
   int code = status >= 0 && WIFEXITED(status) ? WEXITSTATUS(status) : 0;
   return (code >= 2 && code < EXIT_LOST) || code == EXIT_MEMORY;
@@ -153,7 +157,7 @@ static bool say_late(Ranks *r, int i, WaitLimit limit) {
       r->rank, limit.seconds, doing_text(r->now.what, (int)r->now.line, here, sizeof here));
 }
 
-// Seconds of the wait since the last heartbeat of rank i.
+// Returns the seconds from the last heartbeat of rank i, or from the start of the wait, until now.
 static double silence(Ranks *r, int i, double waited) {
   HeartbeatSeen *h = &r->heartbeat_seen[i];
   unsigned heartbeat = atomic_load(&r->rendezvous->rank[i].heartbeat);

@@ -8,7 +8,8 @@
 
 #include "collectives/ranks/ranks_internal.h"
 
-enum { PAGE = 4096, HUGE_PAGE = 2 << 20, PASSING = 1 << 20 }; // bytes; PASSING: of a message
+enum { PAGE = 4096, HUGE_PAGE = 2 << 20 }; // bytes
+enum { PASSING = 1 << 20 };                // bytes of a message of ranks_broadcast_block
 
 struct SharedSegment {
   const Ranks *ranks;

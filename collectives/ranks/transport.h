@@ -8,12 +8,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// One message to a peer and one from it, of known sizes; 0 bytes: none.
+// One message to a peer and one from it.
 typedef struct TransportPeer {
   int rank;
-  const void *out;
+  const void *out; // nout bytes to send; 0: no message
   int64_t nout;
-  void *in;
+  void *in; // gets the nin bytes that are received; 0: no message
   int64_t nin;
 } TransportPeer;
 
@@ -22,7 +22,7 @@ typedef struct Transport {
   bool (*start)(int *rank, int *count, char *why, size_t room);
   // Exchanges all messages of n peers. Calls waits(context) repeatedly meanwhile, and gives up when
   // that returns false, or after an error of the transport: then nin is -1 where a message has not
-  // come. For the first thread of the rank.
+  // come. Only the first thread of the rank calls it.
   bool (*exchange)(int n, TransportPeer *peer, bool (*waits)(void *), void *context);
   // Sends a heartbeat to each of n ranks, unless the first thread exchanges messages or has done so
   // since the last call. For another thread of the rank.

@@ -14,7 +14,8 @@
 
 #define EVERYWHERE static inline __attribute__((always_inline))
 
-// Below 2^52: the mantissa of 2^52 + x is x.
+// Returns x < 2^52 as a double. The bits of the double 2^52 + x are those of 2^52 with x as the
+// mantissa, so subtracting 2^52 gives x exactly.
 EVERYWHERE double from_integer(uint64_t x) {
   uint64_t bits = x | 0x4330000000000000u;
   double d;
@@ -22,7 +23,8 @@ EVERYWHERE double from_integer(uint64_t x) {
   return d - 0x1p52;
 }
 
-// The middle of one of 2^53 parts of (0, 1).
+// Divides (0, 1) into 2^53 parts, and returns the middle of the part with the number that the two
+// 32-bit words form: `high` and the upper 21 bits of `low`.
 EVERYWHERE double from_words(uint64_t high, uint64_t low) {
   return (from_integer(high) * 0x1p21 + from_integer(low >> 11) + 0.5) * 0x1p-53;
 }
@@ -49,10 +51,11 @@ EVERYWHERE double log_of(double x) {
          k * 6.93147180369123816490e-01;
 }
 
-// cos(2 pi x), 0 <= x <= 1: a sine of at most a quarter turn, by its Taylor series.
+// Returns cos(2 pi x) for 0 <= x <= 1. It equals sin(t) with t = 2 pi (|x - 1/2| - 1/4), and
+// |t| <= pi / 2. The sine is computed by its Taylor series.
 EVERYWHERE double cos_turns(double x) {
   double t = 6.283185307179586477 * (fabs(x - 0.5) - 0.25), y = t * t;
-  double sum = 1 / 51090942171709440000.0; // 21!
+  double sum = 1 / 51090942171709440000.0; // the coefficient 1/21!
   sum = sum * y - 1 / 121645100408832000.0;
   sum = sum * y + 1 / 355687428096000.0;
   sum = sum * y - 1 / 1307674368000.0;

@@ -14,7 +14,7 @@ enum { DEPTH = 3, SYNTHETIC_BATCHES = 64, FAULT = 512 };
 
 typedef struct RingSlot {
   void **data;
-  int64_t rows; // 0: end of an epoch; -1: error
+  int64_t rows; // of the batch that the slot holds; 0: an epoch ends here; -1: reading failed
 } RingSlot;
 
 struct Feed {
@@ -38,14 +38,17 @@ struct Feed {
   double wait;
   struct {
     atomic_llong from, to;
-  } * rows_of[2]; // rows to read, by input: of a full batch and of an incomplete one
+  } * rows_of[2]; // [0]: for full batches, [1]: for incomplete ones; of each, by index of the
+                  // input, the rows from..to-1 of a batch that are read (feed_restrict)
   int64_t first_epoch, first_row; // where reading begins
-  int64_t at_epoch, at_row;       // of the batch after the one that the caller has
+  int64_t at_epoch, at_row; // epoch and row where the batch begins that feed_next returns next
 };
 
 // -- reading thread -----------------------------------------------------------------------------
 
-// Copies a row into a batch of `rows` rows: elements before the batch axis are strided.
+// Copies the elements of one row to index r of the batch axis, in a batch of `rows` rows. With axes
+// before the batch axis, the row is not contiguous in the batch: each index of these axes is copied
+// by itself.
 static void place_row(const FeedInput *in, int64_t row_elements, int64_t rows, int64_t r,
                       const char *row, char *out) {
   int64_t inner = dtype_bytes(in->type), outer;
@@ -139,9 +142,9 @@ static void *read_ahead(void *feed) {
 
 // -- opening ------------------------------------------------------------------------------------
 
-// The rows of the data set, which all sources must have. A stream may have one row more than
-// another, because of its offset. Synthetic sources have any number; alone they have 64 batches an
-// epoch.
+// Sets f->rows, the number of rows of an epoch, which all sources must have. Exceptions: sources of
+// tokens or text may differ by one row, because their offsets may differ; synthetic sources have as
+// many rows as the others or, without others, SYNTHETIC_BATCHES batches.
 static bool agree_on_rows(Feed *f, Diag *d) {
   const RowSource *first = NULL;
   int64_t rows = SYNTHETIC_BATCHES * f->batch;
@@ -307,7 +310,7 @@ int64_t feed_next(Feed *f, const void **data) {
   while (f->count == 0) pthread_cond_wait(&f->filled, &f->lock);
   const RingSlot *slot = &f->ring[f->first];
   int64_t rows = slot->rows;
-  f->in_use = rows >= 0; // an error is returned again
+  f->in_use = rows >= 0; // the slot of an error stays the first one, so each later call returns -1
   if (rows > 0) f->at_row += rows;
   if (rows == 0) f->at_epoch++, f->at_row = 0;
   f->wait += clock_seconds() - began;

@@ -175,8 +175,8 @@ static bool append_file(Arena *a, const char *path, const char *name, const char
   ArrayList one;
   Datafile f;
   if (!datafile_open(&f, path, d, at)) return false;
-  bool index =
-      array_format(&f) == FORMAT_INDEX; // an index file that names itself is not opened again
+  // An index may not name an index: one that names itself would be opened without end.
+  bool index = array_format(&f) == FORMAT_INDEX;
   datafile_close(&f);
   if (index) {
     diag_error(d, DIAG_FILE_MALFORMED, at, "%s is an index, and an index names files of tensors",

@@ -69,7 +69,7 @@ static double normal_quantile(double p) {
 }
 
 static double truncated_quantile(double p) {
-  const double low = 0.02275013194817920720; // the normal distribution at -2
+  const double low = 0.02275013194817920720; // the probability that a normal draw is below -2
   double x = normal_quantile(low + (1 - 2 * low) * p);
   return x < -2 ? -2 : x > 2 ? 2 : x;
 }

@@ -1,4 +1,5 @@
-// Sources of rows: opens them by kind, applies the range of rows, checks that a row fits its input,
+// Sources of rows, the files and synthetic data that a data block names: opens them by kind, limits
+// them to the rows first..last of the data block, checks that a row has the elements of its input,
 // and reads rows.
 #include "runtime/data/source_internal.h"
 
@@ -98,7 +99,8 @@ int64_t source_scratch(const RowSource *s) {
   return s->row_elements * (s->input->source->kind == SOURCE_SYNTHETIC ? 8 : s->raw.bytes);
 }
 
-// The index of a draw is row and place in the row, so it is the same for every batch size and mesh.
+// Draws n values of a synthetic source; the first is element number `first` of the whole source,
+// row after row. A value depends on that number only, so it is equal for every batch size and mesh.
 enum { PIECE = 256 };
 static void draw_values(const RowSource *s, int64_t first, int64_t n, double *x) {
   const DataSource *w = s->input->source;

@@ -44,7 +44,7 @@ bool source_array(RowSource *s, Diag *d) {
   else if (format == FORMAT_SAFETENSORS && key)
     ok = safetensors_find(&s->file, key, &p, why);
   else
-    p.fortran = true; // compressed, or an error that array_read reports
+    p.fortran = true; // read it as a whole: it is compressed, or array_read reports an error
   if (!ok) {
     diag_error(d, DIAG_FILE_MALFORMED, s->input->pos, "%s %s", s->path, why);
     if (key) array_hint(s->path, key, d);

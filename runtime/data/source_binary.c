@@ -132,7 +132,9 @@ bool source_cifar10(RowSource *s, Diag *d) {
   return ok;
 }
 
-// -- tokens, text: row i is the elements from i * n + offset ------------------------------------
+// -- tokens, text -------------------------------------------------------------------------------
+//
+// A row has n = row_elements tokens; row i begins at token i * n + offset of the file.
 
 bool source_stream(RowSource *s, Diag *d) {
   const DataSource *w = s->input->source;

@@ -79,7 +79,8 @@ static bool read_table(RowSource *s, char *text, int64_t n, Table *t, Diag *d) {
   const DataSource *w = s->input->source;
   Csv head = csv_open(text, n);
   bool any = csv_next(&head);
-  // A second reader continues after the first record, so that both records are there at once.
+  // csv_header needs the first two records together. A reader keeps one record, so a second reader
+  // reads on after the first record.
   Csv c = {.at = head.at, .end = head.end, .line = head.line};
   bool second = any && csv_next(&c);
   bool header = w->header == 1 ||

@@ -13,15 +13,16 @@ struct RowSource {
   int rank; // axes of a row
   int64_t size[MAX_RANK];
   int64_t row_elements;
-  int64_t rows, first; // rows in the range; the first of them in the file
-  bool sliding;        // rows are taken from a stream, which may have fewer by one
-  bool endless;        // any number of rows
+  int64_t rows,
+      first;    // number of rows in the range of the data block; row of the file at its start
+  bool sliding; // tokens or text: may have one row less than other sources
+  bool endless; // any number of rows
   // Row i is at base + i * stride in `memory`, or if that is NULL in the file.
   char *memory;
   Datafile file;
   int64_t base, stride;
-  int64_t *line, column; // csv: line of every row; first column
-  uint64_t key;          // synthetic
+  int64_t *line, column; // csv: by row, its line number in the file; number of the first column
+  uint64_t key;          // synthetic: the key of its random draws
 };
 
 // Opens s->input->source: sets rows, element type and axes of a row, and checks that the rows are
@@ -29,8 +30,8 @@ struct RowSource {
 MUST_USE bool source_open(RowSource *s, const FeedInput *input, const char *directory,
                           uint64_t seed, Diag *d);
 void source_close(RowSource *s);
-// Reads row `row` of the range in the input's type; `scratch` has source_scratch bytes. False with
-// a reason in `why` that names file and place.
+// Writes row number `row` of the range to `out`, converted to the type of the input. `scratch` has
+// source_scratch bytes. Returns false with a reason in `why` that names file and place.
 MUST_USE bool source_row(const RowSource *s, int64_t row, void *scratch, void *out, char *why);
 int64_t source_scratch(const RowSource *s); // bytes of scratch
 

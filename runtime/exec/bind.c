@@ -8,7 +8,8 @@
 
 // -- memory -------------------------------------------------------------------------------------
 
-// The tensor of e->share that tensor t of e->program uses, or -1.
+// Returns the index, in the program of e->share, of the tensor whose memory tensor t of e->program
+// uses; -1 if t has memory of its own. e->share is the Exec whose persistent tensors e shares.
 static int32_t shared_tensor(const Exec *e, uint32_t t) {
   const ProgTensor *x = &e->program->tensor[t];
   if (!e->share || x->kind == TENSOR_CONSTANT) return -1;
@@ -103,7 +104,7 @@ static void unmap_memory(char *at, int64_t bytes) {
 
 static char *address(const Context *c, Ref r) {
   char *at = r.tensor < 0 ? c->arena : c->tensor[r.tensor];
-  return at ? at + r.offset : NULL; // NULL: on another machine
+  return at ? at + r.offset : NULL; // the memory of a processor on another machine has no address
 }
 
 // Persistent tensors come first, because other tensors may be views of them.
@@ -134,7 +135,8 @@ static void fill_run(void *context, int64_t at, int64_t index, int64_t step, int
                 dtype_round(f->tensor->type, f->tensor->data[index + i * step]));
 }
 
-// The data of a constant is in physical order, so block_visit must take that as the declared order.
+// Writes the constants of the program to the memory of c. block_visit gives indices in declared
+// order, but the data of a constant is in physical order; the copy x states that order as declared.
 static void fill_constants(const Exec *e, const Context *c) {
   for (uint32_t t = 0; t < e->program->ntensors; t++) {
     ProgTensor x = e->program->tensor[t];
@@ -241,7 +243,10 @@ void exec_move_operands(Exec *e, int64_t c, uint32_t i, const LoopSteps *s) {
   }
 }
 
-// -- sizes: what follows from slots -------------------------------------------------------------
+// -- sizes --------------------------------------------------------------------------------------
+//
+// A run-time slot (Program.slot) is a number that differs between processors or with the valid rows
+// of a batch. Sizes of instructions are computed from slots.
 
 static int64_t size_value(const Context *c, Size s) {
   return s.slot < 0 ? s.base : s.base * c->slot[s.slot];
@@ -295,7 +300,8 @@ static void size_instr(const Context *c, const Instr *in, BoundInstr *b) {
   switch (in->kind) {
   case INSTR_KERNEL:
     size_kernel(c, &in->u.kernel, &b->u.kernel);
-    b->solo = b->u.kernel.units <= b->u.kernel.grain; // at most one chunk, over all sets
+    b->solo =
+        b->u.kernel.units <= b->u.kernel.grain; // its operand sets have at most one chunk together
     break;
   case INSTR_GEMM: {
     size_gemm(c, &b->u.gemm);
@@ -321,7 +327,8 @@ static bool is_shared(const BoundInstr *b) {
          b->kind != INSTR_LOOP && b->kind != INSTR_END;
 }
 
-// Marks loops that have no instruction worth sharing. Inner loops come after their outer ones.
+// Marks the loops none of whose instructions is divided among workers, so that one worker runs the
+// whole loop.
 static void find_solo_loops(const Program *p, Context *c) {
   for (uint32_t i = 0; i < p->ninstrs; i++) {
     if (p->instr[i].kind != INSTR_LOOP) continue;
@@ -372,8 +379,8 @@ static bool no_memory(const Exec *e, int64_t r, Diag *d) {
   return false;
 }
 
-// Allocates memory that the other ranks of the machine map too. They meet first, so that all
-// measure the free memory before any of it is taken.
+// Allocates memory that the other ranks of the machine map too. The ranks meet first, so that all
+// have measured the free memory (enough_memory) before any rank takes some of it.
 static bool share_memory(Exec *e, Diag *d) {
   if (!e->ranks || !ranks_meet_local(e->ranks, false)) return !e->ranks;
   e->kept = ranks_segment(e->ranks, e->own_bytes);

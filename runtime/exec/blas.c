@@ -18,23 +18,23 @@
 #include <sys/mman.h>
 
 enum {
-  BUFFER_BYTES = 128 << 20,
-  BUFFERS_MOST = 64
-};                                 // of OpenBLAS on x86-64, the largest of all machines; our limit
+  BUFFER_BYTES = 128 << 20, // a work buffer of OpenBLAS on x86-64; those of other CPUs are smaller
+  BUFFERS_MOST = 64         // blas_reserve takes at most this many buffers
+};
 enum { LIBRARY_BYTES = 64 << 20 }; // OpenBLAS 0.3.21 and libgfortran map 40 MiB
 enum { ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
 
-// Products of f32 with a long k are computed in pieces of k that are added up in f64, because the
-// library adds its blocks of k to C one after the other, and sums all of k in one chain where a
-// product is small. One tile of C at a time. Tiles cost 15 to 60 % of a large product whatever the
-// length of the pieces (packing is repeated), so that products up to LONGEST_WHOLE, 43 blocks of k,
-// go to the library whole.
+// OpenBLAS sums over k in one chain of f32 additions where a product is small, and else block by
+// block of k, whose sums it adds to C one after the other. The rounding error grows with k. So a
+// product of f32 with a long k is cut along k into pieces, whose results are added up in f64. This
+// is done for one tile of C after another, and makes a large product 15 to 60 % slower, because
+// OpenBLAS packs its operands again for each tile.
 enum {
-  PIECE = 2048,
-  LONGEST_WHOLE = 16384,
-  PIECE_SMALL = 64,
-  SMALL_WORK = 1000000,
-  TILE_M = 128,
+  LONGEST_WHOLE = 16384, // products with a smaller or equal k, 43 blocks of OpenBLAS, are not cut
+  PIECE = 2048,          // elements of k in a piece
+  PIECE_SMALL = 64,      // elements of k in a piece of a product of less than SMALL_WORK
+  SMALL_WORK = 1000000,  // multiplications
+  TILE_M = 128,          // rows and columns of a tile of C
   TILE_N = 256
 };
 
@@ -46,7 +46,7 @@ typedef void Dgemm(int order, int ta, int tb, int m, int n, int k, double alpha,
 typedef void *TakeBuffer(int place);
 typedef void GiveBuffer(void *buffer);
 
-static TakeBuffer *take_buffer; // of OpenBLAS
+static TakeBuffer *take_buffer; // functions of OpenBLAS that hand out and take back work buffers
 static GiveBuffer *give_buffer;
 static Sgemm *sgemm;
 static Dgemm *dgemm;
@@ -79,7 +79,8 @@ static void name_library(void *library) {
   snprintf(blas_name, sizeof blas_name, "%.*s %s", length, version, core_name);
 }
 
-// A variable of OpenBLAS, which reads it while it is loaded.
+// An environment variable that OpenBLAS reads while it is loaded, and its value before meshc set
+// it.
 typedef struct EnvSetting {
   const char *name, *value;
   char *before;
@@ -141,7 +142,8 @@ static bool room_for_buffer(void) {
   return trial != MAP_FAILED && munmap(trial, BUFFER_BYTES) == 0;
 }
 
-// Buffers that were taken once stay with the library for later calls, of whatever thread.
+// OpenBLAS keeps a buffer that was given back, for a later call of any thread. So this function
+// takes as many buffers as threads will multiply at a time, and gives them back.
 bool blas_reserve(int threads) {
   static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
   static int reserved;

@@ -9,8 +9,10 @@
 
 #include <string.h>
 
-// The block length after the first `level` + 1 axes of d. A merged or split dim may have a block
-// that is not the nested quotient of its size; then its own block length is used.
+// Axes d.axes[0], d.axes[1], ... split dim d one after another: each divides the blocks of the one
+// before. Returns the length of a block after the axes 0..level. In most dims this is the size,
+// divided by each axis and rounded up. If that does not give d.block after the last axis, as after
+// split[] or merge[], lengths are computed backwards from d.block.
 static int64_t level_block(const Mesh *m, const ProgDim *d, int level) {
   int64_t nested = d->whole, length = d->whole, inner = d->block;
   for (int i = 0; i < d->axes.n; i++) {

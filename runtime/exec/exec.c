@@ -23,16 +23,18 @@
 
 // -- one instruction ----------------------------------------------------------------------------
 
-// The contexts of a worker, and its number among the workers that share a context.
+// What a worker runs: the contexts first..last-1. If several workers share one context, `members`
+// is their number and `member` the number of this worker among them; otherwise 1 and 0.
 typedef struct Seat {
-  int64_t first, last; // contexts
+  int64_t first, last;
   int member, members;
 } Seat;
 
 static Seat seat_of(const Exec *e, int worker, int crew) {
   int64_t p = e->own, w = crew, first = e->first;
   if (p >= w) return (Seat){first + worker * p / w, first + (worker + 1) * p / w, 0, 1};
-  int64_t context = worker * p / w; // context c has the workers from ceil(c*w/p) to the next's
+  // context c has the workers from ceil(c * w / p) to ceil((c + 1) * w / p) - 1
+  int64_t context = worker * p / w;
   int64_t lo = ceil_div(context * w, p), hi = ceil_div((context + 1) * w, p);
   return (Seat){first + context, first + context + 1, (int)(worker - lo), (int)(hi - lo)};
 }
@@ -45,7 +47,9 @@ static void note_fault(Exec *e, int64_t context, int worker, uint32_t instr, con
   for (int i = 0; i < steps->depth && i < FAULT_DEPTH; i++) f->at[i] = steps->at[i];
 }
 
-// The pointers of an operand set at the current steps of its loops, in room of this worker.
+// Returns the n addresses of an operand set, one of the sets of tensors to which a launch applies
+// its kernel. Addresses that move in loops are those of the current steps, in memory of this
+// worker.
 static void *const *pointers(const Exec *e, int worker, const BoundSet *set, int n,
                              const LoopSteps *steps) {
   if (!set->ref || steps->depth == 0) return set->ptr;
@@ -101,7 +105,8 @@ static void combine_chunks(Exec *e, int64_t context, uint32_t instr, int worker,
   note_fault(e, context, worker, instr, &status, steps);
 }
 
-// The share of one member in n rows that `members` divide in multiples of `unit`.
+// Divides n items (products, rows, columns or bytes) among `members` workers, in multiples of
+// `unit`. The share of worker `member` is *lo..*hi-1.
 static void share_of(int64_t n, int64_t unit, int member, int members, int64_t *lo, int64_t *hi) {
   int64_t each = ceil_div(ceil_div(n, members), unit) * unit;
   *lo = clamp64(each * member, 0, n);
@@ -165,8 +170,8 @@ static void run_ordered(const Exec *e, const BoundOrdered *at_base, int worker, 
   ordered_run(&moved, lo, hi, e->scratch ? e->scratch + worker * e->scratch_bytes : NULL);
 }
 
-// The first chunk of a member's share. Shares have equal numbers of units, because chunks of small
-// sets are small.
+// Returns the first chunk of the share of a worker. Shares have equal numbers of units, the rows of
+// work of a kernel, and not of chunks: the last chunk of each operand set may have few units.
 static int64_t first_chunk(const BoundKernel *b, int member, int members) {
   int64_t unit = b->units / members * member + b->units % members * member / members;
   for (uint32_t s = 0; s < b->nsets; s++) {
@@ -222,7 +227,8 @@ static bool loop_next(const Exec *e, const BoundInstr *b, uint32_t begin, LoopSt
   return false;
 }
 
-// The instruction to run after loop mark i, which may be the first of the loop's next step.
+// Returns the instruction to run after instruction i, an INSTR_LOOP or INSTR_END. It may be the
+// first one of the loop's next step.
 static uint32_t loop_pass(const Exec *e, const BoundInstr *b, uint32_t i, LoopSteps *s) {
   const Instr *in = &e->program->instr[i];
   if (b->kind == INSTR_LOOP) return loop_enter(e, b, i, s) ? i + 1 : in->u.loop.end + 1;
@@ -243,7 +249,7 @@ static void trace_end(const Exec *e, int64_t context, uint32_t i, int worker, do
   if (e->trace) trace_add(e->trace, worker, e->context[context].processor, i, e->step, 0, began);
 }
 
-// -- a segment: instructions between two meetings of all ----------------------------------------
+// -- instructions between two meetings of all workers -------------------------------------------
 
 static void run_alone(Exec *e, int64_t context, uint32_t i, int worker, const LoopSteps *steps) {
   const BoundInstr *b = &e->context[context].instr[i];
@@ -254,11 +260,13 @@ static void run_alone(Exec *e, int64_t context, uint32_t i, int worker, const Lo
   probe(e, context, i, worker, steps, false);
 }
 
-// Runs instructions lo..hi-1 for one context. Member 0 runs the small ones alone, so the members
-// meet only around shared ones. Loops that are inside the segment are run here.
+// Runs instructions lo..hi-1, among which all workers need not meet, for one context. If several
+// workers share the context, worker 0 of them runs instructions marked `solo` alone; the others are
+// divided among them, and they meet before and after each. Also runs the loops within lo..hi-1.
 static void run_segment(Exec *e, int64_t context, uint32_t lo, uint32_t hi, int worker, Seat s,
                         LoopSteps *steps) {
-  bool apart = false; // member 0 may have run instructions that the others have not waited for
+  // worker 0 may have run instructions alone: the workers must meet before the next divided one
+  bool apart = false;
   for (uint32_t i = lo; i < hi; i++) {
     const BoundInstr *b = &e->context[context].instr[i];
     if (b->kind == INSTR_LOOP || b->kind == INSTR_END) {
@@ -307,7 +315,7 @@ static bool is_finite(const Exec *e) {
   return true;
 }
 
-// The first fault of a rank, in a note for the others.
+// The first fault that a rank has seen. Ranks exchange it in their notes (RankNote.data).
 typedef struct FaultNote {
   int64_t context;
   StepFault fault;
@@ -322,7 +330,8 @@ static void take_fault(Exec *e, const FaultNote *t) {
 
 static bool stop_requested(const Exec *e) { return e->stop_request && *e->stop_request; }
 
-// Exchanges the result of a step between ranks. Afterwards each knows the faults of all.
+// Exchanges the result of a step and the first fault of each rank. Afterwards each rank has all of
+// them in e->fault.
 static void ranks_judge(Exec *e) {
   enum { ASKED = 256 };
   RankNote mine = {.what = NOTE_STEP,
@@ -367,9 +376,9 @@ static void wait_all(Exec *e) {
   if (e->crew > 1) barrier_wait(e->all);
 }
 
-// All workers meet at instruction i, a collective or the COMMIT. Returns false to end the step. The
-// first worker of each context sets the addresses of its operands before the barrier, and not
-// before all workers have left the previous call.
+// Runs instruction i, a collective or the COMMIT, at which all workers meet. Returns false to end
+// the step. The first worker of each context sets the addresses of the context's operands. It does
+// so before the first barrier here, and after the last barrier of the previous collective.
 static bool meet(Exec *e, uint32_t i, int worker, Seat s, const LoopSteps *steps) {
   const Instr *in = &e->program->instr[i];
   for (int64_t c = s.first; c < s.last && steps->depth && s.member == 0; c++)
@@ -427,10 +436,10 @@ static void run_worker(void *exec, int worker) {
   }
 }
 
-// Chooses how many workers run a step. A step of a small program may end before a second worker
-// wakes. With one processor the others would have nothing to do. With several, both are measured
-// for 16 steps each, every 4,096 steps. The choice does not affect results: such a program divides
-// nothing among workers.
+// Chooses e->crew, the number of workers that run a step: all, or one. In a program with `small`
+// set, no instruction is divided among workers, and a step may end before a second worker wakes. If
+// this process has one processor, one worker then runs it. With several processors, 16 steps with
+// all workers and 16 with one are measured every 4,096 steps. The choice does not affect results.
 enum { TRIAL = 16, TRIAL_EVERY = 4096 };
 
 static int trial_of(const Exec *e) {
@@ -489,7 +498,7 @@ static bool check_kernels(const Program *p, Diag *d) {
   return true;
 }
 
-// With ranks, the ranks of a machine share its cores.
+// Returns the number of workers for a new team. The ranks of a machine share its cores.
 static int workers_wanted(const ExecOptions *opt) {
   int n = opt->threads > 0 ? opt->threads : cores_available();
   if (!opt->ranks) return n;

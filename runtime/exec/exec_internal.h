@@ -1,5 +1,10 @@
-// A Program bound to the processors of a mesh: addresses instead of references, sizes instead of
-// slots.
+// A Program bound to the processors of a mesh. Each Ref of the program (a tensor and an offset) has
+// become an address, and each run-time slot a number. A run-time slot is a number of the program
+// that differs between processors, or with the valid rows of a batch.
+//
+// A kernel is launched on one or more operand sets, such as the tensors of several parameters. The
+// work of a set is counted in units (rows of the outermost loop), which form chunks of `grain`
+// units. A chunk is what one worker runs in one call.
 #ifndef RUNTIME_BOUND_H
 #define RUNTIME_BOUND_H
 
@@ -9,11 +14,13 @@
 
 typedef struct BoundSet {
   void **ptr;
-  const Ref *ref; // NULL: no pointer moves in loops
+  const Ref *ref; // the references of the addresses in ptr; NULL: no address moves in loops
   int64_t *slot;
   const double *num;
-  int64_t units, chunks; // at the current extents
-  int64_t first; // number of its first chunk in the launch, which is where its partial results go
+  int64_t units, chunks; // their numbers for the current valid rows
+  // number of its first chunk among the chunks of all sets, and the index of that chunk's result in
+  // BoundKernel.partial
+  int64_t first;
 } BoundSet;
 
 typedef struct BoundKernel {
@@ -21,7 +28,8 @@ typedef struct BoundKernel {
   uint32_t nsets;
   BoundSet *set;
   char *partial;
-  int64_t grain, chunks, units; // chunks and units of all sets
+  int64_t grain;         // units of a chunk
+  int64_t chunks, units; // their numbers in all sets together
 } BoundKernel;
 
 typedef struct BoundGemm {
@@ -34,7 +42,7 @@ typedef struct BoundGemm {
 
 typedef struct BoundInstr {
   InstrKind kind;
-  bool solo; // too small for several workers: the first worker of a context runs it
+  bool solo; // not divided: the first of the workers that share a context runs it
   union {
     BoundKernel kernel;
     BoundGemm gemm;
@@ -42,7 +50,7 @@ typedef struct BoundInstr {
     struct {
       void *dst;
       const void *src;
-      Ref to, from; // the references that were bound
+      Ref to, from; // references of dst and src, by which they move in loops
       int64_t bytes;
     } copy; // FILL: src NULL
     struct {
@@ -51,8 +59,8 @@ typedef struct BoundInstr {
     } valid; // COLLECTIVE: valid extents and addresses of this processor's operands
     struct {
       int64_t count;
-      bool meets; // it has a collective, so all workers meet in it
-      bool solo;  // all its instructions are solo
+      bool meets; // the loop has a collective, at which all workers meet
+      bool solo;  // one worker of a context runs the whole loop
     } loop;       // and END
   } u;
 } BoundInstr;
@@ -71,11 +79,11 @@ typedef struct Context {
   char **tensor;     // addresses of Program.tensor
   int64_t *slot;
   BoundInstr *instr;
-  int64_t bytes; // requested for own and arena
+  int64_t bytes; // size of `own` and `arena` together
 } Context;
 
-// The first error that a worker saw in a context.
-enum { FAULT_DEPTH = 2 }; // loops whose steps a fault records, outermost first
+enum { FAULT_DEPTH = 2 }; // most loops whose steps a StepFault records, the outermost first
+// The first error that a worker has seen in a context.
 typedef struct StepFault {
   uint32_t instr;
   Status status; // code 0: none
@@ -96,35 +104,36 @@ struct Exec {
   int workers;
   int64_t processors;         // of the mesh
   int64_t first, own;         // those of this process
-  SharedSegment *kept, *work; // with ranks: memory of Context.own and Context.arena
+  SharedSegment *kept, *work; // with ranks: the memory of Context.own, and that of Context.arena
   Context *context;
-  char *scratch;         // of ordered instructions, for every worker
+  char *scratch;         // work memory of every worker for INSTR_ORDERED (cumsum, argsort, ...)
   int64_t scratch_bytes; // of one worker
   int64_t own_bytes;     // persistent, of one processor, shared ones not counted
   int64_t *own_offset;   // of every tensor in Context.own, -1: shared or in the arena
-  CommCall *call;        // of every instruction
+  CommCall *call;        // by instruction; empty for those that are no collective
   CommMember **member; // of every instruction, the operands of all processors; NULL: no collective
   void ***moved;       // of every worker: room for the pointers of a kernel in a loop
   int64_t rows;
   uint64_t sequence;
-  ProgramCount moves[2];  // of a step with these rows: up to the COMMIT, behind it
+  ProgramCount moves[2];  // what collectives send in a step with these rows: [0] before, [1] after
+                          // the COMMIT
   ProgramCount predicted; // of all steps so far
   bool interrupted;       // a step has failed in a collective
   ExecInject inject;
   uint32_t inject_instr;  // instruction of a kernel fault, UINT32_MAX: none
   const ExecProbe *probe; // or NULL
-  bool small;             // no instruction is worth sharing: see choose_crew
-  int crew;               // workers that run a step
+  bool small;             // no instruction is divided among workers (choose_crew)
+  int crew;               // number of the workers that run the current step
   int64_t steps;          // done so far
-  double spent[2];        // seconds of trial steps by all workers, by one
+  double spent[2];        // seconds of trial steps: [0] by all workers, [1] by one
   // of the step under way
   int64_t step;
   bool under_way, commit, stop, judged;
   const volatile sig_atomic_t *stop_request; // as in ExecOptions
-  bool asked;                                // a rank has been asked to stop
+  bool asked;                                // with ranks: one of them has been asked to stop
   StepResult result;
   StepFault *fault;              // [context * workers + worker]
-  int32_t finite_tensor;         // tensor, -1: none
+  int32_t finite_tensor;         // index of the output that must be finite to commit; -1: none
   double *seconds;               // of every instruction, NULL: no profile
   bool timed;                    // the profile is on
   double stamp;                  // clock at the end of the last instruction
@@ -140,15 +149,18 @@ typedef struct FiniteProbe FiniteProbe; // probe.c
 // in d.
 MUST_USE bool exec_bind(Exec *e, Diag *d);
 void exec_unbind(Exec *e);
-// Adds what the step that has ended should have sent (self_check.c).
+// Adds to e->predicted what the step that has ended should have sent (self_check.c).
 void exec_count_predicted(Exec *e);
-// Makes a wrong element in what collective i has delivered to the processor of e->inject, if that
-// is the call (inject.c).
+// Makes one element wrong in what collective i has delivered to the processor of e->inject, if this
+// call of a collective is the one that e->inject names (inject.c).
 void exec_inject(Exec *e, uint32_t i);
-// The instruction of an injected kernel fault, UINT32_MAX: none; and the numbers that its set gets.
+// Returns the index of the kernel launch that e->inject names; UINT32_MAX: none.
 uint32_t exec_inject_instr(const Exec *e);
+// Returns a copy of `num`, the numeric constants of an operand set of k, with the first one
+// changed.
 const double *exec_inject_numbers(const Exec *e, const ProgKernel *k, const double *num);
-// Sets the operands of collective i in context c for the current steps of the loops around it.
+// Sets the addresses of the operands of collective i in context c, for the current steps of the
+// loops around it.
 void exec_move_operands(Exec *e, int64_t c, uint32_t i, const LoopSteps *s);
 // The first fault by order of instructions, then by global position, or NULL.
 const StepFault *exec_first_fault(const Exec *e);
@@ -159,19 +171,19 @@ void exec_bind_sizes(Exec *e);
 // has `rows` rows.
 int64_t block_offset(const Mesh *m, const ProgDim *d, int64_t r);
 int64_t block_valid(const Program *p, const ProgDim *d, int64_t r, int64_t rows);
-// With ranks: meets all before blocks are read and (`done`) after they have been read. *first_says,
-// or NULL, is set to its value on rank 0. False once the run has failed.
+// With ranks: meets all ranks, once before blocks are read, and once, with `done`, after they have
+// been read. If first_says is not NULL, *first_says gets the value that it has on rank 0. Returns
+// false once the run has failed.
 MUST_USE bool exec_meet_readers(const Exec *e, bool done, bool *first_says);
-// Processor r's block of tensor t. If it is on another machine, it is copied to `room`, which has
-// exec_block_bytes bytes. All ranks call it together, between two exec_meet_readers. NULL once the
-// run has failed.
+// Returns processor r's block of tensor t. A block on another machine is copied to `room`, which
+// has exec_block_bytes bytes. All ranks call it together, between two calls of exec_meet_readers.
+// NULL once the run has failed.
 const char *exec_block(const Exec *e, uint32_t t, int64_t r, char *room);
 int64_t exec_block_bytes(const Exec *e);
-// The number of r among the processors that hold the same block of tensor t, and how many there
-// are.
+// Several processors may hold equal blocks of tensor t, its replicas. Return the number of
+// processor r's replica, from 0; the number of replicas; and whether r has replica 0.
 int64_t block_replica(const Mesh *m, const ProgTensor *t, int64_t r);
 int64_t block_replicas(const Mesh *m, const ProgTensor *t);
-// Whether r is the first of them.
 bool block_is_first(const Mesh *m, const ProgTensor *t, int64_t r);
 // Visits the valid elements of processor r's block of t in runs of n elements along the last
 // physical dim: in the block from `at` with stride 1, in the full tensor from `index` with stride

@@ -18,8 +18,9 @@ typedef struct Fill {
   Dtype type;
   uint64_t key;
   char *block;
-  const double *values; // INIT_DATA and INIT_ORTHOGONAL: of the whole tensor
-  int64_t nvalues;      // 1: the same everywhere
+  const double
+      *values;     // for INIT_DATA and INIT_ORTHOGONAL the elements of the whole tensor, else NULL
+  int64_t nvalues; // their number; 1: every element has this value
 } Fill;
 
 static void store_all(const Fill *f, int64_t at, int64_t n, const double *x) {
@@ -78,15 +79,16 @@ static void orthonormalise(int64_t n, int64_t length, double *v) {
   }
 }
 
-// The role of a dim of an orthogonal tensor: rows or columns of its matrices, or one of several
-// matrices.
+// What a dim of an orthogonal tensor counts: the rows of its matrices, their columns, or the
+// matrices (EACH). PARTS is the number of these roles.
 typedef enum InitialPart { ROWS, COLS, EACH, PARTS } InitialPart;
 
 static InitialPart part_of(const Init *init, int dim) {
   return init->split >> dim & 1 ? ROWS : init->each >> dim & 1 ? EACH : COLS;
 }
 
-// Draws one matrix whose shorter side is orthonormal, row by row; `v` has room for as many numbers.
+// Draws matrix number `number` of a tensor: the vectors along its shorter side are orthonormal.
+// `out` gets its elements row by row. `v` is work memory for rows * cols numbers.
 static void draw_matrix(uint64_t key, int64_t number, int64_t rows, int64_t cols, double *v,
                         double *out) {
   int64_t n = rows < cols ? rows : cols, length = rows < cols ? cols : rows;
@@ -128,7 +130,7 @@ static double *orthogonal_values(const ProgTensor *t, uint64_t key) {
   for (int i = 0; i < t->rank; i++) size[part_of(&t->init, i)] *= t->dim[t->declared[i]].whole;
   int64_t one = size[ROWS] * size[COLS], n = one * size[EACH];
   double *matrix = mem_alloc(sizeof *matrix * (size_t)n), *out = mem_alloc(sizeof *out * (size_t)n);
-  // out has room for one matrix at least
+  // `out`, which lay_out fills afterwards, is the work memory of draw_matrix
   for (int64_t k = 0; k < size[EACH]; k++)
     draw_matrix(key, k, size[ROWS], size[COLS], out, matrix + k * one);
   lay_out(t, size, n, matrix, out);
@@ -142,7 +144,8 @@ static bool is_zero(const Fill *f) {
   return f->values && f->nvalues == 1 && f->values[0] == 0 && !signbit(f->values[0]);
 }
 
-// Fills the first of equal blocks by `run`, and copies it to the others of this process.
+// Fills tensor t of all processors of this process. `run` computes the elements of the first of
+// several equal blocks; the other blocks are copies of it.
 static void fill_blocks(Exec *e, uint32_t t, Fill f, BlockRun *run) {
   const ProgTensor *x = &e->program->tensor[t];
   const Mesh *m = &e->program->mesh;
@@ -188,7 +191,9 @@ static bool fill_from_file(Exec *e, uint32_t t, Diag *d) {
     ok = false;
   }
   ok = ok && array_fits(&array, x->type, x->name, d, x->pos);
-  if (ok) exec_write(e, x->kind, x->name, array.type, array.data); // every block reads its part
+  if (ok)
+    exec_write(e, x->kind, x->name, array.type,
+               array.data); // each block gets its part of the array
   array_free(&array);
   free(path);
   return ok;

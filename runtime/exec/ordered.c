@@ -56,14 +56,15 @@ static inline void store_f16(uint16_t *p, double x) {
 
 // -- running sums and maxima --------------------------------------------------------------------
 
-// A scan of m rows; element i of row l is at i * step + l * lane.
+// A running sum or maximum of m rows of n elements. Offsets count elements: element i of row l is
+// at i * step + l * lane.
 typedef struct RunningScan {
   int64_t n, m, src_step, dst_step, src_lane, dst_lane;
   bool exclusive;
 } RunningScan;
 typedef void ScanFn(const RunningScan *s, const void *src, void *dst);
 
-// A single row keeps its state in a register.
+// With the constant m = 1 the compiler keeps the running value of a single row in a register.
 #define ONE_OR_MORE(fn, name)                                                                      \
   static void fn##_##name(const RunningScan *s, const void *src, void *dst) {                      \
     if (s->m == 1)                                                                                 \
@@ -89,7 +90,7 @@ typedef void ScanFn(const RunningScan *s, const void *src, void *dst);
   ONE_OR_MORE(sum, name)
 TYPES(SUM)
 
-// Whether `best` remains the best beside x. A NaN remains.
+// True if the running maximum `best` is also the maximum of `best` and x. A NaN is kept.
 #define STAYS(best, x) ((best) != (best) || (x) <= (best))
 
 #define MAXIMUM(id, name, T, Acc, Cmp, load, store)                                                \
@@ -141,7 +142,8 @@ typedef struct KeyedRow {
 } KeyedRow;
 _Static_assert(sizeof(KeyedRow) == ORDERED_ENTRY, "the room that program_scratch foresees");
 
-// Negative floats: all bits are inverted; others: the sign.
+// Return a key whose order as an unsigned integer is that of the floats. All bits of a negative
+// float are inverted, of another float the sign bit only.
 static uint64_t key_f32(float x) {
   uint32_t bits;
   if (x != x) return UINT32_MAX;
@@ -189,7 +191,8 @@ static KeyedRow *sort_radix(KeyedRow *a, KeyedRow *b, int64_t n) {
   for (int64_t i = 0; i < n; i++)
     for (int d = 0; d < DIGITS; d++) count[d][a[i].key >> 8 * d & 0xff]++;
   for (int d = 0; d < DIGITS; d++) {
-    if (count[d][a[0].key >> 8 * d & 0xff] == n) continue; // all have the same digit
+    if (count[d][a[0].key >> 8 * d & 0xff] == n)
+      continue; // all keys have this digit in common: their order stays
     uint32_t at = 0;
     for (int v = 0; v < RADIX; v++) {
       uint32_t here = count[d][v];
@@ -243,7 +246,7 @@ static int64_t dst_bytes(const Ordered *w) {
                                                                 : (int64_t)sizeof(int32_t);
 }
 
-// The number of neighbouring rows that are scanned together.
+// Returns the number of neighbouring rows whose running sums or maxima are computed together.
 static int64_t lanes_of(const BoundOrdered *b) {
   const Ordered *w = b->what;
   int last = w->nrows - 1;
@@ -254,7 +257,8 @@ static int64_t lanes_of(const BoundOrdered *b) {
 
 int64_t ordered_unit(const BoundOrdered *b) { return lanes_of(b); }
 
-// Computes the offsets of row r. Returns how many rows of its innermost loop begin with it.
+// Computes the offsets of row r in source and destination. Returns the number of rows from r to the
+// end of the innermost loop over rows, r included.
 static int64_t row_begin(const BoundOrdered *b, int64_t r, int64_t *src, int64_t *dst) {
   const Ordered *w = b->what;
   int64_t left = 1;
@@ -269,7 +273,8 @@ static int64_t row_begin(const BoundOrdered *b, int64_t r, int64_t *src, int64_t
   return left;
 }
 
-// A reversed scan starts at the last element; indices count from the front all the same.
+// Computes the running sums or maxima of m rows. With ORDER_REVERSE they run from the last element
+// to the first. The positions that cum_index gives count from the first element in both cases.
 static void scan_rows(const BoundOrdered *b, const char *src, char *dst, int64_t m) {
   const Ordered *w = b->what;
   int last = w->nrows - 1;

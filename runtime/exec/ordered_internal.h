@@ -13,10 +13,12 @@ typedef struct BoundOrdered {
   int64_t count[MAX_RANK]; // of the loops over rows
 } BoundOrdered;
 
-// Rows that are best dealt out together.
+// Returns the number of rows that one worker should get together, because they are computed
+// together.
 int64_t ordered_unit(const BoundOrdered *b);
-// Rows lo..hi-1, with program_scratch bytes of scratch. Results do not depend on how rows are
-// divided. Of fewer than k elements the places of a top_k that are left over get index 0.
+// Computes rows lo..hi-1. `scratch` has program_scratch bytes. Results do not depend on how rows
+// are divided among workers. If a row has fewer than k elements, top_k fills its result up with
+// index 0.
 void ordered_run(const BoundOrdered *b, int64_t lo, int64_t hi, void *scratch);
 
 #endif

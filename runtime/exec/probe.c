@@ -7,26 +7,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const uint32_t GIVEN =
-    UINT32_MAX; // instead of an instruction: a tensor that the step begins with
+// Found.instr for a value that the step begins with, so that no instruction has made it.
+static const uint32_t GIVEN = UINT32_MAX;
 
-// What was found, in a note for the other ranks.
+// The first value that is not finite, as far as a rank knows. Ranks exchange it in their notes
+// (RankNote.data).
 typedef struct Found {
-  int64_t
-      order; // instructions the processor had run; 0: a value before the step; -1: nothing found
+  // number of instructions that the processor had run; 0: a value before the step; -1: nothing
+  // found
+  int64_t order;
   int64_t processor, element, round;
   double value;
-  uint32_t instr, made; // of GIVEN: the tensor
+  uint32_t instr; // index of the instruction, or GIVEN
+  uint32_t made;  // index in its InstrNote.value; for GIVEN the index of the tensor
 } Found;
 _Static_assert(sizeof(Found) <= NOTE_DATA, "what is found fits a note");
 
 struct FiniteProbe {
-  int64_t *count; // of each context: instructions so far
-  bool *seen;     // of each context: something was found, so later values do not matter
+  int64_t *count; // by context: the number of instructions run so far
+  bool *seen;     // by context: a value was found, so later values do not matter
   Found first;    // of all contexts of this process
 };
 
-// Valid elements of a block along d. Halos have no interval of their own here.
+// Returns the number of valid elements of processor r's block along d. For the footprint of a halo,
+// which has no axes here, all elements count as valid.
 static int64_t valid_of(const Mesh *m, const ProgDim *d, int64_t r) {
   int64_t left = d->axes.n ? d->whole - block_offset(m, d, r) : d->block;
   return clamp64(left, 0, d->block);
@@ -108,7 +112,8 @@ static void look_at_given(Exec *e) {
   }
 }
 
-// Takes the earliest of what the ranks have found.
+// Replaces e->nonfinite->first by the earliest value that any rank has found. Returns false once
+// the run has failed.
 static bool agree(Exec *e) {
   RankNote mine = {.what = NOTE_STEP, .sequence = e->sequence};
   const RankNote *const *all;

@@ -15,8 +15,8 @@ typedef struct TeamThread {
 struct Team {
   atomic_int users;
   int workers, started; // started: threads beside the caller
-  bool spin, failed;    // failed: not all threads could be started; under gate
-  bool stop;            // as work: written before a barrier and read after it
+  bool spin, failed;    // failed: not all threads could be started; `gate` protects it
+  bool stop;            // `stop` and `work` are written before a barrier and read after it
   pthread_mutex_t gate;
   Barrier *enter, *leave;
   TeamWork *work;

@@ -113,7 +113,7 @@ void exec_read_replica(const Exec *e, TensorKind kind, const char *name, int64_t
   int32_t i = program_tensor(e->program, kind, name);
   if (i < 0) BUG("program has no tensor %s", name);
   const ProgTensor *t = &e->program->tensor[i];
-  if (!exec_meet_readers(e, false, NULL)) return; // the next meeting fails, too
+  if (!exec_meet_readers(e, false, NULL)) return; // the run has failed: the next step reports it
   char *room = mem_alloc((size_t)exec_block_bytes(e) + 1);
   for (int64_t r = 0; r < e->processors; r++) {
     if (block_replica(&e->program->mesh, t, r) != replica) continue;
@@ -143,8 +143,9 @@ double exec_scalar(const Exec *e, const char *output) {
 
 // -- faults -------------------------------------------------------------------------------------
 
-// Computes the global loop counters of a check from its flat position `at` on processor r, which
-// counts by block lengths.
+// A check tests an index of the model at run time. Computes the index in the whole tensor, by dim,
+// of the element that was tested at position `at` of processor r. `at` numbers the elements of the
+// processor's block row by row.
 static void unflatten(const Program *p, const Check *c, int64_t r, int64_t at, int64_t *out) {
   for (int d = c->rank - 1; d >= 0; d--) {
     int64_t n = c->loop[d].block > 0 ? c->loop[d].block : 1;
@@ -197,7 +198,7 @@ static void loops_text(const Program *p, const StepFault *f, char *out, size_t r
 }
 
 void exec_fault(const Exec *e, Diag *d) {
-  if (e->ranks && e->result == STEP_FAILED) { // what ended the run is said when the rank leaves
+  if (e->ranks && e->result == STEP_FAILED) { // ranks_leave reports the reason
     diag_error(d, DIAG_PEER_LOST, (Pos){0}, "another rank has ended the run");
     return;
   }

@@ -130,7 +130,8 @@ static void put_ran(Writer *w, const TraceEvent *x) {
                          "args", args));
 }
 
-// Writes an arrow from the event `from` of the first processor of the group to x.
+// Writes an arrow between two events of one call of a collective: from that of the first processor
+// of the group to x, that of another one.
 static void put_arrow(Writer *w, const TraceEvent *from, const TraceEvent *x) {
   json_int_t id = (json_int_t)(x->sequence * (uint64_t)w->e->processors + (uint64_t)x->processor);
   const char *name = instr_name(w->e->program, x->instr);

@@ -14,8 +14,9 @@ void exec_trace(Exec *e, Trace *t);
 // collective. False after an error in d.
 MUST_USE bool trace_write(const Trace *t, const Exec *e, const char *path, Diag *d);
 
-// -- for the executor: instruction `instr` of a processor's program ran from `began` to now. Each worker has a
-// list of its own. For collectives `sequence` is the number of the call.
+// -- for the executor ---------------------------------------------------------------------------
+// Adds to the list of this worker that the processor has run instruction `instr` of its program,
+// from `began` (clock_seconds) to now. For a collective `sequence` is the number of the call.
 void trace_add(Trace *t, int worker, int64_t processor, uint32_t instr, int64_t step,
                uint64_t sequence, double began);
 

@@ -25,7 +25,7 @@ const char *sizes_text(int rank, const int64_t *size, char *out, size_t room) {
   return out;
 }
 
-// Axes of size 1 do not matter.
+// Copies the sizes other than 1 to `out` and returns their number.
 static int without_ones(int rank, const int64_t *size, int64_t *out) {
   int n = 0;
   for (int i = 0; i < rank; i++)
@@ -79,7 +79,8 @@ static int64_t fortran_index(const ArrayPlace *p, int64_t i) {
   return at;
 }
 
-// Makes an array that owns its memory of the elements in `bytes`.
+// Makes an array from `bytes`, the elements as the file holds them. The array has memory of its
+// own.
 static bool array_make(Array *out, const ArrayPlace *p, const char *bytes, char *why) {
   *out = (Array){.type = raw_type(p->raw), .rank = p->rank, .elements = p->elements};
   memcpy(out->size, p->size, sizeof out->size);
@@ -96,7 +97,7 @@ static bool array_make(Array *out, const ArrayPlace *p, const char *bytes, char 
   return ok || why_not(why, "has an element that no type holds");
 }
 
-// Whether the bytes of the file are those of the array.
+// Returns true if the file holds the elements as an Array does: in C order, type and byte order.
 static bool lies_plain(const ArrayPlace *p) {
   Raw r = raw_of(raw_type(p->raw));
   bool same = r.kind == p->raw.kind && r.bytes == p->raw.bytes && !(p->raw.big && r.bytes > 1);
@@ -142,7 +143,7 @@ static bool read_npz(Array *out, const Datafile *f, const char *key, bool map, c
   ArrayPlace p;
   char *bytes;
   int64_t n;
-  (void)map; // compressed
+  (void)map; // a compressed array cannot be mapped
   if (!npz_member(f, key, &bytes, &n, why)) return false;
   bool ok = npy_header((unsigned char *)bytes, n, &p, why);
   if (ok && p.offset + p.elements * p.raw.bytes != n)

@@ -10,8 +10,8 @@ typedef struct CsvField {
 
 typedef struct Csv {
   char *at, *end;
-  int64_t line;  // of `at`
-  int64_t began; // line of the last record
+  int64_t line;  // line number of `at`, from 1
+  int64_t began; // line number where the last record began
   size_t n, room;
   CsvField *field; // of the last record; free() it at the end
   bool broken;     // an unfinished quote, or no memory
@@ -25,8 +25,9 @@ Csv csv_open(char *text, int64_t n);
 bool csv_next(Csv *c);
 // Parses a finite decimal number, with nothing else in the text.
 bool csv_number(const char *text, double *out);
-// Whether the first line is a header: a column has no number there but one in the second line, or a
-// column from asked_first to asked_last - 1 has no number there.
+// Returns true if the first record is a header. It is one if a field of it is not a number, and
+// that field is in a column asked_first..asked_last-1 or has a number below it in the second
+// record.
 bool csv_header(const Csv *first, const Csv *second, int64_t asked_first, int64_t asked_last);
 
 #endif

@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// A path in a model is relative to its folder; one in an option, other than --set, to the current
-// one.
+// Reports a missing file. A hint says to which folder a relative path is relative, if it comes from
+// the model or from --set; a path in another option is relative to the current folder.
 static void say_missing(Diag *d, Pos at, const char *path, const char *why) {
   const char *source = diag_source_name(d, at.source);
   bool option = !strncmp(source, "--", 2) && strncmp(source, "--set ", 6) != 0;

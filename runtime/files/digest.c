@@ -22,8 +22,8 @@ static const char *base_name(const char *path) {
   return slash ? slash + 1 : path;
 }
 
-// The key of a file: its name without the folder, which may differ between machines, and the number
-// of files of this name before it.
+// Returns the key of a file: a hash of its name without the folder, because folders may differ
+// between machines, plus the number of files of that name that were recorded before it.
 static uint64_t key_of(const char *path) {
   const char *name = base_name(path);
   uint64_t h = fnv_text(name);
@@ -31,7 +31,7 @@ static uint64_t key_of(const char *path) {
   return h;
 }
 
-// Adds a file. NULL: it is recorded already.
+// Adds a file to `list` and returns its entry; NULL if it is recorded already.
 static FileDigest *add(const char *path) {
   for (uint32_t i = 0; i < count; i++)
     if (strcmp(list[i].path, path) == 0) return NULL;

@@ -1,6 +1,6 @@
 // Mapped files that shrink while they are read: the access to a page that the file no longer has is
 // SIGBUS. The handler knows the mapped ranges, says which file it was, and ends the process with
-// exit code 5, as a malformed file does. Other SIGBUS take their way.
+// exit code 5, as for a malformed file. Any other SIGBUS goes to the previous handler.
 #include "ir/base/abrupt.h"
 #include "ir/base/guard.h"
 #include "runtime/runtime_internal.h"
@@ -53,7 +53,8 @@ static void install(void) {
 }
 
 bool mapped_add(const void *at, size_t n, const char *path) {
-  int i = process_owned() ? 0 : MOST_MAPPED; // else no handler is installed
+  // in a process that meshc does not own it installs no handler, so no range is free
+  int i = process_owned() ? 0 : MOST_MAPPED;
   while (i < MOST_MAPPED && atomic_exchange(&range[i].taken, true)) i++;
   if (i == MOST_MAPPED) return false;
   MappedRange *r = &range[i];

@@ -18,8 +18,9 @@ enum {
 };
 
 typedef struct ZipMember {
-  const char *name;                              // in the directory, not terminated
-  int64_t name_length, compressed, size, header; // header: offset of the local one
+  const char *name; // in Zip.bytes, without a NUL at its end
+  // bytes of the name, of the compressed and the inflated data; offset of its header in the file
+  int64_t name_length, compressed, size, header;
   int method;
   uint32_t crc;
 } ZipMember;
@@ -37,8 +38,8 @@ static uint64_t little(const char *p, int n) {
   return x;
 }
 
-// Offset and length of the directory, from the zip64 end record to which `locator` points, 20 bytes
-// before the end record.
+// Reads offset and length of the directory from the zip64 end record. The locator, the 20 bytes
+// before the end record (which is at offset `end`), has the offset of that record.
 static bool find_directory64(const Datafile *f, int64_t end, int64_t *offset, int64_t *n,
                              char *why) {
   char locator[20], record[56];
@@ -86,7 +87,8 @@ static bool zip_open(const Datafile *f, Zip *z, char *why) {
   return false;
 }
 
-// Takes sizes and offset that did not fit 32 bits from extra field 1, in this order.
+// Reads what did not fit 32 bits from extra field 1: the size, the compressed size and the offset
+// of the header, each only if its 32-bit field is UINT32_MAX.
 static bool extend64(ZipMember *m, const char *extra, int64_t n) {
   while (n >= 4) {
     int64_t length = (int64_t)little(extra + 2, 2);

@@ -99,7 +99,8 @@ static bool store_value(double x, bool integral, Dtype to, char *dst) {
   return kept;
 }
 
-// 64-bit integers beyond 2^53 are not converted by way of double.
+// Stores a 64-bit integer beyond 2^53 (is_wide) in type `to`. It is not converted to a double,
+// which would round it. False if its value would be lost.
 static bool store_wide(Raw r, uint64_t x, Dtype to, char *dst) {
   bool negative = r.kind == 'i' && (int64_t)x < 0;
   if ((to == TYPE_I64 && (r.kind == 'i' || x <= INT64_MAX)) || (to == TYPE_U64 && !negative)) {
@@ -134,7 +135,7 @@ bool raw_convert(Raw r, const void *src, int64_t n, double scale, Dtype to, void
                  int64_t *bad) {
   const unsigned char *p = src;
   char *q = dst;
-  bool plain = scale == 1; // exactly: no arithmetic asked for
+  bool plain = scale == 1; // values are kept as they are, without arithmetic
   if (plain && same_bytes(r, to)) {
     memcpy(dst, src, (size_t)(n * r.bytes));
     return true;

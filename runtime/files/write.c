@@ -13,8 +13,9 @@ static int64_t written_bytes(const Array *x) {
   return x->elements * dtype_bytes(written_type(x->type));
 }
 
-// Passes the elements in their written type to `put`, in pieces.
+// Receives n bytes of an array.
 typedef void Put(void *to, const void *bytes, size_t n);
+// Passes the elements, in the type in which they are written, to `put` in pieces.
 static void put_elements(const Array *x, Put *put, void *to) {
   if (written_type(x->type) == x->type) {
     put(to, x->data, (size_t)written_bytes(x));
@@ -134,7 +135,8 @@ static uint64_t put_central(AtomicFile *w, const NamedArray *x, const ZipEntry *
   size_t n = little(head, 0x02014b50, 4);
   n += little(head + n, 45, 2); // made by
   n += common_fields(head + n, e, nname, nextra);
-  n += little(head + n, 0, 8); // comment length, disk, inner and half of the outer attributes
+  n += little(head + n, 0,
+              8); // comment length, disk, internal attributes, half of the external attributes
   n += little(head + n, 0, 2);
   n += little(head + n, low32(e->offset), 4);
   atomic_file_put(w, head, n);

@@ -18,13 +18,13 @@
 // The position of a training: what it needs to resume, beside its tensors.
 typedef struct TrainPosition {
   int64_t step;   // steps done
-  int64_t before; // the program's step counter minus steps done: of a loaded optimizer state
+  int64_t before; // steps that a loaded optimizer state had done before the training began
   uint64_t seed;
   int64_t epoch, row; // of the next batch in the training data
   int64_t evaluated;  // steps done at the last evaluation, 0: none
   int64_t best_step;  // of the best evaluation, 0: none
   double best;
-  int64_t worse;   // evaluations since
+  int64_t worse;   // number of evaluations after the best one
   int64_t skipped; // steps that changed nothing because they were not finite
 } TrainPosition;
 
@@ -33,7 +33,7 @@ typedef struct Saver Saver;
 typedef struct SaverOptions {
   const char *directory; // exists
   const char *model;     // for the manifest
-  int64_t keep;          // newest checkpoints that stay, the best one besides; 0: all
+  int64_t keep; // how many of the newest checkpoints are kept, and the best one; 0: all are
 } SaverOptions;
 // Opens a folder for checkpoints of e: locks it and removes what an earlier run left incomplete.
 // NULL after an error in d, also where another process has the lock.
@@ -42,16 +42,16 @@ Saver *saver_open(const SaverOptions *opt, const Exec *e, Diag *d);
 // each, and a D/best that linked to one of them links to `best_step` again. False after an error in
 // d.
 MUST_USE bool saver_rewind(Saver *s, int64_t step, int64_t best_step, Diag *d);
-// Copies all parameters, states and slots and writes them in the background; waits for the
-// checkpoint before. `best`: it is the best so far. A step that has a checkpoint is not written
-// again; a step-N without a manifest is renamed to step-N.old, with a warning. False after an error
-// in d.
+// Copies all parameters, states and slots, and writes them in the background. Waits first until the
+// previous checkpoint is written. `best`: the last evaluation was the best so far. A step that has
+// a checkpoint is not written again; a step-N without a manifest is renamed to step-N.old, with a
+// warning. False after an error in d.
 MUST_USE bool saver_start(Saver *s, const TrainPosition *n, bool best, Diag *d);
 // *path gets the checkpoint that has become complete since the last call, or NULL. With `wait`,
 // waits for the one being written. False after an error in d: it could not be written; nothing of
 // it is left, and older ones are intact.
 MUST_USE bool saver_poll(Saver *s, bool wait, const char **path, Diag *d);
-void saver_free(Saver *s); // waits
+void saver_free(Saver *s); // waits until the checkpoint being written is complete
 
 // -- checkpoint_read.c --------------------------------------------------------------------------
 typedef struct CheckpointTensor {

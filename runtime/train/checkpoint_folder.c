@@ -23,7 +23,8 @@ int64_t checkpoint_step(const char *name) {
   return *end || errno ? -1 : n;
 }
 
-// Names with leading zeros come after the name that meshc gives.
+// Compares for qsort: the newest step first; of one step, step-7 before step-07, which meshc does
+// not write.
 static int by_step(const void *a, const void *b) {
   const StepEntry *x = a, *y = b;
   if (x->step != y->step) return x->step < y->step ? 1 : -1;

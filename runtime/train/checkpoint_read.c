@@ -29,7 +29,8 @@ static bool has_manifest(Arena *a, const char *path) {
 }
 
 // The folder of the newest complete checkpoint in `path`, or path itself; NULL if there is none.
-// *skipped gets the number of newer entries in `all`.
+// `all` gets the entries of `path`, the newest first; the first *skipped of them are newer and not
+// complete.
 static const char *find_checkpoint(Arena *a, const char *path, StepList *all, uint32_t *skipped) {
   *all = (StepList){0};
   *skipped = 0;
@@ -193,17 +194,21 @@ static bool read_piece(const ManifestReader *r, json_t *x, CheckpointTensor *t,
     if (p->at[i] < 0 || p->size[i] < 1 || p->size[i] > t->size[i] ||
         p->at[i] > t->size[i] - p->size[i])
       return malformed(r, arena_printf(r->a, "has a piece outside of %s", t->name));
-    p->elements *= p->size[i]; // at most those of t
+    p->elements *= p->size[i]; // no overflow: a piece has at most the elements of t
   }
   return true;
 }
 
-// -- whether pieces tile their tensor: each corner of a box counts +1 or -1, by the parity of its upper sides. The sums
-// of all boxes at all points are those of the whole tensor if and only if every element is in
-// exactly one box.
+// -- whether pieces tile their tensor -----------------------------------------------------------
+//
+// A piece is a box. In the dims that are split, each corner of a box counts 1 or -1: -1 if an odd
+// number of its coordinates are upper ends. The counts of all boxes are added up at each point. The
+// sums are those of the box of the whole tensor if and only if each element is in exactly one
+// piece.
 
 typedef struct Corner {
-  int64_t at; // index in a tensor that has one element more along each dim
+  // the point as one number: its row-major index among the points 0..size of each split dim
+  int64_t at;
   int sign;
 } Corner;
 

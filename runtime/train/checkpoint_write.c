@@ -27,10 +27,11 @@ typedef struct Shard {
 struct Saver {
   const Exec *exec;
   char *directory;
-  int folder, lock; // of the directory; -1: another rank writes
+  int folder, lock; // descriptors of the directory and its lock; -1: another rank writes
   const char *model;
-  int64_t keep, best_step; // of D/best, -1: none
-  // of the checkpoint under way
+  int64_t keep;      // how many of the newest checkpoints are kept; 0: all
+  int64_t best_step; // step of the checkpoint that D/best links to, -1: none
+  // The checkpoint that is being written:
   int64_t step;
   bool best;
   uint32_t nshards;
@@ -39,8 +40,9 @@ struct Saver {
   pthread_t thread;
   bool running;
   atomic_bool done;
-  int error;           // errno, 0: written
-  char *path, *failed; // of the checkpoint; what could not be written
+  int error; // errno of the first failure, 0: none
+  char *path,
+      *failed; // path of the checkpoint; path of the file that could not be written, or NULL
 };
 
 // -- the copy -----------------------------------------------------------------------------------
@@ -52,12 +54,12 @@ static const char *kind_text(TensorKind k) {
                              : NULL;
 }
 
-// The place of processor r's block in the full tensor, in declared order. False if the processor
-// does not write it.
+// The place of a processor's block in the full tensor, in declared order of dims: first index and
+// size. `stride` has the strides of these dims in the memory of the processor.
 typedef struct BlockBox {
-  int64_t at[MAX_RANK], size[MAX_RANK], stride[MAX_RANK],
-      elements; // stride: in the processor's buffer
+  int64_t at[MAX_RANK], size[MAX_RANK], stride[MAX_RANK], elements;
 } BlockBox;
+// Sets *out to the place of processor r's block of t. False if r does not write it to its shard.
 static bool box_of(const Exec *e, const ProgTensor *t, int64_t r, BlockBox *out) {
   const Program *p = e->program;
   if (!kind_text(t->kind) || !block_is_first(&p->mesh, t, r)) return false;
@@ -94,7 +96,8 @@ static char *header_of(const Exec *e, int64_t r, int64_t *bytes, size_t *n) {
   return safetensors_header(root, WIDEST, n);
 }
 
-// Copies a block to `to`. NULL: this rank only takes part in the exchange.
+// Copies the blocks that processor r writes to `to`, the data of its shard. If `to` is NULL, this
+// rank only takes part in the exchange of blocks. False once the run has failed.
 static bool fill_shard(const Exec *e, int64_t r, char *to) {
   char *room = mem_alloc((size_t)exec_block_bytes(e) + 1);
   for (int64_t each = WIDEST; each > 0; each /= 2)
@@ -214,7 +217,8 @@ static char *manifest_text(const json_t *manifest) {
 
 // -- on disk ------------------------------------------------------------------------------------
 
-// Records errno and the file concerned, relative to the folder of checkpoints.
+// Records errno and `name`, the file or link in the folder of checkpoints that could not be
+// written. Returns false.
 static bool fails(Saver *s, const char *name) {
   s->error = errno ? errno : EIO;
   free(s->failed);
@@ -280,7 +284,8 @@ static bool link_best(Saver *s, int64_t step) {
   return (good && disk_sync(s->folder)) || fails(s, "best");
 }
 
-// The oldest checkpoint that is not the best, if there are more than `keep`; -1: none.
+// Returns the step of the oldest checkpoint that is not the best, if there are more than `keep`;
+// otherwise -1.
 static int64_t surplus(const Saver *s) {
   Arena *a = arena_new();
   StepList all = checkpoint_steps(a, s->directory);
@@ -294,7 +299,8 @@ static int64_t surplus(const Saver *s) {
   return n > s->keep ? oldest : -1;
 }
 
-// Renames the folder first, because a folder that is half removed must not look like a checkpoint.
+// Removes the oldest checkpoints until `keep` are left. Renames a folder before it is removed,
+// because half of a checkpoint must not look like a checkpoint.
 static void remove_surplus(const Saver *s) {
   bool good = true;
   for (int64_t step; good && s->keep > 0 && (step = surplus(s)) >= 0;) {
@@ -426,7 +432,8 @@ static bool start_thread(Saver *s) {
   return true;
 }
 
-// Whether the step has a checkpoint. An entry of its name that is none is renamed.
+// Sets *is_there to whether s->step has a checkpoint. Renames an entry step-N that is not a
+// checkpoint. False after an error.
 static bool look_for(Saver *s, bool *is_there, Diag *d) {
   char name[STEP_NAME], manifest[FILE_NAME];
   struct stat info;
@@ -447,7 +454,7 @@ bool saver_start(Saver *s, const TrainPosition *n, bool best, Diag *d) {
   s->step = n->step;
   s->best = best;
   bool is_there, looked = look_for(s, &is_there, d);
-  if (!looked) return false; // the next meeting of the others fails
+  if (!looked) return false; // this rank ends, so the meeting below fails on the other ranks
   if (!exec_meet_readers(s->exec, false, &is_there)) return lost(d);
   if (!writes(s->exec)) {
     bool shown = is_there || (copy_shards(s) && exec_meet_readers(s->exec, true, NULL));

@@ -123,7 +123,7 @@ static int eval_batches(Exec *full, Exec *last, Feed *f, Parts *parts, const voi
   while ((got = feed_next(f, data)) > 0) {
     bool incomplete = got < feed_batch(f);
     Exec *e = incomplete && last ? last : full;
-    if (exec_stop_asked(full)) return EXIT_INTERRUPTED; // the caller writes a checkpoint first
+    if (exec_stop_asked(full)) return EXIT_INTERRUPTED; // the caller writes a checkpoint and ends
     exec_rows(e, incomplete && !last ? got : -1);
     give_batch(e, f, data);
     StepResult r = exec_step(e, 0, false);

@@ -77,7 +77,8 @@ Log *log_open(const LogOptions *opt, Diag *d) {
   return l;
 }
 
-// The errno of the first failed write is the reported reason.
+// Writes formatted text, or nothing after a write has failed. l->error keeps the errno of the first
+// failure.
 static void put(Log *l, const char *fmt, ...) PRINTF_LIKE(2, 3);
 static void put(Log *l, const char *fmt, ...) {
   va_list ap;
@@ -108,7 +109,8 @@ static void end_object(Log *l) {
   if (!l->error && clock_seconds() - l->flushed >= flush_every) flush_all(l, false);
 }
 
-// Writes the end of the last object; what follows overwrites it.
+// Writes all lines to disk. An object that is open is ended first, so that the file is complete;
+// the next text overwrites that end.
 void log_sync(Log *l) {
   bool open = l->open;
   if (l->error) return;

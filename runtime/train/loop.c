@@ -20,9 +20,10 @@ typedef struct TrainRun {
   double began;            // clock at which training began, moved on by the time of evaluations
   double logged;           // seconds of training when the last step was logged
   int64_t skipped;         // steps that changed nothing
-  double best;             // value and step of the best evaluation, by TrainJob.stop or the loss
-  int64_t best_step;
-  int64_t worse;     // evaluations since
+  // The best evaluation, by the metric TrainJob.stop or, without it, the loss: its value, the steps
+  // done before it (0: there is none), and the number of evaluations after it.
+  double best;
+  int64_t best_step, worse;
   int64_t evaluated; // step of the last evaluation
   bool better;       // the last evaluation was the best so far
   bool stopped;      // stopped early
@@ -84,13 +85,15 @@ static void report_rows(void *run, int64_t rows, int64_t all) {
   report(run, (TrainReport){.event = TRAIN_EVALUATING, .rows = rows, .all_rows = all});
 }
 
-// `final`: the evaluation after the last step. Its time does not count as training time.
+// Evaluates all metrics on TrainJob.test, reports and logs them, and updates the best evaluation.
+// `final`: this is the evaluation after the last step. Evaluations do not count as training time.
 static int evaluate(TrainRun *r, bool final, Diag *d) {
   const TrainJob *j = r->job;
   double began = clock_seconds();
   double *x = mem_zeroed(j->nmetrics + 1u, sizeof *x);
   int64_t rows = 0;
-  // a run that ends with an evaluation evaluates the same parameters twice
+  // the parameters were evaluated at this step before: the result is reported, but not counted
+  // again
   bool repeated = r->evaluated == r->step && r->step > 0;
   const EvalProgress progress = {report_rows, r};
   int code =
@@ -163,7 +166,7 @@ static bool is_shown(const TrainJob *j, const char *name) {
   return false;
 }
 
-// Adds a figure of the run, unless the model has a metric of that name.
+// Adds a number about the run, such as its memory, unless the model has a metric of that name.
 static void add_figure(Logged *l, const TrainJob *j, const char *name, double value) {
   if (!is_shown(j, name)) add_logged(l, name, value);
 }
@@ -219,7 +222,7 @@ static void log_histograms(const TrainRun *r) {
   const TrainJob *j = r->job;
   give_batch(j->gradients, j->feed, r->data);
   if (exec_step(j->gradients, step_number(r), false) != STEP_OK)
-    return; // the step itself reports it
+    return; // the training step that follows fails too, and reports the error
   log_tensors(r, j->gradients, TENSOR_OUTPUT);
   log_tensors(r, j->train, TENSOR_PARAM);
 }
@@ -308,7 +311,8 @@ static int between_steps(TrainRun *r, Diag *d) {
 
 static int run_steps(TrainRun *r, const void **data, Diag *d) {
   const TrainJob *j = r->job;
-  int code = between_steps(r, d); // an evaluation that an interruption prevented
+  int code =
+      between_steps(r, d); // a resumed run may have been stopped before an evaluation was done
   while (code == 0 && r->step < j->steps && !r->stopped) {
     if (exec_stop_asked(j->train)) return interrupt(r, d);
     if ((code = train_step(r, data, d)) != 0) break;

@@ -1,5 +1,5 @@
-// Protocol buffers, the little of them that TensorBoard's files need: messages are written into a
-// growing buffer; a nested one is built apart and put in as bytes.
+// Writes protocol buffers, as far as TensorBoard's files need them. A message is written into a
+// growing buffer. A nested message is built in a buffer of its own and then added as bytes.
 #ifndef RUNTIME_PROTO_H
 #define RUNTIME_PROTO_H
 
