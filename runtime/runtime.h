@@ -71,13 +71,10 @@ void exec_read_replica(const Exec *e, TensorKind kind, const char *name, int64_t
                        void *full);
 // Copies inputs, valid rows and persistent tensors from one Exec to another of the same program.
 void exec_copy(Exec *to, const Exec *from);
-// With ranks: makes f read only the rows that the processors of this rank use.
+// With ranks: makes f read only the rows that the processors of this rank use. e runs the batches
+// of f; `last`, if it is not NULL, runs the incomplete ones.
 struct Feed;
-void exec_restrict_feed(const Exec *e, struct Feed *f);
-// Sets the rows that f reads of incomplete batches, as exec_restrict_feed sets them for all
-// batches. e is the Exec that runs incomplete batches. Call it after exec_restrict_feed, which
-// resets them.
-void exec_restrict_feed_last(const Exec *e, struct Feed *f);
+void exec_restrict_feed(const Exec *e, const Exec *last, struct Feed *f);
 // Sets the number of valid rows of a batch: elements of the dim Program.over. -1: all.
 void exec_rows(Exec *e, int64_t rows);
 
@@ -247,11 +244,8 @@ void feed_position(const Feed *f, int64_t *epoch, int64_t *row);
 void feed_fault(const Feed *f, Diag *d);
 double feed_wait_seconds(const Feed *f); // time that feed_next has waited for data
 
-// From here on only rows from..to-1 of each batch of that input are read.
-void feed_restrict(Feed *f, uint32_t input, int64_t from, int64_t to);
-// Sets the rows from..to-1 for incomplete batches only. Call it after feed_restrict, which sets
-// them for all batches.
-void feed_restrict_last(Feed *f, uint32_t input, int64_t from, int64_t to);
+// From here on only rows from..to-1 of that input are read, in full or in incomplete batches.
+void feed_restrict(Feed *f, uint32_t input, bool incomplete, int64_t from, int64_t to);
 // *out gets the inputs that the feed was opened with, in the order of the batches' data
 // (feed_next). Returns their number.
 uint32_t feed_inputs(const Feed *f, const FeedInput **out);

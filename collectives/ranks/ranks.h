@@ -106,6 +106,9 @@ bool ranks_claim_report(Ranks *r);
 typedef struct SharedSegment SharedSegment;
 SharedSegment *ranks_segment(Ranks *r, int64_t bytes);
 void segment_free(SharedSegment *w);
+// Touches the pages of n bytes of fresh memory at `at`, so that no step waits for them. With `huge`
+// asks for huge pages.
+void pages_touch(void *at, size_t n, bool huge);
 // The start of processor p's memory; NULL if it is on another machine.
 char *segment_at(const SharedSegment *w, int64_t processor);
 

@@ -264,8 +264,7 @@ static bool predict_batches(Predict *p, Progress *progress) {
 
 static bool predict_all(Predict *p) {
   if (!session_same_files(p->s, true) || !verify(p)) return false;
-  if (p->feed) exec_restrict_feed(p->exec, p->feed);
-  if (p->feed && p->last.exec) exec_restrict_feed_last(p->last.exec, p->feed);
+  if (p->feed) exec_restrict_feed(p->exec, p->last.exec, p->feed);
   Progress progress;
   progress_start(&progress, session_first(p->s) && !option_given(p->s->opt, OPTION_QUIET),
                  PROGRESS_AFTER);

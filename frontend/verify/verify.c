@@ -366,7 +366,7 @@ bool verify_batch(Session *s, Exec *e, Feed *f, int64_t *rows) {
   const FeedInput *input;
   uint32_t n = feed_inputs(f, &input);
   const void **data = arena_array(s->arena, const void *, n + 1);
-  exec_restrict_feed(e, f);
+  exec_restrict_feed(e, NULL, f);
   int64_t got = feed_next(f, data);
   if (got <= 0) {
     if (got < 0) feed_fault(f, s->diag);

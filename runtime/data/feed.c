@@ -275,16 +275,9 @@ void feed_close(Feed *f) {
 
 // -- the caller's side --------------------------------------------------------------------------
 
-void feed_restrict(Feed *f, uint32_t input, int64_t from, int64_t to) {
-  for (int k = 0; k < 2; k++) {
-    atomic_store(&f->rows_of[k][input].from, from);
-    atomic_store(&f->rows_of[k][input].to, to);
-  }
-}
-
-void feed_restrict_last(Feed *f, uint32_t input, int64_t from, int64_t to) {
-  atomic_store(&f->rows_of[1][input].from, from);
-  atomic_store(&f->rows_of[1][input].to, to);
+void feed_restrict(Feed *f, uint32_t input, bool incomplete, int64_t from, int64_t to) {
+  atomic_store(&f->rows_of[incomplete][input].from, from);
+  atomic_store(&f->rows_of[incomplete][input].to, to);
 }
 
 int64_t feed_rows(const Feed *f) { return f->rows; }

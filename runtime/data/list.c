@@ -85,11 +85,10 @@ static bool count_record(const Csv *c, ArrayList *out, char *why) {
 }
 
 static bool list_records(Arena *a, char *text, int64_t n, ArrayList *out, char *why) {
-  Csv first = csv_open(text, n);
-  bool any = csv_next(&first);
-  Csv next = {.at = first.at, .end = first.end, .line = first.line};
-  bool more = any && csv_next(&next), ok = any || why_not(why, "has no rows"),
-       header = more && csv_header(&first, &next, -1, -1);
+  Csv first, next;
+  bool more, any = csv_begin(text, n, &first, &next, &more),
+             ok = any || why_not(why, "has no rows"),
+             header = more && csv_header(&first, &next, -1, -1);
   out->ncolumns = (uint32_t)first.n;
   out->column = arena_array(a, CsvColumn, first.n + 1);
   for (uint32_t i = 0; header && i < out->ncolumns; i++)

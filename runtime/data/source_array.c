@@ -5,26 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool set_rows(RowSource *s, int rank, const int64_t *size, Diag *d) {
-  if (rank < 1) {
-    diag_error(d, DIAG_DATA_SHAPE, s->input->pos, "%s holds a single number: it has no rows",
-               s->path);
-    return false;
+static bool set_rows(RowSource *s, const ArrayPlace *p, Diag *d) {
+  if (p->rank >= 1) {
+    source_place(s, p);
+    return true;
   }
-  int64_t elements = 1;
-  s->rows = size[0];
-  s->rank = rank - 1;
-  for (int i = 1; i < rank; i++) elements *= s->size[i - 1] = size[i];
-  s->stride = elements * s->raw.bytes;
-  return true;
+  diag_error(d, DIAG_DATA_SHAPE, s->input->pos, "%s holds a single number: it has no rows",
+             s->path);
+  return false;
 }
 
 static bool from_memory(RowSource *s, Diag *d) {
   Array x;
   if (!array_read(&x, s->path, s->input->source->key, d, s->input->pos)) return false;
-  s->raw = raw_of(x.type);
   s->memory = x.data;
-  return set_rows(s, x.rank, x.size, d);
+  ArrayPlace p = {.raw = raw_of(x.type), .rank = x.rank};
+  memcpy(p.size, x.size, sizeof p.size);
+  return set_rows(s, &p, d);
 }
 
 bool source_array(RowSource *s, Diag *d) {
@@ -50,8 +47,5 @@ bool source_array(RowSource *s, Diag *d) {
     if (key) array_hint(s->path, key, d);
     return false;
   }
-  if (p.fortran) return from_memory(s, d);
-  s->raw = p.raw;
-  s->base = p.offset;
-  return set_rows(s, p.rank, p.size, d);
+  return p.fortran ? from_memory(s, d) : set_rows(s, &p, d);
 }

@@ -79,12 +79,7 @@ bool source_idx(RowSource *s, Diag *d) {
   ArrayPlace p = {0};
   if (!datafile_open(&s->file, s->path, d, s->input->pos)) return false;
   if (!idx_place(&s->file, &p, why) || !idx_elements(s, &p, why)) return malformed(s, d, why);
-  s->raw = p.raw;
-  s->base = p.offset;
-  s->rows = p.size[0];
-  s->rank = p.rank - 1;
-  s->stride = p.raw.bytes;
-  for (int i = 1; i < p.rank; i++) s->stride *= s->size[i - 1] = p.size[i];
+  source_place(s, &p);
   s->scale = s->input->source->scale;
   return true;
 }
@@ -121,14 +116,13 @@ bool source_cifar10(RowSource *s, Diag *d) {
   bool ok = true;
   for (size_t i = 0; ok && i < g.gl_pathc; i++) ok = append_file(s, g.gl_pathv[i], &bytes, d);
   globfree(&g);
-  s->raw = raw_of(TYPE_U8);
+  ArrayPlace p = {.raw = raw_of(TYPE_U8),
+                  .rank = labels ? 1 : 4,
+                  .size = {bytes / CIFAR_RECORD, 3, 32, 32},
+                  .offset = labels ? 0 : 1};
+  source_place(s, &p);
   s->scale = labels ? 1 : w->scale;
-  s->base = labels ? 0 : 1;
   s->stride = CIFAR_RECORD;
-  s->rows = bytes / CIFAR_RECORD;
-  s->rank = labels ? 0 : 3;
-  s->size[0] = 3;
-  s->size[1] = s->size[2] = 32;
   return ok;
 }
 
@@ -140,19 +134,18 @@ bool source_stream(RowSource *s, Diag *d) {
   const DataSource *w = s->input->source;
   char why[WHY];
   if (!datafile_open(&s->file, s->path, d, s->input->pos)) return false;
-  s->raw = (Raw){'u', (uint8_t)(w->kind == SOURCE_TEXT ? 1 : w->token_bytes), false};
-  int64_t bytes = s->file.size - w->skip;
-  int64_t offset = 0;
-  if (w->skip < 0 || w->offset < 0 || bytes < 0 || bytes % s->raw.bytes != 0 ||
-      !size_mul(w->offset, s->raw.bytes, &offset) || !size_add(offset, w->skip, &s->base)) {
+  ArrayPlace p = {.raw = {'u', (uint8_t)(w->kind == SOURCE_TEXT ? 1 : w->token_bytes), false},
+                  .rank = 2,
+                  .size = {0, s->row_elements}};
+  int64_t bytes = s->file.size - w->skip, offset = 0;
+  if (w->skip < 0 || w->offset < 0 || bytes < 0 || bytes % p.raw.bytes != 0 ||
+      !size_mul(w->offset, p.raw.bytes, &offset) || !size_add(offset, w->skip, &p.offset)) {
     why_not(why, "has %lld byte%s, from byte %lld on no whole number of tokens of %d bytes",
-            (long long)s->file.size, plural(s->file.size), (long long)w->skip, s->raw.bytes);
+            (long long)s->file.size, plural(s->file.size), (long long)w->skip, p.raw.bytes);
     return malformed(s, d, why);
   }
-  s->stride = s->row_elements * s->raw.bytes;
-  s->rows = clamp64(bytes / s->raw.bytes - w->offset, 0, INT64_MAX) / s->row_elements;
+  p.size[0] = clamp64(bytes / p.raw.bytes - w->offset, 0, INT64_MAX) / s->row_elements;
+  source_place(s, &p);
   s->sliding = true;
-  s->rank = 1;
-  s->size[0] = s->row_elements;
   return true;
 }

@@ -77,12 +77,8 @@ static bool add_row(RowSource *s, const Csv *c, Table *t, size_t width, int64_t 
 
 static bool read_table(RowSource *s, char *text, int64_t n, Table *t, Diag *d) {
   const DataSource *w = s->input->source;
-  Csv head = csv_open(text, n);
-  bool any = csv_next(&head);
-  // csv_header needs the first two records together. A reader keeps one record, so a second reader
-  // reads on after the first record.
-  Csv c = {.at = head.at, .end = head.end, .line = head.line};
-  bool second = any && csv_next(&c);
+  Csv head, c;
+  bool second, any = csv_begin(text, n, &head, &c, &second);
   bool header = w->header == 1 ||
                 (w->header < 0 && (w->first < 0 || csv_header(&head, &c, w->first, w->last)));
   int64_t first, last;
@@ -114,10 +110,6 @@ bool source_csv(RowSource *s, Diag *d) {
   free(text);
   s->memory = (char *)t.value;
   s->line = t.line;
-  s->rows = t.rows;
-  s->raw = raw_of(TYPE_F64);
-  s->stride = t.columns * 8;
-  s->rank = 1;
-  s->size[0] = t.columns;
+  source_place(s, &(ArrayPlace){.raw = raw_of(TYPE_F64), .rank = 2, .size = {t.rows, t.columns}});
   return ok;
 }

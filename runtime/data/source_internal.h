@@ -35,6 +35,10 @@ void source_close(RowSource *s);
 MUST_USE bool source_row(const RowSource *s, int64_t row, void *scratch, void *out, char *why);
 int64_t source_scratch(const RowSource *s); // bytes of scratch
 
+// Sets what a source takes from the place of an array in the file or in `memory`: rows along its
+// first axis, the axes and type of a row, and where rows are. The array has at least one axis.
+void source_place(RowSource *s, const ArrayPlace *p);
+
 // Open functions by format; s->path is set.
 bool source_csv(RowSource *s, Diag *d);   // source_csv.c
 bool source_array(RowSource *s, Diag *d); // source_array.c: npy, npz, safetensors

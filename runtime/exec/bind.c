@@ -183,6 +183,16 @@ static void bind_collective(Exec *e, const Context *c, const Collective *w, Comm
   m->dst_valid = b->u.valid.dst = arena_array(e->memory, int64_t, (size_t)w->nparts * MAX_RANK + 1);
 }
 
+// Binds a copy or, with `src` NULL, a fill.
+static void bind_copy(const Context *c, Ref dst, const Ref *src, int64_t bytes, BoundInstr *b) {
+  b->u.copy.dst = address(c, dst);
+  b->u.copy.to = dst;
+  b->u.copy.src = src ? address(c, *src) : NULL;
+  if (src) b->u.copy.from = *src;
+  b->u.copy.bytes = bytes;
+  b->solo = bytes < SOLO_BYTES;
+}
+
 static void bind_instr(Exec *e, const Context *c, uint32_t i) {
   const Instr *in = &e->program->instr[i];
   BoundInstr *b = &c->instr[i];
@@ -207,21 +217,8 @@ static void bind_instr(Exec *e, const Context *c, uint32_t i) {
   case INSTR_COLLECTIVE:
     bind_collective(e, c, &in->u.collective, &e->member[i][c - e->context], b);
     break;
-  case INSTR_FILL:
-    b->u.copy.dst = address(c, in->u.fill.dst);
-    b->u.copy.to = in->u.fill.dst;
-    b->u.copy.src = NULL;
-    b->u.copy.bytes = in->u.fill.bytes;
-    b->solo = b->u.copy.bytes < SOLO_BYTES;
-    break;
-  case INSTR_COPY:
-    b->u.copy.dst = address(c, in->u.copy.dst);
-    b->u.copy.src = address(c, in->u.copy.src);
-    b->u.copy.to = in->u.copy.dst;
-    b->u.copy.from = in->u.copy.src;
-    b->u.copy.bytes = in->u.copy.bytes;
-    b->solo = b->u.copy.bytes < SOLO_BYTES;
-    break;
+  case INSTR_FILL: bind_copy(c, in->u.fill.dst, NULL, in->u.fill.bytes, b); break;
+  case INSTR_COPY: bind_copy(c, in->u.copy.dst, &in->u.copy.src, in->u.copy.bytes, b); break;
   case INSTR_LOOP:
     for (uint32_t k = i + 1; k < in->u.loop.end; k++)
       b->u.loop.meets = b->u.loop.meets || e->program->instr[k].kind == INSTR_COLLECTIVE;

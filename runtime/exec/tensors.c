@@ -53,28 +53,32 @@ void exec_write(Exec *e, TensorKind kind, const char *name, Dtype type, const vo
 
 static bool all_seen(const Exec *e) { return ranks_local_processors(e->ranks) == e->processors; }
 
-static void want(const Exec *e, Feed *f,
-                 void (*say)(Feed *f, uint32_t input, int64_t from, int64_t to)) {
+// Makes f read of input number i only the rows that the processors of this rank use.
+static void restrict_input(const Exec *e, Feed *f, uint32_t i, bool incomplete) {
+  const FeedInput *input;
+  feed_inputs(f, &input);
+  int32_t t = program_tensor(e->program, TENSOR_INPUT, input[i].name);
+  if (t < 0 || e->program->tensor[t].rank != input[i].rank) return;
+  const ProgTensor *x = &e->program->tensor[t];
+  const ProgDim *d = &x->dim[x->declared[input[i].over]];
+  int64_t from = INT64_MAX, to = 0;
+  for (int64_t r = e->first; r < e->first + e->own; r++) {
+    int64_t first = block_offset(&e->program->mesh, d, r),
+            end = first + block_valid(e->program, d, r, -1);
+    if (first < from) from = first;
+    if (end > to) to = end;
+  }
+  feed_restrict(f, i, incomplete, from, to);
+}
+
+void exec_restrict_feed(const Exec *e, const Exec *last, Feed *f) {
   const FeedInput *input;
   uint32_t n = feed_inputs(f, &input);
   for (uint32_t i = 0; e->ranks && i < n; i++) {
-    int32_t t = program_tensor(e->program, TENSOR_INPUT, input[i].name);
-    if (t < 0 || e->program->tensor[t].rank != input[i].rank) continue;
-    const ProgTensor *x = &e->program->tensor[t];
-    const ProgDim *d = &x->dim[x->declared[input[i].over]];
-    int64_t from = INT64_MAX, to = 0;
-    for (int64_t r = e->first; r < e->first + e->own; r++) {
-      int64_t first = block_offset(&e->program->mesh, d, r),
-              end = first + block_valid(e->program, d, r, -1);
-      if (first < from) from = first;
-      if (end > to) to = end;
-    }
-    say(f, i, from, to);
+    restrict_input(e, f, i, false);
+    restrict_input(last ? last : e, f, i, true);
   }
 }
-
-void exec_restrict_feed(const Exec *e, Feed *f) { want(e, f, feed_restrict); }
-void exec_restrict_feed_last(const Exec *e, Feed *f) { want(e, f, feed_restrict_last); }
 
 bool exec_meet_readers(const Exec *e, bool done, bool *first_says) {
   RankNote mine = {.what = NOTE_READ, .elements = done, .value = first_says && *first_says};

@@ -22,12 +22,6 @@ char *csv_load(const char *path, int64_t *n, Diag *d, Pos at) {
   return NULL;
 }
 
-Csv csv_open(char *text, int64_t n) {
-  Csv c = {.at = text, .end = text + n, .line = 1};
-  if (n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) c.at += 3;
-  return c;
-}
-
 static void add_field(Csv *c, char *text) {
   if (c->n == c->room) {
     c->room = c->room ? 2 * c->room : 16;
@@ -84,6 +78,15 @@ bool csv_next(Csv *c) {
       if (!next_field(c, &more)) return !(c->broken = true);
   } while (c->n == 1 && c->field[0].text[0] == 0);
   return true;
+}
+
+bool csv_begin(char *text, int64_t n, Csv *head, Csv *next, bool *more) {
+  *head = (Csv){.at = text, .end = text + n, .line = 1};
+  if (n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) head->at += 3;
+  bool any = csv_next(head);
+  *next = (Csv){.at = head->at, .end = head->end, .line = head->line};
+  *more = any && csv_next(next);
+  return any;
 }
 
 bool csv_number(const char *text, double *out) {

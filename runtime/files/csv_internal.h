@@ -19,10 +19,12 @@ typedef struct Csv {
 
 // Reads the file's text without NUL bytes, malloc'd. NULL after an error in d.
 char *csv_load(const char *path, int64_t *n, Diag *d, Pos at);
-// Makes a reader of text[0..n), which it changes; a byte order mark is skipped.
-Csv csv_open(char *text, int64_t n);
 // Reads the next record that is not an empty line. False at the end or if the text is broken.
 bool csv_next(Csv *c);
+// Reads text[0..n), which it changes, without a byte order mark: the first record into *head and
+// the second into *next, which reads on from there. Returns false if there is no first record;
+// *more tells whether there is a second one. free() both fields.
+bool csv_begin(char *text, int64_t n, Csv *head, Csv *next, bool *more);
 // Parses a finite decimal number, with nothing else in the text.
 bool csv_number(const char *text, double *out);
 // Returns true if the first record is a header. It is one if a field of it is not a number, and

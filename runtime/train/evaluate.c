@@ -145,8 +145,7 @@ int eval_metrics(Exec *e, Exec *last, Feed *f, uint32_t n, const Metric *metric,
   Parts parts;
   const void **data = mem_zeroed(feed_inputs(f, &input) + 1u, sizeof *data);
   parts_open(&parts, n, metric);
-  exec_restrict_feed(e, f);
-  if (last) exec_restrict_feed_last(last, f);
+  exec_restrict_feed(e, last, f);
   int code = eval_batches(e, last, f, &parts, data, rows, progress, d);
   exec_rows(e, -1);
   if (code == 0) parts_finish(&parts, *rows, out);

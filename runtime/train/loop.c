@@ -16,15 +16,10 @@ enum { LINES_A_RUN = 10, MAX_SHOWN = 256 };
 
 typedef struct TrainRun {
   const TrainJob *job;
-  int64_t step, log_every; // steps done; steps between two lines
-  double began;            // clock at which training began, moved on by the time of evaluations
-  double logged;           // seconds of training when the last step was logged
-  int64_t skipped;         // steps that changed nothing
-  // The best evaluation, by the metric TrainJob.stop or, without it, the loss: its value, the steps
-  // done before it (0: there is none), and the number of evaluations after it.
-  double best;
-  int64_t best_step, worse;
-  int64_t evaluated; // step of the last evaluation
+  TrainPosition at;  // steps done, best evaluation, ...; epoch, row and seed are set by save()
+  int64_t log_every; // steps between two lines
+  double began;      // clock at which training began, moved on by the time of evaluations
+  double logged;     // seconds of training when the last step was logged
   bool better;       // the last evaluation was the best so far
   bool stopped;      // stopped early
   int64_t saved;     // step of the last checkpoint, -1: none
@@ -36,8 +31,8 @@ typedef struct TrainRun {
 static void report(const TrainRun *r, TrainReport what) {
   const TrainJob *j = r->job;
   if (!j->report) return;
-  what.step = r->step;
-  what.skipped = r->skipped;
+  what.step = r->at.step;
+  what.skipped = r->at.skipped;
   what.seconds = clock_seconds() - r->began;
   j->report(j->report_context, &what);
 }
@@ -66,12 +61,12 @@ static void compare_with_best(TrainRun *r, const double *x) {
   while (j->stop && i < j->nmetrics && strcmp(j->metric[i].name, j->stop) != 0) i++;
   if (i == j->nmetrics) return;
   bool minimise = !j->stop || j->stop_minimise;
-  r->better = r->best_step == 0 || (minimise ? x[i] < r->best : x[i] > r->best);
-  r->worse = r->better ? 0 : r->worse + 1;
-  r->stopped = j->stop && r->worse >= j->patience;
+  r->better = r->at.best_step == 0 || (minimise ? x[i] < r->at.best : x[i] > r->at.best);
+  r->at.worse = r->better ? 0 : r->at.worse + 1;
+  r->stopped = j->stop && r->at.worse >= j->patience;
   if (!r->better) return;
-  r->best = x[i];
-  r->best_step = r->step;
+  r->at.best = x[i];
+  r->at.best_step = r->at.step;
 }
 
 static void log_metrics(const TrainJob *j, const double *x) {
@@ -94,7 +89,7 @@ static int evaluate(TrainRun *r, bool final, Diag *d) {
   int64_t rows = 0;
   // the parameters were evaluated at this step before: the result is reported, but not counted
   // again
-  bool repeated = r->evaluated == r->step && r->step > 0;
+  bool repeated = r->at.evaluated == r->at.step && r->at.step > 0;
   const EvalProgress progress = {report_rows, r};
   int code =
       eval_metrics(j->eval, j->last, j->test, j->nmetrics, j->metric, x, &rows, &progress, d);
@@ -103,7 +98,7 @@ static int evaluate(TrainRun *r, bool final, Diag *d) {
                           .rows = rows,
                           .final = final});
   r->better = false;
-  if (code == 0) r->evaluated = r->step;
+  if (code == 0) r->at.evaluated = r->at.step;
   if (code == 0 && !repeated) compare_with_best(r, x);
   if (code == 0 && !repeated && j->log) log_metrics(j, x);
   free(x);
@@ -114,7 +109,9 @@ static int evaluate(TrainRun *r, bool final, Diag *d) {
 // -- training -----------------------------------------------------------------------------------
 
 // The program's step counter, which counts the updates that were made.
-static int64_t step_number(const TrainRun *r) { return r->job->before + r->step - r->skipped; }
+static int64_t step_number(const TrainRun *r) {
+  return r->job->before + r->at.step - r->at.skipped;
+}
 
 static int say_not_finite(const TrainRun *r, Diag *d) {
   const TrainJob *j = r->job;
@@ -126,7 +123,7 @@ static int say_not_finite(const TrainRun *r, Diag *d) {
              *is = name ? metric_number(exec_scalar(j->train, name), b) : "not finite";
   diag_error(d, DIAG_NOT_FINITE, (Pos){0},
              "%s is %s in step %lld; the update of that step was not made", what, is,
-             (long long)r->step);
+             (long long)r->at.step);
   if (j->locate) j->locate(j->locating, step_number(r), r->data, d);
   if (j->locate)
     diag_hint(d, "on_nonfinite = skip leaves out such steps; else change the model there, or try a "
@@ -184,9 +181,9 @@ static void log_shown(TrainRun *r) {
              now > r->logged ? (double)j->batch / (now - r->logged) : 0);
   add_figure(&l, j, "memory", (double)exec_bytes(j->train));
   if (j->skip || j->skipped)
-    add_figure(&l, j, "skipped", (double)(r->skipped + train_skipped_updates(j)));
+    add_figure(&l, j, "skipped", (double)(r->at.skipped + train_skipped_updates(j)));
   r->logged = now;
-  log_step(j->log, r->step, now, l.n, l.name, l.value);
+  log_step(j->log, r->at.step, now, l.n, l.name, l.value);
 }
 
 // Reports the first failed write of the log. Training continues; log_close fails at the end.
@@ -207,13 +204,13 @@ static void log_tensors(const TrainRun *r, const Exec *e, TensorKind kind) {
                      : NULL;
     if (!full) continue;
     exec_read(e, kind, t->name, full);
-    log_histogram(r->job->log, r->step, t->name, t->type, n, full);
+    log_histogram(r->job->log, r->at.step, t->name, t->type, n, full);
     free(full);
   }
 }
 
 static bool histograms_due(const TrainRun *r) {
-  return r->job->log && r->job->gradients && line_due(r, r->step + 1);
+  return r->job->log && r->job->gradients && line_due(r, r->at.step + 1);
 }
 
 // Logs histograms of the parameters before a step and of their gradients. A program of its own
@@ -235,7 +232,7 @@ static int train_step(TrainRun *r, const void **data, Diag *d) {
   bool histograms = histograms_due(r);
   r->data = data;
   if (histograms) log_histograms(r);
-  int64_t done = r->step - j->start;
+  int64_t done = r->at.step - j->start;
   if (j->trace) exec_trace(j->train, done >= TRACE_FROM && done < TRACE_TO ? j->trace : NULL);
   StepResult result = exec_step(j->train, step_number(r), true);
   if (result == STEP_NOT_FINITE && !j->skip) return say_not_finite(r, d);
@@ -243,10 +240,10 @@ static int train_step(TrainRun *r, const void **data, Diag *d) {
     exec_fault(j->train, d);
     return diag_exit(d);
   }
-  r->skipped += result == STEP_NOT_FINITE;
+  r->at.skipped += result == STEP_NOT_FINITE;
   log_shown(r);
   report_log_failure(r);
-  r->step++;
+  r->at.step++;
   return 0;
 }
 
@@ -263,19 +260,14 @@ static int poll_saver(TrainRun *r, bool wait, Diag *d) {
 
 static int save(TrainRun *r, bool best, Diag *d) {
   const TrainJob *j = r->job;
-  TrainPosition n = {.step = r->step,
-                     .before = j->before,
-                     .seed = j->seed,
-                     .evaluated = r->evaluated,
-                     .best_step = r->best_step,
-                     .best = r->best,
-                     .worse = r->worse,
-                     .skipped = r->skipped};
-  if (!j->saver || (r->saved == r->step && !best)) return 0;
+  TrainPosition n = r->at;
+  if (!j->saver || (r->saved == r->at.step && !best)) return 0;
   int code = poll_saver(r, true, d);
   if (code != 0) return code;
+  n.before = j->before;
+  n.seed = j->seed;
   feed_position(j->feed, &n.epoch, &n.row);
-  r->saved = r->step;
+  r->saved = r->at.step;
   if (j->log) log_sync(j->log);
   report_log_failure(r);
   return saver_start(j->saver, &n, best, d) ? 0 : diag_exit(d);
@@ -294,8 +286,8 @@ static int interrupt(TrainRun *r, Diag *d) {
 
 static bool evaluation_due(const TrainRun *r) {
   const TrainJob *j = r->job;
-  return j->eval && j->test && j->evaluate > 0 && r->step > 0 && r->step % j->evaluate == 0 &&
-         r->step < j->steps && r->evaluated < r->step;
+  return j->eval && j->test && j->evaluate > 0 && r->at.step > 0 && r->at.step % j->evaluate == 0 &&
+         r->at.step < j->steps && r->at.evaluated < r->at.step;
 }
 
 // Evaluates and saves between steps, in an order that a resumed run repeats.
@@ -304,7 +296,7 @@ static int between_steps(TrainRun *r, Diag *d) {
   int code = 0;
   if (evaluation_due(r) && (code = evaluate(r, false, d)) == 0 && r->better)
     code = save(r, true, d);
-  if (code == 0 && j->checkpoint > 0 && r->step > j->start && r->step % j->checkpoint == 0)
+  if (code == 0 && j->checkpoint > 0 && r->at.step > j->start && r->at.step % j->checkpoint == 0)
     code = save(r, false, d);
   return code == 0 ? poll_saver(r, false, d) : code;
 }
@@ -313,15 +305,15 @@ static int run_steps(TrainRun *r, const void **data, Diag *d) {
   const TrainJob *j = r->job;
   int code =
       between_steps(r, d); // a resumed run may have been stopped before an evaluation was done
-  while (code == 0 && r->step < j->steps && !r->stopped) {
+  while (code == 0 && r->at.step < j->steps && !r->stopped) {
     if (exec_stop_asked(j->train)) return interrupt(r, d);
     if ((code = train_step(r, data, d)) != 0) break;
-    report(r, (TrainReport){.event = TRAIN_STEP, .due = line_due(r, r->step)});
+    report(r, (TrainReport){.event = TRAIN_STEP, .due = line_due(r, r->at.step)});
     code = between_steps(r, d);
   }
   if (code == 0 && r->stopped)
-    report(r,
-           (TrainReport){.event = TRAIN_STOPPED_EARLY, .best_step = r->best_step, .best = r->best});
+    report(r, (TrainReport){
+                  .event = TRAIN_STOPPED_EARLY, .best_step = r->at.best_step, .best = r->at.best});
   r->better = false;
   if (code == 0 && j->eval && j->test) code = evaluate(r, true, d);
   if (code == 0) code = save(r, r->better, d);
@@ -333,13 +325,9 @@ static int run_steps(TrainRun *r, const void **data, Diag *d) {
 // Continues from the position of an earlier run.
 static void resume(TrainRun *r, const TrainPosition *n) {
   if (!n) return;
-  r->step = r->saved = n->step;
-  r->best = n->best;
-  r->best_step = n->best_step;
-  r->worse = n->worse;
-  r->evaluated = n->evaluated;
-  r->skipped = n->skipped;
-  r->stopped = r->job->stop && r->worse >= r->job->patience;
+  r->at = *n;
+  r->saved = n->step;
+  r->stopped = r->job->stop && r->at.worse >= r->job->patience;
 }
 
 int train_run(const TrainJob *job, Diag *d) {
@@ -349,7 +337,7 @@ int train_run(const TrainJob *job, Diag *d) {
                     job->log_every > 0 ? job->log_every : ceil_div(job->steps, LINES_A_RUN),
                 .saved = -1};
   resume(&r, job->resume);
-  exec_restrict_feed(job->train, job->feed);
+  exec_restrict_feed(job->train, NULL, job->feed);
   if (r.log_every < 1) r.log_every = 1;
   const void **data = mem_zeroed(feed_inputs(job->feed, &input) + 1u, sizeof *data);
   report(&r, (TrainReport){.event = TRAIN_BEGINS});
