@@ -34,20 +34,14 @@ typedef struct CommCount {
 } CommCount;
 
 typedef struct Comm Comm;
-typedef struct CommTable {
-  const char *name;
-  // Does the share of worker `worker` of `workers`. All workers of the process call it with the
-  // same call, between two barriers. Returns false on all workers after a failure, which `error`
-  // describes.
-  bool (*run)(Comm *c, const CommCall *call, int worker, int workers);
-  void (*free)(Comm *c);
-} CommTable;
 struct Comm {
-  const CommTable *table;
   const Mesh *mesh;
   CommCount
       count; // what was counted so far: of each call the bytes of the processor that sends most
-  char error[256];
+  // Does the share of worker `worker` of `workers`. All workers of the process call it with the
+  // same call, between two barriers. Returns false on worker 0 once the run has failed.
+  bool (*run)(Comm *c, const CommCall *call, int worker, int workers);
+  void (*free)(Comm *c);
 };
 
 // A communicator for a mesh whose processors are all in this process. Reductions combine in the
@@ -56,10 +50,10 @@ struct Comm {
 Comm *comm_local(const Mesh *mesh, int workers);
 
 static inline bool comm_run(Comm *c, const CommCall *call, int worker, int workers) {
-  return c->table->run(c, call, worker, workers);
+  return c->run(c, call, worker, workers);
 }
 static inline void comm_free(Comm *c) {
-  if (c) c->table->free(c);
+  if (c) c->free(c);
 }
 
 // A reusable barrier for `workers` threads. With `spin` a waiter spins for about 2,000 pauses

@@ -30,12 +30,9 @@ static void local_free(Comm *comm) {
   free(l);
 }
 
-static const CommTable local_table = {"local", local_run, local_free};
-
 Comm *comm_local(const Mesh *mesh, int workers) {
   Local *l = mem_zeroed(1, sizeof *l);
-  l->comm.table = &local_table;
-  l->comm.mesh = mesh;
+  l->comm = (Comm){.mesh = mesh, .run = local_run, .free = local_free};
   l->workers = workers;
   l->room = walk_room(mesh_size(mesh), workers);
   return &l->comm;

@@ -138,12 +138,9 @@ static void ranks_end(Comm *comm) {
   free(c);
 }
 
-static const CommTable ranks_table = {"mpi", ranks_run, ranks_end};
-
 Comm *comm_ranks(Ranks *r, const Mesh *mesh, int workers) {
   CommRanks *c = mem_zeroed(1, sizeof *c);
-  c->comm.table = &ranks_table;
-  c->comm.mesh = mesh;
+  c->comm = (Comm){.mesh = mesh, .run = ranks_run, .free = ranks_end};
   c->ranks = r;
   c->room = walk_room(mesh_size(mesh), workers);
   c->local_dst = mem_zeroed((size_t)(c->room.processors * workers), sizeof *c->local_dst);

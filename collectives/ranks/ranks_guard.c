@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -152,12 +151,7 @@ void ranks_handle_signals(Ranks *r) {
   if (sigaction(SIGTERM, NULL, &now) != 0 || now.sa_handler != SIG_DFL ||
       pipe2(bell, O_CLOEXEC) != 0)
     return;
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before); // the new thread inherits that all are blocked
-  bool started = pthread_create(&thread, NULL, answer, r) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  if (!started) return;
+  if (!thread_without_signals(&thread, answer, r)) return;
   pthread_detach(thread);
   struct sigaction rung = {.sa_handler = ring, .sa_flags = SA_RESTART};
   r->handles_signals = sigaction(SIGTERM, &rung, NULL) == 0;

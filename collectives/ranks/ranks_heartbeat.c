@@ -5,7 +5,6 @@
 #include "collectives/ranks/ranks_internal.h"
 
 #include <linux/futex.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -41,15 +40,14 @@ static void find_leaders(Heartbeat *p) {
     if (m != r->machine) p->leader[p->nleaders++] = r->leader[m];
 }
 
-// Starts the thread that sends heartbeats, with all signals blocked. False if there is no thread.
-static bool start_thread(Heartbeat *p) {
+bool thread_without_signals(pthread_t *thread, void *(*work)(void *), void *context) {
   pthread_attr_t attributes;
   sigset_t all, before;
   if (pthread_attr_init(&attributes) != 0) return false;
   pthread_attr_setstacksize(&attributes, STACK);
   sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  bool started = pthread_create(&p->thread, &attributes, send_heartbeats, p) == 0;
+  pthread_sigmask(SIG_SETMASK, &all, &before); // the new thread inherits the mask
+  bool started = pthread_create(thread, &attributes, work, context) == 0;
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   pthread_attr_destroy(&attributes);
   return started;
@@ -64,7 +62,7 @@ bool heartbeat_start(Ranks *r) {
   Heartbeat *p = mem_zeroed(1, sizeof *p);
   p->ranks = r;
   find_leaders(p);
-  if (start_thread(p)) {
+  if (thread_without_signals(&p->thread, send_heartbeats, p)) {
     r->heartbeat = p;
     return true;
   }

@@ -2,6 +2,7 @@
 #ifndef COLLECTIVES_RANKS_PRIVATE_H
 #define COLLECTIVES_RANKS_PRIVATE_H
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 
@@ -127,6 +128,9 @@ void rendezvous_end(Rendezvous *b, int code); // the run has failed; wakes all
 // them, or -1 if all are there. `limit` is for the thread that waits at the meeting; another thread
 // calls it with a limit of 0 seconds.
 bool rendezvous_check(Ranks *r, long long meeting, double waited, WaitLimit limit, int *missing);
+// Starts a thread with a small stack in which all signals are blocked. False: there is no thread to
+// be had.
+bool thread_without_signals(pthread_t *thread, void *(*work)(void *), void *context);
 // Starts and ends the thread that sends this rank's heartbeats. False: there is no thread to be
 // had.
 bool heartbeat_start(Ranks *r);

@@ -482,20 +482,22 @@ StepResult exec_step(Exec *e, int64_t step, bool commit) {
 
 // -- making one ---------------------------------------------------------------------------------
 
+static bool has_products(const Program *p) {
+  for (uint32_t i = 0; i < p->ninstrs; i++)
+    if (p->instr[i].kind == INSTR_GEMM) return true;
+  return false;
+}
+
 static bool check_kernels(const Program *p, Diag *d) {
   for (uint32_t k = 0; k < p->nkernels; k++)
     if (!p->kernel[k].run || (p->kernel[k].partial_bytes && !p->kernel[k].combine)) {
       diag_error(d, DIAG_UNAVAILABLE, (Pos){0}, "kernel %s has no machine code", p->kernel[k].name);
       return false;
     }
-  for (uint32_t i = 0; i < p->ninstrs; i++)
-    if (p->instr[i].kind == INSTR_GEMM && !blas_open(NULL)) {
-      diag_error(d, DIAG_UNAVAILABLE, (Pos){0},
-                 "the program has matrix products and there is no BLAS");
-      diag_hint(d, "install OpenBLAS (libopenblas.so.0)");
-      return false;
-    }
-  return true;
+  if (!has_products(p) || blas_open(NULL)) return true;
+  diag_error(d, DIAG_UNAVAILABLE, (Pos){0}, "the program has matrix products and there is no BLAS");
+  diag_hint(d, "install OpenBLAS (libopenblas.so.0)");
+  return false;
 }
 
 // Returns the number of workers for a new team. The ranks of a machine share its cores.
@@ -529,10 +531,7 @@ static bool start_workers(Exec *e, const ExecOptions *opt, Diag *d) {
 }
 
 static bool reserve_blas(const Exec *e, Diag *d) {
-  bool products = false;
-  for (uint32_t i = 0; i < e->program->ninstrs; i++)
-    products |= e->program->instr[i].kind == INSTR_GEMM;
-  if (!products || blas_reserve(e->workers)) return true;
+  if (!has_products(e->program) || blas_reserve(e->workers)) return true;
   diag_error(
       d, DIAG_NO_MEMORY, (Pos){0},
       "out of memory: no room for the buffers of OpenBLAS: %d thread%s, each with 128 MiB of "

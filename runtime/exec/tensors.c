@@ -202,12 +202,8 @@ static void loops_text(const Program *p, const StepFault *f, char *out, size_t r
 }
 
 void exec_fault(const Exec *e, Diag *d) {
-  if (e->ranks && e->result == STEP_FAILED) { // ranks_leave reports the reason
+  if (e->result == STEP_FAILED) { // ranks_leave reports the reason
     diag_error(d, DIAG_PEER_LOST, (Pos){0}, "another rank has ended the run");
-    return;
-  }
-  if (e->result == STEP_FAILED) {
-    diag_error(d, DIAG_FAILURE, (Pos){0}, "%s", e->comm->error);
     return;
   }
   int64_t position[MAX_RANK] = {0};

@@ -76,19 +76,26 @@ typedef struct ZipEntry {
 
 static uint64_t low32(uint64_t x) { return x < UINT32_MAX ? x : UINT32_MAX; }
 
-// Writes the fields that local and central headers share, from "version needed" to "extra length".
+// A field of a zip header: a number, and its bytes in the file.
+typedef struct ZipField {
+  uint64_t x;
+  size_t bytes;
+} ZipField;
+
+static size_t put_fields(char *out, size_t n, const ZipField *field) {
+  size_t at = 0;
+  for (size_t i = 0; i < n; i++) at += little(out + at, field[i].x, field[i].bytes);
+  return at;
+}
+
+// Writes the fields that local and central headers share: version needed (2.0, or 4.5 for zip64),
+// flags (names are UTF-8), method (stored), time, date (1 January 1980, so that equal arrays give
+// equal files), checksum, the two sizes, and the lengths of name and extra field.
 static size_t common_fields(char *out, const ZipEntry *e, size_t name, size_t extra) {
-  size_t n = little(out, extra ? 45 : 20, 2);
-  n += little(out + n, 0x0800, 2); // names are UTF-8
-  n += little(out + n, 0, 2);      // stored
-  n += little(out + n, 0, 2);      // time
-  n += little(out + n, 0x21, 2);   // date: 1 January 1980, so that equal arrays give equal files
-  n += little(out + n, e->crc, 4);
-  n += little(out + n, low32(e->size), 4);
-  n += little(out + n, low32(e->size), 4);
-  n += little(out + n, name, 2);
-  n += little(out + n, extra, 2);
-  return n;
+  const ZipField field[] = {
+      {extra ? 45 : 20, 2}, {0x0800, 2},         {0, 2},    {0, 2},    {0x21, 2}, {e->crc, 4},
+      {low32(e->size), 4},  {low32(e->size), 4}, {name, 2}, {extra, 2}};
+  return put_fields(out, countof(field), field);
 }
 
 // The zip64 field, empty if all sizes fit 32 bits.
@@ -105,12 +112,17 @@ static size_t extra_field(char *out, const ZipEntry *e, bool central) {
   return n;
 }
 
+// Writes "NAME.npy" to `name` and returns its length. The file fails if the name is too long.
+static size_t member_name(AtomicFile *w, const NamedArray *x, char name[512]) {
+  size_t n = (size_t)snprintf(name, 512, "%s.npy", x->name);
+  if (n >= 512) w->failed = true;
+  return n < 512 ? n : 511;
+}
+
 static uint64_t put_local(AtomicFile *w, const NamedArray *x, ZipEntry *e) {
   char text[NPY_TEXT], head[128], extra[32], name[512];
   size_t ntext = npy_header_text(&x->array, written_type(x->array.type), text, sizeof text);
-  size_t nname = (size_t)snprintf(name, sizeof name, "%s.npy", x->name);
-  if (nname >= sizeof name) w->failed = true;
-  nname = nname < sizeof name ? nname : sizeof name - 1;
+  size_t nname = member_name(w, x, name);
   Crc crc = {crc32(0, NULL, 0)};
   put_crc(&crc, text, ntext);
   put_elements(&x->array, put_crc, &crc);
@@ -129,48 +141,33 @@ static uint64_t put_local(AtomicFile *w, const NamedArray *x, ZipEntry *e) {
 
 static uint64_t put_central(AtomicFile *w, const NamedArray *x, const ZipEntry *e) {
   char head[128], extra[32], name[512];
-  size_t nname = (size_t)snprintf(name, sizeof name, "%s.npy", x->name);
-  nname = nname < sizeof name ? nname : sizeof name - 1;
-  size_t nextra = extra_field(extra, e, true);
-  size_t n = little(head, 0x02014b50, 4);
-  n += little(head + n, 45, 2); // made by
+  size_t nname = member_name(w, x, name), nextra = extra_field(extra, e, true);
+  const ZipField sign[] = {{0x02014b50, 4}, {45, 2}}; // signature, version made by
+  // length of the comment, disk, internal and external attributes, offset of the local header
+  const ZipField rest[] = {{0, 2}, {0, 2}, {0, 2}, {0, 4}, {low32(e->offset), 4}};
+  size_t n = put_fields(head, countof(sign), sign);
   n += common_fields(head + n, e, nname, nextra);
-  n += little(head + n, 0,
-              8); // comment length, disk, internal attributes, half of the external attributes
-  n += little(head + n, 0, 2);
-  n += little(head + n, low32(e->offset), 4);
+  n += put_fields(head + n, countof(rest), rest);
   atomic_file_put(w, head, n);
   atomic_file_put(w, name, nname);
   atomic_file_put(w, extra, nextra);
   return n + nname + nextra;
 }
 
+// Writes the end record of a directory of `bytes` bytes at `start`. The zip64 end record and its
+// locator come before it if a number needs more than its field has.
 static void put_end(AtomicFile *w, uint32_t count, uint64_t start, uint64_t bytes) {
   char b[98];
-  size_t n = 0;
-  if (count >= UINT16_MAX || start + bytes >= UINT32_MAX) {
-    n += little(b, 0x06064b50, 4);
-    n += little(b + n, 44, 8);
-    n += little(b + n, 45, 2);
-    n += little(b + n, 45, 2);
-    n += little(b + n, 0, 8);
-    n += little(b + n, count, 8);
-    n += little(b + n, count, 8);
-    n += little(b + n, bytes, 8);
-    n += little(b + n, start, 8);
-    n += little(b + n, 0x07064b50, 4);
-    n += little(b + n, 0, 4);
-    n += little(b + n, start + bytes, 8);
-    n += little(b + n, 1, 4);
-  }
   uint64_t shown = count < UINT16_MAX ? count : UINT16_MAX;
-  n += little(b + n, 0x06054b50, 4);
-  n += little(b + n, 0, 4);
-  n += little(b + n, shown, 2);
-  n += little(b + n, shown, 2);
-  n += little(b + n, low32(bytes), 4);
-  n += little(b + n, low32(start), 4);
-  n += little(b + n, 0, 2);
+  const ZipField large[] = {{0x06064b50, 4}, {44, 8},         {45, 2},    {45, 2},
+                            {0, 8},          {count, 8},      {count, 8}, {bytes, 8},
+                            {start, 8},      {0x07064b50, 4}, {0, 4},     {start + bytes, 8},
+                            {1, 4}};
+  const ZipField end[] = {{0x06054b50, 4},   {0, 4}, {shown, 2}, {shown, 2}, {low32(bytes), 4},
+                          {low32(start), 4}, {0, 2}};
+  bool zip64 = count >= UINT16_MAX || start + bytes >= UINT32_MAX;
+  size_t n = zip64 ? put_fields(b, countof(large), large) : 0;
+  n += put_fields(b + n, countof(end), end);
   atomic_file_put(w, b, n);
 }
 

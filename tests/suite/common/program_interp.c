@@ -495,8 +495,7 @@ static void run_collective(Interp *in, const Collective *c) {
   }
   CommCall call = {
       .what = c, .sequence = in->sequence++, .members = in->processors, .member = member};
-  if (!comm_run(in->comm, &call, 0, 1))
-    snprintf(in->why, sizeof in->why, "collective: %s", in->comm->error);
+  if (!comm_run(in->comm, &call, 0, 1)) snprintf(in->why, sizeof in->why, "a collective failed");
   arena_free(scratch);
 }
 
