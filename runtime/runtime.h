@@ -136,7 +136,7 @@ typedef struct Array {
   int64_t size[MAX_RANK];
   int64_t elements;
   void *data; // malloc'd, or inside map
-  void *map;  // of a mapped file, with map_bytes
+  void *map;  // start of the mapping, which has map_bytes; NULL: not mapped
   size_t map_bytes;
 } Array;
 void array_free(Array *x);
@@ -164,7 +164,7 @@ typedef struct ArrayInfo {
 typedef struct CsvColumn {
   const char *name;                 // NULL: there is no header
   int64_t numbers, missing, others; // number of fields that are numbers, empty, anything else
-  double low, high;                 // of the numbers
+  double low, high;                 // the smallest and the largest number
 } CsvColumn;
 typedef struct ArrayText {
   const char *key, *value;
@@ -299,7 +299,7 @@ typedef struct TrainReport {
   TrainEvent event;
   int64_t step;    // steps done, those of the run that training went on from included
   int64_t skipped; // steps that changed nothing, because the loss or a gradient was not finite
-  double seconds;  // of training so far, without evaluations
+  double seconds;  // seconds of training so far, without evaluations
   bool due;        // TRAIN_STEP: a line is wanted for this step (TrainJob.log_every)
   // TRAIN_EVALUATED: one value for each of TrainJob.metric, NULL after an error; and whether it is
   // the evaluation after the last step

@@ -46,6 +46,9 @@ void digest_file(const Datafile *f);
 // Opens a regular file. False after an error in d.
 MUST_USE bool datafile_open(Datafile *out, const char *path, Diag *d, Pos at);
 void datafile_close(Datafile *f);
+// Reports that the file at `path` is malformed: `why` is the rest of a sentence that begins with
+// the path. Returns false.
+bool file_malformed(const char *path, const char *why, Diag *d, Pos at);
 // Reads exactly n bytes from `offset`. False with a reason in `why`. Any thread.
 MUST_USE bool datafile_read(const Datafile *f, int64_t offset, int64_t n, void *out, char *why);
 // Inflates the gzip file at path into *out, malloc'd: the first `limit` bytes, or all. False with a
@@ -112,7 +115,7 @@ typedef struct ArrayPlace {
   bool fortran; // first axis fastest
   int rank;
   int64_t size[MAX_RANK], elements;
-  int64_t offset; // of the first byte
+  int64_t offset; // offset of the first byte in the file
 } ArrayPlace;
 // Computes the elements of a place from its sizes. False: more than 2^40 elements.
 MUST_USE bool place_count(ArrayPlace *p);

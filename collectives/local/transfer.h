@@ -1,4 +1,4 @@
-// Transfers: the copies that a collective consists of, the same for every communicator.
+// Transfers: the copies that a collective consists of. All communicators use them.
 //
 // A transfer is a box of elements with one or several sources, which are combined in the order of
 // ranks, and one or several destinations. In a group of n processors

@@ -59,8 +59,8 @@ typedef struct Bucketing {
   const Machine *machine;
   Arena *scratch;
   uint32_t ncolls;
-  Bits *waits; // of every node: buckets that must be done before it
-  bool *data;  // of every node: depends on an input
+  Bits *waits; // by node: the set of buckets that must be done before it
+  bool *data;  // by node: it depends on an input
   // by node: the number of the layer of the model (find_blocks) in which it is used first; NULL on
   // a machine without overlap
   uint32_t *block;

@@ -21,9 +21,7 @@ typedef struct Share {
 } Share;
 
 static bool same_list(const DimId *a, const DimId *b, int n) {
-  for (int i = 0; i < n; i++)
-    if (a[i] != b[i]) return false;
-  return true;
+  return memcmp(a, b, (size_t)n * sizeof *a) == 0;
 }
 
 // Whether b undoes a.

@@ -13,7 +13,7 @@ typedef struct CommRanks {
   Comm comm;
   Ranks *ranks;
   Internode *internode; // NULL: one machine
-  Barrier *all;         // of the workers of this process
+  Barrier *all;         // where the workers of this process meet
   bool agreed;          // result of the meeting before the call, for all workers
   // number of the workers of all ranks of the machine, and of those of ranks before this one
   int first_worker, all_workers;

@@ -36,15 +36,15 @@ struct Internode {
   const Collective *what;
   TransferPiece *piece;
   int pieces;
-  int64_t bytes; // of the batch
+  int64_t bytes; // bytes of the sources in the batch so far
   // the processors and the addresses of the blocks of all pieces: for each piece `processors`
   // entries for sources, then as many for destinations
   int64_t *of;
   char **address;
-  MessageBuffer *out, *in; // of every machine
+  MessageBuffer *out, *in; // by machine: the messages to it and from it
   MessageBuffer sources, result;
   const char **source;   // addresses of the sources of the piece that is being combined
-  bool *has_destination; // by machine
+  bool *has_destination; // by machine: it has a destination of the transfer
   bool failed;
 };
 

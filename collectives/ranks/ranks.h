@@ -38,8 +38,8 @@ enum { NOTE_DATA = 56 };
 typedef struct RankNote {
   uint32_t what, line; // a NoteKind, and the line of the model
   uint64_t sequence;
-  int64_t size;     // of a collective, bytes
-  int64_t elements; // of its first operand
+  int64_t size;     // of a collective: its bytes
+  int64_t elements; // of a collective: elements of its first operand
   int64_t value, workers;
   char data[NOTE_DATA];
 } RankNote;

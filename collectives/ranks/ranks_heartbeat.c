@@ -16,7 +16,8 @@ typedef struct Heartbeat {
   Ranks *ranks;
   pthread_t thread;
   _Atomic(uint32_t) over;
-  int nleaders, *leader; // of the other machines; none where this rank does not lead its own
+  // ranks that lead the other machines; none if this rank does not lead its own
+  int nleaders, *leader;
 } Heartbeat;
 
 static void *send_heartbeats(void *context) {

@@ -67,8 +67,8 @@ struct Ranks {
   const Transport *transport; // NULL: all ranks are on this machine
   int rank, count;
   int machine, machines;
-  int *machine_of;   // of every rank
-  int *leader;       // of every machine
+  int *machine_of;   // by rank: its machine
+  int *leader;       // by machine: its first rank
   int nlocal, index; // ranks on this machine, own place among them
   int *local_rank;
   bool spin, bound;
@@ -77,14 +77,14 @@ struct Ranks {
   size_t rendezvous_bytes;
   long long meetings;            // done
   uint64_t notes;                // meetings with notes
-  HeartbeatSeen *heartbeat_seen; // by rank of this machine
+  HeartbeatSeen *heartbeat_seen; // by place of a rank on this machine
   struct Heartbeat *heartbeat;
-  const RankNote **all; // of the last meeting with notes, by rank
+  const RankNote **all; // by rank: its note in the last call of ranks_meet
   RankNote now;         // what this rank is about to do
   const Mesh *mesh;
   int64_t each;
   GuardInfo *guard_info;  // NULL: not under mpirun
-  SharedSegment *passing; // of the machine, for ranks_broadcast_block
+  SharedSegment *passing; // memory of the machine for messages of ranks_broadcast_block
   InjectKind inject;      // what this rank is to do wrong, and when
   int64_t inject_call;
   bool handles_signals; // ranks_handle_signals has started its thread

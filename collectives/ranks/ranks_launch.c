@@ -14,8 +14,9 @@
 #include <time.h>
 #include <unistd.h>
 
-static const double GRACE = 2;           // seconds for the others to end after the first failure
-static const double MPIRUN_SECONDS = 10; // for mpirun to start all ranks, and to collect them
+static const double GRACE = 2; // seconds for the others to end after the first failure
+// time that mpirun gets to start all ranks, and to end after them
+static const double MPIRUN_SECONDS = 10;
 
 typedef struct Launch {
   int count, running;

@@ -13,10 +13,10 @@ enum { PASSING = 1 << 20 };                // bytes of a message of ranks_broadc
 
 struct SharedSegment {
   const Ranks *ranks;
-  int64_t stride;   // from one processor's memory to the next's
-  size_t map_bytes; // of one rank
+  int64_t stride;   // bytes from the memory of one processor to that of the next
+  size_t map_bytes; // bytes of the memory of one rank
   int n;
-  char *at[]; // of the machine's ranks
+  char *at[]; // where the memory of each rank of the machine is mapped
 };
 
 void segment_free(SharedSegment *w) {

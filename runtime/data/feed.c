@@ -27,7 +27,7 @@ struct Feed {
   char *scratch, *row; // used by the reading thread
   RingSlot ring[DEPTH];
   pthread_t thread;
-  pthread_mutex_t lock; // for the fields below
+  pthread_mutex_t lock; // protects the fields below
   pthread_cond_t filled, emptied;
   int first, count; // the ready slots: `count` from `first` on
   bool in_use;      // the caller uses slot `first`

@@ -160,9 +160,7 @@ static bool list_file(Arena *a, const Datafile *f, ArrayList *out, Diag *d, Pos 
     out->format = "idx";
     list = list_idx;
   }
-  if (list(a, f, out, why)) return true;
-  diag_error(d, DIAG_FILE_MALFORMED, at, "%s %s", f->path, why);
-  return false;
+  return list(a, f, out, why) || file_malformed(f->path, why, d, at);
 }
 
 // -- several files as one -----------------------------------------------------------------------

@@ -43,7 +43,7 @@ bool source_array(RowSource *s, Diag *d) {
   else
     p.fortran = true; // read it as a whole: it is compressed, or array_read reports an error
   if (!ok) {
-    diag_error(d, DIAG_FILE_MALFORMED, s->input->pos, "%s %s", s->path, why);
+    (void)file_malformed(s->path, why, d, s->input->pos);
     if (key) array_hint(s->path, key, d);
     return false;
   }

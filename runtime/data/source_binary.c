@@ -5,11 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool malformed(const RowSource *s, Diag *d, const char *why) {
-  diag_error(d, DIAG_FILE_MALFORMED, s->input->pos, "%s %s", s->path, why);
-  return false;
-}
-
 // -- idx: 0, 0, type, rank, then big-endian sizes of 4 bytes, then elements ---------------------
 
 enum { IDX_HEAD = 4 + 4 * 255 };
@@ -78,7 +73,8 @@ bool source_idx(RowSource *s, Diag *d) {
   char why[WHY];
   ArrayPlace p = {0};
   if (!datafile_open(&s->file, s->path, d, s->input->pos)) return false;
-  if (!idx_place(&s->file, &p, why) || !idx_elements(s, &p, why)) return malformed(s, d, why);
+  if (!idx_place(&s->file, &p, why) || !idx_elements(s, &p, why))
+    return file_malformed(s->path, why, d, s->input->pos);
   source_place(s, &p);
   s->scale = s->input->source->scale;
   return true;
@@ -96,7 +92,7 @@ static bool append_file(RowSource *s, const char *path, int64_t *bytes, Diag *d)
                                                   (long long)f.size, plural(f.size), CIFAR_RECORD);
   if (ok) s->memory = mem_grow(s->memory, (size_t)(*bytes + f.size) + 1);
   ok = ok && datafile_read(&f, 0, f.size, s->memory + *bytes, why);
-  if (!ok) diag_error(d, DIAG_FILE_MALFORMED, s->input->pos, "%s %s", path, why);
+  if (!ok) (void)file_malformed(path, why, d, s->input->pos);
   *bytes += f.size;
   datafile_close(&f);
   return ok;
@@ -142,7 +138,7 @@ bool source_stream(RowSource *s, Diag *d) {
       !size_mul(w->offset, p.raw.bytes, &offset) || !size_add(offset, w->skip, &p.offset)) {
     why_not(why, "has %lld byte%s, from byte %lld on no whole number of tokens of %d bytes",
             (long long)s->file.size, plural(s->file.size), (long long)w->skip, p.raw.bytes);
-    return malformed(s, d, why);
+    return file_malformed(s->path, why, d, s->input->pos);
   }
   p.size[0] = clamp64(bytes / p.raw.bytes - w->offset, 0, INT64_MAX) / s->row_elements;
   source_place(s, &p);

@@ -95,29 +95,29 @@ struct Exec {
   const Exec *share;
   const char *directory;
   uint64_t seed;
-  Arena *memory; // of everything but tensors
+  Arena *memory; // all memory but that of tensors
   Team *team;
-  Barrier *all;         // of all workers
+  Barrier *all;         // where all workers meet
   Barrier **of_context; // one a context when it has several workers
   Comm *comm;
   Ranks *ranks; // NULL: all processors are of this process
   int workers;
-  int64_t processors;         // of the mesh
+  int64_t processors;         // number of processors of the mesh
   int64_t first, own;         // those of this process
   SharedSegment *kept, *work; // with ranks: the memory of Context.own, and that of Context.arena
   Context *context;
   char *scratch;         // work memory of every worker for INSTR_ORDERED (cumsum, argsort, ...)
-  int64_t scratch_bytes; // of one worker
+  int64_t scratch_bytes; // bytes of `scratch` of one worker
   int64_t own_bytes;     // persistent, of one processor, shared ones not counted
-  int64_t *own_offset;   // of every tensor in Context.own, -1: shared or in the arena
+  int64_t *own_offset;   // by tensor: its offset in Context.own; -1: it is shared or in the arena
   CommCall *call;        // by instruction; empty for those that are no collective
-  CommMember **member; // of every instruction, the operands of all processors; NULL: no collective
-  void ***moved;       // of every worker: room for the pointers of a kernel in a loop
+  CommMember **member; // by instruction: the operands of all processors; NULL: it is no collective
+  void ***moved;       // by worker: memory for the addresses of a kernel in a loop
   int64_t rows;
   uint64_t sequence;
   ProgramCount moves[2];  // what collectives send in a step with these rows: [0] before, [1] after
                           // the COMMIT
-  ProgramCount predicted; // of all steps so far
+  ProgramCount predicted; // what all steps so far should have sent
   bool interrupted;       // a step has failed in a collective
   ExecInject inject;
   uint32_t inject_instr;  // instruction of a kernel fault, UINT32_MAX: none
@@ -134,7 +134,7 @@ struct Exec {
   StepResult result;
   StepFault *fault;              // [context * workers + worker]
   int32_t finite_tensor;         // index of the output that must be finite to commit; -1: none
-  double *seconds;               // of every instruction, NULL: no profile
+  double *seconds;               // by instruction: its seconds; NULL: no profile
   bool timed;                    // the profile is on
   double stamp;                  // clock at the end of the last instruction
   struct FiniteProbe *nonfinite; // looks for the first value that is not finite, or NULL (probe.c)

@@ -10,7 +10,7 @@ typedef struct BoundOrdered {
   const char *src;
   char *dst;
   int64_t n, rows;
-  int64_t count[MAX_RANK]; // of the loops over rows
+  int64_t count[MAX_RANK]; // number of steps of each loop over rows, the outermost first
 } BoundOrdered;
 
 // Returns the number of rows that one worker should get together, because they are computed

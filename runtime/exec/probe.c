@@ -26,7 +26,7 @@ _Static_assert(sizeof(Found) <= NOTE_DATA, "what is found fits a note");
 struct FiniteProbe {
   int64_t *count; // by context: the number of instructions run so far
   bool *seen;     // by context: a value was found, so later values do not matter
-  Found first;    // of all contexts of this process
+  Found first;    // the first value found in any context of this process
 };
 
 // Returns the number of valid elements of processor r's block along d. For the footprint of a halo,

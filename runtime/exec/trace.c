@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { PLACE_TEXT = 480 };
-enum { MOST_EVENTS = 1 << 20 }; // of a worker; later ones are dropped
+enum { MOST_EVENTS = 1 << 20 }; // most events of one worker; later ones are dropped
 
 typedef struct TraceEvent {
   int64_t processor, step;

@@ -176,7 +176,7 @@ static bool read_file(Array *out, const char *path, const char *key, bool map, D
     ok = readers[format](out, &f, key, map, why);
   datafile_close(&f);
   if (ok) return true;
-  diag_error(d, DIAG_FILE_MALFORMED, at, "%s %s", path, why);
+  (void)file_malformed(path, why, d, at);
   if (format != FORMAT_NONE && format != FORMAT_NPY) array_hint(path, key, d);
   array_free(out);
   return false;
@@ -207,9 +207,10 @@ bool array_file(const char *path, const char *key, char **shard, Diag *d, Pos at
   datafile_close(&f);
   if (format != FORMAT_INDEX) return true;
   *shard = safetensors_shard(path, key, why);
-  if (!*shard) diag_error(d, DIAG_FILE_MALFORMED, at, "%s %s", path, why);
-  if (!*shard) array_hint(path, key, d);
-  return *shard != NULL;
+  if (*shard) return true;
+  (void)file_malformed(path, why, d, at);
+  array_hint(path, key, d);
+  return false;
 }
 
 static bool read_any(Array *out, const char *path, const char *key, bool map, Diag *d, Pos at) {
@@ -241,8 +242,7 @@ bool array_names(Arena *a, const char *path, const char ***out, Diag *d, Pos at)
   if (format == FORMAT_SAFETENSORS) ok = safetensors_names(a, &f, out, why);
   if (format == FORMAT_INDEX) ok = safetensors_index_names(a, path, out, why);
   datafile_close(&f);
-  if (!ok) diag_error(d, DIAG_FILE_MALFORMED, at, "%s %s", path, why);
-  return ok;
+  return ok || file_malformed(path, why, d, at);
 }
 
 // -- converting ---------------------------------------------------------------------------------

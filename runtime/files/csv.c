@@ -17,7 +17,7 @@ char *csv_load(const char *path, int64_t *n, Diag *d, Pos at) {
   *n = f.size;
   datafile_close(&f);
   if (ok) return text;
-  diag_error(d, DIAG_FILE_MALFORMED, at, "%s %s", path, why);
+  (void)file_malformed(path, why, d, at);
   free(text);
   return NULL;
 }

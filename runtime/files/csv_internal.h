@@ -13,7 +13,7 @@ typedef struct Csv {
   int64_t line;  // line number of `at`, from 1
   int64_t began; // line number where the last record began
   size_t n, room;
-  CsvField *field; // of the last record; free() it at the end
+  CsvField *field; // n fields of the last record; the caller frees the array at the end
   bool broken;     // an unfinished quote, or no memory
 } Csv;
 

@@ -17,6 +17,11 @@ static void say_missing(Diag *d, Pos at, const char *path, const char *why) {
     diag_hint(d, "check the path; paths in a model are relative to its folder, or to --data-dir");
 }
 
+bool file_malformed(const char *path, const char *why, Diag *d, Pos at) {
+  diag_error(d, DIAG_FILE_MALFORMED, at, "%s %s", path, why);
+  return false;
+}
+
 bool datafile_open(Datafile *out, const char *path, Diag *d, Pos at) {
   struct stat s;
   *out = (Datafile){open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), 0, path};

@@ -14,7 +14,8 @@ enum { MOST_MAPPED = 64, MESSAGE = 1024 };
 
 typedef struct MappedRange {
   atomic_bool taken;
-  atomic_uintptr_t from, to; // from 0: unused
+  // the mapped addresses from..to-1; `from` is 0 while the entry is unused
+  atomic_uintptr_t from, to;
   char message[MESSAGE];
 } MappedRange;
 static MappedRange range[MOST_MAPPED];

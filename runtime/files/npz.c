@@ -29,7 +29,7 @@ typedef struct ZipMember {
 typedef struct Zip {
   char *bytes;
   int64_t n, at;  // at: of the next entry
-  int64_t offset; // of the directory in the file
+  int64_t offset; // offset of the directory in the file
 } Zip;
 
 static uint64_t little(const char *p, int n) {

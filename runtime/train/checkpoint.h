@@ -2,7 +2,7 @@
 // not exist.
 //
 //   D/step-40.partial/   being written: shards, then manifest.json, each synced before the next
-//   D/step-40/           the same after the rename: complete
+//   D/step-40/           complete: the folder after it was renamed
 //   D/best               a link to the step with the best evaluation
 //   D/step-40.old/       renamed: later than the step that a run resumed from, or without a manifest
 //   D/.lock              locked while a training writes to D
@@ -20,9 +20,9 @@ typedef struct TrainPosition {
   int64_t step;   // steps done
   int64_t before; // steps that a loaded optimizer state had done before the training began
   uint64_t seed;
-  int64_t epoch, row; // of the next batch in the training data
+  int64_t epoch, row; // position of the next batch in the training data
   int64_t evaluated;  // steps done at the last evaluation, 0: none
-  int64_t best_step;  // of the best evaluation, 0: none
+  int64_t best_step;  // steps done at the best evaluation, 0: there is none
   double best;
   int64_t worse;   // number of evaluations after the best one
   int64_t skipped; // steps that changed nothing because they were not finite
@@ -32,7 +32,7 @@ typedef struct TrainPosition {
 typedef struct Saver Saver;
 typedef struct SaverOptions {
   const char *directory; // exists
-  const char *model;     // for the manifest
+  const char *model;     // path of the model, written to the manifest
   int64_t keep; // how many of the newest checkpoints are kept, and the best one; 0: all are
 } SaverOptions;
 // Opens a folder for checkpoints of e: locks it and removes what an earlier run left incomplete.
@@ -67,7 +67,7 @@ typedef struct Checkpoint {
   const char *path;
   TrainPosition note;
   const char *model, *version, *mesh;
-  int64_t bytes; // of all shards
+  int64_t bytes; // size of all shards together
   uint32_t nshards, ntensors;
   struct CheckpointShard *shard;
   CheckpointTensor *tensor;

@@ -83,7 +83,7 @@ static void hint_older(Arena *a, const char *path, Diag *d) {
 }
 
 static bool malformed(const ManifestReader *r, const char *what) {
-  diag_error(r->d, DIAG_FILE_MALFORMED, r->at, "%s %s", r->file, what);
+  (void)file_malformed(r->file, what, r->d, r->at);
   hint_older(r->a, r->out->path, r->d);
   return false;
 }
@@ -347,7 +347,7 @@ Checkpoint *checkpoint_open(Arena *a, const char *path, Diag *d, Pos at) {
 // -- loading ------------------------------------------------------------------------------------
 
 static bool damaged(const CheckpointShard *s, Diag *d, Pos at, const char *why) {
-  diag_error(d, DIAG_FILE_MALFORMED, at, "%s %s", s->path, why);
+  (void)file_malformed(s->path, why, d, at);
   const char *slash = strrchr(s->path, '/');
   Arena *a = arena_new();
   if (slash) hint_older(a, arena_text(a, s->path, (size_t)(slash - s->path)), d);
@@ -378,7 +378,7 @@ static bool check_shard(const CheckpointShard *s, const Datafile *f, Diag *d, Po
 
 typedef struct Loader {
   const Checkpoint *c;
-  Datafile *file; // of every shard
+  Datafile *file; // by shard: its open file
   Diag *d;
   Pos at;
 } Loader;

@@ -23,7 +23,7 @@ typedef struct TrainRun {
   bool better;       // the last evaluation was the best so far
   bool stopped;      // stopped early
   int64_t saved;     // step of the last checkpoint, -1: none
-  const void **data; // of the batch
+  const void **data; // by input: its elements in the current batch
 } TrainRun;
 
 // -- reports ------------------------------------------------------------------------------------

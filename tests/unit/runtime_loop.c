@@ -73,40 +73,36 @@ typedef struct Built {
   Check check[1];
 } Built;
 
-static void build(Built *t, bool train, double lr) {
-  *t = (Built){0};
-  Axes rows = {1, {0}};
-  ProgDim b = {"b", B, B / 2, rows, SLOT_B};
-  Ref x = {-1, AT_X, NULL}, target = {-1, AT_T, NULL}, w = {2, 0, NULL}, sums = {-1, AT_SUMS, NULL},
-      loss = {-1, AT_LOSS, NULL}, hits = {-1, AT_HITS, NULL};
-  t->slot[0] = (Slot){.kind = SLOT_EXTENT, .dim = "b", .whole = B, .axes = rows};
-  t->tensor[0] = (ProgTensor){.kind = TENSOR_INPUT,
-                              .name = "x",
-                              .type = TYPE_F32,
-                              .rank = 1,
-                              .dim = {b},
-                              .bytes = 16,
-                              .at = x};
-  t->tensor[1] = (ProgTensor){.kind = TENSOR_INPUT,
-                              .name = "t",
-                              .type = TYPE_F32,
-                              .rank = 1,
-                              .dim = {b},
-                              .bytes = 16,
-                              .at = target};
-  t->tensor[2] =
-      (ProgTensor){.kind = TENSOR_PARAM, .name = "w", .type = TYPE_F32, .bytes = 4, .at = w};
-  t->tensor[3] =
-      (ProgTensor){.kind = TENSOR_OUTPUT, .name = "loss", .type = TYPE_F32, .bytes = 4, .at = loss};
-  t->tensor[4] =
-      (ProgTensor){.kind = TENSOR_OUTPUT, .name = "hits", .type = TYPE_F32, .bytes = 4, .at = hits};
-  t->tensor[5] = (ProgTensor){
-      .kind = TENSOR_OUTPUT, .name = "squares", .type = TYPE_F32, .bytes = 4, .at = sums};
-  t->tensor[6] = (ProgTensor){.kind = TENSOR_OUTPUT,
-                              .name = "count",
-                              .type = TYPE_F32,
-                              .bytes = 4,
-                              .at = {-1, AT_SUMS + 8, NULL}};
+static const Axes over_rows = {1, {0}};
+static const ProgDim dim_b = {"b", B, B / 2, {1, {0}}, SLOT_B};
+static const Ref at_x = {-1, AT_X, NULL}, at_target = {-1, AT_T, NULL}, at_w = {2, 0, NULL},
+                 at_sums = {-1, AT_SUMS, NULL}, at_loss = {-1, AT_LOSS, NULL},
+                 at_hits = {-1, AT_HITS, NULL};
+
+static void build_tensors(Built *t) {
+  const struct {
+    TensorKind kind;
+    const char *name;
+    Ref at;
+  } row[] = {{TENSOR_INPUT, "x", at_x},
+             {TENSOR_INPUT, "t", at_target},
+             {TENSOR_PARAM, "w", at_w},
+             {TENSOR_OUTPUT, "loss", at_loss},
+             {TENSOR_OUTPUT, "hits", at_hits},
+             {TENSOR_OUTPUT, "squares", at_sums},
+             {TENSOR_OUTPUT, "count", {-1, AT_SUMS + 8, NULL}}};
+  for (size_t i = 0; i < countof(row); i++) {
+    t->tensor[i] = (ProgTensor){
+        .kind = row[i].kind, .name = row[i].name, .type = TYPE_F32, .bytes = 4, .at = row[i].at};
+    if (row[i].kind != TENSOR_INPUT) continue;
+    t->tensor[i].rank = 1;
+    t->tensor[i].dim[0] = dim_b;
+    t->tensor[i].bytes = 16;
+  }
+}
+
+// Builds the three kernels and their launches, which are instructions 0, 2 and 4.
+static void build_kernels(Built *t, double lr) {
   t->kernel[0] = (ProgKernel){.name = "errors",
                               .nptr = 4,
                               .partial_bytes = 64,
@@ -114,19 +110,22 @@ static void build(Built *t, bool train, double lr) {
                               .combine = errors_combine};
   t->kernel[1] = (ProgKernel){.name = "finish", .nptr = 3, .run = finish_run};
   t->kernel[2] = (ProgKernel){.name = "update", .nptr = 2, .nnum = 1, .run = update_run};
-  memcpy(t->refs[0], (Ref[]){x, target, w, sums}, sizeof t->refs[0]);
-  memcpy(t->refs[1], (Ref[]){sums, loss, hits}, sizeof(Ref[3]));
-  memcpy(t->refs[2], (Ref[]){sums, w}, sizeof(Ref[2]));
+  memcpy(t->refs[0], (Ref[]){at_x, at_target, at_w, at_sums}, sizeof t->refs[0]);
+  memcpy(t->refs[1], (Ref[]){at_sums, at_loss, at_hits}, sizeof(Ref[3]));
+  memcpy(t->refs[2], (Ref[]){at_sums, at_w}, sizeof(Ref[2]));
   t->num[0] = lr;
-  t->check[0] = (Check){.value = "x", .dim = "ids", .size = 10, .rank = 1, .loop = {b}};
   for (int k = 0; k < 3; k++) {
     t->set[k] = (KernelSet){t->refs[k], t->slots, k ? (Size){1, -1} : (Size){1, SLOT_B}, t->num};
-    t->instr[k < 2 ? k * 2 : 4] =
+    t->instr[k * 2] =
         (Instr){.kind = INSTR_KERNEL,
                 .u.kernel = {(uint32_t)k, 1, &t->set[k], 2, {-1, AT_PARTIAL, NULL}, 2}};
   }
-  t->part[0] = (CollPart){.src = sums,
-                          .dst = sums,
+}
+
+// Builds the all_reduce of the sums, instruction 1.
+static void build_collective(Built *t) {
+  t->part[0] = (CollPart){.src = at_sums,
+                          .dst = at_sums,
                           .rank = 1,
                           .src_block = {3},
                           .dst_block = {3},
@@ -136,13 +135,22 @@ static void build(Built *t, bool train, double lr) {
                           .split = -1};
   t->instr[1] = (Instr){.kind = INSTR_COLLECTIVE,
                         .u.collective = {.kind = COLL_ALL_REDUCE,
-                                         .axes = rows,
+                                         .axes = over_rows,
                                          .type = TYPE_F32,
                                          .monoid = 1,
                                          .nparts = 1,
                                          .part = t->part,
                                          .bytes = 12,
                                          .wire_bytes = 12}};
+}
+
+static void build(Built *t, bool train, double lr) {
+  *t = (Built){0};
+  t->slot[0] = (Slot){.kind = SLOT_EXTENT, .dim = "b", .whole = B, .axes = over_rows};
+  t->check[0] = (Check){.value = "x", .dim = "ids", .size = 10, .rank = 1, .loop = {dim_b}};
+  build_tensors(t);
+  build_kernels(t, lr);
+  build_collective(t);
   t->instr[3] = (Instr){.kind = INSTR_COMMIT};
   t->p = (Program){.model = "line",
                    .for_ = train ? "train" : "eval",
