@@ -59,9 +59,7 @@ static Output *update_of(Build *b, const Running *r, Pos pos) {
   for (uint32_t i = 0; i < b->g->output.n; i++)
     if (b->g->output.at[i].kind == OUT_UPDATE && b->g->output.at[i].target == r->decl)
       return &b->g->output.at[i];
-  Binding *mark = arena_new_of(b->a, Binding);
-  mark->pos = pos;
-  map_put(b->a, &b->updated, d->name, mark);
+  binding_put(b, &b->updated, d->name, value_poison, pos);
   vec_push(b->g->arena, b->g->output) =
       (Output){.kind = OUT_UPDATE, .name = d->name, .target = r->decl, .value = r->state};
   return &b->g->output.at[b->g->output.n - 1];

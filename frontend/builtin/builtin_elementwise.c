@@ -82,15 +82,10 @@ Value builtin_cast(Build *b, const Call *c) {
   return value_tensor(build_strong(b, build_node(b, c->arg[0], type)));
 }
 
-Value builtin_stop_gradient(Build *b, const Call *c) {
-  return c->arg[0].kind == VALUE_NUMBER ? c->arg[0]
-                                        : value_tensor(graph_unary(b->g, OP_STOP, c->arg[0].node));
-}
-
-Value builtin_checkpoint(Build *b, const Call *c) {
+Value builtin_mark(Build *b, const Call *c) {
   return c->arg[0].kind == VALUE_NUMBER
              ? c->arg[0]
-             : value_tensor(graph_unary(b->g, OP_CHECKPOINT, c->arg[0].node));
+             : value_tensor(graph_unary(b->g, c->row->op, c->arg[0].node));
 }
 
 // -- activations --------------------------------------------------------------------------------
@@ -98,30 +93,28 @@ Value builtin_checkpoint(Build *b, const Call *c) {
 static NodeId constant(Build *b, NodeId like, double x) {
   return graph_const(b->g, (Dtype)graph_node(b->g, like)->type, x);
 }
-// Returns the second argument as a node of the type of x.
-static NodeId parameter(Build *b, const Call *c, NodeId x) {
+// Returns the slope or alpha of the call as a node of the type of x.
+static NodeId factor(Build *b, const Call *c, NodeId x) {
   return build_node(b, c->arg[1], (Dtype)graph_node(b->g, x)->type);
 }
 
-static bool parameter_ok(Build *b, const Call *c) { return build_joined(b, c->pos, 2, c->arg); }
-
 Value builtin_leaky_relu(Build *b, const Call *c) {
-  if (!parameter_ok(b, c)) return value_poison;
+  if (!build_joined(b, c->pos, 2, c->arg)) return value_poison;
   Origin before = group_begin(b, c->pos);
   NodeId x = build_node(b, c->arg[0], build_join(b, FLOATING, 2, c->arg));
   NodeId above = graph_binary(b->g, OP_LT, constant(b, x, 0), x);
-  NodeId y = graph_where(b->g, above, x, graph_binary(b->g, OP_MUL, x, parameter(b, c, x)));
+  NodeId y = graph_where(b->g, above, x, graph_binary(b->g, OP_MUL, x, factor(b, c, x)));
   group_end(b, before);
   return value_tensor(y);
 }
 
 Value builtin_elu(Build *b, const Call *c) {
-  if (!parameter_ok(b, c)) return value_poison;
+  if (!build_joined(b, c->pos, 2, c->arg)) return value_poison;
   Origin before = group_begin(b, c->pos);
   NodeId x = build_node(b, c->arg[0], build_join(b, FLOATING, 2, c->arg)), zero = constant(b, x, 0);
   NodeId above = graph_binary(b->g, OP_LT, zero, x);
   NodeId below = graph_unary(b->g, OP_EXPM1, graph_where(b->g, above, zero, x));
-  NodeId y = graph_where(b->g, above, x, graph_binary(b->g, OP_MUL, below, parameter(b, c, x)));
+  NodeId y = graph_where(b->g, above, x, graph_binary(b->g, OP_MUL, below, factor(b, c, x)));
   group_end(b, before);
   return value_tensor(y);
 }

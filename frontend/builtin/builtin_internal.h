@@ -14,6 +14,8 @@ MUST_USE bool call_has(Build *b, const Call *c, uint32_t i, const Value *v);
 // Checks that v does not have dim i, which the call adds. Dim `gone` is removed by the call, so it
 // does not count.
 MUST_USE bool call_new(Build *b, const Call *c, uint32_t i, const Value *v, uint32_t gone);
+// Adds dim i of the brackets to `set`; a dim that is there already is an error.
+MUST_USE bool call_add(Build *b, const Call *c, uint32_t i, Dims *set);
 // Checks that the brackets have nfrom dims, an arrow, and nto dims. The error shows `form`.
 MUST_USE bool call_map(Build *b, const Call *c, uint32_t nfrom, uint32_t nto, const char *form);
 // Reads argument i as an integer known at compile time; checks least <= *out <= MAX_STEP.

@@ -92,12 +92,7 @@ static bool scattered(Build *b, const Call *c, const Value *ids, Dims *over) {
     return false;
   *over = last ? (Dims){0} : *build_dims(b, ids);
   for (uint32_t i = 0; i < last; i++) {
-    if (!call_has(b, c, i, ids)) return false;
-    if (dims_has(over, c->dim[i]) || !dims_add(b->g->dims, over, c->dim[i])) {
-      diag_error(b->d, DIAG_BAD_ARGUMENTS, c->ast->dims[i].pos, "dim '%s' is named twice",
-                 c->ast->dims[i].name);
-      return false;
-    }
+    if (!call_has(b, c, i, ids) || !call_add(b, c, i, over)) return false;
   }
   return true;
 }

@@ -36,14 +36,8 @@ static bool draw_dims(Build *b, const Call *c, Dims *out) {
     diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos, "%s takes dims in brackets", c->row->name);
     return false;
   }
-  for (uint32_t i = 0; i < c->ndims; i++) {
-    if (dims_has(out, c->dim[i])) {
-      diag_error(b->d, DIAG_BAD_ARGUMENTS, c->ast->dims[i].pos, "dim '%s' is named twice",
-                 c->ast->dims[i].name);
-      return false;
-    }
-    if (!dims_add(b->g->dims, out, c->dim[i])) return false;
-  }
+  for (uint32_t i = 0; i < c->ndims; i++)
+    if (!call_add(b, c, i, out)) return false;
   return dims_fit(b, out, c->pos, "a draw");
 }
 

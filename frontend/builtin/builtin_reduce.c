@@ -5,6 +5,7 @@
 // The product is split into its factors while it is still an Ast, so it never becomes a node.
 #include <string.h>
 
+#include "frontend/builtin/builtin_internal.h"
 #include "frontend/model/warnings.h"
 
 // -- dims to reduce -----------------------------------------------------------------------------
@@ -21,15 +22,10 @@ bool call_over(Build *b, const Call *c, const Dims *have, Dims *over) {
   *over = c->ast->has_brackets && !c->ast->all_but ? (Dims){0} : *have;
   for (uint32_t i = 0; i < c->ndims; i++) {
     if (!operand_has(b, c, i, have)) return false;
-    if (c->ast->all_but) {
+    if (c->ast->all_but)
       dims_remove(over, c->dim[i]);
-    } else if (dims_has(over, c->dim[i])) {
-      diag_error(b->d, DIAG_BAD_ARGUMENTS, c->ast->dims[i].pos, "dim '%s' is named twice",
-                 c->ast->dims[i].name);
+    else if (!call_add(b, c, i, over))
       return false;
-    } else if (!dims_add(b->g->dims, over, c->dim[i])) {
-      return false;
-    }
   }
   return true;
 }

@@ -1,16 +1,6 @@
 // Builds functions that rename, split and merge dims, and constants over dims (index, size,
 // values).
-#include "frontend/model/build_internal.h"
-
-// Reports an error and returns true if the operand does not have dim i of the brackets.
-static bool lacks(Build *b, const Call *c, uint32_t i) {
-  const Dims *have = build_dims(b, &c->arg[0]);
-  if (dims_has(have, c->dim[i])) return false;
-  diag_error(b->d, DIAG_MISSING_DIM, c->ast->dims[i].pos,
-             "%s of dim '%s', but its operand is over %s", c->row->name, c->ast->dims[i].name,
-             dims_listed(b, have));
-  return true;
-}
+#include "frontend/builtin/builtin_internal.h"
 
 // Checks that the dims `from` have as many elements as the dims `to`; false after an error.
 static bool sizes_agree(Build *b, const Call *c, int nfrom, const DimId *from, int nto,
@@ -48,7 +38,7 @@ Value builtin_rename(Build *b, const Call *c) {
   for (uint32_t i = 0; i < c->ndims; i += 2) {
     if (i + 1 == c->ndims || c->arrow[i] || !c->arrow[i + 1])
       return misuse(b, c, "rename[t -> s, d -> e](x)");
-    if (lacks(b, c, i)) return value_poison;
+    if (!call_has(b, c, i, c->arg)) return value_poison;
     from[n] = c->dim[i];
     to[n++] = c->dim[i + 1];
   }
@@ -56,18 +46,17 @@ Value builtin_rename(Build *b, const Call *c) {
 }
 
 Value builtin_split(Build *b, const Call *c) {
-  for (uint32_t i = 2; i < c->ndims; i++)
-    if (c->arrow[i]) return misuse(b, c, "split[d -> heads, k](x)");
-  if (!c->arrow[1]) return misuse(b, c, "split[d -> heads, k](x)");
-  return lacks(b, c, 0) ? value_poison : move(b, c, 1, c->dim, (int)c->ndims - 1, c->dim + 1);
+  uint32_t n = c->ndims - 1;
+  if (!call_map(b, c, 1, n, "split[d -> heads, k](x)") || !call_has(b, c, 0, c->arg))
+    return value_poison;
+  return move(b, c, 1, c->dim, (int)n, c->dim + 1);
 }
 
 Value builtin_merge(Build *b, const Call *c) {
   uint32_t n = c->ndims - 1;
-  for (uint32_t i = 0; i < n; i++) {
-    if (c->arrow[i]) return misuse(b, c, "merge[heads, k -> d](x)");
-    if (lacks(b, c, i)) return value_poison;
-  }
+  if (!call_map(b, c, n, 1, "merge[heads, k -> d](x)")) return value_poison;
+  for (uint32_t i = 0; i < n; i++)
+    if (!call_has(b, c, i, c->arg)) return value_poison;
   return move(b, c, (int)n, c->dim, 1, c->dim + n);
 }
 
@@ -83,7 +72,7 @@ Value builtin_size(Build *b, const Call *c) {
 }
 
 Value builtin_values(Build *b, const Call *c) {
-  Dims order, over = {0};
+  Dims order;
   int64_t n;
   if (!dims_stated(b, c->ast, &order) || !dims_fit(b, &order, c->pos, "this constant"))
     return value_poison;
@@ -107,8 +96,7 @@ Value builtin_values(Build *b, const Call *c) {
     integer &= v.integer && v.number >= -2147483648.0 && v.number <= 2147483647.0;
   }
   Dtype type = integer ? TYPE_I32 : b->real;
-  for (int i = 0; i < order.n; i++)
-    if (!dims_add(b->g->dims, &over, order.at[i])) return value_poison;
+  Dims over = dims_set(b, order.n, order.at);
   if (c->ast->nargs == 1)
     return value_tensor(graph_broadcast(b->g, graph_const(b->g, type, data[0]), &over));
   double *rounded = arena_array(b->a, double, n);

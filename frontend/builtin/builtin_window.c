@@ -35,6 +35,13 @@ bool call_new(Build *b, const Call *c, uint32_t i, const Value *v, uint32_t gone
   return false;
 }
 
+bool call_add(Build *b, const Call *c, uint32_t i, Dims *set) {
+  if (!dims_has(set, c->dim[i])) return dims_add(b->g->dims, set, c->dim[i]);
+  diag_error(b->d, DIAG_BAD_ARGUMENTS, c->ast->dims[i].pos, "dim '%s' is named twice",
+             c->ast->dims[i].name);
+  return false;
+}
+
 bool call_map(Build *b, const Call *c, uint32_t nfrom, uint32_t nto, const char *form) {
   bool good = c->ndims == nfrom + nto && !c->ast->all_but;
   for (uint32_t i = 0; i < c->ndims; i++) good &= c->arrow[i] == (i == nfrom);

@@ -165,22 +165,25 @@ static bool declaration_new(Build *b, const Ast *s, const char *full) {
   return false;
 }
 
-static void bind_decl(Build *b, const Ast *s, DeclId id, Value v) {
-  Dims order = {0};
-  if (id) {
-    const Decl *d = &b->g->decl.at[id - 1];
-    order.n = d->rank;
-    memcpy(order.at, d->dims, sizeof order.at);
-  }
-  binding_set(b, s->text, v, s->pos, NAME_DECL, id ? &order : NULL);
+// Returns the dims of d in declared order.
+static Dims order_of(const Decl *d) {
+  Dims order = {.n = d->rank};
+  memcpy(order.at, d->dims, sizeof order.at);
+  return order;
+}
+
+// Binds the name that statement s declares to the declaration.
+static void bind_decl(Build *b, const Ast *s, DeclId id) {
+  Dims order = order_of(&b->g->decl.at[id - 1]);
+  Value v = value_tensor(graph_decl_node(b->g, id));
+  binding_set(b, s->text, v, s->pos, NAME_DECL, &order);
 }
 
 // Returns true if parameter `old` of a shared scope is over the dims that this call gives it.
 // Otherwise reports an error and binds its name to poison.
 static bool shared_fits(Build *b, const Ast *s, DeclId old) {
   const Decl *d = &b->g->decl.at[old - 1];
-  Dims order, held = {.n = d->rank};
-  memcpy(held.at, d->dims, sizeof held.at);
+  Dims order, held = order_of(d);
   bool good = dims_stated(b, s, &order);
   if (good && !dims_equal(&order, &held)) {
     diag_error(b->d, DIAG_SIZE_MISMATCH, s->pos,
@@ -200,7 +203,7 @@ static void declare(Build *b, const Ast *s, DeclKind kind) {
   DeclId old = (DeclId)(uintptr_t)map_get(&b->decls, full);
   if (old && b->frame->scope->shared) {
     if (!shared_fits(b, s, old)) return;
-    bind_decl(b, s, old, value_tensor(graph_decl_node(b->g, old)));
+    bind_decl(b, s, old);
     return;
   }
   Decl d = {.kind = kind, .name = full, .pos = s->pos};
@@ -228,7 +231,7 @@ static void declare(Build *b, const Ast *s, DeclKind kind) {
   DeclId id = graph_decl(b->g, &d);
   map_put(b->a, &b->decls, full, (void *)(uintptr_t)id);
   if (kind == DECL_PARAM && !s->kids[1]) vec_push(b->a, b->zero) = (Zero){id, s};
-  bind_decl(b, s, id, value_tensor(graph_decl_node(b->g, id)));
+  bind_decl(b, s, id);
 }
 
 static void build_input(Build *b, const Ast *s) { declare(b, s, DECL_INPUT); }
@@ -256,10 +259,7 @@ static DeclId state_of(Build *b, const Ast *s) {
 // Returns the new value v of state d in the type and over the dims of d; a number is broadcast. 0
 // after an error.
 static NodeId as_state(Build *b, const Ast *s, const Decl *d, Value v) {
-  Dims stated = {.n = d->rank}, all = {0};
-  memcpy(stated.at, d->dims, sizeof stated.at);
-  for (int i = 0; i < d->rank; i++)
-    if (!dims_add(b->g->dims, &all, d->dims[i])) BUG("state of too many dims");
+  Dims stated = order_of(d), all = dims_set(b, d->rank, d->dims);
   if (v.kind != VALUE_NUMBER && !build_matches(b, s->text, s->pos, &stated, &v)) return 0;
   if (type_takes(b, &v, d->type)) return graph_broadcast(b->g, build_node(b, v, d->type), &all);
   return build_stated(b, d->name, s->pos, v, d->type); // reports the error
@@ -284,9 +284,7 @@ static void build_update(Build *b, const Ast *s) {
   }
   Output o = {.kind = OUT_UPDATE, .name = d->name, .target = id, .value = as_state(b, s, d, v)};
   if (!o.value) return;
-  Binding *mark = arena_new_of(b->a, Binding);
-  mark->pos = s->pos;
-  map_put(b->a, &b->updated, d->name, mark);
+  binding_put(b, &b->updated, d->name, v, s->pos);
   vec_push(b->g->arena, b->g->output) = o;
 }
 

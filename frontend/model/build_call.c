@@ -218,14 +218,19 @@ static Value call_builtin(Build *b, const Builtin *row, const Ast *ast) {
 
 // -- functions of the model ---------------------------------------------------------------------
 
+// Returns the argument of call `e`, or the formal of function `e`, with that name; NULL if there is
+// none. Names are interned.
+static const AstArg *arg_named(const Ast *e, const char *name) {
+  for (uint32_t i = 0; i < e->nargs; i++)
+    if (e->args[i].name == name) return &e->args[i];
+  return NULL;
+}
+
 // Returns the option `name` (name = ..., share = ...) of a call, or NULL. If f has a formal of that
 // name, the argument belongs to the formal and is not an option.
-static const AstArg *option(const Function *f, const Ast *call, const char *name) {
-  for (uint32_t i = 0; i < f->ast->nargs; i++)
-    if (!strcmp(f->ast->args[i].name, name)) return NULL;
-  for (uint32_t i = 0; i < call->nargs; i++)
-    if (call->args[i].name && !strcmp(call->args[i].name, name)) return &call->args[i];
-  return NULL;
+static const AstArg *option(Build *b, const Function *f, const Ast *call, const char *name) {
+  name = intern(b->names, name);
+  return arg_named(f->ast, name) ? NULL : arg_named(call, name);
 }
 
 // Returns the scope `name` below the current scope or, failing that, below the nearest enclosing
@@ -259,7 +264,7 @@ static Scope *scope_share(Build *b, const Function *f, const AstArg *share) {
 // Returns the scope for the body of a call of f: a shared one, a new one, or the caller's if f
 // declares nothing and the call has no name. NULL after an error.
 static Scope *scope_of_call(Build *b, const Function *f, const Ast *call) {
-  const AstArg *name = option(f, call, "name"), *share = option(f, call, "share");
+  const AstArg *name = option(b, f, call, "name"), *share = option(b, f, call, "share");
   const char *base = f->name;
   if (share) return scope_share(b, f, share);
   if (name && !build_string(b, name->value, &base)) return NULL;
@@ -340,21 +345,11 @@ static const Ast *argument_for(const Function *f, const Ast *call, uint32_t form
   return NULL;
 }
 
-static bool is_formal(const Function *f, const char *name) {
-  for (uint32_t i = 0; i < f->ast->nargs; i++)
-    if (!strcmp(f->ast->args[i].name, name)) return true;
-  return false;
-}
-
 // Returns the name of the first formal at or after `from` that no argument names; NULL if there is
 // none.
 static const char *formal_free(const Function *f, const Ast *call, uint32_t from) {
-  for (uint32_t i = from; i < f->ast->nargs; i++) {
-    bool named = false;
-    for (uint32_t k = 0; k < call->nargs; k++) named |= call->args[k].name == f->ast->args[i].name;
-    if (!named) return f->ast->args[i].name;
-  }
-  return NULL;
+  while (from < f->ast->nargs && arg_named(call, f->ast->args[from].name)) from++;
+  return from < f->ast->nargs ? f->ast->args[from].name : NULL;
 }
 
 // Reports a formal that gets two arguments and returns false. Examples, for fn f(a, c):
@@ -362,26 +357,21 @@ static const char *formal_free(const Function *f, const Ast *call, uint32_t from
 static bool arguments_once(Build *b, const Function *f, const Ast *call) {
   uint32_t position = 0;
   for (uint32_t i = 0; i < call->nargs; i++) {
-    for (uint32_t k = 0; k < i && call->args[i].name; k++) {
-      if (call->args[k].name != call->args[i].name) continue;
-      diag_error(b->d, DIAG_BAD_ARGUMENTS, call->args[i].pos, "argument '%s' of %s is given twice",
-                 call->args[i].name, f->name);
-      diag_note(b->d, call->args[k].pos, "first here");
-      return false;
-    }
-    if (call->args[i].name) continue;
-    uint32_t at = position++;
-    for (uint32_t k = 0; k < call->nargs && at < f->ast->nargs; k++) {
-      if (!call->args[k].name || call->args[k].name != f->ast->args[at].name) continue;
-      const char *formal = f->ast->args[at].name, *other = formal_free(f, call, at + 1);
-      diag_error(b->d, DIAG_BAD_ARGUMENTS, call->args[i].pos, "argument '%s' of %s is given twice",
-                 formal, f->name);
-      diag_note(b->d, call->args[k].pos, "by name here");
-      if (other)
-        diag_hint(b->d, "an argument without a name takes the place of '%s': name it, %s = ...",
-                  formal, other);
-      return false;
-    }
+    const AstArg *arg = &call->args[i], *first;
+    uint32_t at = position;
+    const char *formal = arg->name;
+    if (!formal && position++ >= f->ast->nargs) continue;
+    if (!formal) formal = f->ast->args[at].name;
+    first = arg_named(call, formal);
+    if (!first || first == arg) continue;
+    diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "argument '%s' of %s is given twice", formal,
+               f->name);
+    diag_note(b->d, first->pos, arg->name ? "first here" : "by name here");
+    const char *other = arg->name ? NULL : formal_free(f, call, at + 1);
+    if (other)
+      diag_hint(b->d, "an argument without a name takes the place of '%s': name it, %s = ...",
+                formal, other);
+    return false;
   }
   return true;
 }
@@ -399,7 +389,7 @@ static bool arguments_ok(Build *b, const Function *f, const Ast *call) {
   for (uint32_t i = 0; i < call->nargs; i++) {
     const AstArg *arg = &call->args[i];
     positional += !arg->name;
-    bool known = !arg->name || is_formal(f, arg->name) || !strcmp(arg->name, "name") ||
+    bool known = !arg->name || arg_named(f->ast, arg->name) || !strcmp(arg->name, "name") ||
                  !strcmp(arg->name, "share");
     if (!known) {
       diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "%s takes no argument '%s'", f->name,
@@ -436,10 +426,9 @@ static bool bind_arguments(Build *b, const Function *f, const Ast *call, Frame *
       return false;
     }
     if (!given) continue;
-    Binding *bound = arena_new_of(b->a, Binding);
-    *bound = (Binding){.value = build_expr(b, given), .graph = b->g, .pos = given->pos};
-    good = bound->value.kind == VALUE_STRING || value_is_tensor(b, &bound->value, given->pos);
-    map_put(b->a, &frame->values, formal->name, bound);
+    Value v = build_expr(b, given);
+    good = v.kind == VALUE_STRING || value_is_tensor(b, &v, given->pos);
+    binding_put(b, &frame->values, formal->name, v, given->pos);
   }
   return good;
 }
@@ -448,9 +437,7 @@ static void bind_defaults(Build *b, const Function *f) {
   for (uint32_t i = 0; i < f->ast->nargs; i++) {
     const AstArg *formal = &f->ast->args[i];
     if (map_get(&b->frame->values, formal->name)) continue;
-    Binding *bound = arena_new_of(b->a, Binding);
-    *bound = (Binding){.value = build_expr(b, formal->value), .graph = b->g, .pos = formal->pos};
-    map_put(b->a, &b->frame->values, formal->name, bound);
+    binding_put(b, &b->frame->values, formal->name, build_expr(b, formal->value), formal->pos);
   }
 }
 

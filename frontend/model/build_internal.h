@@ -229,8 +229,10 @@ Binding *binding_find(const Build *b, const char *name);
 // is the order of dims that the left side states, or NULL.
 Binding *binding_set(Build *b, const char *name, Value v, Pos pos, NameKind kind,
                      const DimList *stated_order);
-// Adds the full name to the graph's names, with the value of `from`, or replaces its value. Reports
-// an error if the name is an output or a metric. A number gets a node.
+// Binds `name` to v in `map`, without a full name: it cannot be fetched.
+void binding_put(Build *b, NameMap *map, const char *name, Value v, Pos pos);
+// Adds the full name to the names of the graph, or replaces its value there. The value is that of
+// `from`; a number becomes a node. Reports an error if the name is an output or a metric.
 void name_register(Build *b, const char *full, NameKind kind, const Binding *from);
 // Returns a new scope `base` below the current one, for a call of fn or a loop (fn NULL). If `base`
 // is taken, the scope is named base_1, base_2 ...; with `exact` this is an error at pos, and NULL.
@@ -252,6 +254,8 @@ MUST_USE bool dims_integer(Build *b, const Ast *e, int64_t *out);
 // Reads the dims in the brackets of a declaration or target, in stated order; a repeated dim is an
 // error. False after an error.
 MUST_USE bool dims_stated(Build *b, const Ast *t, DimList *order);
+// Returns the set of the n dims, at most MAX_RANK.
+Dims dims_set(const Build *b, int n, const DimId *dims);
 // Returns the names of the dims as "[b, h]".
 const char *dims_listed(Build *b, const DimList *s);
 // Returns true if a tensor over s is not too large. Otherwise reports an error that calls it

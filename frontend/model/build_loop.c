@@ -125,9 +125,8 @@ static bool build_round(Build *b, const Ast *s, const char *base, int64_t i, Rou
       return false;
     }
   }
-  Binding *hidden = binding_find(b, s->text), *number = arena_new_of(b->a, Binding);
-  *number = (Binding){.value = value_number((double)i, true), .graph = b->g, .pos = s->pos};
-  map_put(b->a, &f->values, s->text, number);
+  Binding *hidden = binding_find(b, s->text);
+  binding_put(b, &f->values, s->text, value_number((double)i, true), s->pos);
   f->round = round;
   build_block(b, s->kids[1]);
   f->round = round->outer;
@@ -333,8 +332,7 @@ static Value start_of(Build *b, Carry *c) {
   if (!number && c->target->has_brackets &&
       !build_matches(b, c->target->text, c->target->pos, &stated, &v))
     return value_poison;
-  for (int i = 0; number && c->target->has_brackets && i < stated.n; i++)
-    if (!dims_add(b->g->dims, &all, stated.at[i])) return value_poison;
+  if (number && c->target->has_brackets) all = dims_set(b, stated.n, stated.at);
   if (number && !dims_fit(b, &all, c->target->pos, "a carry")) return value_poison;
   NodeId n = typed_start(b, c, v);
   return value_tensor(n && number ? graph_broadcast(b->g, n, &all) : n);
@@ -352,13 +350,17 @@ static bool carry_new(Build *b, const Carry *carry, uint32_t k) {
   return true;
 }
 
+// Sets the origin of the nodes that follow to the carry.
+static void origin_of_carry(Build *b, const Carry *c) {
+  b->g->origin = (Origin){.value = c->target->text, .why = "carry", .pos = c->target->pos};
+}
+
 // Builds the starts of the n carries of scan s, outside its region.
 static Carry *carries_begin(Build *b, const Ast *s, uint32_t n) {
   Carry *carry = arena_array(b->a, Carry, n + 1);
   for (uint32_t k = 0; k < n; k++) {
     carry[k] = (Carry){.ast = s->kids[k + 1], .target = s->kids[k + 1]->kids[0]};
-    b->g->origin =
-        (Origin){.value = carry[k].target->text, .why = "carry", .pos = carry[k].target->pos};
+    origin_of_carry(b, &carry[k]);
     carry[k].start = start_of(b, &carry[k]);
     if (!carry_new(b, carry, k)) carry[k].start = value_poison;
   }
@@ -370,8 +372,7 @@ static void carries_bind(Build *b, Carry *carry, uint32_t n) {
   for (uint32_t k = 0; k < n; k++) {
     Attr attr = {.region = b->loop->region, .carry = k};
     Value v = value_poison;
-    b->g->origin =
-        (Origin){.value = carry[k].target->text, .why = "carry", .pos = carry[k].target->pos};
+    origin_of_carry(b, &carry[k]);
     if (carry[k].start.kind == VALUE_TENSOR)
       v = value_tensor(carry[k].node = graph_add(b->g, OP_CARRY, 1, &carry[k].start.node, &attr));
     if (v.kind == VALUE_TENSOR && carry[k].weak) {
@@ -455,8 +456,7 @@ static void bind_results(Build *b, NodeId scan, const Carry *carry, uint32_t n,
                          const Yields *yields, DimId t) {
   for (uint32_t k = 0; k < n; k++) {
     Value v = value_poison;
-    b->g->origin =
-        (Origin){.value = carry[k].target->text, .why = "carry", .pos = carry[k].target->pos};
+    origin_of_carry(b, &carry[k]);
     if (scan) v = value_tensor(graph_add(b->g, OP_FINAL, 2, (NodeId[]){scan, carry[k].node}, NULL));
     // Use the type of the next pass, so that later carries that depend on this value find their
     // types in the same pass.

@@ -51,6 +51,13 @@ void settings_index(Build *b) {
   }
 }
 
+Dims dims_set(const Build *b, int n, const DimId *dims) {
+  Dims out = {0};
+  for (int i = 0; i < n; i++)
+    if (!dims_add(b->g->dims, &out, dims[i])) BUG("%d dims", n);
+  return out;
+}
+
 const char *dims_listed(Build *b, const DimList *s) {
   return arena_printf(b->a, "[%s]", dims_text(b->a, b->g->dims, s));
 }
@@ -252,9 +259,7 @@ static void declare_const(Build *b, const Ast *define) {
     diag_error(b->d, DIAG_NOT_A_CONSTANT, e->pos, "a const is a number or a string");
     v = value_poison;
   }
-  Binding *bound = arena_new_of(b->a, Binding);
-  *bound = (Binding){.value = v, .graph = b->g, .home = b->file->scope, .pos = define->pos};
-  map_put(b->a, &b->consts, define->text, bound);
+  binding_put(b, &b->consts, define->text, v, define->pos);
 }
 
 void dims_declare_file(Build *b, const Ast *file) {

@@ -135,9 +135,7 @@ static bool file_build(Build *b, const Ast *call, Init *out) {
 // Returns true if node n of g has only dims of declaration d, whose dims are written to *all.
 // Otherwise reports an error.
 static bool fits_decl(Build *b, const Graph *g, NodeId n, const Decl *d, Pos pos, Dims *all) {
-  *all = (Dims){0};
-  for (int i = 0; i < d->rank; i++)
-    if (!dims_add(g->dims, all, d->dims[i])) return false;
+  *all = dims_set(b, d->rank, d->dims);
   const Dims *have = &graph_node(g, n)->dims;
   for (int i = 0; i < have->n; i++)
     if (!dims_has(all, have->at[i])) {

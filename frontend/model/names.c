@@ -67,6 +67,12 @@ Binding *binding_set(Build *b, const char *name, Value v, Pos pos, NameKind kind
   return new;
 }
 
+void binding_put(Build *b, NameMap *map, const char *name, Value v, Pos pos) {
+  Binding *bound = arena_new_of(b->a, Binding);
+  *bound = (Binding){.value = v, .graph = b->g, .pos = pos};
+  map_put(b->a, map, name, bound);
+}
+
 // -- scopes -------------------------------------------------------------------------------------
 
 // The number that the next child scope of one base name gets.

@@ -14,20 +14,14 @@
 #include "frontend/step/step_internal.h"
 
 static NodeId num(const Optim *o, double x) { return optim_num(o, x); }
-static NodeId add(const Optim *o, NodeId x, NodeId y) { return optim_two(o, OP_ADD, x, y); }
-static NodeId sub(const Optim *o, NodeId x, NodeId y) { return optim_two(o, OP_SUB, x, y); }
-static NodeId mul(const Optim *o, NodeId x, NodeId y) { return optim_two(o, OP_MUL, x, y); }
-static NodeId quot(const Optim *o, NodeId x, NodeId y) { return optim_two(o, OP_DIV, x, y); }
 static NodeId root(const Optim *o, NodeId x) { return graph_unary(o->g, OP_SQRT, x); }
 
 // -- the learning rate --------------------------------------------------------------------------
 
-static NodeId steps(const Optim *o) { return optim_steps(o); }
-
 // Returns the fraction of the schedule that has passed between the end of the warmup and `total`,
 // clipped to 0..1.
 static NodeId progress(const Optim *o, const ScheduleSpec *s) {
-  NodeId u = quot(o, sub(o, steps(o), num(o, s->warmup)), num(o, s->total - s->warmup));
+  NodeId u = quot(o, sub(o, optim_steps(o), num(o, s->warmup)), num(o, s->total - s->warmup));
   NodeId clipped[] = {u, num(o, 0), num(o, 1)};
   return graph_add(o->g, OP_CLIP, 3, clipped, NULL);
 }
@@ -35,7 +29,7 @@ static NodeId progress(const Optim *o, const ScheduleSpec *s) {
 static NodeId pieces(const Optim *o, const ScheduleSpec *s) {
   NodeId y = num(o, s->value[s->npieces - 1]);
   for (int64_t i = s->npieces - 2; i >= 0; i--)
-    y = graph_where(o->g, graph_binary(o->g, OP_LT, steps(o), num(o, s->at[i])),
+    y = graph_where(o->g, graph_binary(o->g, OP_LT, optim_steps(o), num(o, s->at[i])),
                     num(o, s->value[i]), y);
   return y;
 }
@@ -50,13 +44,13 @@ static NodeId after_warmup(const Optim *o, const ScheduleSpec *s) {
     return add(o, num(o, s->final), mul(o, num(o, 0.5 * (1 - s->final)), add(o, wave, num(o, 1))));
   }
   case SCHEDULE_INVERSE_SQRT:
-    return root(
-        o, quot(o, num(o, s->scale), graph_binary(o->g, OP_MAXIMUM, steps(o), num(o, s->scale))));
+    return root(o, quot(o, num(o, s->scale),
+                        graph_binary(o->g, OP_MAXIMUM, optim_steps(o), num(o, s->scale))));
   case SCHEDULE_EXPONENTIAL:
-    return graph_binary(o->g, OP_POW, num(o, s->rate), quot(o, steps(o), num(o, s->every)));
+    return graph_binary(o->g, OP_POW, num(o, s->rate), quot(o, optim_steps(o), num(o, s->every)));
   case SCHEDULE_STEP:
     return graph_binary(o->g, OP_POW, num(o, s->factor),
-                        graph_unary(o->g, OP_FLOOR, quot(o, steps(o), num(o, s->every))));
+                        graph_unary(o->g, OP_FLOOR, quot(o, optim_steps(o), num(o, s->every))));
   case SCHEDULE_PIECEWISE: return pieces(o, s);
   }
   return num(o, 1);
@@ -68,13 +62,13 @@ static NodeId learning_rate(const Optim *o) {
   const ScheduleSpec *s = &o->train->schedule;
   NodeId lr = num(o, o->spec->lr);
   if (o->spec->decay != 0)
-    lr = quot(o, lr, add(o, num(o, 1), mul(o, steps(o), num(o, o->spec->decay))));
+    lr = quot(o, lr, add(o, num(o, 1), mul(o, optim_steps(o), num(o, o->spec->decay))));
   if (s->kind == SCHEDULE_CONSTANT && s->warmup == 0) return lr;
   NodeId factor = after_warmup(o, s);
   if (s->warmup > 0) {
-    NodeId rising = quot(o, add(o, steps(o), num(o, 1)), num(o, s->warmup));
-    factor =
-        graph_where(o->g, graph_binary(o->g, OP_LT, steps(o), num(o, s->warmup)), rising, factor);
+    NodeId rising = quot(o, add(o, optim_steps(o), num(o, 1)), num(o, s->warmup));
+    factor = graph_where(o->g, graph_binary(o->g, OP_LT, optim_steps(o), num(o, s->warmup)), rising,
+                         factor);
   }
   return mul(o, lr, factor);
 }
@@ -179,7 +173,7 @@ static NodeId norm_of(Graph *g, uint32_t n, const NodeId *gradients) {
     NodeId x = graph_cast(g, gradients[i], type);
     Dims all = graph_node(g, x)->dims;
     NodeId one = graph_reduce(g, OP_SUM, graph_binary(g, OP_MUL, x, x), &all);
-    sum = sum ? graph_binary(g, OP_ADD, sum, one) : one;
+    sum = joined(g, OP_ADD, sum, one);
   }
   return sum ? graph_unary(g, OP_SQRT, sum) : 0;
 }
@@ -232,10 +226,6 @@ static void report(Step *s, const Optim *like, NodeId norm) {
   o.type = TYPE_F32;
   s->rate[o.block] = learning_rate(&o);
   s->norm[o.block] = norm ? norm : num(&o, 0);
-}
-
-static NodeId joined(Graph *g, Op op, NodeId x, NodeId y) {
-  return x ? graph_binary(g, op, x, y) : y;
 }
 
 // For a scaled loss: counts the update as skipped if it is not made. Also records, for the averages

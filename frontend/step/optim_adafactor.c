@@ -13,10 +13,6 @@
 
 enum { FACTORED = 128 }; // least size of the second largest dim for the factored form
 
-static NodeId add(const Optim *o, NodeId x, NodeId y) { return optim_two(o, OP_ADD, x, y); }
-static NodeId sub(const Optim *o, NodeId x, NodeId y) { return optim_two(o, OP_SUB, x, y); }
-static NodeId mul(const Optim *o, NodeId x, NodeId y) { return optim_two(o, OP_MUL, x, y); }
-static NodeId quot(const Optim *o, NodeId x, NodeId y) { return optim_two(o, OP_DIV, x, y); }
 static NodeId largest(const Optim *o, NodeId x, double y) {
   return optim_two(o, OP_MAXIMUM, x, optim_num(o, y));
 }

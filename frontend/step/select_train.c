@@ -119,7 +119,7 @@ static NodeId part_sum(Step *s, NodeId sum, NodeId x) {
   Dtype type = (Dtype)graph_node(s->g, x)->type;
   if (s->nparts == 1) return x;
   x = graph_cast(s->g, x, dtype_is_float(type) ? dtype_accumulator(type) : TYPE_F32);
-  return sum ? graph_binary(s->g, OP_ADD, sum, x) : x;
+  return joined(s->g, OP_ADD, sum, x);
 }
 
 static NodeId part_mean(Step *s, NodeId sum) {
@@ -325,7 +325,7 @@ static NodeId whole_of(Step *s, const Want *want, const NodeId *node, Name *orde
 // Joins the values of the micro-batches: merges them if they have rows, else takes their mean. The
 // total loss is the mean of n losses. Its gradient by a row is therefore 1/n of the gradient of the
 // loss of the row's micro-batch.
-static NodeId joined(Step *s, const Want *want, const NodeId *node, Name *order) {
+static NodeId value_joined(Step *s, const Want *want, const NodeId *node, Name *order) {
   NodeId sum = 0;
   if (s->micro && dims_has(&graph_node(s->g, node[0])->dims, s->over)) {
     NodeId x = whole_of(s, want, node, order);
@@ -345,7 +345,8 @@ static NodeId value_of(Step *s, const Want *want, const NodeId *loss, Name *orde
   for (int64_t k = 0; k < s->nparts; k++) node[k] = s->part[k].map[want->name->value];
   DeclId d = graph_node(s->m->graph, want->name->value)->attr.decl;
   bool kept = d && s->m->graph->decl.at[d - 1].kind != DECL_INPUT;
-  return kept ? after_step(s, s->part[0].map[want->name->value]) : joined(s, want, node, order);
+  return kept ? after_step(s, s->part[0].map[want->name->value])
+              : value_joined(s, want, node, order);
 }
 
 // gradient[k] has the gradients of micro-batch k, in the order of the values that request one.
@@ -360,7 +361,8 @@ static void put_values(Step *s, const NodeId *loss) {
     for (int64_t k = 0; k < s->nparts && want->gradient; k++) node[k] = gradient[k][asked];
     asked += want->gradient;
     Name order = *want->name;
-    NodeId value = want->gradient ? joined(s, want, node, &order) : value_of(s, want, loss, &order);
+    NodeId value =
+        want->gradient ? value_joined(s, want, node, &order) : value_of(s, want, loss, &order);
     Output *o = select_output(s->g, want->as, value, &order);
     if (want->gradient) o->gradient_of = want->name->name;
   }
@@ -398,7 +400,7 @@ static void put_skipped(Step *s) {
   NodeId sum = 0;
   for (uint32_t i = 0; s->scale && i < s->g->spec.ntrain; i++) {
     NodeId one = step_value(s, scale_skipped(s, i));
-    sum = sum ? graph_binary(s->g, OP_ADD, sum, one) : one;
+    sum = joined(s->g, OP_ADD, sum, one);
   }
   if (sum) select_output(s->g, select_skipped, sum, NULL);
 }

@@ -94,6 +94,14 @@ static inline NodeId optim_num(const Optim *o, double x) { return graph_const(o-
 static inline NodeId optim_two(const Optim *o, Op op, NodeId x, NodeId y) {
   return graph_binary(o->g, op, x, y);
 }
+static inline NodeId add(const Optim *o, NodeId x, NodeId y) { return optim_two(o, OP_ADD, x, y); }
+static inline NodeId sub(const Optim *o, NodeId x, NodeId y) { return optim_two(o, OP_SUB, x, y); }
+static inline NodeId mul(const Optim *o, NodeId x, NodeId y) { return optim_two(o, OP_MUL, x, y); }
+static inline NodeId quot(const Optim *o, NodeId x, NodeId y) { return optim_two(o, OP_DIV, x, y); }
+// Returns x op y, or y if x is 0: the first term of a sum that a loop builds.
+static inline NodeId joined(Graph *g, Op op, NodeId x, NodeId y) {
+  return x ? graph_binary(g, op, x, y) : y;
+}
 NodeId optim_steps(const Optim *o); // the step counter without the steps whose updates were skipped
 NodeId optim_updates(const Optim *o); // number of updates that the block made before this one
 
