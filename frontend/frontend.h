@@ -21,8 +21,8 @@ typedef struct Setting {
 } Setting;
 
 // Asks model_build for a model with fewer rounds of its outermost `for` loops: loops of more than
-// two rounds get one round, and `longer` gets two. The difference of two such models estimates the
-// cost of one more round.
+// two rounds get one round, and the loop `longer` gets two. The costs of two such models, with and
+// without `longer`, differ by the cost of one round of that loop.
 typedef struct ShortLoop {
   const Ast *loop;
   int64_t rounds; // number of rounds in the file
@@ -40,7 +40,8 @@ typedef struct ModelOptions {
   Setting *setting;
   const Ast *mesh, *layout; // --mesh and --layout; NULL: use those of the file
   bool no_layout;           // --layout none
-  bool loaded;              // parameters get their values from a file: --params, a checkpoint
+  // parameters get their values from a file (--params, a checkpoint): no warning about zero ones
+  bool loaded;
   // ignore the layout of the file if it names an axis that the mesh of the command line lacks
   bool layout_may_go;
   // without a mesh, add the axes that pins name with size 1; `plan` searches their sizes
@@ -60,7 +61,7 @@ typedef struct ModelOptions {
 
 // A number that depends on how many rows a batch has: size(d) of a batch dim, or a result of
 // arithmetic on such a number (row_numbers.c). A constant node of the model's graph with such a
-// number has the index of the number in Model.numbers, plus 1, as its key.
+// number has the index of the number in Model.numbers, plus 1, as its Attr.tag.
 typedef struct RowNumber {
   DimId d;       // the number is size(d); 0: the result of `op` or, with nargs 0, a constant
   double number; // its value for the batch size that the model declares
@@ -130,12 +131,13 @@ Graph *select_run(Arena *a, const Model *m, const Fetch *f);
 // OUT_UPDATE. Its other outputs are the loss and the fetched values. With f NULL: losses and
 // metrics; with f->n 0: the outputs too.
 Graph *select_train(Arena *a, const Model *m, const Fetch *f);
-// Returns the same graph with additional outputs for the training loop, whose names are reserved
+// Additional outputs of a training step, for the training loop. Their names are reserved
 // (select_reserved).
 typedef struct TrainAsk {
   bool finite; // select_watched is not finite if a gradient is not, as with on_nonfinite = skip
   bool log;    // output the learning rate and the norm of gradients: select_rate, select_norm
 } TrainAsk;
+// Returns the graph of select_train with the additional outputs of `ask`.
 Graph *select_train_as(Arena *a, const Model *m, const Fetch *f, const TrainAsk *ask);
 // Name of an output that must be finite for the step to commit. If the graph has no output of that
 // name, the loss must be finite.
@@ -155,7 +157,8 @@ typedef struct EvalMetric {
   const char *name;
   uint32_t nparts;
   const char **output; // names of the outputs, one for each part
-  int *how;            // MetricPart.how: how a part is combined over batches
+  int *how;            // how each part is combined over batches: sum, maximum ... (MetricPart.how
+                       // in runtime/runtime.h)
   Dtype *type;         // type of each part
   int64_t *elements;   // elements of each part: the product of all dims but the batch dim
   const Graph *finish; // inputs "part.0", ... and "rows", output "value"
@@ -199,7 +202,7 @@ typedef struct Compilation {
   const Fusion *fusion;
   const Compiled *compiled;
   int again, levels;      // the recompute level chosen for the budget, and the highest; 0: none
-  const char *again_text; // what that level rematerialises, or NULL
+  const char *again_text; // what the recompute level rematerialises, or NULL
   bool plain;             // placed by place_plain, which needs less memory than `place`
   int64_t least;          // with a budget: memory of the program in bytes
   PartitionFacts partition;

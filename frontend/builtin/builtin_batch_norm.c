@@ -52,8 +52,8 @@ static bool state_fits(Build *b, const Call *c, const Running *r) {
   return false;
 }
 
-// Returns the output that updates the state of r. The first call adds it, with the state itself as
-// its value.
+// Returns the output that updates the state of r. If there is none yet, adds one that keeps the
+// state as it is.
 static Output *update_of(Build *b, const Running *r, Pos pos) {
   const Decl *d = &b->g->decl.at[r->decl - 1];
   for (uint32_t i = 0; i < b->g->output.n; i++)
@@ -66,7 +66,7 @@ static Output *update_of(Build *b, const Running *r, Pos pos) {
 }
 
 // Sets the update to momentum * old + (1 - momentum) * batch. If several calls share the state,
-// each starts from the result of the one before.
+// `old` of a call is the updated value of the previous call.
 static void move_running(Build *b, const Running *r, double momentum, Pos pos) {
   Graph *g = b->g;
   Dtype type = (Dtype)graph_node(g, r->state)->type;

@@ -25,8 +25,9 @@ static bool operands(Build *b, const Call *c, Value *out, Dtype *type) {
   return true;
 }
 
-// Checks that operand v does not have dim number `dim` of the brackets, unless that dim is `gone`,
-// which the call removes. False after an error.
+// Checks that v, operand number `operand`, does not have the dim at index `dim` of the brackets,
+// unless it is the dim `gone`, which the call removes; 0: the call removes none. False after an
+// error.
 static bool free_of(Build *b, const Call *c, uint32_t dim, uint32_t operand, const Value *v,
                     DimId gone) {
   const Dims *have = build_dims(b, v);

@@ -74,8 +74,8 @@ Value builtin_cast(Build *b, const Call *c) {
   }
   if (c->arg[0].kind == VALUE_NUMBER)
     return value_tensor(build_strong(b, build_node(b, c->arg[0], type)));
-  // With a narrow precision, cast(x, f32) pins x to f32. It is kept as a node, even if x is f32
-  // here, until precision_apply reads it.
+  // With a narrow precision, cast(x, f32) keeps x in f32. The node is needed even where x is f32
+  // now, because precision_apply makes values of the model's graph narrow later.
   bool pins = type == TYPE_F32 && b->model->precision != TYPE_F32 && b->g == b->model->graph;
   if (pins && graph_node(b->g, c->arg[0].node)->type == TYPE_F32)
     return value_tensor(build_emit(b, c->pos, OP_CAST, 1, &c->arg[0].node, &(Attr){.type = type}));

@@ -15,8 +15,9 @@ static bool is_zero(const Build *b, NodeId n) {
   return x->op == OP_CONST && x->attr.num[0] == 0;
 }
 
-// Returns the sum of the gradients out[0] and out[1] by the two nodes of a weak value: the one of
-// the default type, and the one that computes it in f64 (node_widened). A zero is left out.
+// Returns the gradient by a weak value that has two nodes: out[0] is the gradient by the node of
+// the default type, out[1] that by the node in f64 (node_widened). The result is their sum, or one
+// of them if the other is the constant 0.
 static NodeId both(Build *b, const NodeId *out) {
   if (is_zero(b, out[1])) return out[0];
   if (is_zero(b, out[0])) return out[1];

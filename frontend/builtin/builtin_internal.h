@@ -11,8 +11,8 @@ enum { MAX_STEP = 1 << 30 };
 
 // Checks that v has dim i.
 MUST_USE bool call_has(Build *b, const Call *c, uint32_t i, const Value *v);
-// Checks that v does not have dim i, which the call adds. Dim `gone` is removed by the call, so it
-// does not count.
+// Checks that v does not have dim i of the brackets, which the call adds, unless that is the dim at
+// index `gone` of the brackets, which the call removes.
 MUST_USE bool call_new(Build *b, const Call *c, uint32_t i, const Value *v, uint32_t gone);
 // Adds dim i of the brackets to `set`; a dim that is there already is an error.
 MUST_USE bool call_add(Build *b, const Call *c, uint32_t i, Dims *set);
@@ -25,9 +25,11 @@ MUST_USE bool call_number(Build *b, const Call *c, int i, double *out);
 // Reads argument i, a tensor, as an i32 scalar node.
 MUST_USE bool call_scalar(Build *b, const Call *c, int i, NodeId *out);
 // Returns a node with the values of `ids` that checks at run time that they are positions of dim d;
-// 0 after an error. The run-time message names the ids by the first of these that exists: the name
-// of `named`, from which they are computed, unless it is that of the current statement; the text of
-// argument `as` (or NULL); the name of a value that `named` is computed from.
+// 0 after an error. The ids are computed from node `named`. The run-time message calls them by the
+// first of these that exists:
+// - the name of `named`, if another statement than the current one binds it;
+// - the text of the argument `as`, unless that is NULL;
+// - "a value computed from X", where X is the name of a value that `named` is computed from.
 NodeId bound_emit(Build *b, Pos pos, NodeId ids, DimId d, NodeId named, const Ast *as);
 // Returns the position of argument i in the text or, if it is not given, that of the call.
 Pos call_pos(const Call *c, int i);
@@ -37,9 +39,9 @@ static inline int64_t call_size(const Build *b, const Call *c, uint32_t i) {
 }
 
 // Adds a WINDOW node: x read along dim `from` at the positions that the affine map f gives for the
-// nto dims `to`. Positions outside x give `fill`. `start` is 0 or an i32 scalar that is added to
-// the positions. The type is that of x, or a wider one if x's type cannot hold `fill`: i32 for u8
-// and bool, else the default float. 0 after an error.
+// nto dims `to`, of which there are 0 to 2. Positions outside x give `fill`. `start` is an i32
+// scalar node that is added to the positions, or 0. The type is that of x, or a wider one if x's
+// type cannot hold `fill`: i32 for u8 and bool, else the default float. 0 after an error.
 NodeId window_emit(Build *b, Pos pos, NodeId x, NodeId start, DimId from, int nto, const DimId *to,
                    Affine f, double fill);
 

@@ -17,7 +17,7 @@ typedef struct Entropy {
   NodeId logits, labels;
   LogSum row;
   NodeId log;                       // log(row.sum)
-  Dtype type;                       // in which the loss is computed: f32 for narrow logits
+  Dtype type;                       // type of the arithmetic: f32, or f64 for f64 operands
   double smoothing, z_loss, ignore; // ignore: NAN if not given
 } Entropy;
 
@@ -34,8 +34,8 @@ static bool option(Build *b, const Call *c, int i, double *out) {
   return false;
 }
 
-// Returns the logit of the label relative to the row maximum, with label smoothing e: every class
-// gets the share e / size(c), and the label 1 - e more.
+// Returns the logit of the label relative to the row maximum. With label smoothing it is a weighted
+// sum of all logits: every class has weight smoothing / size(c), and the label 1 - smoothing more.
 static NodeId smooth(const Entropy *e, NodeId picked) {
   double share = e->smoothing / (double)dim_get(e->b->g->dims, e->over.at[0])->size;
   if (e->smoothing == 0) return picked;
@@ -44,7 +44,8 @@ static NodeId smooth(const Entropy *e, NodeId picked) {
              two(e, OP_MUL, all, real(e, share)));
 }
 
-// Returns loss + z_loss * logsumexp^2. This is the only part that an offset of the logits changes.
+// Returns loss + z_loss * logsumexp^2. An offset that all logits of a row share changes only the
+// second term.
 static NodeId penalised(const Entropy *e, NodeId loss) {
   if (e->z_loss == 0) return loss;
   NodeId lse = two(e, OP_ADD, e->log, e->row.shift);
@@ -61,15 +62,15 @@ static NodeId of_ids(Entropy *e) {
   }
   ids = bound_emit(e->b, e->c->pos, ids, e->over.at[0], e->labels, e->c->raw[1]);
   NodeId hit = graph_binary(g, OP_EQ, graph_index(g, e->over.at[0]), ids);
-  // All elements but one are 0, so the sum is exact. Over a split class dim, its all_reduce and
-  // that of `smooth` are merged into one collective.
+  // All elements but one are 0, so the sum is exact. Over a split class dim, its all_reduce and the
+  // one of the sum in function smooth become one collective.
   NodeId picked =
       graph_reduce(g, OP_SUM, graph_where(g, hit, e->row.shifted, real(e, 0)), &e->over);
   NodeId loss = penalised(e, two(e, OP_SUB, e->log, smooth(e, picked)));
   return ignored ? graph_where(g, ignored, real(e, 0), loss) : loss;
 }
 
-// Returns the loss for labels that are shares of the classes; 0 after an error.
+// Returns the loss for labels that give each class a share (soft labels); 0 after an error.
 static NodeId of_shares(Entropy *e) {
   Graph *g = e->b->g;
   NodeId share = e->labels;
@@ -136,7 +137,8 @@ Value builtin_cross_entropy(Build *b, const Call *c) {
   return value_tensor(loss);
 }
 
-// z softplus(-x) + (1 - z) softplus(x) is accurate in both tails and has the right gradient at 0.
+// Builds z softplus(-x) + (1 - z) softplus(x) for logits x and labels z. This form is accurate for
+// large positive and negative x and has the right gradient at 0.
 Value builtin_sigmoid_cross_entropy(Build *b, const Call *c) {
   if (!build_joined(b, c->pos, 2, c->arg)) return value_poison;
   Origin before = group_begin(b, c->pos);

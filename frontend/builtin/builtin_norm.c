@@ -50,7 +50,7 @@ static NodeId mean_square(Build *b, NodeId x, const Dims *over) {
   return graph_reduce(b->g, OP_MEAN, graph_binary(b->g, OP_MUL, x, x), over);
 }
 
-// x / sqrt(square + eps)
+// Returns x / sqrt(square + eps), where `square` is the mean of the squares of x.
 static NodeId scaled(Build *b, const Call *c, NodeId x, NodeId square) {
   NodeId eps = build_node(b, c->arg[1], (Dtype)graph_node(b->g, x)->type);
   return graph_binary(b->g, OP_MUL, x,

@@ -96,7 +96,7 @@ typedef struct Factors {
   bool poison;  // a factor has an error
 } Factors;
 
-// A part of a product that is not split yet.
+// A subexpression of a product that is still to be split into factors.
 typedef struct Piece {
   const Ast *e;
   bool divides; // it is a divisor
@@ -190,8 +190,9 @@ static Dtype product_type(Build *b, const Factors *p) {
   return build_join(b, p->divided ? FLOATING : ARITHMETIC, (int)all.n, all.at);
 }
 
-// Moves divisors that have summed dims into the sum. A factor that has all dims of the divisor is
-// divided by it; if there is none, the reciprocal of the divisor becomes a factor.
+// Moves divisors that have summed dims into the sum; the others divide the sum. A factor that has
+// all dims of the divisor is divided by it; if there is none, the reciprocal of the divisor becomes
+// a factor.
 static void place_divisors(Build *b, Factors *p, const Dims *over) {
   uint32_t left = 0;
   for (uint32_t i = 0; i < p->divisor.n; i++) {

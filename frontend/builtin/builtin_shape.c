@@ -21,7 +21,8 @@ static Value misuse(Build *b, const Call *c, const char *form) {
   return value_poison;
 }
 
-// Returns the operand with the dims `from` replaced by `to`. A rename replaces them one by one.
+// Returns the operand with the dims `from` replaced by `to`. A rename replaces each dim by one of
+// the same size; split and merge replace all at once, and the products of the sizes are equal.
 static Value move(Build *b, const Call *c, int nfrom, const DimId *from, int nto, const DimId *to) {
   for (int i = 0; i < nfrom; i++)
     for (int k = 0; k < nto; k++)

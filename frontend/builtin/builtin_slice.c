@@ -1,5 +1,6 @@
-// Builds functions that read a part of a dim or move elements along it. Each is one WINDOW node
-// without taps, s = step * o + start; the pairs below are {step, start}.
+// Builds functions that read a part of a dim or move elements along it. Each is one WINDOW node:
+// position o of the result reads position step * o + start of the operand. The pairs below are
+// {step, start}.
 //
 //   slice[t -> t2](x, start = 3, step = 2)   {2, 3}
 //   pad[t -> t2](x, before = 1)              {1, -1}
@@ -26,7 +27,8 @@ static bool slice_fits(Build *b, const Call *c, int64_t start, int64_t last) {
 }
 
 // Returns the computed start with run-time checks of both ends: the position that is read first,
-// and the one that is read last, which is `way` further. 0 after an error.
+// and the one that is read last. `way` is the distance from the first to the last. 0 after an
+// error.
 static NodeId slice_start(Build *b, const Call *c, NodeId start, int64_t way) {
   int64_t n = call_size(b, c, 0);
   if (way >= n || way <= -n) {
@@ -103,8 +105,9 @@ Value builtin_reverse(Build *b, const Call *c) {
 
 // -- one position -------------------------------------------------------------------------------
 
-// Reads argument i as a position along dim 0; a negative one counts from the end. Sets *known to a
-// number, or *computed to a node. False after an error.
+// Reads argument i as a position along dim 0; a negative one counts from the end. If it is known at
+// compile time, sets *known to it and *computed to 0; otherwise sets *computed to its node. False
+// after an error.
 static bool place_read(Build *b, const Call *c, int i, int64_t *known, NodeId *computed) {
   int64_t n = call_size(b, c, 0);
   *computed = 0;
@@ -121,7 +124,7 @@ static bool place_read(Build *b, const Call *c, int i, int64_t *known, NodeId *c
   }
   NodeId at;
   if (!call_scalar(b, c, i, &at)) return false;
-  // a position outside is left unchanged, so that the run-time message shows it as given
+  // adds n only to -n .. -1: the run-time message then shows a position outside as it was given
   NodeId negative = graph_binary(b->g, OP_AND, graph_binary(b->g, OP_LT, at, constant(b, 0)),
                                  graph_binary(b->g, OP_LE, constant(b, -n), at));
   NodeId from_end = graph_binary(b->g, OP_ADD, at, constant(b, n));

@@ -112,17 +112,17 @@ NodeId window_emit(Build *b, Pos pos, NodeId x, NodeId start, DimId from, int nt
 // -- positions of windows -----------------------------------------------------------------------
 
 // A window of k taps over n source positions, which has o output positions.
-typedef struct Frames {
+typedef struct Taps {
   int64_t n, k, o, stride, dilation, before, after; // before, after: the padding
   bool same;                                        // pad = same: it follows from the sizes
-} Frames;
+} Taps;
 
 // Returns the number of source positions from the first tap to the last.
-static int64_t span(const Frames *w) { return (w->k - 1) * w->dilation + 1; }
+static int64_t span(const Taps *w) { return (w->k - 1) * w->dilation + 1; }
 
 // Sets the padding with which there are ceil(n / stride) output positions. If it is odd, one
 // element more is added after than before.
-static void pad_same(Frames *w) {
+static void pad_same(Taps *w) {
   int64_t total = (ceil_div(w->n, w->stride) - 1) * w->stride + span(w) - w->n;
   if (total < 0) total = 0;
   w->before = total / 2;
@@ -130,7 +130,7 @@ static void pad_same(Frames *w) {
   w->same = true;
 }
 
-static bool pad_pair(Build *b, const Ast *pad, Frames *w) {
+static bool pad_pair(Build *b, const Ast *pad, Taps *w) {
   int64_t *into[2] = {&w->before, &w->after};
   for (int i = 0; i < 2; i++) {
     if (!build_integer(b, pad->args[i].value, into[i])) return false;
@@ -142,7 +142,7 @@ static bool pad_pair(Build *b, const Ast *pad, Frames *w) {
   return true;
 }
 
-static bool pad_read(Build *b, const Ast *pad, Frames *w) {
+static bool pad_read(Build *b, const Ast *pad, Taps *w) {
   if (!pad) return true;
   bool name = pad->kind == AST_NAME;
   if (name && !strcmp(pad->text, "valid")) return true;
@@ -165,13 +165,14 @@ static bool pad_read(Build *b, const Ast *pad, Frames *w) {
 
 // Reads stride, dilation and padding, which are formals 1, 2 and 3 of window and fold. False after
 // an error.
-static bool frames_read(Build *b, const Call *c, Frames *w) {
+static bool taps_read(Build *b, const Call *c, Taps *w) {
   return call_integer(b, c, 1, 1, &w->stride) && call_integer(b, c, 2, 1, &w->dilation) &&
          pad_read(b, c->raw[3], w);
 }
 
-// Returns the number of output positions by the formula; 0 if the window does not fit.
-static int64_t places(const Frames *w) {
+// Returns the number of output positions, (n + before + after - span) / stride + 1; 0 if the window
+// does not fit.
+static int64_t places(const Taps *w) {
   int64_t room = w->n + w->before + w->after - span(w);
   return room < 0 ? 0 : room / w->stride + 1;
 }
@@ -186,7 +187,7 @@ static bool distinct(Build *b, const Call *c, uint32_t i, uint32_t k) {
 
 // -- window -------------------------------------------------------------------------------------
 
-static bool places_ok(Build *b, const Call *c, const Frames *w) {
+static bool places_ok(Build *b, const Call *c, const Taps *w) {
   int64_t want = places(w);
   const char *from = c->ast->dims[0].name, *to = c->ast->dims[1].name;
   if (want == w->o) return true;
@@ -212,15 +213,15 @@ Value builtin_window(Build *b, const Call *c) {
       !distinct(b, c, 2, 0) || !distinct(b, c, 2, 1) || !call_new(b, c, 1, x, 0) ||
       !call_new(b, c, 2, x, 0) || !call_number(b, c, 4, &fill))
     return value_poison;
-  Frames w = {.n = call_size(b, c, 0), .o = call_size(b, c, 1), .k = call_size(b, c, 2)};
-  if (!frames_read(b, c, &w) || !places_ok(b, c, &w)) return value_poison;
+  Taps w = {.n = call_size(b, c, 0), .o = call_size(b, c, 1), .k = call_size(b, c, 2)};
+  if (!taps_read(b, c, &w) || !places_ok(b, c, &w)) return value_poison;
   Affine f = {w.stride, w.dilation, -w.before, 1};
   return value_tensor(window_emit(b, c->pos, x->node, 0, c->dim[0], 2, c->dim + 1, f, fill));
 }
 
 // -- fold ---------------------------------------------------------------------------------------
 
-static bool folded_ok(Build *b, const Call *c, const Frames *w) {
+static bool folded_ok(Build *b, const Call *c, const Taps *w) {
   if (places(w) == w->o) return true;
   const char *from = c->ast->dims[0].name, *to = c->ast->dims[2].name;
   int64_t least = w->same ? (w->o - 1) * w->stride + 1
@@ -246,8 +247,8 @@ Value builtin_fold(Build *b, const Call *c) {
       !call_has(b, c, 1, x) || !distinct(b, c, 1, 0) || !distinct(b, c, 2, 1) ||
       !call_new(b, c, 2, x, 0))
     return value_poison;
-  Frames w = {.n = call_size(b, c, 2), .o = call_size(b, c, 0), .k = call_size(b, c, 1)};
-  if (!frames_read(b, c, &w) || !folded_ok(b, c, &w)) return value_poison;
+  Taps w = {.n = call_size(b, c, 2), .o = call_size(b, c, 0), .k = call_size(b, c, 1)};
+  if (!taps_read(b, c, &w) || !folded_ok(b, c, &w)) return value_poison;
   NodeId wide = build_node(b, *x, build_join(b, ARITHMETIC, 1, x));
   Affine back = {1, -w.dilation, w.before, w.stride};
   DimId to[2] = {c->dim[2], c->dim[1]};
@@ -258,8 +259,8 @@ Value builtin_fold(Build *b, const Call *c) {
 
 // -- maxima of windows --------------------------------------------------------------------------
 
-// Returns true if e is a call of window that does not state the value of positions outside. Then
-// *operand is its first argument.
+// Returns true if e is a call of window that does not state the value of positions outside, so that
+// a maximum over the window must not read the default 0 there. Then *operand is its first argument.
 static bool fills_zero(Build *b, const Ast *e, const Ast **operand) {
   const Ast *arg[MAX_FORMALS];
   if (e->kind != AST_CALL || strcmp(e->text, "window")) return false;

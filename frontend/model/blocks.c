@@ -10,13 +10,15 @@
 
 // -- entries ------------------------------------------------------------------------------------
 
-// Returns the part of `path` after "prefix.", or NULL if the path does not begin with it.
+// Returns the part of `path` after `prefix` and a dot, or NULL if the path does not begin with
+// them.
 static const char *after_prefix(const char *path, const char *prefix) {
   size_t n = strlen(prefix);
   return !strncmp(path, prefix, n) && path[n] == '.' ? path + n + 1 : NULL;
 }
 
-// Returns a copy of `call` with argument `name` replaced or added; a bare name becomes a call.
+// Returns a copy of `call` with argument `name` replaced or added; a bare name such as adam becomes
+// the call adam(name = value).
 static const Ast *with_argument(Build *b, const Ast *call, const char *name, const Setting *set) {
   Ast *copy = arena_copy(b->a, call, sizeof *call);
   copy->kind = AST_CALL;
@@ -35,13 +37,13 @@ static void entry_add(Build *b, Entries *e, Entry one) {
   map_put(b->a, &e->index, one.key, &e->at[e->n++]);
 }
 
-// Applies one --set to the entries. `key` is "optimizer", which replaces or adds an entry, or
-// "optimizer.lr", which changes an argument of one.
+// Applies one --set to the entries. `key` is the path of the setting without the prefix of the
+// block. "optimizer" replaces or adds an entry; "optimizer.lr" changes an argument of one.
 static void apply(Build *b, Entries *e, Setting *set, const char *key) {
   const char *dot = strchr(key, '.');
   Entry *old = map_get(&e->index, intern_n(b->names, key, dot ? (size_t)(dot - key) : strlen(key)));
   if (dot && (!old || (old->value->kind != AST_CALL && old->value->kind != AST_NAME)))
-    return; // check_settings reports it as unused
+    return; // the entry has no arguments: check_settings reports the setting as unused
   set->used = true;
   if (dot)
     old->value = with_argument(b, old->value, dot + 1, set);
@@ -224,7 +226,7 @@ static bool source_build(Build *b, const Ast *e, DataSource *out) {
 // Returns the input that an entry of a data block names; NULL after an error.
 static const Decl *input_find(Build *b, const Entry *e, const DataBlock *block) {
   VEC(const char *) near = {0};
-  bool option = e->pos.source != block->pos.source; // --set
+  bool option = e->pos.source != block->pos.source; // the entry comes from --set
   DeclId id = graph_find_decl(b->g, e->key);
   if (id && b->g->decl.at[id - 1].kind == DECL_INPUT) return &b->g->decl.at[id - 1];
   diag_error(b->d, option ? DIAG_UNKNOWN_SET : DIAG_UNKNOWN_NAME, e->pos,
@@ -253,8 +255,8 @@ static void field_build(Build *b, const Entry *e, DataBlock *block) {
   block->field[block->nfields++] = field;
 }
 
-// Reads one entry of a data block: shuffle, seed, or an input. An input may have one of these
-// names; then the entry means the input.
+// Reads one entry of a data block: shuffle, seed, or an input. If an input is called shuffle or
+// seed, the entry means that input.
 static void entry_build(Build *b, const Entry *e, DataBlock *block) {
   int64_t seed;
   bool taken = graph_find_decl(b->g, e->key) != 0;
@@ -407,7 +409,8 @@ static void rules_add(Build *b, const Ast *layout) {
     l->n += rule_build(b, layout->kids[i], &l->rule[l->n]);
 }
 
-// Returns true if a layout rule of the file names an axis that the mesh does not have.
+// Returns true if a layout rule of the file names an axis that the mesh does not have. The layout
+// of the file may then be ignored (ModelOptions.layout_may_go).
 static bool lacks_axis(const Build *b, const Ast *file) {
   for (uint32_t i = 0; i < file->nkids; i++)
     for (uint32_t k = 0; file->kids[i]->kind == AST_LAYOUT && k < file->kids[i]->nkids; k++) {
@@ -425,7 +428,7 @@ enum { MAX_RULES = 4096 };
 void layout_build(Build *b, const Ast *file) {
   if (b->opt->no_layout || (b->opt->layout_may_go && lacks_axis(b, file))) return;
   uint32_t n = b->opt->layout ? b->opt->layout->nkids : 0;
-  // for the error message: the layout statement that exceeds the limit
+  // for the error message: the layout statement with which there are more than MAX_RULES rules
   Pos last = b->opt->layout ? b->opt->layout->pos : (Pos){0};
   for (uint32_t i = 0; i < file->nkids && !b->opt->layout; i++) {
     if (file->kids[i]->kind != AST_LAYOUT) continue;

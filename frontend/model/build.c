@@ -10,8 +10,8 @@
 
 // -- what a statement binds ---------------------------------------------------------------------
 
-// Sets the origin of the nodes that follow to the value `name`. In a function without a scope they
-// keep the caller's value.
+// Sets the origin of the nodes that follow to the value `name`. In a call that opened no scope
+// their origin stays the name that the caller binds.
 static void origin_of(Build *b, const char *name, const char *why, Pos pos) {
   if (!b->frame->anonymous)
     b->g->origin = (Origin){.value = name_join(b, b->frame->scope->path, name), .why = why};
@@ -155,7 +155,8 @@ static bool frozen_of(Build *b, const Ast *s, bool *out) {
 }
 
 // Returns true if a declaration s with the full name `full` does not redeclare anything. Otherwise
-// reports an error. In a loop an earlier round may have bound the short name.
+// reports an error. In a loop a binding of the short name may come from an earlier round, whose
+// declaration has another full name.
 static bool declaration_new(Build *b, const Ast *s, const char *full) {
   DeclId old = (DeclId)(uintptr_t)map_get(&b->decls, full);
   const Binding *bound = b->frame->round ? NULL : binding_find(b, s->text);
@@ -179,8 +180,8 @@ static void bind_decl(Build *b, const Ast *s, DeclId id) {
   binding_set(b, s->text, v, s->pos, NAME_DECL, &order);
 }
 
-// Returns true if parameter `old` of a shared scope is over the dims that this call gives it.
-// Otherwise reports an error and binds its name to poison.
+// Returns true if parameter `old` of a shared scope (a call with share = NAME) has the dims that
+// the declaration s has in this call. Otherwise reports an error and binds its name to poison.
 static bool shared_fits(Build *b, const Ast *s, DeclId old) {
   const Decl *d = &b->g->decl.at[old - 1];
   Dims order, held = order_of(d);
@@ -421,8 +422,9 @@ static void check_settings(Build *b) {
   }
 }
 
-// Builds the model once, with the carry types of the last pass; records in `carries` whether one of
-// them changed. NULL after errors.
+// Builds the model once. The weak carries, which start from a number, get the types in `carries`,
+// which the previous call found; carries->changed tells whether their bodies need other types. NULL
+// after errors.
 static Model *build_pass(Arena *a, Intern *names, Diag *d, const Ast *file, const ModelOptions *opt,
                          CarryTypes *carries) {
   Model *m = arena_new_of(a, Model);
@@ -464,9 +466,10 @@ static Model *build_pass(Arena *a, Intern *names, Diag *d, const Ast *file, cons
   return m;
 }
 
-// Builds the model until the types of weak carries no longer change. A carry that starts from a
-// number takes its type from the body, which is known only after the body is built; then the whole
-// model is built again. Types only become wider, so few passes are needed.
+// Builds the model until the types of its weak carries no longer change. A carry that starts from a
+// number is weak: it takes its type from the body of its scan. The type is known only after the
+// body is built; then the whole model is built again. Types only become wider, so few passes are
+// needed.
 static Model *build_one(Arena *a, Intern *names, Diag *d, const Ast *file,
                         const ModelOptions *opt) {
   enum { MAX_PASSES = 32 };
@@ -490,8 +493,8 @@ static Model *build_one(Arena *a, Intern *names, Diag *d, const Ast *file,
 static bool build_part(Model *m, const Ast *file, const ModelOptions *opt) {
   const ModelSpec *spec = &m->graph->spec;
   ModelOptions part = *opt;
-  if (!spec->ntrain || spec->train[0].accumulate <= 1 || opt->rows_dim)
-    return true; // with rows_dim the model is built for an evaluation
+  // with rows_dim the model is built for an evaluation, which has no micro-batches
+  if (!spec->ntrain || spec->train[0].accumulate <= 1 || opt->rows_dim) return true;
   part.micro = spec->train[0].accumulate;
   part.micro_dim = dim_get(m->graph->dims, spec->data[DATA_TRAIN].over)->name;
   m->part = build_one(m->arena, m->names, m->diag, file, &part);

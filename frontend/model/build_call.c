@@ -174,7 +174,7 @@ static bool resolve_brackets(Build *b, Call *c) {
 }
 
 // Evaluates the arguments into c->arg, or sets their defaults. False after an error. The argument
-// of a reduction may be an outer product: together they make a contraction.
+// of a reduction may be an outer product: a sum of a product becomes one contraction.
 static bool eval_arguments(Build *b, Call *c) {
   bool outer = b->outer, good = true;
   if (c->row->bracket == BRACKET_REDUCE) b->outer = true;
@@ -191,7 +191,8 @@ static bool eval_arguments(Build *b, Call *c) {
   return good;
 }
 
-// Returns the result of a built-in as the body of the open scans sees it (loop_view).
+// Returns the result of a built-in as the body of the open scans reads it: its slice at the current
+// step, if it has the dim of a scan (loop_view).
 static Value results_seen(Build *b, Value v, Pos pos) {
   if (!b->loop) return v;
   for (uint32_t i = 0; v.kind == VALUE_TUPLE && i < v.n; i++)
@@ -207,7 +208,7 @@ static Value call_builtin(Build *b, const Builtin *row, const Ast *ast) {
     return value_poison;
   }
   bool good = resolve_brackets(b, &c);
-  // these rules read their arguments from the Ast, because they take any number of them
+  // the other rules read their arguments from the Ast, because they take any number of them
   bool counts = row->rule == builtin_values || row->rule == builtin_concat ||
                 row->rule == builtin_stack || row->rule == builtin_layout_pin;
   if (!counts) good &= call_bind(b, ast, row->formal, c.raw);
@@ -273,8 +274,8 @@ static Scope *scope_of_call(Build *b, const Function *f, const Ast *call) {
 }
 
 // Returns the dim that `formal` names inside f when an earlier formal was given the same dim
-// `first`: a dim of its own with the same size, because a tensor cannot have one dim twice. It is
-// marked to follow `first`. An existing follower of that name is used again.
+// `first`. A tensor cannot have one dim twice, so the result is a *follower* of `first`: another
+// dim of the same size, with a mark that it follows `first`. A follower of that name is used again.
 static DimId dim_of_formal(Build *b, const Function *f, const Scope *scope, const char *formal,
                            DimId first, Pos pos) {
   const char *base =
@@ -534,7 +535,8 @@ static Value call_function(Build *b, Function *f, const Ast *call) {
   *frame =
       (Frame){.fn = f, .call = call, .scope = b->frame->scope, .anonymous = b->frame->anonymous};
   Renames back = {0};
-  // The arguments belong to the caller, so scopes of calls in them are numbered before this call's.
+  // The arguments are evaluated before the scope is opened: in dense(dense(x)) the inner call has
+  // the scope dense, the outer one dense_1.
   bool good = bind_arguments(b, f, call, frame);
   frame->base = frame->scope = scope_of_call(b, f, call);
   if (!frame->scope || !bind_dims(b, f, call, frame, &back) || !good) return value_poison;

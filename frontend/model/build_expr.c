@@ -1,5 +1,5 @@
 // Builds expressions: operators, the conversion of operands to a common type, and the check for
-// unintended outer products.
+// unintended outer products, such as x[a] * y[b], which has shape [a, b].
 //
 // Input: an Ast of an expression. Output: a Value; its nodes are added to the graph. This file
 // decides which operands an operation gets; ir/ defines what the operation computes.
@@ -16,14 +16,14 @@ enum { MAX_BUILD_DEPTH = 2000 }; // nesting of expressions and calls, which the 
 
 // -- operators ----------------------------------------------------------------------------------
 
-// A binary operator. Consecutive operators of one chain, such as x * y / z, are checked together
-// for outer products.
+// A binary operator. Operators with one chain number, such as those of x * y / z, are checked for
+// outer products together: x[a] * y[b] * z[a, b] is allowed, because z connects x and y.
 typedef struct Operator {
   const char *text;
   Op op;
   Typing typing;
-  bool swapped; // the operands of `op` are in the reverse order
-  int chain;    // the number of its chain; 0: each operator is checked alone
+  bool swapped; // the operands are exchanged: a > b is built as b < a
+  int chain;    // number of the chain; 0: operands of the operator are checked alone
 } Operator;
 static const Operator operators[] = {
     {"+", OP_ADD, ARITHMETIC, false, 1}, {"-", OP_SUB, ARITHMETIC, false, 1},
@@ -70,7 +70,7 @@ Dtype build_join(Build *b, Typing typing, int n, const Value *v) {
   }
   bool small = t == TYPE_BOOL || t == TYPE_U8;
   if (small && (typing == ARITHMETIC || n > 1)) {
-    // two bools are compared or selected as bools; a bool and a literal become i32
+    // only tensors of the type are compared or selected in it; with a literal they become i32
     bool literal = false;
     for (int i = 0; i < n; i++) literal |= v[i].kind == VALUE_NUMBER;
     if (typing == ARITHMETIC || literal) t = TYPE_I32;
@@ -120,9 +120,9 @@ NodeId build_emit(Build *b, Pos pos, Op op, int nargs, const NodeId *args, const
 
 // -- outer products -----------------------------------------------------------------------------
 
-// `seen` starts with the dims of the first operand that has any. An operand that shares a dim with
-// `seen` adds its dims. This is repeated until `seen` does not grow; `apart` has the other
-// operands.
+// Finds the operands that shared dims connect with the first one. `seen` is the set of their dims:
+// an operand that shares a dim with `seen` adds its dims. `apart` lists the operands that are not
+// connected yet. The loop ends when `seen` does not grow.
 bool build_joined(Build *b, Pos pos, int n, const Value *v) {
   if (b->outer) return true;
   VEC(int) apart = {0};
@@ -248,14 +248,15 @@ static Value binary(Build *b, Pos pos, const Operator *o, Value l, Value r) {
 
 // -- trees --------------------------------------------------------------------------------------
 
-// Builds the operators spine[n-1] .. spine[0] of a left-leaning tree, from the innermost outwards.
-// `value` is the value of the leftmost leaf. Consecutive operators of one chain form a run, which
-// is checked for outer products as a whole.
+// Builds a left-leaning tree of binary operators, such as ((a + b) - c) * d, from the leftmost one
+// outwards. spine[n-1] is the leftmost operator, spine[0] the root; `value` is the value of the
+// leftmost leaf. Neighbouring operators with one chain number are checked for outer products
+// together.
 static Value fold_spine(Build *b, Value value, uint32_t n, const Ast *const *spine) {
   Value *operand = arena_array(b->a, Value, n + 1);
   for (uint32_t i = n; i > 0;) {
     const Operator *first = operator_of(spine[i - 1]);
-    uint32_t end = i - 1; // the run is spine[end] .. spine[i-1]
+    uint32_t end = i - 1; // spine[i-1] .. spine[end] have one chain number
     while (end > 0 && first->chain && operator_of(spine[end - 1])->chain == first->chain &&
            !spine[end]->has_parens)
       end--;

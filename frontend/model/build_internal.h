@@ -3,7 +3,13 @@
 //
 // A *scope* is a prefix of full names ("layer.0.attention"). A *frame* maps names to their
 // meanings: there is one for the file and one for each call. A loop changes the scope but not the
-// frame. A function without parameters changes the frame but not the scope.
+// frame. A call of a function that declares no `param`, `state` or `dim`, and that has no
+// `name = ...`, changes the frame but not the scope.
+//
+// *Poison* is the value of an expression with an error. Operations on it give no further errors.
+// A value is *weak* if it has no type of its own and takes the type of its operands (weak.c). A
+// *composite* is the group of nodes that one call of a built-in such as softmax makes.
+// A Pos with line 0 means that there is no position.
 #ifndef FRONTEND_BUILD_H
 #define FRONTEND_BUILD_H
 
@@ -13,7 +19,7 @@
 
 // -- values -------------------------------------------------------------------------------------
 typedef enum ValueKind {
-  VALUE_POISON, // of an expression with an error; operations on it give no further errors
+  VALUE_POISON, // the expression has an error
   VALUE_NUMBER, // known at compile time; takes the type of the operand it is combined with
   VALUE_STRING,
   VALUE_TENSOR,
@@ -23,14 +29,15 @@ typedef enum ValueKind {
 typedef struct Value Value;
 struct Value {
   ValueKind kind;
-  bool integer; // a number: an integer literal, or computed from such
+  bool
+      integer; // true for a number that is an integer literal, or is computed from integer literals
   double number;
   // if the number depends on the rows of a batch: its index in Model.numbers plus 1; else 0
   uint32_t rows;
-  const char *text; // of a string
+  const char *text; // the characters of a string
   NodeId node;
   uint32_t n;
-  Value *item; // of a tuple
+  Value *item; // the n values of a tuple
 };
 extern const Value value_poison;
 static inline Value value_number(double x, bool integer) {
@@ -52,9 +59,9 @@ typedef struct Function {
 } Function;
 
 typedef struct Scope {
-  const char *path;   // "" for the file
+  const char *path;   // the prefix of full names, without the last dot; "" for the file
   const Function *fn; // the function whose call opened it, or NULL
-  NameMap next;       // base name of child scopes -> Counter
+  NameMap next;       // name of a function or loop -> number of its next child scope (names.c)
   bool shared;        // uses the parameters of an earlier call
 } Scope;
 
@@ -62,7 +69,7 @@ typedef struct Binding {
   Value value;
   const Graph *graph; // the graph to which value.node belongs
   // the scope in which the name was bound first; a binding in a loop is registered there too.
-  // NULL: the frame's base
+  // NULL: the scope in which the frame began (Frame.base)
   const Scope *home;
   const struct Binding *before; // the previous binding of the name in this frame, or NULL
   Pos pos;
@@ -71,7 +78,7 @@ typedef struct Binding {
   DimId dims[MAX_RANK];
 } Binding;
 
-// The values that a loop collects under a name: one for each round of a `for`, one in all for a
+// The values that a loop collects under a name: one for each round of a `for`, a single one for a
 // scan.
 typedef struct Yield {
   const char *name;
@@ -82,10 +89,10 @@ typedef struct Yield {
 } Yield;
 typedef VEC(Yield) Yields;
 
-// The binding that a name had before a loop bound it.
+// The binding that a name had before a loop bound it. The end of the loop restores it.
 typedef struct Hidden {
   const char *name;
-  Binding *before; // NULL: none
+  Binding *before; // NULL: the name was not bound
 } Hidden;
 
 // A loop body that is being built. At the end of a round of a `for`, names first bound in it are
@@ -93,13 +100,13 @@ typedef struct Hidden {
 typedef struct Round {
   struct Round *outer;
   bool scan;
-  uint32_t number; // of the round
+  uint32_t number; // number of the round of a `for`, from 0
   Yields *yields;
   VEC(Hidden) hidden;
 } Round;
 
-// A scan whose body is being built. In the body, a value with dim t is read at the current t
-// (loop_view).
+// A scan over dim t whose body is being built. In the body, a value that has t means its slice at
+// the current step (loop_view).
 typedef struct Loop {
   const struct Loop *outer;
   const Graph *graph; // the graph that contains the region
@@ -113,10 +120,10 @@ typedef struct Frame {
   const Ast *call; // the call that made the frame, or NULL
   Scope *base;     // the scope in which the frame began
   Scope *scope;    // the current scope: in a loop it is below the base
-  bool anonymous;  // in a function without a scope: values have no full names
+  bool anonymous;  // the call opened no scope, so that values have no full names
   NameMap values;  // name -> Binding
   NameMap dims;    // name -> DimId: dim formals and dims that the function or file declares
-  Round *round;    // innermost loop, or NULL
+  Round *round;    // the innermost `for` or scan of this frame, or NULL
   bool returned;   // a return statement was built
   Value result;    // the returned value
 } Frame;
@@ -148,24 +155,26 @@ typedef struct CarryType {
   Dtype type;
 } CarryType;
 typedef struct CarryTypes {
-  VEC(CarryType) at; // by the number of the weak carry, in order of the text
-  Pos changed;       // a carry whose type changed in this pass; line 0: none
+  VEC(CarryType) at; // index: number of the weak carry, in the order in which they are built
+  Pos changed;       // position of a carry whose type changed in this pass
 } CarryTypes;
 
 // The numbers of a VALUES node, or the fill value of a window, before they were rounded to f32.
+// They are needed if the node is built again in f64.
 typedef struct ExactValues {
   NodeId node;
   const double *data;
 } ExactValues;
-// A CARRY node that takes its type from its body. An inner carry that starts from it does too.
+// A CARRY node that takes its type from the body of its scan. An inner carry that starts from such
+// a node takes its type from the inner body.
 typedef struct WeakCarry {
   NodeId node;
-  bool integer; // starts from an integer literal
+  bool integer; // its initial value is an integer literal
 } WeakCarry;
 // Which nodes of the graph under construction have a weak type (weak.c).
 typedef struct Weak {
-  VEC(bool) is;     // by node, up to the last one that was asked for
-  VEC(NodeId) wide; // by node: the node that computes it in f64; 0: none yet
+  VEC(bool) is;     // index NodeId: the node is weak; up to the last node that was asked for
+  VEC(NodeId) wide; // index NodeId: the copy of the weak node in f64; 0: not made yet
   VEC(ExactValues) values;
   VEC(WeakCarry) carry;
 } Weak;
@@ -186,19 +195,19 @@ typedef struct Build {
   NameMap updated;     // full name of a state -> Binding of its update
   NameMap data_dims;   // names of the batch dims of the data blocks
   NameMap settings;    // path -> the last Setting of that path
-  NameMap draws;       // path -> number of draws in that scope so far
+  NameMap draws;       // path of a scope -> number of random draws in it so far
   const char *initial; // full name of the tensor whose initial value is computed, or NULL
   const Loop *loop;    // innermost scan, also outside the current function; or NULL
   bool outer;          // outer products are allowed here
   int depth;           // nesting depth of expressions and calls
-  uint32_t composites; // number of composites so far
+  uint32_t composites; // number of composites (group_begin) so far
   int fors;            // nesting depth of `for` loops, across calls
   bool full;           // the graph has too many operations: nothing more is built
   uint32_t unrolled;   // calls and rounds of loops so far
   VEC(SquareSum) square_sums;
   VEC(Zero) zero;  // in ascending order of decl
-  int looks;       // number of walks over the graph by warn_param_alone
-  const Ast *text; // the file
+  int looks;       // number of walks over the graph by warn_param_alone, which are limited
+  const Ast *text; // the Ast of the file
   VEC(RowSize) rows;
   bool rows_read; // the size that is being computed depends on the rows of a batch
   Dtype real;     // the default float type: f32, or f64 if all declared floats are f64
@@ -212,7 +221,7 @@ typedef struct Build {
 bool dim_has_rows(const Build *b, DimId d);
 // Records that d is a batch dim.
 void rows_add(Build *b, DimId d);
-// Records that the size of d was computed as e from sizes of which one depends on rows.
+// Records that the size of d was computed by expression e, which reads the size of a batch dim.
 void rows_add_computed(Build *b, DimId d, const Ast *e);
 // Returns size(d) as a number. Sets b->rows_read if it depends on rows.
 Value number_of_size(Build *b, DimId d);
@@ -243,7 +252,8 @@ Value value_of_name(Build *b, const char *name, Pos pos);
 // -- dims.c -------------------------------------------------------------------------------------
 // Returns the dim of that name in the current frame or the file; 0 after an error at pos.
 DimId dim_lookup(Build *b, const char *name, Pos pos);
-// The same without an error: 0 if there is none.
+// Returns the dim of that name in the current frame or the file; 0, without an error, if there is
+// none.
 DimId dim_visible(const Build *b, const char *name);
 // Declares the dims and consts of the file, with the values of --set.
 void dims_declare_file(Build *b, const Ast *file);
@@ -261,9 +271,10 @@ const char *dims_listed(Build *b, const DimList *s);
 // Returns true if a tensor over s is not too large. Otherwise reports an error that calls it
 // `what`.
 MUST_USE bool dims_fit(Build *b, const Dims *s, Pos pos, const char *what);
-// Returns the last --set of that path, or NULL; marks the earlier ones as used.
+// Returns the last --set of that path, or NULL. Marks the earlier ones as used: the last one
+// overrides them, so that they are not reported as unused.
 Setting *setting_find(const Build *b, const char *path);
-// Fills b->settings; call it before setting_find.
+// Fills b->settings from the options of the command line; call it before setting_find.
 void settings_index(Build *b);
 
 // -- build_expr.c -------------------------------------------------------------------------------
@@ -285,6 +296,8 @@ Value build_pointwise(Build *b, Pos pos, Op op, Typing typing, int n, const Valu
 MUST_USE bool build_joined(Build *b, Pos pos, int n, const Value *v);
 // Adds a node with origin `pos`; 0 after an error.
 NodeId build_emit(Build *b, Pos pos, Op op, int nargs, const NodeId *args, const Attr *attr);
+// build_join chooses the type of an operation. build_node gives an operand that type, build_natural
+// its own type, build_float a float type. build_stated checks that a conversion loses nothing.
 // Returns the common type of n operands.
 Dtype build_join(Build *b, Typing typing, int n, const Value *v);
 // Returns a number or tensor as a node of the given type.
@@ -295,7 +308,8 @@ NodeId build_natural(Build *b, Value v);
 NodeId build_float(Build *b, Value v);
 // Returns the dims of v; a number has none.
 const Dims *build_dims(const Build *b, const Value *v);
-// Evaluate e to a number, integer, string or bool known at compile time; false after an error.
+// Each evaluates e to a number, integer, string or bool that is known at compile time, in *out;
+// false after an error.
 MUST_USE bool build_number(Build *b, const Ast *e, double *out);
 MUST_USE bool build_integer(Build *b, const Ast *e, int64_t *out);
 MUST_USE bool build_string(Build *b, const Ast *e, const char **out);
@@ -306,14 +320,14 @@ MUST_USE bool build_template(Build *b, const char *text, Pos pos, const char **o
 MUST_USE bool value_is_tensor(Build *b, const Value *v, Pos pos);
 
 // -- weak.c -------------------------------------------------------------------------------------
-// Returns true if node n of b->g is weak: it takes the type of the operand it is combined with. An
-// i32 node is weak if it is computed from positions and literals only.
+// Returns true if node n of b->g is weak. A float node is weak if it is computed from numbers,
+// positions and draws only; an i32 node, from positions and literals only.
 bool node_is_weak(Build *b, NodeId n);
-// Marks a carry whose type is not decided yet as weak.
+// Marks a CARRY node as weak. Call it for a node of which carry_type does not know the type.
 void carry_open(Build *b, NodeId carry);
 // Returns a node that computes the weak float node n in f64.
 NodeId node_widened(Build *b, NodeId n);
-// Returns that node if node_widened has made it; otherwise 0.
+// Returns the node that node_widened has made of node n; 0 if it has not been called for n.
 NodeId node_wide(const Build *b, NodeId n);
 // Records the numbers of node n before rounding. `data` must live as long as the build.
 void values_exact(Build *b, NodeId n, const double *data);
@@ -323,10 +337,10 @@ Dtype default_float(const Ast *file);
 MUST_USE bool type_stated(Build *b, const Ast *type, Dtype *out);
 // Returns true if v converts to `type` without loss, or has no type of its own.
 bool type_takes(Build *b, const Value *v, Dtype type);
-// Returns the value of `name` as a node, not weak, of the type that was stated for it; 0 after an
-// error at pos.
+// Returns the value v of `name` as a node of `type`, which the text states for that name. The node
+// is not weak. 0 after an error at pos: the conversion would lose digits or range.
 NodeId build_stated(Build *b, const char *name, Pos pos, Value v, Dtype type);
-// Returns n, or a cast to its own type if n is weak.
+// Returns n, or a cast to its own type if n is weak: a CAST node is never weak.
 NodeId build_strong(Build *b, NodeId n);
 
 // -- build_power.c ------------------------------------------------------------------------------
@@ -396,8 +410,8 @@ MUST_USE bool range_ok(Build *b, Pos pos, const char *of, const char *argument, 
 // -- build_habits.c -----------------------------------------------------------------------------
 // Returns the operands of a call as the user wrote them, and a dim that they share.
 HabitNames habit_names(const Build *b, const Ast *call);
-// Adds a hint to the last error for a name such as "x.sum" or "x.T" where x is a value. `call` is
-// the call of that name, or NULL. Returns false if there is no hint.
+// Adds a hint to the last error of b->d for a name such as "x.sum" or "x.T" where x is a value.
+// `call` is the call of that name, or NULL. Returns false if there is no hint.
 bool habit_of_member(Build *b, const char *name, const Ast *call);
 // Adds a hint to the last error for x[i], where x is a value.
 void habit_of_index(Build *b, const Ast *call);
@@ -410,12 +424,13 @@ void functions_scan(Build *b);
 void functions_check(Build *b, const Ast *file);
 
 // -- build.c ------------------------------------------------------------------------------------
-// Adds `times` to the count of calls and rounds. Returns false after an error at pos if the model
-// unrolls to more than the limit.
+// Adds `times` to the number of calls and rounds of loops that the model unrolls to. Returns false
+// after an error at pos if it is more than 250,000.
 MUST_USE bool build_unroll(Build *b, int64_t times, Pos pos);
 // Builds the statements of a file or a body.
 void build_block(Build *b, const Ast *block);
-// Returns the value of a right side. Outer products are allowed if the left side states its dims.
+// Returns the value of e, the right side of a statement. Outer products are allowed if the left
+// side states its dims (`stated`).
 Value build_outer(Build *b, const Ast *e, bool stated);
 // Returns true if v has exactly the dims `stated` for `name`. Otherwise reports an error at pos.
 MUST_USE bool build_matches(Build *b, const char *name, Pos pos, const DimList *stated,
@@ -428,6 +443,7 @@ void build_for(Build *b, const Ast *s);
 void build_scan(Build *b, const Ast *s);
 void build_yield(Build *b, const Ast *s);
 // Records in the open loops that `name`, whose binding is `before` or NULL, is about to be bound.
+// The end of the loop restores `before`, or removes the name.
 void round_note(Build *b, const char *name, Binding *before);
 // Returns v as the body of the open scans reads it: a value that has the dim of a scan is read at
 // the current step. Poison after an error at pos.
@@ -445,8 +461,8 @@ MUST_USE bool loop_dims(const Build *b, Dims *dims);
 MUST_USE bool call_over(Build *b, const Call *c, const Dims *have, Dims *over);
 // Reports parameters that match the pattern of a square_sum but are declared after it.
 void square_sums_check(Build *b);
-// Begins a composite: the nodes that follow have origin pos and a new group. Returns the previous
-// origin, to be passed to group_end.
+// Begins a composite: the nodes that follow have position pos and the number of a new composite.
+// Returns the previous origin, to be passed to group_end.
 Origin group_begin(Build *b, Pos pos);
 void group_end(Build *b, Origin before);
 

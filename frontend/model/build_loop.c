@@ -191,8 +191,8 @@ static void bind_stacked(Build *b, const Yield *y) {
   binding_set(b, y->name, v, y->pos, NAME_VALUE, NULL);
 }
 
-// Returns how many of the n rounds of `for` s to build: n, or 1 or 2 for an outermost loop that
-// opt->shorten shortens. Records such a loop there.
+// Returns how many of the n rounds of `for` s to build. With opt->shorten an outermost loop of more
+// than two rounds gets one round, or two if it is opt->shorten->longer, and is recorded there.
 static int64_t rounds_built(Build *b, const Ast *s, int64_t n) {
   ShortLoops *l = b->opt->shorten;
   if (!l || b->fors > 0 || n <= 2) return n;
@@ -283,8 +283,8 @@ typedef struct Carry {
   bool integer; // starts from an integer literal
 } Carry;
 
-// Returns the record of the type of a carry that begins with a literal, and so has no type yet. The
-// body is built again until the type is known (build_one); the record persists over these passes.
+// Returns the record of the type of a weak carry, in b->carries. The model is built several times
+// until the types of its weak carries are known (build_one in build.c), and the record stays.
 static CarryType *carry_type(const Build *b, const Carry *c) {
   return &b->carries->at.at[c->weak - 1];
 }
@@ -296,9 +296,8 @@ static const WeakCarry *weak_carry(const Build *b, NodeId n) {
   return NULL;
 }
 
-// Gives the carry its number among the weak carries. Returns its start v, which has no type of its
-// own, as a node of the type that the last pass found; in the first pass, of the default float
-// type.
+// Makes c a weak carry: gives it the next number. Returns its initial value v as a node of the type
+// that the previous build of the model found for c, or else of the default float type.
 static NodeId weak_start(Build *b, Carry *c, Value v) {
   const WeakCarry *from = v.kind == VALUE_TENSOR ? weak_carry(b, v.node) : NULL;
   bool literal = v.kind == VALUE_NUMBER && v.integer && dtype_round(TYPE_I32, v.number) == v.number;
@@ -383,8 +382,9 @@ static void carries_bind(Build *b, Carry *carry, uint32_t n) {
   }
 }
 
-// Returns the type for a weak carry whose next value is v; `now` is its type in this pass. If the
-// start is an integer literal and the body has only integers, the type is i32.
+// Returns the type that a weak carry whose next value is v needs in the next build of the model;
+// `now` is its type in this build. If the initial value is an integer literal and the body has only
+// integers, the type is i32.
 static Dtype type_of_body(Build *b, const Carry *c, const Value *v, Dtype now) {
   bool number = v->kind == VALUE_NUMBER;
   Dtype own = number ? (v->integer ? TYPE_I32 : b->real) : (Dtype)graph_node(b->g, v->node)->type;
@@ -397,9 +397,9 @@ static Dtype type_of_body(Build *b, const Carry *c, const Value *v, Dtype now) {
   return dtype_join(now, own);
 }
 
-// Records the type that the body gives a weak carry, and marks the pass as changed if it is a new
-// one. If the next value v is poison and the start is an integer literal, i32 is tried: the error
-// may come from a lookup that used the carry as an id while it was still a float.
+// Records the type that the body gives a weak carry, and sets b->carries->changed if it is a new
+// one. If the next value v is poison and the initial value is an integer literal, i32 is tried: in
+// `scan t (i = 0) { x = take[v](table, i) ... }` the lookup fails as long as i is a float.
 static void carry_settle(Build *b, const Carry *c, const Value *v) {
   CarryType *t = carry_type(b, c);
   Dtype now = c->node ? (Dtype)graph_node(b->g, c->node)->type : b->real, type = now;
@@ -458,8 +458,8 @@ static void bind_results(Build *b, NodeId scan, const Carry *carry, uint32_t n,
     Value v = value_poison;
     origin_of_carry(b, &carry[k]);
     if (scan) v = value_tensor(graph_add(b->g, OP_FINAL, 2, (NodeId[]){scan, carry[k].node}, NULL));
-    // Use the type of the next pass, so that later carries that depend on this value find their
-    // types in the same pass.
+    // Use the type that carry_settle has just found, so that later carries that depend on this
+    // value find their types in the same build.
     if (scan && carry[k].weak) v.node = graph_cast(b->g, v.node, carry_type(b, &carry[k])->type);
     binding_set(b, carry[k].target->text, loop_view(b, v, carry[k].target->pos),
                 carry[k].target->pos, NAME_VALUE, NULL);

@@ -9,7 +9,7 @@
 
 #include "frontend/model/build_internal.h"
 
-enum { RANGE_DEPTH = 8 }; // range_of looks at arguments up to this depth
+enum { RANGE_DEPTH = 8 }; // arguments up to this depth are examined, which limits the time
 
 typedef struct Range {
   double lo, hi;
@@ -45,7 +45,8 @@ static Range of_source(const Build *b, const Node *n) {
   }
 }
 
-// Returns the range of node n from the ranges x of its arguments; any_i32 for other operations.
+// Returns the range of node n from the ranges x of its arguments; any_i32 for an operation without
+// a rule here.
 static Range of_arithmetic(const Node *n, const Range *x) {
   switch ((Op)n->op) {
   case OP_NEG: return (Range){-x[0].hi, -x[0].lo};

@@ -175,8 +175,8 @@ static bool size_ok(Build *b, const char *name, int64_t size, Pos pos) {
 }
 
 // Returns the size of one micro-batch of a dim of the given size, and declares a dim "NAME.micro"
-// for their number. That dim comes first, so that rows of the batch are numbered as they are
-// without micro-batches.
+// for their number. That dim gets the lower DimId, so that the two dims together number the rows of
+// the batch in their order in the file.
 static int64_t split_size(Build *b, const Ast *define, int64_t size) {
   int64_t n = b->opt->micro;
   if (size % n != 0) {
@@ -216,7 +216,7 @@ static void declare(Build *b, const Ast *define, const char *full, const Ast *va
   else if (b->opt->micro_dim && !b->frame->fn && !strcmp(define->text, b->opt->micro_dim))
     size = split_size(b, define, size);
   DimId d = dim_find(b->g->dims, full);
-  // a call that shares parameters finds the dims of the first call
+  // a call with share = NAME uses the dim of the first call, unless its size is another one here
   if (!d || dim_get(b->g->dims, d)->size != size) d = dim_add(b->g->dims, full, size, define->pos);
   if (!b->frame->fn && data_runs_over(b, define->text))
     rows_add(b, d);
@@ -234,7 +234,8 @@ static bool dim_is_new(Build *b, const Ast *define) {
   return false;
 }
 
-// Declares a dim of the file if its size is computed (`computed`) or a plain number (otherwise).
+// Declares a dim of the file. Called twice for each dim: dims whose size is a plain number are
+// declared by the first call, the others by the second (`computed`).
 static void declare_in_file(Build *b, const Ast *define, bool computed) {
   if ((define->kids[0]->kind != AST_NUMBER) != computed || !dim_is_new(b, define)) return;
   Setting *set = setting_find(b, define->text);

@@ -38,7 +38,7 @@ static bool declares(Build *b, Function *f) {
   return false;
 }
 
-// The same, with memory for the walk that is released afterwards.
+// Calls `declares` and releases the memory of its walk.
 static bool body_declares(Build *b, Function *f) {
   ArenaMark mark = arena_mark(b->a);
   bool scoped = declares(b, f);
@@ -82,7 +82,7 @@ typedef struct Visit {
   AstList todo; // the parts of its body that have not been visited
 } Visit;
 
-// Returns the next function that v->f calls, and sets *call; NULL if there are no more calls.
+// Returns the next function that v->f calls, and sets *call to the call; NULL if there are no more.
 static Function *next_callee(Build *b, Visit *v, const Ast **call) {
   while (v->todo.n) {
     const Ast *e = v->todo.at[--v->todo.n];

@@ -23,9 +23,9 @@ struct File {
   const char *path; // relative to the model's folder, without . and ..
   const Ast *ast;
   Pos pos;            // of the first import statement that names it
-  bool open;          // the file, or a file that it imports, is being read
+  bool open;          // the file, or a file that it imports, is being read: importing it is a cycle
   VEC(File *) import; // the files that it imports
-  NameMap over;       // names of dims that its importers declare
+  NameMap over;       // names of dims that its direct and indirect importers declare
 };
 
 typedef struct Import {
@@ -142,8 +142,8 @@ static void read_imports(Import *m, File *f) {
 
 // -- dims that importers override ---------------------------------------------------------------
 
-// Adds the dims that `from`, or an importer of it, declares to the overridden dims of `to`. Returns
-// true if one of them is new.
+// Adds the dims that `from` or an importer of it declares to `to->over`: they override dims of
+// these names in `to`. Returns true if one of them is new.
 static bool hand_down(Import *m, const File *from, File *to) {
   uint32_t before = to->over.n;
   for (uint32_t i = 0; i < from->over.cap; i++)
@@ -172,8 +172,8 @@ static void hand_down_all(Import *m) {
 
 typedef VEC(Ast *) Defines;
 
-// Returns true if the expression e of a size names one of the dims all[from..], other than `self`:
-// dims that are not sorted yet.
+// Returns true if the expression e, the size of dim `self`, names another one of the dims
+// all[from..], which are not sorted yet.
 static bool waits(Import *m, const Ast *e, const Defines *all, uint32_t from, const Ast *self) {
   VEC(const Ast *) todo = {0};
   vec_push(m->a, todo) = e;

@@ -18,7 +18,7 @@ const char *name_join(Build *b, const char *path, const char *name) {
 Binding *binding_find(const Build *b, const char *name) { return map_get(&b->frame->values, name); }
 
 // Reports an error and returns true if `old` is an output or a metric. Such a name cannot be bound
-// again, because the value is reported under it.
+// again, because the value is reported under it. `kind` is that of the new binding.
 static bool name_reported(Build *b, const Name *old, NameKind kind, Pos pos) {
   if (old->kind != NAME_OUTPUT && old->kind != NAME_METRIC) return false;
   const char *was = old->kind == NAME_OUTPUT ? "an output" : "a metric";
@@ -75,7 +75,7 @@ void binding_put(Build *b, NameMap *map, const char *name, Value v, Pos pos) {
 
 // -- scopes -------------------------------------------------------------------------------------
 
-// The number that the next child scope of one base name gets.
+// Counts the child scopes of one name: `next` is the number of the next one.
 typedef struct Counter {
   uint32_t next;
 } Counter;
@@ -150,8 +150,8 @@ static Value special_name(Build *b, const char *name, Pos pos) {
   return value_poison;
 }
 
-// Returns the value of a declaration by its full name, relative to the current scope or, outside of
-// functions, absolute. Poison if there is none.
+// Returns the node of the input, parameter or state with that name below the current scope or,
+// outside of functions, with that full name. Poison if there is none.
 static Value decl_by_name(Build *b, const char *name) {
   uintptr_t d = (uintptr_t)map_get(&b->decls, name_join(b, b->frame->scope->path, name));
   if (!d && !b->frame->fn) d = (uintptr_t)map_get(&b->decls, name);

@@ -3,8 +3,8 @@
 //
 // Input: a graph whose values are f32 as written. Output: a graph in which these are narrow:
 // - the operands of products (contractions);
-// - activations: values that a later product depends on and that are computed from values that may
-//   be narrow, which are parameters, inputs, products and results of composites.
+// - activations. An activation is computed from parameters, inputs, products, results of composites
+//   and other activations, and a later product depends on it.
 // Everything else stays f32:
 // - the inside of composites (norm, softmax, losses, gelu), exp and log, and sums;
 // - values that no product depends on, such as the end of a loss;
@@ -20,17 +20,17 @@ typedef struct Precision {
   const Graph *from;
   Graph *to;
   Dtype narrow_type;
-  // by node of `from`:
-  bool *depends; // it depends on an input or a parameter
-  bool *fits;    // its readers may read it in the narrow type
-  bool *able;    // it can be computed in the narrow type: `follows`, and all arguments fit
-  bool *leads;   // a product depends on it
-  NodeId *map;   // the node of `to`
+  // tables with the NodeId of a node of `from` as index
+  bool *depends; // the node depends on an input or a parameter
+  bool *fits;    // readers may read the node in the narrow type
+  bool *able;    // the node can be computed in the narrow type, and all its arguments fit
+  bool *leads;   // a product depends on the node
+  NodeId *map;   // the node of `to` that replaces the node
 } Precision;
 
 // Returns true for operations that can compute in the type of their arguments with the error of one
-// rounding, and for those that only move elements. A lookup is not among them: its rows are cast,
-// not the whole table.
+// rounding, and for those that only move elements. A lookup is not among them, because a cast of
+// its argument would convert the whole table; its result is cast instead.
 static bool follows(const Node *n) {
   const OpRow *row = op_row((Op)n->op);
   return n->origin.composite == 0 &&
@@ -115,7 +115,7 @@ static NodeId copy(const Precision *p, NodeId id) {
   for (int k = 0; k < n->nargs; k++) args[k] = argument(p, n, k, type);
   if (product) attr.type = p->leads[id] ? p->narrow_type : TYPE_F32;
   if (n->op == OP_CAST && attr.type == TYPE_F32 && graph_node(p->to, args[0])->type == TYPE_F32)
-    return args[0]; // a pin to f32, which has taken effect
+    return args[0]; // cast(x, f32) has kept x in f32 and is not needed any more
   return graph_add(p->to, (Op)n->op, n->nargs, args, &attr);
 }
 

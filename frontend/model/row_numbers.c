@@ -4,13 +4,14 @@
 // Output: Model.numbers, which the selection of an evaluation reads (frontend/step). Example with a
 // batch size of 10:
 //
-//   sum[b](x) / size(b)      in the model: the constant 10, whose key refers to the number size(b)
+//   sum[b](x) / size(b)      in the model: the constant 10 with Attr.tag, the index of size(b) in
+//                            Model.numbers plus 1
 //                            in a training step: the constant 10
-//                            in an evaluation: the expression of the key, with the actual number of
-//                            rows, which is summed over the batches like any reduction
+//                            in an evaluation: size(b) with the actual number of rows, which is
+//                            summed over the batches like any reduction
 #include "frontend/model/build_internal.h"
 
-enum { LOOKED_AT = 64 }; // number_add looks for an equal number among the last ones only
+enum { LOOKED_AT = 64 }; // how many of the last numbers number_add compares, to limit the time
 
 // -- while the model is built -------------------------------------------------------------------
 

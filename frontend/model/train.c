@@ -240,7 +240,8 @@ static bool is_loss(const Graph *g, NodeId n) {
   return node->dims.n == 0 && dtype_is_float((Dtype)node->type);
 }
 
-// Returns a free name for a loss without a name: "loss", "train.loss", "train.loss_1" ...
+// Returns a name for a loss without a name: the first of "loss", "train.loss", "train.loss_1" ...
+// that the model does not use.
 static const char *loss_name(Build *b) {
   const char *name = "loss";
   for (unsigned i = 0; graph_find_name(b->g, name); i++)
@@ -271,7 +272,7 @@ static void loss_build(Build *b, const Ast *e, TrainSpec *t) {
   b->model->loss_node = n;
 }
 
-// Without a train block, a float scalar named "loss" is the loss of the model.
+// Makes a float scalar named "loss" the loss of a model without a train block.
 static void loss_by_name(Build *b) {
   const Name *n = graph_find_name(b->g, "loss");
   if (b->model->loss || !n || !is_loss(b->g, n->value)) return;
@@ -364,7 +365,8 @@ static void stop_resolve(Build *b, TrainSpec *all) {
                "the model has no metric '%s', and no loss of that name", all->stop_early);
     return;
   }
-  if (n->kind != NAME_METRIC) all->stop_early = loss->loss; // the name that evaluations report
+  // the file may name the loss by another name of the same value; evaluations report loss->loss
+  if (n->kind != NAME_METRIC) all->stop_early = loss->loss;
   if (loss && all->stop_best == BEST_UNKNOWN) all->stop_best = BEST_MIN;
   if (all->stop_best != BEST_UNKNOWN) return;
   diag_error(b->d, DIAG_MISSING_KEY, all->stop_pos,
@@ -409,7 +411,8 @@ void train_build(Build *b, const Ast *file) {
     block_read(b, file->kids[i], t);
     run_join(b, &all, t);
   }
-  if (sets_run(b, "epochs") && !sets_run(b, "steps")) all.steps = 0; // --set overrides the file
+  if (sets_run(b, "epochs") && !sets_run(b, "steps"))
+    all.steps = 0; // epochs of --set replace steps of the file
   stop_resolve(b, &all);
   run_spread(spec->ntrain, spec->train, &all);
   loss_by_name(b);

@@ -20,11 +20,11 @@ static const Form schedules[] = {
     {"piecewise", SCHEDULE_PIECEWISE, NULL},
 };
 
-// The numbers of a schedule.
+// The arguments of schedules that are numbers.
 static const struct {
   const char *name;
   size_t at;  // offset in ScheduleSpec
-  bool steps; // counts steps, so it may be given in epochs
+  bool steps; // a count of steps, which may also be given in epochs
 } fields[] = {
     {"warmup", offsetof(ScheduleSpec, warmup), true},
     {"total", offsetof(ScheduleSpec, total), true},
@@ -34,7 +34,8 @@ static const struct {
     {"rate", offsetof(ScheduleSpec, rate), false},
     {"factor", offsetof(ScheduleSpec, factor), false},
 };
-// Bit i of ScheduleSpec.in_epochs marks fields[i]; bit PIECES + k marks piece k of piecewise.
+// Bit i of ScheduleSpec.in_epochs marks fields[i]; bit PIECES + k marks the k-th of at most
+// MAX_PIECES pieces STEP: FACTOR of piecewise.
 enum { PIECES = countof(fields) };
 
 static double *field_at(ScheduleSpec *s, size_t i) {
@@ -47,8 +48,8 @@ static size_t field_find(const char *name) {
   BUG("no number %s of a schedule", name);
 }
 
-// Reads a number or, if the field counts steps, epochs(NUMBER), which sets the bit `mark` in s.
-// False after an error.
+// Reads a number or, if the field counts steps, epochs(NUMBER), which sets the bit `mark` in
+// s->in_epochs. False after an error.
 static bool number_read(Build *b, const Ast *e, bool steps, unsigned mark, ScheduleSpec *s,
                         double *out) {
   static const Formal one[] = {V(n), END};

@@ -68,7 +68,8 @@ static void mention(Mentions *m, const char *name) {
   if (name) map_put(m->a, &m->names, name, m);
 }
 
-// Adds all names that the tree uses to m. A declaration is not a use of the name that it declares.
+// Adds all names that the Ast `root` uses to m. A declaration is not a use of the name that it
+// declares.
 static void mentions_of(Mentions *m, const Ast *root) {
   VEC(const Ast *) todo = {0};
   vec_push(m->a, todo) = root;
@@ -222,8 +223,9 @@ static const char *swapped(Build *b, int i, int k) {
 
 static const char *call_dims(Build *b) { return swapped(b, -1, -1); }
 
-// Returns the first formal other than `not` whose dim is in `have`, the dims of the other factors:
-// most likely the user meant this one. -1 if there is none.
+// Returns the index of the first dim formal, other than formal number `not`, whose dim is in
+// `have`, the dims of the other factors: most likely the user meant that formal. -1 if there is
+// none.
 static int formal_meant(const Build *b, int not, const Dims *have) {
   const Frame *f = b->frame;
   for (int i = 0; i < (int)f->fn->ast->ndims; i++)
@@ -261,8 +263,8 @@ static void say_alone(Build *b, Pos pos, DeclId param, DimId d, const Dims *have
     diag_hint(b->d, "give '%s' a dim of the argument", formal);
 }
 
-// Writes the tensors whose product is n, at most `most`, to `out` and returns their number. Casts
-// are looked through. Returns 0 if there are more.
+// Writes the factors of the product n, without casts, to `out`, which has room for `most`. Returns
+// their number, or 0 if there are more than `most`.
 static uint32_t factors_of(const Graph *g, NodeId n, uint32_t most, Value *out) {
   NodeId todo[MAX_RANK];
   uint32_t left = 0, count = 0;

@@ -20,8 +20,8 @@ static bool is_position(Op op) {
   return op == OP_INDEX || op == OP_STEP || op == OP_CONST || op == OP_VALUES;
 }
 
-// Returns true if all arguments of n whose type is of the class of n's type are weak. *any tells
-// whether there is such an argument.
+// Compares with the arguments of n whose type has the class of n's type (float, integer or bool).
+// Returns true if all of these are weak. *any tells whether there is such an argument.
 static bool args_weak(const Build *b, const Node *n, bool *any) {
   TypeClass cls = dtype_class((Dtype)n->type);
   *any = false;
@@ -85,7 +85,7 @@ void values_exact(Build *b, NodeId n, const double *data) {
 }
 
 // Returns true if node `id` must be built again: it is a weak float, or a bool computed from a node
-// that was built again.
+// that was built again. now[x] is the new copy of an argument x, or 0.
 static bool turns(Build *b, NodeId id, const NodeId *now) {
   const Node *n = graph_node(b->g, id);
   if (dtype_is_float((Dtype)n->type)) return node_is_weak(b, id);
@@ -121,8 +121,8 @@ static NodeId node_in(Build *b, NodeId id, Dtype type, const NodeId *now) {
   return graph_add(g, (Op)n.op, n.nargs, args, &n.attr);
 }
 
-// Returns, for each node up to `id`, whether `id` is computed from it through weak floats and bools
-// only. These are the nodes that may have to be built again.
+// Returns a table with a NodeId up to `id` as index: whether there is a path of weak floats and
+// bools from the node to `id`. These are the nodes that may have to be built again.
 static bool *cone(Build *b, Arena *scratch, NodeId id) {
   bool *in = arena_array(scratch, bool, id + 1);
   in[id] = true;

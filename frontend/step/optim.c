@@ -2,7 +2,7 @@
 // (TrainSpec). Out: for every trained parameter, nodes for its next value and for the next values
 // of its slots. The formulas are those of PyTorch:
 //
-//   adam:  m' = b1 m + (1-b1) g,  v' = b2 v + (1-b2) g^2
+//   adam:  m' = b1 m + (1-b1) g,  v' = b2 v + (1-b2) g^2,  c = 1 - b^t in update number t, from 1
 //          w' = w - lr/c1 m' / (sqrt(v')/sqrt(c2) + eps)
 //
 // All parameters of one type get the same shape of expression, so that one kernel serves them all.
@@ -89,7 +89,8 @@ static NodeId average(const Optim *o, const char *which, double decay, double ga
   return next;
 }
 
-// Returns 1 - beta^(updates + 1) as -expm1(t log(beta)), which does not cancel for beta near 1.
+// Returns 1 - beta^t, where t is the number of this update, from 1. The form -expm1(t log(beta))
+// does not cancel for beta near 1.
 static NodeId correction(const Optim *o, double beta) {
   NodeId t = add(o, optim_updates(o), num(o, 1));
   return graph_unary(o->g, OP_NEG, graph_unary(o->g, OP_EXPM1, mul(o, t, num(o, log(beta)))));
@@ -203,8 +204,8 @@ static const OptimizerSpec *spec_of(const Graph *g, const TrainSpec *t, DeclId p
   return &t->optimizer;
 }
 
-// Builds the update of the parameter o->param. `factor` scales the gradient (clipping by norm), 0:
-// none.
+// Builds the update of the parameter o->param. `factor` is the node that scales the gradient for
+// clipping by norm; 0: the gradient is not scaled.
 static void update_one(Optim *o, NodeId factor, NodeId gradient) {
   Graph *g = o->g;
   Decl d = g->decl.at[o->param - 1]; // a copy, because adding slots reallocates the declarations
@@ -217,10 +218,10 @@ static void update_one(Optim *o, NodeId factor, NodeId gradient) {
   optim_put(o, o->param, rules[o->spec->kind](o));
 }
 
-// Stores what the log shows for a block: the learning rate of its optimizer, and the norm of its
-// gradients before clipping.
-static void report(Step *s, const Optim *like, NodeId norm) {
-  Optim o = *like;
+// Stores what the log shows for the block of `any`, the update of any of its parameters: the
+// learning rate of the block's optimizer, and the norm of its gradients before clipping.
+static void report(Step *s, const Optim *any, NodeId norm) {
+  Optim o = *any;
   if (!s->ask.log) return;
   o.spec = &o.train->optimizer;
   o.type = TYPE_F32;
@@ -228,9 +229,9 @@ static void report(Step *s, const Optim *like, NodeId norm) {
   s->norm[o.block] = norm ? norm : num(&o, 0);
 }
 
-// For a scaled loss: counts the update as skipped if it is not made. Also records, for the averages
-// of the parameters, whether any update is made (`kept`) and whether it is the first one (`fresh`).
-// `before` is the number of updates of the block that were skipped so far.
+// Builds the count of skipped updates, for a scaled loss. At run time the count grows by 1 if
+// o->keep is false. `before` is the count before this update. Also sets Step.kept and Step.fresh of
+// the parameters, which their averages read.
 static void count_skipped(Step *s, const Optim *o, NodeId before, uint32_t n,
                           const DeclId *params) {
   Graph *g = s->g;

@@ -22,7 +22,7 @@ static NodeId rms(const Optim *o, NodeId x) {
   return graph_unary(o->g, OP_SQRT, graph_reduce(o->g, OP_MEAN, mul(o, x, x), &all));
 }
 
-// Returns (t + 1)^-0.8, which is 1 - beta without cancellation.
+// Returns 1 - beta as (t + 1)^-0.8, without cancellation.
 static NodeId fresh_share(const Optim *o) {
   return optim_two(o, OP_POW, add(o, optim_updates(o), optim_num(o, 1)), optim_num(o, -0.8));
 }
@@ -50,8 +50,8 @@ static bool largest_dims(const Optim *o, int *row, int *col) {
   return *col >= 0 && dim_get(o->g->dims, p->dims[*col])->size >= FACTORED;
 }
 
-// Returns the moving average of `square` after its mean over dim number `gone` of the parameter.
-// The average is kept in the slot `which`.
+// Returns the moving average, in the slot `which`, of the mean of `square` over the dim at index
+// `gone` of the parameter.
 static NodeId marginal(const Optim *o, const char *which, int gone, NodeId square) {
   Decl p = o->g->decl.at[o->param - 1];
   Dims over = {.n = 1, .at = {p.dims[gone]}};

@@ -2,8 +2,8 @@
 // and the assignment of next values.
 #include "frontend/step/step_internal.h"
 
-// A skipped update does not count, as with PyTorch's GradScaler: neither for the bias correction
-// nor for schedules.
+// Returns the step counter without the steps whose updates were skipped. As with PyTorch's
+// GradScaler, a skipped update counts neither for the bias correction nor for schedules.
 NodeId optim_steps(const Optim *o) {
   int64_t n = updates_a_step(o->train);
   NodeId steps = graph_add(o->g, OP_STEP, 0, NULL, NULL);

@@ -9,8 +9,8 @@
 
 // -- copying what is needed ---------------------------------------------------------------------
 
-// Folds `training` and a `where` whose condition is constant, so that the branch that is not taken
-// needs no feed. Returns 0 if node n does not fold.
+// Replaces a TRAINING node by the constant `training`, and a `where` whose condition is constant by
+// its branch, so that the branch that is not taken needs no feed. Returns 0 for other nodes.
 static NodeId folded(Graph *g, const Graph *from, NodeId n, const NodeId *map, bool training) {
   const Node *node = graph_node(from, n);
   if (node->op == OP_TRAINING) return graph_const(g, TYPE_BOOL, training);
@@ -46,8 +46,9 @@ NodeId select_at(Graph *g, NodeId x, DimId d, int64_t at) {
   return graph_add(g, OP_WINDOW, 1, &x, &attr);
 }
 
-// Copies a random draw. The key depends on the round. A micro-batch takes its part of the draw for
-// the whole batch, so that accumulation does not change the numbers.
+// Copies a random draw. Its key depends on the round, the number of the repetition of a train
+// block. A micro-batch takes its part of the draw for the whole batch, so that accumulation does
+// not change the numbers.
 static NodeId draw(const SelectCopy *c, const Node *n) {
   Attr attr = n->attr;
   DimId dims[MAX_RANK];
@@ -60,8 +61,9 @@ static NodeId draw(const SelectCopy *c, const Node *n) {
   return select_at(c->g, graph_add(c->g, (Op)n->op, 0, NULL, &attr), c->micro, c->part);
 }
 
-// Returns a number that depends on how many rows a batch has: the counted one in evaluations, else
-// the constant for a full batch.
+// Returns the copy of constant n, a number that depends on how many rows a batch has: in
+// evaluations the computed number (`counted`, indexed as Model.numbers), else the constant for a
+// full batch.
 static NodeId row_number(const SelectCopy *c, const Node *n, const NodeId *counted) {
   return c->rows ? graph_cast(c->g, counted[n->attr.tag - 1], (Dtype)n->type)
                  : graph_const(c->g, (Dtype)n->type, n->attr.num[0]);

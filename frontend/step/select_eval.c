@@ -20,16 +20,18 @@ typedef struct Split {
   const Model *m;
   Graph *g; // the program's graph: parts are added to it
   DimId over;
-  RowFacts rows;      // facts of g before parts were added
-  const bool *graded; // by node: it is, or reads, a gradient of a value that depends on the batch,
-                      // whose means are divided by a single batch's rows
-  const Name *name;   // the metric that is being split
+  RowFacts rows; // facts of g before parts were added
+  // index NodeId: the node is, or reads, a gradient of a value that depends on the batch. Such a
+  // gradient contains means that are divided by the rows of a single batch
+  const bool *graded;
+  const Name *name; // the metric that is being split
   Graph *finish;
   NodeId *map; // node of g -> node of finish
-  VEC(const char *) output;
-  VEC(int) how;
-  Nodes value;  // by part: its node in g
-  bool inexact; // the metric mixes rows, so batches cannot give its exact value
+  // lists with one item for each part of the metric
+  VEC(const char *) output; // name of the output
+  VEC(int) how;             // MetricPart.how: how values of batches are combined
+  Nodes value;              // node of g
+  bool inexact;             // the metric mixes rows, so batches cannot give its exact value
 } Split;
 
 // -- parts --------------------------------------------------------------------------------------
@@ -70,8 +72,8 @@ static Dims reduced(const Split *s, const Node *n, double *others) {
   return over;
 }
 
-// A mean is the sum over all rows, divided by their number times the size of the other reduced
-// dims.
+// Makes a mean over the batch a part: the sum, which `finish` divides by the number of all rows
+// times the sizes of the other reduced dims. Returns the node of `finish`.
 static NodeId part_mean(Split *s, const Node *n) {
   double others;
   Dims over = reduced(s, n, &others);
@@ -98,7 +100,8 @@ static NodeId variance_mean(const Split *s, const Node *n) {
   return same && !s->rows.mixed[off->args[0]] ? off->args[1] : 0;
 }
 
-// The total variance is the variance within batches plus the variance of their means m:
+// Makes a variance over the batch three parts. Returns the node of `finish`. The total variance is
+// the variance within batches plus the variance of their means m:
 //
 //   (sum (x - m)^2 / others + sum rows m^2) / rows - (mean of m)^2
 static NodeId part_variance(Split *s, const Node *n, NodeId mean) {
@@ -115,7 +118,8 @@ static NodeId part_variance(Split *s, const Node *n, NodeId mean) {
   return graph_cast(f, graph_binary(f, OP_ADD, inside, between), (Dtype)n->type);
 }
 
-// A maximum or minimum of bools is combined as one of the integers 0 and 1.
+// Makes a maximum or minimum of bools a part, as one of the integers 0 and 1. Returns the node of
+// `finish`.
 static NodeId part_bool(Split *s, NodeId n, int how) {
   NodeId part = part_new(s, graph_cast(s->g, n, TYPE_I32), how);
   return graph_binary(s->finish, OP_NE, part, graph_const(s->finish, TYPE_I32, 0));
@@ -143,7 +147,7 @@ static NodeId part_of_reduction(Split *s, NodeId id) {
                                         [MONOID_MAX] = PART_MAX,
                                         [MONOID_MIN] = PART_MIN,
                                         [MONOID_PROD] = PART_PROD};
-  Node n = *graph_node(s->g, id); // nodes move when the graph grows
+  Node n = *graph_node(s->g, id); // a copy, because nodes move when the graph grows
   int over = rows_reduced(&s->rows, &n);
   // a mean over several dims of rows cannot be divided by the one count of rows
   if (!over || (over > 1 && n.op == OP_MEAN) || is_gradient(s->g, &s->rows, id)) return 0;

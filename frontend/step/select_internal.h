@@ -11,15 +11,20 @@ typedef struct SelectCopy {
   const Model *m;
   Graph *g;
   bool training;
-  const RegionId *region; // model region -> region of g (select_regions); NULL: the same numbers
-  uint64_t round;         // if not 0, random draws differ from those of other rounds
-  DimId over, micro; // dims of micro-batches, or 0: a draw over `over` takes part `part` of the
-                     // draw for the whole batch
+  // region of the model -> region of g (select_regions); NULL: both have the same numbers
+  const RegionId *region;
+  uint64_t round; // number of the repetition of a train block; random draws differ between them
+  // `over`: the dim of the rows of a micro-batch; `micro`: the dim that numbers micro-batches;
+  // `part`: the number of this one. A draw over `over` takes this part of the draw for the whole
+  // batch. 0 without micro-batches
+  DimId over, micro;
   int64_t part;
-  const NodeId *instead; // by DeclId - 1: the node of g that replaces a declaration; 0: its own
-                         // node. NULL: replaces none
-  const bool *rows; // by DimId: true for dims of rows, of which a batch may have fewer, so they are
-                    // counted at run time; NULL: every batch is full
+  // index DeclId - 1: the node of g that replaces the declaration; 0: the node of the declaration
+  // itself. NULL: nothing is replaced
+  const NodeId *instead;
+  // index DimId: the dim runs over rows of a batch, which may be fewer than its size, so that they
+  // are counted at run time. NULL: every batch is full
+  const bool *rows;
 } SelectCopy;
 // Adds copies of the model's loops to g, for a copy whose loops may start from other values.
 // Returns model region -> region of g.
@@ -29,7 +34,8 @@ NodeId select_at(Graph *g, NodeId x, DimId d, int64_t at);
 // Copies the nodes that the n roots need. Returns model node -> node of c->g, 0 for nodes that are
 // not needed.
 NodeId *select_into(const SelectCopy *c, uint32_t n, const NodeId *roots);
-// As select_into, but copies into a new graph, which it returns. *map gets the map of nodes.
+// Copies the nodes that the n roots need into a new graph, which it returns. *map gets model node
+// -> node of that graph, 0 for nodes that are not needed.
 Graph *select_copy(const Model *m, bool training, uint32_t n, const NodeId *roots, NodeId **map);
 // Adds output `as` (OUT_VALUE) with the value of node v. Its axes are in the order that the model
 // states for `name`; without one, in ascending order of dims. The result is valid until the next
@@ -52,7 +58,7 @@ typedef struct Wants {
   const Fetch *fetch;
   NodeId loss; // the loss whose gradients are requested
   VEC(Want) list;
-  NameMap seen; // the `as` of all values in the list
+  NameMap seen; // has the key Want.as for each value in the list; the map's values are not read
 } Wants;
 // Fills *w from the names in f. Without names it requests the losses and metrics, and all outputs
 // if `outputs` is true. Returns false after errors.
@@ -67,15 +73,17 @@ NodeId *wants_gradients(const Wants *w, Graph *g, const NodeId *map);
 // -- row_nodes.c: numbers that depend on rows ---------------------------------------------------
 // Returns an i32 scalar: the number of valid elements along d.
 NodeId rows_count(Graph *g, DimId d);
-// Returns, by index in Model.numbers, an f64 scalar for each number that the model's nodes in
-// `need` read. The dims in `rows` enter with their counted elements.
+// Returns a table indexed as Model.numbers: an f64 scalar for each number that the model's nodes in
+// `need` read. For the size of a dim in `rows` it is the number of valid rows.
 NodeId *row_number_nodes(const Model *m, Graph *g, const bool *rows, const bool *need);
 
 // -- select_rows.c: which values mix the rows of a batch ----------------------------------------
 typedef struct RowFacts {
-  const bool *dim; // by DimId: the dim of data, and dims that rename, merge and split make from it
-  const bool *batch; // by node: it depends on the batch
-  const bool *mixed; // by node: an element of it or of an argument depends on other rows
+  const bool *dim; // index DimId: true for the batch dim, and for dims that rename, merge and split
+                   // make from it
+  const bool *batch; // index NodeId: the node depends on the batch
+  const bool *mixed; // index NodeId: an element of one row, of the node or of a value that it
+                     // reads, depends on other rows
 } RowFacts;
 // Finds the dims of rows, starting from `over`, and how the nodes of g depend on them.
 RowFacts rows_mark(Arena *a, const Graph *g, DimId over);

@@ -42,7 +42,8 @@ RowFacts rows_mark(Arena *a, const Graph *g, DimId over) {
       batch[i] |= batch[n->args[k]];
       mixed[i] |= mixed[n->args[k]];
     }
-    // a scan node has no dims, those of its carries are in its arguments: it does not lose the rows
+    // a SCAN node has no dims, but it does not reduce the rows: its arguments, the carries, have
+    // them
     bool lost = batch[i] && !rows && n->op != OP_SCAN;
     mixed[i] |= lost || rows > 1 || along_rows(n, dim);
   }

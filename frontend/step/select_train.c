@@ -1,7 +1,7 @@
 // Selection of a training step: builds the model in training mode, then every train block in turn,
-// as often as it repeats. A block computes its loss with the current parameters, the gradients, and
-// the optimizer's update. In: a Model with train blocks, and a Fetch. Out: a graph with updates as
-// outputs.
+// as often as its key `repeat` says. A block computes its loss with the current parameters, the
+// gradients, and the optimizer's update. In: a Model with train blocks, and a Fetch. Out: a graph
+// with updates as outputs.
 //
 //   train d_loss { parameters = "disc.*" }      d_loss(disc, gen) -> disc'
 //   train g_loss { parameters = "gen.*" }       g_loss(disc', gen) -> gen'
@@ -32,8 +32,9 @@ bool select_reserved(const char *output) {
 
 // -- micro-batches ------------------------------------------------------------------------------
 
-// Inserts the dim of micro-batches before the dim of rows of each input. Row i of the whole batch
-// is row i % size(over) of micro-batch i / size(over).
+// Inserts the dim of micro-batches before the dim of rows of each input. s->over is the dim of the
+// rows of one micro-batch: row i of the whole batch is row i % size(over) of micro-batch
+// i / size(over).
 static bool split_inputs(Step *s) {
   Graph *g = s->g;
   for (uint32_t i = 0; i < g->decl.n; i++) {
@@ -83,8 +84,8 @@ static void part_inputs(Step *s, int64_t k) {
   }
 }
 
-// States are updated once in every micro-batch: micro-batch k reads the states that k - 1 wrote.
-// Gradients do not flow from one micro-batch to another through a state.
+// Makes micro-batch k read the states that micro-batch k - 1 wrote: states are updated once in
+// every micro-batch. Gradients do not flow from one micro-batch to another through a state.
 static void part_states(Step *s, int64_t k) {
   const Graph *from = s->m->graph;
   if (k == 0) return;
@@ -100,7 +101,7 @@ static SelectCopy copy_of(const Step *s, int64_t k) {
       .m = s->m, .g = s->g, .training = true, .over = s->over, .micro = s->micro, .part = k};
 }
 
-// Builds the requested values of micro-batch k, once.
+// Builds the requested values of micro-batch k, unless that is done.
 static void part_build(Step *s, int64_t k) {
   StepPart *p = &s->part[k];
   SelectCopy c = copy_of(s, k);
@@ -137,12 +138,14 @@ typedef struct Round {
   uint32_t n;
   DeclId *param; // the parameters that the block trains
   NodeId *by;    // the nodes that gradients are taken by, one for each parameter
-  NodeId *now;   // by DeclId - 1: the value after earlier rounds, through stop_gradient; 0: not
-                 // updated yet
-  NodeId *sum;   // gradients, summed over micro-batches
+  // index DeclId - 1: the value after the earlier rounds of all blocks, through stop_gradient; 0:
+  // not updated yet
+  NodeId *now;
+  NodeId *sum; // gradients, summed over micro-batches
 } Round;
 
-// Lists the parameters that the block trains, and the values that parameters have by now.
+// Fills r->param with the parameters that the block trains, r->by and r->now with their values
+// after earlier rounds.
 static void round_open(Round *r) {
   Step *s = r->s;
   Arena *a = s->m->arena;
@@ -220,8 +223,8 @@ static NodeId round_build(Round *r) {
 
 // -- the average of the parameters --------------------------------------------------------------
 
-// Updates the average of parameter p: average' = a average + (1 - a) w'. In the first step it is
-// w'. Skipped updates do not move the average; it equals w until the first update is made.
+// Updates the average of parameter p: average' = a average + (1 - a) w', and average' = w' in the
+// first step. Skipped updates do not move the average; it equals w until the first update is made.
 static void average_one(Step *s, DeclId p, double decay) {
   Graph *g = s->g;
   NodeId w = step_value(s, p);
@@ -322,9 +325,9 @@ static NodeId whole_of(Step *s, const Want *want, const NodeId *node, Name *orde
   return graph_add(g, OP_MERGE, 1, &x, &attr);
 }
 
-// Joins the values of the micro-batches: merges them if they have rows, else takes their mean. The
-// total loss is the mean of n losses. Its gradient by a row is therefore 1/n of the gradient of the
-// loss of the row's micro-batch.
+// Joins the values of the micro-batches: merges them if they have rows, else takes their mean. A
+// gradient with rows is also divided by the number n of micro-batches: the loss of the step is the
+// mean of n losses, and only one of them depends on the row.
 static NodeId value_joined(Step *s, const Want *want, const NodeId *node, Name *order) {
   NodeId sum = 0;
   if (s->micro && dims_has(&graph_node(s->g, node[0])->dims, s->over)) {
@@ -349,7 +352,7 @@ static NodeId value_of(Step *s, const Want *want, const NodeId *loss, Name *orde
               : value_joined(s, want, node, order);
 }
 
-// gradient[k] has the gradients of micro-batch k, in the order of the values that request one.
+// Adds the requested values and gradients as outputs. loss[i] is the loss of block i.
 static void put_values(Step *s, const NodeId *loss) {
   NodeId **gradient = arena_array(s->m->arena, NodeId *, s->nparts),
          *node = arena_array(s->m->arena, NodeId, s->nparts);
@@ -432,7 +435,7 @@ Graph *select_train_as(Arena *a, const Model *m, const Fetch *f, const TrainAsk 
   put_skipped(&s);
   put_log(&s);
   if (s.finite) sum = graph_binary(s.g, OP_ADD, sum, s.finite);
-  // the sum that must be finite for the step to commit, if it is more than a single loss
+  // A step commits if this sum is finite. Without the output, the single loss must be finite.
   if (rounds > 1 || s.finite) select_output(s.g, select_watched, sum, NULL);
   return diag_errors(m->diag) == errors ? graph_prune_in_place(a, s.g, STAGE_GRAD) : NULL;
 }

@@ -11,9 +11,10 @@
 // One micro-batch. Without `accumulate` there is one, the whole batch.
 typedef struct StepPart {
   const RegionId *region;
-  NodeId *instead;   // by DeclId - 1: node of an input or state; 0: that of the declaration
-  const NodeId *map; // model node -> node of the copy that computes the requested values;
-                     // parameters have their values from the start of the step
+  NodeId *instead; // index DeclId - 1: node of an input or state; 0: that of the declaration
+  // model node -> node of the copy that computes the requested values; parameters have their values
+  // from the start of the step
+  const NodeId *map;
 } StepPart;
 
 typedef struct Step {
@@ -23,18 +24,22 @@ typedef struct Step {
   Nodes roots; // model nodes of the requested values and of the updates of states
   int64_t nparts;
   StepPart *part;
-  DimId over, micro;   // the dim of the rows of a micro-batch, and the dim of micro-batches; 0
-                       // without `accumulate`
-  VEC(NodeId) now;     // by DeclId - 1: the value after the last update; 0: not updated yet
-  VEC(uint32_t) block; // by DeclId - 1: for a slot, 1 + the train block that it serves
+  // the dim of the rows of a micro-batch, and the dim that numbers micro-batches; 0 without
+  // `accumulate`
+  DimId over, micro;
+  // four tables with index DeclId - 1
+  VEC(NodeId) now;     // the value after the last update; 0: not updated yet
+  VEC(uint32_t) block; // of a slot: 1 + number of the train block that it serves; else 0
+  VEC(NodeId) kept;    // bool node: this step makes an update; node 0: every step does
+  VEC(NodeId) fresh;   // bool node: no step before has made an update; node 0: true in step 0 only
   VEC(DeclId) order;   // updated declarations, in order of their first update
-  NodeId scale;        // the factor of the loss, f32; 0: the loss is not scaled
-  VEC(NodeId) kept;    // by DeclId - 1: bool node, an update is made; 0: all are
-  VEC(NodeId) fresh;   // by DeclId - 1: bool node, no update was made before; 0: in step 0 only
+  NodeId scale;        // f32 node by which the loss is multiplied; 0: the loss is not scaled
   TrainAsk ask;
-  NodeId *rate, *norm; // by block, from its last round: the learning rate, and the norm of all
-                       // gradients; 0 without ask.log
-  NodeId finite;       // f32: 0, or NaN if a gradient is not finite; node 0: not requested
+  // with ask.log, index train block: nodes of the learning rate and of the norm of all gradients,
+  // from the last round of the block
+  NodeId *rate, *norm;
+  // with ask.finite: f32 node, whose value is 0, or NaN if a gradient is not finite; else 0
+  NodeId finite;
 } Step;
 
 // step.c. Extends the tables by declaration to declarations that were added to the graph.
@@ -102,7 +107,9 @@ static inline NodeId quot(const Optim *o, NodeId x, NodeId y) { return optim_two
 static inline NodeId joined(Graph *g, Op op, NodeId x, NodeId y) {
   return x ? graph_binary(g, op, x, y) : y;
 }
-NodeId optim_steps(const Optim *o); // the step counter without the steps whose updates were skipped
-NodeId optim_updates(const Optim *o); // number of updates that the block made before this one
+// Returns the step counter without the steps whose updates were skipped.
+NodeId optim_steps(const Optim *o);
+// Returns the number of updates that the block made before this one.
+NodeId optim_updates(const Optim *o);
 
 #endif
