@@ -84,27 +84,42 @@ static void many_nodes_merge(void **state) {
   arena_free(w->a);
 }
 
-// Each row is refused with a sentence that contains the text.
-static void refusals_say_why(void **state) {
+// A call of graph_try that is refused with a sentence that contains `why`.
+typedef struct Refusal {
+  Op op;
+  int nargs;
+  NodeId args[3];
+  Attr attr;
+  const char *why;
+} Refusal;
+
+static void refuse_all(World *w, size_t n, const Refusal *cases) {
+  uint32_t before = graph_count(w->g);
+  for (size_t i = 0; i < n; i++) {
+    char why[200] = "accepted";
+    const Refusal *r = &cases[i];
+    NodeId made = graph_try(w->g, r->op, r->nargs, r->args, &r->attr, 0, why);
+    if (made || !strstr(why, r->why)) fail_msg("case %zu: %s", i, why);
+  }
+  assert_int_equal(graph_count(w->g), before);
+  arena_free(w->a);
+}
+
+static NodeId values_over(World *w, DimId block) {
+  static const double four[4];
+  return graph_add(w->g, OP_VALUES, 0, NULL,
+                   &(Attr){.ndims = 1, .dims = &block, .data = four, .ndata = 4});
+}
+
+static void refused_elements_say_why(void **state) {
   (void)state;
   World *w = world_new();
   Graph *g = w->g;
   NodeId x = w->x, flag = graph_binary(g, OP_LT, x, w->w);
-  DimId split3[] = {w->k, w->k}, twice[] = {w->d, w->d};
-  DimId block = dim_block(g->dims, &w->mesh, w->b, (Axes){.n = 1, .at = {0}});
-  DimId block2 = dim_block(g->dims, &w->mesh, w->b, (Axes){.n = 1, .at = {1}});
-  NodeId over = graph_add(g, OP_VALUES, 0, NULL,
-                          &(Attr){.ndims = 1, .dims = &block, .data = (double[4]){0}, .ndata = 4});
-  NodeId over2 =
-      graph_add(g, OP_VALUES, 0, NULL,
-                &(Attr){.ndims = 1, .dims = &block2, .data = (double[4]){0}, .ndata = 4});
-  const struct {
-    Op op;
-    int nargs;
-    NodeId args[3];
-    Attr attr;
-    const char *why;
-  } cases[] = {
+  DimId twice[] = {w->d, w->d};
+  NodeId over = values_over(w, dim_block(g->dims, &w->mesh, w->b, (Axes){.n = 1, .at = {0}}));
+  NodeId over2 = values_over(w, dim_block(g->dims, &w->mesh, w->b, (Axes){.n = 1, .at = {1}}));
+  const Refusal cases[] = {
       {OP_ADD, 1, {x}, {0}, "takes 2 arguments"},
       {OP_ADD, 2, {x, 999}, {0}, "no node %999"},
       {OP_ADD, 2, {x, w->ids}, {0}, "f32 and i32"},
@@ -126,6 +141,18 @@ static void refusals_say_why(void **state) {
        {x, w->w},
        {.type = TYPE_I32, .ndims = 1, .dims = &w->d},
        "cannot be summed"},
+  };
+  refuse_all(w, countof(cases), cases);
+}
+
+static void refused_moves_say_why(void **state) {
+  (void)state;
+  World *w = world_new();
+  NodeId x = w->x;
+  DimId split3[] = {w->k, w->k};
+  DimId block = dim_block(w->g->dims, &w->mesh, w->b, (Axes){.n = 1, .at = {0}});
+  NodeId over = values_over(w, block);
+  const Refusal cases[] = {
       {OP_BROADCAST, 1, {x}, {.ndims = 1, .dims = &w->b}, "has the dim b already"},
       {OP_RENAME, 1, {x}, {.ndims = 1, .dims = &w->b, .nto = 1, .to = &w->d}, "8 elements"},
       {OP_SPLIT, 1, {x}, {.ndims = 1, .dims = &w->d, .nto = 2, .to = split3}, "k twice"},
@@ -161,14 +188,7 @@ static void refusals_say_why(void **state) {
        {.axes = {1, {0}}, .ndims = 1, .dims = &block, .nto = 1, .to = &w->d},
        "not a block"},
   };
-  uint32_t before = graph_count(g);
-  for (size_t i = 0; i < countof(cases); i++) {
-    char why[200] = "accepted";
-    NodeId n = graph_try(g, cases[i].op, cases[i].nargs, cases[i].args, &cases[i].attr, 0, why);
-    if (n || !strstr(why, cases[i].why)) fail_msg("case %zu: %s", i, why);
-  }
-  assert_int_equal(graph_count(g), before);
-  arena_free(w->a);
+  refuse_all(w, countof(cases), cases);
 }
 
 static void types_and_dims_follow(void **state) {
@@ -419,7 +439,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(equal_nodes_merge),
       cmocka_unit_test(many_nodes_merge),
-      cmocka_unit_test(refusals_say_why),
+      cmocka_unit_test(refused_elements_say_why),
+      cmocka_unit_test(refused_moves_say_why),
       cmocka_unit_test(types_and_dims_follow),
       cmocka_unit_test(renames_may_swap),
       cmocka_unit_test(declarations_have_one_node),

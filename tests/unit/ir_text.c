@@ -13,61 +13,57 @@
 
 #include "ir/graph/graph.h"
 
-// Returns a graph with one of everything that graph text can express.
-static Graph *rich_graph(Arena *a, Diag *d) {
-  Mesh *m = arena_new_of(a, Mesh);
-  uint32_t s = diag_source(d, "my model.mesh", NULL, 0);
-  *m = (Mesh){
-      .naxes = 2,
-      .axis = {{.name = "rows", .size = 2, .pos = {s, 20, 6, 4}}, {.name = "cols", .size = 3}},
-      .pos = {s, 20, 1, 4}};
-  Intern *names = intern_new(a);
-  DimTable *t = dim_table_new(a, names);
-  Graph *g = graph_new(a, t, m, STAGE_COLLECT);
-  g->model = "my model.mesh";
-  g->spec.seed = UINT64_MAX;
-  DimId b = dim_add(t, "b", 8, (Pos){s, 1, 5, 1}), h = dim_add(t, "layer.h", 7, (Pos){s, 2, 5, 1});
-  DimId h2 = dim_add(t, "layer.h_1", 7, (Pos){0});
-  dim_set_follows(t, h2, h);
-  DimId bc = dim_block(t, m, b, (Axes){.n = 2, .at = {1, 0}});
-  dim_block(t, m, h, (Axes){.n = 1, .at = {0}}); // not used, so it is not printed
+// A graph with one of everything that graph text can express, and the ids of its parts.
+typedef struct Rich {
+  Graph *g;
+  uint32_t source;
+  DimId b, h, h2, bc;
+  DeclId x, w;
+} Rich;
 
-  static const double numbers[7] = {0.1, -0.0, 1e300, HUGE_VAL, -HUGE_VAL, (double)NAN, 1.0 / 3};
+static const double numbers[7] = {0.1, -0.0, 1e300, HUGE_VAL, -HUGE_VAL, (double)NAN, 1.0 / 3};
+
+static void add_decls(Rich *r) {
+  Graph *g = r->g;
   Decl x = {.kind = DECL_INPUT,
             .name = "x",
             .type = TYPE_F32,
             .rank = 2,
-            .dims = {h, b},
-            .pos = {s, 3, 7, 1}};
+            .dims = {r->h, r->b},
+            .pos = {r->source, 3, 7, 1}};
   Decl w = {.kind = DECL_PARAM,
             .name = "layer.0.w",
             .rank = 1,
-            .dims = {h},
+            .dims = {r->h},
             .frozen = true,
             .init = {.kind = INIT_DATA, .data = numbers, .ndata = 7}};
   Decl v = {.kind = DECL_PARAM,
             .name = "v",
             .type = TYPE_BF16,
             .rank = 2,
-            .dims = {h, h2},
+            .dims = {r->h, r->h2},
             .init = {.kind = INIT_FILE, .path = "a \"b\"\n.npz", .key = "k"}};
-  Decl slot = {.kind = DECL_SLOT, .name = "optimizer.layer.0.w.m", .rank = 1, .dims = {h}};
+  Decl slot = {.kind = DECL_SLOT, .name = "optimizer.layer.0.w.m", .rank = 1, .dims = {r->h}};
   Decl st = {.kind = DECL_STATE, .name = "m", .init = {.kind = INIT_NORMAL, .a = 1, .b = 0.02}};
   Decl o = {.kind = DECL_STATE,
             .name = "o",
             .rank = 2,
-            .dims = {b, h},
+            .dims = {r->b, r->h},
             .init = {.kind = INIT_ORTHOGONAL, .split = 1}};
-  DeclId dx = graph_decl(g, &x), dw = graph_decl(g, &w);
+  r->x = graph_decl(g, &x);
+  r->w = graph_decl(g, &w);
   graph_decl(g, &v);
-  slot.of = dw;
+  slot.of = r->w;
   graph_decl(g, &slot);
   graph_decl(g, &st);
   graph_decl(g, &o);
+}
 
-  DataField *field = arena_array(a, DataField, 2);
+static void add_spec(Rich *r) {
+  Graph *g = r->g;
+  DataField *field = arena_array(g->arena, DataField, 2);
   field[0] = (DataField){.input = "x",
-                         .pos = {s, 30, 1, 1},
+                         .pos = {r->source, 30, 1, 1},
                          .source = {.kind = SOURCE_CSV,
                                     .path = "iris train.csv",
                                     .first = 0,
@@ -75,7 +71,7 @@ static Graph *rich_graph(Arena *a, Diag *d) {
                                     .header = -1,
                                     .scale = 1,
                                     .row_last = 5,
-                                    .pos = {s, 30, 5, 1}}};
+                                    .pos = {r->source, 30, 5, 1}}};
   field[1] = (DataField){.input = "y",
                          .source = {.kind = SOURCE_SYNTHETIC,
                                     .synthetic = SYNTHETIC_INTEGERS,
@@ -84,77 +80,107 @@ static Graph *rich_graph(Arena *a, Diag *d) {
                                     .token_bytes = 2,
                                     .skip = 9}};
   g->spec.data[DATA_TRAIN] = (DataBlock){.present = true,
-                                         .over = b,
+                                         .over = r->b,
                                          .nfields = 2,
                                          .field = field,
                                          .shuffle = true,
                                          .seed = 3,
-                                         .pos = {s, 29, 1, 4}};
-  g->spec.data[DATA_TEST] = (DataBlock){.present = true, .over = b};
+                                         .pos = {r->source, 29, 1, 4}};
+  g->spec.data[DATA_TEST] = (DataBlock){.present = true, .over = r->b};
   g->spec.ntrain = 2;
-  g->spec.train = arena_array(a, TrainSpec, 2);
+  g->spec.train = arena_array(g->arena, TrainSpec, 2);
   g->spec.train[0] = (TrainSpec){.loss = "loss",
                                  .steps = 100,
                                  .log = 10,
-                                 .pos = {s, 40, 1, 1},
+                                 .pos = {r->source, 40, 1, 1},
                                  .optimizer = {.kind = OPTIMIZER_ADAMW,
                                                .lr = 1e-3,
                                                .beta1 = 0.9,
                                                .eps = 1e-8,
                                                .no_decay = "*.bias,*.b",
                                                .nesterov = true,
-                                               .pos = {s, 41, 3, 1}}};
+                                               .pos = {r->source, 41, 3, 1}}};
   g->spec.train[1] = (TrainSpec){
       .loss = "other loss",
       .epochs = 3,
       .clip_norm = 0.5,
       .schedule = {.kind = SCHEDULE_PIECEWISE, .npieces = 2, .at = {10, 20}, .value = {1, 0.1}}};
+}
 
-  Dims xb = {.n = 2, .at = {bc, h}};
-  g->origin = (Origin){.pos = {s, 3, 7, 1}, .value = "x"};
-  NodeId nx = graph_decl_node_over(g, dx, &xb);
-  g->origin = (Origin){.pos = {s, 5, 0, 0},
+static void add_outputs(Rich *r, NodeId product, NodeId cast, NodeId reduced, NodeId renamed) {
+  Graph *g = r->g;
+  vec_push(g->arena, g->name) = (Name){.name = "y",
+                                       .kind = NAME_METRIC,
+                                       .value = product,
+                                       .rank = 2,
+                                       .dims = {r->h, r->b},
+                                       .stated = true,
+                                       .pos = {r->source, 5, 1, 1}};
+  vec_push(g->arena, g->name) = (Name){.name = "w", .kind = NAME_DECL};
+  vec_push(g->arena, g->output) =
+      (Output){.kind = OUT_VALUE, .name = "grad(w)", .value = reduced, .rank = 1, .dims = {r->h}};
+  vec_push(g->arena, g->output) = (Output){.kind = OUT_VALUE, .name = "r", .value = renamed};
+  vec_push(g->arena, g->output) =
+      (Output){.kind = OUT_UPDATE, .name = "layer.0.w", .value = cast, .target = r->w};
+}
+
+static void add_nodes(Rich *r) {
+  Graph *g = r->g;
+  Dims xb = {.n = 2, .at = {r->bc, r->h}};
+  g->origin = (Origin){.pos = {r->source, 3, 7, 1}, .value = "x"};
+  NodeId nx = graph_decl_node_over(g, r->x, &xb);
+  g->origin = (Origin){.pos = {r->source, 5, 0, 0},
                        .value = "a b:c",
                        .why = " grad: of x\n through \\ ",
                        .composite = 4,
                        .backward = true};
-  NodeId nw = graph_decl_node(g, dw);
+  NodeId nw = graph_decl_node(g, r->w);
   NodeId ny = graph_binary(g, OP_MUL, nx, nw);
   g->origin = (Origin){.why = "because"};
   NodeId nv =
       graph_add(g, OP_VALUES, 0, NULL,
-                &(Attr){.type = TYPE_F64, .ndims = 1, .dims = &h, .data = numbers, .ndata = 7});
+                &(Attr){.type = TYPE_F64, .ndims = 1, .dims = &r->h, .data = numbers, .ndata = 7});
   g->origin = (Origin){.value = "-"};
   NodeId nc = graph_cast(g, nv, TYPE_F32);
   NodeId half = graph_const(g, TYPE_BF16, -0.5);
   g->origin = (Origin){0};
   NodeId sum = graph_add(g, OP_CONTRACT, 2, (NodeId[]){ny, nc},
-                         &(Attr){.type = TYPE_F64, .ndims = 1, .dims = &bc});
+                         &(Attr){.type = TYPE_F64, .ndims = 1, .dims = &r->bc});
   char why[200];
   NodeId clone = graph_try(g, OP_MUL, 2, (NodeId[]){nx, nw}, NULL, 2, why);
   NodeId red =
       graph_add(g, OP_ALL_REDUCE, 1, &sum, &(Attr){.axes = {2, {1, 0}}, .monoid = MONOID_MAX});
-  DimId b1 = dim_block(t, m, b, (Axes){.n = 1, .at = {1}});
+  DimId b1 = dim_block(g->dims, g->mesh, r->b, (Axes){.n = 1, .at = {1}});
   NodeId gathered =
       graph_add(g, OP_ALL_GATHER, 1, &clone,
-                &(Attr){.axes = {1, {0}}, .ndims = 1, .dims = &bc, .nto = 1, .to = &b1});
-  NodeId renamed =
-      graph_add(g, OP_RENAME, 1, &gathered, &(Attr){.ndims = 1, .dims = &h, .nto = 1, .to = &h2});
+                &(Attr){.axes = {1, {0}}, .ndims = 1, .dims = &r->bc, .nto = 1, .to = &b1});
+  NodeId renamed = graph_add(g, OP_RENAME, 1, &gathered,
+                             &(Attr){.ndims = 1, .dims = &r->h, .nto = 1, .to = &r->h2});
   graph_cast(g, half, TYPE_F32);
-  vec_push(a, g->name) = (Name){.name = "y",
-                                .kind = NAME_METRIC,
-                                .value = ny,
-                                .rank = 2,
-                                .dims = {h, b},
-                                .stated = true,
-                                .pos = {s, 5, 1, 1}};
-  vec_push(a, g->name) = (Name){.name = "w", .kind = NAME_DECL};
-  vec_push(a, g->output) =
-      (Output){.kind = OUT_VALUE, .name = "grad(w)", .value = red, .rank = 1, .dims = {h}};
-  vec_push(a, g->output) = (Output){.kind = OUT_VALUE, .name = "r", .value = renamed};
-  vec_push(a, g->output) =
-      (Output){.kind = OUT_UPDATE, .name = "layer.0.w", .value = nc, .target = dw};
-  return g;
+  add_outputs(r, ny, nc, red, renamed);
+}
+
+static Graph *rich_graph(Arena *a, Diag *d) {
+  Mesh *m = arena_new_of(a, Mesh);
+  uint32_t s = diag_source(d, "my model.mesh", NULL, 0);
+  *m = (Mesh){
+      .naxes = 2,
+      .axis = {{.name = "rows", .size = 2, .pos = {s, 20, 6, 4}}, {.name = "cols", .size = 3}},
+      .pos = {s, 20, 1, 4}};
+  DimTable *t = dim_table_new(a, intern_new(a));
+  Rich r = {.g = graph_new(a, t, m, STAGE_COLLECT), .source = s};
+  r.g->model = "my model.mesh";
+  r.g->spec.seed = UINT64_MAX;
+  r.b = dim_add(t, "b", 8, (Pos){s, 1, 5, 1});
+  r.h = dim_add(t, "layer.h", 7, (Pos){s, 2, 5, 1});
+  r.h2 = dim_add(t, "layer.h_1", 7, (Pos){0});
+  dim_set_follows(t, r.h2, r.h);
+  r.bc = dim_block(t, m, r.b, (Axes){.n = 2, .at = {1, 0}});
+  dim_block(t, m, r.h, (Axes){.n = 1, .at = {0}}); // not used, so it is not printed
+  add_decls(&r);
+  add_spec(&r);
+  add_nodes(&r);
+  return r.g;
 }
 
 static Graph *read_text(Arena *a, Diag *d, const char *text, size_t n) {
