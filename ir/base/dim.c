@@ -1,7 +1,8 @@
 // The table of dims, blocks of dims over mesh axes, and sets of dims.
 //
-//   h = 5 over cols = 2, rows = 2: blocks of ceil(5/2) = 3 by cols, each of ceil(3/2) = 2 by rows,
-//   so "h/cols+rows" has length 2 and processors (col, row) hold h 0-1, 2 | 3-4, nothing.
+//   A dim h of 5 elements over the axes cols (2) and rows (2) has the blocks "h/cols+rows". Over cols
+//   the blocks have ceil(5/2) = 3 elements, then over rows ceil(3/2) = 2:
+//     col 0: row 0 has elements 0-1, row 1 element 2;   col 1: row 0 has 3-4, row 1 none
 #include "ir/base/dim.h"
 
 #include "ir/base/map.h"
@@ -18,7 +19,7 @@ typedef struct Entry {
 struct DimTable {
   Arena *arena;
   Intern *names;
-  VEC(Entry *) entry; // entries do not move, so that dim_get stays valid; id d is at d - 1
+  VEC(Entry *) entry; // dim d is entry.at[d - 1]; entries do not move, so that dim_get stays valid
   NameMap by_name;    // entries by interned name
 };
 
@@ -54,6 +55,8 @@ DimId dim_find(const DimTable *t, const char *name) {
   const Entry *e = map_get(&t->by_name, intern(t->names, name));
   return e ? e->id : 0;
 }
+
+const char *dim_intern(const DimTable *t, const char *text) { return intern(t->names, text); }
 
 void dim_set_follows(DimTable *t, DimId d, DimId first) { entry_of(t, d)->dim.follows = first; }
 
@@ -107,7 +110,7 @@ static int64_t floor_div(int64_t a, int64_t b) {
   return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
-// Extends lo..hi by the values factor * i for i in first .. first+n-1.
+// Adds the range of factor * i, for i from first to first+n-1, to the range *lo to *hi.
 static void widen_range(int64_t factor, int64_t first, int64_t n, int64_t *lo, int64_t *hi) {
   int64_t a = factor * first, b = factor * (first + n - 1);
   *lo += a < b ? a : b;
@@ -132,7 +135,8 @@ void footprint_interval(const Mesh *m, const Footprint *x, int64_t whole, int64_
   *n = hi - lo + 1;
 }
 
-// Returns "y/oy/rows*1+ky*1-1": the part of y that oy/rows and all of ky read.
+// Returns the name of a footprint dim, such as "y/oy/rows*1+ky*1-1": the part of dim y that the
+// positions 1 * o + 1 * k - 1 cover, for o in the block oy/rows and k in the dim ky.
 static const char *footprint_name(const DimTable *t, const Dim *x) {
   const Affine *f = &x->footprint.affine;
   const char *name = intern_printf(t->names, "%s/%s*%lld", dim_get(t, x->whole)->name,

@@ -2,8 +2,8 @@
 // whole dim that one processor has under some axes. A lowered graph is a graph over block dims, so
 // that later stages need no mesh.
 //
-// Blocks nest (decision 8): a dim over axes a1, a2 is split over a1, then each block over a2, so
-// that the block length is ceil(ceil(n/p1)/p2). The last blocks may be short or empty: a buffer has
+// Blocks nest: a dim over axes a1, a2 is split over a1, then each block over a2, so
+// that the block length is ceil(ceil(n/p1)/p2). The last blocks can be short or empty: a buffer has
 // the block length, and loops use the processor's valid length.
 #ifndef IR_DIM_H
 #define IR_DIM_H
@@ -13,12 +13,15 @@
 
 typedef uint32_t DimId; // 0: none; otherwise in order of declaration
 
-// The source of an element of a window: position s = (o*out + k*tap + offset [+ start]) / divisor
-// of the source dim, for position `o` along to[0] and `k` along to[1], all global. The element is
-// num[0] if the division leaves a remainder or s is outside the source (decision 1).
+// The positions that a window reads. The element of the result at positions o of dim to[0] and k of
+// dim to[1] is the element s of the source dim:
 //
-//   convolution  s = stride*o + dilation*k - pad         slice  s = step*o + start
-//   its gradient o = (s - dilation*k + pad) / stride     pad    s = o - before
+//   s = (out * o + tap * k + offset [+ start]) / divisor         all positions are in whole dims
+//
+// It is num[0] (Attr) if the division leaves a remainder or s is outside the source. Examples:
+//
+//   convolution      s = stride*o + dilation*k - pad       slice  s = step*o + first
+//   its derivative   s = (o - dilation*k + pad) / stride   pad    s = o - before
 typedef struct Affine {
   int64_t out, tap, offset, divisor; // divisor > 0
 } Affine;
@@ -26,8 +29,8 @@ typedef struct Affine {
 // The interval of a dim that a processor's block of another dim reads through an Affine, with its
 // halo, clipped to the dim. divisor 0: no footprint.
 typedef struct Footprint {
-  int64_t out_size, tap_size; // whole sizes; tap_size 1: no taps
-  Axes out_axes, tap_axes;    // over which they are split
+  int64_t out_size, tap_size; // sizes of the whole dims to[0] and to[1]; tap_size 1: no to[1]
+  Axes out_axes, tap_axes;    // the axes over which these two dims are split
   Affine affine;
 } Footprint;
 // Computes the interval that processor r reads of a dim of `whole` elements: first index and number
@@ -39,19 +42,21 @@ typedef struct Dim {
   const char *name; // full name, interned: "b", "attention.s"; a block's is "h/cols+rows"
   int64_t size;     // number of elements; of a block dim the length of the largest block
   DimId whole;      // the dim this is a block of; itself for a whole dim
-  Axes axes; // over which a block dim is split; for a footprint dim all axes on which its interval
-             // depends
-  DimId follows;       // for a second formal of one dim: the dim whose size it shares, else 0
-  Pos pos;             // of its declaration
-  DimId out, tap;      // of a footprint dim: the block whose own part reads, and the taps or 0
+  // Of a block dim: the axes over which it is split. Of a footprint dim: all axes on which its
+  // interval depends.
+  Axes axes;
+  // The dim of which this is a copy, because two parameters of a function got the same dim; else 0.
+  DimId follows;
+  Pos pos;             // where it is declared
+  DimId out, tap;      // of a footprint dim: to[0] as a block, and to[1] or 0 (Footprint)
   Footprint footprint; // of a footprint dim
 } Dim;
 
 typedef struct DimTable DimTable;
 DimTable *dim_table_new(Arena *a, Intern *names);
 
-// Returns a table with the whole dims of t, under the same ids and without blocks, for another
-// mesh. The whole dims of t must come first.
+// Returns a table with the whole dims of t and without its blocks, for another mesh. The ids stay
+// the same; so all whole dims of t must have been added before its first block.
 DimTable *dim_table_whole(Arena *a, const DimTable *t);
 
 // Adds a whole dim; the caller has checked that the name is free (dim_find) and 1 <= size < 2^31.
@@ -67,6 +72,8 @@ DimId dim_block(DimTable *t, const Mesh *m, DimId whole, Axes axes);
 // if not 0, reads through `affine`. Its size is the length of the longest interval. Equal requests
 // give the same id.
 DimId dim_footprint(DimTable *t, const Mesh *m, DimId whole, DimId of, DimId tap, Affine affine);
+// Returns the only copy of a text in the table of names that the graphs of a compile share.
+const char *dim_intern(const DimTable *t, const char *text);
 void dim_set_follows(DimTable *t, DimId d, DimId first);
 
 // Return processor r's part of d: its first global index, and its number of valid elements. `rows`

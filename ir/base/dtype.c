@@ -5,6 +5,7 @@
 // values twice.
 #include "ir/base/dtype.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -68,15 +69,23 @@ Dtype dtype_accumulator(Dtype t) {
   return t;
 }
 
-// Returns the nearest value with `digits` binary digits, ties to even. The smallest normal number
-// has exponent `low` (as in frexp); below it the spacing is constant.
-static double round_digits(double x, int digits, int low, double largest) {
+FloatFormat dtype_format(Dtype t) {
+  static const FloatFormat format[TYPE_COUNT] = {[TYPE_F32] = {24, -126, (double)FLT_MAX},
+                                                 [TYPE_BF16] = {8, -126, 0x1.fep127},
+                                                 [TYPE_F16] = {11, -14, 65504},
+                                                 [TYPE_F64] = {53, -1022, DBL_MAX}};
+  return format[t].digits ? format[t] : (FloatFormat){.largest = (double)INFINITY};
+}
+
+// Returns the nearest value of the format, ties to even. Numbers below the least normal one have
+// the spacing of that one.
+static double round_digits(double x, FloatFormat f) {
   if (!isfinite(x) || x == 0) return x;
-  int e;
+  int e; // x is a fraction in [0.5, 1) times 2^e
   frexp(x, &e);
-  if (e < low) e = low;
-  double y = ldexp(nearbyint(ldexp(x, digits - e)), e - digits);
-  return fabs(y) > largest ? copysign((double)INFINITY, x) : y;
+  if (e < f.emin + 1) e = f.emin + 1;
+  double y = ldexp(nearbyint(ldexp(x, f.digits - e)), e - f.digits);
+  return fabs(y) > f.largest ? copysign((double)INFINITY, x) : y;
 }
 
 static double round_integer(double x, double low, double high) {
@@ -90,8 +99,8 @@ static double round_integer(double x, double low, double high) {
 double dtype_round(Dtype t, double x) {
   switch (t) {
   case TYPE_F32: return (double)(float)x;
-  case TYPE_BF16: return round_digits(x, 8, -125, 0x1.fep127);
-  case TYPE_F16: return round_digits(x, 11, -13, 65504);
+  case TYPE_BF16:
+  case TYPE_F16: return round_digits(x, dtype_format(t));
   case TYPE_F64: return x;
   case TYPE_I32: return round_integer(x, INT32_MIN, INT32_MAX);
   case TYPE_U8: return round_integer(x, 0, UINT8_MAX);

@@ -30,6 +30,14 @@ Dtype dtype_accumulator(Dtype t);
 // and saturate, NaN becomes 0; bool is x != 0.
 double dtype_round(Dtype t, double x);
 
+// A floating point format: number of binary digits of the significand, exponent of the least normal
+// number, largest finite number. For integers digits is 0 and largest infinite.
+typedef struct FloatFormat {
+  int digits, emin;
+  double largest;
+} FloatFormat;
+FloatFormat dtype_format(Dtype t);
+
 // Load and store one element of type t at p. A stored value must be a value of t. p needs no
 // alignment.
 double dtype_load(Dtype t, const void *p);

@@ -5,52 +5,28 @@
 // such values compare bit for bit.
 #include "ir/eval/eval_rules.h"
 
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
-// p: number of binary digits of the significand, 0 for integers. emin: exponent of the least normal
-// number. max: the largest finite number.
-typedef struct FloatFormat {
-  int p, emin;
-  double max;
-} FloatFormat;
-
-static FloatFormat format_of(Dtype t) {
-  switch (t) {
-  case TYPE_F32: return (FloatFormat){24, -126, (double)FLT_MAX};
-  case TYPE_BF16: return (FloatFormat){8, -126, 0x1.fep127};
-  case TYPE_F16: return (FloatFormat){11, -14, 65504};
-  case TYPE_F64: return (FloatFormat){53, -1022, DBL_MAX};
-  case TYPE_I32:
-  case TYPE_U8:
-  case TYPE_BOOL:
-  case TYPE_I64:
-  case TYPE_U64: return (FloatFormat){0, 0, INF};
-  case TYPE_COUNT: break;
-  }
-  BUG("no such type %d", (int)t);
-}
-
 double unit_roundoff(Dtype t) {
-  int p = format_of(t).p;
+  int p = dtype_format(t).digits;
   return p == 0 ? 0 : ldexp(1, p == 53 ? -52 : -p);
 }
 
 double least_normal(Dtype t) {
-  FloatFormat f = format_of(t);
-  return f.p == 0 ? 0 : ldexp(1, f.emin);
+  FloatFormat f = dtype_format(t);
+  return f.digits == 0 ? 0 : ldexp(1, f.emin);
 }
 
 double least_subnormal(Dtype t) {
-  FloatFormat f = format_of(t);
-  return f.p == 0 ? 0 : ldexp(1, f.emin - f.p + 1);
+  FloatFormat f = dtype_format(t);
+  return f.digits == 0 ? 0 : ldexp(1, f.emin - f.digits + 1);
 }
 
-double largest_finite(Dtype t) { return format_of(t).max; }
+double largest_finite(Dtype t) { return dtype_format(t).largest; }
 
 Cell cell_finish(Dtype t, Cell c) {
-  double max = format_of(t).max;
+  double max = dtype_format(t).largest;
   if (isnan(c.v)) return (Cell){c.v, 0, c.t};
   if (!(c.b < INF)) return (Cell){c.v, 0, true};
   if (isinf(c.v)) return (Cell){c.v, 0, c.t};
@@ -99,16 +75,16 @@ void sum_add(Sum *s, Cell x, Dtype t) {
 
 Cell sum_cell(Dtype acc, Dtype t, const Sum *s, int granule, int most) {
   if (!dtype_is_float(t)) return (Cell){int_wrap(t, (int64_t)s->v), 0, s->t};
-  FloatFormat f = format_of(acc);
-  bool exact = granule > NO_GRANULE && s->b == 0 && granule >= f.emin - f.p + 1 &&
-               s->abs <= ldexp(1, f.p + granule);
+  FloatFormat f = dtype_format(acc);
+  bool exact = granule > NO_GRANULE && s->b == 0 && granule >= f.emin - f.digits + 1 &&
+               s->abs <= ldexp(1, f.digits + granule);
   double b = s->b;
   if (!exact && isfinite(s->v))
     b += sum_roundings(acc, s->n, most) * unit_roundoff(acc) * s->abs +
          (double)s->n * least_subnormal(acc);
   Cell c = acc == t ? (Cell){s->v, b, false} : cell_rounded(t, s->v, b, exact);
   // The terms are finite, but partial sums can overflow.
-  c.t = s->t || (isfinite(s->v) && s->abs > f.max);
+  c.t = s->t || (isfinite(s->v) && s->abs > f.largest);
   return cell_finish(t, c);
 }
 

@@ -6,6 +6,7 @@
 
 #include "ir/base/dim_list.h"
 #include "ir/base/hash.h"
+#include "ir/base/map.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -13,11 +14,11 @@
 
 #include "ir/graph/infer_internal.h"
 
-// Hash index of the names of declarations or values. A search first enters the names that were
+// The indices of declarations or names by their text. A search first enters the names that were
 // added since the search before, because some callers append to Graph.decl and Graph.name directly.
 typedef struct TextIndex {
-  uint32_t *slot; // 1 + index of the declaration or name; 0: the slot is free
-  uint32_t cap, seen;
+  NameMap map;   // from interned text to 1 + the index in Graph.decl or Graph.name
+  uint32_t seen; // number of entries that the map has
 } TextIndex;
 // The hash of a node is kept beside its id, so that most unequal nodes are never compared.
 typedef struct NodeSlot {
@@ -330,32 +331,18 @@ NodeId graph_copy(Graph *g, const Graph *from, NodeId n, const NodeId *map) {
 
 // -- declarations and names ---------------------------------------------------------------------
 
-static uint32_t text_hash(const char *s) {
-  uint64_t h = hash_bytes(FNV_START, s, strlen(s));
-  return (uint32_t)(h ^ h >> 32);
-}
-
 static const char *decl_text(const Graph *g, uint32_t i) { return g->decl.at[i].name; }
 static const char *name_text(const Graph *g, uint32_t i) { return g->name.at[i].name; }
 typedef const char *TextOf(const Graph *g, uint32_t i);
 
-static uint32_t *index_slot(const Graph *g, const TextIndex *x, TextOf *text, const char *name) {
-  uint32_t i = text_hash(name) & (x->cap - 1);
-  while (x->slot[i] && strcmp(text(g, x->slot[i] - 1), name) != 0) i = (i + 1) & (x->cap - 1);
-  return &x->slot[i];
-}
-
 // Returns 1 + the index of the last of n names that equals `name`, or 0.
 static uint32_t index_find(const Graph *g, TextIndex *x, uint32_t n, TextOf *text,
                            const char *name) {
-  if (n > x->cap / 2 || x->seen > n) {
-    x->cap = 64;
-    while (n > x->cap / 4) x->cap *= 2;
-    x->slot = arena_array(g->arena, uint32_t, x->cap);
-    x->seen = 0;
-  }
-  for (; x->seen < n; x->seen++) *index_slot(g, x, text, text(g, x->seen)) = x->seen + 1;
-  return n ? *index_slot(g, x, text, name) : 0;
+  if (x->seen > n) *x = (TextIndex){0};
+  for (; x->seen < n; x->seen++)
+    map_put(g->arena, &x->map, dim_intern(g->dims, text(g, x->seen)),
+            (void *)(uintptr_t)(x->seen + 1));
+  return n ? (uint32_t)(uintptr_t)map_get(&x->map, dim_intern(g->dims, name)) : 0;
 }
 
 DeclId graph_decl(Graph *g, const Decl *d) {

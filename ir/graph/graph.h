@@ -33,7 +33,7 @@ typedef enum OpClass {
   WINDOW,
   ORDERED,
   REGION,
-  COLLECTIVE,
+  COLLECTIVE
 } OpClass;
 // The columns of ops.def, where their values are explained.
 enum {
@@ -43,7 +43,7 @@ enum {
   DECLARED = 8,
   DRAW = 16,
   OWN_TYPES = 32,
-  NARROW = 64,
+  NARROW = 64
 };
 enum { ATTR_NONE, ATTR_TYPE = 1, ATTR_LIST = 2, ATTR_SET = 4, ATTR_PAIRS = 8 };
 enum { ATTR_TYPE_LIST = ATTR_TYPE | ATTR_LIST, ATTR_TYPE_SET = ATTR_TYPE | ATTR_SET };
@@ -54,7 +54,7 @@ typedef enum OpMemory {
   MEMORY_ALIAS,
   MEMORY_PART,
   MEMORY_THROUGH,
-  MEMORY_LOOKUP,
+  MEMORY_LOOKUP
 } OpMemory;
 
 typedef struct OpRow {

@@ -13,12 +13,13 @@
 // A carry to which each step adds a value that is known before the loop becomes a sum over all
 // steps.
 //
-// Two rules apply to loops that are recomputed (`recompute`). A node that depends on a value
-// saved by another loop stays, because lifting it would store its values for all steps. A sum over
-// all steps of a collected value becomes a carry. The exception is a product for which this carry
-// and its next value take more memory than the product's operand takes in all steps, such as the
-// gradient of large parameters: it moves after the loop. Inner loops are visited first, because a
-// node that leaves one may then leave the next.
+// Loops with the mark `recompute` have other rules, because they exist to save memory. A node that
+// depends on a value that another loop collected stays. A sum over all steps of a collected value,
+// such as the gradient of a parameter, becomes a carry. It takes the memory of two values: the
+// carry and its next value. Where the operand of the summed product takes less memory for all steps
+// together, the product moves after the loop instead.
+//
+// Inner loops are visited first, because a node that leaves one loop may then leave the next.
 #include "ir/graph/graph.h"
 
 typedef struct Hoist {
@@ -28,15 +29,18 @@ typedef struct Hoist {
   const RegionNodes *nodes;
   const NodeId *scan, *order;
   int depth;
-  bool *feeds;  // by node: a next value or an inner loop needs it
-  NodeId *in;   // by node: the node in the new graph; if it is in a loop, the copy in that loop
-  NodeId *over; // by node of a loop of this depth: its values in all steps; 0: only in the loop
-  bool *late;   // by node: its values are computed after the loop
-  const uint32_t *uses; // by node: how often it is an argument or an output
+  // Tables by NodeId of `from`:
+  bool *feeds;          // a next value of a carry or an inner loop depends on it
+  NodeId *in;           // the node in the new graph; for a node in a loop, the copy in that loop
+  NodeId *over;         // for a node in a loop of depth `depth`: its values in all steps, or 0
+  bool *late;           // `over` is computed after the loop
+  const uint32_t *uses; // how often it is an argument or an output
 } Hoist;
 
+static const Node *old_node(const Hoist *h, NodeId n) { return graph_node(h->from, n); }
+
 static bool at_depth(const Hoist *h, NodeId n) {
-  RegionId r = graph_node(h->from, n)->region;
+  RegionId r = old_node(h, n)->region;
   return r && region_depth(h->from, r) == h->depth;
 }
 
@@ -49,73 +53,72 @@ static bool names(const Node *n, DimId t) {
   return dims_has(&n->dims, t) || attr_names(&n->attr, t);
 }
 
-// Returns true if the op can have the dim of the loop as one more dim: the op and its arguments
-// from outside do not use that dim.
+// Returns true if node n can have the dim of its loop as one more dim: neither n nor its arguments
+// from outside the loop use that dim.
 static bool may_move(const Hoist *h, const Node *n) {
   DimId t = region_get(h->from, n->region)->t;
   if (op_row((Op)n->op)->cls == REGION || names(n, t)) return false;
   for (int i = 0; i < n->nargs; i++) {
-    const Node *arg = graph_node(h->from, n->args[i]);
+    const Node *arg = old_node(h, n->args[i]);
     if (arg->region != n->region && dims_has(&arg->dims, t)) return false;
   }
   // the start of a window must be a single number
-  return n->op != OP_WINDOW_AT || graph_node(h->from, n->args[1])->region != n->region;
+  return n->op != OP_WINDOW_AT || old_node(h, n->args[1])->region != n->region;
 }
 
 // Adds a copy of the old graph's node n with the given arguments. Returns 0 if the op refuses them.
 static NodeId put_node(Hoist *h, NodeId n, const NodeId *args) {
-  const Node *node = graph_node(h->from, n);
+  const Node *node = old_node(h, n);
   char why[200];
   h->to->origin = node->origin;
   return graph_try(h->to, (Op)node->op, node->nargs, args, &node->attr, node->instance, why);
 }
 
-// Marks the nodes of r and of loops inside it on which a next value or an inner loop depends.
+// Sets h->feeds for all nodes of loops on which a next value of a carry or an inner loop depends.
 static void mark_feeds(Hoist *h) {
   for (NodeId n = 1; n <= graph_count(h->from); n++) {
-    const Node *node = graph_node(h->from, n);
+    const Node *node = old_node(h, n);
     bool loop = node->op == OP_SCAN || node->region;
     for (int i = 0; loop && i < node->nargs; i++) {
-      RegionId in = graph_node(h->from, node->args[i])->region;
+      RegionId in = old_node(h, node->args[i])->region;
       bool inner = node->op == OP_SCAN ? in == node->attr.region : in != node->region;
       if (inner && node->op != OP_COLLECT && node->op != OP_FINAL) h->feeds[node->args[i]] = true;
     }
   }
   for (uint32_t i = graph_count(h->from); i > 0; i--) {
-    const Node *node = graph_node(h->from, h->order[i - 1]);
+    const Node *node = old_node(h, h->order[i - 1]);
     if (!h->feeds[h->order[i - 1]] || !node->region) continue;
     for (int k = 0; k < node->nargs; k++)
-      if (graph_node(h->from, node->args[k])->region == node->region)
-        h->feeds[node->args[k]] = true;
+      if (old_node(h, node->args[k])->region == node->region) h->feeds[node->args[k]] = true;
   }
 }
 
 // -- before the loop ----------------------------------------------------------------------------
 
-// Returns true for a value that another loop saved, in a loop that is recomputed.
+// Returns true if n reads a value that another loop collected, and the loop of n is recomputed.
 static bool is_saved(const Hoist *h, const Node *n) {
   return region_get(h->from, n->region)->recompute && n->op == OP_AT &&
-         graph_node(h->from, n->args[0])->op == OP_COLLECT;
+         old_node(h, n->args[0])->op == OP_COLLECT;
 }
 
 // Returns the values of node n in all steps, computed before the loop; 0: the arguments are not
 // known there.
 static NodeId lift(Hoist *h, NodeId n) {
-  const Node *node = graph_node(h->from, n);
+  const Node *node = old_node(h, n);
   NodeId args[MAX_ARGS];
   if (is_saved(h, node)) return 0;
   if (node->op == OP_AT) return h->in[node->args[0]];
   if (!may_move(h, node)) return 0;
   for (int i = 0; i < node->nargs; i++) {
     NodeId arg = node->args[i];
-    args[i] = graph_node(h->from, arg)->region == node->region ? h->over[arg] : h->in[arg];
+    args[i] = old_node(h, arg)->region == node->region ? h->over[arg] : h->in[arg];
     if (!args[i]) return 0;
   }
   return put_node(h, n, args);
 }
 
 static void copy_inside(Hoist *h, NodeId n) {
-  const Node *node = graph_node(h->from, n);
+  const Node *node = old_node(h, n);
   h->over[n] = lift(h, n);
   h->in[n] = h->over[n] && is_heavy(node) ? graph_at(h->to, node->region, h->over[n])
                                           : graph_copy(h->to, h->from, n, h->in);
@@ -125,7 +128,7 @@ static void copy_inside(Hoist *h, NodeId n) {
 
 // Returns the values of node n in all steps, after the loop.
 static NodeId values_of(Hoist *h, NodeId scan, NodeId n, RegionId r) {
-  if (graph_node(h->from, n)->region != r) return h->in[n];
+  if (old_node(h, n)->region != r) return h->in[n];
   return h->over[n] ? h->over[n] : graph_collect(h->to, scan, h->in[n]);
 }
 
@@ -138,7 +141,7 @@ static bool leaves(const Hoist *h, const Node *node, NodeId n) {
 
 // Computes node n of the loop for all steps, after the loop.
 static void sink_one(Hoist *h, NodeId scan, RegionId r, NodeId n) {
-  const Node *node = graph_node(h->from, n);
+  const Node *node = old_node(h, n);
   NodeId args[MAX_ARGS];
   for (int k = 0; k < node->nargs; k++) args[k] = values_of(h, scan, node->args[k], r);
   h->over[n] = put_node(h, n, args);
@@ -148,7 +151,7 @@ static void sink_one(Hoist *h, NodeId scan, RegionId r, NodeId n) {
 static void sink(Hoist *h, NodeId scan, RegionId r) {
   for (uint32_t i = h->nodes->first[r]; i < h->nodes->first[r + 1]; i++) {
     NodeId n = h->nodes->node[i];
-    if (leaves(h, graph_node(h->from, n), n)) sink_one(h, scan, r, n);
+    if (leaves(h, old_node(h, n), n)) sink_one(h, scan, r, n);
   }
 }
 
@@ -157,45 +160,44 @@ static void sink(Hoist *h, NodeId scan, RegionId r) {
 // Returns true if node n sums, over the dim of a loop that is recomputed, a value that this
 // loop collects.
 static bool is_step_sum(const Hoist *h, NodeId n, NodeId scan, NodeId *value) {
-  const Node *sum = graph_node(h->from, n);
+  const Node *sum = old_node(h, n);
   if (sum->op != OP_SUM || !dtype_is_float((Dtype)sum->type)) return false;
-  const Node *all = graph_node(h->from, sum->args[0]);
+  const Node *all = old_node(h, sum->args[0]);
   if (all->op != OP_COLLECT || !dims_has(&all->dims, all->attr.dims[0])) return false;
   if (scan && all->args[0] != scan) return false;
-  RegionId r = graph_node(h->from, all->args[0])->attr.region;
+  RegionId r = old_node(h, all->args[0])->attr.region;
   const Region *region = region_get(h->from, r);
   *value = all->args[1];
   return dim_in(region->t, sum->attr.ndims, sum->attr.dims) && region->recompute &&
-         region_depth(h->from, r) == h->depth && graph_node(h->from, *value)->region == r &&
+         region_depth(h->from, r) == h->depth && old_node(h, *value)->region == r &&
          !h->over[*value];
 }
 
 static bool is_there(const Hoist *h, NodeId n, RegionId r) {
-  while (graph_node(h->from, n)->op == OP_RENAME) n = graph_node(h->from, n)->args[0];
-  return graph_node(h->from, n)->region != r || graph_node(h->from, n)->op == OP_AT;
+  while (old_node(h, n)->op == OP_RENAME) n = old_node(h, n)->args[0];
+  return old_node(h, n)->region != r || old_node(h, n)->op == OP_AT;
 }
 
-// Returns the one argument of a product in the loop that is not known for all steps in any case; 0:
-// there is no single one.
+// For product n in loop r: returns its only argument whose values in all steps are not in memory
+// anyway. Returns 0 if none or both are.
 static NodeId handed_out(const Hoist *h, NodeId n, RegionId r) {
-  const Node *x = graph_node(h->from, n);
+  const Node *x = old_node(h, n);
   if (x->op != OP_CONTRACT || h->feeds[n] || !may_move(h, x)) return 0;
   bool first = is_there(h, x->args[0], r), second = is_there(h, x->args[1], r);
   return first == second ? 0 : x->args[first ? 1 : 0];
 }
 
-// Marks as late the products whose sums, as carries and next values, take more memory than their
-// argument takes in all steps. They leave the loop.
+// Marks in h->late the products that leave the loop: their sum as a carry and its next value would
+// take more memory than their argument takes for all steps.
 static void choose_products(Hoist *h, NodeId scan) {
-  RegionId parent = graph_node(h->from, scan)->region, r = graph_node(h->from, scan)->attr.region;
+  RegionId parent = old_node(h, scan)->region, r = old_node(h, scan)->attr.region;
   int64_t *carried = arena_array(h->a, int64_t, graph_count(h->from) + 1);
   int64_t steps = dim_get(h->from->dims, region_get(h->from, r)->t)->size;
   for (int pass = 0; pass < 2; pass++)
     for (uint32_t i = h->nodes->first[parent]; i < h->nodes->first[parent + 1]; i++) {
       NodeId n = h->nodes->node[i], value, d;
       if (!is_step_sum(h, n, scan, &value) || !(d = handed_out(h, value, r))) continue;
-      Dtype type = (Dtype)graph_node(h->from, value)->type,
-            wide = region_sum_type(h->from, r, type);
+      Dtype type = (Dtype)old_node(h, value)->type, wide = region_sum_type(h->from, r, type);
       if (!pass)
         carried[d] += 2 * node_bytes(h->from, value) / dtype_bytes(type) * dtype_bytes(wide);
       else
@@ -210,14 +212,14 @@ static void sink_products(Hoist *h, NodeId scan, RegionId r) {
 
 typedef VEC(NodeId) Nodes;
 
-// Appends a carry to the loop for each such sum.
+// Appends a carry to the loop for each sum over its steps (is_step_sum) that is not marked as late.
 static void add_up(Hoist *h, NodeId scan, Nodes *next) {
-  RegionId parent = graph_node(h->from, scan)->region, r = graph_node(h->from, scan)->attr.region;
+  RegionId parent = old_node(h, scan)->region, r = old_node(h, scan)->attr.region;
   DimId t = region_get(h->from, r)->t;
   for (uint32_t i = h->nodes->first[parent]; i < h->nodes->first[parent + 1]; i++) {
     NodeId n = h->nodes->node[i], value;
     if (!is_step_sum(h, n, scan, &value) || h->late[value]) continue;
-    const Node *sum = graph_node(h->from, n);
+    const Node *sum = old_node(h, n);
     Dims rest = dims_make(sum->attr.ndims, sum->attr.dims);
     dims_remove(&rest, t);
     h->to->origin = sum->origin;
@@ -233,9 +235,9 @@ static void add_up(Hoist *h, NodeId scan, Nodes *next) {
 
 static void copy_sum(Hoist *h, NodeId n, NodeId scan) {
   NodeId carry = h->over[n];
-  h->to->origin = graph_node(h->from, n)->origin;
+  h->to->origin = old_node(h, n)->origin;
   NodeId sum = graph_add(h->to, OP_FINAL, 2, (NodeId[]){h->in[scan], carry}, NULL);
-  h->in[n] = graph_cast(h->to, sum, (Dtype)graph_node(h->from, n)->type);
+  h->in[n] = graph_cast(h->to, sum, (Dtype)old_node(h, n)->type);
   h->over[n] = 0;
 }
 
@@ -244,19 +246,19 @@ static void copy_sum(Hoist *h, NodeId n, NodeId scan) {
 // Returns the value that each step adds to carry c, if nothing else reads c; 0: c is not such a
 // sum. Narrow types are excluded, because they round in every step.
 static NodeId added_in_steps(const Hoist *h, NodeId c) {
-  const Node *carry = graph_node(h->from, c);
+  const Node *carry = old_node(h, c);
   if (region_get(h->from, carry->region)->recompute || dtype_bytes((Dtype)carry->type) < 4)
     return 0;
   NodeId next = carry_next(h->from, h->scan, c);
-  const Node *sum = next ? graph_node(h->from, next) : NULL;
+  const Node *sum = next ? old_node(h, next) : NULL;
   if (!sum || sum->op != OP_ADD || h->uses[next] != 1 || h->uses[c] != 2)
     return 0; // c is used by the addition and by FINAL
   NodeId u = sum->args[0] == c ? sum->args[1] : sum->args[1] == c ? sum->args[0] : 0;
-  return u && u != c && graph_node(h->from, u)->region == carry->region ? u : 0;
+  return u && u != c && old_node(h, u)->region == carry->region ? u : 0;
 }
 
 static void copy_final(Hoist *h, NodeId n) {
-  const Node *node = graph_node(h->from, n), *carry = graph_node(h->from, node->args[1]);
+  const Node *node = old_node(h, n), *carry = old_node(h, node->args[1]);
   NodeId u = at_depth(h, node->args[1]) ? added_in_steps(h, node->args[1]) : 0,
          all = u ? h->over[u] : 0;
   DimId t = u ? region_get(h->from, carry->region)->t : 0;
@@ -264,7 +266,7 @@ static void copy_final(Hoist *h, NodeId n) {
     h->in[n] = graph_copy(h->to, h->from, n, h->in);
     return;
   }
-  h->to->origin = graph_node(h->from, u)->origin;
+  h->to->origin = old_node(h, u)->origin;
   Dims over = {.n = 1, .at = {t}};
   NodeId sum = graph_broadcast(h->to, graph_reduce(h->to, OP_SUM, all, &over), &carry->dims);
   h->in[n] = graph_binary(h->to, OP_ADD, h->in[carry->args[0]], sum);
@@ -273,7 +275,7 @@ static void copy_final(Hoist *h, NodeId n) {
 // -- the walk -----------------------------------------------------------------------------------
 
 static void copy_scan(Hoist *h, NodeId n) {
-  const Node *node = graph_node(h->from, n);
+  const Node *node = old_node(h, n);
   RegionId r = node->attr.region;
   Nodes next = {0};
   for (int i = 0; i < node->nargs; i++) vec_push(h->a, next) = h->in[node->args[i]];
@@ -293,7 +295,7 @@ static void copy_scan(Hoist *h, NodeId n) {
 }
 
 static void copy_node(Hoist *h, NodeId n) {
-  const Node *node = graph_node(h->from, n);
+  const Node *node = old_node(h, n);
   NodeId value, collected;
   if (node->op == OP_SCAN)
     copy_scan(h, n);
@@ -305,7 +307,7 @@ static void copy_node(Hoist *h, NodeId n) {
     h->in[n] = h->over[node->args[1]];
   else if (is_step_sum(h, n, 0, &value) && h->over[n]) {
     collected = node->args[0];
-    copy_sum(h, n, graph_node(h->from, collected)->args[0]);
+    copy_sum(h, n, old_node(h, collected)->args[0]);
   } else
     h->in[n] = graph_copy(h->to, h->from, n, h->in);
 }
