@@ -1,12 +1,13 @@
-// Expansion: replaces EXPANDS ops by primitives. In: a graph whose gradients exist already, because
-// the rule of a whole logsumexp is better than those of its parts. Out: a new graph; all later
-// passes see primitives only. New nodes inherit origins and group tags.
+// Expansion: replaces operations with the flag EXPANDS (ops.def) by primitive ones. Input: a graph
+// to which gradients were added, because the derivative of a whole logsumexp is more accurate than
+// that of its parts. Output: a new graph of primitive operations. New nodes have the origin of the
+// node that they replace.
 //
 //   %3 = logsumexp(%2) {dims=[c]}   =>   m = max(%2); s = sum(exp(%2 - m)); %3 = log(s) + m
 //
 // The mean of narrow floats and integers is computed in f32, the type of their sums. scatter_add is
-// not an EXPANDS op, but keeps its sums in memory: for a narrow float, graph_widen_scatters
-// replaces it by one of f32 between casts.
+// not such an operation, but it adds to memory: one of a narrow float is replaced by one of f32
+// between casts.
 #include <math.h>
 
 #include "ir/graph/graph.h"
@@ -14,9 +15,9 @@
 
 typedef struct Expand {
   Graph *g;
-  Node n;    // of the old graph
-  NodeId x;  // its argument in the new graph
-  Dims over; // the dims of the attribute
+  Node n;    // the node to replace, of the old graph
+  NodeId x;  // its argument, in the new graph
+  Dims over; // the dims attr.dims of the node
 } Expand;
 
 static Dtype x_type(const Expand *c) { return (Dtype)graph_node(c->g, c->x)->type; }
@@ -45,8 +46,8 @@ static NodeId expand_l2_norm(Expand *c) {
   return graph_cast(g, graph_unary(g, OP_SQRT, sum), (Dtype)c->n.type);
 }
 
-// argmax of f64, which does not fit a key: the best value first, then the least index that has it.
-// NaN is found because it is not equal to itself.
+// Expands argmax and argmin of f64, whose values do not fit a key: finds the best value, then the
+// least index of an element equal to it. NaN is recognised because it is not equal to itself.
 static NodeId first_equal(Expand *c, Op best_of) {
   Graph *g = c->g;
   NodeId best = graph_reduce(g, best_of, c->x, &c->over);
@@ -57,6 +58,8 @@ static NodeId first_equal(Expand *c, Op best_of) {
   return graph_reduce(g, OP_MIN, index, &c->over);
 }
 
+// Returns the index of the largest key: a u64 with x in its upper half and the inverted index
+// below.
 static NodeId largest_key(Expand *c, NodeId x) {
   Graph *g = c->g;
   NodeId key = graph_binary(g, OP_ARG_KEY, x, graph_index(g, c->over.at[0]));
@@ -72,8 +75,8 @@ static NodeId expand_argmax(Expand *c) {
   return x_type(c) == TYPE_F64 ? first_equal(c, OP_MAX) : largest_key(c, key_operand(c));
 }
 
-// argmin as the argmax of a reversed order. -x keeps NaN, which again ranks first; -1 - x of
-// integers cannot overflow.
+// Expands argmin as the argmax of -x, or of -1 - x for integers, where -x could overflow. The -x of
+// NaN is NaN, which ranks first in both.
 static NodeId expand_argmin(Expand *c) {
   if (x_type(c) == TYPE_F64) return first_equal(c, OP_MIN);
   NodeId x = key_operand(c);

@@ -1,11 +1,11 @@
 // Factoring of sums in gradients. Moves factors that do not depend on the summed dims out of a sum.
-// Removes deviations from a mean, whose sum is zero. Sums that differed only by such factors then
-// become one node.
+// Removes terms x - mean(x), whose sum is zero. Sums that differed only by such factors or terms
+// then become one node.
 //
 //   off = x - mean[b](x), y = off * r, z = y * scale, so that the backward pass has
 //     sum[b](dz * (off * r))                     =>  r * sum[b](dz * off)
 //     sum[b](dz * scale * off)                   =>  scale * sum[b](dz * off)      the same sum
-//     sum[b](dz * scale * r + off * u)           =>  scale * r * sum[b](dz)        u has no dim b
+//     sum[b](dz * scale * r + off * u)           =>  scale * r * sum[b](dz)        off * u vanishes: u has no dim b
 //
 // The backward pass of batch normalisation then has two sums, which depend only on dz. The chain
 // rule gives four, and one of them depends on another. The forward pass is not changed. Runs after
@@ -54,14 +54,17 @@ static bool vanishes(const Graph *g, NodeId x, const Dims *over, int depth) {
   return vanishes(g, n->args[0], over, depth - 1) && vanishes(g, n->args[1], over, depth - 1);
 }
 
-// x = (negative ? -1 : 1) * product of the factors * rest + terms whose sum is zero
+// A value x as a product: x = (negative ? -1 : 1) * factor[0] * ... * factor[n-1] * rest, plus
+// terms whose sum over the dims of the sum is zero.
 typedef struct Factored {
   NodeId rest, factor[MAX_DEPTH];
   int n;
-  bool negative, found; // found: a factor with dims, or a term whose sum is zero
+  bool negative;
+  bool found; // a factor that has dims or a term whose sum is zero was found
 } Factored;
 
-// Moves one factor, sign or vanishing term from f->rest to f. Returns false if there is none.
+// Moves one factor or sign from f->rest to f, or with `drops` removes a term whose sum over the
+// dims `sum` is zero. Returns false if there is none.
 static bool factor_step(const Graph *g, const Dims *sum, bool drops, Factored *f) {
   const Node *n = graph_node(g, f->rest);
   if (n->op == OP_NEG) {
@@ -90,8 +93,8 @@ static bool factor_step(const Graph *g, const Dims *sum, bool drops, Factored *f
   return false;
 }
 
-// Returns the factors of x that can leave the sum. Numbers that follow the last of them stay
-// inside, so that equal sums remain equal nodes.
+// Returns the factors of x that can leave the sum over the dims `sum`. Factors without dims that
+// follow the last factor with dims stay in the sum, so that equal sums remain equal nodes.
 static Factored factor_sum(const Graph *g, NodeId x, const Dims *sum, bool drops) {
   Factored f = {.rest = x}, best = f;
   for (int i = 0; i < MAX_DEPTH && factor_step(g, sum, drops, &f); i++) {
@@ -161,5 +164,5 @@ const Graph *graph_factor(Arena *a, const Graph *g) {
   }
   if (!any) return g;
   graph_copy_outputs(to, g, map);
-  return graph_simplify(a, graph_prune_in_place(a, to, g->stage)); // also removes the zeros
+  return graph_simplify(a, graph_prune_in_place(a, to, g->stage)); // removes sums that became zero
 }

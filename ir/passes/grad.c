@@ -24,7 +24,8 @@ void grad_zero(Grad *c) { (void)c; }
 
 bool grad_wanted(const Grad *c, int i) { return c->needed[c->key[i]]; }
 
-// Returns a term with the dims and type of the node whose gradient it is.
+// Returns the term summed, cast and broadcast so that it has the dims and type of the node to whose
+// gradient it is added.
 static NodeId fit(Graph *g, NodeId term, const Dims *dims, Dtype type) {
   Dims sum = list_minus(&graph_node(g, term)->dims, dims);
   term = graph_cast(g, graph_reduce(g, OP_SUM, term, &sum), type);
@@ -106,8 +107,9 @@ static void mark_active(Grad *c, NodeId loss) {
     if (next) vec_push(c->scratch, todo) = next;
     if (next) vec_push(c->scratch, todo) = c->scan[n->region];
   }
-  for (NodeId id = 1; id <= c->count;
-       id++) // a scan without carries is reached only through the values that it collects
+  // A scan without carries is not an argument of a node that the loop above follows: it is active
+  // if a value that it collects leads to the loss.
+  for (NodeId id = 1; id <= c->count; id++)
     if (graph_node(c->g, id)->op == OP_SCAN) c->active[id] = seen[id];
 }
 

@@ -15,7 +15,8 @@ void grad_mean(Grad *c) {
           grad_scaled(c, c->dy, 1 / dims_product(c->g->dims, c->n.attr.ndims, c->n.attr.dims)));
 }
 
-// max, min: elements that are equal to the result get equal shares of the gradient.
+// Derivative of max and min: all elements that are equal to the result get the same share of the
+// gradient.
 void grad_max(Grad *c) {
   Dims over = reduced(c);
   NodeId best = graph_binary(c->g, OP_EQ, x_of(c), c->id);
@@ -24,10 +25,14 @@ void grad_max(Grad *c) {
   grad_to(c, 0, graph_where(c->g, best, share, grad_const(c, 0)));
 }
 
-// prod: the derivative by an element is the product of all others. Let p be the product of the
-// elements that are not 0, and s the sum of the zeros: 0 in value, but with a derivative. Without a
-// zero it is p/x. With one zero it is p there and s p/x elsewhere. With two zeros it is (s - x) p
-// at both. Terms of value 0 are written out, because the second derivative needs them.
+// Derivative of prod: for each element x, the product of all others. Let p be the product of the
+// elements that are not 0, and s the sum of the elements that are 0.
+//
+//   no zero      p / x
+//   one zero     p at the zero, s p / x at the others
+//   two zeros    (s - x) p at both
+//
+// s is 0, but its derivative is not: the terms with s are needed for the second derivative.
 void grad_prod(Grad *c) {
   Graph *g = c->g;
   Dims over = reduced(c);
@@ -48,8 +53,8 @@ void grad_prod(Grad *c) {
   grad_product_to(c, 0, c->dy, graph_where(g, is_zero, at_zero, elsewhere));
 }
 
-// logsumexp: exp(x - shift) / sum, in the type of the sum. exp(x - y) would have the rounding error
-// of y, which grows with a common offset of all x.
+// Derivative of y = logsumexp(x): exp(x - shift) / sum, with the parts of graph_log_sum. exp(x - y)
+// is equal but less accurate: y has a rounding error that grows with the size of the elements.
 void grad_logsumexp(Grad *c) {
   Graph *g = c->g;
   Dims over = reduced(c);
@@ -59,7 +64,7 @@ void grad_logsumexp(Grad *c) {
   grad_to(c, 0, graph_binary(g, OP_MUL, share, s.e));
 }
 
-// l2_norm: x / norm, and 0 where the norm is 0.
+// Derivative of l2_norm: x / norm, and 0 where the norm is 0.
 void grad_l2_norm(Grad *c) {
   Graph *g = c->g;
   NodeId zero = grad_const(c, 0), none = graph_binary(g, OP_EQ, c->id, zero);
@@ -94,14 +99,15 @@ void grad_merge(Grad *c) { move_back(c, OP_SPLIT); }
 
 void grad_checkpoint(Grad *c) { grad_to(c, 0, c->dy); }
 
-// pin: the gradient has the same pin (decision 5).
+// Derivative of pin: the gradient gets the same pin.
 void grad_pin(Grad *c) { grad_to(c, 0, graph_add(c->g, OP_PIN, 1, &c->dy, &c->n.attr)); }
 
 // -- windows ------------------------------------------------------------------------------------
 
 static NodeId start_of(const Grad *c) { return c->n.nargs > 1 ? c->n.args[1] : 0; }
 
-// select: the gradient at the position of the element, zero elsewhere.
+// Derivative of a window without new dims, which reads one element: the gradient at the position of
+// this element, zero elsewhere.
 static void grad_select(Grad *c) {
   Graph *g = c->g;
   NodeId place = graph_const(g, TYPE_I32, (double)c->n.attr.affine.offset);
@@ -110,8 +116,10 @@ static void grad_select(Grad *c) {
   grad_to(c, 0, graph_where(g, here, c->dy, grad_const(c, 0)));
 }
 
-// window: inverts the relation s = (a o + b k + c) / d to o = (d s - b k - c) / a. The gradient is
-// summed along a tap dim that the argument does not have.
+// Derivative of window: a window of the gradient with the inverse relation. A window reads position
+// s = (out o + tap k + offset) / divisor of its source (Affine in ir/base/dim.h), so that o =
+// (divisor s - tap k - offset) / out. The gradient is summed along a tap dim that the argument does
+// not have.
 void grad_window(Grad *c) {
   if (!grad_wanted(c, 0)) return;
   const Attr *t = &c->n.attr;
@@ -131,8 +139,9 @@ void grad_window(Grad *c) {
 
 // -- lookups ------------------------------------------------------------------------------------
 
-// take: adds the gradients of rows at their ids. Sums over those dims of the ids that the table
-// does not have, or that have the name of the dim looked up.
+// Derivative of take: scatter_add adds the gradient of each looked-up row to the row of the table.
+// It sums over the dims of the ids that the table does not have, and over the dim that is looked up
+// if the ids have it.
 void grad_take(Grad *c) {
   if (!grad_wanted(c, 0)) return;
   const Node *table = graph_node(c->g, c->n.args[0]), *ids = graph_node(c->g, c->n.args[1]);

@@ -5,17 +5,19 @@
 
 #include "ir/graph/graph.h"
 
-// A term of the gradient by a node outside the loop under differentiation. `each`: the term is for
-// the current step of an argument of AT; otherwise the gradient is the sum over all steps.
+// A term of the gradient of node `to`, which is outside the loop that is being differentiated. With
+// `each`, node `to` is the argument of an AT: the term belongs to its element at the current step.
+// Otherwise the gradient is the sum of the term over all steps.
 typedef struct GradTerm {
   NodeId to, term;
   bool each;
 } GradTerm;
 
-// The place where gradients are computed: outside all loops, or in the backward loop of one.
+// A level of nested loops at which gradients are computed: outside all loops, or in the backward
+// loop of one loop.
 typedef struct GradLevel {
   struct GradLevel *outer;
-  RegionId of, back; // the loop under differentiation and its backward loop; 0: outside
+  RegionId of, back; // the loop and its backward loop; 0: outside all loops
   NodeId scan;       // the scan of loop `of`
   bool recompute;    // values of `of` are recomputed in `back`
   VEC(GradTerm) term;
@@ -23,24 +25,24 @@ typedef struct GradLevel {
 
 typedef struct Grad {
   Graph *g;
-  NodeId id;         // the node whose rule runs, as a value that is visible here
-  Node n;            // a copy of the node; its arguments are values that are visible here
-  const NodeId *key; // the original arguments
-  NodeId dy;         // gradient of the loss by the node, with its type and dims
-  bool *needed;      // by node: some `by` reaches it through floats
-  bool *active;      // and it reaches the loss: see grad.c
+  NodeId id;         // the value of the node whose rule runs, at this level
+  Node n;            // a copy of this node; its arguments are values at this level
+  const NodeId *key; // the arguments of the node in the forward pass
+  NodeId dy;         // gradient of the loss by this node, with its type and dims
+  bool *needed;      // [NodeId] it depends on a node of `by`, through floats
+  bool *active;      // [NodeId] it is needed, and the loss depends on it
   NodeId *adjoint;
   // for loops (grad_region.c)
   Arena *scratch;
-  uint32_t count, regions; // number of nodes and regions before gradients were added
+  uint32_t count, regions; // numbers of nodes and regions before gradients were added
   const NodeId *order;     // all these nodes, each after those that it depends on
-  RegionId open;           // region of the loss
+  RegionId open;           // region of the loss: the loops around it are not differentiated
   RegionNodes nodes;
-  const NodeId *scan; // scan of each region
+  const NodeId *scan; // [RegionId] the SCAN node of the region
   GradLevel *level;
-  NodeId *mirror; // of a node in a loop: its value at the same step of the backward loop
-  NodeId *clone;  // of a node in a loop that is recomputed: its copy in the backward loop
-  NodeId *wide;   // as clone, for single inner loops that are recomputed (recompute_wide)
+  NodeId *mirror; // [NodeId] for a node in a loop: its value at the same step of the backward loop
+  NodeId *clone;  // [NodeId] for a node in a loop that is recomputed: its copy in the backward loop
+  NodeId *wide;   // [NodeId] for a node copied by recompute_wide: its copy in the backward loop
   RegionId *clone_region;
 } Grad;
 
@@ -53,10 +55,11 @@ typedef void GradRule(Grad *c);
 // Returns true if the gradient by argument i is needed.
 bool grad_wanted(const Grad *c, int i);
 // Adds `term` to the gradient by argument i. The term is summed over dims that the argument does
-// not have, broadcast to dims that it does not have itself, and cast to the argument's type. Does
-// nothing if the gradient is not needed.
+// not have, broadcast to dims of the argument that the term does not have, and cast to the
+// argument's type. Does nothing if the gradient is not needed.
 void grad_to(Grad *c, int i, NodeId term);
-// As grad_to with the term a * b; a contraction where dims are summed.
+// Adds the term a * b to the gradient by argument i as grad_to does. If dims are summed, the
+// product and the sum become one contraction.
 void grad_product_to(Grad *c, int i, NodeId a, NodeId b);
 // Returns a constant of the node's type.
 NodeId grad_const(Grad *c, double value);
@@ -70,9 +73,10 @@ Origin grad_origin(Grad *c, NodeId n);
 // Returns true if n is a result of a loop (FINAL, COLLECT): its gradient is used when the loop is
 // differentiated.
 bool grad_ends_loop(const Grad *c, NodeId n);
-// Returns the value of node n in the region where gradients are being computed.
+// Returns the value of node n at the current level: n itself if it is outside the loop, else its
+// value at the same step of the backward loop.
 NodeId grad_value(Grad *c, NodeId n);
-// Returns the loop around n that is not around the loss; 0: none.
+// Returns the innermost loop around n, or 0 if the loss is in this loop, too, or n is in no loop.
 RegionId grad_region(const Grad *c, NodeId n);
 // Returns x * factor. A narrow float is multiplied in f32 if the factor is not exact in its type.
 NodeId grad_scaled(Grad *c, NodeId x, double factor);

@@ -2,15 +2,15 @@
 // TAKE, and the order itself has no derivative.
 #include "ir/passes/grad_internal.h"
 
-// cumsum: an element is in all sums from its own position on. Its derivative is the sum of theirs:
-// the running sum from the other end.
+// Derivative of cumsum: an element is a term of the sums at its own and all later positions. So its
+// gradient is the sum of their gradients: a cumsum from the other end.
 void grad_cumsum(Grad *c) {
   Attr back = c->n.attr;
   back.flags ^= ORDER_REVERSE;
   grad_to(c, 0, graph_add(c->g, OP_CUMSUM, 1, &c->dy, &back));
 }
 
-// cummax: adds the gradient at the position where the maximum was reached first.
+// Derivative of cummax: adds the gradient at the position where the maximum was reached first.
 void grad_cummax(Grad *c) {
   if (!grad_wanted(c, 0)) return;
   NodeId where = graph_add(c->g, OP_CUM_INDEX, 1, &c->n.args[0], &c->n.attr);

@@ -2,10 +2,11 @@
 //
 // The carries of the backward loop are the gradients of the loop's carries. Their initial values
 // are the gradients of the FINAL results; their final values are the gradients of the initial
-// values. Rules read values of the loop's body. Such a value is collected by the loop and read at
-// the same step, or recomputed in the backward loop: all values from the collected carries
-// (`recompute`), or the values that lead to a `checkpoint` of the body, from carries and earlier
-// checkpoints. A value from outside the loop gets the sum of its gradients over all steps.
+// values. Derivative rules read values of the loop's body. Most values are collected by the loop
+// and read at the same step of the backward loop. Two kinds are recomputed in the backward loop
+// instead: all values of a loop with the mark `recompute`, from its collected carries, and values
+// that lead to a `checkpoint` in the body, from collected carries and earlier checkpoints. A value
+// from outside the loop gets the sum of its gradients over all steps.
 //
 //   h = carry(h0); y = f(h, at(x), w); s = scan(y); c = collect(s, y)
 //   =>  dh = carry(0); dy = dh + at(dc); s' = scan(dy * f_h)  [reversed];  dh0 = final(s', dh);
@@ -34,8 +35,8 @@ void grad_accumulate(Grad *c, NodeId to, NodeId term) {
 
 // -- values of the body -------------------------------------------------------------------------
 
-// Returns the copy of node n in a loop that is recomputed. A COLLECT that was added since has
-// no copy: it is made here.
+// Returns the copy of node n in a loop that is recomputed; `clone` has the copies by NodeId. For a
+// COLLECT that the gradients added after the copies were made, adds a COLLECT of the copy.
 static NodeId clone_of(Grad *c, const NodeId *clone, NodeId n) {
   if (n <= c->count) return clone[n];
   const NodeId *args = graph_node(c->g, n)->args;
@@ -43,7 +44,8 @@ static NodeId clone_of(Grad *c, const NodeId *clone, NodeId n) {
   return graph_collect(c->g, clone_of(c, clone, scan), clone_of(c, clone, value));
 }
 
-// Returns, at level l, the values of n that `scan` collects.
+// Returns the values of n in all steps of the loop of `scan`, as a node of the loop in which level
+// l computes gradients.
 static NodeId collected(Grad *c, const GradLevel *l, NodeId scan, NodeId n) {
   if (!l->of) return graph_collect(c->g, scan, n);
   if (scan <= c->count && c->wide[scan])
@@ -120,7 +122,8 @@ static RegionId inner_loop(const Grad *c, const GradLevel *l, RegionId r) {
   return r;
 }
 
-// Returns the inner loops whose results have the dim of the loop; NULL: there are none.
+// Returns for each region, by RegionId, whether it is an inner loop of level l with a result that
+// has the dim of the outer loop. Returns NULL if there is none.
 static bool *wide_loops(Grad *c, const GradLevel *l) {
   DimId t = region_get(c->g, l->of)->t;
   bool *wide = arena_array(c->scratch, bool, c->g->region.n + 1), any = false;
@@ -132,9 +135,10 @@ static bool *wide_loops(Grad *c, const GradLevel *l) {
   return any ? wide : NULL;
 }
 
-// Copies values that have the dim of the loop, which a gradient inside the loop can have: they
-// cannot be collected. If such a value is the result of an inner loop, the whole inner loop is
-// copied.
+// Copies, into the backward loop, the values of the loop that have the dim of the loop itself. Such
+// a value occurs where the body contains a gradient, and it cannot be collected, because the
+// collected tensor would have the dim twice. If it is the result of an inner loop, the whole inner
+// loop is copied.
 static void recompute_wide(Grad *c, const GradLevel *l) {
   DimId t = region_get(c->g, l->of)->t;
   const bool *wide = wide_loops(c, l);
@@ -160,8 +164,8 @@ static bool may_repeat(const Node *n) {
   return n->op != OP_CHECKPOINT && cls != REGION && cls != SOURCE;
 }
 
-// Returns for each node of the loop whether it leads to a checkpoint in it; NULL: there is no
-// checkpoint.
+// Returns for each node of loop r, by NodeId, whether it leads to a checkpoint in the loop. Returns
+// NULL if there is no checkpoint.
 static bool *before_checkpoints(Grad *c, RegionId r) {
   bool *before = arena_array(c->scratch, bool, c->count + 1), any = false;
   for (uint32_t i = c->nodes.first[r + 1]; i > c->nodes.first[r]; i--) {
@@ -186,8 +190,9 @@ static void recompute_between(Grad *c, const GradLevel *l, const bool *before) {
 typedef struct Backward {
   NodeId scan;
   GradLevel level;
-  const bool *before;      // of each node of the loop: it leads to a checkpoint
-  VEC(NodeId) carry, grad; // of the loop; their gradients, which are carries of the backward loop
+  const bool *before; // [NodeId]: the node leads to a checkpoint in the loop; NULL: none does
+  VEC(NodeId) carry;  // the carries of the loop that need gradients
+  VEC(NodeId) grad;   // their gradients, which are the carries of the backward loop
 } Backward;
 
 static NodeId zeros_like(Graph *g, NodeId n) {
@@ -215,7 +220,7 @@ static bool begin_carries(Grad *c, Backward *b) {
   b->before = back.recompute ? NULL : before_checkpoints(c, r);
   back.parent = c->level->back;
   back.reverse = !back.reverse;
-  back.recompute |= b->before != NULL; // values that are recomputed must not be hoisted out of it
+  back.recompute |= b->before != NULL; // hoisting must not move recomputed values out of the loop
   b->level.back = graph_region(c->g, &back);
   for (uint32_t i = c->nodes.first[r]; i < c->nodes.first[r + 1]; i++) {
     NodeId n = c->nodes.node[i];
@@ -228,8 +233,8 @@ static bool begin_carries(Grad *c, Backward *b) {
   return true;
 }
 
-// Adds the gradients known at the start of each step: by next values of carries, and by collected
-// values.
+// Adds the gradients that are known at the start of a step of the backward loop: those of the next
+// values of carries and those of collected values.
 static void begin_step(Grad *c, Backward *b) {
   for (uint32_t k = 0; k < b->carry.n; k++) {
     NodeId next = carry_next(c->g, c->scan, b->carry.at[k]);
@@ -332,10 +337,12 @@ void grad_loop(Grad *c, NodeId scan) {
   hand_out(c, &b, back);
 }
 
-// The collected value is the same in all steps: it does not depend on the loop.
+// Derivative of collect for a loop that does not depend on the nodes `by`: the collected value is a
+// value from outside the loop, and gets the sum of the gradient over all steps.
 void grad_collect(Grad *c) { grad_to(c, 1, c->dy); }
 
-// Inside the loop of the loss: the gradient is at the current step, zero elsewhere.
+// Derivative of at(x) where the loss is in the loop itself: the gradient of x is the gradient at
+// the position of the current step, and zero at the others.
 void grad_at(Grad *c) {
   Graph *g = c->g;
   NodeId index = graph_index(g, c->n.attr.dims[0]);

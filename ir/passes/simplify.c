@@ -59,7 +59,7 @@ static NodeId simplify_node(Graph *to, const Graph *from, NodeId id, const NodeI
   y = graph_broadcast(to, y, &n->dims);
   Node *found = &to->node.at[y];
   if (found->type != n->type) BUG("%s became another type", op_row((Op)n->op)->text);
-  // the name that the model gave to the old node moves to the new one
+  // The new node gets the name that the model gave to node n.
   if (!found->origin.value && op_row((Op)found->op)->cls != SOURCE)
     found->origin.value = n->origin.value, found->origin.gradient_of = n->origin.gradient_of;
   return y;

@@ -75,7 +75,8 @@ static NodeId sum_of_contraction(Simplify *s, const Dims *over) {
   return simple_add(s->g, OP_CONTRACT, 2, x.args, &attr);
 }
 
-// For index[d] == y, in either order, where y does not have d: returns y; otherwise 0.
+// Returns y if x is index[d] == y or y == index[d] for a value y without the dim d. Otherwise
+// returns 0.
 static NodeId matched_index(const Graph *g, NodeId x, DimId d) {
   const Node *n = graph_node(g, x);
   for (int i = 0; i < 2 && n->op == OP_EQ; i++) {
@@ -122,7 +123,7 @@ NodeId simplify_reduce(Simplify *s) {
 
 // -- contractions -------------------------------------------------------------------------------
 
-// Returns sum(a) * b, computed in the wide type and cast to the result's type.
+// Returns sum(a) * b, computed in the accumulator type and cast to the type of the result.
 static NodeId presummed(Simplify *s, NodeId a, NodeId b, const Dims *over) {
   Dtype wide = dtype_accumulator(dtype_join((Dtype)graph_node(s->g, a)->type, (Dtype)s->n->type));
   NodeId sum = graph_reduce(s->g, OP_SUM, graph_cast(s->g, a, wide), over);
@@ -142,7 +143,8 @@ NodeId simplify_contract(Simplify *s) {
   bool one_type = graph_node(s->g, x[0])->type == type;
   if (left.n == 0 && one_type) return times_count(s->g, graph_binary(s->g, OP_MUL, x[0], x[1]), n);
   for (int i = 0; i < 2 && left.n > 0; i++) {
-    double c; // terms of both signs times an infinite c are NaN, but c times their sum is infinite
+    // An infinite c stays inside: c times terms of both signs is NaN, but c times their sum is not.
+    double c;
     if (simple_const(s->g, x[1 - i], &c) && isfinite(c) && c != 0)
       return times_count(s->g, presummed(s, x[i], x[1 - i], &left), n);
   }

@@ -8,9 +8,9 @@
 // A node that is about to be added to g. Its arguments are already simplified.
 typedef struct Simplify {
   Graph *g;
-  const Node *n; // of the old graph: op, attributes, type, dims
-  NodeId x[4];   // arguments in g
-  bool once;     // no other node uses the first argument
+  const Node *n; // the node of the old graph, for its operation, attributes, type and dims
+  NodeId x[4];   // its arguments, in g
+  bool once;     // no other node of the old graph uses argument 0
 } Simplify;
 
 // Returns an equal value in g with the same type, and with the same dims or fewer (the caller
@@ -22,8 +22,8 @@ SimplifyRule simplify_contract;
 SimplifyRule simplify_move;
 SimplifyRule simplify_region;
 SimplifyRule simplify_window;
-// Parts of the rules above for windows (simplify_window.c, simplify_through.c): a pointwise op of a
-// window, and the sum of a choice by position.
+// Parts of simplify_point and simplify_reduce for windows (simplify_through.c): a pointwise op of a
+// window, and a sum over d of where(index[d] == i, x, 0).
 SimplifyRule simplify_over_window;
 SimplifyRule simplify_sum_of_choice;
 

@@ -50,6 +50,7 @@ static NodeId fold(Simplify *s) {
 
 // -- one argument -------------------------------------------------------------------------------
 
+// Simplifies an operation that is its own inverse, applied twice, to its argument.
 static NodeId involution(Simplify *s) { return made_by(s, s->x[0], (Op)s->n->op); }
 
 static NodeId same_again(Simplify *s) { return simple_arg(s, 0)->op == s->n->op ? s->x[0] : 0; }
@@ -164,8 +165,9 @@ static bool never_negative(const Graph *g, NodeId x, int depth) {
   return true;
 }
 
-// The argument must not be negative: pow(-inf, 0.5) is inf and pow(-0, -0.5) is inf, where the
-// roots are NaN and -inf.
+// Returns pow(x, 0.5) as sqrt or pow(x, -0.5) as rsqrt (`op`). They differ for two arguments, which
+// are replaced: pow(-inf, 0.5) is inf and its root NaN; pow(-0, -0.5) is inf and the reciprocal
+// root -inf.
 static NodeId root(Simplify *s, Op op) {
   Graph *g = s->g;
   NodeId x = s->x[0];

@@ -1,12 +1,12 @@
-// Simplification of windows: moves them into products, sums and choices, so that no value contains
-// the patches.
+// Simplification of windows: moves them into products, sums and choices (where). Otherwise a
+// program would store the patches: for each position of the result, all elements that it reads.
 //
 //   window(contract(%1, %2))              => contract(window(%1), %2)
 //     into the factor that has the dim that is read
 //   cast(window(%1))                      => window(cast(%1))
 //     where the window repeats elements
 //   window(where(eq(%p, %m), %d, 0))      => where(eq(%x, window(%m)), window(%d), 0)
-//     with %p a window of %x and the outer window its transpose
+//     %p is a window of %x, and the outer window is its derivative
 //   sum[n](where(index[n] == i, %1, 0))   => window(%1)
 //     the element at i
 //
@@ -27,7 +27,7 @@ static bool has_tap(const Window *w) {
   return w->nto > 1 && dims_has(dims_at(w->g, w->x), w->to[1]);
 }
 
-// Returns true if the product is no more work after the window has moved into it.
+// Returns true if moving window w into product x does not increase the number of multiplications.
 static bool product_takes(const Window *w, const Node *x) {
   bool contracts = x->op == OP_CONTRACT;
   if (!(contracts || x->op == OP_MUL) || !(w->fill == 0)) return false;
@@ -65,8 +65,8 @@ NodeId window_into_sum(const Window *w, bool once) {
 
 // -- into choices -------------------------------------------------------------------------------
 
-// Returns a value that equals x at w's positions wherever w reads its source. Other elements may
-// have any value.
+// Returns a value that is equal to the window w of x, except at elements whose position is outside
+// the source of w: these can have any value.
 static NodeId loosely(const Window *w, NodeId x, int depth) {
   Node n = *graph_node(w->g, x);
   if (!dims_has(&n.dims, w->from)) return x;
@@ -88,7 +88,8 @@ static NodeId loosely(const Window *w, NodeId x, int depth) {
   return simple_add(w->g, (Op)n.op, n.nargs, args, &n.attr);
 }
 
-// where(c, %d, 0): the result outside is zero for any c, so that c may be anything there.
+// Moves the window into where(c, %d, 0). Outside the source the result is zero for any c, so that c
+// can have any value there (loosely).
 static NodeId choice_moved(const Window *w, const Node *x) {
   double zero;
   int at = simple_const(w->g, x->args[2], &zero) && zero == 0 ? 1 : 2;
@@ -157,8 +158,9 @@ NodeId simplify_over_window(Simplify *s) {
   return window_add(&w);
 }
 
-// x is a chain where(index[d] == i, 0, where(index[d] == j, 0, %rest)). If it leaves one position
-// of d, *out gets it and %rest is returned; otherwise 0. Dims of 64 and more are not tried.
+// If x is a chain where(index[d] == i, 0, where(index[d] == j, 0, ... rest)) in which only one
+// position of d gets the value `rest`, sets *out to this position and returns `rest`. Otherwise, or
+// if d has 64 or more elements, returns 0.
 static NodeId only_left(const Graph *g, NodeId x, DimId d, double *out) {
   int64_t n = size_of(g, d);
   uint64_t left = n < 64 ? ((uint64_t)1 << n) - 1 : 0;

@@ -57,7 +57,8 @@ static bool inside(const Window *w) {
   return !w->start && i.lo >= 0 && i.hi < w->f.divisor * size_of(w->g, w->from);
 }
 
-// Returns true if some element of the result may be the fill.
+// Returns true if some element of the result can be the fill (Window.fill), because its position is
+// outside the source or not an integer.
 static bool misses(const Window *w) { return w->f.divisor > 1 || !inside(w); }
 
 // Returns the positions of the source that are read; lo > hi: none.
@@ -188,8 +189,9 @@ bool window_compose(const Affine *in, const Affine *out, Affine *f) {
   return small(f->out) && small(f->tap) && small(f->offset) && small(f->divisor);
 }
 
-// Returns true if positions of `in` that w reads before 0 or after its end would be outside the
-// source of `in`, too.
+// w reads the result of window `in`. Returns true if every position before or behind that result
+// which w reads corresponds to a position outside the source of `in`: then one window gives the
+// same fill.
 static bool outside_stays_outside(const Window *w, const Window *in) {
   const Affine *f = &in->f;
   Interval read = numerators(w), taps = {f->offset, f->offset};
@@ -205,8 +207,8 @@ static bool outside_stays_outside(const Window *w, const Window *in) {
 static bool compose_places(Window *w, const Window *in) {
   DimId tap = window_tap(w), own = window_tap(in);
   if ((tap && own && tap != own) || (tap && tap == in->from)) return false;
-  // The position is fixed, so that only the taps remain as a dim. This fails if the source has that
-  // dim, too.
+  // w reads one fixed position, so that only the tap dim of `in` remains. This is not possible if
+  // the source of `in` has that dim, too.
   if (!w->nto && own && (!in->f.tap || dims_has(dims_at(w->g, in->x), own))) return false;
   if (w->f.divisor > 1 && gcd(in->f.out, w->f.divisor) > 1) return false;
   if (!inside(w) && !outside_stays_outside(w, in)) return false;
@@ -259,8 +261,8 @@ static bool compose(Window *w) {
 
 // -- windows that disappear ---------------------------------------------------------------------
 
-// Returns x itself, possibly renamed; or a constant, if all elements are equal or the fill. 0: no
-// such case.
+// Returns a value without a window that is equal to w: the source, possibly renamed, or a constant.
+// Returns 0 if there is none.
 static NodeId vanish(const Window *w) {
   const Affine *f = &w->f;
   Dtype type = (Dtype)graph_node(w->g, w->x)->type;

@@ -9,7 +9,8 @@
 // give.
 typedef struct Window {
   Graph *g;
-  NodeId x, start; // start 0: a known start, part of the relation
+  NodeId x;
+  NodeId start; // the value that is added to the offset (WINDOW_AT), or 0
   DimId from, to[2];
   int nto;
   Affine f;
