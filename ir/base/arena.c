@@ -62,7 +62,7 @@ struct Large {
 };
 
 struct Arena {
-  GuardLink guard; // first
+  GuardLink guard; // the first member, because guard.c gets the arena from its address
   Block *top;
   Large *large;
   size_t held;
@@ -70,7 +70,8 @@ struct Arena {
 
 static _Atomic(Block *) spare[SIZES][SPARES]; // released blocks, kept for reuse
 
-// Returns the size class of a block with that many bytes in all; SIZES: no regular size.
+// Returns k if a block of `bytes` bytes, with its header, has the size FIRST_BLOCK << k; SIZES if
+// no k fits.
 static int size_of(size_t bytes) {
   int size = 0;
   while (size < SIZES && (size_t)FIRST_BLOCK << size != bytes) size++;

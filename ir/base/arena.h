@@ -13,8 +13,8 @@ typedef struct Arena Arena;
 // at a time.
 Arena *arena_new(void);
 void arena_free(Arena *a);
-// Gives the arena to its owner for good: a later failure under a guard (ir/base/guard.h) does not
-// free it.
+// Excludes the arena from the clean-up of guards: a failure that returns to a guard
+// (ir/base/guard.h), a point set by guard_run, does not free it.
 void arena_keep(Arena *a);
 
 // Returns `bytes` zeroed bytes aligned to 16. Never returns NULL: without memory it calls the

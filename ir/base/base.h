@@ -22,8 +22,8 @@ enum {
 #endif
 
 // Reports a broken invariant of meshc itself, never a mistake of the user. Prints the text, and the
-// current pass and node if bug_context has set them, then aborts. Under a guard (ir/base/guard.h)
-// it returns to the guard instead.
+// current pass and node if bug_context has set them, then aborts. In a library it returns to the
+// caller of guard_run (ir/base/guard.h) instead.
 #define BUG(...) bug_at(__FILE__, __LINE__, __VA_ARGS__)
 _Noreturn void bug_at(const char *file, int line, const char *fmt, ...) PRINTF_LIKE(3, 4);
 

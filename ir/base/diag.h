@@ -39,10 +39,11 @@ uint32_t diag_source(Diag *d, const char *name, const char *text, size_t n);
 void diag_error(Diag *d, DiagId id, Pos at, const char *fmt, ...) PRINTF_LIKE(4, 5);
 void diag_warning(Diag *d, DiagId id, Pos at, const char *fmt, ...) PRINTF_LIKE(4, 5);
 
-// Add to the last message: another position that matters; what to change (replaces the row's hint).
+// Add to the last message: diag_note a further position with a text, diag_hint what the user can
+// change, which replaces the hint of diag.def.
 void diag_note(Diag *d, Pos at, const char *fmt, ...) PRINTF_LIKE(3, 4);
 void diag_hint(Diag *d, const char *fmt, ...) PRINTF_LIKE(2, 3);
-// Returns true if the last message will be printed. If not, searching for a hint is wasted work.
+// Returns true if the last message will be printed. Callers ask this before they search for a hint.
 bool diag_kept(const Diag *d);
 // Makes "did you mean X?" the hint of the last message, if one of the n names is similar enough.
 void diag_nearest(Diag *d, const char *name, const char *const *names, size_t n);
@@ -93,8 +94,8 @@ int diag_omitted(const Diag *d, bool warnings);
 // Prints all messages that are not printed yet: "file:line:col: error: text [E0301]", the line, a
 // caret, notes, hint.
 void diag_print(Diag *d, FILE *out, bool colour);
-// Access to the rows of diag.def, for `meshc explain CODE` and the tests. Return NULL after the
-// last row.
+// Return the columns of row `id` of diag.def and meanings.def, for `meshc explain CODE` and tests.
+// An id of DIAG_COUNT or more gives NULL or 0.
 const char *diag_code(DiagId id);
 const char *diag_default_hint(DiagId id);
 int diag_exit_code(DiagId id); // of an error; 0 for a warning

@@ -191,8 +191,8 @@ bool disk_remove_folder(int folder, const char *name, bool (*ours)(const char *n
 
 // -- names of incomplete files ------------------------------------------------------------------
 
-// Tries to lock a file. Returns true as well if the file system has no locks: then no other process
-// has one.
+// Tries to lock a file. Returns true if it is locked now, or if the file system has no locks at
+// all.
 static bool lock_now(int fd) {
   return flock(fd, LOCK_EX | LOCK_NB) == 0 || (errno != EWOULDBLOCK && errno != EINTR);
 }
@@ -270,7 +270,7 @@ int disk_lock(int folder, const char *name, const char *text, char *owner, size_
   }
   if (lock_now(fd)) {
     bool told = ftruncate(fd, 0) == 0 && pwrite(fd, text, strlen(text), 0) >= 0;
-    (void)told; // on a full disk the file is locked but empty
+    (void)told; // on a full disk the file stays empty; the lock is what matters
     return fd;
   }
   ssize_t n = pread(fd, owner, room - 1, 0);

@@ -25,8 +25,8 @@ typedef enum DiskKind {
 typedef struct DiskCall {
   DiskKind kind;
   int fd; // of the folder of `name`; for WRITE and SYNC of the file or folder itself
-  const char *name,
-      *to;           // for RENAME the new name in the same folder, for LINK the target of the link
+  const char *name;
+  const char *to;    // for RENAME the new name in the same folder, for LINK the target of the link
   const void *bytes; // for WRITE, with n
   size_t n;
   int result; // after OPEN and CREATE: the descriptor, otherwise -1
@@ -36,7 +36,7 @@ typedef struct DiskCall {
 typedef int DiskHook(void *context, const DiskCall *call, bool done);
 void disk_watch(DiskHook *hook, void *context); // NULL: no hook; no other thread may be in a call
 
-// Each call sets errno and returns -1 or false after an error.
+// The following functions set errno and return -1 or false after an error.
 int disk_folder(const char *path); // an existing folder; the path may lead through links
 int disk_subfolder(int folder, const char *name); // as disk_folder, in `folder`; a link is an error
 bool disk_make(int folder, const char *name, mode_t mode);

@@ -16,13 +16,13 @@ struct Guard {
   jmp_buf at;
   Guard *outer;
   Failure *failure;
-  MemTask task; // what the thread was doing
+  MemTask task; // the setting of mem_doing before the guard
   locale_t locale;
 };
 
 static atomic_bool owned;
 static _Thread_local Guard *innermost;
-static _Thread_local GuardLink *arenas; // made under the outermost guard
+static _Thread_local GuardLink *arenas; // list of the arenas made under the outermost guard
 
 void process_own(void) { atomic_store(&owned, true); }
 bool process_owned(void) { return atomic_load(&owned); }

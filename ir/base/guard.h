@@ -38,9 +38,11 @@ typedef struct GuardOnce {
 } GuardOnce;
 void guard_once(GuardOnce *once, void (*work)(void));
 
-// Arenas register here (ir/base/arena.c): the list of the outermost guard of this thread, or NULL.
+// A link in the list of arenas that were made under the outermost guard of a thread
+// (ir/base/arena.c).
 typedef struct GuardLink {
-  struct GuardLink *next, **at; // at NULL: in no list
+  struct GuardLink *next;
+  struct GuardLink **at; // the pointer that points to this link; NULL: the link is in no list
 } GuardLink;
 void guard_link(GuardLink *link);
 void guard_unlink(GuardLink *link);

@@ -2,9 +2,9 @@
 //
 // Three things go wrong in dlopen without memory. The loader's own allocations fail: dlopen returns
 // NULL with ENOMEM. A constructor exits (libgfortran). A constructor crashes: libgfortran allocates
-// in its exit path, which recurses until the stack ends, and OpenBLAS reads through NULL. The last
-// two end the process in the handler of failed allocations; in a process that is not meshc's own no
-// signal handler is installed for them.
+// in its exit path, which recurses until the stack ends, and OpenBLAS reads through NULL. For an
+// exit or a crash meshc calls the handler of failed allocations, which ends the process with a
+// message. In a process that is not meshc's own (process_own) no signal handler is installed.
 #define _GNU_SOURCE
 #include "ir/base/library.h"
 
@@ -37,8 +37,8 @@ static void exited(void) {
   if (opening) mem_exhausted(0);
 }
 
-// Handles a crash. For a crash of another thread it restores the previous action, and the access is
-// repeated.
+// Handles a crash. For a crash of another thread it restores the previous action. After its return
+// the thread repeats the instruction, so that the previous action handles the crash.
 static void crashed(int number) {
   if (opening) mem_exhausted(0);
   for (size_t i = 0; i < countof(minded); i++)

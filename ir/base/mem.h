@@ -45,8 +45,8 @@ void mem_fail_at(long n);
 void mem_say_exhausted(size_t bytes);
 
 // Sets what this thread is doing, for the message: "reading", "x.npz". Returns the previous
-// setting, for mem_doing_restore. A thread without a setting is assumed to work for the process's
-// first thread, and has its setting. Both texts must outlive the work; name may be NULL.
+// setting, for mem_doing_restore. For a thread without a setting the message uses that of the first
+// thread that called this function. Both texts must outlive the work; name may be NULL.
 typedef struct MemTask {
   const char *what, *name;
 } MemTask;

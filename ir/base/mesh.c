@@ -53,8 +53,8 @@ int64_t axes_peer(const Mesh *m, Axes a, int64_t r, int64_t k) {
   return r;
 }
 
-// Greedy matching with one point to return to: a later star makes the matches of earlier stars
-// final.
+// Greedy matching. After a mismatch the last star in the pattern takes one character more. Earlier
+// stars need not be tried again: what they matched stays valid.
 bool name_matches(const char *pattern, const char *name) {
   const char *star = NULL, *back = NULL;
   while (*name) {

@@ -86,8 +86,8 @@ const char *layout_rule_text(Arena *a, const Mesh *m, const LayoutRule *r);
 // Returns the left side of a rule as --layout writes it: "b", "soft/optimizer/all",
 // "head.kernel/classes".
 const char *rule_key(Arena *a, const LayoutRule *r);
-// Returns all rules, with left sides as of rule_key: "b -> rows, h -> cols" for arrow " -> " and
-// between ", ".
+// Returns all rules, each as rule_key, `arrow` and the axes, with `between` between them: "b ->
+// rows, h -> cols" for " -> " and ", ".
 const char *layout_text(Arena *a, const Mesh *m, const Layout *l, const char *arrow,
                         const char *between);
 const char *layout_option(Arena *a, const Mesh *m, const Layout *l); // "b=rows,h=cols", or "none"

@@ -26,10 +26,12 @@
 
 #include "ir/base/base.h"
 
+// Allowed error of a normal draw, as a multiple of its radius, in f32 and in f64.
 #define PHILOX_NORMAL_ERROR 0x1p-19
-#define PHILOX_NORMAL_ERROR64 0x1p-46 // error of code that computes in f64
+#define PHILOX_NORMAL_ERROR64 0x1p-46
 
-// Multipliers of a round, and the increments of the key after it.
+// The multipliers of a round (M0, M1), and what is added to the two words of the key after it (W0,
+// W1).
 #define PHILOX_M0 0xD2511F53u
 #define PHILOX_M1 0xCD9E8D57u
 #define PHILOX_W0 0x9E3779B9u
@@ -43,7 +45,8 @@ void philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4
 uint64_t philox_mix(uint64_t x);
 // Returns the word that a seed mixes into the keys of draws.
 uint64_t philox_seed(uint64_t seed);
-// Returns attr.key of draw number `ordinal` in the scope `path`.
+// Returns attr.key of the draw with number `ordinal`, counted from 0 in each scope, in the scope
+// `path`.
 uint64_t philox_key(const char *path, uint32_t ordinal);
 
 // Computes the words of one element of a draw.

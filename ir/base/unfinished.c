@@ -42,7 +42,8 @@ void unfinished_drop(int dir, const char *name) {
 
 // -- the end of the process ---------------------------------------------------------------------
 
-// An entry of a folder as the system call writes it. opendir is not used because it allocates.
+// An entry of a directory listing, as getdents64 writes it. opendir is not used because it
+// allocates.
 typedef struct Listed {
   uint64_t inode, offset;
   uint16_t bytes;

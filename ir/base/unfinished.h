@@ -6,13 +6,14 @@
 
 #include "ir/base/base.h"
 
-// Enclose a system call that makes, renames or removes a file, together with the change of the
-// register.
+// Lock and unlock the register. A caller holds the lock during the system call that makes, renames
+// or removes a file and the change of the register that belongs to it.
 void unfinished_hold(void);
 void unfinished_release(void);
 
-// Called between the two. `dir`: the descriptor of the folder, which stays open until the name is
-// removed from the register. If the register is full, the name is not added.
+// Add a name to the register, or remove it. To be called between unfinished_hold and
+// unfinished_release. `dir` is the descriptor of the folder; it must stay open until the name is
+// removed. If the register is full, the name is not added.
 void unfinished_add(int dir, const char *name, bool folder);
 void unfinished_drop(int dir, const char *name);
 
