@@ -46,7 +46,7 @@ _Static_assert(FIRST_BLOCK << (SIZES - 1) == LAST_BLOCK, "sizes of blocks double
 typedef struct Block Block;
 struct Block {
   Block *below;
-  size_t size; // of data
+  size_t size; // bytes of `data`
   size_t used;
   size_t high; // bytes that may not be zero
   _Alignas(ALIGNMENT) char data[];

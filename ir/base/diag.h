@@ -98,7 +98,7 @@ void diag_print(Diag *d, FILE *out, bool colour);
 // An id of DIAG_COUNT or more gives NULL or 0.
 const char *diag_code(DiagId id);
 const char *diag_default_hint(DiagId id);
-int diag_exit_code(DiagId id); // of an error; 0 for a warning
+int diag_exit_code(DiagId id); // the exit code of an error; 0 for a warning
 // Returns one sentence that explains the code. The example is a model, or command lines that begin
 // with "$ ".
 const char *diag_meaning(DiagId id);

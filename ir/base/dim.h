@@ -11,7 +11,8 @@
 #include "ir/base/intern.h"
 #include "ir/base/mesh.h"
 
-typedef uint32_t DimId; // 0: none; otherwise in order of declaration
+typedef uint32_t
+    DimId; // counts from 1, whole dims in order of declaration; 0 where there is no dim
 
 // The positions that a window reads. The element of the result at positions o of dim to[0] and k of
 // dim to[1] is the element s of the source dim:
@@ -48,8 +49,8 @@ typedef struct Dim {
   // The dim of which this is a copy, because two parameters of a function got the same dim; else 0.
   DimId follows;
   Pos pos;             // where it is declared
-  DimId out, tap;      // of a footprint dim: to[0] as a block, and to[1] or 0 (Footprint)
-  Footprint footprint; // of a footprint dim
+  DimId out, tap;      // the dims of a footprint dim: to[0] as a block, and to[1] or 0
+  Footprint footprint; // for a footprint dim, else zero
 } Dim;
 
 typedef struct DimTable DimTable;
@@ -92,7 +93,7 @@ typedef struct Dims {
 // A Dims whose entries are in the order of memory or of a loop nest, slowest first, instead of
 // canonical order. The functions named list_ (ir/base/dim_list.h) keep that order.
 typedef Dims DimList;
-static inline int dims_index(const Dims *s, DimId d) { // or -1
+static inline int dims_index(const Dims *s, DimId d) { // the index of d in s, or -1
   for (int i = 0; i < s->n; i++)
     if (s->at[i] == d) return i;
   return -1;

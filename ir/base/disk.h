@@ -24,10 +24,11 @@ typedef enum DiskKind {
 } DiskKind;
 typedef struct DiskCall {
   DiskKind kind;
-  int fd; // of the folder of `name`; for WRITE and SYNC of the file or folder itself
+  int fd; // descriptor of the folder that has `name`; for WRITE and SYNC of the file or folder
+          // itself
   const char *name;
   const char *to;    // for RENAME the new name in the same folder, for LINK the target of the link
-  const void *bytes; // for WRITE, with n
+  const void *bytes; // for WRITE: the n bytes to write
   size_t n;
   int result; // after OPEN and CREATE: the descriptor, otherwise -1
 } DiskCall;
@@ -38,9 +39,9 @@ void disk_watch(DiskHook *hook, void *context); // NULL: no hook; no other threa
 
 // The following functions set errno and return -1 or false after an error.
 int disk_folder(const char *path); // an existing folder; the path may lead through links
-int disk_subfolder(int folder, const char *name); // as disk_folder, in `folder`; a link is an error
+int disk_subfolder(int folder, const char *name); // opens a folder in `folder`; a link is an error
 bool disk_make(int folder, const char *name, mode_t mode);
-bool disk_sync(int fd); // of a file or folder; true where folders cannot be synced
+bool disk_sync(int fd); // syncs a file or folder; true where folders cannot be synced
 bool disk_rename(int folder, const char *from, const char *to);
 bool disk_link(int folder, const char *name, const char *content);
 bool disk_remove(int folder, const char *name); // a file or a link, not a folder

@@ -60,13 +60,13 @@ typedef enum LayoutScope {
 
 typedef struct LayoutRule {
   LayoutScope scope;
-  const char *pattern; // of LAYOUT_TENSOR, interned
+  const char *pattern; // the name pattern of a LAYOUT_TENSOR rule, interned
   const char *dim;     // full name of a dim; NULL: `all`, the largest dim that is not split yet
   bool soft;           // applies only if the axis is free, never an error
   bool none;           // `dim -> none`: cancels a general rule
   Axes axes;
-  Pos pos; // of the rule; the positions of its parts are for messages
-  Pos dim_pos, axis_pos;
+  Pos pos;               // position of the rule
+  Pos dim_pos, axis_pos; // positions of the dim and of the first axis, for messages
 } LayoutRule;
 
 typedef struct Layout {

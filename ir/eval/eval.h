@@ -23,7 +23,7 @@ typedef struct Tensor {
   int64_t extent[MAX_RANK];
   int64_t elements;
   double *value;
-  double *bound;    // of each element
+  double *bound;    // the bound of each element
   uint8_t *tainted; // whether each element is tainted
 } Tensor;
 

@@ -12,7 +12,7 @@
 typedef struct PointCall {
   const Graph *g;
   const Node *n;
-  Dtype type; // of the result
+  Dtype type; // type of the result
   Dtype arg;  // type of argument 0
   const Cell *x;
 } PointCall;

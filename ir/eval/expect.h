@@ -17,7 +17,7 @@ typedef struct Expect {
   uint32_t nfeeds;
   int runs;
   EvalFeed *feed[EXPECT_MAX_RUNS];
-  Eval *run[EXPECT_MAX_RUNS]; // of the last step
+  Eval *run[EXPECT_MAX_RUNS]; // the runs of the last step
   bool committed; // a step was committed: the bounds of one step then are not the error since the
                   // start
 } Expect;

@@ -126,12 +126,12 @@ typedef struct Attr {
   const double
       *data; // the ndata numbers of `values`, row-major over `dims` in the order of the list
   int64_t ndata;
-  Affine affine;   // of windows
-  uint64_t key;    // of a draw: hash of its path in the model, which does not depend on the seed
-  uint32_t carry;  // of a carry: k, where argument k of the scan is its next value
-  uint32_t tag;    // of a const: consts of different tags stay two nodes (frontend/model)
-  unsigned flags;  // of an ordered operation: ORDER_EXCLUSIVE and others (ordered_flags.h)
-  RegionId region; // of carry, at and scan: the loop they belong to
+  Affine affine;   // the positions that a window reads
+  uint64_t key;    // hash of a draw's path in the model, which does not depend on the seed
+  uint32_t carry;  // number k of a carry, where argument k of the scan is its next value
+  uint32_t tag;    // mark of a const: consts of different tags stay two nodes (frontend/model)
+  unsigned flags;  // options of an ordered operation: ORDER_EXCLUSIVE and others (ordered_flags.h)
+  RegionId region; // the loop of a carry, at or scan
 } Attr;
 
 bool attr_equal(const Attr *a, const Attr *b);
@@ -142,7 +142,7 @@ static inline bool attr_names(const Attr *t, DimId d) {
 
 // Where a node comes from. Dumps, errors and `explain` show it; equality of nodes ignores it.
 typedef struct Origin {
-  Pos pos;           // of the model line
+  Pos pos;           // position in the model
   const char *value; // full name of the value that the line binds, "grad(w)" of a gradient; or NULL
   const char *why;   // pass and reason: "grad of hidden through relu"
   // For d loss / d w: the full name of declaration w. NULL for a value that is no such derivative.
@@ -169,7 +169,7 @@ typedef struct Node {
                      // equal
   RegionId region;   // the innermost loop around the node; derived from its arguments
   uint8_t nargs;
-  Dims dims; // of the result, in canonical order
+  Dims dims; // dims of the result, in canonical order
   const NodeId *args;
   Attr attr;
   Origin origin;
@@ -185,9 +185,9 @@ typedef struct Decl {
   uint8_t rank;
   DimId dims[MAX_RANK]; // whole dims in declared order, which is the order of axes in files
   NodeId node;          // its source node in this graph, or 0 if no node reads it
-  DeclId of;            // of a slot: the parameter it belongs to
+  DeclId of;            // the parameter that a slot belongs to; 0 for others
   bool frozen;          // trainable = false
-  Init init;            // of params, states, slots
+  Init init;            // initial value of a parameter, state or slot
   Pos pos;
 } Decl;
 
@@ -199,7 +199,7 @@ typedef enum OutKind {
 typedef struct Output {
   OutKind kind;
   const char *name;        // OUT_VALUE: "probs", "grad(w)"; OUT_UPDATE: the target's name
-  const char *gradient_of; // of OUT_VALUE: w if this is d loss / d w, else NULL
+  const char *gradient_of; // for an OUT_VALUE d loss / d w: w, else NULL
   NodeId value;
   DeclId target;
   uint8_t rank; // OUT_VALUE: the order of axes in files, whole dims
@@ -222,13 +222,13 @@ typedef struct Graph Graph;
 struct Graph {
   Arena *arena;
   DimTable *dims;
-  const Mesh *mesh; // of the compile
+  const Mesh *mesh; // the mesh of the compile
   Stage stage;
   const char *model; // path of the model file, for messages and the header of dumps
   VEC(Node) node;    // node.at[0] is unused; use graph_node
   VEC(Decl) decl;
   VEC(Output) output;
-  VEC(Name) name; // in the graph as built; later stages carry outputs only
+  VEC(Name) name; // only in the graph as built: later stages have outputs instead
   VEC(Region) region;
   Layout layout;  // rules of the compile, axes numbered as in mesh
   ModelSpec spec; // data and train blocks, seed (ir/program/spec.h): a dump is complete
@@ -316,7 +316,7 @@ typedef struct LogSum {
   NodeId shift;   // the maximum; 0 where it is infinite, because -inf - -inf is NaN
   NodeId shifted; // x - shift
   NodeId e;       // exp(shifted)
-  NodeId sum;     // of e over `over`
+  NodeId sum;     // the sum of e over `over`
 } LogSum;
 // Adds these nodes; x is f32 or f64. With `stopped` the shift is inside a stop_gradient: its
 // contributions to a gradient cancel, and the nodes that compute them are not built. The pass

@@ -19,8 +19,8 @@ typedef struct InferCall {
   int nargs;
   const Node **arg;
   const Attr *attr;
-  Dtype type; // of the result; at first the type of argument 0, for a source attr->type
-  Dims dims;  // of the result; at first none
+  Dtype type; // type of the result; at first that of argument 0, for a source attr->type
+  Dims dims;  // dims of the result; at first none
   char *why;
 } InferCall;
 

@@ -5,8 +5,8 @@
 
 #include "ir/graph/graph.h"
 
-// Sets *type and *dims of the result. The input may be invalid in any way: then false, with one
-// sentence in why[0..200).
+// Sets *type and *dims of the result. The input can be invalid in any way: then returns false, with
+// one sentence in why[0..200).
 MUST_USE bool infer(const Graph *g, Op op, int nargs, const NodeId *args, const Attr *attr,
                     Dtype *type, Dims *dims, char *why);
 

@@ -32,7 +32,7 @@ typedef struct Grad {
   bool *needed;      // [NodeId] it depends on a node of `by`, through floats
   bool *active;      // [NodeId] it is needed, and the loss depends on it
   NodeId *adjoint;
-  // for loops (grad_region.c)
+  // The following fields are for loops (grad_region.c).
   Arena *scratch;
   uint32_t count, regions; // numbers of nodes and regions before gradients were added
   const NodeId *order;     // all these nodes, each after those that it depends on

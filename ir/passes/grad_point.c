@@ -131,13 +131,13 @@ void grad_mul(Grad *c) {
   grad_product_to(c, 1, c->dy, c->n.args[0]);
 }
 
-void grad_div(Grad *c) { // of y = a / b: 1/b by a, -y/b by b
+void grad_div(Grad *c) { // y = a / b: derivative 1/b by a, -y/b by b
   NodeId part = binary(c, OP_DIV, c->dy, c->n.args[1]);
   grad_to(c, 0, part);
   if (grad_wanted(c, 1)) grad_product_to(c, 1, unary(c, OP_NEG, part), c->id);
 }
 
-void grad_mod(Grad *c) { // of a - floor(a / b) b: 1 by a, -floor(a / b) by b
+void grad_mod(Grad *c) { // a - floor(a / b) b: 1 by a, -floor(a / b) by b
   grad_to(c, 0, c->dy);
   if (!grad_wanted(c, 1)) return;
   NodeId floor = binary(c, OP_FLOOR_DIV, c->n.args[0], c->n.args[1]);
@@ -170,7 +170,7 @@ void grad_pow(Grad *c) {
   bool constant = exponent->op == OP_CONST && exponent->attr.num[0] == 0;
   if (grad_wanted(c, 0) && !constant) slope_to(c, pow_slope(c, a, b));
   if (!grad_wanted(c, 1)) return;
-  // by b: y log(a), and 0 where a is 0
+  // The derivative by b: y log(a), and 0 where a is 0.
   NodeId at_zero = binary(c, OP_EQ, a, zero(c));
   NodeId log = unary(c, OP_LOG, graph_where(c->g, at_zero, one(c), a));
   grad_product_to(c, 1, c->dy, mul(c, c->id, log));

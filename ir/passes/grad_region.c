@@ -157,8 +157,7 @@ static void recompute_wide(Grad *c, const GradLevel *l) {
   }
 }
 
-// Returns true if a node that leads to a checkpoint may be recomputed; other nodes are
-// collected.
+// Returns true if a node that leads to a checkpoint is recomputed; the others are collected.
 static bool may_repeat(const Node *n) {
   OpClass cls = op_row((Op)n->op)->cls;
   return n->op != OP_CHECKPOINT && cls != REGION && cls != SOURCE;
