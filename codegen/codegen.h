@@ -19,25 +19,28 @@ typedef struct CodegenOptions {
   int64_t product_work; // least multiplications of such a contraction; 0: the rule of gemm_form.c
   const char *for_;     // "train", "eval", "run": Program.for_
   const char *over;     // dim whose last batch may be incomplete, or NULL
-  bool overlap; // collectives run beside computation (Machine.overlap): delay what reads reduced
-                // values
-  bool keep;    // list parameters and states that nothing uses, too, because they are saved
+  // Collectives run beside computation (Machine.overlap). The schedule then runs groups that read
+  // the result of a reduction as late as it can.
+  bool overlap;
+  // The Program also lists parameters and states that nothing uses, because they are saved.
+  bool keep;
 } CodegenOptions;
 
 // remat.c. Returns g with forward values rematerialised for the backward pass, or g itself when
 // there are none. Level 0 honours `checkpoint` only. Each higher level rematerialises more values,
 // cheapest first (remat_marks.c).
 const Graph *remat(Arena *a, const Graph *g, int level);
-// The highest level; 0: g has no gradients. Levels above REMAT_BASE_LEVELS differ in how many
-// segments of the forward pass they rematerialise. The last REMAT_TAIL levels do so for all
-// segments: with loops step by step, then with their collectives too.
+// Returns the highest level; 0: g has no gradients. Levels 1 to REMAT_BASE_LEVELS choose kinds of
+// values. Each level above rematerialises one more segment of the forward pass. The last REMAT_TAIL
+// levels rematerialise all segments: the first of them also computes values of loops step by step,
+// the second also repeats collectives.
 int remat_levels(Arena *a, const Graph *g);
 const char *remat_level_text(Arena *a, int level, int levels); // what a level rematerialises
 enum { REMAT_BASE_LEVELS = 3, REMAT_TAIL = 2 };
 
-// order.c. Chooses a physical order for every value: order->at[n] lists the dims of node n, slowest
-// first. Declared tensors keep their declared order. order->graph is a copy of g with the copies of
-// memory that remain (BROADCAST without dims).
+// order.c. Chooses a physical order for every value: at[n] lists the dims of node n, slowest first.
+// Declared tensors keep their declared order. `graph` is a copy of g with nodes added that copy
+// memory (BROADCAST without dims) where an order could not be chosen freely.
 typedef struct Order {
   const Graph *graph;
   DimList *at; // the physical order of each value, indexed by NodeId
@@ -57,10 +60,10 @@ typedef enum GroupKind {
   GROUP_SOURCE, // declared tensors and constants: already in memory
 } GroupKind;
 extern const char *const group_kinds[]; // as in dumps: "kernel", "product" ...
-// Why a kernel was not merged with an earlier kernel whose value it reads.
+// The reason why a kernel was not merged with an earlier kernel whose value it reads.
 typedef struct MergeRefusal {
-  uint32_t group;
-  const char *why; // NULL: unknown
+  uint32_t group;  // index of the earlier kernel in Fusion.group
+  const char *why; // NULL: the merge was not tried
 } MergeRefusal;
 typedef struct Group {
   GroupKind kind;
@@ -76,19 +79,21 @@ typedef struct Group {
   uint32_t merged; // nodes that merges put into this kernel, recomputed nodes excluded
   double saved;    // cost that these merges saved, in bytes
   const char *why;
-  uint32_t nrefusals; // number of earlier kernels that it reads
+  uint32_t nrefusals; // number of earlier kernels whose values it reads
   MergeRefusal *refusal;
 } Group;
+// The commit is the point of a training step after which persistent tensors change and nothing may
+// fail any more. Updates of parameters, states and slots run after it.
 typedef struct Fusion {
   const Graph *graph;
   const Order *order;
   const Buckets *buckets;
-  const struct Rows *rows; // dims that follow the rows of a batch
+  const struct Rows *rows; // dims whose length depends on the number of rows in the batch
   uint32_t ngroups;
   Group *group;     // in a valid order of execution
   uint32_t *of;     // by node: the group that computes and stores it
   bool *recomputed; // by node: kernels compute the value where they use it, and never store it
-  bool *update;     // by node: part of a parameter update, runs after the commit
+  bool *update;     // by node: part of an update, which runs after the commit
 } Fusion;
 // Groups the nodes of order->graph. buckets: buckets of its collectives, or NULL for one call each.
 // Every kernel group has its kernel, every GEMM group its form.
@@ -105,14 +110,14 @@ typedef struct PlanBuffer {
   int64_t bytes, offset;
   uint32_t first, last; // first and last instruction of the live range
   bool kept;            // an input or output: live during the whole program
-  uint32_t same;        // 1 + the buffer whose memory it reuses in place, 0: none
+  uint32_t same;        // 1 + the index of the buffer whose memory it reuses in place, 0: none
 } PlanBuffer;
 
 // For dumps and reports: the instruction that runs a group of fused nodes (Fusion.group), and the
 // cost of one run on one processor.
 typedef struct GroupNote {
-  uint32_t instr;       // 1 + the instruction, 0: none
-  uint32_t together;    // groups that this instruction runs
+  uint32_t instr;       // 1 + the index of the instruction, 0: the group has none
+  uint32_t together;    // number of groups that this instruction runs
   int64_t bytes, flops; // of one run of the group
 } GroupNote;
 
@@ -135,9 +140,10 @@ TensorKind tensor_kind_of_output(const Graph *g, const Output *o);
 typedef struct Simulation {
   double seconds;                // compute + transfer - hidden
   double compute;                // all instructions but collectives
-  double transfer, hidden;       // time of collectives; the part of it that computation hides
-  double of_kind[INSTR_END + 1]; // by kind of instruction
-  double *of;                    // by instruction, all rounds of its loops together
+  double transfer;               // time of collectives
+  double hidden;                 // the part of `transfer` that computation hides
+  double of_kind[INSTR_END + 1]; // seconds by kind of instruction
+  double *of;                    // seconds by instruction: the sum over all steps of its loops
 } Simulation;
 Simulation *simulate(Arena *a, const Compiled *c, const Machine *m);
 char *plan_print(Arena *a,
@@ -152,8 +158,9 @@ typedef struct CodeOptions {
       *without;      // features of the host not to use, by LLVM's names: "fma,f16c"; NULL: use all
   const char *cache; // directory of the compile cache, NULL: none
 } CodeOptions;
-// Compiles the kernels that are not cached, and sets run and combine of every kernel of p. NULL
-// after an error in d (this build has no LLVM and a kernel is not cached).
+// Compiles the kernels that are not cached, and stores the addresses of their code in
+// ProgKernel.run and ProgKernel.combine of p. Returns NULL after an error in d (this build has no
+// LLVM and a kernel is not cached).
 Code *code_load(Program *p, Kernel *const *kernels, const CodeOptions *opt, Diag *d);
 void code_free(Code *c);
 // The text of `dump --stage llvm|asm`: all kernels. NULL after an error.

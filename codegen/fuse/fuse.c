@@ -1,13 +1,15 @@
 // Fusion: groups the nodes of one processor's graph into kernels, GEMMs, collectives and aliases
-// (decision 16). Input: an ordered graph. Output: a Fusion, whose groups are in a valid order of
-// execution.
+// (docs/decisions.md, 16). Input: an ordered graph. Output: a Fusion, whose groups are in a valid
+// order of execution.
 //
-// 1. Roles (fuse_roles.c): GEMMs and collectives are groups of their own, renames are aliases,
-// numbers
-//    and broadcasts are recomputed where they are used. The other nodes belong to kernels.
-// 2. Clusters of one node are merged while one loop form holds them (fuse_merge.c, fuse_form.c).
+// 1. Roles (fuse_roles.c): GEMMs and collectives are groups of their own. A rename is an alias: its
+//    value has the memory of its argument. Numbers and broadcasts are recomputed where they are
+//    used. The other nodes belong to kernels.
+// 2. At first each other node is a cluster of its own. Clusters are merged while the loops of one
+//    kernel can compute all their nodes (fuse_merge.c, fuse_form.c).
 // 3. Each cluster becomes a group, and each kernel group gets its kernel (kernel_build.c).
-//   %3 = mul(%1, %2); %4 = add(%0, %3); %5 = sum(%4)     one kernel, stores the sum only
+//
+//   %3 = mul(%1, %2); %4 = add(%0, %3); %5 = sum(%4)     step 2: one kernel, stores %5 only
 #include "codegen/fuse/fuse_internal.h"
 
 #include <stdlib.h>
@@ -22,7 +24,8 @@ static int by_id(const void *x, const void *y) {
   return a < b ? -1 : a > b;
 }
 
-// Adds the recomputed values that `member` reads, directly or through others.
+// Adds to c the recomputed values that node `member` reads, directly or through other recomputed
+// values.
 static void recomputed_add(Fuser *f, RecomputedSet *c, NodeId member) {
   vec_push(f->a, c->stack) = member;
   while (c->stack.n) {
@@ -123,7 +126,7 @@ static void group_source(Fuser *f, Fusion *out, NodeId n) {
   out->of[n] = out->ngroups++;
 }
 
-// Notes the earlier kernels that the group reads, and why it was not merged with them.
+// Sets g->refusal: for each earlier kernel whose values group g reads, why the two are not one.
 static void group_refusals(Fuser *f, const Fusion *out, const Cluster *c, Group *g) {
   VEC(MergeRefusal) refusal = {0};
   f->stamp += 2;
@@ -178,7 +181,8 @@ static Fusion *fusion_make(Fuser *f) {
   return out;
 }
 
-// Finds the GEMM form of every contraction. Forms are allocated in `a`.
+// Finds the GEMM form of every contraction, that is which dims play m, n, k and batch
+// (gemm_form.c). Forms are allocated in `a`.
 static void gemms_find(Arena *a, Fuser *f) {
   f->gemm = arena_array(f->a, const GemmForm *, f->count + 1);
   f->no_gemm = arena_array(f->a, const char *, f->count + 1);
@@ -201,14 +205,15 @@ Fusion *fuse(Arena *a, const Order *order, const Buckets *buckets, const Codegen
   roles_find(&f);
   clusters_make(&f);
   if (opt->fuse) {
-    // the second round knows which values are stored, and recomputes what follows from them cheaply
+    // merge twice: the second time it is known which values are stored, so that roles_find can
+    // recompute values that cost little beside a stored value (follows_cheaply)
     clusters_merge(&f);
     clusters_resident(&f);
     roles_find(&f);
     clusters_make(&f);
     clusters_merge(&f);
   }
-  f.a = a; // the result outlives `scratch`
+  f.a = a; // all before was scratch; the groups are allocated in the caller's arena
   Fusion *out = fusion_make(&f);
   arena_free(scratch);
   kernels_make(a, out, opt->fuse);

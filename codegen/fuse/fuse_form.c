@@ -1,12 +1,15 @@
-// Finds the loops of one kernel for a set of nodes: outer dims (units, which run in parallel) and
-// inner dims (within a unit), and estimates their cost.
+// Finds the loops of one kernel for a set of nodes, and estimates their cost. One iteration of the
+// outer loops is a unit. Units run in parallel; the inner loops run within a unit. A chunk is a
+// number of units that one thread runs one after the other.
 //
 // Legal loops obey these rules:
 // - A reduction whose result is used inside the kernel reduces exactly the inner dims.
 // - A reduction whose result only leaves the kernel may also be an accumulator over all units.
-// - A stored value varies along all outer dims, or along all dims.
-// Few candidates are tried for the inner dims: none, the dims that a reduction reduces or keeps,
-// the dims that a stored value lacks. The cheapest legal one wins, the first among equals.
+// - A stored value varies along all outer dims, or along all dims. Else several units would write
+//   one element.
+// Few candidates are tried for the inner dims: none; the dims that a reduction reduces, or those
+// that it keeps; the dims of the kernel along which a stored value does not vary. The legal
+// candidate of least cost is taken, the first among equals.
 //
 //   m = max[c] x; e = exp(x - m); s = sum[c] e; y = e / s        outer b, inner c
 //   loss = sum[b] l; db[h] = sum[b] g[b, h]                      outer b, inner h: accumulators
@@ -15,24 +18,29 @@
 #include <string.h>
 
 enum {
-  SERIAL_ELEMENTS = 65536, // most elements of a kernel without outer loops
-  INVARIANT_COST = 6,     // most operations that a unit repeats for values that do not vary over it
-  PARTIAL_BYTES = 262144, // most bytes of all accumulators of a chunk
-  POINTERS = 30,
-  LAUNCH_BYTES = 2048, // cost of a launch
-  FEW_UNITS = 16,
+  SERIAL_ELEMENTS = 65536, // upper limit of the elements of a kernel without outer loops
+  // Upper limit of the operations for values that are equal in several units: each unit repeats
+  // them.
+  INVARIANT_COST = 6,
+  PARTIAL_BYTES = 262144, // upper limit of the bytes of all accumulators of a chunk
+  POINTERS = 30,          // upper limit of the operands of a kernel
+  LAUNCH_BYTES = 2048,    // bytes of memory traffic that take as long as the launch of a kernel
+  FEW_UNITS = 16,         // fewer units leave cores idle
 };
 
 // A set of dims: bit i is dim i of Trial.space.
 typedef uint32_t DimBits;
 
-// What a trial needs of a node, the same for all candidates.
+// A node of a trial. A trial is a set of nodes that may become one kernel; its candidates are the
+// inner loops that are tried for it. The fields hold for all candidates.
 typedef struct TrialNode {
   NodeId n;
   Op op;
-  DimBits space, dims; // bits of node_space, and of the result's dims
+  DimBits space; // the dims over which it computes (node_space)
+  DimBits dims;  // the dims of its result
   bool reduces, tiles, half, stored, used;
-  int64_t bytes, elements; // of the result; of node_space
+  int64_t bytes;    // of the result
+  int64_t elements; // of node_space
 } TrialNode;
 
 typedef struct Trial {
@@ -73,7 +81,7 @@ bool reduce_accumulates(const Graph *g, NodeId n, const Dims *outer, const Dims 
   return list_same(&space, outer) && x->dims.n == 0;
 }
 
-// reduce_accumulates for the current candidate.
+// Returns what reduce_accumulates returns, for the loops t->outer and t->inner.
 static bool accumulates(const Trial *t, const TrialNode *m) {
   if (m->op == OP_SCATTER_ADD) return false;
   if ((m->space & ~m->dims) == t->inner && m->space == t->all && m->dims == t->outer) return false;
@@ -129,8 +137,8 @@ static bool candidate_fits(Trial *t) {
 
 // -- cost ---------------------------------------------------------------------------------------
 
-// The cost of computation in bytes: a vector core does four simple operations in the time of a
-// byte.
+// Returns the cost of computation in bytes of memory traffic: a core with vectors does four simple
+// operations in the time that it takes to load one byte from memory.
 static double work(const Trial *t) {
   double sum = 0, all = (double)elements_of(t, t->all);
   for (uint32_t i = 0; i < t->n; i++) {
@@ -217,14 +225,15 @@ static void member_find(Trial *t, TrialNode *m, NodeId n) {
   t->contracts |= m->tiles;
 }
 
-// Adds bytes of value a to those that are contiguous along its last dim.
+// Adds `size`, the bytes of value a, to t->contiguous of the last dim of a.
 static void count_contiguous(Trial *t, NodeId a, int64_t size) {
   const DimList *order = &t->f->order->at[a];
   int at = order->n ? dims_index(&t->space, order->at[order->n - 1]) : -1;
   if (at >= 0) t->contiguous[at] += size;
 }
 
-// Unmarks the loads, so that only the nodes of the trial stay marked.
+// Unmarks the arguments that addresses_fit has marked as counted. Only the nodes of the trial stay
+// marked.
 static void forget_loads(const Trial *t) {
   Fuser *f = t->f;
   for (uint32_t i = 0; i < t->n; i++)
@@ -232,8 +241,8 @@ static void forget_loads(const Trial *t) {
       if (f->mark[f->arg[j]] == f->stamp + 1) f->mark[f->arg[j]] = 0;
 }
 
-// Counts loads, stores and pointers. False if an argument that needs an address is in the set, or
-// if there are too many pointers for one call.
+// Counts the bytes that are loaded and stored. Returns false if a node needs an argument in memory
+// that the kernel itself computes, or if the kernel would have too many pointers.
 static bool addresses_fit(Trial *t) {
   Fuser *f = t->f;
   int pointers = 0;
@@ -266,7 +275,7 @@ static bool addresses_fit(Trial *t) {
 
 // -- candidates ---------------------------------------------------------------------------------
 
-// The dims of `bits`, in the order of `list`.
+// Returns the dims of set `bits`, in the order in which `list` has them.
 static Dims dims_of(const Trial *t, const DimList *list, DimBits bits) {
   Dims out = {0};
   for (int i = 0; i < list->n; i++) {

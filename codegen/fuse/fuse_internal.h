@@ -1,4 +1,7 @@
-// Shared by the files of fusion: roles of nodes, clusters, loop forms. Private to the room.
+// Shared by the files of fusion. Private to the room. A role says what a node becomes. A cluster is
+// a set of nodes that becomes a group. A loop form is the outer and inner loops of a kernel. A
+// value "needs an address" where it must be in memory: a GEMM or collective reads it, or a kernel
+// reads its elements at other positions than those of its loops.
 #ifndef CODEGEN_FUSE_INTERNAL_H
 #define CODEGEN_FUSE_INTERNAL_H
 
@@ -28,17 +31,18 @@ typedef struct Cluster {
   NodeId *node;  // ascending
   uint32_t rank; // position in Fuser.sequence
   bool kernel, update;
-  bool forward, clone; // has nodes of the forward pass; has rematerialised nodes
-  RegionId region;     // of its nodes
-  RegionId loop;       // of a scan: the region of its loop, else 0
-  LoopForm form;       // of a kernel
-  double saved;        // cost that the merges into it saved
+  bool forward;    // has nodes of the forward pass
+  bool clone;      // has nodes that are rematerialised for the backward pass
+  RegionId region; // the loop that all its nodes are in, 0: none
+  RegionId loop;   // if its only node is a SCAN: the region of the scan's loop, else 0
+  LoopForm form;   // if it is a kernel
+  double saved;    // what the merges into it saved, in units of LoopForm.cost
 } Cluster;
 
-// Two clusters that cannot merge, or gain nothing by it, while neither of them grows.
+// Two clusters that cannot merge, or would gain nothing. This holds until one of them grows.
 typedef struct RefusedPair {
-  uint64_t pair;  // numbers of both clusters, 0: a free entry
-  uint32_t nodes; // number of nodes of both
+  uint64_t pair;  // indices of both clusters, the smaller one in the upper 32 bits; 0: a free entry
+  uint32_t nodes; // number of nodes of both together: another number shows that one has grown
   const char *why;
 } RefusedPair;
 
@@ -54,29 +58,28 @@ typedef struct Fuser {
   const char **no_gemm;  // of other contractions: the reason
   uint8_t *role;         // a NodeRole
   bool *recomputed;      // computed in every kernel that uses it, never stored for kernels
-  bool *inlined;         // pointwise work that is recomputed under the windows that read it
-  bool *resident;        // stored by the first round of clusters, NULL in that round
+  bool *inlined;         // pointwise, and computed where windows that read it need an element
+  bool *resident;        // stored after the first merging of clusters; NULL before
   bool *memory;          // must be stored: some use needs an address
   bool *update;
-  // Edges between nodes that are computed once or stored. Recomputed nodes are looked through:
-  // their users read their arguments.
-  uint32_t *arg_at,
-      *user_at; // count + 2 entries: arg[arg_at[n] .. arg_at[n + 1]) are the arguments of n
+  // Arguments and users of each node that is stored or not recomputed. A recomputed node is left
+  // out: its users count as users of its arguments.
+  uint32_t *arg_at, *user_at; // of n: arg[arg_at[n] .. arg_at[n + 1]), and user with user_at
   NodeId *arg, *user;
-  bool *arg_address; // of each arg: the use needs an address, so it cannot be in the same kernel
-  uint32_t *of;      // cluster of a node, 0: none
-  uint32_t *mark, stamp;  // a node is in the current set when mark[node] == stamp
+  bool *arg_address;      // by entry of `arg`: the use needs an address, so both are in two kernels
+  uint32_t *of;           // by node: index of its cluster, 0: none
+  uint32_t *mark, stamp;  // the nodes of the cluster under test have mark[node] == stamp
   VEC(Cluster *) cluster; // entry 0 unused
   VEC(uint32_t) sequence; // cluster at each rank, in topological order, 0: none
-  uint32_t *kept;         // scratch of a merge, as `after`
-  bool *after;
-  RefusedPair *refused; // open hash table
+  uint32_t *kept;         // scratch memory of one merge: clusters to reorder
+  bool *after;            // scratch memory of one merge: see dependents_find in fuse_merge.c
+  RefusedPair *refused;   // hash table with open addressing of refused_cap entries, refused_n used
   uint32_t refused_n, refused_cap;
 } Fuser;
 
-// fuse_roles.c. Finds role, recomputed, inlined, memory, update, arguments and users.
+// fuse_roles.c. Sets the fields role, recomputed, inlined, memory, update, and arg to arg_address.
 void roles_find(Fuser *f);
-// Returns true if n needs its argument i in memory.
+// Returns true if n needs its argument i in memory, not in a register of the kernel.
 bool uses_address(const Fuser *f, NodeId n, int i);
 // Returns the dims over which n computes: the dims of its arguments for a reduction, otherwise of
 // its result.
@@ -85,8 +88,8 @@ static inline bool op_reduces(Op op) {
   return op_row(op)->cls == REDUCE || op == OP_CONTRACT || op == OP_SCATTER_ADD;
 }
 
-// Returns true if n is a contraction that reuses its operands, so that register tiles are
-// worthwhile.
+// Returns true if n is a contraction in which each element of an argument is a factor of several
+// results. Its kernel computes blocks of results in registers (register tiles), to load it once.
 static inline bool op_tiles(const Graph *g, NodeId n) {
   return graph_node(g, n)->op == OP_CONTRACT && !contract_is_dot(g, n);
 }
@@ -94,8 +97,9 @@ static inline bool op_tiles(const Graph *g, NodeId n) {
 // fuse_form.c. Finds the cheapest loops that compute the marked nodes in one kernel. node[0..n):
 // the marked nodes, ascending. Returns false if there are none; *why then is the reason.
 MUST_USE bool form_find(Fuser *f, uint32_t n, const NodeId *node, LoopForm *out, const char **why);
-// Return true if a node outside the marked set uses the value, or if a marked node uses it.
+// Returns true if the kernel of the marked nodes must store n: another node or an output uses it.
 bool value_stored(const Fuser *f, NodeId n);
+// Returns true if a marked node uses n.
 bool value_used(const Fuser *f, NodeId n);
 // Returns true if reduction n becomes an accumulator (K_ACCUM) under these loops.
 bool reduce_accumulates(const Graph *g, NodeId n, const Dims *outer, const Dims *inner);
@@ -103,10 +107,11 @@ bool reduce_accumulates(const Graph *g, NodeId n, const Dims *outer, const Dims 
 // fuse_merge.c. Makes a cluster of each node (one of each bucket), then merges clusters greedily.
 void clusters_make(Fuser *f);
 void clusters_merge(Fuser *f);
-// Returns why kernel b, which reads a value of kernel a, was not merged with it; NULL: unknown.
-// `address`: b needs that value in memory.
+// Returns a constant text: why kernel b, which reads a value of kernel a, was not merged with it.
+// NULL: the merge was not tried. `address`: b needs that value in memory.
 const char *merge_refusal(Fuser *f, const Cluster *a, const Cluster *b, bool address);
-void clusters_resident(Fuser *f); // sets f->resident
+// Sets f->resident: the nodes whose values the present clusters store.
+void clusters_resident(Fuser *f);
 
 // fuse_launch.c. Builds the kernels of all groups in arena a. With `share`, update kernels that are
 // equal and independent get one launch number.

@@ -1,5 +1,7 @@
-// Builds the kernels of a fusion, and lets update kernels share launches: kernels after the commit
-// that are equal (sizes aside) and independent get the same launch number (decision 21).
+// Builds the kernels of a fusion, and lets the kernels of updates share launches
+// (docs/decisions.md, 21). Updates run after the commit, the point of a step from which nothing may
+// fail. Their kernels take the size of their loop at run time, so that tensors of all sizes have
+// equal kernels. Equal kernels that do not depend on one another get the same launch number.
 #include "codegen/fuse/fuse_internal.h"
 #include "codegen/fuse/group_deps_internal.h"
 #include "codegen/fuse/kernel_build_internal.h"
@@ -20,7 +22,8 @@ static int by_identity(const void *x, const void *y) {
   return a->group < b->group ? -1 : a->group > b->group;
 }
 
-// Numbers the launches: post kernels of one level and one identity share one.
+// Numbers the launches. post[group]: it runs after the commit. Such kernels share a launch if they
+// have one identity (text without names) and one level (post_levels), so that none needs another.
 static void launches_find(Arena *a, Fusion *f, const GroupDeps *deps, const bool *post) {
   uint32_t *level = post_levels(a, f, deps, post), n = 0, launch = 0;
   LaunchCandidate *c = arena_array(a, LaunchCandidate, f->ngroups + 1);

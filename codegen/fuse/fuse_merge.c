@@ -1,8 +1,10 @@
-// Merges nodes into clusters that become kernels. At first every node is a cluster of its own (a
-// bucket of collectives one together). Then pairs are merged greedily, those that save most bytes
-// first: producers with consumers, then users of one value, then scalars.
-// A topological order of the clusters is kept (Fuser.sequence). A merge is legal when no cluster
-// between the two depends on the first and feeds the second.
+// Merges nodes into clusters that become kernels. At first every node is a cluster of its own; the
+// collectives of a bucket are one cluster. Then pairs of clusters are merged greedily, those that
+// save most bytes first: a cluster with one that reads its value, then two that read one value,
+// then clusters of scalars.
+//
+// Fuser.sequence is a topological order of the clusters. A merge of two is legal when no cluster
+// between them depends on the first and is read by the second.
 #include "codegen/fuse/fuse_internal.h"
 
 #include <stdlib.h>
@@ -60,7 +62,8 @@ static bool args_have_clusters(const Fuser *f, NodeId n) {
   return true;
 }
 
-// Gives n a cluster, together with its bucket, once all arguments have one.
+// Makes the cluster of n, or of all collectives of its bucket, if all their arguments have
+// clusters. Returns whether n has a cluster now.
 static bool cluster_node(Fuser *f, NodeId n) {
   uint32_t bucket = f->buckets ? f->buckets->of[n] : 0;
   if (!bucket) {
@@ -74,7 +77,8 @@ static bool cluster_node(Fuser *f, NodeId n) {
   return true;
 }
 
-// Makes the first clusters, in order of node numbers. A bucket waits for all its arguments.
+// Makes the first clusters, in order of node numbers. A bucket comes after the arguments of all its
+// collectives.
 static void sequence_make(Fuser *f) {
   VEC(NodeId) left = {0};
   for (NodeId n = 1; n <= f->count; n++)
@@ -107,7 +111,8 @@ void clusters_make(Fuser *f) {
 
 // -- one merge ----------------------------------------------------------------------------------
 
-// Whether a cluster of the loop that `end` ends depends on a.
+// Returns whether a cluster in the loop of cluster `end`, a SCAN, depends on a. `after` is that of
+// dependents_find.
 static bool loop_after(const Fuser *f, const Cluster *a, const Cluster *end, const bool *after) {
   for (uint32_t r = a->rank; r < end->rank; r++)
     if (after[r - a->rank] && f->sequence.at[r] &&
@@ -116,7 +121,8 @@ static bool loop_after(const Fuser *f, const Cluster *a, const Cluster *end, con
   return false;
 }
 
-// dependents_find for a graph without loops. It follows users, which are few.
+// Does what dependents_find does, for a graph without loops: it visits only the clusters that
+// depend on a.
 static bool dependents_follow(Fuser *f, const Cluster *a, const Cluster *b, bool *after) {
   uint32_t *todo = f->kept, n = 0;
   memset(after, 0, b->rank - a->rank + 1);
@@ -138,8 +144,8 @@ static bool dependents_follow(Fuser *f, const Cluster *a, const Cluster *b, bool
   return true;
 }
 
-// Sets after[rank - a->rank] for the clusters from a to b that depend on a. Returns false if b
-// depends on one of them, so that a and b cannot merge.
+// Marks the clusters from a to b in Fuser.sequence that depend on a: after[r - a->rank] for the
+// cluster of rank r. Returns false if b reads one of them other than a: then a and b cannot merge.
 static bool dependents_find(Fuser *f, const Cluster *a, const Cluster *b, bool *after) {
   if (!f->g->region.n) return dependents_follow(f, a, b, after);
   for (uint32_t r = a->rank; r <= b->rank; r++) after[r - a->rank] = false;
@@ -174,7 +180,7 @@ static void sequence_merge(Fuser *f, Cluster *a, Cluster *b, const bool *after) 
   }
 }
 
-// The rule that forbids to merge a and b whatever their forms are, NULL: none.
+// Returns why a and b may not merge, whatever their loops are. NULL: they may.
 static const char *merge_rule(const Cluster *a, const Cluster *b) {
   if (a->update != b->update) return "one runs after the commit of the step, the other before";
   if (a->region != b->region) return "they are in different loops";
@@ -204,7 +210,7 @@ static uint64_t pair_of(const Fuser *f, const Cluster *a, const Cluster *b) {
   return x < y ? x << 32 | y : y << 32 | x;
 }
 
-// The entry of the pair, or a free one.
+// Returns the entry of the pair in Fuser.refused, or else the free entry for it.
 static RefusedPair *refused_entry(const Fuser *f, uint64_t pair) {
   uint32_t i = (uint32_t)(pair * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (f->refused_cap - 1);
   while (f->refused[i].pair && f->refused[i].pair != pair) i = (i + 1) & (f->refused_cap - 1);
@@ -217,8 +223,9 @@ static void join_nodes(const Cluster *a, const Cluster *b, NodeId *out) {
     *out++ = j == b->n || (i < a->n && a->node[i] < b->node[j]) ? a->node[i++] : b->node[j++];
 }
 
-// Finds the form of both together; true if it costs less than the two. A pair that is refused is
-// not tried again until one of the two has grown.
+// Finds loops for the nodes of a and b in one kernel. Returns true if that costs less than two
+// kernels. Else the pair is entered in Fuser.refused, and not tried again until one of them grows:
+// with the same nodes the result would be the same.
 static bool form_pair(Fuser *f, const Cluster *a, const Cluster *b, const NodeId *node,
                       LoopForm *out, double *saved) {
   uint32_t n = a->n + b->n;
@@ -264,7 +271,8 @@ static bool merge(Fuser *f, Cluster *a, Cluster *b) {
   return true;
 }
 
-// Uses the notes of the last round of merges. What is not noted closes a cycle, or was not tried.
+// Looks the pair up in Fuser.refused. A pair that is not there was refused because of a cluster
+// between the two, or not tried.
 const char *merge_refusal(Fuser *f, const Cluster *a, const Cluster *b, bool address) {
   if (!f->opt->fuse) return "fusion is off";
   const char *why = merge_rule(a, b);
@@ -293,7 +301,8 @@ static int by_bytes(const void *x, const void *y) {
   return a->from < b->from ? -1 : a->from > b->from;
 }
 
-// Bytes that a merge saves: a load, and the store too if nobody else reads the value.
+// Returns the bytes that a merge of the clusters of `from` and `to` saves: the load of value
+// `from`, and its store too if no other cluster reads it.
 static int64_t edge_bytes(const Fuser *f, NodeId from, NodeId to) {
   bool alone = !f->memory[from];
   for (uint32_t i = f->user_at[from]; i < f->user_at[from + 1]; i++)
@@ -322,7 +331,7 @@ static bool merge_chains(Fuser *f) {
   return any;
 }
 
-// Merges clusters that read the same value.
+// Merges clusters that read the same value. Returns whether any were merged.
 static bool merge_siblings(Fuser *f) {
   uint32_t n = 0;
   bool any = false;
@@ -341,7 +350,8 @@ static bool merge_siblings(Fuser *f) {
   return any;
 }
 
-// Merges kernels without loops, so that scalars that are ready together share one launch.
+// Merges neighbours in Fuser.sequence that are kernels without loops, so that several scalars are
+// computed in one launch. Returns whether any were merged.
 static bool merge_scalars(Fuser *f) {
   bool any = false;
   Cluster *last = NULL;

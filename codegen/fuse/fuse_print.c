@@ -77,10 +77,12 @@ char *fusion_print(Arena *a, const Fusion *f, const Diag *d) {
 
 // -- bytes saved --------------------------------------------------------------------------------
 
-// Numbers are recomputed at each use even without fusion.
+// Returns whether n is stored when each node is a kernel of its own. Numbers are not: each use
+// computes them.
 static bool in_memory(const Graph *g, NodeId n) { return !op_is_number((Op)graph_node(g, n)->op); }
 
-// Bytes that n moves as a kernel of its own. An argument that it has twice is read once.
+// Returns the bytes that n loads and stores as a kernel of its own. An argument that occurs twice
+// is loaded once.
 static int64_t bytes_alone(const Graph *g, NodeId n) {
   const Node *x = graph_node(g, n);
   int64_t bytes = node_bytes(g, n);
@@ -93,8 +95,8 @@ static int64_t bytes_alone(const Graph *g, NodeId n) {
   return bytes;
 }
 
-// A value that several groups recompute counts in the first of them: as a kernel of its own it
-// would run once.
+// The traffic of a value that several groups recompute counts in Fusion.of[value] only: as a kernel
+// of its own it would run once.
 int64_t group_saved_bytes(const Fusion *f, uint32_t group) {
   const Group *g = &f->group[group];
   int64_t alone = 0;

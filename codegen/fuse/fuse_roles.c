@@ -1,9 +1,10 @@
-// Decides, before fusion, what each node becomes, which values need an address, which are
-// recomputed by every kernel that uses them, and which belong to the update of a persistent tensor.
+// Decides, before fusion, what each node becomes, which values must be in memory because a use
+// needs their address, which are recomputed by every kernel that uses them, and which belong to the
+// update of a persistent tensor.
 //
 //   %7 = broadcast(%6) {dims=[b]}    recomputed: a kernel reads %6 with stride 0 along b
-//   %9 = pow(%8, %3) : f32[]         recomputed: a chain of scalars, computed in the prologue
-//   %5 = window(%4) {...}            recomputed: a kernel reads %4 at the window's place (kernel_views.c)
+//   %9 = pow(%8, %3) : f32[]         recomputed: a chain of scalars, computed before the loops
+//   %5 = window(%4) {...}            recomputed: a kernel reads %4 at shifted positions (kernel_views.c)
 #include "codegen/fuse/fuse_internal.h"
 
 enum { RECOMPUTE_SCALARS = 24, RECOMPUTE_INDEX = 8, RECOMPUTE_COST = 48 };
@@ -12,7 +13,8 @@ static bool op_needs_address(Op op, int i) {
   return op_looks_up(op, i) || (i == 0 && op_is_alias(op));
 }
 
-// A window needs its argument in memory, unless that is recomputed at the window's place.
+// A window needs its argument in memory, unless the argument is recomputed at the positions that
+// the window reads.
 bool uses_address(const Fuser *f, NodeId n, int i) {
   const Node *x = graph_node(f->g, n);
   return op_needs_address((Op)x->op, i) ||
@@ -27,8 +29,8 @@ Dims node_space(const Graph *g, NodeId n) {
   return all;
 }
 
-// Whether the value is a window that repeats elements of an image. It should not be stored: a
-// kernel reads the smaller image instead.
+// Returns whether n is a window with at least a quarter more elements than the value below its
+// windows, as the patches of a convolution. It is not stored: kernels read the smaller value.
 static bool repeats(const Fuser *f, NodeId n) {
   NodeId root = n;
   while (op_row((Op)graph_node(f->g, root)->op)->cls == WINDOW)
@@ -75,26 +77,28 @@ static void find_memory(Fuser *f) {
   for (uint32_t i = 0; i < f->g->output.n; i++) f->memory[f->g->output.at[i].value] = true;
 }
 
-// -- work that is inlined under windows -----------------------------------------------------------
+// -- values that are computed where windows read them ---------------------------------------------
 //
-// The argument of a window is recomputed at the window's place, not stored, in these cases: it is a
-// window, slice or number; or it is pointwise work that only windows read, with operands that are
-// smaller than its result:
+// The argument of a window is computed at the positions that the window reads, and not stored, in
+// two cases. Either it is a view: a window, a slice, a broadcast or a number. Or it is the result
+// of pointwise nodes which only windows read, and whose operands are smaller than the result. In
+// this example `where` and `eq` are such nodes, y and share are smaller than x:
 //
-//   window(where(eq(window(x), y), share, 0))      x is stored; y and share are smaller than x
+//   window(where(eq(window(x), y), share, 0))
 //
-// Work that a contraction in register tiles reads is stored: the tiles read each element many
-// times.
+// An argument that a contraction in register tiles reads is stored: the tiles read each element
+// many times.
 
 enum { INLINE_DEPTH = 24 };
 
 typedef struct InlineSearch {
-  bool *shared, *tiled; // read by others than windows; read by register tiles
-  uint8_t *depth;       // length of the chain of views down to memory
-  VEC(NodeId) node;     // the pointwise work to inline
+  bool *shared;     // by node: others than windows read it
+  bool *tiled;      // by node: a contraction in register tiles reads it
+  uint8_t *depth;   // by node: number of windows from it to a value in memory
+  VEC(NodeId) node; // the pointwise nodes to inline
   VEC(NodeId) stack;
   int cost;
-  int64_t bytes; // of operands that would be stored only for this work
+  int64_t bytes; // of operands that would be stored only for these nodes
 } InlineSearch;
 
 static bool is_view(const Fuser *f, NodeId n) {
@@ -135,8 +139,8 @@ static void inline_add(Fuser *f, InlineSearch *u, NodeId n, NodeId a) {
     u->bytes += node_bytes(f->g, a);
 }
 
-// Collects the pointwise work from n down to memory. False if it is too much to repeat for every
-// reader.
+// Collects in u->node the pointwise nodes between n and values in memory. Returns false if they are
+// too much computation to repeat for every reader.
 static bool inline_find(Fuser *f, InlineSearch *u, NodeId n) {
   u->node.n = u->stack.n = 0;
   u->cost = 0;
@@ -181,18 +185,21 @@ static void find_inlined(Fuser *f) {
   }
 }
 
-// The cost of recomputing a value.
-typedef struct RecomputeCost { // size: nodes; cost: operations for each element
-  int size, cost;
+// The cost of recomputing a node.
+typedef struct RecomputeCost {
+  int size; // number of nodes
+  int cost; // operations for each element
   bool loads;
-  NodeId leaf; // the one stored value of its own size that it reads, 0: none
+  NodeId leaf; // the one stored value with the dims of the node that it reads, 0: none
 } RecomputeCost;
 
 static bool full_size(const Fuser *f, NodeId n, NodeId arg) {
   return list_same(&graph_node(f->g, n)->dims, &graph_node(f->g, arg)->dims);
 }
 
-// Whether arg is stored anyway and is either small beside n or the one leaf of n's size.
+// Returns whether a kernel can read arg to recompute n: arg is small beside n, or arg is in memory
+// for other reasons and no other value with the dims of n is read. *leaf is that other value, or 0;
+// it becomes arg.
 static bool leaf_fits(const Fuser *f, NodeId n, NodeId arg, NodeId *leaf) {
   if (!full_size(f, n, arg)) return node_elements(f->g, arg) * 4 <= node_elements(f->g, n);
   bool there = f->role[arg] == ROLE_SOURCE || f->role[arg] == ROLE_GEMM ||
@@ -203,8 +210,8 @@ static bool leaf_fits(const Fuser *f, NodeId n, NodeId arg, NodeId *leaf) {
   return true;
 }
 
-// Whether n follows by little work from one stored value of its size. Reading that value costs no
-// more than reading n, so n need not be stored.
+// Returns whether n takes at most RECOMPUTE_COST operations an element from one stored value with
+// its dims. To read that value costs no more than to read n, so n need not be stored.
 static bool follows_cheaply(const Fuser *f, NodeId n, const RecomputeCost *cost,
                             RecomputeCost *own) {
   const Node *x = graph_node(f->g, n);
@@ -241,8 +248,8 @@ static bool cheap_to_recompute(const Fuser *f, NodeId n, const RecomputeCost *co
   return !wide && follows_cheaply(f, n, cost, own);
 }
 
-// Marks values that a use would recompute too often: it runs over more dims than they have, or in a
-// loop that they are not in.
+// Marks the values that some use would compute several times: a use over more dims than the value
+// has, or in a loop in which the value is not.
 static bool *find_wide(const Fuser *f) {
   bool *wide = arena_array(f->a, bool, f->count + 1);
   for (NodeId n = 1; n <= f->count; n++) {
@@ -286,7 +293,7 @@ typedef struct Collector {
   VEC(NodeId) arg;
   VEC(bool) address;
   VEC(NodeId) stack;
-  VEC(bool) under; // of each entry of the stack: it is read through a window
+  VEC(bool) under; // by entry of `stack`: a window reads it
   uint32_t first;  // first entry of `arg` of the current node
 } Collector;
 
@@ -305,7 +312,8 @@ static void collect_later(Collector *c, NodeId n, bool under) {
   vec_push(c->f->a, c->under) = under;
 }
 
-// A loop waits for the initial values of its carries.
+// Adds the initial values of the carries of loop r to the arguments of its SCAN: they must be there
+// when the loop begins.
 static void collect_starts(Collector *c, RegionId r) {
   for (NodeId n = 1; n <= c->f->count; n++) {
     const Node *x = graph_node(c->f->g, n);
@@ -325,7 +333,8 @@ static void collect_args(Collector *c, NodeId n) {
     bool all = f->role[at] != ROLE_KERNEL, under = c->under.at[--c->under.n];
     for (int i = x->nargs - 1; i >= 0; i--) {
       bool address = all || uses_address(f, at, i);
-      // the source of a window and its start must be stored before the kernel runs
+      // a window needs the value that it reads, and the number of its first position (WINDOW_AT),
+      // in memory before the kernel runs
       bool below = under || op_row((Op)x->op)->cls == WINDOW || op_looks_through((Op)x->op, i);
       if (address || !f->recomputed[x->args[i]])
         collect_one(c, x->args[i], address || below);
@@ -356,7 +365,7 @@ static void find_edges(Fuser *f) {
 
 // -- updates ------------------------------------------------------------------------------------
 
-// Values that reach an update through collectives and renames only.
+// Returns the values, by node, that go through collectives and aliases only to an update output.
 static bool *find_chains(const Fuser *f) {
   bool *chain = arena_array(f->a, bool, f->count + 1);
   for (uint32_t i = 0; i < f->g->output.n; i++)
@@ -367,8 +376,8 @@ static bool *find_chains(const Fuser *f) {
   return chain;
 }
 
-// Marks pointwise work that only updates read, and the chains above. It runs after the commit and
-// writes in place.
+// Marks the pointwise nodes that only updates read, and the values of find_chains. These nodes run
+// after the commit and overwrite the tensors.
 static void find_update(Fuser *f) {
   bool *other = arena_array(f->a, bool, f->count + 1), *chain = find_chains(f);
   for (uint32_t i = 0; i < f->g->output.n; i++) {
