@@ -12,7 +12,9 @@ enum { SMALLEST_WORK = 100000, SMALLEST_SIDE = 4 };
 typedef struct GemmDims {
   const Graph *g;
   const Rows *rows;
-  const DimList *a, *b, *c; // physical orders; b is the operand with n
+  // Physical orders of the operands. c is the result; b is the argument that has its last dim, and
+  // so all dims of n; a is the other argument.
+  const DimList *a, *b, *c;
   DimList m, n, k, batch;
 } GemmDims;
 
@@ -41,7 +43,8 @@ static bool find_roles(GemmDims *r, const DimList *result) {
   return true;
 }
 
-// Whether a step along `outer` equals a whole run of `inner` in this operand.
+// Returns whether, in an operand with physical order `order`, the stride of dim `outer` is the
+// stride of dim `inner` times its size. Both then act as one dim.
 static bool nests(const GemmDims *r, const DimList *order, DimId outer, DimId inner) {
   return order_stride(r->g, order, outer) ==
          order_stride(r->g, order, inner) * dim_get(r->g->dims, inner)->size;
@@ -52,7 +55,8 @@ static bool always_full(const GemmDims *r, DimId d) {
   return !extent_slot(r->g, r->rows, d, &s);
 }
 
-// Keeps the longest end of `list` that nests in x and y, and moves the dims before it to `rest`.
+// Keeps the longest suffix of `list` whose dims nest in orders x and y; moves the dims before it to
+// the end of `rest`.
 static void keep_nest(const GemmDims *r, DimList *list, const DimList *x, const DimList *y,
                       DimList *rest) {
   int first = list->n - 1;
@@ -70,8 +74,9 @@ static int64_t stride_of(const GemmDims *r, const DimList *order, const DimList 
   return role->n ? order_stride(r->g, order, role->at[role->n - 1]) : 0;
 }
 
-// Finds the leading dimension *ld of an operand with these row and column dims, and whether it is
-// transposed. False if neither stride is 1.
+// Finds how an operand with physical order `order` is passed to the library: its leading dimension
+// *ld in elements, and whether it is *transposed. `row`, `col`: the dims of its rows and columns.
+// Returns false if neither the stride of the rows nor that of the columns is 1.
 static bool leading(const GemmDims *r, const DimList *order, const DimList *row, const DimList *col,
                     bool *transposed, int64_t *ld) {
   int64_t rs = stride_of(r, order, row), cs = stride_of(r, order, col);
@@ -94,7 +99,7 @@ static bool types_fit(const Graph *g, const Node *x) {
          graph_node(g, x->args[1])->type == t;
 }
 
-// Whether k nests in both operands. Its order is that of A, so only B can fail.
+// Returns whether the summed dims act as one in both arguments.
 static bool k_nests(GemmDims *r) {
   DimList rest = {0};
   keep_nest(r, &r->k, r->a, r->b, &rest);

@@ -4,14 +4,15 @@
 
 #include "codegen/values/values_internal.h"
 
-// C[m, n] = sum over k of A[m, k] B[k, n], for each index of the batch dims. Each list has its dims
-// slow first, and they have one stride together. `swapped`: A is the second argument of the
+// How a library computes a contraction: C[m, n] = sum over k of A[m, k] B[k, n], for each index of
+// the batch dims. m, n and k are lists of dims, slowest first, that act as one dim: the stride of
+// each is the size times the stride of the next. `swapped`: A is the second argument of the
 // contraction, so that n contains the last dim of C.
 typedef struct GemmForm {
   bool swapped, ta, tb;
   DimList batch, m, n, k;
   int64_t lda, ldb, ldc;
-  int64_t work; // multiplications of one call
+  int64_t work; // multiplications for one index of the batch dims
 } GemmForm;
 
 // Finds the GEMM form of contraction n. Returns false if no library can run it: because of its

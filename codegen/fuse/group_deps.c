@@ -1,5 +1,5 @@
 // Finds the dependences between the groups of a fusion. A group depends on the groups that write
-// what it reads, a loop on what its groups read.
+// the memory that it reads.
 #include "codegen/fuse/group_deps_internal.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ bool group_executes(const Group *g) {
 RegionId group_region(const Fusion *f, const Group *g) {
   const Node *x = graph_node(f->graph, g->node[0]);
   if (g->kind == GROUP_LOOP) return x->attr.region;
-  // recomputed nodes may be from outside the loop
+  // g->node[0] may be a recomputed node from outside the loop in which the kernel runs
   RegionId deepest = x->region;
   for (uint32_t i = 0; i < g->nnodes; i++)
     if (region_encloses(f->graph, deepest, graph_node(f->graph, g->node[i])->region))
@@ -29,7 +29,8 @@ static bool reads_address(const Group *g, Op op, int i) {
   return g->kind != GROUP_KERNEL || op_looks_up(op, i);
 }
 
-// The group that writes the memory of argument i of x; f->ngroups: none that executes.
+// Returns the index of the group that writes the memory of argument i of x, a node of group g.
+// f->ngroups: none does while the program runs, as for sources and values that g recomputes.
 static uint32_t group_read(const Fusion *f, const Group *g, const Node *x, int i) {
   NodeId a = x->args[i];
   if (f->recomputed[a] && !reads_address(g, (Op)x->op, i)) return f->ngroups;
@@ -39,7 +40,8 @@ static uint32_t group_read(const Fusion *f, const Group *g, const Node *x, int i
 
 typedef VEC(uint32_t) Numbers;
 
-// The loop itself copies the initial values of its carries and the values that it hands out.
+// Adds to *on the groups whose values the GROUP_LOOP g copies itself: initial values of carries,
+// and values of a step that it collects.
 static void loop_reads(Arena *a, const Fusion *f, const Group *g, Numbers *on) {
   RegionId r = graph_node(f->graph, g->node[0])->attr.region;
   for (NodeId n = 1; n <= graph_count(f->graph); n++) {

@@ -1,8 +1,9 @@
-// The text of a kernel, its identity, its invariants.
+// Prints kernels, with names or (the identity of a kernel) without, and checks their invariants.
+//
 //   kernel k1a2b outer(b:64) inner(c:10 vector) phases 3  # softmax rows
-//     p0 f32 [10 1] read
+//     p0 f32 [10 1] read                   pointer, its type and its stride along each loop
 //     p1 f32 [10 1] written
-//     %0 = load p0 : f32  inner 0
+//     %0 = load p0 : f32  inner 0          statement, its type, level and phase
 //     %1 = reduce max %0 : f32  inner 0
 #include "codegen/fuse/kernel.h"
 
@@ -231,9 +232,9 @@ static bool fail(char *why, const char *fmt, ...) {
   return false;
 }
 
-// Whether statement `to` can use the result of `from`. It can in the same phase at the same level
-// or a deeper one, and in later phases unless `from` is inside the inner loops. The result of a
-// reduction is there in later phases only.
+// Returns whether statement `to` can use the result of `from`. It can in the same phase at the same
+// level or a deeper one, and in later phases unless `from` is inside the inner loops. The result of
+// a reduction is available in later phases only.
 static bool usable(const KStmt *from, const KStmt *to) {
   if (from->level == LEVEL_PROLOGUE) return true;
   if (to->level == LEVEL_PROLOGUE) return false;
@@ -273,7 +274,8 @@ static bool verify_args(const Kernel *k, int i, char *why) {
   return true;
 }
 
-// A walk may move along open loops only.
+// Checks a K_POSITION. Its walk (an address without memory, kernel.h) may have strides only along
+// loops that contain the statement.
 static bool verify_walk(const Kernel *k, int i, char *why) {
   const KStmt *s = &k->stmt[i];
   if (s->kind != K_POSITION) return true;

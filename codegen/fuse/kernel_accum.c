@@ -1,5 +1,5 @@
-// The accumulators of a kernel: which are folded in blocks, the length of their rows, and the
-// number of units in a chunk.
+// The accumulators of a kernel (K_ACCUM): which add in blocks, how large the partial row of a chunk
+// is that holds their results, and how many units a chunk may have.
 #include "codegen/fuse/kernel.h"
 
 #include "ir/program/sums.h"
@@ -15,7 +15,8 @@ bool stmt_folds(const KStmt *s) {
   return (s->kind == K_REDUCE || s->kind == K_ACCUM) && s->op == OP_SUM && s->type == TYPE_F32;
 }
 
-// Elements of the row of ACCUM s; *each: how many values one unit adds to each of them.
+// Returns the elements of the array of ACCUM s in the partial row, saturated. *each: how many
+// values one unit adds to each of them.
 static int64_t row_elements(const Kernel *k, int s, int64_t *each) {
   int64_t n = 1;
   *each = k->vector >= 0 && k->vector < k->nouter ? k->block : 1;
@@ -40,7 +41,8 @@ static double all_bytes(const Kernel *k) {
   return bytes;
 }
 
-// The larger of two numbers: units that access twice KERNEL_CHUNK_BYTES, and units / KERNEL_CHUNKS.
+// The limit concerns kernels in which an ACCUM of f32 has several elements, in memory. It is then
+// the larger of the units that access twice KERNEL_CHUNK_BYTES, and units / KERNEL_CHUNKS.
 int64_t kernel_chunk_units(const Kernel *k) {
   int64_t units = kernel_units(k), most = units, each;
   for (int s = 0; s < k->nstmts; s++) {

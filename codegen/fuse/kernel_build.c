@@ -17,13 +17,14 @@ static bool is_stored(const Group *g, NodeId n) {
   return false;
 }
 
-// Whether op reads argument i by an address of its own: the table of a lookup, the source of a
-// window.
+// Returns whether op reads argument i at other positions than the loop counters: the table of a
+// lookup, the value below a window.
 static bool is_address(Op op, int i) { return op_looks_up(op, i) || op_looks_through(op, i); }
 
 // Finds the values that are computed at the loop counters: stored values, those that are not
-// recomputed, and what these read. Values that only windows read are emitted by the window, at its
-// place. The start of a window is a value of its own.
+// recomputed, and what both read, directly or through others. Values that only windows read are
+// emitted by view_emit, at the positions that the window reads. The first position of a WINDOW_AT
+// is a number, computed at the loop counters.
 static void find_direct(KernelBuilder *k) {
   for (uint32_t i = k->n; i-- > 0;) {
     NodeId n = k->node[i];
@@ -36,7 +37,7 @@ static void find_direct(KernelBuilder *k) {
       if (a < 0) continue;
       bool start = x->op == OP_WINDOW_AT && j == 1;
       k->value[a].direct |=
-          start || (v->direct && !is_address((Op)x->op, j)); // a table is read from memory
+          start || (v->direct && !is_address((Op)x->op, j)); // lookups read their table in memory
     }
   }
 }
@@ -82,8 +83,9 @@ static void find_value(KernelBuilder *k, int at) {
 
 // -- statements ---------------------------------------------------------------------------------
 
-// The pointer to the memory of `node` at the loop counters. The loop of dim `except` does not move
-// it.
+// Returns the index of the pointer to the memory of `node` at the loop counters. Its stride along
+// the loop of dim `except` is 0 (0: of no dim). `address`: one statement adds a position to it, so
+// that it is not shared.
 static int32_t pointer(KernelBuilder *k, NodeId node, DimId except, bool written, bool address) {
   KPtr ptr;
   memset(&ptr, 0, sizeof ptr); // pointers are compared byte by byte
@@ -111,7 +113,8 @@ static int32_t load(KernelBuilder *k, NodeId node, int phase) {
   return stmt;
 }
 
-// The statement that holds the value of node a in this phase.
+// Returns the index of the statement that holds the value of node a in this phase; emits a load if
+// a is not computed in the kernel.
 static int32_t value_of(KernelBuilder *k, NodeId a, int phase) {
   int at = group_index(k->group, a);
   if (at < 0) return load(k, a, phase);
@@ -147,7 +150,7 @@ static int32_t emit_take(KernelBuilder *k, const Node *x, KStmt s, int phase) {
   return kernel_add(k, s);
 }
 
-// Whether n is a choice of some `where`.
+// Returns whether n is one of the two values between which a `where` of the kernel chooses.
 static bool is_choice(const KernelBuilder *k, NodeId n) {
   for (uint32_t i = 0; i < k->n; i++) {
     const Node *x = graph_node(k->g, k->node[i]);
@@ -156,7 +159,7 @@ static bool is_choice(const KernelBuilder *k, NodeId n) {
   return false;
 }
 
-// Emits a value that is not a reduction.
+// Emits node k->node[at], which is no reduction. Returns the index of its statement.
 static int32_t emit_value(KernelBuilder *k, int at, int phase) {
   NodeId n = k->node[at];
   const Node *x = graph_node(k->g, n);
@@ -274,8 +277,8 @@ static bool is_check(const KernelBuilder *k, int at) {
 
 static bool ends_here(const KernelValue *v) { return v->accumulates || v->reduces; }
 
-// Emits the values of level OUTER that phase p makes ready: casts of reductions, stores,
-// accumulators.
+// Emits the values of this level, OUTER or PROLOGUE, that can be computed in phase p and not
+// before: casts of reductions, stores, accumulators.
 static void emit_outer(KernelBuilder *k, KLevel level, int p) {
   for (uint32_t i = 0; i < k->n; i++) {
     KernelValue *v = &k->value[i];
@@ -321,8 +324,8 @@ static bool needs_inner(KernelBuilder *k, int p) {
   return any;
 }
 
-// Whether the value has a lower level but is stored for every inner index (a broadcast that is
-// kept).
+// Returns whether value i does not vary along the inner loops, but is stored for every iteration of
+// them: a broadcast that other kernels read.
 static bool stores_spread(const KernelBuilder *k, int i, int p) {
   const KernelValue *v = &k->value[i];
   if (!v->stored || v->accumulates || v->reduces || is_scatter(k, i) || v->level == LEVEL_INNER)

@@ -5,7 +5,7 @@
 
 #include "codegen/fuse/gemm_form_internal.h"
 
-// A kernel and the arguments of its call at one place of the graph.
+// A kernel and the arguments of its call for one group.
 typedef struct BuiltKernel {
   Kernel *kernel;
   NodeId *ptr; // of each pointer: the node whose memory it addresses
@@ -16,12 +16,12 @@ typedef struct BuiltKernel {
       inner; // dims of the loops in order, before they were joined: what `position` counts
 } BuiltKernel;
 
-// Builds the kernel of group g. With any_size, a kernel of one joined loop takes the loop's size at
-// run time, so that tensors of all sizes share it. The result is allocated in `a`; `scratch` is
-// reset to its state before the call.
+// Builds the kernel of group g. With any_size, a kernel with one loop takes the size of the loop as
+// a run-time argument, so that tensors of all sizes have equal kernels. The result is allocated in
+// `a`; `scratch` is reset to its state before the call.
 BuiltKernel *kernel_build(Arena *a, Arena *scratch, const Fusion *f, const Group *g, bool any_size);
 
-// The loops of a group, each list slow first.
+// The dims of the loops of a kernel, slowest loop first.
 typedef struct LoopPlan {
   Dims outer, inner;
   bool vector_outer; // the vectorised loop is the last outer one, else the last inner one
@@ -36,14 +36,15 @@ LoopPlan loops_choose(const Fusion *f, const Group *g);
 // A node of the group: where its value is computed, and the statement that holds it.
 typedef struct KernelValue {
   uint8_t level, phase;
-  uint8_t ready; // first phase that can use it; of a reduction the phase after its own
+  uint8_t ready; // first phase in which others can use it; for a reduction `phase` + 1
   bool direct;   // used at the loop counters; other values are used through windows only
   bool stored, reduces, accumulates;
-  bool needed;     // in the current phase, at level INNER
-  int32_t stmt;    // NO_STMT before it is emitted
-  int inner_phase; // phase of stmt if level is INNER, else -1
+  bool needed;     // the inner loops of the phase that is being emitted compute it
+  int32_t stmt;    // index of the statement with its value, NO_STMT before it is emitted
+  int inner_phase; // phase of that statement if level is INNER, else -1
 } KernelValue;
 
+// A load that was emitted: statement `stmt` loads the value of `node` in phase `phase`.
 typedef struct KernelLoad {
   NodeId node;
   KLevel level;
@@ -60,14 +61,14 @@ typedef struct KernelBuilder {
   const Group *group;
   uint32_t n; // nodes of the group
   const NodeId *node;
-  KernelValue *value; // of each node
+  KernelValue *value; // of node[i]
   LoopPlan plan;
   VEC(KernelLoad) load;
   VEC(KStmt) stmt;
-  VEC(DimId) stmt_dim; // of an INDEX statement its dim, else 0
+  VEC(DimId) stmt_dim; // by statement: the dim of an INDEX, else 0
   VEC(KPtr) ptr;
   VEC(NodeId) ptr_node;
-  VEC(bool) ptr_address; // base of a lookup or target of a scatter: used by that statement alone
+  VEC(bool) ptr_address; // by pointer: the table of a lookup or target of a scatter, not shared
   VEC(KPtr) walk;
   VEC(Slot) slot;
   VEC(double) num;
@@ -84,19 +85,21 @@ int32_t kernel_add(KernelBuilder *k, KStmt s); // returns the number of the stat
 int32_t kernel_add_num(KernelBuilder *k, double x, NodeId check);
 int32_t kernel_add_pointer(KernelBuilder *k, NodeId node, const KPtr *ptr, bool address);
 int16_t kernel_add_slot(KernelBuilder *k, Slot s);
-// Returns the deepest level at which one of the dims is a loop.
+// Returns the level of a value that varies along these dims: INNER if one is an inner loop, else
+// OUTER if one is an outer loop, else PROLOGUE.
 KLevel loops_level(const KernelBuilder *k, const DimList *dims);
 
 // -- kernel_views.c
-// Emits the value of a window, an own slice or a draw at the loop counters.
+// Emits the value of n, a window, a SLICE_OWN (the processor's own block of a value) or a draw, at
+// the loop counters. Returns the index of its statement.
 int32_t view_emit(KernelBuilder *k, NodeId n, int phase);
 
 // -- kernel_loops.c
-// Writes the loops into `kernel`: adjacent loops are joined where all pointers allow, and the
-// strides of pointers and walks follow.
+// Writes the loops into `kernel`. Adjacent loops are joined where all pointers allow. Sets the
+// strides of pointers and walks for the joined loops.
 void loops_finish(KernelBuilder *k, Kernel *kernel, bool any_size);
-// Returns true if pointer `store` may address the memory of pointer `load`: the unit that writes an
-// element must read it before.
+// Returns true if pointer `store` may address the memory of pointer `load`: the same unit accesses
+// an element through both, and loads it before it stores it.
 bool pointers_overlay(const Kernel *k, int load, int store);
 
 #endif

@@ -1,8 +1,9 @@
 // Chooses the loops of a kernel: their order, the vectorised loop, and which are joined into one.
 //
-// Loops follow the order of the value with the most traffic. The dim along which most bytes are
-// contiguous becomes the vector loop, last of its kind. Two adjacent loops are joined if every
-// pointer moves through both as through one. So most pointwise kernels have a single loop:
+// Loops have the order of the dims of the value with the most traffic. The dim along which most
+// bytes are contiguous becomes the vector loop, the last of the outer loops or of the inner loops.
+// Two adjacent loops are joined if for every pointer the stride of the first is the stride of the
+// second times its size. So most pointwise kernels have a single loop:
 //
 //   outer(b:64, h:128 vector), all pointers [b, h]     ->  outer(b*h:8192 vector)
 #include "codegen/fuse/fuse_internal.h"
@@ -32,7 +33,8 @@ static void traffic_add(LoopTraffic *t, NodeId n, double bytes) {
   t->order = *order;
 }
 
-// The last window of a chain within the group that starts at n. Its dims are loops.
+// Returns the last of the windows in the group that read n directly or through other windows; n if
+// there are none. The loops of the kernel run over the dims of that window.
 static NodeId seen_through(const LoopTraffic *t, NodeId n) {
   for (uint32_t i = 0; i < t->g->nnodes; i++) {
     const Node *x = graph_node(t->f->graph, t->g->node[i]);
@@ -78,8 +80,8 @@ static DimId last_dim(const Fusion *f, NodeId n) {
   return order->n ? order->at[order->n - 1] : 0;
 }
 
-// The vector dim of a contraction: the last dim of the result if an argument is contiguous along
-// it, too; else the summed dim along which both arguments are.
+// Returns the vector dim of contraction n: the last dim of the result if an argument is contiguous
+// along it, too; else the summed dim along which both arguments are contiguous, or one of them.
 static DimId vector_of_contraction(const Fusion *f, NodeId n) {
   const Node *x = graph_node(f->graph, n);
   DimId c = last_dim(f, n), a = last_dim(f, x->args[0]), b = last_dim(f, x->args[1]);
@@ -93,9 +95,9 @@ static void to_end(DimList *list, DimId d) {
   list_insert(list, list->n, d);
 }
 
-// The loop for the rows of a register tile. It is an outer dim that the factor with the vector dim
-// lacks, so that one load of that factor serves many rows. The innermost dim that is long enough
-// for a tile is taken, else the longest.
+// Returns the dim for the rows of a register tile, 0: none. It is an outer dim along which the
+// argument with the vector dim does not vary, so that one load of that argument serves many rows.
+// The innermost such dim with LONG_ENOUGH elements is taken, else the longest.
 static DimId rows_of_contraction(const Fusion *f, NodeId n, const LoopPlan *plan, DimId vector) {
   enum { LONG_ENOUGH = 8 };
   const Graph *g = f->graph;
@@ -113,8 +115,9 @@ static DimId rows_of_contraction(const Fusion *f, NodeId n, const LoopPlan *plan
   return best;
 }
 
-// Moves the rows loop next to the vector loop, unless the factor with the vector dim varies along a
-// dim between them.
+// Makes the rows loop the last outer loop before the vector loop. If the argument with the vector
+// dim varies along a loop between the two, nothing is changed: each of its elements would be loaded
+// for fewer rows.
 static void rows_to_end(const Fusion *f, NodeId n, LoopPlan *plan, DimId vector) {
   const Node *x = graph_node(f->graph, n);
   const Dims *arg =
@@ -126,8 +129,8 @@ static void rows_to_end(const Fusion *f, NodeId n, LoopPlan *plan, DimId vector)
   to_end(&plan->outer, vector);
 }
 
-// The order of the summed loops: that of the factor without the vector dim, which is read element
-// by element.
+// Returns the physical order of the argument without the vector dim. The summed loops have this
+// order, because the elements of that argument are loaded one by one.
 static const DimList *summed_order(const Fusion *f, NodeId n, DimId vector) {
   const Node *x = graph_node(f->graph, n);
   return &f->order->at[x->args[dims_has(&graph_node(f->graph, x->args[0])->dims, vector)]];
@@ -165,8 +168,7 @@ typedef struct LoopList {
   KLoop loop[MAX_LOOPS];
   bool indexed[MAX_LOOPS], partial[MAX_LOOPS];
   Slot slot[MAX_LOOPS];
-  int from[MAX_LOOPS]; // which stride of a pointer is that of this loop: its fastest dim before
-                       // joining
+  int from[MAX_LOOPS]; // index, before loops were joined, of the fastest loop that it covers
   bool inner[MAX_LOOPS], rows[MAX_LOOPS];
 } LoopList;
 
@@ -207,7 +209,7 @@ static bool joins(const KernelBuilder *m, const LoopList *l, int i) {
   return true;
 }
 
-// Copies the parts of a loop and returns how many. A loop that was not joined is its only part.
+// Copies the sizes of the dims that loop l covers (KLoop.part) to `to`. Returns how many.
 static int parts_copy(int64_t *to, const KLoop *l) {
   if (!l->nparts) to[0] = l->size;
   for (int i = 0; i < l->nparts; i++) to[i] = l->part[i];
@@ -232,7 +234,7 @@ static void join(KernelBuilder *m, LoopList *l, int i) {
   if (l->partial[i]) {
     int64_t scale = l->slot[i].scale ? l->slot[i].scale : 1;
     int64_t div = l->slot[i].div ? l->slot[i].div : 1;
-    // (rows / div) * scale is rows * scale / div, because div divides the rows
+    // Slot.div divides the number of rows of the batch: (rows / div) * scale == rows * scale / div
     l->slot[i].scale = scale * fast->size;
     l->slot[i].div = div > 1 ? div : 0;
   }
@@ -260,7 +262,8 @@ static void move_strides(KernelBuilder *m, const LoopList *l) {
   for (uint32_t w = 0; w < m->walk.n; w++) move_walk(l, &m->walk.at[w]);
 }
 
-// Sets the loop of INDEX statements; -1 for a dim of one element, which has no loop.
+// Sets KStmt.index of INDEX statements to the index of their loop. It stays -1 for a dim of one
+// element, which has no loop.
 static void name_loops(KernelBuilder *m, const LoopList *l) {
   for (uint32_t s = 0; s < m->stmt.n; s++) {
     if (!m->stmt_dim.at[s]) continue;
@@ -281,7 +284,8 @@ static void set_vector(KernelBuilder *m, Kernel *k) {
   k->block = size > 0 && size < block ? size : block;
 }
 
-// Keeps only the parts that fold.c uses: kernels with different parts are different kernels.
+// Drops KLoop.part of loops in which no sum is added block by block, so of all loops that
+// codegen/cpu/fold.c does not ask for. Kernels that differ in it could not share their code.
 static void keep_parts(const KernelBuilder *m, Kernel *k) {
   bool sums = false;
   for (uint32_t s = 0; s < m->stmt.n; s++)
@@ -324,6 +328,7 @@ void loops_finish(KernelBuilder *m, Kernel *k, bool any_size) {
 
 // -- in place -----------------------------------------------------------------------------------
 
+// Returns whether both pointers, into the same memory, give the same address in every iteration.
 static bool same_walk(const KPtr *a, const KPtr *b) {
   return !a->nbases && !b->nbases && a->offset == b->offset &&
          memcmp(a->stride, b->stride, sizeof a->stride) == 0 &&

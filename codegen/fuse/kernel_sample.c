@@ -1,7 +1,10 @@
-// Computes samples of a kernel's results with an interpreter in cells (value, bound, taint), on
-// demand. An element evaluates the statements that it needs at its loop counters. A reduction
-// evaluates its argument at all counters of the inner loops. The value of a statement is cached
-// while the counters that it depends on do not change.
+// Computes samples of a kernel's results with an interpreter. Values are cells of the evaluator: a
+// value, a bound on what a correct program may differ by, and a taint, true if the value has no
+// definite bound.
+//
+// To sample an element, the interpreter evaluates the statements that the element needs, at its
+// loop counters. A reduction evaluates its argument at all counters of the inner loops. The value
+// of a statement is cached while the counters that it depends on do not change.
 #include "codegen/fuse/kernel_sample.h"
 
 #include <math.h>
@@ -11,25 +14,29 @@
 #include "ir/eval/eval_rules.h"
 #include "ir/program/sums.h"
 
-enum { EACH = 6, TRIES = 12 };          // samples of a result; counters that are tried
-static const double MOST_WORK = 300000; // most statements that are evaluated for a result
+enum {
+  EACH = 6,  // samples of each result of a kernel
+  TRIES = 12 // elements that are tried to get them: those with a taint do not count
+};
+static const double MOST_WORK = 300000; // upper limit of statements evaluated for a result
 
 typedef struct Sampler {
   Arena *a;
   const Kernel *k;
   const KernelCall *call;
-  int64_t at[MAX_LOOPS];
-  Cell *value;
-  uint64_t *stamp; // by statement: the time at which its value was computed
-  uint64_t clock, unit,
-      inner; // current time; time of the last change of an outer, and of any, counter
-  uint64_t draws;
+  int64_t at[MAX_LOOPS]; // the loop counters
+  Cell *value;           // by statement: its cached value
+  uint64_t *stamp;       // by statement: the time at which its value was computed
+  uint64_t clock;        // current time: the number of events so far
+  uint64_t unit;         // time of the last change of the counter of an outer loop
+  uint64_t inner;        // time of the last change of any counter
+  uint64_t draws;        // state of the random generator for positions
 } Sampler;
 
 static Cell value_of(Sampler *s, int stmt);
 
 static bool is_float(Dtype t) { return dtype_is_float(t); }
-// bf16 and f16 are f32 in registers.
+// Returns the type that a value of type t has in registers: f32 for bf16 and f16.
 static Dtype in_register(Dtype t) { return t == TYPE_BF16 || t == TYPE_F16 ? TYPE_F32 : t; }
 static int loops(const Kernel *k) { return k->nouter + k->ninner; }
 
@@ -52,7 +59,8 @@ static const char *address(const Sampler *s, int p, int64_t more) {
   return (const char *)s->call->ptr[p] + (walked(s, kp) + more) * dtype_bytes(kp->type);
 }
 
-// Keys of argmax are compared by their bits, as the evaluator does.
+// Returns the number at an address. A u64 is a key, with which argmax compares a value and its
+// index at once. Its bits are put into the double unchanged, as the evaluator does.
 static double number_at(Dtype t, const char *at) {
   double x;
   if (t != TYPE_U64) return dtype_load(t, at);
@@ -83,7 +91,7 @@ static Cell stored(Cell x, Dtype from, Dtype to) {
   bool t = x.t;
   x = coerced(x, from, to);
   if (is_float(to) && in_register(to) != to) x = cell_rounded(to, x.v, x.b, x.b == 0);
-  // a key is right or wrong as a whole
+  // a bound on a key's value means nothing for its bits: such a key has no definite value
   x.t = x.t || t || (to == TYPE_U64 && x.b > 0);
   return to == TYPE_U64 ? x : cell_finish(to, x);
 }
@@ -178,7 +186,8 @@ static void counters_moved(Sampler *s, bool outer) {
   if (outer) s->unit = s->clock;
 }
 
-// Advances the loops of `free` (a bit for each), the last one fastest. False after the last round.
+// Advances the counters of the loops of `free` (bit l: loop l), the last loop fastest. Returns
+// false after the last iteration, with these counters at 0.
 static bool count_up(Sampler *s, uint32_t free) {
   for (int l = loops(s->k) - 1; l >= 0; l--) {
     if (!(free >> l & 1)) continue;
@@ -196,7 +205,8 @@ static uint32_t inner_loops(const Kernel *k) {
   return ((UINT32_C(1) << loops(k)) - 1) & ~((UINT32_C(1) << k->nouter) - 1);
 }
 
-// Sets the counters of the loops of `free` to 0; returns the number of their rounds.
+// Sets the counters of the loops of `free` (bit l: loop l) to 0. Returns the number of their
+// iterations.
 static double rounds(Sampler *s, uint32_t free) {
   double n = 1;
   for (int l = 0; l < loops(s->k); l++) {
@@ -222,6 +232,7 @@ static Cell reduced(Sampler *s, const KStmt *x) {
 
 // -- values -------------------------------------------------------------------------------------
 
+// Returns whether statement x has a guard (arg[1]) that is false.
 static bool guarded_off(Sampler *s, const KStmt *x) {
   return x->arg[1] != NO_STMT && value_of(s, x->arg[1]).v == 0;
 }
@@ -267,7 +278,8 @@ static Cell value_of(Sampler *s, int stmt) {
 
 // -- results ------------------------------------------------------------------------------------
 
-// Statements that are evaluated for one element that combines over the loops of `free`.
+// Returns how many statements are evaluated for one element that combines values over the loops of
+// `free` (bit l: loop l).
 static double work_of(Sampler *s, uint32_t free) {
   double n = s->k->nstmts, inner = 1, times = 1;
   bool reduces = false;
@@ -279,7 +291,8 @@ static double work_of(Sampler *s, uint32_t free) {
   return n * times * (reduces ? 1 + inner : 1);
 }
 
-// Sets all counters: for try 0 and 1 the ends of the loops, then random positions.
+// Sets all counters: in try 0 to the first, in try 1 to the last iteration, then at random. Returns
+// false if a loop has no iterations.
 static bool place(Sampler *s, int try) {
   for (int l = 0; l < loops(s->k); l++) {
     int64_t n = extent(s, l);
@@ -298,8 +311,8 @@ static uint32_t summed_over(const Kernel *k, const KStmt *x) {
   return free;
 }
 
-// Combines all values that belong to one element; of a scatter the old element and the values
-// added.
+// Combines all values that an ACCUM or SCATTER puts into the element at address `at`. A scatter
+// adds to the element that is there.
 static Cell gathered(Sampler *s, const KStmt *x, uint32_t free, const char *at) {
   Total t = {.x = x};
   bool scatter = x->kind == K_SCATTER;

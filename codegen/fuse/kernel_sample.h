@@ -17,16 +17,16 @@ typedef struct KernelElement {
 
 typedef struct KernelSample {
   const Kernel *kernel;
-  uint32_t n, left_out; // left_out: results without samples, because they take too long or have no
-                        // definite value
+  uint32_t n; // entries of `element`
   KernelElement *element;
+  uint32_t left_out; // results without samples: they take too long or have no definite value
 } KernelSample;
 
 // Computes samples of every result of k. Call it before the kernel runs, with the same `call`.
 // Takes at most about 20 ms. Any thread may call it.
 KernelSample *kernel_sample(Arena *a, const Kernel *k, const KernelCall *call);
 // After the kernel has run: returns the first element beyond its bound, NULL: none. *got: the value
-// in memory. *used: the largest part of a bound that a sample used up.
+// in memory. *used is raised to the largest quotient |got - want| / bound of the samples.
 const KernelElement *kernel_sample_wrong(const KernelSample *s, double *got, double *used);
 
 #endif

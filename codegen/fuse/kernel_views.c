@@ -1,17 +1,19 @@
-// Emits values that are read at other positions than the loop counters: windows, own slices, and
-// pointwise work that is inlined under them.
+// Emits values that are read at other positions than the loop counters: windows, SLICE_OWN (the
+// processor's own block of a value), and pointwise nodes that are computed where windows read them.
 //
-// A view is followed down to memory. Its environment maps each dim to the position that is read: a
-// rational affine form of the global positions of loops. A window substitutes the position of its
-// source dim and extends the guard. So a chain of windows is one load with one guard:
+// Such a value is followed through its arguments down to values in memory. An environment maps each
+// dim to the position that is read: an affine form of the global positions of loops, over a
+// divisor. A window computes the position along the dim that it reads from those along the dims of
+// its result, and adds to the guard that the position is inside. So a chain of windows is one load
+// with one guard:
 //
 //   window[y -> oy, ky](window[x -> ox, kx](img))
 //     %g = inside(oy + ky - 1, size of y), inside(ox + kx - 1, size of x)
 //     %v = load p0[.. oy + ky - 1, ox + kx - 1 ..] if %g
 //
 // A position with divisor 1 becomes strides, offset and bases of the pointer. Another one is
-// computed as an integer first. A divisor may cancel against a window further down: the gradient of
-// a pooling reads the pooled image at its own counters.
+// computed as an integer first. The divisor of a window may cancel against the factor of a window
+// below it: the gradient of a pooling reads the pooled image at the loop counters.
 #include <string.h>
 
 #include "codegen/fuse/fuse_internal.h"
@@ -33,8 +35,9 @@ typedef struct AffineIndex {
   AffineTerm terms[MAX_AFFINE_TERMS];
 } AffineIndex;
 
-// A linked list of dims that are read at other positions than the loop counters. The first entry of
-// a dim counts. guard: the statement that says where all positions are inside, NO_STMT: everywhere.
+// An environment: a linked list of the dims that are read at other positions than the loop
+// counters. If a dim has several entries, the first one holds. guard: index of the bool statement
+// that tells whether all positions are inside their dims; NO_STMT: they always are.
 typedef struct ViewEnv {
   const struct ViewEnv *up; // NULL: end of the list
   DimId dim;                // 0: the entry has a guard only
@@ -42,7 +45,8 @@ typedef struct ViewEnv {
   int32_t guard;
 } ViewEnv;
 
-// The statement of a value. If `known`, the value is `outside` wherever the guard is false.
+// A value in an environment: the index of its statement. If `known`, the value is the number
+// `outside` wherever the guard of the environment is false.
 typedef struct ViewValue {
   int32_t stmt;
   bool known;
@@ -130,7 +134,7 @@ static bool always_inside(const KernelBuilder *k, const AffineIndex *p, int64_t 
 
 static bool same_stmt(const KStmt *a, const KStmt *b) {
   bool number = a->kind == K_NUM &&
-                a->node != b->node; // equal numbers may differ in other instances of the kernel
+                a->node != b->node; // they may be different numbers in another call of the kernel
   return a->kind == b->kind && a->op == b->op && a->type == b->type && a->level == b->level &&
          !number && (a->level != LEVEL_INNER || a->phase == b->phase) &&
          memcmp(a->arg, b->arg, sizeof a->arg) == 0 && (a->kind == K_NUM || a->index == b->index) &&
@@ -148,14 +152,16 @@ static int32_t emit_shared(KernelBuilder *k, KStmt s, int phase) {
   return kernel_add(k, s);
 }
 
-// Emits num[0] of node n.
+// Emits the number attr.num[0] of node n: of a constant its value, of a window what it reads
+// outside.
 static int32_t number_of(KernelBuilder *k, NodeId n) {
   KStmt s = stmt_new(K_NUM, OP_CAST, (Dtype)graph_node(k->g, n)->type, LEVEL_PROLOGUE, 0, n);
   s.step = number_known(graph_node(k->g, n)->attr.num[0], s.type);
   return emit_shared(k, s, 0);
 }
 
-// An address: a walk, and the terms that are computed as values.
+// An address: a walk (offset, bases and strides along the loops) plus the sum of value[i].factor
+// times the value of statement value[i].stmt.
 typedef struct Address {
   KPtr walk;
   KLevel level;
@@ -178,7 +184,7 @@ static void address_loop(const KernelBuilder *k, Address *a, DimId d, int64_t fa
   if (level > a->level) a->level = level;
 }
 
-// Adds the first index of d's block, times factor.
+// Adds to address a the global index of the first element of block dim d, times factor.
 static void address_offset(KernelBuilder *k, Address *a, DimId d, int64_t factor) {
   Slot slot;
   if (!offset_slot(k->g, d, &slot)) return;
@@ -274,7 +280,8 @@ static int32_t guard_exact(KernelBuilder *k, const AffineIndex *p, int32_t guard
   return inside(k, emit_shared(k, rest, phase), 1, -1, guard, phase);
 }
 
-// Emits the guard: `guard`, and position p is in the block d.
+// Emits the condition that `guard` holds and that position p is in block dim d. Returns the index
+// of its statement; `guard` itself if p is always in d.
 static int32_t guard_range(KernelBuilder *k, DimId d, const AffineIndex *p, int32_t guard,
                            int phase) {
   const Dim *dim = dim_get(k->g->dims, d);
@@ -362,8 +369,9 @@ static int32_t global_index(KernelBuilder *k, const Node *x, const ViewEnv *env,
   return emit_shared(k, s, phase);
 }
 
-// A draw depends on its position in the full tensor: row-major in order of declaration
-// (ir/base/philox.h).
+// Emits random draw n in environment env. The number drawn depends on the position of the element
+// in the full tensor, row-major in order of declaration (ir/base/philox.h), so that it is the same
+// on every mesh.
 static int32_t draw(KernelBuilder *k, NodeId n, const ViewEnv *env, int phase) {
   const Node *x = graph_node(k->g, n);
   Address a = {.level = LEVEL_PROLOGUE};
