@@ -163,7 +163,7 @@ typedef struct CodeOptions {
 // LLVM and a kernel is not cached).
 Code *code_load(Program *p, Kernel *const *kernels, const CodeOptions *opt, Diag *d);
 void code_free(Code *c);
-// The text of `dump --stage llvm|asm`: all kernels. NULL after an error.
+// Returns the text of `dump --stage llvm|asm`: the code of all kernels. NULL after an error in d.
 char *code_text(Arena *a, const Program *p, Kernel *const *kernels, const CodeOptions *opt,
                 bool assembly, Diag *d);
 // -- cache_files.c: the directory of the compile cache

@@ -44,7 +44,7 @@ static void form_single(Fuser *f, Cluster *c) {
     BUG("node %u fits no kernel: %s", c->node[0], why);
 }
 
-// Whether all nodes of loop r have a cluster: a scan follows them in the order.
+// Returns whether all nodes of loop r have a cluster: a scan follows them in the order.
 static bool loop_has_clusters(const Fuser *f, RegionId r, NodeId scan) {
   for (NodeId n = 1; n < scan; n++)
     if (region_encloses(f->g, r, graph_node(f->g, n)->region) && !f->of[n] &&

@@ -13,8 +13,8 @@ static bool op_needs_address(Op op, int i) {
   return op_looks_up(op, i) || (i == 0 && op_is_alias(op));
 }
 
-// A window needs its argument in memory, unless the argument is recomputed at the positions that
-// the window reads.
+// Returns whether n needs argument i in memory. A window does, unless the argument is recomputed at
+// the positions that the window reads.
 bool uses_address(const Fuser *f, NodeId n, int i) {
   const Node *x = graph_node(f->g, n);
   return op_needs_address((Op)x->op, i) ||

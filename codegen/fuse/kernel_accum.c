@@ -29,7 +29,7 @@ static int64_t row_elements(const Kernel *k, int s, int64_t *each) {
   return n;
 }
 
-// Bytes that all units access, at least 1.
+// Returns the bytes that all units access, at least 1.
 static double all_bytes(const Kernel *k) {
   double bytes = 1;
   for (int p = 0; p < k->nptr; p++) {
@@ -41,8 +41,9 @@ static double all_bytes(const Kernel *k) {
   return bytes;
 }
 
-// The limit concerns kernels in which an ACCUM of f32 has several elements, in memory. It is then
-// the larger of the units that access twice KERNEL_CHUNK_BYTES, and units / KERNEL_CHUNKS.
+// Returns the upper limit of the units of a chunk. It concerns kernels in which an ACCUM of f32 has
+// several elements, in memory. It is then the larger of the units that access twice
+// KERNEL_CHUNK_BYTES, and units / KERNEL_CHUNKS.
 int64_t kernel_chunk_units(const Kernel *k) {
   int64_t units = kernel_units(k), most = units, each;
   for (int s = 0; s < k->nstmts; s++) {

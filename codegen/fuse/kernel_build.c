@@ -194,9 +194,9 @@ static int32_t emit_value(KernelBuilder *k, int at, int phase) {
 
 // -- reductions ---------------------------------------------------------------------------------
 
-// The type in which a reduction accumulates. Sums of narrow floats are kept in f32. Integers wrap
-// in their own type. Products of floats are kept in f64, because each rounding is an error of the
-// whole result, in whatever order.
+// Returns the type in which reduction x accumulates. Sums of narrow floats are kept in f32.
+// Integers wrap in their own type. Products of floats are kept in f64, because each rounding is an
+// error of the whole result, in whatever order.
 static Dtype accumulator_of(const KernelBuilder *k, const Node *x) {
   Monoid m = op_row((Op)x->op)->monoid;
   if (dtype_class((Dtype)x->type) == CLASS_INT) return (Dtype)x->type;

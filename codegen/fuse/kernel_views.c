@@ -114,7 +114,7 @@ static const ViewEnv *env_new(KernelBuilder *k, const ViewEnv *up, DimId d, cons
 
 static int32_t env_guard(const ViewEnv *env) { return env ? env->guard : NO_STMT; }
 
-// Whether the position is in 0..size-1 for all values of the loop counters.
+// Returns whether the position is in 0..size-1 for all values of the loop counters.
 static bool always_inside(const KernelBuilder *k, const AffineIndex *p, int64_t size) {
   int64_t low = p->offset, high = p->offset;
   if (p->divisor != 1) return false;

@@ -1,5 +1,6 @@
-// Chooses the physical order of every value's dims (decision 17), and inserts the copies of memory
-// that remain necessary.
+// Chooses the physical order of every value's dims (docs/decisions.md, 17), and inserts copies of
+// memory where a value is needed in two orders. "Old" nodes are those of the graph that comes in,
+// "new" ones those of the graph that is made.
 //
 // 1. Requests go from users to arguments. An update requests the order of its target, a merge
 //    requests adjacent dims. Moves, collectives and pointwise work pass requests on.
@@ -19,8 +20,9 @@
 
 #include <string.h>
 
+// A copy that was made of node `of`, in another order. Both are new nodes.
 typedef struct OrderCopy {
-  NodeId of, copy; // nodes of the new graph
+  NodeId of, copy;
 } OrderCopy;
 
 typedef struct Chooser {
@@ -28,12 +30,12 @@ typedef struct Chooser {
   const Graph *from;
   Graph *to;
   DimList *requested; // by old node: the requested order; n 0: no request
-  bool *forced;       // by old node: the request comes from a use that needs a copy otherwise
+  bool *forced;       // by old node: the use that made the request would need a copy otherwise
   DimId *front;       // by old node: the dim that should be outermost, 0: any
   NodeId *map;
-  uint32_t *rank;  // by full dim: its precedence
+  uint32_t *rank;  // by dim of the whole tensor, not of a block: its precedence, 1 is slowest
   VEC(DimList) at; // by new node: its order; entry 0 is unused
-  VEC(bool) loose; // by new node: made of draws only, its order is still open
+  VEC(bool) loose; // by new node: made of random draws only, so that its order may still change
   VEC(OrderCopy) copy;
 } Chooser;
 
@@ -49,7 +51,8 @@ static void request(Chooser *c, NodeId n, const DimList *list, bool forced) {
   c->forced[n] = forced;
 }
 
-// The dims of a node in the order of the full dims `whole[0..rank)`.
+// Returns the dims `dims` of a node in the order of whole[0..rank), dims of the whole tensor of
+// which those of the node are blocks.
 static DimList blocks_in_order(const Graph *g, const Dims *dims, int rank, const DimId *whole) {
   DimList list = {0};
   for (int i = 0; i < rank; i++)
@@ -139,7 +142,8 @@ static void request_through_region(Chooser *c, NodeId id) {
   request(c, n->args[0], &requested, false);
 }
 
-// Passes the outermost dim on to the arguments of pointwise work and moves.
+// Passes the dim that should be outermost on from a pointwise node, a collective or a move of dims
+// to its arguments.
 static void pass_front(Chooser *c, NodeId id) {
   const Node *n = graph_node(c->from, id);
   OpClass cls = op_row(n->op)->cls;
@@ -166,9 +170,10 @@ static void request_all(Chooser *c) {
 
 // -- precedence ---------------------------------------------------------------------------------
 
-// Ranks dims in the order in which declared tensors mention them, inputs first: [b, t, d, heads,
-// k]. A dim that comes from another by a rename, split, merge or window has the rank of that one,
-// so that both operands of an attention get the same order.
+// Gives dim d the next rank if it has none. rank_dims ranks dims in the order in which declared
+// tensors mention them, inputs first: [b, t, d, heads, k]. A dim that comes from another by a
+// rename, split, merge or window has the rank of that one, so that both operands of an attention
+// get the same order.
 static void rank_dim(Chooser *c, DimId d, uint32_t *next) {
   DimId whole = dim_get(c->from->dims, d)->whole;
   if (!c->rank[whole]) c->rank[whole] = ++*next;
@@ -208,7 +213,8 @@ static bool before(const Chooser *c, DimId x, DimId y) {
 
 // -- orders, from arguments to results ----------------------------------------------------------
 
-// Adds the dims of `other` that list lacks, each before the dim that follows it in `other`.
+// Adds to `list` the dims of `other` that are not in it. Each is inserted before the first dim
+// after it in `other` that is in `list`, else at the end.
 static void list_join(DimList *list, const DimList *other) {
   for (int i = other->n - 1; i >= 0; i--) {
     if (dims_has(list, other->at[i])) continue;
@@ -234,7 +240,8 @@ static DimList order_joined(const Chooser *c, const Node *n) {
   return list;
 }
 
-// A sum of a product element by element takes the order of the factor with all dims.
+// Sets *list for a contraction of which one argument has all dims of the other: the order of that
+// argument, without the summed dims. Returns false if there is no such argument.
 static bool order_dot(const Chooser *c, const Node *n, DimList *list) {
   for (int i = 0; i < 2; i++) {
     const DimList *all = &c->at.at[n->args[i]];
@@ -246,8 +253,9 @@ static bool order_dot(const Chooser *c, const Node *n, DimList *list) {
   return false;
 }
 
-// By precedence, with one exception: the last dim, the row of a GEMM, belongs to one argument only.
-// A dim along which that argument is contiguous is preferred.
+// Returns the order of the result of a contraction: dims by precedence, but for the last one. A
+// GEMM writes rows along the last dim, which must be a dim of one argument only. If there are
+// several, one along which that argument is contiguous is taken.
 static DimList order_contract(const Chooser *c, const Node *n) {
   const DimList *a = &c->at.at[n->args[0]], *b = &c->at.at[n->args[1]];
   DimList list = {0};
@@ -301,8 +309,9 @@ static DimList order_moved(const Chooser *c, const Node *n) {
   return list;
 }
 
-// The order of the argument. Dims of taps come before the dim that they move over, so that runs
-// along that dim stay contiguous.
+// Returns the order of a window: that of its argument, in which the dim of positions to[0] replaces
+// the dim that is read. The dim of offsets to[1] comes just before it, so that values along to[0]
+// stay contiguous.
 static DimList order_window(const Chooser *c, const Node *n) {
   DimList list = c->at.at[n->args[0]];
   const Attr *t = &n->attr;
@@ -357,8 +366,8 @@ static DimList order_default(const Chooser *c, const Node *n) {
   return list;
 }
 
-// Whether the value takes the requested order: a kernel or a GEMM can write any order; other values
-// keep that of their memory.
+// Returns whether old node `old` takes the requested order. A value that a kernel or a GEMM writes
+// can have any order. An alias or the result of a collective has the order of its argument.
 static bool follows_request(const Chooser *c, NodeId old) {
   const Node *n = graph_node(c->from, old);
   if (!c->requested[old].n) return false;
@@ -388,8 +397,8 @@ static void set_order(Chooser *c, NodeId n, DimList list) {
 
 // -- draws --------------------------------------------------------------------------------------
 //
-// A draw can have any order, and so can values made of draws only. They take the order of the value
-// with which they are combined.
+// A random draw can have any order, and so can values made of draws only. They take the order of
+// the value with which they are combined.
 
 static bool made_of_draws(const Chooser *c, const Node *n) {
   bool any = op_is_draw((Op)n->op);
@@ -400,8 +409,8 @@ static bool made_of_draws(const Chooser *c, const Node *n) {
   return any;
 }
 
-// Fixes the order of n and of the draws that it is made of. list: another order of its dims, or
-// NULL.
+// Fixes the order of new node n and of the draws that it is made of. They get the order `list` if
+// that has the same dims; NULL: they keep theirs.
 static void settle_loose(Chooser *c, NodeId n, const DimList *list) {
   VEC(NodeId) stack = {0};
   vec_push(c->a, stack) = n;
@@ -439,7 +448,7 @@ static NodeId copy_in_order(Chooser *c, NodeId n, DimList list, const char *why)
   return copy;
 }
 
-// Stores a number in memory where an address is needed.
+// Returns n, or a copy of it in memory if n is a number, which kernels compute where they use it.
 static NodeId in_memory(Chooser *c, NodeId n, const char *why) {
   return op_is_number((Op)graph_node(c->to, n)->op) ? copy_in_order(c, n, c->at.at[n], why) : n;
 }
@@ -464,9 +473,10 @@ static NodeId merge_argument(Chooser *c, const Node *n, NodeId arg) {
   return copy_in_order(c, arg, list, "order: merged dims must be adjacent");
 }
 
-// The gradient of a convolution's image sums over the last dim of the convolution's kernel. A copy
-// of that kernel with a dim of the result last avoids sums across vector lanes. It is made when it
-// is small beside the work.
+// Returns `arg`, an argument of contraction n, or a copy of it in another order. `other` is the
+// other argument. The gradient of a convolution's image sums over the last dim of the convolution's
+// kernel. A copy of that kernel with a dim of the result last avoids sums across vector lanes. It
+// is made when it is small beside the work.
 static NodeId kernel_argument(Chooser *c, const Node *n, NodeId arg, NodeId other) {
   enum { WORK_AN_ELEMENT = 256, SHORTEST = 8 };
   const Dims *image = &graph_node(c->to, other)->dims;
@@ -488,7 +498,8 @@ static NodeId kernel_argument(Chooser *c, const Node *n, NodeId arg, NodeId othe
   return arg;
 }
 
-// Copies a contraction's arguments where that pays; was: the nodes before.
+// Replaces the arguments of a contraction in c->map by copies where kernel_argument makes them.
+// was: the entries of c->map before.
 static void contract_copies(Chooser *c, const Node *n, NodeId was[2]) {
   for (int i = 0; i < 2; i++) was[i] = c->map[n->args[i]];
   for (int i = 0; i < 2; i++) c->map[n->args[i]] = kernel_argument(c, n, was[i], was[1 - i]);
@@ -504,7 +515,8 @@ static void argument_copies(Chooser *c, const Node *n, NodeId *arg) {
 
 // -- loops --------------------------------------------------------------------------------------
 
-// The argument of AT or CARRY, copied if its order does not fit the loop.
+// Returns new node `arg`, the argument of old node `old`. For AT and CARRY it is a copy if its
+// order does not fit the loop.
 static NodeId region_argument(Chooser *c, const Node *n, NodeId old, NodeId arg) {
   if (n->op != OP_AT && n->op != OP_CARRY) return arg;
   arg = in_memory(c, arg, "order: a number that is needed in memory");
@@ -520,8 +532,9 @@ static NodeId region_argument(Chooser *c, const Node *n, NodeId old, NodeId arg)
   return dims_equal(&list, &c->at.at[arg]) ? arg : copy_in_order(c, arg, list, why);
 }
 
-// The next value of a carry, copied unless it has the carry's order and is not another carry's
-// memory: all carries change at the same time.
+// Returns the next value of a carry, `arg` or a copy of it. A copy is made if the order is not that
+// of the carry. It is also made if `arg` is the memory of another carry of the loop: that carry may
+// already have its next value when this one is set.
 static NodeId next_argument(Chooser *c, NodeId carry, NodeId arg) {
   arg = in_memory(c, arg, "order: a number that is needed in memory");
   if (!carry) return arg;
@@ -546,7 +559,8 @@ static void copy_scan(Chooser *c, NodeId old) {
   set_order(c, c->map[old], (DimList){0});
 }
 
-// Turns the collect of a value that does not depend on the iteration into a broadcast.
+// Makes a broadcast of a COLLECT whose value does not depend on the iteration. Returns false if
+// `old` is no such node.
 static bool spread_invariant(Chooser *c, NodeId old) {
   const Node *n = graph_node(c->from, old);
   if (n->op != OP_COLLECT) return false;
@@ -560,7 +574,8 @@ static bool spread_invariant(Chooser *c, NodeId old) {
   return true;
 }
 
-// Moves the requested outermost dim to the front, unless the order is bound to the argument.
+// Moves the dim that should be outermost (c->front) to the front of *list, unless the value must
+// have the order of its argument or a requested one.
 static void to_front(const Chooser *c, NodeId old, DimList *list) {
   const Node *n = graph_node(c->from, old);
   OpClass cls = op_row(n->op)->cls;
@@ -571,7 +586,7 @@ static void to_front(const Chooser *c, NodeId old, DimList *list) {
   list_insert(list, 0, c->front[old]);
 }
 
-// Ops that informed earlier passes only.
+// Returns whether the op only informs earlier passes. Its node is dropped.
 static bool op_is_mark(Op op) { return op == OP_CHECKPOINT || op == OP_PIN; }
 
 static void copy_node(Chooser *c, NodeId old) {
@@ -614,7 +629,9 @@ static bool persistent_root(const Graph *g, NodeId n) {
   return op == OP_PARAM || op == OP_STATE || op == OP_VALUES;
 }
 
-// The value that an update writes: computed, used by no other output, in the order of the target.
+// Returns the value that the update of tensor d writes: n if it is computed, has the order of the
+// tensor, and is no output that was handled before, else a copy of it. taken[root]: an output has
+// the memory of that node.
 static NodeId update_value(Chooser *c, NodeId n, const Decl *d, bool *taken) {
   const Graph *g = c->to;
   DimList list = blocks_in_order(g, &graph_node(g, n)->dims, d->rank, d->dims);

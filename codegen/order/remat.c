@@ -24,7 +24,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct CloneSite { // a node, and the region that its clone is in
+// A clone: of node `of`, in region (loop) `in`.
+typedef struct CloneSite {
   NodeId of;
   RegionId in;
 } CloneSite;
@@ -34,9 +35,9 @@ typedef struct Remat {
   const Graph *from;
   Graph *to;
   const RematLoops *loops;
-  bool *marked;   // by node: rematerialised, gradients read a clone
-  NodeId *map;    // by node
-  NodeId **clone; // by region of the clone, then by node
+  bool *marked;   // by node of `from`: rematerialised, gradients read a clone
+  NodeId *map;    // by node of `from`: its copy in `to`
+  NodeId **clone; // by region of the clone, then by node of `from`: a node of `to`, 0: none
 } Remat;
 
 static RegionId region_of(const Remat *r, NodeId n) { return graph_node(r->from, n)->region; }
@@ -62,8 +63,9 @@ static NodeId at(Remat *r, RegionId in, NodeId x) {
   return graph_add(r->to, OP_AT, 1, &x, &(Attr){.ndims = 1, .dims = &t, .region = in});
 }
 
-// Value x of a forward loop (a node of the new graph), as its backward loop `in` reads it.
-// Recursive over the nesting of loops.
+// Returns the node with which backward loop `in` reads x, a value of its forward loop, in one
+// iteration: AT of the COLLECT of x. Both are nodes of r->to. If the loops are inside others, the
+// collected values are read in the same way, by recursion.
 static NodeId collected(Remat *r, NodeId x, RegionId in) {
   RegionId loop = graph_node(r->to, x)->region, outside = region_get(r->to, loop)->parent,
            next = around(r, in);
@@ -104,7 +106,8 @@ static void clone_one(Remat *r, CloneSite c) {
   r->clone[c.in][c.of] = made;
 }
 
-// Adds the clone that region `from` needs for n, or for the value of which n is one iteration.
+// Adds to *todo the clone that region `from` needs to read n. If n is the AT of a value, the clone
+// of that value is added.
 static void need(Remat *r, NodeId n, RegionId from, CloneSites *todo) {
   for (;; n = graph_node(r->from, n)->args[0]) {
     RegionId in = seen_in(r, n, from);
@@ -119,7 +122,8 @@ static void need(Remat *r, NodeId n, RegionId from, CloneSites *todo) {
   }
 }
 
-// Clones n and everything that the clone needs, in order of node numbers.
+// Makes the clone of `root` that region `from` reads, after the clones of its arguments, in order
+// of node numbers.
 static void clone_cone(Remat *r, NodeId root, RegionId from) {
   CloneSites todo = {0}, cone = {0};
   need(r, root, from, &todo);
@@ -137,7 +141,8 @@ static void clone_cone(Remat *r, NodeId root, RegionId from) {
 
 // -- the backward pass --------------------------------------------------------------------------
 
-// Replaces AT node n by a clone of the value of that iteration, with the same renames.
+// Replaces AT node n by a clone of the value in that iteration. The renames between the two are
+// repeated. Returns the new node.
 static NodeId rematerialise_step(Remat *r, NodeId n) {
   const Node *node = graph_node(r->from, n), *x;
   VEC(const Node *) renamed = {0};

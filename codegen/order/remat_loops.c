@@ -16,7 +16,8 @@ static bool names(const Node *n, DimId t) {
   return found;
 }
 
-// The COLLECT of a forward loop that the AT reads, 0: none.
+// Returns the COLLECT of a forward loop that node `at`, an AT, reads directly or through renames.
+// 0: it reads none.
 static NodeId collect_seen(const Graph *g, const RematLoops *l, NodeId at) {
   const Node *n = graph_node(g, at);
   NodeId x = n->args[0];
@@ -33,14 +34,15 @@ static RegionId loop_of(const Graph *g, NodeId collect) {
   return graph_node(g, graph_node(g, collect)->args[0])->attr.region;
 }
 
-// Whether the loops around `from` and `back` correspond, too.
+// Returns whether `back` can be the backward loop of `from` as to the loops around them: the loop
+// around `from` also encloses `back`, or the loop around `back` is its backward loop.
 static bool goes_along(const Graph *g, const RematLoops *l, RegionId from, RegionId back) {
   RegionId outside = region_get(g, from)->parent, here = region_get(g, back)->parent;
   return region_encloses(g, outside, back) || (here && l->through[here] == outside);
 }
 
-// Of the forward loops that loop `back` reads, takes one from which gradients collected a value,
-// else the last.
+// Sets through[back]: of the forward loops that loop `back` reads, one from which gradients
+// collected a value, else the last.
 static void find_through(const Graph *g, RematLoops *l, RegionId back) {
   bool best_own = false;
   for (NodeId n = 1; n <= graph_count(g); n++) {
@@ -66,7 +68,7 @@ static void find_mirrors(const Graph *g, RematLoops *l, RegionId back) {
   }
 }
 
-// Regions are numbered from the outside in, so outer loops are done first.
+// Regions are numbered from the outside in, so that goes_along knows the links of outer loops.
 RematLoops remat_loops(Arena *a, const Graph *g) {
   RematLoops l = {.scan = region_scans(a, g),
                   .through = arena_array(a, RegionId, g->region.n + 1),

@@ -14,10 +14,14 @@
 // loop is in one segment. Values that a loop collects follow the same rules: at level 1 pointwise
 // work on other values of the iteration; with its segment the whole iteration, from its carries,
 // from values outside the loop and from values that others read of all iterations together.
-#include "codegen/values/values_internal.h"
 #include "codegen/order/remat_internal.h"
+#include "codegen/values/values_internal.h"
 
-enum { CHEAP = 1, GATHERS, ALL_GATHERS, NEAR = 8, SMALL = 64 }; // REMAT_BASE_LEVELS == ALL_GATHERS
+enum { CHEAP = 1, GATHERS, ALL_GATHERS }; // levels; REMAT_BASE_LEVELS == ALL_GATHERS
+enum {
+  NEAR = 8,  // nodes: a segment ends where no node so near passes fewer bytes on
+  SMALL = 64 // bytes: smaller values are kept
+};
 typedef struct Marks {
   Arena *a;
   const Graph *g;
@@ -35,7 +39,7 @@ static bool is_source(const Node *n) {
   return op_row((Op)n->op)->cls == SOURCE && !op_is_draw((Op)n->op);
 }
 
-// Whether the node is a collective that sends data.
+// Returns whether n is a collective that sends data.
 static bool is_moved(const Node *n) {
   return op_row((Op)n->op)->cls == COLLECTIVE && n->op != OP_SLICE_OWN && n->op != OP_TO_PARTIAL;
 }
@@ -47,7 +51,8 @@ static bool may_repeat(const Marks *m, NodeId id) {
   return !kept && remat_forward(m->g, m->loops, id);
 }
 
-// Whether n is outside loops, or collected in a forward loop for its backward loop only.
+// Returns whether n need not be kept for others than its gradients: it is outside loops, or in a
+// forward loop and only the backward loop of that reads it from outside.
 static bool may_leave(const Marks *m, NodeId n) {
   RegionId r = graph_node(m->g, n)->region;
   return !r || (m->loops->backed[r] && !m->of_all_iterations[n]);
@@ -65,7 +70,8 @@ static void mark_checkpoints(Marks *m) {
 
 // -- who reads what -----------------------------------------------------------------------------
 
-// The position of n in the forward pass: of a node in a loop, the scan of its outermost loop.
+// Returns the position of n in the forward pass as a node number. A node in a loop has that of the
+// SCAN of its outermost loop.
 static NodeId place_of(const Marks *m, NodeId n) {
   NodeId place = n;
   for (RegionId r = graph_node(m->g, n)->region; r; r = region_get(m->g, r)->parent)
@@ -106,6 +112,7 @@ static void find_readers(Marks *m) {
 
 // -- levels 1 to 3 ------------------------------------------------------------------------------
 
+// Returns whether a clone can read arg: it is kept anyway, small, or rematerialised itself.
 static bool at_hand(const Marks *m, NodeId arg) {
   const Node *x = graph_node(m->g, arg);
   bool small = !x->region && node_bytes(m->g, arg) <= SMALL;
@@ -140,8 +147,8 @@ static void mark_gathers(Marks *m, bool all) {
 
 // -- segments -----------------------------------------------------------------------------------
 
-// By node n: bytes that forward nodes after n read of values up to n. Values that do not depend on
-// an input do not count.
+// Returns, by node n, the bytes of the forward values up to n that forward nodes after n read.
+// Values that do not depend on an input do not count.
 static int64_t *crossing_bytes(const Marks *m) {
   int64_t *bytes = arena_array(m->a, int64_t, m->count + 2), live = 0;
   for (NodeId n = 1; n <= m->count; n++) {

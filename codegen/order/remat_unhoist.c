@@ -16,14 +16,14 @@ typedef struct Unhoist {
   const Graph *from;
   Graph *to;
   const NodeId *scan; // by region: its SCAN
-  uint32_t *user_at;  // count + 2 entries
+  uint32_t *user_at;  // by node n of `from`: its users are user[user_at[n] .. user_at[n + 1])
   NodeId *user;
-  bool *handed;    // by node: it is an output
-  NodeId *map;     // by node
-  RegionId *sinks; // by node: the loop that its computation moves into, 0: none
-  NodeId *inside;  // by such a node: its carry, or its value of one iteration, in the new graph
+  bool *handed;    // by node of `from`: it is an output
+  NodeId *map;     // by node of `from`: its copy in `to`, 0: none yet
+  RegionId *sinks; // by node of `from`: the loop into which its computation moves, 0: none
+  NodeId *inside;  // by node with `sinks`: its carry in `to`, or its value in one iteration
   Nodes *of;       // by region: the nodes that move into it, ascending
-  uint32_t *sums;  // by region: upper bound on the carries that they add
+  uint32_t *sums;  // by region: upper bound on the carries that the moved nodes add to the loop
 } Unhoist;
 
 static const Node *node_of(const Unhoist *s, NodeId n) { return graph_node(s->from, n); }
@@ -51,8 +51,9 @@ static void find_users(Unhoist *s) {
 
 // -- values that loops read one iteration at a time -----------------------------------------------
 
-// Whether n is a contraction that moves into the loops that read it: they read nothing but
-// iterations of it, and its arguments, which gradients keep anyway, are no larger than its result.
+// Returns whether n is a contraction over all iterations t of loops that moves into them. The loops
+// must read single iterations of n only. Its arguments along t must be no larger than its result:
+// gradients keep them anyway, so that the result need not be held.
 static bool is_lifted(const Unhoist *s, NodeId n, DimId t) {
   const Node *x = node_of(s, n);
   if (x->op != OP_CONTRACT || s->handed[n] || lists(x->attr.ndims, x->attr.dims, t)) return false;
@@ -96,20 +97,22 @@ static bool is_view_but(const Node *n, DimId t) {
          !lists(n->attr.nto, n->attr.to, t);
 }
 
-// The value that n shows through casts and renames that keep dim t.
+// Returns the value below n and the casts and renames of other dims than t that lead to n.
 static NodeId under_views(const Unhoist *s, NodeId n, DimId t) {
   while (is_view_but(node_of(s, n), t)) n = node_of(s, n)->args[0];
   return n;
 }
 
-// Whether the loop can read n: n comes before the loop, or can be moved there.
+// Returns whether loop `scan` can read n: n comes before the loop, or it is a view of a COLLECT and
+// can be moved before it.
 static bool is_there(const Unhoist *s, NodeId n, NodeId scan, DimId t) {
   if (n < scan) return true;
   const Node *x = node_of(s, n = under_views(s, n, t));
   return n < scan || (x->op == OP_COLLECT && x->args[0] <= scan && x->args[1] < scan);
 }
 
-// Whether node n, which reads what loop `scan` hands out, can be computed in the iterations.
+// Returns whether node n, which reads a value that loop `scan` collects along t, can be computed
+// one iteration at a time: a sum over t, or a contraction.
 static bool may_sink(const Unhoist *s, NodeId n, NodeId scan, DimId t) {
   const Node *x = node_of(s, n);
   if (x->region != node_of(s, scan)->region || s->handed[n]) return false;
@@ -120,8 +123,8 @@ static bool may_sink(const Unhoist *s, NodeId n, NodeId scan, DimId t) {
   return good;
 }
 
-// Collects the nodes that read what is handed out, through views. False if one of them cannot be
-// computed in the loop.
+// Appends to *out the nodes that read COLLECT `collect`, directly or through views. Returns false
+// if one of them cannot be computed in the loop.
 static bool find_sinks(const Unhoist *s, NodeId collect, Nodes *out) {
   NodeId scan = node_of(s, collect)->args[0];
   DimId t = node_of(s, collect)->attr.dims[0];
@@ -156,7 +159,8 @@ static void plan_sinks(Unhoist *s) {
   }
 }
 
-// Moves sums of two values of one loop into the loop, too: only the sum is handed out.
+// Also moves ADDs of two moved values of one loop into the loop, so that only the sum is collected.
+// Then fills s->of.
 static void plan_adds(Unhoist *s) {
   for (NodeId n = 1; n <= graph_count(s->from); n++) {
     const Node *x = node_of(s, n);
@@ -170,7 +174,8 @@ static void plan_adds(Unhoist *s) {
     if (s->sinks[n]) vec_push(s->a, s->of[s->sinks[n]]) = n;
 }
 
-// The copy of node n, made before its turn because a loop needs it. n: a view of a COLLECT.
+// Returns the copy of node n in s->to. If it is not made yet, n is a COLLECT or a view of one, and
+// is copied now, before nodes with smaller numbers, because a loop needs it.
 static NodeId early(Unhoist *s, NodeId n) {
   if (s->map[n]) return s->map[n];
   const Node *x = node_of(s, n);
@@ -178,7 +183,7 @@ static NodeId early(Unhoist *s, NodeId n) {
   return s->map[n] = graph_copy(s->to, s->from, n, s->map);
 }
 
-// Argument n of a moved node, in one iteration of the loop.
+// Returns the node with the value of n, an argument of a moved node, in one iteration of the loop.
 static NodeId step_of(Unhoist *s, NodeId n, RegionId loop) {
   DimId t = region_get(s->to, loop)->t;
   const Node *x = node_of(s, n);
@@ -192,8 +197,8 @@ static NodeId step_of(Unhoist *s, NodeId n, RegionId loop) {
   return graph_add(s->to, (Op)x->op, 1, &arg, &x->attr);
 }
 
-// One iteration's part of moved node n. sums: n sums over iterations too; the part sums over the
-// rest.
+// Returns what one iteration of the loop contributes to moved node n. If n `sums` over the
+// iterations and perhaps other dims, the node returned sums over those other dims only.
 static NodeId part_of(Unhoist *s, NodeId n, RegionId loop, bool sums) {
   const Node *x = node_of(s, n);
   DimId t = region_get(s->to, loop)->t, rest[MAX_RANK * 2];

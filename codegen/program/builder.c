@@ -39,7 +39,7 @@ Ref builder_buffer(Builder *b, const char *value, int64_t bytes) {
   return (Ref){.tensor = -1, .offset = b->buffer.n - 1};
 }
 
-// The number of loops around a node of region r.
+// Returns the number of loops around a node of region r.
 static int depth_of(const Graph *g, RegionId r) {
   int depth = 0;
   for (; r; r = region_get(g, r)->parent) depth++;

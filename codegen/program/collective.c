@@ -8,7 +8,7 @@ static void part_dims(Builder *b, const DimList *order, int64_t *block, Size *va
   }
 }
 
-// The axes that split any of the dims.
+// Returns the mesh axes that split any of the n dims d.
 static Axes axes_splitting(const Graph *g, const DimId *d, int n) {
   Axes all = {0};
   for (int i = 0; i < n; i++) {
@@ -19,7 +19,7 @@ static Axes axes_splitting(const Graph *g, const DimId *d, int n) {
   return all;
 }
 
-// The operands of one node of a collective.
+// Returns the operands of collective node n: memory, block lengths, and the dims that change.
 static CollPart collective_part(Builder *b, NodeId n) {
   const Node *x = graph_node(b->g, n);
   const DimList *to = &b->f->order->at[n];

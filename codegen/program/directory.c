@@ -10,7 +10,8 @@ static int32_t add_tensor(Builder *b, ProgTensor t) {
   return (int32_t)(b->tensor.n - 1);
 }
 
-// Sets dims, in physical order, and declared[i], the index of the i-th of the full dims `order`.
+// Sets the dims of tensor t, in physical order, and declared[i]: the index in t->dim of order[i],
+// the i-th dim of the tensor as the model declares it.
 static void set_dims(Builder *b, ProgTensor *t, const DimList *physical, int rank,
                      const DimId *order) {
   t->rank = physical->n;
@@ -37,7 +38,8 @@ TensorKind tensor_kind_of_output(const Graph *g, const Output *o) {
   return o->kind == OUT_VALUE ? TENSOR_OUTPUT : tensor_kind(g->decl.at[o->target - 1].kind);
 }
 
-// The node with the layout of declaration d: its source or, if nothing reads it, its update.
+// Returns a node with the dims and the physical order of declaration d: the node that reads it or,
+// if nothing does, the value of its update. 0: there is neither.
 static NodeId shape_of(const Builder *b, DeclId d) {
   const Decl *decl = &b->g->decl.at[d - 1];
   if (decl->node) return decl->node;
@@ -59,7 +61,7 @@ static void add_decl(Builder *b, DeclId d) {
                   .init = decl->init,
                   .of = -1,
                   .pos = decl->pos};
-  Dims declared = {.n = decl->rank}; // an unused tensor is replicated
+  Dims declared = {.n = decl->rank}; // nothing splits an unused tensor: its dims are whole
   memcpy(declared.at, decl->dims, sizeof *decl->dims * decl->rank);
   set_dims(b, &t, unused ? &declared : &b->f->order->at[n], decl->rank, decl->dims);
   if (decl->kind == DECL_SLOT && decl->of) t.of = b->decl_tensor[decl->of];
@@ -118,7 +120,8 @@ void directory_outputs(Builder *b) {
 
 // -- updates ------------------------------------------------------------------------------------
 
-// Whether kernel k may write value `root` over the tensor of node `old`, which it reads.
+// Returns whether kernel k may write value `root` into the memory of node `old`, a tensor that it
+// reads: it reads each element before it writes it.
 static bool element_by_element(const Builder *b, const BuiltKernel *k, NodeId root, NodeId old) {
   int store = -1;
   for (int i = 0; i < k->kernel->nptr; i++)
@@ -140,9 +143,10 @@ static bool group_reads(const Builder *b, uint32_t gi, NodeId old) {
   return false;
 }
 
-// The last and the second last group, by position, that read a declared tensor.
+// The groups after the commit that read a declared tensor last and before that, in the order of the
+// schedule. 1 + index of the group; 0: none.
 typedef struct Readers {
-  uint32_t last, other; // 1 + group, 0: none
+  uint32_t last, other;
 } Readers;
 
 static Readers *readers_find(const Builder *b) {
@@ -162,7 +166,8 @@ static Readers *readers_find(const Builder *b) {
   return r;
 }
 
-// Whether another group than the writer reads the old value at its position or later.
+// Returns whether a group other than `writer` reads the old value at the writer's position in the
+// schedule or later.
 static bool read_later(const Builder *b, Readers r, uint32_t writer) {
   uint32_t other = r.last == writer + 1 ? r.other : r.last;
   return other && b->schedule.position[other - 1] >= b->schedule.position[writer];

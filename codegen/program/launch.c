@@ -4,7 +4,7 @@
 
 enum { FLOPS_A_BYTE = 8 }; // operations that take about as long as moving a byte
 
-// The index of the ProgKernel equal to k, which is added if it is new.
+// Returns the index of the ProgKernel equal to k, which is added if it is new.
 static uint32_t kernel_share(Builder *b, Kernel *k) {
   const char *text = intern(b->identities, kernel_identity(b->a, k));
   uintptr_t known = (uintptr_t)map_get(&b->kernel_at, text);
@@ -48,9 +48,11 @@ static double check_add(Builder *b, const BuiltKernel *built, NodeId n) {
   return b->check.n;
 }
 
-// -- sets ---------------------------------------------------------------------------------------
+// -- argument sets --------------------------------------------------------------------------------
+//
+// A launch runs one kernel for several groups. Each group has its set of arguments.
 
-// Work units of a kernel at full blocks.
+// Returns the units of a kernel (kernel.h) if all lengths are full.
 static int64_t full_units(const Builder *b, const BuiltKernel *built) {
   const Kernel *k = built->kernel;
   int64_t units = 1;
@@ -61,7 +63,8 @@ static int64_t full_units(const Builder *b, const BuiltKernel *built) {
   return units;
 }
 
-// The same as a Size: valid extents decide it at run time.
+// Returns the units of a kernel as a Size. Its slot makes the number follow the valid lengths of
+// the loops, which are known at run time only.
 static Size units_of(Builder *b, const BuiltKernel *built) {
   const Kernel *k = built->kernel;
   Size s = {.base = 1, .slot = -1};
@@ -108,7 +111,8 @@ static void fill_targets(Builder *b, const Group *g) {
   }
 }
 
-// The bytes that a group moves or, if that is more, its operations as bytes.
+// Returns the bytes that a group loads and stores or, if that is more, the bytes that take as long
+// as its contractions.
 static int64_t weight_of(const Builder *b, const Group *g) {
   int64_t bytes = g->load_bytes + g->store_bytes;
   for (uint32_t i = 0; i < g->nnodes; i++)
@@ -119,8 +123,9 @@ static int64_t weight_of(const Builder *b, const Group *g) {
   return bytes;
 }
 
-// Units of a chunk: KERNEL_CHUNKS chunks, or fewer with about KERNEL_CHUNK_BYTES each; whole grains
-// of the kernel.
+// Returns the units of a chunk of a launch that has `units` units and moves `bytes` bytes. There
+// are then KERNEL_CHUNKS chunks, or fewer with about KERNEL_CHUNK_BYTES each. The number is a
+// multiple of kernel_grain.
 static int64_t chunk_units(const Kernel *k, int64_t units, int64_t bytes) {
   double by_bytes = (double)KERNEL_CHUNK_BYTES * (double)units / (double)(bytes ? bytes : 1);
   int64_t n = bytes ? clamp64((int64_t)by_bytes, 1, units) : units;

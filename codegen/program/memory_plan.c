@@ -60,7 +60,7 @@ static void note_use(Builder *b, Ref *r, uint32_t i) {
   if (p->last < i) p->last = i;
 }
 
-// Inputs are live from the start, outputs to the end.
+// Extends the live ranges of inputs to the start of the program, those of outputs to its end.
 static void extend_to_ends(Builder *b) {
   uint32_t end = b->instr.n;
   for (uint32_t i = 0; i < b->buffer.n; i++) {
@@ -94,14 +94,16 @@ static void extend_over_loops(Builder *b) {
 
 // -- in place -----------------------------------------------------------------------------------
 
-// The buffer whose memory `buffer` is after reuse in place.
+// Returns the buffer that owns the memory of `buffer`: the first of a chain of buffers that take
+// over memory in place.
 static uint32_t owner(const Builder *b, int64_t buffer) {
   uint32_t at = (uint32_t)buffer;
   while (b->buffer.at[at].same) at = b->buffer.at[at].same - 1;
   return at;
 }
 
-// Whether dst can have the memory of src: src is last used and dst first used by instruction i.
+// Returns whether buffer dst can take over the memory of buffer src: instruction i is the last use
+// of src and the first use of dst, and both have equal sizes.
 static bool can_take_over(const Builder *b, Ref src, Ref dst, uint32_t i) {
   if (src.tensor >= 0 || dst.tensor >= 0) return false;
   const PlanBuffer *from = &b->buffer.at[owner(b, src.offset)], *to = &b->buffer.at[dst.offset];
@@ -116,8 +118,8 @@ static void take_over(Builder *b, Ref src, Ref dst) {
   b->buffer.at[from].kept |= b->buffer.at[dst.offset].kept;
 }
 
-// Whether `load` is the only pointer to its buffer and each of its elements is read before `store`
-// writes it.
+// Returns whether pointer `load` of kernel k is the only pointer to its buffer, and each element is
+// loaded through it before it is stored through pointer `store`.
 static bool overlays(const Builder *b, const Kernel *k, const KernelSet *s, int load, int store) {
   uint32_t buffer = owner(b, s->ptr[load].offset);
   for (int p = 0; p < k->nptr; p++)
@@ -185,8 +187,9 @@ static int by_size(const void *x, const void *y) {
   return a->buffer < b->buffer ? -1 : a->buffer > b->buffer;
 }
 
-// The offset of the smallest gap that is free during the live range of p, or the end. done: the n
-// placed buffers, by offset, so that one walk finds the gaps.
+// Returns the offset of the smallest gap into which p fits and that is free during its live range,
+// or the end of the arena. done: the n buffers that have offsets, sorted by offset, so that one
+// pass finds the gaps.
 static int64_t smallest_gap(const Builder *b, const uint32_t *done, uint32_t n,
                             const PlanBuffer *p) {
   int64_t at = 0, best = -1, best_gap = 0, bytes = ceil_div(p->bytes, ALIGN) * ALIGN;

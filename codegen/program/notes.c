@@ -27,7 +27,7 @@ static int64_t node_flops(const Graph *g, NodeId n) {
   return cls == REDUCE ? list_elements(g->dims, &graph_node(g, x->args[0])->dims) : 0;
 }
 
-// The bytes and operations of one group.
+// Returns the bytes and operations of one run of group g, which instruction `in` runs.
 static GroupNote note_group(const Builder *b, const Group *g, const Instr *in) {
   GroupNote out = {0};
   const Node *x = graph_node(b->g, g->node[0]);
@@ -50,7 +50,8 @@ static void add_kernel_values(Builder *b, ValueList *values, uint32_t set,
     if (built->kernel->ptr[p].written) add_value(b, values, set, p, built->ptr[p]);
 }
 
-// Notes the groups of an instruction: the one at `first` in the schedule or, for a launch, one for
+// Adds notes on the groups of an instruction: the one at index `first` in the schedule or, for a
+// launch, one for
 // each of its sets.
 static void note_instr(Builder *b, uint32_t first, uint32_t instr, ValueList *values,
                        InstrNote *out) {

@@ -1,4 +1,7 @@
-// What the parts of program_build share while they build a Program.
+// What the parts of program_build share while they build a Program. The commit is the point of a
+// step from which persistent tensors change and nothing may fail. The root of a value is the node
+// whose memory it has: views (renames, AT and others) have that of an argument. Private to the
+// room.
 #ifndef CODEGEN_PROGRAM_RULES_H
 #define CODEGEN_PROGRAM_RULES_H
 
@@ -7,7 +10,7 @@
 #include "ir/base/intern.h"
 #include "ir/base/map.h"
 
-// schedule.c: the groups that execute, in order. Those from `commit` on change persistent tensors.
+// schedule.c: the groups that execute, in order. Those from index `commit` on run after the commit.
 typedef struct Schedule {
   uint32_t n;
   uint32_t *group;
@@ -25,11 +28,13 @@ typedef struct Builder {
   const Graph *g;
   const CodegenOptions *opt;
   Schedule schedule;
-  Ref *place; // [node] memory of a root, if it is placed
-  bool *placed;
-  NodeId *collected_in; // [node] the COLLECT in whose memory a root is written; 0: none
+  Ref *place;   // [node] memory of a root, if placed[node]
+  bool *placed; // [node]
+  // [node] of a root in a loop: the COLLECT of it, into whose memory each step writes its value; 0:
+  // the root has memory of its own.
+  NodeId *collected_in;
   RegionId open;        // the innermost open loop, 0: none
-  VEC(uint32_t) begin;  // [open loop] its INSTR_LOOP
+  VEC(uint32_t) begin;  // of each open loop, outermost first: index of its INSTR_LOOP
   int32_t *decl_tensor; // [decl] its tensor, -1: none
   Program *p;
   VEC(ProgTensor) tensor;
@@ -50,10 +55,12 @@ int32_t builder_slot(Builder *b, Slot s); // the index of slot s, which is added
 Size builder_size(Builder *b, const DimList *list); // the product of the dims' valid extents
 Size builder_dim_size(Builder *b, DimId d);
 ProgDim builder_dim(Builder *b, DimId d);
-ProgDim program_dim(const Graph *g, DimId d); // the same without the slot of its extent
+ProgDim program_dim(const Graph *g,
+                    DimId d); // without ProgDim.extent, the slot of the valid length
 Ref builder_buffer(Builder *b, const char *value, int64_t bytes); // a new buffer of the arena
 Ref builder_ref(Builder *b, NodeId n);                            // memory of n, made on first use
-// r in one step of loop `loop`, if `bytes` are between steps.
+// Returns the memory of one step of loop `loop`: r in the first step, `bytes` further in each
+// other.
 Ref builder_step_ref(Builder *b, Ref r, RegionId loop, int64_t bytes);
 RegionId collect_loop(const Graph *g, NodeId collect); // the loop whose steps a COLLECT gathers
 void builder_copy(Builder *b, Ref to, Ref from, int64_t bytes); // unless it is the same memory

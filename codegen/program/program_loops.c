@@ -8,7 +8,8 @@
 //   end
 #include "codegen/program/program_internal.h"
 
-// Whether a group or an inner COLLECT writes `root` in each step of the loop.
+// Returns whether each step of the loop writes `root`: a group computes it, or it is the COLLECT of
+// a loop inside this one.
 static bool written_in(const Builder *b, NodeId root, RegionId loop) {
   const Node *x = graph_node(b->g, root);
   const Group *g = &b->f->group[b->f->of[root]];

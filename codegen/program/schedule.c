@@ -34,16 +34,16 @@ typedef struct ListScheduler {
   uint32_t *waits;          // [group] groups that it still waits for
   uint32_t *readers;        // [group] groups that still read it
   uint32_t *user_at, *user; // group i is read by user[user_at[i]..user_at[i + 1])
-  int64_t *bytes;           // [group] that it stores
+  int64_t *bytes;           // [group] bytes of the values that it stores
   bool *kept;               // [group] its values are outputs
   uint8_t *priority;        // [group] a Priority
   RegionId *region;         // [group]
   uint32_t *loop_waits; // [loop] pairs of a group in it and a group outside that is still to come
-  uint32_t *left;       // [loop] groups in it that are still to come, without its GROUP_LOOP
+  uint32_t *left;       // [loop] groups in it that are still to come; the GROUP_LOOP does not count
   RegionId open;        // the loop whose groups are being taken
 } ListScheduler;
 
-// Bytes that group i stores, less those of which it is the last reader.
+// Returns the bytes that group i stores, less those of which it is the last reader.
 static int64_t memory_growth(const ListScheduler *l, uint32_t i) {
   int64_t grows = l->bytes[i];
   for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++) {
@@ -68,7 +68,7 @@ static void count_left(ListScheduler *l, uint32_t i, uint32_t by) {
     l->left[r] += by;
 }
 
-// Whether the rule of contiguous loops allows to take group i now.
+// Returns whether the rule of contiguous loops allows to take group i now.
 static bool loop_allows(const ListScheduler *l, uint32_t i) {
   const Graph *g = l->f->graph;
   RegionId r = l->region[i];
@@ -138,7 +138,7 @@ static void scheduler_make(Arena *a, ListScheduler *l, const bool *after_commit,
   scheduler_loops(a, l);
 }
 
-// The index in `ready` of the group to take next.
+// Returns the index in `ready` of the group to take next.
 static uint32_t choose_group(const ListScheduler *l, uint32_t n, const uint32_t *ready) {
   uint32_t best = n;
   int64_t least = 0;
@@ -175,7 +175,8 @@ static void list_before_commit(Arena *a, ListScheduler *l, const bool *after_com
   }
 }
 
-// The index in s->group, from..end-1, of the first reader of group g; end: none.
+// Returns the first index in s->group, from `from` to end - 1, of a group that reads group g.
+// `end`: there is none.
 static uint32_t first_user(const ListScheduler *l, const Schedule *s, uint32_t g, uint32_t from,
                            uint32_t end) {
   for (uint32_t at = from; at < end; at++)
@@ -184,7 +185,7 @@ static uint32_t first_user(const ListScheduler *l, const Schedule *s, uint32_t g
   return end;
 }
 
-// The smallest index, at least `from`, to which the group at index p may move.
+// Returns the smallest index in s->group, at least `from`, to which the group at index p may move.
 static uint32_t earliest(const ListScheduler *l, const Schedule *s, uint32_t p, uint32_t from) {
   uint32_t g = s->group[p], at = p;
   for (; at > from && l->region[s->group[at - 1]] == l->region[g]; at--)
