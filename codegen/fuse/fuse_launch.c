@@ -27,15 +27,9 @@ static int by_identity(const void *x, const void *y) {
 static void launches_find(Arena *a, Fusion *f, const GroupDeps *deps, const bool *post) {
   uint32_t *level = post_levels(a, f, deps, post), n = 0, launch = 0;
   LaunchCandidate *c = arena_array(a, LaunchCandidate, f->ngroups + 1);
-  Kernel **kernel = arena_array(a, Kernel *, f->ngroups + 1);
-  for (uint32_t i = 0; i < f->ngroups; i++) {
-    if (!post[i] || f->group[i].kind != GROUP_KERNEL) continue;
-    kernel[n] = f->group[i].kernel->kernel;
-    c[n++] = (LaunchCandidate){level[i], i, NULL};
-  }
-  const uint32_t *first = kernels_first(a, n, kernel);
-  for (uint32_t i = 0; i < n; i++)
-    c[i].identity = first[i] < i ? c[first[i]].identity : kernel_identity(a, kernel[i]);
+  for (uint32_t i = 0; i < f->ngroups; i++)
+    if (post[i] && f->group[i].kind == GROUP_KERNEL)
+      c[n++] = (LaunchCandidate){level[i], i, kernel_identity(a, f->group[i].kernel->kernel)};
   qsort(c, n, sizeof *c, by_identity);
   for (uint32_t i = 0; i < n; i++) {
     bool same = i && c[i].level == c[i - 1].level && strcmp(c[i].identity, c[i - 1].identity) == 0;

@@ -68,7 +68,6 @@ static void print_pointer(const KernelPrinter *o, int p) {
   fprintf(o->file, " %s\n", ptr->written ? "written" : "read");
 }
 
-static bool has_op(KKind kind) { return kind == K_OP || kind == K_REDUCE || kind == K_ACCUM; }
 static bool is_guarded(KKind kind) {
   return kind == K_LOAD || kind == K_LOAD_AT || kind == K_INSIDE;
 }
@@ -79,9 +78,9 @@ static bool has_pointer(KKind kind) {
 
 static void print_stmt(const KernelPrinter *o, int i) {
   const KStmt *s = &o->k->stmt[i];
-  fprintf(o->file, "  %%%d = %s", i,
-          has_op(s->kind) && s->kind == K_OP ? op_row(s->op)->text : kind_text[s->kind]);
-  if (has_op(s->kind) && s->kind != K_OP) fprintf(o->file, " %s", op_row(s->op)->text);
+  const char *op = op_row(s->op)->text;
+  fprintf(o->file, "  %%%d = %s", i, s->kind == K_OP ? op : kind_text[s->kind]);
+  if (s->kind == K_REDUCE || s->kind == K_ACCUM) fprintf(o->file, " %s", op);
   if (has_pointer(s->kind))
     fprintf(o->file, " p%d", s->index);
   else if (s->kind == K_POSITION)
@@ -122,72 +121,6 @@ static char *print(Arena *a, const Kernel *k, bool named) {
 
 char *kernel_print(Arena *a, const Kernel *k) { return print(a, k, true); }
 char *kernel_identity(Arena *a, const Kernel *k) { return print(a, k, false); }
-
-static uint64_t mix(uint64_t h, int64_t x) {
-  h = (h ^ (uint64_t)x) * UINT64_C(0x9e3779b97f4a7c15);
-  return h ^ h >> 29;
-}
-
-uint64_t kernel_hash(const Kernel *k) {
-  uint64_t h = mix(k->nouter, k->ninner);
-  for (int i = 0; i < loops(k); i++) h = mix(mix(h, k->loop[i].size), k->loop[i].slot);
-  for (int i = 0; i < k->nptr; i++)
-    for (int l = 0; l < loops(k); l++) h = mix(h, k->ptr[i].stride[l]);
-  for (int i = 0; i < k->nstmts; i++) {
-    const KStmt *s = &k->stmt[i];
-    h = mix(mix(h, (int64_t)s->kind << 32 | (int64_t)s->op),
-            (int64_t)s->type << 32 | (int64_t)s->level);
-    for (int j = 0; j < 3; j++) h = mix(h, s->arg[j]);
-    h = mix(h, s->index);
-  }
-  return h;
-}
-
-static bool same_loops(const Kernel *a, const Kernel *b) {
-  if (a->nouter != b->nouter || a->ninner != b->ninner || a->vector != b->vector ||
-      a->block != b->block || a->rows != b->rows)
-    return false;
-  for (int i = 0; i < loops(a); i++) {
-    const KLoop *x = &a->loop[i], *y = &b->loop[i];
-    if (x->size != y->size || x->slot != y->slot || x->nparts != y->nparts) return false;
-    if (x->nparts && memcmp(x->part, y->part, x->nparts * sizeof *x->part) != 0) return false;
-  }
-  return true;
-}
-
-static bool same_stmt(const KStmt *a, const KStmt *b) {
-  return a->kind == b->kind && a->op == b->op && a->type == b->type && a->level == b->level &&
-         a->phase == b->phase && memcmp(a->arg, b->arg, sizeof a->arg) == 0 &&
-         a->index == b->index && a->slot == b->slot && a->step == b->step;
-}
-
-static bool same_pointers(const KPtr *a, const KPtr *b, int n) {
-  return n == 0 || memcmp(a, b, (size_t)n * sizeof *a) == 0;
-}
-
-bool kernel_equal(const Kernel *a, const Kernel *b) {
-  if (!same_loops(a, b) || a->nphases != b->nphases || a->nptr != b->nptr ||
-      a->nwalks != b->nwalks || a->nslots != b->nslots || a->nnum != b->nnum ||
-      a->nstmts != b->nstmts || !same_pointers(a->ptr, b->ptr, a->nptr) ||
-      !same_pointers(a->walk, b->walk, a->nwalks))
-    return false;
-  for (int i = 0; i < a->nstmts; i++)
-    if (!same_stmt(&a->stmt[i], &b->stmt[i])) return false;
-  return true;
-}
-
-const uint32_t *kernels_first(Arena *a, uint32_t n, Kernel *const *kernel) {
-  uint32_t size = 16;
-  while (size < 2 * n) size *= 2;
-  uint32_t *table = arena_array(a, uint32_t, size), *first = arena_array(a, uint32_t, n + 1);
-  for (uint32_t i = 0; i < n; i++) {
-    uint32_t at = (uint32_t)kernel_hash(kernel[i]) & (size - 1);
-    while (table[at] && !kernel_equal(kernel[table[at] - 1], kernel[i])) at = (at + 1) & (size - 1);
-    if (!table[at]) table[at] = i + 1;
-    first[i] = table[at] - 1;
-  }
-  return first;
-}
 
 KNumber number_known(double x, Dtype type) {
   if (x == 0 && !signbit(x)) return NUMBER_ZERO;

@@ -200,12 +200,6 @@ static inline int64_t kernel_partial_bytes(const Kernel *k) { return accum_offse
 char *kernel_print(Arena *a, const Kernel *k);
 // Returns the identity of a kernel: its text without names and reason.
 char *kernel_identity(Arena *a, const Kernel *k);
-// Equal kernels have equal identities and hashes. Padding bytes may make kernels of one identity
-// unequal.
-MUST_USE bool kernel_equal(const Kernel *a, const Kernel *b);
-uint64_t kernel_hash(const Kernel *k);
-// Returns, for each kernel, the index of the first kernel that is equal to it.
-const uint32_t *kernels_first(Arena *a, uint32_t n, Kernel *const *kernel);
 // Checks the invariants (order of arguments, levels, phases, strides). If one is broken, returns
 // false and writes one sentence to why[0..200).
 MUST_USE bool kernel_verify(const Kernel *k, char *why);

@@ -12,7 +12,6 @@ struct VerifyKernels {
   Session *s;
   Arena *a;
   const Compilation *made;
-  const uint32_t *first; // by kernel: the first kernel that is equal to it
   bool *seen;
   const KernelSample *now;
   ExecProbe probe;
@@ -24,7 +23,7 @@ struct VerifyKernels {
 
 static void before(void *self, uint32_t kernel, uint32_t instr, const KernelCall *call) {
   VerifyKernels *v = self;
-  bool *seen = &v->seen[v->first[kernel]];
+  bool *seen = &v->seen[kernel];
   (void)instr;
   if (*seen) return;
   *seen = true;
@@ -72,7 +71,6 @@ VerifyKernels *verify_kernels(Session *s, Arena *a, const Compilation *made) {
   *v = (VerifyKernels){.s = s,
                        .a = a,
                        .made = made,
-                       .first = kernels_first(a, n, made->compiled->kernels),
                        .seen = arena_array(a, bool, n + 1),
                        .probe = {v, before, after}};
   return v;
