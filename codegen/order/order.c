@@ -95,7 +95,7 @@ static void request_through_move(Chooser *c, const Node *n, DimList requested) {
   }
 }
 
-static bool before(const Chooser *c, DimId x, DimId y);
+static void insert_ranked(const Chooser *c, DimList *list, DimId d);
 
 // Requests the common precedence for carries, because most contractions that compute the next value
 // have it.
@@ -104,11 +104,7 @@ static void request_carries(Chooser *c) {
     const Node *n = graph_node(c->from, id);
     if (n->op != OP_CARRY) continue;
     DimList list = {0};
-    for (int i = 0; i < n->dims.n; i++) {
-      int at = list.n;
-      while (at > 0 && before(c, n->dims.at[i], list.at[at - 1])) at--;
-      list_insert(&list, at, n->dims.at[i]);
-    }
+    for (int i = 0; i < n->dims.n; i++) insert_ranked(c, &list, n->dims.at[i]);
     if (list.n) request(c, id, &list, true);
   }
 }
@@ -211,6 +207,13 @@ static bool before(const Chooser *c, DimId x, DimId y) {
   return wx != wy ? wx < wy : x < y;
 }
 
+// Inserts d into a list in order of precedence.
+static void insert_ranked(const Chooser *c, DimList *list, DimId d) {
+  int at = list->n;
+  while (at > 0 && before(c, d, list->at[at - 1])) at--;
+  list_insert(list, at, d);
+}
+
 // -- orders, from arguments to results ----------------------------------------------------------
 
 // Adds to `list` the dims of `other` that are not in it. Each is inserted before the first dim
@@ -260,11 +263,7 @@ static DimList order_contract(const Chooser *c, const Node *n) {
   const DimList *a = &c->at.at[n->args[0]], *b = &c->at.at[n->args[1]];
   DimList list = {0};
   if (order_dot(c, n, &list)) return list;
-  for (int i = 0; i < n->dims.n; i++) {
-    int at = list.n;
-    while (at > 0 && before(c, n->dims.at[i], list.at[at - 1])) at--;
-    list_insert(&list, at, n->dims.at[i]);
-  }
+  for (int i = 0; i < n->dims.n; i++) insert_ranked(c, &list, n->dims.at[i]);
   DimId row = 0;
   bool contiguous = false;
   for (int i = list.n - 1; i >= 0 && !contiguous; i--) {
@@ -282,12 +281,12 @@ static DimList order_contract(const Chooser *c, const Node *n) {
 static DimList order_gather(const Chooser *c, const Node *n) {
   const DimList *x = &c->at.at[n->args[0]], *ids = &c->at.at[n->args[1]];
   DimList list = {0};
-  const DimList *first = n->op == OP_TAKE ? ids : x, *second = n->op == OP_TAKE ? x : ids;
-  for (int i = 0; i < first->n; i++)
-    if (dims_has(&n->dims, first->at[i])) list_insert(&list, list.n, first->at[i]);
-  for (int i = 0; i < second->n; i++)
-    if (dims_has(&n->dims, second->at[i]) && !dims_has(&list, second->at[i]))
-      list_insert(&list, list.n, second->at[i]);
+  for (int k = 0; k < 2; k++) {
+    const DimList *from = (n->op == OP_TAKE) == (k == 0) ? ids : x;
+    for (int i = 0; i < from->n; i++)
+      if (dims_has(&n->dims, from->at[i]) && !dims_has(&list, from->at[i]))
+        list_insert(&list, list.n, from->at[i]);
+  }
   for (int i = 0; i < n->dims.n; i++)
     if (!dims_has(&list, n->dims.at[i])) list_insert(&list, 0, n->dims.at[i]);
   return list;
@@ -360,10 +359,8 @@ static DimList order_default(const Chooser *c, const Node *n) {
     break;
   case COLLECTIVE: return order_moved(c, n);
   }
-  DimList list = n->dims, arg = c->at.at[n->args[0]];
-  for (int i = 0; i < arg.n; i++) dims_remove(&list, arg.at[i]);
-  for (int i = 0; i < arg.n; i++) list_insert(&list, list.n, arg.at[i]);
-  return list;
+  DimList rest = list_minus(&n->dims, &c->at.at[n->args[0]]);
+  return list_union(&rest, &c->at.at[n->args[0]]);
 }
 
 // Returns whether old node `old` takes the requested order. A value that a kernel or a GEMM writes

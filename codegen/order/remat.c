@@ -58,11 +58,6 @@ static RegionId seen_in(const Remat *r, NodeId n, RegionId from) {
   return in;
 }
 
-static NodeId at(Remat *r, RegionId in, NodeId x) {
-  DimId t = region_get(r->to, in)->t;
-  return graph_add(r->to, OP_AT, 1, &x, &(Attr){.ndims = 1, .dims = &t, .region = in});
-}
-
 // Returns the node with which backward loop `in` reads x, a value of its forward loop, in one
 // iteration: AT of the COLLECT of x. Both are nodes of r->to. If the loops are inside others, the
 // collected values are read in the same way, by recursion.
@@ -72,7 +67,7 @@ static NodeId collected(Remat *r, NodeId x, RegionId in) {
   DimId t = region_get(r->to, loop)->t;
   NodeId all = graph_add(r->to, OP_COLLECT, 2, (NodeId[]){r->map[r->loops->scan[loop]], x},
                          &(Attr){.ndims = 1, .dims = &t});
-  return at(r, in, region_encloses(r->to, outside, next) ? all : collected(r, all, next));
+  return remat_at(r->to, in, region_encloses(r->to, outside, next) ? all : collected(r, all, next));
 }
 
 static NodeId value(Remat *r, NodeId n, RegionId from) {
@@ -80,7 +75,7 @@ static NodeId value(Remat *r, NodeId n, RegionId from) {
   const Node *node = graph_node(r->from, n);
   if (r->marked[n]) return r->clone[in][n];
   if (in == node->region) return r->map[n];
-  return node->op == OP_AT ? at(r, in, value(r, node->args[0], around(r, in)))
+  return node->op == OP_AT ? remat_at(r->to, in, value(r, node->args[0], around(r, in)))
                            : collected(r, r->map[n], in);
 }
 

@@ -9,19 +9,12 @@
 //   =>  through[2] = 1, mirror[%9] = %6
 #include "codegen/order/remat_internal.h"
 
-static bool names(const Node *n, DimId t) {
-  bool found = false;
-  for (int i = 0; i < n->attr.ndims; i++) found |= n->attr.dims[i] == t;
-  for (int i = 0; i < n->attr.nto; i++) found |= n->attr.to[i] == t;
-  return found;
-}
-
 // Returns the COLLECT of a forward loop that node `at`, an AT, reads directly or through renames.
 // 0: it reads none.
 static NodeId collect_seen(const Graph *g, const RematLoops *l, NodeId at) {
   const Node *n = graph_node(g, at);
   NodeId x = n->args[0];
-  while (graph_node(g, x)->op == OP_RENAME && !names(graph_node(g, x), n->attr.dims[0]))
+  while (graph_node(g, x)->op == OP_RENAME && !changes_dim(graph_node(g, x), n->attr.dims[0]))
     x = graph_node(g, x)->args[0];
   if (l->mirror[x] && x == n->args[0]) x = l->mirror[x];
   const Node *c = graph_node(g, x);

@@ -28,12 +28,6 @@ typedef struct Unhoist {
 
 static const Node *node_of(const Unhoist *s, NodeId n) { return graph_node(s->from, n); }
 
-static bool lists(int n, const DimId *dims, DimId t) {
-  bool found = false;
-  for (int i = 0; i < n; i++) found |= dims[i] == t;
-  return found;
-}
-
 static void find_users(Unhoist *s) {
   uint32_t count = graph_count(s->from), edges = 0;
   s->user_at = arena_array(s->a, uint32_t, count + 3);
@@ -56,7 +50,8 @@ static void find_users(Unhoist *s) {
 // gradients keep them anyway, so that the result need not be held.
 static bool is_lifted(const Unhoist *s, NodeId n, DimId t) {
   const Node *x = node_of(s, n);
-  if (x->op != OP_CONTRACT || s->handed[n] || lists(x->attr.ndims, x->attr.dims, t)) return false;
+  if (x->op != OP_CONTRACT || s->handed[n] || lists_dim(x->attr.ndims, x->attr.dims, t))
+    return false;
   int64_t bytes = 0;
   for (int i = 0; i < x->nargs; i++)
     if (dims_has(&node_of(s, x->args[i])->dims, t)) bytes += node_bytes(s->from, x->args[i]);
@@ -68,11 +63,6 @@ static bool is_lifted(const Unhoist *s, NodeId n, DimId t) {
   return only;
 }
 
-static NodeId at(Unhoist *s, RegionId loop, NodeId x) {
-  DimId t = region_get(s->to, loop)->t;
-  return graph_add(s->to, OP_AT, 1, &x, &(Attr){.ndims = 1, .dims = &t, .region = loop});
-}
-
 static void copy_at(Unhoist *s, NodeId n) {
   const Node *x = node_of(s, n), *y = node_of(s, x->args[0]);
   if (!is_lifted(s, x->args[0], x->attr.dims[0])) {
@@ -82,7 +72,7 @@ static void copy_at(Unhoist *s, NodeId n) {
   NodeId args[MAX_ARGS];
   for (int i = 0; i < y->nargs; i++) {
     bool steps = dims_has(&node_of(s, y->args[i])->dims, x->attr.dims[0]);
-    args[i] = steps ? at(s, x->region, s->map[y->args[i]]) : s->map[y->args[i]];
+    args[i] = steps ? remat_at(s->to, x->region, s->map[y->args[i]]) : s->map[y->args[i]];
   }
   s->to->origin = y->origin;
   s->to->origin.backward = x->origin.backward;
@@ -93,8 +83,7 @@ static void copy_at(Unhoist *s, NodeId n) {
 
 static bool is_view_but(const Node *n, DimId t) {
   if (n->op == OP_CAST) return true;
-  return n->op == OP_RENAME && !lists(n->attr.ndims, n->attr.dims, t) &&
-         !lists(n->attr.nto, n->attr.to, t);
+  return n->op == OP_RENAME && !changes_dim(n, t);
 }
 
 // Returns the value below n and the casts and renames of other dims than t that lead to n.
@@ -117,7 +106,7 @@ static bool may_sink(const Unhoist *s, NodeId n, NodeId scan, DimId t) {
   const Node *x = node_of(s, n);
   if (x->region != node_of(s, scan)->region || s->handed[n]) return false;
   if (x->op == OP_SUM)
-    return lists(x->attr.ndims, x->attr.dims, t) && dtype_is_float((Dtype)x->type);
+    return lists_dim(x->attr.ndims, x->attr.dims, t) && dtype_is_float((Dtype)x->type);
   bool good = x->op == OP_CONTRACT;
   for (int i = 0; i < x->nargs && good; i++) good = is_there(s, x->args[i], scan, t);
   return good;
@@ -191,7 +180,7 @@ static NodeId step_of(Unhoist *s, NodeId n, RegionId loop) {
   if (!dims_has(&x->dims, t)) return early(s, n);
   NodeId root = under_views(s, n, t);
   if (node_of(s, root)->op != OP_COLLECT || node_of(s, root)->args[0] != s->scan[loop])
-    return at(s, loop, early(s, n));
+    return remat_at(s->to, loop, early(s, n));
   if (n == root) return s->map[x->args[1]];
   NodeId arg = step_of(s, x->args[0], loop);
   return graph_add(s->to, (Op)x->op, 1, &arg, &x->attr);
