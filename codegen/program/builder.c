@@ -86,9 +86,6 @@ static bool same_memory(Ref x, Ref y) {
 
 void builder_copy(Builder *b, Ref to, Ref from, int64_t bytes) {
   if (same_memory(to, from)) return;
-  Instr copy = {.kind = INSTR_COPY};
-  copy.u.copy.dst = to;
-  copy.u.copy.src = from;
-  copy.u.copy.bytes = bytes;
-  vec_push(b->a, b->instr) = copy;
+  vec_push(b->a, b->instr) =
+      (Instr){.kind = INSTR_COPY, .u.copy = {.dst = to, .src = from, .bytes = bytes}};
 }

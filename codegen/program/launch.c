@@ -55,12 +55,9 @@ static double check_add(Builder *b, const BuiltKernel *built, NodeId n) {
 // Returns the units of a kernel (kernel.h) if all lengths are full.
 static int64_t full_units(const Builder *b, const BuiltKernel *built) {
   const Kernel *k = built->kernel;
-  int64_t units = 1;
-  for (int i = 0; i < k->nouter; i++) {
-    int64_t size = k->loop[i].size ? k->loop[i].size : list_elements(b->g->dims, &built->outer);
-    units *= i == k->vector ? ceil_div(size, k->block) : size;
-  }
-  return units;
+  if (!k->nouter || k->loop[0].size) return kernel_units(k);
+  int64_t elements = list_elements(b->g->dims, &built->outer); // of a loop of any size
+  return k->vector == 0 ? ceil_div(elements, k->block) : elements;
 }
 
 // Returns the units of a kernel as a Size. Its slot makes the number follow the valid lengths of
@@ -104,10 +101,9 @@ static KernelSet set_of(Builder *b, const BuiltKernel *built) {
 static void fill_targets(Builder *b, const Group *g) {
   for (uint32_t i = 0; i < g->nnodes; i++) {
     if (graph_node(b->g, g->node[i])->op != OP_SCATTER_ADD) continue;
-    Instr fill = {.kind = INSTR_FILL};
-    fill.u.fill.dst = builder_ref(b, g->node[i]);
-    fill.u.fill.bytes = node_bytes(b->g, g->node[i]);
-    vec_push(b->a, b->instr) = fill;
+    Ref target = builder_ref(b, g->node[i]);
+    vec_push(b->a, b->instr) = (Instr){
+        .kind = INSTR_FILL, .u.fill = {.dst = target, .bytes = node_bytes(b->g, g->node[i])}};
   }
 }
 

@@ -34,12 +34,11 @@ static void open_one(Builder *b, RegionId r) {
     if (x->op == OP_CARRY && x->region == r)
       builder_copy(b, builder_ref(b, n), builder_ref(b, x->args[0]), node_bytes(b->g, n));
   }
-  Instr loop = {.kind = INSTR_LOOP};
-  loop.u.loop.count = builder_dim_size(b, region->t);
-  loop.u.loop.reverse = region->reverse;
-  loop.u.loop.dim = dim_get(b->g->dims, region->t)->name;
   vec_push(b->a, b->begin) = b->instr.n;
-  vec_push(b->a, b->instr) = loop;
+  vec_push(b->a, b->instr) = (Instr){.kind = INSTR_LOOP,
+                                     .u.loop = {.count = builder_dim_size(b, region->t),
+                                                .reverse = region->reverse,
+                                                .dim = dim_get(b->g->dims, region->t)->name}};
   b->open = r;
 }
 
@@ -77,8 +76,6 @@ void loop_close(Builder *b, NodeId scan) {
   copy_carries(b, scan);
   uint32_t begin = b->begin.at[--b->begin.n];
   b->instr.at[begin].u.loop.end = b->instr.n;
-  Instr end = {.kind = INSTR_END};
-  end.u.end.begin = begin;
-  vec_push(b->a, b->instr) = end;
+  vec_push(b->a, b->instr) = (Instr){.kind = INSTR_END, .u.end.begin = begin};
   b->open = region_get(b->g, b->open)->parent;
 }

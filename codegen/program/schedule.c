@@ -167,11 +167,13 @@ static void list_before_commit(Arena *a, ListScheduler *l, const bool *after_com
     l->open = l->region[g];
     if (l->f->group[g].kind == GROUP_LOOP) l->open = region_get(l->f->graph, l->open)->parent;
     count_left(l, g, UINT32_MAX);
-    for (uint32_t j = l->user_at[g]; j < l->user_at[g + 1]; j++)
-      if (!after_commit[l->user[j]]) count_loop_waits(l, l->user[j], g, UINT32_MAX);
     for (uint32_t j = l->deps->at[g]; j < l->deps->at[g + 1]; j++) l->readers[l->deps->on[j]]--;
-    for (uint32_t j = l->user_at[g]; j < l->user_at[g + 1]; j++)
-      if (!after_commit[l->user[j]] && !--l->waits[l->user[j]]) vec_push(a, ready) = l->user[j];
+    for (uint32_t j = l->user_at[g]; j < l->user_at[g + 1]; j++) {
+      uint32_t user = l->user[j];
+      if (after_commit[user]) continue;
+      count_loop_waits(l, user, g, UINT32_MAX);
+      if (!--l->waits[user]) vec_push(a, ready) = user;
+    }
   }
 }
 
