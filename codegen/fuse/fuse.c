@@ -41,19 +41,20 @@ static void recomputed_add(Fuser *f, RecomputedSet *c, NodeId member) {
   }
 }
 
-static GroupKind kind_of(NodeRole role) {
-  switch (role) {
-  case ROLE_SOURCE:
-  case ROLE_NUMBER: return GROUP_SOURCE;
-  case ROLE_KERNEL: return GROUP_KERNEL;
-  case ROLE_GEMM: return GROUP_GEMM;
-  case ROLE_COLLECTIVE: return GROUP_COLLECTIVE;
-  case ROLE_ORDERED: return GROUP_ORDERED;
-  case ROLE_ALIAS: return GROUP_ALIAS;
-  case ROLE_LOOP: return GROUP_LOOP;
-  }
-  return GROUP_KERNEL;
-}
+// What a node with a role becomes, and why.
+static const struct {
+  GroupKind kind;
+  const char *why;
+} of_role[] = {
+    [ROLE_SOURCE] = {GROUP_SOURCE, "in memory"},
+    [ROLE_NUMBER] = {GROUP_SOURCE, "a number, computed where it is used"},
+    [ROLE_KERNEL] = {GROUP_KERNEL, "kernel"},
+    [ROLE_GEMM] = {GROUP_GEMM, "a large contraction: library product"},
+    [ROLE_COLLECTIVE] = {GROUP_COLLECTIVE, "collective"},
+    [ROLE_ORDERED] = {GROUP_ORDERED, "the order of elements matters: the runtime's own code"},
+    [ROLE_ALIAS] = {GROUP_ALIAS, "the same memory under other dims"},
+    [ROLE_LOOP] = {GROUP_LOOP, "a loop: values of its steps stand before it"},
+};
 
 static const char *why_kernel(Fuser *f, const Cluster *c) {
   bool reduces = false;
@@ -69,19 +70,8 @@ static const char *why_kernel(Fuser *f, const Cluster *c) {
 }
 
 static const char *why_other(const Fuser *f, NodeId n) {
-  const Node *x = graph_node(f->g, n);
-  if (x->origin.why) return x->origin.why;
-  switch ((NodeRole)f->role[n]) {
-  case ROLE_SOURCE: return "in memory";
-  case ROLE_NUMBER: return "a number, computed where it is used";
-  case ROLE_GEMM: return "a large contraction: library product";
-  case ROLE_COLLECTIVE: return "collective";
-  case ROLE_ORDERED: return "the order of elements matters: the runtime's own code";
-  case ROLE_ALIAS: return "the same memory under other dims";
-  case ROLE_LOOP: return "a loop: values of its steps stand before it";
-  case ROLE_KERNEL: break;
-  }
-  return "kernel";
+  const char *why = graph_node(f->g, n)->origin.why;
+  return why ? why : of_role[f->role[n]].why;
 }
 
 static void group_stored(Fuser *f, Group *g, uint32_t n, const NodeId *node) {
@@ -91,7 +81,7 @@ static void group_stored(Fuser *f, Group *g, uint32_t n, const NodeId *node) {
 }
 
 static Group group_of(Fuser *f, const Cluster *c) {
-  Group g = {.kind = kind_of(f->role[c->node[0]])};
+  Group g = {.kind = of_role[f->role[c->node[0]]].kind};
   f->stamp += 2;
   RecomputedSet all = {0};
   for (uint32_t i = 0; i < c->n; i++) {
@@ -199,6 +189,7 @@ Fusion *fuse(Arena *a, const Order *order, const Buckets *buckets, const Codegen
   Arena *scratch = arena_new();
   Fuser f = {.a = scratch, .g = order->graph, .order = order, .buckets = buckets, .opt = opt};
   f.count = graph_count(f.g);
+  f.scan = region_scans(scratch, f.g);
   Rows rows = rows_find(a, f.g, opt->over);
   f.rows = arena_copy(a, &rows, sizeof rows);
   gemms_find(a, &f);

@@ -31,6 +31,7 @@ typedef struct Cluster {
   NodeId *node;  // ascending
   uint32_t rank; // position in Fuser.sequence
   bool kernel, update;
+  bool tiles;      // has a contraction in register tiles
   bool forward;    // has nodes of the forward pass
   bool clone;      // has nodes that are rematerialised for the backward pass
   RegionId region; // the loop that all its nodes are in, 0: none
@@ -53,6 +54,7 @@ typedef struct Fuser {
   const Buckets *buckets;
   const CodegenOptions *opt;
   const Rows *rows;
+  const NodeId *scan;    // by region: its SCAN
   uint32_t count;        // nodes of the graph; arrays below are indexed by node
   const GemmForm **gemm; // of a contraction that a library can run, else NULL
   const char **no_gemm;  // of other contractions: the reason

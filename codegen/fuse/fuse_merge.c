@@ -6,6 +6,7 @@
 // Fuser.sequence is a topological order of the clusters. A merge of two is legal when no cluster
 // between them depends on the first and is read by the second.
 #include "codegen/fuse/fuse_internal.h"
+#include "ir/base/hash.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,7 @@ static void cluster_new(Fuser *f, uint32_t n, const NodeId *node) {
   c->kernel = f->role[node[0]] == ROLE_KERNEL;
   c->update = f->update[node[0]];
   for (uint32_t i = 0; i < n; i++) {
+    c->tiles |= op_tiles(f->g, node[i]);
     c->clone |= graph_node(f->g, node[i])->instance != 0;
     c->forward |= !graph_node(f->g, node[i])->origin.backward;
   }
@@ -111,58 +113,37 @@ void clusters_make(Fuser *f) {
 
 // -- one merge ----------------------------------------------------------------------------------
 
-// Returns whether a cluster in the loop of cluster `end`, a SCAN, depends on a. `after` is that of
-// dependents_find.
-static bool loop_after(const Fuser *f, const Cluster *a, const Cluster *end, const bool *after) {
-  for (uint32_t r = a->rank; r < end->rank; r++)
-    if (after[r - a->rank] && f->sequence.at[r] &&
-        region_encloses(f->g, end->loop, f->cluster.at[f->sequence.at[r]]->region))
-      return true;
-  return false;
-}
-
-// Does what dependents_find does, for a graph without loops: it visits only the clusters that
-// depend on a.
-static bool dependents_follow(Fuser *f, const Cluster *a, const Cluster *b, bool *after) {
-  uint32_t *todo = f->kept, n = 0;
-  memset(after, 0, b->rank - a->rank + 1);
-  after[0] = true;
-  todo[n++] = f->of[a->node[0]];
-  while (n) {
-    const Cluster *c = f->cluster.at[todo[--n]];
-    for (uint32_t i = 0; i < c->n; i++)
-      for (uint32_t j = f->user_at[c->node[i]]; j < f->user_at[c->node[i] + 1]; j++) {
-        const Cluster *to = cluster_of(f, f->user[j]);
-        if (!to || to == c || to->rank < a->rank || to->rank > b->rank || after[to->rank - a->rank])
-          continue;
-        if (to == b && c == a) continue;
-        if (to == b) return false;
-        after[to->rank - a->rank] = true;
-        todo[n++] = f->of[f->user[j]];
-      }
-  }
+// Marks the cluster of node n as a dependent of a and appends it to *todo, unless it is marked. n
+// 0: none. Returns false if it is b.
+static bool dependent_add(const Fuser *f, const Cluster *a, const Cluster *b, NodeId n, bool *after,
+                          uint32_t **todo) {
+  const Cluster *c = cluster_of(f, n);
+  if (!c || c->rank < a->rank || c->rank > b->rank || after[c->rank - a->rank]) return true;
+  if (c == b) return false;
+  after[c->rank - a->rank] = true;
+  *(*todo)++ = f->of[n];
   return true;
 }
 
 // Marks the clusters from a to b in Fuser.sequence that depend on a: after[r - a->rank] for the
-// cluster of rank r. Returns false if b reads one of them other than a: then a and b cannot merge.
+// cluster of rank r. A SCAN depends on all clusters of its loop. Returns false if b reads one of
+// them other than a: then a and b cannot merge.
 static bool dependents_find(Fuser *f, const Cluster *a, const Cluster *b, bool *after) {
-  if (!f->g->region.n) return dependents_follow(f, a, b, after);
-  for (uint32_t r = a->rank; r <= b->rank; r++) after[r - a->rank] = false;
+  uint32_t *todo = f->kept;
+  memset(after, 0, b->rank - a->rank + 1);
   after[0] = true;
-  for (uint32_t r = a->rank + 1; r <= b->rank; r++) {
-    if (!f->sequence.at[r]) continue;
-    const Cluster *c = f->cluster.at[f->sequence.at[r]];
-    if (c->loop && loop_after(f, a, c, after)) after[r - a->rank] = true;
+  *todo++ = f->of[a->node[0]];
+  while (todo > f->kept) {
+    const Cluster *c = f->cluster.at[*--todo];
+    for (RegionId r = c->region; r; r = region_get(f->g, r)->parent)
+      dependent_add(f, a, b, f->scan[r], after, &todo);
     for (uint32_t i = 0; i < c->n; i++)
-      for (uint32_t j = f->arg_at[c->node[i]]; j < f->arg_at[c->node[i] + 1]; j++) {
-        const Cluster *from = cluster_of(f, f->arg[j]);
-        if (!from || from == c || from->rank < a->rank || !after[from->rank - a->rank]) continue;
-        if (c == b && from == a) continue;
-        after[r - a->rank] = true;
-      }
+      for (uint32_t j = f->user_at[c->node[i]]; j < f->user_at[c->node[i] + 1]; j++)
+        if (!(c == a && cluster_of(f, f->user[j]) == b) &&
+            !dependent_add(f, a, b, f->user[j], after, &todo))
+          return false;
   }
-  return !after[b->rank - a->rank];
+  return true;
 }
 
 static void sequence_merge(Fuser *f, Cluster *a, Cluster *b, const bool *after) {
@@ -194,17 +175,6 @@ static bool may_merge(const Cluster *a, const Cluster *b) {
   return a && b && a != b && a->kernel && b->kernel && !merge_rule(a, b);
 }
 
-static bool one_contraction(const Fuser *f, const Cluster *a, const Cluster *b) {
-  int n = 0;
-  for (int side = 0; side < 2; side++) {
-    const Cluster *c = side ? b : a;
-    bool has = false;
-    for (uint32_t i = 0; i < c->n; i++) has |= op_tiles(f->g, c->node[i]);
-    n += has;
-  }
-  return n < 2;
-}
-
 static uint64_t pair_of(const Fuser *f, const Cluster *a, const Cluster *b) {
   uint64_t x = f->of[a->node[0]], y = f->of[b->node[0]];
   return x < y ? x << 32 | y : y << 32 | x;
@@ -212,7 +182,7 @@ static uint64_t pair_of(const Fuser *f, const Cluster *a, const Cluster *b) {
 
 // Returns the entry of the pair in Fuser.refused, or else the free entry for it.
 static RefusedPair *refused_entry(const Fuser *f, uint64_t pair) {
-  uint32_t i = (uint32_t)(pair * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (f->refused_cap - 1);
+  uint32_t i = (uint32_t)hash_word(0, pair) & (f->refused_cap - 1);
   while (f->refused[i].pair && f->refused[i].pair != pair) i = (i + 1) & (f->refused_cap - 1);
   return &f->refused[i];
 }
@@ -245,7 +215,7 @@ static bool form_pair(Fuser *f, const Cluster *a, const Cluster *b, const NodeId
 }
 
 static bool merge(Fuser *f, Cluster *a, Cluster *b) {
-  if (!may_merge(a, b) || !one_contraction(f, a, b)) return false;
+  if (!may_merge(a, b) || (a->tiles && b->tiles)) return false;
   if (a->rank > b->rank) {
     Cluster *swap = a;
     a = b;
@@ -262,6 +232,7 @@ static bool merge(Fuser *f, Cluster *a, Cluster *b) {
   uint32_t id = f->of[a->node[0]], gone = f->of[b->node[0]];
   a->saved += b->saved + saved;
   a->n = n;
+  a->tiles |= b->tiles;
   a->clone |= b->clone;
   a->forward |= b->forward;
   a->node = arena_copy(f->a, node, n * sizeof *node);
@@ -278,7 +249,7 @@ const char *merge_refusal(Fuser *f, const Cluster *a, const Cluster *b, bool add
   const char *why = merge_rule(a, b);
   if (why) return why;
   if (address) return "it needs the whole value in memory before it begins";
-  if (!one_contraction(f, a, b)) return "each has a contraction in register tiles";
+  if (a->tiles && b->tiles) return "each has a contraction in register tiles";
   const RefusedPair *r = refused_entry(f, pair_of(f, a, b));
   if (r->nodes == a->n + b->n) return r->why;
   if (a->rank > b->rank || b->rank - a->rank >= CLUSTER_SPAN) return NULL;

@@ -221,25 +221,18 @@ static int32_t emit_reduced(KernelBuilder *k, NodeId n, KLevel level, int phase)
   return kernel_add(k, s);
 }
 
-static Op combine_of(const Node *x) { return x->op == OP_CONTRACT ? OP_SUM : (Op)x->op; }
-
-static void emit_reduce(KernelBuilder *k, int at) {
+// Emits the statement of reduction k->node[at]: K_REDUCE, or K_ACCUM if it accumulates.
+static void emit_combine(KernelBuilder *k, int at) {
   NodeId n = k->node[at];
   const Node *x = graph_node(k->g, n);
   KernelValue *v = &k->value[at];
-  KStmt s = stmt_new(K_REDUCE, combine_of(x), accumulator_of(k, x), LEVEL_INNER, v->phase, n);
-  s.arg[0] = emit_reduced(k, n, LEVEL_INNER, v->phase);
-  v->stmt = kernel_add(k, s);
-}
-
-static void emit_accumulate(KernelBuilder *k, int at) {
-  NodeId n = k->node[at];
-  const Node *x = graph_node(k->g, n);
-  KernelValue *v = &k->value[at];
-  KStmt s = stmt_new(K_ACCUM, combine_of(x), accumulator_of(k, x), (KLevel)v->level, v->phase, n);
-  s.arg[0] = emit_reduced(k, n, (KLevel)v->level, v->phase);
-  s.index = pointer(k, n, 0, true, true);
-  kernel_add(k, s);
+  KLevel level = v->reduces ? LEVEL_INNER : (KLevel)v->level;
+  Op op = x->op == OP_CONTRACT ? OP_SUM : (Op)x->op;
+  KStmt s = stmt_new(v->reduces ? K_REDUCE : K_ACCUM, op, accumulator_of(k, x), level, v->phase, n);
+  s.arg[0] = emit_reduced(k, n, level, v->phase);
+  if (v->accumulates) s.index = pointer(k, n, 0, true, true);
+  int32_t stmt = kernel_add(k, s);
+  if (v->reduces) v->stmt = stmt;
 }
 
 static void emit_scatter(KernelBuilder *k, int at) {
@@ -286,7 +279,7 @@ static void emit_outer(KernelBuilder *k, KLevel level, int p) {
     if (is_scatter(k, (int)i))
       emit_scatter(k, (int)i);
     else if (v->accumulates)
-      emit_accumulate(k, (int)i);
+      emit_combine(k, (int)i);
     else if (v->reduces)
       v->stmt =
           cast(k, v->stmt, (Dtype)graph_node(k->g, k->node[i])->type, LEVEL_OUTER, p, k->node[i]);
@@ -340,12 +333,10 @@ static void emit_inner(KernelBuilder *k, int p) {
     KernelValue *v = &k->value[i];
     if (stores_spread(k, (int)i, p)) emit_store(k, (int)i, LEVEL_INNER, p);
     if (!v->needed) continue;
-    if (v->reduces)
-      emit_reduce(k, (int)i);
+    if (v->reduces || v->accumulates)
+      emit_combine(k, (int)i);
     else if (is_scatter(k, (int)i))
       emit_scatter(k, (int)i);
-    else if (v->accumulates)
-      emit_accumulate(k, (int)i);
     else {
       v->stmt = emit_value(k, (int)i, p);
       v->inner_phase = p;

@@ -59,9 +59,7 @@ static void traffic_find(LoopTraffic *t) {
 }
 
 static void order_by(DimList *list, const DimList *order) {
-  DimList sorted = {0};
-  for (int i = 0; i < list->n; i++)
-    if (!dims_has(order, list->at[i])) list_insert(&sorted, sorted.n, list->at[i]);
+  DimList sorted = list_minus(list, order);
   for (int i = 0; i < order->n; i++)
     if (dims_has(list, order->at[i])) list_insert(&sorted, sorted.n, order->at[i]);
   *list = sorted;
@@ -69,9 +67,7 @@ static void order_by(DimList *list, const DimList *order) {
 
 static NodeId contraction_of(const Fusion *f, const Group *g) {
   for (uint32_t i = 0; i < g->nnodes; i++)
-    if (graph_node(f->graph, g->node[i])->op == OP_CONTRACT &&
-        !contract_is_dot(f->graph, g->node[i]))
-      return g->node[i];
+    if (op_tiles(f->graph, g->node[i])) return g->node[i];
   return 0;
 }
 
@@ -138,8 +134,7 @@ static const DimList *summed_order(const Fusion *f, NodeId n, DimId vector) {
 
 LoopPlan loops_choose(const Fusion *f, const Group *g) {
   LoopPlan plan = {.outer = g->outer, .inner = g->inner};
-  LoopTraffic t = {.f = f, .g = g, .all = g->outer};
-  for (int i = 0; i < g->inner.n; i++) list_insert(&t.all, t.all.n, g->inner.at[i]);
+  LoopTraffic t = {.f = f, .g = g, .all = list_union(&g->outer, &g->inner)};
   traffic_find(&t);
   NodeId contraction = contraction_of(f, g);
   if (contraction && g->nstored)
@@ -163,49 +158,47 @@ LoopPlan loops_choose(const Fusion *f, const Group *g) {
 
 // -- the finished loops -------------------------------------------------------------------------
 
+typedef struct PlannedLoop {
+  KLoop loop;
+  bool indexed; // an INDEX statement counts along it
+  bool partial; // its valid length is `slot`
+  Slot slot;
+  bool inner, rows;
+  int from; // index, before loops were joined, of the fastest loop that it covers
+} PlannedLoop;
+
 typedef struct LoopList {
   int n;
-  KLoop loop[MAX_LOOPS];
-  bool indexed[MAX_LOOPS], partial[MAX_LOOPS];
-  Slot slot[MAX_LOOPS];
-  int from[MAX_LOOPS]; // index, before loops were joined, of the fastest loop that it covers
-  bool inner[MAX_LOOPS], rows[MAX_LOOPS];
+  PlannedLoop at[MAX_LOOPS];
 } LoopList;
 
 static void list_loops(KernelBuilder *m, LoopList *l) {
   const Graph *g = m->f->graph;
-  for (int i = 0; i < m->plan.outer.n + m->plan.inner.n; i++) {
-    bool inner = i >= m->plan.outer.n;
+  int n = m->plan.outer.n + m->plan.inner.n;
+  for (int i = 0; i < n; i++) {
     DimId d = plan_dim(&m->plan, i);
     const Dim *dim = dim_get(g->dims, d);
-    bool indexed = false;
-    for (uint32_t s = 0; s < m->stmt.n; s++) indexed |= m->stmt_dim.at[s] == d;
-    Slot slot;
-    bool partial = extent_slot(g, m->f->rows, d, &slot);
-    bool last_inner = inner && i + 1 == m->plan.outer.n + m->plan.inner.n;
-    if (dim->size == 1 && !indexed && !partial && !last_inner) continue;
-    int at = l->n++;
-    l->loop[at] = (KLoop){.name = dim->name, .size = dim->size, .slot = -1};
-    l->indexed[at] = indexed;
-    l->partial[at] = partial;
-    l->slot[at] = partial ? slot : (Slot){0};
-    l->from[at] = i;
-    l->inner[at] = inner;
-    l->rows[at] = d == m->plan.rows;
+    PlannedLoop p = {.loop = {.name = dim->name, .size = dim->size, .slot = -1},
+                     .inner = i >= m->plan.outer.n,
+                     .rows = d == m->plan.rows,
+                     .from = i};
+    for (uint32_t s = 0; s < m->stmt.n; s++) p.indexed |= m->stmt_dim.at[s] == d;
+    p.partial = extent_slot(g, m->f->rows, d, &p.slot);
+    bool last_inner = p.inner && i + 1 == n;
+    if (dim->size != 1 || p.indexed || p.partial || last_inner) l->at[l->n++] = p;
   }
 }
 
-static bool walks_as_one(const LoopList *l, const KPtr *p, int i) {
-  return p->stride[l->from[i]] == p->stride[l->from[i + 1]] * l->loop[i + 1].size;
+static bool walks_as_one(const PlannedLoop *slow, const PlannedLoop *fast, const KPtr *p) {
+  return p->stride[slow->from] == p->stride[fast->from] * fast->loop.size;
 }
 
-static bool joins(const KernelBuilder *m, const LoopList *l, int i) {
-  if (l->inner[i] != l->inner[i + 1] || l->partial[i + 1] || l->indexed[i] || l->indexed[i + 1])
-    return false;
+static bool joins(const KernelBuilder *m, const PlannedLoop *slow, const PlannedLoop *fast) {
+  if (slow->inner != fast->inner || fast->partial || slow->indexed || fast->indexed) return false;
   for (uint32_t p = 0; p < m->ptr.n; p++)
-    if (!walks_as_one(l, &m->ptr.at[p], i)) return false;
+    if (!walks_as_one(slow, fast, &m->ptr.at[p])) return false;
   for (uint32_t w = 0; w < m->walk.n; w++)
-    if (!walks_as_one(l, &m->walk.at[w], i)) return false;
+    if (!walks_as_one(slow, fast, &m->walk.at[w])) return false;
   return true;
 }
 
@@ -225,36 +218,24 @@ static void join_parts(KernelBuilder *m, KLoop *slow, const KLoop *fast) {
 }
 
 static void join(KernelBuilder *m, LoopList *l, int i) {
-  KLoop *slow = &l->loop[i], *fast = &l->loop[i + 1];
-  join_parts(m, slow, fast);
-  slow->name = arena_printf(m->lasting, "%s*%s", slow->name, fast->name);
-  slow->size *= fast->size;
-  l->from[i] = l->from[i + 1];
-  l->rows[i] |= l->rows[i + 1];
-  if (l->partial[i]) {
-    int64_t scale = l->slot[i].scale ? l->slot[i].scale : 1;
-    int64_t div = l->slot[i].div ? l->slot[i].div : 1;
-    // Slot.div divides the number of rows of the batch: (rows / div) * scale == rows * scale / div
-    l->slot[i].scale = scale * fast->size;
-    l->slot[i].div = div > 1 ? div : 0;
-  }
+  PlannedLoop *slow = &l->at[i], *fast = &l->at[i + 1];
+  join_parts(m, &slow->loop, &fast->loop);
+  slow->loop.name = arena_printf(m->lasting, "%s*%s", slow->loop.name, fast->loop.name);
+  slow->loop.size *= fast->loop.size;
+  slow->from = fast->from;
+  slow->rows |= fast->rows;
+  // Slot.div divides the number of rows of the batch: (rows / div) * scale == rows * scale / div
+  if (slow->partial) slow->slot.scale = (slow->slot.scale ? slow->slot.scale : 1) * fast->loop.size;
+  if (slow->slot.div == 1) slow->slot.div = 0;
   l->n--;
-  for (int j = i + 1; j < l->n; j++) {
-    l->loop[j] = l->loop[j + 1];
-    l->indexed[j] = l->indexed[j + 1];
-    l->partial[j] = l->partial[j + 1];
-    l->slot[j] = l->slot[j + 1];
-    l->from[j] = l->from[j + 1];
-    l->inner[j] = l->inner[j + 1];
-    l->rows[j] = l->rows[j + 1];
-  }
+  memmove(fast, fast + 1, (size_t)(l->n - i - 1) * sizeof *fast);
 }
 
 static void move_walk(const LoopList *l, KPtr *p) {
   int64_t old[MAX_LOOPS];
   memcpy(old, p->stride, sizeof old);
   memset(p->stride, 0, sizeof old);
-  for (int i = 0; i < l->n; i++) p->stride[i] = old[l->from[i]];
+  for (int i = 0; i < l->n; i++) p->stride[i] = old[l->at[i].from];
 }
 
 static void move_strides(KernelBuilder *m, const LoopList *l) {
@@ -268,7 +249,7 @@ static void name_loops(KernelBuilder *m, const LoopList *l) {
   for (uint32_t s = 0; s < m->stmt.n; s++) {
     if (!m->stmt_dim.at[s]) continue;
     for (int i = 0; i < l->n; i++)
-      if (plan_dim(&m->plan, l->from[i]) == m->stmt_dim.at[s]) m->stmt.at[s].index = i;
+      if (plan_dim(&m->plan, l->at[i].from) == m->stmt_dim.at[s]) m->stmt.at[s].index = i;
   }
 }
 
@@ -301,25 +282,24 @@ void loops_finish(KernelBuilder *m, Kernel *k, bool any_size) {
   LoopList l = {0};
   list_loops(m, &l);
   for (int i = l.n - 2; i >= 0; i--)
-    if (joins(m, &l, i)) join(m, &l, i);
+    if (joins(m, &l.at[i], &l.at[i + 1])) join(m, &l, i);
   move_strides(m, &l);
   name_loops(m, &l);
   k->rows = -1;
   for (int i = 0; i < l.n; i++) {
-    bool unsized = any_size && l.n == 1 && !l.inner[0];
-    if (unsized && !l.partial[i]) {
-      l.partial[i] = true;
-      l.slot[i] = (Slot){.kind = SLOT_EXTENT, .dim = "", .whole = l.loop[i].size};
-    }
-    if (l.partial[i]) l.loop[i].slot = kernel_add_slot(m, l.slot[i]);
-    if (unsized) l.loop[i].size = 0;
-    if (unsized) l.loop[i].name = "elements";
-    k->loop[i] = l.loop[i];
-    if (l.inner[i])
+    PlannedLoop *p = &l.at[i];
+    bool unsized = any_size && l.n == 1 && !p->inner;
+    if (unsized && !p->partial)
+      p->slot = (Slot){.kind = SLOT_EXTENT, .dim = "", .whole = p->loop.size};
+    if (unsized || p->partial) p->loop.slot = kernel_add_slot(m, p->slot);
+    if (unsized) p->loop.size = 0;
+    if (unsized) p->loop.name = "elements";
+    k->loop[i] = p->loop;
+    if (p->inner)
       k->ninner++;
     else
       k->nouter++;
-    if (l.rows[i] && !l.inner[i]) k->rows = (int8_t)i;
+    if (p->rows && !p->inner) k->rows = (int8_t)i;
   }
   set_vector(m, k);
   keep_parts(m, k);
