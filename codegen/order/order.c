@@ -366,21 +366,20 @@ static DimList order_default(const Chooser *c, const Node *n) {
 // Returns whether old node `old` takes the requested order. A value that a kernel or a GEMM writes
 // can have any order. An alias or the result of a collective has the order of its argument.
 static bool follows_request(const Chooser *c, NodeId old) {
-  const Node *n = graph_node(c->from, old);
+  static const enum {
+    NEVER,
+    FORCED,
+    ALWAYS
+  } by_class[] = {
+      [CONTRACT] = ALWAYS, [POINTWISE] = FORCED, [REDUCE] = FORCED,    [GATHER] = FORCED,
+      [WINDOW] = FORCED,   [ORDERED] = FORCED,   [COLLECTIVE] = NEVER, [REGION] = NEVER,
+      [MOVE] = NEVER,      [SOURCE] = NEVER,
+  };
+  Op op = (Op)graph_node(c->from, old)->op;
   if (!c->requested[old].n) return false;
-  switch (op_row(n->op)->cls) {
-  case CONTRACT: return true;
-  case POINTWISE:
-  case REDUCE: return c->forced[old];
-  case GATHER: return n->op == OP_SCATTER_ADD || c->forced[old];
-  case REGION: return false;
-  case WINDOW:
-  case ORDERED: return c->forced[old];
-  case MOVE: return n->op == OP_BROADCAST;
-  case SOURCE: return n->op == OP_INDEX || op_is_draw((Op)n->op);
-  case COLLECTIVE: return false;
-  }
-  return false;
+  if (op == OP_SCATTER_ADD || op == OP_BROADCAST || op == OP_INDEX || op_is_draw(op)) return true;
+  return by_class[op_row(op)->cls] == ALWAYS ||
+         (by_class[op_row(op)->cls] == FORCED && c->forced[old]);
 }
 
 static void set_order(Chooser *c, NodeId n, DimList list) {

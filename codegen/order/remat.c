@@ -64,10 +64,8 @@ static RegionId seen_in(const Remat *r, NodeId n, RegionId from) {
 static NodeId collected(Remat *r, NodeId x, RegionId in) {
   RegionId loop = graph_node(r->to, x)->region, outside = region_get(r->to, loop)->parent,
            next = around(r, in);
-  DimId t = region_get(r->to, loop)->t;
-  NodeId all = graph_add(r->to, OP_COLLECT, 2, (NodeId[]){r->map[r->loops->scan[loop]], x},
-                         &(Attr){.ndims = 1, .dims = &t});
-  return remat_at(r->to, in, region_encloses(r->to, outside, next) ? all : collected(r, all, next));
+  NodeId all = graph_collect(r->to, r->map[r->loops->scan[loop]], x);
+  return graph_at(r->to, in, region_encloses(r->to, outside, next) ? all : collected(r, all, next));
 }
 
 static NodeId value(Remat *r, NodeId n, RegionId from) {
@@ -75,7 +73,7 @@ static NodeId value(Remat *r, NodeId n, RegionId from) {
   const Node *node = graph_node(r->from, n);
   if (r->marked[n]) return r->clone[in][n];
   if (in == node->region) return r->map[n];
-  return node->op == OP_AT ? remat_at(r->to, in, value(r, node->args[0], around(r, in)))
+  return node->op == OP_AT ? graph_at(r->to, in, value(r, node->args[0], around(r, in)))
                            : collected(r, r->map[n], in);
 }
 

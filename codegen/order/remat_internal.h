@@ -27,22 +27,6 @@ static inline bool remat_forward(const Graph *g, const RematLoops *l, NodeId n) 
 // If there is none, sets *seen to false and returns 0.
 RegionId remat_seen_in(const Graph *g, const RematLoops *l, RegionId of, RegionId r, bool *seen);
 
-// Returns whether dims[0..n) has t.
-static inline bool lists_dim(int n, const DimId *dims, DimId t) {
-  for (int i = 0; i < n; i++)
-    if (dims[i] == t) return true;
-  return false;
-}
-// Returns whether t is a dim that node n changes: of attr.dims or attr.to.
-static inline bool changes_dim(const Node *n, DimId t) {
-  return lists_dim(n->attr.ndims, n->attr.dims, t) || lists_dim(n->attr.nto, n->attr.to, t);
-}
-// Adds the AT that reads x in one iteration of loop `in`.
-static inline NodeId remat_at(Graph *g, RegionId in, NodeId x) {
-  DimId t = region_get(g, in)->t;
-  return graph_add(g, OP_AT, 1, &x, &(Attr){.ndims = 1, .dims = &t, .region = in});
-}
-
 // remat_unhoist.c. Moves contractions and sums over all iterations into the loops. Returns g itself
 // if it has no loops.
 const Graph *remat_unhoist(Arena *a, const Graph *g);

@@ -14,7 +14,7 @@
 static NodeId collect_seen(const Graph *g, const RematLoops *l, NodeId at) {
   const Node *n = graph_node(g, at);
   NodeId x = n->args[0];
-  while (graph_node(g, x)->op == OP_RENAME && !changes_dim(graph_node(g, x), n->attr.dims[0]))
+  while (graph_node(g, x)->op == OP_RENAME && !attr_names(&graph_node(g, x)->attr, n->attr.dims[0]))
     x = graph_node(g, x)->args[0];
   if (l->mirror[x] && x == n->args[0]) x = l->mirror[x];
   const Node *c = graph_node(g, x);

@@ -50,8 +50,7 @@ static void find_users(Unhoist *s) {
 // gradients keep them anyway, so that the result need not be held.
 static bool is_lifted(const Unhoist *s, NodeId n, DimId t) {
   const Node *x = node_of(s, n);
-  if (x->op != OP_CONTRACT || s->handed[n] || lists_dim(x->attr.ndims, x->attr.dims, t))
-    return false;
+  if (x->op != OP_CONTRACT || s->handed[n] || dim_in(t, x->attr.ndims, x->attr.dims)) return false;
   int64_t bytes = 0;
   for (int i = 0; i < x->nargs; i++)
     if (dims_has(&node_of(s, x->args[i])->dims, t)) bytes += node_bytes(s->from, x->args[i]);
@@ -72,7 +71,7 @@ static void copy_at(Unhoist *s, NodeId n) {
   NodeId args[MAX_ARGS];
   for (int i = 0; i < y->nargs; i++) {
     bool steps = dims_has(&node_of(s, y->args[i])->dims, x->attr.dims[0]);
-    args[i] = steps ? remat_at(s->to, x->region, s->map[y->args[i]]) : s->map[y->args[i]];
+    args[i] = steps ? graph_at(s->to, x->region, s->map[y->args[i]]) : s->map[y->args[i]];
   }
   s->to->origin = y->origin;
   s->to->origin.backward = x->origin.backward;
@@ -83,7 +82,7 @@ static void copy_at(Unhoist *s, NodeId n) {
 
 static bool is_view_but(const Node *n, DimId t) {
   if (n->op == OP_CAST) return true;
-  return n->op == OP_RENAME && !changes_dim(n, t);
+  return n->op == OP_RENAME && !attr_names(&n->attr, t);
 }
 
 // Returns the value below n and the casts and renames of other dims than t that lead to n.
@@ -106,7 +105,7 @@ static bool may_sink(const Unhoist *s, NodeId n, NodeId scan, DimId t) {
   const Node *x = node_of(s, n);
   if (x->region != node_of(s, scan)->region || s->handed[n]) return false;
   if (x->op == OP_SUM)
-    return lists_dim(x->attr.ndims, x->attr.dims, t) && dtype_is_float((Dtype)x->type);
+    return dim_in(t, x->attr.ndims, x->attr.dims) && dtype_is_float((Dtype)x->type);
   bool good = x->op == OP_CONTRACT;
   for (int i = 0; i < x->nargs && good; i++) good = is_there(s, x->args[i], scan, t);
   return good;
@@ -180,7 +179,7 @@ static NodeId step_of(Unhoist *s, NodeId n, RegionId loop) {
   if (!dims_has(&x->dims, t)) return early(s, n);
   NodeId root = under_views(s, n, t);
   if (node_of(s, root)->op != OP_COLLECT || node_of(s, root)->args[0] != s->scan[loop])
-    return remat_at(s->to, loop, early(s, n));
+    return graph_at(s->to, loop, early(s, n));
   if (n == root) return s->map[x->args[1]];
   NodeId arg = step_of(s, x->args[0], loop);
   return graph_add(s->to, (Op)x->op, 1, &arg, &x->attr);
@@ -222,8 +221,7 @@ static void copy_scan(Unhoist *s, NodeId n) {
     NodeId part = s->inside[sink] = part_of(s, sink, loop, sums);
     if (!sums) continue;
     Dtype type = region_sum_type(s->to, loop, (Dtype)graph_node(s->to, part)->type);
-    NodeId zero =
-        graph_broadcast(s->to, graph_const(s->to, type, 0), &graph_node(s->to, part)->dims);
+    NodeId zero = graph_zeros(s->to, type, &graph_node(s->to, part)->dims);
     NodeId carry = graph_add(s->to, OP_CARRY, 1, &zero, &(Attr){.region = loop, .carry = count});
     s->inside[sink] = carry;
     next[count++] = graph_binary(s->to, OP_ADD, carry, graph_cast(s->to, part, type));
@@ -239,7 +237,7 @@ static void copy_sunk(Unhoist *s, NodeId n) {
   const Node *x = node_of(s, n);
   s->to->origin = x->origin;
   if (dims_has(&x->dims, t))
-    s->map[n] = graph_add(s->to, OP_COLLECT, 2, ends, &(Attr){.ndims = 1, .dims = &t});
+    s->map[n] = graph_collect(s->to, ends[0], ends[1]);
   else
     s->map[n] = graph_cast(s->to, graph_add(s->to, OP_FINAL, 2, ends, NULL), (Dtype)x->type);
 }
