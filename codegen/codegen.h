@@ -94,6 +94,8 @@ typedef struct Fusion {
   uint32_t *of;     // by node: the group that computes and stores it
   bool *recomputed; // by node: kernels compute the value where they use it, and never store it
   bool *update;     // by node: part of an update, which runs after the commit
+  const struct GroupDeps *deps; // which groups a group reads
+  const bool *after_commit;     // by group: it runs after the commit
 } Fusion;
 // Groups the nodes of order->graph. buckets: buckets of its collectives, or NULL for one call each.
 // Every kernel group has its kernel, every GEMM group its form.

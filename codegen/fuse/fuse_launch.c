@@ -22,13 +22,13 @@ static int by_identity(const void *x, const void *y) {
   return a->group < b->group ? -1 : a->group > b->group;
 }
 
-// Numbers the launches. post[group]: it runs after the commit. Such kernels share a launch if they
-// have one identity (text without names) and one level (post_levels), so that none needs another.
-static void launches_find(Arena *a, Fusion *f, const GroupDeps *deps, const bool *post) {
-  uint32_t *level = post_levels(a, f, deps, post), n = 0, launch = 0;
+// Numbers the launches. Kernels after the commit share a launch if they have one identity (text
+// without names) and one level (update_levels), so that none needs another.
+static void launches_find(Arena *a, Fusion *f) {
+  uint32_t *level = update_levels(a, f), n = 0, launch = 0;
   LaunchCandidate *c = arena_array(a, LaunchCandidate, f->ngroups + 1);
   for (uint32_t i = 0; i < f->ngroups; i++)
-    if (post[i] && f->group[i].kind == GROUP_KERNEL)
+    if (f->after_commit[i] && f->group[i].kind == GROUP_KERNEL)
       c[n++] = (LaunchCandidate){level[i], i, kernel_identity(a, f->group[i].kernel->kernel)};
   qsort(c, n, sizeof *c, by_identity);
   for (uint32_t i = 0; i < n; i++) {
@@ -39,13 +39,13 @@ static void launches_find(Arena *a, Fusion *f, const GroupDeps *deps, const bool
 }
 
 void kernels_make(Arena *a, Fusion *f, bool share) {
-  Arena *scratch = arena_new(), *temporary = arena_new();
-  GroupDeps deps = group_deps(temporary, f);
-  bool *post = groups_post(temporary, f, &deps);
+  Arena *scratch = arena_new();
+  GroupDeps deps = group_deps(a, f);
+  f->deps = arena_copy(a, &deps, sizeof deps);
+  f->after_commit = groups_after_commit(a, f);
   for (uint32_t i = 0; i < f->ngroups; i++)
     if (f->group[i].kind == GROUP_KERNEL)
-      f->group[i].kernel = kernel_build(a, scratch, f, &f->group[i], share && post[i]);
-  if (share) launches_find(temporary, f, &deps, post);
-  arena_free(temporary);
+      f->group[i].kernel = kernel_build(a, scratch, f, &f->group[i], share && f->after_commit[i]);
+  if (share) launches_find(scratch, f);
   arena_free(scratch);
 }

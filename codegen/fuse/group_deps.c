@@ -79,25 +79,26 @@ GroupDeps group_deps(Arena *a, const Fusion *f) {
   return d;
 }
 
-bool *groups_post(Arena *a, const Fusion *f, const GroupDeps *deps) {
-  bool *post = arena_array(a, bool, f->ngroups + 1);
-  for (uint32_t i = f->ngroups; i-- > 0;) {
+bool *groups_after_commit(Arena *a, const Fusion *f) {
+  bool *late = arena_array(a, bool, f->ngroups + 1);
+  for (uint32_t i = 0; i < f->ngroups; i++) {
     const Group *g = &f->group[i];
-    bool all = group_executes(g);
+    late[i] = group_executes(g);
     for (uint32_t j = 0; j < g->nnodes; j++)
-      all &= f->update[g->node[j]] || (f->recomputed[g->node[j]] && g->kind == GROUP_KERNEL);
-    post[i] = all;
+      late[i] &= f->update[g->node[j]] || (f->recomputed[g->node[j]] && g->kind == GROUP_KERNEL);
   }
   // groups are in a valid order of execution: one backward pass reaches the fixed point
   for (uint32_t i = f->ngroups; i-- > 0;)
-    for (uint32_t j = deps->at[i]; j < deps->at[i + 1] && !post[i]; j++) post[deps->on[j]] = false;
-  return post;
+    for (uint32_t j = f->deps->at[i]; j < f->deps->at[i + 1] && !late[i]; j++)
+      late[f->deps->on[j]] = false;
+  return late;
 }
 
-uint32_t *post_levels(Arena *a, const Fusion *f, const GroupDeps *deps, const bool *post) {
+uint32_t *update_levels(Arena *a, const Fusion *f) {
+  const GroupDeps *d = f->deps;
   uint32_t *level = arena_array(a, uint32_t, f->ngroups + 1);
   for (uint32_t i = 0; i < f->ngroups; i++)
-    for (uint32_t j = deps->at[i]; j < deps->at[i + 1] && post[i]; j++)
-      if (post[deps->on[j]] && level[deps->on[j]] >= level[i]) level[i] = level[deps->on[j]] + 1;
+    for (uint32_t j = d->at[i]; j < d->at[i + 1] && f->after_commit[i]; j++)
+      if (f->after_commit[d->on[j]] && level[d->on[j]] >= level[i]) level[i] = level[d->on[j]] + 1;
   return level;
 }

@@ -15,11 +15,11 @@ bool group_executes(const Group *g);
 // Returns the loop in which group g runs, 0: none. For a GROUP_LOOP it returns the loop that the
 // group ends.
 RegionId group_region(const Fusion *f, const Group *g);
-// Returns for each group whether it is a post group: it runs after the commit, the point of a step
-// from which nothing may fail. It belongs to an update, and no group before the commit reads it.
-bool *groups_post(Arena *a, const Fusion *f, const GroupDeps *deps);
-// Returns for each group the length of the longest chain of post groups before it. Post groups of
-// equal level are independent.
-uint32_t *post_levels(Arena *a, const Fusion *f, const GroupDeps *deps, const bool *post);
+// Returns for each group whether it runs after the commit, the point of a step from which nothing
+// may fail: it belongs to an update, and no group before the commit reads it. f->deps must be set.
+bool *groups_after_commit(Arena *a, const Fusion *f);
+// Returns for each group after the commit the number of such groups in the longest chain of
+// dependences before it. Groups of equal level are independent.
+uint32_t *update_levels(Arena *a, const Fusion *f);
 
 #endif

@@ -176,7 +176,7 @@ static bool read_later(const Builder *b, Readers r, uint32_t writer) {
 static bool in_place(const Builder *b, const Readers *readers, const Output *o) {
   NodeId root = memory_root(b->g, o->value), old = b->g->decl.at[o->target - 1].node;
   uint32_t writer = b->f->of[root];
-  if (!group_executes(&b->f->group[writer]) || !b->schedule.after_commit[writer]) return false;
+  if (!b->f->after_commit[writer]) return false;
   if (!old) return true;
   if (read_later(b, readers[old], writer)) return false;
   if (!group_reads(b, writer, old)) return true;

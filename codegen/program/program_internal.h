@@ -16,7 +16,6 @@ typedef struct Schedule {
   uint32_t *group;
   uint32_t commit;    // index into group
   uint32_t *position; // [group] index in `group`, equal for all groups of a launch
-  bool *after_commit; // [group]
 } Schedule;
 Schedule schedule_make(Arena *a, const Fusion *f, bool overlap);
 

@@ -109,7 +109,7 @@ static uint8_t group_priority(const ListScheduler *l, uint32_t i, bool overlap) 
   return is_sum(l->f, g) ? PRIORITY_SUM : needs_sum ? PRIORITY_NEEDS_SUM : PRIORITY_NORMAL;
 }
 
-static void scheduler_make(Arena *a, ListScheduler *l, const bool *after_commit, bool overlap) {
+static void scheduler_make(Arena *a, ListScheduler *l, bool overlap) {
   const Fusion *f = l->f;
   uint32_t n = f->ngroups;
   l->waits = arena_array(a, uint32_t, n + 1);
@@ -126,7 +126,7 @@ static void scheduler_make(Arena *a, ListScheduler *l, const bool *after_commit,
     for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++) {
       l->readers[l->deps->on[j]]++;
       l->user_at[l->deps->on[j] + 2]++;
-      if (!after_commit[i]) l->waits[i]++;
+      if (!f->after_commit[i]) l->waits[i]++;
     }
   }
   for (uint32_t i = 1; i < n + 2; i++) l->user_at[i] += l->user_at[i - 1];
@@ -156,7 +156,8 @@ static uint32_t choose_group(const ListScheduler *l, uint32_t n, const uint32_t 
   return best;
 }
 
-static void list_before_commit(Arena *a, ListScheduler *l, const bool *after_commit, Schedule *s) {
+static void list_before_commit(Arena *a, ListScheduler *l, Schedule *s) {
+  const bool *after_commit = l->f->after_commit;
   VEC(uint32_t) ready = {0};
   for (uint32_t i = 0; i < l->f->ngroups; i++)
     if (group_executes(&l->f->group[i]) && !after_commit[i] && !l->waits[i]) vec_push(a, ready) = i;
@@ -226,26 +227,24 @@ static int by_level(const void *x, const void *y) {
   return a->group < b->group ? -1 : a->group > b->group;
 }
 
-static void list_updates(Arena *a, const Fusion *f, const GroupDeps *deps, Schedule *s) {
-  uint32_t *level = post_levels(a, f, deps, s->after_commit), n = 0;
+static void list_updates(Arena *a, const Fusion *f, Schedule *s) {
+  uint32_t *level = update_levels(a, f), n = 0;
   UpdateGroup *late = arena_array(a, UpdateGroup, f->ngroups + 1);
   for (uint32_t i = 0; i < f->ngroups; i++)
-    if (s->after_commit[i]) late[n++] = (UpdateGroup){level[i], f->group[i].launch, i};
+    if (f->after_commit[i]) late[n++] = (UpdateGroup){level[i], f->group[i].launch, i};
   qsort(late, n, sizeof *late, by_level);
   s->commit = s->n;
   for (uint32_t i = 0; i < n; i++) s->group[s->n++] = late[i].group;
 }
 
 Schedule schedule_make(Arena *a, const Fusion *f, bool overlap) {
-  GroupDeps deps = group_deps(a, f);
   Schedule s = {.group = arena_array(a, uint32_t, f->ngroups + 1)};
   s.position = arena_array(a, uint32_t, f->ngroups + 1);
-  s.after_commit = groups_post(a, f, &deps);
-  ListScheduler l = {.f = f, .deps = &deps};
-  scheduler_make(a, &l, s.after_commit, overlap);
-  list_before_commit(a, &l, s.after_commit, &s);
+  ListScheduler l = {.f = f, .deps = f->deps};
+  scheduler_make(a, &l, overlap);
+  list_before_commit(a, &l, &s);
   if (overlap) advance_gathers(&l, &s);
-  list_updates(a, f, &deps, &s);
+  list_updates(a, f, &s);
   uint32_t expected = 0;
   for (uint32_t i = 0; i < f->ngroups; i++) expected += group_executes(&f->group[i]);
   if (s.n != expected) BUG("%u of %u groups can be scheduled", s.n, expected);
