@@ -15,7 +15,7 @@
 //   loss = sum[b] l; db[h] = sum[b] g[b, h]                      outer b, inner h: accumulators
 #include "codegen/fuse/fuse_internal.h"
 
-#include <string.h>
+#include <math.h>
 
 enum {
   SERIAL_ELEMENTS = 65536, // upper limit of the elements of a kernel without outer loops
@@ -70,30 +70,45 @@ bool value_stored(const Fuser *f, NodeId n) {
   return f->user_at[n] == f->user_at[n + 1] && !(op_row(graph_node(f->g, n)->op)->flags & CHECKS);
 }
 
-bool reduce_accumulates(const Graph *g, NodeId n, const Dims *outer, const Dims *inner) {
-  const Node *x = graph_node(g, n);
-  if (x->op == OP_SCATTER_ADD) return false;
-  Dims space = node_space(g, n), summed = list_minus(&space, &x->dims),
-       all = list_union(outer, inner);
-  if (list_same(&summed, inner) && list_same(&space, &all) && list_same(&x->dims, outer))
-    return false;
-  if (list_same(&space, &all) && list_has_all(inner, &x->dims)) return true;
-  return list_same(&space, outer) && x->dims.n == 0;
+// Returns the set of the dims that are in `space`: bit i is space->at[i].
+static DimBits bits_of(const DimList *space, const DimList *dims) {
+  DimBits bits = 0;
+  for (int i = 0; i < dims->n; i++) {
+    int at = dims_index(space, dims->at[i]);
+    if (at >= 0) bits |= UINT32_C(1) << at;
+  }
+  return bits;
 }
 
-// Returns what reduce_accumulates returns, for the loops t->outer and t->inner.
+// Returns whether a reduction over `space` with result dims `dims` becomes an accumulator.
+static bool accumulates_over(DimBits space, DimBits dims, DimBits outer, DimBits inner) {
+  DimBits all = outer | inner;
+  if ((space & ~dims) == inner && space == all && dims == outer) return false;
+  return (space == all && !(dims & ~inner)) || (space == outer && !dims);
+}
+
+bool reduce_accumulates(const Graph *g, NodeId n, const DimList *outer, const DimList *inner) {
+  const Node *x = graph_node(g, n);
+  DimList space = node_space(g, n), loops = list_union(outer, inner);
+  return x->op != OP_SCATTER_ADD &&
+         accumulates_over(bits_of(&loops, &space), bits_of(&loops, &x->dims),
+                          bits_of(&loops, outer), bits_of(&loops, inner));
+}
+
 static bool accumulates(const Trial *t, const TrialNode *m) {
-  if (m->op == OP_SCATTER_ADD) return false;
-  if ((m->space & ~m->dims) == t->inner && m->space == t->all && m->dims == t->outer) return false;
-  if (m->space == t->all && !(m->dims & ~t->inner)) return true;
-  return m->space == t->outer && m->dims == 0;
+  return m->op != OP_SCATTER_ADD && accumulates_over(m->space, m->dims, t->outer, t->inner);
 }
 
 static bool half_type(const Node *x) { return x->type == TYPE_BF16 || x->type == TYPE_F16; }
 
-static bool reduce_fits(Trial *t, const TrialNode *m) {
+// Sets the reason why no kernel is found. Returns false.
+static bool refuse(Trial *t, const char *why) {
+  t->why = why;
+  return false;
+}
+
+static bool reduce_fits(const Trial *t, const TrialNode *m) {
   bool plain = (m->space & ~m->dims) == t->inner && m->space == t->all;
-  t->why = "a reduction runs over other loops than the rest";
   if (m->op == OP_SCATTER_ADD) return plain && !m->used;
   if (plain || m->used) return plain;
   if (m->tiles && m->dims) return false;
@@ -102,12 +117,10 @@ static bool reduce_fits(Trial *t, const TrialNode *m) {
 
 static bool point_fits(Trial *t, const TrialNode *m, int *invariant) {
   if (m->dims == t->outer || m->dims == t->all) return true;
-  t->why = "a stored value varies along a part of the loops only";
-  if (m->stored) return false;
-  t->why = "a producer would be recomputed for every use";
-  if (t->contracts) return false;
+  if (m->stored) return refuse(t, "a stored value varies along a part of the loops only");
   if (m->dims && t->outer & ~m->dims) *invariant += op_row(m->op)->cost;
-  return *invariant <= INVARIANT_COST;
+  return (!t->contracts && *invariant <= INVARIANT_COST) ||
+         refuse(t, "a producer would be recomputed for every use");
 }
 
 static int64_t elements_of(const Trial *t, DimBits dims) {
@@ -126,13 +139,13 @@ static bool candidate_fits(Trial *t) {
       if (!point_fits(t, m, &invariant)) return false;
       continue;
     }
-    if (!reduce_fits(t, m)) return false;
+    if (!reduce_fits(t, m)) return refuse(t, "a reduction runs over other loops than the rest");
     if (accumulates(t, m)) partial += m->bytes;
   }
-  t->why = "accumulators of a chunk would be large";
-  if (partial > PARTIAL_BYTES && t->n > 1) return false;
-  t->why = "one unit would do all the work";
-  return t->outer || t->n == 1 || elements_of(t, t->all) <= SERIAL_ELEMENTS;
+  if (partial > PARTIAL_BYTES && t->n > 1)
+    return refuse(t, "accumulators of a chunk would be large");
+  return t->outer || t->n == 1 || elements_of(t, t->all) <= SERIAL_ELEMENTS ||
+         refuse(t, "one unit would do all the work");
 }
 
 // -- cost ---------------------------------------------------------------------------------------
@@ -179,15 +192,6 @@ static double cost_find(const Trial *t) {
 
 // -- the members --------------------------------------------------------------------------------
 
-static DimBits bits_of(const Trial *t, const Dims *dims) {
-  DimBits bits = 0;
-  for (int i = 0; i < dims->n; i++) {
-    int at = dims_index(&t->space, dims->at[i]);
-    if (at >= 0) bits |= UINT32_C(1) << at;
-  }
-  return bits;
-}
-
 static bool space_find(Trial *t) {
   const Graph *g = t->f->g;
   for (uint32_t i = 0; i < t->n; i++) {
@@ -212,10 +216,11 @@ static void member_find(Trial *t, TrialNode *m, NodeId n) {
   const Node *x = graph_node(g, n);
   *m =
       (TrialNode){.n = n, .op = (Op)x->op, .reduces = op_reduces(x->op), .bytes = node_bytes(g, n)};
-  m->dims = m->space = bits_of(t, &x->dims);
+  m->dims = m->space = bits_of(&t->space, &x->dims);
   if (m->reduces) {
     m->space = 0;
-    for (int i = 0; i < x->nargs; i++) m->space |= bits_of(t, &graph_node(g, x->args[i])->dims);
+    for (int i = 0; i < x->nargs; i++)
+      m->space |= bits_of(&t->space, &graph_node(g, x->args[i])->dims);
     m->tiles = op_tiles(g, n);
     m->half = half_type(x);
     m->used = value_used(t->f, n);
@@ -286,7 +291,7 @@ static Dims dims_of(const Trial *t, const DimList *list, DimBits bits) {
 }
 
 // Tries the inner loops `inner`, in the order of `list`; all other dims are outer.
-static void try_inner(Trial *t, DimBits inner, const DimList *list, LoopForm *best, bool *found) {
+static void try_inner(Trial *t, DimBits inner, const DimList *list, LoopForm *best) {
   for (uint32_t i = 0; i < t->tried.n; i++)
     if (t->tried.at[i] == inner) return;
   vec_push(t->f->a, t->tried) = inner;
@@ -294,31 +299,30 @@ static void try_inner(Trial *t, DimBits inner, const DimList *list, LoopForm *be
   t->outer = t->all & ~inner;
   if (!candidate_fits(t)) return;
   double cost = cost_find(t);
-  if (*found && cost >= best->cost) return;
+  if (cost >= best->cost) return;
   *best = (LoopForm){.outer = dims_of(t, &t->space, t->outer),
                      .inner = dims_of(t, list, inner),
                      .cost = cost,
                      .load_bytes = t->load_bytes,
                      .store_bytes = t->store_bytes};
-  *found = true;
 }
 
 static bool try_all(Trial *t, LoopForm *out) {
   const Graph *g = t->f->g;
-  bool found = false;
-  try_inner(t, 0, &t->space, out, &found);
+  out->cost = (double)INFINITY;
+  try_inner(t, 0, &t->space, out);
   for (uint32_t i = 0; i < t->n; i++) {
     const TrialNode *m = &t->member[i];
     const Node *x = graph_node(g, m->n);
     if (m->reduces) {
       Dims part = node_space(g, m->n);
-      try_inner(t, m->space & ~m->dims, &part, out, &found);
-      if (!m->tiles && m->op != OP_SCATTER_ADD) try_inner(t, m->dims, &x->dims, out, &found);
+      try_inner(t, m->space & ~m->dims, &part, out);
+      if (!m->tiles && m->op != OP_SCATTER_ADD) try_inner(t, m->dims, &x->dims, out);
     } else if (m->stored && x->dims.n < t->space.n) {
-      try_inner(t, t->all & ~m->dims, &t->space, out, &found);
+      try_inner(t, t->all & ~m->dims, &t->space, out);
     }
   }
-  return found;
+  return out->cost < (double)INFINITY;
 }
 
 bool form_find(Fuser *f, uint32_t n, const NodeId *node, LoopForm *out, const char **why) {

@@ -7,6 +7,7 @@
 //     apart from #5: one kernel would be no cheaper than two
 #include "codegen/codegen.h"
 #include "codegen/values/values_internal.h"
+#include "ir/base/stream.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,15 +65,12 @@ static void print_group(FILE *out, const Fusion *f, const Diag *d, uint32_t i) {
 }
 
 char *fusion_print(Arena *a, const Fusion *f, const Diag *d) {
-  char *text = NULL;
-  size_t n = 0;
-  FILE *out = mem_stream(&text, &n);
+  TextStream s;
+  stream_begin(&s);
+  FILE *out = s.file;
   for (uint32_t i = 0; i < f->ngroups; i++)
     if (f->group[i].kind != GROUP_SOURCE) print_group(out, f, d, i);
-  mem_stream_close(out);
-  char *copy = arena_text(a, text, n);
-  free(text);
-  return copy;
+  return stream_end(&s, a);
 }
 
 // -- bytes saved --------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 //     %0 = load p0 : f32  inner 0          statement, its type, level and phase
 //     %1 = reduce max %0 : f32  inner 0
 #include "codegen/fuse/kernel.h"
+#include "ir/base/stream.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -96,9 +97,9 @@ static void print_stmt(const KernelPrinter *o, int i) {
 }
 
 static char *print(Arena *a, const Kernel *k, bool named) {
-  char *text = NULL;
-  size_t n = 0;
-  KernelPrinter o = {.k = k, .named = named, .file = mem_stream(&text, &n)};
+  TextStream text;
+  stream_begin(&text);
+  KernelPrinter o = {.k = k, .named = named, .file = text.file};
   fprintf(o.file, "kernel");
   if (named && k->name) fprintf(o.file, " %s", k->name);
   print_loops(&o, "outer", 0, k->nouter);
@@ -113,10 +114,7 @@ static char *print(Arena *a, const Kernel *k, bool named) {
     fprintf(o.file, "\n");
   }
   for (int i = 0; i < k->nstmts; i++) print_stmt(&o, i);
-  mem_stream_close(o.file);
-  char *out = arena_text(a, text, n);
-  free(text);
-  return out;
+  return stream_end(&text, a);
 }
 
 char *kernel_print(Arena *a, const Kernel *k) { return print(a, k, true); }

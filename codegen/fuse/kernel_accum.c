@@ -64,23 +64,22 @@ bool kernel_accum_wide(const Kernel *k, int s) {
   return size_times(each, kernel_chunk_units(k)) > SUM_LEAF;
 }
 
-static int64_t accum_moves(const Kernel *k, int s, int l) {
+static bool accum_moves(const Kernel *k, int s, int l) {
   return l >= k->nouter && k->ptr[k->stmt[s].index].stride[l] != 0;
 }
 
-int64_t accum_elements(const Kernel *k, int s) {
+// Returns the product of the lengths of the loops from `first` on along which ACCUM s has elements.
+static int64_t accum_length(const Kernel *k, int s, int first) {
   int64_t n = 1;
-  for (int l = k->nouter; l < k->nouter + k->ninner; l++)
+  for (int l = first; l < k->nouter + k->ninner; l++)
     if (accum_moves(k, s, l)) n *= k->loop[l].size;
   return n;
 }
 
+int64_t accum_elements(const Kernel *k, int s) { return accum_length(k, s, k->nouter); }
+
 int64_t accum_stride(const Kernel *k, int s, int l) {
-  if (!accum_moves(k, s, l)) return 0;
-  int64_t n = 1;
-  for (int i = l + 1; i < k->nouter + k->ninner; i++)
-    if (accum_moves(k, s, i)) n *= k->loop[i].size;
-  return n;
+  return accum_moves(k, s, l) ? accum_length(k, s, l + 1) : 0;
 }
 
 int64_t accum_row_bytes(const Kernel *k, int s) {

@@ -247,10 +247,6 @@ static void emit_scatter(KernelBuilder *k, int at) {
   kernel_add(k, s);
 }
 
-static KLevel store_level(const KernelBuilder *k, NodeId n) {
-  return loops_level(k, &graph_node(k->g, n)->dims) == LEVEL_INNER ? LEVEL_INNER : LEVEL_OUTER;
-}
-
 static void emit_store(KernelBuilder *k, int at, KLevel level, int phase) {
   NodeId n = k->node[at];
   KStmt s = stmt_new(K_STORE, OP_CAST, (Dtype)graph_node(k->g, n)->type, level, phase, n);
@@ -270,6 +266,15 @@ static bool is_check(const KernelBuilder *k, int at) {
 
 static bool ends_here(const KernelValue *v) { return v->accumulates || v->reduces; }
 
+// Returns whether value i, which does not vary along the inner loops, is stored in phase p at this
+// level. It is stored at level INNER if it is a broadcast over inner loops that other kernels read.
+static bool stores_at(const KernelBuilder *k, int i, int p, KLevel level) {
+  const KernelValue *v = &k->value[i];
+  if (!v->stored || v->accumulates || is_scatter(k, i) || v->level == LEVEL_INNER) return false;
+  bool inner = loops_level(k, &graph_node(k->g, k->node[i])->dims) == LEVEL_INNER;
+  return (v->level == LEVEL_PROLOGUE ? 0 : v->ready) == p && inner == (level == LEVEL_INNER);
+}
+
 // Emits the values of this level, OUTER or PROLOGUE, that can be computed in phase p and not
 // before: casts of reductions, stores, accumulators.
 static void emit_outer(KernelBuilder *k, KLevel level, int p) {
@@ -286,13 +291,8 @@ static void emit_outer(KernelBuilder *k, KLevel level, int p) {
     else
       v->stmt = emit_value(k, (int)i, level == LEVEL_OUTER ? p : 0);
   }
-  for (uint32_t i = 0; i < k->n && level == LEVEL_OUTER; i++) {
-    KernelValue *v = &k->value[i];
-    bool value = v->stored && !v->accumulates && !is_scatter(k, (int)i) && v->level <= LEVEL_OUTER;
-    int when = v->level == LEVEL_PROLOGUE ? 0 : v->ready;
-    if (value && when == p && store_level(k, k->node[i]) == LEVEL_OUTER)
-      emit_store(k, (int)i, LEVEL_OUTER, p);
-  }
+  for (uint32_t i = 0; i < k->n && level == LEVEL_OUTER; i++)
+    if (stores_at(k, (int)i, p, LEVEL_OUTER)) emit_store(k, (int)i, LEVEL_OUTER, p);
 }
 
 static bool roots_inner(const KernelBuilder *k, int i, int p) {
@@ -317,21 +317,11 @@ static bool needs_inner(KernelBuilder *k, int p) {
   return any;
 }
 
-// Returns whether value i does not vary along the inner loops, but is stored for every iteration of
-// them: a broadcast that other kernels read.
-static bool stores_spread(const KernelBuilder *k, int i, int p) {
-  const KernelValue *v = &k->value[i];
-  if (!v->stored || v->accumulates || v->reduces || is_scatter(k, i) || v->level == LEVEL_INNER)
-    return false;
-  int when = v->level == LEVEL_PROLOGUE ? 0 : v->ready;
-  return when == p && store_level(k, k->node[i]) == LEVEL_INNER;
-}
-
 static void emit_inner(KernelBuilder *k, int p) {
   needs_inner(k, p);
   for (uint32_t i = 0; i < k->n; i++) {
     KernelValue *v = &k->value[i];
-    if (stores_spread(k, (int)i, p)) emit_store(k, (int)i, LEVEL_INNER, p);
+    if (stores_at(k, (int)i, p, LEVEL_INNER)) emit_store(k, (int)i, LEVEL_INNER, p);
     if (!v->needed) continue;
     if (v->reduces || v->accumulates)
       emit_combine(k, (int)i);

@@ -165,6 +165,8 @@ typedef struct PlannedLoop {
   Slot slot;
   bool inner, rows;
   int from; // index, before loops were joined, of the fastest loop that it covers
+  uint8_t nparts;
+  int64_t part[MAX_LOOPS]; // sizes of the dims that it covers
 } PlannedLoop;
 
 typedef struct LoopList {
@@ -181,7 +183,9 @@ static void list_loops(KernelBuilder *m, LoopList *l) {
     PlannedLoop p = {.loop = {.name = dim->name, .size = dim->size, .slot = -1},
                      .inner = i >= m->plan.outer.n,
                      .rows = d == m->plan.rows,
-                     .from = i};
+                     .from = i,
+                     .nparts = 1,
+                     .part = {dim->size}};
     for (uint32_t s = 0; s < m->stmt.n; s++) p.indexed |= m->stmt_dim.at[s] == d;
     p.partial = extent_slot(g, m->f->rows, d, &p.slot);
     bool last_inner = p.inner && i + 1 == n;
@@ -202,24 +206,10 @@ static bool joins(const KernelBuilder *m, const PlannedLoop *slow, const Planned
   return true;
 }
 
-// Copies the sizes of the dims that loop l covers (KLoop.part) to `to`. Returns how many.
-static int parts_copy(int64_t *to, const KLoop *l) {
-  if (!l->nparts) to[0] = l->size;
-  for (int i = 0; i < l->nparts; i++) to[i] = l->part[i];
-  return l->nparts ? l->nparts : 1;
-}
-
-static void join_parts(KernelBuilder *m, KLoop *slow, const KLoop *fast) {
-  int64_t *part = arena_array(m->lasting, int64_t, slow->nparts + fast->nparts + 2);
-  int n = parts_copy(part, slow);
-  n += parts_copy(part + n, fast);
-  slow->part = part;
-  slow->nparts = (uint8_t)n;
-}
-
 static void join(KernelBuilder *m, LoopList *l, int i) {
   PlannedLoop *slow = &l->at[i], *fast = &l->at[i + 1];
-  join_parts(m, &slow->loop, &fast->loop);
+  memcpy(slow->part + slow->nparts, fast->part, fast->nparts * sizeof *fast->part);
+  slow->nparts = (uint8_t)(slow->nparts + fast->nparts);
   slow->loop.name = arena_printf(m->lasting, "%s*%s", slow->loop.name, fast->loop.name);
   slow->loop.size *= fast->loop.size;
   slow->from = fast->from;
@@ -254,12 +244,8 @@ static void name_loops(KernelBuilder *m, const LoopList *l) {
 }
 
 static void set_vector(KernelBuilder *m, Kernel *k) {
-  k->vector = -1;
-  bool outer = m->plan.vector_outer ? k->nouter > 0 : !k->ninner && k->nouter > 0;
-  if (outer)
-    k->vector = (int8_t)(k->nouter - 1);
-  else if (k->ninner)
-    k->vector = (int8_t)(k->nouter + k->ninner - 1);
+  bool outer = k->nouter > 0 && (m->plan.vector_outer || !k->ninner);
+  k->vector = (int8_t)((outer ? k->nouter : k->nouter + k->ninner) - 1);
   if (k->vector < 0 || k->vector >= k->nouter) return;
   int64_t size = k->loop[k->vector].size, block = k->ninner ? BLOCK_NESTED : BLOCK_FLAT;
   k->block = size > 0 && size < block ? size : block;
@@ -294,6 +280,10 @@ void loops_finish(KernelBuilder *m, Kernel *k, bool any_size) {
     if (unsized || p->partial) p->loop.slot = kernel_add_slot(m, p->slot);
     if (unsized) p->loop.size = 0;
     if (unsized) p->loop.name = "elements";
+    if (p->nparts > 1) {
+      p->loop.nparts = p->nparts;
+      p->loop.part = arena_copy(m->lasting, p->part, p->nparts * sizeof *p->part);
+    }
     k->loop[i] = p->loop;
     if (p->inner)
       k->ninner++;

@@ -398,11 +398,9 @@ static int32_t pointwise(KernelBuilder *k, NodeId n, const ViewEnv *env, int pha
   return emit_shared(k, s, phase);
 }
 
-// Emits the value of n in environment env. fuse_roles.c limits the depth of the recursion.
-static ViewValue view(KernelBuilder *k, NodeId n, const ViewEnv *env, int phase) {
+// Emits the value of n in environment env, from its arguments.
+static ViewValue computed(KernelBuilder *k, NodeId n, const ViewEnv *env, int phase) {
   const Node *x = graph_node(k->g, n);
-  bool recomputed = group_index(k->group, n) >= 0 && k->f->recomputed[n];
-  if (!recomputed) return load_seen(k, n, env, phase);
   switch ((Op)x->op) {
   case OP_WINDOW:
   case OP_WINDOW_AT: return window_seen(k, n, env, phase);
@@ -416,9 +414,13 @@ static ViewValue view(KernelBuilder *k, NodeId n, const ViewEnv *env, int phase)
   }
 }
 
+// Emits the value of n in environment env: computed if it is recomputed, else loaded. fuse_roles.c
+// limits the depth of the recursion.
+static ViewValue view(KernelBuilder *k, NodeId n, const ViewEnv *env, int phase) {
+  bool recomputed = group_index(k->group, n) >= 0 && k->f->recomputed[n];
+  return recomputed ? computed(k, n, env, phase) : load_seen(k, n, env, phase);
+}
+
 int32_t view_emit(KernelBuilder *k, NodeId n, int phase) {
-  const Node *x = graph_node(k->g, n);
-  if (op_is_draw((Op)x->op)) return draw(k, n, NULL, phase);
-  if (x->op == OP_SLICE_OWN) return renamed_seen(k, x, NULL, phase).stmt;
-  return window_seen(k, n, NULL, phase).stmt;
+  return computed(k, n, NULL, phase).stmt;
 }

@@ -5,6 +5,7 @@
 // (greedy by size: Pisarchyk and Lee, "Efficient memory management for deep neural net inference",
 // 2020).
 #include "codegen/program/program_internal.h"
+#include "ir/base/stream.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -259,9 +260,9 @@ void plan_memory(Builder *b) {
 }
 
 char *plan_print(Arena *a, const Compiled *c) {
-  char *text = NULL;
-  size_t n = 0;
-  FILE *out = mem_stream(&text, &n);
+  TextStream s;
+  stream_begin(&s);
+  FILE *out = s.file;
   fprintf(out, "arena %lld bytes, lower bound %lld bytes, %u buffer%s, %u instruction%s\n",
           (long long)c->activation_bytes, (long long)c->live_bytes, c->nbuffers,
           plural(c->nbuffers), c->program->ninstrs, plural(c->program->ninstrs));
@@ -272,8 +273,5 @@ char *plan_print(Arena *a, const Compiled *c) {
     if (p->same) fprintf(out, " (in place of %s)", c->buffer[p->same - 1].value);
     fprintf(out, "%s\n", p->kept ? " (kept)" : "");
   }
-  mem_stream_close(out);
-  char *copy = arena_text(a, text, n);
-  free(text);
-  return copy;
+  return stream_end(&s, a);
 }
