@@ -92,7 +92,7 @@ static bool is_ours(const struct stat *s) {
   return s->st_uid == geteuid() && (s->st_mode & 077) == 0;
 }
 
-// Opens the directory; -1 if others may use it.
+// Opens the directory. Returns -1 if it does not exist or other users may use it.
 static int open_dir(const char *dir) {
   int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   struct stat s;
@@ -118,6 +118,14 @@ static void file_name(const uint8_t key[HASH_BYTES], char out[2 * HASH_BYTES + 3
   strcpy(out + 2 * HASH_BYTES, ".o");
 }
 
+// Computes the hash of what follows the head of a file.
+static void checksum(const Bytes *file, uint8_t out[HASH_BYTES]) {
+  Hash h;
+  hash_start(&h);
+  hash_add(&h, file->at + HEAD, file->n - HEAD);
+  hash_end(&h, out);
+}
+
 static bool read_all(int fd, char *at, size_t n) {
   while (n > 0) {
     ssize_t got = read(fd, at, n);
@@ -129,8 +137,8 @@ static bool read_all(int fd, char *at, size_t n) {
   return true;
 }
 
-// Reads the whole file. False if others may use it or its checksum is wrong. The caller frees
-// out->at in any case.
+// Reads the whole file. Returns false if other users may use it or its checksum is wrong. The
+// caller frees out->at in any case.
 static bool read_file(int dir, const char *name, Bytes *out) {
   int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
   struct stat s;
@@ -142,11 +150,8 @@ static bool read_file(int dir, const char *name, Bytes *out) {
     ok = read_all(fd, out->at, out->n) && memcmp(out->at, magic, sizeof magic) == 0;
   }
   if (ok) {
-    Hash h;
     uint8_t sum[HASH_BYTES];
-    hash_start(&h);
-    hash_add(&h, out->at + HEAD, out->n - HEAD);
-    hash_end(&h, sum);
+    checksum(out, sum);
     ok = memcmp(sum, out->at + sizeof magic, HASH_BYTES) == 0;
   }
   if (fd >= 0) close(fd);
@@ -198,10 +203,7 @@ static Bytes join_objects(uint32_t n, const Bytes *objects) {
     memcpy(at + 16, objects[i].at, size);
     at += 16 + padded(size);
   }
-  Hash h;
-  hash_start(&h);
-  hash_add(&h, file.at + HEAD, bytes - HEAD);
-  hash_end(&h, (uint8_t *)file.at + sizeof magic);
+  checksum(&file, (uint8_t *)file.at + sizeof magic);
   return file;
 }
 

@@ -19,12 +19,12 @@ void hash_text(Hash *h, const char *text); // with its NUL, so that "a", "bc" an
 void hash_end(Hash *h, uint8_t out[HASH_BYTES]);
 
 // Reads the objects stored in directory `dir` under `key`. Returns their number; *out is an array
-// on the heap, and so is each element. 0 if there are none or they cannot be trusted.
+// on the heap, and so is each element. Returns 0 if there are none or they cannot be trusted.
 uint32_t cache_read(const char *dir, const uint8_t key[HASH_BYTES], Bytes **out);
 // Stores n objects under `key` in dir, which is created if necessary (mode 0700). A failure is
 // ignored: the kernels are compiled again next time.
 void cache_write(const char *dir, const uint8_t key[HASH_BYTES], uint32_t n, const Bytes *objects);
-// The most bytes that the folder may hold: MESHC_CACHE_MIB, default 512 MiB.
+// Returns the bytes that the folder may hold: MESHC_CACHE_MIB in the environment, default 512 MiB.
 int64_t cache_limit(void);
 // Removes the least recently used entries until the folder is within the limit.
 void cache_shrink(const char *dir);

@@ -44,8 +44,6 @@ static KernelList source_make(Arena *a, const Program *p, Kernel *const *kernels
   return s;
 }
 
-static int width_of(const CodeOptions *opt) { return opt->width ? opt->width : host_bits(); }
-
 // Computes the hash of all that the objects depend on: the kernels, the emitter, LLVM, the host and
 // the options.
 static void cache_key(Arena *a, const KernelList *s, uint8_t out[HASH_BYTES]) {
@@ -55,7 +53,7 @@ static void cache_key(Arena *a, const KernelList *s, uint8_t out[HASH_BYTES]) {
   hash_text(&h, code_version());
   hash_text(&h, host_identity(a));
   hash_text(&h,
-            arena_printf(a, "%d bits, level %d, %u kernels", width_of(s->opt), s->opt->opt, s->n));
+            arena_printf(a, "%d bits, level %d, %u kernels", code_bits(s->opt), s->opt->opt, s->n));
   hash_text(&h, s->opt->without ? s->opt->without : "");
   for (uint32_t i = 0; i < s->n; i++) hash_text(&h, kernel_identity(a, s->kernel[i]));
   hash_end(&h, out);
@@ -77,10 +75,9 @@ typedef struct CompileJob {
 
 static void compile_kernels(void *arg) {
   CompileJob *j = arg;
-  const CodeOptions *opt = j->source->opt;
-  LlvmTarget target = {width_of(opt), opt->opt, opt->without};
-  j->ok = llvm_compile((const Kernel *const *)j->source->kernel + j->first,
-                       j->source->symbol + j->first, j->n, &target, j->form, &j->out, j->why);
+  j->ok =
+      llvm_compile((const Kernel *const *)j->source->kernel + j->first,
+                   j->source->symbol + j->first, j->n, j->source->opt, j->form, &j->out, j->why);
 }
 
 // Runs a job and keeps a failure in it. A failure jumps out of all calls of its thread: it must not
@@ -121,7 +118,7 @@ static void free_objects(uint32_t n, Bytes *object) {
   for (uint32_t i = 0; i < n; i++) free(object[i].at);
 }
 
-// Compiles the objects and returns how many, 0 after an error in d.
+// Compiles the kernels to one or two objects. Returns their number, 0 after an error in d.
 static uint32_t compile_objects(const KernelList *s, Bytes *object, Diag *d) {
   CompileJob job[MAX_OBJECTS];
   uint32_t n = compile(s, LLVM_OBJECT, job);
@@ -163,8 +160,8 @@ static bool link_kernels(Program *p, const KernelList *s, const Code *c) {
   return true;
 }
 
-// Maps the objects and sets the entries of all kernels. NULL with a sentence in why if a kernel is
-// missing.
+// Maps the objects and sets the entries of all kernels. Returns NULL with a sentence in why if
+// a kernel is missing.
 static Code *code_link(Program *p, const KernelList *s, uint32_t n, const Bytes *object,
                        char *why) {
   Code *c = mem_zeroed(1, sizeof *c);

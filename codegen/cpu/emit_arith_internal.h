@@ -60,7 +60,7 @@ static inline LLVMValueRef splat_like(Emit *e, LLVMValueRef x, LLVMValueRef shap
 }
 static inline LLVMValueRef bit_not(Emit *e, LLVMValueRef x) { return LLVMBuildNot(e->b, x, ""); }
 
-// The constant x in the type of `like`.
+// Returns the constant x in the type of `like`.
 static inline LLVMValueRef int_like(LLVMValueRef like, int64_t x) {
   return const_int(LLVMTypeOf(like), x);
 }
@@ -77,11 +77,11 @@ static inline LLVMValueRef not_zero(Emit *e, LLVMValueRef x) {
   return int_cmp(e, LLVMIntNE, x, int_like(x, 0));
 }
 
-// A load of type t from `at`, with the alignment of t.
+// Emits a load of type t from `at`, with the alignment of t.
 static inline LLVMValueRef emit_read(Emit *e, LLVMTypeRef t, LLVMValueRef at) {
   return LLVMBuildLoad2(e->b, t, at, "");
 }
-// The address of element `index` of an array of type t at `base`.
+// Emits the address of element `index` of an array of type t at `base`.
 static inline LLVMValueRef emit_at(Emit *e, LLVMTypeRef t, LLVMValueRef base, LLVMValueRef index) {
   return LLVMBuildGEP2(e->b, t, base, &index, 1, "");
 }
@@ -92,7 +92,7 @@ static inline bool is_f32(Emit *e, LLVMValueRef x) {
   LLVMTypeRef t = LLVMTypeOf(x);
   return (LLVMGetTypeKind(t) == LLVMVectorTypeKind ? LLVMGetElementType(t) : t) == e->f32;
 }
-// The constant x in the type of `like`.
+// Returns the constant x in the type of `like`.
 static inline LLVMValueRef num(LLVMValueRef like, double x) {
   return const_real(LLVMTypeOf(like), x);
 }
@@ -138,7 +138,7 @@ static inline LLVMValueRef widen(Emit *e, LLVMValueRef x) {
 static inline LLVMValueRef narrow(Emit *e, LLVMValueRef x) {
   return fp_narrow(e, x, type_like(e, e->f32, x));
 }
-// Whether any lane of a bool is true.
+// Emits whether any lane of a bool is true.
 static inline LLVMValueRef any_lane(Emit *e, LLVMValueRef x) {
   return is_vector(x) ? emit_unary(e, "llvm.vector.reduce.or", x) : x;
 }

@@ -60,6 +60,11 @@ int body_vecs(const Emit *e, int s) {
   return main ? cell_vecs(e, s) : cell_is_vector(e, s) ? e->vecs : 1;
 }
 
+void each_cell(Emit *e, int s, int rows, int vecs, CellVisitor *visit) {
+  for (int r = 0; r < rows; r++)
+    for (int v = 0; v < vecs; v++) visit(e, s, instance_id(s, r, v));
+}
+
 LLVMValueRef partial_at(Emit *e, int s, LLVMValueRef index) {
   LLVMValueRef at = emit_at(e, e->i8, e->partial, i64_of(e, accum_offset(e->k, s)));
   return index ? emit_at(e, mem_type(e, e->k->stmt[s].type), at, index) : at;

@@ -70,24 +70,21 @@ LLVMValueRef fold_narrow(Emit *e, int s, LLVMValueRef x) {
   return emit_coerce(e, x, fold_type(e, s), e->k->stmt[s].type);
 }
 
-// Counts a fold of s, and adds the middles to the totals if it is the last of SUM_MIDDLE.
-static void middle_to_total(Emit *e, int s) {
-  LLVMBasicBlockRef full = if_begin(e, count_round(e, e->leaves[s], SUM_MIDDLE));
-  for (int r = 0; r < body_rows(e, s); r++)
-    for (int v = 0; v < body_vecs(e, s); v++) {
-      int at = instance_id(s, r, v);
-      level_add(e, s, TYPE_F64, e->total[at], level_take(e, s, e->middle[at]));
-    }
-  if_end(e, full);
+static void add_middle(Emit *e, int s, int at) {
+  level_add(e, s, TYPE_F64, e->total[at], level_take(e, s, e->middle[at]));
 }
 
+static void add_leaf(Emit *e, int s, int at) {
+  level_add(e, s, e->k->stmt[s].type, e->middle[at], level_take(e, s, e->cell[at]));
+}
+
+// Adds the leaves to the middles and, every SUM_MIDDLE folds, the middles to the totals.
 static void fold_registers(Emit *e, int s) {
-  for (int r = 0; r < body_rows(e, s); r++)
-    for (int v = 0; v < body_vecs(e, s); v++) {
-      int at = instance_id(s, r, v);
-      level_add(e, s, e->k->stmt[s].type, e->middle[at], level_take(e, s, e->cell[at]));
-    }
-  if (fold_of(e, s)->wide) middle_to_total(e, s);
+  each_cell(e, s, body_rows(e, s), body_vecs(e, s), add_leaf);
+  if (!fold_of(e, s)->wide) return;
+  LLVMBasicBlockRef full = if_begin(e, count_round(e, e->leaves[s], SUM_MIDDLE));
+  each_cell(e, s, body_rows(e, s), body_vecs(e, s), add_middle);
+  if_end(e, full);
 }
 
 void each_of_row(Emit *e, int s, LLVMValueRef from, int64_t n, bool vector, RowBody *body) {

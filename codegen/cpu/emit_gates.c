@@ -62,10 +62,6 @@ static Gate gelu_tanh_gate(Emit *e, LLVMValueRef x) {
   return gate_of(e, &p);
 }
 
-static LLVMValueRef silu_factor(Emit *e, LLVMValueRef x) {
-  (void)e;
-  return x;
-}
 static LLVMValueRef gelu_tanh_factor(Emit *e, LLVMValueRef x) {
   const double linear = 1.5957691216057307118, cubic = 0.21406444881780074633;
   return mul(e, x, math_fma(e, mul(e, x, x), num(x, cubic), num(x, linear)));
@@ -76,9 +72,9 @@ typedef struct Gated {
   double low32, low64;   // for smaller x, in f32 and in f64, x s(z) is 0
   double high32, high64; // for larger x, s(z) is 1 and e^-z is not computed
   Gate (*gate)(Emit *e, LLVMValueRef x);
-  MathFn *factor; // returns x dz/dx
+  MathFn *factor; // returns x dz/dx; NULL: z = x
 } Gated;
-static const Gated silu = {-125, -900, 40, 100, logistic, silu_factor};
+static const Gated silu = {-125, -900, 40, 100, logistic, NULL};
 static const Gated gelu_tanh = {-11.3, -23, 6, 10, gelu_tanh_gate, gelu_tanh_factor};
 
 // Emits x s(z) or, with `slope`, its derivative s (1 + w e^-z s), where w = x dz/dx.
@@ -88,7 +84,7 @@ static LLVMValueRef gated(Emit *e, LLVMValueRef x, const Gated *f, bool slope) {
   Gate g = f->gate(e, x);
   LLVMValueRef y;
   if (slope) {
-    LLVMValueRef w = f->factor(e, x);
+    LLVMValueRef w = f->factor ? f->factor(e, x) : x;
     y = mul(e, unshift(e, g.inv), math_fma(e, w, mul(e, g.y, g.inv), num(x, 1)));
   } else {
     y = unshift(e, mul(e, x, g.inv));

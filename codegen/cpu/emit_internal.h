@@ -278,6 +278,9 @@ int cell_vecs(const Emit *e, int s);            // number of cells for a row of 
 // Return the rows, and the cells of a row, to which the current body adds.
 int body_rows(const Emit *e, int s);
 int body_vecs(const Emit *e, int s);
+// Calls visit with the index (instance_id) of the cells of s for `rows` rows and `vecs` vectors.
+typedef void CellVisitor(Emit *e, int s, int at);
+void each_cell(Emit *e, int s, int rows, int vecs, CellVisitor *visit);
 // Returns the address of element `index` of ACCUM s in the partial row; index NULL: 0.
 LLVMValueRef partial_at(Emit *e, int s, LLVMValueRef index);
 // Returns the address of the f64 total of element `index`; row: the address of its leaf 0.

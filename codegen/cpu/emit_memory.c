@@ -48,8 +48,8 @@ void store_raw(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRef v) {
     LLVMSetAlignment(LLVMBuildStore(e->b, raw, at), align_of(t));
 }
 
-// The addresses at + (index + lane * stride), in elements. Instructions that gather
-// take a scalar base and a vector of i32, so indices known here are i32 if they fit.
+// Emits the addresses at + (index + lane * stride), in elements; index NULL: 0. Instructions that
+// gather take a scalar base and a vector of i32, so indices known here are i32 if they fit.
 static LLVMValueRef lane_pointers(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRef index,
                                   int64_t stride) {
   LLVMTypeRef type = mem_type(e, t);
@@ -74,7 +74,7 @@ static int64_t vector_stride(const Emit *e, const KPtr *p) {
   return e->in_vector ? p->stride[e->k->vector] : 0;
 }
 
-// The address of instance (r, v), lane 0.
+// Emits the address for row r and lane 0 of vector v of a tile.
 static LLVMValueRef instance_address(Emit *e, int pointer, int r, int v) {
   const KPtr *p = &e->k->ptr[pointer];
   if (*row_address(e, pointer, r)) return *row_address(e, pointer, r);
@@ -83,7 +83,8 @@ static LLVMValueRef instance_address(Emit *e, int pointer, int r, int v) {
   return at ? advance(e, p->type, e->addr[pointer], i64_of(e, at)) : e->addr[pointer];
 }
 
-// The index of a K_LOAD_AT or K_SCATTER, its argument `which`, in elements; NULL of a K_LOAD.
+// Emits the index of a K_LOAD_AT or K_SCATTER, its argument `which`, in elements. Returns NULL for
+// a K_LOAD, which has no index.
 static LLVMValueRef instance_index(Emit *e, const KStmt *s, int which, int r, int v) {
   return s->kind == K_LOAD ? NULL : scaled_operand(e, s, which, r, v);
 }
@@ -94,7 +95,8 @@ static LLVMValueRef load_lanes(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRef i
   return read_lanes(e, "llvm.masked.gather", t, lane_pointers(e, t, at, index, stride));
 }
 
-// Lanes whose guard is false are masked: they read 0 and touch no memory.
+// Emits a load of lanes of which those whose guard is false are masked: they read 0 and access no
+// memory.
 static LLVMValueRef load_lanes_if(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRef index,
                                   int64_t stride, LLVMValueRef guard) {
   LLVMValueRef mask = e->mask;

@@ -137,8 +137,8 @@ ROUNDING(round, "llvm.roundeven")
 
 // -- integer division, powers -------------------------------------------------------------------
 
-// Integers of at most 32 bits: the quotient in f64 is near enough for its floor to be exact, and
-// unlike integer division it runs in vectors.
+// Emits x / y rounded down for integers of at most 32 bits. The quotient in f64 is near enough for
+// its floor to be exact, and unlike integer division it runs in vectors.
 static LLVMValueRef narrow_quotient(Emit *e, const OpCall *c, LLVMValueRef y) {
   LLVMTypeRef d = type_like(e, e->f64, y);
   LLVMValueRef a = LLVMBuildSIToFP(e->b, c->x[0], d, ""), b = LLVMBuildSIToFP(e->b, y, d, "");
@@ -154,7 +154,7 @@ static LLVMValueRef wide_quotient(Emit *e, const OpCall *c, LLVMValueRef y) {
   return int_sub(e, q, int_zext(e, bit_and(e, inexact, signs_differ), shape(c)));
 }
 
-// floor(x / y); 0 if y is 0, x if y is -1 and -x overflows.
+// Emits floor(x / y); 0 if y is 0, x if y is -1 and -x overflows.
 static LLVMValueRef int_quotient(Emit *e, const OpCall *c) {
   bool wide = dtype_bytes(c->type) == 8;
   LLVMValueRef y = c->x[1], none = int_equal(e, y, zero_of(c)), bad = none;
@@ -181,7 +181,7 @@ static LLVMValueRef emit_mod(Emit *e, const OpCall *c) {
   return pick(e, none, zero_of(c), rest);
 }
 
-// x^n for n >= 0: one squaring a bit of n.
+// Emits x^n for n >= 0 as a loop over the bits of n, with one squaring each.
 static LLVMValueRef power_by_squaring(Emit *e, const OpCall *c) {
   LLVMBuilderRef b = e->b;
   LLVMTypeRef t = shape(c);
@@ -201,7 +201,7 @@ static LLVMValueRef power_by_squaring(Emit *e, const OpCall *c) {
   return emit_read(e, t, y);
 }
 
-// x^n; for negative n, 1 / x^-n rounded toward zero: 1, -1 or 0.
+// Emits x^n; for negative n, 1 / x^-n rounded toward zero: 1, -1 or 0.
 static LLVMValueRef int_pow(Emit *e, const OpCall *c) {
   LLVMTypeRef t = shape(c);
   LLVMValueRef one = const_int(t, 1), minus_one = const_int(t, -1), y = power_by_squaring(e, c);
@@ -246,8 +246,8 @@ static LLVMValueRef emit_where(Emit *e, const OpCall *c) {
   return pick(e, p, a, b);
 }
 
-// The larger (smaller) of two, NaN if either is: a > b is false for a NaN b, which is then picked;
-// the second selection is for a NaN a.
+// Emits the larger (smaller) of two numbers, NaN if either is: a > b is false for a NaN b, which is
+// then picked; the second selection is for a NaN a.
 static LLVMValueRef extreme(Emit *e, Dtype t, bool max, LLVMValueRef a, LLVMValueRef b) {
   if (dtype_is_float(t)) {
     LLVMValueRef y = pick(e, cmp(e, max ? LLVMRealOGT : LLVMRealOLT, a, b), a, b);

@@ -11,20 +11,9 @@
 static LoopSet loop_bit(int l) { return l < 0 ? 0 : (LoopSet)1 << l; }
 
 static bool has_effect(const Kernel *k, const KStmt *s) {
-  switch (s->kind) {
-  case K_NUM:
-  case K_POSITION:
-  case K_QUOTIENT:
-  case K_INSIDE: return false;
-  case K_LOAD:
-  case K_LOAD_AT: return k->ptr[s->index].written;
-  case K_OP: return s->op == OP_BOUND;
-  case K_REDUCE:
-  case K_ACCUM:
-  case K_STORE:
-  case K_SCATTER: return true;
-  }
-  BUG("statement of unknown kind %d", (int)s->kind);
+  if (s->kind == K_LOAD || s->kind == K_LOAD_AT) return k->ptr[s->index].written;
+  if (s->kind == K_OP) return s->op == OP_BOUND;
+  return s->kind == K_REDUCE || s->kind == K_ACCUM || s->kind == K_STORE || s->kind == K_SCATTER;
 }
 
 static int place_of_dep(const Kernel *k, const CpuPlan *p, LoopSet dep) {
@@ -68,11 +57,6 @@ static int body_weight(const Kernel *k) {
     w += cost > 1 ? 2 * cost : 1; // each instruction of a long operation waits for the one before
   }
   return w;
-}
-
-static int vecs_by_weight(const Kernel *k) {
-  int w = body_weight(k);
-  return w <= 16 ? 4 : w <= 70 ? 2 : 1;
 }
 
 // Returns the largest number of reductions in one phase, at least 1.
@@ -285,7 +269,8 @@ static void choose_vecs(const Kernel *k, const EmitTarget *t, CpuPlan *p) {
     choose_tile(k, t, p);
     return;
   }
-  p->vecs = vecs_by_weight(k);
+  int weight = body_weight(k);
+  p->vecs = weight <= 16 ? 4 : weight <= 70 ? 2 : 1;
   while (p->vecs > 1 && (int64_t)p->vecs * p->lanes > vector_span(k, p->vec_outer)) p->vecs /= 2;
 }
 

@@ -5,26 +5,22 @@
 
 #ifdef MESHC_HAVE_LLVM
 
-static void cell_make(Emit *e, int s, int rows) {
-  for (int r = 0; r < rows; r++)
-    for (int v = 0; v < cell_vecs(e, s); v++) {
-      int at = instance_id(s, r, v);
-      e->cell[at] = emit_alloca(e, cell_type(e, s, e->k->stmt[s].type));
-      fold_make(e, s, at);
-    }
+static void cell_make(Emit *e, int s, int at) {
+  e->cell[at] = emit_alloca(e, cell_type(e, s, e->k->stmt[s].type));
+  fold_make(e, s, at);
 }
 
 void cells_make(Emit *e) {
   fold_units_begin(e);
   for (int s = 0; s < e->k->nstmts; s++) {
-    if (e->k->stmt[s].kind == K_REDUCE)
-      cell_make(e, s, depends(e, s, e->k->rows) ? e->plan.rows : 1);
-    if (e->k->stmt[s].kind == K_ACCUM && accum_in_registers(e, s)) cell_make(e, s, 1);
+    bool reduce = e->k->stmt[s].kind == K_REDUCE;
+    int rows = reduce && depends(e, s, e->k->rows) ? e->plan.rows : 1;
+    if (reduce || (e->k->stmt[s].kind == K_ACCUM && accum_in_registers(e, s)))
+      each_cell(e, s, rows, cell_vecs(e, s), cell_make);
   }
 }
 
-static void cell_clear(Emit *e, int s, int r, int v) {
-  int at = instance_id(s, r, v);
+static void cell_clear(Emit *e, int s, int at) {
   level_clear(e, s, e->k->stmt[s].type, e->cell[at]);
   fold_clear(e, s, at);
 }
@@ -57,8 +53,7 @@ void reduce_begin(Emit *e, int phase) {
   for (int s = 0; s < e->k->nstmts; s++) {
     if (!reduces_in(e, s, phase)) continue;
     folds_begin(e, s);
-    for (int r = 0; r < body_rows(e, s); r++)
-      for (int v = 0; v < body_vecs(e, s); v++) cell_clear(e, s, r, v);
+    each_cell(e, s, body_rows(e, s), body_vecs(e, s), cell_clear);
   }
 }
 
@@ -167,7 +162,7 @@ void accum_begin(Emit *e) {
     if (!accum_in_registers(e, s))
       each_of_row(e, s, i64_of(e, 0), accum_elements(e->k, s), e->k->vector >= 0, leaf_clear);
     else
-      for (int v = 0; v < cell_vecs(e, s); v++) cell_clear(e, s, 0, v);
+      each_cell(e, s, 1, cell_vecs(e, s), cell_clear);
   }
 }
 

@@ -75,26 +75,18 @@ static void phases_from(Emit *e, int phase) {
   }
 }
 
-// The body of a unit without slabs.
-static void unit_full(Emit *e, int unused) {
-  (void)unused;
-  phases_from(e, 0);
-}
-
 // Emits phase 0 over one slab, and adds its sums to the scratch.
-static void unit_slab(Emit *e, int unused) {
-  (void)unused;
-  emit_phase(e, 0);
+static void unit_slab(Emit *e, int phase) {
+  emit_phase(e, phase);
   reduce_spill(e);
 }
 
 // Emits what follows the last slab: it makes values of the sums in the scratch, and runs the later
 // phases.
-static void unit_after_slabs(Emit *e, int unused) {
-  (void)unused;
-  emit_statements(e, PLACE_PHASE, 0);
+static void unit_after_slabs(Emit *e, int phase) {
+  emit_statements(e, PLACE_PHASE, phase);
   reduce_fetch(e);
-  phases_from(e, 1);
+  phases_from(e, phase + 1);
 }
 
 // Emits the vector loop over block number `block`.
@@ -266,8 +258,8 @@ void emit_units(Emit *e, LLVMValueRef lo, LLVMValueRef hi) {
   }
   units_decode(e, &u, lo);
   if (e->k->rows >= 0 && e->plan.rows > 1)
-    units_jammed(e, &u, lo, hi, unit_full);
+    units_jammed(e, &u, lo, hi, phases_from);
   else
-    units_plain(e, &u, lo, hi, unit_full);
+    units_plain(e, &u, lo, hi, phases_from);
 }
 #endif

@@ -211,8 +211,8 @@ LLVMValueRef to_memory(Emit *e, Dtype t, LLVMValueRef v) {
 
 static bool is_unsigned(Dtype t) { return t == TYPE_U64 || t == TYPE_U8 || t == TYPE_BOOL; }
 
-// f64 to f32, rounded to odd: toward zero, with the last bit set if the result is not exact. The
-// rounding to bf16 or f16 that follows is then correct.
+// Converts f64 to f32, rounded to odd: toward zero, with the last bit set if the result is not
+// exact. The rounding to bf16 or f16 that follows is then correct.
 static LLVMValueRef round_to_odd(Emit *e, LLVMValueRef x) {
   LLVMValueRef y = narrow(e, x), bits = bits_of(e, y), back = fp_widen(e, y, LLVMTypeOf(x));
   LLVMTypeRef t = LLVMTypeOf(bits);

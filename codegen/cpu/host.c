@@ -1,5 +1,5 @@
-// What the cache needs to know of the host's processor. Without LLVM: initializing it takes longer
-// than loading code from the cache.
+// Finds out what the cache must know of the host's processor, without LLVM: to start LLVM takes
+// longer than to load code from the cache.
 #include "codegen/cpu/host_internal.h"
 
 #include <stdio.h>
@@ -36,7 +36,7 @@ const char *host_identity(Arena *a) {
 
 int host_bits(void) { return 128; }
 
-// The lines of /proc/cpuinfo on the first core, without those that vary on one processor.
+// Returns the lines of /proc/cpuinfo on the first core, without those that vary on one processor.
 const char *host_identity(Arena *a) {
   struct utsname u;
   if (uname(&u) != 0) memset(&u, 0, sizeof u);

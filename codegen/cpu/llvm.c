@@ -4,7 +4,7 @@
 // into registers, early-cse merges equal addresses and splats, code generation does the rest.
 #include "codegen/cpu/llvm_internal.h"
 
-#include "codegen/codegen.h"
+#include "codegen/cpu/host_internal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -95,7 +95,7 @@ const char *llvm_cpu(void) {
   return cpu;
 }
 
-// Whether `word` is in a comma-separated list.
+// Returns whether `word` is in a comma-separated list.
 static bool listed(const char *list, const char *word) {
   size_t n = strlen(word);
   for (const char *p = list; p && (p = strstr(p, word)); p++)
@@ -103,7 +103,7 @@ static bool listed(const char *list, const char *word) {
   return false;
 }
 
-static bool has_feature(const LlvmTarget *t, const char *name) {
+static bool has_feature(const CodeOptions *t, const char *name) {
   char with[32];
   snprintf(with, sizeof with, "+%s", name);
   return listed(features, with) && !listed(t->without, name);
@@ -111,7 +111,7 @@ static bool has_feature(const LlvmTarget *t, const char *name) {
 
 // Returns the features of the host, followed by those of t->without with a minus: LLVM obeys the
 // last mention of a feature. The caller frees the text.
-static char *features_of(const LlvmTarget *t) {
+static char *features_of(const CodeOptions *t) {
   const char *out = t->without ? t->without : "";
   size_t n = strlen(features) + 2 * strlen(out) + 3;
   char *text = mem_alloc(n);
@@ -124,7 +124,7 @@ static char *features_of(const LlvmTarget *t) {
   return text;
 }
 
-static LLVMTargetMachineRef machine_new(const LlvmTarget *t, char *why) {
+static LLVMTargetMachineRef machine_new(const CodeOptions *t, char *why) {
   LLVMTargetRef target;
   char *error = NULL;
   if (LLVMGetTargetFromTriple(triple, &target, &error)) {
@@ -142,27 +142,22 @@ static LLVMTargetMachineRef machine_new(const LlvmTarget *t, char *why) {
 }
 
 // On x86 fused multiply-add and f16 conversions are features; other 64-bit targets have both.
-static EmitTarget emit_target(const LlvmTarget *t) {
+static EmitTarget emit_target(const CodeOptions *t) {
   bool x86 = strncmp(triple, "x86_64", 6) == 0;
-  return (EmitTarget){t->bits, !x86 || has_feature(t, "fma"), !x86 || has_feature(t, "f16c"),
+  return (EmitTarget){code_bits(t), !x86 || has_feature(t, "fma"), !x86 || has_feature(t, "f16c"),
                       t->opt};
-}
-
-// Copies an error to why and frees it. Returns whether there was one.
-static bool take_error(LLVMErrorRef error, char *why) {
-  if (!error) return false;
-  char *text = LLVMGetErrorMessage(error);
-  snprintf(why, LLVM_WHY, "%s", text);
-  LLVMDisposeErrorMessage(text);
-  return true;
 }
 
 static bool run_passes(LLVMModuleRef m, LLVMTargetMachineRef tm, int opt, char *why) {
   LLVMPassBuilderOptionsRef o = LLVMCreatePassBuilderOptions();
   const char *passes = opt == 0 ? "function(mem2reg)" : "function(mem2reg,early-cse)";
-  bool failed = take_error(LLVMRunPasses(m, passes, tm, o), why);
+  LLVMErrorRef error = LLVMRunPasses(m, passes, tm, o);
   LLVMDisposePassBuilderOptions(o);
-  return !failed;
+  if (!error) return true;
+  char *text = LLVMGetErrorMessage(error);
+  snprintf(why, LLVM_WHY, "%s", text);
+  LLVMDisposeErrorMessage(text);
+  return false;
 }
 
 static bool verify(LLVMModuleRef m, char *why) {
@@ -179,12 +174,11 @@ static bool verify(LLVMModuleRef m, char *why) {
 #endif
 }
 
-static bool take_copy(const char *at, size_t n, Bytes *out) {
+static void take_copy(const char *at, size_t n, Bytes *out) {
   out->at = mem_alloc(n + 1);
   memcpy(out->at, at, n);
   out->at[n] = 0;
   out->n = n;
-  return true;
 }
 
 static bool output(LLVMModuleRef m, LLVMTargetMachineRef tm, LlvmForm form, Bytes *out, char *why) {
@@ -208,9 +202,9 @@ static bool output(LLVMModuleRef m, LLVMTargetMachineRef tm, LlvmForm form, Byte
 }
 
 bool llvm_compile(const Kernel *const *k, const char *const *symbol, uint32_t n,
-                  const LlvmTarget *target, LlvmForm form, Bytes *out, char *why) {
+                  const CodeOptions *opt, LlvmForm form, Bytes *out, char *why) {
   guard_once(&once, start);
-  LLVMTargetMachineRef tm = machine_new(target, why);
+  LLVMTargetMachineRef tm = machine_new(opt, why);
   if (!tm) return false;
   LLVMContextRef ctx = LLVMContextCreate();
   LLVMModuleRef m = LLVMModuleCreateWithNameInContext("meshc", ctx);
@@ -218,9 +212,9 @@ bool llvm_compile(const Kernel *const *k, const char *const *symbol, uint32_t n,
   LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(tm);
   LLVMSetModuleDataLayout(m, layout);
   LLVMDisposeTargetData(layout);
-  EmitTarget t = emit_target(target);
+  EmitTarget t = emit_target(opt);
   for (uint32_t i = 0; i < n; i++) emit_kernel(m, k[i], symbol[i], &t);
-  bool ok = verify(m, why) && run_passes(m, tm, target->opt, why) && output(m, tm, form, out, why);
+  bool ok = verify(m, why) && run_passes(m, tm, opt->opt, why) && output(m, tm, form, out, why);
   LLVMDisposeModule(m);
   LLVMContextDispose(ctx);
   LLVMDisposeTargetMachine(tm);
@@ -234,8 +228,8 @@ const char *code_version(void) { return "none"; }
 const char *llvm_cpu(void) { return "none"; }
 
 bool llvm_compile(const Kernel *const *k, const char *const *symbol, uint32_t n,
-                  const LlvmTarget *target, LlvmForm form, Bytes *out, char *why) {
-  (void)k, (void)symbol, (void)n, (void)target, (void)form, (void)out;
+                  const CodeOptions *opt, LlvmForm form, Bytes *out, char *why) {
+  (void)k, (void)symbol, (void)n, (void)opt, (void)form, (void)out;
   snprintf(why, LLVM_WHY, "this build has no LLVM");
   return false;
 }

@@ -3,6 +3,7 @@
 #ifndef CODEGEN_LLVM_H
 #define CODEGEN_LLVM_H
 
+#include "codegen/codegen.h"
 #include "codegen/fuse/kernel.h"
 
 // Bytes on the heap, freed by the caller with free(at); at[n] is 0.
@@ -16,15 +17,9 @@ enum { LLVM_WHY = 400 };
 
 const char *llvm_cpu(void); // LLVM's name of the host's processor, or "none"
 
-typedef struct LlvmTarget {
-  int bits;            // of a vector
-  int opt;             // 0..3
-  const char *without; // as in CodeOptions
-} LlvmTarget;
-
 // Compiles n kernels under the given symbols as one module for the host. Returns false with the
 // reason in why[0..LLVM_WHY). Several threads may call it: each call has its own context.
 MUST_USE bool llvm_compile(const Kernel *const *k, const char *const *symbol, uint32_t n,
-                           const LlvmTarget *target, LlvmForm form, Bytes *out, char *why);
+                           const CodeOptions *opt, LlvmForm form, Bytes *out, char *why);
 
 #endif

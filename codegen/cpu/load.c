@@ -150,9 +150,8 @@ static bool symbol_address(const Object *o, const Elf64_Sym *s, uint64_t *out) {
   return true;
 }
 
-static bool put32(const Object *o, char *at, int64_t v, bool is_signed) {
-  bool fits = is_signed ? v >= INT32_MIN && v <= INT32_MAX : v >= 0 && v <= UINT32_MAX;
-  if (!fits) return fail(o, "a relocation of the object does not reach");
+static bool put32(const Object *o, char *at, int64_t v) {
+  if (v < INT32_MIN || v > INT32_MAX) return fail(o, "a relocation of the object does not reach");
   uint32_t bits = (uint32_t)v;
   memcpy(at, &bits, sizeof bits);
   return true;
@@ -176,9 +175,7 @@ static bool relocate_x86(const Object *o, uint32_t type, char *at, uint64_t s, i
     memcpy(at, &value, sizeof value);
     return true;
   case R_X86_64_PC32:
-  case R_X86_64_PLT32: return put32(o, at, value - here, true);
-  case R_X86_64_32: return put32(o, at, value, false);
-  case R_X86_64_32S: return put32(o, at, value, true);
+  case R_X86_64_PLT32: return put32(o, at, value - here);
   }
   return fail(o, "a relocation of the object is of an unknown kind");
 }
@@ -189,7 +186,7 @@ static bool relocate_arm(const Object *o, uint32_t type, char *at, uint64_t s, i
   uint32_t low = (uint32_t)value & 4095, p = (uint32_t)pages;
   switch (type) {
   case R_AARCH64_ABS64: memcpy(at, &value, sizeof value); return true;
-  case R_AARCH64_PREL32: return put32(o, at, (int64_t)(value - here), true);
+  case R_AARCH64_PREL32: return put32(o, at, (int64_t)(value - here));
   case R_AARCH64_ADR_PREL_PG_HI21:
     return put_field(at, 0x60ffffe0, (p & 3) << 29 | (p >> 2 & 0x7ffff) << 5);
   case R_AARCH64_ADD_ABS_LO12_NC:
@@ -204,7 +201,7 @@ static bool relocate_arm(const Object *o, uint32_t type, char *at, uint64_t s, i
   return fail(o, "a relocation of the object is of an unknown kind");
 }
 
-// Whether a relocation has eight bytes; others have four.
+// Returns whether a relocation changes eight bytes; others change four.
 static bool is_wide(const Object *o, uint32_t type) {
   if (o->head->e_machine == EM_AARCH64) return type == R_AARCH64_ABS64;
   return type == R_X86_64_64 || type == R_X86_64_PC64;

@@ -147,7 +147,7 @@ LoopSet stmt_loops(const Kernel *k, const LoopSet *of, const KStmt *s) {
   if (s->kind == K_LOAD || s->kind == K_LOAD_AT || s->kind == K_STORE || s->kind == K_SCATTER)
     out |= moving_loops(&k->ptr[s->index], loops);
   if (s->kind == K_POSITION) out |= moving_loops(&k->walk[s->index], loops);
-  if (s->kind == K_OP && s->op == OP_INDEX && s->index >= 0) out |= (LoopSet)1 << s->index;
+  if (s->kind == K_OP && s->op == OP_INDEX) out |= (LoopSet)1 << s->index;
   // the result of a reduction is equal for all counters of the inner loops
   return s->kind == K_REDUCE ? out & (((LoopSet)1 << k->nouter) - 1) : out;
 }

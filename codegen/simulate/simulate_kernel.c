@@ -76,20 +76,13 @@ static double access_cost(const Kernel *k, const KStmt *s, const LoopSet *of) {
 }
 
 static double stmt_cost(const Kernel *k, const KStmt *s, const LoopSet *of) {
-  switch (s->kind) {
-  case K_NUM: return 0;
-  case K_LOAD:
-  case K_STORE:
-  case K_LOAD_AT:
-  case K_SCATTER: return access_cost(k, s, of);
-  case K_POSITION: return 1;
-  case K_QUOTIENT: return 3; // a division by a constant is a multiplication
-  case K_INSIDE: return 2;
-  case K_REDUCE: return 1;
-  case K_ACCUM: return 3;
-  case K_OP: return op_row(s->op)->cost;
-  }
-  BUG("a statement of kind %d", (int)s->kind);
+  // a division by a constant is a multiplication
+  static const double cost[] = {
+      [K_POSITION] = 1, [K_QUOTIENT] = 3, [K_INSIDE] = 2, [K_REDUCE] = 1, [K_ACCUM] = 3};
+  bool access =
+      s->kind == K_LOAD || s->kind == K_LOAD_AT || s->kind == K_STORE || s->kind == K_SCATTER;
+  if (access) return access_cost(k, s, of);
+  return s->kind == K_OP ? op_row(s->op)->cost : cost[s->kind];
 }
 
 static double type_cost(Dtype t) { return dtype_bytes(t) > 4 ? 2 : 1; }
