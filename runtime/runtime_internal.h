@@ -49,6 +49,9 @@ void datafile_close(Datafile *f);
 // Reports that the file at `path` is malformed: `why` is the rest of a sentence that begins with
 // the path. Returns false.
 bool file_malformed(const char *path, const char *why, Diag *d, Pos at);
+// Reports that the file at `path` cannot be written. `error`: the errno, or 0: its content could
+// not be made.
+void file_unwritten(const char *path, int error, Diag *d);
 // Reads exactly n bytes from `offset`. False with a reason in `why`. Any thread.
 MUST_USE bool datafile_read(const Datafile *f, int64_t offset, int64_t n, void *out, char *why);
 // Inflates the gzip file at path into *out, malloc'd: the first `limit` bytes, or all. False with a

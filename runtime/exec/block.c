@@ -70,8 +70,8 @@ int64_t block_replica(const Mesh *m, const ProgTensor *t, int64_t r) {
 int64_t block_replicas(const Mesh *m, const ProgTensor *t) {
   return axes_size(m, replicating_axes(m, t));
 }
-bool block_is_first(const Mesh *m, const ProgTensor *t, int64_t r) {
-  return block_replica(m, t, r) == 0;
+int64_t block_first(const Mesh *m, const ProgTensor *t, int64_t r) {
+  return axes_peer(m, replicating_axes(m, t), r, 0);
 }
 
 // Advances the index `counter` of a box of `rank` dims, the last one fastest, and with it the

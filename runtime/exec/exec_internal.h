@@ -181,10 +181,11 @@ MUST_USE bool exec_meet_readers(const Exec *e, bool done, bool *first_says);
 const char *exec_block(const Exec *e, uint32_t t, int64_t r, char *room);
 int64_t exec_block_bytes(const Exec *e);
 // Several processors may hold equal blocks of tensor t, its replicas. Return the number of
-// processor r's replica, from 0; the number of replicas; and whether r has replica 0.
+// processor r's replica, from 0; the number of replicas; and the processor that has replica 0 of
+// r's block.
 int64_t block_replica(const Mesh *m, const ProgTensor *t, int64_t r);
 int64_t block_replicas(const Mesh *m, const ProgTensor *t);
-bool block_is_first(const Mesh *m, const ProgTensor *t, int64_t r);
+int64_t block_first(const Mesh *m, const ProgTensor *t, int64_t r);
 // Visits the valid elements of processor r's block of t in runs of n elements along the last
 // physical dim: in the block from `at` with stride 1, in the full tensor from `index` with stride
 // `step`. `rows`: valid rows, -1: all.

@@ -153,11 +153,7 @@ static void fill_blocks(Exec *e, uint32_t t, Fill f, BlockRun *run) {
     char *block = e->context[r].tensor[t];
     memset(block, 0, (size_t)x->bytes);
     if (is_zero(&f)) continue;
-    Axes split = {0};
-    for (uint8_t a = 0; a < m->naxes; a++)
-      for (int d = 0; d < x->rank; d++)
-        if (axes_has(x->dim[d].axes, a) && !axes_has(split, a)) split.at[split.n++] = a;
-    int64_t first = axes_peer(m, split, 0, axes_rank(m, split, r));
+    int64_t first = block_first(m, x, r);
     if (first >= e->first && first < r) {
       memcpy(block, e->context[first].tensor[t], (size_t)x->bytes);
       continue;

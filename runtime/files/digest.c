@@ -77,24 +77,20 @@ void digest_record(DigestMode how) {
   pthread_mutex_unlock(&gate);
 }
 
-void digest_file(const Datafile *f) {
+// Records a file, if files are recorded. `f` NULL: its n bytes are `text`.
+static void record(const char *path, const Datafile *f, const char *text, int64_t n) {
   pthread_mutex_lock(&gate);
-  FileDigest *d = mode == DIGEST_OFF ? NULL : add(f->path);
+  FileDigest *d = mode == DIGEST_OFF ? NULL : add(path);
   if (d) {
-    d->size = f->size;
-    d->sum = checksum(f, mode == DIGEST_FULL);
+    d->size = n;
+    d->sum = f ? checksum(f, mode == DIGEST_FULL) : crc32c(0, text, (size_t)n);
   }
   pthread_mutex_unlock(&gate);
 }
 
+void digest_file(const Datafile *f) { record(f->path, f, NULL, f->size); }
 void digest_text(const char *path, const char *text, size_t n) {
-  pthread_mutex_lock(&gate);
-  FileDigest *d = mode == DIGEST_OFF ? NULL : add(path);
-  if (d) {
-    d->size = (int64_t)n;
-    d->sum = crc32c(0, text, n);
-  }
-  pthread_mutex_unlock(&gate);
+  record(path, NULL, text, (int64_t)n);
 }
 
 uint32_t digest_list(const FileDigest **out) {

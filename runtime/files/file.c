@@ -104,15 +104,15 @@ FILE *file_stream(const char *directory, const char *name, bool fresh) {
 
 // -- writing aside ------------------------------------------------------------------------------
 
-static void cannot_write(const AtomicFile *w, int error, Diag *d) {
+void file_unwritten(const char *path, int error, Diag *d) {
   diag_error(d, disk_full(error) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0}, "cannot write %s: %s",
-             w->path, error ? strerror(error) : "a name in it is too long, or no text");
+             path, error ? strerror(error) : "a name in it is too long, or no text");
 }
 
 bool atomic_file_open(AtomicFile *w, const char *path, Diag *d) {
   *w = (AtomicFile){.path = path};
   if (disk_begin(&w->file, path)) return true;
-  cannot_write(w, errno, d);
+  file_unwritten(path, errno, d);
   return false;
 }
 
@@ -126,6 +126,6 @@ bool atomic_file_close(AtomicFile *w, Diag *d) {
     return true;
   else
     error = errno;
-  cannot_write(w, error, d);
+  file_unwritten(w->path, error, d);
   return false;
 }

@@ -62,7 +62,7 @@ typedef struct BlockBox {
 // Sets *out to the place of processor r's block of t. False if r does not write it to its shard.
 static bool box_of(const Exec *e, const ProgTensor *t, int64_t r, BlockBox *out) {
   const Program *p = e->program;
-  if (!kind_text(t->kind) || !block_is_first(&p->mesh, t, r)) return false;
+  if (!kind_text(t->kind) || block_first(&p->mesh, t, r) != r) return false;
   int64_t block[MAX_RANK], stride[MAX_RANK];
   for (int k = 0; k < t->rank; k++) block[k] = t->dim[k].block;
   row_strides(t->rank, block, stride);

@@ -76,8 +76,7 @@ Events *events_open(const char *directory, Diag *d) {
   e->path = path_under(directory, name);
   e->out = file_stream(directory, name, true);
   if (!e->out) {
-    diag_error(d, disk_full(errno) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0},
-               "cannot write %s/%s: %s", directory, name, strerror(errno));
+    file_unwritten(e->path, errno, d);
     free(e->path);
     free(e);
     return NULL;
@@ -187,13 +186,8 @@ bool events_close(Events *e, Diag *d) {
   if (!e) return true;
   int error = e->error;
   if (fclose(e->out) != 0 && !error) error = errno;
-  if (error) log_report_error(e->path, error, d);
+  if (error) file_unwritten(e->path, error, d);
   free(e->path);
   free(e);
   return error == 0;
-}
-
-void log_report_error(const char *path, int error, Diag *d) {
-  diag_error(d, disk_full(error) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0}, "cannot write %s: %s",
-             path, strerror(error));
 }

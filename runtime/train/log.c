@@ -63,9 +63,7 @@ Log *log_open(const LogOptions *opt, Diag *d) {
   l->path = path_under(opt->directory, "metrics.jsonl");
   l->out = open_lines(opt->directory, opt->start, &l->open);
   if (l->open) l->step = opt->start - 1;
-  if (!l->out)
-    diag_error(d, disk_full(errno) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0},
-               "cannot write %s/metrics.jsonl: %s", opt->directory, strerror(errno));
+  if (!l->out) file_unwritten(l->path, errno, d);
   if (l->out) l->events = events_open(opt->directory, d);
   if (!l->events) {
     if (l->out) fclose(l->out);
@@ -165,7 +163,7 @@ bool log_close(Log *l, Diag *d) {
   if (!l->error) end_object(l);
   int error = l->error;
   if (fclose(l->out) != 0 && !error) error = errno;
-  if (error) log_report_error(l->path, error, d);
+  if (error) file_unwritten(l->path, error, d);
   bool good = events_close(l->events, d) && !error;
   free(l->path);
   free(l);

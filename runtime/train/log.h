@@ -43,7 +43,5 @@ void events_flush(Events *e, bool sync);
 int events_error(const Events *e); // errno of the first write that failed, or 0
 const char *events_path(const Events *e);
 MUST_USE bool events_close(Events *e, Diag *d);
-// Adds the error of a failed write (errno) of a file of the log.
-void log_report_error(const char *path, int error, Diag *d);
 
 #endif
