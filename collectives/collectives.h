@@ -8,19 +8,21 @@
 #include "ir/program/machine.h"
 #include "ir/program/program.h"
 
-// The kind of a collective node; false for slice_own and to_partial, which move nothing.
+// *out gets the kind of a collective node. Returns false for slice_own and to_partial, which move
+// nothing.
 MUST_USE bool coll_of(Op op, CollKind *out);
 
 // Returns the size in bytes of one call for n nodes of a kind, padding included. The size is that
 // of one processor's operands; for all_gather that of its results; for permute and halo the bytes
 // that the processor sends that sends most.
 int64_t coll_call_bytes(const Graph *g, const NodeId *node, uint32_t n);
-// Predicted seconds of a call of `bytes` over `axes`: latency plus bytes over bandwidth. Axes with
-// unequal figures form levels. A reduction is scattered level by level, fastest first, and gathered
-// in the reverse order (the hierarchical algorithm), so that the slowest level moves least. A block
-// of an all_to_all moves at the rate of the slowest axis on which its sender and receiver differ.
+// Returns the predicted seconds of a call of `bytes` over `axes`: latency plus bytes over
+// bandwidth. Axes with unequal figures form levels. A reduction is scattered level by level,
+// fastest first, and gathered in the reverse order (the hierarchical algorithm), so that the
+// slowest level moves least. A block of an all_to_all moves at the rate of the slowest axis on
+// which its sender and receiver differ.
 double coll_seconds(const Machine *machine, const Mesh *mesh, CollKind k, Axes axes, int64_t bytes);
-// The part of coll_seconds that does not depend on the bytes.
+// Returns the part of coll_seconds that does not depend on the bytes.
 double coll_latency(const Machine *machine, const Mesh *mesh, CollKind k, Axes axes);
 // Returns the bytes that one processor sends in a ring (coll_wire_bytes). A byte over an axis whose
 // bandwidth is 1/k of Machine.bandwidth counts k times.
@@ -63,12 +65,12 @@ typedef struct CollFacts {
   CollFact *fact;
   int64_t wire_bytes; // of all calls of a step
 } CollFacts;
-// The node of the value that collective n moves.
+// Returns the node of the value that collective n moves.
 const Node *coll_moved_value(const Graph *g, const Node *n);
-// The name of that value; without one, the text of the operation that made
-// it.
+// Returns the name of the value that n moves or, if it has none, the text of the operation that
+// made it.
 const char *coll_value_name(const Graph *g, const Node *n);
-// Whether a list such as CollFact.value has the name.
+// Returns true if a list such as CollFact.value has the name.
 bool names_mention(const char *list, const char *name);
 CollFacts *collectives_facts(Arena *a, const Graph *g, const Buckets *b, const Machine *machine);
 

@@ -104,27 +104,28 @@ MUST_USE bool exec_find_not_finite(Exec *e, int64_t step, NotFinite *out);
 // Returns true if this process has been asked to stop. With ranks, returns true on all ranks if one
 // of them had been asked before the last step of e ended.
 bool exec_stop_asked(const Exec *e);
-// The memory of a tensor where it is one block in declared order, as with one processor; else NULL.
-// Inputs are overwritten by a step.
+// Returns the memory of a tensor where it is one block in declared order, as with one processor;
+// else NULL. Inputs are overwritten by a step.
 void *exec_direct(const Exec *e, TensorKind kind, const char *name);
 // Returns true if a step of e has failed halfway. Its workers may still use its memory, so
 // exec_free must not be called. e may be NULL.
 bool exec_is_stuck(const Exec *e);
-// The value of a scalar output.
+// Returns the value of a scalar output.
 double exec_scalar(const Exec *e, const char *output);
 const CommCount *exec_counts(const Exec *e);
 int exec_workers(const Exec *e);
-// With ExecOptions.profile: seconds that the first worker spent in each instruction, in all steps
-// together, with the time it waited for others. Else NULL.
+// Returns, with ExecOptions.profile, the seconds that the first worker spent in each instruction,
+// in all steps together, with the time it waited for others. Else NULL.
 const double *exec_profile(const Exec *e);
 // Turns the profile on or off. It reads the clock for every instruction.
 void exec_profile_switch(Exec *e, bool on);
-// Memory of one processor: persistent tensors and arena, without tensors shared from another Exec.
+// Returns the bytes of memory of one processor: persistent tensors and arena, without tensors
+// shared from another Exec.
 int64_t exec_bytes(const Exec *e);
-// What the steps so far should have sent, as the program predicts it.
+// Returns what the steps so far should have sent, as the program predicts it.
 const ProgramCount *exec_predicted(const Exec *e);
-// The self-check at the end of a run: compares the counts of the communicator and the memory of
-// every processor with the predictions. False after an error in d that names the kind and the
+// Makes the self-check at the end of a run: compares the counts of the communicator and the memory
+// of every processor with the predictions. False after an error in d that names the kind and the
 // figures.
 MUST_USE bool exec_check(const Exec *e, Diag *d);
 
@@ -187,10 +188,10 @@ MUST_USE bool array_list(Arena *a, const char *path, ArrayList *out, Diag *d, Po
 // Converts to `type` when no value is lost (f64 to f32 rounds; i64 to i32 is checked). False with
 // an error in d that names `what` and the first bad element.
 MUST_USE bool array_convert(Array *x, Dtype type, const char *what, Diag *d, Pos at);
-// "[2, 3]"; in a buffer of the caller.
+// Writes sizes as "[2, 3]" to `out`, which it returns.
 const char *sizes_text(int rank, const int64_t *size, char *out, size_t room);
-// True if one shape becomes the other by splitting or merging neighbouring axes: runs of axes of
-// equal product of which one side is a single axis.
+// Returns true if one shape becomes the other by splitting or merging neighbouring axes: runs of
+// axes of equal product of which one side is a single axis.
 bool sizes_fit(int rank, const int64_t *size, int other_rank, const int64_t *other);
 // Writers write a temporary file and rename it, so that no half-written file is left. bf16 is
 // written as f32, bool as npy bool.
@@ -208,7 +209,8 @@ MUST_USE bool safetensors_write(const char *path, uint32_t n, const NamedArray *
 uint64_t rng_key(uint64_t seed, const char *name); // hash of seed and full name
 // Draws n elements of `init`, those with global indices index[0..n) in declared order, as doubles.
 void rng_draw(const Init *init, uint64_t key, int64_t n, const int64_t *index, double *out);
-// Element i of the keyed permutation of 0..n-1, computed on demand (cycle-walking Feistel network).
+// Returns element i of the keyed permutation of 0..n-1, computed on demand (cycle-walking Feistel
+// network).
 int64_t rng_permute(uint64_t key, int64_t n, int64_t i);
 
 // -- feed.c: batches read ahead in the background -----------------------------------------------
@@ -239,7 +241,7 @@ int64_t feed_next(Feed *f, const void **data);
 // Continues with that row of that epoch, in the order in which the epoch has its rows. False after
 // an error in d.
 MUST_USE bool feed_seek(Feed *f, int64_t epoch, int64_t row, Diag *d);
-// The position after the rows that feed_next has returned.
+// Sets *epoch and *row to the position after the rows that feed_next has returned.
 void feed_position(const Feed *f, int64_t *epoch, int64_t *row);
 void feed_fault(const Feed *f, Diag *d);
 double feed_wait_seconds(const Feed *f); // time that feed_next has waited for data
@@ -252,7 +254,7 @@ uint32_t feed_inputs(const Feed *f, const FeedInput **out);
 
 // -- loop.c: training and evaluation ------------------------------------------------------------
 enum { METRIC_NUMBER = 32 };
-// "0.8714", "1.235e-05", "nan": four digits, for reading.
+// Writes x with four digits, such as "0.8714", "1.235e-05" or "nan". Returns the text.
 const char *metric_number(double x, char out[METRIC_NUMBER]);
 
 // A metric of an evaluation. For every batch the program outputs the outermost reductions over the
@@ -406,7 +408,8 @@ bool blas_open(const char **name);
 // OpenBLAS waits for ever in the first call of a thread. False if there is not enough. Call it
 // before the threads multiply.
 MUST_USE bool blas_reserve(int threads);
-// C = op(A) op(B), row-major (beta 0), as cblas_sgemm / cblas_dgemm. blas_open has returned true.
+// Computes C = op(A) op(B), row-major (beta 0), as cblas_sgemm / cblas_dgemm. blas_open has
+// returned true.
 void blas_gemm(Dtype type, bool ta, bool tb, int64_t m, int64_t n, int64_t k, const void *a,
                int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc);
 

@@ -221,8 +221,8 @@ static void all_to_all(TransferWalk *w, const CollPart *p, int64_t group) {
     }
 }
 
-// Whether source k is the replica that destination j reads: their coordinates are equal on all axes
-// that do not split the source.
+// Returns true if source k is the replica that destination j reads: their coordinates are equal on
+// all axes that do not split the source.
 static bool serves(const TransferWalk *w, Axes split, int64_t k, int64_t j) {
   const Mesh *m = w->mesh;
   for (int a = 0; a < m->naxes; a++)
@@ -231,7 +231,7 @@ static bool serves(const TransferWalk *w, Axes split, int64_t k, int64_t j) {
   return true;
 }
 
-// How dim d is split before and after a permute.
+// Returns how dim d is split before and after a permute.
 static MovedDim moved_dim(const Collective *c, const CollPart *p, int d) {
   return d == p->split ? (MovedDim){p->whole, c->axes, c->to} : p->moved[d];
 }

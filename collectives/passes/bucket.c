@@ -71,8 +71,8 @@ typedef struct Bucketing {
 
 static Axes axes_of(const Graph *g, DimId d) { return dim_get(g->dims, d)->axes; }
 
-// An all_gather of what depends on no input, once in the forward pass or again for the backward
-// pass.
+// Returns true for an all_gather of a value that depends on no input, in the forward pass or,
+// because memory is short, again for the backward pass.
 static bool gathers_params(const Bucketing *p, NodeId n) {
   const Node *x = graph_node(p->g, n);
   return x->op == OP_ALL_GATHER && !p->data[n] && (!x->origin.backward || x->instance);
@@ -88,7 +88,7 @@ static bool is_small(const Bucketing *p, NodeId n) {
          1.25 * latency;
 }
 
-// Whether collectives a and b may be parts of one call, whatever its size.
+// Returns true if collectives a and b may be parts of one call, whatever its size.
 static bool compatible(const Bucketing *p, NodeId a, NodeId b) {
   const Node *x = graph_node(p->g, a), *y = graph_node(p->g, b);
   if (x->region != y->region || x->op != y->op || x->type != y->type ||

@@ -165,7 +165,7 @@ typedef struct Level {
   int64_t group;
 } Level;
 
-// The levels of `axes`, fastest first. Returns their number.
+// Writes the levels of `axes` to `out`, the fastest first. Returns their number.
 static int levels_of(const Machine *machine, const Mesh *mesh, Axes axes, Level out[MAX_AXES]) {
   int n = 0;
   for (int i = 0; i < axes.n; i++) {
@@ -188,7 +188,8 @@ static int levels_of(const Machine *machine, const Mesh *mesh, Axes axes, Level 
   return n;
 }
 
-// In shared memory a collective is one exchange, not rounds of a ring.
+// Returns the latency of a call. In shared memory a collective is one exchange, otherwise rounds of
+// a ring.
 double coll_latency(const Machine *machine, const Mesh *mesh, CollKind k, Axes axes) {
   Level level[MAX_AXES];
   int n = levels_of(machine, mesh, axes, level);

@@ -24,7 +24,7 @@ static bool same_list(const DimId *a, const DimId *b, int n) {
   return memcmp(a, b, (size_t)n * sizeof *a) == 0;
 }
 
-// Whether b undoes a.
+// Returns true if b undoes a.
 static bool inverse(const Node *a, const Node *b) {
   static const Op pair[][2] = {{OP_ALL_GATHER, OP_SLICE_OWN},
                                {OP_SLICE_OWN, OP_ALL_GATHER},

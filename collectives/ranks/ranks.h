@@ -45,9 +45,10 @@ typedef struct RankNote {
 } RankNote;
 
 // -- starting and ending ------------------------------------------------------------------------
-// Whether this process is one of several ranks, started by ranks_launch or by an MPI launcher.
+// Returns true if this process is one of several ranks, started by ranks_launch or by an MPI
+// launcher.
 bool ranks_started(void);
-// Whether the module for runs under mpirun is installed.
+// Returns true if the module for runs under mpirun is installed.
 bool ranks_over_mpi(void);
 // Starts `count` ranks of this program with these arguments on this machine, waits for them and
 // returns the exit code of the run. With `mpi`, mpirun starts them. With `saves`, a signal makes
@@ -95,9 +96,9 @@ MUST_USE bool ranks_meet_local(Ranks *r, bool patient);
 // thread.
 bool ranks_fail(Ranks *r, const char *fmt, ...) PRINTF_LIKE(2, 3);
 bool ranks_failed(const Ranks *r);
-// "rank 2 (processor 2, rows=1 cols=0)"
+// Writes the name of a rank, such as "rank 2 (processor 2, rows=1 cols=0)", to `out`. Returns it.
 const char *ranks_name(const Ranks *r, int rank, char *out, size_t room);
-// Whether this rank may print an error: true for the first rank that asks.
+// Returns true if this rank may print an error: true for the first rank that asks.
 bool ranks_claim_report(Ranks *r);
 
 // -- memory -------------------------------------------------------------------------------------
@@ -109,7 +110,7 @@ void segment_free(SharedSegment *w);
 // Touches the pages of n bytes of fresh memory at `at`, so that no step waits for them. With `huge`
 // asks for huge pages.
 void pages_touch(void *at, size_t n, bool huge);
-// The start of processor p's memory; NULL if it is on another machine.
+// Returns the start of a processor's memory; NULL if it is on another machine.
 char *segment_at(const SharedSegment *w, int64_t processor);
 
 // Sends the block of a processor, which is at `block` on its machine, to all other machines. There

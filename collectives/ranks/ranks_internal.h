@@ -106,11 +106,12 @@ void *shared_map(int pid, int fd, size_t bytes);
 // The state of a process, by /proc.
 typedef enum ProcessState { PROCESS_RUNS, PROCESS_STOPPED, PROCESS_ENDED } ProcessState;
 ProcessState process_state(int pid, int *status); // *status: as of wait, -1: not known
-// "was killed by signal 9 (Killed)", "has ended with exit code 1"
+// Writes how a process ended, such as "was killed by signal 9 (Killed)" or "has ended with exit
+// code 1", to `out`. Returns it.
 const char *death_text(int status, char *out, size_t room);
-// Whether a process ended with an error that it has printed.
+// Returns true if a process ended with an error that it has printed.
 bool ended_by_error(int status);
-// "at the all_reduce of line 12"
+// Writes what a rank does, such as "at the all_reduce of line 12", to `out`. Returns it.
 const char *doing_text(unsigned what, int line, char *out, size_t room);
 
 // How long a wait may last; 0 seconds: without limit. Patient: the seconds count from the last
@@ -150,7 +151,7 @@ void ranks_report(const char *reason);
 // Returns true if this process may print what ended the run. Under mpirun, that is the first
 // process of the machine that calls it.
 bool ranks_claim_by_launcher(void);
-// The signals that end a run, and SIGCHLD.
+// Returns the signals that end a run, and SIGCHLD.
 sigset_t ranks_signals(void);
 
 // Does the transfers of a call that concern several machines. All leaders call it together.
@@ -158,7 +159,7 @@ typedef struct Internode Internode;
 Internode *internode_new(Ranks *r, const Mesh *mesh);
 void internode_free(Internode *f);
 bool internode_run(Internode *f, const CommCall *call);
-// Whether the blocks of a transfer are on more than one machine.
+// Returns true if the blocks of a transfer are on more than one machine.
 bool internode_concerns(const Ranks *r, const Transfer *t);
 static inline int ranks_machine(const Ranks *r, int64_t processor) {
   return r->machine_of[processor / r->each];

@@ -111,7 +111,7 @@ static void reap(Launch *l) {
   }
 }
 
-// Whether all ranks that are left are stopped, so that they cannot end by themselves.
+// Returns true if all ranks that are left are stopped, so that they cannot end by themselves.
 static bool all_stopped(const Launch *l) {
   int status;
   for (int i = 0; i < l->count; i++)

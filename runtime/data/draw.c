@@ -29,7 +29,8 @@ EVERYWHERE double from_words(uint64_t high, uint64_t low) {
   return (from_integer(high) * 0x1p21 + from_integer(low >> 11) + 0.5) * 0x1p-53;
 }
 
-// Natural logarithm of a positive normal number, as in fdlibm (Sun Microsystems, 1993): x = 2^k (1
+// Returns the natural logarithm of a positive normal number, as fdlibm does (Sun Microsystems,
+// 1993): x = 2^k (1
 // + f) with 1 + f in [sqrt(1/2), sqrt(2)), and log(1 + f) = f - f^2/2 + s (f^2/2 + R(s^2)), s = f /
 // (2 + f).
 EVERYWHERE double log_of(double x) {

@@ -114,8 +114,8 @@ static bool list_csv(Arena *a, const char *path, ArrayList *out, Diag *d, Pos at
 
 // -- other files --------------------------------------------------------------------------------
 
-// A file is text if it has no control characters except those of lines; else it is bytes, such as
-// tokens.
+// Lists a file of another format. It is text if it has no control characters except those of lines;
+// else it is bytes, such as tokens.
 static bool list_bytes(Arena *a, const Datafile *f, ArrayList *out, char *why) {
   enum { PIECE = 65536 };
   unsigned char b[PIECE];

@@ -18,8 +18,8 @@ static double polynomial(const double *c, int n, double x) {
   return y;
 }
 
-// Quantile of the standard normal: algorithm AS 241, PPND16 (Wichura, Applied Statistics 37, 1988),
-// relative accuracy about 1e-16.
+// Returns the quantile of the standard normal distribution: algorithm AS 241, PPND16 (Wichura,
+// Applied Statistics 37, 1988), relative accuracy about 1e-16.
 static double normal_quantile(double p) {
   static const double a[] = {3.3871328727963666080e0,  1.3314166789178437745e+2,
                              1.9715909503065514427e+3, 1.3731693765509461125e+4,

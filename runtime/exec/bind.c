@@ -107,7 +107,8 @@ static char *address(const Context *c, Ref r) {
   return at ? at + r.offset : NULL; // the memory of a processor on another machine has no address
 }
 
-// Persistent tensors come first, because other tensors may be views of them.
+// Sets the addresses of all tensors of c. Persistent tensors come first, because other tensors may
+// be views of them.
 static void place_tensors(Exec *e, Context *c) {
   const Program *p = e->program;
   int64_t index = c - e->context;
@@ -385,7 +386,7 @@ static bool share_memory(Exec *e, Diag *d) {
   return e->work || (!ranks_failed(e->ranks) && no_memory(e, e->first, d));
 }
 
-// The memory of a processor, counted in Context.bytes.
+// Returns the memory of a processor, counted in Context.bytes.
 static char *memory_of(const Exec *e, Context *c, const SharedSegment *w, int64_t bytes) {
   c->bytes += bytes;
   return e->ranks ? segment_at(w, c->processor) : map_memory(bytes);

@@ -30,10 +30,10 @@ enum { ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
 // is done for one tile of C after another, and makes a large product 15 to 60 % slower, because
 // OpenBLAS packs its operands again for each tile.
 enum {
-  LONGEST_WHOLE = 16384, // products with a smaller or equal k, 43 blocks of OpenBLAS, are not cut
+  LONGEST_WHOLE = 16384, // large products with a k up to this, 43 blocks of OpenBLAS, are not cut
   PIECE = 2048,          // elements of k in a piece
-  PIECE_SMALL = 64,      // elements of k in a piece of a product of less than SMALL_WORK
-  SMALL_WORK = 1000000,  // multiplications
+  PIECE_SMALL = 64,      // elements of k in a piece of a small product
+  SMALL_WORK = 1000000,  // multiplications (with k at most PIECE) up to which a product is small
   TILE_M = 128,          // rows and columns of a tile of C
   TILE_N = 256
 };
@@ -173,7 +173,7 @@ typedef struct SgemmCall {
   int64_t k, piece, lda, ldb;
 } SgemmCall;
 
-// m x n elements of C, at most a tile.
+// Computes m x n elements of C, at most a tile.
 static void gemm_tile(const SgemmCall *g, int64_t m, int64_t n, const float *a, const float *b,
                       float *c, int64_t ldc) {
   float part[TILE_M * TILE_N];

@@ -53,7 +53,7 @@ int64_t block_valid(const Program *p, const ProgDim *d, int64_t r, int64_t rows)
   return valid;
 }
 
-// The axes that split no dim of t.
+// Returns the axes that split no dim of t.
 static Axes replicating_axes(const Mesh *m, const ProgTensor *t) {
   Axes rest = {0};
   for (int a = 0; a < m->naxes; a++) {

@@ -113,7 +113,7 @@ static void share_of(int64_t n, int64_t unit, int member, int members, int64_t *
   *hi = clamp64(*lo + each, 0, n);
 }
 
-// Panel [m0, m1) x [n0, n1) of one product of the batch.
+// Computes rows m0..m1-1 and columns n0..n1-1 of the result of product number `batch`.
 static void run_panel(const BoundGemm *b, int64_t batch, int64_t m0, int64_t m1, int64_t n0,
                       int64_t n1) {
   const Gemm *w = b->what;

@@ -162,13 +162,13 @@ const double *exec_inject_numbers(const Exec *e, const ProgKernel *k, const doub
 // Sets the addresses of the operands of collective i in context c, for the current steps of the
 // loops around it.
 void exec_move_operands(Exec *e, int64_t c, uint32_t i, const LoopSteps *s);
-// The first fault by order of instructions, then by global position, or NULL.
+// Returns the first fault by order of instructions, then by global position, or NULL.
 const StepFault *exec_first_fault(const Exec *e);
 // Computes slots and everything that depends on them, for e->rows valid rows.
 void exec_bind_sizes(Exec *e);
 
-// The first index of processor r's block of a dim, and its valid length when the dim Program.over
-// has `rows` rows.
+// Return the first index of processor r's block of a dim, and the number of its elements when the
+// dim Program.over has `rows` rows.
 int64_t block_offset(const Mesh *m, const ProgDim *d, int64_t r);
 int64_t block_valid(const Program *p, const ProgDim *d, int64_t r, int64_t rows);
 // With ranks: meets all ranks, once before blocks are read, and once, with `done`, after they have

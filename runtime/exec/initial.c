@@ -64,8 +64,9 @@ static double dot(int64_t n, const double *a, const double *b) {
   return s;
 }
 
-// Gram-Schmidt orthogonalisation, each vector twice ("twice is enough": Giraud et al., 2005). The
-// triangular factor has a positive diagonal, so the result is a uniformly distributed rotation.
+// Makes n vectors orthonormal by Gram-Schmidt orthogonalisation, each vector twice ("twice is
+// enough": Giraud et al., 2005). The triangular factor has a positive diagonal, so the result is a
+// uniformly distributed rotation.
 static void orthonormalise(int64_t n, int64_t length, double *v) {
   for (int64_t j = 0; j < n; j++) {
     double *x = v + j * length;
@@ -124,7 +125,7 @@ static void lay_out(const ProgTensor *t, const int64_t *size, int64_t n, const d
   }
 }
 
-// The full tensor in declared order, malloc'd.
+// Returns the full tensor in declared order, malloc'd.
 static double *orthogonal_values(const ProgTensor *t, uint64_t key) {
   int64_t size[PARTS] = {1, 1, 1};
   for (int i = 0; i < t->rank; i++) size[part_of(&t->init, i)] *= t->dim[t->declared[i]].whole;

@@ -36,7 +36,8 @@ static int64_t valid_of(const Mesh *m, const ProgDim *d, int64_t r) {
   return clamp64(left, 0, d->block);
 }
 
-// The first element that is not finite, -1: none. dim: slowest first.
+// Returns the index in a block of its first element that is not finite, and its *value; -1: there
+// is none. `dim` has the dims of the block in memory, the slowest first.
 static int64_t look(const Mesh *m, int64_t r, Dtype type, int rank, const ProgDim *dim,
                     const char *block, double *value) {
   int64_t n = 1, bytes = dtype_bytes(type);

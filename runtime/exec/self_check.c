@@ -6,8 +6,8 @@
 
 #define REPORT "this is a fault of meshc: please report it with the model and the options"
 
-// After a failure of the communicator it is not known what the step has sent, so counts are not
-// compared.
+// Adds what the last step should have sent. After a failed step it is not known what was sent, so
+// exec_check compares no counts.
 void exec_count_predicted(Exec *e) {
   if (e->result == STEP_FAILED) e->interrupted = true;
   program_count_add(&e->predicted, &e->moves[0]);
@@ -26,7 +26,8 @@ static bool same_count(const Exec *e, CollKind k, const char *what, int64_t coun
   return false;
 }
 
-// The predicted memory of a processor: that of the program without tensors shared from another one.
+// Returns the predicted memory of a processor: that of the program without tensors shared from
+// another one.
 static int64_t bytes_expected(const Exec *e) {
   int64_t bytes = program_bytes(e->program);
   for (uint32_t t = 0; e->share && t < e->program->ntensors; t++)

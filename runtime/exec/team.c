@@ -39,8 +39,8 @@ static void *thread_main(void *p) {
   }
 }
 
-// The threads that start wait at the gate until all have, so that those of a start that failed
-// halfway can be told to stop.
+// Runs in every thread of a team but the caller's. A thread waits for `gate` until all have
+// started, so that those of a start that failed halfway can be told to stop.
 static bool start_threads(Team *t) {
   for (int w = 1; w < t->workers; w++) {
     t->thread[w] = (TeamThread){.team = t, .worker = w};

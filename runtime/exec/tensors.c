@@ -164,8 +164,8 @@ static bool is_earlier(const int64_t *a, const int64_t *b, int n) {
   return false;
 }
 
-// The first fault by order of instructions, then by global position, so that it is the same on
-// every mesh.
+// Returns the first fault by order of instructions, then by global position, so that it is the same
+// on every mesh.
 static const StepFault *find_fault(const Exec *e, int64_t *position) {
   const StepFault *best = NULL;
   for (int64_t i = 0; i < e->processors * e->workers; i++) {

@@ -85,7 +85,8 @@ static void put_processors(Writer *w) {
   }
 }
 
-// A collective has the name of its kind, another instruction that of the value it computes.
+// Returns the name of instruction i in the trace: the kind of a collective, otherwise the value
+// that the instruction computes.
 static const char *instr_name(const Program *p, uint32_t i) {
   Pos pos;
   const Instr *in = &p->instr[i];
@@ -149,7 +150,8 @@ static int by_call(const void *a, const void *b) {
   return (x->processor > y->processor) - (x->processor < y->processor);
 }
 
-// all[0..n): the events of collectives, sorted by call and processor.
+// Writes the arrows between the events all[0..n) of collectives, which are sorted by call and
+// processor.
 static void put_arrows(Writer *w, size_t n, const TraceEvent *all) {
   const Mesh *m = &w->e->program->mesh;
   for (size_t i = 0, call = 0; i < n; i++) {

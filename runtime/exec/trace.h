@@ -7,7 +7,7 @@
 typedef struct Trace Trace;
 Trace *trace_new(int workers); // NULL: no memory
 void trace_free(Trace *t);
-// The steps of e from here on are traced; NULL: no longer.
+// From here on records the steps of e in t; with NULL, records nothing any more.
 void exec_trace(Exec *e, Trace *t);
 // Writes what was traced of e as a Chrome trace (chrome://tracing, Perfetto): a process a
 // processor, a track for computing and one for communication, arrows between the parts of one

@@ -68,7 +68,7 @@ ArrayFormat array_format(const Datafile *f) {
   return b[8] == '{' ? FORMAT_SAFETENSORS : FORMAT_NONE;
 }
 
-// The place in a file in Fortran order of element i in C order.
+// Returns the place in a file in Fortran order of element i in C order.
 static int64_t fortran_index(const ArrayPlace *p, int64_t i) {
   int64_t index[MAX_RANK], at = 0;
   for (int d = p->rank - 1; d >= 0; d--) {

@@ -52,7 +52,7 @@ static bool add_piece(const Datafile *f, int64_t at, int64_t n, char *bytes, uin
   return true;
 }
 
-// The checksum; 0 for a file that cannot be read, which its reader reports.
+// Returns the checksum of a file; 0 if it cannot be read, which is reported where it is used.
 static uint32_t checksum(const Datafile *f, bool full) {
   char *bytes = mem_alloc(PIECE);
   uint32_t sum = 0;

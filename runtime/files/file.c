@@ -45,7 +45,8 @@ bool datafile_read(const Datafile *f, int64_t offset, int64_t n, void *out, char
   return true;
 }
 
-// The buffer grows as bytes arrive, so that a high limit costs nothing for a short file.
+// Reads up to `limit` bytes into *out. The buffer grows as bytes arrive, so that a high limit costs
+// nothing for a short file.
 static bool inflate_all(gzFile in, int64_t limit, char **out, int64_t *n, char *why) {
   int64_t room = 0;
   *out = NULL;

@@ -45,7 +45,7 @@ const RawNames *raw_of_safetensors(const char *name) {
   return NULL;
 }
 
-// The bits of one element, zero-extended.
+// Returns the bits of one element, zero-extended.
 static uint64_t bits_at(Raw r, const unsigned char *p) {
   uint64_t x = 0;
   for (int i = 0; i < r.bytes; i++) x = x << 8 | p[r.big ? i : r.bytes - 1 - i];
@@ -156,7 +156,7 @@ bool raw_convert(Raw r, const void *src, int64_t n, double scale, Dtype to, void
   return true;
 }
 
-// False if a finite number exceeds the range of the float.
+// Converts n doubles to floats. Returns false if a finite number exceeds the range of f32.
 static bool doubles_to_f32(const double *src, int64_t n, float *dst) {
   int lost = 0;
   for (int64_t i = 0; i < n; i++) {

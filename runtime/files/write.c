@@ -98,7 +98,7 @@ static size_t common_fields(char *out, const ZipEntry *e, size_t name, size_t ex
   return put_fields(out, countof(field), field);
 }
 
-// The zip64 field, empty if all sizes fit 32 bits.
+// Writes the zip64 field and returns its length; 0 if all sizes fit 32 bits.
 static size_t extra_field(char *out, const ZipEntry *e, bool central) {
   size_t n = 4;
   if (low32(e->size) == UINT32_MAX) {

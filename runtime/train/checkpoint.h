@@ -74,13 +74,13 @@ typedef struct Checkpoint {
 } Checkpoint;
 int64_t
 checkpoint_step(const char *name); // N of "step-N", leading zeros allowed, -1 for other names
-// True if the folder is a checkpoint or holds one.
+// Returns true if the folder is a checkpoint or holds one.
 bool checkpoint_exists(const char *path);
 // Reads the manifest of the checkpoint in the folder `path`, or of the newest one in that folder.
 // Newer folders without a manifest are skipped with a warning; a damaged manifest of the newest is
 // an error. Everything is in `a`. NULL after an error in d.
 Checkpoint *checkpoint_open(Arena *a, const char *path, Diag *d, Pos at);
-// The folder of step `step` in `directory`, NULL if it has no complete checkpoint.
+// Returns the folder of step `step` in `directory`, NULL if it has no complete checkpoint.
 const char *checkpoint_of_step(Arena *a, const char *directory, int64_t step);
 // Loads the parameters and states of e, and with `slots` its optimizer state; all of them must be
 // there. With `average`, average.NAME is loaded for NAME where the checkpoint has it. Every shard

@@ -28,9 +28,9 @@ static bool has_manifest(Arena *a, const char *path) {
   return access(arena_printf(a, "%s/%s", path, CHECKPOINT_MANIFEST), F_OK) == 0;
 }
 
-// The folder of the newest complete checkpoint in `path`, or path itself; NULL if there is none.
-// `all` gets the entries of `path`, the newest first; the first *skipped of them are newer and not
-// complete.
+// Returns the folder of the newest complete checkpoint in `path`, or path itself; NULL if there is
+// none. `all` gets the entries of `path`, the newest first; the first *skipped of them are newer
+// and not complete.
 static const char *find_checkpoint(Arena *a, const char *path, StepList *all, uint32_t *skipped) {
   *all = (StepList){0};
   *skipped = 0;
@@ -450,7 +450,8 @@ static bool load_tensor(const Loader *l, Exec *e, const ProgTensor *t, const Che
   return good;
 }
 
-// average.NAME instead of NAME, if it is wanted and exists.
+// Returns the tensor to load into t: with `average` that named average.NAME, if the checkpoint has
+// it, otherwise NAME. NULL: there is none.
 static const CheckpointTensor *tensor_for(const Checkpoint *c, const ProgTensor *t, bool average) {
   char name[1024];
   snprintf(name, sizeof name, "average.%s", t->name);

@@ -361,8 +361,8 @@ static bool lost(Diag *d) {
   return false;
 }
 
-// The first rank locks the folder. If it cannot, it ends the run, and the others notice while they
-// wait for it.
+// Opens and locks the folder on the first rank. If that fails, it ends the run, and the others
+// notice while they wait for it.
 static bool open_folder(Saver *s, Diag *d) {
   if (writes(s->exec)) s->folder = checkpoint_folder_open(s->directory, &s->lock, d);
   if (writes(s->exec) && s->folder < 0) return false;

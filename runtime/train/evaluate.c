@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-// log(exp(a) + exp(b))
+// Returns log(exp(a) + exp(b)) without overflow.
 static double log_add(double a, double b) {
   double larger = a > b || isnan(a) ? a : b, smaller = a > b || isnan(a) ? b : a;
   return isinf(larger) ? larger : larger + log1p(exp(smaller - larger));

@@ -66,7 +66,7 @@ static Proto new_event(int64_t step) {
   return event;
 }
 
-// The name that TensorBoard looks for: events.out.tfevents.SECONDS.HOST.
+// Opens a file with a name that TensorBoard looks for: events.out.tfevents.SECONDS.HOST.PROCESS.
 Events *events_open(const char *directory, Diag *d) {
   char host[128] = "localhost", name[256];
   Events *e = mem_zeroed(1, sizeof *e);

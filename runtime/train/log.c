@@ -28,7 +28,7 @@ struct Log {
   bool told;
 };
 
-// The offset of the first line of step `start` or later.
+// Returns the offset of the first line of step `start` or later.
 static long lines_before(FILE *f, int64_t start) {
   char line[4096];
   long at = 0;

@@ -20,7 +20,7 @@ void log_step(Log *l, int64_t step, double seconds, uint32_t n, const char *cons
 // Adds an evaluation to the object of the last step: {"test": {"loss": ...}}.
 void log_evaluation(Log *l, const char *data, uint32_t n, const char *const *name,
                     const double *value);
-// A histogram of n values at that step.
+// Writes a histogram of n values for a step to the event file.
 void log_histogram(Log *l, int64_t step, const char *name, Dtype type, int64_t n,
                    const void *values);
 // Closes both files. False after an error in d: something could not be written.

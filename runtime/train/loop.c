@@ -108,7 +108,7 @@ static int evaluate(TrainRun *r, bool final, Diag *d) {
 
 // -- training -----------------------------------------------------------------------------------
 
-// The program's step counter, which counts the updates that were made.
+// Returns the program's step counter, which counts the updates that were made.
 static int64_t step_number(const TrainRun *r) {
   return r->job->before + r->at.step - r->at.skipped;
 }

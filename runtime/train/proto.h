@@ -17,7 +17,7 @@ void proto_text(Proto *p, int field, const char *text);
 void proto_integer(Proto *p, int field, uint64_t x);
 void proto_double(Proto *p, int field, double x);
 void proto_float(Proto *p, int field, float x);
-// A nested message: its bytes, after which it is empty again.
+// Adds a nested message, the bytes of `inner`, and empties `inner`.
 void proto_message(Proto *p, int field, Proto *inner);
 
 #endif
