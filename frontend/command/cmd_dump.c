@@ -234,8 +234,7 @@ static bool find_stage(const Dump *d, const char *name, Pos pos, int *out) {
   names[stage_name_count] = "all";
   diag_error(d->s->diag, DIAG_USAGE, pos, "unknown stage '%s'", name);
   diag_hint(d->s->diag, "meshc stages lists them");
-  diag_nearest(d->s->diag, name, names, (size_t)stage_name_count + 1);
-  return false;
+  return diag_nearest(d->s->diag, name, names, (size_t)stage_name_count + 1);
 }
 
 static bool write_stage(const Dump *d, int stage, const char *text) {
@@ -276,17 +275,13 @@ static bool read_graph(Dump *d, int *first) {
   const OptionUse *use = option_use(d->s->opt, OPTION_FROM);
   size_t n;
   if (!find_stage(d, use->text, use->pos, first)) return false;
-  if (*first < FIRST_COMPILED || *first > LAST_GRAPH) {
-    diag_error(d->s->diag, DIAG_USAGE, use->pos,
-               "a compile goes on from a graph after grad or later, not from %s", use->text);
-    return false;
-  }
+  if (*first < FIRST_COMPILED || *first > LAST_GRAPH)
+    return diag_error(d->s->diag, DIAG_USAGE, use->pos,
+                      "a compile goes on from a graph after grad or later, not from %s", use->text);
   char *text = session_file(d->s, use->second, &n);
-  if (!text) {
-    diag_error(d->s->diag, DIAG_NO_MODEL, use->pos, "cannot read %s: %s", use->second,
-               strerror(errno));
-    return false;
-  }
+  if (!text)
+    return diag_error(d->s->diag, DIAG_NO_MODEL, use->pos, "cannot read %s: %s", use->second,
+                      strerror(errno));
   uint32_t source = diag_source(d->s->diag, use->second, text, n);
   d->made.selected = graph_read(d->s->arena, d->s->names, d->s->diag, source, text, n);
   return d->made.selected != NULL;
@@ -299,17 +294,14 @@ static bool choose_stages(const Dump *d, int *first, int *last) {
   *last = stage_name_count - 1;
   if (!use) {
     diag_error(d->s->diag, DIAG_USAGE, (Pos){0}, "dump needs --stage STAGE, or --stage all");
-    diag_hint(d->s->diag, "meshc stages lists them");
-    return false;
+    return diag_hint(d->s->diag, "meshc stages lists them");
   }
   if (strcmp(use->text, "all") == 0) return true;
   int wanted;
   if (!find_stage(d, use->text, use->pos, &wanted)) return false;
-  if (wanted < *first) {
-    diag_error(d->s->diag, DIAG_USAGE, use->pos, "the stage %s comes before %s", use->text,
-               stage_names[*first].name);
-    return false;
-  }
+  if (wanted < *first)
+    return diag_error(d->s->diag, DIAG_USAGE, use->pos, "the stage %s comes before %s", use->text,
+                      stage_names[*first].name);
   *first = *last = wanted;
   return true;
 }

@@ -16,20 +16,16 @@ static bool read_form(const Session *s, Form *out) {
   const OptionUse *use = option_use(s->opt, OPTION_FORMAT);
   if (!option_word(s->opt, OPTION_FORMAT, countof(forms), forms, s->diag, &form)) return false;
   *out = option_given(s->opt, OPTION_JSON) ? FORM_JSON : (Form)form;
-  if (use && *out != (Form)form) {
-    diag_error(s->diag, DIAG_USAGE, use->pos, "--json and --format %s cannot be combined",
-               use->text);
-    return false;
-  }
+  if (use && *out != (Form)form)
+    return diag_error(s->diag, DIAG_USAGE, use->pos, "--json and --format %s cannot be combined",
+                      use->text);
   if (option_given(s->opt, OPTION_MEASURED) && *out != FORM_JSON) {
     diag_error(s->diag, DIAG_USAGE, (Pos){0}, "--measure adds times to the JSON");
-    diag_hint(s->diag, "add --json");
-    return false;
+    return diag_hint(s->diag, "add --json");
   }
   if (s->opt->argument.n < 2 || *out == FORM_TEXT || *out == FORM_JSON) return true;
-  diag_error(s->diag, DIAG_USAGE, use->pos, "one value has no form %s: leave out %s", use->text,
-             s->opt->argument.at[1]);
-  return false;
+  return diag_error(s->diag, DIAG_USAGE, use->pos, "one value has no form %s: leave out %s",
+                    use->text, s->opt->argument.at[1]);
 }
 
 // -- a name -------------------------------------------------------------------------------------
@@ -92,8 +88,7 @@ static bool fits_here(Session *s, const Program *p) {
   diag_error(s->diag, DIAG_NO_MEMORY, (Pos){0},
              "--measure runs all processors here: they need %s, half of the memory is %s",
              bytes_text(s->arena, (int64_t)all), bytes_text(s->arena, (int64_t)most));
-  diag_hint(s->diag, "leave out --measure, or make the model smaller with --set");
-  return false;
+  return diag_hint(s->diag, "leave out --measure, or make the model smaller with --set");
 }
 
 // Runs three steps on generated input and adds the measured times of the collectives to `list`, for

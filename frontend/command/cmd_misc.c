@@ -102,9 +102,8 @@ static bool replace_file(Session *s, const char *path, const char *text) {
     good = disk_commit(&f);
   }
   if (good) return true;
-  diag_error(s->diag, disk_full(errno) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0},
-             "cannot write %s: %s", path, strerror(errno));
-  return false;
+  return diag_error(s->diag, disk_full(errno) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0},
+                    "cannot write %s: %s", path, strerror(errno));
 }
 
 // Refuses `fmt --write -`, which has no file to change. Returns false after an error.
@@ -112,8 +111,7 @@ static bool has_file(const Session *s) {
   if (!session_from_stdin(s) || !option_given(s->opt, OPTION_WRITE)) return true;
   diag_error(s->diag, DIAG_USAGE, (Pos){0},
              "--write changes a model file, and the model comes from standard input");
-  diag_hint(s->diag, "leave out --write: the result is printed");
-  return false;
+  return diag_hint(s->diag, "leave out --write: the result is printed");
 }
 
 int cmd_fmt(Session *s) {

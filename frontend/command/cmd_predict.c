@@ -28,9 +28,8 @@ typedef struct Predict {
 static bool one_source(const Session *s) {
   const OptionUse *data = option_use(s->opt, OPTION_DATA);
   if (!data || !option_given(s->opt, OPTION_FEED)) return true;
-  diag_error(s->diag, DIAG_USAGE, data->pos,
-             "rows come either from --feed or from --data, not from both");
-  return false;
+  return diag_error(s->diag, DIAG_USAGE, data->pos,
+                    "rows come either from --feed or from --data, not from both");
 }
 
 // Chooses the dim of the rows: the batch dim of the data blocks, else the first dim of the first
@@ -48,11 +47,9 @@ static bool choose_rows(Predict *p) {
         memcmp(d->name, use->text, n) == 0)
       p->over = d->dims[0];
   }
-  if (!p->over) {
-    diag_error(p->s->diag, DIAG_USAGE, (Pos){0},
-               "predict needs rows: --feed NAME=FILE, or --data test");
-    return false;
-  }
+  if (!p->over)
+    return diag_error(p->s->diag, DIAG_USAGE, (Pos){0},
+                      "predict needs rows: --feed NAME=FILE, or --data test");
   p->over_name = dim_get(g->dims, p->over)->name;
   p->batch = dim_get(g->dims, p->over)->size;
   return true;
@@ -86,19 +83,17 @@ static bool count_fed(Predict *p) {
     const Decl *d = &g->decl.at[f->decl - 1];
     for (int k = 0; k < d->rank; k++) {
       if (d->dims[k] != p->over) continue;
-      if (first && f->array.size[k] != p->rows) {
-        diag_error(p->s->diag, DIAG_DATA_SHAPE, f->use.pos, "%s has %lld row%s, %s has %lld",
-                   d->name, (long long)f->array.size[k], plural(f->array.size[k]),
-                   g->decl.at[first->decl - 1].name, (long long)p->rows);
-        return false;
-      }
+      if (first && f->array.size[k] != p->rows)
+        return diag_error(p->s->diag, DIAG_DATA_SHAPE, f->use.pos, "%s has %lld row%s, %s has %lld",
+                          d->name, (long long)f->array.size[k], plural(f->array.size[k]),
+                          g->decl.at[first->decl - 1].name, (long long)p->rows);
       first = f;
       p->rows = f->array.size[k];
     }
   }
   if (first) return true;
-  diag_error(p->s->diag, DIAG_USAGE, (Pos){0}, "no input that is fed runs over %s", p->over_name);
-  return false;
+  return diag_error(p->s->diag, DIAG_USAGE, (Pos){0}, "no input that is fed runs over %s",
+                    p->over_name);
 }
 
 static bool open_rows(Predict *p) {
@@ -130,8 +125,7 @@ static bool open_results(Predict *p) {
                  option_use(p->s->opt, OPTION_FETCH) ? option_use(p->s->opt, OPTION_FETCH)->pos
                                                      : (Pos){0},
                  "%s does not run over %s: predict gives rows", o->name, p->over_name);
-      diag_hint(p->s->diag, "see meshc eval for the metrics of a data block");
-      return false;
+      return diag_hint(p->s->diag, "see meshc eval for the metrics of a data block");
     }
     r.array.elements = r.array.elements / p->batch * p->rows;
     r.array.size[axis] = p->rows;
@@ -317,8 +311,7 @@ static bool prepare(Predict *p) {
   if (!fetch.n) {
     diag_error(s->diag, DIAG_USAGE, (Pos){0}, "the model has no output that runs over %s",
                p->over_name);
-    diag_hint(s->diag, "name values: --fetch NAME,...");
-    return false;
+    return diag_hint(s->diag, "name values: --fetch NAME,...");
   }
   p->graph = select_run(s->arena, s->model, &fetch);
   if (!p->graph || !open_rows(p) || !select_last(p, &fetch, &last) ||

@@ -32,8 +32,7 @@ static bool computes_something(const Run *r) {
     if (r->graph->output.at[i].kind == OUT_VALUE) return true;
   diag_error(r->s->diag, DIAG_USAGE, (Pos){0},
              "nothing to compute: the model has no output, metric or loss");
-  diag_hint(r->s->diag, "name values: --fetch NAME,...");
-  return false;
+  return diag_hint(r->s->diag, "name values: --fetch NAME,...");
 }
 
 static bool prepare(Run *r) {

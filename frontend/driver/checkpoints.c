@@ -16,9 +16,8 @@ static bool averages(const Session *s) {
 bool values_check(const Session *s) {
   const OptionUse *checkpoint = option_use(s->opt, OPTION_CHECKPOINT);
   if (!checkpoint || !option_given(s->opt, OPTION_PARAMS)) return true;
-  diag_error(s->diag, DIAG_USAGE, checkpoint->pos,
-             "values come either from --checkpoint or from --params, not from both");
-  return false;
+  return diag_error(s->diag, DIAG_USAGE, checkpoint->pos,
+                    "values come either from --checkpoint or from --params, not from both");
 }
 
 // Returns the option that names a checkpoint: --checkpoint, or --params with the folder of a
@@ -51,11 +50,9 @@ bool checkpoints_check(const Session *s) {
   static const OptionId of_folder[] = {OPTION_RESUME, OPTION_KEEP};
   int64_t keep;
   for (size_t i = 0; i < countof(of_folder); i++)
-    if (option_given(s->opt, of_folder[i]) && !option_given(s->opt, OPTION_CHECKPOINT_DIR)) {
-      diag_error(s->diag, DIAG_USAGE, option_use(s->opt, of_folder[i])->pos,
-                 "%s needs --checkpoint-dir DIR", option_name(of_folder[i]));
-      return false;
-    }
+    if (option_given(s->opt, of_folder[i]) && !option_given(s->opt, OPTION_CHECKPOINT_DIR))
+      return diag_error(s->diag, DIAG_USAGE, option_use(s->opt, of_folder[i])->pos,
+                        "%s needs --checkpoint-dir DIR", option_name(of_folder[i]));
   return option_integer(s->opt, OPTION_KEEP, 0, 1, INT32_MAX, s->diag, &keep);
 }
 
@@ -65,8 +62,7 @@ static bool seed_fits(Session *s, const Checkpoint *c) {
   diag_error(s->diag, DIAG_USAGE, option_use(s->opt, OPTION_RESUME)->pos,
              "%s was trained with --seed %llu, not %llu", c->path, (unsigned long long)c->note.seed,
              (unsigned long long)seed);
-  diag_hint(s->diag, "say --seed %llu", (unsigned long long)c->note.seed);
-  return false;
+  return diag_hint(s->diag, "say --seed %llu", (unsigned long long)c->note.seed);
 }
 
 static bool names_step(const OptionUse *resume) {
@@ -126,10 +122,9 @@ static bool go_on(Session *s, const char *folder, TrainJob *job) {
 static bool refuse_mixture(Session *s, const char *folder) {
   diag_error(s->diag, DIAG_USAGE, option_use(s->opt, OPTION_CHECKPOINT_DIR)->pos,
              "%s holds checkpoints of another run", folder);
-  diag_hint(
+  return diag_hint(
       s->diag,
       "say --resume to go on from the newest, --resume=N from step N, or name another folder");
-  return false;
 }
 
 bool checkpoints_begin(Session *s, TrainJob *job) {

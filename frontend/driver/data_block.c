@@ -26,9 +26,8 @@ bool data_choose(Session *s, const char *wanted, BlockKind *out) {
   for (int k = 0; wanted && k < DATA_BLOCKS; k++)
     if (strcmp(wanted, block_text((BlockKind)k)) == 0) *out = (BlockKind)k;
   if (wanted && strcmp(wanted, block_text(*out)) != 0) {
-    diag_error(s->diag, DIAG_USAGE, option_use(s->opt, OPTION_DATA)->pos,
-               "--data takes train, valid or test, not '%s'", wanted);
-    return false;
+    return diag_error(s->diag, DIAG_USAGE, option_use(s->opt, OPTION_DATA)->pos,
+                      "--data takes train, valid or test, not '%s'", wanted);
   }
   if (block[*out].present) return true;
   no_block(s, *out);
@@ -50,8 +49,7 @@ static bool feed_input(Session *s, const Graph *g, const Decl *decl, const DataB
     diag_error(s->diag, DIAG_MISSING_KEY, block->pos,
                "the data block '%s' has no entry for the input '%s'", name, decl->name);
     diag_note(s->diag, decl->pos, "declared here");
-    diag_hint(s->diag, "add: %s = SOURCE", decl->name);
-    return false;
+    return diag_hint(s->diag, "add: %s = SOURCE", decl->name);
   }
   *out = (FeedInput){.name = decl->name,
                      .type = decl->type,
@@ -69,10 +67,9 @@ static bool feed_input(Session *s, const Graph *g, const Decl *decl, const DataB
       out->size[out->rank++] = size * (decl->dims[i] == block->over ? parts : 1);
   }
   if (out->over >= 0) return true;
-  diag_error(s->diag, DIAG_BAD_BLOCK, field->pos,
-             "the input '%s' has no dim '%s', which is the dim of the rows of data %s", decl->name,
-             dim_get(g->dims, block->over)->name, name);
-  return false;
+  return diag_error(s->diag, DIAG_BAD_BLOCK, field->pos,
+                    "the input '%s' has no dim '%s', which is the dim of the rows of data %s",
+                    decl->name, dim_get(g->dims, block->over)->name, name);
 }
 
 Feed *data_open(Session *s, const Graph *g, BlockKind kind, bool keep_last) {

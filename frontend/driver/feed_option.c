@@ -63,8 +63,7 @@ static bool check_shape(Session *s, const Decl *decl, const Array *x, DimId rows
   if (x->rank != decl->rank) {
     diag_error(s->diag, DIAG_DATA_SHAPE, pos, "the input %s has %d dim%s, %s %d", decl->name,
                decl->rank, plural(decl->rank), number ? "a number has" : "the file has", x->rank);
-    diag_note(s->diag, decl->pos, "declared here");
-    return false;
+    return diag_note(s->diag, decl->pos, "declared here");
   }
   for (int i = 0; i < decl->rank; i++) {
     const Dim *dim = dim_get(dims, decl->dims[i]);
@@ -83,10 +82,8 @@ static bool check_shape(Session *s, const Decl *decl, const Array *x, DimId rows
 
 static bool read_one(Session *s, const OptionUse *use, DimId rows_of, Fed *out) {
   const char *equals = strchr(use->text, '='), *path, *key;
-  if (!equals || equals == use->text) {
-    diag_error(s->diag, DIAG_USAGE, use->pos, "--feed takes NAME=FILE, not '%s'", use->text);
-    return false;
-  }
+  if (!equals || equals == use->text)
+    return diag_error(s->diag, DIAG_USAGE, use->pos, "--feed takes NAME=FILE, not '%s'", use->text);
   out->decl = find_input(s, use->text, (size_t)(equals - use->text), use->pos);
   if (!out->decl) return false;
   out->use = *use;
@@ -94,11 +91,9 @@ static bool read_one(Session *s, const OptionUse *use, DimId rows_of, Fed *out) 
   double value;
   bool number = is_number(equals + 1, &value);
   split_key(s, equals + 1, &path, &key);
-  if (number && !number_array(&out->array, value, decl)) {
-    diag_error(s->diag, DIAG_DATA_VALUE, use->pos, "%s cannot be %s: it is of type %s", decl->name,
-               equals + 1, dtype_text(decl->type));
-    return false;
-  }
+  if (number && !number_array(&out->array, value, decl))
+    return diag_error(s->diag, DIAG_DATA_VALUE, use->pos, "%s cannot be %s: it is of type %s",
+                      decl->name, equals + 1, dtype_text(decl->type));
   if (!number && !array_read(&out->array, path, key, s->diag, use->pos)) return false;
   return check_shape(s, decl, &out->array, rows_of, number, use->pos) &&
          array_convert(&out->array, decl->type, decl->name, s->diag, use->pos);

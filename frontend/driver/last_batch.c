@@ -184,9 +184,8 @@ static bool all_shared(const Session *s, const Program *p, const Program *shared
       continue;
     diag_error(s->diag, DIAG_UNSUPPORTED, x->pos,
                "the last, incomplete batch reads '%s', which whole batches do not", x->name);
-    diag_hint(s->diag,
-              "take a batch that divides the rows, or some rows: SOURCE(..., rows = A..B)");
-    return false;
+    return diag_hint(s->diag,
+                     "take a batch that divides the rows, or some rows: SOURCE(..., rows = A..B)");
   }
   return true;
 }

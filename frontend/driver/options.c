@@ -62,8 +62,7 @@ static bool unknown_option(Diag *d, const Options *o, const char *text, size_t n
   }
   diag_error(d, DIAG_UNKNOWN_OPTION, nowhere, "unknown option '%s' for %s", given,
              command_name(o->command));
-  diag_nearest(d, given, names, known);
-  return false;
+  return diag_nearest(d, given, names, known);
 }
 
 // Finds the row of an option for a command by its long or short form, n bytes of text. Two rows may
@@ -99,21 +98,16 @@ static bool parse_option(Options *o, Arena *a, Diag *d, int argc, char **argv, i
   if (!(row->commands & 1u << o->command)) {
     diag_error(d, DIAG_USAGE, nowhere, "%s is not an option of %s", row->name,
                command_name(o->command));
-    diag_hint(d, "see meshc %s --help", command_name(o->command));
-    return false;
+    return diag_hint(d, "see meshc %s --help", command_name(o->command));
   }
-  if (equals && !row->argument) {
-    diag_error(d, DIAG_USAGE, nowhere, "%s takes no argument", row->name);
-    return false;
-  }
+  if (equals && !row->argument)
+    return diag_error(d, DIAG_USAGE, nowhere, "%s takes no argument", row->name);
   OptionUse use = {.text = equals ? equals + 1 : ""};
   bool two = id == OPTION_FROM,
        optional = row->argument && row->argument[0] == '['; // "[=N]": given only after `=`
-  if (row->argument && !optional && *i + !equals + two >= argc) {
-    diag_error(d, DIAG_USAGE, nowhere, "%s needs an argument: %s %s", row->name, row->name,
-               row->argument);
-    return false;
-  }
+  if (row->argument && !optional && *i + !equals + two >= argc)
+    return diag_error(d, DIAG_USAGE, nowhere, "%s needs an argument: %s %s", row->name, row->name,
+                      row->argument);
   if (row->argument && !equals && !optional) use.text = argv[++*i];
   if (two) use.second = argv[++*i];
   if (row->argument && (equals || !optional)) use.pos = option_source(d, row->name, use.text);
@@ -130,13 +124,11 @@ bool command_find(const char *name, Diag *d, CommandId *out) {
   }
   for (size_t i = 0; i < countof(later); i++) {
     if (strcmp(name, later[i]) != 0) continue;
-    diag_error(d, DIAG_UNAVAILABLE, nowhere, "the command %s is not in this version of meshc",
-               name);
-    return false;
+    return diag_error(d, DIAG_UNAVAILABLE, nowhere,
+                      "the command %s is not in this version of meshc", name);
   }
   diag_error(d, DIAG_USAGE, nowhere, "unknown command '%s'", name);
-  diag_nearest(d, name, names, countof(names));
-  return false;
+  return diag_nearest(d, name, names, countof(names));
 }
 
 static bool asks_help(int argc, char **argv) {
@@ -159,8 +151,7 @@ static bool count_arguments(const Options *o, Diag *d) {
   else
     diag_error(d, DIAG_USAGE, nowhere, "%s does not take '%s'", command_name(o->command),
                o->argument.at[most]);
-  diag_hint(d, "see meshc %s --help", command_name(o->command));
-  return false;
+  return diag_hint(d, "see meshc %s --help", command_name(o->command));
 }
 
 bool options_parse(Options *out, Arena *a, Diag *d, int argc, char **argv) {
@@ -202,18 +193,16 @@ bool option_integer(const Options *o, OptionId id, int64_t otherwise, int64_t lo
   errno = 0;
   *out = strtoll(use->text, &end, 10);
   if (*use->text && !*end && !errno && *out >= low && *out <= high) return true;
-  diag_error(d, DIAG_USAGE, use->pos, "%s takes an integer from %lld to %lld, not '%s'",
-             option_name(id), (long long)low, (long long)high, use->text);
-  return false;
+  return diag_error(d, DIAG_USAGE, use->pos, "%s takes an integer from %lld to %lld, not '%s'",
+                    option_name(id), (long long)low, (long long)high, use->text);
 }
 
 bool option_word(const Options *o, OptionId id, int n, const char *const *word, Diag *d, int *out) {
   const OptionUse *use = option_use(o, id);
   for (*out = 0; use && *out < n && strcmp(word[*out], use->text) != 0;) ++*out;
   if (*out < n) return true;
-  diag_error(d, DIAG_USAGE, use->pos, "%s takes %s, not '%s'", option_name(id),
-             option_row[id].argument, use->text);
-  return false;
+  return diag_error(d, DIAG_USAGE, use->pos, "%s takes %s, not '%s'", option_name(id),
+                    option_row[id].argument, use->text);
 }
 
 // -- help ---------------------------------------------------------------------------------------

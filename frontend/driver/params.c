@@ -26,11 +26,9 @@ typedef struct Params {
 static bool list_folder(Params *p) {
   DIR *folder = mem_opendir(p->path);
   VEC(const char *) names = {0};
-  if (!folder) {
-    diag_error(p->s->diag, DIAG_FILE_MISSING, p->pos, "cannot read the folder %s: %s", p->path,
-               strerror(errno));
-    return false;
-  }
+  if (!folder)
+    return diag_error(p->s->diag, DIAG_FILE_MISSING, p->pos, "cannot read the folder %s: %s",
+                      p->path, strerror(errno));
   for (const struct dirent *entry; (entry = readdir(folder));)
     if (text_ends(entry->d_name, ".npy"))
       vec_push(p->s->arena, names) =
@@ -117,10 +115,9 @@ static bool saved_apart(Session *s, const ParamMap *map, const Program *p) {
     uint32_t k = 0;
     while (k < i && (!name[k] || strcmp(name[k], name[i]) != 0)) k++;
     if (k == i) continue;
-    diag_error(s->diag, DIAG_USAGE, use->pos,
-               "--map names both %s and %s %s, and one file cannot hold both", p->tensor[k].name,
-               p->tensor[i].name, name[i]);
-    return false;
+    return diag_error(s->diag, DIAG_USAGE, use->pos,
+                      "--map names both %s and %s %s, and one file cannot hold both",
+                      p->tensor[k].name, p->tensor[i].name, name[i]);
   }
   return true;
 }
@@ -226,8 +223,8 @@ static bool folder_there(Session *s, const OptionUse *use) {
     errno = ENOTDIR;
   else if (access(folder, W_OK | X_OK) == 0)
     return true;
-  diag_error(s->diag, DIAG_FAILURE, use->pos, "cannot write %s: %s", use->text, strerror(errno));
-  return false;
+  return diag_error(s->diag, DIAG_FAILURE, use->pos, "cannot write %s: %s", use->text,
+                    strerror(errno));
 }
 
 bool params_check(Session *s) {
@@ -237,9 +234,8 @@ bool params_check(Session *s) {
   if (!use) return true;
   if (text_ends(use->text, ".npz") || text_ends(use->text, ".safetensors"))
     return folder_there(s, use);
-  diag_error(s->diag, DIAG_USAGE, use->pos, "--save-params writes .safetensors or .npz, not '%s'",
-             use->text);
-  return false;
+  return diag_error(s->diag, DIAG_USAGE, use->pos,
+                    "--save-params writes .safetensors or .npz, not '%s'", use->text);
 }
 
 static bool write_saved(Session *s, const OptionUse *use, uint32_t n, const NamedArray *named) {

@@ -85,9 +85,8 @@ static bool holes_known(Session *s, const MapLine *line, Pos pos) {
   for (const char *c = line->file; (c = strchr(c, '{')); c++) {
     size_t n = strcspn(c, "}") + 1;
     if (c[n - 1] == '}' && has_hole(line->model, c, n)) continue;
-    diag_error(s->diag, DIAG_FILE_MALFORMED, pos, "%.*s does not occur on the left side", (int)n,
-               c);
-    return false;
+    return diag_error(s->diag, DIAG_FILE_MALFORMED, pos, "%.*s does not occur on the left side",
+                      (int)n, c);
   }
   return true;
 }
@@ -99,10 +98,8 @@ static bool read_map_line(Session *s, ParamMap *m, uint32_t source, uint32_t lin
   const char *equals = memchr(text, '=', (size_t)(end - text));
   if (!*trimmed(s->arena, text, end)) return true;
   Pos pos = {.source = source, .line = line, .col = 1, .len = 1};
-  if (!equals || !*trimmed(s->arena, text, equals) || !*trimmed(s->arena, equals + 1, end)) {
-    diag_error(s->diag, DIAG_FILE_MALFORMED, pos, "expected a line NAME = NAME IN THE FILE");
-    return false;
-  }
+  if (!equals || !*trimmed(s->arena, text, equals) || !*trimmed(s->arena, equals + 1, end))
+    return diag_error(s->diag, DIAG_FILE_MALFORMED, pos, "expected a line NAME = NAME IN THE FILE");
   MapLine *new = &vec_push(s->arena, *m);
   *new = (MapLine){trimmed(s->arena, text, equals), trimmed(s->arena, equals + 1, end)};
   return holes_known(s, new, pos);
@@ -114,11 +111,9 @@ bool params_map(Session *s, ParamMap *out) {
   if (!use) return true;
   size_t n;
   const char *text = session_file(s, use->text, &n);
-  if (!text) {
-    diag_error(s->diag, DIAG_FILE_MISSING, use->pos, "cannot read %s: %s", use->text,
-               strerror(errno));
-    return false;
-  }
+  if (!text)
+    return diag_error(s->diag, DIAG_FILE_MISSING, use->pos, "cannot read %s: %s", use->text,
+                      strerror(errno));
   digest_text(use->text, text, n);
   uint32_t source = diag_source(s->diag, use->text, text, n), line = 1;
   bool good = true;

@@ -41,9 +41,8 @@ static bool small_enough(const Graph *selected, Diag *d) {
   diag_error(d, DIAG_TOO_DEEP, graph_node(selected, graph_count(selected))->origin.pos,
              "this needs %u operations, and a program has at most %d", graph_count(selected),
              MAX_COMPILED);
-  diag_hint(
+  return diag_hint(
       d, "calls and rounds of for loops are unrolled; a scan is one loop, however often it runs");
-  return false;
 }
 
 // Indices in stage_names of the stages after which pipeline_run may stop.

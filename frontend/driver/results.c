@@ -92,11 +92,9 @@ bool out_is_stdout(const Session *s) {
 bool results_check(const Session *s) {
   static const char *const words[] = {"finite"};
   int word;
-  if (out_is_stdout(s) && option_given(s->opt, OPTION_JSON)) {
-    diag_error(s->diag, DIAG_USAGE, option_use(s->opt, OPTION_OUT)->pos,
-               "--out - and --json would both write to standard output");
-    return false;
-  }
+  if (out_is_stdout(s) && option_given(s->opt, OPTION_JSON))
+    return diag_error(s->diag, DIAG_USAGE, option_use(s->opt, OPTION_OUT)->pos,
+                      "--out - and --json would both write to standard output");
   return option_word(s->opt, OPTION_CHECK, 1, words, s->diag, &word);
 }
 
@@ -187,8 +185,7 @@ static bool write_stdout(Session *s, uint32_t n, const Result *r) {
   }
   diag_error(s->diag, DIAG_USAGE, option_use(s->opt, OPTION_OUT)->pos,
              "--out - writes one value as .npy, and there are %u: %s", n, names);
-  diag_hint(s->diag, "name one with --fetch, or write a file: --out results.npz");
-  return false;
+  return diag_hint(s->diag, "name one with --fetch, or write a file: --out results.npz");
 }
 
 bool results_write(Session *s, uint32_t n, const Result *r) {

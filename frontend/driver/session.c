@@ -30,9 +30,8 @@ static bool only_word(const Session *s, OptionId id, int n, const char *const *w
   int k;
   if (!option_word(s->opt, id, n, word, s->diag, &k)) return false;
   if (k == 0) return true;
-  diag_error(s->diag, DIAG_UNAVAILABLE, option_use(s->opt, id)->pos,
-             "%s %s is not in this version of meshc: %s", option_name(id), word[k], why);
-  return false;
+  return diag_error(s->diag, DIAG_UNAVAILABLE, option_use(s->opt, id)->pos,
+                    "%s %s is not in this version of meshc: %s", option_name(id), word[k], why);
 }
 
 static bool refuse_unavailable(const Session *s) {
@@ -74,10 +73,9 @@ static Ast *text_value(Session *s, uint32_t source, const char *text) {
 
 static bool parse_setting(Session *s, const OptionUse *use, Setting *out) {
   const char *equals = strchr(use->text, '=');
-  if (!equals || equals == use->text) {
-    diag_error(s->diag, DIAG_UNKNOWN_SET, use->pos, "--set takes NAME=VALUE, not '%s'", use->text);
-    return false;
-  }
+  if (!equals || equals == use->text)
+    return diag_error(s->diag, DIAG_UNKNOWN_SET, use->pos, "--set takes NAME=VALUE, not '%s'",
+                      use->text);
   size_t n = (size_t)(equals - use->text);
   int errors = diag_errors(s->diag);
   uint32_t source = diag_source(s->diag, arena_printf(s->arena, "--set %.*s", (int)n, use->text),
@@ -124,8 +122,7 @@ static bool exact_possible(const Session *s) {
     if (graph_node(g, n)->op != OP_PIN) continue;
     diag_error(s->diag, DIAG_UNSUPPORTED, graph_node(g, n)->origin.pos,
                "--exact is refused: layout(...) splits a value whatever the mesh computes");
-    diag_hint(s->diag, "remove the pin, or run without --exact");
-    return false;
+    return diag_hint(s->diag, "remove the pin, or run without --exact");
   }
   if (is_exact(s) && !option_given(s->opt, OPTION_QUIET) && session_first(s) &&
       mesh_size(&s->model->mesh) > 1)
@@ -184,11 +181,9 @@ bool session_read(Session *s) {
   if (!s->text)
     s->text = from_stdin ? stream_text(s->arena, stdin, &s->text_bytes)
                          : session_file(s, path, &s->text_bytes);
-  if (!s->text) {
-    diag_error(s->diag, DIAG_NO_MODEL, nowhere, "cannot read the model %s: %s", path,
-               strerror(errno));
-    return false;
-  }
+  if (!s->text)
+    return diag_error(s->diag, DIAG_NO_MODEL, nowhere, "cannot read the model %s: %s", path,
+                      strerror(errno));
   s->source = diag_source(s->diag, path, s->text, s->text_bytes);
   const char *data_dir = option_text(s->opt, OPTION_DATA_DIR);
   s->directory = data_dir ? data_dir : folder_of(s, path);

@@ -25,8 +25,7 @@ bool session_memory(const Session *s, double *out) {
     }
   diag_error(s->diag, DIAG_USAGE, use->pos,
              "--memory takes a size of a processor's memory, not '%s'", use->text);
-  diag_hint(s->diag, "write a number and a unit: --memory 8GiB");
-  return false;
+  return diag_hint(s->diag, "write a number and a unit: --memory 8GiB");
 }
 
 // Compares the memory that the program needs with --memory and with `memory` of a machine file. Too
@@ -102,8 +101,8 @@ static bool planned_alike(const Compilation *c, Diag *d) {
                coll_text((CollKind)k), c->compiled->program->for_, (long long)calls, plural(calls),
                (long long)bytes, plural(bytes), (long long)facts.calls[k],
                (long long)facts.bytes[k]);
-    diag_hint(d, "this is a fault of meshc: please report it with the model and the options");
-    return false;
+    return diag_hint(d,
+                     "this is a fault of meshc: please report it with the model and the options");
   }
   return true;
 }

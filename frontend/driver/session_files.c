@@ -31,9 +31,8 @@ static bool folder_writable(Session *s, const char *path) {
     errno = ENOTDIR;
   else if (there && access(path, W_OK | X_OK) == 0)
     return true;
-  diag_error(s->diag, DIAG_FAILURE, nowhere, "cannot write to the folder %s: %s", path,
-             strerror(errno));
-  return false;
+  return diag_error(s->diag, DIAG_FAILURE, nowhere, "cannot write to the folder %s: %s", path,
+                    strerror(errno));
 }
 
 bool session_folder(Session *s, const char *path) {
@@ -42,20 +41,17 @@ bool session_folder(Session *s, const char *path) {
     if (*c != '/' && *c != '\0') continue;
     char kept = *c;
     *c = '\0';
-    if (!disk_make(AT_FDCWD, part, 0777) && errno != EEXIST) {
-      diag_error(s->diag, disk_full(errno) ? DIAG_NO_DISK : DIAG_FAILURE, nowhere,
-                 "cannot make the folder %s: %s", part, strerror(errno));
-      return false;
-    }
+    if (!disk_make(AT_FDCWD, part, 0777) && errno != EEXIST)
+      return diag_error(s->diag, disk_full(errno) ? DIAG_NO_DISK : DIAG_FAILURE, nowhere,
+                        "cannot make the folder %s: %s", part, strerror(errno));
     if (!kept) return folder_writable(s, path);
     *c = kept;
   }
 }
 
 bool session_cannot_write(const Session *s, const char *path, Pos at) {
-  diag_error(s->diag, disk_full(errno) ? DIAG_NO_DISK : DIAG_FAILURE, at, "cannot write %s: %s",
-             path, strerror(errno));
-  return false;
+  return diag_error(s->diag, disk_full(errno) ? DIAG_NO_DISK : DIAG_FAILURE, at,
+                    "cannot write %s: %s", path, strerror(errno));
 }
 
 bool session_write(const Session *s, const char *path, const char *text, size_t n, bool fast,

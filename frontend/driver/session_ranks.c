@@ -98,8 +98,7 @@ static bool model_for_all(const Session *s, bool ranks) {
   if (!is_first_by_launcher()) return false;
   diag_error(s->diag, DIAG_USAGE, (Pos){0},
              "several processes cannot read the model from standard input");
-  diag_hint(s->diag, "write it to a file that all of them can read");
-  return false;
+  return diag_hint(s->diag, "write it to a file that all of them can read");
 }
 
 bool session_ranks(Session *s, char **argv, int *code) {
@@ -191,9 +190,8 @@ bool session_agree(Session *s) {
     diag_error(s->diag, DIAG_USAGE, s->model->mesh.pos,
                "%d ranks cannot share the %lld processors of the mesh %s", ranks_count(s->ranks),
                (long long)processors, mesh_text(s->arena, &s->model->mesh));
-  diag_hint(s->diag, "the number of ranks must divide the number of processors: --mesh "
-                     "AXIS=SIZE,... sets the mesh");
-  return false;
+  return diag_hint(s->diag, "the number of ranks must divide the number of processors: --mesh "
+                            "AXIS=SIZE,... sets the mesh");
 }
 
 bool session_before_compile(Session *s, bool cached) {

@@ -156,8 +156,7 @@ static bool stop_early(Session *s, const ProgramRun *p, bool evaluates, TrainJob
   if (evaluates) return true;
   diag_error(s->diag, DIAG_NO_DATA_BLOCK, spec->pos,
              "stop_early evaluates, and the model has neither data valid nor data test");
-  diag_hint(s->diag, "add: data valid over b { x = csv(\"file.csv\", columns = 0..4) }");
-  return false;
+  return diag_hint(s->diag, "add: data valid over b { x = csv(\"file.csv\", columns = 0..4) }");
 }
 
 // Sets the number of units in a step, for the speed that is shown: rows, or tokens if a source

@@ -19,8 +19,7 @@ typedef struct View {
 } View;
 
 static bool refuse(const meshc_program *p, DiagId id, const char *name, const char *what) {
-  diag_error(p->model->s.diag, id, (Pos){0}, "%s %s", name, what);
-  return false;
+  return diag_error(p->model->s.diag, id, (Pos){0}, "%s %s", name, what);
 }
 
 // Returns the axis of the buffer that is dim i of the tensor, or -1 if there is none or several.
@@ -40,20 +39,17 @@ static bool check_sizes(const meshc_program *p, const meshc_array *x, const mesh
   bool same = x->rank == t->rank;
   for (int i = 0; same && i < t->rank; i++) {
     int axis = axis_of(x, t, i);
-    if (axis < 0) {
-      diag_error(p->model->s.diag, DIAG_DATA_SHAPE, (Pos){0}, "the buffer of %s has no dim %s",
-                 t->name, t->dim[i]);
-      return false;
-    }
+    if (axis < 0)
+      return diag_error(p->model->s.diag, DIAG_DATA_SHAPE, (Pos){0},
+                        "the buffer of %s has no dim %s", t->name, t->dim[i]);
     same = !x->size || x->size[axis] == t->size[i];
   }
   if (same) return true;
-  diag_error(
+  return diag_error(
       p->model->s.diag, DIAG_DATA_SHAPE, (Pos){0}, "%s has sizes %s, the model says %s", t->name,
       x->size && x->rank >= 0 && x->rank <= MAX_RANK ? sizes_text(x->rank, x->size, got, sizeof got)
                                                      : "of another rank",
       sizes_text(t->rank, t->size, want, sizeof want));
-  return false;
 }
 
 static bool view(const meshc_program *p, const meshc_array *x, const meshc_tensor *t, View *out) {
@@ -157,10 +153,9 @@ static bool give_element(void *context, char *at, int64_t index) {
 }
 
 static bool no_fit(const meshc_program *p, const meshc_tensor *t, const View *v, const Copy *c) {
-  diag_error(p->model->s.diag, DIAG_DATA_VALUE, (Pos){0},
-             "element %lld of %s cannot be copied between %s and %s", (long long)c->bad, t->name,
-             dtype_text(v->type), dtype_text(v->tensor_type));
-  return false;
+  return diag_error(p->model->s.diag, DIAG_DATA_VALUE, (Pos){0},
+                    "element %lld of %s cannot be copied between %s and %s", (long long)c->bad,
+                    t->name, dtype_text(v->type), dtype_text(v->tensor_type));
 }
 
 // Returns the buffer in C order for a tensor, allocated at its first use. Returns NULL after an

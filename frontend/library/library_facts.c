@@ -30,10 +30,9 @@ static bool ask(meshc_model *m, void *context) {
   static const char *const purposes[] = {"run", "eval", "train"};
   Asking *a = context;
   if (!a->command || (strcmp(a->command, "check") != 0 && strcmp(a->command, "explain") != 0) ||
-      (unsigned)a->purpose >= countof(purposes)) {
-    diag_error(m->s.diag, DIAG_USAGE, (Pos){0}, "facts are those of \"check\" or \"explain\"");
-    return false;
-  }
+      (unsigned)a->purpose >= countof(purposes))
+    return diag_error(m->s.diag, DIAG_USAGE, (Pos){0},
+                      "facts are those of \"check\" or \"explain\"");
   library_option(m, OPTION_FOR, purposes[a->purpose]);
   json_t *out = facts(m, a);
   library_option(m, OPTION_FOR, NULL);

@@ -16,19 +16,15 @@ static bool find(const meshc_program *p, const char *name, meshc_kind *kind, int
     *i = library_find(&p->tensor[*kind], name);
     if (*i >= 0) return true;
   }
-  diag_error(p->model->s.diag, DIAG_PARAM_UNKNOWN, (Pos){0},
-             "the model has no parameter or state '%s'", name ? name : "");
-  return false;
+  return diag_error(p->model->s.diag, DIAG_PARAM_UNKNOWN, (Pos){0},
+                    "the model has no parameter or state '%s'", name ? name : "");
 }
 
 static bool reach(meshc_model *m, void *context) {
   const Access *a = context;
   meshc_kind kind;
   int64_t i;
-  if (!a->array) {
-    diag_error(m->s.diag, DIAG_USAGE, (Pos){0}, "the buffer is NULL");
-    return false;
-  }
+  if (!a->array) return diag_error(m->s.diag, DIAG_USAGE, (Pos){0}, "the buffer is NULL");
   meshc_program *p = library_store(m);
   if (!p || !find(p, a->array->name, &kind, &i)) return false;
   return a->writes ? library_put(p, kind, i, a->array) : library_get(p, kind, i, a->array);

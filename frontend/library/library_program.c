@@ -136,10 +136,8 @@ meshc_program *library_compile(meshc_model *m, meshc_purpose purpose) {
 static bool read_fetch(meshc_model *m, const char *const *fetch, size_t n, Fetch *out) {
   const char **names = arena_array(m->s.arena, const char *, n + 1);
   for (size_t i = 0; i < n; i++) {
-    if (!fetch[i]) {
-      diag_error(m->s.diag, DIAG_USAGE, (Pos){0}, "a name of a fetched value is NULL");
-      return false;
-    }
+    if (!fetch[i])
+      return diag_error(m->s.diag, DIAG_USAGE, (Pos){0}, "a name of a fetched value is NULL");
     names[i] = intern(m->s.names, fetch[i]);
   }
   *out = (Fetch){.n = (uint32_t)n, .name = (const char *const *)names};
@@ -156,10 +154,8 @@ typedef struct CompileCall {
 static bool compile_call(meshc_model *m, void *context) {
   CompileCall *call = context;
   Compiling c = {.purpose = call->purpose};
-  if ((unsigned)c.purpose > MESHC_TRAIN || (call->n && !call->fetch) || call->n > 1 << 20) {
-    diag_error(m->s.diag, DIAG_USAGE, (Pos){0}, "no such purpose, or no list of names");
-    return false;
-  }
+  if ((unsigned)c.purpose > MESHC_TRAIN || (call->n && !call->fetch) || call->n > 1 << 20)
+    return diag_error(m->s.diag, DIAG_USAGE, (Pos){0}, "no such purpose, or no list of names");
   call->program = read_fetch(m, call->fetch, call->n, &c.fetch) ? compile(m, &c) : NULL;
   return call->program != NULL;
 }
@@ -186,8 +182,7 @@ static bool unknown(const meshc_program *p, meshc_kind kind, const char *name) {
              name ? name : "");
   const char **names = arena_array(s->arena, const char *, list->n + 1);
   for (uint32_t i = 0; i < list->n; i++) names[i] = list->at[i].name;
-  diag_nearest(s->diag, name ? name : "", names, list->n);
-  return false;
+  return diag_nearest(s->diag, name ? name : "", names, list->n);
 }
 
 static bool is_given(const Step *s, const char *name) {
@@ -203,8 +198,7 @@ static bool put_inputs(const Step *s) {
     if (is_given(s, inputs->at[i].name)) continue;
     diag_error(p->model->s.diag, DIAG_NOT_FED, (Pos){0}, "the input %s is needed and not given",
                inputs->at[i].name);
-    diag_hint(p->model->s.diag, "every input that the program reads is given at every run");
-    return false;
+    return diag_hint(p->model->s.diag, "every input that the program reads is given at every run");
   }
   for (size_t i = 0; i < s->nin; i++) {
     int64_t k = library_find(inputs, s->in[i].name);
@@ -221,17 +215,14 @@ static bool say_not_finite(const meshc_program *p) {
              "the loss or a gradient is not finite in step %lld; the update of that step was not "
              "made",
              (long long)p->model->steps);
-  diag_hint(s->diag, "try a lower learning rate, or look at the inputs");
-  return false;
+  return diag_hint(s->diag, "try a lower learning rate, or look at the inputs");
 }
 
 static bool run(meshc_model *m, void *context) {
   const Step *s = context;
   meshc_program *p = s->program;
-  if ((s->nin && !s->in) || (s->nout && !s->out)) {
-    diag_error(m->s.diag, DIAG_USAGE, (Pos){0}, "a list of buffers is NULL");
-    return false;
-  }
+  if ((s->nin && !s->in) || (s->nout && !s->out))
+    return diag_error(m->s.diag, DIAG_USAGE, (Pos){0}, "a list of buffers is NULL");
   for (size_t i = 0; i < s->nout; i++)
     if (library_find(&p->tensor[MESHC_OUTPUT], s->out[i].name) < 0)
       return unknown(p, MESHC_OUTPUT, s->out[i].name);

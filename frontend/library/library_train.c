@@ -45,10 +45,8 @@ static const char *const *metric_names(const Session *s, uint32_t n, const Metri
 
 static bool open_training(meshc_model *m) {
   if (m->train.exec) return true;
-  if (!m->s.model->graph->spec.ntrain) {
-    diag_error(m->s.diag, DIAG_NO_TRAIN_BLOCK, (Pos){0}, "the model has no train block");
-    return false;
-  }
+  if (!m->s.model->graph->spec.ntrain)
+    return diag_error(m->s.diag, DIAG_NO_TRAIN_BLOCK, (Pos){0}, "the model has no train block");
   if (!library_store(m)) return false;
   m->s.stop_request = &m->stop;
   if (!training_open(&m->s, library_shared(m), &m->train, &m->test, &m->job)) {
@@ -71,10 +69,9 @@ typedef struct Training {
 static bool train(meshc_model *m, void *context) {
   Training *t = context;
   int64_t done = 0;
-  if (t->steps < 0) {
-    diag_error(m->s.diag, DIAG_USAGE, (Pos){0}, "a training of %lld steps", (long long)t->steps);
-    return false;
-  }
+  if (t->steps < 0)
+    return diag_error(m->s.diag, DIAG_USAGE, (Pos){0}, "a training of %lld steps",
+                      (long long)t->steps);
   if (!open_training(m)) return false;
   m->stop = 0;
   m->job.steps = t->steps ? t->steps : m->default_steps;

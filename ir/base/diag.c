@@ -122,11 +122,12 @@ static void say(Diag *d, bool warning, DiagId id, Pos at, const char *text) {
   d->open = true;
 }
 
-void diag_error(Diag *d, DiagId id, Pos at, const char *fmt, ...) {
+bool diag_error(Diag *d, DiagId id, Pos at, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
   say(d, false, id, at, arena_vprintf(d->arena, fmt, ap));
   va_end(ap);
+  return false;
 }
 
 void diag_warning(Diag *d, DiagId id, Pos at, const char *fmt, ...) {
@@ -140,22 +141,24 @@ static Message *last_message(Diag *d) { return d->open ? &d->message.at[d->messa
 
 bool diag_kept(const Diag *d) { return d->open; }
 
-void diag_note(Diag *d, Pos at, const char *fmt, ...) {
+bool diag_note(Diag *d, Pos at, const char *fmt, ...) {
   Message *m = last_message(d);
-  if (!m) return;
+  if (!m) return false;
   va_list ap;
   va_start(ap, fmt);
   vec_push(d->arena, m->note) = (Note){.at = at, .text = arena_vprintf(d->arena, fmt, ap)};
   va_end(ap);
+  return false;
 }
 
-void diag_hint(Diag *d, const char *fmt, ...) {
+bool diag_hint(Diag *d, const char *fmt, ...) {
   Message *m = last_message(d);
-  if (!m) return;
+  if (!m) return false;
   va_list ap;
   va_start(ap, fmt);
   m->hint = arena_vprintf(d->arena, fmt, ap);
   va_end(ap);
+  return false;
 }
 
 void diag_one_of(Diag *d, const char *const *names, size_t n) {
@@ -165,9 +168,9 @@ void diag_one_of(Diag *d, const char *const *names, size_t n) {
   diag_hint(d, "%s", list);
 }
 
-void diag_nearest(Diag *d, const char *name, const char *const *names, size_t n) {
+bool diag_nearest(Diag *d, const char *name, const char *const *names, size_t n) {
   const char *near = d->open ? text_nearest(name, names, n) : NULL;
-  if (near) diag_hint(d, "did you mean %s?", near);
+  return near && diag_hint(d, "did you mean %s?", near);
 }
 
 // Returns the edit distance: insert, delete, replace, swap neighbours (optimal string alignment

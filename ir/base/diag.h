@@ -35,18 +35,19 @@ uint32_t diag_source(Diag *d, const char *name, const char *text, size_t n);
 
 // Adds an error or a warning. The row of `id` in diag.def gives code, exit code and default hint.
 // An error after the 20th is counted but not kept. A repeated message with the same id, position
-// and text is dropped.
-void diag_error(Diag *d, DiagId id, Pos at, const char *fmt, ...) PRINTF_LIKE(4, 5);
+// and text is dropped. diag_error, diag_note, diag_hint and diag_nearest return false, so that a
+// failed check can end in `return diag_error(...)`.
+bool diag_error(Diag *d, DiagId id, Pos at, const char *fmt, ...) PRINTF_LIKE(4, 5);
 void diag_warning(Diag *d, DiagId id, Pos at, const char *fmt, ...) PRINTF_LIKE(4, 5);
 
 // Add to the last message: diag_note a further position with a text, diag_hint what the user can
 // change, which replaces the hint of diag.def.
-void diag_note(Diag *d, Pos at, const char *fmt, ...) PRINTF_LIKE(3, 4);
-void diag_hint(Diag *d, const char *fmt, ...) PRINTF_LIKE(2, 3);
+bool diag_note(Diag *d, Pos at, const char *fmt, ...) PRINTF_LIKE(3, 4);
+bool diag_hint(Diag *d, const char *fmt, ...) PRINTF_LIKE(2, 3);
 // Returns true if the last message will be printed. Callers ask this before they search for a hint.
 bool diag_kept(const Diag *d);
 // Makes "did you mean X?" the hint of the last message, if one of the n names is similar enough.
-void diag_nearest(Diag *d, const char *name, const char *const *names, size_t n);
+bool diag_nearest(Diag *d, const char *name, const char *const *names, size_t n);
 // Makes "it is one of: a, b, c" the hint of the last message.
 void diag_one_of(Diag *d, const char *const *names, size_t n);
 // Returns a text as messages print it: control characters, direction marks and invalid UTF-8 as
