@@ -15,13 +15,13 @@
 
 typedef struct Bench {
   Session *s;
-  const char *purpose;
+  Selected of;
   Compilation made;
   Verified verified;
   Exec *exec;
   int64_t steps; // number of timed steps
   double median, best;
-  double peak, copy; // of the machine: flops and bytes per second
+  double peak, copy; // of all cores that the step uses: flops and bytes per second
   int64_t bytes;     // least memory traffic of a step
   const Simulation *predicted;
 } Bench;
@@ -36,15 +36,17 @@ static int by_value(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
+static bool trains(const Bench *b) { return strcmp(b->of.purpose, "train") == 0; }
+
 static bool step(Bench *b, int64_t number) {
-  if (exec_step(b->exec, number, strcmp(b->purpose, "train") == 0) == STEP_OK) return true;
+  if (exec_step(b->exec, number, trains(b)) == STEP_OK) return true;
   exec_fault(b->exec, b->s->diag);
   return false;
 }
 
 // Runs the first steps, which are slower: memory is cold, and the runtime still chooses its number
-// of workers. *fit gets the number of steps that fit the budget. All ranks get the number of rank
-// 0, because they must run equally many steps. Returns false after an error.
+// of workers. *fit gets the number of steps that fit the budget. With ranks it is the number that
+// rank 0 found, because all must run equally many steps. Returns false after an error.
 static bool warm_up(Bench *b, int64_t *fit) {
   double began = clock_seconds();
   int64_t i = 0;
@@ -124,7 +126,7 @@ static int print_json(const Bench *b) {
   collectives_measured(s, list, &b->made, b->exec, PROFILED);
   json_object_set_new(out, "schema", json_string("meshc.bench/1"));
   json_object_set_new(out, "model", json_text(s->opt->argument.at[0]));
-  json_object_set_new(out, "for", json_text(b->purpose));
+  json_object_set_new(out, "for", json_text(b->of.purpose));
   json_object_set_new(out, "mesh", mesh_json(&s->model->mesh));
   json_object_set_new(out, "layout", layout_json(s));
   json_object_set_new(out, "threads", json_integer(exec_workers(b->exec)));
@@ -188,7 +190,7 @@ static void print_text(const Bench *b) {
   Arena *a = s->arena;
   const Program *p = b->made.compiled->program;
   const PartitionFacts *f = &b->made.partition;
-  printf("model      %s, for %s\n", s->opt->argument.at[0], b->purpose);
+  printf("model      %s, for %s\n", s->opt->argument.at[0], b->of.purpose);
   printf("mesh       %s, cpu (%d thread%s, %s, %s)\n", mesh_text(a, &s->model->mesh),
          exec_workers(b->exec), plural(exec_workers(b->exec)), code_cpu(),
          s->blas ? s->blas : "no BLAS");
@@ -218,21 +220,19 @@ static void print_text(const Bench *b) {
 
 static bool prepare(Bench *b) {
   Session *s = b->s;
-  const char *over;
   int64_t fed;
-  const Graph *g = session_select(s, &b->purpose, &over);
-  if (!g || !session_compile(s, g, b->purpose, over, NULL, &b->made)) return false;
+  if (!session_make(s, NULL, &b->of, &b->made)) return false;
   b->exec = session_exec(s, &b->made, NULL, NULL);
   if (!b->exec) return false;
   synthetic_feed(b->exec, b->made.compiled->program, &fed);
   b->bytes = least_bytes(b->made.simplified);
   b->predicted = session_simulate(s, &b->made);
-  VerifyJob job = {.graph = g,
+  VerifyJob job = {.graph = b->of.graph,
                    .made = &b->made,
                    .exec = b->exec,
-                   .purpose = b->purpose,
+                   .purpose = b->of.purpose,
                    .rows = -1,
-                   .commit = strcmp(b->purpose, "train") == 0};
+                   .commit = trains(b)};
   return verify_step(s, &job, &b->verified);
 }
 

@@ -1,5 +1,4 @@
-// The command check: prints the facts of one compile (frontend/driver/check.h) as text or JSON. The
-// compile ends with the memory plan and makes no machine code.
+// The command check: prints the facts of one compile (frontend/driver/check.h) as text or JSON.
 #include "frontend/driver/check.h"
 
 #include <string.h>

@@ -12,7 +12,6 @@ typedef enum Form { FORM_TEXT, FORM_JSON, FORM_DOT, FORM_HTML } Form;
 typedef struct Dump {
   Session *s;
   Form form;
-  const char *purpose;
   CodeOptions code;
   Compilation made;
 } Dump;
@@ -307,18 +306,17 @@ static bool choose_stages(const Dump *d, int *first, int *last) {
 }
 
 static bool compile_for(Dump *d, int last) {
-  const char *over = NULL;
-  const Graph *g = d->made.selected;
-  if (!g) g = session_select(d->s, &d->purpose, &over);
+  Selected of = {.graph = d->made.selected, .purpose = "run"};
+  if (!of.graph && !session_select(d->s, &of)) return false;
   if (d->form == FORM_DOT && last == FUSE) last = PROGRAM; // the graph shows costs from the program
   // code is generated as text and not loaded, so that dumps are equal on every machine
-  return g && session_compile(d->s, g, d->purpose, over,
-                              stage_names[last > PROGRAM ? PROGRAM : last].name, &d->made);
+  return session_compile(d->s, of.graph, of.purpose, of.over,
+                         stage_names[last > PROGRAM ? PROGRAM : last].name, &d->made);
 }
 
 int cmd_dump(Session *s) {
   static const char *const forms[] = {"text", "json", "dot", "html"};
-  Dump d = {.s = s, .purpose = "run"};
+  Dump d = {.s = s};
   int form, first = 0, last;
   if (s->opt->argument.n && !session_load(s)) return 0;
   if (!option_word(s->opt, OPTION_FORMAT, 4, forms, s->diag, &form)) return 0;

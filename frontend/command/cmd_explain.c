@@ -40,23 +40,24 @@ static void unknown_name(const Session *s, const char *name) {
   diag_nearest(s->diag, name, names, n);
 }
 
-// Returns the index of a value under another name, or -1. After `y = x` two names have one value,
-// and the ledger lists it under one of them.
+// Returns the index in e->values of the value `name` under another name, or -1. After `y = x` two
+// names have one value, and the ledger lists it under one of them.
 static int find_same(const Explain *e, const char *name) {
   const Graph *g = e->session->model->graph;
   const Name *n = graph_find_name(g, name);
   int found = -1;
   for (uint32_t i = 0; n && found < 0 && i < g->name.n; i++) {
     const char *other = g->name.at[i].name;
-    DeclId d = graph_find_decl(g, other); // after `x = f(x)` the name x means the input here
+    // after `x = f(x)` the ledger's x is the declared input, not the value f(x)
+    DeclId d = graph_find_decl(g, other);
     if (g->name.at[i].value == n->value && (!d || graph_node(g, n->value)->attr.decl == d))
       found = explained_find(e->values, other);
   }
   return found;
 }
 
-// Sets *out to the index of the value `name`, or to -1 without a name. Returns false after an
-// error.
+// Sets *out to the index of the value `name` in e->values, or to -1 if `name` is NULL. Returns
+// false after an error.
 static bool find_value(const Explain *e, const char *name, int *out) {
   const Session *s = e->session;
   *out = -1;
@@ -94,12 +95,11 @@ static bool fits_here(Session *s, const Program *p) {
 // Runs three steps on generated input and adds the measured times of the collectives to `list`, for
 // --measure. Computed ids can be out of range for generated input; then the step ends early, and no
 // times are added. Returns false after an error.
-static bool measure(Session *s, const Graph *g, const char *purpose, const char *over,
-                    json_t *list) {
+static bool measure(Session *s, const Selected *of, json_t *list) {
   enum { STEPS = 3 };
   Compilation c = {0};
   int64_t bytes;
-  if (!session_compile(s, g, purpose, over, NULL, &c)) return false;
+  if (!session_compile(s, of->graph, of->purpose, of->over, NULL, &c)) return false;
   bool good = fits_here(s, c.compiled->program);
   Exec *e = good ? session_exec(s, &c, NULL, NULL) : NULL;
   good = e != NULL;
@@ -116,7 +116,7 @@ static bool measure(Session *s, const Graph *g, const char *purpose, const char 
 
 static bool print_json(FILE *f, const Explain *e, int value, json_t *list) {
   json_t *out = explain_json(e, list, value);
-  if (f == stdout) return json_finish(out) == 0; // printed at the end of the run
+  if (f == stdout) return json_finish(out) == 0; // json_end prints it
   json_diagnostics(out, e->session->diag);
   bool good =
       json_dumpf(out, f, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0 && fputc('\n', f) != EOF;
@@ -195,17 +195,16 @@ static int explain_code(const Session *s, const char *code) {
 int cmd_explain(Session *s) {
   if (s->opt->argument.n == 1 && diag_is_code(s->opt->argument.at[0]))
     return explain_code(s, s->opt->argument.at[0]);
-  const char *purpose, *over, *name = s->opt->argument.n > 1 ? s->opt->argument.at[1] : NULL;
+  const char *name = s->opt->argument.n > 1 ? s->opt->argument.at[1] : NULL;
+  Selected of;
   Compilation c;
   Form form;
   int value;
-  if (!read_form(s, &form) || !session_load(s)) return 0;
-  const Graph *g = session_select(s, &purpose, &over);
-  if (!g || !session_compile(s, g, purpose, over, "program", &c)) return 0;
-  Explain *e = explain_new(s, &c, purpose);
+  if (!read_form(s, &form) || !session_load(s) || !session_make(s, "program", &of, &c)) return 0;
+  Explain *e = explain_new(s, &c, of.purpose);
   if (!find_value(e, name, &value)) return 0;
   json_t *list = form == FORM_JSON ? collectives_json(s, c.facts) : NULL;
-  if (option_given(s->opt, OPTION_MEASURED) && c.facts->n && !measure(s, g, purpose, over, list))
+  if (option_given(s->opt, OPTION_MEASURED) && c.facts->n && !measure(s, &of, list))
     json_decref(list);
   else
     write_form(e, form, value, list);

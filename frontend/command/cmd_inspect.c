@@ -41,8 +41,8 @@ static void print_columns(const ArrayList *list) {
   }
 }
 
-// Prints how many elements the file would give to the sources tokens and cifar10, if its size fits
-// them.
+// Prints how many tokens the source `tokens` and how many images the source `cifar10` would read
+// from the file, if its size is a multiple of theirs.
 static void print_readings(const ArrayList *list) {
   enum { CIFAR_RECORD = 3073 };
   int64_t n = list->bytes;

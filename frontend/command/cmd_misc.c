@@ -28,8 +28,8 @@ int cmd_stages(Session *s) {
   return 0;
 }
 
-// How the dims of an operation may be split, by its class; and how partial sums pass through it, by
-// the column `linear` of ops.def.
+// By the class of an operation (OpClass): the name of the class, and over what its dims may be
+// split.
 static const struct {
   const char *name, *split;
 } class_row[] = {
@@ -51,6 +51,7 @@ static const struct {
     [REGION] = {"loop", "any dim but the loop's own"},
     [COLLECTIVE] = {"collective", "placed by meshc, between processors"},
 };
+// By the column `linear` of ops.def: in which arguments partial sums pass through an operation.
 static const char *const linear_text[] = {
     [LINEAR_NO] = "no",
     [LINEAR_ALL] = "if all arguments are",

@@ -1,6 +1,6 @@
 // The command plan: searches the cheapest layouts of a model and prints their costs, their
-// differences from the best one, and the layout to use; as text or JSON. The search is in
-// frontend/driver/planner.h.
+// differences from the best one, and the layout to use; as text or JSON. The search and its words
+// (choice, refined, predicted) are in frontend/driver/planner.h.
 #include <math.h>
 #include <string.h>
 
@@ -11,22 +11,21 @@ enum { RULES = 4, MAX_PROCESSORS = 1 << 20 };
 typedef struct PlanReport {
   Session *s;
   SearchTask task;
-  PlanGraph graph;
+  Selected graph;
   SearchResult *found;
-  // The layout of the file or of --layout; mesh NULL: none for this number of processors.
+  // The layout of the model file or of --layout; own.mesh is NULL if it is for another number of
+  // processors.
   SearchChoice own;
-  // The best one of `found` with further rules that make it faster: for the optimizer, and soft
-  // rules.
-  SearchChoice refined;
-  SearchChoice small; // the refined one with further rules that save memory
-  // Predictions for the layouts of `found`, and for the three above.
+  SearchChoice refined; // the best choice of `found` with rules that make it faster
+  SearchChoice small;   // the refined choice with rules that save memory
+  // Predictions for the choices of `found`, and for the three above.
   Foreseen kept[PLANNER_KEPT], of_own, of_refined, of_small;
 
-  // The fastest program among the layouts of `found` and the refined one.
+  // The choice with the fastest program among those of `found` and the refined one.
   const SearchChoice *use;
   const Foreseen *of_use;
-  SearchRules rules; // the best layout with one further rule, for each such rule
-  // The entries of `rules` that are printed: the fastest, then the smallest.
+  SearchRules rules; // the best choice of `found` with one more rule, for each possible rule
+  // The entries of `rules` that are printed: the fastest, then those that need least memory.
   SearchChoice *gain[2 * RULES];
   uint32_t ngains;
   double seconds; // duration of the search
@@ -203,8 +202,8 @@ static int plan_text(PlanReport *r) {
   return 0;
 }
 
-// Chooses the further rules that are printed: first those that make the best layout faster, then
-// those that need least memory at no more than 5 % more time.
+// Fills r->gain: first the rules that make the best layout faster, then those that need least
+// memory at no more than 5 % more time.
 static void choose_gains(PlanReport *r) {
   const LayoutCost *best = &r->found->at[0].cost;
   for (int by_memory = 0; by_memory < 2; by_memory++)
@@ -239,7 +238,7 @@ int cmd_plan(Session *s) {
   uint32_t n;
   const Mesh *mesh;
   if (!session_load(s) || !meshes_of(s, &n, &mesh) ||
-      !planner_task(s, n, mesh, PLANNER_KEPT, &r.task) || !planner_select(s, &r.graph))
+      !planner_task(s, n, mesh, PLANNER_KEPT, &r.task) || !session_select(s, &r.graph))
     return 0;
   double start = clock_seconds();
   if (!planner_search(s, &r.task, &r.found)) return 0;

@@ -14,7 +14,7 @@ typedef struct Predict {
   const char *over_name;
   int64_t batch, rows; // rows in a batch of the model; rows in all
   FedList feeds;
-  Feed *feed; // the data of --data, else NULL
+  Feed *feed; // owned; the data of --data, else NULL
   const Graph *graph;
   Compilation made;
   Exec *exec;
@@ -61,8 +61,9 @@ static int axis_of(const Predict *p, const char *const *dim, int rank) {
   return -1;
 }
 
-// Copies n rows between two arrays whose axis `axis` runs over rows: from row src_at of src, which
-// has src_rows rows, to row dst_at of dst, which has dst_rows. `shape` gives type and other sizes.
+// Copies n rows from the array src to the array dst. In both the axis `axis` runs over rows; src
+// has src_rows of them, dst has dst_rows. Row src_at + i goes to row dst_at + i. `shape` gives the
+// type and the sizes of the other axes.
 static void copy_rows(const Array *shape, int axis, char *dst, int64_t dst_rows, int64_t dst_at,
                       const char *src, int64_t src_rows, int64_t src_at, int64_t n) {
   int64_t outer = 1, inner = dtype_bytes(shape->type);
@@ -205,9 +206,9 @@ static bool take_results(Predict *p, int64_t first, int64_t rows) {
   return true;
 }
 
-// Verifies the batch that begins with row `first`. For a data block, f is a second feed that reads
-// it, so that the position of p->feed does not change; else f is NULL. Returns false after an
-// error.
+// Verifies (verify.h) the step of the batch that begins with row `first`. Without a data block f is
+// NULL. With one it is a second feed that reads the batch: the position of p->feed must not change.
+// Returns false after an error.
 static bool verify_at(Predict *p, Feed *f, int64_t first) {
   int64_t rows = p->rows - first < p->batch ? p->rows - first : p->batch, got;
   VerifyJob job = {.graph = p->graph,

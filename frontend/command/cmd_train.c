@@ -27,8 +27,8 @@ static bool verify_last(Session *s, ProgramRun *p, Feed *f, Verified *out) {
   return verify_more(s, &job, out);
 }
 
-// Verifies one step of p on its first batch and, if a separate program runs it, on the last batch.
-// Only with --verify. A second feed reads both, so that the position of p->feed does not change.
+// With --verify, verifies one step of p on the first batch and, if a separate program runs it, on
+// the last batch. A second feed reads both batches: the position of p->feed must not change.
 // Returns false after an error.
 static bool verify_run(Session *s, ProgramRun *p, BlockKind block, int64_t step, Verified *out) {
   VerifyJob job = {.graph = p->graph,
@@ -50,6 +50,7 @@ static bool verify_run(Session *s, ProgramRun *p, BlockKind block, int64_t step,
 
 // -- where a step stops being finite ------------------------------------------------------------
 
+// The training whose failed step `locate` runs again.
 typedef struct Locating {
   Session *s;
   const ProgramRun *train;
@@ -80,7 +81,7 @@ static void say_located(const Session *s, const NotFinite *f, Diag *d) {
 }
 
 // Runs a failed step again with one kernel for each operation and notes the first value that is not
-// finite. The persistent tensors are those before the step, because it did not commit.
+// finite. The persistent tensors are those before the step: a step that fails does not change them.
 static void locate(void *context, int64_t step, const void **data, Diag *d) {
   Locating *l = context;
   Session unfused = *l->s;
@@ -138,9 +139,8 @@ static int train(Session *s, ProgramRun *train_with, ProgramRun *test_with) {
   ready = ready && exec_check(job.train, s->diag) && (!job.eval || exec_check(job.eval, s->diag)) &&
           (!job.last || exec_check(job.last, s->diag));
   saver_free(job.saver);
-  // after a signal the parameters are saved only if no checkpoint has them; a log that could not be
-  // written does
-  // not prevent saving
+  // After a signal the parameters are saved only if no checkpoint has them. The parameters are
+  // saved also if the log could not be written.
   bool save = ready && (code == 0 || (code == EXIT_INTERRUPTED && !job.saver));
   if (save && !params_save(s, train_with->exec, p, job.before + done))
     code = 0; // the error in s->diag gives the exit code
@@ -158,7 +158,7 @@ int cmd_train(Session *s) {
     return 0;
   }
   int code = train(s, &train_with, &test_with);
-  program_run_free(&test_with); // it uses tensors of train_with
+  program_run_free(&test_with); // first: its program uses the tensors of the training program
   program_run_free(&train_with);
   return code;
 }

@@ -91,7 +91,7 @@ typedef const char *Ask(Arena *a);
 static _Noreturn void answer(int to, Ask *ask, Arena *a) {
   int nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
   if (nothing >= 0) dup2(nothing, STDERR_FILENO);
-  mem_set_handler(NULL); // only the parent may remove unfinished files
+  mem_set_handler(NULL); // the handler removes unfinished files, which belong to the parent
   const char *text = ask(a);
   size_t n = text ? strlen(text) : 0;
   _exit(n > 0 && write(to, text, n) == (ssize_t)n ? 0 : 1);

@@ -1,6 +1,6 @@
-// Measures the figures of this machine for a machine file. Small models are compiled and run on all
-// cores (or ranks) at once. Each figure is chosen so that the simulator's formula
-// (codegen/simulate/simulate_cost.c) gives their measured times.
+// Measures the figures of this machine for a machine file (ir/program/machine.h). Small models are
+// compiled and run on all cores (or ranks) at once. Each figure is chosen so that the simulator's
+// formula (codegen/simulate/simulate_cost.c) gives the measured times of these models.
 //
 //   l2_rate, l3_rate, memory_rate   y = x * 2 + 1 on arrays of suitable sizes: bytes / time
 //   operations                      one kernel with 48 additions and multiplications per element
@@ -31,7 +31,7 @@ static void probe_close(Probe *p) {
 }
 
 static bool probe_open(Session *s, const char *text, Probe *p) {
-  const char *purpose, *over;
+  Selected of;
   int64_t fed;
   *p = (Probe){.s = *s};
   Session *own = &p->s;
@@ -43,8 +43,7 @@ static bool probe_open(Session *s, const char *text, Probe *p) {
   if (diag_errors(own->diag)) return false;
   own->model = model_build(own->arena, own->names, own->diag, own->ast, &own->options);
   if (!own->model || !session_agree(own)) return false;
-  const Graph *g = session_select(own, &purpose, &over);
-  if (!g || !session_compile(own, g, purpose, over, NULL, &p->made)) return false;
+  if (!session_make(own, NULL, &of, &p->made)) return false;
   p->exec = session_exec(own, &p->made, NULL, NULL);
   if (p->exec) exec_profile_switch(p->exec, false);
   if (p->exec) synthetic_feed(p->exec, p->made.compiled->program, &fed);
@@ -65,7 +64,7 @@ static int by_value(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-// Returns the seconds that all instructions of a kind have taken so far.
+// Returns the seconds that all instructions of a kind have taken since the program was bound.
 static double spent_on(const Probe *p, InstrKind kind) {
   const Program *program = p->made.compiled->program;
   const double *seconds = exec_profile(p->exec);
@@ -108,7 +107,7 @@ typedef struct Sweep {
   Session *s;
   Machine m;
   int processors;
-  double contexts; // processors that one core runs in turn
+  double contexts; // number of processors of the mesh that each core runs, one after another
   double empty;    // seconds of a step that computes almost nothing
   int nprobes;
   Probed probed[MOST_PROBES];
@@ -131,8 +130,8 @@ static const char *model(const Sweep *b, int64_t n, const char *lines) {
                       b->processors, (long long)n, lines, b->processors);
 }
 
-// Measures bytes per second of a core that reads and writes `bytes` bytes for each of its
-// processors, half of them read and half written. Returns false after an error.
+// Measures the bytes per second that a core reads and writes, with a kernel that reads bytes / 2
+// and writes bytes / 2 for each processor. Returns false after an error.
 static bool stream_rate(Sweep *b, double bytes, double *out) {
   int64_t n = (int64_t)(bytes / 8), steps = clamp64((int64_t)(2e8 / bytes), 2, 2000);
   double seconds;
@@ -183,7 +182,7 @@ static bool measure_products(Sweep *b) {
     if (!probe_time(b, text, clamp64((int64_t)(1e9 / work), 3, 2000), INSTR_GEMM, &seconds))
       return false;
     seconds = seconds / b->contexts - b->m.launch;
-    if (seconds <= 0) continue; // without a BLAS a kernel computes the product
+    if (seconds <= 0) continue; // without a BLAS a kernel computes the product: no INSTR_GEMM
     double u = work / seconds,
            v = u * (1 / m + 1 / n + 1 / k); // u x + v y = 1 for x = 1/flops, y = half/flops
     aa += u * u, ab += u * v, bb += v * v, a1 += u, b1 += v;

@@ -12,8 +12,8 @@ enum { ACCUMULATORS = 14, ROUNDS = 2000000, REPEATS = 5, MAX_THREADS = 64, COPY_
 
 typedef float Wide __attribute__((vector_size(64)));
 
-// Independent chains of multiply-adds: enough to hide their latency, and few enough to fit in
-// registers.
+// Defines a function that runs ACCUMULATORS independent chains of multiply-adds. 14 chains hide the
+// latency of 4 to 5 cycles at 2 per cycle, and fit in 16 registers with x and y.
 #define FMA_LOOP(name, target_attribute)                                                           \
   target_attribute static float name(void) {                                                       \
     Wide acc[ACCUMULATORS], x = {1.0f}, y = {0.5f};                                                \
@@ -26,7 +26,7 @@ typedef float Wide __attribute__((vector_size(64)));
     for (int i = 1; i < ACCUMULATORS; i++) sum += acc[i];                                          \
     return sum[0];                                                                                 \
   }
-// The accumulators stay in registers only if the inner loop is fully unrolled.
+// The accumulators of FMA_LOOP stay in registers only if the loop over them is fully unrolled.
 #if defined(__clang__)
 #define UNROLLED
 #else

@@ -14,8 +14,8 @@ typedef struct TrainReporter {
   bool saves_params;  // the program saves the parameters also after an interruption
   Progress progress;
   double began;        // clock_seconds at the start of the training
-  double last_seconds; // seconds of training at the last printed line
-  int64_t last_step;
+  double last_seconds; // TrainReport.seconds of the last printed step
+  int64_t last_step;   // the number of that step
 } TrainReporter;
 
 // Prints one event; a TrainJob.report, with a TrainReporter as context. From TRAIN_BEGINS to

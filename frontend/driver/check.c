@@ -4,9 +4,9 @@
 
 #include <string.h>
 
-// Selects the evaluation that runs during training, only for its diagnostics: the user should see
-// them before the training starts. Returns false after an error.
-static bool foresee_evaluation(Session *s) {
+// Selects the evaluation that runs during training and discards the graph. Its errors should appear
+// before the training starts. Returns false after an error.
+static bool check_evaluation(Session *s) {
   const DataBlock *data = s->model->graph->spec.data;
   uint32_t n;
   EvalMetric *metric;
@@ -15,10 +15,11 @@ static bool foresee_evaluation(Session *s) {
 }
 
 bool check_compile(Session *s, CheckFacts *out) {
-  const char *over;
-  const Graph *g = session_select(s, &out->purpose, &over);
-  if (g && strcmp(out->purpose, "train") == 0 && !foresee_evaluation(s)) return false;
-  return g && session_compile(s, g, out->purpose, over, "program", &out->made) &&
+  Selected of;
+  if (!session_select(s, &of)) return false;
+  out->purpose = of.purpose;
+  if (strcmp(of.purpose, "train") == 0 && !check_evaluation(s)) return false;
+  return session_compile(s, of.graph, of.purpose, of.over, "program", &out->made) &&
          params_table(s, &out->params);
 }
 

@@ -9,7 +9,8 @@
 typedef struct CheckFacts {
   const char *purpose; // "train", "eval", "run"
   Compilation made;    // the passes up to the program, without machine code
-  ParamTable params;   // the file of --params compared with the model; path NULL without the option
+  ParamTable params;   // the file of --params compared with the model; params.path is NULL without
+                       // --params
 } CheckFacts;
 
 // Selects the graph that --for, --fetch and --training ask for, compiles it and fills *out. Returns

@@ -6,9 +6,9 @@
 
 #include <string.h>
 
-// -- reading ------------------------------------------------------------------------------------
+// -- loading the values of a run ----------------------------------------------------------------
 
-static bool averages(const Session *s) {
+bool values_averaged(const Session *s) {
   const ModelSpec *spec = &s->model->graph->spec;
   return spec->ntrain && spec->train[0].average != 0;
 }
@@ -21,9 +21,8 @@ bool values_check(const Session *s) {
 }
 
 // Returns the option that names a checkpoint: --checkpoint, or --params with the folder of a
-// checkpoint. NULL if there is none.
-// With --map or --params-partial, --params is not taken as a checkpoint, whose names cannot be
-// mapped.
+// checkpoint. Returns NULL if no option names one, or if --map or --params-partial is given: they
+// apply to parameter files only.
 static const OptionUse *checkpoint_named(const Session *s) {
   const OptionUse *use = option_use(s->opt, OPTION_PARAMS);
   if (option_given(s->opt, OPTION_CHECKPOINT)) return option_use(s->opt, OPTION_CHECKPOINT);
@@ -35,7 +34,7 @@ bool values_load(Session *s, Exec *e, const Program *p, bool slots, int64_t *ste
   const OptionUse *use = checkpoint_named(s);
   if (!use) return params_load(s, e, p, slots, step);
   const Checkpoint *c = checkpoint_open(s->arena, use->text, s->diag, use->pos);
-  bool average = averages(s) && strcmp(p->for_, "eval") == 0;
+  bool average = values_averaged(s) && strcmp(p->for_, "eval") == 0;
   if (!c || !checkpoint_load(c, e, slots, average, s->diag, use->pos)) return false;
   *step = slots ? c->note.step + c->note.before : 0;
   if (option_given(s->opt, OPTION_VERBOSE) && session_first(s))
@@ -44,7 +43,7 @@ bool values_load(Session *s, Exec *e, const Program *p, bool slots, int64_t *ste
   return true;
 }
 
-// -- writing ------------------------------------------------------------------------------------
+// -- checkpoints of a training ------------------------------------------------------------------
 
 bool checkpoints_check(const Session *s) {
   static const OptionId of_folder[] = {OPTION_RESUME, OPTION_KEEP};
@@ -65,11 +64,10 @@ static bool seed_fits(Session *s, const Checkpoint *c) {
   return diag_hint(s->diag, "say --seed %llu", (unsigned long long)c->note.seed);
 }
 
-static bool names_step(const OptionUse *resume) {
-  return resume->pos.line > 0;
-} // --resume=N, not --resume
+// Returns whether the option is --resume=N. The plain --resume has no text and so no position.
+static bool names_step(const OptionUse *resume) { return resume->pos.line > 0; }
 
-// Returns the folder of the checkpoint of step N, for --resume=N; NULL after an error.
+// Returns the folder of the checkpoint of step N, for --resume=N. Returns NULL after an error.
 static const char *find_step(Session *s, const char *folder, const OptionUse *use) {
   int64_t step;
   if (!option_integer(s->opt, OPTION_RESUME, 0, 0, INT64_MAX, s->diag, &step)) return NULL;
@@ -80,9 +78,9 @@ static const char *find_step(Session *s, const char *folder, const OptionUse *us
   return NULL;
 }
 
-// Opens the checkpoint from which training continues: the newest, or that of --resume=N. *found is
-// false if the folder has no checkpoint; that is not an error. Returns NULL then, and after an
-// error.
+// Opens the checkpoint from which training continues: the newest, or that of --resume=N. Returns
+// NULL with *found false if the folder has no checkpoint, which is not an error. Returns NULL with
+// *found true after an error.
 static const Checkpoint *open_resumed(Session *s, const char *folder, bool *found) {
   const OptionUse *use = option_use(s->opt, OPTION_RESUME);
   *found = names_step(use) || checkpoint_exists(folder);
@@ -93,8 +91,9 @@ static const Checkpoint *open_resumed(Session *s, const char *folder, bool *foun
               : NULL;
 }
 
-// Continues training from a checkpoint: loads the values, moves the feed and sets the job's
-// counters. If the folder has no checkpoint, training starts from the beginning.
+// Continues training from a checkpoint: loads the tensors, moves the feed to the next batch and
+// sets the numbers of the steps done. If the folder has no checkpoint, training starts from the
+// beginning. Returns false after an error.
 static bool go_on(Session *s, const char *folder, TrainJob *job) {
   Pos at = option_use(s->opt, OPTION_CHECKPOINT_DIR)->pos;
   bool found;

@@ -1,5 +1,6 @@
-// Opens the data blocks of a model as feeds (runtime/data) and translates its metrics for the loops
-// in runtime/train. Used by training and evaluation after their graphs are selected.
+// Opens a data block of a model as a feed (runtime/data), which gives the batches of a graph. Turns
+// the metrics of an evaluation (EvalMetric of frontend/step) into those that the loops of
+// runtime/train compute (Metric of runtime/train).
 #include "frontend/driver/session.h"
 
 #include "ir/eval/eval.h"
@@ -40,8 +41,9 @@ static const DataField *field_of(const DataBlock *block, const char *input) {
   return NULL;
 }
 
-// Fills the input of a feed for a declaration. Dims of micro-batches are merged into the axis of
-// the rows, out->over. Returns false after an error.
+// Fills *out, which describes to the feed one input of the graph, from its declaration. The file
+// has no dim of micro-batches: its size multiplies the axis of the rows, whose index is out->over.
+// Returns false after an error.
 static bool feed_input(Session *s, const Graph *g, const Decl *decl, const DataBlock *block,
                        const char *name, FeedInput *out) {
   const DataField *field = field_of(block, decl->name);
@@ -57,7 +59,7 @@ static bool feed_input(Session *s, const Graph *g, const Decl *decl, const DataB
                      .source = &field->source,
                      .pos = field->pos};
   out->rank = 0;
-  int64_t parts = 1; // the rows of the batch contain the micro-batches one after another
+  int64_t parts = 1; // number of micro-batches; the rows of one follow those of the previous one
   for (int i = 0; i < decl->rank; i++) {
     int64_t size = dim_get(g->dims, decl->dims[i])->size;
     if (decl->dims[i] == block->over) out->over = out->rank;
@@ -95,9 +97,10 @@ Feed *data_open(Session *s, const Graph *g, BlockKind kind, bool keep_last) {
 
 // -- metrics ------------------------------------------------------------------------------------
 
-// Computes a metric from its reduced parts. The operations after the reductions are a graph,
-// m->finish, which the evaluator computes. `part` holds the elements of all parts, one part after
-// another.
+// Computes a metric; a Metric.finish with an EvalMetric as context. The program gives the results
+// of the metric's reductions (its parts), and `part` holds their elements, one part after another,
+// summed over all batches. The operations after the reductions are the graph m->finish, which the
+// evaluator computes.
 static double finish(const void *context, const double *part, int64_t rows) {
   const EvalMetric *m = context;
   const Graph *g = m->finish;

@@ -11,10 +11,11 @@
 #include "frontend/driver/session.h"
 #include "ir/base/abrupt.h"
 
-static json_t *result; // set by json_finish, printed by json_end
-static bool asked;
+static json_t *result; // set by json_finish, printed and freed by json_end
+static bool asked;     // the command line has --json
 static int output = STDOUT_FILENO;
-static atomic_flag printed = ATOMIC_FLAG_INIT; // at most one object in a process
+// Set by json_end or, in any thread, by print_abrupt: only the first of them prints.
+static atomic_flag printed = ATOMIC_FLAG_INIT;
 
 // -- text ---------------------------------------------------------------------------------------
 
@@ -57,7 +58,8 @@ json_t *json_text(const char *text) {
 
 // -- diagnostics --------------------------------------------------------------------------------
 
-// Adds the file (or option), line and column of a position; null for each that is unknown.
+// Adds "file", "line" and "column" of a position. A position in the text of an option has the
+// option's name as its file. A value that is unknown is null.
 static void place_json(json_t *out, const Diag *d, Pos at) {
   json_object_set_new(out, "file",
                       at.source ? json_text(diag_source_name(d, at.source)) : json_null());
@@ -94,7 +96,7 @@ void json_diagnostics(json_t *out, const Diag *d) {
     json_object_set_new(out, "omitted_warnings", json_integer(diag_omitted(d, true)));
 }
 
-// -- the object ---------------------------------------------------------------------------------
+// -- the object of the command ------------------------------------------------------------------
 
 int json_finish(json_t *object) {
   json_decref(result);
@@ -104,7 +106,7 @@ int json_finish(json_t *object) {
 
 void json_end(const Session *s) {
   if (!result && (!asked || !diag_count(s->diag)))
-    return; // nothing to print, or written to a file, or by another process
+    return; // the command has no JSON, has written it to a file, or leaves it to another rank
   if (!result) result = json_pack("{s:s}", "schema", "meshc.diagnostics/1");
   json_diagnostics(result, s->diag);
   // ASCII, so that no control characters reach a terminal
@@ -120,8 +122,9 @@ void json_end(const Session *s) {
   result = NULL;
 }
 
-// -- without allocation -------------------------------------------------------------------------
+// -- the object of an abrupt end, made without allocation ---------------------------------------
 
+// Text of at most 8192 bytes; what exceeds them is cut off.
 typedef struct Plain {
   char text[8192];
   size_t n;
@@ -166,10 +169,9 @@ static void plain_string(Plain *p, const char *text) {
   plain_put(p, "\"");
 }
 
-// Prints the object for one error without a position, without allocating; called by
-// ir/base/abrupt.h when the process cannot continue. It does nothing if the process has printed its
-// object.
-static void say_plain(DiagId id, const char *message, const char *hint) {
+// Prints an object with one error that has no position. ir/base/abrupt.h calls it when the process
+// cannot continue, so it does not allocate. If json_end has printed an object, it prints nothing.
+static void print_abrupt(DiagId id, const char *message, const char *hint) {
   static Plain p;
   if (atomic_flag_test_and_set(&printed)) return;
   plain_put(&p, "{\n  \"schema\": \"meshc.diagnostics/1\",\n  \"diagnostics\": [\n    {\n      "
@@ -191,7 +193,7 @@ static void say_plain(DiagId id, const char *message, const char *hint) {
 void json_watch(int argc, char **argv) {
   for (int i = 2; i < argc && strcmp(argv[i], "--") != 0; i++)
     asked = asked || strcmp(argv[i], option_name(OPTION_JSON)) == 0;
-  if (asked) abrupt_listen(say_plain);
+  if (asked) abrupt_listen(print_abrupt);
 }
 
 void json_output(int fd) { output = fd; }

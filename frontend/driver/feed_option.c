@@ -55,7 +55,8 @@ static DeclId find_input(Session *s, const char *name, size_t n, Pos pos) {
   return 0;
 }
 
-// Compares rank and sizes of x with the declaration. The dim `rows_of` may have any size except 0.
+// Compares rank and sizes of x with the declaration. The dim `rows_of` may have any size except 0:
+// predict runs its rows in batches. With `number` the option gives x as a number, not as a file.
 // Returns false after an error.
 static bool check_shape(Session *s, const Decl *decl, const Array *x, DimId rows_of, bool number,
                         Pos pos) {

@@ -19,8 +19,9 @@
 
 #include "frontend/step/select_internal.h"
 
-// -- what operations do with rows ---------------------------------------------------------------
+// -- operations that read along the rows of a batch ---------------------------------------------
 
+// Returns whether one of the dims list[from..n) runs over rows; dim[DimId] says which dims do.
 static bool rows_after(const bool *dim, uint8_t n, const DimId *list, int from) {
   for (int i = from; i < n; i++)
     if (dim[list[i]]) return true;
@@ -43,7 +44,7 @@ static bool ops_fit(const Graph *g, const bool *dim) {
   return true;
 }
 
-// -- sizes that the graph contains --------------------------------------------------------------
+// -- constants that depend on the number of rows ------------------------------------------------
 
 static bool same_bytes(const void *x, const void *y, size_t n) {
   return n == 0 || memcmp(x, y, n) == 0;
@@ -84,12 +85,13 @@ static bool graph_same(const Graph *x, const Graph *y) {
 // each.
 typedef struct Sizes {
   const DimTable *whole, *last;
-  const bool *dim; // [DimId]: whether the dim runs over rows
+  const bool *dim; // [DimId]: whether the dim is the batch dim or is made from it
   int64_t rows, fewer;
 } Sizes;
 
-// Returns whether the n dims of `list` scale as a batch does. A dim over rows must have the same
-// number of elements for each row in both graphs, any other dim the same size.
+// Returns whether the n dims of `list` have the sizes that a smaller batch gives: a dim that runs
+// over rows has equally many elements for each row in both graphs, any other dim has one size in
+// both.
 static bool list_fits(const Sizes *s, uint8_t n, const DimId *list) {
   for (int i = 0; i < n; i++) {
     const Dim *p = dim_get(s->whole, list[i]), *q = dim_get(s->last, list[i]);
@@ -132,7 +134,7 @@ Model *last_batch_model(Session *s, const char *over, int64_t rows, int64_t all)
   options.rows_dim = over;
   options.rows = rows;
   Model *m = model_build(s->arena, s->names, s->diag, s->ast, &options);
-  // the layout may be the one that --layout auto chose
+  // --layout auto has chosen the layout for whole batches: the search does not run again
   if (m) m->layout = m->graph->layout = s->model->layout;
   if (m && (!m->layout.n || layout_check(m->graph, &m->layout, s->diag))) return m;
   diag_note(s->diag, (Pos){0}, "with %s = %lld, as the last batch of the %lld row%s has it", over,
@@ -143,6 +145,7 @@ Model *last_batch_model(Session *s, const char *over, int64_t rows, int64_t all)
   return NULL;
 }
 
+// Returns the first parameter or state that has another size in `last`, or NULL.
 static const Decl *sized_by_rows(const Graph *whole, const Graph *last) {
   for (DeclId i = 1; i <= whole->decl.n; i++) {
     const Decl *d = &whole->decl.at[i - 1];
@@ -173,9 +176,9 @@ bool last_batch_sized(const Session *s, const Graph *whole, const Graph *last, b
 
 // -- the program --------------------------------------------------------------------------------
 
-// Returns whether the program for whole batches has every persistent tensor of p. An error
-// otherwise: a loop over rows can declare parameters in each round, so that the last batch reads
-// others.
+// Checks that the program for whole batches (`shared`) has every persistent tensor of p. A loop
+// over rows that declares parameters in each round can give p parameters that `shared` does not
+// have. Returns false after an error.
 static bool all_shared(const Session *s, const Program *p, const Program *shared) {
   for (uint32_t t = 0; t < p->ntensors; t++) {
     const ProgTensor *x = &p->tensor[t];

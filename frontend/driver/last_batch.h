@@ -1,7 +1,7 @@
 // Evaluates the last, incomplete batch of a data block. The result is that of a model whose batch
 // dim has the size of this batch, as `--set b=SIZE` would make it. Input: the graph for whole
-// batches. Output: the answer whether its program can run fewer rows, or a second program for the
-// incomplete batch. Used by training.c and the command predict.
+// batches. Output: whether the program of that graph can run fewer rows, and if not, a second
+// program for the incomplete batch. Used by training.c and the command predict.
 #ifndef FRONTEND_LAST_BATCH_H
 #define FRONTEND_LAST_BATCH_H
 
@@ -13,12 +13,12 @@ typedef struct LastBatch {
   int64_t rows;
   const Graph *graph;
   Compilation made;
-  Exec *exec; // shares the persistent tensors of the program for whole batches
+  Exec *exec; // owned; reads and writes the persistent tensors of the program for whole batches
 } LastBatch;
 
 // Builds the model again with `rows` as the size of the dim named `over`; `all` is the number of
-// rows in the data, for messages. Returns NULL after an error, such as another dim that does not
-// fit this size.
+// rows in the data, for messages. Returns NULL after an error, such as a dim of fixed size that the
+// model equates with the batch dim.
 Model *last_batch_model(Session *s, const char *over, int64_t rows, int64_t all);
 // Returns whether the program of `whole` computes an incomplete batch correctly. `last` is the same
 // selection, made from the model that last_batch_model returned; `over` is the batch dim in
@@ -28,13 +28,14 @@ bool last_batch_fits(Arena *a, const Graph *whole, const Graph *last, DimId over
 // equal graphs that combine them. Only then can one metric accumulate over whole and incomplete
 // batches.
 bool last_batch_alike(const EvalMetric *whole, const EvalMetric *last);
-// Reports the first parameter or state whose size depends on the number of rows. With `fits` this
-// is a warning: the program for whole batches reads the first of its elements. Otherwise it is an
-// error, and the result is false.
+// Reports the first parameter or state whose size depends on the number of rows. `fits` is the
+// result of last_batch_fits. If it is true, the program for whole batches runs the last batch with
+// the first elements of that tensor, and the report is a warning. If it is false, the report is an
+// error. Returns false after the error.
 MUST_USE bool last_batch_sized(const Session *s, const Graph *whole, const Graph *last, bool fits);
 // Compiles `last` for `rows` rows and binds it to the persistent tensors of `share`, which runs the
-// program `shared` and must outlive *out. Returns false after an error; last_batch_free is then
-// still due.
+// program `shared` and must outlive *out. Returns false after an error. The caller calls
+// last_batch_free after success and after an error.
 MUST_USE bool last_batch_open(Session *s, const Graph *last, int64_t rows, const Exec *share,
                               const Program *shared, LastBatch *out);
 void last_batch_free(LastBatch *b);

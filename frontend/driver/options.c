@@ -103,8 +103,8 @@ static bool parse_option(Options *o, Arena *a, Diag *d, int argc, char **argv, i
   if (equals && !row->argument)
     return diag_error(d, DIAG_USAGE, nowhere, "%s takes no argument", row->name);
   OptionUse use = {.text = equals ? equals + 1 : ""};
-  bool two = id == OPTION_FROM,
-       optional = row->argument && row->argument[0] == '['; // "[=N]": given only after `=`
+  // --resume[=N]: an optional argument follows only after `=`, because the next word may be a file
+  bool two = id == OPTION_FROM, optional = row->argument && row->argument[0] == '[';
   if (row->argument && !optional && *i + !equals + two >= argc)
     return diag_error(d, DIAG_USAGE, nowhere, "%s needs an argument: %s %s", row->name, row->name,
                       row->argument);
@@ -215,13 +215,13 @@ static void print_option(FILE *out, const OptionRow *row) {
   fprintf(out, "  %-25s %s\n", left, row->help);
 }
 
-// Prints under `title` the options of the commands in the set `command`: with `shared` those that
-// all commands on models have, else the others.
-static void print_options(FILE *out, const char *title, uint32_t command, bool shared) {
+// Prints under `title` the options that one of `commands` (a set of bits, as in OptionRow) has.
+// With `shared` it prints those that all commands on models have, without it the others.
+static void print_options(FILE *out, const char *title, uint32_t commands, bool shared) {
   bool first = true;
   for (int i = 0; i < OPTION_COUNT; i++) {
     const OptionRow *row = &option_row[i];
-    if (!(row->commands & command) || option_shared((OptionId)i) != shared) continue;
+    if (!(row->commands & commands) || option_shared((OptionId)i) != shared) continue;
     if (first) fprintf(out, "%s\n", title);
     first = false;
     print_option(out, row);

@@ -36,7 +36,7 @@ extern const OptionRow option_row[OPTION_COUNT];
 bool option_shared(OptionId id);
 
 // One use of an option. Its text is registered as a source under the option's name, so that an
-// error inside it has a position: --layout:1:3.
+// error inside it has a position: --layout:1:3 is line 1, column 3 of the text of --layout.
 typedef struct OptionUse {
   const char *text;   // "" for a switch
   const char *second; // FILE of `--from STAGE FILE`, else NULL
@@ -51,12 +51,13 @@ typedef struct Options {
 } Options;
 
 // Parses argv (argc > 1) into *out, in memory of `a`. `--help` sets out->help and ends the parsing.
-// Returns false after errors in d; their codes give the exit code: 2, or 1 for features of later
-// versions.
+// Returns false after errors in d, whose exit code (diag_exit) is 2 for wrong use and 1 for a
+// command or option of a later version.
 MUST_USE bool options_parse(Options *out, Arena *a, Diag *d, int argc, char **argv);
 // Returns the last use of an option, which overrides earlier ones, or NULL.
 const OptionUse *option_use(const Options *o, OptionId id);
-const char *option_text(const Options *o, OptionId id); // text of the last use, or NULL
+// Returns the text of the last use of an option, or NULL without the option.
+const char *option_text(const Options *o, OptionId id);
 static inline bool option_given(const Options *o, OptionId id) { return o->use[id].n > 0; }
 // Reads the integer argument of an option into *out; without the option *out is `otherwise`.
 // Returns false after an error if the text is not an integer from `low` to `high`.

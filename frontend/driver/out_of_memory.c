@@ -14,7 +14,8 @@ enum { SECONDS = 10 };
 static Session *session;
 static size_t asked_for;
 
-// Returns in the first thread that calls it, which ends the process. Every other thread stops here.
+// Returns in the first thread that calls it, which ends the process. Every other thread waits here
+// until the process has ended.
 static void become_last(void) {
   static atomic_int last;
   int none = 0, own = (int)gettid();
@@ -39,9 +40,9 @@ static void give_up(int number) {
   _exit(EXIT_MEMORY);
 }
 
-// Runs the steps of the end. If a step itself runs out of memory, it calls this function again,
-// which continues with the next step. The alarm ends the process if a file system or a pipe does
-// not respond.
+// Runs the steps of the end. If a step itself runs out of memory, the handler calls this function
+// again, which continues with the step after it: `next` is static. The alarm ends the process if a
+// file system or a pipe does not respond.
 static void end(size_t bytes) {
   static void (*const steps[])(void) = {say, unfinished_clear, flush, tell_ranks};
   static size_t next;

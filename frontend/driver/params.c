@@ -16,9 +16,10 @@ typedef struct Params {
   const char *path; // as given
   bool folder, partial;
   Pos pos;
-  const char **name; // names in the file, NULL-terminated
+  const char **name; // names of the arrays in the file, in its order, NULL-terminated
   ParamMap map;
-  const char *kept, *ignored; // lists of names for the message of --params-partial
+  // With --params-partial, as text: parameters that the file lacks, arrays that the model lacks.
+  const char *kept, *ignored;
 } Params;
 
 // -- the contents of a file ---------------------------------------------------------------------
@@ -39,20 +40,19 @@ static bool list_folder(Params *p) {
   return true;
 }
 
-// Returns whether --params names a checkpoint; then an error names the option for checkpoints.
+// Refuses a checkpoint as the file of --params; the error names the option for checkpoints. Returns
+// false after the error.
 static bool refuse_checkpoint(const Session *s, const OptionUse *use) {
-  if (!checkpoint_exists(use->text)) return false;
+  if (!checkpoint_exists(use->text)) return true;
   diag_error(s->diag, DIAG_USAGE, use->pos, "%s is a checkpoint, not a parameter file", use->text);
   if (s->opt->command == COMMAND_TRAIN)
-    diag_hint(s->diag, "--checkpoint-dir %s --resume goes on from it", use->text);
-  else
-    diag_hint(s->diag, "say --checkpoint %s, without --map and --params-partial", use->text);
-  return true;
+    return diag_hint(s->diag, "--checkpoint-dir %s --resume goes on from it", use->text);
+  return diag_hint(s->diag, "say --checkpoint %s, without --map and --params-partial", use->text);
 }
 
 static bool list_names(Params *p) {
   struct stat info;
-  if (refuse_checkpoint(p->s, option_use(p->s->opt, OPTION_PARAMS))) return false;
+  if (!refuse_checkpoint(p->s, option_use(p->s->opt, OPTION_PARAMS))) return false;
   p->folder = stat(p->path, &info) == 0 && S_ISDIR(info.st_mode);
   return p->folder ? list_folder(p)
                    : array_names(p->s->arena, p->path, &p->name, p->s->diag, p->pos);
@@ -79,7 +79,7 @@ static bool refuse_unknown(Params *p) {
       known[n++] = params_name(p->s, &p->map, g->decl.at[i].name);
   bool good = true;
   for (const char **name = p->name; *name; name++) {
-    bool found = strncmp(*name, "optimizer.", 10) == 0 || strncmp(*name, "average.", 8) == 0;
+    bool found = params_of_optimizer(*name);
     for (uint32_t i = 0; i < n && !found; i++) found = strcmp(known[i], *name) == 0;
     if (found) continue;
     if (p->partial) {
@@ -104,8 +104,9 @@ static const char *saved_name(const Session *s, const ParamMap *map, const ProgT
   return t->kind == TENSOR_SLOT ? t->name : params_name(s, map, t->name);
 }
 
-// Checks that all saved tensors have different names in the file. A map may give two parameters one
-// name, to load both from one array, but a file cannot hold two arrays of one name.
+// Checks that all saved tensors have different names in the file. --map may give two parameters one
+// name: loading reads one array into both, but saving cannot write two arrays of one name. Returns
+// false after an error.
 static bool saved_apart(Session *s, const ParamMap *map, const Program *p) {
   const OptionUse *use = option_use(s->opt, OPTION_SAVE_PARAMS);
   const char **name = arena_array(s->arena, const char *, p->ntensors + 1);
@@ -143,15 +144,13 @@ static bool check_sizes(const Params *p, const ProgTensor *t, const Array *x) {
 }
 
 // Returns the name of tensor t in the file. If the model averages its parameters, an evaluation
-// reads the averages.
+// reads the average of a parameter, "average.NAME", if the file has it.
 static const char *name_of(const Params *p, const Program *program, const ProgTensor *t) {
-  const ModelSpec *spec = &p->s->model->graph->spec;
-  bool average = spec->ntrain && spec->train[0].average != 0 && strcmp(program->for_, "eval") == 0;
-  if (t->kind == TENSOR_PARAM && average) {
+  if (t->kind == TENSOR_PARAM && values_averaged(p->s) && strcmp(program->for_, "eval") == 0) {
     const char *name = arena_printf(p->s->arena, "average.%s", t->name);
     if (holds(p, name)) return name;
   }
-  return t->kind == TENSOR_SLOT ? t->name : params_name(p->s, &p->map, t->name);
+  return saved_name(p->s, &p->map, t);
 }
 
 static bool load_tensor(Params *p, Exec *e, const Program *program, const ProgTensor *t) {

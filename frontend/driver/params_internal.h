@@ -13,16 +13,21 @@ typedef VEC(MapLine) ParamMap;
 // Reads the file of --map into *out; without the option the map is empty. Returns false after
 // errors.
 MUST_USE bool params_map(Session *s, ParamMap *out);
+// Returns whether an array of this name is part of the optimizer's state.
+bool params_of_optimizer(const char *name);
 // Returns the name in the file for the model's `name`: by the first line of the map that matches,
 // else `name` itself.
 const char *params_name(const Session *s, const ParamMap *m, const char *name);
 
 // -- params_table.c: a parameter file compared with the model -----------------------------------
+// How an array fits a parameter: equal sizes; dims that are split or merged, with the elements in
+// one order; other sizes; no array; no parameter.
 typedef enum ParamFit { FIT_EQUAL, FIT_REGROUPED, FIT_DIFFERS, FIT_MISSING, FIT_EXTRA } ParamFit;
+// A parameter or state with the array of its name, or an array that the model has no name for.
 typedef struct ParamRow {
-  const Decl *decl;      // NULL: the model has no such name
-  const char *name;      // in the file
-  const ArrayInfo *held; // NULL: the file has no such array
+  const Decl *decl;      // NULL: no parameter or state of the model has `name`
+  const char *name;      // the name in the file
+  const ArrayInfo *held; // NULL: no array of the file has `name`
   ParamFit fit;
 } ParamRow;
 typedef struct ParamTable {

@@ -1,7 +1,8 @@
 // Translates names between a model and its parameter files, by the file of --map.
 //
 // Each line has a pattern for names in the model and one for names in the file:
-// `layer.{i}.wq = h.{i}.attn.q.weight`. {i} matches any text without a dot, the same on both sides.
+// `layer.{i}.wq = h.{i}.attn.q.weight`. {i} is a hole: it matches any text without a dot, and both
+// sides have one text in the holes of one name.
 #include "frontend/driver/params_internal.h"
 
 #include <errno.h>

@@ -10,7 +10,7 @@ static const char *const fit_text[] = {[FIT_EQUAL] = "equal",
                                        [FIT_MISSING] = "missing",
                                        [FIT_EXTRA] = "extra"};
 
-static bool is_slot(const char *name) {
+bool params_of_optimizer(const char *name) {
   return strncmp(name, "optimizer.", 10) == 0 || strncmp(name, "average.", 8) == 0;
 }
 
@@ -49,7 +49,8 @@ static const char *held_text(const Session *s, const ParamRow *r) {
   return r->held ? shape_of(s, r->held->type, r->held->rank, r->held->size) : "";
 }
 
-// Reports as an error what loading the file would refuse in row r.
+// Reports as an error what loading the file would refuse in row r of the table. With `partial`
+// (--params-partial) missing and extra arrays are not refused.
 static void say(const Session *s, const ParamTable *t, const ParamRow *r, Pos pos, bool partial) {
   bool needed = r->fit == FIT_MISSING && r->decl->kind == DECL_PARAM;
   if (r->fit == FIT_DIFFERS)
@@ -80,7 +81,7 @@ static void add_declared(Session *s, const ArrayList *list, const ParamMap *map,
 static void add_others(const ArrayList *list, ParamTable *t) {
   uint32_t declared = t->n;
   for (uint32_t i = 0; i < list->n; i++) {
-    bool known = is_slot(list->at[i].name);
+    bool known = params_of_optimizer(list->at[i].name);
     t->slots += known;
     for (uint32_t k = 0; k < declared && !known; k++) known = t->row[k].held == &list->at[i];
     if (!known) t->row[t->n++] = (ParamRow){NULL, list->at[i].name, &list->at[i], FIT_EXTRA};
@@ -106,6 +107,7 @@ bool params_table(Session *s, ParamTable *out) {
 
 // -- output -------------------------------------------------------------------------------------
 
+// Returns what the printed table says after the shapes of a row, or "".
 static const char *remark(const ParamRow *r) {
   static const char *const text[] = {[FIT_EQUAL] = "",
                                      [FIT_REGROUPED] = "split or merged",

@@ -28,8 +28,8 @@ const StageName stage_names[] = {
 };
 const int stage_name_count = countof(stage_names);
 
-// Most recompute levels that are compiled to find one that fits a memory budget; the first and last
-// levels are not counted.
+// Limits how many recompute levels are compiled to find one that fits a memory budget. It counts
+// only levels that differ in the number of segments; all others are compiled if they are needed.
 enum { LEVELS_TRIED = 24 };
 
 // The most operations in a graph that is compiled. Each operation costs memory and time in every
@@ -45,7 +45,8 @@ static bool small_enough(const Graph *selected, Diag *d) {
       d, "calls and rounds of for loops are unrolled; a scan is one loop, however often it runs");
 }
 
-// Indices in stage_names of the stages after which pipeline_run may stop.
+// Indices in stage_names of the stages after which pipeline_run may stop. The other stages are made
+// together with one of these.
 enum {
   AFTER_SIMPLIFY = 3,
   AFTER_PLACE,
@@ -131,8 +132,9 @@ static int64_t bytes_at(const PipelineOptions *opt, const Compilation *c, int le
   return bytes;
 }
 
-// Returns the level to try after k. Levels that differ only in the number of segments are sampled,
-// so that at most about LEVELS_TRIED of them are compiled.
+// Returns the level to try after k. Of the levels between REMAT_BASE_LEVELS and the last
+// REMAT_TAIL, which differ only in the number of segments, it skips as many as leave about
+// LEVELS_TRIED.
 static int next_level(int k, int levels) {
   int segments = levels - REMAT_TAIL - REMAT_BASE_LEVELS, next = k + segments / LEVELS_TRIED + 1;
   if (k < REMAT_BASE_LEVELS || k >= levels - REMAT_TAIL) return k + 1;
@@ -167,12 +169,12 @@ static void compute_within(Arena *a, const PipelineOptions *opt, int last, Compi
 // Runs the passes from the placement on, up to stage index `end`.
 static void compute_rest(Arena *a, const PipelineOptions *opt, int end, Compilation *out) {
   Stage begin = out->selected->stage;
-  // From here on: only primitive operations on whole tensors.
+  // The graph has only primitive operations on whole tensors now, or comes from a later stage.
   if (begin < STAGE_LOWER && end >= AFTER_PLACE)
     compute_where(a, opt, end, out);
   else if (begin == STAGE_LOWER)
     out->lowered = out->selected;
-  // From here on: the graph of one processor; no pass knows of meshes.
+  // The graph is that of one processor now: no later pass knows of meshes.
   if (end < AFTER_COLLECTIVES) return;
   out->collected = begin > STAGE_LOWER
                        ? out->selected
@@ -181,16 +183,17 @@ static void compute_rest(Arena *a, const PipelineOptions *opt, int end, Compilat
   if (end >= AFTER_ORDER) compute_within(a, opt, end, out);
 }
 
-// Places again without the local search over groups of nodes, which can raise peak memory. Keeps
-// the result if it needs less memory.
+// Places again with place_plain, without the moves of several nodes together (place_improve.c):
+// these moves save bytes sent and can raise peak memory. Keeps the result if it needs less memory.
 static void compute_plain(Arena *a, const PipelineOptions *opt, int end, Compilation *out) {
   Compilation plain = {.selected = out->selected, .simplified = out->simplified, .plain = true};
   compute_rest(a, opt, end, &plain);
   if (plain.least < out->least) *out = plain;
 }
 
-// A graph that was dumped and read back may be in a later stage. Its earlier passes are then
-// skipped.
+// Runs the passes on `selected` up to stage `last` (NULL: all). A graph that was dumped and read
+// back may be in a later stage: the passes before that stage are skipped. Returns false after an
+// error.
 bool pipeline_run(Arena *a, const Graph *selected, const PipelineOptions *opt, const char *last,
                   Diag *d, Compilation *out) {
   int end = stage_index(last);
@@ -203,7 +206,7 @@ bool pipeline_run(Arena *a, const Graph *selected, const PipelineOptions *opt, c
   compute_rest(a, opt, end, out);
   if (end < AFTER_ORDER) return true;
   if (opt->memory && out->least > opt->memory && out->placement) compute_plain(a, opt, end, out);
-  // From here on: a Program; instructions know bytes and run-time scalars only.
+  // The result is a Program now, whose instructions know bytes and run-time scalars only.
   if (end <= AFTER_PROGRAM || !opt->machine_code) return true;
   out->code = code_load(out->compiled->program, out->compiled->kernels, &opt->code, d);
   timings_end(opt->timings, "code", 0);

@@ -1,25 +1,30 @@
-// Sets up the search for a layout from a session, and compiles and compares what it finds.
+// Sets up the search for a layout from a session, and compiles and compares the layouts that it
+// finds. Input: a loaded session. Output: see planner.h.
 //
-// To keep the search fast, it works on models with short loops: twelve layers cost as much as one,
-// plus eleven times the difference between two layers and one. Each loop of the model gives one
-// such sample (SearchSample).
+// To keep the search fast, it estimates costs on models with short loops: twelve layers cost as
+// much as one, plus eleven times the difference between two layers and one. Such a model with its
+// factor is a SearchSample; the cost of a layout is the sum of its costs on all samples, each times
+// its factor. There is one sample with one round of every loop, and one more for each loop, in
+// which that loop has two rounds.
 #include <string.h>
 
 #include "frontend/driver/planner.h"
 #include "frontend/driver/progress.h"
 
+// What the models with short loops are built from.
 typedef struct Variant {
   Session *s;
-  const Ast *file; // without imports
-  ShortLoops loops;
+  const Ast *file;  // the model file, with the contents of its imports in it
+  ShortLoops loops; // in: the loop with two rounds; out: all loops of the model
 } Variant;
 
-// The simplified graph of the model with loops of one round each, except `longer`, which has two.
-// NULL if the model cannot be built so.
+// Builds the model with one round of every loop except `longer` (the Ast of a loop, or NULL), which
+// has two. Returns its simplified graph and sets *model to its graph before selection. Returns NULL
+// if the model cannot be built with short loops.
 static const Graph *build_variant(Variant *v, const Ast *longer, const Graph **model) {
   Session s = *v->s;
   ModelOptions options = s.options;
-  const char *purpose, *over;
+  Selected of;
   Compilation c;
   s.diag = diag_new(s.arena); // errors of the short model are not shown
   options.no_layout = true;
@@ -27,15 +32,14 @@ static const Graph *build_variant(Variant *v, const Ast *longer, const Graph **m
   v->loops.longer = longer;
   s.model = model_build(s.arena, s.names, s.diag, v->file, &options);
   if (!s.model || (train_counts_epochs(s.model) && !train_resolve_epochs(s.model, 1))) return NULL;
-  const Graph *g = session_select(&s, &purpose, &over);
-  if (!g || !session_compile(&s, g, purpose, over, "simplify", &c)) return NULL;
+  if (!session_make(&s, "simplify", &of, &c)) return NULL;
   *model = s.model->graph;
   return c.simplified;
 }
 
-// The samples: all loops with one round, then for each loop the model with two rounds of it. False
-// if rounds of a loop differ, or the model cannot be built so.
-static bool short_terms(Variant *v, SearchTask *out) {
+// Fills the samples of *out with models of short loops. Returns false if rounds of a loop differ,
+// or if the model cannot be built with short loops.
+static bool short_samples(Variant *v, SearchTask *out) {
   const Graph *model, *g = build_variant(v, NULL, &out->model);
   uint32_t n = v->loops.loop.n;
   SearchSample *sample = arena_array(v->s->arena, SearchSample, n + 1);
@@ -55,13 +59,12 @@ static bool short_terms(Variant *v, SearchTask *out) {
   return true;
 }
 
-// The model itself as the only sample.
-static bool whole_term(Session *s, SearchTask *out) {
-  const char *purpose, *over;
+// Makes the model itself the only sample of *out. Returns false after an error.
+static bool whole_sample(Session *s, SearchTask *out) {
+  Selected of;
   Compilation c;
   SearchSample *sample = arena_new_of(s->arena, SearchSample);
-  const Graph *g = session_select(s, &purpose, &over);
-  if (!g || !session_compile(s, g, purpose, over, "simplify", &c)) return false;
+  if (!session_make(s, "simplify", &of, &c)) return false;
   *sample = (SearchSample){c.simplified, place_graph(s->arena, c.simplified), 1};
   out->model = s->model->graph;
   out->sample = sample;
@@ -73,7 +76,8 @@ static bool whole_term(Session *s, SearchTask *out) {
 
 enum { SEARCHED_AXES = 3 };
 
-// The axes of the model's mesh that its pins name, in order.
+// Sets `names` to the axes of the model's mesh that its pins (layout(...) in the model) name, in
+// the order of the mesh. Returns their number.
 static int pinned_axes(const Session *s, const char *names[MAX_AXES]) {
   const Graph *g = s->model->graph;
   int n = 0;
@@ -82,7 +86,8 @@ static int pinned_axes(const Session *s, const char *names[MAX_AXES]) {
   return n;
 }
 
-// One processor, with the axes that pins name.
+// Returns a mesh of one processor. It has the axes that pins name, because a pin of an axis that
+// the mesh does not have is an error.
 static const Mesh *mesh_of_one(Session *s, int npinned, const char *const names[]) {
   Mesh *m = arena_new_of(s->arena, Mesh);
   *m = (Mesh){.naxes = (uint8_t)(npinned ? npinned : 1)};
@@ -103,7 +108,7 @@ static void no_mesh_for_pins(Session *s, int64_t processors, int npinned,
   diag_hint(s->diag, "give the mesh with --mesh, or name fewer axes in layout(...)");
 }
 
-// Axes that pins name come first, and every mesh must have them.
+// Gives search_meshes the names of pinned axes first, and drops the meshes with fewer axes.
 bool planner_meshes(Session *s, int64_t processors, uint32_t *n, const Mesh **mesh) {
   static const char *const usual[SEARCHED_AXES] = {"rows", "cols", "deep"};
   const char *names[MAX_AXES + SEARCHED_AXES];
@@ -135,8 +140,7 @@ bool planner_task(Session *s, uint32_t nmeshes, const Mesh *mesh, uint32_t keep,
   *out = (SearchTask){.machine = &s->machine, .nmeshes = nmeshes, .mesh = mesh, .keep = keep};
   out->named_axes = s->machine.naxes > 0 || pinned_axes(s, names) > 0;
   if (!v.file || !session_memory(s, &out->memory)) return false;
-  if (short_terms(&v, out)) return true;
-  return whole_term(s, out);
+  return short_samples(&v, out) || whole_sample(s, out);
 }
 
 static void say_too_large(Session *s, const SearchTask *t, const SearchChoice *least,
@@ -173,12 +177,7 @@ bool planner_search(Session *s, const SearchTask *t, SearchResult **out) {
   return true;
 }
 
-bool planner_select(Session *s, PlanGraph *out) {
-  out->graph = session_select(s, &out->purpose, &out->over);
-  return out->graph != NULL;
-}
-
-bool planner_foresee(Session *s, const PlanGraph *of, const SearchChoice *c, Foreseen *out) {
+bool planner_foresee(Session *s, const Selected *of, const SearchChoice *c, Foreseen *out) {
   Session trial = *s;
   Compilation made;
   double most;
@@ -193,9 +192,10 @@ bool planner_foresee(Session *s, const PlanGraph *of, const SearchChoice *c, For
   return true;
 }
 
-// The search estimates memory from the graph: a program may need more. Then the smallest layout
-// that was found is compiled.
-static bool use_smallest(Session *s, const PlanGraph *of, const SearchTask *t,
+// Recommends the layout that needs least memory by the search's estimate, when all compiled
+// programs need more memory than a processor has. Returns false after an error, also if its program
+// needs too much.
+static bool use_smallest(Session *s, const Selected *of, const SearchTask *t,
                          const SearchChoice *from, const SearchChoice **use,
                          const Foreseen **of_use) {
   SearchChoice *least = arena_new_of(s->arena, SearchChoice);
@@ -208,8 +208,8 @@ static bool use_smallest(Session *s, const PlanGraph *of, const SearchTask *t,
   return of_least->fits;
 }
 
-// Of equally fast choices the refined one is used, which needs less memory, then the first.
-bool planner_fastest(Session *s, const PlanGraph *of, const SearchTask *t, const SearchResult *r,
+// Among equally fast programs it prefers that of the refined layout, then the first.
+bool planner_fastest(Session *s, const Selected *of, const SearchTask *t, const SearchResult *r,
                      const SearchChoice *refined, Foreseen *kept, Foreseen *of_refined,
                      const SearchChoice **use, const Foreseen **of_use) {
   if (!planner_foresee(s, of, refined, of_refined)) return false;
@@ -217,7 +217,7 @@ bool planner_fastest(Session *s, const PlanGraph *of, const SearchTask *t, const
   *of_use = of_refined;
   for (uint32_t i = 0; i < r->n; i++) {
     if (r->at[i].layout.rule == refined->layout.rule)
-      kept[i] = *of_refined; // no rule was added
+      kept[i] = *of_refined; // the refinement has added no rule to this layout
     else if (!planner_foresee(s, of, &r->at[i], &kept[i]))
       return false;
     bool better = kept[i].time->seconds < (*of_use)->time->seconds || !(*of_use)->fits;
@@ -232,9 +232,9 @@ bool planner_choose(Session *s) {
   Foreseen kept[PLANNER_KEPT], of_refined;
   const Foreseen *of_use;
   const SearchChoice *use;
-  PlanGraph graph;
+  Selected graph;
   if (!planner_task(s, 1, &s->model->mesh, PLANNER_KEPT, &task) || !planner_search(s, &task, &r) ||
-      !planner_select(s, &graph))
+      !session_select(s, &graph))
     return false;
   SearchChoice refined =
       search_refine(s->arena, &task, &r->at[0], &(SearchRules){0}, SEARCH_FASTER);

@@ -5,10 +5,11 @@
 
 #include "ir/base/base.h"
 
-enum { PROGRESS_AFTER = 1 }; // seconds that a command takes before it shows progress
+enum { PROGRESS_AFTER = 1 }; // seconds: a command that ends earlier shows no progress
 typedef struct Progress {
-  bool on, open; // open: a line is on the terminal now
-  double due;    // earliest time of the next drawing, in seconds of clock_seconds
+  bool on;    // lines are drawn at all
+  bool open;  // a line is on the terminal now
+  double due; // earliest time of the next drawing, in seconds of clock_seconds
 } Progress;
 
 // Starts without a line; the first one is due `delay` seconds from now. Nothing is drawn if `on` is

@@ -10,8 +10,8 @@
 
 static const Pos nowhere = {0};
 
-// With micro-batches the dim "b.whole" holds the rows of all of them: users know it as the data's
-// dim "b".
+// Returns "b" for the dim "b.whole", which holds the rows of all micro-batches of a step: users
+// know it as the batch dim "b" of the data block. Returns any other name unchanged.
 const char *result_dim(const Session *s, const char *name) {
   const Graph *g = s->model->graph;
   const DataBlock *data = &g->spec.data[DATA_TRAIN];
@@ -107,8 +107,8 @@ bool results_finite(Session *s, uint32_t n, const Result *r) {
 
 // -- printing -----------------------------------------------------------------------------------
 
-// WHOLE: most elements of an array that is printed in full.
-// EDGE: elements that are shown at each end of a longer axis.
+// WHOLE: an array of more elements is shortened.
+// EDGE: the number of elements that a shortened axis shows at each end.
 enum { WHOLE = 64, EDGE = 3 };
 
 static void print_number(const Array *x, int64_t i) {

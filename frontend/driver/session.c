@@ -24,7 +24,7 @@ static const char *folder_of(Session *s, const char *path) {
 // -- options ------------------------------------------------------------------------------------
 
 // Accepts only the first of an option's n words; the others are for later versions. Returns false
-// after an error, which gives the reason `why`.
+// after an error, whose message ends in `why`.
 static bool only_word(const Session *s, OptionId id, int n, const char *const *word,
                       const char *why) {
   int k;
@@ -47,8 +47,8 @@ static bool refuse_unavailable(const Session *s) {
   return good;
 }
 
-// Returns whether `--set path=...` replaces a text: a const whose value in the file is a string, or
-// a key that takes a string.
+// Returns whether `--set path=...` replaces a text: a const whose value in the model file is a
+// string, or a key of a block that takes a string, such as train.frozen.
 static bool takes_text(const Ast *file, const char *path) {
   static const char *const keys[] = {"frozen", "parameters", "no_decay", "path", "key"};
   const char *dot = strrchr(path, '.');
@@ -114,8 +114,8 @@ static bool read_precision(const Session *s, const char **out) {
 // processor computes whole tensors, with generated kernels, in the order of one processor.
 static bool is_exact(const Session *s) { return option_given(s->opt, OPTION_EXACT); }
 
-// Refuses --exact if the model has pins, because a pin splits a value, and sums with it, over
-// processors. Returns false after an error.
+// Refuses --exact if the model has pins: a pin splits a value over processors, and with it the sums
+// over the split dim. Returns false after an error.
 static bool exact_possible(const Session *s) {
   const Graph *g = s->model->graph;
   for (NodeId n = 1; is_exact(s) && n <= graph_count(g); n++) {

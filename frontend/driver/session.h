@@ -24,18 +24,25 @@ typedef struct Session {
   const Ast *ast;
   ModelOptions options; // options that the model was built with
   Model *model;
-  Timings timings;         // of the current compile
+  Timings timings;         // the stages of the current compile; printed and cleared after it
   const char *directory;   // directory to which relative paths in the model refer
   Ranks *ranks;            // the processes of this run, or NULL for a single process
   const char *inject_pass; // NAME of --fault pass@NAME, or NULL
   ExecInject inject;       // fault of --fault value@PROCESSOR:CALL or kernel@PROCESSOR:CALL
-  const ExecProbe *probe;  // used by the processors that are bound from now on, or NULL
-  const volatile sig_atomic_t *stop_request; // as in ExecOptions
+  const ExecProbe *probe;  // called at each kernel of a program that session_exec binds, or NULL
+  const volatile sig_atomic_t *stop_request; // not 0: training ends after the current step
   bool unfused;                              // the next compiles make one kernel for each operation
   bool trial; // the program is only examined: it may need more than --memory
   bool keeps; // programs for "run" hold all parameters and states, also those that the graph does
-              // not read
+              // not read: other programs of the library share them
 } Session;
+
+// The graph that a command computes.
+typedef struct Selected {
+  const Graph *graph;
+  const char *purpose; // "train", "eval" or "run"
+  const char *over;    // the dim whose last batch can be incomplete, or NULL
+} Selected;
 
 // -- session*.c: loading, selecting, compiling, files -------------------------------------------
 // Returns whether the model is read from standard input, because the first argument is `-`.
@@ -51,32 +58,34 @@ MUST_USE bool session_load(Session *s);
 MUST_USE bool session_memory(const Session *s, double *out);
 // Returns the names of --fetch and --loss with their positions; n is 0 without --fetch.
 Fetch session_fetch(const Session *s);
-// Returns the loss and the metrics, which an evaluation computes from one batch.
+// Returns the names of the loss and the metrics, for an evaluation of one batch.
 Fetch session_evaluated(const Session *s);
-// Returns the graph that --for, --fetch and --training ask for, which check, dump and explain
-// describe. Sets its purpose ("train", "eval", "run") and in *over the dim whose last batch can be
-// incomplete, or NULL. Returns NULL after an error.
-Graph *session_select(Session *s, const char **purpose, const char **over);
-// Runs the passes on g up to stage `last` (NULL: up to machine code). `purpose` is "train", "eval"
-// or "run", and `over` the dim whose last batch can be incomplete, or NULL. With `last` NULL all
-// ranks call it together. Returns false after an error, also if the program needs more than
-// --memory.
+// Selects the graph that --for, --fetch and --training ask for, which check, dump and explain
+// describe. Returns false after an error.
+MUST_USE bool session_select(Session *s, Selected *out);
+// Selects the graph and compiles it (session_select, session_compile). Returns false after an
+// error.
+MUST_USE bool session_make(Session *s, const char *last, Selected *of, Compilation *out);
+// Runs the passes on g up to stage `last` (NULL: up to machine code); `purpose` and `over` as in
+// Selected. With `last` NULL all ranks call it together. Returns false after an error, also if the
+// program needs more than --memory.
 MUST_USE bool session_compile(Session *s, const Graph *g, const char *purpose, const char *over,
                               const char *last, Compilation *out);
-// Compiles g to machine code, in memory of `a`, without meeting the other ranks. Returns false
-// after an error.
+// Compiles g to machine code, in memory of `a`, on this rank alone: nothing is compared with the
+// programs of other ranks. Returns false after an error.
 MUST_USE bool session_compile_alone(Session *s, Arena *a, const Graph *g, const char *purpose,
                                     const char *over, Compilation *out);
-// Runs the passes up to fusion and calls `passed` with the graph after each pass
-// (PipelineOptions.passed).
+// Runs the passes up to fusion and calls passed(watcher, name of the pass, graph) after each pass.
+// Returns false after an error.
 MUST_USE bool session_passes(Session *s, Arena *a, const Graph *g, const char *purpose,
                              void (*passed)(void *watcher, const char *pass, const Graph *g),
                              void *watcher, Compilation *out);
 // Binds a program of session_compile_alone in this process. The caller frees the result
 // (exec_free). Returns NULL after an error.
 Exec *session_exec_alone(Session *s, const Compilation *c);
-// Binds a compiled program for all ranks; `share` and `must_be_finite` as in ExecOptions. The
-// caller frees the result (exec_free). Returns NULL after an error.
+// Binds a compiled program for all ranks. `share` is the program whose parameters and states it
+// uses, or NULL; `must_be_finite` the output that makes a step fail if it is NaN or Inf, or NULL.
+// The caller frees the result (exec_free). Returns NULL after an error.
 Exec *session_exec(Session *s, const Compilation *c, const Exec *share, const char *must_be_finite);
 // Reads a file into the arena; its *n bytes are followed by a NUL. Returns NULL and sets errno if
 // it cannot be read.
@@ -87,8 +96,8 @@ const char *cache_folder(Session *s);
 // Makes the folder and its parents, and checks that it can be written. Returns false after an
 // error.
 MUST_USE bool session_folder(Session *s, const char *path);
-// Replaces the file at path by n bytes of text (ir/base/disk.h); with `fast` without fsync. Returns
-// false after an error, which is reported at `at`; also if text is NULL.
+// Replaces the file at path by n bytes of text (ir/base/disk.h); with `fast` without fsync. A text
+// of NULL means that there was no memory to make it. Returns false after an error at `at`.
 MUST_USE bool session_write(const Session *s, const char *path, const char *text, size_t n,
                             bool fast, Pos at);
 // Reports by errno that the path cannot be written. Returns false.
@@ -115,17 +124,18 @@ int64_t parameter_count(const Graph *g);
 // -- diag_json.c --------------------------------------------------------------------------------
 // Returns a JSON string for any bytes; those that are not UTF-8 become \xNN. Returns NULL for NULL.
 json_t *json_text(const char *text);
-// Takes ownership of the object that the command prints under --json. Returns the exit code 0.
+// Takes ownership of `object`, which json_end prints at the end of the command. Returns the exit
+// code 0, so that a command can return its result.
 int json_finish(json_t *object);
-// Adds "diagnostics" to out: the errors and warnings so far.
+// Adds "diagnostics" to out: all errors and warnings in d.
 void json_diagnostics(json_t *out, const Diag *d);
-// Prints the command's object with all diagnostics, at the end of the run. Without an object it
-// prints the diagnostics alone.
+// Prints the object of json_finish with all diagnostics, at the end of the run. Without an object
+// it prints the diagnostics alone.
 void json_end(const Session *s);
-// If the command line asks for JSON, an error that ends the process at once (ir/base/abrupt.h) is
-// printed as such an object, too, from now on.
+// To be called first. If the command line has --json, an error that ends the process at once
+// (ir/base/abrupt.h) is also printed as an object with diagnostics.
 void json_watch(int argc, char **argv);
-// Sets the descriptor for these objects, for a rank whose standard output is discarded.
+// Sets the descriptor to which json_end prints, for a rank whose standard output is discarded.
 void json_output(int fd);
 
 // -- measure_machine.c --------------------------------------------------------------------------
@@ -139,7 +149,8 @@ MUST_USE bool machine_measure(Session *s, Machine *out);
 const Simulation *session_simulate(const Session *s, const Compilation *c);
 // Returns the predicted seconds of one run.
 double predicted_seconds(const Session *s, const Compilation *c);
-// Returns the predicted times as a JSON object, which the caller owns.
+// Returns the predicted seconds of a step by kind of instruction as a JSON object, which the caller
+// owns.
 json_t *simulation_json(const Simulation *t);
 // Returns a list of all instructions with predicted seconds and, if e was profiled, the measured
 // seconds of one step, the mean over `steps` steps.
@@ -149,8 +160,8 @@ json_t *instructions_json(const Simulation *t, const Program *p, const Exec *e, 
 const char *simulation_text(Arena *a, const Simulation *t);
 
 // -- measure.c, synthetic.c: measured times -----------------------------------------------------
-// Adds measured_seconds, the mean of one call, to the entries of collectives_json. `steps` is the
-// number of profiled steps of e.
+// Adds measured_seconds, the mean of one call, to the entries of `list`, which collectives_json
+// returned. `steps` is the number of profiled steps of e.
 void collectives_measured(const Session *s, json_t *list, const Compilation *c, const Exec *e,
                           int64_t steps);
 // Writes generated values to all inputs; *bytes gets their total size.
@@ -165,17 +176,17 @@ bool session_first(const Session *s);
 // Compares the model, the mesh and the options of all ranks, and divides the mesh among them.
 // Returns false after an error if they differ, or if the ranks cannot share the mesh evenly.
 MUST_USE bool session_agree(Session *s);
-// To be called before and after each compile. With a cache one rank of each machine compiles first,
-// and the others read its kernels. session_after_compile fails if the ranks have different
-// programs.
+// To be called by all ranks before each compile, and after it. `cached` says whether there is a
+// compile cache: then one rank of each machine compiles first, and the others read its kernels.
+// Return false after an error, such as ranks with different programs.
 MUST_USE bool session_before_compile(Session *s, bool cached);
 MUST_USE bool session_after_compile(Session *s, bool cached, const Program *p);
-// Compares the data files that the ranks have read so far, in the way that --check-data names. With
-// `last` no further files are recorded. Returns false after an error if they differ.
+// Compares the data files that the ranks have read so far, in the way that --check-data names.
+// `last` says that this is the last comparison. Returns false after an error if files differ.
 MUST_USE bool session_same_files(Session *s, bool last);
 // Returns the stream for lines of output. With `--log-rank all` each line begins with the rank.
 FILE *session_output(const Session *s);
-// Returns whether this process prints the diagnostics of a run that ends with this exit code.
+// Returns whether this rank is the one that prints the diagnostics when its run ends with `code`.
 bool session_speaks(const Session *s, int code);
 int session_leave(Session *s, int code); // leaves the ranks; returns the exit code of the run
 
@@ -183,14 +194,14 @@ int session_leave(Session *s, int code); // leaves the ranks; returns the exit c
 typedef struct Fed {
   DeclId decl;
   OptionUse use;
-  Array array; // converted to the input's type
+  Array array; // converted to the input's type; feeds_free frees it
 } Fed;
 typedef struct FedList {
   uint32_t n;
   Fed *at;
 } FedList;
 // Reads the files of all --feed options. `rows_of` is a dim that may have any size, or 0. Returns
-// false after errors. feeds_free is due in both cases.
+// false after errors. The caller calls feeds_free after success and after errors.
 MUST_USE bool feeds_read(Session *s, DimId rows_of, FedList *out);
 void feeds_free(FedList *f);
 // Returns whether every input that g reads is fed, after an error for each input that is not.
@@ -217,12 +228,14 @@ MUST_USE bool values_check(const Session *s);
 MUST_USE bool checkpoints_check(const Session *s);
 // Loads parameters and states of e from --checkpoint or --params; without them they keep their
 // initial values. With `slots` loads the optimizer state, too, and *step gets its number of
-// training steps. A program for "eval" gets averaged parameters if the model averages them. Returns
-// false after an error.
+// training steps. If values_averaged, a program for "eval" gets the averages as its parameters.
+// Returns false after an error.
 MUST_USE bool values_load(Session *s, Exec *e, const Program *p, bool slots, int64_t *step);
-// Prepares the checkpoints of a job whose programs, feeds and header are set. With --checkpoint-dir
+// Returns whether the train block asks for moving averages of the parameters over the steps.
+bool values_averaged(const Session *s);
+// Prepares the checkpoints of a training whose programs and feeds are open. With --checkpoint-dir
 // makes job->saver (saver_free). With --resume loads the newest checkpoint and moves the feed to
-// its position. Returns false after an error.
+// the batch after it. Returns false after an error.
 MUST_USE bool checkpoints_begin(Session *s, TrainJob *job);
 
 // -- results.c: fetched values ------------------------------------------------------------------
@@ -245,14 +258,15 @@ MUST_USE bool results_finite(Session *s, uint32_t n, const Result *r);
 MUST_USE bool results_write(Session *s, uint32_t n, const Result *r);
 // Returns the n values as a JSON object, which the caller owns. Large arrays have no values in it.
 json_t *results_json(uint32_t n, const Result *r);
-// Returns the name that a program's dim has in the model.
+// Returns the name of a program's dim in the model; only the dim of the rows of all micro-batches,
+// "b.whole", has another name there.
 const char *result_dim(const Session *s, const char *name);
 
 // -- data_block.c -------------------------------------------------------------------------------
 // Returns the name of the dim that is the batch dim of a data block.
 const char *data_over(const Session *s, BlockKind kind);
-// Opens a data block for the inputs that g reads. With keep_last an incomplete last batch is read,
-// else it is dropped. The caller closes the feed (feed_close). Returns NULL after errors.
+// Opens a data block for the inputs that g reads. `keep_last` says whether an incomplete last batch
+// is read or dropped. The caller closes the feed (feed_close). Returns NULL after errors.
 Feed *data_open(Session *s, const Graph *g, BlockKind kind, bool keep_last);
 // Returns the n metrics of an evaluation as the runtime needs them, in the session's arena.
 const Metric *metrics_of(Session *s, uint32_t n, const EvalMetric *metric);
@@ -261,8 +275,8 @@ const Metric *metrics_of(Session *s, uint32_t n, const EvalMetric *metric);
 MUST_USE bool data_choose(Session *s, const char *wanted, BlockKind *out);
 
 // -- dump_html.c: one stage as an HTML page -----------------------------------------------------
-// Return the page of a graph, or of a text, as text in the arena. `note` gives a remark for each
-// node from `table`, or is NULL.
+// Return the HTML page of a graph, or of a text, in the arena. note(table, node) returns a remark
+// for each node; note is NULL if there are none.
 char *dump_html_graph(const Session *s, const Graph *g, const char *stage, GraphNote *note,
                       const void *table);
 char *dump_html_text(const Session *s, const char *stage, const char *text);
@@ -271,11 +285,11 @@ char *dump_html_text(const Session *s, const char *stage, const char *text);
 // From now on a failed allocation in any thread ends the process with a message and exit code 7,
 // and tells the other ranks. To be called once, before anything is allocated.
 void out_of_memory_watch(Session *s);
-// Announces that the calling thread ends the process. From now on a failed allocation in another
-// thread waits for the end of the process.
+// To be called when the run is over: the calling thread ends the process. An allocation that fails
+// in another thread from now on does not print or exit: it waits until the process has ended.
 void out_of_memory_unwatch(void);
 
-// -- the commands: exit codes -------------------------------------------------------------------
+// -- the commands: each returns its exit code; 0 leaves it to the errors in s->diag ---------------
 #define COMMAND(id, name, arguments, help, run, example, other) int run(Session *s);
 #include "frontend/driver/options.def"
 #undef COMMAND

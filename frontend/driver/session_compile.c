@@ -78,7 +78,8 @@ static bool read_pipeline(Session *s, const char *purpose, const char *over, boo
   return true;
 }
 
-// Checks that the calls and bytes of the program's collectives equal those planned from the graph.
+// Checks that the calls and bytes of the program's collectives equal those of collectives_facts,
+// which were counted on the graph.
 // Returns false after an error, which is a fault of meshc.
 static bool planned_alike(const Compilation *c, Diag *d) {
   ProgramCount part[2], facts = {0};
@@ -156,7 +157,8 @@ static bool exec_options(Session *s, ExecOptions *out) {
 Exec *session_exec_alone(Session *s, const Compilation *c) {
   ExecOptions options;
   if (!exec_options(s, &options)) return NULL;
-  // a fault in a kernel is injected without ranks, too
+  // the other faults of --fault need collectives of several processors; a fault in a kernel does
+  // not
   if (s->inject.kernel) options.inject = &s->inject;
   return exec_new(c->compiled->program, &options, s->diag);
 }

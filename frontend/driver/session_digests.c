@@ -7,7 +7,7 @@
 
 enum { NAME = 28, MESSAGE = 400 };
 
-// What a rank sends about one file.
+// What a rank sends about one file: the fields of its FileDigest, and the start of its name.
 typedef struct ToldFile {
   uint64_t key;
   int64_t size;
@@ -16,6 +16,7 @@ typedef struct ToldFile {
 } ToldFile;
 _Static_assert(sizeof(ToldFile) <= NOTE_DATA, "a file fits a note");
 
+// What a rank sends about all files: their number, and a sum of hashes.
 typedef struct ToldAll {
   uint64_t files, together;
 } ToldAll;
@@ -35,14 +36,15 @@ static ToldAll all_files(void) {
   for (uint32_t i = 0; i < t.files; i++) {
     uint64_t one = file[i].key ^ ((uint64_t)file[i].size * 0x9e3779b97f4a7c15u) ^
                    ((uint64_t)file[i].sum << 17);
-    // a sum, because the order of the files does not matter
+    // hashes (mixed as in splitmix64) are added, because ranks may read files in different orders
     t.together += (one ^ one >> 29) * 0xbf58476d1ce4e5b9u;
   }
   return t;
 }
 
-// Returns whether all ranks have read the same files. *most gets the largest number of files of any
-// rank. *met is false if the run ended during the exchange; the result is then false.
+// Returns whether all ranks have read equal files. *most gets the largest number of files that a
+// rank has read. *met is false if the run ended before all ranks had sent; the result is then
+// false.
 static bool all_same(Session *s, uint64_t *most, bool *met) {
   const RankNote *const *all;
   RankNote mine = {.what = NOTE_FILES};
@@ -107,6 +109,7 @@ static bool say_different(const Compared *c, int first, const ToldFile *f) {
 }
 
 // Compares files that several ranks have read. Files that only some ranks have read are allowed.
+// Returns false after an error.
 static bool compare(const Compared *c) {
   for (int first = 0; first < c->ranks; first++)
     for (uint64_t k = 0; k < c->most; k++) {

@@ -30,8 +30,8 @@ static bool refuse(const Session *s, OptionId id, const char *why, const char *h
   return false;
 }
 
-// Returns whether the launcher gave this process rank 0. Needed when joining failed: it fails for
-// all ranks alike, and one message is enough.
+// Returns whether the launcher gave this process rank 0. If joining fails, it fails for all ranks,
+// and only this one prints the message.
 static bool is_first_by_launcher(void) {
   static const char *const sign[] = {"MESHC_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"};
   for (size_t i = 0; i < countof(sign); i++) {
@@ -42,7 +42,7 @@ static bool is_first_by_launcher(void) {
 }
 
 static void drop_output(void) {
-  // the JSON of this rank's errors still needs the standard output of the user
+  // the JSON of this rank's errors still goes to the standard output that the process started with
   json_output(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
   int nothing = open("/dev/null", O_WRONLY);
   if (nothing >= 0) dup2(nothing, STDOUT_FILENO);
@@ -138,7 +138,7 @@ bool session_ranks(Session *s, char **argv, int *code) {
   return *code == 0;
 }
 
-// -- what ranks must agree on -------------------------------------------------------------------
+// -- facts about the run in which all ranks must agree ------------------------------------------
 
 static const char *const facts[] = {"version of meshc", "seed",       "mesh",
                                     "layout",           "model file", "model (options, imports)"};
@@ -219,7 +219,7 @@ bool session_after_compile(Session *s, bool cached, const Program *p) {
 
 typedef struct Prefixed {
   int rank;
-  bool inside; // inside a line
+  bool inside; // the last byte written was not the end of a line
 } Prefixed;
 
 static ssize_t write_prefixed(void *cookie, const char *text, size_t n) {

@@ -65,8 +65,8 @@ Fetch session_evaluated(const Session *s) {
   return f;
 }
 
-// Selects the evaluation over a data block. Without a data block selects loss and metrics of one
-// batch. Returns NULL after an error.
+// Selects the evaluation over a data block, and sets *over to its batch dim. Without a data block
+// selects loss and metrics of one batch and leaves *over. Returns NULL after an error.
 static Graph *select_eval_of(Session *s, const char **over) {
   uint32_t n;
   EvalMetric *metric;
@@ -81,29 +81,36 @@ static Graph *select_eval_of(Session *s, const char **over) {
   return NULL;
 }
 
-Graph *session_select(Session *s, const char **purpose, const char **over) {
-  int word;
-  bool block = s->model->graph->spec.ntrain > 0;
-  *over = NULL;
-  if (!option_given(s->opt, OPTION_FOR)) {
-    bool run = option_given(s->opt, OPTION_FETCH) || option_given(s->opt, OPTION_LOSS) ||
-               option_given(s->opt, OPTION_TRAINING);
-    word = block && !run ? 1 : 3;
-  } else if (!option_word(s->opt, OPTION_FOR, 4, purposes, s->diag, &word)) {
-    return NULL;
-  }
-  *purpose = purposes[word];
-  if (word == 1 && !block) {
-    diag_error(s->diag, DIAG_NO_TRAIN_BLOCK, option_use(s->opt, OPTION_FOR)->pos,
-               "the model has no train block");
-    return NULL;
-  }
-  if (word == 1) return select_train(s->arena, s->model, NULL);
-  if (word == 2) return select_eval_of(s, over);
+// Selects what --fetch, --loss and --training ask for. Returns NULL after an error.
+static Graph *select_fetched(Session *s) {
   Fetch fetch = session_fetch(s);
   if (!fetch.n && !s->model->loss && !names_results(s->model->graph)) {
     fetch = all_values(s, fetch);
     if (!fetch.n) return graph_like(s->arena, s->model->graph, STAGE_GRAD);
   }
   return select_run(s->arena, s->model, &fetch);
+}
+
+bool session_select(Session *s, Selected *out) {
+  int word;
+  bool block = s->model->graph->spec.ntrain > 0;
+  if (!option_given(s->opt, OPTION_FOR)) {
+    bool run = option_given(s->opt, OPTION_FETCH) || option_given(s->opt, OPTION_LOSS) ||
+               option_given(s->opt, OPTION_TRAINING);
+    word = block && !run ? 1 : 3;
+  } else if (!option_word(s->opt, OPTION_FOR, 4, purposes, s->diag, &word)) {
+    return false;
+  }
+  *out = (Selected){.purpose = purposes[word]};
+  if (word == 1 && !block)
+    return diag_error(s->diag, DIAG_NO_TRAIN_BLOCK, option_use(s->opt, OPTION_FOR)->pos,
+                      "the model has no train block");
+  out->graph = word == 1   ? select_train(s->arena, s->model, NULL)
+               : word == 2 ? select_eval_of(s, &out->over)
+                           : select_fetched(s);
+  return out->graph != NULL;
+}
+
+bool session_make(Session *s, const char *last, Selected *of, Compilation *out) {
+  return session_select(s, of) && session_compile(s, of->graph, of->purpose, of->over, last, out);
 }

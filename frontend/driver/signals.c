@@ -7,14 +7,15 @@
 
 volatile sig_atomic_t stop_signal;
 
-static bool expected; // set by signals_expect_checkpoint: SIGUSR1 never has its default action
+static bool expected; // SIGUSR1 is caught or ignored from signals_expect_checkpoint to the end
 static const int noted[] = {SIGTERM, SIGINT, SIGUSR1};
 static struct sigaction before[countof(noted)];
 
 static void note(int number) { stop_signal = number; }
 
-// SIGTERM and SIGINT get their default action back after the first signal, so that the second one
-// ends the process. SIGUSR1 does not, because schedulers and launchers may send it twice.
+// Returns the action that notes a signal. SIGTERM and SIGINT get their default action back after
+// the first signal, so that the second one ends the process. SIGUSR1 does not, because schedulers
+// and launchers may send it twice.
 static struct sigaction note_action(int number) {
   struct sigaction action;
   memset(&action, 0, sizeof action);
@@ -30,8 +31,8 @@ void signals_note(bool on) {
     struct sigaction action = note_action(noted[i]);
     sigaction(noted[i], on ? &action : &before[i], on ? &before[i] : NULL);
   }
-  // The last checkpoint is written. A launcher that asks for a checkpoint now must not end the
-  // process.
+  // The training is over and its last checkpoint has been written. A launcher that still asks for a
+  // checkpoint must not end the process.
   if (!on && expected) signal(SIGUSR1, SIG_IGN);
 }
 

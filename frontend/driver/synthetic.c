@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-// Returns the smallest range of all index checks, at most 1000. An input of ids must pass every
-// check.
+// Returns the smallest dim that a value of the program indexes (Program.check), at most 1000. Ids
+// below it are valid wherever the program uses them.
 static int64_t smallest_range(const Program *p) {
   int64_t range = 1000;
   for (uint32_t i = 0; i < p->nchecks; i++)

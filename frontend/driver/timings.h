@@ -12,14 +12,14 @@ typedef struct StageTime {
   const char *name;
   uint32_t nodes; // nodes of the graph that the stage made, or 0
   double seconds; // processor time of all threads
-  size_t bytes;   // growth of the arena
+  size_t bytes;   // bytes that the arena grew by during the stage
 } StageTime;
 typedef struct Timings {
   const Arena *arena;
   double seconds; // processor time at the end of the last stage
-  size_t bytes;
+  size_t bytes;   // bytes of the arena at the end of the last stage
   uint32_t n;
-  StageTime at[MAX_STAGES_TIMED]; // further stages are added to the last entry
+  StageTime at[MAX_STAGES_TIMED]; // when it is full, further stages are added to the last entry
 } Timings;
 
 // Clears all entries. The first stage starts now and allocates in `a`.

@@ -23,11 +23,6 @@ static bool open_step(Session *s, const Exec *share, ProgramRun *p) {
   return p->exec != NULL;
 }
 
-static bool averages(const Session *s) {
-  const ModelSpec *spec = &s->model->graph->spec;
-  return spec->ntrain && spec->train[0].average != 0;
-}
-
 // The graphs of an evaluation for whole batches and for the last, incomplete batch, each with its
 // metrics.
 typedef struct EvalGraphs {
@@ -36,9 +31,9 @@ typedef struct EvalGraphs {
   uint32_t nmetrics;
 } EvalGraphs;
 
-// Selects both graphs. The parts of a metric can differ in the last batch, for example with an
-// unrolled loop over rows. Such a metric is the row-weighted mean over the batches instead of a
-// combination of parts.
+// Selects both graphs. A metric is computed from the results of its reductions, added over all
+// batches. In the last batch these can differ in number or type, for example with an unrolled loop
+// over rows. Then the metric is the mean of its values in all batches, weighted by their rows.
 static bool select_both(Session *s, const Model *last, EvalAsk *ask, EvalGraphs *e) {
   uint32_t n;
   bool *whole = arena_array(s->arena, bool, e->nmetrics + 1), apart = false;
@@ -53,9 +48,9 @@ static bool select_both(Session *s, const Model *last, EvalAsk *ask, EvalGraphs 
   return e->whole && e->last;
 }
 
-// Selects the evaluation of a data block, opens its data and fills the graph and the metrics of p.
-// *last gets the graph of the program for the last batch, or NULL if the program for whole batches
-// runs it.
+// Selects the evaluation of a data block, and sets p->feed, p->graph and the metrics of p. *last
+// gets the graph of the program for the last batch, or NULL if the program for whole batches runs
+// it. Returns false after an error.
 static bool select_part(Session *s, BlockKind block, bool average, ProgramRun *p,
                         const Graph **last) {
   EvalAsk ask = {.average = average};
@@ -77,7 +72,8 @@ static bool select_part(Session *s, BlockKind block, bool average, ProgramRun *p
 
 bool evaluation_open(Session *s, BlockKind block, const Exec *share, ProgramRun *p) {
   const Graph *last;
-  bool average = share && averages(s); // without `share`, `eval` loads the averages as parameters
+  // without `share` the command eval loads the averages as parameters (values_load)
+  bool average = share && values_averaged(s);
   if (!select_part(s, block, average, p, &last) ||
       !session_compile(s, p->graph, "eval", data_over(s, block), NULL, &p->made))
     return false;
@@ -115,7 +111,7 @@ static bool has_output(const Graph *g, const char *name) {
 }
 
 // Fills the names that are logged and not printed: "lr" and "grad_norm". With several train blocks
-// they have the loss as suffix, as "lr.d_loss".
+// the name of the block's loss follows: "lr.d_loss".
 static void log_names(Session *s, const Graph *g, TrainJob *job) {
   const char **name = arena_array(s->arena, const char *, g->output.n + 1),
              **as = arena_array(s->arena, const char *, g->output.n + 1);
@@ -159,8 +155,8 @@ static bool stop_early(Session *s, const ProgramRun *p, bool evaluates, TrainJob
   return diag_hint(s->diag, "add: data valid over b { x = csv(\"file.csv\", columns = 0..4) }");
 }
 
-// Sets the number of units in a step, for the speed that is shown: rows, or tokens if a source
-// reads tokens or text. Only the first such source counts.
+// Sets the number of rows in a step, for the speed that is shown. If a source reads tokens or text,
+// it is the number of tokens instead, those of the first such source.
 static void count_units(const ProgramRun *p, TrainJob *job) {
   const FeedInput *input;
   uint32_t n = feed_inputs(p->feed, &input);

@@ -1,5 +1,6 @@
-// Opens the training and the evaluation that a model's blocks describe. Input: a loaded session.
-// Output: bound programs with their data and metrics, and the job for the loop in runtime/train.
+// Selects, compiles and binds the programs of training and evaluation that a model's blocks
+// describe, and opens their data. Input: a loaded session. Output: a ProgramRun for each, and the
+// TrainJob that the loop in runtime/train runs.
 #ifndef FRONTEND_TRAINING_H
 #define FRONTEND_TRAINING_H
 
@@ -19,14 +20,14 @@ typedef struct ProgramRun {
 void program_run_free(ProgramRun *p);
 
 // Compiles and binds the evaluation of a data block; `share` is the program whose tensors it uses
-// (ExecOptions.share), or NULL. Returns false after an error; program_run_free is due in both
-// cases.
+// (ExecOptions.share), or NULL. Returns false after an error. The caller calls program_run_free
+// after success and after an error.
 MUST_USE bool evaluation_open(Session *s, BlockKind block, const Exec *share, ProgramRun *p);
 
 // Compiles and binds the training step and, if the model has data for it, the evaluation that
-// shares its tensors. Loads the parameters of --params. Fills *job except its outputs: `out`,
-// `header`, logs, checkpoints. Returns false after an error. In both cases program_run_free is due,
-// for `test` before `train`.
+// shares its tensors. Loads the parameters of --params. Fills *job except the callbacks, the log
+// and the checkpoints, which the caller adds. Returns false after an error. After success and after
+// an error the caller calls program_run_free, for `test` before `train`.
 MUST_USE bool training_open(Session *s, const Exec *share, ProgramRun *train, ProgramRun *test,
                             TrainJob *job);
 

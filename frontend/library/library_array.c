@@ -62,7 +62,7 @@ static bool view(const meshc_program *p, const meshc_array *x, const meshc_tenso
   for (int i = 0; i < t->rank; i++) out->elements *= t->size[i];
   if (!x->data && out->elements) return refuse(p, DIAG_DATA_SHAPE, t->name, "has a buffer at NULL");
   n = dtype_bytes(out->type);
-  for (int k = x->rank; k-- > 0;) { // of the buffer's axes
+  for (int k = x->rank; k-- > 0;) { // k: an axis of the buffer, i: the tensor's dim along it
     int i = 0;
     while (axis_of(x, t, i) != k) i++;
     dense[k] = n;

@@ -25,10 +25,11 @@ void meshc_error_free(meshc_error *e) {
 
 // -- making an error object ---------------------------------------------------------------------
 
+// An error object while messages are added to it.
 typedef struct Builder {
-  meshc_error *error; // NULL: count only
-  char *text;         // end of the texts so far
-  size_t n, bytes;
+  meshc_error *error; // NULL: messages and bytes are only counted
+  char *text;         // where the next text goes, behind those that are already in the object
+  size_t n, bytes;    // messages, and bytes of all texts
 } Builder;
 
 static const char *put_text(Builder *b, const char *text) {
@@ -54,8 +55,8 @@ static void put_message(Builder *b, const meshc_message *m) {
 
 typedef void PutAll(Builder *b, const void *context);
 
-// Builds an error object from the messages that `put` adds. It runs twice: first to count, then to
-// copy.
+// Builds an error object from the messages that `put` adds. It calls `put` twice: first to count
+// the messages, then to copy them.
 static meshc_error *build(PutAll *put, const void *context) {
   Builder count = {0}, copy = {0};
   put(&count, context);
@@ -115,7 +116,7 @@ int library_failed(const Failure *f, meshc_error **error) {
   return hand_out(DIAG_NO_MEMORY, f->text, diag_default_hint(DIAG_NO_MEMORY), error);
 }
 
-// -- calls --------------------------------------------------------------------------------------
+// -- the boundary: one call of meshc.h ----------------------------------------------------------
 
 typedef struct Call {
   meshc_model *model;
@@ -144,7 +145,7 @@ static void put_both(Builder *b, const void *context) {
 }
 
 // Adds the warnings of the current call to the model's. library_call then removes them from the
-// Diag, so that a later call can give the same warning again.
+// Diag: it drops a message that it already has, and a later call may give that warning again.
 static void keep_warnings(meshc_model *m) {
   if (!warnings_since(m->s.diag, m->said)) return;
   meshc_error *all = build(put_both, m);

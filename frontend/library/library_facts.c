@@ -15,15 +15,14 @@ typedef struct Asking {
 
 static json_t *facts(meshc_model *m, const Asking *a) {
   Session *s = &m->s;
-  const char *purpose, *over;
+  Selected of;
   Compilation c;
   if (!strcmp(a->command, "check")) {
     CheckFacts check;
     return check_compile(s, &check) ? check_json(s, &check) : NULL;
   }
-  const Graph *g = session_select(s, &purpose, &over);
-  if (!g || !session_compile(s, g, purpose, over, "program", &c)) return NULL;
-  return explain_json(explain_new(s, &c, purpose), collectives_json(s, c.facts), -1);
+  if (!session_make(s, "program", &of, &c)) return NULL;
+  return explain_json(explain_new(s, &c, of.purpose), collectives_json(s, c.facts), -1);
 }
 
 static bool ask(meshc_model *m, void *context) {

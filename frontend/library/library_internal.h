@@ -23,8 +23,9 @@ struct meshc_program {
   Exec *exec;
   bool trains;
   TensorList tensor[KINDS];
-  void **room[KINDS]; // [kind][tensor]: copy in C order for buffers of another form, from malloc at
-                      // first use
+  // [kind][tensor]: memory for the tensor in C order, through which buffers in another order,
+  // stride or type are copied; from malloc when it is first needed, else NULL.
+  void **room[KINDS];
   meshc_program *before;
 };
 
@@ -33,11 +34,11 @@ struct meshc_model {
   Options options;
   TensorList tensor[KINDS];
   meshc_program *programs; // newest first
-  meshc_program *store;    // holds all parameters and states; NULL until it is needed
-  const Exec *trainer;     // the first program that holds the optimizer state, too; or NULL
-  ProgramRun train, test;  // of meshc_train
-  ProgramRun eval;         // of the current call of meshc_evaluate
-  Saver *saver;            // of the current call of meshc_save
+  meshc_program *store;    // see library_store; NULL before its first call
+  const Exec *trainer;    // the first program with optimizer state, or NULL; others use its tensors
+  ProgramRun train, test; // of meshc_train
+  ProgramRun eval;        // of the current call of meshc_evaluate
+  Saver *saver;           // of the current call of meshc_save
   TrainJob job;
   int64_t default_steps;          // steps that the train block gives
   double *value;                  // values that a step reports
@@ -46,14 +47,15 @@ struct meshc_model {
   int64_t steps;
   int64_t epoch, row; // position of the next batch of meshc_train
   meshc_error *warnings;
-  uint32_t said; // number of diagnostics before the current call
+  uint32_t said; // number of diagnostics in s.diag when the current call began
   bool broken;   // a call failed halfway: only meshc_read and meshc_close still work
 };
 
 // -- library_error.c ----------------------------------------------------------------------------
 typedef bool LibraryWork(meshc_model *m, void *context);
-// Runs work(m, context) under a guard. Returns 0, or the exit code of the first error; *error gets
-// the errors as in meshc.h, and the model its warnings.
+// Runs work(m, context) under a guard. Returns 0 and sets *error to NULL, or returns the exit code
+// of the first error and sets *error to the errors, which the caller of meshc.h frees. The warnings
+// are added to the model's.
 int library_call(meshc_model *m, LibraryWork *work, void *context, meshc_error **error);
 // Returns the exit code of one error without a position, and sets *error to it.
 int library_refuse(DiagId id, const char *text, const char *hint, meshc_error **error);
@@ -64,7 +66,8 @@ meshc_error *library_errors(const Diag *d, uint32_t from, bool warnings_only);
 int library_failed(const Failure *f, meshc_error **error);
 
 // -- library_model.c ----------------------------------------------------------------------------
-// Adds a use of an option for the duration of a call. With text NULL removes the last use.
+// Adds a use of an option with this text. With text NULL it removes the use that was added last: a
+// call sets an option, does its work and removes the option.
 void library_option(meshc_model *m, OptionId id, const char *text);
 
 // -- library_tensor.c ---------------------------------------------------------------------------
@@ -78,18 +81,20 @@ void library_list_program(meshc_program *p);
 int64_t library_find(const TensorList *list, const char *name);
 
 // -- library_program.c --------------------------------------------------------------------------
-// Returns the program that holds all parameters and states, made at the first call. Returns NULL
-// after an error in the model's Diag.
+// Returns the store, a program that holds all parameters and states and has no instructions. It is
+// made at the first call. All other programs use its tensors, in whatever order they are compiled.
+// Returns NULL after an error in the model's Diag.
 meshc_program *library_store(meshc_model *m);
 // Compiles and binds a new program for a purpose. The model owns it. Returns NULL after an error in
 // the model's Diag.
 meshc_program *library_compile(meshc_model *m, meshc_purpose purpose);
 // Frees what a training or an evaluation has opened, and clears *p.
 void library_run_free(ProgramRun *p);
-// Returns the program whose tensors the next program shares, or NULL.
+// Returns the program whose parameters, states and optimizer state the next program uses: the
+// trainer if there is one, else the store. Returns NULL if there is neither.
 const Exec *library_shared(const meshc_model *m);
 void library_program_free(meshc_program *p);
-// Returns whether a step of the model failed halfway, so that its threads may still run.
+// Returns whether a step of the model failed halfway, so that its threads may still be running.
 bool library_stuck(const meshc_model *m);
 
 // -- library_array.c ----------------------------------------------------------------------------

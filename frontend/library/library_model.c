@@ -119,7 +119,7 @@ meshc_model *meshc_open_text(const char *text, size_t size, const char *name,
 void meshc_close(meshc_model *m) {
   if (!m) return;
   meshc_error_free(m->warnings);
-  if (library_stuck(m)) return; // nothing is freed, because its threads may still use it
+  if (library_stuck(m)) return; // threads of the model may still use its memory: nothing is freed
   saver_free(m->saver);
   library_run_free(&m->eval);
   program_run_free(&m->test);

@@ -54,7 +54,8 @@ static const Graph *select_values(meshc_model *m) {
              : graph_like(m->s.arena, m->s.model->graph, STAGE_GRAD);
 }
 
-// Returns the program without instructions, kernels and inputs: only its parameters and states.
+// Returns a copy of the program that has its parameters and states, and no instructions, kernels or
+// other tensors.
 static const Compiled *without_steps(Arena *a, const Compiled *all) {
   Compiled *c = arena_copy(a, all, sizeof *all);
   Program *p = arena_copy(a, all->program, sizeof *p);
@@ -72,8 +73,6 @@ static const Compiled *without_steps(Arena *a, const Compiled *all) {
   return c;
 }
 
-// The store holds all parameters and states and computes nothing. So other programs can be compiled
-// in any order and share its tensors.
 meshc_program *library_store(meshc_model *m) {
   if (m->store) return m->store;
   meshc_program *p = program_new(m);

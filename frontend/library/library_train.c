@@ -122,7 +122,7 @@ static bool evaluate(meshc_model *m, void *context) {
   m->s.stop_request = &m->stop;
   m->stop = 0;
   const char *data = e->data ? e->data : "test";
-  library_option(m, OPTION_DATA, data); // so that errors have the option's position
+  library_option(m, OPTION_DATA, data); // errors of data_choose have its position
   bool found = data_choose(&m->s, data, &block);
   library_option(m, OPTION_DATA, NULL);
   if (!found || !library_store(m)) return false;

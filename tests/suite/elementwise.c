@@ -131,7 +131,6 @@ static void write_model(Suite *u, const char *path) {
 
 static bool prepare(Suite *u) {
   char path[80];
-  const char *purpose, *over;
   Session *s = &u->s;
   *s = (Session){.arena = arena_new(), .inject = {.call = -1}, .opt = &u->options};
   s->names = intern_new(s->arena);
@@ -145,9 +144,9 @@ static bool prepare(Suite *u) {
   write_model(u, path);
   char *word[] = {arena_text(s->arena, "meshc", 5), arena_text(s->arena, "run", 3),
                   arena_text(s->arena, path, strlen(path)), arena_text(s->arena, "-q", 2), NULL};
-  bool good = options_parse(&u->options, s->arena, s->diag, 4, word) && session_load(s);
-  const Graph *g = good ? session_select(s, &purpose, &over) : NULL;
-  good = g && session_compile(s, g, purpose, over, "program", &u->made);
+  Selected of;
+  bool good = options_parse(&u->options, s->arena, s->diag, 4, word) && session_load(s) &&
+              session_make(s, "program", &of, &u->made);
   if (!good) diag_print(s->diag, stdout, false);
   return good;
 }

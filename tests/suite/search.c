@@ -244,19 +244,18 @@ static const Hand by_hand[] = {
 static const char *as_a_program(Arena *a, const char *path, const SearchChoice *c) {
   Loaded l;
   Compilation made;
-  const char *purpose, *over, *layout = layout_option(a, c->mesh, &c->layout);
+  Selected of;
+  const char *layout = layout_option(a, c->mesh, &c->layout);
   if (!load(&l, path, mesh_option(a, c->mesh), layout))
     return arena_printf(a, "--layout %s is refused", layout);
   LayoutCost p = search_cost(&l.task, &l.s.model->mesh, &l.s.model->layout);
-  const Graph *g = NULL;
   const char *wrong = NULL;
   if (p.seconds != c->cost.seconds || p.wire != c->cost.wire)
     wrong =
         arena_printf(a, "--layout %s costs %.9g s, not %.9g", layout, p.seconds, c->cost.seconds);
   if (!wrong && train_counts_epochs(l.s.model) && !train_resolve_epochs(l.s.model, 1))
     wrong = "epochs cannot be counted";
-  if (!wrong) g = session_select(&l.s, &purpose, &over);
-  if (g && session_compile(&l.s, g, purpose, over, "pack", &made)) {
+  if (!wrong && session_make(&l.s, "pack", &of, &made)) {
     double sent = (double)made.facts->wire_bytes;
     if (fabs(sent - c->cost.wire) > 1e-3 * c->cost.wire + 64)
       wrong = arena_printf(a, "--layout %s sends %.0f bytes, predicted were %.0f", layout, sent,

@@ -49,16 +49,15 @@ static void word(Run *r, const char *text) {
 // Runs `check` for its facts, then makes the program, its processors and its input.
 static bool prepare(Run *r) {
   Session *s = &r->s;
-  const char *purpose, *over;
+  Selected of;
   int64_t bytes;
   *s = (Session){.arena = arena_new(), .inject = {.call = -1}, .opt = &r->options};
   s->names = intern_new(s->arena);
   s->diag = diag_new(s->arena);
   if (!options_parse(&r->options, s->arena, s->diag, r->nwords, r->word) || !session_load(s))
     return false;
-  const Graph *g = session_select(s, &purpose, &over);
-  if (!g || !session_compile(s, g, purpose, over, "program", &r->checked) ||
-      !session_compile(s, g, purpose, over, NULL, &r->made))
+  if (!session_make(s, "program", &of, &r->checked) ||
+      !session_compile(s, of.graph, of.purpose, of.over, NULL, &r->made))
     return false;
   r->exec = session_exec(s, &r->made, NULL, NULL);
   if (r->exec) synthetic_feed(r->exec, r->made.compiled->program, &bytes);
