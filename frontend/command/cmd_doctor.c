@@ -10,24 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { COPY_BYTES = 64 << 20, SIDE = 512, REPEATS = 5, MEETINGS = 20000 };
-
-// Returns bytes read plus bytes written per second by one core: the best of several copies.
-static double measure_copy(void) {
-  char *from = mem_alloc(COPY_BYTES), *to = mem_alloc(COPY_BYTES);
-  double best = 0;
-  memset(from, 1, COPY_BYTES);
-  memset(to, 2, COPY_BYTES);
-  for (int i = 0; i < REPEATS; i++) {
-    double start = clock_seconds();
-    memcpy(to, from, COPY_BYTES);
-    double rate = 2.0 * COPY_BYTES / (clock_seconds() - start);
-    if (rate > best) best = rate;
-  }
-  free(from);
-  free(to);
-  return best;
-}
+enum { SIDE = 512, REPEATS = 5, MEETINGS = 20000 };
 
 // Returns flops per second of one core in an f32 GEMM: the best of several calls. A BLAS must be
 // open.
@@ -180,10 +163,8 @@ static int print_json(const Doctor *d) {
 }
 
 int cmd_doctor(Session *s) {
-  Doctor d = {.s = s,
-              .blas = blas_open(&s->blas),
-              .found = hardware_find(s->arena),
-              .copy = measure_copy()};
+  Doctor d = {
+      .s = s, .blas = blas_open(&s->blas), .found = hardware_find(s->arena), .copy = peak_copy(1)};
   d.product = d.blas ? measure_product() : 0;
   d.latency = measure_latency();
   if (!write_machine(&d)) return 0;

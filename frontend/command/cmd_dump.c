@@ -18,6 +18,15 @@ typedef struct Dump {
 
 // -- graphs as JSON and dot ---------------------------------------------------------------------
 
+// Returns the object as text in the arena and frees it.
+static char *dumped(const Dump *d, json_t *object) {
+  char *text = json_dumps(object, JSON_INDENT(1)),
+       *kept = text ? arena_printf(d->s->arena, "%s\n", text) : NULL;
+  free(text);
+  json_decref(object);
+  return kept;
+}
+
 static json_t *node_json(const Graph *g, NodeId id, const char *note) {
   const Node *n = graph_node(g, id);
   json_t *out = json_object(), *args = json_array(), *dims = json_array();
@@ -52,11 +61,7 @@ static char *graph_json(const Dump *d, const Graph *g, const char *stage, GraphN
   json_object_set_new(out, "stage", json_text(stage));
   json_object_set_new(out, "nodes", nodes);
   json_object_set_new(out, "outputs", outputs);
-  char *text = json_dumps(out, JSON_INDENT(1)),
-       *kept = text ? arena_printf(d->s->arena, "%s\n", text) : NULL;
-  free(text);
-  json_decref(out);
-  return kept;
+  return dumped(d, out);
 }
 
 static const char *dims_list(Arena *a, const Graph *g, const Dims *dims) {
@@ -162,70 +167,58 @@ static char *plain(const Dump *d, const char *stage, char *text) {
   json_object_set_new(out, "schema", json_string("meshc.text/1"));
   json_object_set_new(out, "stage", json_text(stage));
   json_object_set_new(out, "lines", lines);
-  char *dumped = json_dumps(out, JSON_INDENT(1)),
-       *kept = dumped ? arena_printf(d->s->arena, "%s\n", dumped) : NULL;
-  free(dumped);
-  json_decref(out);
-  return kept;
+  return dumped(d, out);
 }
 
-typedef char *StageText(const Dump *d, const char *stage);
+// Indices in stage_names.
+enum {
+  AST,
+  GRAPH,
+  GRAD,
+  SIMPLIFY,
+  PLACE,
+  LOWER,
+  COLLECTIVES,
+  ORDER,
+  FUSE,
+  KERNELS,
+  PLAN,
+  PROGRAM,
+  LLVM,
+  ASM
+};
 
-static char *ast_text(const Dump *d, const char *stage) {
-  return plain(d, stage, ast_print(d->s->arena, d->s->ast));
+// Returns the text of a stage in the form of --format, or NULL after an error.
+static char *print_stage(const Dump *d, int stage) {
+  const Compilation *c = &d->made;
+  const char *name = stage_names[stage].name;
+  Arena *a = d->s->arena;
+  switch (stage) {
+  case AST: return plain(d, name, ast_print(a, d->s->ast));
+  case GRAPH: return graph_text(d, d->s->model->graph, name, NULL, NULL);
+  case GRAD: return graph_text(d, c->selected, name, NULL, NULL);
+  case SIMPLIFY: return graph_text(d, c->simplified, name, NULL, NULL);
+  case PLACE: return graph_text(d, c->simplified, name, placement_note, c->placement);
+  case LOWER: return graph_text(d, c->lowered, name, NULL, NULL);
+  case COLLECTIVES: return graph_text(d, c->collected, name, NULL, NULL);
+  case ORDER: return graph_text(d, c->order->graph, name, order_note, c->order);
+  case FUSE:
+    if (d->form == FORM_DOT) return kernels_dot(d->s, c);
+    return plain(d, name, fusion_print(a, c->fusion, d->s->diag));
+  case KERNELS: return plain(d, name, kernels_text(d));
+  case PLAN: return plain(d, name, plan_print(a, c->compiled));
+  case PROGRAM: return plain(d, name, program_print(a, c->compiled->program));
+  default:
+    return plain(d, name,
+                 code_text(a, c->compiled->program, c->compiled->kernels, &d->code, stage == ASM,
+                           d->s->diag));
+  }
 }
-static char *whole_text(const Dump *d, const char *stage) {
-  return graph_text(d, d->s->model->graph, stage, NULL, NULL);
-}
-static char *selected_text(const Dump *d, const char *stage) {
-  return graph_text(d, d->made.selected, stage, NULL, NULL);
-}
-static char *simplified_text(const Dump *d, const char *stage) {
-  return graph_text(d, d->made.simplified, stage, NULL, NULL);
-}
-static char *placed_text(const Dump *d, const char *stage) {
-  return graph_text(d, d->made.simplified, stage, placement_note, d->made.placement);
-}
-static char *lowered_text(const Dump *d, const char *stage) {
-  return graph_text(d, d->made.lowered, stage, NULL, NULL);
-}
-static char *collected_text(const Dump *d, const char *stage) {
-  return graph_text(d, d->made.collected, stage, NULL, NULL);
-}
-static char *ordered_text(const Dump *d, const char *stage) {
-  return graph_text(d, d->made.order->graph, stage, order_note, d->made.order);
-}
-static char *fused_text(const Dump *d, const char *stage) {
-  if (d->form == FORM_DOT) return kernels_dot(d->s, &d->made);
-  return plain(d, stage, fusion_print(d->s->arena, d->made.fusion, d->s->diag));
-}
-static char *kernel_text(const Dump *d, const char *stage) {
-  return plain(d, stage, kernels_text(d));
-}
-static char *planned_text(const Dump *d, const char *stage) {
-  return plain(d, stage, plan_print(d->s->arena, d->made.compiled));
-}
-static char *program_text(const Dump *d, const char *stage) {
-  return plain(d, stage, program_print(d->s->arena, d->made.compiled->program));
-}
-static char *machine_text(const Dump *d, const char *stage) {
-  const Compiled *c = d->made.compiled;
-  return plain(d, stage,
-               code_text(d->s->arena, c->program, c->kernels, &d->code, strcmp(stage, "asm") == 0,
-                         d->s->diag));
-}
-
-// The function that prints each stage, in the order of stage_names.
-static StageText *const stage_text_of[] = {
-    ast_text,     whole_text,     selected_text, simplified_text, placed_text,
-    lowered_text, collected_text, ordered_text,  fused_text,      kernel_text,
-    planned_text, program_text,   machine_text,  machine_text};
-enum { FIRST_COMPILED = 2, LAST_GRAPH = 7, FUSE = 8, PROGRAM = 11 }; // indices in stage_names
 
 // -- the command --------------------------------------------------------------------------------
 
 static bool find_stage(const Dump *d, const char *name, Pos pos, int *out) {
-  const char *names[sizeof stage_text_of / sizeof *stage_text_of + 1];
+  const char *names[ASM + 2];
   for (*out = 0; *out < stage_name_count; ++*out) {
     names[*out] = stage_names[*out].name;
     if (strcmp(name, names[*out]) == 0) return true;
@@ -259,7 +252,7 @@ static bool write_stages(const Dump *d, int first, int last) {
   if (folder && !session_folder(d->s, folder)) return false;
   for (int i = first; i <= last; i++) {
     if (first != last && !has_text(d, i)) continue;
-    char *text = stage_text_of[i](d, stage_names[i].name);
+    char *text = print_stage(d, i);
     if (!text) return false;
     if (!folder && first != last && d->form == FORM_TEXT)
       printf("# stage %s: %s\n", stage_names[i].name, stage_names[i].holds);
@@ -269,15 +262,15 @@ static bool write_stages(const Dump *d, int first, int last) {
 }
 
 // Reads the graph of `--from STAGE FILE`, which replaces the selected graph. *first gets the index
-// of STAGE. Returns false after an error.
+// of STAGE in stage_names. Returns false after an error.
 static bool read_graph(Dump *d, int *first) {
   const OptionUse *use = option_use(d->s->opt, OPTION_FROM);
   size_t n;
   if (!find_stage(d, use->text, use->pos, first)) return false;
-  if (*first < FIRST_COMPILED || *first > LAST_GRAPH)
+  if (*first < GRAD || *first > ORDER)
     return diag_error(d->s->diag, DIAG_USAGE, use->pos,
                       "a compile goes on from a graph after grad or later, not from %s", use->text);
-  char *text = session_file(d->s, use->second, &n);
+  char *text = file_text(d->s->arena, use->second, &n);
   if (!text)
     return diag_error(d->s->diag, DIAG_NO_MODEL, use->pos, "cannot read %s: %s", use->second,
                       strerror(errno));
@@ -286,8 +279,8 @@ static bool read_graph(Dump *d, int *first) {
   return d->made.selected != NULL;
 }
 
-// Sets *first and *last to the stages that --stage names. Without --from, *first is 0 before.
-// Returns false after an error.
+// Sets *first and *last to the stages that --stage names. In: *first is the first stage that can be
+// printed, that of --from, or 0. Returns false after an error.
 static bool choose_stages(const Dump *d, int *first, int *last) {
   const OptionUse *use = option_use(d->s->opt, OPTION_STAGE);
   *last = stage_name_count - 1;
@@ -308,7 +301,7 @@ static bool choose_stages(const Dump *d, int *first, int *last) {
 static bool compile_for(Dump *d, int last) {
   Selected of = {.graph = d->made.selected, .purpose = "run"};
   if (!of.graph && !session_select(d->s, &of)) return false;
-  if (d->form == FORM_DOT && last == FUSE) last = PROGRAM; // the graph shows costs from the program
+  if (d->form == FORM_DOT && last == FUSE) last = PROGRAM; // dot shows costs of the program
   // code is generated as text and not loaded, so that dumps are equal on every machine
   return session_compile(d->s, of.graph, of.purpose, of.over,
                          stage_names[last > PROGRAM ? PROGRAM : last].name, &d->made);
@@ -326,7 +319,7 @@ int cmd_dump(Session *s) {
   int64_t opt;
   if (!option_integer(s->opt, OPTION_OPT, 2, 0, 3, s->diag, &opt)) return 0;
   d.code.opt = (int)opt;
-  if (last >= FIRST_COMPILED && !compile_for(&d, last)) return 0;
+  if (last >= GRAD && !compile_for(&d, last)) return 0;
   (void)write_stages(&d, first, last);
   return 0;
 }

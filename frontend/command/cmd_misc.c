@@ -12,20 +12,23 @@ static bool wants_json(const Session *s) { return option_given(s->opt, OPTION_JS
 
 // -- stages, ops --------------------------------------------------------------------------------
 
-int cmd_stages(Session *s) {
-  json_t *list = json_array(), *out = json_object();
-  for (int i = 0; i < stage_name_count; i++) {
-    if (!wants_json(s)) printf("%-12s %s\n", stage_names[i].name, stage_names[i].holds);
-    json_t *one = json_object();
-    json_object_set_new(one, "name", json_text(stage_names[i].name));
-    json_object_set_new(one, "holds", json_text(stage_names[i].holds));
-    json_array_append_new(list, one);
-  }
-  json_object_set_new(out, "schema", json_string("meshc.stages/1"));
-  json_object_set_new(out, "stages", list);
-  if (wants_json(s)) return json_finish(out);
-  json_decref(out);
+// Ends a command that prints a list: hands `list` to json_finish as the member `name`, or frees it
+// without --json. Returns the exit code.
+static int end_list(const Session *s, const char *schema, const char *name, json_t *list) {
+  if (wants_json(s)) return json_finish(json_pack("{s:s, s:o}", "schema", schema, name, list));
+  json_decref(list);
   return 0;
+}
+
+int cmd_stages(Session *s) {
+  json_t *list = json_array();
+  for (int i = 0; i < stage_name_count; i++) {
+    const StageName *stage = &stage_names[i];
+    if (!wants_json(s)) printf("%-12s %s\n", stage->name, stage->holds);
+    json_array_append_new(list,
+                          json_pack("{s:s, s:s}", "name", stage->name, "holds", stage->holds));
+  }
+  return end_list(s, "meshc.stages/1", "stages", list);
 }
 
 // By the class of an operation (OpClass): the name of the class, and over what its dims may be
@@ -61,7 +64,7 @@ static const char *const linear_text[] = {
 };
 
 int cmd_ops(Session *s) {
-  json_t *list = json_array(), *out = json_object();
+  json_t *list = json_array();
   if (!wants_json(s))
     printf("%-15s %-10s %-22s %s\n", "operation", "class", "passes partial sums",
            "may be split over");
@@ -70,19 +73,12 @@ int cmd_ops(Session *s) {
     if (!wants_json(s))
       printf("%-15s %-10s %-22s %s\n", row->text, class_row[row->cls].name,
              linear_text[row->linear], class_row[row->cls].split);
-    json_t *one = json_object();
-    json_object_set_new(one, "name", json_text(row->text));
-    json_object_set_new(one, "arguments", json_integer(row->nargs));
-    json_object_set_new(one, "class", json_text(class_row[row->cls].name));
-    json_object_set_new(one, "partial_sums", json_text(linear_text[row->linear]));
-    json_object_set_new(one, "split", json_text(class_row[row->cls].split));
-    json_array_append_new(list, one);
+    json_array_append_new(list,
+                          json_pack("{s:s, s:i, s:s, s:s, s:s}", "name", row->text, "arguments",
+                                    row->nargs, "class", class_row[row->cls].name, "partial_sums",
+                                    linear_text[row->linear], "split", class_row[row->cls].split));
   }
-  json_object_set_new(out, "schema", json_string("meshc.ops/1"));
-  json_object_set_new(out, "ops", list);
-  if (wants_json(s)) return json_finish(out);
-  json_decref(out);
-  return 0;
+  return end_list(s, "meshc.ops/1", "ops", list);
 }
 
 // -- fmt ----------------------------------------------------------------------------------------
@@ -145,9 +141,6 @@ int cmd_version(Session *s) {
     printf("meshc %s (%s)\n", MESHC_VERSION, code_version());
     return 0;
   }
-  json_t *out = json_object();
-  json_object_set_new(out, "schema", json_string("meshc.version/1"));
-  json_object_set_new(out, "version", json_text(MESHC_VERSION));
-  json_object_set_new(out, "compiler", json_text(code_version()));
-  return json_finish(out);
+  return json_finish(json_pack("{s:s, s:s, s:s}", "schema", "meshc.version/1", "version",
+                               MESHC_VERSION, "compiler", code_version()));
 }

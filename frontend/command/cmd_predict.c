@@ -261,8 +261,7 @@ static bool predict_all(Predict *p) {
   if (!session_same_files(p->s, true) || !verify(p)) return false;
   if (p->feed) exec_restrict_feed(p->exec, p->last.exec, p->feed);
   Progress progress;
-  progress_start(&progress, session_first(p->s) && !option_given(p->s->opt, OPTION_QUIET),
-                 PROGRESS_AFTER);
+  progress_start(&progress, session_remarks(p->s), PROGRESS_AFTER);
   bool good = predict_batches(p, &progress);
   progress_clear(&progress);
   return good && exec_check(p->exec, p->s->diag) &&

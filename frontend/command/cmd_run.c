@@ -94,11 +94,8 @@ static json_t *counts_json(const Run *r) {
   const CommCount *c = exec_counts(r->exec);
   json_t *out = json_object();
   for (int k = 0; c && k < COLL_COUNT; k++) {
+    if (!c->calls[k]) continue;
     json_t *one = json_object();
-    if (!c->calls[k]) {
-      json_decref(one);
-      continue;
-    }
     json_object_set_new(one, "calls", json_integer(c->calls[k]));
     json_object_set_new(one, "bytes", json_integer(c->bytes[k]));
     json_object_set_new(one, "wire_bytes", json_integer(c->wire_bytes[k]));

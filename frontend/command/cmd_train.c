@@ -202,8 +202,7 @@ static int evaluate(Session *s, BlockKind block, ProgramRun *p) {
   double *value = arena_array(s->arena, double, p->nmetrics + 1);
   Progress progress;
   if (!session_same_files(s, true) || !verify_run(s, p, block, 0, &verified)) return 0;
-  progress_start(&progress, session_first(s) && !option_given(s->opt, OPTION_QUIET),
-                 PROGRESS_AFTER);
+  progress_start(&progress, session_remarks(s), PROGRESS_AFTER);
   const EvalProgress shown = {show_rows, &progress};
   int code = eval_metrics(p->exec, p->last.exec, p->feed, p->nmetrics, p->metric, value, &rows,
                           &shown, s->diag);

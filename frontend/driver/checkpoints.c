@@ -99,7 +99,7 @@ static bool go_on(Session *s, const char *folder, TrainJob *job) {
   bool found;
   const Checkpoint *c = open_resumed(s, folder, &found);
   if (!found) {
-    if (!option_given(s->opt, OPTION_QUIET) && session_first(s))
+    if (session_remarks(s))
       fprintf(stderr, "meshc: %s holds no checkpoint: training begins anew\n", folder);
     return true;
   }

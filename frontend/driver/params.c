@@ -202,10 +202,9 @@ bool params_load(Session *s, Exec *e, const Program *p, bool slots, int64_t *ste
       good &= load_tensor(&all, e, p, &p->tensor[i]);
   }
   if (slots) good &= load_step(&all, step);
-  bool tell = !option_given(s->opt, OPTION_QUIET) && session_first(s);
-  if (all.kept && tell)
+  if (all.kept && session_remarks(s))
     fprintf(stderr, "meshc: parameters that keep their initial values: %s\n", all.kept);
-  if (all.ignored && tell)
+  if (all.ignored && session_remarks(s))
     fprintf(stderr, "meshc: names in %s that the model lacks: %s\n", text_shown(s->arena, all.path),
             text_shown(s->arena, all.ignored));
   return good;

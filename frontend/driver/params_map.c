@@ -111,7 +111,7 @@ bool params_map(Session *s, ParamMap *out) {
   const OptionUse *use = option_use(s->opt, OPTION_MAP);
   if (!use) return true;
   size_t n;
-  const char *text = session_file(s, use->text, &n);
+  const char *text = file_text(s->arena, use->text, &n);
   if (!text)
     return diag_error(s->diag, DIAG_FILE_MISSING, use->pos, "cannot read %s: %s", use->text,
                       strerror(errno));

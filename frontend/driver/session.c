@@ -124,8 +124,7 @@ static bool exact_possible(const Session *s) {
                "--exact is refused: layout(...) splits a value whatever the mesh computes");
     return diag_hint(s->diag, "remove the pin, or run without --exact");
   }
-  if (is_exact(s) && !option_given(s->opt, OPTION_QUIET) && session_first(s) &&
-      mesh_size(&s->model->mesh) > 1)
+  if (is_exact(s) && session_remarks(s) && mesh_size(&s->model->mesh) > 1)
     fprintf(stderr,
             "meshc: --exact: each of the %lld processors holds and computes everything; the layout "
             "is ignored\n",
@@ -180,7 +179,7 @@ bool session_read(Session *s) {
   (void)mem_doing("reading the model", path);
   if (!s->text)
     s->text = from_stdin ? stream_text(s->arena, stdin, &s->text_bytes)
-                         : session_file(s, path, &s->text_bytes);
+                         : file_text(s->arena, path, &s->text_bytes);
   if (!s->text)
     return diag_error(s->diag, DIAG_NO_MODEL, nowhere, "cannot read the model %s: %s", path,
                       strerror(errno));

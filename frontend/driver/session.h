@@ -87,9 +87,7 @@ Exec *session_exec_alone(Session *s, const Compilation *c);
 // uses, or NULL; `must_be_finite` the output that makes a step fail if it is NaN or Inf, or NULL.
 // The caller frees the result (exec_free). Returns NULL after an error.
 Exec *session_exec(Session *s, const Compilation *c, const Exec *share, const char *must_be_finite);
-// Reads a file into the arena; its *n bytes are followed by a NUL. Returns NULL and sets errno if
-// it cannot be read.
-char *session_file(Session *s, const char *path, size_t *n);
+
 // Returns the folder of the compile cache. Returns NULL with --no-cache, or if neither
 // XDG_CACHE_HOME nor HOME is an absolute path.
 const char *cache_folder(Session *s);
@@ -173,6 +171,8 @@ void synthetic_feed(Exec *e, const Program *p, int64_t *bytes);
 MUST_USE bool session_ranks(Session *s, char **argv, int *code);
 // Returns whether this is rank 0, which prints and writes, or the only process.
 bool session_first(const Session *s);
+// Returns whether this process prints remarks and progress: rank 0, without --quiet.
+bool session_remarks(const Session *s);
 // Compares the model, the mesh and the options of all ranks, and divides the mesh among them.
 // Returns false after an error if they differ, or if the ranks cannot share the mesh evenly.
 MUST_USE bool session_agree(Session *s);

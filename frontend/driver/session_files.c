@@ -17,8 +17,6 @@ bool text_ends(const char *text, const char *end) {
   return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-char *session_file(Session *s, const char *path, size_t *n) { return file_text(s->arena, path, n); }
-
 bool session_from_stdin(const Session *s) {
   return s->opt->argument.n > 0 && strcmp(s->opt->argument.at[0], "-") == 0;
 }

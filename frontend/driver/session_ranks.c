@@ -16,6 +16,9 @@
 enum { WHY = 512, DEADLINE = 60 };
 
 bool session_first(const Session *s) { return !s->ranks || ranks_rank(s->ranks) == 0; }
+bool session_remarks(const Session *s) {
+  return session_first(s) && !option_given(s->opt, OPTION_QUIET);
+}
 
 // -- starting and joining -----------------------------------------------------------------------
 

@@ -99,21 +99,18 @@ meshc_error *library_errors(const Diag *d, uint32_t from, bool warnings_only) {
 
 static void put_one(Builder *b, const void *message) { put_message(b, message); }
 
-static int hand_out(DiagId id, const char *text, const char *hint, meshc_error **error) {
+int library_refuse(DiagId id, const char *text, const char *hint, meshc_error **error) {
   const meshc_message m = {.severity = "error", .code = diag_code(id), .text = text, .hint = hint};
   if (error) *error = build(put_one, &m);
   return diag_exit_code(id);
 }
 
-int library_refuse(DiagId id, const char *text, const char *hint, meshc_error **error) {
-  return hand_out(id, text, hint, error);
-}
 
 int library_failed(const Failure *f, meshc_error **error) {
   if (f->internal)
-    return hand_out(DIAG_FAILURE, f->text,
-                    "this is a fault of meshc: please report it with the model", error);
-  return hand_out(DIAG_NO_MEMORY, f->text, diag_default_hint(DIAG_NO_MEMORY), error);
+    return library_refuse(DIAG_FAILURE, f->text,
+                          "this is a fault of meshc: please report it with the model", error);
+  return library_refuse(DIAG_NO_MEMORY, f->text, diag_default_hint(DIAG_NO_MEMORY), error);
 }
 
 // -- the boundary: one call of meshc.h ----------------------------------------------------------
