@@ -233,8 +233,9 @@ MESHC_API int meshc_save(meshc_model *model, const char *path, meshc_error **err
 /* -- facts ------------------------------------------------------------------------------------ */
 
 /* What a command of the program prints with --json, for a program of that purpose: "check" (flops,
- * memory, every collective, predicted time) or "explain" (the cause of every collective). The
- * caller frees the text with meshc_free. NULL after an error. */
+ * memory, every collective, predicted time), "explain" (the cause of every collective) or "plan"
+ * (the cheapest layouts on the model's mesh, with costs and predicted times). The caller frees the
+ * text with meshc_free. NULL after an error. */
 MESHC_API char *meshc_json(meshc_model *model, const char *command, meshc_purpose purpose,
                            meshc_error **error);
 /* Frees a text that this library has returned to be freed. NULL is allowed. */

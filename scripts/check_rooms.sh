@@ -65,6 +65,16 @@ for file in ir/*.[ch] ir/*/*.[ch] collectives/*.[ch] collectives/*/*.[ch] partit
   if [ -n "$bad" ]; then fail "$file includes$bad"; else pass; fi
 done
 
+# The commands of the program include the headers that docs/library.md lists, and those of their folder. meshc_gen.c is
+# a tool of the build.
+for file in frontend/command/*.[ch]; do
+  [ "$file" = frontend/command/meshc_gen.c ] || sed -n 's/^#include "\([a-z]*\/[^"]*\)".*/\1/p' "$file"
+done | grep -v '^frontend/command/' | sort -u >"${TMPDIR:-/tmp}/used.$$"
+sed -n '/^## What the program uses/,$ s/^| `\([^`]*\)` .*/\1/p' docs/library.md | sort -u >"${TMPDIR:-/tmp}/listed.$$"
+wrong=$(diff "${TMPDIR:-/tmp}/used.$$" "${TMPDIR:-/tmp}/listed.$$" | sed -n 's/^< \(.*\)/\1 is not in the list/p; s/^> \(.*\)/no command includes \1/p')
+rm -f "${TMPDIR:-/tmp}/used.$$" "${TMPDIR:-/tmp}/listed.$$"
+if [ -z "$wrong" ]; then pass; else fail "docs/library.md, what the program uses: $wrong"; fi
+
 # Placement estimates what lowering would send (place_versions.c); it does not lower.
 if grep -nE '\b(lower|collectives_[a-z]+)\(' partition/place/*.c; then fail "partition/place calls a later stage"; else pass; fi
 

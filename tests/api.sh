@@ -1,6 +1,7 @@
 #!/bin/sh
-# The library from outside: an installation in a folder of its own, a C program that is built with pkg-config only and
-# gives the program's numbers, a C++ program, the symbols that leave the library. Ends in `N passed, N failed, N skipped`.
+# The library from outside: an installation in a folder of its own; programs in C that are built with pkg-config or with
+# the CMake package, and give the numbers and facts of the program meshc; a C++ program; the symbols that leave the
+# library. Ends in `N passed, N failed, N skipped`.
 . "$(dirname "$0")/common.sh"
 [ -e "$build/libmeshc.so" ] || { fail "$build/libmeshc.so is missing"; finish; }
 XDG_CACHE_HOME=$tmp/cache
@@ -84,6 +85,43 @@ fi
 # shellcheck disable=SC2046,SC2086
 must cc -std=c99 -Wall -Wextra -Werror -pedantic $cflags "$root/tests/api/two_threads.c" -o two_threads $(pkg-config --cflags --libs meshc) -pthread
 expect "two models in two threads" 0 "^two_threads: 3 rounds equal" ./two_threads 3
+
+# a project that finds the library by its CMake package
+mkdir consumer
+cat >consumer/CMakeLists.txt <<'END'
+cmake_minimum_required(VERSION 3.25)
+project(consumer C)
+find_package(meshc 0.2 REQUIRED)
+add_executable(facts facts.c)
+target_link_libraries(facts PRIVATE meshc::meshc)
+END
+cat >consumer/facts.c <<'END'
+#include <meshc.h>
+#include <stdio.h>
+int main(int argc, char **argv) {
+  meshc_error *error = NULL;
+  meshc_model *model = argc == 3 ? meshc_open_file(argv[2], NULL, &error) : NULL;
+  char *text = model ? meshc_json(model, argv[1], MESHC_TRAIN, &error) : NULL;
+  if (text) puts(text);
+  meshc_free(text);
+  meshc_close(model);
+  if (error) fprintf(stderr, "%s\n", meshc_error_at(error, 0)->text);
+  meshc_error_free(error);
+  return !text;
+}
+END
+must cmake -S consumer -B consumer/build -DCMAKE_PREFIX_PATH="$tmp/prefix" -DCMAKE_C_FLAGS="$cflags"
+must cmake --build consumer/build
+cp "$tmp/prefix/share/meshc/examples/mlp.mesh" .
+for command in check explain plan; do
+  run ./consumer/build/facts "$command" mlp.mesh
+  sed '/"search_seconds"/d' "$tmp/out" >library.json
+  run "$installed" "$command" mlp.mesh --json
+  sed '/"search_seconds"/d' "$tmp/out" >program.json
+  check "facts of $command" test -s library.json
+  same "facts of $command" library.json program.json
+done
+expect "facts of another command" 1 "facts are those of" ./consumer/build/facts run mlp.mesh
 
 cat >x.mesh <<'END'
 dim b = 8, d = 4, o = 2

@@ -203,8 +203,9 @@ static void call(meshc_model *m, meshc_program **p) {
     break;
   case 9: {
     arm();
-    char *text = meshc_json(m, pick(5) ? (pick(2) ? "check" : "explain") : name(),
-                            (meshc_purpose)pick(4), &error);
+    char *text =
+        meshc_json(m, pick(5) ? (const char *const[]){"check", "explain", "plan"}[pick(3)] : name(),
+                   (meshc_purpose)pick(4), &error);
     mem_fail_at(0);
     code = !text;
     meshc_free(text);

@@ -162,8 +162,7 @@ static void show_estimated(void *progress, uint64_t n) {
 bool planner_search(Session *s, const SearchTask *t, SearchResult **out) {
   Progress progress;
   SearchTask task = *t;
-  progress_start(&progress, session_first(s) && !option_given(s->opt, OPTION_QUIET),
-                 PROGRESS_AFTER);
+  progress_start(&progress, session_remarks(s), PROGRESS_AFTER);
   task.estimated = show_estimated;
   task.watcher = &progress;
   SearchResult *r = *out = search_layouts(s->arena, &task);
@@ -177,18 +176,19 @@ bool planner_search(Session *s, const SearchTask *t, SearchResult **out) {
   return true;
 }
 
-bool planner_foresee(Session *s, const Selected *of, const SearchChoice *c, Foreseen *out) {
+bool planner_foresee(Session *s, const Selected *of, Foreseen *f) {
   Session trial = *s;
   Compilation made;
   double most;
   Graph *g = arena_new_of(s->arena, Graph);
-  *g = layout_apply(s->arena, of->graph, c->mesh, &c->layout);
+  *g = layout_apply(s->arena, of->graph, f->choice.mesh, &f->choice.layout);
   trial.trial = true;
   if (!session_memory(s, &most) ||
       !session_compile(&trial, g, of->purpose, of->over, "program", &made))
     return false;
-  int64_t peak = program_bytes(made.compiled->program);
-  *out = (Foreseen){peak, (double)peak <= most, session_simulate(&trial, &made)};
+  f->peak = program_bytes(made.compiled->program);
+  f->fits = (double)f->peak <= most;
+  f->time = session_simulate(&trial, &made);
   return true;
 }
 
@@ -196,54 +196,45 @@ bool planner_foresee(Session *s, const Selected *of, const SearchChoice *c, Fore
 // programs need more memory than a processor has. Returns false after an error, also if its program
 // needs too much.
 static bool use_smallest(Session *s, const Selected *of, const SearchTask *t,
-                         const SearchChoice *from, const SearchChoice **use,
-                         const Foreseen **of_use) {
-  SearchChoice *least = arena_new_of(s->arena, SearchChoice);
-  Foreseen *of_least = arena_new_of(s->arena, Foreseen);
-  *least = search_refine(s->arena, t, from, &(SearchRules){0}, SEARCH_SMALLEST);
-  if (!planner_foresee(s, of, least, of_least)) return false;
+                         const SearchChoice *from, const Foreseen **use) {
+  Foreseen *least = arena_new_of(s->arena, Foreseen);
+  least->choice = search_refine(s->arena, t, from, &(SearchRules){0}, SEARCH_SMALLEST);
+  if (!planner_foresee(s, of, least)) return false;
   *use = least;
-  *of_use = of_least;
-  if (!of_least->fits) say_too_large(s, t, least, (double)of_least->peak);
-  return of_least->fits;
+  if (!least->fits) say_too_large(s, t, &least->choice, (double)least->peak);
+  return least->fits;
 }
 
 // Among equally fast programs it prefers that of the refined layout, then the first.
 bool planner_fastest(Session *s, const Selected *of, const SearchTask *t, const SearchResult *r,
-                     const SearchChoice *refined, Foreseen *kept, Foreseen *of_refined,
-                     const SearchChoice **use, const Foreseen **of_use) {
-  if (!planner_foresee(s, of, refined, of_refined)) return false;
+                     Foreseen *refined, Foreseen *kept, const Foreseen **use) {
+  if (!planner_foresee(s, of, refined)) return false;
   *use = refined;
-  *of_use = of_refined;
   for (uint32_t i = 0; i < r->n; i++) {
-    if (r->at[i].layout.rule == refined->layout.rule)
-      kept[i] = *of_refined; // the refinement has added no rule to this layout
-    else if (!planner_foresee(s, of, &r->at[i], &kept[i]))
-      return false;
-    bool better = kept[i].time->seconds < (*of_use)->time->seconds || !(*of_use)->fits;
-    if (kept[i].fits && better) *use = &r->at[i], *of_use = &kept[i];
+    kept[i] = *refined;
+    kept[i].choice = r->at[i];
+    bool equal = r->at[i].layout.rule == refined->choice.layout.rule; // no rule was added to it
+    if (!equal && !planner_foresee(s, of, &kept[i])) return false;
+    if (kept[i].fits && (kept[i].time->seconds < (*use)->time->seconds || !(*use)->fits))
+      *use = &kept[i];
   }
-  return (*of_use)->fits || use_smallest(s, of, t, refined, use, of_use);
+  return (*use)->fits || use_smallest(s, of, t, &refined->choice, use);
 }
 
 bool planner_choose(Session *s) {
   SearchTask task;
   SearchResult *r;
-  Foreseen kept[PLANNER_KEPT], of_refined;
-  const Foreseen *of_use;
-  const SearchChoice *use;
+  Foreseen kept[PLANNER_KEPT], refined;
+  const Foreseen *use;
   Selected graph;
   if (!planner_task(s, 1, &s->model->mesh, PLANNER_KEPT, &task) || !planner_search(s, &task, &r) ||
       !session_select(s, &graph))
     return false;
-  SearchChoice refined =
-      search_refine(s->arena, &task, &r->at[0], &(SearchRules){0}, SEARCH_FASTER);
-  if (!planner_fastest(s, &graph, &task, r, &refined, kept, &of_refined, &use, &of_use))
-    return false;
-  s->model->layout = use->layout;
-  s->model->graph->layout = use->layout;
-  if (!option_given(s->opt, OPTION_QUIET) && session_first(s))
+  refined.choice = search_refine(s->arena, &task, &r->at[0], &(SearchRules){0}, SEARCH_FASTER);
+  if (!planner_fastest(s, &graph, &task, r, &refined, kept, &use)) return false;
+  s->model->layout = s->model->graph->layout = use->choice.layout;
+  if (session_remarks(s))
     fprintf(stderr, "meshc: layout %s, the fastest of %.0f\n",
-            layout_option(s->arena, s->model->graph->mesh, &use->layout), r->candidates);
+            layout_option(s->arena, s->model->graph->mesh, &s->model->layout), r->candidates);
   return true;
 }

@@ -22,23 +22,22 @@ MUST_USE bool planner_task(Session *s, uint32_t nmeshes, const Mesh *mesh, uint3
                            SearchTask *out);
 enum { PLANNER_KEPT = 5 }; // the number of layouts of the search that are compiled and compared
 
-// The prediction for a choice, from its compiled program.
+// A choice with the prediction from its compiled program.
 typedef struct Foreseen {
+  SearchChoice choice;
   int64_t peak;           // bytes of a processor
   bool fits;              // peak is at most --memory, or without it the memory of the machine
   const Simulation *time; // in the session's arena
 } Foreseen;
-// Compiles the selected graph under the choice, simulates the program and fills *out: the numbers
-// that `check` predicts under that layout. Returns false after an error.
-MUST_USE bool planner_foresee(Session *s, const Selected *of, const SearchChoice *c, Foreseen *out);
-// Predicts all choices of r, at most PLANNER_KEPT, into kept, and the refined choice into
-// *of_refined. *use gets the choice whose program is fastest among those that fit the memory, and
-// *of_use its prediction. If none fits, they get the choice that needs least memory. Returns false
-// after an error, also if that one does not fit.
+// Compiles the selected graph under f->choice, simulates the program and fills the other fields:
+// the numbers that `check` predicts under that layout. Returns false after an error.
+MUST_USE bool planner_foresee(Session *s, const Selected *of, Foreseen *f);
+// Predicts all choices of r, at most PLANNER_KEPT, into kept, and refined->choice into *refined.
+// *use gets the one whose program is fastest among those that fit the memory. If none fits, it gets
+// the choice that needs least memory. Returns false after an error, also if that one does not fit.
 MUST_USE bool planner_fastest(Session *s, const Selected *of, const SearchTask *t,
-                              const SearchResult *r, const SearchChoice *refined, Foreseen *kept,
-                              Foreseen *of_refined, const SearchChoice **use,
-                              const Foreseen **of_use);
+                              const SearchResult *r, Foreseen *refined, Foreseen *kept,
+                              const Foreseen **use);
 // Searches and sets *out to the cheapest choices. If no layout of dims fits the memory, *out has
 // the one that needs least, with further rules for the optimizer, gradients and parameters. Returns
 // false after an error, which says that no layout fits.

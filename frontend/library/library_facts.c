@@ -1,6 +1,7 @@
-// Returns the facts of a compile as JSON: the same object that `meshc check --json` or `meshc
-// explain --json` prints. Implements meshc_json.
+// Implements meshc_json: returns the object that the commands check, explain and plan print with
+// --json, made by the functions that make it for them.
 #include "frontend/driver/check.h"
+#include "frontend/driver/plan.h"
 #include "frontend/library/library_internal.h"
 #include "frontend/report/explain.h"
 
@@ -13,27 +14,39 @@ typedef struct Asking {
   char *text; // from malloc
 } Asking;
 
-static json_t *facts(meshc_model *m, const Asking *a) {
-  Session *s = &m->s;
+static json_t *check(Session *s) {
+  CheckFacts facts;
+  return check_compile(s, &facts) ? check_json(s, &facts) : NULL;
+}
+
+static json_t *explain(Session *s) {
   Selected of;
   Compilation c;
-  if (!strcmp(a->command, "check")) {
-    CheckFacts check;
-    return check_compile(s, &check) ? check_json(s, &check) : NULL;
-  }
   if (!session_make(s, "program", &of, &c)) return NULL;
   return explain_json(explain_new(s, &c, of.purpose), collectives_json(s, c.facts), -1);
 }
 
+static json_t *plan(Session *s) {
+  PlanReport report;
+  return plan_make(s, &report) ? plan_json(&report) : NULL;
+}
+
+// The commands, each with the function that returns its facts, or NULL after an error.
+static const struct {
+  const char *command;
+  json_t *(*facts)(Session *s);
+} makers[] = {{"check", check}, {"explain", explain}, {"plan", plan}};
+
 static bool ask(meshc_model *m, void *context) {
   static const char *const purposes[] = {"run", "eval", "train"};
   Asking *a = context;
-  if (!a->command || (strcmp(a->command, "check") != 0 && strcmp(a->command, "explain") != 0) ||
-      (unsigned)a->purpose >= countof(purposes))
+  size_t i = 0;
+  while (i < countof(makers) && (!a->command || strcmp(a->command, makers[i].command))) i++;
+  if (i == countof(makers) || (unsigned)a->purpose >= countof(purposes))
     return diag_error(m->s.diag, DIAG_USAGE, (Pos){0},
-                      "facts are those of \"check\" or \"explain\"");
+                      "facts are those of \"check\", \"explain\" or \"plan\"");
   library_option(m, OPTION_FOR, purposes[a->purpose]);
-  json_t *out = facts(m, a);
+  json_t *out = makers[i].facts(&m->s);
   library_option(m, OPTION_FOR, NULL);
   if (!out) return false;
   json_diagnostics(out, m->s.diag);
