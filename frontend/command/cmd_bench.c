@@ -220,11 +220,11 @@ static void print_text(const Bench *b) {
 
 static bool prepare(Bench *b) {
   Session *s = b->s;
-  int64_t fed;
+
   if (!session_make(s, NULL, &b->of, &b->made)) return false;
   b->exec = session_exec(s, &b->made, NULL, NULL);
   if (!b->exec) return false;
-  synthetic_feed(b->exec, b->made.compiled->program, &fed);
+  synthetic_feed(b->exec, b->made.compiled->program);
   b->bytes = least_bytes(b->made.simplified);
   b->predicted = session_simulate(s, &b->made);
   VerifyJob job = {.graph = b->of.graph,

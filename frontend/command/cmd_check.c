@@ -70,8 +70,7 @@ static void print_text(const Session *s, const char *purpose, const Compilation 
 
 int cmd_check(Session *s) {
   CheckFacts c;
-  if (!session_load(s)) return 0;
-  if (!check_compile(s, &c)) return 0;
+  if (!session_load(s) || !check_compile(s, &c)) return 0;
   if (option_given(s->opt, OPTION_JSON)) return json_finish(check_json(s, &c));
   print_text(s, c.purpose, &c.made);
   if (c.params.path) params_table_print(s, &c.params);

@@ -4,7 +4,6 @@
 #include "frontend/driver/session.h"
 #include "ir/base/disk.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

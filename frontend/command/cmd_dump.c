@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum Form { FORM_TEXT, FORM_JSON, FORM_DOT, FORM_HTML } Form;
 typedef struct Dump {
   Session *s;
   Form form;
@@ -308,18 +307,15 @@ static bool compile_for(Dump *d, int last) {
 }
 
 int cmd_dump(Session *s) {
-  static const char *const forms[] = {"text", "json", "dot", "html"};
   Dump d = {.s = s};
-  int form, first = 0, last;
-  if (s->opt->argument.n && !session_load(s)) return 0;
-  if (!option_word(s->opt, OPTION_FORMAT, 4, forms, s->diag, &form)) return 0;
-  if (option_given(s->opt, OPTION_FROM) && !read_graph(&d, &first)) return 0;
-  if (!choose_stages(&d, &first, &last)) return 0;
-  d.form = (Form)form;
   int64_t opt;
-  if (!option_integer(s->opt, OPTION_OPT, 2, 0, 3, s->diag, &opt)) return 0;
+  int first = 0, last;
+  if ((s->opt->argument.n && !session_load(s)) || !option_form(s->opt, s->diag, &d.form) ||
+      (option_given(s->opt, OPTION_FROM) && !read_graph(&d, &first)) ||
+      !choose_stages(&d, &first, &last) ||
+      !option_integer(s->opt, OPTION_OPT, 2, 0, 3, s->diag, &opt))
+    return 0;
   d.code.opt = (int)opt;
-  if (last >= GRAD && !compile_for(&d, last)) return 0;
-  (void)write_stages(&d, first, last);
+  if (last < GRAD || compile_for(&d, last)) (void)write_stages(&d, first, last);
   return 0;
 }

@@ -2,21 +2,16 @@
 // or the sharding of one value and the reasons for it; as text, JSON, dot or HTML. With a code such
 // as E0505 it prints the meaning of that message.
 #include "frontend/report/explain.h"
-#include "ir/base/disk.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum Form { FORM_TEXT, FORM_JSON, FORM_DOT, FORM_HTML } Form;
-static const char *const forms[] = {"text", "json", "dot", "html"};
-
 static bool read_form(const Session *s, Form *out) {
-  int form;
+  Form form;
   const OptionUse *use = option_use(s->opt, OPTION_FORMAT);
-  if (!option_word(s->opt, OPTION_FORMAT, countof(forms), forms, s->diag, &form)) return false;
-  *out = option_given(s->opt, OPTION_JSON) ? FORM_JSON : (Form)form;
-  if (use && *out != (Form)form)
+  if (!option_form(s->opt, s->diag, &form)) return false;
+  *out = option_given(s->opt, OPTION_JSON) ? FORM_JSON : form;
+  if (use && *out != form)
     return diag_error(s->diag, DIAG_USAGE, use->pos, "--json and --format %s cannot be combined",
                       use->text);
   if (option_given(s->opt, OPTION_MEASURED) && *out != FORM_JSON) {
@@ -98,12 +93,11 @@ static bool fits_here(Session *s, const Program *p) {
 static bool measure(Session *s, const Selected *of, json_t *list) {
   enum { STEPS = 3 };
   Compilation c = {0};
-  int64_t bytes;
   if (!session_compile(s, of->graph, of->purpose, of->over, NULL, &c)) return false;
   bool good = fits_here(s, c.compiled->program);
   Exec *e = good ? session_exec(s, &c, NULL, NULL) : NULL;
   good = e != NULL;
-  if (e) synthetic_feed(e, c.compiled->program, &bytes);
+  if (e) synthetic_feed(e, c.compiled->program);
   bool runs = good;
   for (int i = 0; runs && i < STEPS; i++) runs = exec_step(e, i, false) == STEP_OK;
   if (runs) collectives_measured(s, list, &c, e, STEPS);
@@ -149,8 +143,7 @@ static void write_form(const Explain *e, Form form, int value, json_t *list) {
   if (use)
     (void)!session_write(s, use->text, good ? text : NULL, n, false, use->pos);
   else if (!good)
-    diag_error(s->diag, disk_full(errno) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0},
-               "cannot write standard output: %s", strerror(errno));
+    (void)session_cannot_write(s, "standard output", (Pos){0});
   free(text);
 }
 

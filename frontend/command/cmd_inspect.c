@@ -75,11 +75,10 @@ static void print_list(const Session *s, const char *path, const ArrayList *list
 // -- JSON ---------------------------------------------------------------------------------------
 
 static json_t *array_json(const ArrayInfo *x) {
-  json_t *out = json_object(), *shape = json_array();
-  for (int i = 0; i < x->rank; i++) json_array_append_new(shape, json_integer(x->size[i]));
+  json_t *out = json_object();
   json_object_set_new(out, "name", json_text(x->name));
   json_object_set_new(out, "type", json_text(x->type));
-  json_object_set_new(out, "shape", shape);
+  json_object_set_new(out, "shape", shape_json(x->rank, x->size));
   json_object_set_new(out, "bytes", json_integer(x->bytes));
   json_object_set_new(out, "readable", json_boolean(x->usable));
   return out;

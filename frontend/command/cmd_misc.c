@@ -98,9 +98,7 @@ static bool replace_file(Session *s, const char *path, const char *text) {
     if (fchmod(f.fd, info.st_mode & 07777) != 0) f.error = errno;
     good = disk_commit(&f);
   }
-  if (good) return true;
-  return diag_error(s->diag, disk_full(errno) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0},
-                    "cannot write %s: %s", path, strerror(errno));
+  return good || session_cannot_write(s, path, (Pos){0});
 }
 
 // Refuses `fmt --write -`, which has no file to change. Returns false after an error.
@@ -112,8 +110,7 @@ static bool has_file(const Session *s) {
 }
 
 int cmd_fmt(Session *s) {
-  if (!has_file(s)) return 0;
-  if (!session_read(s)) return 0;
+  if (!has_file(s) || !session_read(s)) return 0;
   const char *text = ast_format(s->arena, s->names, s->diag, s->source, s->text, s->text_bytes);
   if (!text) return 0;
   if (!option_given(s->opt, OPTION_WRITE))

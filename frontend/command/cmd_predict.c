@@ -1,8 +1,8 @@
 // The command predict: computes outputs for any number of rows, in batches of the model's size; the
 // last batch may be shorter. Input: a model, parameters, and rows from --feed or --data. Output:
 // files, text or JSON.
-#include "frontend/driver/last_batch.h"
 #include "frontend/driver/progress.h"
+#include "frontend/driver/training.h"
 #include "frontend/verify/verify.h"
 
 #include <stdlib.h>
@@ -14,11 +14,7 @@ typedef struct Predict {
   const char *over_name;
   int64_t batch, rows; // rows in a batch of the model; rows in all
   FedList feeds;
-  Feed *feed; // owned; the data of --data, else NULL
-  const Graph *graph;
-  Compilation made;
-  Exec *exec;
-  LastBatch last;
+  ProgramRun run; // run.feed: the data of --data, NULL without it
   uint32_t nresults;
   Result *result; // arrays with all rows
   int *axis;      // [result]: the axis of the rows
@@ -100,24 +96,24 @@ static bool count_fed(Predict *p) {
 static bool open_rows(Predict *p) {
   BlockKind block;
   const char *wanted = option_text(p->s->opt, OPTION_DATA);
-  if (p->feeds.n) return feeds_cover(p->s, p->graph, &p->feeds) && count_fed(p);
+  if (p->feeds.n) return feeds_cover(p->s, p->run.graph, &p->feeds) && count_fed(p);
   if (!data_choose(p->s, wanted ? wanted : "test", &block)) return false;
-  p->feed = data_open(p->s, p->graph, block, true);
-  if (!p->feed) return false;
-  p->rows = feed_rows(p->feed);
+  p->run.feed = data_open(p->s, p->run.graph, block, true);
+  if (!p->run.feed) return false;
+  p->rows = feed_rows(p->run.feed);
   return true;
 }
 
 // Allocates the results with room for all rows. Returns false after an error, such as an output
 // that does not run over the rows.
 static bool open_results(Predict *p) {
-  const Program *program = p->made.compiled->program;
-  p->result = arena_array(p->s->arena, Result, p->graph->output.n + 1);
-  p->axis = arena_array(p->s->arena, int, p->graph->output.n + 1);
-  for (uint32_t i = 0; i < p->graph->output.n; i++) {
-    const Output *o = &p->graph->output.at[i];
+  const Program *program = p->run.made.compiled->program;
+  p->result = arena_array(p->s->arena, Result, p->run.graph->output.n + 1);
+  p->axis = arena_array(p->s->arena, int, p->run.graph->output.n + 1);
+  for (uint32_t i = 0; i < p->run.graph->output.n; i++) {
+    const Output *o = &p->run.graph->output.at[i];
     Result r;
-    if (!result_read(p->s, p->exec, program, TENSOR_OUTPUT, o->name, &r)) return false;
+    if (!result_read(p->s, p->run.exec, program, TENSOR_OUTPUT, o->name, &r)) return false;
     int axis = axis_of(p, r.dim, r.array.rank);
     free(r.array.data); // only the shape is needed
     r.array.data = NULL;
@@ -141,17 +137,19 @@ static bool open_results(Predict *p) {
 // -- batches ------------------------------------------------------------------------------------
 
 // Returns whether the separate program for the last batch runs a batch of this many rows.
-static bool is_last(const Predict *p, int64_t rows) { return p->last.exec && rows == p->last.rows; }
+static bool is_last(const Predict *p, int64_t rows) {
+  return p->run.last.exec && rows == p->run.last.rows;
+}
 
 static const Program *program_for(const Predict *p, int64_t rows) {
-  return (is_last(p, rows) ? &p->last.made : &p->made)->compiled->program;
+  return (is_last(p, rows) ? &p->run.last.made : &p->run.made)->compiled->program;
 }
 
 // Returns the bound program for a batch of this many rows, set to that number.
 static Exec *exec_for(const Predict *p, int64_t rows) {
-  if (is_last(p, rows)) return p->last.exec;
-  exec_rows(p->exec, rows < p->batch ? rows : -1);
-  return p->exec;
+  if (is_last(p, rows)) return p->run.last.exec;
+  exec_rows(p->run.exec, rows < p->batch ? rows : -1);
+  return p->run.exec;
 }
 
 static bool write_fed(const Predict *p, const Fed *f, int64_t first, int64_t rows) {
@@ -175,18 +173,18 @@ static bool write_fed(const Predict *p, const Fed *f, int64_t first, int64_t row
 // Writes the batch that begins with row `first` to the program. Returns its number of rows, or 0
 // after an error.
 static int64_t next_batch(Predict *p, int64_t first) {
-  if (!p->feed) {
+  if (!p->run.feed) {
     int64_t rows = p->rows - first < p->batch ? p->rows - first : p->batch;
     for (uint32_t i = 0; i < p->feeds.n; i++)
       if (!write_fed(p, &p->feeds.at[i], first, rows)) return 0;
     return rows;
   }
   const FeedInput *input;
-  uint32_t n = feed_inputs(p->feed, &input);
+  uint32_t n = feed_inputs(p->run.feed, &input);
   const void **data = arena_array(p->s->arena, const void *, n + 1);
-  int64_t rows = feed_next(p->feed, data);
+  int64_t rows = feed_next(p->run.feed, data);
   if (rows <= 0) {
-    if (rows < 0) feed_fault(p->feed, p->s->diag);
+    if (rows < 0) feed_fault(p->run.feed, p->s->diag);
     return 0;
   }
   for (uint32_t i = 0; i < n; i++)
@@ -207,16 +205,16 @@ static bool take_results(Predict *p, int64_t first, int64_t rows) {
 }
 
 // Verifies (verify.h) the step of the batch that begins with row `first`. Without a data block f is
-// NULL. With one it is a second feed that reads the batch: the position of p->feed must not change.
-// Returns false after an error.
+// NULL. With one it is a second feed that reads the batch: the position of p->run.feed must not
+// change. Returns false after an error.
 static bool verify_at(Predict *p, Feed *f, int64_t first) {
   int64_t rows = p->rows - first < p->batch ? p->rows - first : p->batch, got;
-  VerifyJob job = {.graph = p->graph,
-                   .made = &p->made,
+  VerifyJob job = {.graph = p->run.graph,
+                   .made = &p->run.made,
                    .exec = exec_for(p, rows),
                    .purpose = "eval",
                    .rows = rows < p->batch ? rows : -1};
-  if (is_last(p, rows)) job.graph = p->last.graph, job.made = &p->last.made, job.rows = -1;
+  if (is_last(p, rows)) job.graph = p->run.last.graph, job.made = &p->run.last.made, job.rows = -1;
   if (!f && next_batch(p, first) <= 0) return false;
   if (f && (!feed_seek(f, 0, first, p->s->diag) || !verify_batch(p->s, job.exec, f, &got)))
     return false;
@@ -231,11 +229,11 @@ static bool verify(Predict *p) {
   const char *wanted = option_text(p->s->opt, OPTION_DATA);
   Feed *f = NULL;
   if (!option_given(p->s->opt, OPTION_VERIFY)) return true;
-  if (p->feed && (!data_choose(p->s, wanted ? wanted : "test", &block) ||
-                  !(f = data_open(p->s, p->graph, block, true))))
+  if (p->run.feed && (!data_choose(p->s, wanted ? wanted : "test", &block) ||
+                      !(f = data_open(p->s, p->run.graph, block, true))))
     return false;
-  bool good = verify_at(p, f, 0) &&
-              (!p->last.exec || p->rows < p->batch || verify_at(p, f, p->rows - p->last.rows));
+  bool good = verify_at(p, f, 0) && (!p->run.last.exec || p->rows < p->batch ||
+                                     verify_at(p, f, p->rows - p->run.last.rows));
   feed_close(f);
   return good;
 }
@@ -259,13 +257,13 @@ static bool predict_batches(Predict *p, Progress *progress) {
 
 static bool predict_all(Predict *p) {
   if (!session_same_files(p->s, true) || !verify(p)) return false;
-  if (p->feed) exec_restrict_feed(p->exec, p->last.exec, p->feed);
+  if (p->run.feed) exec_restrict_feed(p->run.exec, p->run.last.exec, p->run.feed);
   Progress progress;
   progress_start(&progress, session_remarks(p->s), PROGRESS_AFTER);
   bool good = predict_batches(p, &progress);
   progress_clear(&progress);
-  return good && exec_check(p->exec, p->s->diag) &&
-         (!p->last.exec || exec_check(p->last.exec, p->s->diag));
+  return good && exec_check(p->run.exec, p->s->diag) &&
+         (!p->run.last.exec || exec_check(p->run.last.exec, p->s->diag));
 }
 
 // Returns the names of --fetch, else the outputs of the model that run over the rows.
@@ -292,13 +290,13 @@ static bool select_last(Predict *p, Fetch *fetch, const Graph **last) {
   if (!rows) return true;
   Model *m = last_batch_model(s, p->over_name, rows, p->rows);
   fetch->rows = p->over;
-  p->graph = select_run(s->arena, s->model, fetch);
-  if (!p->graph || !m) return false;
+  p->run.graph = select_run(s->arena, s->model, fetch);
+  if (!p->run.graph || !m) return false;
   fetch->rows = dim_find(m->graph->dims, p->over_name);
   const Graph *g = select_run(s->arena, m, fetch);
-  bool fits = g && last_batch_fits(s->arena, p->graph, g, p->over);
+  bool fits = g && last_batch_fits(s->arena, p->run.graph, g, p->over);
   *last = fits ? NULL : g;
-  return g && last_batch_sized(s, p->graph, g, fits);
+  return g && last_batch_sized(s, p->run.graph, g, fits);
 }
 
 static bool prepare(Predict *p) {
@@ -313,15 +311,15 @@ static bool prepare(Predict *p) {
                p->over_name);
     return diag_hint(s->diag, "name values: --fetch NAME,...");
   }
-  p->graph = select_run(s->arena, s->model, &fetch);
-  if (!p->graph || !open_rows(p) || !select_last(p, &fetch, &last) ||
-      !session_compile(s, p->graph, "eval", p->over_name, NULL, &p->made))
+  p->run.graph = select_run(s->arena, s->model, &fetch);
+  if (!p->run.graph || !open_rows(p) || !select_last(p, &fetch, &last) ||
+      !program_open(s, "eval", p->over_name, NULL, &p->run))
     return false;
-  const Program *program = p->made.compiled->program;
+  const Program *program = p->run.made.compiled->program;
   int64_t before;
-  p->exec = session_exec(s, &p->made, NULL, NULL);
-  return p->exec && values_load(s, p->exec, program, false, &before) &&
-         (!last || last_batch_open(s, last, p->rows % p->batch, p->exec, program, &p->last)) &&
+  return values_load(s, p->run.exec, program, false, &before) &&
+         (!last ||
+          last_batch_open(s, last, p->rows % p->batch, p->run.exec, program, &p->run.last)) &&
          open_results(p);
 }
 
@@ -343,9 +341,6 @@ int cmd_predict(Session *s) {
     print_json(&p);
   for (uint32_t i = 0; i < p.nresults; i++) array_free(&p.result[i].array);
   feeds_free(&p.feeds);
-  feed_close(p.feed);
-  last_batch_free(&p.last); // it uses tensors of p.exec
-  exec_free(p.exec);
-  code_free(p.made.code);
+  program_run_free(&p.run);
   return 0;
 }

@@ -1,17 +1,14 @@
 // The command run: runs the graph once on one feed, or --steps training steps, and prints the
 // fetched values or writes them to files.
+#include "frontend/driver/training.h"
 #include "frontend/verify/verify.h"
-
-#include <string.h>
 
 typedef struct Run {
   Session *s;
   Fetch fetch;
   int64_t steps; // training steps; 0: one evaluation
   FedList feeds;
-  const Graph *graph;
-  Compilation made;
-  Exec *exec;
+  ProgramRun run;
   int64_t before; // training steps before this run, from the loaded optimizer state
   Verified verified;
   uint32_t nresults;
@@ -28,8 +25,8 @@ static Graph *select_graph(Run *r) {
 }
 
 static bool computes_something(const Run *r) {
-  for (uint32_t i = 0; i < r->graph->output.n; i++)
-    if (r->graph->output.at[i].kind == OUT_VALUE) return true;
+  for (uint32_t i = 0; i < r->run.graph->output.n; i++)
+    if (r->run.graph->output.at[i].kind == OUT_VALUE) return true;
   diag_error(r->s->diag, DIAG_USAGE, (Pos){0},
              "nothing to compute: the model has no output, metric or loss");
   return diag_hint(r->s->diag, "name values: --fetch NAME,...");
@@ -39,50 +36,49 @@ static bool prepare(Run *r) {
   Session *s = r->s;
   r->fetch = session_fetch(s);
   if (!option_integer(s->opt, OPTION_STEPS, 0, 1, INT64_MAX, s->diag, &r->steps)) return false;
-  r->graph = select_graph(r);
-  if (!r->graph || !computes_something(r)) return false;
-  if (!feeds_read(s, 0, &r->feeds) || !feeds_cover(s, r->graph, &r->feeds)) return false;
-  if (!session_compile(s, r->graph, r->steps ? "train" : "run", NULL, NULL, &r->made)) return false;
-  r->exec = session_exec(s, &r->made, NULL, NULL);
-  return r->exec && values_load(s, r->exec, r->made.compiled->program, r->steps > 0, &r->before) &&
+  r->run.graph = select_graph(r);
+  if (!r->run.graph || !computes_something(r)) return false;
+  if (!feeds_read(s, 0, &r->feeds) || !feeds_cover(s, r->run.graph, &r->feeds)) return false;
+  return program_open(s, r->steps ? "train" : "run", NULL, NULL, &r->run) &&
+         values_load(s, r->run.exec, r->run.made.compiled->program, r->steps > 0, &r->before) &&
          session_same_files(s, true);
 }
 
 static bool execute(Run *r) {
-  VerifyJob verify = {.graph = r->graph,
-                      .made = &r->made,
-                      .exec = r->exec,
+  VerifyJob verify = {.graph = r->run.graph,
+                      .made = &r->run.made,
+                      .exec = r->run.exec,
                       .purpose = r->steps ? "train" : "run",
                       .rows = -1,
                       .step = r->before,
                       .commit = r->steps > 0};
-  feeds_write(r->s, r->exec, r->made.compiled->program, &r->feeds);
+  feeds_write(r->s, r->run.exec, r->run.made.compiled->program, &r->feeds);
   if (!verify_step(r->s, &verify, &r->verified)) return false;
   int64_t n = r->steps ? r->steps : 1;
   for (int64_t i = 0; i < n; i++) {
-    StepResult result = exec_step(r->exec, r->before + i, r->steps > 0);
+    StepResult result = exec_step(r->run.exec, r->before + i, r->steps > 0);
     if (result == STEP_OK) continue;
-    exec_fault(r->exec, r->s->diag);
+    exec_fault(r->run.exec, r->s->diag);
     return false;
   }
-  return exec_check(r->exec, r->s->diag);
+  return exec_check(r->run.exec, r->s->diag);
 }
 
 // Reads one fetched value. After training steps a parameter or state has its value after the last
 // step.
 static bool read_one(Run *r, const char *name, Result *out) {
-  const Program *p = r->made.compiled->program;
+  const Program *p = r->run.made.compiled->program;
   static const TensorKind kept[] = {TENSOR_PARAM, TENSOR_STATE};
   for (size_t i = 0; r->steps && i < countof(kept); i++)
     if (program_tensor(p, kept[i], name) >= 0)
-      return result_read(r->s, r->exec, p, kept[i], name, out);
-  return result_read(r->s, r->exec, p, TENSOR_OUTPUT, name, out);
+      return result_read(r->s, r->run.exec, p, kept[i], name, out);
+  return result_read(r->s, r->run.exec, p, TENSOR_OUTPUT, name, out);
 }
 
 static bool read_results(Run *r) {
-  r->result = arena_array(r->s->arena, Result, r->graph->output.n + 1);
-  for (uint32_t i = 0; i < r->graph->output.n; i++) {
-    const Output *o = &r->graph->output.at[i];
+  r->result = arena_array(r->s->arena, Result, r->run.graph->output.n + 1);
+  for (uint32_t i = 0; i < r->run.graph->output.n; i++) {
+    const Output *o = &r->run.graph->output.at[i];
     if (o->kind != OUT_VALUE || select_reserved(o->name)) continue;
     if (!read_one(r, o->name, &r->result[r->nresults])) return false;
     r->nresults++;
@@ -91,7 +87,7 @@ static bool read_results(Run *r) {
 }
 
 static json_t *counts_json(const Run *r) {
-  const CommCount *c = exec_counts(r->exec);
+  const CommCount *c = exec_counts(r->run.exec);
   json_t *out = json_object();
   for (int k = 0; c && k < COLL_COUNT; k++) {
     if (!c->calls[k]) continue;
@@ -110,21 +106,21 @@ static void print_json(const Run *r) {
   json_object_set_new(out, "schema", json_string("meshc.run/1"));
   json_object_set_new(out, "model", json_text(r->s->opt->argument.at[0]));
   json_object_set_new(out, "values", results_json(r->nresults, r->result));
-  json_t *list = collectives_json(r->s, r->made.facts);
-  collectives_measured(r->s, list, &r->made, r->exec, r->steps ? r->steps : 1);
+  json_t *list = collectives_json(r->s, r->run.made.facts);
+  collectives_measured(r->s, list, &r->run.made, r->run.exec, r->steps ? r->steps : 1);
   json_object_set_new(out, "collectives", list);
   json_object_set_new(out, "measured", counts_json(r));
-  json_object_set_new(out, "allocated", json_integer(exec_bytes(r->exec)));
+  json_object_set_new(out, "allocated", json_integer(exec_bytes(r->run.exec)));
   verified_json(out, &r->verified);
   json_finish(out);
 }
 
 static bool finish(Run *r) {
-  const Program *p = r->made.compiled->program;
-  if (!session_first(r->s)) return params_save(r->s, r->exec, p, r->before + r->steps);
+  const Program *p = r->run.made.compiled->program;
+  if (!session_first(r->s)) return params_save(r->s, r->run.exec, p, r->before + r->steps);
   bool good = results_finite(r->s, r->nresults, r->result);
   good &= results_write(r->s, r->nresults, r->result);
-  good &= params_save(r->s, r->exec, p, r->before + r->steps);
+  good &= params_save(r->s, r->run.exec, p, r->before + r->steps);
   if (good && option_given(r->s->opt, OPTION_JSON)) print_json(r);
   return good;
 }
@@ -136,7 +132,6 @@ int cmd_run(Session *s) {
     (void)finish(&r);
   for (uint32_t i = 0; i < r.nresults; i++) array_free(&r.result[i].array);
   feeds_free(&r.feeds);
-  exec_free(r.exec);
-  code_free(r.made.code);
+  program_run_free(&r.run);
   return 0;
 }

@@ -7,7 +7,6 @@
 #include "runtime/train/loop.h"
 
 #include <math.h>
-#include <string.h>
 
 // -- --verify -----------------------------------------------------------------------------------
 

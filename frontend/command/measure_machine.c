@@ -32,7 +32,7 @@ static void probe_close(Probe *p) {
 
 static bool probe_open(Session *s, const char *text, Probe *p) {
   Selected of;
-  int64_t fed;
+
   *p = (Probe){.s = *s};
   Session *own = &p->s;
   own->text = text;
@@ -46,7 +46,7 @@ static bool probe_open(Session *s, const char *text, Probe *p) {
   if (!session_make(own, NULL, &of, &p->made)) return false;
   p->exec = session_exec(own, &p->made, NULL, NULL);
   if (p->exec) exec_profile_switch(p->exec, false);
-  if (p->exec) synthetic_feed(p->exec, p->made.compiled->program, &fed);
+  if (p->exec) synthetic_feed(p->exec, p->made.compiled->program);
   return p->exec != NULL;
 }
 

@@ -7,15 +7,13 @@
 
 #include <string.h>
 
-static const Pos nowhere = {0};
-
 const char *data_over(const Session *s, BlockKind kind) {
   const Graph *g = s->model->graph;
   return dim_get(g->dims, g->spec.data[kind].over)->name;
 }
 
 static void no_block(const Session *s, BlockKind kind) {
-  diag_error(s->diag, DIAG_NO_DATA_BLOCK, nowhere, "the model has no data block '%s'",
+  diag_error(s->diag, DIAG_NO_DATA_BLOCK, (Pos){0}, "the model has no data block '%s'",
              block_text(kind));
   diag_hint(s->diag, "add: data %s over b { x = csv(\"file.csv\", columns = 0..4) }",
             block_text(kind));

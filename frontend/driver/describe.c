@@ -59,6 +59,12 @@ json_t *mesh_json(const Mesh *m) {
   return out;
 }
 
+json_t *shape_json(int rank, const int64_t *size) {
+  json_t *out = json_array();
+  for (int i = 0; i < rank; i++) json_array_append_new(out, json_integer(size[i]));
+  return out;
+}
+
 json_t *layout_json(const Session *s) {
   json_t *out = json_object();
   for (uint32_t i = 0; i < s->model->layout.n; i++) {

@@ -44,8 +44,6 @@ const char *command_name(CommandId id) { return command_row[id].name; }
 
 // -- parsing ------------------------------------------------------------------------------------
 
-static const Pos nowhere = {0};
-
 static bool unknown_option(Diag *d, const Options *o, const char *text, size_t n) {
   const char *names[OPTION_COUNT + 1];
   size_t known = 0;
@@ -60,7 +58,7 @@ static bool unknown_option(Diag *d, const Options *o, const char *text, size_t n
     start[n] = '\0';
     given = start;
   }
-  diag_error(d, DIAG_UNKNOWN_OPTION, nowhere, "unknown option '%s' for %s", given,
+  diag_error(d, DIAG_UNKNOWN_OPTION, (Pos){0}, "unknown option '%s' for %s", given,
              command_name(o->command));
   return diag_nearest(d, given, names, known);
 }
@@ -96,17 +94,17 @@ static bool parse_option(Options *o, Arena *a, Diag *d, int argc, char **argv, i
   if (!find_option(o->command, text, n, &id)) return unknown_option(d, o, text, n);
   const OptionRow *row = &option_row[id];
   if (!(row->commands & 1u << o->command)) {
-    diag_error(d, DIAG_USAGE, nowhere, "%s is not an option of %s", row->name,
+    diag_error(d, DIAG_USAGE, (Pos){0}, "%s is not an option of %s", row->name,
                command_name(o->command));
     return diag_hint(d, "see meshc %s --help", command_name(o->command));
   }
   if (equals && !row->argument)
-    return diag_error(d, DIAG_USAGE, nowhere, "%s takes no argument", row->name);
+    return diag_error(d, DIAG_USAGE, (Pos){0}, "%s takes no argument", row->name);
   OptionUse use = {.text = equals ? equals + 1 : ""};
   // --resume[=N]: an optional argument follows only after `=`, because the next word may be a file
   bool two = id == OPTION_FROM, optional = row->argument && row->argument[0] == '[';
   if (row->argument && !optional && *i + !equals + two >= argc)
-    return diag_error(d, DIAG_USAGE, nowhere, "%s needs an argument: %s %s", row->name, row->name,
+    return diag_error(d, DIAG_USAGE, (Pos){0}, "%s needs an argument: %s %s", row->name, row->name,
                       row->argument);
   if (row->argument && !equals && !optional) use.text = argv[++*i];
   if (two) use.second = argv[++*i];
@@ -124,10 +122,10 @@ bool command_find(const char *name, Diag *d, CommandId *out) {
   }
   for (size_t i = 0; i < countof(later); i++) {
     if (strcmp(name, later[i]) != 0) continue;
-    return diag_error(d, DIAG_UNAVAILABLE, nowhere,
+    return diag_error(d, DIAG_UNAVAILABLE, (Pos){0},
                       "the command %s is not in this version of meshc", name);
   }
-  diag_error(d, DIAG_USAGE, nowhere, "unknown command '%s'", name);
+  diag_error(d, DIAG_USAGE, (Pos){0}, "unknown command '%s'", name);
   return diag_nearest(d, name, names, countof(names));
 }
 
@@ -146,10 +144,10 @@ static bool count_arguments(const Options *o, Diag *d) {
   if (option_given(o, OPTION_FROM)) least = 0;
   if (o->argument.n >= least && o->argument.n <= most) return true;
   if (o->argument.n < least)
-    diag_error(d, DIAG_USAGE, nowhere, "%s needs a %s file", command_name(o->command),
+    diag_error(d, DIAG_USAGE, (Pos){0}, "%s needs a %s file", command_name(o->command),
                strncmp(form, "MODEL", 5) == 0 ? "model" : "data");
   else
-    diag_error(d, DIAG_USAGE, nowhere, "%s does not take '%s'", command_name(o->command),
+    diag_error(d, DIAG_USAGE, (Pos){0}, "%s does not take '%s'", command_name(o->command),
                o->argument.at[most]);
   return diag_hint(d, "see meshc %s --help", command_name(o->command));
 }
@@ -203,6 +201,14 @@ bool option_word(const Options *o, OptionId id, int n, const char *const *word, 
   if (*out < n) return true;
   return diag_error(d, DIAG_USAGE, use->pos, "%s takes %s, not '%s'", option_name(id),
                     option_row[id].argument, use->text);
+}
+
+bool option_form(const Options *o, Diag *d, Form *out) {
+  static const char *const words[] = {"text", "json", "dot", "html"};
+  int word;
+  if (!option_word(o, OPTION_FORMAT, countof(words), words, d, &word)) return false;
+  *out = (Form)word;
+  return true;
 }
 
 // -- help ---------------------------------------------------------------------------------------

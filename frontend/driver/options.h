@@ -67,6 +67,10 @@ MUST_USE bool option_integer(const Options *o, OptionId id, int64_t otherwise, i
 // false after an error that lists the words.
 MUST_USE bool option_word(const Options *o, OptionId id, int n, const char *const *word, Diag *d,
                           int *out);
+// The forms of --format.
+typedef enum Form { FORM_TEXT, FORM_JSON, FORM_DOT, FORM_HTML } Form;
+// Sets *out to the form of --format; without the option to FORM_TEXT. Returns false after an error.
+MUST_USE bool option_form(const Options *o, Diag *d, Form *out);
 const char *option_name(OptionId id);
 // Finds the option `--NAME` among those of all commands that read a model. Returns false if none
 // has this name.

@@ -4,7 +4,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -212,26 +211,15 @@ bool params_load(Session *s, Exec *e, const Program *p, bool slots, int64_t *ste
 
 // -- saving -------------------------------------------------------------------------------------
 
-static bool folder_there(Session *s, const OptionUse *use) {
-  const char *slash = strrchr(use->text, '/'), *folder = ".";
-  struct stat info;
-  if (slash)
-    folder = arena_text(s->arena, use->text, slash == use->text ? 1 : (size_t)(slash - use->text));
-  if (stat(folder, &info) == 0 && !S_ISDIR(info.st_mode))
-    errno = ENOTDIR;
-  else if (access(folder, W_OK | X_OK) == 0)
-    return true;
-  return diag_error(s->diag, DIAG_FAILURE, use->pos, "cannot write %s: %s", use->text,
-                    strerror(errno));
-}
-
 bool params_check(Session *s) {
   const OptionUse *use = option_use(s->opt, OPTION_SAVE_PARAMS);
   ParamMap names;
   if (!params_map(s, &names)) return false;
   if (!use) return true;
   if (text_ends(use->text, ".npz") || text_ends(use->text, ".safetensors"))
-    return folder_there(s, use);
+    return folder_writable(path_folder(s->arena, use->text)) ||
+           diag_error(s->diag, DIAG_FAILURE, use->pos, "cannot write %s: %s", use->text,
+                      strerror(errno));
   return diag_error(s->diag, DIAG_USAGE, use->pos,
                     "--save-params writes .safetensors or .npz, not '%s'", use->text);
 }

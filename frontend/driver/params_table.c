@@ -141,12 +141,6 @@ void params_table_print(const Session *s, const ParamTable *t) {
   if (t->slots) printf("  %u array%s of optimizer state\n", t->slots, plural(t->slots));
 }
 
-static json_t *shape_json(int rank, const int64_t *size) {
-  json_t *out = json_array();
-  for (int i = 0; i < rank; i++) json_array_append_new(out, json_integer(size[i]));
-  return out;
-}
-
 static json_t *row_json(const Session *s, const ParamRow *r) {
   json_t *out = json_object();
   int64_t size[MAX_RANK];

@@ -4,11 +4,7 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-
-static const Pos nowhere = {0};
 
 // Returns "b" for the dim "b.whole", which holds the rows of all micro-batches of a step: users
 // know it as the batch dim "b" of the data block. Returns any other name unchanged.
@@ -78,9 +74,9 @@ static bool result_finite(Session *s, const Result *r, bool error) {
                                r->name, (long long)bad, (long long)r->array.elements,
                                plural(r->array.elements), what, index_text(s, r, first));
   if (error)
-    diag_error(s->diag, DIAG_NOT_FINITE, nowhere, "%s", text);
+    diag_error(s->diag, DIAG_NOT_FINITE, (Pos){0}, "%s", text);
   else
-    diag_warning(s->diag, DIAG_VALUE_NOT_FINITE, nowhere, "%s", text);
+    diag_warning(s->diag, DIAG_VALUE_NOT_FINITE, (Pos){0}, "%s", text);
   return !error;
 }
 
@@ -215,21 +211,16 @@ static json_t *number_json(const Array *x, int64_t i) {
 json_t *results_json(uint32_t n, const Result *r) {
   json_t *out = json_object();
   for (uint32_t i = 0; i < n; i++) {
-    json_t *one = json_object(), *dims = json_array(), *shape = json_array(),
-           *values = json_array();
-    for (int k = 0; k < r[i].array.rank; k++) {
-      json_array_append_new(dims, json_text(r[i].dim[k]));
-      json_array_append_new(shape, json_integer(r[i].array.size[k]));
-    }
-    for (int64_t k = 0; k < r[i].array.elements && r[i].array.elements <= WHOLE; k++)
-      json_array_append_new(values, number_json(&r[i].array, k));
-    json_object_set_new(one, "type", json_text(dtype_text(r[i].array.type)));
+    const Array *x = &r[i].array;
+    json_t *one = json_object(), *dims = json_array(), *values = json_array();
+    for (int k = 0; k < x->rank; k++) json_array_append_new(dims, json_text(r[i].dim[k]));
+    for (int64_t k = 0; k < x->elements && x->elements <= WHOLE; k++)
+      json_array_append_new(values, number_json(x, k));
+    json_object_set_new(one, "type", json_text(dtype_text(x->type)));
     json_object_set_new(one, "dims", dims);
-    json_object_set_new(one, "shape", shape);
-    if (r[i].array.elements <= WHOLE)
-      json_object_set_new(one, "values", values);
-    else
-      json_decref(values);
+    json_object_set_new(one, "shape", shape_json(x->rank, x->size));
+    if (x->elements <= WHOLE) json_object_set(one, "values", values);
+    json_decref(values);
     json_object_set_new(out, r[i].name, one);
   }
   return out;

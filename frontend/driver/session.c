@@ -5,21 +5,7 @@
 #include "ir/base/disk.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-static const Pos nowhere = {0};
-
-// -- files --------------------------------------------------------------------------------------
-
-static const char *folder_of(Session *s, const char *path) {
-  const char *slash = strrchr(path, '/');
-  return slash ? arena_text(s->arena, path, slash == path ? 1 : (size_t)(slash - path)) : ".";
-}
 
 // -- options ------------------------------------------------------------------------------------
 
@@ -181,11 +167,11 @@ bool session_read(Session *s) {
     s->text = from_stdin ? stream_text(s->arena, stdin, &s->text_bytes)
                          : file_text(s->arena, path, &s->text_bytes);
   if (!s->text)
-    return diag_error(s->diag, DIAG_NO_MODEL, nowhere, "cannot read the model %s: %s", path,
+    return diag_error(s->diag, DIAG_NO_MODEL, (Pos){0}, "cannot read the model %s: %s", path,
                       strerror(errno));
   s->source = diag_source(s->diag, path, s->text, s->text_bytes);
   const char *data_dir = option_text(s->opt, OPTION_DATA_DIR);
-  s->directory = data_dir ? data_dir : folder_of(s, path);
+  s->directory = data_dir ? data_dir : path_folder(s->arena, path);
   return true;
 }
 

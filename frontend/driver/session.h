@@ -100,6 +100,10 @@ MUST_USE bool session_write(const Session *s, const char *path, const char *text
                             bool fast, Pos at);
 // Reports by errno that the path cannot be written. Returns false.
 bool session_cannot_write(const Session *s, const char *path, Pos at);
+// Returns whether path is a folder that this user can write; if not, sets errno.
+bool folder_writable(const char *path);
+// Returns the folder part of a path, "." without one.
+const char *path_folder(Arena *a, const char *path);
 // Returns whether text ends with `end`.
 bool text_ends(const char *text, const char *end);
 
@@ -112,6 +116,8 @@ json_t *collectives_json(const Session *s, const CollFacts *facts);
 json_t *mesh_json(const Mesh *m);
 json_t *axes_json(const Mesh *m, Axes axes);
 json_t *layout_json(const Session *s);
+// Returns the sizes of the axes of an array as a new JSON array, which the caller owns.
+json_t *shape_json(int rank, const int64_t *size);
 // Returns the number of instructions of a kind.
 int64_t count_instructions(const Program *p, InstrKind kind);
 // Adds "kernels", "products" and "memory" of a compile to the object `out`.
@@ -162,8 +168,8 @@ const char *simulation_text(Arena *a, const Simulation *t);
 // returned. `steps` is the number of profiled steps of e.
 void collectives_measured(const Session *s, json_t *list, const Compilation *c, const Exec *e,
                           int64_t steps);
-// Writes generated values to all inputs; *bytes gets their total size.
-void synthetic_feed(Exec *e, const Program *p, int64_t *bytes);
+// Writes generated values to all inputs.
+void synthetic_feed(Exec *e, const Program *p);
 
 // -- session_ranks.c: several processes ---------------------------------------------------------
 // Starts or joins ranks according to --np, --comm and the launcher. Returns false if this process

@@ -10,8 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const Pos nowhere = {0};
-
 bool text_ends(const char *text, const char *end) {
   size_t n = strlen(text), m = strlen(end);
   return n >= m && strcmp(text + n - m, end) == 0;
@@ -21,16 +19,17 @@ bool session_from_stdin(const Session *s) {
   return s->opt->argument.n > 0 && strcmp(s->opt->argument.at[0], "-") == 0;
 }
 
-// Checks that `path` is a folder that this user can write. Returns false after an error.
-static bool folder_writable(Session *s, const char *path) {
+const char *path_folder(Arena *a, const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? arena_text(a, path, slash == path ? 1 : (size_t)(slash - path)) : ".";
+}
+
+bool folder_writable(const char *path) {
   struct stat info;
-  bool there = stat(path, &info) == 0;
-  if (there && !S_ISDIR(info.st_mode))
-    errno = ENOTDIR;
-  else if (there && access(path, W_OK | X_OK) == 0)
-    return true;
-  return diag_error(s->diag, DIAG_FAILURE, nowhere, "cannot write to the folder %s: %s", path,
-                    strerror(errno));
+  if (stat(path, &info) != 0) return false;
+  if (S_ISDIR(info.st_mode)) return access(path, W_OK | X_OK) == 0;
+  errno = ENOTDIR;
+  return false;
 }
 
 bool session_folder(Session *s, const char *path) {
@@ -40,9 +39,12 @@ bool session_folder(Session *s, const char *path) {
     char kept = *c;
     *c = '\0';
     if (!disk_make(AT_FDCWD, part, 0777) && errno != EEXIST)
-      return diag_error(s->diag, disk_full(errno) ? DIAG_NO_DISK : DIAG_FAILURE, nowhere,
+      return diag_error(s->diag, disk_full(errno) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0},
                         "cannot make the folder %s: %s", part, strerror(errno));
-    if (!kept) return folder_writable(s, path);
+    if (!kept)
+      return folder_writable(path) ||
+             diag_error(s->diag, DIAG_FAILURE, (Pos){0}, "cannot write to the folder %s: %s", path,
+                        strerror(errno));
     *c = kept;
   }
 }

@@ -11,6 +11,13 @@ void program_run_free(ProgramRun *p) {
   code_free(p->made.code);
 }
 
+bool program_open(Session *s, const char *purpose, const char *over, const Exec *share,
+                  ProgramRun *p) {
+  if (!session_compile(s, p->graph, purpose, over, NULL, &p->made)) return false;
+  p->exec = session_exec(s, &p->made, share, NULL);
+  return p->exec != NULL;
+}
+
 static bool open_step(Session *s, const Exec *share, ProgramRun *p) {
   const TrainAsk ask = {.finite = option_given(s->opt, OPTION_CHECK),
                         .log = option_given(s->opt, OPTION_LOG_DIR)};
@@ -75,12 +82,10 @@ bool evaluation_open(Session *s, BlockKind block, const Exec *share, ProgramRun 
   // without `share` the command eval loads the averages as parameters (values_load)
   bool average = share && values_averaged(s);
   if (!select_part(s, block, average, p, &last) ||
-      !session_compile(s, p->graph, "eval", data_over(s, block), NULL, &p->made))
+      !program_open(s, "eval", data_over(s, block), share, p))
     return false;
-  p->exec = session_exec(s, &p->made, share, NULL);
   int64_t rows = feed_rows(p->feed) % feed_batch(p->feed);
-  return p->exec &&
-         (!last || last_batch_open(s, last, rows, p->exec, p->made.compiled->program, &p->last));
+  return (!last || last_batch_open(s, last, rows, p->exec, p->made.compiled->program, &p->last));
 }
 
 static bool is_train_loss(const Session *s, const char *name) {

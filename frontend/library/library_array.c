@@ -122,34 +122,31 @@ static bool is_bool(void *context, char *at, int64_t index) {
   return *(unsigned char *)at <= 1;
 }
 
+// Copies one element and converts it. Returns false if the new type cannot represent it.
+static bool convert(const char *from, Dtype of_from, char *to, Dtype of_to) {
+  if (of_from == of_to) {
+    memcpy(to, from, (size_t)dtype_bytes(of_to));
+    return true;
+  }
+  double x = dtype_load(of_from, from);
+  if (!fits(x, of_from, of_to)) return false;
+  dtype_store(of_to, to, dtype_round(of_to, x));
+  return true;
+}
+
 static bool take_element(void *context, char *at, int64_t index) {
   Copy *c = context;
   const View *v = c->view;
-  char *to = c->room + index * dtype_bytes(v->tensor_type);
-  if (v->type == v->tensor_type) {
-    memcpy(to, at, (size_t)dtype_bytes(v->type));
-    return v->type != TYPE_BOOL || is_bool(context, at, index);
-  }
-  double x = dtype_load(v->type, at);
   c->bad = index;
-  if (!fits(x, v->type, v->tensor_type)) return false;
-  dtype_store(v->tensor_type, to, dtype_round(v->tensor_type, x));
-  return true;
+  return (v->type != TYPE_BOOL || v->tensor_type != TYPE_BOOL || is_bool(context, at, index)) &&
+         convert(at, v->type, c->room + index * dtype_bytes(v->tensor_type), v->tensor_type);
 }
 
 static bool give_element(void *context, char *at, int64_t index) {
   Copy *c = context;
   const View *v = c->view;
-  const char *from = c->room + index * dtype_bytes(v->tensor_type);
-  if (v->type == v->tensor_type) {
-    memcpy(at, from, (size_t)dtype_bytes(v->type));
-    return true;
-  }
-  double x = dtype_load(v->tensor_type, from);
   c->bad = index;
-  if (!fits(x, v->tensor_type, v->type)) return false;
-  dtype_store(v->type, at, dtype_round(v->type, x));
-  return true;
+  return convert(c->room + index * dtype_bytes(v->tensor_type), v->tensor_type, at, v->type);
 }
 
 static bool no_fit(const meshc_program *p, const meshc_tensor *t, const View *v, const Copy *c) {

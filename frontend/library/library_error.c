@@ -105,7 +105,6 @@ int library_refuse(DiagId id, const char *text, const char *hint, meshc_error **
   return diag_exit_code(id);
 }
 
-
 int library_failed(const Failure *f, meshc_error **error) {
   if (f->internal)
     return library_refuse(DIAG_FAILURE, f->text,

@@ -2,8 +2,6 @@
 // and checkpoints.
 #include "frontend/library/library_internal.h"
 
-#include <string.h>
-
 // -- one parameter ------------------------------------------------------------------------------
 
 typedef struct Access {

@@ -2,8 +2,6 @@
 // callback. The loops are in runtime/train.
 #include "frontend/library/library_internal.h"
 
-#include <string.h>
-
 typedef struct Reporting {
   meshc_model *model;
   meshc_progress_function *progress; // or NULL

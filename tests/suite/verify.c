@@ -50,7 +50,6 @@ static void word(Run *r, const char *text) {
 static bool prepare(Run *r) {
   Session *s = &r->s;
   Selected of;
-  int64_t bytes;
   *s = (Session){.arena = arena_new(), .inject = {.call = -1}, .opt = &r->options};
   s->names = intern_new(s->arena);
   s->diag = diag_new(s->arena);
@@ -60,7 +59,7 @@ static bool prepare(Run *r) {
       !session_compile(s, of.graph, of.purpose, of.over, NULL, &r->made))
     return false;
   r->exec = session_exec(s, &r->made, NULL, NULL);
-  if (r->exec) synthetic_feed(r->exec, r->made.compiled->program, &bytes);
+  if (r->exec) synthetic_feed(r->exec, r->made.compiled->program);
   return r->exec != NULL;
 }
 
