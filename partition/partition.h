@@ -9,19 +9,21 @@
 #include "ir/graph/graph.h"
 #include "ir/program/machine.h"
 
-// How a value lies on the mesh. Each axis splits one dim, is partial, or (not mentioned)
-// replicates.
+// How a value is placed on the mesh. Each axis splits one dim, is partial, or (if it is in neither
+// list) replicates.
 typedef struct Sharding {
-  Axes split[MAX_RANK];    // axes that split dims.at[i] of the node, slowest first
-  Axes partial;            // each processor along these holds a partial sum
-  Monoid monoid;           // how partial sums combine
-  uint16_t rule[MAX_AXES]; // of an axis in use: 1 + index of the layout rule behind it, 0: none
+  Axes split[MAX_RANK]; // [i]: axes that split dim i of the value, slowest first; empty beyond its
+                        // rank
+  Axes partial;         // each processor along these holds a partial sum
+  Monoid monoid;        // how partial sums combine
+  uint16_t
+      rule[MAX_AXES]; // [axis]: 1 + index of the layout rule that gives the axis its use, 0: none
 } Sharding;
 
 typedef struct Placement {
   const Graph *graph;
-  Sharding *computed; // in which node n is computed
-  Sharding *settled;  // in which users read it that need full sums; never partial
+  Sharding *computed; // [node] in which the node is computed
+  Sharding *settled;  // [node] in which users that need full sums read the value; never partial
   const Layout *layout;
 } Placement;
 
@@ -29,7 +31,7 @@ typedef struct Placement {
 // dims of one tensor (input, parameter, state, named value, result of a reduction or contraction)
 // on one axis. Warns of axes that no rule uses. Returns true if there were no errors.
 MUST_USE bool layout_check(const Graph *g, const Layout *layout, Diag *d);
-// Whether a `layout(x, dim -> axis)` of the model names this axis of g->mesh.
+// Returns whether a `layout(x, dim -> axis)` of the model names this axis of g->mesh.
 bool axis_is_pinned(const Graph *g, int axis);
 
 // Chooses a sharding for every value of g. Deterministic. layout_check must have passed. `a` owns
@@ -45,33 +47,34 @@ const PlaceGraph *place_graph(Arena *a, const Graph *g);
 // makes of it have no reason text.
 Placement *place_silent(Arena *a, const PlaceGraph *of, const Graph *g, const Layout *layout,
                         const Machine *machine);
-// Text of what decided the sharding of node n, e.g. "h -> cols (layout, line 21)".
+// Returns a text that says what decided the sharding of node n, such as "h -> cols (layout, line
+// 21)".
 const char *placement_why(const Placement *placement, NodeId n);
-// The layout rule that makes `axis` split dim d of node n: index into placement->layout->rule, or
-// -1 when no rule does, e.g. after `layout(...)` in the model. d is a dim of n, a dim that n sums,
-// or (if n is a window) a dim of its source. The split may be that of the computed or the settled
-// sharding or of a user's read.
+// Returns the layout rule that makes `axis` split dim d of node n: index into
+// placement->layout->rule, or -1 when no rule does, e.g. after `layout(...)` in the model. d is a
+// dim of n, a dim that n sums, or (if n is a window) a dim of its source. The split may be that of
+// the computed or the settled sharding or of a user's read.
 int placement_rule(const Placement *placement, NodeId n, DimId d, int axis);
-// The layout rule that makes n partial over `axis`, or -1.
+// Returns the layout rule that makes n partial over `axis`, or -1.
 int placement_partial_rule(const Placement *placement, NodeId n, int axis);
-// The sharding of node n as text; a callback of graph_print, `placement` is a Placement.
+// Returns the sharding of node n as text; a callback of graph_print, `placement` is a Placement.
 const char *placement_note(const void *placement, NodeId n);
 
-// The graph of one processor (STAGE_LOWER). A value that a user reads in another sharding gets a
-// conversion; equal conversions are made once. OUT_UPDATE outputs have the sharding of their
+// Makes the graph of one processor (STAGE_LOWER). A value that a user reads in another sharding
+// gets a conversion; equal conversions are made once. OUT_UPDATE outputs have the sharding of their
 // target, OUT_VALUE outputs the settled sharding of their value.
 Graph *lower(Arena *a, const Placement *p);
 
 // Sizes and work of one processor, for `check`.
 typedef struct PartitionFacts {
-  int64_t flops, flops_whole;      // products and convolutions, multiply and add are two
-  int64_t flops_rematerialised;    // those of `flops` that rematerialise forward values
-  double redundant_flops, padding; // (flops - flops_rematerialised)*processors/flops_whole - 1;
-                                   // share of padded elements in blocks of decls
+  int64_t flops, flops_whole;   // products and convolutions, multiply and add are two
+  int64_t flops_rematerialised; // those of `flops` that rematerialise forward values
+  double redundant_flops;       // (flops - flops_rematerialised) * processors / flops_whole - 1
+  double padding;               // share of padded elements in the blocks of declared tensors
   int64_t parameter_bytes, optimizer_bytes;
 } PartitionFacts;
 PartitionFacts partition_facts(const Graph *whole, const Graph *lowered);
-// Adds to f the flops of nodes that `kept`, the same program, rematerialises.
+// Adds to f the flops of rematerialised nodes. `kept` is the lowered graph after rematerialisation.
 void partition_facts_rematerialised(PartitionFacts *f, const Graph *kept);
 
 #endif

@@ -74,18 +74,9 @@ static void affine_add(AffineIndex *p, const AffineIndex *q, int64_t factor) {
     affine_add_term(p, q->terms[i].dim, q->terms[i].stmt, factor * q->terms[i].factor);
 }
 
-static int64_t gcd(int64_t a, int64_t b) {
-  while (b) {
-    int64_t r = a % b;
-    a = b;
-    b = r;
-  }
-  return a < 0 ? -a : a;
-}
-
 static void affine_reduce(AffineIndex *p) {
-  int64_t g = gcd(p->divisor, p->offset);
-  for (int i = 0; i < p->n; i++) g = gcd(g, p->terms[i].factor);
+  int64_t g = gcd64(p->divisor, p->offset);
+  for (int i = 0; i < p->n; i++) g = gcd64(g, p->terms[i].factor);
   p->divisor /= g;
   p->offset /= g;
   for (int i = 0; i < p->n; i++) p->terms[i].factor /= g;
@@ -333,7 +324,7 @@ static ViewValue window_seen(KernelBuilder *k, NodeId n, const ViewEnv *env, int
   const Affine *f = &x->attr.affine;
   AffineIndex to[2] = {{.divisor = 1}, {.divisor = 1}}, at = {.divisor = 1};
   for (int i = 0; i < x->attr.nto; i++) to[i] = affine_of(env, x->attr.to[i]);
-  int64_t common = to[0].divisor / gcd(to[0].divisor, to[1].divisor) * to[1].divisor;
+  int64_t common = to[0].divisor / gcd64(to[0].divisor, to[1].divisor) * to[1].divisor;
   at.offset = f->offset * common;
   affine_add(&at, &to[0], f->out * (common / to[0].divisor));
   affine_add(&at, &to[1], f->tap * (common / to[1].divisor));

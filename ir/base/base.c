@@ -50,6 +50,15 @@ bool size_add(int64_t a, int64_t b, int64_t *out) {
   return true;
 }
 
+int64_t gcd64(int64_t a, int64_t b) {
+  while (b) {
+    int64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a < 0 ? -a : a;
+}
+
 double clock_seconds(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);

@@ -38,6 +38,8 @@ MUST_USE bool size_add(int64_t a, int64_t b, int64_t *out);
 static inline int64_t ceil_div(int64_t n, int64_t p) { return n / p + (n % p != 0); }
 // Returns the ending of a regular noun behind the number n: "" for 1, else "s".
 static inline const char *plural(int64_t n) { return n == 1 ? "" : "s"; }
+// Returns the greatest common divisor, not negative; gcd64(0, 0) is 0.
+int64_t gcd64(int64_t a, int64_t b);
 // Returns the seconds of a monotonic clock.
 double clock_seconds(void);
 

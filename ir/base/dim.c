@@ -92,10 +92,8 @@ DimId dim_block(DimTable *t, const Mesh *m, DimId whole, Axes axes) {
 
 // -- footprint dims -----------------------------------------------------------------------------
 
-// Computes processor r's block of a dim of `length` elements, of which the first `rows` are valid:
-// its first element and its number of valid elements.
-static void own_block(const Mesh *m, Axes axes, int64_t length, int64_t rows, int64_t r,
-                      int64_t *first, int64_t *valid) {
+void block_interval(const Mesh *m, Axes axes, int64_t length, int64_t rows, int64_t r,
+                    int64_t *first, int64_t *valid) {
   *first = 0;
   *valid = rows;
   for (int i = 0; i < axes.n; i++) {
@@ -120,8 +118,8 @@ static void widen_range(int64_t factor, int64_t first, int64_t n, int64_t *lo, i
 void footprint_interval(const Mesh *m, const Footprint *x, int64_t whole, int64_t r, int64_t *first,
                         int64_t *n) {
   int64_t o, k, outs, taps, lo = x->affine.offset, hi = x->affine.offset;
-  own_block(m, x->out_axes, x->out_size, x->out_size, r, &o, &outs);
-  own_block(m, x->tap_axes, x->tap_size, x->tap_size, r, &k, &taps);
+  block_interval(m, x->out_axes, x->out_size, x->out_size, r, &o, &outs);
+  block_interval(m, x->tap_axes, x->tap_size, x->tap_size, r, &k, &taps);
   *first = *n = 0;
   if (!outs || !taps) return;
   widen_range(x->affine.out, o, outs, &lo, &hi);
@@ -195,7 +193,7 @@ static void own_part(const DimTable *t, const Mesh *m, DimId d, int64_t r, int64
   const Dim *dim = dim_get(t, d);
   int64_t size = dim_get(t, dim->whole)->size;
   if (!dim->out) {
-    own_block(m, dim->axes, size, rows, r, first, n);
+    block_interval(m, dim->axes, size, rows, r, first, n);
     return;
   }
   footprint_interval(m, &dim->footprint, size, r, first, n);

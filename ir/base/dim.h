@@ -34,6 +34,10 @@ typedef struct Footprint {
   Axes out_axes, tap_axes;    // the axes over which these two dims are split
   Affine affine;
 } Footprint;
+// Computes the block that processor r has of a dim of `length` elements, split over `axes`: its
+// first element and its number of valid elements. The first `rows` elements of the dim are valid.
+void block_interval(const Mesh *m, Axes axes, int64_t length, int64_t rows, int64_t r,
+                    int64_t *first, int64_t *valid);
 // Computes the interval that processor r reads of a dim of `whole` elements: first index and number
 // of elements (0: empty).
 void footprint_interval(const Mesh *m, const Footprint *x, int64_t whole, int64_t r, int64_t *first,

@@ -74,17 +74,6 @@ static Interval positions(const Window *w) {
 
 // -- the relation itself ------------------------------------------------------------------------
 
-static int64_t gcd(int64_t a, int64_t b) {
-  if (a < 0) a = -a;
-  if (b < 0) b = -b;
-  while (b) {
-    int64_t rest = a % b;
-    a = b;
-    b = rest;
-  }
-  return a;
-}
-
 // A tap dim that does not change the position is dropped: it is a dim of the source, or becomes a
 // broadcast.
 static bool drop_tap(Window *w) {
@@ -103,7 +92,7 @@ static bool known_start(Window *w) {
 }
 
 static bool reduce_fraction(Window *w) {
-  int64_t d = gcd(gcd(w->f.out, w->f.tap), w->f.divisor);
+  int64_t d = gcd64(gcd64(w->f.out, w->f.tap), w->f.divisor);
   if (w->start || d <= 1 || w->f.offset % d) return false;
   w->f = (Affine){w->f.out / d, w->f.tap / d, w->f.offset / d, w->f.divisor / d};
   return true;
@@ -184,7 +173,7 @@ bool window_compose(const Affine *in, const Affine *out, Affine *f) {
   if (!small(in->offset) || !small(out->offset)) return false;
   *f = (Affine){in->out * out->out, in->out * out->tap + in->tap * out->divisor,
                 in->out * out->offset + in->offset * out->divisor, in->divisor * out->divisor};
-  int64_t d = gcd(gcd(f->out, f->tap), gcd(f->offset, f->divisor));
+  int64_t d = gcd64(gcd64(f->out, f->tap), gcd64(f->offset, f->divisor));
   *f = (Affine){f->out / d, f->tap / d, f->offset / d, f->divisor / d};
   return small(f->out) && small(f->tap) && small(f->offset) && small(f->divisor);
 }
@@ -210,7 +199,7 @@ static bool compose_places(Window *w, const Window *in) {
   // w reads one fixed position, so that only the tap dim of `in` remains. This is not possible if
   // the source of `in` has that dim, too.
   if (!w->nto && own && (!in->f.tap || dims_has(dims_at(w->g, in->x), own))) return false;
-  if (w->f.divisor > 1 && gcd(in->f.out, w->f.divisor) > 1) return false;
+  if (w->f.divisor > 1 && gcd64(in->f.out, w->f.divisor) > 1) return false;
   if (!inside(w) && !outside_stays_outside(w, in)) return false;
   if (misses(w) && misses(in) && !(w->fill == in->fill)) return false;
   Window y = {.g = w->g,

@@ -1,4 +1,5 @@
-// Builds the ledger of all collective calls (ledger.h) and prints it as text.
+// Builds the ledger of all collective calls (ledger.h) and prints it as text. Columns of an entry:
+// operation, axes x group size, bytes of one call x number of calls, pass, value, place, time.
 //
 //   mesh rows=2,cols=2: 23 collectives, 5228554 bytes sent by a processor in a step
 //   all_reduce     cols x2            196608 B x4  forward  layer.0.x ... layer.3.x [b/rows, t, d]  gpt.mesh:30  118.8 us
@@ -9,12 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-// -- making it ----------------------------------------------------------------------------------
+// -- the ledger is made --------------------------------------------------------------------------
 
-// The first output that returns node n.
+// Returns the text of the first output that returns node n.
 static const char *output_text(Arena *a, const Placer *p, NodeId n) {
   const Read *r = outputs_of(p, n);
-  return r->output ? reader_text(a, p->result.graph, r) : "an output";
+  return r->output ? reader_text(a, p->g, r) : "an output";
 }
 
 static LedgerRow row_of(Arena *a, const LedgerSource *from, uint32_t i) {
@@ -36,7 +37,7 @@ static LedgerRow row_of(Arena *a, const LedgerSource *from, uint32_t i) {
                          .user = ""};
     part->bytes = coll_call_bytes(from->graph, &b->node[k], 1);
     if (part->reader)
-      part->user = reader_text(a, p->result.graph, &(Read){.node = part->reader});
+      part->user = reader_text(a, p->g, &(Read){.node = part->reader});
     else if (part->node)
       part->user = output_text(a, p, part->node);
     sides_find(a, p, from->graph, b->node[k], part);
@@ -77,7 +78,7 @@ Ledger *ledger_new(Arena *a, const LedgerSource *from) {
   return l;
 }
 
-// -- its text -----------------------------------------------------------------------------------
+// -- the ledger as text --------------------------------------------------------------------------
 
 static const char *axes_group(Arena *a, const Ledger *l, Axes axes, int64_t group) {
   return arena_printf(a, "%s x%lld", axes_text(a, l->graph->mesh, axes), (long long)group);
@@ -108,35 +109,30 @@ const char *ledger_remedy(Arena *a, const Ledger *l, const LedgerRow *row) {
   return arena_printf(a, "asked for by %s, and by %s", rule_with_place(a, &l->rule[rule]), others);
 }
 
-static void put_head(FILE *f, Arena *a, const Ledger *l, const char *value, const CollFact *c,
-                     const char *bytes, double seconds) {
-  const char *place = ledger_place(a, l, c->pos);
-  fprintf(f, "%-14s %-12s %s  %-8s %s%s%s  %.1f us\n", coll_text(c->kind),
-          axes_group(a, l, c->axes, c->group), bytes, c->backward ? "backward" : "forward", value,
-          *place ? "  " : "", place, seconds * 1e6);
-}
-
-// "   196608 B x12": bytes of one call and number of calls. If calls differ in size, in_all:
-// "  1302528 B in 9 calls".
+// Returns the bytes of one call and the number of calls: "   196608 B x12". With `in_all`, `bytes`
+// is the sum of calls of different sizes: "  1302528 B in 9 calls".
 static const char *bytes_of(Arena *a, int64_t bytes, int64_t calls, bool in_all) {
   const char *times =
       calls < 2 ? "" : arena_printf(a, in_all ? " in %lld calls" : " x%lld", (long long)calls);
   return arena_printf(a, "%12lld B%s", (long long)bytes, times);
 }
 
-static const char *with_dims(Arena *a, const Ledger *l, const char *value, const LedgerRow *row) {
-  if (row->nparts > 1) return value;
-  return arena_printf(a, "%s%s%s", value, strchr(value, ' ') ? " " : "",
-                      ledger_dims(a, l, &row->part[0].wants));
+// Prints one entry: the call of `row` under the name `value`, and below it its cause.
+static void put_head(FILE *f, Arena *a, const Ledger *l, const LedgerRow *row, const char *value,
+                     const char *bytes, double seconds) {
+  const CollFact *c = row->fact;
+  const char *place = ledger_place(a, l, c->pos), *wants = row->part[0].wants.why;
+  if (row->nparts == 1)
+    value = arena_printf(a, "%s%s%s", value, strchr(value, ' ') ? " " : "",
+                         ledger_dims(a, l, &row->part[0].wants));
+  fprintf(f, "%-14s %-12s %s  %-8s %s%s%s  %.1f us\n", coll_text(c->kind),
+          axes_group(a, l, c->axes, c->group), bytes, c->backward ? "backward" : "forward", value,
+          *place ? "  " : "", place, seconds * 1e6);
+  fprintf(f, "    %s%s%s%s; %s\n", c->why ? c->why : "", wants ? " (" : "", wants ? wants : "",
+          wants ? ")" : "", ledger_remedy(a, l, row));
 }
 
-static void put_cause(FILE *f, Arena *a, const Ledger *l, const LedgerRow *row) {
-  const char *why = row->fact->why ? row->fact->why : "", *wants = row->part[0].wants.why;
-  fprintf(f, "    %s%s%s%s; %s\n", why, wants ? " (" : "", wants ? wants : "", wants ? ")" : "",
-          ledger_remedy(a, l, row));
-}
-
-// A sharding with the rule or the words behind it.
+// Returns a sharding with its cause: the layout rule, or the text LedgerSide.why.
 static const char *side_text(Arena *a, const Ledger *l, const LedgerSide *s) {
   const char *state = ledger_sharding(a, l, s),
              *why = s->rule >= 0 ? rule_with_place(a, &l->rule[s->rule]) : s->why;
@@ -158,8 +154,7 @@ static void put_lines(FILE *f, Arena *a, const Ledger *l) {
     const LedgerRow *row = &l->row[line->row[0]];
     const char *bytes = bytes_of(a, line->unequal ? line->wire_bytes : row->fact->wire_bytes,
                                  line->calls, line->unequal);
-    put_head(f, a, l, with_dims(a, l, line->value, row), row->fact, bytes, line->seconds);
-    put_cause(f, a, l, row);
+    put_head(f, a, l, row, line->value, bytes, line->seconds);
   }
 }
 
@@ -167,9 +162,7 @@ static void put_rows(FILE *f, Arena *a, const Ledger *l) {
   for (uint32_t i = 0; i < l->nrows; i++) {
     const LedgerRow *row = &l->row[i];
     const char *bytes = bytes_of(a, row->fact->wire_bytes, row->fact->times, false);
-    put_head(f, a, l, with_dims(a, l, row->fact->value, row), row->fact, bytes,
-             row->fact->seconds * (double)row->fact->times);
-    put_cause(f, a, l, row);
+    put_head(f, a, l, row, row->fact->value, bytes, row->fact->seconds * (double)row->fact->times);
     put_parts(f, a, l, row);
   }
 }

@@ -11,20 +11,21 @@
 
 // The sharding of a value before or after a call, and its cause.
 typedef struct LedgerSide {
-  Dims dims;       // block dims
-  Axes partial;    // axes over which it is partial
+  Dims dims;       // block dims of the value
+  Axes partial;    // axes over which the value is partial
   Monoid monoid;   // how partial sums combine
-  int rule;        // index of the layout rule behind it, -1: none
+  int rule;        // index of the layout rule that causes the sharding, -1: none
   const char *why; // the cause in words if there is no rule, or NULL
 } LedgerSide;
 
-// One value of a call.
+// One value of a call: a bucket sends several values in one call, each is a part of it.
 typedef struct LedgerPart {
   const char *value;       // its name, or that of its operation
-  const char *gradient_of; // as in Origin
-  NodeId node, reader;     // in the placed graph; 0: not known. Reader 0: an output
+  const char *gradient_of; // the tensor whose gradient the value is, or NULL
+  NodeId node;             // of the placed graph; 0: not known
+  NodeId reader;           // the node that reads the value after the call; 0: an output
   const char *user;        // "add at line 45", "the update of w"
-  int64_t bytes;           // of the call
+  int64_t bytes;           // of this value in one call
   LedgerSide has, wants;
 } LedgerPart;
 
@@ -32,19 +33,19 @@ typedef struct LedgerRow {
   const CollFact *fact;
   uint32_t nparts;
   LedgerPart *part;
-  int cause;     // index of a rule whose removal removes this movement, -1: no single rule does
-  int partly;    // if there is no cause: a rule whose removal leaves it on fewer axes, -1: none
-  Axes left;     // the axes that remain then
-  uint32_t line; // index of its line
+  int cause;  // index of a rule whose removal removes the call, -1: no single rule does
+  int partly; // without a cause: index of a rule whose removal leaves the call fewer axes, -1: none
+  Axes left;  // the axes of the call without rule `partly`
+  uint32_t line; // index of its LedgerLine
 } LedgerRow;
 
 // Rows that are equal in all rounds of a loop.
 typedef struct LedgerLine {
   uint32_t n, *row;          // indices, in program order
-  const char *value;         // "layer.0.x ... layer.11.x", "46 gradients: bytes, places, ..."
+  const char *value;         // names of the values of all rows: "layer.0.x ... layer.11.x"
   bool shortened;            // `value` does not list all names
   bool unequal;              // its calls differ in size
-  int64_t calls, wire_bytes; // of all rows, in a step
+  int64_t calls, wire_bytes; // of all rows in a step, sent by one processor
   double seconds;
 } LedgerLine;
 
@@ -62,7 +63,7 @@ typedef struct LedgerRule {
   int64_t calls, wire_bytes; // of these rows
   // The step without this rule.
   int64_t without_calls, without_bytes, without_flops,
-      without_memory; // memory: parameters and optimizer
+      without_memory; // bytes of parameters and optimizer states of one processor
 } LedgerRule;
 
 typedef struct Ledger {
@@ -84,27 +85,28 @@ typedef struct Ledger {
 
 typedef struct LedgerSource {
   const Placement *placement;
-  const Graph *graph; // of one processor; `buckets` refers to it
+  const Graph *graph; // of one processor; `buckets` has ids of its nodes
   const Buckets *buckets;
-  const CollFacts *facts; // of the buckets
+  const CollFacts *facts; // fact[i] describes bucket i
   PartitionFacts partition;
   const Machine *machine;
   const Diag *diag;
 } LedgerSource;
-// Lives in `a`; what `from` points to must outlive it.
+// Makes the ledger in `a`. What `from` points to must outlive it.
 Ledger *ledger_new(Arena *a, const LedgerSource *from);
 // Returns the ledger as text, with one entry for each LedgerLine, long lists of names shortened.
 // `all`: one entry for each LedgerRow, with all names.
 char *ledger_text(Arena *a, const Ledger *l, bool all);
-// How to remove a row: "leaving out heads -> cols (--layout) would remove it", or which rules ask
-// for it if no single rule would do.
+// Returns a text that says how to remove a row: "leaving out heads -> cols (--layout) would remove
+// it", or which rules ask for it if no single rule would do.
 const char *ledger_remedy(Arena *a, const Ledger *l, const LedgerRow *row);
-// Whether the step is the same without the rule.
+// Returns whether calls, bytes sent, flops and memory are equal without the rule.
 bool ledger_rule_idle(const Ledger *l, const LedgerRule *r);
-// "[vocab/cols, d]", the dims of a side; "sum over cols b/rows", its sharding, or "replicated".
+// Return the block dims of a value before or after a call, "[vocab/cols, d]", and its sharding,
+// "sum over cols b/rows" or "replicated".
 const char *ledger_dims(Arena *a, const Ledger *l, const LedgerSide *side);
 const char *ledger_sharding(Arena *a, const Ledger *l, const LedgerSide *side);
-// "gpt.mesh:45", "--layout", "" for nowhere.
+// Returns the place of a rule or call, "gpt.mesh:45" or "--layout"; "" if it has none.
 const char *ledger_place(Arena *a, const Ledger *l, Pos pos);
 
 // -- values -------------------------------------------------------------------------------------
@@ -120,28 +122,28 @@ extern const char *const value_kinds[]; // "input", "parameter" ...
 
 typedef struct ValueDim {
   const char *name;
-  int64_t size, block; // of all, of one processor at most
-  Axes axes;           // that split it
-  int rule;            // index of the layout rule behind the split, -1: none
+  int64_t size, block; // elements of the dim, and of the longest block of a processor
+  Axes axes;           // the axes that split the dim
+  int rule;            // index of the layout rule that causes the split, -1: none
   const char *why;     // without a rule: "as its arguments and users"; NULL: not split
 } ValueDim;
 
 typedef struct ValueUse {
   NodeId node;      // 0: an output
   const char *user; // "contract at line 24"
-  const char *of;   // name of the value that the reader belongs to, or NULL
+  const char *of;   // name of the value that the reader computes, or NULL
   bool gradient;    // `of` is the gradient of a declaration
   bool backward;
   const char *wants; // the sharding that it reads
   bool converts;     // it differs from the computed one
-  uint32_t times;    // equal uses
+  uint32_t times;    // number of equal uses that this entry stands for
 } ValueUse;
 
 // How one value lies on the mesh, and what its movement costs.
 typedef struct ExplainedValue {
   const char *name;
   ValueKind kind;
-  const char *gradient_of; // as in Origin
+  const char *gradient_of; // the tensor whose gradient the value is, or NULL
   NodeId node;             // of the placed graph; 0: nothing reads this tensor
   DeclId decl;             // or 0
   Dtype type;
@@ -150,14 +152,15 @@ typedef struct ExplainedValue {
   ValueDim dim[MAX_RANK]; // in the settled sharding, canonical order
   Axes partial;           // axes over which it is partial when it is computed
   Monoid monoid;
-  Axes same;                         // axes over which it is replicated
-  const char *computed, *seen, *why; // computed and settled sharding, and their cause
-  int64_t bytes, block_bytes;        // of the tensor, of one processor
-  uint32_t nrows, *row;              // rows of the ledger that move it
-  int64_t calls, wire_bytes;         // calls of these; its share of the bytes
-  uint32_t kept_for;                 // number of readers in the backward pass
-  bool constant;                     // depends on no declared tensor
-  int gradient;                      // of a parameter: index of its gradient, -1: none
+  Axes same; // axes of size 2 or more over which it is replicated
+  const char *computed, *seen,
+      *why; // computed sharding, settled sharding, and the cause of the settled one
+  int64_t bytes, block_bytes; // of the tensor, of one processor
+  uint32_t nrows, *row;       // rows of the ledger that move it
+  int64_t calls, wire_bytes;  // calls of these rows; the share of this value in their bytes
+  uint32_t kept_for;          // number of readers in the backward pass
+  bool constant;              // depends on no declared tensor
+  int gradient;               // of a parameter: index of its gradient, -1: none
   uint32_t nslots;
   uint32_t *slot;     // of a parameter: indices of the optimizer's tensors
   const char *memory; // its place in the arena of the program, or NULL; set by the caller
@@ -167,17 +170,17 @@ typedef struct ExplainedValues {
   uint32_t n;
   ExplainedValue *at; // declared tensors first, then in graph order
 } ExplainedValues;
-// All declared tensors that are read, all named values, and gradients of parameters.
+// Returns the declared tensors that some node reads, all named values, and gradients of parameters.
 ExplainedValues *explained_values(Arena *a, const Ledger *l);
-// The index of the value of that name, or -1.
+// Returns the index of the value of that name, or -1.
 int explained_find(const ExplainedValues *v, const char *name);
 // Appends a named value that the list lacks, because a statement of the model made several nodes
 // and the list has only the last. Returns its index, or -1 if no node has the name. The array has
 // room for one such value.
 int explained_part(Arena *a, const Ledger *l, ExplainedValues *v, const char *name);
-// The readers of a value, equal ones merged.
+// Returns the readers of a value and their number in *n. Readers with equal texts are one entry.
 ValueUse *explained_uses(Arena *a, const Ledger *l, const ExplainedValue *v, uint32_t *n);
-// Value v->at[value] as text.
+// Returns value v->at[value] as text.
 char *explained_text(Arena *a, const Ledger *l, const ExplainedValues *v, int value);
 
 #endif

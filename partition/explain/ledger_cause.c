@@ -5,10 +5,10 @@
 
 // -- why the reader needs another sharding ------------------------------------------------------
 
-// The dim that `axis` splits where the reader is computed: of its result, or one that it sums.
-// 0: none.
+// Returns the dim that `axis` splits where the reader is computed: a dim of its result or a dim
+// that it sums. 0: none.
 static DimId dim_split_by(const Placer *p, NodeId reader, int axis) {
-  const Node *node = graph_node(p->result.graph, reader);
+  const Node *node = graph_node(p->g, reader);
   int k = sharding_dim_of(&p->result.computed[reader], axis);
   if (k >= 0) return node->dims.at[k];
   for (int i = 0; p->inner[reader] && i < node_inner(node); i++)
@@ -16,34 +16,35 @@ static DimId dim_split_by(const Placer *p, NodeId reader, int axis) {
   return 0;
 }
 
-// The reader needs dim `whole` of `of` full along `axis`: because the axis splits another dim of
-// the reader, or because the operation has no local form for a split of that dim.
+// Fills *out with the cause why the reader needs dim `whole` of its argument `of` full along
+// `axis`: the axis splits another dim of the reader, or the operation cannot work on blocks of the
+// dim.
 static void explain_full_dim(Arena *a, const Placer *p, NodeId of, NodeId reader, DimId whole,
                              int axis, LedgerSide *out) {
-  const Graph *g = p->result.graph;
   if (!reader || reader == of) return;
   DimId other = dim_split_by(p, reader, axis);
   if (other) {
     out->rule = placement_rule(&p->result, reader, other, axis);
-    out->why = arena_printf(a, "%s splits %s there", g->mesh->axis[axis].name,
-                            dim_get(g->dims, other)->name);
+    out->why = arena_printf(a, "%s splits %s there", p->g->mesh->axis[axis].name,
+                            dim_get(p->g->dims, other)->name);
     return;
   }
-  const Node *node = graph_node(g, reader);
-  int k = dims_index(&graph_node(g, of)->dims, whole);
+  const Node *node = graph_node(p->g, reader);
+  int k = dims_index(&graph_node(p->g, of)->dims, whole);
   for (int i = 0; i < node->nargs && k >= 0; i++)
-    if (node->args[i] == of && dim_role_of(g, reader, i, k).kind == ROLE_FULL)
+    if (node->args[i] == of && dim_role_of(p->g, reader, i, k).kind == ROLE_FULL)
       out->why = arena_printf(a, "%s takes %s in full", op_row((Op)node->op)->text,
-                              dim_get(g->dims, whole)->name);
+                              dim_get(p->g->dims, whole)->name);
 }
 
-// A reader that is not linear needs a full sum. For linear readers the placement weighed bytes.
+// Sets the cause of a full sum if the reader is not linear. A linear reader could work on partial
+// sums; there the placement compared bytes, and no cause is set.
 static void explain_full_sum(Arena *a, const Graph *g, NodeId reader, LedgerSide *out) {
   const OpRow *row = reader ? op_row((Op)graph_node(g, reader)->op) : NULL;
   if (row && row->linear == LINEAR_NO) out->why = arena_printf(a, "%s is not linear", row->text);
 }
 
-// -- both sides ---------------------------------------------------------------------------------
+// -- shardings before and after a call ------------------------------------------------------------
 
 static Axes axes_of(const Graph *low, const Dims *dims, DimId whole) {
   for (int i = 0; i < dims->n; i++)
@@ -52,7 +53,8 @@ static Axes axes_of(const Graph *low, const Dims *dims, DimId whole) {
   return (Axes){0};
 }
 
-// Splits that are gone after the call: the rule behind them, and why the reader needs the dim full.
+// For splits that the call removes, sets the rule that caused them and why the reader needs the dim
+// full.
 static void explain_gathered(Arena *a, const Placer *p, const Graph *low, LedgerPart *part) {
   for (int i = 0; i < part->has.dims.n; i++) {
     const Dim *block = dim_get(low->dims, part->has.dims.at[i]);
@@ -68,9 +70,9 @@ static void explain_gathered(Arena *a, const Placer *p, const Graph *low, Ledger
   }
 }
 
-// Splits that are new after the call.
+// For splits that the call adds, sets the rule that asks for them.
 static void explain_scattered(const Placer *p, const Graph *low, LedgerPart *part) {
-  const Dims *dims = &graph_node(p->result.graph, part->node)->dims;
+  const Dims *dims = &graph_node(p->g, part->node)->dims;
   for (int i = 0; i < part->wants.dims.n; i++) {
     const Dim *block = dim_get(low->dims, part->wants.dims.at[i]);
     Axes before = axes_of(low, &part->has.dims, block->whole);
@@ -83,7 +85,7 @@ static void explain_scattered(const Placer *p, const Graph *low, LedgerPart *par
   }
 }
 
-// A halo: which elements a window reads depends on the axes that split the dim.
+// Sets the causes of a halo: the rule that splits the dim of the source, and the window.
 static void explain_halo(const Placer *p, const Graph *low, const Node *halo, LedgerPart *out) {
   const Dim *have = dim_get(low->dims, halo->attr.dims[0]);
   if (have->axes.n)
@@ -92,7 +94,6 @@ static void explain_halo(const Placer *p, const Graph *low, const Node *halo, Le
 }
 
 void sides_find(Arena *a, const Placer *p, const Graph *low, NodeId moved, LedgerPart *out) {
-  const Graph *g = p->result.graph;
   const Node *node = graph_node(low, moved);
   bool reduces = node->op == OP_ALL_REDUCE || node->op == OP_REDUCE_SCATTER;
   out->has = (LedgerSide){.dims = graph_node(low, node->args[0])->dims, .rule = -1};
@@ -102,13 +103,14 @@ void sides_find(Arena *a, const Placer *p, const Graph *low, NodeId moved, Ledge
   int axis = node->attr.axes.at[0];
   if (reduces) {
     out->has.rule = placement_partial_rule(&p->result, out->node, axis);
-    explain_full_sum(a, g, out->reader, &out->wants);
+    explain_full_sum(a, p->g, out->reader, &out->wants);
   }
   explain_gathered(a, p, low, out);
   explain_scattered(p, low, out);
   if (node->op == OP_HALO) explain_halo(p, low, node, out);
-  // An ordered operation moves elements itself, along the dim that it goes along.
-  const Node *placed = graph_node(g, out->node);
+  // A cumsum or top_k sends values of its own; the cause is the split of the dim along which it
+  // works.
+  const Node *placed = graph_node(p->g, out->node);
   if (out->has.rule < 0 && out->node == out->reader && op_row((Op)placed->op)->cls == ORDERED)
     out->has.rule = placement_rule(&p->result, placed->args[0], placed->attr.dims[0], axis);
 }

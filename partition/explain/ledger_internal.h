@@ -6,17 +6,17 @@
 #include "partition/sharding/sharding_internal.h"
 
 // -- ledger_cause.c -----------------------------------------------------------------------------
-// Fills has and wants of `out`: the shardings before and after collective node `moved` of the
-// lowered graph, and the layout rules or words behind them. out->node and out->reader are set.
+// Fills out->has and out->wants: the shardings before and after collective node `moved` of the
+// lowered graph, and their causes. The caller has set out->node and out->reader.
 void sides_find(Arena *a, const Placer *p, const Graph *lowered, NodeId moved, LedgerPart *out);
 
 // -- ledger_rules.c -----------------------------------------------------------------------------
 // Fills l->rule from the layout, without the fields on calls and cost.
 void rules_list(Arena *a, Ledger *l);
-// Places the graph once more without each rule. Fills LedgerRule.without_* and LedgerRow.cause.
+// Places the graph once more without each rule. Fills the costs of all rules, and cause, partly and
+// left of all rows.
 void rules_try(const Machine *machine, Ledger *l);
 
-// Whether a and b have an axis in common.
 bool share_axis(Axes a, Axes b);
 
 // -- ledger_lines.c -----------------------------------------------------------------------------

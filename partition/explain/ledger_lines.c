@@ -15,15 +15,15 @@ enum { MOST_NAMES = 3, FIRST_NAMES = 2 };
 
 static bool name_char(char c) { return isalnum((unsigned char)c) || c == '_' || c == '.'; }
 
-// The length of the number at text[i] if it is the round of a loop, that is a component of a scoped
-// name ("layer.0.x"); else 0.
+// Returns the length of the number at text[i] if it is a component of a scoped name ("layer.0.x"):
+// the round of a `for`. Else 0.
 static size_t round_length(const char *text, size_t i) {
   if (i == 0 || text[i - 1] != '.' || i == 1 || !name_char(text[i - 2])) return 0;
   size_t n = strspn(text + i, "0123456789");
   return n && text[i + n] == '.' ? n : 0;
 }
 
-// The text with every round replaced by a star.
+// Returns the text with every round replaced by a star.
 static const char *without_rounds(Arena *a, const char *text) {
   char *out = arena_alloc(a, strlen(text) + 1), *to = out;
   for (size_t i = 0; text[i]; i++) {
@@ -34,7 +34,7 @@ static const char *without_rounds(Arena *a, const char *text) {
   return out;
 }
 
-// The number of the first round in a text, -1: none.
+// Returns the number of the first round in a text, -1 if there is none.
 static long first_round(const char *text) {
   for (size_t i = 0; text[i]; i++)
     if (round_length(text, i)) return strtol(text + i, NULL, 10);
@@ -63,13 +63,13 @@ static const char *row_key(Arena *a, const Ledger *l, const LedgerRow *row) {
 
 // -- short names --------------------------------------------------------------------------------
 
-// The value whose gradient a part is, or its own.
+// Returns the name of the tensor whose gradient the part is, or else the name of the value.
 static const char *bare_name(const LedgerPart *p) {
   return p->gradient_of ? p->gradient_of : p->value;
 }
 
-// Fills name with the distinct values of a row; of a row of gradients with the tensors that they
-// are gradients of. Returns their number.
+// Fills name[] with the names of the values of a row, each once, and returns their number. With
+// `gradients` these are the names of the tensors whose gradients are sent.
 static uint32_t distinct(const LedgerRow *row, bool gradients, const char **name) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < row->nparts; i++) {
@@ -81,7 +81,7 @@ static uint32_t distinct(const LedgerRow *row, bool gradients, const char **name
   return n;
 }
 
-// "46 gradients: bytes, places, ...".
+// Returns a number and the first names: "46 gradients: bytes, places, ...".
 static const char *first_names(Arena *a, uint32_t n, const char **name, bool gradients) {
   const char *text = "";
   for (uint32_t i = 0; i < FIRST_NAMES && i < n; i++)
@@ -97,7 +97,7 @@ static const char *short_names(Arena *a, const LedgerRow *row, bool *shortened) 
   return *shortened ? first_names(a, n, name, gradients) : row->fact->value;
 }
 
-// The name of a line of several buckets.
+// Returns the text LedgerLine.value of several buckets of gradients.
 static const char *bucket_names(Arena *a, const Ledger *l, const LedgerLine *line) {
   VEC(const char *) name = {0};
   for (uint32_t i = 0; i < line->n; i++)
@@ -106,7 +106,7 @@ static const char *bucket_names(Arena *a, const Ledger *l, const LedgerLine *lin
   return first_names(a, name.n, name.at, true);
 }
 
-// "layer.11" of "layer.11.attention.wq".
+// Returns the name up to its first round: "layer.11" of "layer.11.attention.wq".
 static const char *round_name(Arena *a, const LedgerPart *p) {
   const char *name = bare_name(p);
   for (size_t i = 0; name[i]; i++) {

@@ -29,7 +29,8 @@ bool share_axis(Axes a, Axes b) {
   return false;
 }
 
-// The call among `facts` that moves the first value of the row in the same way, or NULL.
+// Returns the call among `facts` that still moves the first value of the row, or NULL: same
+// operation and pass, a common axis, same line of the model.
 static const CollFact *still_moves(const LedgerRow *row, const CollFacts *facts) {
   for (uint32_t i = 0; i < facts->n; i++) {
     const CollFact *f = &facts->fact[i];
@@ -53,7 +54,8 @@ static bool fewer_axes(Axes few, Axes many) {
   return few.n < many.n;
 }
 
-// Records what the placement without `rule` shows: rows that disappear have it as their cause.
+// Compares the rows with the calls of the placement without `rule` (an index). The rule is the
+// cause of rows whose calls are gone.
 static void blame(Ledger *l, uint32_t rule, const CollFacts *without) {
   for (uint32_t i = 0; i < l->nrows; i++) {
     LedgerRow *row = &l->row[i];
@@ -62,7 +64,7 @@ static void blame(Ledger *l, uint32_t rule, const CollFacts *without) {
     if (left && fewer_axes(left->axes, row->fact->axes) && row->partly < 0)
       row->partly = (int)rule, row->left = left->axes;
     if (left || (row->cause >= 0 && row->part[0].has.rule != (int)rule))
-      continue; // if two rules would do, the one behind the sharding before the call
+      continue; // the rule that causes the sharding before the call has priority
     row->cause = (int)rule;
   }
 }

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-// "t", "b/rows"; "y/rows+halo" for the footprint of a window.
+// Returns the name of a block dim: "t", "b/rows"; "y/rows+halo" for the interval that a window
+// reads.
 static const char *dim_text(Arena *a, const Ledger *l, DimId d) {
   const Dim *dim = dim_get(l->graph->dims, d);
   if (!dim->out) return dim->name;

@@ -32,20 +32,20 @@ static int by_node(const void *x, const void *y) {
   return a->node != b->node ? (a->node < b->node ? -1 : 1) : strcmp(a->name, b->name);
 }
 
-// The named values of the graph, in its order. If several nodes have a name, the output or else the
-// last one counts. Nodes that carry the name of a declared tensor (casts where it is read) do not.
+// Returns the named values of the graph, in its order. If several nodes have a name, the output or
+// else the last one counts. Nodes that carry the name of a declared tensor (casts where it is read)
+// do not.
 static NamedNodes named_nodes(Arena *a, const Placer *p) {
-  const Graph *g = p->result.graph;
   NamedNodes all = {0}, out = {0};
-  for (NodeId n = 1; n <= graph_count(g); n++)
-    if (p->graph->subject[n].name && !graph_node(g, n)->attr.decl &&
-        !graph_find_decl(g, p->graph->subject[n].name))
+  for (NodeId n = 1; n <= graph_count(p->g); n++)
+    if (p->graph->subject[n].name && !graph_node(p->g, n)->attr.decl &&
+        !graph_find_decl(p->g, p->graph->subject[n].name))
       vec_push(a, all) =
           (NamedNode){p->graph->subject[n].name, p->graph->subject[n].gradient_of, n, false};
-  for (uint32_t o = 0; o < g->output.n; o++)
-    if (g->output.at[o].kind == OUT_VALUE && !graph_find_decl(g, g->output.at[o].name))
-      vec_push(a, all) = (NamedNode){g->output.at[o].name, g->output.at[o].gradient_of,
-                                     g->output.at[o].value, true};
+  for (uint32_t o = 0; o < p->g->output.n; o++)
+    if (p->g->output.at[o].kind == OUT_VALUE && !graph_find_decl(p->g, p->g->output.at[o].name))
+      vec_push(a, all) = (NamedNode){p->g->output.at[o].name, p->g->output.at[o].gradient_of,
+                                     p->g->output.at[o].value, true};
   if (all.n) qsort(all.at, all.n, sizeof *all.at, by_name);
   for (uint32_t i = 0; i < all.n; i++)
     if (i + 1 == all.n || strcmp(all.at[i].name, all.at[i + 1].name) != 0)
@@ -54,25 +54,25 @@ static NamedNodes named_nodes(Arena *a, const Placer *p) {
   return out;
 }
 
-// Dim k of node n in the settled sharding.
+// Returns dim k of node n as its settled sharding splits it.
 static ValueDim dim_of(Arena *a, const Placer *p, NodeId n, int k) {
-  const Graph *g = p->result.graph;
-  const Dim *d = dim_get(g->dims, graph_node(g, n)->dims.at[k]);
+  const Dim *d = dim_get(p->g->dims, graph_node(p->g, n)->dims.at[k]);
   Axes split = p->result.settled[n].split[k];
   ValueDim out = {.name = d->name,
                   .size = d->size,
-                  .block = block_length(g->mesh, d->size, split),
+                  .block = block_length(p->g->mesh, d->size, split),
                   .axes = split,
                   .rule = -1};
-  if (split.n) out.rule = placement_rule(&p->result, n, graph_node(g, n)->dims.at[k], split.at[0]);
-  if (split.n && graph_node(g, n)->op == OP_PIN)
+  if (split.n)
+    out.rule = placement_rule(&p->result, n, graph_node(p->g, n)->dims.at[k], split.at[0]);
+  if (split.n && graph_node(p->g, n)->op == OP_PIN)
     out.rule = -1,
-    out.why = arena_printf(a, "layout(...) at line %u", graph_node(g, n)->origin.pos.line);
+    out.why = arena_printf(a, "layout(...) at line %u", graph_node(p->g, n)->origin.pos.line);
   if (split.n && out.rule < 0 && !out.why) out.why = "as its arguments and users";
   return out;
 }
 
-// Axes over which a sharding replicates.
+// Returns the axes of size 2 or more over which a sharding replicates.
 static Axes replicated_axes(const Mesh *m, const Sharding *s) {
   Axes out = {0};
   for (int axis = 0; axis < m->naxes; axis++)
@@ -81,21 +81,19 @@ static Axes replicated_axes(const Mesh *m, const Sharding *s) {
   return out;
 }
 
-// The number of backward nodes that read a forward value.
+// Returns the number of backward nodes that read a forward value.
 static uint32_t backward_uses(const Placer *p, NodeId n) {
-  const Graph *g = p->result.graph;
   uint32_t count = 0;
-  if (graph_node(g, n)->origin.backward) return 0;
+  if (graph_node(p->g, n)->origin.backward) return 0;
   for (const Read *r = reads_of(p, n); r->node; r++)
-    if (graph_node(g, r->node)->origin.backward && r[1].node != r->node) count++;
+    if (graph_node(p->g, r->node)->origin.backward && r[1].node != r->node) count++;
   return count;
 }
 
 static ExplainedValue value_of(Arena *a, const Ledger *l, const char *name, ValueKind kind,
                                NodeId n) {
   const Placer *p = placer_of(l->placement);
-  const Graph *g = p->result.graph;
-  const Node *node = graph_node(g, n);
+  const Node *node = graph_node(p->g, n);
   const Sharding *settled = &p->result.settled[n];
   ExplainedValue v = {.name = name,
                       .kind = kind,
@@ -107,13 +105,13 @@ static ExplainedValue value_of(Arena *a, const Ledger *l, const char *name, Valu
                       .monoid = p->result.computed[n].monoid,
                       .gradient = -1};
   for (int k = 0; k < v.ndims; k++) v.dim[k] = dim_of(a, p, n, k);
-  v.same = replicated_axes(g->mesh, settled);
-  v.computed = sharding_text(a, g, &node->dims, &p->result.computed[n]);
-  v.seen = sharding_text(a, g, &node->dims, settled);
+  v.same = replicated_axes(p->g->mesh, settled);
+  v.computed = sharding_text(a, p->g, &node->dims, &p->result.computed[n]);
+  v.seen = sharding_text(a, p->g, &node->dims, settled);
   v.constant = !p->graph->given[n];
   v.why = placement_why(l->placement, n);
-  v.bytes = node_bytes(g, n);
-  v.block_bytes = sharding_bytes(g, n, settled);
+  v.bytes = node_bytes(p->g, n);
+  v.block_bytes = sharding_bytes(p->g, n, settled);
   if (kind == VALUE_COMPUTED) v.kept_for = backward_uses(p, n);
   return v;
 }
@@ -160,7 +158,7 @@ ExplainedValues *explained_values(Arena *a, const Ledger *l) {
   const Graph *g = l->placement->graph;
   NamedNodes named = named_nodes(a, placer_of(l->placement));
   ExplainedValues *v = arena_new_of(a, ExplainedValues);
-  v->at = arena_array(a, ExplainedValue, g->decl.n + named.n + 2); // one more: explained_part
+  v->at = arena_array(a, ExplainedValue, g->decl.n + named.n + 2); // room for explained_part
   for (uint32_t d = 0; d < g->decl.n; d++) {
     const Decl *decl = &g->decl.at[d];
     if (!decl->node) continue;
@@ -213,7 +211,6 @@ static void add_use(ValueUse *list, uint32_t *n, ValueUse use) {
 
 ValueUse *explained_uses(Arena *a, const Ledger *l, const ExplainedValue *v, uint32_t *n) {
   const Placer *p = placer_of(l->placement);
-  const Graph *g = p->result.graph;
   const Read *end = outputs_of(p, v->node);
   while (end->output) end++;
   ValueUse *list = arena_array(a, ValueUse, end - reads_of(p, v->node) + 1);
@@ -221,13 +218,13 @@ ValueUse *explained_uses(Arena *a, const Ledger *l, const ExplainedValue *v, uin
   for (const Read *r = reads_of(p, v->node); r < end; r++) {
     Sharding need = need_of(p, r);
     ValueUse use = {.node = r->node,
-                    .user = reader_text(a, g, r),
-                    .wants = sharding_text(a, g, &graph_node(g, v->node)->dims, &need),
+                    .user = reader_text(a, p->g, r),
+                    .wants = sharding_text(a, p->g, &graph_node(p->g, v->node)->dims, &need),
                     .times = 1,
                     .converts = !sharding_equal(&need, &p->result.computed[v->node])};
     if (r->node) {
       const Subject *subject = &p->graph->subject[r->node];
-      const Origin *o = &graph_node(g, r->node)->origin;
+      const Origin *o = &graph_node(p->g, r->node)->origin;
       use.of = subject->name ? subject->name : o->value;
       use.gradient = subject->name ? subject->gradient_of : o->gradient_of;
       use.backward = o->backward;
@@ -272,7 +269,7 @@ static void put_uses(FILE *f, Arena *a, const Ledger *l, const ExplainedValue *v
   }
 }
 
-// One line on a related tensor.
+// Prints a line about the gradient or an optimizer state of a parameter; `what` says which.
 static void put_other(FILE *f, const char *what, const ExplainedValue *v) {
   fprintf(f, "  %s %s: computed %s, %s; %lld B a processor\n", what, v->name, v->computed, v->seen,
           (long long)v->block_bytes);

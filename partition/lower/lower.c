@@ -14,14 +14,14 @@
 #include <string.h>
 
 typedef struct Lower {
-  Versions versions; // first: convert_value gets a pointer to it
+  Versions versions; // must be first: convert_value casts a pointer to it to Lower
   const Placer *p;
   const Graph *g;
   Graph *out;
   Arena *scratch;
 } Lower;
 
-// A conversion of node n has the name by which the layout knows it.
+// Gives the origin of a conversion of n the name that layout rules use for n.
 static void name_origin(const Lower *l, NodeId n, Origin *o) {
   const Subject *s = &l->p->graph->subject[n];
   if (s->name) o->value = s->name, o->gradient_of = s->gradient_of;
@@ -29,7 +29,7 @@ static void name_origin(const Lower *l, NodeId n, Origin *o) {
 
 // -- why a value is converted -------------------------------------------------------------------
 
-// Name of the dim whose sum made n partial over `axis`.
+// Returns the name of the dim whose sum made n partial over `axis`.
 static const char *summed_dim(const Lower *l, NodeId n, int axis) {
   int inner;
   NodeId begin = partial_sum_begin(l->p, n, axis, &inner);
@@ -88,12 +88,14 @@ static NodeId add_step(Lower *l, NodeId n, NodeId value, const Sharding *before,
     from[attr.ndims++] = block_of(l, n, s->to, before),
     to[attr.nto++] = block_of(l, n, s->to, &s->sharding);
   for (int k = 0; k < node->dims.n && s->op == OP_PERMUTE && gone < 0;
-       k++) // a permute to the final sharding
+       k++) // a permute that changes several dims
     if (!axes_equal(before->split[k], s->sharding.split[k]))
       from[attr.ndims++] = block_of(l, n, k, before),
       to[attr.nto++] = block_of(l, n, k, &s->sharding);
-  bool reduces = s->op == OP_ALL_REDUCE ||
-                 s->op == OP_REDUCE_SCATTER; // a reduction is part of computing the value
+  bool reduces =
+      s->op == OP_ALL_REDUCE ||
+      s->op ==
+          OP_REDUCE_SCATTER; // such a step is part of computing the value: its origin stays forward
   if (reduces) attr.monoid = before->monoid;
   l->out->origin = node->origin;
   l->out->origin.of = n;
@@ -128,7 +130,8 @@ static DimId *map_list(Lower *l, int n, const DimId *list, const Axes *axes) {
   return out;
 }
 
-// Block dims of a list, split as in a value over `dims` in sharding s; dims that it lacks are full.
+// Returns the block dims of a list of n dims, split as sharding s of a value over `dims` splits
+// them. Dims that the value lacks are full.
 static DimId *map_dims(Lower *l, int n, const DimId *list, const Dims *dims, const Sharding *s) {
   Axes axes[MAX_RANK] = {{0}};
   for (int i = 0; i < n; i++) {
@@ -162,7 +165,8 @@ static NodeId block_valid(Graph *g, DimId d) {
   return graph_reduce(g, OP_SUM, graph_broadcast(g, graph_const(g, TYPE_I32, 1), &over), &over);
 }
 
-// ids as indices into the own block of d; *own: which of them are in it.
+// Returns global `ids` as indices into the block of d that the processor has. *own: a bool node,
+// true for ids in this block.
 static NodeId local_ids(Graph *g, NodeId ids, DimId d, NodeId *own) {
   NodeId zero = graph_const(g, TYPE_I32, 0), one = graph_const(g, TYPE_I32, 1);
   NodeId valid = block_valid(g, d), local = graph_binary(g, OP_SUB, ids, block_start(g, d));
@@ -190,7 +194,7 @@ static NodeId lower_scatter(Lower *l, NodeId *args, const Attr *attr) {
   return graph_add(g, OP_SCATTER_ADD, 2, local, attr);
 }
 
-// Partial sums of narrow floats are computed in f32 (decision 11).
+// Makes a sum of narrow floats compute its partial sums in f32, so that they are rounded once.
 static void widen(Lower *l, NodeId n, NodeId *args, Attr *attr) {
   const Node *node = graph_node(l->g, n);
   Dtype wide = dtype_accumulator((Dtype)node->type);
@@ -202,7 +206,7 @@ static void widen(Lower *l, NodeId n, NodeId *args, Attr *attr) {
   if (node->op == OP_SUM || node->op == OP_SCATTER_ADD) args[0] = graph_cast(l->out, args[0], wide);
 }
 
-// The origin of the halo that window n reads.
+// Returns the origin of the halo that window n reads.
 static Origin halo_origin(const Lower *l, NodeId n, const Attr *attr) {
   NodeId source = graph_node(l->g, n)->args[0];
   const Dim *have = dim_get(l->out->dims, attr->dims[0]);

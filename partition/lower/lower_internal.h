@@ -4,15 +4,16 @@
 
 #include "partition/sharding/sharding_internal.h"
 
-// The first global index of the own block of d as an i32 scalar.
+// Adds a scalar node, i32: the first global index of the block of d that the processor has.
 NodeId block_start(Graph *g, DimId d);
-// A window over block dims: attr names the dims of args[0] and of the result. If the block of to[0]
-// reads beyond the block of dims[0], adds a halo node with origin `halo`.
+// Adds a window over block dims: attr names the dims of args[0] and of the result. If the block of
+// to[0] reads beyond the block of dims[0], adds a halo node with origin `halo`.
 NodeId lower_window(Graph *g, int nargs, NodeId *args, Attr *attr, const Origin *halo);
-// Adds the conversion op with attr to x. If x is a window that leaves the converted dims as they
-// are, the conversion goes below it, to the smaller source.
+// Adds the conversion `op` with `attr` to x. If x is a window that does not change the converted
+// dims, the source of the window is converted instead: it is smaller, because a window repeats
+// elements.
 NodeId lower_below(Graph *g, Op op, NodeId x, const Attr *attr);
-// cumsum, cummax and top_k along a dim that is split.
+// Add cumsum or cummax, and top_k, along a dim that is split.
 NodeId lower_cumulated(Graph *g, Op op, NodeId x, const Attr *attr);
 NodeId lower_top_k(Graph *g, NodeId x, const Attr *attr);
 

@@ -9,7 +9,8 @@
 
 #include "partition/lower/lower_internal.h"
 
-// A full dim named after the block dim, made at first use.
+// Returns the full dim of `size` elements whose name is that of `block`, `what` and the size. Adds
+// it if there is none.
 static DimId own_dim(Graph *g, DimId block, const char *what, int64_t size) {
   const char *name =
       arena_printf(g->arena, "%s/%s%lld", dim_get(g->dims, block)->name, what, (long long)size);
@@ -17,7 +18,7 @@ static DimId own_dim(Graph *g, DimId block, const char *what, int64_t size) {
   return d ? d : dim_add(g->dims, name, size, (Pos){0});
 }
 
-// Gathers x over `axes`: dim `piece` of one processor becomes dim `all`.
+// Gathers x over `axes`: block dim `piece` becomes the full dim `all`.
 static NodeId gather(Graph *g, NodeId x, DimId piece, DimId all, Axes axes, const char *why) {
   Attr attr = {.ndims = 1, .dims = &piece, .nto = 1, .to = &all, .axes = axes};
   const char *before = g->origin.why;
@@ -41,7 +42,8 @@ static double least(Dtype t) {
   return t == TYPE_I64 ? (double)INT64_MIN : 0;
 }
 
-// Narrow numbers are accumulated in a wider type, so that the prefix is not rounded twice.
+// Returns the type of a sum: narrow numbers are accumulated in a wider type, so that the prefix is
+// not rounded twice.
 static Dtype wide_type(Dtype t) { return t == TYPE_U8 ? TYPE_I32 : dtype_accumulator(t); }
 
 NodeId lower_cumulated(Graph *g, Op op, NodeId x, const Attr *attr) {
@@ -70,7 +72,8 @@ NodeId lower_cumulated(Graph *g, Op op, NodeId x, const Attr *attr) {
 
 // -- top_k --------------------------------------------------------------------------------------
 
-// x padded with zeros to full blocks of a new dim *out, if d has short blocks.
+// If some processor has fewer elements of d than a block, pads x with zeros to full blocks of a new
+// dim *out. Else returns x.
 static NodeId fill_block(Graph *g, NodeId x, DimId d, DimId *out) {
   if (!dim_uneven(g->dims, g->mesh, d)) return x;
   const Dim *dim = dim_get(g->dims, d);
@@ -81,7 +84,7 @@ static NodeId fill_block(Graph *g, NodeId x, DimId d, DimId *out) {
   return graph_add(g, OP_WINDOW_AT, 2, (NodeId[]){x, start}, &attr);
 }
 
-// The k largest of x along d, which become dim `to`.
+// Returns the k largest of x along d, as dim `to` of size k.
 static NodeId largest(Graph *g, NodeId x, DimId d, DimId to) {
   Attr top = {.ndims = 1, .dims = &d, .nto = 1, .to = &to}, take = {.ndims = 1, .dims = &d};
   NodeId best = graph_add(g, OP_TOP_K, 1, &x, &top);
@@ -101,7 +104,7 @@ NodeId lower_top_k(Graph *g, NodeId x, const Attr *attr) {
   return graph_unary(g, OP_KEY_INDEX, largest(g, key, all, attr->to[0]));
 }
 
-// A reduction over the block, which sees only valid elements.
+// The smallest index of the block. The reduction ignores padding.
 NodeId block_start(Graph *g, DimId d) {
   Dims over = {.n = 1, .at = {d}};
   return graph_reduce(g, OP_MIN, graph_index(g, d), &over);

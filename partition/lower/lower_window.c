@@ -9,7 +9,8 @@
 // larger than their source.
 #include "partition/lower/lower_internal.h"
 
-// Whether the block of `have` contains the footprint on every processor.
+// Returns whether on every processor the block of dim `have` contains all elements of dim
+// `footprint`.
 static bool holds_all(const Graph *g, DimId have, DimId footprint) {
   Axes axes = dim_get(g->dims, have)->axes;
   int64_t whole = dim_get(g->dims, dim_get(g->dims, have)->whole)->size;

@@ -1,5 +1,6 @@
 // The local search over groups of nodes: its moves (place_improve.c), and the estimated bytes of a
-// value (improve_cost.c).
+// value (improve_cost.c). A move changes the shardings of several nodes. A trial makes a move and
+// then keeps or undoes it.
 #ifndef PARTITION_IMPROVE_H
 #define PARTITION_IMPROVE_H
 
@@ -27,19 +28,20 @@ typedef struct Improve {
   int nold;
   NodeId pending[MAX_CHANGED];
   int npending;
-  uint8_t *partial; // bits of axes over which a node may be partial, if no sum is reduced early
-  uint32_t *seen, round; // seen[n] == round: the present trial counts n
-  double total,
-      *sent;    // bytes of all values, and of each, with the moves so far
-  double call;  // bytes that take as long as the latency of a call
-  double least; // bytes that a move must save
-  double spare; // flops that moves may still add
+  uint8_t *partial; // [node] bits of axes over which it could be partial, wherever sums are reduced
+  uint32_t *seen, round; // [node] equal to round: the current trial has listed it
+  double total;          // bytes that all values send before the first move
+  double *sent;          // [node] bytes that it sends after the moves kept so far
+  double call;           // bytes that a link transfers during the latency of one call
+  double least;          // bytes that a move must save
+  double spare;          // flops that moves may still add
   Counted counted[MAX_COUNTED];
   uint32_t trials, most; // trials made, and their limit
   bool kept;
 } Improve;
 
-// How users read a value over one axis: replicated, split along dims (bits). `shown`: an OUT_VALUE.
+// How users read a value over one axis: replicated, or split along dims (bits of `splits`).
+// `shown`: an output returns the value, in its settled sharding.
 typedef struct Needs {
   bool any, replicated, shown;
   uint32_t splits;
@@ -50,16 +52,17 @@ typedef struct Reads {
   double halo[MAX_RANK]; // elements that windows read beyond the block, as a share of it
 } Reads;
 
-// How the users of n read it.
+// Fills *r with the ways in which the users and outputs of n read it.
 void improve_needs(const Improve *m, NodeId n, Reads *r);
-// Whether n is partial over the axis, or adds partial values and so may become partial
+// Returns whether n is partial over the axis, or adds partial values and so may become partial
 // (place_reduce.c).
 bool improve_is_partial(const Improve *m, NodeId n, int axis);
-// Fills m->partial.
+// Fills m->partial from the current placement.
 void improve_partial(Improve *m);
-// Weighted bytes that one processor sends of n. In a loop each conversion adds m->call a step.
+// Returns the weighted bytes that one processor sends of n. In a loop each conversion adds m->call
+// bytes in every step.
 double improve_cost(const Improve *m, NodeId n);
-// Of these, the halos.
+// Returns the part of improve_cost that is due to halos.
 double improve_halo(const Improve *m, NodeId n);
 
 #endif

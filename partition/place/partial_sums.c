@@ -1,15 +1,15 @@
 // Finds the node whose sum over a split dim makes a value partial.
 #include "partition/sharding/sharding_internal.h"
 
-// The argument that makes n partial; for a carry its next value.
+// Returns the argument that makes n partial over the axis, for a carry its next value; 0 if there
+// is none.
 static NodeId partial_from(const Placer *p, NodeId n, int axis) {
-  const Graph *g = p->result.graph;
-  const Node *node = graph_node(g, n);
+  const Node *node = graph_node(p->g, n);
   NodeId carried = 0;
   if (node->op == OP_CARRY) return p->graph->next[n];
   for (int i = 0; i < node->nargs; i++) {
     if (!axes_has(p->result.computed[node->args[i]].partial, axis)) continue;
-    if (graph_node(g, node->args[i])->op != OP_CARRY) return node->args[i];
+    if (graph_node(p->g, node->args[i])->op != OP_CARRY) return node->args[i];
     carried = node->args[i];
   }
   return carried;
@@ -18,7 +18,7 @@ static NodeId partial_from(const Placer *p, NodeId n, int axis) {
 NodeId partial_sum_begin(const Placer *p, NodeId n, int axis, int *inner) {
   enum { MAX_HOPS = 10000 }; // carries can form a cycle
   for (int hops = 0; n && hops < MAX_HOPS; hops++) {
-    const Node *node = graph_node(p->result.graph, n);
+    const Node *node = graph_node(p->g, n);
     for (*inner = 0; *inner < node_inner(node); ++*inner)
       if (p->inner[n] && axes_has(p->inner[n][*inner], axis)) return n;
     n = partial_from(p, n, axis);

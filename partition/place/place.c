@@ -15,8 +15,8 @@
 #include <string.h>
 
 static const char *rule_text(const Placer *p, const LayoutRule *r, DimId d) {
-  const char *dim = r->dim ? dim_get(p->result.graph->dims, d)->name : "all";
-  const char *axes = r->none ? "none" : axes_text(p->arena, p->result.graph->mesh, r->axes);
+  const char *dim = r->dim ? dim_get(p->g->dims, d)->name : "all";
+  const char *axes = r->none ? "none" : axes_text(p->arena, p->g->mesh, r->axes);
   const char *soft = r->soft ? "soft " : "";
   if (!r->pos.line) return arena_printf(p->arena, "%s%s -> %s (layout)", soft, dim, axes);
   return arena_printf(p->arena, "%s%s -> %s (layout, line %u)", soft, dim, axes, r->pos.line);
@@ -24,24 +24,23 @@ static const char *rule_text(const Placer *p, const LayoutRule *r, DimId d) {
 
 static const char *said_by(const Placer *p, NodeId n, int k, int axis) {
   const Request *w = p->request[n];
-  const Node *node = graph_node(p->result.graph, n);
+  const Node *node = graph_node(p->g, n);
   if (node->op == OP_PIN)
     return arena_printf(p->arena, "%s -> %s (layout(...), line %u)",
-                        dim_get(p->result.graph->dims, node->dims.at[k])->name,
-                        p->result.graph->mesh->axis[axis].name, node->origin.pos.line);
+                        dim_get(p->g->dims, node->dims.at[k])->name, p->g->mesh->axis[axis].name,
+                        node->origin.pos.line);
   if (axes_has(w->hard[k], axis))
     return rule_text(p, &p->result.layout->rule[w->rule[k] - 1], node->dims.at[k]);
   if (axes_has(w->soft[k], axis))
     return rule_text(p, &p->result.layout->rule[w->soft_rule[axis] - 1], node->dims.at[k]);
-  return arena_printf(
-      p->arena, "%s over %s (as its %s)", dim_get(p->result.graph->dims, node->dims.at[k])->name,
-      p->result.graph->mesh->axis[axis].name, node->nargs ? "arguments or users" : "users");
+  return arena_printf(p->arena, "%s over %s (as its %s)",
+                      dim_get(p->g->dims, node->dims.at[k])->name, p->g->mesh->axis[axis].name,
+                      node->nargs ? "arguments or users" : "users");
 }
 
 const char *placement_why(const Placement *placement, NodeId n) {
   const Placer *p = placer_of(placement);
-  const Graph *g = p->result.graph;
-  const Node *node = graph_node(g, n);
+  const Node *node = graph_node(p->g, n);
   const Sharding *at = &p->result.computed[n], *settled = &p->result.settled[n];
   const char *text = "";
   for (int k = 0; k < node->dims.n; k++)
@@ -51,17 +50,16 @@ const char *placement_why(const Placement *placement, NodeId n) {
   for (int i = 0; i < node_inner(node); i++)
     if (p->inner[n] && p->inner[n][i].n)
       text = arena_printf(p->arena, "%s%s%s is %s over %s", text, *text ? "; " : "",
-                          dim_get(g->dims, node->attr.dims[i])->name,
+                          dim_get(p->g->dims, node->attr.dims[i])->name,
                           node->op == OP_TOP_K ? "searched" : "summed",
-                          axes_text(p->arena, g->mesh, p->inner[n][i]));
+                          axes_text(p->arena, p->g->mesh, p->inner[n][i]));
   if (at->partial.n && !*text) text = "takes partial sums and gives partial sums";
   return *text ? text : "no rule names its dims";
 }
 
 int placement_rule(const Placement *placement, NodeId n, DimId d, int axis) {
   const Placer *p = placer_of(placement);
-  const Graph *g = p->result.graph;
-  const Node *node = graph_node(g, n);
+  const Node *node = graph_node(p->g, n);
   int k = dims_index(&node->dims, d);
   const Sharding *either[] = {&p->result.settled[n], &p->result.computed[n]};
   for (size_t i = 0; k >= 0 && i < countof(either); i++)
@@ -86,6 +84,7 @@ static Placer *placer_new(Arena *a, const PlaceGraph *of, const Graph *g, const 
   p->arena = a;
   p->machine = machine;
   p->graph = of;
+  p->g = g;
   p->result = (Placement){.graph = g, .layout = layout};
   p->result.computed = arena_array(a, Sharding, n);
   p->result.settled = arena_array(a, Sharding, n);
@@ -100,15 +99,14 @@ static void resolve_requests(Placer *p) {
   const PlaceGraph *of = p->graph;
   Request *request = arena_array(p->arena, Request, of->nrequesters);
   for (uint32_t i = 0; i < of->nrequesters; i++) {
-    request_resolve(p->result.graph, p->result.layout, &of->requester[i].subject, &request[i]);
+    request_resolve(p->g, p->result.layout, &of->requester[i].subject, &request[i]);
     if (!of->requester[i].given) memset(request[i].soft, 0, sizeof request[i].soft);
   }
-  for (NodeId n = 1; n <= graph_count(p->result.graph); n++)
-    p->request[n] = &request[of->requester_of[n]];
+  for (NodeId n = 1; n <= graph_count(p->g); n++) p->request[n] = &request[of->requester_of[n]];
 }
 
-static void place_all(Placer *p) {
-  uint32_t n = graph_count(p->result.graph);
+static Placer *place_all(Placer *p) {
+  uint32_t n = graph_count(p->g);
   resolve_requests(p);
   for (NodeId u = 1; u <= n; u++) {
     bug_context("place", u);
@@ -118,33 +116,30 @@ static void place_all(Placer *p) {
   p->chosen = n;
   place_settle_carries(p);
   for (NodeId u = n; u > 0; u--) place_pull_back(p, u);
+  return p;
 }
 
 Placement *place(Arena *a, const Graph *g, const Layout *layout, const Machine *machine) {
-  Placer *p = placer_new(a, place_graph(a, g), g, layout, machine);
-  place_all(p);
+  Placer *p = place_all(placer_new(a, place_graph(a, g), g, layout, machine));
   place_improve(p);
   return &p->result;
 }
 
 Placement *place_plain(Arena *a, const Graph *g, const Layout *layout, const Machine *machine) {
-  Placer *p = placer_new(a, place_graph(a, g), g, layout, machine);
-  place_all(p);
+  Placer *p = place_all(placer_new(a, place_graph(a, g), g, layout, machine));
   place_finish(p);
   return &p->result;
 }
 
 Placement *place_silent(Arena *a, const PlaceGraph *of, const Graph *g, const Layout *layout,
                         const Machine *machine) {
-  Placer *p = placer_new(a, of, g, layout, machine);
+  Placer *p = place_all(placer_new(a, of, g, layout, machine));
   p->silent = true;
-  place_all(p);
   place_finish(p);
   return &p->result;
 }
 
 const char *placement_note(const void *placement, NodeId n) {
   const Placer *p = placer_of(placement);
-  return sharding_text(p->arena, p->result.graph, &graph_node(p->result.graph, n)->dims,
-                       &p->result.computed[n]);
+  return sharding_text(p->arena, p->g, &graph_node(p->g, n)->dims, &p->result.computed[n]);
 }

@@ -9,19 +9,21 @@
 //   y[b, o] = contract(hidden[b/rows, h/cols], v[h/cols, o])   b/rows, partial over cols
 #include "partition/sharding/sharding_internal.h"
 
-// -- claims -------------------------------------------------------------------------------------
+// -- claims: reasons why an axis splits a slot ----------------------------------------------------
 
-// The slots that an axis can split: result dims, then reduced dims.
+// Slots are what an axis can split: the result dims, numbered first, then the reduced dims.
 enum { MAX_SLOTS = 2 * MAX_RANK };
 
 typedef struct Choice {
   const Placer *placer;
+  const Graph *g;
   NodeId id;
   const Node *n;
   int ndims, nslots;
-  int nsources;           // arguments; for a carry also its next value while p->settling
-  Axes wanted[MAX_SLOTS]; // axes that split the arguments along this slot
-  Axes hard[MAX_RANK];    // of the rules, as far as the node can compute such blocks
+  int nsources;           // sources of the value: arguments; of a carry also its next value in
+                          // place_settle_carries
+  Axes wanted[MAX_SLOTS]; // [slot] axes that split the dims of arguments that the slot stands for
+  Axes hard[MAX_RANK];    // [dim] axes of hard rules under which the node can be computed
   int slot[MAX_AXES];     // chosen slot of an axis, -1: none
 } Choice;
 
@@ -29,8 +31,8 @@ static int slot_of(const Choice *c, DimRole r) {
   return r.kind == ROLE_KEEP ? r.at : r.kind == ROLE_INNER ? c->ndims + r.at : -1;
 }
 
-// Whether splitting the reduced dim sends less than gathering the argument. True but for top_k,
-// which sends candidates, and windows whose result is summed.
+// Returns whether splitting the reduced dim sends less than gathering the argument. True but for
+// top_k, which sends candidates, and windows whose result is summed.
 static bool owners_pay(const Graph *g, const Node *n, Axes split) {
   if ((n->op != OP_TOP_K && op_row((Op)n->op)->cls != WINDOW) || !n->attr.nto) return true;
   const Node *x = graph_node(g, n->args[0]);
@@ -46,12 +48,11 @@ static NodeId source_of(const Choice *c, int i) {
 }
 
 static int source_slot(const Choice *c, int i, int j) {
-  const Graph *g = c->placer->result.graph;
   if (i < c->n->nargs) return slot_of(c, placed_role(c->placer, c->id, i, j));
-  return dims_index(&c->n->dims, graph_node(g, source_of(c, i))->dims.at[j]);
+  return dims_index(&c->n->dims, graph_node(c->g, source_of(c, i))->dims.at[j]);
 }
 
-// Whether an axis splits an argument or is requested for the result.
+// Returns whether an axis splits an argument or is requested for the result.
 static bool is_claimed(const Choice *c) {
   const Placer *p = c->placer;
   const Request *w = p->request[c->id];
@@ -59,59 +60,57 @@ static bool is_claimed(const Choice *c) {
     if (w->hard[k].n || w->soft[k].n) return true;
   for (int i = 0; i < c->nsources; i++) {
     NodeId arg = source_of(c, i);
-    for (int j = 0; j < graph_node(p->result.graph, arg)->dims.n; j++)
+    for (int j = 0; j < graph_node(p->g, arg)->dims.n; j++)
       if (p->result.settled[arg].split[j].n) return true;
   }
   return false;
 }
 
 static void collect(Choice *c) {
-  const Graph *g = c->placer->result.graph;
   for (int i = 0; i < c->nsources; i++) {
     NodeId arg = source_of(c, i);
     const Sharding *settled = &c->placer->result.settled[arg];
-    for (int j = 0; j < graph_node(g, arg)->dims.n; j++) {
+    for (int j = 0; j < graph_node(c->g, arg)->dims.n; j++) {
       int slot = source_slot(c, i, j);
       if (slot < 0) continue;
       Axes split = settled->split[j];
-      if (slot >= c->ndims && !owners_pay(g, c->n, split)) continue;
-      axes_join(&c->wanted[slot], slot < c->ndims ? split_allowed(g, c->id, slot, split) : split);
+      if (slot >= c->ndims && !owners_pay(c->g, c->n, split)) continue;
+      axes_join(&c->wanted[slot],
+                slot < c->ndims ? split_allowed(c->g, c->id, slot, split) : split);
     }
   }
   const Request *w = c->placer->request[c->id];
-  for (int k = 0; k < c->ndims; k++) c->hard[k] = split_allowed(g, c->id, k, w->hard[k]);
+  for (int k = 0; k < c->ndims; k++) c->hard[k] = split_allowed(c->g, c->id, k, w->hard[k]);
 }
 
-// Bytes that arguments send if `axis` splits `slot`, in all steps of a loop.
+// Returns the bytes that arguments send if `axis` splits `slot`, times the steps of a loop.
 static double argument_cost(const Choice *c, int axis, int slot) {
-  const Graph *g = c->placer->result.graph;
-  double p = (double)g->mesh->axis[axis].size, cost = 0;
+  double p = (double)c->g->mesh->axis[axis].size, cost = 0;
   for (int i = 0; i < c->nsources; i++) {
     NodeId arg = source_of(c, i);
-    int ndims = graph_node(g, arg)->dims.n, have, want = -1;
+    int ndims = graph_node(c->g, arg)->dims.n, have, want = -1;
     const Sharding *settled = &c->placer->result.settled[arg];
     have = sharding_dim_of(settled, axis);
     for (int j = 0; j < ndims; j++)
       if (source_slot(c, i, j) == slot) want = j;
     if (have < 0 || have == want) continue;
     if (want < 0 &&
-        place_is_gathered(c->placer, arg, graph_node(g, arg)->dims.at[have], axis, c->id))
+        place_is_gathered(c->placer, arg, graph_node(c->g, arg)->dims.at[have], axis, c->id))
       continue;
-    double bytes = (double)sharding_bytes(g, arg, settled) *
-                   (double)region_times(g, graph_node(g, arg)->region);
+    double bytes = (double)sharding_bytes(c->g, arg, settled) *
+                   (double)region_times(c->g, graph_node(c->g, arg)->region);
     cost += want < 0 ? (p - 1) * bytes : coll_sent_share(COLL_ALL_TO_ALL, p) * bytes;
   }
   return cost;
 }
 
-// Bytes of one block of the result, with the axes chosen so far.
+// Returns the bytes of one block of the result, with the axes chosen so far.
 static double result_bytes(const Choice *c) {
-  const Graph *g = c->placer->result.graph;
-  double bytes = (double)dtype_bytes((Dtype)c->n->type) * (double)region_times(g, c->n->region);
+  double bytes = (double)dtype_bytes((Dtype)c->n->type) * (double)region_times(c->g, c->n->region);
   for (int k = 0; k < c->ndims; k++) {
-    double n = (double)dim_get(g->dims, c->n->dims.at[k])->size;
-    for (int a = 0; a < g->mesh->naxes; a++)
-      if (c->slot[a] == k) n /= (double)g->mesh->axis[a].size;
+    double n = (double)dim_get(c->g->dims, c->n->dims.at[k])->size;
+    for (int a = 0; a < c->g->mesh->naxes; a++)
+      if (c->slot[a] == k) n /= (double)c->g->mesh->axis[a].size;
     bytes *= n;
   }
   return bytes;
@@ -120,23 +119,24 @@ static double result_bytes(const Choice *c) {
 static int soft_slot(const Choice *c, int axis) {
   const Request *w = c->placer->request[c->id];
   for (int k = 0; k < c->ndims; k++)
-    if (axes_has(split_allowed(c->placer->result.graph, c->id, k, w->soft[k]), axis)) return k;
+    if (axes_has(split_allowed(c->g, c->id, k, w->soft[k]), axis)) return k;
   return -1;
 }
 
-// Why an axis may split a slot, weakest first. MOVED: neither a rule nor an argument does, the
-// arguments are exchanged first.
+// Why an axis may split a slot, weakest first. RULE: a hard rule asks for it. NATURAL: the axis
+// splits an argument along the slot. MOVED: neither is so, and the arguments are exchanged first.
 typedef enum Claim { CLAIM_NONE, CLAIM_MOVED, CLAIM_NATURAL, CLAIM_RULE } Claim;
 
-// Bytes that the result sends if `axis` splits `slot`: partial sums are reduced, a result that a
-// rule wants otherwise is moved. `ruled`: a hard rule gives the axis to some result dim.
+// Returns the bytes that the result sends if `axis` splits `slot`: partial sums are reduced, and a
+// result is moved if a rule asks for another split. `ruled`: a hard rule gives the axis to some dim
+// of the result.
 static double after_cost(const Choice *c, int axis, int slot, Claim claim, bool ruled) {
-  const Mesh *m = c->placer->result.graph->mesh;
+  const Mesh *m = c->g->mesh;
   double p = (double)m->axis[axis].size, result = result_bytes(c);
-  if (slot >= c->ndims && c->n->op == OP_TOP_K) { // candidates, as keys
-    const Graph *g = c->placer->result.graph;
-    int64_t k = dim_get(g->dims, c->n->attr.to[0])->size,
-            block = ceil_div(dim_get(g->dims, c->n->attr.dims[0])->size, m->axis[axis].size);
+  if (slot >= c->ndims &&
+      c->n->op == OP_TOP_K) { // each processor sends its k largest as keys (lower_ordered.c)
+    int64_t k = dim_get(c->g->dims, c->n->attr.to[0])->size,
+            block = ceil_div(dim_get(c->g->dims, c->n->attr.dims[0])->size, m->axis[axis].size);
     return (p - 1) * result * (double)(k < block ? k : block) / (double)k *
            (double)dtype_bytes(TYPE_U64) / (double)dtype_bytes((Dtype)c->n->type);
   }
@@ -147,8 +147,9 @@ static double after_cost(const Choice *c, int axis, int slot, Claim claim, bool 
   return back ? coll_sent_share(COLL_ALL_TO_ALL, p) * result / p : 0;
 }
 
-// Whether CLAIM_MOVED is allowed: `axis` splits arguments, none of them weights, and each claim
-// moves arguments. For lookups under a rule and ordered operations the result counts too.
+// Returns whether CLAIM_MOVED is allowed: `axis` splits arguments, none of them weights, and every
+// other claim sends bytes. These are bytes of arguments; for lookups under a rule and for ordered
+// operations also those of the result.
 static bool is_displaced(const Choice *c, int axis, bool ruled) {
   OpClass cls = op_row((Op)c->n->op)->cls;
   bool split = false,
@@ -170,8 +171,8 @@ static bool is_displaced(const Choice *c, int axis, bool ruled) {
   return split;
 }
 
-// Whether a gathered argument serves other users too: the factors of a contraction are read again
-// for the gradients of one another, weights again in the backward pass.
+// Returns whether a gathered argument serves other users too. The gradient of each factor of a
+// contraction reads the other factor again; the backward pass reads weights again.
 static bool gathers_once(const Choice *c, int axis) {
   if (c->n->op == OP_CONTRACT) return true;
   for (int i = 0; i < c->n->nargs; i++) {
@@ -182,21 +183,22 @@ static bool gathers_once(const Choice *c, int axis) {
   return false;
 }
 
+bool split_possible(const Placer *p, NodeId n, int k, int axis) {
+  Axes one = {.n = 1, .at = {(uint8_t)axis}};
+  return dim_get(p->g->dims, graph_node(p->g, n)->dims.at[k])->size >=
+             p->g->mesh->axis[axis].size &&
+         !p->request[n]->replicated[k] && split_allowed(p->g, n, k, one).n;
+}
+
 static Claim claim_of(const Choice *c, int axis, int slot, bool displaced) {
   if (slot < c->ndims && axes_has(c->hard[slot], axis)) return CLAIM_RULE;
   if (axes_has(c->wanted[slot], axis)) return CLAIM_NATURAL;
   if (slot >= c->ndims || !displaced) return CLAIM_NONE;
-  const Graph *g = c->placer->result.graph;
-  Axes one = {.n = 1, .at = {(uint8_t)axis}};
-  bool fits = dim_get(g->dims, c->n->dims.at[slot])->size >= g->mesh->axis[axis].size;
-  return fits && !c->placer->request[c->id]->replicated[slot] &&
-                 split_allowed(g, c->id, slot, one).n
-             ? CLAIM_MOVED
-             : CLAIM_NONE;
+  return split_possible(c->placer, c->id, slot, axis) ? CLAIM_MOVED : CLAIM_NONE;
 }
 
-// The claimed slot of lowest cost, or -1. Ties: first a reduced dim where a rule claims the axis (a
-// reduce-scatter meets the rule), then the stronger claim, then the first slot.
+// Returns the claimed slot of lowest cost, or -1. Ties: first a reduced dim where a rule claims the
+// axis (a reduce-scatter meets the rule), then the stronger claim, then the first slot.
 static int claimed_slot(const Choice *c, int axis) {
   bool ruled = false, shared = gathers_once(c, axis);
   for (int k = 0; k < c->ndims; k++) ruled |= axes_has(c->hard[k], axis);
@@ -222,7 +224,7 @@ static int choose_slot(const Choice *c, int axis) {
 
 // Chooses for each axis in turn, then again with the choices for the other axes known.
 static void choose_slots(Choice *c) {
-  const Mesh *m = c->placer->result.graph->mesh;
+  const Mesh *m = c->g->mesh;
   int axes = 0;
   for (int a = 0; a < m->naxes; a++) axes += m->axis[a].size > 1;
   for (int i = 0; i < (axes > 1 ? 2 : 1) * m->naxes; i++) {
@@ -233,8 +235,9 @@ static void choose_slots(Choice *c) {
   }
 }
 
-// The layout rule that brings `axis` to its slot: the node's own, or that of an argument, of those
-// that are split along this slot if any is.
+// Returns the layout rule that causes `axis` to split its slot: a rule for the node itself, else
+// the rule of an argument that is split along this slot, else that of any argument that the axis
+// splits.
 static uint16_t axis_rule(const Choice *c, int axis) {
   const Request *w = c->placer->request[c->id];
   int slot = c->slot[axis];
@@ -252,13 +255,14 @@ static uint16_t axis_rule(const Choice *c, int axis) {
   return other;
 }
 
-// The axes given to a slot, in the order of the rule or of the arguments.
+// Returns the axes given to a slot. Their order is that of the lists `first`, `second` and `third`:
+// of rules, arguments, soft rules.
 static Axes ordered(const Choice *c, int slot, Axes first, Axes second, Axes third) {
   Axes all = first, out = {0};
   axes_join(&all, second);
   axes_join(&all, third);
   for (int axis = 0; axis < MAX_AXES; axis++)
-    if (c->slot[axis] == slot) axes_append(&all, axis); // CLAIM_MOVED
+    if (c->slot[axis] == slot) axes_append(&all, axis); // no list has an axis of CLAIM_MOVED
   for (int i = 0; i < all.n; i++)
     if (c->slot[all.at[i]] == slot) axes_append(&out, all.at[i]);
   return out;
@@ -275,9 +279,9 @@ static void put_axis(Sharding *s, int k, int axis, Axes order) {
   s->split[k] = out;
 }
 
-// The settled sharding of a value computed in `at`: full sums, with what the rules add.
+// Returns the settled sharding of a value computed in `at`: full sums, with what the rules add.
 static Sharding settled_of(const Placer *p, NodeId n, const Sharding *at) {
-  const Node *node = graph_node(p->result.graph, n);
+  const Node *node = graph_node(p->g, n);
   const Request *w = p->request[n];
   Sharding settled = *at;
   settled.partial = (Axes){0};
@@ -291,9 +295,9 @@ static Sharding settled_of(const Placer *p, NodeId n, const Sharding *at) {
       int other = sharding_dim_of(at, axis);
       bool rival = other >= 0 && other != k && axes_has(w->hard[other], axis);
       Axes one = {.n = 1, .at = {(uint8_t)axis}};
-      if (other >= 0 && !split_allowed(p->result.graph, n, k, one).n)
+      if (other >= 0 && !split_allowed(p->g, n, k, one).n)
         continue;                         // the node cannot compute such blocks
-      if (taken[axis] || rival) continue; // of two dims with this rule the computed one stays
+      if (taken[axis] || rival) continue; // the axis stays at the dim that has it
       put_axis(&settled, k, axis, w->hard[k]);
       settled.rule[axis] = w->rule[k];
       taken[axis] = true;
@@ -303,27 +307,24 @@ static Sharding settled_of(const Placer *p, NodeId n, const Sharding *at) {
 }
 
 static void choose_source(Placer *p, NodeId n) {
-  const Graph *g = p->result.graph;
-  const Node *node = graph_node(g, n);
+  const Node *node = graph_node(p->g, n);
   Sharding none = {0}, want = settled_of(p, n, &none);
   if (node->attr.decl || node->op == OP_INDEX || op_is_draw((Op)node->op))
     p->result.computed[n] = p->result.settled[n] = want;
 }
 
-// `layout(...)` in the model overrides the layout.
+// Gives n the sharding that `layout(...)` in the model states, whatever the layout says.
 static void choose_pin(Placer *p, NodeId n) {
-  const Graph *g = p->result.graph;
-  const Node *node = graph_node(g, n);
+  const Node *node = graph_node(p->g, n);
   Sharding *at = &p->result.computed[n];
   for (int i = 0; i < node->attr.ndims; i++)
-    if (g->mesh->axis[node->attr.axes.at[i]].size > 1)
+    if (p->g->mesh->axis[node->attr.axes.at[i]].size > 1)
       axes_append(&at->split[dims_index(&node->dims, node->attr.dims[i])], node->attr.axes.at[i]);
   p->result.settled[n] = *at;
 }
 
 void place_choose(Placer *p, NodeId n) {
-  const Graph *g = p->result.graph;
-  const Node *node = graph_node(g, n);
+  const Node *node = graph_node(p->g, n);
   if (op_row((Op)node->op)->cls == SOURCE) {
     choose_source(p, n);
     return;
@@ -338,6 +339,7 @@ void place_choose(Placer *p, NodeId n) {
     return;
   }
   Choice c = {.placer = p,
+              .g = p->g,
               .id = n,
               .n = node,
               .ndims = node->dims.n,
@@ -354,7 +356,7 @@ void place_choose(Placer *p, NodeId n) {
   Sharding *at = &p->result.computed[n];
   for (int k = 0; k < c.ndims; k++)
     at->split[k] =
-        split_allowed(g, n, k, ordered(&c, k, c.hard[k], c.wanted[k], p->request[n]->soft[k]));
+        split_allowed(p->g, n, k, ordered(&c, k, c.hard[k], c.wanted[k], p->request[n]->soft[k]));
   for (int s = c.ndims; s < c.nslots; s++) {
     p->inner[n][s - c.ndims] = ordered(&c, s, c.wanted[s], (Axes){0}, (Axes){0});
     if (node_monoid(node)) axes_join(&at->partial, p->inner[n][s - c.ndims]);
@@ -364,5 +366,6 @@ void place_choose(Placer *p, NodeId n) {
   at->partial = axes_sorted(at->partial);
   at->monoid = at->partial.n ? node_monoid(node) : MONOID_NONE;
   p->result.settled[n] = settled_of(p, n, at);
-  if (node->op == OP_CARRY) *at = p->result.settled[n]; // a carry is stored as it is read
+  if (node->op == OP_CARRY)
+    *at = p->result.settled[n]; // so that no step of the loop converts a carry
 }

@@ -16,7 +16,8 @@ typedef struct Behind {
   int axis;
   DimId d;
   NodeId node[MAX_BEHIND]; // the value, then pointwise work on it that is split alike
-  bool gathered[MAX_BEHIND], leads[MAX_BEHIND]; // read replicated, itself or a result of it
+  bool gathered[MAX_BEHIND],
+      leads[MAX_BEHIND]; // the value is read replicated; it or a result of it is
   int n;
 } Behind;
 
@@ -31,9 +32,9 @@ static int found(const Behind *b, NodeId n) {
   return -1;
 }
 
-// Whether a rule gives the axis to n, or the sharding of n is fixed.
+// Returns whether a rule gives the axis to n, or n is a declared tensor or layout(...).
 static bool is_bound(const Placer *p, NodeId n, int axis) {
-  const Node *node = graph_node(p->result.graph, n);
+  const Node *node = graph_node(p->g, n);
   if (node->attr.decl || node->op == OP_PIN) return true;
   for (int k = 0; k < node->dims.n; k++)
     if (axes_has(p->request[n]->hard[k], axis) || axes_has(p->request[n]->soft[k], axis))
@@ -56,8 +57,8 @@ static bool read_replicated(const Behind *b, NodeId n) {
   return false;
 }
 
-// Adds other arguments of the pointwise work that are split only for it, e.g. 0.9 * v. False if
-// there are too many.
+// Adds other arguments of the pointwise work whose splits no rule asks for, e.g. 0.9 * v. Returns
+// false if there are too many.
 static bool join_partners(Behind *b) {
   for (int i = 1; i < b->n; i++)
     for (int a = 0; b->leads[i] && a < graph_node(b->g, b->node[i])->nargs; a++) {
@@ -70,7 +71,7 @@ static bool join_partners(Behind *b) {
   return true;
 }
 
-// Collects the pointwise work on n that is split alike. False if there is too much.
+// Collects the pointwise work on n that is split alike. Returns false if there is too much.
 static bool look_behind(Behind *b, NodeId n) {
   b->n = 1, b->node[0] = n;
   for (int i = 0; i < b->n; i++) {
@@ -84,7 +85,7 @@ static bool look_behind(Behind *b, NodeId n) {
   }
   for (bool more = true; more;) {
     more = false;
-    for (int i = 1; i < b->n; i++) // arguments of a leading node lead too
+    for (int i = 1; i < b->n; i++) // what a leading node reads leads to it
       for (int a = 0; b->leads[i] && a < graph_node(b->g, b->node[i])->nargs; a++) {
         int k = found(b, graph_node(b->g, b->node[i])->args[a]);
         if (k >= 0 && !b->leads[k]) b->leads[k] = more = true;
@@ -93,8 +94,8 @@ static bool look_behind(Behind *b, NodeId n) {
   return join_partners(b);
 }
 
-// Returns true if the gathers can move behind the pointwise work without another one: no other
-// operand of that work is split over the axis.
+// Returns true if gathering the value alone replaces all gathers of results of the pointwise work:
+// no other operand of that work is split over the axis.
 static bool alone(const Behind *b) {
   for (int i = 1; i < b->n; i++) {
     const Node *node = graph_node(b->g, b->node[i]);
@@ -108,7 +109,7 @@ static bool alone(const Behind *b) {
   return true;
 }
 
-// Bytes that one processor sends to gather the split arguments of n.
+// Returns the bytes that one processor sends to gather the split arguments of n.
 static double argument_bytes(const Behind *b, NodeId n) {
   const Node *node = graph_node(b->g, n);
   double p = (double)b->g->mesh->axis[b->axis].size, bytes = 0;
@@ -120,8 +121,8 @@ static double argument_bytes(const Behind *b, NodeId n) {
   return bytes;
 }
 
-// Whether every processor should compute all of n from gathered arguments: that sends fewer bytes,
-// and the extra flops take at most twice the time of the bytes saved.
+// Returns whether every processor should compute all of n from gathered arguments: that sends fewer
+// bytes, and the extra flops take at most twice the time of the bytes saved.
 static bool worth_repeating(const Behind *b, NodeId n) {
   if (graph_node(b->g, n)->op != OP_CONTRACT || b->p->result.computed[n].partial.n) return false;
   double p = (double)b->g->mesh->axis[b->axis].size;
@@ -139,7 +140,7 @@ static void gather_value(Behind *b, NodeId n) {
       bytes += (double)sharding_bytes(b->g, b->node[i], &b->p->result.settled[b->node[i]]);
   double own = (double)sharding_bytes(b->g, n, &b->p->result.computed[n]);
   bool repeat = worth_repeating(b, n);
-  if (bytes < own || (bytes <= own && !repeat)) return; // equal bytes: the split work is less
+  if (bytes < own || (bytes <= own && !repeat)) return; // with equal bytes split work is better
   sharding_remove(&b->p->result.settled[n], b->axis);
   for (int i = 1; i < b->n; i++) {
     if (!b->leads[i]) continue;
@@ -150,10 +151,9 @@ static void gather_value(Behind *b, NodeId n) {
 }
 
 void place_gathers(Placer *p, int axis) {
-  const Graph *g = p->result.graph;
-  Behind b = {.p = p, .g = g, .axis = axis};
-  for (NodeId n = 1; n <= graph_count(g); n++) {
-    const Node *node = graph_node(g, n);
+  Behind b = {.p = p, .g = p->g, .axis = axis};
+  for (NodeId n = 1; n <= graph_count(p->g); n++) {
+    const Node *node = graph_node(p->g, n);
     OpClass cls = op_row((Op)node->op)->cls;
     if ((cls != CONTRACT && cls != REDUCE && cls != GATHER) || node->region || is_bound(p, n, axis))
       continue;

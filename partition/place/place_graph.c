@@ -98,7 +98,8 @@ static void find_requesters(PlaceGraph *p, Arena *a, const Graph *g) {
   uint32_t n = graph_count(g), cap = 64;
   while (cap < 2 * n) cap *= 2;
   Arena *scratch = arena_new();
-  uint32_t *slot = arena_array(scratch, uint32_t, cap); // 1 + index
+  uint32_t *slot = arena_array(scratch, uint32_t,
+                               cap); // hash table of 1 + index into p->requester; 0: a free slot
   p->requester = arena_array(a, Requester, n + 1);
   p->requester_of = arena_array(a, uint32_t, n + 1);
   for (NodeId u = 1; u <= n; u++) {

@@ -20,7 +20,9 @@
 #include <string.h>
 
 enum { MIN_TRIALS = 64 };
-static const double SMALL = 1.0 / 256; // of all bytes, of all work
+// The least saving of a move as a share of all bytes, and the most work that moves add as a share
+// of all work.
+static const double SMALL = 1.0 / 256;
 
 // The shardings of all nodes of a placement.
 typedef struct States {
@@ -31,7 +33,7 @@ typedef struct States {
 
 // -- trials -------------------------------------------------------------------------------------
 
-// Records the choice for n, to undo a change. False if there is no room.
+// Records the choice for n, so that a trial can be undone. Returns false if there is no room.
 static bool save(Improve *m, NodeId n) {
   if (m->nold == 2 * MAX_CHANGED) return false;
   m->old[m->nold++] = (Change){n, state_of(m->p, n)};
@@ -40,7 +42,8 @@ static bool save(Improve *m, NodeId n) {
 
 static bool wait_for(Improve *m, NodeId u) {
   int i = 0;
-  while (i < m->npending && m->pending[i] > u) i++; // in descending order: the next one is last
+  while (i < m->npending && m->pending[i] > u)
+    i++; // in descending order, so that the smallest id, which is next, is last
   if (i < m->npending && m->pending[i] == u) return true;
   if (m->npending == MAX_CHANGED) return false;
   memmove(&m->pending[i + 1], &m->pending[i], (size_t)(m->npending - i) * sizeof *m->pending);
@@ -61,15 +64,15 @@ static bool is_free(const Improve *m, NodeId u) {
          op_row((Op)node->op)->cls != SOURCE;
 }
 
-// Whether n is an OUT_VALUE output: its sharding must not change.
+// Returns whether n is an OUT_VALUE output: its sharding must not change.
 static bool is_shown(const Improve *m, NodeId n) {
   for (const Read *r = outputs_of(m->p, n); r->output; r++)
     if (m->g->output.at[r->output - 1].kind == OUT_VALUE) return true;
   return false;
 }
 
-// Lets `choose` change the choice for n, recorded for undo. *moved: whether the settled sharding
-// has changed. False if the trial must be given up; then n is unchanged.
+// Calls `choose` for n and records the change. *moved: whether the settled sharding has changed.
+// Returns false, with n unchanged, if the trial must be given up.
 static bool change_node(Improve *m, NodeId n, void choose(Placer *, NodeId), bool *moved) {
   Placer *p = m->p;
   State before = state_of(p, n);
@@ -83,7 +86,8 @@ static bool change_node(Improve *m, NodeId n, void choose(Placer *, NodeId), boo
   return true;
 }
 
-// Chooses n again and queues its users if it moved. False if the trial must be given up.
+// Chooses n again and queues its users if its settled sharding changed. Returns false if the trial
+// must be given up.
 static bool choose_node(Improve *m, NodeId n) {
   bool moved = false;
   if (is_free(m, n) && !change_node(m, n, place_choose_again, &moved)) return false;
@@ -118,7 +122,8 @@ static bool is_changed(const Improve *m, NodeId n) {
   return false;
 }
 
-// Lists the nodes that the trial changed and their arguments. Returns their number, -1: too many.
+// Lists the nodes that the trial changed and their arguments. Returns their number, or -1 if there
+// are too many.
 static int find_counted(Improve *m, Counted *list) {
   int n = 0;
   m->round++;
@@ -141,8 +146,8 @@ static double work_of_changed(const Improve *m, const Counted *list, int n) {
   return sum;
 }
 
-// Exchanges the present shardings with those before. `back`: last change first, as a node may occur
-// twice.
+// Exchanges the shardings of nodes that the trial changed with the recorded ones. `back`: from the
+// last change to the first, to undo the trial; a node may have changed twice.
 static void swap_shardings(Improve *m, bool back) {
   for (int k = 0; k < m->nold; k++) {
     Change *c = &m->old[back ? m->nold - 1 - k : k];
@@ -152,8 +157,9 @@ static void swap_shardings(Improve *m, bool back) {
   }
 }
 
-// Bytes that a trial saves, against m->sent, the bytes of each value after place_finish and the
-// moves so far. list[].before is without place_finish and only tells which values changed.
+// Returns the bytes that a trial saves. They are m->sent less list[].after, of the values that the
+// trial affects. list[].before shows only whether a value is affected: m->sent is lower, because
+// place_finish has run after it.
 static double saved_bytes(const Improve *m, const Counted *list, int n) {
   double saved = 0;
   for (int i = 0; i < n; i++)
@@ -195,8 +201,8 @@ static bool decide(Improve *m, bool good) {
 
 static bool has_room(const Improve *m) { return m->trials < m->most; }
 
-// Splits dim k of the settled sharding of n over the axis; also the computed one unless it is
-// partial.
+// Tries to split dim k of the settled sharding of n over the axis, and of the computed one unless
+// that is partial. Returns whether the change was kept.
 static bool move_settled(Improve *m, NodeId n, int axis, int k) {
   Placer *p = m->p;
   Sharding *at = &p->result.computed[n], *settled = &p->result.settled[n];
@@ -214,7 +220,8 @@ static bool move_settled(Improve *m, NodeId n, int axis, int k) {
   return decide(m, wait_users(m, n));
 }
 
-// Bits of dims of n that a user reads split over the axis, or a user of a pointwise user.
+// Returns the bits of dims of n along which a user reads n split over the axis. Users of pointwise
+// users of n count too. *replicated: whether some user reads n replicated.
 static uint32_t wanted_splits(const Improve *m, NodeId n, int axis, bool *replicated) {
   const Placer *p = m->p;
   const Dims *dims = &graph_node(m->g, n)->dims;
@@ -234,7 +241,7 @@ static uint32_t wanted_splits(const Improve *m, NodeId n, int axis, bool *replic
   return splits;
 }
 
-// Settles n as one of its users reads it.
+// Tries to settle n as one of its users reads it, one user after the other, until a trial is kept.
 static void try_settled(Improve *m, NodeId n, int axis) {
   const Placer *p = m->p;
   const Node *node = graph_node(m->g, n);
@@ -261,13 +268,9 @@ static int slot_now(const Improve *m, NodeId u, int axis) {
 
 static bool can_split(const Improve *m, NodeId u, int axis, int slot) {
   const Node *node = graph_node(m->g, u);
-  Axes one = {.n = 1, .at = {(uint8_t)axis}};
-  if (slot < 0) return true;
-  int64_t parts = m->g->mesh->axis[axis].size;
-  if (slot >= node->dims.n)
-    return dim_get(m->g->dims, node->attr.dims[slot - node->dims.n])->size >= parts;
-  return !m->p->request[u]->replicated[slot] && split_allowed(m->g, u, slot, one).n &&
-         dim_get(m->g->dims, node->dims.at[slot])->size >= parts;
+  if (slot >= 0 && slot < node->dims.n) return split_possible(m->p, u, slot, axis);
+  return slot < 0 || dim_get(m->g->dims, node->attr.dims[slot - node->dims.n])->size >=
+                         m->g->mesh->axis[axis].size;
 }
 
 static bool move_slot(Improve *m, NodeId u, int axis, int slot) {
@@ -297,7 +300,7 @@ static void try_gather(Improve *m, NodeId n, int axis) {
       p->forced[r->node * MAX_AXES + (uint32_t)axis] = (uint8_t)(slot_now(m, r->node, axis) + 2);
 }
 
-// Whether u and its arguments send enough bytes for trials.
+// Returns whether u and its arguments send enough bytes for trials.
 static bool is_hot(const Improve *m, NodeId u) {
   const Node *node = graph_node(m->g, u);
   double sum = improve_cost(m, u);
@@ -309,7 +312,7 @@ static void improve_axis(Improve *m, int axis) {
   const Graph *g = m->g;
   const Placer *p = m->p;
   double least = fmax(SMALL * m->total, m->call);
-  m->least = 0; // a saving of any size counts
+  m->least = 0; // around partial sums any saving is kept
   for (NodeId n = graph_count(g); n > 0 && has_room(m); n--) {
     if (!improve_is_partial(m, n, axis)) continue;
     try_settled(m, n, axis);
@@ -325,15 +328,15 @@ static void improve_axis(Improve *m, int axis) {
     if (has_slots(m, n) && is_hot(m, n)) try_slots(m, n, axis);
 }
 
-// A copy of the shardings of p, with its own storage.
+// Returns a copy of the shardings of p, with its own storage.
 static States copy_shardings(const Placer *p) {
-  uint32_t n = graph_count(p->result.graph) + 1;
+  uint32_t n = graph_count(p->g) + 1;
   States s = {arena_copy(p->arena, p->result.computed, n * sizeof *s.at),
               arena_copy(p->arena, p->result.settled, n * sizeof *s.settled),
               arena_array(p->arena, Axes *, n),
               arena_array(p->arena, uint8_t, (size_t)n * MAX_AXES)};
   for (NodeId u = 1; u < n; u++) {
-    int inner = node_inner(graph_node(p->result.graph, u));
+    int inner = node_inner(graph_node(p->g, u));
     if (p->inner[u]) s.inner[u] = arena_copy(p->arena, p->inner[u], (size_t)inner * sizeof(Axes));
   }
   return s;
@@ -352,7 +355,7 @@ static double all_costs(Improve *m, double *sent) {
   return sum;
 }
 
-// Weighted bytes of all collectives of the program that p leads to.
+// Returns the weighted bytes of all collectives that lowering makes of the placement.
 static double collective_bytes(const Improve *m) {
   double sum = versions_bytes(m->p);
   for (NodeId n = 1; n <= graph_count(m->g); n++) sum += improve_halo(m, n);
@@ -360,29 +363,28 @@ static double collective_bytes(const Improve *m) {
 }
 
 void place_improve(Placer *p) {
-  const Graph *g = p->result.graph;
-  uint32_t n = graph_count(g) + 1;
+  uint32_t n = graph_count(p->g) + 1;
   States start = copy_shardings(p);
   place_finish(p);
   Arena *scratch = arena_new();
   Improve *m = arena_new_of(scratch, Improve);
   *m = (Improve){.p = p,
-                 .g = g,
+                 .g = p->g,
                  .seen = arena_array(scratch, uint32_t, n),
                  .partial = arena_array(scratch, uint8_t, n),
                  .sent = arena_array(scratch, double, n)};
   m->call = p->machine->latency * p->machine->bandwidth;
-  for (int a = 0; a < g->mesh->naxes; a++)
+  for (int a = 0; a < p->g->mesh->naxes; a++)
     m->weight[a] =
-        p->machine->bandwidth / machine_link(p->machine, g->mesh->axis[a].name).bandwidth;
+        p->machine->bandwidth / machine_link(p->machine, p->g->mesh->axis[a].name).bandwidth;
   m->total = all_costs(m, m->sent);
   m->most = MIN_TRIALS + n / 2;
   if (m->total > 0) {
     exchange_shardings(p, &start);
     improve_partial(m);
     for (NodeId u = 1; u < n; u++) m->spare += SMALL * place_work(p, u);
-    for (int a = 0; a < g->mesh->naxes; a++)
-      if (g->mesh->axis[a].size > 1) improve_axis(m, a);
+    for (int a = 0; a < p->g->mesh->naxes; a++)
+      if (p->g->mesh->axis[a].size > 1) improve_axis(m, a);
     if (m->kept) place_finish(p);
     double bytes = m->kept ? collective_bytes(m) : 0;
     exchange_shardings(p, &start);

@@ -3,33 +3,40 @@
 
 #include <string.h>
 
-// Whether every block of to[0] reads all of dims[0]: then a gather is as good as a halo.
-static bool reads_all(const Placer *p, NodeId n) {
-  const Graph *g = p->result.graph;
-  const Node *node = graph_node(g, n);
-  const Sharding *at = &p->result.computed[n];
-  int64_t whole = dim_get(g->dims, node->attr.dims[0])->size, first, length;
-  Footprint x = {.out_size = dim_get(g->dims, node->attr.to[0])->size,
+Footprint window_footprint(const Placer *p, NodeId n) {
+  const Node *node = graph_node(p->g, n);
+  const Axes *split = p->result.computed[n].split;
+  Footprint x = {.out_size = dim_get(p->g->dims, node->attr.to[0])->size,
                  .tap_size = 1,
                  .affine = node->attr.affine};
-  x.out_axes = at->split[dims_index(&node->dims, node->attr.to[0])];
+  x.out_axes = split[dims_index(&node->dims, node->attr.to[0])];
   if (node->attr.nto > 1) {
-    x.tap_size = dim_get(g->dims, node->attr.to[1])->size;
-    x.tap_axes = at->split[dims_index(&node->dims, node->attr.to[1])];
+    x.tap_size = dim_get(p->g->dims, node->attr.to[1])->size;
+    x.tap_axes = split[dims_index(&node->dims, node->attr.to[1])];
   }
+  return x;
+}
+
+// Returns whether every block of the result of window n reads all of the source dim. need_halo then
+// asks for a gather instead of a halo.
+static bool reads_all(const Placer *p, NodeId n) {
+  const Node *node = graph_node(p->g, n);
+  int64_t whole = dim_get(p->g->dims, node->attr.dims[0])->size, first, length;
+  Footprint x = window_footprint(p, n);
   Axes all = x.out_axes;
   axes_join(&all, x.tap_axes);
-  for (int64_t k = 0; all.n && k < axes_size(g->mesh, all); k++) {
-    footprint_interval(g->mesh, &x, whole, axes_peer(g->mesh, all, 0, k), &first, &length);
+  for (int64_t k = 0; all.n && k < axes_size(p->g->mesh, all); k++) {
+    footprint_interval(p->g->mesh, &x, whole, axes_peer(p->g->mesh, all, 0, k), &first, &length);
     if (length < whole) return false;
   }
   return true;
 }
 
-// Window n reads dim j of its source split as it is, as far as the axes are free: a halo works
-// between any two splits. If an axis of to[0] splits another dim of the source, it moves to dim j.
+// Sets the split in which window n reads dim j of its source: the split that it has, up to the
+// first axis that another dim of *need uses. A halo works between any two splits. If the dim is not
+// split and an axis of the result splits another dim of the source, that axis moves to dim j.
 static void need_halo(const Placer *p, NodeId n, int j, Sharding *need) {
-  const Node *node = graph_node(p->result.graph, n);
+  const Node *node = graph_node(p->g, n);
   if (reads_all(p, n)) return;
   const Sharding *settled = &p->result.settled[node->args[0]];
   Axes split = settled->split[j],
@@ -47,23 +54,22 @@ static void need_halo(const Placer *p, NodeId n, int j, Sharding *need) {
   }
 }
 
-// read_sharding of a scan or final.
+// Returns the sharding in which node n, a scan or the final value of a carry, reads its argument i.
 static Sharding need_in_loop(const Placer *p, NodeId n, int i) {
-  const Node *node = graph_node(p->result.graph, n);
+  const Node *node = graph_node(p->g, n);
   if (node->op == OP_FINAL) return i ? p->result.computed[node->args[1]] : (Sharding){0};
   NodeId carry = p->graph->carry[n][i];
   return carry ? p->result.computed[carry] : p->result.settled[node->args[i]];
 }
 
 Sharding read_sharding(const Placer *p, NodeId n, int i) {
-  const Graph *g = p->result.graph;
-  const Node *node = graph_node(g, n);
+  const Node *node = graph_node(p->g, n);
   const Sharding *at = &p->result.computed[n];
   if (node->op == OP_SCAN || node->op == OP_FINAL) return need_in_loop(p, n, i);
   Sharding need = {0};
   memcpy(need.rule, at->rule, sizeof need.rule);
   int halo = -1;
-  for (int j = 0; j < graph_node(g, node->args[i])->dims.n; j++) {
+  for (int j = 0; j < graph_node(p->g, node->args[i])->dims.n; j++) {
     DimRole r = placed_role(p, n, i, j);
     if (r.halo)
       halo = j;
@@ -71,7 +77,7 @@ Sharding read_sharding(const Placer *p, NodeId n, int i) {
       need.split[j] = at->split[r.at];
     if (r.kind == ROLE_INNER) need.split[j] = p->inner[n][r.at];
   }
-  for (int a = 0; a < g->mesh->naxes; a++)
+  for (int a = 0; a < p->g->mesh->naxes; a++)
     if (p->linear[n * MAX_AXES + (uint32_t)a] >> i & 1) axes_append(&need.partial, a);
   if (need.partial.n) need.monoid = MONOID_SUM;
   if (halo >= 0) need_halo(p, n, halo, &need);
@@ -80,13 +86,12 @@ Sharding read_sharding(const Placer *p, NodeId n, int i) {
 
 Sharding output_sharding(const Placer *p, const Output *o) {
   if (o->kind == OUT_VALUE) return p->result.settled[o->value];
-  const Graph *g = p->result.graph;
   DeclId target = o->target;
-  NodeId source = g->decl.at[target - 1].node;
+  NodeId source = p->g->decl.at[target - 1].node;
   if (source) return p->result.settled[source];
-  Subject s = subject_of_decl(g, target);
+  Subject s = subject_of_decl(p->g, target);
   Request w;
-  request_resolve(g, p->result.layout, &s, &w);
+  request_resolve(p->g, p->result.layout, &s, &w);
   Sharding need = {0};
   for (int k = 0; k < s.dims.n; k++) {
     need.split[k] = w.hard[k];
@@ -98,14 +103,14 @@ Sharding output_sharding(const Placer *p, const Output *o) {
 
 Sharding need_of(const Placer *p, const Read *r) {
   return r->node ? read_sharding(p, r->node, r->arg)
-                 : output_sharding(p, &p->result.graph->output.at[r->output - 1]);
+                 : output_sharding(p, &p->g->output.at[r->output - 1]);
 }
 
 double place_work(const Placer *p, NodeId n) {
-  const Node *node = graph_node(p->result.graph, n);
+  const Node *node = graph_node(p->g, n);
   if (node->op != OP_CONTRACT) return 0;
-  return (double)contract_flops(p->result.graph, n, p->result.computed[n].split, p->inner[n]) *
-         (double)region_times(p->result.graph, node->region);
+  return (double)contract_flops(p->g, n, p->result.computed[n].split, p->inner[n]) *
+         (double)region_times(p->g, node->region);
 }
 
 uint16_t place_reader_rule(const Placer *p, NodeId n, int k, int axis) {

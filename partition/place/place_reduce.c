@@ -20,12 +20,12 @@ typedef struct LinearRegions {
   const Graph *g;
   int axis;
   bool *may;     // node can be computed as a partial sum
-  bool *starts;  // it is one because it sums a split dim
-  uint8_t *args; // bits of arguments that it then reads as partial sums
+  bool *starts;  // node is a partial sum because it sums a split dim
+  uint8_t *args; // [node] bits of arguments that a partial node reads as partial sums
   bool *stays;   // carry that cannot be partial, since its next value cannot
 } LinearRegions;
 
-// Partial sums are f32 or wider (decision 11).
+// Returns whether sums of this type may stay partial: narrower ones would be rounded once more.
 static bool wide(Dtype t) { return dtype_bytes(t) >= 4; }
 
 static bool settled_split(const LinearRegions *r, NodeId n) {
@@ -41,7 +41,7 @@ static int64_t reduce_bytes(const LinearRegions *r, NodeId n) {
   if (!size_mul(coll_wire_bytes(kind, r->g->mesh->axis[r->axis].size, bytes), times, &all) ||
       all >= EDGE_UNLIMITED / 4)
     return EDGE_UNLIMITED / 4;
-  return all + times - 1; // ties: fewer calls
+  return all + times - 1; // less than a byte for each step: of equal bytes the cut with fewer calls
 }
 
 static bool starts_here(const LinearRegions *r, NodeId n) {
@@ -51,8 +51,9 @@ static bool starts_here(const LinearRegions *r, NodeId n) {
   return false;
 }
 
-// Bits of arguments from lo on, if each can be partial or is replicated (coordinate 0 then counts
-// it, the others zero), and at least one can be partial. Else 0.
+// Returns the bits of arguments from lo on if each can be partial or is replicated, and at least
+// one can be partial; else 0. Of a replicated one, the processor at coordinate 0 of the axis adds
+// the value and the others zero.
 static uint8_t args_all(const LinearRegions *r, const Node *n, int lo) {
   uint8_t out = 0, partial = 0;
   for (int i = lo; i < n->nargs; i++) {
@@ -72,7 +73,8 @@ static bool replicated_but(const LinearRegions *r, const Node *n, int linear) {
   return true;
 }
 
-// A product is linear in one factor at a time: the factor that sends more stays partial.
+// Returns the bit of the factor of a product that stays partial, or 0. A product is linear in one
+// factor at a time: the one that would send more bytes is taken.
 static uint8_t args_one(const LinearRegions *r, const Node *n) {
   int best = -1;
   for (int i = 0; i < n->nargs; i++)
@@ -82,7 +84,7 @@ static uint8_t args_one(const LinearRegions *r, const Node *n) {
   return best >= 0 && replicated_but(r, n, best) ? (uint8_t)(1u << best) : 0;
 }
 
-// A partial or replicated start can become a partial carry.
+// Returns 1 if a carry can be partial: its start is partial or replicated. Else 0.
 static uint8_t carry_args(const LinearRegions *r, NodeId id, const Node *n) {
   bool split = settled_split(r, id) || sharding_dim_of(&r->p->result.computed[id], r->axis) >= 0;
   bool start = r->may[n->args[0]] || !settled_split(r, n->args[0]);
@@ -98,7 +100,7 @@ static uint8_t linear_args(const LinearRegions *r, NodeId id) {
   switch (op_row((Op)n->op)->linear) {
   case LINEAR_NO: return 0;
   case LINEAR_ALL:
-    if (n->op == OP_CAST) { // widening floats only: others round each partial sum
+    if (n->op == OP_CAST) { // a cast that rounds each partial sum is not linear
       Dtype from = (Dtype)graph_node(r->g, n->args[0])->type;
       if (!dtype_is_float(from) || !dtype_is_float((Dtype)n->type) ||
           dtype_bytes(from) > dtype_bytes((Dtype)n->type))
@@ -114,7 +116,8 @@ static uint8_t linear_args(const LinearRegions *r, NodeId id) {
   BUG("%s has no linear rule", op_row((Op)n->op)->text);
 }
 
-// Whether no other axis splits the blocks of this one: dropping the axis would change these.
+// Returns whether no other axis splits the blocks of this one: dropping the axis would change
+// these.
 static bool axis_is_last(const LinearRegions *r, NodeId n) {
   const Sharding *at = &r->p->result.computed[n];
   int k = sharding_dim_of(at, r->axis);
@@ -158,7 +161,7 @@ static void connect_both(MinCut *c, uint32_t a, uint32_t b) {
   min_cut_edge(c, b, a, EDGE_UNLIMITED);
 }
 
-// A carry, its next value and its final value are all partial or all full.
+// Adds edges so that a carry, its next value and its final value are all partial or all full.
 static void connect_loop(const LinearRegions *r, MinCut *c, NodeId u) {
   const Node *node = graph_node(r->g, u);
   if (node->op == OP_FINAL) {
@@ -196,7 +199,8 @@ static void connect_uses(const LinearRegions *r, MinCut *c, NodeId u) {
   }
 }
 
-// There is no node 0, so its vertices 0 and 1 serve as source and sink.
+// Makes the network of the minimum cut. There is no node 0: its vertices 0 and 1 are source and
+// sink.
 static MinCut *network(const LinearRegions *r, Arena *scratch) {
   MinCut *c = min_cut_new(scratch, 2 * (graph_count(r->g) + 1));
   for (NodeId n = 1; n <= graph_count(r->g); n++) {
@@ -220,7 +224,8 @@ static void make_partial(Placer *p, NodeId n, int axis, uint8_t args) {
   p->linear[n * MAX_AXES + (uint32_t)axis] = args;
 }
 
-// A sum of partial values stays partial without its own split.
+// Makes n, a sum of partial values, read partial sums; the dims that it sums are then not split
+// over the axis.
 static void sum_partial(const LinearRegions *r, const MinCut *c, NodeId n) {
   const Node *node = graph_node(r->g, n);
   if (!r->args[n] || !min_cut_on_source_side(c, in_of(node->args[0]))) return;
@@ -229,10 +234,9 @@ static void sum_partial(const LinearRegions *r, const MinCut *c, NodeId n) {
 }
 
 void place_reductions(Placer *p, int axis) {
-  const Graph *g = p->result.graph;
-  uint32_t n = graph_count(g) + 1;
+  uint32_t n = graph_count(p->g) + 1;
   Arena *scratch = arena_new();
-  LinearRegions r = {.p = p, .g = g, .axis = axis};
+  LinearRegions r = {.p = p, .g = p->g, .axis = axis};
   r.may = arena_array(scratch, bool, n);
   r.starts = arena_array(scratch, bool, n);
   r.args = arena_array(scratch, uint8_t, n);

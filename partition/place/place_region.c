@@ -19,14 +19,13 @@ bool place_choose_fresh(Placer *p, NodeId n) {
 }
 
 static bool settle_round(Placer *p, bool *changed) {
-  const Graph *g = p->result.graph;
   bool any = false;
-  for (NodeId n = 1; n <= graph_count(g); n++) {
+  for (NodeId n = 1; n <= graph_count(p->g); n++) {
     changed[n] = p->graph->next[n] && place_choose_fresh(p, n);
     any |= changed[n];
   }
-  for (NodeId n = 1; any && n <= graph_count(g); n++) {
-    const Node *node = graph_node(g, n);
+  for (NodeId n = 1; any && n <= graph_count(p->g); n++) {
+    const Node *node = graph_node(p->g, n);
     bool again = false;
     for (int i = 0; i < node->nargs && node->op != OP_CARRY; i++) again |= changed[node->args[i]];
     if (again) changed[n] = place_choose_fresh(p, n);
@@ -35,8 +34,8 @@ static bool settle_round(Placer *p, bool *changed) {
 }
 
 void place_settle_carries(Placer *p) {
-  if (!p->result.graph->region.n) return;
-  bool *changed = arena_array(p->arena, bool, graph_count(p->result.graph) + 1);
+  if (!p->g->region.n) return;
+  bool *changed = arena_array(p->arena, bool, graph_count(p->g) + 1);
   p->settling = true;
   for (int round = 0; round < ROUNDS && settle_round(p, changed); round++) {
   }

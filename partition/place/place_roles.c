@@ -38,7 +38,8 @@ static DimRole move_role(const Node *n, DimId d) {
   return keep(n, n->attr.to[0]);
 }
 
-// A lookup in a split table sums the row found with zeros; bool and u8 have no such sum.
+// Returns the role of dim d of argument i of a lookup. A lookup in a split table sums the row found
+// with zeros of other processors. Types of one byte have no such sum and need the full table.
 static DimRole gather_role(const Graph *g, const Node *n, int i, DimId d) {
   DimRole r = n->op == OP_TAKE && i > 0 ? keep(n, d) : inner_or_keep(n, d);
   Dtype type = (Dtype)graph_node(g, n->args[0])->type;
@@ -46,8 +47,8 @@ static DimRole gather_role(const Graph *g, const Node *n, int i, DimId d) {
   return r;
 }
 
-// Whether window n sums blocks: owners fill in their elements, others the fill value, which must be
-// zero.
+// Returns whether window n sums blocks: owners fill in their elements, others the fill value, which
+// must be zero.
 static bool window_sums(const Node *n) {
   return (!n->attr.nto || n->op == OP_WINDOW_AT) && n->attr.num[0] == 0 &&
          dtype_bytes((Dtype)n->type) > 1;
@@ -65,11 +66,12 @@ static DimRole window_role(const Node *n, DimId d) {
 static DimRole ordered_role(const Graph *g, const Node *n, DimId d) {
   if (d != n->attr.dims[0] || n->op == OP_CUMSUM || n->op == OP_CUMMAX) return keep(n, d);
   bool keys = dtype_bytes((Dtype)graph_node(g, n->args[0])->type) <=
-              4; // candidates travel as keys of 8 bytes
+              4; // a key of 8 bytes holds a value of 4 and its index
   return (DimRole){.kind = n->op == OP_TOP_K && keys ? ROLE_INNER : ROLE_FULL};
 }
 
-// Values that enter or leave a loop keep their dims, but each step needs all of the loop dim.
+// Returns the role of a dim in operations of loops. Values that enter or leave a loop keep their
+// dims, but each step needs all of the loop dim.
 static DimRole region_role(const Node *n, DimId d) {
   if (n->op == OP_SCAN || (n->op == OP_AT && d == n->attr.dims[0]))
     return (DimRole){.kind = ROLE_FULL};
@@ -104,8 +106,8 @@ Monoid node_monoid(const Node *n) {
   return node_inner(n) ? op_row((Op)n->op)->monoid : MONOID_NONE;
 }
 
-// The longest head of `axes` for which blocks of the slow dim, times the fast size, are blocks of
-// the merged dim.
+// Returns the longest head of `axes` for which blocks of the slow dim, times the fast size, are
+// blocks of the merged dim.
 static Axes aligned(const Graph *g, DimId slow, DimId merged, Axes axes) {
   int64_t n = dim_get(g->dims, slow)->size, m = dim_get(g->dims, merged)->size, fast = m / n;
   for (int i = 0; i < axes.n; i++) {

@@ -17,16 +17,15 @@ bool window_passes_dim(const Node *n, DimId d) {
 }
 
 bool place_is_gathered(const Placer *p, NodeId arg, DimId d, int axis, NodeId but) {
-  const Graph *g = p->result.graph;
   NodeId value[MAX_THROUGH];
   int n = 1;
-  while (window_passes_dim(graph_node(g, arg), d)) arg = graph_node(g, arg)->args[0];
+  while (window_passes_dim(graph_node(p->g, arg), d)) arg = graph_node(p->g, arg)->args[0];
   if (arg == p->as_gathered && axis == p->gathered_axis) return true;
   value[0] = arg;
   for (int v = 0; v < n; v++)
     for (const Read *r = reads_of(p, value[v]); r->node; r++) {
       if (r->node == but || r->node > p->chosen) continue;
-      if (window_passes_dim(graph_node(g, r->node), d)) {
+      if (window_passes_dim(graph_node(p->g, r->node), d)) {
         if (n < MAX_THROUGH) value[n++] = r->node;
         continue;
       }

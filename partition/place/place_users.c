@@ -9,7 +9,7 @@ static bool wanted_sharding(const Placer *p, NodeId n, Sharding *out, bool *show
   bool any = false;
   *shown = false;
   for (const Read *r = reads_of(p, n); r->node || r->output; r++) {
-    if (r->output && p->result.graph->output.at[r->output - 1].kind == OUT_VALUE) {
+    if (r->output && p->g->output.at[r->output - 1].kind == OUT_VALUE) {
       *shown = true;
       continue;
     }
@@ -21,7 +21,7 @@ static bool wanted_sharding(const Placer *p, NodeId n, Sharding *out, bool *show
   return any;
 }
 
-// Whether `more` has all splits of s, and keeps replicated what the request wants so.
+// Returns whether `more` has all splits of s, and keeps replicated what the request wants so.
 static bool extends(const Sharding *more, const Sharding *s, const Request *w) {
   for (int k = 0; k < MAX_RANK; k++) {
     if (!axes_starts(more->split[k], s->split[k])) return false;
@@ -30,13 +30,13 @@ static bool extends(const Sharding *more, const Sharding *s, const Request *w) {
   return true;
 }
 
-// The sharding in which all users can read n if windows read blocks with a halo: split along the
-// window's dim as the result of the window is.
+// Sets *out to the sharding in which all users can read n if windows read blocks with a halo: split
+// along the window's dim as the result of the window is.
 static bool wanted_by_windows(const Placer *p, NodeId n, Sharding *out) {
   bool any = false, window = false;
   for (const Read *r = reads_of(p, n); r->node; r++) {
     Sharding need = need_of(p, r);
-    for (int j = 0; j < graph_node(p->result.graph, n)->dims.n; j++) {
+    for (int j = 0; j < graph_node(p->g, n)->dims.n; j++) {
       DimRole role = placed_role(p, r->node, r->arg, j);
       if (!role.halo || need.split[j].n || p->request[n]->replicated[j]) continue;
       Axes split = p->result.computed[r->node].split[role.at];
@@ -65,8 +65,7 @@ static void settle_as(Sharding *settled, const Sharding *want) {
 }
 
 void place_pull_back(Placer *p, NodeId n) {
-  const Graph *g = p->result.graph;
-  const Node *node = graph_node(g, n);
+  const Node *node = graph_node(p->g, n);
   Sharding want;
   bool shown;
   if (node->op == OP_CARRY || node->attr.decl || node->op == OP_PIN || !node->dims.n) return;
@@ -85,14 +84,14 @@ void place_pull_back(Placer *p, NodeId n) {
       axes_append(&free, axis);
       at->rule[axis] = want.rule[axis];
     }
-    at->split[k] = split_allowed(g, n, k, free);
+    at->split[k] = split_allowed(p->g, n, k, free);
   }
 }
 
 void place_choose_again(Placer *p, NodeId n) {
   State before = state_of(p, n);
   place_choose_fresh(p, n);
-  for (int k = 0; k < MAX_RANK; k++) { // what users asked for stays
+  for (int k = 0; k < MAX_RANK; k++) { // keeps splits that users asked for
     Axes had = before.settled.split[k], has = p->result.settled[n].split[k];
     if (axes_starts(had, has) && had.n > has.n) {
       state_set(p, n, before);
@@ -104,17 +103,17 @@ void place_choose_again(Placer *p, NodeId n) {
 static void settle(Placer *p, NodeId n) {
   Sharding want;
   bool shown = false;
-  const Node *node = graph_node(p->result.graph, n);
+  const Node *node = graph_node(p->g, n);
   if (node->attr.decl || node->op == OP_PIN || !wanted_sharding(p, n, &want, &shown) || shown)
     return;
   if (!want.partial.n) settle_as(&p->result.settled[n], &want);
 }
 
 void place_finish(Placer *p) {
-  const Mesh *mesh = p->result.graph->mesh;
+  const Mesh *mesh = p->g->mesh;
   for (int axis = 0; axis < mesh->naxes; axis++)
     if (mesh->axis[axis].size > 1) place_gathers(p, axis);
   for (int axis = 0; axis < mesh->naxes; axis++)
     if (mesh->axis[axis].size > 1) place_reductions(p, axis);
-  for (NodeId u = graph_count(p->result.graph); u > 0; u--) settle(p, u);
+  for (NodeId u = graph_count(p->g); u > 0; u--) settle(p, u);
 }

@@ -6,9 +6,8 @@
 #include "partition/sharding/sharding_internal.h"
 
 Versions versions_new(Arena *scratch, const Placer *p) {
-  return (Versions){.p = p,
-                    .scratch = scratch,
-                    .of = arena_array(scratch, Version *, graph_count(p->result.graph) + 1)};
+  return (Versions){
+      .p = p, .scratch = scratch, .of = arena_array(scratch, Version *, graph_count(p->g) + 1)};
 }
 
 static const Version *find_version(const Versions *v, NodeId n, const Sharding *s) {
@@ -23,15 +22,15 @@ const Version *version_add(Versions *v, NodeId n, const Sharding *s, NodeId node
   return v->of[n] = x;
 }
 
-// Steps from one sharding of n to another; *bytes as convert_path.
+// Finds the steps from one sharding of n to another. Returns their number; *bytes: weighted bytes
+// that one processor sends for all of them.
 static int find_path(const Versions *v, NodeId n, const Sharding *from, const Sharding *to,
                      ConvertStep step[MAX_STEPS], double *bytes) {
-  const Node *node = graph_node(v->p->result.graph, n);
+  const Node *node = graph_node(v->p->g, n);
   Dtype type = (Dtype)node->type;
   if (from->partial.n && from->monoid == MONOID_SUM && dtype_is_float(type))
     type = dtype_accumulator(type); // lower computes partial sums in it
-  return convert_path(v->scratch, v->p->machine, v->p->result.graph, &node->dims, type, from, to,
-                      step, bytes);
+  return convert_path(v->scratch, v->p->machine, v->p->g, &node->dims, type, from, to, step, bytes);
 }
 
 static double path_bytes(const Versions *v, NodeId n, const Sharding *from, const Sharding *to) {
@@ -46,8 +45,7 @@ static const Version *walk_path(Versions *v, NodeId n, const Version *from, cons
   ConvertStep step[MAX_STEPS];
   double bytes;
   int count = find_path(v, n, &from->s, want, step, &bytes);
-  v->bytes +=
-      bytes * (double)region_times(v->p->result.graph, graph_node(v->p->result.graph, n)->region);
+  v->bytes += bytes * (double)region_times(v->p->g, graph_node(v->p->g, n)->region);
   for (int i = 0; i < count; i++) {
     NodeId node = v->convert ? v->convert(v, n, from, &step[i], user) : 0;
     from = version_add(v, n, &step[i].sharding, node);
@@ -55,7 +53,8 @@ static const Version *walk_path(Versions *v, NodeId n, const Version *from, cons
   return from;
 }
 
-// The version with full sums from which `want` costs least; of equals the oldest.
+// Returns the version with full sums from which `want` costs least; the oldest of those with equal
+// costs.
 static const Version *best_version(const Versions *v, NodeId n, const Sharding *want) {
   const Version *best = NULL;
   double lowest = 0;
@@ -73,8 +72,8 @@ static const Version *computed(const Versions *v, NodeId n) {
   return x;
 }
 
-// Makes the version of another reader of n first, if both together then cost less: blocks of a
-// value that is gathered anyway are free.
+// If it makes both cheaper, makes the version that another reader of n needs before `want` is made.
+// For example one reader needs n gathered: `want` is then a slice of that, which sends nothing.
 static void make_before(Versions *v, NodeId n, const Sharding *want, const Read *user) {
   double own = path_bytes(v, n, &best_version(v, n, want)->s, want);
   if (own <= 0) return;
@@ -104,22 +103,22 @@ static NodeId make_version(Versions *v, NodeId n, const Sharding *want, const Re
   return x ? x->node : walk_path(v, n, best_version(v, n, want), want, user)->node;
 }
 
-// Moves a conversion of what windows make of *n below them, as lower_below does: the same request
-// of the source. Only dims that the windows leave as they are may change.
+// If value *n is a window, replaces a request for it in sharding *want by the equal request for the
+// source of the window, as lower_below will do. Repeats that for windows of windows. Does nothing
+// if the window itself changes a converted dim.
 static void request_below(const Placer *p, NodeId *n, Sharding *want) {
-  const Graph *g = p->result.graph;
   for (;;) {
-    const Node *node = graph_node(g, *n);
+    const Node *node = graph_node(p->g, *n);
     const Sharding *at = &p->result.computed[*n];
     if (node->op != OP_WINDOW || at->partial.n) return;
     Sharding below = read_sharding(p, *n, 0);
-    if (sharding_elements(g, &graph_node(g, node->args[0])->dims, &below) >
-        sharding_elements(g, &node->dims, at))
+    if (sharding_elements(p->g, &graph_node(p->g, node->args[0])->dims, &below) >
+        sharding_elements(p->g, &node->dims, at))
       return;
     for (int k = 0; k < node->dims.n; k++) {
       if (axes_equal(at->split[k], want->split[k])) continue;
       if (!window_passes_dim(node, node->dims.at[k])) return;
-      below.split[dims_index(&graph_node(g, node->args[0])->dims, node->dims.at[k])] =
+      below.split[dims_index(&graph_node(p->g, node->args[0])->dims, node->dims.at[k])] =
           want->split[k];
     }
     *n = node->args[0], *want = below;
@@ -132,34 +131,34 @@ NodeId version_for(Versions *v, NodeId n, const Read *reader) {
   return make_version(v, n, &want, reader);
 }
 
-// Values that a loop collects are converted in its steps, so before the node of the loop.
+// Converts the values that a loop collects. The conversions run in its steps, so their nodes come
+// before the node of the loop.
 static void convert_collected(Versions *v, NodeId scan) {
   for (const Read *r = reads_of(v->p, scan); r->node; r++) {
-    if (graph_node(v->p->result.graph, r->node)->op != OP_COLLECT) continue;
+    if (graph_node(v->p->g, r->node)->op != OP_COLLECT) continue;
     Sharding want = read_sharding(v->p, r->node, 1);
-    make_version(v, graph_node(v->p->result.graph, r->node)->args[1], &want,
+    make_version(v, graph_node(v->p->g, r->node)->args[1], &want,
                  &(Read){.node = r->node, .arg = 1});
   }
 }
 
 void versions_read(Versions *v, NodeId n, NodeId args[MAX_ARGS]) {
-  const Node *node = graph_node(v->p->result.graph, n);
+  const Node *node = graph_node(v->p->g, n);
   if (node->op == OP_SCAN) convert_collected(v, n);
   for (int i = 0; i < node->nargs; i++)
     args[i] = version_for(v, node->args[i], &(Read){.node = n, .arg = i});
 }
 
 double versions_bytes(const Placer *p) {
-  const Graph *g = p->result.graph;
   Arena *scratch = arena_new();
   Versions v = versions_new(scratch, p);
   NodeId args[MAX_ARGS];
-  for (NodeId n = 1; n <= graph_count(g); n++) {
+  for (NodeId n = 1; n <= graph_count(p->g); n++) {
     versions_read(&v, n, args);
     version_add(&v, n, &p->result.computed[n], 0);
   }
-  for (uint32_t o = 0; o < g->output.n; o++)
-    version_for(&v, g->output.at[o].value, &(Read){.output = o + 1});
+  for (uint32_t o = 0; o < p->g->output.n; o++)
+    version_for(&v, p->g->output.at[o].value, &(Read){.output = o + 1});
   arena_free(scratch);
   return v.bytes;
 }

@@ -1,43 +1,52 @@
-// Lower bounds of layouts (bounds_internal.h). Parts that every set splits in the same way form a
-// class with one amount, so that a bound is a short sum of products.
+// Lower bounds of layouts (bounds_internal.h). A part is an amount of work or memory, a set is the
+// dims that one axis splits, a kind is a size and link of axes. Parts whose shares are equal under
+// every set of every kind form a class, whose amount is the sum of theirs, so that a bound is a
+// short sum of products. Moved values form classes in this way too. `part` in names means a part
+// class.
 #include <math.h>
 #include <string.h>
 
 #include "ir/base/hash.h"
 #include "partition/search/bounds_internal.h"
 
-enum { EVEN = 255 }; // a code: split along some dim, in blocks that are never short
+enum { EVEN = 255 }; // PartClass.code: split along some dim into blocks that are all full
 
-// Parts (or values) that all sets of all kinds treat in the same way. code[set], sets of all kinds
-// in sequence, is for a part: 0 not split, EVEN, or 1 + index into size; for a value: its CHANGE_*.
+// Parts, or values, with equal codes. Sets are numbered through all kinds. The code of a part under
+// a set is 0 if it is not split, EVEN, or 1 + index into `size`. The code of a value is its
+// CHANGE_* (layout_cost_internal.h), 0 if it neither moves nor is split.
 typedef struct PartClass {
   uint64_t hash;
-  const uint8_t *code;
-  double amount;
-  double *flow[FLOWS]; // of values: seconds by set
+  const uint8_t *code; // [set]
+  double amount;       // seconds, or bytes of memory
+  double *flow[FLOWS]; // of values: [set] seconds
   bool uneven;
-  int64_t size[MAX_PART_DIMS]; // of the dim with code i + 1, whose blocks may be short
+  int64_t size[MAX_PART_DIMS]; // [i] elements of the dim with code i + 1, which may have blocks
+                               // that are not full
 } PartClass;
 
+// What the sets of one kind of axis do to each class.
 typedef struct KindTable {
-  double size;
+  double size; // processors of the axis
   uint32_t n;
-  uint32_t first; // index of its first set in `code`
-  // Matrices of n rows (sets) and a column for each class, then the best of each column.
+  uint32_t first; // index in PartClass.code of the first set of this kind
+  // Matrices with a row for each of n sets and a column for each class. share: what remains of a
+  // part, at least; upper: at most; held: of memory. left, passed: what remains of a value if its
+  // sharding is split, and if it moves. flow: seconds. The best_* and min_flow have the best of
+  // each column.
   double *share, *upper, *held, *left, *passed, *flow[FLOWS];
-  bool *moved; // whether a set moves a value
+  bool *moved; // matrix: whether a set moves a value
   double *best_share, *best_held, *best_left, *min_flow;
-  double *latency; // of set
+  double *latency; // [set] seconds
 } KindTable;
 
-// The state of the bound before axis k, by class.
+// The state of the bound before axis k is assigned. Arrays are indexed by class.
 typedef struct Depth {
   double *share, *upper, *held; // product of the shares over axes before k
   double *flow[FLOWS];          // seconds of values over axes before k
   bool *moved;                  // whether any of these is not 0
-  double *left, *passed;        // share of a value that remains after splits, after moves
-  double *weight;               // amount times all shares except that of axis k
-  double *rest_flow;            // lowest seconds over axes after k
+  double *left, *passed; // products of KindTable.left and of KindTable.passed over axes before k
+  double *weight;        // amount times all shares except that of axis k
+  double *rest_flow;     // lowest seconds over axes after k
   double *rest_share, *rest_held, *rest_left; // best shares over axes after k
   double latency;
 } Depth;
@@ -46,10 +55,13 @@ struct Bounds {
   Arena *a;
   const SearchTask *task;
   uint32_t nsets;
+  const PartCosts **cost; // [set] cost of the set on a mesh of one axis
   uint32_t nparts, npositive, nheld, nvalues;
-  PartClass *part, *held, *value;     // of time, of memory, of moves; part: positive first
-  uint32_t *part_class, *value_class; // 1 + the index of its class, 0: none
-  bool together;                      // a pair is assigned: short blocks are in its shares
+  PartClass *part, *held, *value; // classes of work, of memory, of moved values; in `part` those
+                                  // with positive amounts come first
+  uint32_t *part_class, *value_class; // [part], [value] 1 + index of its class, 0: none
+  bool together; // bounds_begin_pair was called: its shares take blocks that are not full into
+                 // account
   KindTable *kind;
   int naxes;
   const KindTable *axis[MAX_AXES];
@@ -62,57 +74,53 @@ static double max_of(double x, double y) { return x > y ? x : y; }
 
 // -- classes ------------------------------------------------------------------------------------
 
-typedef struct PartClasses {
-  VEC(PartClass) at;
-} PartClasses;
+typedef VEC(PartClass) PartClasses;
 
 static uint32_t intern_class(const Bounds *l, PartClasses *c, const PartClass *x) {
-  for (uint32_t i = 0; i < c->at.n; i++) {
-    const PartClass *y = &c->at.at[i];
+  for (uint32_t i = 0; i < c->n; i++) {
+    const PartClass *y = &c->at[i];
     if (y->hash == x->hash && !memcmp(x->size, y->size, sizeof x->size) &&
         !memcmp(x->code, y->code, l->nsets))
       return i;
   }
-  vec_push(l->a, c->at) = *x;
-  PartClass *y = &c->at.at[c->at.n - 1];
-  y->code = arena_copy(l->a, x->code, l->nsets);
-  return c->at.n - 1;
+  vec_push(l->a, *c) = *x;
+  c->at[c->n - 1].code = arena_copy(l->a, x->code, l->nsets);
+  return c->n - 1;
 }
 
-// How the sets of all kinds split part i. Dims whose blocks are never short share the code EVEN;
-// others are numbered as they appear.
-static PartClass class_of_part(const PartTable *parts, uint32_t i, uint32_t nkinds,
-                               AxisKind *const *kind, int64_t most, uint8_t *code) {
+// Returns a class for part i, with the codes under the sets of all kinds. Dims whose blocks are
+// never short share the code EVEN; others are numbered as they appear.
+static PartClass class_of_part(const Bounds *l, const PartTable *parts, uint32_t i, int64_t most,
+                               uint8_t *code) {
   const Part *p = &parts->part.at[i];
   PartClass c = {.code = code};
   uint8_t number[MAX_PART_DIMS] = {0}, n = 0;
-  uint32_t at = 0;
-  for (uint32_t k = 0; k < nkinds; k++)
-    for (uint32_t s = 0; s < kind[k]->n; s++) {
-      uint8_t split = kind[k]->alone[s].split[i];
-      if (!split || p->size[split - 1] % most == 0) {
-        code[at++] = split ? EVEN : 0;
-        continue;
-      }
-      if (!number[split - 1]) {
-        c.size[n] = p->size[split - 1];
-        number[split - 1] = ++n;
-      }
-      code[at++] = number[split - 1];
+  for (uint32_t s = 0; s < l->nsets; s++) {
+    uint8_t split = l->cost[s]->split[i];
+    if (!split || p->size[split - 1] % most == 0) {
+      code[s] = split ? EVEN : 0;
+      continue;
     }
+    if (!number[split - 1]) {
+      c.size[n] = p->size[split - 1];
+      number[split - 1] = ++n;
+    }
+    code[s] = number[split - 1];
+  }
   c.uneven = n > 0;
-  c.hash = hash_bytes(FNV_START, code, at);
+  c.hash = hash_bytes(FNV_START, code, l->nsets);
   return c;
 }
 
-// Amounts are negative in samples of negative weight: their bound takes the largest share.
+// Sorts classes of positive amount before the others. Amounts of samples with negative weight are
+// negative; a lower bound takes the largest share of these.
 static void sort_parts(Bounds *l, const PartClasses *c, uint32_t nparts) {
-  uint32_t *place = arena_array(l->a, uint32_t, c->at.n + 1);
-  l->part = arena_array(l->a, PartClass, c->at.n + 1);
+  uint32_t *place = arena_array(l->a, uint32_t, c->n + 1);
+  l->part = arena_array(l->a, PartClass, c->n + 1);
   for (int sign = 0; sign < 2; sign++) {
-    for (uint32_t i = 0; i < c->at.n; i++) {
-      if ((c->at.at[i].amount < 0) != (sign == 1)) continue;
-      l->part[l->nparts++] = c->at.at[i];
+    for (uint32_t i = 0; i < c->n; i++) {
+      if ((c->at[i].amount < 0) != (sign == 1)) continue;
+      l->part[l->nparts++] = c->at[i];
       place[i + 1] = l->nparts;
     }
     if (!sign) l->npositive = l->nparts;
@@ -120,65 +128,57 @@ static void sort_parts(Bounds *l, const PartClasses *c, uint32_t nparts) {
   for (uint32_t i = 0; i < nparts; i++) l->part_class[i] = place[l->part_class[i]];
 }
 
-static void classify_parts(Bounds *l, const PartTable *parts, uint32_t nkinds,
-                           AxisKind *const *kind, int64_t most) {
+static void classify_parts(Bounds *l, const PartTable *parts, int64_t most) {
   PartClasses time = {0}, held = {0};
   uint8_t *code = arena_array(l->a, uint8_t, l->nsets + 1);
   l->part_class = arena_array(l->a, uint32_t, parts->part.n + 1);
   for (uint32_t i = 0; i < parts->part.n; i++) {
     const Part *p = &parts->part.at[i];
-    PartClass c = class_of_part(parts, i, nkinds, kind, most, code);
+    PartClass c = class_of_part(l, parts, i, most, code);
     PartClasses *all = p->held ? &held : &time;
     uint32_t of = intern_class(l, all, &c);
-    all->at.at[of].amount += p->amount;
+    all->at[of].amount += p->amount;
     if (!p->held) l->part_class[i] = of + 1;
   }
-  l->held = held.at.at, l->nheld = held.at.n;
+  l->held = held.at, l->nheld = held.n;
   sort_parts(l, &time, parts->part.n);
 }
 
-// Fills the codes of a value. False if no set moves it: it needs no class.
-static bool codes_of_value(uint32_t value, uint32_t nkinds, AxisKind *const *kind, uint8_t *code) {
+// Fills the codes of a value. Returns false if no set moves it, so that it needs no class.
+static bool codes_of_value(const Bounds *l, uint32_t value, uint8_t *code) {
   bool any = false;
-  for (uint32_t k = 0; k < nkinds; k++)
-    for (uint32_t s = 0; s < kind[k]->n; s++) {
-      const PartCosts *x = &kind[k]->alone[s];
-      *code++ = x->change[value];
-      for (int f = 0; f < FLOWS; f++) any |= x->flow[f][value] > 0;
-    }
+  for (uint32_t s = 0; s < l->nsets; s++) {
+    code[s] = l->cost[s]->change[value];
+    for (int f = 0; f < FLOWS; f++) any |= l->cost[s]->flow[f][value] > 0;
+  }
   return any;
 }
 
-static void add_flows(Bounds *l, PartClass *c, double weight, uint32_t value, uint32_t nkinds,
-                      AxisKind *const *kind) {
+static void add_flows(const Bounds *l, PartClass *c, double weight, uint32_t value) {
   for (int f = 0; f < FLOWS; f++) {
     if (!c->flow[f]) c->flow[f] = arena_array(l->a, double, l->nsets);
-    uint32_t at = 0;
-    for (uint32_t k = 0; k < nkinds; k++)
-      for (uint32_t s = 0; s < kind[k]->n; s++)
-        c->flow[f][at++] += weight * kind[k]->alone[s].flow[f][value];
+    for (uint32_t s = 0; s < l->nsets; s++) c->flow[f][s] += weight * l->cost[s]->flow[f][value];
   }
 }
 
-static void classify_values(Bounds *l, const PartTable *parts, uint32_t nkinds,
-                            AxisKind *const *kind) {
+static void classify_values(Bounds *l, const PartTable *parts) {
   PartClasses values = {0};
   uint8_t *code = arena_array(l->a, uint8_t, l->nsets + 1);
   l->value_class = arena_array(l->a, uint32_t, parts->nvalues + 1);
   for (uint32_t v = 0; v < parts->nvalues; v++) {
-    if (!codes_of_value(v, nkinds, kind, code)) continue;
+    if (!codes_of_value(l, v, code)) continue;
     PartClass c = {.code = code, .hash = hash_bytes(FNV_START, code, l->nsets)};
     uint32_t of = intern_class(l, &values, &c);
-    add_flows(l, &values.at.at[of], parts->weight[v], v, nkinds, kind);
+    add_flows(l, &values.at[of], parts->weight[v], v);
     l->value_class[v] = of + 1;
   }
-  l->value = values.at.at, l->nvalues = values.at.n;
+  l->value = values.at, l->nvalues = values.n;
 }
 
 // -- tables of an axis --------------------------------------------------------------------------
 
-// The share of a class that remains under a set on an axis of p processors: the smallest that it
-// can be beside other axes, or the largest.
+// Returns the share of a class that remains under a set on an axis of p processors. Other axes may
+// split the same dims: `most` selects the largest share that is possible, else the smallest.
 static double share_of(const PartClass *c, uint32_t set, double p, bool most) {
   uint8_t code = c->code[set];
   if (!code) return 1;
@@ -194,7 +194,7 @@ static double *rows_of(Bounds *l, const KindTable *t, uint32_t n, const PartClas
   return rows;
 }
 
-// The minimum of each of n columns, at most `most`.
+// Returns the minimum of each of n columns and the number `most`.
 static double *min_of_rows(Bounds *l, uint32_t n, uint32_t rows, const double *at, double most) {
   double *out = arena_array(l->a, double, n + 1);
   for (uint32_t i = 0; i < n; i++) {
@@ -232,7 +232,7 @@ static void fill_values(Bounds *l, KindTable *t) {
   }
 }
 
-static void fill_kind(Bounds *l, KindTable *t, const AxisKind *k) {
+static void fill_kind(Bounds *l, KindTable *t) {
   t->share = rows_of(l, t, l->nparts, l->part, false);
   t->upper = rows_of(l, t, l->nparts, l->part, true);
   t->held = rows_of(l, t, l->nheld, l->held, false);
@@ -240,7 +240,7 @@ static void fill_kind(Bounds *l, KindTable *t, const AxisKind *k) {
   t->best_held = min_of_rows(l, l->nheld, t->n, t->held, 1);
   fill_values(l, t);
   t->latency = arena_array(l->a, double, t->n);
-  for (uint32_t s = 0; s < t->n; s++) t->latency[s] = k->alone[s].cost.latency;
+  for (uint32_t s = 0; s < t->n; s++) t->latency[s] = l->cost[t->first + s]->cost.latency;
 }
 
 static double *ones(Arena *a, uint32_t n) {
@@ -268,9 +268,12 @@ Bounds *bounds_new(Arena *a, const SearchTask *task, const PartTable *parts, uin
     l->kind[k] = (KindTable){.size = (double)kind[k]->size, .n = kind[k]->n, .first = l->nsets};
     l->nsets += kind[k]->n;
   }
-  classify_parts(l, parts, nkinds, kind, most);
-  classify_values(l, parts, nkinds, kind);
-  for (uint32_t k = 0; k < nkinds; k++) fill_kind(l, &l->kind[k], kind[k]);
+  l->cost = arena_array(a, const PartCosts *, l->nsets + 1);
+  for (uint32_t k = 0; k < nkinds; k++)
+    for (uint32_t s = 0; s < kind[k]->n; s++) l->cost[l->kind[k].first + s] = &kind[k]->alone[s];
+  classify_parts(l, parts, most);
+  classify_values(l, parts);
+  for (uint32_t k = 0; k < nkinds; k++) fill_kind(l, &l->kind[k]);
   for (int k = 0; k <= MAX_AXES; k++) depth_new(l, &l->depth[k]);
   return l;
 }
@@ -313,8 +316,8 @@ static double parts_with(const Bounds *l, const Depth *d, const KindTable *t, ui
   return a + b;
 }
 
-// Lower bound of the seconds of value class i after axis k is assigned, by kind of flow. `at` is
-// the entry of the class and the set in the tables of the axis.
+// Computes a lower bound of the seconds of value class i after axis k is assigned, by kind of flow.
+// `at` is the entry of the class and the set in the tables of the axis.
 //   JOIN  Sums and gathers over axes of p and q processors send (1 - 1/p) + (1 - 1/q) / p of the
 //         bytes, in the cheaper order; memory is read and written once. Splits shrink the value.
 //   SEND  Blocks stay blocks: axes that split them and axes that move them both make them smaller.
@@ -349,7 +352,7 @@ static double values_with(const Bounds *l, const Depth *d, const KindTable *t, u
   return all;
 }
 
-// Seconds of uneven blocks beyond those of equal blocks.
+// Returns the seconds that longest blocks of uneven splits take beyond blocks of average length.
 static double short_blocks(const Bounds *l, int k, uint32_t set) {
   const Depth *d = &l->depth[k];
   double all = 0;
@@ -373,7 +376,7 @@ static double short_blocks(const Bounds *l, int k, uint32_t set) {
   return all;
 }
 
-// Whether every completion holds more than the task's memory.
+// Returns whether every completion needs more than the task's memory.
 static bool too_large(const Bounds *l, const Depth *d, const KindTable *t, uint32_t set) {
   double bytes = 0;
   const double *share = t->held + (size_t)set * l->nheld;

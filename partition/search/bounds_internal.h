@@ -28,16 +28,17 @@ typedef struct AxisKind {
 
 typedef struct Bounds Bounds;
 
-// Tables for axes of the given kinds, in arena a. Blocks of dims whose size `most` (processors of a
-// mesh) divides are never uneven. Thread rule: one search at a time.
+// Makes tables for axes of the given kinds, in arena a. Blocks of dims whose size `most`
+// (processors of a mesh) divides are never uneven. Thread rule: one search at a time.
 Bounds *bounds_new(Arena *a, const SearchTask *t, const PartTable *parts, uint32_t nkinds,
                    AxisKind *const *kind, int64_t most);
 // Starts with a mesh of `naxes` axes of these kinds, none assigned. Then for each axis k in order:
 // bounds_enter(k), any number of bounds_with(k, ...), bounds_assign(k, set).
 void bounds_begin(Bounds *l, int naxes, const uint32_t kind[]);
 void bounds_enter(Bounds *l, int k);
-// The lower bound, in seconds, of all layouts in which axis k splits set i and axes before k are as
-// assigned. If it reaches `limit`, any number from `limit` on; INFINITY if none fits the memory.
+// Returns the lower bound, in seconds, of all layouts in which axis k splits set i and axes before
+// k are as assigned. If it reaches `limit`, any number from `limit` on; INFINITY if none fits the
+// memory.
 double bounds_with(Bounds *l, int k, uint32_t i, double limit);
 // Assigns set i of dims (Space.set) to mesh axis k.
 void bounds_assign(Bounds *l, int k, uint32_t i);
@@ -45,7 +46,8 @@ void bounds_assign(Bounds *l, int k, uint32_t i);
 // The exact cost of two axes with their sets. It replaces the bound from single axes, which does
 // not see how axes interact.
 typedef struct PairBound PairBound;
-// From the cost on a mesh of the two axes. Lives in the arena of l.
+// Returns the exact cost by class, from the cost `together` on a mesh of the two axes. Lives in the
+// arena of l.
 const PairBound *bounds_pair(Bounds *l, const PartTable *parts, const PartCosts *together);
 // As bounds_begin, with these sets assigned to axes 0 and 1 and the cost of the pair: continue with
 // axis 2.

@@ -5,8 +5,8 @@
 
 #include "partition/search/layout_cost_internal.h"
 
-// Whether the result is stored: written once and read by each user. Results of other operations are
-// assumed to be fused into their users.
+// Returns whether the result is stored: written once and read by each user. Results of other
+// operations are assumed to be fused into their users.
 static bool is_stored(const Node *n) {
   static const bool in_memory[] = {
       [REDUCE] = true,  [CONTRACT] = true, [GATHER] = true,  [COLLECTIVE] = true, [WINDOW] = false,
@@ -16,14 +16,14 @@ static bool is_stored(const Node *n) {
 
 static bool is_read(const Node *n) { return is_stored(n) || op_is_decl((Op)n->op); }
 
-// Flops of a contraction in all rounds of its loops.
+// Returns the flops of a contraction in all rounds of its loops.
 static double step_flops(const Graph *g, NodeId n) {
   return (double)contract_flops(g, n, NULL, NULL) *
          (double)region_times(g, graph_node(g, n)->region);
 }
 
-// Bytes that a node reads and writes. Only direct arguments that are stored count. A fused kernel
-// also reads stored values behind its pointwise nodes; that is neglected.
+// Returns the bytes that a node reads and writes. Only direct arguments that are stored count. A
+// fused kernel also reads the stored arguments of its pointwise nodes; these bytes are neglected.
 static double node_traffic(const Graph *g, NodeId n) {
   const Node *node = graph_node(g, n);
   double bytes = is_stored(node) ? (double)node_bytes(g, n) : 0;
@@ -32,7 +32,8 @@ static double node_traffic(const Graph *g, NodeId n) {
   return bytes * (double)region_times(g, node->region);
 }
 
-// The values that stay in memory for the step: inputs, and forward values that gradients read.
+// Returns an array that marks the nodes whose values stay in memory for the step: inputs, and
+// forward values that gradients read.
 static bool *kept_values(Arena *a, const Graph *g) {
   bool *kept = arena_array(a, bool, graph_count(g) + 1);
   for (NodeId n = 1; n <= graph_count(g); n++) {
@@ -46,7 +47,7 @@ static bool *kept_values(Arena *a, const Graph *g) {
   return kept;
 }
 
-// Parameters, states and slots: in memory all the time.
+// Returns whether a tensor is in memory between steps: parameters, states and optimizer states are.
 static bool is_held(const Decl *d) { return d->node && d->kind != DECL_INPUT; }
 
 static void cost_add(LayoutCost *sum, const LayoutCost *p, double weight) {
@@ -75,11 +76,11 @@ static Call call_of(const Graph *g, const Machine *machine, const Bucket *b) {
                 .latency = coll_latency(machine, g->mesh, kind, first->attr.axes)};
 }
 
-// Accumulates the flows of the values of one sample.
+// Accumulates the seconds that the values of one sample move (Flow).
 typedef struct FlowTable {
   const Graph *whole; // of the sample, before lowering
   const Edges *edges;
-  double *flow[FLOWS]; // of value
+  double *flow[FLOWS]; // [value]
 } FlowTable;
 
 // Returns true if n is of the kind FLOW_JOIN (layout_cost_internal.h): a collective that sums or
@@ -94,7 +95,8 @@ static uint32_t find_edge(const Edges *edges, NodeId source, DimId d) {
   return edges->n;
 }
 
-// The value (of the sample) that collective n of the lowered graph moves: its node, or an edge.
+// Returns the number of the value that collective n of the lowered graph moves, within its sample:
+// a node id, or for a halo the number of nodes + 1 + index of the edge.
 static uint32_t value_of(const Graph *lowered, const Node *n, const FlowTable *x) {
   uint32_t value = n->origin.of;
   if (n->op != OP_HALO) return value;
@@ -116,8 +118,8 @@ static void share_call(const Graph *g, const Call *c, const FlowTable *x) {
         all;
 }
 
-// Cost of lowered graph g, without .seconds. With x, the seconds of its collectives are also added
-// to the values that they move.
+// Returns the cost of lowered graph g, without .seconds. With x, the seconds of its collectives are
+// also added to the values that they move.
 static LayoutCost cost_of(Arena *a, const Graph *g, const Machine *machine, const FlowTable *x) {
   LayoutCost p = {0};
   const Buckets *buckets = collectives_bucket(a, g, machine);
@@ -162,7 +164,7 @@ Graph layout_apply(Arena *a, const Graph *g, const Mesh *mesh, const Layout *lay
   out.dims = dim_table_whole(a, g->dims);
   out.mesh = mesh;
   out.layout = *layout;
-  bool own = false; // the nodes are a copy
+  bool own = false; // whether out.node.at is a copy that may be changed
   for (NodeId n = 1; n <= graph_count(g); n++) {
     if (graph_node(g, n)->op != OP_PIN) continue;
     if (!own) out.node.at = arena_copy(a, g->node.at, g->node.n * sizeof *g->node.at);
@@ -194,8 +196,9 @@ LayoutCost search_cost(const SearchTask *t, const Mesh *mesh, const Layout *layo
 
 // -- parts --------------------------------------------------------------------------------------
 
-// Visits the parts of a sample in a fixed order, in one of two modes. Without a placer it appends
-// them to `table`. With one it writes, for each part, its split and share under that placement.
+// Visits the parts of a placed sample in a fixed order, in one of two modes. With `table` it
+// appends them to the table. Without, it writes the split and the share of each part under the
+// placement.
 typedef struct PartVisitor {
   const Graph *g;
   const Placer *placer;
@@ -207,27 +210,25 @@ typedef struct PartVisitor {
   double *share;  // next entry of PartCosts.share
 } PartVisitor;
 
-static void visit_part(PartVisitor *t, bool held, double amount, const Graph *g, int ndims,
-                       const DimId *dims, const Axes *axes) {
-  if (t->split) {
-    *t->split = 0, *t->share = 1;
-    for (int i = 0; i < ndims; i++) {
-      if (!axes[i].n) continue;
-      int64_t size = dim_get(g->dims, dims[i])->size;
-      if (!*t->split) *t->split = (uint8_t)(1 + i);
-      *t->share *= (double)block_length(g->mesh, size, axes[i]) / (double)size;
-    }
-    t->split++, t->share++;
-    return;
+static void visit_part(PartVisitor *t, bool held, double amount, int ndims, const DimId *dims,
+                       const Axes *axes) {
+  Part p = {.amount = amount * t->weight, .held = held};
+  uint8_t split = 0;
+  double share = 1;
+  for (int i = 0; i < ndims; i++) {
+    p.size[i] = dim_get(t->g->dims, dims[i])->size;
+    if (axes[i].n && !split) split = (uint8_t)(1 + i);
+    share *= (double)block_length(t->g->mesh, p.size[i], axes[i]) / (double)p.size[i];
   }
-  Part p = {.amount = amount * t->weight, .held = held, .ndims = (uint8_t)ndims};
-  for (int i = 0; i < ndims; i++) p.size[i] = dim_get(g->dims, dims[i])->size;
-  vec_push(t->a, t->table->part) = p;
+  if (t->table)
+    vec_push(t->a, t->table->part) = p;
+  else
+    *t->split++ = split, *t->share++ = share;
 }
 
 static void visit_value(PartVisitor *t, bool held, double amount, NodeId n, const Sharding *s) {
   const Dims *dims = &graph_node(t->g, n)->dims;
-  visit_part(t, held, amount, t->g, dims->n, dims->at, s ? s->split : NULL);
+  visit_part(t, held, amount, dims->n, dims->at, s->split);
 }
 
 static void visit_contraction(PartVisitor *t, NodeId n) {
@@ -237,22 +238,23 @@ static void visit_contraction(PartVisitor *t, NodeId n) {
   int k = 0;
   for (int i = 0; i < node->dims.n; i++, k++) {
     dims[k] = node->dims.at[i];
-    if (t->placer) axes[k] = t->placer->result.computed[n].split[i];
+    axes[k] = t->placer->result.computed[n].split[i];
   }
   for (int i = 0; i < node->attr.ndims; i++, k++) {
     dims[k] = node->attr.dims[i];
-    if (t->placer) axes[k] = t->placer->inner[n][i];
+    axes[k] = t->placer->inner[n][i];
   }
-  visit_part(t, false, step_flops(t->g, n) / t->machine->flops, t->g, k, dims, axes);
+  visit_part(t, false, step_flops(t->g, n) / t->machine->flops, k, dims, axes);
 }
 
-// The read of a window: at least the elements from which the own block of the result is made.
+// Visits the part that a window reads: at least the elements from which the own block of the result
+// is made.
 static void visit_window(PartVisitor *t, NodeId n, double second) {
   const Node *node = graph_node(t->g, n);
   double bytes = fmin((double)node_bytes(t->g, n), (double)node_bytes(t->g, node->args[0]));
-  Sharding s = t->placer ? read_sharding(t->placer, n, 0) : (Sharding){0};
+  Sharding s = read_sharding(t->placer, n, 0);
   int from = dims_index(&graph_node(t->g, node->args[0])->dims, node->attr.dims[0]);
-  if (t->placer && sharding_dim_of(&s, 0) < 0)
+  if (sharding_dim_of(&s, 0) < 0)
     for (int i = 0; i < node->attr.nto; i++)
       axes_join(&s.split[from],
                 t->placer->result.computed[n].split[dims_index(&node->dims, node->attr.to[i])]);
@@ -263,8 +265,7 @@ static void visit_traffic(PartVisitor *t, NodeId n) {
   const Node *node = graph_node(t->g, n);
   double second = (double)region_times(t->g, node->region) / t->machine->memory_rate;
   if (is_stored(node))
-    visit_value(t, false, second * (double)node_bytes(t->g, n), n,
-                t->placer ? &t->placer->result.computed[n] : NULL);
+    visit_value(t, false, second * (double)node_bytes(t->g, n), n, &t->placer->result.computed[n]);
   for (int i = 0; i < node->nargs; i++) {
     NodeId arg = node->args[i];
     if (!is_read(graph_node(t->g, arg))) continue;
@@ -272,7 +273,7 @@ static void visit_traffic(PartVisitor *t, NodeId n) {
       visit_window(t, n, second);
       continue;
     }
-    Sharding need = t->placer ? read_sharding(t->placer, n, i) : (Sharding){0};
+    Sharding need = read_sharding(t->placer, n, i);
     visit_value(t, false, second * (double)node_bytes(t->g, arg), arg, &need);
   }
 }
@@ -282,8 +283,8 @@ static bool splits(const Sharding *s, int but) {
   return k >= 0 && k != but;
 }
 
-// The first of the computed, settled and read shardings of n in which axis 0 splits a dim other
-// than `but`; else replicated.
+// Returns the first of the computed, settled and read shardings of n in which axis 0 splits a dim,
+// but not dim `but` (-1: any dim); else replicated.
 static Sharding finest_sharding(const Placer *p, NodeId n, int but) {
   Sharding replicated = {0}, all[2] = {p->result.computed[n], p->result.settled[n]};
   for (int i = 0; i < 2; i++)
@@ -301,21 +302,21 @@ static void visit_graph(PartVisitor *t, Arena *scratch) {
   for (NodeId n = 1; n <= graph_count(g); n++) {
     if (graph_node(g, n)->op == OP_CONTRACT) visit_contraction(t, n);
     visit_traffic(t, n);
-    Sharding s = kept[n] && t->placer ? finest_sharding(t->placer, n, -1) : (Sharding){0};
-    if (kept[n]) visit_value(t, true, (double)node_bytes(g, n), n, &s);
+    if (!kept[n]) continue;
+    Sharding s = finest_sharding(t->placer, n, -1);
+    visit_value(t, true, (double)node_bytes(g, n), n, &s);
   }
   for (uint32_t i = 0; i < g->output.n; i++) {
     const Output *out = &g->output.at[i];
     if (out->kind != OUT_UPDATE) continue;
-    Sharding s = t->placer ? output_sharding(t->placer, out) : (Sharding){0};
+    Sharding s = output_sharding(t->placer, out);
     visit_value(t, false, (double)node_bytes(g, out->value) / t->machine->memory_rate, out->value,
                 &s);
   }
   for (uint32_t d = 0; d < g->decl.n; d++) {
     NodeId n = g->decl.at[d].node;
     if (is_held(&g->decl.at[d]))
-      visit_value(t, true, (double)node_bytes(g, n), n,
-                  t->placer ? &t->placer->result.computed[n] : NULL);
+      visit_value(t, true, (double)node_bytes(g, n), n, &t->placer->result.computed[n]);
   }
 }
 
@@ -340,8 +341,10 @@ PartTable *parts_new(Arena *a, const SearchTask *t) {
     const SearchSample *sample = &t->sample[i];
     find_edges(a, sample->graph, &p->edge[i]);
     p->nvalues += values_of(t, p, i);
-    PartVisitor x = {
-        .g = sample->graph, .weight = sample->weight, .machine = t->machine, .a = a, .table = p};
+    const Mesh single = {0};
+    Graph g = layout_apply(a, sample->graph, &single, &(Layout){0});
+    PartVisitor x = {.g = &g, .weight = sample->weight, .machine = t->machine, .a = a, .table = p};
+    x.placer = placer_of(place_silent(a, sample->known, &g, &g.layout, t->machine));
     visit_graph(&x, a);
   }
   p->weight = arena_array(a, double, p->nvalues);

@@ -13,7 +13,6 @@ enum { MAX_PART_DIMS = 2 * MAX_RANK };
 typedef struct Part {
   double amount; // without a layout: seconds, or bytes if held; times the weight of the sample
   bool held;
-  uint8_t ndims;
   int64_t size[MAX_PART_DIMS];
 } Part;
 
@@ -28,9 +27,9 @@ typedef VEC(Edge) Edges;
 // its nodes (by id, from 0), then its edges.
 typedef struct PartTable {
   uint32_t nvalues;
-  double *weight; // of value: that of its sample
+  double *weight; // [value] weight of its sample
   VEC(Part) part;
-  Edges *edge; // of sample
+  Edges *edge; // [sample]
 } PartTable;
 
 // How a value moves between processors. Seconds, without latency.
@@ -46,17 +45,18 @@ typedef enum Flow {
 // What a layout does to a value: its computed, settled or read sharding is split; it moves.
 enum { CHANGE_SPLIT = 1, CHANGE_MOVED };
 
-// The cost of one layout in parts.
+// The cost of one layout, and what each part and each value contributes to it.
 typedef struct PartCosts {
   LayoutCost cost;
-  uint8_t *split;      // of part: 1 + its first dim that is split, 0: none
-  double *share;       // of part: the share that one processor has
-  double *flow[FLOWS]; // of value: seconds
-  uint8_t *change;     // of value: by axis 0; 0: neither
+  uint8_t *split;      // [part] 1 + index into Part.size of the first dim that is split, 0: none
+  double *share;       // [part] the share that one processor has
+  double *flow[FLOWS]; // [value] seconds
+  uint8_t *change;     // [value] what axis 0 of the mesh does to it, CHANGE_*; 0: neither
 } PartCosts;
 
 PartTable *parts_new(Arena *a, const SearchTask *t);
-// The cost of a layout on a mesh, usually of one or two axes. Lives in `a`. Not thread-safe.
+// Estimates the cost of a layout on a mesh, usually of one or two axes. Lives in `a`. Not
+// thread-safe.
 PartCosts cost_in_parts(Arena *a, const SearchTask *t, const PartTable *parts, const Mesh *mesh,
                         const Layout *layout);
 

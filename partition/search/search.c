@@ -21,12 +21,12 @@
 #include "partition/search/space_internal.h"
 
 enum {
-  FIRST = 64,               // candidates of lowest bound that step 1 collects for a view
-  FIRST_ESTIMATED = 8,      // of them, estimated in step 1
-  MAX_ESTIMATED = 2000,     // in step 3
-  MORE_ESTIMATED = 100,     // in step 4
-  MAX_CANDIDATES = 1 << 21, // in memory at once
-  PAIRS = 1 << 12,          // slots for costs of pairs of axes
+  FIRST = 64,               // candidates that step 1 collects for a view, those of lowest bound
+  FIRST_ESTIMATED = 8,      // number of these that step 1 estimates
+  MAX_ESTIMATED = 2000,     // number of layouts that step 3 estimates, at most
+  MORE_ESTIMATED = 100,     // number of layouts that step 4 estimates, at most, in all
+  MAX_CANDIDATES = 1 << 21, // number of candidates that are kept at once
+  PAIRS = 1 << 12,          // entries of the hash table for pairs of axes
   MAX_BOUNDS = 50000000     // bounds that one walk over all views computes
 };
 
@@ -62,16 +62,16 @@ typedef struct Search {
   Arena *a;
   VEC(Candidate) candidate;
   VEC(Candidate) estimated;
-  VEC(Candidate) first_of_views; // what step 1 has collected
+  VEC(Candidate) first_of_views; // candidates that step 1 has collected
   const PartTable *parts;
   PairEntry *pair; // hash table of PAIRS slots, open addressing
   SearchResult *result;
-  double unexplored; // lowest bound of what was not explored; INFINITY: all was
+  double unexplored; // lowest bound of the branches that were not explored, INFINITY: none
   // State of search_axes.
   const View *view;
   double limit;         // branches whose bound reaches this are skipped
   uint32_t bounds_left; // budget: bounds that may still be computed
-  bool first;           // step 1: keep_first instead of all candidates
+  bool first;           // true in step 1: only the FIRST candidates are kept
   Candidate now;        // the axes assigned so far
 } Search;
 
@@ -98,7 +98,7 @@ static bool is_new(const Search *s, int k, uint32_t set) {
   return true;
 }
 
-// Insertion sort into the FIRST candidates of lowest bound.
+// Inserts a candidate into the sorted list of the FIRST candidates of lowest bound.
 static void keep_first(Search *s, const Candidate *c) {
   uint32_t i = s->candidate.n;
   if (i < FIRST)
@@ -121,7 +121,7 @@ static void add_candidate(Search *s, double bound) {
     s->unexplored = fmin(s->unexplored, bound);
 }
 
-// Whether every dim of the set has at least as many elements as processors along axes 0..k.
+// Returns whether every dim of the set has at least as many elements as processors along axes 0..k.
 static bool fits(const Search *s, int k, uint32_t set) {
   DimSet own = kind_at(s, k)->set[set], common = 0;
   for (int j = 0; j < k; j++) common |= own & kind_at(s, j)->set[s->now.set[j]];
@@ -134,7 +134,7 @@ static bool fits(const Search *s, int k, uint32_t set) {
   return true;
 }
 
-// Whether several axes split one dim: only then the order of axes matters.
+// Returns whether several axes split one dim: only then the order of axes matters.
 static bool has_order(const Search *s) {
   DimSet seen = 0, twice = 0;
   for (int k = 0; k < s->view->mesh->naxes; k++) {
@@ -145,10 +145,10 @@ static bool has_order(const Search *s) {
   return twice != 0;
 }
 
-// Depth-first branch and bound. Axes 0..k-1 of s->now are assigned and every completion costs at
-// least `bound` seconds. A branch is skipped when its bound reaches s->limit. When the budget of
-// bounds is spent, s->unexplored records the lowest bound that was not explored: results are proven
-// only below it.
+// Searches depth-first, by branch and bound. Axes 0..k-1 of s->now are assigned and every
+// completion costs at least `bound` seconds. A branch is skipped when its bound reaches s->limit.
+// When the budget of bounds is spent, s->unexplored records the lowest bound that was not explored:
+// results are proven only below it.
 static void search_axes(Search *s, int k, double bound) {
   if (k == s->view->mesh->naxes) {
     if (s->view->first || has_order(s)) add_candidate(s, bound);
@@ -189,7 +189,7 @@ static void search_views(Search *s, double limit) {
   }
 }
 
-// The number of layouts in the space, without the other orders of axes.
+// Returns the number of layouts in the space, without the other orders of axes.
 static double count_layouts(const Search *s) {
   double all = 0;
   for (uint32_t i = 0; i < s->space.view.n; i++) {
@@ -228,7 +228,7 @@ static void drop_first(Search *s) {
 
 // -- pairs of axes ------------------------------------------------------------------------------
 
-// The cost of two axes of the view with their sets, on a mesh of these axes only.
+// Estimates the cost of two axes of the view with their sets, on a mesh of these axes only.
 static const PairBound *estimate_pair(Search *s, const View *v, const int axis[2],
                                       const PairKey *key) {
   Arena *a = arena_new();
@@ -246,7 +246,7 @@ static const PairBound *estimate_pair(Search *s, const View *v, const int axis[2
   return pair;
 }
 
-// The slot of the key, or a free one. NULL if the table is full.
+// Returns the entry of the key, or a free one, or NULL if the table is full.
 static PairEntry *find_pair(Search *s, const PairKey *key) {
   uint64_t h = hash_bytes(FNV_START, key, sizeof *key);
   for (uint32_t i = (uint32_t)(h >> 40) % PAIRS, n = 0; n < PAIRS; n++, i = (i + 1) % PAIRS) {
@@ -256,7 +256,7 @@ static PairEntry *find_pair(Search *s, const PairKey *key) {
   return NULL;
 }
 
-// The n-th pair of axes. False if there are fewer.
+// Sets axis[] to the n-th pair of axes. Returns false if there are fewer.
 static bool nth_pair(int naxes, int n, int axis[2]) {
   for (axis[0] = 0; axis[0] < naxes; axis[0]++)
     for (axis[1] = axis[0] + 1; axis[1] < naxes; axis[1]++)
@@ -376,9 +376,9 @@ static bool was_estimated(const Search *s, const Candidate *c) {
   return false;
 }
 
-// Takes candidates by rising bound until the next bound reaches worst(s), a cost of the layouts
-// that are kept, or `most` estimates are spent. Returns the lowest bound among all that was not
-// estimated.
+// Estimates candidates by rising bound until the next bound reaches worst(s), which is the cost of
+// the first or of the last layout of the result, or until `most` estimates are made. Returns the
+// lowest bound among the candidates that were not estimated.
 static double estimate_candidates(Search *s, double (*worst)(const Search *), uint32_t most) {
   for (uint32_t i = s->candidate.n / 2; i-- > 0;) sift_down(s, i);
   while (s->candidate.n && s->candidate.at[0].bound < worst(s)) {
@@ -404,7 +404,7 @@ static void search_new(Search *s, Arena *a, const SearchTask *t) {
   s->bounds = bounds_new(a, t, s->parts, s->space.kind.n, s->space.kind.at, mesh_size(t->mesh));
 }
 
-// A layout with little memory, found greedily: each axis gets the set that needs least memory on
+// Finds a layout with little memory greedily: each axis gets the set that needs least memory on
 // this axis only; of all meshes the one with the smallest result is taken.
 static SearchChoice smallest(Search *s) {
   SearchChoice best = {0}, c;
@@ -424,7 +424,8 @@ static SearchChoice smallest(Search *s) {
   return best;
 }
 
-// Step 1. Returns a lower bound of the candidates that were not collected.
+// Step 1: collects and estimates the first candidates of every view. Returns a lower bound of the
+// candidates that were not collected.
 static double estimate_first(Search *s) {
   double limit = (double)INFINITY;
   s->first = true;

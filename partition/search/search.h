@@ -26,7 +26,7 @@ typedef struct LayoutCost {
 // samples of weight * cost of the graph.
 typedef struct SearchSample {
   const Graph *graph;      // simplified, not lowered
-  const PlaceGraph *known; // place_graph(graph)
+  const PlaceGraph *known; // tables of `graph`, made by place_graph
   double weight;           // may be negative
 } SearchSample;
 
@@ -36,8 +36,8 @@ typedef struct SearchTask {
   const SearchSample *sample;
   const Machine *machine;
   double memory;   // bytes that a processor may hold
-  bool named_axes; // axes of equal size differ: the machine file gives figures of one axis, or
-                   // layout(...) of the model names one
+  bool named_axes; // axes of equal size are not interchangeable, because the machine file has
+                   // figures for one of them or layout(...) of the model names one
   uint32_t nmeshes;
   const Mesh *mesh;                             // the meshes to search, of equal size
   uint32_t keep;                                // number of layouts to return
@@ -60,7 +60,7 @@ typedef struct SearchResult {
   bool proven;          // no layout of the space is cheaper than at[0]; false: too many candidates
   bool ranked;          // proven, and no layout outside the list is cheaper than its last entry
   double bound;         // lower bound of the seconds of all layouts; 0: not known
-  SearchChoice smallest; // if n is 0: a layout with little memory
+  SearchChoice smallest; // only if no layout fits the memory (n is 0): one that needs little
   double closest;        // smallest ratio of estimated cost to lower bound, for tests
 } SearchResult;
 
@@ -68,10 +68,10 @@ typedef struct SearchResult {
 // g and has a dim table of its own, for the blocks of the new mesh. layout(...) requests in the
 // graph are renumbered to the axes of `mesh`, by name. `mesh` must outlive the result.
 Graph layout_apply(Arena *a, const Graph *g, const Mesh *mesh, const Layout *layout);
-// The estimated cost of the model under one layout. Not thread-safe: interns names.
+// Returns the estimated cost of the model under one layout. Not thread-safe: interns names.
 LayoutCost search_cost(const SearchTask *t, const Mesh *mesh, const Layout *layout);
-// The cheapest task.keep layouts over all meshes of the task (search.c). Deterministic. The result
-// lives in `a`.
+// Finds the cheapest task.keep layouts over all meshes of the task (search.c). Deterministic. The
+// result lives in `a`.
 SearchResult *search_layouts(Arena *a, const SearchTask *t);
 // Choice `from` with one more rule of a kind that search_layouts does not try: `optimizer`,
 // `gradients` or `parameters: all -> axes` (ZeRO, Rajbhandari et al. 2020), `soft dim -> axes`
@@ -86,12 +86,12 @@ typedef enum SearchAim {
   SEARCH_SMALLER,  // less memory, at most 5 % more time
   SEARCH_SMALLEST, // less memory at any time
 } SearchAim;
-// Greedy: adds the rule of search_rules that gains most, until none gains. *rules is
+// Adds greedily the rule of search_rules that gains most, until none gains. *rules is
 // search_rules(from) or empty; afterwards it belongs to the returned choice.
 SearchChoice search_refine(Arena *a, const SearchTask *t, const SearchChoice *from,
                            SearchRules *rules, SearchAim aim);
 
-// Whether a is better than b: by seconds, then memory, then number of rules.
+// Returns whether a is better than b: by seconds, then memory, then number of rules.
 bool search_cheaper(const SearchChoice *a, const SearchChoice *b);
 
 // A random layout of the space, for tests. bound[k] is the lower bound of all layouts that agree
@@ -103,8 +103,9 @@ typedef struct SearchProbe {
 // Draws up to n layouts into out; returns how many.
 uint32_t search_probe(Arena *a, const SearchTask *t, uint32_t n, uint64_t seed, SearchProbe *out);
 
-// All meshes of `processors` with at most three axes of size 2 or more, named by `names`. Sizes
-// fall from axis to axis; with `unlike` (SearchTask.named_axes) all orders of sizes are listed.
+// Lists all meshes of `processors` with at most three axes of size 2 or more, named by `names`.
+// Sizes fall from axis to axis; with `unlike` (SearchTask.named_axes) all orders of sizes are
+// listed.
 uint32_t search_meshes(Arena *a, int64_t processors, const char *const names[3], bool unlike,
                        const Mesh **out);
 

@@ -3,7 +3,7 @@
 
 #include "partition/search/space_internal.h"
 
-// Whether layout_check accepts the rules on a mesh of one axis with two processors.
+// Returns whether layout_check accepts the rules on a mesh of one axis with two processors.
 static bool rules_fit(const Space *s, uint32_t n, LayoutRule *rule) {
   Arena *a = arena_new();
   Mesh mesh = {.naxes = 1, .axis = {{.name = "axis", .size = 2}}};
@@ -26,8 +26,8 @@ static bool dim_is_used(const SearchTask *t, DimId d) {
   return false;
 }
 
-// Dims of functions and of rounds of a `for` have a dot in their name. They are left out: no rule
-// of a user names them.
+// Finds the dims that rules can split. Dims of functions and of rounds of a `for` have a dot in
+// their name. They are left out: no rule of a user names them.
 void space_dims(Space *s, Arena *a, const SearchTask *t) {
   *s = (Space){.task = t, .a = a, .complete = true};
   const DimTable *dims = t->model->dims;
@@ -49,7 +49,7 @@ static void find_clashes(Space *s) {
     }
 }
 
-// All sets of dims that do not clash, the empty one first.
+// Finds all sets of dims that do not clash, the empty one first.
 static void find_sets(Space *s) {
   s->set = arena_array(s->a, DimSet, MAX_SETS);
   s->nsets = 1;
@@ -80,7 +80,7 @@ bool space_layout(const Space *s, Arena *a, const View *v, const DimSet *set, La
   return true;
 }
 
-// The name of the axis if layout(...) of the model names it, else NULL.
+// Returns the name of the axis if layout(...) of the model names it, else NULL.
 static const char *pinned_name(const Space *s, const MeshAxis *axis) {
   const Graph *model = s->task->model;
   int k = mesh_axis(model->mesh, axis->name);
@@ -107,8 +107,8 @@ static AxisKind *kind_new(Space *s, const PartTable *parts, const MeshAxis *axis
   return k;
 }
 
-// Axes of equal size and link are of one kind. An axis that layout(...) names has a kind of its
-// own.
+// Returns the index of the kind of an axis, which is added if it is new. Axes of equal size and
+// link are of one kind. An axis that layout(...) names has a kind of its own.
 static uint32_t kind_of(Space *s, const PartTable *parts, const MeshAxis *axis) {
   Link link = machine_link(s->task->machine, axis->name);
   const char *pinned = pinned_name(s, axis);
@@ -130,7 +130,7 @@ static bool same_kinds(const View *x, const View *y) {
 const uint8_t space_orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
                                     {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
 
-// One view for each order of up to three axes that differs in kinds. Meshes of more axes are
+// Adds one view for each order of up to three axes that differs in kinds. Meshes of more axes are
 // searched in their own order only.
 static void add_views(Space *s, const PartTable *parts, const Mesh *mesh) {
   View own = {.mesh = mesh, .first = true};

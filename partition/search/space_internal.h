@@ -16,7 +16,7 @@ typedef struct View {
   const Mesh *mesh;
   uint8_t order[MAX_AXES]; // axis k of the view is axis order[k] of the mesh
   uint32_t kind[MAX_AXES]; // index into Space.kind of axis k of the view
-  bool first;              // the order is that of the mesh
+  bool first; // the order is that of the mesh; other orders are searched only where they differ
 } View;
 
 typedef struct Space {
@@ -24,9 +24,10 @@ typedef struct Space {
   Arena *a;
   uint32_t ndims, nsets;
   const Dim *dim[MAX_DIMS];
-  DimSet clash[MAX_DIMS]; // dims that occur with this one in some tensor
+  DimSet clash[MAX_DIMS]; // [dim] dims that occur together with it in some tensor: one axis cannot
+                          // split both
   DimSet *set;            // sets without clashes
-  bool complete;          // no set was dropped for lack of room
+  bool complete;          // there are at most MAX_SETS sets; else some were dropped
   VEC(AxisKind *) kind;   // of the axes of all meshes
   VEC(View) view;         // of all meshes
 } Space;
@@ -37,8 +38,8 @@ void space_dims(Space *s, Arena *a, const SearchTask *t);
 void space_fill(Space *s, Arena *a, const SearchTask *t, const PartTable *parts);
 // The six permutations of three axes, the identity first.
 extern const uint8_t space_orders[6][3];
-// The layout that splits the dims of set[k] over axis k of the view. False if a dim has fewer
-// elements than processors along its axes.
+// Makes the layout that splits the dims of set[k] over axis k of the view. Returns false if a dim
+// has fewer elements than processors along its axes.
 bool space_layout(const Space *s, Arena *a, const View *v, const DimSet *set, Layout *out);
 
 #endif

@@ -22,7 +22,7 @@
 
 typedef struct Seen {
   Sharding s;
-  double bytes; // weighted
+  double bytes; // sent on the way, weighted by the links (coll_weight)
   int calls, steps;
   uint32_t from; // index of the previous sharding
   ConvertStep by;
@@ -35,7 +35,7 @@ typedef struct PathSearch {
   const Dims *dims;
   int64_t element;
   const Sharding *to;
-  int64_t room; // elements that one block may have
+  int64_t room; // most elements that a block on the way may have
   Arena *arena;
   VEC(Seen) seen;
 } PathSearch;
@@ -45,32 +45,33 @@ static bool cheaper(const Seen *a, const Seen *b) {
   return a->calls != b->calls ? a->calls < b->calls : a->steps < b->steps;
 }
 
-static void arrive(PathSearch *x, const Seen *next) {
-  for (uint32_t i = 0; i < x->seen.n; i++)
-    if (sharding_equal(&x->seen.at[i].s, &next->s)) {
-      if (!x->seen.at[i].done && cheaper(next, &x->seen.at[i])) x->seen.at[i] = *next;
-      return;
-    }
-  if (sharding_elements(x->g, x->dims, &next->s) <= x->room) vec_push(x->arena, x->seen) = *next;
-}
-
-static Seen seen_after(const PathSearch *x, uint32_t from, Sharding s, ConvertStep by) {
+// Adds the sharding s, reached from sharding number `from` by one step, or a cheaper way to it.
+// `bytes`: weighted bytes of the step; calls: 1 if it is a collective, else 0.
+static void arrive(PathSearch *x, uint32_t from, Sharding s, ConvertStep by, double bytes,
+                   int calls) {
   const Seen *f = &x->seen.at[from];
   by.sharding = s;
-  return (Seen){
-      .s = s, .bytes = f->bytes, .calls = f->calls, .steps = f->steps + 1, .from = from, .by = by};
+  Seen next = {.s = s,
+               .bytes = f->bytes + bytes,
+               .calls = f->calls + calls,
+               .steps = f->steps + 1,
+               .from = from,
+               .by = by};
+  for (uint32_t i = 0; i < x->seen.n; i++)
+    if (sharding_equal(&x->seen.at[i].s, &s)) {
+      if (!x->seen.at[i].done && cheaper(&next, &x->seen.at[i])) x->seen.at[i] = next;
+      return;
+    }
+  if (sharding_elements(x->g, x->dims, &s) <= x->room) vec_push(x->arena, x->seen) = next;
 }
 
 static void visit(PathSearch *x, uint32_t from, Sharding s, ConvertStep by) {
-  Seen next = seen_after(x, from, s, by);
   CollKind kind;
-  if (coll_of(by.op, &kind)) {
-    const Sharding *sized = by.op == OP_ALL_GATHER ? &s : &x->seen.at[from].s;
-    next.bytes += coll_weight(x->machine, x->g->mesh, kind, by.axes,
-                              sharding_elements(x->g, x->dims, sized) * x->element);
-    next.calls++;
-  }
-  arrive(x, &next);
+  bool call = coll_of(by.op, &kind);
+  const Sharding *sized = by.op == OP_ALL_GATHER ? &s : &x->seen.at[from].s;
+  int64_t bytes = sharding_elements(x->g, x->dims, sized) * x->element;
+  arrive(x, from, s, by, call ? coll_weight(x->machine, x->g->mesh, kind, by.axes, bytes) : 0,
+         call);
 }
 
 static bool replicated(const Sharding *s, int axis) {
@@ -83,7 +84,7 @@ static Axes tail(Axes s, int n) {
   return out;
 }
 
-// Axes of dim k in the target after those it has now; empty if those it has differ.
+// Returns the axes of dim k in the target after those it has now; empty if those it has differ.
 static Axes missing(const PathSearch *x, const Sharding *s, int k) {
   if (!axes_starts(x->to->split[k], s->split[k])) return (Axes){0};
   return tail(x->to->split[k], x->to->split[k].n - s->split[k].n);
@@ -152,7 +153,7 @@ static void try_gathers(PathSearch *x, uint32_t at) {
   }
 }
 
-// A permute of blocks needs all blocks to be full.
+// Visits permutes that reorder the axes of a dim. Such a permute needs all blocks to be full.
 static void try_permutes(PathSearch *x, uint32_t at) {
   for (int k = 0; k < x->dims->n; k++) {
     Sharding next = x->seen.at[at].s;
@@ -188,7 +189,8 @@ static uint32_t nearest(const PathSearch *x) {
   return best;
 }
 
-// The target's index, or NOWHERE.
+// Dijkstra's algorithm. Returns the index in x->seen of the target, or NOWHERE if it cannot be
+// reached.
 static uint32_t walk(PathSearch *x) {
   for (;;) {
     uint32_t at = nearest(x);
@@ -215,20 +217,7 @@ static int path_to(const PathSearch *x, uint32_t at, ConvertStep step[MAX_STEPS]
 
 // -- directly to the target ---------------------------------------------------------------------
 
-enum { MAX_PEERS = 64 }; // pairs of them are looked at
-
-// The interval [*first, *end) of n elements in the block of processor r under `axes`.
-static void held_interval(const Mesh *m, int64_t n, Axes axes, int64_t r, int64_t *first,
-                          int64_t *end) {
-  *first = 0, *end = n;
-  int64_t length = n;
-  for (int i = 0; i < axes.n; i++) {
-    length = ceil_div(length, m->axis[axes.at[i]].size);
-    *first += mesh_coord(m, r, axes.at[i]) * length;
-    if (*first > *end) *first = *end;
-    if (*first + length < *end) *end = *first + length;
-  }
-}
+enum { MAX_PEERS = 64 }; // processors of a direct permute; its cost visits all pairs
 
 static Axes all_splits(const Sharding *s) {
   Axes all = {0};
@@ -236,27 +225,28 @@ static Axes all_splits(const Sharding *s) {
   return all;
 }
 
-// Elements in both the block of processor `from` in sharding a and that of `to` in the target. A
-// dim that keeps its split counts as a block.
+// Returns the number of elements that processor `from` has in sharding a and processor `to` in the
+// target. A dim that keeps its split counts with the length of its block.
 static int64_t common_elements(const PathSearch *x, const Sharding *a, int64_t from, int64_t to) {
   const Mesh *m = x->g->mesh;
   int64_t n = 1;
   for (int k = 0; k < x->dims->n && n; k++) {
-    int64_t size = dim_get(x->g->dims, x->dims->at[k])->size, lo, hi, first, end;
+    int64_t size = dim_get(x->g->dims, x->dims->at[k])->size, have, had, want, wanted;
     if (axes_equal(a->split[k], x->to->split[k])) {
       n *= block_length(m, size, a->split[k]);
       continue;
     }
-    held_interval(m, size, a->split[k], from, &lo, &hi);
-    held_interval(m, size, x->to->split[k], to, &first, &end);
-    if (first > lo) lo = first;
-    if (end < hi) hi = end;
-    n *= hi > lo ? hi - lo : 0;
+    block_interval(m, a->split[k], size, size, from, &have, &had);
+    block_interval(m, x->to->split[k], size, size, to, &want, &wanted);
+    int64_t first = have > want ? have : want, end = have + had, other = want + wanted;
+    if (other < end) end = other;
+    n *= end > first ? end - first : 0;
   }
   return n;
 }
 
-// Whether processors agree on all axes of the set but those in `but`.
+// Returns whether processors r and s have equal coordinates on all axes of `set` except those in
+// `but`.
 static bool agree(const Mesh *m, Axes set, Axes but, int64_t r, int64_t s) {
   for (int i = 0; i < set.n; i++)
     if (!axes_has(but, set.at[i]) && mesh_coord(m, r, set.at[i]) != mesh_coord(m, s, set.at[i]))
@@ -264,7 +254,8 @@ static bool agree(const Mesh *m, Axes set, Axes but, int64_t r, int64_t s) {
   return true;
 }
 
-// Axes that split, before or after, a dim whose split changes; *moved: `from` for these dims only.
+// Returns the axes that split, before or after, some dim whose split changes. *moved: the splits of
+// these dims in sharding `from`; other dims are not split.
 static Axes changed_axes(const PathSearch *x, const Sharding *from, Sharding *moved) {
   *moved = (Sharding){0};
   Axes all = {0};
@@ -283,7 +274,8 @@ static bool keeps_partial(const PathSearch *x, const Sharding *from) {
   return !from->partial.n || from->monoid == x->to->monoid;
 }
 
-// Bytes of the processor that sends most in a permute directly to the target; -1: not possible.
+// Returns the bytes of the processor that sends most in a permute directly to the target, or -1 if
+// that is not possible.
 static int64_t straight_bytes(const PathSearch *x, const Sharding *from, Axes *axes) {
   const Mesh *m = x->g->mesh;
   Sharding moved;
@@ -328,18 +320,9 @@ static void leap(PathSearch *x) {
     if (bytes < 0) continue;
     Sharding there = *x->to;
     there.partial = x->seen.at[i].s.partial, there.monoid = x->seen.at[i].s.monoid;
-    Seen next = seen_after(x, i, there,
-                           (ConvertStep){.op = OP_PERMUTE, .from = -1, .to = -1, .axes = axes});
-    next.bytes += coll_weight(x->machine, x->g->mesh, COLL_PERMUTE, axes, bytes);
-    next.calls++;
-    arrive(x, &next);
+    arrive(x, i, there, (ConvertStep){.op = OP_PERMUTE, .from = -1, .to = -1, .axes = axes},
+           coll_weight(x->machine, x->g->mesh, COLL_PERMUTE, axes, bytes), 1);
   }
-}
-
-static int64_t larger_end(const Graph *g, const Dims *dims, const Sharding *from,
-                          const Sharding *to) {
-  int64_t a = sharding_elements(g, dims, from), b = sharding_elements(g, dims, to);
-  return a > b ? a : b;
 }
 
 int convert_path(Arena *scratch, const Machine *machine, const Graph *g, const Dims *dims,
@@ -352,14 +335,16 @@ int convert_path(Arena *scratch, const Machine *machine, const Graph *g, const D
                   .element = dtype_bytes(type),
                   .to = to,
                   .arena = scratch};
-  x.room = larger_end(g, dims, from, to);
+  int64_t before = sharding_elements(g, dims, from), after = sharding_elements(g, dims, to);
+  x.room = before > after ? before : after;
   vec_push(scratch, x.seen) = (Seen){.s = *from};
   uint32_t at = walk(&x);
   if (at == NOWHERE) {
     leap(&x);
     at = walk(&x);
   }
-  if (at == NOWHERE) { // too many peers for a direct permute
+  if (at == NOWHERE) { // a direct permute would have too many processors: search again without a
+                       // limit of memory
     x.room = INT64_MAX;
     x.seen.n = 0;
     vec_push(scratch, x.seen) = (Seen){.s = *from};

@@ -38,7 +38,8 @@ static void check_axes(Checker *c, const LayoutRule *r) {
       }
 }
 
-// Names that a rule for one tensor may mean: declared tensors, values, slots.
+// Fills name[] with the names that a rule for one tensor may mean: declared tensors and values.
+// Returns their number.
 static uint32_t tensor_names(const Checker *c, const char **name) {
   const Graph *g = c->g;
   uint32_t n = 0;
@@ -49,14 +50,14 @@ static uint32_t tensor_names(const Checker *c, const char **name) {
   return n;
 }
 
-// Whether tensor `name` over dims (NULL: anything) has the dim of a rule.
+// Returns whether tensor `name` over dims (NULL: anything) has the dim of a rule.
 static bool has_dim(const Graph *g, const Dims *dims, const LayoutRule *r, const char *name) {
   for (int i = 0; i < dims->n; i++)
     if (rule_names_dim(r, name, dim_get(g->dims, dims->at[i])->name)) return true;
   return false;
 }
 
-// Whether the tensors that a rule names have its dim.
+// Returns whether the tensors that a rule names have its dim.
 static bool tensor_has_dim(const Checker *c, const LayoutRule *r) {
   const Graph *g = c->g;
   for (DeclId i = 1; i <= g->decl.n; i++) {
@@ -79,7 +80,7 @@ static bool tensor_has_dim(const Checker *c, const LayoutRule *r) {
 static void check_dim(Checker *c, const LayoutRule *r) {
   if (!r->dim || dim_matches(c->g, r->dim)) return;
   if (r->scope == LAYOUT_TENSOR && (c->g->stage != STAGE_GRAPH || tensor_has_dim(c, r)))
-    return; // by its short name
+    return; // the rule uses the short name of a dim of its tensor
   uint32_t n = dim_count(c->g->dims), k = 0;
   const char **name = arena_array(c->scratch, const char *, n + 1);
   for (DimId i = 1; i <= n; i++)
@@ -89,7 +90,7 @@ static void check_dim(Checker *c, const LayoutRule *r) {
   diag_nearest(c->d, r->dim, name, k);
 }
 
-// Whether two names differ in the numbers of rounds alone: layer.0.w and layer.3.w.
+// Returns whether two names differ only in numbers of rounds of a `for`: layer.0.w and layer.3.w.
 static bool other_round(const char *a, const char *b) {
   bool differ = false;
   for (; *a && *b; a++, b++) {
@@ -104,7 +105,8 @@ static bool other_round(const char *a, const char *b) {
   return differ && *a == *b;
 }
 
-// All rounds of a loop live alike, else they could not share their kernels.
+// Reports a rule that covers a tensor of some rounds of a `for` and not of others: all rounds have
+// the same shardings, so that they share their kernels.
 static void check_rounds(Checker *c, const LayoutRule *r, uint32_t n, const char **name) {
   for (uint32_t i = 0; i < n; i++) {
     if (!name_matches(r->pattern, name[i])) continue;
@@ -117,7 +119,8 @@ static void check_rounds(Checker *c, const LayoutRule *r, uint32_t n, const char
   }
 }
 
-// In a graph that holds only what is asked for, a tensor may be missing by right.
+// Reports a rule for a tensor that does not exist. Only the whole graph is checked: after `select`
+// a tensor of the model may be absent.
 static void check_tensor(Checker *c, const LayoutRule *r) {
   if (r->scope != LAYOUT_TENSOR || c->g->stage != STAGE_GRAPH) return;
   const char **name =
@@ -133,7 +136,8 @@ static void check_tensor(Checker *c, const LayoutRule *r) {
     check_rounds(c, r, n, name);
     return;
   }
-  if (!strncmp(r->pattern, "optimizer.", 10)) return; // slots come with the update
+  if (!strncmp(r->pattern, "optimizer.", 10))
+    return; // optimizer states are declared later, with the update
   diag_error(c->d, DIAG_LAYOUT_NO_TENSOR, r->pos, "no tensor is named '%s'", r->pattern);
   diag_nearest(c->d, r->pattern, name, n);
 }
@@ -167,14 +171,6 @@ static bool said_already(const Checker *c, const LayoutRule *a, const LayoutRule
   return false;
 }
 
-static const char *subject_text(const Checker *c, const Subject *s, const char *name) {
-  const char *text = arena_printf(c->scratch, "%s[", name);
-  for (int i = 0; i < s->dims.n; i++)
-    text = arena_printf(c->scratch, "%s%s%s", text, i ? ", " : "",
-                        dim_get(c->g->dims, s->dims.at[i])->name);
-  return arena_printf(c->scratch, "%s]", text);
-}
-
 static void say_conflict(Checker *c, const Subject *s, const char *name, Pos pos, const Request *w,
                          int i, int j, int axis) {
   const LayoutRule *a = &c->layout->rule[w->rule[i] - 1], *b = &c->layout->rule[w->rule[j] - 1];
@@ -189,9 +185,9 @@ static void say_conflict(Checker *c, const Subject *s, const char *name, Pos pos
   vec_push(c->scratch, c->clash) = b;
   const char *x = dim_get(c->g->dims, s->dims.at[first])->name,
              *y = dim_get(c->g->dims, s->dims.at[second])->name;
-  const char *on = c->g->mesh->axis[axis].name, *tensor = subject_text(c, s, name);
-  diag_error(c->d, DIAG_LAYOUT_CONFLICT, b->pos, "axis '%s' would split both '%s' and '%s' of %s",
-             on, x, y, tensor);
+  const char *on = c->g->mesh->axis[axis].name, *dims = dims_text(c->scratch, c->g->dims, &s->dims);
+  diag_error(c->d, DIAG_LAYOUT_CONFLICT, b->pos,
+             "axis '%s' would split both '%s' and '%s' of %s[%s]", on, x, y, name, dims);
   diag_note(c->d, pos, "%s is made here", name);
   if (a != b) diag_note(c->d, a->pos, "'%s' is split here", x);
   diag_hint(c->d,
@@ -212,8 +208,8 @@ static void check_subject(Checker *c, const Subject *s, const char *name, Pos po
         }
 }
 
-// Products inside contractions and what gradients add may hold two dims on one axis; one of them
-// stays whole.
+// Checks named values and results of reductions and contractions. Products inside contractions and
+// sums of gradients may have two dims on one axis; one of them stays whole.
 static void check_values(Checker *c) {
   const Graph *g = c->g;
   Subject *subject = subjects_of_nodes(c->scratch, g);
@@ -222,7 +218,7 @@ static void check_values(Checker *c) {
   for (NodeId n = 1; n <= graph_count(g); n++) {
     const Node *node = graph_node(g, n);
     OpClass cls = op_row((Op)node->op)->cls;
-    if (node->op == OP_PIN) continue; // its result ignores the layout
+    if (node->op == OP_PIN) continue; // layout(...) overrides the layout
     if (node->attr.decl || (node->origin.backward && !named[n])) continue;
     if (!named[n] && !subject[n].name && cls != REDUCE && cls != CONTRACT) continue;
     const char *name = subject[n].name ? subject[n].name : node->origin.value;
@@ -230,7 +226,7 @@ static void check_values(Checker *c) {
   }
 }
 
-// What training adds to a parameter, before it does: its gradient, and the slots of its optimizer.
+// Checks what training will add for a parameter: its gradient, and the states of its optimizer.
 static void check_trained(Checker *c, DeclId id) {
   const Decl *d = &c->g->decl.at[id - 1];
   if (d->kind != DECL_PARAM || d->frozen || !c->g->spec.ntrain) return;

@@ -37,12 +37,12 @@ typedef struct Resolver {
   Request *out;
 } Resolver;
 
-// Whether rule r names dim i of tensor `name`.
+// Returns whether rule r names dim i of tensor `name`.
 static bool names(const Resolver *x, const LayoutRule *r, const char *name, int i) {
   return rule_names_dim(r, name, dim_get(x->g->dims, x->dims->at[i])->name);
 }
 
-// A hard rule that names a dim.
+// Applies hard rule number r, which names a dim, to tensor `name`.
 static void apply_named(const Resolver *x, uint32_t r, const char *name) {
   const LayoutRule *rule = &x->layout->rule[r];
   for (int i = 0; i < x->dims->n; i++) {
@@ -53,7 +53,7 @@ static void apply_named(const Resolver *x, uint32_t r, const char *name) {
   }
 }
 
-// The axes of a rule that no dim has yet.
+// Returns the axes of a rule that no dim has yet.
 static Axes free_axes(const Resolver *x, const LayoutRule *rule) {
   Axes real = real_axes(x->g->mesh, rule->axes), used = {0}, out = {0};
   for (int i = 0; i < x->dims->n; i++)
@@ -68,7 +68,7 @@ static void set_soft(Request *w, int k, Axes axes, uint32_t rule) {
   for (int i = 0; i < axes.n; i++) w->soft_rule[axes.at[i]] = (uint16_t)(rule + 1);
 }
 
-// A rule for the largest dim that no rule splits yet.
+// Applies rule number r, `all -> axes`, to the largest dim that no rule splits yet.
 static void apply_all(const Resolver *x, uint32_t r, const char *name) {
   const LayoutRule *rule = &x->layout->rule[r];
   Request *w = x->out;
@@ -161,7 +161,7 @@ static void name_subject(const Graph *g, Subject *s, const char *name, const cha
 Subject *subjects_of_nodes(Arena *a, const Graph *g) {
   uint32_t n = graph_count(g);
   Subject *s = arena_array(a, Subject, n + 1);
-  bool *inside = arena_array(a, bool, n + 1); // another node of the same line reads it
+  bool *inside = arena_array(a, bool, n + 1); // [node] another node of the same statement reads it
   for (NodeId u = 1; u <= n; u++) {
     const Node *node = graph_node(g, u);
     for (int i = 0; i < node->nargs; i++) {

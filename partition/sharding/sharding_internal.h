@@ -10,7 +10,7 @@ void axes_remove(Axes *s, int axis);
 void axes_join(Axes *s, Axes more);
 Axes axes_head(Axes s, int n);
 bool axes_starts(Axes s, Axes prefix);
-// A copy in ascending order, as collectives name sets of axes.
+// Returns a copy in ascending order, as collectives name sets of axes.
 Axes axes_sorted(Axes s);
 
 // -- shardings -----------------------------------------------------------------------------------
@@ -18,12 +18,12 @@ Axes axes_sorted(Axes s);
 int sharding_dim_of(const Sharding *s, int axis);
 void sharding_remove(Sharding *s, int axis); // from all dims
 bool sharding_equal(const Sharding *a, const Sharding *b);
-// Elements and bytes of one processor's block of a value in sharding s.
+// Return the elements and the bytes of one processor's block of a value in sharding s.
 int64_t sharding_elements(const Graph *g, const Dims *dims, const Sharding *s);
 int64_t sharding_bytes(const Graph *g, NodeId n, const Sharding *s);
-// The dims of one processor's block.
+// Returns the dims of one processor's block.
 Dims sharding_dims(const Graph *g, const Dims *dims, const Sharding *s);
-// "b/rows h/cols", "sum over rows, h/cols", "replicated"
+// Returns a sharding as text: "b/rows h/cols", "sum over rows, h/cols", "replicated".
 const char *sharding_text(Arena *a, const Graph *g, const Dims *dims, const Sharding *s);
 
 // -- requests of a layout for a tensor (requests.c) ----------------------------------------------
@@ -32,7 +32,7 @@ typedef struct Subject {
   Dims dims;
   LayoutScope scope;       // PARAMETERS, OPTIMIZER, GRADIENTS; else ALL
   const char *name;        // full name, or NULL
-  const char *gradient_of; // as in Origin
+  const char *gradient_of; // the tensor whose gradient this is, or NULL
   const char *param;       // of a slot: the parameter whose rules it follows
 } Subject;
 // The sharding that the rules of a layout ask for. Soft axes give way to any other use of them.
@@ -42,8 +42,8 @@ typedef struct Request {
   uint16_t soft_rule[MAX_AXES]; // of a soft axis
   bool replicated[MAX_RANK];    // `d -> none`
 } Request;
-// Whether rule r names the dim with full name `full` of tensor `name` (or NULL). A rule for one
-// tensor may use the dim's short name: dim e of layer.0.block.w is layer.0.block.e.
+// Returns whether rule r names the dim with full name `full` of tensor `name` (or NULL). A rule for
+// one tensor may use the dim's short name: dim e of layer.0.block.w is layer.0.block.e.
 bool rule_names_dim(const LayoutRule *r, const char *name, const char *full);
 // Fills *out from all rules that apply to s, without axes of size 1. Two dims may get the same
 // axis: layout_check reports that where it is an error.
@@ -52,8 +52,8 @@ void request_resolve(const Graph *g, const Layout *layout, const Subject *s, Req
 void request_add_soft(const Request *w, Sharding *s);
 
 Subject subject_of_decl(const Graph *g, DeclId d);
-// The subject of every node: decls, named values (the last node of the line that binds them),
-// gradients of parameters, anything else. The array has count+1 entries.
+// Returns the subject of every node: decls, named values (the last node of the line that binds
+// them), gradients of parameters, anything else. The array has count+1 entries.
 Subject *subjects_of_nodes(Arena *a, const Graph *g);
 
 // -- roles of dims (place_roles.c) ---------------------------------------------------------------
@@ -64,18 +64,19 @@ typedef enum DimRoleKind {
 } DimRoleKind;
 typedef struct DimRole {
   uint8_t kind; // a DimRoleKind
-  int8_t at;    // KEEP: -1 where the result lacks it
+  int8_t at;    // KEEP: index of the result dim, -1 where the result lacks it; INNER: index into
+                // attr.dims
   bool halo;    // KEEP of a window: a block of result dim `at` reads beyond its block of this dim
 } DimRole;
-// Role of dim j of argument i of node n.
+// Returns the role of dim j of argument i of node n.
 DimRole dim_role_of(const Graph *g, NodeId n, int i, int j);
-// The longest head of `axes` under which result dim k of n can be computed block by block.
+// Returns the longest head of `axes` under which result dim k of n can be computed block by block.
 Axes split_allowed(const Graph *g, NodeId n, int k, Axes axes);
-// How partial results of the reduced dims combine. NONE without reduced dims and for top_k, which
-// merges candidates.
+// Returns how partial results of the reduced dims combine. MONOID_NONE if the node has no reduced
+// dims, and for top_k, whose partial results are merged.
 Monoid node_monoid(const Node *n);
-// Number of attr.dims with ROLE_INNER: of reductions, contractions, take, scatter_add, top_k, and
-// of windows whose result is a sum of blocks with zeros elsewhere.
+// Returns the number of attr.dims with ROLE_INNER. It is 0 except for reductions, contractions,
+// take, scatter_add, top_k, and windows whose result is a sum of blocks with zeros elsewhere.
 int node_inner(const Node *n);
 
 // Nodes with one subject share one request.
@@ -101,21 +102,23 @@ struct PlaceGraph {
   NodeId **carry;   // carry[n][i] of scan n: the carry that its argument i becomes, 0: it is unused
   bool *given;      // node depends on a declared tensor; masks and positions do not, and are cheap
   bool *fed;        // node depends on an input or a carry; weights and values made of them do not
-  Subject *subject; // of node
-  uint32_t nrequesters, *requester_of; // of node
+  Subject *subject; // [node]
+  uint32_t nrequesters, *requester_of; // [node] index into requester
   Requester *requester;
 };
 
 // A placement in progress.
 typedef struct Placer {
   Placement result;
+  const Graph *g; // result.graph
   Arena *arena;
   const PlaceGraph *graph;
-  const Request **request; // of node
+  const Request **request; // [node]
   Axes **inner;            // inner[n][i]: axes that split attr.dims[i] of node n
   uint8_t *linear;    // linear[n * MAX_AXES + a]: bits of arguments that n reads partial over a
   NodeId chosen;      // nodes up to this one have shardings
-  uint8_t *forced;    // forced[n * MAX_AXES + a]: 2 + slot that a must split of n, 1: none, 0: free
+  uint8_t *forced;    // forced[n * MAX_AXES + a]: 2 + slot of n (place_choose.c) that axis a must
+                      // split; 1: axis a must split none; 0: free choice
   NodeId as_gathered; // a value assumed to be gathered over `gathered_axis`, 0: none
   int gathered_axis;
   bool settling; // the choice for a carry counts its next value
@@ -136,26 +139,34 @@ static inline void state_set(Placer *p, NodeId n, State s) {
 // Clears the shardings of n and calls place_choose. Returns whether they have changed.
 bool place_choose_fresh(Placer *p, NodeId n);
 static inline const Placer *placer_of(const Placement *p) { return (const Placer *)p; }
-// The reads of value n: those by nodes in the order of the graph, then those by outputs, then an
-// empty Read. outputs_of begins at the outputs.
+// Returns the reads of value n: those by nodes in the order of the graph, then those by outputs,
+// then an empty Read. outputs_of begins at the outputs.
 static inline const Read *reads_of(const Placer *p, NodeId n) {
   return &p->graph->read[p->graph->read_start[n]];
 }
 const Read *outputs_of(const Placer *p, NodeId n);
-// The sharding in which r reads its value.
+// Returns the sharding in which r reads its value.
 Sharding need_of(const Placer *p, const Read *r);
-// "add at line 45", "the output y", "the update of w".
+// Returns a reader as text: "add at line 45", "the output y", "the update of w".
 const char *reader_text(Arena *a, const Graph *g, const Read *r);
-// dim_role_of, from the table.
+// Returns the role of dim j of argument i of node n from the table.
 static inline DimRole placed_role(const Placer *p, NodeId n, int i, int j) {
   const PlaceGraph *x = p->graph;
   return x->role[x->role_start[x->arg_start[n] + (uint32_t)i] + (uint32_t)j];
 }
-// The sharding in which node n reads its argument i, from the node's own sharding (place_need.c).
+// Returns whether the axis may split result dim k of n: it can be computed so, has an element for
+// each processor, and no rule says `-> none`.
+bool split_possible(const Placer *p, NodeId n, int k, int axis);
+// Returns the sharding in which node n reads its argument i, from the node's own sharding
+// (place_need.c).
 Sharding read_sharding(const Placer *p, NodeId n, int i);
-// The sharding in which output o reads its value.
+// Returns the interval of the source that a block of window n reads, from the computed sharding of
+// n.
+Footprint window_footprint(const Placer *p, NodeId n);
+// Returns the sharding in which output o reads its value.
 Sharding output_sharding(const Placer *p, const Output *o);
-// 1 + index of the rule behind a reader of n that has its dim k split over `axis`, 0: none.
+// Returns 1 + index of the layout rule because of which some reader of n reads dim k split over
+// `axis`; 0: none.
 uint16_t place_reader_rule(const Placer *p, NodeId n, int k, int axis);
 // Chooses the computed and the settled sharding of node n from the settled shardings of its
 // arguments (place_choose.c).
@@ -168,16 +179,16 @@ void place_pull_back(Placer *p, NodeId n);
 void place_finish(Placer *p);
 // As place_finish, after a local search over groups of nodes (place_improve.c).
 void place_improve(Placer *p);
-// After a first choice for all nodes: chooses again for carries and what depends on them, to a
+// Runs after a first choice for all nodes. Chooses again for carries and what depends on them, to a
 // fixed point (place_region.c).
 void place_settle_carries(Placer *p);
-// Flops of one processor for n in all steps of a loop; 0 if n is no contraction.
+// Returns the flops of one processor for n in all steps of a loop; 0 if n is no contraction.
 double place_work(const Placer *p, NodeId n);
-// Whether a user of arg other than `but` needs it gathered over the axis, which splits its dim d
-// (place_share.c).
+// Returns whether a user of arg other than `but` needs it gathered over the axis, which splits its
+// dim d (place_share.c).
 bool place_is_gathered(const Placer *p, NodeId arg, DimId d, int axis, NodeId but);
-// Whether n is a window that reads dim d of its argument element by element. A conversion of d then
-// goes below n: it moves the source instead of the larger patches.
+// Returns whether n is a window that reads dim d of its argument element by element. A conversion
+// of d then goes below n: it moves the source instead of the larger patches.
 bool window_passes_dim(const Node *n, DimId d);
 // Gathers values early that no rule splits over `axis` and that are read replicated
 // (place_gather.c).
@@ -185,8 +196,8 @@ void place_gathers(Placer *p, int axis);
 // Decides which linear nodes compute on partial sums over `axis` (place_reduce.c).
 void place_reductions(Placer *p, int axis);
 
-// The node that sums a dim split over `axis` and so makes the partial sums of n; *inner: index of
-// that dim in its attr.dims. 0: not found.
+// Returns the node with which the partial sums of n begin: it sums a dim that `axis` splits.
+// *inner: index of that dim in its attr.dims. 0: not found.
 NodeId partial_sum_begin(const Placer *p, NodeId n, int axis, int *inner);
 
 // -- conversions (convert.c) ---------------------------------------------------------------------
@@ -197,8 +208,8 @@ typedef struct ConvertStep {
   Sharding sharding; // after it
 } ConvertStep;
 enum { MAX_STEPS = 32 };
-// The cheapest conversion, by bytes sent (coll_weight), then by calls. Returns the number of steps;
-// *bytes: weighted bytes that one processor sends.
+// Finds the cheapest conversion, by bytes sent (coll_weight), then by calls. Returns the number of
+// steps; *bytes: weighted bytes that one processor sends.
 int convert_path(Arena *scratch, const Machine *machine, const Graph *g, const Dims *dims,
                  Dtype type, const Sharding *from, const Sharding *to, ConvertStep step[MAX_STEPS],
                  double *bytes);
@@ -214,20 +225,23 @@ typedef struct Versions Versions;
 struct Versions {
   const Placer *p;
   Arena *scratch;
-  Version **of; // of node: newest first, the computed one last
-  double bytes; // that one processor sends for all of them, as convert_path, times loop steps
+  Version **of; // [node] list of versions, newest first, the computed one last
+  double bytes; // weighted bytes that one processor sends for all versions, in all steps of loops
   // Makes the node of one step from version `from` of n; NULL: the versions are only counted.
   NodeId (*convert)(Versions *v, NodeId n, const Version *from, const ConvertStep *step,
                     const Read *user);
 };
 Versions versions_new(Arena *scratch, const Placer *p);
-// The first one of n is the computed one.
+// Adds a version of n, which node `node` of the lowered graph computes. The first one must be the
+// computed sharding. Returns it.
 const Version *version_add(Versions *v, NodeId n, const Sharding *s, NodeId node);
-// The node of value n in the sharding in which `reader` reads it, made if there is none yet.
+// Returns the node of value n in the sharding in which `reader` reads it. Makes it if there is none
+// yet.
 NodeId version_for(Versions *v, NodeId n, const Read *reader);
-// The arguments of n, each in the sharding in which n reads it.
+// Fills args[] with the arguments of n, each in the sharding in which n reads it.
 void versions_read(Versions *v, NodeId n, NodeId args[MAX_ARGS]);
-// Bytes that one processor sends for all conversions of a placement, without halos.
+// Returns the weighted bytes that one processor sends for all conversions of a placement, without
+// halos.
 double versions_bytes(const Placer *p);
 
 #endif
