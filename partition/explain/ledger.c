@@ -101,7 +101,7 @@ const char *ledger_remedy(Arena *a, const Ledger *l, const LedgerRow *row) {
   if (rule < 0) return "no rule of the layout asks for it";
   const char *others = "";
   for (uint32_t i = 0; i < l->nrules; i++)
-    if ((int)i != rule && share_axis(l->rule[i].rule->axes, row->fact->axes))
+    if ((int)i != rule && axes_meet(l->rule[i].rule->axes, row->fact->axes))
       others = arena_printf(a, "%s%s%s", others, *others ? ", " : "", l->rule[i].text);
   if (!*others)
     return arena_printf(a, "asked for by %s, but it stays without that",

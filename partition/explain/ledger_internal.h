@@ -17,8 +17,6 @@ void rules_list(Arena *a, Ledger *l);
 // left of all rows.
 void rules_try(const Machine *machine, Ledger *l);
 
-bool share_axis(Axes a, Axes b);
-
 // -- ledger_lines.c -----------------------------------------------------------------------------
 // Fills l->line: rows that differ only in the round of a loop become one line.
 void lines_find(Arena *a, Ledger *l);

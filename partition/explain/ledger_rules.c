@@ -23,19 +23,13 @@ static Layout layout_without(Arena *a, const Layout *layout, uint32_t gone) {
   return out;
 }
 
-bool share_axis(Axes a, Axes b) {
-  for (int i = 0; i < a.n; i++)
-    if (axes_has(b, a.at[i])) return true;
-  return false;
-}
-
 // Returns the call among `facts` that still moves the first value of the row, or NULL: same
 // operation and pass, a common axis, same line of the model.
 static const CollFact *still_moves(const LedgerRow *row, const CollFacts *facts) {
   for (uint32_t i = 0; i < facts->n; i++) {
     const CollFact *f = &facts->fact[i];
     if (f->kind == row->fact->kind && f->backward == row->fact->backward &&
-        share_axis(f->axes, row->fact->axes) && names_mention(f->value, row->part[0].value) &&
+        axes_meet(f->axes, row->fact->axes) && names_mention(f->value, row->part[0].value) &&
         (row->nparts > 1 || f->pos.line == row->fact->pos.line))
       return f;
   }
@@ -48,12 +42,6 @@ static bool is_behind_row(const LedgerRow *row, uint32_t rule) {
   return false;
 }
 
-static bool fewer_axes(Axes few, Axes many) {
-  for (int i = 0; i < few.n; i++)
-    if (!axes_has(many, few.at[i])) return false;
-  return few.n < many.n;
-}
-
 // Compares the rows with the calls of the placement without `rule` (an index). The rule is the
 // cause of rows whose calls are gone.
 static void blame(Ledger *l, uint32_t rule, const CollFacts *without) {
@@ -61,7 +49,8 @@ static void blame(Ledger *l, uint32_t rule, const CollFacts *without) {
     LedgerRow *row = &l->row[i];
     if (!is_behind_row(row, rule)) continue;
     const CollFact *left = still_moves(row, without);
-    if (left && fewer_axes(left->axes, row->fact->axes) && row->partly < 0)
+    if (left && left->axes.n < row->fact->axes.n && axes_within(left->axes, row->fact->axes) &&
+        row->partly < 0)
       row->partly = (int)rule, row->left = left->axes;
     if (left || (row->cause >= 0 && row->part[0].has.rule != (int)rule))
       continue; // the rule that causes the sharding before the call has priority

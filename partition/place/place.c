@@ -25,16 +25,15 @@ static const char *rule_text(const Placer *p, const LayoutRule *r, DimId d) {
 static const char *said_by(const Placer *p, NodeId n, int k, int axis) {
   const Request *w = p->request[n];
   const Node *node = graph_node(p->g, n);
+  const char *dim = dim_get(p->g->dims, node->dims.at[k])->name, *on = p->g->mesh->axis[axis].name;
   if (node->op == OP_PIN)
-    return arena_printf(p->arena, "%s -> %s (layout(...), line %u)",
-                        dim_get(p->g->dims, node->dims.at[k])->name, p->g->mesh->axis[axis].name,
+    return arena_printf(p->arena, "%s -> %s (layout(...), line %u)", dim, on,
                         node->origin.pos.line);
-  if (axes_has(w->hard[k], axis))
-    return rule_text(p, &p->result.layout->rule[w->rule[k] - 1], node->dims.at[k]);
-  if (axes_has(w->soft[k], axis))
-    return rule_text(p, &p->result.layout->rule[w->soft_rule[axis] - 1], node->dims.at[k]);
-  return arena_printf(p->arena, "%s over %s (as its %s)",
-                      dim_get(p->g->dims, node->dims.at[k])->name, p->g->mesh->axis[axis].name,
+  int rule = axes_has(w->hard[k], axis)   ? w->rule[k]
+             : axes_has(w->soft[k], axis) ? w->soft_rule[axis]
+                                          : 0;
+  if (rule) return rule_text(p, &p->result.layout->rule[rule - 1], node->dims.at[k]);
+  return arena_printf(p->arena, "%s over %s (as its %s)", dim, on,
                       node->nargs ? "arguments or users" : "users");
 }
 

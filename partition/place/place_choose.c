@@ -52,35 +52,26 @@ static int source_slot(const Choice *c, int i, int j) {
   return dims_index(&c->n->dims, graph_node(c->g, source_of(c, i))->dims.at[j]);
 }
 
-// Returns whether an axis splits an argument or is requested for the result.
-static bool is_claimed(const Choice *c) {
-  const Placer *p = c->placer;
-  const Request *w = p->request[c->id];
-  for (int k = 0; k < c->ndims; k++)
-    if (w->hard[k].n || w->soft[k].n) return true;
+// Collects the axes of rules and arguments. Returns whether there are any.
+static bool collect(Choice *c) {
+  const Request *w = c->placer->request[c->id];
+  bool any = false;
   for (int i = 0; i < c->nsources; i++) {
     NodeId arg = source_of(c, i);
-    for (int j = 0; j < graph_node(p->g, arg)->dims.n; j++)
-      if (p->result.settled[arg].split[j].n) return true;
-  }
-  return false;
-}
-
-static void collect(Choice *c) {
-  for (int i = 0; i < c->nsources; i++) {
-    NodeId arg = source_of(c, i);
-    const Sharding *settled = &c->placer->result.settled[arg];
     for (int j = 0; j < graph_node(c->g, arg)->dims.n; j++) {
+      Axes split = c->placer->result.settled[arg].split[j];
       int slot = source_slot(c, i, j);
-      if (slot < 0) continue;
-      Axes split = settled->split[j];
-      if (slot >= c->ndims && !owners_pay(c->g, c->n, split)) continue;
+      any |= split.n > 0;
+      if (slot < 0 || (slot >= c->ndims && !owners_pay(c->g, c->n, split))) continue;
       axes_join(&c->wanted[slot],
                 slot < c->ndims ? split_allowed(c->g, c->id, slot, split) : split);
     }
   }
-  const Request *w = c->placer->request[c->id];
-  for (int k = 0; k < c->ndims; k++) c->hard[k] = split_allowed(c->g, c->id, k, w->hard[k]);
+  for (int k = 0; k < c->ndims; k++) {
+    any |= w->hard[k].n || w->soft[k].n;
+    c->hard[k] = split_allowed(c->g, c->id, k, w->hard[k]);
+  }
+  return any;
 }
 
 // Returns the bytes that arguments send if `axis` splits `slot`, times the steps of a loop.
@@ -346,12 +337,11 @@ void place_choose(Placer *p, NodeId n) {
               .nslots = node->dims.n + node_inner(node)};
   c.nsources = node->nargs + (p->settling && p->graph->next[n] != 0);
   if (c.nslots > c.ndims) p->inner[n] = arena_array(p->arena, Axes, c.nslots - c.ndims);
-  if (!is_claimed(&c)) {
+  if (!collect(&c)) {
     p->result.computed[n] = p->result.settled[n] = (Sharding){0};
     return;
   }
   for (int a = 0; a < MAX_AXES; a++) c.slot[a] = -1;
-  collect(&c);
   choose_slots(&c);
   Sharding *at = &p->result.computed[n];
   for (int k = 0; k < c.ndims; k++)

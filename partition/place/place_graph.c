@@ -29,23 +29,19 @@ const Read *outputs_of(const Placer *p, NodeId n) {
 }
 
 static void find_roles(PlaceGraph *p, Arena *a, const Graph *g) {
-  uint32_t n = graph_count(g), args = 0, dims = 0;
-  p->arg_start = arena_array(a, uint32_t, n + 1);
-  for (NodeId u = 1; u <= n; u++) {
-    p->arg_start[u] = args;
-    args += graph_node(g, u)->nargs;
-    for (int i = 0; i < graph_node(g, u)->nargs; i++)
-      dims += graph_node(g, graph_node(g, u)->args[i])->dims.n;
-  }
-  p->role_start = arena_array(a, uint32_t, args + 1);
-  p->role = arena_array(a, DimRole, dims + 1);
-  args = dims = 0;
-  for (NodeId u = 1; u <= n; u++)
-    for (int i = 0; i < graph_node(g, u)->nargs; i++) {
-      p->role_start[args++] = dims;
-      for (int j = 0; j < graph_node(g, graph_node(g, u)->args[i])->dims.n; j++)
-        p->role[dims++] = dim_role_of(g, u, i, j);
+  VEC(uint32_t) start = {0};
+  VEC(DimRole) role = {0};
+  p->arg_start = arena_array(a, uint32_t, graph_count(g) + 1);
+  for (NodeId u = 1; u <= graph_count(g); u++) {
+    const Node *node = graph_node(g, u);
+    p->arg_start[u] = start.n;
+    for (int i = 0; i < node->nargs; i++) {
+      vec_push(a, start) = role.n;
+      for (int j = 0; j < graph_node(g, node->args[i])->dims.n; j++)
+        vec_push(a, role) = dim_role_of(g, u, i, j);
     }
+  }
+  p->role_start = start.at, p->role = role.at;
 }
 
 static void find_carries(PlaceGraph *p, Arena *a, const Graph *g) {

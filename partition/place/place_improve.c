@@ -24,13 +24,6 @@ enum { MIN_TRIALS = 64 };
 // of all work.
 static const double SMALL = 1.0 / 256;
 
-// The shardings of all nodes of a placement.
-typedef struct States {
-  Sharding *at, *settled;
-  Axes **inner;
-  uint8_t *linear;
-} States;
-
 // -- trials -------------------------------------------------------------------------------------
 
 // Records the choice for n, so that a trial can be undone. Returns false if there is no room.
@@ -328,25 +321,25 @@ static void improve_axis(Improve *m, int axis) {
     if (has_slots(m, n) && is_hot(m, n)) try_slots(m, n, axis);
 }
 
-// Returns a copy of the shardings of p, with its own storage.
-static States copy_shardings(const Placer *p) {
+// Returns a copy of p with shardings of its own.
+static Placer copy_placer(const Placer *p) {
   uint32_t n = graph_count(p->g) + 1;
-  States s = {arena_copy(p->arena, p->result.computed, n * sizeof *s.at),
-              arena_copy(p->arena, p->result.settled, n * sizeof *s.settled),
-              arena_array(p->arena, Axes *, n),
-              arena_array(p->arena, uint8_t, (size_t)n * MAX_AXES)};
-  for (NodeId u = 1; u < n; u++) {
-    int inner = node_inner(graph_node(p->g, u));
-    if (p->inner[u]) s.inner[u] = arena_copy(p->arena, p->inner[u], (size_t)inner * sizeof(Axes));
-  }
-  return s;
+  Placer out = *p;
+  out.result.computed = arena_copy(p->arena, p->result.computed, n * sizeof(Sharding));
+  out.result.settled = arena_copy(p->arena, p->result.settled, n * sizeof(Sharding));
+  out.inner = arena_copy(p->arena, p->inner, n * sizeof *p->inner);
+  out.linear = arena_array(p->arena, uint8_t, (size_t)n * MAX_AXES);
+  for (NodeId u = 1; u < n; u++)
+    if (p->inner[u])
+      out.inner[u] =
+          arena_copy(p->arena, p->inner[u], (size_t)node_inner(graph_node(p->g, u)) * sizeof(Axes));
+  return out;
 }
 
-static void exchange_shardings(Placer *p, States *s) {
-  States now = {p->result.computed, p->result.settled, p->inner, p->linear};
-  p->result.computed = s->at, p->result.settled = s->settled, p->inner = s->inner,
-  p->linear = s->linear;
-  *s = now;
+static void exchange(Placer *p, Placer *other) {
+  Placer now = *p;
+  *p = *other;
+  *other = now;
 }
 
 static double all_costs(Improve *m, double *sent) {
@@ -364,7 +357,7 @@ static double collective_bytes(const Improve *m) {
 
 void place_improve(Placer *p) {
   uint32_t n = graph_count(p->g) + 1;
-  States start = copy_shardings(p);
+  Placer other = copy_placer(p);
   place_finish(p);
   Arena *scratch = arena_new();
   Improve *m = arena_new_of(scratch, Improve);
@@ -380,15 +373,15 @@ void place_improve(Placer *p) {
   m->total = all_costs(m, m->sent);
   m->most = MIN_TRIALS + n / 2;
   if (m->total > 0) {
-    exchange_shardings(p, &start);
+    exchange(p, &other);
     improve_partial(m);
     for (NodeId u = 1; u < n; u++) m->spare += SMALL * place_work(p, u);
     for (int a = 0; a < p->g->mesh->naxes; a++)
       if (p->g->mesh->axis[a].size > 1) improve_axis(m, a);
     if (m->kept) place_finish(p);
     double bytes = m->kept ? collective_bytes(m) : 0;
-    exchange_shardings(p, &start);
-    if (m->kept && bytes < collective_bytes(m)) exchange_shardings(p, &start);
+    exchange(p, &other);
+    if (m->kept && bytes < collective_bytes(m)) exchange(p, &other);
   }
   arena_free(scratch);
 }

@@ -36,7 +36,6 @@ typedef struct KindTable {
   double *share, *upper, *held, *left, *passed, *flow[FLOWS];
   bool *moved; // matrix: whether a set moves a value
   double *best_share, *best_held, *best_left, *min_flow;
-  double *latency; // [set] seconds
 } KindTable;
 
 // The state of the bound before axis k is assigned. Arrays are indexed by class.
@@ -239,8 +238,6 @@ static void fill_kind(Bounds *l, KindTable *t) {
   t->best_share = min_of_rows(l, l->nparts, t->n, t->share, 1);
   t->best_held = min_of_rows(l, l->nheld, t->n, t->held, 1);
   fill_values(l, t);
-  t->latency = arena_array(l->a, double, t->n);
-  for (uint32_t s = 0; s < t->n; s++) t->latency[s] = l->cost[t->first + s]->cost.latency;
 }
 
 static double *ones(Arena *a, uint32_t n) {
@@ -389,7 +386,8 @@ static bool too_large(const Bounds *l, const Depth *d, const KindTable *t, uint3
 double bounds_with(Bounds *l, int k, uint32_t set, double limit) {
   const Depth *d = &l->depth[k];
   const KindTable *t = l->axis[k];
-  double seconds = parts_with(l, d, t, set) + max_of(d->latency, t->latency[set]);
+  double seconds =
+      parts_with(l, d, t, set) + max_of(d->latency, l->cost[t->first + set]->cost.latency);
   if (seconds >= limit) return seconds;
   seconds += values_with(l, d, t, set);
   if (seconds >= limit) return seconds;
@@ -416,7 +414,7 @@ void bounds_assign(Bounds *l, int k, uint32_t set) {
     to->left[i] = d->left[i] * left;
     to->passed[i] = d->passed[i] * passed;
   }
-  to->latency = max_of(d->latency, t->latency[set]);
+  to->latency = max_of(d->latency, l->cost[t->first + set]->cost.latency);
   l->chosen[k] = set;
 }
 

@@ -51,10 +51,6 @@ typedef struct PairEntry {
   const PairBound *pair;
 } PairEntry;
 
-static bool same_candidate(const Candidate *a, const Candidate *b) {
-  return a->view == b->view && !memcmp(a->set, b->set, sizeof a->set);
-}
-
 typedef struct Search {
   Space space;
   Bounds *bounds;
@@ -372,7 +368,9 @@ static void estimate_twins(Search *s, const SearchChoice *of) {
 
 static bool was_estimated(const Search *s, const Candidate *c) {
   for (uint32_t i = 0; i < s->estimated.n; i++)
-    if (same_candidate(&s->estimated.at[i], c)) return true;
+    if (s->estimated.at[i].view == c->view &&
+        !memcmp(s->estimated.at[i].set, c->set, sizeof c->set))
+      return true;
   return false;
 }
 
@@ -473,34 +471,4 @@ SearchResult *search_layouts(Arena *a, const SearchTask *t) {
   if (!r->n) r->smallest = smallest(&s);
   if (s.space.complete && r->n) r->bound = fmin(rest, r->at[0].cost.seconds);
   return r;
-}
-
-// -- for tests ----------------------------------------------------------------------------------
-
-static uint64_t draw(uint64_t *seed, uint64_t n) {
-  *seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-  return (*seed >> 33) % n;
-}
-
-uint32_t search_probe(Arena *a, const SearchTask *t, uint32_t n, uint64_t seed, SearchProbe *out) {
-  Search s;
-  search_new(&s, a, t);
-  uint32_t found = 0;
-  for (uint32_t i = 0; i < 20 * n && found < n; i++) {
-    begin_view(&s, (uint32_t)draw(&seed, s.space.view.n));
-    SearchProbe *p = &out[found];
-    *p = (SearchProbe){0};
-    int k = 0;
-    for (; k < s.view->mesh->naxes; k++) {
-      s.now.set[k] = (uint16_t)draw(&seed, kind_at(&s, k)->n);
-      if (!fits(&s, k, s.now.set[k])) break;
-      bounds_enter(s.bounds, k);
-      p->bound[k] = bounds_with(s.bounds, k, s.now.set[k], (double)INFINITY);
-      bounds_assign(s.bounds, k, s.now.set[k]);
-    }
-    if (k < s.view->mesh->naxes || !layout_of(&s, s.view, &s.now, &p->choice)) continue;
-    p->choice.cost = search_cost(t, p->choice.mesh, &p->choice.layout);
-    found++;
-  }
-  return found;
 }

@@ -94,15 +94,6 @@ SearchChoice search_refine(Arena *a, const SearchTask *t, const SearchChoice *fr
 // Returns whether a is better than b: by seconds, then memory, then number of rules.
 bool search_cheaper(const SearchChoice *a, const SearchChoice *b);
 
-// A random layout of the space, for tests. bound[k] is the lower bound of all layouts that agree
-// with it on the first k + 1 axes; INFINITY if none of them fits the memory.
-typedef struct SearchProbe {
-  SearchChoice choice;
-  double bound[MAX_AXES];
-} SearchProbe;
-// Draws up to n layouts into out; returns how many.
-uint32_t search_probe(Arena *a, const SearchTask *t, uint32_t n, uint64_t seed, SearchProbe *out);
-
 // Lists all meshes of `processors` with at most three axes of size 2 or more, named by `names`.
 // Sizes fall from axis to axis; with `unlike` (SearchTask.named_axes) all orders of sizes are
 // listed.

@@ -123,10 +123,6 @@ static uint32_t kind_of(Space *s, const PartTable *parts, const MeshAxis *axis) 
   return s->kind.n - 1;
 }
 
-static bool same_kinds(const View *x, const View *y) {
-  return x->mesh == y->mesh && !memcmp(x->kind, y->kind, sizeof x->kind);
-}
-
 const uint8_t space_orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
                                     {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
 
@@ -147,7 +143,8 @@ static void add_views(Space *s, const PartTable *parts, const Mesh *mesh) {
       v.kind[n++] = own.kind[space_orders[o][k]];
     }
     bool isnew = true;
-    for (uint32_t i = before; i < s->view.n; i++) isnew &= !same_kinds(&v, &s->view.at[i]);
+    for (uint32_t i = before; i < s->view.n; i++)
+      isnew &= memcmp(v.kind, s->view.at[i].kind, sizeof v.kind) != 0;
     if (isnew) vec_push(s->a, s->view) = v;
   }
 }

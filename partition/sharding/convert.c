@@ -92,9 +92,7 @@ static Axes missing(const PathSearch *x, const Sharding *s, int k) {
 
 static void try_reductions(PathSearch *x, uint32_t at) {
   Sharding s = x->seen.at[at].s;
-  Axes ending = {0};
-  for (int i = 0; i < s.partial.n; i++)
-    if (!axes_has(x->to->partial, s.partial.at[i])) axes_append(&ending, s.partial.at[i]);
+  Axes ending = axes_without(s.partial, x->to->partial);
   for (unsigned set = 1; set < 1u << ending.n; set++) {
     Sharding next = s;
     Axes axes = {0};
@@ -269,9 +267,8 @@ static Axes changed_axes(const PathSearch *x, const Sharding *from, Sharding *mo
 }
 
 static bool keeps_partial(const PathSearch *x, const Sharding *from) {
-  for (int i = 0; i < from->partial.n; i++)
-    if (!axes_has(x->to->partial, from->partial.at[i])) return false;
-  return !from->partial.n || from->monoid == x->to->monoid;
+  return !from->partial.n ||
+         (axes_within(from->partial, x->to->partial) && from->monoid == x->to->monoid);
 }
 
 // Returns the bytes of the processor that sends most in a permute directly to the target, or -1 if
@@ -339,10 +336,7 @@ int convert_path(Arena *scratch, const Machine *machine, const Graph *g, const D
   x.room = before > after ? before : after;
   vec_push(scratch, x.seen) = (Seen){.s = *from};
   uint32_t at = walk(&x);
-  if (at == NOWHERE) {
-    leap(&x);
-    at = walk(&x);
-  }
+  if (at == NOWHERE) leap(&x), at = walk(&x);
   if (at == NOWHERE) { // a direct permute would have too many processors: search again without a
                        // limit of memory
     x.room = INT64_MAX;

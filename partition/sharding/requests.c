@@ -55,12 +55,10 @@ static void apply_named(const Resolver *x, uint32_t r, const char *name) {
 
 // Returns the axes of a rule that no dim has yet.
 static Axes free_axes(const Resolver *x, const LayoutRule *rule) {
-  Axes real = real_axes(x->g->mesh, rule->axes), used = {0}, out = {0};
+  Axes used = {0};
   for (int i = 0; i < x->dims->n; i++)
     axes_join(&used, x->out->hard[i]), axes_join(&used, x->out->soft[i]);
-  for (int i = 0; i < real.n; i++)
-    if (!axes_has(used, real.at[i])) axes_append(&out, real.at[i]);
-  return out;
+  return axes_without(real_axes(x->g->mesh, rule->axes), used);
 }
 
 static void set_soft(Request *w, int k, Axes axes, uint32_t rule) {

@@ -33,6 +33,17 @@ bool axes_starts(Axes s, Axes prefix) {
   return true;
 }
 
+bool axes_meet(Axes a, Axes b) { return axes_without(a, b).n < a.n; }
+
+bool axes_within(Axes s, Axes all) { return !axes_without(s, all).n; }
+
+Axes axes_without(Axes s, Axes gone) {
+  Axes out = {0};
+  for (int i = 0; i < s.n; i++)
+    if (!axes_has(gone, s.at[i])) axes_append(&out, s.at[i]);
+  return out;
+}
+
 Axes axes_sorted(Axes s) {
   if (s.n < 2) return s;
   Axes out = {0};

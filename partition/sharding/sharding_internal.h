@@ -10,6 +10,9 @@ void axes_remove(Axes *s, int axis);
 void axes_join(Axes *s, Axes more);
 Axes axes_head(Axes s, int n);
 bool axes_starts(Axes s, Axes prefix);
+bool axes_meet(Axes a, Axes b);       // whether they have an axis in common
+bool axes_within(Axes s, Axes all);   // whether all has every axis of s
+Axes axes_without(Axes s, Axes gone); // the axes of s that gone lacks, in their order
 // Returns a copy in ascending order, as collectives name sets of axes.
 Axes axes_sorted(Axes s);
 

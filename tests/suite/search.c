@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "frontend/driver/planner.h"
+#include "partition/search/space_internal.h"
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
@@ -184,6 +185,53 @@ static void brute_force(const char *path, const char *mesh, Kind kind) {
 
 // -- bounds -------------------------------------------------------------------------------------
 
+// A random layout of the space. bound[k] is the lower bound of all layouts that agree with it on
+// the first k + 1 axes; INFINITY if none of them fits the memory.
+typedef struct Probe {
+  SearchChoice choice;
+  double bound[MAX_AXES];
+} Probe;
+
+static uint64_t draw(uint64_t *seed, uint64_t n) {
+  *seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+  return (*seed >> 33) % n;
+}
+
+// Draws a set for each axis of the view. Returns false if a dim has too few elements for its axes.
+static bool draw_layout(Arena *a, const Space *s, Bounds *bounds, const View *v, uint64_t *seed,
+                        Probe *out) {
+  DimSet set[MAX_AXES] = {0};
+  *out = (Probe){.choice.mesh = v->mesh};
+  bounds_begin(bounds, v->mesh->naxes, v->kind);
+  for (int k = 0; k < v->mesh->naxes; k++) {
+    const AxisKind *kind = s->kind.at[v->kind[k]];
+    uint32_t i = (uint32_t)draw(seed, kind->n);
+    set[k] = kind->set[i];
+    if (!space_layout(s, a, v, set, &out->choice.layout)) return false;
+    bounds_enter(bounds, k);
+    out->bound[k] = bounds_with(bounds, k, i, (double)INFINITY);
+    bounds_assign(bounds, k, i);
+  }
+  return true;
+}
+
+// Draws up to n layouts into out. Returns how many.
+static uint32_t draw_probes(Arena *a, const SearchTask *t, uint32_t n, Probe *out) {
+  Space s;
+  const PartTable *parts = parts_new(a, t);
+  uint64_t seed = 1;
+  uint32_t found = 0;
+  space_fill(&s, a, t, parts);
+  Bounds *bounds = bounds_new(a, t, parts, s.kind.n, s.kind.at, mesh_size(t->mesh));
+  for (uint32_t i = 0; i < 20 * n && found < n; i++) {
+    Probe *p = &out[found];
+    if (!draw_layout(a, &s, bounds, &s.view.at[draw(&seed, s.view.n)], &seed, p)) continue;
+    p->choice.cost = search_cost(t, p->choice.mesh, &p->choice.layout);
+    found++;
+  }
+  return found;
+}
+
 static void draw_layouts(const char *path) {
   Loaded l;
   if (!load(&l, path, "rows=8", "none")) {
@@ -191,8 +239,8 @@ static void draw_layouts(const char *path) {
     return;
   }
   all_shapes(&l, 8);
-  SearchProbe *p = arena_array(l.s.arena, SearchProbe, DRAWS);
-  uint32_t n = search_probe(l.s.arena, &l.task, DRAWS, 1, p);
+  Probe *p = arena_array(l.s.arena, Probe, DRAWS);
+  uint32_t n = draw_probes(l.s.arena, &l.task, DRAWS, p);
   const SearchResult *r = search_layouts(l.s.arena, &l.task);
   count(path, "the best",
         !r->n || !r->proven      ? "not proven"
