@@ -161,15 +161,19 @@ static bool is_kind(int folder, const char *name, mode_t kind) {
 bool disk_is_folder(int folder, const char *name) { return is_kind(folder, name, S_IFDIR); }
 bool disk_is_file(int folder, const char *name) { return is_kind(folder, name, S_IFREG); }
 
+// Opens the regular file `name` and reads its facts into *s. Returns the descriptor, or -1 with
+// errno, which is EEXIST for another kind of file.
+static int open_regular(int folder, const char *name, int flags, struct stat *s) {
+  int fd = openat(folder, name, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+  if (fd < 0 || (fstat(fd, s) == 0 && S_ISREG(s->st_mode))) return fd;
+  close(fd);
+  errno = EEXIST;
+  return -1;
+}
+
 int disk_open_file(int folder, const char *name, bool fresh) {
-  if (!fresh) {
-    int fd = openat(folder, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    struct stat s;
-    if (fd < 0 || (fstat(fd, &s) == 0 && S_ISREG(s.st_mode))) return fd;
-    close(fd);
-    errno = EEXIST;
-    return -1;
-  }
+  struct stat s;
+  if (!fresh) return open_regular(folder, name, O_RDWR, &s);
   if ((disk_is_file(folder, name) || is_kind(folder, name, S_IFLNK)) && !disk_remove(folder, name))
     return -1;
   return create(folder, name, O_RDWR, 0666);
@@ -206,12 +210,9 @@ static bool is_same(int folder, const char *name, int fd) {
 // Removes a file of this user that no process is writing, so that its name is free.
 static void remove_stale(int folder, const char *name) {
   struct stat s;
-  int fd = disk_is_file(folder, name)
-               ? openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
-               : -1;
+  int fd = disk_is_file(folder, name) ? open_regular(folder, name, O_RDONLY, &s) : -1;
   if (fd < 0) return;
-  if (fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && s.st_uid == geteuid() && lock_now(fd) &&
-      is_same(folder, name, fd))
+  if (s.st_uid == geteuid() && lock_now(fd) && is_same(folder, name, fd))
     (void)disk_remove(folder, name);
   close(fd);
 }
@@ -259,11 +260,11 @@ static int create_partial(int folder, const char *name, mode_t mode, char out[DI
 }
 
 int disk_lock(int folder, const char *name, const char *text, char *owner, size_t room) {
-  int fd = openat(folder, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
   struct stat s;
+  int fd = open_regular(folder, name, O_RDWR | O_CREAT, &s);
   owner[0] = '\0';
   if (fd < 0) return -1;
-  if (fstat(fd, &s) != 0 || !S_ISREG(s.st_mode) || s.st_nlink != 1) {
+  if (s.st_nlink != 1) {
     close(fd);
     errno = EEXIST;
     return -1;

@@ -13,7 +13,7 @@ typedef struct Entry {
 
 struct Intern {
   Arena *arena;
-  Entry *slot; // `cap` slots, a power of two
+  Entry *slot; // a table of `cap` entries; cap is a power of two
   uint32_t n, cap;
 };
 

@@ -164,9 +164,7 @@ static Tensor *full_shape(Arena *a, const Graph *g, const Node *n, int rank, con
     t->extent[i] = dim_get(g->dims, t->dims.at[i])->size;
     t->elements *= t->extent[i];
   }
-  t->value = arena_array(a, double, t->elements);
-  t->bound = arena_array(a, double, t->elements);
-  t->tainted = arena_array(a, uint8_t, t->elements);
+  tensor_alloc(a, t);
   return t;
 }
 

@@ -152,6 +152,8 @@ void walk_copy(StrideWalk *w, Tensor *to, int64_t to_first, const Tensor *from, 
 
 // Returns the stride of t along d in elements, or 0 if t does not have the dim.
 int64_t tensor_stride(const Tensor *t, DimId d);
+// Allocates the elements of t, all 0, for t->elements.
+void tensor_alloc(Arena *a, Tensor *t);
 // Makes the tensor of node n on processor r in `a`, with all elements 0.
 void tensor_shape(Arena *a, const Graph *g, const Node *n, int64_t r, Tensor *out);
 static inline Cell tensor_cell(const Tensor *t, int64_t i) {

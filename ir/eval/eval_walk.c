@@ -12,6 +12,14 @@ int64_t tensor_stride(const Tensor *t, DimId d) {
   return 0;
 }
 
+// Allocates the elements of a tensor of known size. One more than needed, so that copies of an
+// empty block have a valid address.
+void tensor_alloc(Arena *a, Tensor *t) {
+  t->value = arena_array(a, double, t->elements + 1);
+  t->bound = arena_array(a, double, t->elements + 1);
+  t->tainted = arena_array(a, uint8_t, t->elements + 1);
+}
+
 void tensor_shape(Arena *a, const Graph *g, const Node *n, int64_t r, Tensor *out) {
   *out = (Tensor){.type = (Dtype)n->type, .dims = n->dims, .elements = 1};
   for (int i = 0; i < n->dims.n; i++) {
@@ -20,10 +28,7 @@ void tensor_shape(Arena *a, const Graph *g, const Node *n, int64_t r, Tensor *ou
     out->extent[i] = dim_valid(g->dims, g->mesh, n->dims.at[i], r, rows);
     if (!size_mul(out->elements, out->extent[i], &out->elements)) BUG("tensor too large");
   }
-  // One element more than needed: copies of an empty block then have a valid address.
-  out->value = arena_array(a, double, out->elements + 1);
-  out->bound = arena_array(a, double, out->elements + 1);
-  out->tainted = arena_array(a, uint8_t, out->elements + 1);
+  tensor_alloc(a, out);
 }
 
 void walk_dim(StrideWalk *w, DimId d, int64_t extent) {

@@ -108,33 +108,20 @@ static bool through_broadcast(Window *w) {
   return true;
 }
 
-// Returns true if `index op c` (or `c op index`) has the same value, *out, for all positions i.
+static bool holds(Op op, double a, double b) {
+  return op == OP_LT ? a < b : op == OP_LE ? a <= b : (a == b) == (op == OP_EQ);
+}
+
+// Returns true if the comparison `index op c` (or `c op index`) has the same value, *out, for all
+// positions i. LT and LE change at most once along the positions, so that both ends decide; EQ and
+// NE differ only where a position equals c.
 static bool decided(Op op, bool index_first, double c, Interval i, bool *out) {
   double lo = (double)i.lo, hi = (double)i.hi;
-  bool never = false, always = false;
-  switch ((int)op) {
-  case OP_LT:
-    always = index_first ? hi < c : c < lo;
-    never = index_first ? lo >= c : c >= hi;
-    break;
-  case OP_LE:
-    always = index_first ? hi <= c : c <= lo;
-    never = index_first ? lo > c : c > hi;
-    break;
-  case OP_EQ:
-  case OP_NE:
-    always = lo == c && hi == c;
-    never = c < lo || c > hi;
-    if (op == OP_NE) {
-      bool equal = always;
-      always = never;
-      never = equal;
-    }
-    break;
-  default: return false;
-  }
-  *out = always;
-  return always || never;
+  if (op != OP_LT && op != OP_LE && op != OP_EQ && op != OP_NE) return false;
+  *out = index_first ? holds(op, lo, c) : holds(op, c, lo);
+  bool last = index_first ? holds(op, hi, c) : holds(op, c, hi);
+  bool equality = op == OP_EQ || op == OP_NE;
+  return *out == last && (!equality || lo == hi || c < lo || c > hi);
 }
 
 // Returns true if p compares positions along d with a number, as index[d] < 3.
