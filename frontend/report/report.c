@@ -103,15 +103,10 @@ static void put_axes(FILE *f, Scale x, Scale y) {
   fprintf(f, "<line x1=\"%d\" y1=\"%.0f\" x2=\"%d\" y2=\"%.0f\"/>", LEFT, bottom, WIDTH, bottom);
   fprintf(f, "<line x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%.0f\"/>", LEFT, TOP, LEFT, bottom);
   if (y.low < y.high) put_label(f, LEFT - 4, TOP + 6, "end", "", y.high);
-  if (y.low < y.high)
-    put_label(f, LEFT - 4, bottom, "end", "", y.low);
-  else
-    put_label(f, LEFT - 4, scaled(y, y.low) + 4, "end", "", y.low);
-  if (x.low < x.high) put_label(f, LEFT, under, "start", "step ", x.low);
-  if (x.low < x.high)
-    put_label(f, WIDTH, under, "end", "step ", x.high);
-  else
-    put_label(f, scaled(x, x.low), under, "middle", "step ", x.low);
+  put_label(f, LEFT - 4, y.low < y.high ? bottom : scaled(y, y.low) + 4, "end", "", y.low);
+  bool wide = x.low < x.high;
+  if (wide) put_label(f, LEFT, under, "start", "step ", x.low);
+  put_label(f, wide ? WIDTH : scaled(x, x.low), under, wide ? "end" : "middle", "step ", x.high);
 }
 
 static void put_line(FILE *f, const Curve *c, uint32_t first, uint32_t end, Scale x, Scale y) {

@@ -4,10 +4,10 @@
 //   mesh rows=2,cols=2: 23 collectives, 5228554 bytes sent by a processor in a step
 //   all_reduce     cols x2            196608 B x4  forward  layer.0.x ... layer.3.x [b/rows, t, d]  gpt.mesh:30  118.8 us
 //       heads is summed and split over cols; needed whole by add at line 45; leaving out heads -> cols (--layout) would remove it
+#include "ir/base/stream.h"
 #include "partition/explain/ledger_internal.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 // -- the ledger is made --------------------------------------------------------------------------
@@ -208,9 +208,8 @@ static bool any_shortened(const Ledger *l) {
 }
 
 char *ledger_text(Arena *a, const Ledger *l, bool all) {
-  char *text = NULL;
-  size_t n = 0;
-  FILE *f = mem_stream(&text, &n);
+  TextStream text;
+  FILE *f = stream_begin(&text);
   const PartitionFacts *p = &l->partition;
   fprintf(f, "mesh %s: %u collective%s, %lld byte%s sent by a processor in a step\n",
           l->graph->mesh->naxes ? mesh_option(a, l->graph->mesh) : "of one processor", l->nrows,
@@ -229,8 +228,5 @@ char *ledger_text(Arena *a, const Ledger *l, bool all) {
   if (l->step) fprintf(f, "\npredicted step %s", l->step);
   fprintf(f, "\n%s",
           !all && any_shortened(l) ? "explain -v lists every call and every name\n" : "");
-  mem_stream_close(f);
-  char *kept = arena_text(a, text, n);
-  free(text);
-  return kept;
+  return stream_end(&text, a);
 }

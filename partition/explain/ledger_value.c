@@ -1,5 +1,6 @@
 // Explains single values: which axes split each dim, into which blocks and by which rule; who reads
 // the value in which sharding; what its movement costs.
+#include "ir/base/stream.h"
 #include "partition/explain/ledger_internal.h"
 
 #include <stdio.h>
@@ -294,9 +295,8 @@ static void put_costs(FILE *f, Arena *a, const Ledger *l, const ExplainedValue *
 char *explained_text(Arena *a, const Ledger *l, const ExplainedValues *values, int index) {
   const ExplainedValue *v = &values->at[index];
   const Graph *g = l->placement->graph;
-  char *text = NULL;
-  size_t n = 0;
-  FILE *f = mem_stream(&text, &n);
+  TextStream text;
+  FILE *f = stream_begin(&text);
   const char *place = ledger_place(a, l, v->pos);
   fprintf(f, "%s[%s]%s%s  %s, %s, %lld B, %lld B a processor\n", v->name,
           dims_text(a, g->dims, &graph_node(g, v->node)->dims), *place ? "  " : "", place,
@@ -313,8 +313,5 @@ char *explained_text(Arena *a, const Ledger *l, const ExplainedValues *values, i
             plural(v->kept_for));
   if (v->memory) fprintf(f, "  memory: %s\n", v->memory);
   put_costs(f, a, l, v);
-  mem_stream_close(f);
-  char *kept = arena_text(a, text, n);
-  free(text);
-  return kept;
+  return stream_end(&text, a);
 }
