@@ -22,7 +22,8 @@ const char *dot_path(Arena *a, const char *value, bool backward) {
 typedef struct Scope {
   const char *path; // the first `length` bytes are the name of the scope, such as "h.0"
   size_t length;
-  uint32_t first, last, next; // first and last scope inside this one, next scope beside it; 0: none
+  uint32_t first, last, next; // indices of the first and last scope inside it and of the next one
+                              // beside it; 0: there is none
   VEC(uint32_t) item;
 } Scope;
 

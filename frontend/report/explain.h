@@ -10,32 +10,36 @@
 typedef struct Timeline {
   uint32_t n;         // instructions
   int64_t *live;      // live bytes at each instruction
-  uint32_t peak;      // the first instruction with the most live bytes
+  uint32_t peak;      // index of the first instruction with the most live bytes
   int64_t persistent; // bytes of parameters, states, optimizer, constants: allocated all the time
   uint32_t nalive;
   const PlanBuffer **alive; // buffers that are live at the peak, largest first
 } Timeline;
 
-// A value is a box of the drawing. Boxes of one round of a loop share a scope.
+// A round is one iteration of a `for` of the model. The names of its values begin with the loop and
+// a number: layer.3.attention.q is in round 3 of the loop `layer`. Rounds look alike if their
+// values have equal shardings and collectives.
+
+// A box of the drawing of values: one named value.
 typedef struct GraphBox {
   const char *name; // full name of the value
-  const char *rest; // name without the round: "attention.q"; the full name outside loops
-  int value;        // index into values
-  int round;        // index into rounds, -1: outside loops
-  uint32_t rank;
+  const char *rest; // name without "layer.3.", such as "attention.q"; the full name outside loops
+  int value;        // index into ExplainedValues
+  int round;        // index into ValueGraph.round; -1: outside loops
+  uint32_t rank;    // above the ranks of all boxes that it is computed from
 } GraphBox;
 typedef struct GraphEdge {
-  uint32_t from, to; // boxes
+  uint32_t from, to; // indices of boxes
 } GraphEdge;
-// A round of a loop: `name` is "layer.3" and `loop` is "layer".
+// A round: `name` is "layer.3" and `loop` is "layer".
 typedef struct GraphRound {
   const char *name, *loop;
   uint32_t alike; // index of the first round that looks the same
 } GraphRound;
 // A collective, shown at the box of the value that it moves.
 typedef struct GraphMove {
-  uint32_t row;      // row of the ledger
-  uint32_t from, to; // boxes between which the value moves; equal: shown in the value's own box
+  uint32_t row;      // index into Ledger.row
+  uint32_t from, to; // boxes of the value and of its reader; equal if the reader has no box
 } GraphMove;
 // The graph of named values. An edge leads from a value to one that is computed from it. Values
 // without a name are not shown: they are part of the edges.
@@ -61,7 +65,7 @@ typedef struct Explain {
 // arena.
 Explain *explain_new(Session *s, const Compilation *c, const char *purpose);
 // -- explain_graph.c
-// Makes the graph of named values, with rounds of loops and collectives. Allocates from a.
+// Returns the graph of named values with their rounds and collectives, in the arena `a`.
 ValueGraph *value_graph(Arena *a, const Explain *e);
 // Returns the length of the round in a name: that of "layer.3" for "layer.3.attention.q", 0 outside
 // loops. *loop gets the length of the loop's name, "layer".
@@ -71,9 +75,9 @@ size_t round_prefix(const char *name, size_t *loop);
 enum { STATE_COLOURS = 8 };
 int state_colour(const Explain *e, const ExplainedValue *v);
 extern const char *const state_colours[]; // by state_colour; for light backgrounds
-// -- explain_json.c: all facts as JSON; `value` is the index of the NAME of the command, -1: none
-// Returns all facts as a new JSON object. `collectives` is the list of collectives, which becomes
-// part of it.
+// -- explain_json.c
+// Returns all facts as a new JSON object, which takes the list `collectives` (collectives_json).
+// `value` is the index in e->values of the value that the user asked for, or -1.
 json_t *explain_json(const Explain *e, json_t *collectives, int value);
 // -- explain_dot.c, explain_html.c
 void explain_dot(FILE *f, const Explain *e);

@@ -43,8 +43,8 @@ static void put_boxes_by_scope(FILE *f, const Explain *e, const ValueGraph *g) {
 // leads to. They keep rounds below one another. Without them Graphviz would put such a box beside
 // the previous round, and push that round to the side.
 static void put_ranks(FILE *f, const Explain *e, const ValueGraph *g) {
-  uint32_t *enters = arena_array(e->session->arena, uint32_t,
-                                 g->nrounds + 1); // by round: 1 + the last box that leads into it
+  // by round: 1 + the index of the last box outside that has an edge into the round; 0: none
+  uint32_t *enters = arena_array(e->session->arena, uint32_t, g->nrounds + 1);
   bool *made = arena_array(e->session->arena, bool, g->nboxes + 1);
   for (uint32_t i = 0; i < g->nedges; i++) {
     uint32_t from = g->edge[i].from, to = g->edge[i].to;

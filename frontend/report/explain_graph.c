@@ -38,7 +38,7 @@ typedef struct Maker {
   const Graph *g;
   ValueGraph *out;
   uint32_t *box_of; // by node: 1 + its box; 0: it has none
-  BoxSet *made_of;  // by node: the nearest boxes that it is computed from
+  BoxSet *made_of;  // by node: the nearest boxes that the node is computed from
   VEC(GraphEdge) edge;
   VEC(GraphRound) round;
   VEC(GraphMove) move;

@@ -53,7 +53,8 @@ static json_t *part_json(const Explain *e, const LedgerPart *p) {
   return out;
 }
 
-// Adds the facts of a row that collectives_json does not have.
+// Adds facts of the ledger to `out`, the JSON object of a collective that collectives_json made:
+// time, place, the values that move, the rule that causes it, and what would remove it.
 static void add_row(const Explain *e, json_t *out, const LedgerRow *row) {
   json_t *parts = json_array();
   for (uint32_t i = 0; i < row->nparts; i++)

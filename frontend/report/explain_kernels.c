@@ -16,9 +16,10 @@ typedef struct Inside {
   const char **text;
 } Inside;
 
-// A box of the drawing: a kernel, or rounds of a loop that look alike.
+// A box of the drawing: one kernel, or all rounds of a loop whose kernels look alike. A round is
+// one iteration of a `for` of the model.
 typedef struct Item {
-  uint32_t group;  // the group of the kernel; for rounds, the first group of their first round
+  uint32_t group;  // fusion group of the kernel; for rounds, the first group of the first round
   uint32_t rounds; // number of rounds; 0: the box is a kernel
   const char *line[HEAD_LINES];
   Inside inside;
@@ -35,11 +36,11 @@ typedef struct Round {
 typedef struct Kernels {
   Arena *a;
   const Explain *e;
-  KernelFact *fact;  // by group
-  int *round;        // by group: index into rounds, -1: none
-  uint32_t nkernels; // number of groups that run something
+  KernelFact *fact;  // by fusion group
+  int *round;        // by fusion group: index into `rounds`; -1: in no round
+  uint32_t nkernels; // number of groups that have an instruction; others only rename values
   VEC(Round) rounds;
-  int *item_of; // by group: its box in the current drawing, -1: not in it
+  int *item_of; // by fusion group: index of its box in the current drawing; -1: not in it
   VEC(Item) item;
 } Kernels;
 
@@ -48,8 +49,9 @@ static bool runs(const Kernels *k, uint32_t group) { return kernel_runs(k->e->ma
 
 // -- rounds -------------------------------------------------------------------------------------
 
-// Returns true if group g belongs to the round with this name. A kernel belongs to the round of the
-// last value that it stores; a bucket of collectives only if all its values belong to the round.
+// Returns true if group g belongs to one round, the one whose name is the first `length` characters
+// of `name`, the last value that g stores. A bucket of collectives may store values of several
+// rounds, and then belongs to none.
 static bool of_one_round(const Kernels *k, const Group *g, const char *name, size_t length) {
   for (uint32_t i = 0; g->kind == GROUP_COLLECTIVE && i < g->nstored; i++) {
     const char *other = origin_subject(&graph_node(fusion_of(k)->graph, g->stored[i])->origin);
@@ -229,7 +231,7 @@ static DrawnBox size_of_item(const Item *i) {
 static void connect(const Kernels *k, Drawn *d) {
   VEC(DrawnEdge) edge = {0};
   uint32_t *seen = arena_array(k->a, uint32_t, (size_t)k->item.n * 2 + 1),
-           stamp = 0; // seen: by box, 1 + the last box that an edge was added to
+           stamp = 0; // seen[x]: 1 + the last box to which box x got an edge; stamp: 1 + this box
   for (uint32_t g = 0; g < fusion_of(k)->ngroups; g++) {
     uint32_t n = 0, *from = k->item_of[g] >= 0 ? kernel_sources(k->a, k->e->made, g, &n) : NULL;
     stamp = k->item_of[g] >= 0 ? (uint32_t)k->item_of[g] + 1 : 0;

@@ -44,7 +44,8 @@ static Timeline timeline(Arena *a, const Compiled *c) {
   return t;
 }
 
-// Returns true if b is a buffer of the value `name`, as "%17 layer.0.x" is one of layer.0.x.
+// Returns true if b is a buffer of the value `name`. The name of a buffer is that of its value, for
+// some after the number of the node: "%17 layer.0.x".
 static bool holds(const PlanBuffer *b, const char *name) {
   const char *of = b->value;
   if (*of == '%') of += strcspn(of, " ");

@@ -8,10 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The collectives of one line of the ledger that are shown at a box: how many calls they are, and
-// the last row of the ledger among them.
+// A line of text in a box: collectives that move its value. A row of the ledger is one collective,
+// a line of the ledger joins the rows that differ only in the round of a loop.
 typedef struct Badge {
-  uint32_t line, calls, row;
+  uint32_t line;  // index into Ledger.line
+  uint32_t calls; // number of collectives of that line that are shown at the box
+  uint32_t row;   // index into Ledger.row of the last of them
 } Badge;
 
 typedef struct Item {
@@ -19,7 +21,7 @@ typedef struct Item {
   int value; // index of the value; -1: rounds of a loop, of which `round` is the first
   int round;
   int colour;
-  bool ghost; // the value is outside of the rounds that are drawn
+  bool ghost; // drawn with a dashed border, because the value is outside the round that is drawn
   VEC(Badge) badge;
 } Item;
 
@@ -106,8 +108,8 @@ static const char *badge_text(const Drawing *d, const Badge *b) {
   const char *what = arena_printf(a, "%s%s %s", c->backward ? "gradient: " : "", coll_text(c->kind),
                                   axes_text(a, &d->e->session->model->mesh, c->axes));
   if (row->nparts > 1)
-    return arena_printf(a, "%s, %u packed", what,
-                        row->nparts); // the bytes of the call are not those of this value alone
+    // without bytes, because those of the call are the bytes of all values that it moves
+    return arena_printf(a, "%s, %u packed", what, row->nparts);
   return arena_printf(a, "%s %s%s", what, bytes_text(a, c->wire_bytes),
                       calls > 1 ? arena_printf(a, " x%lld", (long long)calls) : "");
 }
@@ -176,7 +178,7 @@ static Drawing drawing(const Explain *e, const ValueGraph *g, Arena *a) {
 
 // -- rounds -------------------------------------------------------------------------------------
 
-// Consecutive rounds first..last of a loop that look alike.
+// Rounds first ... last of a loop, one after the other, that look alike.
 typedef struct Run {
   uint32_t first, last;
 } Run;
@@ -202,7 +204,7 @@ static const char *run_state(Arena *a, Run run, uint32_t values) {
 }
 
 static void add_run(Drawing *d, Run run) {
-  uint32_t values = 0, item = d->item.n; // values: the number of boxes in the first round
+  uint32_t values = 0, item = d->item.n; // number of values of a round; index of the new item
   for (uint32_t b = 0; b < d->g->nboxes; b++) {
     if (d->g->box[b].round < (int)run.first || d->g->box[b].round > (int)run.last) continue;
     d->item_of[b] = (int)item;

@@ -38,9 +38,9 @@ static void put_group(FILE *f, const void *context, uint32_t item, const char *i
   fprintf(f, "%s}\n", indent);
 }
 
-// Writes the edges between the operations of a kernel, and the edges that enter it. These come from
-// the kernels that store the values that it reads, and start at the last value that such a kernel
-// stores.
+// Writes the edges between the operations of a kernel, and one edge from each kernel whose values
+// it reads. In DOT an edge between clusters joins two of their nodes: here the last value that one
+// kernel stores and the first value that the other one stores.
 static void put_edges(FILE *f, const Source *s, uint32_t group) {
   const Fusion *u = s->made->fusion;
   const Group *g = &u->group[group];

@@ -23,11 +23,12 @@ typedef struct KernelFact {
 bool kernel_runs(const Compilation *c, uint32_t group);
 // Returns the facts of a group, with times from the simulation t. Allocates from a.
 KernelFact kernel_fact(Arena *a, const Compilation *c, const Simulation *t, uint32_t group);
-// Returns why the group was not fused with others: "#5: a reduction runs over other loops than the
-// rest; ...", or "".
+// Returns why the group was not fused with others, or "". "#5: a reduction runs over other loops
+// than the rest; ..." is the reason against a merge with group 5.
 const char *kernel_apart(Arena *a, const Compilation *c, uint32_t group);
-// Returns the groups that run something and whose values the group reads, in ascending order; *n
-// gets their number. Groups that only rename values are replaced by their own sources.
+// Returns the groups whose values the group reads, in ascending order, in the arena `a`; *n gets
+// their number. A group that only renames values has no instruction: the groups that it reads
+// replace it.
 uint32_t *kernel_sources(Arena *a, const Compilation *c, uint32_t group, uint32_t *n);
 // Returns true if an operation is shown. Constants are not.
 bool kernel_shows(const Compilation *c, NodeId n);

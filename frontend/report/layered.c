@@ -13,7 +13,7 @@ enum {
   MOST_LAYER_GAP = 90,
   BEND_WIDTH = 2,
   STEEPNESS = 14
-}; // pixels; STEEPNESS: horizontal pixels of an edge for each vertical one
+}; // pixels; STEEPNESS: the most horizontal pixels of an edge for each vertical one
 
 typedef struct Link {
   uint32_t upper, lower; // nodes of `layers`
@@ -24,7 +24,7 @@ typedef struct Layout {
   Drawn *d;
   uint32_t *upper, *lower; // by edge: its boxes, after edges that close cycles are reversed
   uint32_t *place;         // by box: its position in a topological order of the boxes
-  uint32_t *down; // edges that are drawn, sorted by the positions of their upper and lower boxes
+  uint32_t *down;          // indices of the edges that are drawn, sorted by `place` of both boxes
   uint32_t ndown;
   bool *reached;         // by box: some edge leads to it
   VEC(uint32_t) bend_of; // by bend: the box whose edges pass through it
@@ -144,8 +144,8 @@ static uint32_t find_ranks(const Layout *l, uint32_t *rank) {
 
 // Assigns the n boxes of one rank to layers, starting at `layer`: to one layer, or to several if
 // the boxes are too wide together. No edge joins two boxes of a rank. Boxes without incoming edges
-// come first, because an upper layer makes only their outgoing edges longer. Returns the layer
-// after the last one.
+// come first, into the upper layers: the incoming edges of the other boxes then stay short. Returns
+// the layer after the last one.
 static uint32_t divide_rank(const Layout *l, const uint32_t *box, uint32_t n, uint32_t layer) {
   double width = 0;
   uint32_t last = layer;
@@ -190,7 +190,7 @@ static uint32_t add_bend(Layout *l, uint32_t of, uint32_t layer, uint32_t above)
 static bool add_bends(Layout *l) {
   const DrawnBox *box = l->d->box;
   uint32_t *trunk = arena_array(l->a, uint32_t, l->layers.nlayers + 1), of = NO_BOX,
-           last = 0; // `of` has bends in all layers down to `last`
+           last = 0; // `of`: the box whose bends are in `trunk`, in all layers down to `last`
   l->way = arena_array(l->a, uint32_t *, l->d->nedges + 1);
   for (uint32_t k = 0; k < l->ndown; k++) {
     uint32_t i = l->down[k], upper = l->upper[i], from = box[upper].layer,

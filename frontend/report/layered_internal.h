@@ -9,7 +9,7 @@
 typedef struct LayerNode {
   uint32_t layer, place; // place: index in the layer, from the left
   bool bend;
-  double width, x; // x: its middle
+  double width, x; // in pixels; x is the middle of the node
   uint32_t nup, ndown;
   uint32_t *up, *down;
 } LayerNode;

@@ -48,8 +48,8 @@ bool log_directory_begin(Session *s, const Compilation *train, TrainJob *job, Lo
     return true;
   }
   if (!session_folder(s, w->folder)) return false;
-  // all processes must read a tensor together, but only the first one has a log: no histograms with
-  // ranks
+  // With ranks there are no histograms: all processes would have to read each gradient together,
+  // but only the first process has a log.
   if (!s->ranks && !make_gradients(s, train, job, w)) return false;
   LogOptions options = {.directory = w->folder, .start = job->start};
   void *graph = graph_def(s, train->collected, &options.graph_bytes);

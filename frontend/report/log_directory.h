@@ -26,7 +26,9 @@ MUST_USE bool log_directory_check(const Session *s);
 // Closes the files and writes the report. Returns false after an error.
 MUST_USE bool log_directory_end(Session *s, LogDirectory *w);
 
-// -- log_graph.c: the graph of every processor as a GraphDef; malloc'd, NULL: out of memory -----
+// -- log_graph.c
+// Returns the graph of every processor in the format GraphDef of TensorBoard; *bytes gets its
+// length. The caller frees it. NULL if there is no memory.
 void *graph_def(Session *s, const Graph *g, size_t *bytes);
 // -- report.c: writes DIR/report.html from the compilation and DIR/metrics.jsonl ----------------
 MUST_USE bool report_write(Session *s, const char *folder, const Compilation *train);

@@ -17,8 +17,8 @@ enum {
 // moved. Without the script it has that size and scrolls.
 void svg_begin(FILE *f, double width, double height, const char *label);
 void svg_end(FILE *f);
-// Writes an edge with an arrow at its end, with the classes `css`. `whole`: also writes the part
-// that another edge has drawn already.
+// Writes an edge with an arrow at its end, with the CSS classes `css`. Points that another edge
+// from the same box has already drawn (DrawnEdge.shared) are left out unless `whole` is true.
 void svg_edge(FILE *f, const DrawnEdge *e, bool whole, const char *css);
 void svg_box(FILE *f, const DrawnBox *b, const char *css);
 void svg_text(FILE *f, const char *css, double x, double y, const char *text); // css: NULL for none

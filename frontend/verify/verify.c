@@ -2,8 +2,8 @@
 // processor and on the mesh, with the same input and from equal state, and the results are
 // compared.
 //
-// 1. Inputs, parameters, states and slots are read from the command's processors, which do not
-// change.
+// 1. Inputs, parameters, states and optimizer slots are read from the command's processors, whose
+// tensors do not change.
 // 2. The model without layout and pins is compiled for one processor. Its step gives the expected
 // values, and verify_bound.c how far elements may differ from them.
 // 3. A second set of processors runs the same step with the command's program. Some elements of
@@ -18,8 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A value of the split step: from the first replica of each block, or from another replica that
-// differs from it.
+// All elements of one value after the step on the mesh. A block that several processors have is
+// taken from one of them: replica 0, or a later replica whose elements differ from those of replica
+// 0.
 typedef struct Got {
   uint32_t value;
   int64_t replica;
@@ -33,7 +34,7 @@ typedef struct Verify {
   const Program *program; // of the step on the mesh
   Compilation whole;
   VerifyRun run;
-  double **want; // results of the program on one processor, by value
+  double **want; // elements after the step on one processor, indexed as run.value
   VerifyBound *bound;
   bool fails; // the step on one processor ends with an error, so the command's step must fail, too
   VEC(Got) got;
@@ -125,8 +126,9 @@ static void alone_free(Verify *v) {
   v->whole.code = NULL;
 }
 
-// Finds the bounds of all elements. If the model is too large for the evaluator, a program with
-// errors in its sums replaces that of one processor and is run on samples.
+// Finds the bounds of all elements. If the model is too large for the evaluator, the program on one
+// processor is replaced by one with random errors in its sums, which verify_bound runs several
+// times.
 static bool find_bound(Verify *v) {
   if (v->fails) return true;
   if (!verify_small(&v->run, 1)) {
@@ -191,9 +193,9 @@ static void read_replicas(Verify *v, const Exec *e, uint32_t i) {
   }
 }
 
-// Runs the step on the mesh with the probe of kernels, and reads its values. Returns false after an
-// error: the step fails although that of one processor does not (or the reverse), or a kernel is
-// wrong.
+// Runs the step on the mesh and reads its values. While it runs, verify_kernels.c records operands
+// and results of kernels (ExecProbe). Returns false after an error: the step fails on the mesh
+// only, or on one processor only, or a kernel is wrong.
 static bool run_split(Verify *v) {
   VerifyKernels *kernels = verify_kernels(v->s, v->a, v->job->made);
   v->s->probe = session_first(v->s) ? verify_kernels_probe(kernels) : NULL;

@@ -1,5 +1,14 @@
 // --verify: runs one step on one processor and on the mesh, with the same input and equal state,
-// and compares the results. "Whole" is the step on one processor, "split" the step on the mesh.
+// and compares the results. Words of this room:
+//
+//   whole    the step on one processor, its program and its results
+//   split    the step on the mesh
+//   given    a tensor that the step begins with: an input, parameter, state or optimizer slot
+//   value    an output of the step or a tensor that it updates; value i is VerifyRun.value[i]
+//   want     the expected elements of a value
+//   sample   a run of the whole step with random errors, whose spread gives the bounds
+//   open     an element that is not compared, because rounding can decide it: a comparison or an index
+//   vague    a value most of whose elements are open
 #ifndef FRONTEND_VERIFY_H
 #define FRONTEND_VERIFY_H
 
@@ -11,18 +20,18 @@ typedef struct VerifyJob {
   const Compilation *made; // `graph`, compiled for the mesh
   Exec *exec; // has the inputs, the valid rows and the state that the step begins with; is not
               // changed
-  const char *purpose; // the same as in session_compile
-  int64_t rows;        // number of valid rows of the dim `over`, -1: all
+  const char *purpose; // "train", "eval" or "run": `purpose` of session_compile
+  int64_t rows;        // number of valid rows of the batch; -1: all
   int64_t step;
   bool commit;
 } VerifyJob;
 
 typedef struct Verified {
-  bool done;              // true if --verify was given and all values agree
-  uint32_t values, vague; // values compared; those near jumps, with most elements not compared
-  bool evaluated;         // the bounds are the evaluator's, else from perturbed runs
-  const char *worst;      // value with the largest `error`, relative to its bound
-  double error;
+  bool done;                  // true if --verify was given and all values agree
+  uint32_t values, vague;     // number of values compared; number of vague ones among them
+  bool evaluated;             // the evaluator gave the bounds; else samples did
+  const char *worst;          // name of the value with the largest error
+  double error;               // that error, as a multiple of its bound
   int64_t wire_bytes;         // bytes sent, counted during the split step; equal to the prediction
   uint32_t kernels, elements; // distinct kernels that were compared with the evaluator, and the
                               // number of elements compared
@@ -33,7 +42,8 @@ typedef struct Verified {
 // a run that failed. With ranks, all call it together: the first runs the whole step, all run the
 // split one.
 MUST_USE bool verify_step(Session *s, const VerifyJob *job, Verified *out);
-// As verify_step, for another program of the same command. *out gets the totals of both.
+// Verifies a second program of the same command, as verify_step does. *out has the result of the
+// first program and gets the totals of both.
 MUST_USE bool verify_more(Session *s, const VerifyJob *job, Verified *out);
 // Writes the first batch of f into e. *rows gets the number of valid rows for VerifyJob, -1 if the
 // batch is full. Returns false after an error.
@@ -59,7 +69,7 @@ typedef struct VerifyRun VerifyRun;
 MUST_USE bool verify_stages(Session *s, const VerifyRun *run, const VerifyJob *job);
 
 // -- verify_bound.c: tolerances of elements -----------------------------------------------------
-// One value after the step. Its axes are in the order of files.
+// An output of the step, or a tensor that it updates. Its axes are in the order of files.
 typedef struct VerifyValue {
   const char *name;
   TensorKind kind;
@@ -69,7 +79,7 @@ typedef struct VerifyValue {
   int64_t size[MAX_RANK], n; // n: the number of elements; sizes count valid rows only
   Pos pos;
 } VerifyValue;
-// A whole tensor that the step begins with; `data` has n elements of `type`.
+// A tensor that the step begins with, not split; `data` has n elements of `type`.
 typedef struct VerifyGiven {
   const char *name;
   TensorKind kind;
@@ -89,23 +99,23 @@ struct VerifyRun {
   VerifyGiven *given;
   VerifyValue *value;
 };
-// Returns true if the evaluator can run the graph: its elements and work are at most `most` times
-// the limits of --verify. If this is false for most = 1, r->exec must run the graph of
-// verify_perturbed when verify_bound is called.
+// Returns true if the model is small enough for the evaluator: its elements and work are at most
+// `most` times the limits of --verify. If verify_small(r, 1) is false, verify_bound runs samples.
+// The caller must then have replaced r->exec by a program for the graph of verify_perturbed.
 bool verify_small(const VerifyRun *r, double most);
 // Sets *out to the values of all declared tensors of g that have a node, taken from what the step
 // begins with; zeros for tensors that no node reads. Returns their number. Allocates from a.
 uint32_t verify_feeds(const VerifyRun *r, Arena *a, const Graph *g, EvalFeed **out);
-// Returns the relative size of the random errors that stand for rounding in node n: in its value,
-// or in the terms of its sum.
+// Returns the relative size of the random errors that replace the rounding errors of node n. For a
+// sum they are errors of its terms, otherwise of the result.
 double verify_delta(const Graph *g, NodeId n);
-double verify_terms(const Graph *g, NodeId n); // number of terms in one element of its sum
-// verify_perturb.c: returns the graph with such errors in all sums. The scalar input verify_sample
-// selects another set of errors for each sample.
+double verify_terms(const Graph *g, NodeId n); // number of terms of one element of the sum n
+// verify_perturb.c: returns the graph with random errors (verify_delta) in all sums. The scalar
+// input verify_sample gives every sample other errors.
 Graph *verify_perturbed(Arena *a, const Graph *from);
 extern const char verify_sample[];
-// Computes the bounds: runs the evaluator, or the program on perturbed inputs and state. `whole`
-// has the results of the program on one processor, by value.
+// Computes the bounds of all elements: runs the evaluator, or samples whose given tensors have
+// random errors, too. whole[i] has the elements of value i after the step on one processor.
 VerifyBound *verify_bound(const VerifyRun *r, double *const *whole);
 // Runs more samples, which may find more elements that cannot be compared. Returns false if the
 // limit of samples was reached before.

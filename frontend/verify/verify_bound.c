@@ -37,10 +37,10 @@ struct VerifyBound {
   Expect *expect; // the evaluator's results; NULL: the model is too large
   int samples;
   double delta;
-  double **want, **tolerance; // expected value and tolerance, by value and element
-  uint8_t **open;             // elements that are not compared
-  double **spread;            // largest difference of each element over the samples
-  double *squares;            // squared differences, summed over elements and samples
+  double **want, **tolerance; // [i][k]: expected number and tolerance of element k of value i
+  uint8_t **open;             // [i][k]: 1 if element k of value i is not compared
+  double **spread;            // [i][k]: largest difference of element k over the samples
+  double *squares;            // [i]: squared differences, summed over elements and samples
   VerifyGiven *given;         // the tensors that a sample begins with
   double **got;               // the results of a sample
 };
@@ -123,8 +123,9 @@ static void take_expected(VerifyBound *b) {
 
 // -- the program, perturbed ---------------------------------------------------------------------
 
-// Returns the relative error of element k: from delta / 2 to delta, up or down. Four neighbours
-// take one word each of a random draw. Sample, tensor and element determine the error.
+// Returns the relative error of element k: delta / 2 to delta, positive or negative. A random draw
+// has four words: elements 4i to 4i + 3 use one word each. Number of the sample, tensor and k
+// determine the error.
 static double error_of(const VerifyBound *b, const uint32_t word[4], int64_t k) {
   uint32_t w = word[k % 4];
   double size = 0.5 + 0.5 * (double)(w >> 1) * 0x1p-31;

@@ -52,7 +52,8 @@ static bool can_have(const Graph *g, NodeId n) {
          op_row((Op)x->op)->cls != WINDOW;
 }
 
-// Returns the argument whose elements get errors, or -1: then the result gets them.
+// Returns which argument of sum n gets the random errors: the index of its smallest one that can
+// have them; -1: none can, and the result gets them.
 static int bearer(const Graph *g, const Node *n) {
   int best = -1;
   for (int i = 0; i < n->nargs && (i == 0 || n->op == OP_CONTRACT); i++) {

@@ -13,7 +13,9 @@
 
 #include "ir/eval/expect.h"
 
-enum { LARGER = 16 }; // size limit, in multiples of that without --stages
+enum {
+  LARGER = 16
+}; // models may be this many times larger than the limits of --verify (verify_small)
 
 typedef struct Stages {
   Session *s;
@@ -32,8 +34,8 @@ static Tensor *output_of(Arena *a, const Eval *e, uint32_t o, bool *agree) {
   return eval_full(a, e, x->value, d ? d->rank : x->rank, d ? d->dims : x->dims, agree);
 }
 
-// Returns the first element of `got` that differs from `want` by more than the sum of both
-// tolerances; -1: none.
+// Returns the index of the first element that differs between the tensors by more than the sum of
+// its tolerances in both; -1: there is none.
 static int64_t first_apart(const Tensor *want, const Tensor *got) {
   for (int64_t i = 0; i < want->elements; i++) {
     double x = want->value[i], y = got->value[i];

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A desktop machine of two cores: what a test needs is that it never changes.
+// Returns the figures of a desktop machine of two cores. They never change, so that tests can
+// expect costs.
 Machine machine_default(void) {
   return (Machine){.latency = 5e-6,
                    .bandwidth = 1e10,
@@ -25,10 +26,10 @@ Machine machine_default(void) {
 typedef struct Figure {
   const char *name;
   size_t offset;
-  bool whole;    // an int64_t number of bytes
-  bool positive; // something is divided by it
-  bool of_gpu;   // the file of a GPU must state it
-  double most;   // it is one of 0, 1, ... most; 0: any number
+  bool whole;    // the field is an int64_t, a number of bytes; else a double
+  bool positive; // 0 is refused, because costs are divided by it
+  bool of_gpu;   // the machine file of a GPU must have it
+  double most;   // above 0: only the integers 0, 1, ... most are accepted
 } Figure;
 
 static const Figure figures[] = {
@@ -49,11 +50,11 @@ static const Figure figures[] = {
     {"overlap", offsetof(Machine, overlap), false, false, false, 1},
 };
 
-// Products of f32 a second that no CPU reaches and every GPU worth a mesh does: a file with more is
-// a GPU's.
+// Flops a second of f32 products, above every CPU and below the GPUs in use. A machine file with
+// more describes a GPU.
 static const double gpu_flops = 2e13;
 
-// What a file says, beside its figures.
+// A machine file while it is read: which figures it has, and its `kind` line.
 typedef struct Reading {
   Machine *m;
   Diag *d;
@@ -77,7 +78,8 @@ static void unknown_figure(Diag *d, Pos at, const char *name) {
   diag_nearest(d, name, names, countof(figures));
 }
 
-// latency.rows, bandwidth.rows: the place of the figure; NULL after an error.
+// Returns a pointer into m to the figure `name` of an axis, such as latency.rows; NULL after an
+// error.
 static double *axis_figure(Machine *m, Diag *d, Pos at, const char *name, const char *axis) {
   bool latency = strncmp(name, "latency.", 8) == 0;
   if (!latency && strncmp(name, "bandwidth.", 10) != 0) {
@@ -146,7 +148,7 @@ static void trim_space(char *text) {
   while (n > 0 && (text[n - 1] == ' ' || text[n - 1] == '\t')) text[--n] = 0;
 }
 
-// Blank lines and comments are fine.
+// Reads one line; blank lines and comments have no effect. Returns false after an error.
 static bool machine_line(Reading *r, Pos at, char *line) {
   line[strcspn(line, "#\r\n")] = 0;
   const char *space = " \t";
@@ -171,7 +173,8 @@ static void zero_figure(Machine *m, const Figure *f) {
     memcpy((char *)m + f->offset, &(double){0}, sizeof(double));
 }
 
-// The built-in figures are those of a CPU: none of them fills a GPU's file.
+// Completes the figures of a GPU: figures that its file lacks become 0, not the built-in figures of
+// a CPU. Returns false, with an error, if the file lacks a figure that a GPU must have.
 static bool complete_gpu(Reading *r, Pos file) {
   char missing[256] = "";
   for (size_t i = 0; i < countof(figures); i++) {

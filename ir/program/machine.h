@@ -1,54 +1,56 @@
-// Figures of a machine that cost decisions use: a small text file parsed into numbers, so that
-// decisions are the same everywhere (decision 15).
+// Figures of a machine, from which costs are computed. They come from a text file or are built in,
+// and are never measured while a model is compiled. The same files therefore give the same program
+// on every machine (decision 15 of docs/decisions.md).
 #ifndef IR_MACHINE_H
 #define IR_MACHINE_H
 
 #include "ir/base/mesh.h"
 
-// What the processors along an axis reach one another by.
+// The connection between the processors along an axis.
 typedef struct Link {
-  double latency;   // seconds of one collective; between memories an all_reduce takes two
+  double latency; // seconds of one collective; an all_reduce takes it twice unless memory is shared
   double bandwidth; // bytes a second between two processors
 } Link;
 
 enum { AXIS_NAME = 32 };
-// Figures of an axis by name (`latency.rows = ...`); below 0: the machine's.
+// Figures of the axis with this name (`latency.rows = ...`). A figure below 0 means that of
+// Machine.
 typedef struct AxisLink {
   char axis[AXIS_NAME];
   Link link;
 } AxisLink;
 
 typedef struct Machine {
-  double latency; // of axes without figures of their own, as in Link
+  double latency; // these two are the figures of axes that have no AxisLink
   double bandwidth;
-  double memory_rate;      // bytes a second of a processor's memory
-  double flops;            // a second, f32 products, one processor
-  int64_t memory;          // bytes a processor
-  int64_t l2, l3;          // bytes of cache: a core's, the machine's
-  double l2_rate, l3_rate; // bytes a second out of them; 0: as memory
-  double launch;           // seconds that a kernel, product or copy takes besides its work
-  double operations; // a second, simple ones of f32 in kernels, one processor; 0: they hide behind
-                     // the bytes
-  double half;       // product: a side of this length costs as much again as its work
-  double cores;      // that the processors of the mesh share; 0: each has its own
-  double shared; // 1: processors share one memory: a collective is reads and writes in it, at twice
-                 // `bandwidth` at most
-  double overlap;     // 1: collectives run beside work that does not need them; 0: they block
-  bool states_memory; // `memory` comes from a machine file: programs are held to it
+  double memory_rate;      // bytes a second from the memory of a processor
+  double flops;            // flops a second of one processor in f32 products
+  int64_t memory;          // bytes of memory of a processor
+  int64_t l2, l3;          // bytes of the cache of a core, and of the cache that all cores share
+  double l2_rate, l3_rate; // bytes a second from these caches; 0 means memory_rate
+  double launch;           // seconds that a kernel, product or copy takes in addition to its work
+  double operations; // additions of f32 a second of one processor in kernels; 0: they take no time
+  double half;    // a product [m, k] x [k, n] takes the time of 2 (mnk + half (mn + nk + km)) flops
+  double cores;   // cores that all processors of the mesh share; 0: each processor has its own
+  double shared;  // 1: processors share one memory, and a collective reads and writes it, at twice
+                  // `bandwidth` at most; 0: they send messages
+  double overlap; // 1: a collective runs while other instructions do; 0: a processor waits for it
+  bool states_memory; // `memory` comes from a machine file, so that larger programs are refused
   uint8_t naxes;
   AxisLink axis[MAX_AXES];
 } Machine;
 
-// The built-in figures.
+// Returns the built-in figures, those of a small desktop machine.
 Machine machine_default(void);
-// Lines `name = number`, # comments; `kind = cpu` or `kind = gpu`. What a file of a CPU leaves out
-// is as built in. A GPU (kind = gpu, or no kind and more flops than a CPU has) shares no figure
-// with the built-in CPU: its file must state every rate; caches and switches that it leaves out are
-// 0. False after an error in d.
+// Reads a machine file into *m: lines `name = number`, comments after #, and `kind = cpu` or `kind
+// = gpu`. The file of a CPU changes the figures that it has. The file of a GPU (kind = gpu, or no
+// kind and more flops than a CPU has) must have every rate; other figures that it lacks become 0.
+// Returns false after an error in d.
 MUST_USE bool machine_read(Machine *m, Diag *d, const char *path);
-// The figures as such a file, six digits each, those of axes last.
+// Returns the figures as the text of a machine file, with six digits, those of axes last.
 char *machine_print(Arena *a, const Machine *m);
-// What the processors along the axis of that name reach one another by.
+// Returns the connection along the axis with that name; figures of the machine if it has none of
+// its own.
 Link machine_link(const Machine *m, const char *axis);
 
 #endif

@@ -1,5 +1,5 @@
-// Flags of ordered operations (cumsum, cummax, cum_index, argsort, top_k): the same in nodes and in
-// instructions.
+// Flags of ordered operations (cumsum, cummax, cum_index, argsort, top_k), in Attr.flags of nodes
+// and in Ordered.flags of instructions.
 #ifndef IR_ORDERED_H
 #define IR_ORDERED_H
 

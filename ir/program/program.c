@@ -24,7 +24,7 @@ int coll_rounds(CollKind k) { return k == COLL_ALL_REDUCE ? 2 : 1; }
 int64_t coll_wire_bytes(CollKind k, int64_t group, int64_t bytes) {
   if (group <= 1) return 0;
   if (k == COLL_PERMUTE) return bytes;
-  int64_t each = bytes / group, rest = bytes % group; // bytes * (group-1) might not fit
+  int64_t each = bytes / group, rest = bytes % group; // because bytes * (group - 1) can overflow
   return coll_rounds(k) * each * (group - 1) + ceil_div(coll_rounds(k) * rest * (group - 1), group);
 }
 
@@ -56,8 +56,8 @@ const char *program_instr_name(const Program *p, uint32_t i, Pos *pos) {
 
 static bool same_name(const char *a, const char *b) { return a && b && strcmp(a, b) == 0; }
 
-// First global index (counted from the block under axes `within`) and valid extent of the block
-// that processor r has; blocks nest as in dim.h.
+// Computes the block of processor r: the index of its first element, counted from the start of the
+// block under s->within, and its number of valid elements. `rows` is the valid length of the dim.
 static void slot_block(const Mesh *m, const Slot *s, int64_t r, int64_t rows, int64_t *offset,
                        int64_t *valid) {
   int64_t length = s->whole;
@@ -72,7 +72,7 @@ static void slot_block(const Mesh *m, const Slot *s, int64_t r, int64_t rows, in
   }
 }
 
-// A slot's value without what it is multiplied by.
+// Returns the value of a slot without the slot `times` that it is multiplied by.
 static int64_t slot_base(const Program *p, const Slot *s, int64_t r, int64_t rows) {
   bool short_batch = rows >= 0 && same_name(p->over, s->dim);
   int64_t offset, valid, value = 0, all = short_batch ? rows : s->whole;

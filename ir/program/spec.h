@@ -1,23 +1,24 @@
-// What a model file says beside its arithmetic: how parameters start, where data comes from, how to
-// train. Plain data that crosses doors: frontend writes it, graph text carries it, runtime reads
-// it.
+// What a model file says besides operations: initial values of parameters, sources of data,
+// training. The frontend fills these structs, graph text contains them, the runtime reads them.
 #ifndef IR_SPEC_H
 #define IR_SPEC_H
 
 #include "ir/base/dim.h"
 #include "ir/base/dtype.h"
 
-// Initial value of a parameter, state or slot. Draws are keyed by the full name and counted by the
-// global index in declared order, so they are the same on every mesh (decision 25).
+// Initial value of a parameter, state or optimizer slot. A random element is drawn by the full name
+// of the tensor and the index of the element in the whole tensor, in declared order. Initial values
+// are therefore the same on every mesh (decision 25 of docs/decisions.md).
 typedef enum InitKind {
-  INIT_CONSTANT,         // a
-  INIT_NORMAL,           // mean a, std b
-  INIT_TRUNCATED_NORMAL, // mean a, std b, within a +- 2b
+  INIT_CONSTANT,         // all elements are `a`
+  INIT_NORMAL,           // mean a, standard deviation b
+  INIT_TRUNCATED_NORMAL, // mean a, standard deviation b, from a - 2b to a + 2b
   INIT_UNIFORM,          // low a, high b
-  INIT_ORTHOGONAL, // matrices: bit i of `split`: declared dim i counts rows, of `each`: it counts
-                   // matrices
-  INIT_DATA,       // ndata numbers in declared order, computed at compile time
-  INIT_FILE,       // path, key
+  INIT_ORTHOGONAL,       // orthogonal matrices. Bit i of `split`: declared dim i is part of the row
+                   // index; bit i of `each`: each index of dim i has a matrix of its own; else:
+                   // columns
+  INIT_DATA, // `data` has ndata numbers in declared order, computed at compile time
+  INIT_FILE, // read from the array `key` of the file `path`
 } InitKind;
 #define INIT_NAMES "constant", "normal", "truncated_normal", "uniform", "orthogonal", "data", "file"
 
@@ -42,21 +43,21 @@ typedef enum SyntheticKind {
 
 typedef struct DataSource {
   SourceKind kind;
-  const char *path;     // as written; resolved against the model's directory or --data-dir
-  const char *key;      // npz, safetensors; csv: column name; cifar10: "images" or "labels"
-  int64_t first, last;  // csv columns first..last-1; -1: by key
-  int header;           // csv: -1 auto, 0 no, 1 yes
-  double scale;         // idx, cifar10; 1 otherwise
-  int64_t skip, offset; // tokens, text: bytes before the first, tokens before row 0
-  int token_bytes;      // tokens: 2 or 4
+  const char *path;     // as the model has it: relative to the model's folder or --data-dir
+  const char *key;      // npz, safetensors: array; csv: column; cifar10: "images" or "labels"
+  int64_t first, last;  // csv: columns first ... last - 1; first = -1: the column `key`
+  int header;           // csv: 1: it has a header, 0: it has none, -1: found out from the file
+  double scale;         // idx, cifar10: every number is multiplied by it; 1 otherwise
+  int64_t skip, offset; // tokens, text: bytes before the first token; tokens before row 0
+  int token_bytes;      // tokens: bytes of a token, 2 or 4
   SyntheticKind synthetic;
-  double low, high;            // integers(low, high): low <= x < high
-  int64_t row_first, row_last; // rows row_first..row_last-1 of the file; row_last <= 0: to the end
+  double low, high;            // synthetic integers: low <= x < high
+  int64_t row_first, row_last; // rows row_first ... row_last - 1 are used; row_last <= 0: all later
   Pos pos;
 } DataSource;
 
 typedef struct DataField {
-  const char *input; // the decl it feeds
+  const char *input; // full name of the input that it feeds
   DataSource source;
   Pos pos;
 } DataField;
@@ -66,8 +67,8 @@ const char *block_text(BlockKind k);
 
 typedef struct DataBlock {
   bool present;
-  DimId over;  // whole dim that rows run over
-  DimId micro; // of a training step that accumulates: micro-batches, each of `over` rows; else 0
+  DimId over;  // whole dim whose elements are rows of the data
+  DimId micro; // dim whose elements are the micro-batches of a step (`accumulate`); 0: none
   uint32_t nfields;
   DataField *field;
   bool shuffle;
@@ -84,11 +85,12 @@ typedef struct OptimizerSpec {
   OptimizerKind kind;
   double lr, momentum, beta1, beta2, eps, weight_decay, rho, decay;
   bool nesterov;
-  const char *no_decay; // comma-separated patterns or NULL
+  const char *no_decay; // patterns, separated by commas, of parameters without decay; or NULL
   Pos pos;
 } OptimizerSpec;
 
-// A factor on the learning rate, t = 0 in the first step (design: language, Training).
+// The factor of the learning rate in step t, where t is 0 in the first step.
+// docs/language/training.md has the formulas.
 typedef enum ScheduleKind {
   SCHEDULE_CONSTANT,
   SCHEDULE_LINEAR,
@@ -103,44 +105,44 @@ enum { MAX_PIECES = 8 };
 typedef struct ScheduleSpec {
   ScheduleKind kind;
   double warmup, total, final, scale, rate, every, factor;
-  int64_t npieces; // piecewise: value[i] while t < at[i], the last one from then on
+  int64_t npieces; // piecewise: the factor is value[i] while t < at[i], and at the end the last one
   double at[MAX_PIECES], value[MAX_PIECES];
-  unsigned in_epochs; // a bit for each number that counts epochs still (train_schedule.c)
+  unsigned in_epochs; // bits of the numbers that are in epochs, not yet in steps (train_schedule.c)
   Pos pos;
 } ScheduleSpec;
 
-// Parameters whose full names match have an optimizer of their own.
+// An optimizer for the parameters whose full names match a pattern.
 typedef struct GroupSpec {
-  const char *pattern; // comma-separated
+  const char *pattern; // one or more, separated by commas
   OptimizerSpec optimizer;
 } GroupSpec;
 
 typedef enum StopBest { BEST_UNKNOWN, BEST_MIN, BEST_MAX } StopBest;
 typedef enum OnNonfinite { NONFINITE_UNSET, NONFINITE_STOP, NONFINITE_SKIP } OnNonfinite;
 
-// One of the blocks that run one after another in every step. What concerns the run as a whole
-// (steps to patience) is the same in all blocks.
+// A train block of the model. In every step its train blocks run one after the other. The fields
+// from `steps` to `patience` concern the run as a whole and are equal in all blocks.
 typedef struct TrainSpec {
-  const char *loss; // name of the loss
+  const char *loss; // full name of the loss
   OptimizerSpec optimizer;
   uint32_t ngroups;
-  GroupSpec *group;       // the first that matches a parameter
-  const char *parameters; // patterns of what the block trains, NULL: all
-  const char *frozen;     // patterns of what it leaves alone, or NULL
-  int64_t repeat;         // updates in each step; 0: 1
+  GroupSpec *group;       // the first group that matches a parameter gives its optimizer
+  const char *parameters; // patterns of the parameters that the block trains; NULL: all
+  const char *frozen;     // patterns of the parameters that it does not train, or NULL
+  int64_t repeat;         // updates in each step; 0 means 1
   ScheduleSpec schedule;
-  double clip_norm, clip_value;      // 0: none
-  int64_t steps, epochs;             // 0: not given; steps wins
-  int64_t evaluate, log, checkpoint; // every so many steps, 0: never (log: 0 means a default)
-  int64_t accumulate;                // micro-batches in a step; 0: 1
-  double average;                    // decay of the moving average of parameters, 0: none
-  const char *stop_early;            // metric or loss, or NULL
-  int64_t patience;                  // evaluations without a better one
-  StopBest stop_best;                // of stop_early: which values are better
+  double clip_norm, clip_value;      // limits of gradients; 0: none
+  int64_t steps, epochs;             // length of the run; 0: not given; `steps` has priority
+  int64_t evaluate, log, checkpoint; // steps from one to the next; 0: never, for `log` a default
+  int64_t accumulate;                // micro-batches in a step; 0 means 1
+  double average;                    // decay of the moving average of parameters; 0: no average
+  const char *stop_early;            // the metric or loss that ends the run early, or NULL
+  int64_t patience;                  // the run ends after so many evaluations without a better one
+  StopBest stop_best;                // whether low or high values of stop_early are better
   Pos stop_pos;
-  OnNonfinite
-      on_nonfinite; // what becomes of a step whose loss, or with `skip` gradients, are not finite
-  bool scaled;      // precision f16: the loss is scaled (decision 26)
+  OnNonfinite on_nonfinite; // NONFINITE_STOP: a loss that is not finite ends the run;
+                            // NONFINITE_SKIP: a step whose loss or gradients are not is skipped
+  bool scaled;              // precision f16: the loss is multiplied by a scale (decision 26)
   Pos pos;
 } TrainSpec;
 
@@ -148,7 +150,7 @@ typedef struct ModelSpec {
   DataBlock data[DATA_BLOCKS];
   uint32_t ntrain;
   TrainSpec *train;
-  uint64_t seed; // --seed, default 0
+  uint64_t seed; // option --seed; 0 by default
 } ModelSpec;
 
 #endif

@@ -1,4 +1,4 @@
-// Graph to text. The text is complete: read.c makes the same graph of it.
+// Prints a graph as text, from which read.c makes an equal graph.
 //
 //   graph simplify mesh (rows = 2, cols = 2) model model.mesh
 //   seed 0
@@ -6,8 +6,11 @@
 //   input x : f32[b, d]  # model.mesh:3:7
 //   param w : f32[d, h] = normal{b = 0.02}  # model.mesh:4:7
 //   %1 = input() {decl = x} : f32[b, d]  # model.mesh:3:7: x
-//   %3 = contract(%1, %2) {dims = [d]} : f32[b, h]  @ b -> rows  # model.mesh:7:1: hidden: the
-//   reason name hidden = value %3 [b, h] stated  # model.mesh:7:1 output hidden = %3 [b, h]
+//   %3 = contract(%1, %2) {dims = [d]} : f32[b, h]  @ b -> rows  # model.mesh:7:1: hidden: value
+//   name hidden = value %3 [b, h] stated  # model.mesh:7:1
+//   output hidden = %3 [b, h]
+//
+// A line ends in its origin: place, value and reason, each after "# " or ": ", "-" if it is absent.
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -21,7 +24,7 @@ typedef struct Out {
   const Graph *g;
   const Diag *d;
   FILE *file;
-  Arena *a; // texts of parts; freed with the printer
+  Arena *a; // texts of words and places, freed after printing
 } Out;
 
 #define put(o, ...) fprintf((o)->file, __VA_ARGS__)
@@ -29,6 +32,7 @@ typedef struct Out {
 
 // -- words, numbers, lists ----------------------------------------------------------------------
 
+// Returns the text with escapes for control characters and backslashes, and for quotes if asked.
 static const char *escaped(const Out *o, const char *text, bool quotes) {
   char *out = arena_alloc(o->a, 4 * strlen(text) + 1), *to = out;
   for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
@@ -44,6 +48,7 @@ static const char *escaped(const Out *o, const char *text, bool quotes) {
   return out;
 }
 
+// Returns the text itself if `bare`, otherwise in quotes.
 static const char *quoted_unless(const Out *o, const char *text, bool bare) {
   return bare && *text ? text : text_of(o, "\"%s\"", escaped(o, text, true));
 }
@@ -55,6 +60,7 @@ static const char *word(const Out *o, const char *text) {
   return quoted_unless(o, text, bare);
 }
 
+// Returns a text as a part of an origin: in quotes unless it is one word without ":".
 static const char *comment_word(const Out *o, const char *text) {
   bool bare = strcmp(text, "-") != 0;
   for (const char *p = text; *p; p++) bare &= is_comment_char((unsigned char)*p);
@@ -152,8 +158,9 @@ static void put_field(const Out *o, const RecordField *f, const void *record) {
   }
 }
 
-// Prints the fields of a record behind `opening` and ", ". Returns false if there are none.
-// `always` is printed even if it is zero; NULL: no such field.
+// Prints `opening` and the fields of a record that are not zero, separated by ", ". Prints nothing
+// and returns false if all are zero. The field `always`, if not NULL, is printed even if it is
+// zero.
 static bool put_fields(const Out *o, const Record *r, const void *record, const char *opening,
                        const RecordField *always) {
   const char *between = opening;
@@ -170,9 +177,9 @@ static void put_record(const Out *o, const Record *r, const void *record) {
   put(o, put_fields(o, r, record, "{", NULL) ? "}" : "{}");
 }
 
-// -- sections -----------------------------------------------------------------------------------
+// -- header, dims, declarations, training -------------------------------------------------------
 
-// soft t -> [cols], optimizer: all -> [rows], tensor "head.*": b -> none
+// Prints a layout rule: soft t -> [cols], optimizer: all -> [rows], tensor "head.*": b -> none.
 static void put_rule(const Out *o, const LayoutRule *r) {
   if (r->soft) put(o, "soft ");
   if (r->scope == LAYOUT_TENSOR)

@@ -1,5 +1,7 @@
-// Text to graph: the inverse of print.c. One function a kind of line; nothing is trusted, nodes go
-// through graph_try, and the ids, types and dims in the text must be what comes out.
+// Reads a graph from the text that print.c writes. Each kind of line has a function.
+//
+// The text may be wrong in any way. Nodes are added by graph_try, which checks them and infers type
+// and dims; these, and the id, must equal those in the text.
 #include <string.h>
 
 #include "ir/text/scan_internal.h"
@@ -11,10 +13,10 @@ typedef struct Reader {
   Graph *g;
   Mesh *mesh;
   VEC(DataField) field; // of the data block being read
-  int block;            // a BlockKind, or -1 before the first
-  bool in_field;        // a field line waits for its source line
+  int block;            // BlockKind of that block; -1: there was no data line yet
+  bool in_field;        // a `field` line was read, and its `source` line must follow
   VEC(TrainSpec) train;
-  bool in_train; // a train line waits for its optimizer line
+  bool in_train; // a `train` line was read, and its `optimizer` line must follow
 } Reader;
 
 static bool line_end(Reader *r, Pos *at) { return scan_origin(&r->s, at, NULL, NULL); }
@@ -78,7 +80,7 @@ static bool read_layout(Reader *r) {
   return true;
 }
 
-// Where rule N of the layout stands.
+// Reads a line `rule N  # place`: the place of rule N of the layout, from 1.
 static bool read_rule_line(Reader *r) {
   int64_t n;
   Pos at = {0};
@@ -214,12 +216,7 @@ static bool read_decl(Reader *r, DeclKind kind) {
   return true;
 }
 
-static bool read_input(Reader *r) { return read_decl(r, DECL_INPUT); }
-static bool read_param(Reader *r) { return read_decl(r, DECL_PARAM); }
-static bool read_state(Reader *r) { return read_decl(r, DECL_STATE); }
-static bool read_slot(Reader *r) { return read_decl(r, DECL_SLOT); }
-
-// -- spec ---------------------------------------------------------------------------------------
+// -- data blocks, training -----------------------------------------------------------------------
 
 static void close_block(Reader *r) {
   if (r->block < 0) return;
@@ -299,8 +296,8 @@ static bool read_group(Reader *r) {
 
 // -- nodes --------------------------------------------------------------------------------------
 
-// A node while its line is read: op, attributes, type and origin, and the lists that the node of
-// the graph gets.
+// A node while its line is read. `n` has its op, attributes, type and origin; its arguments and
+// dims are in the arrays.
 typedef struct Line {
   Node n;
   NodeId args[MAX_ARGS];
@@ -324,7 +321,7 @@ static bool read_op(Reader *r, Line *l) {
   return !scan_accept(s, "{") || scan_fields(s, &node_record, &l->n);
 }
 
-// The text states what follows from the rest: they must agree.
+// Checks that id, type and dims of a new node are those in its line. `want` is the id in the line.
 static bool node_agrees(Reader *r, const char *at, const Line *l, NodeId id, NodeId want) {
   const Node *n = graph_node(r->g, id);
   if (id != want) return scan_fail(&r->s, at, "the node is equal to %%%u", id);
@@ -335,8 +332,8 @@ static bool node_agrees(Reader *r, const char *at, const Line *l, NodeId id, Nod
                    dims_text(r->s.arena, r->g->dims, &n->dims));
 }
 
-// Graph text writes Origin.gradient_of and Output.gradient_of as the form of a name: the "w" of
-// "grad(w)". NULL: another name, or none.
+// Returns "w" for the name "grad(w)", and NULL for a name of another form or NULL. Graph text has
+// Origin.gradient_of and Output.gradient_of only in this form.
 static const char *read_gradient_of(const Reader *r, const char *name) {
   size_t n = name ? strlen(name) : 0;
   if (n < 7 || memcmp(name, "grad(", 5) != 0 || name[n - 1] != ')') return NULL;
@@ -429,7 +426,7 @@ static bool read_update(Reader *r) {
   return read_out_value(r, &o);
 }
 
-// -- the whole ----------------------------------------------------------------------------------
+// -- lines, and the text as a whole --------------------------------------------------------------
 
 typedef struct LineKind {
   const char *word;
@@ -441,10 +438,6 @@ static const LineKind line_kinds[] = {
     {"dim", read_dim_line},
     {"block", read_block_line},
     {"footprint", read_footprint_line},
-    {"input", read_input},
-    {"param", read_param},
-    {"state", read_state},
-    {"slot", read_slot},
     {"data", read_data},
     {"field", read_field},
     {"source", read_source},
@@ -463,6 +456,8 @@ static bool read_line(Reader *r) {
   if (s->p < s->end && *s->p == '%') return read_node(r);
   for (size_t i = 0; i < countof(line_kinds); i++)
     if (scan_accept_word(s, line_kinds[i].word)) return line_kinds[i].read(r);
+  for (int k = 0; k < decl_kinds.n; k++)
+    if (scan_accept_word(s, decl_kinds.text[k])) return read_decl(r, (DeclKind)k);
   return scan_fail(s, s->p, "a line of a graph begins with %%N, dim, param ...");
 }
 

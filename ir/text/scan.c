@@ -1,4 +1,4 @@
-// Words, numbers, lists and comments of graph text: see scan_internal.h.
+// Scans words, numbers, lists, records and origins of graph text (scan_internal.h).
 #include "ir/text/scan_internal.h"
 
 #include <errno.h>
@@ -82,7 +82,7 @@ static int hex_digit(char c) {
   return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-// One character after a backslash at s->p; -1 if there is no such escape.
+// Reads the rest of an escape, behind its backslash. Returns its character; -1 if it is none.
 static int escaped(Scanner *s) {
   if (s->p == s->end) return -1;
   char c = *s->p++;
@@ -96,7 +96,8 @@ static int escaped(Scanner *s) {
   return high * 16 + low;
 }
 
-// Text up to a quote (passed) or to the end of the line, escapes undone.
+// Reads text up to a quote and the quote, or up to the end of the line, and replaces escapes by
+// their characters. Returns it interned; NULL after an error.
 static const char *unescape(Scanner *s, bool quoted) {
   const char *from = s->p;
   size_t n = 0;
@@ -140,7 +141,8 @@ static const char *any_word(Scanner *s, CharTest *belongs) {
 
 const char *scan_word(Scanner *s) { return any_word(s, word_char); }
 
-// Copies a number's characters to text[0..LONGEST_NUMBER].
+// Copies the characters of the next number to text, which has room for LONGEST_NUMBER and a NUL.
+// Does not move behind them. Returns false after an error.
 static bool number_text(Scanner *s, char *text) {
   skip_blanks(s);
   size_t n = 0;
@@ -219,7 +221,7 @@ bool scan_node(Scanner *s, NodeId last, NodeId *out) {
   return true;
 }
 
-// -- references ---------------------------------------------------------------------------------
+// -- names of dims, axes, declarations ------------------------------------------------------------
 
 bool scan_dim(Scanner *s, DimId *out) {
   const char *at = scan_here(s), *name = scan_word(s);
@@ -235,7 +237,6 @@ bool scan_whole(Scanner *s, DimId *out) {
   return d->whole == *out || scan_fail(s, at, "%s is a block", d->name);
 }
 
-// "[b, h]"
 bool scan_dims(Scanner *s, uint8_t *n, DimId *d) {
   *n = 0;
   if (!scan_expect(s, "[")) return false;
@@ -247,7 +248,6 @@ bool scan_dims(Scanner *s, uint8_t *n, DimId *d) {
   return true;
 }
 
-// The same of distinct whole dims.
 bool scan_order(Scanner *s, uint8_t *n, DimId *d) {
   const char *at = scan_here(s);
   if (!scan_dims(s, n, d)) return false;
@@ -382,7 +382,7 @@ bool scan_fields(Scanner *s, const Record *r, void *record) {
   return true;
 }
 
-// -- comments -----------------------------------------------------------------------------------
+// -- origins -------------------------------------------------------------------------------------
 
 static bool file_source(Scanner *s, const char *name, uint32_t *out) {
   for (uint32_t i = s->file.n; i-- > 0;) {
@@ -396,7 +396,7 @@ static bool file_source(Scanner *s, const char *name, uint32_t *out) {
   return true;
 }
 
-// A part that is absent is written "-".
+// Reads "-", which an origin has in place of an absent part. Returns false if the part is there.
 static bool accept_absent(Scanner *s) {
   skip_blanks(s);
   if (s->p == s->end || *s->p != '-') return false;
@@ -405,7 +405,7 @@ static bool accept_absent(Scanner *s) {
   return true;
 }
 
-// "file:line:col", "file:line" or "-".
+// Reads a place: "file:line:col", "file:line", or "-" for none.
 static bool scan_place(Scanner *s, Pos *out) {
   if (accept_absent(s)) return true;
   const char *name = any_word(s, comment_char);

@@ -1,4 +1,4 @@
-// The tables of text.h.
+// The tables that printer and reader of graph text share: names of enums, fields of records.
 #include "ir/text/text.h"
 
 #include <string.h>

@@ -1,18 +1,18 @@
-// What printer and reader of graph text share: names of enum values, and the fields of spec
-// records, so that what is printed is what is read. A new field of a record is one row.
+// Tables that printer and reader of graph text share: names of enum values, and the fields of
+// structs that the text shows as {name = value, ...}. A new field is one row in text.c.
 #ifndef IR_TEXT_H
 #define IR_TEXT_H
 
 #include "ir/graph/graph.h"
 
-// Names by value.
+// The names of the values of an enum, indexed by value.
 typedef struct EnumNames {
   int n;
   const char *const *text;
 } EnumNames;
 extern const EnumNames init_kinds, source_kinds, optimizer_kinds, schedule_kinds, decl_kinds,
     name_kinds, synthetic_kinds, best_choices, nonfinite_choices, monoid_kinds;
-// The value named by text, or -1.
+// Returns the value with the name `text`, or -1.
 int enum_find(const EnumNames *c, const char *text);
 
 typedef enum FieldKind {
@@ -52,12 +52,12 @@ enum { NODE_NUM = 1 };           // index of the field "num" of node_record
 // Words of the scopes of layout rules, by LayoutScope, for scopes without a pattern; else NULL.
 extern const char *const layout_scopes[LAYOUT_TENSOR + 1];
 
-// Characters of a word that needs no quotes.
+// Returns true for a character that a word can have without quotes.
 static inline bool is_word_char(unsigned char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
          c == '.' || c == '/' || c == '+' || c == '*' || c == '-';
 }
-// The same in the comment of a line, where parts end at ": ".
+// Returns true for a character that a part of an origin can have without quotes; ":" ends the part.
 static inline bool is_comment_char(unsigned char c) {
   return c > 0x20 && c < 0x7f && c != '"' && c != ':' && c != '\\';
 }
