@@ -46,10 +46,9 @@ static DeclId state_declare(Build *b, const Call *c, const Scope *scope, const c
 static bool state_fits(Build *b, const Call *c, const Running *r) {
   const Dims *have = &graph_node(b->g, r->state)->dims, *want = &graph_node(b->g, r->batch)->dims;
   if (dims_equal(have, want)) return true;
-  diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos,
-             "the shared statistics are over %s, and this call's over %s", dims_listed(b, have),
-             dims_listed(b, want));
-  return false;
+  return diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos,
+                    "the shared statistics are over %s, and this call's over %s",
+                    dims_listed(b, have), dims_listed(b, want));
 }
 
 // Returns the output that updates the state of r. If there is none yet, adds one that keeps the

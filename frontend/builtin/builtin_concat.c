@@ -11,10 +11,9 @@ static bool operands(Build *b, const Call *c, Value *out, Dtype *type) {
   bool good = true;
   for (uint32_t i = 0; i < c->ast->nargs; i++) {
     const AstArg *arg = &c->ast->args[i];
-    if (arg->name || arg->key || arg->arrow) {
-      diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "%s takes plain arguments only", c->row->name);
-      return false;
-    }
+    if (arg->name || arg->key || arg->arrow)
+      return diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos, "%s takes plain arguments only",
+                        c->row->name);
     out[i] = build_expr(b, arg->value);
     good &= value_is_tensor(b, &out[i], arg->value->pos);
   }
@@ -32,10 +31,9 @@ static bool free_of(Build *b, const Call *c, uint32_t dim, uint32_t operand, con
                     DimId gone) {
   const Dims *have = build_dims(b, v);
   if (!dims_has(have, c->dim[dim]) || c->dim[dim] == gone) return true;
-  diag_error(b->d, DIAG_BAD_ARGUMENTS, c->ast->args[operand].pos,
-             "the operand over %s already has the dim '%s'", dims_listed(b, have),
-             c->ast->dims[dim].name);
-  return false;
+  return diag_error(b->d, DIAG_BAD_ARGUMENTS, c->ast->args[operand].pos,
+                    "the operand over %s already has the dim '%s'", dims_listed(b, have),
+                    c->ast->dims[dim].name);
 }
 
 // -- concat -------------------------------------------------------------------------------------
@@ -45,27 +43,24 @@ static bool concat_counts(Build *b, const Call *c) {
   uint32_t n = c->ndims - 1, pos = 0;
   int64_t total = 0;
   if (!call_map(b, c, n, 1, "concat[t1, t2 -> t](a, b)")) return false;
-  if (c->ast->nargs != n) {
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos, "concat of %u dim%s takes %u operand%s, not %u", n,
-               plural(n), n, plural(n), c->ast->nargs);
-    return false;
-  }
+  if (c->ast->nargs != n)
+    return diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos,
+                      "concat of %u dim%s takes %u operand%s, not %u", n, plural(n), n, plural(n),
+                      c->ast->nargs);
   for (; pos < n; pos++) total += call_size(b, c, pos);
   if (total == call_size(b, c, n)) return true;
   diag_error(b->d, DIAG_SIZE_MISMATCH, c->ast->dims[n].pos,
              "the operands have %lld element%s in all, but '%s' has size %lld", (long long)total,
              plural(total), c->ast->dims[n].name, (long long)call_size(b, c, n));
-  diag_hint(b->d, "dim %s = %lld", c->ast->dims[n].name, (long long)total);
-  return false;
+  return diag_hint(b->d, "dim %s = %lld", c->ast->dims[n].name, (long long)total);
 }
 
 static bool has_part(Build *b, const Call *c, uint32_t i, const Value *v) {
   const Dims *have = build_dims(b, v);
   if (dims_has(have, c->dim[i])) return true;
-  diag_error(b->d, DIAG_MISSING_DIM, c->ast->args[i].pos,
-             "operand %u of concat is over %s and has no dim '%s'", i + 1, dims_listed(b, have),
-             c->ast->dims[i].name);
-  return false;
+  return diag_error(b->d, DIAG_MISSING_DIM, c->ast->args[i].pos,
+                    "operand %u of concat is over %s and has no dim '%s'", i + 1,
+                    dims_listed(b, have), c->ast->dims[i].name);
 }
 
 // Builds the nested where() from the last operand to the first. `end` is the end of the current

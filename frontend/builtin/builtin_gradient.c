@@ -5,8 +5,7 @@
 static bool differentiable(Build *b, const Value *v, Pos pos, const char *what) {
   if (v->kind == VALUE_TENSOR && dtype_is_float((Dtype)graph_node(b->g, v->node)->type))
     return true;
-  diag_error(b->d, DIAG_BAD_TYPE, pos, "%s of a gradient must be a float tensor", what);
-  return false;
+  return diag_error(b->d, DIAG_BAD_TYPE, pos, "%s of a gradient must be a float tensor", what);
 }
 
 static bool is_zero(const Build *b, NodeId n) {

@@ -12,8 +12,7 @@ static bool ids_ok(Build *b, const Call *c, int i, NodeId *out) {
                                        : TYPE_F32;
   if (dtype_class(type) != CLASS_INT) {
     diag_error(b->d, DIAG_BAD_TYPE, c->raw[i]->pos, "ids must be i32, not %s", dtype_text(type));
-    diag_hint(b->d, "use cast(x, i32)");
-    return false;
+    return diag_hint(b->d, "use cast(x, i32)");
   }
   *out = build_node(b, *v, TYPE_I32);
   return true;
@@ -103,10 +102,9 @@ static bool rows_new(Build *b, const Call *c, const Dims *over) {
   for (int i = 0; i < 2; i++) {
     const Dims *have = build_dims(b, &c->arg[i]);
     if (!dims_has(have, v) || dims_has(over, v)) continue;
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, c->ast->dims[c->ndims - 1].pos,
-               "the operand over %s already has the dim '%s'", dims_listed(b, have),
-               c->ast->dims[c->ndims - 1].name);
-    return false;
+    return diag_error(b->d, DIAG_BAD_ARGUMENTS, c->ast->dims[c->ndims - 1].pos,
+                      "the operand over %s already has the dim '%s'", dims_listed(b, have),
+                      c->ast->dims[c->ndims - 1].name);
   }
   return true;
 }

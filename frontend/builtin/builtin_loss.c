@@ -29,9 +29,8 @@ static NodeId two(const Entropy *e, Op op, NodeId x, NodeId y) {
 static bool option(Build *b, const Call *c, int i, double *out) {
   *out = c->arg[i].number;
   if (c->arg[i].kind == VALUE_NUMBER) return true;
-  diag_error(b->d, DIAG_NOT_A_CONSTANT, c->raw[i]->pos, "'%s' of cross_entropy must be a number",
-             c->row->formal[i].name);
-  return false;
+  return diag_error(b->d, DIAG_NOT_A_CONSTANT, c->raw[i]->pos,
+                    "'%s' of cross_entropy must be a number", c->row->formal[i].name);
 }
 
 // Returns the logit of the label relative to the row maximum. With label smoothing it is a weighted

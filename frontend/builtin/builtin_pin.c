@@ -15,9 +15,8 @@ typedef struct Pin {
 } Pin;
 
 static bool misuse(const Pin *p, Pos pos) {
-  diag_error(p->b->d, DIAG_BAD_ARGUMENTS, pos,
-             "expected the form layout(x, b -> rows, d -> (cols, depth))");
-  return false;
+  return diag_error(p->b->d, DIAG_BAD_ARGUMENTS, pos,
+                    "expected the form layout(x, b -> rows, d -> (cols, depth))");
 }
 
 // Returns true if `plan` builds a model without a mesh. Then the pins define the axes of the mesh.
@@ -45,8 +44,7 @@ static bool pin_axis(Pin *p, DimId d, const Ast *e) {
     if (p->axes[i] == axis) {
       const char *first = dim_get(p->b->g->dims, p->dims[i])->name;
       diag_error(p->b->d, DIAG_BAD_LAYOUT, e->pos, "axis '%s' splits '%s' already", e->text, first);
-      diag_hint(p->b->d, "name each axis once");
-      return false;
+      return diag_hint(p->b->d, "name each axis once");
     }
   p->dims[p->n] = d;
   p->axes[p->n++] = (uint8_t)axis;
@@ -60,18 +58,14 @@ static bool pin_rule(Pin *p, const AstArg *dim, const AstArg *axes) {
     return misuse(p, dim->pos);
   DimId d = dim_lookup(p->b, dim->value->text, dim->value->pos);
   if (!d) return false;
-  if (!dims_has(p->have, d)) {
-    diag_error(p->b->d, DIAG_MISSING_DIM, dim->pos,
-               "layout of dim '%s', but its operand is over %s", dim->value->text,
-               dims_listed(p->b, p->have));
-    return false;
-  }
+  if (!dims_has(p->have, d))
+    return diag_error(p->b->d, DIAG_MISSING_DIM, dim->pos,
+                      "layout of dim '%s', but its operand is over %s", dim->value->text,
+                      dims_listed(p->b, p->have));
   for (int i = 0; i < p->n; i++)
-    if (p->dims[i] == d) {
-      diag_error(p->b->d, DIAG_LAYOUT_DUPLICATE, dim->pos, "two rules place dim '%s'",
-                 dim->value->text);
-      return false;
-    }
+    if (p->dims[i] == d)
+      return diag_error(p->b->d, DIAG_LAYOUT_DUPLICATE, dim->pos, "two rules place dim '%s'",
+                        dim->value->text);
   if (!p->mesh->naxes && !pins_make_mesh(p->b)) return true;
   if (axes->value->kind != AST_LIST) return pin_axis(p, d, axes->value);
   bool good = true;

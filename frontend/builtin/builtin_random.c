@@ -32,10 +32,8 @@ static bool draw_dims(Build *b, const Call *c, Dims *out) {
   *out = (Dims){0};
   bool arrows = false;
   for (uint32_t i = 0; i < c->ndims; i++) arrows |= c->arrow[i];
-  if (arrows || c->ast->all_but) {
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos, "%s takes dims in brackets", c->row->name);
-    return false;
-  }
+  if (arrows || c->ast->all_but)
+    return diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos, "%s takes dims in brackets", c->row->name);
   for (uint32_t i = 0; i < c->ndims; i++)
     if (!call_add(b, c, i, out)) return false;
   return dims_fit(b, out, c->pos, "a draw");
@@ -47,10 +45,9 @@ static bool within(Build *b, const Call *c, int n, const Dims *dims) {
     const Dims *have = build_dims(b, &c->arg[i]);
     for (int k = 0; k < have->n; k++) {
       if (dims_has(dims, have->at[k])) continue;
-      diag_error(b->d, DIAG_EXTRA_DIM, call_pos(c, i),
-                 "%s over %s has no dim '%s', but its argument has", c->row->name,
-                 dims_listed(b, dims), dim_get(b->g->dims, have->at[k])->name);
-      return false;
+      return diag_error(b->d, DIAG_EXTRA_DIM, call_pos(c, i),
+                        "%s over %s has no dim '%s', but its argument has", c->row->name,
+                        dims_listed(b, dims), dim_get(b->g->dims, have->at[k])->name);
     }
   }
   return true;
@@ -95,10 +92,8 @@ Value builtin_bernoulli(Build *b, const Call *c) {
 // an error.
 static bool mask_dims(Build *b, const Call *c, Dims *out) {
   for (uint32_t i = 0; i < c->ndims; i++)
-    if (c->arrow[i]) {
-      diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos, "dropout takes dims in brackets");
-      return false;
-    }
+    if (c->arrow[i])
+      return diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos, "dropout takes dims in brackets");
   return call_over(b, c, build_dims(b, &c->arg[0]), out);
 }
 

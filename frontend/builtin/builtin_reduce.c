@@ -12,10 +12,9 @@
 
 static bool operand_has(Build *b, const Call *c, uint32_t i, const Dims *have) {
   if (dims_has(have, c->dim[i])) return true;
-  diag_error(b->d, DIAG_MISSING_DIM, c->ast->dims[i].pos,
-             "%s over dim '%s', but its operand is over %s", c->row->name, c->ast->dims[i].name,
-             dims_listed(b, have));
-  return false;
+  return diag_error(b->d, DIAG_MISSING_DIM, c->ast->dims[i].pos,
+                    "%s over dim '%s', but its operand is over %s", c->row->name,
+                    c->ast->dims[i].name, dims_listed(b, have));
 }
 
 bool call_over(Build *b, const Call *c, const Dims *have, Dims *over) {
@@ -39,8 +38,7 @@ static bool operand(Build *b, const Call *c, NodeId *x, Dims *over) {
   if (c->row->typing != LOGICAL || graph_node(b->g, *x)->type == TYPE_BOOL) return true;
   diag_error(b->d, DIAG_BAD_TYPE, c->pos, "%s takes bools, not %s", c->row->name,
              dtype_text((Dtype)graph_node(b->g, *x)->type));
-  diag_hint(b->d, "compare first: %s(x != 0)", c->row->name);
-  return false;
+  return diag_hint(b->d, "compare first: %s(x != 0)", c->row->name);
 }
 
 Value builtin_reduce(Build *b, const Call *c) {
@@ -174,10 +172,9 @@ static bool product_dims(Build *b, const Call *c, const Factors *p, Dims *out) {
     const Dims *s =
         build_dims(b, i < p->factor.n ? &p->factor.at[i] : &p->divisor.at[i - p->factor.n]);
     for (int k = 0; k < s->n; k++)
-      if (!dims_add(b->g->dims, out, s->at[k])) {
-        diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos, "a product has at most %d dims", MAX_RANK);
-        return false;
-      }
+      if (!dims_add(b->g->dims, out, s->at[k]))
+        return diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos, "a product has at most %d dims",
+                          MAX_RANK);
   }
   return true;
 }

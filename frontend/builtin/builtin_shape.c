@@ -11,9 +11,8 @@ static bool sizes_agree(Build *b, const Call *c, int nfrom, const DimId *from, i
   for (int i = 0; i < nto; i++)
     if (!size_mul(want, dim_get(b->g->dims, to[i])->size, &want)) want = 0;
   if (have == want) return true;
-  diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos, "%s cannot make %lld element%s of %lld",
-             c->row->name, (long long)have, plural(have), (long long)want);
-  return false;
+  return diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos, "%s cannot make %lld element%s of %lld",
+                    c->row->name, (long long)have, plural(have), (long long)want);
 }
 
 static Value misuse(Build *b, const Call *c, const char *form) {

@@ -20,10 +20,9 @@ static NodeId constant(Build *b, int64_t v) { return graph_const(b->g, TYPE_I32,
 static bool slice_fits(Build *b, const Call *c, int64_t start, int64_t last) {
   int64_t n = call_size(b, c, 0);
   if (start >= 0 && start < n && last >= 0 && last < n) return true;
-  diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos,
-             "slice reads positions %lld to %lld, but '%s' has positions 0 to %lld",
-             (long long)start, (long long)last, c->ast->dims[0].name, (long long)(n - 1));
-  return false;
+  return diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos,
+                    "slice reads positions %lld to %lld, but '%s' has positions 0 to %lld",
+                    (long long)start, (long long)last, c->ast->dims[0].name, (long long)(n - 1));
 }
 
 // Returns the computed start with run-time checks of both ends: the position that is read first,
@@ -117,10 +116,9 @@ static bool place_read(Build *b, const Call *c, int i, int64_t *known, NodeId *c
       *known += *known < 0 ? n : 0;
       return true;
     }
-    diag_error(b->d, DIAG_SIZE_MISMATCH, call_pos(c, i),
-               "position %lld is outside the %lld element%s of '%s'", (long long)*known,
-               (long long)n, plural(n), c->ast->dims[0].name);
-    return false;
+    return diag_error(b->d, DIAG_SIZE_MISMATCH, call_pos(c, i),
+                      "position %lld is outside the %lld element%s of '%s'", (long long)*known,
+                      (long long)n, plural(n), c->ast->dims[0].name);
   }
   NodeId at;
   if (!call_scalar(b, c, i, &at)) return false;
@@ -147,10 +145,9 @@ static bool put_fits(Build *b, const Call *c) {
   for (int i = 0; i < x->n; i++) {
     bool slot = x->at[i] == c->dim[0];
     if (dims_has(cache, x->at[i]) && !slot) continue;
-    diag_error(b->d, DIAG_EXTRA_DIM, call_pos(c, 2),
-               "x has dim '%s', but the slice that it replaces is over %s",
-               dim_get(b->g->dims, x->at[i])->name, dims_listed(b, cache));
-    return false;
+    return diag_error(b->d, DIAG_EXTRA_DIM, call_pos(c, 2),
+                      "x has dim '%s', but the slice that it replaces is over %s",
+                      dim_get(b->g->dims, x->at[i])->name, dims_listed(b, cache));
   }
   return true;
 }

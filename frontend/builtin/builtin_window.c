@@ -19,10 +19,9 @@ Pos call_pos(const Call *c, int i) { return c->raw[i] ? c->raw[i]->pos : c->pos;
 bool call_has(Build *b, const Call *c, uint32_t i, const Value *v) {
   const Dims *have = build_dims(b, v);
   if (dims_has(have, c->dim[i])) return true;
-  diag_error(b->d, DIAG_MISSING_DIM, c->ast->dims[i].pos,
-             "%s of dim '%s', but its operand is over %s", c->row->name, c->ast->dims[i].name,
-             dims_listed(b, have));
-  return false;
+  return diag_error(b->d, DIAG_MISSING_DIM, c->ast->dims[i].pos,
+                    "%s of dim '%s', but its operand is over %s", c->row->name,
+                    c->ast->dims[i].name, dims_listed(b, have));
 }
 
 bool call_new(Build *b, const Call *c, uint32_t i, const Value *v, uint32_t gone) {
@@ -31,15 +30,13 @@ bool call_new(Build *b, const Call *c, uint32_t i, const Value *v, uint32_t gone
   diag_error(b->d, DIAG_BAD_ARGUMENTS, c->ast->dims[i].pos,
              "the operand over %s already has the dim '%s'", dims_listed(b, have),
              c->ast->dims[i].name);
-  diag_hint(b->d, "declare another dim of that size");
-  return false;
+  return diag_hint(b->d, "declare another dim of that size");
 }
 
 bool call_add(Build *b, const Call *c, uint32_t i, Dims *set) {
   if (!dims_has(set, c->dim[i])) return dims_add(b->g->dims, set, c->dim[i]);
-  diag_error(b->d, DIAG_BAD_ARGUMENTS, c->ast->dims[i].pos, "dim '%s' is named twice",
-             c->ast->dims[i].name);
-  return false;
+  return diag_error(b->d, DIAG_BAD_ARGUMENTS, c->ast->dims[i].pos, "dim '%s' is named twice",
+                    c->ast->dims[i].name);
 }
 
 bool call_map(Build *b, const Call *c, uint32_t nfrom, uint32_t nto, const char *form) {
@@ -52,10 +49,9 @@ bool call_map(Build *b, const Call *c, uint32_t nfrom, uint32_t nto, const char 
 bool call_number(Build *b, const Call *c, int i, double *out) {
   *out = c->arg[i].number;
   if (c->arg[i].kind == VALUE_NUMBER) return true;
-  diag_error(b->d, DIAG_NOT_A_CONSTANT, call_pos(c, i),
-             "%s of %s must be a number that is known at compile time", c->row->formal[i].name,
-             c->row->name);
-  return false;
+  return diag_error(b->d, DIAG_NOT_A_CONSTANT, call_pos(c, i),
+                    "%s of %s must be a number that is known at compile time",
+                    c->row->formal[i].name, c->row->name);
 }
 
 bool call_integer(Build *b, const Call *c, int i, int64_t least, int64_t *out) {
@@ -65,10 +61,9 @@ bool call_integer(Build *b, const Call *c, int i, int64_t least, int64_t *out) {
     *out = (int64_t)x;
     return true;
   }
-  diag_error(b->d, DIAG_BAD_ARGUMENTS, call_pos(c, i),
-             "%s of %s must be an integer from %lld to 2^30, not %g", c->row->formal[i].name,
-             c->row->name, (long long)least, x);
-  return false;
+  return diag_error(b->d, DIAG_BAD_ARGUMENTS, call_pos(c, i),
+                    "%s of %s must be an integer from %lld to 2^30, not %g", c->row->formal[i].name,
+                    c->row->name, (long long)least, x);
 }
 
 bool call_scalar(Build *b, const Call *c, int i, NodeId *out) {
@@ -77,15 +72,13 @@ bool call_scalar(Build *b, const Call *c, int i, NodeId *out) {
   if (dtype_class((Dtype)n->type) != CLASS_INT) {
     diag_error(b->d, DIAG_BAD_TYPE, call_pos(c, i), "%s of %s must be an i32 scalar, not %s",
                c->row->formal[i].name, c->row->name, dtype_text((Dtype)n->type));
-    diag_hint(b->d, "use cast(x, i32)");
-    return false;
+    return diag_hint(b->d, "use cast(x, i32)");
   }
   if (n->dims.n) {
     diag_error(b->d, DIAG_NOT_SCALAR, call_pos(c, i),
                "%s of %s must be a scalar, but this is over %s", c->row->formal[i].name,
                c->row->name, dims_listed(b, &n->dims));
-    diag_hint(b->d, "take[d](x, ids) reads many places at once");
-    return false;
+    return diag_hint(b->d, "take[d](x, ids) reads many places at once");
   }
   *out = graph_cast(b->g, c->arg[i].node, TYPE_I32);
   return true;
@@ -135,9 +128,8 @@ static bool pad_pair(Build *b, const Ast *pad, Taps *w) {
   for (int i = 0; i < 2; i++) {
     if (!build_integer(b, pad->args[i].value, into[i])) return false;
     if (*into[i] >= 0 && *into[i] <= MAX_STEP) continue;
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, pad->args[i].pos,
-               "padding must be from 0 to 2^30, not %lld", (long long)*into[i]);
-    return false;
+    return diag_error(b->d, DIAG_BAD_ARGUMENTS, pad->args[i].pos,
+                      "padding must be from 0 to 2^30, not %lld", (long long)*into[i]);
   }
   return true;
 }
@@ -158,9 +150,8 @@ static bool pad_read(Build *b, const Ast *pad, Taps *w) {
   for (uint32_t i = 0; pair && i < 2; i++)
     pair = !pad->args[i].name && !pad->args[i].key && !pad->args[i].arrow;
   if (pair) return pad_pair(b, pad, w);
-  diag_error(b->d, DIAG_BAD_ARGUMENTS, pad->pos,
-             "expected a padding: valid, same, causal or (before, after)");
-  return false;
+  return diag_error(b->d, DIAG_BAD_ARGUMENTS, pad->pos,
+                    "expected a padding: valid, same, causal or (before, after)");
 }
 
 // Reads stride, dilation and padding, which are formals 1, 2 and 3 of window and fold. False after
@@ -181,8 +172,7 @@ static bool distinct(Build *b, const Call *c, uint32_t i, uint32_t k) {
   if (c->dim[i] != c->dim[k]) return true;
   diag_error(b->d, DIAG_BAD_ARGUMENTS, c->ast->dims[i].pos,
              "dim '%s' cannot be both the new dim and the dim of the taps", c->ast->dims[i].name);
-  diag_hint(b->d, "give the taps a dim of their own");
-  return false;
+  return diag_hint(b->d, "give the taps a dim of their own");
 }
 
 // -- window -------------------------------------------------------------------------------------
@@ -196,14 +186,12 @@ static bool places_ok(Build *b, const Call *c, const Taps *w) {
     diag_error(b->d, DIAG_SIZE_MISMATCH, c->pos,
                "a window over %lld element%s does not fit into the %lld element%s of '%s'",
                (long long)span(w), plural(span(w)), (long long)padded, plural(padded), from);
-    diag_hint(b->d, "pad it: pad = same, or pad = (before, after)");
-    return false;
+    return diag_hint(b->d, "pad it: pad = same, or pad = (before, after)");
   }
   diag_error(b->d, DIAG_SIZE_MISMATCH, c->ast->dims[1].pos,
              "windows over '%s' have %lld place%s, but '%s' has size %lld", from, (long long)want,
              plural(want), to, (long long)w->o);
-  diag_hint(b->d, "dim %s = %lld", to, (long long)want);
-  return false;
+  return diag_hint(b->d, "dim %s = %lld", to, (long long)want);
 }
 
 Value builtin_window(Build *b, const Call *c) {

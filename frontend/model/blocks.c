@@ -87,23 +87,21 @@ static bool set_key(Build *b, const Ast *e, DataSource *s) {
   if (!build_string(b, e, &s->key)) return false;
   bool part = !strcmp(s->key, "images") || !strcmp(s->key, "labels");
   if (s->kind != SOURCE_CIFAR10 || part) return true;
-  diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "cifar10 has \"images\" and \"labels\", not \"%s\"",
-             s->key);
-  return false;
+  return diag_error(b->d, DIAG_BAD_BLOCK, e->pos,
+                    "cifar10 has \"images\" and \"labels\", not \"%s\"", s->key);
 }
 
 static bool set_skip(Build *b, const Ast *e, DataSource *s) {
   if (!build_integer(b, e, &s->skip)) return false;
   if (s->skip >= 0) return true;
-  diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "skip must be a number of bytes, 0 or more");
-  return false;
+  return diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "skip must be a number of bytes, 0 or more");
 }
 
 static bool set_offset(Build *b, const Ast *e, DataSource *s) {
   if (!build_integer(b, e, &s->offset)) return false;
   if (s->offset == 0 || s->offset == 1) return true;
-  diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "offset must be 0, or 1 to read the tokens that follow");
-  return false;
+  return diag_error(b->d, DIAG_BAD_BLOCK, e->pos,
+                    "offset must be 0, or 1 to read the tokens that follow");
 }
 static bool set_scale(Build *b, const Ast *e, DataSource *s) {
   return build_number(b, e, &s->scale);
@@ -131,8 +129,7 @@ static bool set_column(Build *b, const Ast *e, DataSource *s) {
   if (!build_integer(b, e, &s->first)) return false;
   s->last = s->first + 1;
   if (s->first >= 0) return true;
-  diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "the first column is 0");
-  return false;
+  return diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "the first column is 0");
 }
 
 static bool set_header(Build *b, const Ast *e, DataSource *s) {
@@ -147,8 +144,7 @@ static bool set_token(Build *b, const Ast *e, DataSource *s) {
   bool u16 = e->kind == AST_NAME && !strcmp(e->text, "u16");
   s->token_bytes = u16 ? 2 : 4;
   if (u16 || (e->kind == AST_NAME && !strcmp(e->text, "u32"))) return true;
-  diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "the dtype of tokens must be u16 or u32");
-  return false;
+  return diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "the dtype of tokens must be u16 or u32");
 }
 
 static const Form synthetic_kinds[] = {
@@ -164,9 +160,8 @@ static bool set_synthetic(Build *b, const Ast *e, DataSource *s) {
   if (kind) s->synthetic = (SyntheticKind)kind->kind;
   s->low = v[0], s->high = v[1];
   if (kind && (s->synthetic != SYNTHETIC_INTEGERS || s->low < s->high)) return true;
-  diag_error(b->d, DIAG_BAD_BLOCK, e->pos,
-             "expected synthetic data: normal, uniform or integers(low, high)");
-  return false;
+  return diag_error(b->d, DIAG_BAD_BLOCK, e->pos,
+                    "expected synthetic data: normal, uniform or integers(low, high)");
 }
 
 static const struct {
@@ -217,8 +212,7 @@ static bool source_build(Build *b, const Ast *e, DataSource *out) {
     if (arg[k] && !set_argument(b, form->formal[k].name, arg[k], out)) return false;
   // csv needs exactly one of `column` and `columns`, which are arg[1] and arg[2]
   if (out->kind != SOURCE_CSV || !arg[1] != !arg[2]) return true;
-  diag_error(b->d, DIAG_MISSING_KEY, e->pos, "csv needs either column or columns");
-  return false;
+  return diag_error(b->d, DIAG_MISSING_KEY, e->pos, "csv needs either column or columns");
 }
 
 // -- data blocks --------------------------------------------------------------------------------
@@ -352,10 +346,9 @@ static bool rule_axis(Build *b, const AstDim *item, LayoutRule *r) {
                       "auto, or rules for this mesh");
     return false;
   }
-  if (axes_has(r->axes, axis)) {
-    diag_error(b->d, DIAG_BAD_LAYOUT, item->pos, "axis '%s' occurs twice in one rule", item->name);
-    return false;
-  }
+  if (axes_has(r->axes, axis))
+    return diag_error(b->d, DIAG_BAD_LAYOUT, item->pos, "axis '%s' occurs twice in one rule",
+                      item->name);
   r->axes.at[r->axes.n++] = (uint8_t)axis;
   return true;
 }
@@ -375,11 +368,9 @@ static bool rule_scope(Build *b, const Ast *scope, LayoutRule *r) {
   r->pattern = scope->text;
   for (size_t i = 0; i < countof(scopes); i++)
     if (!strcmp(scopes[i].name, scope->text)) r->scope = scopes[i].scope, r->pattern = NULL;
-  if (r->soft && r->scope != LAYOUT_TENSOR) {
-    diag_error(b->d, DIAG_BAD_LAYOUT, scope->pos, "a soft rule applies to values, not to %s",
-               scope->text);
-    return false;
-  }
+  if (r->soft && r->scope != LAYOUT_TENSOR)
+    return diag_error(b->d, DIAG_BAD_LAYOUT, scope->pos, "a soft rule applies to values, not to %s",
+                      scope->text);
   return true;
 }
 
@@ -394,10 +385,9 @@ static bool rule_build(Build *b, const Ast *s, LayoutRule *r) {
   r->axis_pos = s->dims[0].pos;
   r->none = s->ndims == 1 && !strcmp(s->dims[0].name, "none");
   if (!rule_scope(b, scope, r)) return false;
-  if (all && r->soft) {
-    diag_error(b->d, DIAG_BAD_LAYOUT, s->pos, "a soft rule needs the name of a dim, not all");
-    return false;
-  }
+  if (all && r->soft)
+    return diag_error(b->d, DIAG_BAD_LAYOUT, s->pos,
+                      "a soft rule needs the name of a dim, not all");
   for (uint32_t i = 0; i < s->ndims && !r->none; i++)
     if (!rule_axis(b, &s->dims[i], r)) return false;
   return true;

@@ -26,26 +26,22 @@ static bool name_free(Build *b, const char *name, Pos pos) {
   if (!f && !constant) return true;
   diag_error(b->d, DIAG_DUPLICATE_NAME, pos, "'%s' is already the name of a %s", name,
              f ? "function" : "const");
-  diag_note(b->d, f ? f->ast->pos : constant->pos, "declared here");
-  return false;
+  return diag_note(b->d, f ? f->ast->pos : constant->pos, "declared here");
 }
 
 bool build_matches(Build *b, const char *name, Pos pos, const DimList *stated, const Value *v) {
   const Dims *have = build_dims(b, v);
   for (int i = 0; i < stated->n; i++)
-    if (!dims_has(have, stated->at[i])) {
-      diag_error(b->d, DIAG_MISSING_DIM, pos,
-                 "'%s' is declared with dim '%s', but the right side is over %s", name,
-                 dim_get(b->g->dims, stated->at[i])->name, dims_listed(b, have));
-      return false;
-    }
+    if (!dims_has(have, stated->at[i]))
+      return diag_error(b->d, DIAG_MISSING_DIM, pos,
+                        "'%s' is declared with dim '%s', but the right side is over %s", name,
+                        dim_get(b->g->dims, stated->at[i])->name, dims_listed(b, have));
   for (int i = 0; i < have->n; i++)
     if (!dims_has(stated, have->at[i])) {
       diag_error(b->d, DIAG_EXTRA_DIM, pos,
                  "'%s' is declared over %s, but the right side also has dim '%s'", name,
                  dims_listed(b, stated), dim_get(b->g->dims, have->at[i])->name);
-      diag_hint(b->d, "reduce over it, or state it on the left side");
-      return false;
+      return diag_hint(b->d, "reduce over it, or state it on the left side");
     }
   return true;
 }
@@ -133,8 +129,7 @@ static bool trainable_type(Build *b, const Ast *type, const Decl *d) {
   if (d->kind != DECL_PARAM || d->frozen || dtype_is_float(d->type)) return true;
   diag_error(b->d, DIAG_BAD_TYPE, type->pos,
              "the type of a trained parameter must be a float, not %s", type->text);
-  diag_hint(b->d, "add: trainable = false; or use input or state");
-  return false;
+  return diag_hint(b->d, "add: trainable = false; or use input or state");
 }
 
 // Reads the option `trainable` of a declaration into *out, inverted. False after an error.
@@ -145,8 +140,7 @@ static bool frozen_of(Build *b, const Ast *s, bool *out) {
     if (!s->args[i].name || strcmp(s->args[i].name, "trainable")) {
       diag_error(b->d, DIAG_UNKNOWN_KEY, s->args[i].pos, "there is no option '%s' of a declaration",
                  s->args[i].name ? s->args[i].name : "?");
-      diag_hint(b->d, "the only option is trainable = false");
-      return false;
+      return diag_hint(b->d, "the only option is trainable = false");
     }
     if (!build_bool(b, s->args[i].value, &trainable)) return false;
     *out = !trainable;
@@ -162,8 +156,7 @@ static bool declaration_new(Build *b, const Ast *s, const char *full) {
   const Binding *bound = b->frame->round ? NULL : binding_find(b, s->text);
   if (!old && !bound) return name_free(b, s->text, s->pos);
   diag_error(b->d, DIAG_DUPLICATE_NAME, s->pos, "'%s' is declared twice", full);
-  diag_note(b->d, old ? b->g->decl.at[old - 1].pos : bound->pos, "first here");
-  return false;
+  return diag_note(b->d, old ? b->g->decl.at[old - 1].pos : bound->pos, "first here");
 }
 
 // Returns the dims of d in declared order.
@@ -298,8 +291,7 @@ bool build_unroll(Build *b, int64_t times, Pos pos) {
   diag_error(b->d, DIAG_TOO_DEEP, pos,
              "the model unrolls to more than %d calls, rounds of loops, repeats and micro-batches",
              MAX_UNROLLED);
-  diag_hint(b->d, "loops inside loops and calls inside calls multiply");
-  return false;
+  return diag_hint(b->d, "loops inside loops and calls inside calls multiply");
 }
 
 static void build_return(Build *b, const Ast *s) {

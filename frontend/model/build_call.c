@@ -158,11 +158,9 @@ static bool bracket_count_ok(Build *b, const Builtin *row, const Ast *call) {
 
 static bool resolve_brackets(Build *b, Call *c) {
   bool good = true;
-  if (c->ast->ndims > MAX_RANK) {
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos, "a call takes at most %d dims in brackets",
-               MAX_RANK);
-    return false;
-  }
+  if (c->ast->ndims > MAX_RANK)
+    return diag_error(b->d, DIAG_BAD_ARGUMENTS, c->pos, "a call takes at most %d dims in brackets",
+                      MAX_RANK);
   for (uint32_t i = 0; i < c->ast->ndims; i++) {
     const AstDim *item = &c->ast->dims[i];
     c->dim[i] = dim_lookup(b, item->name, item->pos);
@@ -309,8 +307,7 @@ static bool bind_dims(Build *b, const Function *f, const Ast *call, Frame *frame
   if (call->ndims != fn->ndims || call->all_but || fn->ndims > MAX_RANK) {
     diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, "%s takes %u dim%s in brackets, not %u",
                f->name, fn->ndims, plural(fn->ndims), call->ndims);
-    diag_note(b->d, fn->pos, "declared here");
-    return false;
+    return diag_note(b->d, fn->pos, "declared here");
   }
   bool good = true;
   for (uint32_t i = 0; i < fn->ndims; i++) {
@@ -406,8 +403,7 @@ static bool arguments_ok(Build *b, const Function *f, const Ast *call) {
         diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos,
                    f->ast->nargs ? "%s takes at most %u argument%s" : "%s takes no arguments",
                    f->name, f->ast->nargs, plural(f->ast->nargs));
-      diag_note(b->d, f->ast->pos, "declared here");
-      return false;
+      return diag_note(b->d, f->ast->pos, "declared here");
     }
   }
   return arguments_once(b, f, call);
@@ -423,8 +419,7 @@ static bool bind_arguments(Build *b, const Function *f, const Ast *call, Frame *
     if (!given && !formal->value) {
       diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, "%s needs the argument '%s'", f->name,
                  formal->name);
-      diag_note(b->d, f->ast->pos, "declared here");
-      return false;
+      return diag_note(b->d, f->ast->pos, "declared here");
     }
     if (!given) continue;
     Value v = build_expr(b, given);

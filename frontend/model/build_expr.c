@@ -152,10 +152,9 @@ bool build_joined(Build *b, Pos pos, int n, const Value *v) {
     apart.n = left;
   }
   if (!apart.n) return true;
-  diag_error(b->d, DIAG_OUTER_PRODUCT, pos, "the operands share no dim: %s and %s",
-             dims_listed(b, build_dims(b, &v[first])),
-             dims_listed(b, build_dims(b, &v[apart.at[0]])));
-  return false;
+  return diag_error(b->d, DIAG_OUTER_PRODUCT, pos, "the operands share no dim: %s and %s",
+                    dims_listed(b, build_dims(b, &v[first])),
+                    dims_listed(b, build_dims(b, &v[apart.at[0]])));
 }
 
 // -- one operation ------------------------------------------------------------------------------
@@ -195,8 +194,7 @@ static bool integers_fit(Build *b, Pos pos, Typing typing, int n, const Value *v
   diag_error(b->d, DIAG_BAD_NUMBER, pos,
              "the integer %.0f is beyond the range of i32, -2147483648 to 2147483647",
              wide->number);
-  diag_hint(b->d, "write %.0f.0 if a float is meant", wide->number);
-  return false;
+  return diag_hint(b->d, "write %.0f.0 if a float is meant", wide->number);
 }
 
 Value build_pointwise(Build *b, Pos pos, Op op, Typing typing, int n, const Value *v) {
@@ -329,8 +327,7 @@ bool build_integer(Build *b, const Ast *e, int64_t *out) {
   if (!build_number(b, e, &x)) return false;
   *out = fabs(x) < 0x1p53 ? (int64_t)x : 0;
   if ((double)*out == x) return true;
-  diag_error(b->d, DIAG_BAD_ARGUMENTS, e->pos, "expected an integer, found %g", x);
-  return false;
+  return diag_error(b->d, DIAG_BAD_ARGUMENTS, e->pos, "expected an integer, found %g", x);
 }
 
 bool build_string(Build *b, const Ast *e, const char **out) {
@@ -339,16 +336,14 @@ bool build_string(Build *b, const Ast *e, const char **out) {
   if (v.kind == VALUE_STRING) return build_template(b, v.text, e->pos, out);
   if (v.kind == VALUE_POISON) return false;
   diag_error(b->d, DIAG_BAD_TYPE, e->pos, "expected a string");
-  diag_hint(b->d, "write it in quotes: \"...\"");
-  return false;
+  return diag_hint(b->d, "write it in quotes: \"...\"");
 }
 
 bool build_bool(Build *b, const Ast *e, bool *out) {
   *out = e->kind == AST_NAME && !strcmp(e->text, "true");
   if (*out || (e->kind == AST_NAME && !strcmp(e->text, "false"))) return true;
   diag_error(b->d, DIAG_BAD_TYPE, e->pos, "expected true or false");
-  diag_hint(b->d, "write true or false");
-  return false;
+  return diag_hint(b->d, "write true or false");
 }
 
 bool build_template(Build *b, const char *text, Pos pos, const char **out) {

@@ -46,9 +46,8 @@ static bool loop_options(Build *b, const Ast *s, const char **base, bool *again)
     } else {
       diag_error(b->d, DIAG_UNKNOWN_KEY, arg->pos, "a loop has no option '%s'",
                  arg->name ? arg->name : "?");
-      diag_hint(b->d, base ? "the options are name = \"...\" and checkpoint = true"
-                           : "the only option is checkpoint = true");
-      return false;
+      return diag_hint(b->d, base ? "the options are name = \"...\" and checkpoint = true"
+                                  : "the only option is checkpoint = true");
     }
   }
   return true;
@@ -70,8 +69,7 @@ static bool yield_dim(Build *b, const Ast *s, Yield *y) {
   }
   diag_error(b->d, DIAG_BAD_ARGUMENTS, s->pos,
              "a yield in a for loop needs the one dim to collect over");
-  diag_hint(b->d, "yield x as %s[layers]", s->text);
-  return false;
+  return diag_hint(b->d, "yield x as %s[layers]", s->text);
 }
 
 // Returns true if v can be collected over `dim`: it is a tensor or a number without that dim.
@@ -79,9 +77,8 @@ static bool yield_dim(Build *b, const Ast *s, Yield *y) {
 static bool yield_fits(Build *b, const Ast *s, const Value *v, DimId dim) {
   if (!value_is_tensor(b, v, s->kids[0]->pos)) return false;
   if (!dims_has(build_dims(b, v), dim)) return true;
-  diag_error(b->d, DIAG_BAD_ARGUMENTS, s->pos, "'%s' has dim '%s' already", s->text,
-             dim_get(b->g->dims, dim)->name);
-  return false;
+  return diag_error(b->d, DIAG_BAD_ARGUMENTS, s->pos, "'%s' has dim '%s' already", s->text,
+                    dim_get(b->g->dims, dim)->name);
 }
 
 void build_yield(Build *b, const Ast *s) {
@@ -343,8 +340,7 @@ static bool carry_new(Build *b, const Carry *carry, uint32_t k) {
     if (carry[i].target->text == carry[k].target->text) {
       diag_error(b->d, DIAG_DUPLICATE_NAME, carry[k].target->pos, "'%s' is carried twice",
                  carry[k].target->text);
-      diag_note(b->d, carry[i].target->pos, "first here");
-      return false;
+      return diag_note(b->d, carry[i].target->pos, "first here");
     }
   return true;
 }

@@ -71,8 +71,7 @@ static bool later(Pos declared, Pos use) {
 }
 
 static bool not_integer(Build *b, Pos pos) {
-  diag_error(b->d, DIAG_NOT_A_CONSTANT, pos, "expected an integer made of numbers and dims");
-  return false;
+  return diag_error(b->d, DIAG_NOT_A_CONSTANT, pos, "expected an integer made of numbers and dims");
 }
 
 // Converts x to an integer; false after an error if it is a fraction or too large.
@@ -98,8 +97,7 @@ static bool name_integer(Build *b, const Ast *e, Pos use, int64_t *out) {
   if (later(dim->pos, use)) {
     diag_error(b->d, DIAG_UNKNOWN_DIM, e->pos, "dim '%s' is declared further down", e->text);
     diag_note(b->d, dim->pos, "declared here");
-    diag_hint(b->d, "move its declaration up");
-    return false;
+    return diag_hint(b->d, "move its declaration up");
   }
   b->rows_read |= dim_has_rows(b, d);
   *out = dim->size;
@@ -120,19 +118,16 @@ static bool combine(Build *b, const Ast *op, int64_t x, int64_t y, int64_t *out)
   }
   case '/':
   case '%':
-    if (y == 0 || (op->text[0] == '/' && x % y != 0)) {
-      diag_error(b->d, DIAG_DIM_DIVISION, op->pos, "%lld %c %lld is not an integer", (long long)x,
-                 op->text[0], (long long)y);
-      return false;
-    }
+    if (y == 0 || (op->text[0] == '/' && x % y != 0))
+      return diag_error(b->d, DIAG_DIM_DIVISION, op->pos, "%lld %c %lld is not an integer",
+                        (long long)x, op->text[0], (long long)y);
     // the remainder has the sign of the divisor, as for % between tensors
     *out = op->text[0] == '/' ? x / y : (x % y + y) % y;
     break;
   default: return not_integer(b, op->pos);
   }
   if (fits && *out < INT64_C(1) << 53 && *out > -(INT64_C(1) << 53)) return true;
-  diag_error(b->d, DIAG_BAD_DIM_SIZE, op->pos, "this size is too large");
-  return false;
+  return diag_error(b->d, DIAG_BAD_DIM_SIZE, op->pos, "this size is too large");
 }
 
 static bool integer_before(Build *b, const Ast *e, Pos use, int64_t *out);
@@ -170,8 +165,8 @@ bool dims_integer(Build *b, const Ast *e, int64_t *out) {
 
 static bool size_ok(Build *b, const char *name, int64_t size, Pos pos) {
   if (size >= 1 && size <= max_size) return true;
-  diag_error(b->d, DIAG_BAD_DIM_SIZE, pos, "dim '%s' would have size %lld", name, (long long)size);
-  return false;
+  return diag_error(b->d, DIAG_BAD_DIM_SIZE, pos, "dim '%s' would have size %lld", name,
+                    (long long)size);
 }
 
 // Returns the size of one micro-batch of a dim of the given size, and declares a dim "NAME.micro"
@@ -230,8 +225,7 @@ static bool dim_is_new(Build *b, const Ast *define) {
   DimId d = (DimId)(uintptr_t)map_get(&b->frame->dims, define->text);
   if (!d) return true;
   diag_error(b->d, DIAG_DUPLICATE_DIM, define->pos, "dim '%s' is declared twice", define->text);
-  diag_note(b->d, dim_get(b->g->dims, d)->pos, "first here");
-  return false;
+  return diag_note(b->d, dim_get(b->g->dims, d)->pos, "first here");
 }
 
 // Declares a dim of the file. Called twice for each dim: dims whose size is a plain number are
@@ -304,8 +298,8 @@ bool dims_stated(Build *b, const Ast *t, DimList *order) {
                  item->name);
       good = false;
     } else if (order->n == MAX_RANK) {
-      diag_error(b->d, DIAG_BAD_ARGUMENTS, item->pos, "a tensor has at most %d dims", MAX_RANK);
-      return false;
+      return diag_error(b->d, DIAG_BAD_ARGUMENTS, item->pos, "a tensor has at most %d dims",
+                        MAX_RANK);
     } else {
       order->at[order->n++] = d;
     }
@@ -316,6 +310,6 @@ bool dims_stated(Build *b, const Ast *t, DimList *order) {
 bool dims_fit(Build *b, const Dims *s, Pos pos, const char *what) {
   int64_t n;
   if (dims_elements(b->g->dims, s, &n) && n <= max_elements) return true;
-  diag_error(b->d, DIAG_TENSOR_TOO_LARGE, pos, "%s over %s is too large", what, dims_listed(b, s));
-  return false;
+  return diag_error(b->d, DIAG_TENSOR_TOO_LARGE, pos, "%s over %s is too large", what,
+                    dims_listed(b, s));
 }

@@ -39,20 +39,16 @@ typedef struct Fans {
 } Fans;
 
 static bool fans_add(Build *b, const AstArg *arg, const Decl *d, Dims *side, double *fan) {
-  if (arg->name || arg->key || arg->value->kind != AST_NAME) {
-    diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos,
-               "expected dims of the tensor: glorot(in -> out)");
-    return false;
-  }
+  if (arg->name || arg->key || arg->value->kind != AST_NAME)
+    return diag_error(b->d, DIAG_BAD_ARGUMENTS, arg->pos,
+                      "expected dims of the tensor: glorot(in -> out)");
   DimId dim = dim_lookup(b, arg->value->text, arg->value->pos);
   bool has = false;
   for (int i = 0; i < d->rank; i++) has |= d->dims[i] == dim;
   if (!dim) return false;
-  if (!has || side->n == MAX_RANK) {
-    diag_error(b->d, DIAG_MISSING_DIM, arg->value->pos, "'%s' has no dim '%s'", d->name,
-               arg->value->text);
-    return false;
-  }
+  if (!has || side->n == MAX_RANK)
+    return diag_error(b->d, DIAG_MISSING_DIM, arg->value->pos, "'%s' has no dim '%s'", d->name,
+                      arg->value->text);
   side->at[side->n++] = dim;
   *fan *= (double)dim_get(b->g->dims, dim)->size;
   return true;
@@ -70,11 +66,10 @@ static bool fans_read(Build *b, const Ast *call, const Form *row, const Decl *d,
       return false;
   }
   if (f->in.n && (f->out.n > 0) == two_sides) return true;
-  diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos,
-             two_sides ? "%s needs dims on both sides: %s(in -> out)"
-                       : "%s takes the in dims: %s(in)",
-             row->name, row->name);
-  return false;
+  return diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos,
+                    two_sides ? "%s needs dims on both sides: %s(in -> out)"
+                              : "%s takes the in dims: %s(in)",
+                    row->name, row->name);
 }
 
 // Makes the initial value of an orthogonal draw. The bits of out->split mark the `in` dims of the
@@ -84,11 +79,10 @@ static bool orthogonal(Build *b, const Ast *call, const Decl *d, const Fans *f, 
   *out = (Init){.kind = INIT_ORTHOGONAL};
   for (int i = 0; i < d->rank; i++) {
     bool in = dims_has(&f->in, d->dims[i]);
-    if (in && dims_has(&f->out, d->dims[i])) {
-      diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos, "dim '%s' is on both sides of the matrix",
-                 dim_get(b->g->dims, d->dims[i])->name);
-      return false;
-    }
+    if (in && dims_has(&f->out, d->dims[i]))
+      return diag_error(b->d, DIAG_BAD_ARGUMENTS, call->pos,
+                        "dim '%s' is on both sides of the matrix",
+                        dim_get(b->g->dims, d->dims[i])->name);
     if (in) out->split |= 1 << i;
     if (!in && !dims_has(&f->out, d->dims[i])) out->each |= 1 << i;
   }
@@ -138,11 +132,10 @@ static bool fits_decl(Build *b, const Graph *g, NodeId n, const Decl *d, Pos pos
   *all = dims_set(b, d->rank, d->dims);
   const Dims *have = &graph_node(g, n)->dims;
   for (int i = 0; i < have->n; i++)
-    if (!dims_has(all, have->at[i])) {
-      diag_error(b->d, DIAG_EXTRA_DIM, pos, "'%s' has no dim '%s', but its initial value has",
-                 d->name, dim_get(g->dims, have->at[i])->name);
-      return false;
-    }
+    if (!dims_has(all, have->at[i]))
+      return diag_error(b->d, DIAG_EXTRA_DIM, pos,
+                        "'%s' has no dim '%s', but its initial value has", d->name,
+                        dim_get(g->dims, have->at[i])->name);
   return true;
 }
 

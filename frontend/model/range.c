@@ -74,8 +74,8 @@ bool range_ok(Build *b, Pos pos, const char *of, const char *argument, double x)
   const char *low = arena_printf(b->a, "%s %g", r->open_low ? "above" : "at least", r->low),
              *high = arena_printf(b->a, " and %s %g", r->open_high ? "below" : "at most", r->high);
   bool block = !strcmp(of, "train");
-  diag_error(b->d, block ? DIAG_BAD_BLOCK : DIAG_BAD_ARGUMENTS, pos,
-             "'%s'%s%s is %g, it must be %s%s", argument, block ? "" : " of ", block ? "" : of, x,
-             low, isinf(r->high) ? isinf(x) && x > 0 ? " and finite" : "" : high);
-  return false;
+  return diag_error(b->d, block ? DIAG_BAD_BLOCK : DIAG_BAD_ARGUMENTS, pos,
+                    "'%s'%s%s is %g, it must be %s%s", argument, block ? "" : " of ",
+                    block ? "" : of, x, low,
+                    isinf(r->high) ? isinf(x) && x > 0 ? " and finite" : "" : high);
 }

@@ -56,8 +56,7 @@ bool patterns_read(Build *b, const Ast *e, const char **out) {
   }
   if (n) return good;
   diag_error(b->d, DIAG_UNKNOWN_NAME, e->pos, "this list names no parameter");
-  diag_hint(b->d, "write patterns of names between commas: \"*.bias, head.*\"");
-  return false;
+  return diag_hint(b->d, "write patterns of names between commas: \"*.bias, head.*\"");
 }
 
 bool train_trains(Arena *a, const TrainSpec *t, const Decl *d) {
@@ -71,8 +70,7 @@ bool train_trains(Arena *a, const TrainSpec *t, const Decl *d) {
 static bool count_of(Build *b, const Ast *e, int64_t *out) {
   if (!build_integer(b, e, out)) return false;
   if (*out >= 0) return true;
-  diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "a count must stand here");
-  return false;
+  return diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "a count must stand here");
 }
 
 static bool ranged_number(Build *b, const Ast *e, const char *key, double *out) {
@@ -122,25 +120,20 @@ static bool read_accumulate(Build *b, const Ast *e, const char *key, void *train
   TrainSpec *t = train;
   const DataBlock *data = &b->g->spec.data[DATA_TRAIN];
   if (!count_of(b, e, &t->accumulate)) return false;
-  if (t->accumulate < 1) {
-    diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "a step has at least one micro-batch");
-    return false;
-  }
+  if (t->accumulate < 1)
+    return diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "a step has at least one micro-batch");
   if (t->accumulate == 1) return true;
   if (!build_unroll(b, t->accumulate, e->pos)) return false;
-  if (!data->present) {
-    diag_error(b->d, DIAG_NO_DATA_BLOCK, e->pos,
-               "accumulate splits the batch, and the model has no block data train");
-    return false;
-  }
+  if (!data->present)
+    return diag_error(b->d, DIAG_NO_DATA_BLOCK, e->pos,
+                      "accumulate splits the batch, and the model has no block data train");
   for (uint32_t i = 0; i < b->g->decl.n; i++) {
     const Decl *d = &b->g->decl.at[i];
     for (int k = 0; k < d->rank && d->kind != DECL_INPUT; k++) {
       if (d->dims[k] != data->over) continue;
-      diag_error(b->d, DIAG_BAD_BLOCK, e->pos,
-                 "accumulate splits '%s', but '%s' runs over it and is not an input",
-                 dim_get(b->g->dims, data->over)->name, d->name);
-      return false;
+      return diag_error(b->d, DIAG_BAD_BLOCK, e->pos,
+                        "accumulate splits '%s', but '%s' runs over it and is not an input",
+                        dim_get(b->g->dims, data->over)->name, d->name);
     }
   }
   return true;
@@ -174,8 +167,7 @@ static bool read_stop_early(Build *b, const Ast *e, const char *key, void *train
   if (e->kind != AST_CALL) {
     diag_error(b->d, DIAG_BAD_BLOCK, e->pos,
                "stop_early needs the call of a metric or of the loss");
-    diag_hint(b->d, "stop_early = accuracy(patience = 5, best = max)");
-    return false;
+    return diag_hint(b->d, "stop_early = accuracy(patience = 5, best = max)");
   }
   if (!call_bind(b, e, formal, arg) || !ranged_number(b, arg[0], "patience", &patience) ||
       (arg[1] && !word_of(b, arg[1], "best", "min", "max", &best)))
@@ -185,9 +177,8 @@ static bool read_stop_early(Build *b, const Ast *e, const char *key, void *train
   t->stop_pos = e->pos;
   t->patience = (int64_t)patience;
   if ((double)t->patience == patience) return true;
-  diag_error(b->d, DIAG_BAD_BLOCK, arg[0]->pos, "'patience' is a number of evaluations, not %g",
-             patience);
-  return false;
+  return diag_error(b->d, DIAG_BAD_BLOCK, arg[0]->pos,
+                    "'patience' is a number of evaluations, not %g", patience);
 }
 
 #define AT(field) offsetof(TrainSpec, field)

@@ -60,18 +60,15 @@ bool optimizer_read(Build *b, const Ast *e, OptimizerSpec *out) {
 }
 
 bool groups_read(Build *b, const Ast *e, TrainSpec *t) {
-  if (e->kind != AST_LIST) {
-    diag_error(b->d, DIAG_BAD_BLOCK, e->pos, "expected groups: (\"PATTERN\": OPTIMIZER, ...)");
-    return false;
-  }
+  if (e->kind != AST_LIST)
+    return diag_error(b->d, DIAG_BAD_BLOCK, e->pos,
+                      "expected groups: (\"PATTERN\": OPTIMIZER, ...)");
   t->group = arena_array(b->g->arena, GroupSpec, e->nargs);
   for (uint32_t i = 0; i < e->nargs; i++) {
     const AstArg *arg = &e->args[i];
     GroupSpec *group = &t->group[i];
-    if (!arg->key) {
-      diag_error(b->d, DIAG_BAD_BLOCK, arg->pos, "expected a group: \"PATTERN\": OPTIMIZER");
-      return false;
-    }
+    if (!arg->key)
+      return diag_error(b->d, DIAG_BAD_BLOCK, arg->pos, "expected a group: \"PATTERN\": OPTIMIZER");
     if (!patterns_read(b, arg->key, &group->pattern) ||
         !optimizer_read(b, arg->value, &group->optimizer))
       return false;

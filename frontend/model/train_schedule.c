@@ -69,11 +69,9 @@ static bool schedule_pieces(Build *b, const Ast *e, ScheduleSpec *s) {
       continue;
     }
     int64_t n = s->npieces;
-    if (!arg->key || n == MAX_PIECES) {
-      diag_error(b->d, arg->key ? DIAG_UNSUPPORTED : DIAG_BAD_ARGUMENTS, arg->pos,
-                 "piecewise takes up to %d pieces STEP: FACTOR", MAX_PIECES);
-      return false;
-    }
+    if (!arg->key || n == MAX_PIECES)
+      return diag_error(b->d, arg->key ? DIAG_UNSUPPORTED : DIAG_BAD_ARGUMENTS, arg->pos,
+                        "piecewise takes up to %d pieces STEP: FACTOR", MAX_PIECES);
     if (!number_read(b, arg->key, true, 1u << (PIECES + n), s, &s->at[n]) ||
         !build_number(b, arg->value, &s->value[n]) ||
         !range_ok(b, arg->pos, e->text, "step", s->at[n]) ||
@@ -91,17 +89,15 @@ static bool schedule_pieces(Build *b, const Ast *e, ScheduleSpec *s) {
 static bool schedule_ok(Diag *d, Pos pos, const ScheduleSpec *s) {
   bool ramp = s->kind == SCHEDULE_LINEAR || s->kind == SCHEDULE_COSINE;
   if (s->in_epochs) return true;
-  if (ramp && s->total <= s->warmup) {
-    diag_error(d, DIAG_BAD_ARGUMENTS, pos,
-               "'total' of the schedule is %g, it must be above its warmup of %g", s->total,
-               s->warmup);
-    return false;
-  }
+  if (ramp && s->total <= s->warmup)
+    return diag_error(d, DIAG_BAD_ARGUMENTS, pos,
+                      "'total' of the schedule is %g, it must be above its warmup of %g", s->total,
+                      s->warmup);
   for (int64_t i = 1; i < s->npieces; i++) {
     if (s->at[i] > s->at[i - 1]) continue;
-    diag_error(d, DIAG_BAD_ARGUMENTS, pos, "the steps of piecewise must ascend, and %g follows %g",
-               s->at[i], s->at[i - 1]);
-    return false;
+    return diag_error(d, DIAG_BAD_ARGUMENTS, pos,
+                      "the steps of piecewise must ascend, and %g follows %g", s->at[i],
+                      s->at[i - 1]);
   }
   return true;
 }

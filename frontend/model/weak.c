@@ -197,8 +197,7 @@ bool type_stated(Build *b, const Ast *type, Dtype *out) {
     return true;
   diag_error(b->d, DIAG_BAD_TYPE, type->pos, "unknown type '%s'",
              type->kind == AST_NAME ? type->text : "?");
-  diag_hint(b->d, "types are f32 bf16 f16 f64 i32 u8 bool");
-  return false;
+  return diag_hint(b->d, "types are f32 bf16 f16 f64 i32 u8 bool");
 }
 
 bool type_takes(Build *b, const Value *v, Dtype type) {

@@ -42,11 +42,10 @@ static bool split_inputs(Step *s) {
     int at = 0;
     while (at < d->rank && d->dims[at] != s->over) at++;
     if (d->kind != DECL_INPUT || at == d->rank) continue;
-    if (d->rank == MAX_RANK) {
-      diag_error(s->m->diag, DIAG_UNSUPPORTED, d->pos,
-                 "accumulate splits the input '%s', which has %d dims already", d->name, MAX_RANK);
-      return false;
-    }
+    if (d->rank == MAX_RANK)
+      return diag_error(s->m->diag, DIAG_UNSUPPORTED, d->pos,
+                        "accumulate splits the input '%s', which has %d dims already", d->name,
+                        MAX_RANK);
     memmove(&d->dims[at + 1], &d->dims[at], sizeof *d->dims * (size_t)(d->rank - at));
     d->dims[at] = s->micro;
     d->rank++;
@@ -263,8 +262,7 @@ static void averages_build(Step *s) {
 
 static bool trainable(const Model *m) {
   if (m->graph->spec.ntrain && m->loss_node) return true;
-  diag_error(m->diag, DIAG_NO_TRAIN_BLOCK, (Pos){0}, "the model has no train block");
-  return false;
+  return diag_error(m->diag, DIAG_NO_TRAIN_BLOCK, (Pos){0}, "the model has no train block");
 }
 
 // Adds the updates of states, taken from the last micro-batch.

@@ -82,8 +82,7 @@ bool parser_is_new(Parser *p, const Token *t) {
   if (!strchr(t->text, '.')) return true;
   diag_error(p->d, DIAG_SYNTAX, token_pos(p, t), "'%s' cannot be a new name: it has a dot",
              t->text);
-  diag_hint(p->d, "full names come from the scopes of calls and loops");
-  return false;
+  return diag_hint(p->d, "full names come from the scopes of calls and loops");
 }
 
 const Token *parser_new_name(Parser *p, const char *what) {
@@ -102,9 +101,8 @@ bool parser_enter(Parser *p) {
     p->depth++;
     return true;
   }
-  diag_error(p->d, DIAG_TOO_DEEP, token_pos(p, parser_peek(p)), "more than %d nested levels",
-             MAX_DEPTH);
-  return false;
+  return diag_error(p->d, DIAG_TOO_DEEP, token_pos(p, parser_peek(p)), "more than %d nested levels",
+                    MAX_DEPTH);
 }
 
 void parser_leave(Parser *p) { p->depth--; }

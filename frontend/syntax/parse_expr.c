@@ -39,8 +39,7 @@ static bool expect_close(Parser *p, const Token *open, TokenKind kind) {
     return true;
   }
   parser_expected(p, kind == TOKEN_CLOSE ? "',' or ')'" : "',' or ']'");
-  diag_note(p->d, token_pos(p, open), "opened here");
-  return false;
+  return diag_note(p->d, token_pos(p, open), "opened here");
 }
 
 // Gives a hint for the indexing of other languages: x[0], x[1:]. The number in the brackets is the
@@ -251,8 +250,8 @@ static Ast *parse_operand(Parser *p, int min) {
 }
 
 static bool chained(Parser *p, const Token *op) {
-  diag_error(p->d, DIAG_CHAINED_COMPARISON, token_pos(p, op), "comparisons cannot be chained");
-  return false;
+  return diag_error(p->d, DIAG_CHAINED_COMPARISON, token_pos(p, op),
+                    "comparisons cannot be chained");
 }
 
 // Precedence climbing: parses operators of precedence `min` and above. Each turn of the loop makes
