@@ -77,46 +77,41 @@ static bool ranged_number(Build *b, const Ast *e, const char *key, double *out) 
   return build_number(b, e, out) && range_ok(b, e->pos, "train", key, *out);
 }
 
-// Reads the value e of a key into `field`, the field of the key's row; false after an error.
-typedef bool ReadKey(Build *b, const Ast *e, const char *key, void *field);
+// Reads the value of an entry into `field`, the field of the key's row; false after an error.
+typedef bool ReadKey(Build *b, const Entry *e, void *field);
 
-static bool read_optimizer(Build *b, const Ast *e, const char *key, void *field) {
-  (void)key;
-  return optimizer_read(b, e, field);
+static bool read_optimizer(Build *b, const Entry *e, void *field) {
+  return optimizer_read(b, e->value, field);
 }
-static bool read_schedule(Build *b, const Ast *e, const char *key, void *field) {
-  (void)key;
-  return schedule_read(b, e, field);
+static bool read_schedule(Build *b, const Entry *e, void *field) {
+  return schedule_read(b, e->value, field);
 }
-static bool read_groups(Build *b, const Ast *e, const char *key, void *train) {
-  (void)key;
-  return groups_read(b, e, train);
+static bool read_groups(Build *b, const Entry *e, void *train) {
+  return groups_read(b, e->value, train);
 }
-static bool read_count(Build *b, const Ast *e, const char *key, void *field) {
-  (void)key;
-  return count_of(b, e, field);
+static bool read_count(Build *b, const Entry *e, void *field) {
+  return count_of(b, e->value, field);
 }
-static bool read_repeat(Build *b, const Ast *e, const char *key, void *field) {
-  return read_count(b, e, key, field) && build_unroll(b, *(int64_t *)field, e->pos);
+static bool read_repeat(Build *b, const Entry *e, void *field) {
+  return read_count(b, e, field) && build_unroll(b, *(int64_t *)field, e->value->pos);
 }
-static bool read_number(Build *b, const Ast *e, const char *key, void *field) {
-  return ranged_number(b, e, key, field);
+static bool read_number(Build *b, const Entry *e, void *field) {
+  return ranged_number(b, e->value, e->key, field);
 }
-static bool read_patterns(Build *b, const Ast *e, const char *key, void *field) {
-  (void)key;
-  return patterns_read(b, e, field);
+static bool read_patterns(Build *b, const Entry *e, void *field) {
+  return patterns_read(b, e->value, field);
 }
 
 // Accepts the key without reading it: precision_read has done so before the first statement.
-static bool read_precision(Build *b, const Ast *e, const char *key, void *train) {
-  (void)b, (void)e, (void)key, (void)train;
+static bool read_precision(Build *b, const Entry *e, void *train) {
+  (void)b, (void)e, (void)train;
   return true;
 }
 
 // Reads `accumulate`, the number of micro-batches into which a step splits the batch. The batch dim
 // is that of the block data train, which must exist; only inputs may have that dim.
-static bool read_accumulate(Build *b, const Ast *e, const char *key, void *train) {
-  (void)key;
+static bool read_accumulate(Build *b, const Entry *entry, void *train) {
+  const Ast *e = entry->value;
   TrainSpec *t = train;
   const DataBlock *data = &b->g->spec.data[DATA_TRAIN];
   if (!count_of(b, e, &t->accumulate)) return false;
@@ -148,17 +143,17 @@ static bool word_of(Build *b, const Ast *e, const char *key, const char *first, 
   return *out != 0;
 }
 
-static bool read_on_nonfinite(Build *b, const Ast *e, const char *key, void *field) {
+static bool read_on_nonfinite(Build *b, const Entry *e, void *field) {
   int word;
-  bool good = word_of(b, e, key, "stop", "skip", &word);
+  bool good = word_of(b, e->value, e->key, "stop", "skip", &word);
   *(OnNonfinite *)field = (OnNonfinite)word;
   return good;
 }
 
 // Reads a value such as accuracy(patience = 5, best = max). stop_resolve later finds the metric or
 // loss of that name.
-static bool read_stop_early(Build *b, const Ast *e, const char *key, void *train) {
-  (void)key;
+static bool read_stop_early(Build *b, const Entry *entry, void *train) {
+  const Ast *e = entry->value;
   TrainSpec *t = train;
   static const Formal formal[] = {V(patience), O(best), END};
   const Ast *arg[MAX_FORMALS];
@@ -215,7 +210,7 @@ static void key_build(Build *b, const Entry *e, TrainSpec *t) {
   for (size_t i = 0; i < countof(keys); i++) {
     near[i] = keys[i].name;
     if (strcmp(keys[i].name, e->key)) continue;
-    (void)!keys[i].read(b, e->value, e->key, field_at(t, keys[i].at)); // an error has been reported
+    (void)!keys[i].read(b, e, field_at(t, keys[i].at)); // an error has been reported
     return;
   }
   diag_error(b->d, option ? DIAG_UNKNOWN_SET : DIAG_UNKNOWN_KEY, e->pos,

@@ -1,6 +1,6 @@
-// Builds the updates of the optimizers. In: the gradients of one train block, and its specification
-// (TrainSpec). Out: for every trained parameter, nodes for its next value and for the next values
-// of its slots. The formulas are those of PyTorch:
+// Builds the updates of the optimizers. Input: the gradients of one train block, and its
+// specification (TrainSpec). Output: for every trained parameter, nodes for its next value and for
+// the next values of its slots. The formulas are those of PyTorch:
 //
 //   adam:  m' = b1 m + (1-b1) g,  v' = b2 v + (1-b2) g^2,  c = 1 - b^t in update number t, from 1
 //          w' = w - lr/c1 m' / (sqrt(v')/sqrt(c2) + eps)

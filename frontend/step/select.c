@@ -1,6 +1,6 @@
-// Selection: reduces the whole model to the values that one command requests. In: a Model and a
-// Fetch. Out: the graph of an inference (`run`), which the passes compile. This file also has the
-// helpers for training steps (select_train.c) and evaluations (select_eval.c).
+// Selection: reduces the whole model to the values that one command requests. Input: a Model and a
+// Fetch. Output: the graph of an inference (`run`), which the passes compile. This file also has
+// the helpers for training steps (select_train.c) and evaluations (select_eval.c).
 //
 //   run --fetch probs,grad(w)     only the nodes of probs, of the loss, and of its gradient by w
 #include "frontend/step/select_internal.h"
@@ -20,7 +20,7 @@ static NodeId folded(Graph *g, const Graph *from, NodeId n, const NodeId *map, b
   return graph_broadcast(g, map[node->args[c->attr.num[0] != 0 ? 1 : 2]], &node->dims);
 }
 
-// Returns, by node, whether one of the n roots needs it.
+// Returns a table with NodeId as index: whether one of the n roots needs the node.
 static bool *needed(const Graph *from, Arena *a, uint32_t n, const NodeId *roots) {
   bool *need = arena_array(a, bool, graph_count(from) + 1);
   for (uint32_t i = 0; i < n; i++) need[roots[i]] = true;

@@ -1,7 +1,7 @@
 // Selection of an evaluation: computes metrics over a whole data set from values of single batches.
-// In: a Model with a data block. Out: a program for one batch, whose outputs are parts; for each
-// metric, how parts are combined over batches, and a graph `finish` that computes the metric from
-// the combined parts.
+// Input: a Model with a data block. Output: a program for one batch, whose outputs are parts; for
+// each metric, how parts are combined over batches, and a graph `finish` that computes the metric
+// from the combined parts.
 //
 //   perplexity = exp(mean[b](l))     per batch: part 0 = sum[b](l); at the end: exp(part.0 / rows)
 //
@@ -295,8 +295,8 @@ static bool scalars(const Model *m, const Metrics *list) {
   return good;
 }
 
-// Returns, by DeclId - 1, nodes of g that replace trained parameters by the slots with their
-// averages.
+// Returns a table with index DeclId - 1: nodes of g that replace trained parameters by the slots
+// with their averages.
 static NodeId *averages_of(const Model *m, Graph *g) {
   uint32_t n = m->graph->decl.n;
   NodeId *instead = arena_array(m->arena, NodeId, n + 1);

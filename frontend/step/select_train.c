@@ -1,7 +1,7 @@
 // Selection of a training step: builds the model in training mode, then every train block in turn,
 // as often as its key `repeat` says. A block computes its loss with the current parameters, the
-// gradients, and the optimizer's update. In: a Model with train blocks, and a Fetch. Out: a graph
-// with updates as outputs.
+// gradients, and the optimizer's update. Input: a Model with train blocks, and a Fetch. Output: a
+// graph with updates as outputs.
 //
 //   train d_loss { parameters = "disc.*" }      d_loss(disc, gen) -> disc'
 //   train g_loss { parameters = "gen.*" }       g_loss(disc', gen) -> gen'
