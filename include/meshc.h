@@ -44,9 +44,9 @@ extern "C" {
 /* Changes when a program that was built with an older header must be built again. */
 #define MESHC_ABI_VERSION 1
 
-/* That of the library, to compare with MESHC_ABI_VERSION. Any thread. */
+/* Returns the ABI version of the library, to compare with MESHC_ABI_VERSION. Any thread. */
 MESHC_API int meshc_abi_version(void);
-/* "0.2.0"; static. Any thread. */
+/* Returns the version of the library, such as "0.2.0", in static memory. Any thread. */
 MESHC_API const char *meshc_version(void);
 
 /* -- errors ----------------------------------------------------------------------------------- */
@@ -63,18 +63,20 @@ typedef struct meshc_message {
   int length;       /* characters from column on */
 } meshc_message;
 
-/* Messages in the order in which they were found; 0 of NULL. */
+/* Returns the number of messages; 0 if `error` is NULL. */
 MESHC_API size_t meshc_error_count(const meshc_error *error);
-/* Message i; NULL if there is none. It lives as long as the error. */
+/* Returns message i, in the order in which they were found, or NULL if there is none. It lives as
+ * long as the error. */
 MESHC_API const meshc_message *meshc_error_at(const meshc_error *error, size_t i);
-/* NULL is allowed. */
+/* Frees the list of messages. NULL is allowed. */
 MESHC_API void meshc_error_free(meshc_error *error);
 
 /* -- options ---------------------------------------------------------------------------------- */
 
 typedef struct meshc_options meshc_options;
 
-/* No options. The caller frees it with meshc_options_free; NULL without memory. */
+/* Returns a list without options, or NULL if there is no memory. The caller frees it with
+ * meshc_options_free. */
 MESHC_API meshc_options *meshc_options_new(void);
 /* Adds an option of the commands that read a model, by its long name without dashes, with the
  * value that the command line takes: ("set", "b=64"), ("mesh", "rows=2,cols=2"),
@@ -84,26 +86,27 @@ MESHC_API meshc_options *meshc_options_new(void);
  * are copied. Values are checked by meshc_open_file. Returns 0, 2 if there is no such option, or 7
  * without memory. */
 MESHC_API int meshc_options_set(meshc_options *options, const char *name, const char *value);
-/* NULL is allowed. */
+/* Frees the list of options. NULL is allowed. */
 MESHC_API void meshc_options_free(meshc_options *options);
 
 /* -- models ----------------------------------------------------------------------------------- */
 
 typedef struct meshc_model meshc_model;
 
-/* Reads, checks and builds a model; `options` may be NULL and is not kept. The caller ends the
- * model with meshc_close. Relative paths in the model start at its folder, or at the option
- * "data-dir". NULL after an error. */
+/* Reads, checks and builds a model; `options` may be NULL and is not kept. Relative paths in the
+ * model start at its folder, or at the option "data-dir". Returns NULL after an error, else the
+ * model, which the caller frees with meshc_close. */
 MESHC_API meshc_model *meshc_open_file(const char *path, const meshc_options *options,
                                        meshc_error **error);
-/* The same for `size` bytes of text, which are copied. `name` stands for the file in messages, and
- * relative paths start at its folder; NULL: "model". */
+/* Checks and builds a model from `size` bytes of text, which are copied; otherwise as
+ * meshc_open_file. `name` is the name of the file in messages, "model" if it is NULL. Relative
+ * paths start at the folder of that name. */
 MESHC_API meshc_model *meshc_open_text(const char *text, size_t size, const char *name,
                                        const meshc_options *options, meshc_error **error);
 /* Frees the model with all its programs. NULL is allowed. */
 MESHC_API void meshc_close(meshc_model *model);
-/* The warnings of all calls so far, NULL: none. The list belongs to the model and lives until the
- * next call with it. */
+/* Returns the warnings of all calls so far, or NULL if there are none. The list belongs to the
+ * model and lives until the next call with the model. */
 MESHC_API const meshc_error *meshc_warnings(const meshc_model *model);
 
 typedef enum meshc_type {
@@ -117,7 +120,7 @@ typedef enum meshc_type {
   MESHC_I64 = 7   /* in buffers only: models compute in i32 */
 } meshc_type;
 
-/* Bytes of an element; 0 of another number. */
+/* Returns the bytes of an element; 0 if `type` is no meshc_type. */
 MESHC_API size_t meshc_type_size(meshc_type type);
 
 typedef enum meshc_kind {
@@ -136,9 +139,10 @@ typedef struct meshc_tensor {
   const int64_t *size;
 } meshc_tensor;
 
-/* How many tensors of a kind the model has. Outputs are its outputs, losses and metrics. */
+/* Returns the number of tensors of a kind. Those of the kind MESHC_OUTPUT are the outputs, losses
+ * and metrics of the model. */
 MESHC_API size_t meshc_tensor_count(const meshc_model *model, meshc_kind kind);
-/* Tensor i of a kind; NULL if there is none. It lives as long as the model. */
+/* Returns tensor i of a kind, or NULL if there is none. It lives as long as the model. */
 MESHC_API const meshc_tensor *meshc_tensor_at(const meshc_model *model, meshc_kind kind, size_t i);
 
 /* -- programs --------------------------------------------------------------------------------- */
@@ -151,14 +155,15 @@ typedef enum meshc_purpose {
   MESHC_TRAIN = 2     /* loss and metrics of one batch, and the update of the train block */
 } meshc_purpose;
 
-/* Compiles the model for all processors of its mesh and takes their memory. `fetch` names what the
- * program hands out, if not what the purpose says: values, metrics, gradients "grad(w)". Programs
- * of a model share its parameters and states. The program belongs to the model and lives until
- * meshc_close. NULL after an error. */
+/* Compiles the model for all processors of its mesh and allocates their memory. The outputs of
+ * the program are the nfetch names of `fetch` (values, metrics, gradients "grad(w)"); if nfetch is
+ * 0, those of the purpose. All programs of a model share its parameters and states. The program
+ * belongs to the model and lives until meshc_close. Returns NULL after an error. */
 MESHC_API meshc_program *meshc_compile(meshc_model *model, meshc_purpose purpose,
                                        const char *const *fetch, size_t nfetch,
                                        meshc_error **error);
-/* The inputs that the program reads, and what it hands out; as meshc_tensor_at. */
+/* Return the number of a program's tensors of a kind, and tensor i or NULL. Inputs are those that
+ * the program reads, outputs those that it computes. A tensor lives as long as the model. */
 MESHC_API size_t meshc_program_tensor_count(const meshc_program *program, meshc_kind kind);
 MESHC_API const meshc_tensor *meshc_program_tensor_at(const meshc_program *program, meshc_kind kind,
                                                       size_t i);
@@ -185,18 +190,19 @@ typedef struct meshc_array {
 MESHC_API int meshc_run(meshc_program *program, const meshc_array *in, size_t nin,
                         const meshc_array *out, size_t nout, meshc_error **error);
 
-/* The program's own memory of a tensor, in C order of its dims, or NULL: there is none in that form
- * (several processors, or another order of dims), or no such tensor. Inputs are written before each
- * meshc_run, and outputs are valid until the next. It lives as long as the program. */
+/* Returns the address of a tensor in the memory of the program, in C order of its dims. Returns
+ * NULL if it is not in that form (several processors, or another order of dims), or if there is no
+ * such tensor. Inputs are written before each meshc_run, and outputs are valid until the next
+ * meshc_run. The memory lives as long as the program. */
 MESHC_API void *meshc_data(meshc_program *program, meshc_kind kind, const char *name);
 
 /* -- training on the model's data ------------------------------------------------------------- */
 
 typedef struct meshc_progress {
-  int64_t step, steps;     /* done, of how many */
+  int64_t step, steps;     /* steps done, and steps of the whole training */
   const char *data;        /* "train", or of an evaluation "valid" or "test" */
-  size_t count;            /* metrics, the loss first */
-  const char *const *name; /* of each */
+  size_t count;            /* number of metrics; the loss is the first */
+  const char *const *name; /* of each metric */
   const double *value;
 } meshc_progress;
 
@@ -210,32 +216,34 @@ typedef int meshc_progress_function(void *context, const meshc_progress *progres
  * `progress` has ended the training. */
 MESHC_API int meshc_train(meshc_model *model, int64_t steps, meshc_progress_function *progress,
                           void *context, meshc_error **error);
-/* Loss and metrics over the data block "test", "valid" or "train": one call of `progress`. */
+/* Computes loss and metrics over the data block "test", "valid" or "train" (NULL means "test") and
+ * calls `progress` once. Returns 0 or the code of an error. */
 MESHC_API int meshc_evaluate(meshc_model *model, const char *data,
                              meshc_progress_function *progress, void *context, meshc_error **error);
-/* Training steps so far, those behind a loaded optimizer state included. */
+/* Returns the number of training steps so far, including those of a loaded optimizer state. */
 MESHC_API int64_t meshc_steps(const meshc_model *model);
 
 /* -- parameters ------------------------------------------------------------------------------- */
 
-/* Copies a parameter or state into the buffer, or from it. They have their initial values from the
- * first call that needs them on. */
+/* meshc_read copies a parameter or state into the buffer, meshc_write copies the buffer into it.
+ * Parameters and states get their initial values in the first call that needs them. */
 MESHC_API int meshc_read(meshc_model *model, const meshc_array *out, meshc_error **error);
 MESHC_API int meshc_write(meshc_model *model, const meshc_array *in, meshc_error **error);
 
 /* Loads parameters and states, and the state of the optimizer where there is one: from a file
  * (.safetensors, .npz), a folder of .npy files, or a checkpoint of `meshc train`. */
 MESHC_API int meshc_load(meshc_model *model, const char *path, meshc_error **error);
-/* Writes them: to PATH.safetensors or PATH.npz, or as a checkpoint step-N in the folder PATH, which
- * `meshc` reads. The file is replaced when it is complete. */
+/* Writes parameters, states and the state of the optimizer: to PATH if it ends in .safetensors or
+ * .npz, else as a checkpoint step-N in the folder PATH, which `meshc` reads. A file is replaced
+ * when the new one is complete. */
 MESHC_API int meshc_save(meshc_model *model, const char *path, meshc_error **error);
 
 /* -- facts ------------------------------------------------------------------------------------ */
 
-/* What a command of the program prints with --json, for a program of that purpose: "check" (flops,
+/* Returns what a command of the program prints with --json, for that purpose: "check" (flops,
  * memory, every collective, predicted time), "explain" (the cause of every collective) or "plan"
  * (the cheapest layouts on the model's mesh, with costs and predicted times). The caller frees the
- * text with meshc_free. NULL after an error. */
+ * text with meshc_free. Returns NULL after an error. */
 MESHC_API char *meshc_json(meshc_model *model, const char *command, meshc_purpose purpose,
                            meshc_error **error);
 /* Frees a text that this library has returned to be freed. NULL is allowed. */

@@ -1,6 +1,6 @@
-// What `meshc check` reports about a model: dims, memory, flops and every collective. The command
-// and the library (frontend/library) share it. Input: a loaded session. Output: CheckFacts, and the
-// JSON object made from them.
+// The facts that `meshc check` reports about a model: dims, memory, flops and every collective. The
+// command and the library (frontend/library) share it. Input: a loaded session. Output: CheckFacts,
+// and the JSON object made from them.
 #ifndef FRONTEND_CHECK_H
 #define FRONTEND_CHECK_H
 

@@ -1,7 +1,7 @@
-// What `meshc plan` reports about a model: the cheapest layouts, their estimated costs and
-// predicted times, and the layout to use. The command and the library (frontend/library) share it.
-// Input: a loaded session. Output: a PlanReport, and the JSON object made from it. planner.h has
-// the search and its words (choice, refined, predicted).
+// The facts that `meshc plan` reports about a model: the cheapest layouts, their estimated costs
+// and predicted times, and the layout to use. The command and the library (frontend/library) share
+// it. Input: a loaded session. Output: a PlanReport, and the JSON object made from it. planner.h
+// has the search and its words (choice, refined, predicted).
 #ifndef FRONTEND_PLAN_H
 #define FRONTEND_PLAN_H
 
