@@ -28,7 +28,7 @@ typedef struct DrawnEdge {
   bool against;      // result: the edge leads up, `to` is the upper box
   uint32_t npoints;  // result; 0: the edge leads from a box to itself and is not drawn
   uint32_t shared;   // result: number of points, from the first on, that an earlier edge from the
-                   // same box has too; draw them once
+                     // same box has too; draw them once
   DrawnPoint *point;
 } DrawnEdge;
 
