@@ -34,7 +34,7 @@ typedef struct GraphEdge {
 // A round: `name` is "layer.3" and `loop` is "layer".
 typedef struct GraphRound {
   const char *name, *loop;
-  uint32_t alike; // index of the first round that looks the same
+  uint32_t alike; // index of the first round that looks like it
 } GraphRound;
 // A collective, shown at the box of the value that it moves.
 typedef struct GraphMove {

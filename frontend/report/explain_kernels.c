@@ -28,7 +28,7 @@ typedef struct Item {
 // The kernels of one round of a loop in one phase (forward, backward or update).
 typedef struct Round {
   const char *name, *loop, *look;
-  uint32_t n, alike; // number of kernels; index of the first round that looks the same
+  uint32_t n, alike; // number of kernels; index of the first round that looks like it
   double seconds;
   int64_t bytes, saved;
 } Round;

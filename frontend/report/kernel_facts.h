@@ -8,10 +8,11 @@
 // processor, as in `bench`; for a collective, bytes are those that it sends. Seconds are the
 // predicted time of all rounds of a step.
 typedef struct KernelFact {
-  const char *value; // values that it stores: "hidden", "grad(w), grad(v)", "8 values: a, b, ..."
-  const char *of;    // the last of these values, without grad(); or NULL
-  const char *kind;  // "kernel", "product", or the kind of collective
-  const char *cost;  // "moves 1.2 MiB, saves 3.0 MiB, 1.2 MFLOP, 12 us"
+  const char
+      *value;       // values that it stores, at most two: "hidden", "grad(w), grad(v)", "a, b, ..."
+  const char *of;   // the last of these values, without grad(); or NULL
+  const char *kind; // "kernel", "product", or the kind of collective
+  const char *cost; // "moves 1.2 MiB, saves 3.0 MiB, 1.2 MFLOP, 12 us"
   bool backward, update;
   int64_t bytes, saved, flops, rounds;
   double seconds;

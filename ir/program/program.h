@@ -92,7 +92,7 @@ typedef struct ProgTensor {
   Pos pos;
 } ProgTensor;
 
-// Where a kernel reports an id that is out of range.
+// A report of a kernel: an id that is out of range.
 typedef struct Status {
   uint32_t code;    // 0: no fault; else 1 + index into Program.check
   int64_t value;    // the id
@@ -331,7 +331,7 @@ typedef struct Program {
   int64_t flops;   // flops of all products of one processor in a run
 } Program;
 
-// Returns the value that stands for instruction i in messages: the first one with a name, otherwise
+// Returns the value by which messages name instruction i: the first one with a name, otherwise
 // the first one. NULL if the instruction writes no value of the model.
 const InstrValue *program_instr_value(const Program *p, uint32_t i);
 // Returns a name of instruction i for messages: that of its value, such as "hidden", otherwise its
