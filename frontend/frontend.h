@@ -204,7 +204,7 @@ typedef struct Compilation {
   int again, levels;      // the recompute level chosen for the budget, and the highest; 0: none
   const char *again_text; // what the recompute level rematerialises, or NULL
   bool plain;             // placed by place_plain, which needs less memory than `place`
-  int64_t least;          // with a budget: memory of the program in bytes
+  int64_t least;          // with a budget: memory in bytes of the program at the chosen level
   PartitionFacts partition;
   Code *code;
 } Compilation;

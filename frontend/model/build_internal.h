@@ -225,8 +225,8 @@ void rows_add(Build *b, DimId d);
 void rows_add_computed(Build *b, DimId d, const Ast *e);
 // Returns size(d) as a number. Sets b->rows_read if it depends on rows.
 Value number_of_size(Build *b, DimId d);
-// Returns the number x, the result of `op` on the n <= 2 numbers v. It depends on the rows of a
-// batch if one of them does.
+// Returns the number x, the result of `op` on the n <= 2 numbers v; `integer` says whether it is an
+// integer. It depends on the rows of a batch if one of the numbers v does.
 Value number_of(Build *b, Op op, int n, const Value *v, double x, bool integer);
 
 // -- names.c ------------------------------------------------------------------------------------

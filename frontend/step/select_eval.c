@@ -215,8 +215,8 @@ static bool is_ratio(const Split *s, NodeId root) {
 
 // Builds one metric of an evaluation in two pieces. Its parts (sums, minima, counts) are outputs of
 // s->g and are combined over all batches. The graph `finish` computes the metric from the combined
-// parts. `whole`: the only part is the value of each batch, averaged by rows. `count` is the number
-// of nodes of s->g before any parts were added.
+// parts. With `whole` the metric has one part, its value for each batch; the values are averaged
+// with the numbers of rows as weights. `count` is the number of nodes of s->g before any parts.
 static EvalMetric metric_build(Split *s, NodeId root, bool whole, uint32_t count) {
   s->finish = graph_new(s->m->arena, s->g->dims, s->g->mesh, STAGE_GRAPH);
   memset(&s->output, 0, sizeof s->output);

@@ -293,8 +293,8 @@ static NodeId after_step(const Step *s, NodeId n) {
 }
 
 // Merges the values of the micro-batches, which have rows, to one value over the rows of the whole
-// batch. *order gets the order of axes that the model states, or that of the node, with the dim of
-// the whole batch in place of `over`.
+// batch. *order gets the order of axes that the model states, or that of node[0]. In it the dim of
+// the whole batch replaces s->over, the dim of the rows of a micro-batch.
 static NodeId whole_of(Step *s, const Want *want, const NodeId *node, Name *order) {
   Graph *g = s->g;
   Dims dims = graph_node(g, node[0])->dims, all = dims;
