@@ -281,7 +281,7 @@ static void try_slots(Improve *m, NodeId u, int axis) {
     if (s != now && can_split(m, u, axis, s) && move_slot(m, u, axis, s)) return;
 }
 
-// Lets all users of n choose as if n were replicated over the axis.
+// Tries to let all users of n choose as if n were replicated over the axis.
 static void try_gather(Improve *m, NodeId n, int axis) {
   Placer *p = m->p;
   p->as_gathered = n, p->gathered_axis = axis;

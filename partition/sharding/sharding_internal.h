@@ -5,10 +5,11 @@
 #include "partition/partition.h"
 
 // -- lists of axes -------------------------------------------------------------------------------
+// Lists of axes, each at most once. The order is that of nested blocks, outermost first.
 void axes_append(Axes *s, int axis); // does nothing if s has it
 void axes_remove(Axes *s, int axis);
-void axes_join(Axes *s, Axes more);
-Axes axes_head(Axes s, int n);
+void axes_join(Axes *s, Axes more); // appends those that s lacks
+Axes axes_head(Axes s, int n);      // the first n axes of s, or all
 bool axes_starts(Axes s, Axes prefix);
 bool axes_meet(Axes a, Axes b);       // whether they have an axis in common
 bool axes_within(Axes s, Axes all);   // whether all has every axis of s
@@ -17,7 +18,8 @@ Axes axes_without(Axes s, Axes gone); // the axes of s that gone lacks, in their
 Axes axes_sorted(Axes s);
 
 // -- shardings -----------------------------------------------------------------------------------
-// Index of the dim that `axis` splits, or -1.
+// Split lists beyond the rank of a value are empty, so that these functions need no rank.
+// Returns the index of the dim that `axis` splits, or -1.
 int sharding_dim_of(const Sharding *s, int axis);
 void sharding_remove(Sharding *s, int axis); // from all dims
 bool sharding_equal(const Sharding *a, const Sharding *b);
@@ -42,7 +44,7 @@ typedef struct Subject {
 typedef struct Request {
   Axes hard[MAX_RANK], soft[MAX_RANK];
   uint16_t rule[MAX_RANK];      // of the hard axes of a dim: 1 + index of the rule, 0: none
-  uint16_t soft_rule[MAX_AXES]; // of a soft axis
+  uint16_t soft_rule[MAX_AXES]; // [axis] of a soft axis: 1 + index of the rule
   bool replicated[MAX_RANK];    // `d -> none`
 } Request;
 // Returns whether rule r names the dim with full name `full` of tensor `name` (or NULL). A rule for
@@ -97,11 +99,11 @@ typedef struct Read {
 
 // Tables of a graph (place_graph.c).
 struct PlaceGraph {
-  Read *read; // lists of reads, one for each value, at reads_of
-  uint32_t *read_start;
+  Read *read;           // lists of reads, one for each value; see reads_of
+  uint32_t *read_start; // [node] index into read
   uint32_t *arg_start, *role_start;
-  DimRole *role;    // of dim j of argument i of node n: role[role_start[arg_start[n] + i] + j]
-  NodeId *next;     // of a carry: the value that it takes over at the end of a step
+  DimRole *role;    // role of dim j of argument i of node n: role[role_start[arg_start[n] + i] + j]
+  NodeId *next;     // [node] of a carry the value that it has in the next step, else 0
   NodeId **carry;   // carry[n][i] of scan n: the carry that its argument i becomes, 0: it is unused
   bool *given;      // node depends on a declared tensor; masks and positions do not, and are cheap
   bool *fed;        // node depends on an input or a carry; weights and values made of them do not
@@ -124,14 +126,14 @@ typedef struct Placer {
                       // split; 1: axis a must split none; 0: free choice
   NodeId as_gathered; // a value assumed to be gathered over `gathered_axis`, 0: none
   int gathered_axis;
-  bool settling; // the choice for a carry counts its next value
-  bool silent;   // no reason texts
+  bool settling; // place_settle_carries is running: a carry chooses by its next value too
+  bool silent;   // lower makes no reason texts
   const Machine *machine;
 } Placer;
 // The choice for one node.
 typedef struct State {
   Sharding computed, settled;
-  Axes *inner; // as Placer.inner; the array is shared
+  Axes *inner; // Placer.inner[n]; the array belongs to the Placer
 } State;
 static inline State state_of(const Placer *p, NodeId n) {
   return (State){p->result.computed[n], p->result.settled[n], p->inner[n]};
@@ -174,13 +176,14 @@ uint16_t place_reader_rule(const Placer *p, NodeId n, int k, int axis);
 // Chooses the computed and the settled sharding of node n from the settled shardings of its
 // arguments (place_choose.c).
 void place_choose(Placer *p, NodeId n);
-// As place_choose for a node that has shardings; keeps these where users asked for more splits.
+// Chooses again for a node that has shardings. Keeps the old ones if users had asked for more
+// splits than the new ones have.
 void place_choose_again(Placer *p, NodeId n);
 // Computes n in the sharding in which all its users and updates read it, if that splits more.
 void place_pull_back(Placer *p, NodeId n);
 // Chooses where values are gathered and sums are reduced, over all axes, then settles all values.
 void place_finish(Placer *p);
-// As place_finish, after a local search over groups of nodes (place_improve.c).
+// Runs the local search over groups of nodes (place_improve.c), then place_finish.
 void place_improve(Placer *p);
 // Runs after a first choice for all nodes. Chooses again for carries and what depends on them, to a
 // fixed point (place_region.c).
