@@ -22,7 +22,8 @@ static void instance_mask(Emit *e, int v) {
 // equal in some of them.
 static bool repeats(const KStmt *s) { return s->kind == K_ACCUM || s->kind == K_SCATTER; }
 
-// Returns the rows, and the vectors of a row, for which s is emitted: 1 if it is equal in all.
+// Return for how many rows, and for how many vectors of a row, s is emitted: for 1 if it is equal
+// in all.
 static int stmt_rows(const Emit *e, const KStmt *s, int id) {
   return repeats(s) || depends(e, id, e->k->rows) ? e->rows : 1;
 }

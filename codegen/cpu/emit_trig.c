@@ -64,7 +64,7 @@ static LLVMValueRef pieces_table(Emit *e) {
   return at;
 }
 
-// high + low += p modulo 4; low collects the rounding errors (Knuth's two-sum).
+// Adds p modulo 4 to the sum high + low; low collects the rounding errors (Knuth's two-sum).
 static void add_turns(Emit *e, LLVMValueRef high, LLVMValueRef low, LLVMValueRef p) {
   LLVMTypeRef t = LLVMTypeOf(p);
   LLVMValueRef turns = emit_unary(e, "llvm.roundeven", scale(e, p, 0.25));

@@ -137,8 +137,8 @@ static LLVMValueRef float_of(Emit *e, LLVMValueRef bits) {
   return bit_cast(e, bits, type_like(e, e->f32, bits));
 }
 
-// f16 to f32 without an instruction for it: a product corrects the bias of the exponent, also of
-// subnormals.
+// Converts f16 to f32 without an instruction for it: a product corrects the bias of the exponent,
+// also of subnormals.
 static LLVMValueRef f16_widen(Emit *e, LLVMValueRef raw) {
   LLVMValueRef x = int_zext(e, raw, type_like(e, e->i32, raw));
   LLVMValueRef sign = left_by(e, keep_bits(e, x, 0x8000), 16);
@@ -151,9 +151,9 @@ static LLVMValueRef f16_widen(Emit *e, LLVMValueRef raw) {
   return float_of(e, bit_or(e, bits, sign));
 }
 
-// f32 to f16, rounded to nearest even. Subnormal results are rounded by adding 0.5, whose last
-// place is 2^-24. The others are rounded by adding half a unit in the last place of the result, a
-// little less if the last bit is 0.
+// Converts f32 to f16, rounded to nearest even, without an instruction for it. Subnormal results
+// are rounded by adding 0.5, whose last place is 2^-24. The others are rounded by adding half a
+// unit in the last place of the result, a little less if the last bit is 0.
 static LLVMValueRef f16_narrow(Emit *e, LLVMValueRef x) {
   LLVMValueRef bits = bits_of(e, x), abs = keep_bits(e, bits, 0x7fffffff);
   LLVMValueRef sign = keep_bits(e, right_by(e, bits, 16), 0x8000);
@@ -180,7 +180,8 @@ static LLVMValueRef f16_store(Emit *e, LLVMValueRef x) {
   return bit_cast(e, fp_narrow(e, x, type_like(e, e->f16, x)), type_like(e, e->i16, x));
 }
 
-// Rounds to nearest even with integers: the processors' own conversions flush subnormals.
+// Converts f32 to bf16, rounded to nearest even, by operations on integers: the processors' own
+// conversions flush subnormals.
 static LLVMValueRef bf16_store(Emit *e, LLVMValueRef x) {
   LLVMValueRef bits = bits_of(e, x), odd = keep_bits(e, right_by(e, bits, 16), 1);
   LLVMValueRef up = int_add(e, int_add(e, bits, int_like(bits, 0x7fff)), odd);
@@ -257,8 +258,8 @@ static LLVMValueRef float_to_int(Emit *e, LLVMValueRef v, Dtype from, Dtype to) 
   return pick(e, above, const_int(want, int_range[to].max), y);
 }
 
-// Integers are converted through f64 to bf16 and f16: f64 holds every i32, and round_to_odd rounds
-// larger ones correctly. An integer is converted to f32 directly.
+// Converts i32, i64 and u64 to bf16 and f16 through f64: f64 holds every i32, and round_to_odd lets
+// the second rounding be correct. Other conversions are direct.
 static LLVMValueRef int_to_float(Emit *e, LLVMValueRef v, Dtype from, Dtype to) {
   bool wide = from == TYPE_I64 || from == TYPE_U64 || from == TYPE_I32;
   Dtype via = to == TYPE_F64 || (wide && to != TYPE_F32) ? TYPE_F64 : TYPE_F32;
