@@ -4,7 +4,7 @@
 // and jam) if all of their units are in lo..hi-1. Other units run one by one. Chunks are therefore
 // multiples of kernel_grain (codegen/program/launch.c).
 //
-// A contraction whose units read more than a cache holds runs in slabs. The inner loops are cut
+// A contraction whose units read more than a cache holds runs in slabs. The inner loops are split
 // into slabs, slab_step rounds of inner loop slab_loop each. A run, some successive units, takes
 // one slab after the other, and keeps its sums in a scratch in between. So all units of the run
 // read what they share while a cache holds it: the weights of a convolution, or in the gradient of

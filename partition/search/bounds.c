@@ -43,9 +43,9 @@ typedef struct Depth {
   double *share, *upper, *held; // product of the shares over axes before k
   double *flow[FLOWS];          // seconds of values over axes before k
   bool *moved;                  // whether any of these is not 0
-  double *left, *passed; // products of KindTable.left and of KindTable.passed over axes before k
-  double *weight;        // amount times all shares except that of axis k
-  double *rest_flow;     // lowest seconds over axes after k
+  double *left, *passed;        // each the product of that field of KindTable over axes before k
+  double *weight;               // amount times all shares except that of axis k
+  double *rest_flow;            // lowest seconds over axes after k
   double *rest_share, *rest_held, *rest_left; // best shares over axes after k
   double latency;
 } Depth;

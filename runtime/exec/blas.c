@@ -26,11 +26,11 @@ enum { ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
 
 // OpenBLAS sums over k in one chain of f32 additions where a product is small, and else block by
 // block of k, whose sums it adds to C one after the other. The rounding error grows with k. So a
-// product of f32 with a long k is cut along k into pieces, whose results are added up in f64. This
-// is done for one tile of C after another, and makes a large product 15 to 60 % slower, because
-// OpenBLAS packs its operands again for each tile.
+// product of f32 with a long k is split along k into pieces, whose results are added up in f64.
+// This is done for one tile of C after another, and makes a large product 15 to 60 % slower,
+// because OpenBLAS packs its operands again for each tile.
 enum {
-  LONGEST_WHOLE = 16384, // large products with a k up to this, 43 blocks of OpenBLAS, are not cut
+  LONGEST_WHOLE = 16384, // large products with a k up to this, 43 blocks of OpenBLAS, stay in one
   PIECE = 2048,          // elements of k in a piece
   PIECE_SMALL = 64,      // elements of k in a piece of a small product
   SMALL_WORK = 1000000,  // multiplications (with k at most PIECE) up to which a product is small
