@@ -37,8 +37,8 @@ void barrier_free(Barrier *b) { free(b); }
 static void release_all(Barrier *b, uint32_t generation) {
   atomic_store_explicit(&b->arrived, 0, memory_order_relaxed);
   atomic_store(&b->generation, generation + 1);
-  // Sequentially consistent with the increment in sleep_until: either the sleeper is seen here, or
-  // the kernel's comparison sees the new generation and does not sleep.
+  // This load and the increment of `sleepers` in sleep_until are sequentially consistent. So either
+  // this thread sees the sleeper, or the kernel sees the new generation and does not let it sleep.
   if (atomic_load(&b->sleepers) > 0)
     syscall(SYS_futex, &b->generation, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }

@@ -4,8 +4,8 @@
 
 #include "collectives/local/transfer.h"
 
-// BLOCK elements are combined at a time. Sources are folded in groups of GROUP, and the results of
-// the groups are joined: the rounding error then grows with n/16 + 16 instead of n sources.
+// BLOCK elements are combined at a time. Sources are added in groups of GROUP, and then the sums of
+// the groups are added: the rounding error of n sources grows with n/16 + 16 instead of n.
 enum { BLOCK = 256, GROUP = 16 };
 
 static float from_bf16(uint16_t h) {

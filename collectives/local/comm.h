@@ -6,28 +6,33 @@
 //
 // There are two communicators: comm_local for processors of one process, comm_ranks
 // (collectives/ranks/ranks.h) for several processes.
+//
+// A Collective has one or several parts: the collective nodes of one bucket, each with an operand
+// and a result. A member is a processor that takes part in the call.
 #ifndef COLLECTIVES_COMM_H
 #define COLLECTIVES_COMM_H
 
 #include "ir/program/program.h"
 
-// The operands of one processor, for each part of a collective.
+// The operands and results of one processor in a call.
 typedef struct CommMember {
   int64_t processor;
-  // by part: the blocks. Only an all_reduce may have equal ones: then it works in place.
+  // by part: the addresses of the operand's and of the result's block. In an all_reduce they may be
+  // equal: then it works in place.
   void *const *src, *const *dst;
-  // by part, MAX_RANK numbers each: how many elements of each dim of the block belong to the tensor
+  // by part, MAX_RANK numbers each: by dim of the block, how many of its elements are not padding
   const int64_t *src_valid, *dst_valid;
 } CommMember;
 typedef struct CommCall {
   const Collective *what;
   uint64_t sequence; // number of this call, equal on all processes
-  int64_t members;   // processors of the mesh
+  int64_t members;   // length of `member`: the number of processors of the mesh
   const CommMember *member;
 } CommCall;
 
-// By kind of collective: calls, bytes (coll_call_bytes, collectives/collectives.h), bytes sent in a
-// ring, and seconds so far.
+// What was counted so far, by kind of collective: calls, bytes (coll_call_bytes,
+// collectives/collectives.h), bytes that one processor sends in a ring, and seconds. In a permute
+// the bytes are those of the processor that sends most.
 typedef struct CommCount {
   int64_t calls[COLL_COUNT], bytes[COLL_COUNT], wire_bytes[COLL_COUNT];
   double seconds[COLL_COUNT];
@@ -36,17 +41,16 @@ typedef struct CommCount {
 typedef struct Comm Comm;
 struct Comm {
   const Mesh *mesh;
-  CommCount
-      count; // what was counted so far: of each call the bytes of the processor that sends most
-  // Does the share of worker `worker` of `workers`. All workers of the process call it with the
-  // same call, between two barriers. Returns false on worker 0 once the run has failed.
+  CommCount count;
+  // Does the share of worker `worker` of `workers`. All workers of the process call it with equal
+  // `call`, between two barriers. Returns false on worker 0 once the run has failed.
   bool (*run)(Comm *c, const CommCall *call, int worker, int workers);
   void (*free)(Comm *c);
 };
 
-// A communicator for a mesh whose processors are all in this process. Reductions combine in the
-// order of processors, so results do not depend on the number of workers. The caller frees it with
-// comm_free; mesh must outlive it.
+// Returns a communicator for a mesh whose processors are all in this process. Reductions combine in
+// the order of processors, so results do not depend on the number of workers. The caller frees it
+// with comm_free; mesh must outlive it.
 Comm *comm_local(const Mesh *mesh, int workers);
 
 static inline bool comm_run(Comm *c, const CommCall *call, int worker, int workers) {
@@ -56,14 +60,14 @@ static inline void comm_free(Comm *c) {
   if (c) c->free(c);
 }
 
-// A reusable barrier for `workers` threads. With `spin` a waiter spins for about 2,000 pauses
-// before it sleeps; set it if there is a core for every worker.
+// A reusable barrier for `workers` threads. With `spin`, a waiter executes about 2,000 pause
+// instructions before it sleeps; set it if there is a core for every worker.
 typedef struct Barrier Barrier;
 Barrier *barrier_new(int workers, bool spin);
 void barrier_free(Barrier *b);
 void barrier_wait(Barrier *b);
 
-// In a loop that spins: lets the other thread of the core run.
+// Lets the other hardware thread of the core run. For the body of a loop that spins.
 static inline void spin_pause(void) {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();

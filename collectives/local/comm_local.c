@@ -1,6 +1,6 @@
-// Local communicator: all processors are contexts of this process. A collective reads the blocks of
-// all members of a group directly and writes all destinations; the workers share the elements
-// (collectives/local/transfer.h).
+// Local communicator: all processors are contexts of this process. The workers divide the elements
+// of a collective among them. They read the blocks of all sources directly and write all
+// destinations (collectives/local/transfer.h).
 #include <stdlib.h>
 
 #include "collectives/local/transfer.h"

@@ -1,4 +1,8 @@
 // The transfers of every kind of collective, and the copying of boxes of elements.
+//
+// A box is walked in runs: elements that are contiguous in sources and destinations. A group is the
+// processors that exchange blocks in a collective. Member k of a group is processor w->peer[k] of
+// the TransferWalk w. The part of a dim that one member has is its piece.
 #include "collectives/local/transfer.h"
 
 #include <stdlib.h>
@@ -6,7 +10,7 @@
 
 enum { SPLIT_ELEMENTS = 1024 };
 
-// -- the elements of a box ----------------------------------------------------------------------
+// -- moving the elements of one transfer --------------------------------------------------------
 
 static void move_run(const Transfer *t, const Collective *c, int64_t from, int64_t to, int64_t n) {
   if (t->nsrc > 1) {
@@ -21,7 +25,7 @@ static void move_run(const Transfer *t, const Collective *c, int64_t from, int64
   }
 }
 
-// Merges neighbouring dims that are contiguous in source and destination, for longer runs.
+// Merges neighbouring dims that are contiguous in source and destination, which makes runs longer.
 static void join_dims(Transfer *t) {
   int n = 0;
   for (int d = 0; d < t->rank; d++) {
@@ -39,7 +43,7 @@ static void join_dims(Transfer *t) {
 
 // Moves elements lo..hi-1 of the box, counted row-major, run by run.
 static void move_range(const Transfer *t, const Collective *c, int64_t lo, int64_t hi) {
-  // A contiguous innermost dim is the run; a strided one is walked element by element.
+  // A run is the innermost dim if it is contiguous, otherwise one element.
   int last = t->rank - 1;
   bool runs = last >= 0 && t->from_stride[last] == 1 && t->to_stride[last] == 1;
   int64_t run = runs ? t->extent[last] : 1;
@@ -64,7 +68,7 @@ void transfer_share(const TransferWalk *w, const Transfer *t, int64_t elements, 
     if (job % w->workers == w->worker) move_range(t, c, 0, elements);
     return;
   }
-  // multiples of 64 elements: no two workers write to one cache line
+  // shares are multiples of 64 elements, so that no two workers write to one cache line
   int64_t each = ceil_div(ceil_div(elements, w->workers), 64) * 64;
   int64_t lo = clamp64(each * w->worker, 0, elements);
   move_range(t, c, lo, clamp64(lo + each, 0, elements));
@@ -81,7 +85,7 @@ void transfer_copy(const Transfer *t, const Collective *c, int64_t lo, int64_t h
   move_range(&one, c, lo, hi);
 }
 
-// -- the walk over the transfers of a call ------------------------------------------------------
+// -- beginning a walk ---------------------------------------------------------------------------
 
 WalkRoom walk_room(int64_t processors, int workers) {
   size_t n = (size_t)processors * (size_t)workers;
@@ -107,7 +111,7 @@ TransferWalk walk_begin(const WalkRoom *r, int room, const Mesh *mesh, const Com
                         .dst = address + r->processors};
 }
 
-// Hands the transfer to w->take, unless it is empty.
+// Calls w->take with the transfer, unless the transfer is empty.
 static void transfer(TransferWalk *w, Transfer *t) {
   int64_t total = 1;
   for (int d = 0; d < t->rank; d++) total *= t->extent[d] > 0 ? t->extent[d] : 0;
@@ -125,10 +129,10 @@ static Transfer box_of(const CollPart *p) {
   return t;
 }
 
-// The axes split a dim of `all` elements into one piece for each member of a group; `piece` is the
-// length of a piece in memory. Returns the first index of the piece of member k; *elements gets the
-// number of its elements, without padding. The second axis splits each block of the first, so with
-// uneven sizes pieces need not begin at multiples of their length.
+// Returns the first index of the piece of member k, where `axes` split a dim of `all` elements into
+// one piece for each member of a group. `piece` is the length of a piece in memory; *elements gets
+// the number of its elements that are not padding. The second axis splits each block of the first,
+// so with uneven sizes pieces need not begin at multiples of their length.
 static int64_t piece_of(const Mesh *m, Axes axes, int64_t all, int64_t piece, int64_t k,
                         int64_t *elements) {
   int64_t start = 0, length = all, digit = axes_size(m, axes), rest = all;
@@ -150,7 +154,7 @@ static int64_t piece_start(const Mesh *m, Axes axes, int64_t all, int64_t piece,
   return piece_of(m, axes, all, piece, k, &n);
 }
 
-// -- kinds --------------------------------------------------------------------------------------
+// -- the transfers of each kind of collective ---------------------------------------------------
 
 static const CommMember *member(const TransferWalk *w, int64_t k) {
   return &w->call->member[w->peer[k]];
@@ -162,8 +166,8 @@ static const int64_t *dst_valid(const TransferWalk *w, int64_t k, const CollPart
   return member(w, k)->dst_valid + (p - w->call->what->part) * MAX_RANK;
 }
 
-// Combines the first valid[0] rows of dim 0 with all their elements. Padding of other dims is
-// combined too, but only into padding.
+// Hands on the one transfer of an all_reduce. Its box has no padding along dim 0. Padding along
+// other dims is combined too, into padding of the result, which keeps the runs long.
 static void all_reduce(TransferWalk *w, const CollPart *p, int64_t group) {
   Transfer t = box_of(p);
   t.src = w->src, t.dst = w->dst;
@@ -178,8 +182,8 @@ static void all_reduce(TransferWalk *w, const CollPart *p, int64_t group) {
   if (!empty) transfer(w, &t);
 }
 
-// An all_gather copies the piece of each member of the group to all members. A reduce_scatter
-// combines, for each member, its piece of all members' blocks.
+// Hands on the transfers of an all_gather, which copy the piece of each member of the group to all
+// members, or of a reduce_scatter, which combine the piece of each member from the blocks of all.
 static void pieces(TransferWalk *w, const CollPart *p, int64_t group) {
   bool gather = w->call->what->kind == COLL_ALL_GATHER;
   int d = gather ? p->gathered : p->split;
@@ -221,8 +225,8 @@ static void all_to_all(TransferWalk *w, const CollPart *p, int64_t group) {
     }
 }
 
-// Returns true if source k is the replica that destination j reads: their coordinates are equal on
-// all axes that do not split the source.
+// Returns true if destination j reads the source's replica that member k has: the coordinates of j
+// and k are equal on all axes but `split`, those that split the source.
 static bool serves(const TransferWalk *w, Axes split, int64_t k, int64_t j) {
   const Mesh *m = w->mesh;
   for (int a = 0; a < m->naxes; a++)
@@ -237,7 +241,7 @@ static MovedDim moved_dim(const Collective *c, const CollPart *p, int d) {
 }
 
 // Returns the first index of the interval along dim d that processor r receives by a permute: a
-// block or, with a halo, the footprint. *most gets its length in a batch with all rows.
+// block or, with a halo, the footprint. *most gets the length of the interval in a full batch.
 static int64_t received_from(const Mesh *m, const CollPart *p, const MovedDim *x, int d, int64_t r,
                              int64_t *most) {
   int64_t first;
@@ -249,8 +253,8 @@ static int64_t received_from(const Mesh *m, const CollPart *p, const MovedDim *x
 
 // The elements along dim d that source k has and destination j receives.
 typedef struct Common {
-  int64_t n, most;  // their number in this batch, and in a batch with all rows
-  int64_t from, to; // offset of the first of them in the source's and in the destination's block
+  int64_t n, most;  // number of these elements in this batch, and in a full batch
+  int64_t from, to; // index of the first one in the source's and in the destination's block
 } Common;
 
 static Common common_part(const TransferWalk *w, const CollPart *p, int d, int64_t k, int64_t j) {
@@ -267,8 +271,9 @@ static Common common_part(const TransferWalk *w, const CollPart *p, int d, int64
   return (Common){hi > lo ? hi - lo : 0, most > lo ? most - lo : 0, lo - from, lo - to};
 }
 
-// Copies to each destination the elements that it receives, from all sources that have some of
-// them. With halos, and where blocks are of unequal size, a destination has several sources.
+// Hands on the transfers of a permute, from every source to every destination that receives some of
+// its elements. With halos, and where blocks are of unequal size, a destination has several
+// sources.
 static void permute(TransferWalk *w, const CollPart *p, int64_t group) {
   for (int64_t j = 0; j < group; j++)
     for (int64_t k = 0; k < group; k++) {
@@ -286,7 +291,7 @@ static void permute(TransferWalk *w, const CollPart *p, int64_t group) {
     }
 }
 
-// -- groups -------------------------------------------------------------------------------------
+// -- the walk over all groups and parts of a call -----------------------------------------------
 
 typedef void Kind(TransferWalk *w, const CollPart *p, int64_t group);
 static Kind *const kinds[COLL_COUNT] = {
@@ -323,7 +328,7 @@ void transfers_walk(TransferWalk *w) {
     if (axes_rank(w->mesh, axes, r) == 0) run_group(w, axes, r, group);
 }
 
-// -- counting -----------------------------------------------------------------------------------
+// -- counting the bytes of a call ---------------------------------------------------------------
 
 static int64_t elements_of(const CollPart *p, const int64_t *block) {
   int64_t n = 1;
@@ -331,8 +336,8 @@ static int64_t elements_of(const CollPart *p, const int64_t *block) {
   return n;
 }
 
-// Returns the number of elements of part p that member k of the group sends to the others. Rows
-// that an incomplete batch lacks count too, as padding counts in other collectives.
+// Returns the number of elements that member k of the group sends to the others in part p of a
+// permute. An incomplete batch counts as a full one, because coll_call_bytes predicts a full one.
 static int64_t sent_by(const TransferWalk *w, const CollPart *p, int64_t group, int64_t k) {
   const Collective *c = w->call->what;
   int64_t sent = 0;
@@ -345,7 +350,7 @@ static int64_t sent_by(const TransferWalk *w, const CollPart *p, int64_t group, 
   return sent;
 }
 
-// Returns the number of elements that a processor sends in a permute; the maximum over processors.
+// Returns the number of elements that a processor sends in a permute, the maximum over processors.
 static int64_t permute_elements(const TransferWalk *w) {
   const Collective *c = w->call->what;
   Axes axes = group_axes(c);

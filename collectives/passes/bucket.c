@@ -1,32 +1,34 @@
-// Which collectives become one call (a bucket): those of one kind, monoid, type, axes and phase
-// that do not wait for one another.
+// Decides which collectives become one call (a bucket): those of equal kind, monoid, type and axes,
+// all in the forward or all in the backward pass, that do not wait for one another. Input: the
+// graph of one processor. Output: Buckets (collectives/collectives.h).
 //
 //   dw = all_reduce(%20) {axes=[rows]}, dv = all_reduce(%14) {axes=[rows]}     one call of two parts
 //
 // A call is made when all its parts are ready, so it waits for everything that any of them waits
 // for. Two buckets must not wait for one another, so each bucket has the set of all buckets that it
 // waits for, directly or through others. A machine with `overlap` computes while collectives move
-// data. A bucket takes collectives up to this limit:
+// data. The limit of a bucket depends on the kind of collective:
 //
 //   all_gather of parameters   Parameters are ready from the start, so a bucket takes them in order
-//                              of first use. It is full when the gathered bytes exceed twice those
-//                              of the largest matrix; if they are gathered a second time because
-//                              memory is short, once those. More would hold many layers at a time.
-//                              Scales and biases are small and do not count. With overlap, a bucket
-//                              has the parameters of one layer of the model (find_blocks), which
-//                              are gathered while the layer before it computes.
+//                              of first use. Its results may have twice the bytes of the largest
+//                              matrix. If parameters are rematerialised, they may have once these
+//                              bytes. A higher limit would keep many layers in memory. Scales and
+//                              biases are small and do not count. With overlap, a bucket has the
+//                              parameters of one layer of the model (find_blocks), which are
+//                              gathered while the previous layer computes.
 //   reduce_scatter             A bucket is full when its call takes five times its latency. A
 //                              single bucket would hold all gradients until the last is ready.
 //   all_reduce                 With overlap, the limit of reduce_scatter, so that the gradients of
-//                              the last layers leave first. Without, there is no limit, because
-//                              one call is the cheapest.
+//                              the last layers leave first. Without overlap, there is no limit,
+//                              because one call is the cheapest.
 //   others                     There is no limit.
 //
-// Names and places in the model have no influence.
+// Names of values and their places in the model text have no influence.
 #include <string.h>
 
 #include "collectives/collectives.h"
 
+// A set of buckets: one bit each, by index of the bucket in Bucketing.open.
 typedef struct Bits {
   uint64_t *word;
   uint32_t words;
@@ -46,11 +48,12 @@ static Bits bits_new(Arena *a, uint32_t n) {
   return (Bits){arena_array(a, uint64_t, n / 64 + 1), n / 64 + 1};
 }
 
+// A bucket that further collectives may join.
 typedef struct OpenBucket {
   NodeId first;
-  Bits waits;          // buckets before this one
+  Bits waits;          // the buckets that it waits for
   int64_t bytes, made; // bytes of its operands; bytes of its results without small parameters
-  bool closed;         // no further collective may join
+  bool closed;         // true: no further collective may join
   VEC(NodeId) node;
 } OpenBucket;
 
@@ -59,8 +62,8 @@ typedef struct Bucketing {
   const Machine *machine;
   Arena *scratch;
   uint32_t ncolls;
-  Bits *waits; // by node: the set of buckets that must be done before it
-  bool *data;  // by node: it depends on an input
+  Bits *waits; // by node: the set of buckets that the node waits for
+  bool *data;  // by node: whether the node depends on an input
   // by node: the number of the layer of the model (find_blocks) in which it is used first; NULL on
   // a machine without overlap
   uint32_t *block;
@@ -71,8 +74,8 @@ typedef struct Bucketing {
 
 static Axes axes_of(const Graph *g, DimId d) { return dim_get(g->dims, d)->axes; }
 
-// Returns true for an all_gather of a value that depends on no input, in the forward pass or,
-// because memory is short, again for the backward pass.
+// Returns true for an all_gather of a parameter, or of another value that depends on no input. The
+// node must be in the forward pass or rematerialised in the backward pass.
 static bool gathers_params(const Bucketing *p, NodeId n) {
   const Node *x = graph_node(p->g, n);
   return x->op == OP_ALL_GATHER && !p->data[n] && (!x->origin.backward || x->instance);
@@ -112,8 +115,9 @@ static bool depends_on_input(const Bucketing *p, NodeId n) {
   return node->op == OP_INPUT;
 }
 
-// Adds to `waits`, a set of buckets, those of all collectives inside the loop of `scan`, because
-// the results of the loop exist only when these are done.
+// Adds to the set `waits` the buckets of all collectives inside the loop of node `scan`, because
+// the results of the loop exist only when these are done. `of[n]` is 1 + the bucket of node n, or
+// 0.
 static void loop_waits(const Bucketing *p, NodeId scan, const uint32_t *of, Bits waits) {
   RegionId r = graph_node(p->g, scan)->attr.region;
   for (NodeId n = 1; n < scan; n++) {
@@ -140,9 +144,8 @@ static Bits node_waits(Bucketing *p, NodeId n, const uint32_t *of) {
   return waits;
 }
 
-// Adds to the set `waits` all buckets that its buckets wait for. The set of a node may be
-// incomplete, because a bucket that it waits for may have grown since, and may wait for further
-// buckets now.
+// Adds to the set `waits` all buckets that the buckets in it wait for. The set of a node may lack
+// some of them: a bucket in it may have taken further collectives since and wait for more buckets.
 static void close_waits(const Bucketing *p, Bits waits) {
   for (uint32_t b = 0; b < p->open.n; b++)
     if (bit(waits, b)) bits_join(waits, p->open.at[b].waits);
@@ -204,14 +207,14 @@ static Buckets *finish(Arena *a, const Bucketing *p, uint32_t *of) {
     NodeId *node = arena_copy(a, open->node.at, open->node.n * sizeof(NodeId));
     for (uint32_t i = 0; i < open->node.n; i++) of[node[i]] = out->n + 1;
     out->bucket[out->n++] = (Bucket){.n = open->node.n, .node = node};
-    b = UINT32_MAX; // start again from 0: an earlier bucket may have waited for this one only
+    b = UINT32_MAX; // start again from bucket 0, which may have waited for this bucket only
   }
   if (out->n != n) BUG("buckets wait for one another");
   return out;
 }
 
-// Sets p->largest and p->matrix. The table of a lookup, such as an embedding, may be much larger
-// than the matrices of the layers.
+// Sets p->largest and p->matrix. These differ where the table of a lookup, such as an embedding, is
+// larger than the matrices of the layers.
 static void measure_params(Bucketing *p) {
   uint32_t n = graph_count(p->g);
   bool *looked_up = arena_array(p->scratch, bool, n + 1);
@@ -225,13 +228,13 @@ static void measure_params(Bucketing *p) {
   }
 }
 
-// Divides the forward pass into layers, called blocks, and numbers them. A block ends at a node u
-// if no later node reads a value from before u, so that all later work depends on u alone, such as
-// the residual values of a transformer. `reach` is the last reader of any node so far. A node that
-// depends on no input belongs to the block of its first use.
+// Divides the forward pass into layers, here called blocks, and numbers them in p->block. A block
+// ends at a node u if no later node reads a value from before u. Then all later work depends on u
+// alone, as in a transformer on the residual value between two layers. `reach` is the last reader
+// of all nodes so far. A node that depends on no input belongs to the block of its first use.
 static void find_blocks(Bucketing *p) {
   uint32_t n = graph_count(p->g), block = 1;
-  NodeId *last = arena_array(p->scratch, NodeId, n + 1), reach = 0; // last forward use of a node
+  NodeId *last = arena_array(p->scratch, NodeId, n + 1), reach = 0; // by node: its last forward use
   p->block = arena_array(p->scratch, uint32_t, n + 1);
   for (NodeId u = 1; u <= n; u++)
     for (int i = 0; !graph_node(p->g, u)->origin.backward && i < graph_node(p->g, u)->nargs; i++)

@@ -1,5 +1,5 @@
-// The list of collectives that `check` prints and `explain` reads: one entry for each bucket, in
-// the order in which calls become ready.
+// Makes the list of collectives that `check` prints and `explain` reads: one entry for each bucket,
+// in the order of Buckets.
 #include <string.h>
 
 #include "collectives/collectives.h"

@@ -1,4 +1,4 @@
-// What collectives send and how long they take, by latency and bandwidth.
+// Computes what collectives send, in bytes, and how long they take, by latency and bandwidth.
 //
 // Rings: Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication Operations in
 // MPICH", 2005. Levels of axes of unequal speed: Thakur and Gropp, "Improving the Performance of
@@ -29,15 +29,15 @@ bool coll_of(Op op, CollKind *out) {
 
 // -- bytes of permute and halo ------------------------------------------------------------------
 //
-// No axis splits two dims. The number of elements that a processor sends to all others is therefore
-// a product over the dims: of the elements that the others receive along each dim.
+// No axis splits two dims. So the number of elements that a processor sends to all others is a
+// product over the dims: the factor of a dim is the number of elements received along that dim.
 
 static void axes_join(Axes *s, Axes more) {
   for (int i = 0; i < more.n; i++)
     if (!axes_has(*s, more.at[i])) s->at[s->n++] = more.at[i];
 }
 
-// Axes that split any dim of the operand.
+// Returns the axes that split any dim of the operand.
 static Axes source_axes(const Graph *g, const Node *n) {
   Axes all = {0};
   for (int i = 0; i < n->attr.ndims; i++) axes_join(&all, dim_get(g->dims, n->attr.dims[i])->axes);
@@ -48,8 +48,9 @@ typedef struct BlockInterval {
   int64_t first, n;
 } BlockInterval;
 
-// Returns the intervals of block or footprint dim d. The index is the rank of a processor over the
-// axes of d: the number that its coordinates on these axes form.
+// Returns the intervals of block or footprint dim d. Entry k is the interval of the processors of
+// rank k over the axes of d. The rank of a processor over axes is the number that its coordinates
+// on these axes form.
 static BlockInterval *intervals(Arena *a, const Graph *g, DimId d) {
   Axes axes = dim_get(g->dims, d)->axes;
   int64_t size = axes_size(g->mesh, axes),
@@ -69,17 +70,17 @@ static int64_t overlap(BlockInterval x, BlockInterval y) {
   return hi > lo ? hi - lo : 0;
 }
 
-// What a processor sends along one dim of a permute or halo. The arrays are indexed by the rank of
-// the processor over `axes`. taken: the elements of its block that the processors of its group
-// receive, added up over these; own: those that it receives itself.
+// The elements that a processor sends along one dim of a permute or halo.
 typedef struct Along {
-  Axes axes;
+  Axes axes; // the axes that split the dim before or after the permute
+  // by rank of the processor over `axes`: how many elements of its block the receivers get, added
+  // up over the receivers; and how many of them it gets itself
   int64_t *taken, *own;
 } Along;
 
-// A processor sends only to those that have its own coordinates on all axes that do not split the
-// operand; others receive from another replica of the block. Returns the axes of result dim i on
-// which the processors differ that one processor sends to.
+// Returns those axes of dim i of the result along which a processor sends: the receivers of its
+// block differ on these axes. They do not differ on axes that do not split the operand, because
+// processors with other coordinates on such an axis receive from another replica of the block.
 static Axes served_axes(const Graph *g, const Node *n, int i) {
   Axes want = dim_get(g->dims, n->attr.to[i])->axes, split = source_axes(g, n), out = {0};
   for (int k = 0; k < want.n; k++)
@@ -96,7 +97,7 @@ static Along along_dim(Arena *a, const Graph *g, const Node *n, int i) {
   Along out = {.axes = have};
   axes_join(&out.axes, want);
   int64_t size = axes_size(g->mesh, out.axes), others = axes_size(g->mesh, served);
-  bool all = served.n == want.n; // then k below is a rank over the axes of the dim of the result
+  bool all = served.n == want.n; // if true, k below is a rank over `want`
   out.taken = arena_array(a, int64_t, size);
   out.own = arena_array(a, int64_t, size);
   for (int64_t r = 0; r < size; r++) {
@@ -110,8 +111,8 @@ static Along along_dim(Arena *a, const Graph *g, const Node *n, int i) {
   return out;
 }
 
-// Adds to sent[k] the bytes that member k of a group sends to all others. A dim that the node does
-// not move (attr.to) counts with all its elements.
+// Adds to sent[k] the bytes that member k of a group sends to all others for permute or halo `id`.
+// A dim that the node does not move (that is not in attr.to) counts with all its elements.
 static void add_sent(Arena *a, const Graph *g, NodeId id, int64_t *sent) {
   const Node *n = graph_node(g, id);
   Axes split = source_axes(g, n), seen = {0};
@@ -136,7 +137,7 @@ static void add_sent(Arena *a, const Graph *g, NodeId id, int64_t *sent) {
   }
 }
 
-// Bytes of n permutes or halos, of the processor that sends most.
+// Returns the bytes that a processor sends for n permutes or halos, the maximum over processors.
 static int64_t moved_bytes(const Graph *g, const NodeId *node, uint32_t n) {
   Arena *scratch = arena_new();
   int64_t group = axes_size(g->mesh, graph_node(g, node[0])->attr.axes), most = 0;
@@ -159,7 +160,7 @@ int64_t coll_call_bytes(const Graph *g, const NodeId *node, uint32_t n) {
 
 // -- seconds ------------------------------------------------------------------------------------
 
-// Axes with equal latency and bandwidth.
+// The axes of a call with equal latency and bandwidth. `group` is the product of their sizes.
 typedef struct Level {
   Link link;
   int64_t group;
@@ -188,8 +189,8 @@ static int levels_of(const Machine *machine, const Mesh *mesh, Axes axes, Level 
   return n;
 }
 
-// Returns the latency of a call. In shared memory a collective is one exchange, otherwise rounds of
-// a ring.
+// In shared memory a collective is one exchange, and its latency counts once. Otherwise it consists
+// of coll_rounds rounds of a ring, and the latency counts once a round.
 double coll_latency(const Machine *machine, const Mesh *mesh, CollKind k, Axes axes) {
   Level level[MAX_AXES];
   int n = levels_of(machine, mesh, axes, level);
@@ -199,9 +200,8 @@ double coll_latency(const Machine *machine, const Mesh *mesh, CollKind k, Axes a
   return seconds;
 }
 
-// Returns the bytes sent, weighted by the slowness of the axes. All bytes of a permute may cross
-// the slowest axis. In other kinds, each level of axes passes 1/group of its bytes on to the next
-// level.
+// All bytes of a permute may cross the slowest axis, so they all count at its rate. In other kinds,
+// each level of axes hands 1/group of its bytes to the next level.
 double coll_weight(const Machine *machine, const Mesh *mesh, CollKind k, Axes axes, int64_t bytes) {
   Level level[MAX_AXES];
   int n = levels_of(machine, mesh, axes, level);

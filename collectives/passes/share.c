@@ -9,6 +9,8 @@
 //     when nothing else reads the sum
 //   all_gather(collect(s, x)), where the loop s      collect(s, all_gather(x))
 //     gathers x in each step for another use
+//
+// `collect` is the operation that keeps the value of x from each step of a loop.
 #include <string.h>
 
 #include "collectives/collectives.h"
@@ -24,7 +26,7 @@ static bool same_list(const DimId *a, const DimId *b, int n) {
   return memcmp(a, b, (size_t)n * sizeof *a) == 0;
 }
 
-// Returns true if b undoes a.
+// Returns true if b applied to the result of a gives the operand of a.
 static bool inverse(const Node *a, const Node *b) {
   static const Op pair[][2] = {{OP_ALL_GATHER, OP_SLICE_OWN},
                                {OP_SLICE_OWN, OP_ALL_GATHER},
@@ -54,7 +56,7 @@ static bool same_attr(const Attr *a, const Attr *b) {
          same_list(a->to, b->to, a->nto);
 }
 
-// Returns the node of g that applies the operation of `like` to x; 0 if there is none.
+// Returns the node of g with operand x and the operation and attributes of `like`; 0 if g has none.
 static NodeId node_like(const Graph *g, NodeId x, const Node *like) {
   for (NodeId n = x + 1; n <= graph_count(g); n++) {
     const Node *node = graph_node(g, n);
@@ -76,10 +78,10 @@ static bool names(const Attr *a, DimId t) {
 
 enum { MAX_MOVES = 8 };
 
-// Node n converts values that a loop has collected. If the loop itself converts each of these
-// values for another use, adds a node that collects the converted values instead, and returns it.
-// Renames, splits and merges between the loop and n must be in the loop too; an `at`, which selects
-// one step, is applied to the new node. Returns 0 if the loop has no such conversion.
+// Replaces node n, which converts values that a loop has collected, if the loop itself converts
+// each of these values for another use: adds a node that collects the converted values, and returns
+// it. Renames, splits and merges between the loop and n must be in the loop too; an `at`, which
+// selects one step, is applied to the new node. Returns 0 if the loop has no such conversion.
 static NodeId kept_in_loop(Share *s, NodeId n) {
   const Graph *g = s->g;
   NodeId move[MAX_MOVES], x = graph_node(g, n)->args[0], step = 0;
@@ -127,7 +129,7 @@ static NodeId rewrite(Share *s, NodeId n) {
   return kept_in_loop(s, n);
 }
 
-// Returns false if the function rewrite would leave all collectives of g as they are.
+// Returns false if the function `rewrite` would not change any collective of g.
 static bool may_change(const Graph *g) {
   for (NodeId n = 1; n <= graph_count(g); n++) {
     const Node *b = graph_node(g, n);

@@ -1,5 +1,5 @@
 // The module meshc_mpi: a Transport over MPI 3.1. No other file uses MPI.
-#define _GNU_SOURCE // PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP
+#define _GNU_SOURCE // for PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP
 #include <mpi.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -11,14 +11,14 @@
 
 enum { TAG = 1, TAG_HEARTBEAT = 2, MESSAGE_MAX = 1 << 30 };
 
-// MPI_THREAD_SERIALIZED: one thread at a time is inside MPI.
+// Held by the thread that calls MPI: MPI is started so that only one thread at a time may call it.
 static pthread_mutex_t gate = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
-static bool heartbeats_on;          // MPI may be called by a second thread
-static atomic_uint exchanges;       // begun so far
-static MPI_Request *heartbeat_sent; // by rank: the last heartbeat that was sent to it
+static bool heartbeats_on;          // heartbeats are sent: MPI allows calls by a second thread
+static atomic_uint exchanges;       // number of calls of mpi_exchange begun so far
+static MPI_Request *heartbeat_sent; // by rank: the request of the last heartbeat sent to it
 
-// Where all ranks run on one machine, restricts Open MPI to shared memory: with TCP it would listen
-// on every network interface. Settings of the user are kept.
+// Restricts Open MPI to shared memory if all ranks run on one machine: with TCP it would listen on
+// every network interface. Settings of the user are kept.
 static void stay_local(void) {
   const char *all = getenv("OMPI_COMM_WORLD_SIZE"), *here = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
   if (!all || !here || strcmp(all, here) != 0) return;
@@ -56,7 +56,7 @@ static bool post(const TransportPeer *p, MPI_Request *receive, MPI_Request *send
   return good;
 }
 
-// Sets nin to -1 for each peer whose message has not come.
+// Sets `nin` of each peer whose message has not come to -1.
 static void mark_missing(int n, TransportPeer *peer, MPI_Request *request) {
   for (int i = 0; i < n; i++) {
     int done = 1;
@@ -102,7 +102,7 @@ static bool mpi_exchange(int n, TransportPeer *peer, bool (*waits)(void *), void
 
 // -- heartbeats ---------------------------------------------------------------------------------
 
-// Sends a heartbeat to a rank, unless it has not received the last one yet.
+// Sends a heartbeat to a rank, unless the previous one is still on its way.
 static void send_one(int rank) {
   int done = 0;
   if (MPI_Test(&heartbeat_sent[rank], &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || !done) return;

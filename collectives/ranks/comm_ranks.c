@@ -1,8 +1,8 @@
 // Communicator over ranks. The ranks of one machine work like the local communicator, on shared
-// segments: all meet and compare what they are about to do, their workers share the elements, and
-// all meet again. The leaders of the machines do what concerns several machines
-// (collectives/ranks/internode.c). Elements are combined in the same order as in one process, so
-// the bits are the same.
+// segments: all meet and compare what they are about to do, their workers divide the elements among
+// them, and all meet again. Transfers between machines are done by the leader, the first rank, of
+// each machine (collectives/ranks/internode.c). Elements are combined in the order of processors,
+// as in one process, so the bits of the results are equal.
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,16 +12,16 @@
 typedef struct CommRanks {
   Comm comm;
   Ranks *ranks;
-  Internode *internode; // NULL: one machine
+  Internode *internode; // NULL: there is one machine, or this rank is not its leader
   Barrier *all;         // where the workers of this process meet
-  bool agreed;          // result of the meeting before the call, for all workers
-  // number of the workers of all ranks of the machine, and of those of ranks before this one
-  int first_worker, all_workers;
+  bool agreed;          // worker 0 writes here for the others whether the ranks agree on the call
+  int first_worker;     // number of workers of the ranks before this one on the machine
+  int all_workers;      // number of workers of all ranks of the machine
   WalkRoom room;
-  char **local_dst; // memory for LocalPart.local_dst: `processors` addresses for each worker
+  char **local_dst; // memory for LocalPart.local_dst: for each worker one address a processor
 } CommRanks;
 
-// -- what the ranks compare ---------------------------------------------------------------------
+// -- the notes that ranks compare before a collective -------------------------------------------
 
 static RankNote note_of(const CommCall *call, int workers) {
   const Collective *w = call->what;
@@ -77,15 +77,16 @@ static bool agree(CommRanks *c, const CommCall *call, int workers) {
   return true;
 }
 
-// -- the machine's part -------------------------------------------------------------------------
+// -- the transfers within this machine ----------------------------------------------------------
 
+// The context of `take`. `local_dst` has a place for the address of each processor's block.
 typedef struct LocalPart {
   const Ranks *ranks;
   char **local_dst;
 } LocalPart;
 
-// Restricts a transfer to the destinations on this machine. Returns false if the ranks of this
-// machine have nothing to do: no block is here, or the leaders do the transfer (internode.c).
+// Restricts a transfer to the destinations on this machine. Returns false if there is nothing to
+// do: this machine has none of the blocks, or the leaders do the transfer (internode.c).
 static bool restrict_to_machine(const LocalPart *p, Transfer *t) {
   const Ranks *r = p->ranks;
   if (r->machines == 1) return true;

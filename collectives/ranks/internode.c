@@ -1,15 +1,16 @@
-// Transfers whose blocks are on several machines. The leaders of the machines do them.
+// Does the transfers (collectives/local/transfer.h) whose blocks are on several machines. The
+// leaders, the first ranks of the machines, run this code; all call it together.
 //
 // A transfer is divided into pieces, and each piece has an owner: the machine of its source or,
 // where several sources are combined, one of the machines with a destination. Pieces are collected
 // into batches, the same ones on all machines. A batch takes two exchanges:
 //
 //   1. every machine sends its sources of a piece to the owner, which combines them in the order of
-//      ranks;
+//      processors;
 //   2. the owner sends the result to the machines with destinations.
 //
-// Sources are sent one by one: to combine those of one machine first would change the order of the
-// additions, and with it the bits.
+// A machine does not add up its own sources before it sends them: that would change the order of
+// the additions, and with it the bits of the result.
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,15 +18,18 @@
 
 enum { BATCH_BYTES = 1 << 20, BATCH_PIECES = 256 };
 
+// A range of the elements of a transfer.
 typedef struct TransferPiece {
-  Transfer t; // its lists of processors and of addresses are in Internode.of and Internode.address
-  int64_t lo, hi;
-  int owner; // machine
+  Transfer t; // its src_of and dst_of point into Internode.of, src and dst into Internode.address
+  int64_t lo, hi; // the elements lo..hi-1 of the box of t, counted row-major
+  int owner;      // number of the machine that combines the sources
 } TransferPiece;
 
 typedef struct MessageBuffer {
   char *at;
-  int64_t n, room, used; // bytes of the message, bytes allocated, bytes given out by take_bytes
+  int64_t n;    // bytes of the message
+  int64_t room; // bytes allocated
+  int64_t used; // bytes that take_bytes has given out
 } MessageBuffer;
 
 struct Internode {
@@ -37,14 +41,14 @@ struct Internode {
   TransferPiece *piece;
   int pieces;
   int64_t bytes; // bytes of the sources in the batch so far
-  // the processors and the addresses of the blocks of all pieces: for each piece `processors`
-  // entries for sources, then as many for destinations
+  // for each piece `processors` entries for its sources, then as many for its destinations: the
+  // processors in `of`, the addresses of their blocks in `address`
   int64_t *of;
   char **address;
   MessageBuffer *out, *in; // by machine: the messages to it and from it
   MessageBuffer sources, result;
   const char **source;   // addresses of the sources of the piece that is being combined
-  bool *has_destination; // by machine: it has a destination of the transfer
+  bool *has_destination; // by machine: whether it has a destination of the current transfer
   bool failed;
 };
 
@@ -108,7 +112,7 @@ static char *take_bytes(MessageBuffer *b, int64_t n) {
   return at;
 }
 
-// -- what is sent -------------------------------------------------------------------------------
+// -- which bytes of a batch are sent ------------------------------------------------------------
 
 static bool combines(const TransferPiece *p) { return p->t.nsrc > 1; }
 static int64_t piece_bytes(const Internode *f, const TransferPiece *p) {
@@ -128,8 +132,8 @@ static bool wanted_on(const Internode *f, const TransferPiece *p, int machine) {
   return false;
 }
 
-// Returns the bytes of a batch that machine `from` sends to machine `to`: those of its results with
-// `results`, otherwise those of its sources.
+// Returns the bytes that machine `from` sends to machine `to` for a batch: with `results` in the
+// second exchange, otherwise in the first.
 static int64_t sent(const Internode *f, int from, int to, bool results) {
   int64_t n = 0;
   for (int i = 0; i < f->pieces; i++) {
@@ -165,7 +169,7 @@ static bool exchange(Internode *f) {
   return good;
 }
 
-// -- a batch ------------------------------------------------------------------------------------
+// -- the two exchanges of a batch ---------------------------------------------------------------
 
 static void copy_source(const Internode *f, const TransferPiece *p, int64_t i, char *to) {
   transfer_copy(&p->t, f->what, p->lo, p->hi, true, p->t.src[i], to);
@@ -183,7 +187,7 @@ static bool send_sources(Internode *f) {
   return exchange(f);
 }
 
-// Combines a piece that this machine owns into `to`.
+// Combines the sources of a piece that this machine owns, and writes the result to `to`.
 static void make_result(Internode *f, const TransferPiece *p, char *to) {
   int own = f->ranks->machine;
   int64_t bytes = piece_bytes(f, p);
@@ -237,7 +241,7 @@ static bool send_results(Internode *f) {
     for (int m = 0; m < f->ranks->machines; m++)
       if (m != own && wanted_on(f, p, m))
         memcpy(take_bytes(&f->out[m], bytes), result, (size_t)bytes);
-    // a piece that is only copied has reached the ranks of this machine already (comm_ranks.c)
+    // a result that is a copy of one source on this machine was copied by comm_ranks.c already
     if (combines(p)) put_result(f, p, result);
   }
   if (!exchange(f)) return false;
@@ -257,7 +261,7 @@ static void run_batch(Internode *f) {
   f->bytes = 0;
 }
 
-// -- pieces -------------------------------------------------------------------------------------
+// -- dividing transfers into pieces -------------------------------------------------------------
 
 static void add_piece(Internode *f, const Transfer *t, int64_t lo, int64_t hi, int owner) {
   int64_t *of = f->of + f->pieces * 2 * f->processors;
@@ -273,8 +277,8 @@ static void add_piece(Internode *f, const Transfer *t, int64_t lo, int64_t hi, i
   if (f->pieces == BATCH_PIECES || f->bytes >= BATCH_BYTES) run_batch(f);
 }
 
-// A TransferTake. All machines add the same pieces to their batches, also those that have no part
-// in them.
+// A TransferTake that adds the pieces of a transfer to the batch, also pieces in which this machine
+// has no part. So the batches of all machines are equal.
 static void add_transfer(const TransferWalk *w, const Transfer *t, int64_t elements, int64_t job) {
   Internode *f = w->context;
   Ranks *r = f->ranks;
@@ -288,7 +292,7 @@ static void add_transfer(const TransferWalk *w, const Transfer *t, int64_t eleme
   int64_t length = clamp64(ceil_div(elements, owners), 1, most / owners > 1 ? most / owners : 1);
   int owner = t->nsrc > 1 ? -1 : ranks_machine(r, t->src_of[0]);
   for (int64_t lo = 0; lo < elements; lo += length) {
-    if (t->nsrc > 1) // the owners are the machines with destinations, one after another
+    if (t->nsrc > 1) // the machines with destinations become owners in turn
       do owner = (owner + 1) % r->machines;
       while (!f->has_destination[owner]);
     add_piece(f, t, lo, lo + length < elements ? lo + length : elements, owner);

@@ -1,4 +1,4 @@
-// Ranks: facts about the run, meetings over all machines, leaving.
+// Ranks: facts about the run, meetings of the ranks of all machines, and the end of a rank.
 #define _GNU_SOURCE
 #include "collectives/ranks/ranks_internal.h"
 
@@ -8,11 +8,11 @@
 #include <unistd.h>
 
 enum {
-  INTERNODE_SECONDS = 4, // added to the limit of waits for other machines
-  BUSY = 4096            // a wait polls this many times before it sleeps between polls
+  INTERNODE_SECONDS = 4, // added to the time limit of a wait for other machines
+  BUSY = 4096            // number of polls of a wait before it begins to sleep between polls
 };
 
-// -- facts --------------------------------------------------------------------------------------
+// -- facts about the run ------------------------------------------------------------------------
 
 int ranks_rank(const Ranks *r) { return r->rank; }
 int ranks_count(const Ranks *r) { return r->count; }
@@ -44,16 +44,18 @@ bool ranks_use_mesh(Ranks *r, const Mesh *mesh) {
 
 // -- meetings -----------------------------------------------------------------------------------
 
+// A wait of this rank for messages of other machines.
 typedef struct Waiting {
   const Ranks *r;
-  double began; // clock at the start of the wait; if limit.patient, at the last heartbeat
+  double began; // clock (seconds) at the start of the wait; with limit.patient, at the last
+                // heartbeat if one has come since
   WaitLimit limit;
   uint32_t calls;
   bool late;
 } Waiting;
 
-// If the wait is patient, restarts its limit when a heartbeat of any other machine has come. A
-// leader sends heartbeats until it is lost or its messages are sent.
+// Restarts the time limit of a patient wait (WaitLimit) if a heartbeat of any other machine has
+// come.
 static void listen(Waiting *w) {
   const Ranks *r = w->r;
   for (int m = 0; w->limit.patient && m < r->machines; m++)
@@ -78,13 +80,14 @@ bool ranks_exchange(Ranks *r, int n, TransportPeer *peer, WaitLimit limit) {
   Waiting w = {r, clock_seconds(), limit, 0, false};
   atomic_store(&r->rendezvous->waits_for_machines, 1);
   bool good = r->transport->exchange(n, peer, keep_waiting, &w);
-  listen(&w); // MPI must not end with unreceived messages
+  listen(&w); // receives the heartbeats: MPI must not end with unreceived messages
   atomic_store(&r->rendezvous->waits_for_machines, 0);
   if (good || atomic_load(&r->rendezvous->failed)) return good;
   int k = 0;
   while (k + 1 < n && peer[k].nin >= 0) k++;
   char name[RANK_NAME], here[128];
-  // Other machines miss the same rank. One should report it, so the others wait longer.
+  // Other machines may also wait for the lost rank, and one of them should report it. So machine m
+  // waits m / 4 seconds before it does.
   const struct timespec pause = {r->machine / 4, r->machine % 4 * 250000000L};
   nanosleep(&pause, NULL);
   return ranks_fail(
@@ -95,13 +98,15 @@ bool ranks_exchange(Ranks *r, int n, TransportPeer *peer, WaitLimit limit) {
       doing_text(r->now.what, (int)r->now.line, here, sizeof here));
 }
 
-// The leaders exchange the notes of their machines and write all of them to their rendezvous.
+// Gets the notes of all ranks of the run: the leaders exchange the notes of their machines and
+// write all of them to the rendezvous of each machine. `half` (0 or 1) selects the set of notes of
+// this meeting. Returns false once the run has failed.
 static bool gather_notes(Ranks *r, int half, WaitLimit limit) {
   RankNote *all = rendezvous_notes(r->rendezvous, half);
   if (r->index == 0) {
     TransportPeer *peer = mem_zeroed((size_t)r->count * (size_t)r->nlocal, sizeof *peer);
     int n = 0;
-    // one message a note, because machines have different numbers of ranks
+    // each note is a message of its own, because machines have different numbers of ranks
     for (int k = 0; k < r->nlocal; k++) all[r->local_rank[k]] = r->rendezvous->rank[k].note[half];
     for (int m = 0; m < r->machines; m++) {
       int theirs = 0;
@@ -145,7 +150,7 @@ static bool agree(Ranks *r) {
     if (a->what == b->what && a->line == b->line && a->sequence == b->sequence &&
         a->size == b->size && a->elements == b->elements)
       continue;
-    if (r->machine > 0) { // machine 0 has all notes too, and reports the difference
+    if (r->machine > 0) { // machine 0 finds the difference too, and reports it
       rendezvous_end(r->rendezvous, EXIT_LOST);
       return false;
     }
@@ -178,7 +183,7 @@ bool ranks_meet_local(Ranks *r, bool patient) {
   return rendezvous_meet(r, (WaitLimit){r->deadline, patient});
 }
 
-// -- leaving ------------------------------------------------------------------------------------
+// -- the end of a rank --------------------------------------------------------------------------
 
 int ranks_leave(Ranks *r, int code) {
   RankNote end = {.what = NOTE_END, .size = code};
@@ -191,7 +196,7 @@ int ranks_leave(Ranks *r, int code) {
   atomic_store(&r->rendezvous->rank[r->index].left, 1 + code);
   heartbeat_end(r);
   if (r->guard_info && atomic_load(&r->guard_info->guarded))
-    kill(getppid(), SIGCONT); // a guard that is stopped would not end
+    kill(getppid(), SIGCONT); // continues the guard, which could not end if it is stopped
   if (well && r->transport) r->transport->stop();
   return code;
 }

@@ -30,13 +30,13 @@ typedef enum NoteKind {
   NOTE_READ,
   NOTE_VERIFY,
   NOTE_END,
-  NOTE_CALL, // NOTE_CALL + k: a call of a collective of CollKind k
+  NOTE_CALL, // NOTE_CALL + k: the rank is about to call a collective of CollKind k
 } NoteKind;
 enum { NOTE_DATA = 56 };
 // What a rank tells the others when they meet. The fields from `what` to `elements` must be equal
 // on all ranks, otherwise the run fails; the others may differ.
 typedef struct RankNote {
-  uint32_t what, line; // a NoteKind, and the line of the model
+  uint32_t what, line; // a NoteKind, and the line of the model of what the rank is about to do
   uint64_t sequence;
   int64_t size;     // of a collective: its bytes
   int64_t elements; // of a collective: elements of its first operand
@@ -50,78 +50,83 @@ typedef struct RankNote {
 bool ranks_started(void);
 // Returns true if the module for runs under mpirun is installed.
 bool ranks_over_mpi(void);
-// Starts `count` ranks of this program with these arguments on this machine, waits for them and
+// Starts `count` ranks of this program with the arguments argv on this machine, waits for them and
 // returns the exit code of the run. With `mpi`, mpirun starts them. With `saves`, a signal makes
-// the ranks write a checkpoint and end with EXIT_INTERRUPTED. Prints the reason if a rank was lost
-// and could not say so itself. For the program only: it blocks signals and may end by one.
+// the ranks write a checkpoint and end with EXIT_INTERRUPTED. Prints why a rank was lost, unless a
+// rank has. Not for the library: this function blocks signals and may end the process by a signal.
 int ranks_launch(int count, char **argv, bool mpi, bool saves);
-// Joins the other ranks, once a process. `deadline`: seconds that a rank waits in a meeting for the
-// others, 0: without limit. NULL after an error, with a message in `why`. An empty message: another
-// rank was lost or has ended with an error, it has been reported, and *code is the exit code.
-// Under mpirun, in a process that meshc owns (ir/base/guard.h), the rank continues in a child.
+// Joins the other ranks; a process calls it once. `deadline` is how many seconds a rank waits for
+// the others in a meeting; 0 means without limit. Returns NULL after an error, with a message in
+// `why`. If the message is empty, another rank was lost or has ended with an error, which has been
+// reported, and *code is the exit code. Under mpirun, in a process that meshc owns
+// (ir/base/guard.h), the rank continues in a child process.
 Ranks *ranks_join(double deadline, char *why, size_t room, int *code);
 // Ends this rank with exit code `code`. Waits for the others if `code` is 0 or EXIT_INTERRUPTED.
 // Returns the exit code of the run. If the run failed, one rank prints the reason.
 int ranks_leave(Ranks *r, int code);
 void ranks_free(Ranks *r);
-// Injects a fault, for tests: "count@1:40" makes rank 1 state a wrong element count at call 40.
-// `kind` and `line` likewise; `skip` leaves the call out; `kill` and `stop` are signals to itself.
-// Returns false if the text has another form.
+// Injects a fault, for tests: with "count@1:40", rank 1 writes a wrong element count to its note at
+// call 40 of a collective; with `kind` or `line` in place of `count`, a wrong kind or line. With
+// `skip` it leaves the call out, with `kill` or `stop` it sends itself that signal. Returns false
+// if the text has another form.
 bool ranks_inject(Ranks *r, const char *text);
 
 int ranks_rank(const Ranks *r);
 int ranks_count(const Ranks *r);
-int ranks_local_count(const Ranks *r); // ranks on this machine
-bool ranks_is_leader(const Ranks *r);  // the first rank of its machine
+int ranks_local_count(const Ranks *r); // returns the number of ranks on this machine
+bool ranks_is_leader(const Ranks *r);  // returns true for the first rank of its machine
 // Returns how many of the `all` cores that this process may use are for this rank. The ranks of a
 // machine share them, unless the launcher has bound each rank to cores of its own.
 int ranks_cores(const Ranks *r, int all);
-// Divides the mesh: rank i gets the i-th mesh_size / count processors, and messages name them.
-// Returns false if that does not divide. mesh must outlive r.
+// Divides the processors of the mesh among the ranks: of n processors and `count` ranks, rank i
+// gets processors i * n / count to (i + 1) * n / count - 1. Messages name them from now on. Returns
+// false if `count` does not divide n. mesh must outlive r.
 bool ranks_use_mesh(Ranks *r, const Mesh *mesh);
-int64_t ranks_first_processor(const Ranks *r);          // of this rank
-int64_t ranks_processors(const Ranks *r);               // of each rank
-bool ranks_is_local(const Ranks *r, int64_t processor); // it is on this machine
-int64_t ranks_local_processors(const Ranks *r);         // processors on this machine
+int64_t ranks_first_processor(const Ranks *r);          // first processor of this rank
+int64_t ranks_processors(const Ranks *r);               // number of processors of each rank
+bool ranks_is_local(const Ranks *r, int64_t processor); // true: the processor is on this machine
+int64_t ranks_local_processors(const Ranks *r);         // number of processors on this machine
 
 // -- meetings -----------------------------------------------------------------------------------
-// Meets all ranks and gives them the note *mine. (*all)[i] is the note of rank i; it is valid until
-// the next call of ranks_meet. `all` may be NULL. With `patient` the deadline counts from the last
-// heartbeat of a missing rank, not from the start of the wait. Returns false once the run has
-// failed.
+// Meets all ranks and gives them the note *mine. Sets *all, unless `all` is NULL: (*all)[i] is the
+// note of rank i, valid until the next call of ranks_meet. With `patient` the deadline counts from
+// the last heartbeat of a missing rank, otherwise from the start of the wait. Returns false once
+// the run has failed.
 MUST_USE bool ranks_meet(Ranks *r, const RankNote *mine, bool patient, const RankNote *const **all);
-// Meets the ranks of this machine, without notes.
+// Waits until all ranks of this machine have called it; no notes are compared. `patient` is that of
+// ranks_meet. Returns false once the run has failed.
 MUST_USE bool ranks_meet_local(Ranks *r, bool patient);
 // Makes the run fail with the reason in `fmt`, unless it has failed before. Returns false. Any
-// thread.
+// thread may call it.
 bool ranks_fail(Ranks *r, const char *fmt, ...) PRINTF_LIKE(2, 3);
 bool ranks_failed(const Ranks *r);
 // Writes the name of a rank, such as "rank 2 (processor 2, rows=1 cols=0)", to `out`. Returns it.
 const char *ranks_name(const Ranks *r, int rank, char *out, size_t room);
-// Returns true if this rank may print an error: true for the first rank that asks.
+// Returns true if this rank may print an error: it is the first rank that calls this function.
 bool ranks_claim_report(Ranks *r);
 
 // -- memory -------------------------------------------------------------------------------------
-// Memory of `bytes` for each processor of this rank, zeroed, which the other ranks of the machine
-// map too. All ranks call it together. NULL after the run has failed, or where there is no memory.
+// Memory of the processors of a machine, which all its ranks map.
 typedef struct SharedSegment SharedSegment;
+// Returns a segment with `bytes` of zeroed memory for each processor of the machine. All ranks call
+// it together. Returns NULL after the run has failed, or if there is not enough memory.
 SharedSegment *ranks_segment(Ranks *r, int64_t bytes);
 void segment_free(SharedSegment *w);
-// Touches the pages of n bytes of fresh memory at `at`, so that no step waits for them. With `huge`
-// asks for huge pages.
+// Touches the pages of n bytes of new memory at `at`, so that no step waits until the system
+// provides them. With `huge` asks for huge pages.
 void pages_touch(void *at, size_t n, bool huge);
-// Returns the start of a processor's memory; NULL if it is on another machine.
+// Returns the address of a processor's memory; NULL if the processor is on another machine.
 char *segment_at(const SharedSegment *w, int64_t processor);
 
-// Sends the block of a processor, which is at `block` on its machine, to all other machines. There
-// each rank gets it in `out`, unless that is NULL. All ranks call it together. Returns false once
-// the run has failed.
+// Sends the block of a processor to all ranks of the other machines. On the processor's machine
+// `block` is the address of the block. On the others it is copied to `out`, unless that is NULL.
+// All ranks call it together. Returns false once the run has failed.
 MUST_USE bool ranks_broadcast_block(Ranks *r, int64_t processor, const void *block, int64_t bytes,
                                     void *out);
 
-// A communicator over the ranks; r and mesh must outlive it. The members of a call are all
-// processors of the mesh, with NULL as the address of blocks on other machines. Only the result
-// that comm_run returns to worker 0 is valid.
+// Returns a communicator over the ranks; r and mesh must outlive it. The caller frees it with
+// comm_free. The members of a call are all processors of the mesh, with NULL as the address of
+// blocks on other machines. Only worker 0 gets a valid result of comm_run.
 Comm *comm_ranks(Ranks *r, const Mesh *mesh, int workers);
 
 #endif

@@ -2,7 +2,8 @@
 //
 // When a signal has ended a process that mpirun knows, mpirun ends the others at once and reports
 // the signal's exit code. So the rank runs in a child of that process, and the process becomes the
-// guard: it sees how the rank ends, and the other ranks get a moment to find out who was lost.
+// guard: it waits for the end of the rank, gives the other ranks a moment to report which rank was
+// lost, and then ends with an exit code of meshc.
 #define _GNU_SOURCE
 #include "collectives/ranks/ranks_internal.h"
 
@@ -17,9 +18,9 @@
 #include <time.h>
 #include <unistd.h>
 
-static const double START_SECONDS = 60; // added to the deadline for the start of MPI
+static const double START_SECONDS = 60; // time for the start of MPI, beyond the deadline
 
-// Reports what ended the rank, unless another process has.
+// Reports what ended the rank, unless another process has reported the end of the run.
 static void say_ended(const GuardInfo *guard_info, const char *text) {
   char sentence[SENTENCE], doing[128];
   snprintf(sentence, sizeof sentence, "%s %s %s", guard_info->name, text,
@@ -28,7 +29,8 @@ static void say_ended(const GuardInfo *guard_info, const char *text) {
 }
 
 // Forwards signals to the rank until it has ended; *passed gets the last one. Kills the rank if it
-// was stopped for longer than the others wait, or has not joined the run in time.
+// was stopped for longer than `deadline` seconds (0: without limit), the time that other ranks wait
+// for it, or has not joined the run in time.
 static void guard(pid_t rank, const sigset_t *set, const GuardInfo *guard_info, double deadline,
                   int *passed) {
   const struct timespec look = {0, 200000000};
@@ -38,13 +40,13 @@ static void guard(pid_t rank, const sigset_t *set, const GuardInfo *guard_info, 
     int status, got = sigtimedwait(set, NULL, &look);
     if (got > 0 && got != SIGCHLD) kill(rank, *passed = got);
     double now = clock_seconds(),
-           step = now - last < 1 ? now - last : 1; // at most 1: the guard may have been stopped too
+           step = now - last < 1 ? now - last : 1; // not longer: the guard may have been stopped
     last = now;
     stopped = process_state((int)rank, &status) == PROCESS_STOPPED ? stopped + step : 0;
     starting = atomic_load(&guard_info->joined) ? 0 : starting + step;
     if (deadline <= 0) continue;
     bool late = starting > deadline + START_SECONDS;
-    // half a second later than the other ranks of the machine, so that one of them reports it
+    // The guard waits half a second longer than the ranks, so that one of them reports this rank.
     if (stopped <= deadline + 0.5 && !late) continue;
     say_ended(guard_info,
               late ? "does not reach the other ranks: it was" : "has been stopped: it was last");
@@ -59,9 +61,9 @@ static void nap(double seconds) {
   nanosleep(&pause, NULL);
 }
 
-// Ends the guard after the launcher has ended the run by a signal before the ranks had met, so that
-// no rank knows the reason. Waits half a second first, in which the guard of a rank that was lost
-// may report that rank.
+// Ends the guard of a rank that was ended by a signal of the launcher. If the ranks had not met, no
+// rank knows the reason. So this function first waits half a second, in which the guard of a lost
+// rank may report it, and otherwise reports the signal.
 static _Noreturn void end_early(const GuardInfo *guard_info, int signal) {
   char sentence[SENTENCE];
   nap(0.5);
@@ -104,7 +106,7 @@ void ranks_guard(GuardInfo **guard_info, double deadline) {
   sigset_t set = ranks_signals(), before;
   sigprocmask(SIG_BLOCK, &set, &before);
   pid_t parent = getpid(), pid = *guard_info ? fork() : -1;
-  if (pid <= 0) { // 0: this process is the rank. Below 0: no process could be started, no guard
+  if (pid <= 0) { // 0: this is the child, the rank; below 0: fork failed, there is no guard
     if (pid == 0) prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (pid == 0 && getppid() != parent) _exit(EXIT_LOST);
     if (pid == 0) setpgid(0, 0);
@@ -118,8 +120,9 @@ void ranks_guard(GuardInfo **guard_info, double deadline) {
   end_guard(*guard_info, pid, passed);
 }
 
-// mpirun ends the other ranks by SIGTERM as soon as one has died, a second before SIGKILL. The
-// handler writes to this pipe, and a thread then finds the rank that was lost and reports it.
+// When a rank has died, mpirun sends SIGTERM to the other ranks, and SIGKILL a second later. The
+// handler of SIGTERM writes to this pipe; a thread that reads it (`answer`) finds the lost rank and
+// reports it.
 static int bell[2];
 
 static void ring(int signal) {

@@ -16,7 +16,8 @@ typedef struct Heartbeat {
   Ranks *ranks;
   pthread_t thread;
   _Atomic(uint32_t) over;
-  // ranks that lead the other machines; none if this rank does not lead its own
+  // the ranks to which this rank sends heartbeats: if it is the leader of its machine, the leaders
+  // of the other machines; otherwise none
   int nleaders, *leader;
 } Heartbeat;
 

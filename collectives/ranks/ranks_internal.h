@@ -1,4 +1,5 @@
-// Shared by the files of this folder: the rendezvous in shared memory, and a process's view of it.
+// What the files of this folder share: the rendezvous in shared memory, and Ranks, one rank's view
+// of the run. The leader of a machine is its first rank.
 #ifndef COLLECTIVES_RANKS_PRIVATE_H
 #define COLLECTIVES_RANKS_PRIVATE_H
 
@@ -11,31 +12,33 @@
 #include "collectives/ranks/transport.h"
 #include "ir/base/abrupt.h"
 
-enum { SENTENCE = 512, RANK_NAME = 160 }; // bytes
+enum { SENTENCE = 512, RANK_NAME = 160 }; // bytes of a reported error, bytes of a rank's name
 
-// What one rank writes to the rendezvous. There are two notes, used in turn, so that a fast rank
-// can write the next one while others read the last.
+// What one rank writes to the rendezvous. Its notes are used in turn, so that a fast rank can write
+// the next note while others read the previous one.
 typedef struct RendezvousRank {
   _Alignas(64) atomic_llong meetings; // number of meetings that this rank has arrived at
-  atomic_int left;                    // 1 + its exit code, written by itself
-  atomic_int status;                  // 1 + its status as of wait, written by ranks_launch
+  atomic_int left;   // 1 + its exit code, written by the rank when it ends; 0 before
+  atomic_int status; // 1 + its status from waitid, written by ranks_launch at its end; 0 before
   atomic_int pid;
-  atomic_uint heartbeat; // advances while the process runs, every HEARTBEAT_NANOSECONDS
+  atomic_uint heartbeat; // advances every HEARTBEAT_NANOSECONDS while the process runs
   atomic_int doing;      // RankNote.what of its last note
-  atomic_int line;       // line of the model in that note
+  atomic_int line;       // RankNote.line of its last note
   char name[RANK_NAME];
   RankNote note[2];
 } RendezvousRank;
+// The shared memory of the ranks of one machine.
 typedef struct Rendezvous {
   _Alignas(64) atomic_uint arrived;
   _Alignas(64) _Atomic(uint32_t) generation;
   atomic_uint sleepers;
-  atomic_int reason_claimed;     // a rank writes the reason why the run has failed
-  atomic_int failed;             // exit code of the run, 0: none
-  atomic_int reporter;           // 1 + the rank that prints what went wrong
-  atomic_int waits_for_machines; // the leader waits for other machines
-  int nlocal, count;
-  RendezvousRank rank[]; // of this machine. Behind them: the notes of all ranks (rendezvous_notes)
+  atomic_int reason_claimed;     // 1: a rank has begun to write why the run has failed
+  atomic_int failed;             // exit code of a run that has failed; 0: it has not failed
+  atomic_int reporter;           // 1 + the rank that prints why the run has failed; 0: none yet
+  atomic_int waits_for_machines; // 1: the leader waits for messages of other machines
+  int nlocal, count;             // number of ranks of this machine, and of the run
+  // the ranks of this machine; the notes of all ranks follow them in memory (rendezvous_notes)
+  RendezvousRank rank[];
 } Rendezvous;
 
 // The last heartbeat that a waiting rank has seen of another one.
@@ -55,112 +58,123 @@ typedef enum InjectKind {
   INJECT_COUNT
 } InjectKind;
 
-// What a rank under mpirun writes for its guard, in memory that both share.
+// What a rank under mpirun writes for its guard (ranks_guard.c), in memory that both share.
 typedef struct GuardInfo {
   char name[RANK_NAME];
   uint32_t doing, line;
-  atomic_bool joined;  // it has met the other ranks
-  atomic_bool guarded; // its parent is the guard
+  atomic_bool joined;  // the rank has met the other ranks
+  atomic_bool guarded; // the parent process of the rank is its guard
 } GuardInfo;
 
 struct Ranks {
   const Transport *transport; // NULL: all ranks are on this machine
-  int rank, count;
-  int machine, machines;
-  int *machine_of;   // by rank: its machine
-  int *leader;       // by machine: its first rank
-  int nlocal, index; // ranks on this machine, own place among them
-  int *local_rank;
-  bool spin, bound;
-  double deadline;
+  int rank, count;            // number of this rank; number of ranks of the run
+  int machine, machines;      // number of this machine; number of machines
+  int *machine_of;            // by rank: its machine
+  int *leader;                // by machine: its first rank
+  int nlocal, index;          // number of ranks on this machine; index of this rank among them
+  int *local_rank;            // by index of a rank on this machine: its number
+  bool spin;                  // there is a core for every rank, so a waiting rank may spin
+  bool bound;                 // the launcher has bound each rank to cores of its own
+  double deadline;            // seconds that a rank waits in a meeting for the others; 0: no limit
   Rendezvous *rendezvous;
   size_t rendezvous_bytes;
-  long long meetings;            // done
-  uint64_t notes;                // meetings with notes
-  HeartbeatSeen *heartbeat_seen; // by place of a rank on this machine
+  long long meetings;            // number of meetings at which this rank has arrived
+  uint64_t notes;                // number of these that were meetings with notes
+  HeartbeatSeen *heartbeat_seen; // by index of a rank on this machine
   struct Heartbeat *heartbeat;
   const RankNote **all; // by rank: its note in the last call of ranks_meet
   RankNote now;         // what this rank is about to do
   const Mesh *mesh;
-  int64_t each;
+  int64_t each;           // processors of each rank
   GuardInfo *guard_info;  // NULL: not under mpirun
-  SharedSegment *passing; // memory of the machine for messages of ranks_broadcast_block
-  InjectKind inject;      // what this rank is to do wrong, and when
+  SharedSegment *passing; // buffer for ranks_broadcast_block, shared by the ranks of this machine
+  InjectKind inject;      // the fault to inject, and the call of a collective at which to do it
   int64_t inject_call;
   bool handles_signals; // ranks_handle_signals has started its thread
-  // the missing rank was ended by SIGTERM, which mpirun sends to all ranks after any failure:
-  // `error` may not name the first cause, so ranks that know it report first
+  // True if the lost rank that `error` names was ended by SIGTERM. mpirun sends this to all ranks
+  // after any failure, so `error` may not name the cause, and this rank waits before it reports.
   bool swept;
   char error[SENTENCE];
 };
 
 size_t rendezvous_bytes(int nlocal, int count);
-// Returns the notes of all ranks, by rank. Meetings use two sets of notes in turn: `half` is 0
-// or 1.
+// Returns the notes of all ranks, by rank. There are two sets of notes, which meetings use in turn;
+// `half` (0 or 1) selects one.
 RankNote *rendezvous_notes(const Rendezvous *b, int half);
-// shared_make creates an anonymous file of that many bytes: its descriptor, or -1. shared_map maps
-// the file that process pid has as fd: its address, or NULL.
+// Creates an anonymous file. Returns its descriptor, or -1 after an error.
 int shared_make(size_t bytes);
+// Maps the file that is open in process `pid` as descriptor `fd`. Returns its address, or NULL
+// after an error.
 void *shared_map(int pid, int fd, size_t bytes);
 
-// The state of a process, by /proc.
 typedef enum ProcessState { PROCESS_RUNS, PROCESS_STOPPED, PROCESS_ENDED } ProcessState;
-ProcessState process_state(int pid, int *status); // *status: as of wait, -1: not known
+// Returns the state of a process as /proc shows it. For a process that has ended, *status gets the
+// status that waitpid would return, or -1 if it is not known.
+ProcessState process_state(int pid, int *status);
 // Writes how a process ended, such as "was killed by signal 9 (Killed)" or "has ended with exit
-// code 1", to `out`. Returns it.
+// code 1", to `out`. `status` is that of process_state. Returns `out`.
 const char *death_text(int status, char *out, size_t room);
-// Returns true if a process ended with an error that it has printed.
+// Returns true if `status` is that of a process that ended with an error and has printed it.
 bool ended_by_error(int status);
-// Writes what a rank does, such as "at the all_reduce of line 12", to `out`. Returns it.
+// Writes what a rank does, such as "at the all_reduce of line 12", to `out`. `what` and `line` are
+// from its note. Returns `out`.
 const char *doing_text(unsigned what, int line, char *out, size_t room);
 
-// How long a wait may last; 0 seconds: without limit. Patient: the seconds count from the last
-// heartbeat of a missing rank, not from the start of the wait.
+// How long a wait for other ranks may last.
 typedef struct WaitLimit {
-  double seconds;
-  bool patient;
+  double seconds; // 0: without limit
+  bool patient;   // the seconds count from the last heartbeat of a missing rank, otherwise from the
+                  // start of the wait
 } WaitLimit;
 
-// Waits until all ranks of the machine have arrived. False once the run has failed.
+// Waits until all ranks of this machine have called it. Returns false once the run has failed.
 bool rendezvous_meet(Ranks *r, WaitLimit limit);
-void rendezvous_end(Rendezvous *b, int code); // the run has failed; wakes all
-// Checks the ranks of this machine that have not arrived at meeting number `meeting`. Returns
-// false, and makes the run fail, if one of them cannot come. *missing gets the index of one of
-// them, or -1 if all are there. `limit` is for the thread that waits at the meeting; another thread
-// calls it with a limit of 0 seconds.
+// Makes the run fail with exit code `code`, unless it has failed before, and wakes all ranks of
+// this machine that wait.
+void rendezvous_end(Rendezvous *b, int code);
+// Checks the ranks of this machine that have not arrived at meeting number `meeting`, for which
+// this rank has waited `waited` seconds. Makes the run fail and returns false if one of them has
+// ended or exceeds the limit. *missing gets the index of a rank that has not arrived, or -1 if all
+// have. A thread that does not wait at the meeting itself calls it with a limit of 0 seconds.
 bool rendezvous_check(Ranks *r, long long meeting, double waited, WaitLimit limit, int *missing);
-// Starts a thread with a small stack in which all signals are blocked. False: there is no thread to
-// be had.
+// Starts a thread with a small stack in which all signals are blocked. Returns false if the system
+// cannot start a thread.
 bool thread_without_signals(pthread_t *thread, void *(*work)(void *), void *context);
-// Starts and ends the thread that sends this rank's heartbeats. False: there is no thread to be
-// had.
+// Starts the thread that sends this rank's heartbeats. Returns false if the system cannot start a
+// thread.
 bool heartbeat_start(Ranks *r);
+// Ends the thread of heartbeat_start, if it was started.
 void heartbeat_end(Ranks *r);
-// Exchanges one message with each peer. The limit is extended a little, so that the machine on
-// which a rank was lost reports it first.
+// Exchanges one message with each of n peers. Adds INTERNODE_SECONDS to the limit, so that the
+// machine on which a rank was lost reports it first. Returns false once the run has failed.
 bool ranks_exchange(Ranks *r, int n, TransportPeer *peer, WaitLimit limit);
 #define GUARD_NAME "meshc-guard"
-// Continues in a child process. This process becomes its guard: mpirun then sees an exit code where
-// the rank was killed by a signal, and a rank that has been stopped for longer than the deadline is
-// ended.
+// Starts a child process, in which this function returns and the rank goes on. The calling process
+// becomes the guard of the rank (ranks_guard.c): it turns a death by a signal into an exit code,
+// and kills a rank that has been stopped for longer than `deadline` seconds.
 void ranks_guard(GuardInfo **guard_info, double deadline);
-// Installs a SIGTERM handler: when mpirun ends the run, a thread looks for the reason.
+// Installs a handler for SIGTERM, by which mpirun ends the run: a thread then looks for the reason.
 void ranks_handle_signals(Ranks *r);
-// Prints what ended the run, in a process that meshc owns.
+// Prints `reason`, which says what ended the run, if meshc owns this process (ir/base/guard.h).
 void ranks_report(const char *reason);
-// Returns true if this process may print what ended the run. Under mpirun, that is the first
-// process of the machine that calls it.
+// Returns true if this process may print what ended the run. Under mpirun, only the first process
+// of the machine that calls it may.
 bool ranks_claim_by_launcher(void);
-// Returns the signals that end a run, and SIGCHLD.
+// Returns the signals that a launcher or guard waits for: SIGCHLD, SIGUSR1 and those that end a
+// run.
 sigset_t ranks_signals(void);
 
-// Does the transfers of a call that concern several machines. All leaders call it together.
+// The transfers of a leader with the leaders of the other machines (internode.c).
 typedef struct Internode Internode;
 Internode *internode_new(Ranks *r, const Mesh *mesh);
 void internode_free(Internode *f);
+// Does the transfers of a call whose blocks are on several machines. All leaders call it together.
+// Returns false once the run has failed.
 bool internode_run(Internode *f, const CommCall *call);
 // Returns true if the blocks of a transfer are on more than one machine.
 bool internode_concerns(const Ranks *r, const Transfer *t);
+// Returns the number of the machine of a processor.
 static inline int ranks_machine(const Ranks *r, int64_t processor) {
   return r->machine_of[processor / r->each];
 }

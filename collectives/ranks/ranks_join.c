@@ -1,6 +1,6 @@
-// Joining the other ranks of a run. Ranks that ranks_launch has started inherit the rendezvous.
-// Ranks of an MPI launcher first exchange which machine they are on, and the leader of each machine
-// creates a rendezvous.
+// Joins the other ranks of a run. Ranks that ranks_launch has started inherit the rendezvous, the
+// shared memory of the ranks of a machine. Ranks of an MPI launcher first tell one another on which
+// machine they are, and the leader of each machine, its first rank, creates a rendezvous.
 #define _GNU_SOURCE
 #include "collectives/ranks/ranks_internal.h"
 #include "ir/base/guard.h"
@@ -19,11 +19,11 @@
 enum { MACHINE_NAME = 256, GREETING_SECONDS = 60 };
 enum { MODULE_BYTES = 16 << 20 }; // the module and Open MPI 4.1 map 8 MiB
 
-// The first message between ranks.
+// The first message between ranks: a greeting.
 typedef struct Hello {
   char machine[MACHINE_NAME];
   int pid, fd;
-  uint64_t cores; // hash of the cores that the launcher has bound it to
+  uint64_t cores; // hash of the set of cores to which the launcher has bound the rank
 } Hello;
 
 bool ranks_started(void) {
@@ -60,7 +60,7 @@ static bool no(char *why, size_t room, const char *text) {
   return false;
 }
 
-// -- started by ranks_launch --------------------------------------------------------------------
+// -- ranks that ranks_launch has started --------------------------------------------------------
 
 static bool join_launched(Ranks *r, const char *sign, char *why, size_t room) {
   int fd;
@@ -79,9 +79,10 @@ static bool join_launched(Ranks *r, const char *sign, char *why, size_t room) {
   return true;
 }
 
-// -- started by an MPI launcher -----------------------------------------------------------------
+// -- ranks that an MPI launcher has started -----------------------------------------------------
 
-// The module is in the program's folder, or where it is installed.
+// Writes the path of the module meshc_mpi to `path`: it is in the folder of the program, or in
+// ../lib/meshc when installed. Returns false if there is none.
 static bool find_module(char path[PATH_MAX + 64]) {
   static const char *const place[] = {"", "/../lib/meshc"};
   char self[PATH_MAX] = "";
@@ -106,7 +107,7 @@ static void *open_module(char *why, size_t room) {
     return NULL;
   }
   void *module = library_open(path, RTLD_NOW | RTLD_GLOBAL,
-                              MODULE_BYTES); // MPI's own modules need its symbols
+                              MODULE_BYTES); // global, because modules of MPI use its symbols
   if (!module) snprintf(why, room, "%s", dlerror());
   return module;
 }
@@ -148,7 +149,7 @@ static void name_machine(int rank, char *out, size_t room) {
 
 static bool in_time(void *began) { return clock_seconds() - *(double *)began < GREETING_SECONDS; }
 
-// Exchanges a greeting with every other rank.
+// Exchanges greetings with every other rank: sends *mine, and writes that of rank i to all[i].
 static bool greet(const Ranks *r, const Hello *mine, Hello *all) {
   TransportPeer *peer = mem_zeroed((size_t)r->count, sizeof *peer);
   double began = clock_seconds();
@@ -191,7 +192,7 @@ static bool share_rendezvous(Ranks *r, Hello *mine, Hello *all) {
   if (!greet(r, mine, all)) return false;
   if (leader != r->rank)
     r->rendezvous = shared_map(all[leader].pid, all[leader].fd, r->rendezvous_bytes);
-  // the second exchange of greetings is a barrier: then all ranks have mapped the memory
+  // this second exchange of greetings is a barrier, after which all ranks have mapped the memory
   return greet(r, mine, all) && r->rendezvous;
 }
 
@@ -216,8 +217,8 @@ static bool join_mpi(Ranks *r, char *why, size_t room) {
   return true;
 }
 
-// ranks_launch starts ranks with SIGUSR1 blocked, so that it does not end them before they handle
-// it.
+// Unblocks SIGUSR1. ranks_launch starts ranks with SIGUSR1 blocked, because it would end a rank
+// that has no handler for it yet.
 static void unblock_save_signal(void) {
   sigset_t one;
   sigemptyset(&one);

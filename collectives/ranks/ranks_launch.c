@@ -1,6 +1,6 @@
 // The launcher of --np: starts ranks on this machine, waits for them, and reports a rank that was
-// lost. It is their parent, so they do not outlive it, and it knows how each one ended. It runs in
-// the program only.
+// lost. It is the parent process of the ranks, so they do not outlive it, and it knows how each one
+// ended. It is part of the program meshc only, not of the library.
 #define _GNU_SOURCE
 #include "collectives/ranks/ranks_internal.h"
 
@@ -14,19 +14,19 @@
 #include <time.h>
 #include <unistd.h>
 
-static const double GRACE = 2; // seconds for the others to end after the first failure
-// time that mpirun gets to start all ranks, and to end after them
+static const double GRACE = 2; // seconds that ranks get to end after another rank has failed
+// seconds that mpirun gets to start all ranks, and to end after the last rank
 static const double MPIRUN_SECONDS = 10;
 
 typedef struct Launch {
   int count, running;
-  pid_t *pid; // 0: over
+  pid_t *pid; // by rank: its process; 0 after its end
   Rendezvous *rendezvous;
   int rendezvous_fd;
   sigset_t before;
-  int code, signal; // exit code of the run; signal that ended it
-  int lost, status; // the first rank that a signal ended, -1: none; its status as of waitpid
-  double ended;     // when the first one failed
+  int code, signal; // exit code of the run; the signal that ended it, or 0
+  int lost, status; // the first rank that a signal ended, or -1; its status as waitpid returns it
+  double ended;     // clock (seconds) when the first rank failed
 } Launch;
 
 static const int minded[] = {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1};
@@ -42,7 +42,8 @@ static _Noreturn void become_rank(const Launch *l, int rank, char **argv, pid_t 
   char sign[64];
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(EXIT_LOST);
-  // In a group of its own the rank does not get Ctrl-C from the terminal, only from the launcher.
+  // In a process group of its own, the rank does not get the terminal's Ctrl-C signal itself. The
+  // launcher forwards it.
   setpgid(0, 0);
   fcntl(l->rendezvous_fd, F_SETFD, 0);
   snprintf(sign, sizeof sign, "%d/%d/%d", rank, l->count, l->rendezvous_fd);
@@ -50,7 +51,7 @@ static _Noreturn void become_rank(const Launch *l, int rank, char **argv, pid_t 
   int nothing = rank > 0 ? open("/dev/null", O_RDONLY) : -1;
   if (nothing >= 0) dup2(nothing, STDIN_FILENO);
   sigset_t mask = l->before;
-  sigaddset(&mask, SIGUSR1); // blocked until ranks_join, which can handle it
+  sigaddset(&mask, SIGUSR1); // SIGUSR1 stays blocked until ranks_join unblocks it
   sigprocmask(SIG_SETMASK, &mask, NULL);
   execv("/proc/self/exe", argv);
   fprintf(stderr, "meshc: error: cannot start a rank: %s\n", strerror(errno));
@@ -77,15 +78,15 @@ static void tell(const Launch *l, int signal) {
     if (l->pid[i]) kill(l->pid[i], signal);
 }
 
-// Notes that a rank has ended with `status`, and writes it to the rendezvous. Called before waitpid
-// removes the process.
+// Records in *l and in the rendezvous that a rank has ended with `status`. This is done before
+// waitpid removes the process: then other ranks that look for it find its status.
 static void note_end(Launch *l, int rank, int status) {
   l->pid[rank] = 0;
   l->running--;
   atomic_store(&l->rendezvous->rank[rank].status, 1 + status);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
   if (l->code == EXIT_LOST && l->lost < 0 && ended_by_error(status))
-    l->code = WEXITSTATUS(status); // the others were lost as a consequence of this error
+    l->code = WEXITSTATUS(status); // this error is why other ranks ended with EXIT_LOST
   if (l->code == 0) {
     l->ended = clock_seconds();
     l->code = WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_LOST;
@@ -134,7 +135,7 @@ static void wait_for_all(Launch *l) {
   }
 }
 
-// Reports the rank that was lost, unless a rank has printed a report.
+// Reports the rank that was lost, unless a rank has reported it.
 static void say_lost(const Launch *l) {
   int none = 0;
   if (l->lost < 0 || !atomic_compare_exchange_strong(&l->rendezvous->reporter, &none, 1 + l->lost))
@@ -171,10 +172,11 @@ static int run(Launch *l, char **argv) {
   return l->code;
 }
 
-// -- by mpirun ----------------------------------------------------------------------------------
+// -- starting the ranks by mpirun ---------------------------------------------------------------
 
-// Gives mpirun a process group of its own, because a terminal's Ctrl-C must reach only the
-// launcher. Such a process cannot read from the terminal.
+// Turns this child process into mpirun. It gets a process group of its own, because a terminal's
+// Ctrl-C must reach only the launcher. Its standard input is then not the terminal but /dev/null: a
+// process outside the terminal's foreground group cannot read from it.
 static _Noreturn void become_mpirun(char **argv, const sigset_t *before) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   setpgid(0, 0);
@@ -207,11 +209,15 @@ static Children children_of(pid_t pid) {
   return c;
 }
 
-// Waits for mpirun; *got gets the last signal, 0: none. With `saves`, the first signal asks the
-// ranks for a checkpoint by SIGUSR1, which mpirun forwards, as soon as every rank can handle it:
-// after SIGTERM or SIGINT, mpirun would kill the ranks a second later. A second signal is forwarded
-// as it is. If all ranks have ended and mpirun has not for MPIRUN_SECONDS, it is killed: Open
-// MPI 4.1 may hang in PMIx_server_finalize if a rank was killed while it connected.
+// Waits for mpirun and returns its status as waitpid gives it. *got gets the last signal that this
+// process received, or 0.
+//
+// Signals are forwarded to mpirun. With `saves`, the first one is replaced by SIGUSR1, which asks
+// the ranks for a checkpoint: after SIGTERM or SIGINT, mpirun would kill the ranks a second later.
+// SIGUSR1 is sent once every rank has a guard, which forwards it.
+//
+// mpirun is killed if it runs for MPIRUN_SECONDS after the end of all ranks: Open MPI 4.1 may hang
+// in PMIx_server_finalize if a rank was killed while it connected.
 static int wait_for_mpirun(pid_t pid, int count, bool saves, int *got) {
   sigset_t set = ranks_signals();
   int status = 0;
@@ -224,7 +230,7 @@ static int wait_for_mpirun(pid_t pid, int count, bool saves, int *got) {
     Children c = children_of(pid);
     if (c.n == 0 || c.dead < c.n) last_running = clock_seconds();
     if (clock_seconds() - last_running > MPIRUN_SECONDS) kill(pid, SIGKILL);
-    // ranks on other machines have no guard here, so the wait for all guards is limited
+    // guards on other machines are not seen here, so the wait for all guards is limited
     if (asked_to_save && (c.guards == count || clock_seconds() - began > MPIRUN_SECONDS)) {
       kill(pid, SIGUSR1);
       asked_to_save = false;
@@ -239,7 +245,8 @@ static int wait_for_mpirun(pid_t pid, int count, bool saves, int *got) {
   return status;
 }
 
-// Starts the ranks by mpirun; -q, because meshc reports a lost rank itself.
+// Starts the ranks by mpirun, waits for it, and returns the exit code of the run. The option -q
+// keeps mpirun from reporting a lost rank, because meshc does.
 static int run_mpirun(int count, char **argv, bool saves) {
   int n = 0, i = 0, got;
   char number[16];
@@ -264,7 +271,7 @@ static int run_mpirun(int count, char **argv, bool saves) {
   if (pid < 0) return 1;
   int status = wait_for_mpirun(pid, count, saves, &got),
       code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  // mpirun ends with 1 after a signal, and with 128 or more if that came before it was ready.
+  // After a signal, mpirun ends with 1, or with more than 128 if the signal came during its start.
   if (got && (code == 1 || code > 128)) end_like(got, &before);
   return code > 128 ? EXIT_LOST : code;
 }

@@ -1,8 +1,8 @@
 // The rendezvous of the ranks of one machine: shared memory and a barrier over processes.
 //
-// The last rank to arrive advances the generation, on which the others sleep by a futex. Waiting
-// ranks wake every 50 ms to check those that are missing (rendezvous_check), because a process that
-// has been killed or stopped cannot report that itself.
+// The last rank to arrive at a meeting advances Rendezvous.generation, a futex on which the others
+// sleep. Waiting ranks wake every 50 ms to check the missing ranks (rendezvous_check), because a
+// process that has been killed or stopped cannot report that itself.
 #define _GNU_SOURCE
 #include "collectives/ranks/ranks_internal.h"
 
@@ -19,11 +19,11 @@
 #include <unistd.h>
 
 enum { SPINS = 2000, LOOK_NANOSECONDS = 50000000 };
-// The most seconds between two checks that count as waiting. If the whole run is stopped for
-// longer, the rest of that time does not count.
+// The time between two checks counts as waiting up to this many seconds. The rest does not count:
+// the whole run may have been stopped and continued, as by Ctrl-Z.
 static const double LOOK_MOST = 0.2;
 
-// -- memory -------------------------------------------------------------------------------------
+// -- shared memory ------------------------------------------------------------------------------
 
 static size_t ranks_bytes(int nlocal) {
   return sizeof(Rendezvous) + (size_t)nlocal * sizeof(RendezvousRank);
@@ -56,7 +56,7 @@ void *shared_map(int pid, int fd, size_t bytes) {
   return at == MAP_FAILED ? NULL : at;
 }
 
-// -- missing ranks ------------------------------------------------------------------------------
+// -- checking missing ranks ---------------------------------------------------------------------
 
 ProcessState process_state(int pid, int *status) {
   char path[64], text[1024];
@@ -65,17 +65,16 @@ ProcessState process_state(int pid, int *status) {
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0)
     return errno == ENOENT ? PROCESS_ENDED
-                           : PROCESS_RUNS; // other errors, such as too many open files, do not show
-                                           // that the process has ended
+                           : PROCESS_RUNS; // an error such as EMFILE says nothing about it
   ssize_t n = read(fd, text, sizeof text - 1);
   close(fd);
   if (n <= 0) return PROCESS_ENDED;
   text[n] = '\0';
-  const char *state = strrchr(text, ')'); // the name before it may hold anything
+  const char *state = strrchr(text, ')'); // the last ')' ends the name, which may contain others
   if (!state || state[1] != ' ') return PROCESS_RUNS;
   if (state[2] == 'T' || state[2] == 't') return PROCESS_STOPPED;
   if (state[2] != 'Z' && state[2] != 'X') return PROCESS_RUNS;
-  const char *last = strrchr(state, ' '); // exit_code (proc(5))
+  const char *last = strrchr(state, ' '); // the last field is exit_code (proc(5))
   if (last) *status = atoi(last);
   return PROCESS_ENDED;
 }
@@ -120,8 +119,8 @@ static bool is_over(RendezvousRank *b, double waited, int *status) {
   return known > 0 || (life == PROCESS_ENDED && (*status >= 0 || waited > 0.2));
 }
 
-// Returns true for the exit codes of errors that meshc has printed. 1 is not one of them, because
-// MPI also ends processes with it, nor is 6: that rank only noticed that another one was lost.
+// Exit code 1 does not count, because MPI also ends processes with it. EXIT_LOST does not count
+// either: a rank that ends with it has only noticed that another one was lost.
 bool ended_by_error(int status) {
   int code = status >= 0 && WIFEXITED(status) ? WEXITSTATUS(status) : 0;
   return (code >= 2 && code < EXIT_LOST) || code == EXIT_MEMORY;
@@ -182,14 +181,14 @@ bool rendezvous_check(Ranks *r, long long meeting, double waited, WaitLimit limi
     if (left) return say_lost(r, i, (left - 1) << 8);
     if (atomic_load(&other->pid) && is_over(other, waited, &status)) return say_lost(r, i, status);
     if (*missing < 0 || (i > 0 && *missing == 0))
-      *missing = i; // another rank than the leader, which may be waiting for other machines
+      *missing = i; // the leader (0) only if no other rank is missing: it may wait for machines
     bool excused = i == 0 && atomic_load(&b->waits_for_machines);
     if (late <= 0 && !excused && is_late(r, i, waited, limit)) late = i;
   }
   return late < 0 || say_late(r, late, limit);
 }
 
-// -- meeting ------------------------------------------------------------------------------------
+// -- the barrier --------------------------------------------------------------------------------
 
 static void wake_all(Rendezvous *b) {
   syscall(SYS_futex, &b->generation, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
@@ -227,7 +226,8 @@ bool rendezvous_meet(Ranks *r, WaitLimit limit) {
   Rendezvous *b = r->rendezvous;
   if (atomic_load(&b->failed)) return false;
   uint32_t generation = atomic_load(&b->generation);
-  // Stored after the arrival: a rank that is stopped between the two counts as missing.
+  // The number of meetings is stored after `arrived` is advanced. So a rank that is stopped between
+  // the two counts as missing.
   atomic_llong *noted = &b->rank[r->index].meetings;
   r->meetings++;
   if ((int)atomic_fetch_add(&b->arrived, 1) + 1 == r->nlocal) {
@@ -245,7 +245,7 @@ bool rendezvous_meet(Ranks *r, WaitLimit limit) {
   return sleep_watching(r, generation, limit);
 }
 
-// -- the end of a run ---------------------------------------------------------------------------
+// -- failure of a run ---------------------------------------------------------------------------
 
 bool ranks_fail(Ranks *r, const char *fmt, ...) {
   int none = 0;

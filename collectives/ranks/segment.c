@@ -1,5 +1,5 @@
-// Shared segments: memory of the processors that all ranks of a machine map; and the broadcast of a
-// block to other machines.
+// Shared segments, the memory of the processors of a machine that all its ranks map, and the
+// broadcast of a block to other machines.
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
@@ -8,15 +8,15 @@
 
 #include "collectives/ranks/ranks_internal.h"
 
-enum { PAGE = 4096, HUGE_PAGE = 2 << 20 }; // bytes
-enum { PASSING = 1 << 20 };                // bytes of a message of ranks_broadcast_block
+enum { PAGE = 4096, HUGE_PAGE = 2 << 20 }; // bytes of a page and of a huge page
+enum { PASSING = 1 << 20 };                // most bytes of a message of ranks_broadcast_block
 
 struct SharedSegment {
   const Ranks *ranks;
   int64_t stride;   // bytes from the memory of one processor to that of the next
   size_t map_bytes; // bytes of the memory of one rank
   int n;
-  char *at[]; // where the memory of each rank of the machine is mapped
+  char *at[]; // by index of a rank on this machine: the address at which its memory is mapped
 };
 
 void segment_free(SharedSegment *w) {
@@ -33,8 +33,9 @@ char *segment_at(const SharedSegment *w, int64_t processor) {
   return w->at[i] + processor % r->each * w->stride;
 }
 
-// Maps the memory of the machine's i-th rank. The rank that owns it touches all pages, so that no
-// step waits for them.
+// Maps the memory of rank number i of this machine, which process `pid` has open as descriptor
+// `fd`. The rank that owns it touches all pages, so that no step waits until the system provides
+// them.
 static bool map_of(SharedSegment *w, int i, int pid, int fd) {
   const Ranks *r = w->ranks;
   w->at[i] = shared_map(pid, fd, w->map_bytes);
@@ -65,7 +66,7 @@ SharedSegment *ranks_segment(Ranks *r, int64_t bytes) {
     good =
         note[r->local_rank[i]]->value >= 0 &&
         map_of(w, i, atomic_load(&r->rendezvous->rank[i].pid), (int)note[r->local_rank[i]]->value);
-  good = ranks_meet_local(r, false) && good; // all have mapped it
+  good = ranks_meet_local(r, false) && good; // waits until all ranks have mapped it
   if (fd >= 0) close(fd);
   if (good) return w;
   segment_free(w);
@@ -74,7 +75,8 @@ SharedSegment *ranks_segment(Ranks *r, int64_t bytes) {
 
 // -- broadcast to other machines ----------------------------------------------------------------
 
-// Sends n bytes from the leader of machine `from` to the other leaders.
+// Sends n bytes in `room` from the leader of machine `from` to the `room` of all other leaders. A
+// leader is the first rank of a machine.
 static bool pass_piece(Ranks *r, int from, char *room, int64_t n) {
   TransportPeer *peer = mem_zeroed((size_t)r->machines, sizeof *peer);
   int npeers = 0;

@@ -8,28 +8,29 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// One message to a peer and one from it.
+// A peer: another rank, with one message to it and one from it.
 typedef struct TransportPeer {
   int rank;
-  const void *out; // nout bytes to send; 0: no message
-  int64_t nout;
-  void *in; // gets the nin bytes that are received; 0: no message
-  int64_t nin;
+  const void *out; // the message to send, of nout bytes
+  int64_t nout;    // 0: there is no message to send
+  void *in;        // buffer for the message to receive, of nin bytes
+  int64_t nin;     // 0: there is no message to receive
 } TransportPeer;
 
 typedef struct Transport {
-  // Joins the run. False with a message in `why`.
+  // Joins the run. Returns false after an error, with a message in `why`.
   bool (*start)(int *rank, int *count, char *why, size_t room);
-  // Exchanges all messages of n peers. Calls waits(context) repeatedly meanwhile, and gives up when
-  // that returns false, or after an error of the transport: then nin is -1 where a message has not
-  // come. Only the first thread of the rank calls it.
+  // Exchanges the messages of n peers. Calls waits(context) repeatedly meanwhile. Gives up when
+  // that returns false, or after an error of the transport: then returns false and sets `nin` of
+  // each peer whose message has not come to -1. Only the main thread of the rank calls it.
   bool (*exchange)(int n, TransportPeer *peer, bool (*waits)(void *), void *context);
-  // Sends a heartbeat to each of n ranks, unless the first thread exchanges messages or has done so
-  // since the last call. For another thread of the rank.
+  // Sends a heartbeat to each of n ranks, unless the main thread is exchanging messages or has done
+  // so since the last call. Another thread of the rank calls it.
   void (*send_heartbeats)(int n, const int *rank);
-  // Heartbeats of that rank since the last call. For the first thread.
+  // Returns the number of heartbeats received from a rank since the last call. Only the main thread
+  // calls it.
   int (*received_heartbeats)(int rank);
-  void (*stop)(void); // all ranks call it together
+  void (*stop)(void); // leaves the run; all ranks call it together
 } Transport;
 
 #define TRANSPORT_SYMBOL "meshc_transport"
