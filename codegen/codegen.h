@@ -16,26 +16,28 @@
 typedef struct CodegenOptions {
   bool fuse;            // false: one kernel for each node (--no-fuse)
   bool products;        // run large contractions as INSTR_GEMM (BLAS); false: as kernels
-  int64_t product_work; // least multiplications of such a contraction; 0: the rule of gemm_form.c
-  const char *for_;     // "train", "eval", "run": Program.for_
+  int64_t product_work; // least multiplications of a large contraction; 0: as in gemm_form.c
+  const char *for_;     // what the Program is for: "train", "eval" or "run" (Program.for_)
   const char *over;     // dim whose last batch may be incomplete, or NULL
-  // Collectives run beside computation (Machine.overlap). The schedule then runs groups that read
-  // the result of a reduction as late as it can.
+  // Whether collectives run beside computation (Machine.overlap). The schedule then runs groups
+  // that read the result of a reduction as late as it can.
   bool overlap;
-  // The Program also lists parameters and states that nothing uses, because they are saved.
+  // Whether the Program also lists parameters and states that nothing uses, because checkpoints
+  // have them.
   bool keep;
 } CodegenOptions;
 
-// remat.c. Returns g with forward values rematerialised for the backward pass, or g itself when
-// there are none. Level 0 honours `checkpoint` only. Each higher level rematerialises more values,
-// cheapest first (remat_marks.c).
+// remat.c. Returns g with forward values rematerialised for the backward pass, or g itself when no
+// value is rematerialised. Level 0 honours `checkpoint` only. Each higher level rematerialises more
+// values, cheapest first (remat_marks.c).
 const Graph *remat(Arena *a, const Graph *g, int level);
-// Returns the highest level; 0: g has no gradients. Levels 1 to REMAT_BASE_LEVELS choose kinds of
-// values. Each level above rematerialises one more segment of the forward pass. The last REMAT_TAIL
-// levels rematerialise all segments: the first of them also computes values of loops step by step,
-// the second also repeats collectives.
+// Returns the highest level of `remat`, or 0 if g has no gradients. Levels 1 to REMAT_BASE_LEVELS
+// choose kinds of values. Each level above rematerialises one more segment of the forward pass. The
+// last REMAT_TAIL levels rematerialise all segments: the first of them also computes values of
+// loops step by step, the second also repeats collectives.
 int remat_levels(Arena *a, const Graph *g);
-const char *remat_level_text(Arena *a, int level, int levels); // what a level rematerialises
+// Returns a text for messages: what `level` of `levels` rematerialises.
+const char *remat_level_text(Arena *a, int level, int levels);
 enum { REMAT_BASE_LEVELS = 3, REMAT_TAIL = 2 };
 
 // order.c. Chooses a physical order for every value: at[n] lists the dims of node n, slowest first.
@@ -48,8 +50,9 @@ typedef struct Order {
 Order *order_choose(Arena *a, const Graph *g);
 const char *order_note(const void *order, NodeId n);
 
-// fuse.c. Every node is in exactly one group. A value that another group uses is stored. Cheap
-// values (scalars, broadcasts, index) may be recomputed in each kernel that uses them instead.
+// fuse.c. A group is a set of nodes that one instruction computes, or that no instruction needs to
+// compute. Exactly one group stores a value that another group uses. Instead, cheap values
+// (scalars, broadcasts, index) may be recomputed in each kernel that uses them.
 typedef enum GroupKind {
   GROUP_KERNEL,
   GROUP_GEMM,
@@ -59,7 +62,7 @@ typedef enum GroupKind {
   GROUP_LOOP,   // end of a scan; the groups of its loop come before it
   GROUP_SOURCE, // declared tensors and constants: already in memory
 } GroupKind;
-extern const char *const group_kinds[]; // as in dumps: "kernel", "product" ...
+extern const char *const group_kinds[]; // the name of each kind in dumps: "kernel", "product" ...
 // The reason why a kernel was not merged with an earlier kernel whose value it reads.
 typedef struct MergeRefusal {
   uint32_t group;  // index of the earlier kernel in Fusion.group
@@ -70,16 +73,16 @@ typedef struct Group {
   struct BuiltKernel *kernel;  // of GROUP_KERNEL
   const struct GemmForm *gemm; // of GROUP_GEMM
   uint32_t nnodes;
-  NodeId *node; // ascending; recomputed nodes included
+  NodeId *node; // its nodes, ascending; recomputed nodes included
   uint32_t nstored;
   NodeId *stored;    // nodes whose values other groups use
   uint32_t launch;   // kernels with the same number share one launch, 0: a launch of its own
   Dims outer, inner; // dims of a kernel's loops, before they are ordered and joined
-  int64_t load_bytes, store_bytes; // of one run
+  int64_t load_bytes, store_bytes; // bytes that one run loads and stores
   uint32_t merged; // nodes that merges put into this kernel, recomputed nodes excluded
-  double saved;    // cost that these merges saved, in bytes
+  double saved;    // cost that these merges saved, in bytes of memory traffic
   const char *why;
-  uint32_t nrefusals; // number of earlier kernels whose values it reads
+  uint32_t nrefusals; // entries of `refusal`: one for each earlier kernel whose values it reads
   MergeRefusal *refusal;
 } Group;
 // The commit is the point of a training step after which persistent tensors change and nothing may
@@ -94,16 +97,17 @@ typedef struct Fusion {
   uint32_t *of;     // by node: the group that computes and stores it
   bool *recomputed; // by node: kernels compute the value where they use it, and never store it
   bool *update;     // by node: part of an update, which runs after the commit
-  const struct GroupDeps *deps; // which groups a group reads
+  const struct GroupDeps *deps; // by group: the groups whose values it reads
   const bool *after_commit;     // by group: it runs after the commit
 } Fusion;
-// Groups the nodes of order->graph. buckets: buckets of its collectives, or NULL for one call each.
-// Every kernel group has its kernel, every GEMM group its form.
+// Groups the nodes of order->graph. buckets: the collectives that leave in one call; NULL: each has
+// a call of its own. Every kernel group gets its kernel, every GEMM group its form.
 Fusion *fuse(Arena *a, const Order *order, const Buckets *buckets, const CodegenOptions *opt);
-// The text of `dump --stage fuse`: a paragraph for each group. d: names of sources, or NULL.
+// Returns the text of `dump --stage fuse`: a paragraph for each group. d: has the names of the
+// model files; NULL: the text has no places in the model.
 char *fusion_print(Arena *a, const Fusion *f, const Diag *d);
-// Bytes that fusion saves in this group: the traffic of its nodes as kernels of their own, minus
-// the traffic of the kernel. 0 for groups that are not kernels.
+// Returns the bytes that fusion saves in this group: the traffic of its nodes as kernels of their
+// own, minus the traffic of the kernel. It is 0 for groups that are not kernels.
 int64_t group_saved_bytes(const Fusion *f, uint32_t group);
 
 // A buffer of the work arena, and its live range.
@@ -131,47 +135,49 @@ typedef struct Compiled {
   int64_t live_bytes;       // most bytes live at one instruction: a lower bound on the arena
   uint32_t nbuffers;
   PlanBuffer *buffer;
-  GroupNote *group; // of each group of the fusion
+  GroupNote *group; // by group of the fusion
 } Compiled;
 Compiled *program_build(Arena *a, const Fusion *f, const CodegenOptions *opt);
-// The kind of tensor that a declaration, or an output of g, becomes in the directory of a Program.
+// Returns the kind of tensor that a declaration becomes in the directory of a Program.
 TensorKind tensor_kind(DeclKind k);
+// Returns the kind of tensor that output o of g becomes in the directory of a Program.
 TensorKind tensor_kind_of_output(const Graph *g, const Output *o);
 
-// simulate.c. Predicts the time of one run of a program on machine m, from the machine's figures.
+// simulate.c. The predicted time of one run of a program on a machine, from the figures of the
+// machine.
 typedef struct Simulation {
   double seconds;                // compute + transfer - hidden
-  double compute;                // all instructions but collectives
+  double compute;                // time of all instructions but collectives
   double transfer;               // time of collectives
   double hidden;                 // the part of `transfer` that computation hides
   double of_kind[INSTR_END + 1]; // seconds by kind of instruction
   double *of;                    // seconds by instruction: the sum over all steps of its loops
 } Simulation;
 Simulation *simulate(Arena *a, const Compiled *c, const Machine *m);
-char *plan_print(Arena *a,
-                 const Compiled *c); // `dump --stage plan`: buffers, lifetimes, offsets, peak
+// Returns the text of `dump --stage plan`: buffers, live ranges, offsets and the peak of the arena.
+char *plan_print(Arena *a, const Compiled *c);
 
 // The mapped machine code of a program. Free it after the Program's last run.
 typedef struct Code Code;
 typedef struct CodeOptions {
-  int width; // bits of a vector: 128, 256, 512; 0: the widest of the host
-  int opt;   // 0..3
-  const char
-      *without;      // features of the host not to use, by LLVM's names: "fma,f16c"; NULL: use all
-  const char *cache; // directory of the compile cache, NULL: none
+  int width;           // bits of a vector: 128, 256, 512; 0: the widest of the host
+  int opt;             // optimization level of LLVM, 0..3
+  const char *without; // host features that code must not use, such as "fma,f16c"; NULL: none
+  const char *cache;   // directory of the compile cache, NULL: no cache
 } CodeOptions;
-// Compiles the kernels that are not cached, and stores the addresses of their code in
-// ProgKernel.run and ProgKernel.combine of p. Returns NULL after an error in d (this build has no
-// LLVM and a kernel is not cached).
+// Compiles the kernels that are not in the cache, and stores the addresses of their code in
+// ProgKernel.run and ProgKernel.combine of p. Returns NULL after an error in d: this build has no
+// LLVM and a kernel is not in the cache.
 Code *code_load(Program *p, Kernel *const *kernels, const CodeOptions *opt, Diag *d);
 void code_free(Code *c);
-// Returns the text of `dump --stage llvm|asm`: the code of all kernels. NULL after an error in d.
+// Returns the text of `dump --stage llvm|asm`: the code of all kernels. Returns NULL after an error
+// in d.
 char *code_text(Arena *a, const Program *p, Kernel *const *kernels, const CodeOptions *opt,
                 bool assembly, Diag *d);
 // -- cache_files.c: the directory of the compile cache
 typedef struct CacheEntry {
   const char *key;     // hash of everything that the code depends on
-  int64_t bytes, used; // used: time of the last write or read, in seconds since 1970
+  int64_t bytes, used; // size of the file; time of its last write or read, in seconds since 1970
 } CacheEntry;
 typedef struct CacheFolder {
   uint32_t n;
@@ -182,7 +188,7 @@ CacheFolder cache_list(Arena *a, const char *dir);
 // Removes all entries; returns how many.
 uint32_t cache_clear(const char *dir);
 bool code_available(void);      // whether this build has LLVM
-const char *code_version(void); // "LLVM 19.1.7", or "none"
-const char *code_cpu(void);     // "znver5, 512 bit", or "none"
+const char *code_version(void); // version of LLVM, such as "LLVM 19.1.7"; "none" without LLVM
+const char *code_cpu(void);     // this processor, such as "znver5, 512 bit"; "none" without LLVM
 
 #endif

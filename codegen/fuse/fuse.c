@@ -5,8 +5,9 @@
 // 1. Roles (fuse_roles.c): GEMMs and collectives are groups of their own. A rename is an alias: its
 //    value has the memory of its argument. Numbers and broadcasts are recomputed where they are
 //    used. The other nodes belong to kernels.
-// 2. At first each other node is a cluster of its own. Clusters are merged while the loops of one
-//    kernel can compute all their nodes (fuse_merge.c, fuse_form.c).
+// 2. Each node that is not recomputed begins as a cluster of its own: a set of nodes that becomes
+//    one group. Clusters of kernels are merged while the loops of one kernel can compute all their
+//    nodes (fuse_merge.c, fuse_form.c).
 // 3. Each cluster becomes a group, and each kernel group gets its kernel (kernel_build.c).
 //
 //   %3 = mul(%1, %2); %4 = add(%0, %3); %5 = sum(%4)     step 2: one kernel, stores %5 only
@@ -24,8 +25,8 @@ static int by_id(const void *x, const void *y) {
   return a < b ? -1 : a > b;
 }
 
-// Adds to c the recomputed values that node `member` reads, directly or through other recomputed
-// values.
+// Adds to set c the recomputed values (f->recomputed) that node `member` reads, directly or through
+// other recomputed values.
 static void recomputed_add(Fuser *f, RecomputedSet *c, NodeId member) {
   vec_push(f->a, c->stack) = member;
   while (c->stack.n) {
@@ -41,7 +42,7 @@ static void recomputed_add(Fuser *f, RecomputedSet *c, NodeId member) {
   }
 }
 
-// What a node with a role becomes, and why.
+// By role: the kind of group that a node becomes, and the reason for it that dumps show.
 static const struct {
   GroupKind kind;
   const char *why;
@@ -116,7 +117,8 @@ static void group_source(Fuser *f, Fusion *out, NodeId n) {
   out->of[n] = out->ngroups++;
 }
 
-// Sets g->refusal: for each earlier kernel whose values group g reads, why the two are not one.
+// Sets g->refusal: for each earlier kernel whose values group g reads, the reason why it was not
+// merged with g.
 static void group_refusals(Fuser *f, const Fusion *out, const Cluster *c, Group *g) {
   VEC(MergeRefusal) refusal = {0};
   f->stamp += 2;
@@ -157,7 +159,7 @@ static Fusion *fusion_make(Fuser *f) {
     if (c->kernel) group_refusals(f, out, c, &out->group[out->ngroups]);
     out->ngroups++;
   }
-  // a value that is only recomputed belongs to the first kernel that does so
+  // a value that is never stored belongs to the first kernel that recomputes it
   bool *seen = arena_array(f->a, bool, f->count + 1);
   for (uint32_t i = first; i < out->ngroups; i++)
     for (uint32_t j = 0; j < out->group[i].nnodes; j++) {
@@ -196,15 +198,16 @@ Fusion *fuse(Arena *a, const Order *order, const Buckets *buckets, const Codegen
   roles_find(&f);
   clusters_make(&f);
   if (opt->fuse) {
-    // merge twice: the second time it is known which values are stored, so that roles_find can
-    // recompute values that cost little beside a stored value (follows_cheaply)
+    // Clusters are merged twice. After the first time it is known which values are stored
+    // (f.resident). A value that costs little beside a stored value is then recomputed
+    // (follows_cheaply).
     clusters_merge(&f);
     clusters_resident(&f);
     roles_find(&f);
     clusters_make(&f);
     clusters_merge(&f);
   }
-  f.a = a; // all before was scratch; the groups are allocated in the caller's arena
+  f.a = a; // the groups are results: they go to the caller's arena
   Fusion *out = fusion_make(&f);
   arena_free(scratch);
   kernels_make(a, out, opt->fuse);

@@ -4,9 +4,10 @@
 //
 // Legal loops obey these rules:
 // - A reduction whose result is used inside the kernel reduces exactly the inner dims.
-// - A reduction whose result only leaves the kernel may also be an accumulator over all units.
-// - A stored value varies along all outer dims, or along all dims. Else several units would write
-//   one element.
+// - A reduction whose result is used only outside the kernel may also be an accumulator, which
+//   combines values over all units.
+// - A stored value varies along all outer dims, or along all dims. Otherwise several units would
+//   write one element.
 // Few candidates are tried for the inner dims: none; the dims that a reduction reduces, or those
 // that it keeps; the dims of the kernel along which a stored value does not vary. The legal
 // candidate of least cost is taken, the first among equals.
@@ -19,28 +20,28 @@
 
 enum {
   SERIAL_ELEMENTS = 65536, // upper limit of the elements of a kernel without outer loops
-  // Upper limit of the operations for values that are equal in several units: each unit repeats
-  // them.
+  // Upper limit of the operations an element for values that do not vary along all outer loops.
+  // They are recomputed in every unit along the other outer loops.
   INVARIANT_COST = 6,
   PARTIAL_BYTES = 262144, // upper limit of the bytes of all accumulators of a chunk
-  POINTERS = 30,          // upper limit of the operands of a kernel
+  POINTERS = 30,          // upper limit of the tensors that a kernel loads or stores
   LAUNCH_BYTES = 2048,    // bytes of memory traffic that take as long as the launch of a kernel
-  FEW_UNITS = 16,         // fewer units leave cores idle
+  FEW_UNITS = 16,         // with fewer units some cores would be idle
 };
 
 // A set of dims: bit i is dim i of Trial.space.
 typedef uint32_t DimBits;
 
 // A node of a trial. A trial is a set of nodes that may become one kernel; its candidates are the
-// inner loops that are tried for it. The fields hold for all candidates.
+// inner loops that are tried for it. The fields of a node do not depend on the candidate.
 typedef struct TrialNode {
   NodeId n;
   Op op;
-  DimBits space; // the dims over which it computes (node_space)
+  DimBits space; // the dims over which the node computes (node_space)
   DimBits dims;  // the dims of its result
   bool reduces, tiles, half, stored, used;
-  int64_t bytes;    // of the result
-  int64_t elements; // of node_space
+  int64_t bytes;    // bytes of its result
+  int64_t elements; // number of elements over `space`
 } TrialNode;
 
 typedef struct Trial {
@@ -49,7 +50,7 @@ typedef struct Trial {
   const NodeId *node;
   TrialNode *member;
   Dims space;
-  int64_t size[MAX_RANK]; // of each dim of `space`
+  int64_t size[MAX_RANK]; // by dim of `space`: its size
   DimBits all, outer, inner;
   bool contracts;
   int64_t load_bytes, store_bytes, contiguous[MAX_RANK];
@@ -80,7 +81,8 @@ static DimBits bits_of(const DimList *space, const DimList *dims) {
   return bits;
 }
 
-// Returns whether a reduction over `space` with result dims `dims` becomes an accumulator.
+// Returns whether a reduction over dims `space` with result dims `dims` becomes an accumulator in a
+// kernel with the loops `outer` and `inner`: its result is combined over all units.
 static bool accumulates_over(DimBits space, DimBits dims, DimBits outer, DimBits inner) {
   DimBits all = outer | inner;
   if ((space & ~dims) == inner && space == all && dims == outer) return false;
@@ -101,7 +103,7 @@ static bool accumulates(const Trial *t, const TrialNode *m) {
 
 static bool half_type(const Node *x) { return x->type == TYPE_BF16 || x->type == TYPE_F16; }
 
-// Sets the reason why no kernel is found. Returns false.
+// Records why the nodes of the trial fit no kernel. Returns false, for the caller to return.
 static bool refuse(Trial *t, const char *why) {
   t->why = why;
   return false;
@@ -150,8 +152,8 @@ static bool candidate_fits(Trial *t) {
 
 // -- cost ---------------------------------------------------------------------------------------
 
-// Returns the cost of computation in bytes of memory traffic: a core with vectors does four simple
-// operations in the time that it takes to load one byte from memory.
+// Returns the cost of computation as the bytes of memory traffic that take as long. A core with
+// vectors does four simple operations in the time that it takes to load one byte from memory.
 static double work(const Trial *t) {
   double sum = 0, all = (double)elements_of(t, t->all);
   for (uint32_t i = 0; i < t->n; i++) {
@@ -230,15 +232,16 @@ static void member_find(Trial *t, TrialNode *m, NodeId n) {
   t->contracts |= m->tiles;
 }
 
-// Adds `size`, the bytes of value a, to t->contiguous of the last dim of a.
+// Adds `size` to t->contiguous of the last dim of value a, along which its elements are adjacent in
+// memory. size: the bytes of value a that the kernel loads or stores.
 static void count_contiguous(Trial *t, NodeId a, int64_t size) {
   const DimList *order = &t->f->order->at[a];
   int at = order->n ? dims_index(&t->space, order->at[order->n - 1]) : -1;
   if (at >= 0) t->contiguous[at] += size;
 }
 
-// Unmarks the arguments that addresses_fit has marked as counted. Only the nodes of the trial stay
-// marked.
+// Removes the marks that addresses_fit sets on the arguments it has counted. Then only the nodes of
+// the trial are marked.
 static void forget_loads(const Trial *t) {
   Fuser *f = t->f;
   for (uint32_t i = 0; i < t->n; i++)
@@ -246,8 +249,8 @@ static void forget_loads(const Trial *t) {
       if (f->mark[f->arg[j]] == f->stamp + 1) f->mark[f->arg[j]] = 0;
 }
 
-// Counts the bytes that are loaded and stored. Returns false if a node needs an argument in memory
-// that the kernel itself computes, or if the kernel would have too many pointers.
+// Counts the bytes that the kernel loads and stores. Returns false if a node needs in memory a
+// value that the kernel itself computes, or if the kernel would have more than POINTERS pointers.
 static bool addresses_fit(Trial *t) {
   Fuser *f = t->f;
   int pointers = 0;
@@ -290,7 +293,8 @@ static Dims dims_of(const Trial *t, const DimList *list, DimBits bits) {
   return out;
 }
 
-// Tries the inner loops `inner`, in the order of `list`; all other dims are outer.
+// Tries the inner loops `inner`, in the order of `list`; all other dims are outer. Keeps the loops
+// in *best if they are legal and cost less than those in it.
 static void try_inner(Trial *t, DimBits inner, const DimList *list, LoopForm *best) {
   for (uint32_t i = 0; i < t->tried.n; i++)
     if (t->tried.at[i] == inner) return;

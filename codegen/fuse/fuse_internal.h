@@ -1,7 +1,8 @@
-// Shared by the files of fusion. Private to the room. A role says what a node becomes. A cluster is
-// a set of nodes that becomes a group. A loop form is the outer and inner loops of a kernel. A
-// value "needs an address" where it must be in memory: a GEMM or collective reads it, or a kernel
-// reads its elements at other positions than those of its loops.
+// What the files of fusion share. Private to the room. A role says what a node becomes. A cluster
+// is a set of nodes that becomes a group. A loop form is the outer and inner loops of a kernel. A
+// use of a value "needs an address" where the value must be in memory: a GEMM or collective reads
+// it, or a kernel reads its elements at other positions than those of its loops. A value is
+// recomputed if each kernel that uses it computes it.
 #ifndef CODEGEN_FUSE_INTERNAL_H
 #define CODEGEN_FUSE_INTERNAL_H
 
@@ -21,29 +22,30 @@ typedef enum NodeRole {
 // The loops of a kernel, and its estimated cost.
 typedef struct LoopForm {
   Dims outer, inner;
-  double cost; // bytes moved, plus computation in units of bytes
+  double cost; // bytes moved, plus the bytes that could be moved in the time of the computation
   int64_t load_bytes, store_bytes;
 } LoopForm;
 
 // A set of nodes that becomes a group.
 typedef struct Cluster {
   uint32_t n;
-  NodeId *node;  // ascending
+  NodeId *node;  // its nodes, ascending
   uint32_t rank; // position in Fuser.sequence
   bool kernel, update;
-  bool tiles;      // has a contraction in register tiles
+  bool tiles;      // has a contraction in register tiles (op_tiles)
   bool forward;    // has nodes of the forward pass
   bool clone;      // has nodes that are rematerialised for the backward pass
-  RegionId region; // the loop that all its nodes are in, 0: none
-  RegionId loop;   // if its only node is a SCAN: the region of the scan's loop, else 0
-  LoopForm form;   // if it is a kernel
-  double saved;    // what the merges into it saved, in units of LoopForm.cost
+  RegionId region; // the loop that contains its nodes, 0: none
+  RegionId loop;   // of the SCAN of a loop: the region of that loop, else 0
+  LoopForm form;   // the loops of a kernel, unused in other clusters
+  double saved;    // cost that the merges into it saved, in the unit of LoopForm.cost
 } Cluster;
 
-// Two clusters that cannot merge, or would gain nothing. This holds until one of them grows.
+// Two clusters that were not merged because one kernel cannot compute both or would cost as much as
+// two. This holds until one of them grows.
 typedef struct RefusedPair {
   uint64_t pair;  // indices of both clusters, the smaller one in the upper 32 bits; 0: a free entry
-  uint32_t nodes; // number of nodes of both together: another number shows that one has grown
+  uint32_t nodes; // number of nodes of both when refused: if they have more now, one has grown
   const char *why;
 } RefusedPair;
 
@@ -54,32 +56,35 @@ typedef struct Fuser {
   const Buckets *buckets;
   const CodegenOptions *opt;
   const Rows *rows;
-  const NodeId *scan;    // by region: its SCAN
-  uint32_t count;        // nodes of the graph; arrays below are indexed by node
-  const GemmForm **gemm; // of a contraction that a library can run, else NULL
-  const char **no_gemm;  // of other contractions: the reason
-  uint8_t *role;         // a NodeRole
-  bool *recomputed;      // computed in every kernel that uses it, never stored for kernels
-  bool *inlined;         // pointwise, and computed where windows that read it need an element
-  bool *resident;        // stored after the first merging of clusters; NULL before
-  bool *memory;          // must be stored: some use needs an address
+  const NodeId *scan; // by region: the SCAN of the loop
+  uint32_t count;     // number of nodes of the graph; the arrays gemm to update are indexed by node
+  const GemmForm **gemm; // the form of a contraction that a library can compute, else NULL
+  const char **no_gemm;  // why a library cannot compute the contraction, else NULL
+  uint8_t *role;         // the NodeRole of the node
+  bool *recomputed; // each kernel that uses the value computes it, and does not read it in memory
+  bool *inlined;    // pointwise, and computed at the positions that windows read
+  bool *resident;   // the value was stored after clusters were merged once; NULL before that
+  bool *memory;     // the value must be stored: some use needs an address
   bool *update;
-  // Arguments and users of each node that is stored or not recomputed. A recomputed node is left
-  // out: its users count as users of its arguments.
-  uint32_t *arg_at, *user_at; // of n: arg[arg_at[n] .. arg_at[n + 1]), and user with user_at
+  // The arguments and the users of each node that is stored or not recomputed. A recomputed node is
+  // left out: its users count as users of its arguments. The arguments of node n are arg[arg_at[n]
+  // .. arg_at[n + 1]), its users are user[user_at[n] .. user_at[n + 1]).
+  uint32_t *arg_at, *user_at;
   NodeId *arg, *user;
-  bool *arg_address;      // by entry of `arg`: the use needs an address, so both are in two kernels
-  uint32_t *of;           // by node: index of its cluster, 0: none
-  uint32_t *mark, stamp;  // the nodes of the cluster under test have mark[node] == stamp
+  bool *arg_address;     // by entry of `arg`: the use needs an address; one kernel cannot have both
+  uint32_t *of;          // by node: index of its cluster in `cluster`, 0: none
+  uint32_t *mark, stamp; // the nodes of the cluster under test have mark[node] == stamp
   VEC(Cluster *) cluster; // entry 0 unused
-  VEC(uint32_t) sequence; // cluster at each rank, in topological order, 0: none
-  uint32_t *kept;         // scratch memory of one merge: clusters to reorder
-  bool *after;            // scratch memory of one merge: see dependents_find in fuse_merge.c
-  RefusedPair *refused;   // hash table with open addressing of refused_cap entries, refused_n used
+  VEC(uint32_t) sequence; // by rank: index of a cluster, in topological order; 0: none
+  uint32_t *kept;         // scratch memory of one merge: indices of clusters
+  bool *after; // scratch memory of one merge: the result of dependents_find (fuse_merge.c)
+  // Hash table with open addressing. It has refused_cap entries, of which refused_n are used.
+  RefusedPair *refused;
   uint32_t refused_n, refused_cap;
 } Fuser;
 
-// fuse_roles.c. Sets the fields role, recomputed, inlined, memory, update, and arg to arg_address.
+// fuse_roles.c. Sets role, recomputed, inlined, memory, update, and the arguments and users of
+// nodes (arg_at to arg_address).
 void roles_find(Fuser *f);
 // Returns true if n needs its argument i in memory, not in a register of the kernel.
 bool uses_address(const Fuser *f, NodeId n, int i);
@@ -91,23 +96,28 @@ static inline bool op_reduces(Op op) {
 }
 
 // Returns true if n is a contraction in which each element of an argument is a factor of several
-// results. Its kernel computes blocks of results in registers (register tiles), to load it once.
+// results. Its kernel computes a block of results in registers (a register tile), so that one load
+// of an element serves several results.
 static inline bool op_tiles(const Graph *g, NodeId n) {
   return graph_node(g, n)->op == OP_CONTRACT && !contract_is_dot(g, n);
 }
 
-// fuse_form.c. Finds the cheapest loops that compute the marked nodes in one kernel. node[0..n):
-// the marked nodes, ascending. Returns false if there are none; *why then is the reason.
+// fuse_form.c. Finds the cheapest loops with which one kernel computes the marked nodes,
+// node[0..n), ascending. Returns false if no loops are legal; *why then is the reason, a constant
+// text.
 MUST_USE bool form_find(Fuser *f, uint32_t n, const NodeId *node, LoopForm *out, const char **why);
-// Returns true if the kernel of the marked nodes must store n: another node or an output uses it.
+// Returns true if the kernel of the marked nodes must store n: an output or a node outside the
+// kernel uses it.
 bool value_stored(const Fuser *f, NodeId n);
 // Returns true if a marked node uses n.
 bool value_used(const Fuser *f, NodeId n);
-// Returns true if reduction n becomes an accumulator (K_ACCUM) under these loops.
+// Returns true if reduction n becomes an accumulator (K_ACCUM) in a kernel with these loops.
 bool reduce_accumulates(const Graph *g, NodeId n, const Dims *outer, const Dims *inner);
 
-// fuse_merge.c. Makes a cluster of each node (one of each bucket), then merges clusters greedily.
+// fuse_merge.c. Makes a cluster of each node that is not recomputed; the collectives of a bucket
+// are one cluster. Finds the loops of each kernel.
 void clusters_make(Fuser *f);
+// Merges the clusters of kernels greedily, those that save most bytes first.
 void clusters_merge(Fuser *f);
 // Returns a constant text: why kernel b, which reads a value of kernel a, was not merged with it.
 // NULL: the merge was not tried. `address`: b needs that value in memory.
@@ -115,8 +125,8 @@ const char *merge_refusal(Fuser *f, const Cluster *a, const Cluster *b, bool add
 // Sets f->resident: the nodes whose values the present clusters store.
 void clusters_resident(Fuser *f);
 
-// fuse_launch.c. Builds the kernels of all groups in arena a. With `share`, update kernels that are
-// equal and independent get one launch number.
+// fuse_launch.c. Builds the kernels of all groups in arena a; sets f->deps and f->after_commit.
+// With `share`, update kernels that are equal and independent get one launch number.
 void kernels_make(Arena *a, Fusion *f, bool share);
 
 #endif

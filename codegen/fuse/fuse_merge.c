@@ -1,7 +1,7 @@
 // Merges nodes into clusters that become kernels. At first every node is a cluster of its own; the
 // collectives of a bucket are one cluster. Then pairs of clusters are merged greedily, those that
-// save most bytes first: a cluster with one that reads its value, then two that read one value,
-// then clusters of scalars.
+// save most bytes first. Pairs of which one reads a value of the other come first, then pairs that
+// read one value, then clusters of scalars.
 //
 // Fuser.sequence is a topological order of the clusters. A merge of two is legal when no cluster
 // between them depends on the first and is read by the second.
@@ -46,7 +46,8 @@ static void form_single(Fuser *f, Cluster *c) {
     BUG("node %u fits no kernel: %s", c->node[0], why);
 }
 
-// Returns whether all nodes of loop r have a cluster: a scan follows them in the order.
+// Returns whether all nodes of loop r that get a cluster have one. `scan`, the SCAN of the loop,
+// comes after them in the order.
 static bool loop_has_clusters(const Fuser *f, RegionId r, NodeId scan) {
   for (NodeId n = 1; n < scan; n++)
     if (region_encloses(f->g, r, graph_node(f->g, n)->region) && !f->of[n] &&
@@ -64,8 +65,9 @@ static bool args_have_clusters(const Fuser *f, NodeId n) {
   return true;
 }
 
-// Makes the cluster of n, or of all collectives of its bucket, if all their arguments have
-// clusters. Returns whether n has a cluster now.
+// Makes the cluster of node n if all its arguments have clusters. For a collective in a bucket, the
+// cluster has all collectives of the bucket, and the arguments of all are needed. Returns whether n
+// has a cluster now.
 static bool cluster_node(Fuser *f, NodeId n) {
   uint32_t bucket = f->buckets ? f->buckets->of[n] : 0;
   if (!bucket) {
@@ -79,7 +81,7 @@ static bool cluster_node(Fuser *f, NodeId n) {
   return true;
 }
 
-// Makes the first clusters, in order of node numbers. A bucket comes after the arguments of all its
+// Makes the first clusters in order of node numbers, but a bucket after the arguments of all its
 // collectives.
 static void sequence_make(Fuser *f) {
   VEC(NodeId) left = {0};
@@ -113,8 +115,9 @@ void clusters_make(Fuser *f) {
 
 // -- one merge ----------------------------------------------------------------------------------
 
-// Marks the cluster of node n as a dependent of a and appends it to *todo, unless it is marked. n
-// 0: none. Returns false if it is b.
+// Marks the cluster of node n as a dependent of cluster a and appends it to *todo. Does nothing if
+// n is 0 (no node), the cluster is marked, or its rank is not between those of a and b. after[r -
+// a->rank] is the mark of the cluster of rank r. Returns false if the cluster is b.
 static bool dependent_add(const Fuser *f, const Cluster *a, const Cluster *b, NodeId n, bool *after,
                           uint32_t **todo) {
   const Cluster *c = cluster_of(f, n);
@@ -125,9 +128,9 @@ static bool dependent_add(const Fuser *f, const Cluster *a, const Cluster *b, No
   return true;
 }
 
-// Marks the clusters from a to b in Fuser.sequence that depend on a: after[r - a->rank] for the
-// cluster of rank r. A SCAN depends on all clusters of its loop. Returns false if b reads one of
-// them other than a: then a and b cannot merge.
+// Marks the clusters from a to b in Fuser.sequence that depend on a: sets after[r - a->rank] for
+// the cluster of rank r. A SCAN depends on all clusters of its loop. Returns false if b reads a
+// marked cluster other than a: then a and b cannot merge.
 static bool dependents_find(Fuser *f, const Cluster *a, const Cluster *b, bool *after) {
   uint32_t *todo = f->kept;
   memset(after, 0, b->rank - a->rank + 1);
@@ -161,7 +164,8 @@ static void sequence_merge(Fuser *f, Cluster *a, Cluster *b, const bool *after) 
   }
 }
 
-// Returns why a and b may not merge, whatever their loops are. NULL: they may.
+// Returns the reason why a and b may not merge, whatever their loops are; NULL if no rule forbids
+// it.
 static const char *merge_rule(const Cluster *a, const Cluster *b) {
   if (a->update != b->update) return "one runs after the commit of the step, the other before";
   if (a->region != b->region) return "they are in different loops";
@@ -180,22 +184,22 @@ static uint64_t pair_of(const Fuser *f, const Cluster *a, const Cluster *b) {
   return x < y ? x << 32 | y : y << 32 | x;
 }
 
-// Returns the entry of the pair in Fuser.refused, or else the free entry for it.
+// Returns the entry of `pair` (RefusedPair.pair) in Fuser.refused, or the free entry for it.
 static RefusedPair *refused_entry(const Fuser *f, uint64_t pair) {
   uint32_t i = (uint32_t)hash_word(0, pair) & (f->refused_cap - 1);
   while (f->refused[i].pair && f->refused[i].pair != pair) i = (i + 1) & (f->refused_cap - 1);
   return &f->refused[i];
 }
 
-// Writes the nodes of both to `out`, ascending.
+// Writes the nodes of both clusters to `out`, ascending.
 static void join_nodes(const Cluster *a, const Cluster *b, NodeId *out) {
   for (uint32_t i = 0, j = 0; i < a->n || j < b->n;)
     *out++ = j == b->n || (i < a->n && a->node[i] < b->node[j]) ? a->node[i++] : b->node[j++];
 }
 
-// Finds loops for the nodes of a and b in one kernel. Returns true if that costs less than two
-// kernels. Else the pair is entered in Fuser.refused, and not tried again until one of them grows:
-// with the same nodes the result would be the same.
+// Finds loops for `node`, the nodes of clusters a and b, in one kernel. Returns true if they cost
+// less than two kernels; *saved is the difference. Otherwise it enters the pair in Fuser.refused,
+// so that it is not tried again until one of the clusters grows.
 static bool form_pair(Fuser *f, const Cluster *a, const Cluster *b, const NodeId *node,
                       LoopForm *out, double *saved) {
   uint32_t n = a->n + b->n;
@@ -208,7 +212,7 @@ static bool form_pair(Fuser *f, const Cluster *a, const Cluster *b, const NodeId
   if (fits) *saved = a->form.cost + b->form.cost - out->cost;
   if (fits && *saved > 0) return true;
   if (!r->pair && f->refused_n == f->refused_cap / 2)
-    return false; // table full: such pairs are tried again
+    return false; // the table is half full: the pair is not entered and may be tried again
   f->refused_n += !r->pair;
   *r = (RefusedPair){pair, n, fits ? "one kernel would be no cheaper than two" : why};
   return false;
@@ -242,8 +246,8 @@ static bool merge(Fuser *f, Cluster *a, Cluster *b) {
   return true;
 }
 
-// Looks the pair up in Fuser.refused. A pair that is not there was refused because of a cluster
-// between the two, or not tried.
+// Looks the pair up in Fuser.refused. If the table does not have it, a cluster between the two
+// prevented the merge, or the merge was not tried.
 const char *merge_refusal(Fuser *f, const Cluster *a, const Cluster *b, bool address) {
   if (!f->opt->fuse) return "fusion is off";
   const char *why = merge_rule(a, b);
@@ -272,8 +276,9 @@ static int by_bytes(const void *x, const void *y) {
   return a->from < b->from ? -1 : a->from > b->from;
 }
 
-// Returns the bytes that a merge of the clusters of `from` and `to` saves: the load of value
-// `from`, and its store too if no other cluster reads it.
+// Returns the bytes of memory traffic that a merge saves, of the cluster that computes value `from`
+// with the cluster of its user `to`: the load of the value, and its store too if no other cluster
+// reads it.
 static int64_t edge_bytes(const Fuser *f, NodeId from, NodeId to) {
   bool alone = !f->memory[from];
   for (uint32_t i = f->user_at[from]; i < f->user_at[from + 1]; i++)
@@ -302,7 +307,8 @@ static bool merge_chains(Fuser *f) {
   return any;
 }
 
-// Merges clusters that read the same value. Returns whether any were merged.
+// Merges pairs of clusters that read one value, beginning with the largest values. Returns whether
+// any were merged.
 static bool merge_siblings(Fuser *f) {
   uint32_t n = 0;
   bool any = false;
@@ -321,7 +327,7 @@ static bool merge_siblings(Fuser *f) {
   return any;
 }
 
-// Merges neighbours in Fuser.sequence that are kernels without loops, so that several scalars are
+// Merges each kernel without loops with the next one in Fuser.sequence, so that several scalars are
 // computed in one launch. Returns whether any were merged.
 static bool merge_scalars(Fuser *f) {
   bool any = false;
@@ -329,7 +335,7 @@ static bool merge_scalars(Fuser *f) {
   for (uint32_t r = 1; r < f->sequence.n; r++) {
     Cluster *c = f->sequence.at[r] ? f->cluster.at[f->sequence.at[r]] : NULL;
     if (!c || !c->kernel || c->form.outer.n || c->form.inner.n) continue;
-    // the merged cluster has the later rank: continue from there
+    // the merge has changed ranks: continue after the merged cluster
     if (last && merge(f, last, c)) {
       any = true;
       r = last->rank;

@@ -1,4 +1,5 @@
-// The text of `dump --stage fuse`, a paragraph for each group; and the bytes that a group saves.
+// Prints the text of `dump --stage fuse`, a paragraph for each group; and finds the bytes that a
+// group saves. "apart from #5" gives the reason why the kernel was not merged with group 5.
 //
 //   #7 kernel outer(b) inner(c): loads 2560 bytes, stores 4 bytes
 //     reduction of 9 nodes; fused, saves 31000 bytes or as much work
@@ -75,8 +76,8 @@ char *fusion_print(Arena *a, const Fusion *f, const Diag *d) {
 
 // -- bytes saved --------------------------------------------------------------------------------
 
-// Returns whether n is stored when each node is a kernel of its own. Numbers are not: each use
-// computes them.
+// Returns whether the value of n is stored when each node is a kernel of its own. A number is not
+// stored: each use computes it.
 static bool in_memory(const Graph *g, NodeId n) { return !op_is_number((Op)graph_node(g, n)->op); }
 
 // Returns the bytes that n loads and stores as a kernel of its own. An argument that occurs twice
@@ -93,8 +94,8 @@ static int64_t bytes_alone(const Graph *g, NodeId n) {
   return bytes;
 }
 
-// The traffic of a value that several groups recompute counts in Fusion.of[value] only: as a kernel
-// of its own it would run once.
+// Compares with the traffic of the nodes as kernels of their own. A value that several groups
+// recompute counts in the group Fusion.of[value] only: as a kernel of its own it would run once.
 int64_t group_saved_bytes(const Fusion *f, uint32_t group) {
   const Group *g = &f->group[group];
   int64_t alone = 0;

@@ -1,6 +1,6 @@
-// Decides, before fusion, what each node becomes, which values must be in memory because a use
-// needs their address, which are recomputed by every kernel that uses them, and which belong to the
-// update of a persistent tensor.
+// Decides before clusters are made: what each node becomes (its role), which values must be in
+// memory because a use needs their address, which values every kernel that uses them recomputes,
+// and which nodes belong to the update of a persistent tensor.
 //
 //   %7 = broadcast(%6) {dims=[b]}    recomputed: a kernel reads %6 with stride 0 along b
 //   %9 = pow(%8, %3) : f32[]         recomputed: a chain of scalars, computed before the loops
@@ -13,8 +13,8 @@ static bool op_needs_address(Op op, int i) {
   return op_looks_up(op, i) || (i == 0 && op_is_alias(op));
 }
 
-// Returns whether n needs argument i in memory. A window does, unless the argument is recomputed at
-// the positions that the window reads.
+// Returns whether n needs its argument i in memory. A window needs it in memory, unless the
+// argument is recomputed at the positions that the window reads.
 bool uses_address(const Fuser *f, NodeId n, int i) {
   const Node *x = graph_node(f->g, n);
   return op_needs_address((Op)x->op, i) ||
@@ -29,8 +29,9 @@ Dims node_space(const Graph *g, NodeId n) {
   return all;
 }
 
-// Returns whether n is a window with at least a quarter more elements than the value below its
-// windows, as the patches of a convolution. It is not stored: kernels read the smaller value.
+// Returns whether n is a chain of windows with over a quarter more elements than the value that the
+// chain reads, such as the patches of a convolution. n is then not stored: kernels read the smaller
+// value.
 static bool repeats(const Fuser *f, NodeId n) {
   NodeId root = n;
   while (op_row((Op)graph_node(f->g, root)->op)->cls == WINDOW)
@@ -92,13 +93,13 @@ static void find_memory(Fuser *f) {
 enum { INLINE_DEPTH = 24 };
 
 typedef struct InlineSearch {
-  bool *shared;     // by node: others than windows read it
+  bool *shared;     // by node: a node that is no window reads it
   bool *tiled;      // by node: a contraction in register tiles reads it
   uint8_t *depth;   // by node: number of windows from it to a value in memory
   VEC(NodeId) node; // the pointwise nodes to inline
   VEC(NodeId) stack;
   int cost;
-  int64_t bytes; // of operands that would be stored only for these nodes
+  int64_t bytes; // bytes of the operands of `node` that would be stored only for them
 } InlineSearch;
 
 static bool is_view(const Fuser *f, NodeId n) {
@@ -139,8 +140,9 @@ static void inline_add(Fuser *f, InlineSearch *u, NodeId n, NodeId a) {
     u->bytes += node_bytes(f->g, a);
 }
 
-// Collects in u->node the pointwise nodes between n and values in memory. Returns false if they are
-// too much computation to repeat for every reader.
+// Collects in u->node the pointwise nodes through which n is computed from values in memory, n
+// included. Returns false if every window that reads n would repeat too much computation, or if the
+// operands that must be stored for it are as large as n.
 static bool inline_find(Fuser *f, InlineSearch *u, NodeId n) {
   u->node.n = u->stack.n = 0;
   u->cost = 0;
@@ -185,21 +187,22 @@ static void find_inlined(Fuser *f) {
   }
 }
 
-// The cost of recomputing a node.
+// What a kernel computes and loads to recompute a node.
 typedef struct RecomputeCost {
-  int size; // number of nodes
-  int cost; // operations for each element
+  int size; // number of nodes that are recomputed
+  int cost; // number of operations for each element
   bool loads;
-  NodeId leaf; // the one stored value with the dims of the node that it reads, 0: none
+  NodeId leaf; // the one stored value that has the same dims as the node, 0: none
 } RecomputeCost;
 
 static bool full_size(const Fuser *f, NodeId n, NodeId arg) {
   return list_same(&graph_node(f->g, n)->dims, &graph_node(f->g, arg)->dims);
 }
 
-// Returns whether a kernel can read arg to recompute n: arg is small beside n, or arg is in memory
-// for other reasons and no other value with the dims of n is read. *leaf is that other value, or 0;
-// it becomes arg.
+// Returns whether a kernel that recomputes n may load its argument `arg`. It may if arg has other
+// dims and is small beside n. It also may if arg has the dims of n, is in memory for other reasons,
+// and no second value with these dims is loaded. *leaf: the value with the dims of n that is
+// loaded, 0: none yet; arg is entered there.
 static bool leaf_fits(const Fuser *f, NodeId n, NodeId arg, NodeId *leaf) {
   if (!full_size(f, n, arg)) return node_elements(f->g, arg) * 4 <= node_elements(f->g, n);
   bool there = f->role[arg] == ROLE_SOURCE || f->role[arg] == ROLE_GEMM ||
@@ -211,7 +214,8 @@ static bool leaf_fits(const Fuser *f, NodeId n, NodeId arg, NodeId *leaf) {
 }
 
 // Returns whether n takes at most RECOMPUTE_COST operations an element from one stored value with
-// its dims. To read that value costs no more than to read n, so n need not be stored.
+// its dims and small values. Loading that value costs about as much as loading n, so n need not be
+// stored. Sets the cost and leaf of *own.
 static bool follows_cheaply(const Fuser *f, NodeId n, const RecomputeCost *cost,
                             RecomputeCost *own) {
   const Node *x = graph_node(f->g, n);
@@ -248,8 +252,8 @@ static bool cheap_to_recompute(const Fuser *f, NodeId n, const RecomputeCost *co
   return !wide && follows_cheaply(f, n, cost, own);
 }
 
-// Marks the values that some use would compute several times: a use over more dims than the value
-// has, or in a loop in which the value is not.
+// Returns for each node whether some use would compute its value several times: the use runs over
+// more dims than the value has, or is in a loop in which the value is not.
 static bool *find_wide(const Fuser *f) {
   bool *wide = arena_array(f->a, bool, f->count + 1);
   for (NodeId n = 1; n <= f->count; n++) {
@@ -293,8 +297,8 @@ typedef struct Collector {
   VEC(NodeId) arg;
   VEC(bool) address;
   VEC(NodeId) stack;
-  VEC(bool) under; // by entry of `stack`: a window reads it
-  uint32_t first;  // first entry of `arg` of the current node
+  VEC(bool) under; // by entry of `stack`: the current node reads it through a window
+  uint32_t first;  // index in `arg` of the first argument of the current node
 } Collector;
 
 static void collect_one(Collector *c, NodeId n, bool address) {
@@ -312,8 +316,8 @@ static void collect_later(Collector *c, NodeId n, bool under) {
   vec_push(c->f->a, c->under) = under;
 }
 
-// Adds the initial values of the carries of loop r to the arguments of its SCAN: they must be there
-// when the loop begins.
+// Adds the initial values of the carries of loop r to the arguments of its SCAN: they must be in
+// memory when the loop begins.
 static void collect_starts(Collector *c, RegionId r) {
   for (NodeId n = 1; n <= c->f->count; n++) {
     const Node *x = graph_node(c->f->g, n);
@@ -333,8 +337,8 @@ static void collect_args(Collector *c, NodeId n) {
     bool all = f->role[at] != ROLE_KERNEL, under = c->under.at[--c->under.n];
     for (int i = x->nargs - 1; i >= 0; i--) {
       bool address = all || uses_address(f, at, i);
-      // a window needs the value that it reads, and the number of its first position (WINDOW_AT),
-      // in memory before the kernel runs
+      // a window reads its arguments in memory, written before the kernel runs: the value, and for
+      // WINDOW_AT the number of the first position
       bool below = under || op_row((Op)x->op)->cls == WINDOW || op_looks_through((Op)x->op, i);
       if (address || !f->recomputed[x->args[i]])
         collect_one(c, x->args[i], address || below);
@@ -365,7 +369,8 @@ static void find_edges(Fuser *f) {
 
 // -- updates ------------------------------------------------------------------------------------
 
-// Returns the values, by node, that go through collectives and aliases only to an update output.
+// Returns for each node whether only collectives and aliases lie between its value and an output of
+// kind OUT_UPDATE.
 static bool *find_chains(const Fuser *f) {
   bool *chain = arena_array(f->a, bool, f->count + 1);
   for (uint32_t i = 0; i < f->g->output.n; i++)
@@ -376,8 +381,9 @@ static bool *find_chains(const Fuser *f) {
   return chain;
 }
 
-// Marks the pointwise nodes that only updates read, and the values of find_chains. These nodes run
-// after the commit and overwrite the tensors.
+// Sets f->update: the pointwise nodes that only updates read, and the collectives and aliases that
+// find_chains returns. These nodes run after the commit, the point of a step from which nothing may
+// fail, and overwrite the tensors.
 static void find_update(Fuser *f) {
   bool *other = arena_array(f->a, bool, f->count + 1), *chain = find_chains(f);
   for (uint32_t i = 0; i < f->g->output.n; i++) {

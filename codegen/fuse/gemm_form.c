@@ -2,8 +2,9 @@
 // batch.
 //
 // A dim of both arguments and the result is a batch dim. A dim of both arguments only is part of k.
-// A dim of one argument and the result is part of m or n. Several dims of one role act as one where
-// they nest in both operands: [b, t] in x[b, t, d] and y[b, t, h]. Dims of m and n that do not nest
+// A dim of one argument and the result is part of m or n. Dims nest in an operand if the stride of
+// each is the size times the stride of the next. Several dims of one role act as one where they
+// nest in both operands: [b, t] in x[b, t, d] and y[b, t, h]. Dims of m and n that do not nest
 // become batch dims; dims of k must nest.
 #include "codegen/fuse/gemm_form_internal.h"
 
@@ -12,8 +13,8 @@ enum { SMALLEST_WORK = 100000, SMALLEST_SIDE = 4 };
 typedef struct GemmDims {
   const Graph *g;
   const Rows *rows;
-  // Physical orders of the operands. c is the result; b is the argument that has its last dim, and
-  // so all dims of n; a is the other argument.
+  // Physical orders of the operands. c: the result. b: the argument that has the last dim of the
+  // result, and so all dims of n. a: the other argument.
   const DimList *a, *b, *c;
   DimList m, n, k, batch;
 } GemmDims;
@@ -43,8 +44,8 @@ static bool find_roles(GemmDims *r, const DimList *result) {
   return true;
 }
 
-// Returns whether, in an operand with physical order `order`, the stride of dim `outer` is the
-// stride of dim `inner` times its size. Both then act as one dim.
+// Returns whether dims `outer` and `inner` act as one in an operand with physical order `order`:
+// the stride of `outer` is the size of `inner` times the stride of `inner`.
 static bool nests(const GemmDims *r, const DimList *order, DimId outer, DimId inner) {
   return order_stride(r->g, order, outer) ==
          order_stride(r->g, order, inner) * dim_get(r->g->dims, inner)->size;
@@ -55,8 +56,8 @@ static bool always_full(const GemmDims *r, DimId d) {
   return !extent_slot(r->g, r->rows, d, &s);
 }
 
-// Keeps the longest suffix of `list` whose dims nest in orders x and y; moves the dims before it to
-// the end of `rest`.
+// Keeps in `list` its longest suffix whose dims nest in both operands, which have physical orders x
+// and y. Moves the dims before it to the end of `rest`.
 static void keep_nest(const GemmDims *r, DimList *list, const DimList *x, const DimList *y,
                       DimList *rest) {
   int first = list->n - 1;

@@ -1,4 +1,4 @@
-// Contractions as GEMMs of a library. Private to the room.
+// Tells how a GEMM of a library computes a contraction, and whether it can. Private to the room.
 #ifndef CODEGEN_FUSE_GEMM_FORM_H
 #define CODEGEN_FUSE_GEMM_FORM_H
 
@@ -7,7 +7,8 @@
 // How a library computes a contraction: C[m, n] = sum over k of A[m, k] B[k, n], for each index of
 // the batch dims. m, n and k are lists of dims, slowest first, that act as one dim: the stride of
 // each is the size times the stride of the next. `swapped`: A is the second argument of the
-// contraction, so that n contains the last dim of C.
+// contraction and B the first, so that n contains the last dim of C. ta, tb: A, B is passed
+// transposed. lda, ldb, ldc: leading dimensions in elements.
 typedef struct GemmForm {
   bool swapped, ta, tb;
   DimList batch, m, n, k;
@@ -20,8 +21,8 @@ typedef struct GemmForm {
 // the reason.
 MUST_USE bool gemm_form(const Graph *g, const Order *order, const Rows *rows,
                         const CodegenOptions *opt, NodeId n, GemmForm *out, const char **why);
-// Returns true if n sums a product element by element: one argument has all dims. Such a
-// contraction is bound by memory like any reduction.
+// Returns true if n is a contraction of which one argument has all dims of the other. It uses each
+// element of that argument once and is bound by memory, like any reduction.
 bool contract_is_dot(const Graph *g, NodeId n);
 
 #endif

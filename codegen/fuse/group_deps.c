@@ -12,7 +12,7 @@ bool group_executes(const Group *g) {
 RegionId group_region(const Fusion *f, const Group *g) {
   const Node *x = graph_node(f->graph, g->node[0]);
   if (g->kind == GROUP_LOOP) return x->attr.region;
-  // g->node[0] may be a recomputed node from outside the loop in which the kernel runs
+  // g->node[0] may be recomputed and outside the loop in which the kernel runs
   RegionId deepest = x->region;
   for (uint32_t i = 0; i < g->nnodes; i++)
     if (region_encloses(f->graph, deepest, graph_node(f->graph, g->node[i])->region))
@@ -30,7 +30,8 @@ static bool reads_address(const Group *g, Op op, int i) {
 }
 
 // Returns the index of the group that writes the memory of argument i of x, a node of group g.
-// f->ngroups: none does while the program runs, as for sources and values that g recomputes.
+// Returns f->ngroups if no group writes it while the program runs: the argument is a source, or g
+// recomputes it.
 static uint32_t group_read(const Fusion *f, const Group *g, const Node *x, int i) {
   NodeId a = x->args[i];
   if (f->recomputed[a] && !reads_address(g, (Op)x->op, i)) return f->ngroups;
@@ -40,8 +41,8 @@ static uint32_t group_read(const Fusion *f, const Group *g, const Node *x, int i
 
 typedef VEC(uint32_t) Numbers;
 
-// Adds to *on the groups whose values the GROUP_LOOP g copies itself: initial values of carries,
-// and values of a step that it collects.
+// Adds to *on the groups whose values the loop end g (GROUP_LOOP) copies: initial values of
+// carries, and the values that the COLLECTs of the loop gather in each step.
 static void loop_reads(Arena *a, const Fusion *f, const Group *g, Numbers *on) {
   RegionId r = graph_node(f->graph, g->node[0])->attr.region;
   for (NodeId n = 1; n <= graph_count(f->graph); n++) {
@@ -87,7 +88,7 @@ bool *groups_after_commit(Arena *a, const Fusion *f) {
     for (uint32_t j = 0; j < g->nnodes; j++)
       late[i] &= f->update[g->node[j]] || (f->recomputed[g->node[j]] && g->kind == GROUP_KERNEL);
   }
-  // groups are in a valid order of execution: one backward pass reaches the fixed point
+  // a group reads earlier groups only, so one backward pass is enough
   for (uint32_t i = f->ngroups; i-- > 0;)
     for (uint32_t j = f->deps->at[i]; j < f->deps->at[i + 1] && !late[i]; j++)
       late[f->deps->on[j]] = false;

@@ -1,4 +1,4 @@
-// Prints kernels, with names or (the identity of a kernel) without, and checks their invariants.
+// Prints kernels and checks their invariants. The text of a kernel without names is its identity.
 //
 //   kernel k1a2b outer(b:64) inner(c:10 vector) phases 3  # softmax rows
 //     p0 f32 [10 1] read                   pointer, its type and its stride along each loop
@@ -29,7 +29,7 @@ static const char *const level_text[] = {
 typedef struct KernelPrinter {
   const Kernel *k;
   FILE *file;
-  bool named; // print names of loops and kernel, and the reason
+  bool named; // print the names of loops and kernel, and the reason (Kernel.why)
 } KernelPrinter;
 
 static int loops(const Kernel *k) { return k->nouter + k->ninner; }
@@ -163,9 +163,9 @@ static bool fail(char *why, const char *fmt, ...) {
   return false;
 }
 
-// Returns whether statement `to` can use the result of `from`. It can in the same phase at the same
-// level or a deeper one, and in later phases unless `from` is inside the inner loops. The result of
-// a reduction is available in later phases only.
+// Returns whether statement `to` can use the result of `from`. In the phase of `from`, its own
+// level and deeper levels can use it. Later phases can use it unless `from` is inside the inner
+// loops. The result of a reduction is available in later phases only.
 static bool usable(const KStmt *from, const KStmt *to) {
   if (from->level == LEVEL_PROLOGUE) return true;
   if (to->level == LEVEL_PROLOGUE) return false;

@@ -1,5 +1,5 @@
-// The accumulators of a kernel (K_ACCUM): which add in blocks, how large the partial row of a chunk
-// is that holds their results, and how many units a chunk may have.
+// Finds properties of the accumulators of a kernel (K_ACCUM): which add values in blocks, where
+// their results are in the partial row of a chunk, and how many units a chunk may have.
 #include "codegen/fuse/kernel.h"
 
 #include "ir/program/sums.h"
@@ -15,8 +15,8 @@ bool stmt_folds(const KStmt *s) {
   return (s->kind == K_REDUCE || s->kind == K_ACCUM) && s->op == OP_SUM && s->type == TYPE_F32;
 }
 
-// Returns the elements of the array of ACCUM s in the partial row, saturated. *each: how many
-// values one unit adds to each of them.
+// Returns the number of elements of ACCUM s in the partial row, saturated at a large number. *each:
+// how many values one unit adds to each element.
 static int64_t row_elements(const Kernel *k, int s, int64_t *each) {
   int64_t n = 1;
   *each = k->vector >= 0 && k->vector < k->nouter ? k->block : 1;
@@ -41,9 +41,9 @@ static double all_bytes(const Kernel *k) {
   return bytes;
 }
 
-// Returns the upper limit of the units of a chunk. It concerns kernels in which an ACCUM of f32 has
-// several elements, in memory. It is then the larger of the units that access twice
-// KERNEL_CHUNK_BYTES, and units / KERNEL_CHUNKS.
+// Only a kernel in which an ACCUM of f32 has several elements, which are in memory, needs a limit
+// below all its units. The limit is the larger of two numbers: the units that access twice
+// KERNEL_CHUNK_BYTES, and the units of the kernel / KERNEL_CHUNKS.
 int64_t kernel_chunk_units(const Kernel *k) {
   int64_t units = kernel_units(k), most = units, each;
   for (int s = 0; s < k->nstmts; s++) {
@@ -68,7 +68,8 @@ static bool accum_moves(const Kernel *k, int s, int l) {
   return l >= k->nouter && k->ptr[k->stmt[s].index].stride[l] != 0;
 }
 
-// Returns the product of the lengths of the loops from `first` on along which ACCUM s has elements.
+// Returns the product of the lengths of those loops, from loop `first` on, along which ACCUM s has
+// several elements.
 static int64_t accum_length(const Kernel *k, int s, int first) {
   int64_t n = 1;
   for (int l = first; l < k->nouter + k->ninner; l++)

@@ -1,9 +1,10 @@
-// Builds the kernel of a group: levels and phases of its values, then statements and pointers.
+// Builds the kernel of a group: finds the level and phase of each value, then emits statements and
+// pointers.
 //
 // The level of a value is the deepest loop along which it varies. Its phase is one more than that
-// of the last reduction that it needs. A value of level OUTER is computed once for each unit. A
-// value of level INNER is recomputed in every phase that needs it, from loads, which are cheap
-// while a row is in cache (softmax in kernel.h).
+// of the last reduction that it needs. A value of level OUTER is computed once for each unit, that
+// is for each iteration of the outer loops. A value of level INNER is recomputed in every phase
+// that needs it, from loads, which are cheap while a row is in cache (softmax in kernel.h).
 #include <string.h>
 
 #include "codegen/fuse/fuse_internal.h"
@@ -17,14 +18,14 @@ static bool is_stored(const Group *g, NodeId n) {
   return false;
 }
 
-// Returns whether op reads argument i at other positions than the loop counters: the table of a
-// lookup, the value below a window.
+// Returns whether op reads argument i at other positions than the loop counters. It does so for the
+// table of a lookup and the value below a window.
 static bool is_address(Op op, int i) { return op_looks_up(op, i) || op_looks_through(op, i); }
 
-// Finds the values that are computed at the loop counters: stored values, those that are not
-// recomputed, and what both read, directly or through others. Values that only windows read are
-// emitted by view_emit, at the positions that the window reads. The first position of a WINDOW_AT
-// is a number, computed at the loop counters.
+// Sets KernelValue.direct of the values that are computed at the loop counters. They are the stored
+// values, the values that are not recomputed, and what both read, directly or through others.
+// Values that only windows read are emitted by view_emit, at the positions that the window reads.
+// The first position of a WINDOW_AT is a number, computed at the loop counters.
 static void find_direct(KernelBuilder *k) {
   for (uint32_t i = k->n; i-- > 0;) {
     NodeId n = k->node[i];
@@ -37,7 +38,7 @@ static void find_direct(KernelBuilder *k) {
       if (a < 0) continue;
       bool start = x->op == OP_WINDOW_AT && j == 1;
       k->value[a].direct |=
-          start || (v->direct && !is_address((Op)x->op, j)); // lookups read their table in memory
+          start || (v->direct && !is_address((Op)x->op, j)); // a lookup reads its table in memory
     }
   }
 }
@@ -83,12 +84,12 @@ static void find_value(KernelBuilder *k, int at) {
 
 // -- statements ---------------------------------------------------------------------------------
 
-// Returns the index of the pointer to the memory of `node` at the loop counters. Its stride along
-// the loop of dim `except` is 0 (0: of no dim). `address`: one statement adds a position to it, so
-// that it is not shared.
+// Returns the index of a pointer to the element of `node` at the loop counters. Its stride along
+// the loop of dim `except` is 0; except 0: there is no such dim. `address`: the pointer is for a
+// lookup, a scatter or an accumulator, and is not shared with loads and stores.
 static int32_t pointer(KernelBuilder *k, NodeId node, DimId except, bool written, bool address) {
   KPtr ptr;
-  memset(&ptr, 0, sizeof ptr); // pointers are compared byte by byte
+  memset(&ptr, 0, sizeof ptr); // pointers are compared byte by byte, padding included
   ptr.type = (Dtype)graph_node(k->g, node)->type;
   ptr.written = written;
   for (int i = 0; i < k->plan.outer.n + k->plan.inner.n; i++) {
@@ -113,8 +114,8 @@ static int32_t load(KernelBuilder *k, NodeId node, int phase) {
   return stmt;
 }
 
-// Returns the index of the statement that holds the value of node a in this phase; emits a load if
-// a is not computed in the kernel.
+// Returns the index of the statement that holds the value of node a in phase `phase`. Emits a load
+// if the kernel does not compute a.
 static int32_t value_of(KernelBuilder *k, NodeId a, int phase) {
   int at = group_index(k->group, a);
   if (at < 0) return load(k, a, phase);
@@ -159,7 +160,8 @@ static bool is_choice(const KernelBuilder *k, NodeId n) {
   return false;
 }
 
-// Emits node k->node[at], which is no reduction. Returns the index of its statement.
+// Emits the statement of node k->node[at], which is no reduction. Returns the index of the
+// statement.
 static int32_t emit_value(KernelBuilder *k, int at, int phase) {
   NodeId n = k->node[at];
   const Node *x = graph_node(k->g, n);
@@ -195,8 +197,8 @@ static int32_t emit_value(KernelBuilder *k, int at, int phase) {
 // -- reductions ---------------------------------------------------------------------------------
 
 // Returns the type in which reduction x accumulates. Sums of narrow floats are kept in f32.
-// Integers wrap in their own type. Products of floats are kept in f64, because each rounding is an
-// error of the whole result, in whatever order.
+// Integers wrap in their own type. Products of floats are kept in f64, because each rounding of a
+// product adds a relative error to the result, in whatever order the factors come.
 static Dtype accumulator_of(const KernelBuilder *k, const Node *x) {
   Monoid m = op_row((Op)x->op)->monoid;
   if (dtype_class((Dtype)x->type) == CLASS_INT) return (Dtype)x->type;
@@ -209,7 +211,8 @@ static Dtype accumulator_of(const KernelBuilder *k, const Node *x) {
   return type;
 }
 
-// Emits what a reduction combines: its argument, or the product of a contraction's arguments.
+// Emits the value that reduction n combines: its argument, or the product of the arguments of a
+// contraction. Returns the index of its statement.
 static int32_t emit_reduced(KernelBuilder *k, NodeId n, KLevel level, int phase) {
   const Node *x = graph_node(k->g, n);
   Dtype type = accumulator_of(k, x);
@@ -266,8 +269,9 @@ static bool is_check(const KernelBuilder *k, int at) {
 
 static bool ends_here(const KernelValue *v) { return v->accumulates || v->reduces; }
 
-// Returns whether value i, which does not vary along the inner loops, is stored in phase p at this
-// level. It is stored at level INNER if it is a broadcast over inner loops that other kernels read.
+// Returns whether value i is stored in phase p at level `level`. Only values that do not vary along
+// the inner loops are asked for. Such a value is stored at level INNER if it is a broadcast over
+// inner loops that other kernels read, otherwise at level OUTER.
 static bool stores_at(const KernelBuilder *k, int i, int p, KLevel level) {
   const KernelValue *v = &k->value[i];
   if (!v->stored || v->accumulates || is_scatter(k, i) || v->level == LEVEL_INNER) return false;
@@ -275,8 +279,9 @@ static bool stores_at(const KernelBuilder *k, int i, int p, KLevel level) {
   return (v->level == LEVEL_PROLOGUE ? 0 : v->ready) == p && inner == (level == LEVEL_INNER);
 }
 
-// Emits the values of this level, OUTER or PROLOGUE, that can be computed in phase p and not
-// before: casts of reductions, stores, accumulators.
+// Emits the values of level `level`, OUTER or PROLOGUE, that can be computed in phase p and not
+// before. Among them are accumulators and the casts of reductions. At level OUTER it then emits
+// their stores.
 static void emit_outer(KernelBuilder *k, KLevel level, int p) {
   for (uint32_t i = 0; i < k->n; i++) {
     KernelValue *v = &k->value[i];

@@ -1,5 +1,5 @@
-// Builds the kernel of a group: its loops (kernel_loops.c), statements (kernel_build.c), windows
-// and slices (kernel_views.c). Private to the room.
+// What the files that build the kernel of a group share: loops (kernel_loops.c), statements
+// (kernel_build.c), windows and slices (kernel_views.c). Private to the room.
 #ifndef CODEGEN_FUSE_KERNEL_BUILD_H
 #define CODEGEN_FUSE_KERNEL_BUILD_H
 
@@ -8,12 +8,13 @@
 // A kernel and the arguments of its call for one group.
 typedef struct BuiltKernel {
   Kernel *kernel;
-  NodeId *ptr; // of each pointer: the node whose memory it addresses
-  Slot *slot;  // values of the kernel's slots
+  NodeId *ptr; // by pointer: the node whose memory it addresses
+  Slot *slot;  // by slot: what its value is
   double *num;
-  NodeId *check; // of each numeric argument: the bound_index whose status code it is, else 0
-  DimList outer,
-      inner; // dims of the loops in order, before they were joined: what `position` counts
+  NodeId *check; // by numeric argument: the bound_index whose status code it is, else 0
+  // Dims of the loops in order, before loops were joined. The position that a failed check reports
+  // (BOUND in kernel.h) counts along them.
+  DimList outer, inner;
 } BuiltKernel;
 
 // Builds the kernel of group g. With any_size, a kernel with one loop takes the size of the loop as
@@ -25,7 +26,7 @@ BuiltKernel *kernel_build(Arena *a, Arena *scratch, const Fusion *f, const Group
 typedef struct LoopPlan {
   Dims outer, inner;
   bool vector_outer; // the vectorised loop is the last outer one, else the last inner one
-  DimId rows;        // loop of a register tile's rows, 0: none
+  DimId rows;        // dim of the loop over the rows of a register tile, 0: none
 } LoopPlan;
 // Returns the dim of loop i, outer loops first.
 static inline DimId plan_dim(const LoopPlan *plan, int i) {
@@ -33,15 +34,15 @@ static inline DimId plan_dim(const LoopPlan *plan, int i) {
 }
 LoopPlan loops_choose(const Fusion *f, const Group *g);
 
-// A node of the group: where its value is computed, and the statement that holds it.
+// The value of a node of the group: where it is computed, and the statement that holds it.
 typedef struct KernelValue {
   uint8_t level, phase;
-  uint8_t ready; // first phase in which others can use it; for a reduction `phase` + 1
-  bool direct;   // used at the loop counters; other values are used through windows only
+  uint8_t ready; // first phase that can use it: `phase` + 1 for a reduction, else `phase`
+  bool direct;   // computed at the loop counters; other values are read through windows only
   bool stored, reduces, accumulates;
-  bool needed;     // the inner loops of the phase that is being emitted compute it
+  bool needed;     // the inner loops of the phase that is being emitted must compute it
   int32_t stmt;    // index of the statement with its value, NO_STMT before it is emitted
-  int inner_phase; // phase of that statement if level is INNER, else -1
+  int inner_phase; // phase of that statement if its level is INNER, else -1
 } KernelValue;
 
 // A load that was emitted: statement `stmt` loads the value of `node` in phase `phase`.
@@ -54,21 +55,21 @@ typedef struct KernelLoad {
 
 // A kernel under construction.
 typedef struct KernelBuilder {
-  Arena *a;       // scratch
-  Arena *lasting; // for everything that the finished kernel refers to
+  Arena *a;       // scratch memory
+  Arena *lasting; // memory for everything that the finished kernel refers to
   const Fusion *f;
   const Graph *g;
   const Group *group;
-  uint32_t n; // nodes of the group
+  uint32_t n; // number of nodes of the group
   const NodeId *node;
-  KernelValue *value; // of node[i]
+  KernelValue *value; // by index in `node`
   LoopPlan plan;
   VEC(KernelLoad) load;
   VEC(KStmt) stmt;
-  VEC(DimId) stmt_dim; // by statement: the dim of an INDEX, else 0
+  VEC(DimId) stmt_dim; // by statement: the dim along which an INDEX counts, else 0
   VEC(KPtr) ptr;
   VEC(NodeId) ptr_node;
-  VEC(bool) ptr_address; // by pointer: the table of a lookup or target of a scatter, not shared
+  VEC(bool) ptr_address; // by pointer: for a lookup, scatter or accumulator, not for loads, stores
   VEC(KPtr) walk;
   VEC(Slot) slot;
   VEC(double) num;
@@ -76,27 +77,28 @@ typedef struct KernelBuilder {
 } KernelBuilder;
 
 // -- kernel_builder.c: parts of a kernel. Pointers and slots that are equal are entered once.
-int group_index(const Group *g, NodeId n); // index of n in g->node, -1: outside
+int group_index(const Group *g, NodeId n); // index of n in g->node; -1: n is outside the group
 KStmt stmt_new(KKind kind, Op op, Dtype type, KLevel level, int phase, NodeId n);
-// Orders the arguments of a commutative op. Equal layers then have equal kernels, though their
-// nodes are numbered differently.
+// Sorts the arguments of a commutative op by index. Layers of equal structure then have equal
+// kernels, though their nodes are numbered differently.
 void stmt_order_args(KStmt *s);
-int32_t kernel_add(KernelBuilder *k, KStmt s); // returns the number of the statement
+int32_t kernel_add(KernelBuilder *k, KStmt s); // appends a statement, returns its index
 int32_t kernel_add_num(KernelBuilder *k, double x, NodeId check);
 int32_t kernel_add_pointer(KernelBuilder *k, NodeId node, const KPtr *ptr, bool address);
 int16_t kernel_add_slot(KernelBuilder *k, Slot s);
-// Returns the level of a value that varies along these dims: INNER if one is an inner loop, else
-// OUTER if one is an outer loop, else PROLOGUE.
+// Returns the level of a value with dims `dims`: INNER if one of them is an inner loop, else OUTER
+// if one is an outer loop, else PROLOGUE.
 KLevel loops_level(const KernelBuilder *k, const DimList *dims);
 
 // -- kernel_views.c
-// Emits the value of n, a window, a SLICE_OWN (the processor's own block of a value) or a draw, at
-// the loop counters. Returns the index of its statement.
+// Emits the value of n at the loop counters. n is a window, a SLICE_OWN (the own block of the
+// processor in a value) or a random draw. Returns the index of its statement.
 int32_t view_emit(KernelBuilder *k, NodeId n, int phase);
 
 // -- kernel_loops.c
-// Writes the loops into `kernel`. Adjacent loops are joined where all pointers allow. Sets the
-// strides of pointers and walks for the joined loops.
+// Writes the loops into `kernel`. Joins adjacent loops where all pointers allow it, and sets the
+// strides of pointers and walks for the joined loops. With any_size, a single loop takes its size
+// at run time.
 void loops_finish(KernelBuilder *k, Kernel *kernel, bool any_size);
 // Returns true if pointer `store` may address the memory of pointer `load`: the same unit accesses
 // an element through both, and loads it before it stores it.

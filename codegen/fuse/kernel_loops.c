@@ -2,8 +2,8 @@
 //
 // Loops have the order of the dims of the value with the most traffic. The dim along which most
 // bytes are contiguous becomes the vector loop, the last of the outer loops or of the inner loops.
-// Two adjacent loops are joined if for every pointer the stride of the first is the stride of the
-// second times its size. So most pointwise kernels have a single loop:
+// Two adjacent loops are joined if for every pointer the stride of the slower loop is the stride of
+// the faster loop times the size of the faster loop. So most pointwise kernels have a single loop:
 //
 //   outer(b:64, h:128 vector), all pointers [b, h]     ->  outer(b*h:8192 vector)
 #include "codegen/fuse/fuse_internal.h"
@@ -19,7 +19,7 @@ typedef struct LoopTraffic {
   const Group *g;
   Dims all;
   double contiguous[MAX_RANK]; // by dim of `all`: bytes that are contiguous along it
-  DimList order;               // of the value with most bytes
+  DimList order;               // physical order of the value with most bytes
   double most;
 } LoopTraffic;
 
@@ -33,8 +33,8 @@ static void traffic_add(LoopTraffic *t, NodeId n, double bytes) {
   t->order = *order;
 }
 
-// Returns the last of the windows in the group that read n directly or through other windows; n if
-// there are none. The loops of the kernel run over the dims of that window.
+// Returns the last window of the chain of windows in the group that reads n, or n if no window
+// reads it. The loops of the kernel run over the dims of that window.
 static NodeId seen_through(const LoopTraffic *t, NodeId n) {
   for (uint32_t i = 0; i < t->g->nnodes; i++) {
     const Node *x = graph_node(t->f->graph, t->g->node[i]);
@@ -76,8 +76,9 @@ static DimId last_dim(const Fusion *f, NodeId n) {
   return order->n ? order->at[order->n - 1] : 0;
 }
 
-// Returns the vector dim of contraction n: the last dim of the result if an argument is contiguous
-// along it, too; else the summed dim along which both arguments are contiguous, or one of them.
+// Returns the vector dim of contraction n. It is the last dim of the result if an argument is
+// contiguous along it, too. Otherwise it is a summed dim along which both arguments are contiguous
+// or, if there is none, one of them.
 static DimId vector_of_contraction(const Fusion *f, NodeId n) {
   const Node *x = graph_node(f->graph, n);
   DimId c = last_dim(f, n), a = last_dim(f, x->args[0]), b = last_dim(f, x->args[1]);
@@ -111,9 +112,9 @@ static DimId rows_of_contraction(const Fusion *f, NodeId n, const LoopPlan *plan
   return best;
 }
 
-// Makes the rows loop the last outer loop before the vector loop. If the argument with the vector
-// dim varies along a loop between the two, nothing is changed: each of its elements would be loaded
-// for fewer rows.
+// Makes the rows loop the last outer loop before the vector loop. It changes nothing if the
+// argument with the vector dim varies along a loop between the two, because each element of that
+// argument would then be loaded for fewer rows.
 static void rows_to_end(const Fusion *f, NodeId n, LoopPlan *plan, DimId vector) {
   const Node *x = graph_node(f->graph, n);
   const Dims *arg =
@@ -160,13 +161,13 @@ LoopPlan loops_choose(const Fusion *f, const Group *g) {
 
 typedef struct PlannedLoop {
   KLoop loop;
-  bool indexed; // an INDEX statement counts along it
-  bool partial; // its valid length is `slot`
+  bool indexed; // an INDEX statement counts along the loop
+  bool partial; // the valid length of the loop is the value of `slot`
   Slot slot;
   bool inner, rows;
-  int from; // index, before loops were joined, of the fastest loop that it covers
+  int from; // index of the fastest loop that it covers, before loops were joined
   uint8_t nparts;
-  int64_t part[MAX_LOOPS]; // sizes of the dims that it covers
+  int64_t part[MAX_LOOPS]; // sizes of the dims that the loop covers, slowest first
 } PlannedLoop;
 
 typedef struct LoopList {
@@ -251,8 +252,9 @@ static void set_vector(KernelBuilder *m, Kernel *k) {
   k->block = size > 0 && size < block ? size : block;
 }
 
-// Drops KLoop.part of loops in which no sum is added block by block, so of all loops that
-// codegen/cpu/fold.c does not ask for. Kernels that differ in it could not share their code.
+// Drops the sizes of dims (KLoop.part) of loops in which no sum is added block by block.
+// codegen/cpu/fold.c does not need them there, and kernels that differ in them could not share
+// their code.
 static void keep_parts(const KernelBuilder *m, Kernel *k) {
   bool sums = false;
   for (uint32_t s = 0; s < m->stmt.n; s++)
@@ -298,7 +300,7 @@ void loops_finish(KernelBuilder *m, Kernel *k, bool any_size) {
 
 // -- in place -----------------------------------------------------------------------------------
 
-// Returns whether both pointers, into the same memory, give the same address in every iteration.
+// Returns whether pointers a and b, into one buffer, have equal addresses in every iteration.
 static bool same_walk(const KPtr *a, const KPtr *b) {
   return !a->nbases && !b->nbases && a->offset == b->offset &&
          memcmp(a->stride, b->stride, sizeof a->stride) == 0 &&

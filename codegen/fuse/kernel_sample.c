@@ -15,10 +15,11 @@
 #include "ir/program/sums.h"
 
 enum {
-  EACH = 6,  // samples of each result of a kernel
-  TRIES = 12 // elements that are tried to get them: those with a taint do not count
+  EACH = 6,  // number of samples of each result of a kernel
+  TRIES = 12 // number of elements tried for them: an element with a taint is no sample
 };
-static const double MOST_WORK = 300000; // upper limit of statements evaluated for a result
+static const double MOST_WORK =
+    300000; // upper limit of the statements that are evaluated for a result
 
 typedef struct Sampler {
   Arena *a;
@@ -27,7 +28,7 @@ typedef struct Sampler {
   int64_t at[MAX_LOOPS]; // the loop counters
   Cell *value;           // by statement: its cached value
   uint64_t *stamp;       // by statement: the time at which its value was computed
-  uint64_t clock;        // current time: the number of events so far
+  uint64_t clock;        // current time: number of evaluations and changes of counters so far
   uint64_t unit;         // time of the last change of the counter of an outer loop
   uint64_t inner;        // time of the last change of any counter
   uint64_t draws;        // state of the random generator for positions
@@ -59,8 +60,9 @@ static const char *address(const Sampler *s, int p, int64_t more) {
   return (const char *)s->call->ptr[p] + (walked(s, kp) + more) * dtype_bytes(kp->type);
 }
 
-// Returns the number at an address. A u64 is a key, with which argmax compares a value and its
-// index at once. Its bits are put into the double unchanged, as the evaluator does.
+// Returns the number of type t at address `at`. A u64 is a key, which joins a value and its index
+// so that argmax compares both at once. Its bits are put into the double unchanged, as the
+// evaluator does.
 static double number_at(Dtype t, const char *at) {
   double x;
   if (t != TYPE_U64) return dtype_load(t, at);
@@ -74,7 +76,8 @@ static Cell loaded(const Sampler *s, int p, int64_t more) {
 
 // -- types --------------------------------------------------------------------------------------
 
-// Converts an argument to the type in which an operation computes. Only casts and stores saturate.
+// Converts an argument from type `from` to type `to`, in which an operation computes. It does not
+// saturate: only casts and stores do.
 static Cell coerced(Cell x, Dtype from, Dtype to) {
   from = in_register(from), to = in_register(to);
   if (from == to) return x;
@@ -86,12 +89,12 @@ static Cell coerced(Cell x, Dtype from, Dtype to) {
   return (Cell){is_float(from) ? dtype_round(to, x.v) : int_wrap(to, (int64_t)x.v), 0, x.t};
 }
 
-// Converts a value to the type in which memory holds it.
+// Converts a value from type `from` to type `to`, in which memory holds it.
 static Cell stored(Cell x, Dtype from, Dtype to) {
   bool t = x.t;
   x = coerced(x, from, to);
   if (is_float(to) && in_register(to) != to) x = cell_rounded(to, x.v, x.b, x.b == 0);
-  // a bound on a key's value means nothing for its bits: such a key has no definite value
+  // a key whose value has a bound gets a taint: the bound says nothing about its bits
   x.t = x.t || t || (to == TYPE_U64 && x.b > 0);
   return to == TYPE_U64 ? x : cell_finish(to, x);
 }
@@ -186,8 +189,8 @@ static void counters_moved(Sampler *s, bool outer) {
   if (outer) s->unit = s->clock;
 }
 
-// Advances the counters of the loops of `free` (bit l: loop l), the last loop fastest. Returns
-// false after the last iteration, with these counters at 0.
+// Advances the counters of the loops in set `free` (bit l is loop l), the last loop fastest.
+// Returns false after the last iteration; these counters are then 0.
 static bool count_up(Sampler *s, uint32_t free) {
   for (int l = loops(s->k) - 1; l >= 0; l--) {
     if (!(free >> l & 1)) continue;
@@ -205,8 +208,8 @@ static uint32_t inner_loops(const Kernel *k) {
   return ((UINT32_C(1) << loops(k)) - 1) & ~((UINT32_C(1) << k->nouter) - 1);
 }
 
-// Sets the counters of the loops of `free` (bit l: loop l) to 0. Returns the number of their
-// iterations.
+// Sets the counters of the loops in set `free` (bit l is loop l) to 0. Returns the number of
+// iterations of these loops together.
 static double rounds(Sampler *s, uint32_t free) {
   double n = 1;
   for (int l = 0; l < loops(s->k); l++) {
@@ -278,8 +281,8 @@ static Cell value_of(Sampler *s, int stmt) {
 
 // -- results ------------------------------------------------------------------------------------
 
-// Returns how many statements are evaluated for one element that combines values over the loops of
-// `free` (bit l: loop l).
+// Returns how many statements are evaluated for one element of a result that combines values over
+// the loops in set `free` (bit l is loop l).
 static double work_of(Sampler *s, uint32_t free) {
   double n = s->k->nstmts, inner = 1, times = 1;
   bool reduces = false;
@@ -291,8 +294,8 @@ static double work_of(Sampler *s, uint32_t free) {
   return n * times * (reduces ? 1 + inner : 1);
 }
 
-// Sets all counters: in try 0 to the first, in try 1 to the last iteration, then at random. Returns
-// false if a loop has no iterations.
+// Sets all loop counters: in try 0 to the first iteration, in try 1 to the last, in later tries to
+// a random one. Returns false if a loop has no iterations.
 static bool place(Sampler *s, int try) {
   for (int l = 0; l < loops(s->k); l++) {
     int64_t n = extent(s, l);
@@ -311,8 +314,8 @@ static uint32_t summed_over(const Kernel *k, const KStmt *x) {
   return free;
 }
 
-// Combines all values that an ACCUM or SCATTER puts into the element at address `at`. A scatter
-// adds to the element that is there.
+// Combines all values that statement x, an ACCUM or SCATTER, puts into the element at address `at`.
+// A SCATTER adds them to the value that the element has before.
 static Cell gathered(Sampler *s, const KStmt *x, uint32_t free, const char *at) {
   Total t = {.x = x};
   bool scatter = x->kind == K_SCATTER;

@@ -1,5 +1,6 @@
-// Samples of a kernel's results by the rules of the evaluator (ir/eval/eval_rules.h), for --verify.
-// They are computed from the operands before the compiled kernel runs.
+// Computes samples of the results of a kernel for --verify, by the rules of the evaluator
+// (ir/eval/eval_rules.h). They are computed from the operands before the compiled kernel runs, and
+// compared with its results after it has run.
 #ifndef CODEGEN_KERNEL_SAMPLE_H
 #define CODEGEN_KERNEL_SAMPLE_H
 
@@ -9,7 +10,7 @@
 // One element that statement `stmt` writes. The right value is within `bound` of `want`.
 typedef struct KernelElement {
   int stmt;
-  const char *at; // its address
+  const char *at; // its address in memory
   Dtype type;
   double want, bound;
   int64_t counter[MAX_LOOPS];
@@ -17,16 +18,17 @@ typedef struct KernelElement {
 
 typedef struct KernelSample {
   const Kernel *kernel;
-  uint32_t n; // entries of `element`
+  uint32_t n; // number of entries of `element`
   KernelElement *element;
-  uint32_t left_out; // results without samples: they take too long or have no definite value
+  uint32_t left_out; // number of results without samples: too long to compute, or no definite value
 } KernelSample;
 
 // Computes samples of every result of k. Call it before the kernel runs, with the same `call`.
 // Takes at most about 20 ms. Any thread may call it.
 KernelSample *kernel_sample(Arena *a, const Kernel *k, const KernelCall *call);
-// After the kernel has run: returns the first element beyond its bound, NULL: none. *got: the value
-// in memory. *used is raised to the largest quotient |got - want| / bound of the samples.
+// Call it after the kernel has run. Returns the first sample whose value in memory is beyond its
+// bound, or NULL; *got is the value in memory. Raises *used to the largest quotient |got - want| /
+// bound of the samples.
 const KernelElement *kernel_sample_wrong(const KernelSample *s, double *got, double *used);
 
 #endif

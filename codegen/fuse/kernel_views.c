@@ -1,19 +1,21 @@
-// Emits values that are read at other positions than the loop counters: windows, SLICE_OWN (the
-// processor's own block of a value), and pointwise nodes that are computed where windows read them.
+// Emits values that are read at other positions than the loop counters: windows, SLICE_OWN (the own
+// block of the processor in a value), and pointwise nodes that are computed where windows read
+// them.
 //
 // Such a value is followed through its arguments down to values in memory. An environment maps each
 // dim to the position that is read: an affine form of the global positions of loops, over a
 // divisor. A window computes the position along the dim that it reads from those along the dims of
-// its result, and adds to the guard that the position is inside. So a chain of windows is one load
-// with one guard:
+// its result. It adds to the guard, a bool, the condition that this position is inside the dim. So
+// a chain of windows is one load with one guard:
 //
 //   window[y -> oy, ky](window[x -> ox, kx](img))
 //     %g = inside(oy + ky - 1, size of y), inside(ox + kx - 1, size of x)
 //     %v = load p0[.. oy + ky - 1, ox + kx - 1 ..] if %g
 //
-// A position with divisor 1 becomes strides, offset and bases of the pointer. Another one is
-// computed as an integer first. The divisor of a window may cancel against the factor of a window
-// below it: the gradient of a pooling reads the pooled image at the loop counters.
+// A position with divisor 1 becomes strides, offset and bases of the pointer. A position with
+// another divisor is first computed as an integer. The divisor of a window may cancel against the
+// factor of a window below it: the gradient of a pooling reads the pooled image at the loop
+// counters.
 #include <string.h>
 
 #include "codegen/fuse/fuse_internal.h"
@@ -23,7 +25,7 @@ enum { MAX_AFFINE_TERMS = MAX_LOOPS };
 
 // A summand of a position: the global position along a dim, or the value of a statement.
 typedef struct AffineTerm {
-  DimId dim; // 0: a statement
+  DimId dim; // 0: the term is the value of statement `stmt`
   int32_t stmt;
   int64_t factor;
 } AffineTerm;
@@ -36,7 +38,7 @@ typedef struct AffineIndex {
 } AffineIndex;
 
 // An environment: a linked list of the dims that are read at other positions than the loop
-// counters. If a dim has several entries, the first one holds. guard: index of the bool statement
+// counters. If a dim has several entries, the first one counts. guard: index of the bool statement
 // that tells whether all positions are inside their dims; NO_STMT: they always are.
 typedef struct ViewEnv {
   const struct ViewEnv *up; // NULL: end of the list
@@ -45,8 +47,8 @@ typedef struct ViewEnv {
   int32_t guard;
 } ViewEnv;
 
-// A value in an environment: the index of its statement. If `known`, the value is the number
-// `outside` wherever the guard of the environment is false.
+// The value of a node in an environment. stmt: index of its statement. If `known`, the value is the
+// number `outside` wherever the guard of the environment is false.
 typedef struct ViewValue {
   int32_t stmt;
   bool known;
@@ -105,7 +107,7 @@ static const ViewEnv *env_new(KernelBuilder *k, const ViewEnv *up, DimId d, cons
 
 static int32_t env_guard(const ViewEnv *env) { return env ? env->guard : NO_STMT; }
 
-// Returns whether the position is in 0..size-1 for all values of the loop counters.
+// Returns whether position p is in 0..size-1 for all values of the loop counters.
 static bool always_inside(const KernelBuilder *k, const AffineIndex *p, int64_t size) {
   int64_t low = p->offset, high = p->offset;
   if (p->divisor != 1) return false;
@@ -124,8 +126,8 @@ static bool always_inside(const KernelBuilder *k, const AffineIndex *p, int64_t 
 // -- statements ---------------------------------------------------------------------------------
 
 static bool same_stmt(const KStmt *a, const KStmt *b) {
-  bool number = a->kind == K_NUM &&
-                a->node != b->node; // they may be different numbers in another call of the kernel
+  // numbers of different nodes may differ in another call of the kernel
+  bool number = a->kind == K_NUM && a->node != b->node;
   return a->kind == b->kind && a->op == b->op && a->type == b->type && a->level == b->level &&
          !number && (a->level != LEVEL_INNER || a->phase == b->phase) &&
          memcmp(a->arg, b->arg, sizeof a->arg) == 0 && (a->kind == K_NUM || a->index == b->index) &&
@@ -143,8 +145,8 @@ static int32_t emit_shared(KernelBuilder *k, KStmt s, int phase) {
   return kernel_add(k, s);
 }
 
-// Emits the number attr.num[0] of node n: of a constant its value, of a window what it reads
-// outside.
+// Emits the number attr.num[0] of node n: the value of a constant, or the value of a window outside
+// its argument. Returns the index of its statement.
 static int32_t number_of(KernelBuilder *k, NodeId n) {
   KStmt s = stmt_new(K_NUM, OP_CAST, (Dtype)graph_node(k->g, n)->type, LEVEL_PROLOGUE, 0, n);
   s.step = number_known(graph_node(k->g, n)->attr.num[0], s.type);
@@ -175,7 +177,7 @@ static void address_loop(const KernelBuilder *k, Address *a, DimId d, int64_t fa
   if (level > a->level) a->level = level;
 }
 
-// Adds to address a the global index of the first element of block dim d, times factor.
+// Adds to address a the global index of the first element of block dim d, multiplied by `factor`.
 static void address_offset(KernelBuilder *k, Address *a, DimId d, int64_t factor) {
   Slot slot;
   if (!offset_slot(k->g, d, &slot)) return;
@@ -218,7 +220,7 @@ static int32_t walk_new(KernelBuilder *k, const KPtr *w) {
   return (int32_t)(k->walk.n - 1);
 }
 
-// Emits the address as an integer value.
+// Emits the value of address a as an integer. Returns the index of its statement.
 static int32_t position_of(KernelBuilder *k, const Address *a, int phase) {
   int32_t at = NO_STMT;
   static const KPtr none;
@@ -271,8 +273,8 @@ static int32_t guard_exact(KernelBuilder *k, const AffineIndex *p, int32_t guard
   return inside(k, emit_shared(k, rest, phase), 1, -1, guard, phase);
 }
 
-// Emits the condition that `guard` holds and that position p is in block dim d. Returns the index
-// of its statement; `guard` itself if p is always in d.
+// Emits the condition that `guard` is true and position p is in block dim d. Returns the index of
+// its statement, or `guard` itself if p is always in d.
 static int32_t guard_range(KernelBuilder *k, DimId d, const AffineIndex *p, int32_t guard,
                            int phase) {
   const Dim *dim = dim_get(k->g->dims, d);
@@ -389,7 +391,7 @@ static int32_t pointwise(KernelBuilder *k, NodeId n, const ViewEnv *env, int pha
   return emit_shared(k, s, phase);
 }
 
-// Emits the value of n in environment env, from its arguments.
+// Emits the value of n in environment env, computed from its arguments.
 static ViewValue computed(KernelBuilder *k, NodeId n, const ViewEnv *env, int phase) {
   const Node *x = graph_node(k->g, n);
   switch ((Op)x->op) {
@@ -405,8 +407,8 @@ static ViewValue computed(KernelBuilder *k, NodeId n, const ViewEnv *env, int ph
   }
 }
 
-// Emits the value of n in environment env: computed if it is recomputed, else loaded. fuse_roles.c
-// limits the depth of the recursion.
+// Emits the value of n in environment env. Computes it if the kernel recomputes n, otherwise loads
+// it. fuse_roles.c limits the depth of the recursion.
 static ViewValue view(KernelBuilder *k, NodeId n, const ViewEnv *env, int phase) {
   bool recomputed = group_index(k->group, n) >= 0 && k->f->recomputed[n];
   return recomputed ? computed(k, n, env, phase) : load_seen(k, n, env, phase);
