@@ -41,8 +41,8 @@ static int64_t reduce_bytes(const LinearRegions *r, NodeId n) {
   if (!size_mul(coll_wire_bytes(kind, r->g->mesh->axis[r->axis].size, bytes), times, &all) ||
       all >= EDGE_UNLIMITED / 4)
     return EDGE_UNLIMITED / 4;
-  return all + times -
-         1; // less than a byte for each step: a minimum cut of equal bytes with fewer calls wins
+  // Each call costs less than a byte: if two ways send equal bytes, that with fewer calls wins.
+  return all + times - 1;
 }
 
 static bool starts_here(const LinearRegions *r, NodeId n) {
