@@ -1,7 +1,8 @@
 // The driver of the evaluator, and the rules of sources.
 //
-// A graph before lowering is run on one processor, without its mesh. A lowered graph runs each node
-// on all processors before the next node, so that a collective can read its peers' operands.
+// A graph before lowering is run as one processor, without its mesh. In a lowered graph each node
+// is computed on all processors before the next node, so that a collective can read the operands of
+// all processors.
 #include "ir/eval/eval_rules.h"
 
 #include <math.h>
@@ -22,8 +23,8 @@ static const EvalFeed *find_feed(const EvalNode *c) {
   BUG("%s is not fed", c->g->decl.at[c->n->attr.decl - 1].name);
 }
 
-// Fills the result with the block of the call's processor in `data`, a row-major array of n numbers
-// over the whole dims `order`.
+// Fills the result with the block that c's processor has of `data`. `data` is a row-major array of
+// n numbers over the whole dims `order`.
 static void load_block(const EvalNode *c, int rank, const DimId *order, const double *data,
                        int64_t n) {
   StrideWalk w = walk_over(c->out, c->out, NULL);
@@ -61,9 +62,10 @@ void eval_training(const EvalNode *c) { c->out->value[0] = 1; }
 
 // -- the run ------------------------------------------------------------------------------------
 
-// Returns a random number of absolute value 0.5 to 1. A bound times this number is an error so
-// large that a few runs show the sensitivity of every element. splitmix64 (Steele, Lea, Flood,
-// "Fast splittable pseudorandom number generators", 2014).
+// -- the run ------------------------------------------------------------------------------------
+// Returns a random number of absolute value 0.5 to 1. An error is this number times a bound: never
+// small, so that a few runs show the sensitivity of every element. The generator is splitmix64
+// (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014).
 static double next_error(uint64_t *state) {
   uint64_t z = *state += 0x9e3779b97f4a7c15u;
   z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
@@ -147,7 +149,7 @@ Eval *eval_run_perturbed(Arena *a, const Graph *g, uint32_t nfeeds, const EvalFe
   return run_all(a, g, nfeeds, feeds, step, &seed);
 }
 
-// -- putting blocks together --------------------------------------------------------------------
+// -- assembling whole tensors from blocks --------------------------------------------------------
 
 static bool agree(Cell x, Cell y) {
   if (x.t || y.t || x.v == y.v || (isnan(x.v) && isnan(y.v))) return true;
@@ -168,8 +170,9 @@ static Tensor *full_shape(Arena *a, const Graph *g, const Node *n, int rank, con
   return t;
 }
 
-// Copies the block of processor r into `full`; filled[i] tells whether element i was copied before.
-// Returns false if such an element differs from that of processor r by more than the bounds.
+// Copies the block of processor r into `full`. filled[i] tells whether element i of `full` was
+// copied before, from another processor. Returns false if the two copies of such an element differ
+// by more than their bounds.
 static bool place_block(const Eval *e, const Tensor *block, int64_t r, Tensor *full,
                         uint8_t *filled) {
   StrideWalk w = walk_over(block, block, NULL);

@@ -1,29 +1,29 @@
-// The evaluator: computes the elements of each value in double, and for each element a bound on the
-// error that a correct program has that computes in the type of the node. Tests and --verify
-// compare programs with it. It also runs the lowered graph of all processors in lockstep, with
-// collectives.
+// The evaluator computes the elements of each value in double. For each element it also computes a
+// bound: a correct program, which computes in the type of the node, may differ from the value by
+// this much. Tests and --verify compare programs with the evaluator. It also runs the lowered graph
+// of all processors in lockstep, with collectives.
 //
-// Bounds propagate by first derivatives. A result y = f(x...) that is rounded k times to a type of
-// unit roundoff u has bound(y) = sum |df/dx| bound(x) + k u |y|. A sum of n terms adds (min(n, m) +
-// 4) u sum |terms|, where m is the number of additions that a term passes through in a sum by
-// blocks (ir/program/sums.h); see Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed.,
-// section 4.2. An element whose bound includes a discontinuity (of a comparison, floor, sort order,
-// or gradient) is *tainted*: a correct program may give any value. An element is *exact* if its
-// bound is 0: every correct program computes this value to the last bit.
+// Bounds propagate by first derivatives. Let y = f(x...) be rounded k times to a type of unit
+// roundoff u; then bound(y) = sum |df/dx| bound(x) + k u |y|. A sum of n terms adds (min(n, m) + 4)
+// u sum |terms|, where m is the number of additions that a term passes through in a sum by blocks
+// (ir/program/sums.h); see Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section
+// 4.2. An element is *tainted* if its value within the bound can cross a discontinuity (of a
+// comparison, floor, sort order, or gradient): a correct program may give any value. An element is
+// *exact* if its bound is 0: every correct program computes this value to the last bit.
 #ifndef IR_EVAL_H
 #define IR_EVAL_H
 
 #include "ir/graph/graph.h"
 
-// A tensor of one processor, row-major, dims in the node's canonical order. Extents are the valid
-// ones: the last block of a dim may be shorter than the others.
+// The block of a tensor that one processor has, row-major, with dims in the node's canonical order.
+// Extents count the valid elements: the last block of a dim may be shorter than the others.
 typedef struct Tensor {
   Dtype type;
   Dims dims;
   int64_t extent[MAX_RANK];
   int64_t elements;
   double *value;
-  double *bound;    // the bound of each element
+  double *bound;    // the bound of each element (see the head of this file)
   uint8_t *tainted; // whether each element is tainted
 } Tensor;
 
@@ -37,10 +37,10 @@ typedef struct EvalFeed {
 typedef struct Eval Eval;
 struct Eval {
   const Graph *graph;
-  int64_t processors; // 1 for a whole graph
-  Tensor *at;         // at[node * processors + r]
-  bool out_of_range;  // an id was outside the range of its bound_index, which is:
-  NodeId out_of_range_node;
+  int64_t processors;       // number of processors of the mesh; 1 for a graph before lowering
+  Tensor *at;               // tensor of node n on processor r: at[n * processors + r]
+  bool out_of_range;        // an id was outside the range of its bound_index
+  NodeId out_of_range_node; // that bound_index, if out_of_range
 };
 
 // Evaluates every node of g. Each declaration that has a source node in g needs a feed; BUG
@@ -54,16 +54,16 @@ static inline const Tensor *eval_at(const Eval *e, NodeId n, int64_t r) {
 
 // Evaluates a graph as eval_run does, with random rounding errors (Monte Carlo arithmetic: Parker,
 // "Monte Carlo arithmetic", 1997). Each result of a node is moved up or down by half to all of the
-// bound of the node's own rounding; the bounds of the result are 0. The spread of runs with
-// different seeds shows how far rounding moves a result, where the bounds of a deep graph are too
-// wide to be useful.
+// bound of the node's own rounding. The bounds of the result are 0. The spread of runs with
+// different seeds shows how far rounding moves a result. It is useful for deep graphs, whose bounds
+// are too wide.
 Eval *eval_run_perturbed(Arena *a, const Graph *g, uint32_t nfeeds, const EvalFeed *feeds,
                          int64_t step, uint64_t seed);
 
 // Returns the whole tensor of node n, assembled from the blocks of all processors. Its axes are the
-// `rank` whole dims `order`, or the dims of n in canonical order if rank is 0. *replicas_agree, if
-// not NULL, tells whether the copies of an element on several processors are equal within their
-// bounds.
+// `rank` whole dims `order`, or the dims of n in canonical order if rank is 0. If replicas_agree is
+// not NULL, *replicas_agree is false if processors have copies of an element that differ by more
+// than their bounds.
 Tensor *eval_full(Arena *a, const Eval *e, NodeId n, int rank, const DimId *order,
                   bool *replicas_agree);
 

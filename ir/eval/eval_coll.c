@@ -13,8 +13,8 @@ static const Tensor *peer_operand(const EvalNode *c, int64_t peer) {
   return eval_at(c->run->e, c->n->args[0], peer);
 }
 
-// The elements that both the result and the operand of another processor hold: a box. `out` and
-// `from` are the indices of its first element in the two tensors.
+// The box of elements that are both in the result and in the operand of another processor. `out`
+// and `from` are the indices of its first element in the result and in the operand.
 typedef struct CommonBox {
   StrideWalk w;
   int64_t out, from;
@@ -73,8 +73,8 @@ void eval_all_gather(const EvalNode *c) { reblock(c, c->n->attr.axes); }
 void eval_all_to_all(const EvalNode *c) { reblock(c, c->n->attr.axes); }
 void eval_slice_own(const EvalNode *c) { reblock(c, (Axes){0}); }
 
-// Copies elements from all processors along the axes of the collective and along all other axes
-// that split its dims before or after it.
+// Copies elements from all processors of the group. The group is along the axes of the collective
+// and along all other axes that split its dims before or after it.
 void eval_permute(const EvalNode *c) {
   Axes axes = c->n->attr.axes;
   for (int i = 0; i < 2 * c->n->attr.ndims; i++) {
@@ -90,9 +90,10 @@ void eval_halo(const EvalNode *c) { eval_permute(c); }
 
 // -- reductions ---------------------------------------------------------------------------------
 
-// Combines the values x[0..n) that the processors of a group have for one element. A sum is
-// accumulated in the type of the node, in which partial sums are sent. `granule`: all values are
-// exact multiples of 2^granule (tensor_granule).
+// -- reductions ---------------------------------------------------------------------------------
+// Combines x[0..n), the values of one element on the n processors of a group. A sum is accumulated
+// in the type of the node, in which partial sums are sent. `granule`: all values are exact
+// multiples of 2^granule (tensor_granule).
 static Cell combine(const EvalNode *c, const Cell *x, int64_t n, int granule) {
   Dtype t = c->out->type;
   Monoid m = c->n->attr.monoid;
@@ -141,6 +142,6 @@ void eval_reduce_scatter(const EvalNode *c) { reduce_over(c); }
 
 void eval_to_partial(const EvalNode *c) {
   Axes axes = c->n->attr.axes;
-  if (axes_rank(c->g->mesh, axes, c->r) != 0) return; // the elements of the result are 0 already
+  if (axes_rank(c->g->mesh, axes, c->r) != 0) return; // the result stays 0 on this processor
   for (int64_t i = 0; i < c->out->elements; i++) tensor_put(c->out, i, tensor_cell(c->arg[0], i));
 }

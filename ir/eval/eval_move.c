@@ -1,11 +1,12 @@
-// Moves and lookups in the evaluator. A move copies all elements; only their order in memory is
-// another one.
+// Moves and lookups in the evaluator. A move copies all elements to other positions and does not
+// change their values.
 #include "ir/eval/eval_rules.h"
 #include "ir/program/sums.h"
 
 #include <math.h>
 
-// Fills the result from argument 0, whose stride along each dim of the result is given.
+// Fills the result with the elements of argument 0. stride[i] is the distance of neighbours in the
+// argument along dim i of the result.
 static void copy_strided(const EvalNode *c, const int64_t *stride) {
   StrideWalk w = walk_over(c->out, c->out, NULL);
   for (int i = 0; i < w.rank; i++) w.stride[1][i] = stride[i];
@@ -52,7 +53,7 @@ void eval_split(const EvalNode *c) {
   copy_strided(c, stride);
 }
 
-// Merging is the inverse of splitting: the loop is over the dims of the argument, and the strides
+// Merges dims: the inverse of a split. The loop is over the dims of the argument, and the strides
 // of the merged dims are those of the result.
 void eval_merge(const EvalNode *c) {
   const Attr *t = &c->n->attr;
@@ -69,15 +70,17 @@ void eval_merge(const EvalNode *c) {
 
 // -- lookups ------------------------------------------------------------------------------------
 
-// bound_index keeps ids in range. An id out of range reads the nearest row here, or 0 from an empty
-// table.
+// -- lookups ------------------------------------------------------------------------------------
+// Copies the rows of a table that the ids select. bound_index keeps ids in range. Without it, an id
+// out of range reads the nearest row, or gives 0 if the table is empty.
 void eval_take(const EvalNode *c) {
   const Tensor *table = c->arg[0], *ids = c->arg[1];
   DimId d = c->n->attr.dims[0];
   int64_t step = tensor_stride(table, d), rows = table->extent[dims_index(&table->dims, d)];
   StrideWalk w = walk_over(c->out, c->out, table);
   walk_operand(&w, ids);
-  // The ids may have the dim that is looked up, too. Their dim then does not move in the table.
+  // The ids may also have the dim that is looked up. Then the loop along this dim must not move the
+  // position in the table.
   for (int i = 0; i < w.rank; i++)
     if (w.dim[i] == d) w.stride[1][i] = 0;
   for (bool on = walk_first(&w); on && rows > 0; on = walk_next(&w)) {
@@ -89,8 +92,8 @@ void eval_take(const EvalNode *c) {
   }
 }
 
-// Drops ids out of range. A tainted id taints all elements along the new dim, because it could
-// select any of them.
+// Adds each element to the position that its id selects, and drops ids out of range. A tainted id
+// taints all elements along the new dim, because it could select any of them.
 void eval_scatter(const EvalNode *c) {
   const Tensor *x = c->arg[0], *ids = c->arg[1];
   DimId to = c->n->attr.to[0];
@@ -101,8 +104,8 @@ void eval_scatter(const EvalNode *c) {
   walk_operand(&w, c->out);
   walk_operand(&w, x);
   walk_operand(&w, ids);
-  // The new dim may be one of the dims that are summed. Their positions then do not move the
-  // result.
+  // The new dim may be one of the dims that are summed. Then the loop along this dim must not move
+  // the position in the result.
   for (int i = 0; i < w.rank; i++)
     if (w.dim[i] == to) w.stride[0][i] = 0;
   for (bool on = walk_first(&w); on; on = walk_next(&w)) {

@@ -31,7 +31,8 @@ Cell cell_finish(Dtype t, Cell c) {
   if (!(c.b < INF)) return (Cell){c.v, 0, true};
   if (isinf(c.v)) return (Cell){c.v, 0, c.t};
   if (fabs(c.v) + c.b <= max) return c;
-  // A program computes f16 in f32: a value that it does not store can exceed the range of f16.
+  // A program computes f16 in f32. A value that it does not store in f16 can exceed the range of
+  // f16 without becoming infinite.
   c.t = c.t || t == TYPE_F16 || fabs(c.v) - c.b <= max * (1 + unit_roundoff(t));
   if (fabs(c.v) > max) return (Cell){copysign(INF, c.v), 0, c.t};
   return c;
@@ -83,12 +84,12 @@ Cell sum_cell(Dtype acc, Dtype t, const Sum *s, int granule, int most) {
     b += sum_roundings(acc, s->n, most) * unit_roundoff(acc) * s->abs +
          (double)s->n * least_subnormal(acc);
   Cell c = acc == t ? (Cell){s->v, b, false} : cell_rounded(t, s->v, b, exact);
-  // The terms are finite, but partial sums can overflow.
+  // Partial sums can overflow although all terms are finite.
   c.t = s->t || (isfinite(s->v) && s->abs > f.largest);
   return cell_finish(t, c);
 }
 
-// Returns the exponent of the lowest bit that is set in x, which is finite and not 0.
+// Returns the exponent of the lowest bit that is set in x. x must be finite and not 0.
 static int lowest_bit(double x) {
   int e;
   double m = frexp(x, &e);
@@ -123,7 +124,7 @@ double key_double(uint64_t bits) {
 
 static uint32_t ordered_float(double x) {
   if (isnan(x)) return UINT32_MAX;
-  float f = (float)x + 0.0F; // -0 and 0 are equal
+  float f = (float)x + 0.0F; // + 0 makes -0 and 0 the same key
   uint32_t bits;
   memcpy(&bits, &f, sizeof bits);
   return bits & 0x80000000U ? ~bits : bits | 0x80000000U;

@@ -1,8 +1,8 @@
 // Ordered operations in the evaluator, row by row: running sums and maxima, sorted indices.
 //
-// An element is tainted if errors within the bounds could change its place in the order. This is so
-// if its interval, value minus to plus bound, overlaps with the interval of another element. Equal
-// exact numbers keep their order.
+// An element is tainted if errors within the bounds could change its place in the order: if its
+// interval, from value minus bound to value plus bound, overlaps that of another element. Equal
+// exact numbers keep their order, so they are not tainted.
 #include "ir/eval/eval_rules.h"
 #include "ir/program/sums.h"
 
@@ -13,7 +13,7 @@
 typedef struct OrderedRow {
   const EvalNode *c;
   int64_t n, from, step, to, out_step;
-  int64_t last; // n - 1; if reversed, element i is at position last - i of the dim
+  int64_t last; // n - 1; in reverse, element i is at position last - i of the dim
   bool reversed;
   int granule; // the elements of the argument are exact multiples of 2^granule (tensor_granule)
 } OrderedRow;
@@ -29,8 +29,8 @@ static double row_place(const OrderedRow *row, int64_t i) {
   return (double)(row->reversed ? row->last - i : i);
 }
 
-// Calls the rule for each row of the argument. The result may have another dim in place of the
-// ordered one.
+// Calls the rule for each row of the argument along the ordered dim. The result of top_k has
+// another dim in place of the ordered one.
 static void each_row(const EvalNode *c, OrderedRule *rule) {
   const Tensor *x = c->arg[0];
   DimId d = c->n->attr.dims[0], to = c->n->attr.nto ? c->n->attr.to[0] : d;
@@ -76,8 +76,8 @@ static void max_row(const OrderedRow *row) {
   }
 }
 
-// The ends of a cell's interval. An inexact one is wider by one bit, so that adjacent intervals
-// overlap, but equal exact numbers do not.
+// Return the ends of a cell's interval. For an inexact cell they are one bit further out, so that
+// adjacent intervals overlap. Equal exact numbers do not overlap.
 static double upper(Cell x) { return x.b > 0 ? nextafter(x.v + x.b, INF) : x.v; }
 static double lower(Cell x) { return x.b > 0 ? nextafter(x.v - x.b, -INF) : x.v; }
 
@@ -105,7 +105,8 @@ void eval_cum_index(const EvalNode *c) { each_row(c, max_index_row); }
 // -- sorted indices -----------------------------------------------------------------------------
 
 typedef struct SortEntry {
-  Cell x; // negated for a descending order; a NaN is replaced by the infinity where it ranks
+  Cell x; // negated for a descending order; a NaN is replaced by the infinity that sorts to its
+          // place
   int64_t index;
   uint64_t key; // a key of argmax (u64), inverted for a descending order; 0 for other types
   bool nan;

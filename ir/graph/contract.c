@@ -6,8 +6,8 @@
 // multiplications, then the smallest result. Pairs that sum nothing come last.
 #include "ir/graph/graph.h"
 
-// The search is for at most this many factors. Of a longer product the remaining factors are first
-// multiplied into one, in the order given.
+// The search is for at most this many factors. The remaining factors of a longer product are first
+// multiplied into one factor, in the order given.
 enum { MAX_FACTORS = 32 };
 
 typedef struct FactorList {
@@ -85,9 +85,10 @@ static bool sums_left(const FactorList *f, const Pair *but) {
   return false;
 }
 
-// Replaces the factors of pair p by their product. The contraction that sums the last dims has the
-// result's type `type`, so that it accumulates in that type. A factor that is multiplied with its
-// result later is cast to that type.
+// Replaces the two factors of pair p by their product: a contraction if it sums dims, else a
+// pointwise product. The contraction that sums the last dims has the type `type` of the whole
+// result, so that it accumulates in that type. Earlier contractions keep the type of their factors.
+// The factors of a pointwise product are cast to a common type.
 static void join_pair(FactorList *f, const Pair *p, Dtype type) {
   Dtype narrow = (Dtype)graph_node(f->g, f->at[p->i])->type;
   NodeId args[2] = {f->at[p->i], f->at[p->j]}, joined;

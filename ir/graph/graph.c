@@ -14,21 +14,22 @@
 
 #include "ir/graph/infer_internal.h"
 
-// The indices of declarations or names by their text. A search first enters the names that were
-// added since the search before, because some callers append to Graph.decl and Graph.name directly.
+// Finds the index of a declaration or name by its text. Each search first enters the names that
+// were added since the search before it, because some callers append to Graph.decl and Graph.name
+// directly.
 typedef struct TextIndex {
   NameMap map;   // from interned text to 1 + the index in Graph.decl or Graph.name
-  uint32_t seen; // number of entries that the map has
+  uint32_t seen; // number of entries of Graph.decl or Graph.name that are in `map`
 } TextIndex;
 // The hash of a node is kept beside its id, so that most unequal nodes are never compared.
 typedef struct NodeSlot {
   uint32_t hash;
-  NodeId id; // 0: free
+  NodeId id; // 0: the slot is free
 } NodeSlot;
 struct GraphTable {
   NodeSlot *slot;
   uint32_t cap;
-  bool stale; // nodes were moved, or the table is full: the next search fills a new table
+  bool stale; // ids in the table may be wrong, or it is full: the next search fills a new table
   TextIndex decls, names;
 };
 
@@ -53,7 +54,8 @@ Graph *graph_new(Arena *a, DimTable *dims, const Mesh *mesh, Stage stage) {
 
 Graph *graph_like(Arena *a, const Graph *from, Stage stage) {
   uint32_t n = graph_count(from);
-  Graph *g = graph_sized(a, from->dims, from->mesh, stage, n + n / 4); // a pass adds few nodes
+  Graph *g = graph_sized(a, from->dims, from->mesh, stage,
+                         n + n / 4); // n / 4: room for the few nodes that a pass adds
   g->model = from->model;
   g->layout = from->layout;
   g->spec = from->spec;
@@ -74,7 +76,8 @@ static bool same_bytes(const void *a, const void *b, size_t n) {
 
 enum { ATTR_WORDS = 19 };
 
-// Writes the fields of t that are not lists, and its axes, as words for comparisons and hashes.
+// Writes all fields of t except its lists as words, so that equal attributes have equal words. The
+// axes are packed into one word.
 static void attr_words(const Attr *t, uint64_t out[ATTR_WORDS]) {
   const Affine *f = &t->affine;
   uint64_t axes = 0, num[2];
@@ -290,8 +293,8 @@ NodeId graph_add(Graph *g, Op op, int nargs, const NodeId *args, const Attr *att
   return n;
 }
 
-// Returns true if the nodes args of g have the types and dims of node's arguments in `from`. Type
-// and dims of the node need not be inferred again then.
+// Returns true if the nodes `args` of g have the types and dims of the arguments of `node` in
+// `from`. In that case the caller copies type and dims of `node` instead of inferring them again.
 static bool same_args(const Graph *g, const Graph *from, const Node *node, const NodeId *args) {
   if (g->dims != from->dims || g->arena != from->arena || from->region.n || g->region.n ||
       node->attr.decl)
@@ -566,8 +569,8 @@ static NodeId copy_loop(Graph *g, const Graph *from, NodeId id, const NodeId *ma
   return copy;
 }
 
-// Appends node n of `from` to g; its arguments are renumbered by `map`. Nodes that differ also
-// differ after renumbering, so that no equal node is searched.
+// Appends node n of `from` to g, with its arguments renumbered by `map`. Does not search g for an
+// equal node: nodes of `from` that differ also differ after renumbering.
 static NodeId move_node(Graph *g, const Graph *from, NodeId n, const NodeId *map) {
   Node x = *graph_node(from, n);
   NodeId args[MAX_ARGS];

@@ -66,13 +66,13 @@ typedef struct OpRow {
   Monoid monoid;
   OpRows rows;
   OpMemory memory;
-  int cost; // time of one element, in additions
+  int cost; // estimated time of one element of the result; unit: the time of one addition
 } OpRow;
 extern const OpRow op_rows[];
 static inline const OpRow *op_row(Op op) { return &op_rows[op]; }
 static inline bool op_is_decl(Op op) { return op_row(op)->flags & DECLARED; }
 static inline bool op_is_draw(Op op) { return op_row(op)->flags & DRAW; }
-// The operation on two values that combines as the monoid does on elements of type t.
+// Returns the operation on two values of type t that combines as the monoid does: OP_ADD for a sum.
 Op monoid_op(Monoid m, Dtype t);
 MUST_USE bool op_parse(const char *text, Op *out);
 
@@ -115,21 +115,24 @@ typedef struct Region {
 // fields `type`, `dims` and `to` the operation reads. Fields that it does not read are zero. Lists
 // are in the graph's arena.
 typedef struct Attr {
-  Dtype type;    // the result's type, of const, values, cast, contract and draws
-  DeclId decl;   // the declaration of an input, param or state
-  double num[2]; // num[0]: the value of a const, or of a window outside its source
+  Dtype type;  // result type of const, values, cast, contract and random draws
+  DeclId decl; // the declaration of an input, param or state
+  // num[0]: the value of a const; of a window, the value of elements outside its source.
+  double num[2];
   uint8_t ndims, nto;
   const DimId *dims; // the ndims dims that the operation removes, adds or reads (ops.def)
   const DimId *to;   // the nto dims that replace them or are new
   Axes axes;         // the axes of a collective or a pin
-  Monoid monoid;     // how an all_reduce or a reduce_scatter combines
-  const double
-      *data; // the ndata numbers of `values`, row-major over `dims` in the order of the list
+  Monoid monoid;     // how an all_reduce or a reduce_scatter combines the values of processors
+  // The ndata numbers of operation `values`, row-major over `dims` in the order of that list.
+  const double *data;
   int64_t ndata;
-  Affine affine;   // the positions that a window reads
-  uint64_t key;    // hash of a draw's path in the model, which does not depend on the seed
-  uint32_t carry;  // number k of a carry, where argument k of the scan is its next value
-  uint32_t tag;    // mark of a const: consts of different tags stay two nodes (frontend/model)
+  Affine affine;  // which position of its source each element of a window reads
+  uint64_t key;   // hash of a draw's path in the model, which does not depend on the seed
+  uint32_t carry; // number k of a carry, where argument k of the scan is its next value
+  // Of a const: 1 + the index of the `size(dim)` that it comes from, else 0. Consts with different
+  // tags are different nodes, so that a later step can replace each by the actual number of rows.
+  uint32_t tag;
   unsigned flags;  // options of an ordered operation: ORDER_EXCLUSIVE and others (ordered_flags.h)
   RegionId region; // the loop of a carry, at or scan
 } Attr;
@@ -142,18 +145,20 @@ static inline bool attr_names(const Attr *t, DimId d) {
 
 // Where a node comes from. Dumps, errors and `explain` show it; equality of nodes ignores it.
 typedef struct Origin {
-  Pos pos;           // position in the model
-  const char *value; // full name of the value that the line binds, "grad(w)" of a gradient; or NULL
-  const char *why;   // pass and reason: "grad of hidden through relu"
-  // For d loss / d w: the full name of declaration w. NULL for a value that is no such derivative.
+  Pos pos; // position in the model
+  // Full name of the value that this line of the model binds; "grad(w)" for a gradient; NULL if the
+  // line binds no name.
+  const char *value;
+  const char *why; // pass and reason: "grad of hidden through relu"
+  // The full name of declaration w if the node is d loss / d w; otherwise NULL.
   const char *gradient_of;
   // The number of the call of a built-in function (softmax, cross entropy ...) that the node is a
   // part of, or 0. Gradients of the node have the same number.
   uint32_t composite;
   bool backward; // made by the gradient builder or the optimizer; `check` counts it as backward
-  // After lowering, both ids of the placed graph. `of`: the node that this node computes or
-  // converts to another sharding. `reader`, of a conversion: the first node that reads it, or 0 if
-  // only an output does.
+  // Ids of nodes in the placed graph, from which this graph was lowered. `of`: the node that this
+  // node computes, or whose value it converts to another sharding. `reader`, only for a conversion:
+  // the first node that reads the converted value, or 0 if only an output does.
   NodeId of, reader;
 } Origin;
 // Returns the full name of the value that the node belongs to. For a gradient this is the name of
@@ -163,11 +168,11 @@ static inline const char *origin_subject(const Origin *o) {
 }
 
 typedef struct Node {
-  uint16_t op;       // an Op
-  uint8_t type;      // a Dtype
-  uint16_t instance; // 0, or the number of a rematerialised copy; nodes of different number are not
-                     // equal
-  RegionId region;   // the innermost loop around the node; derived from its arguments
+  uint16_t op;  // an Op
+  uint8_t type; // a Dtype
+  // 0, or the number of a rematerialised copy. Nodes with different numbers are not equal.
+  uint16_t instance;
+  RegionId region; // the innermost loop around the node; derived from its arguments
   uint8_t nargs;
   Dims dims; // dims of the result, in canonical order
   const NodeId *args;
@@ -185,24 +190,25 @@ typedef struct Decl {
   uint8_t rank;
   DimId dims[MAX_RANK]; // whole dims in declared order, which is the order of axes in files
   NodeId node;          // its source node in this graph, or 0 if no node reads it
-  DeclId of;            // the parameter that a slot belongs to; 0 for others
-  bool frozen;          // trainable = false
+  DeclId of;            // the parameter that a slot belongs to; 0 if the declaration is no slot
+  bool frozen;          // the model has `trainable = false` for this parameter
   Init init;            // initial value of a parameter, state or slot
   Pos pos;
 } Decl;
 
 typedef enum OutKind {
-  OUT_VALUE,  // handed out under `name`
+  OUT_VALUE,  // a result that the run returns under `name`
   OUT_UPDATE, // the value of declaration `target` after the step
 } OutKind;
 
 typedef struct Output {
   OutKind kind;
   const char *name;        // OUT_VALUE: "probs", "grad(w)"; OUT_UPDATE: the target's name
-  const char *gradient_of; // for an OUT_VALUE d loss / d w: w, else NULL
+  const char *gradient_of; // for a value d loss / d w: the name of w; otherwise NULL
   NodeId value;
   DeclId target;
-  uint8_t rank; // OUT_VALUE: the order of axes in files, whole dims
+  // OUT_VALUE: `rank` whole dims in the order that the axes of the result have in files.
+  uint8_t rank;
   DimId dims[MAX_RANK];
 } Output;
 
@@ -212,9 +218,11 @@ typedef struct Name {
   const char *name; // full scoped name
   NameKind kind;
   NodeId value;
-  uint8_t rank; // 0: files have its dims in the order in which the dims are declared
+  // Number of entries of `dims`, the order of axes in files. 0: files have the dims of the value in
+  // the order of their declarations.
+  uint8_t rank;
   DimId dims[MAX_RANK];
-  bool stated; // the model states the order of dims
+  bool stated; // the model states the order of dims, as in `x[b, h]`
   Pos pos;
 } Name;
 
@@ -228,19 +236,19 @@ struct Graph {
   VEC(Node) node;    // node.at[0] is unused; use graph_node
   VEC(Decl) decl;
   VEC(Output) output;
-  VEC(Name) name; // only in the graph as built: later stages have outputs instead
+  VEC(Name) name; // empty in later stages, which have `output` instead
   VEC(Region) region;
   Layout layout;  // rules of the compile, axes numbered as in mesh
-  ModelSpec spec; // data and train blocks, seed (ir/program/spec.h): a dump is complete
-  Origin origin;  // the origin that the next nodes get
+  ModelSpec spec; // data and train blocks, seed; kept here so that a dump needs no other file
+  Origin origin;  // graph_add gives this origin to each node that it adds
   // [NodeId], in the graph as built: the value of an f32 constant before it was rounded to f32; 0
   // for other nodes and for constants that were not changed.
   VEC(double) exact;
   struct GraphTable *table; // hash of nodes, private to graph.c
 };
 
-// Returns an empty graph whose nodes are in `a`. All graphs of a compile share `dims`, so that only
-// one thread may build graphs of a compile.
+// Returns an empty graph whose nodes are allocated in `a`. All graphs of a compile share the table
+// `dims`, so only one thread may build graphs of a compile.
 Graph *graph_new(Arena *a, DimTable *dims, const Mesh *mesh, Stage stage);
 // Returns an empty graph for a pass over g. It has the declarations of g, without source nodes, the
 // regions, the layout and the spec, but not the names.
@@ -249,7 +257,7 @@ Graph *graph_like(Arena *a, const Graph *g, Stage stage);
 static inline const Node *graph_node(const Graph *g, NodeId n) { return &g->node.at[n]; }
 static inline uint32_t graph_count(const Graph *g) {
   return g->node.n ? g->node.n - 1 : 0;
-} // ids 1..count
+} // node ids are 1..count
 
 // Adds a node, or returns an equal node of g. The infer rule of the operation gives type and dims.
 // Arguments that the rule refuses are a BUG; graph_try is for arguments that are not checked. attr
@@ -270,33 +278,35 @@ DeclId graph_decl(Graph *g, const Decl *d);
 NodeId graph_decl_node(Graph *g, DeclId d);
 DeclId graph_find_decl(const Graph *g, const char *name); // interned or not; 0: none
 const Name *graph_find_name(const Graph *g, const char *name);
-// The source node of decl d in a lowered graph; `dims` are the dims of this processor's shard.
+// Returns the source node of decl d in a lowered graph; `dims` are the dims of this processor's
+// shard.
 NodeId graph_decl_node_over(Graph *g, DeclId d, const Dims *dims);
-// Returns the operation of the source node of such a declaration. Slots have OP_STATE.
+// Returns the operation of the source node of a declaration of kind k. It is OP_STATE for
+// DECL_SLOT.
 Op decl_op(DeclKind k);
 
-// Short forms for building. Types must agree already (casts are nodes, decision 6).
+// Short forms of graph_add. Two operands must have the same type: no function inserts a cast.
 NodeId graph_const(Graph *g, Dtype type, double value);
-// Returns the value of a constant before it was rounded to its type. In a graph that does not keep
-// that value (Graph.exact) returns the rounded one.
+// Returns the value that a constant had before it was rounded to its type, if Graph.exact has it.
+// Otherwise returns the rounded value.
 double graph_exact(const Graph *g, NodeId constant);
 NodeId graph_unary(Graph *g, Op op, NodeId a);
 NodeId graph_binary(Graph *g, Op op, NodeId a, NodeId b);
 NodeId graph_where(Graph *g, NodeId c, NodeId a, NodeId b);
-NodeId graph_cast(Graph *g, NodeId a, Dtype type);                // returns a if it has the type
+NodeId graph_cast(Graph *g, NodeId a, Dtype type); // returns a itself if it has the type already
 NodeId graph_reduce(Graph *g, Op op, NodeId a, const Dims *over); // returns a if `over` is empty
-// Returns a with the dims `to`, which contain all dims of a. Returns a itself if it has them all.
+// Returns a with the dims `to`, which contain all dims of a. Returns a itself if a has all of `to`.
 NodeId graph_broadcast(Graph *g, NodeId a, const Dims *to);
-// Returns zeros of the type over the dims.
+// Returns a tensor of zeros with this type and these dims.
 NodeId graph_zeros(Graph *g, Dtype type, const Dims *dims);
 NodeId graph_index(Graph *g, DimId d);
 // Returns the value of x at the current step of loop r: x without the dim of the loop.
 NodeId graph_at(Graph *g, RegionId r, NodeId x);
 // Returns the values of x in all steps of the loop of `scan`: x with the dim of the loop.
 NodeId graph_collect(Graph *g, NodeId scan, NodeId x);
-// Sum of the product of n >= 2 values over the dims that `keep` lacks, as binary contractions in
-// the order of least work (greedy on flops; Pfeifer et al., "Faster identification of optimal
-// contraction sequences").
+// Returns the sum of the product of n >= 2 values over the dims that `keep` lacks. Adds binary
+// contractions in the order of least work (greedy on flops; Pfeifer et al., "Faster identification
+// of optimal contraction sequences").
 NodeId graph_contract(Graph *g, int n, const NodeId *factors, const Dims *keep, Dtype type);
 // Returns the flops of one run of contraction n: twice the product of the lengths of its dims and
 // of the dims that it sums, because a multiplication and an addition are two flops. Returns
@@ -307,20 +317,20 @@ int64_t contract_flops(const Graph *g, NodeId n, const Axes *split, const Axes *
 // INT64_MAX if they do not fit.
 int64_t graph_flops(const Graph *g);
 
-// The parts of log(sum over `over` of exp(x)), computed from x - shift. `shift` is the maximum of x
-// over `over`, so that exp does not overflow, and a large common offset of the elements has no
-// effect on the accuracy of e and sum.
+// Nodes for log(sum over `over` of exp(x)), computed from x - shift. `shift` is the maximum of x
+// over `over`, so that exp does not overflow. A large common offset of the elements then does not
+// reduce the accuracy of `e` and `sum`.
 //
-//   logsumexp = log(sum) + shift,  its gradient e / sum,  log_softmax = shifted - log(sum)
+//   logsumexp = log(sum) + shift;  its gradient is e / sum;  log_softmax = shifted - log(sum)
 typedef struct LogSum {
   NodeId shift;   // the maximum; 0 where it is infinite, because -inf - -inf is NaN
   NodeId shifted; // x - shift
   NodeId e;       // exp(shifted)
   NodeId sum;     // the sum of e over `over`
 } LogSum;
-// Adds these nodes; x is f32 or f64. With `stopped` the shift is inside a stop_gradient: its
-// contributions to a gradient cancel, and the nodes that compute them are not built. The pass
-// `expand` must follow then, because it removes stop_gradient.
+// Adds the nodes of LogSum for x, which is f32 or f64. With `stopped` the shift is inside a
+// stop_gradient, so that no gradient nodes are built for it; its contributions would cancel. The
+// caller must then run the pass `expand`, which removes stop_gradient.
 LogSum graph_log_sum(Graph *g, NodeId x, const Dims *over, bool stopped);
 
 RegionId graph_region(Graph *g, const Region *r);
@@ -331,8 +341,8 @@ bool region_encloses(const Graph *g, RegionId a, RegionId b);
 // after all nodes of its region. Without loops this is the order of ids. The array is in `a` and
 // has graph_count entries.
 NodeId *graph_schedule(Arena *a, const Graph *g);
-// Nodes by region, each list in the order of graph_schedule: node[first[r] .. first[r + 1]) are
-// those of region r, without those of inner loops.
+// The nodes of each region: region r has node[first[r]] to node[first[r + 1] - 1], without the
+// nodes of inner loops. Each list is in the order of graph_schedule.
 typedef struct RegionNodes {
   const uint32_t *first;
   const NodeId *node;
@@ -352,22 +362,23 @@ NodeId *region_scans(Arena *a, const Graph *g);
 // this graph. `scan` is the result of region_scans.
 NodeId carry_next(const Graph *g, const NodeId *scan, NodeId carry);
 
-// Return the elements and the bytes of node n's result, with block lengths in a lowered graph.
+// Return the number of elements and of bytes of node n's result. Dims of a lowered graph are
+// blocks, so these are numbers of one processor.
 int64_t node_elements(const Graph *g, NodeId n);
 int64_t node_bytes(const Graph *g, NodeId n);
 
 // Returns a copy of g without the nodes that no output needs. An operation with the flag CHECKS
-// (ops.def) stays if its arguments stay. If map is not NULL, *map gets a table in `a` from old to
-// new ids, with 0 for a node that was dropped.
+// (ops.def) is kept if all its arguments are kept. If map is not NULL, *map gets a table in `a`
+// from old to new ids, with 0 for a node that was dropped.
 Graph *graph_prune(Arena *a, const Graph *g, Stage stage, NodeId **map);
-// Prunes a graph to which nothing else refers, without a copy where possible. The caller continues
-// with the result and must not use g.
+// Does the work of graph_prune in g itself where possible. Nothing else may refer to g. The caller
+// continues with the result and must not use g.
 Graph *graph_prune_in_place(Arena *a, Graph *g, Stage stage);
 
 // Returns how often each node is an argument or an output, indexed by NodeId, in `a`.
 uint32_t *graph_uses(Arena *a, const Graph *g);
 
-// -- text (print.c, read.c): print, read, print is a fixed point --------------------------------
+// -- text (print.c, read.c) -----------------------------------------------------------------------
 // A function that returns a remark about node n, such as "split by b over rows", or NULL. The
 // printer writes it behind "@". `table` is what the caller gave to the printer.
 typedef const char *GraphNote(const void *table, NodeId n);
@@ -381,9 +392,9 @@ char *graph_node_text(Arena *a, const Graph *g, const Diag *d, NodeId n);
 Graph *graph_read(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text, size_t n);
 
 // -- hoist.c ------------------------------------------------------------------------------------
-// Moves contractions, reductions, lookups and windows out of loops. One that depends on no carry is
-// computed before the loop for all steps at once; one on which no carry depends is computed after
-// it. Gradients must have been added before.
+// Returns a copy of g with contractions, reductions, lookups and windows moved out of loops. A node
+// that depends on no carry is computed before the loop, for all steps at once. A node on which no
+// carry depends is computed after it. Gradients must have been added before.
 const Graph *graph_hoist(Arena *a, const Graph *g);
 
 // -- invariants.c -------------------------------------------------------------------------------
@@ -392,31 +403,33 @@ const Graph *graph_hoist(Arena *a, const Graph *g);
 // violation in why[0..200).
 MUST_USE bool graph_verify(const Graph *g, char *why);
 // In debug builds verifies g and checks that its text, read back, prints as the same text. A
-// violation is a BUG that names `pass`. To be called after every pass.
+// violation is a BUG that names `pass`. The pipeline calls it after every pass.
 void graph_check(const Graph *g, const char *pass);
 
 // -- simplify.c, expand.c -----------------------------------------------------------------------
-// Returns g simplified: constants folded, algebra such as x*1, moves of moves joined, dead and
-// equal nodes removed. A rule never adds or removes NaN or infinity, and changes other values at
-// most by the rounding that the operation may have.
+// Returns a simplified copy of g: constants folded, algebra such as x*1 reduced, moves of moves
+// joined, unneeded and equal nodes removed. A rule never adds or removes NaN or infinity. It
+// changes other values at most by the rounding error that the operation may have.
 Graph *graph_simplify(Arena *a, const Graph *g);
-// Replaces the operations with the flag EXPANDS (ops.def) by primitive ones: mean by a sum times
-// 1/n, logsumexp by max, exp, sum and log, stop_gradient by its argument. argmax becomes the
-// maximum of keys, integers that hold value and index; for f64 the maximum, then the least index
-// that has it.
+// Replaces the operations with the flag EXPANDS (ops.def) by primitive ones. mean becomes a sum
+// times 1/n, logsumexp becomes max, exp, sum and log, and stop_gradient its argument. argmax
+// becomes the maximum of keys, which are integers that hold value and index. argmax of f64 becomes
+// the maximum, and then the least index of an element that equals it.
 Graph *graph_expand(Arena *a, const Graph *g);
-// Returns a lowered graph in which a scatter_add of many f32 terms accumulates in f64, between
-// casts: it adds one term at a time, so that f32 would lose accuracy. It runs after lowering, so
-// that collectives still send f32.
+// Returns a copy of a lowered graph in which a scatter_add of many f32 terms accumulates in f64: it
+// adds one term at a time, and many such additions in f32 would lose accuracy. Casts around it keep
+// the types of its argument and result. The pass runs after lowering, so that collectives still
+// send f32.
 Graph *graph_widen_scatters(Arena *a, const Graph *g);
-// factor.c: in sums of gradients, moves factors that do not depend on the summed dims out of the
-// sum. Drops terms whose sum is zero, such as x - mean(x).
+// Moves factors that do not depend on the summed dims out of sums of gradients (factor.c). Drops
+// terms whose sum is zero, such as x - mean(x).
 const Graph *graph_factor(Arena *a, const Graph *g);
 
 // -- grad.c -------------------------------------------------------------------------------------
-// Adds the derivative of the scalar float node `loss` by each of the n nodes `by` to g, by
-// reverse-mode differentiation. out[i] has the dims and type of by[i]; it is zero if loss does not
-// depend on by[i]. The new nodes have origin.backward and a `why` "grad of ...".
+// Adds to g the derivative of the scalar float node `loss` by each of the n nodes `by[i]`, by
+// reverse-mode differentiation. out[i] gets its node, which has the dims and type of by[i] and is
+// zero if loss does not depend on by[i]. New nodes have origin.backward set and a `why` of "grad of
+// ...".
 void graph_gradients(Graph *g, NodeId loss, int n, const NodeId *by, NodeId *out);
 
 #endif

@@ -20,7 +20,8 @@ typedef struct InferCall {
   const Node **arg;
   const Attr *attr;
   Dtype type; // type of the result; at first that of argument 0, for a source attr->type
-  Dims dims;  // dims of the result; at first none
+  Dims dims;  // type of the result; before the rule runs that of argument 0, or attr->type of a
+              // source
   char *why;
 } InferCall;
 
@@ -34,13 +35,13 @@ static bool refuse(const InferCall *c, const char *fmt, ...) {
   return false;
 }
 
-// -- parts of rules -----------------------------------------------------------------------------
+// dims of the result; empty before the rule runs
 
 static const Dim *dim_of(const InferCall *c, DimId d) { return dim_get(c->g->dims, d); }
 static const char *name_of(const InferCall *c, DimId d) { return dim_of(c, d)->name; }
 static Dtype arg_type(const InferCall *c, int i) { return (Dtype)c->arg[i]->type; }
 
-// Adds d to the dims of the result. Refuses d if the result has another block of the same dim.
+// Adds dim d to the result. Refuses d if the result has another block of the same whole dim.
 static bool add_dim(InferCall *c, DimId d) {
   for (int i = 0; i < c->dims.n; i++) {
     DimId other = c->dims.at[i];
@@ -103,7 +104,7 @@ static bool want_monoid(const InferCall *c) {
   return c->attr->monoid != MONOID_NONE || refuse(c, "names no monoid");
 }
 
-// Checks that no dim is twice in attr.dims.
+// Checks that attr.dims has no dim twice.
 static bool distinct(const InferCall *c) {
   const Attr *t = c->attr;
   for (int i = 0; i < t->ndims; i++)
@@ -112,8 +113,8 @@ static bool distinct(const InferCall *c) {
   return true;
 }
 
-// Removes the dims attr.dims from `left`. Refuses a dim that `left` lacks with the text `lacks` and
-// the name of the dim.
+// Removes the dims attr.dims from `left`. If `left` lacks one of them, refuses with the text
+// `lacks` followed by the name of the dim.
 static bool remove_listed(const InferCall *c, Dims *left, const char *lacks) {
   if (!distinct(c)) return false;
   for (int i = 0; i < c->attr->ndims; i++) {
@@ -124,15 +125,15 @@ static bool remove_listed(const InferCall *c, Dims *left, const char *lacks) {
   return true;
 }
 
-// Adds the dims of argument 0 without attr.dims to the result. The argument must have each of
+// Adds the dims of argument 0 to the result, except attr.dims. The argument must have each dim of
 // attr.dims.
 static bool without_dims(InferCall *c) {
   Dims left = c->arg[0]->dims;
   return remove_listed(c, &left, "the argument has no dim") && add_dims(c, left.n, left.at);
 }
 
-// Makes the dims of all arguments without attr.dims those of the result. Some argument must have
-// each of attr.dims.
+// Sets the dims of the result to those of all arguments, except attr.dims. Each dim of attr.dims
+// must be a dim of some argument.
 static bool summed_away(InferCall *c) {
   return union_of_args(c) && remove_listed(c, &c->dims, "no argument has the dim");
 }
@@ -287,8 +288,8 @@ static bool same_axes(const InferCall *c, DimId a, DimId b) {
          refuse(c, "%s and %s are blocks over different axes", name_of(c, a), name_of(c, b));
 }
 
-// Checks for an operation that replaces each of attr.dims by the entry of attr.to with the same
-// index that the lists are of one length and not empty. Adds the dims that remain.
+// Checks an operation that replaces attr.dims[i] by attr.to[i]: both lists must have the same
+// length, which is not 0. Adds the dims of the argument that are not in attr.dims to the result.
 static bool replaces_pairs(InferCall *c) {
   return c->attr->ndims > 0 && want_lists(c, c->attr->nto, c->attr->ndims) && without_dims(c);
 }
@@ -307,10 +308,10 @@ static bool infer_rename(InferCall *c) {
 }
 
 // Checks that dim `joined` can be split into the dims part[0..n), or merged from them; part[0] is
-// the slowest. If `joined` and part[0] are split over axes, each block of `joined` must consist of
-// complete rows, one for each position of part[0] in its block. For 12 = 6 x 2 over 4 processors
-// the blocks of 6 have 2 positions, those of 12 have 3 elements: one and a half rows, which is
-// refused. The check is repeated for each axis, because blocks nest.
+// the slowest. If `joined` and part[0] are split over axes, each block of `joined` must have
+// complete rows: one row for each position of part[0] in its block. For example 12 = 6 x 2 over 4
+// processors is refused. A block of 6 then has 2 positions, so 2 rows of 2 elements, but a block of
+// 12 has 3 elements. Blocks nest, so the check is repeated for each axis.
 static bool parts_fit(const InferCall *c, DimId joined, int n, const DimId *part) {
   int64_t rest = 1;
   for (int i = 1; i < n; i++) {
@@ -472,9 +473,8 @@ static bool infer_to_partial(InferCall *c) {
   return want_axes(c) && not_bool(c, 0) && union_of_args(c);
 }
 
-// Checks that block `fine` is split over the axes of block `coarse`, followed by the axes of the
-// collective. Blocks nest, so a collective gathers the last axes of a dim, and a new split adds
-// axes at the end.
+// Checks that dim `fine` is dim `coarse` split further over the axes of the collective. A
+// collective gathers the last axes of a dim, or adds axes at the end, because blocks nest.
 static bool nests(const InferCall *c, DimId fine, DimId coarse) {
   Axes all = dim_of(c, coarse)->axes, more = c->attr->axes;
   bool fits = all.n + more.n <= MAX_AXES;

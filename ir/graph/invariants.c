@@ -110,7 +110,7 @@ static bool check_region(const Verifier *c, RegionId r) {
 static bool check_carry(const Verifier *c, NodeId id) {
   const Node *n = graph_node(c->g, id);
   NodeId scan = c->scan[n->region], next = carry_next(c->g, c->scan, id);
-  if (!scan) return true; // the scan is added after the nodes of its loop
+  if (!scan) return true; // no scan: it is added later than the nodes of its loop
   if (!next) return broken(c, "%%%u has no next value in %%%u", id, scan);
   const Node *value = graph_node(c->g, next);
   if (value->type != n->type || !dims_equal(&value->dims, &n->dims))
@@ -118,8 +118,8 @@ static bool check_carry(const Verifier *c, NodeId id) {
   return true;
 }
 
-// Checks the arguments of a node in a loop: a value from outside the loop must have a smaller id
-// than the scan, because it is computed before the loop runs.
+// Checks the arguments of a node in a loop. A value from outside the loop is computed before the
+// loop runs, so its id must be smaller than that of the scan.
 static bool check_place(const Verifier *c, NodeId id) {
   const Node *n = graph_node(c->g, id);
   if (n->op == OP_CARRY && !check_carry(c, id)) return false;
@@ -137,8 +137,9 @@ static bool check_place(const Verifier *c, NodeId id) {
   return true;
 }
 
-// Checks that an update has the dims of its target's source node. If the target has no source node
-// in this graph, the update must have the same dims as the declaration, or one block of each.
+// Checks that the new value of a declaration has the dims of its source node. If the declaration
+// has no source node in this graph, the new value must have one dim for each dim of the
+// declaration: the dim itself or a block of it.
 static bool update_fits(const Verifier *c, const Output *o) {
   const Graph *g = c->g;
   const Decl *d = &g->decl.at[o->target - 1];

@@ -3,7 +3,7 @@
 
 #include "ir/graph/graph.h"
 
-enum { ANY = -1 }; // number of arguments
+enum { ANY = -1 }; // value in column `args` of ops.def: one or more arguments
 
 // clang-format off
 const OpRow op_rows[OP_COUNT] = {

@@ -1,7 +1,8 @@
 // Execution order of a graph with loops: all nodes of a region come before its scan.
 //
-// Ids alone do not give this order: gradients add nodes to a region after its scan. A depth-first
-// walk in the order of ids puts each node after its prerequisites.
+// Ids alone do not give this order, because gradients add nodes to a region after its scan. A
+// depth-first walk in the order of ids puts each node after its prerequisites: its arguments and,
+// for a scan, the nodes of its region.
 //
 //   %4 = carry(%1) {region = 1}; %5 = scan(%4) {region = 1}; %6 = exp(%4), added after the scan
 //   order by ids: %4, %5, %6; order of execution: %4, %6, %5
@@ -9,17 +10,18 @@
 
 typedef struct Sort {
   const Graph *g;
-  const NodeId *body; // the nodes of region r are body[first[r] .. first[r + 1])
+  const NodeId *body; // the nodes of region r are body[first[r]] to body[first[r + 1] - 1]
   const uint32_t *first;
-  uint8_t *state; // [NodeId] 0 new, 1 on the stack, 2 placed
+  uint8_t *state; // [NodeId] 0: not visited, 1: on the stack, 2: in `out`
   uint32_t *next; // [NodeId] index of the prerequisite to visit next
   NodeId *out;
   uint32_t n;
   VEC(NodeId) stack;
 } Sort;
 
-// Sets *body to all nodes, those of one region together and each region in the order of `sequence`,
-// or by ids if `sequence` is NULL. *first gets the index of the first node of each region.
+// Sets *body to all nodes, grouped by region. Within a region they are in the order of `sequence`,
+// or of ids if `sequence` is NULL. (*first)[r] gets the index in *body of the first node of region
+// r.
 static void bucket(Arena *a, const Graph *g, const NodeId *sequence, const uint32_t **first,
                    const NodeId **body) {
   uint32_t count = graph_count(g), *start = arena_array(a, uint32_t, g->region.n + 2),
@@ -36,8 +38,8 @@ static void bucket(Arena *a, const Graph *g, const NodeId *sequence, const uint3
   *body = node;
 }
 
-// Returns prerequisite i of node n, or 0 after the last. They are its arguments and, for a scan,
-// all nodes of its region.
+// Returns prerequisite i of node n, or 0 if n has at most i. The prerequisites are the arguments of
+// n and, if n is a scan, all nodes of its region.
 static NodeId prerequisite(const Sort *s, NodeId n, uint32_t i) {
   const Node *node = graph_node(s->g, n);
   if (i < node->nargs) return node->args[i];
