@@ -22,9 +22,10 @@ const char *dot_path(Arena *a, const char *value, bool backward) {
 typedef struct Scope {
   const char *path; // the first `length` bytes are the name of the scope, such as "h.0"
   size_t length;
-  uint32_t first, last, next; // indices of the first and last scope inside it and of the next one
-                              // beside it; 0: there is none
-  VEC(uint32_t) item;
+  // indices into Scopes.scope, 0 for none: the first and the last scope directly inside this one,
+  // and the next scope with the same parent
+  uint32_t first, last, next;
+  VEC(uint32_t) item; // items directly inside the scope
 } Scope;
 
 typedef struct Scopes {
@@ -32,7 +33,7 @@ typedef struct Scopes {
   FILE *f;
   DotItem *put;
   const void *context;
-  VEC(Scope) scope; // scope 0 contains everything
+  VEC(Scope) scope; // scope 0 contains all others
 } Scopes;
 
 static uint32_t find_scope(Scopes *s, uint32_t parent, const char *path, size_t length) {
@@ -58,7 +59,8 @@ static void add_item(Scopes *s, uint32_t item, const char *path) {
   vec_push(s->a, s->scope.at[scope].item) = item;
 }
 
-// Writes scope i and all inside it. Recurses at most MOST_DEPTH levels deep.
+// Writes scope i with its items, and the scopes inside it. The recursion is at most MOST_DEPTH
+// deep.
 static void put_scope(const Scopes *s, uint32_t i, int depth) {
   const Scope *scope = &s->scope.at[i];
   const char *outer = blanks + sizeof blanks - 1 - INDENT * depth, *inner = outer - INDENT;

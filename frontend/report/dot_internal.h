@@ -6,19 +6,22 @@
 
 #include "ir/base/arena.h"
 
-enum { DOT_PLAIN = 200 }; // a graph with more nodes has a cluster for each scope
+// Number of nodes up to which a graph is drawn without clusters for scopes.
+enum { DOT_PLAIN = 200 };
 
-// Writes text for a label: escapes quotes and backslashes, and writes control characters as blanks.
+// Writes text inside the quotes of a label: escapes quotes and backslashes, and writes control
+// characters as blanks.
 void dot_text(FILE *f, const char *text);
 
-// Writes clusters for the scopes of n items, and inside them the items: calls put(f, context, i,
-// indent) once for each item i. `indent` has the blanks before its line. path[i] is the full name
-// of item i, or NULL: "h.0.attention.q" is in the cluster "h.0.attention", inside "h.0", inside
-// "h".
+// Writes one item of dot_scopes. `indent` is the blanks with which the item's lines begin.
 typedef void DotItem(FILE *f, const void *context, uint32_t item, const char *indent);
+// Writes n items inside nested clusters, one cluster for each scope. Calls put(f, context, i,
+// indent) once for each item i. path[i] is the full name of item i: "h.0.attention.q" is in the
+// cluster "h.0.attention", which is inside "h.0", which is inside "h". An item with path NULL is
+// outside all clusters.
 void dot_scopes(FILE *f, uint32_t n, const char *const *path, DotItem *put, const void *context);
-// Returns the path by which DOT groups a value. Values of the backward pass are in the scope
-// "gradients".
+// Returns the path of a value for dot_scopes: its full name, after "gradients." for values of the
+// backward pass.
 const char *dot_path(Arena *a, const char *value, bool backward);
 
 #endif

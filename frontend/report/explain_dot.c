@@ -32,18 +32,19 @@ static void put_item(FILE *f, const void *context, uint32_t item, const char *in
   put_box(f, b->e, b->g, item, indent);
 }
 
-// For large graphs: makes a cluster of each scope instead of each round.
+// Writes the boxes of a large graph, with a cluster for each scope instead of each round.
 static void put_boxes_by_scope(FILE *f, const Explain *e, const ValueGraph *g) {
   const char **path = arena_array(e->session->arena, const char *, g->nboxes + 1);
   for (uint32_t b = 0; b < g->nboxes; b++) path[b] = g->box[b].name;
   dot_scopes(f, g->nboxes, path, put_item, &(Boxes){e, g});
 }
 
-// Adds invisible edges from the value that enters a round to the boxes of the round that no edge
-// leads to. They keep rounds below one another. Without them Graphviz would put such a box beside
-// the previous round, and push that round to the side.
+// Adds invisible edges to the boxes of a round to which no other edge leads. They start at the
+// value that enters the round, and keep rounds below one another. Without them Graphviz would put
+// such a box beside the previous round, and push that round to the side.
 static void put_ranks(FILE *f, const Explain *e, const ValueGraph *g) {
-  // by round: 1 + the index of the last box outside that has an edge into the round; 0: none
+  // indexed by round: 1 + the index of the last box outside the round that has an edge into it; 0:
+  // there is none
   uint32_t *enters = arena_array(e->session->arena, uint32_t, g->nrounds + 1);
   bool *made = arena_array(e->session->arena, bool, g->nboxes + 1);
   for (uint32_t i = 0; i < g->nedges; i++) {

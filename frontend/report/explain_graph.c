@@ -12,7 +12,7 @@
 
 // -- sets of boxes ------------------------------------------------------------------------------
 
-// A set of boxes, in ascending order.
+// A set of boxes: their indices in ascending order.
 typedef struct BoxSet {
   uint32_t n;
   const uint32_t *at;
@@ -37,8 +37,8 @@ typedef struct Maker {
   const Explain *e;
   const Graph *g;
   ValueGraph *out;
-  uint32_t *box_of; // by node: 1 + its box; 0: it has none
-  BoxSet *made_of;  // by node: the nearest boxes that the node is computed from
+  uint32_t *box_of; // indexed by NodeId: 1 + the node's box; 0: the node has none
+  BoxSet *made_of;  // indexed by NodeId: the nearest boxes that the node is computed from
   VEC(GraphEdge) edge;
   VEC(GraphRound) round;
   VEC(GraphMove) move;
@@ -113,8 +113,9 @@ static void make_edges(Maker *m) {
   m->out->nedges = m->edge.n;
 }
 
-// Sets the rank of each box: below all boxes that it is computed from. A box without incoming edges
-// comes right above its first user. Edges are in the order of the boxes that they lead to.
+// Sets the rank of each box, which is greater than those of the boxes from which it is computed. A
+// box without incoming edges gets the rank just before that of its first reader. One pass is
+// enough, because edges are sorted by the box that they lead to.
 static void rank_boxes(const Maker *m) {
   ValueGraph *v = m->out;
   uint32_t *least = arena_array(m->scratch, uint32_t, v->nboxes + 1);
@@ -140,8 +141,8 @@ static int find_box(const ValueGraph *v, const char *name) {
   return -1;
 }
 
-// Adds each collective of the ledger at the box of the value that it moves. In the forward pass it
-// leads to the box of the reader, if that has one.
+// Adds each collective of the ledger at the box of the value that it moves. A collective of the
+// forward pass leads from there to the box of the reader, if the reader has one.
 static void make_moves(Maker *m) {
   const Ledger *l = m->e->ledger;
   for (uint32_t r = 0; r < l->nrows; r++)
@@ -164,9 +165,9 @@ static void make_moves(Maker *m) {
 
 // -- rounds that look alike ---------------------------------------------------------------------
 
-// Returns a text with everything that is visible of a round: its values with their shardings, and
-// the lines of the ledger at them. Rounds with equal text look alike. A constant is ignored,
-// because equal constants are one node, which is in the first round only.
+// Returns a text with everything that the drawing shows of a round: its values with their shardings
+// and collectives. Rounds with equal texts look alike. Constants are ignored, because equal
+// constants are one node, which is in the first round only.
 static const char *looks(Maker *m, uint32_t round) {
   const ValueGraph *v = m->out;
   const char *text = m->round.at[round].loop;

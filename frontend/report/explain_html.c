@@ -24,7 +24,7 @@ static const char *size_of(const Explain *e, int64_t bytes) {
   return bytes_text(e->session->arena, bytes);
 }
 
-// -- numbers at a glance ------------------------------------------------------------------------
+// -- summary of the step ------------------------------------------------------------------------
 
 static void put_tile(FILE *f, const char *number, const char *what) {
   html_in(f, "<div class=\"tile\"><b>", number, "</b>");
@@ -141,7 +141,7 @@ static void put_value_facts(FILE *f, const ExplainedValue *v) {
   fputc('}', f);
 }
 
-// Returns the value that is shown first: the one with the most split dims.
+// Returns the index of the value that the page shows first: the one with the most split dims.
 static uint32_t telling_value(const ExplainedValues *v) {
   uint32_t best = 0;
   int most = -1;
@@ -306,8 +306,8 @@ static double above(const Timeline *t, int64_t bytes) {
   return HEIGHT - BOTTOM - (double)bytes / (most > 0 ? most : 1) * (HEIGHT - BOTTOM - 12);
 }
 
-// Writes the curve of live bytes. If several instructions share a point, it shows the largest
-// value.
+// Writes the curve of live bytes. A point that several instructions share shows the largest value
+// among them.
 static void put_live(FILE *f, const Timeline *t) {
   uint32_t each = t->n / MOST_POINTS + 1;
   for (uint32_t i = 0; i < t->n; i += each) {
@@ -341,8 +341,9 @@ static void put_alive(FILE *f, const Explain *e) {
   fprintf(f, "</details>\n");
 }
 
-// Returns the height of the label for persistent memory: level with that memory, but always below
-// the label of the peak.
+// Returns the y coordinate, in pixels, of the label for persistent memory. `floor` is that of the
+// top of persistent memory. The label is there, or lower where it would cover the label of the
+// peak.
 static double floor_label(double floor) {
   double least = 16 + LABEL_GAP, most = HEIGHT - BOTTOM;
   return floor < least ? least : floor > most - 4 ? most : floor;
@@ -418,7 +419,7 @@ static void put_values(FILE *f, const Explain *e) {
 
 // -- the page -----------------------------------------------------------------------------------
 
-// The mesh stays visible beside the other parts, or above them on a narrow page.
+// Puts the mesh in a part of the page that stays visible while the other parts scroll.
 void html_explained(FILE *f, const Explain *e) {
   fprintf(f, "<div class=\"beside\">\n");
   put_mesh(f, e);

@@ -53,8 +53,9 @@ static json_t *part_json(const Explain *e, const LedgerPart *p) {
   return out;
 }
 
-// Adds facts of the ledger to `out`, the JSON object of a collective that collectives_json made:
-// time, place, the values that move, the rule that causes it, and what would remove it.
+// Adds facts of the ledger to `out`, the JSON object that collectives_json made for a collective:
+// its time, its place in the model, the values that it moves, the layout rule that causes it, and
+// what would remove it.
 static void add_row(const Explain *e, json_t *out, const LedgerRow *row) {
   json_t *parts = json_array();
   for (uint32_t i = 0; i < row->nparts; i++)
@@ -198,7 +199,7 @@ static json_t *timeline_json(const Explain *e) {
                    (int)t->peak, "live", live, "alive_at_peak", alive);
 }
 
-// -- all ----------------------------------------------------------------------------------------
+// -- the JSON object ----------------------------------------------------------------------------
 
 json_t *explain_json(const Explain *e, json_t *list, int value) {
   const Session *s = e->session;

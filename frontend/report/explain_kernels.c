@@ -28,7 +28,9 @@ typedef struct Item {
 // The kernels of one round of a loop in one phase (forward, backward or update).
 typedef struct Round {
   const char *name, *loop, *look;
-  uint32_t n, alike; // number of kernels; index of the first round that looks like it
+  // n: number of kernels; alike: index into Kernels.rounds of the first round that looks like this
+  // one
+  uint32_t n, alike;
   double seconds;
   int64_t bytes, saved;
 } Round;
@@ -36,11 +38,11 @@ typedef struct Round {
 typedef struct Kernels {
   Arena *a;
   const Explain *e;
-  KernelFact *fact;  // by fusion group
-  int *round;        // by fusion group: index into `rounds`; -1: in no round
-  uint32_t nkernels; // number of groups that have an instruction; others only rename values
+  KernelFact *fact;  // indexed by fusion group
+  int *round;        // indexed by fusion group: index into `rounds`; -1: the group is in no round
+  uint32_t nkernels; // number of groups that have an instruction; the others only rename values
   VEC(Round) rounds;
-  int *item_of; // by fusion group: index of its box in the current drawing; -1: not in it
+  int *item_of; // indexed by fusion group: index into `item` in the current drawing; -1: not in it
   VEC(Item) item;
 } Kernels;
 
@@ -49,8 +51,8 @@ static bool runs(const Kernels *k, uint32_t group) { return kernel_runs(k->e->ma
 
 // -- rounds -------------------------------------------------------------------------------------
 
-// Returns true if group g belongs to one round, the one whose name is the first `length` characters
-// of `name`, the last value that g stores. A bucket of collectives may store values of several
+// Returns true if all values that group g stores are of one round. `name` is the last of them, and
+// its first `length` characters name the round. A bucket of collectives may store values of several
 // rounds, and then belongs to none.
 static bool of_one_round(const Kernels *k, const Group *g, const char *name, size_t length) {
   for (uint32_t i = 0; g->kind == GROUP_COLLECTIVE && i < g->nstored; i++) {
@@ -60,8 +62,8 @@ static bool of_one_round(const Kernels *k, const Group *g, const char *name, siz
   return true;
 }
 
-// Returns the index of the round that a group belongs to, and adds the round if it is new; -1:
-// none.
+// Returns the index of the round that a group belongs to, and adds the round if it is new. Returns
+// -1 if the group belongs to no round.
 static int find_round(Kernels *k, uint32_t group) {
   static const char *const phase[] = {"", ", backward", ", update"};
   const KernelFact *fact = &k->fact[group];
@@ -153,7 +155,8 @@ static Inside inside_of(const Kernels *k, uint32_t group) {
   bool counted = count_shown(k, group) > MOST_OPS;
   Inside out = {.drawn = {.most_width = OPS_WIDTH}};
   uint32_t *times = arena_array(k->a, uint32_t, g->nnodes + 1), n = 0;
-  uint32_t *box = arena_array(k->a, uint32_t, g->nnodes + 1); // by node of the group: 1 + its box
+  // indexed as g->node: 1 + the node's box
+  uint32_t *box = arena_array(k->a, uint32_t, g->nnodes + 1);
   VEC(DrawnEdge) edge = {0};
   out.text = arena_array(k->a, const char *, g->nnodes + 1);
   out.drawn.box = arena_array(k->a, DrawnBox, g->nnodes + 1);
@@ -184,7 +187,7 @@ static Inside inside_of(const Kernels *k, uint32_t group) {
   return out;
 }
 
-// -- items --------------------------------------------------------------------------------------
+// -- boxes of the drawing -----------------------------------------------------------------------
 
 static void add_kernel(Kernels *k, uint32_t group) {
   const KernelFact *fact = &k->fact[group];
@@ -195,7 +198,7 @@ static void add_kernel(Kernels *k, uint32_t group) {
              .inside = inside_of(k, group)};
 }
 
-// Adds one box for all rounds that look like `round`, and maps their groups to it.
+// Adds one box for all rounds that look like `round`, and enters it in item_of for their groups.
 static void add_rounds(Kernels *k, uint32_t round) {
   const Round *r = &k->rounds.at[round];
   uint32_t n = count_alike(k, round), last = round;
@@ -227,11 +230,11 @@ static DrawnBox size_of_item(const Item *i) {
                               (i->inside.drawn.nboxes ? i->inside.drawn.height + PAD : 0)};
 }
 
-// Adds an edge for each pair of boxes of which one reads values of the other.
+// Adds one edge from box x to box y if a kernel in y reads values of a kernel in x.
 static void connect(const Kernels *k, Drawn *d) {
   VEC(DrawnEdge) edge = {0};
-  uint32_t *seen = arena_array(k->a, uint32_t, (size_t)k->item.n * 2 + 1),
-           stamp = 0; // seen[x]: 1 + the last box to which box x got an edge; stamp: 1 + this box
+  // stamp: 1 + the box y of group g; seen[x]: the last stamp with an edge from box x
+  uint32_t *seen = arena_array(k->a, uint32_t, (size_t)k->item.n * 2 + 1), stamp = 0;
   for (uint32_t g = 0; g < fusion_of(k)->ngroups; g++) {
     uint32_t n = 0, *from = k->item_of[g] >= 0 ? kernel_sources(k->a, k->e->made, g, &n) : NULL;
     stamp = k->item_of[g] >= 0 ? (uint32_t)k->item_of[g] + 1 : 0;

@@ -13,8 +13,8 @@ static int by_size(const void *x, const void *y) {
   return *a < *b ? -1 : *a > *b;
 }
 
-// Lists the buffers that are live at the peak. A buffer that reuses the memory of another one is
-// counted with that one.
+// Lists the buffers that are live at the peak, largest first. A buffer in the memory of another
+// buffer is not listed separately.
 static void find_alive(Arena *a, const Compiled *c, Timeline *t) {
   t->alive = arena_array(a, const PlanBuffer *, c->nbuffers + 1);
   for (uint32_t i = 0; i < c->nbuffers; i++) {
@@ -44,8 +44,8 @@ static Timeline timeline(Arena *a, const Compiled *c) {
   return t;
 }
 
-// Returns true if b is a buffer of the value `name`. The name of a buffer is that of its value, for
-// some after the number of the node: "%17 layer.0.x".
+// Returns true if b is a buffer of the value `name`. b->value is the name of its value, or a node
+// number and the name: "%17 layer.0.x".
 static bool holds(const PlanBuffer *b, const char *name) {
   const char *of = b->value;
   if (*of == '%') of += strcspn(of, " ");
@@ -69,7 +69,7 @@ static const char *memory_of(Arena *a, const Compiled *c, const char *name) {
       plural(count), (long long)most, first, last, n);
 }
 
-// -- all ----------------------------------------------------------------------------------------
+// -- the structure ------------------------------------------------------------------------------
 
 Explain *explain_new(Session *s, const Compilation *c, const char *purpose) {
   Arena *a = s->arena;

@@ -8,17 +8,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A line of text in a box: collectives that move its value. A row of the ledger is one collective,
-// a line of the ledger joins the rows that differ only in the round of a loop.
+// A line of text in a box, which shows collectives that move the value of the box. A row of the
+// ledger is one collective. A line of the ledger joins rows that differ only in the round of a
+// loop.
 typedef struct Badge {
   uint32_t line;  // index into Ledger.line
-  uint32_t calls; // number of collectives of that line that are shown at the box
-  uint32_t row;   // index into Ledger.row of the last of them
+  uint32_t calls; // number of collectives of this ledger line that are shown in the box
+  uint32_t row;   // index into Ledger.row of the last of these collectives
 } Badge;
 
+// A box of the drawing: one value, or several rounds of a loop that look alike.
 typedef struct Item {
   const char *title, *state;
-  int value; // index of the value; -1: rounds of a loop, of which `round` is the first
+  int value; // index into ExplainedValues.at; -1: the box shows rounds, and `round` is the first
   int round;
   int colour;
   bool ghost; // drawn with a dashed border, because the value is outside the round that is drawn
@@ -34,12 +36,12 @@ typedef struct Drawing {
   Arena *a;
   const Explain *e;
   const ValueGraph *g;
-  int *item_of; // by box: its item, -1: not in this drawing
+  int *item_of; // indexed as ValueGraph.box: index into `item`; -1: not in this drawing
   VEC(Item) item;
   VEC(Edge) edge;
 } Drawing;
 
-// -- items --------------------------------------------------------------------------------------
+// -- boxes and edges ----------------------------------------------------------------------------
 
 static const char *value_state(const Explain *e, const ExplainedValue *v) {
   Arena *a = e->session->arena;
@@ -62,8 +64,8 @@ static void add_box(Drawing *d, uint32_t b, const char *title, bool ghost) {
                                    .ghost = ghost};
 }
 
-// Adds a call of a collective to the box where it is shown. Calls of one line of the ledger share a
-// badge.
+// Adds a collective, a row of the ledger, to the box where it is shown. Rows of one ledger line
+// share a badge.
 static void add_badge(Drawing *d, Item *item, uint32_t row) {
   uint32_t line = d->e->ledger->row[row].line;
   for (uint32_t i = 0; i < item->badge.n; i++) {
@@ -76,7 +78,7 @@ static void add_badge(Drawing *d, Item *item, uint32_t row) {
   vec_push(d->a, item->badge) = (Badge){line, 1, row};
 }
 
-// Adds an edge between two values, unless both are in one box or a value is not in the drawing.
+// Adds an edge between two boxes of the graph, unless the drawing has both in one box or lacks one.
 static void add_edge(Drawing *d, uint32_t from, uint32_t to, bool moved) {
   int x = d->item_of[from], y = d->item_of[to];
   if (x < 0 || y < 0 || x == y) return;
@@ -108,13 +110,13 @@ static const char *badge_text(const Drawing *d, const Badge *b) {
   const char *what = arena_printf(a, "%s%s %s", c->backward ? "gradient: " : "", coll_text(c->kind),
                                   axes_text(a, &d->e->session->model->mesh, c->axes));
   if (row->nparts > 1)
-    // without bytes, because those of the call are the bytes of all values that it moves
+    // The text has no bytes, because those of the call are for all values that it moves.
     return arena_printf(a, "%s, %u packed", what, row->nparts);
   return arena_printf(a, "%s %s%s", what, bytes_text(a, c->wire_bytes),
                       calls > 1 ? arena_printf(a, " x%lld", (long long)calls) : "");
 }
 
-// -- sizes --------------------------------------------------------------------------------------
+// -- sizes of boxes -----------------------------------------------------------------------------
 
 static void measure(const Drawing *d, const Item *i, DrawnBox *out) {
   size_t longest = strlen(i->title) > strlen(i->state) ? strlen(i->title) : strlen(i->state);
@@ -178,12 +180,12 @@ static Drawing drawing(const Explain *e, const ValueGraph *g, Arena *a) {
 
 // -- rounds -------------------------------------------------------------------------------------
 
-// Rounds first ... last of a loop, one after the other, that look alike.
+// Consecutive rounds of a loop that look alike: `first` to `last`, both included.
 typedef struct Run {
   uint32_t first, last;
 } Run;
 
-// Returns the longest run of rounds from r on that look alike.
+// Returns the longest run of rounds that look alike and begin with round r.
 static Run run_at(const ValueGraph *g, uint32_t r) {
   Run run = {r, r};
   while (run.last + 1 < g->nrounds && g->round[run.last + 1].alike == g->round[r].alike &&
@@ -204,7 +206,7 @@ static const char *run_state(Arena *a, Run run, uint32_t values) {
 }
 
 static void add_run(Drawing *d, Run run) {
-  uint32_t values = 0, item = d->item.n; // number of values of a round; index of the new item
+  uint32_t values = 0, item = d->item.n; // number of values in one round; index of the new item
   for (uint32_t b = 0; b < d->g->nboxes; b++) {
     if (d->g->box[b].round < (int)run.first || d->g->box[b].round > (int)run.last) continue;
     d->item_of[b] = (int)item;
@@ -216,7 +218,7 @@ static void add_run(Drawing *d, Run run) {
                                    .round = (int)run.first};
 }
 
-// Writes the drawing of the first round of a run, with the values outside that it reads.
+// Writes the drawing of the first round of a run, and of the values outside it that it reads.
 static void put_run(FILE *f, const Explain *e, const ValueGraph *g, Run run) {
   Arena *scratch = arena_new();
   Drawing d = drawing(e, g, scratch);

@@ -53,7 +53,8 @@ static const char style[] =
     "monospace;background:var(--panel);color:var(--fg);border:1px solid var(--line);padding:2px "
     "4px;max-width:40em}\n";
 
-static const char style_of_parts[] = // drawings, and the part that stays visible
+// Styles of drawings, and of the part of the page that stays visible.
+static const char style_of_parts[] =
     ".graph{position:relative;overflow:auto;margin:.5em 0;border:1px solid "
     "var(--line);border-radius:6px}.graph svg{max-width:none;margin:0 "
     "auto}.graph:focus{outline:2px solid var(--accent)}\n"

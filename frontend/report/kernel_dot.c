@@ -8,7 +8,7 @@ typedef struct Source {
   Arena *a;
   const Compilation *made;
   const Simulation *step;
-  const uint32_t *group; // the groups that run something
+  const uint32_t *group; // indices of the fusion groups that have an instruction
 } Source;
 
 static void put_group(FILE *f, const void *context, uint32_t item, const char *indent) {
@@ -38,9 +38,9 @@ static void put_group(FILE *f, const void *context, uint32_t item, const char *i
   fprintf(f, "%s}\n", indent);
 }
 
-// Writes the edges between the operations of a kernel, and one edge from each kernel whose values
-// it reads. In DOT an edge between clusters joins two of their nodes: here the last value that one
-// kernel stores and the first value that the other one stores.
+// Writes the edges between the operations of a group, and one edge to the group from each other
+// group whose values it reads. In DOT an edge between clusters must join two of their nodes. Here
+// these are the last value that the source stores and the first value that the reader stores.
 static void put_edges(FILE *f, const Source *s, uint32_t group) {
   const Fusion *u = s->made->fusion;
   const Group *g = &u->group[group];

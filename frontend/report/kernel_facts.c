@@ -41,7 +41,7 @@ static bool name_values(Arena *a, const Fusion *f, const Group *g, KernelFact *o
 
 // -- costs --------------------------------------------------------------------------------------
 
-// Returns how often a step runs the instruction.
+// Returns how often a step runs the instruction: the product of the counts of the loops around it.
 static int64_t rounds_of(const Program *p, uint32_t instr) {
   int64_t rounds = 1;
   for (uint32_t i = 0; i < instr; i++)
@@ -95,9 +95,9 @@ const char *kernel_apart(Arena *a, const Compilation *c, uint32_t group) {
   return n > MOST_APART ? arena_printf(a, "%s; %u more", text, n - MOST_APART) : text;
 }
 
-// -- sources ------------------------------------------------------------------------------------
+// -- groups whose values a group reads ----------------------------------------------------------
 
-// Returns true if group g computes node n, which another group may compute as well.
+// Returns true if group g computes node n. Several groups may compute one node.
 static bool has_node(const Group *g, NodeId n) {
   for (uint32_t i = 0; i < g->nnodes; i++)
     if (g->node[i] == n) return true;

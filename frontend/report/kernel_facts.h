@@ -4,34 +4,33 @@
 
 #include "frontend/driver/session.h"
 
-// A group of the fusion, as it is shown to a user. Bytes and flops are those of one run by one
-// processor, as in `bench`; for a collective, bytes are those that it sends. Seconds are the
-// predicted time of all rounds of a step.
+// What a user is shown of a fusion group. Bytes and flops are those of one run on one processor, as
+// in `bench`; for a collective, bytes are those that it sends. `rounds` is how often a step runs
+// the group, and `seconds` the predicted time of all these runs.
 typedef struct KernelFact {
-  const char
-      *value;       // values that it stores, at most two: "hidden", "grad(w), grad(v)", "a, b, ..."
-  const char *of;   // the last of these values, without grad(); or NULL
-  const char *kind; // "kernel", "product", or the kind of collective
-  const char *cost; // "moves 1.2 MiB, saves 3.0 MiB, 1.2 MFLOP, 12 us"
+  const char *value; // values that the group stores: "hidden", "grad(w), grad(v)", "a, b, ..."
+  const char *of;    // the last of these values, without grad(); NULL: none has a name
+  const char *kind;  // "kernel", "product", or the kind of collective
+  const char *cost;  // "moves 1.2 MiB, saves 3.0 MiB, 1.2 MFLOP, 12 us"
   bool backward, update;
   int64_t bytes, saved, flops, rounds;
   double seconds;
-  uint32_t together; // number of groups in the same launch; `seconds` is the time of all of them
+  uint32_t together; // number of groups that one instruction runs; `seconds` is for all of them
 } KernelFact;
 
-// Returns true if the group runs something, so that it is drawn. c must be compiled up to the
-// program.
+// Returns true if the group has an instruction. Only such groups are drawn. c must be compiled up
+// to the program.
 bool kernel_runs(const Compilation *c, uint32_t group);
 // Returns the facts of a group, with times from the simulation t. Allocates from a.
 KernelFact kernel_fact(Arena *a, const Compilation *c, const Simulation *t, uint32_t group);
-// Returns why the group was not fused with others, or "". "#5: a reduction runs over other loops
-// than the rest; ..." is the reason against a merge with group 5.
+// Returns why the group was not fused with others, or "" if there is no reason. The text lists
+// group numbers and reasons: "#5: a reduction runs over other loops than the rest; #7: ...".
 const char *kernel_apart(Arena *a, const Compilation *c, uint32_t group);
 // Returns the groups whose values the group reads, in ascending order, in the arena `a`; *n gets
-// their number. A group that only renames values has no instruction: the groups that it reads
-// replace it.
+// their number. A group without an instruction only renames values: in its place the result has
+// the groups that it reads.
 uint32_t *kernel_sources(Arena *a, const Compilation *c, uint32_t group, uint32_t *n);
-// Returns true if an operation is shown. Constants are not.
+// Returns true if node n is drawn, which is so for all operations except constants.
 bool kernel_shows(const Compilation *c, NodeId n);
 
 // kernel_dot.c: returns the fuse stage as DOT, grouped by scope if it has many operations.

@@ -13,24 +13,24 @@ enum {
   MOST_LAYER_GAP = 90,
   BEND_WIDTH = 2,
   STEEPNESS = 14
-}; // pixels; STEEPNESS: the most horizontal pixels of an edge for each vertical one
+}; // in pixels; STEEPNESS: the most horizontal pixels of an edge for each vertical pixel
 
 typedef struct Link {
-  uint32_t upper, lower; // nodes of `layers`
+  uint32_t upper, lower; // indices into Layers.node
 } Link;
 
 typedef struct Layout {
   Arena *a;
   Drawn *d;
-  uint32_t *upper, *lower; // by edge: its boxes, after edges that close cycles are reversed
-  uint32_t *place;         // by box: its position in a topological order of the boxes
-  uint32_t *down;          // indices of the edges that are drawn, sorted by `place` of both boxes
+  uint32_t *upper, *lower; // indexed by edge: its boxes, after edges that close cycles are reversed
+  uint32_t *place;         // indexed by box: its position in a topological order
+  uint32_t *down;          // the drawn edges, sorted by `place` of the upper, then of the lower box
   uint32_t ndown;
-  bool *reached;         // by box: some edge leads to it
-  VEC(uint32_t) bend_of; // by bend: the box whose edges pass through it
+  bool *reached;         // indexed by box: true if an edge leads to it
+  VEC(uint32_t) bend_of; // indexed by bend: the box whose edges pass through it
   VEC(uint32_t) bend_layer;
   VEC(Link) link;
-  uint32_t **way; // by edge: its bends, downwards
+  uint32_t **way; // indexed by edge: the nodes of its bends, from top to bottom
   Layers layers;
 } Layout;
 
@@ -41,11 +41,12 @@ static bool is_loop(const DrawnEdge *e) { return e->from == e->to; }
 // -- cycles -------------------------------------------------------------------------------------
 
 typedef struct Visit {
-  uint32_t box, next; // next: index into `out` of the next edge to follow
+  uint32_t box, next; // next: index into `out` (turn_cycles) of the next edge to follow
 } Visit;
 
 // Visits boxes depth first. An edge to a box that is still being visited closes a cycle and is
-// reversed. The reverse postorder gives the positions of the boxes.
+// reversed. Sets l->place from the reverse postorder. The edges that leave box i are out[first[i]]
+// to out[first[i + 1] - 1].
 static void turn_cycles(const Layout *l, const uint32_t *first, const uint32_t *out) {
   enum { NEW, OPEN, DONE };
   const Drawn *d = l->d;
@@ -92,7 +93,7 @@ static void find_cycles(Layout *l) {
 }
 
 typedef struct Sorted {
-  uint32_t upper, lower, edge; // upper, lower: positions of the boxes
+  uint32_t upper, lower, edge; // upper, lower: values of Layout.place
 } Sorted;
 
 static int by_places(const void *x, const void *y) {
@@ -124,7 +125,7 @@ static void sort_edges(Layout *l) {
 // -- layers -------------------------------------------------------------------------------------
 
 // Sets the rank of each box: the length of the longest path to it. A box without incoming edges
-// comes right above its first user. Returns the number of ranks.
+// gets the rank just before that of its first reader. Returns the number of ranks.
 static uint32_t find_ranks(const Layout *l, uint32_t *rank) {
   uint32_t n = 0, *least = arena_array(l->a, uint32_t, l->d->nboxes + 1);
   for (uint32_t i = 0; i < l->ndown; i++) {
@@ -190,7 +191,7 @@ static uint32_t add_bend(Layout *l, uint32_t of, uint32_t layer, uint32_t above)
 static bool add_bends(Layout *l) {
   const DrawnBox *box = l->d->box;
   uint32_t *trunk = arena_array(l->a, uint32_t, l->layers.nlayers + 1), of = NO_BOX,
-           last = 0; // `of`: the box whose bends are in `trunk`, in all layers down to `last`
+           last = 0; // trunk[layer]: the bend of box `of` there, for layers down to `last`
   l->way = arena_array(l->a, uint32_t *, l->d->nedges + 1);
   for (uint32_t k = 0; k < l->ndown; k++) {
     uint32_t i = l->down[k], upper = l->upper[i], from = box[upper].layer,
@@ -230,8 +231,8 @@ static void link_nodes(const Layout *l) {
   }
 }
 
-// Fills each layer with its nodes, in the order of boxes. A bend is sorted by the box whose edges
-// pass it.
+// Fills each layer with its nodes, in the order of boxes. The place of a bend in this order is that
+// of the box whose edges pass through it.
 static void fill_layers(Layout *l) {
   Layers *layers = &l->layers;
   uint32_t nboxes = l->d->nboxes, *next = arena_array(l->a, uint32_t, nboxes + 2), *order;

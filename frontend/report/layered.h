@@ -16,7 +16,7 @@ typedef struct DrawnPoint {
 typedef struct DrawnBox {
   double width, height; // input, in pixels
   double x, y;          // result: the upper left corner
-  uint32_t layer;       // result
+  uint32_t layer;       // result: from 0 at the top
 } DrawnBox;
 
 // The points lead from the lower side of the upper box to the upper side of the lower box. They
@@ -24,11 +24,11 @@ typedef struct DrawnBox {
 // connection as a straight line, or as a curve that is vertical at both ends. There are npoints / 2
 // vertical lines.
 typedef struct DrawnEdge {
-  uint32_t from, to; // input: boxes
-  bool against;      // result: the edge leads up, `to` is the upper box
+  uint32_t from, to; // input: indices into Drawn.box
+  bool against;      // result: true if the edge leads up, so that `to` is the upper box
   uint32_t npoints;  // result; 0: the edge leads from a box to itself and is not drawn
-  uint32_t shared;   // result: number of points, from the first on, that an earlier edge from the
-                     // same box has too; draw them once
+  uint32_t shared;   // result: the first `shared` points are also those of an earlier edge from
+                     // this box; draw them once
   DrawnPoint *point;
 } DrawnEdge;
 
@@ -36,8 +36,8 @@ typedef struct Drawn {
   uint32_t nboxes, nedges;
   DrawnBox *box;
   DrawnEdge *edge;
-  double most_width;    // input: a layer of several boxes that is wider is divided
-  double width, height; // result
+  double most_width;    // input, in pixels: a wider layer of several boxes is divided
+  double width, height; // result, in pixels
 } Drawn;
 
 // Computes the results in all boxes and edges of d. Points are allocated from `a`. The same graph

@@ -10,7 +10,7 @@ enum {
   SWEEPS = 16,
   EXCHANGE_ROUNDS = 4,
   MOST_EXCHANGES = 20000
-}; // MOST_EXCHANGES: larger graphs skip the exchanges
+}; // MOST_EXCHANGES: graphs with more nodes skip the exchanges
 
 // -- crossings ----------------------------------------------------------------------------------
 
@@ -71,7 +71,8 @@ static double barycentre(const Layers *l, const LayerNode *n, uint32_t count,
   return count ? sum / count : share(l, n);
 }
 
-// Sorts a layer by the barycentres of its nodes among their neighbours above (`down`) or below.
+// Sorts the nodes of a layer by the barycentres of their neighbours: those above if `down`, else
+// those below.
 static void sort_layer(const Layers *l, uint32_t layer, bool down, Key *key) {
   uint32_t n = l->size[layer];
   for (uint32_t i = 0; i < n; i++) {
@@ -92,8 +93,9 @@ static void sweep(const Layers *l, bool down, Key *key) {
 
 // -- exchanges ----------------------------------------------------------------------------------
 
-// Returns the number of crossings between links of x and links of y that an exchange removes, if x
-// is left of y now.
+// Returns how many crossings with the links to one adjacent layer are removed if two neighbours in
+// a layer are exchanged. x and y have the ends of these links: nx of the left node, ny of the
+// right.
 static int64_t gain(const Layers *l, uint32_t nx, const uint32_t *x, uint32_t ny,
                     const uint32_t *y) {
   int64_t sum = 0;
@@ -128,7 +130,7 @@ static void exchange(const Layers *l) {
   }
 }
 
-// -- the best of all ----------------------------------------------------------------------------
+// -- the best order of all sweeps ---------------------------------------------------------------
 
 void layers_order(Layers *l) {
   uint32_t widest = 0, degree = 0;

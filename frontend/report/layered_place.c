@@ -1,7 +1,7 @@
 // Finds the horizontal positions of a layered drawing. Sweeps down and up move every box near the
 // middle of its neighbours, and every bend near the node that the sweep comes from. The order of
-// each layer is kept. A long edge thus becomes a vertical line that avoids boxes. If bends moved to
-// the middle of both neighbours, it would become a diagonal. Bends pull harder than boxes (the
+// each layer is kept. A long edge thus becomes a vertical line that avoids boxes. It would become a
+// diagonal if bends moved to the middle of both neighbours. Bends pull harder than boxes (the
 // weights of Gansner et al. 1993).
 //
 // For one layer this is a least-squares problem with an order constraint. After subtracting the
@@ -30,15 +30,17 @@ static void add_pull(const Layers *l, const LayerNode *n, uint32_t count, const 
 }
 
 typedef struct Block {
-  double weight, sum; // of the target positions of its nodes, without gaps
+  double weight, sum; // sums over its nodes: weights; weight times (target - offset)
   uint32_t first;
 } Block;
 
-// Places the nodes of one layer. A node without neighbours goes to the middle of the drawing, next
-// to the nodes that have some.
+// Places the nodes of one layer near their neighbours above if `down`, else near those below. With
+// `both`, boxes go to the middle of the neighbours on both sides. A node without neighbours goes to
+// `middle`, the middle of the drawing. block and offset are scratch memory for the nodes of a
+// layer.
 static void place_layer(const Layers *l, uint32_t layer, bool down, bool both, double middle,
                         Block *block, double *offset) {
-  static const double still = 0.01; // the pull of a node's current position, or of the middle
+  static const double still = 0.01; // the weight of a node's current position, or of `middle`
   uint32_t n = 0, size = l->size[layer];
   for (uint32_t i = 0; i < size; i++) {
     const LayerNode *x = &l->node[l->at[layer][i]];
@@ -58,7 +60,8 @@ static void place_layer(const Layers *l, uint32_t layer, bool down, bool both, d
       l->node[l->at[layer][i]].x = block[k].sum / block[k].weight + offset[i];
 }
 
-// Starts with nodes packed from left to right; all layers have the same middle.
+// Sets the first positions: the nodes of each layer side by side, and the middle of the
+// layer at 0.
 static void place_first(const Layers *l) {
   for (uint32_t k = 0; k < l->nlayers; k++) {
     double x = 0;

@@ -27,7 +27,6 @@ static bool make_gradients(Session *s, const Compilation *train, const TrainJob 
   return w->gradients != NULL;
 }
 
-// At present only --trace depends on another option.
 bool log_directory_check(const Session *s) {
   if (!option_given(s->opt, OPTION_TRACE) || option_given(s->opt, OPTION_LOG_DIR)) return true;
   diag_error(s->diag, DIAG_USAGE, option_use(s->opt, OPTION_TRACE)->pos,

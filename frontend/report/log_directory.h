@@ -7,30 +7,32 @@
 #include "runtime/train/log.h"
 
 typedef struct LogDirectory {
-  const char *folder; // NULL: no log
+  const char *folder; // path of the log directory; NULL: this process writes no log
   const Compilation *train;
-  Compilation made; // the program that computes gradients
+  Compilation made; // the program that computes gradients for histograms
   Exec *gradients;
   Log *log;
   const Exec *traced;
-  Trace *trace; // with --trace
+  Trace *trace; // times of the step with --trace, else NULL
 } LogDirectory;
-// With --log-dir: opens the log and compiles the program for its histograms. Adds both to `job`,
-// whose `train` and `start` must be set. Returns false after an error. Call log_directory_end in
-// either case.
+// With --log-dir, opens the log and compiles the program for its histograms. Adds both to `job`,
+// whose `train` and `start` must be set. Returns false after an error. The caller must call
+// log_directory_end in either case.
 MUST_USE bool log_directory_begin(Session *s, const Compilation *train, TrainJob *job,
                                   LogDirectory *w);
-// Returns true if the options can be used together, false after an error. Call it before anything
+// Checks that --trace is not given without --log-dir; false after an error. Call it before anything
 // is computed.
 MUST_USE bool log_directory_check(const Session *s);
 // Closes the files and writes the report. Returns false after an error.
 MUST_USE bool log_directory_end(Session *s, LogDirectory *w);
 
 // -- log_graph.c
-// Returns the graph of every processor in the format GraphDef of TensorBoard; *bytes gets its
-// length. The caller frees it. NULL if there is no memory.
+// Returns the graph of every processor in TensorBoard's format GraphDef, in memory that the caller
+// frees; *bytes gets its length. Returns NULL if there is no memory.
 void *graph_def(Session *s, const Graph *g, size_t *bytes);
-// -- report.c: writes DIR/report.html from the compilation and DIR/metrics.jsonl ----------------
+// -- report.c
+// Writes report.html into `folder`, from the compilation and from the log metrics.jsonl in
+// `folder`. Returns false after an error.
 MUST_USE bool report_write(Session *s, const char *folder, const Compilation *train);
 
 #endif

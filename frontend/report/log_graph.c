@@ -9,7 +9,7 @@
 
 enum { GRAPH_NODE = 1, GRAPH_VERSIONS = 4, VERSIONS_PRODUCER = 1 };
 enum { NODE_NAME = 1, NODE_OP, NODE_INPUT, NODE_DEVICE };
-enum { MOST_NODES = 20000 }; // larger graphs show the first processor only
+enum { MOST_NODES = 20000 }; // a graph with more nodes shows the first processor only
 
 static const char *coordinate(const Session *s, int64_t r) {
   const Mesh *m = &s->model->mesh;
@@ -20,8 +20,8 @@ static const char *coordinate(const Session *s, int64_t r) {
   return m->naxes ? text : "processor";
 }
 
-// Replaces all characters except letters, digits and . _ / - by underscores, because names may not
-// have others.
+// Returns the text with underscores instead of characters that TensorBoard does not allow in names:
+// all except letters, digits and . _ / -.
 static const char *clean(Arena *a, const char *text) {
   char *out = arena_text(a, text, strlen(text));
   for (char *c = out; *c; c++)

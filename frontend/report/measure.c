@@ -1,5 +1,5 @@
-// Adds measured times to the facts of collectives: finds the instruction of each fact of `check`,
-// and the time that it took.
+// Adds measured times to the JSON list of collectives that `check` also prints. A *fact* describes
+// one collective; its time is that of the instruction that carries it out.
 #include "frontend/driver/session.h"
 
 #include <string.h>
@@ -11,8 +11,8 @@ static bool is_fact(const Instr *in, const CollFact *f) {
          c->pos.col == f->pos.col;
 }
 
-// Returns the instruction of a fact. Facts and instructions have different orders, so it takes the
-// first instruction that fits and has no fact yet.
+// Returns the index of the instruction of a fact, or -1. Facts and instructions have different
+// orders, so this is the first matching instruction that is not `taken` by another fact.
 static int64_t instr_of(const Program *p, const CollFact *f, bool *taken) {
   for (uint32_t i = 0; i < p->ninstrs; i++) {
     if (taken[i] || !is_fact(&p->instr[i], f)) continue;

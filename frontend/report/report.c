@@ -20,7 +20,7 @@ enum {
 
 // -- curves -------------------------------------------------------------------------------------
 
-// A curve; y is NaN if a value was not finite.
+// The values y of one metric at the steps x. y is NaN where a value was not finite.
 typedef struct Curve {
   const char *name;
   VEC(double) x;
@@ -81,7 +81,8 @@ static double scaled(Scale s, double x) {
                         : (s.from + s.to) / 2;
 }
 
-// Returns the scale of the finite values; low is above high if there are none.
+// Returns the linear scale that maps the range of the n values, without NaN, to `from` ... `to`, in
+// pixels. If all are NaN, low is greater than high.
 static Scale scale_of(uint32_t n, const double *x, double from, double to) {
   Scale s = {.low = HUGE_VAL, .high = -HUGE_VAL, .from = from, .to = to};
   for (uint32_t i = 0; i < n; i++) {
@@ -97,7 +98,7 @@ static void put_label(FILE *f, double x, double y, const char *anchor, const cha
           value);
 }
 
-// Writes the axes. If low equals high, there is one label, at the middle.
+// Writes the axes. A scale whose low equals its high gets one label, at the middle of its axis.
 static void put_axes(FILE *f, Scale x, Scale y) {
   double bottom = HEIGHT - BOTTOM, under = HEIGHT - 8;
   fprintf(f, "<line x1=\"%d\" y1=\"%.0f\" x2=\"%d\" y2=\"%.0f\"/>", LEFT, bottom, WIDTH, bottom);
@@ -119,7 +120,7 @@ static void put_line(FILE *f, const Curve *c, uint32_t first, uint32_t end, Scal
   fprintf(f, "\"/>");
 }
 
-// Writes a curve. It is interrupted at values that are not finite. Single values, and curves with
+// Writes a curve with gaps at values that are not finite. Single values, and curves with
 // few values, are dots.
 static void put_points(FILE *f, const Curve *c, Scale x, Scale y) {
   for (uint32_t i = 0, end; i < c->y.n; i = end) {

@@ -20,7 +20,7 @@ void svg_edge(FILE *f, const DrawnEdge *e, bool whole, const char *css) {
   if (!e->npoints) return;
   const DrawnPoint *p = e->point, *end = e->against ? p : &p[e->npoints - 1];
   double back = e->against ? 5 : -5;
-  uint32_t first = whole || !e->shared ? 0 : e->shared - 1; // first point that is not drawn yet
+  uint32_t first = whole || !e->shared ? 0 : e->shared - 1; // index of the first point to draw
   fprintf(f, "<path class=\"%s\" d=\"M%.1f %.1f", css, p[first].x, p[first].y);
   for (uint32_t i = first | 1; i < e->npoints; i += 2) {
     if (i > first && p[i].y > p[i - 1].y) fprintf(f, "V%.1f", p[i].y);
