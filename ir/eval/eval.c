@@ -62,7 +62,6 @@ void eval_training(const EvalNode *c) { c->out->value[0] = 1; }
 
 // -- the run ------------------------------------------------------------------------------------
 
-// -- the run ------------------------------------------------------------------------------------
 // Returns a random number of absolute value 0.5 to 1. An error is this number times a bound: never
 // small, so that a few runs show the sensitivity of every element. The generator is splitmix64
 // (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014).

@@ -90,7 +90,6 @@ void eval_halo(const EvalNode *c) { eval_permute(c); }
 
 // -- reductions ---------------------------------------------------------------------------------
 
-// -- reductions ---------------------------------------------------------------------------------
 // Combines x[0..n), the values of one element on the n processors of a group. A sum is accumulated
 // in the type of the node, in which partial sums are sent. `granule`: all values are exact
 // multiples of 2^granule (tensor_granule).

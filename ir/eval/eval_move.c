@@ -70,7 +70,6 @@ void eval_merge(const EvalNode *c) {
 
 // -- lookups ------------------------------------------------------------------------------------
 
-// -- lookups ------------------------------------------------------------------------------------
 // Copies the rows of a table that the ids select. bound_index keeps ids in range. Without it, an id
 // out of range reads the nearest row, or gives 0 if the table is empty.
 void eval_take(const EvalNode *c) {

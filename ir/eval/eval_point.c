@@ -1,14 +1,14 @@
 // Pointwise operations in the evaluator: a function of cells for each operation, mapped over the
-// elements.
+// elements. A cell is a value with its bound and its taint.
 //
-// The bound of a smooth function is the larger of: its derivative times the bound of the argument,
-// and its change at the ends of the argument's interval, which covers steep places. A result within
-// its bound of a jump is tainted.
+// The bound of a smooth function is the larger of two numbers: its derivative times the bound of
+// the argument, and its change at the ends of the argument's interval, which covers steep places. A
+// result is tainted if the function jumps within the argument's interval.
 #include "ir/eval/eval_rules.h"
 
 #include <math.h>
 
-// The call of a function of cells: its arguments and their node.
+// The arguments of a rule: the node, and one cell of each of its arguments.
 typedef struct PointCall {
   const Graph *g;
   const Node *n;
@@ -19,27 +19,28 @@ typedef struct PointCall {
 
 typedef Cell PointRule(const PointCall *p);
 
-// Allowed error of a function such as exp, in units of the roundoff u: 4 units in the last place of
-// the result, each of 2u.
+// Allowed error of a function such as exp: 4 units in the last place of the result. Each is 2u,
+// where u is the unit roundoff.
 static const double ULPS = 8;
 
 static Cell plain(double v) { return (Cell){v, 0, false}; }
-// An integer of the result's type with the low bits of x, and the bits of an integer.
+// Return x wrapped to the integer type of the result, and the integer of a cell as 64 bits.
 static Cell wrapped(const PointCall *p, uint64_t x) { return plain(int_wrap(p->type, (int64_t)x)); }
 static uint64_t bits(Cell x) { return (uint64_t)(int64_t)x.v; }
 static bool is_int(Dtype t) { return !dtype_is_float(t); }
 // Returns |x| b, but 0 if one factor is 0 and the other infinite.
 static double times(double x, double b) { return b == 0 || x == 0 ? 0 : fabs(x) * b; }
 
-// Returns the error of a result y that a program computes by a polynomial in the accumulator type
-// of t and stores as t.
+// Returns the allowed error of a result y that a program computes by a polynomial in the
+// accumulator type of t, and then stores as t.
 static double approximation(Dtype t, double y) {
   Dtype acc = dtype_accumulator(t);
   double once = acc == t ? 0 : unit_roundoff(t) * fabs(y) + least_subnormal(t);
   return once + ULPS * unit_roundoff(acc) * fabs(y) + least_normal(acc);
 }
 
-// Returns the cell of y = f(x). low and high are f at the ends of x's interval, slope is |f'(x)|.
+// Returns the cell of y = f(x). `low` and `high` are the values of f at the ends of x's interval;
+// `slope` is |f'(x)|.
 static Cell smooth(const PointCall *p, double y, double low, double high, double slope) {
   Cell x = p->x[0];
   double b = 0;
@@ -54,8 +55,8 @@ static Cell smooth(const PointCall *p, double y, double low, double high, double
   return (Cell){y, isnan(y) || isinf(y) ? b : b + approximation(p->type, y), t};
 }
 
-// Defines the rule of y = f(x). `crossing`: f crosses zero between -4 and 4, where its error is
-// relative to the terms whose difference it is.
+// Defines the rule of y = f(x). `crossing`: f crosses zero between -4 and 4. There f is a
+// difference of nearly equal terms, so its error is relative to these terms.
 #define SMOOTH(name, f, slope, crossing)                                                           \
   static Cell point_##name(const PointCall *p) {                                                   \
     double x = p->x[0].v, b = p->x[0].b, y = f(x);                                                 \
@@ -70,7 +71,7 @@ static double f_sigmoid(double x) {
   double e = exp(-fabs(x));
   return x >= 0 ? 1 / (1 + e) : isnan(x) ? x : e / (1 + e);
 }
-// fmax(NaN, 0) is 0, so that NaN is a case of its own.
+// fmax(NaN, 0) is 0, so NaN is returned separately
 static double f_softplus(double x) { return isnan(x) ? x : fmax(x, 0) + log1p(exp(-fabs(x))); }
 
 static double f_silu(double x) { return x < -800 ? -0.0 : x * f_sigmoid(x); }
@@ -133,7 +134,8 @@ Cell cell_sqrt(Dtype t, Cell x) {
 }
 static Cell point_sqrt(const PointCall *p) { return cell_sqrt(p->type, p->x[0]); }
 
-// Returns the error of 1/x at the end of x's interval that is nearer to 0: b / (x (x - b)).
+// Returns the largest error of 1/x for an error b of x: b / (x (x - b)), at the end of x's interval
+// that is nearer to 0.
 static double pole(double x, double b) {
   if (b == 0) return 0;
   return fabs(x) > b ? b / (fabs(x) * (fabs(x) - b)) : INF;
@@ -145,8 +147,8 @@ static Cell point_reciprocal(const PointCall *p) {
   return cell_rounded(p->type, y, pole(x.v, x.b), fma(y, x.v, -1) == 0 || x.v == 0);
 }
 
-// Returns the cell of a sine or cosine y. Subtracting multiples of pi/2 from the argument adds an
-// error that is relative to the argument.
+// Returns the cell of y, the sine or cosine of the argument. A program subtracts multiples of pi/2
+// from the argument, which adds an error relative to the argument.
 static Cell wave(const PointCall *p, double y, double slope) {
   Cell x = p->x[0];
   double u = unit_roundoff(dtype_accumulator(p->type));
@@ -199,7 +201,7 @@ STEP(round, nearbyint) // the default rounding: ties to even
 
 static Cell point_not(const PointCall *p) { return plain(p->x[0].v == 0); }
 
-// An exact number is rounded. An inexact one keeps its value, because a program may round its own
+// Rounds an exact number. An inexact number keeps its value, because a program may round its own
 // value up or down; the bound covers both.
 static Cell point_cast(const PointCall *p) {
   Cell x = p->x[0];
@@ -269,7 +271,7 @@ static Cell quotient_floor(Dtype t, Cell a, Cell b) {
   return step_at(floor(q), floor(q - r.b), floor(q + r.b));
 }
 
-// Integers divided by zero may be anything.
+// An integer divided by zero gives a tainted result: programs may differ.
 static Cell point_floor_div(const PointCall *p) {
   Cell a = p->x[0], b = p->x[1];
   if (!is_int(p->type)) {
@@ -334,8 +336,8 @@ static Cell point_pow(const PointCall *p) {
 
 Cell cell_extreme(Dtype t, bool max, Cell x, Cell y) {
   if (t == TYPE_U64) {
-    // x and y are keys of argmax, which contain a value and an index. The result is tainted if the
-    // two values are equal within their bounds.
+    // x and y are keys of argmax, which contain a value and an index. The larger key is not
+    // certain, and the result tainted, if the two values are equal within their bounds.
     bool second = key_bits(y.v) > key_bits(x.v);
     Cell best = second ? y : x, other = second ? x : y;
     double gap = key_value(best.v, true) - key_value(other.v, true);
@@ -344,7 +346,7 @@ Cell cell_extreme(Dtype t, bool max, Cell x, Cell y) {
   }
   bool first = isnan(x.v) || (!isnan(y.v) && (max ? x.v >= y.v : x.v <= y.v));
   Cell best = first ? x : y, other = first ? y : x;
-  // how far `other` can exceed `best` within its bound
+  // how far the lesser cell, `other`, can be beyond `best` within its bound
   double reach = max ? other.v + other.b - best.v : best.v - (other.v - other.b);
   return (Cell){best.v, fmax(best.b, isnan(reach) ? 0 : reach), x.t || y.t};
 }
@@ -371,8 +373,8 @@ static Cell point_ne(const PointCall *p) { return compared(p, p->x[0].v != p->x[
 static Cell point_lt(const PointCall *p) { return compared(p, p->x[0].v < p->x[1].v); }
 static Cell point_le(const PointCall *p) { return compared(p, p->x[0].v <= p->x[1].v); }
 
-// The result is certain if an operand that is not tainted determines it: false for `and`, true for
-// `or`.
+// The result is certain, although one operand is tainted, if the other operand determines it: false
+// for `and`, true for `or`.
 static Cell point_and(const PointCall *p) {
   Cell a = p->x[0], b = p->x[1];
   bool sure = (!a.t && a.v == 0) || (!b.t && b.v == 0);
@@ -392,8 +394,8 @@ static Cell point_where(const PointCall *p) {
   return (Cell){y.v, agree ? (isnan(gap) ? 0 : gap + fmax(a.b, b.b)) : y.b, !agree};
 }
 
-// A key of argmax has the bound of the value in it, so that the maximum of keys (cell_extreme) can
-// tell whether the result is certain.
+// Makes a key of argmax. The cell has the bound of the value in the key, so that the maximum of
+// keys (cell_extreme) can tell whether its result is certain.
 static Cell point_arg_key(const PointCall *p) {
   return (Cell){key_double(key_make(p->arg, p->x[0].v, (int32_t)p->x[1].v)), p->x[0].b, false};
 }
@@ -411,7 +413,7 @@ static PointRule *const point_rule[OP_COUNT] = {
 Cell eval_scalar(const Graph *g, const Node *n, const Dtype *arg_type, const Cell *x) {
   PointCall p = {g, n, (Dtype)n->type, arg_type[0], x};
   Cell y = point_rule[n->op](&p);
-  // where, and, or handle the taints of their arguments in their own rules
+  // the rules of where, and, or decide themselves which taints of arguments matter
   if (n->op != OP_WHERE && n->op != OP_AND && n->op != OP_OR)
     for (int i = 0; i < n->nargs; i++) y.t = y.t || x[i].t;
   return n->type == TYPE_U64 ? y : cell_finish((Dtype)n->type, y);

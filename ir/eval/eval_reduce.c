@@ -1,8 +1,8 @@
 // Reductions and contractions in the evaluator.
 //
-// A sum accumulates values, magnitudes and bounds for each element of the result. Extremes are
-// combined pairwise (cell_extreme). The bound of a product is the difference between the products
-// of the magnitudes with and without their bounds.
+// A sum accumulates values, magnitudes and bounds for each element of the result. Maxima and minima
+// combine two cells at a time (cell_extreme). The bound of a product of many factors is the product
+// of |x| + bound(x) minus the product of |x|.
 #include "ir/eval/eval_rules.h"
 #include "ir/program/sums.h"
 
@@ -62,7 +62,7 @@ static void extremes(const EvalNode *c, bool max) {
 }
 
 // Computes the maximum of keys of argmax. It is tainted if another key has an equal value within
-// the bounds. So the largest key is found first and then compared with all others.
+// the bounds. The largest key must be known first, so a second loop compares it with all others.
 static void largest_keys(const EvalNode *c) {
   StrideWalk w = walk_over(c->arg[0], c->out, c->arg[0]);
   for (bool on = walk_first(&w); on; on = walk_next(&w)) {
@@ -86,8 +86,8 @@ void eval_max(const EvalNode *c) {
 }
 void eval_min(const EvalNode *c) { extremes(c, false); }
 
-// Computes `any` (`decisive` is true) or `all` (false). A decisive element that is not tainted
-// determines the result.
+// Computes `any` (`decisive` is true) or `all` (`decisive` is false). An element equal to
+// `decisive` that is not tainted determines the result.
 static void decide(const EvalNode *c, bool decisive) {
   uint8_t *sure = arena_array(c->arena, uint8_t, c->out->elements + 1);
   for (int64_t i = 0; i < c->out->elements; i++) tensor_put(c->out, i, (Cell){!decisive, 0, false});
@@ -104,8 +104,9 @@ static void decide(const EvalNode *c, bool decisive) {
 void eval_any(const EvalNode *c) { decide(c, true); }
 void eval_all(const EvalNode *c) { decide(c, false); }
 
-// Computes the first index of the largest (`max`) or smallest element, or of NaN if there is one.
-// It is tainted if another element equals this element within the bounds.
+// Computes the first index of the largest element, or of the smallest if `max` is false. If an
+// element is NaN, its index is the result. The result is tainted if another element equals the
+// found one within the bounds.
 static void arg_extreme(const EvalNode *c, bool max) {
   DimId d = c->n->attr.dims[0];
   int64_t n = c->arg[0]->extent[dims_index(&c->arg[0]->dims, d)],
@@ -133,9 +134,9 @@ void eval_argmin(const EvalNode *c) { arg_extreme(c, false); }
 
 // -- product, logsumexp -------------------------------------------------------------------------
 
-// The range of partial products of an element: the product of all magnitudes above 1, and of all
-// below 1. A program may multiply in any order. The result is tainted if a partial product can
-// overflow or underflow and the product of all factors is in the range of the type.
+// The range of partial products of an element: `above` is the product of all magnitudes above 1,
+// `below` of all magnitudes below 1. A program may multiply in any order. The result is tainted if
+// a partial product can overflow or underflow although the product of all factors does not.
 typedef struct Partial {
   double above, below;
   int64_t rounded; // number of multiplications that rounded
@@ -194,7 +195,8 @@ void eval_prod(const EvalNode *c) {
   int64_t factors = n ? c->arg[0]->elements / n : 0;
   for (int64_t i = 0; i < n && dtype_is_float(t); i++) {
     Cell y = tensor_cell(c->out, i);
-    // A program accumulates in f64: each multiplication adds a relative error of the roundoff.
+    // A program accumulates in f64: each multiplication adds a relative error of the roundoff of
+    // f64.
     wide[i] *= exp(2 * unit_roundoff(TYPE_F64) * (double)partial[i].rounded);
     double b = isfinite(y.v) ? fmax(wide[i] - fabs(y.v), 0) + y.b : wide[i] < INF ? 0 : y.b;
     Cell stored = t == TYPE_F64 ? (Cell){y.v, b, false} : cell_rounded(t, y.v, b, true);
@@ -204,7 +206,7 @@ void eval_prod(const EvalNode *c) {
 }
 
 // Computes y = log(sum(exp(x - m))) + m, where m is the maximum. The derivative by x is exp(x - y).
-// An error of m has no effect, because m is subtracted and added.
+// An error of m does not change y, because m is first subtracted and then added.
 void eval_logsumexp(const EvalNode *c) {
   Dtype t = c->out->type, acc = dtype_accumulator(t);
   double u = unit_roundoff(acc);
@@ -232,8 +234,8 @@ void eval_logsumexp(const EvalNode *c) {
   }
 }
 
-// Computes the root of the sum of squares. If x is a multiple of 2^granule, its square is a
-// multiple of 2^(2 granule).
+// Computes the root of the sum of squares. If the elements are multiples of 2^granule, their
+// squares are multiples of 2^(2 granule).
 void eval_l2_norm(const EvalNode *c) {
   Dtype t = c->out->type, acc = dtype_accumulator(t);
   Sum *s = arena_array(c->arena, Sum, c->out->elements + 1);
@@ -255,8 +257,8 @@ void eval_l2_norm(const EvalNode *c) {
 
 // -- contraction --------------------------------------------------------------------------------
 
-// For each of the n positions of the contracted dims: the distances, in elements, of the factors in
-// both arguments from their elements at position 0.
+// The n positions of the contracted dims. a[i] is the offset of position i in argument 0, in
+// elements from position 0; b[i] is the offset in argument 1.
 typedef struct Inner {
   int64_t n, *a, *b;
 } Inner;

@@ -1,9 +1,9 @@
 // Loops in the evaluator: a scan runs its region once for each position of its dim.
 //
 // The tensor of a node in the region holds the value of the current step. After each step all
-// carries take their next values at once, because a next value may be another carry. After the last
-// step FINAL nodes copy the values of carries. After each step store_collected copies the value of
-// a COLLECT node's argument into the collected tensor.
+// carries take their next values at once, because the next value of a carry may be another carry.
+// After each step store_collected copies the argument of a COLLECT node to its place in the
+// collected tensor. After the last step FINAL nodes copy the values of carries.
 #include <string.h>
 
 #include "ir/eval/eval_rules.h"
@@ -37,7 +37,7 @@ typedef struct EvalLoop {
   const Node *scan;
   RegionId region;
   NodeList carry, collect;
-  Tensor *next; // next values: [carry * processors + processor], carries as in `carry`
+  Tensor *next; // next value of carry[i] on processor r: next[i * processors + r]
 } EvalLoop;
 
 static void find_ends(EvalLoop *l, NodeId scan) {
@@ -111,7 +111,7 @@ static void run_loop(EvalRun *run, NodeId scan) {
   arena_reset(run->scratch, mark);
 }
 
-// Recursion is as deep as the loops of the model are nested.
+// Recursive for loops inside loops.
 void eval_region(EvalRun *run, RegionId r) {
   for (uint32_t i = run->nodes.first[r]; i < run->nodes.first[r + 1]; i++) {
     NodeId n = run->nodes.node[i];

@@ -1,9 +1,10 @@
-// What the rules of the evaluator share: the call of a rule, loops over strided tensors, and
-// rounding bounds.
+// Declarations that the rules of the evaluator share: the arguments of a rule, loops over strided
+// tensors, and rounding bounds.
 //
-// A rule computes one node on one processor. The arguments on all processors are computed already,
-// so the rule of a collective reads its peers' tensors directly. All POINTWISE operations share the
-// rule eval_point, which maps a function of cells (value, bound, taint) over the elements.
+// A rule computes one node on one processor. The arguments of the node are already computed on all
+// processors, so the rule of a collective reads the tensors of other processors directly. All
+// POINTWISE operations share the rule eval_point, which maps a function of cells (value, bound,
+// taint) over the elements.
 #ifndef IR_EVAL_RULES_H
 #define IR_EVAL_RULES_H
 
@@ -21,12 +22,12 @@ typedef struct EvalRun {
   uint32_t nfeeds;
   const EvalFeed *feeds;
   int64_t step;     // the value of the step counter
-  uint64_t *errors; // the state of the random errors; NULL: no errors are added
+  uint64_t *errors; // the state of the generator of random errors; NULL: no errors are added
   RegionNodes nodes;
   int64_t *now; // [RegionId]: the position of the current step along the dim of the loop
 } EvalRun;
 
-// The call of a rule: node n, whose id is `id`, on processor r.
+// The arguments of a rule: compute node n, whose id is `id`, on processor r.
 typedef struct EvalNode {
   const EvalRun *run;
   Arena *arena; // memory that is released after the call
@@ -35,7 +36,7 @@ typedef struct EvalNode {
   NodeId id;
   int64_t r;
   Tensor *out;          // the result, with its shape and all elements zero
-  const Tensor *arg[3]; // the first arguments on processor r
+  const Tensor *arg[3]; // tensors of the first three arguments on processor r
 } EvalNode;
 
 // Allocates the tensor of node n on processor r, or sets its elements to zero if it exists.
@@ -47,7 +48,8 @@ void eval_region(EvalRun *run, RegionId r);
 
 typedef void EvalRule(const EvalNode *c);
 EvalRule eval_point;
-// BY_CLASS(class, a, b): a for POINTWISE operations, which share the rule eval_point; else b.
+// BY_CLASS(cls, point, other) expands to `point` for class POINTWISE, else to `other`. Pointwise
+// operations share the rule eval_point, all others have rules of their own.
 #define BY_CLASS(cls, point, other) RULE_##cls(point, other)
 #define RULE_POINTWISE(point, other) point
 #define RULE_SOURCE(point, other) other
@@ -73,21 +75,21 @@ typedef struct Cell {
 } Cell;
 
 // Returns the unit roundoff of a float type, 0 for integers. That of f64 is doubled, because the
-// evaluator computes in f64 and rounds, too.
+// evaluator also computes in f64 and rounds.
 double unit_roundoff(Dtype t);
 double least_subnormal(Dtype t);
 double least_normal(Dtype t);
 double largest_finite(Dtype t);
-// Returns the result c of an operation as an element of type t. A value out of range becomes
-// infinite; an infinite or NaN bound taints it.
+// Returns c, the result of an operation, as an element of type t. A value out of range becomes
+// infinite. An infinite or NaN bound makes it tainted.
 Cell cell_finish(Dtype t, Cell c);
-// Returns value v with error bound b after one rounding to t. `exact`: v is the result without any
-// rounding error in v itself.
+// Returns value v with error bound b after one rounding to t. `exact`: v has no rounding error, so
+// that rounding adds none if v is a value of t.
 Cell cell_rounded(Dtype t, double v, double b, bool exact);
 // Returns the integer of type t that has the low bits of x.
 double int_wrap(Dtype t, int64_t x);
 
-// A sum under construction.
+// A sum while its terms are added.
 typedef struct Sum {
   double v, abs, b; // sums of the terms, of their absolute values, of their bounds
   int64_t n;
@@ -96,23 +98,25 @@ typedef struct Sum {
 // Adds the term x of type t. Integers wrap at 64 bits.
 void sum_add(Sum *s, Cell x, Dtype t);
 // Returns the sum, accumulated in type acc and rounded to t; integers wrap. `granule` is
-// NO_GRANULE, or all terms are exact multiples of 2^granule. In that case no order of additions
-// rounds while s->abs is at most 2^(granule + p), where p is the number of digits of acc, and the
-// bound is 0. `most` is the limit for sum_roundings.
+// NO_GRANULE, or all terms are exact multiples of 2^granule. In that case the sum is exact in any
+// order while s->abs is at most 2^(granule + p), where p is the number of digits of acc. Its bound
+// is then 0. `most` is passed to sum_roundings.
 enum { NO_GRANULE = -100000 };
 Cell sum_cell(Dtype acc, Dtype t, const Sum *s, int granule, int most);
-// Returns the number of roundings that one of n terms passes through. f32 is accumulated in blocks,
-// which limits the number to `most` (SUM_ROUNDINGS in ir/program/sums.h). Other types are added one
-// after another.
+// Returns the number of roundings that each of n terms passes through. f32 is accumulated in
+// blocks, which limits the number to `most` (SUM_ROUNDINGS in ir/program/sums.h). Terms of other
+// types are added one after another.
 double sum_roundings(Dtype acc, int64_t n, int most);
-// Stores the sums s[element] as the result of c. `granule` is that of the terms, see sum_cell.
+// Stores s[i], the sum for element i, as the result of c. All terms are multiples of 2^granule
+// (sum_cell).
 void sum_store(const EvalNode *c, const Sum *s, int granule);
-// Returns the largest g such that every element of t is exact and a multiple of 2^g; NO_GRANULE if
-// an element is not exact.
+// Returns the largest g such that every element of t is exact and a multiple of 2^g. Returns
+// NO_GRANULE if an element is not exact.
 int tensor_granule(const Tensor *t);
 
-// A key of argmax (ARG_KEY in ops.def) is a u64 that holds a value and an index. In a cell its 64
-// bits are in the double v. These functions convert between them; key_make rounds an f64 to f32.
+// A key of argmax (ARG_KEY in ops.def) is a u64 that holds a value and an index. A cell holds the
+// 64 bits of the key in its double v. These functions convert between keys, cells, values and
+// indices. key_make rounds an f64 value to f32.
 uint64_t key_bits(double v);
 double key_double(uint64_t bits);
 uint64_t key_make(Dtype x_type, double x, int32_t index);
@@ -122,37 +126,41 @@ int32_t key_index(double key);
 // -- eval_walk.c: strided loops -----------------------------------------------------------------
 enum { WALK_OPERANDS = 5, WALK_RANK = 2 * MAX_RANK };
 
-// A loop over all positions of the dims `dim`, in row-major order. A tensor that takes part is an
-// operand: at[k] is the index, in operand k, of the element at the current position.
+// A loop over all positions of the dims `dim`, in row-major order. An operand is a tensor that the
+// loop reads or writes: at[k] is the index, in operand k, of the element at the current position.
 //   for (bool on = walk_first(&w); on; on = walk_next(&w)) ... w.at[k] ...
 typedef struct StrideWalk {
   int rank, operands;
   DimId dim[WALK_RANK];
-  int64_t extent[WALK_RANK], count[WALK_RANK]; // the length of each dim, the position along it
+  // The length of each dim, and the current position along it.
+  int64_t extent[WALK_RANK], count[WALK_RANK];
   int64_t stride[WALK_OPERANDS][WALK_RANK], at[WALK_OPERANDS];
 } StrideWalk;
-// Returns a loop over the dims of `over`, with the operands `first` and `second`. Each may be NULL.
+// Returns a loop over the dims of `over`, with `first` and `second` as operands 0 and 1. Each
+// argument may be NULL.
 StrideWalk walk_over(const Tensor *over, const Tensor *first, const Tensor *second);
-// Adds a dim inside the others. Does nothing if the loop has the dim already.
+// Adds dim d as the innermost one. Does nothing if the loop has d already.
 void walk_dim(StrideWalk *w, DimId d, int64_t extent);
 void walk_dims(StrideWalk *w, const Tensor *t); // adds all dims of t
-// Adds an operand and returns its number. walk_operand: the tensor t, which stays in place along
-// dims that it does not have. walk_position: at[k] is the position along d itself.
+// Add an operand and return its number k. For walk_operand it is tensor t; at[k] does not change
+// along dims that t does not have. For walk_position at[k] is the position along dim d.
 int walk_operand(StrideWalk *w, const Tensor *t);
 int walk_position(StrideWalk *w, DimId d);
-// Adds an operand whose at[k] counts positions in a row-major array over the whole dims `order`, of
-// which the dims of the loop are blocks. Returns the position of the first element of processor r.
+// Adds an operand k for a row-major array over the whole dims `order`. The dims of the loop are
+// blocks of these, so at[k] is relative to the block. Returns the index in the array of the first
+// element of processor r.
 int64_t walk_whole(StrideWalk *w, const Graph *g, int64_t r, int rank, const DimId *order);
-// Go to the first and to the next position. Return false if there is none.
+// walk_first goes to the first position, walk_next to the next. They return false if there is no
+// such position.
 bool walk_first(StrideWalk *w);
 bool walk_next(StrideWalk *w);
-// Copies operand 1, a part of `from` that begins at index from_first, to operand 0, a part of `to`
-// that begins at to_first.
+// Copies elements in the loop w, whose operands are 0, a part of `to`, and 1, a part of `from`. The
+// parts begin at the elements to_first and from_first.
 void walk_copy(StrideWalk *w, Tensor *to, int64_t to_first, const Tensor *from, int64_t from_first);
 
-// Returns the stride of t along d in elements, or 0 if t does not have the dim.
+// Returns the distance in elements of neighbours of t along d, or 0 if t does not have d.
 int64_t tensor_stride(const Tensor *t, DimId d);
-// Allocates the elements of t, all 0, for t->elements.
+// Allocates t->elements elements of t and sets them to 0.
 void tensor_alloc(Arena *a, Tensor *t);
 // Makes the tensor of node n on processor r in `a`, with all elements 0.
 void tensor_shape(Arena *a, const Graph *g, const Node *n, int64_t r, Tensor *out);
@@ -167,13 +175,13 @@ static inline void tensor_put(Tensor *t, int64_t i, Cell c) {
 
 // -- eval_point.c --------------------------------------------------------------------------------
 
-// Returns the result of pointwise node n for one element of each argument; arg_type has the types
-// of the arguments.
+// Returns the result of pointwise node n for x[i], one element of each argument. arg_type[i] is the
+// type of argument i.
 Cell eval_scalar(const Graph *g, const Node *n, const Dtype *arg_type, const Cell *x);
-// Returns the root of x, rounded to t.
+// Returns the square root of x, rounded to type t.
 Cell cell_sqrt(Dtype t, Cell x);
-// Returns the maximum (with `max` false the minimum) of x and y with bound and taint; NaN if one is
-// NaN.
+// Returns the maximum of x and y, or the minimum if `max` is false, with bound and taint. The
+// result is NaN if x or y is NaN.
 Cell cell_extreme(Dtype t, bool max, Cell x, Cell y);
 
 #endif

@@ -12,8 +12,8 @@ int64_t tensor_stride(const Tensor *t, DimId d) {
   return 0;
 }
 
-// Allocates the elements of a tensor of known size. One more than needed, so that copies of an
-// empty block have a valid address.
+// Allocates the elements of a tensor whose number of elements is set. Allocates one more than
+// needed, so that copies of an empty block have a valid address.
 void tensor_alloc(Arena *a, Tensor *t) {
   t->value = arena_array(a, double, t->elements + 1);
   t->bound = arena_array(a, double, t->elements + 1);

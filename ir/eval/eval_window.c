@@ -1,9 +1,9 @@
 // Windows in the evaluator: the rule computes the source position of each element of the result.
 #include "ir/eval/eval_rules.h"
 
-// Returns the position in this processor's block of the source for output position o and tap
-// position k, or -1 if the block does not have it. o, k and `first`, the start of the block, are
-// positions in whole dims; `extent` is the length of the block.
+// Returns the position in this processor's block of the source that output position o and tap
+// position k read, or -1 if it is not in the block. o, k and `first` are positions in whole dims;
+// `first` is the start of the block, and `extent` its length.
 static int64_t source_position(const EvalNode *c, int64_t o, int64_t k, int64_t start,
                                int64_t first, int64_t extent) {
   const Affine *a = &c->n->attr.affine;
@@ -26,7 +26,8 @@ void eval_window(const EvalNode *c) {
   int64_t first = dim_offset(c->g->dims, c->g->mesh, from, c->r), base[2] = {0, 0};
   Cell start = c->n->nargs > 1 ? tensor_cell(c->arg[1], 0) : (Cell){0, 0, false};
   StrideWalk w = walk_over(c->out, c->out, x);
-  // The new dim may be the dim that is read. It then does not move in the source by itself.
+  // The new dim may be the dim that is read. Then the loop along it must not move the position in
+  // the source by itself.
   for (int i = 0; i < w.rank; i++)
     if (w.dim[i] == from) w.stride[1][i] = 0;
   int at[2] = {-1, -1};

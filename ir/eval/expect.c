@@ -1,11 +1,12 @@
-// Expected values of whole models, with tolerances from runs with random errors.
+// Computes expected values of whole models, with tolerances from runs with random errors.
 #include "ir/eval/expect.h"
 
 #include <math.h>
 #include <string.h>
 
-// The tolerance of an element is SAFETY times the largest of a few random errors plus the typical
-// error of the tensor, because the largest of a few can be small by chance (expect_output).
+// The tolerance of an element is SAFETY times the sum of two numbers: the largest of the few random
+// errors at this element, and the typical error of the tensor. The typical error is needed because
+// the largest of a few errors can be small by chance (expect_output).
 static const double SAFETY = 3;
 
 Expect *expect_new(Arena *a, const Graph *g, const Graph *lowered, uint32_t nfeeds,
@@ -35,7 +36,7 @@ void expect_more(Expect *x, int64_t step) {
   for (; x->runs < EXPECT_MAX_RUNS; x->runs++) run_perturbed(x, x->runs, step);
 }
 
-// Returns output i of run k, with its axes in the order of files.
+// Returns output i of run k, with its axes in the order that files have.
 static Tensor *run_output(Expect *x, int k, uint32_t i) {
   const Output *o = &x->graph->output.at[i];
   const Decl *d = o->kind == OUT_UPDATE ? &x->graph->decl.at[o->target - 1] : NULL;
@@ -53,7 +54,8 @@ void expect_commit(Expect *x) {
   x->committed = true;
 }
 
-// Returns the root mean square of the differences between the runs and `want`, of finite elements.
+// Returns the root mean square of the differences between the other runs and `want`, over all
+// elements where they are finite.
 static double typical_error(int runs, const Tensor *want, Tensor *const *other) {
   double sum = 0;
   int64_t n = 0;
@@ -65,8 +67,9 @@ static double typical_error(int runs, const Tensor *want, Tensor *const *other) 
   return n ? sqrt(sum / (double)n) : 0;
 }
 
-// Returns the largest difference between a run and `want` at element i. *known becomes false if the
-// runs differ in more than rounding: one is tainted, NaN or infinite, or a different integer.
+// Returns the largest difference between a run and `want` at element i. Sets *known to false if the
+// runs differ by more than rounding: an element is tainted, NaN or infinite in only one of them, or
+// a different integer.
 static double largest_error(int runs, const Tensor *want, Tensor *const *other, int64_t i,
                             bool *known) {
   double largest = 0;
@@ -88,8 +91,9 @@ static double largest_value(const Tensor *t) {
   return largest;
 }
 
-// Returns true if a tolerance is as large as the values, so that a comparison would test nothing.
-// If both are small, the values are rounding errors of a zero, and the comparison is useful.
+// Returns true if a tolerance is about as large as the largest value of the tensor, so that a
+// comparison would test nothing. Small tolerances are always useful: small values are rounding
+// errors of a zero, which must stay small.
 static bool uninformative(double tolerance, double largest) {
   return tolerance > 1e-3 && tolerance > largest / 4;
 }
@@ -103,8 +107,8 @@ Tensor *expect_output(Expect *x, uint32_t i) {
          bounded = sure && !x->committed && x->lowered == x->graph;
     double tolerance = SAFETY * (largest_error(x->runs, t[0], t, k, &known) + typical);
     if (bounded) tolerance = fmin(tolerance, 2 * t[0]->bound[k]);
-    // The element is tainted, but all runs agree: where they decided otherwise, the value changed
-    // little.
+    // The element is tainted, but all runs agree. A comparison that another program decides
+    // differently changes the value only a little.
     if (!sure && dtype_is_float(t[0]->type)) tolerance += 1e-6 * largest;
     t[0]->tainted[k] = !known || uninformative(tolerance, largest);
     t[0]->bound[k] = tolerance;

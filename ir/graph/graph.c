@@ -54,8 +54,8 @@ Graph *graph_new(Arena *a, DimTable *dims, const Mesh *mesh, Stage stage) {
 
 Graph *graph_like(Arena *a, const Graph *from, Stage stage) {
   uint32_t n = graph_count(from);
-  Graph *g = graph_sized(a, from->dims, from->mesh, stage,
-                         n + n / 4); // n / 4: room for the few nodes that a pass adds
+  // n / 4: room for the few nodes that a pass adds.
+  Graph *g = graph_sized(a, from->dims, from->mesh, stage, n + n / 4);
   g->model = from->model;
   g->layout = from->layout;
   g->spec = from->spec;

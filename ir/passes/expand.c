@@ -1,13 +1,13 @@
 // Expansion: replaces operations with the flag EXPANDS (ops.def) by primitive ones. Input: a graph
-// to which gradients were added, because the derivative of a whole logsumexp is more accurate than
-// that of its parts. Output: a new graph of primitive operations. New nodes have the origin of the
-// node that they replace.
+// to which gradients were added; they come first because the derivative of a whole logsumexp is
+// more accurate than that of its parts. Output: a new graph of primitive operations. New nodes have
+// the origin of the node that they replace.
 //
 //   %3 = logsumexp(%2) {dims=[c]}   =>   m = max(%2); s = sum(exp(%2 - m)); %3 = log(s) + m
 //
-// The mean of narrow floats and integers is computed in f32, the type of their sums. scatter_add is
-// not such an operation, but it adds to memory: one of a narrow float is replaced by one of f32
-// between casts.
+// The mean of narrow floats (bf16, f16) and integers is computed in f32, the type of their sums.
+// The pass also replaces a scatter_add of a narrow float, although it is primitive, by one of f32
+// between casts: it adds many terms one after the other.
 #include <math.h>
 
 #include "ir/graph/graph.h"
@@ -15,9 +15,9 @@
 
 typedef struct Expand {
   Graph *g;
-  Node n;    // the node to replace, of the old graph
-  NodeId x;  // its argument, in the new graph
-  Dims over; // the dims attr.dims of the node
+  Node n;    // the node of the old graph that is replaced
+  NodeId x;  // the argument of that node, in the new graph
+  Dims over; // attr.dims of that node, as a set
 } Expand;
 
 static Dtype x_type(const Expand *c) { return (Dtype)graph_node(c->g, c->x)->type; }
@@ -46,8 +46,9 @@ static NodeId expand_l2_norm(Expand *c) {
   return graph_cast(g, graph_unary(g, OP_SQRT, sum), (Dtype)c->n.type);
 }
 
-// Expands argmax and argmin of f64, whose values do not fit a key: finds the best value, then the
-// least index of an element equal to it. NaN is recognised because it is not equal to itself.
+// Expands argmax or argmin of f64, whose values do not fit in a key. Finds the best value, then the
+// least index of an element equal to it. If the best value is NaN, finds the least index of a NaN,
+// which is recognised because it is not equal to itself.
 static NodeId first_equal(Expand *c, Op best_of) {
   Graph *g = c->g;
   NodeId best = graph_reduce(g, best_of, c->x, &c->over);
@@ -58,15 +59,15 @@ static NodeId first_equal(Expand *c, Op best_of) {
   return graph_reduce(g, OP_MIN, index, &c->over);
 }
 
-// Returns the index of the largest key: a u64 with x in its upper half and the inverted index
-// below.
+// Returns the index of the largest key. A key is a u64 with x in its upper half and the inverted
+// index in its lower half.
 static NodeId largest_key(Expand *c, NodeId x) {
   Graph *g = c->g;
   NodeId key = graph_binary(g, OP_ARG_KEY, x, graph_index(g, c->over.at[0]));
   return graph_unary(g, OP_KEY_INDEX, graph_reduce(g, OP_MAX, key, &c->over));
 }
 
-// Returns x in a type that keys can contain; the cast is exact.
+// Returns the argument in a type that keys can contain, f32 or i32. The cast is exact.
 static NodeId key_operand(Expand *c) {
   return graph_cast(c->g, c->x, dtype_is_float(x_type(c)) ? TYPE_F32 : TYPE_I32);
 }
@@ -75,8 +76,8 @@ static NodeId expand_argmax(Expand *c) {
   return x_type(c) == TYPE_F64 ? first_equal(c, OP_MAX) : largest_key(c, key_operand(c));
 }
 
-// Expands argmin as the argmax of -x, or of -1 - x for integers, where -x could overflow. The -x of
-// NaN is NaN, which ranks first in both.
+// Expands argmin as the argmax of -x. For integers, where -x could overflow, as the argmax of -1 -
+// x. NaN ranks first in argmin too, because -NaN is NaN.
 static NodeId expand_argmin(Expand *c) {
   if (x_type(c) == TYPE_F64) return first_equal(c, OP_MIN);
   NodeId x = key_operand(c);

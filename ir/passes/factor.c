@@ -1,15 +1,15 @@
 // Factoring of sums in gradients. Moves factors that do not depend on the summed dims out of a sum.
-// Removes terms x - mean(x), whose sum is zero. Sums that differed only by such factors or terms
-// then become one node.
+// Drops factors and terms of the form x - mean(x), whose sum is zero. Sums that differed only by
+// such factors or terms then become one node.
 //
-//   off = x - mean[b](x), y = off * r, z = y * scale, so that the backward pass has
-//     sum[b](dz * (off * r))                     =>  r * sum[b](dz * off)
-//     sum[b](dz * scale * off)                   =>  scale * sum[b](dz * off)      the same sum
-//     sum[b](dz * scale * r + off * u)           =>  scale * r * sum[b](dz)        off * u vanishes: u has no dim b
+//   off = x - mean[b](x), y = off * r, z = y * scale; dz is the gradient by z. The backward pass has
+//     sum[b](dz * (off * r))                =>  r * sum[b](dz * off)
+//     sum[b](dz * scale * off)              =>  scale * sum[b](dz * off), with the first sum
+//     sum[b](dz * scale * r + off * u)      =>  scale * r * sum[b](dz); off * u is dropped, u lacks b
 //
 // The backward pass of batch normalisation then has two sums, which depend only on dz. The chain
-// rule gives four, and one of them depends on another. The forward pass is not changed. Runs after
-// all gradients were taken: a gradient by a mean would miss the terms that are removed here.
+// rule gives four, and one of them depends on another. The forward pass is not changed. The pass
+// runs after all gradients were taken, because the gradient by a mean needs the dropped terms.
 #include "ir/base/dim_list.h"
 #include "ir/graph/graph.h"
 
@@ -38,8 +38,8 @@ static bool is_mean_of(const Graph *g, NodeId m, NodeId x, const Dims *allowed) 
   return false;
 }
 
-// Returns true if the sum of x over the dims `over`, all of which x has, is zero in exact
-// arithmetic.
+// Returns true if the sum of x over the dims `over` is zero in exact arithmetic. x must have all of
+// these dims.
 static bool vanishes(const Graph *g, NodeId x, const Dims *over, int depth) {
   const Node *n = graph_node(g, x);
   if (!over->n || !depth || !dtype_is_float((Dtype)n->type)) return false;
@@ -54,17 +54,17 @@ static bool vanishes(const Graph *g, NodeId x, const Dims *over, int depth) {
   return vanishes(g, n->args[0], over, depth - 1) && vanishes(g, n->args[1], over, depth - 1);
 }
 
-// A value x as a product: x = (negative ? -1 : 1) * factor[0] * ... * factor[n-1] * rest, plus
-// terms whose sum over the dims of the sum is zero.
+// A value x that is summed, written as a product: x = (negative ? -1 : 1) * factor[0] * ... *
+// factor[n-1] * rest, plus dropped terms whose sum is zero.
 typedef struct Factored {
   NodeId rest, factor[MAX_DEPTH];
   int n;
   bool negative;
-  bool found; // a factor that has dims or a term whose sum is zero was found
+  bool found; // the last step found a factor that has dims, or a term whose sum is zero
 } Factored;
 
-// Moves one factor or sign from f->rest to f, or with `drops` removes a term whose sum over the
-// dims `sum` is zero. Returns false if there is none.
+// Moves one factor or sign from f->rest to the factors of f. With `drops` it may instead drop a
+// term of f->rest whose sum over the dims `sum` is zero. Returns false if there is neither.
 static bool factor_step(const Graph *g, const Dims *sum, bool drops, Factored *f) {
   const Node *n = graph_node(g, f->rest);
   if (n->op == OP_NEG) {
@@ -93,8 +93,8 @@ static bool factor_step(const Graph *g, const Dims *sum, bool drops, Factored *f
   return false;
 }
 
-// Returns the factors of x that can leave the sum over the dims `sum`. Factors without dims that
-// follow the last factor with dims stay in the sum, so that equal sums remain equal nodes.
+// Returns x as a product whose factors can leave the sum over the dims `sum`. Scalar factors found
+// after the last factor with dims stay in the sum, so that equal sums remain equal nodes.
 static Factored factor_sum(const Graph *g, NodeId x, const Dims *sum, bool drops) {
   Factored f = {.rest = x}, best = f;
   for (int i = 0; i < MAX_DEPTH && factor_step(g, sum, drops, &f); i++) {
@@ -119,7 +119,7 @@ static NodeId factored_sum(Graph *g, NodeId x, const Attr *attr) {
   return multiplied(g, graph_add(g, OP_SUM, 1, &f.rest, attr), &f);
 }
 
-// Returns true if the product n has no dims besides those of its argument x: it is a sum of
+// Returns true if argument x of contraction n has all dims of n. The contraction is then a sum of
 // elementwise products.
 static bool sums_elements(const Graph *g, const Node *n, NodeId x) {
   return list_has_all(&graph_node(g, x)->dims, &n->dims);

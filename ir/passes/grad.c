@@ -1,10 +1,10 @@
 // Gradients: reverse-mode differentiation. Adds the gradients of a loss by given nodes as new nodes
 // of the same graph.
 //
-// Nodes between `by` and the loss are visited from the loss backward. The adjoint of a node is the
-// sum of the terms that the rules of its users give. The rule of the node then gives a term to each
-// argument. Rules use only ops that have gradients themselves, so that gradients of gradients need
-// nothing more.
+// Nodes between the nodes `by` and the loss are visited from the loss backward. The adjoint of a
+// node is the sum of the terms that the rules of its users give. The rule of the node then gives a
+// term to each argument. Rules use only ops that have derivative rules themselves, so that
+// gradients of gradients work.
 //
 //   y = contract(x, w) {dims=[d]}  =>  d x = contract(dy, w) {dims=[h]}
 //                                      d w = contract(dy, x) {dims=[b]}
@@ -24,8 +24,8 @@ void grad_zero(Grad *c) { (void)c; }
 
 bool grad_wanted(const Grad *c, int i) { return c->needed[c->key[i]]; }
 
-// Returns the term summed, cast and broadcast so that it has the dims and type of the node to whose
-// gradient it is added.
+// Returns a term of the gradient of a node, converted to the node's `dims` and `type`: summed over
+// other dims, cast, and broadcast to missing dims.
 static NodeId fit(Graph *g, NodeId term, const Dims *dims, Dtype type) {
   Dims sum = list_minus(&graph_node(g, term)->dims, dims);
   term = graph_cast(g, graph_reduce(g, OP_SUM, term, &sum), type);
@@ -64,8 +64,8 @@ NodeId grad_scaled(Grad *c, NodeId x, double factor) {
 
 // -- the walk -----------------------------------------------------------------------------------
 
-// Returns true if an argument of n, or the next value of carry n, needs a gradient, so that n needs
-// one.
+// Returns true if n is a float and an argument of n, or the next value of carry n, needs a
+// gradient. Then n also needs one.
 static bool becomes_needed(const Grad *c, NodeId n) {
   const Node *node = graph_node(c->g, n);
   bool any = false;
@@ -74,8 +74,8 @@ static bool becomes_needed(const Grad *c, NodeId n) {
   return (any || (next && c->needed[next])) && dtype_is_float((Dtype)node->type);
 }
 
-// Sets needed[n] if some `by` reaches n through floats. A later node may make a carry needed, so
-// that the pass over all nodes is repeated until nothing changes.
+// Sets needed[n] for each node that depends on a node of `by` through floats. A later node may make
+// a carry needed, so the loop over all nodes is repeated until nothing changes.
 static void mark_needed(Grad *c, int n, const NodeId *by) {
   for (int i = 0; i < n; i++)
     c->needed[by[i]] = dtype_is_float((Dtype)graph_node(c->g, by[i])->type);
@@ -90,7 +90,7 @@ static void mark_needed(Grad *c, int n, const NodeId *by) {
   }
 }
 
-// Sets active[n] if n is needed and reaches the loss.
+// Sets active[n] if n is needed and the loss depends on it.
 static void mark_active(Grad *c, NodeId loss) {
   VEC(NodeId) todo = {0};
   bool *seen = arena_array(c->scratch, bool, c->count + 1);
@@ -107,8 +107,8 @@ static void mark_active(Grad *c, NodeId loss) {
     if (next) vec_push(c->scratch, todo) = next;
     if (next) vec_push(c->scratch, todo) = c->scan[n->region];
   }
-  // A scan without carries is not an argument of a node that the loop above follows: it is active
-  // if a value that it collects leads to the loss.
+  // A scan without carries is not an argument of any node that the loop above visits. A scan is
+  // active if a value that it collects leads to the loss.
   for (NodeId id = 1; id <= c->count; id++)
     if (graph_node(c->g, id)->op == OP_SCAN) c->active[id] = seen[id];
 }

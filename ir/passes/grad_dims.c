@@ -25,14 +25,14 @@ void grad_max(Grad *c) {
   grad_to(c, 0, graph_where(c->g, best, share, grad_const(c, 0)));
 }
 
-// Derivative of prod: for each element x, the product of all others. Let p be the product of the
-// elements that are not 0, and s the sum of the elements that are 0.
+// Derivative of prod: for each element x, the product of all other elements. Let p be the product
+// of the elements that are not 0, and s the sum of the elements that are 0.
 //
 //   no zero      p / x
-//   one zero     p at the zero, s p / x at the others
-//   two zeros    (s - x) p at both
+//   one zero     p for the zero, s p / x for the others
+//   two zeros    (s - x) p for both zeros
 //
-// s is 0, but its derivative is not: the terms with s are needed for the second derivative.
+// s is 0, but its derivative is not, so the terms with s are needed for the second derivative.
 void grad_prod(Grad *c) {
   Graph *g = c->g;
   Dims over = reduced(c);
@@ -53,8 +53,9 @@ void grad_prod(Grad *c) {
   grad_product_to(c, 0, c->dy, graph_where(g, is_zero, at_zero, elsewhere));
 }
 
-// Derivative of y = logsumexp(x): exp(x - shift) / sum, with the parts of graph_log_sum. exp(x - y)
-// is equal but less accurate: y has a rounding error that grows with the size of the elements.
+// Derivative of y = logsumexp(x): exp(x - shift) / sum, with shift and sum as in LogSum
+// (ir/graph/graph.h). exp(x - y) is mathematically equal but less accurate: y has a rounding error
+// that grows with the size of the elements.
 void grad_logsumexp(Grad *c) {
   Graph *g = c->g;
   Dims over = reduced(c);
@@ -106,8 +107,8 @@ void grad_pin(Grad *c) { grad_to(c, 0, graph_add(c->g, OP_PIN, 1, &c->dy, &c->n.
 
 static NodeId start_of(const Grad *c) { return c->n.nargs > 1 ? c->n.args[1] : 0; }
 
-// Derivative of a window without new dims, which reads one element: the gradient at the position of
-// this element, zero elsewhere.
+// Derivative of a window without new dims, which reads one element of its source. The gradient of
+// the source is dy at the position of this element and zero elsewhere.
 static void grad_select(Grad *c) {
   Graph *g = c->g;
   NodeId place = graph_const(g, TYPE_I32, (double)c->n.attr.affine.offset);
@@ -116,10 +117,10 @@ static void grad_select(Grad *c) {
   grad_to(c, 0, graph_where(g, here, c->dy, grad_const(c, 0)));
 }
 
-// Derivative of window: a window of the gradient with the inverse relation. A window reads position
-// s = (out o + tap k + offset) / divisor of its source (Affine in ir/base/dim.h), so that o =
-// (divisor s - tap k - offset) / out. The gradient is summed along a tap dim that the argument does
-// not have.
+// Derivative of window: a window of dy with the inverse relation. A window reads position s = (out
+// o + tap k + offset) / divisor of its source (Affine in ir/base/dim.h). The inverse is o =
+// (divisor s - tap k - offset) / out. If the argument lacks the tap dim, the result is summed over
+// it.
 void grad_window(Grad *c) {
   if (!grad_wanted(c, 0)) return;
   const Attr *t = &c->n.attr;
@@ -139,9 +140,9 @@ void grad_window(Grad *c) {
 
 // -- lookups ------------------------------------------------------------------------------------
 
-// Derivative of take: scatter_add adds the gradient of each looked-up row to the row of the table.
-// It sums over the dims of the ids that the table does not have, and over the dim that is looked up
-// if the ids have it.
+// Derivative of take: scatter_add adds the gradient of each row that was looked up to the gradient
+// of that row of the table. It sums over the dims of the ids that the table does not have. It also
+// sums over the dim that is looked up if the ids have that dim.
 void grad_take(Grad *c) {
   if (!grad_wanted(c, 0)) return;
   const Node *table = graph_node(c->g, c->n.args[0]), *ids = graph_node(c->g, c->n.args[1]);

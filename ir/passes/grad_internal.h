@@ -5,19 +5,19 @@
 
 #include "ir/graph/graph.h"
 
-// A term of the gradient of node `to`, which is outside the loop that is being differentiated. With
-// `each`, node `to` is the argument of an AT: the term belongs to its element at the current step.
-// Otherwise the gradient is the sum of the term over all steps.
+// A term of the gradient of node `to`, which is outside the loop that is being differentiated. If
+// `each` is true, `to` is the argument of an AT, and the term is the gradient of its element at the
+// current step. Otherwise the gradient of `to` is the sum of the term over all steps.
 typedef struct GradTerm {
   NodeId to, term;
   bool each;
 } GradTerm;
 
-// A level of nested loops at which gradients are computed: outside all loops, or in the backward
-// loop of one loop.
+// A level of nested loops at which gradients are computed. The outermost level is outside all
+// loops; every other level is the backward loop of one loop.
 typedef struct GradLevel {
   struct GradLevel *outer;
-  RegionId of, back; // the loop and its backward loop; 0: outside all loops
+  RegionId of, back; // the loop and its backward loop; both are 0 at the outermost level
   NodeId scan;       // the scan of loop `of`
   bool recompute;    // values of `of` are recomputed in `back`
   VEC(GradTerm) term;
@@ -25,24 +25,27 @@ typedef struct GradLevel {
 
 typedef struct Grad {
   Graph *g;
-  NodeId id;         // the value of the node whose rule runs, at this level
-  Node n;            // a copy of this node; its arguments are values at this level
-  const NodeId *key; // the arguments of the node in the forward pass
+  NodeId id; // value, at the current level, of the node whose rule runs
+  Node n;    // a copy of this node; its arguments are replaced by their values at the current level
+  const NodeId *key; // ids of the node's arguments in the forward pass
   NodeId dy;         // gradient of the loss by this node, with its type and dims
-  bool *needed;      // [NodeId] it depends on a node of `by`, through floats
-  bool *active;      // [NodeId] it is needed, and the loss depends on it
+  bool *needed;      // [NodeId] whether the node depends on a node of `by`, through floats
+  bool *active;      // [NodeId] whether the node is needed and the loss depends on it
   NodeId *adjoint;
   // The following fields are for loops (grad_region.c).
   Arena *scratch;
   uint32_t count, regions; // numbers of nodes and regions before gradients were added
-  const NodeId *order;     // all these nodes, each after those that it depends on
-  RegionId open;           // region of the loss: the loops around it are not differentiated
+  const NodeId *order;     // the ids of these nodes; each comes after the nodes that it depends on
+  RegionId open; // region of the loss; this loop and those around it are not differentiated
   RegionNodes nodes;
   const NodeId *scan; // [RegionId] the SCAN node of the region
   GradLevel *level;
-  NodeId *mirror; // [NodeId] for a node in a loop: its value at the same step of the backward loop
-  NodeId *clone;  // [NodeId] for a node in a loop that is recomputed: its copy in the backward loop
-  NodeId *wide;   // [NodeId] for a node copied by recompute_wide: its copy in the backward loop
+  // [NodeId] For a node in a loop: its value at the same step of the backward loop.
+  NodeId *mirror;
+  // [NodeId] For a node in a loop that is recomputed: its copy in the backward loop.
+  NodeId *clone;
+  // [NodeId] For a node copied by recompute_wide: its copy in the backward loop.
+  NodeId *wide;
   RegionId *clone_region;
 } Grad;
 
@@ -52,33 +55,35 @@ typedef void GradRule(Grad *c);
   GradRule grad_##grad;
 #include "ir/graph/ops.def"
 
-// Returns true if the gradient by argument i is needed.
+// Returns true if the gradient by argument i of the current node is needed.
 bool grad_wanted(const Grad *c, int i);
-// Adds `term` to the gradient by argument i. The term is summed over dims that the argument does
-// not have, broadcast to dims of the argument that the term does not have, and cast to the
-// argument's type. Does nothing if the gradient is not needed.
+// Adds `term` to the gradient by argument i of the current node. The term is summed over dims that
+// the argument lacks, broadcast to dims that the term lacks, and cast to the argument's type. Does
+// nothing if the gradient is not needed.
 void grad_to(Grad *c, int i, NodeId term);
 // Adds the term a * b to the gradient by argument i as grad_to does. If dims are summed, the
 // product and the sum become one contraction.
 void grad_product_to(Grad *c, int i, NodeId a, NodeId b);
-// Returns a constant of the node's type.
+// Returns a constant of the current node's type.
 NodeId grad_const(Grad *c, double value);
-// Adds a term to the gradient by node `to`; it has the type and dims of that node.
+// Adds `term` to the gradient by node `to`. The term must have the type and dims of that node.
 void grad_accumulate(Grad *c, NodeId to, NodeId term);
 // Runs the rule of node n if n has a gradient and one of its arguments needs one.
 void grad_node(Grad *c, NodeId n);
-// Differentiates the loop of scan `scan`, after the gradients of its results are complete.
+// Differentiates the loop of scan `scan`. The gradients of the loop's results must be complete.
 void grad_loop(Grad *c, NodeId scan);
 Origin grad_origin(Grad *c, NodeId n);
-// Returns true if n is a result of a loop (FINAL, COLLECT): its gradient is used when the loop is
-// differentiated.
+// Returns true if n is FINAL or COLLECT, a result of a loop. Its gradient is used when that loop is
+// differentiated, so no rule runs for n.
 bool grad_ends_loop(const Grad *c, NodeId n);
 // Returns the value of node n at the current level: n itself if it is outside the loop, else its
 // value at the same step of the backward loop.
 NodeId grad_value(Grad *c, NodeId n);
-// Returns the innermost loop around n, or 0 if the loss is in this loop, too, or n is in no loop.
+// Returns the innermost loop around n. Returns 0 if n is in no loop, or if the loss is in this loop
+// too.
 RegionId grad_region(const Grad *c, NodeId n);
-// Returns x * factor. A narrow float is multiplied in f32 if the factor is not exact in its type.
+// Returns x * factor. For a narrow float the product is computed in f32 if the factor is not exact
+// in the type of x.
 NodeId grad_scaled(Grad *c, NodeId x, double factor);
 
 #endif

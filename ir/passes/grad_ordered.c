@@ -2,15 +2,16 @@
 // TAKE, and the order itself has no derivative.
 #include "ir/passes/grad_internal.h"
 
-// Derivative of cumsum: an element is a term of the sums at its own and all later positions. So its
-// gradient is the sum of their gradients: a cumsum from the other end.
+// Derivative of cumsum: an element is a term of the sums at its own and all later positions. Its
+// gradient is the sum of the gradients there: a cumsum in the opposite direction.
 void grad_cumsum(Grad *c) {
   Attr back = c->n.attr;
   back.flags ^= ORDER_REVERSE;
   grad_to(c, 0, graph_add(c->g, OP_CUMSUM, 1, &c->dy, &back));
 }
 
-// Derivative of cummax: adds the gradient at the position where the maximum was reached first.
+// Derivative of cummax: each position adds its gradient to the position where its maximum was
+// reached first.
 void grad_cummax(Grad *c) {
   if (!grad_wanted(c, 0)) return;
   NodeId where = graph_add(c->g, OP_CUM_INDEX, 1, &c->n.args[0], &c->n.attr);

@@ -1,4 +1,5 @@
-// Derivative rules of pointwise ops. y is the node, dy its gradient, x its argument.
+// Derivative rules of pointwise ops. In the formulas y is the value of the node, dy its gradient,
+// and x its argument.
 #include <math.h>
 
 #include "ir/passes/grad_internal.h"
@@ -12,10 +13,11 @@ static NodeId sub(Grad *c, NodeId a, NodeId b) { return binary(c, OP_SUB, a, b);
 static NodeId less(Grad *c, NodeId a, NodeId b) { return binary(c, OP_LT, a, b); }
 static NodeId one(Grad *c) { return grad_const(c, 1); }
 static NodeId zero(Grad *c) { return grad_const(c, 0); }
-// Adds dy * slope to the gradient by argument 0. slope_of: the slope is `op` of the argument.
+// slope_to adds dy * slope to the gradient by argument 0. slope_of does so for the slope op(x),
+// where x is argument 0.
 static void slope_to(Grad *c, NodeId slope) { grad_product_to(c, 0, c->dy, slope); }
 static void slope_of(Grad *c, Op op) { slope_to(c, unary(c, op, x_of(c))); }
-// Gives argument i the gradient dy where `mask` is true, 0 elsewhere.
+// Adds dy where `mask` is true, and 0 elsewhere, to the gradient by argument i.
 static void masked_to(Grad *c, int i, NodeId mask, NodeId dy) {
   if (grad_wanted(c, i)) grad_to(c, i, graph_where(c->g, mask, dy, zero(c)));
 }
@@ -24,7 +26,7 @@ void grad_neg(Grad *c) { grad_to(c, 0, unary(c, OP_NEG, c->dy)); }
 void grad_exp(Grad *c) { slope_to(c, c->id); }
 void grad_log(Grad *c) { grad_to(c, 0, binary(c, OP_DIV, c->dy, x_of(c))); }
 void grad_log1p(Grad *c) { grad_to(c, 0, binary(c, OP_DIV, c->dy, add(c, x_of(c), one(c)))); }
-// exp(x), and not y + 1, which would round small values away
+// The slope is exp(x). y + 1 is equal, but rounds small values of y away.
 void grad_expm1(Grad *c) { slope_of(c, OP_EXP); }
 void grad_sqrt(Grad *c) { // 1 / (2 y)
   grad_to(c, 0, binary(c, OP_DIV, grad_scaled(c, c->dy, 0.5), c->id));
@@ -46,7 +48,8 @@ void grad_erf(Grad *c) { // 2 / sqrt(pi) exp(-x^2)
 void grad_softplus(Grad *c) { slope_of(c, OP_SIGMOID); }
 // -- silu and gelu ------------------------------------------------------------------------------
 // Their second derivatives are products of e^-z and powers of x. Where e^-z underflows to 0, a
-// power of x must not overflow, because 0 * inf is NaN: x is limited to an interval by `within`.
+// power of x must not overflow, because 0 * inf is NaN. So `within` limits x to an interval outside
+// which the derivative is 0.
 
 static NodeId shifted(Grad *c, NodeId a, double by) { return add(c, a, grad_const(c, by)); }
 static NodeId within(Grad *c, double limit) {
@@ -55,7 +58,7 @@ static NodeId within(Grad *c, double limit) {
 }
 static bool is_double(Grad *c) { return graph_node(c->g, x_of(c))->type == TYPE_F64; }
 
-// The values s = sigmoid(z), t = sigmoid(-z) and tilt = t - s.
+// For an argument z: s = sigmoid(z), t = sigmoid(-z), and tilt = t - s.
 typedef struct Gates {
   NodeId s, t, tilt;
 } Gates;
@@ -81,8 +84,8 @@ void grad_gelu_slope(Grad *c) { // e^(-x^2/2) (2 - x^2) / sqrt(2 pi)
 }
 
 void grad_gelu_tanh(Grad *c) { slope_of(c, OP_GELU_TANH_SLOPE); }
-// Second derivative of y = x sigmoid(z) with z = k x + cube x^3: s t (2 z' + x z'' + x z' z' (t -
-// s)), with s and t as in Gates. In the code `slope` is z' and `bend` is x z''.
+// The second derivative of y = x sigmoid(z) with z = k x + cube x^3. It is s t (2 z' + x z'' + x z'
+// z' (t - s)), where s and t are as in Gates. In the code `slope` is z' and `bend` is x z''.
 void grad_gelu_tanh_slope(Grad *c) {
   const double k = 1.5957691216057308, cube = 0.044715 * k;
   NodeId x = within(c, is_double(c) ? 24 : 12), square = mul(c, x, x);
@@ -98,9 +101,9 @@ void grad_reciprocal(Grad *c) {
   grad_product_to(c, 0, unary(c, OP_NEG, c->dy), mul(c, c->id, c->id));
 }
 
-// Derivative of cast: casts the gradient back. A narrow contraction that would be cast to a wider
-// type gets the wider result type itself, so that gradients of f32 parameters are not rounded to
-// bf16.
+// Derivative of cast: casts the gradient back. If the gradient is a narrow contraction that would
+// be cast to a wider type, the contraction itself gets the wider result type. Gradients of f32
+// parameters are then not rounded to bf16.
 void grad_cast(Grad *c) {
   Dtype to = (Dtype)graph_node(c->g, x_of(c))->type;
   Node dy = *graph_node(c->g, c->dy);
@@ -144,7 +147,7 @@ void grad_mod(Grad *c) { // a - floor(a / b) b: 1 by a, -floor(a / b) by b
   grad_product_to(c, 1, unary(c, OP_NEG, c->dy), floor);
 }
 
-// Returns the derivative of a^b by a: b a^(b-1), and 0 where b is 0, for any a.
+// Returns the derivative of a^b by a: b a^(b-1). Where b is 0 it is 0 for any a.
 static NodeId pow_slope(Grad *c, NodeId a, NodeId b) {
   const Node *exponent = graph_node(c->g, b);
   if (exponent->op == OP_CONST) {
@@ -153,8 +156,8 @@ static NodeId pow_slope(Grad *c, NodeId a, NodeId b) {
     if (e == 2) return grad_scaled(c, a, 2);
     return grad_scaled(c, binary(c, OP_POW, a, grad_const(c, e - 1)), e);
   }
-  // For a small b the difference b - 1 is rounded. Where a is positive and finite, b y / a is used
-  // then.
+  // For a small b, b - 1 has a rounding error that is large relative to b. Where a is positive and
+  // finite, the equal form b y / a is used instead.
   NodeId small = less(c, unary(c, OP_ABS, b), grad_const(c, 0.5));
   small = binary(c, OP_AND, small, less(c, zero(c), a));
   small = binary(c, OP_AND, small, less(c, a, grad_const(c, (double)INFINITY)));
@@ -170,14 +173,14 @@ void grad_pow(Grad *c) {
   bool constant = exponent->op == OP_CONST && exponent->attr.num[0] == 0;
   if (grad_wanted(c, 0) && !constant) slope_to(c, pow_slope(c, a, b));
   if (!grad_wanted(c, 1)) return;
-  // The derivative by b: y log(a), and 0 where a is 0.
+  // The derivative by b is y log(a), and 0 where a is 0.
   NodeId at_zero = binary(c, OP_EQ, a, zero(c));
   NodeId log = unary(c, OP_LOG, graph_where(c->g, at_zero, one(c), a));
   grad_product_to(c, 1, c->dy, mul(c, c->id, log));
 }
 
-// Derivative of maximum and minimum: the argument that is the result gets the gradient; equal
-// arguments get one half each.
+// Derivative of maximum and minimum: dy goes to the argument that is the result. Equal arguments
+// get one half of dy each.
 static void grad_extreme(Grad *c, NodeId first_loses, NodeId second_loses) {
   NodeId equal = binary(c, OP_EQ, c->n.args[0], c->n.args[1]);
   NodeId half = graph_where(c->g, equal, grad_scaled(c, c->dy, 0.5), zero(c));
@@ -200,8 +203,8 @@ void grad_where(Grad *c) {
   if (grad_wanted(c, 2)) grad_to(c, 2, graph_where(c->g, c->n.args[0], zero(c), c->dy));
 }
 
-// Derivative of clip(x, lo, hi) = min(max(x, lo), hi): the argument that is the result gets the
-// gradient; where x equals lo or hi, no argument gets it.
+// Derivative of clip(x, lo, hi) = min(max(x, lo), hi): dy goes to the argument that is the result.
+// Where x equals lo or hi, no argument gets a gradient.
 void grad_clip(Grad *c) {
   NodeId x = c->n.args[0], lo = c->n.args[1], hi = c->n.args[2];
   NodeId above = less(c, lo, x), below = less(c, x, hi);

@@ -1,16 +1,19 @@
-// Gradients of loops: builds a backward loop for each loop between `by` and the loss.
+// Gradients of loops: builds a backward loop for each loop between the nodes `by` and the loss.
 //
 // The carries of the backward loop are the gradients of the loop's carries. Their initial values
 // are the gradients of the FINAL results; their final values are the gradients of the initial
-// values. Derivative rules read values of the loop's body. Most values are collected by the loop
-// and read at the same step of the backward loop. Two kinds are recomputed in the backward loop
-// instead: all values of a loop with the mark `recompute`, from its collected carries, and values
-// that lead to a `checkpoint` in the body, from collected carries and earlier checkpoints. A value
-// from outside the loop gets the sum of its gradients over all steps.
+// values of the loop's carries. Derivative rules read values of the loop's body. Most values are
+// collected by the loop and read at the same step of the backward loop. Two kinds are recomputed in
+// the backward loop instead. In a loop with the mark `recompute` these are all values, from its
+// collected carries. In other loops these are values that lead to a `checkpoint` in the body, from
+// collected carries and earlier checkpoints. A value from outside the loop gets the sum of its
+// gradients over all steps.
 //
 //   h = carry(h0); y = f(h, at(x), w); s = scan(y); c = collect(s, y)
 //   =>  dh = carry(0); dy = dh + at(dc); s' = scan(dy * f_h)  [reversed];  dh0 = final(s', dh);
 //       dx = collect(s', dy * f_x);  dw = sum[t](collect(s', dy * f_w))
+//
+// f_h, f_x and f_w are the derivatives of f by its arguments.
 #include "ir/passes/grad_internal.h"
 
 RegionId grad_region(const Grad *c, NodeId n) {
@@ -35,8 +38,8 @@ void grad_accumulate(Grad *c, NodeId to, NodeId term) {
 
 // -- values of the body -------------------------------------------------------------------------
 
-// Returns the copy of node n in a loop that is recomputed; `clone` has the copies by NodeId. For a
-// COLLECT that the gradients added after the copies were made, adds a COLLECT of the copy.
+// Returns the copy of node n of a loop that is recomputed; clone[n] is the copy. Gradients may have
+// added n, a COLLECT, after the copies were made. For such an n, adds a COLLECT of the copy.
 static NodeId clone_of(Grad *c, const NodeId *clone, NodeId n) {
   if (n <= c->count) return clone[n];
   const NodeId *args = graph_node(c->g, n)->args;
@@ -44,8 +47,8 @@ static NodeId clone_of(Grad *c, const NodeId *clone, NodeId n) {
   return graph_collect(c->g, clone_of(c, clone, scan), clone_of(c, clone, value));
 }
 
-// Returns the values of n in all steps of the loop of `scan`, as a node of the loop in which level
-// l computes gradients.
+// Returns the values of n in all steps of the loop of `scan`. The result is a node of the backward
+// loop of level l, or outside all loops if l is the outermost level.
 static NodeId collected(Grad *c, const GradLevel *l, NodeId scan, NodeId n) {
   if (!l->of) return graph_collect(c->g, scan, n);
   if (scan <= c->count && c->wide[scan])
@@ -102,7 +105,8 @@ static NodeId clone_node(Grad *c, const GradLevel *l, const NodeId *clone, NodeI
   return graph_add(c->g, (Op)node.op, node.nargs, args, &attr);
 }
 
-// Copies all nodes of the loop and of the loops inside it. Unused copies are removed later.
+// Copies all nodes of the loop of level l, and of the loops inside it, into the backward loop.
+// Unused copies are removed later.
 static void recompute(Grad *c, const GradLevel *l) {
   clone_regions(c, l);
   for (uint32_t i = 0; i < c->count; i++) {
@@ -116,14 +120,15 @@ static void recompute(Grad *c, const GradLevel *l) {
   }
 }
 
-// Returns the loop directly inside the loop of level l that contains region r; 0: r is elsewhere.
+// Returns the loop directly inside the loop of level l that is region r or contains it. Returns 0
+// if r is not inside the loop of level l.
 static RegionId inner_loop(const Grad *c, const GradLevel *l, RegionId r) {
   while (r && region_get(c->g, r)->parent != l->of) r = region_get(c->g, r)->parent;
   return r;
 }
 
-// Returns for each region, by RegionId, whether it is an inner loop of level l with a result that
-// has the dim of the outer loop. Returns NULL if there is none.
+// Returns a table by RegionId: whether the region is a loop directly inside the loop of level l and
+// has a result with the dim of the outer loop. Returns NULL if there is no such region.
 static bool *wide_loops(Grad *c, const GradLevel *l) {
   DimId t = region_get(c->g, l->of)->t;
   bool *wide = arena_array(c->scratch, bool, c->g->region.n + 1), any = false;
@@ -135,8 +140,8 @@ static bool *wide_loops(Grad *c, const GradLevel *l) {
   return any ? wide : NULL;
 }
 
-// Copies, into the backward loop, the values of the loop that have the dim of the loop itself. Such
-// a value occurs where the body contains a gradient, and it cannot be collected, because the
+// Copies those values of the loop of level l that have the dim of this loop into the backward loop.
+// Such a value occurs where the body contains a gradient. It cannot be collected, because the
 // collected tensor would have the dim twice. If it is the result of an inner loop, the whole inner
 // loop is copied.
 static void recompute_wide(Grad *c, const GradLevel *l) {
@@ -157,14 +162,15 @@ static void recompute_wide(Grad *c, const GradLevel *l) {
   }
 }
 
-// Returns true if a node that leads to a checkpoint is recomputed; the others are collected.
+// Returns true if a node that leads to a checkpoint is recomputed. Carries, results of loops,
+// sources and checkpoints are collected instead.
 static bool may_repeat(const Node *n) {
   OpClass cls = op_row((Op)n->op)->cls;
   return n->op != OP_CHECKPOINT && cls != REGION && cls != SOURCE;
 }
 
-// Returns for each node of loop r, by NodeId, whether it leads to a checkpoint in the loop. Returns
-// NULL if there is no checkpoint.
+// Returns a table by NodeId: whether a node of loop r leads to a checkpoint in the loop. Returns
+// NULL if the loop has no checkpoint.
 static bool *before_checkpoints(Grad *c, RegionId r) {
   bool *before = arena_array(c->scratch, bool, c->count + 1), any = false;
   for (uint32_t i = c->nodes.first[r + 1]; i > c->nodes.first[r]; i--) {
@@ -191,15 +197,15 @@ typedef struct Backward {
   GradLevel level;
   const bool *before; // [NodeId]: the node leads to a checkpoint in the loop; NULL: none does
   VEC(NodeId) carry;  // the carries of the loop that need gradients
-  VEC(NodeId) grad;   // their gradients, which are the carries of the backward loop
+  VEC(NodeId) grad;   // grad[k]: gradient of carry[k], a carry of the backward loop
 } Backward;
 
 static NodeId zeros_like(Graph *g, NodeId n) {
   return graph_zeros(g, (Dtype)graph_node(g, n)->type, &graph_node(g, n)->dims);
 }
 
-// Finds the gradients of the loop's results and makes the carries of the backward loop. Returns
-// false if no result has a gradient.
+// Finds the gradients of the results of b's loop and makes the carries of the backward loop.
+// Returns false if no result has a gradient.
 static bool begin_carries(Grad *c, Backward *b) {
   const Node *scan = graph_node(c->g, b->scan);
   RegionId in = scan->region, r = scan->attr.region;
@@ -233,7 +239,7 @@ static bool begin_carries(Grad *c, Backward *b) {
 }
 
 // Adds the gradients that are known at the start of a step of the backward loop: those of the next
-// values of carries and those of collected values.
+// values of carries, and those of collected values.
 static void begin_step(Grad *c, Backward *b) {
   for (uint32_t k = 0; k < b->carry.n; k++) {
     NodeId next = carry_next(c->g, c->scan, b->carry.at[k]);
@@ -265,8 +271,8 @@ static void go_through(Grad *c, const Backward *b) {
   }
 }
 
-// Returns true for a term that has the dim of the loop: it cannot be collected, and is summed in a
-// carry.
+// Returns true if the term has the dim of the loop and is summed over all steps. It cannot be
+// collected, because it would have the dim twice, so a carry of the backward loop adds it up.
 static bool adds_up(const Grad *c, const Backward *b, const GradTerm *term) {
   return !term->each &&
          dims_has(&graph_node(c->g, term->term)->dims, region_get(c->g, b->level.of)->t);
@@ -315,7 +321,7 @@ static void hand_out(Grad *c, const Backward *b, NodeId scan) {
   }
 }
 
-// Recursive for loops inside loops; its depth is the nesting of the model.
+// Recursive for loops inside loops.
 void grad_loop(Grad *c, NodeId scan) {
   Backward b = {.scan = scan};
   Origin origin = grad_origin(c, scan);
@@ -336,12 +342,12 @@ void grad_loop(Grad *c, NodeId scan) {
   hand_out(c, &b, back);
 }
 
-// Derivative of collect for a loop that does not depend on the nodes `by`: the collected value is a
-// value from outside the loop, and gets the sum of the gradient over all steps.
+// Derivative of collect(s, x) for a loop that does not depend on the nodes `by`. x is then a value
+// from outside the loop, and its gradient is the sum of dy over all steps.
 void grad_collect(Grad *c) { grad_to(c, 1, c->dy); }
 
-// Derivative of at(x) where the loss is in the loop itself: the gradient of x is the gradient at
-// the position of the current step, and zero at the others.
+// Derivative of at(x) where the loss is in the same loop. The gradient of x is dy at the position
+// of the current step, and zero at the other positions.
 void grad_at(Grad *c) {
   Graph *g = c->g;
   NodeId index = graph_index(g, c->n.attr.dims[0]);

@@ -1,11 +1,12 @@
-// Hoisting: moves nodes that are not on a path from a carry to its next value out of their loop.
+// Hoisting: moves nodes out of their loop that are not on a path from a carry to its next value.
 //
 // In: a graph with loops. Out: a new graph with equal values. A node that depends on no carry moves
-// before the loop: the same op computes all steps at once, on arguments with the dim of the loop
-// (at(x) becomes x). A node on which no carry depends moves after the loop, and is computed from
-// the values of its arguments in all steps. Only GEMMs, reductions, lookups, windows and ordered
-// ops move. Pointwise ops and moves follow if they lie between such nodes. Otherwise they stay,
-// because a loop saves the memory of all steps.
+// before the loop: the same op computes all steps at once, on arguments that also have the dim of
+// the loop (at(x) becomes x). A node on which no carry depends moves after the loop, and is
+// computed from the values of its arguments in all steps. Only contractions, reductions, lookups,
+// windows and ordered ops move for their own sake. Pointwise ops and moves follow if they lie
+// between such nodes. Otherwise they stay, because a loop does not need memory for the values of
+// all steps.
 //
 //   y = contract(at(x), w); z = y + contract(h, u); h' = tanh(z); o = contract(h', v); collect(s, o)
 //   =>  xw = contract(x, w);  z = at(xw) + contract(h, u); ...;  contract(collect(s, h'), v)
@@ -14,10 +15,10 @@
 // steps.
 //
 // Loops with the mark `recompute` have other rules, because they exist to save memory. A node that
-// depends on a value that another loop collected stays. A sum over all steps of a collected value,
-// such as the gradient of a parameter, becomes a carry. It takes the memory of two values: the
-// carry and its next value. Where the operand of the summed product takes less memory for all steps
-// together, the product moves after the loop instead.
+// reads a value collected by another loop stays in the loop. A sum over all steps of a collected
+// value, such as the gradient of a parameter, becomes a carry. It takes the memory of two values:
+// the carry and its next value. If the summed value is a contraction, and collecting its argument
+// takes less memory than that, the contraction moves after the loop instead.
 //
 // Inner loops are visited first, because a node that leaves one loop may then leave the next.
 #include "ir/graph/graph.h"
@@ -30,11 +31,14 @@ typedef struct Hoist {
   const NodeId *scan, *order;
   int depth;
   // Tables by NodeId of `from`:
-  bool *feeds;          // a next value of a carry or an inner loop depends on it
-  NodeId *in;           // the node in the new graph; for a node in a loop, the copy in that loop
-  NodeId *over;         // for a node in a loop of depth `depth`: its values in all steps, or 0
-  bool *late;           // `over` is computed after the loop
-  const uint32_t *uses; // how often it is an argument or an output
+  bool *feeds;  // [NodeId of `from`] whether a next value of a carry, or an inner loop, depends on
+                // the node
+  NodeId *in;   // [NodeId of `from`] the node in the new graph; for a node in a loop, its copy in
+                // that loop
+  NodeId *over; // [NodeId of `from`] for a node in a loop of depth `depth`: its values in all
+                // steps, or 0
+  bool *late;   // [NodeId of `from`] whether over[n] is computed after the loop
+  const uint32_t *uses; // [NodeId of `from`] how often the node is an argument or an output
 } Hoist;
 
 static const Node *old_node(const Hoist *h, NodeId n) { return graph_node(h->from, n); }
@@ -53,8 +57,8 @@ static bool names(const Node *n, DimId t) {
   return dims_has(&n->dims, t) || attr_names(&n->attr, t);
 }
 
-// Returns true if node n can have the dim of its loop as one more dim: neither n nor its arguments
-// from outside the loop use that dim.
+// Returns true if node n can be computed for all steps at once, with the dim of its loop as one
+// more dim. Neither n nor its arguments from outside the loop may have that dim already.
 static bool may_move(const Hoist *h, const Node *n) {
   DimId t = region_get(h->from, n->region)->t;
   if (op_row((Op)n->op)->cls == REGION || names(n, t)) return false;
@@ -66,7 +70,8 @@ static bool may_move(const Hoist *h, const Node *n) {
   return n->op != OP_WINDOW_AT || old_node(h, n->args[1])->region != n->region;
 }
 
-// Adds a copy of the old graph's node n with the given arguments. Returns 0 if the op refuses them.
+// Adds a copy of node n of the old graph, with the given arguments in the new graph. Returns 0 if
+// the op refuses them.
 static NodeId put_node(Hoist *h, NodeId n, const NodeId *args) {
   const Node *node = old_node(h, n);
   char why[200];
@@ -74,7 +79,8 @@ static NodeId put_node(Hoist *h, NodeId n, const NodeId *args) {
   return graph_try(h->to, (Op)node->op, node->nargs, args, &node->attr, node->instance, why);
 }
 
-// Sets h->feeds for all nodes of loops on which a next value of a carry or an inner loop depends.
+// Sets h->feeds[n] for each node n of a loop on which the next value of a carry or an inner loop
+// depends.
 static void mark_feeds(Hoist *h) {
   for (NodeId n = 1; n <= graph_count(h->from); n++) {
     const Node *node = old_node(h, n);
@@ -95,14 +101,15 @@ static void mark_feeds(Hoist *h) {
 
 // -- before the loop ----------------------------------------------------------------------------
 
-// Returns true if n reads a value that another loop collected, and the loop of n is recomputed.
+// Returns true if n is an AT of a value that another loop collected, and the loop of n has the mark
+// `recompute`.
 static bool is_saved(const Hoist *h, const Node *n) {
   return region_get(h->from, n->region)->recompute && n->op == OP_AT &&
          old_node(h, n->args[0])->op == OP_COLLECT;
 }
 
-// Returns the values of node n in all steps, computed before the loop; 0: the arguments are not
-// known there.
+// Returns the values of node n in all steps, computed before the loop. Returns 0 if n must stay in
+// the loop or an argument is not known before it.
 static NodeId lift(Hoist *h, NodeId n) {
   const Node *node = old_node(h, n);
   NodeId args[MAX_ARGS];
@@ -126,7 +133,8 @@ static void copy_inside(Hoist *h, NodeId n) {
 
 // -- after the loop -----------------------------------------------------------------------------
 
-// Returns the values of node n in all steps, after the loop.
+// Returns the values of node n in all steps, for use after the loop. Collects them if they were not
+// computed for all steps at once.
 static NodeId values_of(Hoist *h, NodeId scan, NodeId n, RegionId r) {
   if (old_node(h, n)->region != r) return h->in[n];
   return h->over[n] ? h->over[n] : graph_collect(h->to, scan, h->in[n]);
@@ -139,7 +147,7 @@ static bool leaves(const Hoist *h, const Node *node, NodeId n) {
   return follows;
 }
 
-// Computes node n of the loop for all steps, after the loop.
+// Adds node n of loop r after the loop, computed for all steps at once.
 static void sink_one(Hoist *h, NodeId scan, RegionId r, NodeId n) {
   const Node *node = old_node(h, n);
   NodeId args[MAX_ARGS];
@@ -157,8 +165,10 @@ static void sink(Hoist *h, NodeId scan, RegionId r) {
 
 // -- sums over all steps, in loops that are recomputed --------------------------------------
 
-// Returns true if node n sums, over the dim of a loop that is recomputed, a value that this
-// loop collects.
+// -- sums over all steps, in loops with the mark `recompute`
+// ----------------------------------------- Returns true if node n sums a value that a loop with
+// the mark `recompute` collects, over the dim of that loop. *value gets the collected value. If
+// `scan` is not 0, the loop must be that of `scan`.
 static bool is_step_sum(const Hoist *h, NodeId n, NodeId scan, NodeId *value) {
   const Node *sum = old_node(h, n);
   if (sum->op != OP_SUM || !dtype_is_float((Dtype)sum->type)) return false;
@@ -178,8 +188,9 @@ static bool is_there(const Hoist *h, NodeId n, RegionId r) {
   return old_node(h, n)->region != r || old_node(h, n)->op == OP_AT;
 }
 
-// For product n in loop r: returns its only argument whose values in all steps are not in memory
-// anyway. Returns 0 if none or both are.
+// Returns the argument of contraction n in loop r that would have to be collected if n moved after
+// the loop. The values of the other argument in all steps must be in memory already. Returns 0 if
+// this is true of both arguments or of neither.
 static NodeId handed_out(const Hoist *h, NodeId n, RegionId r) {
   const Node *x = old_node(h, n);
   if (x->op != OP_CONTRACT || h->feeds[n] || !may_move(h, x)) return 0;
@@ -187,8 +198,9 @@ static NodeId handed_out(const Hoist *h, NodeId n, RegionId r) {
   return first == second ? 0 : x->args[first ? 1 : 0];
 }
 
-// Marks in h->late the products that leave the loop: their sum as a carry and its next value would
-// take more memory than their argument takes for all steps.
+// Sets h->late for the contractions that move after the loop. These are contractions whose sum over
+// all steps, as a carry and its next value, would take more memory than the values of their
+// argument in all steps.
 static void choose_products(Hoist *h, NodeId scan) {
   RegionId parent = old_node(h, scan)->region, r = old_node(h, scan)->attr.region;
   int64_t *carried = arena_array(h->a, int64_t, graph_count(h->from) + 1);
@@ -212,7 +224,8 @@ static void sink_products(Hoist *h, NodeId scan, RegionId r) {
 
 typedef VEC(NodeId) Nodes;
 
-// Appends a carry to the loop for each sum over its steps (is_step_sum) that is not marked as late.
+// Appends a carry to the loop for each sum over its steps (is_step_sum) whose summed value is not
+// marked in h->late.
 static void add_up(Hoist *h, NodeId scan, Nodes *next) {
   RegionId parent = old_node(h, scan)->region, r = old_node(h, scan)->attr.region;
   DimId t = region_get(h->from, r)->t;
@@ -229,7 +242,7 @@ static void add_up(Hoist *h, NodeId scan, Nodes *next) {
     NodeId zero = graph_zeros(h->to, wide, &graph_node(h->to, step)->dims);
     NodeId carry = graph_add(h->to, OP_CARRY, 1, &zero, &(Attr){.region = r, .carry = next->n});
     vec_push(h->a, *next) = graph_binary(h->to, OP_ADD, carry, step);
-    h->over[n] = carry; // node n is outside this loop: the carry holds its sum
+    h->over[n] = carry; // node n is outside this loop: over[n] is the carry that adds up its sum
   }
 }
 
@@ -243,8 +256,9 @@ static void copy_sum(Hoist *h, NodeId n, NodeId scan) {
 
 // -- carries that only add up -------------------------------------------------------------------
 
-// Returns the value that each step adds to carry c, if nothing else reads c; 0: c is not such a
-// sum. Narrow types are excluded, because they round in every step.
+// Returns the value that each step adds to carry c. Returns 0 if c is not such a sum, or if
+// anything but this addition and FINAL reads c. Carries of narrow types are excluded, because they
+// round in every step.
 static NodeId added_in_steps(const Hoist *h, NodeId c) {
   const Node *carry = old_node(h, c);
   if (region_get(h->from, carry->region)->recompute || dtype_bytes((Dtype)carry->type) < 4)
@@ -252,7 +266,8 @@ static NodeId added_in_steps(const Hoist *h, NodeId c) {
   NodeId next = carry_next(h->from, h->scan, c);
   const Node *sum = next ? old_node(h, next) : NULL;
   if (!sum || sum->op != OP_ADD || h->uses[next] != 1 || h->uses[c] != 2)
-    return 0; // c is used by the addition and by FINAL
+    // The two uses of c are the addition and FINAL.
+    return 0;
   NodeId u = sum->args[0] == c ? sum->args[1] : sum->args[1] == c ? sum->args[0] : 0;
   return u && u != c && old_node(h, u)->region == carry->region ? u : 0;
 }
