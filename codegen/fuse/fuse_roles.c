@@ -4,7 +4,7 @@
 //
 //   %7 = broadcast(%6) {dims=[b]}    recomputed: a kernel reads %6 with stride 0 along b
 //   %9 = pow(%8, %3) : f32[]         recomputed: a chain of scalars, computed before the loops
-//   %5 = window(%4) {...}            recomputed: a kernel reads %4 at shifted positions (kernel_views.c)
+//   %5 = window(%4) {...}            recomputed: a kernel reads %4 at shifted positions
 #include "codegen/fuse/fuse_internal.h"
 
 enum { RECOMPUTE_SCALARS = 24, RECOMPUTE_INDEX = 8, RECOMPUTE_COST = 48 };

@@ -93,8 +93,8 @@ typedef enum KKind {
   //     is the row-major number of the loop counters, with KLoop.size as sizes: of the outer loops
   //     at level OUTER, of all loops at level INNER. It is 0 in the prologue.
   //   TO_PARTIAL: arg[0] where the value of slot `slot` is 0, else 0
-  //   RANDOM_*: the draw at position arg[0]; numeric arguments `index` (low) and `index` + 1 are the
-  //     halves of its key
+  //   RANDOM_*: the draw at position arg[0]; the low and the high half of its key are numeric
+  //     arguments `index` and `index` + 1
   K_OP,
   // Combines arg[0] over the inner loops of this phase with `op` (SUM MAX MIN PROD ANY ALL).
   K_REDUCE,

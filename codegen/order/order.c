@@ -5,11 +5,10 @@
 // 1. Requests go from users to arguments. An update requests the order of its target, a merge
 //    requests adjacent dims. Moves, collectives and pointwise work pass requests on.
 // 2. Orders go from arguments to results. Declared tensors keep their declared order. A value takes
-//    the order of its largest operand. A contraction, which can write any order, takes the requested
-//    order, else that of the common precedence of dims.
+//    the order of its largest operand. A contraction, which can write any order, takes the
+//    requested order, else that of the common precedence of dims (rank_dims).
 // 3. Renames, splits and merges move nothing if the merged dims are adjacent. If they are not, a
-// copy
-//    (BROADCAST without dims) is inserted before the use.
+//    copy (BROADCAST without dims) is inserted before the use.
 //
 //   %5 = contract(q, k) : f32[b, t, heads, k]      requested by the merge: b, t, heads, k
 //   %6 = merge(%5) {dims=[heads, k], to=[d]}       the same memory
@@ -29,12 +28,12 @@ typedef struct Chooser {
   Arena *a;
   const Graph *from;
   Graph *to;
-  DimList *requested; // by old node: the requested order; n 0: no request
-  bool *forced;       // by old node: the use that made the request would need a copy otherwise
-  DimId *front;       // by old node: the dim that should be outermost, 0: any
+  DimList *requested; // by old node: the order that a user requested; no dims: no request
+  bool *forced;       // by old node: if the request is not met, the user needs a copy
+  DimId *front;       // by old node: the dim that should be outermost; 0: no preference
   NodeId *map;
-  uint32_t *rank;  // by dim of the whole tensor, not of a block: its precedence, 1 is slowest
-  VEC(DimList) at; // by new node: its order; entry 0 is unused
+  uint32_t *rank;  // by dim that is no block: its precedence, 1 is slowest
+  VEC(DimList) at; // by new node: the order of its dims; entry 0 is unused
   VEC(bool) loose; // by new node: made of random draws only, so that its order may still change
   VEC(OrderCopy) copy;
 } Chooser;
@@ -51,8 +50,8 @@ static void request(Chooser *c, NodeId n, const DimList *list, bool forced) {
   c->forced[n] = forced;
 }
 
-// Returns the dims `dims` of a node in the order of whole[0..rank), dims of the whole tensor of
-// which those of the node are blocks.
+// Returns the dims `dims` of a node, which are blocks of the dims whole[0..rank) of the whole
+// tensor, in the order of `whole`.
 static DimList blocks_in_order(const Graph *g, const Dims *dims, int rank, const DimId *whole) {
   DimList list = {0};
   for (int i = 0; i < rank; i++)
@@ -97,8 +96,8 @@ static void request_through_move(Chooser *c, const Node *n, DimList requested) {
 
 static void insert_ranked(const Chooser *c, DimList *list, DimId d);
 
-// Requests the common precedence for carries, because most contractions that compute the next value
-// have it.
+// Requests for each carry the order by precedence of dims, because most contractions that compute
+// the next value have that order.
 static void request_carries(Chooser *c) {
   for (NodeId id = graph_count(c->from); id; id--) {
     const Node *n = graph_node(c->from, id);
@@ -138,8 +137,8 @@ static void request_through_region(Chooser *c, NodeId id) {
   request(c, n->args[0], &requested, false);
 }
 
-// Passes the dim that should be outermost on from a pointwise node, a collective or a move of dims
-// to its arguments.
+// Passes c->front, the dim that should be outermost, from a pointwise node, a collective or a move
+// of dims to its arguments.
 static void pass_front(Chooser *c, NodeId id) {
   const Node *n = graph_node(c->from, id);
   OpClass cls = op_row(n->op)->cls;
@@ -167,9 +166,9 @@ static void request_all(Chooser *c) {
 // -- precedence ---------------------------------------------------------------------------------
 
 // Gives dim d the next rank if it has none. rank_dims ranks dims in the order in which declared
-// tensors mention them, inputs first: [b, t, d, heads, k]. A dim that comes from another by a
-// rename, split, merge or window has the rank of that one, so that both operands of an attention
-// get the same order.
+// tensors mention them, inputs first: [b, t, d, heads, k]. A dim that a rename, split, merge or
+// window makes from another dim has the rank of that dim. So both operands of an attention get the
+// same order.
 static void rank_dim(Chooser *c, DimId d, uint32_t *next) {
   DimId whole = dim_get(c->from->dims, d)->whole;
   if (!c->rank[whole]) c->rank[whole] = ++*next;
@@ -207,7 +206,7 @@ static bool before(const Chooser *c, DimId x, DimId y) {
   return wx != wy ? wx < wy : x < y;
 }
 
-// Inserts d into a list in order of precedence.
+// Inserts d into `list`, whose dims are in order of precedence.
 static void insert_ranked(const Chooser *c, DimList *list, DimId d) {
   int at = list->n;
   while (at > 0 && before(c, d, list->at[at - 1])) at--;
@@ -216,8 +215,8 @@ static void insert_ranked(const Chooser *c, DimList *list, DimId d) {
 
 // -- orders, from arguments to results ----------------------------------------------------------
 
-// Adds to `list` the dims of `other` that are not in it. Each is inserted before the first dim
-// after it in `other` that is in `list`, else at the end.
+// Adds to `list` the dims of `other` that are not in it. Each is inserted before the dim of `list`
+// that comes next after it in `other`, or at the end if none comes after it.
 static void list_join(DimList *list, const DimList *other) {
   for (int i = other->n - 1; i >= 0; i--) {
     if (dims_has(list, other->at[i])) continue;
@@ -243,8 +242,8 @@ static DimList order_joined(const Chooser *c, const Node *n) {
   return list;
 }
 
-// Sets *list for a contraction of which one argument has all dims of the other: the order of that
-// argument, without the summed dims. Returns false if there is no such argument.
+// Sets *list to the order of contraction n if one of its arguments has all dims of the other: the
+// order of that argument, without the summed dims. Returns false if there is no such argument.
 static bool order_dot(const Chooser *c, const Node *n, DimList *list) {
   for (int i = 0; i < 2; i++) {
     const DimList *all = &c->at.at[n->args[i]];
@@ -256,9 +255,9 @@ static bool order_dot(const Chooser *c, const Node *n, DimList *list) {
   return false;
 }
 
-// Returns the order of the result of a contraction: dims by precedence, but for the last one. A
-// GEMM writes rows along the last dim, which must be a dim of one argument only. If there are
-// several, one along which that argument is contiguous is taken.
+// Returns the order of the result of contraction n: dims by precedence, except the last dim. A GEMM
+// writes rows along the last dim, which must be a dim of one argument only. Of several such dims,
+// one along which its argument is contiguous is taken.
 static DimList order_contract(const Chooser *c, const Node *n) {
   const DimList *a = &c->at.at[n->args[0]], *b = &c->at.at[n->args[1]];
   DimList list = {0};
@@ -308,9 +307,9 @@ static DimList order_moved(const Chooser *c, const Node *n) {
   return list;
 }
 
-// Returns the order of a window: that of its argument, in which the dim of positions to[0] replaces
-// the dim that is read. The dim of offsets to[1] comes just before it, so that values along to[0]
-// stay contiguous.
+// Returns the order of window n: that of its argument, with to[0], the dim of positions, in place
+// of the dim that is read. to[1], the dim of offsets, comes just before to[0], so that values along
+// to[0] stay contiguous.
 static DimList order_window(const Chooser *c, const Node *n) {
   DimList list = c->at.at[n->args[0]];
   const Attr *t = &n->attr;
@@ -363,8 +362,9 @@ static DimList order_default(const Chooser *c, const Node *n) {
   return list_union(&rest, &c->at.at[n->args[0]]);
 }
 
-// Returns whether old node `old` takes the requested order. A value that a kernel or a GEMM writes
-// can have any order. An alias or the result of a collective has the order of its argument.
+// Returns whether the value of old node `old` takes the requested order. A value that a kernel or a
+// GEMM writes can have any order. An alias or the result of a collective has the order of its
+// argument. FORCED classes follow a request only if its user needs a copy otherwise.
 static bool follows_request(const Chooser *c, NodeId old) {
   static const enum {
     NEVER,
@@ -405,8 +405,8 @@ static bool made_of_draws(const Chooser *c, const Node *n) {
   return any;
 }
 
-// Fixes the order of new node n and of the draws that it is made of. They get the order `list` if
-// that has the same dims; NULL: they keep theirs.
+// Fixes the order of new node n and of the draws from which it is made. They get the order `list`
+// if it has their dims; with NULL they keep the order that they have.
 static void settle_loose(Chooser *c, NodeId n, const DimList *list) {
   VEC(NodeId) stack = {0};
   vec_push(c->a, stack) = n;
@@ -469,10 +469,10 @@ static NodeId merge_argument(Chooser *c, const Node *n, NodeId arg) {
   return copy_in_order(c, arg, list, "order: merged dims must be adjacent");
 }
 
-// Returns `arg`, an argument of contraction n, or a copy of it in another order. `other` is the
-// other argument. The gradient of a convolution's image sums over the last dim of the convolution's
-// kernel. A copy of that kernel with a dim of the result last avoids sums across vector lanes. It
-// is made when it is small beside the work.
+// Returns `arg`, an argument of contraction n, or a copy of it whose last dim is a dim of the
+// result. `other` is the other argument. The copy is made for the gradient of the image of a
+// convolution, which sums over the last dim of the weights `arg`: it avoids sums across vector
+// lanes. It is made only when it is small beside the work.
 static NodeId kernel_argument(Chooser *c, const Node *n, NodeId arg, NodeId other) {
   enum { WORK_AN_ELEMENT = 256, SHORTEST = 8 };
   const Dims *image = &graph_node(c->to, other)->dims;
@@ -494,8 +494,8 @@ static NodeId kernel_argument(Chooser *c, const Node *n, NodeId arg, NodeId othe
   return arg;
 }
 
-// Replaces the arguments of a contraction in c->map by copies where kernel_argument makes them.
-// was: the entries of c->map before.
+// Replaces the arguments of contraction n in c->map by copies where kernel_argument makes them.
+// was: receives the old entries of c->map, to restore them.
 static void contract_copies(Chooser *c, const Node *n, NodeId was[2]) {
   for (int i = 0; i < 2; i++) was[i] = c->map[n->args[i]];
   for (int i = 0; i < 2; i++) c->map[n->args[i]] = kernel_argument(c, n, was[i], was[1 - i]);
@@ -511,8 +511,8 @@ static void argument_copies(Chooser *c, const Node *n, NodeId *arg) {
 
 // -- loops --------------------------------------------------------------------------------------
 
-// Returns new node `arg`, the argument of old node `old`. For AT and CARRY it is a copy if its
-// order does not fit the loop.
+// Returns the new argument for the copy of old node `old`, which is n: the new node `arg`, or a
+// copy of it. AT and CARRY get a copy if the order of `arg` does not fit the loop.
 static NodeId region_argument(Chooser *c, const Node *n, NodeId old, NodeId arg) {
   if (n->op != OP_AT && n->op != OP_CARRY) return arg;
   arg = in_memory(c, arg, "order: a number that is needed in memory");
@@ -528,9 +528,9 @@ static NodeId region_argument(Chooser *c, const Node *n, NodeId old, NodeId arg)
   return dims_equal(&list, &c->at.at[arg]) ? arg : copy_in_order(c, arg, list, why);
 }
 
-// Returns the next value of a carry, `arg` or a copy of it. A copy is made if the order is not that
-// of the carry. It is also made if `arg` is the memory of another carry of the loop: that carry may
-// already have its next value when this one is set.
+// Returns the next value of new node `carry`: `arg` or a copy of it. A copy is made if `arg` has
+// another order than the carry. It is also made if `arg` is the memory of another carry of the
+// loop: that carry may already have its next value when this carry is set.
 static NodeId next_argument(Chooser *c, NodeId carry, NodeId arg) {
   arg = in_memory(c, arg, "order: a number that is needed in memory");
   if (!carry) return arg;
@@ -555,8 +555,8 @@ static void copy_scan(Chooser *c, NodeId old) {
   set_order(c, c->map[old], (DimList){0});
 }
 
-// Makes a broadcast of a COLLECT whose value does not depend on the iteration. Returns false if
-// `old` is no such node.
+// Makes a broadcast instead of COLLECT `old` if the value collected does not depend on the
+// iteration. Returns false if `old` is no such COLLECT.
 static bool spread_invariant(Chooser *c, NodeId old) {
   const Node *n = graph_node(c->from, old);
   if (n->op != OP_COLLECT) return false;
@@ -582,7 +582,7 @@ static void to_front(const Chooser *c, NodeId old, DimList *list) {
   list_insert(list, 0, c->front[old]);
 }
 
-// Returns whether the op only informs earlier passes. Its node is dropped.
+// Returns whether op only informs earlier passes. The graph that is made has no such nodes.
 static bool op_is_mark(Op op) { return op == OP_CHECKPOINT || op == OP_PIN; }
 
 static void copy_node(Chooser *c, NodeId old) {
@@ -625,9 +625,9 @@ static bool persistent_root(const Graph *g, NodeId n) {
   return op == OP_PARAM || op == OP_STATE || op == OP_VALUES;
 }
 
-// Returns the value that the update of tensor d writes: n if it is computed, has the order of the
-// tensor, and is no output that was handled before, else a copy of it. taken[root]: an output has
-// the memory of that node.
+// Returns the value that the update of tensor d writes: n or a copy of it. A copy is made if n has
+// another order than the tensor, is not computed, or has the memory of an output that was handled
+// before. taken[node]: an output has the memory of the node; updated.
 static NodeId update_value(Chooser *c, NodeId n, const Decl *d, bool *taken) {
   const Graph *g = c->to;
   DimList list = blocks_in_order(g, &graph_node(g, n)->dims, d->rank, d->dims);

@@ -1,11 +1,11 @@
 // Rematerialises forward values for the backward pass [Chen et al. 2016]: values between
 // checkpoints, and under a memory budget those that remat_marks.c chooses.
 //
-// A marked forward value is not kept for gradients. They read a clone of it. Its arguments are
-// clones too, back to values that are kept: a checkpoint, parameter, input or result of a
-// collective. A cloned draw has the same key, so it gives the same numbers. Clones have an instance
-// number, so that they are never merged with their originals. They come before the first gradient
-// that reads them; the schedule delays them further.
+// A marked forward value is not kept for gradients: they read a clone of its node. The arguments of
+// a clone are clones too, back to values that are kept: a checkpoint, parameter, input or result of
+// a collective. A cloned draw has the same key, so it gives the same numbers. Clones have an
+// instance number, so that they are never merged with their originals. A clone comes before the
+// first gradient that reads it; the schedule delays it further.
 //
 //   c = checkpoint(x); y = f(c); z = g(y); d = checkpoint(z); ... dy = dz * y
 //   =>  y' = f(c); dy = dz * y'
@@ -15,16 +15,17 @@
 // iteration.
 //
 //   loop 1: h = carry(h0); y = f(h, at(x)); collect(y)     loop 2: dz * at(collect(y))
-//   =>  loop 1: h = carry(h0); y = f(h, at(x)); collect(h)     loop 2: y' = f(at(collect(h)), at(x)); dz * y'
+//   =>  loop 1: h = carry(h0); y = f(h, at(x)); collect(h)
+//       loop 2: y' = f(at(collect(h)), at(x)); dz * y'
 //
-// Loops themselves and their results are kept; `scan t (..., checkpoint = true)` is handled by the
-// gradient pass.
+// Loops themselves and their results are kept; the gradient pass handles `scan t (..., checkpoint =
+// true)`.
 #include "codegen/order/remat_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// A clone: of node `of`, in region (loop) `in`.
+// A clone of node `of` in region (loop) `in`.
 typedef struct CloneSite {
   NodeId of;
   RegionId in;
@@ -35,9 +36,9 @@ typedef struct Remat {
   const Graph *from;
   Graph *to;
   const RematLoops *loops;
-  bool *marked;   // by node of `from`: rematerialised, gradients read a clone
+  bool *marked;   // by node of `from`: gradients read a clone of the node
   NodeId *map;    // by node of `from`: its copy in `to`
-  NodeId **clone; // by region of the clone, then by node of `from`: a node of `to`, 0: none
+  NodeId **clone; // by region of the clone, then by node of `from`: the clone in `to`; 0: none
 } Remat;
 
 static RegionId region_of(const Remat *r, NodeId n) { return graph_node(r->from, n)->region; }
@@ -58,9 +59,9 @@ static RegionId seen_in(const Remat *r, NodeId n, RegionId from) {
   return in;
 }
 
-// Returns the node with which backward loop `in` reads x, a value of its forward loop, in one
-// iteration: AT of the COLLECT of x. Both are nodes of r->to. If the loops are inside others, the
-// collected values are read in the same way, by recursion.
+// Returns the node by which backward loop `in` reads x, a value of its forward loop, in one
+// iteration: the AT of the COLLECT of x. All are nodes of r->to. If the loops are inside other
+// loops, the collected values are collected and read in these, too, by recursion.
 static NodeId collected(Remat *r, NodeId x, RegionId in) {
   RegionId loop = graph_node(r->to, x)->region, outside = region_get(r->to, loop)->parent,
            next = around(r, in);
@@ -99,8 +100,8 @@ static void clone_one(Remat *r, CloneSite c) {
   r->clone[c.in][c.of] = made;
 }
 
-// Adds to *todo the clone that region `from` needs to read n. If n is the AT of a value, the clone
-// of that value is added.
+// Adds to *todo the clone that region `from` needs to read n, if n is marked and the clone is not
+// made. If n is not marked but is an AT, the value that it reads is treated in this way.
 static void need(Remat *r, NodeId n, RegionId from, CloneSites *todo) {
   for (;; n = graph_node(r->from, n)->args[0]) {
     RegionId in = seen_in(r, n, from);
@@ -115,8 +116,8 @@ static void need(Remat *r, NodeId n, RegionId from, CloneSites *todo) {
   }
 }
 
-// Makes the clone of `root` that region `from` reads, after the clones of its arguments, in order
-// of node numbers.
+// Makes the clone of `root` that region `from` reads, and before it the clones that it needs, in
+// order of node numbers.
 static void clone_cone(Remat *r, NodeId root, RegionId from) {
   CloneSites todo = {0}, cone = {0};
   need(r, root, from, &todo);
@@ -124,7 +125,7 @@ static void clone_cone(Remat *r, NodeId root, RegionId from) {
     CloneSite c = todo.at[--todo.n];
     const Node *node = graph_node(r->from, c.of);
     if (r->clone[c.in][c.of]) continue;
-    r->clone[c.in][c.of] = c.of; // marks the value as visited
+    r->clone[c.in][c.of] = c.of; // not 0: the clone is in `cone`; clone_one sets it
     vec_push(r->a, cone) = c;
     for (int i = 0; i < node->nargs; i++) need(r, node->args[i], c.in, &todo);
   }
@@ -134,8 +135,8 @@ static void clone_cone(Remat *r, NodeId root, RegionId from) {
 
 // -- the backward pass --------------------------------------------------------------------------
 
-// Replaces AT node n by a clone of the value in that iteration. The renames between the two are
-// repeated. Returns the new node.
+// Replaces n, an AT of a backward loop, by a clone of the value that it reads, made in the current
+// iteration. Repeats the renames between the value and n on the clone. Returns the new node.
 static NodeId rematerialise_step(Remat *r, NodeId n) {
   const Node *node = graph_node(r->from, n), *x;
   VEC(const Node *) renamed = {0};

@@ -2,15 +2,15 @@
 //
 // Gradients collect values of a forward loop, and a second loop reads them in the opposite order.
 // No field of the graph links the two loops: the link is found from what the second loop reads. If
-// it reads several loops over the same dim, any of them serves, because its iterations compute the
-// forward value from other values collected in the same iteration.
+// the second loop reads values of several loops over one dim, any of these can be its forward loop,
+// because its iterations compute a forward value from other values collected in the same iteration.
 //
 //   region 1: %6 = mul(...); %8 = collect(%7, %6)      region 2: %9 = at(%8)
 //   =>  through[2] = 1, mirror[%9] = %6
 #include "codegen/order/remat_internal.h"
 
-// Returns the COLLECT of a forward loop that node `at`, an AT, reads directly or through renames.
-// 0: it reads none.
+// Returns the COLLECT of a forward loop that node `at`, an AT, reads directly or through renames; 0
+// if it reads none.
 static NodeId collect_seen(const Graph *g, const RematLoops *l, NodeId at) {
   const Node *n = graph_node(g, at);
   NodeId x = n->args[0];
@@ -27,15 +27,17 @@ static RegionId loop_of(const Graph *g, NodeId collect) {
   return graph_node(g, graph_node(g, collect)->args[0])->attr.region;
 }
 
-// Returns whether `back` can be the backward loop of `from` as to the loops around them: the loop
-// around `from` also encloses `back`, or the loop around `back` is its backward loop.
+// Returns whether the loops around `from` and `back` allow that `back` is the backward loop of
+// `from`: the loop around `from` encloses `back` too, or its backward loop is the loop around
+// `back`.
 static bool goes_along(const Graph *g, const RematLoops *l, RegionId from, RegionId back) {
   RegionId outside = region_get(g, from)->parent, here = region_get(g, back)->parent;
   return region_encloses(g, outside, back) || (here && l->through[here] == outside);
 }
 
-// Sets through[back]: of the forward loops that loop `back` reads, one from which gradients
-// collected a value, else the last.
+// Sets through[back], the forward loop of loop `back`, if `back` reads values of forward loops. It
+// is the last of these loops in which gradients collected a value that `back` reads; if there is
+// none, the last of these loops.
 static void find_through(const Graph *g, RematLoops *l, RegionId back) {
   bool best_own = false;
   for (NodeId n = 1; n <= graph_count(g); n++) {
@@ -61,7 +63,8 @@ static void find_mirrors(const Graph *g, RematLoops *l, RegionId back) {
   }
 }
 
-// Regions are numbered from the outside in, so that goes_along knows the links of outer loops.
+// Links loops in order of region numbers, outer loops first, because goes_along needs the links of
+// outer loops.
 RematLoops remat_loops(Arena *a, const Graph *g) {
   RematLoops l = {.scan = region_scans(a, g),
                   .through = arena_array(a, RegionId, g->region.n + 1),

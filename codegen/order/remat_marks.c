@@ -1,26 +1,28 @@
 // Chooses the forward values that are rematerialised: by checkpoints, and under a memory budget
 // level by level, cheapest first.
 //
-//   a forward value                 is rematerialised
-//   between checkpoints             always
-//   pointwise, a draw               from level 1, if its arguments are available: kept for gradients, or small
-//   gathered parameters             from level 2, as in ZeRO-3
-//   other gathers, halos            from level 3: those of sequence parallelism, of images
-//   of the first k segments         at level 3 + k, if only the segment reads it and it is not the result of a collective
-//   of all segments                 at the last but one level, with contractions of loops step by step (remat_unhoist.c)
-//   results of collectives          at the last level
+//   a forward value            is rematerialised
+//   between checkpoints        always
+//   pointwise, a draw          from level 1, if its arguments are kept for gradients, or small
+//   gathered parameters        from level 2, as in ZeRO-3
+//   other gathers, halos       from level 3: those of sequence parallelism, of images
+//   of the first k segments    at level 3 + k, if only the segment reads it, but no collective
+//   of all segments            at the last level but one; loops also compute contractions over
+//                              all iterations step by step (remat_unhoist.c)
+//   results of collectives     at the last level
 //
-// A segment ends where forward nodes pass few bytes to later ones: between layers, not within. A
-// loop is in one segment. Values that a loop collects follow the same rules: at level 1 pointwise
-// work on other values of the iteration; with its segment the whole iteration, from its carries,
-// from values outside the loop and from values that others read of all iterations together.
+// A segment of the forward pass ends where nodes pass few bytes to later ones: between layers, not
+// within. A loop is in one segment. Values that a loop collects follow these rules, too. From level
+// 1, pointwise work on other values of an iteration is rematerialised. With its segment, the whole
+// iteration is rematerialised, from its carries, from values outside the loop and from values that
+// something reads for all iterations together.
 #include "codegen/order/remat_internal.h"
 #include "codegen/values/values_internal.h"
 
-enum { CHEAP = 1, GATHERS, ALL_GATHERS }; // levels; REMAT_BASE_LEVELS == ALL_GATHERS
+enum { CHEAP = 1, GATHERS, ALL_GATHERS }; // levels; the last is REMAT_BASE_LEVELS
 enum {
-  NEAR = 8,  // nodes: a segment ends where no node so near passes fewer bytes on
-  SMALL = 64 // bytes: smaller values are kept
+  NEAR = 8,  // a segment ends where no node at most so many nodes away passes fewer bytes on
+  SMALL = 64 // values of at most so many bytes are kept
 };
 typedef struct Marks {
   Arena *a;
@@ -28,11 +30,12 @@ typedef struct Marks {
   const RematLoops *loops;
   uint32_t count;
   bool *marked;
-  bool *read; // by node: a gradient reads it, so it is kept unless it is rematerialised
-  bool *of_all_iterations; // by node of a loop: something reads it for all iterations together
-  bool *data;              // by node: depends on an input
+  bool *read; // by node: a gradient reads its value, which is kept unless it is rematerialised
+  // By node of a loop: something reads its values of all iterations together.
+  bool *of_all_iterations;
+  bool *data;      // by node: it depends on an input
   NodeId *last;    // by node: the last forward node that reads it, directly or through views
-  VEC(NodeId) end; // last node of each segment except the last segment
+  VEC(NodeId) end; // by segment, without the last one: its last node
 } Marks;
 
 static bool is_source(const Node *n) {
@@ -51,8 +54,9 @@ static bool may_repeat(const Marks *m, NodeId id) {
   return !kept && remat_forward(m->g, m->loops, id);
 }
 
-// Returns whether n need not be kept for others than its gradients: it is outside loops, or in a
-// forward loop and only the backward loop of that reads it from outside.
+// Returns whether n may be rematerialised as far as its readers are concerned. It may if it is
+// outside loops. In a loop it may if the loop has a backward loop and nothing reads values of all
+// iterations together.
 static bool may_leave(const Marks *m, NodeId n) {
   RegionId r = graph_node(m->g, n)->region;
   return !r || (m->loops->backed[r] && !m->of_all_iterations[n]);
@@ -70,8 +74,8 @@ static void mark_checkpoints(Marks *m) {
 
 // -- who reads what -----------------------------------------------------------------------------
 
-// Returns the position of n in the forward pass as a node number. A node in a loop has that of the
-// SCAN of its outermost loop.
+// Returns the position of n in the forward pass as a node number: n itself or, for a node in loops,
+// the SCAN of its outermost loop.
 static NodeId place_of(const Marks *m, NodeId n) {
   NodeId place = n;
   for (RegionId r = graph_node(m->g, n)->region; r; r = region_get(m->g, r)->parent)
@@ -105,14 +109,15 @@ static void find_readers(Marks *m) {
     const Node *node = graph_node(m->g, n);
     NodeId of = m->loops->mirror[n];
     if (of && graph_node(m->g, of)->op == OP_COLLECT)
-      m->of_all_iterations[of] |= m->of_all_iterations[n]; // an inner loop hands it out
+      m->of_all_iterations[of] |= m->of_all_iterations[n]; // `of` leaves an inner loop
     for (int i = 0; i < node->nargs; i++) read_by(m, n, node->args[i]);
   }
 }
 
 // -- levels 1 to 3 ------------------------------------------------------------------------------
 
-// Returns whether a clone can read arg: it is kept anyway, small, or rematerialised itself.
+// Returns whether a clone can read arg: arg is kept for gradients, a source, small, or
+// rematerialised itself.
 static bool at_hand(const Marks *m, NodeId arg) {
   const Node *x = graph_node(m->g, arg);
   bool small = !x->region && node_bytes(m->g, arg) <= SMALL;
@@ -147,7 +152,7 @@ static void mark_gathers(Marks *m, bool all) {
 
 // -- segments -----------------------------------------------------------------------------------
 
-// Returns, by node n, the bytes of the forward values up to n that forward nodes after n read.
+// Returns for each node n the bytes of the forward values up to n that forward nodes after n read.
 // Values that do not depend on an input do not count.
 static int64_t *crossing_bytes(const Marks *m) {
   int64_t *bytes = arena_array(m->a, int64_t, m->count + 2), live = 0;
@@ -202,7 +207,7 @@ static bool has_gradients(const Marks *m) {
   bool any = false;
   for (NodeId n = 1; n <= m->count && !any; n++)
     any = graph_node(m->g, n)->origin.backward && !graph_node(m->g, n)->attr.decl;
-  return any; // without gradients there is no backward pass
+  return any;
 }
 
 int remat_levels(Arena *a, const Graph *g) {

@@ -1,13 +1,16 @@
-// Undoes hoisting out of loops, when memory is too short for a value of all iterations.
+// Moves work that was hoisted out of loops back into them, when memory is too short for a value of
+// all iterations.
 //
 // A contraction over all iterations that a loop reads one iteration at a time is moved into the
 // loop. A gradient that a loop collects, and that is then summed over the iterations, becomes a
-// carry that adds it up. One that is then contracted becomes a contraction in each iteration. So no
-// value of all iterations is held. Sums over iterations change their order and are equal up to
-// rounding.
+// carry that adds it up. A gradient that is collected and then contracted becomes a contraction in
+// each iteration. So no value of all iterations is held. Sums over iterations change their order
+// and are equal up to rounding.
 //
-//   y = contract(w, x); loop: f(at(y))                    =>  loop: f(contract(w, at(x)))
-//   loop: d = ...; collect(d)  contract(h, collect) over t  =>  loop: s = carry(0); next = s + contract(at(h), d)  final(s)
+//   y = contract(w, x); loop: f(at(y))             =>  loop: f(contract(w, at(x)))
+//   loop: d = ...; collect(d)                      =>  loop: s = carry(0); d = ...;
+//   contract(h, collect) over t                              next = s + contract(at(h), d)
+//                                                      final(s)
 #include "codegen/order/remat_internal.h"
 
 typedef VEC(NodeId) Nodes;
@@ -15,13 +18,13 @@ typedef struct Unhoist {
   Arena *a;
   const Graph *from;
   Graph *to;
-  const NodeId *scan; // by region: its SCAN
-  uint32_t *user_at;  // by node n of `from`: its users are user[user_at[n] .. user_at[n + 1])
+  const NodeId *scan; // by region: the SCAN of the loop
+  uint32_t *user_at;  // the users of node n of `from` are user[user_at[n] .. user_at[n + 1])
   NodeId *user;
-  bool *handed;    // by node of `from`: it is an output
+  bool *handed;    // by node of `from`: it is an output of the graph
   NodeId *map;     // by node of `from`: its copy in `to`, 0: none yet
-  RegionId *sinks; // by node of `from`: the loop into which its computation moves, 0: none
-  NodeId *inside;  // by node with `sinks`: its carry in `to`, or its value in one iteration
+  RegionId *sinks; // by node of `from`: the loop into which it moves, 0: none
+  NodeId *inside;  // by node that moves: its carry in `to`, or its value in one iteration
   Nodes *of;       // by region: the nodes that move into it, ascending
   uint32_t *sums;  // by region: upper bound on the carries that the moved nodes add to the loop
 } Unhoist;
@@ -45,9 +48,10 @@ static void find_users(Unhoist *s) {
 
 // -- values that loops read one iteration at a time -----------------------------------------------
 
-// Returns whether n is a contraction over all iterations t of loops that moves into them. The loops
-// must read single iterations of n only. Its arguments along t must be no larger than its result:
-// gradients keep them anyway, so that the result need not be held.
+// Returns whether contraction n, which has the values for all iterations along t, is moved into the
+// loops over t that read it. The loops must read single iterations of n only. Its arguments along t
+// must be no larger than its result: gradients keep the arguments anyway, so that the result need
+// not be held.
 static bool is_lifted(const Unhoist *s, NodeId n, DimId t) {
   const Node *x = node_of(s, n);
   if (x->op != OP_CONTRACT || s->handed[n] || dim_in(t, x->attr.ndims, x->attr.dims)) return false;
@@ -78,29 +82,29 @@ static void copy_at(Unhoist *s, NodeId n) {
   s->map[n] = graph_add(s->to, OP_CONTRACT, y->nargs, args, &y->attr);
 }
 
-// -- values that loops hand out --------------------------------------------------------------------
+// -- values that loops hand out -----------------------------------------------------------------
 
 static bool is_view_but(const Node *n, DimId t) {
   if (n->op == OP_CAST) return true;
   return n->op == OP_RENAME && !attr_names(&n->attr, t);
 }
 
-// Returns the value below n and the casts and renames of other dims than t that lead to n.
+// Follows n through casts, and through renames of other dims than t. Returns the value below them.
 static NodeId under_views(const Unhoist *s, NodeId n, DimId t) {
   while (is_view_but(node_of(s, n), t)) n = node_of(s, n)->args[0];
   return n;
 }
 
-// Returns whether loop `scan` can read n: n comes before the loop, or it is a view of a COLLECT and
-// can be moved before it.
+// Returns whether the loop that ends in `scan` can read n: n comes before the loop, or it is a view
+// of a COLLECT that can be moved before the loop.
 static bool is_there(const Unhoist *s, NodeId n, NodeId scan, DimId t) {
   if (n < scan) return true;
   const Node *x = node_of(s, n = under_views(s, n, t));
   return n < scan || (x->op == OP_COLLECT && x->args[0] <= scan && x->args[1] < scan);
 }
 
-// Returns whether node n, which reads a value that loop `scan` collects along t, can be computed
-// one iteration at a time: a sum over t, or a contraction.
+// Returns whether node n, which reads a value that loop `scan` collects along t, can be computed in
+// that loop one iteration at a time. It must be a sum over t or a contraction.
 static bool may_sink(const Unhoist *s, NodeId n, NodeId scan, DimId t) {
   const Node *x = node_of(s, n);
   if (x->region != node_of(s, scan)->region || s->handed[n]) return false;
@@ -147,8 +151,8 @@ static void plan_sinks(Unhoist *s) {
   }
 }
 
-// Also moves ADDs of two moved values of one loop into the loop, so that only the sum is collected.
-// Then fills s->of.
+// Marks ADDs of two values that move into one loop and have its dim, so that the ADD moves too and
+// only the sum is collected. Then fills s->of.
 static void plan_adds(Unhoist *s) {
   for (NodeId n = 1; n <= graph_count(s->from); n++) {
     const Node *x = node_of(s, n);
@@ -162,8 +166,8 @@ static void plan_adds(Unhoist *s) {
     if (s->sinks[n]) vec_push(s->a, s->of[s->sinks[n]]) = n;
 }
 
-// Returns the copy of node n in s->to. If it is not made yet, n is a COLLECT or a view of one, and
-// is copied now, before nodes with smaller numbers, because a loop needs it.
+// Returns the copy of node n in s->to. If there is no copy yet, n is a COLLECT or a view of one. It
+// is then copied now, before nodes with smaller numbers, because a loop needs it.
 static NodeId early(Unhoist *s, NodeId n) {
   if (s->map[n]) return s->map[n];
   const Node *x = node_of(s, n);
@@ -171,7 +175,8 @@ static NodeId early(Unhoist *s, NodeId n) {
   return s->map[n] = graph_copy(s->to, s->from, n, s->map);
 }
 
-// Returns the node with the value of n, an argument of a moved node, in one iteration of the loop.
+// Returns a node that has the value of n in one iteration of the loop. n is an argument of a node
+// that moves into the loop.
 static NodeId step_of(Unhoist *s, NodeId n, RegionId loop) {
   DimId t = region_get(s->to, loop)->t;
   const Node *x = node_of(s, n);
@@ -185,8 +190,9 @@ static NodeId step_of(Unhoist *s, NodeId n, RegionId loop) {
   return graph_add(s->to, (Op)x->op, 1, &arg, &x->attr);
 }
 
-// Returns what one iteration of the loop contributes to moved node n. If n `sums` over the
-// iterations and perhaps other dims, the node returned sums over those other dims only.
+// Returns a node with the part of n, a node that moves into the loop, that one iteration computes.
+// If `sums`, n sums over the iterations and perhaps other dims. The node returned then sums over
+// the other dims only.
 static NodeId part_of(Unhoist *s, NodeId n, RegionId loop, bool sums) {
   const Node *x = node_of(s, n);
   DimId t = region_get(s->to, loop)->t, rest[MAX_RANK * 2];

@@ -1,4 +1,5 @@
-// Parts of a Program under construction: slots, sizes, dims, buffers, and the memory of each value.
+// Adds parts to a Program under construction: slots, sizes, dims, buffers, and the memory of each
+// value.
 #include "codegen/program/program_internal.h"
 
 int32_t builder_slot(Builder *b, Slot s) {
@@ -39,7 +40,7 @@ Ref builder_buffer(Builder *b, const char *value, int64_t bytes) {
   return (Ref){.tensor = -1, .offset = b->buffer.n - 1};
 }
 
-// Returns the number of loops around a node of region r.
+// Returns the number of loops around a node of region r, which is the innermost of them.
 static int depth_of(const Graph *g, RegionId r) {
   int depth = 0;
   for (; r; r = region_get(g, r)->parent) depth++;

@@ -1,4 +1,4 @@
-// Instructions of collectives: one call for all nodes of a bucket.
+// Emits the instructions of collectives: one call for all nodes of a bucket.
 #include "codegen/program/program_internal.h"
 
 static void part_dims(Builder *b, const DimList *order, int64_t *block, Size *valid) {
@@ -8,7 +8,7 @@ static void part_dims(Builder *b, const DimList *order, int64_t *block, Size *va
   }
 }
 
-// Returns the mesh axes that split any of the n dims d.
+// Returns the mesh axes that split any of the dims d[0..n).
 static Axes axes_splitting(const Graph *g, const DimId *d, int n) {
   Axes all = {0};
   for (int i = 0; i < n; i++) {
@@ -19,7 +19,8 @@ static Axes axes_splitting(const Graph *g, const DimId *d, int n) {
   return all;
 }
 
-// Returns the operands of collective node n: memory, block lengths, and the dims that change.
+// Returns the operands of collective node n: memory, lengths of blocks, and which dims it splits,
+// gathers or moves.
 static CollPart collective_part(Builder *b, NodeId n) {
   const Node *x = graph_node(b->g, n);
   const DimList *to = &b->f->order->at[n];

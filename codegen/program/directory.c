@@ -1,6 +1,6 @@
-// The directory of tensors: declarations, constants, outputs. And where updates go: a new value is
-// written straight into its tensor if nobody reads the old one later, else into a buffer that is
-// copied at the end.
+// Makes the directory of tensors: declarations, constants, outputs. Also decides where updates go:
+// a new value is written straight into its tensor if no group reads the old value later, else into
+// a buffer that is copied at the end.
 #include "codegen/program/program_internal.h"
 
 #include <string.h>
@@ -10,8 +10,8 @@ static int32_t add_tensor(Builder *b, ProgTensor t) {
   return (int32_t)(b->tensor.n - 1);
 }
 
-// Sets the dims of tensor t, in physical order, and declared[i]: the index in t->dim of order[i],
-// the i-th dim of the tensor as the model declares it.
+// Sets the dims of tensor t, in physical order. Sets t->declared[i] to the index in t->dim of
+// order[i], dim i of the tensor as the model declares it. `order` has `rank` dims.
 static void set_dims(Builder *b, ProgTensor *t, const DimList *physical, int rank,
                      const DimId *order) {
   t->rank = physical->n;
@@ -39,7 +39,7 @@ TensorKind tensor_kind_of_output(const Graph *g, const Output *o) {
 }
 
 // Returns a node with the dims and the physical order of declaration d: the node that reads it or,
-// if nothing does, the value of its update. 0: there is neither.
+// if nothing does, the value of its update; 0 if there is neither.
 static NodeId shape_of(const Builder *b, DeclId d) {
   const Decl *decl = &b->g->decl.at[d - 1];
   if (decl->node) return decl->node;
@@ -61,7 +61,7 @@ static void add_decl(Builder *b, DeclId d) {
                   .init = decl->init,
                   .of = -1,
                   .pos = decl->pos};
-  Dims declared = {.n = decl->rank}; // nothing splits an unused tensor: its dims are whole
+  Dims declared = {.n = decl->rank}; // no layout splits an unused tensor: its dims are whole
   memcpy(declared.at, decl->dims, sizeof *decl->dims * decl->rank);
   set_dims(b, &t, unused ? &declared : &b->f->order->at[n], decl->rank, decl->dims);
   if (decl->kind == DECL_SLOT && decl->of) t.of = b->decl_tensor[decl->of];
@@ -110,7 +110,7 @@ void directory_outputs(Builder *b) {
                     .pos = x->origin.pos};
     DimId canonical[MAX_RANK];
     for (int k = 0; k < x->dims.n; k++) canonical[k] = dim_get(b->g->dims, x->dims.at[k])->whole;
-    // without a stated order an output has the order of its dims in the model
+    // an output without a stated order has the order of its dims in the model
     set_dims(b, &t, &b->f->order->at[o->value], x->dims.n, o->rank ? o->dims : canonical);
     t.at = builder_ref(b, o->value);
     if (t.at.tensor < 0) b->buffer.at[t.at.offset].kept = true;
@@ -120,8 +120,8 @@ void directory_outputs(Builder *b) {
 
 // -- updates ------------------------------------------------------------------------------------
 
-// Returns whether kernel k may write value `root` into the memory of node `old`, a tensor that it
-// reads: it reads each element before it writes it.
+// Returns whether kernel k may write value `root` into the memory of node `old`, a tensor that the
+// kernel reads. It may if it reads each element before it writes it.
 static bool element_by_element(const Builder *b, const BuiltKernel *k, NodeId root, NodeId old) {
   int store = -1;
   for (int i = 0; i < k->kernel->nptr; i++)
@@ -143,8 +143,9 @@ static bool group_reads(const Builder *b, uint32_t gi, NodeId old) {
   return false;
 }
 
-// The groups after the commit that read a declared tensor last and before that, in the order of the
-// schedule. 1 + index of the group; 0: none.
+// The readers of a declared tensor after the commit, in the order of the schedule. last: the last
+// group that reads it; other: the last of the other groups that read it. Both are 1 + an index into
+// Fusion.group, 0: none.
 typedef struct Readers {
   uint32_t last, other;
 } Readers;
@@ -166,8 +167,8 @@ static Readers *readers_find(const Builder *b) {
   return r;
 }
 
-// Returns whether a group other than `writer` reads the old value at the writer's position in the
-// schedule or later.
+// Returns whether a group other than `writer` reads the old value of the tensor with readers r at
+// the position of `writer` in the schedule or later.
 static bool read_later(const Builder *b, Readers r, uint32_t writer) {
   uint32_t other = r.last == writer + 1 ? r.other : r.last;
   return other && b->schedule.position[other - 1] >= b->schedule.position[writer];

@@ -1,10 +1,10 @@
-// Instructions of kernels, GEMMs and ordered work.
+// Emits the instructions of kernels, GEMMs and ordered work, such as cumulative sums and sorting.
 #include "codegen/program/program_internal.h"
 #include "ir/base/hash.h"
 
-enum { FLOPS_A_BYTE = 8 }; // operations that take about as long as moving a byte
+enum { FLOPS_A_BYTE = 8 }; // number of operations that take about as long as moving one byte
 
-// Returns the index of the ProgKernel equal to k, which is added if it is new.
+// Returns the index in b->kernel of the ProgKernel that is equal to k. Adds it if it is new.
 static uint32_t kernel_share(Builder *b, Kernel *k) {
   const char *text = intern(b->identities, kernel_identity(b->a, k));
   uintptr_t known = (uintptr_t)map_get(&b->kernel_at, text);
@@ -36,7 +36,7 @@ static KLevel level_of_check(const Kernel *k, NodeId n) {
   return LEVEL_PROLOGUE;
 }
 
-// Adds the check of a bound_index and returns its status code: 1 + its index.
+// Adds the check of n, a bound_index. Returns its status code: 1 + its index in Program.check.
 static double check_add(Builder *b, const BuiltKernel *built, NodeId n) {
   const Node *x = graph_node(b->g, n);
   const Dim *dim = dim_get(b->g->dims, x->attr.dims[0]);
@@ -52,16 +52,17 @@ static double check_add(Builder *b, const BuiltKernel *built, NodeId n) {
 //
 // A launch runs one kernel for several groups. Each group has its set of arguments.
 
-// Returns the units of a kernel (kernel.h) if all lengths are full.
+// Returns the number of units of a kernel (kernel.h) if all loops have full length.
 static int64_t full_units(const Builder *b, const BuiltKernel *built) {
   const Kernel *k = built->kernel;
   if (!k->nouter || k->loop[0].size) return kernel_units(k);
-  int64_t elements = list_elements(b->g->dims, &built->outer); // of a loop of any size
+  // the size of the only loop is known at run time only (any_size of kernel_build)
+  int64_t elements = list_elements(b->g->dims, &built->outer);
   return k->vector == 0 ? ceil_div(elements, k->block) : elements;
 }
 
-// Returns the units of a kernel as a Size. Its slot makes the number follow the valid lengths of
-// the loops, which are known at run time only.
+// Returns the number of units of a kernel as a Size. The slot of the Size makes the number follow
+// the valid lengths of the loops, which are known at run time only.
 static Size units_of(Builder *b, const BuiltKernel *built) {
   const Kernel *k = built->kernel;
   Size s = {.base = 1, .slot = -1};
@@ -97,7 +98,8 @@ static KernelSet set_of(Builder *b, const BuiltKernel *built) {
   return s;
 }
 
-// Fills the targets of scatters, which add to them, with zeros.
+// Emits instructions that fill the targets of the scatters in group g with zeros, because scatters
+// add to them.
 static void fill_targets(Builder *b, const Group *g) {
   for (uint32_t i = 0; i < g->nnodes; i++) {
     if (graph_node(b->g, g->node[i])->op != OP_SCATTER_ADD) continue;
@@ -107,8 +109,8 @@ static void fill_targets(Builder *b, const Group *g) {
   }
 }
 
-// Returns the bytes that a group loads and stores or, if that is more, the bytes that take as long
-// as its contractions.
+// Returns the work of a group in bytes: the bytes that it loads and stores or, if that is more, the
+// bytes whose movement takes as long as its contractions.
 static int64_t weight_of(const Builder *b, const Group *g) {
   int64_t bytes = g->load_bytes + g->store_bytes;
   for (uint32_t i = 0; i < g->nnodes; i++)
@@ -119,9 +121,9 @@ static int64_t weight_of(const Builder *b, const Group *g) {
   return bytes;
 }
 
-// Returns the units of a chunk of a launch that has `units` units and moves `bytes` bytes. There
-// are then KERNEL_CHUNKS chunks, or fewer with about KERNEL_CHUNK_BYTES each. The number is a
-// multiple of kernel_grain.
+// Returns how many units a chunk has in a launch of `units` units that moves `bytes` bytes. The
+// launch then has KERNEL_CHUNKS chunks, or fewer that move about KERNEL_CHUNK_BYTES each. The
+// number is a multiple of kernel_grain.
 static int64_t chunk_units(const Kernel *k, int64_t units, int64_t bytes) {
   double by_bytes = (double)KERNEL_CHUNK_BYTES * (double)units / (double)(bytes ? bytes : 1);
   int64_t n = bytes ? clamp64((int64_t)by_bytes, 1, units) : units;

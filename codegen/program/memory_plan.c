@@ -1,5 +1,5 @@
-// The memory plan: live ranges of buffers, reuse in place, and an offset for each buffer in one
-// arena.
+// Plans the memory of a program: finds the live ranges of buffers, lets results take over memory of
+// operands in place, and chooses an offset for each buffer in one arena.
 //
 // Offsets: the largest buffer first, each in the smallest gap that is free during its live range
 // (greedy by size: Pisarchyk and Lee, "Efficient memory management for deep neural net inference",
@@ -61,7 +61,7 @@ static void note_use(Builder *b, Ref *r, uint32_t i) {
   if (p->last < i) p->last = i;
 }
 
-// Extends the live ranges of inputs to the start of the program, those of outputs to its end.
+// Extends the live ranges of inputs to the start of the program, and those of outputs to its end.
 static void extend_to_ends(Builder *b) {
   uint32_t end = b->instr.n;
   for (uint32_t i = 0; i < b->buffer.n; i++) {
@@ -95,8 +95,8 @@ static void extend_over_loops(Builder *b) {
 
 // -- in place -----------------------------------------------------------------------------------
 
-// Returns the buffer that owns the memory of `buffer`: the first of a chain of buffers that take
-// over memory in place.
+// Returns the buffer that owns the memory of `buffer`: the first in a chain of buffers, each of
+// which takes over the memory of the one before in place.
 static uint32_t owner(const Builder *b, int64_t buffer) {
   uint32_t at = (uint32_t)buffer;
   while (b->buffer.at[at].same) at = b->buffer.at[at].same - 1;
@@ -119,8 +119,8 @@ static void take_over(Builder *b, Ref src, Ref dst) {
   b->buffer.at[from].kept |= b->buffer.at[dst.offset].kept;
 }
 
-// Returns whether pointer `load` of kernel k is the only pointer to its buffer, and each element is
-// loaded through it before it is stored through pointer `store`.
+// Returns whether, in a call of kernel k with arguments s, pointer `load` is the only one into its
+// buffer and each element is loaded through it before it is stored through pointer `store`.
 static bool overlays(const Builder *b, const Kernel *k, const KernelSet *s, int load, int store) {
   uint32_t buffer = owner(b, s->ptr[load].offset);
   for (int p = 0; p < k->nptr; p++)
@@ -159,8 +159,9 @@ static void reuse_in_place(Builder *b) {
 
 // -- asynchronous collectives -------------------------------------------------------------------
 
-// Extends the live range of send buffers to the next collective, or to the end of the loop's step:
-// an asynchronous transfer may still read them.
+// Extends the live range of each buffer that a collective sends: an asynchronous transfer may still
+// read it. The range then ends at the next collective, at the commit, or at the end of the step of
+// the loop.
 static void extend_sent_buffers(Builder *b) {
   uint32_t next = b->instr.n;
   for (uint32_t i = b->instr.n; i-- > 0;) {
@@ -188,9 +189,9 @@ static int by_size(const void *x, const void *y) {
   return a->buffer < b->buffer ? -1 : a->buffer > b->buffer;
 }
 
-// Returns the offset of the smallest gap into which p fits and that is free during its live range,
-// or the end of the arena. done: the n buffers that have offsets, sorted by offset, so that one
-// pass finds the gaps.
+// Returns the offset of the smallest gap that has room for p and is free during its live range, or
+// the end of the buffers if there is no such gap. done: the n buffers that have offsets, sorted by
+// offset, so that one pass finds the gaps.
 static int64_t smallest_gap(const Builder *b, const uint32_t *done, uint32_t n,
                             const PlanBuffer *p) {
   int64_t at = 0, best = -1, best_gap = 0, bytes = ceil_div(p->bytes, ALIGN) * ALIGN;

@@ -1,5 +1,5 @@
-// Notes on instructions: the values of the model that each computes, its bytes and operations.
-// Traces, bench and messages read them; the result of a run does not depend on them.
+// Makes notes on instructions: the values of the model that each computes, its bytes and
+// operations. Traces, bench and messages read them; the result of a run does not depend on them.
 #include "codegen/program/program_internal.h"
 
 typedef VEC(InstrValue) ValueList;
@@ -27,7 +27,8 @@ static int64_t node_flops(const Graph *g, NodeId n) {
   return cls == REDUCE ? list_elements(g->dims, &graph_node(g, x->args[0])->dims) : 0;
 }
 
-// Returns the bytes and operations of one run of group g, which instruction `in` runs.
+// Returns the number of bytes and operations of one run of group g. `in` is the instruction that
+// runs it.
 static GroupNote note_group(const Builder *b, const Group *g, const Instr *in) {
   GroupNote out = {0};
   const Node *x = graph_node(b->g, g->node[0]);
@@ -50,9 +51,8 @@ static void add_kernel_values(Builder *b, ValueList *values, uint32_t set,
     if (built->kernel->ptr[p].written) add_value(b, values, set, p, built->ptr[p]);
 }
 
-// Adds notes on the groups of an instruction: the one at index `first` in the schedule or, for a
-// launch, one for
-// each of its sets.
+// Adds notes on the groups of instruction `instr`: the group at index `first` of the schedule or,
+// for a launch, one group from there on for each set of arguments.
 static void note_instr(Builder *b, uint32_t first, uint32_t instr, ValueList *values,
                        InstrNote *out) {
   const Instr *in = &b->instr.at[instr];

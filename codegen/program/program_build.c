@@ -1,5 +1,5 @@
-// Builds a Program from a Fusion: instructions of the groups in the order of the schedule, the
-// directory of tensors, the memory plan. Only machine code is missing in the result.
+// Builds a Program from a Fusion: the instructions of the groups in the order of the schedule, the
+// directory of tensors, the memory plan. The result lacks only machine code.
 #include "codegen/program/program_internal.h"
 
 #include <string.h>

@@ -1,9 +1,10 @@
-// Loops of a Program: the memory of values in each step, and the copies around and in a loop.
+// Emits the loops of a Program: finds the memory of values in each step, and copies values before a
+// loop and in it.
 //
 //   copy   carry = start                     for each carry
 //   loop t = 64
 //     ...                                    groups of the loop; an AT reads base + t*stride
-//     copy collected + t*stride = value      unless the value is written there in the first place
+//     copy collected + t*stride = value      unless the group writes the value there
 //     copy carry = next                      for each carry, at the end of a step
 //   end
 #include "codegen/program/program_internal.h"

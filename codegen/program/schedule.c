@@ -1,12 +1,14 @@
-// The order of execution: before the commit everything that may fail, after it the updates.
+// Chooses the order of execution: before the commit everything that may fail, after it the updates.
 //
-// Before the commit it is a list schedule: of the groups that are ready the one with the best
-// priority and, among these, the smallest growth of memory is next; among equals the earlier one.
-// Rematerialised groups have the worst priority: they run when nothing else is ready. With overlap:
+// Before the commit it is a list schedule: the next group is one of those that are ready, with the
+// best priority. Among several it is the one that makes memory grow least, and then the earlier
+// one. Rematerialised groups have the worst priority: they run when nothing else is ready. If
+// collectives overlap with computation:
 //
 //   - A sum over processors (all-reduce, reduce-scatter) begins as soon as it can.
-//   - Groups that need such a sum wait, so that the link has the backward pass of the layers before
-//     to finish it. They would free no memory: gradients are live until the commit.
+//   - Groups that need such a sum wait. The link between processors then has the time of the
+//     backward pass of earlier layers for the sum. Waiting costs no memory: gradients are live
+//     until the commit anyway.
 //   - A gather begins before the first user of the previous gather, so that the link works during
 //     that user.
 //
@@ -20,30 +22,31 @@
 
 // -- before the commit --------------------------------------------------------------------------
 
-// Of the groups that are ready, one with the smallest priority is taken.
+// The priority of a group. Of the groups that are ready, one with the smallest number is taken.
 typedef enum Priority {
-  PRIORITY_SUM, // a sum over processors, with overlap
+  PRIORITY_SUM, // a sum over processors, if collectives overlap
   PRIORITY_NORMAL,
-  PRIORITY_NEEDS_SUM, // needs a sum, with overlap
-  PRIORITY_REMAT,     // recomputed for the backward pass
+  PRIORITY_NEEDS_SUM, // it needs such a sum
+  PRIORITY_REMAT,     // it is recomputed for the backward pass
 } Priority;
 
 typedef struct ListScheduler {
   const Fusion *f;
   const GroupDeps *deps;
-  uint32_t *waits;          // [group] groups that it still waits for
-  uint32_t *readers;        // [group] groups that still read it
-  uint32_t *user_at, *user; // group i is read by user[user_at[i]..user_at[i + 1])
-  int64_t *bytes;           // [group] bytes of the values that it stores
-  bool *kept;               // [group] its values are outputs
-  uint8_t *priority;        // [group] a Priority
-  RegionId *region;         // [group]
-  uint32_t *loop_waits; // [loop] pairs of a group in it and a group outside that is still to come
-  uint32_t *left;       // [loop] groups in it that are still to come; the GROUP_LOOP does not count
-  RegionId open;        // the loop whose groups are being taken
+  uint32_t *waits;          // by group: number of groups that it still waits for
+  uint32_t *readers;        // by group: number of groups that will still read it
+  uint32_t *user_at, *user; // the readers of group i: user[user_at[i] .. user_at[i + 1])
+  int64_t *bytes;           // by group: bytes of the values that it stores
+  bool *kept;               // by group: a value of it is an output
+  uint8_t *priority;        // by group: its Priority
+  RegionId *region;         // by group: the loop in which it runs, 0: none
+  uint32_t *loop_waits; // by loop: how often its groups read groups outside that are still to come
+  uint32_t *left;       // by loop: number of its groups still to come, without its GROUP_LOOP
+  RegionId open;        // the loop whose groups are being taken, 0: none
 } ListScheduler;
 
-// Returns the bytes that group i stores, less those of which it is the last reader.
+// Returns the bytes that memory grows by when group i runs: the bytes that it stores, less the
+// bytes of the groups that nothing reads after it.
 static int64_t memory_growth(const ListScheduler *l, uint32_t i) {
   int64_t grows = l->bytes[i];
   for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++) {
@@ -53,7 +56,7 @@ static int64_t memory_growth(const ListScheduler *l, uint32_t i) {
   return grows;
 }
 
-// Adds `by` to loop_waits of all loops around group i that do not contain group `on`.
+// Adds `by` to loop_waits of all loops that contain group i, but not group `on`.
 static void count_loop_waits(ListScheduler *l, uint32_t i, uint32_t on, uint32_t by) {
   for (RegionId r = l->region[i]; r && !region_encloses(l->f->graph, r, l->region[on]);
        r = region_get(l->f->graph, r)->parent)
@@ -68,7 +71,8 @@ static void count_left(ListScheduler *l, uint32_t i, uint32_t by) {
     l->left[r] += by;
 }
 
-// Returns whether the rule of contiguous loops allows to take group i now.
+// Returns whether group i may be taken now: it is in the open loop, and each loop that it begins
+// waits for no group outside. The GROUP_LOOP of a loop is taken after all its groups.
 static bool loop_allows(const ListScheduler *l, uint32_t i) {
   const Graph *g = l->f->graph;
   RegionId r = l->region[i];
@@ -138,7 +142,7 @@ static void scheduler_make(Arena *a, ListScheduler *l, bool overlap) {
   scheduler_loops(a, l);
 }
 
-// Returns the index in `ready` of the group to take next.
+// Returns the index in `ready`, the n groups that are ready, of the group to take next.
 static uint32_t choose_group(const ListScheduler *l, uint32_t n, const uint32_t *ready) {
   uint32_t best = n;
   int64_t least = 0;
@@ -178,8 +182,8 @@ static void list_before_commit(Arena *a, ListScheduler *l, Schedule *s) {
   }
 }
 
-// Returns the first index in s->group, from `from` to end - 1, of a group that reads group g.
-// `end`: there is none.
+// Returns the index in s->group, from `from` to end - 1, of the first group that reads group g;
+// `end` if there is none.
 static uint32_t first_user(const ListScheduler *l, const Schedule *s, uint32_t g, uint32_t from,
                            uint32_t end) {
   for (uint32_t at = from; at < end; at++)
@@ -188,7 +192,8 @@ static uint32_t first_user(const ListScheduler *l, const Schedule *s, uint32_t g
   return end;
 }
 
-// Returns the smallest index in s->group, at least `from`, to which the group at index p may move.
+// Returns the smallest index in s->group, at least `from`, to which the group at index p may move:
+// it stays in its loop and after the groups that it reads.
 static uint32_t earliest(const ListScheduler *l, const Schedule *s, uint32_t p, uint32_t from) {
   uint32_t g = s->group[p], at = p;
   for (; at > from && l->region[s->group[at - 1]] == l->region[g]; at--)
@@ -201,7 +206,8 @@ static bool is_gather(const Fusion *f, const Group *g) {
   return g->kind == GROUP_COLLECTIVE && graph_node(f->graph, g->node[0])->op == OP_ALL_GATHER;
 }
 
-// Moves each gather before the first user of the previous one, where its operands allow.
+// Moves each gather before the first user of the previous gather, or as near to it as the operands
+// of the gather allow.
 static void advance_gathers(const ListScheduler *l, Schedule *s) {
   uint32_t before = s->n; // index of the previous gather
   for (uint32_t p = 0; p < s->n; p++) {
@@ -214,7 +220,7 @@ static void advance_gathers(const ListScheduler *l, Schedule *s) {
   }
 }
 
-// -- after the commit -----------------------------------------------------------------------------------
+// -- after the commit -----------------------------------------------------------------------------
 
 typedef struct UpdateGroup {
   uint32_t level, launch, group;
