@@ -44,9 +44,10 @@ extern "C" {
 /* Changes when a program that was built with an older header must be built again. */
 #define MESHC_ABI_VERSION 1
 
-/* Returns the ABI version of the library, to compare with MESHC_ABI_VERSION. Any thread. */
+/* Returns the ABI version of the library, to compare with MESHC_ABI_VERSION. Any thread may call
+ * it. */
 MESHC_API int meshc_abi_version(void);
-/* Returns the version of the library, such as "0.2.0", in static memory. Any thread. */
+/* Returns the version of the library, such as "0.2.0", in static memory. Any thread may call it. */
 MESHC_API const char *meshc_version(void);
 
 /* -- errors ----------------------------------------------------------------------------------- */
@@ -57,16 +58,18 @@ typedef struct meshc_message {
   const char *severity; /* "error" or "warning" */
   const char *code;     /* "E0301"; `meshc explain E0301` says what it means */
   const char *text;
-  const char *hint; /* what to change; NULL: there is none */
-  const char *file; /* the model, a file that it imports, or an option, "--mesh"; NULL: no place */
-  int line, column; /* from 1; 0: none. Columns count characters */
-  int length;       /* characters from column on */
+  const char *hint; /* what the user can change; NULL if there is no hint */
+  /* The file of the model, a file that it imports, or the name of an option, such as "--mesh".
+   * NULL if the message is not about a place in a text. */
+  const char *file;
+  int line, column; /* place in the file, counted from 1, in characters; 0 if there is no place */
+  int length;       /* number of characters at that place which the message is about */
 } meshc_message;
 
 /* Returns the number of messages; 0 if `error` is NULL. */
 MESHC_API size_t meshc_error_count(const meshc_error *error);
-/* Returns message i, in the order in which they were found, or NULL if there is none. It lives as
- * long as the error. */
+/* Returns message i, counted from 0 in the order in which the messages were found, or NULL if there
+ * are not as many. It lives as long as the error. */
 MESHC_API const meshc_message *meshc_error_at(const meshc_error *error, size_t i);
 /* Frees the list of messages. NULL is allowed. */
 MESHC_API void meshc_error_free(meshc_error *error);
@@ -84,7 +87,7 @@ MESHC_API meshc_options *meshc_options_new(void);
  * ("seed", "7"), ("precision", "bf16"), ("memory", "8GiB"), ("data-dir", "data"). "set" may be
  * given several times. The value of a switch, such as "exact" or "no-cache", is NULL. Both texts
  * are copied. Values are checked by meshc_open_file. Returns 0, 2 if there is no such option, or 7
- * without memory. */
+ * if there is no memory. */
 MESHC_API int meshc_options_set(meshc_options *options, const char *name, const char *value);
 /* Frees the list of options. NULL is allowed. */
 MESHC_API void meshc_options_free(meshc_options *options);
@@ -98,9 +101,10 @@ typedef struct meshc_model meshc_model;
  * model, which the caller frees with meshc_close. */
 MESHC_API meshc_model *meshc_open_file(const char *path, const meshc_options *options,
                                        meshc_error **error);
-/* Checks and builds a model from `size` bytes of text, which are copied; otherwise as
- * meshc_open_file. `name` is the name of the file in messages, "model" if it is NULL. Relative
- * paths start at the folder of that name. */
+/* Checks and builds a model from `size` bytes of text, which are copied. `name` is the name of the
+ * file in messages; NULL means "model". Relative paths in the model start at the folder of that
+ * name. `options` may be NULL and is not kept. Returns NULL after an error, else the model, which
+ * the caller frees with meshc_close. */
 MESHC_API meshc_model *meshc_open_text(const char *text, size_t size, const char *name,
                                        const meshc_options *options, meshc_error **error);
 /* Frees the model with all its programs. NULL is allowed. */
@@ -134,15 +138,16 @@ typedef struct meshc_tensor {
   const char *name;
   meshc_kind kind;
   meshc_type type;
-  int rank;               /* 0: a number */
-  const char *const *dim; /* names in declared order */
-  const int64_t *size;
+  int rank;               /* number of dims; 0 for a single number */
+  const char *const *dim; /* name of each dim, in declared order */
+  const int64_t *size;    /* number of elements along each dim */
 } meshc_tensor;
 
 /* Returns the number of tensors of a kind. Those of the kind MESHC_OUTPUT are the outputs, losses
  * and metrics of the model. */
 MESHC_API size_t meshc_tensor_count(const meshc_model *model, meshc_kind kind);
-/* Returns tensor i of a kind, or NULL if there is none. It lives as long as the model. */
+/* Returns tensor i of a kind, counted from 0, or NULL if there are not as many. It lives as long as
+ * the model. */
 MESHC_API const meshc_tensor *meshc_tensor_at(const meshc_model *model, meshc_kind kind, size_t i);
 
 /* -- programs --------------------------------------------------------------------------------- */
@@ -157,13 +162,14 @@ typedef enum meshc_purpose {
 
 /* Compiles the model for all processors of its mesh and allocates their memory. The outputs of
  * the program are the nfetch names of `fetch` (values, metrics, gradients "grad(w)"); if nfetch is
- * 0, those of the purpose. All programs of a model share its parameters and states. The program
- * belongs to the model and lives until meshc_close. Returns NULL after an error. */
+ * 0, the outputs are those of the purpose. All programs of a model share its parameters and states.
+ * The program belongs to the model and lives until meshc_close. Returns NULL after an error. */
 MESHC_API meshc_program *meshc_compile(meshc_model *model, meshc_purpose purpose,
                                        const char *const *fetch, size_t nfetch,
                                        meshc_error **error);
-/* Return the number of a program's tensors of a kind, and tensor i or NULL. Inputs are those that
- * the program reads, outputs those that it computes. A tensor lives as long as the model. */
+/* Return the number of a program's tensors of a kind, and tensor i of the kind, or NULL if there
+ * are not as many. Inputs are those that the program reads, outputs those that it computes. A
+ * tensor lives as long as the model. */
 MESHC_API size_t meshc_program_tensor_count(const meshc_program *program, meshc_kind kind);
 MESHC_API const meshc_tensor *meshc_program_tensor_at(const meshc_program *program, meshc_kind kind,
                                                       size_t i);
@@ -173,47 +179,48 @@ typedef struct meshc_array {
   const char *name;
   meshc_type type;
   int rank;
-  const char *const *dim; /* the tensor's dims in the order of the buffer's axes; NULL: declared */
-  const int64_t *size;    /* of each axis; NULL: those of the tensor */
+  const char *const *dim; /* name of the dim along each axis; NULL: declared order */
+  const int64_t *size;    /* number of elements along each axis; NULL: as in the tensor */
   const int64_t *stride;  /* bytes from one element to the next along each axis, which may be 0 or
                              negative; NULL: C order without gaps */
   void *data;             /* the element with all indices 0 */
 } meshc_array;
 
 /* Runs the program once, on all processors: reads the inputs from `in`, computes, and writes the
- * values that `out` names. Every input that the program reads is given. A program for training also
- * updates parameters, states and the optimizer, unless the loss or a gradient is not finite (4).
- * A buffer in C order of the tensor's type is copied once, into or out of the memory of the
- * processors; other buffers element by element. A buffer at the address that meshc_data returns is
- * not copied. Integers of another type must fit; f64 is rounded to f32. The buffers are not kept.
- * The step allocates nothing after the first call with the same kind of buffers. */
+ * values that `out` names. `in` must have every input that the program reads. A program for
+ * training also updates parameters, states and the optimizer; if the loss or a gradient is not
+ * finite, it updates nothing and the result is 4. A buffer in C order of the tensor's type is
+ * copied once, into or out of the memory of the processors; other buffers element by element. A
+ * buffer at the address that meshc_data returns is not copied. Integers must be exact in the other
+ * type; f64 is rounded to f32. The buffers are not kept. The step allocates nothing after the first
+ * call with the same kind of buffers. */
 MESHC_API int meshc_run(meshc_program *program, const meshc_array *in, size_t nin,
                         const meshc_array *out, size_t nout, meshc_error **error);
 
 /* Returns the address of a tensor in the memory of the program, in C order of its dims. Returns
- * NULL if it is not in that form (several processors, or another order of dims), or if there is no
- * such tensor. Inputs are written before each meshc_run, and outputs are valid until the next
- * meshc_run. The memory lives as long as the program. */
+ * NULL if the tensor is not in that form (several processors, or another order of dims), or if
+ * there is no such tensor. The caller writes inputs before each meshc_run. Outputs are valid until
+ * the next meshc_run. The memory lives as long as the program. */
 MESHC_API void *meshc_data(meshc_program *program, meshc_kind kind, const char *name);
 
 /* -- training on the model's data ------------------------------------------------------------- */
 
 typedef struct meshc_progress {
-  int64_t step, steps;     /* steps done, and steps of the whole training */
-  const char *data;        /* "train", or of an evaluation "valid" or "test" */
-  size_t count;            /* number of metrics; the loss is the first */
-  const char *const *name; /* of each metric */
+  int64_t step, steps;     /* number of steps done, and of the whole training */
+  const char *data;        /* data block: "train", "valid" or "test" */
+  size_t count;            /* number of values: the losses, then the metrics */
+  const char *const *name; /* name of each value */
   const double *value;
 } meshc_progress;
 
 /* Called after every step, and after every evaluation, by the thread that called meshc_train. The
- * arguments live until it returns. It does not call functions with the same model. A result other
+ * arguments live until it returns. It must not call functions with the same model. A result other
  * than 0 ends the training after this step. */
 typedef int meshc_progress_function(void *context, const meshc_progress *progress);
 
 /* Trains on the data blocks of the model as its train block says, and goes on where an earlier call
- * ended. `steps` 0: as many as the train block says. `progress` may be NULL. Returns 0 also when
- * `progress` has ended the training. */
+ * ended. If `steps` is 0, the number of steps is that of the train block. `progress` may be NULL.
+ * Returns 0 also when `progress` has ended the training. */
 MESHC_API int meshc_train(meshc_model *model, int64_t steps, meshc_progress_function *progress,
                           void *context, meshc_error **error);
 /* Computes loss and metrics over the data block "test", "valid" or "train" (NULL means "test") and
@@ -225,7 +232,8 @@ MESHC_API int64_t meshc_steps(const meshc_model *model);
 
 /* -- parameters ------------------------------------------------------------------------------- */
 
-/* meshc_read copies a parameter or state into the buffer, meshc_write copies the buffer into it.
+/* meshc_read copies a parameter or state into a buffer, meshc_write copies a buffer into a
+ * parameter or state; the `name` of the buffer says which. Return 0 or the code of an error.
  * Parameters and states get their initial values in the first call that needs them. */
 MESHC_API int meshc_read(meshc_model *model, const meshc_array *out, meshc_error **error);
 MESHC_API int meshc_write(meshc_model *model, const meshc_array *in, meshc_error **error);
@@ -240,10 +248,10 @@ MESHC_API int meshc_save(meshc_model *model, const char *path, meshc_error **err
 
 /* -- facts ------------------------------------------------------------------------------------ */
 
-/* Returns what a command of the program prints with --json, for that purpose: "check" (flops,
- * memory, every collective, predicted time), "explain" (the cause of every collective) or "plan"
- * (the cheapest layouts on the model's mesh, with costs and predicted times). The caller frees the
- * text with meshc_free. Returns NULL after an error. */
+/* Returns what a command of the program meshc prints with --json and --for `purpose`: "check"
+ * (flops, memory, every collective, predicted time), "explain" (the cause of every collective) or
+ * "plan" (the cheapest layouts on the model's mesh, with costs and predicted times). The caller
+ * frees the text with meshc_free. Returns NULL after an error. */
 MESHC_API char *meshc_json(meshc_model *model, const char *command, meshc_purpose purpose,
                            meshc_error **error);
 /* Frees a text that this library has returned to be freed. NULL is allowed. */

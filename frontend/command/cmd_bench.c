@@ -21,13 +21,13 @@ typedef struct Bench {
   Exec *exec;
   int64_t steps; // number of timed steps
   double median, best;
-  double peak, copy; // of all cores that the step uses: flops and bytes per second
+  double peak, copy; // flops and copied bytes per second of all cores that the step uses
   int64_t bytes;     // least memory traffic of a step
   const Simulation *predicted;
 } Bench;
 
 enum { WARM = 40, LEAST = 20, MOST = 10000, PROFILED = 10 };
-static const double budget = 1.0; // seconds of timed steps without --steps
+static const double budget = 1.0; // seconds of timed steps if --steps is not given
 
 // -- time ---------------------------------------------------------------------------------------
 

@@ -147,8 +147,8 @@ static char *kernels_text(const Dump *d) {
   return out.at;
 }
 
-// Returns a text in the form that --format names: JSON has it as a list of lines, HTML unchanged.
-// Returns NULL after an error, for dot.
+// Returns the text of a stage that is not a graph in the form of --format: unchanged, as JSON with
+// a list of lines, or as an HTML page. Returns NULL after an error: such a stage has no dot form.
 static char *plain(const Dump *d, const char *stage, char *text) {
   if (!text || d->form == FORM_TEXT) return text;
   if (d->form == FORM_HTML) return dump_html_text(d->s, stage, text);
@@ -169,7 +169,7 @@ static char *plain(const Dump *d, const char *stage, char *text) {
   return dumped(d, out);
 }
 
-// Indices in stage_names.
+// The stages as indices in stage_names.
 enum {
   AST,
   GRAPH,
@@ -237,8 +237,8 @@ static bool write_stage(const Dump *d, int stage, const char *text) {
   return session_write(d->s, path, text, strlen(text), true, (Pos){0});
 }
 
-// Returns whether a stage can be printed in this form; --stage all omits the others. Machine code
-// needs the LLVM back end, and dot needs a graph.
+// Returns whether a stage can be printed in the form of --format; --stage all omits stages that
+// cannot. Machine code needs the LLVM back end, and dot needs a graph.
 static bool has_text(const Dump *d, int stage) {
   if (stage > PROGRAM && !code_available()) return false;
   return d->form != FORM_DOT || (stage > 0 && stage <= FUSE);
@@ -278,8 +278,8 @@ static bool read_graph(Dump *d, int *first) {
   return d->made.selected != NULL;
 }
 
-// Sets *first and *last to the stages that --stage names. In: *first is the first stage that can be
-// printed, that of --from, or 0. Returns false after an error.
+// Sets *first and *last to the first and last stage that --stage names. On entry *first is the
+// first stage that can be printed: that of --from, or 0. Returns false after an error.
 static bool choose_stages(const Dump *d, int *first, int *last) {
   const OptionUse *use = option_use(d->s->opt, OPTION_STAGE);
   *last = stage_name_count - 1;
@@ -300,8 +300,10 @@ static bool choose_stages(const Dump *d, int *first, int *last) {
 static bool compile_for(Dump *d, int last) {
   Selected of = {.graph = d->made.selected, .purpose = "run"};
   if (!of.graph && !session_select(d->s, &of)) return false;
-  if (d->form == FORM_DOT && last == FUSE) last = PROGRAM; // dot shows costs of the program
-  // code is generated as text and not loaded, so that dumps are equal on every machine
+  // The dot graph of the stage fuse shows costs of kernels, which need the program.
+  if (d->form == FORM_DOT && last == FUSE) last = PROGRAM;
+  // The compile ends with the program: write_stages generates code as text and does not load it, so
+  // that dumps are equal on every machine.
   return session_compile(d->s, of.graph, of.purpose, of.over,
                          stage_names[last > PROGRAM ? PROGRAM : last].name, &d->made);
 }

@@ -43,7 +43,8 @@ static int find_same(const Explain *e, const char *name) {
   int found = -1;
   for (uint32_t i = 0; n && found < 0 && i < g->name.n; i++) {
     const char *other = g->name.at[i].name;
-    // after `x = f(x)` the ledger's x is the declared input, not the value f(x)
+    // Skip names of declarations: after `x = f(x)` the ledger lists the declared input as x, not
+    // the value f(x).
     DeclId d = graph_find_decl(g, other);
     if (g->name.at[i].value == n->value && (!d || graph_node(g, n->value)->attr.decl == d))
       found = explained_find(e->values, other);

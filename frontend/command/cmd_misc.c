@@ -31,7 +31,7 @@ int cmd_stages(Session *s) {
   return end_list(s, "meshc.stages/1", "stages", list);
 }
 
-// By the class of an operation (OpClass): the name of the class, and over what its dims may be
+// Indexed by OpClass, the class of an operation: the name of the class, and which dims may be
 // split.
 static const struct {
   const char *name, *split;
@@ -54,7 +54,7 @@ static const struct {
     [REGION] = {"loop", "any dim but the loop's own"},
     [COLLECTIVE] = {"collective", "placed by meshc, between processors"},
 };
-// By the column `linear` of ops.def: in which arguments partial sums pass through an operation.
+// Indexed by the column `linear` of ops.def: in which arguments an operation takes partial sums.
 static const char *const linear_text[] = {
     [LINEAR_NO] = "no",
     [LINEAR_ALL] = "if all arguments are",

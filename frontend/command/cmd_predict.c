@@ -12,12 +12,12 @@ typedef struct Predict {
   Session *s;
   DimId over;
   const char *over_name;
-  int64_t batch, rows; // rows in a batch of the model; rows in all
+  int64_t batch, rows; // number of rows of a whole batch, and of all input
   FedList feeds;
-  ProgramRun run; // run.feed: the data of --data, NULL without it
+  ProgramRun run; // run.feed reads the data of --data; NULL for the arrays of --feed
   uint32_t nresults;
   Result *result; // arrays with all rows
-  int *axis;      // [result]: the axis of the rows
+  int *axis;      // for each result: which axis runs over rows
   Verified verified;
 } Predict;
 
@@ -70,8 +70,8 @@ static void copy_rows(const Array *shape, int axis, char *dst, int64_t dst_rows,
            (size_t)(n * inner));
 }
 
-// Sets p->rows to the number of rows in the arrays that are fed. All that run over rows must have
-// the same number. Returns false after an error.
+// Sets p->rows to the number of rows in the arrays that are fed. All arrays that run over rows must
+// have the same number. Returns false after an error.
 static bool count_fed(Predict *p) {
   const Graph *g = p->s->model->graph;
   const Fed *first = NULL;
@@ -204,9 +204,9 @@ static bool take_results(Predict *p, int64_t first, int64_t rows) {
   return true;
 }
 
-// Verifies (verify.h) the step of the batch that begins with row `first`. Without a data block f is
-// NULL. With one it is a second feed that reads the batch: the position of p->run.feed must not
-// change. Returns false after an error.
+// Verifies (verify.h) the step on the batch that begins with row `first`. With --data, f is a
+// second feed that reads this batch, so that p->run.feed keeps its position. Otherwise f is NULL.
+// Returns false after an error.
 static bool verify_at(Predict *p, Feed *f, int64_t first) {
   int64_t rows = p->rows - first < p->batch ? p->rows - first : p->batch, got;
   VerifyJob job = {.graph = p->run.graph,

@@ -27,8 +27,8 @@ static bool verify_last(Session *s, ProgramRun *p, Feed *f, Verified *out) {
 }
 
 // With --verify, verifies one step of p on the first batch and, if a separate program runs it, on
-// the last batch. A second feed reads both batches: the position of p->feed must not change.
-// Returns false after an error.
+// the last batch. A second feed reads both batches, so that p->feed keeps its position. Returns
+// false after an error.
 static bool verify_run(Session *s, ProgramRun *p, BlockKind block, int64_t step, Verified *out) {
   VerifyJob job = {.graph = p->graph,
                    .made = &p->made,
@@ -49,7 +49,7 @@ static bool verify_run(Session *s, ProgramRun *p, BlockKind block, int64_t step,
 
 // -- where a step stops being finite ------------------------------------------------------------
 
-// The training whose failed step `locate` runs again.
+// What `locate` needs to run a failed step of a training again.
 typedef struct Locating {
   Session *s;
   const ProgramRun *train;
@@ -142,7 +142,7 @@ static int train(Session *s, ProgramRun *train_with, ProgramRun *test_with) {
   // saved also if the log could not be written.
   bool save = ready && (code == 0 || (code == EXIT_INTERRUPTED && !job.saver));
   if (save && !params_save(s, train_with->exec, p, job.before + done))
-    code = 0; // the error in s->diag gives the exit code
+    code = 0; // main takes the exit code from the error in s->diag
   return log_directory_end(s, &log_directory) ? code : 0;
 }
 

@@ -56,7 +56,9 @@ int main(int argc, char **argv) {
   out_of_memory_unwatch();
   int left = session_leave(&s, code);
   if (speaks && (left == code || !well))
-    json_end(&s); // else the rank that reports the failure prints its object
+    // If session_leave changed the code of a successful run, another rank failed and prints its
+    // object.
+    json_end(&s);
   code = left;
   if ((fflush(stdout) != 0 || ferror(stdout)) && code == 0) {
     fprintf(stderr, "meshc: error: cannot write to standard output: %s\n", strerror(errno));

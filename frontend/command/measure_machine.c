@@ -96,8 +96,8 @@ static bool probe_once(Session *s, const char *text, int64_t steps, InstrKind ki
 
 // -- figures ------------------------------------------------------------------------------------
 
-// The best time of a probe. All probes are repeated in several sweeps, so that a disturbance by
-// another process affects only one sweep.
+// The best time of a probe (one small model). All probes are repeated in several sweeps, so that a
+// disturbance by another process affects only one sweep.
 typedef struct Probed {
   const char *text;
   double seconds;
@@ -182,7 +182,7 @@ static bool measure_products(Sweep *b) {
     if (!probe_time(b, text, clamp64((int64_t)(1e9 / work), 3, 2000), INSTR_GEMM, &seconds))
       return false;
     seconds = seconds / b->contexts - b->m.launch;
-    if (seconds <= 0) continue; // without a BLAS a kernel computes the product: no INSTR_GEMM
+    if (seconds <= 0) continue; // without a BLAS there is no INSTR_GEMM: a kernel computes it
     double u = work / seconds,
            v = u * (1 / m + 1 / n + 1 / k); // u x + v y = 1 for x = 1/flops, y = half/flops
     aa += u * u, ab += u * v, bb += v * v, a1 += u, b1 += v;

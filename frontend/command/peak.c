@@ -13,7 +13,8 @@ enum { ACCUMULATORS = 14, ROUNDS = 2000000, REPEATS = 5, MAX_THREADS = 64, COPY_
 typedef float Wide __attribute__((vector_size(64)));
 
 // Defines a function that runs ACCUMULATORS independent chains of multiply-adds. 14 chains hide the
-// latency of 4 to 5 cycles at 2 per cycle, and fit in 16 registers with x and y.
+// latency of a multiply-add, 4 to 5 cycles at 2 per cycle, and fit in 16 registers together with
+// the operands x and y.
 #define FMA_LOOP(name, target_attribute)                                                           \
   target_attribute static float name(void) {                                                       \
     Wide acc[ACCUMULATORS], x = {1.0f}, y = {0.5f};                                                \

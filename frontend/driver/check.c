@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-// Selects the evaluation that runs during training and discards the graph. Its errors should appear
-// before the training starts. Returns false after an error.
+// Checks the evaluation that runs during training, so that its errors appear before the training
+// starts. The graph that it selects is discarded. Returns false after an error.
 static bool check_evaluation(Session *s) {
   const DataBlock *data = s->model->graph->spec.data;
   uint32_t n;

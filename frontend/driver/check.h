@@ -7,10 +7,10 @@
 #include "frontend/driver/params_internal.h"
 
 typedef struct CheckFacts {
-  const char *purpose; // "train", "eval", "run"
+  const char *purpose; // of the program: "train", "eval" or "run"
   Compilation made;    // the passes up to the program, without machine code
-  ParamTable params;   // the file of --params compared with the model; params.path is NULL without
-                       // --params
+  // The file of --params compared with the model; without --params, params.path is NULL.
+  ParamTable params;
 } CheckFacts;
 
 // Selects the graph that --for, --fetch and --training ask for, compiles it and fills *out. Returns

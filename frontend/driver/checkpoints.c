@@ -1,7 +1,7 @@
-// Loads and prepares checkpoints according to the command line: --checkpoint of run, eval and
-// predict;
+// Loads and prepares checkpoints as the command line says: --checkpoint of run, eval and predict;
 // --checkpoint-dir, --resume and --keep of train. The files are read and written by
-// runtime/train/checkpoint.h. Called after compiling, before the first step.
+// runtime/train/checkpoint.h. The options are checked before compiling; the values are loaded after
+// it, before the first step.
 #include "frontend/driver/session.h"
 
 #include <string.h>
@@ -91,9 +91,9 @@ static const Checkpoint *open_resumed(Session *s, const char *folder, bool *foun
               : NULL;
 }
 
-// Continues training from a checkpoint: loads the tensors, moves the feed to the next batch and
-// sets the numbers of the steps done. If the folder has no checkpoint, training starts from the
-// beginning. Returns false after an error.
+// Continues training from a checkpoint: loads the tensors, moves the feed to the first batch after
+// it and sets the numbers of steps done in *job. If the folder has no checkpoint, training starts
+// from the beginning. Returns false after an error.
 static bool go_on(Session *s, const char *folder, TrainJob *job) {
   Pos at = option_use(s->opt, OPTION_CHECKPOINT_DIR)->pos;
   bool found;
@@ -109,7 +109,8 @@ static bool go_on(Session *s, const char *folder, TrainJob *job) {
   if (names_step(option_use(s->opt, OPTION_RESUME)) &&
       !saver_rewind(job->saver, c->note.step, c->note.best_step, s->diag))
     return false;
-  // Before a long training the user should see what was ignored or moved.
+  // Print the warnings now, before a long training: checkpoints may have been skipped because they
+  // are damaged, or moved away.
   if (session_first(s)) diag_print(s->diag, stderr, false);
   job->resume = &c->note;
   job->start = c->note.step;

@@ -39,8 +39,8 @@ static const DataField *field_of(const DataBlock *block, const char *input) {
   return NULL;
 }
 
-// Fills *out, which describes to the feed one input of the graph, from its declaration. The file
-// has no dim of micro-batches: its size multiplies the axis of the rows, whose index is out->over.
+// Describes one input of the graph to the feed, in *out. An axis of micro-batches is not an axis of
+// the data: there the axis of rows, with index out->over, has the rows of all micro-batches.
 // Returns false after an error.
 static bool feed_input(Session *s, const Graph *g, const Decl *decl, const DataBlock *block,
                        const char *name, FeedInput *out) {
@@ -57,7 +57,7 @@ static bool feed_input(Session *s, const Graph *g, const Decl *decl, const DataB
                      .source = &field->source,
                      .pos = field->pos};
   out->rank = 0;
-  int64_t parts = 1; // number of micro-batches; the rows of one follow those of the previous one
+  int64_t parts = 1; // number of micro-batches, which follow one another in the data
   for (int i = 0; i < decl->rank; i++) {
     int64_t size = dim_get(g->dims, decl->dims[i])->size;
     if (decl->dims[i] == block->over) out->over = out->rank;
@@ -95,10 +95,10 @@ Feed *data_open(Session *s, const Graph *g, BlockKind kind, bool keep_last) {
 
 // -- metrics ------------------------------------------------------------------------------------
 
-// Computes a metric; a Metric.finish with an EvalMetric as context. The program gives the results
-// of the metric's reductions (its parts), and `part` holds their elements, one part after another,
-// summed over all batches. The operations after the reductions are the graph m->finish, which the
-// evaluator computes.
+// Returns the value of a metric over all batches, which have `rows` rows. Called as Metric.finish;
+// `context` is the EvalMetric m. The parts of a metric are the results of its reductions: `part`
+// has the elements of all parts, one part after another, combined over the batches. The evaluator
+// computes the operations after the reductions, the graph m->finish.
 static double finish(const void *context, const double *part, int64_t rows) {
   const EvalMetric *m = context;
   const Graph *g = m->finish;

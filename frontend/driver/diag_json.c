@@ -106,14 +106,15 @@ int json_finish(json_t *object) {
 
 void json_end(const Session *s) {
   if (!result && (!asked || !diag_count(s->diag)))
-    return; // the command has no JSON, has written it to a file, or leaves it to another rank
+    // No object: the command has no JSON, has written it to a file, or another rank prints it.
+    return;
   if (!result) result = json_pack("{s:s}", "schema", "meshc.diagnostics/1");
   json_diagnostics(result, s->diag);
   // ASCII, so that no control characters reach a terminal
   char *text = json_dumps(result, JSON_INDENT(2) | JSON_REAL_PRECISION(9) | JSON_ENSURE_ASCII);
   if (text && !atomic_flag_test_and_set(&printed)) {
     if (output == STDOUT_FILENO)
-      fputs(text, stdout), fputc('\n', stdout); // main reports errors of stdout
+      fputs(text, stdout), fputc('\n', stdout); // main reports a failed write
     else
       abrupt_write(output, text, strlen(text)), abrupt_write(output, "\n", 1);
   }

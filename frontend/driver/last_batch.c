@@ -11,7 +11,7 @@
 // Examples, with b = 10 and 25 rows of data:
 //
 //   y = x - shift[b](x)      reads along b: the last batch needs a program with b = 5
-//   y = x / size(b)          div(%1, sum[b](0 <= index[b])) in both graphs: the same program
+//   y = x / size(b)          size(b) counts valid rows at run time in both graphs: one program
 //   for i in 0..b { ... }    10 rounds or 5, the graphs differ: a program with b = 5
 #include "frontend/driver/last_batch.h"
 
@@ -21,7 +21,8 @@
 
 // -- operations that read along the rows of a batch ---------------------------------------------
 
-// Returns whether one of the dims list[from..n) runs over rows; dim[DimId] says which dims do.
+// Returns whether one of the dims list[from..n) runs over rows; `dim`, indexed by DimId, says which
+// dims do.
 static bool rows_after(const bool *dim, uint8_t n, const DimId *list, int from) {
   for (int i = from; i < n; i++)
     if (dim[list[i]]) return true;
@@ -85,13 +86,13 @@ static bool graph_same(const Graph *x, const Graph *y) {
 // each.
 typedef struct Sizes {
   const DimTable *whole, *last;
-  const bool *dim; // [DimId]: whether the dim is the batch dim or is made from it
+  const bool *dim; // indexed by DimId: whether the dim is the batch dim or is made from it
   int64_t rows, fewer;
 } Sizes;
 
-// Returns whether the n dims of `list` have the sizes that a smaller batch gives: a dim that runs
-// over rows has equally many elements for each row in both graphs, any other dim has one size in
-// both.
+// Returns whether the n dims of `list` have the sizes that a smaller batch gives: the size of a dim
+// that runs over rows is proportional to the number of rows, and any other dim has equal sizes in
+// both graphs.
 static bool list_fits(const Sizes *s, uint8_t n, const DimId *list) {
   for (int i = 0; i < n; i++) {
     const Dim *p = dim_get(s->whole, list[i]), *q = dim_get(s->last, list[i]);
@@ -134,7 +135,7 @@ Model *last_batch_model(Session *s, const char *over, int64_t rows, int64_t all)
   options.rows_dim = over;
   options.rows = rows;
   Model *m = model_build(s->arena, s->names, s->diag, s->ast, &options);
-  // --layout auto has chosen the layout for whole batches: the search does not run again
+  // The layout for whole batches is kept: --layout auto does not search again.
   if (m) m->layout = m->graph->layout = s->model->layout;
   if (m && (!m->layout.n || layout_check(m->graph, &m->layout, s->diag))) return m;
   diag_note(s->diag, (Pos){0}, "with %s = %lld, as the last batch of the %lld row%s has it", over,

@@ -24,9 +24,9 @@ Model *last_batch_model(Session *s, const char *over, int64_t rows, int64_t all)
 // selection, made from the model that last_batch_model returned; `over` is the batch dim in
 // `whole`.
 bool last_batch_fits(Arena *a, const Graph *whole, const Graph *last, DimId over);
-// Returns whether the parts of both metrics have equal names, types, sizes and reductions, and
-// equal graphs that combine them. Only then can one metric accumulate over whole and incomplete
-// batches.
+// Returns whether both metrics have the same parts (results of reductions: names, types, sizes,
+// kinds of reduction), and combine them by equal graphs. Only then can one metric accumulate over
+// whole and incomplete batches.
 bool last_batch_alike(const EvalMetric *whole, const EvalMetric *last);
 // Reports the first parameter or state whose size depends on the number of rows. `fits` is the
 // result of last_batch_fits. If it is true, the program for whole batches runs the last batch with

@@ -86,7 +86,7 @@ static Pos option_source(Diag *d, const char *name, const char *text) {
 }
 
 // Parses the option at argv[*i] with its argument, which follows `=` or is the next word. Advances
-// *i to the last word that belongs to the option.
+// *i to the last word that belongs to the option. Returns false after an error.
 static bool parse_option(Options *o, Arena *a, Diag *d, int argc, char **argv, int *i) {
   const char *text = argv[*i], *equals = text[1] == '-' ? strchr(text, '=') : NULL;
   size_t n = equals ? (size_t)(equals - text) : strlen(text);

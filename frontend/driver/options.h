@@ -25,10 +25,10 @@ typedef struct CommandRow {
   const char *name, *arguments, *help, *example[2];
 } CommandRow;
 typedef struct OptionRow {
-  // argument NULL: a switch; "[...]": optional, given only after `=`
+  // `argument` is NULL for a switch. In brackets it may be left out, and is given only after `=`.
   const char *name, *argument, *help;
   char letter;       // letter of the short form, or 0
-  uint32_t commands; // set of commands: bit CommandId
+  uint32_t commands; // set of the commands that have the option: bits 1 << CommandId
 } OptionRow;
 extern const CommandRow command_row[COMMAND_COUNT];
 extern const OptionRow option_row[OPTION_COUNT];
@@ -40,7 +40,7 @@ bool option_shared(OptionId id);
 typedef struct OptionUse {
   const char *text;   // "" for a switch
   const char *second; // FILE of `--from STAGE FILE`, else NULL
-  Pos pos;            // of the whole text; zero for a switch
+  Pos pos;            // position of the whole text; zero for a switch
 } OptionUse;
 
 typedef struct Options {
@@ -67,7 +67,7 @@ MUST_USE bool option_integer(const Options *o, OptionId id, int64_t otherwise, i
 // false after an error that lists the words.
 MUST_USE bool option_word(const Options *o, OptionId id, int n, const char *const *word, Diag *d,
                           int *out);
-// The forms of --format.
+// The output forms that --format selects.
 typedef enum Form { FORM_TEXT, FORM_JSON, FORM_DOT, FORM_HTML } Form;
 // Sets *out to the form of --format; without the option to FORM_TEXT. Returns false after an error.
 MUST_USE bool option_form(const Options *o, Diag *d, Form *out);
@@ -76,7 +76,7 @@ const char *option_name(OptionId id);
 // has this name.
 MUST_USE bool option_of_models(const char *name, OptionId *out);
 const char *command_name(CommandId id);
-// Finds the command of this name. Returns false after an error.
+// Finds the command of this name. If there is none, reports an error and returns false.
 MUST_USE bool command_find(const char *name, Diag *d, CommandId *out);
 // Print the help of the program, or of one command, to `out`.
 void help_program(FILE *out);

@@ -12,12 +12,13 @@ static const char *const step_name = "optimizer.step";
 
 typedef struct Params {
   Session *s;
-  const char *path; // as given
+  const char *path; // path on the command line
   bool folder, partial;
   Pos pos;
   const char **name; // names of the arrays in the file, in its order, NULL-terminated
   ParamMap map;
-  // With --params-partial, as text: parameters that the file lacks, arrays that the model lacks.
+  // With --params-partial: the names of parameters that the file lacks, and of arrays that the
+  // model lacks, as text. NULL if there are none.
   const char *kept, *ignored;
 } Params;
 
@@ -68,7 +69,7 @@ static void list_up(Params *p, const char **list, const char *name) {
 }
 
 // Reports the names in the file that are not a parameter or state of the model: as errors, or with
-// --params-partial in p->ignored. Returns false after errors.
+// --params-partial only in the list p->ignored. Returns false after errors.
 static bool refuse_unknown(Params *p) {
   const Graph *g = p->s->model->graph;
   const char **known = arena_array(p->s->arena, const char *, g->decl.n + 1);

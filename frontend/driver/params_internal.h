@@ -20,10 +20,12 @@ bool params_of_optimizer(const char *name);
 const char *params_name(const Session *s, const ParamMap *m, const char *name);
 
 // -- params_table.c: a parameter file compared with the model -----------------------------------
-// How an array fits a parameter: equal sizes; dims that are split or merged, with the elements in
-// one order; other sizes; no array; no parameter.
+// How the array of a file fits the parameter of its name: EQUAL sizes; REGROUPED: dims are split or
+// merged and the order of elements is unchanged; the sizes DIFFER; the array is MISSING; EXTRA: the
+// model has no such parameter.
 typedef enum ParamFit { FIT_EQUAL, FIT_REGROUPED, FIT_DIFFERS, FIT_MISSING, FIT_EXTRA } ParamFit;
-// A parameter or state with the array of its name, or an array that the model has no name for.
+// A parameter or state of the model with the array of its name, or an array without a parameter or
+// state.
 typedef struct ParamRow {
   const Decl *decl;      // NULL: no parameter or state of the model has `name`
   const char *name;      // the name in the file

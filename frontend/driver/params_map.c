@@ -1,8 +1,8 @@
 // Translates names between a model and its parameter files, by the file of --map.
 //
 // Each line has a pattern for names in the model and one for names in the file:
-// `layer.{i}.wq = h.{i}.attn.q.weight`. {i} is a hole: it matches any text without a dot, and both
-// sides have one text in the holes of one name.
+// `layer.{i}.wq = h.{i}.attn.q.weight`. {i} is a hole: in the model's name it matches any text
+// without a dot, and in the file's name it stands for the text that it matched.
 #include "frontend/driver/params_internal.h"
 
 #include <errno.h>

@@ -28,8 +28,8 @@ const StageName stage_names[] = {
 };
 const int stage_name_count = countof(stage_names);
 
-// Limits how many recompute levels are compiled to find one that fits a memory budget. It counts
-// only levels that differ in the number of segments; all others are compiled if they are needed.
+// About how many recompute levels that differ only in the number of segments are compiled to find
+// one that fits a memory budget. All other levels are compiled if they are needed.
 enum { LEVELS_TRIED = 24 };
 
 // The most operations in a graph that is compiled. Each operation costs memory and time in every
@@ -102,7 +102,7 @@ static void compute_where(Arena *a, const PipelineOptions *opt, int last, Compil
 static void compute_how(Arena *a, const PipelineOptions *opt, int last, Compilation *out) {
   const Graph *kept = proved(opt, remat(a, out->collected, out->again), "remat");
   if (out->simplified) partition_facts_rematerialised(&out->partition, kept);
-  // Choose the physical order of dims; remaining copies become nodes.
+  // Choose the physical order of dims; copies between different orders become nodes.
   out->order = order_choose(a, kept);
   proved(opt, out->order->graph, "order");
   // Decide which collectives leave in one call.
@@ -132,17 +132,18 @@ static int64_t bytes_at(const PipelineOptions *opt, const Compilation *c, int le
   return bytes;
 }
 
-// Returns the level to try after k. Of the levels between REMAT_BASE_LEVELS and the last
-// REMAT_TAIL, which differ only in the number of segments, it skips as many as leave about
-// LEVELS_TRIED.
+// Returns the recompute level to try after k. Levels from REMAT_BASE_LEVELS up to the last
+// REMAT_TAIL differ only in the number of segments: only about LEVELS_TRIED of them are tried, at
+// equal distances.
 static int next_level(int k, int levels) {
   int segments = levels - REMAT_TAIL - REMAT_BASE_LEVELS, next = k + segments / LEVELS_TRIED + 1;
   if (k < REMAT_BASE_LEVELS || k >= levels - REMAT_TAIL) return k + 1;
   return next < levels - REMAT_TAIL ? next : levels - REMAT_TAIL;
 }
 
-// Returns the first level tried that fits the budget; if none fits, the level that needs least
-// memory.
+// Tries recompute levels in the order of next_level and returns the first that fits the budget. If
+// none fits, returns the level that needs least memory. *bytes_of_best gets the bytes of its
+// program.
 static int fitting_level(const PipelineOptions *opt, const Compilation *c, int64_t *bytes_of_best) {
   int best = 0;
   int64_t least = c->compiled ? program_bytes(c->compiled->program) : bytes_at(opt, c, 0);
@@ -183,8 +184,9 @@ static void compute_rest(Arena *a, const PipelineOptions *opt, int end, Compilat
   if (end >= AFTER_ORDER) compute_within(a, opt, end, out);
 }
 
-// Places again with place_plain, without the moves of several nodes together (place_improve.c):
-// these moves save bytes sent and can raise peak memory. Keeps the result if it needs less memory.
+// Repeats the passes with place_plain, which leaves out place_improve.c: that changes the shardings
+// of several nodes together to save bytes sent, and can raise peak memory. Keeps the result if it
+// needs less memory.
 static void compute_plain(Arena *a, const PipelineOptions *opt, int end, Compilation *out) {
   Compilation plain = {.selected = out->selected, .simplified = out->simplified, .plain = true};
   compute_rest(a, opt, end, &plain);

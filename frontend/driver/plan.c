@@ -3,16 +3,16 @@
 
 enum { MAX_PROCESSORS = 1 << 20 };
 
-// Sets the meshes to search: of --processors, else the model's mesh, else one processor. Returns
-// false after an error.
+// Sets the meshes to search: all shapes of --processors processors; without the option the model's
+// mesh, or one processor if the model has no mesh. Returns false after an error.
 static bool meshes_of(Session *s, uint32_t *n, const Mesh **mesh) {
   int64_t processors, one = mesh_size(&s->model->mesh) == 1;
   return option_integer(s->opt, OPTION_PROCESSORS, one, 1, MAX_PROCESSORS, s->diag, &processors) &&
          planner_meshes(s, processors, n, mesh);
 }
 
-// Fills r->gain: first the rules that make the best layout faster, then those that need least
-// memory at no more than 5 % more time.
+// Fills r->gain with rules that could be added to the best layout: first those that make it faster,
+// then those that save most memory and cost at most 5 % more time.
 static void choose_gains(PlanReport *r) {
   const LayoutCost *best = &r->found->at[0].cost;
   for (int by_memory = 0; by_memory < 2; by_memory++)
@@ -64,7 +64,7 @@ bool plan_make(Session *s, PlanReport *r) {
   if (!planner_search(s, &r->task, &r->found)) return false;
   r->seconds = clock_seconds() - start;
   r->rules = search_rules(s->arena, &r->task, &r->found->at[0]);
-  SearchRules rules = r->rules; // search_refine takes it
+  SearchRules rules = r->rules; // a copy, because search_refine clears its argument
   r->refined.choice = search_refine(s->arena, &r->task, &r->found->at[0], &rules, SEARCH_FASTER);
   r->small.choice = search_refine(s->arena, &r->task, &r->refined.choice, &rules, SEARCH_SMALLER);
   choose_gains(r);

@@ -7,21 +7,23 @@
 
 #include "frontend/driver/planner.h"
 
-enum { PLAN_RULES = 4 }; // further rules that are reported at most: the fastest, and the smallest
+// How many further rules are reported at most for each of two aims: less time, and less memory.
+enum { PLAN_RULES = 4 };
 
 typedef struct PlanReport {
   Session *s;
   SearchTask task;
   Selected graph;
   SearchResult *found;
-  Foreseen kept[PLANNER_KEPT]; // the choices of `found`
+  Foreseen kept[PLANNER_KEPT]; // predictions for the choices of `found`
   // The layout of the model file or of --layout; own.choice.mesh is NULL if it is for another
   // number of processors.
   Foreseen own;
   Foreseen refined;    // the best choice of `found` with rules that make it faster
   Foreseen small;      // the refined choice with rules that save memory
   const Foreseen *use; // the one with the fastest program among `kept` and `refined`
-  SearchRules rules;   // the best choice of `found` with one more rule, for each possible rule
+  // For each rule that can be added: the best choice of `found` with that rule.
+  SearchRules rules;
   // The entries of `rules` that are printed: the fastest, then those that need least memory.
   SearchChoice *gain[2 * PLAN_RULES];
   uint32_t ngains;
@@ -33,7 +35,8 @@ typedef struct PlanReport {
 MUST_USE bool plan_make(Session *s, PlanReport *out);
 // Returns the object that `plan --json` prints. The caller owns it.
 json_t *plan_json(const PlanReport *r);
-// Returns the rule that c has more than the best choice, as --layout takes it.
+// Returns the rule that the choice c (an entry of r->gain) adds to the best layout, in the syntax
+// of --layout.
 const char *plan_rule_text(const PlanReport *r, const SearchChoice *c);
 
 #endif

@@ -205,7 +205,7 @@ static bool use_smallest(Session *s, const Selected *of, const SearchTask *t,
   return least->fits;
 }
 
-// Among equally fast programs it prefers that of the refined layout, then the first.
+// Among equally fast programs the refined layout is preferred, then the first choice of the search.
 bool planner_fastest(Session *s, const Selected *of, const SearchTask *t, const SearchResult *r,
                      Foreseen *refined, Foreseen *kept, const Foreseen **use) {
   if (!planner_foresee(s, of, refined)) return false;
@@ -213,7 +213,8 @@ bool planner_fastest(Session *s, const Selected *of, const SearchTask *t, const 
   for (uint32_t i = 0; i < r->n; i++) {
     kept[i] = *refined;
     kept[i].choice = r->at[i];
-    bool equal = r->at[i].layout.rule == refined->choice.layout.rule; // no rule was added to it
+    // True if the refined choice is choice i without further rules: one prediction serves both.
+    bool equal = r->at[i].layout.rule == refined->choice.layout.rule;
     if (!equal && !planner_foresee(s, of, &kept[i])) return false;
     if (kept[i].fits && (kept[i].time->seconds < (*use)->time->seconds || !(*use)->fits))
       *use = &kept[i];

@@ -15,9 +15,9 @@
 // processors, or the model's mesh if `processors` is 0. Every mesh has the axes that `layout(...)`
 // in the model names. Returns false after an error, which says that no mesh has them all.
 MUST_USE bool planner_meshes(Session *s, int64_t processors, uint32_t *n, const Mesh **mesh);
-// Fills *out, the input of the search: the step of --for and --fetch on the nmeshes meshes. The
-// search returns the `keep` cheapest layouts. *out is in the session's arena. Returns false after
-// an error.
+// Fills *out, the input of the search: the graph that --for and --fetch select, and the nmeshes
+// meshes on which it is to be placed. The search is to return the `keep` cheapest layouts. *out is
+// in the session's arena. Returns false after an error.
 MUST_USE bool planner_task(Session *s, uint32_t nmeshes, const Mesh *mesh, uint32_t keep,
                            SearchTask *out);
 enum { PLANNER_KEPT = 5 }; // the number of layouts of the search that are compiled and compared
@@ -25,22 +25,23 @@ enum { PLANNER_KEPT = 5 }; // the number of layouts of the search that are compi
 // A choice with the prediction from its compiled program.
 typedef struct Foreseen {
   SearchChoice choice;
-  int64_t peak;           // bytes of a processor
+  int64_t peak;           // peak memory of a processor in bytes
   bool fits;              // peak is at most --memory, or without it the memory of the machine
   const Simulation *time; // in the session's arena
 } Foreseen;
 // Compiles the selected graph under f->choice, simulates the program and fills the other fields:
 // the numbers that `check` predicts under that layout. Returns false after an error.
 MUST_USE bool planner_foresee(Session *s, const Selected *of, Foreseen *f);
-// Predicts all choices of r, at most PLANNER_KEPT, into kept, and refined->choice into *refined.
-// *use gets the one whose program is fastest among those that fit the memory. If none fits, it gets
-// the choice that needs least memory. Returns false after an error, also if that one does not fit.
+// Fills `kept` with predictions for all choices of r, at most PLANNER_KEPT, and *refined with the
+// prediction for refined->choice. *use gets the prediction with the fastest program among those
+// that fit the memory. If none fits, *use gets a prediction for the layout that needs least memory.
+// Returns false after an error, also if that layout does not fit either.
 MUST_USE bool planner_fastest(Session *s, const Selected *of, const SearchTask *t,
                               const SearchResult *r, Foreseen *refined, Foreseen *kept,
                               const Foreseen **use);
-// Searches and sets *out to the cheapest choices. If no layout of dims fits the memory, *out has
-// the one that needs least, with further rules for the optimizer, gradients and parameters. Returns
-// false after an error, which says that no layout fits.
+// Searches and sets *out to the cheapest choices. If none of the searched layouts fits the memory,
+// *out has only the one that needs least memory, with further rules that split the optimizer's
+// tensors, gradients and parameters. Returns false after an error, which says that no layout fits.
 MUST_USE bool planner_search(Session *s, const SearchTask *t, SearchResult **out);
 // Replaces the layout of the model by the one that `plan` recommends. Returns false after an error.
 MUST_USE bool planner_choose(Session *s);

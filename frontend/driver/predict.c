@@ -22,8 +22,8 @@ json_t *simulation_json(const Simulation *t) {
   return out;
 }
 
-// Loop instructions are left out: the time of a loop is that of the instructions inside it, which
-// are in the list.
+// The list has no loop instructions: the time of a loop is that of the instructions inside it,
+// which are in the list.
 json_t *instructions_json(const Simulation *t, const Program *p, const Exec *e, int64_t steps) {
   static const char *const words[] = {
       [INSTR_KERNEL] = "kernel",   [INSTR_GEMM] = "product", [INSTR_COLLECTIVE] = "collective",

@@ -25,7 +25,7 @@ void progress_start(Progress *p, bool on, double delay) {
 
 bool progress_due(const Progress *p) { return p->on && clock_seconds() >= p->due; }
 
-// Returns the number of bytes of the first n characters. UTF-8 continuation bytes take no column.
+// Returns the number of bytes of the first n characters of a UTF-8 text, or of all if it has fewer.
 static size_t bytes_of(const char *text, int n) {
   size_t at = 0;
   for (; text[at] && (n > 0 || ((unsigned char)text[at] & 0xc0) == 0x80); at++)

@@ -7,13 +7,13 @@
 
 enum { PROGRESS_AFTER = 1 }; // seconds: a command that ends earlier shows no progress
 typedef struct Progress {
-  bool on;    // lines are drawn at all
+  bool on;    // false: nothing is ever drawn
   bool open;  // a line is on the terminal now
   double due; // earliest time of the next drawing, in seconds of clock_seconds
 } Progress;
 
-// Starts without a line; the first one is due `delay` seconds from now. Nothing is drawn if `on` is
-// false or standard error is not a terminal.
+// Prepares *p; the first line is due `delay` seconds from now. Nothing is drawn if `on` is false or
+// standard error is not a terminal.
 void progress_start(Progress *p, bool on, double delay);
 bool progress_due(const Progress *p);
 // Draws the text at once, whether or not a drawing is due.

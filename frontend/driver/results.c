@@ -47,7 +47,7 @@ static double element(const Array *x, int64_t i) {
 
 // -- NaN and Inf --------------------------------------------------------------------------------
 
-// Returns the index of element `flat` as text: " b 3, c 0".
+// Returns the index of element `flat`, its number in C order, along each dim as text: " b 3, c 0".
 static const char *index_text(Session *s, const Result *r, int64_t flat) {
   const char *text = "";
   for (int i = r->array.rank; i-- > 0; flat /= r->array.size[i])
@@ -103,8 +103,8 @@ bool results_finite(Session *s, uint32_t n, const Result *r) {
 
 // -- printing -----------------------------------------------------------------------------------
 
-// WHOLE: an array of more elements is shortened.
-// EDGE: the number of elements that a shortened axis shows at each end.
+// WHOLE: the most elements of an array that is printed in full. EDGE: the number of elements that
+// each axis of a larger array shows at either end.
 enum { WHOLE = 64, EDGE = 3 };
 
 static void print_number(const Array *x, int64_t i) {
@@ -112,7 +112,7 @@ static void print_number(const Array *x, int64_t i) {
   if (x->type == TYPE_BOOL)
     printf("%s", value != 0 ? "true" : "false");
   else if (isnan(value))
-    printf("nan"); // without a sign, which printf may add
+    printf("nan"); // not by %g, which may print "-nan"
   else if (dtype_is_float(x->type))
     printf("%.6g", value);
   else

@@ -30,11 +30,12 @@ typedef struct Session {
   const char *inject_pass; // NAME of --fault pass@NAME, or NULL
   ExecInject inject;       // fault of --fault value@PROCESSOR:CALL or kernel@PROCESSOR:CALL
   const ExecProbe *probe;  // called at each kernel of a program that session_exec binds, or NULL
-  const volatile sig_atomic_t *stop_request; // not 0: training ends after the current step
+  const volatile sig_atomic_t *stop_request; // a value other than 0 ends training after the step
   bool unfused;                              // the next compiles make one kernel for each operation
-  bool trial; // the program is only examined: it may need more than --memory
-  bool keeps; // programs for "run" hold all parameters and states, also those that the graph does
-              // not read: other programs of the library share them
+  bool trial; // the program is only examined, not run: it may need more than --memory
+  // Programs for "run" hold all parameters and states, also those that the graph does not read,
+  // because other programs of the library share them.
+  bool keeps;
 } Session;
 
 // The graph that a command computes.
@@ -63,8 +64,8 @@ Fetch session_evaluated(const Session *s);
 // Selects the graph that --for, --fetch and --training ask for, which check, dump and explain
 // describe. Returns false after an error.
 MUST_USE bool session_select(Session *s, Selected *out);
-// Selects the graph and compiles it (session_select, session_compile). Returns false after an
-// error.
+// Selects the graph (session_select) and compiles it up to stage `last` (session_compile). Returns
+// false after an error.
 MUST_USE bool session_make(Session *s, const char *last, Selected *of, Compilation *out);
 // Runs the passes on g up to stage `last` (NULL: up to machine code); `purpose` and `over` as in
 // Selected. With `last` NULL all ranks call it together. Returns false after an error, also if the
@@ -84,8 +85,8 @@ MUST_USE bool session_passes(Session *s, Arena *a, const Graph *g, const char *p
 // (exec_free). Returns NULL after an error.
 Exec *session_exec_alone(Session *s, const Compilation *c);
 // Binds a compiled program for all ranks. `share` is the program whose parameters and states it
-// uses, or NULL; `must_be_finite` the output that makes a step fail if it is NaN or Inf, or NULL.
-// The caller frees the result (exec_free). Returns NULL after an error.
+// uses, or NULL; `must_be_finite` is the name of the output that makes a step fail if it is NaN or
+// Inf, or NULL. The caller frees the result (exec_free). Returns NULL after an error.
 Exec *session_exec(Session *s, const Compilation *c, const Exec *share, const char *must_be_finite);
 
 // Returns the folder of the compile cache. Returns NULL with --no-cache, or if neither
@@ -94,15 +95,16 @@ const char *cache_folder(Session *s);
 // Makes the folder and its parents, and checks that it can be written. Returns false after an
 // error.
 MUST_USE bool session_folder(Session *s, const char *path);
-// Replaces the file at path by n bytes of text (ir/base/disk.h); with `fast` without fsync. A text
-// of NULL means that there was no memory to make it. Returns false after an error at `at`.
+// Replaces the file at path by n bytes of text (ir/base/disk.h). With `fast` there is no fsync. If
+// `text` is NULL, there was no memory to make it: that is reported as an error. Returns false after
+// an error at `at`.
 MUST_USE bool session_write(const Session *s, const char *path, const char *text, size_t n,
                             bool fast, Pos at);
 // Reports by errno that the path cannot be written. Returns false.
 bool session_cannot_write(const Session *s, const char *path, Pos at);
 // Returns whether path is a folder that this user can write; if not, sets errno.
 bool folder_writable(const char *path);
-// Returns the folder part of a path, "." without one.
+// Returns the folder part of a path, or "." if the path has no folder.
 const char *path_folder(Arena *a, const char *path);
 // Returns whether text ends with `end`.
 bool text_ends(const char *text, const char *end);
@@ -120,13 +122,14 @@ json_t *layout_json(const Session *s);
 json_t *shape_json(int rank, const int64_t *size);
 // Returns the number of instructions of a kind.
 int64_t count_instructions(const Program *p, InstrKind kind);
-// Adds "kernels", "products" and "memory" of a compile to the object `out`.
+// Adds the facts of a compiled program to the object `out`: "kernels", "products" and "memory".
 void program_json(json_t *out, const Compilation *c);
 // Returns the number of elements of all parameters.
 int64_t parameter_count(const Graph *g);
 
 // -- diag_json.c --------------------------------------------------------------------------------
-// Returns a JSON string for any bytes; those that are not UTF-8 become \xNN. Returns NULL for NULL.
+// Returns a JSON string of any text; bytes that are not UTF-8 become \xNN. Returns NULL if `text`
+// is NULL.
 json_t *json_text(const char *text);
 // Takes ownership of `object`, which json_end prints at the end of the command. Returns the exit
 // code 0, so that a command can return its result.
@@ -136,15 +139,15 @@ void json_diagnostics(json_t *out, const Diag *d);
 // Prints the object of json_finish with all diagnostics, at the end of the run. Without an object
 // it prints the diagnostics alone.
 void json_end(const Session *s);
-// To be called first. If the command line has --json, an error that ends the process at once
-// (ir/base/abrupt.h) is also printed as an object with diagnostics.
+// To be called at the start of main. If the command line has --json, an error that ends the process
+// at once (ir/base/abrupt.h) is also printed as an object with diagnostics.
 void json_watch(int argc, char **argv);
 // Sets the descriptor to which json_end prints, for a rank whose standard output is discarded.
 void json_output(int fd);
 
 // -- measure_machine.c --------------------------------------------------------------------------
 // Measures the rates of this machine into *out, with all cores busy; all ranks call it together.
-// The figures that are not measured (caches, memory) must be set before. Returns false after an
+// The caller sets the figures that are not measured (caches, memory) before. Returns false after an
 // error.
 MUST_USE bool machine_measure(Session *s, Machine *out);
 
@@ -188,9 +191,10 @@ MUST_USE bool session_agree(Session *s);
 MUST_USE bool session_before_compile(Session *s, bool cached);
 MUST_USE bool session_after_compile(Session *s, bool cached, const Program *p);
 // Compares the data files that the ranks have read so far, in the way that --check-data names.
-// `last` says that this is the last comparison. Returns false after an error if files differ.
+// `last` is true in the last comparison of a run. Returns false after an error if files differ.
 MUST_USE bool session_same_files(Session *s, bool last);
-// Returns the stream for lines of output. With `--log-rank all` each line begins with the rank.
+// Returns the stream to which a command writes its lines of output. With `--log-rank all` each line
+// begins with the rank.
 FILE *session_output(const Session *s);
 // Returns whether this rank is the one that prints the diagnostics when its run ends with `code`.
 bool session_speaks(const Session *s, int code);
@@ -206,8 +210,8 @@ typedef struct FedList {
   uint32_t n;
   Fed *at;
 } FedList;
-// Reads the files of all --feed options. `rows_of` is a dim that may have any size, or 0. Returns
-// false after errors. The caller calls feeds_free after success and after errors.
+// Reads the files of all --feed options. The dim `rows_of` may have any size; 0 means no dim.
+// Returns false after errors. The caller calls feeds_free after success and after errors.
 MUST_USE bool feeds_read(Session *s, DimId rows_of, FedList *out);
 void feeds_free(FedList *f);
 // Returns whether every input that g reads is fed, after an error for each input that is not.
@@ -228,14 +232,15 @@ MUST_USE bool params_check(Session *s);
 MUST_USE bool params_save(Session *s, const Exec *e, const Program *p, int64_t step);
 
 // -- checkpoints.c ------------------------------------------------------------------------------
-// Check that the options about values and about checkpoints agree, before anything is computed.
-// Return false after an error.
+// values_check checks the options that load values (--params, --checkpoint), and checkpoints_check
+// those of a training's checkpoints. To be called before anything is computed. Return false after
+// an error.
 MUST_USE bool values_check(const Session *s);
 MUST_USE bool checkpoints_check(const Session *s);
 // Loads parameters and states of e from --checkpoint or --params; without them they keep their
 // initial values. With `slots` loads the optimizer state, too, and *step gets its number of
-// training steps. If values_averaged, a program for "eval" gets the averages as its parameters.
-// Returns false after an error.
+// training steps. If values_averaged returns true, a program for "eval" gets the averages as its
+// parameters. Returns false after an error.
 MUST_USE bool values_load(Session *s, Exec *e, const Program *p, bool slots, int64_t *step);
 // Returns whether the train block asks for moving averages of the parameters over the steps.
 bool values_averaged(const Session *s);
@@ -264,8 +269,8 @@ MUST_USE bool results_finite(Session *s, uint32_t n, const Result *r);
 MUST_USE bool results_write(Session *s, uint32_t n, const Result *r);
 // Returns the n values as a JSON object, which the caller owns. Large arrays have no values in it.
 json_t *results_json(uint32_t n, const Result *r);
-// Returns the name of a program's dim in the model; only the dim of the rows of all micro-batches,
-// "b.whole", has another name there.
+// Returns the name that a dim of a program has in the model: "b" for "b.whole", which holds the
+// rows of all micro-batches of a step; any other name is unchanged.
 const char *result_dim(const Session *s, const char *name);
 
 // -- data_block.c -------------------------------------------------------------------------------
@@ -288,8 +293,8 @@ char *dump_html_graph(const Session *s, const Graph *g, const char *stage, Graph
 char *dump_html_text(const Session *s, const char *stage, const char *text);
 
 // -- out_of_memory.c ----------------------------------------------------------------------------
-// From now on a failed allocation in any thread ends the process with a message and exit code 7,
-// and tells the other ranks. To be called once, before anything is allocated.
+// Makes each later failed allocation, in any thread, end the process with a message and exit code
+// 7, and tell the other ranks. To be called once, before anything is allocated.
 void out_of_memory_watch(Session *s);
 // To be called when the run is over: the calling thread ends the process. An allocation that fails
 // in another thread from now on does not print or exit: it waits until the process has ended.

@@ -29,8 +29,9 @@ bool session_memory(const Session *s, double *out) {
 }
 
 // Compares the memory that the program needs with --memory and with `memory` of a machine file. Too
-// much is an error. For the machine file it is only a warning if the command runs nothing: the user
-// may be choosing a model size for that machine. Returns false after an error.
+// much is an error. More than the machine file's memory is only a warning if the command runs
+// nothing, because the user may be choosing a model size for that machine. Returns false after an
+// error.
 static bool memory_suffices(const Session *s, const Compilation *c, bool runs) {
   double most;
   bool budget = option_given(s->opt, OPTION_MEMORY);
@@ -78,9 +79,8 @@ static bool read_pipeline(Session *s, const char *purpose, const char *over, boo
   return true;
 }
 
-// Checks that the calls and bytes of the program's collectives equal those of collectives_facts,
-// which were counted on the graph.
-// Returns false after an error, which is a fault of meshc.
+// Checks that the program's collectives have the calls and bytes that collectives_facts counted on
+// the graph. Returns false after an error, which is a fault of meshc.
 static bool planned_alike(const Compilation *c, Diag *d) {
   ProgramCount part[2], facts = {0};
   if (!c->compiled || !c->facts) return true;
@@ -157,8 +157,7 @@ static bool exec_options(Session *s, ExecOptions *out) {
 Exec *session_exec_alone(Session *s, const Compilation *c) {
   ExecOptions options;
   if (!exec_options(s, &options)) return NULL;
-  // the other faults of --fault need collectives of several processors; a fault in a kernel does
-  // not
+  // This program may have no collectives, so only a fault in a kernel is injected.
   if (s->inject.kernel) options.inject = &s->inject;
   return exec_new(c->compiled->program, &options, s->diag);
 }

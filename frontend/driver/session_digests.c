@@ -24,7 +24,7 @@ typedef struct ToldAll {
 typedef struct Compared {
   Session *s;
   int ranks;
-  uint64_t most;  // most files that any rank has read
+  uint64_t most;  // largest number of files that a rank has read
   ToldFile *file; // [rank][most]: the files of every rank
 } Compared;
 

@@ -66,7 +66,7 @@ Fetch session_evaluated(const Session *s) {
 }
 
 // Selects the evaluation over a data block, and sets *over to its batch dim. Without a data block
-// selects loss and metrics of one batch and leaves *over. Returns NULL after an error.
+// selects loss and metrics of one batch and leaves *over unchanged. Returns NULL after an error.
 static Graph *select_eval_of(Session *s, const char **over) {
   uint32_t n;
   EvalMetric *metric;

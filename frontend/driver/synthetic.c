@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-// Returns the smallest dim that a value of the program indexes (Program.check), at most 1000. Ids
-// below it are valid wherever the program uses them.
+// Returns the smallest size of a dim that the program indexes by computed values (Program.check),
+// at most 1000. Inputs below it are valid indices everywhere in the program.
 static int64_t smallest_range(const Program *p) {
   int64_t range = 1000;
   for (uint32_t i = 0; i < p->nchecks; i++)
@@ -14,7 +14,8 @@ static int64_t smallest_range(const Program *p) {
   return range;
 }
 
-// Returns element i: of a sine wave for floating point types, else an integer below `range`.
+// Returns the generated value of element i: a point of a sine wave for floating-point types, else
+// an integer from 0 to range - 1.
 static double number(const ProgTensor *t, int64_t i, int64_t range) {
   return dtype_is_float(t->type) ? sin(0.37 * (double)i) : (double)(i * 7 % range);
 }

@@ -19,7 +19,7 @@ typedef struct Timings {
   double seconds; // processor time at the end of the last stage
   size_t bytes;   // bytes of the arena at the end of the last stage
   uint32_t n;
-  StageTime at[MAX_STAGES_TIMED]; // when it is full, further stages are added to the last entry
+  StageTime at[MAX_STAGES_TIMED]; // if it is full, its last entry adds up later stages
 } Timings;
 
 // Clears all entries. The first stage starts now and allocates in `a`.

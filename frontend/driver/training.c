@@ -5,7 +5,7 @@
 #include <string.h>
 
 void program_run_free(ProgramRun *p) {
-  last_batch_free(&p->last); // it uses tensors of p->exec
+  last_batch_free(&p->last); // first, because its program uses tensors of p->exec
   exec_free(p->exec);
   feed_close(p->feed);
   code_free(p->made.code);
@@ -38,9 +38,10 @@ typedef struct EvalGraphs {
   uint32_t nmetrics;
 } EvalGraphs;
 
-// Selects both graphs. A metric is computed from the results of its reductions, added over all
-// batches. In the last batch these can differ in number or type, for example with an unrolled loop
-// over rows. Then the metric is the mean of its values in all batches, weighted by their rows.
+// Selects the graphs for whole batches and for the last batch. A metric is computed from the
+// results of its reductions, combined over all batches. If the graph for the last batch has other
+// reductions, for example in an unrolled loop over rows, the metric is the mean of its values in
+// all batches, weighted by their rows.
 static bool select_both(Session *s, const Model *last, EvalAsk *ask, EvalGraphs *e) {
   uint32_t n;
   bool *whole = arena_array(s->arena, bool, e->nmetrics + 1), apart = false;
@@ -79,7 +80,7 @@ static bool select_part(Session *s, BlockKind block, bool average, ProgramRun *p
 
 bool evaluation_open(Session *s, BlockKind block, const Exec *share, ProgramRun *p) {
   const Graph *last;
-  // without `share` the command eval loads the averages as parameters (values_load)
+  // Without `share` the command is eval, which loads the averages as the parameters (values_load).
   bool average = share && values_averaged(s);
   if (!select_part(s, block, average, p, &last) ||
       !program_open(s, "eval", data_over(s, block), share, p))
@@ -144,9 +145,9 @@ static bool count_steps(Session *s, const ProgramRun *p, int64_t *steps) {
   return false;
 }
 
-// Fills the conditions of stop_early, which are checked after each evaluation. Without `evaluate`
-// there is one evaluation in each epoch. Returns false after an error if the model has no data to
-// evaluate.
+// Fills the conditions of stop_early, which are checked after each evaluation. If the train block
+// does not give `evaluate`, there is one evaluation in each epoch. Returns false after an error if
+// the model has no data to evaluate.
 static bool stop_early(Session *s, const ProgramRun *p, bool evaluates, TrainJob *job) {
   const TrainSpec *spec = &s->model->graph->spec.train[0];
   if (!spec->stop_early) return true;
@@ -161,7 +162,7 @@ static bool stop_early(Session *s, const ProgramRun *p, bool evaluates, TrainJob
 }
 
 // Sets the number of rows in a step, for the speed that is shown. If a source reads tokens or text,
-// it is the number of tokens instead, those of the first such source.
+// sets the number of tokens of the first such source instead.
 static void count_units(const ProgramRun *p, TrainJob *job) {
   const FeedInput *input;
   uint32_t n = feed_inputs(p->feed, &input);

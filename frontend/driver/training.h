@@ -14,7 +14,7 @@ typedef struct ProgramRun {
   Feed *feed;
   uint32_t nmetrics;
   const Metric *metric;
-  LastBatch last; // for an evaluation only
+  LastBatch last; // program for the last, incomplete batch of an evaluation
 } ProgramRun;
 // Frees all parts of p. The program whose tensors p shares must be freed later.
 void program_run_free(ProgramRun *p);

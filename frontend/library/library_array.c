@@ -13,7 +13,8 @@
 typedef struct View {
   Dtype type, tensor_type;
   int rank;
-  int64_t size[MAX_RANK], stride[MAX_RANK]; // bytes
+  int64_t size[MAX_RANK],
+      stride[MAX_RANK]; // elements, and bytes from one to the next, of each axis
   int64_t elements;
   char *data;
 } View;
@@ -62,7 +63,7 @@ static bool view(const meshc_program *p, const meshc_array *x, const meshc_tenso
   for (int i = 0; i < t->rank; i++) out->elements *= t->size[i];
   if (!x->data && out->elements) return refuse(p, DIAG_DATA_SHAPE, t->name, "has a buffer at NULL");
   n = dtype_bytes(out->type);
-  for (int k = x->rank; k-- > 0;) { // k: an axis of the buffer, i: the tensor's dim along it
+  for (int k = x->rank; k-- > 0;) { // axis k of the buffer is dim i of the tensor
     int i = 0;
     while (axis_of(x, t, i) != k) i++;
     dense[k] = n;
@@ -80,8 +81,8 @@ static bool is_dense(const View *v) {
   return true;
 }
 
-// Called for each element of a view in C order, with its address and its index. Returns false to
-// stop.
+// Called for each element of a view in C order, with its address and its number in that order.
+// Returns false to stop.
 typedef bool Element(void *context, char *at, int64_t index);
 
 static bool each(const View *v, Element *element, void *context) {
@@ -106,11 +107,11 @@ static bool each(const View *v, Element *element, void *context) {
 typedef struct Copy {
   const View *view;
   char *room;
-  int64_t bad; // index of an element that the new type cannot represent, or -1
+  int64_t bad; // number in C order of an element that the new type cannot represent, or -1
 } Copy;
 
-// Returns whether x can be converted. A float may be rounded to another float type; an integer must
-// be exact in the new type.
+// Returns whether x may be converted. A floating-point number is rounded to another floating-point
+// type, and never becomes an integer; an integer must be exact in the new type.
 static bool fits(double x, Dtype from, Dtype to) {
   if (dtype_is_float(from) && !dtype_is_float(to)) return false;
   return dtype_is_float(from) || dtype_round(to, x) == x;

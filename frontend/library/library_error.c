@@ -25,11 +25,11 @@ void meshc_error_free(meshc_error *e) {
 
 // -- making an error object ---------------------------------------------------------------------
 
-// An error object while messages are added to it.
+// An error object that is being made from messages.
 typedef struct Builder {
   meshc_error *error; // NULL: messages and bytes are only counted
-  char *text;         // where the next text goes, behind those that are already in the object
-  size_t n, bytes;    // messages, and bytes of all texts
+  char *text;         // address for the next text, after the texts that are already in the object
+  size_t n, bytes;    // number of messages, and bytes of all their texts
 } Builder;
 
 static const char *put_text(Builder *b, const char *text) {

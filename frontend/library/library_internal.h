@@ -23,8 +23,8 @@ struct meshc_program {
   Exec *exec;
   bool trains;
   TensorList tensor[KINDS];
-  // [kind][tensor]: memory for the tensor in C order, through which buffers in another order,
-  // stride or type are copied; from malloc when it is first needed, else NULL.
+  // Indexed by kind and tensor: memory for the tensor in C order, through which buffers in another
+  // order, stride or type are copied. Allocated by malloc when it is first needed; NULL before.
   void **room[KINDS];
   meshc_program *before;
 };
@@ -36,12 +36,12 @@ struct meshc_model {
   meshc_program *programs; // newest first
   meshc_program *store;    // see library_store; NULL before its first call
   const Exec *trainer;    // the first program with optimizer state, or NULL; others use its tensors
-  ProgramRun train, test; // of meshc_train
-  ProgramRun eval;        // of the current call of meshc_evaluate
-  Saver *saver;           // of the current call of meshc_save
+  ProgramRun train, test; // programs of meshc_train: a training step, and its evaluation
+  ProgramRun eval;        // program of the current call of meshc_evaluate
+  Saver *saver;           // checkpoint writer of the current call of meshc_save
   TrainJob job;
-  int64_t default_steps;          // steps that the train block gives
-  double *value;                  // values that a step reports
+  int64_t default_steps;          // number of training steps in the train block
+  double *value;                  // losses and metrics that a step reports
   const char *const *metric_name; // names of the metrics of an evaluation
   volatile sig_atomic_t stop;     // set when the callback asks to stop
   int64_t steps;

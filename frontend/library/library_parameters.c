@@ -31,7 +31,7 @@ static bool reach(meshc_model *m, void *context) {
 int meshc_read(meshc_model *m, const meshc_array *out, meshc_error **error) {
   Access a = {out, false};
   bool broken = m && m->broken;
-  // The call that broke the model has not changed the values of the store: they can still be read.
+  // A call that fails does not change the values of the store, so they can still be read.
   if (broken && m->store && !library_stuck(m)) m->broken = false;
   int code = library_call(m, reach, &a, error);
   if (broken) m->broken = true;

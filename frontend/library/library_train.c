@@ -120,7 +120,7 @@ static bool evaluate(meshc_model *m, void *context) {
   m->s.stop_request = &m->stop;
   m->stop = 0;
   const char *data = e->data ? e->data : "test";
-  library_option(m, OPTION_DATA, data); // errors of data_choose have its position
+  library_option(m, OPTION_DATA, data); // gives errors of data_choose a position
   bool found = data_choose(&m->s, data, &block);
   library_option(m, OPTION_DATA, NULL);
   if (!found || !library_store(m)) return false;
