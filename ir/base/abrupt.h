@@ -5,13 +5,14 @@
 
 #include "ir/base/diag.h"
 
-// Writes "meshc: error: MESSAGE [CODE]" and the hint, if any, to standard error, and passes both to
-// the listener. Calls only functions that are safe in a signal handler. Thread rule: any thread.
+// Writes "meshc: error: MESSAGE [CODE]", and the hint if it is not NULL, to standard error. Passes
+// message and hint to the listener. Calls only functions that are safe in a signal handler. Thread
+// rule: any thread.
 void abrupt_say(DiagId id, const char *message, const char *hint);
-// Called for each message; must not allocate. NULL: no listener.
+// A function that is called for each message. It must not allocate. NULL: no listener.
 typedef void AbruptListener(DiagId id, const char *message, const char *hint);
 void abrupt_listen(AbruptListener *listener);
-// Writes all n bytes, unless the file refuses them.
+// Writes all n bytes to fd. Stops after an error.
 void abrupt_write(int fd, const char *text, size_t n);
 
 #endif

@@ -1,10 +1,10 @@
 // Bump arenas over a list of blocks.
 //
-// Small requests are taken from the newest block. A large request gets memory of its own and a
-// small header in the newest block, so that both kinds are released in the reverse order of
-// allocation. New memory is expensive mainly because of page faults. Blocks of full size therefore
-// use huge pages where the system has them, and a few blocks of each size are kept for the next
-// arena.
+// Small requests are taken from the newest block. A large request gets an allocation of its own,
+// and a small header for it in the newest block. Both kinds are thus released in the reverse order
+// of allocation. New memory is expensive mainly because of page faults. Blocks of full size
+// therefore use huge pages where the system has them, and a few released blocks of each size are
+// kept for later arenas.
 #include "ir/base/arena.h"
 
 #include "ir/base/guard.h"
@@ -48,12 +48,12 @@ struct Block {
   Block *below;
   size_t size; // bytes of `data`
   size_t used;
-  size_t high; // bytes that may not be zero
+  size_t high; // number of bytes at the start of `data` that may not be zero
   _Alignas(ALIGNMENT) char data[];
 };
 
-// Header of a large allocation. It lies in a block; its memory is released together with that
-// block.
+// Header of a large allocation. The header lies in a block; the large allocation is released
+// together with that part of the block.
 typedef struct Large Large;
 struct Large {
   Large *below;
@@ -62,7 +62,7 @@ struct Large {
 };
 
 struct Arena {
-  GuardLink guard; // the first member, because guard.c gets the arena from its address
+  GuardLink guard; // must be the first member: guard.c casts its address to the arena
   Block *top;
   Large *large;
   size_t held;
@@ -100,7 +100,7 @@ Arena *arena_new(void) {
   return a;
 }
 
-// Releases the large allocations whose headers are in b at or after `from`.
+// Releases the large allocations whose headers are in block b at offset `from` or later.
 static void drop_large(Arena *a, const Block *b, size_t from) {
   while (a->large && (const char *)a->large >= b->data + from &&
          (const char *)a->large < b->data + b->size) {
@@ -134,7 +134,7 @@ static void *huge(size_t bytes) {
   bytes = (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
   void *p = mem_aligned(HUGE_PAGE, bytes);
 #ifdef MADV_HUGEPAGE
-  (void)madvise(p, bytes, MADV_HUGEPAGE); // a hint: failure does no harm
+  (void)madvise(p, bytes, MADV_HUGEPAGE); // only a hint: an error is ignored
 #endif
   return p;
 }
@@ -155,7 +155,8 @@ static void push_block(Arena *a, size_t bytes) {
 
 static size_t rounded(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
 
-// Returns the next bytes of the newest block. The first *dirty of them may not be zero.
+// Returns the next `bytes` bytes of the newest block. Sets *dirty to the number of bytes at their
+// start that may not be zero.
 static void *take(Arena *a, size_t bytes, size_t *dirty) {
   size_t room = rounded(bytes);
   if (!a->top || a->top->size - a->top->used < room) push_block(a, room);
@@ -201,7 +202,7 @@ ArenaMark arena_mark(const Arena *a) {
 
 void arena_reset(Arena *a, ArenaMark mark) {
   while (a->top && a->top != mark.block && (mark.block || a->top->below))
-    drop_top(a); // the first block is kept
+    drop_top(a); // the first block of an arena is kept
   if (!a->top) return;
   drop_large(a, a->top, mark.used);
   POISON(a->top->data + mark.used, a->top->size - mark.used);
@@ -244,7 +245,8 @@ char *arena_printf(Arena *a, const char *fmt, ...) {
   return p;
 }
 
-// Extends the newest allocation in place. Returns NULL if that is not possible.
+// Extends the newest allocation, `at` with `old` bytes, to `bytes` bytes in place. Returns NULL if
+// that is not possible.
 static char *extend(Arena *a, const void *at, size_t old, size_t bytes) {
   Block *b = a->top;
   size_t had = rounded(old);

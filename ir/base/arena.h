@@ -13,17 +13,17 @@ typedef struct Arena Arena;
 // at a time.
 Arena *arena_new(void);
 void arena_free(Arena *a);
-// Excludes the arena from the clean-up of guards: a failure that returns to a guard
-// (ir/base/guard.h), a point set by guard_run, does not free it.
+// Keeps the arena alive after a failure that returns to a guard (ir/base/guard.h). Without this
+// call the guard frees the arena.
 void arena_keep(Arena *a);
 
 // Returns `bytes` zeroed bytes aligned to 16. Never returns NULL: without memory it calls the
 // handler of ir/base/mem.h.
 void *arena_alloc(Arena *a, size_t bytes);
-void *arena_alloc_raw(Arena *a, size_t bytes); // not zeroed
+void *arena_alloc_raw(Arena *a, size_t bytes); // like arena_alloc, but the bytes are not zeroed
 
-// arena_reset(a, mark) releases everything that was allocated after the mark. The address sanitizer
-// then poisons these bytes.
+// A point in the history of an arena. arena_reset(a, mark) releases everything that was allocated
+// after the mark. The address sanitizer then reports accesses to these bytes.
 typedef struct ArenaMark {
   void *block;
   size_t used;
@@ -34,9 +34,10 @@ void arena_reset(Arena *a, ArenaMark mark);
 // Returns the bytes that the arena has allocated from the system.
 size_t arena_bytes(const Arena *a);
 
-// Returns a copy in the arena.
+// Returns a copy of n bytes in the arena.
 void *arena_copy(Arena *a, const void *bytes, size_t n);
-char *arena_text(Arena *a, const char *text, size_t n); // adds the final NUL
+char *arena_text(Arena *a, const char *text,
+                 size_t n); // returns a copy of n characters with a final NUL
 char *arena_printf(Arena *a, const char *fmt, ...) PRINTF_LIKE(2, 3);
 char *arena_vprintf(Arena *a, const char *fmt, va_list ap) PRINTF_LIKE(2, 0);
 
@@ -53,7 +54,8 @@ char *arena_vprintf(Arena *a, const char *fmt, va_list ap) PRINTF_LIKE(2, 0);
   (*(((v).n == (v).cap ? ((v).at = vec_grow((a), (v).at, (v).n, &(v).cap, sizeof *(v).at))         \
                        : (v).at),                                                                  \
      &(v).at[(v).n++]))
-// Doubles the capacity of an array of n elements. The old copy stays in the arena.
+// Doubles the capacity *cap of an array of n elements and returns its new address. The array is
+// extended in place or copied; after a copy the old memory stays in the arena.
 void *vec_grow(Arena *a, const void *at, uint32_t n, uint32_t *cap, size_t element);
 
 #endif

@@ -1,5 +1,4 @@
-// Checked sizes, the clock, and the end of a process after a broken invariant: prints one line with
-// pass and node, then aborts.
+// Checked sizes, the clock, and BUG: it prints one line with pass and node, then aborts.
 #include "ir/base/base.h"
 
 #include "ir/base/guard.h"

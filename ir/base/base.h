@@ -27,16 +27,17 @@ enum {
 #define BUG(...) bug_at(__FILE__, __LINE__, __VA_ARGS__)
 _Noreturn void bug_at(const char *file, int line, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
-// Sets the pass and node that BUG prints. `pass` must outlive the work. Thread-local.
+// Sets the pass and node that BUG prints, for the calling thread. `pass` must live until the next
+// call.
 void bug_context(const char *pass, uint32_t node);
 
-// Multiply and add sizes. If the result does not fit they return false and do not change *out.
+// Multiply or add two sizes. If the result does not fit, return false and do not change *out.
 MUST_USE bool size_mul(int64_t a, int64_t b, int64_t *out);
 MUST_USE bool size_add(int64_t a, int64_t b, int64_t *out);
 
 // Returns ceil(n / p) for n >= 0, p >= 1.
 static inline int64_t ceil_div(int64_t n, int64_t p) { return n / p + (n % p != 0); }
-// Returns the ending of a regular noun behind the number n: "" for 1, else "s".
+// Returns the ending that a regular noun has after the number n: "" for 1, else "s".
 static inline const char *plural(int64_t n) { return n == 1 ? "" : "s"; }
 // Returns the greatest common divisor, not negative; gcd64(0, 0) is 0.
 int64_t gcd64(int64_t a, int64_t b);

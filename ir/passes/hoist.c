@@ -165,7 +165,7 @@ static void sink(Hoist *h, NodeId scan, RegionId r) {
 
 // -- sums over all steps, in loops that are recomputed --------------------------------------
 
-// -- sums over all steps, in loops with the mark `recompute`
+// -- sums over all steps, in loops that are recomputed ------------------------------------------
 // ----------------------------------------- Returns true if node n sums a value that a loop with
 // the mark `recompute` collects, over the dim of that loop. *value gets the collected value. If
 // `scan` is not 0, the loop must be that of `scan`.

@@ -1,11 +1,11 @@
-// Simplification: copies a graph node by node. The arguments of a node are already simplified when
-// the rules of its class look at it.
+// Simplification: copies a graph node by node. When the rules for a class of ops look at a node,
+// its arguments are already simplified.
 //
 //   %3 = mul(%1, broadcast(1)); %4 = pow(%3, 2); %5 = rename(rename(%4))   =>   %2 = mul(%1, %1);
 //   %3 = rename(%2)
 //
 // A rule never adds or removes NaN or infinity. It changes other values at most by the rounding
-// that the op may have.
+// error that the op may have.
 #include "ir/passes/simplify_internal.h"
 
 NodeId simple_stripped(const Graph *g, NodeId x) {
@@ -59,7 +59,7 @@ static NodeId simplify_node(Graph *to, const Graph *from, NodeId id, const NodeI
   y = graph_broadcast(to, y, &n->dims);
   Node *found = &to->node.at[y];
   if (found->type != n->type) BUG("%s became another type", op_row((Op)n->op)->text);
-  // The new node gets the name that the model gave to node n.
+  // The simplified node gets the name that the model gave to node n.
   if (!found->origin.value && op_row((Op)found->op)->cls != SOURCE)
     found->origin.value = n->origin.value, found->origin.gradient_of = n->origin.gradient_of;
   return y;

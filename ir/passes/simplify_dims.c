@@ -10,8 +10,8 @@
 #include "ir/base/dim_list.h"
 #include "ir/passes/simplify_internal.h"
 
-// *out gets the number of elements over the dims `lost`. Returns false for block dims, whose
-// number differs from processor to processor, and if the number is not exact in type t.
+// Sets *out to the number of elements over the dims `lost`. Returns false for block dims, whose
+// number of elements differs between processors, or if the number is not exact in type t.
 static bool count_of(const Graph *g, const Dims *lost, Dtype t, double *out) {
   for (int i = 0; i < lost->n; i++)
     if (dim_get(g->dims, lost->at[i])->whole != lost->at[i]) return false;
@@ -30,7 +30,7 @@ static NodeId reduce_broadcast(Simplify *s, const Dims *over) {
   NodeId inner = simple_stripped(s->g, s->x[0]);
   if (inner == s->x[0] || !(op == OP_SUM || monoid_idempotent(op_row(op)->monoid))) return 0;
   const Node *x = graph_node(s->g, inner);
-  if (op == OP_SUM && x->type != s->n->type) return 0; // sums of bool and u8 have a wider type
+  if (op == OP_SUM && x->type != s->n->type) return 0; // a sum of bool or u8 has a wider type
   Dims lost = list_minus(over, &x->dims), left = list_minus(over, &lost);
   double n;
   if (!count_of(s->g, &lost, (Dtype)s->n->type, &n)) return 0;
@@ -47,8 +47,8 @@ static NodeId reduce_reduced(Simplify *s, const Dims *over) {
   return graph_reduce(s->g, (Op)s->n->op, x->args[0], &all);
 }
 
-// A sum of a product becomes a contraction if each factor has a dim that the other does not have.
-// So does a sum of a product with a window, as in a convolution by channels.
+// Replaces a sum of a product by a contraction. Each factor must have a dim that the other lacks,
+// or one factor must be a window, as in a convolution that does not mix channels.
 static NodeId sum_of_product(Simplify *s, const Dims *over) {
   const Node *x = simple_arg(s, 0);
   if (s->n->op != OP_SUM || x->op != OP_MUL || x->type != s->n->type) return 0;
@@ -60,8 +60,8 @@ static NodeId sum_of_product(Simplify *s, const Dims *over) {
   return graph_add(s->g, OP_CONTRACT, 2, factor, &attr);
 }
 
-// A sum of a contraction becomes one contraction over more dims. A dim that only one factor has
-// remains in a sum.
+// Replaces a sum of a contraction by one contraction over more dims. Both factors must have all
+// dims of the sum.
 static NodeId sum_of_contraction(Simplify *s, const Dims *over) {
   Node x = *simple_arg(s, 0);
   if (s->n->op != OP_SUM || x.op != OP_CONTRACT || x.type != s->n->type || !s->once) return 0;
@@ -75,8 +75,8 @@ static NodeId sum_of_contraction(Simplify *s, const Dims *over) {
   return simple_add(s->g, OP_CONTRACT, 2, x.args, &attr);
 }
 
-// Returns y if x is index[d] == y or y == index[d] for a value y without the dim d. Otherwise
-// returns 0.
+// Returns y if x is index[d] == y or y == index[d], where the value y does not have dim d.
+// Otherwise returns 0.
 static NodeId matched_index(const Graph *g, NodeId x, DimId d) {
   const Node *n = graph_node(g, x);
   for (int i = 0; i < 2 && n->op == OP_EQ; i++) {
@@ -89,7 +89,8 @@ static NodeId matched_index(const Graph *g, NodeId x, DimId d) {
   return 0;
 }
 
-// sum[d](one_hot[d](y) * 3)  =>  3 where y is an index of d, else 0: at most one term is not 0.
+// sum[d](one_hot[d](y) * 3) becomes 3 where y is an index of d, and 0 elsewhere, because at most
+// one term is not 0.
 static NodeId sum_of_one_hot(Simplify *s, const Dims *over) {
   Graph *g = s->g;
   Dtype type = (Dtype)s->n->type;
@@ -123,7 +124,8 @@ NodeId simplify_reduce(Simplify *s) {
 
 // -- contractions -------------------------------------------------------------------------------
 
-// Returns sum(a) * b, computed in the accumulator type and cast to the type of the result.
+// Returns sum(a) * b, computed in an accumulator type, f32 or wider, and cast to the type of the
+// result.
 static NodeId presummed(Simplify *s, NodeId a, NodeId b, const Dims *over) {
   Dtype wide = dtype_accumulator(dtype_join((Dtype)graph_node(s->g, a)->type, (Dtype)s->n->type));
   NodeId sum = graph_reduce(s->g, OP_SUM, graph_cast(s->g, a, wide), over);
@@ -143,7 +145,8 @@ NodeId simplify_contract(Simplify *s) {
   bool one_type = graph_node(s->g, x[0])->type == type;
   if (left.n == 0 && one_type) return times_count(s->g, graph_binary(s->g, OP_MUL, x[0], x[1]), n);
   for (int i = 0; i < 2 && left.n > 0; i++) {
-    // An infinite c stays inside: c times terms of both signs is NaN, but c times their sum is not.
+    // An infinite c stays inside the sum: c times terms of both signs is NaN, but c times their sum
+    // is not.
     double c;
     if (simple_const(s->g, x[1 - i], &c) && isfinite(c) && c != 0)
       return times_count(s->g, presummed(s, x[i], x[1 - i], &left), n);
@@ -168,7 +171,7 @@ static NodeId rename_to(Simplify *s, NodeId x, int n, const DimId *from, const D
   return graph_add(s->g, OP_RENAME, 1, &x, &attr);
 }
 
-// rename(rename(x)) becomes one rename from the dims of x to the final dims.
+// rename(rename(x)) becomes one rename of x.
 static NodeId simplify_rename(Simplify *s) {
   const Attr *t = &s->n->attr;
   const Node *x = simple_arg(s, 0);
@@ -194,7 +197,8 @@ static bool same_list(int n, const DimId *a, int m, const DimId *b) {
   return n == m;
 }
 
-// split of merge, merge of split: returns the original value, possibly renamed.
+// A split of a merge, or a merge of a split, of the same dims becomes the original value. A split
+// or merge with one part becomes a rename.
 static NodeId simplify_regroup(Simplify *s) {
   const Attr *t = &s->n->attr;
   Op inverse = s->n->op == OP_SPLIT ? OP_MERGE : OP_SPLIT;
@@ -204,7 +208,8 @@ static NodeId simplify_regroup(Simplify *s) {
   return same_list(t->nto, t->to, x->attr.ndims, x->attr.dims) ? x->args[0] : 0;
 }
 
-// A broadcast without new dims is a copy for another order of dims in memory (decision 17).
+// Drops a broadcast of a broadcast. A broadcast without new dims is a copy to another physical
+// order of dims. It is dropped only before the pass that chooses these orders.
 static NodeId simplify_broadcast(Simplify *s) {
   if (s->n->attr.ndims == 0) return s->g->stage < STAGE_ORDER ? s->x[0] : 0;
   NodeId inner = simple_stripped(s->g, s->x[0]);

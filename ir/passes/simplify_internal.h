@@ -5,34 +5,35 @@
 
 #include "ir/graph/graph.h"
 
-// A node that is about to be added to g. Its arguments are already simplified.
+// A node that is about to be added to g. Its arguments are simplified already.
 typedef struct Simplify {
   Graph *g;
-  const Node *n; // the node of the old graph, for its operation, attributes, type and dims
-  NodeId x[4];   // its arguments, in g
+  const Node *n; // the node of the old graph, which gives operation, attributes, type and dims
+  NodeId x[4];   // the arguments of the node, in g
   bool once;     // no other node of the old graph uses argument 0
 } Simplify;
 
-// Returns an equal value in g with the same type, and with the same dims or fewer (the caller
-// broadcasts it). Returns 0 if no rule applies.
+// Returns a node of g that is equal to the node s and has its type. It may lack dims of the node;
+// the caller broadcasts it. Returns 0 if no rule applies.
 typedef NodeId SimplifyRule(Simplify *s);
-SimplifyRule simplify_point; // any pointwise op
+SimplifyRule simplify_point; // for all pointwise ops
 SimplifyRule simplify_reduce;
 SimplifyRule simplify_contract;
 SimplifyRule simplify_move;
 SimplifyRule simplify_region;
 SimplifyRule simplify_window;
-// Parts of simplify_point and simplify_reduce for windows (simplify_through.c): a pointwise op of a
-// window, and a sum over d of where(index[d] == i, x, 0).
+// Rules for windows that simplify_point and simplify_reduce call (simplify_through.c). The first
+// handles a pointwise op of a window, the second a sum over d of where(index[d] == i, x, 0).
 SimplifyRule simplify_over_window;
 SimplifyRule simplify_sum_of_choice;
 
 static inline const Node *simple_arg(const Simplify *s, int i) { return graph_node(s->g, s->x[i]); }
-// Adds a node to g. A value with fewer dims is broadcast to the dims of the node.
+// Adds a simplified node to g. If the result of a rule lacks dims of the node, it is broadcast to
+// them.
 NodeId simple_add(Graph *g, Op op, int nargs, const NodeId *args, const Attr *attr);
-// Returns x without its broadcast, if it is one.
+// Returns the argument of x if x is a broadcast, else x.
 NodeId simple_stripped(const Graph *g, NodeId x);
-// Returns true if x is one number, broadcast or not; *out gets it.
+// Returns true if x is a constant or a broadcast constant; *out gets its value.
 bool simple_const(const Graph *g, NodeId x, double *out);
 
 #endif

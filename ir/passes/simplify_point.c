@@ -1,5 +1,6 @@
 // Simplification of pointwise ops: constant folding, neutral operands, double negations, casts of
-// casts, small powers. Removes broadcasts below ops that match operands by name.
+// casts, small powers. Removes broadcasts of operands, because pointwise ops match operands by the
+// names of dims.
 #include <math.h>
 
 #include "ir/eval/eval_rules.h"
@@ -10,7 +11,7 @@ static bool is_num(const Simplify *s, int i, double want) {
   return simple_const(s->g, s->x[i], &v) && v == want;
 }
 
-// Returns the argument of x if x is a node of `op`, else 0.
+// Returns argument 0 of x if x is a node of `op`, else 0.
 static NodeId made_by(const Simplify *s, NodeId x, Op op) {
   const Node *n = graph_node(s->g, x);
   return n->op == op ? n->args[0] : 0;
@@ -19,8 +20,8 @@ static NodeId made_by(const Simplify *s, NodeId x, Op op) {
 static Dtype type_of(const Simplify *s, NodeId x) { return (Dtype)graph_node(s->g, x)->type; }
 static NodeId again(Simplify *s, Op op, NodeId a, NodeId b) { return graph_binary(s->g, op, a, b); }
 
-// Returns true for a power of two whose reciprocal is normal in t: products by it are exact except
-// near the limits of the range.
+// Returns true for a power of two from 2^-12 to 2^10. Products by it, and by its reciprocal, are
+// exact except near the limits of the range of t.
 static bool is_power_of_two(Dtype t, double v) {
   int e;
   return dtype_is_float(t) && isfinite(v) && fabs(frexp(v, &e)) == 0.5 && e > -12 && e < 12;
@@ -44,13 +45,15 @@ static NodeId fold(Simplify *s) {
     x[i] = (Cell){simple_arg(s, i)->attr.num[0], 0, false};
   }
   Cell y = eval_scalar(s->g, s->n, type, x);
-  bool outside = s->n->op == OP_BOUND && y.v != x[0].v; // reported when the program runs
+  bool outside =
+      s->n->op == OP_BOUND &&
+      y.v != x[0].v; // a program reports an index out of range when it runs, so the op is kept
   return y.t || isnan(y.v) || outside ? 0 : graph_const(s->g, (Dtype)s->n->type, y.v);
 }
 
 // -- one argument -------------------------------------------------------------------------------
 
-// Simplifies an operation that is its own inverse, applied twice, to its argument.
+// Replaces f(f(x)) by x for an operation f that is its own inverse.
 static NodeId involution(Simplify *s) { return made_by(s, s->x[0], (Op)s->n->op); }
 
 static NodeId same_again(Simplify *s) { return simple_arg(s, 0)->op == s->n->op ? s->x[0] : 0; }
@@ -72,7 +75,7 @@ static NodeId simplify_cast(Simplify *s) {
   return graph_cast(s->g, inner, to);
 }
 
-// A bound is not needed for the index of a dim that is at most as long as the bound.
+// Removes a bound_index whose argument is the index of a dim that is at most as long as the bound.
 static NodeId simplify_bound(Simplify *s) {
   const Node *x = simple_arg(s, 0);
   if (x->op != OP_INDEX && x->op != OP_BOUND) return 0;
@@ -97,8 +100,8 @@ static NodeId simplify_sub(Simplify *s) {
   return negated ? again(s, OP_ADD, s->x[0], negated) : 0;
 }
 
-// (x * c1) * c2 => x * (c1 * c2), if c2 is a power of two and |c1| <= 1: then x * c1 cannot
-// overflow, and the result is the same to the last bit.
+// Replaces (x * c1) * c2 by x * (c1 * c2), if c2 is a power of two and |c1| <= 1. Then x * c1
+// cannot overflow, and the result has the same bits.
 static NodeId scaled_twice(Simplify *s, NodeId scaled, double by) {
   const Node *n = graph_node(s->g, scaled);
   Dtype type = (Dtype)s->n->type;
@@ -139,7 +142,7 @@ static NodeId simplify_floor_div(Simplify *s) {
   return is_num(s, 1, 1) && !dtype_is_float((Dtype)s->n->type) ? s->x[0] : 0;
 }
 
-// Returns true if x is certainly not negative and not -0. Looks at a few levels of arguments.
+// Returns true if x is certainly neither negative nor -0. Looks at `depth` levels of arguments.
 static bool never_negative(const Graph *g, NodeId x, int depth) {
   const Node *n = graph_node(g, x);
   switch ((int)n->op) {
@@ -165,9 +168,9 @@ static bool never_negative(const Graph *g, NodeId x, int depth) {
   return true;
 }
 
-// Returns pow(x, 0.5) as sqrt or pow(x, -0.5) as rsqrt (`op`). They differ for two arguments, which
-// are replaced: pow(-inf, 0.5) is inf and its root NaN; pow(-0, -0.5) is inf and the reciprocal
-// root -inf.
+// Returns pow(x, 0.5) as sqrt(x), or pow(x, -0.5) as rsqrt(x); `op` is the root. The two forms
+// differ for two values of x, which are replaced before the root. For -inf the powers are inf and
+// 0, and the roots NaN. For -0 the powers are 0 and inf, and the roots -0 and -inf.
 static NodeId root(Simplify *s, Op op) {
   Graph *g = s->g;
   NodeId x = s->x[0];
@@ -185,7 +188,7 @@ static NodeId simplify_pow(Simplify *s) {
   if (!simple_const(s->g, s->x[1], &e)) return 0;
   if (e == 0) return graph_const(s->g, (Dtype)s->n->type, 1);
   if (e == 1) return x;
-  // two products in a narrow type would round twice
+  // Two products in a narrow type would round twice.
   bool wide = dtype_accumulator((Dtype)s->n->type) == (Dtype)s->n->type;
   NodeId square = e == 2 || (wide && (e == 3 || e == 4)) ? again(s, OP_MUL, x, x) : 0;
   if (square) return e == 2 ? square : again(s, OP_MUL, square, e == 3 ? x : square);
@@ -197,7 +200,7 @@ static NodeId simplify_pow(Simplify *s) {
 
 static NodeId equal_args(Simplify *s) { return s->x[0] == s->x[1] ? s->x[0] : 0; }
 
-// and, or: a constant determines the result or is neutral.
+// Simplifies `and` and `or` with a constant, which either determines the result or has no effect.
 static NodeId simplify_logic(Simplify *s) {
   for (int i = 0; i < 2; i++) {
     double v;
@@ -229,8 +232,8 @@ static SimplifyRule *const point_rule[OP_COUNT] = {
     [OP_OR] = simplify_logic,    [OP_WHERE] = simplify_where,
 };
 
-// Operands are matched by name, so that no broadcast is needed before the op, and at most one after
-// it.
+// Pointwise ops match operands by the names of dims. So no operand needs a broadcast before the op;
+// at most the result needs one.
 NodeId simplify_point(Simplify *s) {
   bool stripped = false;
   for (int i = 0; i < s->n->nargs; i++) {

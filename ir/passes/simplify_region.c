@@ -1,5 +1,5 @@
-// Simplification of loops: values that are the same in all steps, and values that are split into
-// steps and collected again.
+// Simplification of loops: values that are equal in all steps, and values that a loop reads step by
+// step (at) and collects unchanged (collect). s is the scan of the loop.
 //
 //   at(broadcast(x))       => broadcast(x)
 //   collect(s, at(x))      => x

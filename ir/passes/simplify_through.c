@@ -1,19 +1,20 @@
-// Simplification of windows: moves them into products, sums and choices (where). Otherwise a
-// program would store the patches: for each position of the result, all elements that it reads.
+// Simplification of windows: moves them into the products, sums and choices (where) that they read.
+// Otherwise a program would store the patches: for each position of the result, all elements that
+// the window reads.
 //
 //   window(contract(%1, %2))              => contract(window(%1), %2)
 //     into the factor that has the dim that is read
 //   cast(window(%1))                      => window(cast(%1))
 //     where the window repeats elements
 //   window(where(eq(%p, %m), %d, 0))      => where(eq(%x, window(%m)), window(%d), 0)
-//     %p is a window of %x, and the outer window is its derivative
+//     where %p is a window of %x, and the outer window is the derivative of that window
 //   sum[n](where(index[n] == i, %1, 0))   => window(%1)
-//     the element at i
+//     the window reads the element at position i
 //
-// The gradient of a convolution by its image thus becomes a contraction of windows of the result's
-// gradient. The gradient of a maximum over windows compares the image itself. A window that gives
-// zeros outside its source is moved into a product although an infinite other factor then gives
-// NaN, as in any convolution with padding.
+// The gradient of a convolution by its image thus becomes a contraction of windows of dy. The
+// gradient of a maximum over windows compares the image itself. A window that gives zeros outside
+// its source is moved into a product, although an infinite other factor then gives NaN there, as in
+// any convolution with padding.
 #include "ir/eval/eval_rules.h"
 #include "ir/passes/simplify_window_internal.h"
 
@@ -27,7 +28,7 @@ static bool has_tap(const Window *w) {
   return w->nto > 1 && dims_has(dims_at(w->g, w->x), w->to[1]);
 }
 
-// Returns true if moving window w into product x does not increase the number of multiplications.
+// Returns true if window w can move into product x without more multiplications.
 static bool product_takes(const Window *w, const Node *x) {
   bool contracts = x->op == OP_CONTRACT;
   if (!(contracts || x->op == OP_MUL) || !(w->fill == 0)) return false;
@@ -51,7 +52,8 @@ NodeId window_into_product(const Window *w, bool once) {
 
 // -- into sums ----------------------------------------------------------------------------------
 
-// window(sum(x)) => sum(window(x)) if the window reads fewer positions, so that less is summed.
+// Replaces window(sum(x)) by sum(window(x)) if the window reads fewer positions than its source
+// has, so that less is summed.
 NodeId window_into_sum(const Window *w, bool once) {
   Node x = *graph_node(w->g, w->x);
   bool fewer = w->nto == 0 || (w->nto == 1 && size_of(w->g, w->to[0]) < size_of(w->g, w->from));
@@ -65,8 +67,8 @@ NodeId window_into_sum(const Window *w, bool once) {
 
 // -- into choices -------------------------------------------------------------------------------
 
-// Returns a value that is equal to the window w of x, except at elements whose position is outside
-// the source of w: these can have any value.
+// Returns a value equal to the window w of x, except at elements whose position is outside the
+// source of w. These elements may have any value.
 static NodeId loosely(const Window *w, NodeId x, int depth) {
   Node n = *graph_node(w->g, x);
   if (!dims_has(&n.dims, w->from)) return x;
@@ -88,8 +90,8 @@ static NodeId loosely(const Window *w, NodeId x, int depth) {
   return simple_add(w->g, (Op)n.op, n.nargs, args, &n.attr);
 }
 
-// Moves the window into where(c, %d, 0). Outside the source the result is zero for any c, so that c
-// can have any value there (loosely).
+// Replaces a window of where(c, d, 0) by where(c', window(d), 0). Outside the source the result is
+// zero for any c', so `loosely` computes c'.
 static NodeId choice_moved(const Window *w, const Node *x) {
   double zero;
   int at = simple_const(w->g, x->args[2], &zero) && zero == 0 ? 1 : 2;
@@ -105,7 +107,7 @@ static NodeId choice_moved(const Window *w, const Node *x) {
   return simple_add(w->g, OP_WHERE, 3, args, NULL);
 }
 
-// Moves a window into a choice along its taps, or into the sum of a choice.
+// Moves a window with a tap dim that its source has into a choice, or into the sum of a choice.
 NodeId window_into_choice(const Window *w, bool once) {
   Node x = *graph_node(w->g, w->x);
   if (!once || w->start || !(w->fill == 0) || !has_tap(w)) return 0;
@@ -126,8 +128,8 @@ static bool constant_but(const Simplify *s, int at) {
   return true;
 }
 
-// Computes the result of the op outside the source, from the window's fill. Returns false if it may
-// not be a number.
+// Computes *out, the result of op s for operand `at` equal to `fill`, which is the value of the
+// window outside its source. Returns false if it can be NaN or an operand is not constant.
 static bool fill_after(const Simplify *s, int at, double fill, double *out) {
   Cell x[3];
   Dtype type[3];
@@ -180,7 +182,7 @@ static NodeId only_left(const Graph *g, NodeId x, DimId d, double *out) {
   return x;
 }
 
-// A choice of one position along a dim: d, the value x, and the position.
+// A value that is x at position `place` of dim d, and zero at the other positions.
 typedef struct Choice {
   DimId d;
   NodeId x, place;
@@ -206,7 +208,7 @@ static bool choice_read(const Simplify *s, Choice *c) {
   return true;
 }
 
-// sum[n](where(index[n] == i, x, 0)) becomes the element of x at i.
+// Replaces sum[n](where(index[n] == i, x, 0)) by the element of x at position i.
 NodeId simplify_sum_of_choice(Simplify *s) {
   Choice c;
   double i;

@@ -1,6 +1,6 @@
-// Simplification of windows by their relation and by the value that they read: composed windows,
-// choices by position, constants, identities. simplify_through.c moves windows into the ops that
-// they read.
+// Simplification of windows by their relation (the affine map from positions of the result to
+// positions of the source) and by the value that they read: windows of windows, choices by
+// position, constants, identities. simplify_through.c moves windows into the ops that they read.
 //
 //   window(window(%1))                  => one window, where the relations compose
 //   window(where(index < 3, %1, %2))    => window(%1), where only positions below 3 are read
@@ -45,7 +45,7 @@ static Interval plus_times(Interval i, int64_t factor, int64_t n) {
   return end < 0 ? (Interval){i.lo + end, i.hi} : (Interval){i.lo, i.hi + end};
 }
 
-// Returns the range of out*o + tap*k + offset over all o and k.
+// Returns the range of out*o + tap*k + offset over all positions o and k of the result.
 static Interval numerators(const Window *w) {
   Interval i = {w->f.offset, w->f.offset};
   if (w->nto > 0) i = plus_times(i, w->f.out, size_of(w->g, w->to[0]));
@@ -57,11 +57,11 @@ static bool inside(const Window *w) {
   return !w->start && i.lo >= 0 && i.hi < w->f.divisor * size_of(w->g, w->from);
 }
 
-// Returns true if some element of the result can be the fill (Window.fill), because its position is
+// Returns true if some element of the result can get the value Window.fill, because its position is
 // outside the source or not an integer.
 static bool misses(const Window *w) { return w->f.divisor > 1 || !inside(w); }
 
-// Returns the positions of the source that are read; lo > hi: none.
+// Returns the interval of positions of the source that are read. If it is empty, lo > hi.
 static Interval positions(const Window *w) {
   int64_t n = size_of(w->g, w->from);
   if (w->start) return (Interval){0, n - 1};
@@ -74,8 +74,8 @@ static Interval positions(const Window *w) {
 
 // -- the relation itself ------------------------------------------------------------------------
 
-// A tap dim that does not change the position is dropped: it is a dim of the source, or becomes a
-// broadcast.
+// Drops a tap dim that does not change the position that is read. The source has this dim, or the
+// result gets it by a broadcast.
 static bool drop_tap(Window *w) {
   if (w->nto < 2 || (w->f.tap && size_of(w->g, w->to[1]) > 1)) return false;
   w->nto = 1;
@@ -100,7 +100,7 @@ static bool reduce_fraction(Window *w) {
 
 // -- the source ---------------------------------------------------------------------------------
 
-// Reads the argument of a broadcast: the result gets the other dims back by a broadcast.
+// Replaces the source, a broadcast, by its argument. The result gets the other dims by a broadcast.
 static bool through_broadcast(Window *w) {
   const Node *x = graph_node(w->g, w->x);
   if (x->op != OP_BROADCAST || !dims_has(dims_at(w->g, x->args[0]), w->from)) return false;
@@ -112,9 +112,9 @@ static bool holds(Op op, double a, double b) {
   return op == OP_LT ? a < b : op == OP_LE ? a <= b : (a == b) == (op == OP_EQ);
 }
 
-// Returns true if the comparison `index op c` (or `c op index`) has the same value, *out, for all
-// positions i. LT and LE change at most once along the positions, so that both ends decide; EQ and
-// NE differ only where a position equals c.
+// Returns true if the comparison `index op c` (or `c op index`) has one value for all positions in
+// i, and sets *out to it. LT and LE change at most once along the positions, so comparing both ends
+// is enough. EQ and NE differ only at a position equal to c.
 static bool decided(Op op, bool index_first, double c, Interval i, bool *out) {
   double lo = (double)i.lo, hi = (double)i.hi;
   if (op != OP_LT && op != OP_LE && op != OP_EQ && op != OP_NE) return false;
@@ -124,7 +124,8 @@ static bool decided(Op op, bool index_first, double c, Interval i, bool *out) {
   return *out == last && (!equality || lo == hi || c < lo || c > hi);
 }
 
-// Returns true if p compares positions along d with a number, as index[d] < 3.
+// Returns true if p compares the positions along d with a number *c, as index[d] < 3 does. *first
+// is true if index[d] is the first operand.
 bool window_compares_index(const Graph *g, NodeId p, DimId d, bool *first, double *c) {
   const Node *n = graph_node(g, p);
   for (int i = 0; i < 2 && n->nargs == 2; i++) {
@@ -137,7 +138,8 @@ bool window_compares_index(const Graph *g, NodeId p, DimId d, bool *first, doubl
   return false;
 }
 
-// Replaces a choice by position of which the window reads only one side by that side.
+// Replaces the source, a choice by position, by one of its two values if the window reads only
+// positions with that value.
 static bool decide_where(Window *w) {
   Node x = *graph_node(w->g, w->x);
   bool first, side;
@@ -165,9 +167,8 @@ bool window_compose(const Affine *in, const Affine *out, Affine *f) {
   return small(f->out) && small(f->tap) && small(f->offset) && small(f->divisor);
 }
 
-// w reads the result of window `in`. Returns true if every position before or behind that result
-// which w reads corresponds to a position outside the source of `in`: then one window gives the
-// same fill.
+// w reads the result of window `in`. Returns true if each position outside that result that w reads
+// would also be outside the source of `in`. One window over the source then gives the same fill.
 static bool outside_stays_outside(const Window *w, const Window *in) {
   const Affine *f = &in->f;
   Interval read = numerators(w), taps = {f->offset, f->offset};
@@ -183,8 +184,8 @@ static bool outside_stays_outside(const Window *w, const Window *in) {
 static bool compose_places(Window *w, const Window *in) {
   DimId tap = window_tap(w), own = window_tap(in);
   if ((tap && own && tap != own) || (tap && tap == in->from)) return false;
-  // w reads one fixed position, so that only the tap dim of `in` remains. This is not possible if
-  // the source of `in` has that dim, too.
+  // w reads one fixed position, so the result has only the tap dim of `in`. This is not possible if
+  // the source of `in` also has that dim.
   if (!w->nto && own && (!in->f.tap || dims_has(dims_at(w->g, in->x), own))) return false;
   if (w->f.divisor > 1 && gcd64(in->f.out, w->f.divisor) > 1) return false;
   if (!inside(w) && !outside_stays_outside(w, in)) return false;
@@ -211,7 +212,8 @@ static bool compose_places(Window *w, const Window *in) {
   return true;
 }
 
-// Composes a window over the taps of another window whose source does not have the tap dim.
+// Composes w with the window `in` that it reads, where w reads along the tap dim of `in`. The
+// source of `in` must not have that tap dim.
 static bool compose_taps(Window *w, const Window *in) {
   if (dims_has(dims_at(w->g, in->x), w->from) || misses(w) || w->nto > 1) return false;
   if (w->nto && w->to[0] == in->from) return false;
@@ -237,7 +239,7 @@ static bool compose(Window *w) {
 
 // -- windows that disappear ---------------------------------------------------------------------
 
-// Returns a value without a window that is equal to w: the source, possibly renamed, or a constant.
+// Returns a value without a window that equals w: its source, possibly renamed, or a constant.
 // Returns 0 if there is none.
 static NodeId vanish(const Window *w) {
   const Affine *f = &w->f;

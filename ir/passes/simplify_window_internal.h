@@ -1,12 +1,13 @@
-// Helpers of the rules for windows. simplify_window.c: relation and source; simplify_through.c:
-// moving windows into other ops.
+// Helpers of the rules for windows. simplify_window.c simplifies relation and source;
+// simplify_through.c moves windows into other ops. The relation is the affine map from positions of
+// the result to positions of the source.
 #ifndef IR_SIMPLIFY_WINDOW_H
 #define IR_SIMPLIFY_WINDOW_H
 
 #include "ir/passes/simplify_internal.h"
 
-// A window that is about to be added: x read along `from` at the positions that to[0] and to[1]
-// give.
+// A window that is about to be added. It reads x along dim `from`; f gives the position from the
+// positions along to[0] and to[1].
 typedef struct Window {
   Graph *g;
   NodeId x;
@@ -17,20 +18,21 @@ typedef struct Window {
   double fill;
 } Window;
 
-// Reads a window of x with the attributes t into *w. Returns false if one of its dims is a block.
+// Makes *w the window of x with the attributes t. Returns false if one of its dims is a block.
 bool window_read(Graph *g, const Attr *t, NodeId x, NodeId start, Window *w);
 NodeId window_add(const Window *w);
 // Returns the tap dim to[1], or 0.
 static inline DimId window_tap(const Window *w) { return w->nto > 1 ? w->to[1] : 0; }
-// Composes two relations: s = (a (a' o' + b' k + c') / d' + b k + c) / d. Returns false if the
+// Composes the relations of a window `out` that reads a window `in`: s = (a (a' o + b' k + c') / d'
+// + b k + c) / d, where a, b, c, d belong to `in` and a', b', c', d' to `out`. Returns false if the
 // numbers become too large.
 bool window_compose(const Affine *in, const Affine *out, Affine *f);
-// Returns true if node p compares positions along d with a number *c. *first: index[d] < c, else c
-// < index[d].
+// Returns true if node p compares positions along d with a number *c. *first is true for index[d] <
+// c, and false for c < index[d].
 bool window_compares_index(const Graph *g, NodeId p, DimId d, bool *first, double *c);
 
-// Moves the window into the op that it reads. Returns 0 if no rule applies. `once`: no other node
-// uses x.
+// Move the window into the op whose result it reads. Return 0 if the rule does not apply. `once`:
+// no other node reads that result.
 NodeId window_into_product(const Window *w, bool once);
 NodeId window_into_sum(const Window *w, bool once);
 NodeId window_into_choice(const Window *w, bool once);
