@@ -48,8 +48,8 @@ typedef struct ExecOptions {
 
 // Binds p to all processors of its mesh, or to those of this rank: allocates memory and computes
 // the address of every operand. Persistent tensors get their initial values unless they are shared.
-// p must outlive the result. NULL after an error in d: not enough memory, a bad file of initial
-// values.
+// p must outlive the result. Returns NULL after an error in d: not enough memory, a bad file of
+// initial values.
 Exec *exec_new(const Program *p, const ExecOptions *opt, Diag *d);
 void exec_free(Exec *e);
 
@@ -98,8 +98,8 @@ typedef struct NotFinite {
   Pos pos;
 } NotFinite;
 // Runs the step without its commit and finds the first value that is not finite. e has the batch
-// and the state before the step. All ranks call it together and get the same answer. False if the
-// step could not be run.
+// and the state before the step. All ranks call it together and get the same answer. Returns false
+// if the step could not be run.
 MUST_USE bool exec_find_not_finite(Exec *e, int64_t step, NotFinite *out);
 // Returns true if this process has been asked to stop. With ranks, returns true on all ranks if one
 // of them had been asked before the last step of e ended.
@@ -125,8 +125,8 @@ int64_t exec_bytes(const Exec *e);
 // Returns what the steps so far should have sent, as the program predicts it.
 const ProgramCount *exec_predicted(const Exec *e);
 // Makes the self-check at the end of a run: compares the counts of the communicator and the memory
-// of every processor with the predictions. False after an error in d that names the kind and the
-// figures.
+// of every processor with the predictions. Returns false after an error in d that names the kind
+// and the figures.
 MUST_USE bool exec_check(const Exec *e, Diag *d);
 
 // -- array.c and readers: files of numbers ------------------------------------------------------
@@ -141,8 +141,8 @@ typedef struct Array {
   size_t map_bytes;
 } Array;
 void array_free(Array *x);
-// Reads path, and in an .npz or .safetensors file the array `key`. False after an error in d at
-// `at` that names the file and the offset or row. i64 is not converted.
+// Reads path, and in an .npz or .safetensors file the array `key`. Returns false after an error in
+// d at `at` that names the file and the offset or row. i64 is not converted.
 MUST_USE bool array_read(Array *out, const char *path, const char *key, Diag *d, Pos at);
 // Reads as array_read does, but without a copy where the file allows it: data is then inside a
 // private mapping, at any alignment, and only pages that are accessed are loaded. A file that
@@ -182,11 +182,11 @@ typedef struct ArrayList {
   uint32_t ncolumns;
   CsvColumn *column;
 } ArrayList;
-// Lists the arrays of a file or of a folder of .npy files. Everything is in `a`. False after an
-// error in d.
+// Lists the arrays of a file or of a folder of .npy files. Everything is in `a`. Returns false
+// after an error in d.
 MUST_USE bool array_list(Arena *a, const char *path, ArrayList *out, Diag *d, Pos at);
-// Converts to `type` when no value is lost (f64 to f32 rounds; i64 to i32 is checked). False with
-// an error in d that names `what` and the first bad element.
+// Converts to `type` when no value is lost (f64 to f32 rounds; i64 to i32 is checked). Returns
+// false with an error in d that names `what` and the first bad element.
 MUST_USE bool array_convert(Array *x, Dtype type, const char *what, Diag *d, Pos at);
 // Writes sizes as "[2, 3]" to `out`, which it returns.
 const char *sizes_text(int rank, const int64_t *size, char *out, size_t room);
@@ -226,8 +226,8 @@ typedef struct FeedInput {
 } FeedInput;
 // Opens all sources of a block and checks that their numbers of rows are equal and fit the shapes
 // of the inputs. The strings and sources that `input` refers to must outlive the feed. `directory`:
-// prefix of relative paths. A block of synthetic sources only has 64 batches an epoch. NULL after
-// errors in d.
+// prefix of relative paths. A block of synthetic sources only has 64 batches an epoch. Returns NULL
+// after errors in d.
 Feed *feed_open(uint32_t n, const FeedInput *input, int64_t batch, bool shuffle, uint64_t seed,
                 bool keep_last, const char *directory, Diag *d);
 void feed_close(Feed *f);
@@ -238,8 +238,8 @@ int64_t feed_batches(const Feed *f); // batches of an epoch
 // Returns its rows (fewer than a batch only for a last one that is kept), 0 at the end of an epoch,
 // -1 after an error (feed_fault). After an epoch the next one begins.
 int64_t feed_next(Feed *f, const void **data);
-// Continues with that row of that epoch, in the order in which the epoch has its rows. False after
-// an error in d.
+// Continues with that row of that epoch, in the order in which the epoch has its rows. Returns
+// false after an error in d.
 MUST_USE bool feed_seek(Feed *f, int64_t epoch, int64_t row, Diag *d);
 // Sets *epoch and *row to the position after the rows that feed_next has returned.
 void feed_position(const Feed *f, int64_t *epoch, int64_t *row);
@@ -402,11 +402,11 @@ int cores_available(void);
 int64_t
 memory_free_bytes(void); // bytes that can be had without swapping, by the machine and the cgroup
 // Loads OpenBLAS for this CPU (MESHC_BLAS_CORE overrides the core type), with one thread, once a
-// process. *name gets e.g. "OpenBLAS 0.3.21 SkylakeX". False if there is none. Any thread.
+// process. *name gets e.g. "OpenBLAS 0.3.21 SkylakeX". Returns false if there is none. Any thread.
 bool blas_open(const char **name);
 // Reserves the memory that OpenBLAS needs for calls of that many threads at a time; without it
-// OpenBLAS waits for ever in the first call of a thread. False if there is not enough. Call it
-// before the threads multiply.
+// OpenBLAS waits for ever in the first call of a thread. Returns false if there is not enough. Call
+// it before the threads multiply.
 MUST_USE bool blas_reserve(int threads);
 // Computes C = op(A) op(B), row-major (beta 0), as cblas_sgemm / cblas_dgemm. blas_open has
 // returned true.

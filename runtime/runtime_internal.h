@@ -43,7 +43,7 @@ typedef struct Datafile {
 // -- digest.c: datafile_open calls it for every file.
 void digest_file(const Datafile *f);
 
-// Opens a regular file. False after an error in d.
+// Opens a regular file. Returns false after an error in d.
 MUST_USE bool datafile_open(Datafile *out, const char *path, Diag *d, Pos at);
 void datafile_close(Datafile *f);
 // Reports that the file at `path` is malformed: `why` is the rest of a sentence that begins with
@@ -52,10 +52,10 @@ bool file_malformed(const char *path, const char *why, Diag *d, Pos at);
 // Reports that the file at `path` cannot be written. `error`: the errno, or 0: its content could
 // not be made.
 void file_unwritten(const char *path, int error, Diag *d);
-// Reads exactly n bytes from `offset`. False with a reason in `why`. Any thread.
+// Reads exactly n bytes from `offset`. Returns false with a reason in `why`. Any thread.
 MUST_USE bool datafile_read(const Datafile *f, int64_t offset, int64_t n, void *out, char *why);
-// Inflates the gzip file at path into *out, malloc'd: the first `limit` bytes, or all. False with a
-// reason in `why`.
+// Inflates the gzip file at path into *out, malloc'd: the first `limit` bytes, or all. Returns
+// false with a reason in `why`.
 MUST_USE bool gzip_inflate(const char *path, int64_t limit, char **out, int64_t *n, char *why);
 // Prefixes a relative path by `directory`; malloc'd.
 char *path_under(const char *directory, const char *path);
@@ -67,7 +67,7 @@ MUST_USE bool mapped_add(const void *at, size_t n, const char *path);
 void mapped_remove(const void *at);
 
 // Opens a file of a folder for reading and writing: with `fresh` a new file, which replaces an old
-// one, otherwise the existing file. Does not follow links. NULL with errno.
+// one, otherwise the existing file. Does not follow links. Returns NULL with errno.
 FILE *file_stream(const char *directory, const char *name, bool fresh);
 
 // A file that replaces `path` once it is complete.
@@ -104,8 +104,8 @@ const RawNames *raw_names(Raw r);
 // Returns the type with that name in safetensors files, or NULL.
 const RawNames *raw_of_safetensors(const char *name);
 double raw_value(Raw r, const void *p);
-// Converts n elements, times `scale`, into type `to`; floats round to narrower floats. False if a
-// value would be lost: *bad is its index.
+// Converts n elements, times `scale`, into type `to`; floats round to narrower floats. Returns
+// false if a value would be lost: *bad is its index.
 MUST_USE bool raw_convert(Raw r, const void *src, int64_t n, double scale, Dtype to, void *dst,
                           int64_t *bad);
 // Converts n doubles into type `to`, with the result and *bad of raw_convert.
@@ -122,8 +122,8 @@ typedef struct ArrayPlace {
 } ArrayPlace;
 // Computes the elements of a place from its sizes. False: more than 2^40 elements.
 MUST_USE bool place_count(ArrayPlace *p);
-// Parses an npy header in bytes[0..n); `offset` is then where the data begins. False with a reason
-// in `why`.
+// Parses an npy header in bytes[0..n); `offset` is then where the data begins. Returns false with a
+// reason in `why`.
 MUST_USE bool npy_header(const unsigned char *bytes, int64_t n, ArrayPlace *out, char *why);
 enum { NPY_HEADER_MAX = 65536 + 12 };
 // Writes the header of an array of `type` (version 1, data at a multiple of 64). Returns its
@@ -142,12 +142,13 @@ struct json_t *json_numbers(int n, const int64_t *x);
 struct json_t *safetensors_entry(Dtype type, int rank, const int64_t *size, int64_t begin,
                                  int64_t end);
 // Returns the bytes of a file before its data: the length, and the entries as text, padded so that
-// the data begins at a multiple of `unit`. malloc'd; *n gets their number. Frees `entries`. NULL if
-// a name is no UTF-8.
+// the data begins at a multiple of `unit`. malloc'd; *n gets their number. Frees `entries`. Returns
+// NULL if a name is no UTF-8.
 char *safetensors_header(struct json_t *entries, size_t unit, size_t *n);
 // Lists the names of all tensors in a set of shards. `path` is its index file.
 bool safetensors_index_names(Arena *a, const char *path, const char ***out, char *why);
-// Returns the path, malloc'd, of the shard that has tensor `key`. NULL with a reason in `why`.
+// Returns the path, malloc'd, of the shard that has tensor `key`. Returns NULL with a reason in
+// `why`.
 char *safetensors_shard(const char *index_path, const char *key, char *why);
 // Inflates member `key` (with or without .npy) of a zip file into *out, malloc'd.
 MUST_USE bool npz_member(const Datafile *f, const char *key, char **out, int64_t *n, char *why);
@@ -166,8 +167,8 @@ typedef enum ArrayFormat {
 } ArrayFormat;
 ArrayFormat array_format(const Datafile *f);
 // Finds the file that has array `key`. If path is the index of a set of shards, *shard gets the
-// path of that shard, malloc'd; otherwise NULL, because path itself has the arrays. False after an
-// error in d.
+// path of that shard, malloc'd; otherwise NULL, because path itself has the arrays. Returns false
+// after an error in d.
 MUST_USE bool array_file(const char *path, const char *key, char **shard, Diag *d, Pos at);
 // Adds a hint to the last error that lists the arrays of the file. Adds none if the file has an
 // array `key`; key may be NULL.

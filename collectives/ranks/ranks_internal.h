@@ -92,7 +92,7 @@ struct Ranks {
   InjectKind inject;      // the fault to inject, and the call of a collective at which to do it
   int64_t inject_call;
   bool handles_signals; // ranks_handle_signals has started its thread
-  // True if the lost rank that `error` names was ended by SIGTERM. mpirun sends this to all ranks
+  // The lost rank that `error` names was ended by SIGTERM. mpirun sends this signal to all ranks
   // after any failure, so `error` may not name the cause, and this rank waits before it reports.
   bool swept;
   char error[SENTENCE];

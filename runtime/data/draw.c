@@ -1,8 +1,8 @@
-// Draws many elements at once: Philox and the transform of Box and Muller, as loops without
-// branches or calls, which compilers vectorise.
+// Draws many random numbers at once: uniform ones by Philox, normal ones by the transform of Box
+// and Muller. The loops have no branches or calls, so that compilers vectorise them.
 //
-// Every operation is exact or rounded once as in IEEE 754, and none is contracted, so the bits are
-// the same for every vector width.
+// Every operation is exact or rounded once as in IEEE 754, and no multiplication is fused with an
+// addition. So results have equal bits for every vector width.
 #include "runtime/runtime_internal.h"
 
 #include <math.h>
@@ -23,8 +23,8 @@ EVERYWHERE double from_integer(uint64_t x) {
   return d - 0x1p52;
 }
 
-// Divides (0, 1) into 2^53 parts, and returns the middle of the part with the number that the two
-// 32-bit words form: `high` and the upper 21 bits of `low`.
+// Returns a uniform random number in (0, 1) from two random 32-bit words. `high` and the upper 21
+// bits of `low` form a number i; the result is the middle of part i of 2^53 equal parts of (0, 1).
 EVERYWHERE double from_words(uint64_t high, uint64_t low) {
   return (from_integer(high) * 0x1p21 + from_integer(low >> 11) + 0.5) * 0x1p-53;
 }

@@ -1,7 +1,8 @@
-// Feed: batches of a data block, read ahead by a thread into a ring of slots.
+// Feed: gives the batches of a data block of the model. A thread reads them ahead from the sources
+// of rows (source_internal.h) into a ring of slots, one batch a slot.
 //
-// The order of an epoch is a keyed permutation computed on demand, so the position is two integers,
-// epoch and row, and every mesh gets the same samples in the same order.
+// The order of the rows in an epoch is a keyed permutation that is computed row by row. So the
+// position of a feed is two integers, epoch and row, and every mesh gets equal batches.
 #include "ir/base/guard.h"
 #include "runtime/data/source_internal.h"
 
@@ -14,7 +15,7 @@ enum { DEPTH = 3, SYNTHETIC_BATCHES = 64, FAULT = 512 };
 
 typedef struct RingSlot {
   void **data;
-  int64_t rows; // of the batch that the slot holds; 0: an epoch ends here; -1: reading failed
+  int64_t rows; // number of rows of the batch in `data`; 0: end of an epoch; -1: reading failed
 } RingSlot;
 
 struct Feed {
@@ -24,13 +25,13 @@ struct Feed {
   int64_t batch, rows;
   bool shuffle, keep_last;
   uint64_t seed;
-  char *scratch, *row; // used by the reading thread
+  char *scratch, *row; // work memory of the reading thread
   RingSlot ring[DEPTH];
   pthread_t thread;
-  pthread_mutex_t lock; // protects the fields below
+  pthread_mutex_t lock; // protects the fields from here to `wait`, and RingSlot.rows
   pthread_cond_t filled, emptied;
-  int first, count; // the ready slots: `count` from `first` on
-  bool in_use;      // the caller uses slot `first`
+  int first, count; // index of the first slot that is ready, and the number of ready slots
+  bool in_use;      // the caller of feed_next still uses the batch in slot `first`
   bool started, stop;
   char fault[FAULT];
   DiagId fault_id;
@@ -38,17 +39,17 @@ struct Feed {
   double wait;
   struct {
     atomic_llong from, to;
-  } * rows_of[2]; // [0]: for full batches, [1]: for incomplete ones; of each, by index of the
-                  // input, the rows from..to-1 of a batch that are read (feed_restrict)
-  int64_t first_epoch, first_row; // where reading begins
-  int64_t at_epoch, at_row; // epoch and row where the batch begins that feed_next returns next
+  } * rows_of[2]; // by index of the input: only rows from..to-1 of a batch are read
+                  // (feed_restrict); [0] is for full batches, [1] for incomplete ones
+  int64_t first_epoch, first_row; // epoch and row at which reading begins
+  int64_t at_epoch, at_row;       // epoch and row of the batch that feed_next returns next
 };
 
-// -- reading thread -----------------------------------------------------------------------------
+// -- the reading thread -------------------------------------------------------------------------
 
-// Copies the elements of one row to index r of the batch axis, in a batch of `rows` rows. With axes
-// before the batch axis, the row is not contiguous in the batch: each index of these axes is copied
-// by itself.
+// Copies a row to index r of the batch axis (in->over) of `out`, a batch of `rows` rows. If there
+// are axes before the batch axis, a row is not contiguous in the batch: the part at each index of
+// these axes is copied by itself.
 static void place_row(const FeedInput *in, int64_t row_elements, int64_t rows, int64_t r,
                       const char *row, char *out) {
   int64_t inner = dtype_bytes(in->type), outer;
@@ -78,7 +79,7 @@ static bool fill(Feed *f, RingSlot *slot, uint64_t key, int64_t first, int64_t r
   return true;
 }
 
-// Waits for a free slot. NULL when the feed is being closed.
+// Waits for a free slot of the ring and returns it; NULL when the feed is being closed.
 static RingSlot *wait_free(Feed *f) {
   pthread_mutex_lock(&f->lock);
   while (f->count == DEPTH && !f->stop) pthread_cond_wait(&f->emptied, &f->lock);
@@ -103,7 +104,8 @@ static void fail(Feed *f, RingSlot *slot, uint32_t which, const char *why) {
   hand_over(f, slot, -1);
 }
 
-// Reads one epoch from row `first` on, and its end mark. False when reading stops for good.
+// Reads the batches of one epoch from row `first` on into the ring, and then a slot with 0 rows,
+// which marks the end. Returns false after an error or when the feed is being closed.
 static bool read_epoch(Feed *f, uint64_t key, int64_t first) {
   for (int64_t rows = -1; rows != 0; first += rows) {
     RingSlot *slot = wait_free(f);
@@ -140,11 +142,12 @@ static void *read_ahead(void *feed) {
   return NULL;
 }
 
-// -- opening ------------------------------------------------------------------------------------
+// -- opening a feed -----------------------------------------------------------------------------
 
-// Sets f->rows, the number of rows of an epoch, which all sources must have. Exceptions: sources of
-// tokens or text may differ by one row, because their offsets may differ; synthetic sources have as
-// many rows as the others or, without others, SYNTHETIC_BATCHES batches.
+// Sets f->rows, the number of rows of an epoch, and checks that all sources have as many. Sources
+// of tokens or text may differ by one row, because their offsets may differ. Synthetic sources have
+// as many rows as the others or, without others, SYNTHETIC_BATCHES batches. Returns false after an
+// error in d.
 static bool agree_on_rows(Feed *f, Diag *d) {
   const RowSource *first = NULL;
   int64_t rows = SYNTHETIC_BATCHES * f->batch;
@@ -273,7 +276,7 @@ void feed_close(Feed *f) {
   free(f);
 }
 
-// -- the caller's side --------------------------------------------------------------------------
+// -- functions for the thread that uses the feed ------------------------------------------------
 
 void feed_restrict(Feed *f, uint32_t input, bool incomplete, int64_t from, int64_t to) {
   atomic_store(&f->rows_of[incomplete][input].from, from);
@@ -303,7 +306,7 @@ int64_t feed_next(Feed *f, const void **data) {
   while (f->count == 0) pthread_cond_wait(&f->filled, &f->lock);
   const RingSlot *slot = &f->ring[f->first];
   int64_t rows = slot->rows;
-  f->in_use = rows >= 0; // the slot of an error stays the first one, so each later call returns -1
+  f->in_use = rows >= 0; // the slot of an error is not released, so each later call returns -1 too
   if (rows > 0) f->at_row += rows;
   if (rows == 0) f->at_epoch++, f->at_row = 0;
   f->wait += clock_seconds() - began;

@@ -60,7 +60,7 @@ static bool list_idx(Arena *a, const Datafile *f, ArrayList *out, char *why) {
   return idx_place(f, &p, why) && list_one(a, &p, out);
 }
 
-// -- csv ----------------------------------------------------------------------------------------
+// -- csv files ----------------------------------------------------------------------------------
 
 static void count_field(CsvColumn *c, const char *text) {
   double x;
@@ -114,8 +114,8 @@ static bool list_csv(Arena *a, const char *path, ArrayList *out, Diag *d, Pos at
 
 // -- other files --------------------------------------------------------------------------------
 
-// Lists a file of another format. It is text if it has no control characters except those of lines;
-// else it is bytes, such as tokens.
+// Lists a file of unknown format, as text or as bytes, such as tokens. It is text if it has no
+// control characters except line ends and tabs.
 static bool list_bytes(Arena *a, const Datafile *f, ArrayList *out, char *why) {
   enum { PIECE = 65536 };
   unsigned char b[PIECE];
@@ -165,14 +165,14 @@ static bool list_file(Arena *a, const Datafile *f, ArrayList *out, Diag *d, Pos 
 
 // -- several files as one -----------------------------------------------------------------------
 
-// Lists the arrays of a file. `name`: the name to give it, NULL: their own names; `only`: the one
-// array of that name.
+// Appends one array of a file to the list: the one named `only` or, if that is NULL, the first one.
+// The list gets it under the name `name` or, if that is NULL, under its own name.
 static bool append_file(Arena *a, const char *path, const char *name, const char *only,
                         ArrayList *out, Diag *d, Pos at) {
   ArrayList one;
   Datafile f;
   if (!datafile_open(&f, path, d, at)) return false;
-  // An index may not name an index: one that names itself would be opened without end.
+  // An index file may not name another index file: one that names itself would be read without end.
   bool index = array_format(&f) == FORMAT_INDEX;
   datafile_close(&f);
   if (index) {

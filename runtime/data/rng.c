@@ -1,7 +1,7 @@
 // Random numbers: initial values by global element index, and permutations computed on demand.
 //
 // Element i of a draw uses the Philox block with counter (i, 0): two uniforms of 53 bits. So any
-// processor draws any element without the others (decision 25).
+// processor draws any element without drawing the others (docs/decisions.md, 25).
 #include "ir/base/hash.h"
 #include "ir/base/philox.h"
 #include "runtime/runtime_internal.h"
@@ -74,7 +74,8 @@ static double truncated_quantile(double p) {
   return x < -2 ? -2 : x > 2 ? 2 : x;
 }
 
-// One draw of a standard distribution: uniform on (0, 1), normal, or normal within two deviations.
+// Draws at most PIECE numbers of a standard distribution: uniform on (0, 1), normal, or a normal
+// distribution truncated to (-2, 2).
 enum { PIECE = 256 };
 static void draw_piece(InitKind kind, uint64_t key, int64_t n, const int64_t *index, double *out) {
   double v[PIECE];
@@ -94,8 +95,9 @@ void rng_draw(const Init *init, uint64_t key, int64_t n, const int64_t *index, d
   }
 }
 
-// A Feistel network over the smallest even number of bits that can represent n - 1, applied until
-// the result is below n (cycle walking): at most four times on average.
+// Applies a Feistel network, a permutation of the numbers of b bits, until the result is below n
+// (cycle walking): at most four times on average. b is the smallest even number of bits that can
+// represent n - 1.
 int64_t rng_permute(uint64_t key, int64_t n, int64_t i) {
   if (n <= 1) return 0;
   int half = 1;

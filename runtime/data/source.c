@@ -1,6 +1,6 @@
-// Sources of rows, the files and synthetic data that a data block names: opens them by kind, limits
-// them to the rows first..last of the data block, checks that a row has the elements of its input,
-// and reads rows.
+// Sources of rows, which are the files and synthetic data that a data block of a model names. Opens
+// a source by its kind, limits it to the range of rows that the data block gives, checks that a row
+// has as many elements as its input needs, and reads rows.
 #include "runtime/data/source_internal.h"
 
 #include <math.h>
@@ -108,8 +108,9 @@ int64_t source_scratch(const RowSource *s) {
   return s->row_elements * (s->input->source->kind == SOURCE_SYNTHETIC ? 8 : s->raw.bytes);
 }
 
-// Draws n values of a synthetic source; the first is element number `first` of the whole source,
-// row after row. A value depends on that number only, so it is equal for every batch size and mesh.
+// Draws n values of a synthetic source into x. Elements of the source are numbered row after row;
+// x[0] is element number `first`. A value depends on its number and the key of the source only, so
+// it is equal for every batch size and mesh.
 enum { PIECE = 256 };
 static void draw_values(const RowSource *s, int64_t first, int64_t n, double *x) {
   const DataSource *w = s->input->source;

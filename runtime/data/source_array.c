@@ -41,7 +41,7 @@ bool source_array(RowSource *s, Diag *d) {
   else if (format == FORMAT_SAFETENSORS && key)
     ok = safetensors_find(&s->file, key, &p, why);
   else
-    p.fortran = true; // read it as a whole: it is compressed, or array_read reports an error
+    p.fortran = true; // makes the code below read all of it: it is compressed or malformed
   if (!ok) {
     (void)file_malformed(s->path, why, d, s->input->pos);
     if (key) array_hint(s->path, key, d);

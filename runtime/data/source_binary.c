@@ -57,7 +57,7 @@ static bool idx_elements(RowSource *s, const ArrayPlace *p, char *why) {
   return gzip_inflate(s->path, want + 1, &s->memory, &n, why) && idx_size(n, want, why);
 }
 
-// Inflates the header first, so that no more is read into memory than the source asks for.
+// Inflates only the header of a compressed file. It says how many bytes the caller has to inflate.
 bool idx_place(const Datafile *f, ArrayPlace *p, char *why) {
   unsigned char plain[IDX_HEAD];
   char *head;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Finds the columns *first..*last-1 that the source asks for. False after an error.
+// Finds the columns *first..*last-1 that the source asks for. Returns false after an error.
 static bool find_columns(const RowSource *s, const Csv *head, bool header, int64_t *first,
                          int64_t *last, Diag *d) {
   const DataSource *w = s->input->source;

@@ -1,4 +1,5 @@
-// A source of rows, from which a feed reads, in any file format.
+// A source of rows: a file of any format, or synthetic data, from which a feed reads the rows of
+// one input. A data block of a model may limit a source to a range of its rows.
 #ifndef RUNTIME_SOURCE_H
 #define RUNTIME_SOURCE_H
 
@@ -7,43 +8,45 @@
 typedef struct RowSource RowSource;
 struct RowSource {
   const FeedInput *input;
-  char *path; // resolved; NULL for synthetic
+  char *path; // path of the file, with the directory of the model; NULL for synthetic data
   Raw raw;
   double scale;
-  int rank; // axes of a row
+  int rank; // number of axes of a row
   int64_t size[MAX_RANK];
   int64_t row_elements;
   int64_t rows,
-      first;    // number of rows in the range of the data block; row of the file at its start
-  bool sliding; // tokens or text: may have one row less than other sources
-  bool endless; // any number of rows
-  // Row i is at base + i * stride in `memory`, or if that is NULL in the file.
+      first;    // number of rows in the range, and the number of its first row in the file
+  bool sliding; // tokens or text: the source may have one row less than others of its feed
+  bool endless; // synthetic data: the source has any number of rows
+  // Row i begins at byte base + i * stride of `memory` or, if that is NULL, of the file.
   char *memory;
   Datafile file;
   int64_t base, stride;
-  int64_t *line, column; // csv: by row, its line number in the file; number of the first column
-  uint64_t key;          // synthetic: the key of its random draws
+  int64_t *line, column; // CSV: by row, its line number in the file; index of the first column
+  uint64_t key;          // synthetic data: the key of its random draws
 };
 
 // Opens s->input->source: sets rows, element type and axes of a row, and checks that the rows are
-// within the source and have as many elements as the input needs. False after an error in d.
+// within the source and have as many elements as the input needs. Returns false after an error in
+// d.
 MUST_USE bool source_open(RowSource *s, const FeedInput *input, const char *directory,
                           uint64_t seed, Diag *d);
 void source_close(RowSource *s);
 // Writes row number `row` of the range to `out`, converted to the type of the input. `scratch` has
 // source_scratch bytes. Returns false with a reason in `why` that names file and place.
 MUST_USE bool source_row(const RowSource *s, int64_t row, void *scratch, void *out, char *why);
-int64_t source_scratch(const RowSource *s); // bytes of scratch
+int64_t source_scratch(const RowSource *s); // returns the bytes that source_row needs as `scratch`
 
-// Sets what a source takes from the place of an array in the file or in `memory`: rows along its
-// first axis, the axes and type of a row, and where rows are. The array has at least one axis.
+// Sets number, shape, type and places of the rows from an array in the file or in s->memory. Rows
+// are along the first axis of the array, which has at least one axis.
 void source_place(RowSource *s, const ArrayPlace *p);
 
-// Open functions by format; s->path is set.
-bool source_csv(RowSource *s, Diag *d);   // source_csv.c
-bool source_array(RowSource *s, Diag *d); // source_array.c: npy, npz, safetensors
-bool source_idx(RowSource *s, Diag *d);   // source_binary.c
+// These functions open the file s->path, each for one format, and set the number, shape, type and
+// places of its rows. They return false after an error in d.
+bool source_csv(RowSource *s, Diag *d);
+bool source_array(RowSource *s, Diag *d); // formats npy, npz and safetensors
+bool source_idx(RowSource *s, Diag *d);
 bool source_cifar10(RowSource *s, Diag *d);
-bool source_stream(RowSource *s, Diag *d); // tokens, text
+bool source_stream(RowSource *s, Diag *d); // files of tokens or of text
 
 #endif

@@ -1,5 +1,6 @@
-// Binding: allocates the memory of the processors, and turns the references and slots of a Program
-// into addresses and numbers, so that a step looks nothing up and allocates nothing.
+// Binding: allocates the memory of the processors, and computes the addresses and numbers that the
+// references and run-time slots of a Program stand for. So a step looks nothing up and allocates
+// nothing. Input: a Program. Output: the contexts of an Exec (exec_internal.h).
 #define _GNU_SOURCE
 #include "runtime/exec/exec_internal.h"
 
@@ -25,7 +26,8 @@ static bool same_blocks(const ProgTensor *a, const ProgTensor *b) {
   return same;
 }
 
-// Gives persistent tensors consecutive offsets. Tensors shared from e->share take no room.
+// Sets the offsets of persistent tensors in Context.own, one after another, and e->own_bytes.
+// Tensors shared from e->share take no room.
 static bool lay_out(Exec *e, Diag *d) {
   const Program *p = e->program;
   e->own_offset = arena_array(e->memory, int64_t, p->ntensors + 1);
@@ -67,8 +69,8 @@ static bool enough_memory(const Exec *e, Diag *d) {
 
 enum { HUGE_PAGE = 2 << 20 };
 
-// Bytes to map for a memory of n bytes: at least a page, so that there is always an address; a
-// multiple of the huge page for a large memory.
+// Returns the bytes to map for a memory of n bytes: at least a page, so that even an empty memory
+// has an address; for a large memory a multiple of the huge page.
 static size_t map_bytes(int64_t n) {
   int64_t unit = n >= 2 * HUGE_PAGE ? HUGE_PAGE : 4096;
   return (size_t)(ceil_div(n > 0 ? n : 1, unit) * unit);
@@ -83,7 +85,7 @@ static void *map_aligned(size_t n, size_t align) {
   return at + before;
 }
 
-// Maps zeroed memory and touches its pages. NULL if there is none.
+// Maps zeroed memory and touches its pages. Returns NULL if the system has not enough memory.
 static char *map_memory(int64_t bytes) {
   size_t n = map_bytes(bytes);
   char *at = map_aligned(n, n >= HUGE_PAGE ? HUGE_PAGE : 4096);
@@ -104,7 +106,7 @@ static void unmap_memory(char *at, int64_t bytes) {
 
 static char *address(const Context *c, Ref r) {
   char *at = r.tensor < 0 ? c->arena : c->tensor[r.tensor];
-  return at ? at + r.offset : NULL; // the memory of a processor on another machine has no address
+  return at ? at + r.offset : NULL; // NULL: the processor is on another machine
 }
 
 // Sets the addresses of all tensors of c. Persistent tensors come first, because other tensors may
@@ -136,8 +138,9 @@ static void fill_run(void *context, int64_t at, int64_t index, int64_t step, int
                 dtype_round(f->tensor->type, f->tensor->data[index + i * step]));
 }
 
-// Writes the constants of the program to the memory of c. block_visit gives indices in declared
-// order, but the data of a constant is in physical order; the copy x states that order as declared.
+// Writes the constants of the program to the memory of c. The data of a constant is in its physical
+// order of dims, but block_visit counts indices in the declared order. So the visit gets a copy of
+// the tensor whose declared order is the physical one.
 static void fill_constants(const Exec *e, const Context *c) {
   for (uint32_t t = 0; t < e->program->ntensors; t++) {
     ProgTensor x = e->program->tensor[t];
@@ -148,7 +151,7 @@ static void fill_constants(const Exec *e, const Context *c) {
   }
 }
 
-// -- instructions -------------------------------------------------------------------------------
+// -- addresses of the operands of instructions --------------------------------------------------
 
 static void bind_kernel(Exec *e, const Context *c, const KernelLaunch *l, BoundKernel *b) {
   const ProgKernel *k = &e->program->kernel[l->kernel];
@@ -184,7 +187,7 @@ static void bind_collective(Exec *e, const Context *c, const Collective *w, Comm
   m->dst_valid = b->u.valid.dst = arena_array(e->memory, int64_t, (size_t)w->nparts * MAX_RANK + 1);
 }
 
-// Binds a copy or, with `src` NULL, a fill.
+// Binds an INSTR_COPY or, if `src` is NULL, an INSTR_FILL, which writes zeros.
 static void bind_copy(const Context *c, Ref dst, const Ref *src, int64_t bytes, BoundInstr *b) {
   b->u.copy.dst = address(c, dst);
   b->u.copy.to = dst;
@@ -241,10 +244,10 @@ void exec_move_operands(Exec *e, int64_t c, uint32_t i, const LoopSteps *s) {
   }
 }
 
-// -- sizes --------------------------------------------------------------------------------------
+// -- sizes of instructions ----------------------------------------------------------------------
 //
-// A run-time slot (Program.slot) is a number that differs between processors or with the valid rows
-// of a batch. Sizes of instructions are computed from slots.
+// Sizes are computed from run-time slots (Program.slot). A slot is a number that differs between
+// processors, or depends on the number of rows in a batch.
 
 static int64_t size_value(const Context *c, Size s) {
   return s.slot < 0 ? s.base : s.base * c->slot[s.slot];
@@ -299,7 +302,7 @@ static void size_instr(const Context *c, const Instr *in, BoundInstr *b) {
   case INSTR_KERNEL:
     size_kernel(c, &in->u.kernel, &b->u.kernel);
     b->solo =
-        b->u.kernel.units <= b->u.kernel.grain; // its operand sets have at most one chunk together
+        b->u.kernel.units <= b->u.kernel.grain; // the launch has one chunk, so it is not divided
     break;
   case INSTR_GEMM: {
     size_gemm(c, &b->u.gemm);
@@ -325,8 +328,8 @@ static bool is_shared(const BoundInstr *b) {
          b->kind != INSTR_LOOP && b->kind != INSTR_END;
 }
 
-// Marks the loops none of whose instructions is divided among workers, so that one worker runs the
-// whole loop.
+// Marks a loop as `solo`, so that one worker runs all of it, if none of its instructions is divided
+// among workers.
 static void find_solo_loops(const Program *p, Context *c) {
   for (uint32_t i = 0; i < p->ninstrs; i++) {
     if (p->instr[i].kind != INSTR_LOOP) continue;
@@ -357,7 +360,7 @@ void exec_bind_sizes(Exec *e) {
   program_count(p, e->first, e->rows, e->moves);
 }
 
-// -- the program --------------------------------------------------------------------------------
+// -- binding the program ------------------------------------------------------------------------
 
 static void bind_calls(Exec *e) {
   const Program *p = e->program;
@@ -377,8 +380,9 @@ static bool no_memory(const Exec *e, int64_t r, Diag *d) {
   return false;
 }
 
-// Allocates memory that the other ranks of the machine map too. The ranks meet first, so that all
-// have measured the free memory (enough_memory) before any rank takes some of it.
+// Allocates the memory of the processors in segments that all ranks of the machine map. The ranks
+// meet first, so that all have measured the free memory (enough_memory) before any of them
+// allocates.
 static bool share_memory(Exec *e, Diag *d) {
   if (!e->ranks || !ranks_meet_local(e->ranks, false)) return !e->ranks;
   e->kept = ranks_segment(e->ranks, e->own_bytes);
@@ -386,7 +390,8 @@ static bool share_memory(Exec *e, Diag *d) {
   return e->work || (!ranks_failed(e->ranks) && no_memory(e, e->first, d));
 }
 
-// Returns the memory of a processor, counted in Context.bytes.
+// Returns new memory for a processor: with ranks its part of segment w, otherwise mapped. Adds its
+// size to Context.bytes.
 static char *memory_of(const Exec *e, Context *c, const SharedSegment *w, int64_t bytes) {
   c->bytes += bytes;
   return e->ranks ? segment_at(w, c->processor) : map_memory(bytes);

@@ -1,10 +1,11 @@
-// BLAS: OpenBLAS loaded at run time, so that its core type can be chosen before its constructor
-// runs and a machine without it still runs programs that have no products.
+// BLAS: loads OpenBLAS at run time and calls its GEMM. Loading at run time lets meshc choose the
+// core type of OpenBLAS before OpenBLAS initialises itself. A machine without OpenBLAS still runs
+// programs that have no GEMM.
 //
-// OpenBLAS 0.3.21 takes newer AMD cores for Haswell, half the speed of what they have, and
-// environments made for many kinds of machine name it in OPENBLAS_CORETYPE: a CPU with the AVX-512
-// subsets that the SkylakeX kernels need gets those all the same. MESHC_BLAS_CORE chooses others;
-// the variables of OpenBLAS are as before once it is loaded.
+// OpenBLAS 0.3.21 chooses Haswell kernels on newer AMD CPUs, at half the possible speed, and some
+// environments set OPENBLAS_CORETYPE to Haswell. So meshc chooses the SkylakeX kernels on every CPU
+// that has the AVX-512 subsets they need. MESHC_BLAS_CORE overrides the choice. The environment
+// variables of OpenBLAS are restored after it is loaded.
 #include "ir/base/guard.h"
 #include "ir/base/library.h"
 #include "ir/program/sums.h"
@@ -18,24 +19,25 @@
 #include <sys/mman.h>
 
 enum {
-  BUFFER_BYTES = 128 << 20, // a work buffer of OpenBLAS on x86-64; those of other CPUs are smaller
-  BUFFERS_MOST = 64         // blas_reserve takes at most this many buffers
+  BUFFER_BYTES = 128 << 20, // bytes of a work buffer of OpenBLAS on x86-64; less on other CPUs
+  BUFFERS_MOST = 64         // most work buffers that blas_reserve takes
 };
-enum { LIBRARY_BYTES = 64 << 20 }; // OpenBLAS 0.3.21 and libgfortran map 40 MiB
+// bytes of address space that loading may need: OpenBLAS 0.3.21 and libgfortran map 40 MiB
+enum { LIBRARY_BYTES = 64 << 20 };
 enum { ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
 
-// OpenBLAS sums over k in one chain of f32 additions where a product is small, and else block by
-// block of k, whose sums it adds to C one after the other. The rounding error grows with k. So a
-// product of f32 with a long k is split along k into pieces, whose results are added up in f64.
-// This is done for one tile of C after another, and makes a large product 15 to 60 % slower,
-// because OpenBLAS packs its operands again for each tile.
+// A GEMM computes C = A B, where each element of C is a sum of k products. OpenBLAS adds these up
+// in one chain of f32 additions if the GEMM is small, otherwise block by block of k, so the
+// rounding error grows with k. Therefore an f32 GEMM with a long k is split along k into pieces,
+// whose results are added up in f64. This is done tile by tile of C. It makes a large GEMM 15 to
+// 60 % slower, because OpenBLAS packs its operands again for each tile.
 enum {
-  LONGEST_WHOLE = 16384, // large products with a k up to this, 43 blocks of OpenBLAS, stay in one
+  LONGEST_WHOLE = 16384, // largest k of a large GEMM that is not split: 43 blocks of OpenBLAS
   PIECE = 2048,          // elements of k in a piece
-  PIECE_SMALL = 64,      // elements of k in a piece of a small product
-  SMALL_WORK = 1000000,  // multiplications (with k at most PIECE) up to which a product is small
-  TILE_M = 128,          // rows and columns of a tile of C
-  TILE_N = 256
+  PIECE_SMALL = 64,      // elements of k in a piece of a small GEMM
+  SMALL_WORK = 1000000,  // most multiplications of a small GEMM (counting a k of at most PIECE)
+  TILE_M = 128,          // rows of a tile of C
+  TILE_N = 256           // columns of a tile of C
 };
 
 typedef void Sgemm(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a,
@@ -46,7 +48,8 @@ typedef void Dgemm(int order, int ta, int tb, int m, int n, int k, double alpha,
 typedef void *TakeBuffer(int place);
 typedef void GiveBuffer(void *buffer);
 
-static TakeBuffer *take_buffer; // functions of OpenBLAS that hand out and take back work buffers
+// functions of OpenBLAS: take_buffer allocates a work buffer, give_buffer gives it back
+static TakeBuffer *take_buffer;
 static GiveBuffer *give_buffer;
 static Sgemm *sgemm;
 static Dgemm *dgemm;
@@ -62,7 +65,8 @@ static bool has_skylake_subsets(void) {
 #endif
 }
 
-// ISO C has no cast from object to function pointers; POSIX says their bytes agree.
+// Writes the address of a function of the library to `out`, a function pointer of `size` bytes. It
+// is copied because ISO C has no cast from object to function pointers.
 static bool symbol(void *library, const char *name, void *out, size_t size) {
   void *p = dlsym(library, name);
   memcpy(out, &p, size);
@@ -74,13 +78,13 @@ static void name_library(void *library) {
   const char *version = "", *core_name = "";
   if (symbol(library, "openblas_get_config", &config, sizeof config)) version = config();
   if (symbol(library, "openblas_get_corename", &core, sizeof core)) core_name = core();
-  int length = 0, words = 0; // "OpenBLAS 0.3.21 ..."
+  int length = 0, words = 0; // length of the first two words of `version`, "OpenBLAS 0.3.21"
   while (version[length] && !(version[length] == ' ' && ++words == 2)) length++;
   snprintf(blas_name, sizeof blas_name, "%.*s %s", length, version, core_name);
 }
 
-// An environment variable that OpenBLAS reads while it is loaded, and its value before meshc set
-// it.
+// An environment variable that OpenBLAS reads while it is loaded; `value` is the one that it had
+// before meshc set it.
 typedef struct EnvSetting {
   const char *name, *value;
   char *before;
@@ -142,8 +146,8 @@ static bool room_for_buffer(void) {
   return trial != MAP_FAILED && munmap(trial, BUFFER_BYTES) == 0;
 }
 
-// OpenBLAS keeps a buffer that was given back, for a later call of any thread. So this function
-// takes as many buffers as threads will multiply at a time, and gives them back.
+// Takes as many work buffers as threads will multiply at a time, and gives them back. OpenBLAS then
+// keeps them for later calls of any thread.
 bool blas_reserve(int threads) {
   static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
   static int reserved;
@@ -173,7 +177,7 @@ typedef struct SgemmCall {
   int64_t k, piece, lda, ldb;
 } SgemmCall;
 
-// Computes m x n elements of C, at most a tile.
+// Computes a tile of C, m x n elements, piece by piece along k.
 static void gemm_tile(const SgemmCall *g, int64_t m, int64_t n, const float *a, const float *b,
                       float *c, int64_t ldc) {
   float part[TILE_M * TILE_N];
@@ -213,7 +217,7 @@ void blas_gemm(Dtype type, bool ta, bool tb, int64_t m, int64_t n, int64_t k, co
   }
   int opa = ta ? TRANS : NO_TRANS, opb = tb ? TRANS : NO_TRANS;
   bool small =
-      m * n * (k < PIECE ? k : PIECE) <= SMALL_WORK; // the library sums all of k in one chain
+      m * n * (k < PIECE ? k : PIECE) <= SMALL_WORK; // then OpenBLAS adds up all of k in one chain
   int64_t piece = small ? PIECE_SMALL : PIECE,
           longest = small ? 2 * SUM_LEAF_LIBRARY : LONGEST_WHOLE;
   if (type == TYPE_F64)

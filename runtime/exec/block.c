@@ -1,18 +1,19 @@
 // Blocks: which elements of a full tensor a processor holds, and where they are in its buffer.
 //
-// Blocks nest (decision 8). A visit goes over the valid elements of a block in runs along its last
-// physical dim. It gives for each run its offset in the block and in the full tensor, counted in
-// declared order:
+// Several axes may split one dim: each splits the blocks of the previous axis (docs/decisions.md,
+// 8). Elements of a block that are not padding are called valid. A visit goes over the valid
+// elements in runs along the dim that is last in memory. It gives for each run of n elements the
+// offset `at` in the block and the offset `index` in the full tensor, in declared order of dims:
 //
 //   x[b = 5, d = 3], b over 2 processors, processor 1: (at 0, index 9, n 3), (at 3, index 12, n 3)
 #include "runtime/exec/exec_internal.h"
 
 #include <string.h>
 
-// Axes d.axes[0], d.axes[1], ... split dim d one after another: each divides the blocks of the one
-// before. Returns the length of a block after the axes 0..level. In most dims this is the size,
-// divided by each axis and rounded up. If that does not give d.block after the last axis, as after
-// split[] or merge[], lengths are computed backwards from d.block.
+// Returns the length of a block of dim d after the first level + 1 of its axes have split it. In
+// most dims this is the size, divided by the size of each axis in turn and rounded up. If that does
+// not give d.block after the last axis, as in dims made by split[] or merge[], the length is
+// d.block times the sizes of the remaining axes.
 static int64_t level_block(const Mesh *m, const ProgDim *d, int level) {
   int64_t nested = d->whole, length = d->whole, inner = d->block;
   for (int i = 0; i < d->axes.n; i++) {
@@ -41,7 +42,8 @@ int64_t block_offset(const Mesh *m, const ProgDim *d, int64_t r) {
   return offset;
 }
 
-// Returns the elements of dim d: `rows`, unless that is -1, for the dim Program.over.
+// Returns the number of elements of the full dim d. For the dim Program.over this is `rows`, unless
+// `rows` is -1.
 static int64_t dim_elements(const Program *p, const ProgDim *d, int64_t rows) {
   bool fewer = rows >= 0 && p->over && d->name && strcmp(p->over, d->name) == 0;
   return fewer ? rows : d->whole;
@@ -74,8 +76,8 @@ int64_t block_first(const Mesh *m, const ProgTensor *t, int64_t r) {
   return axes_peer(m, replicating_axes(m, t), r, 0);
 }
 
-// Advances the index `counter` of a box of `rank` dims, the last one fastest, and with it the
-// offsets *a and *b in two arrays that hold the box. Returns false after the last index.
+// Advances `counter`, an index in a box of `rank` dims, in row-major order. Advances the offsets *a
+// and *b in two arrays that hold the box with it. Returns false after the last index.
 static bool next_in_box(int rank, const int64_t *size, int64_t *counter, const int64_t *a_stride,
                         int64_t *a, const int64_t *b_stride, int64_t *b) {
   for (int d = rank - 1; d >= 0; d--) {
@@ -93,7 +95,7 @@ void block_visit(const Program *p, const ProgTensor *t, int64_t r, int64_t rows,
                  void *context) {
   int64_t valid[MAX_RANK], block_stride[MAX_RANK], whole_stride[MAX_RANK], counter[MAX_RANK] = {0};
   int64_t stride = 1, at = 0, index = 0;
-  for (int i = t->rank - 1; i >= 0; i--) { // declared order, of the whole tensor
+  for (int i = t->rank - 1; i >= 0; i--) { // strides in the full tensor, in declared order
     const ProgDim *d = &t->dim[t->declared[i]];
     whole_stride[t->declared[i]] = stride;
     stride *= dim_elements(p, d, rows);

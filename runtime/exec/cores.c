@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-// Cores by the cgroup's quota (v2, then v1), rounded up; 0 where there is none.
+// Returns the number of cores that the cgroup's quota (v2, then v1) allows, rounded up; 0 if there
+// is no quota.
 static int cores_by_quota(void) {
   long long quota = -1, period = 0;
   FILE *f = mem_fopen("/sys/fs/cgroup/cpu.max", "r");

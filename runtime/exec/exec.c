@@ -1,6 +1,7 @@
 // Executor: workers walk the instructions of a bound Program for the processors of a mesh.
 //
-// A processor is a context (decision 22). With as many contexts as workers or more, each worker has
+// A processor of the mesh is a context of this process (docs/decisions.md, 22), a worker is a
+// thread. With as many contexts as workers or more, each worker has
 // some and runs them one after the other up to the next collective, so that nobody waits in
 // between:
 //
@@ -10,8 +11,11 @@
 //                             ...
 //
 // With fewer contexts, several workers share one: they divide the chunks of a kernel or the panels
-// of a GEMM. Chunks do not depend on the number of workers (decision 18), so the bits do not
-// either.
+// of a GEMM. Chunks do not depend on the number of workers (docs/decisions.md, 18), and so neither
+// do the bits of the results.
+//
+// A program launches a kernel on operand sets: tensors to which the kernel is applied, one set
+// after another. Chunks and units are parts of this work (exec_internal.h).
 #include "ir/base/guard.h"
 #include "ir/base/philox.h"
 #include "runtime/exec/exec_internal.h"
@@ -21,10 +25,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-// -- one instruction ----------------------------------------------------------------------------
+// -- running one instruction --------------------------------------------------------------------
 
-// What a worker runs: the contexts first..last-1. If several workers share one context, `members`
-// is their number and `member` the number of this worker among them; otherwise 1 and 0.
+// The work of one worker in a step: it runs the contexts first..last-1. If several workers share
+// one context, `members` is their number and `member` the number of this worker among them.
+// Otherwise `members` is 1 and `member` is 0.
 typedef struct Seat {
   int64_t first, last;
   int member, members;
@@ -33,7 +38,7 @@ typedef struct Seat {
 static Seat seat_of(const Exec *e, int worker, int crew) {
   int64_t p = e->own, w = crew, first = e->first;
   if (p >= w) return (Seat){first + worker * p / w, first + (worker + 1) * p / w, 0, 1};
-  // context c has the workers from ceil(c * w / p) to ceil((c + 1) * w / p) - 1
+  // workers ceil(c * w / p) to ceil((c + 1) * w / p) - 1 share context c
   int64_t context = worker * p / w;
   int64_t lo = ceil_div(context * w, p), hi = ceil_div((context + 1) * w, p);
   return (Seat){first + context, first + context + 1, (int)(worker - lo), (int)(hi - lo)};
@@ -47,9 +52,8 @@ static void note_fault(Exec *e, int64_t context, int worker, uint32_t instr, con
   for (int i = 0; i < steps->depth && i < FAULT_DEPTH; i++) f->at[i] = steps->at[i];
 }
 
-// Returns the n addresses of an operand set, one of the sets of tensors to which a launch applies
-// its kernel. Addresses that move in loops are those of the current steps, in memory of this
-// worker.
+// Returns the n addresses of an operand set. If operands move in loops, the addresses are those for
+// the current loop steps, in an array of this worker.
 static void *const *pointers(const Exec *e, int worker, const BoundSet *set, int n,
                              const LoopSteps *steps) {
   if (!set->ref || steps->depth == 0) return set->ptr;
@@ -71,7 +75,7 @@ static KernelCall call_of(const Exec *e, int worker, const BoundKernel *b, const
                       .seed = philox_seed(e->seed)};
 }
 
-// Runs chunks lo..hi-1 of a launch, numbered over all its sets.
+// Runs chunks lo..hi-1 of a kernel launch. Chunks are numbered over all operand sets.
 static void run_chunks(Exec *e, int64_t context, uint32_t instr, int worker, int64_t lo, int64_t hi,
                        const LoopSteps *steps) {
   const BoundKernel *b = &e->context[context].instr[instr].u.kernel;
@@ -82,7 +86,7 @@ static void run_chunks(Exec *e, int64_t context, uint32_t instr, int worker, int
     int64_t from = lo > set->first ? lo - set->first : 0;
     int64_t to = hi - set->first < set->chunks ? hi - set->first : set->chunks;
     KernelCall call = call_of(e, worker, b, set, steps, &status);
-    // Without partial results, neighbouring chunks are one call.
+    // If chunks have no partial results, one call of the kernel runs neighbouring chunks together.
     int64_t stride = partial ? 1 : to - from;
     for (int64_t c = from; c < to; c += stride) {
       int64_t end = (c + stride) * b->grain;
@@ -105,15 +109,15 @@ static void combine_chunks(Exec *e, int64_t context, uint32_t instr, int worker,
   note_fault(e, context, worker, instr, &status, steps);
 }
 
-// Divides n items (products, rows, columns or bytes) among `members` workers, in multiples of
-// `unit`. The share of worker `member` is *lo..*hi-1.
+// Divides n items (GEMMs of a batch, rows, columns or bytes) among `members` workers, in multiples
+// of `unit`. The share of worker `member` is *lo..*hi-1.
 static void share_of(int64_t n, int64_t unit, int member, int members, int64_t *lo, int64_t *hi) {
   int64_t each = ceil_div(ceil_div(n, members), unit) * unit;
   *lo = clamp64(each * member, 0, n);
   *hi = clamp64(*lo + each, 0, n);
 }
 
-// Computes rows m0..m1-1 and columns n0..n1-1 of the result of product number `batch`.
+// Computes rows m0..m1-1 and columns n0..n1-1 of the result of GEMM number `batch` of a batch.
 static void run_panel(const BoundGemm *b, int64_t batch, int64_t m0, int64_t m1, int64_t n0,
                       int64_t n1) {
   const Gemm *w = b->what;
@@ -170,8 +174,8 @@ static void run_ordered(const Exec *e, const BoundOrdered *at_base, int worker, 
   ordered_run(&moved, lo, hi, e->scratch ? e->scratch + worker * e->scratch_bytes : NULL);
 }
 
-// Returns the first chunk of the share of a worker. Shares have equal numbers of units, the rows of
-// work of a kernel, and not of chunks: the last chunk of each operand set may have few units.
+// Returns the first chunk of the share of worker `member`. The shares have about equal numbers of
+// units, not of chunks, because the last chunk of each operand set may have few units.
 static int64_t first_chunk(const BoundKernel *b, int member, int members) {
   int64_t unit = b->units / members * member + b->units % members * member / members;
   for (uint32_t s = 0; s < b->nsets; s++) {
@@ -182,15 +186,16 @@ static int64_t first_chunk(const BoundKernel *b, int member, int members) {
   return b->chunks;
 }
 
-// Tells e->probe, if there is one, that instruction i is about to run (`before`, with the call for
-// the first operand set) or has run. Only kernels of the first context are told.
+// Calls a function of e->probe, if there is one and instruction i is a kernel of the first context:
+// with `before` the one for a kernel that is about to run, otherwise the one for a kernel that has
+// run.
 static void probe(const Exec *e, int64_t context, uint32_t i, int worker, const LoopSteps *steps,
                   bool before) {
   const BoundInstr *b = &e->context[context].instr[i];
   if (!e->probe || context != e->first || b->kind != INSTR_KERNEL || b->u.kernel.units == 0) return;
   const KernelLaunch *launch = &e->program->instr[i].u.kernel;
   KernelCall call = call_of(e, worker, &b->u.kernel, &b->u.kernel.set[0], steps, NULL);
-  call.num = launch->set[0].num; // without an injected fault
+  call.num = launch->set[0].num; // the correct numbers, without an injected fault
   if (before)
     e->probe->before(e->probe->self, launch->kernel, i, &call);
   else
@@ -211,14 +216,14 @@ static void run_instr(Exec *e, int64_t context, uint32_t i, int worker, int memb
 
 // -- loops --------------------------------------------------------------------------------------
 
-// Enters the loop that begins at instruction i. False if it has no step.
+// Enters the loop that begins at instruction i. Returns false if the loop has no steps.
 static bool loop_enter(const Exec *e, const BoundInstr *b, uint32_t i, LoopSteps *s) {
   if (b->u.loop.count == 0) return false;
   s->at[s->depth++] = e->program->instr[i].u.loop.reverse ? b->u.loop.count - 1 : 0;
   return true;
 }
 
-// Advances the loop that begins at `begin` to its next step. False after the last one.
+// Advances the loop that begins at `begin` to its next step. Returns false after the last one.
 static bool loop_next(const Exec *e, const BoundInstr *b, uint32_t begin, LoopSteps *s) {
   int64_t *at = &s->at[s->depth - 1];
   *at += e->program->instr[begin].u.loop.reverse ? -1 : 1;
@@ -227,15 +232,15 @@ static bool loop_next(const Exec *e, const BoundInstr *b, uint32_t begin, LoopSt
   return false;
 }
 
-// Returns the instruction to run after instruction i, an INSTR_LOOP or INSTR_END. It may be the
-// first one of the loop's next step.
+// Returns the index of the instruction to run after instruction i, which is an INSTR_LOOP or
+// INSTR_END. After the INSTR_END it is the first one in the loop if the loop has another step.
 static uint32_t loop_pass(const Exec *e, const BoundInstr *b, uint32_t i, LoopSteps *s) {
   const Instr *in = &e->program->instr[i];
   if (b->kind == INSTR_LOOP) return loop_enter(e, b, i, s) ? i + 1 : in->u.loop.end + 1;
   return loop_next(e, b, in->u.end.begin, s) ? in->u.end.begin + 1 : i + 1;
 }
 
-// Adds the time since the last stamp to instruction i.
+// Adds the seconds since the previous call to the time of instruction i in the profile.
 static void profile_stamp(Exec *e, uint32_t i, int worker) {
   if (!e->timed || worker != 0) return;
   double t = clock_seconds();
@@ -260,18 +265,19 @@ static void run_alone(Exec *e, int64_t context, uint32_t i, int worker, const Lo
   probe(e, context, i, worker, steps, false);
 }
 
-// Runs instructions lo..hi-1, among which all workers need not meet, for one context. If several
-// workers share the context, worker 0 of them runs instructions marked `solo` alone; the others are
-// divided among them, and they meet before and after each. Also runs the loops within lo..hi-1.
+// Runs instructions lo..hi-1, and the loops in them, for one context. None of them needs a meeting
+// of all workers. If several workers share the context, member 0 of them runs instructions marked
+// `solo` alone. Each other instruction is divided among them, and they meet before and after it.
 static void run_segment(Exec *e, int64_t context, uint32_t lo, uint32_t hi, int worker, Seat s,
                         LoopSteps *steps) {
-  // worker 0 may have run instructions alone: the workers must meet before the next divided one
+  // true: member 0 may have run instructions alone since the last meeting, so the workers must meet
+  // before the next instruction that is divided among them
   bool apart = false;
   for (uint32_t i = lo; i < hi; i++) {
     const BoundInstr *b = &e->context[context].instr[i];
     if (b->kind == INSTR_LOOP || b->kind == INSTR_END) {
       bool skips =
-          b->kind == INSTR_LOOP && b->u.loop.solo && s.member > 0; // member 0 runs it alone
+          b->kind == INSTR_LOOP && b->u.loop.solo && s.member > 0; // member 0 runs the loop alone
       apart = apart || b->u.loop.solo;
       i = (skips ? e->program->instr[i].u.loop.end + 1 : loop_pass(e, b, i, steps)) - 1;
       continue;
@@ -299,7 +305,7 @@ static void run_segment(Exec *e, int64_t context, uint32_t lo, uint32_t hi, int 
   }
 }
 
-// -- a step -------------------------------------------------------------------------------------
+// -- running a step -----------------------------------------------------------------------------
 
 static bool is_faulty(const Exec *e) {
   for (int64_t i = 0; i < e->processors * e->workers; i++)
@@ -315,7 +321,7 @@ static bool is_finite(const Exec *e) {
   return true;
 }
 
-// The first fault that a rank has seen. Ranks exchange it in their notes (RankNote.data).
+// The first fault that a rank has seen in a step. Ranks exchange it in their notes (RankNote.data).
 typedef struct FaultNote {
   int64_t context;
   StepFault fault;
@@ -330,8 +336,8 @@ static void take_fault(Exec *e, const FaultNote *t) {
 
 static bool stop_requested(const Exec *e) { return e->stop_request && *e->stop_request; }
 
-// Exchanges the result of a step and the first fault of each rank. Afterwards each rank has all of
-// them in e->fault.
+// Exchanges the result of a step and the first fault of each rank. Afterwards e->fault has the
+// faults of all ranks, and e->result is equal on all ranks.
 static void ranks_judge(Exec *e) {
   enum { ASKED = 256 };
   RankNote mine = {.what = NOTE_STEP,
@@ -355,7 +361,7 @@ static void ranks_judge(Exec *e) {
   }
 }
 
-// Sets the result of the step from the errors of all processors.
+// Sets e->result from the faults of all processors and the output that must be finite.
 static void judge(Exec *e) {
   if (e->result != STEP_OK) return;
   if (is_faulty(e))
@@ -376,9 +382,10 @@ static void wait_all(Exec *e) {
   if (e->crew > 1) barrier_wait(e->all);
 }
 
-// Runs instruction i, a collective or the COMMIT, at which all workers meet. Returns false to end
-// the step. The first worker of each context sets the addresses of the context's operands. It does
-// so before the first barrier here, and after the last barrier of the previous collective.
+// Runs instruction i, a collective or the COMMIT, at which all workers meet. Returns false if the
+// step ends here. In loops, member 0 of each context first sets the addresses of the operands. No
+// other worker reads them then: all have left the previous collective, and none has passed the
+// first barrier of this one.
 static bool meet(Exec *e, uint32_t i, int worker, Seat s, const LoopSteps *steps) {
   const Instr *in = &e->program->instr[i];
   for (int64_t c = s.first; c < s.last && steps->depth && s.member == 0; c++)
@@ -436,10 +443,11 @@ static void run_worker(void *exec, int worker) {
   }
 }
 
-// Chooses e->crew, the number of workers that run a step: all, or one. In a program with `small`
-// set, no instruction is divided among workers, and a step may end before a second worker wakes. If
-// this process has one processor, one worker then runs it. With several processors, 16 steps with
-// all workers and 16 with one are measured every 4,096 steps. The choice does not affect results.
+// Chooses e->crew, the number of workers that run a step: all, or one. With e->small, no
+// instruction is divided among workers, and a step may end before a second worker wakes. Then one
+// worker runs the step if this process has one processor. With several processors, the faster
+// choice is measured every TRIAL_EVERY steps: TRIAL steps with all workers, and TRIAL with one. The
+// choice does not affect results.
 enum { TRIAL = 16, TRIAL_EVERY = 4096 };
 
 static int trial_of(const Exec *e) {
@@ -480,7 +488,7 @@ StepResult exec_step(Exec *e, int64_t step, bool commit) {
   return e->result;
 }
 
-// -- making one ---------------------------------------------------------------------------------
+// -- making an Exec -----------------------------------------------------------------------------
 
 static bool has_products(const Program *p) {
   for (uint32_t i = 0; i < p->ninstrs; i++)
@@ -500,7 +508,8 @@ static bool check_kernels(const Program *p, Diag *d) {
   return false;
 }
 
-// Returns the number of workers for a new team. The ranks of a machine share its cores.
+// Returns the number of workers for a new team: the number of cores, of which each rank of a
+// machine gets its part.
 static int workers_wanted(const ExecOptions *opt) {
   int n = opt->threads > 0 ? opt->threads : cores_available();
   if (!opt->ranks) return n;

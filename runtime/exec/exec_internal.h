@@ -1,10 +1,12 @@
 // A Program bound to the processors of a mesh. Each Ref of the program (a tensor and an offset) has
 // become an address, and each run-time slot a number. A run-time slot is a number of the program
-// that differs between processors, or with the valid rows of a batch.
+// that differs between processors, or depends on the number of rows in a batch. Elements of a block
+// that are not padding are called valid.
 //
-// A kernel is launched on one or more operand sets, such as the tensors of several parameters. The
-// work of a set is counted in units (rows of the outermost loop), which form chunks of `grain`
-// units. A chunk is what one worker runs in one call.
+// A context is a processor that this process runs; a worker is a thread of this process. A kernel
+// is launched on one or more operand sets, such as the tensors of several parameters. The work of a
+// set is counted in units, the iterations of the kernel's outermost loop. `grain` units form a
+// chunk, which one worker runs in one call.
 #ifndef RUNTIME_BOUND_H
 #define RUNTIME_BOUND_H
 
@@ -12,14 +14,15 @@
 #include "runtime/exec/ordered_internal.h"
 #include "runtime/runtime_internal.h"
 
+// An operand set of a kernel launch.
 typedef struct BoundSet {
   void **ptr;
-  const Ref *ref; // the references of the addresses in ptr; NULL: no address moves in loops
+  const Ref *ref; // the references of the addresses in ptr; NULL: no address depends on loop steps
   int64_t *slot;
   const double *num;
-  int64_t units, chunks; // their numbers for the current valid rows
-  // number of its first chunk among the chunks of all sets, and the index of that chunk's result in
-  // BoundKernel.partial
+  int64_t units, chunks; // number of units and of chunks of the set, for the rows of this batch
+  // index of its first chunk among the chunks of all sets; BoundKernel.partial has the results of
+  // the chunks in this order
   int64_t first;
 } BoundSet;
 
@@ -28,8 +31,8 @@ typedef struct BoundKernel {
   uint32_t nsets;
   BoundSet *set;
   char *partial;
-  int64_t grain;         // units of a chunk
-  int64_t chunks, units; // their numbers in all sets together
+  int64_t grain;         // number of units of a chunk
+  int64_t chunks, units; // number of chunks and of units of all sets together
 } BoundKernel;
 
 typedef struct BoundGemm {
@@ -42,7 +45,7 @@ typedef struct BoundGemm {
 
 typedef struct BoundInstr {
   InstrKind kind;
-  bool solo; // not divided: the first of the workers that share a context runs it
+  bool solo; // one worker of the context runs it; false: it is divided among them
   union {
     BoundKernel kernel;
     BoundGemm gemm;
@@ -50,18 +53,18 @@ typedef struct BoundInstr {
     struct {
       void *dst;
       const void *src;
-      Ref to, from; // references of dst and src, by which they move in loops
+      Ref to, from; // references of dst and src, which say how they depend on loop steps
       int64_t bytes;
-    } copy; // FILL: src NULL
+    } copy; // INSTR_COPY; INSTR_FILL, with src NULL
     struct {
       int64_t *src, *dst;
       void **from, **to;
-    } valid; // COLLECTIVE: valid extents and addresses of this processor's operands
+    } valid; // INSTR_COLLECTIVE: CommMember.src_valid and dst_valid, and the operands' addresses
     struct {
       int64_t count;
       bool meets; // the loop has a collective, at which all workers meet
       bool solo;  // one worker of a context runs the whole loop
-    } loop;       // and END
+    } loop;       // INSTR_LOOP and INSTR_END
   } u;
 } BoundInstr;
 
@@ -71,23 +74,23 @@ typedef struct LoopSteps {
   int64_t at[LOOP_DEPTH];
 } LoopSteps;
 
-// A processor: its memory, and its operands of every instruction. For a processor of another rank
-// only collectives are bound; on another machine its memory is NULL.
+// A processor: its memory, and the addresses of its operands in every instruction. For a processor
+// of another rank only collectives have addresses; on another machine its memory is NULL.
 typedef struct Context {
   int64_t processor;
-  char *arena, *own; // work memory; persistent tensors that are not shared
-  char **tensor;     // addresses of Program.tensor
+  char *arena, *own; // memory of the arena; memory of persistent tensors that are not shared
+  char **tensor;     // by index in Program.tensor: the address of the tensor
   int64_t *slot;
   BoundInstr *instr;
   int64_t bytes; // size of `own` and `arena` together
 } Context;
 
-enum { FAULT_DEPTH = 2 }; // most loops whose steps a StepFault records, the outermost first
+enum { FAULT_DEPTH = 2 }; // length of StepFault.at
 // The first error that a worker has seen in a context.
 typedef struct StepFault {
   uint32_t instr;
-  Status status; // code 0: none
-  int64_t at[FAULT_DEPTH];
+  Status status;           // code 0: there is no error
+  int64_t at[FAULT_DEPTH]; // steps of the outermost loops around the instruction
 } StepFault;
 
 struct Exec {
@@ -95,66 +98,67 @@ struct Exec {
   const Exec *share;
   const char *directory;
   uint64_t seed;
-  Arena *memory; // all memory but that of tensors
+  Arena *memory; // has all memory of the Exec but that of tensors
   Team *team;
-  Barrier *all;         // where all workers meet
-  Barrier **of_context; // one a context when it has several workers
+  Barrier *all;         // barrier for all workers
+  Barrier **of_context; // by context: barrier for its workers, if it has several
   Comm *comm;
-  Ranks *ranks; // NULL: all processors are of this process
+  Ranks *ranks; // NULL: this process runs all processors
   int workers;
   int64_t processors;         // number of processors of the mesh
-  int64_t first, own;         // those of this process
+  int64_t first, own;         // first processor of this process, and the number of its processors
   SharedSegment *kept, *work; // with ranks: the memory of Context.own, and that of Context.arena
   Context *context;
-  char *scratch;         // work memory of every worker for INSTR_ORDERED (cumsum, argsort, ...)
-  int64_t scratch_bytes; // bytes of `scratch` of one worker
-  int64_t own_bytes;     // persistent, of one processor, shared ones not counted
+  char *scratch;         // work memory of all workers for INSTR_ORDERED (cumsum, argsort, ...)
+  int64_t scratch_bytes; // bytes of `scratch` that one worker has
+  int64_t own_bytes;     // size of Context.own: persistent tensors that are not shared
   int64_t *own_offset;   // by tensor: its offset in Context.own; -1: it is shared or in the arena
-  CommCall *call;        // by instruction; empty for those that are no collective
-  CommMember **member; // by instruction: the operands of all processors; NULL: it is no collective
-  void ***moved;       // by worker: memory for the addresses of a kernel in a loop
+  CommCall *call;        // by instruction: the call of a collective; zero for other instructions
+  CommMember **member; // by instruction: operands of all processors of a collective; otherwise NULL
+  void ***moved;       // by worker: room for the addresses of a kernel's operands in a loop
   int64_t rows;
   uint64_t sequence;
-  ProgramCount moves[2];  // what collectives send in a step with these rows: [0] before, [1] after
-                          // the COMMIT
-  ProgramCount predicted; // what all steps so far should have sent
+  ProgramCount moves[2];  // what collectives should send in a step with `rows` valid rows:
+                          // [0] before INSTR_COMMIT, [1] after it
+  ProgramCount predicted; // what collectives should have sent in all steps so far
   bool interrupted;       // a step has failed in a collective
   ExecInject inject;
-  uint32_t inject_instr;  // instruction of a kernel fault, UINT32_MAX: none
-  const ExecProbe *probe; // or NULL
+  uint32_t inject_instr;  // index of the launch whose kernel gets a fault; UINT32_MAX: none
+  const ExecProbe *probe; // may be NULL
   bool small;             // no instruction is divided among workers (choose_crew)
-  int crew;               // number of the workers that run the current step
-  int64_t steps;          // done so far
-  double spent[2];        // seconds of trial steps: [0] by all workers, [1] by one
-  // of the step under way
+  int crew;               // number of workers that run the current step
+  int64_t steps;          // number of steps done so far
+  double spent[2];        // seconds of trial steps (choose_crew): [0] by all workers, [1] by one
+  // the step that is running: its number, and whether one is running
   int64_t step;
   bool under_way, commit, stop, judged;
-  const volatile sig_atomic_t *stop_request; // as in ExecOptions
-  bool asked;                                // with ranks: one of them has been asked to stop
+  const volatile sig_atomic_t *stop_request; // ExecOptions.stop_request
+  bool asked;                                // with ranks: any rank has been asked to stop
   StepResult result;
-  StepFault *fault;              // [context * workers + worker]
+  StepFault *fault;              // index: context * workers + worker
   int32_t finite_tensor;         // index of the output that must be finite to commit; -1: none
-  double *seconds;               // by instruction: its seconds; NULL: no profile
+  double *seconds;               // by instruction: seconds spent in it; NULL: there is no profile
   bool timed;                    // the profile is on
-  double stamp;                  // clock at the end of the last instruction
-  struct FiniteProbe *nonfinite; // looks for the first value that is not finite, or NULL (probe.c)
-  void (*look)(struct Exec *e, int64_t context, uint32_t i,
-               const LoopSteps *steps); // with nonfinite: after instruction i
-  struct Trace *trace;                  // gets what the workers run, or NULL (runtime/exec/trace.h)
+  double stamp;                  // clock (seconds) at the end of the last instruction
+  struct FiniteProbe *nonfinite; // finds the first value that is not finite (probe.c), or NULL
+  // called after instruction i if `nonfinite` is not NULL
+  void (*look)(struct Exec *e, int64_t context, uint32_t i, const LoopSteps *steps);
+  struct Trace *trace; // records what the workers run (runtime/exec/trace.h), or NULL
 };
 
-typedef struct FiniteProbe FiniteProbe; // probe.c
+typedef struct FiniteProbe FiniteProbe; // defined in probe.c
 
-// Allocates the memory of tensors and resolves all references of the program. False after an error
-// in d.
+// Allocates the memory of tensors and resolves all references of the program. Returns false after
+// an error in d.
 MUST_USE bool exec_bind(Exec *e, Diag *d);
 void exec_unbind(Exec *e);
-// Adds to e->predicted what the step that has ended should have sent (self_check.c).
+// Adds to e->predicted what collectives should have sent in the step that has ended (self_check.c).
 void exec_count_predicted(Exec *e);
-// Makes one element wrong in what collective i has delivered to the processor of e->inject, if this
-// call of a collective is the one that e->inject names (inject.c).
+// Makes one element of the result of collective i wrong, on the processor that e->inject names, if
+// e->inject names this call (inject.c).
 void exec_inject(Exec *e, uint32_t i);
-// Returns the index of the kernel launch that e->inject names; UINT32_MAX: none.
+// Returns the index of the instruction that launches the kernel of e->inject; UINT32_MAX if
+// e->inject names no kernel.
 uint32_t exec_inject_instr(const Exec *e);
 // Returns a copy of `num`, the numeric constants of an operand set of k, with the first one
 // changed.
@@ -162,34 +166,39 @@ const double *exec_inject_numbers(const Exec *e, const ProgKernel *k, const doub
 // Sets the addresses of the operands of collective i in context c, for the current steps of the
 // loops around it.
 void exec_move_operands(Exec *e, int64_t c, uint32_t i, const LoopSteps *s);
-// Returns the first fault by order of instructions, then by global position, or NULL.
+// Returns the first fault of the step, ordered by instruction, then by position in the full tensor;
+// NULL if there is none. It is equal on every mesh.
 const StepFault *exec_first_fault(const Exec *e);
-// Computes slots and everything that depends on them, for e->rows valid rows.
+// Computes the run-time slots, and the sizes and counts that depend on them, for a batch of e->rows
+// rows.
 void exec_bind_sizes(Exec *e);
 
-// Return the first index of processor r's block of a dim, and the number of its elements when the
-// dim Program.over has `rows` rows.
+// Returns the first index of processor r's block of a dim.
 int64_t block_offset(const Mesh *m, const ProgDim *d, int64_t r);
+// Returns the number of elements of processor r's block of a dim that are not padding. `rows` is
+// the number of rows in the batch, the size of dim Program.over; -1 means a full batch.
 int64_t block_valid(const Program *p, const ProgDim *d, int64_t r, int64_t rows);
-// With ranks: meets all ranks, once before blocks are read, and once, with `done`, after they have
-// been read. If first_says is not NULL, *first_says gets the value that it has on rank 0. Returns
-// false once the run has failed.
+// With ranks, meets all ranks: call it without `done` before blocks of other ranks are read, and
+// with `done` afterwards. If first_says is not NULL, *first_says gets the value that it has on rank
+// 0. Returns false once the run has failed.
 MUST_USE bool exec_meet_readers(const Exec *e, bool done, bool *first_says);
 // Returns processor r's block of tensor t. A block on another machine is copied to `room`, which
 // has exec_block_bytes bytes. All ranks call it together, between two calls of exec_meet_readers.
-// NULL once the run has failed.
+// Returns NULL once the run has failed.
 const char *exec_block(const Exec *e, uint32_t t, int64_t r, char *room);
 int64_t exec_block_bytes(const Exec *e);
-// Several processors may hold equal blocks of tensor t, its replicas. Return the number of
-// processor r's replica, from 0; the number of replicas; and the processor that has replica 0 of
-// r's block.
+// Returns the number, from 0, of processor r's replica of its block of t. Replicas are the equal
+// blocks of several processors.
 int64_t block_replica(const Mesh *m, const ProgTensor *t, int64_t r);
+// Returns the number of replicas of each block of t.
 int64_t block_replicas(const Mesh *m, const ProgTensor *t);
+// Returns the processor that has replica 0 of processor r's block of t.
 int64_t block_first(const Mesh *m, const ProgTensor *t, int64_t r);
-// Visits the valid elements of processor r's block of t in runs of n elements along the last
-// physical dim: in the block from `at` with stride 1, in the full tensor from `index` with stride
-// `step`. `rows`: valid rows, -1: all.
+// Receives a run of n elements of a block: in the block from offset `at` with stride 1, in the full
+// tensor (in declared order of dims) from offset `index` with stride `step`.
 typedef void BlockRun(void *context, int64_t at, int64_t index, int64_t step, int64_t n);
+// Calls `run` for all elements of processor r's block of t that are not padding, in runs along the
+// dim that is last in memory. `rows` is the number of rows in the batch; -1 means a full batch.
 void block_visit(const Program *p, const ProgTensor *t, int64_t r, int64_t rows, BlockRun *run,
                  void *context);
 

@@ -1,9 +1,9 @@
-// Initial values of parameters, states and slots: drawn by global index, copied, or read from a
-// file.
+// Sets the initial values of parameters, states and optimizer tensors (slots): random numbers,
+// constants, data of the program, or values from a file.
 //
 // A value depends only on the seed, the full name of the tensor and the index of the element in
-// declared order (decision 25). So it is the same on every mesh, and a new layer changes no other
-// values.
+// the full tensor, in declared order of dims (docs/decisions.md, 25). So it is equal on every mesh,
+// and a new layer in a model changes no values of other layers.
 #include "runtime/exec/exec_internal.h"
 
 #include <math.h>
@@ -13,14 +13,14 @@
 
 enum { PIECE = 512 };
 
+// How the block of one processor is filled.
 typedef struct Fill {
   const Init *init;
   Dtype type;
   uint64_t key;
   char *block;
-  const double
-      *values;     // for INIT_DATA and INIT_ORTHOGONAL the elements of the whole tensor, else NULL
-  int64_t nvalues; // their number; 1: every element has this value
+  const double *values; // the elements of the full tensor in declared order; NULL if they are drawn
+  int64_t nvalues;      // number of `values`; 1: every element has this value
 } Fill;
 
 static void store_all(const Fill *f, int64_t at, int64_t n, const double *x) {
@@ -56,7 +56,7 @@ static void value_run(void *context, int64_t at, int64_t index, int64_t step, in
   }
 }
 
-// -- orthogonal ---------------------------------------------------------------------------------
+// -- orthogonal matrices ------------------------------------------------------------------------
 
 static double dot(int64_t n, const double *a, const double *b) {
   double s = 0;
@@ -80,16 +80,17 @@ static void orthonormalise(int64_t n, int64_t length, double *v) {
   }
 }
 
-// What a dim of an orthogonal tensor counts: the rows of its matrices, their columns, or the
-// matrices (EACH). PARTS is the number of these roles.
+// The role of a dim in an orthogonal tensor, which consists of matrices: the dim counts rows of a
+// matrix, columns of a matrix, or matrices (EACH). PARTS is the number of roles.
 typedef enum InitialPart { ROWS, COLS, EACH, PARTS } InitialPart;
 
 static InitialPart part_of(const Init *init, int dim) {
   return init->split >> dim & 1 ? ROWS : init->each >> dim & 1 ? EACH : COLS;
 }
 
-// Draws matrix number `number` of a tensor: the vectors along its shorter side are orthonormal.
-// `out` gets its elements row by row. `v` is work memory for rows * cols numbers.
+// Draws matrix number `number` of a tensor. If it has fewer rows than columns, its rows are
+// orthonormal, otherwise its columns. `out` gets its elements row by row. `v` is work memory for
+// rows * cols numbers.
 static void draw_matrix(uint64_t key, int64_t number, int64_t rows, int64_t cols, double *v,
                         double *out) {
   int64_t n = rows < cols ? rows : cols, length = rows < cols ? cols : rows;
@@ -104,7 +105,8 @@ static void draw_matrix(uint64_t key, int64_t number, int64_t rows, int64_t cols
       out[r * cols + c] = rows < cols ? v[r * length + c] : v[c * length + r];
 }
 
-// Reorders the matrices, which are one after another, to the declared order of dims.
+// Copies the n elements of a tensor from `matrix`, matrix after matrix, to `out` in the declared
+// order of its dims. `size` has the number of rows, columns and matrices.
 static void lay_out(const ProgTensor *t, const int64_t *size, int64_t n, const double *matrix,
                     double *out) {
   int64_t step[MAX_RANK], at[MAX_RANK] = {0}, from = 0;
@@ -125,7 +127,7 @@ static void lay_out(const ProgTensor *t, const int64_t *size, int64_t n, const d
   }
 }
 
-// Returns the full tensor in declared order, malloc'd.
+// Draws the elements of the full tensor, in declared order. The caller frees the result.
 static double *orthogonal_values(const ProgTensor *t, uint64_t key) {
   int64_t size[PARTS] = {1, 1, 1};
   for (int i = 0; i < t->rank; i++) size[part_of(&t->init, i)] *= t->dim[t->declared[i]].whole;
@@ -139,7 +141,7 @@ static double *orthogonal_values(const ProgTensor *t, uint64_t key) {
   return out;
 }
 
-// -- one tensor ---------------------------------------------------------------------------------
+// -- filling one tensor -------------------------------------------------------------------------
 
 static bool is_zero(const Fill *f) {
   return f->values && f->nvalues == 1 && f->values[0] == 0 && !signbit(f->values[0]);
@@ -190,7 +192,7 @@ static bool fill_from_file(Exec *e, uint32_t t, Diag *d) {
   ok = ok && array_fits(&array, x->type, x->name, d, x->pos);
   if (ok)
     exec_write(e, x->kind, x->name, array.type,
-               array.data); // each block gets its part of the array
+               array.data); // writes to each block its part of the array
   array_free(&array);
   free(path);
   return ok;
@@ -229,7 +231,8 @@ static bool is_drawn(const Exec *e, uint32_t t) {
   return k == INIT_NORMAL || k == INIT_TRUNCATED_NORMAL || k == INIT_UNIFORM;
 }
 
-// Draws take time and cannot fail, so the workers share them, tensor by tensor.
+// The drawing of all random tensors. It takes time, so the workers divide the tensors among them;
+// `next` is the first tensor that none has taken.
 typedef struct InitialDraws {
   Exec *exec;
   atomic_uint next;

@@ -18,7 +18,8 @@ const double *exec_inject_numbers(const Exec *e, const ProgKernel *k, const doub
   return wrong;
 }
 
-// Changes the first element of the first tensor of the collective (CollPart) that has elements.
+// The element that becomes wrong is the first one of the first tensor (part of the collective) that
+// has elements.
 void exec_inject(Exec *e, uint32_t i) {
   const Collective *w = &e->program->instr[i].u.collective;
   int64_t r = e->inject.processor;

@@ -1,10 +1,12 @@
-// Operations that are ordered along one dim: cumsum, cummax, cum_index, argsort, top_k.
+// Operations that are ordered along one dim: cumsum, cummax, cum_index, argsort, top_k. A row is
+// the elements along that dim at one index of the other dims.
 //
-// Running sums and maxima process LANES rows that are neighbours in memory together, so that a scan
-// over a slow dim reads full cache lines and vectorises. Sorting maps every element to an unsigned
-// key of the same order (NaN largest, both zeros equal, inverted for a descending order) and sorts
-// pairs of key and index: few by insertion, many by a stable radix sort from the lowest digit.
-// top_k of a small k keeps a sorted list.
+// Running sums and maxima process LANES rows that are neighbours in memory together, so that they
+// read full cache lines and vectorise also where the elements of a row are far apart. Sorting maps
+// each element to an unsigned key such that keys and elements have equal order (NaN largest, both
+// zeros equal; keys are inverted for a descending order). It sorts pairs of key and index: few by
+// insertion, many by a stable radix sort from the lowest digit. For a small k, top_k keeps a sorted
+// list.
 #include "runtime/exec/ordered_internal.h"
 
 #include <string.h>
@@ -17,10 +19,10 @@
 
 enum { LANES = 64, FEW = 32, FEW_LARGEST = 64, DIGITS = 8, RADIX = 256 };
 
-// -- elements -----------------------------------------------------------------------------------
+// -- loading and storing elements ---------------------------------------------------------------
 
-// Sums of f32 and narrower floats run in f64, so that the error does not grow with the row; results
-// are rounded to nearest even. Narrow floats are compared in f32.
+// Sums of f32 and narrower floats are accumulated in f64, so that the rounding error does not grow
+// with the length of a row; results are rounded to nearest even. Narrow floats are compared in f32.
 static inline float load_bf16(const uint16_t *p) {
   uint32_t bits = (uint32_t)*p << 16;
   float x;
@@ -36,11 +38,12 @@ static inline void store_f16(uint16_t *p, double x) {
 }
 #define store_f32(p, x) (*(p) = (float)(x))
 
-// Types that are used as they are in memory.
+// For types whose elements need no conversion.
 #define load_plain(p) (*(p))
 #define store_plain(p, x) (*(p) = (x))
 
-// TYPES(DO): id, suffix, memory type, accumulator of sums, type of comparisons, load, store
+// Calls the macro DO for each element type with: its Dtype, the suffix of function names, the type
+// in memory, the accumulator of sums, the type of comparisons, the load and the store function.
 #define TYPES(DO)                                                                                  \
   DO(TYPE_F32, f32, float, double, float, load_plain, store_f32)                                   \
   DO(TYPE_F64, f64, double, double, double, load_plain, store_plain)                               \
@@ -51,20 +54,21 @@ static inline void store_f16(uint16_t *p, double x) {
   DO(TYPE_I64, i64, int64_t, uint64_t, int64_t, load_plain, store_wrapped)                         \
   DO(TYPE_U64, u64, uint64_t, uint64_t, uint64_t, load_plain, store_plain)
 
-// Integers wrap around as in two's complement.
+// Stores the low bits of an unsigned sum: integers wrap around as in two's complement.
 #define store_wrapped(p, x) memcpy(p, &(x), sizeof *(p))
 
 // -- running sums and maxima --------------------------------------------------------------------
 
-// A running sum or maximum of m rows of n elements. Offsets count elements: element i of row l is
-// at i * step + l * lane.
+// A running sum or maximum of m rows of n elements. Element i of row l of the source is element
+// i * src_step + l * src_lane in memory; for the destination with dst_step and dst_lane.
 typedef struct RunningScan {
   int64_t n, m, src_step, dst_step, src_lane, dst_lane;
   bool exclusive;
 } RunningScan;
 typedef void ScanFn(const RunningScan *s, const void *src, void *dst);
 
-// With the constant m = 1 the compiler keeps the running value of a single row in a register.
+// Defines a function that computes m rows. With m = 1 it calls fn with that constant, so that the
+// compiler keeps the running value of the row in a register.
 #define ONE_OR_MORE(fn, name)                                                                      \
   static void fn##_##name(const RunningScan *s, const void *src, void *dst) {                      \
     if (s->m == 1)                                                                                 \
@@ -90,7 +94,8 @@ typedef void ScanFn(const RunningScan *s, const void *src, void *dst);
   ONE_OR_MORE(sum, name)
 TYPES(SUM)
 
-// True if the running maximum `best` is also the maximum of `best` and x. A NaN is kept.
+// Returns true if the running maximum `best` is also the maximum of `best` and x. A NaN in `best`
+// stays.
 #define STAYS(best, x) ((best) != (best) || (x) <= (best))
 
 #define MAXIMUM(id, name, T, Acc, Cmp, load, store)                                                \
@@ -142,12 +147,12 @@ typedef struct KeyedRow {
 } KeyedRow;
 _Static_assert(sizeof(KeyedRow) == ORDERED_ENTRY, "the room that program_scratch foresees");
 
-// Return a key whose order as an unsigned integer is that of the floats. All bits of a negative
-// float are inverted, of another float the sign bit only.
+// The functions key_* return an unsigned integer for an element, in the order of the elements. For
+// a negative float all bits are inverted, for another float only the sign bit.
 static uint64_t key_f32(float x) {
   uint32_t bits;
   if (x != x) return UINT32_MAX;
-  x += 0.0F; // -0 and 0 are equal
+  x += 0.0F; // turns -0 into 0, so that both have one key
   memcpy(&bits, &x, sizeof bits);
   return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
 }
@@ -184,7 +189,7 @@ static void insert(KeyedRow *sorted, int64_t n, KeyedRow e) {
   sorted[n] = e;
 }
 
-// Returns the sorted entries, in a or in b.
+// Sorts the n entries of a by key and returns the result, which is a or b. b is work memory.
 static KeyedRow *sort_radix(KeyedRow *a, KeyedRow *b, int64_t n) {
   uint32_t count[DIGITS][RADIX];
   memset(count, 0, sizeof count);
@@ -192,7 +197,7 @@ static KeyedRow *sort_radix(KeyedRow *a, KeyedRow *b, int64_t n) {
     for (int d = 0; d < DIGITS; d++) count[d][a[i].key >> 8 * d & 0xff]++;
   for (int d = 0; d < DIGITS; d++) {
     if (count[d][a[0].key >> 8 * d & 0xff] == n)
-      continue; // all keys have this digit in common: their order stays
+      continue; // all keys have an equal digit here, which changes no order
     uint32_t at = 0;
     for (int v = 0; v < RADIX; v++) {
       uint32_t here = count[d][v];
@@ -213,8 +218,8 @@ static KeyedRow *sort_entries(KeyedRow *a, KeyedRow *b, int64_t n) {
   return a;
 }
 
-// Selects the first k entries in order into b. Only an entry that precedes the last of them is
-// considered.
+// Writes the first k of the n entries of a, in sorted order, to b. Each further entry is inserted
+// only if it precedes the last of the k entries found so far.
 static KeyedRow *select_first(const KeyedRow *a, KeyedRow *b, int64_t n, int64_t k) {
   for (int64_t i = 0; i < k; i++) insert(b, i, a[i]);
   for (int64_t i = k; i < n; i++)
@@ -237,7 +242,7 @@ static void sort_row(const BoundOrdered *b, const char *src, int32_t *dst, void 
   for (int64_t i = k; top && i < w->k; i++) dst[i * w->dst_step] = 0;
 }
 
-// -- rows ---------------------------------------------------------------------------------------
+// -- running an instruction row by row ----------------------------------------------------------
 
 static bool is_scan(const Ordered *w) { return w->kind <= ORDERED_CUM_INDEX; }
 
@@ -251,14 +256,14 @@ static int64_t lanes_of(const BoundOrdered *b) {
   const Ordered *w = b->what;
   int last = w->nrows - 1;
   bool neighbours = is_scan(w) && last >= 0 && w->row[last].src == 1 && w->src_step != 1;
-  if (neighbours && b->count[last] == 0) return 1; // an empty block
+  if (neighbours && b->count[last] == 0) return 1; // the block is empty: any number will do
   return neighbours && b->count[last] < LANES ? b->count[last] : neighbours ? LANES : 1;
 }
 
 int64_t ordered_unit(const BoundOrdered *b) { return lanes_of(b); }
 
-// Computes the offsets of row r in source and destination. Returns the number of rows from r to the
-// end of the innermost loop over rows, r included.
+// Sets *src and *dst to the offsets of row r in source and destination, in elements. Returns the
+// number of rows from r to the end of the innermost loop over rows, r included.
 static int64_t row_begin(const BoundOrdered *b, int64_t r, int64_t *src, int64_t *dst) {
   const Ordered *w = b->what;
   int64_t left = 1;
@@ -274,7 +279,7 @@ static int64_t row_begin(const BoundOrdered *b, int64_t r, int64_t *src, int64_t
 }
 
 // Computes the running sums or maxima of m rows. With ORDER_REVERSE they run from the last element
-// to the first. The positions that cum_index gives count from the first element in both cases.
+// to the first. The positions in the result of cum_index count from the first element in any case.
 static void scan_rows(const BoundOrdered *b, const char *src, char *dst, int64_t m) {
   const Ordered *w = b->what;
   int last = w->nrows - 1;

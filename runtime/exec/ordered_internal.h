@@ -1,4 +1,5 @@
-// Private to the executor: running sums and maxima, sorting and the k largest, row by row.
+// Private to the executor: running sums and maxima, sorting and top_k, row by row. A row is the
+// elements along the ordered dim at one index of the other dims.
 #ifndef RUNTIME_ORDERED_H
 #define RUNTIME_ORDERED_H
 
@@ -10,15 +11,14 @@ typedef struct BoundOrdered {
   const char *src;
   char *dst;
   int64_t n, rows;
-  int64_t count[MAX_RANK]; // number of steps of each loop over rows, the outermost first
+  int64_t count[MAX_RANK]; // number of iterations of each loop over rows, the outermost first
 } BoundOrdered;
 
-// Returns the number of rows that one worker should get together, because they are computed
-// together.
+// Returns how many rows are computed together. The share of a worker should be a multiple of it.
 int64_t ordered_unit(const BoundOrdered *b);
-// Computes rows lo..hi-1. `scratch` has program_scratch bytes. Results do not depend on how rows
-// are divided among workers. If a row has fewer than k elements, top_k fills its result up with
-// index 0.
+// Computes rows lo..hi-1. `scratch` is work memory of program_scratch bytes. Results do not depend
+// on how rows are divided among workers. If a row has fewer than k elements, top_k gives index 0
+// for the missing ones.
 void ordered_run(const BoundOrdered *b, int64_t lo, int64_t hi, void *scratch);
 
 #endif

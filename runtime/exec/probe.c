@@ -1,43 +1,45 @@
 // Finds the first value of a step that is not finite: one worker checks the results of every
-// instruction right after it has run. The program should have one kernel for each operation (--no-
-// fuse).
+// instruction right after it has run. The program should have one kernel for each operation, as
+// with --no-fuse.
 #include "runtime/exec/exec_internal.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-// Found.instr for a value that the step begins with, so that no instruction has made it.
+// Found.instr of a value that no instruction of the step has computed, such as a parameter.
 static const uint32_t GIVEN = UINT32_MAX;
 
 // The first value that is not finite, as far as a rank knows. Ranks exchange it in their notes
 // (RankNote.data).
 typedef struct Found {
-  // number of instructions that the processor had run; 0: a value before the step; -1: nothing
-  // found
+  // number of instructions that the processor had run when the value was found; 0: it was not
+  // finite before the step; -1: no value was found
   int64_t order;
   int64_t processor, element, round;
   double value;
   uint32_t instr; // index of the instruction, or GIVEN
-  uint32_t made;  // index in its InstrNote.value; for GIVEN the index of the tensor
+  uint32_t made;  // index of the value in the InstrNote.value of the instruction; for GIVEN the
+                  // index of the tensor
 } Found;
 _Static_assert(sizeof(Found) <= NOTE_DATA, "what is found fits a note");
 
 struct FiniteProbe {
   int64_t *count; // by context: the number of instructions run so far
-  bool *seen;     // by context: a value was found, so later values do not matter
+  bool *seen;     // by context: whether a value was found, so that later ones are not looked for
   Found first;    // the first value found in any context of this process
 };
 
-// Returns the number of valid elements of processor r's block along d. For the footprint of a halo,
-// which has no axes here, all elements count as valid.
+// Returns the number of elements of processor r's block along d that are not padding. For the
+// footprint of a halo, whose ProgDim has no axes, it is the full length.
 static int64_t valid_of(const Mesh *m, const ProgDim *d, int64_t r) {
   int64_t left = d->axes.n ? d->whole - block_offset(m, d, r) : d->block;
   return clamp64(left, 0, d->block);
 }
 
-// Returns the index in a block of its first element that is not finite, and its *value; -1: there
-// is none. `dim` has the dims of the block in memory, the slowest first.
+// Returns the index of the first element of a block that is not finite and no padding, or -1 if
+// there is none. *value gets the element. `dim` has the dims of the block, the slowest in memory
+// first.
 static int64_t look(const Mesh *m, int64_t r, Dtype type, int rank, const ProgDim *dim,
                     const char *block, double *value) {
   int64_t n = 1, bytes = dtype_bytes(type);
@@ -83,7 +85,7 @@ static const char *result_of(const Exec *e, int64_t context, uint32_t i, const I
   }
 }
 
-// Checks what instruction i has written in the context.
+// Checks the results of instruction i in the context, unless a value was found there before.
 static void probe_look(Exec *e, int64_t context, uint32_t i, const LoopSteps *steps) {
   FiniteProbe *p = e->nonfinite;
   int64_t order = ++p->count[context], r = e->context[context].processor;

@@ -6,8 +6,8 @@
 
 #define REPORT "this is a fault of meshc: please report it with the model and the options"
 
-// Adds what the last step should have sent. After a failed step it is not known what was sent, so
-// exec_check compares no counts.
+// After a step that failed in a collective, it is not known what was sent. Then this function sets
+// e->interrupted, and exec_check compares no counts.
 void exec_count_predicted(Exec *e) {
   if (e->result == STEP_FAILED) e->interrupted = true;
   program_count_add(&e->predicted, &e->moves[0]);
@@ -26,8 +26,8 @@ static bool same_count(const Exec *e, CollKind k, const char *what, int64_t coun
   return false;
 }
 
-// Returns the predicted memory of a processor: that of the program without tensors shared from
-// another one.
+// Returns the predicted bytes of memory of a processor: those of the program, less those of tensors
+// that it shares with another program.
 static int64_t bytes_expected(const Exec *e) {
   int64_t bytes = program_bytes(e->program);
   for (uint32_t t = 0; e->share && t < e->program->ntensors; t++)

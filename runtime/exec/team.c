@@ -1,5 +1,5 @@
-// Team: the worker threads of a process. Worker 0 is the thread that calls; the others sleep on a
-// barrier between runs.
+// Team: the worker threads of a process. Worker 0 is the thread that calls team_run; the other
+// workers sleep on a barrier between runs.
 #include "runtime/runtime_internal.h"
 
 #include <pthread.h>
@@ -14,9 +14,9 @@ typedef struct TeamThread {
 
 struct Team {
   atomic_int users;
-  int workers, started; // started: threads beside the caller
-  bool spin, failed;    // failed: not all threads could be started; `gate` protects it
-  bool stop;            // `stop` and `work` are written before a barrier and read after it
+  int workers, started; // number of workers; number of threads started, one less when all run
+  bool spin, failed;    // there is a core for every worker; not all threads could be started
+  bool stop;            // true: the threads end. Written before a barrier and read after it
   pthread_mutex_t gate;
   Barrier *enter, *leave;
   TeamWork *work;
@@ -39,8 +39,8 @@ static void *thread_main(void *p) {
   }
 }
 
-// Runs in every thread of a team but the caller's. A thread waits for `gate` until all have
-// started, so that those of a start that failed halfway can be told to stop.
+// Starts all threads of a team but the caller's. `gate`, which new threads wait for, is held
+// meanwhile: if a thread cannot be started, those already started then see `failed` and end.
 static bool start_threads(Team *t) {
   for (int w = 1; w < t->workers; w++) {
     t->thread[w] = (TeamThread){.team = t, .worker = w};

@@ -1,5 +1,5 @@
-// Copies full arrays in declared order to and from the blocks of all processors. Also here: the
-// message about an index that is out of range.
+// Copies full arrays, in declared order of dims, to and from the blocks of all processors. Also
+// reports an index of the model that is out of range in a step.
 #include "runtime/exec/exec_internal.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 typedef struct Move {
   char *block;
-  const char *in; // full array to write to the blocks, NULL: read them into `out`
+  const char *in; // full array to write to the blocks; NULL: the blocks are read into `out`
   char *out;
   Dtype type, whole_type;
 } Move;
@@ -53,7 +53,8 @@ void exec_write(Exec *e, TensorKind kind, const char *name, Dtype type, const vo
 
 static bool all_seen(const Exec *e) { return ranks_local_processors(e->ranks) == e->processors; }
 
-// Makes f read of input number i only the rows that the processors of this rank use.
+// Restricts the feed f: it reads only those rows of input number i that the processors of this rank
+// use. `incomplete`: this holds for incomplete batches, otherwise for full ones.
 static void restrict_input(const Exec *e, Feed *f, uint32_t i, bool incomplete) {
   const FeedInput *input;
   feed_inputs(f, &input);
@@ -117,7 +118,7 @@ void exec_read_replica(const Exec *e, TensorKind kind, const char *name, int64_t
   int32_t i = program_tensor(e->program, kind, name);
   if (i < 0) BUG("program has no tensor %s", name);
   const ProgTensor *t = &e->program->tensor[i];
-  if (!exec_meet_readers(e, false, NULL)) return; // the run has failed: the next step reports it
+  if (!exec_meet_readers(e, false, NULL)) return; // the run has failed, which the next step reports
   char *room = mem_alloc((size_t)exec_block_bytes(e) + 1);
   for (int64_t r = 0; r < e->processors; r++) {
     if (block_replica(&e->program->mesh, t, r) != replica) continue;
@@ -145,11 +146,10 @@ double exec_scalar(const Exec *e, const char *output) {
   return dtype_load(e->program->tensor[i].type, e->context[e->first].tensor[i]);
 }
 
-// -- faults -------------------------------------------------------------------------------------
+// -- reporting an index out of range ------------------------------------------------------------
 
-// A check tests an index of the model at run time. Computes the index in the whole tensor, by dim,
-// of the element that was tested at position `at` of processor r. `at` numbers the elements of the
-// processor's block row by row.
+// Computes where in a full tensor an index of the model was tested: out[d] gets the position along
+// dim d. `c` is the check of that index, `at` the row-major position in the block of processor r.
 static void unflatten(const Program *p, const Check *c, int64_t r, int64_t at, int64_t *out) {
   for (int d = c->rank - 1; d >= 0; d--) {
     int64_t n = c->loop[d].block > 0 ? c->loop[d].block : 1;
@@ -164,8 +164,8 @@ static bool is_earlier(const int64_t *a, const int64_t *b, int n) {
   return false;
 }
 
-// Returns the first fault by order of instructions, then by global position, so that it is the same
-// on every mesh.
+// Returns the first fault of the step, ordered by instruction, then by position in the full tensor;
+// *position gets the latter. So the fault is equal on every mesh.
 static const StepFault *find_fault(const Exec *e, int64_t *position) {
   const StepFault *best = NULL;
   for (int64_t i = 0; i < e->processors * e->workers; i++) {
@@ -202,7 +202,7 @@ static void loops_text(const Program *p, const StepFault *f, char *out, size_t r
 }
 
 void exec_fault(const Exec *e, Diag *d) {
-  if (e->result == STEP_FAILED) { // ranks_leave reports the reason
+  if (e->result == STEP_FAILED) { // the run has failed, and ranks_leave reports the reason
     diag_error(d, DIAG_PEER_LOST, (Pos){0}, "another rank has ended the run");
     return;
   }

@@ -1,4 +1,5 @@
-// Records what each worker runs, in a list of its own, and writes the lists as a Chrome trace.
+// Records the instructions that each worker runs, in one list a worker, and writes the lists as a
+// Chrome trace.
 #include "runtime/exec/trace.h"
 #include "runtime/exec/exec_internal.h"
 
@@ -48,7 +49,7 @@ void trace_add(Trace *t, int worker, int64_t processor, uint32_t instr, int64_t 
   l->at[l->n++] = (TraceEvent){processor, step, sequence, instr, began, clock_seconds()};
 }
 
-// -- writing ------------------------------------------------------------------------------------
+// -- writing the trace --------------------------------------------------------------------------
 
 enum { COMPUTE, COMMUNICATE };
 
@@ -131,8 +132,8 @@ static void put_ran(Writer *w, const TraceEvent *x) {
                          "args", args));
 }
 
-// Writes an arrow between two events of one call of a collective: from that of the first processor
-// of the group to x, that of another one.
+// Writes an arrow between two events of one call of a collective: from the event of the first
+// processor of the group to x, the event of another processor.
 static void put_arrow(Writer *w, const TraceEvent *from, const TraceEvent *x) {
   json_int_t id = (json_int_t)(x->sequence * (uint64_t)w->e->processors + (uint64_t)x->processor);
   const char *name = instr_name(w->e->program, x->instr);
@@ -150,8 +151,8 @@ static int by_call(const void *a, const void *b) {
   return (x->processor > y->processor) - (x->processor < y->processor);
 }
 
-// Writes the arrows between the events all[0..n) of collectives, which are sorted by call and
-// processor.
+// Writes the arrows between the events all[0..n) of collectives. The events are sorted by call, and
+// those of a call by processor.
 static void put_arrows(Writer *w, size_t n, const TraceEvent *all) {
   const Mesh *m = &w->e->program->mesh;
   for (size_t i = 0, call = 0; i < n; i++) {

@@ -104,7 +104,7 @@ static bool lies_plain(const ArrayPlace *p) {
   return same && r.kind != '?' && (!p->fortran || p->rank < 2) && p->elements > 0;
 }
 
-// Maps the array privately. False if the system cannot map it.
+// Maps the array privately. Returns false if the system cannot map it.
 static bool map_place(Array *out, const Datafile *f, const ArrayPlace *p) {
   int64_t page = sysconf(_SC_PAGESIZE), first = p->offset / page * page;
   size_t n = (size_t)(p->offset + p->elements * p->raw.bytes - first);

@@ -17,9 +17,10 @@ typedef struct Csv {
   bool broken;     // an unfinished quote, or no memory
 } Csv;
 
-// Reads the file's text without NUL bytes, malloc'd. NULL after an error in d.
+// Reads the file's text without NUL bytes, malloc'd. Returns NULL after an error in d.
 char *csv_load(const char *path, int64_t *n, Diag *d, Pos at);
-// Reads the next record that is not an empty line. False at the end or if the text is broken.
+// Reads the next record that is not an empty line. Returns false at the end or if the text is
+// broken.
 bool csv_next(Csv *c);
 // Reads text[0..n), which it changes, without a byte order mark: the first record into *head and
 // the second into *next, which reads on from there. Returns false if there is no first record;

@@ -109,7 +109,7 @@ static bool extend64(ZipMember *m, const char *extra, int64_t n) {
   return true;
 }
 
-// Reads the next entry. False at the end, or, with a reason in `why`, if it is broken.
+// Reads the next entry. Returns false at the end, or, with a reason in `why`, if it is broken.
 static bool zip_next(Zip *z, ZipMember *m, char *why) {
   why[0] = 0;
   if (z->at == z->n) return false;

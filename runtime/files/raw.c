@@ -84,8 +84,8 @@ double raw_value(Raw r, const void *p) {
   return r.kind == '?' ? x != 0 : (double)x;
 }
 
-// Stores a number in type `to`. False if its value would be lost. `integral`: the source is an
-// integer, so a float must represent it exactly.
+// Stores a number in type `to`. Returns false if its value would be lost. `integral`: the source is
+// an integer, so a float must represent it exactly.
 static bool store_value(double x, bool integral, Dtype to, char *dst) {
   double y = dtype_round(to, x);
   bool kept;
@@ -100,7 +100,7 @@ static bool store_value(double x, bool integral, Dtype to, char *dst) {
 }
 
 // Stores a 64-bit integer beyond 2^53 (is_wide) in type `to`. It is not converted to a double,
-// which would round it. False if its value would be lost.
+// which would round it. Returns false if its value would be lost.
 static bool store_wide(Raw r, uint64_t x, Dtype to, char *dst) {
   bool negative = r.kind == 'i' && (int64_t)x < 0;
   if ((to == TYPE_I64 && (r.kind == 'i' || x <= INT64_MAX)) || (to == TYPE_U64 && !negative)) {

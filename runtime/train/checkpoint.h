@@ -36,20 +36,20 @@ typedef struct SaverOptions {
   int64_t keep; // how many of the newest checkpoints are kept, and the best one; 0: all are
 } SaverOptions;
 // Opens a folder for checkpoints of e: locks it and removes what an earlier run left incomplete.
-// NULL after an error in d, also where another process has the lock.
+// Returns NULL after an error in d, also where another process has the lock.
 Saver *saver_open(const SaverOptions *opt, const Exec *e, Diag *d);
 // Prepares to resume from `step`: later checkpoints are renamed to step-M.old, with a warning for
-// each, and a D/best that linked to one of them links to `best_step` again. False after an error in
-// d.
+// each, and a D/best that linked to one of them links to `best_step` again. Returns false after an
+// error in d.
 MUST_USE bool saver_rewind(Saver *s, int64_t step, int64_t best_step, Diag *d);
 // Copies all parameters, states and slots, and writes them in the background. Waits first until the
 // previous checkpoint is written. `best`: the last evaluation was the best so far. A step that has
 // a checkpoint is not written again; a step-N without a manifest is renamed to step-N.old, with a
-// warning. False after an error in d.
+// warning. Returns false after an error in d.
 MUST_USE bool saver_start(Saver *s, const TrainPosition *n, bool best, Diag *d);
 // *path gets the checkpoint that has become complete since the last call, or NULL. With `wait`,
-// waits for the one being written. False after an error in d: it could not be written; nothing of
-// it is left, and older ones are intact.
+// waits for the one being written. Returns false after an error in d: it could not be written;
+// nothing of it is left, and older ones are intact.
 MUST_USE bool saver_poll(Saver *s, bool wait, const char **path, Diag *d);
 void saver_free(Saver *s); // waits until the checkpoint being written is complete
 
@@ -78,13 +78,13 @@ checkpoint_step(const char *name); // N of "step-N", leading zeros allowed, -1 f
 bool checkpoint_exists(const char *path);
 // Reads the manifest of the checkpoint in the folder `path`, or of the newest one in that folder.
 // Newer folders without a manifest are skipped with a warning; a damaged manifest of the newest is
-// an error. Everything is in `a`. NULL after an error in d.
+// an error. Everything is in `a`. Returns NULL after an error in d.
 Checkpoint *checkpoint_open(Arena *a, const char *path, Diag *d, Pos at);
 // Returns the folder of step `step` in `directory`, NULL if it has no complete checkpoint.
 const char *checkpoint_of_step(Arena *a, const char *directory, int64_t step);
 // Loads the parameters and states of e, and with `slots` its optimizer state; all of them must be
 // there. With `average`, average.NAME is loaded for NAME where the checkpoint has it. Every shard
-// is read and checked in full first. False after an error in d that names the file.
+// is read and checked in full first. Returns false after an error in d that names the file.
 MUST_USE bool checkpoint_load(const Checkpoint *c, Exec *e, bool slots, bool average, Diag *d,
                               Pos at);
 

@@ -42,7 +42,7 @@ StepList checkpoint_steps(Arena *a, const char *directory);
 // descriptor of the folder; *lock gets that of the lock. Both stay open while checkpoints are
 // written. -1 after an error in d.
 int checkpoint_folder_open(const char *directory, int *lock, Diag *d);
-// Renames the entry to NAME.old or NAME.K.old, which `to` gets. False with errno.
+// Renames the entry to NAME.old or NAME.K.old, which `to` gets. Returns false with errno.
 bool checkpoint_set_aside(int folder, const char *name, char to[DISK_NAME]);
 // Removes the shards and the manifest of a folder, and the folder if nothing else is in it.
 bool checkpoint_remove(int folder, const char *name);

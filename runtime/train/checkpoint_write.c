@@ -59,7 +59,8 @@ static const char *kind_text(TensorKind k) {
 typedef struct BlockBox {
   int64_t at[MAX_RANK], size[MAX_RANK], stride[MAX_RANK], elements;
 } BlockBox;
-// Sets *out to the place of processor r's block of t. False if r does not write it to its shard.
+// Sets *out to the place of processor r's block of t. Returns false if r does not write it to its
+// shard.
 static bool box_of(const Exec *e, const ProgTensor *t, int64_t r, BlockBox *out) {
   const Program *p = e->program;
   if (!kind_text(t->kind) || block_first(&p->mesh, t, r) != r) return false;
@@ -97,7 +98,7 @@ static char *header_of(const Exec *e, int64_t r, int64_t *bytes, size_t *n) {
 }
 
 // Copies the blocks that processor r writes to `to`, the data of its shard. If `to` is NULL, this
-// rank only takes part in the exchange of blocks. False once the run has failed.
+// rank only takes part in the exchange of blocks. Returns false once the run has failed.
 static bool fill_shard(const Exec *e, int64_t r, char *to) {
   char *room = mem_alloc((size_t)exec_block_bytes(e) + 1);
   for (int64_t each = WIDEST; each > 0; each /= 2)
@@ -119,7 +120,7 @@ static bool fill_shard(const Exec *e, int64_t r, char *to) {
 
 static bool writes(const Exec *e) { return !e->ranks || ranks_rank(e->ranks) == 0; }
 
-// Makes the shards. False without memory. A processor without blocks to write gets none.
+// Makes the shards. Returns false without memory. A processor without blocks to write gets none.
 static bool copy_shard(const Exec *e, int64_t r, Shard *out) {
   int64_t data;
   size_t n;
@@ -433,7 +434,7 @@ static bool start_thread(Saver *s) {
 }
 
 // Sets *is_there to whether s->step has a checkpoint. Renames an entry step-N that is not a
-// checkpoint. False after an error.
+// checkpoint. Returns false after an error.
 static bool look_for(Saver *s, bool *is_there, Diag *d) {
   char name[STEP_NAME], manifest[FILE_NAME];
   struct stat info;

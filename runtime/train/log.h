@@ -12,7 +12,7 @@ typedef struct LogOptions {
   const void *graph;     // a GraphDef for TensorBoard, or NULL
   size_t graph_bytes;
 } LogOptions;
-// NULL after an error in d.
+// Returns NULL after an error in d.
 Log *log_open(const LogOptions *opt, Diag *d);
 // Begins the object of a step with n values and the seconds since training began.
 void log_step(Log *l, int64_t step, double seconds, uint32_t n, const char *const *name,
@@ -23,7 +23,7 @@ void log_evaluation(Log *l, const char *data, uint32_t n, const char *const *nam
 // Writes a histogram of n values for a step to the event file.
 void log_histogram(Log *l, int64_t step, const char *name, Dtype type, int64_t n,
                    const void *values);
-// Closes both files. False after an error in d: something could not be written.
+// Closes both files. Returns false after an error in d: something could not be written.
 MUST_USE bool log_close(Log *l, Diag *d);
 // Writes all that was logged to the disk, so that the log has the steps of a checkpoint that
 // follows.
