@@ -118,7 +118,7 @@ static void file_name(const uint8_t key[HASH_BYTES], char out[2 * HASH_BYTES + 3
   strcpy(out + 2 * HASH_BYTES, ".o");
 }
 
-// Computes the hash of what follows the head of a file.
+// Computes the SHA-256 of all that lies behind the first HEAD bytes (magic and hash) of a file.
 static void checksum(const Bytes *file, uint8_t out[HASH_BYTES]) {
   Hash h;
   hash_start(&h);
@@ -207,9 +207,9 @@ static Bytes join_objects(uint32_t n, const Bytes *objects) {
   return file;
 }
 
-// Returns whether to check the size of the folder now. Listing the folder takes time, so it is done
-// at random: on average once for every 1/64 of the limit that is written. Two bytes of the key,
-// which is a hash, serve as the random number.
+// Returns whether this write shall also check the size of the folder. Listing the folder takes
+// time, so it is done at random: on average once for every 1/64 of the limit that is written. Two
+// bytes of the key, which is a hash, serve as the random number.
 static bool time_to_shrink(const uint8_t key[HASH_BYTES], size_t bytes) {
   enum { PARTS = 64 };
   return (key[0] << 8 | key[1]) * (double)cache_limit() < PARTS * 0x1p16 * (double)bytes;

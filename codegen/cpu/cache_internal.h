@@ -15,7 +15,8 @@ typedef struct Hash {
 } Hash;
 void hash_start(Hash *h);
 void hash_add(Hash *h, const void *at, size_t n);
-void hash_text(Hash *h, const char *text); // with its NUL, so that "a", "bc" and "ab", "c" differ
+// Adds the text with its NUL, so that the texts "a", "bc" and "ab", "c" give different hashes.
+void hash_text(Hash *h, const char *text);
 void hash_end(Hash *h, uint8_t out[HASH_BYTES]);
 
 // Reads the objects stored in directory `dir` under `key`. Returns their number; *out is an array

@@ -1,7 +1,9 @@
-// Machine code of a program's kernels, from the cache or from LLVM, mapped into this process.
+// Machine code of a program's kernels, from the cache or from LLVM, mapped into this process. In: a
+// Program and its kernels. Out: a Code, and the entry points in the program.
 //
-// Objects call the kernels k0, k1 ... in the order of the program. So two programs whose kernels
-// differ in their names only share a cache entry. Two threads compile if there are many kernels.
+// In the objects the kernels have the names k0, k1 ..., in the order of the program. Names of
+// kernels are no part of the key of the cache: two programs that differ only in these share an
+// entry. Two threads compile if there are many kernels.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,14 +63,14 @@ static void cache_key(Arena *a, const KernelList *s, uint8_t out[HASH_BYTES]) {
 
 // -- compiling ----------------------------------------------------------------------------------
 
-// The work of one thread: to compile kernels first..first+n-1 as one module.
+// The work of one thread: it compiles kernels first..first+n-1 as one module.
 typedef struct CompileJob {
   const KernelList *source;
   uint32_t first, n;
   LlvmForm form;
   Bytes out;
   bool ok;     // LLVM has compiled the module; otherwise `why` says why not
-  bool failed; // the work was cut off: no memory, or a fault of meshc, see `failure`
+  bool failed; // the work was cut off: no memory, or an error in meshc; see `failure`
   Failure failure;
   char why[LLVM_WHY];
 } CompileJob;
@@ -80,16 +82,16 @@ static void compile_kernels(void *arg) {
                    j->source->symbol + j->first, j->n, j->source->opt, j->form, &j->out, j->why);
 }
 
-// Runs a job and keeps a failure in it. A failure jumps out of all calls of its thread: it must not
-// leave the second thread, and the first thread must wait for the second before it fails.
+// Runs a job, and stores a failure (ir/base/guard.h) in it instead of passing it on. Only the first
+// thread may raise a failure, after the second thread has ended.
 static void *compile_job(void *arg) {
   CompileJob *j = arg;
   j->failed = !guard_run(compile_kernels, j, &j->failure);
   return NULL;
 }
 
-// Makes one or two jobs of the kernels, runs the first on this thread and the second on another,
-// and returns their number.
+// Divides the kernels among one or two jobs. Runs the first job on this thread, the second on a new
+// one. Returns the number of jobs.
 static uint32_t compile(const KernelList *s, LlvmForm form, CompileJob *job) {
   uint32_t n = form == LLVM_OBJECT && s->n > 2 * KERNELS_A_THREAD ? MAX_OBJECTS : 1, first = 0;
   for (uint32_t i = 0; i < n; i++) {
@@ -118,7 +120,8 @@ static void free_objects(uint32_t n, Bytes *object) {
   for (uint32_t i = 0; i < n; i++) free(object[i].at);
 }
 
-// Compiles the kernels to one or two objects. Returns their number, 0 after an error in d.
+// Compiles the kernels to one or two objects, whose memory the caller frees. Returns their number,
+// or 0 after an error in d.
 static uint32_t compile_objects(const KernelList *s, Bytes *object, Diag *d) {
   CompileJob job[MAX_OBJECTS];
   uint32_t n = compile(s, LLVM_OBJECT, job);
@@ -142,8 +145,8 @@ static void *find_symbol(const Code *c, const char *name) {
   return at;
 }
 
-// Sets function pointers by copying bytes: ISO C has no conversion from data pointers, POSIX allows
-// it.
+// Sets the function pointers of a kernel. They are copied as bytes, because ISO C does not convert
+// data pointers to function pointers; POSIX guarantees that the bytes are the same.
 static void set_entries(ProgKernel *k, void *run, void *combine) {
   memcpy(&k->run, &run, sizeof run);
   memcpy(&k->combine, &combine, sizeof combine);
@@ -160,8 +163,8 @@ static bool link_kernels(Program *p, const KernelList *s, const Code *c) {
   return true;
 }
 
-// Maps the objects and sets the entries of all kernels. Returns NULL with a sentence in why if
-// a kernel is missing.
+// Maps the objects and sets the entry points of all kernels. Returns NULL with a sentence in
+// why[0..200) if an object cannot be loaded or a kernel is missing.
 static Code *code_link(Program *p, const KernelList *s, uint32_t n, const Bytes *object,
                        char *why) {
   Code *c = mem_zeroed(1, sizeof *c);

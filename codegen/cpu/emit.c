@@ -1,10 +1,12 @@
-// The functions of a kernel: SYMBOL(call, lo, hi) and SYMBOL_combine(call, chunks).
+// The functions of a kernel: SYMBOL(call, lo, hi) and SYMBOL_combine(call, chunks). In: a Kernel.
+// Out: LLVM IR. A unit is one round of the outer loops; a chunk is the units of one call. Other
+// words: emit_internal.h.
 //
-// SYMBOL runs units lo..hi-1 of the outer loops, a chunk:
+// SYMBOL runs the chunk of units lo..hi-1:
 //   load pointers and extents of loops; compute statements that depend on no loop
 //   divide lo into counters of the outer loops (the only divisions)
 //   for units lo..hi-1: addresses, statements of the unit, its phases (emit_units.c)
-//   store accumulators to the partial row of the chunk
+//   store accumulators to the partial row, the chunk's memory for results of reductions over units
 // SYMBOL_combine joins the partial rows of all chunks (emit_combine.c).
 #include "codegen/cpu/emit_arith_internal.h"
 
@@ -39,8 +41,9 @@ static void add_flag(Emit *e, const char *name) {
                           LLVMCreateEnumAttribute(e->ctx, kind, 0));
 }
 
-// Begins the function `void name(ptr call, i64, ...)` with n integers. It has a block for allocas,
-// which LLVM turns into registers there only, and a block for what is emitted next.
+// Begins the function `void name(ptr call, i64, ...)` with n integer parameters. Its first block is
+// for allocas: LLVM turns only those of the first block into registers. Code is emitted to the
+// second.
 static void function_begin(Emit *e, const char *name, int n) {
   LLVMTypeRef params[3] = {e->ptr, e->i64, e->i64};
   e->fn =
@@ -64,7 +67,8 @@ static void function_end(Emit *e) {
   LLVMBuildBr(e->b, LLVMGetNextBasicBlock(e->allocas));
 }
 
-// Emits the address of p at counters 0 of all loops, as a number of elements from its pointer.
+// Emits the part of address p that no loop changes, in elements: the offset, and the run-time
+// scalars times their strides.
 static LLVMValueRef walk_start(Emit *e, const KPtr *p) {
   LLVMValueRef at = i64_of(e, p->offset);
   for (int i = 0; i < p->nbases; i++)
@@ -96,7 +100,8 @@ static void load_call(Emit *e) {
   }
 }
 
-// Makes Emit.zeros, which rows_of_zeros needs if a tile of several rows has a load with a guard.
+// Allocates Emit.zeros and fills it with zeros, if the kernel has tiles of several rows and a load
+// with a guard (rows_of_zeros in emit_nest.c).
 static void zeros_make(Emit *e) {
   bool any = false;
   for (int id = 0; id < e->k->nstmts && e->k->rows >= 0 && e->plan.rows > 1; id++)

@@ -1,4 +1,4 @@
-// Short names for the LLVM instructions that the emitter builds, on scalars and on vectors.
+// Short names for the LLVM instructions that the emitter builds. Operands are scalars or vectors.
 //
 //   int_*, bit_*, shift_*    instructions on integers and bools
 //   add, sub, mul, quot ...  instructions on floats
@@ -45,16 +45,18 @@ static inline LLVMValueRef pick(Emit *e, LLVMValueRef c, LLVMValueRef a, LLVMVal
 static inline LLVMValueRef int_cmp(Emit *e, LLVMIntPredicate p, LLVMValueRef a, LLVMValueRef b) {
   return LLVMBuildICmp(e->b, p, a, b, "");
 }
-static inline LLVMValueRef int_less(Emit *e, LLVMValueRef a, LLVMValueRef b) { // signed
+// compares as signed integers
+static inline LLVMValueRef int_less(Emit *e, LLVMValueRef a, LLVMValueRef b) {
   return int_cmp(e, LLVMIntSLT, a, b);
 }
 static inline LLVMValueRef int_equal(Emit *e, LLVMValueRef a, LLVMValueRef b) {
   return int_cmp(e, LLVMIntEQ, a, b);
 }
-static inline LLVMValueRef int_min(Emit *e, LLVMValueRef a, LLVMValueRef b) { // signed
+// compares as signed integers
+static inline LLVMValueRef int_min(Emit *e, LLVMValueRef a, LLVMValueRef b) {
   return pick(e, int_less(e, a, b), a, b);
 }
-// Returns x, as a vector of equal lanes if `shape` is a vector.
+// Returns x or, if `shape` is a vector and x is not, a vector of as many lanes that all hold x.
 static inline LLVMValueRef splat_like(Emit *e, LLVMValueRef x, LLVMValueRef shape) {
   return is_vector(shape) ? emit_splat(e, x) : x;
 }
@@ -121,7 +123,7 @@ static inline LLVMValueRef sign_of(Emit *e, LLVMValueRef magnitude, LLVMValueRef
   LLVMValueRef args[2] = {magnitude, sign};
   return emit_call(e, "llvm.copysign", 2, args);
 }
-// at_most, at_least and clamp return a NaN for a NaN.
+// Functions at_most, at_least and clamp return NaN if x is NaN.
 static inline LLVMValueRef at_most(Emit *e, LLVMValueRef x, double high) {
   return pick(e, greater(e, x, high), num(x, high), x);
 }
@@ -131,14 +133,14 @@ static inline LLVMValueRef at_least(Emit *e, LLVMValueRef x, double low) {
 static inline LLVMValueRef clamp(Emit *e, LLVMValueRef x, double low, double high) {
   return at_most(e, at_least(e, x, low), high);
 }
-// Convert f32 to f64, and f64 to f32.
+// Function widen converts f32 to f64, narrow converts f64 to f32.
 static inline LLVMValueRef widen(Emit *e, LLVMValueRef x) {
   return fp_widen(e, x, type_like(e, e->f64, x));
 }
 static inline LLVMValueRef narrow(Emit *e, LLVMValueRef x) {
   return fp_narrow(e, x, type_like(e, e->f32, x));
 }
-// Emits whether any lane of a bool is true.
+// Emits an i1: whether any lane of bool x is true.
 static inline LLVMValueRef any_lane(Emit *e, LLVMValueRef x) {
   return is_vector(x) ? emit_unary(e, "llvm.vector.reduce.or", x) : x;
 }

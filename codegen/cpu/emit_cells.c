@@ -1,10 +1,14 @@
-// Accumulators of K_REDUCE and K_ACCUM: their identities, types and addresses.
+// Accumulators of K_REDUCE and K_ACCUM statements: their identities, types and addresses. A
+// K_REDUCE is a reduction over the inner loops, a K_ACCUM one over all units of a chunk, which is a
+// sequence of rounds of the outer loops.
 //
-// A cell is the accumulator of one instance: stack memory, which LLVM's mem2reg turns into a
-// register. A K_REDUCE along an inner vector loop has a vector of partial results, whose lanes are
-// joined at the end of the phase. Along an outer vector loop each lane has its own result. A
-// K_ACCUM whose pointer moves along no inner loop has cells for a whole chunk. Other K_ACCUMs have
-// many elements and add to them in the chunk's partial row.
+// A cell is the accumulator of one instance, a statement for one row and one vector of a tile:
+// stack memory, which LLVM's mem2reg turns into a register. If the vector loop is an inner loop,
+// the cell of a K_REDUCE is a vector of partial results, whose lanes are joined at the end of the
+// phase. If it is an outer loop, each lane is a result of its own.
+//
+// A K_ACCUM with one result has cells for the whole chunk. A K_ACCUM with many results adds to
+// their elements in the chunk's partial row, memory that SYMBOL_combine reads.
 #include "codegen/cpu/emit_arith_internal.h"
 
 #ifdef MESHC_HAVE_LLVM
@@ -15,7 +19,7 @@ LLVMValueRef emit_identity(Emit *e, Op op, Dtype t, bool vector) {
                            : const_int(type, monoid_identity_int(m, t));
 }
 
-// Joins the halves of v until one lane is left.
+// Joins the halves of v by op until one lane is left.
 LLVMValueRef emit_horizontal(Emit *e, Op op, Dtype t, LLVMValueRef v) {
   for (unsigned n = LLVMGetVectorSize(LLVMTypeOf(v)) / 2; n >= 1; n /= 2) {
     LLVMValueRef low[32], high[32], none = LLVMGetPoison(LLVMTypeOf(v));
@@ -39,8 +43,8 @@ static bool runs_in_vector_loop(const Emit *e, const KStmt *s) {
   return e->plan.vec_outer || s->level == LEVEL_INNER || s->kind == K_REDUCE;
 }
 
-// A K_REDUCE along an outer vector loop needs one scalar cell for a value that is equal in all
-// lanes.
+// Returns whether the cells of s are vectors. The cell of a K_REDUCE is a scalar if the vector loop
+// is an outer loop and the reduced value is equal in all lanes.
 bool cell_is_vector(const Emit *e, int s) {
   const KStmt *st = &e->k->stmt[s];
   if (!runs_in_vector_loop(e, st)) return false;

@@ -1,5 +1,6 @@
-// SYMBOL_combine: joins the partial rows of all chunks, in order, and stores the results. A partial
-// row has the elements of all K_ACCUMs, as one chunk has accumulated them.
+// SYMBOL_combine: joins the partial rows of all chunks, in order, and stores the results. A K_ACCUM
+// is a reduction over all units of a kernel. The partial row of a chunk is memory with what the
+// chunk has accumulated for each element of all K_ACCUMs.
 //
 //   for each K_ACCUM, for each element: result = op(op(identity, chunk 0), chunk 1) ...
 #include "codegen/cpu/emit_arith_internal.h"
@@ -8,8 +9,8 @@
 
 static Dtype combine_type(const KStmt *s) { return stmt_folds(s) ? TYPE_F64 : s->type; }
 
-// Emits a loop over the chunks that joins element `index` of ACCUM s. Returns the result; with
-// `vector`, those of a vector of elements from `index` on.
+// Emits a loop over the chunks that joins element `index` of K_ACCUM s or, with `vector`, the
+// vector of elements from `index` on. Returns the result.
 static LLVMValueRef join_chunks(Emit *e, int s, LLVMValueRef index, LLVMValueRef chunks,
                                 bool vector) {
   const KStmt *st = &e->k->stmt[s];
@@ -29,8 +30,8 @@ static LLVMValueRef join_chunks(Emit *e, int s, LLVMValueRef index, LLVMValueRef
   return emit_coerce(e, emit_read(e, t, cell), type, st->type);
 }
 
-// Joins and stores element `index` of ACCUM s at `at` or, unless l is -1, a vector of elements
-// along loop l.
+// Joins element `index` of K_ACCUM s and stores the result at address `at`. If l is a loop and not
+// -1, does this for a vector of elements along loop l.
 static void combine_at(Emit *e, int s, int l, LLVMValueRef index, LLVMValueRef at,
                        LLVMValueRef chunks) {
   const KStmt *st = &e->k->stmt[s];
@@ -42,7 +43,7 @@ static void combine_at(Emit *e, int s, int l, LLVMValueRef index, LLVMValueRef a
     store_raw(e, p->type, at, x);
 }
 
-// Returns whether no loop after l moves the pointer of ACCUM s. Then neighbours along l are
+// Returns whether no loop after l moves the pointer of K_ACCUM s. Then neighbours along l are
 // neighbours in the partial row.
 static bool is_last(const Emit *e, int s, int l) {
   for (l++; l < e->k->nouter + e->k->ninner; l++)
@@ -50,8 +51,8 @@ static bool is_last(const Emit *e, int s, int l) {
   return true;
 }
 
-// Emits loops over the elements of ACCUM s along loop l and the loops after it. They begin at
-// `index` in the partial row, and are stored from `at` on.
+// Emits loops over the elements of K_ACCUM s along loop l and the loops after it. `index` is the
+// first element in the partial row, `at` the address of its result.
 static void combine_loops(Emit *e, int s, int l, LLVMValueRef index, LLVMValueRef at,
                           LLVMValueRef chunks) {
   const KPtr *p = &e->k->ptr[e->k->stmt[s].index];

@@ -1,10 +1,12 @@
 // Emits the folds of long sums, so that chains of f32 additions stay short. fold.c decides where
 // accumulators are folded, ir/program/sums.h how long a chain may be.
 //
-// Values are added to the leaf, a cell. A fold adds the leaf to the middle and sets it to the
-// identity. In a long sum, every SUM_MIDDLE folds, the middle is added to the total, an f64. A
-// K_ACCUM in the partial row has a row of leaves and behind it a row of f64 totals; it has no
-// middle.
+// An accumulator of a long sum has levels. Values are added to the leaf, a stack cell. A fold adds
+// the leaf to the middle and sets the leaf to the identity. In very long sums, every SUM_MIDDLE
+// folds, the middle is added to the total, an f64.
+//
+// A K_ACCUM, a reduction over all units, may have many results. Its leaves are then in the partial
+// row of the chunk, a memory, and behind the leaves a row of f64 totals. It has no middle.
 #include "codegen/cpu/emit_arith_internal.h"
 
 #ifdef MESHC_HAVE_LLVM
@@ -39,7 +41,8 @@ Dtype fold_type(const Emit *e, int s) {
   return folds(e, s) && fold_of(e, s)->wide ? TYPE_F64 : e->k->stmt[s].type;
 }
 
-// Joins x, of the statement's type, to a level of type t.
+// Emits: level = op(level, x). x has the type of statement s and is converted to t, the type of the
+// level; `level` is its address.
 static void level_add(Emit *e, int s, Dtype t, LLVMValueRef level, LLVMValueRef x) {
   const KStmt *st = &e->k->stmt[s];
   x = emit_coerce(e, x, st->type, t);
@@ -47,7 +50,8 @@ static void level_add(Emit *e, int s, Dtype t, LLVMValueRef level, LLVMValueRef 
   LLVMBuildStore(e->b, emit_join(e, st->op, t, old, x), level);
 }
 
-// Returns the value of a level and resets it to the identity.
+// Emits a load of the level at address `level`, and a store of the identity there. Returns the
+// loaded value.
 static LLVMValueRef level_take(Emit *e, int s, LLVMValueRef level) {
   const KStmt *st = &e->k->stmt[s];
   LLVMValueRef x = emit_read(e, cell_type(e, s, st->type), level);
@@ -78,7 +82,8 @@ static void add_leaf(Emit *e, int s, int at) {
   level_add(e, s, e->k->stmt[s].type, e->middle[at], level_take(e, s, e->cell[at]));
 }
 
-// Adds the leaves to the middles and, every SUM_MIDDLE folds, the middles to the totals.
+// Adds the leaves of all cells of s to their middles and, every SUM_MIDDLE folds, the middles to
+// the totals.
 static void fold_registers(Emit *e, int s) {
   each_cell(e, s, body_rows(e, s), body_vecs(e, s), add_leaf);
   if (!fold_of(e, s)->wide) return;
@@ -121,9 +126,9 @@ static void wide_add(Emit *e, int s, LLVMValueRef index, bool vector) {
   store_raw(e, st->type, leaf, emit_identity(e, st->op, st->type, vector));
 }
 
-// Adds leaves of ACCUM s in the partial row to their totals: those that the inner loops from
-// `place` on have added to. They are neighbours. The counters of the inner loops before select the
-// first.
+// Adds leaves of K_ACCUM s in the partial row to their totals: all leaves to which inner loop place
+// - FOLD_LOOP and the loops inside it have added; if the place is not an inner loop, all leaves.
+// They are neighbours; the counters of the inner loops around that loop give the first.
 static void fold_row(Emit *e, int s, int place) {
   int at = place < FOLD_LOOP ? e->k->nouter : e->k->nouter + place - FOLD_LOOP;
   LLVMValueRef from = i64_of(e, 0);

@@ -5,11 +5,11 @@
 //   gelu_tanh  x s(z), z = 2 sqrt(2/pi) (x + 0.044715 x^3)
 //   gelu       x P(x), P the normal distribution; P(-a) = e^(-a^2/2) E(a) for a >= 0 (tail_num)
 //
-// Powers are computed as 2^k e^..., k = math_shift, which is a normal number also where the gate is
-// subnormal. The last step multiplies by 2^-k, so that the tails are accurate to their ends. The
-// exponents z and a^2/2 are computed in two numbers, of which the second holds the rounding error.
-// Where a kernel has a gate and its slope of one argument, LLVM's early-cse keeps one copy of their
-// common instructions.
+// Powers of e are computed times 2^k or 2^-k, where k = math_shift: such a product is a normal
+// number also where the gate is subnormal. The last step multiplies by 2^-k, so that the tails are
+// accurate to their ends. The exponents z and a^2/2 are computed as a sum of two numbers, of which
+// the second holds the rounding error of the first. If a kernel has a gate and its slope of one
+// argument, LLVM's early-cse merges their common instructions.
 #include "codegen/cpu/emit_math_internal.h"
 
 #ifdef MESHC_HAVE_LLVM
@@ -21,17 +21,17 @@ static LLVMValueRef unshift(Emit *e, LLVMValueRef x) { return scale(e, x, ldexp(
 // -- x s(z) -------------------------------------------------------------------------------------
 
 typedef struct Gate {
-  LLVMValueRef y;   // 2^-k e^-z, where k is shift()
+  LLVMValueRef y;   // 2^-k e^-z, where k is math_shift
   LLVMValueRef inv; // 2^k s(z)
 } Gate;
 
-// Returns the gate for p = 2^-k e^-z.
+// Returns y and inv of a gate, for p = 2^-k e^-z.
 static Gate gate_of(Emit *e, const Power *p) {
   LLVMValueRef y = math_power_value(e, p);
   return (Gate){y, quot(e, num(y, 1), offset(e, y, ldexp(1, -shift(e, y))))};
 }
 
-// Returns the gate for z = x.
+// Returns y and inv of the gates with z = x: sigmoid and silu.
 static Gate logistic(Emit *e, LLVMValueRef x) {
   Power p = math_power(e, negate(e, x), num(x, math_magic(is_f32(e, x), -shift(e, x))));
   return gate_of(e, &p);
@@ -43,9 +43,10 @@ LLVMValueRef math_sigmoid(Emit *e, LLVMValueRef x) {
   return unshift(e, g.inv);
 }
 
-// Returns the gate for the z of gelu_tanh. -z log2(e) = x t with t = -(k + c x^2), computed as t
-// plus a low part. k is a multiple of the unit in the last place of the largest t. So k + t is
-// exact, and the low part holds all of the rounding error.
+// Returns y and inv of gelu_tanh, from -z log2(e) = x t, where t = -(k + c x^2) with the constants
+// k and c below. t is computed as a sum of two numbers, t and `low`. The constant k is a multiple
+// of the last place of the largest t. So k + t is exact, and `low` holds the whole rounding error
+// of t.
 static Gate gelu_tanh_gate(Emit *e, LLVMValueRef x) {
   bool f32 = is_f32(e, x);
   const double k = f32 ? 0x1.26aecp+1 : 0x1.26aec21bce760p+1,
@@ -67,17 +68,17 @@ static LLVMValueRef gelu_tanh_factor(Emit *e, LLVMValueRef x) {
   return mul(e, x, math_fma(e, mul(e, x, x), num(x, cubic), num(x, linear)));
 }
 
-// What is needed for x s(z) and its slope.
+// The constants and functions for a gate x s(z) and its slope.
 typedef struct Gated {
-  double low32, low64;   // for smaller x, in f32 and in f64, x s(z) is 0
-  double high32, high64; // for larger x, s(z) is 1 and e^-z is not computed
+  double low32, low64;   // x s(z) is 0 if x is below this, in f32 and in f64
+  double high32, high64; // s(z) is 1 if x is above this, and e^-z is not computed
   Gate (*gate)(Emit *e, LLVMValueRef x);
-  MathFn *factor; // returns x dz/dx; NULL: z = x
+  MathFn *factor; // returns x dz/dx; NULL if z is x
 } Gated;
 static const Gated silu = {-125, -900, 40, 100, logistic, NULL};
 static const Gated gelu_tanh = {-11.3, -23, 6, 10, gelu_tanh_gate, gelu_tanh_factor};
 
-// Emits x s(z) or, with `slope`, its derivative s (1 + w e^-z s), where w = x dz/dx.
+// Emits x s(z) or, with `slope`, its derivative s (1 + w e^-z s), where s is s(z) and w is x dz/dx.
 static LLVMValueRef gated(Emit *e, LLVMValueRef x, const Gated *f, bool slope) {
   bool f32 = is_f32(e, x);
   x = at_least(e, x, f32 ? f->low32 : f->low64);
@@ -99,10 +100,10 @@ LLVMValueRef math_gelu_tanh_slope(Emit *e, LLVMValueRef x) { return gated(e, x, 
 
 // -- gelu ---------------------------------------------------------------------------------------
 
-// E(a) = c / (a + g(a)), where c = 1 / sqrt(2 pi). g is approximated by n/d, tail_num and tail_den,
-// for a in 0..14.6, in f64 in 0..38.8. For larger a, P(-a) is 0 with any g. The relative error of E
-// is g / (a + g) times that of g, so that the errors of Horner's rule, which grow with a, matter
-// less where a is large.
+// E(a) = c / (a + g(a)), where c = 1 / sqrt(2 pi); this equation defines the function g. It is
+// approximated by a quotient of polynomials, tail_num / tail_den, for a in 0..14.6, in f64 for a in
+// 0..38.8. For larger a, P(-a) is 0 with any g. The relative error of E is that of g times g / (a +
+// g). So errors of Horner's rule, which grow with a, matter less where a is large.
 static LLVMValueRef tail_num(Emit *e, LLVMValueRef a) {
   static const double n32[] = {9.886405223369365558e-7, 0.009594143368303775787,
                                0.09146413207054138184, 0.3652694821357727051,
@@ -132,8 +133,8 @@ static LLVMValueRef tail_den(Emit *e, LLVMValueRef a) {
 }
 
 typedef struct NormalTail {
-  LLVMValueRef a; // |x|, or a smaller number for which a P(-a) is 0, too
-  LLVMValueRef y; // 2^k c e^(-a^2/2)
+  LLVMValueRef a; // |x|, or a smaller number a for which a P(-a) is 0 as it is for |x|
+  LLVMValueRef y; // 2^k c e^(-a^2/2), where k is math_shift and c = 1 / sqrt(2 pi)
   LLVMValueRef h; // 2^k P(-a)
 } NormalTail;
 
@@ -160,8 +161,8 @@ LLVMValueRef math_gelu(Emit *e, LLVMValueRef x) {
   return pick(e, less(e, x, 0), under, over);
 }
 
-// Emits P(x) + x P'(x), where P'(x) = e^(-x^2/2) / sqrt(2 pi). For |x| < 1 it is 1/2 + x m(x^2),
-// with a polynomial m.
+// Emits P(x) + x P'(x), where P'(x) = e^(-x^2/2) / sqrt(2 pi). For |x| < 1 it is computed as 1/2 +
+// x m(x^2), where m is a polynomial.
 LLVMValueRef math_gelu_slope(Emit *e, LLVMValueRef x) {
   static const double m32[] = {7.292991673941803033e-6, -1.106630792949641078e-4,
                                1.152562441211055891e-3, -9.498008390918197835e-3,

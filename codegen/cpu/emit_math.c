@@ -5,8 +5,8 @@
 //   exp   x = n ln2 + r, |r| <= ln2/2: a polynomial in r, times 2^n by its bits
 //   log   x = 2^k m, m in [sqrt(1/2), sqrt(2)): f32 a polynomial in m - 1, f64 the series of atanh
 //
-// Coefficients are Chebyshev fits of the functions named beside them, except those of the f64
-// logarithm (W. J. Cody's form as in fdlibm) and of the f32 erf (N. Juffa).
+// The comment at each polynomial says which function it fits (Chebyshev). Two are from others: the
+// f64 logarithm (W. J. Cody's form as in fdlibm) and the f32 erf (N. Juffa).
 #include "codegen/cpu/emit_math_internal.h"
 
 #ifdef MESHC_HAVE_LLVM
@@ -24,8 +24,8 @@ LLVMValueRef math_poly(Emit *e, LLVMValueRef x, int n, const double *c) {
   return y;
 }
 
-// Returns the upper half of the digits of x (Veltkamp). The difference of x and the result has at
-// most 12 digits, in f64 at most 26.
+// Returns x rounded to the upper half of its binary digits (Veltkamp). x minus the result has at
+// most 12 binary digits, in f64 at most 26.
 static LLVMValueRef high_half(Emit *e, LLVMValueRef x) {
   LLVMValueRef c = scale(e, x, is_f32(e, x) ? 0x1p12 + 1 : 0x1p27 + 1);
   return sub(e, c, sub(e, c, x));
@@ -50,8 +50,9 @@ static LLVMTypeRef bits_type(Emit *e, LLVMValueRef x) {
   return type_like(e, is_f32(e, x) ? e->i32 : e->i64, x);
 }
 
-// Adding 1.5 * 2^p, where p is one less than the digits of the type, rounds a number to an integer:
-// it is in the low bits of the sum. The result adds the bias of the exponent and k to that integer.
+// Returns a number whose addition rounds a float to an integer, and leaves that integer in the low
+// bits of the sum. This is 1.5 * 2^23, for f64 1.5 * 2^52. To the integer are added the bias of the
+// exponent and k, so that a shift of the bits gives the float 2^(integer + k).
 double math_magic(bool f32, int k) { return f32 ? 0x1.8p23 + 127 + k : 0x1.8p52 + 1023 + k; }
 
 Nearest math_nearest(Emit *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef magic) {
@@ -61,7 +62,7 @@ Nearest math_nearest(Emit *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef magic
   return (Nearest){n, bit_cast(e, bits, LLVMTypeOf(n))};
 }
 
-// Emits e^r - 1 = r + r^2 p(r), |r| <= ln2/2; p fits (e^r - 1 - r) / r^2.
+// Emits e^r - 1 as r + r^2 p(r), for |r| <= ln2/2. The polynomial p fits (e^r - 1 - r) / r^2.
 static LLVMValueRef small_expm1(Emit *e, LLVMValueRef r) {
   static const double p32[] = {0.001392618358771349454, 0.00836317905272257737,
                                0.0416665546172045742, 0.1666657698969877568, 0.5};
@@ -80,8 +81,8 @@ static LLVMValueRef small_expm1(Emit *e, LLVMValueRef r) {
   return math_fma(e, mul(e, r, r), p, r);
 }
 
-// Emits x - n k ln2, where k is a power of two. ln2 is the sum of two numbers; n times the first is
-// exact.
+// Emits x - n k ln2, where n is an integer and k a power of two. ln2 is the sum of two numbers, and
+// the product of n and the first of them is exact.
 static LLVMValueRef reduce_argument(Emit *e, LLVMValueRef x, LLVMValueRef n, double k) {
   bool f32 = is_f32(e, x);
   LLVMValueRef r = math_fma(e, n, num(x, k * (f32 ? -0.693359375 : -LN2_HI)), x);
@@ -93,7 +94,7 @@ Power math_power(Emit *e, LLVMValueRef x, LLVMValueRef magic) {
   return (Power){small_expm1(e, reduce_argument(e, x, d.n, 1)), d.s};
 }
 
-// Emits 2^f - 1 = f p(f), |f| <= 1/2; p fits (2^f - 1) / f.
+// Emits 2^f - 1 as f p(f), for |f| <= 1/2. The polynomial p fits (2^f - 1) / f.
 LLVMValueRef math_small_exp2m1(Emit *e, LLVMValueRef f) {
   static const double p32[] = {0.0001537725329399108887, 0.00133879238273948431,
                                0.009618322364985942841,  0.05550366267561912537,
@@ -108,8 +109,9 @@ LLVMValueRef math_small_exp2m1(Emit *e, LLVMValueRef f) {
 
 LLVMValueRef math_power_value(Emit *e, const Power *y) { return math_fma(e, y->s, y->q, y->s); }
 
-// e^x as (1 + q) s u, where y holds q and s. The factor u is 2^-64 (f64: 2^-512) if x < 0, else 2.
-// So s is a normal number also where e^x is subnormal or near the largest number.
+// e^x as the product (1 + q) s u, where q and s are the fields of y. The factor u is 2^-64 (in f64
+// 2^-512) if x < 0, else 2. So s is a normal number also where e^x is subnormal or near the largest
+// number.
 typedef struct Exponential {
   Power y;
   LLVMValueRef below; // whether x < 0
@@ -125,7 +127,7 @@ static Exponential exponential(Emit *e, LLVMValueRef x) {
       pick(e, below, num(x, math_magic(f32, math_shift(f32))), num(x, math_magic(f32, -1)));
   return (Exponential){math_power(e, c, magic), below};
 }
-// Emits y times the factor u of an Exponential.
+// Emits y u, where u is the factor that Exponential describes: a power of two, chosen by x < 0.
 static LLVMValueRef exponential_scaled(Emit *e, LLVMValueRef y, LLVMValueRef below) {
   return mul(e, y, pick(e, below, num(y, ldexp(1, -math_shift(is_f32(e, y)))), num(y, 2)));
 }
@@ -164,7 +166,8 @@ LLVMValueRef math_log_special(Emit *e, LLVMValueRef x, LLVMValueRef y) {
   return pick(e, bit_and(e, positive, finite), y, pick(e, positive, x, other));
 }
 
-// Emits log x from log(1 + f) = f - f^2/2 + f^3 p(f); p fits (log(1 + f) - f + f^2/2) / f^3.
+// Emits log x, where x = 2^k (1 + f), from log(1 + f) = f - f^2/2 + f^3 p(f). The polynomial p fits
+// (log(1 + f) - f + f^2/2) / f^3.
 static LLVMValueRef log32(Emit *e, LogArgument d) {
   static const double p[] = {0.06971620541003426762, -0.11479748625389889,   0.1168542357110526424,
                              -0.1242568569282141988, 0.1424905714190214591,  -0.1666780236757913239,
@@ -176,7 +179,7 @@ static LLVMValueRef log32(Emit *e, LogArgument d) {
   return math_fma(e, d.k, num(d.f, 0.693359375), add(e, d.f, y));
 }
 
-// log(1 + f) = 2s + s R(s^2), where s = f / (2 + f). Emits R(z), z = s^2.
+// Emits R(z), where z = s^2, of the equation log(1 + f) = 2s + s R(s^2) with s = f / (2 + f).
 static LLVMValueRef log64_series(Emit *e, LLVMValueRef z) {
   static const double p[] = {1.479819860511658591e-01, 1.531383769920937332e-01,
                              1.818357216161805012e-01, 2.222219843214978396e-01,
@@ -197,7 +200,8 @@ LLVMValueRef math_log(Emit *e, LLVMValueRef x) {
   return math_log_special(e, x, is_f32(e, x) ? log32(e, d) : log64(e, d));
 }
 
-// Emits log(u) + (x - (u - 1)) / u, where u is 1 + x rounded. The quotient corrects the rounding.
+// Emits log(1 + x) as log(u) + (x - (u - 1)) / u, where u is 1 + x rounded. The quotient corrects
+// the rounding of u.
 LLVMValueRef math_log1p(Emit *e, LLVMValueRef x) {
   LLVMValueRef u = offset(e, x, 1), lost = quot(e, sub(e, x, offset(e, u, -1)), u);
   LLVMValueRef usable = bit_and(e, greater(e, u, 0), less(e, u, (double)INFINITY));
@@ -207,10 +211,10 @@ LLVMValueRef math_log1p(Emit *e, LLVMValueRef x) {
 
 // -- softplus, tanh, erf ------------------------------------------------------------------------
 
-// Emits max(x, 0) + log(1 + y), where y = e^-|x|. log(1 + y) = y + y^2 p(y); p fits (log(1 + y) / y
-// - 1) / y over 0..1. All but the argument of p is computed as z = 2^k y, a normal number. That
-// argument is at least 2^-80, where y p(y) is too small to count: arithmetic on subnormal numbers
-// is slow.
+// Emits log(1 + e^x) as max(x, 0) + log(1 + y), where y = e^-|x| and log(1 + y) = y + y^2 p(y). The
+// polynomial p fits (log(1 + y) / y - 1) / y over 0..1. Arithmetic on subnormal numbers is slow, so
+// y is computed as z = 2^k y, a normal number. The argument of p is raised to at least 2^-80: below
+// that, y p(y) is too small to change the result.
 LLVMValueRef math_softplus(Emit *e, LLVMValueRef x) {
   static const double p32[] = {
       -0.003309817751869559288, 0.02016496285796165466, -0.05758864432573318481,
@@ -235,10 +239,10 @@ LLVMValueRef math_softplus(Emit *e, LLVMValueRef x) {
   return math_fma(e, math_fma(e, z, mul(e, y, p), z), num(x, ldexp(1, -k)), positive);
 }
 
-// Emits t / (t + 1), where t = (e^(2a) - 1) / 2 and a = min(|x|, 20), in f64 min(|x|, 22). For
-// larger |x| the quotient is 1. a = n ln2/2 + r. For n = 0, t = r + r^2 p(r), which is accurate
-// near 0. r is in -0.087..0.26, so that n = 0 wherever 2^n (1/2 + r + r^2 p(r)) - 1/2 would lose
-// digits by cancellation.
+// Emits tanh |x| = t / (t + 1) with the sign of x, where t = (e^(2a) - 1) / 2 and a = min(|x|, 20),
+// in f64 min(|x|, 22): for larger |x| the quotient is 1. a is split as n ln2/2 + r, with an integer
+// n and r in -0.087..0.26. In general t = 2^n (1/2 + r + r^2 p(r)) - 1/2. For n = 0 this is r + r^2
+// p(r), which loses no digits by cancellation, so the range of r gives n = 0 for all small a.
 LLVMValueRef math_tanh(Emit *e, LLVMValueRef x) {
   static const double p32[] = {0.05135809257626533508, 0.1324753016233444214, 0.3332996070384979248,
                                0.6666737198829650879, 1};
@@ -275,9 +279,10 @@ static LLVMValueRef erf32(Emit *e, LLVMValueRef x) {
   return pick(e, greater(e, t, 0.927734375), z, y);
 }
 
-// For |x| < 1 emits x p(x^2), where p fits erf(sqrt z) / sqrt z. For others emits
-// 1 - c e^(-a^2) / (a + g(a)), where a = |x| and c = 1 / sqrt(pi). g is the quotient of polynomials
-// n and d, with an error below 2^-55 for a in 1..6.
+// Emits erf x. For |x| < 1 it is x p(x^2), where the polynomial p (`near`) fits erf(sqrt z) / sqrt
+// z. For larger a = |x| it is 1 - c e^(-a^2) / (a + g(a)) with the sign of x, where c = 1 /
+// sqrt(pi). g is approximated by the quotient of polynomials n / d, with an error below 2^-55 for a
+// in 1..6.
 static LLVMValueRef erf64(Emit *e, LLVMValueRef x) {
   static const double near[] = {
       -7.795898827002142242e-10, 1.37200645467776856e-8,     -1.62084838018717059e-7,

@@ -1,8 +1,8 @@
-// Loads and stores of one instance, a statement for one row and one vector of a tile: a scalar, a
-// vector of neighbours, or lanes at addresses of their own. These have a stride, or an index that
-// another statement computes.
+// Loads and stores of one instance, a statement for one row and one vector of a tile. An access is
+// a scalar, a vector of neighbours, or lanes at separate addresses. Such lanes have a stride that
+// is not 1, or an index that another statement computes. Words such as guard: emit_internal.h.
 //
-// With a mask, lanes that are not in use read as 0.
+// Under a mask only the lanes in use access memory; the other lanes of a load are 0.
 #include "codegen/cpu/emit_arith_internal.h"
 
 #ifdef MESHC_HAVE_LLVM
@@ -17,15 +17,16 @@ static LLVMValueRef all_lanes(Emit *e) {
   return e->mask ? e->mask : const_int(type_vector(e, e->i1), 1);
 }
 
-// Emits the intrinsic `name` that reads the lanes in use from `at`, the address of the first one or
-// a vector of addresses.
+// Emits a call of intrinsic `name`, which reads the lanes in use. at: the address of the first lane
+// or, for a gather, a vector of addresses.
 static LLVMValueRef read_lanes(Emit *e, const char *name, Dtype t, LLVMValueRef at) {
   LLVMTypeRef vec = type_vector(e, mem_type(e, t)), types[2] = {vec, LLVMTypeOf(at)};
   LLVMValueRef args[4] = {at, align_const(e, t), all_lanes(e), LLVMConstNull(vec)};
   return from_memory(e, t, emit_intrinsic(e, name, 2, types, 4, args));
 }
 
-// As read_lanes, for an intrinsic that writes `raw`, a vector as it is in memory.
+// Emits a call of intrinsic `name`, which writes the lanes in use of `raw`, a vector of type
+// mem_type. at: the address of the first lane or, for a scatter, a vector of addresses.
 static void write_lanes(Emit *e, const char *name, Dtype t, LLVMValueRef at, LLVMValueRef raw) {
   LLVMTypeRef types[2] = {LLVMTypeOf(raw), LLVMTypeOf(at)};
   LLVMValueRef args[4] = {raw, at, align_const(e, t), all_lanes(e)};
@@ -48,8 +49,9 @@ void store_raw(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRef v) {
     LLVMSetAlignment(LLVMBuildStore(e->b, raw, at), align_of(t));
 }
 
-// Emits the addresses at + (index + lane * stride), in elements; index NULL: 0. Instructions that
-// gather take a scalar base and a vector of i32, so indices known here are i32 if they fit.
+// Emits the addresses at + (index + lane * stride) of all lanes, counted in elements of t; index
+// NULL is 0. Gather instructions take a scalar base and a vector of i32. So offsets that are
+// constants are i32 if they fit.
 static LLVMValueRef lane_pointers(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRef index,
                                   int64_t stride) {
   LLVMTypeRef type = mem_type(e, t);
@@ -74,7 +76,7 @@ static int64_t vector_stride(const Emit *e, const KPtr *p) {
   return e->in_vector ? p->stride[e->k->vector] : 0;
 }
 
-// Emits the address for row r and lane 0 of vector v of a tile.
+// Emits the address that a pointer has at row r and lane 0 of vector v of a tile.
 static LLVMValueRef instance_address(Emit *e, int pointer, int r, int v) {
   const KPtr *p = &e->k->ptr[pointer];
   if (*row_address(e, pointer, r)) return *row_address(e, pointer, r);
@@ -83,8 +85,8 @@ static LLVMValueRef instance_address(Emit *e, int pointer, int r, int v) {
   return at ? advance(e, p->type, e->addr[pointer], i64_of(e, at)) : e->addr[pointer];
 }
 
-// Emits the index of a K_LOAD_AT or K_SCATTER, its argument `which`, in elements. Returns NULL for
-// a K_LOAD, which has no index.
+// Emits the index of a K_LOAD_AT or K_SCATTER in elements, from its argument `which`. Returns NULL
+// for a K_LOAD, which has no index.
 static LLVMValueRef instance_index(Emit *e, const KStmt *s, int which, int r, int v) {
   return s->kind == K_LOAD ? NULL : scaled_operand(e, s, which, r, v);
 }
@@ -95,8 +97,8 @@ static LLVMValueRef load_lanes(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRef i
   return read_lanes(e, "llvm.masked.gather", t, lane_pointers(e, t, at, index, stride));
 }
 
-// Emits a load of lanes of which those whose guard is false are masked: they read 0 and access no
-// memory.
+// Emits a load of a vector under a guard: lanes whose guard is false are masked. They are 0, and
+// access no memory.
 static LLVMValueRef load_lanes_if(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRef index,
                                   int64_t stride, LLVMValueRef guard) {
   LLVMValueRef mask = e->mask;
@@ -107,8 +109,8 @@ static LLVMValueRef load_lanes_if(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRe
   return x;
 }
 
-// Loads one element. Where the guard is false, it reads the first element of the tensor instead,
-// and returns 0.
+// Emits a load of one element under a guard, a bool. If it is false, the load reads address
+// `start`, which is always readable, and the result is 0.
 static LLVMValueRef load_one_if(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRef start,
                                 LLVMValueRef guard) {
   at = pick(e, guard, at, start);
@@ -161,7 +163,8 @@ static void add_in_place(Emit *e, const KStmt *s, LLVMValueRef at, LLVMValueRef 
   store_raw(e, t, at, emit_join(e, OP_SUM, t, old, x));
 }
 
-// Lanes with an index are added one after the other: two of them may have the same index.
+// Emits x[index] += value. If the index is a vector, its lanes are added one after the other: two
+// of them may have one index.
 void emit_scatter(Emit *e, const KStmt *s, int r, int v) {
   const KPtr *p = &e->k->ptr[s->index];
   int64_t stride = vector_stride(e, p);

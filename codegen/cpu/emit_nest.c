@@ -1,4 +1,6 @@
-// The loop nest of one unit, a round of the outer loops (or of a tile of several units):
+// The loop nest of one unit, a round of the outer loops, or of a tile of several units. A phase is
+// one pass over the inner loops. In: a kernel and its CpuPlan. Out: LLVM IR in the current
+// function. Words such as tile, row, body, guard: emit_internal.h.
 //
 //   for each phase: statements outside of the inner loops
 //                   inner loops around the other statements
@@ -11,19 +13,19 @@
 
 // -- statements ---------------------------------------------------------------------------------
 
-// Sets the mask of vector v. Only the last vector of a tile has lanes that are not in use.
+// Sets the mask for vector v of the tile. Only the last vector has lanes that are not in use.
 static void instance_mask(Emit *e, int v) {
   bool last = v == e->vecs - 1;
   e->mask = last ? e->last_mask : NULL;
   e->active = last ? e->last_active : NULL;
 }
 
-// Returns whether s is emitted for every row and vector of the body, although its operands may be
-// equal in some of them.
+// Returns whether s is emitted for every row and vector of a tile even if its operands are equal in
+// several of them: each must be added.
 static bool repeats(const KStmt *s) { return s->kind == K_ACCUM || s->kind == K_SCATTER; }
 
-// Return for how many rows, and for how many vectors of a row, s is emitted: for 1 if it is equal
-// in all.
+// Return for how many rows of the tile, and for how many vectors of a row, s is emitted. That is 1
+// if its value is equal in all of them.
 static int stmt_rows(const Emit *e, const KStmt *s, int id) {
   return repeats(s) || depends(e, id, e->k->rows) ? e->rows : 1;
 }
@@ -109,7 +111,7 @@ void leave_loop(Emit *e, LLVMValueRef *saved) {
 // -- the vector loop ----------------------------------------------------------------------------
 
 // Emits the body of a tile that begins at element `at` of the vector loop, which ends at `to`.
-// left: lanes in use of the tile's last vector; 0: all; -1: all that are before `to`.
+// left: number of lanes in use of the tile's last vector; 0: all lanes; -1: the lanes before `to`.
 static void vector_body(Emit *e, LLVMValueRef at, LLVMValueRef to, int64_t left, Body *body,
                         int phase) {
   LLVMValueRef *saved = enter_loop(e, e->k->vector, at);
@@ -119,8 +121,8 @@ static void vector_body(Emit *e, LLVMValueRef at, LLVMValueRef to, int64_t left,
   leave_loop(e, saved);
 }
 
-// Emits a loop over the whole tiles in from..to. If sums are folded along this loop, it is split
-// into a loop over blocks and a loop within each block, after which the sums are folded.
+// Emits a loop over the full tiles in from..to. If sums are folded along this loop, it becomes two
+// loops, over blocks and within a block, and the sums are folded after each block.
 static void vector_tiles(Emit *e, LLVMValueRef from, LLVMValueRef to, Body *body, int phase) {
   int place = e->plan.vec_outer ? FOLD_VECTOR : FOLD_LOOP + e->k->vector - e->k->nouter;
   int64_t tile = (int64_t)e->plan.lanes * e->vecs, step = fold_most(e, place, phase)->step;
@@ -142,7 +144,8 @@ void vector_loop(Emit *e, LLVMValueRef from, LLVMValueRef to, int64_t span, Body
     middle = int_sub(e, to, rest);
     vector_tiles(e, from, middle, body, phase);
   }
-  if (span >= 0 && e->k->rows >= 0 && span % tile != 0) { // one tile of fewer vectors is left
+  // what is left over is one tile of fewer vectors
+  if (span >= 0 && e->k->rows >= 0 && span % tile != 0) {
     e->vecs = (int)ceil_div(span % tile, lanes);
     vector_body(e, middle, to, span % lanes, body, phase);
   } else if (span < 0 || span % tile != 0) {
@@ -159,10 +162,10 @@ static void inner_loops(Emit *e, int i, int phase);
 
 // -- guards -------------------------------------------------------------------------------------
 //
-// A load of a window has a guard: whether its position is inside the tensor. If guards are equal in
-// all lanes, the body is emitted twice: without guards for the rounds in which all are true, and
-// with guards for the others. If no reduction changes where a guard is false, the others are
-// skipped.
+// A load of a window has a guard: whether its position is inside the tensor. If the guards are
+// equal in all lanes, the body is emitted twice. One copy has no guards, for rounds in which all
+// guards are true; the other copy has them. The other copy is left out if a false guard changes no
+// reduction.
 
 // Emits the conjunction of all guards of loads in this phase, for all rows of the tile.
 static LLVMValueRef guards_hold(Emit *e, int phase) {
@@ -178,7 +181,7 @@ static LLVMValueRef guards_hold(Emit *e, int phase) {
   return all;
 }
 
-// Replaces the guards in Emit.value by the constant true, for code that runs only where they are.
+// Sets the guards in Emit.value to the constant true, for code that runs only where they are true.
 // Returns a copy of Emit.value from before.
 static LLVMValueRef *guards_known(Emit *e, int phase) {
   size_t n = (size_t)e->k->nstmts * TILE;
@@ -189,8 +192,8 @@ static LLVMValueRef *guards_known(Emit *e, int phase) {
   return saved;
 }
 
-// Returns the bytes from the first to the last element that load s reads in inner loop i and those
-// inside it; 0 if a stride is negative, a size is not known, or s reads vectors.
+// Returns the bytes from the first to the last element that load s reads during inner loop i and
+// the loops inside it. Returns 0 if a stride is negative, a size is not known, or s reads vectors.
 static int64_t covered_bytes(const Emit *e, const KStmt *s, int i) {
   const KPtr *p = &e->k->ptr[s->index];
   int64_t n = 1;
@@ -212,8 +215,8 @@ static bool is_shared(const Emit *e, int id) {
   return false;
 }
 
-// Lets the rows of a tile whose guard is false read from Emit.zeros. Then loads in inner loop i and
-// those inside it need no guard.
+// Makes rows of a tile whose guard is false read zeros: sets their row_address to Emit.zeros. Then
+// their loads in inner loop i and in the loops inside it need no guard.
 static void rows_of_zeros(Emit *e, int i, int phase) {
   if (e->slab && i < e->plan.slab_loop) i = e->plan.slab_loop;
   for (int id = 0; id < e->k->nstmts && e->rows > 1; id++) {
@@ -230,7 +233,8 @@ static void rows_of_zeros(Emit *e, int i, int phase) {
   }
 }
 
-// Emits the rest of a phase twice, by `rest`: with guards that are known to be true, and as it is.
+// Emits the code of `rest` twice: for rounds in which all guards are known to be true, and for the
+// other rounds. i: the inner loop, passed to rest.
 static void emit_twice(Emit *e, int i, int phase, void (*rest)(Emit *e, int i, int phase)) {
   LLVMBasicBlockRef sure = emit_block(e), unsure = emit_block(e), done = emit_block(e);
   LLVMBuildCondBr(e->b, guards_hold(e, phase), sure, unsure);
@@ -250,14 +254,16 @@ static void emit_twice(Emit *e, int i, int phase, void (*rest)(Emit *e, int i, i
   LLVMPositionBuilderAtEnd(e->b, done);
 }
 
-// Returns whether the body of a phase is emitted twice at this place: that of the innermost guard.
-// It is not in bodies of one row of a kernel with tiles, which run too seldom to be worth the code.
+// Returns whether the rest of a phase is emitted twice at this place, where the innermost guard is
+// computed. If a kernel has tiles, bodies of one row are emitted once: they run too seldom to be
+// worth more code.
 static bool splits_at(const Emit *e, int place, int phase) {
   return (e->rows > 1 || e->k->rows < 0) && !e->guards_hold_here &&
          guards_place(e->k, &e->plan, phase) == place;
 }
 
-// Emits the statements of a place that guards depend on or, with `rest`, all others.
+// Emits those statements of a place that guards are computed from; with `rest`, those that they are
+// not computed from.
 static void emit_guard_part(Emit *e, int place, int phase, bool rest) {
   bool *needed = arena_array(e->arena, bool, e->k->nstmts + 1);
   for (int id = e->k->nstmts - 1; id >= 0; id--) {
@@ -291,8 +297,8 @@ static void loop_body(Emit *e, int i, int phase) {
 
 static void innermost_body(Emit *e, int phase) { loop_body(e, e->k->ninner - 1, phase); }
 
-// Emits inner loop i of a phase and those inside it. In a slab, emit_slabs (emit_units.c) has
-// opened the loops before CpuPlan.slab_loop.
+// Emits inner loop i of a phase with the loops inside it. In a slab, emit_slabs (emit_units.c) has
+// opened the loops before CpuPlan.slab_loop, and only their bodies are emitted.
 static void inner_loops(Emit *e, int i, int phase) {
   const Kernel *k = e->k;
   int l = k->nouter + i;

@@ -1,11 +1,11 @@
 // Statements of kind K_OP: one rule for each name in column `emit` of ir/graph/ops.def. A rule
 // emits one instance, the statement for one row and one vector of a tile.
 //
-// Fast-math flags: additions of a reduction carry reassoc, nsz and contract, products carry
-// contract, so that a sum of products becomes fused multiply-adds in any order. Other sums and
-// differences carry none: x - max gives the same bits in every kernel. Comparisons and selections
-// carry none, so that NaN stays. Maximum and minimum return NaN if an operand is NaN. Integer
-// division never traps.
+// Fast-math flags: additions of a reduction have reassoc, nsz and contract, products have contract.
+// So a sum of products becomes fused multiply-adds in any order. Other sums and differences have no
+// flag: x - max gives the same bits in every kernel. Comparisons and selections have no flag, so
+// that NaN is kept. Maximum and minimum return NaN if an operand is NaN. Integer division never
+// traps.
 #include "codegen/cpu/emit_arith_internal.h"
 
 #ifdef MESHC_HAVE_LLVM
@@ -13,12 +13,12 @@
 
 #include "ir/program/program.h"
 
-// A statement with its operands. They have the register type of `type` unless the op has the flag
-// OWN_TYPES; then each has that of its own type.
+// A statement with the values of its operands. Operand x[i] has the register type of `type`. If the
+// op has the flag OWN_TYPES, x[i] has the register type of from[i] instead.
 typedef struct OpCall {
   const KStmt *s;
-  Dtype type;    // of the result
-  Dtype from[3]; // of the operands as computed
+  Dtype type;    // element type of the result
+  Dtype from[3]; // element types of the operands, as they were computed
   LLVMValueRef x[3];
   int r, v;
 } OpCall;
@@ -29,7 +29,7 @@ static bool is_float(const OpCall *c) { return dtype_is_float(c->type); }
 static LLVMTypeRef shape(const OpCall *c) { return LLVMTypeOf(c->x[0]); }
 static LLVMValueRef zero_of(const OpCall *c) { return LLVMConstNull(shape(c)); }
 
-// u8 is kept as i32 in 0..255.
+// Returns v of element type t. A u8 is kept as an i32 in 0..255, so its upper bits are cleared.
 static LLVMValueRef wrap(Emit *e, Dtype t, LLVMValueRef v) {
   return t == TYPE_U8 ? keep_bits(e, v, 255) : v;
 }
@@ -38,7 +38,7 @@ static LLVMValueRef emit_none(Emit *e, const OpCall *c) {
   (void)e;
   BUG("op %s is not a statement of kind K_OP", op_row(c->s->op)->text);
 }
-// These ops have kinds of statements of their own; K_OP never has them.
+// Statements of these ops have kinds of their own and are never K_OP.
 #define emit_constant emit_none
 #define emit_contract emit_none
 #define emit_take emit_none
@@ -61,7 +61,7 @@ static LLVMValueRef emit_step(Emit *e, const OpCall *c) {
   return emit_coerce(e, call_field(e, e->i64, offsetof(KernelCall, step)), TYPE_I64, c->type);
 }
 
-// Emits arg[0] on the first processor of a group that holds a sum in parts, on the others 0.
+// Emits arg[0] on the first processor of a group over which a partial sum is spread, else 0.
 static LLVMValueRef emit_to_partial(Emit *e, const OpCall *c) {
   LLVMValueRef own = int_equal(e, slot_value(e, c->s->slot), i64_of(e, 0));
   return pick(e, own, c->x[0], zero_of(c));
@@ -137,8 +137,8 @@ ROUNDING(round, "llvm.roundeven")
 
 // -- integer division, powers -------------------------------------------------------------------
 
-// Emits x / y rounded down for integers of at most 32 bits. The quotient in f64 is near enough for
-// its floor to be exact, and unlike integer division it runs in vectors.
+// Emits x / y rounded down, for integers of at most 32 bits. The quotient in f64 is so accurate
+// that its floor is exact. Unlike integer division, it runs in vectors.
 static LLVMValueRef narrow_quotient(Emit *e, const OpCall *c, LLVMValueRef y) {
   LLVMTypeRef d = type_like(e, e->f64, y);
   LLVMValueRef a = LLVMBuildSIToFP(e->b, c->x[0], d, ""), b = LLVMBuildSIToFP(e->b, y, d, "");
@@ -154,7 +154,7 @@ static LLVMValueRef wide_quotient(Emit *e, const OpCall *c, LLVMValueRef y) {
   return int_sub(e, q, int_zext(e, bit_and(e, inexact, signs_differ), shape(c)));
 }
 
-// Emits floor(x / y); 0 if y is 0, x if y is -1 and -x overflows.
+// Emits floor(x / y). The result is 0 if y is 0, and x if y is -1 and -x overflows.
 static LLVMValueRef int_quotient(Emit *e, const OpCall *c) {
   bool wide = dtype_bytes(c->type) == 8;
   LLVMValueRef y = c->x[1], none = int_equal(e, y, zero_of(c)), bad = none;
@@ -181,7 +181,7 @@ static LLVMValueRef emit_mod(Emit *e, const OpCall *c) {
   return pick(e, none, zero_of(c), rest);
 }
 
-// Emits x^n for n >= 0 as a loop over the bits of n, with one squaring each.
+// Emits x^n for n >= 0: a loop over the bits of n that squares x in each round.
 static LLVMValueRef power_by_squaring(Emit *e, const OpCall *c) {
   LLVMBuilderRef b = e->b;
   LLVMTypeRef t = shape(c);
@@ -201,7 +201,7 @@ static LLVMValueRef power_by_squaring(Emit *e, const OpCall *c) {
   return emit_read(e, t, y);
 }
 
-// Emits x^n; for negative n, 1 / x^-n rounded toward zero: 1, -1 or 0.
+// Emits x^n. For negative n this is 1 / x^-n rounded toward zero: 1, -1 or 0.
 static LLVMValueRef int_pow(Emit *e, const OpCall *c) {
   LLVMTypeRef t = shape(c);
   LLVMValueRef one = const_int(t, 1), minus_one = const_int(t, -1), y = power_by_squaring(e, c);
@@ -246,8 +246,8 @@ static LLVMValueRef emit_where(Emit *e, const OpCall *c) {
   return pick(e, p, a, b);
 }
 
-// Emits the larger (smaller) of two numbers, NaN if either is: a > b is false for a NaN b, which is
-// then picked; the second selection is for a NaN a.
+// Emits the larger (smaller) of two numbers, or NaN if one of them is NaN. If b is NaN, a > b is
+// false and the first selection returns b. The second selection returns a if a is NaN.
 static LLVMValueRef extreme(Emit *e, Dtype t, bool max, LLVMValueRef a, LLVMValueRef b) {
   if (dtype_is_float(t)) {
     LLVMValueRef y = pick(e, cmp(e, max ? LLVMRealOGT : LLVMRealOLT, a, b), a, b);
@@ -273,8 +273,8 @@ static LLVMValueRef emit_cast(Emit *e, const OpCall *c) {
 
 // -- keys of argmax -----------------------------------------------------------------------------
 
-// Emits 32 bits that compare as unsigned numbers like the values x: -0 equals 0, NaN is the
-// highest.
+// Emits 32 bits for each x. Compared as unsigned numbers, they have the order of the x: -0 equals
+// 0, and NaN is the highest.
 static LLVMValueRef ordered_bits(Emit *e, LLVMValueRef x, Dtype from) {
   LLVMTypeRef t = type_like(e, e->i32, x);
   if (!dtype_is_float(from))
@@ -286,8 +286,9 @@ static LLVMValueRef ordered_bits(Emit *e, LLVMValueRef x, Dtype from) {
   return pick(e, is_nan(e, x), const_int(t, -1), y);
 }
 
-// Emits a u64 key whose maximum over a dim belongs to the largest value and, among equal values, to
-// the smallest index: the upper half has the value, the lower half the inverted index.
+// Emits a u64 key. The maximum of the keys along a dim is that of the largest value; among equal
+// values, that of the smallest index. The upper half has the value, the lower half the inverted
+// index.
 static LLVMValueRef emit_arg_key(Emit *e, const OpCall *c) {
   LLVMTypeRef t = type_like(e, e->i64, c->x[0]);
   LLVMValueRef high = int_zext(e, ordered_bits(e, c->x[0], c->from[0]), t);
@@ -304,8 +305,8 @@ static LLVMValueRef emit_key_index(Emit *e, const OpCall *c) {
 //
 // KernelCall.status receives the first index that is out of range (Status in ir/program/program.h).
 
-// Emits the row-major index of the counters of the loops around the statement, for `lane` of its
-// vector. KLoop.size is the extent of a loop.
+// Emits the position of an element: the row-major index of the counters of all loops around the
+// statement, for that lane of the vector. KLoop.size is the extent of each loop.
 static LLVMValueRef flat_position(Emit *e, const OpCall *c, LLVMValueRef lane) {
   LLVMValueRef at = i64_of(e, 0);
   for (int l = 0; l < kernel_depth(e->k, c->s->level); l++) {
@@ -321,7 +322,7 @@ static LLVMValueRef status_field(Emit *e, size_t at) {
   return emit_at(e, e->i8, e->status, i64_of(e, (int64_t)at));
 }
 
-// Writes code, value and position of the lane if no error has been written before.
+// Emits stores of code, value and position of the lane to the status word, if it is still 0.
 static void write_status(Emit *e, const OpCall *c, LLVMValueRef value, LLVMValueRef lane) {
   LLVMValueRef old = emit_read(e, e->i32, e->status);
   LLVMBasicBlockRef clean = if_begin(e, int_equal(e, old, int_like(old, 0)));
@@ -332,7 +333,7 @@ static void write_status(Emit *e, const OpCall *c, LLVMValueRef value, LLVMValue
   if_end(e, clean);
 }
 
-// Reports the first lane that is out of range.
+// Emits the report of the first lane in which `bad` is true.
 static void report(Emit *e, const OpCall *c, LLVMValueRef bad) {
   if (!is_vector(bad)) {
     write_status(e, c, c->x[0], i64_of(e, 0));
@@ -345,7 +346,7 @@ static void report(Emit *e, const OpCall *c, LLVMValueRef bad) {
   write_status(e, c, lane_of(e, c->x[0], lane), lane);
 }
 
-// Clamps an index to 0..step-1 and reports the first one that was outside.
+// Emits an index clamped to 0..KStmt.step-1, and a report of the first index that was outside.
 static LLVMValueRef emit_bound(Emit *e, const OpCall *c) {
   LLVMValueRef last = int_like(c->x[0], c->s->step - 1), zero = zero_of(c);
   LLVMValueRef low = int_less(e, c->x[0], zero);

@@ -1,6 +1,6 @@
 // Plans a kernel for a CPU: lanes of a vector, the tile of rows and vectors that runs together,
-// slabs (emit_units.c), and the place of each statement. In: a Kernel and an EmitTarget. Out: a
-// CpuPlan.
+// slabs (parts of the inner loops, see emit_units.c), and the place of each statement. In: a Kernel
+// and an EmitTarget. Out: a CpuPlan. Words such as unit, row and run: emit_internal.h.
 //
 // A value is computed outside of all loops that it does not depend on. Statements with an effect
 // stay at the level that the kernel gives them: stores, reductions, checks of indices, and loads
@@ -37,19 +37,20 @@ static int stmt_place(const Kernel *k, const CpuPlan *p, const KStmt *s, LoopSet
   return place;
 }
 
-// Returns the rounds of a loop, or a large number if they are known at run time only.
+// Returns the rounds of loop l, or a large number if they are known at run time only.
 static int64_t loop_size(const Kernel *k, int l) {
   return k->loop[l].size ? k->loop[l].size : 1 << 20;
 }
 
-// Returns the elements of a full unit along the vector loop: at most `block` of an outer one.
+// Returns the elements of the vector loop in one full unit: all of an inner loop, at most
+// Kernel.block of an outer loop.
 static int64_t vector_span(const Kernel *k, bool outer) {
   int64_t size = loop_size(k, k->vector);
   return outer && k->block < size ? k->block : size;
 }
 
-// Estimates the instructions of the kernel's body for one vector. A long body keeps the processor
-// busy without further vectors, which would only cost compile time.
+// Estimates the instructions of the kernel's body for one vector. A tile of a long body needs few
+// vectors: it keeps the processor busy, and each further vector costs compile time.
 static int body_weight(const Kernel *k) {
   int w = 0;
   for (int i = 0; i < k->nstmts; i++) {
@@ -59,7 +60,7 @@ static int body_weight(const Kernel *k) {
   return w;
 }
 
-// Returns the largest number of reductions in one phase, at least 1.
+// Returns the largest number of reductions in one phase, or 1 if there are none.
 static int reductions(const Kernel *k) {
   int most = 1;
   for (int ph = 0; ph < k->nphases; ph++) {
@@ -70,17 +71,17 @@ static int reductions(const Kernel *k) {
   return most;
 }
 
-// Estimates the cycles of one round of a tile of r rows by v vectors. A cycle does two of its r*v
-// products or two of its r+v loads. A round takes at least the latency of an accumulator, and the
-// instructions of the loop.
+// Estimates the cycles of one round of a tile of r rows by v vectors. It has r*v products and r+v
+// loads; a cycle does two products or two loads. The minimum is the latency of an accumulator. The
+// instructions of the loop are added.
 static double tile_round(int r, int v) {
   double products = r * v * 0.5, loads = (r + v) * 0.5, latency = 5;
   double most = products > loads ? products : loads;
   return (most > latency ? most : latency) + 0.75;
 }
 
-// Estimates the cycles of `size` rows of `vectors` vectors in tiles of r rows by v vectors. What is
-// left over runs in tiles of one row or of fewer vectors.
+// Estimates the cycles of a matrix of `size` rows by `vectors` vectors in tiles of r rows by v
+// vectors. Rows that are left over run one by one, vectors that are left over in narrower tiles.
 static double tile_cost(int64_t size, int64_t vectors, int r, int v) {
   double tiles = (double)(vectors / v);
   int tail = (int)(vectors % v);
@@ -89,23 +90,23 @@ static double tile_cost(int64_t size, int64_t vectors, int r, int v) {
 }
 
 // The row loop (Kernel.rows) of a contraction runs in tiles of several rows. A chunk has all rows
-// if these are few. Otherwise it has a multiple of ROWS_GRAIN rows, and the rows of a tile divide
-// ROWS_GRAIN, so that chunks consist of whole tiles. A run is what one round of slabs computes.
+// if there are few. Otherwise it has a multiple of ROWS_GRAIN rows, and the rows of a tile divide
+// ROWS_GRAIN, so that chunks consist of full tiles. Slabs run for one run of units at a time.
 enum {
   ROWS_GRAIN = 24,
-  SHORT_ROWS = 64,        // upper limit of few rows
-  SHORT_ROWS_SLABS = 256, // upper limit of few rows in kernels with slabs
-  RUN_UNITS = 64,         // upper limit of the units that a chunk has for a run
-  FEW_RUNS = 16,          // runs are made smaller until a kernel has so many of them
-  SLAB_FROM = 196608,     // slabs pay if a unit reads more bytes than this along the vector loop
+  SHORT_ROWS = 64,        // so many rows are few
+  SHORT_ROWS_SLABS = 256, // so many rows are few in a kernel with slabs
+  RUN_UNITS = 64,         // upper limit of the units of a run
+  FEW_RUNS = 16,          // a kernel has at least so many runs, if each has TILE_ROWS units
+  SLAB_FROM = 196608,     // a unit that reads more bytes than this runs in slabs
   SLAB_BYTES = 65536,     // bytes that a unit reads in one slab, about
-  SCRATCH_BYTES = 131072  // memory for the sums of a run between slabs
+  SCRATCH_BYTES = 131072  // bytes of the sums of a run between slabs
 };
 
 // -- slabs --------------------------------------------------------------------------------------
 
-// Returns the bytes that one unit reads in inner loop number `inner` and those inside it, through
-// pointers that move along the vector loop.
+// Returns the bytes that one unit reads during inner loop `inner` and the loops inside it. Only
+// pointers that move along the vector loop count.
 static int64_t stream_bytes(const Kernel *k, int inner) {
   int64_t bytes = 0;
   for (int i = 0; i < k->nstmts; i++) {
@@ -120,7 +121,8 @@ static int64_t stream_bytes(const Kernel *k, int inner) {
   return bytes;
 }
 
-// Returns whether phase 0 and the inner loops have one statement with an effect, and that is a sum.
+// Returns whether phase 0 has exactly one statement with an effect, which is a sum, and the inner
+// loops of later phases have no statement.
 static bool sums_alone(const Kernel *k) {
   int sums = 0;
   for (int i = 0; i < k->nstmts; i++) {
@@ -139,7 +141,8 @@ static bool in_slabs(const Kernel *k) {
   return sums_alone(k) && stream_bytes(k, 0) > SLAB_FROM;
 }
 
-// Chooses slab_loop and slab_step so that a unit reads about SLAB_BYTES in a slab.
+// Chooses slab_loop and slab_step so that a unit reads about SLAB_BYTES in one slab. Sets run, the
+// units of a run, and slab_wide.
 static void choose_slabs(const Kernel *k, CpuPlan *p) {
   if (!in_slabs(k) || p->rows < 2) return;
   LoopSet every = loop_bit(k->rows) | loop_bit(k->vector);
@@ -178,11 +181,12 @@ int64_t kernel_grain(const Kernel *k) {
 
 static void choose_tile(const Kernel *k, const EmitTarget *t, CpuPlan *p) {
   int64_t size = loop_size(k, k->rows), vectors = ceil_div(vector_span(k, p->vec_outer), p->lanes);
-  // upper limit of the accumulators of a tile: AVX-512 has 32 vector registers, others have 16, and
-  // operands need some. A tile whose accumulators do not fit runs at half speed
+  // Upper limit of the accumulators of a tile. AVX-512 has 32 vector registers, other processors
+  // have 16, and operands need some of them. A tile whose accumulators do not fit runs at half
+  // speed.
   int budget = (t->bits == 512 ? 24 : 12) / reductions(k);
-  // along an inner vector loop all vectors of a row are joined in the end: more of them only hide
-  // the latency of additions
+  // In an inner vector loop all vectors of a row are joined to one result in the end. Further
+  // vectors in a tile then only hide the latency of additions.
   int64_t spread = p->vec_outer ? vectors : 1;
   double best = -1;
   for (int v = 1; v <= TILE_VECS && v <= vectors; v++)
@@ -216,8 +220,8 @@ int guards_place(const Kernel *k, const CpuPlan *p, int phase) {
   return place;
 }
 
-// Returns what is known of the value of `stmt` in rounds in which `guard` is false. known: the
-// results for the earlier statements.
+// Returns what is known of the value of `stmt` in rounds in which `guard` is false. known: what is
+// known of each earlier statement.
 static KNumber number_without(const Kernel *k, const KNumber *known, int guard, int stmt) {
   const KStmt *s = &k->stmt[stmt];
   if (s->kind == K_NUM) return (KNumber)s->step;
@@ -232,7 +236,7 @@ static KNumber number_without(const Kernel *k, const KNumber *known, int guard, 
   return NUMBER_ANY;
 }
 
-// Returns whether x is known to be the identity of the reduction.
+// Returns whether x is known to be the identity of the reduction, which then does not change.
 static bool is_neutral(const KStmt *reduce, KNumber x) {
   switch (op_row(reduce->op)->monoid) {
   case MONOID_SUM: return x == NUMBER_ZERO;
@@ -274,8 +278,9 @@ static void choose_vecs(const Kernel *k, const EmitTarget *t, CpuPlan *p) {
   while (p->vecs > 1 && (int64_t)p->vecs * p->lanes > vector_span(k, p->vec_outer)) p->vecs /= 2;
 }
 
-// Returns whether the type of such a statement counts when the widest type of a kernel decides its
-// lanes. Numeric arguments do not, because they are scalars; nor do positions, i64, which are few.
+// Returns whether statements of this kind count when the widest element type of a kernel decides
+// the number of its lanes. K_NUM does not: it is a scalar. Positions are i64, but there are few of
+// them.
 static bool shapes_lanes(KKind kind) {
   return kind != K_NUM && kind != K_POSITION && kind != K_QUOTIENT;
 }

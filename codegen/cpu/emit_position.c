@@ -1,10 +1,10 @@
-// Positions that windows read, as integers (K_POSITION, K_QUOTIENT), and whether they are inside of
-// the tensor (K_INSIDE).
+// Positions that windows read, as integers (K_POSITION, K_QUOTIENT), and whether they are inside
+// the tensor (K_INSIDE). A walk is a sum of loop counters times strides that gives such a position.
 #include "codegen/cpu/emit_arith_internal.h"
 
 #ifdef MESHC_HAVE_LLVM
 
-// Emits the number of the element at which a walk is, for row r and vector v of a tile. It is a
+// Emits the value of a walk, the number of an element, for row r and vector v of a tile. It is a
 // vector if the walk has a stride along the vector loop.
 static LLVMValueRef walk_at(Emit *e, int walk, int r, int v) {
   const KPtr *w = &e->k->walk[walk];
@@ -36,7 +36,7 @@ LLVMValueRef emit_inside(Emit *e, const KStmt *s, int r, int v) {
   LLVMValueRef x = operand_at(e, s, 0, TYPE_I64, r, v);
   LLVMValueRef limit = s->slot >= 0 ? slot_value(e, s->slot) : i64_of(e, s->step);
   limit = splat_like(e, limit, x);
-  // as an unsigned number a negative position is larger than any limit
+  // a negative position, read as an unsigned number, is larger than any limit
   LLVMValueRef in = int_cmp(e, LLVMIntULT, x, limit);
   if (s->arg[1] == NO_STMT) return in;
   LLVMValueRef more = value_at(e, s->arg[1], r, v);

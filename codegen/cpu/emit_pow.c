@@ -1,6 +1,6 @@
 // Powers and remainders of floats: pow, mod, floor_div.
 //
-//   pow   f32 through f64; f64 by a logarithm of more than 64 bits
+//   pow   f32 is computed in f64; f64 by a logarithm of more than 64 bits
 //   mod   exact: multiples of the divisor are subtracted, 52 bits of the quotient at a time
 #include "codegen/cpu/emit_math_internal.h"
 
@@ -9,12 +9,13 @@
 
 // -- powers -------------------------------------------------------------------------------------
 
-// Emits c - a b, exact under the conditions of math_near.
+// Emits c - a b. Without fused multiply-add it is exact if c - a b is a number of the type and a b
+// is between c/2 and 2c.
 static LLVMValueRef residual(Emit *e, LLVMValueRef c, LLVMValueRef a, LLVMValueRef b) {
   return math_near(e, negate(e, a), b, c);
 }
 
-// Emits 2/3 (s + s_low)^3 as a sum of two numbers. Returns the larger one, *low is the other.
+// Emits 2/3 (s + s_low)^3 as a sum of two numbers. Returns the larger one; *low is the smaller one.
 static LLVMValueRef cube_double(Emit *e, LLVMValueRef s, LLVMValueRef s_low, LLVMValueRef *low) {
   const double c = 2.0 / 3, c_low = 3.70074341541718826e-17;
   LLVMValueRef z = mul(e, s, s), t = mul(e, s, z), u = scale(e, t, c);
@@ -50,7 +51,8 @@ static void log_double(Emit *e, LLVMValueRef x, LLVMValueRef *high, LLVMValueRef
   *high = math_log_special(e, x, *high);
 }
 
-// Emits |x|^y = e^(y log |x|), with the product of y and the logarithm in two numbers.
+// Emits |x|^y = e^(y log |x|). The product of y and the logarithm is a sum of two numbers, p and
+// tail.
 static LLVMValueRef pow64_positive(Emit *e, LLVMValueRef x, LLVMValueRef y) {
   LLVMValueRef h, l;
   log_double(e, x, &h, &l);
@@ -58,7 +60,7 @@ static LLVMValueRef pow64_positive(Emit *e, LLVMValueRef x, LLVMValueRef y) {
   tail = pick(e, less(e, absolute(e, p), 800), tail, num(p, 0));
   LLVMValueRef z = math_exp(e, p);
   LLVMValueRef w = math_fma(e, z, tail, z);
-  // z tail may be -inf or NaN if z is infinite
+  // if z is infinite, the product z tail may be -inf or NaN
   return pick(e, less(e, z, (double)INFINITY), w, z);
 }
 
@@ -82,8 +84,9 @@ LLVMValueRef math_pow(Emit *e, LLVMValueRef x, LLVMValueRef y) {
 
 // -- remainders ---------------------------------------------------------------------------------
 
-// Emits x - n y with an integer n and |x - n y| < |y|, for finite x and y != 0. Each round of the
-// loop subtracts an exact multiple of y, so that the quotient loses its upper 52 bits.
+// Emits the remainder x - n y, where n is an integer and |x - n y| < |y|, for finite x and y != 0.
+// Each round of the emitted loop subtracts the exact product of y and the upper bits of the
+// quotient that is left, at least 52.
 static LLVMValueRef remainder64(Emit *e, LLVMValueRef x, LLVMValueRef y) {
   LLVMValueRef cell = emit_alloca(e, LLVMTypeOf(x)), size = absolute(e, y);
   LLVMBasicBlockRef head = emit_block(e), body = emit_block(e), done = emit_block(e);
@@ -94,7 +97,7 @@ static LLVMValueRef remainder64(Emit *e, LLVMValueRef x, LLVMValueRef y) {
   LLVMValueRef left = cmp(e, LLVMRealOGE, absolute(e, r), size);
   LLVMBuildCondBr(e->b, any_lane(e, left), body, done);
   LLVMPositionBuilderAtEnd(e->b, body);
-  // while r / y overflows, multiples of 2^700 y or 2^1400 y are subtracted
+  // if r / y would overflow, a multiple of 2^700 y or of 2^1400 y is subtracted
   LLVMValueRef large =
       cmp(e, LLVMRealOGE, absolute(e, quot(e, scale(e, r, 0x1p-700), y)), num(r, 0x1p100));
   LLVMValueRef huge =
@@ -112,8 +115,8 @@ static LLVMValueRef unbounded(Emit *e, LLVMValueRef x) {
   return equal(e, absolute(e, x), (double)INFINITY);
 }
 
-// Emits x - y floor(x / y): the exact remainder of the truncated quotient, plus y if that remainder
-// has another sign than y.
+// Emits x - y floor(x / y). The remainder of the truncated quotient is exact. If its sign differs
+// from that of y, y is added.
 static LLVMValueRef mod64(Emit *e, LLVMValueRef x, LLVMValueRef y) {
   LLVMValueRef none = bit_or(e, equal(e, y, 0), unbounded(e, x));
   // a large y is scaled down, because math_product_error would overflow
@@ -135,8 +138,9 @@ LLVMValueRef math_mod(Emit *e, LLVMValueRef x, LLVMValueRef y) {
   return is_f32(e, x) ? narrow(e, mod64(e, widen(e, x), widen(e, y))) : mod64(e, x, y);
 }
 
-// Emits floor(x / y) of f64: the floor of the rounded quotient, less 1 if x - q y shows that the
-// quotient was rounded up past an integer. Large x and y are scaled down for math_product_error.
+// Emits floor(x / y) of f64. The rounded quotient may have been rounded up to an integer q that is
+// above x / y; the sign of x - q y shows this, and then the result is q - 1. Large x and y are
+// scaled down, because math_product_error would overflow.
 static LLVMValueRef floor_quotient64(Emit *e, LLVMValueRef x, LLVMValueRef y) {
   LLVMValueRef q = emit_unary(e, "llvm.floor", quot(e, x, y)),
                large = cmp(e, LLVMRealOGE, absolute(e, y), num(y, 0x1p960));
@@ -147,8 +151,8 @@ static LLVMValueRef floor_quotient64(Emit *e, LLVMValueRef x, LLVMValueRef y) {
   return pick(e, bit_and(e, past, exact), offset(e, q, -1), q);
 }
 
-// Emits floor(x / y): -1 or 0 by the signs of x and y if |x| < |y|. The quotient of two f32 in f64
-// is never rounded up to an integer.
+// Emits floor(x / y). If |x| < |y| and x is not 0, that is -1 or 0 by the signs of x and y. The
+// quotient of two f32 is computed in f64, where it is never rounded up to an integer.
 LLVMValueRef math_floor_div(Emit *e, LLVMValueRef x, LLVMValueRef y) {
   LLVMValueRef q = is_f32(e, x)
                        ? narrow(e, emit_unary(e, "llvm.floor", quot(e, widen(e, x), widen(e, y))))

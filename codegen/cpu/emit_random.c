@@ -1,8 +1,8 @@
-// Random draws: Philox4x32-10 on vectors of positions (ir/base/philox.h has the layout). A uniform
-// number takes one word, a normal one two (Box-Muller).
+// Random draws: Philox4x32-10 on vectors of positions (ir/base/philox.h has the layout). A position
+// is the number of an element in the tensor; each gives four words of 32 bits. A uniform f32 takes
+// one word, a normal one two (Box-Muller); f64 takes twice as many.
 //
-// Words are i64 lanes with 32 bits in use, so that the products of a round are plain
-// multiplications.
+// A word is stored in an i64, so that the products of two words are plain multiplications.
 #include "codegen/cpu/emit_arith_internal.h"
 
 #ifdef MESHC_HAVE_LLVM
@@ -14,16 +14,16 @@
 static LLVMValueRef low_half(Emit *e, LLVMValueRef x) { return keep_bits(e, x, UINT32_MAX); }
 static LLVMValueRef high_half(Emit *e, LLVMValueRef x) { return right_by(e, x, 32); }
 
-// Emits half 0 (the lower) or 1 of the 64-bit key of statement s: its numeric argument, xor the
-// half of the seed of the call.
+// Emits word `half` of the key of statement s: 0 is the lower, 1 the upper one. Each is a numeric
+// argument of the kernel, xor that half of the seed of the call.
 static LLVMValueRef key_half(Emit *e, const KStmt *s, int half) {
   LLVMValueRef key = LLVMBuildFPToUI(e->b, number_value(e, s->index + half), e->i64, "");
   LLVMValueRef seed = call_field(e, e->i64, offsetof(KernelCall, seed));
   return bit_xor(e, key, half ? high_half(e, seed) : low_half(e, seed));
 }
 
-// Emits one round of Philox on the words w: it multiplies two of them, and mixes the halves of the
-// products with the others and the key.
+// Emits one round of Philox on the words w. It multiplies w[0] and w[2] by constants, and combines
+// the halves of the products with w[1], w[3] and the key by xor.
 static void philox_round(Emit *e, LLVMValueRef w[4], LLVMValueRef k0, LLVMValueRef k1) {
   LLVMValueRef p = int_mul(e, w[0], int_like(w[0], PHILOX_M0)),
                q = int_mul(e, w[2], int_like(w[0], PHILOX_M1));
@@ -52,8 +52,9 @@ static void philox(Emit *e, const KStmt *s, LLVMValueRef x, LLVMValueRef w[4]) {
   }
 }
 
-// Emits n 2^-24, where n is the upper 24 bits of word i plus `more`. In f64 emits n 2^-53, where n
-// is 53 bits of words i and i + 2 plus `more`. i is 0 or 1.
+// Emits a number between 0 and 1 from word i, 0 or 1: (n + more) 2^-24, where n is the upper 24
+// bits of w[i]. In f64 it is (n + more) 2^-53, where n is 53 bits of w[i] and w[i + 2]. more is 0,
+// or 1 for a number that must not be 0.
 static LLVMValueRef fraction(Emit *e, LLVMValueRef w[4], int i, int64_t more, bool f64) {
   LLVMValueRef n = right_by(e, w[i], 8);
   if (f64) {
@@ -67,8 +68,8 @@ static LLVMValueRef fraction(Emit *e, LLVMValueRef w[4], int i, int64_t more, bo
   return scale(e, f, f64 ? 0x1p-53 : 0x1p-24);
 }
 
-// Emits cos(2 pi u), the cosine of u turns. The nearest number of half turns is subtracted from u
-// first, which is exact; if it is odd, the sign of the cosine changes.
+// Emits cos(2 pi u), the cosine of u turns. First the nearest number of half turns is subtracted
+// from u, which is exact. If that number is odd, the cosine changes its sign.
 static LLVMValueRef cosine_of_turn(Emit *e, LLVMValueRef u) {
   LLVMValueRef halves = emit_unary(e, "llvm.roundeven", scale(e, u, 2));
   LLVMValueRef rest = sub(e, u, scale(e, halves, 0.5));

@@ -1,6 +1,7 @@
 // Reductions: K_REDUCE, over the inner loops of a unit, and K_ACCUM, over all units of a chunk.
-// Sets their accumulators to identities, adds to them, makes values of them. emit_cells.c says
-// where accumulators are, emit_fold.c folds those of long sums.
+// Sets their accumulators to identities, adds to them, and reads their results. emit_cells.c says
+// where accumulators are (cells, or the partial row of the chunk), emit_fold.c folds those of long
+// sums. Words: emit_internal.h.
 #include "codegen/cpu/emit_arith_internal.h"
 
 #ifdef MESHC_HAVE_LLVM
@@ -25,8 +26,8 @@ static void cell_clear(Emit *e, int s, int at) {
   fold_clear(e, s, at);
 }
 
-// Emits cell = op(cell, x). Lanes that are not in use keep their value if the lanes are joined
-// later. Where each lane has its own result, nothing reads that of such a lane.
+// Emits cell = op(cell, x). If lanes are joined later, those that are not in use keep their value.
+// Otherwise each lane is a result of its own, and no code reads the lanes that are not in use.
 static void cell_add(Emit *e, int s, int r, int v, LLVMValueRef x) {
   const KStmt *st = &e->k->stmt[s];
   LLVMValueRef cell = e->cell[instance_id(s, r, v)],
@@ -62,8 +63,8 @@ void emit_reduce(Emit *e, int s, int r, int v) {
   cell_add(e, s, row, vec, operand(e, s, r, v));
 }
 
-// Makes values of the cells of REDUCE s for row r. Along an outer vector loop each cell is a value.
-// Along an inner vector loop all cells and their lanes are joined to one value.
+// Sets Emit.value of K_REDUCE s for row r. In an outer vector loop each cell gives a value. In an
+// inner vector loop all lanes of all cells of the row are joined to one value.
 static void reduce_finish(Emit *e, int s, int r) {
   const KStmt *st = &e->k->stmt[s];
   int n = body_vecs(e, s);
@@ -87,8 +88,9 @@ void reduce_end(Emit *e, int phase) {
 
 // -- the scratch of a run -----------------------------------------------------------------------
 //
-// A kernel with slabs (emit_units.c) has one sum. Between slabs its values are in Emit.scratch: for
-// each unit of the run a row with an element for each element of the vector loop, whole vectors.
+// A kernel with slabs, parts of the inner loops (emit_units.c), has one sum. Between two slabs the
+// sums of a run are in Emit.scratch. It has a row for each unit of the run, with an element for
+// each element of the vector loop in that unit, filled up to full vectors.
 
 static int scratch_stmt(const Emit *e) {
   for (int s = 0; s < e->k->nstmts; s++)
@@ -166,8 +168,8 @@ void accum_begin(Emit *e) {
   }
 }
 
-// Emits the index of the element of ACCUM s in the partial row for the counters of the inner loops,
-// at lane 0 of vector v.
+// Emits the index in the partial row of the element of K_ACCUM s to which the body adds: for the
+// counters of the inner loops and lane 0 of vector v.
 static LLVMValueRef row_index(Emit *e, int s, int v) {
   LLVMValueRef at = i64_of(e, 0);
   for (int l = e->k->nouter; l < e->k->nouter + e->k->ninner; l++) {

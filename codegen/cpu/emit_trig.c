@@ -1,10 +1,10 @@
 // sin and cos of f32 and f64: x = n pi/2 + r + tail in f64, then a polynomial over [-pi/4, pi/4].
 //
-// Up to 2^20 quarter turns n pi/2 is subtracted in two exact steps (Cody and Waite, "Software
-// manual for the elementary functions", 1980). Larger arguments are reduced as by Payne and Hanek
-// ("Radian reduction for trigonometric functions", 1983): x times 24-bit pieces of 2/pi, each
-// product exact and taken modulo 4 at once, so that only a fraction of a turn remains. That is a
-// loop in a block that runs only if some lane needs it.
+// For |x| up to 2^20, n pi/2 is subtracted in two exact steps (Cody and Waite, "Software manual for
+// the elementary functions", 1980). Larger arguments are reduced as by Payne and Hanek ("Radian
+// reduction for trigonometric functions", 1983): x is multiplied by pieces of 2/pi of 24 bits each.
+// Each product is exact and is taken modulo 4 at once: only a part of a turn remains. This loop is
+// in a block that runs only if some lane needs it.
 #include "codegen/cpu/emit_math_internal.h"
 
 #ifdef MESHC_HAVE_LLVM
@@ -20,17 +20,18 @@ static const uint32_t two_over_pi[PIECES] = {
     0x27cb09, 0xb74f46, 0x3f669e, 0x5fea2d, 0x7527ba, 0xc7ebe5, 0xf17b3d, 0x0739f7, 0x8a5292,
     0xea6bfb, 0x5fb11f, 0x8d5d08, 0x560330, 0x46fc7b,
 };
-// Pieces are stored times 2^200 and x is multiplied by 2^-200, because the last pieces would be
-// subnormal.
+// Pieces are stored times 2^200, because the last ones would be subnormal. x is multiplied by
+// 2^-200.
 enum { SHIFT = 200 };
 
 typedef struct Angle {
-  LLVMValueRef n;    // i64, quarter turns
-  LLVMValueRef r;    // f64, within [-pi/4, pi/4]
-  LLVMValueRef tail; // f64, the rounding error of r
+  LLVMValueRef n;    // the number n of quarter turns, an i64 of which only the low bits are right
+  LLVMValueRef r;    // the rest r of x, an f64 in [-pi/4, pi/4]
+  LLVMValueRef tail; // the rounding error of r, an f64
 } Angle;
 
-// Emits the integer nearest to x, as f64 and as *n, an i64 of which only the low bits are right.
+// Emits the integer nearest to x. Returns it as f64, and in *n as i64, of which only the low bits
+// are right.
 static LLVMValueRef nearest(Emit *e, LLVMValueRef x, LLVMValueRef *n) {
   LLVMTypeRef t = type_like(e, e->i64, x);
   LLVMValueRef shifted = add(e, x, num(x, 0x1.8p52));
@@ -64,7 +65,8 @@ static LLVMValueRef pieces_table(Emit *e) {
   return at;
 }
 
-// Adds p modulo 4 to the sum high + low; low collects the rounding errors (Knuth's two-sum).
+// Emits the addition of p modulo 4 to the sum *high + *low, in memory. low collects the rounding
+// errors (Knuth's two-sum).
 static void add_turns(Emit *e, LLVMValueRef high, LLVMValueRef low, LLVMValueRef p) {
   LLVMTypeRef t = LLVMTypeOf(p);
   LLVMValueRef turns = emit_unary(e, "llvm.roundeven", scale(e, p, 0.25));
@@ -98,8 +100,8 @@ static Angle reduce_large(Emit *e, LLVMValueRef x) {
   return a;
 }
 
-// Reduces all lanes by reduce_small, then lanes with large arguments by reduce_large, if there are
-// any.
+// Emits the reduction of x: of all lanes by reduce_small; if there are large arguments, theirs by
+// reduce_large.
 static Angle reduce(Emit *e, LLVMValueRef x) {
   LLVMBuilderRef b = e->b;
   Angle a = reduce_small(e, x);
@@ -131,7 +133,7 @@ static const double cos64[] = {-1.138245677806130585e-11, 2.08761438279931325e-9
                                -2.755731726000883816e-7,  0.00002480158729874306929,
                                -0.001388888888888738227,  0.04166666666666666537};
 
-// Emit sin(r + tail) and cos(r + tail) for |r| <= pi/4. tail is NULL in f32.
+// Emit sin(r + tail) and cos(r + tail) for |r| <= pi/4. tail is NULL for f32.
 static LLVMValueRef sin_small(Emit *e, LLVMValueRef r, LLVMValueRef tail) {
   LLVMValueRef z = mul(e, r, r), p = tail ? POLY(e, z, sin64) : POLY(e, z, sin32);
   LLVMValueRef y = mul(e, mul(e, r, z), p);
@@ -152,7 +154,7 @@ static LLVMValueRef bit(Emit *e, LLVMValueRef n, int64_t mask) {
   return not_zero(e, keep_bits(e, n, mask));
 }
 
-// Emits sin(x + quarter pi/2).
+// Emits sin(x + quarter * pi/2): sin for quarter 0, cos for quarter 1.
 static LLVMValueRef wave(Emit *e, LLVMValueRef x, int quarter) {
   bool f32 = is_f32(e, x);
   Angle a = reduce(e, f32 ? widen(e, x) : x);
@@ -161,7 +163,7 @@ static LLVMValueRef wave(Emit *e, LLVMValueRef x, int quarter) {
   LLVMValueRef y = pick(e, bit(e, n, 1), cos_small(e, r, tail), sin_small(e, r, tail));
   y = pick(e, bit(e, n, 2), negate(e, y), y);
   if (quarter) return y;
-  return pick(e, less(e, absolute(e, x), 1e-12), x, y); // sin x = x there; keeps -0 and subnormals
+  return pick(e, less(e, absolute(e, x), 1e-12), x, y); // sin x = x here; keeps -0
 }
 
 LLVMValueRef math_sin(Emit *e, LLVMValueRef x) { return wave(e, x, 0); }

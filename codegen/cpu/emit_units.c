@@ -1,14 +1,15 @@
-// Units, the rounds of the outer loops: one by one, in tiles, or in runs with slabs.
+// Units, the rounds of the outer loops: one by one, in tiles, or in runs with slabs. In: the units
+// lo..hi-1 of a chunk. Out: LLVM IR in the current function.
 //
-// With a row loop (Kernel.rows), CpuPlan.rows rounds of that loop run together as a tile (unroll
-// and jam) if all of their units are in lo..hi-1. Other units run one by one. Chunks are therefore
-// multiples of kernel_grain (codegen/program/launch.c).
+// If a kernel has a row loop (Kernel.rows), CpuPlan.rows rounds of it run together as a tile
+// (unroll and jam) if all of their units are in lo..hi-1. Other units run one by one. The length of
+// a chunk is therefore a multiple of kernel_grain (codegen/program/launch.c).
 //
-// A contraction whose units read more than a cache holds runs in slabs. The inner loops are split
-// into slabs, slab_step rounds of inner loop slab_loop each. A run, some successive units, takes
-// one slab after the other, and keeps its sums in a scratch in between. So all units of the run
-// read what they share while a cache holds it: the weights of a convolution, or in the gradient of
-// its weights the gradient of its result.
+// A contraction whose units read more than a cache holds runs in slabs. A slab is a part of the
+// inner loops: slab_step rounds of inner loop slab_loop. A run is a sequence of units. All units of
+// a run execute one slab, then all execute the next one. In between their sums are in memory, the
+// scratch. So data that the units share is read while a cache holds it, such as the weights of a
+// convolution.
 //
 //   for units in runs            blocks of the vector loop are the slowest outer loop here
 //     scratch = 0
@@ -20,11 +21,13 @@
 #ifdef MESHC_HAVE_LLVM
 #include <string.h>
 
-// The counters of the outer loops. Along an outer vector loop a unit is a block of Kernel.block
-// elements.
+// The counters of the outer loops, for the current unit. If the vector loop is an outer loop, a
+// unit has a block of Kernel.block of its elements.
 typedef struct Units {
-  LLVMValueRef cell[MAX_LOOPS];  // memory of their counters; an outer vector loop counts blocks
-  LLVMValueRef count[MAX_LOOPS]; // rounds of the loops; blocks of an outer vector loop
+  // of each outer loop: memory of its counter, in rounds, or blocks of the vector loop
+  LLVMValueRef cell[MAX_LOOPS];
+  // of each outer loop: the number of its rounds, or of blocks of the vector loop
+  LLVMValueRef count[MAX_LOOPS];
 } Units;
 
 static bool is_blocked(const Emit *e, int l) { return e->plan.vec_outer && l == e->k->vector; }
@@ -41,11 +44,11 @@ static Units units_make(Emit *e) {
   return u;
 }
 
-// Returns the outer loop whose counter changes from each unit to the next. With slabs the vector
-// loop, the last one, is the slowest.
+// Returns the outer loop whose counter changes from each unit to the next. This is the last one;
+// with slabs the one before, because the vector loop, the last one, is then the slowest.
 static int last_loop(const Emit *e) { return e->k->nouter - (e->plan.slab_step ? 2 : 1); }
 
-// Sets the counters to those of `unit`.
+// Emits stores of the counters of unit number `unit`.
 static void units_decode(Emit *e, const Units *u, LLVMValueRef unit) {
   int slowest = e->plan.slab_step ? e->k->vector : 0;
   for (int l = last_loop(e); l >= 0; l--) {
@@ -56,7 +59,8 @@ static void units_decode(Emit *e, const Units *u, LLVMValueRef unit) {
   if (e->k->nouter) LLVMBuildStore(e->b, unit, u->cell[slowest]);
 }
 
-// Adds n to the counter of loop `last`, with carries up to loop `first`.
+// Emits: counter of loop `last` += n, with a carry to the loop before it, and so on up to loop
+// `first`.
 static void units_advance(Emit *e, const Units *u, int first, int last, int64_t n) {
   LLVMValueRef carry = i64_of(e, n);
   for (int l = last; l >= first; l--) {
@@ -67,7 +71,7 @@ static void units_advance(Emit *e, const Units *u, int first, int last, int64_t 
   }
 }
 
-// Emits the phases of a unit from `phase` on. A phase is a nest of loops with its reductions.
+// Emits the phases of a unit from `phase` on: the loops of each phase, then its results.
 static void phases_from(Emit *e, int phase) {
   for (; phase < e->k->nphases; phase++) {
     emit_phase(e, phase);
@@ -75,21 +79,21 @@ static void phases_from(Emit *e, int phase) {
   }
 }
 
-// Emits phase 0 over one slab, and adds its sums to the scratch.
+// Emits phase 0 for one slab, and the addition of its sums to the scratch.
 static void unit_slab(Emit *e, int phase) {
   emit_phase(e, phase);
   reduce_spill(e);
 }
 
-// Emits what follows the last slab: it makes values of the sums in the scratch, and runs the later
-// phases.
+// Emits what a unit does after the last slab: it loads its sums from the scratch, and runs the
+// phases after `phase`.
 static void unit_after_slabs(Emit *e, int phase) {
   emit_statements(e, PLACE_PHASE, phase);
   reduce_fetch(e);
   phases_from(e, phase + 1);
 }
 
-// Emits the vector loop over block number `block`.
+// Emits the vector loop, an outer one, over the elements of block number `block`.
 static void outer_vector_loop(Emit *e, LLVMValueRef block, Body *body) {
   const KLoop *l = &e->k->loop[e->k->vector];
   LLVMValueRef size = i64_of(e, e->k->block), from = int_mul(e, block, size);
@@ -102,7 +106,8 @@ static void outer_vector_loop(Emit *e, LLVMValueRef block, Body *body) {
   vector_loop(e, from, to, span, body, 0);
 }
 
-// Emits the unit that u counts, or a tile of `rows` rounds of the row loop that begins there.
+// Emits the unit at the counters of u. If rows > 1, emits a tile: that unit, and the units at the
+// next rows - 1 rounds of the row loop.
 static void emit_unit(Emit *e, const Units *u, int rows, Body *body) {
   LLVMValueRef *saved = addresses_save(e), block = NULL;
   for (int l = 0; l < e->k->nouter; l++) {
@@ -134,7 +139,7 @@ static void units_plain(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef h
   blocks_end(e, &b);
 }
 
-// Emits the number of units in one round of the row loop.
+// Emits the number of units in one round of the row loop: the product of the loops after it.
 static LLVMValueRef round_units(Emit *e, const Units *u) {
   LLVMValueRef n = i64_of(e, 1);
   for (int l = e->k->rows + 1; l <= last_loop(e); l++) n = int_mul(e, n, u->count[l]);
@@ -149,8 +154,8 @@ static LLVMValueRef at_round_start(Emit *e, const Units *u) {
   return int_equal(e, any, i64_of(e, 0));
 }
 
-// Emits whether a tile that begins with `unit` ends before the end of the row loop and before unit
-// hi. tile: the number of units of a tile.
+// Emits whether a tile can begin at `unit`: at the start of a round of the row loop, with enough
+// rounds left, and without units from hi on. tile: the number of units of a tile.
 static LLVMValueRef jam_fits(Emit *e, const Units *u, LLVMValueRef unit, LLVMValueRef hi,
                              LLVMValueRef tile) {
   int rows = e->k->rows;
@@ -161,8 +166,8 @@ static LLVMValueRef jam_fits(Emit *e, const Units *u, LLVMValueRef unit, LLVMVal
   return bit_and(e, bit_and(e, in_loop, in_chunk), at_round_start(e, u));
 }
 
-// Emits units lo..hi-1, as tiles of CpuPlan.rows rounds of the row loop where they fit, else one by
-// one.
+// Emits units lo..hi-1: tiles of CpuPlan.rows rounds of the row loop where these fit, other units
+// one by one.
 static void units_jammed(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef hi, Body *body) {
   LLVMBuilderRef b = e->b;
   int rows = e->k->rows, last = last_loop(e);
@@ -200,8 +205,8 @@ static void units_jammed(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef 
 
 // -- runs ---------------------------------------------------------------------------------------
 
-// Emits loops over the slabs of units lo..hi-1: over each round of inner loops i..slab_loop-1, and
-// over slab_step rounds at a time of slab_loop.
+// Emits loops over the slabs, with units lo..hi-1 inside: over each round of inner loops
+// i..slab_loop-1, and over slab_loop in steps of slab_step rounds.
 static void emit_slabs(Emit *e, const Units *u, int i, LLVMValueRef lo, LLVMValueRef hi) {
   int l = e->k->nouter + i;
   bool pieces = i == e->plan.slab_loop;
@@ -230,7 +235,8 @@ static void run_in_slabs(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef 
   units_plain(e, u, lo, hi, unit_after_slabs);
 }
 
-// Splits lo..hi into runs of at most plan.run units, each within one block of the vector loop.
+// Splits units lo..hi-1 into runs of at most CpuPlan.run units, each within one block of the vector
+// loop.
 static void units_in_runs(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef hi) {
   LLVMValueRef at = emit_alloca(e, e->i64), others = i64_of(e, 1);
   for (int l = 0; l <= last_loop(e); l++) others = int_mul(e, others, u->count[l]);

@@ -16,7 +16,7 @@ LLVMTypeRef type_vector(Emit *e, LLVMTypeRef element) {
   return LLVMVectorType(element, (unsigned)e->plan.lanes);
 }
 
-// Vectors in emit_horizontal are shorter than CpuPlan.lanes.
+// The lanes are those of `shape`, not CpuPlan.lanes: vectors in emit_horizontal are shorter.
 LLVMTypeRef type_like(Emit *e, LLVMTypeRef element, LLVMValueRef shape) {
   (void)e;
   return is_vector(shape) ? LLVMVectorType(element, LLVMGetVectorSize(LLVMTypeOf(shape))) : element;
@@ -137,23 +137,23 @@ static LLVMValueRef float_of(Emit *e, LLVMValueRef bits) {
   return bit_cast(e, bits, type_like(e, e->f32, bits));
 }
 
-// Converts f16 to f32 without an instruction for it: a product corrects the bias of the exponent,
-// also of subnormals.
+// Converts f16 to f32 without an instruction for it. The bits are shifted to their place in an f32;
+// a multiplication by 2^112 then corrects the bias of the exponent, also of subnormals.
 static LLVMValueRef f16_widen(Emit *e, LLVMValueRef raw) {
   LLVMValueRef x = int_zext(e, raw, type_like(e, e->i32, raw));
   LLVMValueRef sign = left_by(e, keep_bits(e, x, 0x8000), 16);
   LLVMValueRef rest = left_by(e, keep_bits(e, x, 0x7fff), 13);
   LLVMValueRef y = scale(e, float_of(e, rest), 0x1p112);
-  // infinities and NaNs are 2^16 and above after the product
+  // infinities and NaNs: their exponent in an f32 is set to all ones
   LLVMValueRef big = int_cmp(e, LLVMIntUGE, rest, int_like(rest, 0x0f800000));
   LLVMValueRef bits = bits_of(e, y);
   bits = pick(e, big, bit_or(e, bits, int_like(bits, 0x7f800000)), bits);
   return float_of(e, bit_or(e, bits, sign));
 }
 
-// Converts f32 to f16, rounded to nearest even, without an instruction for it. Subnormal results
-// are rounded by adding 0.5, whose last place is 2^-24. The others are rounded by adding half a
-// unit in the last place of the result, a little less if the last bit is 0.
+// Converts f32 to f16, rounded to nearest even, without an instruction for it. A subnormal result
+// is rounded by adding 0.5, an f32 whose last place is 2^-24. Other results are rounded by adding
+// half a unit in the last place of the result, or a little less if its last bit is 0.
 static LLVMValueRef f16_narrow(Emit *e, LLVMValueRef x) {
   LLVMValueRef bits = bits_of(e, x), abs = keep_bits(e, bits, 0x7fffffff);
   LLVMValueRef sign = keep_bits(e, right_by(e, bits, 16), 0x8000);
@@ -180,8 +180,8 @@ static LLVMValueRef f16_store(Emit *e, LLVMValueRef x) {
   return bit_cast(e, fp_narrow(e, x, type_like(e, e->f16, x)), type_like(e, e->i16, x));
 }
 
-// Converts f32 to bf16, rounded to nearest even, by operations on integers: the processors' own
-// conversions flush subnormals.
+// Converts f32 to bf16, rounded to nearest even, by operations on integers: the instructions of
+// processors replace subnormals by 0.
 static LLVMValueRef bf16_store(Emit *e, LLVMValueRef x) {
   LLVMValueRef bits = bits_of(e, x), odd = keep_bits(e, right_by(e, bits, 16), 1);
   LLVMValueRef up = int_add(e, int_add(e, bits, int_like(bits, 0x7fff)), odd);
@@ -212,8 +212,8 @@ LLVMValueRef to_memory(Emit *e, Dtype t, LLVMValueRef v) {
 
 static bool is_unsigned(Dtype t) { return t == TYPE_U64 || t == TYPE_U8 || t == TYPE_BOOL; }
 
-// Converts f64 to f32, rounded to odd: toward zero, with the last bit set if the result is not
-// exact. The rounding to bf16 or f16 that follows is then correct.
+// Converts f64 to f32, rounded to odd: toward zero, and the last bit is set if the result is not
+// exact. A second rounding, of this f32 to bf16 or f16, then gives the correctly rounded f64.
 static LLVMValueRef round_to_odd(Emit *e, LLVMValueRef x) {
   LLVMValueRef y = narrow(e, x), bits = bits_of(e, y), back = fp_widen(e, y, LLVMTypeOf(x));
   LLVMTypeRef t = LLVMTypeOf(bits);
@@ -234,8 +234,8 @@ static LLVMValueRef float_to_float(Emit *e, LLVMValueRef v, Dtype from, Dtype to
   return small && from != to ? from_memory(e, to, to_memory(e, to, v)) : v;
 }
 
-// Conversion of a float to an integer type: the lowest and highest f32 and f64 that are in range,
-// and the result for larger floats.
+// Bounds for the conversion of floats to an integer type: the lowest number in range, the highest
+// f32 and the highest f64 in range, and the integer for larger floats.
 static const struct {
   double low, high32, high64;
   int64_t max;
@@ -258,8 +258,8 @@ static LLVMValueRef float_to_int(Emit *e, LLVMValueRef v, Dtype from, Dtype to) 
   return pick(e, above, const_int(want, int_range[to].max), y);
 }
 
-// Converts i32, i64 and u64 to bf16 and f16 through f64: f64 holds every i32, and round_to_odd lets
-// the second rounding be correct. Other conversions are direct.
+// Converts an integer to a float. i32, i64 and u64 to bf16 or f16 go through f64: it holds every
+// i32, and round_to_odd makes the second rounding correct. Other conversions are direct.
 static LLVMValueRef int_to_float(Emit *e, LLVMValueRef v, Dtype from, Dtype to) {
   bool wide = from == TYPE_I64 || from == TYPE_U64 || from == TYPE_I32;
   Dtype via = to == TYPE_F64 || (wide && to != TYPE_F32) ? TYPE_F64 : TYPE_F32;
@@ -295,7 +295,7 @@ LLVMValueRef emit_convert(Emit *e, LLVMValueRef v, Dtype from, Dtype to) {
   return tf ? int_to_float(e, v, from, to) : int_to_int(e, v, from, to);
 }
 
-// Keeps the low bits of an integer, as a sum or product in type `to` would. Only casts saturate.
+// Keeps the low bits of an integer, as sums and products in type `to` do. Only casts saturate.
 static LLVMValueRef int_wrap(Emit *e, LLVMValueRef v, Dtype from, Dtype to) {
   LLVMTypeRef want = type_like(e, reg_type(e, to), v);
   if (dtype_bytes(to) < 8 && dtype_bytes(from) == 8)
@@ -342,7 +342,8 @@ LLVMValueRef counter_at(Emit *e, int l, int r, int v) {
 
 // -- arguments of the call ----------------------------------------------------------------------
 
-LLVMValueRef call_field(Emit *e, LLVMTypeRef t, size_t at) { // all fields have eight bytes
+// All fields of a KernelCall have eight bytes.
+LLVMValueRef call_field(Emit *e, LLVMTypeRef t, size_t at) {
   return emit_read(e, t, emit_at(e, e->i64, e->call, i64_of(e, (int64_t)at / 8)));
 }
 

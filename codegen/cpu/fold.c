@@ -1,39 +1,39 @@
 // Decides where the accumulators of a kernel are folded, so that no chain of f32 additions is long
 // (ir/program/sums.h). In: a kernel and its plan. Out: a Fold for each statement.
 //
-// Values are added to a leaf. A fold adds the leaf to the next level of the accumulator and sets it
-// to the identity: to the middle or, for a K_ACCUM with many elements, to an f64. The chain of
-// additions to a leaf is as long as the product of the rounds of the loops that do not move the
-// accumulator. The innermost loop at which this product exceeds SUM_LEAF runs in blocks of
-// Fold.step rounds, each followed by a fold. If the product exceeds it only over units, Fold.step
-// units are followed by one.
+// Values are added to a leaf. A fold adds the leaf to the next level of the accumulator, and sets
+// the leaf to the identity. The next level is an f32, the middle, or for a K_ACCUM with many
+// results an f64. The number of additions to a leaf is the product of the rounds of the loops in
+// which one accumulator is used. Going outwards, the first loop at which this product exceeds
+// SUM_LEAF runs in blocks of Fold.step rounds, with a fold after each block. If no loop exceeds it
+// but all units do, there is a fold after Fold.step units, the rounds of the outer loops.
 //
 //   sum over n = 1e7 of x[n, c]             a unit: leaf[c] += x[n, c]; a fold after 64 units
 //   sum over k = 4096 of a[m, k] * b[k, n]  blocks of 64 rounds of k: leaf += a b; then a fold
 //
 // A joined loop runs over several dims as one (KLoop.part). It is folded at the elements at which
-// the loops of its dims would be, so that kernels with and without joined loops compute the same
-// bits:
+// the separate loops of its dims would be. So kernels with and without joined loops compute the
+// same bits:
 //
 //   inner(b:3, y*x:99 = 11*9)   folds after 7 rounds of y, 63 elements, and after the last 36
 //   inner(b*y*x:297 = 3*11*9)   step 63, period 99: three times folds after 63 and 36 elements
 #include "codegen/cpu/emit_internal.h"
 #include "ir/program/sums.h"
 
-// What decides the folds of statement s.
+// The input of the decision for statement s.
 typedef struct Chain {
   const Kernel *k;
   const CpuPlan *p;
   const KStmt *s;
-  int64_t leaf; // upper limit of the additions to a leaf
-  bool row;     // a K_ACCUM with many elements, which are in the partial row
+  int64_t leaf; // upper limit of the additions to a leaf between two folds
+  bool row; // whether s is a K_ACCUM with many results, which are in the partial row of the chunk
 } Chain;
 
 static bool moves(const Chain *c, int l) {
   return c->s->kind == K_ACCUM && l >= c->k->nouter && c->k->ptr[c->s->index].stride[l] != 0;
 }
 
-// Returns the additions to one accumulator during all rounds of loop l.
+// Returns the number of additions to one accumulator during all rounds of loop l.
 static int64_t rounds(const Chain *c, int l) {
   const CpuPlan *p = c->p;
   int i = l - c->k->nouter;
@@ -41,15 +41,15 @@ static int64_t rounds(const Chain *c, int l) {
   if (p->slab_step && i < p->slab_loop) return 1;
   if (p->slab_step && i == p->slab_loop) return p->slab_step;
   if (l != c->k->vector) return loop_rounds(c->k, l);
-  // a whole tile adds once to each of its accumulators; the rest adds to the first, vector by
-  // vector
+  // In the vector loop, a full tile adds once to each accumulator. The elements that are left over
+  // are added to the first accumulator, one vector after the other.
   int64_t size = loop_rounds(c->k, l), tile = (int64_t)p->lanes * p->vecs;
   return size / tile * (c->row ? p->vecs : 1) + ceil_div(size % tile, p->lanes);
 }
 
-// Decides whether to fold at `place`, where each of n rounds adds `each` times: if the additions
-// are too many for a leaf, and the fold has no place yet in a loop inside. Returns the additions to
-// the leaf since the last fold.
+// Decides whether to fold at `place`, a loop of n rounds that each make `each` additions. It folds
+// if all rounds make too many additions for a leaf, and no loop inside folds yet. Returns the
+// additions to the leaf since the last fold, at the end of the loop.
 static int64_t fold_at(const Chain *c, int place, int64_t each, int64_t n, Fold *out) {
   if (out->place != FOLD_NEVER || size_times(each, n) <= c->leaf) return size_times(each, n);
   out->place = place;
@@ -57,13 +57,14 @@ static int64_t fold_at(const Chain *c, int place, int64_t each, int64_t n, Fold 
   return 0;
 }
 
-// Decides whether to fold in inner loop l: as fold_at, for a joined loop in each of its dims.
+// Decides whether to fold in inner loop l. In a joined loop decides this for each of its dims in
+// turn. Returns the additions to the leaf since the last fold, at the end of the loop.
 static int64_t fold_loop(const Chain *c, int l, int64_t each, Fold *out) {
   const KLoop *loop = &c->k->loop[l];
   int place = FOLD_LOOP + l - c->k->nouter;
   bool sliced = c->p->slab_step && l - c->k->nouter <= c->p->slab_loop;
   if (!loop->nparts || sliced || moves(c, l)) return fold_at(c, place, each, rounds(c, l), out);
-  int64_t size = 1; // rounds of the joined loop in one round of this dim
+  int64_t size = 1; // elements of the joined loop in one round of this dim
   for (int i = loop->nparts - 1; i >= 0; i--) {
     bool before = out->place != FOLD_NEVER;
     each = fold_at(c, place, each, loop->part[i], out);

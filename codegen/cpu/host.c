@@ -1,5 +1,5 @@
-// Finds out what the cache must know of the host's processor, without LLVM: to start LLVM takes
-// longer than to load code from the cache.
+// Identifies the host's processor for the compile cache, without LLVM: to start LLVM takes longer
+// than to load code from the cache.
 #include "codegen/cpu/host_internal.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ int host_bits(void) {
 }
 
 // Reads CPUID: the signature, the feature words of leaves 1 and 7, extended features, and the
-// register state that the system saves. Leaf 1's ebx is left out: it depends on the core.
+// registers that the system saves. Word ebx of leaf 1 is left out: it differs between cores.
 const char *host_identity(Arena *a) {
   unsigned v[4] = {0}, one[4] = {0}, seven[4] = {0}, sub[4] = {0}, ext[4] = {0}, low = 0, high = 0;
   __get_cpuid(0, &v[0], &v[1], &v[2], &v[3]);
@@ -36,7 +36,8 @@ const char *host_identity(Arena *a) {
 
 int host_bits(void) { return 128; }
 
-// Returns the lines of /proc/cpuinfo on the first core, without those that vary on one processor.
+// Returns the lines of /proc/cpuinfo about the first core. Lines that change from call to call or
+// differ between cores are left out.
 const char *host_identity(Arena *a) {
   struct utsname u;
   if (uname(&u) != 0) memset(&u, 0, sizeof u);

@@ -27,10 +27,10 @@ static char *cpu, *features, *triple;
 
 // -- failed allocations -------------------------------------------------------------------------
 //
-// LLVM allocates by operator new and by malloc, and aborts if either fails. The C++ library has a
-// function that sets a handler for operator new. LLVM has one that sets a handler for malloc, but
-// not in its C API. Both functions are linked by their C++ names, weakly: a C++ library or LLVM
-// without them gives a program without handlers, and LLVM aborts.
+// LLVM allocates by operator new and by malloc, and aborts if either fails. Two functions set a
+// handler for this: one of the C++ library for operator new, one of LLVM for malloc, which is not
+// in its C API. Both are linked by their C++ names, as weak symbols. If a symbol is missing, the
+// program has no such handler, and LLVM aborts.
 
 typedef void NewHandler(void);
 extern NewHandler *set_new_handler(NewHandler *) __asm__("_ZSt15set_new_handlerPFvvE")
@@ -39,8 +39,9 @@ typedef void BadAllocHandler(void *context, const char *why, bool crash_report);
 extern void install_bad_alloc_handler(BadAllocHandler *, void *) __asm__(
     "_ZN4llvm31install_bad_alloc_error_handlerEPFvPvPKcbES0_") __attribute__((weak));
 
-// In a process that only uses meshc as a library, operator new may have failed in other code. That
-// code gets what it would get without this handler: the handler set before, or the exception.
+// The handler of operator new that was set before on_new. In a process that uses meshc as a
+// library, operator new may fail in code that is not LLVM's. on_new then calls this handler or, if
+// there is none, throws the exception of operator new.
 static NewHandler *other_handler;
 extern void throw_bad_alloc(void) __asm__("_ZSt17__throw_bad_allocv") __attribute__((weak));
 
@@ -109,8 +110,8 @@ static bool has_feature(const CodeOptions *t, const char *name) {
   return listed(features, with) && !listed(t->without, name);
 }
 
-// Returns the features of the host, followed by those of t->without with a minus: LLVM obeys the
-// last mention of a feature. The caller frees the text.
+// Returns the features of the host, followed by those of t->without, each with a minus: LLVM obeys
+// the last mention of a feature. The caller frees the text.
 static char *features_of(const CodeOptions *t) {
   const char *out = t->without ? t->without : "";
   size_t n = strlen(features) + 2 * strlen(out) + 3;
@@ -141,7 +142,8 @@ static LLVMTargetMachineRef machine_new(const CodeOptions *t, char *why) {
   return tm;
 }
 
-// On x86 fused multiply-add and f16 conversions are features; other 64-bit targets have both.
+// Returns what the emitter must know of the target. On x86 fused multiply-add and f16 conversions
+// are optional features; other 64-bit targets have both.
 static EmitTarget emit_target(const CodeOptions *t) {
   bool x86 = strncmp(triple, "x86_64", 6) == 0;
   return (EmitTarget){code_bits(t), !x86 || has_feature(t, "fma"), !x86 || has_feature(t, "f16c"),

@@ -6,7 +6,7 @@
 #include "codegen/codegen.h"
 #include "codegen/fuse/kernel.h"
 
-// Bytes on the heap, freed by the caller with free(at); at[n] is 0.
+// Bytes on the heap. The owner frees them with free(at). at[n] is 0.
 typedef struct Bytes {
   char *at;
   size_t n;
@@ -15,10 +15,11 @@ typedef struct Bytes {
 typedef enum LlvmForm { LLVM_OBJECT, LLVM_ASSEMBLY, LLVM_IR } LlvmForm;
 enum { LLVM_WHY = 400 };
 
-const char *llvm_cpu(void); // LLVM's name of the host's processor, or "none"
+const char *llvm_cpu(void); // returns LLVM's name of the host's processor, or "none"
 
-// Compiles n kernels under the given symbols as one module for the host. Returns false with the
-// reason in why[0..LLVM_WHY). Several threads may call it: each call has its own context.
+// Compiles n kernels under the given symbols as one module for the host, to *out in the given form.
+// Returns false with the reason in why[0..LLVM_WHY). Several threads may call it: each call has a
+// context of its own.
 MUST_USE bool llvm_compile(const Kernel *const *k, const char *const *symbol, uint32_t n,
                            const CodeOptions *opt, LlvmForm form, Bytes *out, char *why);
 

@@ -32,9 +32,9 @@ typedef struct Object {
   size_t nsections;
   const Elf64_Sym *symbol;
   size_t nsymbols;
-  const char *names; // of symbols
+  const char *names; // the table with the names of symbols
   size_t names_bytes;
-  size_t *offset; // by section: bytes from the start of the mapping
+  size_t *offset; // of each section: its offset in bytes from the start of the mapping
   size_t code_bytes, bytes_all;
   char *map;
   char *why;
@@ -101,7 +101,8 @@ static bool in_image(const Elf64_Shdr *s) {
   return (s->sh_flags & SHF_ALLOC) && s->sh_size > 0 && s->sh_type == SHT_PROGBITS;
 }
 
-// Assigns offsets from `at` on to the sections with code, or to those without. Returns the end.
+// Assigns offsets from `at` on to the sections with code or, if `code` is false, to those with
+// constants. Returns the offset behind the last one.
 static size_t lay_out(Object *o, size_t at, bool code) {
   for (size_t i = 0; i < o->nsections; i++) {
     const Elf64_Shdr *s = &o->section[i];

@@ -7,11 +7,11 @@
 typedef struct Image Image;
 
 // Maps and relocates the object bytes[0..n). No page is writable and executable at the same time.
-// Returns NULL with a sentence in why[0..200) if the bytes are not such an object. A symbol that
-// the object does not define is an internal error: BUG with its name.
+// Returns NULL with a sentence in why[0..200) if the bytes are not such an object. An undefined
+// symbol is an error in meshc, and ends the program with its name (BUG).
 Image *image_load(const char *bytes, size_t n, char *why);
 void image_free(Image *i);
-// Returns the address of a function; NULL if the image has none of that name.
+// Returns the address of function `name` in the image, or NULL if there is none.
 void *image_symbol(const Image *i, const char *name);
 
 #endif

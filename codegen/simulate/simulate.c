@@ -1,17 +1,17 @@
-// Predicts how long one run of a program takes on a machine, from the machine's figures alone.
-// In: a Program and its kernels, a Machine. Out: a Simulation.
+// Predicts how long one run of a program takes on a machine, from the machine's figures alone. In:
+// a Program and its kernels, a Machine. Out: a Simulation.
 //
 // The instructions of one processor are walked in order with two clocks, one of its core and one of
 // its link.
 //
 //   kernel       a launch, and the longer of its memory traffic and its operations
 //   GEMM         2 (mnk + half (mn + nk + km)) operations at `flops`, traffic from l3 and memory, a
-//                launch; [m, n] is the size of the result, k is summed, `half` is of the machine
+//                launch; the result is m by n, k is summed; `half` is the figure Machine.half
 //   collective   coll_seconds on the link; if processors share memory, a barrier and memory traffic
 //
-// Without `overlap` the core waits for every collective. With `overlap` a collective begins when
-// its operands are free and the link is free. The first instruction that touches its destination or
-// writes its source waits for its end:
+// If the machine has no `overlap`, the core waits for every collective. Otherwise a collective
+// begins when its operands and the link are free. The first instruction that touches its
+// destination or writes its source waits until the collective ends:
 //
 //   core  | k1 |-- k2 --|  k3 waits ..|k3 |        seconds = compute + time waited
 //   link       |=== all_reduce ======|             hidden  = transfer - time waited
@@ -20,8 +20,8 @@
 // share one processor.
 //
 // simulate_access.c decides which cache serves an access. The program is walked twice, and the
-// times of the second walk count: a step finds the caches as the step before has left them. Of a
-// loop two rounds are walked; all further rounds take as long as the second.
+// times of the second walk count, because a step finds the caches as the step before has left them.
+// Of each loop two rounds are walked; all further rounds take as long as the second.
 #include <math.h>
 #include <string.h>
 
@@ -38,7 +38,8 @@ static bool overlap(const MemoryRange *a, const MemoryRange *b) {
   return a->tensor == b->tensor && a->first < b->end && b->first < a->end;
 }
 
-// Returns the first time, not before `now`, at which no collective uses the memory of access a.
+// Returns the first time, not before `now`, at which access `a` is possible: no collective is
+// writing its memory and, if `a` writes, none is reading it.
 static double free_at(const Sim *s, const Access *a, double now) {
   MemoryRange r = range_of(s, a);
   for (uint32_t i = 0; i < s->pending.n; i++) {
@@ -48,8 +49,8 @@ static double free_at(const Sim *s, const Access *a, double now) {
   return now;
 }
 
-// Returns the time at which no collective uses the operands of the current instruction. A commit,
-// after which persistent tensors change, waits for all collectives.
+// Returns the time at which all accesses of the current instruction are possible. A commit, which
+// makes new values of persistent tensors valid, waits for all collectives.
 static double operands_free(const Sim *s, const Instr *in) {
   double now = s->t.now;
   if (in->kind == INSTR_COMMIT && s->t.link > now) now = s->t.link;
@@ -72,8 +73,8 @@ static void wait_until(Sim *s, double t) {
   retire(s);
 }
 
-// Adds a collective to the link, from time `ready` on, or to the core without `overlap`. Its
-// accesses are pairs: source and destination of each tensor.
+// Adds a collective of that length to the link, at time `ready` or when the link is free. Without
+// `overlap` adds it to the core. s->access has pairs: source and destination of each tensor.
 static void run_collective(Sim *s, double ready, double seconds) {
   s->t.transfer += seconds;
   if (s->m->overlap < 1) {
@@ -105,9 +106,10 @@ static void run_instr(Sim *s, uint32_t i) {
 
 static void run_range(Sim *s, uint32_t lo, uint32_t hi);
 
-// Adds the times of the round that began at `before` another `times` times, without walking it.
+// Adds `times` times the time of the last round, which began at `before`, without walking it again.
 static void repeat_round(Sim *s, const Clocks *before, double times) {
-  double link = s->t.link - s->t.now; // the link is as far ahead of the core after each round
+  // After each round the link is ahead of the core by the same time.
+  double link = s->t.link - s->t.now;
   for (uint32_t i = 0; i < s->pending.n; i++)
     s->pending.at[i].end += times * (s->t.now - before->now);
   s->t.now += times * (s->t.now - before->now);

@@ -7,7 +7,8 @@
 
 #include "codegen/simulate/simulate_internal.h"
 
-enum { ZONE_GRANULES = 8192, SMALLEST_GRANULE = 4096 }; // most granules of a zone; bytes
+// upper limit of the granules of a zone; smallest granule in bytes
+enum { ZONE_GRANULES = 8192, SMALLEST_GRANULE = 4096 };
 
 double sim_size(const Sim *s, Size x) {
   return (double)x.base * (x.slot < 0 ? 1 : (double)program_slot(s->p, x.slot, 0, -1));
@@ -44,8 +45,9 @@ void sim_zones(Sim *s) {
   }
 }
 
-// Computes the bytes that have been accessed since t: *core by the core that runs this processor,
-// *machine by all cores. After a collective the core has run all of its processors in between.
+// Computes how many bytes have been accessed between touch t and time `now`, both counted in bytes
+// of this processor. *core: by the core that runs this processor. *machine: by all cores. After a
+// collective a core has also run its other processors.
 static void reuse_distance(const Sim *s, const Touch *t, double now, double *core,
                            double *machine) {
   double since = now - t->at;
@@ -55,7 +57,8 @@ static void reuse_distance(const Sim *s, const Touch *t, double now, double *cor
       since * (s->m->cores > 0 ? others_ran ? s->processors : fmin(s->processors, s->m->cores) : 1);
 }
 
-// Makes `a` the last access of its granules, and adds its bytes to *t.
+// Records `a` as the last access of its granules, and adds its bytes to *t by the cache that had
+// them.
 static void touch(Sim *s, const Access *a, bool other_core, CacheTraffic *t) {
   Zone *z = &s->zone[a->at.tensor < 0 ? s->p->ntensors : (uint32_t)a->at.tensor];
   int64_t lo = clamp64(sim_offset(s, a->at), 0, z->bytes), hi = clamp64(lo + a->span, lo, z->bytes);

@@ -1,6 +1,6 @@
-// The memory accesses of an instruction, and the seconds that it takes one processor by the figures
-// of a machine: bytes by the cache that they come from, operations, launches; for a collective its
-// time on the link, or in the memory that the processors share.
+// The memory accesses of an instruction, and the seconds that it takes one processor. These follow
+// from the figures of a machine: bytes by the cache that they come from, operations, launches. A
+// collective takes its time on the link, or in the memory that the processors share.
 #include <math.h>
 
 #include "codegen/simulate/simulate_internal.h"
@@ -18,8 +18,8 @@ static double operation_seconds(const Sim *s, double operations) {
   return s->m->operations > 0 ? operations / s->m->operations : 0;
 }
 
-// Returns the seconds of work that takes one core `seconds` and has `parts` equal parts, which the
-// cores of a processor share. alone: one core does all parts, because the work is too little.
+// Returns the seconds of work that takes one core `seconds`. The cores of a processor share its
+// `parts` equal parts. alone: the work is so small that one core does all of it.
 static double shared_out(const Sim *s, double seconds, double parts, bool alone) {
   if (s->team <= 1) return seconds * s->contexts;
   if (alone || parts < 1) return seconds;
@@ -52,17 +52,19 @@ static double kernel_seconds(Sim *s, const KernelLaunch *l) {
   return shared_out(s, work + s->m->launch, chunks, units <= (double)l->grain);
 }
 
-// Returns the bytes from the first to behind the last element of a matrix whose rows are `ld`
-// elements apart.
+// Returns the bytes from the first to behind the last element of a matrix, whose rows (columns if
+// it is transposed) are `ld` elements apart. element: bytes of one element.
 static int64_t matrix_span(bool transposed, double rows, double cols, int64_t ld, int64_t element) {
   double major = transposed ? cols : rows, minor = transposed ? rows : cols;
   return major < 1 ? 0 : ((int64_t)(major - 1) * ld + (int64_t)minor) * element;
 }
 
-// Several GEMMs of a batch run at the same time; a single large one is split into panels.
+// Returns the seconds of a GEMM instruction. The products of a batch run at the same time on the
+// cores of a processor; a single large product is split into panels, one for each core.
 static double gemm_seconds(Sim *s, const Gemm *g) {
   double m = sim_size(s, g->m), n = sim_size(s, g->n), k = sim_size(s, g->k), batch = 1;
-  int64_t element = dtype_bytes(g->type), a = 0, b = 0, c = 0; // elements to the last matrices
+  // elements from the first to the last matrix
+  int64_t element = dtype_bytes(g->type), a = 0, b = 0, c = 0;
   for (int i = 0; i < g->nbatch; i++) {
     double count = sim_size(s, g->batch[i].count);
     batch *= count;
@@ -75,7 +77,7 @@ static double gemm_seconds(Sim *s, const Gemm *g) {
   sim_access(s, g->b, b * element + matrix_span(g->tb, k, n, g->ldb, element), each * k * n, false);
   sim_access(s, g->c, c * element + matrix_span(false, m, n, g->ldc, element), each * m * n, true);
   CacheTraffic t = sim_touch(s, false, false);
-  t.l2 = 0; // no time of its own: a panel is read while the one before is multiplied
+  t.l2 = 0; // needs no time of its own: a panel is read while the one before is multiplied
   bool alone = gemm_flops(m, n, k, batch) < SOLO_FLOPS, panels = batch < 2 * s->team;
   double parts = panels ? s->team : batch;
   if (!alone && panels) m >= n ? (m /= s->team) : (n /= s->team), batch *= s->team;
@@ -92,7 +94,8 @@ static double copy_seconds(Sim *s, const Ref *src, Ref dst, int64_t bytes) {
                     bytes < SOLO_BYTES);
 }
 
-// Sorts compare, the other ordered operations add. All take one element at a time.
+// Returns the seconds of an ordered operation, which takes one element at a time. An element costs
+// 4 log2(n + 1) vector operations in a sort, and 2 in a cumulative operation.
 static double ordered_seconds(Sim *s, const Ordered *o) {
   bool sorts = o->kind == ORDERED_ARGSORT || o->kind == ORDERED_TOP_K;
   double n = sim_size(s, o->n), rows = 1, element = (double)dtype_bytes(o->type);
@@ -107,8 +110,8 @@ static double ordered_seconds(Sim *s, const Ordered *o) {
 }
 
 // Returns the seconds of a collective of processors that share memory. They read each source once
-// and write each destination once. What another core has written is in the third-level cache at
-// best. `bandwidth` counts a byte that is read and written as one byte.
+// and write each destination once. The second-level cache never serves data that another core has
+// written. `bandwidth` counts a byte that is read and written as one byte.
 static double shared_seconds(Sim *s, const Collective *w) {
   double bytes = 0;
   for (uint32_t i = 0; i < s->access.n; i++) bytes += s->access.at[i].bytes;
@@ -123,7 +126,8 @@ static void block_access(Sim *s, Ref at, int rank, const int64_t *block, Dtype t
   sim_access(s, at, bytes, (double)bytes, writes);
 }
 
-// The accesses are pairs: source and destination of each tensor.
+// Returns the seconds of a collective. Fills s->access with pairs: source and destination of each
+// tensor.
 static double collective_seconds(Sim *s, const Collective *w) {
   for (uint32_t i = 0; i < w->nparts; i++) {
     const CollPart *p = &w->part[i];

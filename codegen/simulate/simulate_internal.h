@@ -5,10 +5,10 @@
 //   simulate_cost.c     the memory accesses and the seconds of an instruction
 //   simulate.c          the clocks of the core and of the link; loops; a step
 //
-// Words: a zone is memory that caches are simulated for, one for each persistent tensor and one for
-// the arena. A zone is divided into granules of equal size; a cache holds a granule or does not.
-// A segment is the time between two collectives: a core that runs several processors changes from
-// one to the next at a collective.
+// A zone is memory for which caches are simulated: one for each persistent tensor, and one for the
+// arena. It is divided into granules of equal size; a cache holds a granule or does not. A segment
+// is the time between two collectives. A core that runs several processors changes from one to the
+// next at a collective.
 #ifndef CODEGEN_SIMULATE_RULES_H
 #define CODEGEN_SIMULATE_RULES_H
 
@@ -16,7 +16,8 @@
 
 enum { LANES = 16 }; // f32 elements of a vector
 
-// A memory access of an instruction: `bytes` move within the `span` bytes from `at` on.
+// A memory access of an instruction: it moves `bytes` bytes, all within the `span` bytes from `at`
+// on.
 typedef struct Access {
   Ref at;
   int64_t span;
@@ -26,23 +27,23 @@ typedef struct Access {
 
 // The last access to a granule.
 typedef struct Touch {
-  double at;        // Sim.touched at that time
-  uint32_t segment; // Sim.segment at that time
+  double at;        // Sim.touched at the time of the access
+  uint32_t segment; // Sim.segment at the time of the access
   bool seen;        // false: the granule has not been accessed yet
   bool other_core;  // the access was part of a collective: another core has written or read it
 } Touch;
 typedef struct Zone {
-  int64_t bytes, granule; // size of the zone, size of a granule
-  Touch *last;            // by granule
+  int64_t bytes, granule; // size of the zone and of a granule, in bytes
+  Touch *last;            // the last access to each granule
 } Zone;
-// Bytes that come from the second-level cache, from the third-level cache, from memory.
+// Bytes that come from the second-level cache, from the third-level cache, and from memory.
 typedef struct CacheTraffic {
   double l2, l3, memory;
 } CacheTraffic;
 
 typedef struct MemoryRange {
-  int32_t tensor;     // index of a persistent tensor, -1: the arena
-  int64_t first, end; // bytes
+  int32_t tensor;     // index of a persistent tensor; -1: the arena
+  int64_t first, end; // offsets in bytes; `end` is behind the last byte
 } MemoryRange;
 // One tensor of a collective that is under way: it is read from `from` and written to `to`.
 typedef struct Pending {
@@ -50,9 +51,9 @@ typedef struct Pending {
   MemoryRange from, to;
 } Pending;
 
-// Times in seconds. The sums grow with every instruction.
+// Times in seconds since the start of the step, and sums of times over the instructions so far.
 typedef struct Clocks {
-  double now, link;                 // when the core and the link are free
+  double now, link;                 // times at which the core and the link are free
   double compute, transfer, waited; // sums: of instructions, of collectives, of waits of the core
 } Clocks;
 
@@ -61,45 +62,45 @@ typedef struct Sim {
   const Compiled *c;
   const Program *p;
   const Machine *m;
-  double processors;      // of the mesh
+  double processors;      // processors of the mesh
   double contexts;        // processors that a core runs one after the other, at least 1
   double team;            // cores that share a processor, at least 1
-  Zone *zone;             // by persistent tensor; the last one is the arena's
-  double touched;         // bytes that all accesses so far have moved
+  Zone *zone;             // the zone of each persistent tensor, then that of the arena
+  double touched;         // bytes that all accesses so far have moved, as a clock for caches
   uint32_t segment;       // number of collectives so far
   int depth;              // number of open loops
   int64_t at[LOOP_DEPTH]; // iteration of each open loop
   Clocks t;
-  double *of;         // seconds of each instruction
-  VEC(Access) access; // of the current instruction
+  double *of;         // sum of the seconds of each instruction
+  VEC(Access) access; // accesses of the current instruction
   VEC(Pending) pending;
 } Sim;
 
 // -- simulate_access.c
-void sim_zones(Sim *s); // makes the zones; no cache holds any of their granules
-// Returns the value of a size: its run-time scalar is taken at full blocks.
+void sim_zones(Sim *s); // makes all zones; no cache holds any of their granules
+// Returns the value of a size. A run-time scalar in it has its value for full blocks.
 double sim_size(const Sim *s, Size x);
 // Returns the bytes from the start of r's zone to r, in the current iteration of all open loops.
 int64_t sim_offset(const Sim *s, Ref r);
 // Adds an access to s->access.
 void sim_access(Sim *s, Ref at, int64_t span, double bytes, bool writes);
-// Returns the bytes from r to the end of its tensor or of the buffer that contains it.
+// Returns the bytes from r to the end of its tensor or, in the arena, of the buffer that contains
+// r.
 int64_t sim_bytes_behind(const Sim *s, Ref r);
-// Makes the accesses of the current instruction, or those that write, the last accesses of their
-// granules. Returns the bytes that they move, by the cache that holds the granules at that time.
+// Records the accesses in s->access as the last accesses of their granules; with only_writes, only
+// those that write. Returns the bytes that they move, by the cache that held the granules before.
+// other_core: the accesses are part of a collective.
 CacheTraffic sim_touch(Sim *s, bool only_writes, bool other_core);
 
-// -- simulate_kernel.c
-// Adds the accesses of a kernel through pointer number `ptr`, which is at `at`. extent: iterations
-// of each loop.
+// Adds to s->access the accesses of a kernel through pointer number `ptr`, whose address is `at`.
+// extent: the iterations of each loop of the kernel.
 void kernel_access(Sim *s, const Kernel *k, int ptr, Ref at, const double *extent);
-// Returns the operations of a kernel, as a number of f32 elements: the addition of one vector of
-// f32 elements is LANES operations. A vector that is filled in part counts as a full one.
+// Returns the operations of a kernel, in additions of one f32 element. A vector addition counts as
+// LANES of them, also if the vector is filled only in part. extent: the iterations of each loop.
 double kernel_operations(Arena *scratch, const Kernel *k, const double *extent);
 
-// -- simulate_cost.c
-// Sets s->access to the accesses of an instruction, in order, and makes them the last accesses of
-// their granules. Returns the seconds of the instruction.
+// Returns the seconds of an instruction. Sets s->access to its accesses, in order, and records them
+// (sim_touch).
 double sim_seconds(Sim *s, const Instr *in);
 
 #endif

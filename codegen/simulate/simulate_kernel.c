@@ -1,13 +1,13 @@
-// The memory accesses of a kernel; and its operations, the cost of each statement times the rounds
+// The memory accesses of a kernel, and its operations: the cost of each statement, times the rounds
 // of the loops that its value depends on.
 #include <math.h>
 
 #include "codegen/simulate/simulate_internal.h"
 
-enum { TILE = 8 };          // rows of a register tile that share a value
-enum { MASKED_ACCESS = 1 }; // additional operations of an access with a mask
-enum { LOOP_COST = 6 };     // operations that begin and end an inner loop
-enum { ACROSS_LANES = 10 }; // operations that join the lanes of a vector
+enum { TILE = 8 }; // rows of a register tile, which share values that are equal in all rows
+enum { MASKED_ACCESS = 1 }; // cost of the mask of an access, in vector operations
+enum { LOOP_COST = 6 };     // cost of the start and end of an inner loop, in vector operations
+enum { ACROSS_LANES = 10 }; // cost of joining the lanes of a vector, in vector operations
 
 // -- accesses -----------------------------------------------------------------------------------
 
@@ -17,8 +17,8 @@ static double rounds(const double *extent, int n) {
   return product;
 }
 
-// Returns the number of accesses through pointer `ptr` at computed indices. A scatter reads and
-// writes.
+// Returns how often pointer `ptr` is accessed at computed indices. A scatter counts twice: it reads
+// and writes.
 static double indexed_accesses(const Kernel *k, int ptr, const double *extent) {
   double times = 0;
   for (int i = 0; i < k->nstmts; i++) {
@@ -29,8 +29,9 @@ static double indexed_accesses(const Kernel *k, int ptr, const double *extent) {
   return times;
 }
 
-// A pointer with computed indices may reach all bytes behind it, but repeated accesses are served
-// by the first-level cache. Others access each element in the range of their strides once.
+// A pointer with computed indices may reach all bytes behind it, but each byte comes from memory
+// once: repeated accesses are served by the first-level cache. Other pointers access each element
+// in the range of their strides once.
 void kernel_access(Sim *s, const Kernel *k, int ptr, Ref at, const double *extent) {
   const KPtr *p = &k->ptr[ptr];
   double size = (double)dtype_bytes(p->type), elements = 1, last = 0,
@@ -46,13 +47,14 @@ void kernel_access(Sim *s, const Kernel *k, int ptr, Ref at, const double *exten
     elements *= extent[i];
     last += (extent[i] - 1) * fabs((double)p->stride[i]);
   }
-  elements = fmin(elements, last + 1); // a window reads elements several times: they count once
+  elements = fmin(elements, last + 1); // a window reads elements several times; they count once
   sim_access(s, at, (int64_t)(last + 1) * dtype_bytes(p->type), elements * size, p->written);
 }
 
 // -- operations ---------------------------------------------------------------------------------
 
-// Returns the loops in which s is computed: outside of the others it is computed once.
+// Returns the loops in which s is computed in each round. In loops that it does not depend on it is
+// computed once. of: the loops of earlier statements.
 static LoopSet loops_of(const Kernel *k, const KStmt *s, const LoopSet *of) {
   if (s->kind != K_ACCUM && s->kind != K_REDUCE) return stmt_loops(k, of, s);
   return ((LoopSet)1 << (s->level == LEVEL_INNER ? k->nouter + k->ninner : k->nouter)) - 1;
@@ -62,8 +64,8 @@ static bool along_vector(const Kernel *k, LoopSet of) {
   return k->vector >= 0 && (of >> k->vector & 1);
 }
 
-// Returns the cost of the access of s for one vector, if its elements are neighbours along the
-// vector loop, else for LANES elements one by one.
+// Returns the cost of the memory access of s for one vector. If its elements are not neighbours
+// along the vector loop, this is the cost of LANES single accesses.
 static double access_cost(const Kernel *k, const KStmt *s, const LoopSet *of) {
   int64_t stride = k->vector >= 0 ? k->ptr[s->index].stride[k->vector] : 0;
   int32_t index = s->kind == K_LOAD_AT ? s->arg[0] : s->kind == K_SCATTER ? s->arg[1] : NO_STMT;
@@ -76,7 +78,7 @@ static double access_cost(const Kernel *k, const KStmt *s, const LoopSet *of) {
 }
 
 static double stmt_cost(const Kernel *k, const KStmt *s, const LoopSet *of) {
-  // a division by a constant is a multiplication
+  // K_QUOTIENT divides by a constant, which is done by a multiplication.
   static const double cost[] = {
       [K_POSITION] = 1, [K_QUOTIENT] = 3, [K_INSIDE] = 2, [K_REDUCE] = 1, [K_ACCUM] = 3};
   bool access =
@@ -87,9 +89,10 @@ static double stmt_cost(const Kernel *k, const KStmt *s, const LoopSet *of) {
 
 static double type_cost(Dtype t) { return dtype_bytes(t) > 4 ? 2 : 1; }
 
-// Returns the number of vectors that are computed of a statement in loops `of`, or of elements if
-// it is not in the vector loop. Loops around the innermost of them count, too. Rows of a register
-// tile share a value that is equal in all of them.
+// Returns how many vectors of a statement are computed or, outside of the vector loop, how many
+// elements. of: the loops that the statement depends on. Its code is in the innermost of these, so
+// all loops around that one count, too. Rows of a register tile share a value that is equal in all
+// of them.
 static double vectors(const Kernel *k, const double *extent, LoopSet of) {
   double n = 1;
   int deepest = -1;
@@ -101,7 +104,8 @@ static double vectors(const Kernel *k, const double *extent, LoopSet of) {
   return shared ? n / clamp64((int64_t)extent[k->rows], 1, TILE) : n;
 }
 
-// Returns whether statement `stmt` is a product that only sums read: such a sum is one instruction.
+// Returns whether statement `stmt` is a product that only sums read. Product and sum are then one
+// instruction.
 static bool is_fused(const Kernel *k, int stmt) {
   bool summed = false;
   for (int i = stmt + 1; i < k->nstmts && k->stmt[stmt].kind == K_OP && k->stmt[stmt].op == OP_MUL;
@@ -114,7 +118,7 @@ static bool is_fused(const Kernel *k, int stmt) {
   return summed;
 }
 
-// Returns whether the vector loop is shorter than a vector. Then all its accesses have a mask.
+// Returns whether the vector loop is shorter than a vector. Then all accesses along it have a mask.
 static bool is_masked(const Kernel *k, const double *extent) {
   return k->vector >= 0 && extent[k->vector] < LANES;
 }
@@ -128,7 +132,8 @@ double kernel_operations(Arena *scratch, const Kernel *k, const double *extent) 
   for (int i = 0; i < k->nstmts; i++) {
     const KStmt *s = &k->stmt[i];
     LoopSet own = loops_of(k, s, of);
-    of[i] = s->kind == K_REDUCE ? own & outer : own; // the result of a reduction
+    // the result of a reduction is a value of the outer loops
+    of[i] = s->kind == K_REDUCE ? own & outer : own;
     if (is_fused(k, i)) continue;
     double each = stmt_cost(k, s, of) + (is_access(s) && along_vector(k, own) ? masked : 0);
     if (s->kind == K_REDUCE && along_vector(k, own & ~outer))

@@ -1,4 +1,5 @@
-// The strides of values, the memory of views, valid extents of dims.
+// The strides of values, the memory of views, valid extents of dims. values_internal.h explains
+// them.
 #include "codegen/values/values_internal.h"
 
 #include <string.h>
@@ -31,8 +32,8 @@ NodeId memory_writer(const Graph *g, NodeId n) {
 
 static DimId full_dim(const Graph *g, DimId d) { return dim_get(g->dims, d)->whole; }
 
-// If the old dims of a rename, merge or split depend on the rows of the last batch, notes in `rows`
-// how the new dims do.
+// Follows n, a rename, merge or split. If its old dims depend on the rows of the last batch,
+// records in `rows` how its new dims depend on them.
 static void rows_through(const Graph *g, Rows *rows, const Node *n) {
   const Attr *at = &n->attr;
   if (n->op == OP_RENAME)
