@@ -8,11 +8,6 @@
 
 // -- loading the values of a run ----------------------------------------------------------------
 
-bool values_averaged(const Session *s) {
-  const ModelSpec *spec = &s->model->graph->spec;
-  return spec->ntrain && spec->train[0].average != 0;
-}
-
 bool values_check(const Session *s) {
   const OptionUse *checkpoint = option_use(s->opt, OPTION_CHECKPOINT);
   if (!checkpoint || !option_given(s->opt, OPTION_PARAMS)) return true;

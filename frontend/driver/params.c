@@ -143,6 +143,11 @@ static bool check_sizes(const Params *p, const ProgTensor *t, const Array *x) {
   return false;
 }
 
+bool values_averaged(const Session *s) {
+  const ModelSpec *spec = &s->model->graph->spec;
+  return spec->ntrain && spec->train[0].average != 0;
+}
+
 // Returns the name of tensor t in the file. If the model averages its parameters, an evaluation
 // reads the average of a parameter, "average.NAME", if the file has it.
 static const char *name_of(const Params *p, const Program *program, const ProgTensor *t) {

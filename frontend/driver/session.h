@@ -220,6 +220,8 @@ MUST_USE bool feeds_cover(Session *s, const Graph *g, const FedList *f);
 void feeds_write(const Session *s, Exec *e, const Program *p, const FedList *f);
 
 // -- params.c: --params, --map, --save-params ---------------------------------------------------
+// Returns whether the train block asks for moving averages of the parameters over the steps.
+bool values_averaged(const Session *s);
 // Reads the file of --params into e: parameters and states of p and, with `slots`, the optimizer
 // state. *step gets the number of training steps of that state, or 0. Without --params nothing is
 // read. Returns false after errors.
@@ -242,8 +244,6 @@ MUST_USE bool checkpoints_check(const Session *s);
 // training steps. If values_averaged returns true, a program for "eval" gets the averages as its
 // parameters. Returns false after an error.
 MUST_USE bool values_load(Session *s, Exec *e, const Program *p, bool slots, int64_t *step);
-// Returns whether the train block asks for moving averages of the parameters over the steps.
-bool values_averaged(const Session *s);
 // Prepares the checkpoints of a training whose programs and feeds are open. With --checkpoint-dir
 // makes job->saver (saver_free). With --resume loads the newest checkpoint and moves the feed to
 // the batch after it. Returns false after an error.

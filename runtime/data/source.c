@@ -16,15 +16,6 @@ static bool source_synthetic(RowSource *s, Diag *d) {
   return true;
 }
 
-void source_place(RowSource *s, const ArrayPlace *p) {
-  s->raw = p->raw;
-  s->base = p->offset;
-  s->rows = p->size[0];
-  s->rank = p->rank - 1;
-  s->stride = p->raw.bytes;
-  for (int i = 1; i < p->rank; i++) s->stride *= s->size[i - 1] = p->size[i];
-}
-
 typedef bool Open(RowSource *s, Diag *d);
 static Open *const openers[] = {
 #define SOURCE(id, name, opener) source_##opener,

@@ -5,6 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+void source_place(RowSource *s, const ArrayPlace *p) {
+  s->raw = p->raw;
+  s->base = p->offset;
+  s->rows = p->size[0];
+  s->rank = p->rank - 1;
+  s->stride = p->raw.bytes;
+  for (int i = 1; i < p->rank; i++) s->stride *= s->size[i - 1] = p->size[i];
+}
+
 static bool set_rows(RowSource *s, const ArrayPlace *p, Diag *d) {
   if (p->rank >= 1) {
     source_place(s, p);
