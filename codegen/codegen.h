@@ -15,10 +15,10 @@
 
 typedef struct CodegenOptions {
   bool fuse;            // false: one kernel for each node (--no-fuse)
-  bool products;        // run large contractions as INSTR_GEMM (BLAS); false: as kernels
+  bool products;        // large contractions become INSTR_GEMM (BLAS); false: kernels
   int64_t product_work; // least multiplications of a large contraction; 0: as in gemm_form.c
   const char *for_;     // what the Program is for: "train", "eval" or "run" (Program.for_)
-  const char *over;     // dim whose last batch may be incomplete, or NULL
+  const char *over;     // name of the dim whose last batch may be incomplete, or NULL
   // Whether collectives run beside computation (Machine.overlap). The schedule then runs groups
   // that read the result of a reduction as late as it can.
   bool overlap;
@@ -66,12 +66,12 @@ extern const char *const group_kinds[]; // the name of each kind in dumps: "kern
 // The reason why a kernel was not merged with an earlier kernel whose value it reads.
 typedef struct MergeRefusal {
   uint32_t group;  // index of the earlier kernel in Fusion.group
-  const char *why; // NULL: the merge was not tried
+  const char *why; // reason, a constant text; NULL: the merge was not tried
 } MergeRefusal;
 typedef struct Group {
   GroupKind kind;
-  struct BuiltKernel *kernel;  // of GROUP_KERNEL
-  const struct GemmForm *gemm; // of GROUP_GEMM
+  struct BuiltKernel *kernel;  // the kernel of a GROUP_KERNEL, else NULL
+  const struct GemmForm *gemm; // how a GROUP_GEMM is computed, else NULL
   uint32_t nnodes;
   NodeId *node; // its nodes, ascending; recomputed nodes included
   uint32_t nstored;
@@ -79,8 +79,8 @@ typedef struct Group {
   uint32_t launch;   // kernels with the same number share one launch, 0: a launch of its own
   Dims outer, inner; // dims of a kernel's loops, before they are ordered and joined
   int64_t load_bytes, store_bytes; // bytes that one run loads and stores
-  uint32_t merged; // nodes that merges put into this kernel, recomputed nodes excluded
-  double saved;    // cost that these merges saved, in bytes of memory traffic
+  uint32_t merged;                 // number of nodes in this kernel, recomputed nodes excluded
+  double saved; // cost that merges into this kernel saved, in bytes of memory traffic
   const char *why;
   uint32_t nrefusals; // entries of `refusal`: one for each earlier kernel whose values it reads
   MergeRefusal *refusal;
@@ -96,7 +96,7 @@ typedef struct Fusion {
   Group *group;     // in a valid order of execution
   uint32_t *of;     // by node: the group that computes and stores it
   bool *recomputed; // by node: kernels compute the value where they use it, and never store it
-  bool *update;     // by node: part of an update, which runs after the commit
+  bool *update;     // by node: it is part of an update, which runs after the commit
   const struct GroupDeps *deps; // by group: the groups whose values it reads
   const bool *after_commit;     // by group: it runs after the commit
 } Fusion;
@@ -124,15 +124,15 @@ typedef struct PlanBuffer {
 typedef struct GroupNote {
   uint32_t instr;       // 1 + the index of the instruction, 0: the group has none
   uint32_t together;    // number of groups that this instruction runs
-  int64_t bytes, flops; // of one run of the group
+  int64_t bytes, flops; // of one run of the group: bytes moved, operations
 } GroupNote;
 
 // The result of program_build: a Program and its kernels; kernels[i] belongs to Program.kernel[i].
 typedef struct Compiled {
   Program *program;
   Kernel **kernels;
-  int64_t activation_bytes; // peak of the arena, inputs and outputs included
-  int64_t live_bytes;       // most bytes live at one instruction: a lower bound on the arena
+  int64_t activation_bytes; // size of the arena, inputs and outputs included
+  int64_t live_bytes; // most bytes that are live at one instruction: a lower bound on the arena
   uint32_t nbuffers;
   PlanBuffer *buffer;
   GroupNote *group; // by group of the fusion
@@ -143,8 +143,8 @@ TensorKind tensor_kind(DeclKind k);
 // Returns the kind of tensor that output o of g becomes in the directory of a Program.
 TensorKind tensor_kind_of_output(const Graph *g, const Output *o);
 
-// simulate.c. The predicted time of one run of a program on a machine, from the figures of the
-// machine.
+// The predicted time of one run of a program on a machine, from the figures of the machine
+// (simulate.c).
 typedef struct Simulation {
   double seconds;                // compute + transfer - hidden
   double compute;                // time of all instructions but collectives
@@ -185,9 +185,9 @@ typedef struct CacheFolder {
   int64_t bytes, limit;
 } CacheFolder;
 CacheFolder cache_list(Arena *a, const char *dir);
-// Removes all entries; returns how many.
+// Removes all entries of the cache in folder `dir`. Returns their number.
 uint32_t cache_clear(const char *dir);
-bool code_available(void);      // whether this build has LLVM
+bool code_available(void);      // returns whether this build has LLVM
 const char *code_version(void); // version of LLVM, such as "LLVM 19.1.7"; "none" without LLVM
 const char *code_cpu(void);     // this processor, such as "znver5, 512 bit"; "none" without LLVM
 

@@ -1,6 +1,6 @@
 // Fusion: groups the nodes of one processor's graph into kernels, GEMMs, collectives and aliases
-// (docs/decisions.md, 16). Input: an ordered graph. Output: a Fusion, whose groups are in a valid
-// order of execution.
+// (docs/decisions.md, 16). Input: a graph in which each value has a physical order (order.c).
+// Output: a Fusion, whose groups are in a valid order of execution.
 //
 // 1. Roles (fuse_roles.c): GEMMs and collectives are groups of their own. A rename is an alias: its
 //    value has the memory of its argument. Numbers and broadcasts are recomputed where they are
@@ -207,7 +207,7 @@ Fusion *fuse(Arena *a, const Order *order, const Buckets *buckets, const Codegen
     clusters_make(&f);
     clusters_merge(&f);
   }
-  f.a = a; // the groups are results: they go to the caller's arena
+  f.a = a; // from here on all is part of the result: it goes to the caller's arena
   Fusion *out = fusion_make(&f);
   arena_free(scratch);
   kernels_make(a, out, opt->fuse);

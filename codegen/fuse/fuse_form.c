@@ -20,8 +20,8 @@
 
 enum {
   SERIAL_ELEMENTS = 65536, // upper limit of the elements of a kernel without outer loops
-  // Upper limit of the operations an element for values that do not vary along all outer loops.
-  // They are recomputed in every unit along the other outer loops.
+  // A value that does not vary along some outer loop is recomputed in each unit along that loop.
+  // All such values of a kernel together may take at most this many operations an element.
   INVARIANT_COST = 6,
   PARTIAL_BYTES = 262144, // upper limit of the bytes of all accumulators of a chunk
   POINTERS = 30,          // upper limit of the tensors that a kernel loads or stores

@@ -36,7 +36,7 @@ typedef struct Cluster {
   bool forward;    // has nodes of the forward pass
   bool clone;      // has nodes that are rematerialised for the backward pass
   RegionId region; // the loop that contains its nodes, 0: none
-  RegionId loop;   // of the SCAN of a loop: the region of that loop, else 0
+  RegionId loop;   // if its node is the SCAN of a loop: the region of that loop, else 0
   LoopForm form;   // the loops of a kernel, unused in other clusters
   double saved;    // cost that the merges into it saved, in the unit of LoopForm.cost
 } Cluster;
@@ -62,7 +62,7 @@ typedef struct Fuser {
   const char **no_gemm;  // why a library cannot compute the contraction, else NULL
   uint8_t *role;         // the NodeRole of the node
   bool *recomputed; // each kernel that uses the value computes it, and does not read it in memory
-  bool *inlined;    // pointwise, and computed at the positions that windows read
+  bool *inlined;    // pointwise and not stored: computed at the positions that windows read
   bool *resident;   // the value was stored after clusters were merged once; NULL before that
   bool *memory;     // the value must be stored: some use needs an address
   bool *update;
@@ -71,7 +71,7 @@ typedef struct Fuser {
   // .. arg_at[n + 1]), its users are user[user_at[n] .. user_at[n + 1]).
   uint32_t *arg_at, *user_at;
   NodeId *arg, *user;
-  bool *arg_address;     // by entry of `arg`: the use needs an address; one kernel cannot have both
+  bool *arg_address;     // by entry of `arg`: the use needs an address, so another kernel stores it
   uint32_t *of;          // by node: index of its cluster in `cluster`, 0: none
   uint32_t *mark, stamp; // the nodes of the cluster under test have mark[node] == stamp
   VEC(Cluster *) cluster; // entry 0 unused
@@ -88,8 +88,8 @@ typedef struct Fuser {
 void roles_find(Fuser *f);
 // Returns true if n needs its argument i in memory, not in a register of the kernel.
 bool uses_address(const Fuser *f, NodeId n, int i);
-// Returns the dims over which n computes: the dims of its arguments for a reduction, otherwise of
-// its result.
+// Returns the dims over which n computes: for a reduction the dims of its arguments, otherwise the
+// dims of its result.
 Dims node_space(const Graph *g, NodeId n);
 static inline bool op_reduces(Op op) {
   return op_row(op)->cls == REDUCE || op == OP_CONTRACT || op == OP_SCATTER_ADD;
@@ -102,9 +102,9 @@ static inline bool op_tiles(const Graph *g, NodeId n) {
   return graph_node(g, n)->op == OP_CONTRACT && !contract_is_dot(g, n);
 }
 
-// fuse_form.c. Finds the cheapest loops with which one kernel computes the marked nodes,
-// node[0..n), ascending. Returns false if no loops are legal; *why then is the reason, a constant
-// text.
+// fuse_form.c. Finds the cheapest loops with which one kernel computes the marked nodes
+// (Fuser.mark), which are node[0..n), ascending. Returns false if no loops are legal; *why then is
+// the reason, a constant text.
 MUST_USE bool form_find(Fuser *f, uint32_t n, const NodeId *node, LoopForm *out, const char **why);
 // Returns true if the kernel of the marked nodes must store n: an output or a node outside the
 // kernel uses it.

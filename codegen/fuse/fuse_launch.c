@@ -1,7 +1,7 @@
 // Builds the kernels of a fusion, and lets the kernels of updates share launches
 // (docs/decisions.md, 21). Updates run after the commit, the point of a step from which nothing may
-// fail. Their kernels take the size of their loop at run time, so that tensors of all sizes have
-// equal kernels. Equal kernels that do not depend on one another get the same launch number.
+// fail. A kernel of an update takes the size of its loop at run time, so that tensors of all sizes
+// have equal kernels. Equal kernels that do not depend on one another get one launch number.
 #include "codegen/fuse/fuse_internal.h"
 #include "codegen/fuse/group_deps_internal.h"
 #include "codegen/fuse/kernel_build_internal.h"

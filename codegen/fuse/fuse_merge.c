@@ -276,9 +276,9 @@ static int by_bytes(const void *x, const void *y) {
   return a->from < b->from ? -1 : a->from > b->from;
 }
 
-// Returns the bytes of memory traffic that a merge saves, of the cluster that computes value `from`
-// with the cluster of its user `to`: the load of the value, and its store too if no other cluster
-// reads it.
+// Returns the bytes of memory traffic that are saved if the cluster of value `from` is merged with
+// the cluster of its user `to`: the load of the value, and its store too if no other cluster reads
+// it.
 static int64_t edge_bytes(const Fuser *f, NodeId from, NodeId to) {
   bool alone = !f->memory[from];
   for (uint32_t i = f->user_at[from]; i < f->user_at[from + 1]; i++)
@@ -327,8 +327,8 @@ static bool merge_siblings(Fuser *f) {
   return any;
 }
 
-// Merges each kernel without loops with the next one in Fuser.sequence, so that several scalars are
-// computed in one launch. Returns whether any were merged.
+// Merges each kernel without loops with the next such kernel in Fuser.sequence, so that several
+// scalars are computed in one launch. Returns whether any were merged.
 static bool merge_scalars(Fuser *f) {
   bool any = false;
   Cluster *last = NULL;

@@ -94,8 +94,9 @@ static int64_t bytes_alone(const Graph *g, NodeId n) {
   return bytes;
 }
 
-// Compares with the traffic of the nodes as kernels of their own. A value that several groups
-// recompute counts in the group Fusion.of[value] only: as a kernel of its own it would run once.
+// Compares the traffic of the group with that of its nodes as kernels of their own. A value that
+// several groups recompute counts in the group Fusion.of[value] only: as a kernel of its own it
+// would run once.
 int64_t group_saved_bytes(const Fusion *f, uint32_t group) {
   const Group *g = &f->group[group];
   int64_t alone = 0;

@@ -93,9 +93,9 @@ static void find_memory(Fuser *f) {
 enum { INLINE_DEPTH = 24 };
 
 typedef struct InlineSearch {
-  bool *shared;     // by node: a node that is no window reads it
+  bool *shared;     // by node: something other than a window reads it
   bool *tiled;      // by node: a contraction in register tiles reads it
-  uint8_t *depth;   // by node: number of windows from it to a value in memory
+  uint8_t *depth;   // by node: number of windows between it and values in memory
   VEC(NodeId) node; // the pointwise nodes to inline
   VEC(NodeId) stack;
   int cost;
@@ -192,7 +192,7 @@ typedef struct RecomputeCost {
   int size; // number of nodes that are recomputed
   int cost; // number of operations for each element
   bool loads;
-  NodeId leaf; // the one stored value that has the same dims as the node, 0: none
+  NodeId leaf; // the stored value with the dims of the node that is loaded, 0: none
 } RecomputeCost;
 
 static bool full_size(const Fuser *f, NodeId n, NodeId arg) {
@@ -337,8 +337,8 @@ static void collect_args(Collector *c, NodeId n) {
     bool all = f->role[at] != ROLE_KERNEL, under = c->under.at[--c->under.n];
     for (int i = x->nargs - 1; i >= 0; i--) {
       bool address = all || uses_address(f, at, i);
-      // a window reads its arguments in memory, written before the kernel runs: the value, and for
-      // WINDOW_AT the number of the first position
+      // a window needs its arguments in memory before the kernel runs: the value that it reads and,
+      // for WINDOW_AT, the number of its first position
       bool below = under || op_row((Op)x->op)->cls == WINDOW || op_looks_through((Op)x->op, i);
       if (address || !f->recomputed[x->args[i]])
         collect_one(c, x->args[i], address || below);

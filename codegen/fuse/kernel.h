@@ -99,7 +99,7 @@ typedef enum KKind {
   // Combines arg[0] over the inner loops of this phase with `op` (SUM MAX MIN PROD ANY ALL).
   K_REDUCE,
   // Combines arg[0] with `op` over all units, and over the inner loops along which ptr[index] has
-  // stride 0. ptr[index] has stride 0 along every outer loop. `combine` stores the result there.
+  // stride 0. ptr[index] has stride 0 along every outer loop. `combine` stores the result in it.
   K_ACCUM,
   // Stores arg[0] in the element of ptr[index] at the loop counters.
   K_STORE,
@@ -173,17 +173,20 @@ int kernel_depth(const Kernel *k, KLevel level);
 typedef uint32_t LoopSet;
 _Static_assert(MAX_LOOPS <= 32, "loops fit a set");
 // Returns the loops on whose counters the result of s depends. K_STORE and K_SCATTER have no
-// result: for them, the loops on which their value or address depends. of: these sets by earlier
-// statement.
+// result: for them, the loops on which their value or address depends. of[i]: this set for
+// statement i, for all statements before s.
 LoopSet stmt_loops(const Kernel *k, const LoopSet *of, const KStmt *s);
 // The partial row of a chunk has one array for each ACCUM statement, in order, aligned to 64 bytes.
 // The array has an element of type stmt.type for each address of the statement's ptr[index]. If
 // kernel_accum_wide is true, an array of f64 with as many elements follows.
-int64_t accum_elements(const Kernel *k,
-                       int s); // number of elements of the array of ACCUM statement s
-int64_t accum_offset(const Kernel *k,
-                     int s); // offset of that array in bytes; s == nstmts: size of the row
-int64_t accum_row_bytes(const Kernel *k, int s); // bytes of that array, without the array of f64
+
+// Returns the number of elements of the array of ACCUM statement s.
+int64_t accum_elements(const Kernel *k, int s);
+// Returns the offset of the array of ACCUM statement s in the row, in bytes. For s == nstmts it
+// returns the size of the row.
+int64_t accum_offset(const Kernel *k, int s);
+// Returns the bytes of the array of ACCUM statement s, without the array of f64.
+int64_t accum_row_bytes(const Kernel *k, int s);
 // Returns the stride along loop l in the array of ACCUM statement s, in elements.
 int64_t accum_stride(const Kernel *k, int s, int l);
 // Returns true if REDUCE or ACCUM s is a sum of f32, whose additions round. Such sums are added in

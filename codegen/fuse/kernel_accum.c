@@ -41,8 +41,8 @@ static double all_bytes(const Kernel *k) {
   return bytes;
 }
 
-// Only a kernel in which an ACCUM of f32 has several elements, which are in memory, needs a limit
-// below all its units. The limit is the larger of two numbers: the units that access twice
+// Returns the number of all units, unless an ACCUM of f32 has several elements, which are then in
+// memory. In that case the limit is the larger of two numbers: the units that access twice
 // KERNEL_CHUNK_BYTES, and the units of the kernel / KERNEL_CHUNKS.
 int64_t kernel_chunk_units(const Kernel *k) {
   int64_t units = kernel_units(k), most = units, each;

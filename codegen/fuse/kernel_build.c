@@ -23,9 +23,9 @@ static bool is_stored(const Group *g, NodeId n) {
 static bool is_address(Op op, int i) { return op_looks_up(op, i) || op_looks_through(op, i); }
 
 // Sets KernelValue.direct of the values that are computed at the loop counters. They are the stored
-// values, the values that are not recomputed, and what both read, directly or through others.
-// Values that only windows read are emitted by view_emit, at the positions that the window reads.
-// The first position of a WINDOW_AT is a number, computed at the loop counters.
+// values, the values that are not recomputed, and the values that these read, directly or through
+// others. Values that only windows read are emitted by view_emit, at the positions that the window
+// reads. The first position of a WINDOW_AT is a number, computed at the loop counters.
 static void find_direct(KernelBuilder *k) {
   for (uint32_t i = k->n; i-- > 0;) {
     NodeId n = k->node[i];
@@ -269,9 +269,9 @@ static bool is_check(const KernelBuilder *k, int at) {
 
 static bool ends_here(const KernelValue *v) { return v->accumulates || v->reduces; }
 
-// Returns whether value i is stored in phase p at level `level`. Only values that do not vary along
-// the inner loops are asked for. Such a value is stored at level INNER if it is a broadcast over
-// inner loops that other kernels read, otherwise at level OUTER.
+// Returns whether value i is stored in phase p at level `level`. Returns false for values that vary
+// along the inner loops, which emit_inner stores where it computes them. Other values are stored at
+// level INNER if they are broadcasts over inner loops that other kernels read, else at level OUTER.
 static bool stores_at(const KernelBuilder *k, int i, int p, KLevel level) {
   const KernelValue *v = &k->value[i];
   if (!v->stored || v->accumulates || is_scatter(k, i) || v->level == LEVEL_INNER) return false;

@@ -9,7 +9,7 @@
 typedef struct BuiltKernel {
   Kernel *kernel;
   NodeId *ptr; // by pointer: the node whose memory it addresses
-  Slot *slot;  // by slot: what its value is
+  Slot *slot;  // by slot: the value that it has in the call
   double *num;
   NodeId *check; // by numeric argument: the bound_index whose status code it is, else 0
   // Dims of the loops in order, before loops were joined. The position that a failed check reports

@@ -78,7 +78,7 @@ static DimId last_dim(const Fusion *f, NodeId n) {
 
 // Returns the vector dim of contraction n. It is the last dim of the result if an argument is
 // contiguous along it, too. Otherwise it is a summed dim along which both arguments are contiguous
-// or, if there is none, one of them.
+// or, if there is none, one along which one argument is.
 static DimId vector_of_contraction(const Fusion *f, NodeId n) {
   const Node *x = graph_node(f->graph, n);
   DimId c = last_dim(f, n), a = last_dim(f, x->args[0]), b = last_dim(f, x->args[1]);
@@ -126,8 +126,8 @@ static void rows_to_end(const Fusion *f, NodeId n, LoopPlan *plan, DimId vector)
   to_end(&plan->outer, vector);
 }
 
-// Returns the physical order of the argument without the vector dim. The summed loops have this
-// order, because the elements of that argument are loaded one by one.
+// Returns the physical order of that argument of contraction n which does not have the vector dim.
+// The summed loops have this order, because the elements of that argument are loaded one by one.
 static const DimList *summed_order(const Fusion *f, NodeId n, DimId vector) {
   const Node *x = graph_node(f->graph, n);
   return &f->order->at[x->args[dims_has(&graph_node(f->graph, x->args[0])->dims, vector)]];

@@ -18,8 +18,8 @@ enum {
   EACH = 6,  // number of samples of each result of a kernel
   TRIES = 12 // number of elements tried for them: an element with a taint is no sample
 };
-static const double MOST_WORK =
-    300000; // upper limit of the statements that are evaluated for a result
+// Upper limit of the statements that are evaluated for one result.
+static const double MOST_WORK = 300000;
 
 typedef struct Sampler {
   Arena *a;

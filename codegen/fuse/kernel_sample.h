@@ -20,7 +20,7 @@ typedef struct KernelSample {
   const Kernel *kernel;
   uint32_t n; // number of entries of `element`
   KernelElement *element;
-  uint32_t left_out; // number of results without samples: too long to compute, or no definite value
+  uint32_t left_out; // number of results without samples: too much work or no definite value
 } KernelSample;
 
 // Computes samples of every result of k. Call it before the kernel runs, with the same `call`.

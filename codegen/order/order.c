@@ -511,8 +511,8 @@ static void argument_copies(Chooser *c, const Node *n, NodeId *arg) {
 
 // -- loops --------------------------------------------------------------------------------------
 
-// Returns the new argument for the copy of old node `old`, which is n: the new node `arg`, or a
-// copy of it. AT and CARRY get a copy if the order of `arg` does not fit the loop.
+// Returns the new node that the copy of old node `old` (its node is n) reads: `arg` or a copy of
+// it. AT and CARRY read a copy if the order of `arg` does not fit the loop.
 static NodeId region_argument(Chooser *c, const Node *n, NodeId old, NodeId arg) {
   if (n->op != OP_AT && n->op != OP_CARRY) return arg;
   arg = in_memory(c, arg, "order: a number that is needed in memory");
@@ -627,7 +627,7 @@ static bool persistent_root(const Graph *g, NodeId n) {
 
 // Returns the value that the update of tensor d writes: n or a copy of it. A copy is made if n has
 // another order than the tensor, is not computed, or has the memory of an output that was handled
-// before. taken[node]: an output has the memory of the node; updated.
+// before. taken[node]: an output has the memory of the node. The function sets it for n.
 static NodeId update_value(Chooser *c, NodeId n, const Decl *d, bool *taken) {
   const Graph *g = c->to;
   DimList list = blocks_in_order(g, &graph_node(g, n)->dims, d->rank, d->dims);

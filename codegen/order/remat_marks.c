@@ -6,7 +6,8 @@
 //   pointwise, a draw          from level 1, if its arguments are kept for gradients, or small
 //   gathered parameters        from level 2, as in ZeRO-3
 //   other gathers, halos       from level 3: those of sequence parallelism, of images
-//   of the first k segments    at level 3 + k, if only the segment reads it, but no collective
+//   of the first k segments    at level 3 + k, if only the segment reads it and no collective
+//                              computes it
 //   of all segments            at the last level but one; loops also compute contractions over
 //                              all iterations step by step (remat_unhoist.c)
 //   results of collectives     at the last level
@@ -19,10 +20,14 @@
 #include "codegen/order/remat_internal.h"
 #include "codegen/values/values_internal.h"
 
-enum { CHEAP = 1, GATHERS, ALL_GATHERS }; // levels; the last is REMAT_BASE_LEVELS
 enum {
-  NEAR = 8,  // a segment ends where no node at most so many nodes away passes fewer bytes on
-  SMALL = 64 // values of at most so many bytes are kept
+  CHEAP = 1,
+  GATHERS,
+  ALL_GATHERS
+}; // levels that choose kinds of values; the last is REMAT_BASE_LEVELS
+enum {
+  NEAR = 8,  // a segment ends where no node within this distance passes on fewer bytes
+  SMALL = 64 // clones may read values of at most this many bytes, which are kept
 };
 typedef struct Marks {
   Arena *a;
@@ -109,7 +114,8 @@ static void find_readers(Marks *m) {
     const Node *node = graph_node(m->g, n);
     NodeId of = m->loops->mirror[n];
     if (of && graph_node(m->g, of)->op == OP_COLLECT)
-      m->of_all_iterations[of] |= m->of_all_iterations[n]; // `of` leaves an inner loop
+      // n reads what an inner loop collects in `of`
+      m->of_all_iterations[of] |= m->of_all_iterations[n];
     for (int i = 0; i < node->nargs; i++) read_by(m, n, node->args[i]);
   }
 }

@@ -49,13 +49,15 @@ typedef struct Builder {
 } Builder;
 
 // -- builder.c
-int32_t builder_slot(Builder *b, Slot s);           // returns the index of s, adds it if it is new
-Size builder_size(Builder *b, const DimList *list); // returns the product of valid extents
+int32_t builder_slot(Builder *b, Slot s); // returns the index of s, adds it if it is new
+Size builder_size(Builder *b,
+                  const DimList *list); // returns the product of the valid extents of dims
 Size builder_dim_size(Builder *b, DimId d);
 ProgDim builder_dim(Builder *b, DimId d);
 // Returns dim d as a dim of a Program, without ProgDim.extent, the slot of the valid length.
 ProgDim program_dim(const Graph *g, DimId d);
-Ref builder_buffer(Builder *b, const char *value, int64_t bytes); // adds a buffer
+Ref builder_buffer(Builder *b, const char *value,
+                   int64_t bytes);     // adds a buffer, returns its memory
 Ref builder_ref(Builder *b, NodeId n); // returns the memory of n, made on first use
 // Returns the memory of a value in one step of loop `loop`: r + i * `bytes` for index i of the
 // loop.
