@@ -18,11 +18,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-// All elements of one value after the step on the mesh. A block that several processors have is
-// taken from one of them: replica 0, or a later replica whose elements differ from those of replica
-// 0.
+// All elements of one value after the step on the mesh. If several processors have equal blocks of
+// the value, each is a replica, with numbers from 0. Every block here is from replica `replica`.
+// Replicas after 0 are kept only if their elements differ from those of replica 0.
 typedef struct Got {
-  uint32_t value;
+  uint32_t value; // index into VerifyRun.value
   int64_t replica;
   double *x;
 } Got;
@@ -31,10 +31,10 @@ typedef struct Verify {
   Session *s;
   const VerifyJob *job;
   Arena *a;
-  const Program *program; // of the step on the mesh
+  const Program *program; // the program of the step on the mesh
   Compilation whole;
   VerifyRun run;
-  double **want; // elements after the step on one processor, indexed as run.value
+  double **want; // [i][k]: element k of run.value[i] after the step on one processor
   VerifyBound *bound;
   bool fails; // the step on one processor ends with an error, so the command's step must fail, too
   VEC(Got) got;
@@ -47,8 +47,8 @@ static const char *mesh_said(const Verify *v) {
 
 // -- tensors ------------------------------------------------------------------------------------
 
-// Returns the number of valid elements of a tensor; size[i] gets that of each axis, in the order of
-// files.
+// Returns the number of valid elements of a tensor; size[i] gets the number along dim i of its
+// declaration. `rows` is the number of valid rows of the batch, or -1 for all.
 static int64_t sizes_of(const Program *p, const ProgTensor *t, int64_t rows, int64_t *size) {
   int64_t n = 1;
   for (int i = 0; i < t->rank; i++) {
@@ -126,8 +126,8 @@ static void alone_free(Verify *v) {
   v->whole.code = NULL;
 }
 
-// Finds the bounds of all elements. If the model is too large for the evaluator, the program on one
-// processor is replaced by one with random errors in its sums, which verify_bound runs several
+// Finds the bounds of all elements. If the model is too large for the evaluator, first replaces the
+// program for one processor by one with random errors in its sums, which verify_bound runs several
 // times.
 static bool find_bound(Verify *v) {
   if (v->fails) return true;
@@ -139,8 +139,8 @@ static bool find_bound(Verify *v) {
   return true;
 }
 
-// Checks that there is memory for the comparison: for each element its bounds and the results of a
-// few runs.
+// Checks that there is memory to compare the values: each element needs EACH bytes for its bounds
+// and for the results of a few runs. False after an error.
 static bool room_to_compare(const Verify *v) {
   enum { EACH = 48 };
   double needed = 0;
@@ -166,7 +166,8 @@ static bool run_whole(Verify *v) {
          find_bound(v);
 }
 
-// Waits for all ranks, without a time limit, because the first one may take long.
+// Waits for all ranks, without a time limit, because the first one may take long. False after an
+// error.
 static bool meet(const Verify *v) {
   const RankNote mine = {.what = NOTE_VERIFY};
   return !v->s->ranks || ranks_meet(v->s->ranks, &mine, true, NULL);
@@ -174,7 +175,7 @@ static bool meet(const Verify *v) {
 
 // -- the step on the mesh -----------------------------------------------------------------------
 
-// Reads value i from all its replicas. Replicas that equal the first one are not kept.
+// Reads all replicas of value i. Keeps the first one, and those that differ from it.
 static void read_replicas(Verify *v, const Exec *e, uint32_t i) {
   const VerifyValue *x = &v->run.value[i];
   bool wanted = session_first(v->s);
@@ -194,8 +195,8 @@ static void read_replicas(Verify *v, const Exec *e, uint32_t i) {
 }
 
 // Runs the step on the mesh and reads its values. While it runs, verify_kernels.c records operands
-// and results of kernels (ExecProbe). Returns false after an error: the step fails on the mesh
-// only, or on one processor only, or a kernel is wrong.
+// and results of kernels (ExecProbe). Returns false after an error: the step fails either on the
+// mesh or on one processor but not on both, or a kernel is wrong.
 static bool run_split(Verify *v) {
   VerifyKernels *kernels = verify_kernels(v->s, v->a, v->job->made);
   v->s->probe = session_first(v->s) ? verify_kernels_probe(kernels) : NULL;
@@ -217,9 +218,9 @@ static bool run_split(Verify *v) {
   return good;
 }
 
-// -- comparing ----------------------------------------------------------------------------------
+// -- comparison of the results ------------------------------------------------------------------
 
-// Returns the name of an element: "grad(w)[d=3, h=1]".
+// Returns the name of the element at index `at` of value x: "grad(w)[d=3, h=1]".
 static const char *element_text(Arena *a, const VerifyValue *x, int64_t at) {
   const char *text = "";
   for (int d = x->rank - 1; d >= 0; d--) {
@@ -251,8 +252,9 @@ static void say_apart(Verify *v, const Got *g, int64_t at, bool whole) {
                mesh_said(v), processor_said(v, g), v->want[g->value][at], bound);
 }
 
-// Compares one value. Widens its bounds while an element is beyond them and more samples can be
-// run. Returns the first element that is still beyond, or -1.
+// Compares one value. While an element is outside its bound, calls verify_widen for wider
+// bounds, as often as that is possible. Returns the index of the first element that is still
+// outside its bound, or -1.
 static int64_t look(Verify *v, const Got *g) {
   int64_t wrong;
   bool vague;
@@ -267,8 +269,9 @@ static int64_t look(Verify *v, const Got *g) {
   return wrong;
 }
 
-// Compares n values with their bounds. `whole`: they come from the program on one processor, not
-// from the mesh. Gives an error for the first value that differs, and returns false.
+// Compares n results with the expected values. `whole` is true for results of the program for one
+// processor, false for those of the mesh. Gives an error for the first value that differs, and
+// returns false.
 static bool compare_all(Verify *v, const Got *list, uint32_t n, bool whole) {
   uint32_t apart = 0;
   const Got *first = NULL;

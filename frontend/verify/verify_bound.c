@@ -34,15 +34,15 @@ static const double EVAL_WORK = 3e7, SAFETY = 3;
 struct VerifyBound {
   const VerifyRun *run;
   double *const *whole;
-  Expect *expect; // the evaluator's results; NULL: the model is too large
+  Expect *expect; // the evaluator's results; NULL: samples give the bounds
   int samples;
   double delta;
   double **want, **tolerance; // [i][k]: expected number and tolerance of element k of value i
   uint8_t **open;             // [i][k]: 1 if element k of value i is not compared
   double **spread;            // [i][k]: largest difference of element k over the samples
-  double *squares;            // [i]: squared differences, summed over elements and samples
-  VerifyGiven *given;         // the tensors that a sample begins with
-  double **got;               // the results of a sample
+  double *squares;    // [i]: sum of the squared differences of value i over elements and samples
+  VerifyGiven *given; // the tensors that a sample begins with
+  double **got;       // [i][k]: element k of value i after a sample
 };
 
 // -- how large the model is ---------------------------------------------------------------------
@@ -80,7 +80,8 @@ static EvalFeed feed_of(const VerifyRun *r, Arena *a, const Graph *g, DeclId id)
     if (x->kind == tensor_kind(d->kind) && !strcmp(x->name, d->name))
       return (EvalFeed){id, numbers_of(a, x->type, x->n, x->data), x->n};
   }
-  int64_t n = 1; // no node of the program reads this tensor
+  int64_t n = 1; // number of elements; no node of the program reads this tensor, so its values do
+                 // not matter
   for (int k = 0; k < d->rank; k++) n *= dim_get(r->graph->dims, d->dims[k])->size;
   return (EvalFeed){id, numbers_of(a, d->type, n, NULL), n};
 }
@@ -121,11 +122,11 @@ static void take_expected(VerifyBound *b) {
   }
 }
 
-// -- the program, perturbed ---------------------------------------------------------------------
+// -- samples: the program with random errors ----------------------------------------------------
 
-// Returns the relative error of element k: delta / 2 to delta, positive or negative. A random draw
-// has four words: elements 4i to 4i + 3 use one word each. Number of the sample, tensor and k
-// determine the error.
+// Returns the relative error of element k of a given tensor: positive or negative, with a size from
+// delta / 2 to delta. `word` is a random draw (words_of) that elements 4i to 4i + 3 share, one word
+// for each.
 static double error_of(const VerifyBound *b, const uint32_t word[4], int64_t k) {
   uint32_t w = word[k % 4];
   double size = 0.5 + 0.5 * (double)(w >> 1) * 0x1p-31;
@@ -149,7 +150,7 @@ static void perturb(const VerifyBound *b, uint64_t stream, const VerifyGiven *fr
   }
 }
 
-// Fills b->given with the tensors of the next sample.
+// Fills b->given with the tensors of the next sample, which have random errors, and returns it.
 static const VerifyGiven *perturbed(const VerifyBound *b) {
   const VerifyRun *r = b->run;
   double golden = 0.6180339887498949 * (b->samples + 1);
@@ -222,7 +223,7 @@ static void sample_until(VerifyBound *b, int n) {
   set_tolerances(b);
 }
 
-// -- both ---------------------------------------------------------------------------------------
+// -- bounds, from the evaluator or from samples -------------------------------------------------
 
 VerifyBound *verify_bound(const VerifyRun *r, double *const *whole) {
   VerifyBound *b = arena_new_of(r->a, VerifyBound);

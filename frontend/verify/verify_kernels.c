@@ -17,7 +17,7 @@ struct VerifyKernels {
   ExecProbe probe;
   uint32_t kernels, elements, left_out, wrong;
   double used;
-  const char *text; // the message for the first wrong element
+  const char *text; // the message about the first wrong element; NULL: none is wrong
   Pos pos;
 };
 
@@ -30,7 +30,8 @@ static void before(void *self, uint32_t kernel, uint32_t instr, const KernelCall
   v->now = kernel_sample(v->a, v->made->compiled->kernels[kernel], call);
 }
 
-// Returns the position of an element along the loops that the result depends on: "[b=3, c=7]".
+// Returns the position of an element along those loops of the kernel on which the result depends:
+// "[b=3, c=7]".
 static const char *place_text(Arena *a, const Kernel *k, const KernelElement *e) {
   const KPtr *p = &k->ptr[k->stmt[e->stmt].index];
   const char *text = "";

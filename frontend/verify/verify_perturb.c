@@ -52,8 +52,8 @@ static bool can_have(const Graph *g, NodeId n) {
          op_row((Op)x->op)->cls != WINDOW;
 }
 
-// Returns which argument of sum n gets the random errors: the index of its smallest one that can
-// have them; -1: none can, and the result gets them.
+// Returns the index of the argument of sum n that gets the random errors: the smallest one that can
+// have them. Returns -1 if none can; then the result of the sum gets them.
 static int bearer(const Graph *g, const Node *n) {
   int best = -1;
   for (int i = 0; i < n->nargs && (i == 0 || n->op == OP_CONTRACT); i++) {

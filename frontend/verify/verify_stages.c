@@ -15,27 +15,27 @@
 
 enum {
   LARGER = 16
-}; // models may be this many times larger than the limits of --verify (verify_small)
+}; // --stages allows models that exceed the limits of --verify by this factor (verify_small)
 
 typedef struct Stages {
   Session *s;
   const VerifyRun *run;
   const Graph *selected;
-  Tensor **want;     // results of the selected graph, by output
+  Tensor **want;     // results of the selected graph, indexed as its outputs
   const char *wrong; // the first pass that changes a value, or NULL
   uint32_t passes;
 } Stages;
 
-// Returns output o of an evaluated graph, with its axes in the order of files. *agree is false if
-// replicas differ.
+// Returns output number o of an evaluated graph, with its dims in the order of the declaration.
+// *agree is false if processors have different elements of one block.
 static Tensor *output_of(Arena *a, const Eval *e, uint32_t o, bool *agree) {
   const Output *x = &e->graph->output.at[o];
   const Decl *d = x->kind == OUT_UPDATE ? &e->graph->decl.at[x->target - 1] : NULL;
   return eval_full(a, e, x->value, d ? d->rank : x->rank, d ? d->dims : x->dims, agree);
 }
 
-// Returns the index of the first element that differs between the tensors by more than the sum of
-// its tolerances in both; -1: there is none.
+// Returns the index of the first element at which the two tensors differ by more than the sum of
+// their tolerances; -1: there is none.
 static int64_t first_apart(const Tensor *want, const Tensor *got) {
   for (int64_t i = 0; i < want->elements; i++) {
     double x = want->value[i], y = got->value[i];
@@ -45,7 +45,8 @@ static int64_t first_apart(const Tensor *want, const Tensor *got) {
   return -1;
 }
 
-// Compares output o after a pass with that of the selected graph. Returns false after an error.
+// Compares output number o after a pass with that of the selected graph. Returns false after an
+// error.
 static bool compare_output(Stages *t, Arena *a, const char *pass, const Eval *e, uint32_t o) {
   const Output *x = &e->graph->output.at[o];
   bool agree = true;
@@ -73,7 +74,8 @@ static bool compare_output(Stages *t, Arena *a, const char *pass, const Eval *e,
   return false;
 }
 
-// Evaluates the graph that a pass has made, and compares its outputs (PipelineOptions.passed).
+// Evaluates the graph that a pass has made, and compares its outputs. The pipeline calls it after
+// every pass (PipelineOptions.passed).
 static void passed(void *watcher, const char *pass, const Graph *g) {
   Stages *t = watcher;
   if (t->wrong || g == t->selected) return;
