@@ -34,7 +34,7 @@ static NodeId pieces(const Optim *o, const ScheduleSpec *s) {
   return y;
 }
 
-// Returns the factor of the learning rate that the schedule gives after the warmup.
+// Returns the factor by which the schedule multiplies the learning rate after the warmup.
 static NodeId after_warmup(const Optim *o, const ScheduleSpec *s) {
   switch (s->kind) {
   case SCHEDULE_CONSTANT: break;
@@ -73,7 +73,7 @@ static NodeId learning_rate(const Optim *o) {
   return mul(o, lr, factor);
 }
 
-// -- parts --------------------------------------------------------------------------------------
+// -- parts of several update rules --------------------------------------------------------------
 
 static DeclId slot_new(const Optim *o, const char *which) {
   const Decl *p = &o->g->decl.at[o->param - 1];
@@ -131,7 +131,7 @@ static NodeId update_adamw(const Optim *o) {
   return sub(o, shrunk(o), quot(o, mul(o, rate, m), scale));
 }
 
-// Adam uses the rule of AdamW with a weight_decay of 0.
+// Adam is AdamW with a weight_decay of 0.
 static NodeId update_adam(const Optim *o) { return update_adamw(o); }
 
 static NodeId update_adagrad(const Optim *o) {
@@ -193,7 +193,7 @@ static NodeId clipped(const Optim *o, NodeId factor, NodeId grad) {
   return graph_add(o->g, OP_CLIP, 3, (NodeId[]){grad, num(o, -c), num(o, c)}, NULL);
 }
 
-// -- the interface ------------------------------------------------------------------------------
+// -- updates of a train block -------------------------------------------------------------------
 
 // Returns the optimizer of a parameter: that of the first group whose pattern matches its name,
 // else that of the block.
@@ -218,8 +218,8 @@ static void update_one(Optim *o, NodeId factor, NodeId gradient) {
   optim_put(o, o->param, rules[o->spec->kind](o));
 }
 
-// Stores what the log shows for the block of `any`, the update of any of its parameters: the
-// learning rate of the block's optimizer, and the norm of its gradients before clipping.
+// Stores what the log shows for a train block: the learning rate of the block's optimizer, and the
+// norm of its gradients before clipping. `any` is the update of one of its parameters, whichever.
 static void report(Step *s, const Optim *any, NodeId norm) {
   Optim o = *any;
   if (!s->ask.log) return;
@@ -229,9 +229,9 @@ static void report(Step *s, const Optim *any, NodeId norm) {
   s->norm[o.block] = norm ? norm : num(&o, 0);
 }
 
-// Builds the count of skipped updates, for a scaled loss. At run time the count grows by 1 if
-// o->keep is false. `before` is the count before this update. Also sets Step.kept and Step.fresh of
-// the parameters, which their averages read.
+// Builds the count of skipped updates of a block with a scaled loss. At run time the count is
+// `before` before this update, and grows by 1 if o->keep is false. Also sets Step.kept and
+// Step.fresh of the n parameters, which the averages of the parameters read.
 static void count_skipped(Step *s, const Optim *o, NodeId before, uint32_t n,
                           const DeclId *params) {
   Graph *g = s->g;

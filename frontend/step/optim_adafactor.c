@@ -11,7 +11,7 @@
 
 #include "frontend/step/step_internal.h"
 
-enum { FACTORED = 128 }; // least size of the second largest dim for the factored form
+enum { FACTORED = 128 }; // the factored form needs at least this size of the second largest dim
 
 static NodeId largest(const Optim *o, NodeId x, double y) {
   return optim_two(o, OP_MAXIMUM, x, optim_num(o, y));
@@ -50,8 +50,8 @@ static bool largest_dims(const Optim *o, int *row, int *col) {
   return *col >= 0 && dim_get(o->g->dims, p->dims[*col])->size >= FACTORED;
 }
 
-// Returns the moving average, in the slot `which`, of the mean of `square` over the dim at index
-// `gone` of the parameter.
+// Updates the slot `which`, a moving average, with the mean of `square` over one dim of the
+// parameter: that at index `gone`. Returns the updated slot.
 static NodeId marginal(const Optim *o, const char *which, int gone, NodeId square) {
   Decl p = o->g->decl.at[o->param - 1];
   Dims over = {.n = 1, .at = {p.dims[gone]}};

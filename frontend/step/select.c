@@ -7,10 +7,10 @@
 
 #include <string.h>
 
-// -- copying what is needed ---------------------------------------------------------------------
+// -- copy of the needed nodes -------------------------------------------------------------------
 
-// Replaces a TRAINING node by the constant `training`, and a `where` whose condition is constant by
-// its branch, so that the branch that is not taken needs no feed. Returns 0 for other nodes.
+// Returns the constant `training` for a TRAINING node, and the selected branch for a `where` with a
+// constant condition, so that the other branch needs no feed. Returns 0 for other nodes.
 static NodeId folded(Graph *g, const Graph *from, NodeId n, const NodeId *map, bool training) {
   const Node *node = graph_node(from, n);
   if (node->op == OP_TRAINING) return graph_const(g, TYPE_BOOL, training);
@@ -20,7 +20,7 @@ static NodeId folded(Graph *g, const Graph *from, NodeId n, const NodeId *map, b
   return graph_broadcast(g, map[node->args[c->attr.num[0] != 0 ? 1 : 2]], &node->dims);
 }
 
-// Returns a table with NodeId as index: whether one of the n roots needs the node.
+// Returns a table indexed by NodeId: true if one of the n roots needs the node.
 static bool *needed(const Graph *from, Arena *a, uint32_t n, const NodeId *roots) {
   bool *need = arena_array(a, bool, graph_count(from) + 1);
   for (uint32_t i = 0; i < n; i++) need[roots[i]] = true;
@@ -46,9 +46,9 @@ NodeId select_at(Graph *g, NodeId x, DimId d, int64_t at) {
   return graph_add(g, OP_WINDOW, 1, &x, &attr);
 }
 
-// Copies a random draw. Its key depends on the round, the number of the repetition of a train
-// block. A micro-batch takes its part of the draw for the whole batch, so that accumulation does
-// not change the numbers.
+// Copies a random draw. Its key depends on c->round, the number of the repetition of a train block.
+// A micro-batch gets its part of the draw for the whole batch, so that accumulation does not change
+// the numbers.
 static NodeId draw(const SelectCopy *c, const Node *n) {
   Attr attr = n->attr;
   DimId dims[MAX_RANK];
@@ -61,8 +61,8 @@ static NodeId draw(const SelectCopy *c, const Node *n) {
   return select_at(c->g, graph_add(c->g, (Op)n->op, 0, NULL, &attr), c->micro, c->part);
 }
 
-// Returns the copy of constant n, a number that depends on how many rows a batch has: in
-// evaluations the computed number (`counted`, indexed as Model.numbers), else the constant for a
+// Copies constant n, a number that depends on how many rows a batch has. In evaluations the copy is
+// the node that computes the number (`counted`, indexed as Model.numbers), else the constant for a
 // full batch.
 static NodeId row_number(const SelectCopy *c, const Node *n, const NodeId *counted) {
   return c->rows ? graph_cast(c->g, counted[n->attr.tag - 1], (Dtype)n->type)
@@ -113,7 +113,7 @@ Output *select_output(Graph *g, const char *as, NodeId v, const Name *name) {
   return out;
 }
 
-// -- what is asked for --------------------------------------------------------------------------
+// -- the requested values -----------------------------------------------------------------------
 
 static Pos asked_at(const Wants *w) { return w->fetch ? w->fetch->pos : (Pos){0}; }
 
@@ -168,7 +168,8 @@ static void want_add(Wants *w, const char *text) {
   vec_push(m->arena, w->list) = want;
 }
 
-// Sets w->loss, whose gradients are requested: the value of --loss, else the loss of the model.
+// Sets w->loss, whose gradients are requested, to the value of --loss, else to the loss of the
+// model.
 static void want_loss(Wants *w) {
   const Model *m = w->m;
   const char *given = w->fetch ? w->fetch->loss : NULL;

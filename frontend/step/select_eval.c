@@ -18,23 +18,23 @@
 
 typedef struct Split {
   const Model *m;
-  Graph *g; // the program's graph: parts are added to it
+  Graph *g; // graph of the program for one batch, to which parts are added
   DimId over;
   RowFacts rows; // facts of g before parts were added
-  // index NodeId: the node is, or reads, a gradient of a value that depends on the batch. Such a
-  // gradient contains means that are divided by the rows of a single batch
+  // indexed by NodeId: true if the node is, or reads, a gradient of a value that depends on the
+  // batch. Such a gradient contains means that are divided by the rows of a single batch
   const bool *graded;
   const Name *name; // the metric that is being split
   Graph *finish;
-  NodeId *map; // node of g -> node of finish
+  NodeId *map; // indexed by node of g: the node of `finish` that computes it; 0: not built
   // lists with one item for each part of the metric
   VEC(const char *) output; // name of the output
   VEC(int) how;             // MetricPart.how: how values of batches are combined
   Nodes value;              // node of g
-  bool inexact;             // the metric mixes rows, so batches cannot give its exact value
+  bool inexact; // rows are combined so that values of batches cannot give the exact metric
 } Split;
 
-// -- parts --------------------------------------------------------------------------------------
+// -- parts of a metric --------------------------------------------------------------------------
 
 static NodeId input_of(Split *s, const char *name, Dtype type, const Dims *dims) {
   DeclId d = graph_find_decl(s->finish, name);
@@ -43,8 +43,8 @@ static NodeId input_of(Split *s, const char *name, Dtype type, const Dims *dims)
   return graph_decl_node(s->finish, d ? d : graph_decl(s->finish, &decl));
 }
 
-// Makes `value` the next part, an output of the program. Returns the input of `finish` that gets
-// its combination over the batches.
+// Makes `value` the next part of the metric, an output of the program. `how` is MetricPart.how.
+// Returns the input of `finish` that gets the part after it is combined over the batches.
 static NodeId part_new(Split *s, NodeId value, int how) {
   uint32_t i = s->output.n;
   const char *as = arena_printf(s->g->arena, "%s.part.%u", s->name->name, i);
@@ -60,8 +60,8 @@ static NodeId rows_of(Split *s, Dtype type) {
   return graph_cast(s->finish, input_of(s, "rows", TYPE_F64, &(Dims){0}), type);
 }
 
-// Returns the dims that reduction n removes. *others gets the number of reduced elements for each
-// row.
+// Returns the dims that reduction n removes. *others gets how many of the elements that it combines
+// into one belong to each row of the batch.
 static Dims reduced(const Split *s, const Node *n, double *others) {
   Dims over = {0};
   *others = 1 / (double)dim_get(s->g->dims, s->over)->size;
@@ -72,8 +72,8 @@ static Dims reduced(const Split *s, const Node *n, double *others) {
   return over;
 }
 
-// Makes a mean over the batch a part: the sum, which `finish` divides by the number of all rows
-// times the sizes of the other reduced dims. Returns the node of `finish`.
+// Makes a part for a mean over the batch: the sum, which `finish` divides by the number of all rows
+// times the sizes of the other reduced dims. Returns the node of `finish` for the mean.
 static NodeId part_mean(Split *s, const Node *n) {
   double others;
   Dims over = reduced(s, n, &others);
@@ -100,8 +100,8 @@ static NodeId variance_mean(const Split *s, const Node *n) {
   return same && !s->rows.mixed[off->args[0]] ? off->args[1] : 0;
 }
 
-// Makes a variance over the batch three parts. Returns the node of `finish`. The total variance is
-// the variance within batches plus the variance of their means m:
+// Makes three parts for a variance over the batch. Returns the node of `finish` for it. The total
+// is the variance within batches plus the variance of their means m:
 //
 //   (sum (x - m)^2 / others + sum rows m^2) / rows - (mean of m)^2
 static NodeId part_variance(Split *s, const Node *n, NodeId mean) {
@@ -118,8 +118,8 @@ static NodeId part_variance(Split *s, const Node *n, NodeId mean) {
   return graph_cast(f, graph_binary(f, OP_ADD, inside, between), (Dtype)n->type);
 }
 
-// Makes a maximum or minimum of bools a part, as one of the integers 0 and 1. Returns the node of
-// `finish`.
+// Makes a part for a maximum or minimum of bools: a maximum or minimum of the integers 0 and 1.
+// Returns the node of `finish` for it.
 static NodeId part_bool(Split *s, NodeId n, int how) {
   NodeId part = part_new(s, graph_cast(s->g, n, TYPE_I32), how);
   return graph_binary(s->finish, OP_NE, part, graph_const(s->finish, TYPE_I32, 0));
@@ -129,7 +129,7 @@ static bool is_gradient(const Graph *g, const RowFacts *rows, NodeId id) {
   return rows->batch[id] && graph_node(g, id)->origin.backward;
 }
 
-// Marks nodes that are, or read, a gradient of a value that depends on the batch (Split.graded).
+// Returns the table Split.graded of graph g.
 static const bool *mark_graded(Arena *a, const Graph *g, const RowFacts *rows) {
   bool *graded = arena_array(a, bool, graph_count(g) + 1);
   for (NodeId i = 1; i <= graph_count(g); i++) {
@@ -140,8 +140,8 @@ static const bool *mark_graded(Arena *a, const Graph *g, const RowFacts *rows) {
   return graded;
 }
 
-// Returns the node of `finish` for node `id`, if it is a reduction over the batch whose parts can
-// be combined; else 0.
+// Makes parts for node `id` if it is a reduction over the batch whose parts can be combined.
+// Returns the node of `finish` for it, or 0 for other nodes.
 static NodeId part_of_reduction(Split *s, NodeId id) {
   static const int how[MONOID_COUNT] = {[MONOID_SUM] = PART_SUM,
                                         [MONOID_MAX] = PART_MAX,
@@ -149,7 +149,8 @@ static NodeId part_of_reduction(Split *s, NodeId id) {
                                         [MONOID_PROD] = PART_PROD};
   Node n = *graph_node(s->g, id); // a copy, because nodes move when the graph grows
   int over = rows_reduced(&s->rows, &n);
-  // a mean over several dims of rows cannot be divided by the one count of rows
+  // a mean over several dims of rows would be divided by the number of rows once instead of for
+  // each dim
   if (!over || (over > 1 && n.op == OP_MEAN) || is_gradient(s->g, &s->rows, id)) return 0;
   NodeId mean = variance_mean(s, &n);
   if (mean) return part_variance(s, &n, mean);
@@ -178,7 +179,8 @@ static bool is_after(const Split *s, NodeId id) {
   return n->nargs > 0;
 }
 
-// Makes a node a part that is averaged over the batches, weighted by their rows.
+// Makes a part for node `id`, which is averaged over the batches with their rows as weights.
+// Returns the input of `finish` with the average.
 static NodeId averaged(Split *s, NodeId id) {
   s->inexact |= s->rows.batch[id];
   Dtype type = (Dtype)graph_node(s->g, id)->type;
@@ -295,8 +297,8 @@ static bool scalars(const Model *m, const Metrics *list) {
   return good;
 }
 
-// Returns a table with index DeclId - 1: nodes of g that replace trained parameters by the slots
-// with their averages.
+// Returns a table indexed by DeclId - 1: for a trained parameter, the node of g that reads the slot
+// with its average.
 static NodeId *averages_of(const Model *m, Graph *g) {
   uint32_t n = m->graph->decl.n;
   NodeId *instead = arena_array(m->arena, NodeId, n + 1);

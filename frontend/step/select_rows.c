@@ -1,5 +1,4 @@
-// Finds the values that mix the rows of a batch: their elements depend on rows other than their
-// own.
+// Finds the values that mix the rows of a batch: an element of one row depends on other rows.
 //
 //   n = merge[b, t -> n](x)                      n runs over rows, as b does
 //   s[b, o] = sum[d](x * rename[b -> o](x))      combines every row with every other: mixed
@@ -20,8 +19,8 @@ static int count_rows(const bool *dim, const Dims *dims) {
   return count;
 }
 
-// Returns true if an element of the result along a dim of rows is computed from several rows of the
-// argument.
+// Returns true if node n reads its argument at other positions along a dim of rows: an element of
+// the result is computed from other rows or from several rows. dim is RowFacts.dim.
 static bool along_rows(const Node *n, const bool *dim) {
   OpClass cls = op_row((Op)n->op)->cls;
   return (cls == ORDERED || cls == WINDOW || cls == GATHER) && n->attr.ndims > 0 &&
@@ -42,8 +41,8 @@ RowFacts rows_mark(Arena *a, const Graph *g, DimId over) {
       batch[i] |= batch[n->args[k]];
       mixed[i] |= mixed[n->args[k]];
     }
-    // a SCAN node has no dims, but it does not reduce the rows: its arguments, the carries, have
-    // them
+    // A SCAN node has no dims, although it does not reduce the rows: its arguments, the carries,
+    // have the dims.
     bool lost = batch[i] && !rows && n->op != OP_SCAN;
     mixed[i] |= lost || rows > 1 || along_rows(n, dim);
   }
@@ -60,7 +59,8 @@ int rows_reduced(const RowFacts *r, const Node *n) {
   return count;
 }
 
-// Returns the number of valid elements that reduction n combines into one.
+// Returns a node with the number of valid elements that reduction n combines into one, in type
+// `type`.
 static NodeId count_reduced(Graph *g, const RowFacts *r, const Node *n, Dtype type) {
   NodeId count = 0;
   for (int i = 0; i < n->attr.ndims; i++) {

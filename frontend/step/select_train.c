@@ -53,8 +53,8 @@ static bool split_inputs(Step *s) {
   return true;
 }
 
-// Prepares the micro-batches: splits the inputs if the train block has `accumulate`. False after an
-// error.
+// Prepares the micro-batches. Splits the inputs if the train block has `accumulate`. Returns false
+// after an error.
 static bool parts_open(Step *s) {
   Graph *g = s->g;
   DataBlock *data = &g->spec.data[DATA_TRAIN];
@@ -70,7 +70,7 @@ static bool parts_open(Step *s) {
   return s->nparts == 1 || split_inputs(s);
 }
 
-// Selects micro-batch k of each input that has rows.
+// Makes micro-batch k read its rows of each input that has rows.
 static void part_inputs(Step *s, int64_t k) {
   Graph *g = s->g;
   for (DeclId d = 1; s->micro && d <= s->m->graph->decl.n; d++) {
@@ -83,8 +83,8 @@ static void part_inputs(Step *s, int64_t k) {
   }
 }
 
-// Makes micro-batch k read the states that micro-batch k - 1 wrote: states are updated once in
-// every micro-batch. Gradients do not flow from one micro-batch to another through a state.
+// Makes micro-batch k read the states that micro-batch k - 1 wrote, because every micro-batch
+// updates the states. Gradients do not flow from one micro-batch to another through a state.
 static void part_states(Step *s, int64_t k) {
   const Graph *from = s->m->graph;
   if (k == 0) return;
@@ -100,7 +100,7 @@ static SelectCopy copy_of(const Step *s, int64_t k) {
       .m = s->m, .g = s->g, .training = true, .over = s->over, .micro = s->micro, .part = k};
 }
 
-// Builds the requested values of micro-batch k, unless that is done.
+// Builds the requested values of micro-batch k, unless they are built already.
 static void part_build(Step *s, int64_t k) {
   StepPart *p = &s->part[k];
   SelectCopy c = copy_of(s, k);
@@ -114,7 +114,8 @@ static void part_build(Step *s, int64_t k) {
   p->map = select_into(&c, s->roots.n, s->roots.at);
 }
 
-// Adds x of one micro-batch to `sum`, the sum over the earlier ones; 0 for the first.
+// Returns sum + x. x is a value of one micro-batch, `sum` the sum over the earlier micro-batches,
+// or 0 for the first one.
 static NodeId part_sum(Step *s, NodeId sum, NodeId x) {
   Dtype type = (Dtype)graph_node(s->g, x)->type;
   if (s->nparts == 1) return x;
@@ -130,21 +131,22 @@ static NodeId part_mean(Step *s, NodeId sum) {
 
 // -- one block ----------------------------------------------------------------------------------
 
+// One round of a train block under construction: a pass over all micro-batches, and an update.
 typedef struct Round {
   Step *s;
-  uint32_t block;
-  int64_t number;
-  uint32_t n;
-  DeclId *param; // the parameters that the block trains
-  NodeId *by;    // the nodes that gradients are taken by, one for each parameter
-  // index DeclId - 1: the value after the earlier rounds of all blocks, through stop_gradient; 0:
-  // not updated yet
+  uint32_t block; // index of the train block
+  int64_t number; // number of the round in the block, from 0; below the block's `repeat`
+  uint32_t n;     // number of parameters that the block trains
+  DeclId *param;  // the parameters that the block trains
+  NodeId *by;     // for each parameter, the node with respect to which its gradient is taken
+  // indexed by DeclId - 1: stop_gradient of the value after the earlier rounds of all blocks; 0:
+  // the declaration is not updated yet
   NodeId *now;
-  NodeId *sum; // gradients, summed over micro-batches
+  NodeId *sum; // for each parameter, its gradient, summed over micro-batches
 } Round;
 
-// Fills r->param with the parameters that the block trains, r->by and r->now with their values
-// after earlier rounds.
+// Fills r->param with the parameters that the block trains, r->by with their current values, and
+// r->now.
 static void round_open(Round *r) {
   Step *s = r->s;
   Arena *a = s->m->arena;
@@ -164,7 +166,8 @@ static void round_open(Round *r) {
   }
 }
 
-// Returns the loss to differentiate: with loss scaling, the loss times s->scale, which this sets.
+// Returns the loss to differentiate. With loss scaling, sets s->scale and returns the loss times
+// it.
 static NodeId scaled_loss(Step *s, NodeId loss) {
   if (!s->g->spec.train[0].scaled) return loss;
   s->scale = step_value(s, step_state(s, "optimizer.loss_scale", TYPE_F32, 0x1p16));
@@ -265,7 +268,7 @@ static bool trainable(const Model *m) {
   return diag_error(m->diag, DIAG_NO_TRAIN_BLOCK, (Pos){0}, "the model has no train block");
 }
 
-// Adds the updates of states, taken from the last micro-batch.
+// Adds the updates of states as outputs, with the values of the last micro-batch.
 static void put_state_updates(Step *s) {
   const Graph *from = s->m->graph;
   const NodeId *map = s->part[s->nparts - 1].map;
@@ -283,7 +286,8 @@ static void put_updates(Step *s) {
   }
 }
 
-// Returns the value after the step of a parameter or state n; other nodes are returned unchanged.
+// Returns the value that node n, a parameter or state, has after the step. Returns other nodes
+// unchanged.
 static NodeId after_step(const Step *s, NodeId n) {
   DeclId d = graph_node(s->g, n)->attr.decl;
   for (uint32_t i = 0; i < s->g->output.n && d; i++)
@@ -292,9 +296,9 @@ static NodeId after_step(const Step *s, NodeId n) {
   return n;
 }
 
-// Merges the values of the micro-batches, which have rows, to one value over the rows of the whole
-// batch. *order gets the order of axes that the model states, or that of node[0]. In it the dim of
-// the whole batch replaces s->over, the dim of the rows of a micro-batch.
+// Merges a value that has rows: node[k] is the value in micro-batch k, the result has the rows of
+// the whole batch. *order gets the order of dims that the model states, or that of node[0], with
+// the dim of the whole batch instead of s->over, the dim of the rows of a micro-batch.
 static NodeId whole_of(Step *s, const Want *want, const NodeId *node, Name *order) {
   Graph *g = s->g;
   Dims dims = graph_node(g, node[0])->dims, all = dims;
@@ -323,9 +327,9 @@ static NodeId whole_of(Step *s, const Want *want, const NodeId *node, Name *orde
   return graph_add(g, OP_MERGE, 1, &x, &attr);
 }
 
-// Joins the values of the micro-batches: merges them if they have rows, else takes their mean. A
-// gradient with rows is also divided by the number n of micro-batches: the loss of the step is the
-// mean of n losses, and only one of them depends on the row.
+// Returns one value from node[k], the value in micro-batch k: merged values if they have rows, else
+// their mean. A gradient with rows is also divided by the number n of micro-batches: the loss of
+// the step is the mean of n losses, and only one of them depends on a row. *order: as in whole_of.
 static NodeId value_joined(Step *s, const Want *want, const NodeId *node, Name *order) {
   NodeId sum = 0;
   if (s->micro && dims_has(&graph_node(s->g, node[0])->dims, s->over)) {
@@ -350,7 +354,7 @@ static NodeId value_of(Step *s, const Want *want, const NodeId *loss, Name *orde
               : value_joined(s, want, node, order);
 }
 
-// Adds the requested values and gradients as outputs. loss[i] is the loss of block i.
+// Adds the requested values and gradients as outputs. loss[i] is the loss of train block i.
 static void put_values(Step *s, const NodeId *loss) {
   NodeId **gradient = arena_array(s->m->arena, NodeId *, s->nparts),
          *node = arena_array(s->m->arena, NodeId, s->nparts);
@@ -433,7 +437,8 @@ Graph *select_train_as(Arena *a, const Model *m, const Fetch *f, const TrainAsk 
   put_skipped(&s);
   put_log(&s);
   if (s.finite) sum = graph_binary(s.g, OP_ADD, sum, s.finite);
-  // A step commits if this sum is finite. Without the output, the single loss must be finite.
+  // At run time the step commits if this sum is finite. With one round and no check of gradients
+  // the output is not needed: then the loss is checked.
   if (rounds > 1 || s.finite) select_output(s.g, select_watched, sum, NULL);
   return diag_errors(m->diag) == errors ? graph_prune_in_place(a, s.g, STAGE_GRAD) : NULL;
 }

@@ -1,4 +1,5 @@
-// Private: a training step under construction (select_train.c, optim*.c).
+// Private: a training step under construction (select_train.c, optim*.c). A *round* is one
+// repetition of a train block (its key `repeat`).
 //
 // Train blocks run one after another. At each point of the step a parameter has a value: the one
 // that the step began with, or the result of the last update. All updates take effect together when
@@ -10,10 +11,11 @@
 
 // One micro-batch. Without `accumulate` there is one, the whole batch.
 typedef struct StepPart {
-  const RegionId *region;
-  NodeId *instead; // index DeclId - 1: node of an input or state; 0: that of the declaration
-  // model node -> node of the copy that computes the requested values; parameters have their values
-  // from the start of the step
+  const RegionId *region; // select_regions
+  // indexed by DeclId - 1: the node that replaces an input or state; 0: it is not replaced
+  NodeId *instead;
+  // indexed by model node: its copy among the nodes that compute the requested values, in which
+  // parameters have their values from the start of the step
   const NodeId *map;
 } StepPart;
 
@@ -24,25 +26,26 @@ typedef struct Step {
   Nodes roots; // model nodes of the requested values and of the updates of states
   int64_t nparts;
   StepPart *part;
-  // the dim of the rows of a micro-batch, and the dim that numbers micro-batches; 0 without
-  // `accumulate`
+  // over: the dim of the rows of a micro-batch; micro: the dim that numbers micro-batches; 0
+  // without `accumulate`
   DimId over, micro;
-  // four tables with index DeclId - 1
+  // now, block, kept and fresh are indexed by DeclId - 1
   VEC(NodeId) now;     // the value after the last update; 0: not updated yet
-  VEC(uint32_t) block; // of a slot: 1 + number of the train block that it serves; else 0
-  VEC(NodeId) kept;    // bool node: this step makes an update; node 0: every step does
-  VEC(NodeId) fresh;   // bool node: no step before has made an update; node 0: true in step 0 only
+  VEC(uint32_t) block; // for a slot: 1 + index of the train block that it serves; else 0
+  VEC(NodeId) kept;    // bool node, true if this step makes an update; 0: every step does
+  VEC(NodeId) fresh;   // bool node, true if no earlier step made an update; 0: true in step 0 only
   VEC(DeclId) order;   // updated declarations, in order of their first update
   NodeId scale;        // f32 node by which the loss is multiplied; 0: the loss is not scaled
   TrainAsk ask;
-  // with ask.log, index train block: nodes of the learning rate and of the norm of all gradients,
-  // from the last round of the block
+  // indexed by train block, only with ask.log: nodes of the learning rate and of the norm of all
+  // gradients, from the last round of the block
   NodeId *rate, *norm;
-  // with ask.finite: f32 node, whose value is 0, or NaN if a gradient is not finite; else 0
+  // with ask.finite, an f32 node: its value is 0, or NaN if a gradient is not finite. Otherwise 0
   NodeId finite;
 } Step;
 
-// step.c. Extends the tables by declaration to declarations that were added to the graph.
+// -- step.c
+// Extends the tables indexed by DeclId - 1 to declarations that were added to the graph.
 void step_grow(Step *s);
 // Returns the value of d at this point of the step, in the type of d.
 NodeId step_value(Step *s, DeclId d);
@@ -56,19 +59,21 @@ DeclId step_slot(Step *s, uint32_t block, DeclId p, const char *which, Dtype typ
 // Returns the scalar state `name`; the first call declares it with the initial value `start`.
 DeclId step_state(Step *s, const char *name, Dtype type, double start);
 
-// optim.c. Builds update number `round` of a train block in this step: the next values of the n
-// parameters from their gradients of the loss. If the loss is scaled, the gradients are those of
-// the loss times step->scale.
+// -- optim.c
+// Builds the update of train block `block` in its round `round`: the next values of the n
+// parameters from the gradients of the loss by them. If the loss is scaled, the gradients are those
+// of the loss times step->scale.
 void optimizer_build(Step *s, uint32_t block, int64_t round, uint32_t n, const DeclId *params,
                      const NodeId *gradients);
-// optim_scale.c. Divides the n gradients by the scale, in place, and builds the next value of the
-// scale. Returns a bool node: whether all gradients are finite.
+// -- optim_scale.c
+// Replaces the n gradients by the gradients divided by the scale, and builds the next value of the
+// scale. Returns a bool node that is true if all gradients are finite.
 NodeId scale_build(Step *s, uint32_t n, NodeId *gradients);
 // Returns the i32 state that counts the skipped updates of a block.
 DeclId scale_skipped(Step *s, uint32_t block);
-// Returns an f32 scalar: 0 if all gradients are finite, else NaN. With `settled` it reads the
-// gradients after partial sums are added over the processors, so that an overflow of that sum is
-// found too.
+// Returns an f32 scalar node: 0 if all gradients are finite, else NaN. With `settled` it reads the
+// gradients after partial sums are added over the processors, so that it also finds an overflow of
+// that sum.
 NodeId gradients_finite(Graph *g, uint32_t n, const NodeId *gradients, bool settled);
 
 static inline int64_t updates_a_step(const TrainSpec *t) { return t->repeat > 1 ? t->repeat : 1; }
@@ -80,16 +85,17 @@ typedef struct Optim {
   const TrainSpec *train;
   const OptimizerSpec *spec;
   uint32_t block;
-  int64_t round; // number of the update within the step, from 0; below the block's `repeat`
+  int64_t round; // number of the round of the block, from 0; below the block's `repeat`
   DeclId param;
-  Dtype type; // in which the update is computed: f32 or f64
+  Dtype type; // type in which the update is computed: f32 or f64
   NodeId w, grad, lr;
-  NodeId keep;    // bool node, true if the update is made; 0: it is always made
-  NodeId skipped; // i32 node: how many earlier updates of the block were skipped; 0: none can be
+  NodeId keep;    // bool node, true if the update is made; 0: every update is made
+  NodeId skipped; // i32 node, the number of earlier updates of the block that were skipped; 0: no
+                  // update is ever skipped
 } Optim;
 typedef NodeId UpdateRule(const Optim *o); // returns the next value of o->param
 UpdateRule update_adafactor;
-// Returns the slot `which` of the parameter, over `rank` of its dims, in type o->type.
+// Returns the slot `which` of o->param, over the `rank` dims in `dims`, in type o->type.
 DeclId optim_slot(const Optim *o, const char *which, int rank, const DimId *dims);
 // Makes `value` the next value of `target`. If o->keep is false at run time, `target` keeps its
 // value.
@@ -103,13 +109,13 @@ static inline NodeId add(const Optim *o, NodeId x, NodeId y) { return optim_two(
 static inline NodeId sub(const Optim *o, NodeId x, NodeId y) { return optim_two(o, OP_SUB, x, y); }
 static inline NodeId mul(const Optim *o, NodeId x, NodeId y) { return optim_two(o, OP_MUL, x, y); }
 static inline NodeId quot(const Optim *o, NodeId x, NodeId y) { return optim_two(o, OP_DIV, x, y); }
-// Returns x op y, or y if x is 0: the first term of a sum that a loop builds.
+// Returns a node for x op y, or y if x is 0. A loop that adds terms starts with x = 0.
 static inline NodeId joined(Graph *g, Op op, NodeId x, NodeId y) {
   return x ? graph_binary(g, op, x, y) : y;
 }
-// Returns the step counter without the steps whose updates were skipped.
+// Returns a node with the number of steps before this one whose updates were not skipped.
 NodeId optim_steps(const Optim *o);
-// Returns the number of updates that the block made before this one.
+// Returns a node with the number of updates that the block made before this one.
 NodeId optim_updates(const Optim *o);
 
 #endif

@@ -114,8 +114,8 @@ uint32_t verify_feeds(const VerifyRun *r, Arena *a, const Graph *g, EvalFeed **o
 // Returns how large rounding errors of node n can be, relative to its terms if n is a sum, else to
 // its result. Samples have random errors of this size.
 double verify_delta(const Graph *g, NodeId n);
-double verify_terms(const Graph *g,
-                    NodeId n); // returns how many terms the sum n adds for one element
+// Returns how many terms node n adds for one element of its result; 1 if it is not a sum.
+double verify_terms(const Graph *g, NodeId n);
 // verify_perturb.c: returns the graph with random errors (verify_delta) in all sums. It has an
 // additional scalar input named verify_sample; every sample sets it to a different number, and so
 // has different errors.

@@ -80,8 +80,8 @@ static EvalFeed feed_of(const VerifyRun *r, Arena *a, const Graph *g, DeclId id)
     if (x->kind == tensor_kind(d->kind) && !strcmp(x->name, d->name))
       return (EvalFeed){id, numbers_of(a, x->type, x->n, x->data), x->n};
   }
-  int64_t n = 1; // number of elements; no node of the program reads this tensor, so its values do
-                 // not matter
+  // No node of the program reads this tensor, so its values do not matter.
+  int64_t n = 1;
   for (int k = 0; k < d->rank; k++) n *= dim_get(r->graph->dims, d->dims[k])->size;
   return (EvalFeed){id, numbers_of(a, d->type, n, NULL), n};
 }
