@@ -4,8 +4,8 @@
 //
 // The roofline (Williams et al. 2009) is the longer of two times: all flops of contractions at the
 // FMA peak of all cores, and the least memory traffic at the copy rate. That traffic is one read of
-// every parameter, state and slot, one write of those that the step changes, and every input and
-// output once. Replicas count once, because they share this machine.
+// every parameter, state and optimizer tensor, one write of those that the step changes, and every
+// input and output once. Replicas count once, because they share this machine.
 #include "frontend/command/hardware.h"
 #include "frontend/verify/verify.h"
 
@@ -22,7 +22,7 @@ typedef struct Bench {
   int64_t steps; // number of timed steps
   double median, best;
   double peak, copy; // flops and copied bytes per second of all cores that the step uses
-  int64_t bytes;     // least memory traffic of a step
+  int64_t bytes;     // least memory traffic of a step, in bytes
   const Simulation *predicted;
 } Bench;
 

@@ -35,8 +35,8 @@ static void unknown_name(const Session *s, const char *name) {
   diag_nearest(s->diag, name, names, n);
 }
 
-// Returns the index in e->values of the value `name` under another name, or -1. After `y = x` two
-// names have one value, and the ledger lists it under one of them.
+// Finds a value that the ledger lists under another name than `name`: after `y = x` two names have
+// one value, listed under one of them. Returns its index in e->values, or -1.
 static int find_same(const Explain *e, const char *name) {
   const Graph *g = e->session->model->graph;
   const Name *n = graph_find_name(g, name);

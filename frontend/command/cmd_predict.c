@@ -14,7 +14,7 @@ typedef struct Predict {
   const char *over_name;
   int64_t batch, rows; // number of rows of a whole batch, and of all input
   FedList feeds;
-  ProgramRun run; // run.feed reads the data of --data; NULL for the arrays of --feed
+  ProgramRun run; // run.feed reads the data of --data; with --feed it is NULL
   uint32_t nresults;
   Result *result; // arrays with all rows
   int *axis;      // for each result: which axis runs over rows
@@ -145,7 +145,7 @@ static const Program *program_for(const Predict *p, int64_t rows) {
   return (is_last(p, rows) ? &p->run.last.made : &p->run.made)->compiled->program;
 }
 
-// Returns the bound program for a batch of this many rows, set to that number.
+// Returns the bound program that runs a batch of this many rows, and sets its number of valid rows.
 static Exec *exec_for(const Predict *p, int64_t rows) {
   if (is_last(p, rows)) return p->run.last.exec;
   exec_rows(p->run.exec, rows < p->batch ? rows : -1);

@@ -6,10 +6,10 @@
 typedef struct Run {
   Session *s;
   Fetch fetch;
-  int64_t steps; // training steps; 0: one evaluation
+  int64_t steps; // number of training steps; 0: the graph is run once, without training
   FedList feeds;
   ProgramRun run;
-  int64_t before; // training steps before this run, from the loaded optimizer state
+  int64_t before; // number of training steps before this run, from the loaded optimizer state
   Verified verified;
   uint32_t nresults;
   Result *result;

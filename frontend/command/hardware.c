@@ -48,8 +48,8 @@ static void *open_first(int n, const char *const *name) {
   return library;
 }
 
-// Returns the names of the GPUs, from the CUDA Driver API (Initialization, Device Management), or
-// NULL.
+// Returns the names of the GPUs, or NULL if there are none. Uses the CUDA Driver API, sections
+// Initialization and Device Management of its manual.
 static const char *gpus_of(Arena *a) {
   static const char *const names[] = {"libcuda.so.1", "libcuda.so"};
   int (*init)(unsigned), (*count)(int *), (*name)(char *, int, int);

@@ -5,7 +5,8 @@
 
 #include "ir/base/arena.h"
 
-// Hardware except cores. The texts are in the arena; NULL means that the machine has none.
+// The hardware and libraries of this machine, without its cores. The texts are in the arena. NULL
+// means that the machine does not have what the field names.
 typedef struct Hardware {
   const char *simd; // such as "avx512f avx2 fma"
   const char *gpus; // such as "NVIDIA H100, NVIDIA H100"

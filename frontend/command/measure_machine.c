@@ -74,9 +74,9 @@ static double spent_on(const Probe *p, InstrKind kind) {
   return sum;
 }
 
-// Measures the seconds of one step of a model, or only of its instructions of this kind; INSTR_END
-// means the whole step. *out is the second fastest of several batches of steps, because other
-// processes can only slow them down. Returns false after an error.
+// Measures the seconds of one step of a model, or only of the instructions of `kind` in it;
+// INSTR_END means the whole step. *out is the second fastest of several batches of steps, because
+// other processes can only slow them down. Returns false after an error.
 static bool probe_once(Session *s, const char *text, int64_t steps, InstrKind kind, double *out) {
   Probe p;
   double each[BATCHES];

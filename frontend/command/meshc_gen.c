@@ -257,7 +257,7 @@ static const char *const keywords[] = {
 #include "frontend/syntax/token.def"
 #undef KEYWORD
 };
-static const char *const operators[] = {"or", "and", "not"}; // words of TOKEN rows
+static const char *const operators[] = {"or", "and", "not"}; // tokens of token.def that are words
 
 static void put_keywords(FILE *f, const char *between) {
   for (size_t i = 0; i < countof(keywords); i++) fprintf(f, "%s%s", i ? between : "", keywords[i]);
@@ -270,7 +270,7 @@ static void put_functions(FILE *f, const char *between) {
   for (const Builtin *b = builtins; b->name; b++)
     fprintf(f, "%s%s", b == builtins ? "" : between, b->name);
 }
-// Writes the types that models can name.
+// Writes the names of the types that models can use, separated by `between`.
 static void put_types(FILE *f, const char *between) {
   const char *before = "";
   for (int t = 0; t < TYPE_COUNT; t++) {

@@ -18,8 +18,8 @@ typedef struct TrainReporter {
   int64_t last_step;   // the number of that step
 } TrainReporter;
 
-// Prints one event; a TrainJob.report, with a TrainReporter as context. From TRAIN_BEGINS to
-// TRAIN_ENDS signals are recorded as stop requests (signals.h).
+// Prints one event of a training. Called as TrainJob.report; `reporter` is a TrainReporter. From
+// TRAIN_BEGINS to TRAIN_ENDS signals are recorded as stop requests (signals.h).
 void train_report(void *reporter, const TrainReport *r);
 
 #endif

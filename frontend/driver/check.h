@@ -7,8 +7,8 @@
 #include "frontend/driver/params_internal.h"
 
 typedef struct CheckFacts {
-  const char *purpose; // of the program: "train", "eval" or "run"
-  Compilation made;    // the passes up to the program, without machine code
+  const char *purpose; // purpose of the program: "train", "eval" or "run"
+  Compilation made;    // results of the passes up to the program; no machine code
   // The file of --params compared with the model; without --params, params.path is NULL.
   ParamTable params;
 } CheckFacts;

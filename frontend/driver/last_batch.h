@@ -20,8 +20,8 @@ typedef struct LastBatch {
 // rows in the data, for messages. Returns NULL after an error, such as a dim of fixed size that the
 // model equates with the batch dim.
 Model *last_batch_model(Session *s, const char *over, int64_t rows, int64_t all);
-// Returns whether the program of `whole` computes an incomplete batch correctly. `last` is the same
-// selection, made from the model that last_batch_model returned; `over` is the batch dim in
+// Returns whether the program of `whole` computes an incomplete batch correctly. `last` is the
+// graph that the command selects from the model of last_batch_model; `over` is the batch dim in
 // `whole`.
 bool last_batch_fits(Arena *a, const Graph *whole, const Graph *last, DimId over);
 // Returns whether both metrics have the same parts (results of reductions: names, types, sizes,

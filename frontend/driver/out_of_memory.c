@@ -1,6 +1,6 @@
 // Ends the program when an allocation fails in any thread: prints the message, removes unfinished
-// files, flushes buffered output, tells the other ranks, and exits with code 7. Nothing here may
-// allocate. Called through the handler of ir/base/mem.h.
+// files, flushes buffered output, tells the other ranks, and exits with code 7. No function of this
+// file may allocate. Called through the handler of ir/base/mem.h.
 #define _GNU_SOURCE // gettid
 #include <signal.h>
 #include <stdatomic.h>
@@ -40,9 +40,9 @@ static void give_up(int number) {
   _exit(EXIT_MEMORY);
 }
 
-// Runs the steps of the end. If a step itself runs out of memory, the handler calls this function
-// again, which continues with the step after it: `next` is static. The alarm ends the process if a
-// file system or a pipe does not respond.
+// Runs the steps that end the process. If a step itself runs out of memory, the handler calls this
+// function again: it then continues with the following step, because `next` is static. The alarm
+// ends the process if a file system or a pipe does not respond.
 static void end(size_t bytes) {
   static void (*const steps[])(void) = {say, unfinished_clear, flush, tell_ranks};
   static size_t next;

@@ -107,7 +107,7 @@ bool params_table(Session *s, ParamTable *out) {
 
 // -- output -------------------------------------------------------------------------------------
 
-// Returns what the printed table says after the shapes of a row, or "".
+// Returns the remark that the printed table has after the shapes of row r, or "".
 static const char *remark(const ParamRow *r) {
   static const char *const text[] = {[FIT_EQUAL] = "",
                                      [FIT_REGROUPED] = "split or merged",

@@ -119,7 +119,8 @@ static void compute_how(Arena *a, const PipelineOptions *opt, int last, Compilat
   timings_end(opt->timings, "program", graph_count(out->fusion->graph));
 }
 
-// Returns the bytes of the program at this recompute level, from a trial compile in its own arena.
+// Returns the bytes of memory that the program needs at this recompute level, from a trial compile
+// in an arena of its own.
 static int64_t bytes_at(const PipelineOptions *opt, const Compilation *c, int level) {
   Arena *scratch = arena_new();
   PipelineOptions quiet = *opt;

@@ -11,11 +11,11 @@
 #include "frontend/driver/planner.h"
 #include "frontend/driver/progress.h"
 
-// What the models with short loops are built from.
+// What build_variant needs to build a model with short loops.
 typedef struct Variant {
   Session *s;
   const Ast *file;  // the model file, with the contents of its imports in it
-  ShortLoops loops; // in: the loop with two rounds; out: all loops of the model
+  ShortLoops loops; // model_build reads the loop with two rounds and lists all loops here
 } Variant;
 
 // Builds the model with one round of every loop except `longer` (the Ast of a loop, or NULL), which
@@ -37,8 +37,8 @@ static const Graph *build_variant(Variant *v, const Ast *longer, const Graph **m
   return c.simplified;
 }
 
-// Fills the samples of *out with models of short loops. Returns false if rounds of a loop differ,
-// or if the model cannot be built with short loops.
+// Fills the samples of *out with models of short loops. Returns false if the rounds of a loop are
+// not alike, or if the model cannot be built with short loops.
 static bool short_samples(Variant *v, SearchTask *out) {
   const Graph *model, *g = build_variant(v, NULL, &out->model);
   uint32_t n = v->loops.loop.n;
@@ -108,7 +108,8 @@ static void no_mesh_for_pins(Session *s, int64_t processors, int npinned,
   diag_hint(s->diag, "give the mesh with --mesh, or name fewer axes in layout(...)");
 }
 
-// Gives search_meshes the names of pinned axes first, and drops the meshes with fewer axes.
+// The first axes of every mesh get the names that pins use; meshes with too few axes for them are
+// dropped.
 bool planner_meshes(Session *s, int64_t processors, uint32_t *n, const Mesh **mesh) {
   static const char *const usual[SEARCHED_AXES] = {"rows", "cols", "deep"};
   const char *names[MAX_AXES + SEARCHED_AXES];
@@ -192,9 +193,9 @@ bool planner_foresee(Session *s, const Selected *of, Foreseen *f) {
   return true;
 }
 
-// Recommends the layout that needs least memory by the search's estimate, when all compiled
-// programs need more memory than a processor has. Returns false after an error, also if its program
-// needs too much.
+// Used when all compiled programs need more memory than a processor has. Sets *use to the layout
+// that needs least memory by the search's estimate. Returns false after an error, also if the
+// program of that layout needs too much memory.
 static bool use_smallest(Session *s, const Selected *of, const SearchTask *t,
                          const SearchChoice *from, const Foreseen **use) {
   Foreseen *least = arena_new_of(s->arena, Foreseen);

@@ -199,7 +199,7 @@ bool results_write(Session *s, uint32_t n, const Result *r) {
   return npz ? npz_write(out, n, named, s->diag) : safetensors_write(out, n, named, s->diag);
 }
 
-// NaN and Inf become null, because JSON cannot represent them.
+// Returns element i as a JSON value; NaN and Inf become null, because JSON cannot represent them.
 static json_t *number_json(const Array *x, int64_t i) {
   double value = element(x, i);
   if (x->type == TYPE_BOOL) return json_boolean(value != 0);
@@ -207,7 +207,7 @@ static json_t *number_json(const Array *x, int64_t i) {
   return dtype_is_float(x->type) ? json_real(value) : json_integer((json_int_t)value);
 }
 
-// Arrays that would not be printed in full have no "values".
+// An array with more than WHOLE elements has no "values" in its object.
 json_t *results_json(uint32_t n, const Result *r) {
   json_t *out = json_object();
   for (uint32_t i = 0; i < n; i++) {

@@ -194,7 +194,7 @@ bool session_load(Session *s) {
   timings_end(&s->timings, "parse", 0);
   s->model = model_build(s->arena, s->names, s->diag, s->ast, &s->options);
   if (s->model) timings_end(&s->timings, "build", graph_count(s->model->graph));
-  // `plan` accepts a model whose mesh has no layout rules
+  // The command plan accepts a mesh without layout rules, because it searches the rules.
   bool no_rules =
       s->options.no_layout || (s->model && !s->model->layout.n && s->opt->command == COMMAND_PLAN);
   return s->model && (no_rules || layout_check(s->model->graph, &s->model->layout, s->diag)) &&

@@ -57,7 +57,8 @@ MUST_USE bool session_load(Session *s);
 // Sets *out to the memory of a processor in bytes: --memory, or the machine's. Returns false after
 // an error.
 MUST_USE bool session_memory(const Session *s, double *out);
-// Returns the names of --fetch and --loss with their positions; n is 0 without --fetch.
+// Returns what --fetch, --loss and --training ask for, with positions; the list of names is empty
+// without --fetch.
 Fetch session_fetch(const Session *s);
 // Returns the names of the loss and the metrics, for an evaluation of one batch.
 Fetch session_evaluated(const Session *s);
@@ -76,7 +77,7 @@ MUST_USE bool session_compile(Session *s, const Graph *g, const char *purpose, c
 // programs of other ranks. Returns false after an error.
 MUST_USE bool session_compile_alone(Session *s, Arena *a, const Graph *g, const char *purpose,
                                     const char *over, Compilation *out);
-// Runs the passes up to fusion and calls passed(watcher, name of the pass, graph) after each pass.
+// Runs the passes on g up to fusion and calls passed(watcher, name of the pass, graph) after each.
 // Returns false after an error.
 MUST_USE bool session_passes(Session *s, Arena *a, const Graph *g, const char *purpose,
                              void (*passed)(void *watcher, const char *pass, const Graph *g),
@@ -100,7 +101,7 @@ MUST_USE bool session_folder(Session *s, const char *path);
 // an error at `at`.
 MUST_USE bool session_write(const Session *s, const char *path, const char *text, size_t n,
                             bool fast, Pos at);
-// Reports by errno that the path cannot be written. Returns false.
+// Reports that the path cannot be written, with the reason in errno. Returns false.
 bool session_cannot_write(const Session *s, const char *path, Pos at);
 // Returns whether path is a folder that this user can write; if not, sets errno.
 bool folder_writable(const char *path);
@@ -159,8 +160,8 @@ double predicted_seconds(const Session *s, const Compilation *c);
 // Returns the predicted seconds of a step by kind of instruction as a JSON object, which the caller
 // owns.
 json_t *simulation_json(const Simulation *t);
-// Returns a list of all instructions with predicted seconds and, if e was profiled, the measured
-// seconds of one step, the mean over `steps` steps.
+// Returns a JSON list of all instructions, which the caller owns: each with predicted seconds and,
+// if e was profiled, the measured seconds of one step, the mean over `steps` steps.
 json_t *instructions_json(const Simulation *t, const Program *p, const Exec *e, int64_t steps);
 // Returns the prediction as text in the arena: "1.234 ms: products 0.9 ms, kernels 80 us,
 // collectives 0.2 ms (0.1 ms of it overlapped)".
@@ -185,9 +186,9 @@ bool session_remarks(const Session *s);
 // Compares the model, the mesh and the options of all ranks, and divides the mesh among them.
 // Returns false after an error if they differ, or if the ranks cannot share the mesh evenly.
 MUST_USE bool session_agree(Session *s);
-// To be called by all ranks before each compile, and after it. `cached` says whether there is a
-// compile cache: then one rank of each machine compiles first, and the others read its kernels.
-// Return false after an error, such as ranks with different programs.
+// All ranks call session_before_compile before each compile and session_after_compile after it.
+// `cached` says whether there is a compile cache: then one rank of each machine compiles first, and
+// the others read its kernels. Return false after an error, such as ranks with different programs.
 MUST_USE bool session_before_compile(Session *s, bool cached);
 MUST_USE bool session_after_compile(Session *s, bool cached, const Program *p);
 // Compares the data files that the ranks have read so far, in the way that --check-data names.
@@ -198,7 +199,7 @@ MUST_USE bool session_same_files(Session *s, bool last);
 FILE *session_output(const Session *s);
 // Returns whether this rank is the one that prints the diagnostics when its run ends with `code`.
 bool session_speaks(const Session *s, int code);
-int session_leave(Session *s, int code); // leaves the ranks; returns the exit code of the run
+int session_leave(Session *s, int code); // ends the ranks' connection; returns the run's exit code
 
 // -- feed_option.c: --feed ----------------------------------------------------------------------
 typedef struct Fed {
@@ -216,7 +217,7 @@ MUST_USE bool feeds_read(Session *s, DimId rows_of, FedList *out);
 void feeds_free(FedList *f);
 // Returns whether every input that g reads is fed, after an error for each input that is not.
 MUST_USE bool feeds_cover(Session *s, const Graph *g, const FedList *f);
-// Writes the arrays that the program reads to its inputs.
+// Writes the fed arrays to the inputs that the program reads.
 void feeds_write(const Session *s, Exec *e, const Program *p, const FedList *f);
 
 // -- params.c: --params, --map, --save-params ---------------------------------------------------
@@ -245,14 +246,14 @@ MUST_USE bool checkpoints_check(const Session *s);
 // parameters. Returns false after an error.
 MUST_USE bool values_load(Session *s, Exec *e, const Program *p, bool slots, int64_t *step);
 // Prepares the checkpoints of a training whose programs and feeds are open. With --checkpoint-dir
-// makes job->saver (saver_free). With --resume loads the newest checkpoint and moves the feed to
-// the batch after it. Returns false after an error.
+// makes job->saver (saver_free). With --resume loads the newest checkpoint, or that of step N for
+// --resume=N, and moves the feed to the batch after it. Returns false after an error.
 MUST_USE bool checkpoints_begin(Session *s, TrainJob *job);
 
 // -- results.c: fetched values ------------------------------------------------------------------
 typedef struct Result {
   const char *name;       // name of the fetch: "probs", "grad(w)"
-  const char *const *dim; // a name for each axis
+  const char *const *dim; // name of the dim along each axis
   Array array;
 } Result;
 // Reads the tensor of this kind and name into a new array (array_free). All ranks call it together;

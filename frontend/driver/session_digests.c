@@ -16,7 +16,7 @@ typedef struct ToldFile {
 } ToldFile;
 _Static_assert(sizeof(ToldFile) <= NOTE_DATA, "a file fits a note");
 
-// What a rank sends about all files: their number, and a sum of hashes.
+// What a rank sends about all files that it has read: their number, and the sum of their hashes.
 typedef struct ToldAll {
   uint64_t files, together;
 } ToldAll;
@@ -25,7 +25,7 @@ typedef struct Compared {
   Session *s;
   int ranks;
   uint64_t most;  // largest number of files that a rank has read
-  ToldFile *file; // [rank][most]: the files of every rank
+  ToldFile *file; // `most` entries for each rank
 } Compared;
 
 static ToldFile *told(const Compared *c, int rank) { return c->file + (uint64_t)rank * c->most; }
@@ -36,7 +36,8 @@ static ToldAll all_files(void) {
   for (uint32_t i = 0; i < t.files; i++) {
     uint64_t one = file[i].key ^ ((uint64_t)file[i].size * 0x9e3779b97f4a7c15u) ^
                    ((uint64_t)file[i].sum << 17);
-    // hashes (mixed as in splitmix64) are added, because ranks may read files in different orders
+    // A sum of hashes, because ranks may read files in different orders. Each is mixed as in
+    // splitmix64.
     t.together += (one ^ one >> 29) * 0xbf58476d1ce4e5b9u;
   }
   return t;

@@ -52,9 +52,9 @@ static void drop_output(void) {
   if (nothing >= 0) close(nothing);
 }
 
-// Reads the faults that a processor injects. "value@2:40": processor 2 gets a wrong element from
-// its collective 40. "kernel@2:40": its kernel 40 gets a wrong number. Faults of ranks are read by
-// ranks_inject. Returns false if the text is malformed.
+// Reads the faults that a processor injects. "value@2:40": collective 40 of processor 2 gives it a
+// wrong element. "kernel@2:40": kernel 40 of processor 2 computes a wrong number. Faults of ranks
+// are read by ranks_inject. Returns false if the text is malformed.
 static bool read_inject(Session *s, const OptionUse *fault) {
   char rest;
   long long processor, call;
@@ -95,7 +95,7 @@ static int join(Session *s, int64_t deadline, bool log_all, DigestMode data) {
 }
 
 // Refuses a model on standard input for several ranks, because only one process can read it.
-// Returns false then; rank 0 reports the error.
+// Returns false after an error, which rank 0 reports.
 static bool model_for_all(const Session *s, bool ranks) {
   if (!ranks || s->opt->command == COMMAND_DOCTOR || !session_from_stdin(s)) return true;
   if (!is_first_by_launcher()) return false;
@@ -156,7 +156,7 @@ static uint64_t hash_json(json_t *x) {
 }
 
 // Ends the run with an error at the first fact in which a rank differs from rank 0. Returns false
-// then.
+// after the error.
 static bool compare_facts(Session *s, const RankNote *const *all) {
   uint64_t first[countof(facts)], other[countof(facts)];
   memcpy(first, all[0]->data, sizeof first);

@@ -7,15 +7,16 @@
 
 volatile sig_atomic_t stop_signal;
 
-static bool expected; // SIGUSR1 is caught or ignored from signals_expect_checkpoint to the end
+// signals_expect_checkpoint was called: SIGUSR1 is caught or ignored until the process ends.
+static bool expected;
 static const int noted[] = {SIGTERM, SIGINT, SIGUSR1};
 static struct sigaction before[countof(noted)];
 
 static void note(int number) { stop_signal = number; }
 
-// Returns the action that notes a signal. SIGTERM and SIGINT get their default action back after
-// the first signal, so that the second one ends the process. SIGUSR1 does not, because schedulers
-// and launchers may send it twice.
+// Returns the signal action that records a signal in stop_signal. SIGTERM and SIGINT get their
+// default action back after the first signal, so that the second one ends the process. SIGUSR1 does
+// not, because schedulers and launchers may send it twice.
 static struct sigaction note_action(int number) {
   struct sigaction action;
   memset(&action, 0, sizeof action);

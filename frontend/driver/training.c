@@ -33,7 +33,7 @@ static bool open_step(Session *s, const Exec *share, ProgramRun *p) {
 // The graphs of an evaluation for whole batches and for the last, incomplete batch, each with its
 // metrics.
 typedef struct EvalGraphs {
-  const Graph *whole, *last; // last NULL: all batches are whole
+  const Graph *whole, *last; // `last` is NULL if all batches are whole
   EvalMetric *metric, *of_last;
   uint32_t nmetrics;
 } EvalGraphs;

@@ -13,8 +13,8 @@
 typedef struct View {
   Dtype type, tensor_type;
   int rank;
-  int64_t size[MAX_RANK],
-      stride[MAX_RANK]; // elements, and bytes from one to the next, of each axis
+  // Along each axis: the number of elements, and the bytes from one element to the next.
+  int64_t size[MAX_RANK], stride[MAX_RANK];
   int64_t elements;
   char *data;
 } View;

@@ -141,7 +141,8 @@ static void put_both(Builder *b, const void *context) {
 }
 
 // Adds the warnings of the current call to the model's. library_call then removes them from the
-// Diag: it drops a message that it already has, and a later call may give that warning again.
+// Diag, because a Diag drops a message that it already has, and a later call may give that warning
+// again.
 static void keep_warnings(meshc_model *m) {
   if (!warnings_since(m->s.diag, m->said)) return;
   meshc_error *all = build(put_both, m);

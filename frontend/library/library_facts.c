@@ -11,7 +11,7 @@
 typedef struct Asking {
   const char *command;
   meshc_purpose purpose;
-  char *text; // from malloc
+  char *text; // the result: JSON allocated by malloc
 } Asking;
 
 static json_t *check(Session *s) {

@@ -33,7 +33,7 @@ struct meshc_model {
   Session s;
   Options options;
   TensorList tensor[KINDS];
-  meshc_program *programs; // newest first
+  meshc_program *programs; // list of all programs, newest first
   meshc_program *store;    // see library_store; NULL before its first call
   const Exec *trainer;    // the first program with optimizer state, or NULL; others use its tensors
   ProgramRun train, test; // programs of meshc_train: a training step, and its evaluation
@@ -57,12 +57,13 @@ typedef bool LibraryWork(meshc_model *m, void *context);
 // of the first error and sets *error to the errors, which the caller of meshc.h frees. The warnings
 // are added to the model's.
 int library_call(meshc_model *m, LibraryWork *work, void *context, meshc_error **error);
-// Returns the exit code of one error without a position, and sets *error to it.
+// Sets *error to an error object with one error, which has no position. Returns its exit code.
 int library_refuse(DiagId id, const char *text, const char *hint, meshc_error **error);
 // Returns the errors and warnings of d from entry `from` on, or only the warnings. The caller frees
 // the object (meshc_error_free).
 meshc_error *library_errors(const Diag *d, uint32_t from, bool warnings_only);
-// Sets *error to a failed allocation or an internal error. Returns its exit code.
+// Sets *error to an error object for a failed allocation or an internal error. Returns its exit
+// code.
 int library_failed(const Failure *f, meshc_error **error);
 
 // -- library_model.c ----------------------------------------------------------------------------

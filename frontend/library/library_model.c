@@ -12,7 +12,7 @@ const char *meshc_version(void) { return MESHC_VERSION; }
 
 struct meshc_options {
   size_t n;
-  char **word; // "--mesh=rows=2"
+  char **word; // the options as words of a command line: "--mesh=rows=2"
 };
 
 meshc_options *meshc_options_new(void) { return calloc(1, sizeof(meshc_options)); }
@@ -50,8 +50,8 @@ typedef struct Opening {
   bool good;
 } Opening;
 
-// Builds a command line with the same options and parses it. The command is `train`, which takes
-// all options of models. Returns false after an error.
+// Builds a command line with the words of o->options and parses it. The command is `train`, which
+// takes all options of models. Returns false after an error.
 static bool read_options(const Opening *o) {
   meshc_model *m = o->model;
   Arena *a = m->s.arena;

@@ -62,8 +62,8 @@ static bool holder(meshc_model *m, Exec **exec, const Program **program) {
   return true;
 }
 
-// Compiles a training program if none holds the optimizer state, which files and checkpoints may
-// contain. Returns false after an error.
+// Compiles a training program if no program holds the optimizer state, which files and checkpoints
+// may contain. Returns false after an error.
 static bool make_trainer(meshc_model *m) {
   if (m->trainer || !m->s.model->graph->spec.ntrain) return true;
   return library_compile(m, MESHC_TRAIN) != NULL;

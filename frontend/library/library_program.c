@@ -42,8 +42,8 @@ static bool bind(meshc_program *p, const char *watch) {
 
 // -- the store ----------------------------------------------------------------------------------
 
-// Selects a graph that reads every parameter and state, so that each gets the sharding of programs
-// that compute with it.
+// Selects a graph that reads every parameter and state, so that each gets the sharding that it has
+// in programs that compute with it.
 static const Graph *select_values(meshc_model *m) {
   const TensorList *kept = &m->tensor[MESHC_PARAMETER], *states = &m->tensor[MESHC_STATE];
   const char **names = arena_array(m->s.arena, const char *, kept->n + states->n + 1);

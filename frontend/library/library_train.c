@@ -4,7 +4,7 @@
 
 typedef struct Reporting {
   meshc_model *model;
-  meshc_progress_function *progress; // or NULL
+  meshc_progress_function *progress; // the caller's callback, or NULL
   void *context;
 } Reporting;
 
