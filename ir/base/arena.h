@@ -36,8 +36,8 @@ size_t arena_bytes(const Arena *a);
 
 // Returns a copy of n bytes in the arena.
 void *arena_copy(Arena *a, const void *bytes, size_t n);
-char *arena_text(Arena *a, const char *text,
-                 size_t n); // returns a copy of n characters with a final NUL
+// Returns a copy of n characters, with a final NUL.
+char *arena_text(Arena *a, const char *text, size_t n);
 char *arena_printf(Arena *a, const char *fmt, ...) PRINTF_LIKE(2, 3);
 char *arena_vprintf(Arena *a, const char *fmt, va_list ap) PRINTF_LIKE(2, 0);
 

@@ -35,8 +35,8 @@ struct Diag {
   VEC(Source) source;
   VEC(Message) message;
   uint32_t printed;
-  bool open;    // notes and hints are added to the last message
-  DiagMark now; // all counts
+  bool open;    // notes and hints are added to the last message; false if it was dropped
+  DiagMark now; // the current counts of errors and warnings; `messages` is not used
   int more_printed[2];
 };
 
@@ -173,8 +173,8 @@ bool diag_nearest(Diag *d, const char *name, const char *const *names, size_t n)
   return near && diag_hint(d, "did you mean %s?", near);
 }
 
-// Returns the edit distance: insert, delete, replace, swap neighbours (optimal string alignment
-// distance).
+// Returns the edit distance of two names: the number of characters inserted, deleted or replaced,
+// and of neighbours swapped (optimal string alignment distance).
 static int edit_distance(const char *a, size_t na, const char *b, size_t nb) {
   int row[3][LONGEST_NAME + 1];
   int *before = row[0], *above = row[1], *here = row[2];
@@ -217,7 +217,8 @@ const char *text_nearest(const char *name, const char *const *names, size_t n) {
 
 // -- printing -----------------------------------------------------------------------------------
 
-// Returns the bytes of the UTF-8 character at p, 0 if it is not valid.
+// Returns the number of bytes of the UTF-8 character at p, or 0 if it is not valid. At most n bytes
+// can be read.
 static size_t utf8_length(const unsigned char *p, size_t n) {
   size_t k = p[0] < 0x80                   ? 1
              : p[0] >= 0xc2 && p[0] < 0xe0 ? 2
@@ -230,8 +231,8 @@ static size_t utf8_length(const unsigned char *p, size_t n) {
   return k;
 }
 
-// Returns true if a character is printed unchanged. Control characters would move the cursor,
-// direction marks would reorder the text.
+// Returns true if the character of k bytes at p is printed unchanged. Control characters would move
+// the cursor, and direction marks would reorder the text.
 static bool shown_as_is(const unsigned char *p, size_t k) {
   if (k == 1) return p[0] >= 0x20 && p[0] != 0x7f;
   if (k == 2) return !(p[0] == 0xc2 && p[1] < 0xa0);
@@ -241,11 +242,11 @@ static bool shown_as_is(const unsigned char *p, size_t k) {
   return k != 3 || !marks;
 }
 
-enum { SHOWN = 17 }; // bytes of the longest form of a character, with the NUL
+enum { SHOWN = 17 }; // room for a character as \x and two digits for each of 4 bytes, with the NUL
 
-// Writes the next character of a text with n bytes to `out` as messages show it: itself, or \x and
-// two digits for each of its bytes. Returns its bytes in the text; *width gets its columns on the
-// screen.
+// Writes the first character of a text of n bytes to `out` as messages show it: the character
+// itself, or \x and two digits for each of its bytes. Returns its number of bytes in the text.
+// *width gets the number of columns that it takes on the screen.
 static size_t show_char(const char *text, size_t n, char out[SHOWN], int *width) {
   const unsigned char *p = (const unsigned char *)text;
   size_t k = utf8_length(p, n);
@@ -276,7 +277,8 @@ static void put_text(const Diag *d, FILE *out, const char *text) {
   fputs(text_shown(d->arena, text), out);
 }
 
-// Finds line `line` of a text, without the line end. Returns false if the text has no such line.
+// Finds line `line` of a text, counted from 1. *at gets its start and *n its length without the
+// line end. Returns false if the text has no such line.
 static bool find_line(const Source *s, uint32_t line, const char **at, size_t *n) {
   const char *p = s->text, *end = s->text + s->n;
   for (uint32_t l = 1; l < line; l++) {
@@ -312,7 +314,8 @@ static const Paint plain = {"", "", "", "", "", ""};
 static const Paint coloured = {"\033[1;31m", "\033[1;35m", "\033[1;36m",
                                "\033[1;32m", "\033[1m",    "\033[0m"};
 
-// Prints characters first..first+MAX_SHOWN of the line.
+// Prints the characters from number `first` to first + MAX_SHOWN - 1 of the line, counted from 1.
+// Prints "..." for what is left out on either side.
 static void put_line(FILE *out, const char *line, size_t n, uint32_t first) {
   uint32_t col = 1;
   char text[SHOWN];
@@ -334,7 +337,8 @@ static void put_line(FILE *out, const char *line, size_t n, uint32_t first) {
   }
 }
 
-// Prints the marks below the line: blanks up to column at.col (tabs stay tabs), then at.len marks.
+// Prints the marks below a line that put_line printed: blanks up to column at.col (tabs stay tabs),
+// then at.len marks.
 static void put_caret(FILE *out, const char *line, size_t n, uint32_t first, Pos at) {
   uint32_t col = 1, last = at.col + (at.len ? at.len : 1) - 1;
   char text[SHOWN];
@@ -348,7 +352,7 @@ static void put_caret(FILE *out, const char *line, size_t n, uint32_t first, Pos
     else if (i < n)
       i += show_char(line + i, n - i, text, &width);
     else if (col > at.col)
-      break; // marks extend at most one column past the end of the line
+      break; // marks end at most one column past the end of the line
     if (col < first) continue;
     for (int w = 0; w < width; w++)
       fputc(col < at.col ? (tab ? '\t' : ' ') : col == at.col && w == 0 ? '^' : '~', out);

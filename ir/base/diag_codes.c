@@ -1,4 +1,5 @@
-// The codes of diagnostics: exit code, hint, meaning and example of each.
+// Returns what the tables diag.def and meanings.def say of a diagnostic: code, exit code, hint,
+// meaning and example.
 #include "ir/base/diag.h"
 
 #include <ctype.h>

@@ -13,14 +13,16 @@
 typedef struct Entry {
   DimId id;
   Dim dim;
-  DimId first_block, next_block; // list of the blocks of a whole dim
+  DimId first_block, next_block; // id of the first block of a whole dim; of a block: id of the next
+                                 // block of its whole dim
 } Entry;
 
 struct DimTable {
   Arena *arena;
   Intern *names;
-  VEC(Entry *) entry; // dim d is entry.at[d - 1]; entries do not move, so that dim_get stays valid
-  NameMap by_name;    // entries by interned name
+  // Dim d is entry.at[d - 1]. Entries are never moved, so pointers from dim_get stay valid.
+  VEC(Entry *) entry;
+  NameMap by_name; // dims by full name
 };
 
 DimTable *dim_table_new(Arena *a, Intern *names) {
@@ -108,7 +110,7 @@ static int64_t floor_div(int64_t a, int64_t b) {
   return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
-// Adds the range of factor * i, for i from first to first+n-1, to the range *lo to *hi.
+// Adds the range of factor * i to the range *lo to *hi, where i runs from first to first + n - 1.
 static void widen_range(int64_t factor, int64_t first, int64_t n, int64_t *lo, int64_t *hi) {
   int64_t a = factor * first, b = factor * (first + n - 1);
   *lo += a < b ? a : b;
@@ -187,7 +189,8 @@ DimId dim_footprint(DimTable *t, const Mesh *m, DimId whole, DimId of, DimId tap
 
 // -- the part of a processor --------------------------------------------------------------------
 
-// Computes processor r's part of d: its first global index and its number of valid elements.
+// Computes processor r's part of dim d: its first index in the whole dim and its number of valid
+// elements.
 static void own_part(const DimTable *t, const Mesh *m, DimId d, int64_t r, int64_t rows,
                      int64_t *first, int64_t *n) {
   const Dim *dim = dim_get(t, d);
@@ -212,8 +215,8 @@ int64_t dim_valid(const DimTable *t, const Mesh *m, DimId d, int64_t r, int64_t 
   return n;
 }
 
-// The last processor has the shortest block. The intervals of a footprint dim can be shorter at any
-// edge, so that all processors are compared.
+// For blocks it is enough to look at the last processor, which has the shortest block. The
+// intervals of a footprint dim can be shorter at either edge, so all processors are compared.
 bool dim_uneven(const DimTable *t, const Mesh *m, DimId d) {
   const Dim *dim = dim_get(t, d);
   int64_t whole = dim_get(t, dim->whole)->size, n = axes_size(m, dim->axes);

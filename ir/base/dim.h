@@ -14,12 +14,13 @@
 typedef uint32_t
     DimId; // counts from 1, whole dims in order of declaration; 0 where there is no dim
 
-// The positions that a window reads. The element of the result at positions o of dim to[0] and k of
-// dim to[1] is the element s of the source dim:
+// Which position of its source a window reads. The element of the result at position o of dim to[0]
+// and position k of dim to[1] is element s of the source dim:
 //
 //   s = (out * o + tap * k + offset [+ start]) / divisor         all positions are in whole dims
 //
-// It is num[0] (Attr) if the division leaves a remainder or s is outside the source. Examples:
+// If the division leaves a remainder or s is outside the source, the element is num[0] (Attr).
+// Examples:
 //
 //   convolution      s = stride*o + dilation*k - pad       slice  s = step*o + first
 //   its derivative   s = (o - dilation*k + pad) / stride   pad    s = o - before
@@ -27,77 +28,81 @@ typedef struct Affine {
   int64_t out, tap, offset, divisor; // divisor > 0
 } Affine;
 
-// The interval of a dim that a processor's block of another dim reads through an Affine, with its
-// halo, clipped to the dim. divisor 0: no footprint.
+// The interval of a dim that a window (Affine) reads to compute one processor's block of another
+// dim. It includes the halo and is clipped to the dim. divisor 0: the dim has no footprint.
 typedef struct Footprint {
-  int64_t out_size, tap_size; // sizes of the whole dims to[0] and to[1]; tap_size 1: no to[1]
+  int64_t out_size, tap_size; // sizes of the whole dims to[0] and to[1]; 1 if there is no to[1]
   Axes out_axes, tap_axes;    // the axes over which these two dims are split
   Affine affine;
 } Footprint;
-// Computes the block that processor r has of a dim of `length` elements, split over `axes`: its
-// first element and its number of valid elements. The first `rows` elements of the dim are valid.
+// Computes the block that processor r has of a dim of `length` elements, split over `axes`. *first
+// gets the index in the dim of its first element, *valid its number of valid elements. Only the
+// first `rows` elements of the dim are valid.
 void block_interval(const Mesh *m, Axes axes, int64_t length, int64_t rows, int64_t r,
                     int64_t *first, int64_t *valid);
-// Computes the interval that processor r reads of a dim of `whole` elements: first index and number
-// of elements (0: empty).
+// Computes the interval that processor r reads of a dim of `whole` elements. *first gets its first
+// index, *n its number of elements, which is 0 if it is empty.
 void footprint_interval(const Mesh *m, const Footprint *x, int64_t whole, int64_t r, int64_t *first,
                         int64_t *n);
 
 typedef struct Dim {
   const char *name; // full name, interned: "b", "attention.s"; a block's is "h/cols+rows"
-  int64_t size;     // number of elements; of a block dim the length of the largest block
-  DimId whole;      // the dim this is a block of; itself for a whole dim
-  // Of a block dim: the axes over which it is split. Of a footprint dim: all axes on which its
-  // interval depends.
+  int64_t size;     // number of elements; for a block dim, of the largest block
+  DimId whole;      // id of the whole dim of which this is a block; for a whole dim its own id
+  // The axes over which a block dim is split. For a footprint dim, all axes on which its interval
+  // depends. Empty for a whole dim.
   Axes axes;
-  // The dim of which this is a copy, because two parameters of a function got the same dim; else 0.
+  // A function got one dim for two of its parameters: this dim is a copy for the second parameter,
+  // and `follows` is the dim itself. Otherwise 0.
   DimId follows;
   Pos pos;             // where it is declared
-  DimId out, tap;      // the dims of a footprint dim: to[0] as a block, and to[1] or 0
-  Footprint footprint; // for a footprint dim, else zero
+  DimId out, tap;      // of a footprint dim: the block dim to[0], and to[1] or 0
+  Footprint footprint; // all zero if the dim is no footprint dim
 } Dim;
 
 typedef struct DimTable DimTable;
 DimTable *dim_table_new(Arena *a, Intern *names);
 
-// Returns a table with the whole dims of t and without its blocks, for another mesh. The ids stay
-// the same; so all whole dims of t must have been added before its first block.
+// Returns a table with the whole dims of t, without its blocks, for a compile with another mesh.
+// The ids stay the same, so all whole dims of t must have been added before its first block.
 DimTable *dim_table_whole(Arena *a, const DimTable *t);
 
-// Adds a whole dim; the caller has checked that the name is free (dim_find) and 1 <= size < 2^31.
+// Adds a whole dim and returns its id. The caller has checked that the name is free (dim_find) and
+// that 1 <= size < 2^31.
 DimId dim_add(DimTable *t, const char *name, int64_t size, Pos pos);
 const Dim *dim_get(const DimTable *t, DimId d);
-uint32_t dim_count(const DimTable *t); // ids are 1..count
-// Returns the dim with that full name (a block has one, too), or 0.
+uint32_t dim_count(const DimTable *t); // ids are 1 to dim_count
+// Returns the dim with that full name, or 0. Blocks can also be found by their names.
 DimId dim_find(const DimTable *t, const char *name);
-// Returns the block of dim `whole` under axes (n 0: the dim itself). Equal requests give the same
-// id.
+// Returns the dim that is the block of `whole` under `axes`. Without axes it is `whole` itself.
+// Equal arguments give the same id.
 DimId dim_block(DimTable *t, const Mesh *m, DimId whole, Axes axes);
-// Returns the footprint dim: the interval of `whole` that a processor's block of `of`, and of `tap`
-// if not 0, reads through `affine`. Its size is the length of the longest interval. Equal requests
-// give the same id.
+// Returns the footprint dim: the interval of `whole` that a window with `affine` reads to compute a
+// processor's block of `of`. `tap` is the window's second dim, or 0. The size of the dim is the
+// length of the longest interval. Equal arguments give the same id.
 DimId dim_footprint(DimTable *t, const Mesh *m, DimId whole, DimId of, DimId tap, Affine affine);
 // Returns the only copy of a text in the table of names that the graphs of a compile share.
 const char *dim_intern(const DimTable *t, const char *text);
 void dim_set_follows(DimTable *t, DimId d, DimId first);
 
-// Return processor r's part of d: its first global index, and its number of valid elements. `rows`
-// is the number of valid elements of the whole dim: its size, or less in a last, short batch. d may
-// be a block dim or a footprint dim.
+// Return processor r's part of d: dim_offset its first index in the whole dim, dim_valid its number
+// of valid elements. `rows` is the number of valid elements of the whole dim, which is less than
+// its size in a last, short batch. d may be a whole dim, a block dim or a footprint dim.
 int64_t dim_offset(const DimTable *t, const Mesh *m, DimId d, int64_t r);
 int64_t dim_valid(const DimTable *t, const Mesh *m, DimId d, int64_t r, int64_t rows);
-// Returns true if some processor's valid length differs from the block length.
+// Returns true if the blocks of some processors have fewer valid elements than the size of d.
 bool dim_uneven(const DimTable *t, const Mesh *m, DimId d);
 
-// The set of dims of a value, in canonical order: ascending whole id.
+// The set of dims of a value. They are in canonical order: ascending id of their whole dims.
 typedef struct Dims {
   uint8_t n;
   DimId at[MAX_RANK];
 } Dims;
-// A Dims whose entries are in the order of memory or of a loop nest, slowest first, instead of
-// canonical order. The functions named list_ (ir/base/dim_list.h) keep that order.
+// A list of dims in an order of its own, slowest first: the order of memory or of a loop nest. The
+// functions named list_ (ir/base/dim_list.h) keep that order.
 typedef Dims DimList;
-static inline int dims_index(const Dims *s, DimId d) { // the index of d in s, or -1
+// Returns the index of d in s, or -1 if s does not have d.
+static inline int dims_index(const Dims *s, DimId d) {
   for (int i = 0; i < s->n; i++)
     if (s->at[i] == d) return i;
   return -1;
@@ -109,17 +114,19 @@ static inline bool dim_in(DimId d, int n, const DimId *list) {
     if (list[i] == d) return true;
   return false;
 }
-// Returns the n dims of a list in the order of the list, which is canonical for a set.
+// Returns a Dims with the n dims of a list, in the order of the list. For a set this must be the
+// canonical order.
 Dims dims_make(int n, const DimId *list);
-// Returns the product of the lengths of n dims, rounded to a double.
+// Returns the product of the sizes of n dims, rounded to a double.
 double dims_product(const DimTable *t, int n, const DimId *list);
 bool dims_equal(const Dims *a, const Dims *b);
-// Adds d in canonical order. Adding a member changes nothing. Returns false when the set is full.
+// Adds d at its place in canonical order. Does nothing if s has d already. Returns false if s is
+// full.
 MUST_USE bool dims_add(const DimTable *t, Dims *s, DimId d);
 void dims_remove(Dims *s, DimId d);
-// Computes the number of elements (block lengths). Returns false if it is above 2^62.
+// Computes the product of the sizes of the dims. Returns false if it is above 2^62.
 MUST_USE bool dims_elements(const DimTable *t, const Dims *s, int64_t *out);
-// Returns the names of the dims: "b, h/cols".
+// Returns the names of the dims as text, such as "b, h/cols".
 char *dims_text(Arena *a, const DimTable *t, const Dims *s);
 
 #endif

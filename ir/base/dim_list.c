@@ -1,4 +1,5 @@
-// Lists of dims in an order of their own: insertion, replacement, comparison as sets.
+// Operations on lists of dims that have an order of their own: insertion, replacement, comparison
+// as sets.
 #include "ir/base/dim_list.h"
 
 #include <string.h>

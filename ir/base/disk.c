@@ -1,10 +1,10 @@
-// Creates, replaces and removes files and folders. Calls use descriptors instead of paths and
-// follow no links.
+// Creates, replaces and removes files and folders. Calls use descriptors instead of paths and do
+// not follow links. A file that replaces another has these names:
 //
 //   x.npz.partial    created with O_EXCL, locked, written, synced
 //   x.npz            the same file after the rename; then the folder is synced
 //
-// The lock distinguishes a file that a process is writing from one that a dead process left.
+// The lock shows whether a process is still writing a partial file, or a dead process left it.
 #include "ir/base/disk.h"
 
 #include <dirent.h>
@@ -33,13 +33,13 @@ void disk_watch(DiskHook *new, void *context) {
   hook_context = context;
 }
 
-// Returns true if the call changes a folder. The register of unfinished files is locked during such
-// a call, because it is changed together with the folder.
+// Returns true if the call adds, renames or removes an entry of a folder. During such a call the
+// register of unfinished files (ir/base/unfinished.h) is locked, because both must change together.
 static bool changes_folder(const DiskCall *call) {
   return call->kind != DISK_OPEN && call->kind != DISK_WRITE && call->kind != DISK_SYNC;
 }
 
-// Tells the hook of a call. Returns false if the hook makes the call fail.
+// Calls the hook before a system call. Returns false if the hook makes the call fail.
 static bool begins(DiskCall *call) {
   int error = hook ? hook(hook_context, call, false) : 0;
   call->result = -1;
@@ -48,7 +48,7 @@ static bool begins(DiskCall *call) {
   return error == 0;
 }
 
-// Tells the hook of a call that succeeded. Returns `good`.
+// Calls the hook after a system call if it succeeded (`good`). Returns `good`.
 static bool ended(const DiskCall *call, bool good) {
   int error = errno;
   if (changes_folder(call)) unfinished_release();
@@ -57,7 +57,7 @@ static bool ended(const DiskCall *call, bool good) {
   return good;
 }
 
-// Closes a file and keeps errno.
+// Closes a file without a change of errno.
 static void close_quietly(int fd) {
   int error = errno;
   close(fd);
@@ -66,8 +66,8 @@ static void close_quietly(int fd) {
 
 // -- the calls ----------------------------------------------------------------------------------
 
-// An incomplete file is recognised by its name. It is in the register of ir/base/unfinished.h until
-// it is renamed.
+// Returns true if `name` is the name of an incomplete file. Such a file is in the register of
+// ir/base/unfinished.h until it is renamed.
 static bool is_partial(const char *name) {
   size_t n = strlen(name), end = strlen(".partial");
   return n > end && strcmp(name + n - end, ".partial") == 0;
@@ -161,8 +161,8 @@ static bool is_kind(int folder, const char *name, mode_t kind) {
 bool disk_is_folder(int folder, const char *name) { return is_kind(folder, name, S_IFDIR); }
 bool disk_is_file(int folder, const char *name) { return is_kind(folder, name, S_IFREG); }
 
-// Opens the regular file `name` and reads its facts into *s. Returns the descriptor, or -1 with
-// errno, which is EEXIST for another kind of file.
+// Opens the regular file `name` and puts the result of fstat into *s. Returns the descriptor, or -1
+// with errno, which is EEXIST if `name` is another kind of file.
 static int open_regular(int folder, const char *name, int flags, struct stat *s) {
   int fd = openat(folder, name, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
   if (fd < 0 || (fstat(fd, s) == 0 && S_ISREG(s->st_mode))) return fd;
@@ -195,8 +195,8 @@ bool disk_remove_folder(int folder, const char *name, bool (*ours)(const char *n
 
 // -- names of incomplete files ------------------------------------------------------------------
 
-// Tries to lock a file. Returns true if it is locked now, or if the file system has no locks at
-// all.
+// Tries to lock a file. Returns true if this process has the lock now, or if the file system has no
+// locks.
 static bool lock_now(int fd) {
   return flock(fd, LOCK_EX | LOCK_NB) == 0 || (errno != EWOULDBLOCK && errno != EINTR);
 }
@@ -207,7 +207,8 @@ static bool is_same(int folder, const char *name, int fd) {
          a.st_ino == b.st_ino && a.st_dev == b.st_dev;
 }
 
-// Removes a file of this user that no process is writing, so that its name is free.
+// Removes an incomplete file of this user that no process is writing any more, so that its name is
+// free.
 static void remove_stale(int folder, const char *name) {
   struct stat s;
   int fd = disk_is_file(folder, name) ? open_regular(folder, name, O_RDONLY, &s) : -1;
@@ -245,8 +246,8 @@ bool disk_free_name(int folder, const char *name, const char *end, char out[DISK
   return find_name(folder, name, end, false, out);
 }
 
-// Creates and locks name.partial, or name.K.partial if another process writes the former. Between
-// creation and lock another process may remove the file as stale: then it tries again.
+// Creates and locks name.partial, or name.K.partial if another process is writing name.partial.
+// Another process may remove the file as stale before it is locked. Then this function tries again.
 static int create_partial(int folder, const char *name, mode_t mode, char out[DISK_NAME]) {
   for (int tries = 0; tries < MOST_NAMES; tries++) {
     if (!find_name(folder, name, "partial", true, out)) return -1;
@@ -271,7 +272,7 @@ int disk_lock(int folder, const char *name, const char *text, char *owner, size_
   }
   if (lock_now(fd)) {
     bool told = ftruncate(fd, 0) == 0 && pwrite(fd, text, strlen(text), 0) >= 0;
-    (void)told; // on a full disk the file stays empty; the lock is what matters
+    (void)told; // an unwritten text is no error: the lock is what matters
     return fd;
   }
   ssize_t n = pread(fd, owner, room - 1, 0);
@@ -287,8 +288,9 @@ bool disk_full(int error) {
   return error == ENOSPC || error == EDQUOT || error == EFBIG || error == EIO;
 }
 
-// Returns true for a device, a pipe, a socket, or a link to a descriptor. Other files in /dev, as
-// in /dev/shm, are regular files.
+// Returns true if the file cannot be replaced and is written directly: a device, a pipe, a socket,
+// or a link to a descriptor such as /dev/stdout. Regular files in /dev, as in /dev/shm, are
+// replaced.
 static bool is_written_through(int folder, const char *name) {
   struct stat s;
   struct statfs system;
@@ -368,8 +370,8 @@ void disk_abandon(DiskFile *f) {
   finish(f);
 }
 
-// Performs the steps of a commit until one fails. The file stays open and locked until it has its
-// final name.
+// Performs the steps of a commit until one fails. The file stays open, and so locked, until it has
+// its final name.
 static bool install(DiskFile *f) {
   if (f->error) errno = f->error;
   if (f->error || f->through) return !f->error;

@@ -24,41 +24,46 @@ typedef enum DiskKind {
 } DiskKind;
 typedef struct DiskCall {
   DiskKind kind;
-  int fd; // descriptor of the folder that has `name`; for WRITE and SYNC of the file or folder
-          // itself
+  // For WRITE and SYNC the descriptor of the file or folder itself, for other kinds that of the
+  // folder in which `name` is.
+  int fd;
   const char *name;
-  const char *to;    // for RENAME the new name in the same folder, for LINK the target of the link
-  const void *bytes; // for WRITE: the n bytes to write
+  const char *to;    // RENAME: the new name in the same folder; LINK: the target of the link
+  const void *bytes; // WRITE: the n bytes to write
   size_t n;
-  int result; // after OPEN and CREATE: the descriptor, otherwise -1
+  int result; // after OPEN and CREATE the descriptor, otherwise -1
 } DiskCall;
-// Called before each call with `done` false: an errno as result makes the call fail. Called again
-// after each call that succeeded. Thread rule: any thread.
+// A function that is called before each call, with `done` false. If it returns an errno, the call
+// fails with it; 0 lets the call proceed. It is called again, with `done` true, after a call that
+// succeeded. Thread rule: any thread.
 typedef int DiskHook(void *context, const DiskCall *call, bool done);
-void disk_watch(DiskHook *hook, void *context); // NULL: no hook; no other thread may be in a call
+// Sets the hook; NULL: none. No other thread may be in a call of this file.
+void disk_watch(DiskHook *hook, void *context);
 
-// The following functions set errno and return -1 or false after an error.
-int disk_folder(const char *path); // an existing folder; the path may lead through links
-int disk_subfolder(int folder, const char *name); // opens a folder in `folder`; a link is an error
+// After an error the following functions set errno and return -1 or false.
+
+// Opens an existing folder and returns its descriptor. The path may lead through links.
+int disk_folder(const char *path);
+int disk_subfolder(int folder, const char *name); // opens folder `name`; refuses a link
 bool disk_make(int folder, const char *name, mode_t mode);
-bool disk_sync(int fd); // syncs a file or folder; true where folders cannot be synced
+bool disk_sync(int fd); // syncs a file or folder; true if the system cannot sync folders
 bool disk_rename(int folder, const char *from, const char *to);
 bool disk_link(int folder, const char *name, const char *content);
-bool disk_remove(int folder, const char *name); // a file or a link, not a folder
-// Opens a regular file and returns a descriptor. `fresh`: an old file or link of that name is
-// removed, and a new file is written. Otherwise the file is opened for reading and writing.
+bool disk_remove(int folder, const char *name); // removes a file or a link, not a folder
+// Opens a regular file for reading and writing and returns its descriptor. With `fresh` an old file
+// or link of that name is removed and a new file created.
 int disk_open_file(int folder, const char *name, bool fresh);
-bool disk_write(int fd, const void *bytes, size_t n); // all n bytes
+bool disk_write(int fd, const void *bytes, size_t n); // writes all n bytes
 
-// Return true if `name` is a folder (not a link to one), or a regular file.
+// Return true if `name` is a folder, or a regular file. A link to one is neither.
 bool disk_is_folder(int folder, const char *name);
 bool disk_is_file(int folder, const char *name);
-// Removes the files and links in folder `name` for whose names `ours` returns true, then the folder
-// if it is empty. Returns false if something is left. Does nothing if `name` is a link.
+// Removes the files and links in folder `name` for which `ours` returns true, then the folder if it
+// is empty. Returns false if the folder could not be removed. Does nothing if `name` is a link.
 bool disk_remove_folder(int folder, const char *name, bool (*ours)(const char *name));
 
-// Finds the first of name.END, name.1.END, name.2.END, ... that does not exist. Returns false with
-// errno after an error.
+// Puts into `out` the first of name.END, name.1.END, name.2.END, ... that does not exist. Returns
+// false with errno after an error.
 enum { DISK_NAME = 256 };
 bool disk_free_name(int folder, const char *name, const char *end, char out[DISK_NAME]);
 
@@ -69,32 +74,34 @@ int disk_lock(int folder, const char *name, const char *text, char *owner, size_
 
 // -- a file that replaces another when it is complete -------------------------------------------
 
-// A file that is written as NAME.partial and then renamed to NAME. A NAME.partial of a dead process
-// is removed. If NAME.partial exists for any other reason it is not touched, and NAME.1.partial,
-// ... is used. If NAME is a link, the link is replaced. A device, a pipe, a socket or a descriptor
-// (/dev/stdout) cannot be replaced: it is opened and written directly.
+// -- a file that replaces another when it is complete ------------------------------------------- A
+// file that is written as NAME.partial and then renamed to NAME. A NAME.partial that a dead process
+// left is removed. Any other NAME.partial is not touched; the file is then NAME.1.partial or the
+// next free number. If NAME is a link, the link is replaced. A device, a pipe, a socket or a
+// descriptor (/dev/stdout) cannot be replaced: it is opened and written directly.
 typedef struct DiskFile {
   int folder, fd;
-  bool through; // written directly
-  bool fast;    // without fsync: a crash of the machine may lose the file
+  bool through; // the file cannot be replaced and is written directly
+  bool fast;    // the file is not synced: a crash of the machine may lose it
   char name[DISK_NAME], partial[DISK_NAME];
   char *buffer;
   size_t n;
-  int error; // errno of the first failure
+  int error; // errno of the first failed write, or 0
 } DiskFile;
-// Returns false with errno after an error; then the other calls are not allowed.
+// Creates the partial file. Returns false with errno after an error; then f must not be passed to
+// the other functions.
 MUST_USE bool disk_begin(DiskFile *f, const char *path);
-MUST_USE bool disk_begin_in(DiskFile *f, int folder, const char *name,
-                            mode_t mode); // `folder` is not closed
+// Creates the partial file in `folder`, an open descriptor that it does not close.
+MUST_USE bool disk_begin_in(DiskFile *f, int folder, const char *name, mode_t mode);
 void disk_put(DiskFile *f, const void *bytes, size_t n);
-// Renames the file to its final name. Returns false with errno after an error of any call. Then no
-// partial file is left and the old file is unchanged, unless only the last step failed, the sync of
-// the folder.
+// Renames the file to its final name. Returns false with errno if this or an earlier call failed.
+// In that case no partial file is left and the old file is unchanged. The only exception is a
+// failure of the last step, the sync of the folder: the file then has its final name.
 MUST_USE bool disk_commit(DiskFile *f);
 void disk_abandon(DiskFile *f);
-// Does all steps for a file of n bytes. Returns false with errno after an error.
+// Writes n bytes to `path` through a partial file. Returns false with errno after an error.
 MUST_USE bool disk_write_file(const char *path, const void *bytes, size_t n, bool fast);
-// Returns true if an errno means that a disk is full or broken: exit code 7.
+// Returns true if the errno `error` means that a disk is full or broken. The exit code is 7 then.
 bool disk_full(int error);
 
 #endif

@@ -1,8 +1,8 @@
-// Element types: tables from dtype.def, type promotion, exact rounding, loads and stores through
-// double.
+// Element types: the tables of dtype.def, type promotion, exact rounding, and loads and stores that
+// convert to and from double.
 //
-// Narrow floats are rounded directly from double, because rounding to f32 first would round some
-// values twice.
+// Narrow floats (bf16, f16) are rounded directly from double, because rounding to f32 first would
+// round some values twice.
 #include "ir/base/dtype.h"
 
 #include <float.h>
@@ -77,11 +77,11 @@ FloatFormat dtype_format(Dtype t) {
   return format[t].digits ? format[t] : (FloatFormat){.largest = (double)INFINITY};
 }
 
-// Returns the nearest value of the format, ties to even. Numbers below the least normal one have
-// the spacing of that one.
+// Returns the value of format f that is nearest to x, ties to even. Numbers below the least normal
+// number have the spacing of that number.
 static double round_digits(double x, FloatFormat f) {
   if (!isfinite(x) || x == 0) return x;
-  int e; // x is a fraction in [0.5, 1) times 2^e
+  int e; // |x| is a fraction in [0.5, 1) times 2^e
   frexp(x, &e);
   if (e < f.emin + 1) e = f.emin + 1;
   double y = ldexp(nearbyint(ldexp(x, f.digits - e)), e - f.digits);
@@ -93,7 +93,7 @@ static double round_integer(double x, double low, double high) {
   x = trunc(x);
   if (x < low) return low;
   if (x > high) return high;
-  return x == 0 ? 0 : x; // no -0
+  return x == 0 ? 0 : x; // never -0
 }
 
 double dtype_round(Dtype t, double x) {
@@ -131,7 +131,7 @@ static uint16_t f16_bits(double x) {
   if (isnan(x)) return sign | 0x7e00;
   if (isinf(x)) return sign | 0x7c00;
   int e;
-  double m = frexp(fabs(x), &e); // 0.5 <= m < 1
+  double m = frexp(fabs(x), &e); // |x| is m times 2^e, with 0.5 <= m < 1
   if (m == 0) return sign;
   if (e < -13) return (uint16_t)(sign | (uint16_t)ldexp(m, e + 24));
   return (uint16_t)(sign | (e + 14) << 10 | (int)((m * 2 - 1) * 1024));
@@ -145,7 +145,7 @@ static double f16_value(uint16_t h) {
   return h & 0x8000 ? -x : x;
 }
 
-// One element of any type, as it is in memory; h: the bits of bf16 and f16.
+// One element of any type, with its bytes in memory. `h` has the bits of a bf16 or f16.
 typedef union AnyElement {
   float f32;
   double f64;

@@ -1,5 +1,6 @@
-// Guards: the points to which a failed allocation or a broken invariant returns in a library.
-#define _GNU_SOURCE // uselocale
+// Guards: points in the code of a library to which a failed allocation or a broken invariant
+// returns (guard.h).
+#define _GNU_SOURCE // for uselocale
 #include "ir/base/guard.h"
 
 #include <locale.h>
@@ -16,7 +17,7 @@ struct Guard {
   jmp_buf at;
   Guard *outer;
   Failure *failure;
-  MemTask task; // the setting of mem_doing before the guard
+  MemTask task; // what mem_doing had set before the guard
   locale_t locale;
 };
 
@@ -41,19 +42,19 @@ void guard_unlink(GuardLink *link) {
   link->at = NULL;
 }
 
-// Ends the outermost guard. After a failure it frees the arenas made under it and removes
-// unfinished files.
+// Ends the outermost guard. After a failure it frees the arenas made under the guard and removes
+// the files that this thread left unfinished.
 static void release(bool good) {
   while (arenas) {
     GuardLink *link = arenas;
     guard_unlink(link);
-    if (!good) arena_free((Arena *)link); // the link is its first member
+    if (!good) arena_free((Arena *)link); // the link is the first member of the arena
   }
   if (!good) unfinished_abandon();
 }
 
-// Returns a "C" locale, so that numbers have the same form in any locale of the process; 0: no
-// memory.
+// Returns a "C" locale, in which numbers have one form whatever the locale of the process. Returns
+// 0 if memory is exhausted.
 static locale_t c_locale(void) {
   static _Atomic(locale_t) made;
   locale_t none = (locale_t)0, l = atomic_load(&made);
@@ -106,7 +107,8 @@ static void call(void *work) {
   function();
 }
 
-// The work runs under a guard of its own, because a failure must not jump while the lock is held.
+// Runs the work once for all threads. The work runs under a guard of its own, because a failure
+// must not jump out while the lock is held.
 void guard_once(GuardOnce *once, void (*work)(void)) {
   static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
   Failure why;

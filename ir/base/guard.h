@@ -1,10 +1,10 @@
-// Failures that must not end the process: a failed allocation, a broken invariant (BUG).
+// Failures that must not end the process: a failed allocation, or a broken invariant (BUG).
 //
-// The program owns its process: such a failure ends it with a message and an exit code. A library
-// does not: the failure jumps back to the innermost guard of its thread, a point on the stack that
-// guard_run sets. Under a guard the thread has the "C" locale. Arenas that were made under the
-// outermost guard are then freed, and files that the thread was writing are removed. Memory from
-// malloc that was held at that point is lost.
+// The program meshc owns its process: such a failure ends it with a message and an exit code. The
+// library does not own its process: the failure jumps back to the innermost guard of its thread, a
+// point on the stack that guard_run sets. Under a guard the thread has the "C" locale. A failure
+// frees the arenas that were made under the outermost guard, and removes files that the thread was
+// writing. It leaks other memory that the thread had allocated with malloc.
 #ifndef IR_GUARD_H
 #define IR_GUARD_H
 
@@ -18,23 +18,26 @@ bool process_owned(void);
 
 enum { FAILURE_TEXT = 512 };
 typedef struct Failure {
-  bool internal; // a broken invariant; else an allocation failed
+  bool internal; // a broken invariant; false: an allocation failed
   char text[FAILURE_TEXT];
 } Failure;
 
 typedef void GuardedWork(void *context);
-// Calls work(context). Returns true if the work returned. Returns false if it failed, with the
-// failure in *out. Guards nest. In a process that meshc owns it only calls the work. Thread rule:
-// any thread; the work must not hold a lock when it fails.
+// Calls work(context) under a guard. Returns true if the work returned. Returns false after a
+// failure, which is then in *out. Guards nest. In a process that meshc owns, guard_run sets no
+// guard and only calls the work. Thread rule: any thread; the work must not hold a lock when it
+// fails.
 MUST_USE bool guard_run(GuardedWork *work, void *context, Failure *out);
 // Jumps to the innermost guard of the calling thread. Returns if there is none.
 void guard_fail(const Failure *f);
-// Fails again after the cleanup that follows a guard_run. It does not return.
+// Reports a failure again, to the next outer guard, after the caller has cleaned up. Does not
+// return.
 _Noreturn void guard_raise(const Failure *f);
 
-// Calls work(NULL) once per process, as pthread_once does. If it fails, the next call tries again.
+// guard_once calls work(NULL) once per process, as pthread_once does. If the work fails, the next
+// call tries again.
 typedef struct GuardOnce {
-  int state; // 0: not done
+  int state; // 0: the work has not run yet
 } GuardOnce;
 void guard_once(GuardOnce *once, void (*work)(void));
 

@@ -8,19 +8,21 @@
 
 #define FNV_START UINT64_C(0xcbf29ce484222325)
 
-// FNV-1a (Fowler, Noll, Vo), 64 bits: continues hash h with n bytes. The first h is FNV_START.
+// Continues the FNV-1a hash h (Fowler, Noll, Vo; 64 bits) with n bytes. A new hash begins with
+// FNV_START.
 static inline uint64_t fnv_bytes(uint64_t h, const void *bytes, size_t n) {
   const unsigned char *p = bytes;
   for (size_t i = 0; i < n; i++) h = (h ^ p[i]) * UINT64_C(0x100000001b3);
   return h;
 }
 
-// Returns the FNV-1a hash of a text without its NUL. NULL counts as the empty text.
+// Returns the FNV-1a hash of a text without its NUL. A NULL pointer has the hash of the empty text.
 static inline uint64_t fnv_text(const char *text) {
   return fnv_bytes(FNV_START, text, text ? strlen(text) : 0);
 }
 
-// Continues hash h with one word by a multiplication and a shift, faster than eight FNV rounds.
+// Continues hash h with one word. A multiplication and a shift are faster than FNV over eight
+// bytes.
 static inline uint64_t hash_word(uint64_t h, uint64_t word) {
   h = (h ^ word) * UINT64_C(0x9e3779b97f4a7c15);
   return h ^ h >> 29;
@@ -37,7 +39,7 @@ static inline uint64_t hash_bytes(uint64_t h, const void *bytes, size_t n) {
   return fnv_bytes(h, p, n);
 }
 
-// Returns a hash of an interned name by its address (Knuth's multiplicative hash).
+// Returns a hash of an interned name, computed from its address (Knuth's multiplicative hash).
 static inline uint32_t hash_address(const void *p) {
   return (uint32_t)((uintptr_t)p >> 4) * UINT32_C(2654435761);
 }

@@ -1,10 +1,11 @@
 // Opens shared libraries when memory may be exhausted.
 //
-// Three things go wrong in dlopen without memory. The loader's own allocations fail: dlopen returns
+// dlopen can fail in three ways without memory. The loader's own allocations fail: dlopen returns
 // NULL with ENOMEM. A constructor exits (libgfortran). A constructor crashes: libgfortran allocates
-// in its exit path, which recurses until the stack ends, and OpenBLAS reads through NULL. For an
-// exit or a crash meshc calls the handler of failed allocations, which ends the process with a
-// message. In a process that is not meshc's own (process_own) no signal handler is installed.
+// in its exit path, which recurses until the stack ends, and OpenBLAS reads through NULL. After an
+// exit or a crash meshc calls the handler of failed allocations (ir/base/mem.h), which ends the
+// process with a message. In a process that is not meshc's own (process_own) no signal handler is
+// installed.
 #define _GNU_SOURCE
 #include "ir/base/library.h"
 
@@ -37,15 +38,17 @@ static void exited(void) {
   if (opening) mem_exhausted(0);
 }
 
-// Handles a crash. For a crash of another thread it restores the previous action. After its return
-// the thread repeats the instruction, so that the previous action handles the crash.
+// Handles a signal of a crash. If this thread is opening a library, memory is exhausted. A crash of
+// another thread has another cause: this function restores the previous action, the thread repeats
+// the instruction after the return, and the previous action handles the crash.
 static void crashed(int number) {
   if (opening) mem_exhausted(0);
   for (size_t i = 0; i < countof(minded); i++)
     if (minded[i] == number) sigaction(number, &before[i], NULL);
 }
 
-// The handler has its own stack, because an endless recursion has used up the stack of the thread.
+// Installs the signal handler for the time of a dlopen. The handler has a stack of its own, because
+// an endless recursion uses up the stack of the thread.
 static void watch_begin(stack_t *stack_before) {
   if (!process_owned()) return;
   static char stack[STACK];

@@ -1,4 +1,5 @@
-// Maps from interned names to pointers: open addressing on the address of the name.
+// Maps from interned names to pointers: a hash table with open addressing, whose hash is the
+// address of the name.
 #include "ir/base/map.h"
 
 #include "ir/base/hash.h"

@@ -10,7 +10,7 @@ typedef struct NameMap {
   void **value;
 } NameMap;
 
-void *map_get(const NameMap *m, const char *interned); // NULL: absent
+void *map_get(const NameMap *m, const char *interned); // NULL: the map does not have the name
 void map_put(Arena *a, NameMap *m, const char *interned, void *value);
 
 #endif

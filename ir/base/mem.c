@@ -1,6 +1,6 @@
 // Memory outside arenas: checked forms of malloc and related functions, streams into memory, and
 // the handling of failed allocations.
-#define _GNU_SOURCE // fopencookie
+#define _GNU_SOURCE // for fopencookie
 #include "ir/base/mem.h"
 
 #include <errno.h>
@@ -37,7 +37,8 @@ void mem_doing_restore(MemTask before) { (void)mem_doing(before.what, before.nam
 
 void mem_set_handler(MemHandler *handler) { atomic_store(&exhausted_handler, handler); }
 
-// Writes the message: what the thread was doing, and how many bytes it needed.
+// Writes the message of a failed allocation to `out`: what the thread was doing, and how many bytes
+// could not be allocated.
 static void exhausted_text(size_t bytes, char *out, size_t room) {
   char size[64] = "";
   const char *what = task.what ? task.what : atomic_load(&process_what);
@@ -71,11 +72,12 @@ void mem_check_errno(void) {
 
 // -- allocation ---------------------------------------------------------------------------------
 
-static atomic_long countdown; // number of allocations until mem_fail_at makes one fail
+// Number of allocations up to the one that fails on purpose; 0 or less: none.
+static atomic_long countdown;
 
 void mem_fail_at(long n) { atomic_store(&countdown, n); }
 
-// Returns true if a test asked, by mem_fail_at, that this allocation fails.
+// Returns true if a test made this allocation fail, by mem_fail_at.
 static bool injected(void) {
   return atomic_load_explicit(&countdown, memory_order_relaxed) > 0 &&
          atomic_fetch_sub(&countdown, 1) == 1;
@@ -136,7 +138,7 @@ static ssize_t stream_write(void *cookie, const char *bytes, size_t n) {
   size_t room = s->room;
   while (room < s->n + n + 1) room *= 2;
   char *at = room > s->room && injected() ? NULL : realloc(s->at, room);
-  if (!at) return -1; // the stream is locked here: mem_stream_close reports the failure
+  if (!at) return -1; // only fails here: mem_stream_close reports it, when the stream is not locked
   s->at = at;
   s->room = room;
   memcpy(s->at + s->n, bytes, n);
@@ -164,5 +166,5 @@ FILE *mem_stream(char **text, size_t *n) {
 
 void mem_stream_close(FILE *f) {
   bool failed = ferror(f);
-  if (fclose(f) != 0 || failed) mem_exhausted(0); // fclose can only fail for lack of memory here
+  if (fclose(f) != 0 || failed) mem_exhausted(0); // fclose can fail only for lack of memory
 }

@@ -13,40 +13,41 @@
 
 #include "ir/base/base.h"
 
-// Results are released with free.
-void *mem_alloc(size_t bytes);                     // malloc; 0 bytes give a block, too
+// Memory that the caller releases with free. The functions of the C library are named behind each.
+void *mem_alloc(size_t bytes);                     // malloc; also returns a block for 0 bytes
 void *mem_zeroed(size_t n, size_t size);           // calloc
 void *mem_grow(void *p, size_t bytes);             // realloc
 void *mem_aligned(size_t alignment, size_t bytes); // aligned_alloc
 char *mem_text(const char *text);                  // strdup
 char *mem_text_n(const char *text, size_t n);      // strndup
 
-// fopen and opendir; a failed allocation inside them is handled as one of ours. Return NULL with
-// errno for every other error.
+// Call fopen and opendir. If these fail for lack of memory, the failure is handled as mem_exhausted
+// does. For every other error they return NULL with errno.
 FILE *mem_fopen(const char *path, const char *mode);
 DIR *mem_opendir(const char *path);
-// Calls the handler if errno of a failed call of the C library is ENOMEM.
+// Calls mem_exhausted if errno, after a failed call of the C library, is ENOMEM.
 void mem_check_errno(void);
 
-// Opens a stream into memory. Unlike open_memstream it does not lose data silently when memory is
-// exhausted. mem_stream_close sets *text and *n; the caller frees *text.
+// Opens a stream whose text is kept in memory. mem_stream_close sets *text and *n; the caller frees
+// *text. Unlike open_memstream it reports when memory is exhausted, and does not lose data.
 FILE *mem_stream(char **text, size_t *n);
 void mem_stream_close(FILE *f);
 
-// Handles a failed allocation: returns to the guard or calls the handler. `bytes`: the size
-// requested, 0 if not known.
+// Handles a failed allocation: jumps to the guard of the thread, or calls the handler. `bytes` is
+// the size requested, or 0 if it is not known.
 _Noreturn void mem_exhausted(size_t bytes);
 typedef void MemHandler(size_t bytes); // does not return
 void mem_set_handler(MemHandler *handler);
-// For tests: makes the n-th allocation of the process from now on fail. 0: none.
+// Makes allocation number n of the process, counted from now, fail. 0: none fails. For tests.
 void mem_fail_at(long n);
-// Prints "out of memory" and what the thread was doing (ir/base/abrupt.h). Used without a handler,
-// and by handlers.
+// Prints "out of memory" and what the thread was doing (ir/base/abrupt.h). Handlers call it;
+// mem_exhausted calls it if there is no handler.
 void mem_say_exhausted(size_t bytes);
 
-// Sets what this thread is doing, for the message: "reading", "x.npz". Returns the previous
-// setting, for mem_doing_restore. For a thread without a setting the message uses that of the first
-// thread that called this function. Both texts must outlive the work; name may be NULL.
+// mem_doing sets what this thread is doing, such as "reading" and "x.npz", for the message of a
+// failed allocation. It returns the previous setting, for mem_doing_restore. For a thread without a
+// setting the message uses that of the first thread that called mem_doing. Both texts must live
+// until the next call; name may be NULL.
 typedef struct MemTask {
   const char *what, *name;
 } MemTask;

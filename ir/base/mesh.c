@@ -10,7 +10,7 @@ int64_t mesh_size(const Mesh *m) {
   return n;
 }
 
-// Returns the distance in processor numbers between neighbours on axis a.
+// Returns the difference of the numbers of two processors that are neighbours on axis a.
 static int64_t axis_stride(const Mesh *m, int a) {
   int64_t s = 1;
   for (int i = a + 1; i < m->naxes; i++) s *= m->axis[i].size;
@@ -53,8 +53,8 @@ int64_t axes_peer(const Mesh *m, Axes a, int64_t r, int64_t k) {
   return r;
 }
 
-// Greedy matching. After a mismatch the last star in the pattern takes one character more. Earlier
-// stars need not be tried again: what they matched stays valid.
+// Greedy matching: after a mismatch the last star in the pattern takes one more character. What
+// earlier stars matched need not be changed.
 bool name_matches(const char *pattern, const char *name) {
   const char *star = NULL, *back = NULL;
   while (*name) {

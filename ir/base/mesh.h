@@ -10,8 +10,8 @@ typedef struct MeshAxis {
   Pos pos;
 } MeshAxis;
 
-// naxes 0 is the mesh of one processor. Processor r has coordinates in row-major order: the first
-// axis is the slowest.
+// A mesh of processors. Without axes it has one processor. Processors are numbered in row-major
+// order of their coordinates: the first axis is the slowest.
 typedef struct Mesh {
   uint8_t naxes;
   MeshAxis axis[MAX_AXES];
@@ -21,21 +21,22 @@ typedef struct Mesh {
 int64_t mesh_size(const Mesh *m);
 // Returns the coordinate of processor r on axis a.
 int64_t mesh_coord(const Mesh *m, int64_t r, int a);
-// Returns the axis of that name, or -1.
+// Returns the index of the axis of that name, or -1.
 int mesh_axis(const Mesh *m, const char *name);
 
-// A set of axes along which collectives run. The first axis is the slowest, as in the split of a
-// dim.
+// A list of axes by index, over which a dim is split or along which a collective runs. The first
+// axis is the slowest.
 typedef struct Axes {
   uint8_t n, at[MAX_AXES];
 } Axes;
 int64_t axes_size(const Mesh *m, Axes a);
-// axes_rank returns the rank of processor r in its group over `a` (mixed radix of its coordinates,
-// first axis slowest). axes_peer returns the processor with rank k in the group of r.
+// The group of processor r over axes `a` has the processors that differ from r only on these axes.
+// axes_rank returns the rank of r in this group, in row-major order of the coordinates. axes_peer
+// returns the processor that has rank k.
 int64_t axes_rank(const Mesh *m, Axes a, int64_t r);
 int64_t axes_peer(const Mesh *m, Axes a, int64_t r, int64_t k);
-// Length of the blocks of n elements split over `axes`, which nest: ceil(n / size) for each in
-// turn.
+// Returns the length of a block of n elements split over `axes`. Blocks nest: each axis divides the
+// length by its size, rounded up.
 int64_t block_length(const Mesh *m, int64_t n, Axes axes);
 static inline bool axes_equal(Axes a, Axes b) {
   if (a.n != b.n) return false;
@@ -49,21 +50,21 @@ static inline bool axes_has(Axes a, int axis) {
   return false;
 }
 
-// One rule of a layout: `dim -> axes` for all tensors, or for those that `scope` matches.
+// A layout has rules `dim -> axes`. The scope of a rule says for which tensors it is.
 typedef enum LayoutScope {
-  LAYOUT_ALL,        // b -> rows
+  LAYOUT_ALL,        // all tensors: b -> rows
   LAYOUT_OPTIMIZER,  // layout optimizer: ...
   LAYOUT_PARAMETERS, // layout parameters: ...
   LAYOUT_GRADIENTS,  // layout gradients: ...
-  LAYOUT_TENSOR,     // layout head.kernel: ...   (pattern with stars)
+  LAYOUT_TENSOR,     // tensors whose names match a pattern with stars: layout head.*: ...
 } LayoutScope;
 
 typedef struct LayoutRule {
   LayoutScope scope;
   const char *pattern; // the name pattern of a LAYOUT_TENSOR rule, interned
-  const char *dim;     // full name of a dim; NULL: `all`, the largest dim that is not split yet
-  bool soft;           // applies only if the axis is free, never an error
-  bool none;           // `dim -> none`: cancels a general rule
+  const char *dim;     // full name of a dim; NULL for `all`: the largest dim that is not split yet
+  bool soft;           // the rule is skipped where its axis is taken, and is never an error
+  bool none;           // `dim -> none`: a more general rule does not apply to these tensors
   Axes axes;
   Pos pos;               // position of the rule
   Pos dim_pos, axis_pos; // positions of the dim and of the first axis, for messages
@@ -74,26 +75,27 @@ typedef struct Layout {
   LayoutRule *rule;
 } Layout;
 
-// -- mesh_text.c: texts live in arena a ---------------------------------------------------------
+// -- mesh_text.c: returned texts are allocated in `a`
+// -----------------------------------------------
 const char *axes_text(Arena *a, const Mesh *m, Axes s); // "rows", "rows+cols"
 const char *mesh_text(Arena *a, const Mesh *m);         // "rows=2 cols=2", or "one processor"
 const char *mesh_option(Arena *a, const Mesh *m);       // "rows=2,cols=2", or "one processor"
-// Writes the coordinates of processor r, "rows=0, cols=1" with ", " as `between`, to out, which has
-// `room` bytes. Truncates longer texts. Returns out.
+// Writes the coordinates of processor r to `out`, which has `room` bytes: "rows=0, cols=1" if
+// `between` is ", ". Truncates a longer text. Returns out.
 char *mesh_coordinates(const Mesh *m, int64_t r, const char *between, char *out, size_t room);
 // Returns a rule as a model writes it: "soft optimizer: all -> rows", "head.*: b -> none".
 const char *layout_rule_text(Arena *a, const Mesh *m, const LayoutRule *r);
-// Returns the left side of a rule as --layout writes it: "b", "soft/optimizer/all",
+// Returns the left side of a rule as --layout has it: "b", "soft/optimizer/all",
 // "head.kernel/classes".
 const char *rule_key(Arena *a, const LayoutRule *r);
-// Returns all rules, each as rule_key, `arrow` and the axes, with `between` between them: "b ->
-// rows, h -> cols" for " -> " and ", ".
+// Returns all rules as text: the key of each rule (rule_key), `arrow` and its axes, with `between`
+// between rules. An example is "b -> rows, h -> cols" for " -> " and ", ".
 const char *layout_text(Arena *a, const Mesh *m, const Layout *l, const char *arrow,
                         const char *between);
 const char *layout_option(Arena *a, const Mesh *m, const Layout *l); // "b=rows,h=cols", or "none"
 
-// Returns true if the name matches. `*` matches any run of characters, every other character
-// itself.
+// Returns true if the name matches the pattern. `*` matches any number of characters, also none.
+// Every other character matches itself.
 bool name_matches(const char *pattern, const char *name);
 
 #endif

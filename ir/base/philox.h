@@ -26,12 +26,12 @@
 
 #include "ir/base/base.h"
 
-// Allowed error of a normal draw, as a multiple of its radius, in f32 and in f64.
+// Allowed error of a normal draw, as a multiple of its radius sqrt(-2 log(u1)), in f32 and in f64.
 #define PHILOX_NORMAL_ERROR 0x1p-19
 #define PHILOX_NORMAL_ERROR64 0x1p-46
 
-// The multipliers of a round (M0, M1), and what is added to the two words of the key after it (W0,
-// W1).
+// Constants of Philox: the multipliers of a round (M0, M1), and the numbers that each round adds to
+// the two words of the key (W0, W1).
 #define PHILOX_M0 0xD2511F53u
 #define PHILOX_M1 0xCD9E8D57u
 #define PHILOX_W0 0x9E3779B9u
@@ -40,22 +40,23 @@ enum { PHILOX_ROUNDS = 10 };
 
 void philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
-// Finaliser of splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators",
-// 2014).
+// Returns x mixed by the finaliser of splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom
+// number generators", 2014).
 uint64_t philox_mix(uint64_t x);
-// Returns the word that a seed mixes into the keys of draws.
+// Returns the number derived from a seed that philox_words combines with the keys of draws.
 uint64_t philox_seed(uint64_t seed);
-// Returns attr.key of the draw with number `ordinal`, counted from 0 in each scope, in the scope
-// `path`.
+// Returns attr.key of a draw. `path` is the scope of the draw in the model, `ordinal` its number in
+// this scope, from 0.
 uint64_t philox_key(const char *path, uint32_t ordinal);
 
-// Computes the words of one element of a draw.
+// Computes the four random words of one element of a draw. `position` is the index of the element
+// in the whole tensor.
 void philox_words(uint64_t key, uint64_t seed, int64_t position, int64_t step, uint32_t repeat,
                   uint32_t out[4]);
-// Return a draw of f32, or of f64.
+// Return the number that a uniform or normal draw gives for the words w, in f32 or in f64.
 double philox_uniform(const uint32_t w[4], bool f64);
 double philox_normal(const uint32_t w[4], bool f64);
-// Returns the radius sqrt(-2 log(u1)) of a normal draw.
+// Returns sqrt(-2 log(u1)) for the words w: the radius of the normal draw.
 double philox_radius(const uint32_t w[4], bool f64);
 
 #endif

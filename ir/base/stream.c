@@ -1,4 +1,4 @@
-// Text written through a FILE * and kept in an arena.
+// Implements TextStream: text that is written through a FILE * and then kept in an arena.
 #include "ir/base/stream.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// Text written through a FILE * and kept in an arena.
+// TextStream: text that is written through a FILE * and then kept in an arena.
 #ifndef IR_STREAM_H
 #define IR_STREAM_H
 
@@ -7,14 +7,14 @@
 #include "ir/base/arena.h"
 
 typedef struct TextStream {
-  FILE *file; // write here
+  FILE *file; // the caller writes here
   char *text;
   size_t n;
 } TextStream;
 
-// Opens a stream into memory and returns its FILE. `s` must not move until stream_end.
+// Opens the stream and returns s->file. *s must not move until stream_end.
 FILE *stream_begin(TextStream *s);
-// Closes the stream and returns its text, with a final NUL, in the arena `a`.
+// Closes the stream and returns its text in the arena `a`, with a final NUL.
 char *stream_end(TextStream *s, Arena *a);
 
 #endif

@@ -1,4 +1,4 @@
-// The register of files that are being written: a table of names and one lock.
+// The register of files that are being written (unfinished.h): a table of names and one lock.
 #define _GNU_SOURCE
 #include "ir/base/unfinished.h"
 
@@ -18,7 +18,8 @@ typedef struct Entry {
   char name[NAME];
 } Entry;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // held only during single system calls
+// No thread holds it longer than one system call takes.
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static Entry entry[ENTRIES];
 
 void unfinished_hold(void) { pthread_mutex_lock(&lock); }
@@ -42,8 +43,8 @@ void unfinished_drop(int dir, const char *name) {
 
 // -- the end of the process ---------------------------------------------------------------------
 
-// An entry of a directory listing, as getdents64 writes it. opendir is not used because it
-// allocates.
+// An entry of a directory listing, as the system call getdents64 writes it. opendir cannot be used,
+// because it allocates.
 typedef struct Listed {
   uint64_t inode, offset;
   uint16_t bytes;
@@ -86,8 +87,7 @@ void unfinished_clear(void) {
   struct timespec until;
   clock_gettime(CLOCK_REALTIME, &until);
   until.tv_sec += LOCK_SECONDS;
-  if (pthread_mutex_timedlock(&lock, &until) != 0)
-    return; // gives up when a file system does not answer
+  if (pthread_mutex_timedlock(&lock, &until) != 0) return; // a file system does not answer: give up
   for (int i = 0; i < ENTRIES; i++) {
     if (entry[i].used) remove_entry(&entry[i]);
   }

@@ -1,4 +1,4 @@
-// Amounts with a unit, as all commands print them. Texts live in arena a.
+// Amounts with a unit, as all commands print them. Texts are allocated in arena a.
 #ifndef IR_UNITS_H
 #define IR_UNITS_H
 

@@ -165,10 +165,8 @@ static void sink(Hoist *h, NodeId scan, RegionId r) {
 
 // -- sums over all steps, in loops that are recomputed --------------------------------------
 
-// -- sums over all steps, in loops that are recomputed ------------------------------------------
-// ----------------------------------------- Returns true if node n sums a value that a loop with
-// the mark `recompute` collects, over the dim of that loop. *value gets the collected value. If
-// `scan` is not 0, the loop must be that of `scan`.
+// Returns true if node n sums a value that a loop with the mark `recompute` collects, over the dim
+// of that loop. *value gets the collected value. If `scan` is not 0, the loop must be that of scan.
 static bool is_step_sum(const Hoist *h, NodeId n, NodeId scan, NodeId *value) {
   const Node *sum = old_node(h, n);
   if (sum->op != OP_SUM || !dtype_is_float((Dtype)sum->type)) return false;

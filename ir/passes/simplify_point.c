@@ -45,9 +45,8 @@ static NodeId fold(Simplify *s) {
     x[i] = (Cell){simple_arg(s, i)->attr.num[0], 0, false};
   }
   Cell y = eval_scalar(s->g, s->n, type, x);
-  bool outside =
-      s->n->op == OP_BOUND &&
-      y.v != x[0].v; // a program reports an index out of range when it runs, so the op is kept
+  // A program reports an index out of range when it runs, so the op stays.
+  bool outside = s->n->op == OP_BOUND && y.v != x[0].v;
   return y.t || isnan(y.v) || outside ? 0 : graph_const(s->g, (Dtype)s->n->type, y.v);
 }
 
