@@ -19,7 +19,7 @@ BINARY(bit_and, LLVMBuildAnd)
 BINARY(bit_or, LLVMBuildOr)
 BINARY(bit_xor, LLVMBuildXor)
 BINARY(shift_left, LLVMBuildShl)
-BINARY(shift_right, LLVMBuildLShr) // fills with zeros
+BINARY(shift_right, LLVMBuildLShr) // the upper bits become 0
 BINARY(add, LLVMBuildFAdd)
 BINARY(sub, LLVMBuildFSub)
 BINARY(mul, LLVMBuildFMul)
@@ -45,14 +45,14 @@ static inline LLVMValueRef pick(Emit *e, LLVMValueRef c, LLVMValueRef a, LLVMVal
 static inline LLVMValueRef int_cmp(Emit *e, LLVMIntPredicate p, LLVMValueRef a, LLVMValueRef b) {
   return LLVMBuildICmp(e->b, p, a, b, "");
 }
-// compares as signed integers
+// Emits a < b of signed integers.
 static inline LLVMValueRef int_less(Emit *e, LLVMValueRef a, LLVMValueRef b) {
   return int_cmp(e, LLVMIntSLT, a, b);
 }
 static inline LLVMValueRef int_equal(Emit *e, LLVMValueRef a, LLVMValueRef b) {
   return int_cmp(e, LLVMIntEQ, a, b);
 }
-// compares as signed integers
+// Emits the smaller of two signed integers.
 static inline LLVMValueRef int_min(Emit *e, LLVMValueRef a, LLVMValueRef b) {
   return pick(e, int_less(e, a, b), a, b);
 }
@@ -123,7 +123,8 @@ static inline LLVMValueRef sign_of(Emit *e, LLVMValueRef magnitude, LLVMValueRef
   LLVMValueRef args[2] = {magnitude, sign};
   return emit_call(e, "llvm.copysign", 2, args);
 }
-// Functions at_most, at_least and clamp return NaN if x is NaN.
+// Emit x limited to `high` and above, to `low` and below, or to both: at_most, at_least, clamp. If
+// x is NaN, the result is NaN.
 static inline LLVMValueRef at_most(Emit *e, LLVMValueRef x, double high) {
   return pick(e, greater(e, x, high), num(x, high), x);
 }
@@ -133,7 +134,7 @@ static inline LLVMValueRef at_least(Emit *e, LLVMValueRef x, double low) {
 static inline LLVMValueRef clamp(Emit *e, LLVMValueRef x, double low, double high) {
   return at_most(e, at_least(e, x, low), high);
 }
-// Function widen converts f32 to f64, narrow converts f64 to f32.
+// Convert f32 to f64 (widen), and f64 to f32 (narrow).
 static inline LLVMValueRef widen(Emit *e, LLVMValueRef x) {
   return fp_widen(e, x, type_like(e, e->f64, x));
 }

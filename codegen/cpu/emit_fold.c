@@ -126,9 +126,9 @@ static void wide_add(Emit *e, int s, LLVMValueRef index, bool vector) {
   store_raw(e, st->type, leaf, emit_identity(e, st->op, st->type, vector));
 }
 
-// Adds leaves of K_ACCUM s in the partial row to their totals: all leaves to which inner loop place
-// - FOLD_LOOP and the loops inside it have added; if the place is not an inner loop, all leaves.
-// They are neighbours; the counters of the inner loops around that loop give the first.
+// Adds leaves of K_ACCUM s in the partial row to their totals. If `place` is inner loop i, these
+// are the leaves to which one run of that loop adds. They are neighbours; the counters of the inner
+// loops around loop i give the first. For other places these are all leaves.
 static void fold_row(Emit *e, int s, int place) {
   int at = place < FOLD_LOOP ? e->k->nouter : e->k->nouter + place - FOLD_LOOP;
   LLVMValueRef from = i64_of(e, 0);

@@ -3,7 +3,8 @@
 //   sigmoid    s(x) = 1 / (1 + e^-x)
 //   silu       x s(x)
 //   gelu_tanh  x s(z), z = 2 sqrt(2/pi) (x + 0.044715 x^3)
-//   gelu       x P(x), P the normal distribution; P(-a) = e^(-a^2/2) E(a) for a >= 0 (tail_num)
+//   gelu       x P(x), where P is the distribution function of the normal distribution;
+//              P(-a) = e^(-a^2/2) E(a) for a >= 0, and tail_num describes E
 //
 // Powers of e are computed times 2^k or 2^-k, where k = math_shift: such a product is a normal
 // number also where the gate is subnormal. The last step multiplies by 2^-k, so that the tails are
@@ -70,8 +71,8 @@ static LLVMValueRef gelu_tanh_factor(Emit *e, LLVMValueRef x) {
 
 // The constants and functions for a gate x s(z) and its slope.
 typedef struct Gated {
-  double low32, low64;   // x s(z) is 0 if x is below this, in f32 and in f64
-  double high32, high64; // s(z) is 1 if x is above this, and e^-z is not computed
+  double low32, low64;   // x s(z) is 0 for x below low32 in f32, low64 in f64
+  double high32, high64; // s(z) is 1 for x above high32 in f32, high64 in f64
   Gate (*gate)(Emit *e, LLVMValueRef x);
   MathFn *factor; // returns x dz/dx; NULL if z is x
 } Gated;
@@ -133,7 +134,7 @@ static LLVMValueRef tail_den(Emit *e, LLVMValueRef a) {
 }
 
 typedef struct NormalTail {
-  LLVMValueRef a; // |x|, or a smaller number a for which a P(-a) is 0 as it is for |x|
+  LLVMValueRef a; // |x|, but at most 15.5 in f32, 43 in f64: P(-a) is 0 there
   LLVMValueRef y; // 2^k c e^(-a^2/2), where k is math_shift and c = 1 / sqrt(2 pi)
   LLVMValueRef h; // 2^k P(-a)
 } NormalTail;

@@ -46,7 +46,7 @@
 // -- emit_plan.c: how a kernel is scheduled on a CPU --------------------------------------------
 
 enum { TILE_ROWS = 14, TILE_VECS = 4, TILE = TILE_ROWS * TILE_VECS }; // largest register tile
-enum { ZERO_BYTES = 4096 }; // bytes of zeros at Emit.zeros
+enum { ZERO_BYTES = 4096 }; // bytes of the memory at Emit.zeros
 
 // The place of a statement: where its code is emitted. PLACE_LOOP + i is the body of inner loop i.
 //   PLACE_ENTRY   at the start of SYMBOL: once a call
@@ -77,10 +77,10 @@ typedef struct Fold {
 typedef struct CpuPlan {
   int lanes;      // elements of a vector, equal for all types of the kernel
   int rows, vecs; // size of the main tile: rounds of the row loop, vectors of the vector loop
-  int innermost;  // PLACE_ of inner statements that store, reduce or check indices
+  int innermost;  // place of inner stores, reductions, checks of indices
   bool vec_outer; // whether the vector loop is the last outer loop
   LoopSet *dep;   // of each statement: the loops on whose counters it depends (stmt_loops)
-  uint8_t *place; // of each statement: PLACE_ENTRY and so on
+  uint8_t *place; // of each statement: a PLACE_ constant
   // A kernel with slabs splits its inner loops: inner loops 0..slab_loop-1 and steps of slab_step
   // rounds of inner loop slab_loop are loops around the tiles (emit_units.c).
   int slab_loop;
@@ -92,8 +92,8 @@ typedef struct CpuPlan {
 
 // Returns the plan of kernel k for target t. Its arrays are allocated in a.
 CpuPlan cpu_plan_make(Arena *a, const Kernel *k, const EmitTarget *t);
-// Returns the Fold of each statement for plan p, whose other fields are set. Memory from a. In
-// fold.c.
+// Returns the Fold of each statement for plan p, whose other fields are set (fold.c). Memory from
+// a.
 Fold *fold_plan(Arena *a, const Kernel *k, const CpuPlan *p);
 
 // Returns whether statement `stmt` is a load whose guard is equal in all lanes.
@@ -101,11 +101,12 @@ bool load_is_guarded(const Kernel *k, const CpuPlan *p, int stmt);
 // Returns whether `stmt` is a load of phase `phase`, inside its inner loops, whose guard is equal
 // in all lanes.
 bool is_guard_use(const Kernel *k, const CpuPlan *p, int stmt, int phase);
-// Returns the innermost place at which guards of such loads (is_guard_use) are computed, -1 if the
-// phase has none.
+// Returns the innermost place at which the guard of a load is computed, of all loads for which
+// is_guard_use is true. Returns -1 if the phase has none.
 int guards_place(const Kernel *k, const CpuPlan *p, int phase);
-// Returns whether rounds in which the guard is false can be skipped. That is so if all such loads
-// of the phase (is_guard_use) share one guard, and no reduction changes in those rounds.
+// Returns whether rounds in which the guard is false can be skipped. That is so if all loads for
+// which is_guard_use is true share one guard, and no reduction of the phase changes in those
+// rounds.
 bool guards_decide(const Kernel *k, const CpuPlan *p, int phase);
 
 #ifdef MESHC_HAVE_LLVM
@@ -123,10 +124,10 @@ typedef struct Emit {
   // the function that is emitted; its parameter, the address of a KernelCall
   LLVMValueRef fn, call;
   LLVMBasicBlockRef allocas;        // first block of the function, with allocas only
-  LLVMValueRef slots, nums, status; // addresses in the fields of the KernelCall
+  LLVMValueRef slots, nums, status; // addresses of the call's run-time scalars, numbers, Status
   LLVMValueRef *start;              // of each pointer: as the caller passes it; always readable
   LLVMValueRef *base;               // of each pointer: the address when all loop counters are 0
-  LLVMValueRef *walk;               // of each walk: its value when all loop counters are 0, i64
+  LLVMValueRef *walk;               // of each walk: its value when all loop counters are 0, an i64
   // of each pointer: the address for the counters of the open loops; behind them the row addresses
   // that row_address returns
   LLVMValueRef *addr;
@@ -167,12 +168,12 @@ LLVMTypeRef type_like(Emit *e, LLVMTypeRef element, LLVMValueRef shape);
 LLVMTypeRef type_vector(Emit *e, LLVMTypeRef element);
 LLVMValueRef const_int(LLVMTypeRef t, int64_t x);
 LLVMValueRef const_real(LLVMTypeRef t, double x);
-// lanes: 0, stride, 2 stride ...
+// Returns a constant vector with the lanes 0, stride, 2 stride, and so on.
 LLVMValueRef const_lanes(Emit *e, LLVMTypeRef element, int64_t stride);
 LLVMValueRef i64_of(Emit *e, int64_t x);
 // Returns v if it is a vector, else a vector of CpuPlan.lanes elements that all hold v.
 LLVMValueRef emit_splat(Emit *e, LLVMValueRef v);
-LLVMValueRef emit_alloca(Emit *e, LLVMTypeRef t); // Emits an alloca in block Emit.allocas.
+LLVMValueRef emit_alloca(Emit *e, LLVMTypeRef t); // emits it in the block Emit.allocas
 // Emits a call of the LLVM intrinsic `name` with n arguments. types: the types on which the
 // intrinsic is overloaded.
 LLVMValueRef emit_intrinsic(Emit *e, const char *name, int ntypes, LLVMTypeRef *types, int n,
@@ -180,8 +181,8 @@ LLVMValueRef emit_intrinsic(Emit *e, const char *name, int ntypes, LLVMTypeRef *
 // Emits a call of an intrinsic that is overloaded on the type of its first argument alone.
 LLVMValueRef emit_call(Emit *e, const char *name, int n, LLVMValueRef *args);
 LLVMValueRef emit_unary(Emit *e, const char *name, LLVMValueRef x);
-LLVMValueRef fast(LLVMValueRef v);        // sets the fast-math flags reassoc, nsz, contract
-LLVMValueRef contracting(LLVMValueRef v); // sets the fast-math flag contract
+LLVMValueRef fast(LLVMValueRef v);                          // sets reassoc, nsz, contract in v
+LLVMValueRef contracting(LLVMValueRef v);                   // sets the fast-math flag contract in v
 LLVMValueRef call_field(Emit *e, LLVMTypeRef t, size_t at); // loads the field at byte `at`
 LLVMValueRef slot_value(Emit *e, int slot);                 // loads run-time scalar `slot`, an i64
 LLVMValueRef number_value(Emit *e, int number);             // loads a numeric argument, an f64
@@ -258,6 +259,7 @@ MATH_FUNCTIONS(DECLARE)
 typedef LLVMValueRef MathFn2(Emit *e, LLVMValueRef x, LLVMValueRef y);
 MathFn2 math_pow, math_mod, math_floor_div;
 
+// -- emit_random.c
 // Emits the random numbers that statement s draws at positions x, of type i64.
 LLVMValueRef emit_draw(Emit *e, const KStmt *s, LLVMValueRef x);
 
@@ -271,8 +273,8 @@ LLVMValueRef emit_join(Emit *e, Op op, Dtype t, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef emit_load(Emit *e, const KStmt *s, int r, int v);
 void emit_store(Emit *e, const KStmt *s, int r, int v);
 void emit_scatter(Emit *e, const KStmt *s, int r, int v);
-// Emit a load or store at address `at`: of one element of type t or, for vectors, of neighbours.
-// The value has the register type of t. Of a vector only the lanes in Emit.mask are accessed.
+// Emit a load or a store at address `at`. It accesses one element of type t or, for a vector, the
+// lanes of neighbours that Emit.mask selects. The value has the register type of t.
 LLVMValueRef load_raw(Emit *e, Dtype t, LLVMValueRef at, bool vector);
 void store_raw(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRef v);
 // Emits stores of lane i of v to element i * stride from `at`, for all lanes i.
@@ -311,46 +313,49 @@ LLVMValueRef partial_at(Emit *e, int s, LLVMValueRef index);
 LLVMValueRef wide_at(Emit *e, int s, LLVMValueRef row, LLVMValueRef index);
 
 // -- emit_fold.c: levels of the accumulator of statement s. at: an index of instance_id.
-void fold_make(Emit *e, int s, int at); // emits the allocas of middle and total
-void level_clear(Emit *e, int s, Dtype t, LLVMValueRef level); // emits a store of the identity
-void fold_clear(Emit *e, int s, int at); // stores identities to middle and total
-void folds_begin(Emit *e, int s);        // stores 0 to the counter Emit.leaves of s
-// stores identities to the totals of K_ACCUM s in the partial row
+void fold_make(Emit *e, int s, int at);                        // emits allocas of middle and total
+void level_clear(Emit *e, int s, Dtype t, LLVMValueRef level); // emits level = identity
+void fold_clear(Emit *e, int s, int at);                       // emits middle = total = identity
+void folds_begin(Emit *e, int s);                              // emits leaves[s] = 0
+// Emits stores of identities to the totals of K_ACCUM s in the partial row.
 void wide_clear(Emit *e, int s);
 // Emits a loop over elements from..from + n - 1 of K_ACCUM s in the partial row. `body` emits the
 // work for element `index` or, with `vector`, for the vector of elements that begins there.
 typedef void RowBody(Emit *e, int s, LLVMValueRef index, bool vector);
 void each_of_row(Emit *e, int s, LLVMValueRef from, int64_t n, bool vector, RowBody *body);
-Dtype fold_type(const Emit *e, int s); // element type of the last level of s
-// emits the join of all levels, of type fold_type
+Dtype fold_type(const Emit *e, int s); // returns the type of the last level of s
+// Returns all levels joined to one value, of type fold_type.
 LLVMValueRef fold_value(Emit *e, int s, int at);
-// converts x from fold_type to the type of s
+// Returns x, of type fold_type, converted to the type of s.
 LLVMValueRef fold_narrow(Emit *e, int s, LLVMValueRef x);
 // Returns, of the folds with that place, the one with the smallest step. If the place is an inner
-// loop, only folds of statements in `phase` count. If there is none, step of the result is 0.
+// loop, only folds of statements in `phase` count. If there is none, returns a Fold of step 0.
 const Fold *fold_most(const Emit *e, int place, int phase);
 void fold_now(Emit *e, int place, int phase); // emits the folds that have this place
-void fold_units_begin(Emit *e);               // emits the counter of units since the last fold
-// Emits code that counts a unit, or a tile of units, and folds after every Fold.step of them.
+void fold_units_begin(Emit *e);               // allocates Emit.units, and stores 0 to it
+// Emits code that adds 1 to Emit.units, for a unit or a tile of units, and folds after every
+// Fold.step of them.
 void fold_units(Emit *e);
 
 // -- emit_reduce.c
-void cells_make(Emit *e);  // allocates all cells
-void accum_begin(Emit *e); // stores identities to the accumulators of all K_ACCUMs
-void accum_end(Emit *e);   // stores the cells of all K_ACCUMs to the partial row
+void cells_make(Emit *e);  // emits allocas of all cells
+void accum_begin(Emit *e); // emits identities for the accumulators of all K_ACCUMs
+void accum_end(Emit *e);   // emits stores of the cells of all K_ACCUMs to the partial row
 // Emits stores of identities to the cells of the K_REDUCEs of a phase.
 void reduce_begin(Emit *e, int phase);
 // Sets Emit.value of the K_REDUCEs of a phase to the results in their cells.
 void reduce_end(Emit *e, int phase);
 void emit_reduce(Emit *e, int s, int r, int v);
 void emit_accum(Emit *e, int s, int r, int v);
-// With slabs, the sums of a run are in Emit.scratch between two slabs.
-// allocates the scratch of `units` units, with zeros
+// Emits the allocation of Emit.scratch for the sums of `units` units, and stores zeros to it. With
+// slabs, the sums of a run are there between two slabs.
 void scratch_clear(Emit *e, LLVMValueRef units);
-void reduce_spill(Emit *e); // adds the cells of the tile to the scratch
-void reduce_fetch(Emit *e); // loads the sums of the tile from the scratch to Emit.value
+void reduce_spill(Emit *e); // emits the addition of the tile's cells to Emit.scratch
+void reduce_fetch(Emit *e); // emits loads of the tile's sums to Emit.value
 
-// Emits all statements of a place. From PLACE_PHASE on only those of the phase are emitted.
+// -- emit_nest.c
+// Emits all statements of a place. If the place is inside a phase (PLACE_PHASE and later), emits
+// only the statements of that phase.
 void emit_statements(Emit *e, int place, int phase);
 // Emits the loops of a phase. The caller emits reduce_end: in a kernel with slabs only after the
 // last slab.
@@ -367,7 +372,7 @@ typedef void Body(Emit *e, int phase);
 void vector_loop(Emit *e, LLVMValueRef from, LLVMValueRef to, int64_t span, Body *body, int phase);
 
 // -- emit_units.c, emit_combine.c, emit.c
-void emit_units(Emit *e, LLVMValueRef lo, LLVMValueRef hi); // emits units lo..hi-1, where lo < hi
+void emit_units(Emit *e, LLVMValueRef lo, LLVMValueRef hi); // emits units lo..hi-1, for lo < hi
 void emit_combine(Emit *e);                                 // emits the body of SYMBOL_combine
 // Adds SYMBOL to the module, and SYMBOL_combine if the kernel has K_ACCUM statements.
 void emit_kernel(LLVMModuleRef module, const Kernel *k, const char *symbol, const EmitTarget *t);

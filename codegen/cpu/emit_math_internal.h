@@ -45,7 +45,7 @@ LLVMValueRef math_power_value(Emit *e, const Power *y); // returns (1 + q) s
 // product is 0. Products near the smallest number would be slow on many processors.
 int math_shift(bool f32);
 double math_lowest(bool f32);
-LLVMValueRef math_small_exp2m1(Emit *e, LLVMValueRef f); // 2^f - 1 for |f| <= 1/2
+LLVMValueRef math_small_exp2m1(Emit *e, LLVMValueRef f); // returns 2^f - 1, |f| <= 1/2
 
 // The positive number x as 2^k (1 + f), where 1 + f is in [sqrt(1/2), sqrt(2)). k is an integer,
 // held as a float.

@@ -61,7 +61,8 @@ static LLVMValueRef emit_step(Emit *e, const OpCall *c) {
   return emit_coerce(e, call_field(e, e->i64, offsetof(KernelCall, step)), TYPE_I64, c->type);
 }
 
-// Emits arg[0] on the first processor of a group over which a partial sum is spread, else 0.
+// Emits arg[0] on the first processor of a group, else 0: the values of the group are then a
+// partial sum.
 static LLVMValueRef emit_to_partial(Emit *e, const OpCall *c) {
   LLVMValueRef own = int_equal(e, slot_value(e, c->s->slot), i64_of(e, 0));
   return pick(e, own, c->x[0], zero_of(c));

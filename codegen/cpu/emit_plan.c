@@ -91,7 +91,7 @@ static double tile_cost(int64_t size, int64_t vectors, int r, int v) {
 
 // The row loop (Kernel.rows) of a contraction runs in tiles of several rows. A chunk has all rows
 // if there are few. Otherwise it has a multiple of ROWS_GRAIN rows, and the rows of a tile divide
-// ROWS_GRAIN, so that chunks consist of full tiles. Slabs run for one run of units at a time.
+// ROWS_GRAIN, so that chunks consist of full tiles. With slabs, a chunk consists of runs of units.
 enum {
   ROWS_GRAIN = 24,
   SHORT_ROWS = 64,        // so many rows are few
@@ -121,8 +121,8 @@ static int64_t stream_bytes(const Kernel *k, int inner) {
   return bytes;
 }
 
-// Returns whether phase 0 has exactly one statement with an effect, which is a sum, and the inner
-// loops of later phases have no statement.
+// Returns whether a sum is the only statement with an effect in phase 0, and the inner loops of
+// later phases have no statement.
 static bool sums_alone(const Kernel *k) {
   int sums = 0;
   for (int i = 0; i < k->nstmts; i++) {

@@ -100,8 +100,8 @@ static Angle reduce_large(Emit *e, LLVMValueRef x) {
   return a;
 }
 
-// Emits the reduction of x: of all lanes by reduce_small; if there are large arguments, theirs by
-// reduce_large.
+// Reduces x to an Angle: all lanes by reduce_small. If there are lanes with a large argument, these
+// take the result of reduce_large.
 static Angle reduce(Emit *e, LLVMValueRef x) {
   LLVMBuilderRef b = e->b;
   Angle a = reduce_small(e, x);
@@ -163,7 +163,7 @@ static LLVMValueRef wave(Emit *e, LLVMValueRef x, int quarter) {
   LLVMValueRef y = pick(e, bit(e, n, 1), cos_small(e, r, tail), sin_small(e, r, tail));
   y = pick(e, bit(e, n, 2), negate(e, y), y);
   if (quarter) return y;
-  return pick(e, less(e, absolute(e, x), 1e-12), x, y); // sin x = x here; keeps -0
+  return pick(e, less(e, absolute(e, x), 1e-12), x, y); // here sin x = x; keeps -0
 }
 
 LLVMValueRef math_sin(Emit *e, LLVMValueRef x) { return wave(e, x, 0); }

@@ -44,8 +44,8 @@ static Units units_make(Emit *e) {
   return u;
 }
 
-// Returns the outer loop whose counter changes from each unit to the next. This is the last one;
-// with slabs the one before, because the vector loop, the last one, is then the slowest.
+// Returns the outer loop whose counter changes from each unit to the next: the last one. With slabs
+// the last one is the vector loop, which is then the slowest, so it is the one before.
 static int last_loop(const Emit *e) { return e->k->nouter - (e->plan.slab_step ? 2 : 1); }
 
 // Emits stores of the counters of unit number `unit`.
@@ -106,8 +106,8 @@ static void outer_vector_loop(Emit *e, LLVMValueRef block, Body *body) {
   vector_loop(e, from, to, span, body, 0);
 }
 
-// Emits the unit at the counters of u. If rows > 1, emits a tile: that unit, and the units at the
-// next rows - 1 rounds of the row loop.
+// Emits the unit at the counters of u. If rows > 1, emits a tile: that unit, and one unit in each
+// of the next rows - 1 rounds of the row loop.
 static void emit_unit(Emit *e, const Units *u, int rows, Body *body) {
   LLVMValueRef *saved = addresses_save(e), block = NULL;
   for (int l = 0; l < e->k->nouter; l++) {
@@ -155,7 +155,7 @@ static LLVMValueRef at_round_start(Emit *e, const Units *u) {
 }
 
 // Emits whether a tile can begin at `unit`: at the start of a round of the row loop, with enough
-// rounds left, and without units from hi on. tile: the number of units of a tile.
+// rounds left, and with all of its units before hi. tile: the number of units of a tile.
 static LLVMValueRef jam_fits(Emit *e, const Units *u, LLVMValueRef unit, LLVMValueRef hi,
                              LLVMValueRef tile) {
   int rows = e->k->rows;

@@ -16,7 +16,7 @@ LLVMTypeRef type_vector(Emit *e, LLVMTypeRef element) {
   return LLVMVectorType(element, (unsigned)e->plan.lanes);
 }
 
-// The lanes are those of `shape`, not CpuPlan.lanes: vectors in emit_horizontal are shorter.
+// The result has as many lanes as `shape`: in emit_horizontal these are fewer than CpuPlan.lanes.
 LLVMTypeRef type_like(Emit *e, LLVMTypeRef element, LLVMValueRef shape) {
   (void)e;
   return is_vector(shape) ? LLVMVectorType(element, LLVMGetVectorSize(LLVMTypeOf(shape))) : element;
@@ -144,7 +144,7 @@ static LLVMValueRef f16_widen(Emit *e, LLVMValueRef raw) {
   LLVMValueRef sign = left_by(e, keep_bits(e, x, 0x8000), 16);
   LLVMValueRef rest = left_by(e, keep_bits(e, x, 0x7fff), 13);
   LLVMValueRef y = scale(e, float_of(e, rest), 0x1p112);
-  // infinities and NaNs: their exponent in an f32 is set to all ones
+  // infinities and NaNs get the exponent of infinity in f32
   LLVMValueRef big = int_cmp(e, LLVMIntUGE, rest, int_like(rest, 0x0f800000));
   LLVMValueRef bits = bits_of(e, y);
   bits = pick(e, big, bit_or(e, bits, int_like(bits, 0x7f800000)), bits);

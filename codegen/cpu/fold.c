@@ -20,7 +20,7 @@
 #include "codegen/cpu/emit_internal.h"
 #include "ir/program/sums.h"
 
-// The input of the decision for statement s.
+// Statement s, and what decides its folds.
 typedef struct Chain {
   const Kernel *k;
   const CpuPlan *p;
@@ -41,8 +41,8 @@ static int64_t rounds(const Chain *c, int l) {
   if (p->slab_step && i < p->slab_loop) return 1;
   if (p->slab_step && i == p->slab_loop) return p->slab_step;
   if (l != c->k->vector) return loop_rounds(c->k, l);
-  // In the vector loop, a full tile adds once to each accumulator. The elements that are left over
-  // are added to the first accumulator, one vector after the other.
+  // In the vector loop, a full tile adds once to each accumulator of a row of the tile. The
+  // elements that are left over are added to the first of these, one vector after the other.
   int64_t size = loop_rounds(c->k, l), tile = (int64_t)p->lanes * p->vecs;
   return size / tile * (c->row ? p->vecs : 1) + ceil_div(size % tile, p->lanes);
 }

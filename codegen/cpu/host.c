@@ -17,8 +17,9 @@ int host_bits(void) {
   return __builtin_cpu_supports("avx") ? 256 : 128;
 }
 
-// Reads CPUID: the signature, the feature words of leaves 1 and 7, extended features, and the
-// registers that the system saves. Word ebx of leaf 1 is left out: it differs between cores.
+// Reads the processor's identity by CPUID: the signature, the feature words of leaves 1 and 7,
+// extended features, and the registers that the system saves. Word ebx of leaf 1 differs between
+// cores and is left out.
 const char *host_identity(Arena *a) {
   unsigned v[4] = {0}, one[4] = {0}, seven[4] = {0}, sub[4] = {0}, ext[4] = {0}, low = 0, high = 0;
   __get_cpuid(0, &v[0], &v[1], &v[2], &v[3]);
@@ -36,8 +37,8 @@ const char *host_identity(Arena *a) {
 
 int host_bits(void) { return 128; }
 
-// Returns the lines of /proc/cpuinfo about the first core. Lines that change from call to call or
-// differ between cores are left out.
+// Reads the processor's identity from the lines of /proc/cpuinfo about the first core. Lines that
+// change from call to call or differ between cores are left out.
 const char *host_identity(Arena *a) {
   struct utsname u;
   if (uname(&u) != 0) memset(&u, 0, sizeof u);

@@ -1,4 +1,4 @@
-// The host's processor, without LLVM.
+// What the cache and the emitter must know of the host's processor, found without LLVM.
 #ifndef CODEGEN_HOST_H
 #define CODEGEN_HOST_H
 

@@ -73,8 +73,9 @@ static void wait_until(Sim *s, double t) {
   retire(s);
 }
 
-// Adds a collective of that length to the link, at time `ready` or when the link is free. Without
-// `overlap` adds it to the core. s->access has pairs: source and destination of each tensor.
+// Adds a collective of `seconds` seconds to the link, at time `ready` or when the link is free.
+// Without `overlap` adds them to the core. s->access has pairs: source and destination of each
+// tensor.
 static void run_collective(Sim *s, double ready, double seconds) {
   s->t.transfer += seconds;
   if (s->m->overlap < 1) {

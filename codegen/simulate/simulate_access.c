@@ -7,7 +7,7 @@
 
 #include "codegen/simulate/simulate_internal.h"
 
-// upper limit of the granules of a zone; smallest granule in bytes
+// upper limit of the granules of a zone; bytes of the smallest granule
 enum { ZONE_GRANULES = 8192, SMALLEST_GRANULE = 4096 };
 
 double sim_size(const Sim *s, Size x) {
@@ -45,9 +45,10 @@ void sim_zones(Sim *s) {
   }
 }
 
-// Computes how many bytes have been accessed between touch t and time `now`, both counted in bytes
-// of this processor. *core: by the core that runs this processor. *machine: by all cores. After a
-// collective a core has also run its other processors.
+// Computes how many bytes have been accessed since touch t. Time is counted in bytes that this
+// processor accesses; `now` is the current time. *core counts accesses of the core that runs this
+// processor, *machine those of all cores. After a collective a core has also run its other
+// processors.
 static void reuse_distance(const Sim *s, const Touch *t, double now, double *core,
                            double *machine) {
   double since = now - t->at;

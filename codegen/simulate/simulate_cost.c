@@ -1,6 +1,6 @@
-// The memory accesses of an instruction, and the seconds that it takes one processor. These follow
-// from the figures of a machine: bytes by the cache that they come from, operations, launches. A
-// collective takes its time on the link, or in the memory that the processors share.
+// The memory accesses of an instruction, and the seconds that it takes one processor. The seconds
+// follow from the figures of a machine: bytes by the cache that they come from, operations,
+// launches. A collective takes its time on the link, or in the memory that the processors share.
 #include <math.h>
 
 #include "codegen/simulate/simulate_internal.h"

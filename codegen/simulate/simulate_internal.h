@@ -92,6 +92,7 @@ int64_t sim_bytes_behind(const Sim *s, Ref r);
 // other_core: the accesses are part of a collective.
 CacheTraffic sim_touch(Sim *s, bool only_writes, bool other_core);
 
+// -- simulate_kernel.c
 // Adds to s->access the accesses of a kernel through pointer number `ptr`, whose address is `at`.
 // extent: the iterations of each loop of the kernel.
 void kernel_access(Sim *s, const Kernel *k, int ptr, Ref at, const double *extent);
@@ -99,6 +100,7 @@ void kernel_access(Sim *s, const Kernel *k, int ptr, Ref at, const double *exten
 // LANES of them, also if the vector is filled only in part. extent: the iterations of each loop.
 double kernel_operations(Arena *scratch, const Kernel *k, const double *extent);
 
+// -- simulate_cost.c
 // Returns the seconds of an instruction. Sets s->access to its accesses, in order, and records them
 // (sim_touch).
 double sim_seconds(Sim *s, const Instr *in);

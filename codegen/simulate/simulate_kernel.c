@@ -53,8 +53,8 @@ void kernel_access(Sim *s, const Kernel *k, int ptr, Ref at, const double *exten
 
 // -- operations ---------------------------------------------------------------------------------
 
-// Returns the loops in which s is computed in each round. In loops that it does not depend on it is
-// computed once. of: the loops of earlier statements.
+// Returns the loops that s depends on: it is computed once in each of their rounds, and not again
+// in the rounds of other loops. of: the result for each earlier statement.
 static LoopSet loops_of(const Kernel *k, const KStmt *s, const LoopSet *of) {
   if (s->kind != K_ACCUM && s->kind != K_REDUCE) return stmt_loops(k, of, s);
   return ((LoopSet)1 << (s->level == LEVEL_INNER ? k->nouter + k->ninner : k->nouter)) - 1;

@@ -1,5 +1,4 @@
-// The strides of values, the memory of views, valid extents of dims. values_internal.h explains
-// them.
+// Strides of values, memory of views, valid extents of dims: values_internal.h explains them.
 #include "codegen/values/values_internal.h"
 
 #include <string.h>

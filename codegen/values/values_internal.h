@@ -36,7 +36,7 @@ static inline bool op_looks_up(Op op, int i) {
 static inline bool op_is_number(Op op) {
   return op_row(op)->cls == SOURCE && !op_is_decl(op) && !op_is_draw(op) && op != OP_VALUES;
 }
-// Returns the argument whose memory view n is.
+// Returns the argument of view n with which n shares memory.
 NodeId view_of(const Graph *g, NodeId n);
 // Returns the node that owns the memory of n: n itself or, if n is a view, the node at the end of
 // the chain of views.
