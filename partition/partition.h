@@ -9,21 +9,22 @@
 #include "ir/graph/graph.h"
 #include "ir/program/machine.h"
 
-// How a value is placed on the mesh. Each axis splits one dim, is partial, or (if it is in neither
-// list) replicates.
+// How a value is placed on the mesh. An axis in `split` splits one dim, an axis in `partial` holds
+// partial sums, and over any other axis the value is replicated.
 typedef struct Sharding {
-  Axes split[MAX_RANK]; // [i]: axes that split dim i of the value, slowest first; empty beyond its
-                        // rank
-  Axes partial;         // each processor along these holds a partial sum
-  Monoid monoid;        // how partial sums combine
-  uint16_t
-      rule[MAX_AXES]; // [axis]: 1 + index of the layout rule that gives the axis its use, 0: none
+  Axes split[MAX_RANK];    // [i] axes that split dim i of the value, outermost blocks first; empty
+                           // beyond the value's rank
+  Axes partial;            // axes over which the value is partial: each processor has a partial sum
+  Monoid monoid;           // how partial sums combine
+  uint16_t rule[MAX_AXES]; // [axis] 1 + index of the layout rule because of which the axis splits
+                           // or sums, 0: none
 } Sharding;
 
 typedef struct Placement {
   const Graph *graph;
-  Sharding *computed; // [node] in which the node is computed
-  Sharding *settled;  // [node] in which users that need full sums read the value; never partial
+  Sharding *computed; // [node] sharding in which the node is computed
+  Sharding
+      *settled; // [node] sharding in which users that need full sums read the value; never partial
   const Layout *layout;
 } Placement;
 
@@ -43,8 +44,8 @@ Placement *place_plain(Arena *a, const Graph *g, const Layout *layout, const Mac
 // Tables that all placements of one graph share, whatever the mesh and the layout.
 typedef struct PlaceGraph PlaceGraph;
 const PlaceGraph *place_graph(Arena *a, const Graph *g);
-// As place_plain, from a table made for a graph with the nodes of g. The collectives that `lower`
-// makes of it have no reason text.
+// As place_plain, with tables `of` that place_graph made for a graph with the same nodes as g. The
+// collectives that `lower` makes from the result have no reason text.
 Placement *place_silent(Arena *a, const PlaceGraph *of, const Graph *g, const Layout *layout,
                         const Machine *machine);
 // Returns a text that says what decided the sharding of node n, such as "h -> cols (layout, line
@@ -52,8 +53,8 @@ Placement *place_silent(Arena *a, const PlaceGraph *of, const Graph *g, const La
 const char *placement_why(const Placement *placement, NodeId n);
 // Returns the layout rule that makes `axis` split dim d of node n: index into
 // placement->layout->rule, or -1 when no rule does, e.g. after `layout(...)` in the model. d is a
-// dim of n, a dim that n sums, or (if n is a window) a dim of its source. The split may be that of
-// the computed or the settled sharding or of a user's read.
+// dim of n, a dim that n sums, or (if n is a window) a dim of its source. It looks at the computed
+// and the settled sharding of n, and at the shardings in which users read n.
 int placement_rule(const Placement *placement, NodeId n, DimId d, int axis);
 // Returns the layout rule that makes n partial over `axis`, or -1.
 int placement_partial_rule(const Placement *placement, NodeId n, int axis);
@@ -67,8 +68,9 @@ Graph *lower(Arena *a, const Placement *p);
 
 // Sizes and work of one processor, for `check`.
 typedef struct PartitionFacts {
-  int64_t flops, flops_whole;   // products and convolutions, multiply and add are two
-  int64_t flops_rematerialised; // those of `flops` that rematerialise forward values
+  int64_t flops, flops_whole;   // of contractions, multiply and add count as two: of one processor;
+                                // of the unsplit graph
+  int64_t flops_rematerialised; // part of `flops` that rematerialises forward values
   double redundant_flops;       // (flops - flops_rematerialised) * processors / flops_whole - 1
   double padding;               // share of padded elements in the blocks of declared tensors
   int64_t parameter_bytes, optimizer_bytes;

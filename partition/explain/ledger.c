@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// -- the ledger is made --------------------------------------------------------------------------
+// -- making the ledger ---------------------------------------------------------------------------
 
 // Returns the text of the first output that returns node n.
 static const char *output_text(Arena *a, const Placer *p, NodeId n) {
@@ -117,7 +117,8 @@ static const char *bytes_of(Arena *a, int64_t bytes, int64_t calls, bool in_all)
   return arena_printf(a, "%12lld B%s", (long long)bytes, times);
 }
 
-// Prints one entry: the call of `row` under the name `value`, and below it its cause.
+// Prints one entry: a line with the call of `row`, whose values are called `value`, then a line
+// with its cause.
 static void put_head(FILE *f, Arena *a, const Ledger *l, const LedgerRow *row, const char *value,
                      const char *bytes, double seconds) {
   const CollFact *c = row->fact;
@@ -132,7 +133,7 @@ static void put_head(FILE *f, Arena *a, const Ledger *l, const LedgerRow *row, c
           wants ? ")" : "", ledger_remedy(a, l, row));
 }
 
-// Returns a sharding with its cause: the layout rule, or the text LedgerSide.why.
+// Returns as text a sharding and its cause, which is a layout rule or LedgerSide.why.
 static const char *side_text(Arena *a, const Ledger *l, const LedgerSide *s) {
   const char *state = ledger_sharding(a, l, s),
              *why = s->rule >= 0 ? rule_with_place(a, &l->rule[s->rule]) : s->why;

@@ -20,12 +20,12 @@ typedef struct LedgerSide {
 
 // One value of a call: a bucket sends several values in one call, each is a part of it.
 typedef struct LedgerPart {
-  const char *value;       // its name, or that of its operation
+  const char *value;       // name of the value, else of its operation
   const char *gradient_of; // the tensor whose gradient the value is, or NULL
-  NodeId node;             // of the placed graph; 0: not known
-  NodeId reader;           // the node that reads the value after the call; 0: an output
-  const char *user;        // "add at line 45", "the update of w"
-  int64_t bytes;           // of this value in one call
+  NodeId node;             // id in the placed graph; 0: not known
+  NodeId reader;           // node that reads the value after the call; 0: an output does
+  const char *user;        // the reader as text: "add at line 45", "the update of w"
+  int64_t bytes;           // bytes of this value in one call
   LedgerSide has, wants;
 } LedgerPart;
 
@@ -33,19 +33,19 @@ typedef struct LedgerRow {
   const CollFact *fact;
   uint32_t nparts;
   LedgerPart *part;
-  int cause;  // index of a rule whose removal removes the call, -1: no single rule does
-  int partly; // without a cause: index of a rule whose removal leaves the call fewer axes, -1: none
-  Axes left;  // the axes of the call without rule `partly`
+  int cause;     // index of the layout rule without which the call is gone, -1: none
+  int partly;    // index of a layout rule without which the call has fewer axes, -1: none
+  Axes left;     // axes of the call in the placement without rule `partly`
   uint32_t line; // index of its LedgerLine
 } LedgerRow;
 
 // Rows that are equal in all rounds of a loop.
 typedef struct LedgerLine {
-  uint32_t n, *row;          // indices, in program order
+  uint32_t n, *row;          // number of rows, and their indices in Ledger.row, in program order
   const char *value;         // names of the values of all rows: "layer.0.x ... layer.11.x"
-  bool shortened;            // `value` does not list all names
-  bool unequal;              // its calls differ in size
-  int64_t calls, wire_bytes; // of all rows in a step, sent by one processor
+  bool shortened;            // `value` leaves out some of the names
+  bool unequal;              // the calls differ in bytes
+  int64_t calls, wire_bytes; // number of calls and bytes sent by one processor, all rows, in a step
   double seconds;
 } LedgerLine;
 
@@ -59,9 +59,9 @@ typedef struct LedgerRule {
   const LayoutRule *rule;
   const char *text;          // "heads -> cols", "optimizer: all -> rows", "soft t -> cols"
   const char *place;         // "gpt.mesh:60", "--layout"; "" if it has none
-  uint32_t rows;             // rows whose cause it is
-  int64_t calls, wire_bytes; // of these rows
-  // The step without this rule.
+  uint32_t rows;             // number of rows that have this rule as LedgerRow.cause
+  int64_t calls, wire_bytes; // number of calls of these rows, and bytes sent in them
+  // Figures of a step when the graph is placed without this rule.
   int64_t without_calls, without_bytes, without_flops,
       without_memory; // bytes of parameters and optimizer states of one processor
 } LedgerRule;
@@ -73,12 +73,12 @@ typedef struct Ledger {
   const CollFacts *facts;
   PartitionFacts partition;
   int64_t peak_bytes; // of a processor; 0: not known
-  const char *step;   // the predicted time of a step, as text; NULL: not known
+  const char *step;   // predicted time of a step, as text; NULL: not known
   uint32_t nrows, nlines, ntotals, nrules;
   LedgerRow *row;
   LedgerLine *line;
   LedgerTotal *total;        // one for each set of axes
-  LedgerRule *rule;          // one for each rule of the layout, in its order
+  LedgerRule *rule;          // one for each rule of the layout, in the layout's order
   int64_t calls, wire_bytes; // in a step
   double seconds;
 } Ledger;
@@ -98,9 +98,9 @@ Ledger *ledger_new(Arena *a, const LedgerSource *from);
 // `all`: one entry for each LedgerRow, with all names.
 char *ledger_text(Arena *a, const Ledger *l, bool all);
 // Returns a text that says how to remove a row: "leaving out heads -> cols (--layout) would remove
-// it", or which rules ask for it if no single rule would do.
+// it". If no single rule would, the text names the rules that cause the call.
 const char *ledger_remedy(Arena *a, const Ledger *l, const LedgerRow *row);
-// Returns whether calls, bytes sent, flops and memory are equal without the rule.
+// Returns whether the rule has no effect: calls, bytes sent, flops and memory are equal without it.
 bool ledger_rule_idle(const Ledger *l, const LedgerRule *r);
 // Return the block dims of a value before or after a call, "[vocab/cols, d]", and its sharding,
 // "sum over cols b/rows" or "replicated".
@@ -129,13 +129,13 @@ typedef struct ValueDim {
 } ValueDim;
 
 typedef struct ValueUse {
-  NodeId node;      // 0: an output
-  const char *user; // "contract at line 24"
+  NodeId node;      // the reader; 0: an output
+  const char *user; // the reader as text: "contract at line 24"
   const char *of;   // name of the value that the reader computes, or NULL
   bool gradient;    // `of` is the gradient of a declaration
   bool backward;
-  const char *wants; // the sharding that it reads
-  bool converts;     // it differs from the computed one
+  const char *wants; // sharding in which the node or output reads the value, as text
+  bool converts;     // `wants` differs from the sharding in which the value is computed
   uint32_t times;    // number of equal uses that this entry stands for
 } ValueUse;
 
@@ -144,26 +144,27 @@ typedef struct ExplainedValue {
   const char *name;
   ValueKind kind;
   const char *gradient_of; // the tensor whose gradient the value is, or NULL
-  NodeId node;             // of the placed graph; 0: nothing reads this tensor
-  DeclId decl;             // or 0
+  NodeId node;             // id in the placed graph; 0: nothing reads this tensor
+  DeclId decl;             // declaration of the value; 0: it is computed
   Dtype type;
   Pos pos;
   int ndims;
-  ValueDim dim[MAX_RANK]; // in the settled sharding, canonical order
-  Axes partial;           // axes over which it is partial when it is computed
+  ValueDim dim[MAX_RANK]; // as the settled sharding splits them, in the order of the value's dims
+  Axes partial;           // axes over which the value is partial when it is computed
   Monoid monoid;
-  Axes same; // axes of size 2 or more over which it is replicated
+  Axes same; // axes of size 2 or more over which the value is replicated
   const char *computed, *seen,
       *why; // computed sharding, settled sharding, and the cause of the settled one
-  int64_t bytes, block_bytes; // of the tensor, of one processor
-  uint32_t nrows, *row;       // rows of the ledger that move it
-  int64_t calls, wire_bytes;  // calls of these rows; the share of this value in their bytes
+  int64_t bytes, block_bytes; // of the whole tensor; of the block of one processor
+  uint32_t nrows, *row;       // number and indices of the ledger rows whose calls move the value
+  int64_t calls, wire_bytes;  // calls of these rows; bytes that they send for this value
   uint32_t kept_for;          // number of readers in the backward pass
-  bool constant;              // depends on no declared tensor
-  int gradient;               // of a parameter: index of its gradient, -1: none
+  bool constant;              // the value depends on no declared tensor
+  int gradient; // of a parameter: index of its gradient in ExplainedValues.at, -1: none
   uint32_t nslots;
-  uint32_t *slot;     // of a parameter: indices of the optimizer's tensors
-  const char *memory; // its place in the arena of the program, or NULL; set by the caller
+  uint32_t *slot; // of a parameter: indices of its optimizer tensors in ExplainedValues.at
+  const char
+      *memory; // place of the value in the program's arena, as text; the caller sets it, else NULL
 } ExplainedValue;
 
 typedef struct ExplainedValues {
@@ -180,7 +181,8 @@ int explained_find(const ExplainedValues *v, const char *name);
 int explained_part(Arena *a, const Ledger *l, ExplainedValues *v, const char *name);
 // Returns the readers of a value and their number in *n. Readers with equal texts are one entry.
 ValueUse *explained_uses(Arena *a, const Ledger *l, const ExplainedValue *v, uint32_t *n);
-// Returns value v->at[value] as text.
+// Returns the text that `explain NAME` prints for v->at[value]: its shardings, readers and bytes
+// sent.
 char *explained_text(Arena *a, const Ledger *l, const ExplainedValues *v, int value);
 
 #endif

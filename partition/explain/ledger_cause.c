@@ -37,8 +37,9 @@ static void explain_full_dim(Arena *a, const Placer *p, NodeId of, NodeId reader
                               dim_get(p->g->dims, whole)->name);
 }
 
-// Sets the cause of a full sum if the reader is not linear. A linear reader could work on partial
-// sums; there the placement compared bytes, and no cause is set.
+// Sets the cause of a call that makes a full sum: the reader is not linear. A linear reader could
+// work on partial sums. The placement then chose the call because it sends fewer bytes, and no
+// cause is set.
 static void explain_full_sum(Arena *a, const Graph *g, NodeId reader, LedgerSide *out) {
   const OpRow *row = reader ? op_row((Op)graph_node(g, reader)->op) : NULL;
   if (row && row->linear == LINEAR_NO) out->why = arena_printf(a, "%s is not linear", row->text);
@@ -53,8 +54,8 @@ static Axes axes_of(const Graph *low, const Dims *dims, DimId whole) {
   return (Axes){0};
 }
 
-// For splits that the call removes, sets the rule that caused them and why the reader needs the dim
-// full.
+// Handles the splits that the call removes. Sets the layout rule behind them, and why the reader
+// needs the dims full.
 static void explain_gathered(Arena *a, const Placer *p, const Graph *low, LedgerPart *part) {
   for (int i = 0; i < part->has.dims.n; i++) {
     const Dim *block = dim_get(low->dims, part->has.dims.at[i]);
@@ -70,7 +71,7 @@ static void explain_gathered(Arena *a, const Placer *p, const Graph *low, Ledger
   }
 }
 
-// For splits that the call adds, sets the rule that asks for them.
+// Handles the splits that the call adds. Sets the layout rule that asks for them.
 static void explain_scattered(const Placer *p, const Graph *low, LedgerPart *part) {
   const Dims *dims = &graph_node(p->g, part->node)->dims;
   for (int i = 0; i < part->wants.dims.n; i++) {
@@ -108,8 +109,8 @@ void sides_find(Arena *a, const Placer *p, const Graph *low, NodeId moved, Ledge
   explain_gathered(a, p, low, out);
   explain_scattered(p, low, out);
   if (node->op == OP_HALO) explain_halo(p, low, node, out);
-  // A cumsum or top_k sends values of its own; the cause is the split of the dim along which it
-  // works.
+  // A cumsum or top_k sends block totals or candidates, not its argument. The cause of the call is
+  // the split of the dim along which it works.
   const Node *placed = graph_node(p->g, out->node);
   if (out->has.rule < 0 && out->node == out->reader && op_row((Op)placed->op)->cls == ORDERED)
     out->has.rule = placement_rule(&p->result, placed->args[0], placed->attr.dims[0], axis);

@@ -1,4 +1,4 @@
-// What the files behind `explain` share.
+// Functions that the files of the ledger share (ledger.h).
 #ifndef PARTITION_EXPLAIN_PRIVATE_H
 #define PARTITION_EXPLAIN_PRIVATE_H
 
@@ -7,14 +7,15 @@
 
 // -- ledger_cause.c -----------------------------------------------------------------------------
 // Fills out->has and out->wants: the shardings before and after collective node `moved` of the
-// lowered graph, and their causes. The caller has set out->node and out->reader.
+// lowered graph, with the layout rules behind them. The caller has set out->node and out->reader.
 void sides_find(Arena *a, const Placer *p, const Graph *lowered, NodeId moved, LedgerPart *out);
 
 // -- ledger_rules.c -----------------------------------------------------------------------------
-// Fills l->rule from the layout, without the fields on calls and cost.
+// Makes l->rule, one entry for each rule of the layout. Fills only the rule, its text and its
+// place.
 void rules_list(Arena *a, Ledger *l);
-// Places the graph once more without each rule. Fills the costs of all rules, and cause, partly and
-// left of all rows.
+// Places the graph once more without each rule. Fills the fields without_* of all rules, and the
+// fields cause, partly and left of all rows.
 void rules_try(const Machine *machine, Ledger *l);
 
 // -- ledger_lines.c -----------------------------------------------------------------------------

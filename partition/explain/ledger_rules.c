@@ -23,8 +23,9 @@ static Layout layout_without(Arena *a, const Layout *layout, uint32_t gone) {
   return out;
 }
 
-// Returns the call among `facts` that still moves the first value of the row, or NULL: same
-// operation and pass, a common axis, same line of the model.
+// Returns the call among `facts` that still moves the first value of the row, or NULL. It has the
+// operation and the pass (forward, backward) of the row, a common axis and, unless the row is a
+// bucket, the line of the model.
 static const CollFact *still_moves(const LedgerRow *row, const CollFacts *facts) {
   for (uint32_t i = 0; i < facts->n; i++) {
     const CollFact *f = &facts->fact[i];
@@ -42,8 +43,8 @@ static bool is_behind_row(const LedgerRow *row, uint32_t rule) {
   return false;
 }
 
-// Compares the rows with the calls of the placement without `rule` (an index). The rule is the
-// cause of rows whose calls are gone.
+// Compares the rows with the calls of the placement without `rule`, an index into l->rule. The rule
+// becomes the cause of rows whose calls are gone.
 static void blame(Ledger *l, uint32_t rule, const CollFacts *without) {
   for (uint32_t i = 0; i < l->nrows; i++) {
     LedgerRow *row = &l->row[i];
@@ -53,7 +54,7 @@ static void blame(Ledger *l, uint32_t rule, const CollFacts *without) {
         row->partly < 0)
       row->partly = (int)rule, row->left = left->axes;
     if (left || (row->cause >= 0 && row->part[0].has.rule != (int)rule))
-      continue; // the rule that causes the sharding before the call has priority
+      continue; // a second rule becomes the cause only if it is behind the sharding before the call
     row->cause = (int)rule;
   }
 }

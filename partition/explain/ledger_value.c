@@ -33,9 +33,9 @@ static int by_node(const void *x, const void *y) {
   return a->node != b->node ? (a->node < b->node ? -1 : 1) : strcmp(a->name, b->name);
 }
 
-// Returns the named values of the graph, in its order. If several nodes have a name, the output or
-// else the last one counts. Nodes that carry the name of a declared tensor (casts where it is read)
-// do not.
+// Returns the named values of the graph, in graph order. If several nodes have one name, the output
+// is taken, else the last node. Nodes with the name of a declared tensor, such as casts of it, are
+// left out.
 static NamedNodes named_nodes(Arena *a, const Placer *p) {
   NamedNodes all = {0}, out = {0};
   for (NodeId n = 1; n <= graph_count(p->g); n++)
@@ -159,7 +159,8 @@ ExplainedValues *explained_values(Arena *a, const Ledger *l) {
   const Graph *g = l->placement->graph;
   NamedNodes named = named_nodes(a, placer_of(l->placement));
   ExplainedValues *v = arena_new_of(a, ExplainedValues);
-  v->at = arena_array(a, ExplainedValue, g->decl.n + named.n + 2); // room for explained_part
+  v->at = arena_array(a, ExplainedValue,
+                      g->decl.n + named.n + 2); // 2 spare entries: explained_part appends one
   for (uint32_t d = 0; d < g->decl.n; d++) {
     const Decl *decl = &g->decl.at[d];
     if (!decl->node) continue;
@@ -270,7 +271,7 @@ static void put_uses(FILE *f, Arena *a, const Ledger *l, const ExplainedValue *v
   }
 }
 
-// Prints a line about the gradient or an optimizer state of a parameter; `what` says which.
+// Prints a line about v, the gradient or an optimizer state of a parameter. `what` begins the line.
 static void put_other(FILE *f, const char *what, const ExplainedValue *v) {
   fprintf(f, "  %s %s: computed %s, %s; %lld B a processor\n", what, v->name, v->computed, v->seen,
           (long long)v->block_bytes);

@@ -8,7 +8,8 @@
 //   %5 = all_reduce(%4) {monoid=sum axes=[cols]} : f32[b, o]
 //   %6 = relu(%5) : f32[b, o]
 //
-// place_versions.c decides which versions of a value are made, and from which.
+// place_versions.c decides in which shardings a value is made, and which of these is converted to
+// which.
 #include "partition/lower/lower_internal.h"
 
 #include <string.h>
@@ -29,7 +30,7 @@ static void name_origin(const Lower *l, NodeId n, Origin *o) {
 
 // -- why a value is converted -------------------------------------------------------------------
 
-// Returns the name of the dim whose sum made n partial over `axis`.
+// Returns the name of the dim whose sum makes n partial over `axis`.
 static const char *summed_dim(const Lower *l, NodeId n, int axis) {
   int inner;
   NodeId begin = partial_sum_begin(l->p, n, axis, &inner);
@@ -88,14 +89,13 @@ static NodeId add_step(Lower *l, NodeId n, NodeId value, const Sharding *before,
     from[attr.ndims++] = block_of(l, n, s->to, before),
     to[attr.nto++] = block_of(l, n, s->to, &s->sharding);
   for (int k = 0; k < node->dims.n && s->op == OP_PERMUTE && gone < 0;
-       k++) // a permute that changes several dims
+       k++) // a permute may change several dims
     if (!axes_equal(before->split[k], s->sharding.split[k]))
       from[attr.ndims++] = block_of(l, n, k, before),
       to[attr.nto++] = block_of(l, n, k, &s->sharding);
-  bool reduces =
-      s->op == OP_ALL_REDUCE ||
-      s->op ==
-          OP_REDUCE_SCATTER; // such a step is part of computing the value: its origin stays forward
+  bool reduces = s->op == OP_ALL_REDUCE ||
+                 s->op == OP_REDUCE_SCATTER; // a sum belongs to computing the value, so a backward
+                                             // reader does not make it backward
   if (reduces) attr.monoid = before->monoid;
   l->out->origin = node->origin;
   l->out->origin.of = n;
@@ -165,8 +165,8 @@ static NodeId block_valid(Graph *g, DimId d) {
   return graph_reduce(g, OP_SUM, graph_broadcast(g, graph_const(g, TYPE_I32, 1), &over), &over);
 }
 
-// Returns global `ids` as indices into the block of d that the processor has. *own: a bool node,
-// true for ids in this block.
+// Returns a node that converts `ids`, indices of the full dim, to indices into the processor's
+// block of d. Sets *own to a bool node that is true for ids within this block.
 static NodeId local_ids(Graph *g, NodeId ids, DimId d, NodeId *own) {
   NodeId zero = graph_const(g, TYPE_I32, 0), one = graph_const(g, TYPE_I32, 1);
   NodeId valid = block_valid(g, d), local = graph_binary(g, OP_SUB, ids, block_start(g, d));

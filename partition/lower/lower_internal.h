@@ -1,4 +1,5 @@
-// Parts of lower.c: operations over block dims that need more than one node.
+// Lowering of operations that need more than one node over block dims: windows (lower_window.c),
+// cumsum, cummax and top_k (lower_ordered.c).
 #ifndef PARTITION_LOWER_H
 #define PARTITION_LOWER_H
 
@@ -13,8 +14,9 @@ NodeId lower_window(Graph *g, int nargs, NodeId *args, Attr *attr, const Origin 
 // dims, the source of the window is converted instead: it is smaller, because a window repeats
 // elements.
 NodeId lower_below(Graph *g, Op op, NodeId x, const Attr *attr);
-// Add cumsum or cummax, and top_k, along a dim that is split.
+// Adds `op`, cumsum or cummax, along a dim of x that is split.
 NodeId lower_cumulated(Graph *g, Op op, NodeId x, const Attr *attr);
+// Adds top_k along a dim of x that is split.
 NodeId lower_top_k(Graph *g, NodeId x, const Attr *attr);
 
 #endif

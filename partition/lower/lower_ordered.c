@@ -9,8 +9,8 @@
 
 #include "partition/lower/lower_internal.h"
 
-// Returns the full dim of `size` elements whose name is that of `block`, `what` and the size. Adds
-// it if there is none.
+// Returns a full dim of `size` elements, named after `block`, `what` and the size. Adds it if the
+// graph has no such dim.
 static DimId own_dim(Graph *g, DimId block, const char *what, int64_t size) {
   const char *name =
       arena_printf(g->arena, "%s/%s%lld", dim_get(g->dims, block)->name, what, (long long)size);
@@ -18,7 +18,8 @@ static DimId own_dim(Graph *g, DimId block, const char *what, int64_t size) {
   return d ? d : dim_add(g->dims, name, size, (Pos){0});
 }
 
-// Gathers x over `axes`: block dim `piece` becomes the full dim `all`.
+// Gathers x over `axes`: its block dim `piece` becomes the full dim `all`. `why` is the reason text
+// of the all_gather.
 static NodeId gather(Graph *g, NodeId x, DimId piece, DimId all, Axes axes, const char *why) {
   Attr attr = {.ndims = 1, .dims = &piece, .nto = 1, .to = &all, .axes = axes};
   const char *before = g->origin.why;
@@ -104,7 +105,7 @@ NodeId lower_top_k(Graph *g, NodeId x, const Attr *attr) {
   return graph_unary(g, OP_KEY_INDEX, largest(g, key, all, attr->to[0]));
 }
 
-// The smallest index of the block. The reduction ignores padding.
+// The first index of the block is the minimum of its indices. The reduction ignores padding.
 NodeId block_start(Graph *g, DimId d) {
   Dims over = {.n = 1, .at = {d}};
   return graph_reduce(g, OP_MIN, graph_index(g, d), &over);

@@ -1,12 +1,13 @@
-// Windows over block dims: adds the halo that a block of the new dim reads.
+// Lowers windows along split dims: adds the halo that a block of the result reads beyond the block
+// of the source.
 //
 //   %3 = window(%2) {dims = [y], to = [oy, ky], affine = [1, 1, -1, 1]}      y/rows, oy/rows
 // becomes
 //   %3 = halo(%2) {dims = [y/rows], to = [y/oy/rows*1+ky*1-1], axes = [rows]}
 //   %4 = window(%3) {dims = [y/oy/rows*1+ky*1-1], to = [oy/rows, ky], affine = [1, 1, -1, 1]}
 //
-// A halo or a gather commutes with windows along other dims. It goes below them, since patches are
-// larger than their source.
+// A halo or a gather commutes with windows along other dims. It is put before them, on their
+// source, because the result of a window repeats elements and is larger.
 #include "partition/lower/lower_internal.h"
 
 // Returns whether on every processor the block of dim `have` contains all elements of dim

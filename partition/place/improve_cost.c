@@ -1,7 +1,7 @@
-// Estimates the bytes that one value sends, from its shardings and those of its users alone. The
-// local search (place_improve.c) therefore only estimates values near the nodes that it changes.
-// Partial sums are reduced where that is cheapest; every other sharding that users read is sent
-// once.
+// Estimates the bytes that one value sends, from its shardings and those of its users alone. After
+// a change the local search (place_improve.c) therefore estimates only the changed nodes and their
+// arguments. The estimate assumes that partial sums are reduced where that is cheapest, and that a
+// conversion that several users need is sent once.
 #include "partition/place/improve_internal.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ static double halo_share(const Improve *m, NodeId u, int j, Axes split) {
   int64_t whole = dim_get(m->g->dims, graph_node(m->g, node->args[0])->dims.at[j])->size,
           own = block_length(m->g->mesh, whole, split);
   Footprint x = window_footprint(m->p, u);
-  x.tap_axes = (Axes){0}; // estimated as if the taps were not split
+  x.tap_axes = (Axes){0}; // the estimate ignores splits of the window's own dim (taps)
   int64_t most = 0;
   for (int64_t k = 0; k < axes_size(m->g->mesh, x.out_axes); k++) {
     int64_t first, length;
@@ -32,8 +32,8 @@ static double halo_share(const Improve *m, NodeId u, int j, Axes split) {
   return most > own ? (double)(most - own) / (double)own : 0;
 }
 
-// Adds the conversions of `window`, a window of n, to the reads *r of n. Lowering converts the
-// source of a window instead of its result (lower_window.c).
+// Adds the ways in which users read the result of `window`, a window of n, to the reads *r of n.
+// Lowering converts the source of a window instead of its result (lower_window.c).
 static void add_needs_behind(const Improve *m, NodeId n, NodeId window, Reads *r, int depth) {
   const Placer *p = m->p;
   const Node *node = graph_node(m->g, window);
@@ -52,7 +52,7 @@ static void add_needs_behind(const Improve *m, NodeId n, NodeId window, Reads *r
   }
 }
 
-enum { MAX_WINDOWS = 4 }; // windows of windows that are followed
+enum { MAX_WINDOWS = 4 }; // depth to which windows of windows are followed
 
 static void add_window(const Improve *m, NodeId n, const Read *u, const Sharding *need, Reads *r) {
   for (int j = 0; j < graph_node(m->g, n)->dims.n; j++) {
@@ -82,17 +82,16 @@ static int count_bits(uint32_t x) {
   return n;
 }
 
-// Returns the bytes that one of p processors sends so that users can read a value, as a share of
-// its bytes without the axis. The axis splits dim `from`, or none (-1). Users read the value
-// replicated
-// (`replicated`) or split along other dims (bits of `splits`).
+// Returns what one of p processors sends so that users can read a value, as a share of the bytes of
+// its block without the split over the axis. The axis splits dim `from` (-1: none). Users read the
+// value replicated (`replicated`) or split along dims (bits of `splits`).
 static double spread_share(int from, bool replicated, uint32_t splits, double p) {
   if (from < 0) return 0;
   if (replicated) return coll_sent_share(COLL_ALL_GATHER, p);
   return coll_sent_share(COLL_ALL_TO_ALL, p) / p * count_bits(splits & ~(1u << from));
 }
 
-// As spread_share, for a value that is partial over the axis.
+// Returns the share as spread_share does, but for a value that is partial over the axis.
 static double sum_share(bool replicated, uint32_t splits, double p) {
   if (replicated) return coll_sent_share(COLL_ALL_REDUCE, p);
   return splits ? coll_sent_share(COLL_REDUCE_SCATTER, p) * (1 + (count_bits(splits) - 1) / p) : 0;
@@ -111,8 +110,8 @@ bool improve_is_partial(const Improve *m, NodeId n, int axis) {
          adds_partial(m, node->args[1], axis);
 }
 
-// Returns whether one addition of partial values alone reads n. The sum is then reduced instead of
-// n.
+// Returns whether the only reader of n is an addition whose result may stay partial. The result of
+// the addition is then reduced instead of n.
 static bool is_added(const Improve *m, NodeId n, int axis) {
   const Read *r = reads_of(m->p, n);
   return r->node && !r[1].node && !r[1].output && improve_is_partial(m, n, axis) &&
@@ -147,7 +146,7 @@ static double axis_share(const Improve *m, NodeId n, int axis, const Needs *x) {
   return first + spread_share(stop, x->replicated, x->splits, p);
 }
 
-// Returns the bytes of one block of n without the split over the axis, in all steps of a loop.
+// Returns the bytes of one block of n without the split over the axis, times the steps of its loop.
 static double bytes_without(const Improve *m, NodeId n, int axis) {
   Sharding s = m->p->result.computed[n];
   sharding_remove(&s, axis);
@@ -155,8 +154,8 @@ static double bytes_without(const Improve *m, NodeId n, int axis) {
          (double)region_times(m->g, graph_node(m->g, n)->region);
 }
 
-// Returns whether the conversions of window n over the axis are estimated with the source of the
-// window, where lowering puts them.
+// Returns whether conversions of window n over the axis are left out of the estimate of n. Lowering
+// converts the source of the window instead, and they are counted there.
 static bool counts_below(const Improve *m, NodeId n, int axis) {
   const Node *node = graph_node(m->g, n);
   if (node->op != OP_WINDOW) return false;
@@ -173,8 +172,8 @@ static double halo_bytes(const Improve *m, NodeId n, const Reads *r) {
          (double)region_times(m->g, graph_node(m->g, n)->region);
 }
 
-// Returns what to add, a negative number, for a value that is partial over several axes: one
-// all_reduce over all of them sends less than one after the other.
+// Returns a correction, a negative number, for a value that is partial over several axes: one
+// all_reduce over all these axes sends less than one all_reduce for each axis.
 static double joint_sums(const Improve *m, NodeId n, const Reads *r) {
   const Mesh *mesh = m->g->mesh;
   const Sharding *at = &m->p->result.computed[n];

@@ -10,34 +10,35 @@ enum { MAX_CHANGED = 96, MAX_COUNTED = 4 * MAX_CHANGED };
 
 typedef struct Change {
   NodeId n;
-  State state; // before the change; while the trial is undone, after it
+  State state; // shardings before the change; while the trial is undone, those after it
 } Change;
 
-// Bytes that a value sends before and after a trial.
+// Estimated bytes that a value sends before and after a trial.
 typedef struct Counted {
   NodeId n;
   double before, after;
-  bool changed; // the trial has changed its choice
+  bool changed; // the trial has changed the shardings of n
 } Counted;
 
 typedef struct Improve {
   Placer *p;
   const Graph *g;
-  double weight[MAX_AXES]; // of a byte over an axis: slow axes count more
+  double weight[MAX_AXES]; // [axis] weight of a byte sent over the axis: higher on slow links
   Change old[2 * MAX_CHANGED];
   int nold;
   NodeId pending[MAX_CHANGED];
   int npending;
-  uint8_t *partial; // [node] bits of axes over which it could be partial, wherever sums are reduced
-  uint32_t *seen, round; // [node] equal to round: the current trial has listed it
-  double total;          // bytes that all values send before the first move
-  double *sent;          // [node] bytes that it sends after the moves kept so far
+  uint8_t *partial;      // [node] bits of axes over which the node could be partial if no sum were
+                         // reduced before it
+  uint32_t *seen, round; // [node] `round` if find_counted has listed it in this trial
+  double total;          // weighted bytes that all values send before the first move
+  double *sent;          // [node] weighted bytes that its value sends after the moves kept so far
   double call;           // bytes that a link transfers during the latency of one call
-  double least;          // bytes that a move must save
+  double least;          // weighted bytes that a move must save to be kept
   double spare;          // flops that moves may still add
   Counted counted[MAX_COUNTED];
-  uint32_t trials, most; // trials made, and their limit
-  bool kept;
+  uint32_t trials, most; // number of trials made, and its limit
+  bool kept;             // a move was kept
 } Improve;
 
 // How users read a value over one axis: replicated, or split along dims (bits of `splits`).

@@ -1,8 +1,9 @@
-// Finds the node whose sum over a split dim makes a value partial.
+// Finds the node at which the partial sums of a value begin: a node that sums a dim which the axis
+// splits.
 #include "partition/sharding/sharding_internal.h"
 
-// Returns the argument that makes n partial over the axis, for a carry its next value; 0 if there
-// is none.
+// Returns the argument of n that is itself partial over the axis. For a carry returns its next
+// value. 0: none.
 static NodeId partial_from(const Placer *p, NodeId n, int axis) {
   const Node *node = graph_node(p->g, n);
   NodeId carried = 0;

@@ -4,12 +4,13 @@
 //                the roles of dims (place_roles.c). An argument that another user has gathered
 //                costs nothing (place_share.c). Carries of loops choose again with their next
 //                values until nothing changes (place_region.c).
-//   2. backward  a value that all users read split is computed split (place_users.c). A gradient
-//                whose optimizer slot is split is so reduced by a reduce-scatter.
+//   2. backward  a value that all users read split is computed split (place_users.c). Thus a
+//                reduce-scatter reduces a gradient for which the optimizer's tensors are split.
 //   3. improve   a local search over groups of nodes (place_improve.c); it runs 4. to 6.
-//   4. gather    a value that only its arguments split is gathered once (place_gather.c)
+//   4. gather    a value that no rule splits and that is read replicated is gathered once, before
+//                the pointwise nodes that use it (place_gather.c)
 //   5. reduce    a minimum cut decides per axis where partial sums are reduced (place_reduce.c)
-//   6. settle    a value that is read in one sharding only is converted to it directly
+//   6. settle    a value that all users read in one sharding is settled in it (place_users.c)
 #include "partition/sharding/sharding_internal.h"
 
 #include <string.h>

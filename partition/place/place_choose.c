@@ -1,9 +1,10 @@
 // Chooses the sharding of one node from its request and the settled shardings of its arguments.
 //
-// Each axis goes to one slot, a result dim or a reduced dim. Claims on a slot are a hard rule, an
-// argument that is split along it, or a soft rule. The slot with the fewest bytes for moving
-// arguments and result wins. A hard rule may so lose to a reduced dim: the node then computes
-// partial sums, and a reduce-scatter meets the rule.
+// Each axis gets at most one slot: a dim of the result, or a reduced dim, which the node sums. A
+// slot is claimed by a hard rule (a rule that is not soft) or by an argument that is split along
+// it. The claimed slot for which arguments and result send the fewest bytes wins. An axis without a
+// claimed slot follows a soft rule. A hard rule may lose to a reduced dim: the node then computes
+// partial sums, and a reduce-scatter splits the result as the rule asks.
 //
 //   hidden[b, h] = contract(x[b/rows, d], w[d, h/cols])   split by b/rows, h/cols
 //   y[b, o] = contract(hidden[b/rows, h/cols], v[h/cols, o])   b/rows, partial over cols
@@ -20,19 +21,20 @@ typedef struct Choice {
   NodeId id;
   const Node *n;
   int ndims, nslots;
-  int nsources;           // sources of the value: arguments; of a carry also its next value in
-                          // place_settle_carries
-  Axes wanted[MAX_SLOTS]; // [slot] axes that split the dims of arguments that the slot stands for
-  Axes hard[MAX_RANK];    // [dim] axes of hard rules under which the node can be computed
-  int slot[MAX_AXES];     // chosen slot of an axis, -1: none
+  int nsources; // number of values whose splits the node may follow: its arguments, and the next
+                // value of a carry while place_settle_carries runs
+  Axes wanted[MAX_SLOTS]; // [slot] axes that split the argument dims that become the slot
+  Axes hard[MAX_RANK];    // [result dim] axes of hard rules that the node can follow
+  int slot[MAX_AXES];     // [axis] chosen slot, -1: none
 } Choice;
 
 static int slot_of(const Choice *c, DimRole r) {
   return r.kind == ROLE_KEEP ? r.at : r.kind == ROLE_INNER ? c->ndims + r.at : -1;
 }
 
-// Returns whether splitting the reduced dim sends less than gathering the argument. True but for
-// top_k, which sends candidates, and windows whose result is summed.
+// Returns whether splitting the reduced dim by `split` sends less than gathering the argument. Only
+// top_k, which sends candidates, and windows whose results are summed need a comparison; for other
+// nodes it is true.
 static bool owners_pay(const Graph *g, const Node *n, Axes split) {
   if ((n->op != OP_TOP_K && op_row((Op)n->op)->cls != WINDOW) || !n->attr.nto) return true;
   const Node *x = graph_node(g, n->args[0]);
@@ -52,7 +54,7 @@ static int source_slot(const Choice *c, int i, int j) {
   return dims_index(&c->n->dims, graph_node(c->g, source_of(c, i))->dims.at[j]);
 }
 
-// Collects the axes of rules and arguments. Returns whether there are any.
+// Fills c->wanted and c->hard. Returns whether a rule or an argument has any axis.
 static bool collect(Choice *c) {
   const Request *w = c->placer->request[c->id];
   bool any = false;
@@ -74,7 +76,7 @@ static bool collect(Choice *c) {
   return any;
 }
 
-// Returns the bytes that arguments send if `axis` splits `slot`, times the steps of a loop.
+// Returns the bytes that arguments send if `axis` splits `slot`, in all steps of their loops.
 static double argument_cost(const Choice *c, int axis, int slot) {
   double p = (double)c->g->mesh->axis[axis].size, cost = 0;
   for (int i = 0; i < c->nsources; i++) {
@@ -95,7 +97,8 @@ static double argument_cost(const Choice *c, int axis, int slot) {
   return cost;
 }
 
-// Returns the bytes of one block of the result, with the axes chosen so far.
+// Returns the bytes of one block of the result under the slots chosen so far, in all steps of its
+// loop.
 static double result_bytes(const Choice *c) {
   double bytes = (double)dtype_bytes((Dtype)c->n->type) * (double)region_times(c->g, c->n->region);
   for (int k = 0; k < c->ndims; k++) {
@@ -114,13 +117,14 @@ static int soft_slot(const Choice *c, int axis) {
   return -1;
 }
 
-// Why an axis may split a slot, weakest first. RULE: a hard rule asks for it. NATURAL: the axis
-// splits an argument along the slot. MOVED: neither is so, and the arguments are exchanged first.
+// Why an axis may split a slot, weakest reason first. RULE: a hard rule asks for it. NATURAL: the
+// axis splits an argument along the slot. MOVED: the axis splits arguments along other dims, and
+// they are exchanged first.
 typedef enum Claim { CLAIM_NONE, CLAIM_MOVED, CLAIM_NATURAL, CLAIM_RULE } Claim;
 
-// Returns the bytes that the result sends if `axis` splits `slot`: partial sums are reduced, and a
-// result is moved if a rule asks for another split. `ruled`: a hard rule gives the axis to some dim
-// of the result.
+// Returns the bytes that the result sends if `axis` splits `slot`: partial sums are reduced, and
+// the result is converted if a rule asks for another split. `ruled`: a hard rule asks that the axis
+// splits some dim of the result.
 static double after_cost(const Choice *c, int axis, int slot, Claim claim, bool ruled) {
   const Mesh *m = c->g->mesh;
   double p = (double)m->axis[axis].size, result = result_bytes(c);
@@ -138,14 +142,13 @@ static double after_cost(const Choice *c, int axis, int slot, Claim claim, bool 
   return back ? coll_sent_share(COLL_ALL_TO_ALL, p) * result / p : 0;
 }
 
-// Returns whether CLAIM_MOVED is allowed: `axis` splits arguments, none of them weights, and every
-// other claim sends bytes. These are bytes of arguments; for lookups under a rule and for ordered
-// operations also those of the result.
+// Returns whether CLAIM_MOVED is allowed: `axis` splits arguments, none of which is a weight, and
+// every other claim sends bytes. Bytes of the result count only for lookups under a hard rule and
+// for ordered operations.
 static bool is_displaced(const Choice *c, int axis, bool ruled) {
   OpClass cls = op_row((Op)c->n->op)->cls;
   bool split = false,
-       moves = (cls == GATHER && ruled) ||
-               cls == ORDERED; // without a rule a partial result may be reduced later
+       moves = (cls == GATHER && ruled) || cls == ORDERED; // else partial sums may be reduced later
   for (int i = 0; i < c->nsources; i++) {
     NodeId arg = source_of(c, i);
     if (sharding_dim_of(&c->placer->result.settled[arg], axis) < 0) continue;
@@ -162,8 +165,8 @@ static bool is_displaced(const Choice *c, int axis, bool ruled) {
   return split;
 }
 
-// Returns whether a gathered argument serves other users too. The gradient of each factor of a
-// contraction reads the other factor again; the backward pass reads weights again.
+// Returns whether other users need the gathered arguments too. The gradient of a contraction with
+// respect to one factor reads the other factor again, and the backward pass reads weights again.
 static bool gathers_once(const Choice *c, int axis) {
   if (c->n->op == OP_CONTRACT) return true;
   for (int i = 0; i < c->n->nargs; i++) {
@@ -188,8 +191,9 @@ static Claim claim_of(const Choice *c, int axis, int slot, bool displaced) {
   return split_possible(c->placer, c->id, slot, axis) ? CLAIM_MOVED : CLAIM_NONE;
 }
 
-// Returns the claimed slot of lowest cost, or -1. Ties: first a reduced dim where a rule claims the
-// axis (a reduce-scatter meets the rule), then the stronger claim, then the first slot.
+// Returns the claimed slot of lowest cost, or -1. Equal costs are decided in this order: a reduced
+// dim if a hard rule asks for the axis (a reduce-scatter then splits the result as the rule asks),
+// the stronger claim, the first slot.
 static int claimed_slot(const Choice *c, int axis) {
   bool ruled = false, shared = gathers_once(c, axis);
   for (int k = 0; k < c->ndims; k++) ruled |= axes_has(c->hard[k], axis);
@@ -246,14 +250,15 @@ static uint16_t axis_rule(const Choice *c, int axis) {
   return other;
 }
 
-// Returns the axes given to a slot. Their order is that of the lists `first`, `second` and `third`:
-// of rules, arguments, soft rules.
+// Returns the axes given to a slot, ordered as in the lists `first` (hard rules), `second`
+// (arguments) and `third` (soft rules).
 static Axes ordered(const Choice *c, int slot, Axes first, Axes second, Axes third) {
   Axes all = first, out = {0};
   axes_join(&all, second);
   axes_join(&all, third);
   for (int axis = 0; axis < MAX_AXES; axis++)
-    if (c->slot[axis] == slot) axes_append(&all, axis); // no list has an axis of CLAIM_MOVED
+    if (c->slot[axis] == slot)
+      axes_append(&all, axis); // an axis with CLAIM_MOVED is in none of the three lists
   for (int i = 0; i < all.n; i++)
     if (c->slot[all.at[i]] == slot) axes_append(&out, all.at[i]);
   return out;
@@ -270,7 +275,8 @@ static void put_axis(Sharding *s, int k, int axis, Axes order) {
   s->split[k] = out;
 }
 
-// Returns the settled sharding of a value computed in `at`: full sums, with what the rules add.
+// Returns the settled sharding of a value that is computed in `at`: no partial sums, and the splits
+// that the rules ask for.
 static Sharding settled_of(const Placer *p, NodeId n, const Sharding *at) {
   const Node *node = graph_node(p->g, n);
   const Request *w = p->request[n];
@@ -288,7 +294,7 @@ static Sharding settled_of(const Placer *p, NodeId n, const Sharding *at) {
       Axes one = {.n = 1, .at = {(uint8_t)axis}};
       if (other >= 0 && !split_allowed(p->g, n, k, one).n)
         continue;                         // the node cannot compute such blocks
-      if (taken[axis] || rival) continue; // the axis stays at the dim that has it
+      if (taken[axis] || rival) continue; // the axis keeps splitting the dim that has it
       put_axis(&settled, k, axis, w->hard[k]);
       settled.rule[axis] = w->rule[k];
       taken[axis] = true;
@@ -304,7 +310,8 @@ static void choose_source(Placer *p, NodeId n) {
     p->result.computed[n] = p->result.settled[n] = want;
 }
 
-// Gives n the sharding that `layout(...)` in the model states, whatever the layout says.
+// Gives n the sharding that `layout(...)` in the model states. The rules of the layout do not
+// apply.
 static void choose_pin(Placer *p, NodeId n) {
   const Node *node = graph_node(p->g, n);
   Sharding *at = &p->result.computed[n];
@@ -357,5 +364,5 @@ void place_choose(Placer *p, NodeId n) {
   at->monoid = at->partial.n ? node_monoid(node) : MONOID_NONE;
   p->result.settled[n] = settled_of(p, n, at);
   if (node->op == OP_CARRY)
-    *at = p->result.settled[n]; // so that no step of the loop converts a carry
+    *at = p->result.settled[n]; // else every step of the loop would convert it
 }

@@ -1,8 +1,9 @@
 // Gathers a value once, before the pointwise work on it, instead of each result of that work.
 //
 // The gradient of a replicated weight comes out split when its activations are. The updates of
-// weight and optimizer slots would then be computed in blocks and each gathered. To gather the
-// gradient alone sends less, and to gather its arguments may send less still:
+// the weight and of the optimizer's tensors would then be computed in blocks, and each would be
+// gathered. Gathering the gradient alone sends less, and gathering its arguments may send even
+// less:
 //
 //   g[f/rows, h] = contract(a[b, f/rows], dy[b, h])    v' = 0.9 * v + g * g,  w' = w - g / sqrt(v')
 //   gathers v' and w'  =>  gathers g  =>  gathers a, if every processor may compute all of g
@@ -15,9 +16,9 @@ typedef struct Behind {
   const Graph *g;
   int axis;
   DimId d;
-  NodeId node[MAX_BEHIND]; // the value, then pointwise work on it that is split alike
-  bool gathered[MAX_BEHIND],
-      leads[MAX_BEHIND]; // the value is read replicated; it or a result of it is
+  NodeId node[MAX_BEHIND];   // the value, then pointwise nodes that use it and are split alike
+  bool gathered[MAX_BEHIND], // [i] some reader needs node[i] replicated
+      leads[MAX_BEHIND]; // [i] some reader needs node[i], or a later node made of it, replicated
   int n;
 } Behind;
 
@@ -32,7 +33,8 @@ static int found(const Behind *b, NodeId n) {
   return -1;
 }
 
-// Returns whether a rule gives the axis to n, or n is a declared tensor or layout(...).
+// Returns whether the use of the axis in n must not change: a layout rule asks for it, or n is a
+// declared tensor or a layout(...) of the model.
 static bool is_bound(const Placer *p, NodeId n, int axis) {
   const Node *node = graph_node(p->g, n);
   if (node->attr.decl || node->op == OP_PIN) return true;
@@ -57,8 +59,8 @@ static bool read_replicated(const Behind *b, NodeId n) {
   return false;
 }
 
-// Adds other arguments of the pointwise work whose splits no rule asks for, e.g. 0.9 * v. Returns
-// false if there are too many.
+// Adds the other arguments of the pointwise nodes that are pointwise nodes themselves and whose
+// splits no rule asks for, e.g. 0.9 * v. Returns false if there are too many.
 static bool join_partners(Behind *b) {
   for (int i = 1; i < b->n; i++)
     for (int a = 0; b->leads[i] && a < graph_node(b->g, b->node[i])->nargs; a++) {
@@ -71,7 +73,8 @@ static bool join_partners(Behind *b) {
   return true;
 }
 
-// Collects the pointwise work on n that is split alike. Returns false if there is too much.
+// Fills b->node with n and the pointwise nodes that use it, directly or through others, and are
+// split alike. Returns false if there are too many.
 static bool look_behind(Behind *b, NodeId n) {
   b->n = 1, b->node[0] = n;
   for (int i = 0; i < b->n; i++) {
@@ -85,7 +88,7 @@ static bool look_behind(Behind *b, NodeId n) {
   }
   for (bool more = true; more;) {
     more = false;
-    for (int i = 1; i < b->n; i++) // what a leading node reads leads to it
+    for (int i = 1; i < b->n; i++) // arguments of a node that leads to a gather lead to it too
       for (int a = 0; b->leads[i] && a < graph_node(b->g, b->node[i])->nargs; a++) {
         int k = found(b, graph_node(b->g, b->node[i])->args[a]);
         if (k >= 0 && !b->leads[k]) b->leads[k] = more = true;
@@ -94,8 +97,8 @@ static bool look_behind(Behind *b, NodeId n) {
   return join_partners(b);
 }
 
-// Returns true if gathering the value alone replaces all gathers of results of the pointwise work:
-// no other operand of that work is split over the axis.
+// Returns true if no other operand of the pointwise nodes is split over the axis. Gathering the
+// value then replaces all gathers of results of these nodes.
 static bool alone(const Behind *b) {
   for (int i = 1; i < b->n; i++) {
     const Node *node = graph_node(b->g, b->node[i]);
@@ -140,7 +143,8 @@ static void gather_value(Behind *b, NodeId n) {
       bytes += (double)sharding_bytes(b->g, b->node[i], &b->p->result.settled[b->node[i]]);
   double own = (double)sharding_bytes(b->g, n, &b->p->result.computed[n]);
   bool repeat = worth_repeating(b, n);
-  if (bytes < own || (bytes <= own && !repeat)) return; // with equal bytes split work is better
+  if (bytes < own || (bytes <= own && !repeat))
+    return; // at equal bytes it is better to compute in blocks
   sharding_remove(&b->p->result.settled[n], b->axis);
   for (int i = 1; i < b->n; i++) {
     if (!b->leads[i]) continue;

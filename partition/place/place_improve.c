@@ -2,31 +2,31 @@
 //
 // place_choose decides node by node. A move changes one choice, lets the nodes that depend on it
 // choose again, and estimates the bytes of all affected values before and after (improve_cost.c).
-// It is kept if it saves enough. A conversion that several users share is paid once, so a move can
-// gain where no single node could:
+// The move is kept if it saves enough. A conversion that several users share costs only once, so
+// changing several nodes can save bytes where changing one cannot. The moves:
 //
-//   settle  a value is split as some of its users read it; the others, e.g. the norm of a gradient
-//           or the mean of a row, work on blocks
-//   slot    a contraction or a lookup is split along another dim; its arguments are exchanged
-//           (all_to_all) or other users need them so already
-//   gather  all users of a value choose as if it were replicated, e.g. three projections of it
+//   settle  a value is split as some of its users read it; its other users, e.g. the norm of a
+//           gradient or the mean of a row, then work on blocks
+//   slot    a contraction or a lookup is split along another dim of its result or another dim that
+//           it sums; its arguments are exchanged (all_to_all) if they are not split so
+//   gather  all users of a value, e.g. three projections, choose as if it were replicated
 //
-//   q, k, v = contract(n[t/cols], w_i[heads/cols])   split by t, each gathers w_i and exchanges its
-//                                                    result; better: n is gathered once, and all
-//                                                    three are split by heads
+//   q, k, v = contract(n[t/cols], w_i[heads/cols])   split by t, each of the three gathers w_i and
+//                                                    exchanges its result; it sends less to gather
+//                                                    n once and to split all three by heads
 #include "partition/place/improve_internal.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { MIN_TRIALS = 64 };
-// The least saving of a move as a share of all bytes, and the most work that moves add as a share
-// of all work.
+// A move must save at least this share of all bytes. All moves together may add at most this share
+// of all flops.
 static const double SMALL = 1.0 / 256;
 
 // -- trials -------------------------------------------------------------------------------------
 
-// Records the choice for n, so that a trial can be undone. Returns false if there is no room.
+// Records the shardings of n, so that the trial can be undone. Returns false if the list is full.
 static bool save(Improve *m, NodeId n) {
   if (m->nold == 2 * MAX_CHANGED) return false;
   m->old[m->nold++] = (Change){n, state_of(m->p, n)};
@@ -36,7 +36,7 @@ static bool save(Improve *m, NodeId n) {
 static bool wait_for(Improve *m, NodeId u) {
   int i = 0;
   while (i < m->npending && m->pending[i] > u)
-    i++; // in descending order, so that the smallest id, which is next, is last
+    i++; // the list has descending ids: spread() takes the last, which is the smallest
   if (i < m->npending && m->pending[i] == u) return true;
   if (m->npending == MAX_CHANGED) return false;
   memmove(&m->pending[i + 1], &m->pending[i], (size_t)(m->npending - i) * sizeof *m->pending);
@@ -64,8 +64,8 @@ static bool is_shown(const Improve *m, NodeId n) {
   return false;
 }
 
-// Calls `choose` for n and records the change. *moved: whether the settled sharding has changed.
-// Returns false, with n unchanged, if the trial must be given up.
+// Calls `choose` for n and records the change. Sets *moved to whether the settled sharding has
+// changed. Returns false, with n unchanged, if the trial must be undone.
 static bool change_node(Improve *m, NodeId n, void choose(Placer *, NodeId), bool *moved) {
   Placer *p = m->p;
   State before = state_of(p, n);
@@ -79,8 +79,8 @@ static bool change_node(Improve *m, NodeId n, void choose(Placer *, NodeId), boo
   return true;
 }
 
-// Chooses n again and queues its users if its settled sharding changed. Returns false if the trial
-// must be given up.
+// Chooses the shardings of n again, and queues its users if the settled one changed. Returns false
+// if the trial must be undone.
 static bool choose_node(Improve *m, NodeId n) {
   bool moved = false;
   if (is_free(m, n) && !change_node(m, n, place_choose_again, &moved)) return false;
@@ -92,7 +92,8 @@ static bool pull_back(Improve *m, NodeId n) {
   return !is_free(m, n) || is_shown(m, n) || change_node(m, n, place_pull_back, &moved);
 }
 
-// Chooses again for all queued nodes, in order.
+// Chooses the shardings of all queued nodes again, in graph order. Returns false if the trial must
+// be undone.
 static bool spread(Improve *m) {
   while (m->npending > 0)
     if (!choose_node(m, m->pending[--m->npending])) return false;
@@ -139,8 +140,8 @@ static double work_of_changed(const Improve *m, const Counted *list, int n) {
   return sum;
 }
 
-// Exchanges the shardings of nodes that the trial changed with the recorded ones. `back`: from the
-// last change to the first, to undo the trial; a node may have changed twice.
+// Exchanges the shardings of nodes that the trial changed with the recorded ones. A node may have
+// changed twice, so undoing a trial (`back`) goes from the last change to the first.
 static void swap_shardings(Improve *m, bool back) {
   for (int k = 0; k < m->nold; k++) {
     Change *c = &m->old[back ? m->nold - 1 - k : k];
@@ -150,9 +151,10 @@ static void swap_shardings(Improve *m, bool back) {
   }
 }
 
-// Returns the bytes that a trial saves. They are m->sent less list[].after, of the values that the
-// trial affects. list[].before shows only whether a value is affected: m->sent is lower, because
-// place_finish has run after it.
+// Returns the bytes that a trial saves: the sum of m->sent less list[].after over the values that
+// it affects. A value is affected if list[].before and list[].after differ. list[].before is no
+// base for the saving: it is estimated before place_finish, which lowers costs, and m->sent after
+// it.
 static double saved_bytes(const Improve *m, const Counted *list, int n) {
   double saved = 0;
   for (int i = 0; i < n; i++)
@@ -194,8 +196,8 @@ static bool decide(Improve *m, bool good) {
 
 static bool has_room(const Improve *m) { return m->trials < m->most; }
 
-// Tries to split dim k of the settled sharding of n over the axis, and of the computed one unless
-// that is partial. Returns whether the change was kept.
+// Tries to split dim k of n over the axis, in the settled sharding and, unless n is partial over
+// the axis, in the computed one. Returns whether the change was kept.
 static bool move_settled(Improve *m, NodeId n, int axis, int k) {
   Placer *p = m->p;
   Sharding *at = &p->result.computed[n], *settled = &p->result.settled[n];
@@ -214,7 +216,7 @@ static bool move_settled(Improve *m, NodeId n, int axis, int k) {
 }
 
 // Returns the bits of dims of n along which a user reads n split over the axis. Users of pointwise
-// users of n count too. *replicated: whether some user reads n replicated.
+// users of n count too. Sets *replicated to whether some user reads n replicated.
 static uint32_t wanted_splits(const Improve *m, NodeId n, int axis, bool *replicated) {
   const Placer *p = m->p;
   const Dims *dims = &graph_node(m->g, n)->dims;
@@ -234,7 +236,8 @@ static uint32_t wanted_splits(const Improve *m, NodeId n, int axis, bool *replic
   return splits;
 }
 
-// Tries to settle n as one of its users reads it, one user after the other, until a trial is kept.
+// Tries to settle n split along a dim along which some user reads it split, one dim after the
+// other, until a trial is kept.
 static void try_settled(Improve *m, NodeId n, int axis) {
   const Placer *p = m->p;
   const Node *node = graph_node(m->g, n);
@@ -293,7 +296,7 @@ static void try_gather(Improve *m, NodeId n, int axis) {
       p->forced[r->node * MAX_AXES + (uint32_t)axis] = (uint8_t)(slot_now(m, r->node, axis) + 2);
 }
 
-// Returns whether u and its arguments send enough bytes for trials.
+// Returns whether u and its arguments send so many bytes that a move could save m->least.
 static bool is_hot(const Improve *m, NodeId u) {
   const Node *node = graph_node(m->g, u);
   double sum = improve_cost(m, u);
@@ -305,7 +308,7 @@ static void improve_axis(Improve *m, int axis) {
   const Graph *g = m->g;
   const Placer *p = m->p;
   double least = fmax(SMALL * m->total, m->call);
-  m->least = 0; // around partial sums any saving is kept
+  m->least = 0; // moves of partial sums are kept if they save anything
   for (NodeId n = graph_count(g); n > 0 && has_room(m); n--) {
     if (!improve_is_partial(m, n, axis)) continue;
     try_settled(m, n, axis);
@@ -321,7 +324,7 @@ static void improve_axis(Improve *m, int axis) {
     if (has_slots(m, n) && is_hot(m, n)) try_slots(m, n, axis);
 }
 
-// Returns a copy of p with shardings of its own.
+// Returns a copy of p whose shardings can be changed without changing those of p.
 static Placer copy_placer(const Placer *p) {
   uint32_t n = graph_count(p->g) + 1;
   Placer out = *p;

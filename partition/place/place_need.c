@@ -1,4 +1,5 @@
-// The sharding in which a node reads an argument, and in which an output reads its value.
+// Determines the sharding in which a node reads an argument, and in which an output reads its
+// value, from the shardings chosen for both.
 #include "partition/sharding/sharding_internal.h"
 
 #include <string.h>
@@ -32,9 +33,10 @@ static bool reads_all(const Placer *p, NodeId n) {
   return true;
 }
 
-// Sets the split in which window n reads dim j of its source: the split that it has, up to the
-// first axis that another dim of *need uses. A halo works between any two splits. If the dim is not
-// split and an axis of the result splits another dim of the source, that axis moves to dim j.
+// Sets need->split[j], the split in which window n reads dim j of its source. It is the settled
+// split of that dim, because a halo works between any two splits. If dim j is not split and an axis
+// of the result splits another dim of the source, it is the split of the result. Axes from the
+// first one on that another dim of *need uses are left out.
 static void need_halo(const Placer *p, NodeId n, int j, Sharding *need) {
   const Node *node = graph_node(p->g, n);
   if (reads_all(p, n)) return;

@@ -19,13 +19,14 @@ typedef struct LinearRegions {
   Placer *p;
   const Graph *g;
   int axis;
-  bool *may;     // node can be computed as a partial sum
-  bool *starts;  // node is a partial sum because it sums a split dim
-  uint8_t *args; // [node] bits of arguments that a partial node reads as partial sums
-  bool *stays;   // carry that cannot be partial, since its next value cannot
+  bool *may;     // [node] it can be computed as a partial sum
+  bool *starts;  // [node] it sums a dim that the axis splits
+  uint8_t *args; // [node] bits of arguments that it reads partial if it is partial
+  bool *stays;   // [node] it is a carry that cannot be partial, because its next value cannot
 } LinearRegions;
 
-// Returns whether sums of this type may stay partial: narrower ones would be rounded once more.
+// Returns whether sums of this type may stay partial: partial sums of narrower types would lose
+// precision in each operation.
 static bool wide(Dtype t) { return dtype_bytes(t) >= 4; }
 
 static bool settled_split(const LinearRegions *r, NodeId n) {
@@ -41,7 +42,7 @@ static int64_t reduce_bytes(const LinearRegions *r, NodeId n) {
   if (!size_mul(coll_wire_bytes(kind, r->g->mesh->axis[r->axis].size, bytes), times, &all) ||
       all >= EDGE_UNLIMITED / 4)
     return EDGE_UNLIMITED / 4;
-  // Each call costs less than a byte: if two ways send equal bytes, that with fewer calls wins.
+  // `times` breaks ties: of two ways that send equal bytes, the one with fewer calls wins.
   return all + times - 1;
 }
 
@@ -52,9 +53,9 @@ static bool starts_here(const LinearRegions *r, NodeId n) {
   return false;
 }
 
-// Returns the bits of arguments from lo on if each can be partial or is replicated, and at least
-// one can be partial; else 0. Of a replicated one, the processor at coordinate 0 of the axis adds
-// the value and the others zero.
+// Returns the bits of all arguments from argument `lo` on, if each can be partial or is replicated,
+// and at least one can be partial; else 0. A replicated argument becomes partial: the processor at
+// coordinate 0 of the axis takes its value, the others take zero.
 static uint8_t args_all(const LinearRegions *r, const Node *n, int lo) {
   uint8_t out = 0, partial = 0;
   for (int i = lo; i < n->nargs; i++) {
@@ -74,8 +75,8 @@ static bool replicated_but(const LinearRegions *r, const Node *n, int linear) {
   return true;
 }
 
-// Returns the bit of the factor of a product that stays partial, or 0. A product is linear in one
-// factor at a time: the one that would send more bytes is taken.
+// Returns the bit of the one factor of a product that may stay partial, or 0. If both could, it is
+// the factor whose reduction would send more bytes: a product of two partial sums is not linear.
 static uint8_t args_one(const LinearRegions *r, const Node *n) {
   int best = -1;
   for (int i = 0; i < n->nargs; i++)
@@ -85,7 +86,7 @@ static uint8_t args_one(const LinearRegions *r, const Node *n) {
   return best >= 0 && replicated_but(r, n, best) ? (uint8_t)(1u << best) : 0;
 }
 
-// Returns 1 if a carry can be partial: its start is partial or replicated. Else 0.
+// Returns the bit of the start value, 1, if a carry can be partial; else 0.
 static uint8_t carry_args(const LinearRegions *r, NodeId id, const Node *n) {
   bool split = settled_split(r, id) || sharding_dim_of(&r->p->result.computed[id], r->axis) >= 0;
   bool start = r->may[n->args[0]] || !settled_split(r, n->args[0]);
@@ -101,7 +102,7 @@ static uint8_t linear_args(const LinearRegions *r, NodeId id) {
   switch (op_row((Op)n->op)->linear) {
   case LINEAR_NO: return 0;
   case LINEAR_ALL:
-    if (n->op == OP_CAST) { // a cast that rounds each partial sum is not linear
+    if (n->op == OP_CAST) { // a cast that rounds is not linear
       Dtype from = (Dtype)graph_node(r->g, n->args[0])->type;
       if (!dtype_is_float(from) || !dtype_is_float((Dtype)n->type) ||
           dtype_bytes(from) > dtype_bytes((Dtype)n->type))
@@ -117,8 +118,8 @@ static uint8_t linear_args(const LinearRegions *r, NodeId id) {
   BUG("%s has no linear rule", op_row((Op)n->op)->text);
 }
 
-// Returns whether no other axis splits the blocks of this one: dropping the axis would change
-// these.
+// Returns whether the axis is the last of those that split its dim, or splits no dim. Removing an
+// earlier axis would change the blocks of the later ones.
 static bool axis_is_last(const LinearRegions *r, NodeId n) {
   const Sharding *at = &r->p->result.computed[n];
   int k = sharding_dim_of(at, r->axis);
@@ -139,8 +140,8 @@ static void find_members(LinearRegions *r) {
   }
 }
 
-// Assumes that all carries can be partial, then drops those whose next value cannot, until none is
-// left to drop.
+// Assumes first that all carries can be partial. Then excludes carries whose next value cannot, and
+// repeats this until nothing changes.
 static void find_loop_members(LinearRegions *r) {
   for (bool again = true; again;) {
     again = false;
@@ -200,8 +201,8 @@ static void connect_uses(const LinearRegions *r, MinCut *c, NodeId u) {
   }
 }
 
-// Makes the network of the minimum cut. There is no node 0: its vertices 0 and 1 are source and
-// sink.
+// Makes the network of the minimum cut. Node n has the vertices 2n (in) and 2n + 1 (out). Node ids
+// begin at 1, so vertices 0 and 1 are free for source and sink.
 static MinCut *network(const LinearRegions *r, Arena *scratch) {
   MinCut *c = min_cut_new(scratch, 2 * (graph_count(r->g) + 1));
   for (NodeId n = 1; n <= graph_count(r->g); n++) {
@@ -225,8 +226,8 @@ static void make_partial(Placer *p, NodeId n, int axis, uint8_t args) {
   p->linear[n * MAX_AXES + (uint32_t)axis] = args;
 }
 
-// Makes n, a sum of partial values, read partial sums; the dims that it sums are then not split
-// over the axis.
+// Handles n, which sums a dim that the axis splits. If its argument stays partial over the axis, n
+// reads partial sums, and the dims that it sums are no longer split over the axis.
 static void sum_partial(const LinearRegions *r, const MinCut *c, NodeId n) {
   const Node *node = graph_node(r->g, n);
   if (!r->args[n] || !min_cut_on_source_side(c, in_of(node->args[0]))) return;

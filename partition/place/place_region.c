@@ -1,9 +1,10 @@
-// Loops: one sharding for a carry in all steps, from its start and from its next value.
+// Chooses for each carry of a loop one sharding for all steps, from its start value and its next
+// value.
 //
-// The first choice for a carry sees its start only. Here each carry chooses again with its next
-// value as a second argument, whose conversion costs in every step; then the nodes that depend on
-// it choose again, until no carry changes or after ROUNDS. Any result is correct, since the next
-// value is converted to the sharding of its carry.
+// The first choice for a carry (place_choose.c) considers its start value only. Here each carry
+// chooses again with its next value as a second argument, whose conversion costs in every step;
+// then the nodes that depend on it choose again, until no carry changes, at most ROUNDS times. Any
+// result is correct, since the next value is converted to the sharding of its carry.
 //
 //   scan t (h[b, k] = 0) { h = tanh(x[b, k/cols] + ...) }     starts replicated, settles at k/cols
 #include "partition/sharding/sharding_internal.h"

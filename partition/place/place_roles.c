@@ -1,18 +1,23 @@
-// The table of roles: what a split of an argument's dim means for the result, by class of
-// operation.
+// The table of roles: what becomes of a split of an argument's dim over axis a, by class of
+// operation. "stays": the dim of the result is split too. "full": the node needs all of the dim.
+// "partial": the result is a partial sum over a.
 //
-//   class      dim                                   a split over axis a
-//   pointwise  any                                   stays; arguments without it are sliced, free
-//   reduce     kept | reduced                        stays | the result is partial over a
-//   contract   kept | summed                         stays | partial over a
-//   move       renamed, kept | slow of split, merge  moves with the dim | as far as blocks align
-//              fast dims of a merge                  full
-//   gather     looked up | other                     partial over a | stays
-//   window     read along | other                    the new dim is split so, with a halo | stays
-//              one place, or a computed one          partial over a: the owner has values, others 0
-//   region     the dim that the loop runs over       full
-//              other                                 stays; a carry's next value gets its sharding
-//              sorted | other                        full | stays
+//   class      dim of the argument               its split over axis a
+//   pointwise  any                               stays; arguments that are not split are sliced
+//   reduce     reduced | other                   partial | stays
+//   contract   summed | other                    partial | stays
+//   move       renamed or kept                   stays
+//              slow dim of a split or a merge    stays as far as blocks of both sides coincide
+//              fast dims of a merge              full
+//   gather     looked up | other                 partial | stays
+//   window     read along                        becomes a split of the new dim, with a halo
+//              one place of it, or computed ones partial: the owner has the elements, others 0
+//              other                             stays
+//   ordered    sorted                            full
+//              of a top_k                        each processor finds candidates, which are merged
+//              of a cumsum or cummax, other      stays
+//   region     the dim that the loop runs over   full
+//              other                             stays
 #include "partition/sharding/sharding_internal.h"
 
 static int listed(const DimId *list, int n, DimId d) {
@@ -38,8 +43,9 @@ static DimRole move_role(const Node *n, DimId d) {
   return keep(n, n->attr.to[0]);
 }
 
-// Returns the role of dim d of argument i of a lookup. A lookup in a split table sums the row found
-// with zeros of other processors. Types of one byte have no such sum and need the full table.
+// Returns the role of dim d of argument i of a lookup. In a split table the owner finds the row and
+// other processors take zeros; their sum is the row. Types of one byte are not summed and need the
+// full table.
 static DimRole gather_role(const Graph *g, const Node *n, int i, DimId d) {
   DimRole r = n->op == OP_TAKE && i > 0 ? keep(n, d) : inner_or_keep(n, d);
   Dtype type = (Dtype)graph_node(g, n->args[0])->type;
@@ -47,8 +53,8 @@ static DimRole gather_role(const Graph *g, const Node *n, int i, DimId d) {
   return r;
 }
 
-// Returns whether window n sums blocks: owners fill in their elements, others the fill value, which
-// must be zero.
+// Returns whether processors can each compute a part of window n and add the parts: the owner of an
+// element takes it, others take the fill value, which must be zero.
 static bool window_sums(const Node *n) {
   return (!n->attr.nto || n->op == OP_WINDOW_AT) && n->attr.num[0] == 0 &&
          dtype_bytes((Dtype)n->type) > 1;
@@ -66,7 +72,7 @@ static DimRole window_role(const Node *n, DimId d) {
 static DimRole ordered_role(const Graph *g, const Node *n, DimId d) {
   if (d != n->attr.dims[0] || n->op == OP_CUMSUM || n->op == OP_CUMMAX) return keep(n, d);
   bool keys = dtype_bytes((Dtype)graph_node(g, n->args[0])->type) <=
-              4; // a key of 8 bytes holds a value of 4 and its index
+              4; // a key of 8 bytes: 4 for the value, 4 for its index
   return (DimRole){.kind = n->op == OP_TOP_K && keys ? ROLE_INNER : ROLE_FULL};
 }
 
@@ -106,8 +112,8 @@ Monoid node_monoid(const Node *n) {
   return node_inner(n) ? op_row((Op)n->op)->monoid : MONOID_NONE;
 }
 
-// Returns the longest head of `axes` for which blocks of the slow dim, times the fast size, are
-// blocks of the merged dim.
+// Returns the longest head of `axes` under which a block of the slow dim, times the size of the
+// fast dims, is a block of the merged dim.
 static Axes aligned(const Graph *g, DimId slow, DimId merged, Axes axes) {
   int64_t n = dim_get(g->dims, slow)->size, m = dim_get(g->dims, merged)->size, fast = m / n;
   for (int i = 0; i < axes.n; i++) {

@@ -1,13 +1,14 @@
-// Conversions that users of a value share: the second user gets it free.
+// Finds conversions that users of a value share: only the first such user pays for it.
 //
 // A node pays nothing for a gathered argument if another user reads that argument replicated.
-// Windows are looked through, since conversions go below them (lower_window.c).
+// Readers of a window of the argument count too, since lowering converts the source of a window
+// (lower_window.c).
 //
 //   dw = contract(window(a), dy[o/cols]) reads dy replicated;   da = contract(w, window(dy))
-//   da then uses the gathered dy and is split as w is, which avoids partial sums
+//   da then reads the gathered dy and is split as w is, which avoids partial sums
 #include "partition/sharding/sharding_internal.h"
 
-enum { MAX_THROUGH = 16 }; // windows of one value
+enum { MAX_THROUGH = 16 }; // number of values examined: the argument and its windows
 
 bool window_passes_dim(const Node *n, DimId d) {
   if (n->op != OP_WINDOW || n->attr.dims[0] == d) return false;

@@ -1,4 +1,4 @@
-// Shardings that users ask for: a value that all users read in one sharding is computed in it.
+// Computes or settles a value in the sharding in which all its users read it.
 #include "partition/sharding/sharding_internal.h"
 
 #include <string.h>
@@ -21,7 +21,8 @@ static bool wanted_sharding(const Placer *p, NodeId n, Sharding *out, bool *show
   return any;
 }
 
-// Returns whether `more` has all splits of s, and keeps replicated what the request wants so.
+// Returns whether `more` has all splits of s, and no split of a dim for which the request says `->
+// none`.
 static bool extends(const Sharding *more, const Sharding *s, const Request *w) {
   for (int k = 0; k < MAX_RANK; k++) {
     if (!axes_starts(more->split[k], s->split[k])) return false;
@@ -30,8 +31,9 @@ static bool extends(const Sharding *more, const Sharding *s, const Request *w) {
   return true;
 }
 
-// Sets *out to the sharding in which all users can read n if windows read blocks with a halo: split
-// along the window's dim as the result of the window is.
+// Sets *out to the sharding in which all users can read n if windows among them read blocks with a
+// halo: the dim that a window reads along is split like the result of the window. Returns false if
+// users differ or no window reads n so.
 static bool wanted_by_windows(const Placer *p, NodeId n, Sharding *out) {
   bool any = false, window = false;
   for (const Read *r = reads_of(p, n); r->node; r++) {
@@ -52,7 +54,8 @@ static bool wanted_by_windows(const Placer *p, NodeId n, Sharding *out) {
   return window;
 }
 
-// Settles a value as its users read it. Axes that still split the same dim keep their rules.
+// Changes *settled to `want`, the sharding in which users read the value. An axis that splits the
+// same dim before and after keeps its layout rule.
 static void settle_as(Sharding *settled, const Sharding *want) {
   Sharding before = *settled;
   *settled = *want;
@@ -91,7 +94,7 @@ void place_pull_back(Placer *p, NodeId n) {
 void place_choose_again(Placer *p, NodeId n) {
   State before = state_of(p, n);
   place_choose_fresh(p, n);
-  for (int k = 0; k < MAX_RANK; k++) { // keeps splits that users asked for
+  for (int k = 0; k < MAX_RANK; k++) { // the old shardings stay if they split more
     Axes had = before.settled.split[k], has = p->result.settled[n].split[k];
     if (axes_starts(had, has) && had.n > has.n) {
       state_set(p, n, before);

@@ -1,8 +1,9 @@
-// The shardings in which each value exists, and the conversions that make them. `lower` makes nodes
-// of them, place_improve.c counts the bytes that they send.
+// Finds the shardings in which each value is needed, and the conversions that make them. `lower`
+// makes nodes of the conversions; place_improve.c counts the bytes that they send.
 //
-// A value has a version for each sharding in which it is read; each is made once. Versions without
-// partial sums come from the settled one, so that sums are reduced once.
+// A version is a value in one sharding. Each version that some node or output reads is made once.
+// Versions with full sums are made from the settled version or from each other, so that partial
+// sums are reduced once.
 #include "partition/sharding/sharding_internal.h"
 
 Versions versions_new(Arena *scratch, const Placer *p) {
@@ -22,14 +23,14 @@ const Version *version_add(Versions *v, NodeId n, const Sharding *s, NodeId node
   return v->of[n] = x;
 }
 
-// Finds the steps from one sharding of n to another. Returns their number; *bytes: weighted bytes
-// that one processor sends for all of them.
+// Finds the collectives that convert n from one sharding to another. Returns their number. Sets
+// *bytes to the weighted bytes that one processor sends for all of them.
 static int find_path(const Versions *v, NodeId n, const Sharding *from, const Sharding *to,
                      ConvertStep step[MAX_STEPS], double *bytes) {
   const Node *node = graph_node(v->p->g, n);
   Dtype type = (Dtype)node->type;
   if (from->partial.n && from->monoid == MONOID_SUM && dtype_is_float(type))
-    type = dtype_accumulator(type); // lower computes partial sums in it
+    type = dtype_accumulator(type); // lowering computes partial sums in this wider type
   return convert_path(v->scratch, v->p->machine, v->p->g, &node->dims, type, from, to, step, bytes);
 }
 
@@ -72,8 +73,9 @@ static const Version *computed(const Versions *v, NodeId n) {
   return x;
 }
 
-// If it makes both cheaper, makes the version that another reader of n needs before `want` is made.
-// For example one reader needs n gathered: `want` is then a slice of that, which sends nothing.
+// Makes a version that another reader of n needs before `want`, if both together then send less.
+// For example another reader needs n gathered: `want` is then a slice of the gathered version,
+// which sends nothing.
 static void make_before(Versions *v, NodeId n, const Sharding *want, const Read *user) {
   double own = path_bytes(v, n, &best_version(v, n, want)->s, want);
   if (own <= 0) return;
