@@ -10,14 +10,14 @@
 
 #include "frontend/builtin/builtin_internal.h"
 
-// One of the two statistics.
+// The mean or the variance of one call.
 typedef struct Running {
-  DeclId decl;
-  NodeId state, batch; // its running value, and its value for the batch
+  DeclId decl;         // the state with the running value
+  NodeId state, batch; // the running value before this step; the value for this batch
 } Running;
 
-// Declares the state `name` of the scope, with the type and dims of `like`. In a shared scope
-// returns the state of the earlier call.
+// Declares the state `name` of the scope, with the type and dims of `like` and the initial value
+// `start`. If the scope is shared and an earlier call has declared the state, returns that one.
 static DeclId state_declare(Build *b, const Call *c, const Scope *scope, const char *name,
                             double start, const Node *like) {
   const char *full = name_join(b, scope->path, name);
@@ -76,7 +76,8 @@ static void move_running(Build *b, const Running *r, double momentum, Pos pos) {
   o->value = graph_binary(g, OP_ADD, old, new);
 }
 
-// Returns the statistic that applies: of the batch in training, otherwise the running one.
+// Returns the statistic by which x is normalised: in training that of the batch, otherwise the
+// running one.
 static NodeId chosen(Build *b, const Call *c, const Running *r) {
   NodeId training = build_emit(b, c->pos, OP_TRAINING, 0, NULL, NULL);
   return graph_where(b->g, training, r->batch, r->state);

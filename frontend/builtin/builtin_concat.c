@@ -6,7 +6,8 @@
 //   stack[-> n](a, b)           where(index[n] == 0, a, b)
 #include "frontend/builtin/builtin_internal.h"
 
-// Evaluates the operands, in order, and converts them to their common type. False after an error.
+// Evaluates the operands in the order of the text, and converts them to their common type. Returns
+// false after an error.
 static bool operands(Build *b, const Call *c, Value *out, Dtype *type) {
   bool good = true;
   for (uint32_t i = 0; i < c->ast->nargs; i++) {
@@ -24,9 +25,9 @@ static bool operands(Build *b, const Call *c, Value *out, Dtype *type) {
   return true;
 }
 
-// Checks that v, operand number `operand`, does not have the dim at index `dim` of the brackets,
-// unless it is the dim `gone`, which the call removes; 0: the call removes none. False after an
-// error.
+// Checks that v, operand number `operand`, does not have dim number `dim` of the brackets, which
+// the call adds. The call removes the dim `gone` (0: none); if the added dim is the same dim, v may
+// have it. Returns false after an error.
 static bool free_of(Build *b, const Call *c, uint32_t dim, uint32_t operand, const Value *v,
                     DimId gone) {
   const Dims *have = build_dims(b, v);
@@ -38,7 +39,8 @@ static bool free_of(Build *b, const Call *c, uint32_t dim, uint32_t operand, con
 
 // -- concat -------------------------------------------------------------------------------------
 
-// Checks the number of operands and the sum of their sizes; false after an error.
+// Checks that there is one operand for each dim before the arrow, and that the sizes of these dims
+// add up to that of the dim after it. Returns false after an error.
 static bool concat_counts(Build *b, const Call *c) {
   uint32_t n = c->ndims - 1, pos = 0;
   int64_t total = 0;
@@ -63,8 +65,8 @@ static bool has_part(Build *b, const Call *c, uint32_t i, const Value *v) {
                     dims_listed(b, have), c->ast->dims[i].name);
 }
 
-// Builds the nested where() from the last operand to the first. `end` is the end of the current
-// operand along `to`.
+// Returns the nested where() over the operands v, built from the last one to the first. `end` is
+// the position along `to` after the last element of the current operand.
 static NodeId concat_chain(Build *b, const Call *c, const Value *v, DimId to) {
   int64_t end = dim_get(b->g->dims, to)->size;
   NodeId y = 0, index = graph_index(b->g, to);

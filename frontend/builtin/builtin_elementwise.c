@@ -17,10 +17,10 @@ Origin group_begin(Build *b, Pos pos) {
 
 void group_end(Build *b, Origin before) { b->g->origin = before; }
 
-// -- plain operations ---------------------------------------------------------------------------
+// -- functions that are one operation -----------------------------------------------------------
 
-// Computes a call whose n arguments are all numbers into *out, so that sqrt(size(k)) is known at
-// compile time. False if an argument is a tensor, or n > 2.
+// Sets *out to the result of a call whose n arguments are all numbers, so that sqrt(size(k)) is
+// known at compile time. Returns false if an argument is a tensor, or n > 2.
 static bool fold(Build *b, const Call *c, int n, Value *out) {
   static const Dtype real[2] = {TYPE_F64, TYPE_F64};
   Cell x[2] = {0};
@@ -74,8 +74,8 @@ Value builtin_cast(Build *b, const Call *c) {
   }
   if (c->arg[0].kind == VALUE_NUMBER)
     return value_tensor(build_strong(b, build_node(b, c->arg[0], type)));
-  // With a narrow precision, cast(x, f32) keeps x in f32. The node is needed even where x is f32
-  // now, because precision_apply makes values of the model's graph narrow later.
+  // In a bf16 or f16 model, cast(x, f32) keeps x in f32. The node is needed even if x is f32 now,
+  // because precision_apply later makes other values of the model's graph narrow.
   bool pins = type == TYPE_F32 && b->model->precision != TYPE_F32 && b->g == b->model->graph;
   if (pins && graph_node(b->g, c->arg[0].node)->type == TYPE_F32)
     return value_tensor(build_emit(b, c->pos, OP_CAST, 1, &c->arg[0].node, &(Attr){.type = type}));
@@ -93,7 +93,7 @@ Value builtin_mark(Build *b, const Call *c) {
 static NodeId constant(Build *b, NodeId like, double x) {
   return graph_const(b->g, (Dtype)graph_node(b->g, like)->type, x);
 }
-// Returns the slope or alpha of the call as a node of the type of x.
+// Returns argument 1 of the call, the slope or alpha, as a node of the type of x.
 static NodeId factor(Build *b, const Call *c, NodeId x) {
   return build_node(b, c->arg[1], (Dtype)graph_node(b->g, x)->type);
 }

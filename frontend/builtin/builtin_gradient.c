@@ -14,9 +14,9 @@ static bool is_zero(const Build *b, NodeId n) {
   return x->op == OP_CONST && x->attr.num[0] == 0;
 }
 
-// Returns the gradient by a weak value that has two nodes: out[0] is the gradient by the node of
-// the default type, out[1] that by the node in f64 (node_widened). The result is their sum, or one
-// of them if the other is the constant 0.
+// Returns the gradient by a weak value, one without a type of its own. It has two nodes: out[0] is
+// the gradient by the node of the default type, out[1] that by the node in f64 (node_widened). The
+// result is their sum, or one of them if the other is the constant 0.
 static NodeId both(Build *b, const NodeId *out) {
   if (is_zero(b, out[1])) return out[0];
   if (is_zero(b, out[0])) return out[1];
@@ -28,7 +28,7 @@ Value builtin_gradient(Build *b, const Call *c) {
   if (!differentiable(b, loss, c->raw[0]->pos, "the loss") ||
       !differentiable(b, w, c->raw[1]->pos, "the value"))
     return value_poison;
-  // an expression makes a new node, on which the loss does not depend: the gradient would be zero
+  // An expression makes a new node, on which the loss does not depend. The gradient would be zero.
   if (c->raw[1]->kind != AST_NAME) {
     diag_error(b->d, DIAG_BAD_ARGUMENTS, c->raw[1]->pos,
                "a gradient is taken with respect to a named value, not to an expression");

@@ -1,39 +1,43 @@
 // Helpers for the rules of built-in functions: checks of brackets and arguments, and the nodes that
-// several rules build. The checks report an error and return false if they fail. Index i of a dim
-// is its position in the brackets; index i of an argument is its formal.
+// several rules build. The checks report an error and return false if they fail. In a call such as
+// window[y -> oy, ky](x, pad = same), "dim i" is the dim number i in the brackets, from 0, and
+// "argument i" is the argument for formal i of the function. Dims before and after the arrow are
+// numbered together.
 #ifndef FRONTEND_BUILTIN_RULES_H
 #define FRONTEND_BUILTIN_RULES_H
 
 #include "frontend/model/build_internal.h"
 
-// Strides, dilations and paddings are at most this, so that computing positions cannot overflow.
+// The largest stride, dilation and padding: with it, computing positions cannot overflow.
 enum { MAX_STEP = 1 << 30 };
 
-// Checks that v has dim i.
+// Checks that operand v has dim i of the brackets.
 MUST_USE bool call_has(Build *b, const Call *c, uint32_t i, const Value *v);
-// Checks that v does not have dim i of the brackets, which the call adds, unless that is the dim at
-// index `gone` of the brackets, which the call removes.
+// Checks that operand v does not have dim i of the brackets, which the call adds. The call removes
+// the dim at index `gone` of the brackets; if dim i is the same dim, v may have it.
 MUST_USE bool call_new(Build *b, const Call *c, uint32_t i, const Value *v, uint32_t gone);
-// Adds dim i of the brackets to `set`; a dim that is there already is an error.
+// Adds dim i of the brackets to `set`. It is an error if the set has the dim already.
 MUST_USE bool call_add(Build *b, const Call *c, uint32_t i, Dims *set);
-// Checks that the brackets have nfrom dims, an arrow, and nto dims. The error shows `form`.
+// Checks that the brackets have nfrom dims, an arrow, and nto dims. The error shows `form`, an
+// example of a correct call.
 MUST_USE bool call_map(Build *b, const Call *c, uint32_t nfrom, uint32_t nto, const char *form);
-// Reads argument i as an integer known at compile time; checks least <= *out <= MAX_STEP.
+// Sets *out to argument i, an integer known at compile time. Checks least <= *out <= MAX_STEP.
 MUST_USE bool call_integer(Build *b, const Call *c, int i, int64_t least, int64_t *out);
-// Reads argument i as a number known at compile time.
+// Sets *out to argument i, a number known at compile time.
 MUST_USE bool call_number(Build *b, const Call *c, int i, double *out);
-// Reads argument i, a tensor, as an i32 scalar node.
+// Sets *out to an i32 node for argument i, which must be a scalar of an integer type.
 MUST_USE bool call_scalar(Build *b, const Call *c, int i, NodeId *out);
-// Returns a node with the values of `ids` that checks at run time that they are positions of dim d;
-// 0 after an error. The ids are computed from node `named`. The run-time message calls them by the
-// first of these that exists:
-// - the name of `named`, if another statement than the current one binds it;
-// - the text of the argument `as`, unless that is NULL;
-// - "a value computed from X", where X is the name of a value that `named` is computed from.
+// Returns a node with the values of `ids`, which at run time gives an error if one is not a
+// position of dim d. Returns 0 after an error. The message at run time calls the ids by the first
+// of these that exists:
+// - the name of node `named`, if another statement than the current one binds it;
+// - the text of the argument `as`, unless `as` is NULL;
+// - "a value computed from X", where X is the name of a value from which `named` is computed.
+// `named` is the node from which the ids are computed.
 NodeId bound_emit(Build *b, Pos pos, NodeId ids, DimId d, NodeId named, const Ast *as);
 // Returns the position of argument i in the text or, if it is not given, that of the call.
 Pos call_pos(const Call *c, int i);
-// Returns the size of dim i.
+// Returns the size of dim i of the brackets.
 static inline int64_t call_size(const Build *b, const Call *c, uint32_t i) {
   return dim_get(b->g->dims, c->dim[i])->size;
 }

@@ -4,7 +4,8 @@
 
 #include "frontend/builtin/builtin_internal.h"
 
-// Sets *out to argument i as an i32 node; false after an error.
+// Sets *out to an i32 node for argument i, which must have an integer type. Returns false after an
+// error.
 static bool ids_ok(Build *b, const Call *c, int i, NodeId *out) {
   const Value *v = &c->arg[i];
   Dtype type = v->kind == VALUE_TENSOR ? (Dtype)graph_node(b->g, v->node)->type
@@ -22,8 +23,8 @@ static bool is_constant(const Node *x) {
   return op_row((Op)x->op)->cls == SOURCE && !op_is_decl((Op)x->op);
 }
 
-// Returns the text of expression e in quotes, such as 'ids % 7 + 3'; NULL if e is a name or NULL,
-// or its text is not available or incomplete.
+// Returns the text of expression e in quotes, such as 'ids % 7 + 3'. Returns NULL if e is a name or
+// NULL, or if its text is missing or incomplete.
 static const char *written(const Build *b, const Ast *e) {
   const Ast *first = e;
   if (!e || e->kind == AST_NAME) return NULL;
@@ -34,9 +35,8 @@ static const char *written(const Build *b, const Ast *e) {
   return text && open == 0 ? arena_printf(b->g->arena, "'%s'", text) : NULL;
 }
 
-// Returns what a message calls the ids n: the name of the value, unless the statement with the
-// lookup computes them itself; else the text of `as`; else the name of a value from which they are
-// computed. NULL if there is none.
+// Returns what a message calls node n, the ids: its name, unless the current statement binds it;
+// else the text of `as`; else the name of a value from which n is computed; else NULL.
 static const char *ids_name(const Build *b, NodeId n, const Ast *as) {
   const char *text = written(b, as);
   const char *here = b->g->origin.value;
@@ -96,7 +96,7 @@ static bool scattered(Build *b, const Call *c, const Value *ids, Dims *over) {
   return true;
 }
 
-// Checks that no operand keeps a dim equal to the new one; false after an error.
+// Checks that the operands do not keep the dim that the call adds. Returns false after an error.
 static bool rows_new(Build *b, const Call *c, const Dims *over) {
   DimId v = c->dim[c->ndims - 1];
   for (int i = 0; i < 2; i++) {

@@ -16,7 +16,7 @@ typedef struct Entropy {
   Dims over; // the class dim
   NodeId logits, labels;
   LogSum row;
-  NodeId log;                       // log(row.sum)
+  NodeId log;                       // logarithm of row.sum
   Dtype type;                       // type of the arithmetic: f32, or f64 for f64 operands
   double smoothing, z_loss, ignore; // ignore: NAN if not given
 } Entropy;
@@ -33,8 +33,9 @@ static bool option(Build *b, const Call *c, int i, double *out) {
                     "'%s' of cross_entropy must be a number", c->row->formal[i].name);
 }
 
-// Returns the logit of the label relative to the row maximum. With label smoothing it is a weighted
-// sum of all logits: every class has weight smoothing / size(c), and the label 1 - smoothing more.
+// Returns `picked`, the logit of the label relative to the row maximum. With label smoothing,
+// returns a weighted sum of all logits: the weight of every class is smoothing / size(c), plus
+// 1 - smoothing for the label.
 static NodeId smooth(const Entropy *e, NodeId picked) {
   double share = e->smoothing / (double)dim_get(e->b->g->dims, e->over.at[0])->size;
   if (e->smoothing == 0) return picked;
@@ -43,8 +44,8 @@ static NodeId smooth(const Entropy *e, NodeId picked) {
              two(e, OP_MUL, all, real(e, share)));
 }
 
-// Returns loss + z_loss * logsumexp^2. An offset that all logits of a row share changes only the
-// second term.
+// Returns loss + z_loss * logsumexp^2. Only the second term depends on an offset that all logits of
+// a row share.
 static NodeId penalised(const Entropy *e, NodeId loss) {
   if (e->z_loss == 0) return loss;
   NodeId lse = two(e, OP_ADD, e->log, e->row.shift);
@@ -61,8 +62,8 @@ static NodeId of_ids(Entropy *e) {
   }
   ids = bound_emit(e->b, e->c->pos, ids, e->over.at[0], e->labels, e->c->raw[1]);
   NodeId hit = graph_binary(g, OP_EQ, graph_index(g, e->over.at[0]), ids);
-  // All elements but one are 0, so the sum is exact. Over a split class dim, its all_reduce and the
-  // one of the sum in function smooth become one collective.
+  // All elements but one are 0, so the sum is exact. If the class dim is split, the all_reduce of
+  // this sum and that of the sum in smooth become one collective.
   NodeId picked =
       graph_reduce(g, OP_SUM, graph_where(g, hit, e->row.shifted, real(e, 0)), &e->over);
   NodeId loss = penalised(e, two(e, OP_SUB, e->log, smooth(e, picked)));
@@ -90,8 +91,8 @@ static NodeId of_shares(Entropy *e) {
   return penalised(e, graph_contract(g, 2, product, &keep, e->type));
 }
 
-// Sets *ids if the labels are class ids, which are i32 without the class dim, and clears it if they
-// are shares, which are floats with it. False after an error.
+// Sets *ids to true if the labels are class ids (i32, without the class dim), to false if they are
+// shares of classes (floats with the class dim). Returns false after an error.
 static bool labels_ok(Entropy *e, bool *ids) {
   Build *b = e->b;
   const Value *v = &e->c->arg[1];

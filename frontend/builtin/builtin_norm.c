@@ -24,8 +24,8 @@ static Value norm_end(Build *b, const Norm *n, NodeId y) {
   return value_tensor(y);
 }
 
-// Returns x - max(x), which is exact near the maximum. With x - logsumexp(x) the rounding error of
-// the logsumexp would be in every probability.
+// Returns x - max(x), which is exact near the maximum. If softmax used x - logsumexp(x), the
+// rounding error of the logsumexp would be in every probability.
 static NodeId below_largest(Build *b, const Norm *n) {
   NodeId largest = graph_unary(b->g, OP_STOP, graph_reduce(b->g, OP_MAX, n->x, &n->over));
   return graph_binary(b->g, OP_SUB, n->x, largest);

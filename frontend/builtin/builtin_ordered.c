@@ -5,7 +5,8 @@
 //                       elements; values = take(x, which)
 #include "frontend/builtin/builtin_internal.h"
 
-// Reads argument i as a bool; false if it is not given. Returns false after an error.
+// Sets *out to argument i, a bool, or to false if the argument is not given. Returns false after an
+// error.
 static bool switch_read(Build *b, const Call *c, int i, bool *out) {
   *out = false;
   return !c->raw[i] || build_bool(b, c->raw[i], out);
@@ -16,7 +17,7 @@ static NodeId ordered(Build *b, const Call *c, Op op, NodeId x, unsigned flags) 
   return build_emit(b, c->pos, op, 1, &x, &attr);
 }
 
-// Returns the elements to sort in their own type; bools are converted to i32.
+// Returns argument 0, the elements to sort, in its own type; bools are converted to i32.
 static NodeId elements(Build *b, const Call *c) {
   NodeId x = build_natural(b, c->arg[0]);
   return graph_node(b->g, x)->type == TYPE_BOOL ? graph_cast(b->g, x, TYPE_I32) : x;

@@ -30,7 +30,7 @@ static int add_axis(Build *b, const Ast *e) {
   return m->naxes++;
 }
 
-// Adds to p that the axis e splits dim d; false after an error.
+// Adds to p that the mesh axis named by e splits dim d. Returns false after an error.
 static bool pin_axis(Pin *p, DimId d, const Ast *e) {
   if (e->kind != AST_NAME) return misuse(p, e->pos);
   const Mesh *m = p->mesh;
@@ -51,7 +51,7 @@ static bool pin_axis(Pin *p, DimId d, const Ast *e) {
   return true;
 }
 
-// Reads one pair `dim -> axis` or `dim -> (axis, ...)`; false after an error.
+// Adds to p one pair `dim -> axis` or `dim -> (axis, ...)`. Returns false after an error.
 static bool pin_rule(Pin *p, const AstArg *dim, const AstArg *axes) {
   if (dim->arrow || dim->name || dim->key || dim->value->kind != AST_NAME || !axes->arrow ||
       axes->name || axes->key)

@@ -5,8 +5,8 @@
 #include "frontend/builtin/builtin_internal.h"
 #include "ir/base/philox.h"
 
-// Returns the number of this draw among those of its scope. Calls that share a scope continue the
-// count.
+// Returns the number of this draw among the draws of its scope, whose name is `path`. Calls that
+// share a scope continue the count.
 static uint32_t draw_number(Build *b, const char *path) {
   uint32_t *n = map_get(&b->draws, path);
   if (!n) map_put(b->a, &b->draws, path, n = arena_new_of(b->a, uint32_t));
@@ -39,7 +39,8 @@ static bool draw_dims(Build *b, const Call *c, Dims *out) {
   return dims_fit(b, out, c->pos, "a draw");
 }
 
-// Checks that arguments 0..n-1 have only dims of the draw; false after an error.
+// Checks that arguments 0 to n - 1 have only dims in `dims`, those of the draw. Returns false after
+// an error.
 static bool within(Build *b, const Call *c, int n, const Dims *dims) {
   for (int i = 0; i < n; i++) {
     const Dims *have = build_dims(b, &c->arg[i]);

@@ -1,6 +1,6 @@
 // Builds reductions. A sum of a product becomes a contraction.
 //
-//   sum[d](x * w / n)     factors x and w over [b, d] and [d, h]: one contraction, then times 1/n
+//   sum[d](x * w / n)     factors x over [b, d] and w over [d, h]: one contraction, then times 1/n
 //
 // The product is split into its factors while it is still an Ast, so it never becomes a node.
 #include <string.h>
@@ -94,10 +94,10 @@ typedef struct Factors {
   bool poison;  // a factor has an error
 } Factors;
 
-// A subexpression of a product that is still to be split into factors.
+// A subexpression of a product that has not been split into factors yet.
 typedef struct Piece {
   const Ast *e;
-  bool divides; // it is a divisor
+  bool divides; // true if the product is divided by it
 } Piece;
 
 static void scale_by(Build *b, Factors *p, const Value *v, bool divides) {
@@ -127,7 +127,7 @@ static const Ast *squared(Build *b, const Ast *e) {
   return call ? e->args[0].value : NULL;
 }
 
-// Splits product e into p, and evaluates its factors in the order of the text.
+// Fills p with the factors of product e, evaluated in the order of the text.
 static void flatten(Build *b, const Ast *e, Factors *p) {
   VEC(Piece) todo = {0};
   vec_push(b->a, todo) = (Piece){e, false};
@@ -187,9 +187,9 @@ static Dtype product_type(Build *b, const Factors *p) {
   return build_join(b, p->divided ? FLOATING : ARITHMETIC, (int)all.n, all.at);
 }
 
-// Moves divisors that have summed dims into the sum; the others divide the sum. A factor that has
-// all dims of the divisor is divided by it; if there is none, the reciprocal of the divisor becomes
-// a factor.
+// Moves divisors that have a dim of `over`, the summed dims, into the sum; the others divide the
+// sum. A factor that has all dims of the divisor is divided by it. If there is none, the reciprocal
+// of the divisor becomes a factor.
 static void place_divisors(Build *b, Factors *p, const Dims *over) {
   uint32_t left = 0;
   for (uint32_t i = 0; i < p->divisor.n; i++) {
@@ -209,8 +209,8 @@ static void place_divisors(Build *b, Factors *p, const Dims *over) {
   p->divisor.n = left;
 }
 
-// Returns the sum over `over` of the product of the factors that have summed dims: a reduction or a
-// contraction; 0 if no factor has one.
+// Returns the sum, over the dims `over`, of the product of the factors that have a dim of `over`: a
+// reduction or a contraction. Returns 0 if no factor has such a dim.
 static NodeId sum_inner(Build *b, const Factors *p, const Dims *over, Dtype type) {
   VEC(NodeId) inner = {0};
   Dims keep = {0};
@@ -232,8 +232,8 @@ static NodeId multiply(Build *b, NodeId a, NodeId x) {
   return a ? graph_binary(b->g, OP_MUL, a, x) : x;
 }
 
-// Returns the sum of the product over `over`. Factors and divisors without summed dims are applied
-// to the sum, by distributivity: sum[d](a * x) = a * sum[d](x) if a does not have d.
+// Returns the sum of the product over the dims `over`. Factors and divisors without these dims are
+// applied to the sum: sum[d](a * x) = a * sum[d](x) if a does not have d.
 static NodeId sum_product(Build *b, Factors *p, const Dims *over, Dtype type) {
   for (uint32_t i = 0; i < p->factor.n; i++)
     p->factor.at[i].node = build_node(b, p->factor.at[i], type);
@@ -268,7 +268,7 @@ Value builtin_sum(Build *b, const Call *c) {
   return value_tensor(sum_product(b, &p, &over, product_type(b, &p)));
 }
 
-// -- over parameters ----------------------------------------------------------------------------
+// -- square_sum: a sum over parameters ----------------------------------------------------------
 
 void square_sums_check(Build *b) {
   for (uint32_t k = 0; k < b->square_sums.n; k++) {

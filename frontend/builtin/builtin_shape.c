@@ -2,7 +2,8 @@
 // values).
 #include "frontend/builtin/builtin_internal.h"
 
-// Checks that the dims `from` have as many elements as the dims `to`; false after an error.
+// Checks that the sizes of the dims `from` and of the dims `to` have equal products. Returns false
+// after an error.
 static bool sizes_agree(Build *b, const Call *c, int nfrom, const DimId *from, int nto,
                         const DimId *to) {
   int64_t have = 1, want = 1;
@@ -20,8 +21,8 @@ static Value misuse(Build *b, const Call *c, const char *form) {
   return value_poison;
 }
 
-// Returns the operand with the dims `from` replaced by `to`. A rename replaces each dim by one of
-// the same size; split and merge replace all at once, and the products of the sizes are equal.
+// Returns the operand with the dims `from` replaced by the dims `to`. A rename replaces from[i] by
+// to[i], which must have equal sizes. For split and merge, the products of all sizes must be equal.
 static Value move(Build *b, const Call *c, int nfrom, const DimId *from, int nto, const DimId *to) {
   for (int i = 0; i < nfrom; i++)
     for (int k = 0; k < nto; k++)

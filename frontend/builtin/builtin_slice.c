@@ -25,8 +25,8 @@ static bool slice_fits(Build *b, const Call *c, int64_t start, int64_t last) {
                     (long long)start, (long long)last, c->ast->dims[0].name, (long long)(n - 1));
 }
 
-// Returns the computed start with run-time checks of both ends: the position that is read first,
-// and the one that is read last. `way` is the distance from the first to the last. 0 after an
+// Returns node `start`, the first position that a slice reads, with run-time checks of the first
+// and of the last position. `way` is the distance from the first to the last. Returns 0 after an
 // error.
 static NodeId slice_start(Build *b, const Call *c, NodeId start, int64_t way) {
   int64_t n = call_size(b, c, 0);
@@ -102,7 +102,7 @@ Value builtin_reverse(Build *b, const Call *c) {
   return value_tensor(window_emit(b, c->pos, c->arg[0].node, 0, c->dim[0], 1, c->dim, f, 0));
 }
 
-// -- one position -------------------------------------------------------------------------------
+// -- select and put: one position ---------------------------------------------------------------
 
 // Reads argument i as a position along dim 0; a negative one counts from the end. If it is known at
 // compile time, sets *known to it and *computed to 0; otherwise sets *computed to its node. False
@@ -122,7 +122,8 @@ static bool place_read(Build *b, const Call *c, int i, int64_t *known, NodeId *c
   }
   NodeId at;
   if (!call_scalar(b, c, i, &at)) return false;
-  // adds n only to -n .. -1: the run-time message then shows a position outside as it was given
+  // Only positions from -n to -1 get n added, so that the run-time message shows a position outside
+  // the dim as it was given.
   NodeId negative = graph_binary(b->g, OP_AND, graph_binary(b->g, OP_LT, at, constant(b, 0)),
                                  graph_binary(b->g, OP_LE, constant(b, -n), at));
   NodeId from_end = graph_binary(b->g, OP_ADD, at, constant(b, n));
@@ -139,7 +140,8 @@ Value builtin_select(Build *b, const Call *c) {
   return value_tensor(window_emit(b, c->pos, c->arg[0].node, computed, c->dim[0], 0, NULL, f, 0));
 }
 
-// Checks that x has only dims of the cache without dim 0; false after an error.
+// Checks that x has only dims of the cache, and not dim 0 of the brackets. Returns false after an
+// error.
 static bool put_fits(Build *b, const Call *c) {
   const Dims *cache = build_dims(b, &c->arg[0]), *x = build_dims(b, &c->arg[2]);
   for (int i = 0; i < x->n; i++) {

@@ -12,7 +12,7 @@
 
 #include "frontend/builtin/builtin_internal.h"
 
-// -- shared by rules ----------------------------------------------------------------------------
+// -- helpers of builtin_internal.h --------------------------------------------------------------
 
 Pos call_pos(const Call *c, int i) { return c->raw[i] ? c->raw[i]->pos : c->pos; }
 
@@ -106,15 +106,16 @@ NodeId window_emit(Build *b, Pos pos, NodeId x, NodeId start, DimId from, int nt
 
 // A window of k taps over n source positions, which has o output positions.
 typedef struct Taps {
-  int64_t n, k, o, stride, dilation, before, after; // before, after: the padding
-  bool same;                                        // pad = same: it follows from the sizes
+  // all in elements; before, after: the padding
+  int64_t n, k, o, stride, dilation, before, after;
+  bool same; // true for `pad = same`: the padding follows from the sizes
 } Taps;
 
-// Returns the number of source positions from the first tap to the last.
+// Returns the number of source positions from the first tap of a window to the last, both included.
 static int64_t span(const Taps *w) { return (w->k - 1) * w->dilation + 1; }
 
-// Sets the padding with which there are ceil(n / stride) output positions. If it is odd, one
-// element more is added after than before.
+// Sets the padding for `pad = same`, with which there are ceil(n / stride) output positions. If its
+// total is odd, there is one more element after than before.
 static void pad_same(Taps *w) {
   int64_t total = (ceil_div(w->n, w->stride) - 1) * w->stride + span(w) - w->n;
   if (total < 0) total = 0;
@@ -161,8 +162,8 @@ static bool taps_read(Build *b, const Call *c, Taps *w) {
          pad_read(b, c->raw[3], w);
 }
 
-// Returns the number of output positions, (n + before + after - span) / stride + 1; 0 if the window
-// does not fit.
+// Returns the number of output positions, (n + before + after - span) / stride + 1 rounded down.
+// Returns 0 if the window is longer than the padded source.
 static int64_t places(const Taps *w) {
   int64_t room = w->n + w->before + w->after - span(w);
   return room < 0 ? 0 : room / w->stride + 1;
@@ -247,8 +248,9 @@ Value builtin_fold(Build *b, const Call *c) {
 
 // -- maxima of windows --------------------------------------------------------------------------
 
-// Returns true if e is a call of window that does not state the value of positions outside, so that
-// a maximum over the window must not read the default 0 there. Then *operand is its first argument.
+// Returns true if e is a call of window that does not state the value of positions outside the
+// source. A maximum over the window must not read the default 0 there. *operand gets the call's
+// first argument.
 static bool fills_zero(Build *b, const Ast *e, const Ast **operand) {
   const Ast *arg[MAX_FORMALS];
   if (e->kind != AST_CALL || strcmp(e->text, "window")) return false;
@@ -262,9 +264,9 @@ static double least_value(Dtype t) {
   return t == TYPE_I32 ? (double)INT32_MIN : 0;
 }
 
-// Returns node n, which was built from e, with the least value of its type as the fill of its
-// windows: of the outermost one and of windows directly inside. Other nodes are returned as they
-// are.
+// Returns node n, built from expression e, unless e is a window with fills_zero. For such a window,
+// returns a copy whose positions outside the source have the least value of the type. Its operand
+// is treated likewise, so that windows of windows are copied, too.
 static NodeId refilled(Build *b, const Ast *e, NodeId n) {
   const Ast *operand;
   if (graph_node(b->g, n)->op != OP_WINDOW || !fills_zero(b, e, &operand)) return n;
