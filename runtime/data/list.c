@@ -115,7 +115,7 @@ static bool list_csv(Arena *a, const char *path, ArrayList *out, Diag *d, Pos at
 // -- other files --------------------------------------------------------------------------------
 
 // Lists a file of unknown format, as text or as bytes, such as tokens. It is text if it has no
-// control characters except line ends and tabs.
+// control characters except white space.
 static bool list_bytes(Arena *a, const Datafile *f, ArrayList *out, char *why) {
   enum { PIECE = 65536 };
   unsigned char b[PIECE];
