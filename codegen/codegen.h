@@ -50,19 +50,19 @@ typedef struct Order {
 Order *order_choose(Arena *a, const Graph *g);
 const char *order_note(const void *order, NodeId n);
 
-// fuse.c. A group is a set of nodes that one instruction computes, or that no instruction needs to
-// compute. Exactly one group stores a value that another group uses. Instead, cheap values
-// (scalars, broadcasts, index) may be recomputed in each kernel that uses them.
+// The kinds of groups that fuse.c makes. A group is a set of nodes that one instruction computes,
+// or that needs no computation. Exactly one group stores a value that another group uses. Instead,
+// cheap values (scalars, broadcasts, index) may be recomputed in each kernel that uses them.
 typedef enum GroupKind {
   GROUP_KERNEL,
   GROUP_GEMM,
   GROUP_COLLECTIVE,
-  GROUP_ORDERED,
-  GROUP_ALIAS,  // a rename, split or merge that moves nothing: the same memory under other dims
-  GROUP_LOOP,   // end of a scan; the groups of its loop come before it
-  GROUP_SOURCE, // declared tensors and constants: already in memory
+  GROUP_ORDERED, // work in which the order of elements matters, such as cumulative sums, sorting
+  GROUP_ALIAS,   // a rename, split or merge that moves nothing: the same memory under other dims
+  GROUP_LOOP,    // end of a scan; the groups of its loop come before it
+  GROUP_SOURCE,  // declared tensors and constants: already in memory
 } GroupKind;
-extern const char *const group_kinds[]; // the name of each kind in dumps: "kernel", "product" ...
+extern const char *const group_kinds[]; // by GroupKind: its name in dumps, such as "kernel"
 // The reason why a kernel was not merged with an earlier kernel whose value it reads.
 typedef struct MergeRefusal {
   uint32_t group;  // index of the earlier kernel in Fusion.group

@@ -150,7 +150,7 @@ static bool candidate_fits(Trial *t) {
          refuse(t, "one unit would do all the work");
 }
 
-// -- cost ---------------------------------------------------------------------------------------
+// -- the cost of loops -------------------------------------------------------------------------
 
 // Returns the cost of computation as the bytes of memory traffic that take as long. A core with
 // vectors does four simple operations in the time that it takes to load one byte from memory.
@@ -192,7 +192,7 @@ static double cost_find(const Trial *t) {
   return (double)bytes * penalty(t) + work(t) + 16 * partial + LAUNCH_BYTES;
 }
 
-// -- the members --------------------------------------------------------------------------------
+// -- the nodes of a trial ----------------------------------------------------------------------
 
 static bool space_find(Trial *t) {
   const Graph *g = t->f->g;
@@ -281,7 +281,7 @@ static bool addresses_fit(Trial *t) {
   return fits && (pointers <= POINTERS || t->n == 1);
 }
 
-// -- candidates ---------------------------------------------------------------------------------
+// -- candidates for the inner loops ------------------------------------------------------------
 
 // Returns the dims of set `bits`, in the order in which `list` has them.
 static Dims dims_of(const Trial *t, const DimList *list, DimBits bits) {

@@ -45,7 +45,7 @@ typedef struct Cluster {
 // two. This holds until one of them grows.
 typedef struct RefusedPair {
   uint64_t pair;  // indices of both clusters, the smaller one in the upper 32 bits; 0: a free entry
-  uint32_t nodes; // number of nodes of both when refused: if they have more now, one has grown
+  uint32_t nodes; // number of nodes of both when refused; if they have more now, one has grown
   const char *why;
 } RefusedPair;
 
@@ -73,7 +73,7 @@ typedef struct Fuser {
   NodeId *arg, *user;
   bool *arg_address;     // by entry of `arg`: the use needs an address, so another kernel stores it
   uint32_t *of;          // by node: index of its cluster in `cluster`, 0: none
-  uint32_t *mark, stamp; // the nodes of the cluster under test have mark[node] == stamp
+  uint32_t *mark, stamp; // mark[node] == stamp: the node is marked, one of those tried as a kernel
   VEC(Cluster *) cluster; // entry 0 unused
   VEC(uint32_t) sequence; // by rank: index of a cluster, in topological order; 0: none
   uint32_t *kept;         // scratch memory of one merge: indices of clusters

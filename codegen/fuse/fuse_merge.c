@@ -113,7 +113,7 @@ void clusters_make(Fuser *f) {
     if (f->cluster.at[i]->kernel) form_single(f, f->cluster.at[i]);
 }
 
-// -- one merge ----------------------------------------------------------------------------------
+// -- merging two clusters ----------------------------------------------------------------------
 
 // Marks the cluster of node n as a dependent of cluster a and appends it to *todo. Does nothing if
 // n is 0 (no node), the cluster is marked, or its rank is not between those of a and b. after[r -
@@ -262,7 +262,7 @@ const char *merge_refusal(Fuser *f, const Cluster *a, const Cluster *b, bool add
              : "something that reads the one and is read by the other lies between them";
 }
 
-// -- the order of merges ------------------------------------------------------------------------
+// -- which clusters are merged, in which order -------------------------------------------------
 
 typedef struct MergeEdge {
   int64_t bytes;

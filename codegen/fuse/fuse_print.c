@@ -74,7 +74,7 @@ char *fusion_print(Arena *a, const Fusion *f, const Diag *d) {
   return stream_end(&s, a);
 }
 
-// -- bytes saved --------------------------------------------------------------------------------
+// -- the bytes that a group saves --------------------------------------------------------------
 
 // Returns whether the value of n is stored when each node is a kernel of its own. A number is not
 // stored: each use computes it.

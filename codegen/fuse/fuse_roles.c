@@ -290,7 +290,7 @@ static void find_recomputed(Fuser *f) {
   }
 }
 
-// -- arguments and users ------------------------------------------------------------------------
+// -- arguments and users, looking through recomputed nodes -------------------------------------
 
 typedef struct Collector {
   Fuser *f;
@@ -367,7 +367,7 @@ static void find_edges(Fuser *f) {
       f->user[f->user_at[f->arg[i] + 1]++] = n;
 }
 
-// -- updates ------------------------------------------------------------------------------------
+// -- nodes that belong to updates --------------------------------------------------------------
 
 // Returns for each node whether only collectives and aliases lie between its value and an output of
 // kind OUT_UPDATE.

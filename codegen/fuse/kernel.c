@@ -152,7 +152,7 @@ LoopSet stmt_loops(const Kernel *k, const LoopSet *of, const KStmt *s) {
   return s->kind == K_REDUCE ? out & (((LoopSet)1 << k->nouter) - 1) : out;
 }
 
-// -- invariants ---------------------------------------------------------------------------------
+// -- invariants of a kernel --------------------------------------------------------------------
 
 static bool fail(char *why, const char *fmt, ...) PRINTF_LIKE(2, 3);
 static bool fail(char *why, const char *fmt, ...) {

@@ -35,7 +35,7 @@ enum { MAX_LOOPS = MAX_RANK + 4, MAX_BASES = 16, NO_STMT = -1 };
 // are added block by block (codegen/cpu/fold.c) keeps the sizes of its dims: the blocks then end at
 // the same elements as in a kernel whose loops are not joined.
 typedef struct KLoop {
-  const char *name;    // name of the dim, for texts
+  const char *name;    // name of the dim, for the text of the kernel
   int64_t size;        // full length; 0: only slot `slot` has the length, at run time
   int16_t slot;        // index of the slot that has the valid length; -1: it is always `size`
   uint8_t nparts;      // entries of `part`; 0: the sizes of the dims do not matter

@@ -10,7 +10,7 @@
 #include "codegen/fuse/fuse_internal.h"
 #include "codegen/fuse/kernel_build_internal.h"
 
-// -- levels and phases --------------------------------------------------------------------------
+// -- levels and phases of values ---------------------------------------------------------------
 
 static bool is_stored(const Group *g, NodeId n) {
   for (uint32_t i = 0; i < g->nstored; i++)
@@ -82,7 +82,7 @@ static void find_value(KernelBuilder *k, int at) {
   if (op_reduces((Op)x->op)) find_reduction(k, n, v);
 }
 
-// -- statements ---------------------------------------------------------------------------------
+// -- statements that compute or load values ----------------------------------------------------
 
 // Returns the index of a pointer to the element of `node` at the loop counters. Its stride along
 // the loop of dim `except` is 0; except 0: there is no such dim. `address`: the pointer is for a
@@ -194,7 +194,7 @@ static int32_t emit_value(KernelBuilder *k, int at, int phase) {
   return kernel_add(k, s);
 }
 
-// -- reductions ---------------------------------------------------------------------------------
+// -- statements of reductions and stores -------------------------------------------------------
 
 // Returns the type in which reduction x accumulates. Sums of narrow floats are kept in f32.
 // Integers wrap in their own type. Products of floats are kept in f64, because each rounding of a
@@ -258,7 +258,7 @@ static void emit_store(KernelBuilder *k, int at, KLevel level, int phase) {
   kernel_add(k, s);
 }
 
-// -- phases -------------------------------------------------------------------------------------
+// -- the statements of each phase --------------------------------------------------------------
 
 static bool is_scatter(const KernelBuilder *k, int at) {
   return graph_node(k->g, k->node[at])->op == OP_SCATTER_ADD;
@@ -280,8 +280,8 @@ static bool stores_at(const KernelBuilder *k, int i, int p, KLevel level) {
 }
 
 // Emits the values of level `level`, OUTER or PROLOGUE, that can be computed in phase p and not
-// before. Among them are accumulators and the casts of reductions. At level OUTER it then emits
-// their stores.
+// before. Among them are accumulators and the casts of reductions. Then, at level OUTER, emits the
+// stores of phase p.
 static void emit_outer(KernelBuilder *k, KLevel level, int p) {
   for (uint32_t i = 0; i < k->n; i++) {
     KernelValue *v = &k->value[i];

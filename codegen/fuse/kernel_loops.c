@@ -157,7 +157,7 @@ LoopPlan loops_choose(const Fusion *f, const Group *g) {
   return plan;
 }
 
-// -- the finished loops -------------------------------------------------------------------------
+// -- joining loops -----------------------------------------------------------------------------
 
 typedef struct PlannedLoop {
   KLoop loop;
@@ -298,7 +298,7 @@ void loops_finish(KernelBuilder *m, Kernel *k, bool any_size) {
   if (k->rows == k->vector) k->rows = -1;
 }
 
-// -- in place -----------------------------------------------------------------------------------
+// -- writing in place --------------------------------------------------------------------------
 
 // Returns whether pointers a and b, into one buffer, have equal addresses in every iteration.
 static bool same_walk(const KPtr *a, const KPtr *b) {

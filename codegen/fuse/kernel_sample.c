@@ -46,7 +46,7 @@ static int64_t extent(const Sampler *s, int l) {
   return loop->slot < 0 ? loop->size : s->call->slot[loop->slot];
 }
 
-// -- memory -------------------------------------------------------------------------------------
+// -- reading memory ----------------------------------------------------------------------------
 
 static int64_t walked(const Sampler *s, const KPtr *p) {
   int64_t i = p->offset;
@@ -74,7 +74,7 @@ static Cell loaded(const Sampler *s, int p, int64_t more) {
   return (Cell){number_at(s->k->ptr[p].type, address(s, p, more)), 0, false};
 }
 
-// -- types --------------------------------------------------------------------------------------
+// -- conversions of types ----------------------------------------------------------------------
 
 // Converts an argument from type `from` to type `to`, in which an operation computes. It does not
 // saturate: only casts and stores do.
@@ -99,7 +99,7 @@ static Cell stored(Cell x, Dtype from, Dtype to) {
   return to == TYPE_U64 ? x : cell_finish(to, x);
 }
 
-// -- statements ---------------------------------------------------------------------------------
+// -- operations --------------------------------------------------------------------------------
 
 static Cell argument(Sampler *s, const KStmt *x, int i, Dtype want) {
   return coerced(value_of(s, x->arg[i]), s->k->stmt[x->arg[i]].type, want);
@@ -149,7 +149,7 @@ static Cell operation(Sampler *s, const KStmt *x) {
   return applied(x, x->op, type, arg, n);
 }
 
-// -- reductions ---------------------------------------------------------------------------------
+// -- reductions over loops ---------------------------------------------------------------------
 
 static Monoid monoid_of(const KStmt *x) { return op_row(x->op)->monoid; }
 
@@ -233,7 +233,7 @@ static Cell reduced(Sampler *s, const KStmt *x) {
   return total_end(&t);
 }
 
-// -- values -------------------------------------------------------------------------------------
+// -- values of statements ----------------------------------------------------------------------
 
 // Returns whether statement x has a guard (arg[1]) that is false.
 static bool guarded_off(Sampler *s, const KStmt *x) {
@@ -279,7 +279,7 @@ static Cell value_of(Sampler *s, int stmt) {
   return c;
 }
 
-// -- results ------------------------------------------------------------------------------------
+// -- samples of results ------------------------------------------------------------------------
 
 // Returns how many statements are evaluated for one element of a result that combines values over
 // the loops in set `free` (bit l is loop l).

@@ -57,7 +57,7 @@ typedef struct ViewValue {
 
 static ViewValue view(KernelBuilder *k, NodeId n, const ViewEnv *env, int phase);
 
-// -- positions ----------------------------------------------------------------------------------
+// -- positions and environments ----------------------------------------------------------------
 
 static void affine_add_term(AffineIndex *p, DimId dim, int32_t stmt, int64_t factor) {
   for (int i = 0; i < p->n; i++)
@@ -123,7 +123,7 @@ static bool always_inside(const KernelBuilder *k, const AffineIndex *p, int64_t 
   return low >= 0 && high < size;
 }
 
-// -- statements ---------------------------------------------------------------------------------
+// -- statements and addresses ------------------------------------------------------------------
 
 static bool same_stmt(const KStmt *a, const KStmt *b) {
   // numbers of different nodes may differ in another call of the kernel
@@ -250,7 +250,7 @@ static int32_t quotient_of(KernelBuilder *k, const AffineIndex *p, int phase) {
   return emit_shared(k, s, phase);
 }
 
-// -- guards -------------------------------------------------------------------------------------
+// -- guards: whether a position is inside a dim ------------------------------------------------
 
 static int32_t inside(KernelBuilder *k, int32_t x, int64_t limit, int32_t slot, int32_t guard,
                       int phase) {
@@ -288,7 +288,7 @@ static int32_t guard_range(KernelBuilder *k, DimId d, const AffineIndex *p, int3
   return inside(k, position_of(k, &a, phase), dim->size, slot, guard, phase);
 }
 
-// -- values -------------------------------------------------------------------------------------
+// -- values in an environment ------------------------------------------------------------------
 
 static ViewValue load_seen(KernelBuilder *k, NodeId n, const ViewEnv *env, int phase) {
   const Node *x = graph_node(k->g, n);

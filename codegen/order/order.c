@@ -163,7 +163,7 @@ static void request_all(Chooser *c) {
   }
 }
 
-// -- precedence ---------------------------------------------------------------------------------
+// -- precedence of dims ------------------------------------------------------------------------
 
 // Gives dim d the next rank if it has none. rank_dims ranks dims in the order in which declared
 // tensors mention them, inputs first: [b, t, d, heads, k]. A dim that a rename, split, merge or
@@ -391,7 +391,7 @@ static void set_order(Chooser *c, NodeId n, DimList list) {
   c->at.at[n] = list;
 }
 
-// -- draws --------------------------------------------------------------------------------------
+// -- random draws ------------------------------------------------------------------------------
 //
 // A random draw can have any order, and so can values made of draws only. They take the order of
 // the value with which they are combined.
@@ -427,7 +427,7 @@ static void settle_arguments(Chooser *c, NodeId n) {
     settle_loose(c, x->args[i], op_row((Op)x->op)->cls == POINTWISE ? &c->at.at[n] : NULL);
 }
 
-// -- copies -------------------------------------------------------------------------------------
+// -- copies in another order -------------------------------------------------------------------
 
 static NodeId copy_in_order(Chooser *c, NodeId n, DimList list, const char *why) {
   for (uint32_t i = 0; i < c->copy.n; i++)
@@ -509,7 +509,7 @@ static void argument_copies(Chooser *c, const Node *n, NodeId *arg) {
   if (n->op == OP_MERGE) arg[0] = merge_argument(c, n, arg[0]);
 }
 
-// -- loops --------------------------------------------------------------------------------------
+// -- arguments of loops ------------------------------------------------------------------------
 
 // Returns the new node that the copy of old node `old` (its node is n) reads: `arg` or a copy of
 // it. AT and CARRY read a copy if the order of `arg` does not fit the loop.
@@ -618,7 +618,7 @@ static void copy_node(Chooser *c, NodeId old) {
   settle_arguments(c, id);
 }
 
-// -- outputs ------------------------------------------------------------------------------------
+// -- outputs and updates -----------------------------------------------------------------------
 
 static bool persistent_root(const Graph *g, NodeId n) {
   Op op = graph_node(g, memory_root(g, n))->op;

@@ -78,7 +78,7 @@ static NodeId value(Remat *r, NodeId n, RegionId from) {
                            : collected(r, r->map[n], in);
 }
 
-// -- clones -------------------------------------------------------------------------------------
+// -- making clones -----------------------------------------------------------------------------
 
 static void clone_one(Remat *r, CloneSite c) {
   const Node *node = graph_node(r->from, c.of);
@@ -133,7 +133,7 @@ static void clone_cone(Remat *r, NodeId root, RegionId from) {
   for (uint32_t i = 0; i < cone.n; i++) clone_one(r, cone.at[i]);
 }
 
-// -- the backward pass --------------------------------------------------------------------------
+// -- copying the backward pass -----------------------------------------------------------------
 
 // Replaces n, an AT of a backward loop, by a clone of the value that it reads, made in the current
 // iteration. Repeats the renames between the value and n on the clone. Returns the new node.

@@ -35,7 +35,7 @@ const Graph *remat_unhoist(Arena *a, const Graph *g);
 // What a level of rematerialisation chooses; remat_marks.c lists the levels.
 typedef struct RematLevel {
   int cheap;         // which kinds of cheap values: the level, at most REMAT_BASE_LEVELS
-  uint32_t segments; // the first so many segments of the forward pass; UINT32_MAX: all
+  uint32_t segments; // number of segments of the forward pass, from the first on; UINT32_MAX: all
   bool steps;        // contractions over all iterations are moved into their loops (remat_unhoist)
   bool collectives;  // collectives of the segments are repeated too
 } RematLevel;

@@ -77,7 +77,7 @@ static void mark_checkpoints(Marks *m) {
   }
 }
 
-// -- who reads what -----------------------------------------------------------------------------
+// -- which nodes read a value ------------------------------------------------------------------
 
 // Returns the position of n in the forward pass as a node number: n itself or, for a node in loops,
 // the SCAN of its outermost loop.
@@ -120,7 +120,7 @@ static void find_readers(Marks *m) {
   }
 }
 
-// -- levels 1 to 3 ------------------------------------------------------------------------------
+// -- levels 1 to 3: kinds of values ------------------------------------------------------------
 
 // Returns whether a clone can read arg: arg is kept for gradients, a source, small, or
 // rematerialised itself.
@@ -156,7 +156,7 @@ static void mark_gathers(Marks *m, bool all) {
   }
 }
 
-// -- segments -----------------------------------------------------------------------------------
+// -- levels above 3: segments ------------------------------------------------------------------
 
 // Returns for each node n the bytes of the forward values up to n that forward nodes after n read.
 // Values that do not depend on an input do not count.

@@ -48,7 +48,7 @@ static void find_users(Unhoist *s) {
 
 // -- values that loops read one iteration at a time -----------------------------------------------
 
-// Returns whether contraction n, which has the values for all iterations along t, is moved into the
+// Returns whether n is a contraction that has values for all iterations along t and moves into the
 // loops over t that read it. The loops must read single iterations of n only. Its arguments along t
 // must be no larger than its result: gradients keep the arguments anyway, so that the result need
 // not be held.
@@ -82,7 +82,7 @@ static void copy_at(Unhoist *s, NodeId n) {
   s->map[n] = graph_add(s->to, OP_CONTRACT, y->nargs, args, &y->attr);
 }
 
-// -- values that loops hand out -----------------------------------------------------------------
+// -- values that loops collect for readers outside ---------------------------------------------
 
 static bool is_view_but(const Node *n, DimId t) {
   if (n->op == OP_CAST) return true;

@@ -118,7 +118,7 @@ void directory_outputs(Builder *b) {
   }
 }
 
-// -- updates ------------------------------------------------------------------------------------
+// -- where updates are written -----------------------------------------------------------------
 
 // Returns whether kernel k may write value `root` into the memory of node `old`, a tensor that the
 // kernel reads. It may if it reads each element before it writes it.

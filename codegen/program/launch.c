@@ -21,7 +21,7 @@ static uint32_t kernel_share(Builder *b, Kernel *k) {
   return b->kernel.n - 1;
 }
 
-// -- checks -------------------------------------------------------------------------------------
+// -- checks of indices -------------------------------------------------------------------------
 
 static void check_dims(Builder *b, Check *c, const Dims *dims, const Dims *ids) {
   for (int i = 0; i < dims->n && c->rank < MAX_RANK; i++) {
@@ -48,7 +48,7 @@ static double check_add(Builder *b, const BuiltKernel *built, NodeId n) {
   return b->check.n;
 }
 
-// -- argument sets --------------------------------------------------------------------------------
+// -- launches of kernels -----------------------------------------------------------------------
 //
 // A launch runs one kernel for several groups. Each group has its set of arguments.
 
@@ -158,7 +158,7 @@ void launch_emit(Builder *b, uint32_t n, const uint32_t *group) {
   vec_push(b->a, b->instr) = in;
 }
 
-// -- GEMMs --------------------------------------------------------------------------------------
+// -- instructions of GEMMs ---------------------------------------------------------------------
 
 void gemm_emit(Builder *b, const Group *g) {
   const GemmForm *form = g->gemm;
@@ -190,7 +190,7 @@ void gemm_emit(Builder *b, const Group *g) {
   vec_push(b->a, b->instr) = in;
 }
 
-// -- ordered work -------------------------------------------------------------------------------
+// -- instructions of ordered work: cumulative sums, sorting ------------------------------------
 
 static OrderedKind ordered_kind(Op op) {
   switch ((int)op) {

@@ -13,7 +13,7 @@
 
 enum { ALIGN = 64 };
 
-// -- operands of instructions -------------------------------------------------------------------
+// -- live ranges -------------------------------------------------------------------------------
 
 typedef void RefVisitor(Builder *b, Ref *r, uint32_t instr);
 
@@ -93,7 +93,7 @@ static void extend_over_loops(Builder *b) {
   }
 }
 
-// -- in place -----------------------------------------------------------------------------------
+// -- reuse in place ----------------------------------------------------------------------------
 
 // Returns the buffer that owns the memory of `buffer`: the first in a chain of buffers, each of
 // which takes over the memory of the one before in place.
@@ -157,7 +157,7 @@ static void reuse_in_place(Builder *b) {
   }
 }
 
-// -- asynchronous collectives -------------------------------------------------------------------
+// -- buffers that asynchronous collectives send ------------------------------------------------
 
 // Extends the live range of each buffer that a collective sends: an asynchronous transfer may still
 // read it. The range then ends at the next collective, at the commit, or at the end of the step of
@@ -176,7 +176,7 @@ static void extend_sent_buffers(Builder *b) {
   }
 }
 
-// -- offsets ------------------------------------------------------------------------------------
+// -- offsets in the arena ----------------------------------------------------------------------
 
 typedef struct SizedBuffer {
   int64_t bytes;

@@ -70,10 +70,10 @@ void builder_copy(Builder *b, Ref to, Ref from, int64_t bytes);
 void directory_make(Builder *b);
 void directory_outputs(Builder *b);
 void updates_place(Builder *b); // lets kernels write updates into their tensors where possible
-void updates_copy(Builder *b);  // copies the other updates, after all groups
+void updates_copy(Builder *b);  // copies the other updates into their tensors, after all groups
 
 // -- program_loops.c
-void loops_open(Builder *b, RegionId r); // begins all loops around r and r itself that are not open
+void loops_open(Builder *b, RegionId r);  // begins loop r and the loops around it that are not open
 void loop_close(Builder *b, NodeId scan); // ends the innermost loop
 void collected_find(Builder *b);          // sets Builder.collected_in
 
