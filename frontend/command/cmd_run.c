@@ -64,8 +64,8 @@ static bool execute(Run *r) {
   return exec_check(r->run.exec, r->s->diag);
 }
 
-// Reads one fetched value. After training steps a parameter or state has its value after the last
-// step.
+// Reads one fetched value. After training steps it is, for a parameter or state, the value after
+// the last step.
 static bool read_one(Run *r, const char *name, Result *out) {
   const Program *p = r->run.made.compiled->program;
   static const TensorKind kept[] = {TENSOR_PARAM, TENSOR_STATE};

@@ -1,5 +1,5 @@
-// Hardware and libraries of this machine, and its peak rates. Nothing is compiled. Used by doctor
-// and bench.
+// Finds the hardware and libraries of this machine, and measures its peak rates. No model is
+// compiled for this. Used by doctor and bench.
 #ifndef FRONTEND_HARDWARE_H
 #define FRONTEND_HARDWARE_H
 

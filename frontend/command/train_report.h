@@ -11,7 +11,7 @@ typedef struct TrainReporter {
   const char *header; // first line: model, parameters, mesh, device, bytes
   bool quiet;         // print only the last evaluation
   bool first;         // this is rank 0, which alone prints messages and shows progress
-  bool saves_params;  // the program saves the parameters also after an interruption
+  bool saves_params;  // the command saves the parameters also after an interruption
   Progress progress;
   double began;        // clock_seconds at the start of the training
   double last_seconds; // TrainReport.seconds of the last printed step

@@ -82,8 +82,8 @@ static bool graph_same(const Graph *x, const Graph *y) {
   return same;
 }
 
-// The dim tables of the graphs for a whole batch and for the last batch, with the number of rows in
-// each.
+// The dim tables of the graphs for a whole batch and for the last batch. `rows` and `fewer` are
+// their numbers of rows.
 typedef struct Sizes {
   const DimTable *whole, *last;
   const bool *dim; // indexed by DimId: whether the dim is the batch dim or is made from it

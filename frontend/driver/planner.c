@@ -108,7 +108,7 @@ static void no_mesh_for_pins(Session *s, int64_t processors, int npinned,
   diag_hint(s->diag, "give the mesh with --mesh, or name fewer axes in layout(...)");
 }
 
-// The first axes of every mesh get the names that pins use; meshes with too few axes for them are
+// The first axes of every mesh get the names that pins use; meshes with fewer axes than names are
 // dropped.
 bool planner_meshes(Session *s, int64_t processors, uint32_t *n, const Mesh **mesh) {
   static const char *const usual[SEARCHED_AXES] = {"rows", "cols", "deep"};
@@ -193,9 +193,9 @@ bool planner_foresee(Session *s, const Selected *of, Foreseen *f) {
   return true;
 }
 
-// Used when all compiled programs need more memory than a processor has. Sets *use to the layout
-// that needs least memory by the search's estimate. Returns false after an error, also if the
-// program of that layout needs too much memory.
+// Sets *use to the layout that needs least memory by the search's estimate. Called if all compiled
+// programs need more memory than a processor has. Returns false after an error, also if the program
+// of that layout needs too much memory.
 static bool use_smallest(Session *s, const Selected *of, const SearchTask *t,
                          const SearchChoice *from, const Foreseen **use) {
   Foreseen *least = arena_new_of(s->arena, Foreseen);

@@ -277,8 +277,8 @@ const char *result_dim(const Session *s, const char *name);
 // -- data_block.c -------------------------------------------------------------------------------
 // Returns the name of the dim that is the batch dim of a data block.
 const char *data_over(const Session *s, BlockKind kind);
-// Opens a data block for the inputs that g reads. `keep_last` says whether an incomplete last batch
-// is read or dropped. The caller closes the feed (feed_close). Returns NULL after errors.
+// Opens a data block for the inputs that g reads. With `keep_last` an incomplete last batch is
+// read; without it, dropped. The caller closes the feed (feed_close). Returns NULL after errors.
 Feed *data_open(Session *s, const Graph *g, BlockKind kind, bool keep_last);
 // Returns the n metrics of an evaluation as the runtime needs them, in the session's arena.
 const Metric *metrics_of(Session *s, uint32_t n, const EvalMetric *metric);
@@ -301,7 +301,7 @@ void out_of_memory_watch(Session *s);
 // in another thread from now on does not print or exit: it waits until the process has ended.
 void out_of_memory_unwatch(void);
 
-// -- the commands: each returns its exit code; 0 leaves it to the errors in s->diag ---------------
+// -- the commands: each returns its exit code, or 0 if the errors in s->diag give it --------------
 #define COMMAND(id, name, arguments, help, run, example, other) int run(Session *s);
 #include "frontend/driver/options.def"
 #undef COMMAND

@@ -25,7 +25,7 @@ typedef struct Compared {
   Session *s;
   int ranks;
   uint64_t most;  // largest number of files that a rank has read
-  ToldFile *file; // `most` entries for each rank
+  ToldFile *file; // files of all ranks, `most` entries for each
 } Compared;
 
 static ToldFile *told(const Compared *c, int rank) { return c->file + (uint64_t)rank * c->most; }

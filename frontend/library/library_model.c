@@ -43,7 +43,7 @@ void meshc_options_free(meshc_options *o) {
 // -- models -------------------------------------------------------------------------------------
 
 typedef struct Opening {
-  const char *path, *text; // text NULL: read the file at path
+  const char *path, *text; // `text` is NULL if the file at path is read
   size_t bytes;
   const meshc_options *options;
   meshc_model *model;
