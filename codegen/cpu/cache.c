@@ -184,7 +184,7 @@ uint32_t cache_read(const char *dir, const uint8_t key[HASH_BYTES], Bytes **out)
   file_name(key, name);
   Bytes file;
   uint32_t n = read_file(d, name, &file) ? split_objects(&file, out) : 0;
-  // the time of last use: cache_shrink removes files that have not been used for long first
+  // Sets the time of last use: cache_shrink first removes files that have not been used for long.
   if (n > 0) utimensat(d, name, NULL, AT_SYMLINK_NOFOLLOW);
   free(file.at);
   close(d);
@@ -224,7 +224,8 @@ void cache_write(const char *dir, const uint8_t key[HASH_BYTES], uint32_t n, con
   file_name(key, name);
   Bytes file = join_objects(n, objects);
   if (disk_begin_in(&f, d, name, 0600)) {
-    f.fast = true; // no fsync: if the machine crashes, the checksum will be wrong
+    // No fsync: if the machine crashes before the data is on disk, the checksum shows it.
+    f.fast = true;
     disk_put(&f, file.at, file.n);
     (void)!disk_commit(&f);
   }

@@ -1,4 +1,4 @@
-// The compile cache: objects kept on disk between runs.
+// The compile cache: objects with machine code, kept on disk between runs of meshc.
 #ifndef CODEGEN_CACHE_H
 #define CODEGEN_CACHE_H
 

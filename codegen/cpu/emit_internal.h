@@ -125,7 +125,7 @@ typedef struct Emit {
   LLVMValueRef fn, call;
   LLVMBasicBlockRef allocas;        // first block of the function, with allocas only
   LLVMValueRef slots, nums, status; // addresses of the call's run-time scalars, numbers, Status
-  LLVMValueRef *start;              // of each pointer: as the caller passes it; always readable
+  LLVMValueRef *start;              // of each pointer: as the caller passes it; readable
   LLVMValueRef *base;               // of each pointer: the address when all loop counters are 0
   LLVMValueRef *walk;               // of each walk: its value when all loop counters are 0, an i64
   // of each pointer: the address for the counters of the open loops; behind them the row addresses
@@ -144,7 +144,7 @@ typedef struct Emit {
   bool in_vector;                  // whether the body is inside the vector loop
   bool guards_hold_here; // whether the body runs only where guards equal in all lanes are true
   bool slab;             // whether the body is part of a slab
-  // interval of the rounds of loop CpuPlan.slab_loop in this slab
+  // The rounds of inner loop CpuPlan.slab_loop that are in this slab.
   LLVMValueRef slab_from, slab_to;
   LLVMValueRef run, scratch; // number of the run's first unit; memory for the sums of the run
   LLVMValueRef unit;         // number of the current unit, in a tile that of row 0
@@ -173,7 +173,8 @@ LLVMValueRef const_lanes(Emit *e, LLVMTypeRef element, int64_t stride);
 LLVMValueRef i64_of(Emit *e, int64_t x);
 // Returns v if it is a vector, else a vector of CpuPlan.lanes elements that all hold v.
 LLVMValueRef emit_splat(Emit *e, LLVMValueRef v);
-LLVMValueRef emit_alloca(Emit *e, LLVMTypeRef t); // emits it in the block Emit.allocas
+// Emits an alloca of type t in the block Emit.allocas. Returns its address.
+LLVMValueRef emit_alloca(Emit *e, LLVMTypeRef t);
 // Emits a call of the LLVM intrinsic `name` with n arguments. types: the types on which the
 // intrinsic is overloaded.
 LLVMValueRef emit_intrinsic(Emit *e, const char *name, int ntypes, LLVMTypeRef *types, int n,
@@ -181,11 +182,12 @@ LLVMValueRef emit_intrinsic(Emit *e, const char *name, int ntypes, LLVMTypeRef *
 // Emits a call of an intrinsic that is overloaded on the type of its first argument alone.
 LLVMValueRef emit_call(Emit *e, const char *name, int n, LLVMValueRef *args);
 LLVMValueRef emit_unary(Emit *e, const char *name, LLVMValueRef x);
-LLVMValueRef fast(LLVMValueRef v);                          // sets reassoc, nsz, contract in v
-LLVMValueRef contracting(LLVMValueRef v);                   // sets the fast-math flag contract in v
-LLVMValueRef call_field(Emit *e, LLVMTypeRef t, size_t at); // loads the field at byte `at`
-LLVMValueRef slot_value(Emit *e, int slot);                 // loads run-time scalar `slot`, an i64
-LLVMValueRef number_value(Emit *e, int number);             // loads a numeric argument, an f64
+LLVMValueRef fast(LLVMValueRef v);        // sets reassoc, nsz, contract in v
+LLVMValueRef contracting(LLVMValueRef v); // sets the fast-math flag contract in v
+// Emits a load of the KernelCall's field at byte `at`, of type t.
+LLVMValueRef call_field(Emit *e, LLVMTypeRef t, size_t at);
+LLVMValueRef slot_value(Emit *e, int slot);     // loads run-time scalar `slot`, an i64
+LLVMValueRef number_value(Emit *e, int number); // loads a numeric argument, an f64
 // Returns the scalar type in which registers hold elements of type t: f32 for bf16, i32 for u8.
 LLVMTypeRef reg_type(Emit *e, Dtype t);
 // Returns reg_type, or with `vector` the type of a vector of CpuPlan.lanes such elements.
@@ -205,7 +207,7 @@ LLVMValueRef emit_coerce(Emit *e, LLVMValueRef v, Dtype from, Dtype to);
 bool depends(const Emit *e, int s, int loop);
 // Returns the value of statement s for row r and vector v.
 LLVMValueRef value_at(Emit *e, int s, int r, int v);
-// Returns argument `which` of s for row r and vector v, coerced to `type`.
+// Returns argument `which` of s for row r and vector v, converted to `type` by emit_coerce.
 LLVMValueRef operand_at(Emit *e, const KStmt *s, int which, Dtype type, int r, int v);
 // Returns argument `which` of s as an i64, multiplied by KStmt.step.
 LLVMValueRef scaled_operand(Emit *e, const KStmt *s, int which, int r, int v);
@@ -290,7 +292,7 @@ static inline LLVMValueRef *row_address(Emit *e, int p, int r) {
 LLVMValueRef emit_identity(Emit *e, Op op, Dtype t, bool vector);
 // Emits op over all lanes of v.
 LLVMValueRef emit_horizontal(Emit *e, Op op, Dtype t, LLVMValueRef v);
-bool vector_is_inner(const Emit *e); // whether the vector loop is an inner loop
+bool vector_is_inner(const Emit *e);
 // Returns whether the accumulators of K_ACCUM s are cells. Otherwise s adds to elements of the
 // partial row.
 bool accum_in_registers(const Emit *e, int s);

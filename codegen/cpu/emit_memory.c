@@ -1,6 +1,8 @@
-// Loads and stores of one instance, a statement for one row and one vector of a tile. An access is
-// a scalar, a vector of neighbours, or lanes at separate addresses. Such lanes have a stride that
-// is not 1, or an index that another statement computes. Words such as guard: emit_internal.h.
+// Loads and stores of one instance, a statement for one row and one vector of a tile. A tile is a
+// number of rounds of an outer loop, the rows, by a number of vectors of the vector loop. An access
+// is a scalar, a vector of neighbours, or lanes at separate addresses. Such lanes have a stride
+// that is not 1, or an index that another statement computes. A guard is a bool argument of a load:
+// where it is false, nothing is read.
 //
 // Under a mask only the lanes in use access memory; the other lanes of a load are 0.
 #include "codegen/cpu/emit_arith_internal.h"

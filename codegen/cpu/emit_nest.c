@@ -1,6 +1,9 @@
-// The loop nest of one unit, a round of the outer loops, or of a tile of several units. A phase is
-// one pass over the inner loops. In: a kernel and its CpuPlan. Out: LLVM IR in the current
-// function. Words such as tile, row, body, guard: emit_internal.h.
+// The loop nest of one unit, a round of the outer loops, or of a tile of several units. In: a
+// kernel and its CpuPlan. Out: LLVM IR in the current function.
+//
+// A phase is one pass over the inner loops. A tile is a number of rounds of an outer loop, the
+// rows, by a number of vectors of the vector loop; they run together. Its code is a body. Other
+// words: emit_internal.h.
 //
 //   for each phase: statements outside of the inner loops
 //                   inner loops around the other statements
@@ -167,7 +170,8 @@ static void inner_loops(Emit *e, int i, int phase);
 // guards are true; the other copy has them. The other copy is left out if a false guard changes no
 // reduction.
 
-// Emits the conjunction of all guards of loads in this phase, for all rows of the tile.
+// Emits the conjunction of the guards of all loads for which is_guard_use is true, for all rows of
+// the tile.
 static LLVMValueRef guards_hold(Emit *e, int phase) {
   LLVMValueRef all = NULL;
   for (int id = 0; id < e->k->nstmts; id++) {

@@ -38,7 +38,7 @@ static LLVMValueRef emit_none(Emit *e, const OpCall *c) {
   (void)e;
   BUG("op %s is not a statement of kind K_OP", op_row(c->s->op)->text);
 }
-// Statements of these ops have kinds of their own and are never K_OP.
+// The ops constant, contract, take and scatter have kinds of statements of their own, not K_OP.
 #define emit_constant emit_none
 #define emit_contract emit_none
 #define emit_take emit_none
@@ -334,7 +334,7 @@ static void write_status(Emit *e, const OpCall *c, LLVMValueRef value, LLVMValue
   if_end(e, clean);
 }
 
-// Emits the report of the first lane in which `bad` is true.
+// Emits code that reports the first lane in which `bad` is true.
 static void report(Emit *e, const OpCall *c, LLVMValueRef bad) {
   if (!is_vector(bad)) {
     write_status(e, c, c->x[0], i64_of(e, 0));

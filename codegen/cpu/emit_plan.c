@@ -1,10 +1,13 @@
-// Plans a kernel for a CPU: lanes of a vector, the tile of rows and vectors that runs together,
-// slabs (parts of the inner loops, see emit_units.c), and the place of each statement. In: a Kernel
-// and an EmitTarget. Out: a CpuPlan. Words such as unit, row and run: emit_internal.h.
+// Plans a kernel for a CPU. In: a Kernel and an EmitTarget. Out: a CpuPlan with
+//   the lanes of a vector
+//   the tile: rounds of the row loop ("rows") by vectors of the vector loop that run together
+//   slabs: parts of the inner loops, each done for a run, a sequence of units (emit_units.c)
+//   the place of each statement
 //
-// A value is computed outside of all loops that it does not depend on. Statements with an effect
-// stay at the level that the kernel gives them: stores, reductions, checks of indices, and loads
-// from memory that the kernel writes.
+// A unit is one round of the outer loops, a phase one pass over the inner loops, a chunk the units
+// of one call. A value is computed outside of all loops that it does not depend on. Statements with
+// an effect stay at the level that the kernel gives them: stores, reductions, checks of indices,
+// and loads from memory that the kernel writes.
 #include "codegen/cpu/emit_internal.h"
 #include "ir/program/sums.h"
 
@@ -89,9 +92,10 @@ static double tile_cost(int64_t size, int64_t vectors, int r, int v) {
          (double)(size % r) * (tiles * tile_round(1, v) + (tail ? tile_round(1, tail) : 0));
 }
 
-// The row loop (Kernel.rows) of a contraction runs in tiles of several rows. A chunk has all rows
-// if there are few. Otherwise it has a multiple of ROWS_GRAIN rows, and the rows of a tile divide
-// ROWS_GRAIN, so that chunks consist of full tiles. With slabs, a chunk consists of runs of units.
+// The row loop (Kernel.rows) of a contraction runs in tiles of several rows. A chunk, the units of
+// one call, has all rows if there are few. Otherwise it has a multiple of ROWS_GRAIN rows, and the
+// rows of a tile divide ROWS_GRAIN, so that chunks consist of full tiles. With slabs, a chunk
+// consists of runs of units.
 enum {
   ROWS_GRAIN = 24,
   SHORT_ROWS = 64,        // so many rows are few

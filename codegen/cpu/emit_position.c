@@ -1,5 +1,6 @@
 // Positions that windows read, as integers (K_POSITION, K_QUOTIENT), and whether they are inside
 // the tensor (K_INSIDE). A walk is a sum of loop counters times strides that gives such a position.
+// Code is emitted for one row (a round of an outer loop) and one vector of a tile.
 #include "codegen/cpu/emit_arith_internal.h"
 
 #ifdef MESHC_HAVE_LLVM

@@ -1,7 +1,10 @@
 // Reductions: K_REDUCE, over the inner loops of a unit, and K_ACCUM, over all units of a chunk.
-// Sets their accumulators to identities, adds to them, and reads their results. emit_cells.c says
-// where accumulators are (cells, or the partial row of the chunk), emit_fold.c folds those of long
-// sums. Words: emit_internal.h.
+// Sets their accumulators to identities, adds to them, and reads their results.
+//
+// A unit is one round of the outer loops, a chunk the units of one call, a phase one pass over the
+// inner loops. Accumulators are cells (stack memory) or in the partial row of the chunk
+// (emit_cells.c). Those of long sums are folded (emit_fold.c). A tile is a number of rounds of an
+// outer loop, the rows, by a number of vectors that run together.
 #include "codegen/cpu/emit_arith_internal.h"
 
 #ifdef MESHC_HAVE_LLVM

@@ -1,4 +1,5 @@
-// Values of the emitter: constants, element types in memory and in registers, casts, instances.
+// Values of the emitter: constants, element types in memory and in registers, casts, instances. An
+// instance is a statement for one row (a round of an outer loop) and one vector of a tile.
 //
 // In registers bf16 and f16 are float, u8 is i32 (0..255), bool is i1. Values are scalars or
 // vectors of CpuPlan.lanes elements. An instruction with two operands needs two scalars or two
@@ -213,7 +214,8 @@ LLVMValueRef to_memory(Emit *e, Dtype t, LLVMValueRef v) {
 static bool is_unsigned(Dtype t) { return t == TYPE_U64 || t == TYPE_U8 || t == TYPE_BOOL; }
 
 // Converts f64 to f32, rounded to odd: toward zero, and the last bit is set if the result is not
-// exact. A second rounding, of this f32 to bf16 or f16, then gives the correctly rounded f64.
+// exact. If this f32 is rounded to bf16 or f16 afterwards, the result is as if the f64 had been
+// rounded directly.
 static LLVMValueRef round_to_odd(Emit *e, LLVMValueRef x) {
   LLVMValueRef y = narrow(e, x), bits = bits_of(e, y), back = fp_widen(e, y, LLVMTypeOf(x));
   LLVMTypeRef t = LLVMTypeOf(bits);

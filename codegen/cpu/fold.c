@@ -78,7 +78,7 @@ static int64_t fold_loop(const Chain *c, int l, int64_t each, Fold *out) {
   return each;
 }
 
-// Returns the additions to an accumulator of a K_REDUCE in one phase.
+// Returns the additions to an accumulator of a K_REDUCE in one phase, a pass over the inner loops.
 static int64_t chain_length(const Chain *c) {
   int64_t n = 1;
   for (int l = c->k->nouter; l < c->k->nouter + c->k->ninner; l++) n = size_times(n, rounds(c, l));

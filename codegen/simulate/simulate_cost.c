@@ -63,7 +63,7 @@ static int64_t matrix_span(bool transposed, double rows, double cols, int64_t ld
 // cores of a processor; a single large product is split into panels, one for each core.
 static double gemm_seconds(Sim *s, const Gemm *g) {
   double m = sim_size(s, g->m), n = sim_size(s, g->n), k = sim_size(s, g->k), batch = 1;
-  // elements from the first to the last matrix
+  // a, b, c: elements from the first to the last matrix of a batch.
   int64_t element = dtype_bytes(g->type), a = 0, b = 0, c = 0;
   for (int i = 0; i < g->nbatch; i++) {
     double count = sim_size(s, g->batch[i].count);
