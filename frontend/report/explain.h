@@ -26,7 +26,8 @@ typedef struct GraphBox {
   const char *rest; // name without "layer.3.", such as "attention.q"; the full name outside loops
   int value;        // index into ExplainedValues.at
   int round;        // index into ValueGraph.round; -1: outside loops
-  uint32_t rank;    // greater than the rank of every box from which this one is computed
+  uint32_t
+      rank; // row in the drawing, from the top: below all boxes from which this one is computed
 } GraphBox;
 typedef struct GraphEdge {
   uint32_t from, to; // indices into ValueGraph.box
@@ -39,7 +40,7 @@ typedef struct GraphRound {
 // A collective with the box of the value that it moves, where it is shown.
 typedef struct GraphMove {
   uint32_t row;      // index into Ledger.row
-  uint32_t from, to; // boxes of the value and of its reader; equal if no reader has a box
+  uint32_t from, to; // boxes of the value and of its reader; equal if the reader has none
 } GraphMove;
 // The graph of named values. An edge leads from a named value to one that is computed from it,
 // directly or through values without a name, which have no boxes.

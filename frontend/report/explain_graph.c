@@ -113,7 +113,7 @@ static void make_edges(Maker *m) {
   m->out->nedges = m->edge.n;
 }
 
-// Sets the rank of each box, which is greater than those of the boxes from which it is computed. A
+// Sets the rank of each box, greater than those of the boxes from which the box is computed. A
 // box without incoming edges gets the rank just before that of its first reader. One pass is
 // enough, because edges are sorted by the box that they lead to.
 static void rank_boxes(const Maker *m) {

@@ -341,9 +341,9 @@ static void put_alive(FILE *f, const Explain *e) {
   fprintf(f, "</details>\n");
 }
 
-// Returns the y coordinate, in pixels, of the label for persistent memory. `floor` is that of the
-// top of persistent memory. The label is there, or lower where it would cover the label of the
-// peak.
+// Returns the y coordinate, in pixels, of the label for persistent memory. `floor` is the y
+// coordinate of the top of persistent memory. The label is at `floor`, or lower where it would
+// cover the label of the peak.
 static double floor_label(double floor) {
   double least = 16 + LABEL_GAP, most = HEIGHT - BOTTOM;
   return floor < least ? least : floor > most - 4 ? most : floor;

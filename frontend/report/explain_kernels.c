@@ -119,7 +119,8 @@ static uint32_t count_alike(const Kernels *k, uint32_t round) {
   return n;
 }
 
-// Returns true if a round is shown as one box: it looks like others, or the step has many kernels.
+// Returns true if a round is shown as one box, because it looks like others or because the step has
+// many kernels.
 static bool is_folded(const Kernels *k, uint32_t round) {
   return count_alike(k, round) > 1 ||
          (k->nkernels > MANY_KERNELS && k->rounds.at[round].alike == round &&
@@ -230,7 +231,8 @@ static DrawnBox size_of_item(const Item *i) {
                               (i->inside.drawn.nboxes ? i->inside.drawn.height + PAD : 0)};
 }
 
-// Adds one edge from box x to box y if a kernel in y reads values of a kernel in x.
+// Adds one edge from box x to box y for each pair of boxes such that a kernel in y reads values of
+// a kernel in x.
 static void connect(const Kernels *k, Drawn *d) {
   VEC(DrawnEdge) edge = {0};
   // stamp: 1 + the box y of group g; seen[x]: the last stamp with an edge from box x

@@ -66,8 +66,8 @@ static const char style_of_parts[] =
     ".tools button{font:14px "
     "monospace;width:2em;background:var(--panel);color:var(--fg);border:1px solid "
     "var(--line);border-radius:4px;cursor:pointer}\n"
-    // the mesh stays visible beside the scrolling rest; on narrow pages above it, in at most a
-    // third of the height
+    // The mesh stays visible at the side of the page while the other parts scroll. On a narrow page
+    // it stays at the top, in at most a third of the height.
     ".beside{display:grid;grid-template-columns:minmax(0,1fr) "
     "fit-content(19em);column-gap:1.5em}.held select{max-width:100%}.held "
     ".mesh{font-size:11px}.held "

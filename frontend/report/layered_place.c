@@ -29,8 +29,9 @@ static void add_pull(const Layers *l, const LayerNode *n, uint32_t count, const 
   }
 }
 
+// Adjacent nodes of a layer that are moved together. The block's position is sum / weight.
 typedef struct Block {
-  double weight, sum; // sums over its nodes: weights; weight times (target - offset)
+  double weight, sum; // over its nodes: sum of weights; sum of weight * (target - offset)
   uint32_t first;
 } Block;
 
@@ -60,8 +61,7 @@ static void place_layer(const Layers *l, uint32_t layer, bool down, bool both, d
       l->node[l->at[layer][i]].x = block[k].sum / block[k].weight + offset[i];
 }
 
-// Sets the first positions: the nodes of each layer side by side, and the middle of the
-// layer at 0.
+// Sets the first positions: the nodes of each layer side by side, and the middle of the layer at 0.
 static void place_first(const Layers *l) {
   for (uint32_t k = 0; k < l->nlayers; k++) {
     double x = 0;

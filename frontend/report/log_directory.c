@@ -4,7 +4,8 @@
 
 #include <stdlib.h>
 
-// Selects grad(NAME) of all trained parameters.
+// Returns the graph that computes grad(NAME) for each trained parameter NAME; NULL if there is none
+// or after an error.
 static const Graph *select_gradients(Session *s, const Graph *train) {
   const Graph *g = s->model->graph;
   const char **name = arena_array(s->arena, const char *, g->decl.n + 1);

@@ -120,8 +120,8 @@ static void put_line(FILE *f, const Curve *c, uint32_t first, uint32_t end, Scal
   fprintf(f, "\"/>");
 }
 
-// Writes a curve with gaps at values that are not finite. Single values, and curves with
-// few values, are dots.
+// Writes a curve. It has gaps at values that are not finite, which are marked at the axis. A single
+// value between gaps, and every value of a short curve, is drawn as a dot.
 static void put_points(FILE *f, const Curve *c, Scale x, Scale y) {
   for (uint32_t i = 0, end; i < c->y.n; i = end) {
     end = i + 1;

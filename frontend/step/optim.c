@@ -18,8 +18,8 @@ static NodeId root(const Optim *o, NodeId x) { return graph_unary(o->g, OP_SQRT,
 
 // -- the learning rate --------------------------------------------------------------------------
 
-// Returns the fraction of the schedule that has passed between the end of the warmup and `total`,
-// clipped to 0..1.
+// Returns how far the schedule is: from 0 at the end of the warmup to 1 at step s->total, and 0 or
+// 1 outside.
 static NodeId progress(const Optim *o, const ScheduleSpec *s) {
   NodeId u = quot(o, sub(o, optim_steps(o), num(o, s->warmup)), num(o, s->total - s->warmup));
   NodeId clipped[] = {u, num(o, 0), num(o, 1)};

@@ -2,8 +2,8 @@
 // and the assignment of next values.
 #include "frontend/step/step_internal.h"
 
-// Counts only the steps whose update was made. As with PyTorch's GradScaler, a skipped
-// update counts neither for the bias correction nor for schedules.
+// Counts only the steps whose update was made. As with PyTorch's GradScaler, a skipped update
+// counts neither for the bias correction nor for schedules.
 NodeId optim_steps(const Optim *o) {
   int64_t n = updates_a_step(o->train);
   NodeId steps = graph_add(o->g, OP_STEP, 0, NULL, NULL);

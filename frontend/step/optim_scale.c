@@ -6,8 +6,8 @@
 
 enum { CLEAN_STEPS = 2000 };
 
-// x * 0 is 0 if x is finite, else NaN. The sum over all gradients is therefore 0 only if all of
-// them are finite. With `settled`, abs(x) forces partial sums to be added over the processors
+// Sums x * 0 over all gradients x. x * 0 is 0 if x is finite, else NaN, so the sum is 0 only if all
+// gradients are finite. With `settled`, abs(x) forces partial sums to be added over the processors
 // first, because abs is not linear.
 NodeId gradients_finite(Graph *g, uint32_t n, const NodeId *gradients, bool settled) {
   NodeId sum = graph_const(g, TYPE_F32, 0);

@@ -149,8 +149,7 @@ static NodeId part_of_reduction(Split *s, NodeId id) {
                                         [MONOID_PROD] = PART_PROD};
   Node n = *graph_node(s->g, id); // a copy, because nodes move when the graph grows
   int over = rows_reduced(&s->rows, &n);
-  // a mean over several dims of rows would be divided by the number of rows once instead of for
-  // each dim
+  // A mean over several dims of rows has no parts: `finish` divides by the number of rows once.
   if (!over || (over > 1 && n.op == OP_MEAN) || is_gradient(s->g, &s->rows, id)) return 0;
   NodeId mean = variance_mean(s, &n);
   if (mean) return part_variance(s, &n, mean);

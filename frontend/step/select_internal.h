@@ -14,7 +14,7 @@ typedef struct SelectCopy {
   bool training;
   // indexed by region of the model: the region of g (select_regions); NULL: their numbers are equal
   const RegionId *region;
-  uint64_t round; // number of the repetition of a train block; random draws differ between them
+  uint64_t round; // number of the repetition of a train block; each gets other random draws
   // over: the dim of the rows of a micro-batch; micro: the dim that numbers micro-batches; part:
   // the number of the micro-batch that is copied. A random draw over `over` gets part number `part`
   // of the draw for the whole batch. All are 0 without micro-batches

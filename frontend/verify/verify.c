@@ -45,7 +45,7 @@ static const char *mesh_said(const Verify *v) {
   return mesh_option(v->s->arena, &v->s->model->mesh);
 }
 
-// -- tensors ------------------------------------------------------------------------------------
+// -- lists of given tensors and of values -------------------------------------------------------
 
 // Returns the number of valid elements of a tensor; size[i] gets the number along dim i of its
 // declaration. `rows` is the number of valid rows of the batch, or -1 for all.
@@ -252,9 +252,9 @@ static void say_apart(Verify *v, const Got *g, int64_t at, bool whole) {
                mesh_said(v), processor_said(v, g), v->want[g->value][at], bound);
 }
 
-// Compares one value. While an element is outside its bound, calls verify_widen for wider
-// bounds, as often as that is possible. Returns the index of the first element that is still
-// outside its bound, or -1.
+// Compares one value. While an element is outside its bound, calls verify_widen for wider bounds,
+// as often as that is possible. Returns the index of the first element that is still outside, or
+// -1.
 static int64_t look(Verify *v, const Got *g) {
   int64_t wrong;
   bool vague;

@@ -28,12 +28,12 @@ typedef struct VerifyJob {
 } VerifyJob;
 
 typedef struct Verified {
-  bool done;                  // true if --verify was given and all values agree
-  uint32_t values, vague;     // number of values compared; number of vague ones among them
-  bool evaluated;             // the evaluator gave the bounds; else samples did
-  const char *worst;          // name of the value with the largest error
-  double error;               // that error, as a multiple of its bound
-  int64_t wire_bytes;         // bytes sent, counted during the split step; equal to the prediction
+  bool done;              // true if --verify was given and all values agree
+  uint32_t values, vague; // number of values compared; number of vague ones among them
+  bool evaluated;         // the evaluator gave the bounds; else samples did
+  const char *worst;      // name of the value with the largest error
+  double error;           // that error, as a multiple of its bound
+  int64_t wire_bytes;     // bytes sent during the split step, as counted; equal to the prediction
   uint32_t kernels, elements; // distinct kernels that were compared with the evaluator, and the
                               // number of elements compared
 } Verified;

@@ -214,7 +214,7 @@ static void set_tolerances(VerifyBound *b) {
 static void sample_until(VerifyBound *b, int n) {
   const VerifyRun *r = b->run;
   while (b->samples < n) {
-    // a perturbed run may fail, for example by an id out of range: the sample is ignored
+    // A run with random errors may fail, for example by an id out of range. It is then ignored.
     if (verify_run_step(r, r->ngiven + 1, perturbed(b), b->got))
       note_sample(b, b->got);
     else
