@@ -93,7 +93,7 @@ typedef struct Fusion {
   const Buckets *buckets;
   const struct Rows *rows; // dims whose length depends on the number of rows in the batch
   uint32_t ngroups;
-  Group *group;     // in a valid order of execution
+  Group *group;     // the groups, in a valid order of execution
   uint32_t *of;     // by node: the group that computes and stores it
   bool *recomputed; // by node: kernels compute the value where they use it, and never store it
   bool *update;     // by node: it is part of an update, which runs after the commit
@@ -124,7 +124,7 @@ typedef struct PlanBuffer {
 typedef struct GroupNote {
   uint32_t instr;       // 1 + the index of the instruction, 0: the group has none
   uint32_t together;    // number of groups that this instruction runs
-  int64_t bytes, flops; // of one run of the group: bytes moved, operations
+  int64_t bytes, flops; // bytes moved and operations in one run of the group
 } GroupNote;
 
 // The result of program_build: a Program and its kernels; kernels[i] belongs to Program.kernel[i].

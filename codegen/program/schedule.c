@@ -24,10 +24,10 @@
 
 // The priority of a group. Of the groups that are ready, one with the smallest number is taken.
 typedef enum Priority {
-  PRIORITY_SUM, // a sum over processors, if collectives overlap
+  PRIORITY_SUM, // a sum over processors, if collectives overlap with computation
   PRIORITY_NORMAL,
-  PRIORITY_NEEDS_SUM, // it needs such a sum
-  PRIORITY_REMAT,     // it is recomputed for the backward pass
+  PRIORITY_NEEDS_SUM, // a group that reads the result of such a sum
+  PRIORITY_REMAT,     // a group that is recomputed for the backward pass
 } Priority;
 
 typedef struct ListScheduler {
