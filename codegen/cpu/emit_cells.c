@@ -1,11 +1,11 @@
 // Accumulators of K_REDUCE and K_ACCUM statements: their identities, types and addresses. A
-// K_REDUCE is a reduction over the inner loops, a K_ACCUM one over all units of a chunk, which is a
-// sequence of rounds of the outer loops.
+// K_REDUCE is a reduction over the inner loops. A K_ACCUM is one over all units of a chunk; a unit
+// is one round of the outer loops, a chunk a sequence of units.
 //
 // A cell is the accumulator of one instance, a statement for one row and one vector of a tile:
-// stack memory, which LLVM's mem2reg turns into a register. If the vector loop is an inner loop,
-// the cell of a K_REDUCE is a vector of partial results, whose lanes are joined at the end of the
-// phase. If it is an outer loop, each lane is a result of its own.
+// stack memory, which LLVM's mem2reg turns into a register. In an inner vector loop the cell of a
+// K_REDUCE is a vector of partial results; its lanes are joined at the end of the phase. In an
+// outer vector loop each lane is a result of its own.
 //
 // A K_ACCUM with one result has cells for the whole chunk. A K_ACCUM with many results adds to
 // their elements in the chunk's partial row, memory that SYMBOL_combine reads.

@@ -154,8 +154,8 @@ typedef struct Emit {
   LLVMValueRef last_mask, last_active; // mask and active of the last vector of the tile
 } Emit;
 
-// Returns the index of the instance of statement s for row r and vector v, in the arrays of Emit
-// that have an entry for each instance: cell, middle, total, value.
+// Returns the index of the instance of statement s for row r and vector v. It is an index of the
+// arrays of Emit with an entry for each instance: cell, middle, total, value.
 static inline int instance_id(int s, int r, int v) { return s * TILE + r * TILE_VECS + v; }
 
 // -- emit_value.c

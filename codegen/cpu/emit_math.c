@@ -239,10 +239,10 @@ LLVMValueRef math_softplus(Emit *e, LLVMValueRef x) {
   return math_fma(e, math_fma(e, z, mul(e, y, p), z), num(x, ldexp(1, -k)), positive);
 }
 
-// Emits tanh |x| = t / (t + 1) with the sign of x, where t = (e^(2a) - 1) / 2 and a = min(|x|, 20),
-// in f64 min(|x|, 22): for larger |x| the quotient is 1. a is split as n ln2/2 + r, with an integer
+// Emits tanh x: t / (t + 1) with the sign of x, where t = (e^(2a) - 1) / 2 and a = |x|. a is
+// limited to 20, in f64 to 22, where the quotient is 1. a is split as n ln2/2 + r, with an integer
 // n and r in -0.087..0.26. In general t = 2^n (1/2 + r + r^2 p(r)) - 1/2. For n = 0 this is r + r^2
-// p(r), which loses no digits by cancellation, so the range of r gives n = 0 for all small a.
+// p(r), which loses no digits by cancellation. The range of r makes n = 0 for all small a.
 LLVMValueRef math_tanh(Emit *e, LLVMValueRef x) {
   static const double p32[] = {0.05135809257626533508, 0.1324753016233444214, 0.3332996070384979248,
                                0.6666737198829650879, 1};

@@ -2,8 +2,8 @@
 // lo..hi-1 of a chunk. Out: LLVM IR in the current function.
 //
 // If a kernel has a row loop (Kernel.rows), CpuPlan.rows rounds of it run together as a tile
-// (unroll and jam) if all of their units are in lo..hi-1. Other units run one by one. The length of
-// a chunk is therefore a multiple of kernel_grain (codegen/program/launch.c).
+// (unroll and jam). All units of a tile must be in lo..hi-1; other units run one by one. The length
+// of a chunk is therefore a multiple of kernel_grain (codegen/program/launch.c).
 //
 // A contraction whose units read more than a cache holds runs in slabs. A slab is a part of the
 // inner loops: slab_step rounds of inner loop slab_loop. A run is a sequence of units. All units of

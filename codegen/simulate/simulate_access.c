@@ -1,8 +1,9 @@
 // The caches: which of them serves the memory accesses of an instruction.
 //
 // Memory is divided into granules of 4096 bytes or more. A granule is in a cache if fewer bytes
-// than the cache holds have been accessed since the last access to the granule (the reuse distance
-// of Mattson et al., "Evaluation techniques for storage hierarchies", 1970).
+// than the cache holds have been accessed since the last access to the granule. This number of
+// bytes is the reuse distance of Mattson et al., "Evaluation techniques for storage hierarchies",
+// 1970.
 #include <math.h>
 
 #include "codegen/simulate/simulate_internal.h"
