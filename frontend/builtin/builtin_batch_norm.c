@@ -42,7 +42,7 @@ static DeclId state_declare(Build *b, const Call *c, const Scope *scope, const c
   return id;
 }
 
-// Checks that a shared state has the dims of this call; false after an error.
+// Checks that a shared state has the dims of this call. Returns false after an error.
 static bool state_fits(Build *b, const Call *c, const Running *r) {
   const Dims *have = &graph_node(b->g, r->state)->dims, *want = &graph_node(b->g, r->batch)->dims;
   if (dims_equal(have, want)) return true;
@@ -91,7 +91,7 @@ static Scope *scope_of(Build *b, const Call *c) {
 }
 
 // Computes the statistics of x over `over`, and declares the states. x has the type of the states.
-// False after an error.
+// Returns false after an error.
 static bool statistics(Build *b, const Call *c, const Dims *over, NodeId x, Running *mean,
                        Running *variance) {
   Scope *scope = scope_of(b, c);

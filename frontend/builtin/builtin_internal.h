@@ -45,7 +45,7 @@ static inline int64_t call_size(const Build *b, const Call *c, uint32_t i) {
 // Adds a WINDOW node: x read along dim `from` at the positions that the affine map f gives for the
 // nto dims `to`, of which there are 0 to 2. Positions outside x give `fill`. `start` is an i32
 // scalar node that is added to the positions, or 0. The type is that of x, or a wider one if x's
-// type cannot hold `fill`: i32 for u8 and bool, else the default float. 0 after an error.
+// type cannot hold `fill`: i32 for u8 and bool, else the default float. Returns 0 after an error.
 NodeId window_emit(Build *b, Pos pos, NodeId x, NodeId start, DimId from, int nto, const DimId *to,
                    Affine f, double fill);
 

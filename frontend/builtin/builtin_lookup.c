@@ -84,7 +84,7 @@ Value builtin_take(Build *b, const Call *c) {
 }
 
 // Reads the brackets of scatter_add. Sets *over to the dims that are summed: those before the arrow
-// or, if there are none, all dims of the ids. False after an error.
+// or, if there are none, all dims of the ids. Returns false after an error.
 static bool scattered(Build *b, const Call *c, const Value *ids, Dims *over) {
   uint32_t last = c->ndims ? c->ndims - 1 : 0;
   if (!call_map(b, c, last, 1, "scatter_add[-> v](x, ids) or scatter_add[t -> v](x, ids)"))

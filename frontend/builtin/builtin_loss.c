@@ -70,7 +70,7 @@ static NodeId of_ids(Entropy *e) {
   return ignored ? graph_where(g, ignored, real(e, 0), loss) : loss;
 }
 
-// Returns the loss for labels that give each class a share (soft labels); 0 after an error.
+// Returns the loss for labels that give each class a share (soft labels). Returns 0 after an error.
 static NodeId of_shares(Entropy *e) {
   Graph *g = e->b->g;
   NodeId share = e->labels;

@@ -26,8 +26,8 @@ NodeId build_draw(Build *b, Pos pos, Op op, Dtype type, const Dims *dims) {
   return loop_view(b, value_tensor(build_emit(b, pos, op, 0, NULL, &attr)), pos).node;
 }
 
-// Reads the dims in the brackets into *out; without brackets the draw is a scalar. False after an
-// error.
+// Reads the dims in the brackets into *out; without brackets the draw is a scalar. Returns false
+// after an error.
 static bool draw_dims(Build *b, const Call *c, Dims *out) {
   *out = (Dims){0};
   bool arrows = false;
@@ -89,8 +89,8 @@ Value builtin_bernoulli(Build *b, const Call *c) {
 
 // -- dropout ------------------------------------------------------------------------------------
 
-// Sets *out to the dims of the dropout mask: those in the brackets, or all dims of x. False after
-// an error.
+// Sets *out to the dims of the dropout mask: those in the brackets, or all dims of x. Returns false
+// after an error.
 static bool mask_dims(Build *b, const Call *c, Dims *out) {
   for (uint32_t i = 0; i < c->ndims; i++)
     if (c->arrow[i])

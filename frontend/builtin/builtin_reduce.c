@@ -30,7 +30,7 @@ bool call_over(Build *b, const Call *c, const Dims *have, Dims *over) {
 }
 
 // Sets *x to the operand as a node of the type in which the function computes, and *over to the
-// dims to reduce. False after an error.
+// dims to reduce. Returns false after an error.
 static bool operand(Build *b, const Call *c, NodeId *x, Dims *over) {
   if (!call_over(b, c, build_dims(b, &c->arg[0]), over)) return false;
   *x = build_node(b, c->arg[0],
@@ -165,7 +165,7 @@ static bool has_all(const Dims *s, const Dims *of) {
   return true;
 }
 
-// Sets *out to the dims of the product; false after an error.
+// Sets *out to the dims of the product. Returns false after an error.
 static bool product_dims(Build *b, const Call *c, const Factors *p, Dims *out) {
   *out = (Dims){0};
   for (uint32_t i = 0; i < p->factor.n + p->divisor.n; i++) {

@@ -105,8 +105,8 @@ Value builtin_reverse(Build *b, const Call *c) {
 // -- select and put: one position ---------------------------------------------------------------
 
 // Reads argument i as a position along dim 0; a negative one counts from the end. If it is known at
-// compile time, sets *known to it and *computed to 0; otherwise sets *computed to its node. False
-// after an error.
+// compile time, sets *known to it and *computed to 0; otherwise sets *computed to its node. Returns
+// false after an error.
 static bool place_read(Build *b, const Call *c, int i, int64_t *known, NodeId *computed) {
   int64_t n = call_size(b, c, 0);
   *computed = 0;

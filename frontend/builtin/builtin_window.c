@@ -155,8 +155,8 @@ static bool pad_read(Build *b, const Ast *pad, Taps *w) {
                     "expected a padding: valid, same, causal or (before, after)");
 }
 
-// Reads stride, dilation and padding, which are formals 1, 2 and 3 of window and fold. False after
-// an error.
+// Reads stride, dilation and padding, which are formals 1, 2 and 3 of window and fold. Returns
+// false after an error.
 static bool taps_read(Build *b, const Call *c, Taps *w) {
   return call_integer(b, c, 1, 1, &w->stride) && call_integer(b, c, 2, 1, &w->dilation) &&
          pad_read(b, c->raw[3], w);

@@ -26,8 +26,7 @@ typedef struct GraphBox {
   const char *rest; // name without "layer.3.", such as "attention.q"; the full name outside loops
   int value;        // index into ExplainedValues.at
   int round;        // index into ValueGraph.round; -1: outside loops
-  uint32_t
-      rank; // row in the drawing, from the top: below all boxes from which this one is computed
+  uint32_t rank;    // row of the drawing, from the top; below all boxes that lead to this one
 } GraphBox;
 typedef struct GraphEdge {
   uint32_t from, to; // indices into ValueGraph.box

@@ -20,8 +20,8 @@ typedef struct LogDirectory {
 // log_directory_end in either case.
 MUST_USE bool log_directory_begin(Session *s, const Compilation *train, TrainJob *job,
                                   LogDirectory *w);
-// Checks that --trace is not given without --log-dir; false after an error. Call it before anything
-// is computed.
+// Checks that --trace is not given without --log-dir. Returns false after an error. Call it before
+// anything is computed.
 MUST_USE bool log_directory_check(const Session *s);
 // Closes the files and writes the report. Returns false after an error.
 MUST_USE bool log_directory_end(Session *s, LogDirectory *w);

@@ -140,7 +140,7 @@ static bool find_bound(Verify *v) {
 }
 
 // Checks that there is memory to compare the values: each element needs EACH bytes for its bounds
-// and for the results of a few runs. False after an error.
+// and for the results of a few runs. Returns false after an error.
 static bool room_to_compare(const Verify *v) {
   enum { EACH = 48 };
   double needed = 0;
@@ -166,8 +166,8 @@ static bool run_whole(Verify *v) {
          find_bound(v);
 }
 
-// Waits for all ranks, without a time limit, because the first one may take long. False after an
-// error.
+// Waits for all ranks, without a time limit, because the first one may take long. Returns false
+// after an error.
 static bool meet(const Verify *v) {
   const RankNote mine = {.what = NOTE_VERIFY};
   return !v->s->ranks || ranks_meet(v->s->ranks, &mine, true, NULL);
