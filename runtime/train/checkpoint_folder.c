@@ -13,7 +13,7 @@
 
 enum { OWNER = 256 };
 
-// -- what it holds ------------------------------------------------------------------------------
+// -- listing the checkpoints of a folder --------------------------------------------------------
 
 int64_t checkpoint_step(const char *name) {
   char *end;
@@ -23,8 +23,8 @@ int64_t checkpoint_step(const char *name) {
   return *end || errno ? -1 : n;
 }
 
-// Compares for qsort: the newest step first; of one step, step-7 before step-07, which meshc does
-// not write.
+// Compares two entries for qsort: the later step comes first. For equal steps, the name that meshc
+// writes, such as step-7, comes before others, such as step-07.
 static int by_step(const void *a, const void *b) {
   const StepEntry *x = a, *y = b;
   if (x->step != y->step) return x->step < y->step ? 1 : -1;
@@ -54,7 +54,7 @@ StepList checkpoint_steps(Arena *a, const char *directory) {
   return out;
 }
 
-// -- its lock -----------------------------------------------------------------------------------
+// -- locking a folder ---------------------------------------------------------------------------
 
 static int take_lock(int folder, const char *directory, Diag *d) {
   char host[128] = "", text[OWNER], owner[OWNER];
@@ -76,7 +76,7 @@ static int take_lock(int folder, const char *directory, Diag *d) {
   return -1;
 }
 
-// -- what is removed ----------------------------------------------------------------------------
+// -- removing entries of a folder ---------------------------------------------------------------
 
 static bool is_ours(const char *name) {
   return strcmp(name, CHECKPOINT_MANIFEST) == 0 ||

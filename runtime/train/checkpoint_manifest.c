@@ -1,5 +1,5 @@
-// The manifest of a checkpoint, as far as the writer and the reader must agree: the names of fields
-// and folders, and the checksum at its end.
+// The parts of a checkpoint's manifest on which the writer and the reader must agree: names of
+// fields, and the checksum at the end. Also the name of a checkpoint's folder.
 #include "runtime/runtime_internal.h"
 #include "runtime/train/checkpoint_folder_internal.h"
 
@@ -13,12 +13,12 @@ const char *checkpoint_name(int64_t step, char out[STEP_NAME]) {
   return out;
 }
 
-// The integers of a TrainPosition: their names in the manifest, `part` being the object that holds
-// the field (NULL: the manifest itself).
+// The integers of a TrainPosition and their names in the manifest: field `key` of the object `part`
+// or, if that is NULL, of the manifest itself.
 static const struct {
   const char *part, *key;
-  size_t at;     // offset in TrainPosition
-  bool optional; // 0 if a manifest does not have it
+  size_t at;     // offset of the integer in TrainPosition
+  bool optional; // the integer is 0 if a manifest does not have the field
 } fields[] = {
     {NULL, "step", offsetof(TrainPosition, step), false},
     {NULL, "before", offsetof(TrainPosition, before), false},
@@ -44,7 +44,7 @@ void position_put(json_t *manifest, const TrainPosition *n) {
 }
 
 const char *position_read(json_t *manifest, TrainPosition *out) {
-  static const int64_t most = INT64_C(1) << 53; // so that sums of steps and rows are exact
+  static const int64_t most = INT64_C(1) << 53; // largest value, so that no sum of two overflows
   static const char foreign[] = "is no manifest of this version of meshc";
   const json_t *best = json_object_get(json_object_get(manifest, "evaluation"), "best");
   const char *schema = json_string_value(json_object_get(manifest, "schema")), *wrong = NULL;

@@ -22,15 +22,15 @@ typedef struct CheckpointPiece {
 
 enum { MANIFEST_MOST = 1 << 30 };
 
-// -- which one ----------------------------------------------------------------------------------
+// -- finding the checkpoint to read -------------------------------------------------------------
 
 static bool has_manifest(Arena *a, const char *path) {
   return access(arena_printf(a, "%s/%s", path, CHECKPOINT_MANIFEST), F_OK) == 0;
 }
 
-// Returns the folder of the newest complete checkpoint in `path`, or path itself; NULL if there is
-// none. `all` gets the entries of `path`, the newest first; the first *skipped of them are newer
-// and not complete.
+// Returns the folder of the newest complete checkpoint in the folder `path`, or `path` if it is a
+// checkpoint; NULL if there is none. *all gets the entries step-N of `path`, later steps first. The
+// first *skipped of them are later than the result and not complete.
 static const char *find_checkpoint(Arena *a, const char *path, StepList *all, uint32_t *skipped) {
   *all = (StepList){0};
   *skipped = 0;
@@ -57,17 +57,17 @@ const char *checkpoint_of_step(Arena *a, const char *directory, int64_t step) {
   return NULL;
 }
 
-// -- the manifest -------------------------------------------------------------------------------
+// -- reading the manifest -----------------------------------------------------------------------
 
 typedef struct ManifestReader {
   Arena *a;
   Diag *d;
   Pos at;
-  const char *file; // the manifest
+  const char *file; // path of the manifest
   Checkpoint *out;
 } ManifestReader;
 
-// Adds a hint for a damaged checkpoint: the newest complete one before it, if there is one.
+// Adds a hint to the error about a damaged checkpoint: the newest complete one of an earlier step.
 static void hint_older(Arena *a, const char *path, Diag *d) {
   const char *slash = strrchr(path, '/'),
              *folder = slash ? arena_text(a, path, (size_t)(slash - path) + (slash == path)) : ".";
@@ -88,7 +88,8 @@ static bool malformed(const ManifestReader *r, const char *what) {
   return false;
 }
 
-// Reads the text. Its last member is the checksum of what is before it.
+// Returns the text of the manifest, malloc'd; *n gets its length. Returns NULL after an error in
+// r->d.
 static char *read_text(const ManifestReader *r, size_t *n) {
   Datafile f;
   char why[WHY], *text = NULL;
@@ -194,20 +195,22 @@ static bool read_piece(const ManifestReader *r, json_t *x, CheckpointTensor *t,
     if (p->at[i] < 0 || p->size[i] < 1 || p->size[i] > t->size[i] ||
         p->at[i] > t->size[i] - p->size[i])
       return malformed(r, arena_printf(r->a, "has a piece outside of %s", t->name));
-    p->elements *= p->size[i]; // no overflow: a piece has at most the elements of t
+    p->elements *= p->size[i]; // cannot overflow: a piece lies within t
   }
   return true;
 }
 
 // -- whether pieces tile their tensor -----------------------------------------------------------
 //
-// A piece is a box. In the dims that are split, each corner of a box counts 1 or -1: -1 if an odd
-// number of its coordinates are upper ends. The counts of all boxes are added up at each point. The
-// sums are those of the box of the whole tensor if and only if each element is in exactly one
-// piece.
+// A piece is the box of elements that one shard has. Give each corner of a box a sign: -1 if an odd
+// number of its coordinates are upper ends of the box, otherwise 1. At each point, add up the signs
+// of the corners of all pieces there. Each element is in exactly one piece if and only if these
+// sums equal the signs of the corners of the full tensor, and are 0 at all other points. Only dims
+// that are split need be considered.
 
 typedef struct Corner {
-  // the point as one number: its row-major index among the points 0..size of each split dim
+  // the point as one number: its row-major index in a grid with size + 1 points along each split
+  // dim
   int64_t at;
   int sign;
 } Corner;
@@ -217,7 +220,8 @@ static int by_place(const void *a, const void *b) {
   return (x->at > y->at) - (x->at < y->at);
 }
 
-// Adds the corners of a box in the n dims of `split`.
+// Writes the 2^n corners of a box in the n dims `split` to `out`, with their signs times `sign`.
+// `at` and `size` are those of the box. Returns the number of corners.
 static size_t put_corners(const CheckpointTensor *t, const int64_t *at, const int64_t *size,
                           const int *split, int n, int sign, Corner *out) {
   for (unsigned k = 0; k < 1u << n; k++) {
@@ -244,7 +248,7 @@ static int split_dims(const CheckpointTensor *t, int *split) {
 static bool pieces_tile(const CheckpointTensor *t) {
   static const int64_t origin[MAX_RANK];
   int split[MAX_RANK], n = split_dims(t, split);
-  if (n > MAX_AXES) return false; // no mesh splits so many dims
+  if (n > MAX_AXES) return false; // more split dims than a mesh can have axes
   size_t each = (size_t)1 << n, total = 0;
   Corner *corner = mem_zeroed(t->npieces + 1u, each * sizeof *corner);
   for (uint32_t k = 0; k < t->npieces; k++)
@@ -344,7 +348,7 @@ Checkpoint *checkpoint_open(Arena *a, const char *path, Diag *d, Pos at) {
   return good ? c : NULL;
 }
 
-// -- loading ------------------------------------------------------------------------------------
+// -- loading tensors ----------------------------------------------------------------------------
 
 static bool damaged(const CheckpointShard *s, Diag *d, Pos at, const char *why) {
   (void)file_malformed(s->path, why, d, at);
@@ -450,8 +454,8 @@ static bool load_tensor(const Loader *l, Exec *e, const ProgTensor *t, const Che
   return good;
 }
 
-// Returns the tensor to load into t: with `average` that named average.NAME, if the checkpoint has
-// it, otherwise NAME. NULL: there is none.
+// Returns the tensor of the checkpoint to load into t: with `average` the one named average.NAME,
+// if there is one, otherwise the one named NAME. Returns NULL if the checkpoint has neither.
 static const CheckpointTensor *tensor_for(const Checkpoint *c, const ProgTensor *t, bool average) {
   char name[1024];
   snprintf(name, sizeof name, "average.%s", t->name);

@@ -1,6 +1,7 @@
-// Writes checkpoints: copies all blocks into the bytes of the shards, which a thread then writes.
-// The order - shards, manifest, folder, rename, parent - leaves no incomplete checkpoint at any
-// moment.
+// Writes checkpoints (checkpoint.h): copies all blocks into shards in memory, which a thread then
+// writes to disk. It writes the shards, then the manifest, syncs their folder, renames it to step-N
+// and syncs the folder of checkpoints. So at no moment is there a folder step-N that is incomplete.
+// The first rank writes all files.
 #include "ir/base/guard.h"
 #include "runtime/exec/exec_internal.h"
 #include "runtime/train/checkpoint_folder_internal.h"
@@ -27,11 +28,11 @@ typedef struct Shard {
 struct Saver {
   const Exec *exec;
   char *directory;
-  int folder, lock; // descriptors of the directory and its lock; -1: another rank writes
+  int folder, lock; // descriptors of the directory and of its lock; -1 on all but the first rank
   const char *model;
   int64_t keep;      // how many of the newest checkpoints are kept; 0: all
-  int64_t best_step; // step of the checkpoint that D/best links to, -1: none
-  // The checkpoint that is being written:
+  int64_t best_step; // step of the checkpoint to which D/best links; -1: there is no D/best
+  // the fields from here on are about the checkpoint that is being written
   int64_t step;
   bool best;
   uint32_t nshards;
@@ -40,12 +41,12 @@ struct Saver {
   pthread_t thread;
   bool running;
   atomic_bool done;
-  int error; // errno of the first failure, 0: none
+  int error; // errno of the first failure; 0: there was none
   char *path,
-      *failed; // path of the checkpoint; path of the file that could not be written, or NULL
+      *failed; // path of the checkpoint; path of a file that could not be written, or NULL
 };
 
-// -- the copy -----------------------------------------------------------------------------------
+// -- copying blocks into shards -----------------------------------------------------------------
 
 static const char *kind_text(TensorKind k) {
   return k == TENSOR_PARAM   ? "param"
@@ -54,13 +55,14 @@ static const char *kind_text(TensorKind k) {
                              : NULL;
 }
 
-// The place of a processor's block in the full tensor, in declared order of dims: first index and
-// size. `stride` has the strides of these dims in the memory of the processor.
+// The place of a processor's block in the full tensor: `at` has the first index and `size` the
+// length along each dim, in declared order. `stride` has the stride of each dim in the processor's
+// memory, in elements.
 typedef struct BlockBox {
   int64_t at[MAX_RANK], size[MAX_RANK], stride[MAX_RANK], elements;
 } BlockBox;
-// Sets *out to the place of processor r's block of t. Returns false if r does not write it to its
-// shard.
+// Sets *out to the place of processor r's block of t. Returns false if the shard of r does not have
+// this block: t is not in checkpoints, the block is empty, or another shard has an equal block.
 static bool box_of(const Exec *e, const ProgTensor *t, int64_t r, BlockBox *out) {
   const Program *p = e->program;
   if (!kind_text(t->kind) || block_first(&p->mesh, t, r) != r) return false;
@@ -78,10 +80,12 @@ static bool box_of(const Exec *e, const ProgTensor *t, int64_t r, BlockBox *out)
   return out->elements > 0;
 }
 
-// Tensors with wide elements come first, so that all are aligned.
+// A shard has tensors with wide elements first, so that all are aligned. WIDEST is the number of
+// bytes of the widest element.
 enum { WIDEST = 8 };
 
-// Builds the header of a shard, n bytes; *bytes gets the size of its data.
+// Returns the header of the shard of processor r, malloc'd, with *n bytes; *bytes gets the number
+// of bytes that follow it. Returns NULL if a name is not UTF-8.
 static char *header_of(const Exec *e, int64_t r, int64_t *bytes, size_t *n) {
   json_t *root = json_object();
   *bytes = 0;
@@ -97,8 +101,8 @@ static char *header_of(const Exec *e, int64_t r, int64_t *bytes, size_t *n) {
   return safetensors_header(root, WIDEST, n);
 }
 
-// Copies the blocks that processor r writes to `to`, the data of its shard. If `to` is NULL, this
-// rank only takes part in the exchange of blocks. Returns false once the run has failed.
+// Copies the blocks of the shard of processor r to `to`, the bytes after the header. If `to` is
+// NULL, this rank only takes part in the exchange of blocks. Returns false once the run has failed.
 static bool fill_shard(const Exec *e, int64_t r, char *to) {
   char *room = mem_alloc((size_t)exec_block_bytes(e) + 1);
   for (int64_t each = WIDEST; each > 0; each /= 2)
@@ -120,7 +124,8 @@ static bool fill_shard(const Exec *e, int64_t r, char *to) {
 
 static bool writes(const Exec *e) { return !e->ranks || ranks_rank(e->ranks) == 0; }
 
-// Makes the shards. Returns false without memory. A processor without blocks to write gets none.
+// Makes the shard of processor r in memory; out->bytes stays NULL if it has no blocks, or if this
+// rank writes no files. Returns false after a failure.
 static bool copy_shard(const Exec *e, int64_t r, Shard *out) {
   int64_t data;
   size_t n;
@@ -158,7 +163,7 @@ static bool copy_shards(Saver *s) {
   return true;
 }
 
-// -- the manifest -------------------------------------------------------------------------------
+// -- making the manifest ------------------------------------------------------------------------
 
 static json_t *pieces_json(const Saver *s, const ProgTensor *t) {
   json_t *out = json_array();
@@ -205,21 +210,22 @@ static json_t *manifest_json(const Saver *s, const TrainPosition *n) {
   return out;
 }
 
-// Appends the checksum of the text as its last member. malloc'd; NULL without memory.
+// Returns the manifest as text, malloc'd, with the checksum as its last member. Returns NULL if
+// there is not enough memory.
 static char *manifest_text(const json_t *manifest) {
   char *body = json_dumps(manifest, JSON_INDENT(1));
   size_t n = body ? strlen(body) : 0;
   if (!body) return NULL;
   char *text = mem_grow(body, n + MANIFEST_END);
-  memcpy(text + n - 2, ",\n", 2); // instead of "\n}"
+  memcpy(text + n - 2, ",\n", 2); // replaces the final "\n}"
   manifest_end(text, n, text + n);
   return text;
 }
 
-// -- on disk ------------------------------------------------------------------------------------
+// -- writing to disk ----------------------------------------------------------------------------
 
-// Records errno and `name`, the file or link in the folder of checkpoints that could not be
-// written. Returns false.
+// Records a failure: errno, and the file or link `name` in the folder of checkpoints that could not
+// be written. Returns false.
 static bool fails(Saver *s, const char *name) {
   s->error = errno ? errno : EIO;
   free(s->failed);
@@ -234,7 +240,7 @@ static void close_quietly(int fd) {
   errno = error;
 }
 
-// Creates a file in a folder; it is on disk when this returns.
+// Creates a file in a folder, writes n bytes to it, and syncs it.
 static bool write_file(int folder, const char *name, const char *bytes, size_t n) {
   int fd = disk_open_file(folder, name, true);
   bool good = fd >= 0 && disk_write(fd, bytes, n) && disk_sync(fd);
@@ -270,7 +276,8 @@ static bool write_manifest(const Saver *s, int folder) {
   return good;
 }
 
-// Replaces the link D/best in one rename.
+// Makes D/best a link to the checkpoint of `step`. One rename replaces an old link, so that D/best
+// exists at every moment.
 static bool link_best(Saver *s, int64_t step) {
   char name[STEP_NAME], fresh[DISK_NAME];
   bool good = disk_free_name(s->folder, "best", "partial", fresh) &&
@@ -285,8 +292,8 @@ static bool link_best(Saver *s, int64_t step) {
   return (good && disk_sync(s->folder)) || fails(s, "best");
 }
 
-// Returns the step of the oldest checkpoint that is not the best, if there are more than `keep`;
-// otherwise -1.
+// Returns the step of the oldest checkpoint, the best one not counted, if there are more than
+// s->keep; otherwise -1.
 static int64_t surplus(const Saver *s) {
   Arena *a = arena_new();
   StepList all = checkpoint_steps(a, s->directory);
@@ -300,8 +307,8 @@ static int64_t surplus(const Saver *s) {
   return n > s->keep ? oldest : -1;
 }
 
-// Removes the oldest checkpoints until `keep` are left. Renames a folder before it is removed,
-// because half of a checkpoint must not look like a checkpoint.
+// Removes the oldest checkpoints until s->keep are left, beside the best one. Renames a folder
+// before its files are removed: a folder step-N must always be complete.
 static void remove_surplus(const Saver *s) {
   bool good = true;
   for (int64_t step; good && s->keep > 0 && (step = surplus(s)) >= 0;) {
@@ -312,8 +319,8 @@ static void remove_surplus(const Saver *s) {
   }
 }
 
-// Writes shards, manifest and folder, then renames and syncs the parent: whatever is named step-N
-// is complete.
+// Writes the shards and the manifest to a new folder, syncs it, renames it to `name`, and syncs the
+// folder of checkpoints. Returns false after a failure, which is recorded in *s.
 static bool write_step(Saver *s, const char *name) {
   char partial[DISK_NAME];
   if (!disk_free_name(s->folder, name, "partial", partial) || !disk_make(s->folder, partial, 0777))
@@ -347,7 +354,7 @@ static void *write_checkpoint(void *saver) {
   return NULL;
 }
 
-// -- the saver ----------------------------------------------------------------------------------
+// -- opening, starting and polling a Saver ------------------------------------------------------
 
 static int64_t linked_step(int folder) {
   char to[FILE_NAME];
@@ -362,8 +369,8 @@ static bool lost(Diag *d) {
   return false;
 }
 
-// Opens and locks the folder on the first rank. If that fails, it ends the run, and the others
-// notice while they wait for it.
+// Opens and locks the folder on the first rank. If that fails, the first rank ends the run, which
+// other ranks notice while they wait for it.
 static bool open_folder(Saver *s, Diag *d) {
   if (writes(s->exec)) s->folder = checkpoint_folder_open(s->directory, &s->lock, d);
   if (writes(s->exec) && s->folder < 0) return false;
@@ -429,12 +436,12 @@ static bool start_thread(Saver *s) {
   atomic_store(&s->done, false);
   s->error = 0;
   s->running = pthread_create(&s->thread, NULL, write_checkpoint, s) == 0;
-  if (!s->running) write_checkpoint(s); // without a thread, write it now
+  if (!s->running) write_checkpoint(s); // the thread could not be started: writes it here
   return true;
 }
 
-// Sets *is_there to whether s->step has a checkpoint. Renames an entry step-N that is not a
-// checkpoint. Returns false after an error.
+// Sets *is_there to whether s->step has a complete checkpoint. If there is another entry of that
+// name, renames it. Returns false after an error in d.
 static bool look_for(Saver *s, bool *is_there, Diag *d) {
   char name[STEP_NAME], manifest[FILE_NAME];
   struct stat info;
