@@ -74,11 +74,10 @@ int disk_lock(int folder, const char *name, const char *text, char *owner, size_
 
 // -- a file that replaces another when it is complete -------------------------------------------
 
-// -- a file that replaces another when it is complete ------------------------------------------- A
-// file that is written as NAME.partial and then renamed to NAME. A NAME.partial that a dead process
-// left is removed. Any other NAME.partial is not touched; the file is then NAME.1.partial or the
-// next free number. If NAME is a link, the link is replaced. A device, a pipe, a socket or a
-// descriptor (/dev/stdout) cannot be replaced: it is opened and written directly.
+// A file that is written as NAME.partial and then renamed to NAME. A NAME.partial that a dead
+// process left is removed. Any other NAME.partial is not touched; the file is then NAME.1.partial
+// or has the next free number. If NAME is a link, the link is replaced. A device, a pipe, a socket
+// or a descriptor (/dev/stdout) cannot be replaced: it is opened and written directly.
 typedef struct DiskFile {
   int folder, fd;
   bool through; // the file cannot be replaced and is written directly

@@ -75,8 +75,8 @@ typedef struct Layout {
   LayoutRule *rule;
 } Layout;
 
-// -- mesh_text.c: returned texts are allocated in `a`
-// -----------------------------------------------
+// -- mesh_text.c: returned texts are allocated in a --------------------------------------------
+
 const char *axes_text(Arena *a, const Mesh *m, Axes s); // "rows", "rows+cols"
 const char *mesh_text(Arena *a, const Mesh *m);         // "rows=2 cols=2", or "one processor"
 const char *mesh_option(Arena *a, const Mesh *m);       // "rows=2,cols=2", or "one processor"

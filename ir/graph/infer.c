@@ -19,9 +19,9 @@ typedef struct InferCall {
   int nargs;
   const Node **arg;
   const Attr *attr;
-  Dtype type; // type of the result; at first that of argument 0, for a source attr->type
-  Dims dims;  // type of the result; before the rule runs that of argument 0, or attr->type of a
-              // source
+  // Type of the result. Before the rule runs, that of argument 0, or attr->type for a source.
+  Dtype type;
+  Dims dims; // dims of the result; empty before the rule runs
   char *why;
 } InferCall;
 
@@ -35,7 +35,7 @@ static bool refuse(const InferCall *c, const char *fmt, ...) {
   return false;
 }
 
-// dims of the result; empty before the rule runs
+// -- parts of rules -----------------------------------------------------------------------------
 
 static const Dim *dim_of(const InferCall *c, DimId d) { return dim_get(c->g->dims, d); }
 static const char *name_of(const InferCall *c, DimId d) { return dim_of(c, d)->name; }

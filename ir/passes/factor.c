@@ -2,10 +2,10 @@
 // Drops factors and terms of the form x - mean(x), whose sum is zero. Sums that differed only by
 // such factors or terms then become one node.
 //
-//   off = x - mean[b](x), y = off * r, z = y * scale; dz is the gradient by z. The backward pass has
+//   off = x - mean[b](x), y = off * r, z = y * scale; dz is the gradient by z. The gradients have
 //     sum[b](dz * (off * r))                =>  r * sum[b](dz * off)
 //     sum[b](dz * scale * off)              =>  scale * sum[b](dz * off), with the first sum
-//     sum[b](dz * scale * r + off * u)      =>  scale * r * sum[b](dz); off * u is dropped, u lacks b
+//     sum[b](dz * scale * r + off * u)      =>  scale * r * sum[b](dz): off * u is 0, u has no b
 //
 // The backward pass of batch normalisation then has two sums, which depend only on dz. The chain
 // rule gives four, and one of them depends on another. The forward pass is not changed. The pass

@@ -1,4 +1,5 @@
-// Machine figures: the built-in ones, and files of `name = number` lines that change them.
+// Figures of a machine: the built-in ones, and machine files with lines `name = number` that change
+// them.
 #include "ir/program/machine.h"
 
 #include <errno.h>
@@ -6,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Returns the figures of a desktop machine of two cores. They never change, so that tests can
-// expect costs.
+// Returns the built-in figures, those of a desktop machine of two cores. They stay the same in all
+// versions, so that tests can expect costs.
 Machine machine_default(void) {
   return (Machine){.latency = 5e-6,
                    .bandwidth = 1e10,
@@ -26,10 +27,10 @@ Machine machine_default(void) {
 typedef struct Figure {
   const char *name;
   size_t offset;
-  bool whole;    // the field is an int64_t, a number of bytes; else a double
+  bool whole;    // the field is an int64_t, a number of bytes; false: a double
   bool positive; // 0 is refused, because costs are divided by it
   bool of_gpu;   // the machine file of a GPU must have it
-  double most;   // above 0: only the integers 0, 1, ... most are accepted
+  double most;   // if above 0, only the integers 0, 1, ... most are accepted
 } Figure;
 
 static const Figure figures[] = {
@@ -50,11 +51,12 @@ static const Figure figures[] = {
     {"overlap", offsetof(Machine, overlap), false, false, false, 1},
 };
 
-// Flops a second of f32 products, above every CPU and below the GPUs in use. A machine file with
-// more describes a GPU.
+// Flops per second of f32 products that no CPU reaches and every GPU in use exceeds. A machine file
+// with more than this describes a GPU.
 static const double gpu_flops = 2e13;
 
-// A machine file while it is read: which figures it has, and its `kind` line.
+// The state while a machine file is read: stated[i] tells whether it has figure i, `kind` what its
+// `kind` line says.
 typedef struct Reading {
   Machine *m;
   Diag *d;
@@ -78,8 +80,8 @@ static void unknown_figure(Diag *d, Pos at, const char *name) {
   diag_nearest(d, name, names, countof(figures));
 }
 
-// Returns a pointer into m to the figure `name` of an axis, such as latency.rows; NULL after an
-// error.
+// Returns a pointer to the figure `name` in m that concerns the mesh axis `axis`, such as
+// latency.rows. Returns NULL after an error.
 static double *axis_figure(Machine *m, Diag *d, Pos at, const char *name, const char *axis) {
   bool latency = strncmp(name, "latency.", 8) == 0;
   if (!latency && strncmp(name, "bandwidth.", 10) != 0) {
@@ -148,7 +150,8 @@ static void trim_space(char *text) {
   while (n > 0 && (text[n - 1] == ' ' || text[n - 1] == '\t')) text[--n] = 0;
 }
 
-// Reads one line; blank lines and comments have no effect. Returns false after an error.
+// Reads one line of a machine file. Blank lines and comments have no effect. Returns false after an
+// error.
 static bool machine_line(Reading *r, Pos at, char *line) {
   line[strcspn(line, "#\r\n")] = 0;
   const char *space = " \t";
@@ -173,8 +176,9 @@ static void zero_figure(Machine *m, const Figure *f) {
     memcpy((char *)m + f->offset, &(double){0}, sizeof(double));
 }
 
-// Completes the figures of a GPU: figures that its file lacks become 0, not the built-in figures of
-// a CPU. Returns false, with an error, if the file lacks a figure that a GPU must have.
+// Completes the figures of a GPU. A figure that its file lacks becomes 0 instead of the built-in
+// figure of a CPU. Returns false, with an error in r->d, if the file lacks a figure that a GPU must
+// have.
 static bool complete_gpu(Reading *r, Pos file) {
   char missing[256] = "";
   for (size_t i = 0; i < countof(figures); i++) {

@@ -1,6 +1,6 @@
 // Figures of a machine, from which costs are computed. They come from a text file or are built in,
 // and are never measured while a model is compiled. The same files therefore give the same program
-// on every machine (decision 15 of docs/decisions.md).
+// on every machine.
 #ifndef IR_MACHINE_H
 #define IR_MACHINE_H
 
@@ -8,34 +8,40 @@
 
 // The connection between the processors along an axis.
 typedef struct Link {
-  double latency; // seconds of one collective; an all_reduce takes it twice unless memory is shared
-  double bandwidth; // bytes a second between two processors
+  // Seconds that one collective takes in addition to its bytes. An all_reduce takes it twice,
+  // unless the processors share memory.
+  double latency;
+  double bandwidth; // bytes per second between two processors
 } Link;
 
 enum { AXIS_NAME = 32 };
-// Figures of the axis with this name (`latency.rows = ...`). A figure below 0 means that of
-// Machine.
+// The connection along the mesh axis with this name (`latency.rows = ...`). A figure below 0 is not
+// stated: the figure of Machine applies.
 typedef struct AxisLink {
   char axis[AXIS_NAME];
   Link link;
 } AxisLink;
 
 typedef struct Machine {
-  double latency; // these two are the figures of axes that have no AxisLink
+  double latency; // latency and bandwidth of mesh axes that have no AxisLink
   double bandwidth;
-  double memory_rate;      // bytes a second from the memory of a processor
-  double flops;            // flops a second of one processor in f32 products
-  int64_t memory;          // bytes of memory of a processor
+  double memory_rate;      // bytes per second between a processor and its memory
+  double flops;            // flops per second of one processor in f32 products
+  int64_t memory;          // bytes of memory that a processor has
   int64_t l2, l3;          // bytes of the cache of a core, and of the cache that all cores share
-  double l2_rate, l3_rate; // bytes a second from these caches; 0 means memory_rate
+  double l2_rate, l3_rate; // bytes per second from these caches; 0: memory_rate
   double launch;           // seconds that a kernel, product or copy takes in addition to its work
-  double operations; // additions of f32 a second of one processor in kernels; 0: they take no time
-  double half;    // a product [m, k] x [k, n] takes the time of 2 (mnk + half (mn + nk + km)) flops
-  double cores;   // cores that all processors of the mesh share; 0: each processor has its own
-  double shared;  // 1: processors share one memory, and a collective reads and writes it, at twice
-                  // `bandwidth` at most; 0: they send messages
-  double overlap; // 1: a collective runs while other instructions do; 0: a processor waits for it
-  bool states_memory; // `memory` comes from a machine file, so that larger programs are refused
+  // Additions of f32 per second of one processor in kernels; 0: operations in kernels take no time.
+  double operations;
+  // What small products lose: a product [m, k] x [k, n] takes the time of 2 (mnk + half (mn + nk +
+  // km)) flops.
+  double half;
+  double cores; // cores that all processors of the mesh share; 0: each processor has its own
+  // 1: the processors share one memory. A collective reads and writes this memory, at a rate of at
+  // most twice `bandwidth`. 0: the processors send messages.
+  double shared;
+  double overlap;     // 1: a collective runs beside other instructions; 0: a processor waits for it
+  bool states_memory; // `memory` was stated in a machine file: programs that need more are refused
   uint8_t naxes;
   AxisLink axis[MAX_AXES];
 } Machine;
@@ -43,14 +49,15 @@ typedef struct Machine {
 // Returns the built-in figures, those of a small desktop machine.
 Machine machine_default(void);
 // Reads a machine file into *m: lines `name = number`, comments after #, and `kind = cpu` or `kind
-// = gpu`. The file of a CPU changes the figures that it has. The file of a GPU (kind = gpu, or no
-// kind and more flops than a CPU has) must have every rate; other figures that it lacks become 0.
-// Returns false after an error in d.
+// = gpu`. Without a `kind` line, more flops than any CPU has mean a GPU. The file of a CPU changes
+// only the figures that it states. The file of a GPU must state every rate; its other figures
+// become 0 if it does not state them. Returns false after an error in d.
 MUST_USE bool machine_read(Machine *m, Diag *d, const char *path);
-// Returns the figures as the text of a machine file, with six digits, those of axes last.
+// Returns the figures as the text of a machine file. Numbers have six digits; figures of axes come
+// last.
 char *machine_print(Arena *a, const Machine *m);
-// Returns the connection along the axis with that name; figures of the machine if it has none of
-// its own.
+// Returns the connection along the mesh axis with that name. Figures that the axis lacks are those
+// of the machine.
 Link machine_link(const Machine *m, const char *axis);
 
 #endif

@@ -1,4 +1,4 @@
-// Names and identities of monoids.
+// Names and identity elements of monoids.
 #include "ir/program/monoid.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-// Monoids: how a reduction combines the elements of a dim, and how a collective combines the
-// partial results of several processors.
+// Monoids: operations that combine many values into one, in any order. A reduction combines the
+// elements along a dim with one, a collective the partial results of processors.
 #ifndef IR_MONOID_H
 #define IR_MONOID_H
 
@@ -8,20 +8,21 @@
 typedef enum Monoid {
   MONOID_NONE,
   MONOID_SUM,
-  MONOID_MAX, // for bool: true if any is
-  MONOID_MIN, // for bool: true if all are
+  MONOID_MAX, // of bool: true if any value is
+  MONOID_MIN, // of bool: true if all values are
   MONOID_PROD,
 } Monoid;
 enum { MONOID_COUNT = MONOID_PROD + 1 };
 #define MONOID_NAMES "none", "sum", "max", "min", "prod"
 
 const char *monoid_text(Monoid m); // "sum"; "none" for MONOID_NONE
-// Returns the value that changes nothing: 0 for a sum, the lowest value for a maximum. BUG for
-// MONOID_NONE.
+// Returns the identity of the monoid for type t, which changes no value: 0 for a sum, the lowest
+// value for a maximum. MONOID_NONE is a BUG.
 double monoid_identity(Monoid m, Dtype t);
-// Returns this value for an integer or bool type, exactly; for u64 the bits of the number.
+// Returns the identity of the monoid for an integer or bool type, exactly. For u64 it returns the
+// bits of the number.
 int64_t monoid_identity_int(Monoid m, Dtype t);
-// Returns true if combining a value with itself gives that value.
+// Returns true if combining a value with itself gives this value.
 static inline bool monoid_idempotent(Monoid m) { return m == MONOID_MAX || m == MONOID_MIN; }
 
 #endif

@@ -1,5 +1,5 @@
-// Flags of ordered operations (cumsum, cummax, cum_index, argsort, top_k), in Attr.flags of nodes
-// and in Ordered.flags of instructions.
+// Flags of ordered operations (cumsum, cummax, cum_index, argsort, top_k). Nodes have them in
+// Attr.flags, instructions in Ordered.flags.
 #ifndef IR_ORDERED_H
 #define IR_ORDERED_H
 

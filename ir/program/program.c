@@ -1,4 +1,5 @@
-// Programs: run-time scalars, the directory of tensors, and the text of a program.
+// Programs: the values of run-time scalars (slots), searches in the list of tensors, and the text
+// of a program.
 //
 //   tensor 0 param w : f32[d = 8/8, h = 16/8 over cols] 256 bytes at t0+0  # model.mesh
 //   0 kernel k3 units=64 set 0: p = t0+0, work+128; slots = s0
@@ -24,7 +25,7 @@ int coll_rounds(CollKind k) { return k == COLL_ALL_REDUCE ? 2 : 1; }
 int64_t coll_wire_bytes(CollKind k, int64_t group, int64_t bytes) {
   if (group <= 1) return 0;
   if (k == COLL_PERMUTE) return bytes;
-  int64_t each = bytes / group, rest = bytes % group; // because bytes * (group - 1) can overflow
+  int64_t each = bytes / group, rest = bytes % group; // bytes * (group - 1) could overflow
   return coll_rounds(k) * each * (group - 1) + ceil_div(coll_rounds(k) * rest * (group - 1), group);
 }
 
@@ -56,8 +57,9 @@ const char *program_instr_name(const Program *p, uint32_t i, Pos *pos) {
 
 static bool same_name(const char *a, const char *b) { return a && b && strcmp(a, b) == 0; }
 
-// Computes the block of processor r: the index of its first element, counted from the start of the
-// block under s->within, and its number of valid elements. `rows` is the valid length of the dim.
+// Computes the block that processor r has of the dim of slot s. *offset gets the index of its first
+// element, counted from the start of the block under the axes s->within. *valid gets its number of
+// valid elements. `rows` is the valid length of the dim.
 static void slot_block(const Mesh *m, const Slot *s, int64_t r, int64_t rows, int64_t *offset,
                        int64_t *valid) {
   int64_t length = s->whole;
@@ -72,7 +74,8 @@ static void slot_block(const Mesh *m, const Slot *s, int64_t r, int64_t rows, in
   }
 }
 
-// Returns the value of a slot without the slot `times` that it is multiplied by.
+// Returns the value of slot s on processor r without its factor, which is the value of another slot
+// (Slot.times).
 static int64_t slot_base(const Program *p, const Slot *s, int64_t r, int64_t rows) {
   bool short_batch = rows >= 0 && same_name(p->over, s->dim);
   int64_t offset, valid, value = 0, all = short_batch ? rows : s->whole;
@@ -186,7 +189,7 @@ int64_t ref_moved(Ref r, int depth, const int64_t *at) {
 typedef struct Out {
   const Program *p;
   FILE *file;
-  Arena *a; // texts of parts; freed with the printer
+  Arena *a; // texts that are parts of lines; freed after printing
 } Out;
 
 #define put(o, ...) fprintf((o)->file, __VA_ARGS__)

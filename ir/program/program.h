@@ -1,16 +1,17 @@
 // Program: what one processor executes. All processors of a mesh have the same Program.
 //
 // Instructions know only bytes and run-time scalars. The list of tensors keeps names and dims for
-// checkpoints, feeds and messages (decision 24 of docs/decisions.md). The runtime needs this file
-// and object code only. Words of this file:
+// checkpoints, feeds and messages. The runtime needs only this file and object code. Words of this
+// file:
 //
-//   slot    a scalar whose value depends on the processor (Slot); not an optimizer's slot, which is a
-//           tensor (TENSOR_SLOT)
-//   unit    a share of the iterations of a kernel; its units are divided among threads
+//   slot    a scalar whose value depends on the processor (Slot); not an optimizer's slot, which is
+//           a tensor (TENSOR_SLOT)
+//   unit    a share of the iterations of a kernel; the units of a kernel are divided among threads
 //   chunk   consecutive units of a kernel that one thread runs in one call
 //   set     the operands of one use of a kernel (KernelSet); one launch can run several sets
 //   part    one tensor of a collective (CollPart); one call can move several
-//   piece   the elements of a longer block that one member of a collective's group has
+//   piece   the number of elements of a longer block that one member of a group has (CollPart)
+//   valid   of a block: elements that belong to the tensor; the rest of the block is padding
 #ifndef IR_PROGRAM_H
 #define IR_PROGRAM_H
 
@@ -20,45 +21,47 @@
 #include "ir/program/spec.h"
 
 // A scalar that differs between processors. The runtime computes it from the processor's
-// coordinates when the program is bound, and again when an incomplete batch has fewer rows
-// (decision 10).
+// coordinates when the program is bound to memory. It computes it again for an incomplete batch,
+// which has fewer rows.
 typedef enum SlotKind {
-  SLOT_EXTENT, // number of valid elements of the processor's block of a dim
+  SLOT_EXTENT, // number of valid elements of the block that the processor has of a dim
   SLOT_OFFSET, // index in the whole dim of the first element of that block
-  SLOT_RANK,   // number of the processor in its group over `axes`
+  SLOT_RANK,   // rank of the processor in its group over `axes`
 } SlotKind;
 typedef struct Slot {
   SlotKind kind;
   const char *dim; // name of the whole dim
   int64_t whole;   // size of the whole dim
   Axes axes;       // axes over which the dim is split
-  // The scalar is ceil(x * scale / div) * y, where x is the number that `kind` describes and y is
-  // the value of slot times - 1. This gives the length of a loop over several dims, and the number
-  // of units of a kernel. Most slots have only x.
-  Axes within;         // SLOT_OFFSET counts from the start of the block under these first axes
-  int64_t scale;       // 0 means 1
-  int64_t div;         // 0 means 1
-  int32_t times;       // 1 + the index of a slot; 0 means y = 1
-  Footprint footprint; // if its divisor is not 0: x describes this interval of the dim, not a block
+  // The scalar is ceil(x * scale / div) * y. x is the number that `kind` describes; y is the value
+  // of the slot with index times - 1. This gives the length of a loop over several dims, or the
+  // number of units of a kernel. Most slots have only x.
+  // SLOT_OFFSET counts from the start of the block over these axes, the first of `axes`.
+  Axes within;
+  int64_t scale; // 0 means 1
+  int64_t div;   // 0 means 1
+  int32_t times; // 1 + the index of another slot, whose value is y; 0: y is 1
+  // If its divisor is not 0, x describes this interval of the dim instead of a block.
+  Footprint footprint;
 } Slot;
-// Returns the slot of the given kind for dim d, which is a block or a footprint dim.
+// Returns the slot of the given kind for dim d, which may be a whole, a block or a footprint dim.
 Slot slot_of_dim(const DimTable *t, DimId d, SlotKind kind);
 bool slot_equal(const Slot *a, const Slot *b);
 
-// A size that is known when the program is bound: `base` times the value of a slot.
+// A size that is known when the program is bound to memory: `base` times the value of a slot.
 typedef struct Size {
   int64_t base;
-  int32_t slot; // index into Program.slot; -1 means the size is `base`
+  int32_t slot; // index into Program.slot; -1: the size is `base`
 } Size;
 
-enum { LOOP_DEPTH = 8 }; // the most loops inside one another
+enum { LOOP_DEPTH = 8 }; // the most loops (INSTR_LOOP) that can be nested
 
-// A place in a processor's memory. Inside loops the place moves: in step t of a loop it is
-// t * stride[loop] bytes further.
+// A place in a processor's memory. Inside loops the place moves: in step t of loop i it is t *
+// stride[i] bytes further.
 typedef struct Ref {
   int32_t tensor;        // index of the persistent tensor that it lies in; -1: the work arena
-  int64_t offset;        // bytes from the start of that memory, in step 0 of all loops
-  const int64_t *stride; // LOOP_DEPTH numbers of bytes, outermost loop first; NULL: all are 0
+  int64_t offset;        // bytes from the start of the tensor or arena, in step 0 of all loops
+  const int64_t *stride; // LOOP_DEPTH numbers of bytes, outermost loop first; NULL: all 0
 } Ref;
 
 typedef enum TensorKind {
@@ -66,7 +69,7 @@ typedef enum TensorKind {
   TENSOR_PARAM,
   TENSOR_STATE,
   TENSOR_SLOT,     // state of an optimizer
-  TENSOR_CONSTANT, // its data is in the program
+  TENSOR_CONSTANT, // its elements are in the program
   TENSOR_OUTPUT,   // a result of the program
 } TensorKind;
 
@@ -74,7 +77,8 @@ typedef struct ProgDim {
   const char *name;     // name of the whole dim
   int64_t whole, block; // sizes of the whole dim and of the largest block
   Axes axes;
-  int32_t extent; // index of the slot with its valid length; -1: the block is always full
+  // Index of the slot that has its valid length; -1: all elements of each block are valid.
+  int32_t extent;
 } ProgDim;
 
 typedef struct ProgTensor {
@@ -84,65 +88,69 @@ typedef struct ProgTensor {
   uint8_t rank;
   ProgDim dim[MAX_RANK];      // physical order, slowest first
   uint8_t declared[MAX_RANK]; // axis i of the tensor in files is dim[declared[i]]
-  int64_t bytes;              // bytes of one block
-  Ref at;    // {own index, 0} if it has memory of its own; else in the work arena or another tensor
-  Init init; // initial value of params, states and optimizer slots
+  int64_t bytes;              // bytes of the block of one processor
+  // Where the tensor lies: at {own index, 0} if it has memory of its own, otherwise in the work
+  // arena or in another tensor.
+  Ref at;
+  Init init;          // initial value of params, states and optimizer slots
   const double *data; // constants: all elements, row-major in the order of `dim`
   int32_t of;         // TENSOR_SLOT: index of its parameter; else -1
   Pos pos;
 } ProgTensor;
 
-// A report of a kernel: an id that is out of range.
+// A fault that a kernel reports: an id that is out of range.
 typedef struct Status {
-  uint32_t code;    // 0: no fault; else 1 + index into Program.check
+  uint32_t code;    // 0: no fault; otherwise 1 + the index into Program.check
   int64_t value;    // the id
-  int64_t position; // iteration of the loops of that Check, as one row-major number
+  int64_t position; // iteration of the loops of that Check, as one row-major number from 0
 } Status;
-// The arguments of generated code: one chunk of one set on one processor.
+// The arguments of generated code, which runs one chunk of one set on one processor.
 typedef struct KernelCall {
   void *const *ptr;
   const int64_t *slot;
   const double *num;
-  char *partial; // partial results of this chunk; for CombineFn those of chunk 0
+  // Partial results of this chunk. For a CombineFn those of chunk 0; the other chunks follow.
+  char *partial;
   Status *status;
   int64_t step;
   uint64_t seed;  // philox_seed of the run's seed (ir/base/philox.h)
-  int64_t repeat; // number of the update within the step, from 0
+  int64_t repeat; // number of the update within the step, counted from 0
 } KernelCall;
-// Runs the units lo ... hi - 1 of a kernel.
+// Runs the units lo to hi - 1 of a kernel.
 typedef void KernelFn(const KernelCall *call, int64_t lo, int64_t hi);
-// Combines the partial results of n chunks, in the order of chunks.
+// Combines the partial results of n chunks in the order of the chunks, so that the result does not
+// depend on threads.
 typedef void CombineFn(const KernelCall *call, int64_t n);
 
 typedef struct ProgKernel {
-  const char *name;           // symbol of KernelFn; that of CombineFn is NAME_combine
+  const char *name;           // symbol of `run`; the symbol of `combine` is NAME_combine
   const char *text;           // text of the kernel: the key of the code cache, shown by dumps
   uint16_t nptr, nslot, nnum; // lengths of KernelCall.ptr, slot and num
-  int64_t partial_bytes;      // bytes of partial results of a chunk; 0: it has no CombineFn
-  KernelFn *run;              // this and `combine` are set when the code is loaded
+  int64_t partial_bytes; // bytes of partial results of one chunk; 0: the kernel has no CombineFn
+  KernelFn *run;         // run and combine are set when the machine code is loaded
   CombineFn *combine;
 } ProgKernel;
 
 // The operands of one use of a kernel. An optimizer's kernel has one set for each parameter.
 typedef struct KernelSet {
-  Ref *ptr;      // ProgKernel.nptr places
-  int32_t *slot; // ProgKernel.nslot indices into Program.slot
+  Ref *ptr;      // as many as ProgKernel.nptr
+  int32_t *slot; // as many as ProgKernel.nslot; each is an index into Program.slot
   Size units;    // number of units
-  double *num;   // ProgKernel.nnum numbers
+  double *num;   // as many as ProgKernel.nnum
 } KernelSet;
 // An instruction that runs a kernel with all its sets.
 typedef struct KernelLaunch {
   uint32_t kernel; // index into Program.kernel
   uint32_t nsets;
   KernelSet *set;
-  int64_t grain;  // units in a chunk; it does not depend on the number of threads (decision 18)
-  Ref partial;    // partial results of all chunks
-  int64_t chunks; // chunks of all sets if every block is full
+  int64_t grain;  // units in a chunk; fixed by the compiler, whatever the number of threads
+  Ref partial;    // place of the partial results of all chunks
+  int64_t chunks; // number of chunks of all sets if all blocks are full
 } KernelLaunch;
 
-// A matrix product C[m, n] = sum over k of A[m, k] B[k, n], once for each combination of the batch
-// loops. Matrices are row-major; lda, ldb and ldc are the elements from one row to the next. ta: A
-// is stored as [k, m]; tb: B is stored as [n, k].
+// A matrix product C[m, n] = sum over k of A[m, k] B[k, n], for each combination of steps of the
+// batch loops. Matrices are row-major; lda, ldb and ldc are the distances between rows, in
+// elements. With ta, A is stored as [k, m]; with tb, B is stored as [n, k].
 typedef struct Gemm {
   Dtype type; // f32 or f64
   bool ta, tb;
@@ -152,14 +160,15 @@ typedef struct Gemm {
   struct {
     Size count;
     int64_t a, b, c;
-  } batch[MAX_RANK]; // steps of a loop and its strides in elements; outermost loop first
+  } batch[MAX_RANK]; // number of steps of a loop, and its strides in elements; outermost loop first
   Ref a, b, c;
 } Gemm;
 
 static inline double gemm_flops(double m, double n, double k, double batches) {
   return 2 * m * n * k * batches;
 }
-// An instruction smaller than this is run by one thread of the processor, in the simulator, too.
+// An instruction with less work than this is run by one thread of the processor. The simulator
+// assumes so, too.
 enum {
   SOLO_BYTES = 1 << 16,   // bytes of a copy or fill
   SOLO_FLOPS = 1 << 18,   // flops of a product
@@ -173,26 +182,27 @@ typedef enum CollKind {
   COLL_COUNT
 } CollKind;
 const char *coll_text(CollKind k);
-// Returns the rounds of the ring algorithm: 2 for an all_reduce, which reduces and then gathers;
-// otherwise 1.
+// Returns the number of rounds of the ring algorithm: 2 for an all_reduce, which reduces and then
+// gathers; otherwise 1.
 int coll_rounds(CollKind k);
-// Returns the bytes that one processor of a group sends in the ring algorithm, rounded up. With n
-// processors it sends (n-1)/n of `bytes` in each round; a permute sends all of `bytes`. `bytes` is
-// the size of the operand, for an all_gather that of the result.
+// Returns the bytes that one processor of a group sends in the ring algorithm, rounded up. In each
+// round it sends (group - 1) / group of `bytes`; for a permute it sends all of `bytes`. `bytes` is
+// the size of the operand, or for an all_gather of the result.
 int64_t coll_wire_bytes(CollKind k, int64_t group, int64_t bytes);
-// Returns coll_wire_bytes for one byte, not rounded.
+// Returns the bytes that one processor sends for each byte of the operand, not rounded
+// (coll_wire_bytes).
 double coll_sent_share(CollKind k, double group);
 
 // A dim along which a permute moves elements.
 typedef struct MovedDim {
-  int64_t whole; // size of the whole dim; 0: nothing moves along it
+  int64_t whole; // size of the whole dim; 0: the permute does not move along it
   Axes from, to; // axes that split the dim in the source and in the destination
 } MovedDim;
 // One tensor of a collective; its dims are in physical order. Along dim `gathered` the destination
-// is longer than the source, along dim `split` it is shorter; -1: there is no such dim. all_gather
-// has `gathered`, reduce_scatter has `split`, all_to_all has both, all_reduce has none. Member k of
-// the group has the elements k*piece ... k*piece + piece - 1 of the longer block, as far as they
-// are valid.
+// is longer than the source, along dim `split` it is shorter. These are indices into the dims, or
+// -1 if there is no such dim. all_gather has `gathered`, reduce_scatter has `split`, all_to_all has
+// both, all_reduce has none. With p = piece, member k of the group has the elements k*p to k*p + p
+// - 1 of the longer block, as far as they are valid.
 typedef struct CollPart {
   Ref src, dst;
   uint8_t rank;
@@ -202,27 +212,28 @@ typedef struct CollPart {
   int64_t whole; // permute: size of the whole dim `split`
   Footprint
       footprint; // permute: if its divisor is not 0, the destination is this interval (a halo)
-  MovedDim moved[MAX_RANK]; // permute along several dims, with split = -1: by dim
+  MovedDim moved[MAX_RANK]; // permute along several dims: entry i is for dim i, and `split` is -1
   const char *value;        // name of the tensor, for messages and traces
 } CollPart;
 typedef struct Collective {
   CollKind kind;
   Axes axes;
-  Axes to; // permute: axes that split the destination; `axes` split the source. Halo: axes on which
-           // the interval depends
+  // Permute: axes that split the destination; `axes` split the source. Halo: axes on which the
+  // interval depends.
+  Axes to;
   Dtype type;
-  Monoid monoid;   // all_reduce and reduce_scatter
+  Monoid monoid;   // of an all_reduce or a reduce_scatter
   uint32_t nparts; // number of tensors that one call moves
   CollPart *part;
   int64_t bytes;      // bytes of the operands of one call
-  int64_t wire_bytes; // bytes that a processor sends in one call, as `check` predicts (decision 28)
+  int64_t wire_bytes; // bytes that a processor sends in one call, as `check` predicts
   bool backward;
   Pos pos;
   const char *why;
 } Collective;
 
-// An operation along one dim in which the order of elements matters. The runtime computes it row by
-// row.
+// Operations along one dim in which the order of elements matters. The runtime computes them one
+// row after the other.
 typedef enum OrderedKind {
   ORDERED_CUMSUM,
   ORDERED_CUMMAX,
@@ -232,12 +243,13 @@ typedef enum OrderedKind {
 } OrderedKind;
 typedef struct Ordered {
   OrderedKind kind;
-  Dtype type;                 // type of the source; results that are indices are i32
-  unsigned flags;             // ORDER_* of ir/program/ordered_flags.h
-  Size n;                     // number of elements of a row
-  int64_t k;                  // top_k: number of results of a row
-  int64_t src_step, dst_step; // distance of neighbours in a row, in elements
-  uint8_t nrows;              // number of loops over rows, outermost first
+  Dtype type;     // type of the source; results that are indices are i32
+  unsigned flags; // the flags of ir/program/ordered_flags.h
+  Size n;         // number of elements of a row
+  int64_t k;      // top_k: number of results of a row
+  // Distance of neighbours in a row, in elements, in the source and in the destination.
+  int64_t src_step, dst_step;
+  uint8_t nrows; // number of loops over rows, outermost first
   struct {
     Size count;
     int64_t src, dst;
@@ -250,12 +262,14 @@ typedef enum InstrKind {
   INSTR_GEMM,
   INSTR_COLLECTIVE,
   INSTR_ORDERED,
-  INSTR_FILL,   // sets bytes to 0
-  INSTR_COPY,   // copies bytes from src to dst
-  INSTR_COMMIT, // later instructions change persistent tensors; they run only if no processor
-                // has reported a fault
-  INSTR_LOOP, // repeats the instructions up to its INSTR_END, for t = 0 ... count-1 or in reverse;
-              // never after INSTR_COMMIT
+  INSTR_FILL, // sets bytes to 0
+  INSTR_COPY, // copies bytes from src to dst
+  // Later instructions change persistent tensors. They run only if no processor has reported a
+  // fault.
+  INSTR_COMMIT,
+  // Repeats the instructions up to its INSTR_END, for t = 0 ... count-1 or in reverse. It never
+  // follows INSTR_COMMIT.
+  INSTR_LOOP,
   INSTR_END,
 } InstrKind;
 typedef struct Instr {
@@ -278,77 +292,81 @@ typedef struct Instr {
       bool reverse;
       uint32_t end;
       const char *dim;
-    } loop; // end: index of the INSTR_END
+    } loop; // loop.end is the index of the INSTR_END
     struct {
       uint32_t begin;
     } end;
   } u;
 } Instr;
 
-// A value that an instruction writes.
+// A value of the model that an instruction writes.
 typedef struct InstrValue {
-  uint32_t set, ptr; // kernel: the value is operand `ptr` of set `set`; collective: it is the
-                     // destination of part `ptr`; else 0
+  // For a kernel the value is operand `ptr` of set `set`. For a collective it is the destination of
+  // part `ptr`. For other instructions both are 0.
+  uint32_t set, ptr;
   Dtype type;
   uint8_t rank;
-  ProgDim dim[MAX_RANK];  // dims of its block in memory, slowest first; their extent is -1
+  ProgDim dim[MAX_RANK];  // dims of its block in memory, slowest first; ProgDim.extent is -1
   const char *value, *op; // full name of the value or NULL; name of the operation
   bool backward;
   Pos pos;
 } InstrValue;
-// The values of the model that an instruction writes, and its costs: for traces, times and
-// messages.
+// The values of the model that an instruction writes, and its costs. Traces, predicted times and
+// messages use them.
 typedef struct InstrNote {
   uint32_t nvalues;
   InstrValue *value;
-  int64_t bytes; // bytes that one run reads and writes
-  int64_t flops; // arithmetic operations of one run
+  int64_t bytes; // bytes that the instruction reads and writes each time
+  int64_t flops; // arithmetic operations of the instruction each time
 } InstrNote;
 
-// An operation that checks that ids are in range; a kernel reports a fault in Status.
+// An operation that checks whether ids are in range. A kernel reports an id out of range in Status.
 typedef struct Check {
   const char *value; // full name of the value with the ids, or NULL
   const char *dim;   // the ids are indices of this dim
   int64_t size;      // size of that dim
   Pos pos;
-  uint8_t rank; // number of loops that Status.position counts, outermost first
+  // Number of entries of `loop`, outermost first; Status.position counts their iterations.
+  uint8_t rank;
   ProgDim loop[MAX_RANK];
   uint16_t without; // bit i is set if the ids do not have the dim of loop[i]
 } Check;
 
 typedef struct Program {
-  const char *model, *for_; // path of the model; "train", "eval", "run"
+  // Path of the model file; the command that it is for: "train", "eval" or "run".
+  const char *model, *for_;
   Mesh mesh;
-  const char *over;    // the dim that is shorter in an incomplete batch, or NULL
-  int64_t arena_bytes; // bytes of the work arena of one processor
+  const char *over;    // name of the dim that is shorter in an incomplete batch, or NULL
+  int64_t arena_bytes; // bytes of the work arena that each processor has
   uint32_t nslots, ntensors, nkernels, ninstrs, nchecks;
   Slot *slot;
   ProgTensor *tensor;
   ProgKernel *kernel;
   Instr *instr;
   Check *check;
-  InstrNote *note; // of each instruction; NULL in a program that was not compiled from a graph
-  int64_t flops;   // flops of all products of one processor in a run
+  InstrNote *note; // one for each instruction; NULL if the program was not compiled from a graph
+  int64_t flops;   // flops of all matrix products of one processor in a run
 } Program;
 
-// Returns the value by which messages name instruction i: the first one with a name, otherwise
-// the first one. NULL if the instruction writes no value of the model.
+// Returns the value by which messages name instruction i: the first value that has a name, or else
+// the first value. Returns NULL if the instruction writes no value of the model.
 const InstrValue *program_instr_value(const Program *p, uint32_t i);
-// Returns a name of instruction i for messages: that of its value, such as "hidden", otherwise its
-// operation or kind. *pos gets the place in the model, with line 0 if there is none. The name lives
-// as long as p.
+// Returns a name of instruction i for messages: the name of its value, such as "hidden", or else
+// its operation or kind. *pos gets the position in the model, whose line is 0 if there is none. The
+// name lives as long as p.
 const char *program_instr_name(const Program *p, uint32_t i, Pos *pos);
-// Returns the value of slot s on processor r. `rows` is the number of valid rows of the dim
-// Program.over; below 0 means all.
+// Returns the value of the slot with index s on processor r. `rows` is the number of valid rows of
+// the dim Program.over; a negative number means all rows.
 int64_t program_slot(const Program *p, int32_t s, int64_t r, int64_t rows);
 // Returns the index of the tensor with that name and kind, or -1.
 int32_t program_tensor(const Program *p, TensorKind kind, const char *name);
-// Predicted calls and bytes of the collectives of one run, indexed by CollKind.
+// Predicted calls, operand bytes and sent bytes of the collectives of one run, indexed by CollKind.
 typedef struct ProgramCount {
   int64_t calls[COLL_COUNT], bytes[COLL_COUNT], wire_bytes[COLL_COUNT];
 } ProgramCount;
 // Counts the collectives of a run on processor r. `rows` is the number of valid rows of the dim
-// Program.over; below 0 means all. part[0] gets those before INSTR_COMMIT, part[1] those after it.
+// Program.over; a negative number means all rows. part[0] gets the collectives before INSTR_COMMIT,
+// part[1] those after it.
 void program_count(const Program *p, int64_t r, int64_t rows, ProgramCount part[2]);
 void program_count_add(ProgramCount *sum, const ProgramCount *x);
 
@@ -357,15 +375,15 @@ enum { MEMORY_ALIGN = 64 }; // persistent tensors begin at multiples of this man
 static inline bool tensor_is_persistent(const Program *p, uint32_t t) {
   return p->tensor[t].at.tensor == (int32_t)t;
 }
-// Returns the bytes that one processor needs: its persistent tensors, each aligned, and its work
-// arena.
+// Returns the bytes that one processor needs: its persistent tensors, each aligned to MEMORY_ALIGN,
+// and its work arena.
 int64_t program_bytes(const Program *p);
-enum { ORDERED_ENTRY = 16 }; // bytes of an element that is being sorted
-// Returns the bytes of scratch memory that every thread needs to sort: two copies of the longest
-// row of the program. 0 if nothing is sorted.
+enum { ORDERED_ENTRY = 16 }; // bytes that sorting uses for one element
+// Returns the bytes of scratch memory that each thread needs to sort: two copies of the longest row
+// of the program. Returns 0 if the program sorts nothing.
 int64_t program_scratch(const Program *p);
-// Returns the bytes by which r has moved when the `depth` loops around it are in steps
-// at[0..depth).
+// Returns the distance in bytes between r and its place in step 0 of all loops. at[i] is the
+// current step of loop i of the `depth` loops around it.
 int64_t ref_moved(Ref r, int depth, const int64_t *at);
 // Returns the program as text, for dumps.
 char *program_print(Arena *a, const Program *p);

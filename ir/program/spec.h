@@ -6,18 +6,22 @@
 #include "ir/base/dim.h"
 #include "ir/base/dtype.h"
 
-// Initial value of a parameter, state or optimizer slot. A random element is drawn by the full name
-// of the tensor and the index of the element in the whole tensor, in declared order. Initial values
-// are therefore the same on every mesh (decision 25 of docs/decisions.md).
+// The initial value of a parameter, state or optimizer slot. A random element is drawn from the
+// full name of the tensor and the index of the element in the whole tensor, with dims in declared
+// order. Initial values are therefore the same on every mesh.
 typedef enum InitKind {
-  INIT_CONSTANT,         // all elements are `a`
-  INIT_NORMAL,           // mean a, standard deviation b
-  INIT_TRUNCATED_NORMAL, // mean a, standard deviation b, from a - 2b to a + 2b
-  INIT_UNIFORM,          // low a, high b
-  INIT_ORTHOGONAL,       // orthogonal matrices. Bit i of `split`: declared dim i is part of the row
-                   // index; bit i of `each`: each index of dim i has a matrix of its own; else:
-                   // columns
-  INIT_DATA, // `data` has ndata numbers in declared order, computed at compile time
+  INIT_CONSTANT, // all elements are `a`
+  INIT_NORMAL,   // mean a, standard deviation b
+  // Normal with mean a and standard deviation b, limited to a - 2b ... a + 2b.
+  INIT_TRUNCATED_NORMAL,
+  INIT_UNIFORM, // low a, high b
+  // Orthogonal matrices. If bit i of `split` is set, declared dim i is part of the row index. If
+  // bit i of `each` is set, each index of dim i has a matrix of its own. Other dims are part of the
+  // column index.
+  INIT_ORTHOGONAL,
+  // index; bit i of `each`: each index of dim i has a matrix of its own; else:
+  // columns
+  INIT_DATA, // the ndata numbers `data`, in declared order, computed at compile time
   INIT_FILE, // read from the array `key` of the file `path`
 } InitKind;
 #define INIT_NAMES "constant", "normal", "truncated_normal", "uniform", "orthogonal", "data", "file"
@@ -43,16 +47,18 @@ typedef enum SyntheticKind {
 
 typedef struct DataSource {
   SourceKind kind;
-  const char *path;     // as the model has it: relative to the model's folder or --data-dir
-  const char *key;      // npz, safetensors: array; csv: column; cifar10: "images" or "labels"
-  int64_t first, last;  // csv: columns first ... last - 1; first = -1: the column `key`
-  int header;           // csv: 1: it has a header, 0: it has none, -1: found out from the file
-  double scale;         // idx, cifar10: every number is multiplied by it; 1 otherwise
+  const char *path; // as written in the model: relative to the model's folder or to --data-dir
+  // Npz, safetensors: name of the array; csv: of the column; cifar10: "images" or "labels".
+  const char *key;
+  int64_t first, last; // csv: columns first to last - 1, from 0; first = -1: the column named `key`
+  int header;          // csv: 1: the file has a header, 0: it has none, -1: decided from the file
+  double scale;        // idx, cifar10: factor of every number; 1 for other sources
   int64_t skip, offset; // tokens, text: bytes before the first token; tokens before row 0
-  int token_bytes;      // tokens: bytes of a token, 2 or 4
+  int token_bytes;      // tokens: bytes of one token, 2 or 4
   SyntheticKind synthetic;
-  double low, high;            // synthetic integers: low <= x < high
-  int64_t row_first, row_last; // rows row_first ... row_last - 1 are used; row_last <= 0: all later
+  double low, high; // synthetic integers x: low <= x < high
+  // Rows row_first to row_last - 1 are used; row_last <= 0: all from row_first.
+  int64_t row_first, row_last;
   Pos pos;
 } DataSource;
 
@@ -67,8 +73,8 @@ const char *block_text(BlockKind k);
 
 typedef struct DataBlock {
   bool present;
-  DimId over;  // whole dim whose elements are rows of the data
-  DimId micro; // dim whose elements are the micro-batches of a step (`accumulate`); 0: none
+  DimId over;  // whole dim along which the rows of the data lie, the batch
+  DimId micro; // dim along which the micro-batches of a step lie (`accumulate`); 0: none
   uint32_t nfields;
   DataField *field;
   bool shuffle;
@@ -85,12 +91,13 @@ typedef struct OptimizerSpec {
   OptimizerKind kind;
   double lr, momentum, beta1, beta2, eps, weight_decay, rho, decay;
   bool nesterov;
-  const char *no_decay; // patterns, separated by commas, of parameters without decay; or NULL
+  // Name patterns, separated by commas, of parameters without weight decay; or NULL.
+  const char *no_decay;
   Pos pos;
 } OptimizerSpec;
 
-// The factor of the learning rate in step t, where t is 0 in the first step.
-// docs/language/training.md has the formulas.
+// The schedules: formulas for the factor of the learning rate in step t, where t is 0 in the first
+// step. docs/language/training.md has the formulas.
 typedef enum ScheduleKind {
   SCHEDULE_CONSTANT,
   SCHEDULE_LINEAR,
@@ -105,44 +112,52 @@ enum { MAX_PIECES = 8 };
 typedef struct ScheduleSpec {
   ScheduleKind kind;
   double warmup, total, final, scale, rate, every, factor;
-  int64_t npieces; // piecewise: the factor is value[i] while t < at[i], and at the end the last one
+  // Piecewise: the factor is value[i] for the first i with t < at[i]; after the last `at` it is the
+  // last value.
+  int64_t npieces;
   double at[MAX_PIECES], value[MAX_PIECES];
-  unsigned in_epochs; // bits of the numbers that are in epochs, not yet in steps (train_schedule.c)
+  // Marks the numbers that are still in epochs, not in steps (train_schedule.c has the order of
+  // bits).
+  unsigned in_epochs;
   Pos pos;
 } ScheduleSpec;
 
 // An optimizer for the parameters whose full names match a pattern.
 typedef struct GroupSpec {
-  const char *pattern; // one or more, separated by commas
+  const char *pattern; // one or more name patterns, separated by commas
   OptimizerSpec optimizer;
 } GroupSpec;
 
 typedef enum StopBest { BEST_UNKNOWN, BEST_MIN, BEST_MAX } StopBest;
 typedef enum OnNonfinite { NONFINITE_UNSET, NONFINITE_STOP, NONFINITE_SKIP } OnNonfinite;
 
-// A train block of the model. In every step its train blocks run one after the other. The fields
-// from `steps` to `patience` concern the run as a whole and are equal in all blocks.
+// A train block of the model. Each step runs all train blocks of a model one after the other. The
+// fields from `steps` to `patience` concern the run as a whole and are equal in all blocks.
 typedef struct TrainSpec {
   const char *loss; // full name of the loss
   OptimizerSpec optimizer;
   uint32_t ngroups;
-  GroupSpec *group;       // the first group that matches a parameter gives its optimizer
-  const char *parameters; // patterns of the parameters that the block trains; NULL: all
-  const char *frozen;     // patterns of the parameters that it does not train, or NULL
-  int64_t repeat;         // updates in each step; 0 means 1
+  GroupSpec *group;       // the optimizers; the first group that matches a parameter is used
+  const char *parameters; // name patterns of the parameters that the block trains; NULL: all
+  const char *frozen;     // name patterns of the parameters that it does not train, or NULL
+  int64_t repeat;         // number of updates in each step; 0 means 1
   ScheduleSpec schedule;
-  double clip_norm, clip_value;      // limits of gradients; 0: none
-  int64_t steps, epochs;             // length of the run; 0: not given; `steps` has priority
-  int64_t evaluate, log, checkpoint; // steps from one to the next; 0: never, for `log` a default
-  int64_t accumulate;                // micro-batches in a step; 0 means 1
-  double average;                    // decay of the moving average of parameters; 0: no average
-  const char *stop_early;            // the metric or loss that ends the run early, or NULL
-  int64_t patience;                  // the run ends after so many evaluations without a better one
-  StopBest stop_best;                // whether low or high values of stop_early are better
+  double clip_norm, clip_value; // limit of the norm of all gradients, and of each element; 0: none
+  int64_t steps, epochs; // length of the run; 0: not given; `steps` is used if both are given
+  // Numbers of steps between two evaluations, log lines, checkpoints; 0: never (log: default).
+  int64_t evaluate, log, checkpoint;
+  int64_t accumulate;     // number of micro-batches in a step; 0 means 1
+  double average;         // decay of the moving average of parameters; 0: no average
+  const char *stop_early; // the metric or loss that ends the run early, or NULL
+  int64_t patience;       // the run ends after this many evaluations without a better value
+  StopBest stop_best;     // whether low or high values of stop_early are better
   Pos stop_pos;
-  OnNonfinite on_nonfinite; // NONFINITE_STOP: a loss that is not finite ends the run;
-                            // NONFINITE_SKIP: a step whose loss or gradients are not is skipped
-  bool scaled;              // precision f16: the loss is multiplied by a scale (decision 26)
+  // NONFINITE_STOP: a loss that is not finite ends the run. NONFINITE_SKIP: a step is skipped if
+  // its loss or a gradient is not finite.
+  OnNonfinite on_nonfinite;
+  // With precision f16 the loss is multiplied by a scale, so that small gradients are not rounded
+  // to 0.
+  bool scaled;
   Pos pos;
 } TrainSpec;
 
@@ -150,7 +165,7 @@ typedef struct ModelSpec {
   DataBlock data[DATA_BLOCKS];
   uint32_t ntrain;
   TrainSpec *train;
-  uint64_t seed; // option --seed; 0 by default
+  uint64_t seed; // value of the option --seed; 0 by default
 } ModelSpec;
 
 #endif
