@@ -10,7 +10,8 @@
 //   name hidden = value %3 [b, h] stated  # model.mesh:7:1
 //   output hidden = %3 [b, h]
 //
-// A line ends in its origin: place, value and reason, each after "# " or ": ", "-" if it is absent.
+// A line ends in its origin: "# place: value: why", which are the fields of Origin. An absent part
+// is "-", and absent parts at the end are left out.
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@ typedef struct Out {
   const Graph *g;
   const Diag *d;
   FILE *file;
-  Arena *a; // texts of words and places, freed after printing
+  Arena *a; // words and places of the text; freed after printing
 } Out;
 
 #define put(o, ...) fprintf((o)->file, __VA_ARGS__)
@@ -32,7 +33,8 @@ typedef struct Out {
 
 // -- words, numbers, lists ----------------------------------------------------------------------
 
-// Returns the text with escapes for control characters and backslashes, and for quotes if asked.
+// Returns the text with escapes for control characters and backslashes, and with `quotes` also for
+// quotation marks.
 static const char *escaped(const Out *o, const char *text, bool quotes) {
   char *out = arena_alloc(o->a, 4 * strlen(text) + 1), *to = out;
   for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
@@ -53,21 +55,22 @@ static const char *quoted_unless(const Out *o, const char *text, bool bare) {
   return bare && *text ? text : text_of(o, "\"%s\"", escaped(o, text, true));
 }
 
-// Returns a text as scan_word reads it: in quotes unless it is one word.
+// Returns `text` in the form that scan_word reads: in quotes unless it is one word.
 static const char *word(const Out *o, const char *text) {
   bool bare = true;
   for (const char *p = text; *p; p++) bare &= is_word_char((unsigned char)*p);
   return quoted_unless(o, text, bare);
 }
 
-// Returns a text as a part of an origin: in quotes unless it is one word without ":".
+// Returns `text` as a part of an origin: in quotes unless it is one word without ":" that is not
+// "-".
 static const char *comment_word(const Out *o, const char *text) {
   bool bare = strcmp(text, "-") != 0;
   for (const char *p = text; *p; p++) bare &= is_comment_char((unsigned char)*p);
   return quoted_unless(o, text, bare);
 }
 
-// Prints the fewest digits that read back exactly.
+// Prints x with the fewest digits from which the same double is read back.
 static void put_real(const Out *o, double x) {
   char text[40] = "nan";
   for (int digits = 15; digits <= 17 && !isnan(x); digits++) {
@@ -158,9 +161,9 @@ static void put_field(const Out *o, const RecordField *f, const void *record) {
   }
 }
 
-// Prints `opening` and the fields of a record that are not zero, separated by ", ". Prints nothing
-// and returns false if all are zero. The field `always`, if not NULL, is printed even if it is
-// zero.
+// Prints the fields of a record that are not zero, separated by ", ", with `opening` before the
+// first. The field `always`, if not NULL, is printed even if it is zero. Returns false, and prints
+// nothing, if there is no field to print.
 static bool put_fields(const Out *o, const Record *r, const void *record, const char *opening,
                        const RecordField *always) {
   const char *between = opening;
@@ -202,7 +205,7 @@ static void put_layout(const Out *o) {
   if (l->n) put(o, ")");
 }
 
-// Prints a line that has only a place: `what` and the place, or nothing if there is no place.
+// Prints a line with `what` and a place. Prints nothing if there is no place.
 static void put_place_line(const Out *o, Pos at, const char *what) {
   if (!at.line) return;
   put(o, "%s", what);
@@ -225,9 +228,10 @@ static void put_header(const Out *o) {
   put(o, "seed %" PRIu64 "\n", g->spec.seed);
 }
 
-// Prints a dim whose elements are an interval that windows read:
+// Prints a footprint dim, which is the interval of a dim that windows read:
 //   footprint y/oy/rows*1+ky*1-1 = 6 of y by oy/rows taps ky affine [1, 1, -1, 1]
-// 6 elements of y are read by the block oy/rows through an Affine with the taps ky.
+// The interval has 6 elements of y. Windows with this Affine read it for the block oy/rows and the
+// taps ky.
 static void put_footprint(const Out *o, const Dim *x) {
   put(o, "footprint %s = %" PRId64 " of %s by %s", word(o, x->name), x->size, dim_word(o, x->whole),
       dim_word(o, x->out));
@@ -252,8 +256,8 @@ static void mark(bool *used, int n, const DimId *d) {
   for (int i = 0; i < n; i++) used[d[i]] = true;
 }
 
-// Prints all whole dims, and those blocks that the graph uses. Other graphs of a compile share the
-// table of dims and have blocks of their own in it.
+// Prints all whole dims, and those blocks that the graph uses. The table of dims has other blocks,
+// too, because the graphs of a compile share it.
 static void put_dim_table(const Out *o) {
   const Graph *g = o->g;
   bool *used = arena_array(o->a, bool, dim_count(g->dims) + 1);
@@ -390,7 +394,7 @@ static void put_graph(const Out *o, GraphNote *note, const void *table) {
 
 // -- the exported functions ---------------------------------------------------------------------
 
-// Prints the graph, or only the line of node `only` if that is not 0.
+// Returns the text of the graph, or only the line of node `only` if that is not 0.
 static char *print(Arena *a, Out o, NodeId only, GraphNote *note, const void *table) {
   TextStream text;
   o.file = stream_begin(&text);

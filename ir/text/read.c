@@ -1,7 +1,7 @@
 // Reads a graph from the text that print.c writes. Each kind of line has a function.
 //
-// The text may be wrong in any way. Nodes are added by graph_try, which checks them and infers type
-// and dims; these, and the id, must equal those in the text.
+// The text may be wrong in any way. Nodes are added by graph_try, which checks their arguments and
+// infers type and dims. Type, dims and id of the new node must equal those in the text.
 #include <string.h>
 
 #include "ir/text/scan_internal.h"
@@ -12,11 +12,11 @@ typedef struct Reader {
   Scanner s;
   Graph *g;
   Mesh *mesh;
-  VEC(DataField) field; // of the data block being read
-  int block;            // BlockKind of that block; -1: there was no data line yet
-  bool in_field;        // a `field` line was read, and its `source` line must follow
+  VEC(DataField) field; // the fields of the data block that is being read
+  int block;            // BlockKind of that block; -1: no data block has begun
+  bool in_field;        // a `field` line was read; its `source` line must come next
   VEC(TrainSpec) train;
-  bool in_train; // a `train` line was read, and its `optimizer` line must follow
+  bool in_train; // a `train` line was read; its `optimizer` line must come next
 } Reader;
 
 static bool line_end(Reader *r, Pos *at) { return scan_origin(&r->s, at, NULL, NULL); }
@@ -80,7 +80,8 @@ static bool read_layout(Reader *r) {
   return true;
 }
 
-// Reads a line `rule N  # place`: the place of rule N of the layout, from 1.
+// Reads a line `rule N # place`, which gives the place of rule N of the layout. Rules are numbered
+// from 1.
 static bool read_rule_line(Reader *r) {
   int64_t n;
   Pos at = {0};
@@ -126,8 +127,8 @@ static bool read_dim_line(Reader *r) {
   return true;
 }
 
-// Checks a dim d that was made from a line against the name at `at` and the size in the line.
-// `before` is the dim that had this name before, or 0.
+// Checks that dim d, which was made from a line, has the name at `at` and the size that the line
+// states. `before` is the dim that already had this name, or 0.
 static bool block_agrees(Scanner *s, const char *name, const char *at, const char *what,
                          DimId before, int64_t size, DimId d) {
   const Dim *dim = dim_get(s->g->dims, d);
@@ -178,7 +179,7 @@ static bool read_block_line(Reader *r) {
 static bool read_init(Reader *r, Init *init) {
   if (!scan_record(&r->s, &init_record, init)) return false;
   if (!scan_accept(&r->s, "[")) return true;
-  r->s.p--; // scan_reals reads the bracket itself
+  r->s.p--; // scan_reals reads the bracket, too
   return scan_reals(&r->s, &init->ndata, &init->data);
 }
 
@@ -296,13 +297,14 @@ static bool read_group(Reader *r) {
 
 // -- nodes --------------------------------------------------------------------------------------
 
-// A node while its line is read. `n` has its op, attributes, type and origin; its arguments and
-// dims are in the arrays.
+// -- nodes -------------------------------------------------------------------------------------- A
+// node while its line is read. `n` gets its op, attributes, type and origin; `args` and `shape` get
+// its arguments and dims.
 typedef struct Line {
   Node n;
   NodeId args[MAX_ARGS];
   uint8_t rank;
-  DimId shape[MAX_RANK]; // dims of the result as the text states them
+  DimId shape[MAX_RANK]; // dims of the result that the text states
 } Line;
 
 static bool read_op(Reader *r, Line *l) {
@@ -321,7 +323,8 @@ static bool read_op(Reader *r, Line *l) {
   return !scan_accept(s, "{") || scan_fields(s, &node_record, &l->n);
 }
 
-// Checks that id, type and dims of a new node are those in its line. `want` is the id in the line.
+// Checks that a new node has the id, type and dims that its line states. `want` is the id in the
+// line.
 static bool node_agrees(Reader *r, const char *at, const Line *l, NodeId id, NodeId want) {
   const Node *n = graph_node(r->g, id);
   if (id != want) return scan_fail(&r->s, at, "the node is equal to %%%u", id);
@@ -332,8 +335,8 @@ static bool node_agrees(Reader *r, const char *at, const Line *l, NodeId id, Nod
                    dims_text(r->s.arena, r->g->dims, &n->dims));
 }
 
-// Returns "w" for the name "grad(w)", and NULL for a name of another form or NULL. Graph text has
-// Origin.gradient_of and Output.gradient_of only in this form.
+// Returns "w" for the name "grad(w)". Returns NULL if the name has another form or is NULL. Graph
+// text has no other form of Origin.gradient_of and Output.gradient_of.
 static const char *read_gradient_of(const Reader *r, const char *name) {
   size_t n = name ? strlen(name) : 0;
   if (n < 7 || memcmp(name, "grad(", 5) != 0 || name[n - 1] != ')') return NULL;

@@ -1,4 +1,5 @@
-// Scans words, numbers, lists, records and origins of graph text (scan_internal.h).
+// Scans words, numbers, lists, records and origins of graph text (scan_internal.h). A record is the
+// text of a struct, {name = value, ...}.
 #include "ir/text/scan_internal.h"
 
 #include <errno.h>
@@ -82,7 +83,8 @@ static int hex_digit(char c) {
   return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-// Reads the rest of an escape, behind its backslash. Returns its character; -1 if it is none.
+// Reads an escape after its backslash. Returns the character that it means, or -1 if it is not
+// valid.
 static int escaped(Scanner *s) {
   if (s->p == s->end) return -1;
   char c = *s->p++;
@@ -96,8 +98,9 @@ static int escaped(Scanner *s) {
   return high * 16 + low;
 }
 
-// Reads text up to a quote and the quote, or up to the end of the line, and replaces escapes by
-// their characters. Returns it interned; NULL after an error.
+// Reads text and replaces escapes by their characters. With `quoted` it reads up to the closing
+// quote and past it, otherwise up to the end of the line. Returns the interned text, or NULL after
+// an error.
 static const char *unescape(Scanner *s, bool quoted) {
   const char *from = s->p;
   size_t n = 0;
@@ -141,8 +144,8 @@ static const char *any_word(Scanner *s, CharTest *belongs) {
 
 const char *scan_word(Scanner *s) { return any_word(s, word_char); }
 
-// Copies the characters of the next number to text, which has room for LONGEST_NUMBER and a NUL.
-// Does not move behind them. Returns false after an error.
+// Copies the characters of the next number to `text`, which has room for LONGEST_NUMBER characters
+// and a NUL. Does not advance the scanner. Returns false after an error.
 static bool number_text(Scanner *s, char *text) {
   skip_blanks(s);
   size_t n = 0;
@@ -396,7 +399,7 @@ static bool file_source(Scanner *s, const char *name, uint32_t *out) {
   return true;
 }
 
-// Reads "-", which an origin has in place of an absent part. Returns false if the part is there.
+// Skips "-", which an origin has in place of an absent part. Returns false if the part is present.
 static bool accept_absent(Scanner *s) {
   skip_blanks(s);
   if (s->p == s->end || *s->p != '-') return false;
@@ -405,7 +408,7 @@ static bool accept_absent(Scanner *s) {
   return true;
 }
 
-// Reads a place: "file:line:col", "file:line", or "-" for none.
+// Reads a place: "file:line:col", "file:line", or "-" if it is absent.
 static bool scan_place(Scanner *s, Pos *out) {
   if (accept_absent(s)) return true;
   const char *name = any_word(s, comment_char);

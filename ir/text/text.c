@@ -1,4 +1,5 @@
-// The tables that printer and reader of graph text share: names of enums, fields of records.
+// The tables that the printer and the reader of graph text share: names of the values of enums, and
+// fields of structs.
 #include "ir/text/text.h"
 
 #include <string.h>
@@ -123,7 +124,7 @@ static const RecordField train_fields[] = {
 };
 RECORD(train, NULL);
 
-// Attributes in the order in which a node shows them.
+// The attributes of a node, in the order in which its line shows them.
 static const RecordField node_fields[] = {
     FIELD(Node, DECL, "decl", attr.decl, .most = 0),
     [NODE_NUM] = FIELD(Node, NUM, "num", attr.num, .most = 0),
