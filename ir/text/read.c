@@ -297,9 +297,8 @@ static bool read_group(Reader *r) {
 
 // -- nodes --------------------------------------------------------------------------------------
 
-// -- nodes -------------------------------------------------------------------------------------- A
-// node while its line is read. `n` gets its op, attributes, type and origin; `args` and `shape` get
-// its arguments and dims.
+// A node while its line is read. `n` gets its op, attributes, type and origin; `args` and `shape`
+// get its arguments and dims.
 typedef struct Line {
   Node n;
   NodeId args[MAX_ARGS];
