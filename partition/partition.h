@@ -23,8 +23,7 @@ typedef struct Sharding {
 typedef struct Placement {
   const Graph *graph;
   Sharding *computed; // [node] sharding in which the node is computed
-  Sharding
-      *settled; // [node] sharding in which users that need full sums read the value; never partial
+  Sharding *settled;  // [node] sharding in which users of full sums read the value; never partial
   const Layout *layout;
 } Placement;
 

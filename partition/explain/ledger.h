@@ -162,9 +162,8 @@ typedef struct ExplainedValue {
   bool constant;              // the value depends on no declared tensor
   int gradient; // of a parameter: index of its gradient in ExplainedValues.at, -1: none
   uint32_t nslots;
-  uint32_t *slot; // of a parameter: indices of its optimizer tensors in ExplainedValues.at
-  const char
-      *memory; // place of the value in the program's arena, as text; the caller sets it, else NULL
+  uint32_t *slot;     // of a parameter: indices of its optimizer tensors in ExplainedValues.at
+  const char *memory; // place in the program's arena as text, or NULL; the caller sets it
 } ExplainedValue;
 
 typedef struct ExplainedValues {

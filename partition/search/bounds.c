@@ -1,52 +1,60 @@
-// Lower bounds of layouts (bounds_internal.h). A part is an amount of work or memory, a set is the
-// dims that one axis splits, a kind is a size and link of axes. Parts whose shares are equal under
-// every set of every kind form a class, whose amount is the sum of theirs, so that a bound is a
-// short sum of products. Moved values form classes in this way too. `part` in names means a part
-// class.
+// Computes lower bounds of the cost of layouts (bounds_internal.h). Words of this file:
+//
+//   part   an amount of work or memory of the model (layout_cost_internal.h)
+//   value  a tensor that collectives move, or the edge of one that windows read
+//   kind   the size and link of a mesh axis
+//   set    dims that one axis splits; the sets of all kinds are numbered in one sequence
+//   share  what remains of an amount for one processor
+//   class  parts that have equal shares under every set of every kind, with the sum of their
+//          amounts; or values that every set changes alike. A bound is a sum over classes.
 #include <math.h>
 #include <string.h>
 
 #include "ir/base/hash.h"
 #include "partition/search/bounds_internal.h"
 
-enum { EVEN = 255 }; // PartClass.code: split along some dim into blocks that are all full
+enum { EVEN = 255 }; // PartClass.code: the set splits the part into blocks of equal length
 
-// Parts, or values, with equal codes. Sets are numbered through all kinds. The code of a part under
-// a set is 0 if it is not split, EVEN, or 1 + index into `size`. The code of a value is its
-// CHANGE_* (layout_cost_internal.h), 0 if it neither moves nor is split.
+// A class: parts or values with equal codes. A code says what a set does. Code of a part: 0 if the
+// set does not split it, EVEN, or 1 + index into `size` of the split dim. Code of a value: CHANGE_*
+// (layout_cost_internal.h), 0 if the set neither moves nor splits it.
 typedef struct PartClass {
   uint64_t hash;
   const uint8_t *code; // [set]
-  double amount;       // seconds, or bytes of memory
-  double *flow[FLOWS]; // of values: [set] seconds
+  double amount;       // of parts: seconds, or bytes of memory; the sum over the class
+  double *flow[FLOWS]; // of values: [set] seconds that the set moves them; the sum over the class
   bool uneven;
-  int64_t size[MAX_PART_DIMS]; // [i] elements of the dim with code i + 1, which may have blocks
-                               // that are not full
+  int64_t size[MAX_PART_DIMS]; // [i] elements of the dim with code i + 1, whose blocks may differ
+                               // in length
 } PartClass;
 
-// What the sets of one kind of axis do to each class.
+// What the sets of one kind do to each class.
 typedef struct KindTable {
   double size; // processors of the axis
   uint32_t n;
-  uint32_t first; // index in PartClass.code of the first set of this kind
-  // Matrices with a row for each of n sets and a column for each class. share: what remains of a
-  // part, at least; upper: at most; held: of memory. left, passed: what remains of a value if its
-  // sharding is split, and if it moves. flow: seconds. The best_* and min_flow have the best of
-  // each column.
+  uint32_t first; // number of the first set of this kind, an index into PartClass.code
+  // Matrices with a row for each of the n sets and a column for each class:
+  //   share, upper  smallest and largest share of parts of work
+  //   held          smallest share of parts of memory
+  //   left          share of a value if the set splits it, else 1
+  //   passed        share of a value if the set moves it, else 1
+  //   flow          seconds that the value moves
+  // best_share, best_held and best_left are the smallest shares of each column. min_flow has the
+  // fewest seconds of each value class.
   double *share, *upper, *held, *left, *passed, *flow[FLOWS];
-  bool *moved; // matrix: whether a set moves a value
+  bool *moved; // matrix like `flow`: whether the set moves the value
   double *best_share, *best_held, *best_left, *min_flow;
 } KindTable;
 
-// The state of the bound before axis k is assigned. Arrays are indexed by class.
+// What the bound knows before axis k is assigned. Arrays are indexed by class.
 typedef struct Depth {
-  double *share, *upper, *held; // product of the shares over axes before k
-  double *flow[FLOWS];          // seconds of values over axes before k
-  bool *moved;                  // whether any of these is not 0
-  double *left, *passed;        // each the product of that field of KindTable over axes before k
-  double *weight;               // amount times all shares except that of axis k
-  double *rest_flow;            // lowest seconds over axes after k
-  double *rest_share, *rest_held, *rest_left; // best shares over axes after k
+  double *share, *upper, *held; // over axes before k: products of share and held, minimum of upper
+  double *flow[FLOWS];          // seconds that values move over axes before k
+  bool *moved;                  // whether any flow of the class is not 0
+  double *left, *passed; // products of KindTable.left and KindTable.passed over axes before k
+  double *weight;        // amount times the shares over all axes except k
+  double *rest_flow;     // fewest seconds that values move over axes after k
+  double *rest_share, *rest_held, *rest_left; // smallest shares over axes after k
   double latency;
 } Depth;
 
@@ -54,13 +62,13 @@ struct Bounds {
   Arena *a;
   const SearchTask *task;
   uint32_t nsets;
-  const PartCosts **cost; // [set] cost of the set on a mesh of one axis
+  const PartCosts **cost; // [set] cost of the set on a mesh of one axis of its kind
   uint32_t nparts, npositive, nheld, nvalues;
-  PartClass *part, *held, *value; // classes of work, of memory, of moved values; in `part` those
-                                  // with positive amounts come first
-  uint32_t *part_class, *value_class; // [part], [value] 1 + index of its class, 0: none
-  bool together; // bounds_begin_pair was called: its shares take blocks that are not full into
-                 // account
+  PartClass *part, *held, *value; // classes of work, of memory and of values; `part` begins with
+                                  // the npositive classes of positive amount
+  uint32_t *part_class,
+      *value_class; // [part], [value] 1 + index of its class, 0: none
+  bool together;    // bounds_begin_pair was called: the shares of its two axes are exact
   KindTable *kind;
   int naxes;
   const KindTable *axis[MAX_AXES];
@@ -87,8 +95,9 @@ static uint32_t intern_class(const Bounds *l, PartClasses *c, const PartClass *x
   return c->n - 1;
 }
 
-// Returns a class for part i, with the codes under the sets of all kinds. Dims whose blocks are
-// never short share the code EVEN; others are numbered as they appear.
+// Returns a class that consists of part i, with its codes under all sets, written to `code`. Dims
+// whose size is a multiple of `most` never have uneven blocks and get the code EVEN. Other dims are
+// numbered as they appear.
 static PartClass class_of_part(const Bounds *l, const PartTable *parts, uint32_t i, int64_t most,
                                uint8_t *code) {
   const Part *p = &parts->part.at[i];
@@ -111,8 +120,8 @@ static PartClass class_of_part(const Bounds *l, const PartTable *parts, uint32_t
   return c;
 }
 
-// Sorts classes of positive amount before the others. Amounts of samples with negative weight are
-// negative; a lower bound takes the largest share of these.
+// Makes l->part from c, with classes of positive amount first. Amounts of samples with negative
+// weight are negative. For these a lower bound takes the largest share.
 static void sort_parts(Bounds *l, const PartClasses *c, uint32_t nparts) {
   uint32_t *place = arena_array(l->a, uint32_t, c->n + 1);
   l->part = arena_array(l->a, PartClass, c->n + 1);
@@ -143,7 +152,8 @@ static void classify_parts(Bounds *l, const PartTable *parts, int64_t most) {
   sort_parts(l, &time, parts->part.n);
 }
 
-// Fills the codes of a value. Returns false if no set moves it, so that it needs no class.
+// Fills code[] with the codes of a value. Returns false if no set moves the value, so that it needs
+// no class.
 static bool codes_of_value(const Bounds *l, uint32_t value, uint8_t *code) {
   bool any = false;
   for (uint32_t s = 0; s < l->nsets; s++) {
@@ -176,8 +186,8 @@ static void classify_values(Bounds *l, const PartTable *parts) {
 
 // -- tables of an axis --------------------------------------------------------------------------
 
-// Returns the share of a class that remains under a set on an axis of p processors. Other axes may
-// split the same dims: `most` selects the largest share that is possible, else the smallest.
+// Returns the share of a part class under a set on an axis of p processors. It depends on other
+// axes that split the same dims: `most` asks for the largest possible share, else for the smallest.
 static double share_of(const PartClass *c, uint32_t set, double p, bool most) {
   uint8_t code = c->code[set];
   if (!code) return 1;
@@ -193,7 +203,7 @@ static double *rows_of(Bounds *l, const KindTable *t, uint32_t n, const PartClas
   return rows;
 }
 
-// Returns the minimum of each of n columns and the number `most`.
+// Returns for each of n columns of matrix `at` its minimum, but not more than `most`.
 static double *min_of_rows(Bounds *l, uint32_t n, uint32_t rows, const double *at, double most) {
   double *out = arena_array(l->a, double, n + 1);
   for (uint32_t i = 0; i < n; i++) {
@@ -313,12 +323,13 @@ static double parts_with(const Bounds *l, const Depth *d, const KindTable *t, ui
   return a + b;
 }
 
-// Computes a lower bound of the seconds of value class i after axis k is assigned, by kind of flow.
-// `at` is the entry of the class and the set in the tables of the axis.
+// Fills out[] with lower bounds of the seconds that value class i moves, by kind of Flow, if the
+// next axis gets a set. d: the axes before it; `at`: index of the set and the class in the matrices
+// of t, the tables of the axis.
 //   JOIN  Sums and gathers over axes of p and q processors send (1 - 1/p) + (1 - 1/q) / p of the
-//         bytes, in the cheaper order; memory is read and written once. Splits shrink the value.
-//   SEND  Blocks stay blocks: axes that split them and axes that move them both make them smaller.
-//   HALO  The edges are those of the axis that needs most.
+//         bytes, in the cheaper order of the axes. Memory is read and written once.
+//   SEND  Each axis sends the blocks that remain after splits and moves over the other axes.
+//   HALO  Several axes exchange the edges together: the axis with most seconds counts.
 static void flows_with(const Depth *d, uint32_t i, const KindTable *t, size_t at,
                        double out[FLOWS]) {
   double left = t->left[at], passed = t->passed[at], mine = d->left[i], behind = d->passed[i];
@@ -349,7 +360,8 @@ static double values_with(const Bounds *l, const Depth *d, const KindTable *t, u
   return all;
 }
 
-// Returns the seconds that longest blocks of uneven splits take beyond blocks of average length.
+// Returns the seconds that the longest blocks of uneven splits take more than blocks of average
+// length, if axis k gets `set`.
 static double short_blocks(const Bounds *l, int k, uint32_t set) {
   const Depth *d = &l->depth[k];
   double all = 0;
@@ -373,7 +385,7 @@ static double short_blocks(const Bounds *l, int k, uint32_t set) {
   return all;
 }
 
-// Returns whether every completion needs more than the task's memory.
+// Returns whether every layout that completes this choice needs more memory than the task allows.
 static bool too_large(const Bounds *l, const Depth *d, const KindTable *t, uint32_t set) {
   double bytes = 0;
   const double *share = t->held + (size_t)set * l->nheld;

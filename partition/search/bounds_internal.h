@@ -1,9 +1,9 @@
 // Lower bounds of the cost of layouts, for branch and bound.
 //
 // The cost of a layout is a sum over parts (work of a contraction, a value written or read) and
-// over values that move between processors. Each is known, for every axis and every set of dims,
-// from the cost of that set on a mesh of this axis only. Other axes reduce it: a part that axes of
-// p and q processors split costs 1/(pq) of its amount. So a layout costs at least
+// over values that move between processors. The cost of each part and value is known, for every
+// axis and every set of dims, from a mesh that has only this axis. Further axes reduce this cost: a
+// part that axes of p and q processors split costs 1/(pq) of its amount. So a layout costs at least
 //
 //   sum over parts         of  amount * product over axes of the share that remains
 //   sum over moved values  of  seconds over each axis * product over the other axes of the share
@@ -19,38 +19,38 @@
 typedef struct AxisKind {
   int64_t size;
   Link link;
-  const char *pinned; // name of the axis if layout(...) of the model names it: the only axis of
-                      // this kind; else NULL
+  const char *pinned; // name of the only axis of this kind if layout(...) names it, else NULL
   uint32_t n;
-  uint32_t *set;    // DimSet
+  uint32_t *set;    // [i] dims as bits (DimSet)
   PartCosts *alone; // cost of set[i] on a mesh of one such axis
 } AxisKind;
 
 typedef struct Bounds Bounds;
 
-// Makes tables for axes of the given kinds, in arena a. Blocks of dims whose size `most`
-// (processors of a mesh) divides are never uneven. Thread rule: one search at a time.
+// Makes tables for axes of the given kinds, in arena a. `most` is the number of processors of a
+// mesh: blocks of a dim whose size it divides are never uneven. Thread rule: one search at a time.
 Bounds *bounds_new(Arena *a, const SearchTask *t, const PartTable *parts, uint32_t nkinds,
                    AxisKind *const *kind, int64_t most);
-// Starts with a mesh of `naxes` axes of these kinds, none assigned. Then for each axis k in order:
-// bounds_enter(k), any number of bounds_with(k, ...), bounds_assign(k, set).
+// Starts with a mesh of `naxes` axes of these kinds, to which no sets are assigned. Then the caller
+// calls for each axis k in order: bounds_enter(k), any number of times bounds_with(k, ...),
+// bounds_assign(k, set).
 void bounds_begin(Bounds *l, int naxes, const uint32_t kind[]);
 void bounds_enter(Bounds *l, int k);
-// Returns the lower bound, in seconds, of all layouts in which axis k splits set i and axes before
-// k are as assigned. If it reaches `limit`, any number from `limit` on; INFINITY if none fits the
-// memory.
+// Returns a lower bound, in seconds, of all layouts in which axis k splits set i of its kind and
+// the axes before k are as assigned. A bound of `limit` or more may be too low, but is at least
+// `limit`. INFINITY: none of these layouts fits the memory.
 double bounds_with(Bounds *l, int k, uint32_t i, double limit);
-// Assigns set i of dims (Space.set) to mesh axis k.
+// Assigns set i of its kind (AxisKind.set) to axis k.
 void bounds_assign(Bounds *l, int k, uint32_t i);
 
-// The exact cost of two axes with their sets. It replaces the bound from single axes, which does
-// not see how axes interact.
+// The exact cost of two axes with their sets. It replaces the bound of these axes, which combines
+// costs of single axes and ignores how they interact.
 typedef struct PairBound PairBound;
-// Returns the exact cost by class, from the cost `together` on a mesh of the two axes. Lives in the
-// arena of l.
+// Returns the exact cost of a pair by class, from the cost `together` on a mesh of the two axes.
+// The result lives in the arena of l.
 const PairBound *bounds_pair(Bounds *l, const PartTable *parts, const PartCosts *together);
-// As bounds_begin, with these sets assigned to axes 0 and 1 and the cost of the pair: continue with
-// axis 2.
+// Does what bounds_begin does, then assigns these sets to axes 0 and 1, with the exact cost of the
+// pair. The caller continues with axis 2.
 void bounds_begin_pair(Bounds *l, int naxes, const uint32_t kind[], const PairBound *pair,
                        const uint32_t set[2]);
 

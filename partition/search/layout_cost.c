@@ -1,6 +1,7 @@
 // Estimates the cost of a layout: places and lowers the graph under it, then counts the flops, the
-// memory traffic, the collectives and the memory of one processor. search_cost gives the sum;
-// cost_in_parts also says which part of the model contributes what, for lower bounds.
+// memory traffic, the collectives and the memory of one processor. search_cost returns the sum.
+// cost_in_parts also returns what each part of the model contributes, from which lower bounds are
+// computed.
 #include <math.h>
 
 #include "partition/search/layout_cost_internal.h"
@@ -76,9 +77,9 @@ static Call call_of(const Graph *g, const Machine *machine, const Bucket *b) {
                 .latency = coll_latency(machine, g->mesh, kind, first->attr.axes)};
 }
 
-// Accumulates the seconds that the values of one sample move (Flow).
+// The seconds that each value of one sample moves, by kind of Flow.
 typedef struct FlowTable {
-  const Graph *whole; // of the sample, before lowering
+  const Graph *whole; // graph of the sample, before lowering
   const Edges *edges;
   double *flow[FLOWS]; // [value]
 } FlowTable;
@@ -96,7 +97,7 @@ static uint32_t find_edge(const Edges *edges, NodeId source, DimId d) {
 }
 
 // Returns the number of the value that collective n of the lowered graph moves, within its sample:
-// a node id, or for a halo the number of nodes + 1 + index of the edge.
+// a node id, or for a halo 1 + number of nodes + index of the Edge.
 static uint32_t value_of(const Graph *lowered, const Node *n, const FlowTable *x) {
   uint32_t value = n->origin.of;
   if (n->op != OP_HALO) return value;
@@ -104,8 +105,8 @@ static uint32_t value_of(const Graph *lowered, const Node *n, const FlowTable *x
   return edge < x->edges->n ? graph_count(x->whole) + 1 + edge : value;
 }
 
-// Distributes the seconds of a call, without latency, over the values that it moves, by their
-// bytes.
+// Distributes the seconds of a call, without latency, over the values that the call moves, in
+// proportion to their bytes.
 static void share_call(const Graph *g, const Call *c, const FlowTable *x) {
   const Node *first = graph_node(g, c->bucket->node[0]);
   Flow flow = joins(first) ? FLOW_JOIN : first->op == OP_HALO ? FLOW_HALO : FLOW_SEND;
@@ -118,8 +119,8 @@ static void share_call(const Graph *g, const Call *c, const FlowTable *x) {
         all;
 }
 
-// Returns the cost of lowered graph g, without .seconds. With x, the seconds of its collectives are
-// also added to the values that they move.
+// Returns the cost of lowered graph g, without LayoutCost.seconds. If x is not NULL, also adds the
+// seconds of each collective to the values that it moves.
 static LayoutCost cost_of(Arena *a, const Graph *g, const Machine *machine, const FlowTable *x) {
   LayoutCost p = {0};
   const Buckets *buckets = collectives_bucket(a, g, machine);
@@ -145,7 +146,8 @@ static LayoutCost cost_of(Arena *a, const Graph *g, const Machine *machine, cons
 }
 
 // Renumbers the axes of a layout(...) request to those of mesh `to`, found by name. Axes that `to`
-// lacks are dropped: a search also costs meshes of one or two axes of a candidate.
+// lacks are dropped, because the search also estimates meshes that have only one or two axes of a
+// candidate.
 static void move_pin(Arena *a, Attr *pin, const Mesh *from, const Mesh *to) {
   Attr old = *pin;
   DimId *dims = arena_array(a, DimId, old.ndims + 1);
@@ -196,8 +198,8 @@ LayoutCost search_cost(const SearchTask *t, const Mesh *mesh, const Layout *layo
 
 // -- parts --------------------------------------------------------------------------------------
 
-// Visits the parts of a placed sample in a fixed order, in one of two modes. With `table` it
-// appends them to the table. Without, it writes the split and the share of each part under the
+// A visitor of the parts of a placed sample, in a fixed order. If `table` is not NULL, the visitor
+// appends the parts to the table. Else it writes the split and the share of each part under the
 // placement.
 typedef struct PartVisitor {
   const Graph *g;
@@ -247,8 +249,8 @@ static void visit_contraction(PartVisitor *t, NodeId n) {
   visit_part(t, false, step_flops(t->g, n) / t->machine->flops, k, dims, axes);
 }
 
-// Visits the part that a window reads: at least the elements from which the own block of the result
-// is made.
+// Visits the traffic of reading the argument of window n. A processor reads at least the elements
+// from which its block of the result is made. second: seconds a byte.
 static void visit_window(PartVisitor *t, NodeId n, double second) {
   const Node *node = graph_node(t->g, n);
   double bytes = fmin((double)node_bytes(t->g, n), (double)node_bytes(t->g, node->args[0]));
@@ -354,8 +356,8 @@ PartTable *parts_new(Arena *a, const SearchTask *t) {
   return p;
 }
 
-// Adds the memory traffic of collectives to the values that they move: their own reads and writes,
-// and reads of their result where no stored value accounts for these.
+// Adds to the values that collectives move the seconds of memory traffic of the collectives: their
+// reads and writes, and the reads of their results unless these count as reads of a stored value.
 static void move_traffic(const Graph *lowered, const Machine *machine, const FlowTable *x) {
   for (NodeId n = 1; n <= graph_count(lowered); n++) {
     const Node *node = graph_node(lowered, n);
@@ -382,8 +384,8 @@ static bool flows(const FlowTable *x, uint32_t value) {
   return false;
 }
 
-// Fills the CHANGE_* of nodes and edges. A split along another dim shortens an edge; a split along
-// its own dim does not.
+// Fills change[] with the CHANGE_* of nodes, then of edges. A split of another dim shortens an
+// edge; a split of the edge's own dim does not.
 static void find_changes(const Placer *p, const FlowTable *x, uint8_t *change) {
   uint32_t n = graph_count(x->whole) + 1;
   for (NodeId i = 1; i < n; i++) {

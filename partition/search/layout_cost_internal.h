@@ -1,5 +1,6 @@
-// The cost of a layout in parts: what each contraction and each value of the model contributes, and
-// the share of it that remains under a layout. Lower bounds are computed from these.
+// The cost of a layout in parts: what each contraction and each value of the model costs on one
+// processor without a layout, and the share of it that remains for a processor under a layout.
+// Lower bounds are computed from these.
 #ifndef PARTITION_LAYOUT_COST_H
 #define PARTITION_LAYOUT_COST_H
 
@@ -11,12 +12,12 @@ enum { MAX_PART_DIMS = 2 * MAX_RANK };
 // An amount that is proportional to the blocks of some dims: the work of a contraction, a value
 // that is written or read, or one that is kept in memory.
 typedef struct Part {
-  double amount; // without a layout: seconds, or bytes if held; times the weight of the sample
-  bool held;
-  int64_t size[MAX_PART_DIMS];
+  double amount;               // unsplit: seconds, or bytes if `held`; times the sample's weight
+  bool held;                   // the part is memory, not work
+  int64_t size[MAX_PART_DIMS]; // elements of the dims that can split the part
 } Part;
 
-// The edges of the blocks of a value along dim d, which windows read from other processors.
+// The edges of the blocks of value `source` along dim d, which windows read from other processors.
 typedef struct Edge {
   NodeId source;
   DimId d;
@@ -32,25 +33,27 @@ typedef struct PartTable {
   Edges *edge; // [sample]
 } PartTable;
 
-// How a value moves between processors. Seconds, without latency.
+// How a value moves between processors. PartCosts.flow has the seconds of each kind, without
+// latency.
 typedef enum Flow {
   FLOW_JOIN,        // sums and gathers: all_reduce, reduce_scatter, all_gather
-  FLOW_JOIN_MEMORY, // their memory traffic, and that of reading their result
+  FLOW_JOIN_MEMORY, // memory traffic of these collectives, and of reading their results
   FLOW_SEND,        // other collectives, which move blocks
-  FLOW_SEND_MEMORY,
-  FLOW_HALO, // edges of blocks
+  FLOW_SEND_MEMORY, // memory traffic of these, and of reading their results
+  FLOW_HALO,        // halos: edges of blocks
   FLOWS
 } Flow;
 
-// What a layout does to a value: its computed, settled or read sharding is split; it moves.
+// What a layout does to a value. SPLIT: the value is split where it is computed, settled or read.
+// MOVED: collectives move the value.
 enum { CHANGE_SPLIT = 1, CHANGE_MOVED };
 
-// The cost of one layout, and what each part and each value contributes to it.
+// The cost of one layout, and what each part and each value contributes to the cost.
 typedef struct PartCosts {
   LayoutCost cost;
   uint8_t *split;      // [part] 1 + index into Part.size of the first dim that is split, 0: none
-  double *share;       // [part] the share that one processor has
-  double *flow[FLOWS]; // [value] seconds
+  double *share;       // [part] share of the amount that one processor has
+  double *flow[FLOWS]; // [value] seconds that the value moves
   uint8_t *change;     // [value] what axis 0 of the mesh does to it, CHANGE_*; 0: neither
 } PartCosts;
 

@@ -1,8 +1,9 @@
-// Branch and bound over layouts (Land and Doig 1960).
+// Searches layouts by branch and bound (Land and Doig 1960).
 //
-// A candidate assigns a set of dims to every mesh axis (space_internal.h). Lower bounds
-// (bounds_internal.h) never fall when one more axis is assigned, so a branch is skipped when its
-// bound reaches the cost of the layouts that are kept. The steps:
+// A candidate assigns a set of dims to every axis of a view, which is a mesh with an order of its
+// axes (space_internal.h). Lower bounds (bounds_internal.h) never fall when one more axis is
+// assigned, so a branch is skipped when its bound reaches the cost of the layouts that are kept.
+// The steps:
 //
 //   1. estimate_first  collects for each view the candidates of lowest bound and estimates the
 //                      first of them, which gives a good cost to start from
@@ -21,25 +22,26 @@
 #include "partition/search/space_internal.h"
 
 enum {
-  FIRST = 64,               // candidates that step 1 collects for a view, those of lowest bound
+  FIRST = 64,               // number of candidates of lowest bound that step 1 keeps for a view
   FIRST_ESTIMATED = 8,      // number of these that step 1 estimates
   MAX_ESTIMATED = 2000,     // number of layouts that step 3 estimates, at most
   MORE_ESTIMATED = 100,     // number of layouts that step 4 estimates, at most, in all
   MAX_CANDIDATES = 1 << 21, // number of candidates that are kept at once
   PAIRS = 1 << 12,          // entries of the hash table for pairs of axes
-  MAX_BOUNDS = 50000000     // bounds that one walk over all views computes
+  MAX_BOUNDS = 50000000     // number of bounds that step 1 or step 2 computes, at most
 };
 
-// A bound combines costs of single axes. Axes may interact, so the cost of a layout may be below
-// its bound, near the optimum by less than 1/SLACK (tests/suite/search.c measures it). A layout is
-// excluded only if its bound exceeds a cost by more than that.
+// A bound combines costs of single axes. Axes may interact, so a layout may cost less than its
+// bound. Near the optimum the difference is below 1/SLACK of the cost (tests/suite/search.c
+// measures it). A layout is therefore excluded only if its bound exceeds the cost of a kept layout
+// by that share.
 enum { SLACK = 100 };
 
 typedef struct Candidate {
-  double bound; // lower bound of its seconds
+  double bound; // lower bound, in seconds, of the layout
   uint32_t view;
-  uint16_t set[MAX_AXES]; // of axis k: index into the sets of its kind
-  uint16_t pairs;         // number of pairs of its axes that the bound takes into account
+  uint16_t set[MAX_AXES]; // [k] set of axis k: index into AxisKind.set
+  uint16_t pairs;         // number of pairs of axes whose exact cost has raised the bound
 } Candidate;
 
 // Two axes, by kind, and the sets assigned to them.
@@ -63,7 +65,7 @@ typedef struct Search {
   PairEntry *pair; // hash table of PAIRS slots, open addressing
   SearchResult *result;
   double unexplored; // lowest bound of the branches that were not explored, INFINITY: none
-  // State of search_axes.
+  // The fields below are set for search_axes.
   const View *view;
   double limit;         // branches whose bound reaches this are skipped
   uint32_t bounds_left; // budget: bounds that may still be computed
@@ -81,9 +83,10 @@ static int64_t size_at(const Search *s, int k) {
 
 // -- candidates ---------------------------------------------------------------------------------
 
-// Breaks symmetries. Axes of one kind are interchangeable, so their sets must not fall from axis to
-// axis. If all shapes of meshes are searched, two axes with equal sets are covered by the shape
-// that has their product as one axis.
+// Returns false if the set for axis k leads to a layout that is also reached otherwise. Axes of one
+// kind are interchangeable, so only sets that do not fall from axis to axis are tried. Two axes
+// with equal sets act like one axis: if all shapes of meshes are searched, another mesh has that
+// axis.
 static bool is_new(const Search *s, int k, uint32_t set) {
   for (int j = 0; j < k; j++) {
     if (s->view->kind[j] == s->view->kind[k] && s->now.set[j] > set) return false;
@@ -94,7 +97,8 @@ static bool is_new(const Search *s, int k, uint32_t set) {
   return true;
 }
 
-// Inserts a candidate into the sorted list of the FIRST candidates of lowest bound.
+// Inserts a candidate into s->candidate, here a sorted list of the FIRST candidates of lowest
+// bound.
 static void keep_first(Search *s, const Candidate *c) {
   uint32_t i = s->candidate.n;
   if (i < FIRST)
@@ -117,7 +121,8 @@ static void add_candidate(Search *s, double bound) {
     s->unexplored = fmin(s->unexplored, bound);
 }
 
-// Returns whether every dim of the set has at least as many elements as processors along axes 0..k.
+// Returns whether every dim of the set has an element for each processor along those of axes 0..k
+// that split it.
 static bool fits(const Search *s, int k, uint32_t set) {
   DimSet own = kind_at(s, k)->set[set], common = 0;
   for (int j = 0; j < k; j++) common |= own & kind_at(s, j)->set[s->now.set[j]];
@@ -185,7 +190,8 @@ static void search_views(Search *s, double limit) {
   }
 }
 
-// Returns the number of layouts in the space, without the other orders of axes.
+// Returns the number of layouts in the space. Orders of the axes of one mesh are not counted
+// separately.
 static double count_layouts(const Search *s) {
   double all = 0;
   for (uint32_t i = 0; i < s->space.view.n; i++) {
@@ -203,7 +209,7 @@ static bool before(const Candidate *a, const Candidate *b) {
   return memcmp(a->set, b->set, sizeof a->set) < 0;
 }
 
-// Restores the heap of candidates, lowest bound first, after entry i has grown.
+// Restores the heap of candidates, lowest bound first, after the bound of entry i has risen.
 static void sift_down(Search *s, uint32_t i) {
   Candidate *c = s->candidate.at;
   for (;;) {
@@ -224,7 +230,7 @@ static void drop_first(Search *s) {
 
 // -- pairs of axes ------------------------------------------------------------------------------
 
-// Estimates the cost of two axes of the view with their sets, on a mesh of these axes only.
+// Estimates the exact cost of two axes of the view with their sets, on a mesh of these axes only.
 static const PairBound *estimate_pair(Search *s, const View *v, const int axis[2],
                                       const PairKey *key) {
   Arena *a = arena_new();
@@ -291,8 +297,8 @@ static bool costs_alike(const LayoutCost *a, const LayoutCost *b) {
   return a->seconds == b->seconds && a->memory == b->memory && a->wire == b->wire;
 }
 
-// Inserts a choice into the result, in order of cost. Of choices that cost the same only the one
-// with fewest rules stays.
+// Inserts a choice into the result, in order of cost. Of choices of equal cost only the one with
+// fewest rules is kept.
 static void keep(Search *s, const SearchChoice *c) {
   SearchResult *r = s->result;
   uint32_t i = 0;
@@ -344,7 +350,7 @@ static void estimate_candidate(Search *s, const Candidate *c) {
 }
 
 // Estimates the layouts that differ from `of` only by a permutation of axes of one kind. Their
-// bounds are equal, but the placement considers axes in order and may find other costs.
+// bounds are equal, but their costs may differ, because the placement considers the axes in order.
 static void estimate_twins(Search *s, const SearchChoice *of) {
   const View *v = s->space.view.at;
   while (v->mesh != of->mesh || !v->first) v++;
@@ -402,15 +408,15 @@ static void search_new(Search *s, Arena *a, const SearchTask *t) {
   s->bounds = bounds_new(a, t, s->parts, s->space.kind.n, s->space.kind.at, mesh_size(t->mesh));
 }
 
-// Finds a layout with little memory greedily: each axis gets the set that needs least memory on
-// this axis only; of all meshes the one with the smallest result is taken.
+// Finds a layout with little memory greedily. Each axis gets the set that needs least memory on a
+// mesh of this axis only. Of the layouts of all meshes the one that needs least is returned.
 static SearchChoice smallest(Search *s) {
   SearchChoice best = {0}, c;
   for (uint32_t v = 0; v < s->space.view.n; v++) {
     begin_view(s, v);
     for (int k = 0; k < s->view->mesh->naxes; k++) {
       const AxisKind *kind = kind_at(s, k);
-      uint32_t least = 0; // no dim
+      uint32_t least = 0; // set 0 is empty
       for (uint32_t i = 1; i < kind->n; i++)
         if (fits(s, k, i) && kind->alone[i].cost.memory < kind->alone[least].cost.memory) least = i;
       s->now.set[k] = (uint16_t)least;
@@ -422,8 +428,8 @@ static SearchChoice smallest(Search *s) {
   return best;
 }
 
-// Step 1: collects and estimates the first candidates of every view. Returns a lower bound of the
-// candidates that were not collected.
+// Does step 1: collects the FIRST candidates of every view and estimates some of them. Returns a
+// lower bound, in seconds, of the candidates that were not collected.
 static double estimate_first(Search *s) {
   double limit = (double)INFINITY;
   s->first = true;
@@ -443,8 +449,9 @@ static double estimate_first(Search *s) {
   return limit;
 }
 
-// Step 4: fills ranks 2..keep. `limit` bounds the candidates that step 1 has not collected. Returns
-// true if no layout outside the list is cheaper than its last entry.
+// Does step 4: fills ranks 2..keep of the result. `limit` is a lower bound of the candidates that
+// step 1 has not collected. Returns true if no layout outside the result is cheaper than its last
+// entry.
 static bool rank(Search *s, double limit) {
   s->candidate.n = 0;
   for (uint32_t i = 0; i < s->first_of_views.n; i++)

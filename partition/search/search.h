@@ -12,18 +12,19 @@
 
 // The work of one processor in a step, and its time on a machine.
 typedef struct LayoutCost {
-  double flops;    // of contractions
+  double flops;    // number of operations of contractions
   double traffic;  // bytes of memory that contractions, reductions, lookups, collectives and
                    // updates read and write
   double wire;     // bytes sent
   double transfer; // seconds of all collectives, with latency
   double latency;  // the part of transfer that does not depend on bytes
-  double memory;   // bytes of parameters, states, slots, inputs and values kept for gradients
-  double seconds;  // of flops, traffic and transfer, without overlap
+  double memory;  // bytes of parameters, inputs, states of model and optimizer, and values kept for
+                  // gradients
+  double seconds; // seconds of flops, traffic and transfer, one after the other
 } LayoutCost;
 
-// One graph of those from which the cost of the model is computed: cost of the model = sum over
-// samples of weight * cost of the graph.
+// One of the graphs from which the cost of the model is computed. The cost of the model is the sum
+// over samples of weight * cost of the graph.
 typedef struct SearchSample {
   const Graph *graph;      // simplified, not lowered
   const PlaceGraph *known; // tables of `graph`, made by place_graph
@@ -31,17 +32,18 @@ typedef struct SearchSample {
 } SearchSample;
 
 typedef struct SearchTask {
-  const Graph *model; // as built; two dims of one of its tensors cannot be split over one axis
+  const Graph *model; // graph before gradients; one axis cannot split two dims of one tensor in it
   uint32_t nsamples;
   const SearchSample *sample;
   const Machine *machine;
-  double memory;   // bytes that a processor may hold
-  bool named_axes; // axes of equal size are not interchangeable, because the machine file has
-                   // figures for one of them or layout(...) of the model names one
+  double memory;   // bytes that one processor may need
+  bool named_axes; // axes of equal size differ, because the machine file has figures for one of
+                   // them or layout(...) of the model names one
   uint32_t nmeshes;
-  const Mesh *mesh;                             // the meshes to search, of equal size
-  uint32_t keep;                                // number of layouts to return
-  void (*estimated)(void *watcher, uint64_t n); // NULL, or called after the n-th estimate
+  const Mesh *mesh; // meshes to search, of equal numbers of processors
+  uint32_t keep;    // number of layouts to return
+  void (*estimated)(void *watcher,
+                    uint64_t n); // called after the n-th estimate, or NULL
   void *watcher;
 } SearchTask;
 
@@ -53,14 +55,14 @@ typedef struct SearchChoice {
 
 typedef struct SearchResult {
   uint32_t n;
-  SearchChoice *at;     // that fit the memory, cheapest first
-  double candidates;    // number of layouts in the space
-  uint64_t estimated;   // number of those whose cost was estimated; lower bounds exclude the others
-  uint64_t over_memory; // of those estimated
-  bool proven;          // no layout of the space is cheaper than at[0]; false: too many candidates
-  bool ranked;          // proven, and no layout outside the list is cheaper than its last entry
-  double bound;         // lower bound of the seconds of all layouts; 0: not known
-  SearchChoice smallest; // only if no layout fits the memory (n is 0): one that needs little
+  SearchChoice *at;   // layouts that fit the memory, cheapest first
+  double candidates;  // number of layouts in the space
+  uint64_t estimated; // number of layouts whose cost was estimated; lower bounds exclude the others
+  uint64_t over_memory; // number of estimated layouts that do not fit the memory
+  bool proven;  // no layout of the space is cheaper than at[0]; false: the search ended early
+  bool ranked;  // proven, and no layout outside the list is cheaper than its last entry
+  double bound; // lower bound of the seconds of all layouts; 0: not known
+  SearchChoice smallest; // if no layout fits the memory (n is 0): a layout that needs little memory
   double closest;        // smallest ratio of estimated cost to lower bound, for tests
 } SearchResult;
 
@@ -73,21 +75,23 @@ LayoutCost search_cost(const SearchTask *t, const Mesh *mesh, const Layout *layo
 // Finds the cheapest task.keep layouts over all meshes of the task (search.c). Deterministic. The
 // result lives in `a`.
 SearchResult *search_layouts(Arena *a, const SearchTask *t);
-// Choice `from` with one more rule of a kind that search_layouts does not try: `optimizer`,
-// `gradients` or `parameters: all -> axes` (ZeRO, Rajbhandari et al. 2020), `soft dim -> axes`
-// (sequence parallelism). Returns all of them with their costs, also those that gain nothing.
+// Layouts that each have one rule more than another choice, of a kind that search_layouts does not
+// try: `optimizer`, `gradients` or `parameters: all -> axes` (ZeRO, Rajbhandari et al. 2020), `soft
+// dim -> axes` (sequence parallelism).
 typedef struct SearchRules {
   VEC(SearchChoice) rule;
 } SearchRules;
+// Returns all such layouts for `from` with their costs, also those that gain nothing.
 SearchRules search_rules(Arena *a, const SearchTask *t, const SearchChoice *from);
 
 typedef enum SearchAim {
   SEARCH_FASTER,   // less time, within the memory
   SEARCH_SMALLER,  // less memory, at most 5 % more time
-  SEARCH_SMALLEST, // less memory at any time
+  SEARCH_SMALLEST, // less memory, whatever the time
 } SearchAim;
-// Adds greedily the rule of search_rules that gains most, until none gains. *rules is
-// search_rules(from) or empty; afterwards it belongs to the returned choice.
+// Adds to `from` the rule of search_rules that gains most for `aim`, then again to the result,
+// until no rule gains. *rules is search_rules(from) or empty. Afterwards it is search_rules of the
+// returned choice.
 SearchChoice search_refine(Arena *a, const SearchTask *t, const SearchChoice *from,
                            SearchRules *rules, SearchAim aim);
 
@@ -95,8 +99,8 @@ SearchChoice search_refine(Arena *a, const SearchTask *t, const SearchChoice *fr
 bool search_cheaper(const SearchChoice *a, const SearchChoice *b);
 
 // Lists all meshes of `processors` with at most three axes of size 2 or more, named by `names`.
-// Sizes fall from axis to axis; with `unlike` (SearchTask.named_axes) all orders of sizes are
-// listed.
+// The sizes of a mesh do not rise from axis to axis. With `unlike` (SearchTask.named_axes) all
+// orders of sizes are listed. Returns the number of meshes.
 uint32_t search_meshes(Arena *a, int64_t processors, const char *const names[3], bool unlike,
                        const Mesh **out);
 

@@ -27,7 +27,7 @@ static bool dim_is_used(const SearchTask *t, DimId d) {
 }
 
 // Finds the dims that rules can split. Dims of functions and of rounds of a `for` have a dot in
-// their name. They are left out: no rule of a user names them.
+// their name. They are left out, because users do not write rules for them.
 void space_dims(Space *s, Arena *a, const SearchTask *t) {
   *s = (Space){.task = t, .a = a, .complete = true};
   const DimTable *dims = t->model->dims;
@@ -49,7 +49,7 @@ static void find_clashes(Space *s) {
     }
 }
 
-// Finds all sets of dims that do not clash, the empty one first.
+// Finds all sets of dims in which no two dims clash, the empty set first.
 static void find_sets(Space *s) {
   s->set = arena_array(s->a, DimSet, MAX_SETS);
   s->nsets = 1;
@@ -107,8 +107,8 @@ static AxisKind *kind_new(Space *s, const PartTable *parts, const MeshAxis *axis
   return k;
 }
 
-// Returns the index of the kind of an axis, which is added if it is new. Axes of equal size and
-// link are of one kind. An axis that layout(...) names has a kind of its own.
+// Returns the index of the kind of an axis. Adds the kind if it is new. Axes of equal size and link
+// are of one kind. An axis that layout(...) names has a kind of its own.
 static uint32_t kind_of(Space *s, const PartTable *parts, const MeshAxis *axis) {
   Link link = machine_link(s->task->machine, axis->name);
   const char *pinned = pinned_name(s, axis);
@@ -126,8 +126,8 @@ static uint32_t kind_of(Space *s, const PartTable *parts, const MeshAxis *axis) 
 const uint8_t space_orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
                                     {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
 
-// Adds one view for each order of up to three axes that differs in kinds. Meshes of more axes are
-// searched in their own order only.
+// Adds one view for each order of the axes that differs from the others in the sequence of kinds.
+// Meshes of more than three axes get one view, in their own order.
 static void add_views(Space *s, const PartTable *parts, const Mesh *mesh) {
   View own = {.mesh = mesh, .first = true};
   for (int k = 0; k < mesh->naxes; k++)

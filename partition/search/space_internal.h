@@ -8,7 +8,7 @@
 
 enum { MAX_DIMS = 30, MAX_SETS = 4096 };
 
-typedef uint32_t DimSet; // bit d: Space.dim[d]
+typedef uint32_t DimSet; // bit d is set for Space.dim[d]
 
 // A mesh and an order of its axes. The order matters when several axes split one dim: the first
 // one splits it into the outermost blocks.
@@ -16,7 +16,8 @@ typedef struct View {
   const Mesh *mesh;
   uint8_t order[MAX_AXES]; // axis k of the view is axis order[k] of the mesh
   uint32_t kind[MAX_AXES]; // index into Space.kind of axis k of the view
-  bool first; // the order is that of the mesh; other orders are searched only where they differ
+  bool first; // the order is that of the mesh; of other orders only layouts that depend on the
+              // order are searched
 } View;
 
 typedef struct Space {
@@ -24,15 +25,15 @@ typedef struct Space {
   Arena *a;
   uint32_t ndims, nsets;
   const Dim *dim[MAX_DIMS];
-  DimSet clash[MAX_DIMS]; // [dim] dims that occur together with it in some tensor: one axis cannot
-                          // split both
-  DimSet *set;            // sets without clashes
+  DimSet clash[MAX_DIMS]; // [dim] dims that clash with it: both occur in some tensor, so one axis
+                          // cannot split both
+  DimSet *set;            // sets in which no two dims clash, the empty set first
   bool complete;          // there are at most MAX_SETS sets; else some were dropped
-  VEC(AxisKind *) kind;   // of the axes of all meshes
+  VEC(AxisKind *) kind;   // kinds of the axes of all meshes
   VEC(View) view;         // of all meshes
 } Space;
 
-// Fills s->dim only.
+// Fills only s->dim and s->ndims, the dims that layout rules can split.
 void space_dims(Space *s, Arena *a, const SearchTask *t);
 // Fills all of s; estimates the cost of every set on every kind of axis.
 void space_fill(Space *s, Arena *a, const SearchTask *t, const PartTable *parts);

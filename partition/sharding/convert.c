@@ -1,18 +1,19 @@
-// The cheapest conversion of a value from one sharding to another: a shortest path over single
-// collectives, by weighted bytes sent, then by number of calls. No sharding on the path is larger
-// than the larger end, the bound of Zhang et al., "Memory-efficient array redistribution through
-// portable collective communication" (2021).
+// Finds the cheapest conversion of a value from one sharding to another: a shortest path of single
+// collectives, by weighted bytes sent, then by number of calls. No block on the path is larger than
+// the larger of the first and the last block. This bound is that of Zhang et al., "Memory-efficient
+// array redistribution through portable collective communication" (2021).
 //
 //   [y/rows, -, x/cols] -> [-, z/(cols, rows), -]: two all_to_all of the block, no gather
 //
-// Only edges towards the target, so that the search visits few shardings:
+// The search takes only steps that bring the sharding nearer to the target, so it visits few
+// shardings:
 //   slice_own, reduce_scatter, all_to_all   split a dim by further axes of the target
 //   all_gather, all_to_all                  remove the last axes of a dim
 //   permute                                 orders the axes of a dim as the target does
 //   all_reduce, to_partial                  make full sums of partial ones, and the reverse
 //
-// Where that takes several calls or too much memory, one permute can send each piece of a block
-// directly to the processor that has it in the target:
+// If the path has several calls or none fits the memory, one permute can send each piece of a block
+// directly to the processor that has the piece in the target:
 //
 //   [y/rows, x/cols] -> [y/cols, x/rows]    each processor sends at most two pieces of its block
 //   [x/cols] -> [x/rows]                    no processor ever has all of it
@@ -22,9 +23,9 @@
 
 typedef struct Seen {
   Sharding s;
-  double bytes; // sent on the way, weighted by the links (coll_weight)
+  double bytes; // bytes sent from the start to s, weighted by the links (coll_weight)
   int calls, steps;
-  uint32_t from; // index of the previous sharding
+  uint32_t from; // index in PathSearch.seen of the previous sharding
   ConvertStep by;
   bool done;
 } Seen;
@@ -35,7 +36,7 @@ typedef struct PathSearch {
   const Dims *dims;
   int64_t element;
   const Sharding *to;
-  int64_t room; // most elements that a block on the way may have
+  int64_t room; // number of elements that a block on the path may have
   Arena *arena;
   VEC(Seen) seen;
 } PathSearch;
@@ -45,8 +46,8 @@ static bool cheaper(const Seen *a, const Seen *b) {
   return a->calls != b->calls ? a->calls < b->calls : a->steps < b->steps;
 }
 
-// Adds the sharding s, reached from sharding number `from` by one step, or a cheaper way to it.
-// `bytes`: weighted bytes of the step; calls: 1 if it is a collective, else 0.
+// Records that step `by` leads from x->seen.at[from] to sharding s, if s is new or was reached at
+// higher cost. `bytes`: weighted bytes of the step; `calls`: 1 if it is a collective, else 0.
 static void arrive(PathSearch *x, uint32_t from, Sharding s, ConvertStep by, double bytes,
                    int calls) {
   const Seen *f = &x->seen.at[from];
@@ -84,7 +85,8 @@ static Axes tail(Axes s, int n) {
   return out;
 }
 
-// Returns the axes of dim k in the target after those it has now; empty if those it has differ.
+// Returns the axes that split dim k in the target after those that split it in s. Empty if the
+// target does not begin with the axes of s.
 static Axes missing(const PathSearch *x, const Sharding *s, int k) {
   if (!axes_starts(x->to->split[k], s->split[k])) return (Axes){0};
   return tail(x->to->split[k], x->to->split[k].n - s->split[k].n);
@@ -215,7 +217,7 @@ static int path_to(const PathSearch *x, uint32_t at, ConvertStep step[MAX_STEPS]
 
 // -- directly to the target ---------------------------------------------------------------------
 
-enum { MAX_PEERS = 64 }; // processors of a direct permute; its cost visits all pairs
+enum { MAX_PEERS = 64 }; // number of processors in a direct permute; estimating it visits all pairs
 
 static Axes all_splits(const Sharding *s) {
   Axes all = {0};
@@ -252,8 +254,8 @@ static bool agree(const Mesh *m, Axes set, Axes but, int64_t r, int64_t s) {
   return true;
 }
 
-// Returns the axes that split, before or after, some dim whose split changes. *moved: the splits of
-// these dims in sharding `from`; other dims are not split.
+// Returns the axes that split, in `from` or in the target, dims whose split changes. Sets *moved to
+// the splits of these dims in `from`; other dims are not split in it.
 static Axes changed_axes(const PathSearch *x, const Sharding *from, Sharding *moved) {
   *moved = (Sharding){0};
   Axes all = {0};
@@ -271,8 +273,8 @@ static bool keeps_partial(const PathSearch *x, const Sharding *from) {
          (axes_within(from->partial, x->to->partial) && from->monoid == x->to->monoid);
 }
 
-// Returns the bytes of the processor that sends most in a permute directly to the target, or -1 if
-// that is not possible.
+// Returns the bytes of the processor that sends most in one permute from `from` to the target, or
+// -1 if no such permute is possible. Fills *axes with the axes of the permute.
 static int64_t straight_bytes(const PathSearch *x, const Sharding *from, Axes *axes) {
   const Mesh *m = x->g->mesh;
   Sharding moved;
@@ -309,7 +311,7 @@ static int shorten(const PathSearch *x, const Sharding *from, ConvertStep step[M
   return 1;
 }
 
-// Adds a permute from each sharding seen to the splits of the target.
+// Adds a direct permute from each sharding found so far to the splits of the target.
 static void leap(PathSearch *x) {
   for (uint32_t i = 0, n = x->seen.n; i < n; i++) {
     Axes axes;
@@ -337,8 +339,7 @@ int convert_path(Arena *scratch, const Machine *machine, const Graph *g, const D
   vec_push(scratch, x.seen) = (Seen){.s = *from};
   uint32_t at = walk(&x);
   if (at == NOWHERE) leap(&x), at = walk(&x);
-  if (at == NOWHERE) { // a direct permute would have too many processors: search again without a
-                       // limit of memory
+  if (at == NOWHERE) { // too many processors for a direct permute: search without a memory limit
     x.room = INT64_MAX;
     x.seen.n = 0;
     vec_push(scratch, x.seen) = (Seen){.s = *from};

@@ -1,7 +1,6 @@
 // Checks a layout against dims, tensors and mesh. Errors and warnings point to the rule.
 //
-//   layout b -> rows, h -> rows     # error: rows would split both b and h of hidden; note: its
-//   line
+//   layout b -> rows, h -> rows     # error: rows would split both b and h of hidden
 #include <ctype.h>
 #include <string.h>
 
@@ -57,7 +56,7 @@ static bool has_dim(const Graph *g, const Dims *dims, const LayoutRule *r, const
   return false;
 }
 
-// Returns whether the tensors that a rule names have its dim.
+// Returns whether some tensor that a rule names has the dim of the rule.
 static bool tensor_has_dim(const Checker *c, const LayoutRule *r) {
   const Graph *g = c->g;
   for (DeclId i = 1; i <= g->decl.n; i++) {
@@ -80,7 +79,7 @@ static bool tensor_has_dim(const Checker *c, const LayoutRule *r) {
 static void check_dim(Checker *c, const LayoutRule *r) {
   if (!r->dim || dim_matches(c->g, r->dim)) return;
   if (r->scope == LAYOUT_TENSOR && (c->g->stage != STAGE_GRAPH || tensor_has_dim(c, r)))
-    return; // the rule uses the short name of a dim of its tensor
+    return; // a tensor of the rule has a dim with this short name
   uint32_t n = dim_count(c->g->dims), k = 0;
   const char **name = arena_array(c->scratch, const char *, n + 1);
   for (DimId i = 1; i <= n; i++)
@@ -209,7 +208,7 @@ static void check_subject(Checker *c, const Subject *s, const char *name, Pos po
 }
 
 // Checks named values and results of reductions and contractions. Products inside contractions and
-// sums of gradients may have two dims on one axis; one of them stays whole.
+// sums of gradients may have two dims on one axis; the axis then splits only one of them.
 static void check_values(Checker *c) {
   const Graph *g = c->g;
   Subject *subject = subjects_of_nodes(c->scratch, g);
@@ -218,7 +217,7 @@ static void check_values(Checker *c) {
   for (NodeId n = 1; n <= graph_count(g); n++) {
     const Node *node = graph_node(g, n);
     OpClass cls = op_row((Op)node->op)->cls;
-    if (node->op == OP_PIN) continue; // layout(...) overrides the layout
+    if (node->op == OP_PIN) continue; // layout(...) in the model replaces the rules
     if (node->attr.decl || (node->origin.backward && !named[n])) continue;
     if (!named[n] && !subject[n].name && cls != REDUCE && cls != CONTRACT) continue;
     const char *name = subject[n].name ? subject[n].name : node->origin.value;

@@ -1,9 +1,9 @@
-// Resolves the rules of a layout to the request for one tensor.
+// Makes the request for one tensor (struct Request) from the rules of a layout.
 //
 // General rules come first; rules for parameters, optimizer or gradients, then rules for the tensor
 // by name replace them for the dims that they name. `all` takes the largest dim that no rule splits
-// yet, a soft rule any axis that is still free. A slot of the optimizer follows the rules of its
-// parameter, then those of gradients, with which it is updated.
+// yet, a soft rule any axis that is still free. An optimizer's tensor follows the rules of its
+// parameter, then those of gradients, because a gradient updates it.
 #include "partition/sharding/sharding_internal.h"
 
 #include <string.h>
@@ -29,7 +29,7 @@ bool rule_names_dim(const LayoutRule *r, const char *name, const char *full) {
   return local && !strncmp(name, full, n - k);
 }
 
-// A request in progress.
+// What the rules are applied to: a tensor over `dims`, and its request so far.
 typedef struct Resolver {
   const Graph *g;
   const Layout *layout;
@@ -53,7 +53,7 @@ static void apply_named(const Resolver *x, uint32_t r, const char *name) {
   }
 }
 
-// Returns the axes of a rule that no dim has yet.
+// Returns the axes of a rule that split no dim in the request so far.
 static Axes free_axes(const Resolver *x, const LayoutRule *rule) {
   Axes used = {0};
   for (int i = 0; i < x->dims->n; i++)
@@ -159,7 +159,9 @@ static void name_subject(const Graph *g, Subject *s, const char *name, const cha
 Subject *subjects_of_nodes(Arena *a, const Graph *g) {
   uint32_t n = graph_count(g);
   Subject *s = arena_array(a, Subject, n + 1);
-  bool *inside = arena_array(a, bool, n + 1); // [node] another node of the same statement reads it
+  bool *inside = arena_array(
+      a, bool,
+      n + 1); // [node] another node of its statement reads it, so it is not the named value
   for (NodeId u = 1; u <= n; u++) {
     const Node *node = graph_node(g, u);
     for (int i = 0; i < node->nargs; i++) {

@@ -32,81 +32,86 @@ Dims sharding_dims(const Graph *g, const Dims *dims, const Sharding *s);
 const char *sharding_text(Arena *a, const Graph *g, const Dims *dims, const Sharding *s);
 
 // -- requests of a layout for a tensor (requests.c) ----------------------------------------------
-// The tensor that rules are matched with.
+// A tensor, described by all that layout rules are matched with.
 typedef struct Subject {
   Dims dims;
   LayoutScope scope;       // PARAMETERS, OPTIMIZER, GRADIENTS; else ALL
   const char *name;        // full name, or NULL
   const char *gradient_of; // the tensor whose gradient this is, or NULL
-  const char *param;       // of a slot: the parameter whose rules it follows
+  const char *param; // of an optimizer's tensor: the parameter whose rules it follows, else NULL
 } Subject;
-// The sharding that the rules of a layout ask for. Soft axes give way to any other use of them.
+// The sharding that the rules of a layout ask for, by hard rules and by soft rules. An axis of a
+// soft rule is used only where nothing else uses the axis.
 typedef struct Request {
   Axes hard[MAX_RANK], soft[MAX_RANK];
-  uint16_t rule[MAX_RANK];      // of the hard axes of a dim: 1 + index of the rule, 0: none
-  uint16_t soft_rule[MAX_AXES]; // [axis] of a soft axis: 1 + index of the rule
-  bool replicated[MAX_RANK];    // `d -> none`
+  uint16_t rule[MAX_RANK];      // [dim] 1 + index of the hard rule for the dim, 0: none
+  uint16_t soft_rule[MAX_AXES]; // [axis] 1 + index of the soft rule that asks for the axis, 0: none
+  bool replicated[MAX_RANK];    // [dim] a rule says `dim -> none`
 } Request;
 // Returns whether rule r names the dim with full name `full` of tensor `name` (or NULL). A rule for
 // one tensor may use the dim's short name: dim e of layer.0.block.w is layer.0.block.e.
 bool rule_names_dim(const LayoutRule *r, const char *name, const char *full);
-// Fills *out from all rules that apply to s, without axes of size 1. Two dims may get the same
-// axis: layout_check reports that where it is an error.
+// Fills *out from all rules of the layout that apply to tensor s. Axes of size 1 are left out. Two
+// dims may get one axis; layout_check reports that where it is an error.
 void request_resolve(const Graph *g, const Layout *layout, const Subject *s, Request *out);
-// Adds to s the soft axes of w that s does not use.
+// Adds to s the axes of soft rules in w that s does not use.
 void request_add_soft(const Request *w, Sharding *s);
 
 Subject subject_of_decl(const Graph *g, DeclId d);
-// Returns the subject of every node: decls, named values (the last node of the line that binds
-// them), gradients of parameters, anything else. The array has count+1 entries.
+// Returns an array with the subject of every node, indexed by node id. Nodes of declared tensors,
+// named values and gradients of parameters have the name of that tensor. Of the nodes of one
+// statement only the last has the name of the value.
 Subject *subjects_of_nodes(Arena *a, const Graph *g);
 
 // -- roles of dims (place_roles.c) ---------------------------------------------------------------
 typedef enum DimRoleKind {
-  ROLE_KEEP,  // argument dim is result dim `at`
-  ROLE_INNER, // it is attr.dims[at], which the result lacks: a split makes the result partial
+  ROLE_KEEP,  // the argument dim is result dim `at`
+  ROLE_INNER, // the argument dim is attr.dims[at], which the result lacks: a split makes the result
+              // partial
   ROLE_FULL,  // the node needs all of the dim
 } DimRoleKind;
 typedef struct DimRole {
   uint8_t kind; // a DimRoleKind
-  int8_t at;    // KEEP: index of the result dim, -1 where the result lacks it; INNER: index into
+  int8_t at;    // KEEP: index of the result dim, -1: the result lacks the dim; INNER: index into
                 // attr.dims
-  bool halo;    // KEEP of a window: a block of result dim `at` reads beyond its block of this dim
+  bool halo;    // KEEP, of a window: a block of result dim `at` may read beyond the block of the
+                // argument dim
 } DimRole;
 // Returns the role of dim j of argument i of node n.
 DimRole dim_role_of(const Graph *g, NodeId n, int i, int j);
 // Returns the longest head of `axes` under which result dim k of n can be computed block by block.
 Axes split_allowed(const Graph *g, NodeId n, int k, Axes axes);
-// Returns how partial results of the reduced dims combine. MONOID_NONE if the node has no reduced
-// dims, and for top_k, whose partial results are merged.
+// Returns how partial results combine if a reduced dim is split. MONOID_NONE if the node has no
+// reduced dims, and for top_k, whose candidates are merged.
 Monoid node_monoid(const Node *n);
 // Returns the number of attr.dims with ROLE_INNER. It is 0 except for reductions, contractions,
 // take, scatter_add, top_k, and windows whose result is a sum of blocks with zeros elsewhere.
 int node_inner(const Node *n);
 
-// Nodes with one subject share one request.
+// A tensor for which a request is made. All nodes with equal subjects share one request.
 typedef struct Requester {
   Subject subject;
-  bool given; // PlaceGraph.given; soft rules apply only then
+  bool given; // PlaceGraph.given of the node; soft rules apply only where it is true
 } Requester;
 
 // One read of a value: by argument `arg` of a node, or by an output.
 typedef struct Read {
   NodeId node; // 0: an output
   int arg;
-  uint32_t output; // index into Graph.output plus 1; 0: a node. Both 0: the end of a list
+  uint32_t
+      output; // 1 + index into Graph.output; 0: a node reads. node and output 0: the end of a list
 } Read;
 
 // Tables of a graph (place_graph.c).
 struct PlaceGraph {
   Read *read;           // lists of reads, one for each value; see reads_of
-  uint32_t *read_start; // [node] index into read
+  uint32_t *read_start; // [node] index into `read`
   uint32_t *arg_start, *role_start;
   DimRole *role;    // role of dim j of argument i of node n: role[role_start[arg_start[n] + i] + j]
-  NodeId *next;     // [node] of a carry the value that it has in the next step, else 0
-  NodeId **carry;   // carry[n][i] of scan n: the carry that its argument i becomes, 0: it is unused
-  bool *given;      // node depends on a declared tensor; masks and positions do not, and are cheap
-  bool *fed;        // node depends on an input or a carry; weights and values made of them do not
+  NodeId *next;     // [node] of a carry: node of its value in the next step; else 0
+  NodeId **carry;   // carry[n][i] of scan n: the carry that argument i starts, 0: unused
+  bool *given;      // [node] it depends on a declared tensor; masks and positions do not
+  bool *fed;        // [node] it depends on an input or a carry; weights do not
   Subject *subject; // [node]
   uint32_t nrequesters, *requester_of; // [node] index into requester
   Requester *requester;
@@ -121,7 +126,7 @@ typedef struct Placer {
   const Request **request; // [node]
   Axes **inner;            // inner[n][i]: axes that split attr.dims[i] of node n
   uint8_t *linear;    // linear[n * MAX_AXES + a]: bits of arguments that n reads partial over a
-  NodeId chosen;      // nodes up to this one have shardings
+  NodeId chosen;      // id of the last node that has shardings
   uint8_t *forced;    // forced[n * MAX_AXES + a]: 2 + slot of n (place_choose.c) that axis a must
                       // split; 1: axis a must split none; 0: free choice
   NodeId as_gathered; // a value assumed to be gathered over `gathered_axis`, 0: none
@@ -130,7 +135,7 @@ typedef struct Placer {
   bool silent;   // lower makes no reason texts
   const Machine *machine;
 } Placer;
-// The choice for one node.
+// The shardings chosen for one node, which state_set can restore.
 typedef struct State {
   Sharding computed, settled;
   Axes *inner; // Placer.inner[n]; the array belongs to the Placer
@@ -141,11 +146,12 @@ static inline State state_of(const Placer *p, NodeId n) {
 static inline void state_set(Placer *p, NodeId n, State s) {
   p->result.computed[n] = s.computed, p->result.settled[n] = s.settled, p->inner[n] = s.inner;
 }
-// Clears the shardings of n and calls place_choose. Returns whether they have changed.
+// Clears the shardings of n and calls place_choose. Returns whether the new shardings differ from
+// the old ones.
 bool place_choose_fresh(Placer *p, NodeId n);
 static inline const Placer *placer_of(const Placement *p) { return (const Placer *)p; }
 // Returns the reads of value n: those by nodes in the order of the graph, then those by outputs,
-// then an empty Read. outputs_of begins at the outputs.
+// then an empty Read. outputs_of returns the part of the list that begins at the outputs.
 static inline const Read *reads_of(const Placer *p, NodeId n) {
   return &p->graph->read[p->graph->read_start[n]];
 }
@@ -176,46 +182,48 @@ uint16_t place_reader_rule(const Placer *p, NodeId n, int k, int axis);
 // Chooses the computed and the settled sharding of node n from the settled shardings of its
 // arguments (place_choose.c).
 void place_choose(Placer *p, NodeId n);
-// Chooses again for a node that has shardings. Keeps the old ones if users had asked for more
-// splits than the new ones have.
+// Chooses shardings again for a node that has some. Keeps the old ones if they have all splits of
+// the new ones and more, which users had asked for.
 void place_choose_again(Placer *p, NodeId n);
-// Computes n in the sharding in which all its users and updates read it, if that splits more.
+// Computes n in the sharding in which all its users and updates read it, if that sharding has more
+// splits.
 void place_pull_back(Placer *p, NodeId n);
 // Chooses where values are gathered and sums are reduced, over all axes, then settles all values.
 void place_finish(Placer *p);
 // Runs the local search over groups of nodes (place_improve.c), then place_finish.
 void place_improve(Placer *p);
-// Runs after a first choice for all nodes. Chooses again for carries and what depends on them, to a
-// fixed point (place_region.c).
+// Runs after a first choice for all nodes. Chooses again for carries and the nodes that depend on
+// them, until nothing changes (place_region.c).
 void place_settle_carries(Placer *p);
-// Returns the flops of one processor for n in all steps of a loop; 0 if n is no contraction.
+// Returns the flops of one processor for contraction n in all steps of its loop; 0 for other nodes.
 double place_work(const Placer *p, NodeId n);
 // Returns whether a user of arg other than `but` needs it gathered over the axis, which splits its
 // dim d (place_share.c).
 bool place_is_gathered(const Placer *p, NodeId arg, DimId d, int axis, NodeId but);
 // Returns whether n is a window that reads dim d of its argument element by element. A conversion
-// of d then goes below n: it moves the source instead of the larger patches.
+// of d then moves the source of n instead of its larger result.
 bool window_passes_dim(const Node *n, DimId d);
-// Gathers values early that no rule splits over `axis` and that are read replicated
-// (place_gather.c).
+// Gathers values that no rule splits over `axis` and that are read replicated before the pointwise
+// nodes that use them (place_gather.c).
 void place_gathers(Placer *p, int axis);
 // Decides which linear nodes compute on partial sums over `axis` (place_reduce.c).
 void place_reductions(Placer *p, int axis);
 
-// Returns the node with which the partial sums of n begin: it sums a dim that `axis` splits.
-// *inner: index of that dim in its attr.dims. 0: not found.
+// Returns the node at which the partial sums of n begin: the node sums a dim that `axis` splits.
+// Sets *inner to the index of this dim in the node's attr.dims. 0: not found.
 NodeId partial_sum_begin(const Placer *p, NodeId n, int axis, int *inner);
 
 // -- conversions (convert.c) ---------------------------------------------------------------------
 typedef struct ConvertStep {
   Op op;
-  int from, to; // dim that is gathered, dim that is split; -1: none
+  int from, to; // index of the dim that is gathered, and of the dim that is split; -1: none
   Axes axes;
-  Sharding sharding; // after it
+  Sharding sharding; // sharding after the step
 } ConvertStep;
 enum { MAX_STEPS = 32 };
-// Finds the cheapest conversion, by bytes sent (coll_weight), then by calls. Returns the number of
-// steps; *bytes: weighted bytes that one processor sends.
+// Finds the conversion from `from` to `to` that sends the fewest weighted bytes (coll_weight), then
+// with the fewest calls. Fills step[] and returns the number of steps. Sets *bytes to the weighted
+// bytes that one processor sends.
 int convert_path(Arena *scratch, const Machine *machine, const Graph *g, const Dims *dims,
                  Dtype type, const Sharding *from, const Sharding *to, ConvertStep step[MAX_STEPS],
                  double *bytes);
@@ -231,15 +239,16 @@ typedef struct Versions Versions;
 struct Versions {
   const Placer *p;
   Arena *scratch;
-  Version **of; // [node] list of versions, newest first, the computed one last
+  Version **of; // [node] list of its versions, newest first; the last is the computed one
   double bytes; // weighted bytes that one processor sends for all versions, in all steps of loops
-  // Makes the node of one step from version `from` of n; NULL: the versions are only counted.
+  // Makes the node of one step from version `from` of n. NULL: no nodes are made and only bytes are
+  // counted.
   NodeId (*convert)(Versions *v, NodeId n, const Version *from, const ConvertStep *step,
                     const Read *user);
 };
 Versions versions_new(Arena *scratch, const Placer *p);
-// Adds a version of n, which node `node` of the lowered graph computes. The first one must be the
-// computed sharding. Returns it.
+// Adds and returns the version of n in sharding s, which node `node` of the lowered graph computes.
+// The first version added for n must be the computed one.
 const Version *version_add(Versions *v, NodeId n, const Sharding *s, NodeId node);
 // Returns the node of value n in the sharding in which `reader` reads it. Makes it if there is none
 // yet.
