@@ -51,9 +51,9 @@ typedef struct Depth {
   double *share, *upper, *held; // over axes before k: products of share and held, minimum of upper
   double *flow[FLOWS];          // seconds that values move over axes before k
   bool *moved;                  // whether any flow of the class is not 0
-  double *left, *passed; // products of KindTable.left and KindTable.passed over axes before k
-  double *weight;        // amount times the shares over all axes except k
-  double *rest_flow;     // fewest seconds that values move over axes after k
+  double *left, *passed;        // products of left and passed (KindTable) for axes before k
+  double *weight;               // amount times the shares over all axes except k
+  double *rest_flow;            // fewest seconds that values move over axes after k
   double *rest_share, *rest_held, *rest_left; // smallest shares over axes after k
   double latency;
 } Depth;

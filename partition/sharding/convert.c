@@ -12,8 +12,8 @@
 //   permute                                 orders the axes of a dim as the target does
 //   all_reduce, to_partial                  make full sums of partial ones, and the reverse
 //
-// If the path has several calls or none fits the memory, one permute can send each piece of a block
-// directly to the processor that has the piece in the target:
+// If the path has several calls or no path has such small blocks, one permute can send each piece
+// of a block directly to the processor that has the piece in the target:
 //
 //   [y/rows, x/cols] -> [y/cols, x/rows]    each processor sends at most two pieces of its block
 //   [x/cols] -> [x/rows]                    no processor ever has all of it
@@ -36,7 +36,7 @@ typedef struct PathSearch {
   const Dims *dims;
   int64_t element;
   const Sharding *to;
-  int64_t room; // number of elements that a block on the path may have
+  int64_t room; // number of elements that a block on the path may have, at most
   Arena *arena;
   VEC(Seen) seen;
 } PathSearch;

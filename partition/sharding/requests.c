@@ -159,9 +159,8 @@ static void name_subject(const Graph *g, Subject *s, const char *name, const cha
 Subject *subjects_of_nodes(Arena *a, const Graph *g) {
   uint32_t n = graph_count(g);
   Subject *s = arena_array(a, Subject, n + 1);
-  bool *inside = arena_array(
-      a, bool,
-      n + 1); // [node] another node of its statement reads it, so it is not the named value
+  bool *inside = arena_array(a, bool,
+                             n + 1); // [node] read within its statement, not its result
   for (NodeId u = 1; u <= n; u++) {
     const Node *node = graph_node(g, u);
     for (int i = 0; i < node->nargs; i++) {

@@ -98,8 +98,7 @@ typedef struct Requester {
 typedef struct Read {
   NodeId node; // 0: an output
   int arg;
-  uint32_t
-      output; // 1 + index into Graph.output; 0: a node reads. node and output 0: the end of a list
+  uint32_t output; // 1 + index into Graph.output, else 0. node and output 0: end of list
 } Read;
 
 // Tables of a graph (place_graph.c).
