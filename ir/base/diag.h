@@ -83,7 +83,7 @@ const char *diag_source_name(const Diag *d, uint32_t source);
 // diag_count, diag_entry and diag_entry_note read the messages in order, for other forms of output.
 // i is the number of a message, k of one of its notes, both from 0. Texts live as long as d.
 typedef struct DiagEntry {
-  const char *severity, *code, *text, *hint; // "error" or "warning"; hint may be NULL
+  const char *severity, *code, *text, *hint; // severity: "error" or "warning"; hint: NULL if none
   Pos at;
   uint32_t notes;
 } DiagEntry;

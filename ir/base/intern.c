@@ -1,4 +1,4 @@
-// Interned text: an open-addressing table with one copy of each text.
+// Interned text: a hash table with open addressing, which has one copy of each text.
 #include "ir/base/intern.h"
 
 #include "ir/base/hash.h"

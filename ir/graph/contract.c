@@ -125,8 +125,9 @@ NodeId graph_contract(Graph *g, int n, const NodeId *factors, const Dims *keep, 
 
 // -- cost ---------------------------------------------------------------------------------------
 
-// Multiplies *x by the lengths of n dims, or by the lengths of their blocks if `split` has the axes
-// of each. *x becomes INT64_MAX if the product does not fit.
+// Multiplies *x by the lengths of n dims. If `split` is not NULL, split[i] has the axes over which
+// dim i is split, and the lengths are those of blocks. *x becomes INT64_MAX if the product does not
+// fit.
 static void multiply_lengths(const Graph *g, int n, const DimId *dims, const Axes *split,
                              int64_t *x) {
   for (int i = 0; i < n; i++) {

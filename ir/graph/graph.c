@@ -527,8 +527,8 @@ static bool *mark_needed(Arena *a, const Graph *g, const NodeId *scan) {
   return r.marked;
 }
 
-// Numbers the carries of each region that are marked. Returns number[region][old number], the new
-// number, and sets kept[region][old number] to true for the carries that are marked.
+// Gives the marked carries of each region new numbers, from 0. Returns a table number[r][k]: the
+// new number of carry k of region r. Sets kept[r][k] to true if that carry is marked.
 static uint32_t **number_carries(Arena *a, const Graph *g, const NodeId *scan, const bool *marked,
                                  bool **kept) {
   uint32_t **number = arena_array(a, uint32_t *, g->region.n + 1);

@@ -241,8 +241,8 @@ struct Graph {
   Layout layout;  // rules of the compile, axes numbered as in mesh
   ModelSpec spec; // data and train blocks, seed; kept here so that a dump needs no other file
   Origin origin;  // graph_add gives this origin to each node that it adds
-  // [NodeId], in the graph as built: the value of an f32 constant before it was rounded to f32; 0
-  // for other nodes and for constants that were not changed.
+  // Indexed by NodeId, only in the graph as built: the value that an f32 constant had before it was
+  // rounded to f32. 0 for other nodes, and for constants that rounding did not change.
   VEC(double) exact;
   struct GraphTable *table; // hash of nodes, private to graph.c
 };
@@ -276,7 +276,8 @@ void graph_copy_outputs(Graph *g, const Graph *from, const NodeId *map);
 // Adds a declaration (its source node is made by graph_decl_node on first use).
 DeclId graph_decl(Graph *g, const Decl *d);
 NodeId graph_decl_node(Graph *g, DeclId d);
-DeclId graph_find_decl(const Graph *g, const char *name); // interned or not; 0: none
+// Returns the declaration with this name, or 0. The name need not be interned.
+DeclId graph_find_decl(const Graph *g, const char *name);
 const Name *graph_find_name(const Graph *g, const char *name);
 // Returns the source node of decl d in a lowered graph; `dims` are the dims of this processor's
 // shard.

@@ -56,8 +56,8 @@ typedef struct Size {
 
 enum { LOOP_DEPTH = 8 }; // the most loops (INSTR_LOOP) that can be nested
 
-// A place in a processor's memory. Inside loops the place moves: in step t of loop i it is t *
-// stride[i] bytes further.
+// A place in a processor's memory. Inside loops the place moves: in step t of loop i it is
+// t * stride[i] bytes further.
 typedef struct Ref {
   int32_t tensor;        // index of the persistent tensor that it lies in; -1: the work arena
   int64_t offset;        // bytes from the start of the tensor or arena, in step 0 of all loops
@@ -101,7 +101,7 @@ typedef struct ProgTensor {
 // A fault that a kernel reports: an id that is out of range.
 typedef struct Status {
   uint32_t code;    // 0: no fault; otherwise 1 + the index into Program.check
-  int64_t value;    // the id
+  int64_t value;    // the id that is out of range
   int64_t position; // iteration of the loops of that Check, as one row-major number from 0
 } Status;
 // The arguments of generated code, which runs one chunk of one set on one processor.
@@ -210,8 +210,8 @@ typedef struct CollPart {
   Size src_valid[MAX_RANK], dst_valid[MAX_RANK];
   int8_t gathered, split;
   int64_t whole; // permute: size of the whole dim `split`
-  Footprint
-      footprint; // permute: if its divisor is not 0, the destination is this interval (a halo)
+  // Permute: if its divisor is not 0, the destination is this interval of dim `split` (a halo).
+  Footprint footprint;
   MovedDim moved[MAX_RANK]; // permute along several dims: entry i is for dim i, and `split` is -1
   const char *value;        // name of the tensor, for messages and traces
 } CollPart;

@@ -11,10 +11,10 @@
 // order. Initial values are therefore the same on every mesh.
 typedef enum InitKind {
   INIT_CONSTANT, // all elements are `a`
-  INIT_NORMAL,   // mean a, standard deviation b
+  INIT_NORMAL,   // normal with mean a and standard deviation b
   // Normal with mean a and standard deviation b, limited to a - 2b ... a + 2b.
   INIT_TRUNCATED_NORMAL,
-  INIT_UNIFORM, // low a, high b
+  INIT_UNIFORM, // uniform from a to b
   // Orthogonal matrices. If bit i of `split` is set, declared dim i is part of the row index. If
   // bit i of `each` is set, each index of dim i has a matrix of its own. Other dims are part of the
   // column index.
