@@ -37,14 +37,14 @@ bool axis_is_pinned(const Graph *g, int axis);
 // Chooses a sharding for every value of g. Deterministic. layout_check must have passed. `a` owns
 // the result, which refers to g and layout.
 Placement *place(Arena *a, const Graph *g, const Layout *layout, const Machine *machine);
-// As `place`, without the local search over groups of nodes (place_improve.c), which lowers
-// communication but may raise peak memory.
+// Does what `place` does, without the local search over groups of nodes (place_improve.c), which
+// lowers communication but may raise peak memory.
 Placement *place_plain(Arena *a, const Graph *g, const Layout *layout, const Machine *machine);
-// Tables that all placements of one graph share, whatever the mesh and the layout.
+// Tables of a graph that do not depend on mesh and layout, so that all its placements share them.
 typedef struct PlaceGraph PlaceGraph;
 const PlaceGraph *place_graph(Arena *a, const Graph *g);
-// As place_plain, with tables `of` that place_graph made for a graph with the same nodes as g. The
-// collectives that `lower` makes from the result have no reason text.
+// Does what place_plain does, with tables `of` that place_graph made for a graph with the same
+// nodes as g. The collectives that `lower` makes from the result have no reason text.
 Placement *place_silent(Arena *a, const PlaceGraph *of, const Graph *g, const Layout *layout,
                         const Machine *machine);
 // Returns a text that says what decided the sharding of node n, such as "h -> cols (layout, line

@@ -4,7 +4,7 @@
 //   all_reduce layer.0.x, all_reduce layer.1.x, ... layer.11.x       layer.0.x ... layer.11.x  12 times
 //   all_reduce grad(bytes), grad(places), grad(norm.scale) ...       46 gradients: bytes, places, ...
 //
-// Buckets of gradients with the same cause are also one line, whatever their bytes.
+// Buckets of gradients with one cause also form one line, even if their bytes differ.
 #include "partition/explain/ledger_internal.h"
 
 #include <ctype.h>

@@ -43,8 +43,8 @@ static double least(Dtype t) {
   return t == TYPE_I64 ? (double)INT64_MIN : 0;
 }
 
-// Returns the type of a sum: narrow numbers are accumulated in a wider type, so that the prefix is
-// not rounded twice.
+// Returns the type in which a cumsum adds. Narrow numbers are added in a wider type, so that the
+// result is rounded once.
 static Dtype wide_type(Dtype t) { return t == TYPE_U8 ? TYPE_I32 : dtype_accumulator(t); }
 
 NodeId lower_cumulated(Graph *g, Op op, NodeId x, const Attr *attr) {

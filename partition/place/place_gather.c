@@ -16,7 +16,7 @@ typedef struct Behind {
   const Graph *g;
   int axis;
   DimId d;
-  NodeId node[MAX_BEHIND];   // the value, then pointwise nodes that use it and are split alike
+  NodeId node[MAX_BEHIND]; // the value, then pointwise nodes that use it and are split along d too
   bool gathered[MAX_BEHIND], // [i] some reader needs node[i] replicated
       leads[MAX_BEHIND]; // [i] some reader needs node[i], or a later node made of it, replicated
   int n;
@@ -74,7 +74,7 @@ static bool join_partners(Behind *b) {
 }
 
 // Fills b->node with n and the pointwise nodes that use it, directly or through others, and are
-// split alike. Returns false if there are too many.
+// split over the axis along dim b->d too. Returns false if there are too many.
 static bool look_behind(Behind *b, NodeId n) {
   b->n = 1, b->node[0] = n;
   for (int i = 0; i < b->n; i++) {

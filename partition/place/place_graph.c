@@ -1,5 +1,6 @@
-// Builds the tables that all placements of a graph share, whatever the layout: users of values,
-// roles of dims, carries of loops, and the nodes that get the same request.
+// Builds the tables of a graph that do not depend on mesh and layout, so that all its placements
+// share them: users of values, roles of dims, carries of loops, and the nodes that get the same
+// request.
 #include "ir/base/hash.h"
 #include "partition/sharding/sharding_internal.h"
 

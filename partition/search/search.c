@@ -13,7 +13,7 @@
 //                      bound is first raised by the costs of pairs of axes. Then the layout's own
 //                      cost is estimated. It ends when the next bound reaches the best cost: that
 //                      layout is proven optimal.
-//   4. rank            does the same from the candidates of step 1 for ranks 2..keep
+//   4. rank            estimates candidates of step 1 in this way to find ranks 2..keep
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

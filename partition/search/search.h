@@ -87,7 +87,7 @@ SearchRules search_rules(Arena *a, const SearchTask *t, const SearchChoice *from
 typedef enum SearchAim {
   SEARCH_FASTER,   // less time, within the memory
   SEARCH_SMALLER,  // less memory, at most 5 % more time
-  SEARCH_SMALLEST, // less memory, whatever the time
+  SEARCH_SMALLEST, // less memory, at any cost in time
 } SearchAim;
 // Adds to `from` the rule of search_rules that gains most for `aim`, then again to the result,
 // until no rule gains. *rules is search_rules(from) or empty. Afterwards it is search_rules of the

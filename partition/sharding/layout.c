@@ -104,8 +104,8 @@ static bool other_round(const char *a, const char *b) {
   return differ && *a == *b;
 }
 
-// Reports a rule that covers a tensor of some rounds of a `for` and not of others: all rounds have
-// the same shardings, so that they share their kernels.
+// Reports a rule that covers a tensor of some rounds of a `for` and not of others: the rounds must
+// have equal shardings, because they share their kernels.
 static void check_rounds(Checker *c, const LayoutRule *r, uint32_t n, const char **name) {
   for (uint32_t i = 0; i < n; i++) {
     if (!name_matches(r->pattern, name[i])) continue;
