@@ -9,8 +9,8 @@
 #define countof(a) (sizeof(a) / sizeof((a)[0]))
 
 enum {
-  MAX_RANK = 16, // dims of one tensor
-  MAX_AXES = 8,  // axes of a mesh
+  MAX_RANK = 16, // the most dims that a tensor can have
+  MAX_AXES = 8,  // the most axes that a mesh can have
 };
 
 #if defined(__GNUC__)
@@ -22,8 +22,8 @@ enum {
 #endif
 
 // Reports a broken invariant of meshc itself, never a mistake of the user. Prints the text, and the
-// current pass and node if bug_context has set them, then aborts. In a library it returns to the
-// caller of guard_run (ir/base/guard.h) instead.
+// current pass and node if bug_context has set them, then aborts. In the library meshc it jumps to
+// guard_run (ir/base/guard.h) instead, which returns false.
 #define BUG(...) bug_at(__FILE__, __LINE__, __VA_ARGS__)
 _Noreturn void bug_at(const char *file, int line, const char *fmt, ...) PRINTF_LIKE(3, 4);
 

@@ -83,8 +83,8 @@ static double lower(Cell x) { return x.b > 0 ? nextafter(x.v - x.b, -INF) : x.v;
 
 static void max_index_row(const OrderedRow *row) {
   Cell best = row_cell(row, 0);
-  double place = row_place(row, 0),
-         others = -INF; // others: the largest upper end except that of `best`
+  // others: the largest upper end of the elements before i, except `best`.
+  double place = row_place(row, 0), others = -INF;
   bool tainted = false;
   for (int64_t i = 0; i < row->n; i++) {
     Cell x = row_cell(row, i);
@@ -134,7 +134,7 @@ static bool entries_read(const OrderedRow *row, bool descending, SortEntry *e) {
   return tainted;
 }
 
-// Writes the indices of the first k elements in sorted order.
+// Writes to the result the indices of the first k elements in sorted order.
 static void sort_row(const OrderedRow *row, bool descending, int64_t k) {
   Arena *a = row->c->arena;
   ArenaMark mark = arena_mark(a);
@@ -143,8 +143,9 @@ static void sort_row(const OrderedRow *row, bool descending, int64_t k) {
   double *below = arena_array(a, double, n + 1), *above = arena_array(a, double, n + 1);
   bool tainted = entries_read(row, descending, e);
   qsort(e, (size_t)n, sizeof *e, compare_entries);
-  below[0] = -INF; // below[i]: the largest upper end among entries 0..i-1; above[i]: the least
-                   // lower end from i on
+  // below[i]: the largest upper end of entries 0 to i - 1; above[i]: the least lower end of entries
+  // i to n - 1. Entry i keeps its place in the order if its interval lies between the two.
+  below[0] = -INF;
   above[n] = INF;
   for (int64_t i = 0; i < n; i++) below[i + 1] = fmax(below[i], upper(e[i].x));
   for (int64_t i = n; i > 0; i--) above[i - 1] = fmin(above[i], lower(e[i - 1].x));

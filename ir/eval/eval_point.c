@@ -197,7 +197,7 @@ STEP(sign, f_sign)
 STEP(floor, floor)
 STEP(ceil, ceil)
 STEP(trunc, trunc)
-STEP(round, nearbyint) // the default rounding: ties to even
+STEP(round, nearbyint) // rounds to the nearest integer, ties to even
 
 static Cell point_not(const PointCall *p) { return plain(p->x[0].v == 0); }
 

@@ -8,7 +8,8 @@
 
 #include <math.h>
 
-// Allowed error of exp and log in units of the roundoff u: 4 units in the last place, each of 2u.
+// Allowed error of exp and log: 4 units in the last place. Each is 2u, where u is the unit
+// roundoff.
 enum { ULPS_OF_EXP = 8 };
 
 // -- sums ---------------------------------------------------------------------------------------

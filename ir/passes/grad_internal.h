@@ -28,7 +28,7 @@ typedef struct Grad {
   NodeId id; // value, at the current level, of the node whose rule runs
   Node n;    // a copy of this node; its arguments are replaced by their values at the current level
   const NodeId *key; // ids of the node's arguments in the forward pass
-  NodeId dy;         // gradient of the loss by this node, with its type and dims
+  NodeId dy;         // gradient of the loss by this node; has the type and dims of the node
   bool *needed;      // [NodeId] whether the node depends on a node of `by`, through floats
   bool *active;      // [NodeId] whether the node is needed and the loss depends on it
   NodeId *adjoint;

@@ -28,10 +28,10 @@ void grad_log(Grad *c) { grad_to(c, 0, binary(c, OP_DIV, c->dy, x_of(c))); }
 void grad_log1p(Grad *c) { grad_to(c, 0, binary(c, OP_DIV, c->dy, add(c, x_of(c), one(c)))); }
 // The slope is exp(x). y + 1 is equal, but rounds small values of y away.
 void grad_expm1(Grad *c) { slope_of(c, OP_EXP); }
-void grad_sqrt(Grad *c) { // 1 / (2 y)
+void grad_sqrt(Grad *c) { // derivative: 1 / (2 y)
   grad_to(c, 0, binary(c, OP_DIV, grad_scaled(c, c->dy, 0.5), c->id));
 }
-void grad_rsqrt(Grad *c) { // -y^3 / 2
+void grad_rsqrt(Grad *c) { // derivative: -y^3 / 2
   NodeId cube = mul(c, mul(c, grad_scaled(c, c->id, -0.5), c->id), c->id);
   slope_to(c, cube);
 }
@@ -41,7 +41,7 @@ void grad_cos(Grad *c) { slope_to(c, unary(c, OP_NEG, unary(c, OP_SIN, x_of(c)))
 void grad_tanh(Grad *c) { slope_to(c, sub(c, one(c), mul(c, c->id, c->id))); }
 void grad_sigmoid(Grad *c) { slope_to(c, mul(c, c->id, sub(c, one(c), c->id))); }
 void grad_relu(Grad *c) { masked_to(c, 0, less(c, zero(c), x_of(c)), c->dy); }
-void grad_erf(Grad *c) { // 2 / sqrt(pi) exp(-x^2)
+void grad_erf(Grad *c) { // derivative: 2 / sqrt(pi) exp(-x^2)
   NodeId bell = unary(c, OP_EXP, unary(c, OP_NEG, mul(c, x_of(c), x_of(c))));
   slope_to(c, grad_scaled(c, bell, M_2_SQRTPI));
 }
@@ -69,14 +69,14 @@ static Gates gates_of(Grad *c, NodeId z) {
 }
 
 void grad_silu(Grad *c) { slope_of(c, OP_SILU_SLOPE); }
-void grad_silu_slope(Grad *c) { // s t (2 + x (t - s)), s and t as in Gates for z = x
+void grad_silu_slope(Grad *c) { // derivative: s t (2 + x (t - s)), see Gates for z = x
   NodeId x = within(c, is_double(c) ? 800 : 120);
   Gates g = gates_of(c, x);
   slope_to(c, mul(c, mul(c, g.s, g.t), shifted(c, mul(c, x, g.tilt), 2)));
 }
 
 void grad_gelu(Grad *c) { slope_of(c, OP_GELU_SLOPE); }
-void grad_gelu_slope(Grad *c) { // e^(-x^2/2) (2 - x^2) / sqrt(2 pi)
+void grad_gelu_slope(Grad *c) { // derivative: e^(-x^2/2) (2 - x^2) / sqrt(2 pi)
   NodeId x = within(c, is_double(c) ? 40 : 15), square = mul(c, x, x);
   NodeId bell = unary(c, OP_EXP, grad_scaled(c, square, -0.5));
   NodeId factor = grad_scaled(c, sub(c, grad_const(c, 2), square), 0.5 * M_2_SQRTPI * M_SQRT1_2);
@@ -140,7 +140,7 @@ void grad_div(Grad *c) { // y = a / b: derivative 1/b by a, -y/b by b
   if (grad_wanted(c, 1)) grad_product_to(c, 1, unary(c, OP_NEG, part), c->id);
 }
 
-void grad_mod(Grad *c) { // a - floor(a / b) b: 1 by a, -floor(a / b) by b
+void grad_mod(Grad *c) { // y = a - floor(a / b) b: derivative 1 by a, -floor(a / b) by b
   grad_to(c, 0, c->dy);
   if (!grad_wanted(c, 1)) return;
   NodeId floor = binary(c, OP_FLOOR_DIV, c->n.args[0], c->n.args[1]);

@@ -66,7 +66,7 @@ static bool may_move(const Hoist *h, const Node *n) {
     const Node *arg = old_node(h, n->args[i]);
     if (arg->region != n->region && dims_has(&arg->dims, t)) return false;
   }
-  // the start of a window must be a single number
+  // The start of a window must be one number, not one for each step.
   return n->op != OP_WINDOW_AT || old_node(h, n->args[1])->region != n->region;
 }
 
