@@ -21,7 +21,7 @@ static double halo_share(const Improve *m, NodeId u, int j, Axes split) {
   int64_t whole = dim_get(m->g->dims, graph_node(m->g, node->args[0])->dims.at[j])->size,
           own = block_length(m->g->mesh, whole, split);
   Footprint x = window_footprint(m->p, u);
-  x.tap_axes = (Axes){0}; // the estimate ignores splits of the window's own dim (taps)
+  x.tap_axes = (Axes){0}; // the estimate ignores splits of the positions within a window (taps)
   int64_t most = 0;
   for (int64_t k = 0; k < axes_size(m->g->mesh, x.out_axes); k++) {
     int64_t first, length;

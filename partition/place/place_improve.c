@@ -152,9 +152,9 @@ static void swap_shardings(Improve *m, bool back) {
 }
 
 // Returns the bytes that a trial saves: the sum of m->sent less list[].after over the values that
-// it affects. A value is affected if list[].before and list[].after differ. list[].before is no
-// base for the saving: it is estimated before place_finish, which lowers costs, and m->sent after
-// it.
+// it affects. A trial affects a value if it changes its shardings or if list[].before and
+// list[].after differ. The saving is not computed from list[].before, which is estimated without
+// place_finish and is too high.
 static double saved_bytes(const Improve *m, const Counted *list, int n) {
   double saved = 0;
   for (int i = 0; i < n; i++)
