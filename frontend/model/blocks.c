@@ -43,7 +43,7 @@ static void apply(Build *b, Entries *e, Setting *set, const char *key) {
   const char *dot = strchr(key, '.');
   Entry *old = map_get(&e->index, intern_n(b->names, key, dot ? (size_t)(dot - key) : strlen(key)));
   if (dot && (!old || (old->value->kind != AST_CALL && old->value->kind != AST_NAME)))
-    return; // the entry has no arguments: check_settings reports the setting as unused
+    return; // an entry without arguments: check_settings reports the setting as unused
   set->used = true;
   if (dot)
     old->value = with_argument(b, old->value, dot + 1, set);
@@ -78,7 +78,8 @@ void entries_set(Build *b, Entries *e, const char *prefix) {
 
 // -- sources ------------------------------------------------------------------------------------
 
-// Reads one argument of a data source into s; false after an error.
+// Reads argument e of a data source, such as the path of csv(path), into s. Returns false after an
+// error.
 typedef bool SetSource(Build *b, const Ast *e, DataSource *s);
 
 static bool set_path(Build *b, const Ast *e, DataSource *s) { return build_string(b, e, &s->path); }
@@ -107,7 +108,7 @@ static bool set_scale(Build *b, const Ast *e, DataSource *s) {
   return build_number(b, e, &s->scale);
 }
 
-// Reads a range of integers FIRST..LAST, where LAST is excluded; false after an error.
+// Reads a range of integers FIRST..LAST, where LAST is excluded. Returns false after an error.
 static bool range_of(Build *b, const Ast *e, int64_t *first, int64_t *last) {
   bool good = e->kind == AST_RANGE && build_integer(b, e->kids[0], first) &&
               build_integer(b, e->kids[1], last);
@@ -233,7 +234,8 @@ static const Decl *input_find(Build *b, const Entry *e, const DataBlock *block) 
   return NULL;
 }
 
-// Adds a field to the data block: an input, which must have the dim of the rows, and its source.
+// Reads the entry `input = SOURCE` into a field of the data block. Reports an error if the input
+// lacks the batch dim of the block.
 static void field_build(Build *b, const Entry *e, DataBlock *block) {
   DataField field = {.input = e->key, .pos = e->pos};
   const Decl *d = input_find(b, e, block);
@@ -336,7 +338,7 @@ void axis_unknown(Build *b, const char *name, Pos pos) {
   if (m->naxes) diag_note(b->d, m->pos, "the mesh is declared here");
 }
 
-// Adds the axis that `item` names to rule r; false after an error.
+// Adds the axis that `item` names to rule r. Returns false after an error.
 static bool rule_axis(Build *b, const AstDim *item, LayoutRule *r) {
   int axis = mesh_axis(&b->model->mesh, item->name);
   if (axis < 0) {
@@ -354,8 +356,8 @@ static bool rule_axis(Build *b, const AstDim *item, LayoutRule *r) {
 }
 
 // Reads the scope of a rule, as in `layout SCOPE: h -> cols`: optimizer, parameters, gradients, or
-// a pattern of tensor names. NULL: the rule has no scope and applies to all tensors. False after an
-// error.
+// a pattern of tensor names. If `scope` is NULL, the rule applies to all tensors. Returns false
+// after an error.
 static bool rule_scope(Build *b, const Ast *scope, LayoutRule *r) {
   static const struct {
     const char *name;
@@ -399,8 +401,8 @@ static void rules_add(Build *b, const Ast *layout) {
     l->n += rule_build(b, layout->kids[i], &l->rule[l->n]);
 }
 
-// Returns true if a layout rule of the file names an axis that the mesh does not have. The layout
-// of the file may then be ignored (ModelOptions.layout_may_go).
+// Returns true if a layout rule of the file names an axis that the mesh does not have. With
+// ModelOptions.layout_may_go the layout of such a file is ignored.
 static bool lacks_axis(const Build *b, const Ast *file) {
   for (uint32_t i = 0; i < file->nkids; i++)
     for (uint32_t k = 0; file->kids[i]->kind == AST_LAYOUT && k < file->kids[i]->nkids; k++) {
@@ -418,7 +420,7 @@ enum { MAX_RULES = 4096 };
 void layout_build(Build *b, const Ast *file) {
   if (b->opt->no_layout || (b->opt->layout_may_go && lacks_axis(b, file))) return;
   uint32_t n = b->opt->layout ? b->opt->layout->nkids : 0;
-  // for the error message: the layout statement with which there are more than MAX_RULES rules
+  // position of the layout statement that exceeds MAX_RULES rules, for the error message
   Pos last = b->opt->layout ? b->opt->layout->pos : (Pos){0};
   for (uint32_t i = 0; i < file->nkids && !b->opt->layout; i++) {
     if (file->kids[i]->kind != AST_LAYOUT) continue;

@@ -10,8 +10,9 @@
 
 // -- what a statement binds ---------------------------------------------------------------------
 
-// Sets the origin of the nodes that follow to the value `name`. In a call that opened no scope
-// their origin stays the name that the caller binds.
+// Sets the origin of nodes that are added from now on: the value `name`, the cause `why` and the
+// position. In a call that opened no scope the value stays that of the caller, because names in the
+// body have no full names.
 static void origin_of(Build *b, const char *name, const char *why, Pos pos) {
   if (!b->frame->anonymous)
     b->g->origin = (Origin){.value = name_join(b, b->frame->scope->path, name), .why = why};
@@ -124,7 +125,8 @@ static void build_output(Build *b, const Ast *s) {
 
 // -- declarations -------------------------------------------------------------------------------
 
-// Returns true unless d is a trained parameter whose type is not a float, which is an error.
+// Returns true if the type of d is allowed. Reports an error if d is a trained parameter whose type
+// is not a float.
 static bool trainable_type(Build *b, const Ast *type, const Decl *d) {
   if (d->kind != DECL_PARAM || d->frozen || dtype_is_float(d->type)) return true;
   diag_error(b->d, DIAG_BAD_TYPE, type->pos,
@@ -132,7 +134,8 @@ static bool trainable_type(Build *b, const Ast *type, const Decl *d) {
   return diag_hint(b->d, "add: trainable = false; or use input or state");
 }
 
-// Reads the option `trainable` of a declaration into *out, inverted. False after an error.
+// Sets *out to true if declaration s has the option trainable = false. Returns false after an
+// error.
 static bool frozen_of(Build *b, const Ast *s, bool *out) {
   *out = false;
   for (uint32_t i = 0; i < s->nargs; i++) {
@@ -148,9 +151,9 @@ static bool frozen_of(Build *b, const Ast *s, bool *out) {
   return true;
 }
 
-// Returns true if a declaration s with the full name `full` does not redeclare anything. Otherwise
-// reports an error. In a loop a binding of the short name may come from an earlier round, whose
-// declaration has another full name.
+// Returns true if neither the full name `full` nor the short name of declaration s is in use.
+// Otherwise reports an error. Inside a loop the short name is not checked: an earlier round may
+// have bound it to a declaration with another full name.
 static bool declaration_new(Build *b, const Ast *s, const char *full) {
   DeclId old = (DeclId)(uintptr_t)map_get(&b->decls, full);
   const Binding *bound = b->frame->round ? NULL : binding_find(b, s->text);
@@ -174,7 +177,7 @@ static void bind_decl(Build *b, const Ast *s, DeclId id) {
 }
 
 // Returns true if parameter `old` of a shared scope (a call with share = NAME) has the dims that
-// the declaration s has in this call. Otherwise reports an error and binds its name to poison.
+// declaration s has in this call. Otherwise reports an error and binds the name of s to poison.
 static bool shared_fits(Build *b, const Ast *s, DeclId old) {
   const Decl *d = &b->g->decl.at[old - 1];
   Dims order, held = order_of(d);
@@ -190,8 +193,8 @@ static bool shared_fits(Build *b, const Ast *s, DeclId old) {
   return good;
 }
 
-// Declares an input, a parameter or a state and binds its name. In a shared scope the declaration
-// of the earlier call is bound instead.
+// Declares an input, a parameter or a state and binds its name. In a shared scope (a call with
+// share = NAME) it binds the declaration of the earlier call instead.
 static void declare(Build *b, const Ast *s, DeclKind kind) {
   const char *full = name_join(b, b->frame->scope->path, s->text);
   DeclId old = (DeclId)(uintptr_t)map_get(&b->decls, full);
@@ -234,7 +237,7 @@ static void build_state(Build *b, const Ast *s) { declare(b, s, DECL_STATE); }
 
 // -- updates ------------------------------------------------------------------------------------
 
-// Returns the state that update s names: by a bound name, or by a full name. 0 after an error.
+// Returns the state that update s names, by a bound name or by a full name; 0 after an error.
 static DeclId state_of(Build *b, const Ast *s) {
   const Binding *bound = binding_find(b, s->text);
   if (bound && bound->value.kind == VALUE_TENSOR) {
@@ -250,8 +253,8 @@ static DeclId state_of(Build *b, const Ast *s) {
   return 0;
 }
 
-// Returns the new value v of state d in the type and over the dims of d; a number is broadcast. 0
-// after an error.
+// Returns v, the new value of state d, as a node with the type and the dims of d. A number is
+// broadcast. Returns 0 after an error.
 static NodeId as_state(Build *b, const Ast *s, const Decl *d, Value v) {
   Dims stated = order_of(d), all = dims_set(b, d->rank, d->dims);
   if (v.kind != VALUE_NUMBER && !build_matches(b, s->text, s->pos, &stated, &v)) return 0;
@@ -329,7 +332,8 @@ static const Statement statements[AST_COUNT] = {
     [AST_LAYOUT] = {build_nothing, false, false},
 };
 
-// Returns the message for a statement that is not allowed where it is; NULL if it is allowed.
+// Returns the error message if statement s is not allowed in the current frame or loop; NULL if it
+// is allowed.
 static const char *misplaced(const Build *b, const Ast *s, const Statement *row) {
   bool initial = b->g != b->model->graph;
   if (!row->build) return "this is not a statement";
@@ -362,7 +366,8 @@ static void build_statement(Build *b, const Ast *s) {
     return;
   }
   if (!why) {
-    // restored below: nodes after a statement of a function belong to the caller's value
+    // A statement in the body of a function changes the origin. It is restored after the statement,
+    // so that later nodes of the caller keep the origin of the value that the caller binds.
     Origin before = b->g->origin;
     row->build(b, s);
     b->g->origin = before;
@@ -414,9 +419,9 @@ static void check_settings(Build *b) {
   }
 }
 
-// Builds the model once. The weak carries, which start from a number, get the types in `carries`,
-// which the previous call found; carries->changed tells whether their bodies need other types. NULL
-// after errors.
+// Builds the model once. A weak carry starts from a number and has no type of its own; it gets the
+// type in `carries` that the previous call found. Sets carries->changed if the body of a scan needs
+// another type. Returns NULL after errors.
 static Model *build_pass(Arena *a, Intern *names, Diag *d, const Ast *file, const ModelOptions *opt,
                          CarryTypes *carries) {
   Model *m = arena_new_of(a, Model);
@@ -485,7 +490,7 @@ static Model *build_one(Arena *a, Intern *names, Diag *d, const Ast *file,
 static bool build_part(Model *m, const Ast *file, const ModelOptions *opt) {
   const ModelSpec *spec = &m->graph->spec;
   ModelOptions part = *opt;
-  // with rows_dim the model is built for an evaluation, which has no micro-batches
+  // rows_dim asks for the model of an evaluation, which has no micro-batches
   if (!spec->ntrain || spec->train[0].accumulate <= 1 || opt->rows_dim) return true;
   part.micro = spec->train[0].accumulate;
   part.micro_dim = dim_get(m->graph->dims, spec->data[DATA_TRAIN].over)->name;

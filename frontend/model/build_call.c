@@ -26,8 +26,8 @@ static int formal_index(const Formal *f, const char *name) {
   return -1;
 }
 
-// Returns true if --set added `arg` to this call of the file. Such an argument replaces one that
-// the file gives.
+// Returns true if `arg` comes from --set and `call` from the model file. Such an argument replaces
+// the argument of that name in the file.
 static bool by_option(const Ast *call, const AstArg *arg) {
   return arg->pos.source != call->pos.source;
 }
@@ -171,8 +171,9 @@ static bool resolve_brackets(Build *b, Call *c) {
   return good;
 }
 
-// Evaluates the arguments into c->arg, or sets their defaults. False after an error. The argument
-// of a reduction may be an outer product: a sum of a product becomes one contraction.
+// Evaluates the arguments of the call into c->arg, with defaults for missing ones. Returns false
+// after an error. The argument of a reduction may be an outer product, because a sum of a product
+// becomes one contraction.
 static bool eval_arguments(Build *b, Call *c) {
   bool outer = b->outer, good = true;
   if (c->row->bracket == BRACKET_REDUCE) b->outer = true;
@@ -189,8 +190,8 @@ static bool eval_arguments(Build *b, Call *c) {
   return good;
 }
 
-// Returns the result of a built-in as the body of the open scans reads it: its slice at the current
-// step, if it has the dim of a scan (loop_view).
+// Returns result v of a built-in as the body of the enclosing scans reads it. If v has the dim of
+// such a scan, that is its slice at the current step (loop_view).
 static Value results_seen(Build *b, Value v, Pos pos) {
   if (!b->loop) return v;
   for (uint32_t i = 0; v.kind == VALUE_TUPLE && i < v.n; i++)
@@ -206,7 +207,7 @@ static Value call_builtin(Build *b, const Builtin *row, const Ast *ast) {
     return value_poison;
   }
   bool good = resolve_brackets(b, &c);
-  // the other rules read their arguments from the Ast, because they take any number of them
+  // these rules take any number of arguments and read them from the Ast
   bool counts = row->rule == builtin_values || row->rule == builtin_concat ||
                 row->rule == builtin_stack || row->rule == builtin_layout_pin;
   if (!counts) good &= call_bind(b, ast, row->formal, c.raw);
@@ -225,8 +226,8 @@ static const AstArg *arg_named(const Ast *e, const char *name) {
   return NULL;
 }
 
-// Returns the option `name` (name = ..., share = ...) of a call, or NULL. If f has a formal of that
-// name, the argument belongs to the formal and is not an option.
+// Returns the option `name` (name = ..., share = ...) of a call, or NULL. Returns NULL if f has a
+// formal `name`: the argument then belongs to the formal.
 static const AstArg *option(Build *b, const Function *f, const Ast *call, const char *name) {
   name = intern(b->names, name);
   return arg_named(f->ast, name) ? NULL : arg_named(call, name);
@@ -245,7 +246,7 @@ static const Scope *scope_around(Build *b, const char *name) {
 }
 
 // Returns a new Scope with the path of the scope that `share` names, so that the call uses the
-// parameters of that earlier call of f. NULL after an error.
+// parameters of that earlier call of f. Returns NULL after an error.
 static Scope *scope_share(Build *b, const Function *f, const AstArg *share) {
   const char *name;
   if (!build_string(b, share->value, &name)) return NULL;
@@ -261,7 +262,7 @@ static Scope *scope_share(Build *b, const Function *f, const AstArg *share) {
 }
 
 // Returns the scope for the body of a call of f: a shared one, a new one, or the caller's if f
-// declares nothing and the call has no name. NULL after an error.
+// declares nothing and the call has no name. Returns NULL after an error.
 static Scope *scope_of_call(Build *b, const Function *f, const Ast *call) {
   const AstArg *name = option(b, f, call, "name"), *share = option(b, f, call, "share");
   const char *base = f->name;
@@ -272,8 +273,9 @@ static Scope *scope_of_call(Build *b, const Function *f, const Ast *call) {
 }
 
 // Returns the dim that `formal` names inside f when an earlier formal was given the same dim
-// `first`. A tensor cannot have one dim twice, so the result is a *follower* of `first`: another
-// dim of the same size, with a mark that it follows `first`. A follower of that name is used again.
+// `first`. A tensor cannot have one dim twice, so the result is a *follower* of `first`: a new dim
+// of equal size that is marked as following `first`. If a follower of that name exists, it is
+// returned instead.
 static DimId dim_of_formal(Build *b, const Function *f, const Scope *scope, const char *formal,
                            DimId first, Pos pos) {
   const char *base =
@@ -291,16 +293,18 @@ static DimId dim_of_formal(Build *b, const Function *f, const Scope *scope, cons
   }
 }
 
-// The dims to rename in a result: each follower (dim_of_formal) back to the dim that was given.
+// The dims to rename in the result of a call: from[i] is a follower (dim_of_formal), to[i] the dim
+// that the call gave.
 typedef struct Renames {
   int n;
   DimId from[MAX_RANK], to[MAX_RANK];
-  // names: the formal of the follower, and the earlier formal that was given the same dim
+  // for error messages: the name of the formal that got the follower, and the name of the earlier
+  // formal that was given to[i]
   const char *formal[MAX_RANK], *first[MAX_RANK];
 } Renames;
 
 // Binds the dim formals of f in `frame` to the dims in the brackets of the call, and lists in
-// `back` the followers that it makes. False after an error.
+// `back` the followers that it makes. Returns false after an error.
 static bool bind_dims(Build *b, const Function *f, const Ast *call, Frame *frame, Renames *back) {
   const Ast *fn = f->ast;
   DimId given[MAX_RANK];
@@ -350,7 +354,7 @@ static const char *formal_free(const Function *f, const Ast *call, uint32_t from
   return from < f->ast->nargs ? f->ast->args[from].name : NULL;
 }
 
-// Reports a formal that gets two arguments and returns false. Examples, for fn f(a, c):
+// Reports an error and returns false if a formal gets two arguments. Examples for fn f(a, c):
 // f(a = x, a = y), and f(a = x, 3), where 3 has the position of a.
 static bool arguments_once(Build *b, const Function *f, const Ast *call) {
   uint32_t position = 0;
@@ -410,7 +414,7 @@ static bool arguments_ok(Build *b, const Function *f, const Ast *call) {
 }
 
 // Evaluates the arguments in the caller's frame and binds them in `frame`. Defaults are evaluated
-// later, in the frame of the function (bind_defaults). False after an error.
+// later, in the frame of the function (bind_defaults). Returns false after an error.
 static bool bind_arguments(Build *b, const Function *f, const Ast *call, Frame *frame) {
   bool good = arguments_ok(b, f, call);
   for (uint32_t i = 0; good && i < f->ast->nargs; i++) {
@@ -437,8 +441,8 @@ static void bind_defaults(Build *b, const Function *f) {
   }
 }
 
-// Returns result v with the followers of `back` renamed to the caller's dims; poison after an
-// error, when two dims of v would get the same name.
+// Returns result v with the followers of `back` renamed to the caller's dims. If v has both a
+// follower and the dim that it follows, reports an error and returns poison.
 static Value rename_back(Build *b, const Function *f, Value v, const Renames *back, Pos pos) {
   if (v.kind != VALUE_TENSOR) return v;
   Attr attr = {0};
@@ -524,7 +528,7 @@ static Value call_inside(Build *b, Function *f, Frame *frame, const Renames *bac
 }
 
 static Value call_function(Build *b, Function *f, const Ast *call) {
-  if (f->active) return value_poison; // functions_check has reported the recursion
+  if (f->active) return value_poison; // recursion, which functions_check has reported
   if (!build_unroll(b, 1, call->pos)) return value_poison;
   Frame *frame = arena_new_of(b->a, Frame);
   *frame =

@@ -12,18 +12,19 @@
 
 #include "frontend/model/build_internal.h"
 
-enum { MAX_BUILD_DEPTH = 2000 }; // nesting of expressions and calls, which the C stack limits
+enum { MAX_BUILD_DEPTH = 2000 }; // limit of nested expressions and calls, for the C stack
 
 // -- operators ----------------------------------------------------------------------------------
 
-// A binary operator. Operators with one chain number, such as those of x * y / z, are checked for
-// outer products together: x[a] * y[b] * z[a, b] is allowed, because z connects x and y.
+// A binary operator. Neighbouring operators with equal chain numbers, such as * and / in x * y / z,
+// are checked together for outer products: x[a] * y[b] * z[a, b] is allowed, because z connects x
+// and y.
 typedef struct Operator {
   const char *text;
   Op op;
   Typing typing;
   bool swapped; // the operands are exchanged: a > b is built as b < a
-  int chain;    // number of the chain; 0: operands of the operator are checked alone
+  int chain;    // chain number; 0: the two operands of the operator are checked alone
 } Operator;
 static const Operator operators[] = {
     {"+", OP_ADD, ARITHMETIC, false, 1}, {"-", OP_SUB, ARITHMETIC, false, 1},
@@ -70,7 +71,8 @@ Dtype build_join(Build *b, Typing typing, int n, const Value *v) {
   }
   bool small = t == TYPE_BOOL || t == TYPE_U8;
   if (small && (typing == ARITHMETIC || n > 1)) {
-    // only tensors of the type are compared or selected in it; with a literal they become i32
+    // ARITHMETIC on bool or u8 gives i32. A comparison or selection keeps the type if all operands
+    // are tensors, and takes i32 if one is a literal.
     bool literal = false;
     for (int i = 0; i < n; i++) literal |= v[i].kind == VALUE_NUMBER;
     if (typing == ARITHMETIC || literal) t = TYPE_I32;
@@ -178,8 +180,8 @@ static bool operands_ok(Build *b, Pos pos, Typing typing, int n, const Value *v)
   return good;
 }
 
-// Reports an integer literal that i32 cannot hold if all tensors among the operands are integers,
-// and returns false. Without the error they would silently become floats.
+// Returns false and reports an error if all tensors among the operands are integers and a literal
+// does not fit in i32. Without the error the tensors would silently become floats.
 static bool integers_fit(Build *b, Pos pos, Typing typing, int n, const Value *v) {
   const Value *wide = NULL;
   bool integers = false, floats = typing == FLOATING;
@@ -215,7 +217,7 @@ static double modulo(double x, double y) {
   return r != 0 && (r < 0) != (y < 0) ? r + y : r;
 }
 
-// Computes `op` on two numbers into *out. False if `op` is not arithmetic.
+// Computes `op` on the numbers v[0] and v[1] into *out. Returns false if `op` is not arithmetic.
 static bool fold(Build *b, Op op, const Value *v, Value *out) {
   double x = v[0].number, y = v[1].number, z;
   bool integer = v[0].integer && v[1].integer && (op != OP_POW || y >= 0);
@@ -248,13 +250,13 @@ static Value binary(Build *b, Pos pos, const Operator *o, Value l, Value r) {
 
 // Builds a left-leaning tree of binary operators, such as ((a + b) - c) * d, from the leftmost one
 // outwards. spine[n-1] is the leftmost operator, spine[0] the root; `value` is the value of the
-// leftmost leaf. Neighbouring operators with one chain number are checked for outer products
-// together.
+// leftmost leaf. Neighbouring operators with equal chain numbers are checked together for outer
+// products.
 static Value fold_spine(Build *b, Value value, uint32_t n, const Ast *const *spine) {
   Value *operand = arena_array(b->a, Value, n + 1);
   for (uint32_t i = n; i > 0;) {
     const Operator *first = operator_of(spine[i - 1]);
-    uint32_t end = i - 1; // spine[i-1] .. spine[end] have one chain number
+    uint32_t end = i - 1; // the chain numbers of spine[end] to spine[i-1] are equal
     while (end > 0 && first->chain && operator_of(spine[end - 1])->chain == first->chain &&
            !spine[end]->has_parens)
       end--;

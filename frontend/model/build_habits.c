@@ -22,8 +22,8 @@ static const Dims *dims_of_name(const Build *b, const char *name) {
   return here ? build_dims(b, &bound->value) : NULL;
 }
 
-// Returns a dim that the values x and y share or, if y is no tensor, the last dim of x. NULL if x
-// is no tensor with dims, or if they share none.
+// Returns the name of a dim that the values named x and y share or, if y is not a tensor, of the
+// last dim of x. Returns NULL if x is not a tensor with dims, or if x and y share no dim.
 static const char *dim_of_names(const Build *b, const char *x, const char *y) {
   const Dims *of_x = dims_of_name(b, x), *of_y = dims_of_name(b, y);
   if (!of_x || !of_x->n) return NULL;
@@ -44,7 +44,7 @@ HabitNames habit_names(const Build *b, const Ast *call) {
   for (uint32_t i = 0; i < call->nargs && n < 2; i++) {
     const AstArg *arg = &call->args[i];
     if (arg->name || arg->value->kind == AST_STRING)
-      continue; // an option, or the string that is the first argument of einsum
+      continue; // not an operand: an option, or the string of einsum("ij,jk->ik", x, y)
     operand[n++] = text_of(arg->value);
   }
   names.x = operand[0];

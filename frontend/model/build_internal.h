@@ -6,10 +6,12 @@
 // frame. A call of a function that declares no `param`, `state` or `dim`, and that has no
 // `name = ...`, changes the frame but not the scope.
 //
-// *Poison* is the value of an expression with an error. Operations on it give no further errors.
-// A value is *weak* if it has no type of its own and takes the type of its operands (weak.c). A
-// *composite* is the group of nodes that one call of a built-in such as softmax makes.
-// A Pos with line 0 means that there is no position.
+// *Poison* is the value of an expression with an error. Operations on it give no further errors. A
+// value is *weak* if it has no type of its own: it takes the type of the operand that it is
+// combined with (weak.c). A *position* is an element of index[d], or the number of the training
+// step; a *draw* is a call of a random function. A *composite* is the group of nodes that one call
+// of a built-in such as softmax makes. A loop is *open* while its body is being built. A *row* is
+// one index of a batch dim. A Pos with line 0 means that there is no position.
 #ifndef FRONTEND_BUILD_H
 #define FRONTEND_BUILD_H
 
@@ -20,7 +22,7 @@
 // -- values -------------------------------------------------------------------------------------
 typedef enum ValueKind {
   VALUE_POISON, // the expression has an error
-  VALUE_NUMBER, // known at compile time; takes the type of the operand it is combined with
+  VALUE_NUMBER, // known at compile time; takes the type of the operand that it is combined with
   VALUE_STRING,
   VALUE_TENSOR,
   VALUE_TUPLE, // several results of a call
@@ -67,7 +69,7 @@ typedef struct Scope {
 
 typedef struct Binding {
   Value value;
-  const Graph *graph; // the graph to which value.node belongs
+  const Graph *graph; // the graph that contains the node value.node
   // the scope in which the name was bound first; a binding in a loop is registered there too.
   // NULL: the scope in which the frame began (Frame.base)
   const Scope *home;
@@ -159,8 +161,8 @@ typedef struct CarryTypes {
   Pos changed;       // position of a carry whose type changed in this pass
 } CarryTypes;
 
-// The numbers of a VALUES node, or the fill value of a window, before they were rounded to f32.
-// They are needed if the node is built again in f64.
+// The numbers of a VALUES node, or the fill value of a window, before rounding to f32. They are
+// used if the node is built again in f64.
 typedef struct ExactValues {
   NodeId node;
   const double *data;
@@ -173,8 +175,8 @@ typedef struct WeakCarry {
 } WeakCarry;
 // Which nodes of the graph under construction have a weak type (weak.c).
 typedef struct Weak {
-  VEC(bool) is;     // index NodeId: the node is weak; up to the last node that was asked for
-  VEC(NodeId) wide; // index NodeId: the copy of the weak node in f64; 0: not made yet
+  VEC(bool) is;     // index: NodeId; true if the node is weak
+  VEC(NodeId) wide; // index: NodeId; the copy of the node in f64; 0: none
   VEC(ExactValues) values;
   VEC(WeakCarry) carry;
 } Weak;
@@ -202,11 +204,11 @@ typedef struct Build {
   int depth;           // nesting depth of expressions and calls
   uint32_t composites; // number of composites (group_begin) so far
   int fors;            // nesting depth of `for` loops, across calls
-  bool full;           // the graph has too many operations: nothing more is built
+  bool full;           // the graph has too many operations: further statements are not built
   uint32_t unrolled;   // calls and rounds of loops so far
   VEC(SquareSum) square_sums;
   VEC(Zero) zero;  // in ascending order of decl
-  int looks;       // number of walks over the graph by warn_param_alone, which are limited
+  int looks;       // number of walks over the graph by warn_param_alone, which limits them
   const Ast *text; // the Ast of the file
   VEC(RowSize) rows;
   bool rows_read; // the size that is being computed depends on the rows of a batch
@@ -240,8 +242,9 @@ Binding *binding_set(Build *b, const char *name, Value v, Pos pos, NameKind kind
                      const DimList *stated_order);
 // Binds `name` to v in `map`, without a full name: it cannot be fetched.
 void binding_put(Build *b, NameMap *map, const char *name, Value v, Pos pos);
-// Adds the full name to the names of the graph, or replaces its value there. The value is that of
-// `from`; a number becomes a node. Reports an error if the name is an output or a metric.
+// Adds the full name `full`, with the value of `from`, to the names of the graph, or replaces the
+// value of that name. A number becomes a node. Reports an error if the name is an output or a
+// metric.
 void name_register(Build *b, const char *full, NameKind kind, const Binding *from);
 // Returns a new scope `base` below the current one, for a call of fn or a loop (fn NULL). If `base`
 // is taken, the scope is named base_1, base_2 ...; with `exact` this is an error at pos, and NULL.
@@ -259,10 +262,10 @@ DimId dim_visible(const Build *b, const char *name);
 void dims_declare_file(Build *b, const Ast *file);
 // Declares the dims of a dim statement in a function.
 void dims_declare_local(Build *b, const Ast *statement);
-// Evaluates integer arithmetic over dims and numbers; false after an error.
+// Evaluates integer arithmetic over dims and numbers. Returns false after an error.
 MUST_USE bool dims_integer(Build *b, const Ast *e, int64_t *out);
 // Reads the dims in the brackets of a declaration or target, in stated order; a repeated dim is an
-// error. False after an error.
+// error. Returns false after an error.
 MUST_USE bool dims_stated(Build *b, const Ast *t, DimList *order);
 // Returns the set of the n dims, at most MAX_RANK.
 Dims dims_set(const Build *b, int n, const DimId *dims);
@@ -308,13 +311,14 @@ NodeId build_natural(Build *b, Value v);
 NodeId build_float(Build *b, Value v);
 // Returns the dims of v; a number has none.
 const Dims *build_dims(const Build *b, const Value *v);
-// Each evaluates e to a number, integer, string or bool that is known at compile time, in *out;
-// false after an error.
+// Each evaluates e, which must be known at compile time, to a number, integer, string or bool in
+// *out. Returns false after an error.
 MUST_USE bool build_number(Build *b, const Ast *e, double *out);
 MUST_USE bool build_integer(Build *b, const Ast *e, int64_t *out);
 MUST_USE bool build_string(Build *b, const Ast *e, const char **out);
 MUST_USE bool build_bool(Build *b, const Ast *e, bool *out);
-// Replaces names in braces, such as "{layer}", in a text by their values. False after an error.
+// Replaces names in braces, such as "{layer}", in a text by their values. Returns false after an
+// error.
 MUST_USE bool build_template(Build *b, const char *text, Pos pos, const char **out);
 // Returns true if v is a tensor or a number. Otherwise reports an error, unless v is poison.
 MUST_USE bool value_is_tensor(Build *b, const Value *v, Pos pos);
@@ -323,22 +327,25 @@ MUST_USE bool value_is_tensor(Build *b, const Value *v, Pos pos);
 // Returns true if node n of b->g is weak. A float node is weak if it is computed from numbers,
 // positions and draws only; an i32 node, from positions and literals only.
 bool node_is_weak(Build *b, NodeId n);
-// Marks a CARRY node as weak. Call it for a node of which carry_type does not know the type.
+// Marks a CARRY node as weak. Used if no earlier build has found the type of the carry
+// (CarryType.known is false).
 void carry_open(Build *b, NodeId carry);
 // Returns a node that computes the weak float node n in f64.
 NodeId node_widened(Build *b, NodeId n);
 // Returns the node that node_widened has made of node n; 0 if it has not been called for n.
 NodeId node_wide(const Build *b, NodeId n);
-// Records the numbers of node n before rounding. `data` must live as long as the build.
+// Records `data` as the numbers of node n before they were rounded to f32. `data` must live as long
+// as the build.
 void values_exact(Build *b, NodeId n, const double *data);
 // Returns the default float type of a file: f64 if all floats that it declares are f64, else f32.
 Dtype default_float(const Ast *file);
-// Reads an AST_NAME as a type of the language; NULL gives f32. False after an error.
+// Reads an AST_NAME as a type of the language; NULL gives f32. Returns false after an error.
 MUST_USE bool type_stated(Build *b, const Ast *type, Dtype *out);
 // Returns true if v converts to `type` without loss, or has no type of its own.
 bool type_takes(Build *b, const Value *v, Dtype type);
-// Returns the value v of `name` as a node of `type`, which the text states for that name. The node
-// is not weak. 0 after an error at pos: the conversion would lose digits or range.
+// Returns the value v of `name` as a node of `type`, the type that the model states for that name.
+// The node is not weak. Reports an error at pos and returns 0 if the conversion would lose digits
+// or range.
 NodeId build_stated(Build *b, const char *name, Pos pos, Value v, Dtype type);
 // Returns n, or a cast to its own type if n is weak: a CAST node is never weak.
 NodeId build_strong(Build *b, NodeId n);
@@ -398,10 +405,10 @@ Value build_call(Build *b, const Ast *call);
 extern const Builtin builtins[];               // builtin_table.c; the last row has no name
 const Builtin *builtin_find(const char *name); // NULL: none
 // Assigns the arguments of a call to formals, by position and by name. out[i] is the expression for
-// formal[i], or NULL. False after errors.
+// formal[i], or NULL. Returns false after errors.
 MUST_USE bool call_bind(Build *b, const Ast *call, const Formal *formal, const Ast **out);
 // Binds the arguments as call_bind does and evaluates them to numbers, with defaults and range
-// checks. False after errors.
+// checks. Returns false after errors.
 MUST_USE bool call_numbers(Build *b, const Ast *call, const Formal *formal, double *out);
 // range.c: returns true if x is allowed for `argument` of call `of` ("train": a key of a train
 // block). Otherwise reports an error at pos.
@@ -438,15 +445,15 @@ MUST_USE bool build_matches(Build *b, const char *name, Pos pos, const DimList *
 
 // -- build_loop.c -------------------------------------------------------------------------------
 enum { MAX_CARRIES = 100 };
-// Build a `for`, a `scan` and a `yield` statement.
+// Each builds the statement of its name.
 void build_for(Build *b, const Ast *s);
 void build_scan(Build *b, const Ast *s);
 void build_yield(Build *b, const Ast *s);
-// Records in the open loops that `name`, whose binding is `before` or NULL, is about to be bound.
-// The end of the loop restores `before`, or removes the name.
+// Records in the open loops that `name` is about to be bound. `before` is its present binding, or
+// NULL. At its end a loop restores `before`, or removes the name if `before` is NULL.
 void round_note(Build *b, const char *name, Binding *before);
 // Returns v as the body of the open scans reads it: a value that has the dim of a scan is read at
-// the current step. Poison after an error at pos.
+// the current step. Returns poison after an error at pos.
 Value loop_view(Build *b, Value v, Pos pos);
 // Adds the dims of the open scans to `dims`. A draw in a scan has them, because it differs in each
 // step. Returns false if there are too many dims.
@@ -457,27 +464,29 @@ MUST_USE bool loop_dims(const Build *b, Dims *dims);
 #include "frontend/model/builtin.def"
 #undef BUILTIN
 // Sets *over to the dims that call c reduces, for an operand over `have`: those in the brackets,
-// all others for `all but`, or all. False after an error.
+// all others for `all but`, or all. Returns false after an error.
 MUST_USE bool call_over(Build *b, const Call *c, const Dims *have, Dims *over);
 // Reports parameters that match the pattern of a square_sum but are declared after it.
 void square_sums_check(Build *b);
-// Begins a composite: the nodes that follow have position pos and the number of a new composite.
-// Returns the previous origin, to be passed to group_end.
+// Begins a composite: nodes that are added until group_end get position pos and the number of the
+// composite. Returns the previous origin, to be passed to group_end.
 Origin group_begin(Build *b, Pos pos);
 void group_end(Build *b, Origin before);
 
 // -- builtin_random.c ---------------------------------------------------------------------------
-// Adds a draw (`op`) of type f32 or f64 over `dims`. Its key follows from the current scope and the
-// number of draws in it so far. 0 after an error.
+// Adds a draw (`op`) of type f32 or f64 over `dims`. Its random key is computed from the current
+// scope and the number of earlier draws in that scope. Returns 0 after an error.
 NodeId build_draw(Build *b, Pos pos, Op op, Dtype type, const Dims *dims);
 
 // -- init.c -------------------------------------------------------------------------------------
-// Reads the initial value of a PARAM or STATE statement with declaration d; false after an error.
+// Reads the initial value of a PARAM or STATE statement with declaration d. Returns false after an
+// error.
 MUST_USE bool init_build(Build *b, const Ast *statement, const Decl *d, Init *out);
 
 // -- blocks.c -----------------------------------------------------------------------------------
-// Read the data blocks, the mesh line and the layout rules of the file, with --set, --mesh and
-// --layout, into the model. Errors go to b->d.
+// data_build reads the data blocks of the file, mesh_build its mesh line and layout_build its
+// layout rules into the model. --set, --mesh and --layout replace what the file says. Errors go to
+// b->d.
 void data_build(Build *b, const Ast *file);
 void mesh_build(Build *b, const Ast *file);
 void layout_build(Build *b, const Ast *file);
@@ -494,18 +503,18 @@ typedef struct Entries {
   Entry *at;
   NameMap index; // key -> Entry
 } Entries;
-// Returns the entries of a statement, whose kids from `first` on are entries, with --set PREFIX.key
-// applied.
+// Returns the entries of a statement, with each --set PREFIX.key applied. The kids of the statement
+// from number `first` on are its entries.
 Entries entries_read(Build *b, const Ast *statement, uint32_t first, const char *prefix);
-// Applies --set PREFIX.key to entries that were read.
+// Applies each --set PREFIX.key to the entries e.
 void entries_set(Build *b, Entries *e, const char *prefix);
 
 // -- train.c ------------------------------------------------------------------------------------
 // Reads the train blocks of the file into b->g->spec, and sets the loss of the model.
 void train_build(Build *b, const Ast *file);
 // Sets b->model->precision, the type of products and activations, from --precision, --set or a
-// train block. Call it before the first statement is built: with a narrow precision cast(x, f32)
-// pins a value to f32.
+// train block. Call it before the first statement is built, because with bf16 or f16 a cast(x, f32)
+// in a statement keeps x in f32.
 void precision_read(Build *b, const Ast *file);
 
 #endif

@@ -33,8 +33,9 @@ static void round_end(Build *b, const Round *r) {
 
 // -- options ------------------------------------------------------------------------------------
 
-// Reads the options of loop s: the name of its scope into *base, and `checkpoint` into *again. With
-// base NULL (a scan, which has no scope) the option `name` is an error. False after an error.
+// Reads the options of loop s: the name of its scope into *base, and `checkpoint` into *again. If
+// base is NULL (for a scan, which has no scope), the option `name` is an error. Returns false after
+// an error.
 static bool loop_options(Build *b, const Ast *s, const char **base, bool *again) {
   *again = false;
   for (uint32_t i = 0; i < s->nargs; i++) {
@@ -61,7 +62,8 @@ static Yield *yield_named(const Round *r, const char *name) {
   return NULL;
 }
 
-// Reads into y the one dim over which a yield in a `for` collects. False after an error.
+// Reads into y->dim the one dim over which a yield in a `for` collects its values. Returns false
+// after an error.
 static bool yield_dim(Build *b, const Ast *s, Yield *y) {
   if (s->ndims == 1 && !s->dims[0].arrow && !s->all_but) {
     y->dim = dim_lookup(b, s->dims[0].name, s->dims[0].pos);
@@ -109,7 +111,7 @@ void build_yield(Build *b, const Ast *s) {
 // -- for ----------------------------------------------------------------------------------------
 
 // Builds one round of `for` s in the scope "base.i", with the loop name bound to i. Names first
-// bound in the round are removed after it. False after an error.
+// bound in the round are removed after it. Returns false after an error.
 static bool build_round(Build *b, const Ast *s, const char *base, int64_t i, Round *round) {
   Frame *f = b->frame;
   int errors = diag_errors(b->d);
@@ -135,12 +137,12 @@ static bool build_round(Build *b, const Ast *s, const char *base, int64_t i, Rou
   return diag_errors(b->d) == errors;
 }
 
-// Checkpoints the current values of the names that `block` binds. They are the values with which
-// the next round begins; the backward pass rematerialises the round from them.
+// Marks the current values of the names that `block` binds as checkpoints. The next round begins
+// with these values, and the backward pass rematerialises the round from them.
 static void keep_carried(Build *b, const Ast *block) {
   for (uint32_t i = 0; i < block->nkids; i++) {
     const Ast *s = block->kids[i];
-    // recursion is as deep as the model nests loops
+    // the depth of this recursion is the nesting of loops in the model
     if (s->kind == AST_FOR) keep_carried(b, s->kids[1]);
     for (uint32_t k = 0; s->kind == AST_BIND && k + 1 < s->nkids; k++) {
       Binding *bound = binding_find(b, s->kids[k]->text);
@@ -153,8 +155,9 @@ static void keep_carried(Build *b, const Ast *block) {
   }
 }
 
-// Returns the values of a yield in a `for`, one a round, as one tensor with the dim y->dim: nested
-// where() on the index of that dim, or a broadcast if there was only one round.
+// Returns the values that a yield in a `for` collected, one for each round, as one tensor with the
+// dim y->dim. The tensor is made by nested where() on the index of that dim, or by a broadcast if
+// there was only one round.
 static Value stacked(Build *b, const Yield *y) {
   uint32_t last = y->value.n - 1;
   Value v = y->value.at[last];
@@ -189,7 +192,8 @@ static void bind_stacked(Build *b, const Yield *y) {
 }
 
 // Returns how many of the n rounds of `for` s to build. With opt->shorten an outermost loop of more
-// than two rounds gets one round, or two if it is opt->shorten->longer, and is recorded there.
+// than two rounds gets one round, or two if it is opt->shorten->longer. Such a loop is recorded in
+// opt->shorten.
 static int64_t rounds_built(Build *b, const Ast *s, int64_t n) {
   ShortLoops *l = b->opt->shorten;
   if (!l || b->fors > 0 || n <= 2) return n;
@@ -271,17 +275,18 @@ bool loop_dims(const Build *b, Dims *dims) {
 // -- scan ---------------------------------------------------------------------------------------
 
 typedef struct Carry {
-  const Ast *ast; // BIND
+  const Ast *ast; // the BIND node of the carry
   const Ast *target;
   Value start;
   NodeId node; // 0 after an error
-  // the number, from 1, among the carries that take their type from the body; 0: the type is known
+  // number of the carry, from 1, among the weak carries of the model; 0: the carry is not weak
   uint32_t weak;
-  bool integer; // starts from an integer literal
+  bool integer; // the initial value is an integer literal
 } Carry;
 
-// Returns the record of the type of a weak carry, in b->carries. The model is built several times
-// until the types of its weak carries are known (build_one in build.c), and the record stays.
+// Returns the record of the type of the weak carry c, in b->carries. The record outlives the Build:
+// the model is built several times until the types of its weak carries are known (build_one in
+// build.c).
 static CarryType *carry_type(const Build *b, const Carry *c) {
   return &b->carries->at.at[c->weak - 1];
 }
@@ -293,8 +298,9 @@ static const WeakCarry *weak_carry(const Build *b, NodeId n) {
   return NULL;
 }
 
-// Makes c a weak carry: gives it the next number. Returns its initial value v as a node of the type
-// that the previous build of the model found for c, or else of the default float type.
+// Makes c a weak carry and gives it the next number. Returns its initial value v as a node. The
+// node has the type that the previous build of the model found for c or, in the first build, the
+// default float type.
 static NodeId weak_start(Build *b, Carry *c, Value v) {
   const WeakCarry *from = v.kind == VALUE_TENSOR ? weak_carry(b, v.node) : NULL;
   bool literal = v.kind == VALUE_NUMBER && v.integer && dtype_round(TYPE_I32, v.number) == v.number;
@@ -304,8 +310,8 @@ static NodeId weak_start(Build *b, Carry *c, Value v) {
   return build_node(b, v, carry_type(b, c)->known ? carry_type(b, c)->type : b->real);
 }
 
-// Returns start v as a node: in the type that the carry states, else in the type of v, or by
-// weak_start if v has none. 0 after an error.
+// Returns v, the start of carry c, as a node. Its type is the one that the carry states, else the
+// type of v. If v has no type of its own, weak_start chooses the type. Returns 0 after an error.
 static NodeId typed_start(Build *b, Carry *c, Value v) {
   Dtype type;
   if (c->target->nkids)
@@ -318,7 +324,7 @@ static NodeId typed_start(Build *b, Carry *c, Value v) {
 }
 
 // Builds the start of a carry as a tensor over the dims that the carry states. A number is
-// broadcast over them. Poison after an error.
+// broadcast over them. Returns poison after an error.
 static Value start_of(Build *b, Carry *c) {
   Dims stated, all = {0};
   Value v = build_outer(b, c->ast->kids[1], c->target->has_brackets);
@@ -345,7 +351,7 @@ static bool carry_new(Build *b, const Carry *carry, uint32_t k) {
   return true;
 }
 
-// Sets the origin of the nodes that follow to the carry.
+// Sets the origin of nodes that are added from now on to the carry.
 static void origin_of_carry(Build *b, const Carry *c) {
   b->g->origin = (Origin){.value = c->target->text, .why = "carry", .pos = c->target->pos};
 }
@@ -394,8 +400,9 @@ static Dtype type_of_body(Build *b, const Carry *c, const Value *v, Dtype now) {
 }
 
 // Records the type that the body gives a weak carry, and sets b->carries->changed if it is a new
-// one. If the next value v is poison and the initial value is an integer literal, i32 is tried: in
-// `scan t (i = 0) { x = take[v](table, i) ... }` the lookup fails as long as i is a float.
+// one. If the next value v is poison and the initial value is an integer literal, the next build
+// tries i32. Example: in `scan t (i = 0) { x = take[v](table, i) ... }` the lookup fails while i is
+// a float.
 static void carry_settle(Build *b, const Carry *c, const Value *v) {
   CarryType *t = carry_type(b, c);
   Dtype now = c->node ? (Dtype)graph_node(b->g, c->node)->type : b->real, type = now;
@@ -409,7 +416,7 @@ static void carry_settle(Build *b, const Carry *c, const Value *v) {
 }
 
 // Returns the next value of a carry: the value of its name at the end of the body, converted to the
-// type of the carry and broadcast over its dims. 0 after an error.
+// type of the carry and broadcast over its dims. Returns 0 after an error.
 static NodeId next_of(Build *b, const Carry *c) {
   const Binding *last = binding_find(b, c->target->text);
   const Value *v = &last->value;
@@ -446,8 +453,9 @@ static NodeId scan_end(Build *b, const Ast *s, const Carry *carry, uint32_t n) {
   return good ? graph_add(b->g, OP_SCAN, (int)n, next, &(Attr){.region = b->loop->region}) : 0;
 }
 
-// Binds what a scan defines for the statements after it: each carried name to its final value, each
-// yielded name to the tensor collected over t. `scan` 0: to poison.
+// Binds the results of a scan for the statements after it: each carried name to its final value,
+// each yielded name to the tensor collected over t. If `scan` is 0 (an error), binds all these
+// names to poison.
 static void bind_results(Build *b, NodeId scan, const Carry *carry, uint32_t n,
                          const Yields *yields, DimId t) {
   for (uint32_t k = 0; k < n; k++) {
@@ -493,8 +501,8 @@ static DimId scan_dim(Build *b, const Ast *s) {
   return t;
 }
 
-// Binds the names that the scan would bind to poison. Used after an error in its head, so that
-// their uses give no further errors.
+// Binds to poison all names that scan s would define. Called after an error in the head of s, so
+// that uses of the names give no further errors.
 static void scan_poison(Build *b, const Ast *s) {
   for (uint32_t i = 1; i < s->nkids; i++)
     binding_set(b, s->kids[i]->kids[0]->text, value_poison, s->pos, NAME_VALUE, NULL);

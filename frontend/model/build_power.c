@@ -1,6 +1,6 @@
-// Builds x ^ y. An integer to a negative power is a fraction. The power of two integers is
-// therefore an integer only if the exponent is known not to be negative. Interval arithmetic on the
-// graph bounds the exponent.
+// Builds x ^ y. An integer to a negative power is a fraction. Therefore integer ^ integer is an
+// integer only if the exponent is known not to be negative, and a float otherwise. Interval
+// arithmetic on the nodes of the graph bounds the exponent.
 //
 //   2 ^ index[g]               i32: positions are not negative
 //   2 ^ (size(g) - 1 - index[g])   i32: interval arithmetic gives 0 .. size - 1
@@ -9,7 +9,7 @@
 
 #include "frontend/model/build_internal.h"
 
-enum { RANGE_DEPTH = 8 }; // arguments up to this depth are examined, which limits the time
+enum { RANGE_DEPTH = 8 }; // depth up to which range_of examines arguments, to limit the time
 
 typedef struct Range {
   double lo, hi;
@@ -45,8 +45,8 @@ static Range of_source(const Build *b, const Node *n) {
   }
 }
 
-// Returns the range of node n from the ranges x of its arguments; any_i32 for an operation without
-// a rule here.
+// Returns the range of node n, where x[i] is the range of argument i. Returns any_i32 for an
+// operation without a rule in this function.
 static Range of_arithmetic(const Node *n, const Range *x) {
   switch ((Op)n->op) {
   case OP_NEG: return (Range){-x[0].hi, -x[0].lo};

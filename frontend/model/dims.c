@@ -5,7 +5,7 @@
 // Frame.dims and Build.consts.
 //
 // Dims whose size is a plain number get their ids first, in the order of the file; computed dims
-// follow. Ascending ids are the default order of the dims of a tensor.
+// follow. By default the dims of a tensor are in ascending order of their ids.
 #include <math.h>
 #include <string.h>
 
@@ -38,7 +38,7 @@ DimId dim_lookup(Build *b, const char *name, Pos pos) {
 Setting *setting_find(const Build *b, const char *path) {
   Setting *last = map_get(&b->settings, intern(b->names, path));
   for (Setting *s = last ? last->before : NULL; s && !s->used; s = s->before)
-    s->used = true; // a later --set overrides it
+    s->used = true; // no error for it: a later --set overrides it
   return last;
 }
 
@@ -74,7 +74,7 @@ static bool not_integer(Build *b, Pos pos) {
   return diag_error(b->d, DIAG_NOT_A_CONSTANT, pos, "expected an integer made of numbers and dims");
 }
 
-// Converts x to an integer; false after an error if it is a fraction or too large.
+// Converts x to an integer. Reports an error and returns false if x is a fraction or too large.
 static bool integral(Build *b, double x, Pos pos, int64_t *out) {
   if (!(fabs(x) < 0x1p53) || x != floor(x)) return not_integer(b, pos);
   *out = (int64_t)x;
@@ -82,7 +82,7 @@ static bool integral(Build *b, double x, Pos pos, int64_t *out) {
 }
 
 // Evaluates a name in arithmetic on sizes: a number, or the size of a dim that is declared before
-// `use`. A name that is both means the number. False after an error.
+// `use`. If a number and a dim have that name, the number is used. Returns false after an error.
 static bool name_integer(Build *b, const Ast *e, Pos use, int64_t *out) {
   const Binding *bound = binding_find(b, e->text);
   if (!bound) bound = map_get(&b->consts, e->text);
@@ -104,7 +104,7 @@ static bool name_integer(Build *b, const Ast *e, Pos use, int64_t *out) {
   return true;
 }
 
-// Applies an operator to two integers; false after an error.
+// Applies the operator of node `op` to x and y. Returns false after an error.
 static bool combine(Build *b, const Ast *op, int64_t x, int64_t y, int64_t *out) {
   bool fits = true;
   switch (op->text[0]) {
@@ -169,9 +169,10 @@ static bool size_ok(Build *b, const char *name, int64_t size, Pos pos) {
                     (long long)size);
 }
 
-// Returns the size of one micro-batch of a dim of the given size, and declares a dim "NAME.micro"
-// for their number. That dim gets the lower DimId, so that the two dims together number the rows of
-// the batch in their order in the file.
+// Returns the size of one micro-batch of a batch dim of the given size. Also declares a dim
+// "NAME.micro" whose size is the number of micro-batches. NAME.micro must get the lower DimId: then
+// [NAME.micro, NAME] is the default order of dims, and it keeps the rows of the batch in their
+// order.
 static int64_t split_size(Build *b, const Ast *define, int64_t size) {
   int64_t n = b->opt->micro;
   if (size % n != 0) {
@@ -211,7 +212,7 @@ static void declare(Build *b, const Ast *define, const char *full, const Ast *va
   else if (b->opt->micro_dim && !b->frame->fn && !strcmp(define->text, b->opt->micro_dim))
     size = split_size(b, define, size);
   DimId d = dim_find(b->g->dims, full);
-  // a call with share = NAME uses the dim of the first call, unless its size is another one here
+  // a call with share = NAME uses the dim of the first call, if the sizes are equal
   if (!d || dim_get(b->g->dims, d)->size != size) d = dim_add(b->g->dims, full, size, define->pos);
   if (!b->frame->fn && data_runs_over(b, define->text))
     rows_add(b, d);
@@ -228,8 +229,8 @@ static bool dim_is_new(Build *b, const Ast *define) {
   return diag_note(b->d, dim_get(b->g->dims, d)->pos, "first here");
 }
 
-// Declares a dim of the file. Called twice for each dim: dims whose size is a plain number are
-// declared by the first call, the others by the second (`computed`).
+// Declares a dim of the file. It is called twice for each dim. The first call declares the dim if
+// its size is a plain number; the second (`computed`) declares it if its size is an expression.
 static void declare_in_file(Build *b, const Ast *define, bool computed) {
   if ((define->kids[0]->kind != AST_NUMBER) != computed || !dim_is_new(b, define)) return;
   Setting *set = setting_find(b, define->text);

@@ -7,21 +7,23 @@
 // clang-format off
 #define V(name)        {#name, false, true, 0}      // a value
 #define D(name, value) {#name, false, false, value} // a value with a default
-#define A(name)        {#name, true, true, 0}       // not evaluated: the rule reads the tree
-#define O(name)        {#name, true, false, 0}      // as A, but optional
+#define A(name)        {#name, true, true, 0}       // not evaluated: the rule reads the Ast
+#define O(name)        {#name, true, false, 0}      // not evaluated, and optional
 #define END            {NULL, false, false, 0}
 // clang-format on
 
-// A row of a table of forms that an entry may have, such as sgd(...) and adam(...).
+// One form that an entry may have, such as sgd(...) or adam(...) for `optimizer`: a row of a table.
 typedef struct Form {
   const char *name;
-  int kind;             // the value of the table's enum
+  int kind;             // a value of the enum that the table is for, such as InitKind
   const Formal *formal; // NULL: the reader of the entry checks the arguments
 } Form;
 
-// Returns the row that the name or call e names; NULL if there is none.
+// Returns the row of the table `form` (n rows) with the name of e, a name or a call; NULL if there
+// is none.
 const Form *form_of(const Ast *e, size_t n, const Form *form);
-// Reports that e names no row of the table, with the names of the rows and the nearest one.
+// Reports the error that no row of the table has the name of e. The message lists the names of the
+// rows; a hint has the nearest one.
 void form_unknown(Build *b, const Ast *e, size_t n, const Form *form, DiagId id, const char *what);
 
 #endif

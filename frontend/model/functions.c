@@ -21,8 +21,8 @@ static void push_all(Build *b, AstList *todo, const Ast *e) {
 
 // -- scopes -------------------------------------------------------------------------------------
 
-// Returns true if f declares a parameter or a state, or calls a function that is known to. Sets
-// f->has_dims if f declares dims.
+// Returns true if f declares a parameter or a state, or calls a function that is already marked
+// `scoped`. Sets f->has_dims if f declares dims.
 static bool declares(Build *b, Function *f) {
   AstList todo = {0};
   push_all(b, &todo, f->ast);
@@ -38,7 +38,7 @@ static bool declares(Build *b, Function *f) {
   return false;
 }
 
-// Calls `declares` and releases the memory of its walk.
+// Returns declares(b, f), with the memory of the walk in an arena that is freed afterwards.
 static bool body_declares(Build *b, Function *f) {
   ArenaMark mark = arena_mark(b->a);
   bool scoped = declares(b, f);

@@ -22,10 +22,12 @@ typedef struct File File;
 struct File {
   const char *path; // relative to the model's folder, without . and ..
   const Ast *ast;
-  Pos pos;            // of the first import statement that names it
-  bool open;          // the file, or a file that it imports, is being read: importing it is a cycle
+  Pos pos;   // position of the first import statement that names the file
+  bool open; // the file, or one that it imports, is being read: an import of the file is then a
+             // cycle
   VEC(File *) import; // the files that it imports
-  NameMap over;       // names of dims that its direct and indirect importers declare
+  NameMap over; // names of the dims that its direct and indirect importers declare: they override
+                // its own
 };
 
 typedef struct Import {
@@ -64,7 +66,7 @@ static const char *path_inside(Import *m, const char *from, const char *path) {
 
 // -- reading ------------------------------------------------------------------------------------
 
-// Returns true if an imported file may have the statement.
+// Returns true if an imported file may contain statement s.
 static bool belongs(const Ast *s) {
   return s->kind == AST_FN || s->kind == AST_DIM || s->kind == AST_IMPORT;
 }
@@ -143,7 +145,7 @@ static void read_imports(Import *m, File *f) {
 // -- dims that importers override ---------------------------------------------------------------
 
 // Adds the dims that `from` or an importer of it declares to `to->over`: they override dims of
-// these names in `to`. Returns true if one of them is new.
+// these names in `to`. Returns true if `to->over` has grown.
 static bool hand_down(Import *m, const File *from, File *to) {
   uint32_t before = to->over.n;
   for (uint32_t i = 0; i < from->over.cap; i++)
@@ -172,8 +174,8 @@ static void hand_down_all(Import *m) {
 
 typedef VEC(Ast *) Defines;
 
-// Returns true if the expression e, the size of dim `self`, names another one of the dims
-// all[from..], which are not sorted yet.
+// Returns true if the expression e, the size of dim `self`, names a dim other than `self` in
+// all[from..], the dims that are not sorted yet.
 static bool waits(Import *m, const Ast *e, const Defines *all, uint32_t from, const Ast *self) {
   VEC(const Ast *) todo = {0};
   vec_push(m->a, todo) = e;

@@ -14,7 +14,7 @@
 
 // -- draws --------------------------------------------------------------------------------------
 
-// The draws that may follow `~`. A row without formals takes dims as arguments.
+// The draws that may follow `~`. The arguments of a row without formals are dims.
 static const Form draws[] = {
     {"normal", INIT_NORMAL, (const Formal[]){D(mean, 0), D(std, 1), END}},
     {"truncated_normal", INIT_TRUNCATED_NORMAL, (const Formal[]){D(mean, 0), D(std, 1), END}},
@@ -34,8 +34,8 @@ static double gain_of(const Form *row) {
 // The dims in the parentheses of a draw, such as glorot(d -> h). The fan-in and the fan-out are the
 // numbers of elements on each side of the arrow.
 typedef struct Fans {
-  Dims in, out;           // in the order of the text
-  double fan_in, fan_out; // products of their sizes
+  Dims in, out;           // dims before and after the arrow, in the order of the text
+  double fan_in, fan_out; // products of the sizes of `in` and of `out`
 } Fans;
 
 static bool fans_add(Build *b, const AstArg *arg, const Decl *d, Dims *side, double *fan) {
@@ -55,7 +55,7 @@ static bool fans_add(Build *b, const AstArg *arg, const Decl *d, Dims *side, dou
 }
 
 // Reads the dims of a draw: those before the arrow are `in`, those after it `out`. Without an arrow
-// the last dim of glorot and orthogonal is `out`. False after an error.
+// the last dim of glorot and orthogonal is `out`. Returns false after an error.
 static bool fans_read(Build *b, const Ast *call, const Form *row, const Decl *d, Fans *f) {
   bool arrows = false, out = false, two_sides = gain_of(row) == 0;
   *f = (Fans){.fan_in = 1, .fan_out = 1};
@@ -73,8 +73,8 @@ static bool fans_read(Build *b, const Ast *call, const Form *row, const Decl *d,
 }
 
 // Makes the initial value of an orthogonal draw. The bits of out->split mark the `in` dims of the
-// matrix. The bits of out->each mark dims on neither side: each of their positions has a matrix of
-// its own. False after an error.
+// matrix, where bit i stands for d->dims[i]. The bits of out->each mark dims that are neither `in`
+// nor `out`: each index of such a dim has a matrix of its own. Returns false after an error.
 static bool orthogonal(Build *b, const Ast *call, const Decl *d, const Fans *f, Init *out) {
   *out = (Init){.kind = INIT_ORTHOGONAL};
   for (int i = 0; i < d->rank; i++) {
@@ -126,8 +126,8 @@ static bool file_build(Build *b, const Ast *call, Init *out) {
   return build_string(b, arg[0], &out->path) && (!arg[1] || build_string(b, arg[1], &out->key));
 }
 
-// Returns true if node n of g has only dims of declaration d, whose dims are written to *all.
-// Otherwise reports an error.
+// Returns true if node n of g has only dims that declaration d has. Otherwise reports an error.
+// Sets *all to the dims of d.
 static bool fits_decl(Build *b, const Graph *g, NodeId n, const Decl *d, Pos pos, Dims *all) {
   *all = dims_set(b, d->rank, d->dims);
   const Dims *have = &graph_node(g, n)->dims;
@@ -152,8 +152,8 @@ static void evaluate(Build *b, Graph *g, NodeId n, const Dims *all, const Decl *
   arena_free(scratch);
 }
 
-// Builds the expression e of an initial value in a separate graph and evaluates it. False after an
-// error.
+// Builds the expression e of an initial value in a separate graph and evaluates it. Returns false
+// after an error.
 static bool expression_build(Build *b, const Ast *e, const Decl *d, Init *out) {
   Graph *model = b->g;
   Arena *scratch = arena_new();
@@ -163,7 +163,7 @@ static bool expression_build(Build *b, const Ast *e, const Decl *d, Init *out) {
   Weak weak = b->weak;
   b->weak = (Weak){0};
   bool outer = b->outer;
-  b->outer = true; // the declaration states the dims
+  b->outer = true; // an outer product is allowed: the declaration states its dims
   Value v = build_expr(b, e);
   b->outer = outer;
   bool good = value_is_tensor(b, &v, e->pos);

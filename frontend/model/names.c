@@ -18,7 +18,7 @@ const char *name_join(Build *b, const char *path, const char *name) {
 Binding *binding_find(const Build *b, const char *name) { return map_get(&b->frame->values, name); }
 
 // Reports an error and returns true if `old` is an output or a metric. Such a name cannot be bound
-// again, because the value is reported under it. `kind` is that of the new binding.
+// again, because a value is reported under it. `kind` is the kind of the new binding.
 static bool name_reported(Build *b, const Name *old, NameKind kind, Pos pos) {
   if (old->kind != NAME_OUTPUT && old->kind != NAME_METRIC) return false;
   const char *was = old->kind == NAME_OUTPUT ? "an output" : "a metric";
@@ -75,7 +75,7 @@ void binding_put(Build *b, NameMap *map, const char *name, Value v, Pos pos) {
 
 // -- scopes -------------------------------------------------------------------------------------
 
-// Counts the child scopes of one name: `next` is the number of the next one.
+// Counter of the child scopes that have one base name: `next` is the number of the next such scope.
 typedef struct Counter {
   uint32_t next;
 } Counter;

@@ -1,7 +1,8 @@
 // Applies `precision = bf16` or f16 to the graph of a model by inserting casts. This is the last
 // step of model_build, before gradients are taken, so the backward pass gets the same types.
 //
-// Input: a graph whose values are f32 as written. Output: a graph in which these are narrow:
+// Input: a graph whose values are f32 as written. Output: a graph in which these values are
+// *narrow*, that is bf16 or f16:
 // - the operands of products (contractions);
 // - activations. An activation is computed from parameters, inputs, products, results of composites
 //   and other activations, and a later product depends on it.
@@ -11,7 +12,7 @@
 // - values that depend on no input or parameter, and values pinned by cast(x, f32).
 //
 //   h = relu(sum[d](x * w) + c)   =>   relu(contract(bf16 x, bf16 w) : bf16 + bf16 c)
-//   y = sum[h](h * v); loss = mean(square(y - z))   =>   contract(h, bf16 v) : f32, the loss in f32
+//   y = sum[k](h * v); loss = mean(square(y - z))   =>   contract(h, bf16 v) : f32, the loss in f32
 #include <string.h>
 
 #include "frontend/frontend.h"
@@ -20,25 +21,25 @@ typedef struct Precision {
   const Graph *from;
   Graph *to;
   Dtype narrow_type;
-  // tables with the NodeId of a node of `from` as index
+  // tables; index: NodeId of a node of `from`
   bool *depends; // the node depends on an input or a parameter
-  bool *fits;    // readers may read the node in the narrow type
+  bool *fits;    // users may read the node in the narrow type
   bool *able;    // the node can be computed in the narrow type, and all its arguments fit
   bool *leads;   // a product depends on the node
-  NodeId *map;   // the node of `to` that replaces the node
+  NodeId *map;   // the node of `to` that replaces it
 } Precision;
 
-// Returns true for operations that can compute in the type of their arguments with the error of one
-// rounding, and for those that only move elements. A lookup is not among them, because a cast of
-// its argument would convert the whole table; its result is cast instead.
+// Returns true if the operation of n only moves elements, or if it can compute in the type of its
+// arguments with an error of one rounding. Returns false for a lookup: a cast of its argument would
+// convert the whole table, so its result is cast instead.
 static bool follows(const Node *n) {
   const OpRow *row = op_row((Op)n->op);
   return n->origin.composite == 0 &&
          (row->flags & NARROW || row->cls == MOVE || row->cls == WINDOW);
 }
 
-// Returns true for a contraction that is a product of the model. A sum of squares is not one: it is
-// a norm or a loss. Nor is a contraction inside a composite.
+// Returns true if n is a contraction that counts as a product of the model. Excluded are sums of
+// squares, which are norms or losses, and contractions inside a composite.
 static bool is_product(const Node *n) {
   return n->op == OP_CONTRACT && n->type == TYPE_F32 && n->origin.composite == 0 &&
          n->args[0] != n->args[1];
@@ -115,7 +116,7 @@ static NodeId copy(const Precision *p, NodeId id) {
   for (int k = 0; k < n->nargs; k++) args[k] = argument(p, n, k, type);
   if (product) attr.type = p->leads[id] ? p->narrow_type : TYPE_F32;
   if (n->op == OP_CAST && attr.type == TYPE_F32 && graph_node(p->to, args[0])->type == TYPE_F32)
-    return args[0]; // cast(x, f32) has kept x in f32 and is not needed any more
+    return args[0]; // cast(x, f32) has kept x in f32: the cast itself is dropped
   return graph_add(p->to, (Op)n->op, n->nargs, args, &attr);
 }
 
