@@ -34,23 +34,25 @@ typedef struct ShortLoops {
 } ShortLoops;
 
 typedef struct ModelOptions {
-  const char *path;    // of the model file, or NULL
-  ShortLoops *shorten; // NULL: build all rounds
+  const char *path;    // path of the model file, or NULL
+  ShortLoops *shorten; // the loops to shorten; NULL: build all rounds
   uint32_t nsettings;
   Setting *setting;
   const Ast *mesh, *layout; // --mesh and --layout; NULL: use those of the file
   bool no_layout;           // --layout none
-  // parameters get their values from a file (--params, a checkpoint): no warning about zero ones
+  // parameters get their values from a file (--params, a checkpoint): do not warn about parameters
+  // without an initial value
   bool loaded;
   // ignore the layout of the file if it names an axis that the mesh of the command line lacks
   bool layout_may_go;
-  // without a mesh, add the axes that pins name with size 1; `plan` searches their sizes
+  // if neither --mesh nor the file gives a mesh, add each axis that a pin names, with size 1.
+  // `plan` then searches the sizes of the axes
   bool pins_name_axes;
   uint64_t seed;
   const char *data_dir;  // or NULL
   const char *precision; // --precision, or NULL
-  // build the model of one micro-batch: dim `micro_dim` is divided by `micro`; NULL: the whole
-  // batch
+  // build the model of one micro-batch: the size of dim `micro_dim` is divided by `micro`. NULL:
+  // build the model of the whole batch
   const char *micro_dim;
   int64_t micro;
   // replace the size of dim `rows_dim` by `rows`: the last, incomplete batch of an evaluation has
@@ -63,11 +65,13 @@ typedef struct ModelOptions {
 // arithmetic on such a number (row_numbers.c). A constant node of the model's graph with such a
 // number has the index of the number in Model.numbers, plus 1, as its Attr.tag.
 typedef struct RowNumber {
-  DimId d;       // the number is size(d); 0: the result of `op` or, with nargs 0, a constant
-  double number; // its value for the batch size that the model declares
+  // size(d) is the number; 0: the result of `op` or, if nargs is 0, a constant is the number
+  DimId d;
+  double number; // the value of the number for the batch size that the model declares
   Op op;
   int nargs;
-  uint32_t arg[2]; // indices in Model.numbers, less than its own
+  // the arguments of `op`: indices in Model.numbers, less than the index of this number
+  uint32_t arg[2];
 } RowNumber;
 
 // A model as written in the file: the whole graph with all names, declarations and blocks; mesh and
@@ -80,21 +84,24 @@ struct Model {
   Graph *graph; // STAGE_GRAPH
   Mesh mesh;    // graph->mesh points here
   Layout layout;
-  const char *loss; // name of the loss: that of the first train block, else "loss", or NULL
+  // name of the loss: the loss of the first train block, else "loss"; NULL: no loss
+  const char *loss;
   NodeId loss_node;
-  Dtype precision; // of products and activations: f32, bf16 or f16
+  Dtype precision; // type of products and activations: f32, bf16 or f16
   VEC(RowNumber) numbers;
   // with `accumulate`: the model of one micro-batch, which has its own dims; or NULL
   const Model *part;
 };
 
-// Returns the text of a file, NUL-terminated, in the arena, and its length in *n. NULL, with errno
-// set, if the file cannot be read.
+// Returns the text of a file, NUL-terminated, in the arena, and its length in *n. Returns NULL,
+// with errno set, if the file cannot be read.
 char *file_text(Arena *a, const char *path, size_t *n);
-// Returns the rest of a stream in the same form.
+// Returns the rest of a stream, NUL-terminated, in the arena, and its length in *n. Returns NULL,
+// with errno set, if the stream cannot be read.
 char *stream_text(Arena *a, FILE *f, size_t *n);
 // import.c: returns a copy of `file` in which imported functions and dims replace the imports, or
-// `file` itself if it has no imports. `path` is that of the model file, or NULL. NULL after errors.
+// `file` itself if it has no imports. `path` is that of the model file, or NULL. Returns NULL after
+// errors.
 const Ast *imports_resolve(Arena *a, Intern *names, Diag *d, const Ast *file, const char *path);
 // Builds the model of a parsed file, in arena a. Returns NULL after at least one error in d; errors
 // of all statements are collected.
@@ -102,14 +109,15 @@ Model *model_build(Arena *a, Intern *names, Diag *d, const Ast *file, const Mode
 // precision.c: replaces the model's graph by one that computes products and activations in
 // m->precision, with casts as nodes.
 void precision_apply(Model *m);
-// train.c: returns true if a pattern of the comma-separated list matches the full name.
+// train.c: returns true if the full name `name` matches a pattern of the comma-separated list
+// `patterns`.
 bool patterns_match(Arena *a, const char *patterns, const char *name);
 // train.c: returns true if block t trains declaration d.
 bool train_trains(Arena *a, const TrainSpec *t, const Decl *d);
-// train_schedule.c: returns true if a schedule counts epochs.
+// train_schedule.c: returns true if a schedule of the model has a number in epochs.
 bool train_counts_epochs(const Model *m);
 // train_schedule.c: converts epochs of schedules to steps, with `batches` steps in an epoch. Call
-// it before selecting. False after an error.
+// it before a select function. Returns false after an error.
 MUST_USE bool train_resolve_epochs(Model *m, int64_t batches);
 
 // -- select.c: the graph that a command needs ---------------------------------------------------
@@ -119,23 +127,25 @@ MUST_USE bool train_resolve_epochs(Model *m, int64_t batches);
 // The values to fetch: names and grad(NAME). With n 0: every output, the loss and every metric.
 typedef struct Fetch {
   uint32_t n;
-  const char *const *name; // as the user wrote them
+  const char *const *name; // n names as the user wrote them
   const char *loss;        // --loss or NULL
-  bool training;           // training mode
-  DimId rows;              // a dim of which a batch may have fewer rows, or 0
-  Pos pos;                 // of the option
-  Pos loss_pos;            // of --loss
+  bool training;           // compute in training mode (`training` is true in the model)
+  DimId rows;              // the batch dim if the last batch may have fewer rows, or 0
+  Pos pos;                 // position of the option that names the values
+  Pos loss_pos;            // position of --loss
 } Fetch;
 Graph *select_run(Arena *a, const Model *m, const Fetch *f);
 // Returns the graph of a training step: forward pass, gradients, and optimizer updates as
-// OUT_UPDATE. Its other outputs are the loss and the fetched values. With f NULL: losses and
-// metrics; with f->n 0: the outputs too.
+// OUT_UPDATE. The graph also outputs the loss and the fetched values. If f is NULL, it outputs the
+// losses and metrics; if f->n is 0, also the outputs of the model.
 Graph *select_train(Arena *a, const Model *m, const Fetch *f);
 // Additional outputs of a training step, for the training loop. Their names are reserved
 // (select_reserved).
 typedef struct TrainAsk {
-  bool finite; // select_watched is not finite if a gradient is not, as with on_nonfinite = skip
-  bool log;    // output the learning rate and the norm of gradients: select_rate, select_norm
+  // add the output select_watched, which is finite only if the loss and all gradients are finite
+  bool finite;
+  // add the outputs select_rate (the learning rate) and select_norm (the norm of the gradients)
+  bool log;
 } TrainAsk;
 // Returns the graph of select_train with the additional outputs of `ask`.
 Graph *select_train_as(Arena *a, const Model *m, const Fetch *f, const TrainAsk *ask);
@@ -148,7 +158,8 @@ extern const char select_skipped[];
 // Names of the outputs of TrainAsk.log. With several train blocks there is one for each, with the
 // suffix ".LOSS".
 extern const char select_rate[], select_norm[];
-// Returns true if `output` is one of these names.
+// Returns true if `output` is one of the reserved names of outputs (select_watched, select_skipped,
+// select_rate, select_norm).
 bool select_reserved(const char *output);
 // How an evaluation over a data block computes the loss or a metric. The outermost reductions over
 // the batch dim are outputs of the step; they are combined over batches, and `finish` computes the
@@ -162,15 +173,15 @@ typedef struct EvalMetric {
   Dtype *type;         // type of each part
   int64_t *elements;   // elements of each part: the product of all dims but the batch dim
   const Graph *finish; // inputs "part.0", ... and "rows", output "value"
-  bool ratio;          // the metric is the share of rows for which a bool is true
+  bool ratio;          // the metric is the fraction of rows for which a bool is true
 } EvalMetric;
 // Returns the graph of an evaluation step, and its metrics in arena a.
 Graph *select_eval(Arena *a, const Model *m, uint32_t *nmetrics, EvalMetric **metric);
 typedef struct EvalAsk {
   // use the averages that training keeps: slots average.NAME in place of the trained parameters
   bool average;
-  // by metric: true if it is the mean of its values for each batch, weighted by rows, instead of
-  // being combined from parts; or NULL
+  // index: metric. True: the metric is the mean of its values in the batches, weighted by their
+  // rows; false: it is combined from parts. NULL: false for all
   const bool *whole;
 } EvalAsk;
 Graph *select_eval_as(Arena *a, const Model *m, const EvalAsk *ask, uint32_t *nmetrics,
@@ -210,7 +221,7 @@ typedef struct Compilation {
 } Compilation;
 
 // Runs the passes on a selected graph up to `last` (inclusive; see stage_names) or to machine code.
-// False after errors in d.
+// Returns false after errors in d.
 MUST_USE bool pipeline_run(Arena *a, const Graph *selected, const PipelineOptions *opt,
                            const char *last, Diag *d, Compilation *out);
 // The stages that `dump` can print, in order: the name, and one sentence on what it shows.

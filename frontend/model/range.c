@@ -12,7 +12,7 @@ static const double infinite = (double)INFINITY;
 // A row allows low <= x <= high; open_low and open_high exclude the bound itself. The first row
 // that matches is used, so rows for one call come before rows for all calls.
 static const struct Range {
-  const char *of; // the name of the call; NULL: any call
+  const char *of; // the name of the call or "train"; NULL: any call
   const char *argument;
   double low, high;
   bool open_low, open_high;

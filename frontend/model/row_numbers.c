@@ -11,7 +11,7 @@
 //                            summed over the batches like any reduction
 #include "frontend/model/build_internal.h"
 
-enum { LOOKED_AT = 64 }; // how many of the last numbers number_add compares, to limit the time
+enum { LOOKED_AT = 64 }; // number_add compares this many of the last numbers, to limit the time
 
 // -- while the model is built -------------------------------------------------------------------
 
@@ -65,7 +65,8 @@ void rows_add(Build *b, DimId d) {
 
 static Value size_number(Build *b, const Ast *e);
 
-// Returns true if `name` is a number. In arithmetic on sizes, a const hides a dim of its name.
+// Returns true if `name` is the name of a number. In arithmetic on sizes a const hides a dim of its
+// name.
 static bool is_number(const Build *b, const char *name) {
   const Binding *bound = binding_find(b, name);
   if (!bound) bound = map_get(&b->consts, name);
@@ -85,7 +86,8 @@ static Value size_leaf(Build *b, const Ast *e) {
                                   : value_poison;
 }
 
-// Returns arithmetic on sizes, which dims.c has checked, as a number with its dependence on rows.
+// Returns the value of e, an expression on sizes that dims.c has checked. If it depends on the rows
+// of a batch, Value.rows says so.
 static Value size_number(Build *b, const Ast *e) {
   static const struct {
     char text;

@@ -77,7 +77,8 @@ static bool ranged_number(Build *b, const Ast *e, const char *key, double *out) 
   return build_number(b, e, out) && range_ok(b, e->pos, "train", key, *out);
 }
 
-// Reads the value of an entry into `field`, the field of the key's row; false after an error.
+// Reads the value of entry e into `field`, the field of TrainSpec that the row of its key names.
+// Returns false after an error.
 typedef bool ReadKey(Build *b, const Entry *e, void *field);
 
 static bool read_optimizer(Build *b, const Entry *e, void *field) {
@@ -102,14 +103,15 @@ static bool read_patterns(Build *b, const Entry *e, void *field) {
   return patterns_read(b, e->value, field);
 }
 
-// Accepts the key without reading it: precision_read has done so before the first statement.
+// Accepts the key `precision` without reading it: precision_read has read it before the first
+// statement was built.
 static bool read_precision(Build *b, const Entry *e, void *train) {
   (void)b, (void)e, (void)train;
   return true;
 }
 
 // Reads `accumulate`, the number of micro-batches into which a step splits the batch. The batch dim
-// is that of the block data train, which must exist; only inputs may have that dim.
+// is the dim of the block `data train`, which must exist; no parameter or state may have that dim.
 static bool read_accumulate(Build *b, const Entry *entry, void *train) {
   const Ast *e = entry->value;
   TrainSpec *t = train;
@@ -134,7 +136,7 @@ static bool read_accumulate(Build *b, const Entry *entry, void *train) {
   return true;
 }
 
-// Reads one of two words: *out becomes 1 or 2. False after an error.
+// Reads a name that must be `first` or `second`: *out becomes 1 or 2. Returns false after an error.
 static bool word_of(Build *b, const Ast *e, const char *key, const char *first, const char *second,
                     int *out) {
   const char *text = e->kind == AST_NAME ? e->text : "";
@@ -150,8 +152,8 @@ static bool read_on_nonfinite(Build *b, const Entry *e, void *field) {
   return good;
 }
 
-// Reads a value such as accuracy(patience = 5, best = max). stop_resolve later finds the metric or
-// loss of that name.
+// Reads stop_early, such as accuracy(patience = 5, best = max). stop_resolve later finds the metric
+// or loss of that name.
 static bool read_stop_early(Build *b, const Entry *entry, void *train) {
   const Ast *e = entry->value;
   TrainSpec *t = train;
@@ -205,12 +207,12 @@ static const struct {
 static void *field_at(TrainSpec *t, size_t at) { return (char *)t + at; }
 
 static void key_build(Build *b, const Entry *e, TrainSpec *t) {
-  bool option = e->pos.source != t->pos.source; // --set
+  bool option = e->pos.source != t->pos.source; // the entry comes from --set
   const char *near[countof(keys)];
   for (size_t i = 0; i < countof(keys); i++) {
     near[i] = keys[i].name;
     if (strcmp(keys[i].name, e->key)) continue;
-    (void)!keys[i].read(b, e, field_at(t, keys[i].at)); // an error has been reported
+    (void)!keys[i].read(b, e, field_at(t, keys[i].at)); // if it fails, it has reported an error
     return;
   }
   diag_error(b->d, option ? DIAG_UNKNOWN_SET : DIAG_UNKNOWN_KEY, e->pos,
@@ -268,9 +270,10 @@ static void loss_by_name(Build *b) {
 
 // -- keys of the whole run ----------------------------------------------------------------------
 
-// The fields that keys of the whole run set; bytes of 0: not given.
+// The fields of TrainSpec that keys of the whole run set: offset `at` and size `bytes`. A field
+// whose bytes are all 0 has not been given.
 static const struct {
-  const char *key; // NULL: blocks may differ in the field
+  const char *key; // NULL: the field may have different values in two blocks
   size_t at, bytes;
 } run_fields[] = {
 #define RUN(key, field)                                                                            \
@@ -312,7 +315,7 @@ static void run_join(Build *b, TrainSpec *all, TrainSpec *t) {
   if (!all->pos.line) all->pos = t->pos;
 }
 
-// Returns true if some --set train.KEY or --set train.LOSS.KEY gives `key`.
+// Returns true if a --set train.KEY or --set train.LOSS.KEY has `key` as its KEY.
 static bool sets_run(const Build *b, const char *key) {
   for (uint32_t i = 0; i < b->opt->nsettings; i++) {
     const char *path = b->opt->setting[i].path, *dot = strrchr(path, '.');
@@ -329,8 +332,8 @@ static void run_spread(uint32_t n, TrainSpec *block, TrainSpec *all) {
              run_fields[i].bytes);
 }
 
-// Returns the block whose loss has the same value as name n, which may be another name of it; NULL
-// if there is none.
+// Returns the block whose loss is the value of name n; NULL if there is none. The block may know
+// this value by another name.
 static const TrainSpec *block_of_loss(const Build *b, const Name *n) {
   for (uint32_t i = 0; i < b->g->spec.ntrain; i++) {
     const TrainSpec *t = &b->g->spec.train[i];
@@ -340,8 +343,8 @@ static const TrainSpec *block_of_loss(const Build *b, const Name *n) {
   return NULL;
 }
 
-// Finds the metric or loss of stop_early, after all blocks are read. A loss is best at its minimum.
-// For a metric the file must state the direction, because it cannot be inferred.
+// Finds the metric or loss that stop_early names, after all blocks are read. The best value of a
+// loss is the smallest. For a metric the file must state `best = min` or `best = max`.
 static void stop_resolve(Build *b, TrainSpec *all) {
   const Name *n = all->stop_early ? graph_find_name(b->g, all->stop_early) : NULL;
   const TrainSpec *loss = n ? block_of_loss(b, n) : NULL;
@@ -351,7 +354,7 @@ static void stop_resolve(Build *b, TrainSpec *all) {
                "the model has no metric '%s', and no loss of that name", all->stop_early);
     return;
   }
-  // the file may name the loss by another name of the same value; evaluations report loss->loss
+  // stop_early may use another name of the loss; evaluations report the loss as loss->loss
   if (n->kind != NAME_METRIC) all->stop_early = loss->loss;
   if (loss && all->stop_best == BEST_UNKNOWN) all->stop_best = BEST_MIN;
   if (all->stop_best != BEST_UNKNOWN) return;
@@ -398,7 +401,7 @@ void train_build(Build *b, const Ast *file) {
     run_join(b, &all, t);
   }
   if (sets_run(b, "epochs") && !sets_run(b, "steps"))
-    all.steps = 0; // epochs of --set replace steps of the file
+    all.steps = 0; // --set train.epochs replaces the steps of the file
   stop_resolve(b, &all);
   run_spread(spec->ntrain, spec->train, &all);
   loss_by_name(b);

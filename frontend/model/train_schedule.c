@@ -24,7 +24,7 @@ static const Form schedules[] = {
 static const struct {
   const char *name;
   size_t at;  // offset in ScheduleSpec
-  bool steps; // a count of steps, which may also be given in epochs
+  bool steps; // a number of steps, which the model may also give in epochs
 } fields[] = {
     {"warmup", offsetof(ScheduleSpec, warmup), true},
     {"total", offsetof(ScheduleSpec, total), true},
@@ -34,8 +34,8 @@ static const struct {
     {"rate", offsetof(ScheduleSpec, rate), false},
     {"factor", offsetof(ScheduleSpec, factor), false},
 };
-// Bit i of ScheduleSpec.in_epochs marks fields[i]; bit PIECES + k marks the k-th of at most
-// MAX_PIECES pieces STEP: FACTOR of piecewise.
+// Bit i of ScheduleSpec.in_epochs says that fields[i] is in epochs. Bit PIECES + k says it of the
+// STEP in piece k of piecewise(STEP: FACTOR, ...), which has at most MAX_PIECES pieces.
 enum { PIECES = countof(fields) };
 
 static double *field_at(ScheduleSpec *s, size_t i) {
@@ -49,7 +49,7 @@ static size_t field_find(const char *name) {
 }
 
 // Reads a number or, if the field counts steps, epochs(NUMBER), which sets the bit `mark` in
-// s->in_epochs. False after an error.
+// s->in_epochs. Returns false after an error.
 static bool number_read(Build *b, const Ast *e, bool steps, unsigned mark, ScheduleSpec *s,
                         double *out) {
   static const Formal one[] = {V(n), END};
@@ -58,7 +58,7 @@ static bool number_read(Build *b, const Ast *e, bool steps, unsigned mark, Sched
   return call_numbers(b, e, one, out);
 }
 
-// Reads piecewise(STEP: FACTOR, ..., warmup = N); false after an error.
+// Reads piecewise(STEP: FACTOR, ..., warmup = N). Returns false after an error.
 static bool schedule_pieces(Build *b, const Ast *e, ScheduleSpec *s) {
   for (uint32_t i = 0; i < e->nargs; i++) {
     const AstArg *arg = &e->args[i];
@@ -84,8 +84,8 @@ static bool schedule_pieces(Build *b, const Ast *e, ScheduleSpec *s) {
   return s->npieces > 0;
 }
 
-// Checks the numbers of a schedule against each other. A schedule in epochs is checked after its
-// conversion, when all numbers are in steps. False after an error.
+// Checks the numbers of a schedule against each other, all in steps. A schedule in epochs is
+// checked after its conversion to steps. Returns false after an error.
 static bool schedule_ok(Diag *d, Pos pos, const ScheduleSpec *s) {
   bool ramp = s->kind == SCHEDULE_LINEAR || s->kind == SCHEDULE_COSINE;
   if (s->in_epochs) return true;
@@ -148,8 +148,8 @@ static bool resolve_epochs(const Model *m, int64_t batches) {
   return good;
 }
 
-// Converts the model and, with `accumulate`, the model of a micro-batch, which has its own train
-// blocks.
+// Converts the schedules of the model and, with `accumulate`, those of the model of a micro-batch,
+// which has its own train blocks.
 bool train_resolve_epochs(Model *m, int64_t batches) {
   return resolve_epochs(m, batches) && (!m->part || resolve_epochs(m->part, batches));
 }

@@ -13,7 +13,8 @@
 
 // -- ancestors ----------------------------------------------------------------------------------
 
-// Returns, for each node up to `of`, whether `of` depends on it. The array is allocated in `a`.
+// Returns an array of length `of` + 1, allocated in `a`: element n is true if node `of` depends on
+// node n.
 static bool *ancestors(const Build *b, Arena *a, NodeId of) {
   bool *in = arena_array(a, bool, of + 1);
   in[of] = true;
@@ -32,8 +33,8 @@ static bool depends_on_input(const Build *b, NodeId n) {
   return found;
 }
 
-// Returns the parameter of which n is a copy, up to its type and the names of its dims; 0 if n is
-// something else.
+// Returns the parameter whose elements n has, apart from casts, pins, checkpoints, renamed or
+// regrouped dims and the slice of a scan; 0 if n is something else.
 static DeclId parameter_of(const Graph *g, NodeId n) {
   for (;;) {
     const Node *node = graph_node(g, n);
@@ -86,8 +87,8 @@ static void mentions_of(Mentions *m, const Ast *root) {
   }
 }
 
-// Warns about unused dims of a list of statements and of the functions in it. Dims of imported
-// files are skipped: a library may declare more than a model needs.
+// Warns about unused dims that the statements of `block`, and the functions among them, declare.
+// Dims of imported files are skipped, because a library may declare more dims than a model needs.
 static void unused_dims(Build *b, const Mentions *m, const Ast *block, uint32_t source) {
   for (uint32_t i = 0; i < block->nkids; i++) {
     const Ast *s = block->kids[i];
@@ -108,8 +109,8 @@ static void warn_unused_dims(Build *b) {
   arena_free(m.a);
 }
 
-// Returns, for each node, whether another node, an output, an update or a named value uses it. The
-// array is allocated in `a`.
+// Returns an array with a NodeId as index, allocated in `a`: true if another node, an output, an
+// update or a named value uses the node.
 static bool *used_nodes(const Build *b, Arena *a) {
   const Graph *g = b->g;
   bool *used = arena_array(a, bool, graph_count(g) + 1);
@@ -135,8 +136,9 @@ static void warn_unused_tensors(Build *b) {
 
 // -- parameters that stay zero ------------------------------------------------------------------
 
-// Returns a hint with an initial value for the parameter: a draw whose fan-in are the dims that the
-// contraction sums over, and whose fan-out are the others. It uses the names of the declaration.
+// Returns a hint with an initial value for the parameter. The value is a draw: its fan-in are the
+// dims that the contraction sums over, its fan-out the other dims. The hint has the names of dims
+// that the declaration uses.
 static const char *draw_hint(Build *b, const Zero *z, const Node *contraction) {
   const Decl *d = &b->g->decl.at[z->decl - 1];
   const char *in = "", *out = "", *dims = "";
@@ -189,7 +191,8 @@ static void warn_zero_factors(Build *b) {
 }
 
 void warnings_of_model(Build *b) {
-  // these options build variants of a model whose warnings have been reported
+  // with these options a variant of the model is built; the warnings of the model itself have been
+  // reported
   bool other = b->opt->micro_dim || b->opt->rows_dim || b->opt->shorten;
   if (other || diag_errors(b->d)) return;
   warn_unused_dims(b);
@@ -199,8 +202,8 @@ void warnings_of_model(Build *b) {
 
 // -- sums over a dim that only a parameter has --------------------------------------------------
 
-// Returns the position of d among the dim formals of the function of this frame; -1 if it is none
-// of them.
+// Returns the index of d among the dim formals of the function of the current frame; -1 if d is not
+// among them.
 static int formal_of(const Build *b, DimId d) {
   const Frame *f = b->frame;
   for (uint32_t i = 0; f->fn && i < f->fn->ast->ndims; i++)
@@ -208,7 +211,8 @@ static int formal_of(const Build *b, DimId d) {
   return -1;
 }
 
-// Returns the dims in the brackets of the call, with those at i and k swapped, as "[d, h]".
+// Returns the dims in the brackets of the current call as "[d, h]", with the dims at indices i and
+// k swapped.
 static const char *swapped(Build *b, int i, int k) {
   const Ast *call = b->frame->call;
   const char *text = "";
@@ -223,9 +227,9 @@ static const char *swapped(Build *b, int i, int k) {
 
 static const char *call_dims(Build *b) { return swapped(b, -1, -1); }
 
-// Returns the index of the first dim formal, other than formal number `not`, whose dim is in
-// `have`, the dims of the other factors: most likely the user meant that formal. -1 if there is
-// none.
+// Returns the index of the dim formal that the user most likely meant in place of formal number
+// `not`: the first one whose dim is in `have`, the dims of the other factors. Returns -1 if there
+// is none.
 static int formal_meant(const Build *b, int not, const Dims *have) {
   const Frame *f = b->frame;
   for (int i = 0; i < (int)f->fn->ast->ndims; i++)
@@ -234,7 +238,7 @@ static int formal_meant(const Build *b, int not, const Dims *have) {
   return -1;
 }
 
-// Reports that of all factors of a sum only the parameter has the summed dim d; the others are over
+// Warns that only the parameter has the summed dim d. The dims of the other factors of the sum are
 // `have`.
 static void say_alone(Build *b, Pos pos, DeclId param, DimId d, const Dims *have) {
   int i = formal_of(b, d);
@@ -263,8 +267,8 @@ static void say_alone(Build *b, Pos pos, DeclId param, DimId d, const Dims *have
     diag_hint(b->d, "give '%s' a dim of the argument", formal);
 }
 
-// Writes the factors of the product n, without casts, to `out`, which has room for `most`. Returns
-// their number, or 0 if there are more than `most`.
+// Writes the factors of the product n to `out`, which has room for `most` values. Skips casts.
+// Returns the number of factors, or 0 if there are more than `most`.
 static uint32_t factors_of(const Graph *g, NodeId n, uint32_t most, Value *out) {
   NodeId todo[MAX_RANK];
   uint32_t left = 0, count = 0;
@@ -291,7 +295,7 @@ void warn_param_alone_in(Build *b, Pos pos, NodeId product, const Dims *over) {
 }
 
 void warn_param_alone(Build *b, Pos pos, uint32_t n, const Value *factor, const Dims *over) {
-  enum { MOST_LOOKS = 1000 }; // limits the time: each look may walk over the whole graph
+  enum { MOST_LOOKS = 1000 }; // limit of the walks over the graph by depends_on_input
   for (int i = 0; i < over->n; i++) {
     DeclId param = 0;
     Dims others = {0};

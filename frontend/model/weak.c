@@ -1,5 +1,6 @@
-// Weak types: a value computed only from numbers, positions and draws takes the float type of the
-// operand that it is combined with. build_expr.c asks this file when it joins types.
+// Weak types: a value computed only from numbers, positions (elements of index[d], or the step) and
+// draws takes the float type of the operand that it is combined with. build_expr.c calls this file
+// when it chooses the type of an operation.
 //
 //   phase = index[k] / size(k)     f32 by itself
 //   x * phase                      with x in f64: phase is built again in f64, from exact numbers
@@ -20,8 +21,8 @@ static bool is_position(Op op) {
   return op == OP_INDEX || op == OP_STEP || op == OP_CONST || op == OP_VALUES;
 }
 
-// Compares with the arguments of n whose type has the class of n's type (float, integer or bool).
-// Returns true if all of these are weak. *any tells whether there is such an argument.
+// Considers the arguments of n whose type is of the class (float, integer or bool) of the type of
+// n. Returns true if all these arguments are weak. Sets *any to true if there is at least one.
 static bool args_weak(const Build *b, const Node *n, bool *any) {
   TypeClass cls = dtype_class((Dtype)n->type);
   *any = false;
@@ -34,14 +35,14 @@ static bool args_weak(const Build *b, const Node *n, bool *any) {
   return true;
 }
 
-// Returns true for a float node of the default type that is a number, a draw, a conversion of an
-// integer, or computed from such nodes.
+// Returns true if n is a float node of the default type and is a number, a draw, a cast of an
+// integer or bool, or computed from such nodes only.
 static bool float_weak(const Build *b, const Node *n) {
   bool any;
   if (n->type != b->real) return false;
   if (is_source(n)) return !op_is_decl((Op)n->op);
   if (n->op == OP_CAST) return !dtype_is_float((Dtype)graph_node(b->g, n->args[0])->type);
-  if (n->op == OP_CARRY) return false; // carry_open may make it weak
+  if (n->op == OP_CARRY) return false; // only carry_open marks a CARRY as weak
   return args_weak(b, n, &any);
 }
 
@@ -85,7 +86,7 @@ void values_exact(Build *b, NodeId n, const double *data) {
 }
 
 // Returns true if node `id` must be built again: it is a weak float, or a bool computed from a node
-// that was built again. now[x] is the new copy of an argument x, or 0.
+// that was built again. now[x] is the new copy of node x, or 0.
 static bool turns(Build *b, NodeId id, const NodeId *now) {
   const Node *n = graph_node(b->g, id);
   if (dtype_is_float((Dtype)n->type)) return node_is_weak(b, id);
@@ -105,7 +106,7 @@ static NodeId source_in(Build *b, NodeId id, Dtype type) {
   return graph_add(b->g, (Op)n.op, 0, NULL, &n.attr);
 }
 
-// Adds a copy of node `id` that computes in `type`. now[x] is the copy of an argument x, or 0.
+// Adds a copy of node `id` that computes in `type`. now[x] is the copy of node x, or 0.
 static NodeId node_in(Build *b, NodeId id, Dtype type, const NodeId *now) {
   Graph *g = b->g;
   Node n = *graph_node(g, id);
@@ -121,8 +122,8 @@ static NodeId node_in(Build *b, NodeId id, Dtype type, const NodeId *now) {
   return graph_add(g, (Op)n.op, n.nargs, args, &n.attr);
 }
 
-// Returns a table with a NodeId up to `id` as index: whether there is a path of weak floats and
-// bools from the node to `id`. These are the nodes that may have to be built again.
+// Returns the nodes that may have to be built again for node `id`: those with a path of weak floats
+// and bools to `id`. Element n of the table is true for such a node n <= id.
 static bool *cone(Build *b, Arena *scratch, NodeId id) {
   bool *in = arena_array(scratch, bool, id + 1);
   in[id] = true;
