@@ -24,11 +24,11 @@ typedef struct AstDim {
 
 // One argument between parentheses, as `x`, `rate = 0.1`, `1000: 1`, `d -> heads`.
 typedef struct AstArg {
-  const char *name; // name of a named argument, else NULL
+  const char *name; // the name, in `rate = 0.1`; else NULL
   Ast *key;         // expression before a colon, else NULL
   bool arrow;       // there is an arrow before this argument
   Ast *value;
-  Pos pos; // position of the name, or of the value
+  Pos pos; // position of the name or, without a name, of the value
 } AstArg;
 
 struct Ast {
@@ -47,26 +47,26 @@ struct Ast {
   Pos end; // the last character of the node
 };
 
-// Parses the text of a model file, n bytes, which is registered as `source` in d. Allocates from a.
-// Always returns a tree. After errors, which go to d, the tree has the statements that could be
-// read: the parser resumes at the next statement. Nesting that is too deep is an error.
+// Parses the text of a model file, n bytes, which is registered as `source` in d. Always returns a
+// tree, allocated from a. Errors go to d; the parser then resumes at the next statement, and the
+// tree has the statements without errors. Nesting that is too deep is an error.
 Ast *ast_parse(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text, size_t n);
 // Parses one expression, such as a value of `--set`. Always returns a node; errors go to d.
 Ast *ast_parse_expression(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text,
                           size_t n);
 // Parses the command-line form of a mesh, "rows=2,cols=4" or "rows:2;cols:4", into a MESH
-// statement. Errors go to d. Returns NULL, after an error, for a mesh of sizes without names
-// ("2x2").
+// statement. Errors go to d. For a mesh of sizes without names ("2x2") it reports an error and
+// returns NULL.
 Ast *ast_parse_mesh(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text, size_t n);
 // Parses the command-line form of a layout, "b=rows,optimizer/all=rows", into a LAYOUT statement.
 // Errors go to d.
 Ast *ast_parse_layout(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text,
                       size_t n);
-// Returns the tree as indented text (`dump --stage ast`), in a.
+// Returns tree t as indented text (`dump --stage ast`), allocated from a.
 char *ast_print(Arena *a, const Ast *t);
-// Returns a model file in canonical form (`fmt`), in a; NULL after syntax errors, which go to d.
-// Comments are kept, and so are blank lines, at most one in a row. The tree is the same, and
-// formatting the result again changes nothing.
+// Returns the text of a model file in canonical form (`fmt`), allocated from a; NULL after syntax
+// errors, which go to d. Comments and blank lines are kept; several blank lines in a row become
+// one. Parsing the result gives an equal tree, and formatting the result again changes nothing.
 char *ast_format(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text, size_t n);
 
 #endif

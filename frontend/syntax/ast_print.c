@@ -73,8 +73,8 @@ static void put_details(Printer *p, const Ast *t) {
 
 static void print_node(Printer *p, const Ast *t, int depth, const char *prefix);
 
-// Prints the operands of a chain, left to right. A chain may be very long, so a loop, not
-// recursion, follows its left operands.
+// Prints the operands of a chain of binary operators, left to right. A chain may be very long, so a
+// loop follows its left operands and recursion is avoided.
 static void print_chain(Printer *p, const Ast *t, int depth) {
   VEC(const Ast *) spine = {0};
   for (; t->kind == AST_BINARY; t = t->kids[0]) {

@@ -1,5 +1,5 @@
-// Reads the text of a file or a stream into an arena (frontend.h). The text ends in NUL. The result
-// is NULL, with errno set, if it cannot be read; a folder gives EISDIR.
+// Reads the text of a file or a stream into an arena (frontend.h) and ends it with NUL. If reading
+// fails, the functions return NULL with errno set; for a folder errno is EISDIR.
 #include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>

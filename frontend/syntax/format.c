@@ -19,11 +19,11 @@ typedef struct Printer {
   Arena *a;
   const char *source;
   const Tokens *tokens;
-  bool *on_one_line; // by token: for an opening brace, its whole block is on one line
+  bool *on_one_line; // index: token. True for both braces of a block that is on one line
   VEC(char) out;
-  VEC(bool) block;  // for each open block: it is on one line
+  VEC(bool) block;  // one element for each open block: true if the block is on one line
   int brackets;     // number of open parentheses and brackets
-  uint32_t comment; // the next comment to print
+  uint32_t comment; // index of the next comment to print
   bool opened;      // the last token printed was an opening brace
   bool broken;      // the last token was a `;` that became a line end
 } Printer;
@@ -44,8 +44,8 @@ static void start_line(Printer *p, bool blank, int level) {
   for (int i = 0; i < level * INDENT; i++) put(p, " ", 1);
 }
 
-// Finds the blocks that are written on one line, which are kept so. A block is on one line if no
-// line end and no comment lies between its braces.
+// Finds the blocks that are on one line in the file; they stay on one line. A block is on one line
+// if no line end and no comment is between its braces.
 static void find_blocks(Printer *p) {
   uint32_t n = p->tokens->token.n, comment = 0, breaks = 0;
   uint32_t *before = arena_array(p->a, uint32_t, n);
@@ -97,17 +97,17 @@ static void count_brackets(Printer *p, uint32_t i) {
   if (kind == TOKEN_UNBRACE && p->block.n) p->block.n--;
 }
 
-// Returns true if token i is a `;` that is not printed. A `;` is kept inside a block on one line
-// and becomes a line end elsewhere.
+// Returns true if token i is a `;` that is not printed. Inside a block on one line a `;` is
+// printed, except before the closing brace. Elsewhere it becomes a line end.
 static bool drops(const Printer *p, uint32_t i) {
   if (token_at(p, i)->kind != TOKEN_SEMICOLON) return false;
   return p->block.n == 0 || !p->block.at[p->block.n - 1] ||
          token_at(p, i + 1)->kind == TOKEN_UNBRACE;
 }
 
-// Returns the index of the first token from i on that is printed. That token decides the
-// indentation of a comment before it: a `;` that is dropped is not there when the result is
-// formatted again.
+// Returns the index of the first token from i on that is printed. That token, and not a dropped
+// `;`, decides the indentation of a comment before it. So a second run of the formatter, which sees
+// no such `;`, gives the same text.
 static uint32_t kept(const Printer *p, uint32_t i) {
   while (drops(p, i)) i++;
   return i;
@@ -119,7 +119,7 @@ static void put_comments(Printer *p, uint32_t i) {
     const Comment *c = &p->tokens->comment.at[p->comment];
     size_t n = c->bytes;
     while (n && (p->source[c->at + n - 1] == ' ' || p->source[c->at + n - 1] == '\t')) n--;
-    // a comment also gets a line of its own if a dropped `;` was the only token before it
+    // a comment also starts a line if the only token before it on its line is a dropped `;`
     if (c->own_line || line_empty(p))
       start_line(p, c->blank, level_of(p, token_at(p, kept(p, i)), true));
     else

@@ -21,7 +21,7 @@ static const char *find(HabitKind kind, const char *word) {
 
 bool habit_known(HabitKind kind, const char *word) { return find(kind, word) != NULL; }
 
-// Returns the name that replaces `$` and this letter.
+// Returns the name that replaces `$` and `letter` in a hint.
 static const char *name_for(char letter, const HabitNames *n) {
   const struct {
     char letter;

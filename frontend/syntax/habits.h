@@ -17,18 +17,18 @@ typedef enum HabitKind {
   HABIT_SETTING,
 } HabitKind;
 
-// Names of the user's code that a hint shows; NULL: not known.
+// Names in the user's model that a hint shows. A member is NULL if the name is not known.
 typedef struct HabitNames {
   const char *x, *y; // the first two operands
-  const char *d;     // a dim of x
-  const char *f;     // the function
+  const char *d;     // a dim of x, if possible one that y has too
+  const char *f;     // the function that is called
   const char *t;     // the text after the word
 } HabitNames;
 
 // Returns true if the table has `word` as a habit of that kind.
 bool habit_known(HabitKind kind, const char *word);
-// Adds the hint for `word` to the last message in d. Returns false, without a change, if there is
-// no such habit.
+// Adds the hint for `word` to the last message in d. If the table has no such habit, returns false
+// and adds nothing.
 bool habit_hint(Diag *d, Arena *a, HabitKind kind, const char *word, const HabitNames *names);
 
 #endif

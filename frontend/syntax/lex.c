@@ -16,7 +16,8 @@ const TokenRow token_row[TOKEN_COUNT] = {
 };
 
 enum { MAX_SOURCE = 1 << 28 };
-static const uint32_t BAD = UINT32_MAX; // not a character
+// The result of decode for bytes that are not a UTF-8 character.
+static const uint32_t BAD = UINT32_MAX;
 
 typedef struct Lexer {
   Arena *a;
@@ -47,8 +48,9 @@ static bool is_letter(unsigned char c) {
 }
 static bool is_word(unsigned char c) { return is_letter(c) || is_digit(c); }
 
-// Returns the character at byte i, and its length in *bytes. Returns BAD (length 1) if the bytes
-// are not UTF-8; overlong forms, surrogates and values above 10FFFF are not (RFC 3629).
+// Returns the character at byte i, and its length in *bytes. Returns BAD, with length 1, if the
+// bytes are not valid UTF-8. Overlong forms, surrogates and values above 10FFFF are not valid (RFC
+// 3629).
 static uint32_t decode(const Lexer *x, uint32_t i, uint32_t *bytes) {
   unsigned char c = byte_at(x, i);
   *bytes = 1;
@@ -67,7 +69,7 @@ static uint32_t decode(const Lexer *x, uint32_t i, uint32_t *bytes) {
   return value;
 }
 
-// Moves past one character and returns it. Gives an error if it is not valid UTF-8.
+// Moves past one character and returns it. Reports an error if it is not valid UTF-8 or is NUL.
 static uint32_t advance(Lexer *x) {
   uint32_t bytes, c = decode(x, x->at, &bytes);
   if (c == BAD)
@@ -129,8 +131,8 @@ static void lex_name(Lexer *x) {
   push(x, kind, at, col)->text = text;
 }
 
-// Takes digits with single underscores between them. Returns false if an underscore is anywhere
-// else.
+// Moves past digits with single underscores between them. Returns false if an underscore is
+// anywhere else.
 static bool take_digits(Lexer *x) {
   bool good = is_digit(byte_at(x, x->at));
   while (is_digit(byte_at(x, x->at)) || byte_at(x, x->at) == '_') {
@@ -146,7 +148,7 @@ static bool exponent_follows(const Lexer *x) {
   return is_digit(sign) || ((sign == '+' || sign == '-') && is_digit(byte_at(x, x->at + 2)));
 }
 
-// Takes a number. Letters that follow it directly are part of the error.
+// Adds a number to the tokens. If letters follow the number directly, the error marks them too.
 static void lex_number(Lexer *x) {
   uint32_t at = x->at, col = x->col;
   bool good = take_digits(x);
@@ -174,7 +176,8 @@ static char escape(unsigned char c) {
   return c == 'n' ? '\n' : c == 't' ? '\t' : c == '"' || c == '\\' ? (char)c : '\0';
 }
 
-// Takes a string, which must end on its line, and replaces its escapes.
+// Adds a string to the tokens and replaces its escapes. A string must end on the line where it
+// starts.
 static void lex_string(Lexer *x) {
   uint32_t at = x->at, col = x->col;
   advance(x);
@@ -236,7 +239,8 @@ static void bad_character(Lexer *x) {
     if (lookalike[i].c == c) diag_hint(x->d, "%s", lookalike[i].hint);
 }
 
-// Takes an operator or a bracket: the longest one of the table that the text starts with.
+// Adds an operator or a bracket to the tokens: the longest row of the token table that matches the
+// next characters.
 static void lex_operator(Lexer *x) {
   TokenKind best = TOKEN_EOF;
   uint32_t length = 0;
@@ -299,8 +303,8 @@ void lex(Tokens *out, Arena *a, Intern *names, Diag *d, uint32_t source, const c
     n = 0;
   }
   x.n = (uint32_t)n;
-  bool mark =
-      n >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0; // some editors put a byte order mark first
+  // some editors write a byte order mark first; the lexer skips it
+  bool mark = n >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0;
   if (mark) x.at = 3;
   while (x.at < x.n) lex_one(&x);
   push(&x, TOKEN_EOF, x.at, x.col)->newline = true;

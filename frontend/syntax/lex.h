@@ -1,5 +1,5 @@
-// The lexer: splits a model file into tokens, all at once. Comments are kept beside them, for
-// `fmt`.
+// The lexer: splits a whole model file into tokens. Comments are no tokens; they are kept in a list
+// of their own, for `fmt`.
 #ifndef FRONTEND_LEX_H
 #define FRONTEND_LEX_H
 
@@ -21,13 +21,13 @@ typedef struct TokenRow {
 extern const TokenRow token_row[TOKEN_COUNT];
 
 typedef struct Token {
-  uint8_t kind;       // its TokenKind
+  uint8_t kind;       // a TokenKind
   bool newline;       // a line end precedes the token
   bool blank;         // an empty line precedes the token
   bool adjacent;      // no white space or comment separates it from the previous token
   bool glued;         // `fmt` puts no space before the token
   bool starts;        // the token starts a statement or an entry, for the indentation of `fmt`
-  uint32_t at, bytes; // byte offset in the source text, and length
+  uint32_t at, bytes; // offset in the source text and length, in bytes
   uint32_t line, col, len;
   const char *text; // interned: a name, a number as written, a string without escapes
 } Token;
@@ -35,7 +35,7 @@ typedef struct Token {
 typedef struct Comment {
   uint32_t at, bytes;
   uint32_t before; // index in Tokens.token of the first token after the comment
-  bool own_line;   // the line has no token
+  bool own_line;   // no token precedes the comment on its line
   bool blank;      // an empty line precedes the comment
 } Comment;
 

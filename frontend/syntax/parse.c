@@ -33,7 +33,7 @@ bool parser_at_word(const Parser *p, const char *word) {
   return t->kind == TOKEN_NAME && strcmp(t->text, word) == 0;
 }
 
-// Returns true if there is a line end before the next token and it can end a statement.
+// Returns true if a line end before the next token ends the current statement.
 static bool line_ended(const Parser *p) {
   return parser_peek(p)->newline && p->open == 0 && p->at != p->start &&
          !token_row[p->token[p->at - 1].kind].continues;
@@ -56,7 +56,7 @@ Pos token_pos(const Parser *p, const Token *t) {
   return (Pos){.source = p->source, .line = t->line, .col = t->col, .len = t->len ? t->len : 1};
 }
 
-// Returns the position right after the last token taken, on the line of that token.
+// Returns the position right after the previous token, on the line of that token.
 static Pos behind(const Parser *p) {
   const Token *t = &p->token[p->at ? p->at - 1 : 0];
   return (Pos){.source = p->source, .line = t->line, .col = t->col + t->len, .len = 1};
@@ -114,8 +114,8 @@ Ast *ast_new(Parser *p, AstKind kind, Pos pos) {
   return t;
 }
 
-// Returns the list `at` of n items with room for one more. A list without spare room has 0 items or
-// a power of two.
+// Returns list `at`, which has n items of `item` bytes, with room for one more. The list is full if
+// n is 0 or a power of two; then it is copied to one of twice the size.
 static void *grown(Arena *a, void *at, uint32_t n, size_t item) {
   if (n & (n - 1)) return at;
   void *more = arena_alloc(a, item * (n ? 2 * (size_t)n : 1));
@@ -170,7 +170,7 @@ Ast *ast_parse_expression(Arena *a, Intern *names, Diag *d, uint32_t source, con
                           size_t n) {
   Tokens tokens;
   Parser p = parser_new(a, names, d, source, text, n, &tokens);
-  p.open = 1; // line ends are ignored here
+  p.open = 1; // line ends do not end the expression
   Ast *t = parse_expr(&p);
   if (t && !parser_at(&p, TOKEN_EOF)) parser_expected(&p, "the end of the value");
   return t ? t : ast_new(&p, AST_LIST, token_pos(&p, parser_peek(&p)));

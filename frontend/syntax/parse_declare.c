@@ -1,7 +1,7 @@
 // Parses the statements that declare: dims, constants and tensors; data, train, mesh and layout.
 #include "frontend/syntax/parse_internal.h"
 
-// Parses the `NAME = EXPRESSION, ...` of dim, const and mesh.
+// Parses `NAME = EXPRESSION, ...`, the rest of a dim, const or mesh statement.
 static Ast *parse_defines(Parser *p, const Token *keyword, AstKind kind) {
   Ast *t = ast_statement(p, kind, keyword);
   do {
@@ -81,8 +81,8 @@ Ast *parse_train(Parser *p, const Token *keyword) {
   return ast_add(p, t, parse_expr(p)) && parse_entries(p, t) ? ast_end(p, t) : NULL;
 }
 
-// Returns the token after the name with stars that starts at the next token, such as `head.kernel`
-// or `layer.*.wi`; the next token itself if there is no such name.
+// Returns the token after the pattern that starts at the next token, such as `head.kernel` or
+// `layer.*.wi`. Returns the next token itself if it starts no pattern.
 static const Token *pattern_end(const Parser *p) {
   const Token *first = parser_peek(p), *last = first;
   while (last->kind == TOKEN_NAME || last->kind == TOKEN_STAR || last->kind == TOKEN_DOT ||
@@ -93,7 +93,7 @@ static const Token *pattern_end(const Parser *p) {
   return last;
 }
 
-// Takes the tokens up to `end`. Returns their text as a NAME.
+// Moves past the tokens before `end` and returns their text as a NAME.
 static Ast *parse_pattern(Parser *p, const Token *end) {
   const Token *first = parser_peek(p);
   Ast *t = ast_new(p, AST_NAME, token_pos(p, first));

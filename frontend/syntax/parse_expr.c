@@ -18,8 +18,8 @@ enum { PRECEDENCE_NOT = 3, PRECEDENCE_COMPARE = 4 };
 
 static Ast *parse_binary(Parser *p, int min);
 
-// Returns the node of operator `op`; `left` is NULL for a unary one. Returns NULL if `right` is
-// NULL, after an error.
+// Returns the node of operator `op`; `left` is NULL for a unary operator. If `right` is NULL, an
+// error has been reported and the result is NULL.
 static Ast *operation(Parser *p, const Token *op, Ast *left, Ast *right) {
   if (!right) return NULL;
   AstKind kind = op->kind == TOKEN_RANGE ? AST_RANGE : left ? AST_BINARY : AST_UNARY;
@@ -32,7 +32,8 @@ static Ast *operation(Parser *p, const Token *op, Ast *left, Ast *right) {
 
 // -- brackets and parentheses -------------------------------------------------------------------
 
-// Takes the closing bracket. If it is missing, the error names the place of the opening one.
+// Moves past the closing bracket. If it is missing, reports an error with a note at the opening
+// bracket and returns false.
 static bool expect_close(Parser *p, const Token *open, TokenKind kind) {
   if (parser_accept(p, kind)) {
     p->open--;
@@ -42,8 +43,8 @@ static bool expect_close(Parser *p, const Token *open, TokenKind kind) {
   return diag_note(p->d, token_pos(p, open), "opened here");
 }
 
-// Gives a hint for the indexing of other languages: x[0], x[1:]. The number in the brackets is the
-// start of the part in the hint.
+// Adds a hint if the user indexes as in other languages: x[0], x[1:]. The hint contains the number
+// in the brackets, as the index or as the start of a slice.
 static void index_hint(Parser *p, const Ast *t) {
   bool range = false;
   const char *number = NULL;
@@ -70,7 +71,8 @@ bool parse_dims(Parser *p, Ast *t) {
     parser_take(p);
     t->all_but = true;
   }
-  bool arrow = parser_accept(p, TOKEN_ARROW); // stack[-> n](x, y)
+  // an arrow before the first item, as in stack[-> n](x, y)
+  bool arrow = parser_accept(p, TOKEN_ARROW);
   do {
     const Token *name = parser_name(p, "the name of a dim");
     if (!name) {
@@ -138,8 +140,8 @@ static bool options_follow(const Parser *p) {
          parser_ahead(p, 2)->kind == TOKEN_ASSIGN;
 }
 
-// Returns true if a bracket of that kind is next and belongs to the name before it: no line end
-// separates them.
+// Returns true if the next token is a bracket of that kind and belongs to the name before it,
+// because no line end separates the two.
 static bool opens_here(const Parser *p, TokenKind kind) {
   return parser_at(p, kind) && !(parser_peek(p)->newline && p->open == 0);
 }
@@ -180,7 +182,7 @@ static Ast *parse_number(Parser *p) {
   return t;
 }
 
-// Gives an error for a missing expression, with a hint at what may have been meant.
+// Reports that an expression is missing, with a hint at what the user may have meant. Returns NULL.
 static Ast *no_expression(Parser *p) {
   TokenKind before = p->at ? (TokenKind)p->token[p->at - 1].kind : TOKEN_EOF;
   parser_expected(p, "an expression");

@@ -19,7 +19,8 @@ Ast *parse_bind(Parser *p) {
   return parse_value(p, t) ? ast_end(p, t) : NULL;
 }
 
-// Parses TARGET = EXPRESSION. With `may_end` the expression may be missing; its kid is then NULL.
+// Parses TARGET = EXPRESSION. With `may_end` the expression may be missing; the second kid of the
+// node is then NULL.
 static Ast *parse_assigned(Parser *p, AstKind kind, bool may_end) {
   Ast *t = ast_statement(p, kind, parser_peek(p));
   if (!ast_add(p, t, parse_target(p))) return NULL;
@@ -124,7 +125,7 @@ Ast *parse_scan(Parser *p, const Token *keyword) {
   if (!name) return NULL;
   Ast *t = ast_statement(p, AST_SCAN, name);
   t->integer = reverse;
-  ast_add(p, t, NULL); // the place of the body, which follows the carries in the text
+  ast_add(p, t, NULL); // kids[0] is for the body, which comes after the carries in the text
   if (!parse_list(p, t, parse_carry, false)) return NULL;
   t->kids[0] = parse_block(p);
   return t->kids[0] ? ast_end(p, t) : NULL;

@@ -1,4 +1,5 @@
-// Private: the parser's data, and the functions that the parse*.c files share.
+// The parser's data, and the functions that the parse*.c files share. The *next token* is the first
+// token that has not been parsed. To *take* it means to move past it.
 #ifndef FRONTEND_PARSE_H
 #define FRONTEND_PARSE_H
 
@@ -8,8 +9,8 @@
 
 enum { MAX_DEPTH = 400 }; // limit of nested expressions and blocks; parentheses count twice
 
-// The state of the parser. A parse function that returns NULL or false has given an error. Its
-// caller then returns as well, up to the statement, and parsing resumes after that.
+// The state of the parser. A parse function that returns NULL or false has reported an error. Its
+// callers then return NULL or false as well, until parse_statements resumes at the next statement.
 typedef struct Parser {
   Arena *a;
   Intern *names;
@@ -29,8 +30,8 @@ typedef struct Parser {
 } Parser;
 
 // -- parse.c: tokens and nodes ------------------------------------------------------------------
-// Returns a parser at the first token of text. *tokens gets the tokens; it must live as long as the
-// parser.
+// Returns a parser at the first token of text. *tokens gets the tokens; *tokens must live as long
+// as the parser.
 Parser parser_new(Arena *a, Intern *names, Diag *d, uint32_t source, const char *text, size_t n,
                   Tokens *tokens);
 // Parses all tokens. Always returns a FILE node; errors go to p->d.
@@ -41,28 +42,28 @@ void parser_start(Parser *p);
 Token *parser_peek(const Parser *p);
 // Returns the token that is n tokens after the next one, or EOF, without taking it.
 Token *parser_ahead(const Parser *p, uint32_t n);
-// Takes the next token, which is returned. EOF is not passed.
+// Takes the next token and returns it. At EOF it returns EOF and does not move.
 Token *parser_take(Parser *p);
 // Returns true if the next token has that kind.
 bool parser_at(const Parser *p, TokenKind kind);
 // Returns true if the next token is the name `word`.
 bool parser_at_word(const Parser *p, const char *word);
-// Takes the next token if it has that kind and no line end that ends the statement is before it.
-// Returns true if it took the token. Brackets and `;` may be on another line.
+// Takes the next token and returns true if it has that kind and is still part of the statement. A
+// line end before the token may end the statement, except before `;` and `}`.
 bool parser_accept(Parser *p, TokenKind kind);
 // Returns true if a statement may end here: at a line end outside brackets, `;`, `}` or the end of
 // the file.
 bool parser_at_end(const Parser *p);
 // Returns the position of a token.
 Pos token_pos(const Parser *p, const Token *t);
-// Gives the error "expected WHAT, found ..." at the next token. Always returns false.
+// Reports the error "expected WHAT, found ..." at the next token. Always returns false.
 bool parser_expected(Parser *p, const char *what);
 // Takes a token of that kind, or gives the error "expected WHAT" and returns false.
 bool parser_expect(Parser *p, TokenKind kind, const char *what);
 // Takes a name, or gives an error and returns NULL.
 const Token *parser_name(Parser *p, const char *what);
-// Returns false after an error if the name has dots. Dotted names are full names, which scopes
-// make.
+// Returns true if the name t may be the name of a new value. Reports an error if it has dots,
+// because only scopes make dotted names.
 bool parser_is_new(Parser *p, const Token *t);
 // Takes the name of a new value, without dots, or gives an error and returns NULL.
 const Token *parser_new_name(Parser *p, const char *what);
@@ -88,8 +89,8 @@ Ast *parse_expr(Parser *p);
 bool parse_dims(Parser *p, Ast *t);
 
 // -- parse_stmt.c: what statements share --------------------------------------------------------
-// Returns a new statement with the text and position of `name`: the name that it declares, or its
-// keyword.
+// Returns a new statement node with the text and position of token `name`, which is the name that
+// the statement declares or its keyword.
 Ast *ast_statement(Parser *p, AstKind kind, const Token *name);
 // Parses statements up to `}` or the end of the file and adds them to the kids of t.
 void parse_statements(Parser *p, Ast *t);
@@ -98,8 +99,8 @@ Ast *parse_block(Parser *p);
 // Parses `{ NAME = VALUE, ... }` and adds the entries to the kids of t. Line ends, commas or both
 // separate the entries. Returns false after an error.
 bool parse_entries(Parser *p, Ast *t);
-// Takes the word `word`. If it does not follow, gives an error with the hint `hint` (or NULL) and
-// returns false.
+// Takes the next token if it is the name `word`. Otherwise reports an error, with the hint `hint`
+// if that is not NULL, and returns false.
 bool parse_word(Parser *p, const char *word, const char *hint);
 // Parses one item of a list and adds it to t. Returns false after an error.
 typedef bool ParseItem(Parser *p, Ast *t);
@@ -115,17 +116,19 @@ bool parse_type(Parser *p, Ast **out);
 Ast *parse_target(Parser *p);
 // Parses `= EXPRESSION` and adds the expression to the kids of t. Returns false after an error.
 bool parse_value(Parser *p, Ast *t);
-// Parses `NAME = EXPRESSION`, where `name` is the token just taken, or NULL after an error.
+// Parses the rest of `NAME = EXPRESSION`. `name` is the token of NAME, which has been taken; it is
+// NULL after an error.
 Ast *parse_named(Parser *p, AstKind kind, const Token *name);
 // Parses one option `NAME = VALUE` of a parameter, a state, a `for` or a `scan` as an argument of
 // t.
 ParseItem parse_option_item;
 
 // -- layout rules: parse_declare.c, shared with parse_option.c ----------------------------------
-// Parses a scope, such as `head.kernel` or `layer.*.wi`, and the token `end` after it. Returns
-// NULL, and takes nothing, if these do not follow.
+// Parses the scope of a layout rule, such as `head.kernel` or `layer.*.wi`, and the token of kind
+// `end` after it. If the next tokens are not of this form, returns NULL and takes no token.
 Ast *parse_scope(Parser *p, TokenKind end);
-// Parses the dim of a rule, whose form is `form` in messages. Returns a RULE without axes.
+// Parses the dim of a layout rule. Returns a RULE without axes; NULL after an error, whose message
+// describes the form of a rule by `form`.
 Ast *parse_rule_dim(Parser *p, Ast *scope, bool soft, const char *form);
 // Parses the name of an axis, or `none`, and adds it to the dims of rule t.
 ParseItem parse_rule_axis;

@@ -3,12 +3,13 @@
 //   rows=2,cols=4                                 or   rows:2;cols:4
 //   b=rows+cols,optimizer/all=rows,soft/t=cols    or   b:rows+cols;...
 //
-// A scope, or `soft`, comes before a slash. The trees are the same as those of a file.
+// A scope, or `soft`, comes before a slash. The resulting tree equals that of the mesh or layout
+// statement in a file.
 #include "frontend/syntax/parse_internal.h"
 
 #include <string.h>
 
-// Gives a hint that shows the whole option in its command-line form: `b -> rows, h->cols` becomes
+// Adds a hint that shows the whole option with `=` in place of arrows: `b -> rows, h->cols` becomes
 // b=rows,h=cols.
 static void arrow_hint(Parser *p) {
   VEC(char) text = {0};
@@ -58,7 +59,7 @@ static Ast *parse_items(Arena *a, Intern *names, Diag *d, uint32_t source, const
                         size_t n, AstKind kind, Ast *(*item)(Parser *)) {
   Tokens tokens;
   Parser p = parser_new(a, names, d, source, text, n, &tokens);
-  p.open = 1; // line ends are ignored here
+  p.open = 1; // line ends do not end the option
   Ast *t = ast_new(&p, kind, token_pos(&p, parser_peek(&p)));
   while (!parser_at(&p, TOKEN_EOF)) {
     Ast *one = item(&p);
@@ -70,8 +71,8 @@ static Ast *parse_items(Arena *a, Intern *names, Diag *d, uint32_t source, const
   return ast_end(&p, t);
 }
 
-// If a mesh consists of sizes only, such as "2x2", gives an error that shows it with axis names and
-// returns true.
+// If a mesh consists of sizes only, such as "2x2", reports an error with the mesh in the correct
+// form, with axis names, and returns true.
 static bool only_sizes(Arena *a, Diag *d, uint32_t source, const char *text, size_t n) {
   static const char *const axes[] = {"rows", "cols", "depth"};
   const char *named = "";

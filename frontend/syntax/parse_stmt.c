@@ -124,8 +124,8 @@ static ParseStatement *keyword_here(const Parser *p) {
   return NULL;
 }
 
-// Gives an error for a misspelt keyword: a name that is followed by a name is most likely one.
-// Returns false if it is not.
+// Reports an error and returns true if the next token is most likely a misspelt keyword: a name
+// with another name after it. Otherwise returns false.
 static bool misspelt(Parser *p) {
   const Token *word = parser_peek(p), *next = parser_ahead(p, 1);
   if (word->kind != TOKEN_NAME || next->newline ||
@@ -138,8 +138,8 @@ static bool misspelt(Parser *p) {
   return true;
 }
 
-// Returns the text after the next token on its line, up to a brace or a colon: "f(x, y)" after
-// `def`.
+// Returns the text after the next token up to the end of its line, a brace or a colon; for `def
+// f(x, y):` that is "f(x, y)". Returns NULL if the text is empty or longer than 60 bytes.
 static const char *rest_of_line(const Parser *p) {
   const Token *first = parser_ahead(p, 1), *t = first;
   while (t->kind != TOKEN_EOF && !t->newline && t->kind != TOKEN_BRACE && t->kind != TOKEN_COLON)
@@ -149,9 +149,9 @@ static const char *rest_of_line(const Parser *p) {
   return n <= 60 ? arena_text(p->a, p->text + first->at, n) : NULL;
 }
 
-// Gives an error for a word that starts statements in other languages, such as `def`. Returns
-// false, without an error, if the next token is no such word, or is the name of a value on a left
-// side.
+// Reports an error and returns true if the next token is a word that starts statements in other
+// languages, such as `def`. Otherwise, or if the word is bound as the name of a value, returns
+// false.
 static bool foreign(Parser *p) {
   const Token *word = parser_peek(p), *next = parser_ahead(p, 1);
   bool binds =
