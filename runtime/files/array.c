@@ -1,4 +1,5 @@
-// Arrays: reads files of numbers into memory, in C order and native byte order, and converts them.
+// Arrays: reads arrays from files into memory, in C order and native byte order, and converts their
+// element types. An ArrayPlace says where an array is in its file, and its shape.
 #include "runtime/runtime_internal.h"
 
 #include <stdlib.h>
@@ -25,7 +26,7 @@ const char *sizes_text(int rank, const int64_t *size, char *out, size_t room) {
   return out;
 }
 
-// Copies the sizes other than 1 to `out` and returns their number.
+// Copies those sizes that are not 1 to `out` and returns their number.
 static int without_ones(int rank, const int64_t *size, int64_t *out) {
   int n = 0;
   for (int i = 0; i < rank; i++)
@@ -51,7 +52,7 @@ bool sizes_fit(int rank, const int64_t *size, int other_rank, const int64_t *oth
   return i == na && j == nb;
 }
 
-// -- reading ------------------------------------------------------------------------------------
+// -- reading arrays -----------------------------------------------------------------------------
 
 ArrayFormat array_format(const Datafile *f) {
   char why[WHY];
@@ -68,7 +69,7 @@ ArrayFormat array_format(const Datafile *f) {
   return b[8] == '{' ? FORMAT_SAFETENSORS : FORMAT_NONE;
 }
 
-// Returns the place in a file in Fortran order of element i in C order.
+// Returns the index in Fortran order of the element that has index i in C order.
 static int64_t fortran_index(const ArrayPlace *p, int64_t i) {
   int64_t index[MAX_RANK], at = 0;
   for (int d = p->rank - 1; d >= 0; d--) {
@@ -79,8 +80,7 @@ static int64_t fortran_index(const ArrayPlace *p, int64_t i) {
   return at;
 }
 
-// Makes an array from `bytes`, the elements as the file holds them. The array has memory of its
-// own.
+// Makes an array from `bytes`, the elements as the file stores them, by copying them to new memory.
 static bool array_make(Array *out, const ArrayPlace *p, const char *bytes, char *why) {
   *out = (Array){.type = raw_type(p->raw), .rank = p->rank, .elements = p->elements};
   memcpy(out->size, p->size, sizeof out->size);
@@ -97,14 +97,16 @@ static bool array_make(Array *out, const ArrayPlace *p, const char *bytes, char 
   return ok || why_not(why, "has an element that no type holds");
 }
 
-// Returns true if the file holds the elements as an Array does: in C order, type and byte order.
+// Returns true if the elements are stored in the file as in an Array: in C order, native byte order
+// and an element type of meshc. Then the file can be mapped.
 static bool lies_plain(const ArrayPlace *p) {
   Raw r = raw_of(raw_type(p->raw));
   bool same = r.kind == p->raw.kind && r.bytes == p->raw.bytes && !(p->raw.big && r.bytes > 1);
   return same && r.kind != '?' && (!p->fortran || p->rank < 2) && p->elements > 0;
 }
 
-// Maps the array privately. Returns false if the system cannot map it.
+// Makes an array whose elements are in a private mapping of the file. Returns false if the system
+// cannot map it.
 static bool map_place(Array *out, const Datafile *f, const ArrayPlace *p) {
   int64_t page = sysconf(_SC_PAGESIZE), first = p->offset / page * page;
   size_t n = (size_t)(p->offset + p->elements * p->raw.bytes - first);
@@ -143,7 +145,7 @@ static bool read_npz(Array *out, const Datafile *f, const char *key, bool map, c
   ArrayPlace p;
   char *bytes;
   int64_t n;
-  (void)map; // a compressed array cannot be mapped
+  (void)map; // unused: a compressed array cannot be mapped
   if (!npz_member(f, key, &bytes, &n, why)) return false;
   bool ok = npy_header((unsigned char *)bytes, n, &p, why);
   if (ok && p.offset + p.elements * p.raw.bytes != n)
@@ -245,7 +247,7 @@ bool array_names(Arena *a, const char *path, const char ***out, Diag *d, Pos at)
   return ok || file_malformed(path, why, d, at);
 }
 
-// -- converting ---------------------------------------------------------------------------------
+// -- converting element types -------------------------------------------------------------------
 
 static void say_lost(const Array *x, Dtype type, const char *what, int64_t bad, Diag *d, Pos at) {
   int64_t index[MAX_RANK], rest = bad;

@@ -1,4 +1,5 @@
-// Parses CSV text into records and fields: commas, quotes ("" inside quotes is one), any line ends.
+// Parses CSV text into records (lines) and fields. Fields are separated by commas and may be
+// quoted; "" inside quotes is one quote. Lines end in LF or CR LF.
 #include "runtime/files/csv_internal.h"
 
 #include <math.h>
@@ -32,7 +33,8 @@ static void add_field(Csv *c, char *text) {
 
 static bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
-// Reads a quoted field, removing its quotes in place; `at` is then after the closing quote.
+// Reads a quoted field and copies its text without the quotes to `out`, in place. Moves c->at
+// behind the closing quote. Returns false if there is none.
 static bool unquote(Csv *c, char *out) {
   for (c->at++; c->at < c->end; c->at++) {
     if (*c->at == '\n') c->line++;
@@ -49,7 +51,8 @@ static bool unquote(Csv *c, char *out) {
   return false;
 }
 
-// Reads a field. *more: another one follows in this record.
+// Reads a field. Sets *more to whether another field follows in this record. Returns false if the
+// text is broken.
 static bool next_field(Csv *c, bool *more) {
   while (c->at < c->end && is_blank(*c->at)) c->at++;
   char *text = c->at, *last;
@@ -62,7 +65,7 @@ static bool next_field(Csv *c, bool *more) {
   if (c->at < c->end && *c->at == '\n') c->line++;
   if (c->at < c->end) c->at++;
   while (last > plain && (is_blank(last[-1]) || last[-1] == '\r')) last--;
-  if (quoted && last > plain) return false; // text after the closing quote
+  if (quoted && last > plain) return false; // there is text after the closing quote
   if (!quoted) *last = 0;
   add_field(c, text);
   return true;

@@ -1,36 +1,39 @@
-// A reader of the records and fields of CSV text.
+// A reader of CSV text, which consists of records (lines) of fields.
 #ifndef RUNTIME_CSV_H
 #define RUNTIME_CSV_H
 
 #include "runtime/runtime_internal.h"
 
 typedef struct CsvField {
-  char *text; // NUL-terminated, without quotes and surrounding blanks
+  char *text; // text of the field, NUL-terminated, without quotes and surrounding blanks
 } CsvField;
 
 typedef struct Csv {
   char *at, *end;
-  int64_t line;  // line number of `at`, from 1
-  int64_t began; // line number where the last record began
+  int64_t line;  // line number, from 1, of the position `at`
+  int64_t began; // line number at which the last record began
   size_t n, room;
-  CsvField *field; // n fields of the last record; the caller frees the array at the end
-  bool broken;     // an unfinished quote, or no memory
+  CsvField *field; // the n fields of the last record; the caller frees the array at the end
+  bool broken;     // reading has failed: a quote is not closed, or there is not enough memory
 } Csv;
 
-// Reads the file's text without NUL bytes, malloc'd. Returns NULL after an error in d.
+// Returns the text of a file, malloc'd; *n gets its length. A NUL byte in the file is an error.
+// Returns NULL after an error in d.
 char *csv_load(const char *path, int64_t *n, Diag *d, Pos at);
-// Reads the next record that is not an empty line. Returns false at the end or if the text is
-// broken.
+// Reads the next record that is not an empty line into c->field. Returns false at the end of the
+// text, or with c->broken if reading fails.
 bool csv_next(Csv *c);
-// Reads text[0..n), which it changes, without a byte order mark: the first record into *head and
-// the second into *next, which reads on from there. Returns false if there is no first record;
-// *more tells whether there is a second one. free() both fields.
+// Begins to read text[0..n), which it changes; a byte order mark is skipped. Reads the first record
+// into *head and the second into *next; csv_next then continues with *next. Sets *more to whether
+// there is a second record. Returns false if there is no first one. The caller frees head->field
+// and next->field.
 bool csv_begin(char *text, int64_t n, Csv *head, Csv *next, bool *more);
-// Parses a finite decimal number, with nothing else in the text.
+// Parses `text`, which must be a finite decimal number and nothing else. Returns false if it is
+// not.
 bool csv_number(const char *text, double *out);
-// Returns true if the first record is a header. It is one if a field of it is not a number, and
-// that field is in a column asked_first..asked_last-1 or has a number below it in the second
-// record.
+// Returns true if the first record is a header. It is one if one of its fields is not a number, and
+// either the caller needs numbers in that column, one of asked_first..asked_last-1, or the second
+// record has a number there.
 bool csv_header(const Csv *first, const Csv *second, int64_t asked_first, int64_t asked_last);
 
 #endif

@@ -1,8 +1,8 @@
 // Digests of the data files that this process opens: name, size and a checksum. Ranks compare them
 // before the first step, because ranks that read different files would train on without an error.
 //
-// A sampled checksum covers a small file in full, and of a larger one the first and the last block
-// and equally spaced blocks between them. It misses a change elsewhere in a file of the same size.
+// A sampled checksum covers all of a small file. Of a larger file it covers the first and the last
+// block, and blocks at equal distances between them; it does not notice a change of other bytes.
 #include "ir/base/hash.h"
 #include "runtime/runtime_internal.h"
 
@@ -31,7 +31,7 @@ static uint64_t key_of(const char *path) {
   return h;
 }
 
-// Adds a file to `list` and returns its entry; NULL if it is recorded already.
+// Adds a file to the list and returns its new entry; NULL if the list has the file already.
 static FileDigest *add(const char *path) {
   for (uint32_t i = 0; i < count; i++)
     if (strcmp(list[i].path, path) == 0) return NULL;
@@ -52,7 +52,8 @@ static bool add_piece(const Datafile *f, int64_t at, int64_t n, char *bytes, uin
   return true;
 }
 
-// Returns the checksum of a file; 0 if it cannot be read, which is reported where it is used.
+// Returns the checksum of a file, sampled or, with `full`, of all bytes. Returns 0 if it cannot be
+// read; the error is reported when the file is used.
 static uint32_t checksum(const Datafile *f, bool full) {
   char *bytes = mem_alloc(PIECE);
   uint32_t sum = 0;
@@ -77,7 +78,8 @@ void digest_record(DigestMode how) {
   pthread_mutex_unlock(&gate);
 }
 
-// Records a file, if files are recorded. `f` NULL: its n bytes are `text`.
+// Records a file if recording is on (digest_record). The content is that of f or, if f is NULL,
+// text[0..n).
 static void record(const char *path, const Datafile *f, const char *text, int64_t n) {
   pthread_mutex_lock(&gate);
   FileDigest *d = mode == DIGEST_OFF ? NULL : add(path);

@@ -1,8 +1,8 @@
 // Reads files with checked sizes, and writes files under a temporary name, so that no half-written
 // file is left.
 //
-// Data is read, not mapped, because a mapped file that becomes shorter causes a signal and not an
-// error. Only initial values are mapped (array_map, mapped.c).
+// Data is read, not mapped: if a mapped file becomes shorter, an access causes a signal and not an
+// error. Only files of initial values are mapped (array_map, mapped.c).
 #include "runtime/runtime_internal.h"
 
 #include <errno.h>
@@ -45,8 +45,9 @@ bool datafile_read(const Datafile *f, int64_t offset, int64_t n, void *out, char
   return true;
 }
 
-// Reads up to `limit` bytes into *out. The buffer grows as bytes arrive, so that a high limit costs
-// nothing for a short file.
+// Inflates at most `limit` bytes into *out, malloc'd; *n gets their number. The buffer grows as
+// bytes arrive, so that a high limit needs no memory for a short file. Returns false with a reason
+// in `why` if that fails.
 static bool inflate_all(gzFile in, int64_t limit, char **out, int64_t *n, char *why) {
   int64_t room = 0;
   *out = NULL;
@@ -103,7 +104,7 @@ FILE *file_stream(const char *directory, const char *name, bool fresh) {
   return f;
 }
 
-// -- writing aside ------------------------------------------------------------------------------
+// -- writing files under a temporary name -------------------------------------------------------
 
 void file_unwritten(const char *path, int error, Diag *d) {
   diag_error(d, disk_full(error) ? DIAG_NO_DISK : DIAG_FAILURE, (Pos){0}, "cannot write %s: %s",

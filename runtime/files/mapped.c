@@ -1,6 +1,7 @@
-// Mapped files that shrink while they are read: the access to a page that the file no longer has is
-// SIGBUS. The handler knows the mapped ranges, says which file it was, and ends the process with
-// exit code 5, as for a malformed file. Any other SIGBUS goes to the previous handler.
+// Handles mapped files that shrink while they are read: the access to a page that the file no
+// longer has raises SIGBUS. The handler finds the mapped range with that address, reports its file,
+// and ends the process with exit code 5, as for a malformed file. A SIGBUS at any other address
+// goes to the previous handler.
 #include "ir/base/abrupt.h"
 #include "ir/base/guard.h"
 #include "runtime/runtime_internal.h"
@@ -22,7 +23,8 @@ static MappedRange range[MOST_MAPPED];
 static struct sigaction before;
 static atomic_bool ending;
 
-// Calls only async-signal-safe functions. The first of several threads reports.
+// Reports the file of a mapped range and ends the process. Runs in the signal handler, so it calls
+// only async-signal-safe functions. If several threads call it, the first one reports.
 static void end_process(const MappedRange *r) {
   while (atomic_exchange(&ending, true)) pause();
   abrupt_say(DIAG_FILE_MALFORMED, r->message, "replace a file by renaming a complete one");
@@ -36,10 +38,10 @@ static void on_fault(int number, siginfo_t *info, void *context) {
     uintptr_t from = atomic_load(&range[i].from);
     if (from && at >= from && at < atomic_load(&range[i].to)) end_process(&range[i]);
   }
-  sigaction(number, &before, NULL); // the access is repeated and takes the previous handler
+  sigaction(number, &before, NULL); // the access is repeated and then calls the previous handler
 }
 
-// Installs the handler again if a library has replaced it.
+// Installs the handler, also again after a library has replaced it.
 static void install(void) {
   struct sigaction action, now;
   if (sigaction(SIGBUS, NULL, &now) != 0 ||
@@ -54,7 +56,7 @@ static void install(void) {
 }
 
 bool mapped_add(const void *at, size_t n, const char *path) {
-  // in a process that meshc does not own it installs no handler, so no range is free
+  // in a process that meshc does not own there is no handler, so no entry is used
   int i = process_owned() ? 0 : MOST_MAPPED;
   while (i < MOST_MAPPED && atomic_exchange(&range[i].taken, true)) i++;
   if (i == MOST_MAPPED) return false;

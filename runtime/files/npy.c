@@ -60,7 +60,7 @@ static bool take_number(HeaderScan *s, int64_t *out) {
   for (; s->at < s->end && *s->at >= '0' && *s->at <= '9'; s->at++)
     if (!size_mul(x, 10, &x) || !size_add(x, *s->at - '0', &x)) return false;
   bool any = s->at > start;
-  if (s->at < s->end && *s->at == 'L') s->at++; // written by Python 2
+  if (s->at < s->end && *s->at == 'L') s->at++; // skips the suffix of long integers of Python 2
   *out = x;
   return any;
 }
@@ -133,7 +133,7 @@ static bool parse_dict(HeaderScan s, ArrayPlace *out, char *why) {
   return seen == (DESCR | ORDER | SHAPE) || why_not(why, "has a broken header: a key is missing");
 }
 
-// -- files --------------------------------------------------------------------------------------
+// -- headers and files --------------------------------------------------------------------------
 
 bool npy_header(const unsigned char *b, int64_t n, ArrayPlace *out, char *why) {
   *out = (ArrayPlace){0};

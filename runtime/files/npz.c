@@ -18,8 +18,9 @@ enum {
 };
 
 typedef struct ZipMember {
-  const char *name; // in Zip.bytes, without a NUL at its end
-  // bytes of the name, of the compressed and the inflated data; offset of its header in the file
+  const char *name; // points into Zip.bytes; there is no NUL at its end
+  // length of the name; bytes of the data in the file and after inflating; offset of the member's
+  // local header in the file
   int64_t name_length, compressed, size, header;
   int method;
   uint32_t crc;
@@ -28,7 +29,7 @@ typedef struct ZipMember {
 // The central directory, in memory.
 typedef struct Zip {
   char *bytes;
-  int64_t n, at;  // at: of the next entry
+  int64_t n, at;  // number of bytes of the directory; offset in it of the next entry
   int64_t offset; // offset of the directory in the file
 } Zip;
 
@@ -38,8 +39,8 @@ static uint64_t little(const char *p, int n) {
   return x;
 }
 
-// Reads offset and length of the directory from the zip64 end record. The locator, the 20 bytes
-// before the end record (which is at offset `end`), has the offset of that record.
+// Reads offset and length of the directory from the zip64 end record. The offset of that record is
+// in the locator, the 20 bytes before the end record, which is at offset `end`.
 static bool find_directory64(const Datafile *f, int64_t end, int64_t *offset, int64_t *n,
                              char *why) {
   char locator[20], record[56];
@@ -55,7 +56,9 @@ static bool find_directory64(const Datafile *f, int64_t end, int64_t *offset, in
   return true;
 }
 
-// Finds the end record, which only a comment of at most 64 KiB may follow.
+// Finds the end record, and sets *offset and *n to the offset and length of the directory. Only a
+// comment of at most 64 KiB may follow the end record, so it is looked for near the end of the
+// file.
 static bool find_directory(const Datafile *f, int64_t *offset, int64_t *n, char *why) {
   int64_t room = clamp64(f->size, 0, 65535 + END_BYTES);
   char *tail = mem_alloc((size_t)room + 1);
@@ -87,8 +90,8 @@ static bool zip_open(const Datafile *f, Zip *z, char *why) {
   return false;
 }
 
-// Reads what did not fit 32 bits from extra field 1: the size, the compressed size and the offset
-// of the header, each only if its 32-bit field is UINT32_MAX.
+// Reads numbers that do not fit 32 bits from the zip64 extra field (number 1): the size, the
+// compressed size and the offset of the header. It has those whose 32-bit field is UINT32_MAX.
 static bool extend64(ZipMember *m, const char *extra, int64_t n) {
   while (n >= 4) {
     int64_t length = (int64_t)little(extra + 2, 2);
@@ -109,7 +112,8 @@ static bool extend64(ZipMember *m, const char *extra, int64_t n) {
   return true;
 }
 
-// Reads the next entry. Returns false at the end, or, with a reason in `why`, if it is broken.
+// Reads the next entry of the directory into *m. Returns false at the end, or with a reason in
+// `why` if the entry is malformed.
 static bool zip_next(Zip *z, ZipMember *m, char *why) {
   why[0] = 0;
   if (z->at == z->n) return false;
@@ -159,7 +163,7 @@ static bool inflate_member(char *compressed, int64_t n, char *out, int64_t size,
     return why_not(why, "cannot be inflated: %s", s.msg ? s.msg : "zlib does not start");
   int64_t in = n, room = size;
   int code = Z_OK;
-  while (code == Z_OK) { // in pieces: zlib counts in 32 bits
+  while (code == Z_OK) { // piece by piece, because zlib counts bytes in 32 bits
     if (s.avail_in == 0) in -= s.avail_in = (unsigned)clamp64(in, 0, 1 << 30);
     if (s.avail_out == 0) room -= s.avail_out = (unsigned)clamp64(room, 0, 1 << 30);
     code = inflate(&s, Z_NO_FLUSH);
@@ -188,7 +192,8 @@ static bool read_member(const Datafile *f, const ZipMember *m, char **out, char 
       m->header + LOCAL_BYTES + (int64_t)little(local + 26, 2) + (int64_t)little(local + 28, 2);
   if (little(local, 4) != LOCAL_SIGN || start > f->size || m->compressed > f->size - start)
     return why_not(why, "has a member outside the file");
-  // Deflate compresses at most 1032 times: a larger ratio is a zip bomb or damage.
+  // Deflate cannot compress by more than a factor of 1032: a larger one means a malicious or
+  // damaged file.
   if (m->method == 0 ? m->size != m->compressed : m->size / 1032 > m->compressed + 1)
     return why_not(why, "has a member that claims %lld bytes", (long long)m->size);
   *out = mem_alloc((size_t)m->size + 1);
@@ -202,7 +207,8 @@ static bool read_member(const Datafile *f, const ZipMember *m, char **out, char 
   return false;
 }
 
-// Finds the place of the member in the file.
+// Reads the content of member m into *out, malloc'd. Returns false with a reason in `why` if that
+// fails.
 static bool read_at(const Datafile *f, const ZipMember *m, char **out, char *why) {
   char reason[WHY];
   return read_member(f, m, out, reason) ||

@@ -1,5 +1,5 @@
-// Elements as files store them, and conversions that keep values; floats may round to narrower
-// floats.
+// Elements as files store them, and their conversion to element types of meshc. A conversion fails
+// if an element would lose its value, except that floats may be rounded.
 #include "runtime/runtime_internal.h"
 
 #include <math.h>
@@ -45,7 +45,7 @@ const RawNames *raw_of_safetensors(const char *name) {
   return NULL;
 }
 
-// Returns the bits of one element, zero-extended.
+// Returns the bits of the element at p, extended by zeros.
 static uint64_t bits_at(Raw r, const unsigned char *p) {
   uint64_t x = 0;
   for (int i = 0; i < r.bytes; i++) x = x << 8 | p[r.big ? i : r.bytes - 1 - i];
@@ -84,8 +84,8 @@ double raw_value(Raw r, const void *p) {
   return r.kind == '?' ? x != 0 : (double)x;
 }
 
-// Stores a number in type `to`. Returns false if its value would be lost. `integral`: the source is
-// an integer, so a float must represent it exactly.
+// Stores x in type `to`. Returns false if its value would be lost. With `integral`, x was an
+// integer in the file, so a float must represent it exactly.
 static bool store_value(double x, bool integral, Dtype to, char *dst) {
   double y = dtype_round(to, x);
   bool kept;
@@ -124,7 +124,8 @@ static bool same_bytes(Raw r, Dtype to) {
   return r.kind == t.kind && r.bytes == t.bytes && (!r.big || r.bytes == 1) && r.kind != '?';
 }
 
-// Bytes to f32, as of images; a scale is applied in double and rounded once.
+// Converts bytes, such as those of images, to f32. They are multiplied by `scale` in double and
+// rounded once.
 static void bytes_to_f32(const unsigned char *src, int64_t n, double scale, char *dst) {
   float table[256];
   for (int i = 0; i < 256; i++) table[i] = (float)(i * scale);
@@ -135,7 +136,7 @@ bool raw_convert(Raw r, const void *src, int64_t n, double scale, Dtype to, void
                  int64_t *bad) {
   const unsigned char *p = src;
   char *q = dst;
-  bool plain = scale == 1; // values are kept as they are, without arithmetic
+  bool plain = scale == 1; // values are stored without arithmetic
   if (plain && same_bytes(r, to)) {
     memcpy(dst, src, (size_t)(n * r.bytes));
     return true;

@@ -1,10 +1,10 @@
-// The safetensors format: 8 bytes length N, N bytes of JSON, then the tensors without gaps.
+// The safetensors format: a number N in 8 bytes, N bytes of JSON, then the tensors without gaps.
 //
 //   {"__metadata__": {...}, "w": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}}
 //
-// Everything that the format forbids is an error: overlaps, gaps, trailing bytes, duplicate keys. A
-// set of shards has a file NAME.safetensors.index.json, whose weight_map gives the shard of each
-// tensor.
+// Everything that the format forbids is an error: overlaps, gaps, trailing bytes, duplicate keys.
+// Tensors may be spread over several files, called shards. Then an index file
+// NAME.safetensors.index.json has an object weight_map with the shard of each tensor.
 #include "runtime/runtime_internal.h"
 
 #include <jansson.h>
@@ -13,7 +13,8 @@
 
 enum { HEADER_MAX = 100000000, SHOWN = 60 };
 
-// Bits of an element of types that exist but are not supported here; 0: unknown type.
+// Returns the number of bits of an element, for types of the format that meshc does not support; 0
+// if the format has no such type.
 static int other_bits(const char *name) {
   static const struct {
     const char *name;
@@ -30,12 +31,12 @@ typedef struct TensorEntry {
   const char *name, *type;
   ArrayPlace place;
   int64_t begin, end;
-  bool usable; // its element type can be read
+  bool usable; // meshc can read the element type
 } TensorEntry;
 
 typedef struct Header {
   json_t *json;
-  int64_t data; // offset of the byte area
+  int64_t data; // offset in the file at which the tensors begin
   size_t n;
   TensorEntry *entry;
 } Header;

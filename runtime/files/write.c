@@ -1,4 +1,4 @@
-// Writers of .npy, .npz and .safetensors. bf16 is written as f32, which every reader knows.
+// Writes .npy, .npz and .safetensors files. bf16 is written as f32, which every reader supports.
 #include "runtime/runtime_internal.h"
 
 #include <jansson.h>
@@ -13,9 +13,10 @@ static int64_t written_bytes(const Array *x) {
   return x->elements * dtype_bytes(written_type(x->type));
 }
 
-// Receives n bytes of an array.
+// A function that receives n bytes of an array; `to` is its context.
 typedef void Put(void *to, const void *bytes, size_t n);
-// Passes the elements, in the type in which they are written, to `put` in pieces.
+// Calls `put` with all elements of x, piece by piece, in the element type in which they are
+// written.
 static void put_elements(const Array *x, Put *put, void *to) {
   if (written_type(x->type) == x->type) {
     put(to, x->data, (size_t)written_bytes(x));
@@ -51,7 +52,7 @@ void npy_put(FILE *out, const Array *x) {
   put_elements(x, put_stream, out);
 }
 
-// -- npz: stored, with zip64 fields where 32 bits do not hold a size or an offset ---------------
+// -- .npz: a zip file without compression, with zip64 fields where 32 bits are too few ----------
 
 typedef struct Crc {
   uLong value;
@@ -98,7 +99,7 @@ static size_t common_fields(char *out, const ZipEntry *e, size_t name, size_t ex
   return put_fields(out, countof(field), field);
 }
 
-// Writes the zip64 field and returns its length; 0 if all sizes fit 32 bits.
+// Writes the zip64 extra field to `out` and returns its length; 0 if all numbers fit 32 bits.
 static size_t extra_field(char *out, const ZipEntry *e, bool central) {
   size_t n = 4;
   if (low32(e->size) == UINT32_MAX) {
@@ -112,7 +113,7 @@ static size_t extra_field(char *out, const ZipEntry *e, bool central) {
   return n;
 }
 
-// Writes "NAME.npy" to `name` and returns its length. The file fails if the name is too long.
+// Writes "NAME.npy" to `name` and returns its length. If that is too long, sets w->failed.
 static size_t member_name(AtomicFile *w, const NamedArray *x, char name[512]) {
   size_t n = (size_t)snprintf(name, 512, "%s.npy", x->name);
   if (n >= 512) w->failed = true;
@@ -143,7 +144,8 @@ static uint64_t put_central(AtomicFile *w, const NamedArray *x, const ZipEntry *
   char head[128], extra[32], name[512];
   size_t nname = member_name(w, x, name), nextra = extra_field(extra, e, true);
   const ZipField sign[] = {{0x02014b50, 4}, {45, 2}}; // signature, version made by
-  // length of the comment, disk, internal and external attributes, offset of the local header
+  // length of the comment, number of the disk, internal and external attributes, offset of the
+  // local header
   const ZipField rest[] = {{0, 2}, {0, 2}, {0, 2}, {0, 4}, {low32(e->offset), 4}};
   size_t n = put_fields(head, countof(sign), sign);
   n += common_fields(head + n, e, nname, nextra);
@@ -154,8 +156,8 @@ static uint64_t put_central(AtomicFile *w, const NamedArray *x, const ZipEntry *
   return n + nname + nextra;
 }
 
-// Writes the end record of a directory of `bytes` bytes at `start`. The zip64 end record and its
-// locator come before it if a number needs more than its field has.
+// Writes the end record of a directory of `count` entries and `bytes` bytes at offset `start`. If a
+// number does not fit its field, a zip64 end record and its locator are written first.
 static void put_end(AtomicFile *w, uint32_t count, uint64_t start, uint64_t bytes) {
   char b[98];
   uint64_t shown = count < UINT16_MAX ? count : UINT16_MAX;
@@ -186,7 +188,7 @@ bool npz_write(const char *path, uint32_t n, const NamedArray *x, Diag *d) {
   return atomic_file_close(&w, d);
 }
 
-// -- safetensors --------------------------------------------------------------------------------
+// -- .safetensors -------------------------------------------------------------------------------
 
 json_t *json_numbers(int n, const int64_t *x) {
   json_t *out = json_array();
@@ -213,8 +215,9 @@ char *safetensors_header(json_t *entries, size_t unit, size_t *n) {
   return out;
 }
 
-// Orders tensors: those with a size that is a multiple of 64 first, then by element width, widest
-// first, so that all are aligned.
+// Returns the place of a tensor in the order of a file, lower ranks first. Tensors whose size is a
+// multiple of 64 bytes come first, others follow by element width, widest first. So all are
+// aligned.
 static int order_rank(const Array *x) {
   return written_bytes(x) % 64 == 0 ? 0 : 16 - (int)dtype_bytes(written_type(x->type));
 }
@@ -234,7 +237,7 @@ static bool put_safetensors(AtomicFile *w, uint32_t n, const NamedArray **order)
                         safetensors_entry(written_type(x->type), x->rank, x->size, at, end));
     at = end;
   }
-  // a name that is there twice, or is no UTF-8, has added no entry
+  // a name that occurs twice, or that is not UTF-8, has added no entry
   bool complete = json_object_size(entries) == n;
   size_t length;
   char *header = safetensors_header(entries, 64, &length);

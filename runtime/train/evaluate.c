@@ -1,5 +1,5 @@
-// Evaluation: combines the reductions that a program outputs for every batch over all batches, in
-// double.
+// Evaluation: runs a program on every batch of a data set, combines the reductions that it outputs
+// over all batches, in double, and computes the metrics from them (Metric in runtime.h).
 #include "runtime/exec/exec_internal.h"
 #include "runtime/train/loop.h"
 
@@ -41,7 +41,7 @@ void give_batch(Exec *e, Feed *f, const void **data) {
     exec_write(e, TENSOR_INPUT, input[i].name, input[i].type, data[i]);
 }
 
-// Adds the error of a step that did not end with STEP_OK. Returns the exit code.
+// Adds the error of a step that did not end with STEP_OK to d. Returns the exit code.
 static int report_step_fault(const Exec *e, StepResult r, Diag *d) {
   if (r == STEP_NOT_FINITE)
     diag_error(d, DIAG_NOT_FINITE, (Pos){0}, "the watched value is not finite");
@@ -58,7 +58,7 @@ typedef struct Parts {
   const Metric *metric;
   int64_t elements, largest;
   double *sum;
-  void *read; // room for one output
+  void *read; // buffer for the elements of one output
 } Parts;
 
 static void parts_open(Parts *p, uint32_t n, const Metric *metric) {
@@ -70,7 +70,7 @@ static void parts_open(Parts *p, uint32_t n, const Metric *metric) {
       if (elements > p->largest) p->largest = elements;
     }
   p->sum = mem_zeroed((size_t)p->elements + 1u, sizeof *p->sum);
-  p->read = mem_zeroed((size_t)p->largest + 1u, sizeof(double)); // the widest type
+  p->read = mem_zeroed((size_t)p->largest + 1u, sizeof(double)); // double is the widest type
   double *to = p->sum;
   for (uint32_t i = 0; i < n; i++)
     for (uint32_t k = 0; k < metric[i].nparts; k++)
@@ -115,7 +115,7 @@ static void parts_finish(Parts *p, int64_t rows, double *out) {
   }
 }
 
-// Runs all batches of an epoch; an incomplete one by `last`, if there is one.
+// Runs all batches of an epoch on `full`; an incomplete batch runs on `last`, if that is not NULL.
 static int eval_batches(Exec *full, Exec *last, Feed *f, Parts *parts, const void **data,
                         int64_t *rows, const EvalProgress *progress, Diag *d) {
   int64_t got;

@@ -1,6 +1,6 @@
-// Writes TensorBoard's event file: records of length, masked checksum, an Event message, masked
-// checksum. Field numbers are those of summary.proto, event.proto and histogram.proto of
-// TensorFlow.
+// Writes TensorBoard's event file. A record consists of a length, the masked checksum of the
+// length, an Event message and its masked checksum. Field numbers of messages are those of
+// TensorFlow's summary.proto, event.proto and histogram.proto.
 #include "runtime/runtime_internal.h"
 #include "runtime/train/log.h"
 #include "runtime/train/proto.h"
@@ -28,7 +28,7 @@ enum { BUCKETS = 30 };
 struct Events {
   FILE *out;
   char *path;
-  int error; // errno of the first write that failed, or 0
+  int error; // errno of the first write that failed; 0: none has failed
 };
 
 static double wall_time(void) {
@@ -66,7 +66,7 @@ static Proto new_event(int64_t step) {
   return event;
 }
 
-// Opens a file with a name that TensorBoard looks for: events.out.tfevents.SECONDS.HOST.PROCESS.
+// Opens a file whose name TensorBoard accepts: events.out.tfevents.SECONDS.HOST.PROCESS.
 Events *events_open(const char *directory, Diag *d) {
   char host[128] = "localhost", name[256];
   Events *e = mem_zeroed(1, sizeof *e);

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const double flush_every = 1.0; // seconds
+static const double flush_every = 1.0; // seconds between two flushes of the file
 static const char end_text[] = "}\n";
 enum { END_BYTES = sizeof end_text - 1 };
 
@@ -22,13 +22,13 @@ struct Log {
   char *path;
   Events *events;
   int64_t step;
-  bool open; // an object has begun
+  bool open; // an object has begun and has not ended
   double flushed;
   int error; // errno of the first write that failed, or 0: nothing is written from then on
   bool told;
 };
 
-// Returns the offset of the first line of step `start` or later.
+// Returns the offset in the file of the first line of step `start` or a later step.
 static long lines_before(FILE *f, int64_t start) {
   char line[4096];
   long at = 0;
@@ -99,7 +99,8 @@ static void flush_all(Log *l, bool sync) {
   l->flushed = clock_seconds();
 }
 
-// Objects are flushed complete, because half an object cannot be read back.
+// Ends the object of a step. The file is flushed between objects, because half an object cannot be
+// read back.
 static void end_object(Log *l) {
   if (!l->open) return;
   put(l, "%s", end_text);
@@ -107,8 +108,8 @@ static void end_object(Log *l) {
   if (!l->error && clock_seconds() - l->flushed >= flush_every) flush_all(l, false);
 }
 
-// Writes all lines to disk. An object that is open is ended first, so that the file is complete;
-// the next text overwrites that end.
+// If an object is open, its end is written too, so that the file can be read; the next text
+// overwrites that end.
 void log_sync(Log *l) {
   bool open = l->open;
   if (l->error) return;

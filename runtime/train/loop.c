@@ -1,7 +1,8 @@
-// The training loop: feeds steps, evaluates, saves checkpoints, and stops with a reason.
+// The training loop: gives batches to steps, evaluates, saves checkpoints, and decides when to
+// stop.
 //
-// It prints nothing and handles no signal: what happens is told to TrainJob.report, and a request
-// to stop is a flag that the caller sets (ExecOptions.stop_request).
+// It prints nothing and handles no signal. It reports events to TrainJob.report, and it stops when
+// the caller has set a flag (ExecOptions.stop_request).
 #include "runtime/train/loop.h"
 #include "runtime/exec/exec_internal.h"
 #include "runtime/exec/trace.h"
@@ -11,22 +12,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TRACE_FROM = 3, TRACE_TO = 8 }; // steps of a run that are traced, after it has warmed up
+enum { TRACE_FROM = 3, TRACE_TO = 8 }; // first and last step that is traced; the first are slower
 enum { LINES_A_RUN = 10, MAX_SHOWN = 256 };
 
 typedef struct TrainRun {
   const TrainJob *job;
-  TrainPosition at;  // steps done, best evaluation, ...; epoch, row and seed are set by save()
-  int64_t log_every; // steps between two lines
-  double began;      // clock at which training began, moved on by the time of evaluations
+  TrainPosition at;  // number of steps done, best evaluation, ...; save() sets epoch, row and seed
+  int64_t log_every; // number of steps between two lines
+  double began;      // clock (seconds) at the start of training, plus the seconds of evaluations
   double logged;     // seconds of training when the last step was logged
   bool better;       // the last evaluation was the best so far
-  bool stopped;      // stopped early
-  int64_t saved;     // step of the last checkpoint, -1: none
-  const void **data; // by input: its elements in the current batch
+  bool stopped;      // training is to stop early (TrainJob.stop)
+  int64_t saved;     // step of the last checkpoint; -1: there is none
+  const void **data; // by input: address of its elements in the current batch
 } TrainRun;
 
-// -- reports ------------------------------------------------------------------------------------
+// -- reporting events to the caller -------------------------------------------------------------
 
 static void report(const TrainRun *r, TrainReport what) {
   const TrainJob *j = r->job;
@@ -43,7 +44,7 @@ static bool line_due(const TrainRun *r, int64_t step) {
 
 const char *metric_number(double x, char out[METRIC_NUMBER]) {
   double a = fabs(x);
-  if (isnan(x)) return "nan"; // whatever its sign
+  if (isnan(x)) return "nan"; // printf would write "-nan" for some
   snprintf(out, METRIC_NUMBER, a != 0 && (a < 1e-3 || a >= 1e6) ? "%.3e" : "%.4f", x);
   return out;
 }
@@ -54,7 +55,8 @@ int64_t train_skipped_updates(const TrainJob *job) {
 
 // -- evaluation ---------------------------------------------------------------------------------
 
-// Compares an evaluation by the metric that may stop the run, else by the loss, which is the first.
+// Updates the best evaluation by the metrics x of a new one. Evaluations are compared by the metric
+// TrainJob.stop or, if that is NULL, by the loss, the first metric.
 static void compare_with_best(TrainRun *r, const double *x) {
   const TrainJob *j = r->job;
   uint32_t i = 0;
@@ -81,14 +83,15 @@ static void report_rows(void *run, int64_t rows, int64_t all) {
 }
 
 // Evaluates all metrics on TrainJob.test, reports and logs them, and updates the best evaluation.
-// `final`: this is the evaluation after the last step. Evaluations do not count as training time.
+// `final` is true for the evaluation after the last step. The time of evaluations does not count as
+// training time. Returns an exit code.
 static int evaluate(TrainRun *r, bool final, Diag *d) {
   const TrainJob *j = r->job;
   double began = clock_seconds();
   double *x = mem_zeroed(j->nmetrics + 1u, sizeof *x);
   int64_t rows = 0;
-  // the parameters were evaluated at this step before: the result is reported, but not counted
-  // again
+  // true: there was an evaluation after this step already. Then the result is reported, but neither
+  // compared with the best one nor logged a second time
   bool repeated = r->at.evaluated == r->at.step && r->at.step > 0;
   const EvalProgress progress = {report_rows, r};
   int code =
@@ -108,7 +111,7 @@ static int evaluate(TrainRun *r, bool final, Diag *d) {
 
 // -- training -----------------------------------------------------------------------------------
 
-// Returns the program's step counter, which counts the updates that were made.
+// Returns the step counter for the next step of the program. It counts updates, not skipped steps.
 static int64_t step_number(const TrainRun *r) {
   return r->job->before + r->at.step - r->at.skipped;
 }
@@ -134,7 +137,8 @@ static int say_not_finite(const TrainRun *r, Diag *d) {
   return diag_exit(d);
 }
 
-// Gets the next batch, also after the end of an epoch.
+// Sets data[i] to the address of input i of the next batch; after an epoch the next one begins.
+// Returns an exit code.
 static int next_batch(const TrainJob *j, const void **data, Diag *d) {
   int64_t rows = feed_next(j->feed, data);
   if (rows == 0) rows = feed_next(j->feed, data);
@@ -143,7 +147,7 @@ static int next_batch(const TrainJob *j, const void **data, Diag *d) {
   return diag_exit(d);
 }
 
-// -- what the log gets --------------------------------------------------------------------------
+// -- writing the log ----------------------------------------------------------------------------
 
 typedef struct Logged {
   uint32_t n;
@@ -163,7 +167,8 @@ static bool is_shown(const TrainJob *j, const char *name) {
   return false;
 }
 
-// Adds a number about the run, such as its memory, unless the model has a metric of that name.
+// Adds a number about the run, such as its memory, to the values of a step, unless the model has a
+// metric of that name.
 static void add_figure(Logged *l, const TrainJob *j, const char *name, double value) {
   if (!is_shown(j, name)) add_logged(l, name, value);
 }
@@ -186,7 +191,8 @@ static void log_shown(TrainRun *r) {
   log_step(j->log, r->at.step, now, l.n, l.name, l.value);
 }
 
-// Reports the first failed write of the log. Training continues; log_close fails at the end.
+// Reports the first failed write of each file of the log. Training continues, and log_close returns
+// an error at the end.
 static void report_log_failure(const TrainRun *r) {
   int error;
   const char *path = r->job->log ? log_fault(r->job->log, &error) : NULL;
@@ -213,13 +219,13 @@ static bool histograms_due(const TrainRun *r) {
   return r->job->log && r->job->gradients && line_due(r, r->at.step + 1);
 }
 
-// Logs histograms of the parameters before a step and of their gradients. A program of its own
-// computes the gradients, so that logging changes no bit of the training.
+// Logs histograms of the parameters before a step and of their gradients. A separate program
+// (TrainJob.gradients) computes the gradients, so that logging changes no bit of the training.
 static void log_histograms(const TrainRun *r) {
   const TrainJob *j = r->job;
   give_batch(j->gradients, j->feed, r->data);
   if (exec_step(j->gradients, step_number(r), false) != STEP_OK)
-    return; // the training step that follows fails too, and reports the error
+    return; // the next training step fails too, and reports the error
   log_tensors(r, j->gradients, TENSOR_OUTPUT);
   log_tensors(r, j->train, TENSOR_PARAM);
 }
@@ -247,9 +253,10 @@ static int train_step(TrainRun *r, const void **data, Diag *d) {
   return 0;
 }
 
-// -- checkpoints --------------------------------------------------------------------------------
+// -- saving checkpoints -------------------------------------------------------------------------
 
-// Checks for, or waits for, the end of the checkpoint being written.
+// Reports a checkpoint that has become complete since the last call. With `wait`, first waits for
+// the one that is being written. Returns an exit code.
 static int poll_saver(TrainRun *r, bool wait, Diag *d) {
   const char *path;
   if (!r->job->saver) return 0;
@@ -273,7 +280,7 @@ static int save(TrainRun *r, bool best, Diag *d) {
   return saver_start(j->saver, &n, best, d) ? 0 : diag_exit(d);
 }
 
-// Saves a checkpoint and returns the exit code of an interrupted run.
+// Ends a run after a request to stop: saves a checkpoint and returns the exit code of the run.
 static int interrupt(TrainRun *r, Diag *d) {
   int code = save(r, false, d);
   if (code == 0) code = poll_saver(r, true, d);
@@ -282,7 +289,7 @@ static int interrupt(TrainRun *r, Diag *d) {
   return EXIT_INTERRUPTED;
 }
 
-// -- the steps ----------------------------------------------------------------------------------
+// -- running the steps --------------------------------------------------------------------------
 
 static bool evaluation_due(const TrainRun *r) {
   const TrainJob *j = r->job;
@@ -290,7 +297,8 @@ static bool evaluation_due(const TrainRun *r) {
          r->at.step < j->steps && r->at.evaluated < r->at.step;
 }
 
-// Evaluates and saves between steps, in an order that a resumed run repeats.
+// Does the evaluation and the checkpoints that are due after a step. The order matters: a run that
+// resumes from a checkpoint does here what the earlier run had not done yet. Returns an exit code.
 static int between_steps(TrainRun *r, Diag *d) {
   const TrainJob *j = r->job;
   int code = 0;
@@ -304,7 +312,7 @@ static int between_steps(TrainRun *r, Diag *d) {
 static int run_steps(TrainRun *r, const void **data, Diag *d) {
   const TrainJob *j = r->job;
   int code =
-      between_steps(r, d); // a resumed run may have been stopped before an evaluation was done
+      between_steps(r, d); // an earlier run may have been stopped before an evaluation was done
   while (code == 0 && r->at.step < j->steps && !r->stopped) {
     if (exec_stop_asked(j->train)) return interrupt(r, d);
     if ((code = train_step(r, data, d)) != 0) break;
@@ -322,7 +330,7 @@ static int run_steps(TrainRun *r, const void **data, Diag *d) {
   return code == 0 ? saved : code;
 }
 
-// Continues from the position of an earlier run.
+// Sets the state of the loop to the position n of an earlier run, unless n is NULL.
 static void resume(TrainRun *r, const TrainPosition *n) {
   if (!n) return;
   r->at = *n;

@@ -1,5 +1,5 @@
-// The wire format of protocol buffers: a tag (field number, kind), then a varint, 4 or 8 bytes, or
-// a length and bytes.
+// Writes the wire format of protocol buffers. A field is a tag (field number and kind), and then,
+// by kind, a varint (an integer of variable length), 4 or 8 bytes, or a length and bytes.
 #include "runtime/train/proto.h"
 
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static void put_tag(Proto *p, int field, int kind) {
   put_varint(p, (uint64_t)field << 3 | (uint64_t)kind);
 }
 
-// Numbers are stored with the low byte first, whatever this machine does.
+// Adds the low n bytes of `bits`, the lowest byte first on every machine.
 static void put_little(Proto *p, uint64_t bits, int n) {
   unsigned char bytes[8];
   for (int i = 0; i < n; i++) bytes[i] = (unsigned char)(bits >> (8 * i));

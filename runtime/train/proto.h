@@ -1,5 +1,6 @@
-// Writes protocol buffers, as far as TensorBoard's files need them. A message is written into a
-// growing buffer. A nested message is built in a buffer of its own and then added as bytes.
+// Writes messages of protocol buffers, as far as TensorBoard's files need them. A message is
+// written to a buffer that grows. A nested message is written to another buffer, whose bytes are
+// then added to the outer message.
 #ifndef RUNTIME_PROTO_H
 #define RUNTIME_PROTO_H
 
@@ -8,7 +9,7 @@
 #include <stdint.h>
 
 typedef struct Proto {
-  char *at; // malloc'd; proto_free
+  char *at; // the bytes written, malloc'd; proto_free frees them
   size_t n, room;
 } Proto;
 void proto_free(Proto *p);
