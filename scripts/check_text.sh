@@ -1,5 +1,5 @@
 #!/bin/sh
-# The house's rules on text: format, trailing blanks, and citations of files that do not exist.
+# The house's rules on text: format, trailing blanks, citations of files that do not exist, the list of files.
 # Ends in `N passed, N failed, N skipped`.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -27,6 +27,9 @@ for cited in $(grep -rhoE "\b(ir|collectives|partition|codegen|runtime|frontend)
   $rooms tests/unit tests/suite docs README.md CONTRIBUTING.md CMakeLists.txt --include='*.[ch]' --include='*.def' --include='*.md' --include='*.txt' | sort -u); do
   if [ -e "$cited" ]; then pass; else fail "$cited is cited and does not exist: $(grep -rlF "$cited" $rooms tests/unit tests/suite docs README.md CONTRIBUTING.md CMakeLists.txt | head -n 3 | tr '\n' ' ')"; fi
 done
+
+# the list of files in the page of the architecture
+if scripts/list_files.sh --check; then pass; else fail "docs/architecture.md lists other files or heads: scripts/list_files.sh --write"; fi
 
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]

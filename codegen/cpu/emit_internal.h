@@ -98,8 +98,8 @@ Fold *fold_plan(Arena *a, const Kernel *k, const CpuPlan *p);
 
 // Returns whether statement `stmt` is a load whose guard is equal in all lanes.
 bool load_is_guarded(const Kernel *k, const CpuPlan *p, int stmt);
-// Returns whether `stmt` is a load of phase `phase`, inside its inner loops, whose guard is equal
-// in all lanes.
+// Returns whether `stmt` is a load inside the inner loops of phase `phase` whose guard is equal in
+// all lanes.
 bool is_guard_use(const Kernel *k, const CpuPlan *p, int stmt, int phase);
 // Returns the innermost place at which the guard of a load is computed, of all loads for which
 // is_guard_use is true. Returns -1 if the phase has none.

@@ -109,9 +109,9 @@ LLVMValueRef math_small_exp2m1(Emit *e, LLVMValueRef f) {
 
 LLVMValueRef math_power_value(Emit *e, const Power *y) { return math_fma(e, y->s, y->q, y->s); }
 
-// e^x as the product (1 + q) s u, where q and s are the fields of y. The factor u is 2^-64 (in f64
-// 2^-512) if x < 0, else 2. So s is a normal number also where e^x is subnormal or near the largest
-// number.
+// e^x as the product (1 + q) s u, where q and s are the fields of `y`. The factor u is 2^-64 (in
+// f64 2^-512) if x < 0, else 2. So s is a normal number also where e^x is subnormal or near the
+// largest number.
 typedef struct Exponential {
   Power y;
   LLVMValueRef below; // whether x < 0

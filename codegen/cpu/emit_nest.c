@@ -266,8 +266,7 @@ static bool splits_at(const Emit *e, int place, int phase) {
          guards_place(e->k, &e->plan, phase) == place;
 }
 
-// Emits those statements of a place that guards are computed from; with `rest`, those that they are
-// not computed from.
+// Emits those statements of a place from which guards are computed. With `rest`, emits all others.
 static void emit_guard_part(Emit *e, int place, int phase, bool rest) {
   bool *needed = arena_array(e->arena, bool, e->k->nstmts + 1);
   for (int id = e->k->nstmts - 1; id >= 0; id--) {

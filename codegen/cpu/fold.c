@@ -57,8 +57,8 @@ static int64_t fold_at(const Chain *c, int place, int64_t each, int64_t n, Fold 
   return 0;
 }
 
-// Decides whether to fold in inner loop l. In a joined loop decides this for each of its dims in
-// turn. Returns the additions to the leaf since the last fold, at the end of the loop.
+// Decides whether a sum is folded in inner loop l, or in each dim of a loop that covers several.
+// Returns how many values the accumulator has taken since its last fold, at the end of the loop.
 static int64_t fold_loop(const Chain *c, int l, int64_t each, Fold *out) {
   const KLoop *loop = &c->k->loop[l];
   int place = FOLD_LOOP + l - c->k->nouter;

@@ -246,8 +246,9 @@ static bool merge(Fuser *f, Cluster *a, Cluster *b) {
   return true;
 }
 
-// Looks the pair up in Fuser.refused. If the table does not have it, a cluster between the two
-// prevented the merge, or the merge was not tried.
+// Returns the reason why clusters a and b were not merged, or NULL if the merge was not tried.
+// Rules come first, then the reason that the merge recorded in Fuser.refused, then clusters between
+// them.
 const char *merge_refusal(Fuser *f, const Cluster *a, const Cluster *b, bool address) {
   if (!f->opt->fuse) return "fusion is off";
   const char *why = merge_rule(a, b);

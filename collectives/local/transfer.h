@@ -39,7 +39,7 @@ typedef struct TransferWalk TransferWalk;
 // A function that a walk calls for each transfer that is not empty. `elements` is the number of
 // elements of its box, `job` its number among all transfers of the call.
 typedef void TransferTake(const TransferWalk *w, const Transfer *t, int64_t elements, int64_t job);
-// One worker's walk over the transfers of a call.
+// The part of a collective call that one worker (thread) does: which transfers, and how.
 struct TransferWalk {
   const Mesh *mesh;
   const CommCall *call;

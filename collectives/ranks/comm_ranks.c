@@ -79,7 +79,8 @@ static bool agree(CommRanks *c, const CommCall *call, int workers) {
 
 // -- the transfers within this machine ----------------------------------------------------------
 
-// The context of `take`. `local_dst` has a place for the address of each processor's block.
+// What the callback `take` gets as TransferWalk.context. `take` writes the addresses of the
+// destinations on this machine into `local_dst`, which has one element for each processor.
 typedef struct LocalPart {
   const Ranks *ranks;
   char **local_dst;

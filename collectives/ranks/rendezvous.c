@@ -156,7 +156,8 @@ static bool say_late(Ranks *r, int i, WaitLimit limit) {
       r->rank, limit.seconds, doing_text(r->now.what, (int)r->now.line, here, sizeof here));
 }
 
-// Returns the seconds from the last heartbeat of rank i, or from the start of the wait, until now.
+// Returns the seconds since this rank saw the heartbeat counter of rank i change, or since the wait
+// began if it has not changed. `waited`: seconds since the wait began.
 static double silence(Ranks *r, int i, double waited) {
   HeartbeatSeen *h = &r->heartbeat_seen[i];
   unsigned heartbeat = atomic_load(&r->rendezvous->rank[i].heartbeat);

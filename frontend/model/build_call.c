@@ -226,8 +226,8 @@ static const AstArg *arg_named(const Ast *e, const char *name) {
   return NULL;
 }
 
-// Returns the option `name` (name = ..., share = ...) of a call, or NULL. Returns NULL if f has a
-// formal `name`: the argument then belongs to the formal.
+// Returns the argument of a call that is the option called `name` ("name" or "share"), or NULL.
+// Returns NULL also if f has a formal of that name, because the argument then belongs to it.
 static const AstArg *option(Build *b, const Function *f, const Ast *call, const char *name) {
   name = intern(b->names, name);
   return arg_named(f->ast, name) ? NULL : arg_named(call, name);

@@ -9,7 +9,7 @@
 
 #include "partition/partition.h"
 
-// The sharding of a value before or after a call, and its cause.
+// The sharding of a value before or after a call, and why the value has it.
 typedef struct LedgerSide {
   Dims dims;       // block dims of the value
   Axes partial;    // axes over which the value is partial

@@ -16,8 +16,8 @@ static DimId dim_split_by(const Placer *p, NodeId reader, int axis) {
   return 0;
 }
 
-// Fills *out with the cause why the reader needs dim `whole` of its argument `of` full along
-// `axis`: the axis splits another dim of the reader, or the operation cannot work on blocks of the
+// Fills *out with the reason why node `reader` needs dim `whole` of its argument `of` unsplit along
+// `axis`: the axis splits another dim of the reader, or the operation cannot work on blocks of this
 // dim.
 static void explain_full_dim(Arena *a, const Placer *p, NodeId of, NodeId reader, DimId whole,
                              int axis, LedgerSide *out) {

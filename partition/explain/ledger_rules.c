@@ -23,9 +23,9 @@ static Layout layout_without(Arena *a, const Layout *layout, uint32_t gone) {
   return out;
 }
 
-// Returns the call among `facts` that still moves the first value of the row, or NULL. It has the
-// operation and the pass (forward, backward) of the row, a common axis and, unless the row is a
-// bucket, the line of the model.
+// Returns the call among `facts` that still moves the first value of the row, or NULL. Such a call
+// agrees with the row in operation and pass (forward, backward), has an axis in common with it and,
+// unless the row is a bucket, is from the same line of the model.
 static const CollFact *still_moves(const LedgerRow *row, const CollFacts *facts) {
   for (uint32_t i = 0; i < facts->n; i++) {
     const CollFact *f = &facts->fact[i];

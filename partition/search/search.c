@@ -428,8 +428,9 @@ static SearchChoice smallest(Search *s) {
   return best;
 }
 
-// Does step 1: collects the FIRST candidates of every view and estimates some of them. Returns a
-// lower bound, in seconds, of the candidates that were not collected.
+// Does step 1: for every order of the axes (view), collects the FIRST candidates of lowest bound
+// and estimates FIRST_ESTIMATED of them. Returns a lower bound, in seconds, of the candidates that
+// were not collected.
 static double estimate_first(Search *s) {
   double limit = (double)INFINITY;
   s->first = true;
