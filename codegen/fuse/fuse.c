@@ -25,8 +25,8 @@ static int by_id(const void *x, const void *y) {
   return a < b ? -1 : a > b;
 }
 
-// Adds to set c the recomputed values (f->recomputed) that node `member` reads, directly or through
-// other recomputed values.
+// Adds to set c the recomputed values that node `member` reads, directly or through other
+// recomputed values. A value is recomputed if each kernel that uses it computes it (f->recomputed).
 static void recomputed_add(Fuser *f, RecomputedSet *c, NodeId member) {
   vec_push(f->a, c->stack) = member;
   while (c->stack.n) {
@@ -42,7 +42,8 @@ static void recomputed_add(Fuser *f, RecomputedSet *c, NodeId member) {
   }
 }
 
-// By role: the kind of group that a node becomes, and the reason for it that dumps show.
+// Table by role of a node, which is what fusion decides to do with the node. An entry has the kind
+// of group that the node becomes, and the reason for it that dumps print.
 static const struct {
   GroupKind kind;
   const char *why;
@@ -117,8 +118,8 @@ static void group_source(Fuser *f, Fusion *out, NodeId n) {
   out->of[n] = out->ngroups++;
 }
 
-// Sets g->refusal: for each earlier kernel whose values group g reads, the reason why it was not
-// merged with g.
+// Sets g->refusal: for each earlier kernel whose values group g reads, the reason why that kernel
+// was not merged with g. `c` is the set of nodes from which g was made.
 static void group_refusals(Fuser *f, const Fusion *out, const Cluster *c, Group *g) {
   VEC(MergeRefusal) refusal = {0};
   f->stamp += 2;
@@ -173,8 +174,8 @@ static Fusion *fusion_make(Fuser *f) {
   return out;
 }
 
-// Finds the GEMM form of every contraction, that is which dims play m, n, k and batch
-// (gemm_form.c). Forms are allocated in `a`.
+// Finds for every contraction (a sum of products) the form in which a library GEMM computes it
+// (gemm_form.c). The form tells which dims are m, n, k and batch. Forms are allocated in `a`.
 static void gemms_find(Arena *a, Fuser *f) {
   f->gemm = arena_array(f->a, const GemmForm *, f->count + 1);
   f->no_gemm = arena_array(f->a, const char *, f->count + 1);

@@ -29,7 +29,8 @@ enum {
   FEW_UNITS = 16,         // with fewer units some cores would be idle
 };
 
-// A set of dims: bit i is dim i of Trial.space.
+// A set of dims as bits: bit i is dim i of Trial.space. A trial is a set of nodes that may become
+// one kernel.
 typedef uint32_t DimBits;
 
 // A node of a trial. A trial is a set of nodes that may become one kernel; its candidates are the
@@ -71,7 +72,8 @@ bool value_stored(const Fuser *f, NodeId n) {
   return f->user_at[n] == f->user_at[n + 1] && !(op_row(graph_node(f->g, n)->op)->flags & CHECKS);
 }
 
-// Returns the set of the dims that are in `space`: bit i is space->at[i].
+// Returns the set of those dims of `dims` that are also in `space`. Bit i of the set is
+// space->at[i].
 static DimBits bits_of(const DimList *space, const DimList *dims) {
   DimBits bits = 0;
   for (int i = 0; i < dims->n; i++) {
@@ -81,8 +83,9 @@ static DimBits bits_of(const DimList *space, const DimList *dims) {
   return bits;
 }
 
-// Returns whether a reduction over dims `space` with result dims `dims` becomes an accumulator in a
-// kernel with the loops `outer` and `inner`: its result is combined over all units.
+// Returns whether a reduction becomes an accumulator in a kernel with the loops `outer` and
+// `inner`. The result of an accumulator is combined over all iterations of the outer loops. The
+// reduction computes over dims `space`, and its result has dims `dims`.
 static bool accumulates_over(DimBits space, DimBits dims, DimBits outer, DimBits inner) {
   DimBits all = outer | inner;
   if ((space & ~dims) == inner && space == all && dims == outer) return false;
@@ -103,7 +106,8 @@ static bool accumulates(const Trial *t, const TrialNode *m) {
 
 static bool half_type(const Node *x) { return x->type == TYPE_BF16 || x->type == TYPE_F16; }
 
-// Records why the nodes of the trial fit no kernel. Returns false, for the caller to return.
+// Records in t the reason `why` no single kernel can compute the nodes of trial t. Returns false
+// always, so that a caller can return the result of this function.
 static bool refuse(Trial *t, const char *why) {
   t->why = why;
   return false;
@@ -152,8 +156,9 @@ static bool candidate_fits(Trial *t) {
 
 // -- the cost of loops -------------------------------------------------------------------------
 
-// Returns the cost of computation as the bytes of memory traffic that take as long. A core with
-// vectors does four simple operations in the time that it takes to load one byte from memory.
+// Returns the time of the trial's computation, as the bytes of memory traffic that take as long. A
+// core with vectors does four simple operations in the time that it takes to load one byte from
+// memory.
 static double work(const Trial *t) {
   double sum = 0, all = (double)elements_of(t, t->all);
   for (uint32_t i = 0; i < t->n; i++) {
@@ -232,16 +237,17 @@ static void member_find(Trial *t, TrialNode *m, NodeId n) {
   t->contracts |= m->tiles;
 }
 
-// Adds `size` to t->contiguous of the last dim of value a, along which its elements are adjacent in
-// memory. size: the bytes of value a that the kernel loads or stores.
+// Finds the last dim of value a in its physical order, along which the elements of a are adjacent
+// in memory. Adds `size`, the bytes of a that the kernel loads or stores, to t->contiguous of that
+// dim.
 static void count_contiguous(Trial *t, NodeId a, int64_t size) {
   const DimList *order = &t->f->order->at[a];
   int at = order->n ? dims_index(&t->space, order->at[order->n - 1]) : -1;
   if (at >= 0) t->contiguous[at] += size;
 }
 
-// Removes the marks that addresses_fit sets on the arguments it has counted. Then only the nodes of
-// the trial are marked.
+// Removes the marks that addresses_fit sets on the arguments that it has counted. Afterwards only
+// the nodes of trial t, which may become one kernel, are marked.
 static void forget_loads(const Trial *t) {
   Fuser *f = t->f;
   for (uint32_t i = 0; i < t->n; i++)
@@ -249,8 +255,9 @@ static void forget_loads(const Trial *t) {
       if (f->mark[f->arg[j]] == f->stamp + 1) f->mark[f->arg[j]] = 0;
 }
 
-// Counts the bytes that the kernel loads and stores. Returns false if a node needs in memory a
-// value that the kernel itself computes, or if the kernel would have more than POINTERS pointers.
+// Counts the bytes that the kernel of trial t loads and stores. Returns false if a node must read
+// from memory a value that the kernel itself computes. Also returns false if the kernel would have
+// more than POINTERS pointers.
 static bool addresses_fit(Trial *t) {
   Fuser *f = t->f;
   int pointers = 0;
@@ -283,7 +290,7 @@ static bool addresses_fit(Trial *t) {
 
 // -- candidates for the inner loops ------------------------------------------------------------
 
-// Returns the dims of set `bits`, in the order in which `list` has them.
+// Returns the dims that are in both `bits` and `list`, in the order of `list`.
 static Dims dims_of(const Trial *t, const DimList *list, DimBits bits) {
   Dims out = {0};
   for (int i = 0; i < list->n; i++) {
@@ -293,8 +300,8 @@ static Dims dims_of(const Trial *t, const DimList *list, DimBits bits) {
   return out;
 }
 
-// Tries the inner loops `inner`, in the order of `list`; all other dims are outer. Keeps the loops
-// in *best if they are legal and cost less than those in it.
+// Tries the dims `inner` as inner loops, in the order of `list`; all other dims are outer loops.
+// Writes these loops to *best if they are legal and cost less than the loops that *best has.
 static void try_inner(Trial *t, DimBits inner, const DimList *list, LoopForm *best) {
   for (uint32_t i = 0; i < t->tried.n; i++)
     if (t->tried.at[i] == inner) return;

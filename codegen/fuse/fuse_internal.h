@@ -19,14 +19,14 @@ typedef enum NodeRole {
   ROLE_LOOP,
 } NodeRole;
 
-// The loops of a kernel, and its estimated cost.
+// The outer and inner loops of a kernel, and the estimated cost of the kernel.
 typedef struct LoopForm {
   Dims outer, inner;
   double cost; // bytes moved, plus the bytes that could be moved in the time of the computation
   int64_t load_bytes, store_bytes;
 } LoopForm;
 
-// A set of nodes that becomes a group.
+// A set of nodes that becomes one group: a kernel, a GEMM, a collective or an alias.
 typedef struct Cluster {
   uint32_t n;
   NodeId *node;  // its nodes, ascending
@@ -41,8 +41,8 @@ typedef struct Cluster {
   double saved;    // cost that the merges into it saved, in the unit of LoopForm.cost
 } Cluster;
 
-// Two clusters that were not merged because one kernel cannot compute both or would cost as much as
-// two. This holds until one of them grows.
+// Two clusters (sets of nodes) that were not merged because one kernel cannot compute both or would
+// cost as much as two kernels. The entry holds until one of the clusters gets more nodes.
 typedef struct RefusedPair {
   uint64_t pair;  // indices of both clusters, the smaller one in the upper 32 bits; 0: a free entry
   uint32_t nodes; // number of nodes of both when refused; if they have more now, one has grown
@@ -83,13 +83,14 @@ typedef struct Fuser {
   uint32_t refused_n, refused_cap;
 } Fuser;
 
-// fuse_roles.c. Sets role, recomputed, inlined, memory, update, and the arguments and users of
-// nodes (arg_at to arg_address).
+// fuse_roles.c. Decides what each node becomes. Sets these fields of f: role, recomputed, inlined,
+// memory, update, and the arguments and users of nodes (arg_at to arg_address).
 void roles_find(Fuser *f);
-// Returns true if n needs its argument i in memory, not in a register of the kernel.
+// Returns true if node n reads its argument i from memory, false if it can read the argument from a
+// register of the kernel.
 bool uses_address(const Fuser *f, NodeId n, int i);
-// Returns the dims over which n computes: for a reduction the dims of its arguments, otherwise the
-// dims of its result.
+// Returns the dims over which node n computes: for a reduction the dims of its arguments, for other
+// nodes the dims of the result.
 Dims node_space(const Graph *g, NodeId n);
 static inline bool op_reduces(Op op) {
   return op_row(op)->cls == REDUCE || op == OP_CONTRACT || op == OP_SCATTER_ADD;
@@ -106,27 +107,31 @@ static inline bool op_tiles(const Graph *g, NodeId n) {
 // (Fuser.mark), which are node[0..n), ascending. Returns false if no loops are legal; *why then is
 // the reason, a constant text.
 MUST_USE bool form_find(Fuser *f, uint32_t n, const NodeId *node, LoopForm *out, const char **why);
-// Returns true if the kernel of the marked nodes must store n: an output or a node outside the
-// kernel uses it.
+// Returns true if the kernel of the marked nodes (Fuser.mark) must store the value of node n. It
+// must if n is an output, or if a node outside the kernel uses n.
 bool value_stored(const Fuser *f, NodeId n);
-// Returns true if a marked node uses n.
+// Returns true if one of the marked nodes (Fuser.mark) uses the value of node n.
 bool value_used(const Fuser *f, NodeId n);
-// Returns true if reduction n becomes an accumulator (K_ACCUM) in a kernel with these loops.
+// Returns true if reduction n becomes an accumulator (K_ACCUM) in a kernel with these loops. The
+// result of an accumulator is combined over all iterations of the outer loops.
 bool reduce_accumulates(const Graph *g, NodeId n, const Dims *outer, const Dims *inner);
 
-// fuse_merge.c. Makes a cluster of each node that is not recomputed; the collectives of a bucket
-// are one cluster. Finds the loops of each kernel.
+// fuse_merge.c. Makes the first clusters, the sets of nodes that become groups. Each node that is
+// not recomputed is a cluster of its own. The collectives of a bucket, which leave in one call, are
+// one cluster. Then finds the loops of each kernel.
 void clusters_make(Fuser *f);
-// Merges the clusters of kernels greedily, those that save most bytes first.
+// Merges clusters that become kernels, pair by pair, until no merge saves anything. The pairs whose
+// merges save most bytes of memory traffic come first.
 void clusters_merge(Fuser *f);
-// Returns a constant text: why kernel b, which reads a value of kernel a, was not merged with it.
-// NULL: the merge was not tried. `address`: b needs that value in memory.
+// Returns a constant text: why kernel b, which reads a value of kernel a, was not merged with
+// kernel a. Returns NULL if the merge was not tried. address: b reads the value of a from memory.
 const char *merge_refusal(Fuser *f, const Cluster *a, const Cluster *b, bool address);
-// Sets f->resident: the nodes whose values the present clusters store.
+// Sets f->resident: the nodes whose values are stored with the clusters as they are now.
 void clusters_resident(Fuser *f);
 
 // fuse_launch.c. Builds the kernels of all groups in arena a; sets f->deps and f->after_commit.
-// With `share`, update kernels that are equal and independent get one launch number.
+// With `share`, kernels that update tensors get one launch number if they are equal and
+// independent, so that one launch runs them all.
 void kernels_make(Arena *a, Fusion *f, bool share);
 
 #endif

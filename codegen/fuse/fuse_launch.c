@@ -22,8 +22,9 @@ static int by_identity(const void *x, const void *y) {
   return a->group < b->group ? -1 : a->group > b->group;
 }
 
-// Sets Group.launch. Two kernels after the commit share a launch if they have one identity (the
-// text of a kernel without names) and one level (update_levels): then neither depends on the other.
+// Sets Group.launch, the number of the launch that runs the group's kernel. Two kernels after the
+// commit share a launch if they have equal texts without names, and equal levels (update_levels).
+// Kernels of equal level do not depend on each other.
 static void launches_find(Arena *a, Fusion *f) {
   uint32_t *level = update_levels(a, f), n = 0, launch = 0;
   LaunchCandidate *c = arena_array(a, LaunchCandidate, f->ngroups + 1);

@@ -46,8 +46,8 @@ static void form_single(Fuser *f, Cluster *c) {
     BUG("node %u fits no kernel: %s", c->node[0], why);
 }
 
-// Returns whether all nodes of loop r that get a cluster have one. `scan`, the SCAN of the loop,
-// comes after them in the order.
+// Returns whether every node of loop r that needs a cluster has one. `scan` is the SCAN of the
+// loop, which follows these nodes in the order of node numbers.
 static bool loop_has_clusters(const Fuser *f, RegionId r, NodeId scan) {
   for (NodeId n = 1; n < scan; n++)
     if (region_encloses(f->g, r, graph_node(f->g, n)->region) && !f->of[n] &&
@@ -65,9 +65,9 @@ static bool args_have_clusters(const Fuser *f, NodeId n) {
   return true;
 }
 
-// Makes the cluster of node n if all its arguments have clusters. For a collective in a bucket, the
-// cluster has all collectives of the bucket, and the arguments of all are needed. Returns whether n
-// has a cluster now.
+// Makes the cluster of node n if all arguments of n have clusters. For a collective in a bucket,
+// the cluster has all collectives of the bucket, and the arguments of all of them must have
+// clusters. Returns whether n has a cluster now.
 static bool cluster_node(Fuser *f, NodeId n) {
   uint32_t bucket = f->buckets ? f->buckets->of[n] : 0;
   if (!bucket) {
@@ -81,8 +81,8 @@ static bool cluster_node(Fuser *f, NodeId n) {
   return true;
 }
 
-// Makes the first clusters in order of node numbers, but a bucket after the arguments of all its
-// collectives.
+// Makes the first clusters in order of node numbers. Only the cluster of a bucket (collectives that
+// leave in one call) is made later: after the arguments of all its collectives have clusters.
 static void sequence_make(Fuser *f) {
   VEC(NodeId) left = {0};
   for (NodeId n = 1; n <= f->count; n++)
@@ -117,7 +117,7 @@ void clusters_make(Fuser *f) {
 
 // Marks the cluster of node n as a dependent of cluster a and appends it to *todo. Does nothing if
 // n is 0 (no node), the cluster is marked, or its rank is not between those of a and b. after[r -
-// a->rank] is the mark of the cluster of rank r. Returns false if the cluster is b.
+// a->rank] is the mark of the cluster of rank r. Returns false if the cluster of n is b, else true.
 static bool dependent_add(const Fuser *f, const Cluster *a, const Cluster *b, NodeId n, bool *after,
                           uint32_t **todo) {
   const Cluster *c = cluster_of(f, n);
@@ -164,8 +164,8 @@ static void sequence_merge(Fuser *f, Cluster *a, Cluster *b, const bool *after) 
   }
 }
 
-// Returns the reason why a and b may not merge, whatever their loops are; NULL if no rule forbids
-// it.
+// Returns the reason why clusters a and b may not merge, whatever their loops are. Returns NULL if
+// no rule forbids the merge.
 static const char *merge_rule(const Cluster *a, const Cluster *b) {
   if (a->update != b->update) return "one runs after the commit of the step, the other before";
   if (a->region != b->region) return "they are in different loops";
@@ -184,22 +184,23 @@ static uint64_t pair_of(const Fuser *f, const Cluster *a, const Cluster *b) {
   return x < y ? x << 32 | y : y << 32 | x;
 }
 
-// Returns the entry of `pair` (RefusedPair.pair) in Fuser.refused, or the free entry for it.
+// Returns the entry of the hash table Fuser.refused for `pair`, the indices of two clusters in one
+// number (RefusedPair.pair). If the table lacks the pair, returns the free entry to use for it.
 static RefusedPair *refused_entry(const Fuser *f, uint64_t pair) {
   uint32_t i = (uint32_t)hash_word(0, pair) & (f->refused_cap - 1);
   while (f->refused[i].pair && f->refused[i].pair != pair) i = (i + 1) & (f->refused_cap - 1);
   return &f->refused[i];
 }
 
-// Writes the nodes of both clusters to `out`, ascending.
+// Writes the nodes of clusters a and b to `out`, in ascending order.
 static void join_nodes(const Cluster *a, const Cluster *b, NodeId *out) {
   for (uint32_t i = 0, j = 0; i < a->n || j < b->n;)
     *out++ = j == b->n || (i < a->n && a->node[i] < b->node[j]) ? a->node[i++] : b->node[j++];
 }
 
-// Finds loops for `node`, the nodes of clusters a and b, in one kernel. Returns true if they cost
-// less than two kernels; *saved is the difference. Otherwise it enters the pair in Fuser.refused,
-// so that it is not tried again until one of the clusters grows.
+// Finds loops for `node`, the nodes of clusters a and b, in one kernel. Returns true if these loops
+// cost less than two kernels; *saved is the difference. Otherwise enters the pair in Fuser.refused,
+// so that it is not tried again until one of the clusters gets more nodes.
 static bool form_pair(Fuser *f, const Cluster *a, const Cluster *b, const NodeId *node,
                       LoopForm *out, double *saved) {
   uint32_t n = a->n + b->n;
@@ -246,9 +247,9 @@ static bool merge(Fuser *f, Cluster *a, Cluster *b) {
   return true;
 }
 
-// Returns the reason why clusters a and b were not merged, or NULL if the merge was not tried.
-// Rules come first, then the reason that the merge recorded in Fuser.refused, then clusters between
-// them.
+// Returns the first reason found why clusters a and b were not merged, or NULL if the merge was not
+// tried. It is a rule, a reason recorded in Fuser.refused, or a third cluster that depends on a and
+// is read by b.
 const char *merge_refusal(Fuser *f, const Cluster *a, const Cluster *b, bool address) {
   if (!f->opt->fuse) return "fusion is off";
   const char *why = merge_rule(a, b);
@@ -277,9 +278,9 @@ static int by_bytes(const void *x, const void *y) {
   return a->from < b->from ? -1 : a->from > b->from;
 }
 
-// Returns the bytes of memory traffic that are saved if the cluster of value `from` is merged with
-// the cluster of its user `to`: the load of the value, and its store too if no other cluster reads
-// it.
+// Returns the bytes of memory traffic that are saved if the clusters of value `from` and of its
+// user `to` are merged. They are the load of the value and, if no other cluster reads the value,
+// its store.
 static int64_t edge_bytes(const Fuser *f, NodeId from, NodeId to) {
   bool alone = !f->memory[from];
   for (uint32_t i = f->user_at[from]; i < f->user_at[from + 1]; i++)
@@ -308,8 +309,8 @@ static bool merge_chains(Fuser *f) {
   return any;
 }
 
-// Merges pairs of clusters that read one value, beginning with the largest values. Returns whether
-// any were merged.
+// Merges pairs of clusters that read the same value, beginning with the largest values. Returns
+// whether any clusters were merged.
 static bool merge_siblings(Fuser *f) {
   uint32_t n = 0;
   bool any = false;
@@ -328,8 +329,8 @@ static bool merge_siblings(Fuser *f) {
   return any;
 }
 
-// Merges each kernel without loops with the next such kernel in Fuser.sequence, so that several
-// scalars are computed in one launch. Returns whether any were merged.
+// Merges each kernel without loops with the next kernel without loops in Fuser.sequence, so that
+// one launch computes several scalars. Returns whether any kernels were merged.
 static bool merge_scalars(Fuser *f) {
   bool any = false;
   Cluster *last = NULL;

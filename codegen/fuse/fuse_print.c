@@ -76,12 +76,12 @@ char *fusion_print(Arena *a, const Fusion *f, const Diag *d) {
 
 // -- the bytes that a group saves --------------------------------------------------------------
 
-// Returns whether the value of n is stored when each node is a kernel of its own. A number is not
-// stored: each use computes it.
+// Returns whether the value of node n would be stored if each node were a kernel of its own. A
+// number (constant, index or step counter) is not stored: each use computes it.
 static bool in_memory(const Graph *g, NodeId n) { return !op_is_number((Op)graph_node(g, n)->op); }
 
-// Returns the bytes that n loads and stores as a kernel of its own. An argument that occurs twice
-// is loaded once.
+// Returns the bytes that node n loads and stores if it is a kernel of its own. An argument that
+// occurs twice is loaded once.
 static int64_t bytes_alone(const Graph *g, NodeId n) {
   const Node *x = graph_node(g, n);
   int64_t bytes = node_bytes(g, n);
@@ -94,9 +94,9 @@ static int64_t bytes_alone(const Graph *g, NodeId n) {
   return bytes;
 }
 
-// Compares the traffic of the group with that of its nodes as kernels of their own. A value that
-// several groups recompute counts in the group Fusion.of[value] only: as a kernel of its own it
-// would run once.
+// Returns the bytes that the nodes of the group move as kernels of their own, less the bytes that
+// the group moves. A value that several groups recompute counts in one group only,
+// Fusion.of[value]: as a kernel of its own it would run once.
 int64_t group_saved_bytes(const Fusion *f, uint32_t group) {
   const Group *g = &f->group[group];
   int64_t alone = 0;

@@ -13,8 +13,8 @@ static bool op_needs_address(Op op, int i) {
   return op_looks_up(op, i) || (i == 0 && op_is_alias(op));
 }
 
-// Returns whether n needs its argument i in memory. A window needs it in memory, unless the
-// argument is recomputed at the positions that the window reads.
+// Returns whether node n reads its argument i from memory. A window, which reads at shifted
+// positions, does so unless the argument is recomputed at the positions that the window reads.
 bool uses_address(const Fuser *f, NodeId n, int i) {
   const Node *x = graph_node(f->g, n);
   return op_needs_address((Op)x->op, i) ||
@@ -29,9 +29,9 @@ Dims node_space(const Graph *g, NodeId n) {
   return all;
 }
 
-// Returns whether n is a chain of windows with over a quarter more elements than the value that the
-// chain reads, such as the patches of a convolution. n is then not stored: kernels read the smaller
-// value.
+// Returns whether node n is a chain of windows that has over a quarter more elements than the value
+// it reads. A window reads at shifted positions; the patches of a convolution are an example. Such
+// a node is not stored: kernels read the smaller value.
 static bool repeats(const Fuser *f, NodeId n) {
   NodeId root = n;
   while (op_row((Op)graph_node(f->g, root)->op)->cls == WINDOW)
@@ -140,9 +140,9 @@ static void inline_add(Fuser *f, InlineSearch *u, NodeId n, NodeId a) {
     u->bytes += node_bytes(f->g, a);
 }
 
-// Collects in u->node the pointwise nodes through which n is computed from values in memory, n
-// included. Returns false if every window that reads n would repeat too much computation, or if the
-// operands that must be stored for it are as large as n.
+// Collects in u->node the pointwise nodes that compute node n from values in memory, n included.
+// Returns false if every window that reads n would repeat too much computation. Also returns false
+// if the operands that must be stored for n are as large as n.
 static bool inline_find(Fuser *f, InlineSearch *u, NodeId n) {
   u->node.n = u->stack.n = 0;
   u->cost = 0;
@@ -187,7 +187,8 @@ static void find_inlined(Fuser *f) {
   }
 }
 
-// What a kernel computes and loads to recompute a node.
+// The operations and the loads that a kernel needs to recompute a node instead of loading its
+// value.
 typedef struct RecomputeCost {
   int size; // number of nodes that are recomputed
   int cost; // number of operations for each element
@@ -199,10 +200,10 @@ static bool full_size(const Fuser *f, NodeId n, NodeId arg) {
   return list_same(&graph_node(f->g, n)->dims, &graph_node(f->g, arg)->dims);
 }
 
-// Returns whether a kernel that recomputes n may load its argument `arg`. It may if arg has other
-// dims and is small beside n. It also may if arg has the dims of n, is in memory for other reasons,
-// and no second value with these dims is loaded. *leaf: the value with the dims of n that is
-// loaded, 0: none yet; arg is entered there.
+// Returns whether a kernel that recomputes node n may load its argument `arg`. It may if arg has
+// other dims and is small beside n. It also may if arg has the dims of n, is in memory for other
+// reasons, and no second value with these dims is loaded. *leaf is the one loaded value that has
+// the dims of n, 0: none yet. The function sets *leaf if arg is that value.
 static bool leaf_fits(const Fuser *f, NodeId n, NodeId arg, NodeId *leaf) {
   if (!full_size(f, n, arg)) return node_elements(f->g, arg) * 4 <= node_elements(f->g, n);
   bool there = f->role[arg] == ROLE_SOURCE || f->role[arg] == ROLE_GEMM ||
@@ -213,9 +214,9 @@ static bool leaf_fits(const Fuser *f, NodeId n, NodeId arg, NodeId *leaf) {
   return true;
 }
 
-// Returns whether n takes at most RECOMPUTE_COST operations an element from one stored value with
-// its dims and small values. Loading that value costs about as much as loading n, so n need not be
-// stored. Sets the cost and leaf of *own.
+// Returns whether node n can be recomputed cheaply. It takes at most RECOMPUTE_COST operations an
+// element, from one stored value with its dims and from small values. Loading that value costs
+// about as much as loading n, so n need not be stored. Sets the cost and leaf of *own.
 static bool follows_cheaply(const Fuser *f, NodeId n, const RecomputeCost *cost,
                             RecomputeCost *own) {
   const Node *x = graph_node(f->g, n);
@@ -252,8 +253,8 @@ static bool cheap_to_recompute(const Fuser *f, NodeId n, const RecomputeCost *co
   return !wide && follows_cheaply(f, n, cost, own);
 }
 
-// Returns for each node whether some use would compute its value several times: the use runs over
-// more dims than the value has, or is in a loop in which the value is not.
+// Returns for each node whether some use would compute its value several times. A use does so if it
+// runs over more dims than the value has, or is inside a loop that does not contain the node.
 static bool *find_wide(const Fuser *f) {
   bool *wide = arena_array(f->a, bool, f->count + 1);
   for (NodeId n = 1; n <= f->count; n++) {
@@ -317,7 +318,7 @@ static void collect_later(Collector *c, NodeId n, bool under) {
 }
 
 // Adds the initial values of the carries of loop r to the arguments of its SCAN: they must be in
-// memory when the loop begins.
+// memory when the loop begins. A carry passes a value from one iteration to the next.
 static void collect_starts(Collector *c, RegionId r) {
   for (NodeId n = 1; n <= c->f->count; n++) {
     const Node *x = graph_node(c->f->g, n);
@@ -369,8 +370,8 @@ static void find_edges(Fuser *f) {
 
 // -- nodes that belong to updates --------------------------------------------------------------
 
-// Returns for each node whether only collectives and aliases lie between its value and an output of
-// kind OUT_UPDATE.
+// Returns for each node whether its value becomes an output of kind OUT_UPDATE, either directly or
+// through collectives and aliases only.
 static bool *find_chains(const Fuser *f) {
   bool *chain = arena_array(f->a, bool, f->count + 1);
   for (uint32_t i = 0; i < f->g->output.n; i++)

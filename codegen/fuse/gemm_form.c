@@ -44,8 +44,8 @@ static bool find_roles(GemmDims *r, const DimList *result) {
   return true;
 }
 
-// Returns whether dims `outer` and `inner` act as one in an operand with physical order `order`:
-// the stride of `outer` is the size of `inner` times the stride of `inner`.
+// Returns whether dims `outer` and `inner` act as one dim in an operand with physical order
+// `order`. They do if the stride of `outer` is the size of `inner` times the stride of `inner`.
 static bool nests(const GemmDims *r, const DimList *order, DimId outer, DimId inner) {
   return order_stride(r->g, order, outer) ==
          order_stride(r->g, order, inner) * dim_get(r->g->dims, inner)->size;
@@ -56,8 +56,8 @@ static bool always_full(const GemmDims *r, DimId d) {
   return !extent_slot(r->g, r->rows, d, &s);
 }
 
-// Keeps in `list` its longest suffix whose dims nest in both operands, which have physical orders x
-// and y. Moves the dims before it to the end of `rest`.
+// Keeps in `list` only its longest suffix whose dims act as one dim in both operands, which have
+// physical orders x and y. Moves the dims of `list` before this suffix to the end of `rest`.
 static void keep_nest(const GemmDims *r, DimList *list, const DimList *x, const DimList *y,
                       DimList *rest) {
   int first = list->n - 1;
@@ -100,7 +100,8 @@ static bool types_fit(const Graph *g, const Node *x) {
          graph_node(g, x->args[1])->type == t;
 }
 
-// Returns whether the summed dims act as one in both arguments.
+// Returns whether the summed dims of the contraction act as one dim in both arguments. They do if
+// the stride of each is the size times the stride of the next.
 static bool k_nests(GemmDims *r) {
   DimList rest = {0};
   keep_nest(r, &r->k, r->a, r->b, &rest);

@@ -30,8 +30,8 @@ static bool reads_address(const Group *g, Op op, int i) {
 }
 
 // Returns the index of the group that writes the memory of argument i of x, a node of group g.
-// Returns f->ngroups if no group writes it while the program runs: the argument is a source, or g
-// recomputes it.
+// Returns f->ngroups if no group writes this memory while the program runs: the argument is a
+// source, or g recomputes it.
 static uint32_t group_read(const Fusion *f, const Group *g, const Node *x, int i) {
   NodeId a = x->args[i];
   if (f->recomputed[a] && !reads_address(g, (Op)x->op, i)) return f->ngroups;
@@ -41,8 +41,8 @@ static uint32_t group_read(const Fusion *f, const Group *g, const Node *x, int i
 
 typedef VEC(uint32_t) Numbers;
 
-// Adds to *on the groups whose values the loop end g (GROUP_LOOP) copies: initial values of
-// carries, and the values that the COLLECTs of the loop gather in each step.
+// Adds to *on the groups whose values the loop end g (GROUP_LOOP) copies. These values are the
+// initial values of carries, and the values that the COLLECTs of the loop gather in each iteration.
 static void loop_reads(Arena *a, const Fusion *f, const Group *g, Numbers *on) {
   RegionId r = graph_node(f->graph, g->node[0])->attr.region;
   for (NodeId n = 1; n <= graph_count(f->graph); n++) {

@@ -12,8 +12,8 @@ typedef struct GroupDeps {
 } GroupDeps;
 GroupDeps group_deps(Arena *a, const Fusion *f);
 bool group_executes(const Group *g);
-// Returns the loop in which group g runs, 0: none. For a GROUP_LOOP it returns the loop that the
-// group ends.
+// Returns the loop in which group g runs, 0: none. For a group that ends a loop (GROUP_LOOP) it
+// returns the loop that the group ends.
 RegionId group_region(const Fusion *f, const Group *g);
 // Returns for each group whether it runs after the commit, the point of a step from which nothing
 // may fail: it belongs to an update, and no group before the commit reads it. f->deps must be set.

@@ -163,9 +163,10 @@ static bool fail(char *why, const char *fmt, ...) {
   return false;
 }
 
-// Returns whether statement `to` can use the result of `from`. In the phase of `from`, its own
-// level and deeper levels can use it. Later phases can use it unless `from` is inside the inner
-// loops. The result of a reduction is available in later phases only.
+// Returns whether statement `to` can use the result of statement `from`. Statements in the phase of
+// `from` can if they have its level or a deeper one. Statements of later phases can unless `from`
+// is inside the inner loops. The result of a reduction is available in later phases only. A phase
+// is one pass over the inner loops.
 static bool usable(const KStmt *from, const KStmt *to) {
   if (from->level == LEVEL_PROLOGUE) return true;
   if (to->level == LEVEL_PROLOGUE) return false;

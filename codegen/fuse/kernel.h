@@ -30,10 +30,11 @@
 
 enum { MAX_LOOPS = MAX_RANK + 4, MAX_BASES = 16, NO_STMT = -1 };
 
-// A loop. It may cover several adjacent dims of the graph, if all pointers are contiguous over
-// them. Its slot then counts elements of all of them (Slot.scale). A joined loop in which long sums
-// are added block by block (codegen/cpu/fold.c) keeps the sizes of its dims: the blocks then end at
-// the same elements as in a kernel whose loops are not joined.
+// A loop of a kernel. It may cover several adjacent dims of the graph, if all pointers are
+// contiguous over them. Its length at run time is then the number of elements of all these dims
+// (Slot.scale). Long sums are added block by block (codegen/cpu/fold.c). A loop with such a sum
+// keeps the sizes of all the dims that it covers. The blocks then end at the same elements as in a
+// kernel with separate loops.
 typedef struct KLoop {
   const char *name;    // name of the dim, for the text of the kernel
   int64_t size;        // full length; 0: only slot `slot` has the length, at run time
@@ -42,19 +43,20 @@ typedef struct KLoop {
   const int64_t *part; // sizes of the dims that it covers, slowest first
 } KLoop;
 
-// A summand of an address that is known at run time: the value of the slot times `stride`.
+// A summand of an address that is known at run time only: the value of an integer argument of the
+// call (a slot) times `stride`.
 typedef struct KBase {
   int16_t slot;
   int64_t stride;
 } KBase;
 
-// An address in elements: pointer p of the call + offset + sum of bases + sum of stride * loop
-// counter. A walk (Kernel.walk) is such a sum without a pointer. It gives the number of an element
-// (K_POSITION).
+// An address in elements: pointer p of the call + offset + sum of bases (KBase) + sum of stride *
+// loop counter. A walk (Kernel.walk) is such a sum without a pointer, which gives the number of an
+// element (K_POSITION).
 //
 // A written pointer may address the memory of a read one (in place). Then both have equal strides
-// and element sizes, and each element is loaded before it is stored, in this phase or an earlier
-// one of the same unit. So a written pointer is not `noalias`.
+// and element sizes. Each element is loaded before it is stored, in this phase or an earlier one of
+// the same iteration of the outer loops. So a written pointer is not `noalias`.
 typedef struct KPtr {
   Dtype type;
   bool written;
@@ -66,7 +68,8 @@ typedef struct KPtr {
 
 typedef enum KLevel { LEVEL_PROLOGUE, LEVEL_OUTER, LEVEL_INNER } KLevel;
 
-// What a statement does. The meaning of the fields index, step and slot of KStmt depends on it.
+// What a statement of a kernel does. The meaning of KStmt.index, KStmt.step and KStmt.slot depends
+// on it.
 typedef enum KKind {
   // Gives numeric argument `index` of the call. Constants are arguments so that layers with
   // different constants share kernels. step: a KNumber, what is known of the number in advance.
@@ -108,15 +111,15 @@ typedef enum KKind {
   K_SCATTER,
 } KKind;
 
-// What is known of the number of a K_NUM. Some numbers allow simpler code, so that kernels which
-// differ in it are different kernels.
+// What is known in advance of the numeric argument that a K_NUM statement gives. Some numbers, such
+// as 0, allow simpler code, so that kernels which differ in this knowledge are different kernels.
 typedef enum KNumber {
   NUMBER_ANY,
   NUMBER_ZERO,
   NUMBER_LEAST,   // it is -inf
   NUMBER_GREATEST // it is inf
 } KNumber;
-// Returns what is known of number x as a value of type `type`.
+// Returns which KNumber describes the number x as a value of type `type`.
 KNumber number_known(double x, Dtype type);
 
 typedef struct KStmt {
@@ -152,9 +155,10 @@ typedef struct Kernel {
 // loops there is one unit. REDUCE and ACCUM start from the neutral value of `op`, which is 0 for a
 // sum. It is their result for empty loops, chunks without units and a `combine` of 0 chunks.
 
-// Returns the number of which the units of a chunk should be a multiple. It is 1 for kernels
-// without a rows loop (Kernel.rows). Iterations of the rows loop are computed together only if they
-// are in one chunk. Chunks of other sizes give the same result.
+// Returns the number of which the size of a chunk (units that one thread runs in sequence) should
+// be a multiple. It is 1 for kernels without a rows loop (Kernel.rows), the outer loop whose
+// iterations are computed several at a time. Iterations of that loop are computed together only if
+// they are in one chunk. Chunks of other sizes give the same result.
 int64_t kernel_grain(const Kernel *k);
 
 // -- kernel_accum.c
@@ -167,43 +171,50 @@ static inline int64_t size_times(int64_t a, int64_t b) {
   return b && a > (INT64_C(1) << 40) / b ? INT64_C(1) << 40 : a * b;
 }
 int64_t kernel_units(const Kernel *k); // number of units if all loops have full length
-// Returns the number of loops around a statement of level `level`. They are loop[0] to loop[n - 1].
+// Returns the number of loops around a statement of level `level`. These loops are loop[0] to
+// loop[n - 1], where n is the number returned.
 int kernel_depth(const Kernel *k, KLevel level);
 // A set of loops of a kernel: bit l is loop[l].
 typedef uint32_t LoopSet;
 _Static_assert(MAX_LOOPS <= 32, "loops fit a set");
-// Returns the loops on whose counters the result of s depends. K_STORE and K_SCATTER have no
-// result: for them, the loops on which their value or address depends. of[i]: this set for
-// statement i, for all statements before s.
+// Returns the loops on whose counters the result of statement s depends. K_STORE and K_SCATTER have
+// no result: for them, returns the loops on which the stored value or its address depends. of[i]:
+// this set for statement i, for all statements before s.
 LoopSet stmt_loops(const Kernel *k, const LoopSet *of, const KStmt *s);
 // The partial row of a chunk has one array for each ACCUM statement, in order, aligned to 64 bytes.
 // The array has an element of type stmt.type for each address of the statement's ptr[index]. If
 // kernel_accum_wide is true, an array of f64 with as many elements follows.
 
-// Returns the number of elements of the array of ACCUM statement s.
+// Returns the number of elements of the array that ACCUM statement s has in the partial row, the
+// memory for the accumulators of a chunk.
 int64_t accum_elements(const Kernel *k, int s);
-// Returns the offset of the array of ACCUM statement s in the row, in bytes. For s == nstmts it
-// returns the size of the row.
+// Returns the offset in bytes of the array of ACCUM statement s in the partial row, the memory for
+// the accumulators of a chunk. For s == nstmts it returns the size of the partial row.
 int64_t accum_offset(const Kernel *k, int s);
-// Returns the bytes of the array of ACCUM statement s, without the array of f64.
+// Returns the bytes of the array of ACCUM statement s in the partial row of a chunk. The array of
+// f64 that may follow it does not count.
 int64_t accum_row_bytes(const Kernel *k, int s);
-// Returns the stride along loop l in the array of ACCUM statement s, in elements.
+// Returns how many elements apart two neighbours along loop l are in the array of ACCUM statement s
+// (in the partial row of a chunk).
 int64_t accum_stride(const Kernel *k, int s, int l);
 // Returns true if REDUCE or ACCUM s is a sum of f32, whose additions round. Such sums are added in
 // blocks of bounded length (codegen/cpu/fold.c), so that the errors of long sums stay small.
 bool stmt_folds(const KStmt *s);
 
-// A launch has KERNEL_CHUNKS chunks, or fewer that access about KERNEL_CHUNK_BYTES each. A chunk
-// has at most kernel_chunk_units units. This bounds how many f32 values a chunk adds to one element
-// of an accumulator without an array of f64, and so the error of the sum.
+// A launch has KERNEL_CHUNKS chunks, or fewer that access about KERNEL_CHUNK_BYTES each. A chunk is
+// a sequence of units that one thread runs, at most kernel_chunk_units of them. This limit bounds
+// how many f32 values a chunk adds to one element of an accumulator without an array of f64. So it
+// bounds the error of the sum.
 enum { KERNEL_CHUNK_BYTES = 65536, KERNEL_CHUNKS = 64 };
-// Returns the upper limit of the units of a chunk.
+// Returns the largest number of units (iterations of the outer loops) that a chunk may have.
 int64_t kernel_chunk_units(const Kernel *k);
-// Returns true if ACCUM s has an array of f64: it adds so many values that their sum in f32 would
-// be inexact. Sums of blocks of values are then added in f64.
+// Returns true if ACCUM statement s has an array of f64, because it adds so many values that their
+// sum in f32 would be inexact. Such a sum adds blocks of values in f32, and the sums of the blocks
+// in f64.
 bool kernel_accum_wide(const Kernel *k, int s);
 
-// Returns the bytes of a chunk's partial row.
+// Returns the bytes of the partial row of a chunk, the memory for the results of all its ACCUM
+// statements.
 static inline int64_t kernel_partial_bytes(const Kernel *k) { return accum_offset(k, k->nstmts); }
 // Returns the complete text of a kernel. Kernels are equal if their texts are, apart from the
 // names, the reason (Kernel.why) and the nodes.

@@ -15,8 +15,9 @@ bool stmt_folds(const KStmt *s) {
   return (s->kind == K_REDUCE || s->kind == K_ACCUM) && s->op == OP_SUM && s->type == TYPE_F32;
 }
 
-// Returns the number of elements of ACCUM s in the partial row, saturated at a large number. *each:
-// how many values one unit adds to each element.
+// Returns the number of elements that ACCUM statement s has in the partial row, saturated at a
+// large number. The partial row is the memory for the accumulators of a chunk. *each: how many
+// values one unit, an iteration of the outer loops, adds to each element.
 static int64_t row_elements(const Kernel *k, int s, int64_t *each) {
   int64_t n = 1;
   *each = k->vector >= 0 && k->vector < k->nouter ? k->block : 1;
@@ -29,7 +30,8 @@ static int64_t row_elements(const Kernel *k, int s, int64_t *each) {
   return n;
 }
 
-// Returns the bytes that all units access, at least 1.
+// Returns the bytes that the whole kernel k accesses, at least 1. Each element of each pointer
+// counts once.
 static double all_bytes(const Kernel *k) {
   double bytes = 1;
   for (int p = 0; p < k->nptr; p++) {
@@ -41,9 +43,9 @@ static double all_bytes(const Kernel *k) {
   return bytes;
 }
 
-// Returns the number of all units, unless an ACCUM of f32 has several elements, which are then in
-// memory. In that case the limit is the larger of two numbers: the units that access twice
-// KERNEL_CHUNK_BYTES, and the units of the kernel / KERNEL_CHUNKS.
+// Returns the upper limit of the units of a chunk. It is the number of all units unless an ACCUM of
+// f32 has several elements, which are then in memory. In that case it is the larger of two numbers:
+// the units that access twice KERNEL_CHUNK_BYTES, and the units of the kernel / KERNEL_CHUNKS.
 int64_t kernel_chunk_units(const Kernel *k) {
   int64_t units = kernel_units(k), most = units, each;
   for (int s = 0; s < k->nstmts; s++) {
@@ -68,8 +70,8 @@ static bool accum_moves(const Kernel *k, int s, int l) {
   return l >= k->nouter && k->ptr[k->stmt[s].index].stride[l] != 0;
 }
 
-// Returns the product of the lengths of those loops, from loop `first` on, along which ACCUM s has
-// several elements.
+// Returns the product of the lengths of some loops: those from loop `first` on along which ACCUM
+// statement s has several elements.
 static int64_t accum_length(const Kernel *k, int s, int first) {
   int64_t n = 1;
   for (int l = first; l < k->nouter + k->ninner; l++)
