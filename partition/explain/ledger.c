@@ -12,7 +12,7 @@
 
 // -- making the ledger ---------------------------------------------------------------------------
 
-// Returns the text of the first output that returns node n.
+// Returns the text that names the first output whose value is node n, or "an output".
 static const char *output_text(Arena *a, const Placer *p, NodeId n) {
   const Read *r = outputs_of(p, n);
   return r->output ? reader_text(a, p->g, r) : "an output";
@@ -109,16 +109,16 @@ const char *ledger_remedy(Arena *a, const Ledger *l, const LedgerRow *row) {
   return arena_printf(a, "asked for by %s, and by %s", rule_with_place(a, &l->rule[rule]), others);
 }
 
-// Returns the bytes of one call and the number of calls: "   196608 B x12". With `in_all`, `bytes`
-// is the sum of calls of different sizes: "  1302528 B in 9 calls".
+// Returns as text the bytes of one collective call and the number of calls: "   196608 B x12". With
+// `in_all`, `bytes` is the sum of calls of different sizes: "  1302528 B in 9 calls".
 static const char *bytes_of(Arena *a, int64_t bytes, int64_t calls, bool in_all) {
   const char *times =
       calls < 2 ? "" : arena_printf(a, in_all ? " in %lld calls" : " x%lld", (long long)calls);
   return arena_printf(a, "%12lld B%s", (long long)bytes, times);
 }
 
-// Prints one entry: a line with the call of `row`, whose values are called `value`, then a line
-// with its cause.
+// Prints one entry of the ledger: a line about the collective call of `row`, then a line with its
+// cause. `value` is the text for the values that the call moves.
 static void put_head(FILE *f, Arena *a, const Ledger *l, const LedgerRow *row, const char *value,
                      const char *bytes, double seconds) {
   const CollFact *c = row->fact;
@@ -133,7 +133,8 @@ static void put_head(FILE *f, Arena *a, const Ledger *l, const LedgerRow *row, c
           wants ? ")" : "", ledger_remedy(a, l, row));
 }
 
-// Returns as text a sharding and its cause, which is a layout rule or LedgerSide.why.
+// Returns the text of a sharding, followed by its cause in parentheses if one is known. The cause
+// is a layout rule, or LedgerSide.why.
 static const char *side_text(Arena *a, const Ledger *l, const LedgerSide *s) {
   const char *state = ledger_sharding(a, l, s),
              *why = s->rule >= 0 ? rule_with_place(a, &l->rule[s->rule]) : s->why;

@@ -9,7 +9,7 @@
 
 #include "partition/partition.h"
 
-// The sharding of a value before or after a call, and why the value has it.
+// The sharding of a value before or after a collective call, and why the value has this sharding.
 typedef struct LedgerSide {
   Dims dims;       // block dims of the value
   Axes partial;    // axes over which the value is partial
@@ -18,7 +18,8 @@ typedef struct LedgerSide {
   const char *why; // the cause in words if there is no rule, or NULL
 } LedgerSide;
 
-// One value of a call: a bucket sends several values in one call, each is a part of it.
+// One value that a collective call moves. A bucket is a call that moves several values, each of
+// which has its own LedgerPart.
 typedef struct LedgerPart {
   const char *value;       // name of the value, else of its operation
   const char *gradient_of; // the tensor whose gradient the value is, or NULL
@@ -39,7 +40,8 @@ typedef struct LedgerRow {
   uint32_t line; // index of its LedgerLine
 } LedgerRow;
 
-// Rows that are equal in all rounds of a loop.
+// Rows of the ledger (collective calls) that are equal in all rounds (iterations) of a loop and are
+// printed as one line.
 typedef struct LedgerLine {
   uint32_t n, *row;          // number of rows, and their indices in Ledger.row, in program order
   const char *value;         // names of the values of all rows: "layer.0.x ... layer.11.x"
@@ -92,21 +94,25 @@ typedef struct LedgerSource {
   const Machine *machine;
   const Diag *diag;
 } LedgerSource;
-// Makes the ledger in `a`. What `from` points to must outlive it.
+// Returns the ledger, a list of the collective calls with their causes, in arena `a`. What `from`
+// points to must outlive the ledger.
 Ledger *ledger_new(Arena *a, const LedgerSource *from);
-// Returns the ledger as text, with one entry for each LedgerLine, long lists of names shortened.
-// `all`: one entry for each LedgerRow, with all names.
+// Returns the ledger as text, with one entry for each LedgerLine and with long lists of names
+// shortened. With `all`, the text has one entry for each LedgerRow and all names.
 char *ledger_text(Arena *a, const Ledger *l, bool all);
-// Returns a text that says how to remove a row: "leaving out heads -> cols (--layout) would remove
-// it". If no single rule would, the text names the rules that cause the call.
+// Returns a text that says how to avoid the collective call of a row: "leaving out heads -> cols
+// (--layout) would remove it". If leaving out no single rule would, the text names the rules that
+// cause the call.
 const char *ledger_remedy(Arena *a, const Ledger *l, const LedgerRow *row);
-// Returns whether the rule has no effect: calls, bytes sent, flops and memory are equal without it.
+// Returns whether layout rule r has no effect: calls, bytes sent, flops and memory are equal
+// without the rule.
 bool ledger_rule_idle(const Ledger *l, const LedgerRule *r);
-// Return the block dims of a value before or after a call, "[vocab/cols, d]", and its sharding,
-// "sum over cols b/rows" or "replicated".
+// ledger_dims returns the block dims of a value before or after a call, "[vocab/cols, d]".
+// ledger_sharding returns its sharding, "sum over cols b/rows" or "replicated".
 const char *ledger_dims(Arena *a, const Ledger *l, const LedgerSide *side);
 const char *ledger_sharding(Arena *a, const Ledger *l, const LedgerSide *side);
-// Returns the place of a rule or call, "gpt.mesh:45" or "--layout"; "" if it has none.
+// Returns the place of a layout rule or collective call as text, "gpt.mesh:45" or "--layout", or ""
+// if `pos` is no place.
 const char *ledger_place(Arena *a, const Ledger *l, Pos pos);
 
 // -- values -------------------------------------------------------------------------------------
@@ -139,7 +145,7 @@ typedef struct ValueUse {
   uint32_t times;    // number of equal uses that this entry stands for
 } ValueUse;
 
-// How one value lies on the mesh, and what its movement costs.
+// How one value is split over the mesh, who reads it, and what the collectives that move it cost.
 typedef struct ExplainedValue {
   const char *name;
   ValueKind kind;
@@ -170,15 +176,17 @@ typedef struct ExplainedValues {
   uint32_t n;
   ExplainedValue *at; // declared tensors first, then in graph order
 } ExplainedValues;
-// Returns the declared tensors that some node reads, all named values, and gradients of parameters.
+// Returns the list of values that `explain` can show: the declared tensors that some node reads,
+// all named values, and the gradients of parameters.
 ExplainedValues *explained_values(Arena *a, const Ledger *l);
-// Returns the index of the value of that name, or -1.
+// Returns the index in v->at of the value with this name, or -1 if the list has no such value.
 int explained_find(const ExplainedValues *v, const char *name);
-// Appends a named value that the list lacks, because a statement of the model made several nodes
-// and the list has only the last. Returns its index, or -1 if no node has the name. The array has
-// room for one such value.
+// Appends to v a named value that the list lacks. If a statement of the model made several nodes,
+// the list has only the last node. Returns the index of the value in v->at, or -1 if no node has
+// the name. The array v->at has room for one such value.
 int explained_part(Arena *a, const Ledger *l, ExplainedValues *v, const char *name);
-// Returns the readers of a value and their number in *n. Readers with equal texts are one entry.
+// Returns the readers of a value, and sets *n to the number of entries. Readers that are described
+// by equal texts are one entry.
 ValueUse *explained_uses(Arena *a, const Ledger *l, const ExplainedValue *v, uint32_t *n);
 // Returns the text that `explain NAME` prints for v->at[value]: its shardings, readers and bytes
 // sent.

@@ -5,8 +5,8 @@
 
 // -- why the reader needs another sharding ------------------------------------------------------
 
-// Returns the dim that `axis` splits where the reader is computed: a dim of its result or a dim
-// that it sums. 0: none.
+// Returns the dim that `axis` splits where node `reader` is computed: a dim of its result or a dim
+// over which it sums. Returns 0 if the axis splits neither.
 static DimId dim_split_by(const Placer *p, NodeId reader, int axis) {
   const Node *node = graph_node(p->g, reader);
   int k = sharding_dim_of(&p->result.computed[reader], axis);
@@ -37,9 +37,9 @@ static void explain_full_dim(Arena *a, const Placer *p, NodeId of, NodeId reader
                               dim_get(p->g->dims, whole)->name);
 }
 
-// Sets the cause of a call that makes a full sum: the reader is not linear. A linear reader could
-// work on partial sums. The placement then chose the call because it sends fewer bytes, and no
-// cause is set.
+// Sets out->why for a call that adds up partial sums: the reader is not linear and cannot work on
+// partial sums. For a linear reader sets nothing. Such a reader could work on partial sums, and the
+// placement chose the call because it sends fewer bytes.
 static void explain_full_sum(Arena *a, const Graph *g, NodeId reader, LedgerSide *out) {
   const OpRow *row = reader ? op_row((Op)graph_node(g, reader)->op) : NULL;
   if (row && row->linear == LINEAR_NO) out->why = arena_printf(a, "%s is not linear", row->text);
@@ -54,8 +54,8 @@ static Axes axes_of(const Graph *low, const Dims *dims, DimId whole) {
   return (Axes){0};
 }
 
-// Handles the splits that the call removes. Sets the layout rule behind them, and why the reader
-// needs the dims full.
+// Explains the splits of dims that the collective call of `part` removes. Sets the layout rule that
+// made these splits, and why the reader needs the dims unsplit.
 static void explain_gathered(Arena *a, const Placer *p, const Graph *low, LedgerPart *part) {
   for (int i = 0; i < part->has.dims.n; i++) {
     const Dim *block = dim_get(low->dims, part->has.dims.at[i]);
@@ -71,7 +71,8 @@ static void explain_gathered(Arena *a, const Placer *p, const Graph *low, Ledger
   }
 }
 
-// Handles the splits that the call adds. Sets the layout rule that asks for them.
+// Explains the splits of dims that the collective call of `part` adds. Sets the layout rule that
+// asks for these splits.
 static void explain_scattered(const Placer *p, const Graph *low, LedgerPart *part) {
   const Dims *dims = &graph_node(p->g, part->node)->dims;
   for (int i = 0; i < part->wants.dims.n; i++) {
@@ -86,7 +87,8 @@ static void explain_scattered(const Placer *p, const Graph *low, LedgerPart *par
   }
 }
 
-// Sets the causes of a halo: the rule that splits the dim of the source, and the window.
+// Sets the causes of a halo (an exchange of block edges): the layout rule that splits the dim of
+// the source, and the window that reads it.
 static void explain_halo(const Placer *p, const Graph *low, const Node *halo, LedgerPart *out) {
   const Dim *have = dim_get(low->dims, halo->attr.dims[0]);
   if (have->axes.n)

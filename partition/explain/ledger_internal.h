@@ -6,20 +6,22 @@
 #include "partition/sharding/sharding_internal.h"
 
 // -- ledger_cause.c -----------------------------------------------------------------------------
-// Fills out->has and out->wants: the shardings before and after collective node `moved` of the
-// lowered graph, with the layout rules behind them. The caller has set out->node and out->reader.
+// Fills out->has and out->wants: the shardings of a value before and after collective node `moved`
+// of the lowered graph, with the layout rules that cause them. The caller has set out->node and
+// out->reader.
 void sides_find(Arena *a, const Placer *p, const Graph *lowered, NodeId moved, LedgerPart *out);
 
 // -- ledger_rules.c -----------------------------------------------------------------------------
-// Makes l->rule, one entry for each rule of the layout. Fills only the rule, its text and its
-// place.
+// Makes l->rule, one entry for each rule of the layout. Sets only the rule, its text and its place
+// in each entry; rules_try sets the rest.
 void rules_list(Arena *a, Ledger *l);
-// Places the graph once more without each rule. Fills the fields without_* of all rules, and the
-// fields cause, partly and left of all rows.
+// Places the graph once more without each layout rule, to find what the rule causes. Fills the
+// fields without_* of all rules, and the fields cause, partly and left of all ledger rows.
 void rules_try(const Machine *machine, Ledger *l);
 
 // -- ledger_lines.c -----------------------------------------------------------------------------
-// Fills l->line: rows that differ only in the round of a loop become one line.
+// Fills l->line: ledger rows (collective calls) that differ only in the round (iteration) of a loop
+// become one line.
 void lines_find(Arena *a, Ledger *l);
 
 #endif

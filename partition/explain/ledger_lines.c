@@ -15,15 +15,16 @@ enum { MOST_NAMES = 3, FIRST_NAMES = 2 };
 
 static bool name_char(char c) { return isalnum((unsigned char)c) || c == '_' || c == '.'; }
 
-// Returns the length of the number at text[i] if it is a component of a scoped name ("layer.0.x"):
-// the round of a `for`. Else 0.
+// Returns the length of the number at text[i] if the number is a component of a dotted name, such
+// as 0 in "layer.0.x". Such a number is a round (iteration) of a `for`. Returns 0 if there is no
+// such number at text[i].
 static size_t round_length(const char *text, size_t i) {
   if (i == 0 || text[i - 1] != '.' || i == 1 || !name_char(text[i - 2])) return 0;
   size_t n = strspn(text + i, "0123456789");
   return n && text[i + n] == '.' ? n : 0;
 }
 
-// Returns the text with every round replaced by a star.
+// Returns the text with the number of every loop round (the 3 in "layer.3.x") replaced by a star.
 static const char *without_rounds(Arena *a, const char *text) {
   char *out = arena_alloc(a, strlen(text) + 1), *to = out;
   for (size_t i = 0; text[i]; i++) {
@@ -34,7 +35,8 @@ static const char *without_rounds(Arena *a, const char *text) {
   return out;
 }
 
-// Returns the number of the first round in a text, -1 if there is none.
+// Returns the number of the first loop round that a text names, 3 for "layer.3.x", or -1 if the
+// text names none.
 static long first_round(const char *text) {
   for (size_t i = 0; text[i]; i++)
     if (round_length(text, i)) return strtol(text + i, NULL, 10);
@@ -63,13 +65,15 @@ static const char *row_key(Arena *a, const Ledger *l, const LedgerRow *row) {
 
 // -- short names --------------------------------------------------------------------------------
 
-// Returns the name of the tensor whose gradient the part is, or else the name of the value.
+// Returns the name of the tensor whose gradient the part (a value of a collective call) is. For a
+// part that is no gradient, returns the name of the value.
 static const char *bare_name(const LedgerPart *p) {
   return p->gradient_of ? p->gradient_of : p->value;
 }
 
-// Fills name[] with the names of the values of a row, each once, and returns their number. With
-// `gradients` these are the names of the tensors whose gradients are sent.
+// Fills name[] with the names of the values that the collective call of a row moves, each name
+// once. With `gradients` fills in the names of the tensors whose gradients are moved. Returns the
+// number of names.
 static uint32_t distinct(const LedgerRow *row, bool gradients, const char **name) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < row->nparts; i++) {
@@ -81,7 +85,8 @@ static uint32_t distinct(const LedgerRow *row, bool gradients, const char **name
   return n;
 }
 
-// Returns a number and the first names: "46 gradients: bytes, places, ...".
+// Returns a text with the number of names and the first few of them: "46 gradients: bytes, places,
+// ...".
 static const char *first_names(Arena *a, uint32_t n, const char **name, bool gradients) {
   const char *text = "";
   for (uint32_t i = 0; i < FIRST_NAMES && i < n; i++)
@@ -97,7 +102,8 @@ static const char *short_names(Arena *a, const LedgerRow *row, bool *shortened) 
   return *shortened ? first_names(a, n, name, gradients) : row->fact->value;
 }
 
-// Returns the text LedgerLine.value of several buckets of gradients.
+// Returns the text LedgerLine.value for several buckets, which are collective calls that move
+// several gradients each.
 static const char *bucket_names(Arena *a, const Ledger *l, const LedgerLine *line) {
   VEC(const char *) name = {0};
   for (uint32_t i = 0; i < line->n; i++)
@@ -106,7 +112,7 @@ static const char *bucket_names(Arena *a, const Ledger *l, const LedgerLine *lin
   return first_names(a, name.n, name.at, true);
 }
 
-// Returns the name up to its first round: "layer.11" of "layer.11.attention.wq".
+// Returns the name of a value up to its first loop round: "layer.11" of "layer.11.attention.wq".
 static const char *round_name(Arena *a, const LedgerPart *p) {
   const char *name = bare_name(p);
   for (size_t i = 0; name[i]; i++) {

@@ -23,9 +23,10 @@ static Layout layout_without(Arena *a, const Layout *layout, uint32_t gone) {
   return out;
 }
 
-// Returns the call among `facts` that still moves the first value of the row, or NULL. Such a call
-// agrees with the row in operation and pass (forward, backward), has an axis in common with it and,
-// unless the row is a bucket, is from the same line of the model.
+// Returns the call among `facts` (the calls without one layout rule) that still moves the first
+// value of the row, or NULL. Such a call agrees with the row in operation and pass (forward,
+// backward) and has an axis in common with the row. Unless the row is a bucket of several values,
+// the call is also from the same line of the model.
 static const CollFact *still_moves(const LedgerRow *row, const CollFacts *facts) {
   for (uint32_t i = 0; i < facts->n; i++) {
     const CollFact *f = &facts->fact[i];
@@ -43,8 +44,8 @@ static bool is_behind_row(const LedgerRow *row, uint32_t rule) {
   return false;
 }
 
-// Compares the rows with the calls of the placement without `rule`, an index into l->rule. The rule
-// becomes the cause of rows whose calls are gone.
+// Compares the ledger rows with `without`, the calls of a placement without layout rule
+// l->rule[rule]. For each row whose call is gone, sets this rule as the cause.
 static void blame(Ledger *l, uint32_t rule, const CollFacts *without) {
   for (uint32_t i = 0; i < l->nrows; i++) {
     LedgerRow *row = &l->row[i];

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-// Returns the name of a block dim: "t", "b/rows"; "y/rows+halo" for the interval that a window
-// reads.
+// Returns the text of a block dim: "t" if unsplit, "b/rows" if split along axis rows, "y/rows+halo"
+// for the interval that a window reads.
 static const char *dim_text(Arena *a, const Ledger *l, DimId d) {
   const Dim *dim = dim_get(l->graph->dims, d);
   if (!dim->out) return dim->name;

@@ -33,9 +33,9 @@ static int by_node(const void *x, const void *y) {
   return a->node != b->node ? (a->node < b->node ? -1 : 1) : strcmp(a->name, b->name);
 }
 
-// Returns the named values of the graph, in graph order. If several nodes have one name, the output
-// is taken, else the last node. Nodes with the name of a declared tensor, such as casts of it, are
-// left out.
+// Returns the named values of the graph, in graph order. If several nodes have one name, the list
+// has the node that is an output, else the last node. Nodes with the name of a declared tensor,
+// such as casts of it, are left out.
 static NamedNodes named_nodes(Arena *a, const Placer *p) {
   NamedNodes all = {0}, out = {0};
   for (NodeId n = 1; n <= graph_count(p->g); n++)
@@ -55,7 +55,8 @@ static NamedNodes named_nodes(Arena *a, const Placer *p) {
   return out;
 }
 
-// Returns dim k of node n as its settled sharding splits it.
+// Returns the size, the blocks and the axes of dim k of node n, in the settled sharding (the one
+// that readers see).
 static ValueDim dim_of(Arena *a, const Placer *p, NodeId n, int k) {
   const Dim *d = dim_get(p->g->dims, graph_node(p->g, n)->dims.at[k]);
   Axes split = p->result.settled[n].split[k];
@@ -73,7 +74,8 @@ static ValueDim dim_of(Arena *a, const Placer *p, NodeId n, int k) {
   return out;
 }
 
-// Returns the axes of size 2 or more over which a sharding replicates.
+// Returns the axes of size 2 or more along which all processors have the same values under sharding
+// s.
 static Axes replicated_axes(const Mesh *m, const Sharding *s) {
   Axes out = {0};
   for (int axis = 0; axis < m->naxes; axis++)
@@ -82,7 +84,7 @@ static Axes replicated_axes(const Mesh *m, const Sharding *s) {
   return out;
 }
 
-// Returns the number of backward nodes that read a forward value.
+// Returns the number of nodes of the backward pass that read the value of forward node n.
 static uint32_t backward_uses(const Placer *p, NodeId n) {
   uint32_t count = 0;
   if (graph_node(p->g, n)->origin.backward) return 0;
@@ -140,7 +142,8 @@ int explained_find(const ExplainedValues *v, const char *name) {
   return -1;
 }
 
-// Links a parameter to its gradient and to the optimizer's tensors.
+// Sets in `param` the indices, in the list v, of the parameter's gradient and of its optimizer
+// tensors.
 static void add_training(Arena *a, const Graph *g, ExplainedValues *v, ExplainedValue *param) {
   for (uint32_t i = 0; i < v->n && param->gradient < 0; i++)
     if (v->at[i].gradient_of && !strcmp(v->at[i].gradient_of, param->name))

@@ -15,9 +15,10 @@
 
 enum { EVEN = 255 }; // PartClass.code: the set splits the part into blocks of equal length
 
-// A class: parts or values with equal codes. A code says what a set does. Code of a part: 0 if the
-// set does not split it, EVEN, or 1 + index into `size` of the split dim. Code of a value: CHANGE_*
-// (layout_cost_internal.h), 0 if the set neither moves nor splits it.
+// A class: parts (amounts of work or memory) or values (tensors that collectives move) with equal
+// codes. A code says what a set, the dims that one axis splits, does to them. Code of a part: 0 if
+// the set does not split the part, EVEN, or 1 + index into `size` of the split dim. Code of a
+// value: CHANGE_* (layout_cost_internal.h), 0 if the set neither moves nor splits the value.
 typedef struct PartClass {
   uint64_t hash;
   const uint8_t *code; // [set]
@@ -28,7 +29,9 @@ typedef struct PartClass {
                                // in length
 } PartClass;
 
-// What the sets of one kind do to each class.
+// What the sets of one kind of axis do to each class. A kind is the size and link of a mesh axis,
+// and a set is the dims that such an axis splits. A class groups parts or values that all sets
+// change alike.
 typedef struct KindTable {
   double size; // processors of the axis
   uint32_t n;
@@ -46,7 +49,8 @@ typedef struct KindTable {
   double *best_share, *best_held, *best_left, *min_flow;
 } KindTable;
 
-// What the bound knows before axis k is assigned. Arrays are indexed by class.
+// What the bound knows before axis k is assigned a set of dims to split. Arrays are indexed by
+// class, a group of parts or values that all sets change alike.
 typedef struct Depth {
   double *share, *upper, *held; // over axes before k: products of share and held, minimum of upper
   double *flow[FLOWS];          // seconds that values move over axes before k
@@ -95,9 +99,10 @@ static uint32_t intern_class(const Bounds *l, PartClasses *c, const PartClass *x
   return c->n - 1;
 }
 
-// Returns a class that consists of part i, with its codes under all sets, written to `code`. Dims
-// whose size is a multiple of `most` never have uneven blocks and get the code EVEN. Other dims are
-// numbered as they appear.
+// Returns a class (a group of parts that all sets split alike) with part i as its only member.
+// Fills code[s] for each set s of dims that an axis may split. Dims whose size is a multiple of
+// `most` never have uneven blocks and get the code EVEN. Other dims get numbers in the order in
+// which they appear.
 static PartClass class_of_part(const Bounds *l, const PartTable *parts, uint32_t i, int64_t most,
                                uint8_t *code) {
   const Part *p = &parts->part.at[i];
@@ -120,8 +125,9 @@ static PartClass class_of_part(const Bounds *l, const PartTable *parts, uint32_t
   return c;
 }
 
-// Makes l->part from c, with classes of positive amount first. Amounts of samples with negative
-// weight are negative. For these a lower bound takes the largest share.
+// Fills l->part with the classes of c, those of positive amount first. A class is a group of parts
+// of the work that all layouts split alike. A part of a sample graph with negative weight has a
+// negative amount. A lower bound must multiply negative amounts by the largest possible share.
 static void sort_parts(Bounds *l, const PartClasses *c, uint32_t nparts) {
   uint32_t *place = arena_array(l->a, uint32_t, c->n + 1);
   l->part = arena_array(l->a, PartClass, c->n + 1);
@@ -152,8 +158,9 @@ static void classify_parts(Bounds *l, const PartTable *parts, int64_t most) {
   sort_parts(l, &time, parts->part.n);
 }
 
-// Fills code[] with the codes of a value. Returns false if no set moves the value, so that it needs
-// no class.
+// Fills code[s] for each set s of dims that an axis may split: whether the set moves or splits the
+// value (CHANGE_*), or 0. Returns false if no set moves the value, which then adds nothing to the
+// bound.
 static bool codes_of_value(const Bounds *l, uint32_t value, uint8_t *code) {
   bool any = false;
   for (uint32_t s = 0; s < l->nsets; s++) {
@@ -186,8 +193,9 @@ static void classify_values(Bounds *l, const PartTable *parts) {
 
 // -- tables of an axis --------------------------------------------------------------------------
 
-// Returns the share of a part class under a set on an axis of p processors. It depends on other
-// axes that split the same dims: `most` asks for the largest possible share, else for the smallest.
+// Returns the share that one processor has of the parts of class c, if an axis of p processors
+// splits set number `set` of dims. Other axes that split these dims can change the share. With
+// `most` returns the largest possible share, else the smallest.
 static double share_of(const PartClass *c, uint32_t set, double p, bool most) {
   uint8_t code = c->code[set];
   if (!code) return 1;
@@ -203,7 +211,8 @@ static double *rows_of(Bounds *l, const KindTable *t, uint32_t n, const PartClas
   return rows;
 }
 
-// Returns for each of n columns of matrix `at` its minimum, but not more than `most`.
+// Returns an array of n numbers: the minimum of each column of matrix `at`, or `most` where the
+// minimum is greater than `most`.
 static double *min_of_rows(Bounds *l, uint32_t n, uint32_t rows, const double *at, double most) {
   double *out = arena_array(l->a, double, n + 1);
   for (uint32_t i = 0; i < n; i++) {
@@ -323,9 +332,10 @@ static double parts_with(const Bounds *l, const Depth *d, const KindTable *t, ui
   return a + b;
 }
 
-// Fills out[] with lower bounds of the seconds that value class i moves, by kind of Flow, if the
-// next axis gets a set. d: the axes before it; `at`: index of the set and the class in the matrices
-// of t, the tables of the axis.
+// Fills out[] with lower bounds of the seconds that the values of class i take to move, one for
+// each kind of Flow. The next axis of the mesh is assumed to split a set of dims. `d` describes the
+// axes that have their sets already. `at` is the index of the set and the class in the matrices of
+// t, the tables of the next axis.
 //   JOIN  Sums and gathers over axes of p and q processors send (1 - 1/p) + (1 - 1/q) / p of the
 //         bytes, in the cheaper order of the axes. Memory is read and written once.
 //   SEND  Each axis sends the blocks that remain after splits and moves over the other axes.
@@ -360,8 +370,9 @@ static double values_with(const Bounds *l, const Depth *d, const KindTable *t, u
   return all;
 }
 
-// Returns the seconds that the longest blocks of uneven splits take more than blocks of average
-// length, if axis k gets `set`.
+// Returns the seconds of work that a step takes longer because uneven splits make the longest
+// blocks longer than the average. Axis k is assumed to split set number `set` of dims, and the axes
+// before k those assigned to them.
 static double short_blocks(const Bounds *l, int k, uint32_t set) {
   const Depth *d = &l->depth[k];
   double all = 0;
@@ -385,7 +396,8 @@ static double short_blocks(const Bounds *l, int k, uint32_t set) {
   return all;
 }
 
-// Returns whether every layout that completes this choice needs more memory than the task allows.
+// Returns true if the next axis cannot split set number `set` of dims. Every layout that continues
+// with this choice then needs more memory than the task allows.
 static bool too_large(const Bounds *l, const Depth *d, const KindTable *t, uint32_t set) {
   double bytes = 0;
   const double *share = t->held + (size_t)set * l->nheld;

@@ -15,7 +15,8 @@
 
 #include "partition/search/layout_cost_internal.h"
 
-// Axes of one size and link, and the sets of dims that such an axis can split.
+// A kind of mesh axis: the axes of one size and one link (network rates), and the sets of dims that
+// such an axis can split.
 typedef struct AxisKind {
   int64_t size;
   Link link;
@@ -27,30 +28,34 @@ typedef struct AxisKind {
 
 typedef struct Bounds Bounds;
 
-// Makes tables for axes of the given kinds, in arena a. `most` is the number of processors of a
-// mesh: blocks of a dim whose size it divides are never uneven. Thread rule: one search at a time.
+// Makes tables for axes of the given kinds (size and link), in arena a. `most` is the number of
+// processors of the whole mesh. A dim whose size is a multiple of `most` always has blocks of equal
+// length. Thread rule: one search at a time.
 Bounds *bounds_new(Arena *a, const SearchTask *t, const PartTable *parts, uint32_t nkinds,
                    AxisKind *const *kind, int64_t most);
-// Starts with a mesh of `naxes` axes of these kinds, to which no sets are assigned. Then the caller
-// calls for each axis k in order: bounds_enter(k), any number of times bounds_with(k, ...),
-// bounds_assign(k, set).
+// Starts to bound a mesh of `naxes` axes of these kinds (size and link), none of which splits a dim
+// yet. Then the caller calls for each axis k in order: bounds_enter(k), any number of times
+// bounds_with(k, ...), bounds_assign(k, set).
 void bounds_begin(Bounds *l, int naxes, const uint32_t kind[]);
 void bounds_enter(Bounds *l, int k);
-// Returns a lower bound, in seconds, of all layouts in which axis k splits set i of its kind and
-// the axes before k are as assigned. A bound of `limit` or more may be too low, but is at least
-// `limit`. INFINITY: none of these layouts fits the memory.
+// Returns a lower bound of the cost, in seconds, of all layouts in which axis k splits set i of
+// dims (AxisKind.set). The axes before k split the sets that bounds_assign gave them. A result of
+// `limit` or more may be lower than the full bound, which is not needed then. INFINITY: none of
+// these layouts fits the memory.
 double bounds_with(Bounds *l, int k, uint32_t i, double limit);
-// Assigns set i of its kind (AxisKind.set) to axis k.
+// Lets axis k split set i of dims (AxisKind.set), for the bounds of the axes after k.
 void bounds_assign(Bounds *l, int k, uint32_t i);
 
-// The exact cost of two axes with their sets. It replaces the bound of these axes, which combines
-// costs of single axes and ignores how they interact.
+// The exact cost of two axes with the sets of dims that they split. Used instead of the lower bound
+// of these axes, which combines costs of single axes and ignores how they interact.
 typedef struct PairBound PairBound;
-// Returns the exact cost of a pair by class, from the cost `together` on a mesh of the two axes.
-// The result lives in the arena of l.
+// Returns the exact cost of two axes, split into classes (parts and values that all layouts change
+// alike). `together` is the cost of a layout on a mesh of only these two axes. The result lives in
+// the arena of l.
 const PairBound *bounds_pair(Bounds *l, const PartTable *parts, const PartCosts *together);
-// Does what bounds_begin does, then assigns these sets to axes 0 and 1, with the exact cost of the
-// pair. The caller continues with axis 2.
+// Starts like bounds_begin, then lets axes 0 and 1 split the dims that the bounds of `pair` were
+// made for. For these two axes the bound uses the exact cost `pair`. The caller continues with axis
+// 2.
 void bounds_begin_pair(Bounds *l, int naxes, const uint32_t kind[], const PairBound *pair,
                        const uint32_t set[2]);
 

@@ -6,8 +6,8 @@
 
 #include "partition/search/layout_cost_internal.h"
 
-// Returns whether the result is stored: written once and read by each user. Results of other
-// operations are assumed to be fused into their users.
+// Returns whether the result of operation n is stored in memory: written once and read by each
+// user. Results of other operations are assumed to be fused into their users.
 static bool is_stored(const Node *n) {
   static const bool in_memory[] = {
       [REDUCE] = true,  [CONTRACT] = true, [GATHER] = true,  [COLLECTIVE] = true, [WINDOW] = false,
@@ -17,14 +17,16 @@ static bool is_stored(const Node *n) {
 
 static bool is_read(const Node *n) { return is_stored(n) || op_is_decl((Op)n->op); }
 
-// Returns the flops of a contraction in all rounds of its loops.
+// Returns the flops of contraction n in one step, in all rounds (iterations) of the loops around
+// the contraction.
 static double step_flops(const Graph *g, NodeId n) {
   return (double)contract_flops(g, n, NULL, NULL) *
          (double)region_times(g, graph_node(g, n)->region);
 }
 
-// Returns the bytes that a node reads and writes. Only direct arguments that are stored count. A
-// fused kernel also reads the stored arguments of its pointwise nodes; these bytes are neglected.
+// Returns the bytes that node n reads and writes. Of its arguments only those count that are stored
+// in memory. A fused kernel also reads the stored arguments of its pointwise nodes, but these bytes
+// are neglected.
 static double node_traffic(const Graph *g, NodeId n) {
   const Node *node = graph_node(g, n);
   double bytes = is_stored(node) ? (double)node_bytes(g, n) : 0;
@@ -33,8 +35,8 @@ static double node_traffic(const Graph *g, NodeId n) {
   return bytes * (double)region_times(g, node->region);
 }
 
-// Returns an array that marks the nodes whose values stay in memory for the step: inputs, and
-// forward values that gradients read.
+// Returns an array, indexed by node, that is true for values that stay in memory for the whole
+// step: inputs, and forward values that gradients read.
 static bool *kept_values(Arena *a, const Graph *g) {
   bool *kept = arena_array(a, bool, graph_count(g) + 1);
   for (NodeId n = 1; n <= graph_count(g); n++) {
@@ -77,15 +79,16 @@ static Call call_of(const Graph *g, const Machine *machine, const Bucket *b) {
                 .latency = coll_latency(machine, g->mesh, kind, first->attr.axes)};
 }
 
-// The seconds that each value of one sample moves, by kind of Flow.
+// The seconds that collectives take to move each value of one sample (a graph of the search), by
+// kind of Flow.
 typedef struct FlowTable {
   const Graph *whole; // graph of the sample, before lowering
   const Edges *edges;
   double *flow[FLOWS]; // [value]
 } FlowTable;
 
-// Returns true if n is of the kind FLOW_JOIN (layout_cost_internal.h): a collective that sums or
-// gathers. Other collectives are FLOW_SEND or FLOW_HALO.
+// Returns true if collective n sums or gathers, which is the kind FLOW_JOIN
+// (layout_cost_internal.h). Other collectives are of the kind FLOW_SEND or FLOW_HALO.
 static bool joins(const Node *n) {
   return n->op == OP_ALL_REDUCE || n->op == OP_ALL_GATHER || n->op == OP_REDUCE_SCATTER;
 }
@@ -96,8 +99,9 @@ static uint32_t find_edge(const Edges *edges, NodeId source, DimId d) {
   return edges->n;
 }
 
-// Returns the number of the value that collective n of the lowered graph moves, within its sample:
-// a node id, or for a halo 1 + number of nodes + index of the Edge.
+// Returns the number of the value that collective n of the lowered graph moves. The number is the
+// id of a node of the graph before lowering. For a halo, which exchanges edges of blocks, it is 1 +
+// number of nodes + index of the Edge.
 static uint32_t value_of(const Graph *lowered, const Node *n, const FlowTable *x) {
   uint32_t value = n->origin.of;
   if (n->op != OP_HALO) return value;
@@ -105,7 +109,7 @@ static uint32_t value_of(const Graph *lowered, const Node *n, const FlowTable *x
   return edge < x->edges->n ? graph_count(x->whole) + 1 + edge : value;
 }
 
-// Distributes the seconds of a call, without latency, over the values that the call moves, in
+// Adds the seconds of a collective call, without its latency, to the values that the call moves, in
 // proportion to their bytes.
 static void share_call(const Graph *g, const Call *c, const FlowTable *x) {
   const Node *first = graph_node(g, c->bucket->node[0]);
@@ -119,8 +123,8 @@ static void share_call(const Graph *g, const Call *c, const FlowTable *x) {
         all;
 }
 
-// Returns the cost of lowered graph g, without LayoutCost.seconds. If x is not NULL, also adds the
-// seconds of each collective to the values that it moves.
+// Returns the cost of lowered graph g; its field LayoutCost.seconds is not set. If x is not NULL,
+// also adds the seconds of each collective to the values that the collective moves.
 static LayoutCost cost_of(Arena *a, const Graph *g, const Machine *machine, const FlowTable *x) {
   LayoutCost p = {0};
   const Buckets *buckets = collectives_bucket(a, g, machine);
@@ -145,9 +149,9 @@ static LayoutCost cost_of(Arena *a, const Graph *g, const Machine *machine, cons
   return p;
 }
 
-// Renumbers the axes of a layout(...) request to those of mesh `to`, found by name. Axes that `to`
-// lacks are dropped, because the search also estimates meshes that have only one or two axes of a
-// candidate.
+// Changes the axis numbers of `pin`, a layout(...) request of the model, from mesh `from` to mesh
+// `to`. Axes of equal names correspond. Axes that `to` lacks are dropped, because the search also
+// estimates meshes that have only one or two axes of a candidate.
 static void move_pin(Arena *a, Attr *pin, const Mesh *from, const Mesh *to) {
   Attr old = *pin;
   DimId *dims = arena_array(a, DimId, old.ndims + 1);
@@ -198,9 +202,9 @@ LayoutCost search_cost(const SearchTask *t, const Mesh *mesh, const Layout *layo
 
 // -- parts --------------------------------------------------------------------------------------
 
-// A visitor of the parts of a placed sample, in a fixed order. If `table` is not NULL, the visitor
-// appends the parts to the table. Else it writes the split and the share of each part under the
-// placement.
+// Visits the parts (amounts of work or memory) of a placed sample graph, in a fixed order. If
+// `table` is not NULL, the visitor appends the parts to `table`. Else it writes the split and the
+// share of each part under the placement.
 typedef struct PartVisitor {
   const Graph *g;
   const Placer *placer;
@@ -249,8 +253,9 @@ static void visit_contraction(PartVisitor *t, NodeId n) {
   visit_part(t, false, step_flops(t->g, n) / t->machine->flops, k, dims, axes);
 }
 
-// Visits the traffic of reading the argument of window n. A processor reads at least the elements
-// from which its block of the result is made. second: seconds a byte.
+// Visits the memory traffic with which window operation n reads its argument. A processor reads at
+// least the elements from which its block of the result is made. `second` is the seconds that a
+// byte takes.
 static void visit_window(PartVisitor *t, NodeId n, double second) {
   const Node *node = graph_node(t->g, n);
   double bytes = fmin((double)node_bytes(t->g, n), (double)node_bytes(t->g, node->args[0]));
@@ -285,8 +290,9 @@ static bool splits(const Sharding *s, int but) {
   return k >= 0 && k != but;
 }
 
-// Returns the first of the computed, settled and read shardings of n in which axis 0 splits a dim,
-// but not dim `but` (-1: any dim); else replicated.
+// Returns a sharding of node n in which axis 0 splits a dim other than `but` (-1: any dim). Takes
+// the first of these: the sharding in which n is computed, the settled one that readers see, the
+// one that a reader needs. Returns replicated if none splits such a dim.
 static Sharding finest_sharding(const Placer *p, NodeId n, int but) {
   Sharding replicated = {0}, all[2] = {p->result.computed[n], p->result.settled[n]};
   for (int i = 0; i < 2; i++)
@@ -356,8 +362,9 @@ PartTable *parts_new(Arena *a, const SearchTask *t) {
   return p;
 }
 
-// Adds to the values that collectives move the seconds of memory traffic of the collectives: their
-// reads and writes, and the reads of their results unless these count as reads of a stored value.
+// Adds the memory traffic of collectives, in seconds, to the values that the collectives move. The
+// traffic is their reads and writes, and the reads of their results unless these count as reads of
+// a stored value.
 static void move_traffic(const Graph *lowered, const Machine *machine, const FlowTable *x) {
   for (NodeId n = 1; n <= graph_count(lowered); n++) {
     const Node *node = graph_node(lowered, n);
@@ -384,8 +391,9 @@ static bool flows(const FlowTable *x, uint32_t value) {
   return false;
 }
 
-// Fills change[] with the CHANGE_* of nodes, then of edges. A split of another dim shortens an
-// edge; a split of the edge's own dim does not.
+// Fills change[] with CHANGE_*, what axis 0 does to each node, then to each Edge (elements at block
+// borders that windows read). A split of the dim along which the Edge lies does not shorten it; a
+// split of another dim does.
 static void find_changes(const Placer *p, const FlowTable *x, uint8_t *change) {
   uint32_t n = graph_count(x->whole) + 1;
   for (NodeId i = 1; i < n; i++) {

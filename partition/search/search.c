@@ -31,10 +31,10 @@ enum {
   MAX_BOUNDS = 50000000     // number of bounds that step 1 or step 2 computes, at most
 };
 
-// A bound combines costs of single axes. Axes may interact, so a layout may cost less than its
-// bound. Near the optimum the difference is below 1/SLACK of the cost (tests/suite/search.c
-// measures it). A layout is therefore excluded only if its bound exceeds the cost of a kept layout
-// by that share.
+// A layout may cost less than its lower bound, because the bound combines costs of single axes and
+// ignores how axes interact. Near the optimum the bound is too high by less than 1/SLACK of the
+// cost (tests/suite/search.c measures it). A layout is therefore excluded only if its bound exceeds
+// the cost of a kept layout by that share.
 enum { SLACK = 100 };
 
 typedef struct Candidate {
@@ -44,7 +44,8 @@ typedef struct Candidate {
   uint16_t pairs;         // number of pairs of axes whose exact cost has raised the bound
 } Candidate;
 
-// Two axes, by kind, and the sets assigned to them.
+// The key of the table of exact costs: two axes, by kind (size and link), and the sets of dims that
+// they split.
 typedef struct PairKey {
   uint32_t kind[2], set[2];
 } PairKey;
@@ -83,10 +84,10 @@ static int64_t size_at(const Search *s, int k) {
 
 // -- candidates ---------------------------------------------------------------------------------
 
-// Returns false if the set for axis k leads to a layout that is also reached otherwise. Axes of one
-// kind are interchangeable, so only sets that do not fall from axis to axis are tried. Two axes
-// with equal sets act like one axis: if all shapes of meshes are searched, another mesh has that
-// axis.
+// Returns false if the layouts in which axis k splits `set` are also reached by another choice.
+// Axes of one kind (size and link) are interchangeable, so the numbers of their sets must not fall
+// from axis to axis. Two axes with equal sets act like one larger axis. If all shapes of meshes are
+// searched, another mesh has that larger axis.
 static bool is_new(const Search *s, int k, uint32_t set) {
   for (int j = 0; j < k; j++) {
     if (s->view->kind[j] == s->view->kind[k] && s->now.set[j] > set) return false;
@@ -97,8 +98,8 @@ static bool is_new(const Search *s, int k, uint32_t set) {
   return true;
 }
 
-// Inserts a candidate into s->candidate, here a sorted list of the FIRST candidates of lowest
-// bound.
+// Inserts candidate c into s->candidate. In step 1 of the search this is a sorted list of at most
+// FIRST candidates of lowest bound. The candidate of highest bound is dropped from a full list.
 static void keep_first(Search *s, const Candidate *c) {
   uint32_t i = s->candidate.n;
   if (i < FIRST)
@@ -121,8 +122,8 @@ static void add_candidate(Search *s, double bound) {
     s->unexplored = fmin(s->unexplored, bound);
 }
 
-// Returns whether every dim of the set has an element for each processor along those of axes 0..k
-// that split it.
+// Returns whether axis k can split the dims of `set`. Each dim needs at least one element for each
+// processor along the axes 0..k that split the dim.
 static bool fits(const Search *s, int k, uint32_t set) {
   DimSet own = kind_at(s, k)->set[set], common = 0;
   for (int j = 0; j < k; j++) common |= own & kind_at(s, j)->set[s->now.set[j]];
@@ -135,7 +136,8 @@ static bool fits(const Search *s, int k, uint32_t set) {
   return true;
 }
 
-// Returns whether several axes split one dim: only then the order of axes matters.
+// Returns whether several axes of the current layout split one dim. Only then does the order of the
+// axes matter.
 static bool has_order(const Search *s) {
   DimSet seen = 0, twice = 0;
   for (int k = 0; k < s->view->mesh->naxes; k++) {
@@ -146,10 +148,10 @@ static bool has_order(const Search *s) {
   return twice != 0;
 }
 
-// Searches depth-first, by branch and bound. Axes 0..k-1 of s->now are assigned and every
-// completion costs at least `bound` seconds. A branch is skipped when its bound reaches s->limit.
-// When the budget of bounds is spent, s->unexplored records the lowest bound that was not explored:
-// results are proven only below it.
+// Searches depth-first, by branch and bound, from axis k on. Axes 0..k-1 have their sets of dims in
+// s->now, and every completion costs at least `bound` seconds. A branch is skipped when its bound
+// reaches s->limit. When MAX_BOUNDS bounds have been computed, s->unexplored records the lowest
+// bound of the layouts left out. Results are proven only below that bound.
 static void search_axes(Search *s, int k, double bound) {
   if (k == s->view->mesh->naxes) {
     if (s->view->first || has_order(s)) add_candidate(s, bound);
@@ -177,7 +179,8 @@ static void begin_view(Search *s, uint32_t view) {
   bounds_begin(s->bounds, s->view->mesh->naxes, s->view->kind);
 }
 
-// Collects the candidates of all views whose bound is below `limit` seconds.
+// Collects the candidates (a mesh with the dims that each axis splits) whose lower bound is below
+// `limit` seconds. Does so for all views, which are meshes with an order of their axes.
 static void search_views(Search *s, double limit) {
   s->first = false;
   s->limit = limit;
@@ -190,8 +193,8 @@ static void search_views(Search *s, double limit) {
   }
 }
 
-// Returns the number of layouts in the space. Orders of the axes of one mesh are not counted
-// separately.
+// Returns the number of layouts that the search covers. Layouts that differ only in the order of
+// the axes of a mesh are counted once.
 static double count_layouts(const Search *s) {
   double all = 0;
   for (uint32_t i = 0; i < s->space.view.n; i++) {
@@ -209,7 +212,8 @@ static bool before(const Candidate *a, const Candidate *b) {
   return memcmp(a->set, b->set, sizeof a->set) < 0;
 }
 
-// Restores the heap of candidates, lowest bound first, after the bound of entry i has risen.
+// Restores the heap of candidates, which has the lowest bound first, after the bound of entry i has
+// risen.
 static void sift_down(Search *s, uint32_t i) {
   Candidate *c = s->candidate.at;
   for (;;) {
@@ -230,7 +234,8 @@ static void drop_first(Search *s) {
 
 // -- pairs of axes ------------------------------------------------------------------------------
 
-// Estimates the exact cost of two axes of the view with their sets, on a mesh of these axes only.
+// Returns the exact cost of two axes with the dims that they split, estimated on a mesh of these
+// two axes only. `v` is a mesh with an order of its axes.
 static const PairBound *estimate_pair(Search *s, const View *v, const int axis[2],
                                       const PairKey *key) {
   Arena *a = arena_new();
@@ -248,7 +253,8 @@ static const PairBound *estimate_pair(Search *s, const View *v, const int axis[2
   return pair;
 }
 
-// Returns the entry of the key, or a free one, or NULL if the table is full.
+// Returns the entry of the hash table of axis pairs that has this key, or else a free entry.
+// Returns NULL if the table is full and lacks the key.
 static PairEntry *find_pair(Search *s, const PairKey *key) {
   uint64_t h = hash_bytes(FNV_START, key, sizeof *key);
   for (uint32_t i = (uint32_t)(h >> 40) % PAIRS, n = 0; n < PAIRS; n++, i = (i + 1) % PAIRS) {
@@ -258,7 +264,8 @@ static PairEntry *find_pair(Search *s, const PairKey *key) {
   return NULL;
 }
 
-// Sets axis[] to the n-th pair of axes. Returns false if there are fewer.
+// Sets axis[] to pair number n, from 0, of all pairs of the `naxes` axes of a mesh. Returns false
+// if there are n pairs or fewer.
 static bool nth_pair(int naxes, int n, int axis[2]) {
   for (axis[0] = 0; axis[0] < naxes; axis[0]++)
     for (axis[1] = axis[0] + 1; axis[1] < naxes; axis[1]++)
@@ -266,9 +273,9 @@ static bool nth_pair(int naxes, int n, int axis[2]) {
   return false;
 }
 
-// Raises the bound of c by the cost of one more pair of its axes: the pair is assigned first, with
-// its exact cost, then the other axes. Returns true if the pair had to be estimated, false if it
-// was known.
+// Raises the lower bound of candidate c by the exact cost of two of its axes. The bound is computed
+// again with these two axes first, then the other axes. Returns true if the pair had to be
+// estimated, false if its cost was known or the table of pairs is full.
 static bool tighten(Search *s, Candidate *c, const int axis[2]) {
   const View *v = &s->space.view.at[c->view];
   const uint32_t *of = v->kind;
@@ -297,8 +304,8 @@ static bool costs_alike(const LayoutCost *a, const LayoutCost *b) {
   return a->seconds == b->seconds && a->memory == b->memory && a->wire == b->wire;
 }
 
-// Inserts a choice into the result, in order of cost. Of choices of equal cost only the one with
-// fewest rules is kept.
+// Inserts a choice (mesh, layout and cost) into the result of the search, in order of cost. Of
+// choices of equal cost only the one with fewest rules is kept.
 static void keep(Search *s, const SearchChoice *c) {
   SearchResult *r = s->result;
   uint32_t i = 0;
@@ -349,8 +356,9 @@ static void estimate_candidate(Search *s, const Candidate *c) {
   s->result->closest = fmin(s->result->closest, choice.cost.seconds / c->bound);
 }
 
-// Estimates the layouts that differ from `of` only by a permutation of axes of one kind. Their
-// bounds are equal, but their costs may differ, because the placement considers the axes in order.
+// Estimates the costs of the layouts that differ from `of` only by a permutation of axes of one
+// kind (size and link). Their lower bounds are equal, but their costs may differ, because the
+// placement considers the axes in order.
 static void estimate_twins(Search *s, const SearchChoice *of) {
   const View *v = s->space.view.at;
   while (v->mesh != of->mesh || !v->first) v++;
@@ -380,9 +388,9 @@ static bool was_estimated(const Search *s, const Candidate *c) {
   return false;
 }
 
-// Estimates candidates by rising bound until the next bound reaches worst(s), which is the cost of
-// the first or of the last layout of the result, or until `most` estimates are made. Returns the
-// lowest bound among the candidates that were not estimated.
+// Estimates the costs of candidates by rising lower bound, until the next bound reaches worst(s) or
+// `most` estimates are made. worst(s) is the cost of the first or of the last layout of the result.
+// Returns the lowest bound among the candidates that were not estimated.
 static double estimate_candidates(Search *s, double (*worst)(const Search *), uint32_t most) {
   for (uint32_t i = s->candidate.n / 2; i-- > 0;) sift_down(s, i);
   while (s->candidate.n && s->candidate.at[0].bound < worst(s)) {
@@ -408,8 +416,9 @@ static void search_new(Search *s, Arena *a, const SearchTask *t) {
   s->bounds = bounds_new(a, t, s->parts, s->space.kind.n, s->space.kind.at, mesh_size(t->mesh));
 }
 
-// Finds a layout with little memory greedily. Each axis gets the set that needs least memory on a
-// mesh of this axis only. Of the layouts of all meshes the one that needs least is returned.
+// Returns a layout that needs little memory, found greedily. Each axis of a mesh splits the dims
+// that need least memory on a mesh of this axis only. Of the layouts found for all meshes the one
+// that needs least memory is returned.
 static SearchChoice smallest(Search *s) {
   SearchChoice best = {0}, c;
   for (uint32_t v = 0; v < s->space.view.n; v++) {
@@ -428,9 +437,9 @@ static SearchChoice smallest(Search *s) {
   return best;
 }
 
-// Does step 1: for every order of the axes (view), collects the FIRST candidates of lowest bound
-// and estimates FIRST_ESTIMATED of them. Returns a lower bound, in seconds, of the candidates that
-// were not collected.
+// Does step 1 of the search, for every view (a mesh with an order of its axes). Collects the FIRST
+// candidates of lowest bound and estimates FIRST_ESTIMATED of them. Returns a lower bound, in
+// seconds, of the candidates that were not collected.
 static double estimate_first(Search *s) {
   double limit = (double)INFINITY;
   s->first = true;
@@ -450,9 +459,10 @@ static double estimate_first(Search *s) {
   return limit;
 }
 
-// Does step 4: fills ranks 2..keep of the result. `limit` is a lower bound of the candidates that
-// step 1 has not collected. Returns true if no layout outside the result is cheaper than its last
-// entry.
+// Does step 4 of the search: estimates candidates that step 1 collected, to fill ranks 2..keep of
+// the result (SearchTask.keep). `limit` is a lower bound of the candidates that step 1 did not
+// collect. Returns true if no layout outside the result is cheaper than the last layout of the
+// result.
 static bool rank(Search *s, double limit) {
   s->candidate.n = 0;
   for (uint32_t i = 0; i < s->first_of_views.n; i++)

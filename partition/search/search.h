@@ -10,7 +10,8 @@
 
 #include "partition/partition.h"
 
-// The work of one processor in a step, and its time on a machine.
+// The work of one processor in a step under one layout, and the seconds that this work takes on a
+// machine.
 typedef struct LayoutCost {
   double flops;    // number of operations of contractions
   double traffic;  // bytes of memory that contractions, reductions, lookups, collectives and
@@ -66,8 +67,8 @@ typedef struct SearchResult {
   double closest;        // smallest ratio of estimated cost to lower bound, for tests
 } SearchResult;
 
-// Puts graph g, which is not lowered, under another mesh and layout. The result shares the nodes of
-// g and has a dim table of its own, for the blocks of the new mesh. layout(...) requests in the
+// Returns graph g, which is not lowered, with another mesh and layout. The result shares the nodes
+// of g and has a dim table of its own, for the blocks of the new mesh. layout(...) requests in the
 // graph are renumbered to the axes of `mesh`, by name. `mesh` must outlive the result.
 Graph layout_apply(Arena *a, const Graph *g, const Mesh *mesh, const Layout *layout);
 // Returns the estimated cost of the model under one layout. Not thread-safe: interns names.
@@ -75,13 +76,14 @@ LayoutCost search_cost(const SearchTask *t, const Mesh *mesh, const Layout *layo
 // Finds the cheapest task.keep layouts over all meshes of the task (search.c). Deterministic. The
 // result lives in `a`.
 SearchResult *search_layouts(Arena *a, const SearchTask *t);
-// Layouts that each have one rule more than another choice, of a kind that search_layouts does not
-// try: `optimizer`, `gradients` or `parameters: all -> axes` (ZeRO, Rajbhandari et al. 2020), `soft
-// dim -> axes` (sequence parallelism).
+// Layouts that each have one rule more than a given choice (mesh and layout). The rules are of
+// kinds that search_layouts does not try: `optimizer`, `gradients` or `parameters: all -> axes`
+// (ZeRO, Rajbhandari et al. 2020), `soft dim -> axes` (sequence parallelism).
 typedef struct SearchRules {
   VEC(SearchChoice) rule;
 } SearchRules;
-// Returns all such layouts for `from` with their costs, also those that gain nothing.
+// Returns the layouts that have one rule more than the choice `from` (SearchRules), with their
+// costs. Layouts that gain nothing are included.
 SearchRules search_rules(Arena *a, const SearchTask *t, const SearchChoice *from);
 
 typedef enum SearchAim {
@@ -89,13 +91,14 @@ typedef enum SearchAim {
   SEARCH_SMALLER,  // less memory, at most 5 % more time
   SEARCH_SMALLEST, // less memory, at any cost in time
 } SearchAim;
-// Adds to `from` the rule of search_rules that gains most for `aim`, then again to the result,
-// until no rule gains. *rules is search_rules(from) or empty. Afterwards it is search_rules of the
-// returned choice.
+// Adds to the choice `from` (mesh and layout) the rule of search_rules that gains most for `aim`.
+// Repeats this with the result until no rule gains, and returns the last result. On entry *rules is
+// search_rules(from) or empty. On return *rules is search_rules of the returned choice.
 SearchChoice search_refine(Arena *a, const SearchTask *t, const SearchChoice *from,
                            SearchRules *rules, SearchAim aim);
 
-// Returns whether a is better than b: by seconds, then memory, then number of rules.
+// Returns whether choice a is better than choice b: it takes fewer seconds, at equal seconds less
+// memory, at equal memory fewer rules.
 bool search_cheaper(const SearchChoice *a, const SearchChoice *b);
 
 // Lists all meshes of `processors` with at most three axes of size 2 or more, named by `names`.

@@ -3,7 +3,8 @@
 
 #include "partition/search/space_internal.h"
 
-// Returns whether layout_check accepts the rules on a mesh of one axis with two processors.
+// Returns whether layout_check accepts the n layout rules on a mesh of one axis with two
+// processors.
 static bool rules_fit(const Space *s, uint32_t n, LayoutRule *rule) {
   Arena *a = arena_new();
   Mesh mesh = {.naxes = 1, .axis = {{.name = "axis", .size = 2}}};
@@ -26,8 +27,9 @@ static bool dim_is_used(const SearchTask *t, DimId d) {
   return false;
 }
 
-// Finds the dims that rules can split. Dims of functions and of rounds of a `for` have a dot in
-// their name. They are left out, because users do not write rules for them.
+// Lists in s->dim the dims that layout rules can split. Dims of functions and of rounds
+// (iterations) of a `for` have a dot in their name. They are left out, because users do not write
+// rules for them.
 void space_dims(Space *s, Arena *a, const SearchTask *t) {
   *s = (Space){.task = t, .a = a, .complete = true};
   const DimTable *dims = t->model->dims;
@@ -49,7 +51,8 @@ static void find_clashes(Space *s) {
     }
 }
 
-// Finds all sets of dims in which no two dims clash, the empty set first.
+// Fills s->set with all sets of dims in which no two dims clash (occur in one tensor), the empty
+// set first.
 static void find_sets(Space *s) {
   s->set = arena_array(s->a, DimSet, MAX_SETS);
   s->nsets = 1;
@@ -80,7 +83,7 @@ bool space_layout(const Space *s, Arena *a, const View *v, const DimSet *set, La
   return true;
 }
 
-// Returns the name of the axis if layout(...) of the model names it, else NULL.
+// Returns the name of the axis if a layout(...) request in the model names this axis, else NULL.
 static const char *pinned_name(const Space *s, const MeshAxis *axis) {
   const Graph *model = s->task->model;
   int k = mesh_axis(model->mesh, axis->name);
@@ -107,8 +110,9 @@ static AxisKind *kind_new(Space *s, const PartTable *parts, const MeshAxis *axis
   return k;
 }
 
-// Returns the index of the kind of an axis. Adds the kind if it is new. Axes of equal size and link
-// are of one kind. An axis that layout(...) names has a kind of its own.
+// Returns the index in s->kind of the kind of an axis, after adding the kind if it is new. Axes of
+// equal size and link are of one kind. An axis that layout(...) in the model names has a kind of
+// its own.
 static uint32_t kind_of(Space *s, const PartTable *parts, const MeshAxis *axis) {
   Link link = machine_link(s->task->machine, axis->name);
   const char *pinned = pinned_name(s, axis);
@@ -126,8 +130,9 @@ static uint32_t kind_of(Space *s, const PartTable *parts, const MeshAxis *axis) 
 const uint8_t space_orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
                                     {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
 
-// Adds one view for each order of the axes that differs from the others in the sequence of kinds.
-// Meshes of more than three axes get one view, in their own order.
+// Adds the views of a mesh, which are orders of its axes. Of orders with the same sequence of axis
+// kinds (size and link) only the first becomes a view. Meshes of more than three axes get one view,
+// in their own order.
 static void add_views(Space *s, const PartTable *parts, const Mesh *mesh) {
   View own = {.mesh = mesh, .first = true};
   for (int k = 0; k < mesh->naxes; k++)

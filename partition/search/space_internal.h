@@ -35,12 +35,14 @@ typedef struct Space {
 
 // Fills only s->dim and s->ndims, the dims that layout rules can split.
 void space_dims(Space *s, Arena *a, const SearchTask *t);
-// Fills all of s; estimates the cost of every set on every kind of axis.
+// Fills all of s, the layouts to search, and estimates the cost of every set of dims on every kind
+// of axis (size and link).
 void space_fill(Space *s, Arena *a, const SearchTask *t, const PartTable *parts);
 // The six permutations of three axes, the identity first.
 extern const uint8_t space_orders[6][3];
-// Makes the layout that splits the dims of set[k] over axis k of the view. Returns false if a dim
-// has fewer elements than processors along its axes.
+// Makes the layout in which axis k of the view (a mesh with an order of its axes) splits the dims
+// of set[k]. Returns false if a dim has fewer elements than the axes that split the dim have
+// processors together.
 bool space_layout(const Space *s, Arena *a, const View *v, const DimSet *set, Layout *out);
 
 #endif
