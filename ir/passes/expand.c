@@ -46,9 +46,10 @@ static NodeId expand_l2_norm(Expand *c) {
   return graph_cast(g, graph_unary(g, OP_SQRT, sum), (Dtype)c->n.type);
 }
 
-// Expands argmax or argmin of f64, whose values do not fit in a key. Finds the best value, then the
-// least index of an element equal to it. If the best value is NaN, finds the least index of a NaN,
-// which is recognised because it is not equal to itself.
+// Expands argmax or argmin of f64. Its values do not fit in a key, the u64 that holds value and
+// index of a narrower type. Finds the best value, then the least index of an element equal to this
+// value. If the best value is NaN, finds the least index of a NaN, which is recognised because a
+// NaN is not equal to itself.
 static NodeId first_equal(Expand *c, Op best_of) {
   Graph *g = c->g;
   NodeId best = graph_reduce(g, best_of, c->x, &c->over);
@@ -59,15 +60,16 @@ static NodeId first_equal(Expand *c, Op best_of) {
   return graph_reduce(g, OP_MIN, index, &c->over);
 }
 
-// Returns the index of the largest key. A key is a u64 with x in its upper half and the inverted
-// index in its lower half.
+// Returns the index that the largest key holds. A key is a u64 with the value of an element of x in
+// its upper half. Its lower half is the inverted index of the element.
 static NodeId largest_key(Expand *c, NodeId x) {
   Graph *g = c->g;
   NodeId key = graph_binary(g, OP_ARG_KEY, x, graph_index(g, c->over.at[0]));
   return graph_unary(g, OP_KEY_INDEX, graph_reduce(g, OP_MAX, key, &c->over));
 }
 
-// Returns the argument in a type that keys can contain, f32 or i32. The cast is exact.
+// Returns argument 0 of the node, cast to a type that keys (a value and its index in one u64) can
+// contain: f32 or i32. The cast is exact.
 static NodeId key_operand(Expand *c) {
   return graph_cast(c->g, c->x, dtype_is_float(x_type(c)) ? TYPE_F32 : TYPE_I32);
 }
@@ -76,8 +78,8 @@ static NodeId expand_argmax(Expand *c) {
   return x_type(c) == TYPE_F64 ? first_equal(c, OP_MAX) : largest_key(c, key_operand(c));
 }
 
-// Expands argmin as the argmax of -x. For integers, where -x could overflow, as the argmax of -1 -
-// x. NaN ranks first in argmin too, because -NaN is NaN.
+// Expands argmin as the argmax of -x. For integers, where -x could overflow, argmin becomes the
+// argmax of -1 - x. NaN ranks first in argmin too, because -NaN is NaN.
 static NodeId expand_argmin(Expand *c) {
   if (x_type(c) == TYPE_F64) return first_equal(c, OP_MIN);
   NodeId x = key_operand(c);

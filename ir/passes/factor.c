@@ -64,7 +64,8 @@ typedef struct Factored {
 } Factored;
 
 // Moves one factor or sign from f->rest to the factors of f. With `drops` it may instead drop a
-// term of f->rest whose sum over the dims `sum` is zero. Returns false if there is neither.
+// term of f->rest whose sum over the dims `sum` is zero. Returns false if f->rest has no such
+// factor, sign or term.
 static bool factor_step(const Graph *g, const Dims *sum, bool drops, Factored *f) {
   const Node *n = graph_node(g, f->rest);
   if (n->op == OP_NEG) {

@@ -117,10 +117,10 @@ static void grad_select(Grad *c) {
   grad_to(c, 0, graph_where(g, here, c->dy, grad_const(c, 0)));
 }
 
-// Derivative of window: a window of dy with the inverse relation. A window reads position s = (out
-// o + tap k + offset) / divisor of its source (Affine in ir/base/dim.h). The inverse is o =
-// (divisor s - tap k - offset) / out. If the argument lacks the tap dim, the result is summed over
-// it.
+// Derivative of window: a window of dy with the inverse relation of positions. For position o of
+// its result the window reads one position s of the source for each tap k: s = (out o + tap k +
+// offset) / divisor. The inverse is o = (divisor s - tap k - offset) / out. If the argument lacks
+// the dim of the taps, the result is summed over this dim.
 void grad_window(Grad *c) {
   if (!grad_wanted(c, 0)) return;
   const Attr *t = &c->n.attr;

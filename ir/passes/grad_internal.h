@@ -55,29 +55,30 @@ typedef void GradRule(Grad *c);
   GradRule grad_##grad;
 #include "ir/graph/ops.def"
 
-// Returns true if the gradient by argument i of the current node is needed.
+// Returns true if argument i of the node whose rule is running needs a gradient.
 bool grad_wanted(const Grad *c, int i);
-// Adds `term` to the gradient by argument i of the current node. The term is summed over dims that
-// the argument lacks, broadcast to dims that the term lacks, and cast to the argument's type. Does
-// nothing if the gradient is not needed.
+// Adds `term` to the gradient by argument i of the node whose rule is running. The term is summed
+// over dims that the argument lacks, broadcast to dims that the term lacks, and cast to the
+// argument's type. Does nothing if the argument needs no gradient.
 void grad_to(Grad *c, int i, NodeId term);
 // Adds the term a * b to the gradient by argument i as grad_to does. If dims are summed, the
 // product and the sum become one contraction.
 void grad_product_to(Grad *c, int i, NodeId a, NodeId b);
-// Returns a constant of the current node's type.
+// Returns a constant with the type of the node whose rule is running.
 NodeId grad_const(Grad *c, double value);
 // Adds `term` to the gradient by node `to`. The term must have the type and dims of that node.
 void grad_accumulate(Grad *c, NodeId to, NodeId term);
-// Runs the rule of node n if n has a gradient and one of its arguments needs one.
+// Runs the derivative rule of node n if n has a gradient and one of its arguments needs one.
 void grad_node(Grad *c, NodeId n);
-// Differentiates the loop of scan `scan`. The gradients of the loop's results must be complete.
+// Builds the backward loop of the loop that node `scan` ends. The gradients of the loop's results
+// must be complete.
 void grad_loop(Grad *c, NodeId scan);
 Origin grad_origin(Grad *c, NodeId n);
 // Returns true if n is FINAL or COLLECT, a result of a loop. Its gradient is used when that loop is
 // differentiated, so no rule runs for n.
 bool grad_ends_loop(const Grad *c, NodeId n);
-// Returns the value of node n at the current level: n itself if it is outside the loop, else its
-// value at the same step of the backward loop.
+// Returns the value of node n for use in the backward loop that is being built. It is n itself if n
+// is outside the differentiated loop, else the value of n at the same step.
 NodeId grad_value(Grad *c, NodeId n);
 // Returns the innermost loop around n. Returns 0 if n is in no loop, or if the loss is in this loop
 // too.

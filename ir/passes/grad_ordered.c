@@ -2,8 +2,8 @@
 // TAKE, and the order itself has no derivative.
 #include "ir/passes/grad_internal.h"
 
-// Derivative of cumsum: an element is a term of the sums at its own and all later positions. Its
-// gradient is the sum of the gradients there: a cumsum in the opposite direction.
+// Derivative of cumsum. An element is a term of the sums at its own and all later positions. Its
+// gradient is therefore the sum of dy over these positions: a cumsum in the opposite direction.
 void grad_cumsum(Grad *c) {
   Attr back = c->n.attr;
   back.flags ^= ORDER_REVERSE;

@@ -13,8 +13,8 @@ static NodeId sub(Grad *c, NodeId a, NodeId b) { return binary(c, OP_SUB, a, b);
 static NodeId less(Grad *c, NodeId a, NodeId b) { return binary(c, OP_LT, a, b); }
 static NodeId one(Grad *c) { return grad_const(c, 1); }
 static NodeId zero(Grad *c) { return grad_const(c, 0); }
-// slope_to adds dy * slope to the gradient by argument 0. slope_of does so for the slope op(x),
-// where x is argument 0.
+// slope_to adds dy * slope to the gradient by argument 0. slope_of takes an operation instead of
+// the slope, and uses op(x) as the slope, where x is argument 0.
 static void slope_to(Grad *c, NodeId slope) { grad_product_to(c, 0, c->dy, slope); }
 static void slope_of(Grad *c, Op op) { slope_to(c, unary(c, op, x_of(c))); }
 // Adds dy where `mask` is true, and 0 elsewhere, to the gradient by argument i.
@@ -26,7 +26,8 @@ void grad_neg(Grad *c) { grad_to(c, 0, unary(c, OP_NEG, c->dy)); }
 void grad_exp(Grad *c) { slope_to(c, c->id); }
 void grad_log(Grad *c) { grad_to(c, 0, binary(c, OP_DIV, c->dy, x_of(c))); }
 void grad_log1p(Grad *c) { grad_to(c, 0, binary(c, OP_DIV, c->dy, add(c, x_of(c), one(c)))); }
-// The slope is exp(x). y + 1 is equal, but rounds small values of y away.
+// The rule of y = expm1(x) uses exp(x) as the derivative. y + 1 is equal, but loses the low digits
+// of small values of y.
 void grad_expm1(Grad *c) { slope_of(c, OP_EXP); }
 void grad_sqrt(Grad *c) { // derivative: 1 / (2 y)
   grad_to(c, 0, binary(c, OP_DIV, grad_scaled(c, c->dy, 0.5), c->id));
@@ -47,9 +48,9 @@ void grad_erf(Grad *c) { // derivative: 2 / sqrt(pi) exp(-x^2)
 }
 void grad_softplus(Grad *c) { slope_of(c, OP_SIGMOID); }
 // -- silu and gelu ------------------------------------------------------------------------------
-// Their second derivatives are products of e^-z and powers of x. Where e^-z underflows to 0, a
-// power of x must not overflow, because 0 * inf is NaN. So `within` limits x to an interval outside
-// which the derivative is 0.
+// The second derivatives of silu and gelu are products of e^-z and powers of x. Where e^-z
+// underflows to 0, a power of x must not overflow, because 0 * inf is NaN. So `within` limits x to
+// an interval outside which the derivative is 0.
 
 static NodeId shifted(Grad *c, NodeId a, double by) { return add(c, a, grad_const(c, by)); }
 static NodeId within(Grad *c, double limit) {
@@ -58,7 +59,8 @@ static NodeId within(Grad *c, double limit) {
 }
 static bool is_double(Grad *c) { return graph_node(c->g, x_of(c))->type == TYPE_F64; }
 
-// For an argument z: s = sigmoid(z), t = sigmoid(-z), and tilt = t - s.
+// The nodes from which derivatives of silu and gelu are built. For an argument z: s = sigmoid(z), t
+// = sigmoid(-z), and tilt = t - s.
 typedef struct Gates {
   NodeId s, t, tilt;
 } Gates;

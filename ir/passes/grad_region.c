@@ -38,8 +38,9 @@ void grad_accumulate(Grad *c, NodeId to, NodeId term) {
 
 // -- values of the body -------------------------------------------------------------------------
 
-// Returns the copy of node n of a loop that is recomputed; clone[n] is the copy. Gradients may have
-// added n, a COLLECT, after the copies were made. For such an n, adds a COLLECT of the copy.
+// Returns the copy of node n in the backward loop, which recomputes the loop of n. This is clone[n]
+// for the nodes that existed when the copies were made. For a COLLECT that gradients added later,
+// adds a COLLECT of the copy.
 static NodeId clone_of(Grad *c, const NodeId *clone, NodeId n) {
   if (n <= c->count) return clone[n];
   const NodeId *args = graph_node(c->g, n)->args;
@@ -162,8 +163,9 @@ static void recompute_wide(Grad *c, const GradLevel *l) {
   }
 }
 
-// Returns true if a node that leads to a checkpoint is recomputed. Carries, results of loops,
-// sources and checkpoints are collected instead.
+// Returns true if node n, which leads to a checkpoint, may be recomputed in the backward loop.
+// Returns false for carries, results of loops, sources and checkpoints, which are collected
+// instead.
 static bool may_repeat(const Node *n) {
   OpClass cls = op_row((Op)n->op)->cls;
   return n->op != OP_CHECKPOINT && cls != REGION && cls != SOURCE;
@@ -204,8 +206,8 @@ static NodeId zeros_like(Graph *g, NodeId n) {
   return graph_zeros(g, (Dtype)graph_node(g, n)->type, &graph_node(g, n)->dims);
 }
 
-// Finds the gradients of the results of b's loop and makes the carries of the backward loop.
-// Returns false if no result has a gradient.
+// Finds the gradients of the results of the loop that b differentiates, and makes the carries of
+// the backward loop. Returns false if no result has a gradient.
 static bool begin_carries(Grad *c, Backward *b) {
   const Node *scan = graph_node(c->g, b->scan);
   RegionId in = scan->region, r = scan->attr.region;
@@ -321,7 +323,7 @@ static void hand_out(Grad *c, const Backward *b, NodeId scan) {
   }
 }
 
-// Recursive for loops inside loops.
+// Adds the backward loop of the loop that `scan` ends. Calls itself for loops inside this loop.
 void grad_loop(Grad *c, NodeId scan) {
   Backward b = {.scan = scan};
   Origin origin = grad_origin(c, scan);

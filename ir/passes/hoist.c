@@ -58,7 +58,7 @@ static bool names(const Node *n, DimId t) {
 }
 
 // Returns true if node n can be computed for all steps at once, with the dim of its loop as one
-// more dim. Neither n nor its arguments from outside the loop may have that dim already.
+// more dim. Returns false if n, or an argument from outside the loop, has that dim already.
 static bool may_move(const Hoist *h, const Node *n) {
   DimId t = region_get(h->from, n->region)->t;
   if (op_row((Op)n->op)->cls == REGION || names(n, t)) return false;
@@ -71,7 +71,7 @@ static bool may_move(const Hoist *h, const Node *n) {
 }
 
 // Adds a copy of node n of the old graph, with the given arguments in the new graph. Returns 0 if
-// the op refuses them.
+// the infer rule of the operation refuses the arguments.
 static NodeId put_node(Hoist *h, NodeId n, const NodeId *args) {
   const Node *node = old_node(h, n);
   char why[200];
@@ -79,8 +79,8 @@ static NodeId put_node(Hoist *h, NodeId n, const NodeId *args) {
   return graph_try(h->to, (Op)node->op, node->nargs, args, &node->attr, node->instance, why);
 }
 
-// Sets h->feeds[n] for each node n of a loop on which the next value of a carry or an inner loop
-// depends.
+// Sets h->feeds[n] for each node n of a loop if the next value of a carry, or an inner loop,
+// depends on n.
 static void mark_feeds(Hoist *h) {
   for (NodeId n = 1; n <= graph_count(h->from); n++) {
     const Node *node = old_node(h, n);
@@ -109,7 +109,7 @@ static bool is_saved(const Hoist *h, const Node *n) {
 }
 
 // Returns the values of node n in all steps, computed before the loop. Returns 0 if n must stay in
-// the loop or an argument is not known before it.
+// the loop, or if an argument is not known before the loop.
 static NodeId lift(Hoist *h, NodeId n) {
   const Node *node = old_node(h, n);
   NodeId args[MAX_ARGS];
@@ -133,8 +133,8 @@ static void copy_inside(Hoist *h, NodeId n) {
 
 // -- after the loop -----------------------------------------------------------------------------
 
-// Returns the values of node n in all steps, for use after the loop. Collects them if they were not
-// computed for all steps at once.
+// Returns the values of node n in all steps, for use after the loop. Adds a COLLECT of n if its
+// values were not computed for all steps at once.
 static NodeId values_of(Hoist *h, NodeId scan, NodeId n, RegionId r) {
   if (old_node(h, n)->region != r) return h->in[n];
   return h->over[n] ? h->over[n] : graph_collect(h->to, scan, h->in[n]);
@@ -147,7 +147,7 @@ static bool leaves(const Hoist *h, const Node *node, NodeId n) {
   return follows;
 }
 
-// Adds node n of loop r after the loop, computed for all steps at once.
+// Moves node n of loop r behind the loop: the new graph computes n for all steps at once.
 static void sink_one(Hoist *h, NodeId scan, RegionId r, NodeId n) {
   const Node *node = old_node(h, n);
   NodeId args[MAX_ARGS];
@@ -186,9 +186,9 @@ static bool is_there(const Hoist *h, NodeId n, RegionId r) {
   return old_node(h, n)->region != r || old_node(h, n)->op == OP_AT;
 }
 
-// Returns the argument of contraction n in loop r that would have to be collected if n moved after
-// the loop. The values of the other argument in all steps must be in memory already. Returns 0 if
-// this is true of both arguments or of neither.
+// Finds the argument of contraction n in loop r whose values would have to be collected if n moved
+// after the loop. Returns this argument if the values of the other one in all steps are in memory
+// already. Returns 0 if both arguments are in memory already, or neither.
 static NodeId handed_out(const Hoist *h, NodeId n, RegionId r) {
   const Node *x = old_node(h, n);
   if (x->op != OP_CONTRACT || h->feeds[n] || !may_move(h, x)) return 0;
@@ -196,9 +196,8 @@ static NodeId handed_out(const Hoist *h, NodeId n, RegionId r) {
   return first == second ? 0 : x->args[first ? 1 : 0];
 }
 
-// Sets h->late for the contractions that move after the loop. These are contractions whose sum over
-// all steps, as a carry and its next value, would take more memory than the values of their
-// argument in all steps.
+// Sets h->late for the contractions that move after the loop. Their sum over all steps, as a carry
+// and its next value, would take more memory than the collected values of their argument.
 static void choose_products(Hoist *h, NodeId scan) {
   RegionId parent = old_node(h, scan)->region, r = old_node(h, scan)->attr.region;
   int64_t *carried = arena_array(h->a, int64_t, graph_count(h->from) + 1);
@@ -222,8 +221,8 @@ static void sink_products(Hoist *h, NodeId scan, RegionId r) {
 
 typedef VEC(NodeId) Nodes;
 
-// Appends a carry to the loop for each sum over its steps (is_step_sum) whose summed value is not
-// marked in h->late.
+// Appends a carry to the loop for each sum over all steps (is_step_sum). Leaves out sums of values
+// that are computed after the loop (h->late).
 static void add_up(Hoist *h, NodeId scan, Nodes *next) {
   RegionId parent = old_node(h, scan)->region, r = old_node(h, scan)->attr.region;
   DimId t = region_get(h->from, r)->t;
@@ -254,9 +253,9 @@ static void copy_sum(Hoist *h, NodeId n, NodeId scan) {
 
 // -- carries that only add up -------------------------------------------------------------------
 
-// Returns the value that each step adds to carry c. Returns 0 if c is not such a sum, or if
-// anything but this addition and FINAL reads c. Carries of narrow types are excluded, because they
-// round in every step.
+// Returns the value that each step adds to carry c. Returns 0 if the steps change c in another way,
+// or if anything but this addition and FINAL reads c. Also returns 0 for narrow types, because such
+// carries round in every step.
 static NodeId added_in_steps(const Hoist *h, NodeId c) {
   const Node *carry = old_node(h, c);
   if (region_get(h->from, carry->region)->recompute || dtype_bytes((Dtype)carry->type) < 4)

@@ -10,8 +10,9 @@
 #include "ir/base/dim_list.h"
 #include "ir/passes/simplify_internal.h"
 
-// Sets *out to the number of elements over the dims `lost`. Returns false for block dims, whose
-// number of elements differs between processors, or if the number is not exact in type t.
+// Sets *out to the number of elements over the dims `lost`. Returns false if a dim is a block (one
+// processor's part), because its length differs between processors. Also returns false if the
+// number is not exact in type t.
 static bool count_of(const Graph *g, const Dims *lost, Dtype t, double *out) {
   for (int i = 0; i < lost->n; i++)
     if (dim_get(g->dims, lost->at[i])->whole != lost->at[i]) return false;
@@ -89,8 +90,8 @@ static NodeId matched_index(const Graph *g, NodeId x, DimId d) {
   return 0;
 }
 
-// sum[d](one_hot[d](y) * 3) becomes 3 where y is an index of d, and 0 elsewhere, because at most
-// one term is not 0.
+// Replaces a sum over d of one_hot[d](y) * 3 by 3 where y is an index of d, and by 0 elsewhere. At
+// most one term of such a sum is not 0.
 static NodeId sum_of_one_hot(Simplify *s, const Dims *over) {
   Graph *g = s->g;
   Dtype type = (Dtype)s->n->type;
@@ -171,7 +172,7 @@ static NodeId rename_to(Simplify *s, NodeId x, int n, const DimId *from, const D
   return graph_add(s->g, OP_RENAME, 1, &x, &attr);
 }
 
-// rename(rename(x)) becomes one rename of x.
+// Replaces rename(rename(x)) by one rename of x.
 static NodeId simplify_rename(Simplify *s) {
   const Attr *t = &s->n->attr;
   const Node *x = simple_arg(s, 0);
@@ -197,8 +198,8 @@ static bool same_list(int n, const DimId *a, int m, const DimId *b) {
   return n == m;
 }
 
-// A split of a merge, or a merge of a split, of the same dims becomes the original value. A split
-// or merge with one part becomes a rename.
+// Replaces a split of a merge, or a merge of a split, of the same dims by the original value.
+// Replaces a split or merge with only one part by a rename.
 static NodeId simplify_regroup(Simplify *s) {
   const Attr *t = &s->n->attr;
   Op inverse = s->n->op == OP_SPLIT ? OP_MERGE : OP_SPLIT;

@@ -13,8 +13,9 @@ typedef struct Simplify {
   bool once;     // no other node of the old graph uses argument 0
 } Simplify;
 
-// Returns a node of g that is equal to the node s and has its type. It may lack dims of the node;
-// the caller broadcasts it. Returns 0 if no rule applies.
+// The type of a simplification rule for the node that s describes. A rule returns a node of s->g
+// with an equal value and the same type. The result may lack dims of the node; the caller
+// broadcasts it. The rule returns 0 if it does not apply.
 typedef NodeId SimplifyRule(Simplify *s);
 SimplifyRule simplify_point; // for all pointwise ops
 SimplifyRule simplify_reduce;
@@ -22,8 +23,9 @@ SimplifyRule simplify_contract;
 SimplifyRule simplify_move;
 SimplifyRule simplify_region;
 SimplifyRule simplify_window;
-// Rules for windows that simplify_point and simplify_reduce call (simplify_through.c). The first
-// handles a pointwise op of a window, the second a sum over d of where(index[d] == i, x, 0).
+// simplify_over_window and simplify_sum_of_choice are rules for windows, which simplify_point and
+// simplify_reduce call (simplify_through.c). simplify_over_window handles a pointwise op of a
+// window, simplify_sum_of_choice a sum over d of where(index[d] == i, x, 0).
 SimplifyRule simplify_over_window;
 SimplifyRule simplify_sum_of_choice;
 

@@ -20,8 +20,8 @@ static NodeId made_by(const Simplify *s, NodeId x, Op op) {
 static Dtype type_of(const Simplify *s, NodeId x) { return (Dtype)graph_node(s->g, x)->type; }
 static NodeId again(Simplify *s, Op op, NodeId a, NodeId b) { return graph_binary(s->g, op, a, b); }
 
-// Returns true for a power of two from 2^-12 to 2^10. Products by it, and by its reciprocal, are
-// exact except near the limits of the range of t.
+// Returns true if v is a power of two from 2^-12 to 2^10. Products of a t by v or 1 / v are exact,
+// except near the limits of the range of t.
 static bool is_power_of_two(Dtype t, double v) {
   int e;
   return dtype_is_float(t) && isfinite(v) && fabs(frexp(v, &e)) == 0.5 && e > -12 && e < 12;
@@ -231,8 +231,8 @@ static SimplifyRule *const point_rule[OP_COUNT] = {
     [OP_OR] = simplify_logic,    [OP_WHERE] = simplify_where,
 };
 
-// Pointwise ops match operands by the names of dims. So no operand needs a broadcast before the op;
-// at most the result needs one.
+// Simplifies a pointwise op. Its operands are used without their broadcasts, because pointwise ops
+// match operands by the names of dims. At most the result needs a broadcast.
 NodeId simplify_point(Simplify *s) {
   bool stripped = false;
   for (int i = 0; i < s->n->nargs; i++) {

@@ -28,7 +28,8 @@ static bool has_tap(const Window *w) {
   return w->nto > 1 && dims_has(dims_at(w->g, w->x), w->to[1]);
 }
 
-// Returns true if window w can move into product x without more multiplications.
+// Returns true if window w of product x can become a product with a window of one factor, without
+// more multiplications.
 static bool product_takes(const Window *w, const Node *x) {
   bool contracts = x->op == OP_CONTRACT;
   if (!(contracts || x->op == OP_MUL) || !(w->fill == 0)) return false;
@@ -53,7 +54,7 @@ NodeId window_into_product(const Window *w, bool once) {
 // -- into sums ----------------------------------------------------------------------------------
 
 // Replaces window(sum(x)) by sum(window(x)) if the window reads fewer positions than its source
-// has, so that less is summed.
+// has, so that fewer elements are summed. `once`: no other node reads the sum.
 NodeId window_into_sum(const Window *w, bool once) {
   Node x = *graph_node(w->g, w->x);
   bool fewer = w->nto == 0 || (w->nto == 1 && size_of(w->g, w->to[0]) < size_of(w->g, w->from));
@@ -91,7 +92,7 @@ static NodeId loosely(const Window *w, NodeId x, int depth) {
 }
 
 // Replaces a window of where(c, d, 0) by where(c', window(d), 0). Outside the source the result is
-// zero for any c', so `loosely` computes c'.
+// zero for any c'. So `loosely`, whose values outside the source are arbitrary, computes c'.
 static NodeId choice_moved(const Window *w, const Node *x) {
   double zero;
   int at = simple_const(w->g, x->args[2], &zero) && zero == 0 ? 1 : 2;
@@ -107,7 +108,9 @@ static NodeId choice_moved(const Window *w, const Node *x) {
   return simple_add(w->g, OP_WHERE, 3, args, NULL);
 }
 
-// Moves a window with a tap dim that its source has into a choice, or into the sum of a choice.
+// Replaces a window of where(c, d, 0), or of a sum of such a choice, by a choice that reads a
+// window of d. Applies only to windows with taps (two dims of the result read one dim) whose source
+// also has the dim of the taps.
 NodeId window_into_choice(const Window *w, bool once) {
   Node x = *graph_node(w->g, w->x);
   if (!once || w->start || !(w->fill == 0) || !has_tap(w)) return 0;
@@ -128,8 +131,9 @@ static bool constant_but(const Simplify *s, int at) {
   return true;
 }
 
-// Computes *out, the result of op s for operand `at` equal to `fill`, which is the value of the
-// window outside its source. Returns false if it can be NaN or an operand is not constant.
+// Sets *out to the result of the operation of s if operand `at` has the value `fill`, which a
+// window has outside its source. Returns false if the result can be NaN, or if another operand is
+// not constant.
 static bool fill_after(const Simplify *s, int at, double fill, double *out) {
   Cell x[3];
   Dtype type[3];
@@ -160,7 +164,7 @@ NodeId simplify_over_window(Simplify *s) {
   return window_add(&w);
 }
 
-// If x is a chain where(index[d] == i, 0, where(index[d] == j, 0, ... rest)) in which only one
+// Handles a chain x = where(index[d] == i, 0, where(index[d] == j, 0, ... rest)). If only one
 // position of d gets the value `rest`, sets *out to this position and returns `rest`. Otherwise, or
 // if d has 64 or more elements, returns 0.
 static NodeId only_left(const Graph *g, NodeId x, DimId d, double *out) {
@@ -182,7 +186,7 @@ static NodeId only_left(const Graph *g, NodeId x, DimId d, double *out) {
   return x;
 }
 
-// A value that is x at position `place` of dim d, and zero at the other positions.
+// A value that is x at position `place` of dim d, and zero at all other positions of d.
 typedef struct Choice {
   DimId d;
   NodeId x, place;

@@ -45,7 +45,8 @@ static Interval plus_times(Interval i, int64_t factor, int64_t n) {
   return end < 0 ? (Interval){i.lo + end, i.hi} : (Interval){i.lo, i.hi + end};
 }
 
-// Returns the range of out*o + tap*k + offset over all positions o and k of the result.
+// Returns the range of out*o + tap*k + offset, where o runs over all positions of the result. k
+// runs over the taps, the positions read for one o.
 static Interval numerators(const Window *w) {
   Interval i = {w->f.offset, w->f.offset};
   if (w->nto > 0) i = plus_times(i, w->f.out, size_of(w->g, w->to[0]));
@@ -57,11 +58,12 @@ static bool inside(const Window *w) {
   return !w->start && i.lo >= 0 && i.hi < w->f.divisor * size_of(w->g, w->from);
 }
 
-// Returns true if some element of the result can get the value Window.fill, because its position is
-// outside the source or not an integer.
+// Returns true if an element of the result can get the value Window.fill. It gets this value if its
+// position in the source is outside or not an integer.
 static bool misses(const Window *w) { return w->f.divisor > 1 || !inside(w); }
 
-// Returns the interval of positions of the source that are read. If it is empty, lo > hi.
+// Returns the interval of positions of the source that the window reads. In an empty interval lo >
+// hi.
 static Interval positions(const Window *w) {
   int64_t n = size_of(w->g, w->from);
   if (w->start) return (Interval){0, n - 1};
@@ -74,8 +76,8 @@ static Interval positions(const Window *w) {
 
 // -- the relation itself ------------------------------------------------------------------------
 
-// Drops a tap dim that does not change the position that is read. The source has this dim, or the
-// result gets it by a broadcast.
+// Removes the second dim of the window, that of the taps, if it does not change the position that
+// is read. The source has this dim, or the result gets it by a broadcast.
 static bool drop_tap(Window *w) {
   if (w->nto < 2 || (w->f.tap && size_of(w->g, w->to[1]) > 1)) return false;
   w->nto = 1;
@@ -100,7 +102,8 @@ static bool reduce_fraction(Window *w) {
 
 // -- the source ---------------------------------------------------------------------------------
 
-// Replaces the source, a broadcast, by its argument. The result gets the other dims by a broadcast.
+// If the source of the window is a broadcast, replaces the source by the argument of the broadcast.
+// The result gets the dims that the broadcast had added by a broadcast of its own.
 static bool through_broadcast(Window *w) {
   const Node *x = graph_node(w->g, w->x);
   if (x->op != OP_BROADCAST || !dims_has(dims_at(w->g, x->args[0]), w->from)) return false;
@@ -124,8 +127,8 @@ static bool decided(Op op, bool index_first, double c, Interval i, bool *out) {
   return *out == last && (!equality || lo == hi || c < lo || c > hi);
 }
 
-// Returns true if p compares the positions along d with a number *c, as index[d] < 3 does. *first
-// is true if index[d] is the first operand.
+// Returns true if p compares the positions along d with a number, as index[d] < 3 does; *c gets the
+// number. *first is true if index[d] is the first operand.
 bool window_compares_index(const Graph *g, NodeId p, DimId d, bool *first, double *c) {
   const Node *n = graph_node(g, p);
   for (int i = 0; i < 2 && n->nargs == 2; i++) {
@@ -138,8 +141,8 @@ bool window_compares_index(const Graph *g, NodeId p, DimId d, bool *first, doubl
   return false;
 }
 
-// Replaces the source, a choice by position, by one of its two values if the window reads only
-// positions with that value.
+// Handles a window whose source is a choice by position, such as where(index[d] < 3, a, b).
+// Replaces the source by a or b if the window reads only positions with that value.
 static bool decide_where(Window *w) {
   Node x = *graph_node(w->g, w->x);
   bool first, side;
@@ -167,8 +170,9 @@ bool window_compose(const Affine *in, const Affine *out, Affine *f) {
   return small(f->out) && small(f->tap) && small(f->offset) && small(f->divisor);
 }
 
-// w reads the result of window `in`. Returns true if each position outside that result that w reads
-// would also be outside the source of `in`. One window over the source then gives the same fill.
+// Decides whether one window can replace w and the window `in` whose result w reads. Returns true
+// if each position outside that result that w reads would also be outside the source of `in`. Then
+// both ways give the same fill.
 static bool outside_stays_outside(const Window *w, const Window *in) {
   const Affine *f = &in->f;
   Interval read = numerators(w), taps = {f->offset, f->offset};
@@ -212,8 +216,9 @@ static bool compose_places(Window *w, const Window *in) {
   return true;
 }
 
-// Composes w with the window `in` that it reads, where w reads along the tap dim of `in`. The
-// source of `in` must not have that tap dim.
+// Composes w with the window `in` whose result it reads, where w reads along the tap dim (the
+// second dim) of `in`. Returns false if this is not possible, for example because the source of
+// `in` has that dim, too.
 static bool compose_taps(Window *w, const Window *in) {
   if (dims_has(dims_at(w->g, in->x), w->from) || misses(w) || w->nto > 1) return false;
   if (w->nto && w->to[0] == in->from) return false;
@@ -239,8 +244,8 @@ static bool compose(Window *w) {
 
 // -- windows that disappear ---------------------------------------------------------------------
 
-// Returns a value without a window that equals w: its source, possibly renamed, or a constant.
-// Returns 0 if there is none.
+// Returns a value equal to w that needs no window: the source of w, possibly renamed, or a
+// constant. Returns 0 if there is no such value.
 static NodeId vanish(const Window *w) {
   const Affine *f = &w->f;
   Dtype type = (Dtype)graph_node(w->g, w->x)->type;

@@ -6,8 +6,8 @@
 
 #include "ir/passes/simplify_internal.h"
 
-// A window that is about to be added. It reads x along dim `from`; f gives the position from the
-// positions along to[0] and to[1].
+// A window that is about to be added. It reads x along dim `from`. The relation f gives the
+// position in x from the positions along to[0] and to[1].
 typedef struct Window {
   Graph *g;
   NodeId x;
@@ -18,21 +18,23 @@ typedef struct Window {
   double fill;
 } Window;
 
-// Makes *w the window of x with the attributes t. Returns false if one of its dims is a block.
+// Sets *w to the window of x with the attributes t and the start node `start`, or 0. Returns false
+// if one of the window's dims is a block (one processor's part of a dim).
 bool window_read(Graph *g, const Attr *t, NodeId x, NodeId start, Window *w);
 NodeId window_add(const Window *w);
-// Returns the tap dim to[1], or 0.
+// Returns to[1], the dim of the taps (the positions read for one element), or 0 if the window has
+// no taps.
 static inline DimId window_tap(const Window *w) { return w->nto > 1 ? w->to[1] : 0; }
 // Composes the relations of a window `out` that reads a window `in`: s = (a (a' o + b' k + c') / d'
 // + b k + c) / d, where a, b, c, d belong to `in` and a', b', c', d' to `out`. Returns false if the
 // numbers become too large.
 bool window_compose(const Affine *in, const Affine *out, Affine *f);
-// Returns true if node p compares positions along d with a number *c. *first is true for index[d] <
-// c, and false for c < index[d].
+// Returns true if node p compares the positions along d with a number; *c gets the number. *first
+// is true for index[d] < c, and false for c < index[d].
 bool window_compares_index(const Graph *g, NodeId p, DimId d, bool *first, double *c);
 
-// Move the window into the op whose result it reads. Return 0 if the rule does not apply. `once`:
-// no other node reads that result.
+// Move the window into the operation whose result it reads: a product, a sum or a choice. Return 0
+// if the rule does not apply. `once`: no other node reads that result.
 NodeId window_into_product(const Window *w, bool once);
 NodeId window_into_sum(const Window *w, bool once);
 NodeId window_into_choice(const Window *w, bool once);
