@@ -6,8 +6,8 @@
 // multiplications, then the smallest result. Pairs that sum nothing come last.
 #include "ir/graph/graph.h"
 
-// The search is for at most this many factors. The remaining factors of a longer product are first
-// multiplied into one factor, in the order given.
+// The largest number of factors whose order of multiplication is searched. The remaining factors of
+// a longer product are first multiplied into one factor, in the order given.
 enum { MAX_FACTORS = 32 };
 
 typedef struct FactorList {
@@ -35,7 +35,7 @@ static int other_uses(const FactorList *f, DimId d, int i, int j) {
   return uses;
 }
 
-// Sums factor i over the dims that no other factor has and the result does not keep.
+// Sums factor i over those of its dims that no other factor has and that the result does not keep.
 static void sum_unshared_dims(FactorList *f, int i) {
   Dims over = {0};
   const Dims *s = factor_dims(f, i);
@@ -85,7 +85,7 @@ static bool sums_left(const FactorList *f, const Pair *but) {
   return false;
 }
 
-// Replaces the two factors of pair p by their product: a contraction if it sums dims, else a
+// Replaces the two factors of pair p by their product: a contraction if dims are summed, else a
 // pointwise product. The contraction that sums the last dims has the type `type` of the whole
 // result, so that it accumulates in that type. Earlier contractions keep the type of their factors.
 // The factors of a pointwise product are cast to a common type.

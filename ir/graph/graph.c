@@ -14,14 +14,15 @@
 
 #include "ir/graph/infer_internal.h"
 
-// Finds the index of a declaration or name by its text. Each search first enters the names that
-// were added since the search before it, because some callers append to Graph.decl and Graph.name
-// directly.
+// A hash index that finds a declaration or name by its text. Each search first enters the names
+// that were added since the previous search, because some callers append to Graph.decl and
+// Graph.name directly.
 typedef struct TextIndex {
   NameMap map;   // from interned text to 1 + the index in Graph.decl or Graph.name
   uint32_t seen; // number of entries of Graph.decl or Graph.name that are in `map`
 } TextIndex;
-// The hash of a node is kept beside its id, so that most unequal nodes are never compared.
+// An entry of the hash table of nodes. It keeps the hash beside the id, so that most unequal nodes
+// are never compared.
 typedef struct NodeSlot {
   uint32_t hash;
   NodeId id; // 0: the slot is free
@@ -139,7 +140,8 @@ static NodeSlot *find_slot(const Graph *g, const Node *n, uint32_t hash) {
   return &t->slot[i];
 }
 
-// Makes a table with room for twice the nodes that fit the graph's array, and enters all nodes.
+// Makes a new hash table of nodes and enters all nodes. It has room for twice the nodes that fit
+// the graph's array.
 static void refill_table(Graph *g) {
   struct GraphTable *t = g->table;
   t->cap = 256;
@@ -338,7 +340,8 @@ static const char *decl_text(const Graph *g, uint32_t i) { return g->decl.at[i].
 static const char *name_text(const Graph *g, uint32_t i) { return g->name.at[i].name; }
 typedef const char *TextOf(const Graph *g, uint32_t i);
 
-// Returns 1 + the index of the last of n names that equals `name`, or 0.
+// Searches n names with the index x. Returns 1 + the index of the last one that equals `name`, or 0
+// if none does.
 static uint32_t index_find(const Graph *g, TextIndex *x, uint32_t n, TextOf *text,
                            const char *name) {
   if (x->seen > n) *x = (TextIndex){0};

@@ -35,7 +35,7 @@ typedef enum OpClass {
   REGION,
   COLLECTIVE
 } OpClass;
-// The columns of ops.def, where their values are explained.
+// Values of the columns of the op table ir/graph/ops.def, which explains them.
 enum {
   COMMUTES = 1,
   EXPANDS = 2,
@@ -72,7 +72,8 @@ extern const OpRow op_rows[];
 static inline const OpRow *op_row(Op op) { return &op_rows[op]; }
 static inline bool op_is_decl(Op op) { return op_row(op)->flags & DECLARED; }
 static inline bool op_is_draw(Op op) { return op_row(op)->flags & DRAW; }
-// Returns the operation on two values of type t that combines as the monoid does: OP_ADD for a sum.
+// Returns the operation that combines two values of type t as monoid m (sum, maximum or another)
+// does: OP_ADD for a sum.
 Op monoid_op(Monoid m, Dtype t);
 MUST_USE bool op_parse(const char *text, Op *out);
 
@@ -282,8 +283,8 @@ const Name *graph_find_name(const Graph *g, const char *name);
 // Returns the source node of decl d in a lowered graph; `dims` are the dims of this processor's
 // shard.
 NodeId graph_decl_node_over(Graph *g, DeclId d, const Dims *dims);
-// Returns the operation of the source node of a declaration of kind k. It is OP_STATE for
-// DECL_SLOT.
+// Returns the operation of the source node of a declaration of kind k. For DECL_SLOT (a state of an
+// optimizer) it is OP_STATE.
 Op decl_op(DeclKind k);
 
 // Short forms of graph_add. Two operands must have the same type: no function inserts a cast.
@@ -336,7 +337,8 @@ LogSum graph_log_sum(Graph *g, NodeId x, const Dims *over, bool stopped);
 
 RegionId graph_region(Graph *g, const Region *r);
 static inline const Region *region_get(const Graph *g, RegionId r) { return &g->region.at[r - 1]; }
-// Returns true if region a is b or encloses b. Region 0 encloses every region.
+// Returns true if region a (the body of a loop) is b or encloses b. Region 0, outside all loops,
+// encloses every region.
 bool region_encloses(const Graph *g, RegionId a, RegionId b);
 // Returns all nodes in an order in which they can be executed: each after its arguments, a scan
 // after all nodes of its region. Without loops this is the order of ids. The array is in `a` and

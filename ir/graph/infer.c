@@ -41,7 +41,8 @@ static const Dim *dim_of(const InferCall *c, DimId d) { return dim_get(c->g->dim
 static const char *name_of(const InferCall *c, DimId d) { return dim_of(c, d)->name; }
 static Dtype arg_type(const InferCall *c, int i) { return (Dtype)c->arg[i]->type; }
 
-// Adds dim d to the result. Refuses d if the result has another block of the same whole dim.
+// Adds dim d to the result. Returns false if the result has another block (one processor's part) of
+// the same whole dim.
 static bool add_dim(InferCall *c, DimId d) {
   for (int i = 0; i < c->dims.n; i++) {
     DimId other = c->dims.at[i];
@@ -113,8 +114,8 @@ static bool distinct(const InferCall *c) {
   return true;
 }
 
-// Removes the dims attr.dims from `left`. If `left` lacks one of them, refuses with the text
-// `lacks` followed by the name of the dim.
+// Removes the dims attr.dims from `left`. If `left` lacks one of them, reports an error: the text
+// `lacks`, followed by the name of the dim.
 static bool remove_listed(const InferCall *c, Dims *left, const char *lacks) {
   if (!distinct(c)) return false;
   for (int i = 0; i < c->attr->ndims; i++) {
