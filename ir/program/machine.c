@@ -55,8 +55,8 @@ static const Figure figures[] = {
 // with more than this describes a GPU.
 static const double gpu_flops = 2e13;
 
-// The state while a machine file is read: stated[i] tells whether it has figure i, `kind` what its
-// `kind` line says.
+// The state while a machine file is read. stated[i] tells whether the file states figure i; `kind`
+// is what its line `kind` says.
 typedef struct Reading {
   Machine *m;
   Diag *d;

@@ -22,7 +22,7 @@ double monoid_identity(Monoid m, Dtype t);
 // Returns the identity of the monoid for an integer or bool type, exactly. For u64 it returns the
 // bits of the number.
 int64_t monoid_identity_int(Monoid m, Dtype t);
-// Returns true if combining a value with itself gives this value.
+// Returns true if combining any value with itself gives the value itself, as for a maximum.
 static inline bool monoid_idempotent(Monoid m) { return m == MONOID_MAX || m == MONOID_MIN; }
 
 #endif

@@ -57,9 +57,10 @@ const char *program_instr_name(const Program *p, uint32_t i, Pos *pos) {
 
 static bool same_name(const char *a, const char *b) { return a && b && strcmp(a, b) == 0; }
 
-// Computes the block that processor r has of the dim of slot s. *offset gets the index of its first
-// element, counted from the start of the block under the axes s->within. *valid gets its number of
-// valid elements. `rows` is the valid length of the dim.
+// Computes the block that processor r has of the dim of slot s (a scalar that differs between
+// processors). *offset gets the index of the block's first element, counted from the start of the
+// block under the axes s->within. *valid gets its number of valid elements. `rows` is the valid
+// length of the whole dim.
 static void slot_block(const Mesh *m, const Slot *s, int64_t r, int64_t rows, int64_t *offset,
                        int64_t *valid) {
   int64_t length = s->whole;
@@ -74,8 +75,8 @@ static void slot_block(const Mesh *m, const Slot *s, int64_t r, int64_t rows, in
   }
 }
 
-// Returns the value of slot s on processor r without its factor, which is the value of another slot
-// (Slot.times).
+// Returns the value of slot s (a scalar that differs between processors) on processor r, without
+// the factor Slot.times.
 static int64_t slot_base(const Program *p, const Slot *s, int64_t r, int64_t rows) {
   bool short_batch = rows >= 0 && same_name(p->over, s->dim);
   int64_t offset, valid, value = 0, all = short_batch ? rows : s->whole;

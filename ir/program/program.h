@@ -44,11 +44,13 @@ typedef struct Slot {
   // If its divisor is not 0, x describes this interval of the dim instead of a block.
   Footprint footprint;
 } Slot;
-// Returns the slot of the given kind for dim d, which may be a whole, a block or a footprint dim.
+// Returns a slot (a scalar that differs between processors) of the given kind for dim d. d may be a
+// whole, a block or a footprint dim.
 Slot slot_of_dim(const DimTable *t, DimId d, SlotKind kind);
 bool slot_equal(const Slot *a, const Slot *b);
 
-// A size that is known when the program is bound to memory: `base` times the value of a slot.
+// A size that is known when the program is bound to memory. It is `base` times the value of a slot
+// (a scalar that differs between processors).
 typedef struct Size {
   int64_t base;
   int32_t slot; // index into Program.slot; -1: the size is `base`
@@ -104,7 +106,8 @@ typedef struct Status {
   int64_t value;    // the id that is out of range
   int64_t position; // iteration of the loops of that Check, as one row-major number from 0
 } Status;
-// The arguments of generated code, which runs one chunk of one set on one processor.
+// The arguments of one call of generated code on one processor. The call runs one chunk (a range of
+// iterations) with one set of operands.
 typedef struct KernelCall {
   void *const *ptr;
   const int64_t *slot;
@@ -116,10 +119,10 @@ typedef struct KernelCall {
   uint64_t seed;  // philox_seed of the run's seed (ir/base/philox.h)
   int64_t repeat; // number of the update within the step, counted from 0
 } KernelCall;
-// Runs the units lo to hi - 1 of a kernel.
+// Runs the units lo to hi - 1 of a kernel. A unit is a share of its iterations.
 typedef void KernelFn(const KernelCall *call, int64_t lo, int64_t hi);
-// Combines the partial results of n chunks in the order of the chunks, so that the result does not
-// depend on threads.
+// Combines the partial results of n chunks (ranges of iterations that one thread runs). Takes the
+// chunks in their order, so that the result does not depend on threads.
 typedef void CombineFn(const KernelCall *call, int64_t n);
 
 typedef struct ProgKernel {
@@ -138,7 +141,7 @@ typedef struct KernelSet {
   Size units;    // number of units
   double *num;   // as many as ProgKernel.nnum
 } KernelSet;
-// An instruction that runs a kernel with all its sets.
+// An instruction that runs a kernel once for each of its sets of operands.
 typedef struct KernelLaunch {
   uint32_t kernel; // index into Program.kernel
   uint32_t nsets;
@@ -167,8 +170,8 @@ typedef struct Gemm {
 static inline double gemm_flops(double m, double n, double k, double batches) {
   return 2 * m * n * k * batches;
 }
-// An instruction with less work than this is run by one thread of the processor. The simulator
-// assumes so, too.
+// The smallest amount of work for which the threads of a processor share an instruction. One thread
+// runs an instruction with less work. The simulator assumes so, too.
 enum {
   SOLO_BYTES = 1 << 16,   // bytes of a copy or fill
   SOLO_FLOPS = 1 << 18,   // flops of a product
@@ -355,8 +358,8 @@ const InstrValue *program_instr_value(const Program *p, uint32_t i);
 // its operation or kind. *pos gets the position in the model, whose line is 0 if there is none. The
 // name lives as long as p.
 const char *program_instr_name(const Program *p, uint32_t i, Pos *pos);
-// Returns the value of the slot with index s on processor r. `rows` is the number of valid rows of
-// the dim Program.over; a negative number means all rows.
+// Returns the value on processor r of Program.slot[s], a scalar that differs between processors.
+// `rows` is the number of valid rows of the dim Program.over; a negative number means all rows.
 int64_t program_slot(const Program *p, int32_t s, int64_t r, int64_t rows);
 // Returns the index of the tensor with that name and kind, or -1.
 int32_t program_tensor(const Program *p, TensorKind kind, const char *name);
@@ -382,8 +385,8 @@ enum { ORDERED_ENTRY = 16 }; // bytes that sorting uses for one element
 // Returns the bytes of scratch memory that each thread needs to sort: two copies of the longest row
 // of the program. Returns 0 if the program sorts nothing.
 int64_t program_scratch(const Program *p);
-// Returns the distance in bytes between r and its place in step 0 of all loops. at[i] is the
-// current step of loop i of the `depth` loops around it.
+// Returns by how many bytes the place r has moved since step 0 of all loops. at[i] is the current
+// step of loop i of the `depth` loops around the instruction.
 int64_t ref_moved(Ref r, int depth, const int64_t *at);
 // Returns the program as text, for dumps.
 char *program_print(Arena *a, const Program *p);
