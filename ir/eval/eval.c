@@ -74,8 +74,8 @@ static double next_error(uint64_t *state) {
   return z & 1 ? -size : size;
 }
 
-// Adds a random error to each element of t, the result of node n, and sets the bounds to 0. A cast
-// gets no error: IEEE 754 determines its result.
+// Adds a random error to each element of t, the result of node n, and sets the error bounds of all
+// elements to 0. A cast gets no error, because IEEE 754 determines its result.
 static void perturb(const Node *n, Tensor *t, uint64_t *state) {
   for (int64_t i = 0; i < t->elements; i++) {
     if (n->op == OP_CAST)

@@ -13,8 +13,9 @@ static const Tensor *peer_operand(const EvalNode *c, int64_t peer) {
   return eval_at(c->run->e, c->n->args[0], peer);
 }
 
-// The box of elements that are both in the result and in the operand of another processor. `out`
-// and `from` are the indices of its first element in the result and in the operand.
+// The box of elements that are both in this processor's result and in the operand of another
+// processor. `out` and `from` are the indices of its first element in the result and in the
+// operand.
 typedef struct CommonBox {
   StrideWalk w;
   int64_t out, from;
@@ -73,8 +74,9 @@ void eval_all_gather(const EvalNode *c) { reblock(c, c->n->attr.axes); }
 void eval_all_to_all(const EvalNode *c) { reblock(c, c->n->attr.axes); }
 void eval_slice_own(const EvalNode *c) { reblock(c, (Axes){0}); }
 
-// Copies elements from all processors of the group. The group is along the axes of the collective
-// and along all other axes that split its dims before or after it.
+// Copies the elements of the result from the operands of all processors of the group. The group is
+// along the axes of the collective, and along all other axes that split its dims before or after
+// it.
 void eval_permute(const EvalNode *c) {
   Axes axes = c->n->attr.axes;
   for (int i = 0; i < 2 * c->n->attr.ndims; i++) {

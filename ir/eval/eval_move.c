@@ -5,8 +5,8 @@
 
 #include <math.h>
 
-// Fills the result with the elements of argument 0. stride[i] is the distance of neighbours in the
-// argument along dim i of the result.
+// Fills the result with the elements of argument 0. stride[i] is the distance in the argument, in
+// elements, of neighbours along dim i of the result.
 static void copy_strided(const EvalNode *c, const int64_t *stride) {
   StrideWalk w = walk_over(c->out, c->out, NULL);
   for (int i = 0; i < w.rank; i++) w.stride[1][i] = stride[i];
@@ -91,8 +91,8 @@ void eval_take(const EvalNode *c) {
   }
 }
 
-// Adds each element to the position that its id selects, and drops ids out of range. A tainted id
-// taints all elements along the new dim, because it could select any of them.
+// Adds each element to the position that its id selects, and drops ids out of range. A tainted
+// (uncertain) id taints all elements along the new dim, because it could select any of them.
 void eval_scatter(const EvalNode *c) {
   const Tensor *x = c->arg[0], *ids = c->arg[1];
   DimId to = c->n->attr.to[0];

@@ -76,8 +76,8 @@ static void max_row(const OrderedRow *row) {
   }
 }
 
-// Return the ends of a cell's interval. For an inexact cell they are one bit further out, so that
-// adjacent intervals overlap. Equal exact numbers do not overlap.
+// Return the ends of the interval of a cell (value with error bound). For an inexact cell they are
+// one bit further out, so that adjacent intervals overlap. Equal exact numbers do not overlap.
 static double upper(Cell x) { return x.b > 0 ? nextafter(x.v + x.b, INF) : x.v; }
 static double lower(Cell x) { return x.b > 0 ? nextafter(x.v - x.b, -INF) : x.v; }
 

@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-// The arguments of a rule: the node, and one cell of each of its arguments.
+// The arguments of a rule: the node, and one cell (value, error bound, taint) of each argument.
 typedef struct PointCall {
   const Graph *g;
   const Node *n;
@@ -19,16 +19,18 @@ typedef struct PointCall {
 
 typedef Cell PointRule(const PointCall *p);
 
-// Allowed error of a function such as exp: 4 units in the last place of the result. Each is 2u,
-// where u is the unit roundoff.
+// Allowed error of a function such as exp, in multiples of the unit roundoff u. It is 4 units in
+// the last place of the result, and each of them is 2u.
 static const double ULPS = 8;
 
 static Cell plain(double v) { return (Cell){v, 0, false}; }
-// Return x wrapped to the integer type of the result, and the integer of a cell as 64 bits.
+// wrapped returns x wrapped to the integer type of the result. The function after it returns the
+// integer value of a cell (value with error bound) as 64 bits.
 static Cell wrapped(const PointCall *p, uint64_t x) { return plain(int_wrap(p->type, (int64_t)x)); }
 static uint64_t bits(Cell x) { return (uint64_t)(int64_t)x.v; }
 static bool is_int(Dtype t) { return !dtype_is_float(t); }
-// Returns |x| b, but 0 if one factor is 0 and the other infinite.
+// Returns |x| b, where b is an error bound. The result is 0 if one factor is 0 and the other
+// infinite.
 static double times(double x, double b) { return b == 0 || x == 0 ? 0 : fabs(x) * b; }
 
 // Returns the allowed error of a result y that a program computes by a polynomial in the
@@ -39,8 +41,8 @@ static double approximation(Dtype t, double y) {
   return once + ULPS * unit_roundoff(acc) * fabs(y) + least_normal(acc);
 }
 
-// Returns the cell of y = f(x). `low` and `high` are the values of f at the ends of x's interval;
-// `slope` is |f'(x)|.
+// Returns the cell (value with error bound) of y = f(x). `low` and `high` are the values of f at
+// the ends of x's interval; `slope` is |f'(x)|.
 static Cell smooth(const PointCall *p, double y, double low, double high, double slope) {
   Cell x = p->x[0];
   double b = 0;
@@ -55,8 +57,8 @@ static Cell smooth(const PointCall *p, double y, double low, double high, double
   return (Cell){y, isnan(y) || isinf(y) ? b : b + approximation(p->type, y), t};
 }
 
-// Defines the rule of y = f(x). `crossing`: f crosses zero between -4 and 4. There f is a
-// difference of nearly equal terms, so its error is relative to these terms.
+// Defines the evaluation rule of y = f(x). `crossing`: f crosses zero between -4 and 4. In this
+// interval f is a difference of nearly equal terms, so its error is relative to these terms.
 #define SMOOTH(name, f, slope, crossing)                                                           \
   static Cell point_##name(const PointCall *p) {                                                   \
     double x = p->x[0].v, b = p->x[0].b, y = f(x);                                                 \
@@ -71,7 +73,7 @@ static double f_sigmoid(double x) {
   double e = exp(-fabs(x));
   return x >= 0 ? 1 / (1 + e) : isnan(x) ? x : e / (1 + e);
 }
-// fmax(NaN, 0) is 0, so NaN is returned separately
+// Returns log(1 + e^x). fmax(NaN, 0) is 0, so NaN is returned separately.
 static double f_softplus(double x) { return isnan(x) ? x : fmax(x, 0) + log1p(exp(-fabs(x))); }
 
 static double f_silu(double x) { return x < -800 ? -0.0 : x * f_sigmoid(x); }
@@ -134,8 +136,8 @@ Cell cell_sqrt(Dtype t, Cell x) {
 }
 static Cell point_sqrt(const PointCall *p) { return cell_sqrt(p->type, p->x[0]); }
 
-// Returns the largest error of 1/x for an error b of x: b / (x (x - b)), at the end of x's interval
-// that is nearer to 0.
+// Returns the largest error of 1/x for an error bound b of x. This is b / (x (x - b)), the error at
+// the end of x's interval that is nearer to 0.
 static double pole(double x, double b) {
   if (b == 0) return 0;
   return fabs(x) > b ? b / (fabs(x) * (fabs(x) - b)) : INF;
@@ -147,8 +149,8 @@ static Cell point_reciprocal(const PointCall *p) {
   return cell_rounded(p->type, y, pole(x.v, x.b), fma(y, x.v, -1) == 0 || x.v == 0);
 }
 
-// Returns the cell of y, the sine or cosine of the argument. A program subtracts multiples of pi/2
-// from the argument, which adds an error relative to the argument.
+// Returns the cell (value with error bound) of y, the sine or cosine of the argument. A program
+// subtracts multiples of pi/2 from the argument, which adds an error relative to the argument.
 static Cell wave(const PointCall *p, double y, double slope) {
   Cell x = p->x[0];
   double u = unit_roundoff(dtype_accumulator(p->type));
@@ -180,8 +182,8 @@ static Cell point_relu(const PointCall *p) {
 
 static Cell point_copy(const PointCall *p) { return p->x[0]; }
 
-// Returns the cell of a step function: y, tainted if its values `low` and `high` at the ends of the
-// argument's interval differ.
+// Returns y, a value of a step function, as a cell. `low` and `high` are the values of the function
+// at the ends of the argument's interval. If they differ, y is tainted (uncertain).
 static Cell step_at(double y, double low, double high) {
   return (Cell){y, 0, !(low == high) && !isnan(y)};
 }
@@ -201,8 +203,8 @@ STEP(round, nearbyint) // rounds to the nearest integer, ties to even
 
 static Cell point_not(const PointCall *p) { return plain(p->x[0].v == 0); }
 
-// Rounds an exact number. An inexact number keeps its value, because a program may round its own
-// value up or down; the bound covers both.
+// Rounds an exact number to the type of the result. An inexact number keeps its value, because a
+// program may round its own value up or down; the error bound covers both.
 static Cell point_cast(const PointCall *p) {
   Cell x = p->x[0];
   double y = dtype_round(p->type, x.v);
@@ -263,15 +265,16 @@ static int64_t floor_quotient(int64_t a, int64_t b) {
   return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
-// Returns floor(a / b) of floats in type t. It is tainted unless all quotients within the bound
-// have the same floor.
+// Returns floor(a / b) of floats in type t. The result is tainted (uncertain) unless all quotients
+// within the error bounds have the same floor.
 static Cell quotient_floor(Dtype t, Cell a, Cell b) {
   double q = a.v / b.v, e = a.b == 0 && b.b == 0 ? 0 : div_bound(a, b);
   Cell r = cell_rounded(t, q, e, fma(q, b.v, -a.v) == 0);
   return step_at(floor(q), floor(q - r.b), floor(q + r.b));
 }
 
-// An integer divided by zero gives a tainted result: programs may differ.
+// Computes a floor division. An integer divided by zero gives a tainted (uncertain) result, because
+// programs may differ.
 static Cell point_floor_div(const PointCall *p) {
   Cell a = p->x[0], b = p->x[1];
   if (!is_int(p->type)) {
@@ -373,8 +376,8 @@ static Cell point_ne(const PointCall *p) { return compared(p, p->x[0].v != p->x[
 static Cell point_lt(const PointCall *p) { return compared(p, p->x[0].v < p->x[1].v); }
 static Cell point_le(const PointCall *p) { return compared(p, p->x[0].v <= p->x[1].v); }
 
-// The result is certain, although one operand is tainted, if the other operand determines it: false
-// for `and`, true for `or`.
+// Computes `and`. If one operand is certainly false, the result is certain, even if the other
+// operand is tainted (uncertain).
 static Cell point_and(const PointCall *p) {
   Cell a = p->x[0], b = p->x[1];
   bool sure = (!a.t && a.v == 0) || (!b.t && b.v == 0);
@@ -394,8 +397,8 @@ static Cell point_where(const PointCall *p) {
   return (Cell){y.v, agree ? (isnan(gap) ? 0 : gap + fmax(a.b, b.b)) : y.b, !agree};
 }
 
-// Makes a key of argmax. The cell has the bound of the value in the key, so that the maximum of
-// keys (cell_extreme) can tell whether its result is certain.
+// Makes a key of argmax, a u64 that holds a value and its index. The cell has the error bound of
+// that value, so that the maximum of keys (cell_extreme) can tell whether its result is certain.
 static Cell point_arg_key(const PointCall *p) {
   return (Cell){key_double(key_make(p->arg, p->x[0].v, (int32_t)p->x[1].v)), p->x[0].b, false};
 }

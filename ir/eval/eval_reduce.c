@@ -8,8 +8,8 @@
 
 #include <math.h>
 
-// Allowed error of exp and log: 4 units in the last place. Each is 2u, where u is the unit
-// roundoff.
+// Allowed error of exp and log, in multiples of the unit roundoff u. It is 4 units in the last
+// place, and each of them is 2u.
 enum { ULPS_OF_EXP = 8 };
 
 // -- sums ---------------------------------------------------------------------------------------
@@ -62,8 +62,9 @@ static void extremes(const EvalNode *c, bool max) {
   }
 }
 
-// Computes the maximum of keys of argmax. It is tainted if another key has an equal value within
-// the bounds. The largest key must be known first, so a second loop compares it with all others.
+// Computes the maximum of keys of argmax (a value and its index in one u64). The result is tainted
+// (uncertain) if another key has an equal value within the error bounds. The largest key must be
+// known first, so a second loop compares it with all others.
 static void largest_keys(const EvalNode *c) {
   StrideWalk w = walk_over(c->arg[0], c->out, c->arg[0]);
   for (bool on = walk_first(&w); on; on = walk_next(&w)) {
@@ -88,7 +89,7 @@ void eval_max(const EvalNode *c) {
 void eval_min(const EvalNode *c) { extremes(c, false); }
 
 // Computes `any` (`decisive` is true) or `all` (`decisive` is false). An element equal to
-// `decisive` that is not tainted determines the result.
+// `decisive` determines the result if it is not tainted (uncertain).
 static void decide(const EvalNode *c, bool decisive) {
   uint8_t *sure = arena_array(c->arena, uint8_t, c->out->elements + 1);
   for (int64_t i = 0; i < c->out->elements; i++) tensor_put(c->out, i, (Cell){!decisive, 0, false});
@@ -106,8 +107,8 @@ void eval_any(const EvalNode *c) { decide(c, true); }
 void eval_all(const EvalNode *c) { decide(c, false); }
 
 // Computes the first index of the largest element, or of the smallest if `max` is false. If an
-// element is NaN, its index is the result. The result is tainted if another element equals the
-// found one within the bounds.
+// element is NaN, its index is the result. The result is tainted (uncertain) if another element
+// equals the found one within the error bounds.
 static void arg_extreme(const EvalNode *c, bool max) {
   DimId d = c->n->attr.dims[0];
   int64_t n = c->arg[0]->extent[dims_index(&c->arg[0]->dims, d)],
@@ -136,8 +137,9 @@ void eval_argmin(const EvalNode *c) { arg_extreme(c, false); }
 // -- product, logsumexp -------------------------------------------------------------------------
 
 // The range of partial products of an element: `above` is the product of all magnitudes above 1,
-// `below` of all magnitudes below 1. A program may multiply in any order. The result is tainted if
-// a partial product can overflow or underflow although the product of all factors does not.
+// `below` of all magnitudes below 1. A program may multiply in any order. The result is tainted
+// (uncertain) if a partial product can overflow or underflow although the product of all factors
+// does not.
 typedef struct Partial {
   double above, below;
   int64_t rounded; // number of multiplications that rounded

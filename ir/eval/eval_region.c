@@ -111,7 +111,8 @@ static void run_loop(EvalRun *run, NodeId scan) {
   arena_reset(run->scratch, mark);
 }
 
-// Recursive for loops inside loops.
+// Evaluates the nodes of region r once, in order. Calls itself, through run_loop, for loops inside
+// the region.
 void eval_region(EvalRun *run, RegionId r) {
   for (uint32_t i = run->nodes.first[r]; i < run->nodes.first[r + 1]; i++) {
     NodeId n = run->nodes.node[i];

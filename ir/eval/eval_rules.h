@@ -27,7 +27,7 @@ typedef struct EvalRun {
   int64_t *now; // [RegionId]: the position of the current step along the dim of the loop
 } EvalRun;
 
-// The arguments of a rule: compute node n, whose id is `id`, on processor r.
+// The arguments of an evaluation rule, which computes node n, whose id is `id`, on processor r.
 typedef struct EvalNode {
   const EvalRun *run;
   Arena *arena; // memory that is released after the call
@@ -39,7 +39,8 @@ typedef struct EvalNode {
   const Tensor *arg[3]; // tensors of the first three arguments on processor r
 } EvalNode;
 
-// Allocates the tensor of node n on processor r, or sets its elements to zero if it exists.
+// Allocates the tensor of node n on processor r. If the tensor exists already, sets its elements to
+// zero.
 void eval_shape(EvalRun *run, NodeId n, int64_t r);
 // Evaluates node n on all processors.
 void eval_node(EvalRun *run, NodeId n);
@@ -68,7 +69,8 @@ EvalRule eval_point;
 
 // -- eval_num.c: numbers ------------------------------------------------------------------------
 
-// One element: its value v, its bound b, and whether it is tainted (t).
+// One element: its value v, the bound b of the error of v, and the taint t. A tainted element is
+// uncertain: correct programs may differ by more than b.
 typedef struct Cell {
   double v, b;
   bool t;
@@ -81,7 +83,7 @@ double least_subnormal(Dtype t);
 double least_normal(Dtype t);
 double largest_finite(Dtype t);
 // Returns c, the result of an operation, as an element of type t. A value out of range becomes
-// infinite. An infinite or NaN bound makes it tainted.
+// infinite. An element with an infinite or NaN error bound becomes tainted (uncertain).
 Cell cell_finish(Dtype t, Cell c);
 // Returns value v with error bound b after one rounding to t. `exact`: v has no rounding error, so
 // that rounding adds none if v is a value of t.
@@ -89,7 +91,7 @@ Cell cell_rounded(Dtype t, double v, double b, bool exact);
 // Returns the integer of type t that has the low bits of x.
 double int_wrap(Dtype t, int64_t x);
 
-// A sum while its terms are added.
+// The state of a sum while its terms are added one by one.
 typedef struct Sum {
   double v, abs, b; // sums of the terms, of their absolute values, of their bounds
   int64_t n;
@@ -97,18 +99,18 @@ typedef struct Sum {
 } Sum;
 // Adds the term x of type t. Integers wrap at 64 bits.
 void sum_add(Sum *s, Cell x, Dtype t);
-// Returns the sum, accumulated in type acc and rounded to t; integers wrap. `granule` is
-// NO_GRANULE, or all terms are exact multiples of 2^granule. In that case the sum is exact in any
-// order while s->abs is at most 2^(granule + p), where p is the number of digits of acc. Its bound
-// is then 0. `most` is passed to sum_roundings.
+// sum_cell returns the sum, accumulated in type acc and rounded to t; integers wrap. Its `granule`
+// is NO_GRANULE, or an exponent: all terms are then exact multiples of 2^granule. Such a sum is
+// exact in any order while s->abs is at most 2^(granule + p), where acc has p digits. Its error
+// bound is then 0. `most` is passed to sum_roundings.
 enum { NO_GRANULE = -100000 };
 Cell sum_cell(Dtype acc, Dtype t, const Sum *s, int granule, int most);
 // Returns the number of roundings that each of n terms passes through. f32 is accumulated in
 // blocks, which limits the number to `most` (SUM_ROUNDINGS in ir/program/sums.h). Terms of other
 // types are added one after another.
 double sum_roundings(Dtype acc, int64_t n, int most);
-// Stores s[i], the sum for element i, as the result of c. All terms are multiples of 2^granule
-// (sum_cell).
+// Stores s[i], the sum for element i, as element i of the result of c. If `granule` is not
+// NO_GRANULE, all terms are exact multiples of 2^granule.
 void sum_store(const EvalNode *c, const Sum *s, int granule);
 // Returns the largest g such that every element of t is exact and a multiple of 2^g. Returns
 // NO_GRANULE if an element is not exact.
@@ -139,7 +141,7 @@ typedef struct StrideWalk {
 // Returns a loop over the dims of `over`, with `first` and `second` as operands 0 and 1. Each
 // argument may be NULL.
 StrideWalk walk_over(const Tensor *over, const Tensor *first, const Tensor *second);
-// Adds dim d as the innermost one. Does nothing if the loop has d already.
+// Adds dim d to the loop as its innermost dim. Does nothing if the loop has d already.
 void walk_dim(StrideWalk *w, DimId d, int64_t extent);
 void walk_dims(StrideWalk *w, const Tensor *t); // adds all dims of t
 // Add an operand and return its number k. For walk_operand it is tensor t; at[k] does not change
@@ -180,8 +182,8 @@ static inline void tensor_put(Tensor *t, int64_t i, Cell c) {
 Cell eval_scalar(const Graph *g, const Node *n, const Dtype *arg_type, const Cell *x);
 // Returns the square root of x, rounded to type t.
 Cell cell_sqrt(Dtype t, Cell x);
-// Returns the maximum of x and y, or the minimum if `max` is false, with bound and taint. The
-// result is NaN if x or y is NaN.
+// Returns the maximum of x and y, or the minimum if `max` is false, with error bound and taint
+// (uncertainty). The result is NaN if x or y is NaN.
 Cell cell_extreme(Dtype t, bool max, Cell x, Cell y);
 
 #endif

@@ -1,9 +1,10 @@
 // Windows in the evaluator: the rule computes the source position of each element of the result.
 #include "ir/eval/eval_rules.h"
 
-// Returns the position in this processor's block of the source that output position o and tap
-// position k read, or -1 if it is not in the block. o, k and `first` are positions in whole dims;
-// `first` is the start of the block, and `extent` its length.
+// Returns the position in the source that is read for output position o and tap k (one of the
+// positions read for o). The result counts from `first`, the start of this processor's block of the
+// source. It is -1 outside the block. o, k and `first` are positions in whole dims; `extent` is the
+// length of the block.
 static int64_t source_position(const EvalNode *c, int64_t o, int64_t k, int64_t start,
                                int64_t first, int64_t extent) {
   const Affine *a = &c->n->attr.affine;
@@ -13,7 +14,7 @@ static int64_t source_position(const EvalNode *c, int64_t o, int64_t k, int64_t 
   return s >= 0 && s < extent ? s : -1;
 }
 
-// Returns the value of elements whose position is outside the source.
+// Returns the value of elements of the result that read a position outside the source.
 static Cell fill_cell(const EvalNode *c) {
   return (Cell){dtype_round(c->out->type, c->n->attr.num[0]), 0, false};
 }

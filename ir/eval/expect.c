@@ -68,8 +68,8 @@ static double typical_error(int runs, const Tensor *want, Tensor *const *other) 
 }
 
 // Returns the largest difference between a run and `want` at element i. Sets *known to false if the
-// runs differ by more than rounding: an element is tainted, NaN or infinite in only one of them, or
-// a different integer.
+// runs differ by more than rounding. An element is then tainted (uncertain), NaN or infinite in
+// only one of them, or a different integer.
 static double largest_error(int runs, const Tensor *want, Tensor *const *other, int64_t i,
                             bool *known) {
   double largest = 0;

@@ -36,8 +36,9 @@ void expect_more(Expect *x, int64_t step);
 // Replaces, in every run, the feeds of updated declarations by their new values. Call it between
 // two steps.
 void expect_commit(Expect *x);
-// Returns output i after the last step, with its axes in the order that files have. Its bounds are
-// the tolerances. Elements where runs differ by more than rounding are tainted.
+// Returns output i after the last step, with its axes in the order that files have. Its error
+// bounds are the tolerances. Elements where runs differ by more than rounding are tainted
+// (uncertain).
 Tensor *expect_output(Expect *x, uint32_t i);
 
 #endif
