@@ -6,10 +6,10 @@
 #include "ir/base/diag.h"
 
 // Writes "meshc: error: MESSAGE [CODE]", and the hint if it is not NULL, to standard error. Passes
-// message and hint to the listener. Calls only functions that are safe in a signal handler. Thread
-// rule: any thread.
+// message and hint to the listener, a function that is called for each message. Calls only
+// functions that are safe in a signal handler. Thread rule: any thread.
 void abrupt_say(DiagId id, const char *message, const char *hint);
-// A function that is called for each message. It must not allocate. NULL: no listener.
+// The listener: a function that is called for each message. It must not allocate.
 typedef void AbruptListener(DiagId id, const char *message, const char *hint);
 void abrupt_listen(AbruptListener *listener);
 // Writes all n bytes to fd. Stops after an error.

@@ -13,8 +13,8 @@ typedef struct Arena Arena;
 // at a time.
 Arena *arena_new(void);
 void arena_free(Arena *a);
-// Keeps the arena alive after a failure that returns to a guard (ir/base/guard.h). Without this
-// call the guard frees the arena.
+// Keeps the arena alive after a failure that jumps back to guard_run (ir/base/guard.h). Without
+// this call the failure frees the arena.
 void arena_keep(Arena *a);
 
 // Returns `bytes` zeroed bytes aligned to 16. Never returns NULL: without memory it calls the

@@ -215,8 +215,9 @@ int64_t dim_valid(const DimTable *t, const Mesh *m, DimId d, int64_t r, int64_t 
   return n;
 }
 
-// For blocks it is enough to look at the last processor, which has the shortest block. The
-// intervals of a footprint dim can be shorter at either edge, so all processors are compared.
+// Compares the valid length of each processor's part with the size of d. For blocks the last
+// processor is enough, because it has the shortest block. The intervals of a footprint dim can be
+// shorter at either edge, so all processors are compared.
 bool dim_uneven(const DimTable *t, const Mesh *m, DimId d) {
   const Dim *dim = dim_get(t, d);
   int64_t whole = dim_get(t, dim->whole)->size, n = axes_size(m, dim->axes);

@@ -33,13 +33,15 @@ void disk_watch(DiskHook *new, void *context) {
   hook_context = context;
 }
 
-// Returns true if the call adds, renames or removes an entry of a folder. During such a call the
-// register of unfinished files (ir/base/unfinished.h) is locked, because both must change together.
+// Returns true if the system call adds, renames or removes an entry of a folder. During such a call
+// the register of unfinished files (ir/base/unfinished.h) is locked, because both must change
+// together.
 static bool changes_folder(const DiskCall *call) {
   return call->kind != DISK_OPEN && call->kind != DISK_WRITE && call->kind != DISK_SYNC;
 }
 
-// Calls the hook before a system call. Returns false if the hook makes the call fail.
+// Calls the hook (the function that disk_watch set) before a system call. Returns false if the hook
+// makes the system call fail.
 static bool begins(DiskCall *call) {
   int error = hook ? hook(hook_context, call, false) : 0;
   call->result = -1;
@@ -48,7 +50,8 @@ static bool begins(DiskCall *call) {
   return error == 0;
 }
 
-// Calls the hook after a system call if it succeeded (`good`). Returns `good`.
+// If a system call succeeded (`good`), calls the hook, the function that disk_watch set. Returns
+// `good`.
 static bool ended(const DiskCall *call, bool good) {
   int error = errno;
   if (changes_folder(call)) unfinished_release();
@@ -66,8 +69,8 @@ static void close_quietly(int fd) {
 
 // -- the calls ----------------------------------------------------------------------------------
 
-// Returns true if `name` is the name of an incomplete file. Such a file is in the register of
-// ir/base/unfinished.h until it is renamed.
+// Returns true if `name` is the name of an incomplete file. Until such a file is renamed, it is in
+// the register of unfinished files (ir/base/unfinished.h).
 static bool is_partial(const char *name) {
   size_t n = strlen(name), end = strlen(".partial");
   return n > end && strcmp(name + n - end, ".partial") == 0;

@@ -33,14 +33,15 @@ typedef struct DiskCall {
   size_t n;
   int result; // after OPEN and CREATE the descriptor, otherwise -1
 } DiskCall;
-// A function that is called before each call, with `done` false. If it returns an errno, the call
-// fails with it; 0 lets the call proceed. It is called again, with `done` true, after a call that
-// succeeded. Thread rule: any thread.
+// A hook: a function that is called before each system call of this file, with `done` false. If it
+// returns an errno, the system call fails with this errno; 0 lets it proceed. After a system call
+// that succeeded the hook is called again, with `done` true. Thread rule: any thread.
 typedef int DiskHook(void *context, const DiskCall *call, bool done);
-// Sets the hook; NULL: none. No other thread may be in a call of this file.
+// Sets the hook, which is called before and after each system call of this file. NULL removes it.
+// No other thread may be in a function of this file.
 void disk_watch(DiskHook *hook, void *context);
 
-// After an error the following functions set errno and return -1 or false.
+// The functions from here on set errno after an error, and return -1 or false.
 
 // Opens an existing folder and returns its descriptor. The path may lead through links.
 int disk_folder(const char *path);
@@ -62,8 +63,8 @@ bool disk_is_file(int folder, const char *name);
 // is empty. Returns false if the folder could not be removed. Does nothing if `name` is a link.
 bool disk_remove_folder(int folder, const char *name, bool (*ours)(const char *name));
 
-// Puts into `out` the first of name.END, name.1.END, name.2.END, ... that does not exist. Returns
-// false with errno after an error.
+// disk_free_name puts into `out` the first of name.END, name.1.END, name.2.END, ... that does not
+// exist. Returns false with errno after an error. DISK_NAME is the size of `out` in bytes.
 enum { DISK_NAME = 256 };
 bool disk_free_name(int folder, const char *name, const char *end, char out[DISK_NAME]);
 
@@ -100,7 +101,8 @@ MUST_USE bool disk_commit(DiskFile *f);
 void disk_abandon(DiskFile *f);
 // Writes n bytes to `path` through a partial file. Returns false with errno after an error.
 MUST_USE bool disk_write_file(const char *path, const void *bytes, size_t n, bool fast);
-// Returns true if the errno `error` means that a disk is full or broken. The exit code is 7 then.
+// Returns true if the errno `error` means that a disk is full or broken. meshc then exits with code
+// 7.
 bool disk_full(int error);
 
 #endif

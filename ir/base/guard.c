@@ -42,8 +42,9 @@ void guard_unlink(GuardLink *link) {
   link->at = NULL;
 }
 
-// Ends the outermost guard. After a failure it frees the arenas made under the guard and removes
-// the files that this thread left unfinished.
+// Ends the outermost guard of this thread (the point to which a failure jumps back). After a
+// failure it frees the arenas made under the guard and removes the files that this thread left
+// unfinished.
 static void release(bool good) {
   while (arenas) {
     GuardLink *link = arenas;
@@ -107,8 +108,8 @@ static void call(void *work) {
   function();
 }
 
-// Runs the work once for all threads. The work runs under a guard of its own, because a failure
-// must not jump out while the lock is held.
+// Runs the work once for all threads. The work has its own guard, a point to which failures jump
+// back. Without it a failure could jump out while the lock is held.
 void guard_once(GuardOnce *once, void (*work)(void)) {
   static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
   Failure why;

@@ -23,15 +23,16 @@ typedef struct Failure {
 } Failure;
 
 typedef void GuardedWork(void *context);
-// Calls work(context) under a guard. Returns true if the work returned. Returns false after a
-// failure, which is then in *out. Guards nest. In a process that meshc owns, guard_run sets no
-// guard and only calls the work. Thread rule: any thread; the work must not hold a lock when it
-// fails.
+// Calls work(context) under a guard, a point to which a failure of the work jumps back. Returns
+// true if the work returned. Returns false after a failure, which is then in *out. Guards nest. In
+// a process that meshc owns, guard_run sets no guard and only calls the work. Thread rule: any
+// thread; the work must not hold a lock when it fails.
 MUST_USE bool guard_run(GuardedWork *work, void *context, Failure *out);
-// Jumps to the innermost guard of the calling thread. Returns if there is none.
+// Jumps to the innermost guard (guard_run) of the calling thread. Returns if the thread has no
+// guard.
 void guard_fail(const Failure *f);
-// Reports a failure again, to the next outer guard, after the caller has cleaned up. Does not
-// return.
+// Reports a failure that guard_run returned again, to the next outer guard (guard_run), after the
+// caller has cleaned up. Does not return.
 _Noreturn void guard_raise(const Failure *f);
 
 // guard_once calls work(NULL) once per process, as pthread_once does. If the work fails, the next
@@ -41,8 +42,7 @@ typedef struct GuardOnce {
 } GuardOnce;
 void guard_once(GuardOnce *once, void (*work)(void));
 
-// A link in the list of arenas that were made under the outermost guard of a thread
-// (ir/base/arena.c).
+// A link in the list of arenas that a thread made under its outermost guard_run (ir/base/arena.c).
 typedef struct GuardLink {
   struct GuardLink *next;
   struct GuardLink **at; // the pointer that points to this link; NULL: the link is in no list

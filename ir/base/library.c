@@ -38,9 +38,9 @@ static void exited(void) {
   if (opening) mem_exhausted(0);
 }
 
-// Handles a signal of a crash. If this thread is opening a library, memory is exhausted. A crash of
-// another thread has another cause: this function restores the previous action, the thread repeats
-// the instruction after the return, and the previous action handles the crash.
+// Handles a crash signal. If this thread is opening a library, reports that memory is exhausted. A
+// crash of another thread has another cause. The function then restores the previous action and
+// returns; the thread repeats the instruction, and the previous action handles the crash.
 static void crashed(int number) {
   if (opening) mem_exhausted(0);
   for (size_t i = 0; i < countof(minded); i++)

@@ -72,12 +72,13 @@ void mem_check_errno(void) {
 
 // -- allocation ---------------------------------------------------------------------------------
 
-// Number of allocations up to the one that fails on purpose; 0 or less: none.
+// Number of allocations up to the one that a test makes fail (mem_fail_at). 0 or less: no
+// allocation fails on purpose.
 static atomic_long countdown;
 
 void mem_fail_at(long n) { atomic_store(&countdown, n); }
 
-// Returns true if a test made this allocation fail, by mem_fail_at.
+// Returns true if mem_fail_at, which tests call, makes this allocation fail.
 static bool injected(void) {
   return atomic_load_explicit(&countdown, memory_order_relaxed) > 0 &&
          atomic_fetch_sub(&countdown, 1) == 1;

@@ -13,7 +13,8 @@
 
 #include "ir/base/base.h"
 
-// Memory that the caller releases with free. The functions of the C library are named behind each.
+// The functions mem_... return memory that the caller releases with free. The function of the C
+// library that each replaces is named behind it.
 void *mem_alloc(size_t bytes);                     // malloc; also returns a block for 0 bytes
 void *mem_zeroed(size_t n, size_t size);           // calloc
 void *mem_grow(void *p, size_t bytes);             // realloc
@@ -33,8 +34,8 @@ void mem_check_errno(void);
 FILE *mem_stream(char **text, size_t *n);
 void mem_stream_close(FILE *f);
 
-// Handles a failed allocation: jumps to the guard of the thread, or calls the handler. `bytes` is
-// the size requested, or 0 if it is not known.
+// Handles a failed allocation: jumps back to the innermost guard_run of the thread
+// (ir/base/guard.h), or calls the handler. `bytes` is the size requested, or 0 if it is not known.
 _Noreturn void mem_exhausted(size_t bytes);
 typedef void MemHandler(size_t bytes); // does not return
 void mem_set_handler(MemHandler *handler);

@@ -53,8 +53,8 @@ int64_t axes_peer(const Mesh *m, Axes a, int64_t r, int64_t k) {
   return r;
 }
 
-// Greedy matching: after a mismatch the last star in the pattern takes one more character. What
-// earlier stars matched need not be changed.
+// Matches greedily: after a mismatch the last star so far in the pattern takes one more character.
+// What earlier stars matched need not be changed.
 bool name_matches(const char *pattern, const char *name) {
   const char *star = NULL, *back = NULL;
   while (*name) {

@@ -24,8 +24,8 @@ int64_t mesh_coord(const Mesh *m, int64_t r, int a);
 // Returns the index of the axis of that name, or -1.
 int mesh_axis(const Mesh *m, const char *name);
 
-// A list of axes by index, over which a dim is split or along which a collective runs. The first
-// axis is the slowest.
+// A list of mesh axes by index, over which a dim is split or along which a collective runs. The
+// first axis is the slowest: its coordinate changes least often.
 typedef struct Axes {
   uint8_t n, at[MAX_AXES];
 } Axes;

@@ -46,8 +46,9 @@ void philox_words(uint64_t key, uint64_t seed, int64_t position, int64_t step, u
   philox4x32(counter, halves, out);
 }
 
-// Returns a fraction in [0, 1) from word i (0 or 1), in f64 also from word i + 2. With `more` = 1
-// instead of 0 it is one step larger, in (0, 1], so that it has a logarithm.
+// Returns a fraction in [0, 1) made from the random word w[i], where i is 0 or 1. In f64 w[i + 2]
+// gives more digits. `more` is 0, or 1 to add one unit of the last digit. The fraction is then in
+// (0, 1], so that it has a logarithm.
 static double fraction(const uint32_t w[4], int i, double more, bool f64) {
   if (!f64) return ((double)(w[i] >> 8) + more) * 0x1p-24;
   uint64_t bits = (uint64_t)w[i] << 21 | w[i + 2] >> 11;

@@ -43,10 +43,10 @@ void philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4
 // Returns x mixed by the finaliser of splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom
 // number generators", 2014).
 uint64_t philox_mix(uint64_t x);
-// Returns the number derived from a seed that philox_words combines with the keys of draws.
+// Returns a number derived from the seed of a run. philox_words combines it with the keys of draws.
 uint64_t philox_seed(uint64_t seed);
-// Returns attr.key of a draw. `path` is the scope of the draw in the model, `ordinal` its number in
-// this scope, from 0.
+// Returns the key of a draw, a node that makes random numbers (Attr.key). `path` is the scope of
+// the draw in the model, `ordinal` its number in this scope, from 0.
 uint64_t philox_key(const char *path, uint32_t ordinal);
 
 // Computes the four random words of one element of a draw. `position` is the index of the element

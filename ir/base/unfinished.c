@@ -18,7 +18,8 @@ typedef struct Entry {
   char name[NAME];
 } Entry;
 
-// No thread holds it longer than one system call takes.
+// The lock of the register of unfinished files. No thread holds the lock longer than one system
+// call takes.
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static Entry entry[ENTRIES];
 

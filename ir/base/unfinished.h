@@ -6,14 +6,14 @@
 
 #include "ir/base/base.h"
 
-// Lock and unlock the register. Hold the lock during the system call that makes, renames or removes
-// a file, and during the change of the register for that file.
+// Lock and unlock the register of unfinished files. A caller holds the lock during a system call
+// that makes, renames or removes a file, and while it changes the register for that file.
 void unfinished_hold(void);
 void unfinished_release(void);
 
-// Add a name to the register, or remove it. Call them between unfinished_hold and
-// unfinished_release. `dir` is the descriptor of the folder of the file; it must stay open until
-// the name is removed. If the register is full, the name is not added.
+// Add a file or folder to the register of unfinished files, or remove it. The caller holds the lock
+// (unfinished_hold). `dir` is the descriptor of the folder that contains `name`; it must stay open
+// until the name is removed. If the register is full, the name is not added.
 void unfinished_add(int dir, const char *name, bool folder);
 void unfinished_drop(int dir, const char *name);
 

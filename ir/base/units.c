@@ -4,7 +4,7 @@
 #include "ir/base/base.h"
 
 // Returns x as text with a unit: the largest of n units in which x is at least 1. Each unit is
-// `step` times the one before it, and x is in units of unit[0].
+// `step` times the previous one in unit[], and x is in units of unit[0].
 static const char *scaled(Arena *a, double x, double step, int n, const char *const unit[]) {
   int k = 0;
   for (; x >= step && k < n - 1; k++) x /= step;
