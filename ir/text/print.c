@@ -50,7 +50,7 @@ static const char *escaped(const Out *o, const char *text, bool quotes) {
   return out;
 }
 
-// Returns the text itself if `bare`, otherwise in quotes.
+// Returns the text unchanged if `bare` is true, otherwise in quotes.
 static const char *quoted_unless(const Out *o, const char *text, bool bare) {
   return bare && *text ? text : text_of(o, "\"%s\"", escaped(o, text, true));
 }
@@ -62,8 +62,8 @@ static const char *word(const Out *o, const char *text) {
   return quoted_unless(o, text, bare);
 }
 
-// Returns `text` as a part of an origin: in quotes unless it is one word without ":" that is not
-// "-".
+// Returns `text` as a part of an origin (the comment that says where a node comes from). Puts it in
+// quotes unless it is one word without ":" that is not "-".
 static const char *comment_word(const Out *o, const char *text) {
   bool bare = strcmp(text, "-") != 0;
   for (const char *p = text; *p; p++) bare &= is_comment_char((unsigned char)*p);
@@ -161,9 +161,9 @@ static void put_field(const Out *o, const RecordField *f, const void *record) {
   }
 }
 
-// Prints the fields of a record that are not zero, separated by ", ", with `opening` before the
-// first. The field `always`, if not NULL, is printed even if it is zero. Returns false, and prints
-// nothing, if there is no field to print.
+// Prints the fields of a record (the struct that r describes) that are not zero, separated by ", ",
+// with `opening` before the first. The field `always`, if not NULL, is printed even if it is zero.
+// Returns false, and prints nothing, if there is no field to print.
 static bool put_fields(const Out *o, const Record *r, const void *record, const char *opening,
                        const RecordField *always) {
   const char *between = opening;
@@ -205,7 +205,8 @@ static void put_layout(const Out *o) {
   if (l->n) put(o, ")");
 }
 
-// Prints a line with `what` and a place. Prints nothing if there is no place.
+// Prints a line with `what` and the place `at` in the model. Prints nothing if `at` is no place
+// (its line is 0).
 static void put_place_line(const Out *o, Pos at, const char *what) {
   if (!at.line) return;
   put(o, "%s", what);

@@ -127,8 +127,8 @@ static bool read_dim_line(Reader *r) {
   return true;
 }
 
-// Checks that dim d, which was made from a line, has the name at `at` and the size that the line
-// states. `before` is the dim that already had this name, or 0.
+// Checks that dim d, which was made from a line of the text, has the name and size that the line
+// states. `before` is the dim that already had this name, or 0. `at` is the place of an error.
 static bool block_agrees(Scanner *s, const char *name, const char *at, const char *what,
                          DimId before, int64_t size, DimId d) {
   const Dim *dim = dim_get(s->g->dims, d);

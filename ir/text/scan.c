@@ -399,7 +399,8 @@ static bool file_source(Scanner *s, const char *name, uint32_t *out) {
   return true;
 }
 
-// Skips "-", which an origin has in place of an absent part. Returns false if the part is present.
+// Skips "-", which replaces an absent part of an origin (the comment that says where a node comes
+// from). Returns false if the part is present.
 static bool accept_absent(Scanner *s) {
   skip_blanks(s);
   if (s->p == s->end || *s->p != '-') return false;

@@ -45,8 +45,9 @@ bool scan_real(Scanner *s, double *out);
 bool scan_reals(Scanner *s, int64_t *n, const double **out); // reads a list such as [1, 2]
 bool scan_type(Scanner *s, Dtype *out);
 int scan_enum(Scanner *s, const EnumNames *c); // reads a name, returns its value; -1: error
-// Read the fields of r into a struct. scan_record reads "KIND {name = value, ...}", without KIND if
-// r->kinds is NULL. scan_fields begins after the opening brace and reads up to the closing brace.
+// Read the fields of the struct that r describes. scan_record reads "KIND {name = value, ...}",
+// without KIND if r->kinds is NULL. scan_fields begins after the opening brace and reads up to the
+// closing brace.
 bool scan_record(Scanner *s, const Record *r, void *record);
 bool scan_fields(Scanner *s, const Record *r, void *record);
 // The following functions read names of dims, axes and declarations that the graph already has.
@@ -65,8 +66,8 @@ bool scan_affine(Scanner *s, Affine *out);
 bool scan_node(Scanner *s, NodeId last, NodeId *out);
 
 // Reads the rest of a line: a note "@ ...", which is skipped, and the origin "# place: value: why".
-// Both may be absent, and so may the later parts of the origin. If `value` or `why` is NULL, the
-// line must not have that part.
+// The note and the origin may be absent, and so may the later parts of the origin. If `value` or
+// `why` is NULL, the line must not have that part.
 bool scan_origin(Scanner *s, Pos *at, const char **value, const char **why);
 
 #endif

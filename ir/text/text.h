@@ -61,8 +61,8 @@ static inline bool is_word_char(unsigned char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
          c == '.' || c == '/' || c == '+' || c == '*' || c == '-';
 }
-// Returns true for a character that can be in a part of an origin without quotes. ":" cannot,
-// because it ends the part.
+// Returns true for a character that can be without quotes in a part of an origin (place: value:
+// why). ":" needs quotes, because it ends the part.
 static inline bool is_comment_char(unsigned char c) {
   return c > 0x20 && c < 0x7f && c != '"' && c != ':' && c != '\\';
 }
