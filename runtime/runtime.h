@@ -63,8 +63,8 @@ typedef struct ExecOptions {
 Exec *exec_new(const Program *p, const ExecOptions *opt, Diag *d);
 void exec_free(Exec *e);
 
-// Sets the persistent tensors that are not shared to their initial values (docs/decisions.md, 25).
-// Returns false after an error in d.
+// Sets the persistent tensors (kept from step to step) to their initial values (docs/decisions.md,
+// 25), except those shared with another Exec. Returns false after an error in d.
 bool exec_initialise(Exec *e, Diag *d);
 
 // Writes a full tensor to the blocks of all processors. `full` has its elements in declared order,
@@ -77,16 +77,16 @@ void exec_write(Exec *e, TensorKind kind, const char *name, Dtype type, const vo
 void exec_read(const Exec *e, TensorKind kind, const char *name, void *full);
 // Returns the number of replicas of a tensor's blocks: how many processors have equal blocks.
 int64_t exec_replicas(const Exec *e, TensorKind kind, const char *name);
-// Reads as exec_read does, but from replica number `replica` of each block; exec_read reads replica
-// 0.
+// Reads a full tensor as exec_read does, but from replica number `replica` of each block (copy of
+// the block). Replica 0 is the one that exec_read reads.
 void exec_read_replica(const Exec *e, TensorKind kind, const char *name, int64_t replica,
                        void *full);
 // Copies inputs, the number of valid rows, and persistent tensors from one Exec to another of the
 // same program.
 void exec_copy(Exec *to, const Exec *from);
-// With ranks, restricts f to the rows that the processors of this rank use. e runs the batches of
-// f, but `last`, if it is not NULL, runs incomplete ones.
 struct Feed;
+// With several ranks (processes), restricts f to the rows that the processors of this rank use. e
+// runs the batches of f. If `last` is not NULL, it runs the incomplete batches instead of e.
 void exec_restrict_feed(const Exec *e, const Exec *last, struct Feed *f);
 // Sets the number of valid rows of the batch, the number of elements of dim Program.over; -1 means
 // a full batch.
@@ -132,7 +132,8 @@ int exec_workers(const Exec *e);
 // Returns the profile, or NULL without ExecOptions.profile. The profile has for each instruction
 // the seconds that worker 0 spent in it in all steps, including waits for other workers.
 const double *exec_profile(const Exec *e);
-// Turns the profile on or off. While it is on, worker 0 reads the clock after every instruction.
+// Turns the profile (seconds by instruction) on or off. While the profile is on, worker 0 reads the
+// clock after every instruction.
 void exec_profile_switch(Exec *e, bool on);
 // Returns the bytes of memory of one processor: persistent tensors and arena, without tensors
 // shared from another Exec.
@@ -145,7 +146,7 @@ const ProgramCount *exec_predicted(const Exec *e);
 MUST_USE bool exec_check(const Exec *e, Diag *d);
 
 // -- array.c and readers: files of numbers ------------------------------------------------------
-// An array with its elements in memory, in C order.
+// An array of numbers with its elements in memory, in C order.
 typedef struct Array {
   Dtype type;
   int rank;
@@ -168,7 +169,7 @@ MUST_USE bool array_map(Array *out, const char *path, const char *key, Diag *d, 
 // Otherwise adds an error to d that names `what`, the array, and the first element that would.
 MUST_USE bool array_fits(const Array *x, Dtype type, const char *what, Diag *d, Pos at);
 // Writes the names of the arrays in an .npz or .safetensors file to *out: a list allocated in `a`,
-// with NULL at its end. Returns false after an error in d.
+// with NULL after the last name. Returns false after an error in d.
 MUST_USE bool array_names(Arena *a, const char *path, const char ***out, Diag *d, Pos at);
 // An array in a file of numbers, without its elements.
 typedef struct ArrayInfo {
@@ -205,7 +206,7 @@ MUST_USE bool array_list(Arena *a, const char *path, ArrayList *out, Diag *d, Po
 // value. Returns false after an error in d that names `what`, the array, and the first element that
 // would lose its value.
 MUST_USE bool array_convert(Array *x, Dtype type, const char *what, Diag *d, Pos at);
-// Writes sizes as "[2, 3]" to `out`, which it returns.
+// Writes sizes as "[2, 3]" to `out`, memory of `room` bytes. Returns `out`.
 const char *sizes_text(int rank, const int64_t *size, char *out, size_t room);
 // Returns true if one shape becomes the other by merges of neighbouring axes into one axis and
 // splits of one axis into several, such as [6, 4] and [2, 3, 4].

@@ -14,8 +14,8 @@ uint32_t crc32c(uint32_t crc, const void *bytes, size_t n);
 
 // -- team.c: the threads of a process -----------------------------------------------------------
 // The workers of a process, each a thread. The thread that calls team_run is worker 0; the others
-// sleep between runs. References are counted, because programs that share tensors also share the
-// threads.
+// sleep between runs. A team counts its references, because programs that share tensors also share
+// the threads.
 typedef struct Team Team;
 typedef void TeamWork(void *context, int worker);
 Team *team_new(int workers); // returns NULL if the system cannot start the threads
@@ -26,10 +26,10 @@ bool team_spins(const Team *t); // returns true if there is a core for every wor
 // Runs work(context, w) on every worker w, and returns when all are done. Only one run at a time.
 void team_run(Team *t, TeamWork *work, void *context);
 
-// Functions that read files write the reason of a failure to a buffer of WHY bytes. Their caller
-// adds the path of the file and a place in the model to it.
+// Size in bytes of the buffer to which functions that read files write the reason of a failure.
+// Their caller adds the path of the file and a place in the model to the reason.
 enum { WHY = 200 };
-// Writes a reason to `why`. Returns false.
+// Writes the reason of a failure to `why`, formatted as by printf. Returns false.
 bool why_not(char *why, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 // -- draw.c: many random numbers at once --------------------------------------------------------
@@ -47,7 +47,8 @@ typedef struct Datafile {
   int64_t size;
   const char *path;
 } Datafile;
-// Records a file for the comparison between ranks (digest.c). datafile_open calls it.
+// Records a file in the list by which ranks (processes) compare what they have read (digest.c).
+// datafile_open calls this function.
 void digest_file(const Datafile *f);
 
 // Opens a regular file for reading. Returns false after an error in d.
@@ -90,8 +91,8 @@ void atomic_file_put(AtomicFile *w, const void *bytes, size_t n);
 // temporary file and returns false with an error in d.
 MUST_USE bool atomic_file_close(AtomicFile *w, Diag *d);
 
-// Copies a box of elements of `each` bytes. `size` has the sizes of the box; strides are in
-// elements.
+// Copies a box (a range of indices in each dim) of elements of `each` bytes from one array to
+// another. `size` has the sizes of the box; strides are in elements.
 void box_copy(int rank, const int64_t *size, int64_t each, char *dst, const int64_t *dst_stride,
               const char *src, const int64_t *src_stride);
 
@@ -104,21 +105,23 @@ typedef struct Raw {
 } Raw;
 Raw raw_of(Dtype t);
 Dtype raw_type(Raw r); // returns an element type of meshc that has all values of r
-// The names of a type of elements in files: `text` is that of messages ("f32", "bool"),
-// `safetensors` that of safetensors files ("F32", "BOOL").
+// The names of an element type in files: `text` is the name in messages ("f32", "bool"),
+// `safetensors` the name in safetensors files ("F32", "BOOL").
 typedef struct RawNames {
   Raw raw;
   const char *text, *safetensors;
 } RawNames;
 const RawNames *raw_names(Raw r);
-// Returns the type with that name in safetensors files, or NULL.
+// Returns the element type called `name` in safetensors files, or NULL if meshc does not support
+// it.
 const RawNames *raw_of_safetensors(const char *name);
 double raw_value(Raw r, const void *p);
 // Converts n elements from `src` to type `to` in `dst` and multiplies them by `scale`. Floats may
 // be rounded. Returns false if any other element would lose its value; *bad is then its index.
 MUST_USE bool raw_convert(Raw r, const void *src, int64_t n, double scale, Dtype to, void *dst,
                           int64_t *bad);
-// Converts n doubles to type `to`. The result and *bad are those of raw_convert.
+// Converts n doubles to type `to`. Floats may be rounded. Returns false if any other element would
+// lose its value; *bad is then its index.
 MUST_USE bool raw_from_doubles(const double *src, int64_t n, Dtype to, void *dst, int64_t *bad);
 
 // -- npy.c, npz.c, safetensors.c ----------------------------------------------------------------
@@ -130,7 +133,8 @@ typedef struct ArrayPlace {
   int64_t size[MAX_RANK], elements;
   int64_t offset; // offset of the first byte in the file
 } ArrayPlace;
-// Sets p->elements from p->size. Returns false if there are more than 2^40 elements.
+// Sets p->elements, the number of elements, from p->size. Returns false if there are more than 2^40
+// elements.
 MUST_USE bool place_count(ArrayPlace *p);
 // Parses a .npy header in bytes[0..n). out->offset gets the length of the header, at which the
 // elements begin. Returns false with a reason in `why` if the header is malformed.
@@ -147,21 +151,23 @@ MUST_USE bool safetensors_find(const Datafile *f, const char *key, ArrayPlace *o
 // Returns false with a reason in `why` if the file is malformed.
 MUST_USE bool safetensors_list(Arena *a, const Datafile *f, ArrayList *out, char *why);
 MUST_USE bool safetensors_names(Arena *a, const Datafile *f, const char ***out, char *why);
-// Returns a JSON list of n integers.
 struct json_t;
+// Returns a JSON list of n integers.
 struct json_t *json_numbers(int n, const int64_t *x);
 // Returns the entry of a tensor in the header of a safetensors file: type, sizes, and the bytes
-// begin..end-1 of its elements, counted from the end of the header.
+// begin..end-1 of its elements. These bytes are counted from the end of the header.
 struct json_t *safetensors_entry(Dtype type, int rank, const int64_t *size, int64_t begin,
                                  int64_t end);
-// Returns the header of a safetensors file, malloc'd: its length, and the entries as text, padded
-// so that *n, the number of bytes, is a multiple of `unit`. Frees `entries`. Returns NULL if a name
-// is not UTF-8.
+// Returns the header of a safetensors file, malloc'd: its length in bytes, then the entries as
+// text. Padding makes *n, the number of bytes of the header, a multiple of `unit`. Frees `entries`.
+// Returns NULL if a name is not UTF-8.
 char *safetensors_header(struct json_t *entries, size_t unit, size_t *n);
 // Lists the names of all tensors in a set of shards (several safetensors files with one index
-// file); `path` is the index file. Returns false with a reason in `why` if it is malformed.
+// file); `path` is the index file. Returns false with a reason in `why` if the index file is
+// malformed.
 bool safetensors_index_names(Arena *a, const char *path, const char ***out, char *why);
-// Returns the path, malloc'd, of the shard that has tensor `key`, or NULL with a reason in `why`.
+// Returns the path, malloc'd, of the shard (one of several safetensors files) that has tensor
+// `key`, or NULL with a reason in `why`.
 char *safetensors_shard(const char *index_path, const char *key, char *why);
 // Reads member `key` (given with or without .npy) of a zip file. *out gets its content, malloc'd,
 // *n its length. Returns false with a reason in `why` if that fails.
@@ -181,12 +187,12 @@ typedef enum ArrayFormat {
   FORMAT_INDEX
 } ArrayFormat;
 ArrayFormat array_format(const Datafile *f);
-// Finds the file that has array `key`. If `path` is the index file of a set of shards, *shard gets
-// the path, malloc'd, of the shard that has it. Otherwise *shard gets NULL: file `path` itself has
-// the array. Returns false after an error in d.
+// Finds the file that has array `key`. If `path` is the index file of several safetensors files,
+// *shard gets the path, malloc'd, of the file that has the array. Otherwise *shard gets NULL: file
+// `path` itself has the array. Returns false after an error in d.
 MUST_USE bool array_file(const char *path, const char *key, char **shard, Diag *d, Pos at);
-// Adds a hint to the last error in d: a list of the arrays in the file. Adds none if the file has
-// an array named `key`; key may be NULL.
+// Adds a hint to the last error in d: a list of the arrays in the file. Adds no hint if the file
+// has an array named `key`; key may be NULL.
 void array_hint(const char *path, const char *key, Diag *d);
 
 #endif

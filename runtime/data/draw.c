@@ -30,9 +30,8 @@ EVERYWHERE double from_words(uint64_t high, uint64_t low) {
 }
 
 // Returns the natural logarithm of a positive normal number, as fdlibm does (Sun Microsystems,
-// 1993): x = 2^k (1
-// + f) with 1 + f in [sqrt(1/2), sqrt(2)), and log(1 + f) = f - f^2/2 + s (f^2/2 + R(s^2)), s = f /
-// (2 + f).
+// 1993). Here x = 2^k m with m in [sqrt(1/2), sqrt(2)), and f = m - 1. Then log(m) = f - f^2/2 + s
+// (f^2/2 + R(s^2)) with s = f / (2 + f).
 EVERYWHERE double log_of(double x) {
   static const double c[] = {6.666666666666735130e-01, 3.999999999940941908e-01,
                              2.857142874366239149e-01, 2.222219843214978396e-01,

@@ -79,7 +79,8 @@ static bool fill(Feed *f, RingSlot *slot, uint64_t key, int64_t first, int64_t r
   return true;
 }
 
-// Waits for a free slot of the ring and returns it; NULL when the feed is being closed.
+// Waits until a slot of the ring, the buffer of one batch, is free, and returns the slot. Returns
+// NULL when the feed is being closed.
 static RingSlot *wait_free(Feed *f) {
   pthread_mutex_lock(&f->lock);
   while (f->count == DEPTH && !f->stop) pthread_cond_wait(&f->emptied, &f->lock);
@@ -104,8 +105,8 @@ static void fail(Feed *f, RingSlot *slot, uint32_t which, const char *why) {
   hand_over(f, slot, -1);
 }
 
-// Reads the batches of one epoch from row `first` on into the ring, and then a slot with 0 rows,
-// which marks the end. Returns false after an error or when the feed is being closed.
+// Reads the batches of one epoch from row `first` on into the ring of batch buffers. A buffer with
+// 0 rows follows and marks the end. Returns false after an error or when the feed is being closed.
 static bool read_epoch(Feed *f, uint64_t key, int64_t first) {
   for (int64_t rows = -1; rows != 0; first += rows) {
     RingSlot *slot = wait_free(f);
@@ -144,10 +145,10 @@ static void *read_ahead(void *feed) {
 
 // -- opening a feed -----------------------------------------------------------------------------
 
-// Sets f->rows, the number of rows of an epoch, and checks that all sources have as many. Sources
-// of tokens or text may differ by one row, because their offsets may differ. Synthetic sources have
-// as many rows as the others or, without others, SYNTHETIC_BATCHES batches. Returns false after an
-// error in d.
+// Sets f->rows, the number of rows of an epoch, and checks that all sources have this number.
+// Sources of tokens or text may differ by one row, because their offsets may differ. Synthetic
+// sources have as many rows as the others or, without others, SYNTHETIC_BATCHES batches. Returns
+// false after an error in d.
 static bool agree_on_rows(Feed *f, Diag *d) {
   const RowSource *first = NULL;
   int64_t rows = SYNTHETIC_BATCHES * f->batch;

@@ -114,8 +114,8 @@ static bool list_csv(Arena *a, const char *path, ArrayList *out, Diag *d, Pos at
 
 // -- other files --------------------------------------------------------------------------------
 
-// Lists a file of unknown format, as text or as bytes, such as tokens. It is text if it has no
-// control characters except white space.
+// Lists a file of unknown format, as text or as bytes, such as tokens. The file is listed as text
+// if it has no control characters except white space.
 static bool list_bytes(Arena *a, const Datafile *f, ArrayList *out, char *why) {
   enum { PIECE = 65536 };
   unsigned char b[PIECE];
@@ -165,8 +165,8 @@ static bool list_file(Arena *a, const Datafile *f, ArrayList *out, Diag *d, Pos 
 
 // -- several files as one -----------------------------------------------------------------------
 
-// Appends one array of a file to the list: the one named `only` or, if that is NULL, the first one.
-// The list gets it under the name `name` or, if that is NULL, under its own name.
+// Appends one array of a file to the list: the array named `only` or, if `only` is NULL, the first
+// array. In the list the array is called `name` or, if `name` is NULL, has its own name.
 static bool append_file(Arena *a, const char *path, const char *name, const char *only,
                         ArrayList *out, Diag *d, Pos at) {
   ArrayList one;

@@ -18,8 +18,8 @@ static double polynomial(const double *c, int n, double x) {
   return y;
 }
 
-// Returns the quantile of the standard normal distribution: algorithm AS 241, PPND16 (Wichura,
-// Applied Statistics 37, 1988), relative accuracy about 1e-16.
+// Returns the quantile of the standard normal distribution at probability p: algorithm AS 241,
+// PPND16 (Wichura, Applied Statistics 37, 1988), relative accuracy about 1e-16.
 static double normal_quantile(double p) {
   static const double a[] = {3.3871328727963666080e0,  1.3314166789178437745e+2,
                              1.9715909503065514427e+3, 1.3731693765509461125e+4,
@@ -74,9 +74,10 @@ static double truncated_quantile(double p) {
   return x < -2 ? -2 : x > 2 ? 2 : x;
 }
 
-// Draws at most PIECE numbers of a standard distribution: uniform on (0, 1), normal, or a normal
-// distribution truncated to (-2, 2).
+// Most numbers that one call of draw_piece draws.
 enum { PIECE = 256 };
+// Draws n <= PIECE numbers of a standard distribution: uniform on (0, 1), normal, or a normal
+// distribution truncated to (-2, 2).
 static void draw_piece(InitKind kind, uint64_t key, int64_t n, const int64_t *index, double *out) {
   double v[PIECE];
   draw_uniforms(key, n, index, out, v);
@@ -95,9 +96,9 @@ void rng_draw(const Init *init, uint64_t key, int64_t n, const int64_t *index, d
   }
 }
 
-// Applies a Feistel network, a permutation of the numbers of b bits, until the result is below n
-// (cycle walking): at most four times on average. b is the smallest even number of bits that can
-// represent n - 1.
+// Returns element i of a permutation of 0..n-1. Applies a Feistel network, a permutation of the
+// numbers of b bits, until the result is below n (cycle walking): at most four times on average. b
+// is the smallest even number of bits that can represent n - 1.
 int64_t rng_permute(uint64_t key, int64_t n, int64_t i) {
   if (n <= 1) return 0;
   int half = 1;

@@ -99,10 +99,11 @@ int64_t source_scratch(const RowSource *s) {
   return s->row_elements * (s->input->source->kind == SOURCE_SYNTHETIC ? 8 : s->raw.bytes);
 }
 
-// Draws n values of a synthetic source into x. Elements of the source are numbered row after row;
-// x[0] is element number `first`. A value depends on its number and the key of the source only, so
-// it is equal for every batch size and mesh.
+// Most values that one call of draw_values draws.
 enum { PIECE = 256 };
+// Draws n <= PIECE values of a synthetic source into x. Elements of the source are numbered row
+// after row; x[0] is element number `first`. A value depends on its number and the key of the
+// source only, so it is equal for every batch size and mesh.
 static void draw_values(const RowSource *s, int64_t first, int64_t n, double *x) {
   const DataSource *w = s->input->source;
   Init init = {.kind = w->synthetic == SYNTHETIC_NORMAL ? INIT_NORMAL : INIT_UNIFORM, .b = 1};

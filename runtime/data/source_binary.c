@@ -57,7 +57,8 @@ static bool idx_elements(RowSource *s, const ArrayPlace *p, char *why) {
   return gzip_inflate(s->path, want + 1, &s->memory, &n, why) && idx_size(n, want, why);
 }
 
-// Inflates only the header of a compressed file. It says how many bytes the caller has to inflate.
+// If file f is compressed, only its header is inflated. The header says how many bytes the caller
+// has to inflate.
 bool idx_place(const Datafile *f, ArrayPlace *p, char *why) {
   unsigned char plain[IDX_HEAD];
   char *head;

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Finds the columns *first..*last-1 that the source asks for. Returns false after an error.
+// Finds the columns of a CSV file that the source asks for: *first gets the first column, *last the
+// end (one past the last). Returns false after an error in d.
 static bool find_columns(const RowSource *s, const Csv *head, bool header, int64_t *first,
                          int64_t *last, Diag *d) {
   const DataSource *w = s->input->source;

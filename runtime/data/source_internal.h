@@ -32,8 +32,9 @@ struct RowSource {
 MUST_USE bool source_open(RowSource *s, const FeedInput *input, const char *directory,
                           uint64_t seed, Diag *d);
 void source_close(RowSource *s);
-// Writes row number `row` of the range to `out`, converted to the type of the input. `scratch` has
-// source_scratch bytes. Returns false with a reason in `why` that names file and place.
+// Writes row number `row` of the source, converted to the type of the input, to `out`. Rows are
+// counted within the range of rows that the input uses. `scratch` has source_scratch bytes. Returns
+// false with a reason in `why` that names file and place.
 MUST_USE bool source_row(const RowSource *s, int64_t row, void *scratch, void *out, char *why);
 int64_t source_scratch(const RowSource *s); // returns the bytes that source_row needs as `scratch`
 

@@ -9,8 +9,9 @@
 
 // -- memory -------------------------------------------------------------------------------------
 
-// Returns the index, in the program of e->share, of the tensor whose memory tensor t of e->program
-// uses; -1 if t has memory of its own. e->share is the Exec whose persistent tensors e shares.
+// Returns which tensor of the program of e->share has the memory that tensor t of e->program uses,
+// as an index in Program.tensor; -1 if t has memory of its own. e->share is the Exec whose
+// persistent tensors e shares.
 static int32_t shared_tensor(const Exec *e, uint32_t t) {
   const ProgTensor *x = &e->program->tensor[t];
   if (!e->share || x->kind == TENSOR_CONSTANT) return -1;
@@ -26,8 +27,9 @@ static bool same_blocks(const ProgTensor *a, const ProgTensor *b) {
   return same;
 }
 
-// Sets the offsets of persistent tensors in Context.own, one after another, and e->own_bytes.
-// Tensors shared from e->share take no room.
+// Sets the offset of each persistent tensor (kept from step to step) in Context.own, one tensor
+// after another, and their total size e->own_bytes. Tensors shared from e->share take no space
+// there. Returns false after an error in d.
 static bool lay_out(Exec *e, Diag *d) {
   const Program *p = e->program;
   e->own_offset = arena_array(e->memory, int64_t, p->ntensors + 1);
@@ -69,8 +71,8 @@ static bool enough_memory(const Exec *e, Diag *d) {
 
 enum { HUGE_PAGE = 2 << 20 };
 
-// Returns the bytes to map for a memory of n bytes: at least a page, so that even an empty memory
-// has an address; for a large memory a multiple of the huge page.
+// Returns the bytes to map for a memory of n bytes. This is at least a page, so that even an empty
+// memory has an address, and for a large memory a multiple of the huge page.
 static size_t map_bytes(int64_t n) {
   int64_t unit = n >= 2 * HUGE_PAGE ? HUGE_PAGE : 4096;
   return (size_t)(ceil_div(n > 0 ? n : 1, unit) * unit);
@@ -85,7 +87,8 @@ static void *map_aligned(size_t n, size_t align) {
   return at + before;
 }
 
-// Maps zeroed memory and touches its pages. Returns NULL if the system has not enough memory.
+// Returns the address of newly mapped zeroed memory, whose pages have been touched so that later
+// accesses cause no page faults. Returns NULL if the system has not enough memory.
 static char *map_memory(int64_t bytes) {
   size_t n = map_bytes(bytes);
   char *at = map_aligned(n, n >= HUGE_PAGE ? HUGE_PAGE : 4096);
@@ -109,8 +112,8 @@ static char *address(const Context *c, Ref r) {
   return at ? at + r.offset : NULL; // NULL: the processor is on another machine
 }
 
-// Sets the addresses of all tensors of c. Persistent tensors come first, because other tensors may
-// be views of them.
+// Sets the addresses of all tensors of processor c. Persistent tensors (kept from step to step)
+// come first, because other tensors may be views of them, which use their memory.
 static void place_tensors(Exec *e, Context *c) {
   const Program *p = e->program;
   int64_t index = c - e->context;
@@ -138,9 +141,10 @@ static void fill_run(void *context, int64_t at, int64_t index, int64_t step, int
                 dtype_round(f->tensor->type, f->tensor->data[index + i * step]));
 }
 
-// Writes the constants of the program to the memory of c. The data of a constant is in its physical
-// order of dims, but block_visit counts indices in the declared order. So the visit gets a copy of
-// the tensor whose declared order is the physical one.
+// Writes the constants of the program to the memory of processor c. The data of a constant is in
+// its physical order of dims, the order in memory. But block_visit, which visits the elements,
+// counts indices in the order of the model text. So block_visit gets a copy of the tensor whose
+// declared order is the physical one.
 static void fill_constants(const Exec *e, const Context *c) {
   for (uint32_t t = 0; t < e->program->ntensors; t++) {
     ProgTensor x = e->program->tensor[t];
@@ -187,7 +191,8 @@ static void bind_collective(Exec *e, const Context *c, const Collective *w, Comm
   m->dst_valid = b->u.valid.dst = arena_array(e->memory, int64_t, (size_t)w->nparts * MAX_RANK + 1);
 }
 
-// Binds an INSTR_COPY or, if `src` is NULL, an INSTR_FILL, which writes zeros.
+// Stores in *b the addresses and the size of an INSTR_COPY instruction or, if `src` is NULL, of an
+// INSTR_FILL, which writes zeros.
 static void bind_copy(const Context *c, Ref dst, const Ref *src, int64_t bytes, BoundInstr *b) {
   b->u.copy.dst = address(c, dst);
   b->u.copy.to = dst;
@@ -328,8 +333,8 @@ static bool is_shared(const BoundInstr *b) {
          b->kind != INSTR_LOOP && b->kind != INSTR_END;
 }
 
-// Marks a loop as `solo`, so that one worker runs all of it, if none of its instructions is divided
-// among workers.
+// Marks each loop as `solo` if it has no collective and none of its instructions is divided among
+// workers (threads). Then one worker runs the whole loop.
 static void find_solo_loops(const Program *p, Context *c) {
   for (uint32_t i = 0; i < p->ninstrs; i++) {
     if (p->instr[i].kind != INSTR_LOOP) continue;
@@ -380,9 +385,9 @@ static bool no_memory(const Exec *e, int64_t r, Diag *d) {
   return false;
 }
 
-// Allocates the memory of the processors in segments that all ranks of the machine map. The ranks
-// meet first, so that all have measured the free memory (enough_memory) before any of them
-// allocates.
+// Allocates the memory of the processors in segments that all ranks (processes) of the machine map.
+// The ranks wait for each other first: every rank must have measured the free memory
+// (enough_memory) before any rank allocates.
 static bool share_memory(Exec *e, Diag *d) {
   if (!e->ranks || !ranks_meet_local(e->ranks, false)) return !e->ranks;
   e->kept = ranks_segment(e->ranks, e->own_bytes);
@@ -390,8 +395,8 @@ static bool share_memory(Exec *e, Diag *d) {
   return e->work || (!ranks_failed(e->ranks) && no_memory(e, e->first, d));
 }
 
-// Returns new memory for a processor: with ranks its part of segment w, otherwise mapped. Adds its
-// size to Context.bytes.
+// Returns new memory for processor c. If several ranks (processes) run the program, this is the
+// part of c in the shared segment w, otherwise newly mapped memory. Adds `bytes` to Context.bytes.
 static char *memory_of(const Exec *e, Context *c, const SharedSegment *w, int64_t bytes) {
   c->bytes += bytes;
   return e->ranks ? segment_at(w, c->processor) : map_memory(bytes);

@@ -22,7 +22,8 @@ enum {
   BUFFER_BYTES = 128 << 20, // bytes of a work buffer of OpenBLAS on x86-64; less on other CPUs
   BUFFERS_MOST = 64         // most work buffers that blas_reserve takes
 };
-// bytes of address space that loading may need: OpenBLAS 0.3.21 and libgfortran map 40 MiB
+// Address space, in bytes, that loading OpenBLAS may need: version 0.3.21 and libgfortran map 40
+// MiB.
 enum { LIBRARY_BYTES = 64 << 20 };
 enum { ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
 
@@ -48,7 +49,8 @@ typedef void Dgemm(int order, int ta, int tb, int m, int n, int k, double alpha,
 typedef void *TakeBuffer(int place);
 typedef void GiveBuffer(void *buffer);
 
-// functions of OpenBLAS: take_buffer allocates a work buffer, give_buffer gives it back
+// Functions of OpenBLAS, found when it is loaded: take_buffer allocates a work buffer, give_buffer
+// gives the buffer back, sgemm and dgemm multiply matrices.
 static TakeBuffer *take_buffer;
 static GiveBuffer *give_buffer;
 static Sgemm *sgemm;
@@ -65,8 +67,9 @@ static bool has_skylake_subsets(void) {
 #endif
 }
 
-// Writes the address of a function of the library to `out`, a function pointer of `size` bytes. It
-// is copied because ISO C has no cast from object to function pointers.
+// Writes the address of function `name` of the library to `out`, a function pointer of `size`
+// bytes. The address is copied as bytes, because ISO C has no cast from object to function
+// pointers. Returns false if the library has no such function.
 static bool symbol(void *library, const char *name, void *out, size_t size) {
   void *p = dlsym(library, name);
   memcpy(out, &p, size);
@@ -83,8 +86,8 @@ static void name_library(void *library) {
   snprintf(blas_name, sizeof blas_name, "%.*s %s", length, version, core_name);
 }
 
-// An environment variable that OpenBLAS reads while it is loaded; `value` is the one that it had
-// before meshc set it.
+// An environment variable that OpenBLAS reads while it is loaded; `value` is the value of the
+// variable before meshc set it.
 typedef struct EnvSetting {
   const char *name, *value;
   char *before;
@@ -146,8 +149,9 @@ static bool room_for_buffer(void) {
   return trial != MAP_FAILED && munmap(trial, BUFFER_BYTES) == 0;
 }
 
-// Takes as many work buffers as threads will multiply at a time, and gives them back. OpenBLAS then
-// keeps them for later calls of any thread.
+// Takes a work buffer of OpenBLAS for each of `threads` threads, at most BUFFERS_MOST, and gives
+// the buffers back. OpenBLAS then keeps them for later calls of any thread. Returns false if there
+// is not enough memory.
 bool blas_reserve(int threads) {
   static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
   static int reserved;
@@ -177,7 +181,8 @@ typedef struct SgemmCall {
   int64_t k, piece, lda, ldb;
 } SgemmCall;
 
-// Computes a tile of C, m x n elements, piece by piece along k.
+// Computes m x n elements of the product C = A B. OpenBLAS multiplies a limited range of k, the
+// summed dim, at a time, and the results are added up in f64.
 static void gemm_tile(const SgemmCall *g, int64_t m, int64_t n, const float *a, const float *b,
                       float *c, int64_t ldc) {
   float part[TILE_M * TILE_N];

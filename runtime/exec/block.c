@@ -11,9 +11,9 @@
 #include <string.h>
 
 // Returns the length of a block of dim d after the first level + 1 of its axes have split it. In
-// most dims this is the size, divided by the size of each axis in turn and rounded up. If that does
-// not give d.block after the last axis, as in dims made by split[] or merge[], the length is
-// d.block times the sizes of the remaining axes.
+// most dims this is the size of the dim, divided by the size of each of these axes in turn and
+// rounded up. In dims made by split[] or merge[], this rule may not give d->block after the last
+// axis. Then the length is d->block times the sizes of the remaining axes.
 static int64_t level_block(const Mesh *m, const ProgDim *d, int level) {
   int64_t nested = d->whole, length = d->whole, inner = d->block;
   for (int i = 0; i < d->axes.n; i++) {
@@ -42,8 +42,8 @@ int64_t block_offset(const Mesh *m, const ProgDim *d, int64_t r) {
   return offset;
 }
 
-// Returns the number of elements of the full dim d. For the dim Program.over this is `rows`, unless
-// `rows` is -1.
+// Returns the number of elements of the full dim d. For the batch dim (Program.over) this is
+// `rows`, unless `rows` is -1.
 static int64_t dim_elements(const Program *p, const ProgDim *d, int64_t rows) {
   bool fewer = rows >= 0 && p->over && d->name && strcmp(p->over, d->name) == 0;
   return fewer ? rows : d->whole;
@@ -55,7 +55,7 @@ int64_t block_valid(const Program *p, const ProgDim *d, int64_t r, int64_t rows)
   return valid;
 }
 
-// Returns the axes that split no dim of t.
+// Returns the axes of the mesh that split no dim of t; t is replicated over these axes.
 static Axes replicating_axes(const Mesh *m, const ProgTensor *t) {
   Axes rest = {0};
   for (int a = 0; a < m->naxes; a++) {
@@ -76,8 +76,9 @@ int64_t block_first(const Mesh *m, const ProgTensor *t, int64_t r) {
   return axes_peer(m, replicating_axes(m, t), r, 0);
 }
 
-// Advances `counter`, an index in a box of `rank` dims, in row-major order. Advances the offsets *a
-// and *b in two arrays that hold the box with it. Returns false after the last index.
+// Advances `counter`, an index in a box of `rank` dims, to the next index in row-major order.
+// Advances *a and *b, the offsets of the element at that index in two arrays, accordingly. Returns
+// false after the last index.
 static bool next_in_box(int rank, const int64_t *size, int64_t *counter, const int64_t *a_stride,
                         int64_t *a, const int64_t *b_stride, int64_t *b) {
   for (int d = rank - 1; d >= 0; d--) {

@@ -27,9 +27,9 @@
 
 // -- running one instruction --------------------------------------------------------------------
 
-// The work of one worker in a step: it runs the contexts first..last-1. If several workers share
-// one context, `members` is their number and `member` the number of this worker among them.
-// Otherwise `members` is 1 and `member` is 0.
+// The work of one worker (thread) in a step: it runs the contexts first..last-1, which are
+// processors of the mesh. If several workers share one context, `members` is their number and
+// `member` the number of this worker among them. Otherwise `members` is 1 and `member` is 0.
 typedef struct Seat {
   int64_t first, last;
   int member, members;
@@ -52,8 +52,9 @@ static void note_fault(Exec *e, int64_t context, int worker, uint32_t instr, con
   for (int i = 0; i < steps->depth && i < FAULT_DEPTH; i++) f->at[i] = steps->at[i];
 }
 
-// Returns the n addresses of an operand set. If operands move in loops, the addresses are those for
-// the current loop steps, in an array of this worker.
+// Returns the addresses of the n operands of a kernel for one operand set (the tensors of one
+// application of the kernel). If operands move in loops, these are the addresses for the current
+// iterations, in an array of this worker.
 static void *const *pointers(const Exec *e, int worker, const BoundSet *set, int n,
                              const LoopSteps *steps) {
   if (!set->ref || steps->depth == 0) return set->ptr;
@@ -63,7 +64,8 @@ static void *const *pointers(const Exec *e, int worker, const BoundSet *set, int
   return moved;
 }
 
-// Returns the call of a kernel for one operand set.
+// Returns the arguments of a call of kernel b for one operand set (the tensors of one application
+// of the kernel).
 static KernelCall call_of(const Exec *e, int worker, const BoundKernel *b, const BoundSet *set,
                           const LoopSteps *steps, Status *status) {
   return (KernelCall){.ptr = pointers(e, worker, set, b->kernel->nptr, steps),
@@ -75,7 +77,9 @@ static KernelCall call_of(const Exec *e, int worker, const BoundKernel *b, const
                       .seed = philox_seed(e->seed)};
 }
 
-// Runs chunks lo..hi-1 of a kernel launch. Chunks are numbered over all operand sets.
+// Runs chunks lo..hi-1 of a kernel launch. A chunk is a part of the launch that one worker (thread)
+// runs in one call of the kernel. Chunks are numbered over all operand sets, the tensors to which
+// the kernel is applied in turn.
 static void run_chunks(Exec *e, int64_t context, uint32_t instr, int worker, int64_t lo, int64_t hi,
                        const LoopSteps *steps) {
   const BoundKernel *b = &e->context[context].instr[instr].u.kernel;
@@ -109,15 +113,16 @@ static void combine_chunks(Exec *e, int64_t context, uint32_t instr, int worker,
   note_fault(e, context, worker, instr, &status, steps);
 }
 
-// Divides n items (GEMMs of a batch, rows, columns or bytes) among `members` workers, in multiples
-// of `unit`. The share of worker `member` is *lo..*hi-1.
+// Divides n items (GEMMs of a batch, rows, columns or bytes) among `members` workers (threads), in
+// multiples of `unit`. The share of worker `member` is items *lo..*hi-1.
 static void share_of(int64_t n, int64_t unit, int member, int members, int64_t *lo, int64_t *hi) {
   int64_t each = ceil_div(ceil_div(n, members), unit) * unit;
   *lo = clamp64(each * member, 0, n);
   *hi = clamp64(*lo + each, 0, n);
 }
 
-// Computes rows m0..m1-1 and columns n0..n1-1 of the result of GEMM number `batch` of a batch.
+// Computes rows m0..m1-1 and columns n0..n1-1 of the result of one GEMM in a batch of GEMMs;
+// `batch` is the number of this GEMM.
 static void run_panel(const BoundGemm *b, int64_t batch, int64_t m0, int64_t m1, int64_t n0,
                       int64_t n1) {
   const Gemm *w = b->what;
@@ -174,8 +179,9 @@ static void run_ordered(const Exec *e, const BoundOrdered *at_base, int worker, 
   ordered_run(&moved, lo, hi, e->scratch ? e->scratch + worker * e->scratch_bytes : NULL);
 }
 
-// Returns the first chunk of the share of worker `member`. The shares have about equal numbers of
-// units, not of chunks, because the last chunk of each operand set may have few units.
+// Returns the number of the first chunk that worker `member` runs; a chunk is a part of a kernel
+// launch. The launch is divided into about equal numbers of units (iterations of the outermost loop
+// of the kernel), not of chunks. The reason is that some chunks have fewer units than others.
 static int64_t first_chunk(const BoundKernel *b, int member, int members) {
   int64_t unit = b->units / members * member + b->units % members * member / members;
   for (uint32_t s = 0; s < b->nsets; s++) {
@@ -186,9 +192,9 @@ static int64_t first_chunk(const BoundKernel *b, int member, int members) {
   return b->chunks;
 }
 
-// Calls a function of e->probe, if there is one and instruction i is a kernel of the first context:
-// with `before` the one for a kernel that is about to run, otherwise the one for a kernel that has
-// run.
+// Calls a function of e->probe if e->probe is set and instruction i is a kernel of the first
+// processor of this process. With `before` this is the function for a kernel that is about to run,
+// otherwise the one for a kernel that has run.
 static void probe(const Exec *e, int64_t context, uint32_t i, int worker, const LoopSteps *steps,
                   bool before) {
   const BoundInstr *b = &e->context[context].instr[i];
@@ -216,14 +222,16 @@ static void run_instr(Exec *e, int64_t context, uint32_t i, int worker, int memb
 
 // -- loops --------------------------------------------------------------------------------------
 
-// Enters the loop that begins at instruction i. Returns false if the loop has no steps.
+// Begins the first iteration of the loop at instruction i. Returns false if the loop has no
+// iterations.
 static bool loop_enter(const Exec *e, const BoundInstr *b, uint32_t i, LoopSteps *s) {
   if (b->u.loop.count == 0) return false;
   s->at[s->depth++] = e->program->instr[i].u.loop.reverse ? b->u.loop.count - 1 : 0;
   return true;
 }
 
-// Advances the loop that begins at `begin` to its next step. Returns false after the last one.
+// Advances the loop whose first instruction has index `begin` to its next iteration. Returns false
+// after the last iteration.
 static bool loop_next(const Exec *e, const BoundInstr *b, uint32_t begin, LoopSteps *s) {
   int64_t *at = &s->at[s->depth - 1];
   *at += e->program->instr[begin].u.loop.reverse ? -1 : 1;
@@ -233,14 +241,16 @@ static bool loop_next(const Exec *e, const BoundInstr *b, uint32_t begin, LoopSt
 }
 
 // Returns the index of the instruction to run after instruction i, which is an INSTR_LOOP or
-// INSTR_END. After the INSTR_END it is the first one in the loop if the loop has another step.
+// INSTR_END. If the loop has another iteration, this is the first instruction in the loop,
+// otherwise the instruction after the loop.
 static uint32_t loop_pass(const Exec *e, const BoundInstr *b, uint32_t i, LoopSteps *s) {
   const Instr *in = &e->program->instr[i];
   if (b->kind == INSTR_LOOP) return loop_enter(e, b, i, s) ? i + 1 : in->u.loop.end + 1;
   return loop_next(e, b, in->u.end.begin, s) ? in->u.end.begin + 1 : i + 1;
 }
 
-// Adds the seconds since the previous call to the time of instruction i in the profile.
+// If the profile is on and `worker` is 0, adds the seconds since the previous call to the time of
+// instruction i.
 static void profile_stamp(Exec *e, uint32_t i, int worker) {
   if (!e->timed || worker != 0) return;
   double t = clock_seconds();
@@ -265,9 +275,10 @@ static void run_alone(Exec *e, int64_t context, uint32_t i, int worker, const Lo
   probe(e, context, i, worker, steps, false);
 }
 
-// Runs instructions lo..hi-1, and the loops in them, for one context. None of them needs a meeting
-// of all workers. If several workers share the context, member 0 of them runs instructions marked
-// `solo` alone. Each other instruction is divided among them, and they meet before and after it.
+// Runs instructions lo..hi-1, and the loops in them, for one context (a processor of the mesh).
+// None of these instructions needs a meeting of all workers (threads). If several workers share the
+// context, member 0 of them runs instructions marked `solo` alone. Each other instruction is
+// divided among them, and they meet before and after it.
 static void run_segment(Exec *e, int64_t context, uint32_t lo, uint32_t hi, int worker, Seat s,
                         LoopSteps *steps) {
   // true: member 0 may have run instructions alone since the last meeting, so the workers must meet
@@ -321,7 +332,8 @@ static bool is_finite(const Exec *e) {
   return true;
 }
 
-// The first fault that a rank has seen in a step. Ranks exchange it in their notes (RankNote.data).
+// The first fault that a rank (process) has seen in a step. Ranks send it to each other in the note
+// of the step (RankNote.data).
 typedef struct FaultNote {
   int64_t context;
   StepFault fault;
@@ -336,8 +348,8 @@ static void take_fault(Exec *e, const FaultNote *t) {
 
 static bool stop_requested(const Exec *e) { return e->stop_request && *e->stop_request; }
 
-// Exchanges the result of a step and the first fault of each rank. Afterwards e->fault has the
-// faults of all ranks, and e->result is equal on all ranks.
+// Exchanges the result of a step and the first fault of each rank (process) among all ranks.
+// Afterwards e->fault has the faults of all ranks, and e->result is equal on all ranks.
 static void ranks_judge(Exec *e) {
   enum { ASKED = 256 };
   RankNote mine = {.what = NOTE_STEP,
@@ -361,7 +373,8 @@ static void ranks_judge(Exec *e) {
   }
 }
 
-// Sets e->result from the faults of all processors and the output that must be finite.
+// Sets e->result, the result of a step, from the faults of all processors and from the value of the
+// output that must be finite.
 static void judge(Exec *e) {
   if (e->result != STEP_OK) return;
   if (is_faulty(e))
@@ -382,10 +395,10 @@ static void wait_all(Exec *e) {
   if (e->crew > 1) barrier_wait(e->all);
 }
 
-// Runs instruction i, a collective or the COMMIT, at which all workers meet. Returns false if the
-// step ends here. In loops, member 0 of each context first sets the addresses of the operands. No
-// other worker reads them then: all have left the previous collective, and none has passed the
-// first barrier of this one.
+// Runs instruction i, a collective or the COMMIT, at which all workers (threads) meet. Returns
+// false if the step ends here. In loops, member 0 of each context (processor) first sets the
+// addresses of the operands. No other worker reads these addresses meanwhile: all workers have left
+// the previous collective, and none has passed the first barrier of this collective.
 static bool meet(Exec *e, uint32_t i, int worker, Seat s, const LoopSteps *steps) {
   const Instr *in = &e->program->instr[i];
   for (int64_t c = s.first; c < s.last && steps->depth && s.member == 0; c++)
@@ -443,11 +456,8 @@ static void run_worker(void *exec, int worker) {
   }
 }
 
-// Chooses e->crew, the number of workers that run a step: all, or one. With e->small, no
-// instruction is divided among workers, and a step may end before a second worker wakes. Then one
-// worker runs the step if this process has one processor. With several processors, the faster
-// choice is measured every TRIAL_EVERY steps: TRIAL steps with all workers, and TRIAL with one. The
-// choice does not affect results.
+// To choose the faster number of workers (threads), TRIAL steps are run with all workers, and TRIAL
+// with one. This is done again every TRIAL_EVERY steps.
 enum { TRIAL = 16, TRIAL_EVERY = 4096 };
 
 static int trial_of(const Exec *e) {
@@ -455,6 +465,11 @@ static int trial_of(const Exec *e) {
   return n < TRIAL ? 0 : n < 2 * TRIAL ? 1 : -1;
 }
 
+// Chooses e->crew, the number of workers (threads) that run a step: all, or one. If an instruction
+// is divided among workers (e->small is false), all workers run the step. Otherwise one worker may
+// be faster, because a step may end before a second worker wakes. With one processor, one worker
+// then runs the step; with several, the faster choice is measured (TRIAL). The choice does not
+// affect results.
 static void choose_crew(Exec *e) {
   int trial = trial_of(e);
   bool alone = e->small && (e->own == 1 || trial == 1 || (trial < 0 && e->spent[1] < e->spent[0]));
@@ -508,8 +523,8 @@ static bool check_kernels(const Program *p, Diag *d) {
   return false;
 }
 
-// Returns the number of workers for a new team: the number of cores, of which each rank of a
-// machine gets its part.
+// Returns the number of workers (threads) for a new team: the number from the options or of the
+// available cores. Ranks (processes) on one machine divide this number among them.
 static int workers_wanted(const ExecOptions *opt) {
   int n = opt->threads > 0 ? opt->threads : cores_available();
   if (!opt->ranks) return n;

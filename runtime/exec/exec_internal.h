@@ -14,7 +14,7 @@
 #include "runtime/exec/ordered_internal.h"
 #include "runtime/runtime_internal.h"
 
-// An operand set of a kernel launch.
+// An operand set of a kernel launch: the tensors of one application of the kernel.
 typedef struct BoundSet {
   void **ptr;
   const Ref *ref; // the references of the addresses in ptr; NULL: no address depends on loop steps
@@ -68,14 +68,15 @@ typedef struct BoundInstr {
   } u;
 } BoundInstr;
 
-// The current steps of the loops around an instruction, outermost first.
+// The numbers of the current iterations of the loops around an instruction, outermost loop first.
 typedef struct LoopSteps {
   int depth;
   int64_t at[LOOP_DEPTH];
 } LoopSteps;
 
 // A processor: its memory, and the addresses of its operands in every instruction. For a processor
-// of another rank only collectives have addresses; on another machine its memory is NULL.
+// that another rank (process) runs, only the operands of collectives have addresses. If that rank
+// is on another machine, the memory is NULL.
 typedef struct Context {
   int64_t processor;
   char *arena, *own; // memory of the arena; memory of persistent tensors that are not shared
@@ -86,7 +87,7 @@ typedef struct Context {
 } Context;
 
 enum { FAULT_DEPTH = 2 }; // length of StepFault.at
-// The first error that a worker has seen in a context.
+// The first error that a worker (thread) has seen in a context, which is a processor of the mesh.
 typedef struct StepFault {
   uint32_t instr;
   Status status;           // code 0: there is no error
@@ -148,57 +149,62 @@ struct Exec {
 
 typedef struct FiniteProbe FiniteProbe; // defined in probe.c
 
-// Allocates the memory of tensors and resolves all references of the program. Returns false after
-// an error in d.
+// Allocates the memory of all tensors and computes the addresses of all operands of the program.
+// Returns false after an error in d.
 MUST_USE bool exec_bind(Exec *e, Diag *d);
 void exec_unbind(Exec *e);
 // Adds to e->predicted what collectives should have sent in the step that has ended (self_check.c).
 void exec_count_predicted(Exec *e);
-// Makes one element of the result of collective i wrong, on the processor that e->inject names, if
-// e->inject names this call (inject.c).
+// Makes one element of the result of collective i wrong, if e->inject (an injected fault, for
+// tests) names this call of the collective. The element is on the processor that e->inject names.
 void exec_inject(Exec *e, uint32_t i);
-// Returns the index of the instruction that launches the kernel of e->inject; UINT32_MAX if
-// e->inject names no kernel.
+// Returns the index of the instruction that launches the kernel in which e->inject injects a fault;
+// UINT32_MAX if e->inject names no kernel.
 uint32_t exec_inject_instr(const Exec *e);
-// Returns a copy of `num`, the numeric constants of an operand set of k, with the first one
-// changed.
+// Returns a copy of `num`, the numeric constants of a launch of kernel k, in which the first
+// constant is changed: an injected fault.
 const double *exec_inject_numbers(const Exec *e, const ProgKernel *k, const double *num);
-// Sets the addresses of the operands of collective i in context c, for the current steps of the
-// loops around it.
+// Sets the addresses of the operands of collective i on the processor with index c, for the current
+// iterations `s` of its loops.
 void exec_move_operands(Exec *e, int64_t c, uint32_t i, const LoopSteps *s);
 // Returns the first fault of the step, ordered by instruction, then by position in the full tensor;
-// NULL if there is none. It is equal on every mesh.
+// NULL if there is no fault. The first fault is the same on every mesh.
 const StepFault *exec_first_fault(const Exec *e);
-// Computes the run-time slots, and the sizes and counts that depend on them, for a batch of e->rows
-// rows.
+// Computes the run-time slots for a batch of e->rows rows; they are numbers that depend on the
+// processor or on the rows of a batch. Computes also the sizes and counts of instructions that
+// depend on the slots.
 void exec_bind_sizes(Exec *e);
 
-// Returns the first index of processor r's block of a dim.
+// Returns the index in the full dim d of the first element of processor r's block.
 int64_t block_offset(const Mesh *m, const ProgDim *d, int64_t r);
-// Returns the number of elements of processor r's block of a dim that are not padding. `rows` is
-// the number of rows in the batch, the size of dim Program.over; -1 means a full batch.
+// Returns the number of elements of processor r's block of dim d that are not padding. `rows` is
+// the number of rows in the batch, the size of the batch dim (Program.over). If `rows` is -1, the
+// batch is full.
 int64_t block_valid(const Program *p, const ProgDim *d, int64_t r, int64_t rows);
-// With ranks, meets all ranks: call it without `done` before blocks of other ranks are read, and
-// with `done` afterwards. If first_says is not NULL, *first_says gets the value that it has on rank
-// 0. Returns false once the run has failed.
+// With several ranks (processes), waits until all ranks have called this function. Call it without
+// `done` before blocks of other ranks are read, and with `done` afterwards. If first_says is not
+// NULL, *first_says gets the value that rank 0 passed in it. Returns false once the run has failed.
 MUST_USE bool exec_meet_readers(const Exec *e, bool done, bool *first_says);
-// Returns processor r's block of tensor t. A block on another machine is copied to `room`, which
-// has exec_block_bytes bytes. All ranks call it together, between two calls of exec_meet_readers.
-// Returns NULL once the run has failed.
+// Returns processor r's block of tensor t. A block on another machine is copied to `room`, memory
+// of exec_block_bytes bytes. All ranks call this function together, between two calls of
+// exec_meet_readers. Returns NULL once the run has failed.
 const char *exec_block(const Exec *e, uint32_t t, int64_t r, char *room);
 int64_t exec_block_bytes(const Exec *e);
-// Returns the number, from 0, of processor r's replica of its block of t. Replicas are the equal
-// blocks of several processors.
+// Several processors may have equal blocks of t, called replicas. Returns the number, from 0, of
+// processor r's replica of its block.
 int64_t block_replica(const Mesh *m, const ProgTensor *t, int64_t r);
-// Returns the number of replicas of each block of t.
+// Returns how many processors have equal copies (replicas) of each block of t.
 int64_t block_replicas(const Mesh *m, const ProgTensor *t);
-// Returns the processor that has replica 0 of processor r's block of t.
+// Returns the processor that has replica 0 of processor r's block of t. Replicas are the equal
+// copies of a block on several processors.
 int64_t block_first(const Mesh *m, const ProgTensor *t, int64_t r);
-// Receives a run of n elements of a block: in the block from offset `at` with stride 1, in the full
-// tensor (in declared order of dims) from offset `index` with stride `step`.
+// A function that receives a run of n elements of a block, the part of a tensor on one processor.
+// In the block the run begins at offset `at` and has stride 1. In the full tensor, in declared
+// order of dims, it begins at offset `index` and has stride `step`.
 typedef void BlockRun(void *context, int64_t at, int64_t index, int64_t step, int64_t n);
 // Calls `run` for all elements of processor r's block of t that are not padding, in runs along the
-// dim that is last in memory. `rows` is the number of rows in the batch; -1 means a full batch.
+// dim that is last in memory. `rows` is the number of rows in the batch, the size of the batch dim.
+// If `rows` is -1, the batch is full.
 void block_visit(const Program *p, const ProgTensor *t, int64_t r, int64_t rows, BlockRun *run,
                  void *context);
 

@@ -13,7 +13,8 @@
 
 enum { PIECE = 512 };
 
-// How the block of one processor is filled.
+// How the block (the part of a tensor on one processor) is filled with initial values: random
+// numbers or given values.
 typedef struct Fill {
   const Init *init;
   Dtype type;
@@ -64,9 +65,9 @@ static double dot(int64_t n, const double *a, const double *b) {
   return s;
 }
 
-// Makes n vectors orthonormal by Gram-Schmidt orthogonalisation, each vector twice ("twice is
-// enough": Giraud et al., 2005). The triangular factor has a positive diagonal, so the result is a
-// uniformly distributed rotation.
+// Makes n vectors orthonormal by Gram-Schmidt orthogonalisation, applied twice to each vector
+// ("twice is enough": Giraud et al., 2005). The triangular factor has a positive diagonal. So
+// vectors of normal random numbers become a uniformly distributed orthogonal matrix.
 static void orthonormalise(int64_t n, int64_t length, double *v) {
   for (int64_t j = 0; j < n; j++) {
     double *x = v + j * length;
@@ -88,9 +89,9 @@ static InitialPart part_of(const Init *init, int dim) {
   return init->split >> dim & 1 ? ROWS : init->each >> dim & 1 ? EACH : COLS;
 }
 
-// Draws matrix number `number` of a tensor. If it has fewer rows than columns, its rows are
-// orthonormal, otherwise its columns. `out` gets its elements row by row. `v` is work memory for
-// rows * cols numbers.
+// Draws matrix number `number` of a tensor of random orthogonal matrices. A matrix with fewer rows
+// than columns gets orthonormal rows, any other matrix orthonormal columns. `out` gets the elements
+// row by row. `v` is work memory for rows * cols numbers.
 static void draw_matrix(uint64_t key, int64_t number, int64_t rows, int64_t cols, double *v,
                         double *out) {
   int64_t n = rows < cols ? rows : cols, length = rows < cols ? cols : rows;
@@ -105,8 +106,8 @@ static void draw_matrix(uint64_t key, int64_t number, int64_t rows, int64_t cols
       out[r * cols + c] = rows < cols ? v[r * length + c] : v[c * length + r];
 }
 
-// Copies the n elements of a tensor from `matrix`, matrix after matrix, to `out` in the declared
-// order of its dims. `size` has the number of rows, columns and matrices.
+// Copies the n elements of a tensor from `matrix`, where matrix follows matrix, to `out` in the
+// declared order of dims. `size` has the number of rows, columns and matrices.
 static void lay_out(const ProgTensor *t, const int64_t *size, int64_t n, const double *matrix,
                     double *out) {
   int64_t step[MAX_RANK], at[MAX_RANK] = {0}, from = 0;
@@ -127,7 +128,8 @@ static void lay_out(const ProgTensor *t, const int64_t *size, int64_t n, const d
   }
 }
 
-// Draws the elements of the full tensor, in declared order. The caller frees the result.
+// Draws the elements of the full tensor t, which consists of orthogonal matrices, and returns them
+// in declared order of dims. The caller frees the result.
 static double *orthogonal_values(const ProgTensor *t, uint64_t key) {
   int64_t size[PARTS] = {1, 1, 1};
   for (int i = 0; i < t->rank; i++) size[part_of(&t->init, i)] *= t->dim[t->declared[i]].whole;
@@ -147,8 +149,8 @@ static bool is_zero(const Fill *f) {
   return f->values && f->nvalues == 1 && f->values[0] == 0 && !signbit(f->values[0]);
 }
 
-// Fills tensor t of all processors of this process. `run` computes the elements of the first of
-// several equal blocks; the other blocks are copies of it.
+// Fills the blocks (parts) of tensor t on all processors of this process. If several blocks are
+// equal, `run` computes the elements of the first block, and the other blocks are copies.
 static void fill_blocks(Exec *e, uint32_t t, Fill f, BlockRun *run) {
   const ProgTensor *x = &e->program->tensor[t];
   const Mesh *m = &e->program->mesh;
@@ -231,8 +233,8 @@ static bool is_drawn(const Exec *e, uint32_t t) {
   return k == INIT_NORMAL || k == INIT_TRUNCATED_NORMAL || k == INIT_UNIFORM;
 }
 
-// The drawing of all random tensors. It takes time, so the workers divide the tensors among them;
-// `next` is the first tensor that none has taken.
+// The work of drawing all random tensors. The workers (threads) divide the tensors among them,
+// because drawing takes time; `next` is the first tensor that no worker has taken.
 typedef struct InitialDraws {
   Exec *exec;
   atomic_uint next;

@@ -18,8 +18,8 @@ const double *exec_inject_numbers(const Exec *e, const ProgKernel *k, const doub
   return wrong;
 }
 
-// The element that becomes wrong is the first one of the first tensor (part of the collective) that
-// has elements.
+// A collective may have several parts, one for each tensor. The element that becomes wrong is the
+// first element of the first of these tensors that is not empty.
 void exec_inject(Exec *e, uint32_t i) {
   const Collective *w = &e->program->instr[i].u.collective;
   int64_t r = e->inject.processor;

@@ -21,8 +21,9 @@ enum { LANES = 64, FEW = 32, FEW_LARGEST = 64, DIGITS = 8, RADIX = 256 };
 
 // -- loading and storing elements ---------------------------------------------------------------
 
-// Sums of f32 and narrower floats are accumulated in f64, so that the rounding error does not grow
-// with the length of a row; results are rounded to nearest even. Narrow floats are compared in f32.
+// Returns a bf16 element as f32. Floats narrower than f32 are compared in f32. Sums of f32 and
+// narrower floats are accumulated in f64, so that the rounding error does not grow with the length
+// of a row. Results are rounded to nearest even.
 static inline float load_bf16(const uint16_t *p) {
   uint32_t bits = (uint32_t)*p << 16;
   float x;
@@ -38,7 +39,7 @@ static inline void store_f16(uint16_t *p, double x) {
 }
 #define store_f32(p, x) (*(p) = (float)(x))
 
-// For types whose elements need no conversion.
+// Loads an element of a type that needs no conversion.
 #define load_plain(p) (*(p))
 #define store_plain(p, x) (*(p) = (x))
 
@@ -54,7 +55,8 @@ static inline void store_f16(uint16_t *p, double x) {
   DO(TYPE_I64, i64, int64_t, uint64_t, int64_t, load_plain, store_wrapped)                         \
   DO(TYPE_U64, u64, uint64_t, uint64_t, uint64_t, load_plain, store_plain)
 
-// Stores the low bits of an unsigned sum: integers wrap around as in two's complement.
+// Stores the low bits of x, an unsigned sum, as the integer at p. So integers wrap around as in
+// two's complement.
 #define store_wrapped(p, x) memcpy(p, &(x), sizeof *(p))
 
 // -- running sums and maxima --------------------------------------------------------------------
@@ -67,8 +69,8 @@ typedef struct RunningScan {
 } RunningScan;
 typedef void ScanFn(const RunningScan *s, const void *src, void *dst);
 
-// Defines a function that computes m rows. With m = 1 it calls fn with that constant, so that the
-// compiler keeps the running value of the row in a register.
+// Defines a function that computes the running sums or maxima of s->m rows. For one row, the number
+// 1 is passed as a constant, so that the compiler keeps the running value in a register.
 #define ONE_OR_MORE(fn, name)                                                                      \
   static void fn##_##name(const RunningScan *s, const void *src, void *dst) {                      \
     if (s->m == 1)                                                                                 \
@@ -94,8 +96,8 @@ typedef void ScanFn(const RunningScan *s, const void *src, void *dst);
   ONE_OR_MORE(sum, name)
 TYPES(SUM)
 
-// Returns true if the running maximum `best` is also the maximum of `best` and x. A NaN in `best`
-// stays.
+// True if `best`, the running maximum so far, is still the maximum after element x. A `best` that
+// is NaN is kept.
 #define STAYS(best, x) ((best) != (best) || (x) <= (best))
 
 #define MAXIMUM(id, name, T, Acc, Cmp, load, store)                                                \
@@ -147,8 +149,9 @@ typedef struct KeyedRow {
 } KeyedRow;
 _Static_assert(sizeof(KeyedRow) == ORDERED_ENTRY, "the room that program_scratch foresees");
 
-// The functions key_* return an unsigned integer for an element, in the order of the elements. For
-// a negative float all bits are inverted, for another float only the sign bit.
+// The functions key_* return the sort key of an element: an unsigned integer, such that keys have
+// the same order as elements. For a negative float all bits are inverted, for another float only
+// the sign bit.
 static uint64_t key_f32(float x) {
   uint32_t bits;
   if (x != x) return UINT32_MAX;
@@ -183,13 +186,15 @@ TYPES(KEYS)
 #define KEYS_ROW(id, name, T, Acc, Cmp, load, store) [id] = keys_##name,
 static KeysFn *const keys_rule[TYPE_COUNT] = {TYPES(KEYS_ROW)};
 
-// Inserts e among the n sorted entries before it, and drops the last one.
+// Inserts e at its place among sorted[0..n-1], which are in ascending order of keys. Entries with
+// larger keys move up by one, so sorted[n] is overwritten.
 static void insert(KeyedRow *sorted, int64_t n, KeyedRow e) {
   for (; n > 0 && sorted[n - 1].key > e.key; n--) sorted[n] = sorted[n - 1];
   sorted[n] = e;
 }
 
-// Sorts the n entries of a by key and returns the result, which is a or b. b is work memory.
+// Sorts the n entries of a by key (radix sort) and returns the sorted array, which is a or b. Array
+// b is work memory for n entries.
 static KeyedRow *sort_radix(KeyedRow *a, KeyedRow *b, int64_t n) {
   uint32_t count[DIGITS][RADIX];
   memset(count, 0, sizeof count);
@@ -218,8 +223,9 @@ static KeyedRow *sort_entries(KeyedRow *a, KeyedRow *b, int64_t n) {
   return a;
 }
 
-// Writes the first k of the n entries of a, in sorted order, to b. Each further entry is inserted
-// only if it precedes the last of the k entries found so far.
+// Writes the k entries with the smallest keys among the n entries of a to b, in ascending order,
+// and returns b. An entry after the first k is inserted only if its key is less than the largest
+// key in b.
 static KeyedRow *select_first(const KeyedRow *a, KeyedRow *b, int64_t n, int64_t k) {
   for (int64_t i = 0; i < k; i++) insert(b, i, a[i]);
   for (int64_t i = k; i < n; i++)
@@ -251,7 +257,8 @@ static int64_t dst_bytes(const Ordered *w) {
                                                                 : (int64_t)sizeof(int32_t);
 }
 
-// Returns the number of neighbouring rows whose running sums or maxima are computed together.
+// Returns how many rows are computed together. This is more than 1 only for running sums and maxima
+// of rows whose first elements are neighbours in memory.
 static int64_t lanes_of(const BoundOrdered *b) {
   const Ordered *w = b->what;
   int last = w->nrows - 1;
@@ -262,8 +269,9 @@ static int64_t lanes_of(const BoundOrdered *b) {
 
 int64_t ordered_unit(const BoundOrdered *b) { return lanes_of(b); }
 
-// Sets *src and *dst to the offsets of row r in source and destination, in elements. Returns the
-// number of rows from r to the end of the innermost loop over rows, r included.
+// Sets *src and *dst to the offsets of row r in source and destination, in elements. Rows are
+// numbered over nested loops. Returns the number of rows from r to the end of the innermost of
+// these loops, r included.
 static int64_t row_begin(const BoundOrdered *b, int64_t r, int64_t *src, int64_t *dst) {
   const Ordered *w = b->what;
   int64_t left = 1;
@@ -278,8 +286,9 @@ static int64_t row_begin(const BoundOrdered *b, int64_t r, int64_t *src, int64_t
   return left;
 }
 
-// Computes the running sums or maxima of m rows. With ORDER_REVERSE they run from the last element
-// to the first. The positions in the result of cum_index count from the first element in any case.
+// Computes the running sums or maxima of m rows. With ORDER_REVERSE, sums and maxima run from the
+// last element of a row to the first. The positions in the result of cum_index count from the first
+// element in any case.
 static void scan_rows(const BoundOrdered *b, const char *src, char *dst, int64_t m) {
   const Ordered *w = b->what;
   int last = w->nrows - 1;

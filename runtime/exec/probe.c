@@ -7,11 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Found.instr of a value that no instruction of the step has computed, such as a parameter.
+// The value of Found.instr (the instruction that computed the value found) for a value that no
+// instruction computed, such as a parameter.
 static const uint32_t GIVEN = UINT32_MAX;
 
-// The first value that is not finite, as far as a rank knows. Ranks exchange it in their notes
-// (RankNote.data).
+// The first value that is not finite, as far as a rank (process) knows. Ranks send it to each other
+// in their notes (RankNote.data).
 typedef struct Found {
   // number of instructions that the processor had run when the value was found; 0: it was not
   // finite before the step; -1: no value was found
@@ -30,16 +31,17 @@ struct FiniteProbe {
   Found first;    // the first value found in any context of this process
 };
 
-// Returns the number of elements of processor r's block along d that are not padding. For the
-// footprint of a halo, whose ProgDim has no axes, it is the full length.
+// Returns the number of elements of processor r's block along d that are not padding. A dim without
+// axes, such as that of a block extended by the halo of its neighbours, has no padding: the result
+// is d->block.
 static int64_t valid_of(const Mesh *m, const ProgDim *d, int64_t r) {
   int64_t left = d->axes.n ? d->whole - block_offset(m, d, r) : d->block;
   return clamp64(left, 0, d->block);
 }
 
-// Returns the index of the first element of a block that is not finite and no padding, or -1 if
-// there is none. *value gets the element. `dim` has the dims of the block, the slowest in memory
-// first.
+// Returns the index in `block` of the first element that is not finite, padding excluded, or -1 if
+// there is no such element. *value gets the element. `dim` has the dims of the block, the slowest
+// in memory first.
 static int64_t look(const Mesh *m, int64_t r, Dtype type, int rank, const ProgDim *dim,
                     const char *block, double *value) {
   int64_t n = 1, bytes = dtype_bytes(type);
@@ -85,7 +87,8 @@ static const char *result_of(const Exec *e, int64_t context, uint32_t i, const I
   }
 }
 
-// Checks the results of instruction i in the context, unless a value was found there before.
+// Searches the results of instruction i on one processor (context) for a value that is not finite.
+// Does nothing if such a value was found on this processor before.
 static void probe_look(Exec *e, int64_t context, uint32_t i, const LoopSteps *steps) {
   FiniteProbe *p = e->nonfinite;
   int64_t order = ++p->count[context], r = e->context[context].processor;
@@ -115,8 +118,8 @@ static void look_at_given(Exec *e) {
   }
 }
 
-// Replaces e->nonfinite->first by the earliest value that any rank has found. Returns false once
-// the run has failed.
+// Replaces e->nonfinite->first, the first value that is not finite, by the earliest such value of
+// any rank (process). Returns false once the run has failed.
 static bool agree(Exec *e) {
   RankNote mine = {.what = NOTE_STEP, .sequence = e->sequence};
   const RankNote *const *all;

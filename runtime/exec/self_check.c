@@ -6,8 +6,8 @@
 
 #define REPORT "this is a fault of meshc: please report it with the model and the options"
 
-// After a step that failed in a collective, it is not known what was sent. Then this function sets
-// e->interrupted, and exec_check compares no counts.
+// After a step that failed in a collective, the number of bytes sent is unknown. Then
+// exec_count_predicted sets e->interrupted, and exec_check compares no counts.
 void exec_count_predicted(Exec *e) {
   if (e->result == STEP_FAILED) e->interrupted = true;
   program_count_add(&e->predicted, &e->moves[0]);
@@ -27,7 +27,7 @@ static bool same_count(const Exec *e, CollKind k, const char *what, int64_t coun
 }
 
 // Returns the predicted bytes of memory of a processor: those of the program, less those of tensors
-// that it shares with another program.
+// that e shares with another Exec.
 static int64_t bytes_expected(const Exec *e) {
   int64_t bytes = program_bytes(e->program);
   for (uint32_t t = 0; e->share && t < e->program->ntensors; t++)

@@ -39,8 +39,9 @@ static void *thread_main(void *p) {
   }
 }
 
-// Starts all threads of a team but the caller's. `gate`, which new threads wait for, is held
-// meanwhile: if a thread cannot be started, those already started then see `failed` and end.
+// Starts all threads of a team but that of the caller. The caller holds the lock `gate`, for which
+// new threads wait. If a thread cannot be started, those already started then see `failed` and end.
+// Returns false if a thread cannot be started.
 static bool start_threads(Team *t) {
   for (int w = 1; w < t->workers; w++) {
     t->thread[w] = (TeamThread){.team = t, .worker = w};

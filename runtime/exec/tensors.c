@@ -53,8 +53,9 @@ void exec_write(Exec *e, TensorKind kind, const char *name, Dtype type, const vo
 
 static bool all_seen(const Exec *e) { return ranks_local_processors(e->ranks) == e->processors; }
 
-// Restricts the feed f: it reads only those rows of input number i that the processors of this rank
-// use. `incomplete`: this holds for incomplete batches, otherwise for full ones.
+// Restricts feed f to read only those rows of input number i that the processors of this rank
+// (process) use. With `incomplete` the restriction applies to incomplete batches, otherwise to full
+// ones.
 static void restrict_input(const Exec *e, Feed *f, uint32_t i, bool incomplete) {
   const FeedInput *input;
   feed_inputs(f, &input);
@@ -148,8 +149,9 @@ double exec_scalar(const Exec *e, const char *output) {
 
 // -- reporting an index out of range ------------------------------------------------------------
 
-// Computes where in a full tensor an index of the model was tested: out[d] gets the position along
-// dim d. `c` is the check of that index, `at` the row-major position in the block of processor r.
+// Computes the position in a full tensor from the row-major position `at` in processor r's block:
+// out[d] gets the index along dim d. The tensor has the positions at which check c tested an index
+// of the model.
 static void unflatten(const Program *p, const Check *c, int64_t r, int64_t at, int64_t *out) {
   for (int d = c->rank - 1; d >= 0; d--) {
     int64_t n = c->loop[d].block > 0 ? c->loop[d].block : 1;
@@ -165,7 +167,7 @@ static bool is_earlier(const int64_t *a, const int64_t *b, int n) {
 }
 
 // Returns the first fault of the step, ordered by instruction, then by position in the full tensor;
-// *position gets the latter. So the fault is equal on every mesh.
+// NULL if there is no fault. *position gets the position. So the fault is equal on every mesh.
 static const StepFault *find_fault(const Exec *e, int64_t *position) {
   const StepFault *best = NULL;
   for (int64_t i = 0; i < e->processors * e->workers; i++) {
@@ -188,7 +190,8 @@ const StepFault *exec_first_fault(const Exec *e) {
   return find_fault(e, position);
 }
 
-// Writes ", in step 3 of the scan over t" for the loops around the instruction, outermost first.
+// Writes a text such as ", in step 3 of the scan over t" to `out`. It names the current iteration
+// of each loop around the instruction with fault f, outermost loop first.
 static void loops_text(const Program *p, const StepFault *f, char *out, size_t room) {
   int depth = 0;
   size_t n = 0;

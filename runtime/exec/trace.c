@@ -132,7 +132,7 @@ static void put_ran(Writer *w, const TraceEvent *x) {
                          "args", args));
 }
 
-// Writes an arrow between two events of one call of a collective: from the event of the first
+// Writes an arrow of the trace for one call of a collective. It goes from the event of the first
 // processor of the group to x, the event of another processor.
 static void put_arrow(Writer *w, const TraceEvent *from, const TraceEvent *x) {
   json_int_t id = (json_int_t)(x->sequence * (uint64_t)w->e->processors + (uint64_t)x->processor);

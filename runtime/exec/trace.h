@@ -7,7 +7,7 @@
 typedef struct Trace Trace;
 Trace *trace_new(int workers); // returns NULL if there is not enough memory
 void trace_free(Trace *t);
-// Begins to record the steps of e in t. If t is NULL, ends recording.
+// Begins to record the steps of e in t. If t is NULL, ends the recording.
 void exec_trace(Exec *e, Trace *t);
 // Writes what was recorded of e as a Chrome trace (chrome://tracing, Perfetto). Each processor of
 // the mesh is a process of the trace, with a track for computing and one for communication. Arrows

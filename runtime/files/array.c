@@ -26,7 +26,7 @@ const char *sizes_text(int rank, const int64_t *size, char *out, size_t room) {
   return out;
 }
 
-// Copies those sizes that are not 1 to `out` and returns their number.
+// Copies those of the `rank` sizes that are not 1 to `out` and returns their number.
 static int without_ones(int rank, const int64_t *size, int64_t *out) {
   int n = 0;
   for (int i = 0; i < rank; i++)
@@ -80,7 +80,8 @@ static int64_t fortran_index(const ArrayPlace *p, int64_t i) {
   return at;
 }
 
-// Makes an array from `bytes`, the elements as the file stores them, by copying them to new memory.
+// Makes an array from `bytes`, the elements as the file stores them, by converting them into new
+// memory. Returns false with a reason in `why` if that fails.
 static bool array_make(Array *out, const ArrayPlace *p, const char *bytes, char *why) {
   *out = (Array){.type = raw_type(p->raw), .rank = p->rank, .elements = p->elements};
   memcpy(out->size, p->size, sizeof out->size);
@@ -97,8 +98,9 @@ static bool array_make(Array *out, const ArrayPlace *p, const char *bytes, char 
   return ok || why_not(why, "has an element that no type holds");
 }
 
-// Returns true if the elements are stored in the file as in an Array: in C order, native byte order
-// and an element type of meshc. Then the file can be mapped.
+// Returns true if the elements are stored in the file as an Array has them in memory. Then the file
+// can be mapped. The order must be C order, the byte order that of the machine, and the type one of
+// meshc.
 static bool lies_plain(const ArrayPlace *p) {
   Raw r = raw_of(raw_type(p->raw));
   bool same = r.kind == p->raw.kind && r.bytes == p->raw.bytes && !(p->raw.big && r.bytes > 1);

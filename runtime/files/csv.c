@@ -34,7 +34,7 @@ static void add_field(Csv *c, char *text) {
 static bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
 // Reads a quoted field and copies its text without the quotes to `out`, in place. Moves c->at
-// behind the closing quote. Returns false if there is none.
+// behind the closing quote. Returns false if there is no closing quote.
 static bool unquote(Csv *c, char *out) {
   for (c->at++; c->at < c->end; c->at++) {
     if (*c->at == '\n') c->line++;

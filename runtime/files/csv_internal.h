@@ -25,11 +25,11 @@ char *csv_load(const char *path, int64_t *n, Diag *d, Pos at);
 bool csv_next(Csv *c);
 // Begins to read text[0..n), which it changes; a byte order mark is skipped. Reads the first record
 // into *head and the second into *next; csv_next then continues with *next. Sets *more to whether
-// there is a second record. Returns false if there is no first one. The caller frees head->field
+// there is a second record. Returns false if there is no first record. The caller frees head->field
 // and next->field.
 bool csv_begin(char *text, int64_t n, Csv *head, Csv *next, bool *more);
-// Parses `text`, which must be a finite decimal number and nothing else. Returns false if it is
-// not.
+// Parses `text`, which must be a finite decimal number and nothing else. Returns false if `text` is
+// anything else.
 bool csv_number(const char *text, double *out);
 // Returns true if the first record is a header. It is one if one of its fields is not a number, and
 // either the caller needs numbers in that column, one of asked_first..asked_last-1, or the second

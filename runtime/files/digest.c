@@ -22,8 +22,8 @@ static const char *base_name(const char *path) {
   return slash ? slash + 1 : path;
 }
 
-// Returns the key of a file: a hash of its name without the folder, because folders may differ
-// between machines, plus the number of files of that name that were recorded before it.
+// Returns the key of a file: a hash of its name without the folder, plus the number of files
+// recorded earlier under this name. Folders are left out because they may differ between machines.
 static uint64_t key_of(const char *path) {
   const char *name = base_name(path);
   uint64_t h = fnv_text(name);
@@ -31,7 +31,8 @@ static uint64_t key_of(const char *path) {
   return h;
 }
 
-// Adds a file to the list and returns its new entry; NULL if the list has the file already.
+// Adds a file to the list of recorded files and returns its new entry; NULL if the list has the
+// file already.
 static FileDigest *add(const char *path) {
   for (uint32_t i = 0; i < count; i++)
     if (strcmp(list[i].path, path) == 0) return NULL;
@@ -52,8 +53,8 @@ static bool add_piece(const Datafile *f, int64_t at, int64_t n, char *bytes, uin
   return true;
 }
 
-// Returns the checksum of a file, sampled or, with `full`, of all bytes. Returns 0 if it cannot be
-// read; the error is reported when the file is used.
+// Returns the checksum of samples of a file or, with `full`, of all its bytes. Returns 0 if the
+// file cannot be read; the error is reported when the file is used.
 static uint32_t checksum(const Datafile *f, bool full) {
   char *bytes = mem_alloc(PIECE);
   uint32_t sum = 0;

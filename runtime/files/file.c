@@ -47,7 +47,7 @@ bool datafile_read(const Datafile *f, int64_t offset, int64_t n, void *out, char
 
 // Inflates at most `limit` bytes into *out, malloc'd; *n gets their number. The buffer grows as
 // bytes arrive, so that a high limit needs no memory for a short file. Returns false with a reason
-// in `why` if that fails.
+// in `why` if the bytes cannot be inflated.
 static bool inflate_all(gzFile in, int64_t limit, char **out, int64_t *n, char *why) {
   int64_t room = 0;
   *out = NULL;

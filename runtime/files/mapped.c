@@ -41,7 +41,8 @@ static void on_fault(int number, siginfo_t *info, void *context) {
   sigaction(number, &before, NULL); // the access is repeated and then calls the previous handler
 }
 
-// Installs the handler, also again after a library has replaced it.
+// Installs the handler of SIGBUS, the signal for access to a lost part of a mapped file. Installs
+// it again if a library has replaced it.
 static void install(void) {
   struct sigaction action, now;
   if (sigaction(SIGBUS, NULL, &now) != 0 ||

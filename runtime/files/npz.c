@@ -26,7 +26,7 @@ typedef struct ZipMember {
   uint32_t crc;
 } ZipMember;
 
-// The central directory, in memory.
+// The central directory of a zip file, read into memory.
 typedef struct Zip {
   char *bytes;
   int64_t n, at;  // number of bytes of the directory; offset in it of the next entry
@@ -39,8 +39,9 @@ static uint64_t little(const char *p, int n) {
   return x;
 }
 
-// Reads offset and length of the directory from the zip64 end record. The offset of that record is
-// in the locator, the 20 bytes before the end record, which is at offset `end`.
+// Reads offset and length of the central directory from the zip64 end record. The zip64 locator has
+// the offset of that record. The locator is the 20 bytes before `end`, the offset of the ordinary
+// end record.
 static bool find_directory64(const Datafile *f, int64_t end, int64_t *offset, int64_t *n,
                              char *why) {
   char locator[20], record[56];
@@ -56,9 +57,9 @@ static bool find_directory64(const Datafile *f, int64_t end, int64_t *offset, in
   return true;
 }
 
-// Finds the end record, and sets *offset and *n to the offset and length of the directory. Only a
-// comment of at most 64 KiB may follow the end record, so it is looked for near the end of the
-// file.
+// Finds the end record of a zip file, and sets *offset and *n to the offset and length of the
+// central directory. Only a comment of at most 64 KiB may follow the end record. So the search is
+// limited to the end of the file.
 static bool find_directory(const Datafile *f, int64_t *offset, int64_t *n, char *why) {
   int64_t room = clamp64(f->size, 0, 65535 + END_BYTES);
   char *tail = mem_alloc((size_t)room + 1);
@@ -91,7 +92,8 @@ static bool zip_open(const Datafile *f, Zip *z, char *why) {
 }
 
 // Reads numbers that do not fit 32 bits from the zip64 extra field (number 1): the size, the
-// compressed size and the offset of the header. It has those whose 32-bit field is UINT32_MAX.
+// compressed size and the offset of the header. The extra field has only those numbers whose 32-bit
+// field is UINT32_MAX. Returns false if the field is malformed.
 static bool extend64(ZipMember *m, const char *extra, int64_t n) {
   while (n >= 4) {
     int64_t length = (int64_t)little(extra + 2, 2);
@@ -112,8 +114,8 @@ static bool extend64(ZipMember *m, const char *extra, int64_t n) {
   return true;
 }
 
-// Reads the next entry of the directory into *m. Returns false at the end, or with a reason in
-// `why` if the entry is malformed.
+// Reads the next entry of the central directory into *m. Returns false at the end, or with a reason
+// in `why` if the entry is malformed.
 static bool zip_next(Zip *z, ZipMember *m, char *why) {
   why[0] = 0;
   if (z->at == z->n) return false;
@@ -207,8 +209,8 @@ static bool read_member(const Datafile *f, const ZipMember *m, char **out, char 
   return false;
 }
 
-// Reads the content of member m into *out, malloc'd. Returns false with a reason in `why` if that
-// fails.
+// Reads the content of zip member m into *out, malloc'd. Returns false with a reason in `why` if
+// the content cannot be read.
 static bool read_at(const Datafile *f, const ZipMember *m, char **out, char *why) {
   char reason[WHY];
   return read_member(f, m, out, reason) ||

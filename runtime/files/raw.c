@@ -45,7 +45,7 @@ const RawNames *raw_of_safetensors(const char *name) {
   return NULL;
 }
 
-// Returns the bits of the element at p, extended by zeros.
+// Returns the bits of the element at p, extended by zeros to 64 bits.
 static uint64_t bits_at(Raw r, const unsigned char *p) {
   uint64_t x = 0;
   for (int i = 0; i < r.bytes; i++) x = x << 8 | p[r.big ? i : r.bytes - 1 - i];

@@ -13,8 +13,8 @@
 
 enum { HEADER_MAX = 100000000, SHOWN = 60 };
 
-// Returns the number of bits of an element, for types of the format that meshc does not support; 0
-// if the format has no such type.
+// Returns the number of bits of an element of type `name`, for types of the safetensors format that
+// meshc does not support. Returns 0 if the format has no such type.
 static int other_bits(const char *name) {
   static const struct {
     const char *name;

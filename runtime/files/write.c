@@ -13,10 +13,11 @@ static int64_t written_bytes(const Array *x) {
   return x->elements * dtype_bytes(written_type(x->type));
 }
 
-// A function that receives n bytes of an array; `to` is its context.
+// A function that receives n bytes of an array; `to` is the argument that the caller of
+// put_elements gave.
 typedef void Put(void *to, const void *bytes, size_t n);
-// Calls `put` with all elements of x, piece by piece, in the element type in which they are
-// written.
+// Passes all elements of x to `put`, in the element type in which they are written. Elements of
+// bf16 are written as f32, and are converted and passed a limited number at a time.
 static void put_elements(const Array *x, Put *put, void *to) {
   if (written_type(x->type) == x->type) {
     put(to, x->data, (size_t)written_bytes(x));
@@ -77,7 +78,7 @@ typedef struct ZipEntry {
 
 static uint64_t low32(uint64_t x) { return x < UINT32_MAX ? x : UINT32_MAX; }
 
-// A field of a zip header: a number, and its bytes in the file.
+// A field of a zip header: the number x, and how many bytes of the file it takes.
 typedef struct ZipField {
   uint64_t x;
   size_t bytes;
@@ -113,7 +114,8 @@ static size_t extra_field(char *out, const ZipEntry *e, bool central) {
   return n;
 }
 
-// Writes "NAME.npy" to `name` and returns its length. If that is too long, sets w->failed.
+// Writes "NAME.npy", the name of the zip member of array x, to `name` and returns its length. If
+// the name is too long, sets w->failed.
 static size_t member_name(AtomicFile *w, const NamedArray *x, char name[512]) {
   size_t n = (size_t)snprintf(name, 512, "%s.npy", x->name);
   if (n >= 512) w->failed = true;

@@ -18,7 +18,7 @@
 
 #include "runtime/runtime.h"
 
-// The position of a training: what it needs to resume, beside its tensors.
+// The position of a training: what a run needs to resume the training, beside its tensors.
 typedef struct TrainPosition {
   int64_t step;   // number of steps done
   int64_t before; // number of steps that a loaded optimizer state had done before this training
@@ -42,18 +42,19 @@ typedef struct SaverOptions {
 // incomplete. Returns NULL after an error in d, such as that another process has the lock.
 Saver *saver_open(const SaverOptions *opt, const Exec *e, Diag *d);
 // Prepares to resume from `step`: renames each later checkpoint step-M to step-M.old, with a
-// warning. If D/best linked to one of them, links it to the checkpoint of `best_step`. Returns
-// false after an error in d.
+// warning. The link `best` in the folder points to the best checkpoint. If that checkpoint is
+// renamed, the link gets the checkpoint of `best_step`. Returns false after an error in d.
 MUST_USE bool saver_rewind(Saver *s, int64_t step, int64_t best_step, Diag *d);
-// Begins to write a checkpoint: copies all parameters, states and slots, and writes the copy in the
-// background. Waits first until the previous checkpoint is written. With `best`, the last
-// evaluation was the best so far, and D/best will link to this checkpoint. If the step already has
-// a checkpoint, it is not written again. A folder step-N without a manifest is renamed to
-// step-N.old, with a warning. Returns false after an error in d.
+// Begins to write a checkpoint: copies all parameters, states and optimizer tensors, and writes the
+// copy in the background. Waits first until the previous checkpoint is written. With `best`, the
+// last evaluation was the best so far, and the link `best` in the folder will point to this
+// checkpoint. A step that already has a checkpoint is not written again. A folder step-N without a
+// manifest is renamed to step-N.old, with a warning. Returns false after an error in d.
 MUST_USE bool saver_start(Saver *s, const TrainPosition *n, bool best, Diag *d);
 // Sets *path to the checkpoint that has become complete since the last call, or NULL. With `wait`,
-// first waits until the checkpoint that is being written is complete. If it could not be written,
-// returns false with an error in d; then nothing of it is left, and older ones are intact.
+// first waits until the checkpoint that is being written is complete. If the checkpoint could not
+// be written, returns false with an error in d. Then its files are removed, and older checkpoints
+// are intact.
 MUST_USE bool saver_poll(Saver *s, bool wait, const char **path, Diag *d);
 // Frees s after waiting for the checkpoint that is being written, and unlocks the folder.
 void saver_free(Saver *s);
@@ -79,7 +80,7 @@ typedef struct Checkpoint {
 } Checkpoint;
 // Returns the number N of a name "step-N", which may have leading zeros; -1 for other names.
 int64_t checkpoint_step(const char *name);
-// Returns true if the folder is a checkpoint or has one in it.
+// Returns true if the folder `path` is a checkpoint or contains one.
 bool checkpoint_exists(const char *path);
 // Reads the manifest of a checkpoint: `path` is the checkpoint or a folder of checkpoints, of which
 // the newest with a manifest is read. Newer folders without a manifest are skipped with a warning;

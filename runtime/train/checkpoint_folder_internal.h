@@ -12,19 +12,20 @@
 enum { STEP_NAME = 32 };
 // Writes "step-N", the name of the folder of the checkpoint of a step. Returns `out`.
 const char *checkpoint_name(int64_t step, char out[STEP_NAME]);
-// Adds the fields of a TrainPosition to the manifest.
 struct json_t;
+// Adds the fields of the position of a training to the manifest of a checkpoint.
 void position_put(struct json_t *manifest, const TrainPosition *n);
-// Reads the fields that position_put has added. Returns NULL, or what is wrong with the manifest:
-// the rest of a sentence that begins with its path.
+// Reads the position of a training from the manifest of a checkpoint. Returns NULL, or what is
+// wrong with the manifest: the rest of a sentence that begins with its path.
 const char *position_read(struct json_t *manifest, TrainPosition *out);
+// Bytes of the buffer for the last lines of a manifest.
+enum { MANIFEST_END = 25 };
 // Writes the last lines of a manifest to `out`. They have the checksum of text[0..n), all lines
 // before them.
-enum { MANIFEST_END = 25 };
 void manifest_end(const char *text, size_t n, char out[MANIFEST_END]);
 
 // -- checkpoint_folder.c: the folder of checkpoints ---------------------------------------------
-// An entry of the folder that is named step-N.
+// An entry of a folder of checkpoints that is named step-N.
 typedef struct StepEntry {
   int64_t step;
   const char *name;

@@ -29,8 +29,8 @@ static bool has_manifest(Arena *a, const char *path) {
 }
 
 // Returns the folder of the newest complete checkpoint in the folder `path`, or `path` if it is a
-// checkpoint; NULL if there is none. *all gets the entries step-N of `path`, later steps first. The
-// first *skipped of them are later than the result and not complete.
+// checkpoint; NULL if there is no checkpoint. *all gets the entries step-N of `path`, later steps
+// first. The first *skipped entries are of later steps than the result and not complete.
 static const char *find_checkpoint(Arena *a, const char *path, StepList *all, uint32_t *skipped) {
   *all = (StepList){0};
   *skipped = 0;
@@ -67,7 +67,8 @@ typedef struct ManifestReader {
   Checkpoint *out;
 } ManifestReader;
 
-// Adds a hint to the error about a damaged checkpoint: the newest complete one of an earlier step.
+// Adds a hint to the error about a damaged checkpoint: the newest complete checkpoint of an earlier
+// step.
 static void hint_older(Arena *a, const char *path, Diag *d) {
   const char *slash = strrchr(path, '/'),
              *folder = slash ? arena_text(a, path, (size_t)(slash - path) + (slash == path)) : ".";
@@ -454,8 +455,9 @@ static bool load_tensor(const Loader *l, Exec *e, const ProgTensor *t, const Che
   return good;
 }
 
-// Returns the tensor of the checkpoint to load into t: with `average` the one named average.NAME,
-// if there is one, otherwise the one named NAME. Returns NULL if the checkpoint has neither.
+// Returns the tensor of the checkpoint to load into t, whose name is NAME. With `average` this is
+// the tensor average.NAME, if the checkpoint has it, otherwise the tensor NAME. Returns NULL if the
+// checkpoint has neither.
 static const CheckpointTensor *tensor_for(const Checkpoint *c, const ProgTensor *t, bool average) {
   char name[1024];
   snprintf(name, sizeof name, "average.%s", t->name);

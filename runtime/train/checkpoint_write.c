@@ -18,7 +18,7 @@
 
 enum { FILE_NAME = 64 };
 
-// A shard in memory: the bytes of its file.
+// A shard (one file of a checkpoint) in memory: the bytes of the file.
 typedef struct Shard {
   int64_t processor;
   char *bytes;
@@ -61,8 +61,9 @@ static const char *kind_text(TensorKind k) {
 typedef struct BlockBox {
   int64_t at[MAX_RANK], size[MAX_RANK], stride[MAX_RANK], elements;
 } BlockBox;
-// Sets *out to the place of processor r's block of t. Returns false if the shard of r does not have
-// this block: t is not in checkpoints, the block is empty, or another shard has an equal block.
+// Sets *out to the place of processor r's block of t in the full tensor. Returns false if the shard
+// (file) of r does not have this block. The reasons are that t is not in checkpoints, the block is
+// empty, or another shard has an equal block.
 static bool box_of(const Exec *e, const ProgTensor *t, int64_t r, BlockBox *out) {
   const Program *p = e->program;
   if (!kind_text(t->kind) || block_first(&p->mesh, t, r) != r) return false;
@@ -80,12 +81,12 @@ static bool box_of(const Exec *e, const ProgTensor *t, int64_t r, BlockBox *out)
   return out->elements > 0;
 }
 
-// A shard has tensors with wide elements first, so that all are aligned. WIDEST is the number of
-// bytes of the widest element.
+// Bytes of the widest element. A shard (one file of a checkpoint) has tensors with wide elements
+// first, so that the elements of all tensors are aligned.
 enum { WIDEST = 8 };
 
-// Returns the header of the shard of processor r, malloc'd, with *n bytes; *bytes gets the number
-// of bytes that follow it. Returns NULL if a name is not UTF-8.
+// Returns the header, malloc'd, of the shard (file) of processor r; *n gets its length. *bytes gets
+// the number of bytes that follow the header. Returns NULL if a name is not UTF-8.
 static char *header_of(const Exec *e, int64_t r, int64_t *bytes, size_t *n) {
   json_t *root = json_object();
   *bytes = 0;
@@ -101,8 +102,9 @@ static char *header_of(const Exec *e, int64_t r, int64_t *bytes, size_t *n) {
   return safetensors_header(root, WIDEST, n);
 }
 
-// Copies the blocks of the shard of processor r to `to`, the bytes after the header. If `to` is
-// NULL, this rank only takes part in the exchange of blocks. Returns false once the run has failed.
+// Copies the blocks that the shard (file) of processor r contains to `to`, the bytes after the
+// header. If `to` is NULL, this rank only takes part in the exchange of blocks. Returns false once
+// the run has failed.
 static bool fill_shard(const Exec *e, int64_t r, char *to) {
   char *room = mem_alloc((size_t)exec_block_bytes(e) + 1);
   for (int64_t each = WIDEST; each > 0; each /= 2)
@@ -124,8 +126,8 @@ static bool fill_shard(const Exec *e, int64_t r, char *to) {
 
 static bool writes(const Exec *e) { return !e->ranks || ranks_rank(e->ranks) == 0; }
 
-// Makes the shard of processor r in memory; out->bytes stays NULL if it has no blocks, or if this
-// rank writes no files. Returns false after a failure.
+// Makes the shard (file) of processor r in memory. out->bytes stays NULL if the shard has no
+// blocks, or if this rank writes no files. Returns false after a failure.
 static bool copy_shard(const Exec *e, int64_t r, Shard *out) {
   int64_t data;
   size_t n;
@@ -224,8 +226,8 @@ static char *manifest_text(const json_t *manifest) {
 
 // -- writing to disk ----------------------------------------------------------------------------
 
-// Records a failure: errno, and the file or link `name` in the folder of checkpoints that could not
-// be written. Returns false.
+// Records the failure of writing a file or link: the errno, and `name`, its name in the folder of
+// checkpoints. Returns false.
 static bool fails(Saver *s, const char *name) {
   s->error = errno ? errno : EIO;
   free(s->failed);
@@ -233,7 +235,7 @@ static bool fails(Saver *s, const char *name) {
   return false;
 }
 
-// Closes a descriptor, unless it is -1, and keeps errno.
+// Closes a descriptor, unless it is -1, without changing errno.
 static void close_quietly(int fd) {
   int error = errno;
   if (fd >= 0) close(fd);
@@ -276,8 +278,8 @@ static bool write_manifest(const Saver *s, int folder) {
   return good;
 }
 
-// Makes D/best a link to the checkpoint of `step`. One rename replaces an old link, so that D/best
-// exists at every moment.
+// Makes the link `best` in the folder of checkpoints point to the checkpoint of `step`. One rename
+// replaces an old link, so that the link exists at every moment.
 static bool link_best(Saver *s, int64_t step) {
   char name[STEP_NAME], fresh[DISK_NAME];
   bool good = disk_free_name(s->folder, "best", "partial", fresh) &&
@@ -292,8 +294,8 @@ static bool link_best(Saver *s, int64_t step) {
   return (good && disk_sync(s->folder)) || fails(s, "best");
 }
 
-// Returns the step of the oldest checkpoint, the best one not counted, if there are more than
-// s->keep; otherwise -1.
+// Returns the step of the oldest checkpoint except the best one, if there are more than s->keep
+// such checkpoints; otherwise -1.
 static int64_t surplus(const Saver *s) {
   Arena *a = arena_new();
   StepList all = checkpoint_steps(a, s->directory);
@@ -307,8 +309,8 @@ static int64_t surplus(const Saver *s) {
   return n > s->keep ? oldest : -1;
 }
 
-// Removes the oldest checkpoints until s->keep are left, beside the best one. Renames a folder
-// before its files are removed: a folder step-N must always be complete.
+// Removes the oldest checkpoints until s->keep are left, beside the best one. Each folder is
+// renamed before its files are removed, because a folder step-N must always be complete.
 static void remove_surplus(const Saver *s) {
   bool good = true;
   for (int64_t step; good && s->keep > 0 && (step = surplus(s)) >= 0;) {
@@ -440,8 +442,8 @@ static bool start_thread(Saver *s) {
   return true;
 }
 
-// Sets *is_there to whether s->step has a complete checkpoint. If there is another entry of that
-// name, renames it. Returns false after an error in d.
+// Sets *is_there to whether s->step has a complete checkpoint. If the folder has another entry with
+// the name of that checkpoint, renames the entry. Returns false after an error in d.
 static bool look_for(Saver *s, bool *is_there, Diag *d) {
   char name[STEP_NAME], manifest[FILE_NAME];
   struct stat info;

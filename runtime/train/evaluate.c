@@ -52,7 +52,8 @@ static int report_step_fault(const Exec *e, StepResult r, Diag *d) {
 
 static int64_t part_elements(const MetricPart *p) { return p->elements > 0 ? p->elements : 1; }
 
-// The combined parts of all metrics, one after another.
+// The values of the parts of all metrics, combined over the batches so far. A part is a reduction
+// over the batch dim that a metric contains.
 typedef struct Parts {
   uint32_t n;
   const Metric *metric;
@@ -115,7 +116,8 @@ static void parts_finish(Parts *p, int64_t rows, double *out) {
   }
 }
 
-// Runs all batches of an epoch on `full`; an incomplete batch runs on `last`, if that is not NULL.
+// Runs all batches of an epoch on `full`. If `last` is not NULL, an incomplete batch runs on `last`
+// instead. Returns an exit code.
 static int eval_batches(Exec *full, Exec *last, Feed *f, Parts *parts, const void **data,
                         int64_t *rows, const EvalProgress *progress, Diag *d) {
   int64_t got;

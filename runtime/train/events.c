@@ -66,7 +66,8 @@ static Proto new_event(int64_t step) {
   return event;
 }
 
-// Opens a file whose name TensorBoard accepts: events.out.tfevents.SECONDS.HOST.PROCESS.
+// Opens a new event file, with a name that TensorBoard accepts:
+// events.out.tfevents.SECONDS.HOST.PROCESS.
 Events *events_open(const char *directory, Diag *d) {
   char host[128] = "localhost", name[256];
   Events *e = mem_zeroed(1, sizeof *e);

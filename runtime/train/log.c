@@ -28,7 +28,8 @@ struct Log {
   bool told;
 };
 
-// Returns the offset in the file of the first line of step `start` or a later step.
+// Returns the offset in file f of the first line of step `start` or a later step. Without such a
+// line, returns the length of the file.
 static long lines_before(FILE *f, int64_t start) {
   char line[4096];
   long at = 0;
@@ -42,8 +43,9 @@ static long lines_before(FILE *f, int64_t start) {
   return at;
 }
 
-// Opens the file. A resumed run keeps the lines of the steps before `start`, and reopens the last
-// object, because an evaluation after that step may follow.
+// Opens the log, a file with one JSON object for each step. A resumed run keeps the lines of the
+// steps before `start`. It reopens the last object, because an evaluation after that step may
+// follow.
 static FILE *open_lines(const char *directory, int64_t start, bool *open) {
   static const char name[] = "metrics.jsonl";
   FILE *f = start > 0 ? file_stream(directory, name, false) : NULL;
@@ -99,8 +101,8 @@ static void flush_all(Log *l, bool sync) {
   l->flushed = clock_seconds();
 }
 
-// Ends the object of a step. The file is flushed between objects, because half an object cannot be
-// read back.
+// Ends the JSON object of a step. The file is flushed between objects, because half an object
+// cannot be read back.
 static void end_object(Log *l) {
   if (!l->open) return;
   put(l, "%s", end_text);
@@ -108,8 +110,8 @@ static void end_object(Log *l) {
   if (!l->error && clock_seconds() - l->flushed >= flush_every) flush_all(l, false);
 }
 
-// If an object is open, its end is written too, so that the file can be read; the next text
-// overwrites that end.
+// If the JSON object of a step is open, its end is written too, so that the file can be read. The
+// next text overwrites that end.
 void log_sync(Log *l) {
   bool open = l->open;
   if (l->error) return;

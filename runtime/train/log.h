@@ -14,23 +14,24 @@ typedef struct LogOptions {
 } LogOptions;
 // Opens the files of a log. Returns NULL after an error in d.
 Log *log_open(const LogOptions *opt, Diag *d);
-// Logs a step: begins its object, with n values by name and the seconds since training began.
+// Logs a step: begins its JSON object, with n values by name and the seconds since training began.
 void log_step(Log *l, int64_t step, double seconds, uint32_t n, const char *const *name,
               const double *value);
-// Adds an evaluation on data block `data` to the object of the last step, such as "test": {"loss":
-// 0.3}.
+// Adds an evaluation on data block `data` to the JSON object of the last step, such as "test":
+// {"loss": 0.3}.
 void log_evaluation(Log *l, const char *data, uint32_t n, const char *const *name,
                     const double *value);
 // Writes a histogram of n values for a step to the event file.
 void log_histogram(Log *l, int64_t step, const char *name, Dtype type, int64_t n,
                    const void *values);
-// Closes both files. Returns false after an error in d if any write to them has failed.
+// Closes the files of the log. Returns false after an error in d if any write to them has failed.
 MUST_USE bool log_close(Log *l, Diag *d);
 // Writes all that was logged to disk. Called before a checkpoint is written, so that the log has
 // all steps of the checkpoint.
 void log_sync(Log *l);
-// Returns the path of a file that could not be written, once for each file; *error gets the errno.
-// Otherwise returns NULL. After a failed write nothing more is written to the file.
+// Returns the path of a file of the log that could not be written, once for each file; *error gets
+// the errno. Returns NULL if there is no such file. After a failed write nothing more is written to
+// the file.
 const char *log_fault(Log *l, int *error);
 
 // -- events.c: the event file of TensorBoard ----------------------------------------------------

@@ -55,8 +55,9 @@ int64_t train_skipped_updates(const TrainJob *job) {
 
 // -- evaluation ---------------------------------------------------------------------------------
 
-// Updates the best evaluation by the metrics x of a new one. Evaluations are compared by the metric
-// TrainJob.stop or, if that is NULL, by the loss, the first metric.
+// If a new evaluation with the metrics x is better than the best one so far, makes it the best.
+// Sets r->stopped if too many evaluations were worse than the best. Evaluations are compared by the
+// metric TrainJob.stop or, if that is NULL, by the loss, the first metric.
 static void compare_with_best(TrainRun *r, const double *x) {
   const TrainJob *j = r->job;
   uint32_t i = 0;
@@ -137,8 +138,8 @@ static int say_not_finite(const TrainRun *r, Diag *d) {
   return diag_exit(d);
 }
 
-// Sets data[i] to the address of input i of the next batch; after an epoch the next one begins.
-// Returns an exit code.
+// Sets data[i] to the address of input i of the next batch. After the last batch of an epoch the
+// next epoch begins. Returns an exit code.
 static int next_batch(const TrainJob *j, const void **data, Diag *d) {
   int64_t rows = feed_next(j->feed, data);
   if (rows == 0) rows = feed_next(j->feed, data);
@@ -297,8 +298,9 @@ static bool evaluation_due(const TrainRun *r) {
          r->at.step < j->steps && r->at.evaluated < r->at.step;
 }
 
-// Does the evaluation and the checkpoints that are due after a step. The order matters: a run that
-// resumes from a checkpoint does here what the earlier run had not done yet. Returns an exit code.
+// Does the evaluation and the checkpoints that are due after a step. The loop also calls this
+// function before its first step: an earlier run may have been stopped before its evaluation.
+// Returns an exit code.
 static int between_steps(TrainRun *r, Diag *d) {
   const TrainJob *j = r->job;
   int code = 0;
@@ -330,7 +332,8 @@ static int run_steps(TrainRun *r, const void **data, Diag *d) {
   return code == 0 ? saved : code;
 }
 
-// Sets the state of the loop to the position n of an earlier run, unless n is NULL.
+// Sets the state of the training loop to the position n of an earlier run. If n is NULL, does
+// nothing.
 static void resume(TrainRun *r, const TrainPosition *n) {
   if (!n) return;
   r->at = *n;
