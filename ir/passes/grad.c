@@ -64,8 +64,8 @@ NodeId grad_scaled(Grad *c, NodeId x, double factor) {
 
 // -- the walk -----------------------------------------------------------------------------------
 
-// Returns true if n is a float and an argument of n, or the next value of carry n, needs a
-// gradient. Then n also needs one.
+// Returns true if n must get a gradient: n is a float, and an argument of n needs one. For a carry
+// n, it is enough that the next value of n needs one.
 static bool becomes_needed(const Grad *c, NodeId n) {
   const Node *node = graph_node(c->g, n);
   bool any = false;

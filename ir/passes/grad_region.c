@@ -48,8 +48,8 @@ static NodeId clone_of(Grad *c, const NodeId *clone, NodeId n) {
   return graph_collect(c->g, clone_of(c, clone, scan), clone_of(c, clone, value));
 }
 
-// Returns the values of n in all steps of the loop of `scan`. The result is a node of the backward
-// loop of level l, or outside all loops if l is the outermost level.
+// Returns the values of n in all steps of the loop that `scan` ends. The result is a node of the
+// backward loop of level l, or outside all loops if l is the outermost level.
 static NodeId collected(Grad *c, const GradLevel *l, NodeId scan, NodeId n) {
   if (!l->of) return graph_collect(c->g, scan, n);
   if (scan <= c->count && c->wide[scan])
@@ -106,8 +106,8 @@ static NodeId clone_node(Grad *c, const GradLevel *l, const NodeId *clone, NodeI
   return graph_add(c->g, (Op)node.op, node.nargs, args, &attr);
 }
 
-// Copies all nodes of the loop of level l, and of the loops inside it, into the backward loop.
-// Unused copies are removed later.
+// Copies all nodes of the loop that level l differentiates, and of the loops inside it, into the
+// backward loop of l. Unused copies are removed later.
 static void recompute(Grad *c, const GradLevel *l) {
   clone_regions(c, l);
   for (uint32_t i = 0; i < c->count; i++) {
@@ -121,15 +121,16 @@ static void recompute(Grad *c, const GradLevel *l) {
   }
 }
 
-// Returns the loop directly inside the loop of level l that is region r or contains it. Returns 0
-// if r is not inside the loop of level l.
+// Returns the loop that is region r or contains it, and is directly inside the loop that level l
+// differentiates. Returns 0 if r is not inside that loop.
 static RegionId inner_loop(const Grad *c, const GradLevel *l, RegionId r) {
   while (r && region_get(c->g, r)->parent != l->of) r = region_get(c->g, r)->parent;
   return r;
 }
 
-// Returns a table by RegionId: whether the region is a loop directly inside the loop of level l and
-// has a result with the dim of the outer loop. Returns NULL if there is no such region.
+// Returns a table by RegionId. It tells which regions are loops directly inside the loop that level
+// l differentiates, and have a result with the dim of this outer loop. Returns NULL if there is no
+// such region.
 static bool *wide_loops(Grad *c, const GradLevel *l) {
   DimId t = region_get(c->g, l->of)->t;
   bool *wide = arena_array(c->scratch, bool, c->g->region.n + 1), any = false;
@@ -141,10 +142,10 @@ static bool *wide_loops(Grad *c, const GradLevel *l) {
   return any ? wide : NULL;
 }
 
-// Copies those values of the loop of level l that have the dim of this loop into the backward loop.
-// Such a value occurs where the body contains a gradient. It cannot be collected, because the
-// collected tensor would have the dim twice. If it is the result of an inner loop, the whole inner
-// loop is copied.
+// Copies values of the loop that level l differentiates into the backward loop, if they have the
+// dim of the differentiated loop. Such a value occurs where the body contains a gradient. It cannot
+// be collected, because the collected tensor would have the dim twice. If the value is the result
+// of an inner loop, the whole inner loop is copied.
 static void recompute_wide(Grad *c, const GradLevel *l) {
   DimId t = region_get(c->g, l->of)->t;
   const bool *wide = wide_loops(c, l);
@@ -273,8 +274,9 @@ static void go_through(Grad *c, const Backward *b) {
   }
 }
 
-// Returns true if the term has the dim of the loop and is summed over all steps. It cannot be
-// collected, because it would have the dim twice, so a carry of the backward loop adds it up.
+// Returns true if the term (a part of a gradient) has the dim of the loop and is summed over all
+// steps. Such a term cannot be collected, because it would have the dim twice. So a carry of the
+// backward loop adds it up.
 static bool adds_up(const Grad *c, const Backward *b, const GradTerm *term) {
   return !term->each &&
          dims_has(&graph_node(c->g, term->term)->dims, region_get(c->g, b->level.of)->t);

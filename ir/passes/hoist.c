@@ -101,8 +101,8 @@ static void mark_feeds(Hoist *h) {
 
 // -- before the loop ----------------------------------------------------------------------------
 
-// Returns true if n is an AT of a value that another loop collected, and the loop of n has the mark
-// `recompute`.
+// Returns true if n is an AT (the value at the current step) of a value that another loop
+// collected. The loop of n must also have the mark `recompute`.
 static bool is_saved(const Hoist *h, const Node *n) {
   return region_get(h->from, n->region)->recompute && n->op == OP_AT &&
          old_node(h, n->args[0])->op == OP_COLLECT;
