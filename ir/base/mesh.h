@@ -83,9 +83,9 @@ const char *mesh_option(Arena *a, const Mesh *m);       // "rows=2,cols=2", or "
 // Writes the coordinates of processor r to `out`, which has `room` bytes: "rows=0, cols=1" if
 // `between` is ", ". Truncates a longer text. Returns out.
 char *mesh_coordinates(const Mesh *m, int64_t r, const char *between, char *out, size_t room);
-// Returns a rule as a model writes it: "soft optimizer: all -> rows", "head.*: b -> none".
+// Returns a layout rule as a model writes it: "soft optimizer: all -> rows", "head.*: b -> none".
 const char *layout_rule_text(Arena *a, const Mesh *m, const LayoutRule *r);
-// Returns the left side of a rule as --layout has it: "b", "soft/optimizer/all",
+// Returns the left side of a layout rule as --layout has it: "b", "soft/optimizer/all",
 // "head.kernel/classes".
 const char *rule_key(Arena *a, const LayoutRule *r);
 // Returns all rules as text: the key of each rule (rule_key), `arrow` and its axes, with `between`

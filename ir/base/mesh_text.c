@@ -35,8 +35,8 @@ static const char *rule_axes(Arena *a, const Mesh *m, const LayoutRule *r) {
   return r->axes.n ? axes_text(a, m, r->axes) : "none";
 }
 
-// Returns the left side of a rule: `soft` if the rule is soft, its scope and `between`, then the
-// dim. A rule for all tensors has no scope in the text.
+// Returns the left side of a layout rule: `soft` if the rule is soft, its scope and `between`, then
+// the dim. A rule for all tensors has no scope in the text.
 static const char *left_side(Arena *a, const LayoutRule *r, const char *soft, const char *between) {
   const char *const scope[] = {[LAYOUT_ALL] = "",
                                [LAYOUT_OPTIMIZER] = "optimizer",

@@ -92,9 +92,9 @@ void eval_halo(const EvalNode *c) { eval_permute(c); }
 
 // -- reductions ---------------------------------------------------------------------------------
 
-// Combines x[0..n), the values of one element on the n processors of a group. A sum is accumulated
-// in the type of the node, in which partial sums are sent. `granule`: all values are exact
-// multiples of 2^granule (tensor_granule).
+// Combines x[0..n), the values of one element on the n processors of a group, as a collective does.
+// A sum is accumulated in the type of the node, because partial sums are sent in this type.
+// `granule` is NO_GRANULE, or all values are exact multiples of 2^granule.
 static Cell combine(const EvalNode *c, const Cell *x, int64_t n, int granule) {
   Dtype t = c->out->type;
   Monoid m = c->n->attr.monoid;

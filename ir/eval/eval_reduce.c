@@ -260,8 +260,8 @@ void eval_l2_norm(const EvalNode *c) {
 
 // -- contraction --------------------------------------------------------------------------------
 
-// The n positions of the contracted dims. a[i] is the offset of position i in argument 0, in
-// elements from position 0; b[i] is the offset in argument 1.
+// The n positions of the dims that a contraction sums. a[i] is the offset of position i in argument
+// 0, in elements from position 0; b[i] is the offset in argument 1.
 typedef struct Inner {
   int64_t n, *a, *b;
 } Inner;

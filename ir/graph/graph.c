@@ -382,8 +382,8 @@ const Name *graph_find_name(const Graph *g, const char *name) {
 
 // -- short forms --------------------------------------------------------------------------------
 
-// Keeps the value of a constant before it was rounded to f32: a number without a type of its own
-// may later be converted to f64 (frontend/model/weak.c).
+// Keeps in Graph.exact the value that constant n had before it was rounded to f32. A number without
+// a type of its own may later be converted to f64 (frontend/model/weak.c).
 static void note_exact(Graph *g, NodeId n, double value) {
   while (g->exact.n <= n) vec_push(g->arena, g->exact) = 0;
   if (g->exact.at[n] == 0) g->exact.at[n] = value;

@@ -16,8 +16,8 @@ enum { MONOID_COUNT = MONOID_PROD + 1 };
 #define MONOID_NAMES "none", "sum", "max", "min", "prod"
 
 const char *monoid_text(Monoid m); // "sum"; "none" for MONOID_NONE
-// Returns the identity of the monoid for type t, which changes no value: 0 for a sum, the lowest
-// value for a maximum. MONOID_NONE is a BUG.
+// Returns the identity of monoid m for type t: the value that changes no value with which it is
+// combined. It is 0 for a sum and the lowest value for a maximum. MONOID_NONE is a BUG.
 double monoid_identity(Monoid m, Dtype t);
 // Returns the identity of the monoid for an integer or bool type, exactly. For u64 it returns the
 // bits of the number.

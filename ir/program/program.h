@@ -201,11 +201,12 @@ typedef struct MovedDim {
   int64_t whole; // size of the whole dim; 0: the permute does not move along it
   Axes from, to; // axes that split the dim in the source and in the destination
 } MovedDim;
-// One tensor of a collective; its dims are in physical order. Along dim `gathered` the destination
-// is longer than the source, along dim `split` it is shorter. These are indices into the dims, or
-// -1 if there is no such dim. all_gather has `gathered`, reduce_scatter has `split`, all_to_all has
-// both, all_reduce has none. With p = piece, member k of the group has the elements k*p to k*p + p
-// - 1 of the longer block, as far as they are valid.
+// One tensor that a collective moves; its dims are in physical order. `gathered` is the index of
+// the dim along which the destination is longer than the source. `split` is that of the dim along
+// which it is shorter. Either is -1 if there is no such dim. all_gather has `gathered`,
+// reduce_scatter has `split`, all_to_all has both, all_reduce has none. Let p be the piece, the
+// number of elements that one member has. Member k of the group has the elements k*p to k*p + p - 1
+// of the longer block, as far as they are valid.
 typedef struct CollPart {
   Ref src, dst;
   uint8_t rank;
