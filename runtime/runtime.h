@@ -31,7 +31,7 @@ typedef struct ExecInject {
 } ExecInject;
 // Functions called before and after each kernel of the first processor of this process. `kernel` is
 // an index in Program.kernel, `instr` an index in Program.instr. `call` has the operands of the
-// first operand set, the first tensors to which the launch applies the kernel.
+// first operand set (the tensors of the first application of the kernel in a launch).
 typedef struct ExecProbe {
   void *self; // passed to both functions
   void (*before)(void *self, uint32_t kernel, uint32_t instr, const KernelCall *call);
@@ -72,8 +72,8 @@ bool exec_initialise(Exec *e, Diag *d);
 // has only these rows. The caller has checked type and shape.
 void exec_write(Exec *e, TensorKind kind, const char *name, Dtype type, const void *full);
 // Reads a full tensor from the blocks of all processors into `full`, which has room for all
-// elements: in declared order, in the type of the tensor. All ranks call it together; a rank that
-// needs no values passes NULL as `full`.
+// elements. They are written in declared order, in the type of the tensor. All ranks (processes)
+// call this function together; a rank that needs no values passes NULL as `full`.
 void exec_read(const Exec *e, TensorKind kind, const char *name, void *full);
 // Returns the number of replicas of a tensor's blocks: how many processors have equal blocks.
 int64_t exec_replicas(const Exec *e, TensorKind kind, const char *name);
@@ -208,8 +208,8 @@ MUST_USE bool array_list(Arena *a, const char *path, ArrayList *out, Diag *d, Po
 MUST_USE bool array_convert(Array *x, Dtype type, const char *what, Diag *d, Pos at);
 // Writes sizes as "[2, 3]" to `out`, memory of `room` bytes. Returns `out`.
 const char *sizes_text(int rank, const int64_t *size, char *out, size_t room);
-// Returns true if one shape becomes the other by merges of neighbouring axes into one axis and
-// splits of one axis into several, such as [6, 4] and [2, 3, 4].
+// Returns true if one shape becomes the other by merging neighbouring axes into one axis and
+// splitting an axis into several. Example: [6, 4] and [2, 3, 4].
 bool sizes_fit(int rank, const int64_t *size, int other_rank, const int64_t *other);
 // An array to write. The functions npy_write, npz_write and safetensors_write write a temporary
 // file and rename it, so that no half-written file is left; bf16 is written as f32. They return
@@ -395,7 +395,7 @@ typedef struct TrainJob {
 // Errors are added to d.
 int train_run(const TrainJob *job, Diag *d);
 // Returns the value of output job->skipped: the number of steps so far without update because
-// gradients of the scaled loss (f16) overflowed; 0 if the job has no such output.
+// gradients of the scaled loss (f16) overflowed. Returns 0 if the job has no such output.
 int64_t train_skipped_updates(const TrainJob *job);
 
 typedef struct EvalProgress {
@@ -405,8 +405,8 @@ typedef struct EvalProgress {
   void *context;
 } EvalProgress;
 // Evaluates n metrics over all rows of f and writes them to out[0..n); *rows gets the number of
-// rows. `last` is a program with outputs of equal names that was compiled for the last, incomplete
-// batch; if it is NULL, e runs this batch too. `progress` may be NULL. Returns the exit code,
+// rows. `last` is a program with outputs of equal names, compiled for the last, incomplete batch.
+// If `last` is NULL, e runs this batch too. `progress` may be NULL. Returns the exit code,
 // EXIT_INTERRUPTED after a stop request.
 int eval_metrics(Exec *e, Exec *last, Feed *f, uint32_t n, const Metric *metric, double *out,
                  int64_t *rows, const EvalProgress *progress, Diag *d);

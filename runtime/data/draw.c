@@ -24,7 +24,8 @@ EVERYWHERE double from_integer(uint64_t x) {
 }
 
 // Returns a uniform random number in (0, 1) from two random 32-bit words. `high` and the upper 21
-// bits of `low` form a number i; the result is the middle of part i of 2^53 equal parts of (0, 1).
+// bits of `low` form a number i. With (0, 1) divided into 2^53 equal parts, the result is the
+// middle of part i.
 EVERYWHERE double from_words(uint64_t high, uint64_t low) {
   return (from_integer(high) * 0x1p21 + from_integer(low >> 11) + 0.5) * 0x1p-53;
 }

@@ -47,9 +47,9 @@ struct Feed {
 
 // -- the reading thread -------------------------------------------------------------------------
 
-// Copies a row to index r of the batch axis (in->over) of `out`, a batch of `rows` rows. If there
-// are axes before the batch axis, a row is not contiguous in the batch: the part at each index of
-// these axes is copied by itself.
+// Copies a row to index r of the batch axis (in->over) of `out`, a batch of `rows` rows. If the
+// batch axis is not the first axis, a row is not contiguous in the batch. Then the row is copied in
+// parts, one for each index of the axes before the batch axis.
 static void place_row(const FeedInput *in, int64_t row_elements, int64_t rows, int64_t r,
                       const char *row, char *out) {
   int64_t inner = dtype_bytes(in->type), outer;

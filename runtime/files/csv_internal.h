@@ -31,9 +31,9 @@ bool csv_begin(char *text, int64_t n, Csv *head, Csv *next, bool *more);
 // Parses `text`, which must be a finite decimal number and nothing else. Returns false if `text` is
 // anything else.
 bool csv_number(const char *text, double *out);
-// Returns true if the first record is a header. It is one if one of its fields is not a number, and
-// either the caller needs numbers in that column, one of asked_first..asked_last-1, or the second
-// record has a number there.
+// Returns true if the first record is a header: one of its fields is not a number, although a
+// number is expected in that column. That is so if the caller needs numbers in the column (columns
+// asked_first..asked_last-1), or if the second record has a number there.
 bool csv_header(const Csv *first, const Csv *second, int64_t asked_first, int64_t asked_last);
 
 #endif

@@ -79,8 +79,8 @@ void digest_record(DigestMode how) {
   pthread_mutex_unlock(&gate);
 }
 
-// Records a file if recording is on (digest_record). The content is that of f or, if f is NULL,
-// text[0..n).
+// Records a file if recording is on (digest_record). Its content is that of the open file f or, if
+// f is NULL, text[0..n).
 static void record(const char *path, const Datafile *f, const char *text, int64_t n) {
   pthread_mutex_lock(&gate);
   FileDigest *d = mode == DIGEST_OFF ? NULL : add(path);

@@ -90,9 +90,10 @@ static size_t put_fields(char *out, size_t n, const ZipField *field) {
   return at;
 }
 
-// Writes the fields that local and central headers share: version needed (2.0, or 4.5 for zip64),
-// flags (names are UTF-8), method (stored), time, date (1 January 1980, so that equal arrays give
-// equal files), checksum, the two sizes, and the lengths of name and extra field.
+// Writes the fields that local and central headers share. They are version needed (2.0, or 4.5 for
+// zip64), flags (names are UTF-8), method (stored), time and date, checksum, the two sizes, and the
+// lengths of name and extra field. The date is always 1 January 1980, so that equal arrays give
+// equal files.
 static size_t common_fields(char *out, const ZipEntry *e, size_t name, size_t extra) {
   const ZipField field[] = {
       {extra ? 45 : 20, 2}, {0x0800, 2},         {0, 2},    {0, 2},    {0x21, 2}, {e->crc, 4},

@@ -82,9 +82,10 @@ typedef struct Checkpoint {
 int64_t checkpoint_step(const char *name);
 // Returns true if the folder `path` is a checkpoint or contains one.
 bool checkpoint_exists(const char *path);
-// Reads the manifest of a checkpoint: `path` is the checkpoint or a folder of checkpoints, of which
-// the newest with a manifest is read. Newer folders without a manifest are skipped with a warning;
-// a damaged manifest is an error. The result is allocated in `a`; NULL after an error in d.
+// Reads the manifest of a checkpoint. `path` is the checkpoint or a folder of checkpoints; of a
+// folder, the newest checkpoint that has a manifest is read. Newer folders without a manifest are
+// skipped with a warning; a damaged manifest is an error. The result is allocated in `a`. Returns
+// NULL after an error in d.
 Checkpoint *checkpoint_open(Arena *a, const char *path, Diag *d, Pos at);
 // Returns the path of the checkpoint of a step in the folder `directory`, allocated in `a`; NULL if
 // the step has no complete checkpoint.

@@ -55,9 +55,9 @@ static const char *kind_text(TensorKind k) {
                              : NULL;
 }
 
-// The place of a processor's block in the full tensor: `at` has the first index and `size` the
-// length along each dim, in declared order. `stride` has the stride of each dim in the processor's
-// memory, in elements.
+// The place of a processor's block (its part of a tensor) in the full tensor: `at` has the first
+// index and `size` the length along each dim, in declared order. `stride` has the stride of each
+// dim in the processor's memory, in elements.
 typedef struct BlockBox {
   int64_t at[MAX_RANK], size[MAX_RANK], stride[MAX_RANK], elements;
 } BlockBox;
