@@ -13,8 +13,8 @@ typedef struct CheckFacts {
   ParamTable params;
 } CheckFacts;
 
-// Selects the graph that --for, --fetch and --training ask for, compiles it and fills *out. Returns
-// false after an error in s->diag.
+// Selects the graph that --for, --fetch and --training ask for, compiles the graph and fills *out
+// with what `check` prints. Returns false after an error in s->diag.
 MUST_USE bool check_compile(Session *s, CheckFacts *out);
 // Returns the object that `check --json` prints. The caller owns it.
 json_t *check_json(const Session *s, const CheckFacts *c);

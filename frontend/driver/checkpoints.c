@@ -59,7 +59,8 @@ static bool seed_fits(Session *s, const Checkpoint *c) {
   return diag_hint(s->diag, "say --seed %llu", (unsigned long long)c->note.seed);
 }
 
-// Returns whether the option is --resume=N. The plain --resume has no text and so no position.
+// Returns whether the user gave the option as --resume=N and not as --resume. The option --resume
+// without N has no text and so no position.
 static bool names_step(const OptionUse *resume) { return resume->pos.line > 0; }
 
 // Returns the folder of the checkpoint of step N, for --resume=N. Returns NULL after an error.
@@ -73,9 +74,9 @@ static const char *find_step(Session *s, const char *folder, const OptionUse *us
   return NULL;
 }
 
-// Opens the checkpoint from which training continues: the newest, or that of --resume=N. Returns
-// NULL with *found false if the folder has no checkpoint, which is not an error. Returns NULL with
-// *found true after an error.
+// Opens the checkpoint from which training continues: the newest, or that of step N with
+// --resume=N. Returns NULL with *found false if the folder has no checkpoint, which is not an
+// error. Returns NULL with *found true after an error.
 static const Checkpoint *open_resumed(Session *s, const char *folder, bool *found) {
   const OptionUse *use = option_use(s->opt, OPTION_RESUME);
   *found = names_step(use) || checkpoint_exists(folder);
@@ -86,9 +87,9 @@ static const Checkpoint *open_resumed(Session *s, const char *folder, bool *foun
               : NULL;
 }
 
-// Continues training from a checkpoint: loads the tensors, moves the feed to the first batch after
-// it and sets the numbers of steps done in *job. If the folder has no checkpoint, training starts
-// from the beginning. Returns false after an error.
+// Continues training from a checkpoint in the folder. Loads the tensors, moves the data feed to the
+// first batch after the checkpoint, and sets the numbers of steps done in *job. If the folder has
+// no checkpoint, training starts from the beginning. Returns false after an error.
 static bool go_on(Session *s, const char *folder, TrainJob *job) {
   Pos at = option_use(s->opt, OPTION_CHECKPOINT_DIR)->pos;
   bool found;

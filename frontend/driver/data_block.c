@@ -39,9 +39,9 @@ static const DataField *field_of(const DataBlock *block, const char *input) {
   return NULL;
 }
 
-// Describes one input of the graph to the feed, in *out. An axis of micro-batches is not an axis of
-// the data: there the axis of rows, with index out->over, has the rows of all micro-batches.
-// Returns false after an error.
+// Describes one input of the graph to the data feed, in *out. The axis of the input that counts
+// micro-batches is not an axis of the data. There the axis of rows, with index out->over, has the
+// rows of all micro-batches. Returns false after an error.
 static bool feed_input(Session *s, const Graph *g, const Decl *decl, const DataBlock *block,
                        const char *name, FeedInput *out) {
   const DataField *field = field_of(block, decl->name);

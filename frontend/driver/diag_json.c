@@ -14,13 +14,14 @@
 static json_t *result; // set by json_finish, printed and freed by json_end
 static bool asked;     // the command line has --json
 static int output = STDOUT_FILENO;
-// Set by json_end or, in any thread, by print_abrupt: only the first of them prints.
+// Set by the first of json_end and print_abrupt, which then prints the JSON object; a later call
+// prints nothing. print_abrupt may run in any thread.
 static atomic_flag printed = ATOMIC_FLAG_INIT;
 
 // -- text ---------------------------------------------------------------------------------------
 
-// Returns the length in bytes of the UTF-8 character at p, which has n bytes. Returns 0 for bytes
-// that are not valid UTF-8, such as overlong forms and surrogates (RFC 3629).
+// Returns the length in bytes of the UTF-8 character at p, where n bytes are left. Returns 0 if the
+// bytes are not valid UTF-8, such as overlong forms and surrogates (RFC 3629).
 static size_t character(const unsigned char *p, size_t n) {
   static const unsigned least[5] = {0, 0, 0x80, 0x800, 0x10000};
   size_t k = p[0] < 0x80   ? 1
@@ -58,8 +59,8 @@ json_t *json_text(const char *text) {
 
 // -- diagnostics --------------------------------------------------------------------------------
 
-// Adds "file", "line" and "column" of a position. A position in the text of an option has the
-// option's name as its file. A value that is unknown is null.
+// Adds "file", "line" and "column" of position `at` to a JSON object. For a position in the text of
+// an option, "file" is the option's name. A value that is unknown is null.
 static void place_json(json_t *out, const Diag *d, Pos at) {
   json_object_set_new(out, "file",
                       at.source ? json_text(diag_source_name(d, at.source)) : json_null());
@@ -125,7 +126,7 @@ void json_end(const Session *s) {
 
 // -- the object of an abrupt end, made without allocation ---------------------------------------
 
-// Text of at most 8192 bytes; what exceeds them is cut off.
+// A buffer for at most 8192 bytes of text; bytes beyond that are cut off.
 typedef struct Plain {
   char text[8192];
   size_t n;

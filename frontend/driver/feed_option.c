@@ -11,7 +11,8 @@ static bool is_number(const char *text, double *out) {
   return *text && !*end;
 }
 
-// Splits "FILE.npz:KEY" into path and key; the key of a plain path is NULL.
+// Splits the text of --feed, "FILE.npz:KEY", into *path and *key. *key is NULL for a path without a
+// key.
 static void split_key(Session *s, const char *text, const char **path, const char **key) {
   static const char *const kinds[] = {".npz:", ".safetensors:"};
   *path = text;
@@ -55,9 +56,9 @@ static DeclId find_input(Session *s, const char *name, size_t n, Pos pos) {
   return 0;
 }
 
-// Compares rank and sizes of x with the declaration. The dim `rows_of` may have any size except 0:
-// predict runs its rows in batches. With `number` the option gives x as a number, not as a file.
-// Returns false after an error.
+// Compares rank and sizes of array x with the declaration of the input. The dim `rows_of` may have
+// any size except 0, because predict runs its rows in batches. With `number` the option gives x as
+// a number, not as a file. Returns false after an error.
 static bool check_shape(Session *s, const Decl *decl, const Array *x, DimId rows_of, bool number,
                         Pos pos) {
   const DimTable *dims = s->model->graph->dims;

@@ -21,8 +21,8 @@
 
 // -- operations that read along the rows of a batch ---------------------------------------------
 
-// Returns whether one of the dims list[from..n) runs over rows; `dim`, indexed by DimId, says which
-// dims do.
+// Returns whether one of the dims list[from..n) runs over the rows of a batch. The array `dim`,
+// indexed by DimId, says which dims do.
 static bool rows_after(const bool *dim, uint8_t n, const DimId *list, int from) {
   for (int i = from; i < n; i++)
     if (dim[list[i]]) return true;
@@ -82,17 +82,17 @@ static bool graph_same(const Graph *x, const Graph *y) {
   return same;
 }
 
-// The dim tables of the graphs for a whole batch and for the last batch. `rows` and `fewer` are
-// their numbers of rows.
+// What is compared: the dim tables of the graphs for a whole batch and for the last batch. `rows`
+// and `fewer` are the numbers of rows of these batches.
 typedef struct Sizes {
   const DimTable *whole, *last;
   const bool *dim; // indexed by DimId: whether the dim is the batch dim or is made from it
   int64_t rows, fewer;
 } Sizes;
 
-// Returns whether the n dims of `list` have the sizes that a smaller batch gives: the size of a dim
-// that runs over rows is proportional to the number of rows, and any other dim has equal sizes in
-// both graphs.
+// Returns whether the n dims of `list` have the sizes that a smaller batch gives. The size of a dim
+// that runs over rows must be proportional to the number of rows. Any other dim must have equal
+// sizes in both graphs.
 static bool list_fits(const Sizes *s, uint8_t n, const DimId *list) {
   for (int i = 0; i < n; i++) {
     const Dim *p = dim_get(s->whole, list[i]), *q = dim_get(s->last, list[i]);
@@ -146,7 +146,8 @@ Model *last_batch_model(Session *s, const char *over, int64_t rows, int64_t all)
   return NULL;
 }
 
-// Returns the first parameter or state that has another size in `last`, or NULL.
+// Returns the first parameter or state whose size in graph `last` differs from its size in graph
+// `whole`, or NULL if there is none.
 static const Decl *sized_by_rows(const Graph *whole, const Graph *last) {
   for (DeclId i = 1; i <= whole->decl.n; i++) {
     const Decl *d = &whole->decl.at[i - 1];
@@ -177,9 +178,9 @@ bool last_batch_sized(const Session *s, const Graph *whole, const Graph *last, b
 
 // -- the program --------------------------------------------------------------------------------
 
-// Checks that the program for whole batches (`shared`) has every persistent tensor of p. A loop
-// over rows that declares parameters in each round can give p parameters that `shared` does not
-// have. Returns false after an error.
+// Checks that `shared`, the program for whole batches, has every persistent tensor of p, the
+// program for the last batch. A loop over rows that declares parameters in each round can give p
+// parameters that `shared` lacks. Returns false after an error.
 static bool all_shared(const Session *s, const Program *p, const Program *shared) {
   for (uint32_t t = 0; t < p->ntensors; t++) {
     const ProgTensor *x = &p->tensor[t];

@@ -24,9 +24,9 @@ Model *last_batch_model(Session *s, const char *over, int64_t rows, int64_t all)
 // graph that the command selects from the model of last_batch_model; `over` is the batch dim in
 // `whole`.
 bool last_batch_fits(Arena *a, const Graph *whole, const Graph *last, DimId over);
-// Returns whether both metrics have the same parts (results of reductions: names, types, sizes,
-// kinds of reduction), and combine them by equal graphs. Only then can one metric accumulate over
-// whole and incomplete batches.
+// Returns whether the metrics of whole batches and of the last batch have equal parts (results of
+// reductions) and combine them by equal graphs. Only then can one metric accumulate over all
+// batches.
 bool last_batch_alike(const EvalMetric *whole, const EvalMetric *last);
 // Reports the first parameter or state whose size depends on the number of rows. `fits` is the
 // result of last_batch_fits. If it is true, the program for whole batches runs the last batch with

@@ -63,9 +63,9 @@ static bool unknown_option(Diag *d, const Options *o, const char *text, size_t n
   return diag_nearest(d, given, names, known);
 }
 
-// Finds the row of an option for a command by its long or short form, n bytes of text. Two rows may
-// share a name if no command has both. If no row belongs to the command, the last row of that name
-// is found, for the message. Returns false if no row has the name.
+// Finds the row of the option table that `text`, n bytes, names for a command, by its long or short
+// form. Two rows may share a name if no command has both. If no row belongs to the command, finds
+// the last row of that name, for the error message. Returns false if no row has the name.
 static bool find_option(CommandId command, const char *text, size_t n, OptionId *out) {
   bool found = false;
   for (int i = 0; i < OPTION_COUNT; i++) {
@@ -135,8 +135,8 @@ static bool asks_help(int argc, char **argv) {
   return false;
 }
 
-// Checks the number of arguments against the command's form: "MODEL [NAME]" takes one or two,
-// "[COMMAND]" none or one.
+// Checks the number of arguments against those that the command takes: "MODEL [NAME]" means one or
+// two, "[COMMAND]" none or one. Returns false after an error.
 static bool count_arguments(const Options *o, Diag *d) {
   const char *form = command_row[o->command].arguments;
   uint32_t most = *form ? 1 : 0, least = most && *form != '[';
@@ -221,8 +221,8 @@ static void print_option(FILE *out, const OptionRow *row) {
   fprintf(out, "  %-25s %s\n", left, row->help);
 }
 
-// Prints under `title` the options that one of `commands` (a set of bits, as in OptionRow) has.
-// With `shared` it prints those that all commands on models have, without it the others.
+// Prints under `title` the options of the commands in `commands` (a set of bits, as in OptionRow).
+// With `shared` prints those options that all commands on models have, without `shared` the others.
 static void print_options(FILE *out, const char *title, uint32_t commands, bool shared) {
   bool first = true;
   for (int i = 0; i < OPTION_COUNT; i++) {

@@ -19,8 +19,8 @@ typedef enum OptionId {
   OPTION_COUNT
 } OptionId;
 
-// The rows of options.def. The parser uses them, and meshc_gen for manual pages and shell
-// completion.
+// A row of options.def, which describes a command. The parser of the command line uses the rows,
+// and so does meshc_gen, for manual pages and shell completion.
 typedef struct CommandRow {
   const char *name, *arguments, *help, *example[2];
 } CommandRow;
@@ -50,35 +50,37 @@ typedef struct Options {
   VEC(OptionUse) use[OPTION_COUNT];
 } Options;
 
-// Parses argv (argc > 1) into *out, in memory of `a`. `--help` sets out->help and ends the parsing.
-// Returns false after errors in d, whose exit code (diag_exit) is 2 for wrong use and 1 for a
-// command or option of a later version.
+// Parses the command line argv (argc > 1) into *out, in memory of `a`. `--help` sets out->help and
+// ends the parsing. Returns false after errors in d. Their exit code (diag_exit) is 2 for wrong use
+// and 1 for a command or option of a later version.
 MUST_USE bool options_parse(Options *out, Arena *a, Diag *d, int argc, char **argv);
-// Returns the last use of an option, which overrides earlier ones, or NULL.
+// Returns the last use of an option on the command line, which overrides earlier uses. Returns NULL
+// if the option is not given.
 const OptionUse *option_use(const Options *o, OptionId id);
-// Returns the text of the last use of an option, or NULL without the option.
+// Returns the text of the last use of an option, or NULL if the option is not given.
 const char *option_text(const Options *o, OptionId id);
 static inline bool option_given(const Options *o, OptionId id) { return o->use[id].n > 0; }
-// Reads the integer argument of an option into *out; without the option *out is `otherwise`.
+// Sets *out to the integer that an option gives, or to `otherwise` if the option is not given.
 // Returns false after an error if the text is not an integer from `low` to `high`.
 MUST_USE bool option_integer(const Options *o, OptionId id, int64_t otherwise, int64_t low,
                              int64_t high, Diag *d, int64_t *out);
-// Sets *out to the index of the option's text in the n words; without the option to 0. Returns
-// false after an error that lists the words.
+// Sets *out to the index of the option's text among the n words, or to 0 if the option is not
+// given. If the text is none of the words, reports an error that lists them and returns false.
 MUST_USE bool option_word(const Options *o, OptionId id, int n, const char *const *word, Diag *d,
                           int *out);
 // The output forms that --format selects.
 typedef enum Form { FORM_TEXT, FORM_JSON, FORM_DOT, FORM_HTML } Form;
-// Sets *out to the form of --format; without the option to FORM_TEXT. Returns false after an error.
+// Sets *out to the output form that --format names, or to FORM_TEXT without --format. Returns false
+// after an error.
 MUST_USE bool option_form(const Options *o, Diag *d, Form *out);
 const char *option_name(OptionId id);
-// Finds the option `--NAME` among those of all commands that read a model. Returns false if none
-// has this name.
+// Sets *out to the option `--NAME`, if some command that reads a model has it. Returns false if no
+// such option has this name.
 MUST_USE bool option_of_models(const char *name, OptionId *out);
 const char *command_name(CommandId id);
-// Finds the command of this name. If there is none, reports an error and returns false.
+// Sets *out to the command of this name. If there is none, reports an error and returns false.
 MUST_USE bool command_find(const char *name, Diag *d, CommandId *out);
-// Print the help of the program, or of one command, to `out`.
+// help_program prints the help of the program to `out`, and help_command the help of one command.
 void help_program(FILE *out);
 void help_command(FILE *out, CommandId id);
 

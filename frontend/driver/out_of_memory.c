@@ -14,8 +14,8 @@ enum { SECONDS = 10 };
 static Session *session;
 static size_t asked_for;
 
-// Returns in the first thread that calls it, which ends the process. Every other thread waits here
-// until the process has ended.
+// Returns in the first thread that calls this function; that thread ends the process. Every other
+// thread waits here until the process has ended.
 static void become_last(void) {
   static atomic_int last;
   int none = 0, own = (int)gettid();
@@ -40,9 +40,9 @@ static void give_up(int number) {
   _exit(EXIT_MEMORY);
 }
 
-// Runs the steps that end the process. If a step itself runs out of memory, the handler calls this
-// function again: it then continues with the following step, because `next` is static. The alarm
-// ends the process if a file system or a pipe does not respond.
+// Runs the steps that end the process after memory ran out. If memory runs out in a step, this
+// function is called again and continues with the following step, because `next` is static. The
+// alarm ends the process if a file system or a pipe does not respond.
 static void end(size_t bytes) {
   static void (*const steps[])(void) = {say, unfinished_clear, flush, tell_ranks};
   static size_t next;

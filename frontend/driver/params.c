@@ -40,8 +40,8 @@ static bool list_folder(Params *p) {
   return true;
 }
 
-// Refuses a checkpoint as the file of --params; the error names the option for checkpoints. Returns
-// false after the error.
+// Reports an error if the file that --params names is a checkpoint, and names the option for
+// checkpoints in the error. Returns false after the error.
 static bool refuse_checkpoint(const Session *s, const OptionUse *use) {
   if (!checkpoint_exists(use->text)) return true;
   diag_error(s->diag, DIAG_USAGE, use->pos, "%s is a checkpoint, not a parameter file", use->text);
@@ -68,8 +68,8 @@ static void list_up(Params *p, const char **list, const char *name) {
   *list = *list ? arena_printf(p->s->arena, "%s, %s", *list, name) : name;
 }
 
-// Reports the names in the file that are not a parameter or state of the model: as errors, or with
-// --params-partial only in the list p->ignored. Returns false after errors.
+// Reports the arrays of the file whose names are no parameter or state of the model. They are
+// errors, or with --params-partial are only listed in p->ignored. Returns false after errors.
 static bool refuse_unknown(Params *p) {
   const Graph *g = p->s->model->graph;
   const char **known = arena_array(p->s->arena, const char *, g->decl.n + 1);
@@ -148,8 +148,8 @@ bool values_averaged(const Session *s) {
   return spec->ntrain && spec->train[0].average != 0;
 }
 
-// Returns the name of tensor t in the file. If the model averages its parameters, an evaluation
-// reads the average of a parameter, "average.NAME", if the file has it.
+// Returns the name under which the file has tensor t. If the model averages its parameters, an
+// evaluation reads "average.NAME" for parameter NAME, if the file has such an array.
 static const char *name_of(const Params *p, const Program *program, const ProgTensor *t) {
   if (t->kind == TENSOR_PARAM && values_averaged(p->s) && strcmp(program->for_, "eval") == 0) {
     const char *name = arena_printf(p->s->arena, "average.%s", t->name);

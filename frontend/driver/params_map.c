@@ -14,8 +14,8 @@ typedef struct Hole {
   size_t name_bytes, bytes;
 } Hole;
 
-// Returns the pattern with each {i} replaced by the text of the hole of that name. Returns NULL if
-// a name is not among the n holes.
+// Returns the pattern with each {i} replaced by the text that the hole of that name matched. A hole
+// is a {NAME} in a pattern of --map. Returns NULL if a name is not among the n holes.
 static const char *fill(Arena *a, const char *pattern, int n, const Hole *hole) {
   VEC(char) out = {0};
   for (const char *c = pattern; *c;) {
@@ -36,8 +36,8 @@ static const char *fill(Arena *a, const char *pattern, int n, const Hole *hole) 
   return out.at;
 }
 
-// Returns whether the pattern matches `name`, and stores the text of each hole. A hole matches all
-// characters up to the next dot.
+// Returns whether the pattern matches `name`, and stores the text that each hole (a {NAME} in the
+// pattern) matches. A hole matches all characters up to the next dot.
 static bool match(const char *pattern, const char *name, Hole *hole, int *n) {
   for (*n = 0; *pattern;) {
     const char *end = *pattern == '{' ? strchr(pattern, '}') : NULL;
@@ -80,8 +80,8 @@ static bool has_hole(const char *pattern, const char *hole, size_t n) {
   return false;
 }
 
-// Checks that every {i} in the file's pattern also occurs in the model's. Returns false after an
-// error.
+// Checks that every hole such as {i} in the pattern for the file also occurs in the pattern for the
+// model. Returns false after an error.
 static bool holes_known(Session *s, const MapLine *line, Pos pos) {
   for (const char *c = line->file; (c = strchr(c, '{')); c++) {
     size_t n = strcspn(c, "}") + 1;

@@ -49,8 +49,8 @@ static const char *held_text(const Session *s, const ParamRow *r) {
   return r->held ? shape_of(s, r->held->type, r->held->rank, r->held->size) : "";
 }
 
-// Reports as an error what loading the file would refuse in row r of the table. With `partial`
-// (--params-partial) missing and extra arrays are not refused.
+// Reports an error if loading the file would refuse the array or parameter of table row r. With
+// `partial` (--params-partial) missing and extra arrays are not refused.
 static void say(const Session *s, const ParamTable *t, const ParamRow *r, Pos pos, bool partial) {
   bool needed = r->fit == FIT_MISSING && r->decl->kind == DECL_PARAM;
   if (r->fit == FIT_DIFFERS)

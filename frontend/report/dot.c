@@ -59,8 +59,8 @@ static void add_item(Scopes *s, uint32_t item, const char *path) {
   vec_push(s->a, s->scope.at[scope].item) = item;
 }
 
-// Writes scope i with its items, and the scopes inside it. The recursion is at most MOST_DEPTH
-// deep.
+// Writes scope number i (values whose dotted names begin alike) as a cluster: its items and the
+// scopes inside it. The recursion is at most MOST_DEPTH deep.
 static void put_scope(const Scopes *s, uint32_t i, int depth) {
   const Scope *scope = &s->scope.at[i];
   const char *outer = blanks + sizeof blanks - 1 - INDENT * depth, *inner = outer - INDENT;

@@ -6,7 +6,7 @@
 #include "frontend/driver/session.h"
 #include "partition/explain/ledger.h"
 
-// The memory of the work arena of one processor during the step.
+// The memory that one processor needs at each instruction of the step.
 typedef struct Timeline {
   uint32_t n;         // number of instructions
   int64_t *live;      // live bytes at each instruction
@@ -20,7 +20,7 @@ typedef struct Timeline {
 // a number: layer.3.attention.q is in round 3 of the loop `layer`. Rounds look alike if their
 // values have equal shardings and collectives.
 
-// A box in the graph of values: one named value.
+// A box in the drawing of a model's values: one named value.
 typedef struct GraphBox {
   const char *name; // full name of the value
   const char *rest; // name without "layer.3.", such as "attention.q"; the full name outside loops
@@ -31,18 +31,18 @@ typedef struct GraphBox {
 typedef struct GraphEdge {
   uint32_t from, to; // indices into ValueGraph.box
 } GraphEdge;
-// A round, such as `name` "layer.3" of the loop `loop` "layer".
+// A round (one iteration of a loop): `name` is "layer.3" and `loop` is "layer", for example.
 typedef struct GraphRound {
   const char *name, *loop;
   uint32_t alike; // index into ValueGraph.round of the first round that looks like this one
 } GraphRound;
-// A collective with the box of the value that it moves, where it is shown.
+// A collective of the ledger, with the boxes between which the drawing shows the collective.
 typedef struct GraphMove {
   uint32_t row;      // index into Ledger.row
   uint32_t from, to; // boxes of the value and of its reader; equal if the reader has none
 } GraphMove;
-// The graph of named values. An edge leads from a named value to one that is computed from it,
-// directly or through values without a name, which have no boxes.
+// The drawing of the named values. An edge leads from a named value to a value that is computed
+// from it, directly or through values without a name, which have no boxes.
 typedef struct ValueGraph {
   uint32_t nboxes, nedges, nrounds, nmoves;
   GraphBox *box;
@@ -61,29 +61,32 @@ typedef struct Explain {
   const Simulation *step; // the predicted times
 } Explain;
 
-// Collects the facts of c, which must be compiled up to the program. `purpose` is what the program
-// is for: "train", "eval" or "run". Allocates from the session's arena.
+// Returns the facts that `explain` shows of compilation c, which must be compiled up to the
+// program. `purpose` is what the program is for: "train", "eval" or "run". The result lives in the
+// session's arena.
 Explain *explain_new(Session *s, const Compilation *c, const char *purpose);
 // -- explain_graph.c
-// Returns the graph of named values with their rounds and collectives, in the arena `a`.
+// Returns the graph of named values with the rounds (iterations) of its loops and its collectives,
+// in the arena `a`.
 ValueGraph *value_graph(Arena *a, const Explain *e);
-// Returns the length of the round in a name: that of "layer.3" for "layer.3.attention.q", 0 outside
-// loops. *loop gets the length of the loop's name, "layer".
+// Returns the length of the loop round that a value's name begins with: that of "layer.3" in
+// "layer.3.attention.q". Returns 0 for a value outside loops. *loop gets the length of the loop's
+// name, "layer".
 size_t round_prefix(const char *name, size_t *loop);
 enum { STATE_COLOURS = 8 }; // number of colours for shardings
-// Returns the index of a value's colour in state_colours: 0 if the value is replicated, else an
-// index for the set of axes that split it.
+// Returns the index of the value's colour in state_colours. The index is 0 if the value is
+// replicated, else it stands for the set of axes that split the value.
 int state_colour(const Explain *e, const ExplainedValue *v);
 extern const char *const state_colours[]; // CSS colours for light backgrounds
 // -- explain_json.c
-// Returns all facts as a new JSON object, which becomes the owner of the list `collectives`
-// (collectives_json).
-// `value` is the index in e->values of the value that the user asked for, or -1.
+// Returns all facts that `explain` shows as a new JSON object, which takes over the list
+// `collectives` (collectives_json). `value` is the index in e->values of the value that the user
+// asked for, or -1 for none.
 json_t *explain_json(const Explain *e, json_t *collectives, int value);
 // -- explain_dot.c, explain_html.c
-// Writes the graph of values in the language of Graphviz.
+// Writes the graph of named values in DOT, the language of Graphviz.
 void explain_dot(FILE *f, const Explain *e);
-// Writes the whole page of `explain`.
+// Writes the whole HTML page that `explain` makes.
 void explain_page(FILE *f, const Explain *e);
 void html_graph(FILE *f, const Explain *e);   // explain_svg.c: writes the graph of values
 void html_kernels(FILE *f, const Explain *e); // explain_kernels.c: writes the kernels of the step
@@ -96,14 +99,14 @@ void html_explained(FILE *f, const Explain *e);
 void html_text(FILE *f, const char *text); // writes text with HTML escapes
 // Writes `text` with HTML escapes between two pieces of HTML, such as "<td>" and "</td>".
 void html_in(FILE *f, const char *before, const char *text, const char *after);
-// Writes a table cell that shows `text`. The script of the page sorts the table by the number
-// `sort`.
+// Writes a table cell that shows `text`. When the user sorts the table, the script of the page uses
+// the number `sort` for this cell.
 void html_number(FILE *f, double sort, const char *text);
 // Begins a table with the HTML attributes `attributes` (" class=..." or ""). `heads` has the heads
 // of its columns, separated by "|". html_table_end ends the table.
 void html_table(FILE *f, const char *attributes, const char *heads);
 void html_table_end(FILE *f);
-// Writes the start of a page, with title and styles.
+// Writes the start of an HTML page, with title and styles.
 void html_head(FILE *f, const char *title);
 void html_end(FILE *f);          // writes the end of a page
 extern const char html_script[]; // explain_script.c: the script of the page of `explain`

@@ -32,16 +32,18 @@ static void put_item(FILE *f, const void *context, uint32_t item, const char *in
   put_box(f, b->e, b->g, item, indent);
 }
 
-// Writes the boxes of a large graph, with a cluster for each scope instead of each round.
+// Writes the boxes of a large graph, with a cluster for each scope (values whose dotted names begin
+// alike) instead of each loop round.
 static void put_boxes_by_scope(FILE *f, const Explain *e, const ValueGraph *g) {
   const char **path = arena_array(e->session->arena, const char *, g->nboxes + 1);
   for (uint32_t b = 0; b < g->nboxes; b++) path[b] = g->box[b].name;
   dot_scopes(f, g->nboxes, path, put_item, &(Boxes){e, g});
 }
 
-// Adds invisible edges to the boxes of a round to which no other edge leads. They start at the
-// value that enters the round, and keep rounds below one another. Without them Graphviz would put
-// such a box beside the previous round, and push that round to the side.
+// Adds invisible edges that keep the rounds (iterations) of a loop below one another. They lead
+// from the value that enters a round to those boxes of the round to which no other edge leads.
+// Without them Graphviz would put such a box beside the previous round, and push that round to the
+// side.
 static void put_ranks(FILE *f, const Explain *e, const ValueGraph *g) {
   // indexed by round: 1 + the index of the last box outside the round that has an edge into it; 0:
   // there is none
@@ -73,8 +75,8 @@ static void put_boxes(FILE *f, const Explain *e, const ValueGraph *g) {
   }
 }
 
-// Writes a collective as an edge. Collectives of the backward pass are dashed and labelled
-// "gradient".
+// Writes a collective as an edge between two boxes. Collectives of the backward pass are dashed and
+// labelled "gradient".
 static void put_move(FILE *f, const Explain *e, const GraphMove *m) {
   const CollFact *c = e->ledger->row[m->row].fact;
   const char *axes = axes_text(e->session->arena, &e->session->model->mesh, c->axes);

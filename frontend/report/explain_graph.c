@@ -12,7 +12,7 @@
 
 // -- sets of boxes ------------------------------------------------------------------------------
 
-// A set of boxes: their indices in ascending order.
+// A set of boxes of the drawing, stored as their indices in ascending order.
 typedef struct BoxSet {
   uint32_t n;
   const uint32_t *at;
@@ -90,8 +90,8 @@ static void add_edges(Maker *m, BoxSet from, uint32_t to) {
     if (from.at[i] != to) vec_push(m->a, m->edge) = (GraphEdge){from.at[i], to};
 }
 
-// Finds, for each node of the forward pass, the nearest boxes that it is computed from. Adds an
-// edge from each of these to the box of the node, if it has one.
+// Finds, for each node of the forward pass, the nearest boxes (named values) that the node is
+// computed from. Adds an edge from each of these boxes to the box of the node, if the node has one.
 static void make_edges(Maker *m) {
   uint32_t *own = arena_array(m->scratch, uint32_t, m->out->nboxes + 1);
   for (uint32_t i = 0; i < m->out->nboxes; i++) own[i] = i;
@@ -113,9 +113,9 @@ static void make_edges(Maker *m) {
   m->out->nedges = m->edge.n;
 }
 
-// Sets the rank of each box, greater than those of the boxes from which the box is computed. A
-// box without incoming edges gets the rank just before that of its first reader. One pass is
-// enough, because edges are sorted by the box that they lead to.
+// Sets the rank of each box, which is greater than the ranks of the boxes that the box is computed
+// from. A box without incoming edges gets the rank just before that of its first reader. One pass
+// is enough, because edges are sorted by the box that they lead to.
 static void rank_boxes(const Maker *m) {
   ValueGraph *v = m->out;
   uint32_t *least = arena_array(m->scratch, uint32_t, v->nboxes + 1);
@@ -141,8 +141,9 @@ static int find_box(const ValueGraph *v, const char *name) {
   return -1;
 }
 
-// Adds each collective of the ledger at the box of the value that it moves. A collective of the
-// forward pass leads from there to the box of the reader, if the reader has one.
+// Adds each collective of the ledger to the drawing, at the box of the value that the collective
+// moves. A collective of the forward pass is an edge from that box to the box of the reader, if the
+// reader has one.
 static void make_moves(Maker *m) {
   const Ledger *l = m->e->ledger;
   for (uint32_t r = 0; r < l->nrows; r++)
@@ -165,9 +166,9 @@ static void make_moves(Maker *m) {
 
 // -- rounds that look alike ---------------------------------------------------------------------
 
-// Returns a text with everything that the drawing shows of a round: its values with their shardings
-// and collectives. Rounds with equal texts look alike. Constants are ignored, because equal
-// constants are one node, which is in the first round only.
+// Returns a text with everything that the drawing shows of a round (iteration of a loop): its
+// values with their shardings and collectives. Rounds with equal texts look alike. Constants are
+// ignored, because equal constants are one node, which is in the first round only.
 static const char *looks(Maker *m, uint32_t round) {
   const ValueGraph *v = m->out;
   const char *text = m->round.at[round].loop;

@@ -61,8 +61,8 @@ static void put_axis(FILE *f, const char *name, int64_t at) {
   fprintf(f, "</div>");
 }
 
-// Writes one grid of processors: the last axis runs to the right, the one before it downwards. Each
-// position along the other axes has a separate grid.
+// Writes one grid of the processors of a mesh: the last axis runs to the right, the axis before the
+// last one runs downwards. Each position along the other axes has a separate grid.
 static void put_grid(FILE *f, const Mesh *m, int64_t first, int64_t down, int64_t right) {
   int n = m->naxes;
   fprintf(f, "<div class=\"mesh\" style=\"grid-template-columns:repeat(%lld,auto)\">",
@@ -306,8 +306,8 @@ static double above(const Timeline *t, int64_t bytes) {
   return HEIGHT - BOTTOM - (double)bytes / (most > 0 ? most : 1) * (HEIGHT - BOTTOM - 12);
 }
 
-// Writes the curve of live bytes. A point that several instructions share shows the largest value
-// among them.
+// Writes the curve of live bytes over the instructions of a step. Where several instructions share
+// one point of the drawing, the point shows the largest of their values.
 static void put_live(FILE *f, const Timeline *t) {
   uint32_t each = t->n / MOST_POINTS + 1;
   for (uint32_t i = 0; i < t->n; i += each) {
@@ -342,7 +342,7 @@ static void put_alive(FILE *f, const Explain *e) {
 }
 
 // Returns the y coordinate, in pixels, of the label for persistent memory. `floor` is the y
-// coordinate of the top of persistent memory. The label is at `floor`, or lower where it would
+// coordinate of the top of persistent memory. The label is put at `floor`, or lower if it would
 // cover the label of the peak.
 static double floor_label(double floor) {
   double least = 16 + LABEL_GAP, most = HEIGHT - BOTTOM;

@@ -10,7 +10,7 @@
 
 enum { PAD = 8, HEAD_LINES = 3, OP_HEIGHT = 18, OPS_WIDTH = 420, MOST_OPS = 20, MANY_KERNELS = 60 };
 
-// The drawing of the operations of a kernel, placed inside its box.
+// The drawing of the operations of a kernel, which is placed inside the kernel's box.
 typedef struct Inside {
   Drawn drawn;
   const char **text;
@@ -25,7 +25,8 @@ typedef struct Item {
   Inside inside;
 } Item;
 
-// The kernels of one round of a loop in one phase (forward, backward or update).
+// The kernels of one round (iteration of a loop) that belong to one pass: forward, backward or
+// update of the parameters.
 typedef struct Round {
   const char *name, *loop, *look;
   // n: number of kernels; alike: index into Kernels.rounds of the first round that looks like this
@@ -51,9 +52,9 @@ static bool runs(const Kernels *k, uint32_t group) { return kernel_runs(k->e->ma
 
 // -- rounds -------------------------------------------------------------------------------------
 
-// Returns true if all values that group g stores are of one round. `name` is the last of them, and
-// its first `length` characters name the round. A bucket of collectives may store values of several
-// rounds, and then belongs to none.
+// Returns true if all values that fusion group g stores are of one loop round. `name` is the last
+// of these values, and its first `length` characters name the round. A bucket (several collectives
+// in one call) may store values of several rounds: then the result is false.
 static bool of_one_round(const Kernels *k, const Group *g, const char *name, size_t length) {
   for (uint32_t i = 0; g->kind == GROUP_COLLECTIVE && i < g->nstored; i++) {
     const char *other = origin_subject(&graph_node(fusion_of(k)->graph, g->stored[i])->origin);
@@ -62,8 +63,8 @@ static bool of_one_round(const Kernels *k, const Group *g, const char *name, siz
   return true;
 }
 
-// Returns the index of the round that a group belongs to, and adds the round if it is new. Returns
-// -1 if the group belongs to no round.
+// Returns the index of the loop round that a fusion group belongs to, after adding the round if it
+// is new. Returns -1 if the group belongs to no round.
 static int find_round(Kernels *k, uint32_t group) {
   static const char *const phase[] = {"", ", backward", ", update"};
   const KernelFact *fact = &k->fact[group];
@@ -78,7 +79,8 @@ static int find_round(Kernels *k, uint32_t group) {
   return (int)k->rounds.n - 1;
 }
 
-// Returns a text that is equal for kernels that look alike: the same operations, bytes and flops.
+// Returns a text that is equal for kernels that look alike in the drawing: those with equal
+// operations, bytes and flops.
 static const char *look_of(const Kernels *k, uint32_t group) {
   const Group *g = &fusion_of(k)->group[group];
   const char *text = arena_printf(k->a, "%s %lld %lld", k->fact[group].kind,
@@ -89,7 +91,8 @@ static const char *look_of(const Kernels *k, uint32_t group) {
   return text;
 }
 
-// Finds the round of each group, adds up the costs of each round, and finds rounds that look alike.
+// Finds the loop round (iteration) of each fusion group, adds up the costs of each round, and finds
+// rounds that look alike.
 static void find_rounds(Kernels *k) {
   for (uint32_t g = 0; g < fusion_of(k)->ngroups; g++) {
     k->round[g] = runs(k, g) ? find_round(k, g) : -1;
@@ -119,8 +122,8 @@ static uint32_t count_alike(const Kernels *k, uint32_t round) {
   return n;
 }
 
-// Returns true if a round is shown as one box, because it looks like others or because the step has
-// many kernels.
+// Returns true if a loop round (iteration) is shown as one box, because it looks like others or
+// because the step has many kernels.
 static bool is_folded(const Kernels *k, uint32_t round) {
   return count_alike(k, round) > 1 ||
          (k->nkernels > MANY_KERNELS && k->rounds.at[round].alike == round &&
@@ -199,7 +202,8 @@ static void add_kernel(Kernels *k, uint32_t group) {
              .inside = inside_of(k, group)};
 }
 
-// Adds one box for all rounds that look like `round`, and enters it in item_of for their groups.
+// Adds one box for all loop rounds that look like `round`. Enters the index of the box in item_of
+// for the fusion groups of these rounds.
 static void add_rounds(Kernels *k, uint32_t round) {
   const Round *r = &k->rounds.at[round];
   uint32_t n = count_alike(k, round), last = round;
@@ -231,8 +235,8 @@ static DrawnBox size_of_item(const Item *i) {
                               (i->inside.drawn.nboxes ? i->inside.drawn.height + PAD : 0)};
 }
 
-// Adds one edge from box x to box y for each pair of boxes such that a kernel in y reads values of
-// a kernel in x.
+// Adds an edge from box x to box y of the drawing if a kernel in y reads values of a kernel in x.
+// There is at most one edge for each pair of boxes.
 static void connect(const Kernels *k, Drawn *d) {
   VEC(DrawnEdge) edge = {0};
   // stamp: 1 + the box y of group g; seen[x]: the last stamp with an edge from box x
@@ -311,7 +315,8 @@ static void clear(Kernels *k) {
   for (uint32_t g = 0; g < fusion_of(k)->ngroups; g++) k->item_of[g] = -1;
 }
 
-// Writes the drawing of the step, then one drawing for each round that is shown as one box.
+// Writes the drawing of the kernels of a step, then one drawing for each loop round that the first
+// drawing shows as one box.
 static void put_drawings(FILE *f, Kernels *k) {
   clear(k);
   for (uint32_t g = 0; g < fusion_of(k)->ngroups; g++) {

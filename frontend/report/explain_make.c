@@ -13,8 +13,8 @@ static int by_size(const void *x, const void *y) {
   return *a < *b ? -1 : *a > *b;
 }
 
-// Lists the buffers that are live at the peak, largest first. A buffer in the memory of another
-// buffer is not listed separately.
+// Lists in t->alive the buffers that are live when the step needs most memory, largest first. A
+// buffer in the memory of another buffer is not listed separately.
 static void find_alive(Arena *a, const Compiled *c, Timeline *t) {
   t->alive = arena_array(a, const PlanBuffer *, c->nbuffers + 1);
   for (uint32_t i = 0; i < c->nbuffers; i++) {
@@ -24,7 +24,8 @@ static void find_alive(Arena *a, const Compiled *c, Timeline *t) {
   if (t->nalive) qsort(t->alive, t->nalive, sizeof *t->alive, by_size);
 }
 
-// Computes the live bytes at each instruction from the live ranges of the buffers.
+// Returns the memory of the step over time, computed from the live ranges of the buffers: the live
+// bytes at each instruction, and their peak.
 static Timeline timeline(Arena *a, const Compiled *c) {
   Timeline t = {.n = c->program->ninstrs,
                 .persistent = program_bytes(c->program) - c->program->arena_bytes};
@@ -44,8 +45,8 @@ static Timeline timeline(Arena *a, const Compiled *c) {
   return t;
 }
 
-// Returns true if b is a buffer of the value `name`. b->value is the name of its value, or a node
-// number and the name: "%17 layer.0.x".
+// Returns true if buffer b holds the value `name`. The field b->value is the name of the buffer's
+// value, or a node number and the name: "%17 layer.0.x".
 static bool holds(const PlanBuffer *b, const char *name) {
   const char *of = b->value;
   if (*of == '%') of += strcspn(of, " ");

@@ -8,16 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A line of text in a box, which shows collectives that move the value of the box. A row of the
-// ledger is one collective. A line of the ledger joins rows that differ only in the round of a
-// loop.
+// A line of text in a box of the drawing, about collectives that move the value of the box. A row
+// of the ledger is one collective. A line of the ledger joins rows that differ only in the round
+// (iteration) of a loop.
 typedef struct Badge {
   uint32_t line;  // index into Ledger.line
   uint32_t calls; // number of collectives of this ledger line that are shown in the box
   uint32_t row;   // index into Ledger.row of the last of these collectives
 } Badge;
 
-// A box of the drawing: one value, or several rounds of a loop that look alike.
+// A box of the drawing: one value, or several rounds (iterations) of a loop that look alike.
 typedef struct Item {
   const char *title, *state;
   int value; // index into ExplainedValues.at; -1: the box shows rounds, and `round` is the first
@@ -64,8 +64,8 @@ static void add_box(Drawing *d, uint32_t b, const char *title, bool ghost) {
                                    .ghost = ghost};
 }
 
-// Adds a collective, a row of the ledger, to the box where it is shown. Rows of one ledger line
-// share a badge.
+// Adds a collective to a box of the drawing, as a badge (line of text). `row` is the collective's
+// row in the ledger. Rows that the ledger joins into one line share a badge.
 static void add_badge(Drawing *d, Item *item, uint32_t row) {
   uint32_t line = d->e->ledger->row[row].line;
   for (uint32_t i = 0; i < item->badge.n; i++) {
@@ -78,7 +78,8 @@ static void add_badge(Drawing *d, Item *item, uint32_t row) {
   vec_push(d->a, item->badge) = (Badge){line, 1, row};
 }
 
-// Adds an edge between two boxes of the graph, unless the drawing has both in one box or lacks one.
+// Adds an edge between boxes `from` and `to` of the graph. Does nothing if both are in one box of
+// the drawing, or if one is not in the drawing.
 static void add_edge(Drawing *d, uint32_t from, uint32_t to, bool moved) {
   int x = d->item_of[from], y = d->item_of[to];
   if (x < 0 || y < 0 || x == y) return;
@@ -180,12 +181,14 @@ static Drawing drawing(const Explain *e, const ValueGraph *g, Arena *a) {
 
 // -- rounds -------------------------------------------------------------------------------------
 
-// Consecutive rounds of a loop that look alike: `first` to `last`, both included.
+// Consecutive rounds (iterations) of a loop that look alike: rounds `first` to `last`, both
+// included.
 typedef struct Run {
   uint32_t first, last;
 } Run;
 
-// Returns the longest run of rounds that look alike and begin with round r.
+// Returns the longest sequence of rounds (iterations of a loop) that look alike, beginning with
+// round r.
 static Run run_at(const ValueGraph *g, uint32_t r) {
   Run run = {r, r};
   while (run.last + 1 < g->nrounds && g->round[run.last + 1].alike == g->round[r].alike &&
@@ -218,7 +221,8 @@ static void add_run(Drawing *d, Run run) {
                                    .round = (int)run.first};
 }
 
-// Writes the drawing of the first round of a run, and of the values outside it that it reads.
+// Writes a drawing for several loop rounds that look alike: the first of these rounds, and the
+// values outside this round that it reads.
 static void put_run(FILE *f, const Explain *e, const ValueGraph *g, Run run) {
   Arena *scratch = arena_new();
   Drawing d = drawing(e, g, scratch);

@@ -53,7 +53,8 @@ static const char style[] =
     "monospace;background:var(--panel);color:var(--fg);border:1px solid var(--line);padding:2px "
     "4px;max-width:40em}\n";
 
-// Styles of drawings, and of the part of the page that stays visible.
+// CSS styles of the drawings, and of the part of the page that stays visible while the page
+// scrolls.
 static const char style_of_parts[] =
     ".graph{position:relative;overflow:auto;margin:.5em 0;border:1px solid "
     "var(--line);border-radius:6px}.graph svg{max-width:none;margin:0 "

@@ -38,9 +38,10 @@ static void put_group(FILE *f, const void *context, uint32_t item, const char *i
   fprintf(f, "%s}\n", indent);
 }
 
-// Writes the edges between the operations of a group, and one edge to the group from each other
-// group whose values it reads. In DOT an edge between clusters must join two of their nodes. Here
-// these are the last value that the source stores and the first value that the reader stores.
+// Writes the edges between the operations of a fusion group, and one edge to the group from each
+// group whose values it reads. In DOT an edge between clusters must join two nodes inside them.
+// Here it joins the last value that the source group stores and the first value that the reading
+// group stores.
 static void put_edges(FILE *f, const Source *s, uint32_t group) {
   const Fusion *u = s->made->fusion;
   const Group *g = &u->group[group];

@@ -15,8 +15,8 @@ bool kernel_shows(const Compilation *c, NodeId n) {
 
 // -- names --------------------------------------------------------------------------------------
 
-// Sets the names of the values that group g stores: at most MOST_NAMES of them, each once. Returns
-// whether the first of them is a gradient.
+// Sets in *out the names of the values that fusion group g stores: at most MOST_NAMES names, each
+// once. Returns whether the first of these values is a gradient.
 static bool name_values(Arena *a, const Fusion *f, const Group *g, KernelFact *out) {
   const char *seen[MOST_NAMES + 1];
   uint32_t n = 0, all = 0;
@@ -41,7 +41,8 @@ static bool name_values(Arena *a, const Fusion *f, const Group *g, KernelFact *o
 
 // -- costs --------------------------------------------------------------------------------------
 
-// Returns how often a step runs the instruction: the product of the counts of the loops around it.
+// Returns how often one step runs the instruction: the product of the numbers of iterations of the
+// loops around the instruction.
 static int64_t rounds_of(const Program *p, uint32_t instr) {
   int64_t rounds = 1;
   for (uint32_t i = 0; i < instr; i++)
@@ -97,7 +98,7 @@ const char *kernel_apart(Arena *a, const Compilation *c, uint32_t group) {
 
 // -- groups whose values a group reads ----------------------------------------------------------
 
-// Returns true if group g computes node n. Several groups may compute one node.
+// Returns true if fusion group g computes node n. Several groups may compute one node.
 static bool has_node(const Group *g, NodeId n) {
   for (uint32_t i = 0; i < g->nnodes; i++)
     if (g->node[i] == n) return true;

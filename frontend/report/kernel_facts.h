@@ -4,9 +4,9 @@
 
 #include "frontend/driver/session.h"
 
-// What a user is shown of a fusion group. Bytes and flops are those of one run on one processor, as
-// in `bench`; for a collective, bytes are those that it sends. `rounds` is how often a step runs
-// the group, and `seconds` the predicted time of all these runs.
+// What a user is shown of a fusion group (operations in one kernel). Bytes and flops are those of
+// one run on one processor, as in `bench`. For a collective, bytes are those that it sends.
+// `rounds` is how often a step runs the group, and `seconds` the predicted time of all these runs.
 typedef struct KernelFact {
   const char *value; // values that the group stores: "hidden", "grad(w), grad(v)", "a, b, ..."
   const char *of;    // the last of these values, without grad(); NULL: none has a name
@@ -18,17 +18,19 @@ typedef struct KernelFact {
   uint32_t together; // number of groups that one instruction runs; `seconds` is for all of them
 } KernelFact;
 
-// Returns true if the group has an instruction. Only such groups are drawn. c must be compiled up
-// to the program.
+// Returns true if the fusion group has an instruction in the program: only such groups are drawn. c
+// must be compiled up to the program.
 bool kernel_runs(const Compilation *c, uint32_t group);
-// Returns the facts of a group, with times from the simulation t. Allocates from a.
+// Returns the facts that users are shown of a fusion group, with times from the simulation t. The
+// facts live in arena a.
 KernelFact kernel_fact(Arena *a, const Compilation *c, const Simulation *t, uint32_t group);
-// Returns why the group was not fused with others, or "" if there is no reason. The text lists
-// group numbers and reasons: "#5: a reduction runs over other loops than the rest; #7: ...".
+// Returns why the fusion group was not fused with other groups, or "" if no reason is known. The
+// text lists group numbers and reasons: "#5: a reduction runs over other loops than the rest; #7:
+// ...".
 const char *kernel_apart(Arena *a, const Compilation *c, uint32_t group);
-// Returns the groups whose values the group reads, in ascending order, in the arena `a`; *n gets
-// their number. A group without an instruction only renames values: in its place the result has
-// the groups that it reads.
+// Returns the fusion groups whose values the group reads, in ascending order, in the arena `a`. *n
+// gets their number. A group without an instruction only renames values. The result has the groups
+// that such a group reads instead of the group itself.
 uint32_t *kernel_sources(Arena *a, const Compilation *c, uint32_t group, uint32_t *n);
 // Returns true if node n is drawn, which is so for all operations except constants.
 bool kernel_shows(const Compilation *c, NodeId n);

@@ -44,9 +44,9 @@ typedef struct Visit {
   uint32_t box, next; // next: index into `out` (turn_cycles) of the next edge to follow
 } Visit;
 
-// Visits boxes depth first. An edge to a box that is still being visited closes a cycle and is
-// reversed. Sets l->place from the reverse postorder. The edges that leave box i are out[first[i]]
-// to out[first[i + 1] - 1].
+// Turns some edges round, so that the graph has no cycles. Visits boxes depth first, and reverses
+// an edge to a box whose visit has not ended. Sets l->place from the reverse postorder. The edges
+// that leave box i are out[first[i]] to out[first[i + 1] - 1].
 static void turn_cycles(const Layout *l, const uint32_t *first, const uint32_t *out) {
   enum { NEW, OPEN, DONE };
   const Drawn *d = l->d;
@@ -124,8 +124,9 @@ static void sort_edges(Layout *l) {
 
 // -- layers -------------------------------------------------------------------------------------
 
-// Sets the rank of each box: the length of the longest path to it. A box without incoming edges
-// gets the rank just before that of its first reader. Returns the number of ranks.
+// Sets rank[i] for each box i: the number of edges on the longest path that leads to the box. A box
+// without incoming edges gets the rank just before that of its first reader. Returns the number of
+// ranks.
 static uint32_t find_ranks(const Layout *l, uint32_t *rank) {
   uint32_t n = 0, *least = arena_array(l->a, uint32_t, l->d->nboxes + 1);
   for (uint32_t i = 0; i < l->ndown; i++) {
@@ -143,10 +144,10 @@ static uint32_t find_ranks(const Layout *l, uint32_t *rank) {
   return n;
 }
 
-// Assigns the n boxes of one rank to layers, starting at `layer`: to one layer, or to several if
-// the boxes are too wide together. No edge joins two boxes of a rank. Boxes without incoming edges
-// come first, into the upper layers: the incoming edges of the other boxes then stay short. Returns
-// the layer after the last one.
+// Assigns the n boxes of one rank to layers, from `layer` on: to several layers if the boxes are
+// too wide for one. No edge joins two boxes of a rank. Boxes without incoming edges get the upper
+// layers, so that the incoming edges of the other boxes stay short. Returns the number of the layer
+// after those used.
 static uint32_t divide_rank(const Layout *l, const uint32_t *box, uint32_t n, uint32_t layer) {
   double width = 0;
   uint32_t last = layer;
@@ -186,8 +187,9 @@ static uint32_t add_bend(Layout *l, uint32_t of, uint32_t layer, uint32_t above)
   return node;
 }
 
-// Adds a bend in every layer that an edge passes. Returns false if there would be too many. A
-// reversed edge does not share bends, because it does not leave its upper box.
+// Adds a bend, a point through which an edge is drawn, in every layer between the ends of an edge.
+// Edges that leave one box share bends, except reversed edges, which lead to their upper box.
+// Returns false if there would be too many bends.
 static bool add_bends(Layout *l) {
   const DrawnBox *box = l->d->box;
   uint32_t *trunk = arena_array(l->a, uint32_t, l->layers.nlayers + 1), of = NO_BOX,
@@ -231,8 +233,8 @@ static void link_nodes(const Layout *l) {
   }
 }
 
-// Fills each layer with its nodes, in the order of boxes. The place of a bend in this order is that
-// of the box whose edges pass through it.
+// Fills each layer of the drawing with its boxes and bends, in the order of the boxes. A bend
+// (where an edge crosses the layer) gets the place of the box whose edges pass through it.
 static void fill_layers(Layout *l) {
   Layers *layers = &l->layers;
   uint32_t nboxes = l->d->nboxes, *next = arena_array(l->a, uint32_t, nboxes + 2), *order;
@@ -267,8 +269,8 @@ typedef struct Band {
   double top, bottom; // upper and lower edge of a layer
 } Band;
 
-// Returns the gap below a layer. It grows with the horizontal distance that its edges cover, to
-// keep them from being too flat.
+// Returns the height of the gap below a layer. The gap grows with the horizontal distance that
+// edges cover in it, to keep them from being too flat.
 static double gap_below(const Layers *l, uint32_t layer) {
   double most = 0;
   for (uint32_t i = 0; i < l->size[layer]; i++) {
@@ -278,7 +280,8 @@ static double gap_below(const Layers *l, uint32_t layer) {
   return fmin(LAYER_GAP + most / STEEPNESS, MOST_LAYER_GAP);
 }
 
-// Finds the vertical position of each layer from its tallest box and the gaps.
+// Returns the vertical position of each layer, computed from the tallest box of each layer and the
+// gaps between layers.
 static Band *find_bands(const Layout *l) {
   const Drawn *d = l->d;
   Band *band = arena_array(l->a, Band, l->layers.nlayers + 1);
@@ -292,8 +295,8 @@ static Band *find_bands(const Layout *l) {
   return band;
 }
 
-// Moves all nodes so that the leftmost one is at 0, sets the places of boxes and the size of the
-// drawing.
+// Moves all boxes and bends so that the leftmost one is at x = 0. Sets the positions of the boxes
+// and the size of the drawing.
 static void place_boxes(const Layout *l, const Band *band) {
   Drawn *d = l->d;
   double left = HUGE_VAL;
@@ -312,7 +315,8 @@ static void place_boxes(const Layout *l, const Band *band) {
   }
 }
 
-// Sets the points of edge i: two for its upper box, two for each bend, two for its lower box.
+// Sets the points through which edge i is drawn: two for its upper box, two for each bend, two for
+// its lower box.
 static void place_edge(const Layout *l, Arena *a, const Band *band, uint32_t i) {
   DrawnEdge *e = &l->d->edge[i];
   const DrawnBox *upper = &l->d->box[l->upper[i]], *lower = &l->d->box[l->lower[i]];

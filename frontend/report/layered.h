@@ -40,9 +40,9 @@ typedef struct Drawn {
   double width, height; // result, in pixels
 } Drawn;
 
-// Computes the results in all boxes and edges of d. Points are allocated from `a`. The same graph
-// always gives the same drawing. Returns false, without results, if the drawing has more than
-// LAYERED_MOST boxes and bends.
+// LAYERED_MOST is the largest number of boxes and bends in a drawing. With more of them,
+// layered_draw returns false without results. Otherwise it computes the results in all boxes and
+// edges of d, with points allocated from `a`. The same graph always gives the same drawing.
 enum { LAYERED_MOST = 100000 };
 MUST_USE bool layered_draw(Arena *a, Drawn *d);
 

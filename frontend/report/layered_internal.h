@@ -5,8 +5,9 @@
 
 #include "frontend/report/layered.h"
 
-// A box or a bend. `up` and `down` are the nodes that a link joins to it, in the layers above and
-// below. A link is the part of an edge between two adjacent layers.
+// A node of a layer: a box, or a bend where an edge passes the layer. A link is the part of an edge
+// between two adjacent layers. `up` and `down` are the nodes of the layers above and below that
+// links join to this node.
 typedef struct LayerNode {
   uint32_t layer, place; // place: index in the layer, from the left
   bool bend;
@@ -23,9 +24,11 @@ typedef struct Layers {
   uint32_t **at;   // indices into `node` of the nodes of each layer, from the left
 } Layers;
 
-// layered_order.c: orders the nodes of each layer so that few links cross.
+// Orders the nodes (boxes and bends) of each layer so that few links between adjacent layers cross.
+// In layered_order.c.
 void layers_order(Layers *l);
-// layered_place.c: sets x of every node. Keeps the order of each layer, and gaps between its nodes.
+// Sets x, the horizontal middle, of every node (box or bend). Keeps the order of the nodes in each
+// layer, and gaps between them. In layered_place.c.
 void layers_place(Layers *l);
 
 #endif

@@ -19,8 +19,8 @@ static int by_number(const void *x, const void *y) {
   return a < b ? -1 : a > b;
 }
 
-// Counts the crossings of the links below a layer: the inversions of their lower ends, counted with
-// a binary indexed tree (Barth et al. 2002).
+// Returns the number of crossings of the links from a layer to the layer below. These are the
+// inversions of the lower ends, counted with a binary indexed tree (Barth et al. 2002).
 static uint64_t crossings_below(const Layers *l, uint32_t layer, uint32_t *tree, uint32_t *place) {
   uint32_t size = l->size[layer + 1];
   uint64_t crossings = 0, before = 0;
@@ -71,8 +71,8 @@ static double barycentre(const Layers *l, const LayerNode *n, uint32_t count,
   return count ? sum / count : share(l, n);
 }
 
-// Sorts the nodes of a layer by the barycentres of their neighbours: those above if `down`, else
-// those below.
+// Sorts the nodes of a layer by barycentre, the mean place of the nodes linked to each. With `down`
+// these are the linked nodes of the layer above, else below.
 static void sort_layer(const Layers *l, uint32_t layer, bool down, Key *key) {
   uint32_t n = l->size[layer];
   for (uint32_t i = 0; i < n; i++) {
@@ -93,9 +93,9 @@ static void sweep(const Layers *l, bool down, Key *key) {
 
 // -- exchanges ----------------------------------------------------------------------------------
 
-// Returns how many crossings with the links to one adjacent layer are removed if two neighbours in
-// a layer are exchanged. x and y have the ends of these links: nx of the left node, ny of the
-// right.
+// Returns how many crossings are removed if two adjacent nodes of a layer are exchanged. x[0..nx)
+// are the nodes of a neighbouring layer to which the left node is linked, y[0..ny) those of the
+// right node.
 static int64_t gain(const Layers *l, uint32_t nx, const uint32_t *x, uint32_t ny,
                     const uint32_t *y) {
   int64_t sum = 0;
@@ -107,7 +107,8 @@ static int64_t gain(const Layers *l, uint32_t nx, const uint32_t *x, uint32_t ny
   return sum;
 }
 
-// Exchanges adjacent nodes of a layer if this removes crossings. Returns true if it exchanged any.
+// Exchanges adjacent nodes of a layer if this removes crossings of edges. Returns true if any nodes
+// were exchanged.
 static bool exchange_layer(const Layers *l, uint32_t layer) {
   bool any = false;
   for (uint32_t i = 0; i + 1 < l->size[layer]; i++) {

@@ -11,7 +11,8 @@
 
 enum { ROUNDS = 16, BOX_GAP = 16, BEND_GAP = 10 };
 
-// Returns the least distance between the middles of two neighbours.
+// Returns the least horizontal distance, in pixels, between the middles of adjacent nodes x and y
+// of a layer.
 static double apart(const LayerNode *x, const LayerNode *y) {
   return x->width / 2 + y->width / 2 + (x->bend || y->bend ? BEND_GAP : BOX_GAP);
 }
@@ -29,16 +30,16 @@ static void add_pull(const Layers *l, const LayerNode *n, uint32_t count, const 
   }
 }
 
-// Adjacent nodes of a layer that are moved together. The block's position is sum / weight.
+// Adjacent nodes of a layer that are moved together. The position of these nodes is sum / weight.
 typedef struct Block {
   double weight, sum; // over its nodes: sum of weights; sum of weight * (target - offset)
   uint32_t first;
 } Block;
 
-// Places the nodes of one layer near their neighbours above if `down`, else near those below. With
-// `both`, boxes go to the middle of the neighbours on both sides. A node without neighbours goes to
-// `middle`, the middle of the drawing. block and offset are scratch memory for the nodes of a
-// layer.
+// Places the nodes of one layer near the nodes linked to them: those in the layer above if `down`,
+// else those below. With `both`, boxes go to the middle of the linked nodes on both sides. A node
+// without links goes to `middle`, the middle of the drawing. block and offset are scratch memory
+// for the nodes of a layer.
 static void place_layer(const Layers *l, uint32_t layer, bool down, bool both, double middle,
                         Block *block, double *offset) {
   static const double still = 0.01; // the weight of a node's current position, or of `middle`
@@ -61,7 +62,8 @@ static void place_layer(const Layers *l, uint32_t layer, bool down, bool both, d
       l->node[l->at[layer][i]].x = block[k].sum / block[k].weight + offset[i];
 }
 
-// Sets the first positions: the nodes of each layer side by side, and the middle of the layer at 0.
+// Sets the first positions of all nodes: those of a layer are side by side, with the middle of the
+// layer at x = 0.
 static void place_first(const Layers *l) {
   for (uint32_t k = 0; k < l->nlayers; k++) {
     double x = 0;

@@ -15,23 +15,24 @@ typedef struct LogDirectory {
   const Exec *traced;
   Trace *trace; // times of the step with --trace, else NULL
 } LogDirectory;
-// With --log-dir, opens the log and compiles the program for its histograms. Adds both to `job`,
-// whose `train` and `start` must be set. Returns false after an error. The caller must call
-// log_directory_end in either case.
+// Opens the log directory that --log-dir names, and compiles the program that computes its
+// histograms. Adds both to `job`, whose `train` and `start` must be set. Returns false after an
+// error. The caller must call log_directory_end after success and after an error.
 MUST_USE bool log_directory_begin(Session *s, const Compilation *train, TrainJob *job,
                                   LogDirectory *w);
 // Checks that --trace is not given without --log-dir. Returns false after an error. Call it before
 // anything is computed.
 MUST_USE bool log_directory_check(const Session *s);
-// Closes the files and writes the report. Returns false after an error.
+// Closes the files of the log directory and writes its report. Returns false after an error.
 MUST_USE bool log_directory_end(Session *s, LogDirectory *w);
 
 // -- log_graph.c
-// Returns the graph of every processor in TensorBoard's format GraphDef, in memory that the caller
-// frees; *bytes gets its length. Returns NULL if there is no memory.
+// Returns the graph of every processor, or of the first one if that is too large, in TensorBoard's
+// format GraphDef. The caller frees the memory, and *bytes gets its length. Returns NULL if there
+// is no memory.
 void *graph_def(Session *s, const Graph *g, size_t *bytes);
 // -- report.c
-// Writes report.html into `folder`, from the compilation and from the log metrics.jsonl in
+// Writes report.html into `folder`, from the compilation and from the file metrics.jsonl in
 // `folder`. Returns false after an error.
 MUST_USE bool report_write(Session *s, const char *folder, const Compilation *train);
 

@@ -11,8 +11,9 @@ static bool is_fact(const Instr *in, const CollFact *f) {
          c->pos.col == f->pos.col;
 }
 
-// Returns the index of the instruction of a fact, or -1. Facts and instructions have different
-// orders, so this is the first matching instruction that is not `taken` by another fact.
+// Returns the index of the instruction for the collective of a fact, or -1 if there is none. Facts
+// and instructions have different orders, so this is the first matching instruction that is not yet
+// `taken` by another fact.
 static int64_t instr_of(const Program *p, const CollFact *f, bool *taken) {
   for (uint32_t i = 0; i < p->ninstrs; i++) {
     if (taken[i] || !is_fact(&p->instr[i], f)) continue;

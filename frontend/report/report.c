@@ -41,7 +41,8 @@ static void add_point(Curves *c, const char *name, double step, double value) {
   vec_push(c->a, c->curve[i].y) = isfinite(value) ? value : (double)NAN;
 }
 
-// Adds one value of the log. A JSON null is a value that was not finite.
+// Adds one value of a metric to its curve. A JSON null in the log stands for a value that was not
+// finite.
 static void add_value(Curves *c, const char *name, double step, const json_t *value) {
   if (json_is_number(value) || json_is_null(value))
     add_point(c, name, step, json_is_null(value) ? (double)NAN : json_number_value(value));
@@ -81,8 +82,8 @@ static double scaled(Scale s, double x) {
                         : (s.from + s.to) / 2;
 }
 
-// Returns the linear scale that maps the range of the n values, without NaN, to `from` ... `to`, in
-// pixels. If all are NaN, low is greater than high.
+// Returns the linear scale that maps the range of the n values x to the pixels `from` ... `to`; NaN
+// values are left out. If all values are NaN, `low` of the result is greater than `high`.
 static Scale scale_of(uint32_t n, const double *x, double from, double to) {
   Scale s = {.low = HUGE_VAL, .high = -HUGE_VAL, .from = from, .to = to};
   for (uint32_t i = 0; i < n; i++) {
@@ -98,7 +99,8 @@ static void put_label(FILE *f, double x, double y, const char *anchor, const cha
           value);
 }
 
-// Writes the axes. A scale whose low equals its high gets one label, at the middle of its axis.
+// Writes the two axes of a plot. A scale whose low equals its high gets one label, at the middle of
+// its axis.
 static void put_axes(FILE *f, Scale x, Scale y) {
   double bottom = HEIGHT - BOTTOM, under = HEIGHT - 8;
   fprintf(f, "<line x1=\"%d\" y1=\"%.0f\" x2=\"%d\" y2=\"%.0f\"/>", LEFT, bottom, WIDTH, bottom);
@@ -120,8 +122,9 @@ static void put_line(FILE *f, const Curve *c, uint32_t first, uint32_t end, Scal
   fprintf(f, "\"/>");
 }
 
-// Writes a curve. It has gaps at values that are not finite, which are marked at the axis. A single
-// value between gaps, and every value of a short curve, is drawn as a dot.
+// Writes the curve of a metric. The curve has gaps at values that are not finite, and these are
+// marked at the axis. A single value between gaps, and every value of a short curve, is drawn as a
+// dot.
 static void put_points(FILE *f, const Curve *c, Scale x, Scale y) {
   for (uint32_t i = 0, end; i < c->y.n; i = end) {
     end = i + 1;

@@ -14,8 +14,9 @@ void svg_begin(FILE *f, double width, double height, const char *label) {
 
 void svg_end(FILE *f) { fprintf(f, "</svg></div>\n"); }
 
-// Writes vertical lines within layers and curves between them. Both control points of a curve are
-// level with its middle, so that it stays between the layers.
+// Writes an edge as vertical lines within layers of boxes, and as curves between the layers. Both
+// control points of a curve have the y coordinate of the middle of the curve, so that the curve
+// stays between the layers.
 void svg_edge(FILE *f, const DrawnEdge *e, bool whole, const char *css) {
   if (!e->npoints) return;
   const DrawnPoint *p = e->point, *end = e->against ? p : &p[e->npoints - 1];
