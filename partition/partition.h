@@ -31,11 +31,11 @@ typedef struct Placement {
 // dims of one tensor (input, parameter, state, named value, result of a reduction or contraction)
 // on one axis. Warns of axes that no rule uses. Returns true if there were no errors.
 MUST_USE bool layout_check(const Graph *g, const Layout *layout, Diag *d);
-// Returns whether a `layout(x, dim -> axis)` of the model names this axis of g->mesh.
+// Returns whether a pin, `layout(x, dim -> axis)` in the model, names this axis of g->mesh.
 bool axis_is_pinned(const Graph *g, int axis);
 
-// Chooses a sharding for every value of g. Deterministic. layout_check must have passed. `a` owns
-// the result, which refers to g and layout.
+// Chooses a sharding for every value of g. Equal arguments give equal results. layout_check must
+// have passed. `a` owns the result, which refers to g and layout.
 Placement *place(Arena *a, const Graph *g, const Layout *layout, const Machine *machine);
 // Does what `place` does, without the local search over groups of nodes (place_improve.c), which
 // lowers communication but may raise peak memory.
@@ -57,7 +57,8 @@ const char *placement_why(const Placement *placement, NodeId n);
 int placement_rule(const Placement *placement, NodeId n, DimId d, int axis);
 // Returns the layout rule that makes n partial over `axis`, or -1.
 int placement_partial_rule(const Placement *placement, NodeId n, int axis);
-// Returns the sharding of node n as text; a callback of graph_print, `placement` is a Placement.
+// Returns the sharding of node n as text. This is a callback for graph_print: `placement` points to
+// a Placement.
 const char *placement_note(const void *placement, NodeId n);
 
 // Makes the graph of one processor (STAGE_LOWER). A value that a user reads in another sharding
@@ -75,7 +76,8 @@ typedef struct PartitionFacts {
   int64_t parameter_bytes, optimizer_bytes;
 } PartitionFacts;
 PartitionFacts partition_facts(const Graph *whole, const Graph *lowered);
-// Adds to f the flops of rematerialised nodes. `kept` is the lowered graph after rematerialisation.
+// Adds to *f the flops of rematerialised nodes, which compute forward values again. `kept` is the
+// lowered graph after rematerialisation.
 void partition_facts_rematerialised(PartitionFacts *f, const Graph *kept);
 
 #endif

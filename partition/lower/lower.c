@@ -22,7 +22,7 @@ typedef struct Lower {
   Arena *scratch;
 } Lower;
 
-// Gives the origin of a conversion of n the name that layout rules use for n.
+// Gives *o, the origin of a conversion of n, the name that layout rules use for n.
 static void name_origin(const Lower *l, NodeId n, Origin *o) {
   const Subject *s = &l->p->graph->subject[n];
   if (s->name) o->value = s->name, o->gradient_of = s->gradient_of;
@@ -30,7 +30,7 @@ static void name_origin(const Lower *l, NodeId n, Origin *o) {
 
 // -- why a value is converted -------------------------------------------------------------------
 
-// Returns the name of the dim whose sum makes n partial over `axis`.
+// Returns the name of the summed dim that makes n partial over `axis`.
 static const char *summed_dim(const Lower *l, NodeId n, int axis) {
   int inner;
   NodeId begin = partial_sum_begin(l->p, n, axis, &inner);
@@ -108,7 +108,8 @@ static NodeId add_step(Lower *l, NodeId n, NodeId value, const Sharding *before,
                                            : lower_below(l->out, s->op, value, &attr);
 }
 
-// Casts a full sum of narrow floats, which was kept in f32, back to the type of n.
+// Returns `value` cast to the type of n if it is a full sum of narrow floats that was kept in f32.
+// Else returns `value`.
 static NodeId finish_type(Lower *l, NodeId n, NodeId value, const Sharding *s) {
   Dtype type = (Dtype)graph_node(l->g, n)->type;
   if (s->partial.n || graph_node(l->out, value)->type == type) return value;
@@ -130,8 +131,8 @@ static DimId *map_list(Lower *l, int n, const DimId *list, const Axes *axes) {
   return out;
 }
 
-// Returns the block dims of a list of n dims, split as sharding s of a value over `dims` splits
-// them. Dims that the value lacks are full.
+// Returns the block dims (dims of one processor's block) of the n dims in `list`. They are split as
+// in sharding s of a value over `dims`; dims that this value lacks are full.
 static DimId *map_dims(Lower *l, int n, const DimId *list, const Dims *dims, const Sharding *s) {
   Axes axes[MAX_RANK] = {{0}};
   for (int i = 0; i < n; i++) {
@@ -165,8 +166,8 @@ static NodeId block_valid(Graph *g, DimId d) {
   return graph_reduce(g, OP_SUM, graph_broadcast(g, graph_const(g, TYPE_I32, 1), &over), &over);
 }
 
-// Returns a node that converts `ids`, indices of the full dim, to indices into the processor's
-// block of d. Sets *own to a bool node that is true for ids within this block.
+// Returns a node that converts `ids`, indices of the full dim, to indices into d, the dim of the
+// processor's block. Sets *own to a bool node that is true for ids within this block.
 static NodeId local_ids(Graph *g, NodeId ids, DimId d, NodeId *own) {
   NodeId zero = graph_const(g, TYPE_I32, 0), one = graph_const(g, TYPE_I32, 1);
   NodeId valid = block_valid(g, d), local = graph_binary(g, OP_SUB, ids, block_start(g, d));
@@ -194,7 +195,8 @@ static NodeId lower_scatter(Lower *l, NodeId *args, const Attr *attr) {
   return graph_add(g, OP_SCATTER_ADD, 2, local, attr);
 }
 
-// Makes a sum of narrow floats compute its partial sums in f32, so that they are rounded once.
+// Changes args and *attr so that n, a sum of narrow floats, computes its partial sums in f32. The
+// sum is then rounded only once.
 static void widen(Lower *l, NodeId n, NodeId *args, Attr *attr) {
   const Node *node = graph_node(l->g, n);
   Dtype wide = dtype_accumulator((Dtype)node->type);
@@ -206,7 +208,7 @@ static void widen(Lower *l, NodeId n, NodeId *args, Attr *attr) {
   if (node->op == OP_SUM || node->op == OP_SCATTER_ADD) args[0] = graph_cast(l->out, args[0], wide);
 }
 
-// Returns the origin of the halo that window n reads.
+// Returns the origin (place in the model, and reason text) of the halo node that window n reads.
 static Origin halo_origin(const Lower *l, NodeId n, const Attr *attr) {
   NodeId source = graph_node(l->g, n)->args[0];
   const Dim *have = dim_get(l->out->dims, attr->dims[0]);

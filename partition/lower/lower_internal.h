@@ -5,18 +5,20 @@
 
 #include "partition/sharding/sharding_internal.h"
 
-// Adds a scalar node, i32: the first global index of the block of d that the processor has.
+// Adds and returns a scalar i32 node: the index, in the full dim, of the first element of the
+// processor's block of d.
 NodeId block_start(Graph *g, DimId d);
-// Adds a window over block dims: attr names the dims of args[0] and of the result. If the block of
-// to[0] reads beyond the block of dims[0], adds a halo node with origin `halo`.
+// Adds a window over block dims; attr names the dims of args[0] and of the result. If a block of
+// result dim attr->to[0] reads beyond the block of source dim attr->dims[0], first adds a halo node
+// with origin `halo`.
 NodeId lower_window(Graph *g, int nargs, NodeId *args, Attr *attr, const Origin *halo);
-// Adds the conversion `op` with `attr` to x. If x is a window that does not change the converted
-// dims, the source of the window is converted instead: it is smaller, because a window repeats
-// elements.
+// Adds and returns the conversion of x by `op` with `attr`. If x is a window that does not change
+// the converted dims, the source of the window is converted instead. The source is smaller, because
+// a window repeats elements.
 NodeId lower_below(Graph *g, Op op, NodeId x, const Attr *attr);
-// Adds `op`, cumsum or cummax, along a dim of x that is split.
+// Adds and returns `op`, cumsum or cummax, along a dim of x that is split over axes.
 NodeId lower_cumulated(Graph *g, Op op, NodeId x, const Attr *attr);
-// Adds top_k along a dim of x that is split.
+// Adds and returns a top_k along a dim of x that is split over axes.
 NodeId lower_top_k(Graph *g, NodeId x, const Attr *attr);
 
 #endif

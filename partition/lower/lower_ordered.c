@@ -9,8 +9,8 @@
 
 #include "partition/lower/lower_internal.h"
 
-// Returns a full dim of `size` elements, named after `block`, `what` and the size. Adds it if the
-// graph has no such dim.
+// Returns a dim of `size` elements that is not split, named after `block`, `what` and the size.
+// Adds the dim if the graph has none of this name.
 static DimId own_dim(Graph *g, DimId block, const char *what, int64_t size) {
   const char *name =
       arena_printf(g->arena, "%s/%s%lld", dim_get(g->dims, block)->name, what, (long long)size);
@@ -18,8 +18,8 @@ static DimId own_dim(Graph *g, DimId block, const char *what, int64_t size) {
   return d ? d : dim_add(g->dims, name, size, (Pos){0});
 }
 
-// Gathers x over `axes`: its block dim `piece` becomes the full dim `all`. `why` is the reason text
-// of the all_gather.
+// Gathers x over `axes`: dim `piece` of x, a block dim, becomes the full dim `all`. `why` is the
+// reason text of the all_gather.
 static NodeId gather(Graph *g, NodeId x, DimId piece, DimId all, Axes axes, const char *why) {
   Attr attr = {.ndims = 1, .dims = &piece, .nto = 1, .to = &all, .axes = axes};
   const char *before = g->origin.why;
@@ -43,8 +43,8 @@ static double least(Dtype t) {
   return t == TYPE_I64 ? (double)INT64_MIN : 0;
 }
 
-// Returns the type in which a cumsum adds. Narrow numbers are added in a wider type, so that the
-// result is rounded once.
+// Returns the type in which a cumsum over type t adds. Narrow numbers are added in a wider type, so
+// that the result is rounded only once.
 static Dtype wide_type(Dtype t) { return t == TYPE_U8 ? TYPE_I32 : dtype_accumulator(t); }
 
 NodeId lower_cumulated(Graph *g, Op op, NodeId x, const Attr *attr) {
@@ -73,8 +73,8 @@ NodeId lower_cumulated(Graph *g, Op op, NodeId x, const Attr *attr) {
 
 // -- top_k --------------------------------------------------------------------------------------
 
-// If some processor has fewer elements of d than a block, pads x with zeros to full blocks of a new
-// dim *out. Else returns x.
+// If some processor's block of d is short, returns x padded with zeros to full blocks of a new dim
+// *out. Else returns x.
 static NodeId fill_block(Graph *g, NodeId x, DimId d, DimId *out) {
   if (!dim_uneven(g->dims, g->mesh, d)) return x;
   const Dim *dim = dim_get(g->dims, d);
@@ -85,7 +85,7 @@ static NodeId fill_block(Graph *g, NodeId x, DimId d, DimId *out) {
   return graph_add(g, OP_WINDOW_AT, 2, (NodeId[]){x, start}, &attr);
 }
 
-// Returns the k largest of x along d, as dim `to` of size k.
+// Returns the k largest elements of x along dim d, as dim `to`, whose size is k.
 static NodeId largest(Graph *g, NodeId x, DimId d, DimId to) {
   Attr top = {.ndims = 1, .dims = &d, .nto = 1, .to = &to}, take = {.ndims = 1, .dims = &d};
   NodeId best = graph_add(g, OP_TOP_K, 1, &x, &top);
@@ -105,7 +105,8 @@ NodeId lower_top_k(Graph *g, NodeId x, const Attr *attr) {
   return graph_unary(g, OP_KEY_INDEX, largest(g, key, all, attr->to[0]));
 }
 
-// The first index of the block is the minimum of its indices. The reduction ignores padding.
+// Returns the first index of the block, as the minimum of all its indices. The reduction ignores
+// padding.
 NodeId block_start(Graph *g, DimId d) {
   Dims over = {.n = 1, .at = {d}};
   return graph_reduce(g, OP_MIN, graph_index(g, d), &over);

@@ -11,7 +11,7 @@
 #include "partition/lower/lower_internal.h"
 
 // Returns whether on every processor the block of dim `have` contains all elements of dim
-// `footprint`.
+// `footprint`, the interval that a window reads.
 static bool holds_all(const Graph *g, DimId have, DimId footprint) {
   Axes axes = dim_get(g->dims, have)->axes;
   int64_t whole = dim_get(g->dims, dim_get(g->dims, have)->whole)->size;

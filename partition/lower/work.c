@@ -3,8 +3,8 @@
 
 #include "partition/sharding/sharding_internal.h"
 
-// Adds the elements of all blocks of a declared tensor to *held, and those that are not padding to
-// *valid.
+// Adds to *held the elements of all blocks of declared tensor n, and to *valid those of them that
+// are not padding.
 static void block_elements(const Graph *g, const Node *n, double *held, double *valid) {
   for (int64_t r = 0; r < mesh_size(g->mesh); r++) {
     double block = 1, own = 1;

@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-// Records a read in which the axis splits dim k, or no dim (-1).
+// Records in *x that users read a value with its dim k split over one axis, or replicated over the
+// axis if k is -1.
 static void add_dim(Needs *x, int k) {
   x->any = true;
   if (k < 0)
@@ -15,7 +16,8 @@ static void add_dim(Needs *x, int k) {
     x->splits |= 1u << k;
 }
 
-// Returns the largest halo of window u along dim j of its argument, as a share of the block.
+// Returns the elements that window u reads beyond a block of dim j of its argument, as a share of
+// the block. `split`: the axes that split dim j. The processor that reads most counts.
 static double halo_share(const Improve *m, NodeId u, int j, Axes split) {
   const Node *node = graph_node(m->g, u);
   int64_t whole = dim_get(m->g->dims, graph_node(m->g, node->args[0])->dims.at[j])->size,
@@ -32,8 +34,8 @@ static double halo_share(const Improve *m, NodeId u, int j, Axes split) {
   return most > own ? (double)(most - own) / (double)own : 0;
 }
 
-// Adds the ways in which users read the result of `window`, a window of n, to the reads *r of n.
-// Lowering converts the source of a window instead of its result (lower_window.c).
+// Adds to *r the ways in which users read the result of `window`, a window over n. Lowering
+// converts n instead of that result (lower_window.c). `depth`: how many further windows to follow.
 static void add_needs_behind(const Improve *m, NodeId n, NodeId window, Reads *r, int depth) {
   const Placer *p = m->p;
   const Node *node = graph_node(m->g, window);
@@ -82,16 +84,18 @@ static int count_bits(uint32_t x) {
   return n;
 }
 
-// Returns what one of p processors sends so that users can read a value, as a share of the bytes of
-// its block without the split over the axis. The axis splits dim `from` (-1: none). Users read the
-// value replicated (`replicated`) or split along dims (bits of `splits`).
+// Returns the bytes that one of p processors sends for users that read a value replicated
+// (`replicated`) or split along dims (bits of `splits`). The axis splits dim `from` of the value
+// (-1: none). Unit: the bytes of a block that is not split over the axis.
 static double spread_share(int from, bool replicated, uint32_t splits, double p) {
   if (from < 0) return 0;
   if (replicated) return coll_sent_share(COLL_ALL_GATHER, p);
   return coll_sent_share(COLL_ALL_TO_ALL, p) / p * count_bits(splits & ~(1u << from));
 }
 
-// Returns the share as spread_share does, but for a value that is partial over the axis.
+// Returns the bytes that one of p processors sends to sum a value that is partial over an axis.
+// Users read the sum replicated, or split along dims (bits of `splits`). Unit: the bytes of a block
+// that is not split over the axis.
 static double sum_share(bool replicated, uint32_t splits, double p) {
   if (replicated) return coll_sent_share(COLL_ALL_REDUCE, p);
   return splits ? coll_sent_share(COLL_REDUCE_SCATTER, p) * (1 + (count_bits(splits) - 1) / p) : 0;
@@ -146,7 +150,8 @@ static double axis_share(const Improve *m, NodeId n, int axis, const Needs *x) {
   return first + spread_share(stop, x->replicated, x->splits, p);
 }
 
-// Returns the bytes of one block of n without the split over the axis, times the steps of its loop.
+// Returns the bytes that a block of n would have without the split over the axis, times the steps
+// of the loop that contains n.
 static double bytes_without(const Improve *m, NodeId n, int axis) {
   Sharding s = m->p->result.computed[n];
   sharding_remove(&s, axis);
@@ -154,8 +159,8 @@ static double bytes_without(const Improve *m, NodeId n, int axis) {
          (double)region_times(m->g, graph_node(m->g, n)->region);
 }
 
-// Returns whether conversions of window n over the axis are left out of the estimate of n. Lowering
-// converts the source of the window instead, and they are counted there.
+// Returns whether the estimate for window n leaves out conversions over the axis. Lowering converts
+// the source of the window instead, and the estimate for the source counts these conversions.
 static bool counts_below(const Improve *m, NodeId n, int axis) {
   const Node *node = graph_node(m->g, n);
   if (node->op != OP_WINDOW) return false;
@@ -172,8 +177,8 @@ static double halo_bytes(const Improve *m, NodeId n, const Reads *r) {
          (double)region_times(m->g, graph_node(m->g, n)->region);
 }
 
-// Returns a correction, a negative number, for a value that is partial over several axes: one
-// all_reduce over all these axes sends less than one all_reduce for each axis.
+// Returns a correction in weighted bytes, a negative number, for a value that is partial over
+// several axes. One all_reduce over all these axes sends less than one all_reduce for each axis.
 static double joint_sums(const Improve *m, NodeId n, const Reads *r) {
   const Mesh *mesh = m->g->mesh;
   const Sharding *at = &m->p->result.computed[n];

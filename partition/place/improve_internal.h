@@ -13,7 +13,8 @@ typedef struct Change {
   State state; // shardings before the change; while the trial is undone, those after it
 } Change;
 
-// Estimated bytes that a value sends before and after a trial.
+// Estimated bytes that one value sends before and after a trial (a move that the search then keeps
+// or undoes).
 typedef struct Counted {
   NodeId n;
   double before, after;
@@ -42,7 +43,7 @@ typedef struct Improve {
 } Improve;
 
 // How users read a value over one axis: replicated, or split along dims (bits of `splits`).
-// `shown`: an output returns the value, in its settled sharding.
+// `shown`: an output of the model returns the value in its settled sharding.
 typedef struct Needs {
   bool any, replicated, shown;
   uint32_t splits;
@@ -55,15 +56,16 @@ typedef struct Reads {
 
 // Fills *r with the ways in which the users and outputs of n read it.
 void improve_needs(const Improve *m, NodeId n, Reads *r);
-// Returns whether n is partial over the axis, or adds partial values and so may become partial
-// (place_reduce.c).
+// Returns whether n is partial over the axis, or is an addition of partial values and so may become
+// partial (place_reduce.c).
 bool improve_is_partial(const Improve *m, NodeId n, int axis);
-// Fills m->partial from the current placement.
+// Fills m->partial, the axes over which each node could be partial, from the current placement.
 void improve_partial(Improve *m);
-// Returns the weighted bytes that one processor sends of n. In a loop each conversion adds m->call
-// bytes in every step.
+// Returns the weighted bytes that one processor sends for value n; bytes on slow links weigh more.
+// In a loop each conversion adds m->call bytes in every step, for the latency of its call.
 double improve_cost(const Improve *m, NodeId n);
-// Returns the part of improve_cost that is due to halos.
+// Returns the part of improve_cost that is due to halos: elements beyond the own block that windows
+// read.
 double improve_halo(const Improve *m, NodeId n);
 
 #endif

@@ -12,7 +12,8 @@
 
 // -- claims: reasons why an axis splits a slot ----------------------------------------------------
 
-// Slots are what an axis can split: the result dims, numbered first, then the reduced dims.
+// A slot is a dim that an axis can split: a result dim, or a dim that the node sums. Slots of
+// result dims have the first numbers.
 enum { MAX_SLOTS = 2 * MAX_RANK };
 
 typedef struct Choice {
@@ -32,9 +33,9 @@ static int slot_of(const Choice *c, DimRole r) {
   return r.kind == ROLE_KEEP ? r.at : r.kind == ROLE_INNER ? c->ndims + r.at : -1;
 }
 
-// Returns whether splitting the reduced dim by `split` sends less than gathering the argument. Only
-// top_k, which sends candidates, and windows whose results are summed need a comparison; for other
-// nodes it is true.
+// Returns whether splitting the reduced dim by `split` sends less than gathering the argument of n.
+// Only top_k, which sends candidates, and windows whose results are summed are compared; other
+// nodes return true.
 static bool owners_pay(const Graph *g, const Node *n, Axes split) {
   if ((n->op != OP_TOP_K && op_row((Op)n->op)->cls != WINDOW) || !n->attr.nto) return true;
   const Node *x = graph_node(g, n->args[0]);
@@ -54,7 +55,8 @@ static int source_slot(const Choice *c, int i, int j) {
   return dims_index(&c->n->dims, graph_node(c->g, source_of(c, i))->dims.at[j]);
 }
 
-// Fills c->wanted and c->hard. Returns whether a rule or an argument has any axis.
+// Fills c->wanted (axes that split arguments) and c->hard (axes of hard rules) for the dims that
+// the node may split. Returns whether a rule or an argument has any axis.
 static bool collect(Choice *c) {
   const Request *w = c->placer->request[c->id];
   bool any = false;
@@ -76,7 +78,8 @@ static bool collect(Choice *c) {
   return any;
 }
 
-// Returns the bytes that arguments send if `axis` splits `slot`, in all steps of their loops.
+// Returns the bytes that the arguments send, in all steps of their loops, if `axis` splits `slot`
+// (a result dim or a summed dim).
 static double argument_cost(const Choice *c, int axis, int slot) {
   double p = (double)c->g->mesh->axis[axis].size, cost = 0;
   for (int i = 0; i < c->nsources; i++) {
@@ -97,8 +100,8 @@ static double argument_cost(const Choice *c, int axis, int slot) {
   return cost;
 }
 
-// Returns the bytes of one block of the result under the slots chosen so far, in all steps of its
-// loop.
+// Returns the bytes of one block of the result in all steps of its loop. The block is split by the
+// axes that have chosen a result dim so far.
 static double result_bytes(const Choice *c) {
   double bytes = (double)dtype_bytes((Dtype)c->n->type) * (double)region_times(c->g, c->n->region);
   for (int k = 0; k < c->ndims; k++) {
@@ -117,14 +120,14 @@ static int soft_slot(const Choice *c, int axis) {
   return -1;
 }
 
-// Why an axis may split a slot, weakest reason first. RULE: a hard rule asks for it. NATURAL: the
-// axis splits an argument along the slot. MOVED: the axis splits arguments along other dims, and
-// they are exchanged first.
+// Why an axis may split a slot (a result dim or a summed dim), weakest reason first. RULE: a hard
+// rule asks for it. NATURAL: the axis splits an argument dim that becomes the slot. MOVED: the axis
+// splits arguments along other dims, and these arguments are exchanged first.
 typedef enum Claim { CLAIM_NONE, CLAIM_MOVED, CLAIM_NATURAL, CLAIM_RULE } Claim;
 
-// Returns the bytes that the result sends if `axis` splits `slot`: partial sums are reduced, and
-// the result is converted if a rule asks for another split. `ruled`: a hard rule asks that the axis
-// splits some dim of the result.
+// Returns the bytes that the result sends if `axis` splits `slot` (a result dim or a summed dim).
+// The result sends to reduce partial sums, or to get the split that a rule asks for. `ruled`: a
+// hard rule asks that the axis splits some result dim.
 static double after_cost(const Choice *c, int axis, int slot, Claim claim, bool ruled) {
   const Mesh *m = c->g->mesh;
   double p = (double)m->axis[axis].size, result = result_bytes(c);
@@ -142,9 +145,10 @@ static double after_cost(const Choice *c, int axis, int slot, Claim claim, bool 
   return back ? coll_sent_share(COLL_ALL_TO_ALL, p) * result / p : 0;
 }
 
-// Returns whether CLAIM_MOVED is allowed: `axis` splits arguments, none of which is a weight, and
-// every other claim sends bytes. Bytes of the result count only for lookups under a hard rule and
-// for ordered operations.
+// Returns whether `axis` may split a dim that no rule and no argument asks for (CLAIM_MOVED). The
+// axis must split arguments, none of them a weight, and every dim that is asked for must cost
+// bytes. Bytes of the result count only for lookups under a hard rule (`ruled`) and for ordered
+// operations.
 static bool is_displaced(const Choice *c, int axis, bool ruled) {
   OpClass cls = op_row((Op)c->n->op)->cls;
   bool split = false,
@@ -165,8 +169,9 @@ static bool is_displaced(const Choice *c, int axis, bool ruled) {
   return split;
 }
 
-// Returns whether other users need the gathered arguments too. The gradient of a contraction with
-// respect to one factor reads the other factor again, and the backward pass reads weights again.
+// Returns whether other users need the node's arguments, gathered over `axis`, too. This holds for
+// contractions, whose gradients read the factors again. It holds for weights that the axis splits,
+// which the backward pass reads again.
 static bool gathers_once(const Choice *c, int axis) {
   if (c->n->op == OP_CONTRACT) return true;
   for (int i = 0; i < c->n->nargs; i++) {
@@ -191,9 +196,10 @@ static Claim claim_of(const Choice *c, int axis, int slot, bool displaced) {
   return split_possible(c->placer, c->id, slot, axis) ? CLAIM_MOVED : CLAIM_NONE;
 }
 
-// Returns the claimed slot of lowest cost, or -1. Equal costs are decided in this order: a reduced
-// dim if a hard rule asks for the axis (a reduce-scatter then splits the result as the rule asks),
-// the stronger claim, the first slot.
+// Returns the slot of lowest cost that a rule or an argument asks `axis` to split, or -1. A slot is
+// a result dim or a summed dim. At equal costs a summed dim wins if a hard rule asks for the axis:
+// a reduce-scatter then splits the result. Next come the stronger claim (enum Claim) and the first
+// slot.
 static int claimed_slot(const Choice *c, int axis) {
   bool ruled = false, shared = gathers_once(c, axis);
   for (int k = 0; k < c->ndims; k++) ruled |= axes_has(c->hard[k], axis);
@@ -217,7 +223,8 @@ static int choose_slot(const Choice *c, int axis) {
   return slot < 0 ? soft_slot(c, axis) : slot;
 }
 
-// Chooses for each axis in turn, then again with the choices for the other axes known.
+// Chooses for each axis the slot (the result dim or summed dim) that it splits. With several axes a
+// second pass chooses again, when the slots of the other axes are known.
 static void choose_slots(Choice *c) {
   const Mesh *m = c->g->mesh;
   int axes = 0;
@@ -230,9 +237,9 @@ static void choose_slots(Choice *c) {
   }
 }
 
-// Returns the layout rule that causes `axis` to split its slot: a rule for the node itself, else
-// the rule of an argument that is split along this slot, else that of any argument that the axis
-// splits.
+// Returns 1 + index of the layout rule that causes `axis` to split its chosen dim; 0: none. A rule
+// for the node comes first, then that of an argument split along this dim, then that of any
+// argument that the axis splits.
 static uint16_t axis_rule(const Choice *c, int axis) {
   const Request *w = c->placer->request[c->id];
   int slot = c->slot[axis];
@@ -250,8 +257,8 @@ static uint16_t axis_rule(const Choice *c, int axis) {
   return other;
 }
 
-// Returns the axes given to a slot, ordered as in the lists `first` (hard rules), `second`
-// (arguments) and `third` (soft rules).
+// Returns the axes that split `slot` (a result dim or a summed dim), outermost first. Their order
+// is that of the lists `first` (hard rules), `second` (arguments) and `third` (soft rules).
 static Axes ordered(const Choice *c, int slot, Axes first, Axes second, Axes third) {
   Axes all = first, out = {0};
   axes_join(&all, second);
@@ -275,8 +282,8 @@ static void put_axis(Sharding *s, int k, int axis, Axes order) {
   s->split[k] = out;
 }
 
-// Returns the settled sharding of a value that is computed in `at`: no partial sums, and the splits
-// that the rules ask for.
+// Returns the settled sharding, which readers see, of value n computed in sharding `at`. The
+// settled sharding has no partial sums, and has the splits that the rules ask for.
 static Sharding settled_of(const Placer *p, NodeId n, const Sharding *at) {
   const Node *node = graph_node(p->g, n);
   const Request *w = p->request[n];
@@ -310,8 +317,8 @@ static void choose_source(Placer *p, NodeId n) {
     p->result.computed[n] = p->result.settled[n] = want;
 }
 
-// Gives n the sharding that `layout(...)` in the model states. The rules of the layout do not
-// apply.
+// Gives n the sharding that a pin, `layout(...)` in the model, states. The rules of the layout do
+// not apply to n.
 static void choose_pin(Placer *p, NodeId n) {
   const Node *node = graph_node(p->g, n);
   Sharding *at = &p->result.computed[n];

@@ -33,8 +33,8 @@ static int found(const Behind *b, NodeId n) {
   return -1;
 }
 
-// Returns whether the use of the axis in n must not change: a layout rule asks for it, or n is a
-// declared tensor or a layout(...) of the model.
+// Returns whether the split of n over the axis is fixed. That is so if a layout rule asks for the
+// axis, or if n is a declared tensor or a pin (`layout(...)` in the model).
 static bool is_bound(const Placer *p, NodeId n, int axis) {
   const Node *node = graph_node(p->g, n);
   if (node->attr.decl || node->op == OP_PIN) return true;
@@ -59,8 +59,8 @@ static bool read_replicated(const Behind *b, NodeId n) {
   return false;
 }
 
-// Adds the other arguments of the pointwise nodes that are pointwise nodes themselves and whose
-// splits no rule asks for, e.g. 0.9 * v. Returns false if there are too many.
+// Adds to b->node pointwise arguments, such as 0.9 * v, of its nodes whose results are gathered.
+// Arguments whose split a rule asks for are left out. Returns false if b->node is full.
 static bool join_partners(Behind *b) {
   for (int i = 1; i < b->n; i++)
     for (int a = 0; b->leads[i] && a < graph_node(b->g, b->node[i])->nargs; a++) {
@@ -73,8 +73,8 @@ static bool join_partners(Behind *b) {
   return true;
 }
 
-// Fills b->node with n and the pointwise nodes that use it, directly or through others, and are
-// split over the axis along dim b->d too. Returns false if there are too many.
+// Fills b->node with n and the pointwise nodes computed from n that the axis splits along dim b->d.
+// Returns false if b->node is too small.
 static bool look_behind(Behind *b, NodeId n) {
   b->n = 1, b->node[0] = n;
   for (int i = 0; i < b->n; i++) {
@@ -97,8 +97,8 @@ static bool look_behind(Behind *b, NodeId n) {
   return join_partners(b);
 }
 
-// Returns true if no other operand of the pointwise nodes is split over the axis. Gathering the
-// value then replaces all gathers of results of these nodes.
+// Returns true if no other operand of the pointwise nodes in b->node is split over the axis. A
+// gather of b->node[0] then replaces all gathers of results of these nodes.
 static bool alone(const Behind *b) {
   for (int i = 1; i < b->n; i++) {
     const Node *node = graph_node(b->g, b->node[i]);
@@ -112,7 +112,7 @@ static bool alone(const Behind *b) {
   return true;
 }
 
-// Returns the bytes that one processor sends to gather the split arguments of n.
+// Returns the bytes that one processor sends to gather the arguments of n that b->axis splits.
 static double argument_bytes(const Behind *b, NodeId n) {
   const Node *node = graph_node(b->g, n);
   double p = (double)b->g->mesh->axis[b->axis].size, bytes = 0;
@@ -124,8 +124,9 @@ static double argument_bytes(const Behind *b, NodeId n) {
   return bytes;
 }
 
-// Returns whether every processor should compute all of n from gathered arguments: that sends fewer
-// bytes, and the extra flops take at most twice the time of the bytes saved.
+// Returns whether every processor should compute all of n, a contraction, from gathered arguments.
+// This must send fewer bytes, and the extra flops may take at most twice the time that the saved
+// bytes would take.
 static bool worth_repeating(const Behind *b, NodeId n) {
   if (graph_node(b->g, n)->op != OP_CONTRACT || b->p->result.computed[n].partial.n) return false;
   double p = (double)b->g->mesh->axis[b->axis].size;

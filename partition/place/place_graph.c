@@ -90,7 +90,8 @@ static bool same_requester(const Requester *x, const Requester *y) {
          a->param == b->param && dims_equal(&a->dims, &b->dims);
 }
 
-// Compares names by pointer: a name that is not interned only costs another request.
+// Lists each distinct requester (a tensor for which a request is made) once. Names are compared by
+// pointer: equal names at two addresses only cost another request.
 static void find_requesters(PlaceGraph *p, Arena *a, const Graph *g) {
   uint32_t n = graph_count(g), cap = 64;
   while (cap < 2 * n) cap *= 2;

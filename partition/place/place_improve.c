@@ -20,13 +20,14 @@
 #include <string.h>
 
 enum { MIN_TRIALS = 64 };
-// A move must save at least this share of all bytes. All moves together may add at most this share
-// of all flops.
+// Smallest share of all bytes that a move must save, and largest share of all flops that all moves
+// together may add.
 static const double SMALL = 1.0 / 256;
 
 // -- trials -------------------------------------------------------------------------------------
 
-// Records the shardings of n, so that the trial can be undone. Returns false if the list is full.
+// Records the shardings of n in m->old, so that the trial (the current move) can be undone. Returns
+// false if m->old is full.
 static bool save(Improve *m, NodeId n) {
   if (m->nold == 2 * MAX_CHANGED) return false;
   m->old[m->nold++] = (Change){n, state_of(m->p, n)};
@@ -57,15 +58,16 @@ static bool is_free(const Improve *m, NodeId u) {
          op_row((Op)node->op)->cls != SOURCE;
 }
 
-// Returns whether n is an OUT_VALUE output: its sharding must not change.
+// Returns whether an OUT_VALUE output returns n. The sharding of n must then not change.
 static bool is_shown(const Improve *m, NodeId n) {
   for (const Read *r = outputs_of(m->p, n); r->output; r++)
     if (m->g->output.at[r->output - 1].kind == OUT_VALUE) return true;
   return false;
 }
 
-// Calls `choose` for n and records the change. Sets *moved to whether the settled sharding has
-// changed. Returns false, with n unchanged, if the trial must be undone.
+// Calls `choose`, which chooses the shardings of n, and records the change. Sets *moved to whether
+// the settled sharding has changed. Returns false, with n unchanged, if the trial (the current
+// move) must be undone.
 static bool change_node(Improve *m, NodeId n, void choose(Placer *, NodeId), bool *moved) {
   Placer *p = m->p;
   State before = state_of(p, n);
@@ -79,8 +81,8 @@ static bool change_node(Improve *m, NodeId n, void choose(Placer *, NodeId), boo
   return true;
 }
 
-// Chooses the shardings of n again, and queues its users if the settled one changed. Returns false
-// if the trial must be undone.
+// Chooses the shardings of n again, and queues the users of n if the settled sharding changed.
+// Returns false if the trial (the current move) must be undone.
 static bool choose_node(Improve *m, NodeId n) {
   bool moved = false;
   if (is_free(m, n) && !change_node(m, n, place_choose_again, &moved)) return false;
@@ -92,8 +94,8 @@ static bool pull_back(Improve *m, NodeId n) {
   return !is_free(m, n) || is_shown(m, n) || change_node(m, n, place_pull_back, &moved);
 }
 
-// Chooses the shardings of all queued nodes again, in graph order. Returns false if the trial must
-// be undone.
+// Chooses the shardings of all queued nodes again, in graph order. Returns false if the trial (the
+// current move) must be undone.
 static bool spread(Improve *m) {
   while (m->npending > 0)
     if (!choose_node(m, m->pending[--m->npending])) return false;
@@ -116,8 +118,8 @@ static bool is_changed(const Improve *m, NodeId n) {
   return false;
 }
 
-// Lists the nodes that the trial changed and their arguments. Returns their number, or -1 if there
-// are too many.
+// Fills `list` with the nodes that the trial (the current move) changed and with their arguments.
+// Returns the length of the list, or -1 if there are too many.
 static int find_counted(Improve *m, Counted *list) {
   int n = 0;
   m->round++;
@@ -140,8 +142,9 @@ static double work_of_changed(const Improve *m, const Counted *list, int n) {
   return sum;
 }
 
-// Exchanges the shardings of nodes that the trial changed with the recorded ones. A node may have
-// changed twice, so undoing a trial (`back`) goes from the last change to the first.
+// Exchanges the present shardings of the nodes that the trial (the current move) changed with the
+// recorded ones. `back`: goes from the last change to the first, which undoes two changes of one
+// node correctly.
 static void swap_shardings(Improve *m, bool back) {
   for (int k = 0; k < m->nold; k++) {
     Change *c = &m->old[back ? m->nold - 1 - k : k];
@@ -151,9 +154,9 @@ static void swap_shardings(Improve *m, bool back) {
   }
 }
 
-// Returns the bytes that a trial saves: the sum of m->sent less list[].after over the values that
-// it affects. A trial affects a value if it changes its shardings or if list[].before and
-// list[].after differ. The saving is not computed from list[].before, which is estimated without
+// Returns the bytes that a trial (the current move) saves, summed over the values that it affects:
+// m->sent less list[].after. A value is affected if its shardings changed or if list[].before and
+// list[].after differ. The saving does not use list[].before: this estimate is made without
 // place_finish and is too high.
 static double saved_bytes(const Improve *m, const Counted *list, int n) {
   double saved = 0;
@@ -170,7 +173,9 @@ static void keep(Improve *m, const Counted *list, int n) {
   m->kept = true;
 }
 
-// Ends a trial: keeps its changes if they save more than m->least bytes, else undoes them.
+// Ends a trial (the current move): keeps the changes if they save more than m->least bytes and add
+// at most m->spare flops, else undoes them. `good`: the move itself succeeded. Returns whether the
+// changes were kept.
 static bool decide(Improve *m, bool good) {
   Counted *list = m->counted;
   bool kept = false;
@@ -215,8 +220,8 @@ static bool move_settled(Improve *m, NodeId n, int axis, int k) {
   return decide(m, wait_users(m, n));
 }
 
-// Returns the bits of dims of n along which a user reads n split over the axis. Users of pointwise
-// users of n count too. Sets *replicated to whether some user reads n replicated.
+// Returns a bit for each dim of n along which some user reads n split over the axis. Users of
+// pointwise users of n count too. Sets *replicated to whether some user reads n replicated.
 static uint32_t wanted_splits(const Improve *m, NodeId n, int axis, bool *replicated) {
   const Placer *p = m->p;
   const Dims *dims = &graph_node(m->g, n)->dims;
@@ -236,8 +241,8 @@ static uint32_t wanted_splits(const Improve *m, NodeId n, int axis, bool *replic
   return splits;
 }
 
-// Tries to settle n split along a dim along which some user reads it split, one dim after the
-// other, until a trial is kept.
+// Tries to split n, in its settled sharding, over the axis along a dim along which some user reads
+// n so. Tries one such dim after the other until a trial is kept.
 static void try_settled(Improve *m, NodeId n, int axis) {
   const Placer *p = m->p;
   const Node *node = graph_node(m->g, n);
@@ -284,7 +289,8 @@ static void try_slots(Improve *m, NodeId u, int axis) {
     if (s != now && can_split(m, u, axis, s) && move_slot(m, u, axis, s)) return;
 }
 
-// Tries to let all users of n choose as if n were replicated over the axis.
+// Tries a move in which all users of n choose their shardings as if n were replicated over the
+// axis.
 static void try_gather(Improve *m, NodeId n, int axis) {
   Placer *p = m->p;
   p->as_gathered = n, p->gathered_axis = axis;
@@ -296,7 +302,8 @@ static void try_gather(Improve *m, NodeId n, int axis) {
       p->forced[r->node * MAX_AXES + (uint32_t)axis] = (uint8_t)(slot_now(m, r->node, axis) + 2);
 }
 
-// Returns whether u and its arguments send so many bytes that a move could save m->least.
+// Returns whether u and its arguments together send so many bytes that a move could save m->least
+// bytes.
 static bool is_hot(const Improve *m, NodeId u) {
   const Node *node = graph_node(m->g, u);
   double sum = improve_cost(m, u);

@@ -18,8 +18,8 @@ Footprint window_footprint(const Placer *p, NodeId n) {
   return x;
 }
 
-// Returns whether every block of the result of window n reads all of the source dim. need_halo then
-// asks for a gather instead of a halo.
+// Returns whether every block of the result of window n reads all of the source dim. Then need_halo
+// asks for a gather of the source instead of a halo.
 static bool reads_all(const Placer *p, NodeId n) {
   const Node *node = graph_node(p->g, n);
   int64_t whole = dim_get(p->g->dims, node->attr.dims[0])->size, first, length;
@@ -33,10 +33,10 @@ static bool reads_all(const Placer *p, NodeId n) {
   return true;
 }
 
-// Sets need->split[j], the split in which window n reads dim j of its source. It is the settled
-// split of that dim, because a halo works between any two splits. If dim j is not split and an axis
-// of the result splits another dim of the source, it is the split of the result. Axes from the
-// first one on that another dim of *need uses are left out.
+// Sets need->split[j], the split in which window n reads dim j of its source. A halo works between
+// any two splits, so this is the settled split of dim j. If dim j is not split, but an axis of the
+// result splits another source dim, the split of the result is taken. The list ends before the
+// first axis that another dim of *need uses.
 static void need_halo(const Placer *p, NodeId n, int j, Sharding *need) {
   const Node *node = graph_node(p->g, n);
   if (reads_all(p, n)) return;

@@ -25,8 +25,8 @@ typedef struct LinearRegions {
   bool *stays;   // [node] it is a carry that cannot be partial, because its next value cannot
 } LinearRegions;
 
-// Returns whether sums of this type may stay partial: partial sums of narrower types would lose
-// precision in each operation.
+// Returns whether sums of type t may stay partial: types of at least 4 bytes. Partial sums of
+// narrower types would lose precision in each operation.
 static bool wide(Dtype t) { return dtype_bytes(t) >= 4; }
 
 static bool settled_split(const LinearRegions *r, NodeId n) {
@@ -53,9 +53,9 @@ static bool starts_here(const LinearRegions *r, NodeId n) {
   return false;
 }
 
-// Returns the bits of all arguments from argument `lo` on, if each can be partial or is replicated,
-// and at least one can be partial; else 0. A replicated argument becomes partial: the processor at
-// coordinate 0 of the axis takes its value, the others take zero.
+// Returns a bit for each argument of n from argument `lo` on. Returns 0 if some argument is split
+// and cannot be partial, or if none can be partial. A replicated argument becomes partial: the
+// processor at coordinate 0 of the axis takes its value, the others take zero.
 static uint8_t args_all(const LinearRegions *r, const Node *n, int lo) {
   uint8_t out = 0, partial = 0;
   for (int i = lo; i < n->nargs; i++) {
@@ -75,8 +75,9 @@ static bool replicated_but(const LinearRegions *r, const Node *n, int linear) {
   return true;
 }
 
-// Returns the bit of the one factor of a product that may stay partial, or 0. If both could, it is
-// the factor whose reduction would send more bytes: a product of two partial sums is not linear.
+// Returns the bit of the one factor of product n that may stay partial, or 0 if none may. Of two
+// such factors this is the one whose reduction would send more bytes. Both cannot stay partial,
+// since a product of two partial sums is not linear.
 static uint8_t args_one(const LinearRegions *r, const Node *n) {
   int best = -1;
   for (int i = 0; i < n->nargs; i++)
@@ -86,7 +87,8 @@ static uint8_t args_one(const LinearRegions *r, const Node *n) {
   return best >= 0 && replicated_but(r, n, best) ? (uint8_t)(1u << best) : 0;
 }
 
-// Returns the bit of the start value, 1, if a carry can be partial; else 0.
+// Returns the bits of arguments that a carry of a loop reads partial: 1, its start value, if the
+// carry can be partial; else 0.
 static uint8_t carry_args(const LinearRegions *r, NodeId id, const Node *n) {
   bool split = settled_split(r, id) || sharding_dim_of(&r->p->result.computed[id], r->axis) >= 0;
   bool start = r->may[n->args[0]] || !settled_split(r, n->args[0]);
@@ -118,8 +120,8 @@ static uint8_t linear_args(const LinearRegions *r, NodeId id) {
   BUG("%s has no linear rule", op_row((Op)n->op)->text);
 }
 
-// Returns whether the axis is the last of those that split its dim, or splits no dim. Removing an
-// earlier axis would change the blocks of the later ones.
+// Returns whether r->axis is the last of the axes that split its dim of n, or splits no dim of n.
+// Removing an earlier axis would change the blocks of the later axes.
 static bool axis_is_last(const LinearRegions *r, NodeId n) {
   const Sharding *at = &r->p->result.computed[n];
   int k = sharding_dim_of(at, r->axis);
@@ -140,8 +142,9 @@ static void find_members(LinearRegions *r) {
   }
 }
 
-// Assumes first that all carries can be partial. Then excludes carries whose next value cannot, and
-// repeats this until nothing changes.
+// Finds the nodes that can be partial when loops are considered. Assumes first that all carries can
+// be partial. Then excludes each carry whose next value cannot be, and repeats this until nothing
+// changes.
 static void find_loop_members(LinearRegions *r) {
   for (bool again = true; again;) {
     again = false;
@@ -163,7 +166,8 @@ static void connect_both(MinCut *c, uint32_t a, uint32_t b) {
   min_cut_edge(c, b, a, EDGE_UNLIMITED);
 }
 
-// Adds edges so that a carry, its next value and its final value are all partial or all full.
+// Adds edges to network c so that a carry, its next value and its final value are all partial sums
+// or all full sums.
 static void connect_loop(const LinearRegions *r, MinCut *c, NodeId u) {
   const Node *node = graph_node(r->g, u);
   if (node->op == OP_FINAL) {
@@ -201,8 +205,9 @@ static void connect_uses(const LinearRegions *r, MinCut *c, NodeId u) {
   }
 }
 
-// Makes the network of the minimum cut. Node n has the vertices 2n (in) and 2n + 1 (out). Node ids
-// begin at 1, so vertices 0 and 1 are free for source and sink.
+// Makes the network of the minimum cut. Vertex 2n is on the source side if node n is computed as a
+// partial sum. Vertex 2n + 1 is on the source side if no user needs the full sum of n. Node ids
+// begin at 1, so source and sink are vertices 0 and 1.
 static MinCut *network(const LinearRegions *r, Arena *scratch) {
   MinCut *c = min_cut_new(scratch, 2 * (graph_count(r->g) + 1));
   for (NodeId n = 1; n <= graph_count(r->g); n++) {
@@ -226,8 +231,8 @@ static void make_partial(Placer *p, NodeId n, int axis, uint8_t args) {
   p->linear[n * MAX_AXES + (uint32_t)axis] = args;
 }
 
-// Handles n, which sums a dim that the axis splits. If its argument stays partial over the axis, n
-// reads partial sums, and the dims that it sums are no longer split over the axis.
+// Applies the minimum cut to n, which sums a dim that the axis splits. If the argument of n stays
+// partial over the axis, n reads partial sums, and the axis no longer splits the summed dims.
 static void sum_partial(const LinearRegions *r, const MinCut *c, NodeId n) {
   const Node *node = graph_node(r->g, n);
   if (!r->args[n] || !min_cut_on_source_side(c, in_of(node->args[0]))) return;

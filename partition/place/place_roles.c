@@ -43,9 +43,9 @@ static DimRole move_role(const Node *n, DimId d) {
   return keep(n, n->attr.to[0]);
 }
 
-// Returns the role of dim d of argument i of a lookup. In a split table the owner finds the row and
-// other processors take zeros; their sum is the row. Types of one byte are not summed and need the
-// full table.
+// Returns what becomes of a split of dim d of argument i of lookup n. In a split table the owner
+// finds the row and other processors take zeros; the sum over the processors is the row. Types of
+// one byte are not summed, so a processor needs their full table.
 static DimRole gather_role(const Graph *g, const Node *n, int i, DimId d) {
   DimRole r = n->op == OP_TAKE && i > 0 ? keep(n, d) : inner_or_keep(n, d);
   Dtype type = (Dtype)graph_node(g, n->args[0])->type;
@@ -53,8 +53,8 @@ static DimRole gather_role(const Graph *g, const Node *n, int i, DimId d) {
   return r;
 }
 
-// Returns whether processors can each compute a part of window n and add the parts: the owner of an
-// element takes it, others take the fill value, which must be zero.
+// Returns whether window n can be computed as partial sums. The owner of an element takes the
+// element, other processors take the fill value, which must be zero.
 static bool window_sums(const Node *n) {
   return (!n->attr.nto || n->op == OP_WINDOW_AT) && n->attr.num[0] == 0 &&
          dtype_bytes((Dtype)n->type) > 1;
@@ -76,8 +76,8 @@ static DimRole ordered_role(const Graph *g, const Node *n, DimId d) {
   return (DimRole){.kind = n->op == OP_TOP_K && keys ? ROLE_INNER : ROLE_FULL};
 }
 
-// Returns the role of a dim in operations of loops. Values that enter or leave a loop keep their
-// dims, but each step needs all of the loop dim.
+// Returns what becomes of a split of dim d in node n, an operation of a loop. Values that enter or
+// leave the loop keep their dims, but each step needs all of the dim that the loop runs over.
 static DimRole region_role(const Node *n, DimId d) {
   if (n->op == OP_SCAN || (n->op == OP_AT && d == n->attr.dims[0]))
     return (DimRole){.kind = ROLE_FULL};
@@ -112,8 +112,9 @@ Monoid node_monoid(const Node *n) {
   return node_inner(n) ? op_row((Op)n->op)->monoid : MONOID_NONE;
 }
 
-// Returns the longest head of `axes` under which a block of the slow dim, times the size of the
-// fast dims, is a block of the merged dim.
+// Returns the longest leading part of the list `axes` that splits the slow dim and the merged dim
+// alike. A block of the slow dim, times the size of the fast dims, is then a block of the merged
+// dim.
 static Axes aligned(const Graph *g, DimId slow, DimId merged, Axes axes) {
   int64_t n = dim_get(g->dims, slow)->size, m = dim_get(g->dims, merged)->size, fast = m / n;
   for (int i = 0; i < axes.n; i++) {

@@ -3,8 +3,9 @@
 
 #include <string.h>
 
-// Sets *out to the sharding in which all users and updates read n, and *shown to whether n is an
-// OUT_VALUE output. Returns false if there is no such sharding, or no user and no update.
+// Sets *out to the one sharding in which all users and updates read n. Sets *shown to whether an
+// OUT_VALUE output returns n. Returns false if these shardings differ, or if n has no user and no
+// update.
 static bool wanted_sharding(const Placer *p, NodeId n, Sharding *out, bool *shown) {
   bool any = false;
   *shown = false;
@@ -21,7 +22,7 @@ static bool wanted_sharding(const Placer *p, NodeId n, Sharding *out, bool *show
   return any;
 }
 
-// Returns whether `more` has all splits of s, and no split of a dim for which the request says `->
+// Returns whether `more` has all splits of s, and splits no dim for which request w says `dim ->
 // none`.
 static bool extends(const Sharding *more, const Sharding *s, const Request *w) {
   for (int k = 0; k < MAX_RANK; k++) {
@@ -32,8 +33,8 @@ static bool extends(const Sharding *more, const Sharding *s, const Request *w) {
 }
 
 // Sets *out to the sharding in which all users can read n if windows among them read blocks with a
-// halo: the dim that a window reads along is split like the result of the window. Returns false if
-// users differ or no window reads n so.
+// halo. A dim along which such a window moves is split like the result of the window. Returns false
+// if users need different shardings, or if no window reads n with a halo.
 static bool wanted_by_windows(const Placer *p, NodeId n, Sharding *out) {
   bool any = false, window = false;
   for (const Read *r = reads_of(p, n); r->node; r++) {
@@ -55,7 +56,7 @@ static bool wanted_by_windows(const Placer *p, NodeId n, Sharding *out) {
 }
 
 // Changes *settled to `want`, the sharding in which users read the value. An axis that splits the
-// same dim before and after keeps its layout rule.
+// same dim in both shardings keeps its layout rule.
 static void settle_as(Sharding *settled, const Sharding *want) {
   Sharding before = *settled;
   *settled = *want;

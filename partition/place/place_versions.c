@@ -23,8 +23,8 @@ const Version *version_add(Versions *v, NodeId n, const Sharding *s, NodeId node
   return v->of[n] = x;
 }
 
-// Finds the collectives that convert n from one sharding to another. Returns their number. Sets
-// *bytes to the weighted bytes that one processor sends for all of them.
+// Finds the steps that convert value n from sharding *from to sharding *to. Returns the number of
+// steps. Sets *bytes to the weighted bytes that one processor sends in all of them.
 static int find_path(const Versions *v, NodeId n, const Sharding *from, const Sharding *to,
                      ConvertStep step[MAX_STEPS], double *bytes) {
   const Node *node = graph_node(v->p->g, n);
@@ -54,8 +54,8 @@ static const Version *walk_path(Versions *v, NodeId n, const Version *from, cons
   return from;
 }
 
-// Returns the version with full sums from which `want` costs least; the oldest of those with equal
-// costs.
+// Returns the version of n (n in one sharding) with full sums whose conversion to `want` costs
+// least. At equal costs the version that was made first wins.
 static const Version *best_version(const Versions *v, NodeId n, const Sharding *want) {
   const Version *best = NULL;
   double lowest = 0;
@@ -73,9 +73,9 @@ static const Version *computed(const Versions *v, NodeId n) {
   return x;
 }
 
-// Makes a version that another reader of n needs before `want`, if both together then send less.
-// For example another reader needs n gathered: `want` is then a slice of the gathered version,
-// which sends nothing.
+// Makes n in the sharding of another reader before n is made in sharding `want`, if this order
+// sends less. For example another reader needs n gathered: n in sharding `want` is then a slice of
+// the gathered n, which sends nothing.
 static void make_before(Versions *v, NodeId n, const Sharding *want, const Read *user) {
   double own = path_bytes(v, n, &best_version(v, n, want)->s, want);
   if (own <= 0) return;
@@ -105,9 +105,9 @@ static NodeId make_version(Versions *v, NodeId n, const Sharding *want, const Re
   return x ? x->node : walk_path(v, n, best_version(v, n, want), want, user)->node;
 }
 
-// If value *n is a window, replaces a request for it in sharding *want by the equal request for the
-// source of the window, as lower_below will do. Repeats that for windows of windows. Does nothing
-// if the window itself changes a converted dim.
+// Replaces window *n by its source, and *want by the sharding of the source that gives the window
+// in *want. The function lower_below also converts the smaller source. Repeats this for windows of
+// windows, and stops at a window that changes a converted dim.
 static void request_below(const Placer *p, NodeId *n, Sharding *want) {
   for (;;) {
     const Node *node = graph_node(p->g, *n);
@@ -133,8 +133,8 @@ NodeId version_for(Versions *v, NodeId n, const Read *reader) {
   return make_version(v, n, &want, reader);
 }
 
-// Converts the values that a loop collects. The conversions run in its steps, so their nodes come
-// before the node of the loop.
+// Converts the values that a loop collects, one in each step. The conversions run in the steps of
+// the loop, so their nodes come before the `scan` node.
 static void convert_collected(Versions *v, NodeId scan) {
   for (const Read *r = reads_of(v->p, scan); r->node; r++) {
     if (graph_node(v->p->g, r->node)->op != OP_COLLECT) continue;

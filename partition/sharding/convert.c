@@ -47,7 +47,7 @@ static bool cheaper(const Seen *a, const Seen *b) {
 }
 
 // Records that step `by` leads from x->seen.at[from] to sharding s, if s is new or was reached at
-// higher cost. `bytes`: weighted bytes of the step; `calls`: 1 if it is a collective, else 0.
+// higher cost. `bytes`: weighted bytes of the step. `calls`: 1 if the step is a collective, else 0.
 static void arrive(PathSearch *x, uint32_t from, Sharding s, ConvertStep by, double bytes,
                    int calls) {
   const Seen *f = &x->seen.at[from];
@@ -85,8 +85,8 @@ static Axes tail(Axes s, int n) {
   return out;
 }
 
-// Returns the axes that split dim k in the target after those that split it in s. Empty if the
-// target does not begin with the axes of s.
+// Returns the axes that follow, in the target's list of axes for dim k, those that split dim k in
+// s. Empty if the target's list does not begin with the axes of s.
 static Axes missing(const PathSearch *x, const Sharding *s, int k) {
   if (!axes_starts(x->to->split[k], s->split[k])) return (Axes){0};
   return tail(x->to->split[k], x->to->split[k].n - s->split[k].n);
@@ -153,7 +153,8 @@ static void try_gathers(PathSearch *x, uint32_t at) {
   }
 }
 
-// Visits permutes that reorder the axes of a dim. Such a permute needs all blocks to be full.
+// Adds to the search the permutes that reorder the axes of one dim. The dim must have blocks of
+// equal size, without padding.
 static void try_permutes(PathSearch *x, uint32_t at) {
   for (int k = 0; k < x->dims->n; k++) {
     Sharding next = x->seen.at[at].s;
@@ -189,8 +190,8 @@ static uint32_t nearest(const PathSearch *x) {
   return best;
 }
 
-// Dijkstra's algorithm. Returns the index in x->seen of the target, or NOWHERE if it cannot be
-// reached.
+// Searches the cheapest path by Dijkstra's algorithm. Returns the index of the target sharding in
+// x->seen, or NOWHERE if no path reaches the target.
 static uint32_t walk(PathSearch *x) {
   for (;;) {
     uint32_t at = nearest(x);
@@ -225,8 +226,8 @@ static Axes all_splits(const Sharding *s) {
   return all;
 }
 
-// Returns the number of elements that processor `from` has in sharding a and processor `to` in the
-// target. A dim that keeps its split counts with the length of its block.
+// Returns the number of elements that processor `from` has in sharding a and processor `to` needs
+// in the target sharding. A dim with one split in both counts with the length of its block.
 static int64_t common_elements(const PathSearch *x, const Sharding *a, int64_t from, int64_t to) {
   const Mesh *m = x->g->mesh;
   int64_t n = 1;
@@ -245,8 +246,8 @@ static int64_t common_elements(const PathSearch *x, const Sharding *a, int64_t f
   return n;
 }
 
-// Returns whether processors r and s have equal coordinates on all axes of `set` except those in
-// `but`.
+// Returns whether processors r and s have equal mesh coordinates on all axes that are in `set` but
+// not in `but`.
 static bool agree(const Mesh *m, Axes set, Axes but, int64_t r, int64_t s) {
   for (int i = 0; i < set.n; i++)
     if (!axes_has(but, set.at[i]) && mesh_coord(m, r, set.at[i]) != mesh_coord(m, s, set.at[i]))
@@ -254,8 +255,8 @@ static bool agree(const Mesh *m, Axes set, Axes but, int64_t r, int64_t s) {
   return true;
 }
 
-// Returns the axes that split, in `from` or in the target, dims whose split changes. Sets *moved to
-// the splits of these dims in `from`; other dims are not split in it.
+// Returns the axes that split, in `from` or in the target sharding, a dim whose split differs
+// between the two. Sets *moved to `from` without the splits of all other dims.
 static Axes changed_axes(const PathSearch *x, const Sharding *from, Sharding *moved) {
   *moved = (Sharding){0};
   Axes all = {0};
@@ -273,8 +274,8 @@ static bool keeps_partial(const PathSearch *x, const Sharding *from) {
          (axes_within(from->partial, x->to->partial) && from->monoid == x->to->monoid);
 }
 
-// Returns the bytes of the processor that sends most in one permute from `from` to the target, or
-// -1 if no such permute is possible. Fills *axes with the axes of the permute.
+// Returns the bytes that the busiest processor sends in one permute from `from` to the target
+// sharding. Returns -1 if no such permute is possible. Sets *axes to the axes of the permute.
 static int64_t straight_bytes(const PathSearch *x, const Sharding *from, Axes *axes) {
   const Mesh *m = x->g->mesh;
   Sharding moved;
@@ -293,7 +294,8 @@ static int64_t straight_bytes(const PathSearch *x, const Sharding *from, Axes *a
   return most * x->element;
 }
 
-// Replaces a path of several calls by one permute if that sends no more. Returns the new length.
+// Replaces a path of several collectives in step[] by one permute, if that sends no more bytes.
+// Returns the new number of steps.
 static int shorten(const PathSearch *x, const Sharding *from, ConvertStep step[MAX_STEPS], int n,
                    double *bytes) {
   CollKind kind;
@@ -311,7 +313,8 @@ static int shorten(const PathSearch *x, const Sharding *from, ConvertStep step[M
   return 1;
 }
 
-// Adds a direct permute from each sharding found so far to the splits of the target.
+// Adds to the search a permute from each sharding found so far that gives the splits of the target
+// sharding in one call.
 static void leap(PathSearch *x) {
   for (uint32_t i = 0, n = x->seen.n; i < n; i++) {
     Axes axes;

@@ -37,8 +37,8 @@ static void check_axes(Checker *c, const LayoutRule *r) {
       }
 }
 
-// Fills name[] with the names that a rule for one tensor may mean: declared tensors and values.
-// Returns their number.
+// Fills name[] with the names that a rule for one tensor may mean: those of declared tensors and of
+// values. Returns the number of names.
 static uint32_t tensor_names(const Checker *c, const char **name) {
   const Graph *g = c->g;
   uint32_t n = 0;
@@ -49,14 +49,14 @@ static uint32_t tensor_names(const Checker *c, const char **name) {
   return n;
 }
 
-// Returns whether tensor `name` over dims (NULL: anything) has the dim of a rule.
+// Returns whether tensor `name` over `dims` has the dim that rule r names.
 static bool has_dim(const Graph *g, const Dims *dims, const LayoutRule *r, const char *name) {
   for (int i = 0; i < dims->n; i++)
     if (rule_names_dim(r, name, dim_get(g->dims, dims->at[i])->name)) return true;
   return false;
 }
 
-// Returns whether some tensor that a rule names has the dim of the rule.
+// Returns whether some tensor to which rule r applies has the dim that the rule names.
 static bool tensor_has_dim(const Checker *c, const LayoutRule *r) {
   const Graph *g = c->g;
   for (DeclId i = 1; i <= g->decl.n; i++) {
@@ -89,7 +89,8 @@ static void check_dim(Checker *c, const LayoutRule *r) {
   diag_nearest(c->d, r->dim, name, k);
 }
 
-// Returns whether two names differ only in numbers of rounds of a `for`: layer.0.w and layer.3.w.
+// Returns whether names a and b differ only in the numbers of rounds (iterations) of a `for`, as
+// layer.0.w and layer.3.w do.
 static bool other_round(const char *a, const char *b) {
   bool differ = false;
   for (; *a && *b; a++, b++) {
@@ -104,8 +105,8 @@ static bool other_round(const char *a, const char *b) {
   return differ && *a == *b;
 }
 
-// Reports a rule that covers a tensor of some rounds of a `for` and not of others: the rounds must
-// have equal shardings, because they share their kernels.
+// Reports rule r if it covers a tensor of some rounds (iterations) of a `for` but not of others.
+// All rounds share their kernels, so they must have equal shardings.
 static void check_rounds(Checker *c, const LayoutRule *r, uint32_t n, const char **name) {
   for (uint32_t i = 0; i < n; i++) {
     if (!name_matches(r->pattern, name[i])) continue;
@@ -118,8 +119,8 @@ static void check_rounds(Checker *c, const LayoutRule *r, uint32_t n, const char
   }
 }
 
-// Reports a rule for a tensor that does not exist. Only the whole graph is checked: after `select`
-// a tensor of the model may be absent.
+// Reports rule r if it names a tensor that does not exist or that lacks the dim of the rule. Only
+// the whole graph is checked: after `select` a tensor of the model may be absent.
 static void check_tensor(Checker *c, const LayoutRule *r) {
   if (r->scope != LAYOUT_TENSOR || c->g->stage != STAGE_GRAPH) return;
   const char **name =
@@ -207,8 +208,9 @@ static void check_subject(Checker *c, const Subject *s, const char *name, Pos po
         }
 }
 
-// Checks named values and results of reductions and contractions. Products inside contractions and
-// sums of gradients may have two dims on one axis; the axis then splits only one of them.
+// Checks named values, and results of reductions and contractions, for two dims on one axis. Other
+// values, such as sums of gradients, may have two dims on one axis; the axis then splits only one
+// of them.
 static void check_values(Checker *c) {
   const Graph *g = c->g;
   Subject *subject = subjects_of_nodes(c->scratch, g);
@@ -225,7 +227,8 @@ static void check_values(Checker *c) {
   }
 }
 
-// Checks what training will add for a parameter: its gradient, and the states of its optimizer.
+// Checks the tensors that training will add for parameter `id`: its gradient, and the states of its
+// optimizer.
 static void check_trained(Checker *c, DeclId id) {
   const Decl *d = &c->g->decl.at[id - 1];
   if (d->kind != DECL_PARAM || d->frozen || !c->g->spec.ntrain) return;

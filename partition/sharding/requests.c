@@ -29,7 +29,8 @@ bool rule_names_dim(const LayoutRule *r, const char *name, const char *full) {
   return local && !strncmp(name, full, n - k);
 }
 
-// What the rules are applied to: a tensor over `dims`, and its request so far.
+// A tensor over `dims` to which layout rules are applied, and the request that they have made so
+// far.
 typedef struct Resolver {
   const Graph *g;
   const Layout *layout;
@@ -37,12 +38,12 @@ typedef struct Resolver {
   Request *out;
 } Resolver;
 
-// Returns whether rule r names dim i of tensor `name`.
+// Returns whether rule r names dim number i of tensor `name`.
 static bool names(const Resolver *x, const LayoutRule *r, const char *name, int i) {
   return rule_names_dim(r, name, dim_get(x->g->dims, x->dims->at[i])->name);
 }
 
-// Applies hard rule number r, which names a dim, to tensor `name`.
+// Applies rule number r, a hard rule `dim -> axes`, to the matching dims of tensor `name`.
 static void apply_named(const Resolver *x, uint32_t r, const char *name) {
   const LayoutRule *rule = &x->layout->rule[r];
   for (int i = 0; i < x->dims->n; i++) {
@@ -53,7 +54,7 @@ static void apply_named(const Resolver *x, uint32_t r, const char *name) {
   }
 }
 
-// Returns the axes of a rule that split no dim in the request so far.
+// Returns the axes of `rule` that split no dim in the request made so far.
 static Axes free_axes(const Resolver *x, const LayoutRule *rule) {
   Axes used = {0};
   for (int i = 0; i < x->dims->n; i++)
@@ -66,7 +67,7 @@ static void set_soft(Request *w, int k, Axes axes, uint32_t rule) {
   for (int i = 0; i < axes.n; i++) w->soft_rule[axes.at[i]] = (uint16_t)(rule + 1);
 }
 
-// Applies rule number r, `all -> axes`, to the largest dim that no rule splits yet.
+// Applies rule number r, of the form `all -> axes`, to the largest dim that no rule splits yet.
 static void apply_all(const Resolver *x, uint32_t r, const char *name) {
   const LayoutRule *rule = &x->layout->rule[r];
   Request *w = x->out;
@@ -92,7 +93,8 @@ static void apply_soft(const Resolver *x, uint32_t r, const char *name) {
       set_soft(x->out, i, free_axes(x, rule), r);
 }
 
-// The kinds of rules, in the order in which they apply.
+// Applies rule number `rule` to tensor `name`. Each kind of rule (enum below) has one such
+// function; the kinds are in the order in which they apply.
 typedef void Apply(const Resolver *x, uint32_t rule, const char *name);
 enum { RULE_NAMED, RULE_ALL, RULE_SOFT, RULE_KINDS };
 static Apply *const apply[] = {apply_named, apply_all, apply_soft};

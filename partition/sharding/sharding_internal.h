@@ -14,25 +14,26 @@ bool axes_starts(Axes s, Axes prefix);
 bool axes_meet(Axes a, Axes b);       // whether they have an axis in common
 bool axes_within(Axes s, Axes all);   // whether all has every axis of s
 Axes axes_without(Axes s, Axes gone); // the axes of s that gone lacks, in their order
-// Returns a copy in ascending order, as collectives name sets of axes.
+// Returns a copy of s with its axes in ascending order, the order in which collectives list them.
 Axes axes_sorted(Axes s);
 
 // -- shardings -----------------------------------------------------------------------------------
-// Split lists beyond the rank of a value are empty, so that these functions need no rank.
-// Returns the index of the dim that `axis` splits, or -1.
+// The lists `split` of dims beyond the rank of a value are empty, so that these functions need no
+// rank. Returns the index of the dim that `axis` splits in s, or -1 if it splits none.
 int sharding_dim_of(const Sharding *s, int axis);
 void sharding_remove(Sharding *s, int axis); // from all dims
 bool sharding_equal(const Sharding *a, const Sharding *b);
-// Return the elements and the bytes of one processor's block of a value in sharding s.
+// Return the number of elements (sharding_elements) and of bytes (sharding_bytes) of one
+// processor's block of a value in sharding s.
 int64_t sharding_elements(const Graph *g, const Dims *dims, const Sharding *s);
 int64_t sharding_bytes(const Graph *g, NodeId n, const Sharding *s);
-// Returns the dims of one processor's block.
+// Returns the dims of one processor's block of a value over `dims` in sharding s.
 Dims sharding_dims(const Graph *g, const Dims *dims, const Sharding *s);
 // Returns a sharding as text: "b/rows h/cols", "sum over rows, h/cols", "replicated".
 const char *sharding_text(Arena *a, const Graph *g, const Dims *dims, const Sharding *s);
 
 // -- requests of a layout for a tensor (requests.c) ----------------------------------------------
-// A tensor, described by all that layout rules are matched with.
+// A tensor with all its properties that layout rules can match.
 typedef struct Subject {
   Dims dims;
   LayoutScope scope;       // PARAMETERS, OPTIMIZER, GRADIENTS; else ALL
@@ -48,19 +49,20 @@ typedef struct Request {
   uint16_t soft_rule[MAX_AXES]; // [axis] 1 + index of the soft rule that asks for the axis, 0: none
   bool replicated[MAX_RANK];    // [dim] a rule says `dim -> none`
 } Request;
-// Returns whether rule r names the dim with full name `full` of tensor `name` (or NULL). A rule for
-// one tensor may use the dim's short name: dim e of layer.0.block.w is layer.0.block.e.
+// Returns whether rule r names the dim with full name `full` of tensor `name` (NULL: a tensor
+// without a name). A rule for one tensor may use the dim's short name: dim e of layer.0.block.w is
+// layer.0.block.e.
 bool rule_names_dim(const LayoutRule *r, const char *name, const char *full);
 // Fills *out from all rules of the layout that apply to tensor s. Axes of size 1 are left out. Two
 // dims may get one axis; layout_check reports that where it is an error.
 void request_resolve(const Graph *g, const Layout *layout, const Subject *s, Request *out);
-// Adds to s the axes of soft rules in w that s does not use.
+// Adds to sharding s the axes of soft rules in request w that s does not use yet.
 void request_add_soft(const Request *w, Sharding *s);
 
 Subject subject_of_decl(const Graph *g, DeclId d);
-// Returns an array with the subject of every node, indexed by node id. Nodes of declared tensors,
-// named values and gradients of parameters have the name of that tensor. Of the nodes of one
-// statement only the last has the name of the value.
+// Returns an array, indexed by node id, of what layout rules match each node by. Nodes of declared
+// tensors, named values and gradients of parameters have the name of that tensor. Of the nodes of
+// one statement only the last has the name of the value.
 Subject *subjects_of_nodes(Arena *a, const Graph *g);
 
 // -- roles of dims (place_roles.c) ---------------------------------------------------------------
@@ -77,18 +79,21 @@ typedef struct DimRole {
   bool halo;    // KEEP, of a window: a block of result dim `at` may read beyond the block of the
                 // argument dim
 } DimRole;
-// Returns the role of dim j of argument i of node n.
+// Returns the role of dim j of argument i of node n: what becomes of a split of this dim.
 DimRole dim_role_of(const Graph *g, NodeId n, int i, int j);
-// Returns the longest head of `axes` under which result dim k of n can be computed block by block.
+// Returns the longest leading part of the list `axes` by which result dim k of n can be split and
+// computed block by block.
 Axes split_allowed(const Graph *g, NodeId n, int k, Axes axes);
-// Returns how partial results combine if a reduced dim is split. MONOID_NONE if the node has no
-// reduced dims, and for top_k, whose candidates are merged.
+// Returns how partial results of n combine if a dim that n reduces is split. Returns MONOID_NONE if
+// n reduces no dim, and for top_k, whose candidates are merged.
 Monoid node_monoid(const Node *n);
-// Returns the number of attr.dims with ROLE_INNER. It is 0 except for reductions, contractions,
-// take, scatter_add, top_k, and windows whose result is a sum of blocks with zeros elsewhere.
+// Returns the number of dims in attr.dims of n whose split makes the result partial (ROLE_INNER).
+// It is 0 except for reductions, contractions, take, scatter_add, top_k, and windows whose result
+// is a sum of blocks with zeros elsewhere.
 int node_inner(const Node *n);
 
-// A tensor for which a request is made. All nodes with equal subjects share one request.
+// A tensor for which a request (the sharding that layout rules ask for) is made. Nodes with equal
+// requesters share one request.
 typedef struct Requester {
   Subject subject;
   bool given; // PlaceGraph.given of the node; soft rules apply only where it is true
@@ -101,7 +106,7 @@ typedef struct Read {
   uint32_t output; // 1 + index into Graph.output, else 0. node and output 0: end of list
 } Read;
 
-// Tables of a graph (place_graph.c).
+// Tables of a graph that do not depend on mesh and layout (place_graph.c).
 struct PlaceGraph {
   Read *read;           // lists of reads, one for each value; see reads_of
   uint32_t *read_start; // [node] index into `read`
@@ -116,7 +121,7 @@ struct PlaceGraph {
   Requester *requester;
 };
 
-// A placement in progress.
+// A placement in progress: the shardings chosen so far, and the tables that the choices need.
 typedef struct Placer {
   Placement result;
   const Graph *g; // result.graph
@@ -134,7 +139,7 @@ typedef struct Placer {
   bool silent;   // lower makes no reason texts
   const Machine *machine;
 } Placer;
-// The shardings chosen for one node, which state_set can restore.
+// The shardings chosen for one node; state_of copies them, and state_set restores them.
 typedef struct State {
   Sharding computed, settled;
   Axes *inner; // Placer.inner[n]; the array belongs to the Placer
@@ -145,27 +150,29 @@ static inline State state_of(const Placer *p, NodeId n) {
 static inline void state_set(Placer *p, NodeId n, State s) {
   p->result.computed[n] = s.computed, p->result.settled[n] = s.settled, p->inner[n] = s.inner;
 }
-// Clears the shardings of n and calls place_choose. Returns whether the new shardings differ from
-// the old ones.
+// Clears the shardings of n and calls place_choose, which chooses them. Returns whether the new
+// shardings differ from the old ones.
 bool place_choose_fresh(Placer *p, NodeId n);
 static inline const Placer *placer_of(const Placement *p) { return (const Placer *)p; }
-// Returns the reads of value n: those by nodes in the order of the graph, then those by outputs,
-// then an empty Read. outputs_of returns the part of the list that begins at the outputs.
+// Returns the list of reads of value n: first those by nodes in the order of the graph, then those
+// by outputs. An empty Read ends the list. outputs_of returns the part with the outputs.
 static inline const Read *reads_of(const Placer *p, NodeId n) {
   return &p->graph->read[p->graph->read_start[n]];
 }
 const Read *outputs_of(const Placer *p, NodeId n);
-// Returns the sharding in which r reads its value.
+// Returns the sharding in which reader r, a node or an output, reads its value.
 Sharding need_of(const Placer *p, const Read *r);
 // Returns a reader as text: "add at line 45", "the output y", "the update of w".
 const char *reader_text(Arena *a, const Graph *g, const Read *r);
-// Returns the role of dim j of argument i of node n from the table.
+// Returns the role of dim j of argument i of node n from the table of the graph. The role says what
+// becomes of a split of the dim.
 static inline DimRole placed_role(const Placer *p, NodeId n, int i, int j) {
   const PlaceGraph *x = p->graph;
   return x->role[x->role_start[x->arg_start[n] + (uint32_t)i] + (uint32_t)j];
 }
-// Returns whether the axis may split result dim k of n: it can be computed so, has an element for
-// each processor, and no rule says `-> none`.
+// Returns whether the axis may split result dim k of n. The node must be able to compute such
+// blocks, and the dim must have an element for each processor. No rule may say `dim -> none` for
+// the dim.
 bool split_possible(const Placer *p, NodeId n, int k, int axis);
 // Returns the sharding in which node n reads its argument i, from the node's own sharding
 // (place_need.c).
@@ -181,11 +188,11 @@ uint16_t place_reader_rule(const Placer *p, NodeId n, int k, int axis);
 // Chooses the computed and the settled sharding of node n from the settled shardings of its
 // arguments (place_choose.c).
 void place_choose(Placer *p, NodeId n);
-// Chooses shardings again for a node that has some. Keeps the old ones if they have all splits of
-// the new ones and more, which users had asked for.
+// Chooses the shardings of n again. Keeps the old shardings if they have all splits of the new ones
+// and more splits, which users had asked for.
 void place_choose_again(Placer *p, NodeId n);
-// Computes n in the sharding in which all its users and updates read it, if that sharding has more
-// splits.
+// Computes n in the sharding in which all users and updates of n read it, if that sharding has more
+// splits than the present one.
 void place_pull_back(Placer *p, NodeId n);
 // Chooses where values are gathered and sums are reduced, over all axes, then settles all values.
 void place_finish(Placer *p);
@@ -194,22 +201,24 @@ void place_improve(Placer *p);
 // Runs after a first choice for all nodes. Chooses again for carries and the nodes that depend on
 // them, until nothing changes (place_region.c).
 void place_settle_carries(Placer *p);
-// Returns the flops of one processor for contraction n in all steps of its loop; 0 for other nodes.
+// Returns the flops that one processor spends on contraction n in all steps of its loop; 0 for
+// other nodes.
 double place_work(const Placer *p, NodeId n);
-// Returns whether a user of arg other than `but` needs it gathered over the axis, which splits its
-// dim d (place_share.c).
+// Returns whether a user of value arg other than node `but` needs arg gathered over the axis, which
+// splits dim d of arg (place_share.c).
 bool place_is_gathered(const Placer *p, NodeId arg, DimId d, int axis, NodeId but);
 // Returns whether n is a window that reads dim d of its argument element by element. A conversion
-// of d then moves the source of n instead of its larger result.
+// of dim d is then made of the source of n instead of the larger result.
 bool window_passes_dim(const Node *n, DimId d);
-// Gathers values that no rule splits over `axis` and that are read replicated before the pointwise
-// nodes that use them (place_gather.c).
+// Gathers values before the pointwise nodes that use them, instead of each result of these nodes
+// (place_gather.c). These values are read replicated, and no rule splits them over `axis`.
 void place_gathers(Placer *p, int axis);
 // Decides which linear nodes compute on partial sums over `axis` (place_reduce.c).
 void place_reductions(Placer *p, int axis);
 
-// Returns the node at which the partial sums of n begin: the node sums a dim that `axis` splits.
-// Sets *inner to the index of this dim in the node's attr.dims. 0: not found.
+// Returns the node, n or one from which n is computed, whose sum over a dim split by `axis` makes n
+// partial. Sets *inner to the index of this dim in the node's attr.dims. Returns 0 if there is
+// none.
 NodeId partial_sum_begin(const Placer *p, NodeId n, int axis, int *inner);
 
 // -- conversions (convert.c) ---------------------------------------------------------------------
@@ -249,8 +258,8 @@ Versions versions_new(Arena *scratch, const Placer *p);
 // Adds and returns the version of n in sharding s, which node `node` of the lowered graph computes.
 // The first version added for n must be the computed one.
 const Version *version_add(Versions *v, NodeId n, const Sharding *s, NodeId node);
-// Returns the node of value n in the sharding in which `reader` reads it. Makes it if there is none
-// yet.
+// Returns the node of value n in the sharding in which `reader` reads n. Makes this node if there
+// is none yet.
 NodeId version_for(Versions *v, NodeId n, const Read *reader);
 // Fills args[] with the arguments of n, each in the sharding in which n reads it.
 void versions_read(Versions *v, NodeId n, NodeId args[MAX_ARGS]);
