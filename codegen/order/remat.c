@@ -25,7 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A clone of node `of` in region (loop) `in`.
+// A clone, the copy of node `of` that region (loop) `in` computes again for the backward pass.
 typedef struct CloneSite {
   NodeId of;
   RegionId in;
@@ -59,9 +59,10 @@ static RegionId seen_in(const Remat *r, NodeId n, RegionId from) {
   return in;
 }
 
-// Returns the node by which backward loop `in` reads x, a value of its forward loop, in one
-// iteration: the AT of the COLLECT of x. All are nodes of r->to. If the loops are inside other
-// loops, the collected values are collected and read in these, too, by recursion.
+// Returns the node by which backward loop `in` reads value x of its forward loop in one iteration.
+// It is an AT (the value of one iteration) of the COLLECT (the values of all iterations) of x, in
+// the graph r->to. If the loops are inside other loops, values are collected and read in these,
+// too, by recursion.
 static NodeId collected(Remat *r, NodeId x, RegionId in) {
   RegionId loop = graph_node(r->to, x)->region, outside = region_get(r->to, loop)->parent,
            next = around(r, in);
@@ -100,8 +101,9 @@ static void clone_one(Remat *r, CloneSite c) {
   r->clone[c.in][c.of] = made;
 }
 
-// Adds to *todo the clone that region `from` needs to read n, if n is marked and the clone is not
-// made. If n is not marked but is an AT, the value that it reads is treated in this way.
+// Adds to *todo the clone of n that region `from` needs, if n is to be rematerialised and the clone
+// is not made yet. If n is an AT (the value of one iteration) that is not rematerialised, treats
+// the value that it reads in this way.
 static void need(Remat *r, NodeId n, RegionId from, CloneSites *todo) {
   for (;; n = graph_node(r->from, n)->args[0]) {
     RegionId in = seen_in(r, n, from);
@@ -116,8 +118,8 @@ static void need(Remat *r, NodeId n, RegionId from, CloneSites *todo) {
   }
 }
 
-// Makes the clone of `root` that region `from` reads, and before it the clones that it needs, in
-// order of node numbers.
+// Makes the clone of node `root` that region `from` reads. Before it makes the clones that it
+// needs, in order of node numbers. A clone is a copy that computes a value again.
 static void clone_cone(Remat *r, NodeId root, RegionId from) {
   CloneSites todo = {0}, cone = {0};
   need(r, root, from, &todo);
@@ -135,8 +137,9 @@ static void clone_cone(Remat *r, NodeId root, RegionId from) {
 
 // -- copying the backward pass -----------------------------------------------------------------
 
-// Replaces n, an AT of a backward loop, by a clone of the value that it reads, made in the current
-// iteration. Repeats the renames between the value and n on the clone. Returns the new node.
+// Replaces n, the node by which a backward loop reads a collected value (AT), by a clone. The clone
+// computes the value again in the current iteration. Repeats on the clone the renames that lie
+// between the value and n. Returns the new node.
 static NodeId rematerialise_step(Remat *r, NodeId n) {
   const Node *node = graph_node(r->from, n), *x;
   VEC(const Node *) renamed = {0};

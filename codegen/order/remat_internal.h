@@ -5,9 +5,10 @@
 
 #include "codegen/codegen.h"
 
-// Links between forward and backward loops. In a backward loop, gradients go through the iterations
-// of a forward loop. The backward loop reads a value of the forward loop as at(collect(...)). If
-// the value is rematerialised, the backward loop has a clone of its node instead.
+// Links between forward and backward loops. Gradients go backward through the iterations of a
+// forward loop in its backward loop. The backward loop reads a value of the forward loop as
+// at(collect(...)). If the value is rematerialised, the backward loop has a clone of its node
+// instead.
 typedef struct RematLoops {
   const NodeId *scan; // by region: the SCAN of the loop
   RegionId *through;  // by region of a backward loop: its forward loop; else 0
@@ -24,15 +25,17 @@ static inline bool remat_forward(const Graph *g, const RematLoops *l, NodeId n) 
   return !x->origin.backward || (x->region && l->backed[x->region]);
 }
 // Returns the region of the node by which nodes of region r read a value of region `of`. It is `of`
-// if that encloses r. Otherwise it is the innermost backward loop of `of` that is r or around r. If
-// there is none, sets *seen to false and returns 0.
+// if region `of` encloses r. Otherwise it is the innermost backward loop of `of` that is r or
+// encloses r. If there is no such loop, sets *seen to false and returns 0.
 RegionId remat_seen_in(const Graph *g, const RematLoops *l, RegionId of, RegionId r, bool *seen);
 
-// remat_unhoist.c. Returns a copy of g in which loops compute contractions and sums over all
-// iterations step by step. Returns g itself if it has no loops.
+// remat_unhoist.c. Returns a copy of g in which each loop computes, one iteration at a time,
+// contractions and sums that g computes for all iterations together. Returns g itself if it has no
+// loops.
 const Graph *remat_unhoist(Arena *a, const Graph *g);
 
-// What a level of rematerialisation chooses; remat_marks.c lists the levels.
+// Which values a level of rematerialisation recomputes in the backward pass; remat_marks.c lists
+// the levels.
 typedef struct RematLevel {
   int cheap;         // which kinds of cheap values: the level, at most REMAT_BASE_LEVELS
   uint32_t segments; // number of segments of the forward pass, from the first on; UINT32_MAX: all
@@ -40,7 +43,8 @@ typedef struct RematLevel {
   bool collectives;  // collectives of the segments are repeated too
 } RematLevel;
 RematLevel remat_level(Arena *a, const Graph *g, int level);
-// Sets marked[n] for the values to rematerialise. Returns false if there are none.
+// Sets marked[n] for each node n whose value is rematerialised. Returns false if there are no such
+// nodes.
 bool remat_mark(Arena *a, const Graph *g, const RematLoops *l, const RematLevel *level,
                 bool *marked);
 

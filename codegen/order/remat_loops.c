@@ -9,8 +9,9 @@
 //   =>  through[2] = 1, mirror[%9] = %6
 #include "codegen/order/remat_internal.h"
 
-// Returns the COLLECT of a forward loop that node `at`, an AT, reads directly or through renames; 0
-// if it reads none.
+// Returns the COLLECT (values of all iterations) of a forward loop that node `at` reads, directly
+// or through renames. Returns 0 if it reads none. `at` is an AT, which takes the value of one
+// iteration.
 static NodeId collect_seen(const Graph *g, const RematLoops *l, NodeId at) {
   const Node *n = graph_node(g, at);
   NodeId x = n->args[0];
@@ -27,17 +28,17 @@ static RegionId loop_of(const Graph *g, NodeId collect) {
   return graph_node(g, graph_node(g, collect)->args[0])->attr.region;
 }
 
-// Returns whether the loops around `from` and `back` allow that `back` is the backward loop of
-// `from`: the loop around `from` encloses `back` too, or its backward loop is the loop around
-// `back`.
+// Returns whether the loops around `from` and `back` allow that loop `back` is the backward loop of
+// loop `from`. They do if the loop around `from` also encloses `back`, or if its backward loop is
+// the loop around `back`.
 static bool goes_along(const Graph *g, const RematLoops *l, RegionId from, RegionId back) {
   RegionId outside = region_get(g, from)->parent, here = region_get(g, back)->parent;
   return region_encloses(g, outside, back) || (here && l->through[here] == outside);
 }
 
-// Sets through[back], the forward loop of loop `back`, if `back` reads values of forward loops. It
-// is the last of these loops in which gradients collected a value that `back` reads; if there is
-// none, the last of these loops.
+// Sets through[back], the forward loop of loop `back`, if `back` reads values of forward loops.
+// Prefers the loops in which a gradient collected a value that `back` reads, and takes the last of
+// them. If there are none, takes the last of all forward loops that `back` reads.
 static void find_through(const Graph *g, RematLoops *l, RegionId back) {
   bool best_own = false;
   for (NodeId n = 1; n <= graph_count(g); n++) {
@@ -63,8 +64,8 @@ static void find_mirrors(const Graph *g, RematLoops *l, RegionId back) {
   }
 }
 
-// Links loops in order of region numbers, outer loops first, because goes_along needs the links of
-// outer loops.
+// Links each backward loop to its forward loop. Handles loops in order of region numbers, outer
+// loops first, because goes_along needs the links of outer loops.
 RematLoops remat_loops(Arena *a, const Graph *g) {
   RematLoops l = {.scan = region_scans(a, g),
                   .through = arena_array(a, RegionId, g->region.n + 1),

@@ -47,7 +47,7 @@ static bool is_source(const Node *n) {
   return op_row((Op)n->op)->cls == SOURCE && !op_is_draw((Op)n->op);
 }
 
-// Returns whether n is a collective that sends data.
+// Returns whether n is a collective that sends data to other processors.
 static bool is_moved(const Node *n) {
   return op_row((Op)n->op)->cls == COLLECTIVE && n->op != OP_SLICE_OWN && n->op != OP_TO_PARTIAL;
 }
@@ -59,8 +59,8 @@ static bool may_repeat(const Marks *m, NodeId id) {
   return !kept && remat_forward(m->g, m->loops, id);
 }
 
-// Returns whether n may be rematerialised as far as its readers are concerned. It may if it is
-// outside loops. In a loop it may if the loop has a backward loop and nothing reads values of all
+// Returns whether the readers of node n allow that n is rematerialised. They do if n is outside
+// loops. Inside a loop they do if the loop has a backward loop and nothing reads the values of all
 // iterations together.
 static bool may_leave(const Marks *m, NodeId n) {
   RegionId r = graph_node(m->g, n)->region;
@@ -79,8 +79,8 @@ static void mark_checkpoints(Marks *m) {
 
 // -- which nodes read a value ------------------------------------------------------------------
 
-// Returns the position of n in the forward pass as a node number: n itself or, for a node in loops,
-// the SCAN of its outermost loop.
+// Returns the place of n in the forward pass, as a node number. It is n itself or, for a node in
+// loops, the SCAN that ends the outermost of them.
 static NodeId place_of(const Marks *m, NodeId n) {
   NodeId place = n;
   for (RegionId r = graph_node(m->g, n)->region; r; r = region_get(m->g, r)->parent)
@@ -122,8 +122,8 @@ static void find_readers(Marks *m) {
 
 // -- levels 1 to 3: kinds of values ------------------------------------------------------------
 
-// Returns whether a clone can read arg: arg is kept for gradients, a source, small, or
-// rematerialised itself.
+// Returns whether a clone, a rematerialised node, can read the value of `arg`. It can if arg is
+// kept for gradients, is a source, is small, or is rematerialised itself.
 static bool at_hand(const Marks *m, NodeId arg) {
   const Node *x = graph_node(m->g, arg);
   bool small = !x->region && node_bytes(m->g, arg) <= SMALL;
@@ -158,8 +158,8 @@ static void mark_gathers(Marks *m, bool all) {
 
 // -- levels above 3: segments ------------------------------------------------------------------
 
-// Returns for each node n the bytes of the forward values up to n that forward nodes after n read.
-// Values that do not depend on an input do not count.
+// Returns for each node n the bytes of the forward values that nodes up to n compute and forward
+// nodes after n read. Values that do not depend on an input do not count.
 static int64_t *crossing_bytes(const Marks *m) {
   int64_t *bytes = arena_array(m->a, int64_t, m->count + 2), live = 0;
   for (NodeId n = 1; n <= m->count; n++) {

@@ -48,10 +48,10 @@ static void find_users(Unhoist *s) {
 
 // -- values that loops read one iteration at a time -----------------------------------------------
 
-// Returns whether n is a contraction that has values for all iterations along t and moves into the
-// loops over t that read it. The loops must read single iterations of n only. Its arguments along t
-// must be no larger than its result: gradients keep the arguments anyway, so that the result need
-// not be held.
+// Returns whether n is a contraction that computes values for all iterations along t and moves into
+// the loops over t that read it. The loops must read single iterations of n only. The arguments of
+// n along t must be no larger than its result. Gradients keep the arguments anyway, so that the
+// result need not be held.
 static bool is_lifted(const Unhoist *s, NodeId n, DimId t) {
   const Node *x = node_of(s, n);
   if (x->op != OP_CONTRACT || s->handed[n] || dim_in(t, x->attr.ndims, x->attr.dims)) return false;
@@ -89,22 +89,23 @@ static bool is_view_but(const Node *n, DimId t) {
   return n->op == OP_RENAME && !attr_names(&n->attr, t);
 }
 
-// Follows n through casts, and through renames of other dims than t. Returns the value below them.
+// Follows n to its argument as long as n is a cast, or a rename of other dims than t. Returns the
+// first node that is neither.
 static NodeId under_views(const Unhoist *s, NodeId n, DimId t) {
   while (is_view_but(node_of(s, n), t)) n = node_of(s, n)->args[0];
   return n;
 }
 
-// Returns whether the loop that ends in `scan` can read n: n comes before the loop, or it is a view
-// of a COLLECT that can be moved before the loop.
+// Returns whether the loop that ends in `scan` can read node n. It can if n comes before the loop.
+// It also can if n is a view (cast or rename) of a COLLECT that can be moved before the loop.
 static bool is_there(const Unhoist *s, NodeId n, NodeId scan, DimId t) {
   if (n < scan) return true;
   const Node *x = node_of(s, n = under_views(s, n, t));
   return n < scan || (x->op == OP_COLLECT && x->args[0] <= scan && x->args[1] < scan);
 }
 
-// Returns whether node n, which reads a value that loop `scan` collects along t, can be computed in
-// that loop one iteration at a time. It must be a sum over t or a contraction.
+// Returns whether node n can be computed inside loop `scan`, one iteration at a time. n reads a
+// value that the loop collects along t. It must be a sum over t or a contraction.
 static bool may_sink(const Unhoist *s, NodeId n, NodeId scan, DimId t) {
   const Node *x = node_of(s, n);
   if (x->region != node_of(s, scan)->region || s->handed[n]) return false;
@@ -115,8 +116,9 @@ static bool may_sink(const Unhoist *s, NodeId n, NodeId scan, DimId t) {
   return good;
 }
 
-// Appends to *out the nodes that read COLLECT `collect`, directly or through views. Returns false
-// if one of them cannot be computed in the loop.
+// Appends to *out the nodes that read the collected values `collect`, directly or through casts and
+// renames. Returns false if one of these nodes cannot be computed inside the loop, one iteration at
+// a time.
 static bool find_sinks(const Unhoist *s, NodeId collect, Nodes *out) {
   NodeId scan = node_of(s, collect)->args[0];
   DimId t = node_of(s, collect)->attr.dims[0];
@@ -151,8 +153,9 @@ static void plan_sinks(Unhoist *s) {
   }
 }
 
-// Marks ADDs of two values that move into one loop and have its dim, so that the ADD moves too and
-// only the sum is collected. Then fills s->of.
+// Marks an ADD to move into a loop if both its arguments move into that loop and have the dim of
+// its iterations. Only the sum is then collected. Then fills s->of, the list of the nodes that move
+// into each loop.
 static void plan_adds(Unhoist *s) {
   for (NodeId n = 1; n <= graph_count(s->from); n++) {
     const Node *x = node_of(s, n);
@@ -166,8 +169,9 @@ static void plan_adds(Unhoist *s) {
     if (s->sinks[n]) vec_push(s->a, s->of[s->sinks[n]]) = n;
 }
 
-// Returns the copy of node n in s->to. If there is no copy yet, n is a COLLECT or a view of one. It
-// is then copied now, before nodes with smaller numbers, because a loop needs it.
+// Returns the copy of node n in s->to. If no copy exists yet, n is a COLLECT (the values of all
+// iterations of a loop) or a view of a COLLECT. It is then copied now, before nodes with smaller
+// numbers, because a loop needs it.
 static NodeId early(Unhoist *s, NodeId n) {
   if (s->map[n]) return s->map[n];
   const Node *x = node_of(s, n);
@@ -175,8 +179,8 @@ static NodeId early(Unhoist *s, NodeId n) {
   return s->map[n] = graph_copy(s->to, s->from, n, s->map);
 }
 
-// Returns a node that has the value of n in one iteration of the loop. n is an argument of a node
-// that moves into the loop.
+// Returns a node that has the value of n in one iteration of loop `loop`. n is an argument of a
+// node that moves into the loop.
 static NodeId step_of(Unhoist *s, NodeId n, RegionId loop) {
   DimId t = region_get(s->to, loop)->t;
   const Node *x = node_of(s, n);
@@ -190,9 +194,9 @@ static NodeId step_of(Unhoist *s, NodeId n, RegionId loop) {
   return graph_add(s->to, (Op)x->op, 1, &arg, &x->attr);
 }
 
-// Returns a node with the part of n, a node that moves into the loop, that one iteration computes.
-// If `sums`, n sums over the iterations and perhaps other dims. The node returned then sums over
-// the other dims only.
+// Returns a node that computes, in one iteration of the loop, the part of n for that iteration. n
+// is a node that moves into the loop. If `sums`, n sums over the iterations and perhaps over other
+// dims. The returned node then sums over the other dims only.
 static NodeId part_of(Unhoist *s, NodeId n, RegionId loop, bool sums) {
   const Node *x = node_of(s, n);
   DimId t = region_get(s->to, loop)->t, rest[MAX_RANK * 2];

@@ -40,7 +40,8 @@ Ref builder_buffer(Builder *b, const char *value, int64_t bytes) {
   return (Ref){.tensor = -1, .offset = b->buffer.n - 1};
 }
 
-// Returns the number of loops around a node of region r, which is the innermost of them.
+// Returns the number of loops around a node of region r, where r is the innermost of these loops.
+// It is 0 outside all loops.
 static int depth_of(const Graph *g, RegionId r) {
   int depth = 0;
   for (; r; r = region_get(g, r)->parent) depth++;

@@ -8,7 +8,7 @@ static void part_dims(Builder *b, const DimList *order, int64_t *block, Size *va
   }
 }
 
-// Returns the mesh axes that split any of the dims d[0..n).
+// Returns the mesh axes over which any of the dims d[0..n) is split.
 static Axes axes_splitting(const Graph *g, const DimId *d, int n) {
   Axes all = {0};
   for (int i = 0; i < n; i++) {
@@ -19,8 +19,8 @@ static Axes axes_splitting(const Graph *g, const DimId *d, int n) {
   return all;
 }
 
-// Returns the operands of collective node n: memory, lengths of blocks, and which dims it splits,
-// gathers or moves.
+// Returns how collective node n uses its operand: the memory, the lengths of blocks, and which dims
+// it splits, gathers or moves.
 static CollPart collective_part(Builder *b, NodeId n) {
   const Node *x = graph_node(b->g, n);
   const DimList *to = &b->f->order->at[n];

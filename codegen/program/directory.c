@@ -38,8 +38,9 @@ TensorKind tensor_kind_of_output(const Graph *g, const Output *o) {
   return o->kind == OUT_VALUE ? TENSOR_OUTPUT : tensor_kind(g->decl.at[o->target - 1].kind);
 }
 
-// Returns a node with the dims and the physical order of declaration d: the node that reads it or,
-// if nothing does, the value of its update; 0 if there is neither.
+// Returns a node that has the dims and the physical order of declaration d. It is the node that
+// reads the declared tensor or, if none does, the value of its update. Returns 0 if the tensor is
+// neither read nor updated.
 static NodeId shape_of(const Builder *b, DeclId d) {
   const Decl *decl = &b->g->decl.at[d - 1];
   if (decl->node) return decl->node;
@@ -121,7 +122,7 @@ void directory_outputs(Builder *b) {
 // -- where updates are written -----------------------------------------------------------------
 
 // Returns whether kernel k may write value `root` into the memory of node `old`, a tensor that the
-// kernel reads. It may if it reads each element before it writes it.
+// kernel reads. It may if it reads each element of the tensor before it writes that element.
 static bool element_by_element(const Builder *b, const BuiltKernel *k, NodeId root, NodeId old) {
   int store = -1;
   for (int i = 0; i < k->kernel->nptr; i++)
@@ -143,9 +144,9 @@ static bool group_reads(const Builder *b, uint32_t gi, NodeId old) {
   return false;
 }
 
-// The readers of a declared tensor after the commit, in the order of the schedule. last: the last
-// group that reads it; other: the last of the other groups that read it. Both are 1 + an index into
-// Fusion.group, 0: none.
+// The groups that read a declared tensor after the commit. `last` is the last of them in the order
+// of the schedule, `other` the last one apart from that. Both are 1 + an index into Fusion.group,
+// 0: none.
 typedef struct Readers {
   uint32_t last, other;
 } Readers;
@@ -167,8 +168,8 @@ static Readers *readers_find(const Builder *b) {
   return r;
 }
 
-// Returns whether a group other than `writer` reads the old value of the tensor with readers r at
-// the position of `writer` in the schedule or later.
+// Returns whether a group other than `writer` reads the old value of a tensor at the position of
+// `writer` in the schedule or later. The groups that read the tensor are in r.
 static bool read_later(const Builder *b, Readers r, uint32_t writer) {
   uint32_t other = r.last == writer + 1 ? r.other : r.last;
   return other && b->schedule.position[other - 1] >= b->schedule.position[writer];

@@ -4,7 +4,8 @@
 
 enum { FLOPS_A_BYTE = 8 }; // number of operations that take about as long as moving one byte
 
-// Returns the index in b->kernel of the ProgKernel that is equal to k. Adds it if it is new.
+// Returns the index in b->kernel of the ProgKernel for k. It is an entry with equal code if there
+// is one, else a new entry.
 static uint32_t kernel_share(Builder *b, Kernel *k) {
   const char *text = intern(b->identities, kernel_identity(b->a, k));
   uintptr_t known = (uintptr_t)map_get(&b->kernel_at, text);
@@ -36,7 +37,8 @@ static KLevel level_of_check(const Kernel *k, NodeId n) {
   return LEVEL_PROLOGUE;
 }
 
-// Adds the check of n, a bound_index. Returns its status code: 1 + its index in Program.check.
+// Adds to the Program the check that the indices of node n, a bound_index, are in range. Returns
+// the status code that a failed check reports: 1 + the index of the check in Program.check.
 static double check_add(Builder *b, const BuiltKernel *built, NodeId n) {
   const Node *x = graph_node(b->g, n);
   const Dim *dim = dim_get(b->g->dims, x->attr.dims[0]);
@@ -52,7 +54,8 @@ static double check_add(Builder *b, const BuiltKernel *built, NodeId n) {
 //
 // A launch runs one kernel for several groups. Each group has its set of arguments.
 
-// Returns the number of units of a kernel (kernel.h) if all loops have full length.
+// Returns the number of units (iterations of the outer loops) of a kernel if all loops have full
+// length.
 static int64_t full_units(const Builder *b, const BuiltKernel *built) {
   const Kernel *k = built->kernel;
   if (!k->nouter || k->loop[0].size) return kernel_units(k);
@@ -61,8 +64,9 @@ static int64_t full_units(const Builder *b, const BuiltKernel *built) {
   return k->vector == 0 ? ceil_div(elements, k->block) : elements;
 }
 
-// Returns the number of units of a kernel as a Size. The slot of the Size makes the number follow
-// the valid lengths of the loops, which are known at run time only.
+// Returns the number of units (iterations of the outer loops) of a kernel as a Size. The Size names
+// a run-time argument if a loop length is known at run time only. The number then follows that
+// length.
 static Size units_of(Builder *b, const BuiltKernel *built) {
   const Kernel *k = built->kernel;
   Size s = {.base = 1, .slot = -1};
@@ -98,8 +102,7 @@ static KernelSet set_of(Builder *b, const BuiltKernel *built) {
   return s;
 }
 
-// Emits instructions that fill the targets of the scatters in group g with zeros, because scatters
-// add to them.
+// Emits instructions that fill with zeros the tensors to which the scatters in group g add values.
 static void fill_targets(Builder *b, const Group *g) {
   for (uint32_t i = 0; i < g->nnodes; i++) {
     if (graph_node(b->g, g->node[i])->op != OP_SCATTER_ADD) continue;
@@ -109,8 +112,8 @@ static void fill_targets(Builder *b, const Group *g) {
   }
 }
 
-// Returns the work of a group in bytes: the bytes that it loads and stores or, if that is more, the
-// bytes whose movement takes as long as its contractions.
+// Returns the work of a group in bytes. It is the bytes that the group loads and stores or, if
+// larger, the bytes that could be moved in the time of its contractions.
 static int64_t weight_of(const Builder *b, const Group *g) {
   int64_t bytes = g->load_bytes + g->store_bytes;
   for (uint32_t i = 0; i < g->nnodes; i++)
@@ -121,9 +124,9 @@ static int64_t weight_of(const Builder *b, const Group *g) {
   return bytes;
 }
 
-// Returns how many units a chunk has in a launch of `units` units that moves `bytes` bytes. The
-// launch then has KERNEL_CHUNKS chunks, or fewer that move about KERNEL_CHUNK_BYTES each. The
-// number is a multiple of kernel_grain.
+// Returns how many units (iterations of the outer loops) a chunk has. The launch has `units` units
+// and moves `bytes` bytes. A chunk runs on one thread. The launch has KERNEL_CHUNKS chunks, or
+// fewer that move about KERNEL_CHUNK_BYTES each. The number is a multiple of kernel_grain.
 static int64_t chunk_units(const Kernel *k, int64_t units, int64_t bytes) {
   double by_bytes = (double)KERNEL_CHUNK_BYTES * (double)units / (double)(bytes ? bytes : 1);
   int64_t n = bytes ? clamp64((int64_t)by_bytes, 1, units) : units;

@@ -61,7 +61,8 @@ static void note_use(Builder *b, Ref *r, uint32_t i) {
   if (p->last < i) p->last = i;
 }
 
-// Extends the live ranges of inputs to the start of the program, and those of outputs to its end.
+// Extends the live ranges of input buffers back to the start of the program, and those of output
+// buffers to the end of the program.
 static void extend_to_ends(Builder *b) {
   uint32_t end = b->instr.n;
   for (uint32_t i = 0; i < b->buffer.n; i++) {
@@ -95,16 +96,16 @@ static void extend_over_loops(Builder *b) {
 
 // -- reuse in place ----------------------------------------------------------------------------
 
-// Returns the buffer that owns the memory of `buffer`: the first in a chain of buffers, each of
-// which takes over the memory of the one before in place.
+// Returns the buffer that owns the memory of `buffer`. Buffers form a chain when each takes over
+// the memory of its predecessor in place. The owner is the first buffer of that chain.
 static uint32_t owner(const Builder *b, int64_t buffer) {
   uint32_t at = (uint32_t)buffer;
   while (b->buffer.at[at].same) at = b->buffer.at[at].same - 1;
   return at;
 }
 
-// Returns whether buffer dst can take over the memory of buffer src: instruction i is the last use
-// of src and the first use of dst, and both have equal sizes.
+// Returns whether buffer dst can take over the memory of buffer src. It can if instruction i is the
+// last use of src and the first use of dst, and both buffers have equal sizes.
 static bool can_take_over(const Builder *b, Ref src, Ref dst, uint32_t i) {
   if (src.tensor >= 0 || dst.tensor >= 0) return false;
   const PlanBuffer *from = &b->buffer.at[owner(b, src.offset)], *to = &b->buffer.at[dst.offset];
@@ -119,8 +120,9 @@ static void take_over(Builder *b, Ref src, Ref dst) {
   b->buffer.at[from].kept |= b->buffer.at[dst.offset].kept;
 }
 
-// Returns whether, in a call of kernel k with arguments s, pointer `load` is the only one into its
-// buffer and each element is loaded through it before it is stored through pointer `store`.
+// Returns whether kernel k can store through pointer `store` into the buffer that it loads through
+// pointer `load`. No other pointer of the call with arguments s may address that buffer. Each
+// element must be loaded before it is stored.
 static bool overlays(const Builder *b, const Kernel *k, const KernelSet *s, int load, int store) {
   uint32_t buffer = owner(b, s->ptr[load].offset);
   for (int p = 0; p < k->nptr; p++)
@@ -159,9 +161,9 @@ static void reuse_in_place(Builder *b) {
 
 // -- buffers that asynchronous collectives send ------------------------------------------------
 
-// Extends the live range of each buffer that a collective sends: an asynchronous transfer may still
-// read it. The range then ends at the next collective, at the commit, or at the end of the step of
-// the loop.
+// Extends the live range of each buffer that a collective sends, because an asynchronous transfer
+// may still read the buffer. The range then ends at the next collective, at the commit, or at the
+// end of the loop's iteration.
 static void extend_sent_buffers(Builder *b) {
   uint32_t next = b->instr.n;
   for (uint32_t i = b->instr.n; i-- > 0;) {
@@ -189,9 +191,9 @@ static int by_size(const void *x, const void *y) {
   return a->buffer < b->buffer ? -1 : a->buffer > b->buffer;
 }
 
-// Returns the offset of the smallest gap that has room for p and is free during its live range, or
-// the end of the buffers if there is no such gap. done: the n buffers that have offsets, sorted by
-// offset, so that one pass finds the gaps.
+// Returns the offset of the smallest gap between buffers that is large enough for buffer p and free
+// during its live range. If there is no such gap, returns the end of the buffers. done: the n
+// buffers that have offsets, sorted by offset, so that one pass finds the gaps.
 static int64_t smallest_gap(const Builder *b, const uint32_t *done, uint32_t n,
                             const PlanBuffer *p) {
   int64_t at = 0, best = -1, best_gap = 0, bytes = ceil_div(p->bytes, ALIGN) * ALIGN;

@@ -27,8 +27,8 @@ static int64_t node_flops(const Graph *g, NodeId n) {
   return cls == REDUCE ? list_elements(g->dims, &graph_node(g, x->args[0])->dims) : 0;
 }
 
-// Returns the number of bytes and operations of one run of group g. `in` is the instruction that
-// runs it.
+// Returns the bytes and the operations of one run of group g. `in` is the instruction that runs the
+// group.
 static GroupNote note_group(const Builder *b, const Group *g, const Instr *in) {
   GroupNote out = {0};
   const Node *x = graph_node(b->g, g->node[0]);
@@ -51,8 +51,9 @@ static void add_kernel_values(Builder *b, ValueList *values, uint32_t set,
     if (built->kernel->ptr[p].written) add_value(b, values, set, p, built->ptr[p]);
 }
 
-// Adds notes on the groups of instruction `instr`: the group at index `first` of the schedule or,
-// for a launch, one group from there on for each set of arguments.
+// Adds notes on the groups that instruction `instr` runs. The first of them has index `first` in
+// the schedule. A launch of a kernel runs as many groups, adjacent in the schedule, as it has sets
+// of arguments.
 static void note_instr(Builder *b, uint32_t first, uint32_t instr, ValueList *values,
                        InstrNote *out) {
   const Instr *in = &b->instr.at[instr];

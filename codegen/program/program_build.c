@@ -24,8 +24,8 @@ static void emit_group(Builder *b, uint32_t at) {
   }
 }
 
-// Records in b->from that the instructions added since the last call belong to the group at index
-// at - 1 of the schedule. at 0: they belong to no group.
+// Records in b->from the group to which the instructions added since the last call belong: the
+// group at index at - 1 of the schedule. With at 0 they belong to no group.
 static void mark_from(Builder *b, uint32_t at) {
   while (b->from.n < b->instr.n) vec_push(b->a, b->from) = at;
 }

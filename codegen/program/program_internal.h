@@ -9,7 +9,8 @@
 #include "ir/base/intern.h"
 #include "ir/base/map.h"
 
-// schedule.c. The groups that execute, in order. Those from index `commit` on run after the commit.
+// schedule.c. The groups that execute, in order of execution. Groups from index `commit` on run
+// after the commit, the point of a step from which nothing may fail.
 typedef struct Schedule {
   uint32_t n;
   uint32_t *group;
@@ -18,8 +19,8 @@ typedef struct Schedule {
 } Schedule;
 Schedule schedule_make(Arena *a, const Fusion *f, bool overlap);
 
-// A Program under construction. Until plan_memory has run, a Ref into the arena has the index of
-// its buffer as offset.
+// A Program under construction. A Ref (reference to memory) into the arena has the index of its
+// buffer as offset until plan_memory has run.
 typedef struct Builder {
   Arena *a;
   const Fusion *f;
@@ -54,16 +55,18 @@ Size builder_size(Builder *b,
                   const DimList *list); // returns the product of the valid extents of dims
 Size builder_dim_size(Builder *b, DimId d);
 ProgDim builder_dim(Builder *b, DimId d);
-// Returns dim d as a dim of a Program, without ProgDim.extent, the slot of the valid length.
+// Returns dim d of the graph as a dim of a Program. ProgDim.extent, the run-time argument with the
+// number of valid elements, is not set.
 ProgDim program_dim(const Graph *g, DimId d);
 Ref builder_buffer(Builder *b, const char *value,
                    int64_t bytes);     // adds a buffer, returns its memory
 Ref builder_ref(Builder *b, NodeId n); // returns the memory of n, made on first use
-// Returns the memory of a value in one step of loop `loop`: r + i * `bytes` for index i of the
-// loop.
+// Returns the memory of a value in one iteration of loop `loop`. It is the address r + i * `bytes`,
+// where i is the number of the iteration.
 Ref builder_step_ref(Builder *b, Ref r, RegionId loop, int64_t bytes);
 RegionId collect_loop(const Graph *g, NodeId collect); // returns the loop of a COLLECT
-// Adds a copy instruction, unless both are the same memory.
+// Adds an instruction that copies `bytes` bytes to `to`. Does nothing if `to` and `from` are the
+// same memory.
 void builder_copy(Builder *b, Ref to, Ref from, int64_t bytes);
 
 // -- directory.c: declared tensors, constants, outputs; where updates go

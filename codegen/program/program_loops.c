@@ -9,8 +9,8 @@
 //   end
 #include "codegen/program/program_internal.h"
 
-// Returns whether each step of the loop writes `root`: a group computes it, or it is the COLLECT of
-// a loop inside this one.
+// Returns whether each iteration of the loop writes `root`. It does if a group of the loop computes
+// `root`, or if `root` is the COLLECT (values of all iterations) of an inner loop.
 static bool written_in(const Builder *b, NodeId root, RegionId loop) {
   const Node *x = graph_node(b->g, root);
   const Group *g = &b->f->group[b->f->of[root]];

@@ -22,7 +22,8 @@
 
 // -- before the commit --------------------------------------------------------------------------
 
-// The priority of a group. Of the groups that are ready, one with the smallest number is taken.
+// The priority of a group in the schedule. Among the groups whose arguments are ready, one with the
+// smallest number is taken next.
 typedef enum Priority {
   PRIORITY_SUM, // a sum over processors, if collectives overlap with computation
   PRIORITY_NORMAL,
@@ -45,8 +46,8 @@ typedef struct ListScheduler {
   RegionId open;        // the loop whose groups are being taken, 0: none
 } ListScheduler;
 
-// Returns the bytes that memory grows by when group i runs: the bytes that it stores, less the
-// bytes of the groups that nothing reads after it.
+// Returns by how many bytes the memory in use grows when group i runs. These are the bytes that
+// group i stores, less the bytes of the groups whose last reader is i.
 static int64_t memory_growth(const ListScheduler *l, uint32_t i) {
   int64_t grows = l->bytes[i];
   for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++) {
@@ -56,14 +57,14 @@ static int64_t memory_growth(const ListScheduler *l, uint32_t i) {
   return grows;
 }
 
-// Adds `by` to loop_waits of all loops that contain group i, but not group `on`.
+// Adds `by` to loop_waits[r] of each loop r that contains group i but does not contain group `on`.
 static void count_loop_waits(ListScheduler *l, uint32_t i, uint32_t on, uint32_t by) {
   for (RegionId r = l->region[i]; r && !region_encloses(l->f->graph, r, l->region[on]);
        r = region_get(l->f->graph, r)->parent)
     l->loop_waits[r] += by;
 }
 
-// Adds `by` to `left` of all loops around group i.
+// Adds `by` to left[r], the number of groups not yet scheduled, of each loop r around group i.
 static void count_left(ListScheduler *l, uint32_t i, uint32_t by) {
   bool end = l->f->group[i].kind == GROUP_LOOP;
   RegionId r = l->region[i];
@@ -71,8 +72,9 @@ static void count_left(ListScheduler *l, uint32_t i, uint32_t by) {
     l->left[r] += by;
 }
 
-// Returns whether group i may be taken now: it is in the open loop, and each loop that it begins
-// waits for no group outside. The GROUP_LOOP of a loop is taken after all its groups.
+// Returns whether loops allow that group i is scheduled next. It must be in the loop that is open,
+// and each loop that it begins must wait for no group outside. The group that ends a loop
+// (GROUP_LOOP) comes after all groups of the loop.
 static bool loop_allows(const ListScheduler *l, uint32_t i) {
   const Graph *g = l->f->graph;
   RegionId r = l->region[i];
@@ -142,7 +144,8 @@ static void scheduler_make(Arena *a, ListScheduler *l, bool overlap) {
   scheduler_loops(a, l);
 }
 
-// Returns the index in `ready`, the n groups that are ready, of the group to take next.
+// Returns the index in `ready` of the group to schedule next. `ready` has the n groups whose
+// arguments are ready.
 static uint32_t choose_group(const ListScheduler *l, uint32_t n, const uint32_t *ready) {
   uint32_t best = n;
   int64_t least = 0;
@@ -182,8 +185,8 @@ static void list_before_commit(Arena *a, ListScheduler *l, Schedule *s) {
   }
 }
 
-// Returns the index in s->group, from `from` to end - 1, of the first group that reads group g;
-// `end` if there is none.
+// Returns the index in s->group of the first group that reads a value of group g, among those from
+// index `from` to end - 1. Returns `end` if none of these groups does.
 static uint32_t first_user(const ListScheduler *l, const Schedule *s, uint32_t g, uint32_t from,
                            uint32_t end) {
   for (uint32_t at = from; at < end; at++)
@@ -192,8 +195,8 @@ static uint32_t first_user(const ListScheduler *l, const Schedule *s, uint32_t g
   return end;
 }
 
-// Returns the smallest index in s->group, at least `from`, to which the group at index p may move:
-// it stays in its loop and after the groups that it reads.
+// Returns the smallest index in s->group, at least `from`, to which the group at index p may move.
+// The group must stay in its loop and after the groups whose values it reads.
 static uint32_t earliest(const ListScheduler *l, const Schedule *s, uint32_t p, uint32_t from) {
   uint32_t g = s->group[p], at = p;
   for (; at > from && l->region[s->group[at - 1]] == l->region[g]; at--)
@@ -206,8 +209,9 @@ static bool is_gather(const Fusion *f, const Group *g) {
   return g->kind == GROUP_COLLECTIVE && graph_node(f->graph, g->node[0])->op == OP_ALL_GATHER;
 }
 
-// Moves each gather before the first user of the previous gather, or as near to it as the operands
-// of the gather allow.
+// Moves each gather (a collective) to the place before the first user of the previous gather, so
+// that its transfer overlaps with computation. If the operands of the gather are computed later, it
+// moves as near to that place as they allow.
 static void advance_gathers(const ListScheduler *l, Schedule *s) {
   uint32_t before = s->n; // index of the previous gather
   for (uint32_t p = 0; p < s->n; p++) {

@@ -38,8 +38,8 @@ static bool overlap(const MemoryRange *a, const MemoryRange *b) {
   return a->tensor == b->tensor && a->first < b->end && b->first < a->end;
 }
 
-// Returns the first time, not before `now`, at which access `a` is possible: no collective is
-// writing its memory and, if `a` writes, none is reading it.
+// Returns the earliest time, not before `now`, at which access `a` is possible. Then no collective
+// writes the memory of `a` and, if `a` is a write, none reads that memory.
 static double free_at(const Sim *s, const Access *a, double now) {
   MemoryRange r = range_of(s, a);
   for (uint32_t i = 0; i < s->pending.n; i++) {
@@ -58,7 +58,7 @@ static double operands_free(const Sim *s, const Instr *in) {
   return now;
 }
 
-// Removes the collectives that have ended from s->pending.
+// Removes from s->pending the collectives that have ended by now (s->t.now).
 static void retire(Sim *s) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < s->pending.n; i++)
@@ -73,8 +73,9 @@ static void wait_until(Sim *s, double t) {
   retire(s);
 }
 
-// Adds a collective of `seconds` seconds to the link, at time `ready` or when the link is free.
-// Without `overlap` adds them to the core. s->access has pairs: source and destination of each
+// Runs a collective that takes `seconds` seconds on the link, the connection between processors. It
+// starts at time `ready` or when the link is free, whichever is later. Without overlap of transfer
+// and computation the core waits these seconds. s->access has pairs: source and destination of each
 // tensor.
 static void run_collective(Sim *s, double ready, double seconds) {
   s->t.transfer += seconds;
@@ -107,7 +108,8 @@ static void run_instr(Sim *s, uint32_t i) {
 
 static void run_range(Sim *s, uint32_t lo, uint32_t hi);
 
-// Adds `times` times the time of the last round, which began at `before`, without walking it again.
+// Advances all clocks by `times` times the time of the last iteration of a loop, without simulating
+// the iteration again. `before` has the clocks at the start of that iteration.
 static void repeat_round(Sim *s, const Clocks *before, double times) {
   // After each round the link is ahead of the core by the same time.
   double link = s->t.link - s->t.now;

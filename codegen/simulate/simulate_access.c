@@ -46,10 +46,10 @@ void sim_zones(Sim *s) {
   }
 }
 
-// Computes how many bytes have been accessed since touch t. Time is counted in bytes that this
-// processor accesses; `now` is the current time. *core counts accesses of the core that runs this
-// processor, *machine those of all cores. After a collective a core has also run its other
-// processors.
+// Computes how many bytes have been accessed since touch t, the last access to a granule (block of
+// memory). Time is counted in bytes that this processor accesses; `now` is the current time. *core
+// counts accesses of the core that runs this processor, *machine those of all cores. After a
+// collective a core has also run its other processors.
 static void reuse_distance(const Sim *s, const Touch *t, double now, double *core,
                            double *machine) {
   double since = now - t->at;
@@ -59,8 +59,8 @@ static void reuse_distance(const Sim *s, const Touch *t, double now, double *cor
       since * (s->m->cores > 0 ? others_ran ? s->processors : fmin(s->processors, s->m->cores) : 1);
 }
 
-// Records `a` as the last access of its granules, and adds its bytes to *t by the cache that had
-// them.
+// Records `a` as the last access of its granules, the blocks of memory whose use is tracked. Adds
+// the bytes of `a` to *t, to the field of the cache that had the granules.
 static void touch(Sim *s, const Access *a, bool other_core, CacheTraffic *t) {
   Zone *z = &s->zone[a->at.tensor < 0 ? s->p->ntensors : (uint32_t)a->at.tensor];
   int64_t lo = clamp64(sim_offset(s, a->at), 0, z->bytes), hi = clamp64(lo + a->span, lo, z->bytes);

@@ -18,8 +18,9 @@ static double operation_seconds(const Sim *s, double operations) {
   return s->m->operations > 0 ? operations / s->m->operations : 0;
 }
 
-// Returns the seconds of work that takes one core `seconds`. The cores of a processor share its
-// `parts` equal parts. alone: the work is so small that one core does all of it.
+// Returns the seconds that the cores of a processor need for work that takes one core `seconds`.
+// The work has `parts` equal parts, which the cores share. alone: the work is so small that one
+// core does all of it.
 static double shared_out(const Sim *s, double seconds, double parts, bool alone) {
   if (s->team <= 1) return seconds * s->contexts;
   if (alone || parts < 1) return seconds;
@@ -52,8 +53,8 @@ static double kernel_seconds(Sim *s, const KernelLaunch *l) {
   return shared_out(s, work + s->m->launch, chunks, units <= (double)l->grain);
 }
 
-// Returns the bytes from the first to behind the last element of a matrix, whose rows (columns if
-// it is transposed) are `ld` elements apart. element: bytes of one element.
+// Returns the bytes from the start of a matrix to the end of its last element. Its rows, or its
+// columns if it is transposed, begin `ld` elements apart. element: bytes of one element.
 static int64_t matrix_span(bool transposed, double rows, double cols, int64_t ld, int64_t element) {
   double major = transposed ? cols : rows, minor = transposed ? rows : cols;
   return major < 1 ? 0 : ((int64_t)(major - 1) * ld + (int64_t)minor) * element;
@@ -94,8 +95,9 @@ static double copy_seconds(Sim *s, const Ref *src, Ref dst, int64_t bytes) {
                     bytes < SOLO_BYTES);
 }
 
-// Returns the seconds of an ordered operation, which takes one element at a time. An element costs
-// 4 log2(n + 1) vector operations in a sort, and 2 in a cumulative operation.
+// Returns the seconds of an ordered operation (a sort or a cumulative operation), which takes one
+// element at a time. An element costs 4 log2(n + 1) vector operations in a sort of n elements, and
+// 2 in a cumulative operation.
 static double ordered_seconds(Sim *s, const Ordered *o) {
   bool sorts = o->kind == ORDERED_ARGSORT || o->kind == ORDERED_TOP_K;
   double n = sim_size(s, o->n), rows = 1, element = (double)dtype_bytes(o->type);

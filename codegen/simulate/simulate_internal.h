@@ -16,8 +16,8 @@
 
 enum { LANES = 16 }; // f32 elements of a vector
 
-// A memory access of an instruction: it moves `bytes` bytes, all within the `span` bytes from `at`
-// on.
+// A memory access of an instruction. It moves `bytes` bytes, all of which are in the range of
+// `span` bytes that begins at `at`.
 typedef struct Access {
   Ref at;
   int64_t span;
@@ -25,7 +25,7 @@ typedef struct Access {
   bool writes;
 } Access;
 
-// The last access to a granule.
+// The last access to a granule, a block of memory whose presence in caches is tracked.
 typedef struct Touch {
   double at;        // Sim.touched at the time of the access
   uint32_t segment; // Sim.segment at the time of the access
@@ -51,7 +51,8 @@ typedef struct Pending {
   MemoryRange from, to;
 } Pending;
 
-// Times in seconds since the start of the step, and sums of times over the instructions so far.
+// Times in seconds since the start of the step, and the sums of the times of the instructions so
+// far by kind.
 typedef struct Clocks {
   double now, link;                 // times at which the core and the link are free
   double compute, transfer, waited; // sums: of instructions, of collectives, of waits of the core
@@ -78,26 +79,30 @@ typedef struct Sim {
 
 // -- simulate_access.c
 void sim_zones(Sim *s); // makes all zones; no cache holds any of their granules
-// Returns the value of a size. A run-time scalar in it has its value for full blocks.
+// Returns the value of a size. If the size contains a run-time scalar, the scalar counts with its
+// value for full blocks.
 double sim_size(const Sim *s, Size x);
-// Returns the bytes from the start of r's zone to r, in the current iteration of all open loops.
+// Returns the distance in bytes of reference r from the start of its zone, the memory area that
+// contains it. Loops that are open count with their current iteration.
 int64_t sim_offset(const Sim *s, Ref r);
-// Adds an access to s->access.
+// Adds to s->access an access of `bytes` bytes within the `span` bytes from `at`. writes: the
+// access writes, else it reads.
 void sim_access(Sim *s, Ref at, int64_t span, double bytes, bool writes);
-// Returns the bytes from r to the end of its tensor or, in the arena, of the buffer that contains
-// r.
+// Returns the bytes from address r to the end of the memory around it. That is the buffer for an
+// address in the arena, otherwise the tensor.
 int64_t sim_bytes_behind(const Sim *s, Ref r);
-// Records the accesses in s->access as the last accesses of their granules; with only_writes, only
-// those that write. Returns the bytes that they move, by the cache that held the granules before.
-// other_core: the accesses are part of a collective.
+// Records the accesses in s->access as the last accesses of their granules (tracked blocks of
+// memory). With only_writes, records only accesses that write. Returns the bytes moved, by the
+// cache that held the granules before. other_core: the accesses are part of a collective.
 CacheTraffic sim_touch(Sim *s, bool only_writes, bool other_core);
 
 // -- simulate_kernel.c
-// Adds to s->access the accesses of a kernel through pointer number `ptr`, whose address is `at`.
-// extent: the iterations of each loop of the kernel.
+// Adds to s->access the accesses of kernel k through pointer number `ptr`, whose address is `at`.
+// extent: the number of iterations of each loop of the kernel.
 void kernel_access(Sim *s, const Kernel *k, int ptr, Ref at, const double *extent);
 // Returns the operations of a kernel, in additions of one f32 element. A vector addition counts as
-// LANES of them, also if the vector is filled only in part. extent: the iterations of each loop.
+// LANES such additions, also if the vector is filled only in part. extent: the number of iterations
+// of each loop.
 double kernel_operations(Arena *scratch, const Kernel *k, const double *extent);
 
 // -- simulate_cost.c

@@ -17,8 +17,8 @@ static double rounds(const double *extent, int n) {
   return product;
 }
 
-// Returns how often pointer `ptr` is accessed at computed indices. A scatter counts twice: it reads
-// and writes.
+// Returns how many times the kernel accesses memory through pointer `ptr` at computed indices. A
+// scatter counts twice: it reads and writes.
 static double indexed_accesses(const Kernel *k, int ptr, const double *extent) {
   double times = 0;
   for (int i = 0; i < k->nstmts; i++) {
@@ -53,8 +53,9 @@ void kernel_access(Sim *s, const Kernel *k, int ptr, Ref at, const double *exten
 
 // -- operations ---------------------------------------------------------------------------------
 
-// Returns the loops that s depends on: it is computed once in each of their rounds, and not again
-// in the rounds of other loops. of: the result for each earlier statement.
+// Returns the loops in each iteration of which statement s is computed again: those on which its
+// result depends. Iterations of other loops reuse the result. of: the set for each earlier
+// statement.
 static LoopSet loops_of(const Kernel *k, const KStmt *s, const LoopSet *of) {
   if (s->kind != K_ACCUM && s->kind != K_REDUCE) return stmt_loops(k, of, s);
   return ((LoopSet)1 << (s->level == LEVEL_INNER ? k->nouter + k->ninner : k->nouter)) - 1;
@@ -64,8 +65,8 @@ static bool along_vector(const Kernel *k, LoopSet of) {
   return k->vector >= 0 && (of >> k->vector & 1);
 }
 
-// Returns the cost of the memory access of s for one vector. If its elements are not neighbours
-// along the vector loop, this is the cost of LANES single accesses.
+// Returns the cost of the memory access of statement s for one vector. If the elements of the
+// vector are not adjacent in memory, this is the cost of LANES single accesses.
 static double access_cost(const Kernel *k, const KStmt *s, const LoopSet *of) {
   int64_t stride = k->vector >= 0 ? k->ptr[s->index].stride[k->vector] : 0;
   int32_t index = s->kind == K_LOAD_AT ? s->arg[0] : s->kind == K_SCATTER ? s->arg[1] : NO_STMT;
@@ -89,10 +90,10 @@ static double stmt_cost(const Kernel *k, const KStmt *s, const LoopSet *of) {
 
 static double type_cost(Dtype t) { return dtype_bytes(t) > 4 ? 2 : 1; }
 
-// Returns how many vectors of a statement are computed or, outside of the vector loop, how many
-// elements. of: the loops that the statement depends on. Its code is in the innermost of these, so
-// all loops around that one count, too. Rows of a register tile share a value that is equal in all
-// of them.
+// Returns how many times a statement is computed: vectors if it is in the vectorised loop, elements
+// otherwise. of: the loops that the statement depends on. Its code is in the innermost of these, so
+// all loops around that one count, too. Rows of a register tile (block of results in registers)
+// share a value that is equal in all of them.
 static double vectors(const Kernel *k, const double *extent, LoopSet of) {
   double n = 1;
   int deepest = -1;
@@ -104,8 +105,8 @@ static double vectors(const Kernel *k, const double *extent, LoopSet of) {
   return shared ? n / clamp64((int64_t)extent[k->rows], 1, TILE) : n;
 }
 
-// Returns whether statement `stmt` is a product that only sums read. Product and sum are then one
-// instruction.
+// Returns whether statement `stmt` is a product that only sums read. Then the product and the sum
+// are one instruction.
 static bool is_fused(const Kernel *k, int stmt) {
   bool summed = false;
   for (int i = stmt + 1; i < k->nstmts && k->stmt[stmt].kind == K_OP && k->stmt[stmt].op == OP_MUL;
@@ -118,7 +119,8 @@ static bool is_fused(const Kernel *k, int stmt) {
   return summed;
 }
 
-// Returns whether the vector loop is shorter than a vector. Then all accesses along it have a mask.
+// Returns whether the vectorised loop has fewer iterations than a vector has elements. Then all
+// accesses along the loop have a mask.
 static bool is_masked(const Kernel *k, const double *extent) {
   return k->vector >= 0 && extent[k->vector] < LANES;
 }

@@ -31,8 +31,8 @@ NodeId memory_writer(const Graph *g, NodeId n) {
 
 static DimId full_dim(const Graph *g, DimId d) { return dim_get(g->dims, d)->whole; }
 
-// Follows n, a rename, merge or split. If its old dims depend on the rows of the last batch,
-// records in `rows` how its new dims depend on them.
+// Follows n, a rename, merge or split of dims. If an old dim of n depends on the rows of the last
+// batch, records in `rows` how the new dims of n depend on them.
 static void rows_through(const Graph *g, Rows *rows, const Node *n) {
   const Attr *at = &n->attr;
   if (n->op == OP_RENAME)

@@ -36,7 +36,7 @@ static inline bool op_looks_up(Op op, int i) {
 static inline bool op_is_number(Op op) {
   return op_row(op)->cls == SOURCE && !op_is_decl(op) && !op_is_draw(op) && op != OP_VALUES;
 }
-// Returns the argument of view n with which n shares memory.
+// Returns the argument of n that has the same memory as n, a view.
 NodeId view_of(const Graph *g, NodeId n);
 // Returns the node that owns the memory of n: n itself or, if n is a view, the node at the end of
 // the chain of views.
@@ -45,8 +45,8 @@ NodeId memory_root(const Graph *g, NodeId n);
 // or, if n is a result of a scan, the scan.
 NodeId memory_writer(const Graph *g, NodeId n);
 
-// The number of valid elements of a dim in the last batch, which has `rows` rows: rows * scale /
-// div.
+// The number of valid elements of a dim in the last batch, which may be incomplete. If this batch
+// has `rows` rows, the number is rows * scale / div.
 typedef struct RowDim {
   int64_t scale, div; // scale 0: the dim does not depend on the rows
 } RowDim;
@@ -57,8 +57,8 @@ typedef struct Rows {
   DimId over; // the batch dim, as it is before it is divided into blocks; 0: there is none
   RowDim *at; // of each dim, as it is before it is divided into blocks
 } Rows;
-// Finds the dims that depend on the rows of the batch dim, whose name is `over`; NULL if there is
-// none. Memory from a.
+// Finds the dims whose valid elements depend on the number of rows in the last batch. over: the
+// name of the batch dim; NULL if there is none. The result is allocated in `a`.
 Rows rows_find(Arena *a, const Graph *g, const char *over);
 // Sets *out to the run-time scalar that holds the number of valid elements of d. Returns false if
 // every block of d is always full.
@@ -67,8 +67,9 @@ bool extent_slot(const Graph *g, const Rows *rows, DimId d, Slot *out);
 // dim. Returns false if that is 0 on every processor.
 bool offset_slot(const Graph *g, DimId d, Slot *out);
 // Computes the number of valid elements of a list of dims, slowest first, that one loop runs over.
-// It is *base or, if *uneven is set, *base times *slot, the valid elements of the first dim.
-// Returns false if a dim after the first is not always full: then one loop cannot run over them.
+// The number is *base or, if *uneven is set, *base times *slot: the valid elements of the first
+// dim. Returns false if a dim after the first is not always full, because one loop cannot run over
+// such dims.
 bool extent_list(const Graph *g, const Rows *rows, const DimList *list, int64_t *base, bool *uneven,
                  Slot *slot);
 
