@@ -25,7 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A clone, the copy of node `of` that region (loop) `in` computes again for the backward pass.
+// A clone: the copy of node `of` that the backward pass has in region (loop) `in`.
 typedef struct CloneSite {
   NodeId of;
   RegionId in;

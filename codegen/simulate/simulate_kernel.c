@@ -53,9 +53,8 @@ void kernel_access(Sim *s, const Kernel *k, int ptr, Ref at, const double *exten
 
 // -- operations ---------------------------------------------------------------------------------
 
-// Returns the loops in each iteration of which statement s is computed again: those on which its
-// result depends. Iterations of other loops reuse the result. of: the set for each earlier
-// statement.
+// Returns the loops on which the result of statement s depends. It is recomputed in each of their
+// iterations; iterations of other loops reuse it. of: the loops for each earlier statement.
 static LoopSet loops_of(const Kernel *k, const KStmt *s, const LoopSet *of) {
   if (s->kind != K_ACCUM && s->kind != K_REDUCE) return stmt_loops(k, of, s);
   return ((LoopSet)1 << (s->level == LEVEL_INNER ? k->nouter + k->ninner : k->nouter)) - 1;

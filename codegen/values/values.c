@@ -32,7 +32,7 @@ NodeId memory_writer(const Graph *g, NodeId n) {
 static DimId full_dim(const Graph *g, DimId d) { return dim_get(g->dims, d)->whole; }
 
 // Follows n, a rename, merge or split of dims. If an old dim of n depends on the rows of the last
-// batch, records in `rows` how the new dims of n depend on them.
+// batch, records in `rows` how the new dims depend on them.
 static void rows_through(const Graph *g, Rows *rows, const Node *n) {
   const Attr *at = &n->attr;
   if (n->op == OP_RENAME)
