@@ -92,7 +92,8 @@ static bool is_ours(const struct stat *s) {
   return s->st_uid == geteuid() && (s->st_mode & 077) == 0;
 }
 
-// Opens the directory. Returns -1 if it does not exist or other users may use it.
+// Opens directory `dir`. Returns its file descriptor, or -1 if it does not exist or other users may
+// use it.
 static int open_dir(const char *dir) {
   int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   struct stat s;
@@ -118,7 +119,8 @@ static void file_name(const uint8_t key[HASH_BYTES], char out[2 * HASH_BYTES + 3
   strcpy(out + 2 * HASH_BYTES, ".o");
 }
 
-// Computes the SHA-256 of all that lies behind the first HEAD bytes (magic and hash) of a file.
+// Writes to out the SHA-256 of a file of the cache, without its first HEAD bytes: the text `magic`
+// and the stored hash.
 static void checksum(const Bytes *file, uint8_t out[HASH_BYTES]) {
   Hash h;
   hash_start(&h);
@@ -137,8 +139,8 @@ static bool read_all(int fd, char *at, size_t n) {
   return true;
 }
 
-// Reads the whole file. Returns false if other users may use it or its checksum is wrong. The
-// caller frees out->at in any case.
+// Reads the whole file `name` of the open directory `dir` into *out. Returns false if other users
+// may use the file or its checksum is wrong. The caller frees out->at in any case.
 static bool read_file(int dir, const char *name, Bytes *out) {
   int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
   struct stat s;
@@ -207,9 +209,10 @@ static Bytes join_objects(uint32_t n, const Bytes *objects) {
   return file;
 }
 
-// Returns whether this write shall also check the size of the folder. Listing the folder takes
-// time, so it is done at random: on average once for every 1/64 of the limit that is written. Two
-// bytes of the key, which is a hash, serve as the random number.
+// Returns whether the write of an entry of `bytes` bytes shall also check the size of the cache
+// folder. Listing the folder takes time. Therefore the answer is random: true on average once for
+// every 1/64 of the size limit that is written. Two bytes of the key, which is a hash, serve as the
+// random number.
 static bool time_to_shrink(const uint8_t key[HASH_BYTES], size_t bytes) {
   enum { PARTS = 64 };
   return (key[0] << 8 | key[1]) * (double)cache_limit() < PARTS * 0x1p16 * (double)bytes;

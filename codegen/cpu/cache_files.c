@@ -17,8 +17,8 @@ static bool is_entry(const char *name) {
          strspn(name, "0123456789abcdef") == n - 2;
 }
 
-// Returns whether a process that died has left this file: "KEY.o.partial", or ".KEY.o.PID" of older
-// versions of meshc.
+// Returns whether `name` is that of an unfinished file, which a process left when it died:
+// "KEY.o.partial", or ".KEY.o.PID" of older versions of meshc.
 static bool is_aside(const char *name) {
   size_t n = strspn(name + (name[0] == '.'), "0123456789abcdef");
   return n == 2 * HASH_BYTES && strncmp(name + (name[0] == '.') + n, ".o.", 3) == 0;

@@ -7,7 +7,7 @@
 
 enum { HASH_BYTES = 32 };
 
-// SHA-256 (FIPS 180-4) of bytes that are added in pieces.
+// The state of a SHA-256 computation (FIPS 180-4) whose input is added in several calls.
 typedef struct Hash {
   uint32_t state[8];
   uint64_t bytes;
@@ -15,7 +15,8 @@ typedef struct Hash {
 } Hash;
 void hash_start(Hash *h);
 void hash_add(Hash *h, const void *at, size_t n);
-// Adds the text with its NUL, so that the texts "a", "bc" and "ab", "c" give different hashes.
+// Adds the text with its final NUL to the input of hash h. So the texts "a", "bc" give another hash
+// than "ab", "c".
 void hash_text(Hash *h, const char *text);
 void hash_end(Hash *h, uint8_t out[HASH_BYTES]);
 
@@ -25,9 +26,11 @@ uint32_t cache_read(const char *dir, const uint8_t key[HASH_BYTES], Bytes **out)
 // Stores n objects under `key` in dir, which is created if necessary (mode 0700). A failure is
 // ignored: the kernels are compiled again next time.
 void cache_write(const char *dir, const uint8_t key[HASH_BYTES], uint32_t n, const Bytes *objects);
-// Returns the bytes that the folder may hold: MESHC_CACHE_MIB in the environment, default 512 MiB.
+// Returns how many bytes the cache folder may hold: MESHC_CACHE_MIB in the environment, default 512
+// MiB.
 int64_t cache_limit(void);
-// Removes the least recently used entries until the folder is within the limit.
+// Removes the least recently used files of cache folder `dir` until the rest is within the size
+// limit (cache_limit).
 void cache_shrink(const char *dir);
 
 #endif

@@ -46,8 +46,8 @@ static KernelList source_make(Arena *a, const Program *p, Kernel *const *kernels
   return s;
 }
 
-// Computes the hash of all that the objects depend on: the kernels, the emitter, LLVM, the host and
-// the options.
+// Computes the key of the compile cache: the hash of all that the machine code depends on. These
+// are the kernels, the emitter's sources, LLVM, the host and the options.
 static void cache_key(Arena *a, const KernelList *s, uint8_t out[HASH_BYTES]) {
   Hash h;
   hash_start(&h);
@@ -82,16 +82,17 @@ static void compile_kernels(void *arg) {
                    j->source->symbol + j->first, j->n, j->source->opt, j->form, &j->out, j->why);
 }
 
-// Runs a job, and stores a failure (ir/base/guard.h) in it instead of passing it on. Only the first
-// thread may raise a failure, after the second thread has ended.
+// Runs a CompileJob; the start function of a thread. Stores a failure, such as no memory
+// (ir/base/guard.h), in the job instead of raising it. Only the first thread may raise the failure,
+// after the second thread has ended.
 static void *compile_job(void *arg) {
   CompileJob *j = arg;
   j->failed = !guard_run(compile_kernels, j, &j->failure);
   return NULL;
 }
 
-// Divides the kernels among one or two jobs. Runs the first job on this thread, the second on a new
-// one. Returns the number of jobs.
+// Divides the kernels among one or two jobs. Runs the first job on the calling thread, the second
+// on a new one. Returns the number of jobs.
 static uint32_t compile(const KernelList *s, LlvmForm form, CompileJob *job) {
   uint32_t n = form == LLVM_OBJECT && s->n > 2 * KERNELS_A_THREAD ? MAX_OBJECTS : 1, first = 0;
   for (uint32_t i = 0; i < n; i++) {
@@ -120,8 +121,8 @@ static void free_objects(uint32_t n, Bytes *object) {
   for (uint32_t i = 0; i < n; i++) free(object[i].at);
 }
 
-// Compiles the kernels to one or two objects, whose memory the caller frees. Returns their number,
-// or 0 after an error in d.
+// Compiles the kernels to one or two ELF objects, whose memory the caller frees. Returns the number
+// of objects, or 0 after it has reported an error in d.
 static uint32_t compile_objects(const KernelList *s, Bytes *object, Diag *d) {
   CompileJob job[MAX_OBJECTS];
   uint32_t n = compile(s, LLVM_OBJECT, job);
@@ -145,8 +146,9 @@ static void *find_symbol(const Code *c, const char *name) {
   return at;
 }
 
-// Sets the function pointers of a kernel. They are copied as bytes, because ISO C does not convert
-// data pointers to function pointers; POSIX guarantees that the bytes are the same.
+// Sets the function pointers of kernel k to the addresses `run` and `combine`. The pointers are
+// copied as bytes, because ISO C does not convert data pointers to function pointers. POSIX
+// guarantees that the bytes are the same.
 static void set_entries(ProgKernel *k, void *run, void *combine) {
   memcpy(&k->run, &run, sizeof run);
   memcpy(&k->combine, &combine, sizeof combine);
@@ -163,8 +165,8 @@ static bool link_kernels(Program *p, const KernelList *s, const Code *c) {
   return true;
 }
 
-// Maps the objects and sets the entry points of all kernels. Returns NULL with a sentence in
-// why[0..200) if an object cannot be loaded or a kernel is missing.
+// Maps the n objects into this process and sets the entry points of all kernels. Returns NULL with
+// a sentence in why[0..200) if an object cannot be loaded or a kernel is missing.
 static Code *code_link(Program *p, const KernelList *s, uint32_t n, const Bytes *object,
                        char *why) {
   Code *c = mem_zeroed(1, sizeof *c);

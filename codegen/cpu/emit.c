@@ -41,9 +41,9 @@ static void add_flag(Emit *e, const char *name) {
                           LLVMCreateEnumAttribute(e->ctx, kind, 0));
 }
 
-// Begins the function `void name(ptr call, i64, ...)` with n integer parameters. Its first block is
-// for allocas: LLVM turns only those of the first block into registers. Code is emitted to the
-// second.
+// Begins the LLVM function `void name(ptr call, i64, ...)` with n integer parameters. Its first
+// block is for allocas (stack memory): LLVM turns only those of the first block into registers.
+// Code is emitted to the second block.
 static void function_begin(Emit *e, const char *name, int n) {
   LLVMTypeRef params[3] = {e->ptr, e->i64, e->i64};
   e->fn =
@@ -67,8 +67,8 @@ static void function_end(Emit *e) {
   LLVMBuildBr(e->b, LLVMGetNextBasicBlock(e->allocas));
 }
 
-// Emits the part of address p that no loop changes, in elements: the offset, and the run-time
-// scalars times their strides.
+// Emits the part of pointer p's offset that no loop counter changes, in elements. That is the
+// constant offset, plus run-time scalars of the call times their strides.
 static LLVMValueRef walk_start(Emit *e, const KPtr *p) {
   LLVMValueRef at = i64_of(e, p->offset);
   for (int i = 0; i < p->nbases; i++)
@@ -100,8 +100,9 @@ static void load_call(Emit *e) {
   }
 }
 
-// Allocates Emit.zeros and fills it with zeros, if the kernel has tiles of several rows and a load
-// with a guard (rows_of_zeros in emit_nest.c).
+// Emits an allocation of Emit.zeros, filled with zeros. A load of a window reads there when it is
+// outside of its tensor (rows_of_zeros in emit_nest.c). Does nothing if the kernel has no such load
+// or runs one row at a time.
 static void zeros_make(Emit *e) {
   bool any = false;
   for (int id = 0; id < e->k->nstmts && e->k->rows >= 0 && e->plan.rows > 1; id++)

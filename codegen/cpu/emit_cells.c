@@ -19,7 +19,8 @@ LLVMValueRef emit_identity(Emit *e, Op op, Dtype t, bool vector) {
                            : const_int(type, monoid_identity_int(m, t));
 }
 
-// Joins the halves of v by op until one lane is left.
+// Emits the reduction of vector v to a scalar by op. It joins the lower and the upper half of the
+// lanes until one lane is left.
 LLVMValueRef emit_horizontal(Emit *e, Op op, Dtype t, LLVMValueRef v) {
   for (unsigned n = LLVMGetVectorSize(LLVMTypeOf(v)) / 2; n >= 1; n /= 2) {
     LLVMValueRef low[32], high[32], none = LLVMGetPoison(LLVMTypeOf(v));
@@ -43,8 +44,8 @@ static bool runs_in_vector_loop(const Emit *e, const KStmt *s) {
   return e->plan.vec_outer || s->level == LEVEL_INNER || s->kind == K_REDUCE;
 }
 
-// Returns whether the cells of s are vectors. The cell of a K_REDUCE is a scalar if the vector loop
-// is an outer loop and the reduced value is equal in all lanes.
+// Returns whether the cells (accumulators in stack memory) of reduction s are vectors. A cell is a
+// scalar if the vector loop is an outer loop and the reduced value is equal in all lanes.
 bool cell_is_vector(const Emit *e, int s) {
   const KStmt *st = &e->k->stmt[s];
   if (!runs_in_vector_loop(e, st)) return false;

@@ -9,8 +9,9 @@
 
 static Dtype combine_type(const KStmt *s) { return stmt_folds(s) ? TYPE_F64 : s->type; }
 
-// Emits a loop over the chunks that joins element `index` of K_ACCUM s or, with `vector`, the
-// vector of elements from `index` on. Returns the result.
+// Emits a loop over the chunks (parts of the kernel's work) that joins their results for one
+// element of reduction s. `index` is the number of the element; with `vector`, the vector of
+// elements from `index` on is joined. Returns the joined value.
 static LLVMValueRef join_chunks(Emit *e, int s, LLVMValueRef index, LLVMValueRef chunks,
                                 bool vector) {
   const KStmt *st = &e->k->stmt[s];
@@ -30,8 +31,8 @@ static LLVMValueRef join_chunks(Emit *e, int s, LLVMValueRef index, LLVMValueRef
   return emit_coerce(e, emit_read(e, t, cell), type, st->type);
 }
 
-// Joins element `index` of K_ACCUM s and stores the result at address `at`. If l is a loop and not
-// -1, does this for a vector of elements along loop l.
+// Emits the joining of all chunks' results for element `index` of reduction s, and a store at
+// address `at`. If l is a loop and not -1, does this for a vector of elements along loop l.
 static void combine_at(Emit *e, int s, int l, LLVMValueRef index, LLVMValueRef at,
                        LLVMValueRef chunks) {
   const KStmt *st = &e->k->stmt[s];
@@ -43,16 +44,17 @@ static void combine_at(Emit *e, int s, int l, LLVMValueRef index, LLVMValueRef a
     store_raw(e, p->type, at, x);
 }
 
-// Returns whether no loop after l moves the pointer of K_ACCUM s. Then neighbours along l are
-// neighbours in the partial row.
+// Returns whether the elements of reduction s depend on no loop after loop l. Then neighbours along
+// l are neighbours in the partial row, the memory with the results of a chunk.
 static bool is_last(const Emit *e, int s, int l) {
   for (l++; l < e->k->nouter + e->k->ninner; l++)
     if (accum_stride(e->k, s, l) != 0) return false;
   return true;
 }
 
-// Emits loops over the elements of K_ACCUM s along loop l and the loops after it. `index` is the
-// first element in the partial row, `at` the address of its result.
+// Emits loops over the result elements of reduction s, along loop l and all loops after l. `index`
+// is the number of the first element in the partial row, the memory with a chunk's results. `at` is
+// the address at which the first result is stored.
 static void combine_loops(Emit *e, int s, int l, LLVMValueRef index, LLVMValueRef at,
                           LLVMValueRef chunks) {
   const KPtr *p = &e->k->ptr[e->k->stmt[s].index];

@@ -41,8 +41,9 @@ Dtype fold_type(const Emit *e, int s) {
   return folds(e, s) && fold_of(e, s)->wide ? TYPE_F64 : e->k->stmt[s].type;
 }
 
-// Emits: level = op(level, x). x has the type of statement s and is converted to t, the type of the
-// level; `level` is its address.
+// Emits level = op(level, x), where op is that of reduction s. `level` is the address of a level:
+// the leaf, middle or total of a long sum. x has the type of s and is converted to t, the type of
+// the level.
 static void level_add(Emit *e, int s, Dtype t, LLVMValueRef level, LLVMValueRef x) {
   const KStmt *st = &e->k->stmt[s];
   x = emit_coerce(e, x, st->type, t);
@@ -50,8 +51,8 @@ static void level_add(Emit *e, int s, Dtype t, LLVMValueRef level, LLVMValueRef 
   LLVMBuildStore(e->b, emit_join(e, st->op, t, old, x), level);
 }
 
-// Emits a load of the level at address `level`, and a store of the identity there. Returns the
-// loaded value.
+// Emits a load of a level (the leaf, middle or total of a long sum), and a store of the identity in
+// its place. Returns the loaded value.
 static LLVMValueRef level_take(Emit *e, int s, LLVMValueRef level) {
   const KStmt *st = &e->k->stmt[s];
   LLVMValueRef x = emit_read(e, cell_type(e, s, st->type), level);
@@ -82,8 +83,8 @@ static void add_leaf(Emit *e, int s, int at) {
   level_add(e, s, e->k->stmt[s].type, e->middle[at], level_take(e, s, e->cell[at]));
 }
 
-// Adds the leaves of all cells of s to their middles and, every SUM_MIDDLE folds, the middles to
-// the totals.
+// Emits the folds of sum s whose levels are in registers. All leaves, to which values are added,
+// are added to their middles. Every SUM_MIDDLE folds, the middles are added to the f64 totals.
 static void fold_registers(Emit *e, int s) {
   each_cell(e, s, body_rows(e, s), body_vecs(e, s), add_leaf);
   if (!fold_of(e, s)->wide) return;
@@ -126,9 +127,10 @@ static void wide_add(Emit *e, int s, LLVMValueRef index, bool vector) {
   store_raw(e, st->type, leaf, emit_identity(e, st->op, st->type, vector));
 }
 
-// Adds leaves of K_ACCUM s in the partial row to their totals. If `place` is inner loop i, these
-// are the leaves to which one run of that loop adds. They are neighbours; the counters of the inner
-// loops around loop i give the first. For other places these are all leaves.
+// Emits the addition of leaves (f32 partial sums) of reduction s to their f64 totals. The leaves
+// are elements of the partial row, the memory with the results of a chunk. If `place` is an inner
+// loop, only the leaves to which one run of that loop adds are folded. The counters of the loops
+// around it give the first of these leaves. For other places all leaves are folded.
 static void fold_row(Emit *e, int s, int place) {
   int at = place < FOLD_LOOP ? e->k->nouter : e->k->nouter + place - FOLD_LOOP;
   LLVMValueRef from = i64_of(e, 0);

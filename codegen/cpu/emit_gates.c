@@ -26,13 +26,14 @@ typedef struct Gate {
   LLVMValueRef inv; // 2^k s(z)
 } Gate;
 
-// Returns y and inv of a gate, for p = 2^-k e^-z.
+// Returns the two fields of a Gate, y = 2^-k e^-z and inv = 2^k s(z). Here s is the sigmoid, k is
+// math_shift, and p is the power 2^-k e^-z.
 static Gate gate_of(Emit *e, const Power *p) {
   LLVMValueRef y = math_power_value(e, p);
   return (Gate){y, quot(e, num(y, 1), offset(e, y, ldexp(1, -shift(e, y))))};
 }
 
-// Returns y and inv of the gates with z = x: sigmoid and silu.
+// Returns the Gate of sigmoid and silu, where the argument z of the sigmoid is x itself.
 static Gate logistic(Emit *e, LLVMValueRef x) {
   Power p = math_power(e, negate(e, x), num(x, math_magic(is_f32(e, x), -shift(e, x))));
   return gate_of(e, &p);
@@ -44,10 +45,10 @@ LLVMValueRef math_sigmoid(Emit *e, LLVMValueRef x) {
   return unshift(e, g.inv);
 }
 
-// Returns y and inv of gelu_tanh, from -z log2(e) = x t, where t = -(k + c x^2) with the constants
-// k and c below. t is computed as a sum of two numbers, t and `low`. The constant k is a multiple
-// of the last place of the largest t. So k + t is exact, and `low` holds the whole rounding error
-// of t.
+// Returns the Gate of gelu_tanh. The argument z of its sigmoid is computed as -z log2(e) = x t.
+// Here t = -(k + c x^2) with the constants k and c below. t is computed as a sum of two numbers, t
+// and `low`. The constant k is a multiple of the last place of the largest t. So k + t is exact,
+// and `low` holds the whole rounding error of t.
 static Gate gelu_tanh_gate(Emit *e, LLVMValueRef x) {
   bool f32 = is_f32(e, x);
   const double k = f32 ? 0x1.26aecp+1 : 0x1.26aec21bce760p+1,
@@ -69,7 +70,8 @@ static LLVMValueRef gelu_tanh_factor(Emit *e, LLVMValueRef x) {
   return mul(e, x, math_fma(e, mul(e, x, x), num(x, cubic), num(x, linear)));
 }
 
-// The constants and functions for a gate x s(z) and its slope.
+// The constants and functions for an activation x s(z) and its derivative. s is the sigmoid; z is a
+// function of x.
 typedef struct Gated {
   double low32, low64;   // x s(z) is 0 for x below low32 in f32, low64 in f64
   double high32, high64; // s(z) is 1 for x above high32 in f32, high64 in f64
@@ -79,7 +81,8 @@ typedef struct Gated {
 static const Gated silu = {-125, -900, 40, 100, logistic, NULL};
 static const Gated gelu_tanh = {-11.3, -23, 6, 10, gelu_tanh_gate, gelu_tanh_factor};
 
-// Emits x s(z) or, with `slope`, its derivative s (1 + w e^-z s), where s is s(z) and w is x dz/dx.
+// Emits x s(z), where s is the sigmoid. With `slope`, emits its derivative s (1 + w e^-z s)
+// instead, where s is s(z) and w is x dz/dx.
 static LLVMValueRef gated(Emit *e, LLVMValueRef x, const Gated *f, bool slope) {
   bool f32 = is_f32(e, x);
   x = at_least(e, x, f32 ? f->low32 : f->low64);
@@ -101,10 +104,11 @@ LLVMValueRef math_gelu_tanh_slope(Emit *e, LLVMValueRef x) { return gated(e, x, 
 
 // -- gelu ---------------------------------------------------------------------------------------
 
-// E(a) = c / (a + g(a)), where c = 1 / sqrt(2 pi); this equation defines the function g. It is
-// approximated by a quotient of polynomials, tail_num / tail_den, for a in 0..14.6, in f64 for a in
-// 0..38.8. For larger a, P(-a) is 0 with any g. The relative error of E is that of g times g / (a +
-// g). So errors of Horner's rule, which grow with a, matter less where a is large.
+// Emits the numerator of g(a), a quotient of polynomials tail_num / tail_den. The function g is
+// defined by E(a) = c / (a + g(a)), where c = 1 / sqrt(2 pi) and E(a) = e^(a^2/2) P(-a). P is the
+// distribution function of the normal distribution. The quotient fits g for a in 0..14.6, in f64
+// for a in 0..38.8. For larger a, P(-a) is 0 with any g. A relative error of g is multiplied by g /
+// (a + g) in E. So errors of Horner's rule, which grow with a, matter less where a is large.
 static LLVMValueRef tail_num(Emit *e, LLVMValueRef a) {
   static const double n32[] = {9.886405223369365558e-7, 0.009594143368303775787,
                                0.09146413207054138184, 0.3652694821357727051,
@@ -162,8 +166,9 @@ LLVMValueRef math_gelu(Emit *e, LLVMValueRef x) {
   return pick(e, less(e, x, 0), under, over);
 }
 
-// Emits P(x) + x P'(x), where P'(x) = e^(-x^2/2) / sqrt(2 pi). For |x| < 1 it is computed as 1/2 +
-// x m(x^2), where m is a polynomial.
+// Emits the derivative of gelu: P(x) + x P'(x), where P is the normal distribution function and
+// P'(x) = e^(-x^2/2) / sqrt(2 pi). For |x| < 1 it is computed as 1/2 + x m(x^2), where m is a
+// polynomial.
 LLVMValueRef math_gelu_slope(Emit *e, LLVMValueRef x) {
   static const double m32[] = {7.292991673941803033e-6, -1.106630792949641078e-4,
                                1.152562441211055891e-3, -9.498008390918197835e-3,

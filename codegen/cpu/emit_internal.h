@@ -48,10 +48,10 @@
 enum { TILE_ROWS = 14, TILE_VECS = 4, TILE = TILE_ROWS * TILE_VECS }; // largest register tile
 enum { ZERO_BYTES = 4096 }; // bytes of the memory at Emit.zeros
 
-// The place of a statement: where its code is emitted. PLACE_LOOP + i is the body of inner loop i.
-//   PLACE_ENTRY   at the start of SYMBOL: once a call
-//   PLACE_UNIT    before the phases: once a unit, or once for all units of a tile
-//   PLACE_PHASE   before the inner loops, but inside an outer vector loop: once a phase
+// The place of a statement: where its code is emitted. PLACE_ENTRY: at the start of SYMBOL, once a
+// call. PLACE_UNIT: once for each unit (one round of the outer loops), or once for all units of a
+// tile. PLACE_PHASE: once for each pass over the inner loops, before them but inside an outer
+// vector loop. PLACE_LOOP + i: in the body of inner loop i.
 enum { PLACE_ENTRY, PLACE_UNIT, PLACE_PHASE, PLACE_LOOP };
 
 // The processor for which code is emitted.
@@ -62,9 +62,10 @@ typedef struct EmitTarget {
   int opt;  // level of optimization of LLVM's code generation, 0 to 3
 } EmitTarget;
 
-// When an accumulator is folded: its leaf is added to the next level. FOLD_UNIT: after every `step`
-// units. FOLD_VECTOR: after every `step` vectors of an outer vector loop. FOLD_LOOP + i: after
-// every `step` rounds of inner loop i. fold.c decides.
+// When an accumulator of a long sum is folded: its leaf is added to the next level and becomes the
+// identity. FOLD_UNIT: after every `step` units (rounds of the outer loops). FOLD_VECTOR: after
+// every `step` vectors of an outer vector loop. FOLD_LOOP + i: after every `step` rounds of inner
+// loop i. fold.c decides.
 enum { FOLD_NEVER, FOLD_UNIT, FOLD_VECTOR, FOLD_LOOP };
 typedef struct Fold {
   int place;
@@ -90,23 +91,24 @@ typedef struct CpuPlan {
   Fold *fold;        // of each statement: when its accumulator is folded
 } CpuPlan;
 
-// Returns the plan of kernel k for target t. Its arrays are allocated in a.
+// Returns the plan of kernel k for target t. The arrays of the plan are allocated in arena a.
 CpuPlan cpu_plan_make(Arena *a, const Kernel *k, const EmitTarget *t);
-// Returns the Fold of each statement for plan p, whose other fields are set (fold.c). Memory from
-// a.
+// Returns an array, allocated in arena a, with the Fold of each statement: when its accumulator is
+// folded. All other fields of plan p must be set. Defined in fold.c.
 Fold *fold_plan(Arena *a, const Kernel *k, const CpuPlan *p);
 
-// Returns whether statement `stmt` is a load whose guard is equal in all lanes.
+// Returns whether statement `stmt` is a load whose guard is equal in all lanes. The guard is a
+// bool: whether the position that the load reads is inside its tensor.
 bool load_is_guarded(const Kernel *k, const CpuPlan *p, int stmt);
 // Returns whether `stmt` is a load inside the inner loops of phase `phase` whose guard is equal in
-// all lanes.
+// all lanes. The guard is a bool: whether the position that the load reads is inside its tensor.
 bool is_guard_use(const Kernel *k, const CpuPlan *p, int stmt, int phase);
-// Returns the innermost place at which the guard of a load is computed, of all loads for which
-// is_guard_use is true. Returns -1 if the phase has none.
+// Returns the innermost place at which a guard of the phase is computed, or -1 if it has none. A
+// guard is the bool argument of a load; only loads for which is_guard_use is true count.
 int guards_place(const Kernel *k, const CpuPlan *p, int phase);
-// Returns whether rounds in which the guard is false can be skipped. That is so if all loads for
-// which is_guard_use is true share one guard, and no reduction of the phase changes in those
-// rounds.
+// Returns whether rounds in which the guard of the loads is false can be skipped. That is so if all
+// loads for which is_guard_use is true share one guard, and such rounds change no reduction of the
+// phase.
 bool guards_decide(const Kernel *k, const CpuPlan *p, int phase);
 
 #ifdef MESHC_HAVE_LLVM
@@ -154,8 +156,8 @@ typedef struct Emit {
   LLVMValueRef last_mask, last_active; // mask and active of the last vector of the tile
 } Emit;
 
-// Returns the index of the instance of statement s for row r and vector v. It is an index of the
-// arrays of Emit with an entry for each instance: cell, middle, total, value.
+// Returns the index of statement s for row r and vector v of a tile. It is used in these arrays of
+// Emit: cell, middle, total, value.
 static inline int instance_id(int s, int r, int v) { return s * TILE + r * TILE_VECS + v; }
 
 // -- emit_value.c
@@ -163,7 +165,8 @@ static inline int instance_id(int s, int r, int v) { return s * TILE + r * TILE_
 // that return a constant take the type of the result. If that is a vector, all its lanes hold the
 // constant.
 bool is_vector(LLVMValueRef v);
-// Returns type `element`, or vectors of it, in the shape of value `shape`.
+// Returns type `element` if the value `shape` is a scalar, else the type of a vector of `element`
+// with as many lanes as `shape`.
 LLVMTypeRef type_like(Emit *e, LLVMTypeRef element, LLVMValueRef shape);
 LLVMTypeRef type_vector(Emit *e, LLVMTypeRef element);
 LLVMValueRef const_int(LLVMTypeRef t, int64_t x);
@@ -190,34 +193,38 @@ LLVMValueRef slot_value(Emit *e, int slot);     // loads run-time scalar `slot`,
 LLVMValueRef number_value(Emit *e, int number); // loads a numeric argument, an f64
 // Returns the scalar type in which registers hold elements of type t: f32 for bf16, i32 for u8.
 LLVMTypeRef reg_type(Emit *e, Dtype t);
-// Returns reg_type, or with `vector` the type of a vector of CpuPlan.lanes such elements.
+// Returns the type in which registers hold an element of type t (reg_type) or, with `vector`,
+// CpuPlan.lanes such elements.
 LLVMTypeRef reg_shape(Emit *e, Dtype t, bool vector);
 // Returns the type that one element of type t has in memory.
 LLVMTypeRef mem_type(Emit *e, Dtype t);
 LLVMValueRef from_memory(Emit *e, Dtype t, LLVMValueRef raw); // converts mem_type to reg_type
 LLVMValueRef to_memory(Emit *e, Dtype t, LLVMValueRef v);     // converts reg_type to mem_type
-// Emits v as cast(v, to) of the language converts it. Floats to integers are truncated, those out
-// of range become the nearest integer of the type, NaN becomes 0. Floats are rounded to bf16 and
-// f16.
+// Emits the conversion that cast(v, to) of the language does. Floats become integers by truncation;
+// those out of range become the nearest integer of the type, and NaN becomes 0. Floats that become
+// bf16 or f16 are rounded to that type.
 LLVMValueRef emit_convert(Emit *e, LLVMValueRef v, Dtype from, Dtype to);
 // Emits v, an operand of type `from`, in the register type of `to`. Nothing saturates: integers
 // keep their low bits. Floats whose register type is equal stay unchanged.
 LLVMValueRef emit_coerce(Emit *e, LLVMValueRef v, Dtype from, Dtype to);
-// Returns whether the value of statement s depends on the counter of that loop; false for loop -1.
+// Returns whether the value of statement s depends on the counter of loop `loop`. Returns false if
+// `loop` is -1.
 bool depends(const Emit *e, int s, int loop);
-// Returns the value of statement s for row r and vector v.
+// Returns the value of statement s for row r and vector v of a tile.
 LLVMValueRef value_at(Emit *e, int s, int r, int v);
-// Returns argument `which` of s for row r and vector v, converted to `type` by emit_coerce.
+// Returns argument number `which` of statement s for row r and vector v of a tile, converted to
+// `type` by emit_coerce.
 LLVMValueRef operand_at(Emit *e, const KStmt *s, int which, Dtype type, int r, int v);
-// Returns argument `which` of s as an i64, multiplied by KStmt.step.
+// Returns argument number `which` of statement s for row r and vector v of a tile, as an i64
+// multiplied by KStmt.step.
 LLVMValueRef scaled_operand(Emit *e, const KStmt *s, int which, int r, int v);
-// Returns the counter of loop l at row r and lane 0 of vector v, an i64.
+// Returns the counter of loop l, an i64, for row r of a tile and lane 0 of its vector v.
 LLVMValueRef counter_at(Emit *e, int l, int r, int v);
 
 // -- emit_flow.c --------------------------------------------------------------------------------
 LLVMBasicBlockRef emit_block(Emit *e);
-// Begins `if (condition) { ... }`. Code that is emitted before the call of if_end is the body.
-// Returns the block behind the conditional, which if_end takes.
+// Begins `if (condition) { ... }`. The code that is emitted until the call of if_end is the body.
+// Returns the block that follows the body; the caller passes it to if_end.
 LLVMBasicBlockRef if_begin(Emit *e, LLVMValueRef condition);
 void if_end(Emit *e, LLVMBasicBlockRef done);
 // The loop `for (var = from; var < to; var += step) { ... }`. Code that is emitted between
@@ -235,13 +242,15 @@ typedef struct Blocks {
   EmitLoop loop;
   LLVMValueRef from, to; // the interval of the current block
 } Blocks;
-// Begins a loop over the blocks of from..to, of `step` elements each. step 0: one block.
+// Begins a loop that divides the interval from..to into blocks of `step` elements each. If step is
+// 0, there is one block and no loop.
 Blocks blocks_begin(Emit *e, LLVMValueRef from, LLVMValueRef to, int64_t step);
 void blocks_end(Emit *e, const Blocks *b);
-// Adds 1 to *counter; if that gives `period`, resets it to 0. Returns an i1: whether it was reset.
+// Emits code that adds 1 to *counter and resets it to 0 when it reaches `period`. Returns an i1:
+// whether it was reset.
 LLVMValueRef count_round(Emit *e, LLVMValueRef counter, int64_t period);
-// Sets Emit.last_mask so that the last vector of the tile uses its first `left` lanes only. All
-// lanes are used if `left` is at least their number.
+// Sets Emit.last_mask so that only the first `left` lanes are in use in the last vector of the
+// tile. All lanes are in use if `left` is at least their number.
 void emit_mask(Emit *e, LLVMValueRef left);
 void emit_mask_off(Emit *e);
 
@@ -262,11 +271,11 @@ typedef LLVMValueRef MathFn2(Emit *e, LLVMValueRef x, LLVMValueRef y);
 MathFn2 math_pow, math_mod, math_floor_div;
 
 // -- emit_random.c
-// Emits the random numbers that statement s draws at positions x, of type i64.
+// Emits the random numbers that statement s draws for the elements with numbers x, of type i64.
 LLVMValueRef emit_draw(Emit *e, const KStmt *s, LLVMValueRef x);
 
 // -- emit_op.c
-// Emits a statement of kind K_OP for row r and vector v.
+// Emits a statement of kind K_OP (arithmetic and the like) for row r and vector v of a tile.
 LLVMValueRef emit_op(Emit *e, const KStmt *s, int r, int v);
 // Emits op(a, b), one step of a reduction, for elements of type t.
 LLVMValueRef emit_join(Emit *e, Op op, Dtype t, LLVMValueRef a, LLVMValueRef b);
@@ -281,9 +290,9 @@ LLVMValueRef load_raw(Emit *e, Dtype t, LLVMValueRef at, bool vector);
 void store_raw(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRef v);
 // Emits stores of lane i of v to element i * stride from `at`, for all lanes i.
 void scatter_raw(Emit *e, Dtype t, LLVMValueRef at, int64_t stride, LLVMValueRef v);
-// Returns the place in Emit.addr for the address of row r of a tile through pointer p. The place
-// holds NULL, unless rows_of_zeros (emit_nest.c) has set it for rows that may be outside of a
-// window.
+// Returns a pointer to the entry of Emit.addr with the address of pointer p in row r of a tile. The
+// entry is NULL, unless rows_of_zeros (emit_nest.c) has set it for rows that may be outside of
+// their tensor.
 static inline LLVMValueRef *row_address(Emit *e, int p, int r) {
   return &e->addr[e->k->nptr + p * TILE_ROWS + r];
 }
@@ -293,25 +302,28 @@ LLVMValueRef emit_identity(Emit *e, Op op, Dtype t, bool vector);
 // Emits op over all lanes of v.
 LLVMValueRef emit_horizontal(Emit *e, Op op, Dtype t, LLVMValueRef v);
 bool vector_is_inner(const Emit *e);
-// Returns whether the accumulators of K_ACCUM s are cells. Otherwise s adds to elements of the
-// partial row.
+// Returns whether the accumulators of K_ACCUM s, a reduction over all units, are cells (stack
+// memory that becomes registers). Otherwise s adds to elements of the partial row, the memory with
+// the results of a chunk.
 bool accum_in_registers(const Emit *e, int s);
 bool cell_is_vector(const Emit *e, int s);
-// Returns element type t as a scalar or a vector, as the cells of s are.
+// Returns the LLVM type of a cell of reduction s for elements of type t: a vector if
+// cell_is_vector(e, s), else a scalar.
 LLVMTypeRef cell_type(Emit *e, int s, Dtype t);
 int cell_vecs(const Emit *e, int s); // returns the cells that one row of the main tile has
-// Return for how many rows, and with how many cells in each row, the current body adds to s.
+// body_rows returns for how many rows of a tile the current body adds to reduction s. body_vecs
+// returns how many accumulators each of these rows has.
 int body_rows(const Emit *e, int s);
 int body_vecs(const Emit *e, int s);
-// Calls visit for the cells of s in the first `rows` rows and `vecs` vectors; `at` is the index of
-// the cell in Emit.cell (instance_id).
+// A function that each_cell calls for the cells of reduction s, in the first `rows` rows and `vecs`
+// vectors of a tile. `at` is the index of the cell in Emit.cell (instance_id).
 typedef void CellVisitor(Emit *e, int s, int at);
 void each_cell(Emit *e, int s, int rows, int vecs, CellVisitor *visit);
-// Returns the address of element `index` of K_ACCUM s in the partial row. index NULL means element
-// 0.
+// Returns the address of element `index` of reduction s in the partial row, the memory with the
+// results of a chunk. If index is NULL, returns the address of element 0.
 LLVMValueRef partial_at(Emit *e, int s, LLVMValueRef index);
-// Returns the address of the f64 total of element `index` of K_ACCUM s. row is the address of the
-// leaf of its element 0: the totals lie behind the leaves.
+// Returns the address of the f64 total of element `index` of reduction s. `row` is the address of
+// the f32 leaf of element 0; the totals lie in memory behind all leaves.
 LLVMValueRef wide_at(Emit *e, int s, LLVMValueRef row, LLVMValueRef index);
 
 // -- emit_fold.c: levels of the accumulator of statement s. at: an index of instance_id.
@@ -319,23 +331,28 @@ void fold_make(Emit *e, int s, int at);                        // emits allocas 
 void level_clear(Emit *e, int s, Dtype t, LLVMValueRef level); // emits level = identity
 void fold_clear(Emit *e, int s, int at);                       // emits middle = total = identity
 void folds_begin(Emit *e, int s);                              // emits leaves[s] = 0
-// Emits stores of identities to the totals of K_ACCUM s in the partial row.
+// Emits stores of identities to the f64 totals of reduction s in the partial row, the memory with
+// the results of a chunk.
 void wide_clear(Emit *e, int s);
-// Emits a loop over elements from..from + n - 1 of K_ACCUM s in the partial row. `body` emits the
-// work for element `index` or, with `vector`, for the vector of elements that begins there.
+// The body of a loop that each_of_row emits over elements from..from + n - 1 of reduction s in the
+// partial row, a chunk's results. Emits the work for element `index` or, with `vector`, for the
+// vector of elements that begins there.
 typedef void RowBody(Emit *e, int s, LLVMValueRef index, bool vector);
 void each_of_row(Emit *e, int s, LLVMValueRef from, int64_t n, bool vector, RowBody *body);
 Dtype fold_type(const Emit *e, int s); // returns the type of the last level of s
-// Returns all levels joined to one value, of type fold_type.
+// Emits the joining of the leaf, middle and total of a long sum to one value. Returns the value, of
+// type fold_type.
 LLVMValueRef fold_value(Emit *e, int s, int at);
-// Returns x, of type fold_type, converted to the type of s.
+// Returns x, a value of type fold_type (the last level of sum s), converted to the type of
+// statement s.
 LLVMValueRef fold_narrow(Emit *e, int s, LLVMValueRef x);
-// Returns, of the folds with that place, the one with the smallest step. If the place is an inner
-// loop, only folds of statements in `phase` count. If there is none, returns a Fold of step 0.
+// Returns the Fold with the smallest step among the accumulators that are folded at `place`. If
+// `place` is an inner loop, only those of statements in `phase` count. If there is none, returns a
+// Fold of step 0.
 const Fold *fold_most(const Emit *e, int place, int phase);
 void fold_now(Emit *e, int place, int phase); // emits the folds that have this place
 void fold_units_begin(Emit *e);               // allocates Emit.units, and stores 0 to it
-// Emits code that adds 1 to Emit.units, for a unit or a tile of units, and folds after every
+// Emits code that counts a unit (or a tile of units) in Emit.units, and folds long sums after every
 // Fold.step of them.
 void fold_units(Emit *e);
 
@@ -343,40 +360,46 @@ void fold_units(Emit *e);
 void cells_make(Emit *e);  // emits allocas of all cells
 void accum_begin(Emit *e); // emits identities for the accumulators of all K_ACCUMs
 void accum_end(Emit *e);   // emits stores of the cells of all K_ACCUMs to the partial row
-// Emits stores of identities to the cells of the K_REDUCEs of a phase.
+// Emits stores of identities to the accumulators of all reductions of a phase, a pass over the
+// inner loops.
 void reduce_begin(Emit *e, int phase);
-// Sets Emit.value of the K_REDUCEs of a phase to the results in their cells.
+// Sets Emit.value of all reductions of a phase, a pass over the inner loops, to the results in
+// their accumulators.
 void reduce_end(Emit *e, int phase);
 void emit_reduce(Emit *e, int s, int r, int v);
 void emit_accum(Emit *e, int s, int r, int v);
-// Emits the allocation of Emit.scratch for the sums of `units` units, and stores zeros to it. With
-// slabs, the sums of a run are there between two slabs.
+// Emits an allocation of Emit.scratch, filled with zeros, for the sums of `units` units (rounds of
+// the outer loops). If the inner loops run in parts, called slabs, the sums are kept there between
+// two slabs.
 void scratch_clear(Emit *e, LLVMValueRef units);
 void reduce_spill(Emit *e); // emits the addition of the tile's cells to Emit.scratch
 void reduce_fetch(Emit *e); // emits loads of the tile's sums to Emit.value
 
 // -- emit_nest.c
-// Emits all statements of a place. If the place is inside a phase (PLACE_PHASE and later), emits
+// Emits all statements of a place, a PLACE_ constant. If the place is PLACE_PHASE or later, emits
 // only the statements of that phase.
 void emit_statements(Emit *e, int place, int phase);
-// Emits the loops of a phase. The caller emits reduce_end: in a kernel with slabs only after the
-// last slab.
+// Emits the loops of a phase, which is one pass over the inner loops. The caller emits reduce_end
+// afterwards: in a kernel with slabs (parts of the inner loops) only after the last slab.
 void emit_phase(Emit *e, int phase);
-// Opens loop l: adds counter * stride to all addresses that depend on loop l. Returns a copy of the
-// addresses before that, which leave_loop restores.
+// Enters loop l: adds counter * stride to all addresses that depend on loop l. Returns a copy of
+// the addresses before the addition, which leave_loop restores.
 LLVMValueRef *enter_loop(Emit *e, int l, LLVMValueRef counter);
 void leave_loop(Emit *e, LLVMValueRef *saved);
 LLVMValueRef *addresses_save(Emit *e);
-// Emits the body of a tile in a phase.
+// A function that emits the code of one tile (the rows and vectors that run together) in phase
+// number `phase`.
 typedef void Body(Emit *e, int phase);
-// Emits the vector loop over from..to: whole tiles, then one vector at a time, of which the last is
-// masked. span: to - from if that is known when code is emitted, else -1.
+// Emits the vector loop over elements from..to: whole tiles first, then the elements left over,
+// with lanes behind `to` masked. `span` is to - from if that is known when code is emitted, else
+// -1.
 void vector_loop(Emit *e, LLVMValueRef from, LLVMValueRef to, int64_t span, Body *body, int phase);
 
 // -- emit_units.c, emit_combine.c, emit.c
 void emit_units(Emit *e, LLVMValueRef lo, LLVMValueRef hi); // emits units lo..hi-1, for lo < hi
 void emit_combine(Emit *e);                                 // emits the body of SYMBOL_combine
-// Adds SYMBOL to the module, and SYMBOL_combine if the kernel has K_ACCUM statements.
+// Adds the function `symbol` of kernel k to the module, and symbol_combine if the kernel has
+// reductions over all units (K_ACCUM).
 void emit_kernel(LLVMModuleRef module, const Kernel *k, const char *symbol, const EmitTarget *t);
 #endif
 
