@@ -51,9 +51,9 @@ Placement *place_silent(Arena *a, const PlaceGraph *of, const Graph *g, const La
 // 21)".
 const char *placement_why(const Placement *placement, NodeId n);
 // Returns the layout rule that makes `axis` split dim d of node n: index into
-// placement->layout->rule, or -1 when no rule does, e.g. after `layout(...)` in the model. d is a
-// dim of n, a dim that n sums, or (if n is a window) a dim of its source. It looks at the computed
-// and the settled sharding of n, and at the shardings in which users read n.
+// placement->layout->rule, or -1 when no rule does, e.g. after a pin (`layout(...)` in the model).
+// d is a dim of n, a dim that n sums, or (if n is a window) a dim of its source. The splits are
+// those of n as computed, as settled, and as users read n.
 int placement_rule(const Placement *placement, NodeId n, DimId d, int axis);
 // Returns the layout rule that makes n partial over `axis`, or -1.
 int placement_partial_rule(const Placement *placement, NodeId n, int axis);

@@ -30,7 +30,7 @@ static void name_origin(const Lower *l, NodeId n, Origin *o) {
 
 // -- why a value is converted -------------------------------------------------------------------
 
-// Returns the name of the summed dim that makes n partial over `axis`.
+// Returns the name of the dim whose sum makes n partial over `axis`, or "it" if none is found.
 static const char *summed_dim(const Lower *l, NodeId n, int axis) {
   int inner;
   NodeId begin = partial_sum_begin(l->p, n, axis, &inner);

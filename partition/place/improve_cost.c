@@ -114,8 +114,8 @@ bool improve_is_partial(const Improve *m, NodeId n, int axis) {
          adds_partial(m, node->args[1], axis);
 }
 
-// Returns whether the only reader of n is an addition whose result may stay partial. The result of
-// the addition is then reduced instead of n.
+// Returns whether n is partial over the axis and its only reader is an addition that may stay
+// partial. The result of the addition is then reduced instead of n.
 static bool is_added(const Improve *m, NodeId n, int axis) {
   const Read *r = reads_of(m->p, n);
   return r->node && !r[1].node && !r[1].output && improve_is_partial(m, n, axis) &&

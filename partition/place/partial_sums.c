@@ -2,7 +2,7 @@
 // splits.
 #include "partition/sharding/sharding_internal.h"
 
-// Returns the argument of n that is partial over the axis, preferably one that is no carry; 0:
+// Returns the argument of n that is partial over the axis, preferably one that is not a carry; 0:
 // none. If n itself is a carry of a loop, returns its value in the next step.
 static NodeId partial_from(const Placer *p, NodeId n, int axis) {
   const Node *node = graph_node(p->g, n);
