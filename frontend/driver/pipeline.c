@@ -28,8 +28,9 @@ const StageName stage_names[] = {
 };
 const int stage_name_count = countof(stage_names);
 
-// About how many recompute levels that differ only in the number of segments are compiled to find
-// one that fits a memory budget. All other levels are compiled if they are needed.
+// Of the recompute levels that differ only in their number of segments, about so many are compiled
+// to find one that fits a memory budget. All other levels are compiled if they are needed. A
+// segment is the part of the forward pass between two checkpoints.
 enum { LEVELS_TRIED = 24 };
 
 // The most operations in a graph that is compiled. Each operation costs memory and time in every
@@ -45,8 +46,8 @@ static bool small_enough(const Graph *selected, Diag *d) {
       d, "calls and rounds of for loops are unrolled; a scan is one loop, however often it runs");
 }
 
-// Indices in stage_names of the stages after which pipeline_run may stop. The other stages are made
-// together with one of these.
+// Indices in stage_names of the compiler stages after which pipeline_run may stop. The other stages
+// are made together with one of these.
 enum {
   AFTER_SIMPLIFY = 3,
   AFTER_PLACE,
@@ -70,8 +71,8 @@ static const Graph *proved(const PipelineOptions *opt, const Graph *g, const cha
   return g;
 }
 
-// Determines what is computed: rewrites the selected graph of whole tensors, independently of the
-// mesh.
+// Determines what is computed: rewrites the selected graph of whole tensors, without regard to the
+// mesh. Returns the rewritten graph.
 static const Graph *compute_what(Arena *a, const PipelineOptions *opt, const Graph *selected) {
   // Move invariant values out of loops.
   const Graph *hoisted = proved(opt, graph_hoist(a, selected), "hoist");
@@ -83,8 +84,8 @@ static const Graph *compute_what(Arena *a, const PipelineOptions *opt, const Gra
   return proved(opt, graph_factor(a, simple), "factor");
 }
 
-// Determines where values are computed: chooses shardings and writes the graph of one processor,
-// with collectives as nodes.
+// Determines where values are computed: chooses shardings, and writes the graph of one processor
+// with collectives as nodes. Fills *out up to stage `last`.
 static void compute_where(Arena *a, const PipelineOptions *opt, int last, Compilation *out) {
   Placement *(*choose)(Arena *, const Graph *, const Layout *, const Machine *) =
       out->plain ? place_plain : place;
@@ -98,7 +99,7 @@ static void compute_where(Arena *a, const PipelineOptions *opt, int last, Compil
 }
 
 // Determines how values are computed: rematerialisation, physical order of dims, kernels, schedule
-// and memory offsets. The result is one Program.
+// and memory offsets. The result in *out is one Program.
 static void compute_how(Arena *a, const PipelineOptions *opt, int last, Compilation *out) {
   const Graph *kept = proved(opt, remat(a, out->collected, out->again), "remat");
   if (out->simplified) partition_facts_rematerialised(&out->partition, kept);
@@ -119,8 +120,8 @@ static void compute_how(Arena *a, const PipelineOptions *opt, int last, Compilat
   timings_end(opt->timings, "program", graph_count(out->fusion->graph));
 }
 
-// Returns the bytes of memory that the program needs at this recompute level, from a trial compile
-// in an arena of its own.
+// Returns the bytes of memory that the program needs at a recompute level (how much is computed
+// again to save memory). Compiles the program in an arena of its own to find out.
 static int64_t bytes_at(const PipelineOptions *opt, const Compilation *c, int level) {
   Arena *scratch = arena_new();
   PipelineOptions quiet = *opt;
@@ -133,18 +134,18 @@ static int64_t bytes_at(const PipelineOptions *opt, const Compilation *c, int le
   return bytes;
 }
 
-// Returns the recompute level to try after k. Levels from REMAT_BASE_LEVELS up to the last
-// REMAT_TAIL differ only in the number of segments: only about LEVELS_TRIED of them are tried, at
-// equal distances.
+// Returns the recompute level to try after level k. Levels from REMAT_BASE_LEVELS up to the last
+// REMAT_TAIL differ only in their number of segments of the forward pass. Only about LEVELS_TRIED
+// of these are tried, at equal distances.
 static int next_level(int k, int levels) {
   int segments = levels - REMAT_TAIL - REMAT_BASE_LEVELS, next = k + segments / LEVELS_TRIED + 1;
   if (k < REMAT_BASE_LEVELS || k >= levels - REMAT_TAIL) return k + 1;
   return next < levels - REMAT_TAIL ? next : levels - REMAT_TAIL;
 }
 
-// Tries recompute levels in the order of next_level and returns the first that fits the budget. If
-// none fits, returns the level that needs least memory. *bytes_of_best gets the bytes of its
-// program.
+// Tries recompute levels in the order of next_level, and returns the first level whose program fits
+// the memory budget. If none fits, returns the level whose program needs least memory.
+// *bytes_of_best gets the bytes that the program of the returned level needs.
 static int fitting_level(const PipelineOptions *opt, const Compilation *c, int64_t *bytes_of_best) {
   int best = 0;
   int64_t least = c->compiled ? program_bytes(c->compiled->program) : bytes_at(opt, c, 0);
@@ -168,7 +169,7 @@ static void compute_within(Arena *a, const PipelineOptions *opt, int last, Compi
   if (out->again || !whole) compute_how(a, opt, last, out);
 }
 
-// Runs the passes from the placement on, up to stage index `end`.
+// Runs the passes of the compiler from the placement on, up to stage number `end`, and fills *out.
 static void compute_rest(Arena *a, const PipelineOptions *opt, int end, Compilation *out) {
   Stage begin = out->selected->stage;
   // The graph has only primitive operations on whole tensors now, or comes from a later stage.
@@ -185,9 +186,9 @@ static void compute_rest(Arena *a, const PipelineOptions *opt, int end, Compilat
   if (end >= AFTER_ORDER) compute_within(a, opt, end, out);
 }
 
-// Repeats the passes with place_plain, which leaves out place_improve.c: that changes the shardings
-// of several nodes together to save bytes sent, and can raise peak memory. Keeps the result if it
-// needs less memory.
+// Compiles again with place_plain, the placement without place_improve.c. That file changes the
+// shardings of several nodes together to save bytes sent, which can raise peak memory. Keeps the
+// new program if it needs less memory than that in *out.
 static void compute_plain(Arena *a, const PipelineOptions *opt, int end, Compilation *out) {
   Compilation plain = {.selected = out->selected, .simplified = out->simplified, .plain = true};
   compute_rest(a, opt, end, &plain);

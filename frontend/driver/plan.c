@@ -3,16 +3,16 @@
 
 enum { MAX_PROCESSORS = 1 << 20 };
 
-// Sets the meshes to search: all shapes of --processors processors; without the option the model's
-// mesh, or one processor if the model has no mesh. Returns false after an error.
+// Sets *mesh to the *n meshes to search: all shapes of --processors processors. Without the option
+// it is the model's mesh, or one processor if the model has no mesh. Returns false after an error.
 static bool meshes_of(Session *s, uint32_t *n, const Mesh **mesh) {
   int64_t processors, one = mesh_size(&s->model->mesh) == 1;
   return option_integer(s->opt, OPTION_PROCESSORS, one, 1, MAX_PROCESSORS, s->diag, &processors) &&
          planner_meshes(s, processors, n, mesh);
 }
 
-// Fills r->gain with rules that could be added to the best layout: first those that make it faster,
-// then those that save most memory and cost at most 5 % more time.
+// Fills r->gain with rules that could be added to the best layout. First come those that make a
+// step faster, then those that save most memory and cost at most 5 % more time.
 static void choose_gains(PlanReport *r) {
   const LayoutCost *best = &r->found->at[0].cost;
   for (int by_memory = 0; by_memory < 2; by_memory++)
@@ -34,7 +34,8 @@ static void choose_gains(PlanReport *r) {
     }
 }
 
-// Estimates the layout of the file or of --layout, if its mesh has as many processors as `mesh`.
+// Estimates the cost of the user's own layout, given in the model file or with --layout, if its
+// mesh has as many processors as `mesh`.
 static void estimate_own(PlanReport *r, const Mesh *mesh) {
   const Mesh *own = &r->s->model->mesh;
   if (!r->s->model->layout.n || mesh_size(own) != mesh_size(mesh)) return;

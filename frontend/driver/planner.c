@@ -11,16 +11,17 @@
 #include "frontend/driver/planner.h"
 #include "frontend/driver/progress.h"
 
-// What build_variant needs to build a model with short loops.
+// What build_variant needs to build a model with short loops, in which most loops have a single
+// round.
 typedef struct Variant {
   Session *s;
   const Ast *file;  // the model file, with the contents of its imports in it
   ShortLoops loops; // model_build reads the loop with two rounds and lists all loops here
 } Variant;
 
-// Builds the model with one round of every loop except `longer` (the Ast of a loop, or NULL), which
-// has two. Returns its simplified graph and sets *model to its graph before selection. Returns NULL
-// if the model cannot be built with short loops.
+// Builds the model with one round (iteration) of every loop, but two of `longer` (the Ast of a
+// loop, or NULL). Returns its simplified graph, and sets *model to its graph before selection.
+// Returns NULL if the model cannot be built with such short loops.
 static const Graph *build_variant(Variant *v, const Ast *longer, const Graph **model) {
   Session s = *v->s;
   ModelOptions options = s.options;
@@ -37,8 +38,9 @@ static const Graph *build_variant(Variant *v, const Ast *longer, const Graph **m
   return c.simplified;
 }
 
-// Fills the samples of *out with models of short loops. Returns false if the rounds of a loop are
-// not alike, or if the model cannot be built with short loops.
+// Fills the samples of *out, graphs from which the search computes costs, with models of short
+// loops. Returns false if the rounds (iterations) of a loop are not alike, or if the model cannot
+// be built with short loops.
 static bool short_samples(Variant *v, SearchTask *out) {
   const Graph *model, *g = build_variant(v, NULL, &out->model);
   uint32_t n = v->loops.loop.n;
@@ -59,7 +61,8 @@ static bool short_samples(Variant *v, SearchTask *out) {
   return true;
 }
 
-// Makes the model itself the only sample of *out. Returns false after an error.
+// Makes the graph of the whole model the only sample of *out (graph from which the search computes
+// costs). Returns false after an error.
 static bool whole_sample(Session *s, SearchTask *out) {
   Selected of;
   Compilation c;
@@ -86,8 +89,8 @@ static int pinned_axes(const Session *s, const char *names[MAX_AXES]) {
   return n;
 }
 
-// Returns a mesh of one processor. It has the axes that pins name, because a pin of an axis that
-// the mesh does not have is an error.
+// Returns a mesh of one processor, whose axes are those that pins (layout(...) in the model) name.
+// A pin of an axis that the mesh does not have would be an error.
 static const Mesh *mesh_of_one(Session *s, int npinned, const char *const names[]) {
   Mesh *m = arena_new_of(s->arena, Mesh);
   *m = (Mesh){.naxes = (uint8_t)(npinned ? npinned : 1)};
@@ -108,8 +111,8 @@ static void no_mesh_for_pins(Session *s, int64_t processors, int npinned,
   diag_hint(s->diag, "give the mesh with --mesh, or name fewer axes in layout(...)");
 }
 
-// The first axes of every mesh get the names that pins use; meshes with fewer axes than names are
-// dropped.
+// The first axes of every mesh get the names that pins (layout(...) in the model) use. Meshes with
+// fewer axes than such names are dropped.
 bool planner_meshes(Session *s, int64_t processors, uint32_t *n, const Mesh **mesh) {
   static const char *const usual[SEARCHED_AXES] = {"rows", "cols", "deep"};
   const char *names[MAX_AXES + SEARCHED_AXES];
@@ -193,9 +196,9 @@ bool planner_foresee(Session *s, const Selected *of, Foreseen *f) {
   return true;
 }
 
-// Sets *use to the layout that needs least memory by the search's estimate. Called if all compiled
-// programs need more memory than a processor has. Returns false after an error, also if the program
-// of that layout needs too much memory.
+// Sets *use to the layout that needs least memory by the estimate of the search. To be called if
+// all compiled programs need more memory than a processor has. Returns false after an error, which
+// includes that the program of this layout needs too much memory.
 static bool use_smallest(Session *s, const Selected *of, const SearchTask *t,
                          const SearchChoice *from, const Foreseen **use) {
   Foreseen *least = arena_new_of(s->arena, Foreseen);
@@ -206,7 +209,8 @@ static bool use_smallest(Session *s, const Selected *of, const SearchTask *t,
   return least->fits;
 }
 
-// Among equally fast programs the refined layout is preferred, then the first choice of the search.
+// Compares the compiled programs of layouts. Among equally fast ones, the layout with added rules
+// (`refined`) is preferred, then the first choice of the search.
 bool planner_fastest(Session *s, const Selected *of, const SearchTask *t, const SearchResult *r,
                      Foreseen *refined, Foreseen *kept, const Foreseen **use) {
   if (!planner_foresee(s, of, refined)) return false;

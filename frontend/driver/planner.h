@@ -22,15 +22,17 @@ MUST_USE bool planner_task(Session *s, uint32_t nmeshes, const Mesh *mesh, uint3
                            SearchTask *out);
 enum { PLANNER_KEPT = 5 }; // the number of layouts of the search that are compiled and compared
 
-// A choice with the prediction from its compiled program.
+// A choice of the search (mesh, layout and estimated cost) with the prediction from its compiled
+// program.
 typedef struct Foreseen {
   SearchChoice choice;
   int64_t peak;           // peak memory of a processor in bytes
   bool fits;              // peak is at most --memory, or without it the memory of the machine
   const Simulation *time; // in the session's arena
 } Foreseen;
-// Compiles the selected graph under f->choice, simulates the program and fills the other fields:
-// the numbers that `check` predicts under that layout. Returns false after an error.
+// Compiles the selected graph under the mesh and layout of f->choice and simulates the program.
+// Fills the other fields of *f with the numbers that `check` predicts under that layout. Returns
+// false after an error.
 MUST_USE bool planner_foresee(Session *s, const Selected *of, Foreseen *f);
 // Fills `kept` with predictions for all choices of r, at most PLANNER_KEPT, and *refined with the
 // prediction for refined->choice. *use gets the prediction with the fastest program among those
@@ -39,9 +41,10 @@ MUST_USE bool planner_foresee(Session *s, const Selected *of, Foreseen *f);
 MUST_USE bool planner_fastest(Session *s, const Selected *of, const SearchTask *t,
                               const SearchResult *r, Foreseen *refined, Foreseen *kept,
                               const Foreseen **use);
-// Searches and sets *out to the cheapest choices. If none of the searched layouts fits the memory,
-// *out has only the one that needs least memory, with further rules that split the optimizer's
-// tensors, gradients and parameters. Returns false after an error, which says that no layout fits.
+// Searches layouts and sets *out to the cheapest choices. If no searched layout fits the memory,
+// *out has only the layout that needs least memory. That layout gets further rules that split the
+// optimizer's tensors, gradients and parameters. Returns false after an error, which says that no
+// layout fits.
 MUST_USE bool planner_search(Session *s, const SearchTask *t, SearchResult **out);
 // Replaces the layout of the model by the one that `plan` recommends. Returns false after an error.
 MUST_USE bool planner_choose(Session *s);

@@ -22,7 +22,7 @@ json_t *simulation_json(const Simulation *t) {
   return out;
 }
 
-// The list has no loop instructions: the time of a loop is that of the instructions inside it,
+// The list leaves out loop instructions. The time of a loop is that of the instructions inside it,
 // which are in the list.
 json_t *instructions_json(const Simulation *t, const Program *p, const Exec *e, int64_t steps) {
   static const char *const words[] = {

@@ -10,8 +10,8 @@
 enum { MOST_COLUMNS = 512, USUAL_COLUMNS = 80 };
 static const double redraw_every = 0.1; // seconds
 
-// Returns the width of the terminal. It is read at every drawing, so that a change of the window
-// size needs no SIGWINCH handler.
+// Returns the width of the terminal in columns. The width is read at every drawing, so that a
+// change of the window size needs no SIGWINCH handler.
 static int columns(void) {
   struct winsize size;
   int n =
@@ -25,7 +25,8 @@ void progress_start(Progress *p, bool on, double delay) {
 
 bool progress_due(const Progress *p) { return p->on && clock_seconds() >= p->due; }
 
-// Returns the number of bytes of the first n characters of a UTF-8 text, or of all if it has fewer.
+// Returns the number of bytes of the first n characters of a UTF-8 text, or of the whole text if it
+// has fewer characters.
 static size_t bytes_of(const char *text, int n) {
   size_t at = 0;
   for (; text[at] && (n > 0 || ((unsigned char)text[at] & 0xc0) == 0x80); at++)
@@ -33,7 +34,8 @@ static size_t bytes_of(const char *text, int n) {
   return at;
 }
 
-// The last column stays free, because some terminals start a new line after it.
+// Draws the line of progress. The last column of the terminal stays free, because some terminals
+// start a new line after it.
 void progress_draw(Progress *p, const char *text) {
   if (!p->on) return;
   fprintf(stderr, "\r\033[K%.*s", (int)bytes_of(text, columns() - 1), text);

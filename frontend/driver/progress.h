@@ -12,15 +12,16 @@ typedef struct Progress {
   double due; // earliest time of the next drawing, in seconds of clock_seconds
 } Progress;
 
-// Prepares *p; the first line is due `delay` seconds from now. Nothing is drawn if `on` is false or
-// standard error is not a terminal.
+// Prepares *p, the line that shows progress. The first drawing is due `delay` seconds from now.
+// Nothing is drawn if `on` is false or standard error is not a terminal.
 void progress_start(Progress *p, bool on, double delay);
 bool progress_due(const Progress *p);
-// Draws the text at once, whether or not a drawing is due.
+// Draws the text as the line of progress at once, even if no drawing is due.
 void progress_draw(Progress *p, const char *text);
-// Formats and draws the text if a drawing is due.
+// Formats the text and draws it as the line of progress, if enough time has passed since the last
+// drawing.
 void progress_show(Progress *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
-// Removes the line from the terminal.
+// Removes the line of progress from the terminal.
 void progress_clear(Progress *p);
 
 #endif

@@ -6,8 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-// Returns "b" for the dim "b.whole", which holds the rows of all micro-batches of a step: users
-// know it as the batch dim "b" of the data block. Returns any other name unchanged.
+// Returns the name by which users know the dim `name`. For "b.whole", which holds the rows of all
+// micro-batches of a step, it is "b", the batch dim of the data block. Any other name is unchanged.
 const char *result_dim(const Session *s, const char *name) {
   const Graph *g = s->model->graph;
   const DataBlock *data = &g->spec.data[DATA_TRAIN];
@@ -103,8 +103,8 @@ bool results_finite(Session *s, uint32_t n, const Result *r) {
 
 // -- printing -----------------------------------------------------------------------------------
 
-// WHOLE: the most elements of an array that is printed in full. EDGE: the number of elements that
-// each axis of a larger array shows at either end.
+// WHOLE: the most elements that an array may have to be printed in full. EDGE: the number of
+// elements at either end of each axis that a larger array shows.
 enum { WHOLE = 64, EDGE = 3 };
 
 static void print_number(const Array *x, int64_t i) {
@@ -154,7 +154,7 @@ static void print_result(const Result *r) {
 
 // -- writing ------------------------------------------------------------------------------------
 
-// Returns the name of a value's file without its ending: grad(w) is written to grad.w.npy.
+// Returns the name of the file for a value, without the ending ".npy": "grad.w" for grad(w).
 static const char *file_name(Session *s, const char *name) {
   char *text = arena_text(s->arena, name, strlen(name)), *to = text;
   for (const char *c = name; *c; c++)
@@ -171,7 +171,8 @@ static bool write_folder(Session *s, const char *folder, uint32_t n, const Resul
   return good;
 }
 
-// Writes one value to standard output as a .npy file, for `--out -`. Returns false after an error.
+// Writes a single value to standard output as a .npy file, for `--out -`. If n is not 1, reports an
+// error and returns false.
 static bool write_stdout(Session *s, uint32_t n, const Result *r) {
   const char *names = n ? r[0].name : "none";
   for (uint32_t i = 1; i < n; i++) names = arena_printf(s->arena, "%s, %s", names, r[i].name);

@@ -9,8 +9,8 @@
 
 // -- options ------------------------------------------------------------------------------------
 
-// Accepts only the first of an option's n words; the others are for later versions. Returns false
-// after an error, whose message ends in `why`.
+// Checks that an option names the first of its n words. The other words are for later versions and
+// are refused. Returns false after an error, whose message ends in `why`.
 static bool only_word(const Session *s, OptionId id, int n, const char *const *word,
                       const char *why) {
   int k;
@@ -95,13 +95,14 @@ static bool read_precision(const Session *s, const char **out) {
   return good;
 }
 
-// Returns whether --exact is given: the same bits on every mesh. The order of additions depends on
-// the number of processors that share a sum, and on the block sizes of a BLAS call. So every
-// processor computes whole tensors, with generated kernels, in the order of one processor.
+// Returns whether --exact is given, which asks for the same bits on every mesh. The order of
+// additions depends on the number of processors that share a sum, and on the block sizes of a BLAS
+// call. So with --exact every processor computes whole tensors, with generated kernels, in the
+// order of one processor.
 static bool is_exact(const Session *s) { return option_given(s->opt, OPTION_EXACT); }
 
-// Refuses --exact if the model has pins: a pin splits a value over processors, and with it the sums
-// over the split dim. Returns false after an error.
+// Refuses --exact if the model has pins (layout(...) requests). A pin splits a value over
+// processors, and with it the sums over the split dim. Returns false after an error.
 static bool exact_possible(const Session *s) {
   const Graph *g = s->model->graph;
   for (NodeId n = 1; is_exact(s) && n <= graph_count(g); n++) {

@@ -38,7 +38,7 @@ typedef struct Session {
   bool keeps;
 } Session;
 
-// The graph that a command computes.
+// The graph that a command computes, and what it is for.
 typedef struct Selected {
   const Graph *graph;
   const char *purpose; // "train", "eval" or "run"
@@ -52,13 +52,13 @@ bool session_from_stdin(const Session *s);
 // an error.
 MUST_USE bool session_read(Session *s);
 // Reads and parses the model, builds it with the options, chooses the layout for `--layout auto`
-// and checks it. All ranks call it together. Returns false after an error.
+// and checks the layout. To be called by all ranks together. Returns false after an error.
 MUST_USE bool session_load(Session *s);
 // Sets *out to the memory of a processor in bytes: --memory, or the machine's. Returns false after
 // an error.
 MUST_USE bool session_memory(const Session *s, double *out);
-// Returns what --fetch, --loss and --training ask for, with positions; the list of names is empty
-// without --fetch.
+// Returns the values that --fetch, --loss and --training ask for, with their positions. The list of
+// names is empty without --fetch.
 Fetch session_fetch(const Session *s);
 // Returns the names of the loss and the metrics, for an evaluation of one batch.
 Fetch session_evaluated(const Session *s);
@@ -73,37 +73,39 @@ MUST_USE bool session_make(Session *s, const char *last, Selected *of, Compilati
 // program needs more than --memory.
 MUST_USE bool session_compile(Session *s, const Graph *g, const char *purpose, const char *over,
                               const char *last, Compilation *out);
-// Compiles g to machine code, in memory of `a`, on this rank alone: nothing is compared with the
-// programs of other ranks. Returns false after an error.
+// Compiles graph g to machine code, in memory of `a`, on this rank alone. The program is not
+// compared with the programs of other ranks. Returns false after an error.
 MUST_USE bool session_compile_alone(Session *s, Arena *a, const Graph *g, const char *purpose,
                                     const char *over, Compilation *out);
-// Runs the passes on g up to fusion and calls passed(watcher, name of the pass, graph) after each.
-// Returns false after an error.
+// Runs the passes of the compiler on g up to fusion. After each pass calls passed(watcher, name of
+// the pass, graph). Returns false after an error.
 MUST_USE bool session_passes(Session *s, Arena *a, const Graph *g, const char *purpose,
                              void (*passed)(void *watcher, const char *pass, const Graph *g),
                              void *watcher, Compilation *out);
-// Binds a program of session_compile_alone in this process. The caller frees the result
+// Binds a program that session_compile_alone made, in this process. The caller frees the result
 // (exec_free). Returns NULL after an error.
 Exec *session_exec_alone(Session *s, const Compilation *c);
-// Binds a compiled program for all ranks. `share` is the program whose parameters and states it
-// uses, or NULL; `must_be_finite` is the name of the output that makes a step fail if it is NaN or
-// Inf, or NULL. The caller frees the result (exec_free). Returns NULL after an error.
+// Binds a compiled program for all ranks. `share` is the program whose parameters and states the
+// new program uses, or NULL. If the output named `must_be_finite` is NaN or Inf, a step fails;
+// NULL: there is no such output. The caller frees the result (exec_free). Returns NULL after an
+// error.
 Exec *session_exec(Session *s, const Compilation *c, const Exec *share, const char *must_be_finite);
 
 // Returns the folder of the compile cache. Returns NULL with --no-cache, or if neither
 // XDG_CACHE_HOME nor HOME is an absolute path.
 const char *cache_folder(Session *s);
-// Makes the folder and its parents, and checks that it can be written. Returns false after an
-// error.
+// Makes the folder `path` and its parents, and checks that files can be written there. Returns
+// false after an error.
 MUST_USE bool session_folder(Session *s, const char *path);
 // Replaces the file at path by n bytes of text (ir/base/disk.h). With `fast` there is no fsync. If
 // `text` is NULL, there was no memory to make it: that is reported as an error. Returns false after
 // an error at `at`.
 MUST_USE bool session_write(const Session *s, const char *path, const char *text, size_t n,
                             bool fast, Pos at);
-// Reports that the path cannot be written, with the reason in errno. Returns false.
+// Reports that the path cannot be written, with the reason in errno. Always returns false.
 bool session_cannot_write(const Session *s, const char *path, Pos at);
-// Returns whether path is a folder that this user can write; if not, sets errno.
+// Returns whether `path` is a folder in which this user can write. If it returns false, errno has
+// the reason.
 bool folder_writable(const char *path);
 // Returns the folder part of a path, or "." if the path has no folder.
 const char *path_folder(Arena *a, const char *path);
@@ -111,17 +113,17 @@ const char *path_folder(Arena *a, const char *path);
 bool text_ends(const char *text, const char *end);
 
 // -- describe.c: meshes, layouts, collectives and programs as text and JSON ---------------------
-// Returns the name of the file of a position: the model, or a file that it imports.
+// Returns the name of the file in which a position is: the model, or a file that the model imports.
 const char *line_file(const Session *s, Pos pos);
-// Return new JSON values, which the caller owns: a list of the collectives of a compile, a mesh, a
-// list of axis names, and the layout of the session's model.
+// Each returns a new JSON value, which the caller owns. In order: the collectives of a compilation,
+// a mesh, a list of axis names, the layout of the session's model.
 json_t *collectives_json(const Session *s, const CollFacts *facts);
 json_t *mesh_json(const Mesh *m);
 json_t *axes_json(const Mesh *m, Axes axes);
 json_t *layout_json(const Session *s);
 // Returns the sizes of the axes of an array as a new JSON array, which the caller owns.
 json_t *shape_json(int rank, const int64_t *size);
-// Returns the number of instructions of a kind.
+// Returns the number of instructions of one kind in the program.
 int64_t count_instructions(const Program *p, InstrKind kind);
 // Adds the facts of a compiled program to the object `out`: "kernels", "products" and "memory".
 void program_json(json_t *out, const Compilation *c);
@@ -132,18 +134,18 @@ int64_t parameter_count(const Graph *g);
 // Returns a JSON string of any text; bytes that are not UTF-8 become \xNN. Returns NULL if `text`
 // is NULL.
 json_t *json_text(const char *text);
-// Takes ownership of `object`, which json_end prints at the end of the command. Returns the exit
-// code 0, so that a command can return its result.
+// Takes ownership of `object`, which json_end prints at the end of the command. Always returns the
+// exit code 0, so that a command can return this result.
 int json_finish(json_t *object);
 // Adds "diagnostics" to out: all errors and warnings in d.
 void json_diagnostics(json_t *out, const Diag *d);
-// Prints the object of json_finish with all diagnostics, at the end of the run. Without an object
-// it prints the diagnostics alone.
+// Prints the object that json_finish took, with all diagnostics added, at the end of the run.
+// Without such an object prints the diagnostics alone.
 void json_end(const Session *s);
 // To be called at the start of main. If the command line has --json, an error that ends the process
 // at once (ir/base/abrupt.h) is also printed as an object with diagnostics.
 void json_watch(int argc, char **argv);
-// Sets the descriptor to which json_end prints, for a rank whose standard output is discarded.
+// Sets the file descriptor to which json_end prints, for a rank whose standard output is discarded.
 void json_output(int fd);
 
 // -- measure_machine.c --------------------------------------------------------------------------
@@ -153,9 +155,9 @@ void json_output(int fd);
 MUST_USE bool machine_measure(Session *s, Machine *out);
 
 // -- predict.c: results of the simulator --------------------------------------------------------
-// Simulates one run of the program with the figures of the session's machine.
+// Returns a simulation of one run of the program, with the rates of the session's machine.
 const Simulation *session_simulate(const Session *s, const Compilation *c);
-// Returns the predicted seconds of one run.
+// Returns the predicted seconds of one run of the program.
 double predicted_seconds(const Session *s, const Compilation *c);
 // Returns the predicted seconds of a step by kind of instruction as a JSON object, which the caller
 // owns.
@@ -163,16 +165,16 @@ json_t *simulation_json(const Simulation *t);
 // Returns a JSON list of all instructions, which the caller owns: each with predicted seconds and,
 // if e was profiled, the measured seconds of one step, the mean over `steps` steps.
 json_t *instructions_json(const Simulation *t, const Program *p, const Exec *e, int64_t steps);
-// Returns the prediction as text in the arena: "1.234 ms: products 0.9 ms, kernels 80 us,
-// collectives 0.2 ms (0.1 ms of it overlapped)".
+// Returns the predicted time of a run as text in the arena: "1.234 ms: products 0.9 ms, kernels 80
+// us, collectives 0.2 ms (0.1 ms of it overlapped)".
 const char *simulation_text(Arena *a, const Simulation *t);
 
 // -- measure.c, synthetic.c: measured times -----------------------------------------------------
-// Adds measured_seconds, the mean of one call, to the entries of `list`, which collectives_json
-// returned. `steps` is the number of profiled steps of e.
+// Adds measured_seconds, the mean time of one call, to each entry of `list`, which collectives_json
+// returned. `steps` is the number of steps in which e was profiled.
 void collectives_measured(const Session *s, json_t *list, const Compilation *c, const Exec *e,
                           int64_t steps);
-// Writes generated values to all inputs.
+// Writes generated values to all inputs of the program.
 void synthetic_feed(Exec *e, const Program *p);
 
 // -- session_ranks.c: several processes ---------------------------------------------------------
@@ -183,8 +185,8 @@ MUST_USE bool session_ranks(Session *s, char **argv, int *code);
 bool session_first(const Session *s);
 // Returns whether this process prints remarks and progress: rank 0, without --quiet.
 bool session_remarks(const Session *s);
-// Compares the model, the mesh and the options of all ranks, and divides the mesh among them.
-// Returns false after an error if they differ, or if the ranks cannot share the mesh evenly.
+// Compares the model, the mesh and the options of all ranks, and divides the mesh among the ranks.
+// Returns false after an error: they differ, or the ranks cannot share the mesh evenly.
 MUST_USE bool session_agree(Session *s);
 // All ranks call session_before_compile before each compile and session_after_compile after it.
 // `cached` says whether there is a compile cache: then one rank of each machine compiles first, and
@@ -215,9 +217,9 @@ typedef struct FedList {
 // Returns false after errors. The caller calls feeds_free after success and after errors.
 MUST_USE bool feeds_read(Session *s, DimId rows_of, FedList *out);
 void feeds_free(FedList *f);
-// Returns whether every input that g reads is fed, after an error for each input that is not.
+// Returns whether every input that g reads is fed. Reports an error for each input that is not fed.
 MUST_USE bool feeds_cover(Session *s, const Graph *g, const FedList *f);
-// Writes the fed arrays to the inputs that the program reads.
+// Writes the arrays of --feed to the inputs that the program reads.
 void feeds_write(const Session *s, Exec *e, const Program *p, const FedList *f);
 
 // -- params.c: --params, --map, --save-params ---------------------------------------------------
@@ -235,9 +237,9 @@ MUST_USE bool params_check(Session *s);
 MUST_USE bool params_save(Session *s, const Exec *e, const Program *p, int64_t step);
 
 // -- checkpoints.c ------------------------------------------------------------------------------
-// values_check checks the options that load values (--params, --checkpoint), and checkpoints_check
-// those of a training's checkpoints. To be called before anything is computed. Return false after
-// an error.
+// values_check checks the options that load values (--params, --checkpoint). checkpoints_check
+// checks the options for checkpoints of a training. To be called before anything is computed. Both
+// return false after an error.
 MUST_USE bool values_check(const Session *s);
 MUST_USE bool checkpoints_check(const Session *s);
 // Loads parameters and states of e from --checkpoint or --params; without them they keep their
@@ -260,22 +262,23 @@ typedef struct Result {
 // only rank 0 gets the data. Returns false after an error.
 MUST_USE bool result_read(Session *s, const Exec *e, const Program *p, TensorKind kind,
                           const char *name, Result *out);
-// Checks --check and --out before anything is computed. Returns false after an error.
+// Checks the options --check and --out before anything is computed. Returns false after an error.
 MUST_USE bool results_check(const Session *s);
 bool out_is_stdout(const Session *s); // whether --out is `-`
-// Warns of NaN and Inf in the n values; with `--check finite` they are an error. Returns false
+// Warns of NaN and Inf in the n results; with `--check finite` they are an error. Returns false
 // after an error.
 MUST_USE bool results_finite(Session *s, uint32_t n, const Result *r);
-// Writes the n values to --out, or prints them.
+// Writes the n results to --out, or prints them. Returns false after an error.
 MUST_USE bool results_write(Session *s, uint32_t n, const Result *r);
-// Returns the n values as a JSON object, which the caller owns. Large arrays have no values in it.
+// Returns the n results as a JSON object, which the caller owns. The object leaves out the values
+// of large arrays.
 json_t *results_json(uint32_t n, const Result *r);
 // Returns the name that a dim of a program has in the model: "b" for "b.whole", which holds the
 // rows of all micro-batches of a step; any other name is unchanged.
 const char *result_dim(const Session *s, const char *name);
 
 // -- data_block.c -------------------------------------------------------------------------------
-// Returns the name of the dim that is the batch dim of a data block.
+// Returns the name of the dim of a data block that counts the rows of a batch.
 const char *data_over(const Session *s, BlockKind kind);
 // Opens a data block for the inputs that g reads. With `keep_last` an incomplete last batch is
 // read; without it, dropped. The caller closes the feed (feed_close). Returns NULL after errors.
@@ -287,8 +290,8 @@ const Metric *metrics_of(Session *s, uint32_t n, const EvalMetric *metric);
 MUST_USE bool data_choose(Session *s, const char *wanted, BlockKind *out);
 
 // -- dump_html.c: one stage as an HTML page -----------------------------------------------------
-// Return the HTML page of a graph, or of a text, in the arena. note(table, node) returns a remark
-// for each node; note is NULL if there are none.
+// dump_html_graph returns the HTML page of a graph, and dump_html_text that of a text, both in the
+// arena. note(table, node) returns a remark for each node; `note` is NULL if there are none.
 char *dump_html_graph(const Session *s, const Graph *g, const char *stage, GraphNote *note,
                       const void *table);
 char *dump_html_text(const Session *s, const char *stage, const char *text);

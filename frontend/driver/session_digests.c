@@ -43,9 +43,9 @@ static ToldAll all_files(void) {
   return t;
 }
 
-// Returns whether all ranks have read equal files. *most gets the largest number of files that a
-// rank has read. *met is false if the run ended before all ranks had sent; the result is then
-// false.
+// Returns whether all ranks have read equal files. *most gets the largest number of files that any
+// rank has read. *met is set to false if the run ended before all ranks had sent their sums. In
+// that case the result is false, too.
 static bool all_same(Session *s, uint64_t *most, bool *met) {
   const RankNote *const *all;
   RankNote mine = {.what = NOTE_FILES};
@@ -88,8 +88,8 @@ static bool differs(const ToldFile *a, const ToldFile *b) {
   return a && b && (a->size != b->size || a->sum != b->sum);
 }
 
-// Ends the run with an error that names the ranks whose file f differs from that of rank `first`.
-// Returns false.
+// Ends the run with an error that names the ranks whose copy of file f differs from that of rank
+// `first`. Always returns false.
 static bool say_different(const Compared *c, int first, const ToldFile *f) {
   char ranks[MESSAGE] = "";
   const ToldFile *one = NULL;
@@ -109,8 +109,8 @@ static bool say_different(const Compared *c, int first, const ToldFile *f) {
                     one->sum, (long long)f->size, plural(f->size), f->sum);
 }
 
-// Compares files that several ranks have read. Files that only some ranks have read are allowed.
-// Returns false after an error.
+// Compares the files that several ranks have read, file by file. Files that only some ranks have
+// read are allowed. Returns false after an error.
 static bool compare(const Compared *c) {
   for (int first = 0; first < c->ranks; first++)
     for (uint64_t k = 0; k < c->most; k++) {

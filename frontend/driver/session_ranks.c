@@ -33,8 +33,8 @@ static bool refuse(const Session *s, OptionId id, const char *why, const char *h
   return false;
 }
 
-// Returns whether the launcher gave this process rank 0. If joining fails, it fails for all ranks,
-// and only this one prints the message.
+// Returns whether the launcher gave this process rank 0. Only rank 0 prints the message if the
+// ranks cannot join, because joining then fails for all ranks.
 static bool is_first_by_launcher(void) {
   static const char *const sign[] = {"MESHC_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"};
   for (size_t i = 0; i < countof(sign); i++) {
@@ -155,8 +155,8 @@ static uint64_t hash_json(json_t *x) {
   return h;
 }
 
-// Ends the run with an error at the first fact in which a rank differs from rank 0. Returns false
-// after the error.
+// Ends the run with an error at the first fact (version, mesh, options ...) in which a rank differs
+// from rank 0. Returns false after the error.
 static bool compare_facts(Session *s, const RankNote *const *all) {
   uint64_t first[countof(facts)], other[countof(facts)];
   memcpy(first, all[0]->data, sizeof first);
@@ -246,8 +246,9 @@ FILE *session_output(const Session *s) {
   return f;
 }
 
-// Rank 0 prints the diagnostics of a run that succeeded or was interrupted, which all ranks have.
-// An error is printed by the first rank that claims the report.
+// Returns true in the one rank that prints the diagnostics. All ranks have those of a run that
+// succeeded or was interrupted, so rank 0 prints them. An error is printed by the first rank that
+// claims the report.
 bool session_speaks(const Session *s, int code) {
   if (!s->ranks) return true;
   if (code == 0 || code == EXIT_INTERRUPTED) return ranks_rank(s->ranks) == 0;

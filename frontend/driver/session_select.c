@@ -44,7 +44,8 @@ static bool names_results(const Graph *g) {
   return false;
 }
 
-// Adds all values that the file binds, for a model without outputs, loss and metrics.
+// Returns f with all values added that the model file binds, for a model without outputs, loss and
+// metrics.
 static Fetch all_values(const Session *s, Fetch f) {
   const Graph *g = s->model->graph;
   const char **names = arena_array(s->arena, const char *, g->name.n + 1);
@@ -65,8 +66,9 @@ Fetch session_evaluated(const Session *s) {
   return f;
 }
 
-// Selects the evaluation over a data block, and sets *over to its batch dim. Without a data block
-// selects loss and metrics of one batch and leaves *over unchanged. Returns NULL after an error.
+// Returns the graph of the evaluation over a data block, and sets *over to the batch dim of this
+// block. Without a data block returns the graph of loss and metrics of one batch and leaves *over
+// unchanged. Returns NULL after an error.
 static Graph *select_eval_of(Session *s, const char **over) {
   uint32_t n;
   EvalMetric *metric;
@@ -81,7 +83,7 @@ static Graph *select_eval_of(Session *s, const char **over) {
   return NULL;
 }
 
-// Selects what --fetch, --loss and --training ask for. Returns NULL after an error.
+// Returns the graph that --fetch, --loss and --training ask for, or NULL after an error.
 static Graph *select_fetched(Session *s) {
   Fetch fetch = session_fetch(s);
   if (!fetch.n && !s->model->loss && !names_results(s->model->graph)) {

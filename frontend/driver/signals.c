@@ -7,7 +7,8 @@
 
 volatile sig_atomic_t stop_signal;
 
-// signals_expect_checkpoint was called: SIGUSR1 is caught or ignored until the process ends.
+// Whether signals_expect_checkpoint was called. If so, SIGUSR1 is caught or ignored until the
+// process ends.
 static bool expected;
 static const int noted[] = {SIGTERM, SIGINT, SIGUSR1};
 static struct sigaction before[countof(noted)];

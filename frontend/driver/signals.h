@@ -6,7 +6,8 @@
 #include <signal.h>
 #include <stdbool.h>
 
-// The last signal that was recorded, or 0. ExecOptions.stop_request points to it.
+// The number of the last signal that was recorded, or 0. ExecOptions.stop_request points to this
+// variable.
 extern volatile sig_atomic_t stop_signal;
 // Records SIGUSR1 from now on, also during the compile, instead of ending the process. To be called
 // before signals_note if a launcher asks for a checkpoint by this signal.

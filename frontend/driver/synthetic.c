@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 // Returns the smallest size of a dim that the program indexes by computed values (Program.check),
-// at most 1000. Inputs below it are valid indices everywhere in the program.
+// but at most 1000. Integer inputs below this size are valid indices everywhere in the program.
 static int64_t smallest_range(const Program *p) {
   int64_t range = 1000;
   for (uint32_t i = 0; i < p->nchecks; i++)

@@ -22,12 +22,12 @@ typedef struct Timings {
   StageTime at[MAX_STAGES_TIMED]; // if it is full, its last entry adds up later stages
 } Timings;
 
-// Clears all entries. The first stage starts now and allocates in `a`.
+// Clears all entries of l. The first stage of the compiler starts now and allocates in `a`.
 void timings_start(Timings *l, const Arena *a);
-// Ends the stage that started at the last call and records it as `name`. Does nothing if l is NULL
-// or timings_start was not called.
+// Ends the compiler stage that started at the previous call of timings_start or timings_end, and
+// records the stage as `name`. Does nothing if l is NULL or timings_start was not called.
 void timings_end(Timings *l, const char *name, uint32_t nodes);
-// Prints one line for each stage, and their sum.
+// Prints one line for each recorded stage of the compiler, and a line with their sum.
 void timings_print(FILE *f, const Timings *l);
 
 #endif

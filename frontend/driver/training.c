@@ -57,8 +57,8 @@ static bool select_both(Session *s, const Model *last, EvalAsk *ask, EvalGraphs 
 }
 
 // Selects the evaluation of a data block, and sets p->feed, p->graph and the metrics of p. *last
-// gets the graph of the program for the last batch, or NULL if the program for whole batches runs
-// it. Returns false after an error.
+// gets the graph for the last, incomplete batch. *last gets NULL if the program for whole batches
+// runs that batch. Returns false after an error.
 static bool select_part(Session *s, BlockKind block, bool average, ProgramRun *p,
                         const Graph **last) {
   EvalAsk ask = {.average = average};
@@ -116,8 +116,8 @@ static bool has_output(const Graph *g, const char *name) {
   return false;
 }
 
-// Fills the names that are logged and not printed: "lr" and "grad_norm". With several train blocks
-// the name of the block's loss follows: "lr.d_loss".
+// Fills in *job the names of values that are logged and not printed: "lr" and "grad_norm". With
+// several train blocks the name of the block's loss follows: "lr.d_loss".
 static void log_names(Session *s, const Graph *g, TrainJob *job) {
   const char **name = arena_array(s->arena, const char *, g->output.n + 1),
              **as = arena_array(s->arena, const char *, g->output.n + 1);
@@ -161,8 +161,8 @@ static bool stop_early(Session *s, const ProgramRun *p, bool evaluates, TrainJob
   return diag_hint(s->diag, "add: data valid over b { x = csv(\"file.csv\", columns = 0..4) }");
 }
 
-// Sets the number of rows in a step, for the speed that is shown. If a source reads tokens or text,
-// sets the number of tokens of the first such source instead.
+// Sets in *job the number of rows in a step, from which the speed is shown. If a source reads
+// tokens or text, sets the number of tokens in a step of the first such source instead.
 static void count_units(const ProgramRun *p, TrainJob *job) {
   const FeedInput *input;
   uint32_t n = feed_inputs(p->feed, &input);

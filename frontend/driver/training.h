@@ -19,14 +19,14 @@ typedef struct ProgramRun {
 // Frees all parts of p. The program whose tensors p shares must be freed later.
 void program_run_free(ProgramRun *p);
 
-// Compiles p->graph for a purpose (Selected) and binds the program; `share` is the program whose
-// tensors it uses, or NULL. Returns false after an error. The caller calls program_run_free after
-// success and after an error.
+// Compiles p->graph for `purpose` (Selected) and binds the program. `share` is the program whose
+// tensors the new program uses, or NULL. Returns false after an error. The caller calls
+// program_run_free after success and after an error.
 MUST_USE bool program_open(Session *s, const char *purpose, const char *over, const Exec *share,
                            ProgramRun *p);
-// Compiles and binds the evaluation of a data block; `share` is the program whose tensors it uses
-// (ExecOptions.share), or NULL. Returns false after an error. The caller calls program_run_free
-// after success and after an error.
+// Compiles and binds the evaluation of a data block. `share` is the program whose tensors the
+// evaluation uses (ExecOptions.share), or NULL. Returns false after an error. The caller calls
+// program_run_free after success and after an error.
 MUST_USE bool evaluation_open(Session *s, BlockKind block, const Exec *share, ProgramRun *p);
 
 // Compiles and binds the training step and, if the model has data for it, the evaluation that

@@ -41,8 +41,8 @@ typedef struct GraphMove {
   uint32_t row;      // index into Ledger.row
   uint32_t from, to; // boxes of the value and of its reader; equal if the reader has none
 } GraphMove;
-// The drawing of the named values. An edge leads from a named value to a value that is computed
-// from it, directly or through values without a name, which have no boxes.
+// The drawing of the named values, which are its boxes. An edge leads from a value to one that is
+// computed from it, either directly or only through values without a name.
 typedef struct ValueGraph {
   uint32_t nboxes, nedges, nrounds, nmoves;
   GraphBox *box;
