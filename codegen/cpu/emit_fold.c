@@ -127,7 +127,7 @@ static void wide_add(Emit *e, int s, LLVMValueRef index, bool vector) {
   store_raw(e, st->type, leaf, emit_identity(e, st->op, st->type, vector));
 }
 
-// Emits the addition of leaves (f32 partial sums) of reduction s to their f64 totals. The leaves
+// Emits the addition of leaves (partial sums) of reduction s to their f64 totals. The leaves
 // are elements of the partial row, the memory with the results of a chunk. If `place` is an inner
 // loop, only the leaves to which one run of that loop adds are folded. The counters of the loops
 // around it give the first of these leaves. For other places all leaves are folded.

@@ -323,7 +323,7 @@ void each_cell(Emit *e, int s, int rows, int vecs, CellVisitor *visit);
 // results of a chunk. If index is NULL, returns the address of element 0.
 LLVMValueRef partial_at(Emit *e, int s, LLVMValueRef index);
 // Returns the address of the f64 total of element `index` of reduction s. `row` is the address of
-// the f32 leaf of element 0; the totals lie in memory behind all leaves.
+// the leaf of element 0, to which values are added. The totals lie in memory behind all leaves.
 LLVMValueRef wide_at(Emit *e, int s, LLVMValueRef row, LLVMValueRef index);
 
 // -- emit_fold.c: levels of the accumulator of statement s. at: an index of instance_id.

@@ -109,9 +109,9 @@ LLVMValueRef math_small_exp2m1(Emit *e, LLVMValueRef f) {
 
 LLVMValueRef math_power_value(Emit *e, const Power *y) { return math_fma(e, y->s, y->q, y->s); }
 
-// e^x as the product (1 + q) s u, where q and s are the fields of `y`. The factor u is 2^-64 (in
-// f64 2^-512) if x < 0, else 2. So s is a normal number also where e^x is subnormal or near the
-// largest number.
+// The number e^x as the product (1 + q) s u, where q and s are the fields of `y`. The factor u is
+// 2^-64 (in f64 2^-512) if x < 0, else 2. So s is a normal number also where e^x is subnormal or
+// near the largest number.
 typedef struct Exponential {
   Power y;
   LLVMValueRef below; // whether x < 0
@@ -127,7 +127,7 @@ static Exponential exponential(Emit *e, LLVMValueRef x) {
       pick(e, below, num(x, math_magic(f32, math_shift(f32))), num(x, math_magic(f32, -1)));
   return (Exponential){math_power(e, c, magic), below};
 }
-// Emits y u, where u is the factor that Exponential describes: a power of two, chosen by x < 0.
+// Emits y u. The factor u is a power of two: 2^-64 (in f64 2^-512) where `below` is true, else 2.
 static LLVMValueRef exponential_scaled(Emit *e, LLVMValueRef y, LLVMValueRef below) {
   return mul(e, y, pick(e, below, num(y, ldexp(1, -math_shift(is_f32(e, y)))), num(y, 2)));
 }

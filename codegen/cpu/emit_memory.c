@@ -19,16 +19,17 @@ static LLVMValueRef all_lanes(Emit *e) {
   return e->mask ? e->mask : const_int(type_vector(e, e->i1), 1);
 }
 
-// Emits a call of intrinsic `name`, which reads the lanes in use. at: the address of the first lane
-// or, for a gather, a vector of addresses.
+// Emits a call of the LLVM intrinsic `name`, a masked load or a gather, which reads the lanes in
+// use. `at` is the address of the first lane or, for a gather, a vector of addresses.
 static LLVMValueRef read_lanes(Emit *e, const char *name, Dtype t, LLVMValueRef at) {
   LLVMTypeRef vec = type_vector(e, mem_type(e, t)), types[2] = {vec, LLVMTypeOf(at)};
   LLVMValueRef args[4] = {at, align_const(e, t), all_lanes(e), LLVMConstNull(vec)};
   return from_memory(e, t, emit_intrinsic(e, name, 2, types, 4, args));
 }
 
-// Emits a call of intrinsic `name`, which writes the lanes in use of `raw`, a vector of type
-// mem_type. at: the address of the first lane or, for a scatter, a vector of addresses.
+// Emits a call of the LLVM intrinsic `name`, a masked store or a scatter, which writes the lanes in
+// use of vector `raw`. `at` is the address of the first lane or, for a scatter, a vector of
+// addresses.
 static void write_lanes(Emit *e, const char *name, Dtype t, LLVMValueRef at, LLVMValueRef raw) {
   LLVMTypeRef types[2] = {LLVMTypeOf(raw), LLVMTypeOf(at)};
   LLVMValueRef args[4] = {raw, at, align_const(e, t), all_lanes(e)};
@@ -87,8 +88,8 @@ static LLVMValueRef instance_address(Emit *e, int pointer, int r, int v) {
   return at ? advance(e, p->type, e->addr[pointer], i64_of(e, at)) : e->addr[pointer];
 }
 
-// Emits the index of a K_LOAD_AT or K_SCATTER in elements, from its argument `which`. Returns NULL
-// for a K_LOAD, which has no index.
+// Emits the index, in elements, of a load or scatter whose index another statement computes:
+// argument number `which` of s. Returns NULL for a K_LOAD, which has no index.
 static LLVMValueRef instance_index(Emit *e, const KStmt *s, int which, int r, int v) {
   return s->kind == K_LOAD ? NULL : scaled_operand(e, s, which, r, v);
 }
@@ -99,8 +100,8 @@ static LLVMValueRef load_lanes(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRef i
   return read_lanes(e, "llvm.masked.gather", t, lane_pointers(e, t, at, index, stride));
 }
 
-// Emits a load of a vector under a guard: lanes whose guard is false are masked. They are 0, and
-// access no memory.
+// Emits a load of a vector under a guard, a bool for each lane. Lanes whose guard is false are 0,
+// and access no memory.
 static LLVMValueRef load_lanes_if(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRef index,
                                   int64_t stride, LLVMValueRef guard) {
   LLVMValueRef mask = e->mask;
@@ -111,7 +112,7 @@ static LLVMValueRef load_lanes_if(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRe
   return x;
 }
 
-// Emits a load of one element under a guard, a bool. If it is false, the load reads address
+// Emits a load of one element under a guard, a bool. If the guard is false, the load reads address
 // `start`, which is always readable, and the result is 0.
 static LLVMValueRef load_one_if(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRef start,
                                 LLVMValueRef guard) {
@@ -165,8 +166,8 @@ static void add_in_place(Emit *e, const KStmt *s, LLVMValueRef at, LLVMValueRef 
   store_raw(e, t, at, emit_join(e, OP_SUM, t, old, x));
 }
 
-// Emits x[index] += value. If the index is a vector, its lanes are added one after the other: two
-// of them may have one index.
+// Emits x[index] += value. If the index is a vector, its lanes are added one after the other,
+// because two lanes may have the same index.
 void emit_scatter(Emit *e, const KStmt *s, int r, int v) {
   const KPtr *p = &e->k->ptr[s->index];
   int64_t stride = vector_stride(e, p);

@@ -16,19 +16,20 @@
 
 // -- statements ---------------------------------------------------------------------------------
 
-// Sets the mask for vector v of the tile. Only the last vector has lanes that are not in use.
+// Sets which lanes are in use for vector v of the tile. All lanes are, except in the last vector of
+// the tile.
 static void instance_mask(Emit *e, int v) {
   bool last = v == e->vecs - 1;
   e->mask = last ? e->last_mask : NULL;
   e->active = last ? e->last_active : NULL;
 }
 
-// Returns whether s is emitted for every row and vector of a tile even if its operands are equal in
-// several of them: each must be added.
+// Returns whether s adds to memory. Such a statement is emitted for every row and vector of a tile,
+// even if the added value is equal in several of them.
 static bool repeats(const KStmt *s) { return s->kind == K_ACCUM || s->kind == K_SCATTER; }
 
-// Return for how many rows of the tile, and for how many vectors of a row, s is emitted. That is 1
-// if its value is equal in all of them.
+// Returns for how many rows of the tile statement s is emitted: 1 if its value is equal in all
+// rows. stmt_vecs returns the same number for the vectors of a row.
 static int stmt_rows(const Emit *e, const KStmt *s, int id) {
   return repeats(s) || depends(e, id, e->k->rows) ? e->rows : 1;
 }
@@ -170,8 +171,8 @@ static void inner_loops(Emit *e, int i, int phase);
 // guards are true; the other copy has them. The other copy is left out if a false guard changes no
 // reduction.
 
-// Emits the conjunction of the guards of all loads for which is_guard_use is true, for all rows of
-// the tile.
+// Emits whether the guards of all loads are true, in all rows of the tile. The guard of a load is a
+// bool: whether its position is inside the tensor. Only loads for which is_guard_use is true count.
 static LLVMValueRef guards_hold(Emit *e, int phase) {
   LLVMValueRef all = NULL;
   for (int id = 0; id < e->k->nstmts; id++) {
@@ -185,8 +186,8 @@ static LLVMValueRef guards_hold(Emit *e, int phase) {
   return all;
 }
 
-// Sets the guards in Emit.value to the constant true, for code that runs only where they are true.
-// Returns a copy of Emit.value from before.
+// Sets the guards (bool arguments of loads) in Emit.value to the constant true, for code that runs
+// only where they are true. Returns a copy of the previous Emit.value.
 static LLVMValueRef *guards_known(Emit *e, int phase) {
   size_t n = (size_t)e->k->nstmts * TILE;
   LLVMValueRef *saved = arena_copy(e->arena, e->value, n * sizeof *saved);
@@ -209,7 +210,8 @@ static int64_t covered_bytes(const Emit *e, const KStmt *s, int i) {
   return n * dtype_bytes(p->type);
 }
 
-// Returns whether another load reads through the pointer of load `id`. Their guards may differ.
+// Returns whether another load reads through the pointer of load `id`. The two loads may read under
+// different conditions.
 static bool is_shared(const Emit *e, int id) {
   for (int j = 0; j < e->k->nstmts; j++) {
     const KStmt *s = &e->k->stmt[j];
@@ -219,8 +221,8 @@ static bool is_shared(const Emit *e, int id) {
   return false;
 }
 
-// Makes rows of a tile whose guard is false read zeros: sets their row_address to Emit.zeros. Then
-// their loads in inner loop i and in the loops inside it need no guard.
+// Makes the loads of a row read zeros if the row is outside of their tensor: sets its row_address
+// to Emit.zeros. Then the loads in inner loop i, and in the loops inside it, need no check.
 static void rows_of_zeros(Emit *e, int i, int phase) {
   if (e->slab && i < e->plan.slab_loop) i = e->plan.slab_loop;
   for (int id = 0; id < e->k->nstmts && e->rows > 1; id++) {
@@ -237,8 +239,8 @@ static void rows_of_zeros(Emit *e, int i, int phase) {
   }
 }
 
-// Emits the code of `rest` twice: for rounds in which all guards are known to be true, and for the
-// other rounds. i: the inner loop, passed to rest.
+// Emits the code of `rest` twice. One copy is for rounds in which all guards (bool arguments of
+// loads) are known to be true, the other for all other rounds. The inner loop i is passed to rest.
 static void emit_twice(Emit *e, int i, int phase, void (*rest)(Emit *e, int i, int phase)) {
   LLVMBasicBlockRef sure = emit_block(e), unsure = emit_block(e), done = emit_block(e);
   LLVMBuildCondBr(e->b, guards_hold(e, phase), sure, unsure);
@@ -258,15 +260,16 @@ static void emit_twice(Emit *e, int i, int phase, void (*rest)(Emit *e, int i, i
   LLVMPositionBuilderAtEnd(e->b, done);
 }
 
-// Returns whether the rest of a phase is emitted twice at this place, where the innermost guard is
-// computed. If a kernel has tiles, bodies of one row are emitted once: they run too seldom to be
-// worth more code.
+// Returns whether the rest of a phase is emitted twice, with and without guards (bool arguments of
+// loads), from `place` on. That is the place where the innermost guard is computed. If a kernel has
+// tiles, bodies of one row are emitted once: they run too seldom to be worth more code.
 static bool splits_at(const Emit *e, int place, int phase) {
   return (e->rows > 1 || e->k->rows < 0) && !e->guards_hold_here &&
          guards_place(e->k, &e->plan, phase) == place;
 }
 
-// Emits those statements of a place from which guards are computed. With `rest`, emits all others.
+// Emits the statements of `place` from which guards (bool arguments of loads) are computed. With
+// `rest`, emits all other statements of `place` instead.
 static void emit_guard_part(Emit *e, int place, int phase, bool rest) {
   bool *needed = arena_array(e->arena, bool, e->k->nstmts + 1);
   for (int id = e->k->nstmts - 1; id >= 0; id--) {
@@ -300,8 +303,8 @@ static void loop_body(Emit *e, int i, int phase) {
 
 static void innermost_body(Emit *e, int phase) { loop_body(e, e->k->ninner - 1, phase); }
 
-// Emits inner loop i of a phase with the loops inside it. In a slab, emit_slabs (emit_units.c) has
-// opened the loops before CpuPlan.slab_loop, and only their bodies are emitted.
+// Emits inner loop i of a phase, with the loops inside it. In a slab (a part of the inner loops),
+// emit_slabs has opened the loops before CpuPlan.slab_loop. Only their bodies are emitted then.
 static void inner_loops(Emit *e, int i, int phase) {
   const Kernel *k = e->k;
   int l = k->nouter + i;

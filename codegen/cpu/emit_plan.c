@@ -45,8 +45,8 @@ static int64_t loop_size(const Kernel *k, int l) {
   return k->loop[l].size ? k->loop[l].size : 1 << 20;
 }
 
-// Returns the elements of the vector loop in one full unit: all of an inner loop, at most
-// Kernel.block of an outer loop.
+// Returns the elements of the vector loop in one full unit (round of the outer loops). If the
+// vector loop is an inner loop, these are all of it, else at most Kernel.block.
 static int64_t vector_span(const Kernel *k, bool outer) {
   int64_t size = loop_size(k, k->vector);
   return outer && k->block < size ? k->block : size;
@@ -84,7 +84,7 @@ static double tile_round(int r, int v) {
 }
 
 // Estimates the cycles of a matrix of `size` rows by `vectors` vectors in tiles of r rows by v
-// vectors. Rows that are left over run one by one, vectors that are left over in narrower tiles.
+// vectors. Rows left over run one by one, and vectors left over run in narrower tiles.
 static double tile_cost(int64_t size, int64_t vectors, int r, int v) {
   double tiles = (double)(vectors / v);
   int tail = (int)(vectors % v);
@@ -109,8 +109,8 @@ enum {
 
 // -- slabs --------------------------------------------------------------------------------------
 
-// Returns the bytes that one unit reads during inner loop `inner` and the loops inside it. Only
-// pointers that move along the vector loop count.
+// Returns the bytes that one unit (round of the outer loops) reads during inner loop `inner` and
+// the loops inside it. Only pointers that move along the vector loop count.
 static int64_t stream_bytes(const Kernel *k, int inner) {
   int64_t bytes = 0;
   for (int i = 0; i < k->nstmts; i++) {
@@ -145,8 +145,8 @@ static bool in_slabs(const Kernel *k) {
   return sums_alone(k) && stream_bytes(k, 0) > SLAB_FROM;
 }
 
-// Chooses slab_loop and slab_step so that a unit reads about SLAB_BYTES in one slab. Sets run, the
-// units of a run, and slab_wide.
+// Chooses slabs, parts of the inner loops, in which a unit reads about SLAB_BYTES (slab_loop,
+// slab_step). Also sets `run`, the units that run one slab together, and slab_wide.
 static void choose_slabs(const Kernel *k, CpuPlan *p) {
   if (!in_slabs(k) || p->rows < 2) return;
   LoopSet every = loop_bit(k->rows) | loop_bit(k->vector);
@@ -224,8 +224,8 @@ int guards_place(const Kernel *k, const CpuPlan *p, int phase) {
   return place;
 }
 
-// Returns what is known of the value of `stmt` in rounds in which `guard` is false. known: what is
-// known of each earlier statement.
+// Returns what is known of the value of `stmt` where `guard`, the bool argument of a load, is
+// false. known[i] is what is known of each earlier statement i.
 static KNumber number_without(const Kernel *k, const KNumber *known, int guard, int stmt) {
   const KStmt *s = &k->stmt[stmt];
   if (s->kind == K_NUM) return (KNumber)s->step;
@@ -240,7 +240,8 @@ static KNumber number_without(const Kernel *k, const KNumber *known, int guard, 
   return NUMBER_ANY;
 }
 
-// Returns whether x is known to be the identity of the reduction, which then does not change.
+// Returns whether x is known to be the identity of the reduction, so that reducing it changes
+// nothing.
 static bool is_neutral(const KStmt *reduce, KNumber x) {
   switch (op_row(reduce->op)->monoid) {
   case MONOID_SUM: return x == NUMBER_ZERO;

@@ -5,8 +5,8 @@
 
 #ifdef MESHC_HAVE_LLVM
 
-// Emits the value of a walk, the number of an element, for row r and vector v of a tile. It is a
-// vector if the walk has a stride along the vector loop.
+// Emits the value of a walk, a sum of loop counters times strides, for row r and vector v of a
+// tile. It is a vector if the walk has a stride along the vector loop.
 static LLVMValueRef walk_at(Emit *e, int walk, int r, int v) {
   const KPtr *w = &e->k->walk[walk];
   LLVMValueRef at = e->walk[walk];

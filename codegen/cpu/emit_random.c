@@ -14,8 +14,9 @@
 static LLVMValueRef low_half(Emit *e, LLVMValueRef x) { return keep_bits(e, x, UINT32_MAX); }
 static LLVMValueRef high_half(Emit *e, LLVMValueRef x) { return right_by(e, x, 32); }
 
-// Emits word `half` of the key of statement s: 0 is the lower, 1 the upper one. Each is a numeric
-// argument of the kernel, xor that half of the seed of the call.
+// Emits one half of the 64-bit key of random statement s. These are the lower 32 bits if `half` is
+// 0, the upper ones if it is 1. The half is a numeric argument of the kernel, xor the same half of
+// the call's seed.
 static LLVMValueRef key_half(Emit *e, const KStmt *s, int half) {
   LLVMValueRef key = LLVMBuildFPToUI(e->b, number_value(e, s->index + half), e->i64, "");
   LLVMValueRef seed = call_field(e, e->i64, offsetof(KernelCall, seed));

@@ -29,8 +29,9 @@ static void cell_clear(Emit *e, int s, int at) {
   fold_clear(e, s, at);
 }
 
-// Emits cell = op(cell, x). If lanes are joined later, those that are not in use keep their value.
-// Otherwise each lane is a result of its own, and no code reads the lanes that are not in use.
+// Emits cell = op(cell, x), where the cell is the accumulator of reduction s for row r and vector
+// v. If lanes are joined later, those that are not in use keep their value. Otherwise each lane is
+// a result of its own, and no code reads the lanes that are not in use.
 static void cell_add(Emit *e, int s, int r, int v, LLVMValueRef x) {
   const KStmt *st = &e->k->stmt[s];
   LLVMValueRef cell = e->cell[instance_id(s, r, v)],
@@ -66,8 +67,9 @@ void emit_reduce(Emit *e, int s, int r, int v) {
   cell_add(e, s, row, vec, operand(e, s, r, v));
 }
 
-// Sets Emit.value of K_REDUCE s for row r. In an outer vector loop each cell gives a value. In an
-// inner vector loop all lanes of all cells of the row are joined to one value.
+// Sets Emit.value of reduction s for row r of a tile. In an outer vector loop each accumulator
+// gives a value. In an inner vector loop all lanes of all accumulators of the row are joined to one
+// value.
 static void reduce_finish(Emit *e, int s, int r) {
   const KStmt *st = &e->k->stmt[s];
   int n = body_vecs(e, s);
@@ -171,8 +173,8 @@ void accum_begin(Emit *e) {
   }
 }
 
-// Emits the index in the partial row of the element of K_ACCUM s to which the body adds: for the
-// counters of the inner loops and lane 0 of vector v.
+// Emits the index of the element to which the body adds for reduction s, in the memory with a
+// chunk's results. It is that for the counters of the inner loops and lane 0 of vector v.
 static LLVMValueRef row_index(Emit *e, int s, int v) {
   LLVMValueRef at = i64_of(e, 0);
   for (int l = e->k->nouter; l < e->k->nouter + e->k->ninner; l++) {

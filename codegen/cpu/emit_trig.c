@@ -20,8 +20,8 @@ static const uint32_t two_over_pi[PIECES] = {
     0x27cb09, 0xb74f46, 0x3f669e, 0x5fea2d, 0x7527ba, 0xc7ebe5, 0xf17b3d, 0x0739f7, 0x8a5292,
     0xea6bfb, 0x5fb11f, 0x8d5d08, 0x560330, 0x46fc7b,
 };
-// Pieces are stored times 2^200, because the last ones would be subnormal. x is multiplied by
-// 2^-200.
+// The 24-bit pieces of 2/pi are stored times 2^SHIFT, because the last pieces would be subnormal in
+// f64. x is multiplied by 2^-SHIFT in turn.
 enum { SHIFT = 200 };
 
 typedef struct Angle {
@@ -65,8 +65,8 @@ static LLVMValueRef pieces_table(Emit *e) {
   return at;
 }
 
-// Emits the addition of p modulo 4 to the sum *high + *low, in memory. low collects the rounding
-// errors (Knuth's two-sum).
+// Emits the addition of p, modulo 4, to the sum *high + *low; `high` and `low` are addresses. *low
+// collects the rounding errors (Knuth's two-sum).
 static void add_turns(Emit *e, LLVMValueRef high, LLVMValueRef low, LLVMValueRef p) {
   LLVMTypeRef t = LLVMTypeOf(p);
   LLVMValueRef turns = emit_unary(e, "llvm.roundeven", scale(e, p, 0.25));

@@ -44,11 +44,13 @@ static Units units_make(Emit *e) {
   return u;
 }
 
-// Returns the outer loop whose counter changes from each unit to the next: the last one. With slabs
-// the last one is the vector loop, which is then the slowest, so it is the one before.
+// Returns the outer loop whose counter changes from each unit (round of the outer loops) to the
+// next. This is the last outer loop. In a kernel with slabs the last one is the vector loop, which
+// then changes slowest; the result is the loop before it.
 static int last_loop(const Emit *e) { return e->k->nouter - (e->plan.slab_step ? 2 : 1); }
 
-// Emits stores of the counters of unit number `unit`.
+// Emits stores of the counters of the outer loops in unit number `unit`. A unit is one round of
+// these loops.
 static void units_decode(Emit *e, const Units *u, LLVMValueRef unit) {
   int slowest = e->plan.slab_step ? e->k->vector : 0;
   for (int l = last_loop(e); l >= 0; l--) {
@@ -71,7 +73,8 @@ static void units_advance(Emit *e, const Units *u, int first, int last, int64_t 
   }
 }
 
-// Emits the phases of a unit from `phase` on: the loops of each phase, then its results.
+// Emits the phases of a unit from number `phase` on. A phase is a pass over the inner loops,
+// followed by the results of its reductions.
 static void phases_from(Emit *e, int phase) {
   for (; phase < e->k->nphases; phase++) {
     emit_phase(e, phase);
@@ -79,14 +82,15 @@ static void phases_from(Emit *e, int phase) {
   }
 }
 
-// Emits phase 0 for one slab, and the addition of its sums to the scratch.
+// Emits phase 0 for one slab (a part of the inner loops), and the addition of its sums to the
+// scratch memory.
 static void unit_slab(Emit *e, int phase) {
   emit_phase(e, phase);
   reduce_spill(e);
 }
 
-// Emits what a unit does after the last slab: it loads its sums from the scratch, and runs the
-// phases after `phase`.
+// Emits what a unit does after the last slab (part of the inner loops). It loads its sums from the
+// scratch memory, and runs the phases after `phase`.
 static void unit_after_slabs(Emit *e, int phase) {
   emit_statements(e, PLACE_PHASE, phase);
   reduce_fetch(e);
@@ -106,8 +110,8 @@ static void outer_vector_loop(Emit *e, LLVMValueRef block, Body *body) {
   vector_loop(e, from, to, span, body, 0);
 }
 
-// Emits the unit at the counters of u. If rows > 1, emits a tile: that unit, and one unit in each
-// of the next rows - 1 rounds of the row loop.
+// Emits the unit (one round of the outer loops) at the counters of u. If rows > 1, emits a tile:
+// that unit, and one unit in each of the next rows - 1 rounds of the row loop.
 static void emit_unit(Emit *e, const Units *u, int rows, Body *body) {
   LLVMValueRef *saved = addresses_save(e), block = NULL;
   for (int l = 0; l < e->k->nouter; l++) {
@@ -139,14 +143,16 @@ static void units_plain(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef h
   blocks_end(e, &b);
 }
 
-// Emits the number of units in one round of the row loop: the product of the loops after it.
+// Emits the number of units (rounds of all outer loops) in one round of the row loop. It is the
+// product of the sizes of the loops inside it.
 static LLVMValueRef round_units(Emit *e, const Units *u) {
   LLVMValueRef n = i64_of(e, 1);
   for (int l = e->k->rows + 1; l <= last_loop(e); l++) n = int_mul(e, n, u->count[l]);
   return n;
 }
 
-// Emits whether u is at the first unit of a round of the row loop.
+// Emits whether u is at the first unit of a round of the row loop: whether the counters of all
+// loops inside it are 0.
 static LLVMValueRef at_round_start(Emit *e, const Units *u) {
   LLVMValueRef any = i64_of(e, 0);
   for (int l = e->k->rows + 1; l <= last_loop(e); l++)
@@ -166,8 +172,8 @@ static LLVMValueRef jam_fits(Emit *e, const Units *u, LLVMValueRef unit, LLVMVal
   return bit_and(e, bit_and(e, in_loop, in_chunk), at_round_start(e, u));
 }
 
-// Emits units lo..hi-1: tiles of CpuPlan.rows rounds of the row loop where these fit, other units
-// one by one.
+// Emits units lo..hi-1, the rounds of the outer loops. CpuPlan.rows rounds of the row loop run
+// together as a tile where they fit; other units run one by one.
 static void units_jammed(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef hi, Body *body) {
   LLVMBuilderRef b = e->b;
   int rows = e->k->rows, last = last_loop(e);
@@ -205,8 +211,8 @@ static void units_jammed(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef 
 
 // -- runs ---------------------------------------------------------------------------------------
 
-// Emits loops over the slabs, with units lo..hi-1 inside: over each round of inner loops
-// i..slab_loop-1, and over slab_loop in steps of slab_step rounds.
+// Emits loops over the slabs (parts of the inner loops), with units lo..hi-1 inside. They run over
+// each round of inner loops i..slab_loop-1, and over slab_loop in steps of slab_step rounds.
 static void emit_slabs(Emit *e, const Units *u, int i, LLVMValueRef lo, LLVMValueRef hi) {
   int l = e->k->nouter + i;
   bool pieces = i == e->plan.slab_loop;
@@ -235,8 +241,8 @@ static void run_in_slabs(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef 
   units_plain(e, u, lo, hi, unit_after_slabs);
 }
 
-// Splits units lo..hi-1 into runs of at most CpuPlan.run units, each within one block of the vector
-// loop.
+// Emits units lo..hi-1 in runs, sequences of at most CpuPlan.run units. All units of a run are
+// within one block of the vector loop.
 static void units_in_runs(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef hi) {
   LLVMValueRef at = emit_alloca(e, e->i64), others = i64_of(e, 1);
   for (int l = 0; l <= last_loop(e); l++) others = int_mul(e, others, u->count[l]);

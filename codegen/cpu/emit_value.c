@@ -17,7 +17,8 @@ LLVMTypeRef type_vector(Emit *e, LLVMTypeRef element) {
   return LLVMVectorType(element, (unsigned)e->plan.lanes);
 }
 
-// The result has as many lanes as `shape`: in emit_horizontal these are fewer than CpuPlan.lanes.
+// Returns type `element`, or a vector of it with as many lanes as `shape`. In emit_horizontal these
+// are fewer than CpuPlan.lanes.
 LLVMTypeRef type_like(Emit *e, LLVMTypeRef element, LLVMValueRef shape) {
   (void)e;
   return is_vector(shape) ? LLVMVectorType(element, LLVMGetVectorSize(LLVMTypeOf(shape))) : element;
@@ -297,7 +298,8 @@ LLVMValueRef emit_convert(Emit *e, LLVMValueRef v, Dtype from, Dtype to) {
   return tf ? int_to_float(e, v, from, to) : int_to_int(e, v, from, to);
 }
 
-// Keeps the low bits of an integer, as sums and products in type `to` do. Only casts saturate.
+// Converts an integer to type `to` and keeps its low bits, as sums and products of that type do.
+// Only casts of the language saturate.
 static LLVMValueRef int_wrap(Emit *e, LLVMValueRef v, Dtype from, Dtype to) {
   LLVMTypeRef want = type_like(e, reg_type(e, to), v);
   if (dtype_bytes(to) < 8 && dtype_bytes(from) == 8)
@@ -344,7 +346,8 @@ LLVMValueRef counter_at(Emit *e, int l, int r, int v) {
 
 // -- arguments of the call ----------------------------------------------------------------------
 
-// All fields of a KernelCall have eight bytes.
+// Emits a load of the field of type t at byte `at` of the KernelCall. All its fields have eight
+// bytes.
 LLVMValueRef call_field(Emit *e, LLVMTypeRef t, size_t at) {
   return emit_read(e, t, emit_at(e, e->i64, e->call, i64_of(e, (int64_t)at / 8)));
 }

@@ -20,7 +20,8 @@
 #include "codegen/cpu/emit_internal.h"
 #include "ir/program/sums.h"
 
-// Statement s, and what decides its folds.
+// A reduction (statement s) and the facts that decide where its accumulator is folded, that is
+// added to the next level.
 typedef struct Chain {
   const Kernel *k;
   const CpuPlan *p;
@@ -33,7 +34,7 @@ static bool moves(const Chain *c, int l) {
   return c->s->kind == K_ACCUM && l >= c->k->nouter && c->k->ptr[c->s->index].stride[l] != 0;
 }
 
-// Returns the number of additions to one accumulator during all rounds of loop l.
+// Returns how many values are added to one accumulator during all rounds of loop l.
 static int64_t rounds(const Chain *c, int l) {
   const CpuPlan *p = c->p;
   int i = l - c->k->nouter;
@@ -47,9 +48,10 @@ static int64_t rounds(const Chain *c, int l) {
   return size / tile * (c->row ? p->vecs : 1) + ceil_div(size % tile, p->lanes);
 }
 
-// Decides whether to fold at `place`, a loop of n rounds that each make `each` additions. It folds
-// if all rounds make too many additions for a leaf, and no loop inside folds yet. Returns the
-// additions to the leaf since the last fold, at the end of the loop.
+// Decides whether to fold (add the accumulator's leaf to the next level) at `place`, a loop of n
+// rounds that each make `each` additions. It folds if all rounds make too many additions for a
+// leaf, and no loop inside folds yet. Returns the additions to the leaf since the last fold, at the
+// end of the loop.
 static int64_t fold_at(const Chain *c, int place, int64_t each, int64_t n, Fold *out) {
   if (out->place != FOLD_NEVER || size_times(each, n) <= c->leaf) return size_times(each, n);
   out->place = place;
@@ -57,8 +59,9 @@ static int64_t fold_at(const Chain *c, int place, int64_t each, int64_t n, Fold 
   return 0;
 }
 
-// Decides whether a sum is folded in inner loop l, or in each dim of a loop that covers several.
-// Returns how many values the accumulator has taken since its last fold, at the end of the loop.
+// Decides whether a sum is folded (its leaf added to the next level) in inner loop l. In a loop
+// over several dims, decides this for each dim. Returns how many values the leaf has taken since
+// its last fold, at the end of the loop.
 static int64_t fold_loop(const Chain *c, int l, int64_t each, Fold *out) {
   const KLoop *loop = &c->k->loop[l];
   int place = FOLD_LOOP + l - c->k->nouter;

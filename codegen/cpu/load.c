@@ -101,8 +101,8 @@ static bool in_image(const Elf64_Shdr *s) {
   return (s->sh_flags & SHF_ALLOC) && s->sh_size > 0 && s->sh_type == SHT_PROGBITS;
 }
 
-// Assigns offsets from `at` on to the sections with code or, if `code` is false, to those with
-// constants. Returns the offset behind the last one.
+// Assigns offsets in the mapping, from `at` on, to the sections with code or, if `code` is false,
+// to those with constants. Returns the offset behind the last of these sections.
 static size_t lay_out(Object *o, size_t at, bool code) {
   for (size_t i = 0; i < o->nsections; i++) {
     const Elf64_Shdr *s = &o->section[i];
