@@ -18,14 +18,15 @@ static bool is_stored(const Group *g, NodeId n) {
   return false;
 }
 
-// Returns whether op reads argument i at other positions than the loop counters. It does so for the
-// table of a lookup and the value below a window.
+// Returns whether op reads its argument i at other positions than the loop counters. It does so for
+// the table of a lookup and for the value that a window reads.
 static bool is_address(Op op, int i) { return op_looks_up(op, i) || op_looks_through(op, i); }
 
 // Sets KernelValue.direct of the values that are computed at the loop counters. They are the stored
-// values, the values that are not recomputed, and the values that these read, directly or through
-// others. Values that only windows read are emitted by view_emit, at the positions that the window
-// reads. The first position of a WINDOW_AT is a number, computed at the loop counters.
+// values, the values that are not recomputed, and the arguments that these read, directly or
+// through other nodes. Values that only windows read are emitted by view_emit, at the positions
+// that the window reads. The first position of a WINDOW_AT is a number, computed at the loop
+// counters.
 static void find_direct(KernelBuilder *k) {
   for (uint32_t i = k->n; i-- > 0;) {
     NodeId n = k->node[i];
@@ -114,8 +115,8 @@ static int32_t load(KernelBuilder *k, NodeId node, int phase) {
   return stmt;
 }
 
-// Returns the index of the statement that holds the value of node a in phase `phase`. Emits a load
-// if the kernel does not compute a.
+// Returns the index of the statement that holds the value of node a in phase `phase`, a pass over
+// the inner loops. Emits a load if the kernel does not compute a.
 static int32_t value_of(KernelBuilder *k, NodeId a, int phase) {
   int at = group_index(k->group, a);
   if (at < 0) return load(k, a, phase);
@@ -151,7 +152,7 @@ static int32_t emit_take(KernelBuilder *k, const Node *x, KStmt s, int phase) {
   return kernel_add(k, s);
 }
 
-// Returns whether n is one of the two values between which a `where` of the kernel chooses.
+// Returns whether n is one of the two values between which some `where` node of the kernel chooses.
 static bool is_choice(const KernelBuilder *k, NodeId n) {
   for (uint32_t i = 0; i < k->n; i++) {
     const Node *x = graph_node(k->g, k->node[i]);
@@ -160,8 +161,8 @@ static bool is_choice(const KernelBuilder *k, NodeId n) {
   return false;
 }
 
-// Emits the statement of node k->node[at], which is no reduction. Returns the index of the
-// statement.
+// Emits the statement of node k->node[at], which must not be a reduction. Returns the index of the
+// statement. `phase` is the pass over the inner loops that computes it.
 static int32_t emit_value(KernelBuilder *k, int at, int phase) {
   NodeId n = k->node[at];
   const Node *x = graph_node(k->g, n);
@@ -211,8 +212,8 @@ static Dtype accumulator_of(const KernelBuilder *k, const Node *x) {
   return type;
 }
 
-// Emits the value that reduction n combines: its argument, or the product of the arguments of a
-// contraction. Returns the index of its statement.
+// Emits the value that reduction n combines. It is the argument of n or, if n is a contraction, the
+// product of its arguments. Returns the index of the statement with this value.
 static int32_t emit_reduced(KernelBuilder *k, NodeId n, KLevel level, int phase) {
   const Node *x = graph_node(k->g, n);
   Dtype type = accumulator_of(k, x);
@@ -224,7 +225,8 @@ static int32_t emit_reduced(KernelBuilder *k, NodeId n, KLevel level, int phase)
   return kernel_add(k, s);
 }
 
-// Emits the statement of reduction k->node[at]: K_REDUCE, or K_ACCUM if it accumulates.
+// Emits the statement of reduction k->node[at]. It is a K_ACCUM if the reduction combines values
+// over all iterations of the outer loops, else a K_REDUCE.
 static void emit_combine(KernelBuilder *k, int at) {
   NodeId n = k->node[at];
   const Node *x = graph_node(k->g, n);
@@ -269,9 +271,10 @@ static bool is_check(const KernelBuilder *k, int at) {
 
 static bool ends_here(const KernelValue *v) { return v->accumulates || v->reduces; }
 
-// Returns whether value i is stored in phase p at level `level`. Returns false for values that vary
-// along the inner loops, which emit_inner stores where it computes them. Other values are stored at
-// level INNER if they are broadcasts over inner loops that other kernels read, else at level OUTER.
+// Returns whether value i is stored in phase p (a pass over the inner loops) at level `level`.
+// Returns false for values that vary along the inner loops: emit_inner stores them where it
+// computes them. Other values are stored at level INNER if they are broadcasts over inner loops
+// that other kernels read, else at level OUTER.
 static bool stores_at(const KernelBuilder *k, int i, int p, KLevel level) {
   const KernelValue *v = &k->value[i];
   if (!v->stored || v->accumulates || is_scatter(k, i) || v->level == LEVEL_INNER) return false;
@@ -279,9 +282,9 @@ static bool stores_at(const KernelBuilder *k, int i, int p, KLevel level) {
   return (v->level == LEVEL_PROLOGUE ? 0 : v->ready) == p && inner == (level == LEVEL_INNER);
 }
 
-// Emits the values of level `level`, OUTER or PROLOGUE, that can be computed in phase p and not
-// before. Among them are accumulators and the casts of reductions. Then, at level OUTER, emits the
-// stores of phase p.
+// Emits the values of level `level`, OUTER or PROLOGUE, that can be computed in phase p but in no
+// earlier phase. A phase is a pass over the inner loops. Accumulators and the casts of reductions
+// are among these values. Then, at level OUTER, emits the stores of phase p.
 static void emit_outer(KernelBuilder *k, KLevel level, int p) {
   for (uint32_t i = 0; i < k->n; i++) {
     KernelValue *v = &k->value[i];

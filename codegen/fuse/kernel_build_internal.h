@@ -5,7 +5,7 @@
 
 #include "codegen/fuse/gemm_form_internal.h"
 
-// A kernel and the arguments of its call for one group.
+// The kernel of one group, and the arguments of its call.
 typedef struct BuiltKernel {
   Kernel *kernel;
   NodeId *ptr; // by pointer: the node whose memory it addresses
@@ -17,24 +17,25 @@ typedef struct BuiltKernel {
   DimList outer, inner;
 } BuiltKernel;
 
-// Builds the kernel of group g. With any_size, a kernel with one loop takes the size of the loop as
-// a run-time argument, so that tensors of all sizes have equal kernels. The result is allocated in
-// `a`; `scratch` is reset to its state before the call.
+// Builds the kernel of group g. With any_size, a kernel with one loop takes the size of the loop at
+// run time, so that tensors of all sizes have equal kernels. The result is allocated in `a`. Memory
+// taken from `scratch` is given back before the return.
 BuiltKernel *kernel_build(Arena *a, Arena *scratch, const Fusion *f, const Group *g, bool any_size);
 
-// The dims of the loops of a kernel, slowest loop first.
+// The dims that the loops of a kernel run over, slowest loop first.
 typedef struct LoopPlan {
   Dims outer, inner;
   bool vector_outer; // the vectorised loop is the last outer one, else the last inner one
   DimId rows;        // dim of the loop over the rows of a register tile, 0: none
 } LoopPlan;
-// Returns the dim of loop i, outer loops first.
+// Returns the dim of loop i of a planned kernel. The outer loops have the smallest indices.
 static inline DimId plan_dim(const LoopPlan *plan, int i) {
   return i < plan->outer.n ? plan->outer.at[i] : plan->inner.at[i - plan->outer.n];
 }
 LoopPlan loops_choose(const Fusion *f, const Group *g);
 
-// The value of a node of the group: where it is computed, and the statement that holds it.
+// What the building of a kernel knows of the value of one node: where in the loops it is computed,
+// and which statement holds it.
 typedef struct KernelValue {
   uint8_t level, phase;
   uint8_t ready; // first phase that can use it: `phase` + 1 for a reduction, else `phase`
@@ -45,7 +46,8 @@ typedef struct KernelValue {
   int inner_phase; // phase of that statement if its level is INNER, else -1
 } KernelValue;
 
-// A load that was emitted: statement `stmt` loads the value of `node` in phase `phase`.
+// A load that was emitted: statement `stmt` loads the value of `node` in phase `phase`, a pass over
+// the inner loops.
 typedef struct KernelLoad {
   NodeId node;
   KLevel level;
@@ -79,15 +81,15 @@ typedef struct KernelBuilder {
 // -- kernel_builder.c: parts of a kernel. Pointers and slots that are equal are entered once.
 int group_index(const Group *g, NodeId n); // index of n in g->node; -1: n is outside the group
 KStmt stmt_new(KKind kind, Op op, Dtype type, KLevel level, int phase, NodeId n);
-// Sorts the arguments of a commutative op by index. Layers of equal structure then have equal
-// kernels, though their nodes are numbered differently.
+// Sorts the arguments of statement s by index if its op is commutative. Layers of equal structure
+// then have equal kernels, though their nodes are numbered differently.
 void stmt_order_args(KStmt *s);
 int32_t kernel_add(KernelBuilder *k, KStmt s); // appends a statement, returns its index
 int32_t kernel_add_num(KernelBuilder *k, double x, NodeId check);
 int32_t kernel_add_pointer(KernelBuilder *k, NodeId node, const KPtr *ptr, bool address);
 int16_t kernel_add_slot(KernelBuilder *k, Slot s);
-// Returns the level of a value with dims `dims`: INNER if one of them is an inner loop, else OUTER
-// if one is an outer loop, else PROLOGUE.
+// Returns the level of a value with dims `dims`. It is INNER if an inner loop runs over one of the
+// dims, else OUTER if an outer loop does, else PROLOGUE.
 KLevel loops_level(const KernelBuilder *k, const DimList *dims);
 
 // -- kernel_views.c
@@ -96,12 +98,12 @@ KLevel loops_level(const KernelBuilder *k, const DimList *dims);
 int32_t view_emit(KernelBuilder *k, NodeId n, int phase);
 
 // -- kernel_loops.c
-// Writes the loops into `kernel`. Joins adjacent loops where all pointers allow it, and sets the
-// strides of pointers and walks for the joined loops. With any_size, a single loop takes its size
-// at run time.
+// Writes the loops into `kernel`. Joins adjacent loops where all pointers allow it. Sets the
+// strides of pointers and walks (addresses without memory, kernel.h) for the joined loops. With
+// any_size, a single loop takes its size at run time.
 void loops_finish(KernelBuilder *k, Kernel *kernel, bool any_size);
-// Returns true if pointer `store` may address the memory of pointer `load`: the same unit accesses
-// an element through both, and loads it before it stores it.
+// Returns true if pointers `store` and `load` may address the same memory. Then one iteration of
+// the outer loops accesses an element through both, and loads it before it stores it.
 bool pointers_overlay(const Kernel *k, int load, int store);
 
 #endif

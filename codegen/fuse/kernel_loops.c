@@ -33,8 +33,9 @@ static void traffic_add(LoopTraffic *t, NodeId n, double bytes) {
   t->order = *order;
 }
 
-// Returns the last window of the chain of windows in the group that reads n, or n if no window
-// reads it. The loops of the kernel run over the dims of that window.
+// Follows the windows of the group that read node n: a window of n, a window of that window, and so
+// on. Returns the last of them, or n if no window reads n. The loops of the kernel run over the
+// dims of the returned node.
 static NodeId seen_through(const LoopTraffic *t, NodeId n) {
   for (uint32_t i = 0; i < t->g->nnodes; i++) {
     const Node *x = graph_node(t->f->graph, t->g->node[i]);
@@ -76,9 +77,9 @@ static DimId last_dim(const Fusion *f, NodeId n) {
   return order->n ? order->at[order->n - 1] : 0;
 }
 
-// Returns the vector dim of contraction n. It is the last dim of the result if an argument is
-// contiguous along it, too. Otherwise it is a summed dim along which both arguments are contiguous
-// or, if there is none, one along which one argument is.
+// Returns the dim of contraction n that the vectorised loop runs over. It is the last dim of the
+// result if an argument is contiguous along it, too. Otherwise it is a summed dim along which both
+// arguments are contiguous. If there is none, it is a summed dim along which one argument is.
 static DimId vector_of_contraction(const Fusion *f, NodeId n) {
   const Node *x = graph_node(f->graph, n);
   DimId c = last_dim(f, n), a = last_dim(f, x->args[0]), b = last_dim(f, x->args[1]);
@@ -92,9 +93,10 @@ static void to_end(DimList *list, DimId d) {
   list_insert(list, list->n, d);
 }
 
-// Returns the dim for the rows of a register tile, 0: none. It is an outer dim along which the
-// argument with the vector dim does not vary, so that one load of that argument serves many rows.
-// The innermost such dim with LONG_ENOUGH elements is taken, else the longest.
+// Returns the dim for the rows of a register tile (a block of results in registers), 0: none. It is
+// an outer dim along which the argument with the vectorised dim does not vary. One load of that
+// argument then serves many rows. The innermost such dim with LONG_ENOUGH elements is taken, else
+// the longest.
 static DimId rows_of_contraction(const Fusion *f, NodeId n, const LoopPlan *plan, DimId vector) {
   enum { LONG_ENOUGH = 8 };
   const Graph *g = f->graph;
@@ -112,9 +114,9 @@ static DimId rows_of_contraction(const Fusion *f, NodeId n, const LoopPlan *plan
   return best;
 }
 
-// Makes the rows loop the last outer loop before the vector loop. It changes nothing if the
-// argument with the vector dim varies along a loop between the two, because each element of that
-// argument would then be loaded for fewer rows.
+// Moves the rows loop (over the rows of a register tile) to the last place before the vectorised
+// loop. It stays where it is if the argument with dim `vector` varies along a loop between the two:
+// each load would then serve fewer rows.
 static void rows_to_end(const Fusion *f, NodeId n, LoopPlan *plan, DimId vector) {
   const Node *x = graph_node(f->graph, n);
   const Dims *arg =
@@ -126,8 +128,9 @@ static void rows_to_end(const Fusion *f, NodeId n, LoopPlan *plan, DimId vector)
   to_end(&plan->outer, vector);
 }
 
-// Returns the physical order of that argument of contraction n which does not have the vector dim.
-// The summed loops have this order, because the elements of that argument are loaded one by one.
+// Returns the physical order of one argument of contraction n: the argument without the vectorised
+// dim. The summed loops have this order, because the elements of that argument are loaded one by
+// one.
 static const DimList *summed_order(const Fusion *f, NodeId n, DimId vector) {
   const Node *x = graph_node(f->graph, n);
   return &f->order->at[x->args[dims_has(&graph_node(f->graph, x->args[0])->dims, vector)]];
@@ -234,8 +237,8 @@ static void move_strides(KernelBuilder *m, const LoopList *l) {
   for (uint32_t w = 0; w < m->walk.n; w++) move_walk(l, &m->walk.at[w]);
 }
 
-// Sets KStmt.index of INDEX statements to the index of their loop. It stays -1 for a dim of one
-// element, which has no loop.
+// Sets KStmt.index of each INDEX statement to the index of the loop over the dim that it counts.
+// The index stays -1 for a dim of one element, which has no loop.
 static void name_loops(KernelBuilder *m, const LoopList *l) {
   for (uint32_t s = 0; s < m->stmt.n; s++) {
     if (!m->stmt_dim.at[s]) continue;
@@ -252,8 +255,8 @@ static void set_vector(KernelBuilder *m, Kernel *k) {
   k->block = size > 0 && size < block ? size : block;
 }
 
-// Drops the sizes of dims (KLoop.part) of loops in which no sum is added block by block.
-// codegen/cpu/fold.c does not need them there, and kernels that differ in them could not share
+// Drops the sizes of dims (KLoop.part) of each loop in which no sum is added block by block. Only
+// such sums need the sizes (codegen/cpu/fold.c). Kernels that differ in the sizes could not share
 // their code.
 static void keep_parts(const KernelBuilder *m, Kernel *k) {
   bool sums = false;
@@ -300,7 +303,8 @@ void loops_finish(KernelBuilder *m, Kernel *k, bool any_size) {
 
 // -- writing in place --------------------------------------------------------------------------
 
-// Returns whether pointers a and b, into one buffer, have equal addresses in every iteration.
+// Returns whether pointers a and b, which point into one buffer, address the same element in every
+// iteration.
 static bool same_walk(const KPtr *a, const KPtr *b) {
   return !a->nbases && !b->nbases && a->offset == b->offset &&
          memcmp(a->stride, b->stride, sizeof a->stride) == 0 &&

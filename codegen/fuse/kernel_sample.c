@@ -18,7 +18,7 @@ enum {
   EACH = 6,  // number of samples of each result of a kernel
   TRIES = 12 // number of elements tried for them: an element with a taint is no sample
 };
-// Upper limit of the statements that are evaluated for one result.
+// Upper limit of the statements that are evaluated to compute one element of a sample.
 static const double MOST_WORK = 300000;
 
 typedef struct Sampler {
@@ -37,7 +37,7 @@ typedef struct Sampler {
 static Cell value_of(Sampler *s, int stmt);
 
 static bool is_float(Dtype t) { return dtype_is_float(t); }
-// Returns the type that a value of type t has in registers: f32 for bf16 and f16.
+// Returns the type in which a register holds a value of type t: f32 for bf16 and f16, otherwise t.
 static Dtype in_register(Dtype t) { return t == TYPE_BF16 || t == TYPE_F16 ? TYPE_F32 : t; }
 static int loops(const Kernel *k) { return k->nouter + k->ninner; }
 
@@ -60,9 +60,9 @@ static const char *address(const Sampler *s, int p, int64_t more) {
   return (const char *)s->call->ptr[p] + (walked(s, kp) + more) * dtype_bytes(kp->type);
 }
 
-// Returns the number of type t at address `at`. A u64 is a key, which joins a value and its index
-// so that argmax compares both at once. Its bits are put into the double unchanged, as the
-// evaluator does.
+// Reads the number of type t at address `at` and returns it as a double. A u64 joins a value and
+// its index, so that argmax compares both at once. Its bits are copied into the double unchanged,
+// as the evaluator does.
 static double number_at(Dtype t, const char *at) {
   double x;
   if (t != TYPE_U64) return dtype_load(t, at);
@@ -76,8 +76,8 @@ static Cell loaded(const Sampler *s, int p, int64_t more) {
 
 // -- conversions of types ----------------------------------------------------------------------
 
-// Converts an argument from type `from` to type `to`, in which an operation computes. It does not
-// saturate: only casts and stores do.
+// Returns argument x of an operation, converted from type `from` to type `to`, in which the
+// operation computes. The conversion does not saturate: only casts and stores do.
 static Cell coerced(Cell x, Dtype from, Dtype to) {
   from = in_register(from), to = in_register(to);
   if (from == to) return x;
@@ -89,7 +89,8 @@ static Cell coerced(Cell x, Dtype from, Dtype to) {
   return (Cell){is_float(from) ? dtype_round(to, x.v) : int_wrap(to, (int64_t)x.v), 0, x.t};
 }
 
-// Converts a value from type `from` to type `to`, in which memory holds it.
+// Returns value x converted from type `from` to type `to`, the type in which memory holds the
+// value.
 static Cell stored(Cell x, Dtype from, Dtype to) {
   bool t = x.t;
   x = coerced(x, from, to);
@@ -189,8 +190,8 @@ static void counters_moved(Sampler *s, bool outer) {
   if (outer) s->unit = s->clock;
 }
 
-// Advances the counters of the loops in set `free` (bit l is loop l), the last loop fastest.
-// Returns false after the last iteration; these counters are then 0.
+// Advances the counters of the loops in set `free` (bit l is loop l) to the next iteration, the
+// last loop fastest. Returns false after the last iteration, with these counters set to 0.
 static bool count_up(Sampler *s, uint32_t free) {
   for (int l = loops(s->k) - 1; l >= 0; l--) {
     if (!(free >> l & 1)) continue;
@@ -208,8 +209,8 @@ static uint32_t inner_loops(const Kernel *k) {
   return ((UINT32_C(1) << loops(k)) - 1) & ~((UINT32_C(1) << k->nouter) - 1);
 }
 
-// Sets the counters of the loops in set `free` (bit l is loop l) to 0. Returns the number of
-// iterations of these loops together.
+// Sets the counters of the loops in set `free` (bit l is loop l) to 0. Returns the product of the
+// numbers of iterations of these loops.
 static double rounds(Sampler *s, uint32_t free) {
   double n = 1;
   for (int l = 0; l < loops(s->k); l++) {
@@ -235,7 +236,8 @@ static Cell reduced(Sampler *s, const KStmt *x) {
 
 // -- values of statements ----------------------------------------------------------------------
 
-// Returns whether statement x has a guard (arg[1]) that is false.
+// Returns whether statement x has a condition, the bool arg[1], that is false at the present loop
+// counters.
 static bool guarded_off(Sampler *s, const KStmt *x) {
   return x->arg[1] != NO_STMT && value_of(s, x->arg[1]).v == 0;
 }
@@ -294,8 +296,8 @@ static double work_of(Sampler *s, uint32_t free) {
   return n * times * (reduces ? 1 + inner : 1);
 }
 
-// Sets all loop counters: in try 0 to the first iteration, in try 1 to the last, in later tries to
-// a random one. Returns false if a loop has no iterations.
+// Sets the counters of all loops: in try 0 to the first iteration, in try 1 to the last, later to a
+// random one. Returns false if a loop has no iterations, else true.
 static bool place(Sampler *s, int try) {
   for (int l = 0; l < loops(s->k); l++) {
     int64_t n = extent(s, l);
@@ -314,8 +316,9 @@ static uint32_t summed_over(const Kernel *k, const KStmt *x) {
   return free;
 }
 
-// Combines all values that statement x, an ACCUM or SCATTER, puts into the element at address `at`.
-// A SCATTER adds them to the value that the element has before.
+// Returns the value that the element at address `at` must have after the kernel. It combines all
+// values that statement x, an ACCUM or SCATTER, puts into the element. A SCATTER adds them to the
+// value that the element has before the kernel.
 static Cell gathered(Sampler *s, const KStmt *x, uint32_t free, const char *at) {
   Total t = {.x = x};
   bool scatter = x->kind == K_SCATTER;

@@ -7,7 +7,8 @@
 #include "codegen/fuse/kernel.h"
 #include "ir/program/program.h"
 
-// One element that statement `stmt` writes. The right value is within `bound` of `want`.
+// A sampled element that statement `stmt` writes. A value is right if it differs from `want` by at
+// most `bound`.
 typedef struct KernelElement {
   int stmt;
   const char *at; // its address in memory
@@ -23,12 +24,12 @@ typedef struct KernelSample {
   uint32_t left_out; // number of results without samples: too much work or no definite value
 } KernelSample;
 
-// Computes samples of every result of k. Call it before the kernel runs, with the same `call`.
-// Takes at most about 20 ms. Any thread may call it.
+// Computes samples, expected values of a few elements, for every result of kernel k. Must be called
+// before the kernel runs, with the same `call`. Takes at most about 20 ms. Any thread may call it.
 KernelSample *kernel_sample(Arena *a, const Kernel *k, const KernelCall *call);
-// Call it after the kernel has run. Returns the first sample whose value in memory is beyond its
-// bound, or NULL; *got is the value in memory. Raises *used to the largest quotient |got - want| /
-// bound of the samples.
+// Checks the samples after the kernel has run. Returns the first sample whose value in memory is
+// beyond its bound, or NULL if all are right; *got is the value in memory. Raises *used to the
+// largest quotient |got - want| / bound of the samples.
 const KernelElement *kernel_sample_wrong(const KernelSample *s, double *got, double *used);
 
 #endif

@@ -23,23 +23,25 @@
 
 enum { MAX_AFFINE_TERMS = MAX_LOOPS };
 
-// A summand of a position: the global position along a dim, or the value of a statement.
+// A summand of a position: `factor` times the global position along a dim or times the value of a
+// statement.
 typedef struct AffineTerm {
   DimId dim; // 0: the term is the value of statement `stmt`
   int32_t stmt;
   int64_t factor;
 } AffineTerm;
 
-// A position: (offset + sum of factor * term) / divisor.
+// A position along a dim: (offset + sum of the terms, each times its factor) / divisor.
 typedef struct AffineIndex {
   int64_t divisor, offset;
   int n;
   AffineTerm terms[MAX_AFFINE_TERMS];
 } AffineIndex;
 
-// An environment: a linked list of the dims that are read at other positions than the loop
-// counters. If a dim has several entries, the first one counts. guard: index of the bool statement
-// that tells whether all positions are inside their dims; NO_STMT: they always are.
+// An environment tells at which positions a window reads its argument. It is a linked list of the
+// dims that are read at other positions than the loop counters. If a dim has several entries, the
+// first one counts. The bool statement with index `guard` tells whether all positions are inside
+// their dims; NO_STMT: they always are.
 typedef struct ViewEnv {
   const struct ViewEnv *up; // NULL: end of the list
   DimId dim;                // 0: the entry has a guard only
@@ -47,8 +49,9 @@ typedef struct ViewEnv {
   int32_t guard;
 } ViewEnv;
 
-// The value of a node in an environment. stmt: index of its statement. If `known`, the value is the
-// number `outside` wherever the guard of the environment is false.
+// The value of a node at the positions that an environment (ViewEnv) gives. stmt: index of its
+// statement. If `known`, the value is the number `outside` wherever a position is outside its dim
+// (ViewEnv.guard is false).
 typedef struct ViewValue {
   int32_t stmt;
   bool known;
@@ -177,7 +180,8 @@ static void address_loop(const KernelBuilder *k, Address *a, DimId d, int64_t fa
   if (level > a->level) a->level = level;
 }
 
-// Adds to address a the global index of the first element of block dim d, multiplied by `factor`.
+// Adds to address a the global index of the first element of d, multiplied by `factor`. Dim d is
+// the block that one processor has of a dim.
 static void address_offset(KernelBuilder *k, Address *a, DimId d, int64_t factor) {
   Slot slot;
   if (!offset_slot(k->g, d, &slot)) return;
@@ -220,7 +224,8 @@ static int32_t walk_new(KernelBuilder *k, const KPtr *w) {
   return (int32_t)(k->walk.n - 1);
 }
 
-// Emits the value of address a as an integer. Returns the index of its statement.
+// Emits the value of address a as an integer. Returns the index of the statement that holds it.
+// `phase` is the pass over the inner loops that computes it.
 static int32_t position_of(KernelBuilder *k, const Address *a, int phase) {
   int32_t at = NO_STMT;
   static const KPtr none;
@@ -273,8 +278,8 @@ static int32_t guard_exact(KernelBuilder *k, const AffineIndex *p, int32_t guard
   return inside(k, emit_shared(k, rest, phase), 1, -1, guard, phase);
 }
 
-// Emits the condition that `guard` is true and position p is in block dim d. Returns the index of
-// its statement, or `guard` itself if p is always in d.
+// Emits a bool: statement `guard` is true and position p is inside dim d. Returns the index of its
+// statement, or `guard` itself if p is always inside d.
 static int32_t guard_range(KernelBuilder *k, DimId d, const AffineIndex *p, int32_t guard,
                            int phase) {
   const Dim *dim = dim_get(k->g->dims, d);
@@ -362,9 +367,9 @@ static int32_t global_index(KernelBuilder *k, const Node *x, const ViewEnv *env,
   return emit_shared(k, s, phase);
 }
 
-// Emits random draw n in environment env. The number drawn depends on the position of the element
-// in the full tensor, row-major in order of declaration (ir/base/philox.h), so that it is the same
-// on every mesh.
+// Emits random draw n at the positions of environment env (ViewEnv). The number drawn depends on
+// the position of the element in the full tensor, row-major in order of declaration
+// (ir/base/philox.h). So it is the same on every mesh.
 static int32_t draw(KernelBuilder *k, NodeId n, const ViewEnv *env, int phase) {
   const Node *x = graph_node(k->g, n);
   Address a = {.level = LEVEL_PROLOGUE};
@@ -391,7 +396,8 @@ static int32_t pointwise(KernelBuilder *k, NodeId n, const ViewEnv *env, int pha
   return emit_shared(k, s, phase);
 }
 
-// Emits the value of n in environment env, computed from its arguments.
+// Emits the value of node n at the positions of environment env (ViewEnv), computed from the
+// arguments of n.
 static ViewValue computed(KernelBuilder *k, NodeId n, const ViewEnv *env, int phase) {
   const Node *x = graph_node(k->g, n);
   switch ((Op)x->op) {
@@ -407,8 +413,8 @@ static ViewValue computed(KernelBuilder *k, NodeId n, const ViewEnv *env, int ph
   }
 }
 
-// Emits the value of n in environment env. Computes it if the kernel recomputes n, otherwise loads
-// it. fuse_roles.c limits the depth of the recursion.
+// Emits the value of node n at the positions of environment env (ViewEnv). Computes the value if
+// the kernel recomputes n, otherwise loads it. fuse_roles.c limits the depth of the recursion.
 static ViewValue view(KernelBuilder *k, NodeId n, const ViewEnv *env, int phase) {
   bool recomputed = group_index(k->group, n) >= 0 && k->f->recomputed[n];
   return recomputed ? computed(k, n, env, phase) : load_seen(k, n, env, phase);

@@ -19,7 +19,8 @@
 
 #include <string.h>
 
-// A copy that was made of node `of`, in another order. Both are new nodes.
+// A copy in another physical order of the value of node `of`. The copy and `of` are nodes of the
+// new graph.
 typedef struct OrderCopy {
   NodeId of, copy;
 } OrderCopy;
@@ -50,8 +51,8 @@ static void request(Chooser *c, NodeId n, const DimList *list, bool forced) {
   c->forced[n] = forced;
 }
 
-// Returns the dims `dims` of a node, which are blocks of the dims whole[0..rank) of the whole
-// tensor, in the order of `whole`.
+// Returns the dims of a node, sorted. Each of `dims` is a processor's block of one of the dims
+// whole[0..rank) of the full tensor. They are sorted in the order of `whole`.
 static DimList blocks_in_order(const Graph *g, const Dims *dims, int rank, const DimId *whole) {
   DimList list = {0};
   for (int i = 0; i < rank; i++)
@@ -96,8 +97,9 @@ static void request_through_move(Chooser *c, const Node *n, DimList requested) {
 
 static void insert_ranked(const Chooser *c, DimList *list, DimId d);
 
-// Requests for each carry the order by precedence of dims, because most contractions that compute
-// the next value have that order.
+// Requests an order for each carry, a value that a loop passes from one iteration to the next. It
+// is the order by precedence of dims (rank_dims), because most contractions that compute the next
+// value have that order.
 static void request_carries(Chooser *c) {
   for (NodeId id = graph_count(c->from); id; id--) {
     const Node *n = graph_node(c->from, id);
@@ -137,8 +139,8 @@ static void request_through_region(Chooser *c, NodeId id) {
   request(c, n->args[0], &requested, false);
 }
 
-// Passes c->front, the dim that should be outermost, from a pointwise node, a collective or a move
-// of dims to its arguments.
+// Passes the dim that should be outermost (c->front) from node `id` to the arguments of the node.
+// Does so for a pointwise node, a collective or a move of dims only.
 static void pass_front(Chooser *c, NodeId id) {
   const Node *n = graph_node(c->from, id);
   OpClass cls = op_row(n->op)->cls;
@@ -167,8 +169,8 @@ static void request_all(Chooser *c) {
 
 // Gives dim d the next rank if it has none. rank_dims ranks dims in the order in which declared
 // tensors mention them, inputs first: [b, t, d, heads, k]. A dim that a rename, split, merge or
-// window makes from another dim has the rank of that dim. So both operands of an attention get the
-// same order.
+// window makes from another dim gets the rank of that other dim. So both operands of an attention
+// get the same order.
 static void rank_dim(Chooser *c, DimId d, uint32_t *next) {
   DimId whole = dim_get(c->from->dims, d)->whole;
   if (!c->rank[whole]) c->rank[whole] = ++*next;
@@ -206,7 +208,8 @@ static bool before(const Chooser *c, DimId x, DimId y) {
   return wx != wy ? wx < wy : x < y;
 }
 
-// Inserts d into `list`, whose dims are in order of precedence.
+// Inserts d into `list`, whose dims are sorted by precedence (rank_dims), and keeps the list
+// sorted.
 static void insert_ranked(const Chooser *c, DimList *list, DimId d) {
   int at = list->n;
   while (at > 0 && before(c, d, list->at[at - 1])) at--;
@@ -215,8 +218,8 @@ static void insert_ranked(const Chooser *c, DimList *list, DimId d) {
 
 // -- orders, from arguments to results ----------------------------------------------------------
 
-// Adds to `list` the dims of `other` that are not in it. Each is inserted before the dim of `list`
-// that comes next after it in `other`, or at the end if none comes after it.
+// Adds to `list` the dims of `other` that `list` lacks. Such a dim is inserted before the dim that
+// follows it in `other` and is also in `list`. It is appended if no such dim follows.
 static void list_join(DimList *list, const DimList *other) {
   for (int i = other->n - 1; i >= 0; i--) {
     if (dims_has(list, other->at[i])) continue;
@@ -242,8 +245,9 @@ static DimList order_joined(const Chooser *c, const Node *n) {
   return list;
 }
 
-// Sets *list to the order of contraction n if one of its arguments has all dims of the other: the
-// order of that argument, without the summed dims. Returns false if there is no such argument.
+// Sets *list to the order of contraction n if one argument has all dims of the other argument.
+// *list is then the order of the larger argument, without the summed dims. Returns false if neither
+// argument has all dims of the other.
 static bool order_dot(const Chooser *c, const Node *n, DimList *list) {
   for (int i = 0; i < 2; i++) {
     const DimList *all = &c->at.at[n->args[i]];
@@ -256,8 +260,8 @@ static bool order_dot(const Chooser *c, const Node *n, DimList *list) {
 }
 
 // Returns the order of the result of contraction n: dims by precedence, except the last dim. A GEMM
-// writes rows along the last dim, which must be a dim of one argument only. Of several such dims,
-// one along which its argument is contiguous is taken.
+// writes rows along the last dim, which must be a dim of one argument only. If several dims
+// qualify, one along which its argument is contiguous is taken.
 static DimList order_contract(const Chooser *c, const Node *n) {
   const DimList *a = &c->at.at[n->args[0]], *b = &c->at.at[n->args[1]];
   DimList list = {0};
@@ -307,9 +311,10 @@ static DimList order_moved(const Chooser *c, const Node *n) {
   return list;
 }
 
-// Returns the order of window n: that of its argument, with to[0], the dim of positions, in place
-// of the dim that is read. to[1], the dim of offsets, comes just before to[0], so that values along
-// to[0] stay contiguous.
+// Returns the order of window n. It is the order of its argument, where the dim of offsets and the
+// dim of positions replace the dim that is read. The dim of positions is to[0], the dim of offsets
+// to[1]. The offsets come just before the positions, so that values along the positions stay
+// contiguous.
 static DimList order_window(const Chooser *c, const Node *n) {
   DimList list = c->at.at[n->args[0]];
   const Attr *t = &n->attr;
@@ -362,9 +367,10 @@ static DimList order_default(const Chooser *c, const Node *n) {
   return list_union(&rest, &c->at.at[n->args[0]]);
 }
 
-// Returns whether the value of old node `old` takes the requested order. A value that a kernel or a
-// GEMM writes can have any order. An alias or the result of a collective has the order of its
-// argument. FORCED classes follow a request only if its user needs a copy otherwise.
+// Returns whether the value of node `old` of the old graph takes the requested order. A value that
+// a kernel or a GEMM writes can have any order. An alias or the result of a collective has the
+// order of its argument. Classes of ops marked FORCED follow a request only if the user of the
+// value needs a copy otherwise.
 static bool follows_request(const Chooser *c, NodeId old) {
   static const enum {
     NEVER,
@@ -405,8 +411,9 @@ static bool made_of_draws(const Chooser *c, const Node *n) {
   return any;
 }
 
-// Fixes the order of new node n and of the draws from which it is made. They get the order `list`
-// if it has their dims; with NULL they keep the order that they have.
+// Fixes the orders of node n of the new graph and of the draws from which n is made. Each of them
+// gets the order `list` if it has the dims of `list`. With list NULL each keeps the order that it
+// has.
 static void settle_loose(Chooser *c, NodeId n, const DimList *list) {
   VEC(NodeId) stack = {0};
   vec_push(c->a, stack) = n;
@@ -444,7 +451,8 @@ static NodeId copy_in_order(Chooser *c, NodeId n, DimList list, const char *why)
   return copy;
 }
 
-// Returns n, or a copy of it in memory if n is a number, which kernels compute where they use it.
+// Returns a node whose value is in memory: n itself, or a copy of n if n is a number. Numbers
+// (constants, indices) are not in memory, because kernels compute them where they use them.
 static NodeId in_memory(Chooser *c, NodeId n, const char *why) {
   return op_is_number((Op)graph_node(c->to, n)->op) ? copy_in_order(c, n, c->at.at[n], why) : n;
 }
@@ -469,10 +477,10 @@ static NodeId merge_argument(Chooser *c, const Node *n, NodeId arg) {
   return copy_in_order(c, arg, list, "order: merged dims must be adjacent");
 }
 
-// Returns `arg`, an argument of contraction n, or a copy of it whose last dim is a dim of the
+// Returns `arg`, an argument of contraction n, or a copy of `arg` whose last dim is a dim of the
 // result. `other` is the other argument. The copy is made for the gradient of the image of a
-// convolution, which sums over the last dim of the weights `arg`: it avoids sums across vector
-// lanes. It is made only when it is small beside the work.
+// convolution, which sums over the last dim of the weights `arg`. It avoids sums across vector
+// lanes, and is made only when it is small beside the work.
 static NodeId kernel_argument(Chooser *c, const Node *n, NodeId arg, NodeId other) {
   enum { WORK_AN_ELEMENT = 256, SHORTEST = 8 };
   const Dims *image = &graph_node(c->to, other)->dims;
@@ -494,8 +502,8 @@ static NodeId kernel_argument(Chooser *c, const Node *n, NodeId arg, NodeId othe
   return arg;
 }
 
-// Replaces the arguments of contraction n in c->map by copies where kernel_argument makes them.
-// was: receives the old entries of c->map, to restore them.
+// Enters in c->map copies of the arguments of contraction n, where kernel_argument makes copies.
+// The caller gets the earlier entry of argument i in was[i], to restore it.
 static void contract_copies(Chooser *c, const Node *n, NodeId was[2]) {
   for (int i = 0; i < 2; i++) was[i] = c->map[n->args[i]];
   for (int i = 0; i < 2; i++) c->map[n->args[i]] = kernel_argument(c, n, was[i], was[1 - i]);
@@ -511,8 +519,9 @@ static void argument_copies(Chooser *c, const Node *n, NodeId *arg) {
 
 // -- arguments of loops ------------------------------------------------------------------------
 
-// Returns the new node that the copy of old node `old` (its node is n) reads: `arg` or a copy of
-// it. AT and CARRY read a copy if the order of `arg` does not fit the loop.
+// Returns the node that is to be the argument of the copy of node n, whose number in the old graph
+// is `old`. It is `arg` or, for an AT or CARRY, a copy of `arg` if the order of `arg` does not fit
+// the loop.
 static NodeId region_argument(Chooser *c, const Node *n, NodeId old, NodeId arg) {
   if (n->op != OP_AT && n->op != OP_CARRY) return arg;
   arg = in_memory(c, arg, "order: a number that is needed in memory");
@@ -528,9 +537,10 @@ static NodeId region_argument(Chooser *c, const Node *n, NodeId old, NodeId arg)
   return dims_equal(&list, &c->at.at[arg]) ? arg : copy_in_order(c, arg, list, why);
 }
 
-// Returns the next value of new node `carry`: `arg` or a copy of it. A copy is made if `arg` has
-// another order than the carry. It is also made if `arg` is the memory of another carry of the
-// loop: that carry may already have its next value when this carry is set.
+// Returns the node with the next value of `carry`: `arg` or a copy of it. A carry passes a value
+// from one iteration of a loop to the next. A copy is made if `arg` has another order than the
+// carry. It is also made if `arg` is the memory of another carry of the loop: that memory may be
+// overwritten before this carry is set.
 static NodeId next_argument(Chooser *c, NodeId carry, NodeId arg) {
   arg = in_memory(c, arg, "order: a number that is needed in memory");
   if (!carry) return arg;
@@ -555,8 +565,8 @@ static void copy_scan(Chooser *c, NodeId old) {
   set_order(c, c->map[old], (DimList){0});
 }
 
-// Makes a broadcast instead of COLLECT `old` if the value collected does not depend on the
-// iteration. Returns false if `old` is no such COLLECT.
+// Makes a broadcast instead of node `old` if it is a COLLECT of a value that does not depend on the
+// iteration. A COLLECT gathers the values of all iterations. Returns false in all other cases.
 static bool spread_invariant(Chooser *c, NodeId old) {
   const Node *n = graph_node(c->from, old);
   if (n->op != OP_COLLECT) return false;
@@ -570,8 +580,8 @@ static bool spread_invariant(Chooser *c, NodeId old) {
   return true;
 }
 
-// Moves the dim that should be outermost (c->front) to the front of *list, unless the value must
-// have the order of its argument or a requested one.
+// Moves the dim that should be outermost (c->front) to the front of *list, the order of node `old`.
+// Does nothing if the value must have the order of its argument or a requested order.
 static void to_front(const Chooser *c, NodeId old, DimList *list) {
   const Node *n = graph_node(c->from, old);
   OpClass cls = op_row(n->op)->cls;
@@ -582,7 +592,8 @@ static void to_front(const Chooser *c, NodeId old, DimList *list) {
   list_insert(list, 0, c->front[old]);
 }
 
-// Returns whether op only informs earlier passes. The graph that is made has no such nodes.
+// Returns whether op only informs earlier passes. The graph with chosen orders has no nodes with
+// such an op.
 static bool op_is_mark(Op op) { return op == OP_CHECKPOINT || op == OP_PIN; }
 
 static void copy_node(Chooser *c, NodeId old) {
@@ -625,9 +636,9 @@ static bool persistent_root(const Graph *g, NodeId n) {
   return op == OP_PARAM || op == OP_STATE || op == OP_VALUES;
 }
 
-// Returns the value that the update of tensor d writes: n or a copy of it. A copy is made if n has
-// another order than the tensor, is not computed, or has the memory of an output that was handled
-// before. taken[node]: an output has the memory of the node. The function sets it for n.
+// Returns the value that the update of tensor d writes: n or a copy of n. A copy is made if n has
+// another order than the tensor, is not computed, or has the memory of an earlier output. The
+// function sets taken[n], which tells that an output has the memory of node n.
 static NodeId update_value(Chooser *c, NodeId n, const Decl *d, bool *taken) {
   const Graph *g = c->to;
   DimList list = blocks_in_order(g, &graph_node(g, n)->dims, d->rank, d->dims);
