@@ -4,8 +4,9 @@
 
 #include "collectives/local/transfer.h"
 
-// BLOCK elements are combined at a time. Sources are added in groups of GROUP, and then the sums of
-// the groups are added: the rounding error of n sources grows with n/16 + 16 instead of n.
+// A reduction combines BLOCK elements at a time. It adds its sources (the blocks of the processors)
+// in groups of GROUP, and then adds the sums of the groups. So the rounding error of n sources
+// grows with n/16 + 16 instead of n.
 enum { BLOCK = 256, GROUP = 16 };
 
 static float from_bf16(uint16_t h) {
@@ -32,14 +33,15 @@ static uint16_t to_f16(float f) {
 #define MAX_OF(a, b) ((b) > (a) || (b) != (b) ? (b) : (a)) // NaN if one of them is
 #define MIN_OF(a, b) ((b) < (a) || (b) != (b) ? (b) : (a))
 
-// Loops over a block. A full block has a constant trip count, which compilers vectorise.
+// Executes `body` for each i from 0 to n-1, the elements of a block of at most BLOCK elements. A
+// full block has a constant trip count, which compilers vectorise.
 #define EACH(n, body)                                                                              \
   if ((n) == BLOCK)                                                                                \
     for (int64_t i = 0; i < BLOCK; i++) body;                                                      \
   else                                                                                             \
     for (int64_t i = 0; i < (n); i++) body
-// Defines a Combine for element type T, accumulated in type A; integer sums and products wrap in
-// the unsigned type W.
+// Defines the function `name`, which combines the elements of several sources. Elements have type T
+// and are accumulated in type A. Integer sums and products wrap in the unsigned type W.
 #define COMBINER(name, TARGET, T, A, W, LOAD, STORE)                                               \
   TARGET static void name##_fold(A *restrict acc, const T *restrict x, int64_t n, Monoid monoid) { \
     switch (monoid) {                                                                              \
@@ -89,7 +91,8 @@ COMBINER(combine_bool, , uint8_t, int32_t, uint32_t, NONZERO, NONZERO)
 COMBINER(combine_i64, , int64_t, int64_t, uint64_t, SAME, SAME)
 COMBINER(combine_u64, , uint64_t, uint64_t, uint64_t, SAME, SAME)
 
-// Most reductions are sums of f32: wider vectors, where the CPU has them, double the speed.
+// The versions of combine_f32 with the wider vectors AVX2 and AVX-512. Most reductions are sums of
+// f32, and these versions double their speed on CPUs that have the vectors.
 #if defined(__x86_64__)
 #define AVX2 __attribute__((target("avx2")))
 #if defined(__clang__)

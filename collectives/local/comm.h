@@ -14,7 +14,7 @@
 
 #include "ir/program/program.h"
 
-// The operands and results of one processor in a call.
+// The operands and results of one processor in a call of a collective.
 typedef struct CommMember {
   int64_t processor;
   // by part: the addresses of the operand's and of the result's block. In an all_reduce they may be
@@ -30,7 +30,7 @@ typedef struct CommCall {
   const CommMember *member;
 } CommCall;
 
-// What was counted so far, by kind of collective: calls, bytes (coll_call_bytes,
+// What a communicator has counted so far, by kind of collective: calls, bytes (coll_call_bytes,
 // collectives/collectives.h), bytes that one processor sends in a ring, and seconds. In a permute
 // the bytes are those of the processor that sends most.
 typedef struct CommCount {
@@ -60,14 +60,16 @@ static inline void comm_free(Comm *c) {
   if (c) c->free(c);
 }
 
-// A reusable barrier for `workers` threads. With `spin`, a waiter executes about 2,000 pause
-// instructions before it sleeps; set it if there is a core for every worker.
+// A reusable barrier for a fixed number of threads. With the option `spin`, a waiter executes about
+// 2,000 pause instructions before it sleeps. The option is for processes that have a core for every
+// thread.
 typedef struct Barrier Barrier;
 Barrier *barrier_new(int workers, bool spin);
 void barrier_free(Barrier *b);
 void barrier_wait(Barrier *b);
 
-// Lets the other hardware thread of the core run. For the body of a loop that spins.
+// Executes the pause instruction, which lets the other hardware thread of the core run. Loops that
+// spin call it once a turn.
 static inline void spin_pause(void) {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();

@@ -25,7 +25,8 @@ static void move_run(const Transfer *t, const Collective *c, int64_t from, int64
   }
 }
 
-// Merges neighbouring dims that are contiguous in source and destination, which makes runs longer.
+// Merges neighbouring dims of the transfer's box that are contiguous in source and destination. So
+// the runs, the contiguous elements that are moved at once, become longer.
 static void join_dims(Transfer *t) {
   int n = 0;
   for (int d = 0; d < t->rank; d++) {
@@ -41,7 +42,8 @@ static void join_dims(Transfer *t) {
   t->rank = n;
 }
 
-// Moves elements lo..hi-1 of the box, counted row-major, run by run.
+// Moves elements lo..hi-1 of the transfer's box, counted row-major, run by run. A run is a sequence
+// of elements that are contiguous in sources and destinations.
 static void move_range(const Transfer *t, const Collective *c, int64_t lo, int64_t hi) {
   // A run is the innermost dim if it is contiguous, otherwise one element.
   int last = t->rank - 1;
@@ -111,7 +113,7 @@ TransferWalk walk_begin(const WalkRoom *r, int room, const Mesh *mesh, const Com
                         .dst = address + r->processors};
 }
 
-// Calls w->take with the transfer, unless the transfer is empty.
+// Calls w->take, the callback of the walk, with the transfer t. Does nothing if t has no elements.
 static void transfer(TransferWalk *w, Transfer *t) {
   int64_t total = 1;
   for (int d = 0; d < t->rank; d++) total *= t->extent[d] > 0 ? t->extent[d] : 0;
@@ -129,10 +131,10 @@ static Transfer box_of(const CollPart *p) {
   return t;
 }
 
-// Returns the first index of the piece of member k, where `axes` split a dim of `all` elements into
-// one piece for each member of a group. `piece` is the length of a piece in memory; *elements gets
-// the number of its elements that are not padding. The second axis splits each block of the first,
-// so with uneven sizes pieces need not begin at multiples of their length.
+// Returns the first index of the piece of member k, the elements that it has. `axes` split a dim of
+// `all` elements into one piece for each member of a group. `piece` is the length of a piece in
+// memory; *elements gets the number of its elements that are not padding. The second axis splits
+// each block of the first, so with uneven sizes pieces need not begin at multiples of their length.
 static int64_t piece_of(const Mesh *m, Axes axes, int64_t all, int64_t piece, int64_t k,
                         int64_t *elements) {
   int64_t start = 0, length = all, digit = axes_size(m, axes), rest = all;
@@ -166,8 +168,9 @@ static const int64_t *dst_valid(const TransferWalk *w, int64_t k, const CollPart
   return member(w, k)->dst_valid + (p - w->call->what->part) * MAX_RANK;
 }
 
-// Hands on the one transfer of an all_reduce. Its box has no padding along dim 0. Padding along
-// other dims is combined too, into padding of the result, which keeps the runs long.
+// Passes the one transfer of an all_reduce to the callback of the walk. Its box has no padding
+// along dim 0. Padding along other dims is combined too, into padding of the result, so that more
+// elements are contiguous.
 static void all_reduce(TransferWalk *w, const CollPart *p, int64_t group) {
   Transfer t = box_of(p);
   t.src = w->src, t.dst = w->dst;
@@ -182,8 +185,9 @@ static void all_reduce(TransferWalk *w, const CollPart *p, int64_t group) {
   if (!empty) transfer(w, &t);
 }
 
-// Hands on the transfers of an all_gather, which copy the piece of each member of the group to all
-// members, or of a reduce_scatter, which combine the piece of each member from the blocks of all.
+// Passes the transfers of an all_gather or reduce_scatter to the callback of the walk, one for each
+// member of the group. An all_gather copies the part of a dim that this member has to all members.
+// A reduce_scatter combines the part that this member gets from the blocks of all members.
 static void pieces(TransferWalk *w, const CollPart *p, int64_t group) {
   bool gather = w->call->what->kind == COLL_ALL_GATHER;
   int d = gather ? p->gathered : p->split;
@@ -225,8 +229,8 @@ static void all_to_all(TransferWalk *w, const CollPart *p, int64_t group) {
     }
 }
 
-// Returns true if destination j reads the source's replica that member k has: the coordinates of j
-// and k are equal on all axes but `split`, those that split the source.
+// Returns true if member j of the group reads the copy of the source that member k has. That is so
+// if the coordinates of j and k are equal on all axes but `split`, the axes that split the source.
 static bool serves(const TransferWalk *w, Axes split, int64_t k, int64_t j) {
   const Mesh *m = w->mesh;
   for (int a = 0; a < m->naxes; a++)
@@ -235,13 +239,14 @@ static bool serves(const TransferWalk *w, Axes split, int64_t k, int64_t j) {
   return true;
 }
 
-// Returns how dim d is split before and after a permute.
+// Returns how dim d of part p (one collective of the call) is split before and after a permute.
 static MovedDim moved_dim(const Collective *c, const CollPart *p, int d) {
   return d == p->split ? (MovedDim){p->whole, c->axes, c->to} : p->moved[d];
 }
 
-// Returns the first index of the interval along dim d that processor r receives by a permute: a
-// block or, with a halo, the footprint. *most gets the length of the interval in a full batch.
+// Returns the first index of the interval along dim d that processor r receives by a permute. The
+// interval is its block or, with a halo, its footprint (the block and the neighbouring elements
+// that it reads). *most gets the length of the interval in a full batch.
 static int64_t received_from(const Mesh *m, const CollPart *p, const MovedDim *x, int d, int64_t r,
                              int64_t *most) {
   int64_t first;
@@ -251,7 +256,7 @@ static int64_t received_from(const Mesh *m, const CollPart *p, const MovedDim *x
   return first;
 }
 
-// The elements along dim d that source k has and destination j receives.
+// The elements along one dim that a source has and a destination of a permute receives.
 typedef struct Common {
   int64_t n, most;  // number of these elements in this batch, and in a full batch
   int64_t from, to; // index of the first one in the source's and in the destination's block
@@ -271,9 +276,9 @@ static Common common_part(const TransferWalk *w, const CollPart *p, int d, int64
   return (Common){hi > lo ? hi - lo : 0, most > lo ? most - lo : 0, lo - from, lo - to};
 }
 
-// Hands on the transfers of a permute, from every source to every destination that receives some of
-// its elements. With halos, and where blocks are of unequal size, a destination has several
-// sources.
+// Passes the transfers of a permute to the callback of the walk: one from each source to each
+// destination that receives some of its elements. With halos, and where blocks are of unequal size,
+// a destination has several sources.
 static void permute(TransferWalk *w, const CollPart *p, int64_t group) {
   for (int64_t j = 0; j < group; j++)
     for (int64_t k = 0; k < group; k++) {
@@ -299,8 +304,8 @@ static Kind *const kinds[COLL_COUNT] = {
     [COLL_ALL_TO_ALL] = all_to_all, [COLL_PERMUTE] = permute,
 };
 
-// Returns the axes along which the members of one group differ: those that split the source or the
-// destination.
+// Returns the axes along which the members of a group (processors that exchange blocks) differ.
+// These are the axes that split the source or the destination.
 static Axes group_axes(const Collective *c) {
   Axes a = c->axes;
   if (c->kind != COLL_PERMUTE) return a;
@@ -336,8 +341,9 @@ static int64_t elements_of(const CollPart *p, const int64_t *block) {
   return n;
 }
 
-// Returns the number of elements that member k of the group sends to the others in part p of a
-// permute. An incomplete batch counts as a full one, because coll_call_bytes predicts a full one.
+// Returns the number of elements that member k of the group sends to the others in part p (one
+// permute node) of a call. An incomplete batch counts as a full one, because coll_call_bytes
+// predicts a full one.
 static int64_t sent_by(const TransferWalk *w, const CollPart *p, int64_t group, int64_t k) {
   const Collective *c = w->call->what;
   int64_t sent = 0;
@@ -350,7 +356,7 @@ static int64_t sent_by(const TransferWalk *w, const CollPart *p, int64_t group, 
   return sent;
 }
 
-// Returns the number of elements that a processor sends in a permute, the maximum over processors.
+// Returns the number of elements that the processor that sends most sends in a call of permutes.
 static int64_t permute_elements(const TransferWalk *w) {
   const Collective *c = w->call->what;
   Axes axes = group_axes(c);

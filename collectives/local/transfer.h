@@ -16,12 +16,13 @@
 
 #include "collectives/local/comm.h"
 
-// A call of at most this many bytes is done by one worker: waking another takes longer.
+// One worker does a call of at most this many bytes alone, because waking another worker takes
+// longer.
 enum { TRANSFER_SMALL_BYTES = 4096 };
 
 typedef struct Transfer Transfer;
-// Combines n elements at offset `from` of all sources, and writes the results at offset `to` of all
-// destinations. Offsets count elements.
+// A function that combines n elements at offset `from` of all sources of a transfer by `monoid`,
+// such as sum. It writes the results at offset `to` of all destinations. Offsets count elements.
 typedef void Combine(const Transfer *t, int64_t from, int64_t to, int64_t n, Monoid monoid);
 
 struct Transfer {
@@ -36,10 +37,12 @@ struct Transfer {
 };
 
 typedef struct TransferWalk TransferWalk;
-// A function that a walk calls for each transfer that is not empty. `elements` is the number of
-// elements of its box, `job` its number among all transfers of the call.
+// A function that a walk over the transfers of a call calls for each transfer that is not empty.
+// `elements` is the number of elements of the transfer; `job` is its number among all transfers of
+// the call.
 typedef void TransferTake(const TransferWalk *w, const Transfer *t, int64_t elements, int64_t job);
-// The part of a collective call that one worker (thread) does: which transfers, and how.
+// The walk of one worker (thread) over the transfers of a collective call. Its callback `take` does
+// the worker's share of each transfer.
 struct TransferWalk {
   const Mesh *mesh;
   const CommCall *call;
@@ -53,7 +56,8 @@ struct TransferWalk {
 };
 void transfers_walk(TransferWalk *w);
 
-// Memory for the walks of several workers, so that a step allocates nothing.
+// Memory for the walks of several workers over the transfers of a call, so that a step allocates
+// nothing.
 typedef struct WalkRoom {
   int64_t processors;
   int64_t *peer;  // for each worker `processors` entries: TransferWalk.peer
@@ -61,26 +65,28 @@ typedef struct WalkRoom {
 } WalkRoom;
 WalkRoom walk_room(int64_t processors, int workers);
 void walk_room_free(WalkRoom *r);
-// Returns a walk of worker number `worker` among the `workers` that divide the call. It uses the
-// memory in r of worker number `room` of this process.
+// Returns a walk over the transfers of a call for worker number `worker` of the `workers` that
+// divide the call. The walk uses the memory in r that belongs to worker number `room` of this
+// process.
 TransferWalk walk_begin(const WalkRoom *r, int room, const Mesh *mesh, const CommCall *call,
                         int worker, int workers);
 
-// A TransferTake that does this worker's share: a range of the elements of each large transfer, and
-// every workers-th small transfer. A worker reads all sources of a range before it writes a
-// destination, so a source may also be a destination. The bits of the results do not depend on the
-// number of workers.
+// The callback of a walk that does one worker's share: a range of the elements of each large
+// transfer, and every workers-th small transfer. A worker reads all sources of a range before it
+// writes a destination, so a source may also be a destination. The bits of the results do not
+// depend on the number of workers.
 void transfer_share(const TransferWalk *w, const Transfer *t, int64_t elements, int64_t job);
-// Copies elements lo..hi-1 of the box of t, counted row-major. With `fills_buffer`, `from` is a
-// source block and `to` a contiguous buffer for these elements; otherwise `from` is such a buffer
+// Copies elements lo..hi-1 of the transfer t, counted row-major. With `fills_buffer`, `from` is a
+// source block and `to` a contiguous buffer for these elements. Otherwise `from` is such a buffer
 // and `to` a destination block.
 void transfer_copy(const Transfer *t, const Collective *c, int64_t lo, int64_t hi,
                    bool fills_buffer, const char *from, char *to);
 
-// Returns the function that combines elements of a type with the widest vectors of this CPU.
+// Returns the function that combines elements of `type` from several processors, in the version for
+// the widest vectors of this CPU.
 Combine *combine_of(Dtype type);
 
-// Adds the call of walk w, which has taken `seconds`, to the counters.
+// Adds the call that walk w has done, and its `seconds`, to the counters in *count.
 void call_count(const TransferWalk *w, CommCount *count, double seconds);
 
 #endif

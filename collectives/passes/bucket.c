@@ -28,7 +28,8 @@
 
 #include "collectives/collectives.h"
 
-// A set of buckets: one bit each, by index of the bucket in Bucketing.open.
+// A set of buckets (groups of collectives that become one call): one bit for each, by index of the
+// bucket in Bucketing.open.
 typedef struct Bits {
   uint64_t *word;
   uint32_t words;
@@ -48,7 +49,8 @@ static Bits bits_new(Arena *a, uint32_t n) {
   return (Bits){arena_array(a, uint64_t, n / 64 + 1), n / 64 + 1};
 }
 
-// A bucket that further collectives may join.
+// A bucket (the collectives that will be one call) that further collectives may join until it is
+// closed.
 typedef struct OpenBucket {
   NodeId first;
   Bits waits;          // the buckets that it waits for
@@ -74,15 +76,15 @@ typedef struct Bucketing {
 
 static Axes axes_of(const Graph *g, DimId d) { return dim_get(g->dims, d)->axes; }
 
-// Returns true for an all_gather of a parameter, or of another value that depends on no input. The
-// node must be in the forward pass or rematerialised in the backward pass.
+// Returns true if node n is an all_gather of a parameter, or of another value that depends on no
+// input. The node must be in the forward pass or recomputed in the backward pass.
 static bool gathers_params(const Bucketing *p, NodeId n) {
   const Node *x = graph_node(p->g, n);
   return x->op == OP_ALL_GATHER && !p->data[n] && (!x->origin.backward || x->instance);
 }
 
-// Returns true for a parameter that is much smaller than the largest one, such as a scale or bias,
-// and whose gather takes at most 1.25 times its latency.
+// Returns true if n gathers a parameter that is much smaller than the largest one, such as a scale
+// or bias. The gather must also take less than 1.25 times its latency.
 static bool is_small(const Bucketing *p, NodeId n) {
   if (node_bytes(p->g, n) > p->largest / 16) return false;
   Axes axes = graph_node(p->g, n)->attr.axes;
@@ -115,9 +117,9 @@ static bool depends_on_input(const Bucketing *p, NodeId n) {
   return node->op == OP_INPUT;
 }
 
-// Adds to the set `waits` the buckets of all collectives inside the loop of node `scan`, because
-// the results of the loop exist only when these are done. `of[n]` is 1 + the bucket of node n, or
-// 0.
+// Adds to the set `waits` the buckets of all collectives inside the loop of node `scan`. The
+// results of the loop exist only when these collectives are done. `of[n]` is 1 + the index of the
+// bucket of node n, or 0 if n has none.
 static void loop_waits(const Bucketing *p, NodeId scan, const uint32_t *of, Bits waits) {
   RegionId r = graph_node(p->g, scan)->attr.region;
   for (NodeId n = 1; n < scan; n++) {
@@ -144,8 +146,8 @@ static Bits node_waits(Bucketing *p, NodeId n, const uint32_t *of) {
   return waits;
 }
 
-// Adds to the set `waits` all buckets that the buckets in it wait for. The set of a node may lack
-// some of them: a bucket in it may have taken further collectives since and wait for more buckets.
+// Adds to the set `waits` all buckets for which its buckets wait. The set may lack some of them,
+// because one of its buckets may have taken further collectives since and wait for more.
 static void close_waits(const Bucketing *p, Bits waits) {
   for (uint32_t b = 0; b < p->open.n; b++)
     if (bit(waits, b)) bits_join(waits, p->open.at[b].waits);
@@ -161,8 +163,8 @@ static void join_bucket(Bucketing *p, uint32_t b, NodeId n, Bits waits) {
     if (bit(p->open.at[other].waits, b)) bits_join(p->open.at[other].waits, open->waits);
 }
 
-// Returns true if the bucket has reached its limit (see the head of this file), so that collective
-// n must not join it.
+// Returns true if the bucket `open` has reached the limit of its kind (bytes or seconds; the head
+// of this file lists the limits). Then collective n must not join it.
 static bool is_full(const Bucketing *p, const OpenBucket *open, NodeId n) {
   const Node *x = graph_node(p->g, n);
   CollKind kind;
@@ -176,9 +178,9 @@ static bool is_full(const Bucketing *p, const OpenBucket *open, NodeId n) {
              5 * coll_latency(p->machine, p->g->mesh, kind, x->attr.axes);
 }
 
-// Returns the index of the bucket that collective n joins: the first one that is not full and that
-// n does not wait for, or a new one. A bucket of parameters that is full is closed for good,
-// because later parameters are used later.
+// Returns the index of the bucket (collectives of one call) that collective n joins. It is the
+// first bucket that is not full and for which n does not wait, or a new one. A full bucket of
+// parameters is closed for good, because later parameters are used later.
 static uint32_t find_bucket(Bucketing *p, NodeId n, Bits waits) {
   for (uint32_t b = 0; b < p->open.n; b++) {
     OpenBucket *open = &p->open.at[b];
@@ -191,8 +193,8 @@ static uint32_t find_bucket(Bucketing *p, NodeId n, Bits waits) {
   return p->open.n - 1;
 }
 
-// Returns the buckets in an order in which they can be run: repeatedly the first remaining one that
-// waits for no other remaining one.
+// Returns the buckets (the collectives of one call each) in an order in which they can run. Next is
+// always the first remaining bucket that does not wait for another remaining one.
 static Buckets *finish(Arena *a, const Bucketing *p, uint32_t *of) {
   Buckets *out = arena_new_of(a, Buckets);
   uint32_t n = p->open.n;
@@ -213,8 +215,9 @@ static Buckets *finish(Arena *a, const Bucketing *p, uint32_t *of) {
   return out;
 }
 
-// Sets p->largest and p->matrix. These differ where the table of a lookup, such as an embedding, is
-// larger than the matrices of the layers.
+// Sets p->largest to the bytes of the largest gathered parameter. Sets p->matrix to the bytes of
+// the largest one that is not the table of a lookup. The table of an embedding may be larger than
+// the matrices of the layers.
 static void measure_params(Bucketing *p) {
   uint32_t n = graph_count(p->g);
   bool *looked_up = arena_array(p->scratch, bool, n + 1);
@@ -228,10 +231,11 @@ static void measure_params(Bucketing *p) {
   }
 }
 
-// Divides the forward pass into layers, here called blocks, and numbers them in p->block. A block
-// ends at a node u if no later node reads a value from before u. Then all later work depends on u
-// alone, as in a transformer on the residual value between two layers. `reach` is the last reader
-// of all nodes so far. A node that depends on no input belongs to the block of its first use.
+// Divides the forward pass into layers, here called blocks, and writes the block number of each
+// node to p->block. A block ends at a node u if no later node reads a value that was computed
+// before u. Then all later work depends on u alone, as in a transformer on the residual value
+// between two layers. `reach` is the last node that reads any value so far. A node that depends on
+// no input, such as a parameter, belongs to the block of its first use.
 static void find_blocks(Bucketing *p) {
   uint32_t n = graph_count(p->g), block = 1;
   NodeId *last = arena_array(p->scratch, NodeId, n + 1), reach = 0; // by node: its last forward use

@@ -37,7 +37,7 @@ static void axes_join(Axes *s, Axes more) {
     if (!axes_has(*s, more.at[i])) s->at[s->n++] = more.at[i];
 }
 
-// Returns the axes that split any dim of the operand.
+// Returns the mesh axes that split any dim of the operand of collective n.
 static Axes source_axes(const Graph *g, const Node *n) {
   Axes all = {0};
   for (int i = 0; i < n->attr.ndims; i++) axes_join(&all, dim_get(g->dims, n->attr.dims[i])->axes);
@@ -48,9 +48,10 @@ typedef struct BlockInterval {
   int64_t first, n;
 } BlockInterval;
 
-// Returns the intervals of block or footprint dim d. Entry k is the interval of the processors of
-// rank k over the axes of d. The rank of a processor over axes is the number that its coordinates
-// on these axes form.
+// Returns the intervals of indices that the processors have of dim d, which is split into blocks or
+// footprints (blocks with neighbouring elements). Entry k is the interval of the processors of rank
+// k over the axes of d. The rank is the number that the coordinates of a processor on these axes
+// form.
 static BlockInterval *intervals(Arena *a, const Graph *g, DimId d) {
   Axes axes = dim_get(g->dims, d)->axes;
   int64_t size = axes_size(g->mesh, axes),
@@ -70,7 +71,7 @@ static int64_t overlap(BlockInterval x, BlockInterval y) {
   return hi > lo ? hi - lo : 0;
 }
 
-// The elements that a processor sends along one dim of a permute or halo.
+// How many elements a processor sends along one dim of a permute or halo.
 typedef struct Along {
   Axes axes; // the axes that split the dim before or after the permute
   // by rank of the processor over `axes`: how many elements of its block the receivers get, added
@@ -79,8 +80,9 @@ typedef struct Along {
 } Along;
 
 // Returns those axes of dim i of the result along which a processor sends: the receivers of its
-// block differ on these axes. They do not differ on axes that do not split the operand, because
-// processors with other coordinates on such an axis receive from another replica of the block.
+// block have different coordinates on these axes. An axis that does not split the operand is not
+// among them. Processors with other coordinates on such an axis receive from another copy of the
+// block.
 static Axes served_axes(const Graph *g, const Node *n, int i) {
   Axes want = dim_get(g->dims, n->attr.to[i])->axes, split = source_axes(g, n), out = {0};
   for (int k = 0; k < want.n; k++)
@@ -111,8 +113,9 @@ static Along along_dim(Arena *a, const Graph *g, const Node *n, int i) {
   return out;
 }
 
-// Adds to sent[k] the bytes that member k of a group sends to all others for permute or halo `id`.
-// A dim that the node does not move (that is not in attr.to) counts with all its elements.
+// Adds to sent[k] the bytes that processor k of a group (processors that exchange blocks) sends to
+// all others for permute or halo `id`. A dim that the node does not move (that is not in attr.to)
+// counts with all its elements.
 static void add_sent(Arena *a, const Graph *g, NodeId id, int64_t *sent) {
   const Node *n = graph_node(g, id);
   Axes split = source_axes(g, n), seen = {0};
@@ -137,7 +140,8 @@ static void add_sent(Arena *a, const Graph *g, NodeId id, int64_t *sent) {
   }
 }
 
-// Returns the bytes that a processor sends for n permutes or halos, the maximum over processors.
+// Returns the bytes that one processor sends for the n permutes or halos `node`, as the maximum
+// over all processors.
 static int64_t moved_bytes(const Graph *g, const NodeId *node, uint32_t n) {
   Arena *scratch = arena_new();
   int64_t group = axes_size(g->mesh, graph_node(g, node[0])->attr.axes), most = 0;
@@ -160,13 +164,14 @@ int64_t coll_call_bytes(const Graph *g, const NodeId *node, uint32_t n) {
 
 // -- seconds ------------------------------------------------------------------------------------
 
-// The axes of a call with equal latency and bandwidth. `group` is the product of their sizes.
+// The axes of a call that have one latency and bandwidth. `group` is the product of their sizes.
 typedef struct Level {
   Link link;
   int64_t group;
 } Level;
 
-// Writes the levels of `axes` to `out`, the fastest first. Returns their number.
+// Writes the levels of `axes` to `out`, the one with the most bandwidth first, and returns their
+// number. A level is the axes of equal latency and bandwidth.
 static int levels_of(const Machine *machine, const Mesh *mesh, Axes axes, Level out[MAX_AXES]) {
   int n = 0;
   for (int i = 0; i < axes.n; i++) {
@@ -189,8 +194,8 @@ static int levels_of(const Machine *machine, const Mesh *mesh, Axes axes, Level 
   return n;
 }
 
-// In shared memory a collective is one exchange, and its latency counts once. Otherwise it consists
-// of coll_rounds rounds of a ring, and the latency counts once a round.
+// In shared memory a collective is one exchange, so its latency counts once. Otherwise it runs as a
+// ring of coll_rounds exchanges with the neighbours, and the latency counts once for each.
 double coll_latency(const Machine *machine, const Mesh *mesh, CollKind k, Axes axes) {
   Level level[MAX_AXES];
   int n = levels_of(machine, mesh, axes, level);
@@ -201,7 +206,8 @@ double coll_latency(const Machine *machine, const Mesh *mesh, CollKind k, Axes a
 }
 
 // All bytes of a permute may cross the slowest axis, so they all count at its rate. In other kinds,
-// each level of axes hands 1/group of its bytes to the next level.
+// each level (the axes of equal speed) hands 1/n of its bytes to the next slower level. n is the
+// product of the sizes of these axes.
 double coll_weight(const Machine *machine, const Mesh *mesh, CollKind k, Axes axes, int64_t bytes) {
   Level level[MAX_AXES];
   int n = levels_of(machine, mesh, axes, level);

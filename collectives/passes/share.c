@@ -26,7 +26,8 @@ static bool same_list(const DimId *a, const DimId *b, int n) {
   return memcmp(a, b, (size_t)n * sizeof *a) == 0;
 }
 
-// Returns true if b applied to the result of a gives the operand of a.
+// Returns true if the conversion b, applied to the result of the conversion a, gives the operand of
+// a again.
 static bool inverse(const Node *a, const Node *b) {
   static const Op pair[][2] = {{OP_ALL_GATHER, OP_SLICE_OWN},
                                {OP_SLICE_OWN, OP_ALL_GATHER},
@@ -56,7 +57,8 @@ static bool same_attr(const Attr *a, const Attr *b) {
          same_list(a->to, b->to, a->nto);
 }
 
-// Returns the node of g with operand x and the operation and attributes of `like`; 0 if g has none.
+// Returns the node of g that applies the operation and attributes of `like` to operand x. Returns 0
+// if g has no such node.
 static NodeId node_like(const Graph *g, NodeId x, const Node *like) {
   for (NodeId n = x + 1; n <= graph_count(g); n++) {
     const Node *node = graph_node(g, n);
@@ -79,9 +81,10 @@ static bool names(const Attr *a, DimId t) {
 enum { MAX_MOVES = 8 };
 
 // Replaces node n, which converts values that a loop has collected, if the loop itself converts
-// each of these values for another use: adds a node that collects the converted values, and returns
-// it. Renames, splits and merges between the loop and n must be in the loop too; an `at`, which
-// selects one step, is applied to the new node. Returns 0 if the loop has no such conversion.
+// each of these values for another use. Adds a node that collects the converted values, and returns
+// this node. Renames, splits and merges between the loop and n must be in the loop too. An
+// operation `at`, which selects the value of one step, is applied to the new node. Returns 0 if the
+// loop has no such conversion.
 static NodeId kept_in_loop(Share *s, NodeId n) {
   const Graph *g = s->g;
   NodeId move[MAX_MOVES], x = graph_node(g, n)->args[0], step = 0;
@@ -129,7 +132,8 @@ static NodeId rewrite(Share *s, NodeId n) {
   return kept_in_loop(s, n);
 }
 
-// Returns false if the function `rewrite` would not change any collective of g.
+// Returns false if `rewrite`, which removes conversions that undo or repeat others, would not
+// change any collective of g.
 static bool may_change(const Graph *g) {
   for (NodeId n = 1; n <= graph_count(g); n++) {
     const Node *b = graph_node(g, n);

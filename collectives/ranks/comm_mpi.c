@@ -11,14 +11,15 @@
 
 enum { TAG = 1, TAG_HEARTBEAT = 2, MESSAGE_MAX = 1 << 30 };
 
-// Held by the thread that calls MPI: MPI is started so that only one thread at a time may call it.
+// A mutex that the thread that calls MPI holds. MPI is started in a mode in which only one thread
+// at a time may call it.
 static pthread_mutex_t gate = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static bool heartbeats_on;          // heartbeats are sent: MPI allows calls by a second thread
 static atomic_uint exchanges;       // number of calls of mpi_exchange begun so far
 static MPI_Request *heartbeat_sent; // by rank: the request of the last heartbeat sent to it
 
-// Restricts Open MPI to shared memory if all ranks run on one machine: with TCP it would listen on
-// every network interface. Settings of the user are kept.
+// Restricts Open MPI to shared memory if all ranks run on one machine, because with TCP it would
+// listen on every network interface. Keeps settings that the user has made.
 static void stay_local(void) {
   const char *all = getenv("OMPI_COMM_WORLD_SIZE"), *here = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
   if (!all || !here || strcmp(all, here) != 0) return;
@@ -56,7 +57,7 @@ static bool post(const TransportPeer *p, MPI_Request *receive, MPI_Request *send
   return good;
 }
 
-// Sets `nin` of each peer whose message has not come to -1.
+// Sets `nin`, the bytes to receive, to -1 for each of n peers whose message has not come.
 static void mark_missing(int n, TransportPeer *peer, MPI_Request *request) {
   for (int i = 0; i < n; i++) {
     int done = 1;
@@ -102,7 +103,8 @@ static bool mpi_exchange(int n, TransportPeer *peer, bool (*waits)(void *), void
 
 // -- heartbeats ---------------------------------------------------------------------------------
 
-// Sends a heartbeat to a rank, unless the previous one is still on its way.
+// Sends a heartbeat message to a rank. Does nothing if the previous heartbeat to this rank has not
+// been sent completely.
 static void send_one(int rank) {
   int done = 0;
   if (MPI_Test(&heartbeat_sent[rank], &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || !done) return;

@@ -79,15 +79,17 @@ static bool agree(CommRanks *c, const CommCall *call, int workers) {
 
 // -- the transfers within this machine ----------------------------------------------------------
 
-// What the callback `take` gets as TransferWalk.context. `take` writes the addresses of the
-// destinations on this machine into `local_dst`, which has one element for each processor.
+// The context of the callback of a walk over the transfers of a call. The callback writes the
+// addresses of the destinations on this machine into `local_dst`, which has one element for each
+// processor.
 typedef struct LocalPart {
   const Ranks *ranks;
   char **local_dst;
 } LocalPart;
 
-// Restricts a transfer to the destinations on this machine. Returns false if there is nothing to
-// do: this machine has none of the blocks, or the leaders do the transfer (internode.c).
+// Restricts transfer t to its destinations on this machine. Returns false if this rank has nothing
+// to do for it. That is so if this machine has none of its blocks, or if the leaders (first ranks)
+// of the machines do the transfer (internode.c).
 static bool restrict_to_machine(const LocalPart *p, Transfer *t) {
   const Ranks *r = p->ranks;
   if (r->machines == 1) return true;

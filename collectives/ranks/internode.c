@@ -18,7 +18,7 @@
 
 enum { BATCH_BYTES = 1 << 20, BATCH_PIECES = 256 };
 
-// A range of the elements of a transfer.
+// A piece: a range of the elements of a transfer, with the machine that combines its sources.
 typedef struct TransferPiece {
   Transfer t; // its src_of and dst_of point into Internode.of, src and dst into Internode.address
   int64_t lo, hi; // the elements lo..hi-1 of the box of t, counted row-major
@@ -132,8 +132,9 @@ static bool wanted_on(const Internode *f, const TransferPiece *p, int machine) {
   return false;
 }
 
-// Returns the bytes that machine `from` sends to machine `to` for a batch: with `results` in the
-// second exchange, otherwise in the first.
+// Returns the bytes that machine `from` sends to machine `to` for a batch of transfers. With
+// `results` the bytes are those of the second exchange, which sends results; otherwise those of the
+// first, which sends sources.
 static int64_t sent(const Internode *f, int from, int to, bool results) {
   int64_t n = 0;
   for (int i = 0; i < f->pieces; i++) {
@@ -187,7 +188,8 @@ static bool send_sources(Internode *f) {
   return exchange(f);
 }
 
-// Combines the sources of a piece that this machine owns, and writes the result to `to`.
+// Combines the sources of piece p (a range of elements of a transfer), whose owner is this machine.
+// Writes the result to `to`.
 static void make_result(Internode *f, const TransferPiece *p, char *to) {
   int own = f->ranks->machine;
   int64_t bytes = piece_bytes(f, p);
@@ -277,8 +279,9 @@ static void add_piece(Internode *f, const Transfer *t, int64_t lo, int64_t hi, i
   if (f->pieces == BATCH_PIECES || f->bytes >= BATCH_BYTES) run_batch(f);
 }
 
-// A TransferTake that adds the pieces of a transfer to the batch, also pieces in which this machine
-// has no part. So the batches of all machines are equal.
+// The callback of a walk over the transfers of a call: adds the pieces (ranges of elements) of t to
+// the batch. It adds also pieces in which this machine has no part, so the batches of all machines
+// are equal.
 static void add_transfer(const TransferWalk *w, const Transfer *t, int64_t elements, int64_t job) {
   Internode *f = w->context;
   Ranks *r = f->ranks;

@@ -44,7 +44,7 @@ bool ranks_use_mesh(Ranks *r, const Mesh *mesh) {
 
 // -- meetings -----------------------------------------------------------------------------------
 
-// A wait of this rank for messages of other machines.
+// The state of one wait of this rank for messages of other machines.
 typedef struct Waiting {
   const Ranks *r;
   double began; // clock (seconds) at the start of the wait; with limit.patient, at the last
@@ -54,8 +54,8 @@ typedef struct Waiting {
   bool late;
 } Waiting;
 
-// Restarts the time limit of a patient wait (WaitLimit) if a heartbeat of any other machine has
-// come.
+// Restarts the time limit of wait w if any other machine has sent a heartbeat since the last call.
+// Does so only for a patient wait, whose limit counts from the last heartbeat.
 static void listen(Waiting *w) {
   const Ranks *r = w->r;
   for (int m = 0; w->limit.patient && m < r->machines; m++)
@@ -98,9 +98,10 @@ bool ranks_exchange(Ranks *r, int n, TransportPeer *peer, WaitLimit limit) {
       doing_text(r->now.what, (int)r->now.line, here, sizeof here));
 }
 
-// Gets the notes of all ranks of the run: the leaders exchange the notes of their machines and
-// write all of them to the rendezvous of each machine. `half` (0 or 1) selects the set of notes of
-// this meeting. Returns false once the run has failed.
+// Gets the notes of all ranks of the run; a note says what a rank is about to do. The leaders
+// (first ranks) of the machines exchange the notes of their machines, and write all notes to the
+// shared memory of each machine. `half` (0 or 1) selects the array of notes that this meeting uses.
+// Returns false once the run has failed.
 static bool gather_notes(Ranks *r, int half, WaitLimit limit) {
   RankNote *all = rendezvous_notes(r->rendezvous, half);
   if (r->index == 0) {

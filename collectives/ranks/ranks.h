@@ -18,7 +18,7 @@
 
 typedef struct Ranks Ranks;
 
-// What a rank is about to do.
+// What a rank is about to do, as its note to the other ranks says.
 typedef enum NoteKind {
   NOTE_NONE,
   NOTE_START,
@@ -33,8 +33,9 @@ typedef enum NoteKind {
   NOTE_CALL, // NOTE_CALL + k: the rank is about to call a collective of CollKind k
 } NoteKind;
 enum { NOTE_DATA = 56 };
-// What a rank tells the others when they meet. The fields from `what` to `elements` must be equal
-// on all ranks, otherwise the run fails; the others may differ.
+// A note: what a rank tells the other ranks when they meet before a collective or at another point.
+// The fields from `what` to `elements` must be equal on all ranks, otherwise the run fails. The
+// other fields may differ.
 typedef struct RankNote {
   uint32_t what, line; // a NoteKind, and the line of the model of what the rank is about to do
   uint64_t sequence;
@@ -48,12 +49,13 @@ typedef struct RankNote {
 // Returns true if this process is one of several ranks, started by ranks_launch or by an MPI
 // launcher.
 bool ranks_started(void);
-// Returns true if the module for runs under mpirun is installed.
+// Returns true if the module meshc_mpi, which runs under mpirun need, is installed.
 bool ranks_over_mpi(void);
-// Starts `count` ranks of this program with the arguments argv on this machine, waits for them and
-// returns the exit code of the run. With `mpi`, mpirun starts them. With `saves`, a signal makes
-// the ranks write a checkpoint and end with EXIT_INTERRUPTED. Prints why a rank was lost, unless a
-// rank has. Not for the library: this function blocks signals and may end the process by a signal.
+// Starts `count` ranks (processes) of this program with the arguments argv on this machine, waits
+// for them and returns the exit code of the run. With `mpi`, mpirun starts them. With `saves`, a
+// signal makes the ranks write a checkpoint and end with EXIT_INTERRUPTED. Prints why a rank was
+// lost, unless one of the ranks has printed it. Not for the library: this function blocks signals
+// and may end the process by a signal.
 int ranks_launch(int count, char **argv, bool mpi, bool saves);
 // Joins the other ranks; a process calls it once. `deadline` is how many seconds a rank waits for
 // the others in a meeting; 0 means without limit. Returns NULL after an error, with a message in
@@ -61,26 +63,27 @@ int ranks_launch(int count, char **argv, bool mpi, bool saves);
 // reported, and *code is the exit code. Under mpirun, in a process that meshc owns
 // (ir/base/guard.h), the rank continues in a child process.
 Ranks *ranks_join(double deadline, char *why, size_t room, int *code);
-// Ends this rank with exit code `code`. Waits for the others if `code` is 0 or EXIT_INTERRUPTED.
-// Returns the exit code of the run. If the run failed, one rank prints the reason.
+// Ends this rank with exit code `code`. Waits for the other ranks to end if `code` is 0 or
+// EXIT_INTERRUPTED. Returns the exit code of the run. If the run failed, one of the ranks prints
+// the reason.
 int ranks_leave(Ranks *r, int code);
 void ranks_free(Ranks *r);
-// Injects a fault, for tests: with "count@1:40", rank 1 writes a wrong element count to its note at
-// call 40 of a collective; with `kind` or `line` in place of `count`, a wrong kind or line. With
-// `skip` it leaves the call out, with `kill` or `stop` it sends itself that signal. Returns false
-// if the text has another form.
+// Injects a fault, for tests. With the text "count@1:40", rank 1 writes a wrong element count to
+// its note (what it tells the others) at call 40 of a collective. With `kind` or `line` in place of
+// `count`, it writes a wrong kind or line. With `skip` it leaves the call out; with `kill` or
+// `stop` it sends itself SIGKILL or SIGSTOP. Returns false if the text has another form.
 bool ranks_inject(Ranks *r, const char *text);
 
 int ranks_rank(const Ranks *r);
 int ranks_count(const Ranks *r);
 int ranks_local_count(const Ranks *r); // returns the number of ranks on this machine
 bool ranks_is_leader(const Ranks *r);  // returns true for the first rank of its machine
-// Returns how many of the `all` cores that this process may use are for this rank. The ranks of a
-// machine share them, unless the launcher has bound each rank to cores of its own.
+// Returns how many cores this rank may use, of the `all` cores that the process may use. The ranks
+// of a machine share the cores, unless the launcher has bound each rank to cores of its own.
 int ranks_cores(const Ranks *r, int all);
-// Divides the processors of the mesh among the ranks: of n processors and `count` ranks, rank i
-// gets processors i * n / count to (i + 1) * n / count - 1. Messages name them from now on. Returns
-// false if `count` does not divide n. mesh must outlive r.
+// Divides the n processors of the mesh among the `count` ranks. Rank i gets processors i * n /
+// count to (i + 1) * n / count - 1. Error messages name the processors of a rank from now on.
+// Returns false if `count` does not divide n. mesh must outlive r.
 bool ranks_use_mesh(Ranks *r, const Mesh *mesh);
 int64_t ranks_first_processor(const Ranks *r);          // first processor of this rank
 int64_t ranks_processors(const Ranks *r);               // number of processors of each rank
@@ -93,14 +96,16 @@ int64_t ranks_local_processors(const Ranks *r);         // number of processors 
 // the last heartbeat of a missing rank, otherwise from the start of the wait. Returns false once
 // the run has failed.
 MUST_USE bool ranks_meet(Ranks *r, const RankNote *mine, bool patient, const RankNote *const **all);
-// Waits until all ranks of this machine have called it; no notes are compared. `patient` is that of
-// ranks_meet. Returns false once the run has failed.
+// Waits until all ranks of this machine have called this function; no notes are compared. With
+// `patient` the deadline counts from the last heartbeat of a missing rank, otherwise from the start
+// of the wait. Returns false once the run has failed.
 MUST_USE bool ranks_meet_local(Ranks *r, bool patient);
-// Makes the run fail with the reason in `fmt`, unless it has failed before. Returns false. Any
-// thread may call it.
+// Makes the run fail with the reason in `fmt`. If the run has failed before, keeps the earlier
+// reason. Always returns false. Any thread may call it.
 bool ranks_fail(Ranks *r, const char *fmt, ...) PRINTF_LIKE(2, 3);
 bool ranks_failed(const Ranks *r);
-// Writes the name of a rank, such as "rank 2 (processor 2, rows=1 cols=0)", to `out`. Returns it.
+// Writes the name of a rank, such as "rank 2 (processor 2, rows=1 cols=0)", to `out`. Returns
+// `out`.
 const char *ranks_name(const Ranks *r, int rank, char *out, size_t room);
 // Returns true if this rank may print an error: it is the first rank that calls this function.
 bool ranks_claim_report(Ranks *r);
@@ -108,14 +113,16 @@ bool ranks_claim_report(Ranks *r);
 // -- memory -------------------------------------------------------------------------------------
 // Memory of the processors of a machine, which all its ranks map.
 typedef struct SharedSegment SharedSegment;
-// Returns a segment with `bytes` of zeroed memory for each processor of the machine. All ranks call
-// it together. Returns NULL after the run has failed, or if there is not enough memory.
+// Returns a segment (memory that all ranks of the machine map) with `bytes` of zeroed memory for
+// each processor of the machine. All ranks call it together. Returns NULL after the run has failed,
+// or if there is not enough memory.
 SharedSegment *ranks_segment(Ranks *r, int64_t bytes);
 void segment_free(SharedSegment *w);
-// Touches the pages of n bytes of new memory at `at`, so that no step waits until the system
-// provides them. With `huge` asks for huge pages.
+// Touches the pages of n bytes of new memory at `at`, so that no later step waits until the system
+// provides them. With `huge` it asks for huge pages.
 void pages_touch(void *at, size_t n, bool huge);
-// Returns the address of a processor's memory; NULL if the processor is on another machine.
+// Returns the address of a processor's memory in a segment (memory that all ranks of a machine
+// map). Returns NULL if the processor is on another machine.
 char *segment_at(const SharedSegment *w, int64_t processor);
 
 // Sends the block of a processor to all ranks of the other machines. On the processor's machine
@@ -124,8 +131,8 @@ char *segment_at(const SharedSegment *w, int64_t processor);
 MUST_USE bool ranks_broadcast_block(Ranks *r, int64_t processor, const void *block, int64_t bytes,
                                     void *out);
 
-// Returns a communicator over the ranks; r and mesh must outlive it. The caller frees it with
-// comm_free. The members of a call are all processors of the mesh, with NULL as the address of
+// Returns a communicator over the ranks of a run; r and mesh must outlive it. The caller frees it
+// with comm_free. The members of a call are all processors of the mesh, with NULL as the address of
 // blocks on other machines. Only worker 0 gets a valid result of comm_run.
 Comm *comm_ranks(Ranks *r, const Mesh *mesh, int workers);
 

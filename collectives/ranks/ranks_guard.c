@@ -20,7 +20,8 @@
 
 static const double START_SECONDS = 60; // time for the start of MPI, beyond the deadline
 
-// Reports what ended the rank, unless another process has reported the end of the run.
+// Prints what ended the rank that this guard (its parent process) watches. Does nothing if another
+// process has reported the end of the run.
 static void say_ended(const GuardInfo *guard_info, const char *text) {
   char sentence[SENTENCE], doing[128];
   snprintf(sentence, sizeof sentence, "%s %s %s", guard_info->name, text,
@@ -28,9 +29,9 @@ static void say_ended(const GuardInfo *guard_info, const char *text) {
   if (ranks_claim_by_launcher()) ranks_report(sentence);
 }
 
-// Forwards signals to the rank until it has ended; *passed gets the last one. Kills the rank if it
-// was stopped for longer than `deadline` seconds (0: without limit), the time that other ranks wait
-// for it, or has not joined the run in time.
+// Forwards signals to the rank, a child process, until the rank has ended. *passed gets the last
+// signal. Kills the rank if it has not joined the run in time, or was stopped for longer than
+// `deadline` seconds. With a `deadline` of 0 it never kills the rank.
 static void guard(pid_t rank, const sigset_t *set, const GuardInfo *guard_info, double deadline,
                   int *passed) {
   const struct timespec look = {0, 200000000};
@@ -61,9 +62,9 @@ static void nap(double seconds) {
   nanosleep(&pause, NULL);
 }
 
-// Ends the guard of a rank that was ended by a signal of the launcher. If the ranks had not met, no
-// rank knows the reason. So this function first waits half a second, in which the guard of a lost
-// rank may report it, and otherwise reports the signal.
+// Ends the guard (parent process) of a rank that was ended by a signal of the MPI launcher. If the
+// ranks had not met, no rank knows the reason. So this function waits half a second, in which the
+// guard of a lost rank may report it. If none has, it reports the signal.
 static _Noreturn void end_early(const GuardInfo *guard_info, int signal) {
   char sentence[SENTENCE];
   nap(0.5);
@@ -120,9 +121,9 @@ void ranks_guard(GuardInfo **guard_info, double deadline) {
   end_guard(*guard_info, pid, passed);
 }
 
-// When a rank has died, mpirun sends SIGTERM to the other ranks, and SIGKILL a second later. The
-// handler of SIGTERM writes to this pipe; a thread that reads it (`answer`) finds the lost rank and
-// reports it.
+// A pipe to which the handler of SIGTERM writes. When a rank has died, mpirun sends SIGTERM to the
+// other ranks, and SIGKILL a second later. A thread that reads the pipe (`answer`) finds the lost
+// rank and reports it.
 static int bell[2];
 
 static void ring(int signal) {

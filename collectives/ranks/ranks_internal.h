@@ -14,7 +14,8 @@
 
 enum { SENTENCE = 512, RANK_NAME = 160 }; // bytes of a reported error, bytes of a rank's name
 
-// What one rank writes to the rendezvous. Its notes are used in turn, so that a fast rank can write
+// What one rank writes to the rendezvous, the shared memory of the ranks of its machine. A rank has
+// two notes (messages on what it is about to do) and uses them in turn. So a fast rank can write
 // the next note while others read the previous one.
 typedef struct RendezvousRank {
   _Alignas(64) atomic_llong meetings; // number of meetings that this rank has arrived at
@@ -27,7 +28,7 @@ typedef struct RendezvousRank {
   char name[RANK_NAME];
   RankNote note[2];
 } RendezvousRank;
-// The shared memory of the ranks of one machine.
+// The shared memory of the ranks of one machine, in which they meet and write their notes.
 typedef struct Rendezvous {
   _Alignas(64) atomic_uint arrived;
   _Alignas(64) _Atomic(uint32_t) generation;
@@ -41,7 +42,7 @@ typedef struct Rendezvous {
   RendezvousRank rank[];
 } Rendezvous;
 
-// The last heartbeat that a waiting rank has seen of another one.
+// The last heartbeat that a waiting rank has seen of another rank.
 typedef struct HeartbeatSeen {
   unsigned heartbeat;
   double at; // seconds from the start of the wait until it came
@@ -58,7 +59,8 @@ typedef enum InjectKind {
   INJECT_COUNT
 } InjectKind;
 
-// What a rank under mpirun writes for its guard (ranks_guard.c), in memory that both share.
+// What a rank under mpirun writes for its guard, the parent process that watches it
+// (ranks_guard.c). Both processes share this memory.
 typedef struct GuardInfo {
   char name[RANK_NAME];
   uint32_t doing, line;
@@ -99,44 +101,50 @@ struct Ranks {
 };
 
 size_t rendezvous_bytes(int nlocal, int count);
-// Returns the notes of all ranks, by rank. There are two sets of notes, which meetings use in turn;
-// `half` (0 or 1) selects one.
+// Returns the array of the notes of all ranks, by rank. A note is what a rank says it is about to
+// do. There are two such arrays, which meetings of the ranks use in turn; `half` (0 or 1) selects
+// one.
 RankNote *rendezvous_notes(const Rendezvous *b, int half);
-// Creates an anonymous file. Returns its descriptor, or -1 after an error.
+// Creates an anonymous file of `bytes` in memory, for processes to share. Returns its descriptor,
+// or -1 after an error.
 int shared_make(size_t bytes);
-// Maps the file that is open in process `pid` as descriptor `fd`. Returns its address, or NULL
-// after an error.
+// Maps the file that process `pid` has open as descriptor `fd`. Returns the address of the mapping,
+// or NULL after an error.
 void *shared_map(int pid, int fd, size_t bytes);
 
 typedef enum ProcessState { PROCESS_RUNS, PROCESS_STOPPED, PROCESS_ENDED } ProcessState;
-// Returns the state of a process as /proc shows it. For a process that has ended, *status gets the
-// status that waitpid would return, or -1 if it is not known.
+// Returns the state of a process, such as running, stopped or ended, as /proc shows it. For a
+// process that has ended, *status gets the status that waitpid would return, or -1 if that is not
+// known.
 ProcessState process_state(int pid, int *status);
-// Writes how a process ended, such as "was killed by signal 9 (Killed)" or "has ended with exit
-// code 1", to `out`. `status` is that of process_state. Returns `out`.
+// Writes to `out` how a process ended, such as "was killed by signal 9 (Killed)" or "has ended with
+// exit code 1". `status` is the one that process_state gives. Returns `out`.
 const char *death_text(int status, char *out, size_t room);
-// Returns true if `status` is that of a process that ended with an error and has printed it.
+// Returns true if `status` (as waitpid gives it) is that of a rank that ended because of its own
+// error and has printed that error.
 bool ended_by_error(int status);
-// Writes what a rank does, such as "at the all_reduce of line 12", to `out`. `what` and `line` are
-// from its note. Returns `out`.
+// Writes to `out` what a rank does, such as "at the all_reduce of line 12". `what` and `line` are
+// from the note of the rank, in which it says what it is about to do. Returns `out`.
 const char *doing_text(unsigned what, int line, char *out, size_t room);
 
-// How long a wait for other ranks may last.
+// How long a rank waits for other ranks before the run fails.
 typedef struct WaitLimit {
   double seconds; // 0: without limit
   bool patient;   // the seconds count from the last heartbeat of a missing rank, otherwise from the
                   // start of the wait
 } WaitLimit;
 
-// Waits until all ranks of this machine have called it. Returns false once the run has failed.
+// Waits until all ranks of this machine have called this function. Returns false once the run has
+// failed.
 bool rendezvous_meet(Ranks *r, WaitLimit limit);
-// Makes the run fail with exit code `code`, unless it has failed before, and wakes all ranks of
-// this machine that wait.
+// Makes the run fail with exit code `code`, and wakes all ranks of this machine that wait. If the
+// run has failed before, the earlier exit code remains.
 void rendezvous_end(Rendezvous *b, int code);
 // Checks the ranks of this machine that have not arrived at meeting number `meeting`, for which
 // this rank has waited `waited` seconds. Makes the run fail and returns false if one of them has
-// ended or exceeds the limit. *missing gets the index of a rank that has not arrived, or -1 if all
-// have. A thread that does not wait at the meeting itself calls it with a limit of 0 seconds.
+// ended or exceeds the limit; otherwise returns true. *missing gets the index of a rank that has
+// not arrived, or -1 if all have. A thread that does not itself wait for the meeting passes a limit
+// of 0 seconds, which means no limit.
 bool rendezvous_check(Ranks *r, long long meeting, double waited, WaitLimit limit, int *missing);
 // Starts a thread with a small stack in which all signals are blocked. Returns false if the system
 // cannot start a thread.
@@ -144,37 +152,41 @@ bool thread_without_signals(pthread_t *thread, void *(*work)(void *), void *cont
 // Starts the thread that sends this rank's heartbeats. Returns false if the system cannot start a
 // thread.
 bool heartbeat_start(Ranks *r);
-// Ends the thread of heartbeat_start, if it was started.
+// Ends the thread that sends this rank's heartbeats, if heartbeat_start has started it.
 void heartbeat_end(Ranks *r);
-// Exchanges one message with each of n peers. Adds INTERNODE_SECONDS to the limit, so that the
-// machine on which a rank was lost reports it first. Returns false once the run has failed.
+// Exchanges one message with each of n peers, ranks on other machines. Waits INTERNODE_SECONDS
+// longer than `limit`, so that the machine on which a rank was lost reports it first. Returns false
+// once the run has failed.
 bool ranks_exchange(Ranks *r, int n, TransportPeer *peer, WaitLimit limit);
 #define GUARD_NAME "meshc-guard"
 // Starts a child process, in which this function returns and the rank goes on. The calling process
-// becomes the guard of the rank (ranks_guard.c): it turns a death by a signal into an exit code,
-// and kills a rank that has been stopped for longer than `deadline` seconds.
+// becomes the guard of the rank (ranks_guard.c). The guard turns a death of the rank by a signal
+// into an exit code. It kills a rank that was stopped for longer than `deadline` seconds.
 void ranks_guard(GuardInfo **guard_info, double deadline);
-// Installs a handler for SIGTERM, by which mpirun ends the run: a thread then looks for the reason.
+// Installs a handler for SIGTERM, the signal by which mpirun ends a run. After the signal, a thread
+// finds out why the run ended and reports it.
 void ranks_handle_signals(Ranks *r);
 // Prints `reason`, which says what ended the run, if meshc owns this process (ir/base/guard.h).
 void ranks_report(const char *reason);
 // Returns true if this process may print what ended the run. Under mpirun, only the first process
 // of the machine that calls it may.
 bool ranks_claim_by_launcher(void);
-// Returns the signals that a launcher or guard waits for: SIGCHLD, SIGUSR1 and those that end a
-// run.
+// Returns the signals for which a launcher or guard (the parent process of ranks) waits: SIGCHLD,
+// SIGUSR1 and the signals that end a run.
 sigset_t ranks_signals(void);
 
-// The transfers of a leader with the leaders of the other machines (internode.c).
+// What the leader (first rank) of a machine needs for exchanging blocks with the leaders of the
+// other machines (internode.c).
 typedef struct Internode Internode;
 Internode *internode_new(Ranks *r, const Mesh *mesh);
 void internode_free(Internode *f);
-// Does the transfers of a call whose blocks are on several machines. All leaders call it together.
-// Returns false once the run has failed.
+// Does the transfers of a call whose blocks are on several machines. The leaders (first ranks) of
+// all machines call it together. Returns false once the run has failed.
 bool internode_run(Internode *f, const CommCall *call);
-// Returns true if the blocks of a transfer are on more than one machine.
+// Returns true if the blocks of transfer t, its sources and destinations, are on more than one
+// machine.
 bool internode_concerns(const Ranks *r, const Transfer *t);
-// Returns the number of the machine of a processor.
+// Returns the number of the machine that has a processor.
 static inline int ranks_machine(const Ranks *r, int64_t processor) {
   return r->machine_of[processor / r->each];
 }

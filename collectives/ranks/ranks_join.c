@@ -19,7 +19,7 @@
 enum { MACHINE_NAME = 256, GREETING_SECONDS = 60 };
 enum { MODULE_BYTES = 16 << 20 }; // the module and Open MPI 4.1 map 8 MiB
 
-// The first message between ranks: a greeting.
+// A greeting, the first message that a rank sends to another rank.
 typedef struct Hello {
   char machine[MACHINE_NAME];
   int pid, fd;
@@ -81,8 +81,8 @@ static bool join_launched(Ranks *r, const char *sign, char *why, size_t room) {
 
 // -- ranks that an MPI launcher has started -----------------------------------------------------
 
-// Writes the path of the module meshc_mpi to `path`: it is in the folder of the program, or in
-// ../lib/meshc when installed. Returns false if there is none.
+// Writes to `path` the path of the module meshc_mpi. The module is in the folder of the program or,
+// when installed, in ../lib/meshc. Returns false if neither folder has it.
 static bool find_module(char path[PATH_MAX + 64]) {
   static const char *const place[] = {"", "/../lib/meshc"};
   char self[PATH_MAX] = "";
@@ -136,8 +136,8 @@ static void append_file(char *to, size_t room, const char *path, bool link) {
   if (f) fclose(f);
 }
 
-// Names this machine: ranks whose machines have equal names can map one another's memory. For
-// tests, MESHC_RANKS_A_MACHINE=N makes every N ranks a machine.
+// Writes a name of this machine to `out`. Ranks whose machines have equal names can map one
+// another's memory. For tests, the variable MESHC_RANKS_A_MACHINE=N makes every N ranks a machine.
 static void name_machine(int rank, char *out, size_t room) {
   const char *each = getenv("MESHC_RANKS_A_MACHINE");
   int n = each ? atoi(each) : 0;
@@ -149,7 +149,8 @@ static void name_machine(int rank, char *out, size_t room) {
 
 static bool in_time(void *began) { return clock_seconds() - *(double *)began < GREETING_SECONDS; }
 
-// Exchanges greetings with every other rank: sends *mine, and writes that of rank i to all[i].
+// Exchanges greetings (first messages) with every other rank: sends *mine, and writes the greeting
+// of rank i to all[i]. Returns false after an error of the transport.
 static bool greet(const Ranks *r, const Hello *mine, Hello *all) {
   TransportPeer *peer = mem_zeroed((size_t)r->count, sizeof *peer);
   double began = clock_seconds();
@@ -162,7 +163,8 @@ static bool greet(const Ranks *r, const Hello *mine, Hello *all) {
   return good;
 }
 
-// Numbers the machines in the order of their first ranks.
+// Numbers the machines in the order of their first ranks, from the greetings (first messages) of
+// all ranks.
 static void find_machines(Ranks *r, const Hello *all) {
   for (int i = 0; i < r->count; i++) {
     int first = 0;
@@ -217,8 +219,8 @@ static bool join_mpi(Ranks *r, char *why, size_t room) {
   return true;
 }
 
-// Unblocks SIGUSR1. ranks_launch starts ranks with SIGUSR1 blocked, because it would end a rank
-// that has no handler for it yet.
+// Unblocks SIGUSR1, by which the launcher asks a rank for a checkpoint. ranks_launch starts ranks
+// with the signal blocked, because it would end a rank that has no handler for it yet.
 static void unblock_save_signal(void) {
   sigset_t one;
   sigemptyset(&one);

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 static const double GRACE = 2; // seconds that ranks get to end after another rank has failed
-// seconds that mpirun gets to start all ranks, and to end after the last rank
+// How many seconds mpirun gets to start all ranks, and again to end after the last rank has ended.
 static const double MPIRUN_SECONDS = 10;
 
 typedef struct Launch {
@@ -78,8 +78,9 @@ static void tell(const Launch *l, int signal) {
     if (l->pid[i]) kill(l->pid[i], signal);
 }
 
-// Records in *l and in the rendezvous that a rank has ended with `status`. This is done before
-// waitpid removes the process: then other ranks that look for it find its status.
+// Records in *l, and in the shared memory of the ranks, that a rank has ended with `status`. The
+// caller does this before waitpid removes the process, so that other ranks that look for the
+// process find its status.
 static void note_end(Launch *l, int rank, int status) {
   l->pid[rank] = 0;
   l->running--;
@@ -112,7 +113,7 @@ static void reap(Launch *l) {
   }
 }
 
-// Returns true if all ranks that are left are stopped, so that they cannot end by themselves.
+// Returns true if all ranks that have not ended are stopped, so that they cannot end by themselves.
 static bool all_stopped(const Launch *l) {
   int status;
   for (int i = 0; i < l->count; i++)
@@ -135,7 +136,7 @@ static void wait_for_all(Launch *l) {
   }
 }
 
-// Reports the rank that was lost, unless a rank has reported it.
+// Prints which rank was lost and how it ended, unless one of the other ranks has reported it.
 static void say_lost(const Launch *l) {
   int none = 0;
   if (l->lost < 0 || !atomic_compare_exchange_strong(&l->rendezvous->reporter, &none, 1 + l->lost))
@@ -174,9 +175,10 @@ static int run(Launch *l, char **argv) {
 
 // -- starting the ranks by mpirun ---------------------------------------------------------------
 
-// Turns this child process into mpirun. It gets a process group of its own, because a terminal's
-// Ctrl-C must reach only the launcher. Its standard input is then not the terminal but /dev/null: a
-// process outside the terminal's foreground group cannot read from it.
+// Turns this child process into mpirun. The process gets a process group of its own, because a
+// terminal's Ctrl-C must reach only the launcher. Its standard input is /dev/null instead of the
+// terminal, because a process outside the terminal's foreground group cannot read from the
+// terminal.
 static _Noreturn void become_mpirun(char **argv, const sigset_t *before) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   setpgid(0, 0);
@@ -245,8 +247,8 @@ static int wait_for_mpirun(pid_t pid, int count, bool saves, int *got) {
   return status;
 }
 
-// Starts the ranks by mpirun, waits for it, and returns the exit code of the run. The option -q
-// keeps mpirun from reporting a lost rank, because meshc does.
+// Starts `count` ranks by mpirun, waits for mpirun to end, and returns the exit code of the run.
+// The option -q keeps mpirun from reporting a lost rank, because meshc does.
 static int run_mpirun(int count, char **argv, bool saves) {
   int n = 0, i = 0, got;
   char number[16];

@@ -16,9 +16,9 @@ void ranks_report(const char *reason) {
   if (process_owned()) abrupt_say(DIAG_PEER_LOST, reason, NULL);
 }
 
-// The first process that creates a certain file may print. The file is in the session folder of
-// mpirun, which all ranks of a machine can reach before they have met and after one has died.
-// mpirun removes the folder.
+// Only the first process that creates a certain file may print why the run ended. The file is in
+// the session folder of mpirun, which all ranks of a machine can reach before they have met and
+// after one has died. mpirun removes the folder.
 bool ranks_claim_by_launcher(void) {
   char path[PATH_MAX];
   const char *folder = getenv("PMIX_SERVER_TMPDIR"), *job = getenv("PMIX_NAMESPACE");

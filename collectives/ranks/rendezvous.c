@@ -19,8 +19,8 @@
 #include <unistd.h>
 
 enum { SPINS = 2000, LOOK_NANOSECONDS = 50000000 };
-// The time between two checks counts as waiting up to this many seconds. The rest does not count:
-// the whole run may have been stopped and continued, as by Ctrl-Z.
+// The most seconds that one interval between two checks of missing ranks adds to the time waited. A
+// longer interval means that the whole run has been stopped and continued, as by Ctrl-Z.
 static const double LOOK_MOST = 0.2;
 
 // -- shared memory ------------------------------------------------------------------------------
@@ -110,8 +110,9 @@ const char *doing_text(unsigned what, int line, char *out, size_t room) {
   return out;
 }
 
-// Returns true if the process of a rank has ended, and sets *status. ranks_launch may write the
-// status a little after the end, so without a status the end counts only after 0.2 seconds.
+// Returns true if the process of a rank has ended, and sets *status to how it ended. ranks_launch
+// may write that status a little after the end. So a process without a status counts as ended only
+// after a wait of 0.2 seconds.
 static bool is_over(RendezvousRank *b, double waited, int *status) {
   ProcessState life = process_state(atomic_load(&b->pid), status);
   int known = atomic_load(&b->status);
@@ -119,8 +120,9 @@ static bool is_over(RendezvousRank *b, double waited, int *status) {
   return known > 0 || (life == PROCESS_ENDED && (*status >= 0 || waited > 0.2));
 }
 
-// Exit code 1 does not count, because MPI also ends processes with it. EXIT_LOST does not count
-// either: a rank that ends with it has only noticed that another one was lost.
+// Exit code 1 does not count as an error of the rank itself, because MPI also ends processes with
+// it. EXIT_LOST does not count either: a rank that ends with it has only noticed that another rank
+// was lost.
 bool ended_by_error(int status) {
   int code = status >= 0 && WIFEXITED(status) ? WEXITSTATUS(status) : 0;
   return (code >= 2 && code < EXIT_LOST) || code == EXIT_MEMORY;
@@ -156,8 +158,9 @@ static bool say_late(Ranks *r, int i, WaitLimit limit) {
       r->rank, limit.seconds, doing_text(r->now.what, (int)r->now.line, here, sizeof here));
 }
 
-// Returns the seconds since this rank saw the heartbeat counter of rank i change, or since the wait
-// began if it has not changed. `waited`: seconds since the wait began.
+// Returns for how many seconds rank i has been silent. They count from the moment at which this
+// rank last saw its heartbeat counter change. If the counter has not changed during this wait, they
+// count from the start of the wait. `waited` is the seconds since that start.
 static double silence(Ranks *r, int i, double waited) {
   HeartbeatSeen *h = &r->heartbeat_seen[i];
   unsigned heartbeat = atomic_load(&r->rendezvous->rank[i].heartbeat);

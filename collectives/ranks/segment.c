@@ -33,9 +33,9 @@ char *segment_at(const SharedSegment *w, int64_t processor) {
   return w->at[i] + processor % r->each * w->stride;
 }
 
-// Maps the memory of rank number i of this machine, which process `pid` has open as descriptor
-// `fd`. The rank that owns it touches all pages, so that no step waits until the system provides
-// them.
+// Maps the memory of the rank with index i on this machine, which process `pid` has open as
+// descriptor `fd`. The rank that owns the memory touches all its pages, so that no later step waits
+// until the system provides them.
 static bool map_of(SharedSegment *w, int i, int pid, int fd) {
   const Ranks *r = w->ranks;
   w->at[i] = shared_map(pid, fd, w->map_bytes);
@@ -75,8 +75,9 @@ SharedSegment *ranks_segment(Ranks *r, int64_t bytes) {
 
 // -- broadcast to other machines ----------------------------------------------------------------
 
-// Sends n bytes in `room` from the leader of machine `from` to the `room` of all other leaders. A
-// leader is the first rank of a machine.
+// Sends n bytes in `room` from the leader of machine `from` to the buffer `room` of the leaders of
+// all other machines. A leader is the first rank of a machine. Returns false once the run has
+// failed.
 static bool pass_piece(Ranks *r, int from, char *room, int64_t n) {
   TransportPeer *peer = mem_zeroed((size_t)r->machines, sizeof *peer);
   int npeers = 0;

@@ -8,7 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// A peer: another rank, with one message to it and one from it.
+// A peer: another rank with which this rank exchanges messages, with one message to send and one to
+// receive.
 typedef struct TransportPeer {
   int rank;
   const void *out; // the message to send, of nout bytes
