@@ -111,8 +111,8 @@ static void no_mesh_for_pins(Session *s, int64_t processors, int npinned,
   diag_hint(s->diag, "give the mesh with --mesh, or name fewer axes in layout(...)");
 }
 
-// The first axes of every mesh get the names that pins (layout(...) in the model) use. Meshes with
-// fewer axes than such names are dropped.
+// Sets *mesh to the meshes to search. Their first axes get the names that pins (layout(...) in the
+// model) use. Meshes with fewer axes than such names are dropped.
 bool planner_meshes(Session *s, int64_t processors, uint32_t *n, const Mesh **mesh) {
   static const char *const usual[SEARCHED_AXES] = {"rows", "cols", "deep"};
   const char *names[MAX_AXES + SEARCHED_AXES];

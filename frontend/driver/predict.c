@@ -22,8 +22,8 @@ json_t *simulation_json(const Simulation *t) {
   return out;
 }
 
-// The list leaves out loop instructions. The time of a loop is that of the instructions inside it,
-// which are in the list.
+// Returns the instructions of the program as a JSON list, without loop instructions. The time of a
+// loop is that of the instructions inside the loop, which are in the list.
 json_t *instructions_json(const Simulation *t, const Program *p, const Exec *e, int64_t steps) {
   static const char *const words[] = {
       [INSTR_KERNEL] = "kernel",   [INSTR_GEMM] = "product", [INSTR_COLLECTIVE] = "collective",
