@@ -29,7 +29,8 @@ static bool is_float(const OpCall *c) { return dtype_is_float(c->type); }
 static LLVMTypeRef shape(const OpCall *c) { return LLVMTypeOf(c->x[0]); }
 static LLVMValueRef zero_of(const OpCall *c) { return LLVMConstNull(shape(c)); }
 
-// Returns v of element type t. A u8 is kept as an i32 in 0..255, so its upper bits are cleared.
+// Returns v, the result of an op in element type t. A u8 is kept in a register as an i32 in 0..255,
+// so its upper bits are cleared. Values of other types are returned unchanged.
 static LLVMValueRef wrap(Emit *e, Dtype t, LLVMValueRef v) {
   return t == TYPE_U8 ? keep_bits(e, v, 255) : v;
 }
@@ -61,8 +62,8 @@ static LLVMValueRef emit_step(Emit *e, const OpCall *c) {
   return emit_coerce(e, call_field(e, e->i64, offsetof(KernelCall, step)), TYPE_I64, c->type);
 }
 
-// Emits arg[0] on the first processor of a group, else 0: the values of the group are then a
-// partial sum.
+// Emits the operand on the first processor of a group, and 0 on the others. So the sum of the
+// values of all processors of the group is the operand.
 static LLVMValueRef emit_to_partial(Emit *e, const OpCall *c) {
   LLVMValueRef own = int_equal(e, slot_value(e, c->s->slot), i64_of(e, 0));
   return pick(e, own, c->x[0], zero_of(c));
@@ -323,7 +324,8 @@ static LLVMValueRef status_field(Emit *e, size_t at) {
   return emit_at(e, e->i8, e->status, i64_of(e, (int64_t)at));
 }
 
-// Emits stores of code, value and position of the lane to the status word, if it is still 0.
+// Emits stores to the status word of the call, if that is still 0. They store the code of the
+// error, the value and the position of lane number `lane`.
 static void write_status(Emit *e, const OpCall *c, LLVMValueRef value, LLVMValueRef lane) {
   LLVMValueRef old = emit_read(e, e->i32, e->status);
   LLVMBasicBlockRef clean = if_begin(e, int_equal(e, old, int_like(old, 0)));
@@ -334,7 +336,8 @@ static void write_status(Emit *e, const OpCall *c, LLVMValueRef value, LLVMValue
   if_end(e, clean);
 }
 
-// Emits code that reports the first lane in which `bad` is true.
+// Emits code that reports an error of this op in the call's status word, for the first lane in
+// which `bad` is true.
 static void report(Emit *e, const OpCall *c, LLVMValueRef bad) {
   if (!is_vector(bad)) {
     write_status(e, c, c->x[0], i64_of(e, 0));

@@ -283,9 +283,9 @@ static void choose_vecs(const Kernel *k, const EmitTarget *t, CpuPlan *p) {
   while (p->vecs > 1 && (int64_t)p->vecs * p->lanes > vector_span(k, p->vec_outer)) p->vecs /= 2;
 }
 
-// Returns whether statements of this kind count when the widest element type of a kernel decides
-// the number of its lanes. K_NUM does not: it is a scalar. Positions are i64, but there are few of
-// them.
+// Returns whether a statement of this kind counts when the widest element type of a kernel decides
+// the number of lanes of its vectors. K_NUM does not count, because it is a scalar. Positions are
+// i64, but there are few of them.
 static bool shapes_lanes(KKind kind) {
   return kind != K_NUM && kind != K_POSITION && kind != K_QUOTIENT;
 }

@@ -39,9 +39,9 @@ typedef void BadAllocHandler(void *context, const char *why, bool crash_report);
 extern void install_bad_alloc_handler(BadAllocHandler *, void *) __asm__(
     "_ZN4llvm31install_bad_alloc_error_handlerEPFvPvPKcbES0_") __attribute__((weak));
 
-// The handler of operator new that was set before on_new. In a process that uses meshc as a
-// library, operator new may fail in code that is not LLVM's. on_new then calls this handler or, if
-// there is none, throws the exception of operator new.
+// The handler of operator new that was set before on_new, the handler of meshc. In a process that
+// uses meshc as a library, operator new may fail in code that is not LLVM's. on_new then calls this
+// earlier handler or, if there is none, throws the exception of operator new.
 static NewHandler *other_handler;
 extern void throw_bad_alloc(void) __asm__("_ZSt17__throw_bad_allocv") __attribute__((weak));
 

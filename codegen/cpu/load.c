@@ -158,7 +158,8 @@ static bool put32(const Object *o, char *at, int64_t v) {
   return true;
 }
 
-// Replaces the bits of `mask` in an aarch64 instruction by those of `value`.
+// Replaces the bits of `mask` in the aarch64 instruction at address `at` by those of `value`.
+// Always returns true, which the caller returns for a supported relocation.
 static bool put_field(char *at, uint32_t mask, uint32_t value) {
   uint32_t word;
   memcpy(&word, at, sizeof word);
