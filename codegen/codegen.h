@@ -85,8 +85,9 @@ typedef struct Group {
   uint32_t nrefusals; // entries of `refusal`: one for each earlier kernel whose values it reads
   MergeRefusal *refusal;
 } Group;
-// The commit is the point of a training step after which persistent tensors change and nothing may
-// fail any more. Updates of parameters, states and slots run after it.
+// The result of fusion: the groups of a graph, in a valid order of execution. Updates of
+// parameters, states and slots (persistent tensors) run after the commit. The commit is the point
+// of a training step after which persistent tensors change and nothing may fail.
 typedef struct Fusion {
   const Graph *graph;
   const Order *order;
@@ -110,7 +111,8 @@ char *fusion_print(Arena *a, const Fusion *f, const Diag *d);
 // own, minus the traffic of the kernel. It is 0 for groups that are not kernels.
 int64_t group_saved_bytes(const Fusion *f, uint32_t group);
 
-// A buffer of the work arena, and its live range.
+// A buffer of the work arena, the memory for values of one step, and its live range: the
+// instructions from first to last use.
 typedef struct PlanBuffer {
   const char *value;
   int64_t bytes, offset;

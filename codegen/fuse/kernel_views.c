@@ -23,8 +23,8 @@
 
 enum { MAX_AFFINE_TERMS = MAX_LOOPS };
 
-// A summand of a position: `factor` times the global position along a dim or times the value of a
-// statement.
+// A term of a position (AffineIndex): a factor, and what it multiplies. That is the global position
+// along a dim, or the value of a statement.
 typedef struct AffineTerm {
   DimId dim; // 0: the term is the value of statement `stmt`
   int32_t stmt;
@@ -180,8 +180,8 @@ static void address_loop(const KernelBuilder *k, Address *a, DimId d, int64_t fa
   if (level > a->level) a->level = level;
 }
 
-// Adds to address a the global index of the first element of d, multiplied by `factor`. Dim d is
-// the block that one processor has of a dim.
+// Adds to address a, `factor` times, the index in the full tensor of the first element of dim d
+// that this processor has.
 static void address_offset(KernelBuilder *k, Address *a, DimId d, int64_t factor) {
   Slot slot;
   if (!offset_slot(k->g, d, &slot)) return;

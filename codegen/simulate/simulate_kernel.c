@@ -29,9 +29,9 @@ static double indexed_accesses(const Kernel *k, int ptr, const double *extent) {
   return times;
 }
 
-// A pointer with computed indices may reach all bytes behind it, but each byte comes from memory
-// once: repeated accesses are served by the first-level cache. Other pointers access each element
-// in the range of their strides once.
+// Adds to s->access what kernel k accesses through pointer `ptr`. If indices are computed, it may
+// be all bytes from `at` on, but each byte comes from memory once: the first-level cache serves
+// repeated accesses. Otherwise it is each element in the range of the strides once.
 void kernel_access(Sim *s, const Kernel *k, int ptr, Ref at, const double *extent) {
   const KPtr *p = &k->ptr[ptr];
   double size = (double)dtype_bytes(p->type), elements = 1, last = 0,
