@@ -145,10 +145,11 @@ static double after_cost(const Choice *c, int axis, int slot, Claim claim, bool 
   return back ? coll_sent_share(COLL_ALL_TO_ALL, p) * result / p : 0;
 }
 
-// Returns whether `axis` may split a dim that no rule and no argument asks for (CLAIM_MOVED). The
-// axis must split arguments, none of them a weight, and every dim that is asked for must cost
-// bytes. Bytes of the result count only for lookups under a hard rule (`ruled`) and for ordered
-// operations.
+// Returns whether `axis` may split a dim of the result that no rule and no argument asks for
+// (CLAIM_MOVED). This is so if the axis splits arguments, none of them a weight, and each dim that
+// a rule or an argument asks for would need a conversion. Conversions of arguments count. Those of
+// the result count only for lookups under a hard rule (`ruled`) and for ordered operations, because
+// the partial sums of other results may be reduced later.
 static bool is_displaced(const Choice *c, int axis, bool ruled) {
   OpClass cls = op_row((Op)c->n->op)->cls;
   bool split = false,

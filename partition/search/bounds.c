@@ -30,8 +30,8 @@ typedef struct PartClass {
 } PartClass;
 
 // What the sets of one kind of axis do to each class. A kind is the size and link of a mesh axis,
-// and a set is the dims that such an axis splits. A class groups parts or values that all sets
-// change alike.
+// and a set is the dims that such an axis splits. A class groups parts (of work or
+// of memory) or values for which each set has one and the same effect.
 typedef struct KindTable {
   double size; // processors of the axis
   uint32_t n;
@@ -50,7 +50,8 @@ typedef struct KindTable {
 } KindTable;
 
 // What the bound knows before axis k is assigned a set of dims to split. Arrays are indexed by
-// class, a group of parts or values that all sets change alike.
+// class. A class groups pieces of work, memory or values for which each set of dims has one and the
+// same effect.
 typedef struct Depth {
   double *share, *upper, *held; // over axes before k: products of share and held, minimum of upper
   double *flow[FLOWS];          // seconds that values move over axes before k
