@@ -70,14 +70,6 @@ static NodeId node_like(const Graph *g, NodeId x, const Node *like) {
   return 0;
 }
 
-static bool names(const Attr *a, DimId t) {
-  for (int i = 0; i < a->ndims; i++)
-    if (a->dims[i] == t) return true;
-  for (int i = 0; i < a->nto; i++)
-    if (a->to[i] == t) return true;
-  return false;
-}
-
 enum { MAX_MOVES = 8 };
 
 // Replaces node n, which converts values that a loop has collected, if the loop itself converts
@@ -100,11 +92,11 @@ static NodeId kept_in_loop(Share *s, NodeId n) {
   }
   const Node *collect = graph_node(g, x);
   DimId t = collect->attr.dims[0];
-  if (names(&graph_node(g, n)->attr, t) || (step && graph_node(g, step)->attr.dims[0] != t))
+  if (attr_names(&graph_node(g, n)->attr, t) || (step && graph_node(g, step)->attr.dims[0] != t))
     return 0;
   for (x = collect->args[1]; x && moves > 0;) {
     const Node *like = graph_node(g, move[--moves]);
-    x = names(&like->attr, t) ? 0 : node_like(g, x, like);
+    x = attr_names(&like->attr, t) ? 0 : node_like(g, x, like);
   }
   if (x) x = node_like(g, x, graph_node(g, n));
   if (!x || !s->map[x]) return 0;
