@@ -1,0 +1,82 @@
+// What the files of the order pass share. Private to the room.
+//
+//   order_requests.c   requests, from users to arguments
+//   order_defaults.c   orders without a request, from arguments to results
+//   order_copies.c     copies in another order
+//   order.c            the graph with orders
+#ifndef CODEGEN_ORDER_H
+#define CODEGEN_ORDER_H
+
+#include "codegen/values/values_internal.h"
+
+// A copy in another physical order of the value of node `of`. The copy and `of` are nodes of the
+// new graph.
+typedef struct OrderCopy {
+  NodeId of, copy;
+} OrderCopy;
+
+// The state of the pass. "Old" nodes are those of the graph that comes in (`from`), "new" ones
+// those of the graph that is made (`to`).
+typedef struct Chooser {
+  Arena *a;
+  const Graph *from;
+  Graph *to;
+  DimList *requested; // by old node: the order that a user requested; no dims: no request
+  bool *forced;       // by old node: if the request is not met, the user needs a copy
+  DimId *front;       // by old node: the dim that should be outermost; 0: no preference
+  NodeId *map;
+  uint32_t *rank;  // by dim that is no block: its precedence, 1 is slowest
+  VEC(DimList) at; // by new node: the order of its dims; entry 0 is unused
+  VEC(bool) loose; // by new node: made of random draws only, so that its order may still change
+  VEC(OrderCopy) copy;
+} Chooser;
+
+// -- order_requests.c
+// Sets requested, forced and front of all old nodes. Needs c->rank.
+void request_all(Chooser *c);
+// Returns the dims of a node, sorted. Each of `dims` is a processor's block of one of the dims
+// whole[0..rank) of the full tensor. They are sorted in the order of `whole`.
+DimList blocks_in_order(const Graph *g, const Dims *dims, int rank, const DimId *whole);
+// Returns the carry of `scan` with number i, or 0 if there is none.
+NodeId carry_of(const Graph *g, NodeId scan, int i);
+
+// -- order_defaults.c
+// Ranks the dims (c->rank).
+void rank_dims(Chooser *c);
+// Inserts d into `list`, whose dims are sorted by precedence (rank_dims), and keeps the list
+// sorted.
+void insert_ranked(const Chooser *c, DimList *list, DimId d);
+// Returns the order that new node n has without a request. Its arguments have their orders.
+DimList order_default(const Chooser *c, const Node *n);
+
+// -- order_copies.c
+// Sets the order of new node n if it has none yet.
+void set_order(Chooser *c, NodeId n, DimList list);
+// Returns a copy of new node n with order `list`, the earlier one if there is one. why: the reason
+// that dumps show.
+NodeId copy_in_order(Chooser *c, NodeId n, DimList list, const char *why);
+// Returns a node whose value is in memory: n itself, or a copy of n if n is a number. Numbers
+// (constants, indices) are not in memory, because kernels compute them where they use them.
+NodeId in_memory(Chooser *c, NodeId n, const char *why);
+// Enters in c->map copies of the arguments of contraction n, where kernel_argument makes copies.
+// The caller gets the earlier entry of argument i in was[i], to restore it.
+void contract_copies(Chooser *c, const Node *n, NodeId was[2]);
+// Replaces *arg, the first argument of n, by a copy if n needs it in memory or in another order.
+void argument_copies(Chooser *c, const Node *n, NodeId *arg);
+// Returns the node that is to be the argument of the copy of node n, whose number in the old graph
+// is `old`. It is `arg` or, for an AT or CARRY, a copy of `arg` if the order of `arg` does not fit
+// the loop.
+NodeId region_argument(Chooser *c, const Node *n, NodeId old, NodeId arg);
+// Returns the node with the next value of `carry`: `arg` or a copy of it. A carry passes a value
+// from one iteration of a loop to the next. A copy is made if `arg` has another order than the
+// carry. It is also made if `arg` is the memory of another carry of the loop: that memory may be
+// overwritten before this carry is set.
+NodeId next_argument(Chooser *c, NodeId carry, NodeId arg);
+// Returns whether n is in memory that is kept from step to step.
+bool persistent_root(const Graph *g, NodeId n);
+// Returns the value that the update of tensor d writes: n or a copy of n. A copy is made if n has
+// another order than the tensor, is not computed, or has the memory of an earlier output. The
+// function sets taken[n], which tells that an output has the memory of node n.
+NodeId update_value(Chooser *c, NodeId n, const Decl *d, bool *taken);
+
+#endif

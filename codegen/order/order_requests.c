@@ -1,0 +1,123 @@
+// Requests of orders, which go from users to arguments (order.c, 1): the order in which a user reads
+// a value best.
+#include "codegen/order/order_internal.h"
+
+static void request(Chooser *c, NodeId n, const DimList *list, bool forced) {
+  const Node *node = graph_node(c->from, n);
+  DimList own = {0};
+  for (int i = 0; i < list->n; i++)
+    if (dims_has(&node->dims, list->at[i])) list_insert(&own, own.n, list->at[i]);
+  if (own.n != node->dims.n || (c->requested[n].n && (c->forced[n] || !forced))) return;
+  c->requested[n] = own;
+  c->forced[n] = forced;
+}
+
+DimList blocks_in_order(const Graph *g, const Dims *dims, int rank, const DimId *whole) {
+  DimList list = {0};
+  for (int i = 0; i < rank; i++)
+    for (int j = 0; j < dims->n; j++)
+      if (dim_get(g->dims, dims->at[j])->whole == whole[i] && !dims_has(&list, dims->at[j]))
+        list_insert(&list, list.n, dims->at[j]);
+  return list;
+}
+
+static void request_outputs(Chooser *c) {
+  const Graph *g = c->from;
+  for (uint32_t i = 0; i < g->output.n; i++) {
+    const Output *o = &g->output.at[i];
+    const Dims *dims = &graph_node(g, o->value)->dims;
+    bool update = o->kind == OUT_UPDATE;
+    const Decl *d = update ? &g->decl.at[o->target - 1] : NULL;
+    DimList list = update ? blocks_in_order(g, dims, d->rank, d->dims)
+                          : blocks_in_order(g, dims, o->rank, o->dims);
+    if (list.n == dims->n) request(c, o->value, &list, update);
+  }
+}
+
+static void request_through_move(Chooser *c, const Node *n, DimList requested) {
+  const Attr *at = &n->attr;
+  if (n->op == OP_MERGE) {
+    if (!requested.n && n->dims.n) requested = n->dims;
+    if (list_replace(&requested, at->nto, at->to, at->ndims, at->dims))
+      request(c, n->args[0], &requested, true);
+  } else if (n->op == OP_SPLIT) {
+    if (requested.n && list_replace(&requested, at->nto, at->to, at->ndims, at->dims))
+      request(c, n->args[0], &requested, false);
+  } else if (requested.n) {
+    for (int i = 0; i < requested.n; i++)
+      for (int j = 0; j < at->nto && j < at->ndims; j++)
+        if (requested.at[i] == at->to[j]) {
+          requested.at[i] = at->dims[j];
+          break;
+        }
+    request(c, n->args[0], &requested, false);
+  }
+}
+
+// Requests an order for each carry, a value that a loop passes from one iteration to the next. It
+// is the order by precedence of dims (rank_dims), because most contractions that compute the next
+// value have that order.
+static void request_carries(Chooser *c) {
+  for (NodeId id = graph_count(c->from); id; id--) {
+    const Node *n = graph_node(c->from, id);
+    if (n->op != OP_CARRY) continue;
+    DimList list = {0};
+    for (int i = 0; i < n->dims.n; i++) insert_ranked(c, &list, n->dims.at[i]);
+    if (list.n) request(c, id, &list, true);
+  }
+}
+
+NodeId carry_of(const Graph *g, NodeId scan, int i) {
+  for (NodeId id = 1; id < scan; id++) {
+    const Node *n = graph_node(g, id);
+    if (n->op == OP_CARRY && n->region == graph_node(g, scan)->attr.region &&
+        n->attr.carry == (uint32_t)i)
+      return id;
+  }
+  return 0;
+}
+
+static void request_through_region(Chooser *c, NodeId id) {
+  const Node *n = graph_node(c->from, id);
+  DimList requested = c->requested[id];
+  if (n->op == OP_CARRY && requested.n) request(c, n->args[0], &requested, false);
+  for (int i = 0; n->op == OP_SCAN && i < n->nargs; i++) {
+    NodeId carry = carry_of(c->from, id, i);
+    if (carry && c->requested[carry].n) request(c, n->args[i], &c->requested[carry], true);
+  }
+  if (n->op == OP_COLLECT && requested.n) {
+    dims_remove(&requested, n->attr.dims[0]);
+    request(c, n->args[1], &requested, false);
+  }
+  if (n->op != OP_AT) return;
+  c->front[n->args[0]] = n->attr.dims[0];
+  if (!requested.n) return;
+  list_insert(&requested, 0, n->attr.dims[0]);
+  request(c, n->args[0], &requested, false);
+}
+
+// Passes the dim that should be outermost (c->front) from node `id` to the arguments of the node.
+// Does so for a pointwise node, a collective or a move of dims only.
+static void pass_front(Chooser *c, NodeId id) {
+  const Node *n = graph_node(c->from, id);
+  OpClass cls = op_row(n->op)->cls;
+  if (!c->front[id] || (cls != POINTWISE && cls != COLLECTIVE && cls != MOVE)) return;
+  for (int i = 0; i < n->nargs; i++)
+    if (!c->front[n->args[i]] && dims_has(&graph_node(c->from, n->args[i])->dims, c->front[id]))
+      c->front[n->args[i]] = c->front[id];
+}
+
+void request_all(Chooser *c) {
+  request_carries(c);
+  request_outputs(c);
+  for (NodeId id = graph_count(c->from); id; id--) {
+    const Node *n = graph_node(c->from, id);
+    OpClass cls = op_row(n->op)->cls;
+    if (cls == REGION) request_through_region(c, id);
+    pass_front(c, id);
+    if (cls == COLLECTIVE || (cls == MOVE && n->op != OP_BROADCAST))
+      request_through_move(c, n, c->requested[id]);
+    else if (c->requested[id].n && (cls == POINTWISE || n->op == OP_BROADCAST))
+      for (int i = 0; i < n->nargs; i++) request(c, n->args[i], &c->requested[id], false);
+  }
+}
