@@ -3,7 +3,7 @@
 #ifndef CODEGEN_FUSE_KERNEL_BUILD_H
 #define CODEGEN_FUSE_KERNEL_BUILD_H
 
-#include "codegen/fuse/gemm_form_internal.h"
+#include "codegen/values/gemm_form_internal.h"
 
 // The kernel of one group, and the arguments of its call.
 typedef struct BuiltKernel {

@@ -1,5 +1,5 @@
-// Requests of orders, which go from users to arguments (order.c, 1): the order in which a user reads
-// a value best.
+// Requests of orders, which go from users to arguments (order.c, 1): the order in which a user
+// reads a value best.
 #include "codegen/order/order_internal.h"
 
 static void request(Chooser *c, NodeId n, const DimList *list, bool forced) {

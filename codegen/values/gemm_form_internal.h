@@ -1,6 +1,6 @@
 // Tells how a GEMM of a library computes a contraction, and whether it can. Private to the room.
-#ifndef CODEGEN_FUSE_GEMM_FORM_H
-#define CODEGEN_FUSE_GEMM_FORM_H
+#ifndef CODEGEN_VALUES_GEMM_FORM_H
+#define CODEGEN_VALUES_GEMM_FORM_H
 
 #include "codegen/values/values_internal.h"
 
@@ -21,6 +21,11 @@ typedef struct GemmForm {
 // the reason.
 MUST_USE bool gemm_form(const Graph *g, const Order *order, const Rows *rows,
                         const CodegenOptions *opt, NodeId n, GemmForm *out, const char **why);
+// The same for contraction x of graph g if its arguments have the physical orders arg[0] and arg[1],
+// and its result has the order `result`. product_work: as in CodegenOptions.
+MUST_USE bool gemm_form_in(const Graph *g, const Rows *rows, int64_t product_work, const Node *x,
+                           const DimList *const arg[2], const DimList *result, GemmForm *out,
+                           const char **why);
 // Returns true if n is a contraction of which one argument has all dims of the other. It uses each
 // element of that argument once and is bound by memory, like any reduction.
 bool contract_is_dot(const Graph *g, NodeId n);

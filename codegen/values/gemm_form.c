@@ -6,7 +6,7 @@
 // each is the size times the stride of the next. Several dims of one role act as one where they
 // nest in both operands: [b, t] in x[b, t, d] and y[b, t, h]. Dims of m and n that do not nest
 // become batch dims; dims of k must nest.
-#include "codegen/fuse/gemm_form_internal.h"
+#include "codegen/values/gemm_form_internal.h"
 
 enum { SMALLEST_WORK = 100000, SMALLEST_SIDE = 4 };
 
@@ -108,19 +108,17 @@ static bool k_nests(GemmDims *r) {
   return rest.n == 0;
 }
 
-bool gemm_form(const Graph *g, const Order *order, const Rows *rows, const CodegenOptions *opt,
-               NodeId n, GemmForm *out, const char **why) {
-  const Node *x = graph_node(g, n);
-  const DimList *c = &order->at[n];
+bool gemm_form_in(const Graph *g, const Rows *rows, int64_t product_work, const Node *x,
+                  const DimList *const arg[2], const DimList *c, GemmForm *out, const char **why) {
   *why = "its types are not those of the library";
   if (!types_fit(g, x)) return false;
   *why = "it has too few rows or columns for a library product";
   if (!c->n) return false;
   DimId last = c->at[c->n - 1];
-  bool swapped = !dims_has(&order->at[x->args[1]], last);
+  bool swapped = !dims_has(arg[1], last);
   GemmDims r = {.g = g, .rows = rows, .c = c};
-  r.a = &order->at[x->args[swapped]];
-  r.b = &order->at[x->args[!swapped]];
+  r.a = arg[swapped];
+  r.b = arg[!swapped];
   *why = "a summed dim belongs to one argument only";
   if (!find_roles(&r, &x->dims)) return false;
   *why = "the last dim of the result belongs to both arguments";
@@ -139,6 +137,13 @@ bool gemm_form(const Graph *g, const Order *order, const Rows *rows, const Codeg
           k = list_elements(g->dims, &r.k);
   out->work = m * cols * k;
   *why = "it is small or skinny: the generated kernel is as fast";
-  if (opt->product_work) return out->work >= opt->product_work;
+  if (product_work) return out->work >= product_work;
   return out->work >= SMALLEST_WORK && m >= SMALLEST_SIDE && cols >= SMALLEST_SIDE;
+}
+
+bool gemm_form(const Graph *g, const Order *order, const Rows *rows, const CodegenOptions *opt,
+               NodeId n, GemmForm *out, const char **why) {
+  const Node *x = graph_node(g, n);
+  const DimList *arg[2] = {&order->at[x->args[0]], &order->at[x->args[1]]};
+  return gemm_form_in(g, rows, opt->product_work, x, arg, &order->at[n], out, why);
 }
