@@ -54,14 +54,19 @@ void insert_ranked(const Chooser *c, DimList *list, DimId d) {
 // -- orders, from arguments to results ----------------------------------------------------------
 
 // Adds to `list` the dims of `other` that `list` lacks. Such a dim is inserted before the dim that
-// follows it in `other` and is also in `list`. It is appended if no such dim follows.
-static void list_join(DimList *list, const DimList *other) {
+// follows it in `other` and is also in `list`. If no such dim follows, it is inserted by precedence
+// (rank_dims). So the gates of a cell, joined by index(gate) == 0 and so on, get the order that
+// their weights have.
+static void list_join(const Chooser *c, DimList *list, const DimList *other) {
   for (int i = other->n - 1; i >= 0; i--) {
     if (dims_has(list, other->at[i])) continue;
-    int at = list->n;
-    for (int j = i + 1; j < other->n && at == list->n; j++)
+    int at = -1;
+    for (int j = i + 1; j < other->n && at < 0; j++)
       if (dims_has(list, other->at[j])) at = dims_index(list, other->at[j]);
-    list_insert(list, at, other->at[i]);
+    if (at < 0)
+      insert_ranked(c, list, other->at[i]);
+    else
+      list_insert(list, at, other->at[i]);
   }
 }
 
@@ -76,7 +81,7 @@ static DimList order_joined(const Chooser *c, const Node *n) {
     }
   }
   DimList list = c->at.at[n->args[first]];
-  for (int i = 0; i < n->nargs; i++) list_join(&list, &c->at.at[n->args[i]]);
+  for (int i = 0; i < n->nargs; i++) list_join(c, &list, &c->at.at[n->args[i]]);
   return list;
 }
 
