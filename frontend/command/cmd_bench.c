@@ -19,15 +19,18 @@ typedef struct Bench {
   Compilation made;
   Verified verified;
   Exec *exec;
-  int64_t steps; // number of timed steps
+  int64_t steps, profiled; // numbers of timed and of profiled steps
   double median, best;
   double peak, copy; // flops and copied bytes per second of all cores that the step uses
   int64_t bytes;     // least memory traffic of a step, in bytes
   const Simulation *predicted;
 } Bench;
 
-enum { WARM = 40, LEAST = 20, MOST = 10000, PROFILED = 10 };
-static const double budget = 1.0; // seconds of timed steps if --steps is not given
+// Numbers of steps: of those that warm up, of timed ones (FEW if LEAST take too long), of profiled
+// ones.
+enum { WARM = 40, FEW = 3, LEAST = 20, MOST = 10000, PROFILED = 10 };
+static const double budget = 1.0;    // seconds of timed steps if --steps is not given
+static const double long_time = 5.0; // seconds after which FEW timed or profiled steps are enough
 
 // -- time ---------------------------------------------------------------------------------------
 
@@ -50,7 +53,7 @@ static bool step(Bench *b, int64_t number) {
 static bool warm_up(Bench *b, int64_t *fit) {
   double began = clock_seconds();
   int64_t i = 0;
-  for (; i < WARM && (i < 3 || (!b->s->ranks && clock_seconds() - began < budget)); i++)
+  for (; i < WARM && (i < FEW || (!b->s->ranks && clock_seconds() - began < budget)); i++)
     if (!step(b, i)) return false;
   *fit = clamp64((int64_t)((double)i * budget / (clock_seconds() - began)), LEAST, MOST);
   if (!b->s->ranks) return true;
@@ -61,12 +64,17 @@ static bool warm_up(Bench *b, int64_t *fit) {
   return true;
 }
 
+// Returns whether `done` timed steps, which took `spent` seconds, are enough.
+static bool enough(int64_t done, double spent) {
+  return (done >= LEAST && spent > budget) || (done >= FEW && spent > long_time);
+}
+
 static bool time_steps(Bench *b, int64_t wanted, int64_t fit) {
   int64_t most = wanted ? wanted : b->s->ranks ? fit : MOST;
   double *spent = arena_array(b->s->arena, double, most), began = clock_seconds();
   for (int64_t i = 0; i < most; i++) {
-    if (!wanted && !b->s->ranks && i >= LEAST && clock_seconds() - began > budget) break;
     double start = clock_seconds();
+    if (!wanted && !b->s->ranks && enough(i, start - began)) break;
     if (!step(b, WARM + i)) return false;
     spent[b->steps++] = clock_seconds() - start;
   }
@@ -77,9 +85,13 @@ static bool time_steps(Bench *b, int64_t wanted, int64_t fit) {
 }
 
 static bool time_instructions(Bench *b) {
+  double began = clock_seconds();
   exec_profile_switch(b->exec, true);
-  for (int64_t i = 0; i < PROFILED; i++)
-    if (!step(b, WARM + b->steps + i)) return false;
+  for (; b->profiled < PROFILED; b->profiled++) {
+    bool late = b->profiled >= FEW && clock_seconds() - began > long_time;
+    if (late && !b->s->ranks) break; // all ranks must run equally many steps
+    if (!step(b, WARM + b->steps + b->profiled)) return false;
+  }
   exec_profile_switch(b->exec, false);
   return true;
 }
@@ -123,7 +135,7 @@ static json_t *roofline_json(const Bench *b) {
 static int print_json(const Bench *b) {
   const Session *s = b->s;
   json_t *out = json_object(), *list = collectives_json(s, b->made.facts);
-  collectives_measured(s, list, &b->made, b->exec, PROFILED);
+  collectives_measured(s, list, &b->made, b->exec, b->profiled);
   json_object_set_new(out, "schema", json_string("meshc.bench/1"));
   json_object_set_new(out, "model", json_text(s->opt->argument.at[0]));
   json_object_set_new(out, "for", json_text(b->of.purpose));
@@ -140,7 +152,7 @@ static int print_json(const Bench *b) {
   json_object_set_new(out, "predicted", simulation_json(b->predicted));
   json_object_set_new(
       out, "instructions",
-      instructions_json(b->predicted, b->made.compiled->program, b->exec, PROFILED));
+      instructions_json(b->predicted, b->made.compiled->program, b->exec, b->profiled));
   json_object_set_new(out, "roofline", roofline_json(b));
   program_json(out, &b->made);
   json_object_set_new(out, "collectives", list);
@@ -171,7 +183,7 @@ static void print_slowest(const Bench *b) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < p->ninstrs; i++)
     if (seconds[i] > 0 && p->instr[i].kind != INSTR_COMMIT)
-      list[n++] = (Slow){i, seconds[i] / PROFILED};
+      list[n++] = (Slow){i, seconds[i] / (double)b->profiled};
   qsort(list, n, sizeof *list, by_seconds);
   for (uint32_t i = 0; i < n && i < SHOWN; i++) {
     Pos pos;
@@ -244,6 +256,7 @@ static bool measure(Bench *b, int64_t wanted) {
   if (!warm_up(b, &fit) || !time_steps(b, wanted, fit) || !time_instructions(b)) return false;
   // the better of two measurements: other processes may have slowed one of them
   b->peak = fmax(b->peak, peak_flops(threads));
+  b->copy = fmax(b->copy, peak_copy(threads));
   return true;
 }
 

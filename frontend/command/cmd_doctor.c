@@ -68,7 +68,10 @@ typedef struct Doctor {
   Session *s;
   bool blas;
   Hardware found;
-  double copy, product, latency;
+  int threads;         // all cores of this process
+  double peak, all;    // f32 multiply-adds per second, times 2: of one core, of all cores
+  double copy, copies; // bytes per second, of one core and of all cores
+  double product, latency;
 } Doctor;
 
 // -- the machine file: figures of one processor, on one core ------------------------------------
@@ -82,7 +85,7 @@ static bool machine_text(Doctor *d, const char **out) {
   m.memory_rate = d->copy;
   m.bandwidth = d->copy / 2;
   m.latency = d->latency;
-  m.flops = d->product > 0 ? d->product : peak_flops(1);
+  m.flops = d->product > 0 ? d->product : d->peak;
   m.cores = cores_available();
   m.shared = 1;
   if (code_available() && !machine_measure(d->s, &m)) return false;
@@ -124,7 +127,10 @@ static void print_text(const Doctor *d) {
   printf("compiler   %s\n", code_version());
   printf("products   %s\n",
          d->blas ? d->s->blas : "no BLAS library found: generated kernels do them");
-  printf("copy       %.1f GB/s, one core, read and written\n", d->copy / 1e9);
+  printf("peak       %.1f GFLOP/s, one core, f32 multiply-adds; %.1f with %d core%s\n",
+         d->peak / 1e9, d->all / 1e9, d->threads, plural(d->threads));
+  printf("copy       %.1f GB/s, one core, read and written; %.1f with %d core%s\n", d->copy / 1e9,
+         d->copies / 1e9, d->threads, plural(d->threads));
   if (d->blas)
     printf("product    %.1f GFLOP/s, one core, f32, %d x %d\n", d->product / 1e9, SIDE, SIDE);
   printf("latency    %.2f us, a collective of two processors of this process\n", 1e6 * d->latency);
@@ -146,7 +152,10 @@ static int print_json(const Doctor *d) {
   json_object_set_new(out, "cpu", json_text(code_cpu()));
   json_object_set_new(out, "compiler", json_text(code_version()));
   json_object_set_new(out, "blas", d->blas ? json_text(d->s->blas) : json_null());
+  json_object_set_new(out, "peak_flops_per_second", json_real(d->peak));
+  json_object_set_new(out, "peak_flops_per_second_all", json_real(d->all));
   json_object_set_new(out, "copy_bytes_per_second", json_real(d->copy));
+  json_object_set_new(out, "copy_bytes_per_second_all", json_real(d->copies));
   json_object_set_new(out, "product_flops_per_second", json_real(d->product));
   json_object_set_new(out, "latency_seconds", json_real(d->latency));
   json_object_set_new(out, "simd", json_text(d->found.simd));
@@ -162,8 +171,14 @@ static int print_json(const Doctor *d) {
 }
 
 int cmd_doctor(Session *s) {
-  Doctor d = {
-      .s = s, .blas = blas_open(&s->blas), .found = hardware_find(s->arena), .copy = peak_copy(1)};
+  Doctor d = {.s = s,
+              .threads = cores_available(),
+              .blas = blas_open(&s->blas),
+              .found = hardware_find(s->arena),
+              .peak = peak_flops(1),
+              .copy = peak_copy(1)};
+  d.all = peak_flops(d.threads);
+  d.copies = peak_copy(d.threads);
   d.product = d.blas ? measure_product() : 0;
   d.latency = measure_latency();
   if (!write_machine(&d)) return 0;

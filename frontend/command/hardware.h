@@ -15,11 +15,11 @@ typedef struct Hardware {
 } Hardware;
 Hardware hardware_find(Arena *a);
 
-// Returns f32 flops per second of multiply-adds in registers on `threads` threads: the best of
-// several short runs.
+// Returns f32 flops per second of multiply-adds in registers on `threads` threads, with the widest
+// vectors on all ports: the best of several runs of 5 ms.
 double peak_flops(int threads);
 // Returns bytes read plus bytes written per second in copies between two arrays of 64 MiB on
-// `threads` threads: the best of several runs.
+// `threads` threads, with plain or non-temporal stores: the best of several runs.
 double peak_copy(int threads);
 
 #endif
