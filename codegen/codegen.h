@@ -22,6 +22,9 @@ typedef struct CodegenOptions {
   // Whether collectives run beside computation (Machine.overlap). The schedule then runs groups
   // that read the result of a reduction as late as it can.
   bool overlap;
+  // Bytes of the cache that all cores share (Machine.l3). Values that it cannot keep are stored
+  // past the caches (stream_stores.c). 0: none are.
+  int64_t shared_cache;
   // Whether the Program also lists parameters and states that nothing uses, because checkpoints
   // have them.
   bool keep;

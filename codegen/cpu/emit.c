@@ -115,6 +115,14 @@ static void zeros_make(Emit *e) {
   loop_end(e, &l);
 }
 
+// Emits a fence if the kernel stores past the caches. Such stores are not ordered with the atomic
+// operations by which threads tell each other that a result is there.
+static void fence_streams(Emit *e) {
+  bool any = false;
+  for (int p = 0; p < e->k->nptr; p++) any |= e->k->ptr[p].streamed;
+  if (any) LLVMBuildFence(e->b, LLVMAtomicOrderingSequentiallyConsistent, false, "");
+}
+
 static void emit_chunk(Emit *e, const char *symbol) {
   function_begin(e, symbol, 2);
   LLVMValueRef lo = LLVMGetParam(e->fn, 1), hi = LLVMGetParam(e->fn, 2);
@@ -125,6 +133,7 @@ static void emit_chunk(Emit *e, const char *symbol) {
   zeros_make(e);
   emit_statements(e, PLACE_ENTRY, 0);
   emit_units(e, lo, hi);
+  fence_streams(e);
   if_end(e, some);
   accum_end(e);
   function_end(e);

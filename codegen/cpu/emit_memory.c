@@ -145,6 +145,15 @@ LLVMValueRef emit_load(Emit *e, const KStmt *s, int r, int v) {
   return emit_coerce(e, x, p->type, s->type);
 }
 
+// Emits a store of vector x past the caches. Its address is a multiple of its size (KPtr.streamed).
+static void store_streamed(Emit *e, Dtype t, LLVMValueRef at, LLVMValueRef x) {
+  LLVMValueRef raw = to_memory(e, t, x), store = LLVMBuildStore(e->b, raw, at);
+  LLVMSetAlignment(store, align_of(t) * LLVMGetVectorSize(LLVMTypeOf(raw)));
+  LLVMMetadataRef one = LLVMValueAsMetadata(LLVMConstInt(e->i32, 1, false));
+  LLVMValueRef node = LLVMMetadataAsValue(e->ctx, LLVMMDNodeInContext2(e->ctx, &one, 1));
+  LLVMSetMetadata(store, LLVMGetMDKindIDInContext(e->ctx, "nontemporal", 11), node);
+}
+
 void emit_store(Emit *e, const KStmt *s, int r, int v) {
   const KPtr *p = &e->k->ptr[s->index];
   int64_t stride = vector_stride(e, p);
@@ -156,6 +165,8 @@ void emit_store(Emit *e, const KStmt *s, int r, int v) {
     BUG("kernel %s: a vector of values is stored in one place", e->k->name);
   if (stride > 1 || stride < 0)
     scatter_raw(e, p->type, at, stride, x);
+  else if (p->streamed && stride == 1 && !e->mask)
+    store_streamed(e, p->type, at, x);
   else
     store_raw(e, p->type, at, x);
 }

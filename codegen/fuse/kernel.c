@@ -66,7 +66,7 @@ static void print_pointer(const KernelPrinter *o, int p) {
   const KPtr *ptr = &o->k->ptr[p];
   fprintf(o->file, "  p%d %s ", p, dtype_text(ptr->type));
   print_walk(o, ptr);
-  fprintf(o->file, " %s\n", ptr->written ? "written" : "read");
+  fprintf(o->file, " %s\n", ptr->streamed ? "streamed" : ptr->written ? "written" : "read");
 }
 
 static bool is_guarded(KKind kind) {

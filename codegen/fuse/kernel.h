@@ -60,6 +60,9 @@ typedef struct KBase {
 typedef struct KPtr {
   Dtype type;
   bool written;
+  // Stores go past the caches to memory (codegen/program/stream_stores.c). Only K_STORE uses the
+  // pointer, and each run of the vector loop begins at a cache line of 64 bytes.
+  bool streamed;
   int64_t stride[MAX_LOOPS]; // by loop, in elements; 0: the address does not change along it
   int64_t offset;
   uint8_t nbases;

@@ -4,9 +4,7 @@
 
 enum { FLOPS_A_BYTE = 8 }; // number of operations that take about as long as moving one byte
 
-// Returns the index in b->kernel of the ProgKernel for k. It is an entry with equal code if there
-// is one, else a new entry.
-static uint32_t kernel_share(Builder *b, Kernel *k) {
+uint32_t kernel_share(Builder *b, Kernel *k) {
   const char *text = intern(b->identities, kernel_identity(b->a, k));
   uintptr_t known = (uintptr_t)map_get(&b->kernel_at, text);
   if (known) return (uint32_t)known - 1;

@@ -96,9 +96,7 @@ static void extend_over_loops(Builder *b) {
 
 // -- reuse in place ----------------------------------------------------------------------------
 
-// Returns the buffer that owns the memory of `buffer`. Buffers form a chain when each takes over
-// the memory of its predecessor in place. The owner is the first buffer of that chain.
-static uint32_t owner(const Builder *b, int64_t buffer) {
+uint32_t plan_owner(const Builder *b, int64_t buffer) {
   uint32_t at = (uint32_t)buffer;
   while (b->buffer.at[at].same) at = b->buffer.at[at].same - 1;
   return at;
@@ -108,13 +106,14 @@ static uint32_t owner(const Builder *b, int64_t buffer) {
 // last use of src and the first use of dst, and both buffers have equal sizes.
 static bool can_take_over(const Builder *b, Ref src, Ref dst, uint32_t i) {
   if (src.tensor >= 0 || dst.tensor >= 0) return false;
-  const PlanBuffer *from = &b->buffer.at[owner(b, src.offset)], *to = &b->buffer.at[dst.offset];
-  return !to->same && owner(b, src.offset) != (uint32_t)dst.offset && !from->kept &&
+  const PlanBuffer *from = &b->buffer.at[plan_owner(b, src.offset)],
+                   *to = &b->buffer.at[dst.offset];
+  return !to->same && plan_owner(b, src.offset) != (uint32_t)dst.offset && !from->kept &&
          from->last == i && to->first == i && from->bytes == to->bytes;
 }
 
 static void take_over(Builder *b, Ref src, Ref dst) {
-  uint32_t from = owner(b, src.offset);
+  uint32_t from = plan_owner(b, src.offset);
   b->buffer.at[dst.offset].same = from + 1;
   b->buffer.at[from].last = b->buffer.at[dst.offset].last;
   b->buffer.at[from].kept |= b->buffer.at[dst.offset].kept;
@@ -124,9 +123,10 @@ static void take_over(Builder *b, Ref src, Ref dst) {
 // pointer `load`. No other pointer of the call with arguments s may address that buffer. Each
 // element must be loaded before it is stored.
 static bool overlays(const Builder *b, const Kernel *k, const KernelSet *s, int load, int store) {
-  uint32_t buffer = owner(b, s->ptr[load].offset);
+  uint32_t buffer = plan_owner(b, s->ptr[load].offset);
   for (int p = 0; p < k->nptr; p++)
-    if (p != load && s->ptr[p].tensor < 0 && owner(b, s->ptr[p].offset) == buffer) return false;
+    if (p != load && s->ptr[p].tensor < 0 && plan_owner(b, s->ptr[p].offset) == buffer)
+      return false;
   return pointers_overlay(k, load, store);
 }
 
@@ -152,8 +152,9 @@ static void reuse_in_place(Builder *b) {
       CollPart *part = &in->u.collective.part[p];
       bool once = true;
       for (uint32_t q = 0; q < in->u.collective.nparts; q++)
-        once &= q == p || in->u.collective.part[q].src.tensor >= 0 || part->src.tensor >= 0 ||
-                owner(b, in->u.collective.part[q].src.offset) != owner(b, part->src.offset);
+        once &=
+            q == p || in->u.collective.part[q].src.tensor >= 0 || part->src.tensor >= 0 ||
+            plan_owner(b, in->u.collective.part[q].src.offset) != plan_owner(b, part->src.offset);
       if (once && can_take_over(b, part->src, part->dst, i)) take_over(b, part->src, part->dst);
     }
   }
@@ -171,7 +172,7 @@ static void extend_sent_buffers(Builder *b) {
     if (in->kind == INSTR_COLLECTIVE)
       for (uint32_t p = 0; p < in->u.collective.nparts; p++) {
         if (in->u.collective.part[p].src.tensor >= 0) continue;
-        PlanBuffer *sent = &b->buffer.at[owner(b, in->u.collective.part[p].src.offset)];
+        PlanBuffer *sent = &b->buffer.at[plan_owner(b, in->u.collective.part[p].src.offset)];
         if (sent->last < next) sent->last = next;
       }
     if (in->kind == INSTR_COLLECTIVE || in->kind == INSTR_COMMIT || in->kind == INSTR_END) next = i;
@@ -227,7 +228,7 @@ static void place_buffers(Builder *b) {
     done[at] = span[i].buffer;
   }
   for (uint32_t i = 0; i < b->buffer.n; i++)
-    b->buffer.at[i].offset = b->buffer.at[owner(b, i)].offset;
+    b->buffer.at[i].offset = b->buffer.at[plan_owner(b, i)].offset;
 }
 
 static void resolve_offset(Builder *b, Ref *r, uint32_t i) {
@@ -255,6 +256,7 @@ void plan_memory(Builder *b) {
   extend_to_ends(b);
   extend_over_loops(b);
   reuse_in_place(b);
+  plan_streams(b);
   if (b->opt->overlap) extend_sent_buffers(b);
   place_buffers(b);
   visit_refs(b, resolve_offset);

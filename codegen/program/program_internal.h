@@ -81,6 +81,9 @@ void loop_close(Builder *b, NodeId scan); // ends the innermost loop
 void collected_find(Builder *b);          // sets Builder.collected_in
 
 // -- launch.c, collective.c: the instructions of groups
+// Returns the index in b->kernel of the ProgKernel for k. It is an entry with equal code if there
+// is one, else a new entry.
+uint32_t kernel_share(Builder *b, Kernel *k);
 // Emits one instruction for group[0..n), groups with equal kernels.
 void launch_emit(Builder *b, uint32_t n, const uint32_t *group);
 void gemm_emit(Builder *b, const Group *g);
@@ -91,7 +94,15 @@ void collective_emit(Builder *b, const Group *g);
 void notes_make(Builder *b);
 
 // -- memory_plan.c
-void plan_memory(Builder *b);        // places all buffers; sets the offsets of Refs into the arena
+void plan_memory(Builder *b); // places all buffers; sets the offsets of Refs into the arena
+// Returns the buffer that owns the memory of `buffer`. Buffers form a chain when each takes over
+// the memory of its predecessor in place. The owner is the first buffer of that chain.
+uint32_t plan_owner(const Builder *b, int64_t buffer);
 int64_t plan_live(const Builder *b); // returns the most bytes that are live at one instruction
+
+// -- stream_stores.c
+// Chooses the stores that go past the caches, after buffers were taken over in place. The launches
+// concerned get kernels of their own.
+void plan_streams(Builder *b);
 
 #endif

@@ -68,6 +68,7 @@ static bool read_pipeline(Session *s, const char *purpose, const char *over, boo
                   .for_ = purpose,
                   .over = over,
                   .overlap = s->machine.overlap > 0,
+                  .shared_cache = s->machine.l3,
                   .keep = strcmp(purpose, "train") == 0 ||
                           (strcmp(purpose, "run") == 0 &&
                            (s->keeps || option_given(s->opt, OPTION_SAVE_PARAMS)))},

@@ -126,6 +126,20 @@ static void add_pointwise(void) {
     }
 }
 
+// Stores past the caches: whole lines, and a tail under a mask.
+static void add_streams(void) {
+  for (int t = 0; t < TYPE_COUNT; t++)
+    for (int place = AT_INNER; place <= AT_OUTER; place++)
+      for (int n = 0; n < 2; n++) {
+        Case *c = case_new("streamed %s %s %d", dtype_text((Dtype)t), place_name[place], n);
+        KLevel level = pointwise_loops(c, place, 1024, n ? 1024 : 613);
+        int x = case_load(c, case_pointer(c, (Dtype)t, false, STRIDES(1024, 1)), level, 0);
+        int to = case_pointer(c, (Dtype)t, true, STRIDES(1024, 1));
+        c->ptr[to].streamed = true;
+        case_store(c, to, level, 0, x);
+      }
+}
+
 static void add_casts(void) {
   for (int from = 0; from < TYPE_COUNT; from++)
     for (int to = 0; to < TYPE_COUNT; to++) {
@@ -546,6 +560,7 @@ static void add_random(int n) {
 int main(int argc, char **argv) {
   if (argc > 2) case_seed = strtoull(argv[2], NULL, 0);
   add_pointwise();
+  add_streams();
   add_casts();
   add_selections();
   add_counters();

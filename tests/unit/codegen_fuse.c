@@ -305,6 +305,52 @@ static void chains_run_in_place(void **state) {
   arena_free(w.a);
 }
 
+// Returns how many pointers of all kernels are streamed.
+static int streamed(const World *w) {
+  int n = 0;
+  for (uint32_t i = 0; i < w->compiled->program->nkernels; i++)
+    for (int p = 0; p < w->compiled->kernels[i]->nptr; p++)
+      n += w->compiled->kernels[i]->ptr[p].streamed;
+  return n;
+}
+
+// Compiles tanh(tanh(x)) over x[b, d] without fusion. The second kernel runs in place.
+static void two_kernels(World *w, DimId d, int64_t shared_cache) {
+  NodeId x = INPUT(w, "x", w->b, d);
+  output(w, "y", graph_unary(w->g, OP_TANH, graph_unary(w->g, OP_TANH, x)));
+  w->opt.fuse = false;
+  w->opt.shared_cache = shared_cache;
+  compile(w);
+}
+
+static void large_values_are_streamed(void **state) {
+  (void)state;
+  World w;
+  begin(&w);
+  two_kernels(&w, w.d, 64 * 48 * 4 - 1);
+  assert_int_equal(w.compiled->program->nkernels, 2); // equal but for the streamed pointer
+  assert_int_equal(streamed(&w), 1);
+  arena_free(w.a);
+  begin(&w);
+  two_kernels(&w, w.d, 64 * 48 * 4);
+  assert_int_equal(w.compiled->program->nkernels, 1);
+  assert_int_equal(streamed(&w), 0);
+  arena_free(w.a);
+}
+
+// Rows of 10 f32 do not begin at cache lines.
+static void unaligned_rows_are_not_streamed(void **state) {
+  (void)state;
+  World w;
+  begin(&w);
+  NodeId x = INPUT(&w, "x", w.b, w.c), s = over(&w, OP_SUM, x, w.c);
+  output(&w, "y", two(&w, OP_MUL, x, s));
+  w.opt.shared_cache = 1;
+  compile(&w);
+  assert_int_equal(streamed(&w), 0);
+  arena_free(w.a);
+}
+
 static void identity_leaves_names_out(void **state) {
   (void)state;
   World w;
@@ -361,6 +407,8 @@ int main(void) {
       cmocka_unit_test(small_products_are_generated),
       cmocka_unit_test(merges_move_nothing_where_dims_are_adjacent),
       cmocka_unit_test(chains_run_in_place),
+      cmocka_unit_test(large_values_are_streamed),
+      cmocka_unit_test(unaligned_rows_are_not_streamed),
       cmocka_unit_test(identity_leaves_names_out),
       cmocka_unit_test(verify_finds_broken_kernels),
   };

@@ -167,7 +167,7 @@ static bool check(const Case *c, const ProgKernel *pk) {
     n[p] = elements(c, p);
     size_t bytes = (size_t)(n[p] * dtype_bytes(c->ptr[p].type)) + 2 * GUARD;
     want[p] = calloc(bytes, 1);
-    got[p] = malloc(bytes);
+    got[p] = aligned_alloc(64, (bytes + 63) / 64 * 64); // for streamed stores
     want[p] += GUARD;
     fill(c, p, want[p], n[p]);
     memcpy(got[p], want[p] - GUARD, bytes);
