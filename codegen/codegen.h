@@ -16,6 +16,7 @@
 typedef struct CodegenOptions {
   bool fuse;            // false: one kernel for each node (--no-fuse)
   bool products;        // large contractions become INSTR_GEMM (BLAS); false: kernels
+  bool bf16_products;   // those of bf16 become INSTR_GEMM (runtime/exec/bf16_gemm.c)
   int64_t product_work; // least multiplications of a large contraction; 0: as in gemm_form.c
   const char *for_;     // what the Program is for: "train", "eval" or "run" (Program.for_)
   const char *over;     // name of the dim whose last batch may be incomplete, or NULL

@@ -446,4 +446,23 @@ MUST_USE bool blas_reserve(int threads);
 void blas_gemm(Dtype type, bool ta, bool tb, int64_t m, int64_t n, int64_t k, const void *a,
                int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc);
 
+// -- bf16_gemm.c --------------------------------------------------------------------------------
+// A product C = op(A) op(B) of bf16 matrices, with row-major A, B and C, and leading dimensions in
+// elements. op transposes if `ta` or `tb` is set.
+typedef struct Bf16Gemm {
+  Dtype type; // of C: f32 or bf16
+  bool ta, tb;
+  int64_t m, n, k;
+  const void *a, *b;
+  void *c;
+  int64_t lda, ldb, ldc;
+} Bf16Gemm;
+// Returns whether the CPU has instructions that multiply bf16, and the system allows them.
+// MESHC_BF16 restricts the choice. *name gets the name of the instructions, or "none". Any thread
+// may call it.
+bool bf16_gemm_open(const char **name);
+// Computes a product. work: BF16_GEMM_SCRATCH bytes of this thread alone, aligned to 64 bytes.
+// bf16_gemm_open must have returned true. An element of C does not depend on m and n.
+void bf16_gemm(const Bf16Gemm *g, void *work);
+
 #endif

@@ -179,7 +179,7 @@ static Fusion *fusion_make(Fuser *f) {
 static void gemms_find(Arena *a, Fuser *f) {
   f->gemm = arena_array(f->a, const GemmForm *, f->count + 1);
   f->no_gemm = arena_array(f->a, const char *, f->count + 1);
-  for (NodeId n = 1; n <= f->count && f->opt->products; n++) {
+  for (NodeId n = 1; n <= f->count; n++) {
     GemmForm form;
     if (graph_node(f->g, n)->op == OP_CONTRACT &&
         gemm_form(f->g, f->order, f->rows, f->opt, n, &form, &f->no_gemm[n]))

@@ -168,7 +168,8 @@ void gemm_emit(Builder *b, const Group *g) {
   NodeId left = x->args[form->swapped], right = x->args[!form->swapped];
   Instr in = {.kind = INSTR_GEMM};
   Gemm *p = &in.u.gemm;
-  *p = (Gemm){.type = (Dtype)x->type,
+  *p = (Gemm){.factors = (Dtype)graph_node(b->g, left)->type,
+              .type = (Dtype)x->type,
               .ta = form->ta,
               .tb = form->tb,
               .lda = form->lda,

@@ -65,7 +65,7 @@ static int64_t matrix_span(bool transposed, double rows, double cols, int64_t ld
 static double gemm_seconds(Sim *s, const Gemm *g) {
   double m = sim_size(s, g->m), n = sim_size(s, g->n), k = sim_size(s, g->k), batch = 1;
   // a, b, c: elements from the first to the last matrix of a batch.
-  int64_t element = dtype_bytes(g->type), a = 0, b = 0, c = 0;
+  int64_t element = dtype_bytes(g->factors), result = dtype_bytes(g->type), a = 0, b = 0, c = 0;
   for (int i = 0; i < g->nbatch; i++) {
     double count = sim_size(s, g->batch[i].count);
     batch *= count;
@@ -76,13 +76,15 @@ static double gemm_seconds(Sim *s, const Gemm *g) {
   double each = batch * (double)element;
   sim_access(s, g->a, a * element + matrix_span(g->ta, m, k, g->lda, element), each * m * k, false);
   sim_access(s, g->b, b * element + matrix_span(g->tb, k, n, g->ldb, element), each * k * n, false);
-  sim_access(s, g->c, c * element + matrix_span(false, m, n, g->ldc, element), each * m * n, true);
+  sim_access(s, g->c, c * result + matrix_span(false, m, n, g->ldc, result),
+             batch * (double)result * m * n, true);
   CacheTraffic t = sim_touch(s, false, false);
   t.l2 = 0; // needs no time of its own: a panel is read while the one before is multiplied
   bool alone = gemm_flops(m, n, k, batch) < SOLO_FLOPS, panels = batch < 2 * s->team;
   double parts = panels ? s->team : batch;
   if (!alone && panels) m >= n ? (m /= s->team) : (n /= s->team), batch *= s->team;
-  double flops = s->m->flops * 4 / (double)dtype_bytes(g->type);
+  double flops = s->m->flops * 4 / (double)element;
+  if (g->factors == TYPE_BF16 && s->m->bf16_flops > 0) flops = s->m->bf16_flops;
   double work = 2 * batch * (m * n * k + s->m->half * (m * n + n * k + k * m)) / flops;
   return shared_out(s, work + traffic_seconds(s, &t) + batch * s->m->launch, parts, alone);
 }

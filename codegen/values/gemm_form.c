@@ -95,9 +95,10 @@ static bool leading(const GemmDims *r, const DimList *order, const DimList *row,
 }
 
 static bool types_fit(const Graph *g, const Node *x) {
-  Dtype t = x->type;
-  return (t == TYPE_F32 || t == TYPE_F64) && graph_node(g, x->args[0])->type == t &&
-         graph_node(g, x->args[1])->type == t;
+  Dtype t = (Dtype)x->type, a = (Dtype)graph_node(g, x->args[0])->type;
+  if (graph_node(g, x->args[1])->type != a) return false;
+  if (a == TYPE_BF16) return t == TYPE_BF16 || t == TYPE_F32;
+  return (t == TYPE_F32 || t == TYPE_F64) && a == t;
 }
 
 // Returns whether the summed dims of the contraction act as one dim in both arguments. They do if
@@ -145,5 +146,8 @@ bool gemm_form(const Graph *g, const Order *order, const Rows *rows, const Codeg
                NodeId n, GemmForm *out, const char **why) {
   const Node *x = graph_node(g, n);
   const DimList *arg[2] = {&order->at[x->args[0]], &order->at[x->args[1]]};
+  bool bf16 = graph_node(g, x->args[0])->type == TYPE_BF16;
+  *why = bf16 ? "its types are not those of the library" : NULL;
+  if (!(bf16 ? opt->bf16_products : opt->products)) return false;
   return gemm_form_in(g, rows, opt->product_work, x, arg, &order->at[n], out, why);
 }

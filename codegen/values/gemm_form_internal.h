@@ -18,7 +18,7 @@ typedef struct GemmForm {
 
 // Finds the GEMM form of contraction n. Returns false if no library can run it: because of its
 // types, a summed dim of one argument only, dims that do not nest, or too little work. *why then is
-// the reason.
+// the reason, or NULL if the options allow no library.
 MUST_USE bool gemm_form(const Graph *g, const Order *order, const Rows *rows,
                         const CodegenOptions *opt, NodeId n, GemmForm *out, const char **why);
 // The same for contraction x of graph g if its arguments have the physical orders arg[0] and arg[1],

@@ -127,6 +127,9 @@ static void print_text(const Doctor *d) {
   printf("compiler   %s\n", code_version());
   printf("products   %s\n",
          d->blas ? d->s->blas : "no BLAS library found: generated kernels do them");
+  const char *bf16;
+  bf16_gemm_open(&bf16);
+  printf("bf16       %s\n", strcmp(bf16, "none") ? bf16 : "no instructions for products");
   printf("peak       %.1f GFLOP/s, one core, f32 multiply-adds; %.1f with %d core%s\n",
          d->peak / 1e9, d->all / 1e9, d->threads, plural(d->threads));
   printf("copy       %.1f GB/s, one core, read and written; %.1f with %d core%s\n", d->copy / 1e9,
@@ -152,6 +155,9 @@ static int print_json(const Doctor *d) {
   json_object_set_new(out, "cpu", json_text(code_cpu()));
   json_object_set_new(out, "compiler", json_text(code_version()));
   json_object_set_new(out, "blas", d->blas ? json_text(d->s->blas) : json_null());
+  const char *bf16;
+  bool found = bf16_gemm_open(&bf16);
+  json_object_set_new(out, "bf16", found ? json_text(bf16) : json_null());
   json_object_set_new(out, "peak_flops_per_second", json_real(d->peak));
   json_object_set_new(out, "peak_flops_per_second_all", json_real(d->all));
   json_object_set_new(out, "copy_bytes_per_second", json_real(d->copy));

@@ -196,6 +196,22 @@ static bool measure_products(Sweep *b) {
   return true;
 }
 
+// Measures bf16_flops by a large product of bf16, if the CPU has instructions for it.
+static bool measure_bf16(Sweep *b) {
+  enum { SIDE = 512 };
+  double work = 2.0 * SIDE * SIDE * (SIDE + 3 * b->m.half), seconds;
+  if (!bf16_gemm_open(NULL)) return true;
+  const char *text = arena_printf(
+      b->s->arena,
+      "dim g = %d, m = %d, n = %d, k = %d\ninput x[g, m, k]: bf16\ninput w[g, k, n]: bf16\n"
+      "output y[g, m, n] = sum[k](x * w)\nmesh p = %d\nlayout g -> p\n",
+      b->processors, SIDE, SIDE, SIDE, b->processors);
+  if (!probe_time(b, text, 20, INSTR_GEMM, &seconds)) return false;
+  seconds = seconds / b->contexts - b->m.launch;
+  if (seconds > 0) b->m.bf16_flops = work / seconds;
+  return true;
+}
+
 static bool measure_links(Sweep *b) {
   enum { FEW = 16, MANY = 1 << 18 };
   double large;
@@ -228,7 +244,8 @@ bool machine_measure(Session *s, Machine *out) {
   b.m.overlap = 0;
   b.contexts = ceil((double)b.processors / b.m.cores);
   for (int64_t i = 0; i < sweeps; i++)
-    if (!measure_kernels(&b) || !measure_memory(&b) || !measure_products(&b) || !measure_links(&b))
+    if (!measure_kernels(&b) || !measure_memory(&b) || !measure_products(&b) || !measure_bf16(&b) ||
+        !measure_links(&b))
       return false;
   *out = b.m;
   return true;

@@ -61,10 +61,12 @@ static bool read_pipeline(Session *s, const char *purpose, const char *over, boo
   double memory;
   if (!option_integer(s->opt, OPTION_OPT, 2, 0, 3, s->diag, &opt) || !session_memory(s, &memory))
     return false;
-  bool blas = runs && blas_open(&s->blas);
+  bool blas = runs && blas_open(&s->blas), exact = option_given(s->opt, OPTION_EXACT);
   *out = (PipelineOptions){
       .codegen = {.fuse = !option_given(s->opt, OPTION_NO_FUSE) && !s->unfused,
-                  .products = (blas || !runs) && !option_given(s->opt, OPTION_EXACT),
+                  .products = (blas || !runs) && !exact,
+                  .bf16_products =
+                      !exact && (runs ? bf16_gemm_open(NULL) : s->machine.bf16_flops > 0),
                   .for_ = purpose,
                   .over = over,
                   .overlap = s->machine.overlap > 0,

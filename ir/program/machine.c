@@ -38,6 +38,7 @@ static const Figure figures[] = {
     {"bandwidth", offsetof(Machine, bandwidth), false, true, true, 0},
     {"memory_rate", offsetof(Machine, memory_rate), false, true, true, 0},
     {"flops", offsetof(Machine, flops), false, true, true, 0},
+    {"bf16_flops", offsetof(Machine, bf16_flops), false, false, false, 0},
     {"memory", offsetof(Machine, memory), true, false, true, 0},
     {"l2", offsetof(Machine, l2), true, false, false, 0},
     {"l3", offsetof(Machine, l3), true, false, false, 0},
@@ -75,7 +76,7 @@ static void unknown_figure(Diag *d, Pos at, const char *name) {
   for (size_t i = 0; i < countof(figures); i++) names[i] = figures[i].name;
   diag_error(d, DIAG_FILE_MALFORMED, at, "no machine figure is called '%.40s'", name);
   diag_hint(d, "figures are: latency, bandwidth (also of an axis: latency.rows), memory_rate, "
-               "flops, memory, l2, l3, l2_rate, "
+               "flops, bf16_flops, memory, l2, l3, l2_rate, "
                "l3_rate, launch, operations, half, cores, shared, overlap");
   diag_nearest(d, name, names, countof(figures));
 }

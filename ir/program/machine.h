@@ -27,6 +27,7 @@ typedef struct Machine {
   double bandwidth;
   double memory_rate;      // bytes per second between a processor and its memory
   double flops;            // flops per second of one processor in f32 products
+  double bf16_flops;       // those in products of bf16; 0: kernels compute them, as fast as f32
   int64_t memory;          // bytes of memory that a processor has
   int64_t l2, l3;          // bytes of the cache of a core, and of the cache that all cores share
   double l2_rate, l3_rate; // bytes per second from these caches; 0: memory_rate

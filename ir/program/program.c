@@ -173,7 +173,10 @@ static int64_t scratch_of(const Program *p, const Ordered *o) {
 int64_t program_scratch(const Program *p) {
   int64_t most = 0;
   for (uint32_t i = 0; i < p->ninstrs; i++) {
-    int64_t bytes = p->instr[i].kind == INSTR_ORDERED ? scratch_of(p, &p->instr[i].u.ordered) : 0;
+    const Instr *in = &p->instr[i];
+    int64_t bytes = in->kind == INSTR_ORDERED ? scratch_of(p, &in->u.ordered)
+                    : in->kind == INSTR_GEMM && in->u.gemm.factors == TYPE_BF16 ? BF16_GEMM_SCRATCH
+                                                                                : 0;
     if (bytes > most) most = bytes;
   }
   return most;
@@ -314,7 +317,8 @@ static void put_launch(const Out *o, const KernelLaunch *l) {
 }
 
 static void put_gemm(const Out *o, const Gemm *x) {
-  put(o, "product %s m = %s, n = %s, k = %s; ", dtype_text(x->type), size_text(o, x->m),
+  const char *of = x->factors == x->type ? "" : text_of(o, " of %s", dtype_text(x->factors));
+  put(o, "product %s%s m = %s, n = %s, k = %s; ", dtype_text(x->type), of, size_text(o, x->m),
       size_text(o, x->n), size_text(o, x->k));
   put(o, "a = %s%s by %" PRId64 ", b = %s%s by %" PRId64 ", c = %s by %" PRId64 "\n",
       ref_text(o, x->a), x->ta ? " transposed" : "", x->lda, ref_text(o, x->b),

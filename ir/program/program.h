@@ -155,7 +155,9 @@ typedef struct KernelLaunch {
 // batch loops. Matrices are row-major; lda, ldb and ldc are the distances between rows, in
 // elements. With ta, A is stored as [k, m]; with tb, B is stored as [n, k].
 typedef struct Gemm {
-  Dtype type; // f32 or f64
+  // The types of the elements of A and B, and of C. Both are f32, both are f64, or `factors` is
+  // bf16 and `type` bf16 or f32. Sums are of type dtype_accumulator(factors).
+  Dtype factors, type;
   bool ta, tb;
   Size m, n, k;
   int64_t lda, ldb, ldc;
@@ -167,6 +169,7 @@ typedef struct Gemm {
   Ref a, b, c;
 } Gemm;
 
+enum { BF16_GEMM_SCRATCH = 856064 }; // bytes of work memory of a thread in a Gemm of bf16
 static inline double gemm_flops(double m, double n, double k, double batches) {
   return 2 * m * n * k * batches;
 }

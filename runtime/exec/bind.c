@@ -433,7 +433,7 @@ static bool bind_scratch(Exec *e, Diag *d) {
   if (e->scratch_bytes == 0) return true;
   if (size_mul(e->scratch_bytes, e->workers, &all) && (e->scratch = map_memory(all))) return true;
   diag_error(d, DIAG_NO_MEMORY, (Pos){0},
-             "out of memory: %lld bytes a worker to sort in could not be allocated",
+             "out of memory: %lld bytes of work memory a worker could not be allocated",
              (long long)e->scratch_bytes);
   return false;
 }

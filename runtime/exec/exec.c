@@ -113,6 +113,9 @@ static void combine_chunks(Exec *e, int64_t context, uint32_t instr, int worker,
   note_fault(e, context, worker, instr, &status, steps);
 }
 
+// Panels of rows and columns of a GEMM are multiples of so many.
+enum { GEMM_GRAIN = 32 };
+
 // Divides n items (GEMMs of a batch, rows, columns or bytes) among `members` workers (threads), in
 // multiples of `unit`. The share of worker `member` is items *lo..*hi-1.
 static void share_of(int64_t n, int64_t unit, int member, int members, int64_t *lo, int64_t *hi) {
@@ -124,7 +127,7 @@ static void share_of(int64_t n, int64_t unit, int member, int members, int64_t *
 // Computes rows m0..m1-1 and columns n0..n1-1 of the result of one GEMM in a batch of GEMMs;
 // `batch` is the number of this GEMM.
 static void run_panel(const BoundGemm *b, int64_t batch, int64_t m0, int64_t m1, int64_t n0,
-                      int64_t n1) {
+                      int64_t n1, void *scratch) {
   const Gemm *w = b->what;
   int64_t a = 0, bb = 0, c = 0;
   for (int i = w->nbatch - 1; i >= 0; i--) {
@@ -134,15 +137,30 @@ static void run_panel(const BoundGemm *b, int64_t batch, int64_t m0, int64_t m1,
     bb += at * w->batch[i].b;
     c += at * w->batch[i].c;
   }
-  int64_t bytes = dtype_bytes(w->type);
+  int64_t bytes = dtype_bytes(w->factors);
   a += w->ta ? m0 : m0 * w->lda;
   bb += w->tb ? n0 * w->ldb : n0;
   c += m0 * w->ldc + n0;
-  blas_gemm(w->type, w->ta, w->tb, m1 - m0, n1 - n0, b->k, b->a + a * bytes, w->lda,
-            b->b + bb * bytes, w->ldb, b->c + c * bytes, w->ldc);
+  Bf16Gemm g = {.type = w->type,
+                .ta = w->ta,
+                .tb = w->tb,
+                .m = m1 - m0,
+                .n = n1 - n0,
+                .k = b->k,
+                .a = b->a + a * bytes,
+                .lda = w->lda,
+                .b = b->b + bb * bytes,
+                .ldb = w->ldb,
+                .c = b->c + c * dtype_bytes(w->type),
+                .ldc = w->ldc};
+  if (w->factors == TYPE_BF16)
+    bf16_gemm(&g, scratch);
+  else
+    blas_gemm(g.type, g.ta, g.tb, g.m, g.n, g.k, g.a, g.lda, g.b, g.ldb, g.c, g.ldc);
 }
 
-static void run_gemm(const BoundGemm *at_base, int member, int members, const LoopSteps *steps) {
+static void run_gemm(const BoundGemm *at_base, void *scratch, int member, int members,
+                     const LoopSteps *steps) {
   BoundGemm moved = *at_base;
   const BoundGemm *b = &moved;
   moved.a += ref_moved(moved.what->a, steps->depth, steps->at);
@@ -152,11 +170,11 @@ static void run_gemm(const BoundGemm *at_base, int member, int members, const Lo
   if (b->batches >= 2 * members)
     share_of(b->batches, 1, member, members, &lo, &hi);
   else if (b->m >= b->n)
-    share_of(b->m, 16, member, members, &m0, &m1);
+    share_of(b->m, GEMM_GRAIN, member, members, &m0, &m1);
   else
-    share_of(b->n, 32, member, members, &n0, &n1);
+    share_of(b->n, GEMM_GRAIN, member, members, &n0, &n1);
   if (m0 == m1 || n0 == n1) return;
-  for (int64_t i = lo; i < hi; i++) run_panel(b, i, m0, m1, n0, n1);
+  for (int64_t i = lo; i < hi; i++) run_panel(b, i, m0, m1, n0, n1, scratch);
 }
 
 static void run_copy(const BoundInstr *b, int member, int members, const LoopSteps *steps) {
@@ -169,6 +187,11 @@ static void run_copy(const BoundInstr *b, int member, int members, const LoopSte
     memmove(dst, (const char *)b->u.copy.src + from + lo, (size_t)(hi - lo));
 }
 
+// Returns the work memory of a worker (thread), or NULL if the program needs none.
+static void *scratch_of(const Exec *e, int worker) {
+  return e->scratch ? e->scratch + worker * e->scratch_bytes : NULL;
+}
+
 static void run_ordered(const Exec *e, const BoundOrdered *at_base, int worker, int member,
                         int members, const LoopSteps *steps) {
   BoundOrdered moved = *at_base;
@@ -176,7 +199,7 @@ static void run_ordered(const Exec *e, const BoundOrdered *at_base, int worker, 
   moved.dst += ref_moved(moved.what->dst, steps->depth, steps->at);
   int64_t lo, hi;
   share_of(moved.rows, ordered_unit(&moved), member, members, &lo, &hi);
-  ordered_run(&moved, lo, hi, e->scratch ? e->scratch + worker * e->scratch_bytes : NULL);
+  ordered_run(&moved, lo, hi, scratch_of(e, worker));
 }
 
 // Returns the number of the first chunk that worker `member` runs; a chunk is a part of a kernel
@@ -211,7 +234,7 @@ static void probe(const Exec *e, int64_t context, uint32_t i, int worker, const 
 static void run_instr(Exec *e, int64_t context, uint32_t i, int worker, int member, int members,
                       const LoopSteps *steps) {
   const BoundInstr *b = &e->context[context].instr[i];
-  if (b->kind == INSTR_GEMM) run_gemm(&b->u.gemm, member, members, steps);
+  if (b->kind == INSTR_GEMM) run_gemm(&b->u.gemm, scratch_of(e, worker), member, members, steps);
   if (b->kind == INSTR_FILL || b->kind == INSTR_COPY) run_copy(b, member, members, steps);
   if (b->kind == INSTR_ORDERED) run_ordered(e, &b->u.ordered, worker, member, members, steps);
   if (b->kind != INSTR_KERNEL) return;
@@ -505,9 +528,11 @@ StepResult exec_step(Exec *e, int64_t step, bool commit) {
 
 // -- making an Exec -----------------------------------------------------------------------------
 
-static bool has_products(const Program *p) {
+// Returns whether p has GEMMs of bf16 or, without `bf16`, those of other types.
+static bool has_products(const Program *p, bool bf16) {
   for (uint32_t i = 0; i < p->ninstrs; i++)
-    if (p->instr[i].kind == INSTR_GEMM) return true;
+    if (p->instr[i].kind == INSTR_GEMM && (p->instr[i].u.gemm.factors == TYPE_BF16) == bf16)
+      return true;
   return false;
 }
 
@@ -517,7 +542,12 @@ static bool check_kernels(const Program *p, Diag *d) {
       diag_error(d, DIAG_UNAVAILABLE, (Pos){0}, "kernel %s has no machine code", p->kernel[k].name);
       return false;
     }
-  if (!has_products(p) || blas_open(NULL)) return true;
+  if (has_products(p, true) && !bf16_gemm_open(NULL)) {
+    diag_error(d, DIAG_UNAVAILABLE, (Pos){0},
+               "the program has products of bf16 and the CPU has no instructions for them");
+    return false;
+  }
+  if (!has_products(p, false) || blas_open(NULL)) return true;
   diag_error(d, DIAG_UNAVAILABLE, (Pos){0}, "the program has matrix products and there is no BLAS");
   diag_hint(d, "install OpenBLAS (libopenblas.so.0)");
   return false;
@@ -555,7 +585,7 @@ static bool start_workers(Exec *e, const ExecOptions *opt, Diag *d) {
 }
 
 static bool reserve_blas(const Exec *e, Diag *d) {
-  if (!has_products(e->program) || blas_reserve(e->workers)) return true;
+  if (!has_products(e->program, false) || blas_reserve(e->workers)) return true;
   diag_error(
       d, DIAG_NO_MEMORY, (Pos){0},
       "out of memory: no room for the buffers of OpenBLAS: %d thread%s, each with 128 MiB of "

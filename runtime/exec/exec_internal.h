@@ -110,7 +110,7 @@ struct Exec {
   int64_t first, own;         // first processor of this process, and the number of its processors
   SharedSegment *kept, *work; // with ranks: the memory of Context.own, and that of Context.arena
   Context *context;
-  char *scratch;         // work memory of all workers for INSTR_ORDERED (cumsum, argsort, ...)
+  char *scratch;         // work memory of all workers for INSTR_ORDERED and products of bf16
   int64_t scratch_bytes; // bytes of `scratch` that one worker has
   int64_t own_bytes;     // size of Context.own: persistent tensors that are not shared
   int64_t *own_offset;   // by tensor: its offset in Context.own; -1: it is shared or in the arena

@@ -120,11 +120,13 @@ static bool run_compile(Run *r) {
   machine = machine_default();
   // Generated GEMMs at the lowest optimization level, library GEMMs at the users' level: both
   // levels are covered.
-  PipelineOptions options = {
-      .codegen = {.fuse = true, .products = r->products, .for_ = r->steps ? "train" : "run"},
-      .code = {.opt = r->products ? 2 : 0, .cache = suite_cache()},
-      .machine = &machine,
-      .machine_code = true};
+  PipelineOptions options = {.codegen = {.fuse = true,
+                                         .products = r->products,
+                                         .bf16_products = r->products && bf16_gemm_open(NULL),
+                                         .for_ = r->steps ? "train" : "run"},
+                             .code = {.opt = r->products ? 2 : 0, .cache = suite_cache()},
+                             .machine = &machine,
+                             .machine_code = true};
   if (!pipeline_run(r->arena, g, &options, NULL, r->diag, &r->made)) return false;
   ExecOptions exec = {.threads = r->threads, .seed = SEED};
   r->exec = exec_new(r->made.compiled->program, &exec, r->diag);

@@ -76,8 +76,11 @@ static const char *compare(Maker *m, Interp *in, const Eval *whole, const Eval *
 static const char *run_program(Maker *m, const Graph *g, const Eval *whole) {
   char why[200];
   Machine machine = machine_default();
-  CodegenOptions opt = {
-      .fuse = turn % 4 != 3, .products = turn % 2 == 0, .product_work = 1, .for_ = "train"};
+  CodegenOptions opt = {.fuse = turn % 4 != 3,
+                        .products = turn % 2 == 0,
+                        .bf16_products = turn % 2 == 0,
+                        .product_work = 1,
+                        .for_ = "train"};
   turn++;
   Graph *low = collectives_share(m->a, lower(m->a, place(m->a, g, &m->layout, &machine)));
   layout_saw(low);

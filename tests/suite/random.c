@@ -112,6 +112,7 @@ static const char *check(Maker *m, const Graph *g, const Eval *whole) {
   Machine machine = machine_default();
   CodegenOptions opt = {.fuse = turn % 4 != 3,
                         .products = turn % 2 == 0 && blas_open(&blas),
+                        .bf16_products = turn % 2 == 0 && bf16_gemm_open(NULL),
                         .product_work = 1,
                         .for_ = "train"};
   turn++;

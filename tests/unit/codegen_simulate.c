@@ -46,7 +46,8 @@ static Size just(int64_t n) { return (Size){.base = n, .slot = -1}; }
 // each.
 static void product(Trial *x, int64_t ms, int64_t a, int64_t b, int64_t c) {
   Instr in = {.kind = INSTR_GEMM};
-  in.u.gemm = (Gemm){.type = TYPE_F32,
+  in.u.gemm = (Gemm){.factors = TYPE_F32,
+                     .type = TYPE_F32,
                      .m = just(100),
                      .n = just(100),
                      .k = just(50 * ms),

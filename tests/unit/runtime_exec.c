@@ -594,14 +594,14 @@ static void check_product(Gemm *what, int64_t a_elements, int64_t b_elements, in
   Diag *d = diag_new(a);
   ProgTensor t[3] = {{.kind = TENSOR_INPUT,
                       .name = "a",
-                      .type = what->type,
+                      .type = what->factors,
                       .rank = 1,
                       .dim = {{"n", a_elements, a_elements, {0}, -1}},
                       .at = {-1, 0, NULL},
                       .of = -1},
                      {.kind = TENSOR_INPUT,
                       .name = "b",
-                      .type = what->type,
+                      .type = what->factors,
                       .rank = 1,
                       .dim = {{"m", b_elements, b_elements, {0}, -1}},
                       .at = {-1, a_elements * 8, NULL},
@@ -632,24 +632,23 @@ static void check_product(Gemm *what, int64_t a_elements, int64_t b_elements, in
   assert_int_equal(exec_step(e, 0, true), STEP_OK);
   exec_read(e, TENSOR_OUTPUT, "c", x);
   for (int64_t i = 0; i < c_elements; i++) {
-    double got = what->type == TYPE_F64 ? x[i] : (double)((float *)(void *)x)[i];
-    if (got != want[i]) fail_msg("element %lld: %g is not %g", (long long)i, got, want[i]);
+    double got = dtype_load(what->type, (char *)x + i * dtype_bytes(what->type));
+    if (got != dtype_round(what->type, want[i]))
+      fail_msg("element %lld: %g is not %g", (long long)i, got, want[i]);
   }
   free(x);
   exec_free(e);
   arena_free(a);
 }
 
-static void products(void **state) {
-  (void)state;
-  if (!blas_open(NULL)) skip();
-  static const int64_t sizes[][4] = {
-      {3, 5, 7, 1}, {130, 70, 40, 1}, {40, 200, 33, 1}, {20, 30, 40, 9}, {64, 64, 64, 2}};
-  for (size_t s = 0; s < countof(sizes); s++)
-    for (int form = 0; form < 8; form++) {
+// Checks products of all four forms, with factors and results of these types.
+static void check_products(Dtype factors, Dtype type, const int64_t sizes[][4], size_t n_sizes) {
+  for (size_t s = 0; s < n_sizes; s++)
+    for (int form = 0; form < 4; form++) {
       int64_t m = sizes[s][0], n = sizes[s][1], k = sizes[s][2], batch = sizes[s][3];
       bool ta = form & 1, tb = form & 2;
-      Gemm what = {.type = form & 4 ? TYPE_F64 : TYPE_F32,
+      Gemm what = {.factors = factors,
+                   .type = type,
                    .ta = ta,
                    .tb = tb,
                    .m = {m, -1},
@@ -676,6 +675,28 @@ static void products(void **state) {
     }
 }
 
+static const int64_t product_sizes[][4] = {
+    {3, 5, 7, 1}, {130, 70, 40, 1}, {40, 200, 33, 1}, {20, 30, 40, 9}, {64, 64, 64, 2}};
+
+static void products(void **state) {
+  (void)state;
+  if (!blas_open(NULL)) skip();
+  check_products(TYPE_F32, TYPE_F32, product_sizes, countof(product_sizes));
+  check_products(TYPE_F64, TYPE_F64, product_sizes, countof(product_sizes));
+}
+
+static void products_of_bf16(void **state) {
+  (void)state;
+  if (!bf16_gemm_open(NULL)) skip();
+  // the long ones: k is more than the product packs at a time, m and n more than its sums in memory
+  static const int64_t more[][4] = {{1, 1, 1, 1}, {33, 31, 96, 3}, {290, 70, 4200, 1}};
+  static const Dtype results[] = {TYPE_F32, TYPE_BF16};
+  for (size_t i = 0; i < countof(results); i++) {
+    check_products(TYPE_BF16, results[i], product_sizes, countof(product_sizes));
+    check_products(TYPE_BF16, results[i], more, countof(more));
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(steps_agree),
@@ -689,6 +710,7 @@ int main(void) {
       cmocka_unit_test(too_large_programs_are_refused),
       cmocka_unit_test(initial_values),
       cmocka_unit_test(products),
+      cmocka_unit_test(products_of_bf16),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -449,7 +449,7 @@ static void run_kernel(Interp *in, const KernelLaunch *l, int64_t r) {
 static void run_gemm(Interp *in, const Gemm *p, int64_t r) {
   int64_t m = size(in, p->m, r), n = size(in, p->n, r), k = size(in, p->k, r), batches = 1,
           at[MAX_RANK] = {0};
-  int64_t count[MAX_RANK], bytes = dtype_bytes(p->type);
+  int64_t count[MAX_RANK], bytes = dtype_bytes(p->factors), to = dtype_bytes(p->type);
   if (p->lda < 1 || p->ldb < 1 || p->ldc < n || p->lda < (p->ta ? m : k) ||
       p->ldb < (p->tb ? k : n))
     snprintf(in->why, sizeof in->why, "a leading dimension is shorter than its row");
@@ -466,9 +466,9 @@ static void run_gemm(Interp *in, const Gemm *p, int64_t r) {
       for (int64_t j = 0; j < n; j++) {
         double sum = 0;
         for (int64_t x = 0; x < k; x++)
-          sum += load(p->type, pa + bytes * (a0 + (p->ta ? x * p->lda + i : i * p->lda + x))) *
-                 load(p->type, pb + bytes * (b0 + (p->tb ? j * p->ldb + x : x * p->ldb + j)));
-        store(p->type, pc + bytes * (c0 + i * p->ldc + j), sum);
+          sum += load(p->factors, pa + bytes * (a0 + (p->ta ? x * p->lda + i : i * p->lda + x))) *
+                 load(p->factors, pb + bytes * (b0 + (p->tb ? j * p->ldb + x : x * p->ldb + j)));
+        store(p->type, pc + to * (c0 + i * p->ldc + j), sum);
       }
     for (int i = p->nbatch - 1; i >= 0 && ++at[i] == count[i]; i--) at[i] = 0;
   }
