@@ -116,16 +116,19 @@ static DimId rows_of_contraction(const Fusion *f, NodeId n, const LoopPlan *plan
 
 // Moves the rows loop (over the rows of a register tile) to the last place before the vectorised
 // loop. It stays where it is if the argument with dim `vector` varies along a loop between the two:
-// each load would then serve fewer rows.
+// each load would then serve fewer rows. If that argument is in panels, the rows loop goes before
+// the loops over the columns of a panel, so that a panel serves all rows in a row.
 static void rows_to_end(const Fusion *f, NodeId n, LoopPlan *plan, DimId vector) {
   const Node *x = graph_node(f->graph, n);
   const Dims *arg =
       &graph_node(f->graph, x->args[!dims_has(&graph_node(f->graph, x->args[0])->dims, vector)])
            ->dims;
+  DimList columns = {.n = 1, .at = {vector}};
+  bool panels = contract_panels(f->graph, f->order, n, &columns) >= 0;
   for (int i = dims_index(&plan->outer, plan->rows); i < plan->outer.n - 1; i++)
-    if (dims_has(arg, plan->outer.at[i])) return;
+    if (!panels && dims_has(arg, plan->outer.at[i])) return;
   to_end(&plan->outer, plan->rows);
-  to_end(&plan->outer, vector);
+  for (int i = 0; i < columns.n; i++) to_end(&plan->outer, columns.at[i]);
 }
 
 // Returns the physical order of one argument of contraction n: the argument without the vectorised

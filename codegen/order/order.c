@@ -197,7 +197,7 @@ Order *order_choose(Arena *a, const Graph *g) {
   Order *order = arena_new_of(a, Order);
   order->graph = c.to;
   order->at = c.at.at;
-  return order;
+  return order_loop_panels(a, order);
 }
 
 const char *order_note(const void *order, NodeId n) {

@@ -4,6 +4,7 @@
 //   order_defaults.c   orders without a request, from arguments to results
 //   order_copies.c     copies in another order
 //   order.c            the graph with orders
+//   loop_panels.c      weights of products in loops, packed before the loop
 #ifndef CODEGEN_ORDER_H
 #define CODEGEN_ORDER_H
 
@@ -78,5 +79,10 @@ bool persistent_root(const Graph *g, NodeId n);
 // another order than the tensor, is not computed, or has the memory of an earlier output. The
 // function sets taken[n], which tells that an output has the memory of node n.
 NodeId update_value(Chooser *c, NodeId n, const Decl *d, bool *taken);
+
+// -- loop_panels.c
+// Returns the order of a graph in which products in loops read their weights in panels, or `order`
+// if there are no loops.
+Order *order_loop_panels(Arena *a, Order *order);
 
 #endif

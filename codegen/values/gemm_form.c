@@ -142,9 +142,27 @@ bool gemm_form_in(const Graph *g, const Rows *rows, int64_t product_work, const 
   return out->work >= SMALLEST_WORK && m >= SMALLEST_SIDE && cols >= SMALLEST_SIDE;
 }
 
+int contract_panels(const Graph *g, const Order *order, NodeId n, DimList *columns) {
+  const Node *x = graph_node(g, n);
+  for (int i = 0; i < x->nargs && x->op == OP_CONTRACT && x->region; i++) {
+    const Node *copy = graph_node(g, x->args[i]);
+    if (copy->region == x->region || copy->op != OP_BROADCAST || copy->attr.ndims ||
+        graph_node(g, copy->args[0])->op != OP_SPLIT)
+      continue;
+    DimList last = order->at[x->args[i]];
+    while (last.n && !dim_in(last.at[last.n - 1], x->attr.ndims, x->attr.dims)) last.n--;
+    *columns = list_minus(&order->at[x->args[i]], &last);
+    return i;
+  }
+  return -1;
+}
+
 bool gemm_form(const Graph *g, const Order *order, const Rows *rows, const CodegenOptions *opt,
                NodeId n, GemmForm *out, const char **why) {
   const Node *x = graph_node(g, n);
+  DimList columns;
+  *why = "its weights are packed once, before the loop";
+  if (contract_panels(g, order, n, &columns) >= 0) return false;
   const DimList *arg[2] = {&order->at[x->args[0]], &order->at[x->args[1]]};
   bool bf16 = graph_node(g, x->args[0])->type == TYPE_BF16;
   *why = bf16 ? "its types are not those of the library" : NULL;

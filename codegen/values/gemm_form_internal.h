@@ -29,5 +29,8 @@ MUST_USE bool gemm_form_in(const Graph *g, const Rows *rows, int64_t product_wor
 // Returns true if n is a contraction of which one argument has all dims of the other. It uses each
 // element of that argument once and is bound by memory, like any reduction.
 bool contract_is_dot(const Graph *g, NodeId n);
+// Returns the argument of contraction n, 0 or 1, that is a copy in panels (order/loop_panels.c), or
+// -1. Sets *columns to the dims of a panel's columns, slowest first. `order`: that of all values.
+int contract_panels(const Graph *g, const Order *order, NodeId n, DimList *columns);
 
 #endif
