@@ -100,10 +100,12 @@ enum {
   ROWS_GRAIN = 24,
   SHORT_ROWS = 64,        // so many rows are few
   SHORT_ROWS_SLABS = 256, // so many rows are few in a kernel with slabs
+  PART_ROWS = 48,         // upper limit of the rows of a chunk with slabs, if parts of it exist
+  LEAST_PART = 12,        // lower limit of the rows of such a part
   RUN_UNITS = 64,         // upper limit of the units of a run
   FEW_RUNS = 16,          // a kernel has at least so many runs, if each has TILE_ROWS units
   SLAB_FROM = 196608,     // a unit that reads more bytes than this runs in slabs
-  SLAB_BYTES = 65536,     // bytes that a unit reads in one slab, about
+  SLAB_BYTES = 32768,     // bytes that a unit reads in one slab, about
   SCRATCH_BYTES = 131072  // bytes of the sums of a run between slabs
 };
 
@@ -163,9 +165,18 @@ static void choose_slabs(const Kernel *k, CpuPlan *p) {
   p->slab_wide = slabs > SUM_MIDDLE;
 }
 
+// Returns how many rows of a kernel with slabs a chunk has at least. A part of the rows lets the
+// threads share the work evenly. Parts of fewer rows would read all that the rows share more often.
+static int64_t part_rows(int64_t size) {
+  for (int64_t n = PART_ROWS; n >= LEAST_PART; n--)
+    if (size % n == 0) return n;
+  return size <= SHORT_ROWS_SLABS ? size : ROWS_GRAIN;
+}
+
 static bool is_height(const Kernel *k, int r) {
   int64_t size = loop_size(k, k->rows);
-  return size <= (in_slabs(k) ? SHORT_ROWS_SLABS : SHORT_ROWS) || ROWS_GRAIN % r == 0;
+  if (!in_slabs(k)) return size <= SHORT_ROWS || ROWS_GRAIN % r == 0;
+  return part_rows(size) == size || part_rows(size) % r == 0;
 }
 
 int64_t kernel_grain(const Kernel *k) {
@@ -173,8 +184,7 @@ int64_t kernel_grain(const Kernel *k) {
   if (in_slabs(k)) {
     int64_t size = loop_size(k, k->rows), units = ceil_div(loop_size(k, k->vector), k->block);
     for (int l = 0; l < k->vector; l++) units *= loop_size(k, l);
-    int64_t run = clamp64(units / FEW_RUNS, TILE_ROWS, RUN_UNITS),
-            rows = size <= SHORT_ROWS_SLABS ? size : ROWS_GRAIN;
+    int64_t run = clamp64(units / FEW_RUNS, TILE_ROWS, RUN_UNITS), rows = part_rows(size);
     return rows * ceil_div(run, rows);
   }
   int64_t n = loop_size(k, k->rows) <= SHORT_ROWS ? k->loop[k->rows].size : ROWS_GRAIN;
