@@ -26,7 +26,8 @@
 //
 // Files, each using only those before it:
 //
-//   emit_plan.c, fold.c     decide lanes, tile, places of statements and folds (no LLVM)
+//   emit_plan.c, winograd_plan.c, fold.c   decide lanes, tile, places of statements and folds (no
+//                           LLVM)
 //   emit_value.c            constants, types, conversions, instances
 //   emit_flow.c             blocks, conditionals, loops, masks
 //   emit_position.c         positions that a window reads, and whether they are inside a tensor
@@ -36,6 +37,7 @@
 //   emit_memory.c           loads, stores, gathers, scatters
 //   emit_cells.c, emit_fold.c, emit_reduce.c   accumulators, their folds, K_REDUCE and K_ACCUM
 //   emit_nest.c             statements, inner loops, guards
+//   emit_winograd.c         3x3 convolutions by Winograd's algorithm
 //   emit_units.c            outer loops: units, register tiles, slabs
 //   emit_combine.c, emit.c  SYMBOL_combine; the functions of a kernel
 #ifndef CODEGEN_EMIT_H
@@ -75,6 +77,35 @@ typedef struct Fold {
   bool wide; // whether the accumulator has an f64 total beside leaf and middle
 } Fold;
 
+// One axis of the image of a convolution (winograd_plan.c). A patch of the image has its position 0
+// where the window of result 0 begins; it may begin before the image.
+typedef struct WinogradAxis {
+  int loop;            // the outer loop over the results along this axis
+  int64_t size;        // results
+  int64_t image;       // elements between two neighbours of the image
+  int64_t weights;     // elements between two taps of the weights
+  bool flip;           // whether the window runs backwards: position = result - tap
+  int64_t first, last; // positions first..last-1 are inside the image, all others are 0
+} WinogradAxis;
+
+// A kernel that is a 3x3 convolution: sum of image * weights over ky, kx and the channels.
+typedef struct WinogradForm {
+  int sum, image, weights; // statements: the sum and the loads of its factors
+  WinogradAxis axis[2];    // y and x
+  int64_t channels;        // summed channels
+  int64_t weights_channel; // elements between two summed channels of the weights
+  int64_t tiles[2];        // tiles of 2x2 results along y and x
+  int64_t run_rows;        // rows of tiles in a run
+} WinogradForm;
+
+// How a convolution is computed by Winograd's algorithm (emit_winograd.c).
+typedef struct WinogradPlan {
+  bool on;
+  WinogradForm form;
+  int rows, vecs; // register tile of its products: tiles of the run by vectors of the vector loop
+  int64_t depth;  // most channels in one chain of additions
+} WinogradPlan;
+
 typedef struct CpuPlan {
   int lanes;      // elements of a vector, equal for all types of the kernel
   int rows, vecs; // size of the main tile: rounds of the row loop, vectors of the vector loop
@@ -88,7 +119,8 @@ typedef struct CpuPlan {
   int64_t slab_step; // 0: the kernel has no slabs
   int64_t run;       // upper limit of the units of a run
   bool slab_wide;    // whether f32 sums are stored as f64 between two slabs
-  Fold *fold;        // of each statement: when its accumulator is folded
+  WinogradPlan winograd; // if `on`, the sums of a run are computed by emit_winograd.c
+  Fold *fold;            // of each statement: when its accumulator is folded
 } CpuPlan;
 
 // Returns the plan of kernel k for target t. The arrays of the plan are allocated in arena a.
@@ -96,6 +128,19 @@ CpuPlan cpu_plan_make(Arena *a, const Kernel *k, const EmitTarget *t);
 // Returns an array, allocated in arena a, with the Fold of each statement: when its accumulator is
 // folded. All other fields of plan p must be set. Defined in fold.c.
 Fold *fold_plan(Arena *a, const Kernel *k, const CpuPlan *p);
+
+// Returns whether a sum is the only statement with an effect in phase 0, and the inner loops of
+// later phases have no statement.
+bool sums_alone(const Kernel *k);
+
+// -- winograd_plan.c
+// Returns whether kernel k is a 3x3 convolution that is faster by Winograd's algorithm. If so, sets
+// *f.
+bool winograd_form(const Kernel *k, WinogradForm *f);
+int64_t winograd_grain(const WinogradForm *f); // kernel_grain of such a kernel
+// Plans the computation of k by Winograd's algorithm in p, if winograd_form returns true. Lanes and
+// register tile of p must be set.
+void winograd_plan(const Kernel *k, const EmitTarget *t, CpuPlan *p);
 
 // Returns whether statement `stmt` is a load whose guard is equal in all lanes. The guard is a
 // bool: whether the position that the load reads is inside its tensor.
@@ -368,6 +413,8 @@ void reduce_begin(Emit *e, int phase);
 void reduce_end(Emit *e, int phase);
 void emit_reduce(Emit *e, int s, int r, int v);
 void emit_accum(Emit *e, int s, int r, int v);
+// Emits an allocation of `elements` elements of type t, aligned for vectors. Returns its address.
+LLVMValueRef scratch_make(Emit *e, Dtype t, int64_t elements);
 // Emits an allocation of Emit.scratch, filled with zeros, for the sums of `units` units (rounds of
 // the outer loops). If the inner loops run in parts, called slabs, the sums are kept there between
 // two slabs.
@@ -395,7 +442,26 @@ typedef void Body(Emit *e, int phase);
 // -1.
 void vector_loop(Emit *e, LLVMValueRef from, LLVMValueRef to, int64_t span, Body *body, int phase);
 
+// -- emit_winograd.c
+// Emits units lo..hi-1 of a kernel that is computed by Winograd's algorithm.
+struct Units;
+void units_as_winograd(Emit *e, const struct Units *u, LLVMValueRef lo, LLVMValueRef hi);
+
 // -- emit_units.c, emit_combine.c, emit.c
+// The counters of the outer loops, for the current unit. If the vector loop is an outer loop, a
+// unit has a block of Kernel.block of its elements.
+typedef struct Units {
+  // of each outer loop: memory of its counter, in rounds, or blocks of the vector loop
+  LLVMValueRef cell[MAX_LOOPS];
+  // of each outer loop: the number of its rounds, or of blocks of the vector loop
+  LLVMValueRef count[MAX_LOOPS];
+} Units;
+// Emits stores of the counters of the outer loops in unit number `unit`. A unit is one round of
+// these loops.
+void units_decode(Emit *e, const Units *u, LLVMValueRef unit);
+// Emits units lo..hi-1 after their last slab: the phases after the first, with the sums in the
+// scratch.
+void units_after_slabs(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef hi);
 void emit_units(Emit *e, LLVMValueRef lo, LLVMValueRef hi); // emits units lo..hi-1, for lo < hi
 void emit_combine(Emit *e);                                 // emits the body of SYMBOL_combine
 // Adds the function `symbol` of kernel k to the module, and symbol_combine if the kernel has

@@ -127,9 +127,7 @@ static int64_t stream_bytes(const Kernel *k, int inner) {
   return bytes;
 }
 
-// Returns whether a sum is the only statement with an effect in phase 0, and the inner loops of
-// later phases have no statement.
-static bool sums_alone(const Kernel *k) {
+bool sums_alone(const Kernel *k) {
   int sums = 0;
   for (int i = 0; i < k->nstmts; i++) {
     const KStmt *s = &k->stmt[i];
@@ -180,7 +178,9 @@ static bool is_height(const Kernel *k, int r) {
 }
 
 int64_t kernel_grain(const Kernel *k) {
+  WinogradForm winograd;
   if (k->rows < 0) return 1;
+  if (winograd_form(k, &winograd)) return winograd_grain(&winograd);
   if (in_slabs(k)) {
     int64_t size = loop_size(k, k->rows), units = ceil_div(loop_size(k, k->vector), k->block);
     for (int l = 0; l < k->vector; l++) units *= loop_size(k, l);
@@ -320,6 +320,7 @@ CpuPlan cpu_plan_make(Arena *a, const Kernel *k, const EmitTarget *t) {
   }
   choose_vecs(k, t, &p);
   choose_slabs(k, &p);
+  winograd_plan(k, t, &p);
   p.fold = fold_plan(a, k, &p);
   return p;
 }

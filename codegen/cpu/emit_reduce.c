@@ -119,11 +119,17 @@ static LLVMValueRef scratch_at(Emit *e, int s, int r, int v) {
   return emit_at(e, reg_type(e, scratch_type(e, s)), e->scratch, at);
 }
 
+LLVMValueRef scratch_make(Emit *e, Dtype t, int64_t elements) {
+  LLVMTypeRef type = LLVMArrayType2(reg_type(e, t), (uint64_t)elements);
+  LLVMValueRef at = emit_alloca(e, type);
+  LLVMSetAlignment(at, 64);
+  return at;
+}
+
 void scratch_clear(Emit *e, LLVMValueRef units) {
   int s = scratch_stmt(e);
   LLVMTypeRef t = reg_type(e, scratch_type(e, s));
-  e->scratch = emit_alloca(e, LLVMArrayType2(t, (uint64_t)(scratch_row(e) * e->plan.run)));
-  LLVMSetAlignment(e->scratch, 64);
+  e->scratch = scratch_make(e, scratch_type(e, s), scratch_row(e) * e->plan.run);
   EmitLoop l = loop_begin(e, i64_of(e, 0), int_mul(e, units, i64_of(e, scratch_row(e))),
                           i64_of(e, e->plan.lanes));
   LLVMBuildStore(e->b, LLVMConstNull(type_vector(e, t)), emit_at(e, t, e->scratch, l.var));

@@ -21,15 +21,6 @@
 #ifdef MESHC_HAVE_LLVM
 #include <string.h>
 
-// The counters of the outer loops, for the current unit. If the vector loop is an outer loop, a
-// unit has a block of Kernel.block of its elements.
-typedef struct Units {
-  // of each outer loop: memory of its counter, in rounds, or blocks of the vector loop
-  LLVMValueRef cell[MAX_LOOPS];
-  // of each outer loop: the number of its rounds, or of blocks of the vector loop
-  LLVMValueRef count[MAX_LOOPS];
-} Units;
-
 static bool is_blocked(const Emit *e, int l) { return e->plan.vec_outer && l == e->k->vector; }
 
 static Units units_make(Emit *e) {
@@ -49,9 +40,7 @@ static Units units_make(Emit *e) {
 // then changes slowest; the result is the loop before it.
 static int last_loop(const Emit *e) { return e->k->nouter - (e->plan.slab_step ? 2 : 1); }
 
-// Emits stores of the counters of the outer loops in unit number `unit`. A unit is one round of
-// these loops.
-static void units_decode(Emit *e, const Units *u, LLVMValueRef unit) {
+void units_decode(Emit *e, const Units *u, LLVMValueRef unit) {
   int slowest = e->plan.slab_step ? e->k->vector : 0;
   for (int l = last_loop(e); l >= 0; l--) {
     if (l == slowest) break;
@@ -231,14 +220,21 @@ static void emit_slabs(Emit *e, const Units *u, int i, LLVMValueRef lo, LLVMValu
   loop_end(e, &loop);
 }
 
+void units_after_slabs(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef hi) {
+  units_decode(e, u, lo);
+  if (e->plan.rows > 1)
+    units_jammed(e, u, lo, hi, unit_after_slabs);
+  else
+    units_plain(e, u, lo, hi, unit_after_slabs);
+}
+
 static void run_in_slabs(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef hi) {
   e->run = lo;
   scratch_clear(e, int_sub(e, hi, lo));
   e->slab = true;
   emit_slabs(e, u, 0, lo, hi);
   e->slab = false;
-  units_decode(e, u, lo);
-  units_plain(e, u, lo, hi, unit_after_slabs);
+  units_after_slabs(e, u, lo, hi);
 }
 
 // Emits units lo..hi-1 in runs, sequences of at most CpuPlan.run units. All units of a run are
@@ -264,6 +260,10 @@ static void units_in_runs(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef
 
 void emit_units(Emit *e, LLVMValueRef lo, LLVMValueRef hi) {
   Units u = units_make(e);
+  if (e->plan.winograd.on) {
+    units_as_winograd(e, &u, lo, hi);
+    return;
+  }
   if (e->plan.slab_step) {
     units_in_runs(e, &u, lo, hi);
     return;
