@@ -37,7 +37,7 @@
 //   emit_memory.c           loads, stores, gathers, scatters
 //   emit_cells.c, emit_fold.c, emit_reduce.c   accumulators, their folds, K_REDUCE and K_ACCUM
 //   emit_nest.c             statements, inner loops, guards
-//   emit_winograd.c         3x3 convolutions by Winograd's algorithm
+//   emit_winograd.c, emit_winograd_grad.c   3x3 convolutions by Winograd's algorithm
 //   emit_units.c            outer loops: units, register tiles, slabs
 //   emit_combine.c, emit.c  SYMBOL_combine; the functions of a kernel
 #ifndef CODEGEN_EMIT_H
@@ -83,17 +83,21 @@ typedef struct WinogradAxis {
   int loop;            // the outer loop over the results along this axis
   int64_t size;        // results
   int64_t image;       // elements between two neighbours of the image
-  int64_t weights;     // elements between two taps of the weights
+  int64_t weights;     // elements between two taps of the weights; in a gradient, of the slope
   bool flip;           // whether the window runs backwards: position = result - tap
   int64_t first, last; // positions first..last-1 are inside the image, all others are 0
 } WinogradAxis;
 
-// A kernel that is a 3x3 convolution: sum of image * weights over ky, kx and the channels.
+// A kernel that is a 3x3 convolution, the sum of image * weights over ky, kx and the channels, or
+// the gradient of its weights (Kernel.images), the sum of image * slope over images, y and x. The
+// slope is the gradient of the results.
 typedef struct WinogradForm {
-  int sum, image, weights; // statements: the sum and the loads of its factors
+  bool gradient;
+  int sum, image, weights; // statements: the sum, the load of the image, that of weights or slope
   WinogradAxis axis[2];    // y and x
-  int64_t channels;        // summed channels
-  int64_t weights_channel; // elements between two summed channels of the weights
+  int64_t channels;        // channels of the image
+  int64_t columns;         // channels of the results that are computed together
+  int64_t weights_channel; // elements between two channels of the image in the weights
   int64_t tiles[2];        // tiles of 2x2 results along y and x
   int64_t run_rows;        // rows of tiles in a run
 } WinogradForm;
@@ -102,8 +106,10 @@ typedef struct WinogradForm {
 typedef struct WinogradPlan {
   bool on;
   WinogradForm form;
-  int rows, vecs; // register tile of its products: tiles of the run by vectors of the vector loop
-  int64_t depth;  // most channels in one chain of additions
+  // Register tile of its products: tiles of the run (in a gradient, channels) by vectors of
+  // columns.
+  int rows, vecs;
+  int64_t depth; // most channels in one chain of additions
 } WinogradPlan;
 
 typedef struct CpuPlan {
@@ -116,9 +122,9 @@ typedef struct CpuPlan {
   // A kernel with slabs splits its inner loops: inner loops 0..slab_loop-1 and steps of slab_step
   // rounds of inner loop slab_loop are loops around the tiles (emit_units.c).
   int slab_loop;
-  int64_t slab_step; // 0: the kernel has no slabs
-  int64_t run;       // upper limit of the units of a run
-  bool slab_wide;    // whether f32 sums are stored as f64 between two slabs
+  int64_t slab_step;     // 0: the kernel has no slabs
+  int64_t run;           // upper limit of the units of a run
+  bool slab_wide;        // whether f32 sums are stored as f64 between two slabs
   WinogradPlan winograd; // if `on`, the sums of a run are computed by emit_winograd.c
   Fold *fold;            // of each statement: when its accumulator is folded
 } CpuPlan;
@@ -134,8 +140,8 @@ Fold *fold_plan(Arena *a, const Kernel *k, const CpuPlan *p);
 bool sums_alone(const Kernel *k);
 
 // -- winograd_plan.c
-// Returns whether kernel k is a 3x3 convolution that is faster by Winograd's algorithm. If so, sets
-// *f.
+// Returns whether kernel k is a 3x3 convolution that is faster by Winograd's algorithm, or a kernel
+// of images (Kernel.images). If so, sets *f.
 bool winograd_form(const Kernel *k, WinogradForm *f);
 int64_t winograd_grain(const WinogradForm *f); // kernel_grain of such a kernel
 // Plans the computation of k by Winograd's algorithm in p, if winograd_form returns true. Lanes and
@@ -443,9 +449,14 @@ typedef void Body(Emit *e, int phase);
 void vector_loop(Emit *e, LLVMValueRef from, LLVMValueRef to, int64_t span, Body *body, int phase);
 
 // -- emit_winograd.c
-// Emits units lo..hi-1 of a kernel that is computed by Winograd's algorithm.
 struct Units;
+// Emits units lo..hi-1 of a kernel that is computed by Winograd's algorithm.
 void units_as_winograd(Emit *e, const struct Units *u, LLVMValueRef lo, LLVMValueRef hi);
+
+// -- emit_winograd_grad.c
+// Emits units lo..hi-1 of a kernel of images (Kernel.images), and adds their sums to the partial
+// row of the chunk.
+void units_as_winograd_grad(Emit *e, const struct Units *u, LLVMValueRef lo, LLVMValueRef hi);
 
 // -- emit_units.c, emit_combine.c, emit.c
 // The counters of the outer loops, for the current unit. If the vector loop is an outer loop, a

@@ -179,8 +179,8 @@ static bool is_height(const Kernel *k, int r) {
 
 int64_t kernel_grain(const Kernel *k) {
   WinogradForm winograd;
-  if (k->rows < 0) return 1;
   if (winograd_form(k, &winograd)) return winograd_grain(&winograd);
+  if (k->rows < 0) return 1;
   if (in_slabs(k)) {
     int64_t size = loop_size(k, k->rows), units = ceil_div(loop_size(k, k->vector), k->block);
     for (int l = 0; l < k->vector; l++) units *= loop_size(k, l);

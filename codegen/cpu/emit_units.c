@@ -261,7 +261,7 @@ static void units_in_runs(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef
 void emit_units(Emit *e, LLVMValueRef lo, LLVMValueRef hi) {
   Units u = units_make(e);
   if (e->plan.winograd.on) {
-    units_as_winograd(e, &u, lo, hi);
+    (e->k->images ? units_as_winograd_grad : units_as_winograd)(e, &u, lo, hi);
     return;
   }
   if (e->plan.slab_step) {

@@ -13,51 +13,17 @@
 // that equal elements of all planes are not in the same set of a cache. A run begins at a multiple
 // of its rows in the image. A chunk that begins or ends inside a run computes the whole run, and
 // runs the later phases for its own units. So a result does not depend on the chunk.
-#include "codegen/cpu/emit_arith_internal.h"
+#include "codegen/cpu/emit_winograd_internal.h"
 
 #ifdef MESHC_HAVE_LLVM
 #include <string.h>
 
-enum { PATCH = 4, PLANES = PATCH * PATCH, TAPS = 3, RESULTS = 2, PLANE_GAP = 32 };
-
-// The memory of a chunk, and the sizes of its parts in elements.
-typedef struct Winograd {
-  const WinogradPlan *plan;
-  const WinogradForm *f;
-  LLVMTypeRef vec;
-  LLVMValueRef weights, patches, products, zeros, unused;
-  int64_t tiles;   // tiles of a run, with those that fill up the last register tile
-  int64_t columns; // Kernel.block
-  int64_t group;   // columns of a register tile
-  int64_t weights_plane, patches_plane, products_plane;
-  LLVMValueRef image;  // address of position 0, 0 of the first patch of the run
-  LLVMValueRef first;  // the first row of results of the run
-  LLVMValueRef height; // rows of tiles in the run
-} Winograd;
-
-static LLVMValueRef element(Emit *e, LLVMValueRef base, LLVMValueRef at) {
-  return emit_at(e, e->f32, base, at);
-}
-static LLVMValueRef element_at(Emit *e, LLVMValueRef base, int64_t at) {
-  return at ? element(e, base, i64_of(e, at)) : base;
-}
-static LLVMValueRef times(Emit *e, LLVMValueRef x, int64_t n) {
-  return int_mul(e, x, i64_of(e, n));
-}
-
-static LLVMValueRef vector_read(Emit *e, const Winograd *w, LLVMValueRef at) {
-  LLVMValueRef x = emit_read(e, w->vec, at);
-  LLVMSetAlignment(x, 4);
-  return x;
-}
-static void vector_write(Emit *e, LLVMValueRef at, LLVMValueRef x) {
-  LLVMSetAlignment(LLVMBuildStore(e->b, x, at), 4);
-}
-
-static Winograd winograd_make(Emit *e) {
+Winograd winograd_make(Emit *e) {
   const WinogradPlan *p = &e->plan.winograd;
-  Winograd w = {.plan = p, .f = &p->form, .vec = type_vector(e, e->f32), .columns = e->k->block};
-  w.tiles = ceil_div(p->form.run_rows * p->form.tiles[1], p->rows) * p->rows;
+  Winograd w = {
+      .plan = p, .f = &p->form, .vec = type_vector(e, e->f32), .columns = p->form.columns};
+  int rows = p->form.gradient ? 1 : p->rows;
+  w.tiles = ceil_div(p->form.run_rows * p->form.tiles[1], rows) * rows;
   w.group = (int64_t)p->vecs * e->plan.lanes;
   w.weights_plane = p->form.channels * w.columns + PLANE_GAP;
   w.patches_plane = w.tiles * p->form.channels + PLANE_GAP;
@@ -65,23 +31,19 @@ static Winograd winograd_make(Emit *e) {
   w.weights = scratch_make(e, TYPE_F32, PLANES * w.weights_plane);
   w.patches = scratch_make(e, TYPE_F32, PLANES * w.patches_plane);
   w.products = scratch_make(e, TYPE_F32, PLANES * w.products_plane);
-  w.zeros = scratch_make(e, TYPE_F32, p->form.channels);
-  w.unused = scratch_make(e, TYPE_F32, w.columns);
-  e->scratch = scratch_make(e, TYPE_F32, e->plan.run * w.columns);
+  int64_t most = p->form.channels > w.columns ? p->form.channels : w.columns;
+  w.zeros = scratch_make(e, TYPE_F32, most);
+  w.unused = scratch_make(e, TYPE_F32, most);
   return w;
 }
 
-// Emits stores of zeros to n elements at `at`, a multiple of a vector.
-static void zeros_write(Emit *e, const Winograd *w, LLVMValueRef at, int64_t n) {
+void zeros_write(Emit *e, const Winograd *w, LLVMValueRef at, int64_t n) {
   EmitLoop l = loop_begin(e, i64_of(e, 0), i64_of(e, n), i64_of(e, e->plan.lanes));
   vector_write(e, element(e, at, l.var), LLVMConstNull(w->vec));
   loop_end(e, &l);
 }
 
 // -- transforms ---------------------------------------------------------------------------------
-
-// A transform of one row or column: x[0], x[step], ... become out[0], out[out_step], ...
-typedef void Transform(Emit *e, const LLVMValueRef *x, int step, LLVMValueRef *out, int out_step);
 
 static void transform_weights(Emit *e, const LLVMValueRef *g, int step, LLVMValueRef *out, int to) {
   LLVMValueRef ends = scale(e, add(e, g[0], g[2 * step]), 0.5), middle = scale(e, g[step], 0.5);
@@ -104,10 +66,7 @@ static void transform_products(Emit *e, const LLVMValueRef *m, int step, LLVMVal
   out[to] = sub(e, sub(e, m[step], m[2 * step]), m[3 * step]);
 }
 
-// Applies t to the columns and then to the rows of the n x n matrix x. The result has m x m
-// elements.
-static void transform_both(Emit *e, Transform *t, const LLVMValueRef *x, int n, int m,
-                           LLVMValueRef *out) {
+void transform_both(Emit *e, Transform *t, const LLVMValueRef *x, int n, int m, LLVMValueRef *out) {
   LLVMValueRef half[PLANES];
   for (int j = 0; j < n; j++) t(e, x + j, n, half + j, n);
   for (int i = 0; i < m; i++) t(e, half + i * n, 1, out + i * m, 1);
@@ -150,15 +109,15 @@ static void patch_make(Emit *e, const Winograd *w, const LLVMValueRef *at, LLVMV
   loop_end(e, &c);
 }
 
-// Emits whether position `at` of a patch axis is inside the image.
+// Emits whether position `at` of an axis of the patches is inside the image.
 static LLVMValueRef is_inside(Emit *e, const WinogradAxis *x, LLVMValueRef at) {
   LLVMValueRef from = int_sub(e, at, i64_of(e, x->first));
   return int_cmp(e, LLVMIntULT, from, i64_of(e, x->last - x->first));
 }
 
-// Emits the transforms of the patches of the run. Patches inside the image read at constant
-// distances; the others read zeros where they are outside.
-static void patches_make(Emit *e, const Winograd *w) {
+// Patches inside the image read at constant distances; the others read zeros where they are
+// outside.
+void patches_make(Emit *e, const Winograd *w) {
   const WinogradAxis *y = &w->f->axis[0], *x = &w->f->axis[1];
   EmitLoop ty = loop_begin(e, i64_of(e, 0), w->height, i64_of(e, 1)),
            tx = loop_to(e, w->f->tiles[1]);
@@ -224,10 +183,6 @@ static void results_make(Emit *e, const Winograd *w) {
 }
 
 // -- products -----------------------------------------------------------------------------------
-
-static LLVMValueRef multiply_add(Emit *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c) {
-  return contracting(add(e, contracting(mul(e, a, b)), c));
-}
 
 // Emits products += patches * weights for one register tile and channels from..to. left, right,
 // result: addresses of its first elements. If `first`, the products were 0.
@@ -326,6 +281,7 @@ static void units_of_block(Emit *e, Winograd *w, const Units *u, LLVMValueRef ba
 
 void units_as_winograd(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef hi) {
   Winograd w = winograd_make(e);
+  e->scratch = scratch_make(e, TYPE_F32, e->plan.run * w.columns);
   LLVMValueRef others = i64_of(e, 1);
   for (int l = 0; l < e->k->vector; l++) others = int_mul(e, others, u->count[l]);
   zeros_write(e, &w, w.zeros, w.f->channels);

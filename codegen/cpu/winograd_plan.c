@@ -14,12 +14,14 @@
 
 enum {
   TAPS = 3,
-  LEAST_CHANNELS = 32,   // with fewer, the transforms take longer than they save
-  CHANNEL_STEP = 16,     // channels are a multiple of this, so that all vectors are full
-  LEAST_SIDE = 4,        // fewest rows and columns of results
-  RUN_TILES = 64,        // tiles of a run, about
-  CHUNK_TILES = 192,     // fewest tiles of a chunk: it transforms the weights once
-  MEMORY_BYTES = 1572864 // upper limit of the transformed data of a run
+  PLANES = 16,
+  LEAST_CHANNELS = 32,        // with fewer, the transforms take longer than they save
+  CHANNEL_STEP = 16,          // channels are a multiple of this, so that all vectors are full
+  LEAST_SIDE = 4,             // fewest rows and columns of results
+  RUN_TILES = 64,             // tiles of a run, about
+  CHUNK_TILES = 192,          // fewest tiles of a chunk: it transforms the weights once
+  CHUNK_TILES_GRADIENT = 512, // the same for gradients, whose chunks have a sum for each weight
+  MEMORY_BYTES = 2359296      // upper limit of the transformed data of a run
 };
 
 // One summed dim of the convolution: an inner loop, or one of the dims that a loop covers.
@@ -127,68 +129,105 @@ static bool read_sum(const Kernel *k, WinogradForm *f) {
          k->stmt[f->weights].arg[1] == NO_STMT;
 }
 
-static bool fits(const Kernel *k, const WinogradForm *f) {
-  int64_t rows = f->axis[0].size, columns = f->axis[1].size, block = k->block;
-  int64_t tiles = f->run_rows * f->tiles[1];
-  int64_t bytes = 64 * (tiles * (f->channels + block) + f->channels * block);
-  if (k->loop[k->vector].size % block || block % CHANNEL_STEP || block < LEAST_CHANNELS)
-    return false;
+static bool fits(const WinogradForm *f) {
+  int64_t rows = f->axis[0].size, columns = f->axis[1].size;
+  int64_t tiles = f->run_rows * f->tiles[1], planes = PLANES * (int64_t)sizeof(float);
+  int64_t bytes = planes * (tiles * (f->channels + f->columns) + f->channels * f->columns);
   return rows >= LEAST_SIDE && columns >= LEAST_SIDE && bytes <= MEMORY_BYTES &&
          f->tiles[0] * f->tiles[1] * 16 <= rows * columns * 5;
 }
 
-bool winograd_form(const Kernel *k, WinogradForm *f) {
+// Fills the axes and tiles for results along the loops l (y) and l + 1 (x).
+static void read_results(const Kernel *k, int l, WinogradForm *f) {
+  for (int a = 0; a < 2; a++) {
+    int64_t size = k->loop[l + a].size;
+    f->axis[a] = (WinogradAxis){.loop = l + a,
+                                .size = size,
+                                .image = k->ptr[k->stmt[f->image].index].stride[l + a],
+                                .weights = k->ptr[k->stmt[f->weights].index].stride[l + a],
+                                .last = size + TAPS - 1};
+    f->tiles[a] = ceil_div(size, 2);
+  }
+  int64_t most = clamp64(RUN_TILES / f->tiles[1], 1, f->tiles[0]);
+  f->run_rows = ceil_div(f->tiles[0], ceil_div(f->tiles[0], most));
+}
+
+static bool convolution_form(const Kernel *k, WinogradForm *f) {
   Summed d[TAPS];
-  *f = (WinogradForm){0};
   if (k->rows < 1 || k->vector != k->nouter - 1 || k->rows != k->nouter - 2 || !sums_alone(k) ||
       !read_sum(k, f))
     return false;
   const KPtr *image = &k->ptr[k->stmt[f->image].index];
-  for (int a = 0; a < 2; a++) {
-    int l = k->rows - 1 + a;
-    if (k->loop[l].slot >= 0 || image->stride[l] <= 0) return false;
-    int64_t size = k->loop[l].size;
-    f->axis[a] =
-        (WinogradAxis){.loop = l, .size = size, .image = image->stride[l], .last = size + TAPS - 1};
-    f->tiles[a] = ceil_div(size, 2);
-  }
-  if (k->loop[k->vector].slot >= 0 ||
-      summed_dims(k, image, &k->ptr[k->stmt[f->weights].index], d) != TAPS ||
-      !read_axes(k, &k->stmt[f->image], d, f))
-    return false;
-  int64_t most = clamp64(RUN_TILES / f->tiles[1], 1, f->tiles[0]);
-  f->run_rows = ceil_div(f->tiles[0], ceil_div(f->tiles[0], most));
-  return fits(k, f);
+  const KPtr *weights = &k->ptr[k->stmt[f->weights].index];
+  for (int l = k->rows - 1; l <= k->vector; l++)
+    if (k->loop[l].slot >= 0 || (l < k->vector && image->stride[l] <= 0)) return false;
+  f->columns = k->block;
+  read_results(k, k->rows - 1, f);
+  return k->loop[k->vector].size % k->block == 0 && k->block % CHANNEL_STEP == 0 &&
+         k->block >= LEAST_CHANNELS && summed_dims(k, image, weights, d) == TAPS &&
+         read_axes(k, &k->stmt[f->image], d, f) && fits(f);
+}
+
+// The loops of a kernel of images are known: y, x, ky, kx, channels, columns are the inner ones.
+static bool gradient_form(const Kernel *k, WinogradForm *f) {
+  int y = k->nouter;
+  f->gradient = true;
+  f->sum = k->nstmts - 1;
+  const KStmt *product = &k->stmt[k->stmt[f->sum].arg[0]];
+  bool swap = k->ptr[k->stmt[product->arg[0]].index].stride[k->vector] != 0;
+  f->image = product->arg[swap];
+  f->weights = product->arg[!swap];
+  f->channels = k->loop[y + 4].size;
+  f->columns = k->loop[y + 5].size;
+  read_results(k, y, f);
+  Summed ky = {.loop = y + 2, .alone = true}, kx = {.loop = y + 3, .alone = true};
+  const Summed *tap[2] = {&ky, &kx};
+  return read_guard(k, k->stmt[f->image].arg[1], tap, f) && fits(f);
+}
+
+bool winograd_form(const Kernel *k, WinogradForm *f) {
+  *f = (WinogradForm){0};
+  return k->images ? gradient_form(k, f) : convolution_form(k, f);
 }
 
 int64_t winograd_grain(const WinogradForm *f) {
   int64_t all = f->tiles[0] * f->tiles[1], run = f->run_rows * f->tiles[1];
   int64_t units = f->axis[0].size * f->axis[1].size;
+  if (f->gradient) return ceil_div(CHUNK_TILES_GRADIENT, all);
   if (all < 2 * CHUNK_TILES) return units * ceil_div(CHUNK_TILES, all);
   return 2 * f->run_rows * f->axis[1].size * ceil_div(CHUNK_TILES, run);
 }
 
-// Estimates the cycles that one channel takes in a register tile of r rows by v vectors.
+// Estimates the cycles that one summed element takes in a register tile of r rows by v vectors.
 static double round_cycles(int r, int v) {
   double adds = r * v * 0.5, loads = (r + v) * 0.5, most = adds > loads ? adds : loads;
   return (most > 4 ? most : 4) + 0.75;
 }
 
-void winograd_plan(const Kernel *k, const EmitTarget *t, CpuPlan *p) {
-  WinogradPlan *w = &p->winograd;
-  if (t->opt == 0 || !winograd_form(k, &w->form)) return;
-  w->on = true;
+// Chooses the register tile of the products of a run.
+static void choose_tile(const EmitTarget *t, int lanes, WinogradPlan *w) {
+  const WinogradForm *f = &w->form;
+  int64_t rows = f->gradient ? f->channels : f->run_rows * f->tiles[1];
+  int64_t vectors = f->columns / lanes;
   int budget = t->bits == 512 ? 24 : 12;
-  int64_t tiles = w->form.run_rows * w->form.tiles[1], vectors = k->block / p->lanes;
   double best = -1;
   for (int v = 1; v <= TILE_VECS; v++)
-    for (int r = 1; r <= TILE_ROWS && r * v <= budget && vectors % v == 0; r++) {
-      double cycles = (double)(ceil_div(tiles, r) * (vectors / v)) * round_cycles(r, v);
+    for (int r = 1; r <= TILE_ROWS && r * v <= budget; r++) {
+      if (vectors % v || (f->gradient && rows % r)) continue;
+      double cycles = (double)(ceil_div(rows, r) * (vectors / v)) * round_cycles(r, v);
       if (best >= 0 && cycles >= best) continue;
       best = cycles;
       w->rows = r;
       w->vecs = v;
     }
+}
+
+void winograd_plan(const Kernel *k, const EmitTarget *t, CpuPlan *p) {
+  WinogradPlan *w = &p->winograd;
+  if (!winograd_form(k, &w->form) || (t->opt == 0 && !k->images)) return;
+  w->on = true;
+  choose_tile(t, p->lanes, w);
+  if (k->images) return;
   w->depth = w->form.channels <= SUM_LEAF_SHORT ? w->form.channels : SUM_LEAF;
   p->run = 2 * w->form.run_rows * w->form.axis[1].size;
   p->slab_loop = 0;

@@ -104,6 +104,7 @@ static char *print(Arena *a, const Kernel *k, bool named) {
   if (named && k->name) fprintf(o.file, " %s", k->name);
   print_loops(&o, "outer", 0, k->nouter);
   print_loops(&o, "inner", k->nouter, k->ninner);
+  if (k->images) fprintf(o.file, " images");
   fprintf(o.file, " phases %d slots %d numbers %d", k->nphases, k->nslots, k->nnum);
   if (named && k->why) fprintf(o.file, "  # %s", k->why);
   fprintf(o.file, "\n");

@@ -148,6 +148,10 @@ typedef struct Kernel {
   // Index of the outer loop of which several iterations are computed together, with one accumulator
   // for each: the rows of a contraction's register tile. -1: none.
   int8_t rows;
+  // Whether the kernel is the gradient of the weights of a 3x3 convolution, and its units are
+  // images (kernel_images.c). Its only accumulator adds the values of an image in blocks of bounded
+  // length.
+  bool images;
   uint8_t nphases;
   uint16_t nptr, nwalks, nslots, nnum, nstmts;
   KPtr *ptr, *walk;

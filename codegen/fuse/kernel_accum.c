@@ -61,7 +61,8 @@ int64_t kernel_chunk_units(const Kernel *k) {
 
 bool kernel_accum_wide(const Kernel *k, int s) {
   int64_t each;
-  if (!stmt_folds(&k->stmt[s]) || k->stmt[s].kind != K_ACCUM || row_elements(k, s, &each) == 1)
+  if (k->images || !stmt_folds(&k->stmt[s]) || k->stmt[s].kind != K_ACCUM ||
+      row_elements(k, s, &each) == 1)
     return false;
   return size_times(each, kernel_chunk_units(k)) > SUM_LEAF;
 }

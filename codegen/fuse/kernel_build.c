@@ -401,6 +401,7 @@ BuiltKernel *kernel_build(Arena *a, Arena *scratch, const Fusion *f, const Group
   int phases = emit_phases(&k);
   BuiltKernel *b = built_kernel(&k, any_size);
   b->kernel->nphases = (uint8_t)phases;
+  kernel_by_images(b->kernel);
   char why[200];
   if (!kernel_verify(b->kernel, why)) BUG("%s\n%s", why, kernel_print(a, b->kernel));
   arena_reset(scratch, mark);

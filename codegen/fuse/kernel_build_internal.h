@@ -106,4 +106,9 @@ void loops_finish(KernelBuilder *k, Kernel *kernel, bool any_size);
 // the outer loops accesses an element through both, and loads it before it stores it.
 bool pointers_overlay(const Kernel *k, int load, int store);
 
+// -- kernel_images.c
+// Rewrites k so that its units are images (Kernel.images), if it is the gradient of the weights of
+// a 3x3 convolution with enough channels and images.
+void kernel_by_images(Kernel *k);
+
 #endif

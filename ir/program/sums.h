@@ -15,6 +15,10 @@
 // 1.9e-6 with leaves of 128. Short sums have longer leaves because of the register tiles of
 // convolutions (288 and 576 terms). There, adding up leaves of 64 costs 3 % of a step.
 //
+// 3x3 convolutions with many channels are sums of other products (codegen/cpu/winograd_plan.c). The
+// sum over channels is a short sum. In the gradient of the weights, leaves are sums over at most 64
+// tiles; at most about 16 leaves of a chunk of images are added in f32, and the chunks in f64.
+//
 // Narrow floats are accumulated as f32. Products of many factors are kept in f64: there each
 // rounding is an error of the whole result, and blocks do not help. Sums of f64 are one chain: n *
 // 2^-53 stays below 1e-8 for any n in use. The lengths depend on shapes only, never on the number

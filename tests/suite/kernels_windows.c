@@ -1,7 +1,7 @@
 // Compares machine code of kernels with a plain interpreter of kernels, at every vector width.
 // Cases: computed positions, guards and random draws; loads that run over both ends of a tensor,
 // along and across vectors; strides; quotients; register tiles whose guards are known at every
-// depth; draws at any position.
+// depth; draws at any position; 3x3 convolutions that Winograd's algorithm computes.
 #include <stdlib.h>
 
 #include "ir/base/philox.h"
@@ -126,6 +126,94 @@ static void tile_case(int64_t rows, int64_t n, int64_t depth, bool late, bool tu
   c->tol = depth > 100 ? 1e-3 : 1e-4;
 }
 
+// The forms of the window of a convolution: without padding; with padding; backwards, as in the
+// gradient of the first two; without padding, and with one loop over kx and the channels.
+enum { CONV_VALID, CONV_SAME, CONV_BACK_VALID, CONV_BACK_SAME, CONV_JOINED, CONVS };
+
+// C[b, y, x, v] = relu(bias[v] + sum over ky, kx, k of x[b, y + ky, x + kx, k] w[ky, kx, k, v]).
+static void convolution_case(int form, int64_t rows, int64_t columns, int64_t depth, int64_t n) {
+  const int64_t b = 2, taps = 3;
+  bool back = form == CONV_BACK_VALID || form == CONV_BACK_SAME, joined = form == CONV_JOINED;
+  int64_t more = form == CONV_VALID || joined ? 2 : form == CONV_BACK_VALID ? -2 : 0;
+  int64_t height = rows + more, width = columns + more, sign = back ? -1 : 1;
+  int64_t shift = form == CONV_SAME ? -1 : form == CONV_BACK_SAME ? 1 : 0;
+  Case *c = case_new("convolution %d of %lld x %lld, %lld to %lld", form, (long long)rows,
+                     (long long)columns, (long long)depth, (long long)n);
+  int64_t outer[4] = {b, rows, columns, n};
+  for (int i = 0; i < 4; i++) case_loop(c, true, outer[i], outer[i]);
+  case_loop(c, false, taps, taps);
+  if (!joined) case_loop(c, false, taps, taps);
+  case_loop(c, false, joined ? taps * depth : depth, joined ? taps * depth : depth);
+  static int64_t part[8][2];
+  static int parts = 0;
+  if (joined) {
+    part[parts][0] = taps, part[parts][1] = depth;
+    c->k.loop[5].nparts = 2;
+    c->k.loop[5].part = part[parts++];
+  }
+  c->k.rows = 2;
+  c->k.vector = 3;
+  c->k.block = n < 64 ? n : 64;
+  c->k.nphases = 2;
+  int64_t x[7] = {height * width * depth, width * depth, depth, 0, sign * width * depth},
+          w[7] = {0, 0, 0, 1, taps * depth * n};
+  x[5] = joined ? 1 : sign * depth, x[6] = 1;
+  w[5] = joined ? n : depth * n, w[6] = n;
+  int loops = joined ? 6 : 7, guard = NO_STMT;
+  for (int axis = 0; axis < 2 && more <= 0; axis++) {
+    int64_t at[7] = {0};
+    at[1 + axis] = 1, at[4 + axis] = sign;
+    int p = position(c, LEVEL_INNER, case_walk(c, shift, 7, at), NO_STMT, 0, NO_STMT);
+    guard = inside(c, LEVEL_INNER, p, axis ? width : height, false, guard);
+  }
+  int p = case_pointer(c, TYPE_F32, false, loops, x);
+  c->ptr[p].offset = shift * (width + 1) * depth;
+  c->size[p] = b * height * width * depth;
+  int a = guard == NO_STMT ? case_load(c, p, LEVEL_INNER, 0) : guarded(c, LEVEL_INNER, p, guard),
+      f = case_load(c, case_pointer(c, TYPE_F32, false, loops, w), LEVEL_INNER, 0);
+  int s = case_reduce(c, OP_SUM, TYPE_F32, 0, case_op2(c, OP_MUL, TYPE_F32, LEVEL_INNER, 0, a, f));
+  s = case_op2(c, OP_ADD, TYPE_F32, LEVEL_OUTER, 1, s,
+               case_load(c, case_pointer(c, TYPE_F32, false, STRIDES(0, 0, 0, 1)), LEVEL_OUTER, 0));
+  s = case_op1(c, OP_RELU, TYPE_F32, LEVEL_OUTER, 1, s);
+  case_store(c, case_pointer(c, TYPE_F32, true, STRIDES(rows * columns * n, columns * n, n, 1)),
+             LEVEL_OUTER, 1, s);
+  c->tol = depth > 100 ? 1e-3 : 1e-4;
+}
+
+// C[ky, kx, k, v] = sum over b, y, x of x[b, y + ky, x + kx, k] s[b, y, x, v], with units that are
+// images. With `same` the image is padded.
+static void gradient_case(bool same, int64_t b, int64_t rows, int64_t columns, int64_t depth,
+                          int64_t n) {
+  const int64_t taps = 3, height = rows + (same ? 0 : 2), width = columns + (same ? 0 : 2);
+  Case *c = case_new("gradient of a convolution of %lld x %lld, %lld to %lld%s", (long long)rows,
+                     (long long)columns, (long long)depth, (long long)n, same ? " same" : "");
+  case_loop(c, true, b, b);
+  int64_t inner[6] = {rows, columns, taps, taps, depth, n};
+  for (int i = 0; i < 6; i++) case_loop(c, false, inner[i], inner[i]);
+  c->k.vector = 6;
+  c->k.images = true;
+  int guard = NO_STMT;
+  for (int axis = 0; axis < 2 && same; axis++) {
+    int64_t at[7] = {0};
+    at[1 + axis] = 1, at[3 + axis] = 1;
+    int p = position(c, LEVEL_INNER, case_walk(c, -1, 7, at), NO_STMT, 0, NO_STMT);
+    guard = inside(c, LEVEL_INNER, p, axis ? width : height, false, guard);
+  }
+  int p = case_pointer(
+      c, TYPE_F32, false,
+      STRIDES(height * width * depth, width * depth, depth, width * depth, depth, 1, 0));
+  c->ptr[p].offset = same ? -(width + 1) * depth : 0;
+  c->size[p] = b * height * width * depth;
+  int x = same ? guarded(c, LEVEL_INNER, p, guard) : case_load(c, p, LEVEL_INNER, 0);
+  int s = case_load(
+      c, case_pointer(c, TYPE_F32, false, STRIDES(rows * columns * n, columns * n, n, 0, 0, 0, 1)),
+      LEVEL_INNER, 0);
+  int out = case_pointer(c, TYPE_F32, true, STRIDES(0, 0, 0, taps * depth * n, depth * n, n, 1));
+  case_accum(c, OP_SUM, TYPE_F32, out, LEVEL_INNER, 0,
+             case_op2(c, OP_MUL, TYPE_F32, LEVEL_INNER, 0, x, s));
+  c->tol = 1e-3;
+}
+
 static void draw_case(Op op, Dtype type, int place, int64_t stride, int64_t offset) {
   const int64_t n = 300;
   Case *c = case_new("%s %s stride %lld from %lld", op_row(op)->text, place_name[place],
@@ -159,6 +247,14 @@ int main(int argc, char **argv) {
   // cut the runs
   for (int kind = 0; kind < 4; kind++)
     tile_case(13 + 15 * (kind & 1), 70, 530 + kind, kind & 1, kind & 2);
+  for (int form = 0; form < CONVS; form++) {
+    convolution_case(form, 9, 12, 32, 32);
+    convolution_case(form, 6, 7, 112, 128);
+  }
+  for (int same = 0; same < 2; same++) {
+    gradient_case(same, 5, 6, 9, 32, 48);
+    gradient_case(same, 4, 11, 4, 64, 32);
+  }
   for (int place = 0; place < PLACES; place++)
     for (int op = OP_RANDOM_UNIFORM; op <= OP_RANDOM_NORMAL; op++)
       for (int f64 = 0; f64 < 2; f64++) {
