@@ -149,8 +149,8 @@ typedef struct Kernel {
   // for each: the rows of a contraction's register tile. -1: none.
   int8_t rows;
   // Whether the kernel is the gradient of the weights of a 3x3 convolution, and its units are
-  // images (kernel_images.c). Its only accumulator adds the values of an image in blocks of bounded
-  // length.
+  // images (kernel_images.c). Its inner loops are y, x, ky, kx, channels, columns. Its only
+  // accumulator adds the values of an image in blocks of bounded length.
   bool images;
   uint8_t nphases;
   uint16_t nptr, nwalks, nslots, nnum, nstmts;

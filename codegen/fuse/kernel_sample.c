@@ -330,6 +330,27 @@ static Cell gathered(Sampler *s, const KStmt *x, uint32_t free, const char *at) 
   return total_end(&t);
 }
 
+// Returns the error bound of the gradient of a weight in a kernel of images (Kernel.images).
+// Winograd's algorithm adds the terms of all taps and cancels those of the other taps. So the
+// rounding errors are relative to the absolute values of all of them.
+static double taps_bound(Sampler *s, const KStmt *x, uint32_t free) {
+  int ky = s->k->nouter + 2, kx = ky + 1;
+  int64_t at[2] = {s->at[ky], s->at[kx]};
+  double sum = 0;
+  for (s->at[ky] = 0; s->at[ky] < extent(s, ky); s->at[ky]++)
+    for (s->at[kx] = 0; s->at[kx] < extent(s, kx); s->at[kx]++) {
+      counters_moved(s, true);
+      Total t = {.x = x};
+      if (rounds(s, free) > 0) do
+          total_add(&t, argument(s, x, 0, x->type));
+        while (count_up(s, free));
+      sum += t.sum.abs;
+    }
+  s->at[ky] = at[0], s->at[kx] = at[1];
+  counters_moved(s, true);
+  return sum * SUM_ROUNDINGS * unit_roundoff(TYPE_F32);
+}
+
 static bool sample_one(Sampler *s, int stmt, uint32_t free, KernelElement *out) {
   const KStmt *x = &s->k->stmt[stmt];
   Dtype type = s->k->ptr[x->index].type;
@@ -339,7 +360,7 @@ static bool sample_one(Sampler *s, int stmt, uint32_t free, KernelElement *out) 
   Cell c = x->kind == K_STORE ? value_of(s, x->arg[0]) : gathered(s, x, free, out->at);
   c = stored(c, x->kind == K_STORE ? s->k->stmt[x->arg[0]].type : x->type, type);
   out->want = c.v;
-  out->bound = c.b;
+  out->bound = x->kind == K_ACCUM && s->k->images ? c.b + taps_bound(s, x, free) : c.b;
   return !c.t;
 }
 
@@ -351,6 +372,7 @@ static void sample_result(Sampler *s, int stmt, KernelSample *out) {
                                          : 0;
   double each = work_of(s, free), work = 0;
   uint32_t before = out->n;
+  if (x->kind == K_ACCUM && k->images) each *= 10; // the terms of all nine taps are evaluated, too
   for (int i = 0; i < TRIES && out->n < before + EACH && work + each <= MOST_WORK && place(s, i);
        i++, work += each)
     out->n += sample_one(s, stmt, free, &out->element[out->n]);
