@@ -12,6 +12,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 typedef struct Bench {
   Session *s;
@@ -23,6 +24,7 @@ typedef struct Bench {
   double median, best;
   double peak, copy; // flops and copied bytes per second of all cores that the step uses
   int64_t bytes;     // least memory traffic of a step, in bytes
+  int64_t resident;  // peak of the resident memory of this process until the steps ended, in bytes
   const Simulation *predicted;
 } Bench;
 
@@ -158,6 +160,7 @@ static int print_json(const Bench *b) {
   json_object_set_new(out, "collectives", list);
   json_object_set_new(out, "wire_bytes", json_integer(b->made.facts->wire_bytes));
   json_object_set_new(out, "allocated", json_integer(exec_bytes(b->exec)));
+  json_object_set_new(out, "resident_bytes", json_integer(b->resident));
   verified_json(out, &b->verified);
   return json_finish(out);
 }
@@ -248,12 +251,19 @@ static bool prepare(Bench *b) {
   return verify_step(s, &job, &b->verified);
 }
 
+static int64_t peak_resident(void) {
+  struct rusage use;
+  return getrusage(RUSAGE_SELF, &use) == 0 ? (int64_t)use.ru_maxrss * 1024 : 0;
+}
+
 static bool measure(Bench *b, int64_t wanted) {
   int threads = exec_workers(b->exec);
+  int64_t fit;
+  if (!warm_up(b, &fit) || !time_steps(b, wanted, fit)) return false;
+  b->resident = peak_resident(); // before the arrays of peak_copy are made
   b->peak = peak_flops(threads);
   b->copy = peak_copy(threads);
-  int64_t fit;
-  if (!warm_up(b, &fit) || !time_steps(b, wanted, fit) || !time_instructions(b)) return false;
+  if (!time_instructions(b)) return false;
   // the better of two measurements: other processes may have slowed one of them
   b->peak = fmax(b->peak, peak_flops(threads));
   b->copy = fmax(b->copy, peak_copy(threads));
