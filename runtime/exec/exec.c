@@ -44,6 +44,12 @@ static Seat seat_of(const Exec *e, int worker, int crew) {
   return (Seat){first + context, first + context + 1, (int)(worker - lo), (int)(hi - lo)};
 }
 
+// Returns how many workers share a context if all workers run the step.
+static int sharers_of(const Exec *e, int64_t context) {
+  int64_t p = e->own, w = e->workers, c = context - e->first;
+  return p >= w ? 1 : (int)(ceil_div((c + 1) * w, p) - ceil_div(c * w, p));
+}
+
 static void note_fault(Exec *e, int64_t context, int worker, uint32_t instr, const Status *s,
                        const LoopSteps *steps) {
   StepFault *f = &e->fault[context * e->workers + worker];
@@ -231,10 +237,19 @@ static void probe(const Exec *e, int64_t context, uint32_t i, int worker, const 
     e->probe->after(e->probe->self, i);
 }
 
+// Runs the share of one worker of a GEMM. A worker that runs the step alone computes the shares of
+// all that would share the context: OpenBLAS may round shares of other sizes differently.
+static void run_shares(const Exec *e, int64_t context, const BoundInstr *b, int worker, int member,
+                       int members, const LoopSteps *steps) {
+  int all = e->crew == 1 && !b->solo ? sharers_of(e, context) : members;
+  for (int m = 0; m < all; m++)
+    if (all != members || m == member) run_gemm(&b->u.gemm, scratch_of(e, worker), m, all, steps);
+}
+
 static void run_instr(Exec *e, int64_t context, uint32_t i, int worker, int member, int members,
                       const LoopSteps *steps) {
   const BoundInstr *b = &e->context[context].instr[i];
-  if (b->kind == INSTR_GEMM) run_gemm(&b->u.gemm, scratch_of(e, worker), member, members, steps);
+  if (b->kind == INSTR_GEMM) run_shares(e, context, b, worker, member, members, steps);
   if (b->kind == INSTR_FILL || b->kind == INSTR_COPY) run_copy(b, member, members, steps);
   if (b->kind == INSTR_ORDERED) run_ordered(e, &b->u.ordered, worker, member, members, steps);
   if (b->kind != INSTR_KERNEL) return;
@@ -479,25 +494,12 @@ static void run_worker(void *exec, int worker) {
   }
 }
 
-// To choose the faster number of workers (threads), TRIAL steps are run with all workers, and TRIAL
-// with one. This is done again every TRIAL_EVERY steps.
-enum { TRIAL = 16, TRIAL_EVERY = 4096 };
-
-static int trial_of(const Exec *e) {
-  int64_t n = e->steps % TRIAL_EVERY;
-  return n < TRIAL ? 0 : n < 2 * TRIAL ? 1 : -1;
-}
-
-// Chooses e->crew, the number of workers (threads) that run a step: all, or one. If an instruction
-// is divided among workers (e->small is false), all workers run the step. Otherwise one worker may
-// be faster, because a step may end before a second worker wakes. With one processor, one worker
-// then runs the step; with several, the faster choice is measured (TRIAL). The choice does not
-// affect results.
+// Chooses e->crew, the number of workers (threads) that run a step: all, or one. If no instruction
+// is divided among workers (e->small), one worker runs the steps of one processor. Otherwise the
+// faster choice is measured (crew.h). The choice does not affect results.
 static void choose_crew(Exec *e) {
-  int trial = trial_of(e);
-  bool alone = e->small && (e->own == 1 || trial == 1 || (trial < 0 && e->spent[1] < e->spent[0]));
-  e->crew = alone || e->probe ? 1 : e->workers;
-  if (e->steps % TRIAL_EVERY == 0) e->spent[0] = e->spent[1] = 0;
+  bool alone = e->small && e->own == 1;
+  e->crew = alone || e->probe || crew_is_one(&e->choice) ? 1 : e->workers;
 }
 
 static void run_crew(Exec *e) {
@@ -506,8 +508,7 @@ static void run_crew(Exec *e) {
     run_worker(e, 0);
   else
     team_run(e->team, run_worker, e);
-  int trial = trial_of(e);
-  if (trial >= 0) e->spent[trial] += clock_seconds() - began;
+  if (e->workers > 1 && !e->probe) crew_note(&e->choice, clock_seconds() - began);
   e->steps++;
 }
 

@@ -11,6 +11,7 @@
 #define RUNTIME_BOUND_H
 
 #include "collectives/ranks/ranks.h"
+#include "runtime/exec/crew.h"
 #include "runtime/exec/ordered_internal.h"
 #include "runtime/runtime_internal.h"
 
@@ -128,8 +129,8 @@ struct Exec {
   const ExecProbe *probe; // may be NULL
   bool small;             // no instruction is divided among workers (choose_crew)
   int crew;               // number of workers that run the current step
+  Crew choice;            // all of them, or one
   int64_t steps;          // number of steps done so far
-  double spent[2];        // seconds of trial steps (choose_crew): [0] by all workers, [1] by one
   // the step that is running: its number, and whether one is running
   int64_t step;
   bool under_way, commit, stop, judged;

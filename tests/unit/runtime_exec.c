@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/exec/crew.h"
 #include "runtime/runtime.h"
 
 enum { B = 10, D = 6, U = 9 };
@@ -434,6 +435,30 @@ static void small_programs_try_both_crews(void **state) {
   }
 }
 
+// Runs `steps` steps that take the given seconds by all workers and by one. Returns how many of
+// them one worker ran.
+static int steps_of_one(Crew *c, int steps, double all, double one) {
+  int n = 0;
+  for (int i = 0; i < steps; i++) {
+    bool alone = crew_is_one(c);
+    n += alone;
+    crew_note(c, alone ? one : all);
+  }
+  return n;
+}
+
+static void crews_follow_the_time_of_steps(void **state) {
+  (void)state;
+  Crew c = {0};
+  assert_true(steps_of_one(&c, 1000, 1e-3, 2e-3) < 100); // trials only
+  assert_true(steps_of_one(&c, 100, 4e-3, 2e-3) > 60);   // another process takes a core
+  assert_true(steps_of_one(&c, 1000, 4e-3, 2e-3) > 900);
+  assert_true(steps_of_one(&c, 2000, 1e-3, 2e-3) < 1200); // and gives it back
+  assert_true(steps_of_one(&c, 1000, 1e-3, 2e-3) < 100);
+  c = (Crew){0};
+  assert_int_equal(steps_of_one(&c, 1000, 1e-2, 1e-3), 0); // no trials of long steps
+}
+
 static void a_step_without_commit_changes_nothing(void **state) {
   (void)state;
   float x[B][D], before[D][U], after[D][U];
@@ -703,6 +728,7 @@ int main(void) {
       cmocka_unit_test(counts_are_compared),
       cmocka_unit_test(a_wrong_element_is_one_replicas),
       cmocka_unit_test(small_programs_try_both_crews),
+      cmocka_unit_test(crews_follow_the_time_of_steps),
       cmocka_unit_test(a_step_without_commit_changes_nothing),
       cmocka_unit_test(faults_are_told),
       cmocka_unit_test(short_batches),
