@@ -1,5 +1,6 @@
 // The interface of code generation: from the graph of one processor to a Program with machine code.
 //   remat           rematerialises forward values for the backward pass
+//   attention_blocked   computes attention in loops over blocks of rows
 //   order_choose    chooses the physical order of every value's dims, and the copies that remain
 //   fuse            groups nodes into kernels, GEMMs, collectives and aliases
 //   program_build   schedules groups and plans memory: a Program without machine code
@@ -18,8 +19,11 @@ typedef struct CodegenOptions {
   bool products;        // large contractions become INSTR_GEMM (BLAS); false: kernels
   bool bf16_products;   // those of bf16 become INSTR_GEMM (runtime/exec/bf16_gemm.c)
   int64_t product_work; // least multiplications of a large contraction; 0: as in gemm_form.c
-  const char *for_;     // what the Program is for: "train", "eval" or "run" (Program.for_)
-  const char *over;     // name of the dim whose last batch may be incomplete, or NULL
+  // Not 0: attention of any size is computed in blocks of at most so many rows, for tests. 0: as in
+  // blocked_find.c.
+  int64_t blocked_rows;
+  const char *for_; // what the Program is for: "train", "eval" or "run" (Program.for_)
+  const char *over; // name of the dim whose last batch may be incomplete, or NULL
   // Whether collectives run beside computation (Machine.overlap). The schedule then runs groups
   // that read the result of a reduction as late as it can.
   bool overlap;
@@ -43,6 +47,10 @@ int remat_levels(Arena *a, const Graph *g);
 // Returns a text for messages: what `level` of `levels` rematerialises.
 const char *remat_level_text(Arena *a, int level, int levels);
 enum { REMAT_BASE_LEVELS = 3, REMAT_TAIL = 2 };
+
+// blocked.c. Returns g with attention computed in loops over blocks of rows, so that its scores are
+// not stored for all rows. Returns g itself if it has no attention, or only small ones.
+const Graph *attention_blocked(Arena *a, const Graph *g, const CodegenOptions *opt);
 
 // order.c. Chooses a physical order for every value: at[n] lists the dims of node n, slowest first.
 // Declared tensors keep their declared order. `graph` is a copy of g with nodes added that copy

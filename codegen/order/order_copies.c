@@ -75,9 +75,29 @@ static NodeId kernel_argument(Chooser *c, const Node *n, NodeId arg, NodeId othe
   return arg;
 }
 
+// Returns `arg`, an argument of contraction n, or a copy of `arg` in which the summed dims are
+// adjacent. The copy is made if `arg` is collected by a loop, whose dim is outermost in it: a
+// library product needs adjacent dims.
+static NodeId collected_argument(Chooser *c, const Node *n, NodeId arg) {
+  DimList list = c->at.at[arg], ranked = {0};
+  NodeId root = arg;
+  while (op_is_alias((Op)graph_node(c->to, root)->op)) root = view_of(c->to, root);
+  if (graph_node(c->to, root)->op != OP_COLLECT || n->attr.ndims < 2) return arg;
+  int first = list.n, last = -1;
+  for (int i = 0; i < list.n; i++) {
+    insert_ranked(c, &ranked, list.at[i]);
+    if (!dim_in(list.at[i], n->attr.ndims, n->attr.dims)) continue;
+    if (first == list.n) first = i;
+    last = i;
+  }
+  if (last - first + 1 == n->attr.ndims) return arg;
+  return copy_in_order(c, arg, ranked, "order: the summed dims of a product must be adjacent");
+}
+
 void contract_copies(Chooser *c, const Node *n, NodeId was[2]) {
   for (int i = 0; i < 2; i++) was[i] = c->map[n->args[i]];
-  for (int i = 0; i < 2; i++) c->map[n->args[i]] = kernel_argument(c, n, was[i], was[1 - i]);
+  for (int i = 0; i < 2; i++)
+    c->map[n->args[i]] = collected_argument(c, n, kernel_argument(c, n, was[i], was[1 - i]));
 }
 
 void argument_copies(Chooser *c, const Node *n, NodeId *arg) {

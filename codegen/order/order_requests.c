@@ -34,7 +34,7 @@ static void request_outputs(Chooser *c) {
   }
 }
 
-static void request_through_move(Chooser *c, const Node *n, DimList requested) {
+static void request_through_move(Chooser *c, const Node *n, DimList requested, bool forced) {
   const Attr *at = &n->attr;
   if (n->op == OP_MERGE) {
     if (!requested.n && n->dims.n) requested = n->dims;
@@ -42,7 +42,7 @@ static void request_through_move(Chooser *c, const Node *n, DimList requested) {
       request(c, n->args[0], &requested, true);
   } else if (n->op == OP_SPLIT) {
     if (requested.n && list_replace(&requested, at->nto, at->to, at->ndims, at->dims))
-      request(c, n->args[0], &requested, false);
+      request(c, n->args[0], &requested, forced);
   } else if (requested.n) {
     for (int i = 0; i < requested.n; i++)
       for (int j = 0; j < at->nto && j < at->ndims; j++)
@@ -50,7 +50,7 @@ static void request_through_move(Chooser *c, const Node *n, DimList requested) {
           requested.at[i] = at->dims[j];
           break;
         }
-    request(c, n->args[0], &requested, false);
+    request(c, n->args[0], &requested, forced && n->op == OP_RENAME);
   }
 }
 
@@ -91,6 +91,10 @@ static void request_through_region(Chooser *c, NodeId id) {
   }
   if (n->op != OP_AT) return;
   c->front[n->args[0]] = n->attr.dims[0];
+  Op of = (Op)graph_node(c->from, n->args[0])->op;
+  bool pieces = of == OP_MERGE || of == OP_SPLIT || of == OP_AT; // no request: by precedence
+  for (int i = 0; i < n->dims.n && pieces && requested.n < n->dims.n; i++)
+    insert_ranked(c, &requested, n->dims.at[i]);
   if (!requested.n) return;
   list_insert(&requested, 0, n->attr.dims[0]);
   request(c, n->args[0], &requested, false);
@@ -116,7 +120,7 @@ void request_all(Chooser *c) {
     if (cls == REGION) request_through_region(c, id);
     pass_front(c, id);
     if (cls == COLLECTIVE || (cls == MOVE && n->op != OP_BROADCAST))
-      request_through_move(c, n, c->requested[id]);
+      request_through_move(c, n, c->requested[id], c->forced[id]);
     else if (c->requested[id].n && (cls == POINTWISE || n->op == OP_BROADCAST))
       for (int i = 0; i < n->nargs; i++) request(c, n->args[i], &c->requested[id], false);
   }

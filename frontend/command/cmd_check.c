@@ -9,7 +9,7 @@ static void print_dims(const Graph *g) {
   printf("dims       ");
   const char *comma = "";
   for (DimId d = 1; d <= dim_count(g->dims); d++) {
-    if (dim_get(g->dims, d)->whole != d) continue;
+    if (dim_get(g->dims, d)->whole != d || dim_get(g->dims, d)->local) continue;
     printf("%s%s %lld", comma, dim_get(g->dims, d)->name, (long long)dim_get(g->dims, d)->size);
     comma = ", ";
   }

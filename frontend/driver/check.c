@@ -26,7 +26,7 @@ bool check_compile(Session *s, CheckFacts *out) {
 static json_t *dims_json(const Graph *g) {
   json_t *out = json_object();
   for (DimId d = 1; d <= dim_count(g->dims); d++)
-    if (dim_get(g->dims, d)->whole == d)
+    if (dim_get(g->dims, d)->whole == d && !dim_get(g->dims, d)->local)
       json_object_set_new(out, dim_get(g->dims, d)->name, json_integer(dim_get(g->dims, d)->size));
   return out;
 }

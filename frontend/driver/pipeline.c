@@ -103,8 +103,10 @@ static void compute_where(Arena *a, const PipelineOptions *opt, int last, Compil
 static void compute_how(Arena *a, const PipelineOptions *opt, int last, Compilation *out) {
   const Graph *kept = proved(opt, remat(a, out->collected, out->again), "remat");
   if (out->simplified) partition_facts_rematerialised(&out->partition, kept);
+  // Compute attention block by block, so that its scores are not stored.
+  const Graph *blocked = proved(opt, attention_blocked(a, kept, &opt->codegen), "attention");
   // Choose the physical order of dims; copies between different orders become nodes.
-  out->order = order_choose(a, kept);
+  out->order = order_choose(a, blocked);
   proved(opt, out->order->graph, "order");
   // Decide which collectives leave in one call.
   out->buckets = collectives_bucket(a, out->order->graph, opt->machine);

@@ -53,6 +53,10 @@ DimId dim_add(DimTable *t, const char *name, int64_t size, Pos pos) {
   return insert(t, (Dim){.name = intern(t->names, name), .size = size, .pos = pos});
 }
 
+DimId dim_add_local(DimTable *t, const char *name, int64_t size) {
+  return insert(t, (Dim){.name = intern(t->names, name), .size = size, .local = true});
+}
+
 DimId dim_find(const DimTable *t, const char *name) {
   const Entry *e = map_get(&t->by_name, intern(t->names, name));
   return e ? e->id : 0;
@@ -66,7 +70,8 @@ DimTable *dim_table_whole(Arena *a, const DimTable *t) {
   DimTable *out = dim_table_new(a, t->names);
   for (DimId d = 1; d <= t->entry.n; d++) {
     Dim dim = *dim_get(t, d);
-    if (dim.whole == d && insert(out, dim) != d) BUG("whole dim %s behind a block", dim.name);
+    if (dim.whole == d && !dim.local && insert(out, dim) != d)
+      BUG("whole dim %s behind a block", dim.name);
   }
   return out;
 }

@@ -58,18 +58,23 @@ typedef struct Dim {
   Pos pos;             // where it is declared
   DimId out, tap;      // of a footprint dim: the block dim to[0], and to[1] or 0
   Footprint footprint; // all zero if the dim is no footprint dim
+  bool local;          // a whole dim that code generation added for the program of one processor
 } Dim;
 
 typedef struct DimTable DimTable;
 DimTable *dim_table_new(Arena *a, Intern *names);
 
-// Returns a table with the whole dims of t, without its blocks, for a compile with another mesh.
+// Returns a table with the whole dims of t, without its blocks and local dims, for a compile with
+// another mesh.
 // The ids stay the same, so all whole dims of t must have been added before its first block.
 DimTable *dim_table_whole(Arena *a, const DimTable *t);
 
 // Adds a whole dim and returns its id. The caller has checked that the name is free (dim_find) and
 // that 1 <= size < 2^31.
 DimId dim_add(DimTable *t, const char *name, int64_t size, Pos pos);
+// Adds a whole dim that only the program of one processor has (Dim.local). dim_table_whole leaves
+// it out, so that it may be added after the first block.
+DimId dim_add_local(DimTable *t, const char *name, int64_t size);
 const Dim *dim_get(const DimTable *t, DimId d);
 uint32_t dim_count(const DimTable *t); // ids are 1 to dim_count
 // Returns the dim with that full name, or 0. Blocks can also be found by their names.

@@ -426,7 +426,7 @@ static bool infer_carry(InferCall *c) {
 static bool infer_at(InferCall *c) {
   if (!want_region(c) || !want_lists(c, 1, 0)) return false;
   const Region *r = region_get(c->g, c->attr->region);
-  if (dim_of(c, c->attr->dims[0])->whole != r->t)
+  if (c->attr->dims[0] != r->t && dim_of(c, c->attr->dims[0])->whole != r->t)
     return refuse(c, "the loop does not run over %s", name_of(c, c->attr->dims[0]));
   return want_place(c, 0, r->parent) && without_dims(c);
 }

@@ -101,8 +101,10 @@ static bool check_node(const Verifier *c, NodeId id) {
 static bool check_region(const Verifier *c, RegionId r) {
   const Region *region = region_get(c->g, r);
   if (region->parent >= r) return broken(c, "region %u lies in no earlier one", r);
-  if (region->t == 0 || region->t > dim_count(c->g->dims) ||
-      dim_get(c->g->dims, region->t)->whole != region->t)
+  if (region->t == 0 || region->t > dim_count(c->g->dims))
+    return broken(c, "region %u runs over no dim", r);
+  bool blocks = stage_legal[c->g->stage] & S_COLLECTIVE;
+  if (!blocks && dim_get(c->g->dims, region->t)->whole != region->t)
     return broken(c, "region %u runs over a block dim", r);
   return true;
 }

@@ -8,6 +8,7 @@
 //   # run rows=2,cols=2 b=rows,h=cols
 //   # train 2 rows=2 b=rows            two training steps
 //   # feed label 0..10                 range of an integer input, 0..2 otherwise
+//   # blocks 4                         attention is computed in blocks of at most 4 rows
 // Every run is made twice: with GEMMs by the library on one worker, and by generated kernels on
 // two. The bytes that the communicator counts must be those that `check` predicts. Parameters must
 // have the same initial values on every mesh.
@@ -113,6 +114,21 @@ static Graph *run_select(Run *r) {
   return select_run(r->arena, r->model, &fetch);
 }
 
+// Returns the number of "# blocks ROWS", or 0 if the model does not have such a line.
+static int64_t block_rows(const Run *r) {
+  long rows = 0;
+  const char *at = strstr(r->text, "# blocks ");
+  if (at) sscanf(at, "# blocks %ld", &rows);
+  return rows;
+}
+
+// Returns whether attention became loops, if the model says so. Rows that are split over processors
+// make no loops.
+static bool is_blocked(const Run *r) {
+  bool split = r->layout && strstr(r->layout, "t=");
+  return !block_rows(r) || split || r->made.order->graph->region.n > 0;
+}
+
 static bool run_compile(Run *r) {
   Graph *g = r->steps ? select_train(r->arena, r->model, NULL) : run_select(r);
   if (!g) return false;
@@ -123,11 +139,12 @@ static bool run_compile(Run *r) {
   PipelineOptions options = {.codegen = {.fuse = true,
                                          .products = r->products,
                                          .bf16_products = r->products && bf16_gemm_open(NULL),
+                                         .blocked_rows = block_rows(r),
                                          .for_ = r->steps ? "train" : "run"},
                              .code = {.opt = r->products ? 2 : 0, .cache = suite_cache()},
                              .machine = &machine,
                              .machine_code = true};
-  if (!pipeline_run(r->arena, g, &options, NULL, r->diag, &r->made)) return false;
+  if (!pipeline_run(r->arena, g, &options, NULL, r->diag, &r->made) || !is_blocked(r)) return false;
   ExecOptions exec = {.threads = r->threads, .seed = SEED};
   r->exec = exec_new(r->made.compiled->program, &exec, r->diag);
   return r->exec && exec_initialise(r->exec, r->diag);

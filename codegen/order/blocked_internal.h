@@ -1,0 +1,43 @@
+// What the files of blocked attention share: blocked_find.c recognises it, blocked.c writes its
+// loops. Private to the room.
+//
+// A score is a value that has the dim of the rows (the queries) and all dims of the keys. A row
+// value is what a reduction over the keys makes of scores, such as the maximum of a softmax, if
+// scores are computed from it again. An exit is a value that is computed from scores and lacks the
+// dim of the rows or the dims of the keys. A side value is a score that depends on no contraction,
+// such as a mask: every loop computes the side values that it reads.
+#ifndef CODEGEN_BLOCKED_H
+#define CODEGEN_BLOCKED_H
+
+#include "codegen/values/values_internal.h"
+
+typedef enum BlockRole { BLOCK_NONE, BLOCK_SIDE, BLOCK_SCORE, BLOCK_ROW, BLOCK_EXIT } BlockRole;
+
+// An attention, or the part of one that a single loop over blocks of rows computes. The forward and
+// the backward pass are two loops, because the backward pass needs the result of the forward pass.
+typedef struct BlockedLoop {
+  const uint8_t *role;   // by node: its BlockRole in attentions over `rows` and `keys`
+  const uint32_t *level; // by node: how many loops a path to the node passes at most
+  uint32_t at;           // level of the nodes of this loop
+  DimId rows;
+  Dims keys;
+  DimList batch; // dims that a loop around it runs over, slowest first; none: there is no such loop
+  int64_t block; // rows of a block, a divisor of the size of `rows`
+  RegionId around; // the loop of the model that contains it, 0: none
+  NodeId first;    // the first of its nodes: the loop has its origin
+} BlockedLoop;
+
+typedef struct BlockedPlan {
+  VEC(BlockedLoop) loop;
+  uint32_t *of;     // by node: 1 + the index of the loop that computes it, 0: none
+  bool *read;       // by node: it belongs to a loop, and nodes outside the loop read its value
+  const char **why; // by node: why an attention with this contraction is not blocked, or NULL
+} BlockedPlan;
+
+// Finds the attentions of g that are to be computed block by block. The result is allocated in `a`.
+BlockedPlan *blocked_find(Arena *a, const Graph *g, const CodegenOptions *opt);
+// Returns whether loop number `l` of the plan computes node n itself, as it needs the value. It
+// does not if the value comes from outside the loop.
+bool blocked_computes(const BlockedPlan *p, uint32_t l, NodeId n);
+
+#endif
