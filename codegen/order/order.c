@@ -15,9 +15,14 @@
 //
 // The dim of a loop is the outermost dim of what the loop reads or collects, so that one iteration
 // accesses one piece of memory. A carry, its initial value and its next value have the same order.
-#include "codegen/order/order_internal.h"
+#include "codegen/order/order_class_internal.h"
 
 #include <stdio.h>
+
+// The orders of the search are taken if they cost at most this share of those by requests alone.
+static const double WORTH = 0.97;
+// They must also save this many ns, so that small models keep the orders that they are written in.
+static const double LEAST_SAVED = 20000;
 
 // Returns whether the value of node `old` of the old graph takes the requested order. A value that
 // a kernel or a GEMM writes can have any order. An alias or the result of a collective has the
@@ -118,10 +123,6 @@ static void to_front(const Chooser *c, NodeId old, DimList *list) {
   list_insert(list, 0, c->front[old]);
 }
 
-// Returns whether op only informs earlier passes. The graph with chosen orders has no nodes with
-// such an op.
-static bool op_is_mark(Op op) { return op == OP_CHECKPOINT || op == OP_PIN; }
-
 static void copy_node(Chooser *c, NodeId old) {
   const Node *n = graph_node(c->from, old);
   if (n->op == OP_SCAN) {
@@ -177,26 +178,58 @@ static void copy_outputs(Chooser *c) {
   }
 }
 
-Order *order_choose(Arena *a, const Graph *g) {
-  bug_context("order", 0);
+// Makes the graph with orders, from the requests in c.
+static void make_graph(Chooser *c) {
+  c->to = graph_like(c->a, c->from, STAGE_ORDER);
+  c->map = arena_array(c->a, NodeId, graph_count(c->from) + 1);
+  vec_push(c->a, c->at) = (DimList){0};
+  vec_push(c->a, c->loose) = false;
+  for (NodeId id = 1; id <= graph_count(c->from); id++) {
+    bug_context("order", id);
+    copy_node(c, id);
+  }
+  copy_outputs(c);
+}
+
+static Chooser chooser_new(Arena *a, const Graph *g) {
   uint32_t n = graph_count(g) + 1;
-  Chooser c = {.a = a, .from = g, .to = graph_like(a, g, STAGE_ORDER)};
+  Chooser c = {.a = a, .from = g};
   c.requested = arena_array(a, DimList, n);
   c.forced = arena_array(a, bool, n);
   c.front = arena_array(a, DimId, n);
-  c.map = arena_array(a, NodeId, n);
-  vec_push(a, c.at) = (DimList){0};
-  vec_push(a, c.loose) = false;
   rank_dims(&c);
-  request_all(&c);
-  for (NodeId id = 1; id < n; id++) {
-    bug_context("order", id);
-    copy_node(&c, id);
+  return c;
+}
+
+// Returns the orders by least estimated cost. `plain` has the orders by requests alone, from which
+// the search starts.
+static Chooser by_cost(Arena *a, const Chooser *plain, const Rows *rows) {
+  OrderClasses *s = order_classes(a, plain->from, rows);
+  order_search(s, plain);
+  Chooser c = chooser_new(a, plain->from);
+  c.classes = s;
+  for (NodeId n = 1; n <= graph_count(c.from); n++) {
+    const OrderClass *x = &s->cls.at[s->of[n]];
+    if (!class_is_free(x) || op_is_mark((Op)graph_node(c.from, n)->op)) continue;
+    c.requested[n] = x->order;
+    c.forced[n] = true;
   }
-  copy_outputs(&c);
+  make_graph(&c);
+  return c;
+}
+
+Order *order_choose(Arena *a, const Graph *g) {
+  bug_context("order", 0);
+  Rows rows = rows_find(a, g, NULL);
+  Chooser plain = chooser_new(a, g);
+  request_all(&plain);
+  make_graph(&plain);
+  Chooser best = by_cost(a, &plain, &rows);
+  double was = order_graph_cost(&plain, &rows), is = order_graph_cost(&best, &rows);
+  if (is > WORTH * was || was - is < LEAST_SAVED) best = plain;
   Order *order = arena_new_of(a, Order);
-  order->graph = c.to;
-  order->at = c.at.at;
+  order->graph = best.to;
+  order->at = best.at.at;
   return order_loop_panels(a, order);
 }
 

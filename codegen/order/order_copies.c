@@ -1,6 +1,6 @@
 // Copies of memory where a value is needed in two orders (order.c, 3), and the arguments of
 // operations that need one.
-#include "codegen/order/order_internal.h"
+#include "codegen/order/order_class_internal.h"
 
 void set_order(Chooser *c, NodeId n, DimList list) {
   if (n < c->at.n) return;
@@ -36,17 +36,24 @@ static bool inner_uneven(const Graph *g, int n, const DimId *dims) {
   return false;
 }
 
+void order_adjacent(const Node *n, DimList *list) {
+  const Attr *at = &n->attr;
+  DimList trial = *list;
+  if (list_replace(&trial, at->ndims, at->dims, at->nto, at->to)) return;
+  int last = dims_index(list, at->dims[at->ndims - 1]);
+  DimId before = last + 1 < list->n ? list->at[last + 1] : 0;
+  for (int i = 0; i < at->ndims; i++) dims_remove(list, at->dims[i]);
+  int place = before && dims_has(list, before) ? dims_index(list, before) : list->n;
+  for (int i = 0; i < at->ndims; i++) list_insert(list, place + i, at->dims[i]);
+}
+
 static NodeId merge_argument(Chooser *c, const Node *n, NodeId arg) {
   const Attr *at = &n->attr;
   if (inner_uneven(c->from, at->ndims, at->dims))
     BUG("merge of a dim that is split unevenly inside");
-  DimList list = c->at.at[arg], trial = list;
-  if (list_replace(&trial, at->ndims, at->dims, at->nto, at->to)) return arg;
-  int last = dims_index(&list, at->dims[at->ndims - 1]);
-  DimId before = last + 1 < list.n ? list.at[last + 1] : 0;
-  for (int i = 0; i < at->ndims; i++) dims_remove(&list, at->dims[i]);
-  int place = before && dims_has(&list, before) ? dims_index(&list, before) : list.n;
-  for (int i = 0; i < at->ndims; i++) list_insert(&list, place + i, at->dims[i]);
+  DimList list = c->at.at[arg];
+  order_adjacent(n, &list);
+  if (dims_equal(&list, &c->at.at[arg])) return arg;
   return copy_in_order(c, arg, list, "order: merged dims must be adjacent");
 }
 
@@ -58,7 +65,8 @@ static NodeId kernel_argument(Chooser *c, const Node *n, NodeId arg, NodeId othe
   enum { WORK_AN_ELEMENT = 256, SHORTEST = 8 };
   const Dims *image = &graph_node(c->to, other)->dims;
   DimList list = c->at.at[arg];
-  bool windows = op_row((Op)graph_node(c->to, other)->op)->cls == WINDOW;
+  const Node *reader = graph_node(c->to, other);
+  bool windows = op_row((Op)reader->op)->cls == WINDOW && reader->attr.nto > 1;
   if (!windows || !list.n || dims_has(&n->dims, list.at[list.n - 1])) return arg;
   if (dims_has(&n->dims, c->at.at[other].at[image->n - 1])) return arg;
   for (int i = list.n - 1; i >= 0; i--) {
@@ -96,8 +104,12 @@ static NodeId collected_argument(Chooser *c, const Node *n, NodeId arg) {
 
 void contract_copies(Chooser *c, const Node *n, NodeId was[2]) {
   for (int i = 0; i < 2; i++) was[i] = c->map[n->args[i]];
-  for (int i = 0; i < 2; i++)
-    c->map[n->args[i]] = collected_argument(c, n, kernel_argument(c, n, was[i], was[1 - i]));
+  for (int i = 0; i < 2; i++) {
+    DimList read = c->classes ? order_read(c->classes, n->args[i], n->args[1 - i]) : (DimList){0};
+    c->map[n->args[i]] = read.n && !dims_equal(&read, &c->at.at[was[i]])
+                             ? copy_in_order(c, was[i], read, "order: as products read it")
+                             : collected_argument(c, n, kernel_argument(c, n, was[i], was[1 - i]));
+  }
 }
 
 void argument_copies(Chooser *c, const Node *n, NodeId *arg) {

@@ -40,7 +40,7 @@ void rank_dims(Chooser *c) {
 }
 
 static bool before(const Chooser *c, DimId x, DimId y) {
-  DimId wx = dim_get(c->to->dims, x)->whole, wy = dim_get(c->to->dims, y)->whole;
+  DimId wx = dim_get(c->from->dims, x)->whole, wy = dim_get(c->from->dims, y)->whole;
   if (c->rank[wx] != c->rank[wy]) return c->rank[wx] < c->rank[wy];
   return wx != wy ? wx < wy : x < y;
 }
@@ -135,8 +135,7 @@ static DimList order_gather(const Chooser *c, const Node *n) {
   return list;
 }
 
-static DimList order_moved(const Chooser *c, const Node *n) {
-  DimList list = c->at.at[n->args[0]];
+static DimList order_moved(const Node *n, DimList list) {
   const Attr *at = &n->attr;
   if (n->op == OP_SPLIT || n->op == OP_MERGE) {
     if (!list_replace(&list, at->ndims, at->dims, at->nto, at->to))
@@ -155,8 +154,7 @@ static DimList order_moved(const Chooser *c, const Node *n) {
 // dim of positions replace the dim that is read. The dim of positions is to[0], the dim of offsets
 // to[1]. The offsets come just before the positions, so that values along the positions stay
 // contiguous.
-static DimList order_window(const Chooser *c, const Node *n) {
-  DimList list = c->at.at[n->args[0]];
+static DimList order_window(const Node *n, DimList list) {
   const Attr *t = &n->attr;
   int at = dims_index(&list, t->dims[0]);
   dims_remove(&list, t->dims[0]);
@@ -176,12 +174,18 @@ static DimList order_source(const Chooser *c, const Node *n) {
   return n->op == OP_VALUES ? list : n->dims;
 }
 
-static DimList order_region(const Chooser *c, const Node *n) {
-  if (n->op == OP_SCAN) return (DimList){0};
-  DimList list = c->at.at[n->args[n->op == OP_FINAL || n->op == OP_COLLECT]];
+DimList order_derived(const Node *n, const DimList *arg) {
+  DimList list = *arg;
+  if (op_row((Op)n->op)->cls == WINDOW) return order_window(n, list);
+  if (op_row((Op)n->op)->cls != REGION) return order_moved(n, list);
   if (n->op == OP_AT) dims_remove(&list, n->attr.dims[0]);
   if (n->op == OP_COLLECT) list_insert(&list, 0, n->attr.dims[0]);
   return list;
+}
+
+static DimList order_region(const Chooser *c, const Node *n) {
+  if (n->op == OP_SCAN) return (DimList){0};
+  return order_derived(n, &c->at.at[n->args[n->op == OP_FINAL || n->op == OP_COLLECT]]);
 }
 
 DimList order_default(const Chooser *c, const Node *n) {
@@ -196,12 +200,12 @@ DimList order_default(const Chooser *c, const Node *n) {
   case CONTRACT: return order_contract(c, n);
   case GATHER: return order_gather(c, n);
   case REGION: return order_region(c, n);
-  case WINDOW: return order_window(c, n);
-  case ORDERED: return order_moved(c, n);
+  case WINDOW: return order_derived(n, &c->at.at[n->args[0]]);
+  case ORDERED: return order_derived(n, &c->at.at[n->args[0]]);
   case MOVE:
-    if (n->op != OP_BROADCAST) return order_moved(c, n);
+    if (n->op != OP_BROADCAST) return order_derived(n, &c->at.at[n->args[0]]);
     break;
-  case COLLECTIVE: return order_moved(c, n);
+  case COLLECTIVE: return order_derived(n, &c->at.at[n->args[0]]);
   }
   DimList rest = list_minus(&n->dims, &c->at.at[n->args[0]]);
   return list_union(&rest, &c->at.at[n->args[0]]);

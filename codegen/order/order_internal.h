@@ -30,7 +30,13 @@ typedef struct Chooser {
   VEC(DimList) at; // by new node: the order of its dims; entry 0 is unused
   VEC(bool) loose; // by new node: made of random draws only, so that its order may still change
   VEC(OrderCopy) copy;
+  // The classes of `from`, with the orders that the search has found; NULL before the search.
+  const struct OrderClasses *classes;
 } Chooser;
+
+// Returns whether op only informs earlier passes. The graph with chosen orders has no nodes with
+// such an op.
+static inline bool op_is_mark(Op op) { return op == OP_CHECKPOINT || op == OP_PIN; }
 
 // -- order_requests.c
 // Sets requested, forced and front of all old nodes. Needs c->rank.
@@ -50,6 +56,10 @@ void insert_ranked(const Chooser *c, DimList *list, DimId d);
 // Returns the order that new node n has without a request. Its arguments have their orders.
 DimList order_default(const Chooser *c, const Node *n);
 
+// Returns the order of n, a view, move of dims, window or collective, if its argument has order
+// *arg.
+DimList order_derived(const Node *n, const DimList *arg);
+
 // -- order_copies.c
 // Sets the order of new node n if it has none yet.
 void set_order(Chooser *c, NodeId n, DimList list);
@@ -62,6 +72,8 @@ NodeId in_memory(Chooser *c, NodeId n, const char *why);
 // Enters in c->map copies of the arguments of contraction n, where kernel_argument makes copies.
 // The caller gets the earlier entry of argument i in was[i], to restore it.
 void contract_copies(Chooser *c, const Node *n, NodeId was[2]);
+// Moves the dims that merge n joins next to each other in *list, if they are apart.
+void order_adjacent(const Node *n, DimList *list);
 // Replaces *arg, the first argument of n, by a copy if n needs it in memory or in another order.
 void argument_copies(Chooser *c, const Node *n, NodeId *arg);
 // Returns the node that is to be the argument of the copy of node n, whose number in the old graph

@@ -21,8 +21,8 @@ typedef struct GemmForm {
 // the reason, or NULL if the options allow no library.
 MUST_USE bool gemm_form(const Graph *g, const Order *order, const Rows *rows,
                         const CodegenOptions *opt, NodeId n, GemmForm *out, const char **why);
-// The same for contraction x of graph g if its arguments have the physical orders arg[0] and arg[1],
-// and its result has the order `result`. product_work: as in CodegenOptions.
+// The same for contraction x of graph g if its arguments have the physical orders arg[0] and
+// arg[1], and its result has the order `result`. product_work: as in CodegenOptions.
 MUST_USE bool gemm_form_in(const Graph *g, const Rows *rows, int64_t product_work, const Node *x,
                            const DimList *const arg[2], const DimList *result, GemmForm *out,
                            const char **why);

@@ -1,0 +1,84 @@
+// Order classes: values whose orders are chosen together, and the operations that join classes.
+// Private to the search for orders.
+//
+//   order_class.c    the classes of a graph, and its uses of them
+//   order_cost.c     the cost of an operation for given orders
+//   order_search.c   the orders of least cost
+//
+// All values with the same dims that kernels compute are one class, and all results of contractions
+// with these dims are another one. So equal layers of a model share their classes, and the search
+// takes as long for one layer as for many.
+#ifndef CODEGEN_ORDER_CLASS_H
+#define CODEGEN_ORDER_CLASS_H
+
+#include "codegen/order/order_internal.h"
+
+typedef uint32_t ClassId; // 0: a value without an order, such as a number
+typedef enum ClassKind {
+  CLASS_NONE,
+  CLASS_POINT,    // computed by kernels, in any order
+  CLASS_CONTRACT, // results of contractions, in any order
+  CLASS_FIXED,    // declared tensors: they have one order, which `order` is from the start
+  CLASS_READ,     // copies of class `of`, which is fixed, that contractions read
+  CLASS_DERIVED,  // views, collectives, windows: the order follows from that of class `of`
+} ClassKind;
+
+typedef struct OrderClass {
+  ClassKind kind;
+  Dims dims;
+  ClassId of;    // the class from which it is derived or copied, or that it updates; else 0
+  ClassId with;  // CLASS_READ: the class of the other argument of the contractions
+  NodeId node;   // a value of the class; the op of a derived class
+  DimList order; // the order of all values of the class
+  ClassId next;  // another class with the same hash
+  VEC(ClassId) derived;
+  VEC(uint32_t) use; // the uses that have the class or a class derived from it
+} OrderClass;
+
+// An operation on values of some classes. All nodes with the same classes are one use.
+typedef struct OrderUse {
+  NodeId node;
+  ClassId arg[3], result;
+  bool copy;     // a copy from arg[0] to `result` if their orders differ; no operation
+  double times;  // number of such operations in a step
+  double cost;   // of all of them, in ns
+  uint32_t next; // another use with the same hash
+} OrderUse;
+
+typedef struct OrderClasses {
+  Arena *a;
+  const Graph *g;
+  const Rows *rows;
+  VEC(OrderClass) cls;      // entry 0 is unused
+  VEC(OrderUse) use;        // entry 0 is unused
+  ClassId *of;              // by node: its class
+  NodeId *target;           // by node: the source of the tensor that it updates, 0: none
+  uint32_t *classes, *uses; // hash tables
+} OrderClasses;
+
+// Finds the classes and uses of graph g. The orders of classes that are not fixed are empty.
+OrderClasses *order_classes(Arena *a, const Graph *g, const Rows *rows);
+static inline bool class_is_free(const OrderClass *c) {
+  return (c->kind == CLASS_POINT || c->kind == CLASS_CONTRACT || c->kind == CLASS_READ) &&
+         c->dims.n > 1;
+}
+// Returns the order in which contractions with value `with` read value n of s->g, if n is a
+// declared tensor; otherwise no dims.
+DimList order_read(const OrderClasses *s, NodeId n, NodeId with);
+
+// -- order_cost.c
+// Returns the cost of node n of graph g in ns, if its arguments have orders arg[i] and its result
+// has order `result`. An argument without an order (a number) is NULL.
+double order_cost(const Graph *g, const Rows *rows, NodeId n, const DimList *const arg[3],
+                  const DimList *result);
+// Returns the cost in ns of a copy of `bytes` bytes from one order to another; 0 if they are equal.
+double order_copy_cost(const Graph *g, const DimList *from, const DimList *to, double bytes);
+// Returns the cost in ns of all nodes of the graph that `c` has made.
+double order_graph_cost(const Chooser *c, const Rows *rows);
+
+// -- order_search.c
+// Gives each free class the order of least estimated cost. `c` has chosen orders for all nodes,
+// which are the start of the search. Returns the estimated cost.
+double order_search(OrderClasses *s, const Chooser *c);
+
+#endif

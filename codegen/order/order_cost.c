@@ -1,0 +1,169 @@
+// The cost of an operation for given physical orders of its arguments and its result. Only the part
+// of the cost counts that depends on the orders. The figures are those of one core in ns. They need
+// not be exact: the search compares orders whose costs differ several times.
+#include "codegen/order/order_class_internal.h"
+#include "codegen/values/gemm_form_internal.h"
+
+// Multiplications per ns: of a library product, and of kernels whose vectors are contiguous in an
+// argument and the result, in both arguments, or in neither.
+static const double LIBRARY_RATE = 75, KERNEL_RATE = 35, SUM_RATE = 20, STRIDED_RATE = 5;
+static const double BYTE_RATE = 10;    // bytes per ns of contiguous accesses
+static const double STRIDED = 6;       // time of a strided access, relative to a contiguous one
+static const double OTHER_ORDER = 1.1; // the same for runs of contiguous elements in other order
+static const double CALL = 300;        // ns of a library call
+// What small products lose: a product of m by k and k by n takes the time of mnk + HALF (mn + nk +
+// km) multiplications.
+static const double HALF = 12;
+static const double TRANSPOSED = 1.02; // time of a product with a transposed argument
+enum { LANES = 16 };                   // f32 elements of a vector
+
+static DimId last_of(const DimList *list) { return list->n ? list->at[list->n - 1] : 0; }
+
+static bool same_sequence(const DimList *a, const DimList *b) {
+  int at = -1;
+  for (int i = 0; i < a->n; i++) {
+    int k = dims_index(b, a->at[i]);
+    if (k >= 0 && k < at) return false;
+    if (k >= 0) at = k;
+  }
+  return true;
+}
+
+// Returns the time of `bytes` bytes of an operand with order `order`, which a kernel accesses in
+// loops that have the order `loops`. The last loop is vectorised.
+static double stream(const Graph *g, const DimList *order, const DimList *loops, double bytes) {
+  if (!order || !order->n || !loops->n) return 0;
+  DimId v = last_of(loops);
+  double ns = bytes / BYTE_RATE;
+  if (dims_has(order, v) && last_of(order) != v) return ns * STRIDED;
+  if (!same_sequence(order, loops)) ns *= OTHER_ORDER;
+  // a short vectorised loop leaves lanes empty
+  double size = (double)dim_get(g->dims, v)->size;
+  bool joined = order->n == loops->n && same_sequence(order, loops);
+  return joined || size >= LANES ? ns : ns * (size < 4 ? 4 : LANES / size);
+}
+
+double order_copy_cost(const Graph *g, const DimList *from, const DimList *to, double bytes) {
+  if (dims_equal(from, to)) return 0;
+  return CALL + bytes / BYTE_RATE + stream(g, from, to, bytes);
+}
+
+// Returns whether node n is a window that reads elements several times, such as the patches of a
+// convolution. No library product reads it.
+static bool is_patches(const Graph *g, NodeId n) {
+  while (op_row((Op)graph_node(g, n)->op)->cls == WINDOW) {
+    if (graph_node(g, n)->attr.nto > 1) return true;
+    n = graph_node(g, n)->args[0];
+  }
+  return false;
+}
+
+static double library_cost(const Graph *g, const GemmForm *f) {
+  double m = (double)list_elements(g->dims, &f->m), n = (double)list_elements(g->dims, &f->n),
+         k = (double)list_elements(g->dims, &f->k),
+         calls = (double)list_elements(g->dims, &f->batch);
+  double work = m * n * k + HALF * (m * n + n * k + k * m);
+  return calls * (CALL + work / LIBRARY_RATE * (f->ta || f->tb ? TRANSPOSED : 1));
+}
+
+static double multiplications(const Graph *g, const Node *x) {
+  DimList all = list_union(&graph_node(g, x->args[0])->dims, &graph_node(g, x->args[1])->dims);
+  return (double)list_elements(g->dims, &all);
+}
+
+// Returns the multiplications per ns of a kernel that computes a contraction. Its vectors run along
+// the last dim of the result if an argument is contiguous there, else along a summed dim.
+static double kernel_rate(const Graph *g, const DimList *a, const DimList *b,
+                          const DimList *result) {
+  DimId c = last_of(result), x = last_of(a), y = last_of(b);
+  if (!c || (c != x && c != y)) return x == y ? SUM_RATE : STRIDED_RATE;
+  // along a dim of both arguments no loaded element serves several products
+  if (dims_has(a, c) && dims_has(b, c)) return c == x && c == y ? STRIDED_RATE : STRIDED_RATE / 2;
+  double size = (double)dim_get(g->dims, c)->size;
+  return size >= LANES ? KERNEL_RATE : KERNEL_RATE * size / LANES;
+}
+
+static double contract_cost(const Graph *g, const Rows *rows, NodeId n, const DimList *const arg[2],
+                            const DimList *result) {
+  const Node *x = graph_node(g, n);
+  const DimList *a = arg[0], *b = arg[1];
+  for (int i = 0; i < 2; i++) // one argument has all dims: a reduction, bound by memory
+    if (list_has_all(arg[i], arg[1 - i]))
+      return stream(g, arg[1 - i], arg[i], (double)node_bytes(g, x->args[1 - i])) +
+             stream(g, result, arg[i], (double)node_bytes(g, n));
+  GemmForm form;
+  const char *why;
+  if (!is_patches(g, x->args[0]) && !is_patches(g, x->args[1]) &&
+      gemm_form_in(g, rows, 0, x, arg, result, &form, &why))
+    return library_cost(g, &form);
+  return multiplications(g, x) / kernel_rate(g, a, b, result);
+}
+
+static double window_cost(const Graph *g, NodeId n, const DimList *arg, const DimList *result) {
+  return stream(g, arg, result, (double)node_bytes(g, n));
+}
+
+static double gather_cost(const Graph *g, NodeId n, const DimList *const arg[3],
+                          const DimList *result) {
+  const Node *x = graph_node(g, n);
+  if (x->op == OP_TAKE) return stream(g, arg[0], result, (double)node_bytes(g, n));
+  return stream(g, result, arg[0], (double)node_bytes(g, x->args[0]));
+}
+
+static double point_cost(const Graph *g, NodeId n, const DimList *const arg[3],
+                         const DimList *result) {
+  const Node *x = graph_node(g, n);
+  double ns = 0;
+  for (int i = 0; i < x->nargs && i < 3; i++)
+    if (arg[i] && !dims_equal(arg[i], result))
+      ns += stream(g, arg[i], result, (double)node_bytes(g, x->args[i]));
+  return ns;
+}
+
+static double merge_cost(const Graph *g, NodeId n, const DimList *arg) {
+  DimList list = *arg;
+  const Node *x = graph_node(g, n);
+  if (x->op == OP_MERGE) order_adjacent(x, &list);
+  if (x->op == OP_AT) {
+    dims_remove(&list, x->attr.dims[0]);
+    list_insert(&list, 0, x->attr.dims[0]);
+  }
+  return order_copy_cost(g, arg, &list, (double)node_bytes(g, x->args[0]));
+}
+
+double order_cost(const Graph *g, const Rows *rows, NodeId n, const DimList *const arg[3],
+                  const DimList *result) {
+  const Node *x = graph_node(g, n);
+  switch (op_row((Op)x->op)->cls) {
+  case CONTRACT: return arg[0] && arg[1] ? contract_cost(g, rows, n, arg, result) : 0;
+  case POINTWISE: return point_cost(g, n, arg, result);
+  case REDUCE: return arg[0] ? stream(g, result, arg[0], (double)node_bytes(g, n)) : 0;
+  case GATHER: return arg[0] ? gather_cost(g, n, arg, result) : 0;
+  case WINDOW: return arg[0] && !x->attr.nto ? window_cost(g, n, arg[0], result) : 0;
+  case MOVE:
+  case REGION: return arg[0] ? merge_cost(g, n, arg[0]) : 0;
+  case SOURCE:
+  case ORDERED:
+  case COLLECTIVE: break;
+  }
+  return 0;
+}
+
+double order_graph_cost(const Chooser *c, const Rows *rows) {
+  const Graph *g = c->to;
+  double ns = 0;
+  for (NodeId n = 1; n <= graph_count(g); n++) {
+    const Node *x = graph_node(g, n);
+    const DimList *arg[3] = {0};
+    for (int i = 0; i < x->nargs && i < 3; i++) {
+      const Node *y = graph_node(g, x->args[i]);
+      bool spread = y->op == OP_BROADCAST && y->attr.ndims;
+      if (!op_is_number((Op)y->op) && !spread && y->dims.n) arg[i] = &c->at.at[x->args[i]];
+    }
+    double each = x->op == OP_BROADCAST && !x->attr.ndims && arg[0]
+                      ? order_copy_cost(g, arg[0], &c->at.at[n], (double)node_bytes(g, n))
+                      : order_cost(g, rows, n, arg, &c->at.at[n]);
+    ns += each * (double)region_times(g, x->region);
+  }
+  return ns;
+}

@@ -1,0 +1,269 @@
+// Searches the orders of least estimated cost: local search over order classes. In each step some
+// classes get other orders. The step is kept if the operations that the classes are part of
+// cost less together. Steps of three sizes are tried, until none of them is an improvement:
+//
+//   one class        a dim moves to another place
+//   with neighbours  the same, and classes that share an operation with it get the same sequence
+//   all classes      one dim moves before another wherever it comes after it
+//
+// Only costs of operations on changed classes are updated.
+#include "codegen/order/order_class_internal.h"
+
+enum { PASSES = 8 };
+static const double WORTH = 0.0001; // share of the cost that a step must save
+
+typedef struct SavedOrder {
+  ClassId cls;
+  DimList order;
+} SavedOrder;
+typedef struct SavedCost {
+  uint32_t use;
+  double cost;
+} SavedCost;
+
+typedef struct Search {
+  OrderClasses *s;
+  double cost; // of all uses
+  uint32_t stamp;
+  uint32_t *mark; // by use: the stamp of the last step that updated its cost
+  VEC(SavedOrder) order;
+  VEC(SavedCost) old;
+} Search;
+
+static double use_cost(const OrderClasses *s, const OrderUse *u) {
+  const DimList *arg[3] = {0};
+  for (int i = 0; i < 3; i++)
+    if (u->arg[i]) arg[i] = &s->cls.at[u->arg[i]].order;
+  const DimList *result = &s->cls.at[u->result].order;
+  if (u->copy)
+    return u->times * order_copy_cost(s->g, arg[0], result, (double)node_bytes(s->g, u->node));
+  return u->times * order_cost(s->g, s->rows, u->node, arg, result);
+}
+
+// Sets the orders of all classes that follow from class c.
+static void derive(OrderClasses *s, ClassId c) {
+  for (uint32_t i = 0; i < s->cls.at[c].derived.n; i++) {
+    ClassId d = s->cls.at[c].derived.at[i];
+    if (s->cls.at[d].kind != CLASS_DERIVED) continue;
+    const Node *x = graph_node(s->g, s->cls.at[d].node);
+    DimList list = s->cls.at[c].order;
+    if (x->op == OP_MERGE) order_adjacent(x, &list);
+    s->cls.at[d].order = order_derived(x, &list);
+    derive(s, d);
+  }
+}
+
+static void set_class(Search *r, ClassId c, const DimList *order) {
+  OrderClass *x = &r->s->cls.at[c];
+  if (dims_equal(&x->order, order)) return;
+  vec_push(r->s->a, r->order) = (SavedOrder){c, x->order};
+  x->order = *order;
+  derive(r->s, c);
+}
+
+// Updates the costs of all uses of the changed classes. Keeps the step if it is an
+// improvement, else restores the orders. Returns whether it is kept.
+static bool step_end(Search *r) {
+  OrderClasses *s = r->s;
+  double change = 0;
+  r->stamp++;
+  r->old.n = 0;
+  for (uint32_t i = 0; i < r->order.n; i++) {
+    const OrderClass *c = &s->cls.at[r->order.at[i].cls];
+    for (uint32_t j = 0; j < c->use.n; j++) {
+      OrderUse *u = &s->use.at[c->use.at[j]];
+      if (r->mark[c->use.at[j]] == r->stamp) continue;
+      r->mark[c->use.at[j]] = r->stamp;
+      vec_push(s->a, r->old) = (SavedCost){c->use.at[j], u->cost};
+      change -= u->cost;
+      u->cost = use_cost(s, u);
+      change += u->cost;
+    }
+  }
+  bool kept = change < -WORTH * r->cost;
+  for (uint32_t i = r->order.n; i-- > 0 && !kept;) {
+    s->cls.at[r->order.at[i].cls].order = r->order.at[i].order;
+    derive(s, r->order.at[i].cls);
+  }
+  for (uint32_t i = 0; i < r->old.n && !kept; i++)
+    s->use.at[r->old.at[i].use].cost = r->old.at[i].cost;
+  if (kept) r->cost += change;
+  r->order.n = 0;
+  return kept;
+}
+
+// Returns `list` with its dims that are also in `like` in the sequence of `like`. They keep their
+// places, other dims stay where they are.
+static DimList in_sequence(DimList list, const DimList *like) {
+  DimList out = list;
+  int at = 0;
+  for (int i = 0; i < list.n; i++) {
+    if (!dims_has(like, list.at[i])) continue;
+    while (!dims_has(&list, like->at[at])) at++;
+    out.at[i] = like->at[at++];
+  }
+  return out;
+}
+
+// Gives the free classes that share an operation with class c the sequence of dims of c.
+static void set_neighbours(Search *r, ClassId c) {
+  OrderClasses *s = r->s;
+  for (uint32_t i = 0; i < s->cls.at[c].use.n; i++) {
+    const OrderUse *u = &s->use.at[s->cls.at[c].use.at[i]];
+    ClassId all[4] = {u->arg[0], u->arg[1], u->arg[2], u->result};
+    for (int k = 0; k < 4; k++) {
+      if (!all[k] || all[k] == c || !class_is_free(&s->cls.at[all[k]])) continue;
+      DimList list = in_sequence(s->cls.at[all[k]].order, &s->cls.at[c].order);
+      set_class(r, all[k], &list);
+    }
+  }
+}
+
+static bool try_class(Search *r, ClassId c) {
+  bool better = false;
+  int n = r->s->cls.at[c].order.n;
+  for (int from = 0; from < n; from++)
+    for (int to = 0; to < n; to++) {
+      DimList list = r->s->cls.at[c].order;
+      DimId d = list.at[from];
+      if (from == to) continue;
+      dims_remove(&list, d);
+      list_insert(&list, to, d);
+      set_class(r, c, &list);
+      if (step_end(r)) {
+        better = true;
+        continue;
+      }
+      set_class(r, c, &list);
+      set_neighbours(r, c);
+      better |= step_end(r);
+    }
+  return better;
+}
+
+// Moves dim x before dim y in all free classes in which it comes after y.
+static bool try_pair(Search *r, DimId x, DimId y) {
+  for (ClassId c = 1; c < r->s->cls.n; c++) {
+    if (!class_is_free(&r->s->cls.at[c])) continue;
+    DimList list = r->s->cls.at[c].order;
+    int ix = dims_index(&list, x), iy = dims_index(&list, y);
+    if (ix < 0 || iy < 0 || ix < iy) continue;
+    dims_remove(&list, x);
+    list_insert(&list, iy, x);
+    set_class(r, c, &list);
+  }
+  return r->order.n && step_end(r);
+}
+
+// Moves dim x to the first or the last place in all free classes.
+static bool try_end(Search *r, DimId x, bool first) {
+  for (ClassId c = 1; c < r->s->cls.n; c++) {
+    if (!class_is_free(&r->s->cls.at[c]) || !dims_has(&r->s->cls.at[c].dims, x)) continue;
+    DimList list = r->s->cls.at[c].order;
+    dims_remove(&list, x);
+    list_insert(&list, first ? 0 : list.n, x);
+    set_class(r, c, &list);
+  }
+  return r->order.n && step_end(r);
+}
+
+static bool try_pairs(Search *r) {
+  bool better = false;
+  uint32_t n = dim_count(r->s->g->dims);
+  for (DimId x = 1; x <= n; x++)
+    for (int first = 0; first < 2; first++) better |= try_end(r, x, first);
+  for (DimId x = 1; x <= n; x++)
+    for (DimId y = 1; y <= n; y++)
+      if (x != y) better |= try_pair(r, x, y);
+  return better;
+}
+
+// -- starts -------------------------------------------------------------------------------------
+
+// Computes the orders of derived classes and the costs of all uses.
+static void begin(Search *r) {
+  OrderClasses *s = r->s;
+  for (ClassId i = 1; i < s->cls.n; i++) {
+    OrderClass *x = &s->cls.at[i];
+    bool follows = x->kind == CLASS_READ || (x->kind == CLASS_POINT && x->of);
+    if (follows) x->order = s->cls.at[x->of].order;
+  }
+  for (ClassId i = 1; i < s->cls.n; i++)
+    if (s->cls.at[i].kind != CLASS_DERIVED) derive(s, i);
+  r->cost = 0;
+  for (uint32_t u = 1; u < s->use.n; u++) {
+    s->use.at[u].cost = use_cost(s, &s->use.at[u]);
+    r->cost += s->use.at[u].cost;
+  }
+}
+
+// Starts with the orders that `c` has chosen.
+static void start_plain(Search *r, const Chooser *c) {
+  OrderClasses *s = r->s;
+  for (NodeId n = graph_count(s->g); n; n--)
+    if (s->of[n] && s->cls.at[s->of[n]].kind != CLASS_FIXED)
+      s->cls.at[s->of[n]].order = c->at.at[c->map[n]];
+  begin(r);
+}
+
+// Returns a number by which dims are sorted, slowest first, whatever their declared order: dims of
+// loops, dims of inputs, dims that count matrices in contractions, small dims.
+static double *dim_weights(const OrderClasses *s) {
+  const Graph *g = s->g;
+  double *w = arena_array(s->a, double, dim_count(g->dims) + 1);
+  for (DimId d = 1; d <= dim_count(g->dims); d++) w[d] = -(double)dim_get(g->dims, d)->size;
+  for (uint32_t i = 1; i < s->use.n; i++) {
+    const Node *x = graph_node(g, s->use.at[i].node);
+    if (x->op == OP_AT) w[x->attr.dims[0]] = 1e30;
+    if (x->op != OP_CONTRACT) continue;
+    for (int k = 0; k < x->dims.n; k++)
+      if (dims_has(&graph_node(g, x->args[0])->dims, x->dims.at[k]) &&
+          dims_has(&graph_node(g, x->args[1])->dims, x->dims.at[k]))
+        w[x->dims.at[k]] += 1e10;
+  }
+  for (NodeId n = 1; n <= graph_count(g); n++) {
+    const Node *x = graph_node(g, n);
+    for (int k = 0; k < x->dims.n && x->op == OP_INPUT; k++) w[x->dims.at[k]] += 1e20;
+  }
+  return w;
+}
+
+static void start_sorted(Search *r) {
+  OrderClasses *s = r->s;
+  const double *w = dim_weights(s);
+  for (ClassId i = 1; i < s->cls.n; i++) {
+    OrderClass *x = &s->cls.at[i];
+    if (x->kind != CLASS_POINT && x->kind != CLASS_CONTRACT) continue;
+    DimList list = {0};
+    for (int k = 0; k < x->dims.n; k++) {
+      int at = 0;
+      while (at < list.n && w[list.at[at]] >= w[x->dims.at[k]]) at++;
+      list_insert(&list, at, x->dims.at[k]);
+    }
+    x->order = list;
+  }
+  begin(r);
+}
+
+static void improve(Search *r) {
+  bool better = true;
+  for (int pass = 0; pass < PASSES && better; pass++) {
+    better = false;
+    for (ClassId i = 1; i < r->s->cls.n; i++)
+      if (class_is_free(&r->s->cls.at[i])) better |= try_class(r, i);
+    better |= try_pairs(r);
+  }
+}
+
+double order_search(OrderClasses *s, const Chooser *c) {
+  Search r = {.s = s, .mark = arena_array(s->a, uint32_t, s->use.n + 1)};
+  DimList *best = arena_array(s->a, DimList, s->cls.n);
+  start_plain(&r, c);
+  improve(&r);
+  double cost = r.cost;
+  for (ClassId i = 1; i < s->cls.n; i++) best[i] = s->cls.at[i].order;
+  start_sorted(&r);
+  improve(&r);
+  for (ClassId i = 1; i < s->cls.n && cost <= r.cost; i++) s->cls.at[i].order = best[i];
+  return cost < r.cost ? cost : r.cost;
+}
