@@ -99,6 +99,7 @@ typedef struct WinogradForm {
   int64_t columns;         // channels of the results that are computed together
   int64_t weights_channel; // elements between two channels of the image in the weights
   int64_t tiles[2];        // tiles of 2x2 results along y and x
+  int64_t all_tiles;       // tiles of all images
   int64_t run_rows;        // rows of tiles in a run
 } WinogradForm;
 

@@ -15,11 +15,13 @@
 enum {
   TAPS = 3,
   PLANES = 16,
-  LEAST_CHANNELS = 32,        // with fewer, the transforms take longer than they save
-  CHANNEL_STEP = 16,          // channels are a multiple of this, so that all vectors are full
-  LEAST_SIDE = 4,             // fewest rows and columns of results
-  RUN_TILES = 64,             // tiles of a run, about
-  CHUNK_TILES = 192,          // fewest tiles of a chunk: it transforms the weights once
+  LEAST_CHANNELS = 16, // with fewer, the transforms take longer than they save
+  CHANNEL_STEP = 16,   // channels are a multiple of this, so that all vectors are full
+  LEAST_SIDE = 4,      // fewest rows and columns of results
+  RUN_TILES = 64,      // tiles of a run, about
+  LEAST_TILES = 48,    // fewest tiles of all images
+  LEAST_CHUNKS = 4,    // fewest chunks of a kernel, so that several threads have work
+  CHUNK_TILES = 192,   // tiles of a chunk, if there are enough: it transforms the weights once
   CHUNK_TILES_GRADIENT = 512, // the same for gradients, whose chunks have a sum for each weight
   MEMORY_BYTES = 2359296      // upper limit of the transformed data of a run
 };
@@ -148,6 +150,8 @@ static void read_results(const Kernel *k, int l, WinogradForm *f) {
                                 .last = size + TAPS - 1};
     f->tiles[a] = ceil_div(size, 2);
   }
+  f->all_tiles = f->tiles[0] * f->tiles[1];
+  for (int o = 0; o < l; o++) f->all_tiles = size_times(f->all_tiles, loop_rounds(k, o));
   int64_t most = clamp64(RUN_TILES / f->tiles[1], 1, f->tiles[0]);
   f->run_rows = ceil_div(f->tiles[0], ceil_div(f->tiles[0], most));
 }
@@ -163,9 +167,10 @@ static bool convolution_form(const Kernel *k, WinogradForm *f) {
     if (k->loop[l].slot >= 0 || (l < k->vector && image->stride[l] <= 0)) return false;
   f->columns = k->block;
   read_results(k, k->rows - 1, f);
-  return k->loop[k->vector].size % k->block == 0 && k->block % CHANNEL_STEP == 0 &&
-         k->block >= LEAST_CHANNELS && summed_dims(k, image, weights, d) == TAPS &&
-         read_axes(k, &k->stmt[f->image], d, f) && fits(f);
+  return f->all_tiles >= LEAST_TILES && k->loop[k->vector].size % k->block == 0 &&
+         k->block % CHANNEL_STEP == 0 && k->block >= LEAST_CHANNELS &&
+         summed_dims(k, image, weights, d) == TAPS && read_axes(k, &k->stmt[f->image], d, f) &&
+         fits(f);
 }
 
 // The loops of a kernel of images are known: y, x, ky, kx, channels, columns are the inner ones.
@@ -193,9 +198,11 @@ bool winograd_form(const Kernel *k, WinogradForm *f) {
 int64_t winograd_grain(const WinogradForm *f) {
   int64_t all = f->tiles[0] * f->tiles[1], run = f->run_rows * f->tiles[1];
   int64_t units = f->axis[0].size * f->axis[1].size;
-  if (f->gradient) return ceil_div(CHUNK_TILES_GRADIENT, all);
-  if (all < 2 * CHUNK_TILES) return units * ceil_div(CHUNK_TILES, all);
-  return 2 * f->run_rows * f->axis[1].size * ceil_div(CHUNK_TILES, run);
+  int64_t chunk = f->gradient ? CHUNK_TILES_GRADIENT : CHUNK_TILES;
+  if (chunk > f->all_tiles / LEAST_CHUNKS) chunk = f->all_tiles / LEAST_CHUNKS;
+  if (f->gradient) return ceil_div(chunk, all);
+  if (all < 2 * chunk) return units * ceil_div(chunk, all);
+  return 2 * f->run_rows * f->axis[1].size * ceil_div(chunk, run);
 }
 
 // Estimates the cycles that one summed element takes in a register tile of r rows by v vectors.

@@ -12,10 +12,11 @@
 
 enum {
   TAPS = 3,
-  LEAST_CHANNELS = 32,
+  LEAST_CHANNELS = 16,
   CHANNEL_STEP = 16,
   LEAST_SIDE = 4,
   LEAST_IMAGES = 4,
+  LEAST_WORK = 8192, // fewest results of all images: a chunk has about 2048 of them
   // Upper limits of the results of an image and of one row of them. They bound the chains of f32
   // additions (ir/program/sums.h).
   MOST_RESULTS = 4096,
@@ -104,8 +105,9 @@ static bool long_enough(const Kernel *k, const Roles *r) {
     if (k->loop[l].slot >= 0) return false;
   return k->loop[r->y].slot < 0 && k->loop[r->x].slot < 0 && images >= LEAST_IMAGES &&
          rows >= LEAST_SIDE && columns >= LEAST_SIDE && columns <= MOST_COLUMNS &&
-         rows * columns <= MOST_RESULTS && r->channels >= LEAST_CHANNELS &&
-         r->channels % CHANNEL_STEP == 0 && n >= LEAST_CHANNELS && n % CHANNEL_STEP == 0;
+         rows * columns <= MOST_RESULTS && size_times(rows * columns, images) >= LEAST_WORK &&
+         r->channels >= LEAST_CHANNELS && r->channels % CHANNEL_STEP == 0 && n >= LEAST_CHANNELS &&
+         n % CHANNEL_STEP == 0;
 }
 
 // Writes to `to` the loops in their new order, and to from[i] the old index of each; a loop over kx

@@ -249,11 +249,13 @@ int main(int argc, char **argv) {
     tile_case(13 + 15 * (kind & 1), 70, 530 + kind, kind & 1, kind & 2);
   for (int form = 0; form < CONVS; form++) {
     convolution_case(form, 9, 12, 32, 32);
-    convolution_case(form, 6, 7, 112, 128);
+    convolution_case(form, 6, 8, 16, 16);
+    convolution_case(form, 8, 7, 112, 128);
   }
   for (int same = 0; same < 2; same++) {
     gradient_case(same, 5, 6, 9, 32, 48);
     gradient_case(same, 4, 11, 4, 64, 32);
+    gradient_case(same, 3, 8, 8, 16, 16);
   }
   for (int place = 0; place < PLACES; place++)
     for (int op = OP_RANDOM_UNIFORM; op <= OP_RANDOM_NORMAL; op++)
