@@ -1,0 +1,201 @@
+#!/bin/sh
+# The goals for the speed of steps: prints figure, goal, and pass or FAIL.
+#   bench/done.sh [-r ROUNDS] [-t THREADS] [-u CMD] [PART...]     (7 rounds, 2 threads, all parts)
+#   table         time of a step beside the best peer (bench/run; skipped without peers), memory beside the smallest peer,
+#                 step beside flops / FMA peak + bytes / copy rate, prediction beside measurement
+#   bf16          --precision bf16 beside f32
+#   mesh          2 processors, a 2x2 mesh, and 2 processes (--np 2) beside one processor, all on THREADS cores
+#   elementwise   sum(x + y * z), softmax, layer norm, gelu, AdamW: bytes per second beside the copy rate
+#   dispatch      cost of starting a kernel
+#   compile       cold compile of an MLP, the CNN, an LM
+#   start         from start to the first finished step with a warm compile cache, beside 50 ms and one step
+#   long          lm4 with 4096 tokens and batch 1: memory beside 2048 tokens, flop rate beside 128 tokens
+#   permute       declared order of dims (bench/permute.sh)
+# CMD of -u runs before each timing. Times of a comparison alternate; the ratio is the median over the rounds. Ends in
+# `N passed, N failed, N skipped`. Exit 1 if a figure misses its goal, 2 on wrong usage. MESHC is the program.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+MESHC=${MESHC:-$PWD/build/release/meshc}
+export MESHC
+rounds=7 threads=2 under=''
+while getopts r:t:u: option; do
+  case $option in
+    r) rounds=$OPTARG ;;
+    t) threads=$OPTARG ;;
+    u) under=$OPTARG ;;
+    *) exit 2 ;;
+  esac
+done
+shift $((OPTIND - 1))
+parts="table bf16 mesh elementwise dispatch compile start long permute"
+for part; do
+  case " $parts " in *" $part "*) ;; *) echo "done: there is no part $part; parts: $parts" >&2; exit 2 ;; esac
+done
+[ -x "$MESHC" ] || { echo "done: $MESHC is missing; run scripts/build.sh release" >&2; exit 2; }
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+passed=0 failed=0 skipped=0
+
+# goal NAME FIGURE least|most GOAL
+goal() {
+  if [ -z "$2" ] || [ "$2" = null ]; then
+    printf '%-46s %10s  skipped\n' "$1" -
+    skipped=$((skipped + 1))
+  elif awk -v x="$2" -v way="$3" -v g="$4" 'BEGIN {exit !(way == "most" ? x <= g : x >= g)}'; then
+    printf '%-46s %10.4g  %-5s %-8s pass\n' "$1" "$2" "$3" "$4"
+    passed=$((passed + 1))
+  else
+    printf '%-46s %10.4g  %-5s %-8s FAIL\n' "$1" "$2" "$3" "$4"
+    failed=$((failed + 1))
+  fi
+}
+
+# number KEY: of the JSON on standard input, the first of that name
+number() { sed -n "s/^ *\"$1\": \([0-9.e+-]*\),*\$/\1/p" | head -n 1; }
+# bench MODEL OPTION...: its JSON to $tmp/json
+bench() {
+  model=$1
+  shift
+  # shellcheck disable=SC2086
+  $under "$MESHC" bench "bench/models/$model.mesh" --json "$@" >"$tmp/json" 2>"$tmp/errors" || { head -n 3 "$tmp/errors" >&2; return 1; }
+}
+seconds() { number seconds <"$tmp/json"; }
+quotient() { awk -v a="$1" -v b="$2" 'BEGIN {if (b > 0) print a / b}'; }
+middle() { sort -g | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'; }
+
+# against MODEL OPTIONS OTHER-OPTIONS: median over the rounds of the time with OPTIONS divided by that with OTHER-OPTIONS
+against() {
+  for round in $(seq "$rounds"); do
+    # shellcheck disable=SC2086
+    bench "$1" $2 && a=$(seconds) && bench "$1" $3 && quotient "$a" "$(seconds)"
+  done | middle
+}
+
+# ---- parts ----------------------------------------------------------------------------------------------------------
+
+# field KEY: the number of the line of a model in the history
+field() { echo "$line" | sed -n "s/.*\"$1\": \([0-9.e+-]*\)[,}].*/\1/p"; }
+
+# row MODEL RATIO MEMORY: goals of a line of the table
+row() {
+  line=$(grep "\"model\": \"$1\"" "$tmp/history") || { goal "$1: step / best peer" '' most "$2"; return; }
+  goal "$1: step / best peer" "$(field ratio)" most "$2"
+  own=$(echo "$line" | sed 's/.*"meshc": {[^}]*"resident_bytes": \([0-9]*\).*/\1/')
+  least=$(echo "$line" | sed 's/.*"peers": //' | grep -o '"resident_bytes": [0-9]*' | awk '{print $2}' | sort -g | head -n 1)
+  goal "$1: peak memory / smallest peer" "${least:+$(quotient "$own" "$least")}" most "$3"
+  case $1 in mlp1024|cnn|lm6|gpt2) goal "$1: step / (flops/peak + bytes/copy)" "$(field roofline_ratio)" most 1.2 ;; esac
+  goal "$1: predicted / measured, or its inverse" "$(field predicted_ratio | awk '{print $1 < 1 ? 1 / $1 : $1}')" most 1.3
+}
+table() {
+  bench/run --threads "$threads" --rounds "$rounds" ${under:+--under "$under"} --history "$tmp/history" || echo "(bench/run: exit $?)"
+  row iris 0.35 0.5
+  row mlp128_b64 0.70 0.5
+  row mlp128_b100 0.65 0.5
+  row mlp1024 0.85 0.5
+  row cnn 0.70 0.5
+  row lstm 0.75 0.5
+  row charlm 0.65 0.5
+  row lm4 0.80 0.5
+  row lm6 0.80 0.5
+  row gpt2 0.85 0.75
+}
+
+bf16() {
+  for model in mlp1024 lm6; do
+    if ! grep -q -s avx512_bf16 /proc/cpuinfo; then goal "$model: f32 / bf16" '' least 1.3; continue; fi
+    goal "$model: f32 / bf16" "$(against "$model" "--threads $threads --steps 5" "--threads $threads --steps 5 --precision bf16")" least 1.3
+  done
+}
+
+mesh() {
+  one="--threads $threads"
+  goal "mlp1024: 2 processors / 1" "$(against mlp1024 "$one --mesh p=2 --layout b=p" "$one")" most 1.05
+  goal "mlp1024: 2x2 mesh / 1 processor" "$(against mlp1024 "$one --mesh p=2,q=2 --layout b=p,h1=q" "$one")" most 1.08
+  goal "mlp1024: --np 2 / 1 processor" "$(against mlp1024 "$one --mesh p=2 --layout b=p --np 2" "$one")" most 1.10
+}
+
+elementwise() {
+  for model in sumxyz softmax layernorm gelu adamw; do
+    goal "$model: rate / copy rate" "$(for round in $(seq "$rounds"); do
+      bench "$model" --threads "$threads" && sed -n '/"roofline"/,/}/p' "$tmp/json" >"$tmp/roofline" &&
+        awk -v n="$(number bytes <"$tmp/roofline")" -v r="$(number bytes_per_second <"$tmp/roofline")" -v t="$(seconds)" 'BEGIN {print n / t / r}'
+    done | middle)" least 0.9
+  done
+}
+
+dispatch() {
+  # shellcheck disable=SC2086
+  $under "$MESHC" doctor --measure "$tmp/machine" --threads "$threads" --steps 1 >/dev/null
+  goal "cost of starting a kernel, ns" "$(sed -n 's/^launch = //p' "$tmp/machine" | awk '{print 1e9 * $1}')" most 50
+}
+
+# cold MODEL SECONDS: the best of three compilations without the cache
+cold() {
+  for try in 1 2 3; do
+    # shellcheck disable=SC2086
+    $under "$MESHC" bench "bench/models/$1.mesh" --no-cache --steps 1 -v 2>&1 >/dev/null | sed -n 's/^meshc: together *\([0-9.]*\) ms.*/\1/p'
+  done | sort -g | head -n 1 | awk '{print $1 / 1e3}' >"$tmp/cold"
+  goal "$1: cold compile, s" "$(cat "$tmp/cold")" most "$2"
+}
+compile() {
+  cold mlp1024 0.12
+  cold cnn 0.3
+  cold lm4 0.4
+  cold gpt2 0.4
+}
+
+# inputs MODEL LINES: writes the inputs of a model to $tmp/MODEL; LINES is a model with them as outputs
+inputs() {
+  echo "$2" >"$tmp/inputs.mesh"
+  "$MESHC" run "$tmp/inputs.mesh" --out "$tmp/$1" >/dev/null
+}
+# now: seconds since 1970
+now() { date +%s.%N; }
+# first MODEL: the best of ROUNDS of the time from start to the end of a run of one step, less the time of a step
+first() {
+  feed=''
+  for f in "$tmp/$1"/*.npy; do feed="$feed --feed $(basename "$f" .npy)=$f"; done
+  bench "$1" --threads "$threads" --steps 5
+  step=$(seconds)
+  goal "$1: start to first step, warm, less a step, s" "$(for round in $(seq $((rounds + 1))); do
+    # shellcheck disable=SC2086
+    begin=$(now) && "$MESHC" run "bench/models/$1.mesh" $feed --steps 1 --fetch loss --threads "$threads" >/dev/null &&
+      awk -v a="$begin" -v b="$(now)" -v s="$step" 'BEGIN {print b - a - s}'
+  done | sort -g | head -n 1)" most 0.05
+}
+start() {
+  inputs mlp128_b64 'dim b = 64, i = 784
+output x[b, i] = sin(cast(index[i], f32) + 7 * cast(index[b], f32))
+output label[b] = cast(index[b] % 10, i32)'
+  inputs lm4 'dim b = 8, t = 128
+output ids[b, t] = cast((index[t] * 37 + index[b]) % 4096, i32)
+output label[b, t] = cast((index[t] * 41 + index[b]) % 4096, i32)'
+  first mlp128_b64
+  first lm4
+}
+
+long() {
+  bench lm4 --threads "$threads" --steps 3 --set t=2048 --set b=1 && half=$(number allocated <"$tmp/json")
+  bench lm4 --threads "$threads" --steps 3 --set t=4096 --set b=1 && whole=$(number allocated <"$tmp/json") && long_time=$(seconds)
+  # flops of the model, with attention in full: 6 tokens (12 d^2 layers + d vocabulary) + 12 layers tokens T d
+  flops() { awk -v b="$1" -v t="$2" 'BEGIN {d = 256; l = 4; v = 4096; n = b * t; print 6 * n * (12 * d * d * l + d * v) + 12 * l * n * t * d}'; }
+  bench lm4 --threads "$threads" --steps 5 && short_time=$(seconds)
+  goal "lm4: memory with 4096 tokens / with 2048" "$(quotient "${whole:-0}" "${half:-0}")" most 2.1
+  goal "lm4: flop rate with 4096 tokens / with 128" \
+    "$(quotient "$(quotient "$(flops 1 4096)" "${long_time:-0}")" "$(quotient "$(flops 8 128)" "${short_time:-0}")")" least 0.6
+}
+
+permute() {
+  TIMER=$under bench/permute.sh -t "$threads" -i bench/models/lm4.mesh bench/models/charlm.mesh bench/models/lstm.mesh bench/models/cnn.mesh >"$tmp/permuted"
+  cat "$tmp/permuted"
+  for model in lm4 charlm lstm cnn; do
+    goal "$model: slowest order of dims / fastest" "$(awk -v m="$model" '$1 == m {print $4; exit}' "$tmp/permuted")" most 1.15
+  done
+}
+
+for part in ${*:-$parts}; do
+  echo "$part:"
+  "$part"
+done
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ]
