@@ -77,13 +77,27 @@ static DimId last_dim(const Fusion *f, NodeId n) {
   return order->n ? order->at[order->n - 1] : 0;
 }
 
+// Returns whether the sums of contraction n are so short that joining the lanes of a vector to one
+// result would take longer than the products. The result must have a vector of elements along dim
+// c. An argument is then read at a stride, once for all rows of a register tile.
+static bool sums_are_short(const Fusion *f, NodeId n, DimId c) {
+  enum { SHORT_SUM = 32, VECTOR = 16 };
+  const Node *x = graph_node(f->graph, n);
+  int64_t terms = 1;
+  for (int i = 0; i < x->attr.ndims && terms <= SHORT_SUM; i++)
+    terms *= dim_get(f->graph->dims, x->attr.dims[i])->size;
+  return c && dim_get(f->graph->dims, c)->size >= VECTOR && terms <= SHORT_SUM;
+}
+
 // Returns the dim of contraction n that the vectorised loop runs over. It is the last dim of the
-// result if an argument is contiguous along it, too. Otherwise it is a summed dim along which both
-// arguments are contiguous. If there is none, it is a summed dim along which one argument is.
+// result if an argument is contiguous along it, too, or if the sums are short. Otherwise it is a
+// summed dim along which both arguments are contiguous. If there is none, it is a summed dim along
+// which one argument is.
 static DimId vector_of_contraction(const Fusion *f, NodeId n) {
   const Node *x = graph_node(f->graph, n);
   DimId c = last_dim(f, n), a = last_dim(f, x->args[0]), b = last_dim(f, x->args[1]);
   if (c && (c == a || c == b)) return c;
+  if (sums_are_short(f, n, c)) return c;
   if (a == b) return a;
   return a && !dims_has(&x->dims, a) ? a : b;
 }

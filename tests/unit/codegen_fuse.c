@@ -268,6 +268,24 @@ static void small_products_are_generated(void **state) {
   arena_free(w.a);
 }
 
+// x[b, k] w[h, k]: both arguments are contiguous along k. The vectorised loop runs over h if k is
+// short, else over k.
+static void short_sums_have_vectors_of_results(void **state) {
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    World w;
+    begin(&w);
+    DimId k = i ? w.d : w.c;
+    output(&w, "y", contract(&w, INPUT(&w, "x", w.b, k), INPUT(&w, "w", w.h, k), k));
+    w.opt.products = false;
+    compile(&w);
+    const Kernel *kernel = w.compiled->kernels[0];
+    assert_string_equal(kernel->loop[kernel->vector].name, i ? "d" : "h");
+    assert_string_equal(kernel->loop[kernel->rows].name, i ? "h" : "b");
+    arena_free(w.a);
+  }
+}
+
 static void merges_move_nothing_where_dims_are_adjacent(void **state) {
   (void)state;
   World w;
@@ -405,6 +423,7 @@ int main(void) {
       cmocka_unit_test(equal_layers_share_kernels),
       cmocka_unit_test(product_of_three_dims),
       cmocka_unit_test(small_products_are_generated),
+      cmocka_unit_test(short_sums_have_vectors_of_results),
       cmocka_unit_test(merges_move_nothing_where_dims_are_adjacent),
       cmocka_unit_test(chains_run_in_place),
       cmocka_unit_test(large_values_are_streamed),
