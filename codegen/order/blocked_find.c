@@ -17,10 +17,10 @@
 #include "codegen/order/blocked_internal.h"
 
 enum {
-  LEAST_BYTES = 8 << 20, // bytes of the scores of a contraction from which attention is blocked
-  BLOCK_BYTES = 1 << 20, // bytes of the scores of a block
-  MOST_ROWS = 128,       // upper limit of the rows of a block
-  LEAST_ROWS = 16,       // fewer rows only if a divisor of the number of rows demands it
+  LEAST_BYTES = 32 << 20, // bytes of the scores of a contraction from which attention is blocked
+  BLOCK_BYTES = 1 << 20,  // bytes of the scores of a block
+  MOST_ROWS = 128,        // upper limit of the rows of a block
+  LEAST_ROWS = 16,        // fewer rows only if a divisor of the number of rows demands it
   FEWEST_ROWS = 4,
 };
 

@@ -109,7 +109,7 @@ static void test_memory_is_linear(void **state) {
 static void test_loops(void **state) {
   (void)state;
   World w;
-  begin(&w, 1024, 1000);
+  begin(&w, 1024, 1100);
   attend(&w);
   const Graph *g = blocked(&w);
   assert_int_equal(g->region.n, 2);
@@ -118,7 +118,7 @@ static void test_loops(void **state) {
   assert_int_equal(batch->size, 8); // b and h
   assert_int_equal(blocks->size, 8);
   assert_true(batch->local && blocks->local);
-  assert_true(largest(g) <= 4 * 2 * 4 * 1024 * 64);
+  assert_true(largest(g) <= 4 * 2 * 4 * 1100 * 64);
   assert_int_equal(dim_count(dim_table_whole(w.a, g->dims)), 5);
   arena_free(w.a);
 }
@@ -137,7 +137,7 @@ static void test_small_scores_stay(void **state) {
 static void test_scores_that_are_output_stay(void **state) {
   (void)state;
   World w;
-  begin(&w, 1024, 1024);
+  begin(&w, 1024, 1100);
   output(&w, "p", attend(&w));
   const Graph *g = blocked(&w);
   assert_int_equal(g->region.n, 0);
