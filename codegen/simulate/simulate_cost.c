@@ -18,6 +18,13 @@ static double operation_seconds(const Sim *s, double operations) {
   return s->m->operations > 0 ? operations / s->m->operations : 0;
 }
 
+// Returns the seconds of `flops` flops in register tiles of kernels. Such a kernel reaches about
+// this share of the rate of products.
+static double tile_seconds(const Sim *s, double flops) {
+  const double share = 0.9;
+  return s->m->flops > 0 ? flops / (share * s->m->flops) : 0;
+}
+
 // Returns the seconds that the cores of a processor need for work that takes one core `seconds`.
 // The work has `parts` equal parts, which the cores share. alone: the work is so small that one
 // core does all of it.
@@ -38,18 +45,21 @@ static void loop_extents(const Sim *s, const Kernel *k, const KernelSet *set,
 
 static double kernel_seconds(Sim *s, const KernelLaunch *l) {
   const Kernel *k = s->c->kernels[l->kernel];
-  double operations = 0, units = 0;
+  double operations = 0, flops = 0, units = 0;
   for (uint32_t i = 0; i < l->nsets; i++) {
     double extent[MAX_LOOPS];
     loop_extents(s, k, &l->set[i], extent);
     for (int p = 0; p < k->nptr; p++) kernel_access(s, k, p, l->set[i].ptr[p], extent);
-    operations += kernel_operations(s->a, k, extent);
+    double tiles;
+    operations += kernel_operations(s->a, k, extent, &tiles);
+    flops += tiles;
     units += sim_size(s, l->set[i].units);
   }
   CacheTraffic t = sim_touch(s, false, false);
   t.l2 += 2.0 * (double)s->p->kernel[l->kernel].partial_bytes * (double)l->chunks;
   double chunks = (double)(l->chunks > 0 ? l->chunks : 1);
-  double work = fmax(operation_seconds(s, operations), traffic_seconds(s, &t));
+  double work =
+      fmax(operation_seconds(s, operations) + tile_seconds(s, flops), traffic_seconds(s, &t));
   return shared_out(s, work + s->m->launch, chunks, units <= (double)l->grain);
 }
 

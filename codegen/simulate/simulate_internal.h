@@ -102,8 +102,8 @@ CacheTraffic sim_touch(Sim *s, bool only_writes, bool other_core);
 void kernel_access(Sim *s, const Kernel *k, int ptr, Ref at, const double *extent);
 // Returns the operations of a kernel, in additions of one f32 element. A vector addition counts as
 // LANES such additions, also if the vector is filled only in part. extent: the number of iterations
-// of each loop.
-double kernel_operations(Arena *scratch, const Kernel *k, const double *extent);
+// of each loop. Sums of products in register tiles do not count: *flops gets their flops.
+double kernel_operations(Arena *scratch, const Kernel *k, const double *extent, double *flops);
 
 // -- simulate_cost.c
 // Returns the seconds of an instruction. Sets s->access to its accesses, in order, and records them

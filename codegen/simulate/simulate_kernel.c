@@ -126,16 +126,38 @@ static bool is_masked(const Kernel *k, const double *extent) {
 
 static bool is_access(const KStmt *s) { return s->kind == K_LOAD || s->kind == K_STORE; }
 
-double kernel_operations(Arena *scratch, const Kernel *k, const double *extent) {
+static bool is_tile_load(const Kernel *k, int stmt) {
+  return stmt != NO_STMT && k->stmt[stmt].kind == K_LOAD && k->stmt[stmt].level == LEVEL_INNER;
+}
+
+// Marks in `tiled` the statements of sums of products that register tiles compute: the sum, the
+// product and the two loads. Returns the number of such sums.
+static int find_tiles(const Kernel *k, bool *tiled) {
+  int sums = 0;
+  if (k->rows < 0 || k->vector < 0 || k->vector >= k->nouter) return 0;
+  for (int i = 0; i < k->nstmts; i++) {
+    const KStmt *s = &k->stmt[i];
+    if (s->kind != K_REDUCE || s->op != OP_SUM || !is_fused(k, s->arg[0])) continue;
+    const KStmt *product = &k->stmt[s->arg[0]];
+    if (!is_tile_load(k, product->arg[0]) || !is_tile_load(k, product->arg[1])) continue;
+    tiled[i] = tiled[s->arg[0]] = tiled[product->arg[0]] = tiled[product->arg[1]] = true;
+    sums++;
+  }
+  return sums;
+}
+
+double kernel_operations(Arena *scratch, const Kernel *k, const double *extent, double *flops) {
   ArenaMark mark = arena_mark(scratch);
   LoopSet *of = arena_array(scratch, LoopSet, k->nstmts + 1), outer = ((LoopSet)1 << k->nouter) - 1;
+  bool *tiled = arena_array(scratch, bool, k->nstmts + 1);
   double all = 0, masked = is_masked(k, extent) ? MASKED_ACCESS : 0;
+  *flops = 2 * find_tiles(k, tiled) * rounds(extent, k->nouter + k->ninner);
   for (int i = 0; i < k->nstmts; i++) {
     const KStmt *s = &k->stmt[i];
     LoopSet own = loops_of(k, s, of);
     // the result of a reduction is a value of the outer loops
     of[i] = s->kind == K_REDUCE ? own & outer : own;
-    if (is_fused(k, i)) continue;
+    if (tiled[i] || is_fused(k, i)) continue;
     double each = stmt_cost(k, s, of) + (is_access(s) && along_vector(k, own) ? masked : 0);
     if (s->kind == K_REDUCE && along_vector(k, own & ~outer))
       all += ACROSS_LANES * vectors(k, extent, outer);
