@@ -267,6 +267,8 @@ static int64_t block_rows(const Finder *f, int64_t rows, int64_t bytes) {
 static const char *refusal(const Finder *f, const Attention *p) {
   const Dim *rows = dim_get(f->g->dims, f->rows);
   if (p->why) return p->why;
+  if (f->opt->launch_bytes > BLOCK_BYTES)
+    return "a launch takes longer than the memory traffic of a block";
   if (rows->axes.n) return "its rows are split over processors";
   if (f->row_dims.at[rows->whole].scale) return "its rows depend on the size of the batch";
   return NULL;

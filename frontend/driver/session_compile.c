@@ -71,6 +71,7 @@ static bool read_pipeline(Session *s, const char *purpose, const char *over, boo
                   .over = over,
                   .overlap = s->machine.overlap > 0,
                   .shared_cache = s->machine.l3,
+                  .launch_bytes = (int64_t)(s->machine.launch * s->machine.memory_rate),
                   .keep = strcmp(purpose, "train") == 0 ||
                           (strcmp(purpose, "run") == 0 &&
                            (s->keeps || option_given(s->opt, OPTION_SAVE_PARAMS)))},
