@@ -26,8 +26,8 @@
 //
 // Files, each using only those before it:
 //
-//   emit_plan.c, winograd_plan.c, fold.c   decide lanes, tile, places of statements and folds (no
-//                           LLVM)
+//   emit_plan.c, winograd_plan.c, product_plan.c, fold.c   decide lanes, tile, places of statements,
+//                           slabs and folds (no LLVM)
 //   emit_value.c            constants, types, conversions, instances
 //   emit_flow.c             blocks, conditionals, loops, masks
 //   emit_position.c         positions that a window reads, and whether they are inside a tensor
@@ -38,6 +38,7 @@
 //   emit_cells.c, emit_fold.c, emit_reduce.c   accumulators, their folds, K_REDUCE and K_ACCUM
 //   emit_nest.c             statements, inner loops, guards
 //   emit_winograd.c, emit_winograd_grad.c   3x3 convolutions by Winograd's algorithm
+//   emit_pack.c, emit_product.c   products: packed factors, blocks, register tiles
 //   emit_units.c            outer loops: units, register tiles, slabs
 //   emit_combine.c, emit.c  SYMBOL_combine; the functions of a kernel
 #ifndef CODEGEN_EMIT_H
@@ -112,6 +113,18 @@ typedef struct WinogradPlan {
   int rows, vecs;
   int64_t depth; // most channels in one chain of additions
 } WinogradPlan;
+// How a product (kernel_product) is computed (emit_product.c).
+typedef struct ProductPlan {
+  bool on;          // whether the kernel is computed as a product
+  ProductForm form; // span: the rows of a run are rounds of the outer loops span..Kernel.rows
+  int64_t depth;    // most summed elements of a slab
+  bool whole;       // whether there is only one slab, whatever the run-time extents of loops are
+  // The loop along which a factor is loaded in vectors, to be packed. For the left factor this is
+  // the last inner loop or the rows loop, for the right one an inner loop or the vector loop.
+  int left_lanes, right_lanes;
+  bool left_by_rows;        // whether left_lanes is the rows loop
+  int rows_left, vecs_left; // rows and vectors of the tiles that are left over; 0: none
+} ProductPlan;
 
 typedef struct CpuPlan {
   int lanes;      // elements of a vector, equal for all types of the kernel
@@ -126,7 +139,9 @@ typedef struct CpuPlan {
   int64_t slab_step;     // 0: the kernel has no slabs
   int64_t run;           // upper limit of the units of a run
   bool slab_wide;        // whether f32 sums are stored as f64 between two slabs
+  int64_t scratch_row;   // elements of a unit in the memory for sums between two slabs
   WinogradPlan winograd; // if `on`, the sums of a run are computed by emit_winograd.c
+  ProductPlan product;   // if `on`, slab_loop and slab_step say what a slab of the product is
   Fold *fold;            // of each statement: when its accumulator is folded
 } CpuPlan;
 
@@ -136,10 +151,6 @@ CpuPlan cpu_plan_make(Arena *a, const Kernel *k, const EmitTarget *t);
 // folded. All other fields of plan p must be set. Defined in fold.c.
 Fold *fold_plan(Arena *a, const Kernel *k, const CpuPlan *p);
 
-// Returns whether a sum is the only statement with an effect in phase 0, and the inner loops of
-// later phases have no statement.
-bool sums_alone(const Kernel *k);
-
 // -- winograd_plan.c
 // Returns whether kernel k is a 3x3 convolution that is faster by Winograd's algorithm, or a kernel
 // of images (Kernel.images). If so, sets *f.
@@ -148,6 +159,13 @@ int64_t winograd_grain(const WinogradForm *f); // kernel_grain of such a kernel
 // Plans the computation of k by Winograd's algorithm in p, if winograd_form returns true. Lanes and
 // register tile of p must be set.
 void winograd_plan(const Kernel *k, const EmitTarget *t, CpuPlan *p);
+
+// -- product_plan.c
+// Plans the computation of k as a product in p, if it is one (kernel_product). The other fields of
+// p must be set.
+void product_plan(const Kernel *k, const EmitTarget *t, CpuPlan *p);
+// Marks in `needed` the statement `root` and all statements that it depends on.
+void needed_stmts(const Kernel *k, int root, bool *needed);
 
 // Returns whether statement `stmt` is a load whose guard is equal in all lanes. The guard is a
 // bool: whether the position that the load reads is inside its tensor.
@@ -420,16 +438,19 @@ void reduce_begin(Emit *e, int phase);
 void reduce_end(Emit *e, int phase);
 void emit_reduce(Emit *e, int s, int r, int v);
 void emit_accum(Emit *e, int s, int r, int v);
+// The scratch, Emit.scratch, keeps the sums of the units of a run between two slabs, which are
+// parts of the inner loops. Returns the statement whose sums these are.
+int scratch_stmt(const Emit *e);
+Dtype scratch_type(const Emit *e, int s); // returns the type of the elements of the scratch
 // Emits an allocation of `elements` elements of type t, aligned for vectors. Returns its address.
 LLVMValueRef scratch_make(Emit *e, Dtype t, int64_t elements);
-// Emits an allocation of Emit.scratch, filled with zeros, for the sums of `units` units (rounds of
-// the outer loops). If the inner loops run in parts, called slabs, the sums are kept there between
-// two slabs.
+// Emits stores of 0 to the sums of `units` units (rounds of the outer loops) in the scratch.
 void scratch_clear(Emit *e, LLVMValueRef units);
 void reduce_spill(Emit *e); // emits the addition of the tile's cells to Emit.scratch
 void reduce_fetch(Emit *e); // emits loads of the tile's sums to Emit.value
 
 // -- emit_nest.c
+void emit_stmt(Emit *e, int id); // emits the instances of statement `id`
 // Emits all statements of a place, a PLACE_ constant. If the place is PLACE_PHASE or later, emits
 // only the statements of that phase.
 void emit_statements(Emit *e, int place, int phase);
@@ -449,8 +470,8 @@ typedef void Body(Emit *e, int phase);
 // -1.
 void vector_loop(Emit *e, LLVMValueRef from, LLVMValueRef to, int64_t span, Body *body, int phase);
 
-// -- emit_winograd.c
 struct Units;
+// -- emit_winograd.c
 // Emits units lo..hi-1 of a kernel that is computed by Winograd's algorithm.
 void units_as_winograd(Emit *e, const struct Units *u, LLVMValueRef lo, LLVMValueRef hi);
 
@@ -458,6 +479,26 @@ void units_as_winograd(Emit *e, const struct Units *u, LLVMValueRef lo, LLVMValu
 // Emits units lo..hi-1 of a kernel of images (Kernel.images), and adds their sums to the partial
 // row of the chunk.
 void units_as_winograd_grad(Emit *e, const struct Units *u, LLVMValueRef lo, LLVMValueRef hi);
+
+// -- emit_pack.c
+// Emits code that packs the left factor of a product for `rows` rows and the summed elements of the
+// current slab. The counters of the span (ProductForm) are those of the first row, in the memory at
+// u. to: the address of the packed elements, which are left_row_step elements apart along the rows
+// and left_depth_step along the summed loops.
+void pack_left(Emit *e, const struct Units *u, LLVMValueRef rows, LLVMValueRef to);
+// Emits code that packs the right factor for the current slab and the columns from..to: panels of
+// lanes * vecs columns, each with a row of columns for each summed element.
+void pack_right(Emit *e, LLVMValueRef from, LLVMValueRef columns_end, LLVMValueRef to);
+// Returns the elements between two neighbours along the rows, and along the summed loops, in the
+// packed left factor.
+int64_t left_row_step(const Emit *e);
+int64_t left_depth_step(const Emit *e);
+int64_t left_elements(const Emit *e);  // returns the elements of a packed tile of the left factor
+int64_t right_elements(const Emit *e); // returns the elements of the packed right factor
+
+// -- emit_product.c
+// Emits units lo..hi-1 of a kernel that is computed as a product.
+void units_as_product(Emit *e, const struct Units *u, LLVMValueRef lo, LLVMValueRef hi);
 
 // -- emit_units.c, emit_combine.c, emit.c
 // The counters of the outer loops, for the current unit. If the vector loop is an outer loop, a
@@ -471,6 +512,9 @@ typedef struct Units {
 // Emits stores of the counters of the outer loops in unit number `unit`. A unit is one round of
 // these loops.
 void units_decode(Emit *e, const Units *u, LLVMValueRef unit);
+// Emits: counter of loop `last` += n, with a carry to the loop before it, and so on up to loop
+// `first`.
+void units_advance(Emit *e, const Units *u, int first, int last, int64_t n);
 // Emits units lo..hi-1 after their last slab: the phases after the first, with the sums in the
 // scratch.
 void units_after_slabs(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef hi);

@@ -64,7 +64,7 @@ static void emit_instance(Emit *e, int id, int r, int v) {
   BUG("kernel %s: a statement of kind %d", e->k->name, (int)s->kind);
 }
 
-static void emit_stmt(Emit *e, int id) {
+void emit_stmt(Emit *e, int id) {
   const KStmt *s = &e->k->stmt[id];
   int rows = stmt_rows(e, s, id), vecs = stmt_vecs(e, s, id);
   for (int r = 0; r < rows; r++)

@@ -13,12 +13,6 @@
 
 static LoopSet loop_bit(int l) { return l < 0 ? 0 : (LoopSet)1 << l; }
 
-static bool has_effect(const Kernel *k, const KStmt *s) {
-  if (s->kind == K_LOAD || s->kind == K_LOAD_AT) return k->ptr[s->index].written;
-  if (s->kind == K_OP) return s->op == OP_BOUND;
-  return s->kind == K_REDUCE || s->kind == K_ACCUM || s->kind == K_STORE || s->kind == K_SCATTER;
-}
-
 static int place_of_dep(const Kernel *k, const CpuPlan *p, LoopSet dep) {
   for (int i = k->ninner - 1; i >= 0; i--)
     if (dep & loop_bit(k->nouter + i)) return PLACE_LOOP + i;
@@ -27,7 +21,7 @@ static int place_of_dep(const Kernel *k, const CpuPlan *p, LoopSet dep) {
 }
 
 static int stmt_place(const Kernel *k, const CpuPlan *p, const KStmt *s, LoopSet dep) {
-  if (has_effect(k, s)) {
+  if (stmt_has_effect(k, s)) {
     if (s->level == LEVEL_PROLOGUE) return PLACE_ENTRY;
     return s->level == LEVEL_INNER || s->kind == K_REDUCE ? p->innermost : PLACE_PHASE;
   }
@@ -127,22 +121,10 @@ static int64_t stream_bytes(const Kernel *k, int inner) {
   return bytes;
 }
 
-bool sums_alone(const Kernel *k) {
-  int sums = 0;
-  for (int i = 0; i < k->nstmts; i++) {
-    const KStmt *s = &k->stmt[i];
-    bool sum = s->kind == K_REDUCE && s->op == OP_SUM && s->phase == 0 && s->type != TYPE_BOOL;
-    sums += sum;
-    if (!sum && (s->level == LEVEL_INNER || s->phase == 0) && has_effect(k, s)) return false;
-    if (s->level == LEVEL_INNER && s->phase > 0) return false;
-  }
-  return sums == 1;
-}
-
 static bool in_slabs(const Kernel *k) {
   if (k->rows < 0 || !k->ninner || k->vector != k->nouter - 1 || k->rows != k->nouter - 2)
     return false;
-  return sums_alone(k) && stream_bytes(k, 0) > SLAB_FROM;
+  return kernel_lone_sum(k) != NO_STMT && stream_bytes(k, 0) > SLAB_FROM;
 }
 
 // Chooses slabs, parts of the inner loops, in which a unit reads about SLAB_BYTES (slab_loop,
@@ -181,6 +163,8 @@ int64_t kernel_grain(const Kernel *k) {
   WinogradForm winograd;
   if (winograd_form(k, &winograd)) return winograd_grain(&winograd);
   if (k->rows < 0) return 1;
+  ProductForm product;
+  if (kernel_product(k, &product)) return product_rows(k, &product);
   if (in_slabs(k)) {
     int64_t size = loop_size(k, k->rows), units = ceil_div(loop_size(k, k->vector), k->block);
     for (int l = 0; l < k->vector; l++) units *= loop_size(k, l);
@@ -276,7 +260,7 @@ bool guards_decide(const Kernel *k, const CpuPlan *p, int phase) {
     known[i] = number_without(k, known, guard, i);
     if (s->phase != phase || s->level != LEVEL_INNER) continue;
     if (s->kind == K_REDUCE && is_neutral(s, known[s->arg[0]])) continue;
-    if (has_effect(k, s)) return false;
+    if (stmt_has_effect(k, s)) return false;
   }
   return guard != NO_STMT;
 }
@@ -319,8 +303,10 @@ CpuPlan cpu_plan_make(Arena *a, const Kernel *k, const EmitTarget *t) {
     p.place[i] = (uint8_t)stmt_place(k, &p, &k->stmt[i], p.dep[i]);
   }
   choose_vecs(k, t, &p);
+  p.scratch_row = ceil_div(k->block, p.lanes) * p.lanes;
   choose_slabs(k, &p);
   winograd_plan(k, t, &p);
+  if (t->opt > 0 && !p.winograd.on) product_plan(k, t, &p);
   p.fold = fold_plan(a, k, &p);
   return p;
 }

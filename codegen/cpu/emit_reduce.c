@@ -97,40 +97,34 @@ void reduce_end(Emit *e, int phase) {
 // sums of a run are in Emit.scratch. It has a row for each unit of the run, with an element for
 // each element of the vector loop in that unit, filled up to full vectors.
 
-static int scratch_stmt(const Emit *e) {
+int scratch_stmt(const Emit *e) {
   for (int s = 0; s < e->k->nstmts; s++)
     if (e->k->stmt[s].kind == K_REDUCE) return s;
   BUG("kernel %s: nothing to sum in slabs", e->k->name);
 }
 
-static int64_t scratch_row(const Emit *e) {
-  return ceil_div(e->k->block, e->plan.lanes) * e->plan.lanes;
-}
-
-static Dtype scratch_type(const Emit *e, int s) {
+Dtype scratch_type(const Emit *e, int s) {
   return e->plan.slab_wide && stmt_folds(&e->k->stmt[s]) ? TYPE_F64 : e->k->stmt[s].type;
 }
 
 static LLVMValueRef scratch_at(Emit *e, int s, int r, int v) {
   LLVMValueRef at = int_add(e, int_sub(e, e->unit, e->run), i64_of(e, r));
-  at = int_mul(e, at, i64_of(e, scratch_row(e)));
+  at = int_mul(e, at, i64_of(e, e->plan.scratch_row));
   at = int_add(e, at, int_sub(e, e->counter[e->k->vector], e->block_from));
   at = int_add(e, at, i64_of(e, (int64_t)v * e->plan.lanes));
   return emit_at(e, reg_type(e, scratch_type(e, s)), e->scratch, at);
 }
 
 LLVMValueRef scratch_make(Emit *e, Dtype t, int64_t elements) {
-  LLVMTypeRef type = LLVMArrayType2(reg_type(e, t), (uint64_t)elements);
-  LLVMValueRef at = emit_alloca(e, type);
+  LLVMValueRef at = emit_alloca(e, LLVMArrayType2(reg_type(e, t), (uint64_t)elements));
   LLVMSetAlignment(at, 64);
   return at;
 }
 
 void scratch_clear(Emit *e, LLVMValueRef units) {
-  int s = scratch_stmt(e);
-  LLVMTypeRef t = reg_type(e, scratch_type(e, s));
-  e->scratch = scratch_make(e, scratch_type(e, s), scratch_row(e) * e->plan.run);
-  EmitLoop l = loop_begin(e, i64_of(e, 0), int_mul(e, units, i64_of(e, scratch_row(e))),
+  Dtype type = scratch_type(e, scratch_stmt(e));
+  LLVMTypeRef t = reg_type(e, type);
+  EmitLoop l = loop_begin(e, i64_of(e, 0), int_mul(e, units, i64_of(e, e->plan.scratch_row)),
                           i64_of(e, e->plan.lanes));
   LLVMBuildStore(e->b, LLVMConstNull(type_vector(e, t)), emit_at(e, t, e->scratch, l.var));
   loop_end(e, &l);

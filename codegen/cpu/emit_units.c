@@ -50,9 +50,7 @@ void units_decode(Emit *e, const Units *u, LLVMValueRef unit) {
   if (e->k->nouter) LLVMBuildStore(e->b, unit, u->cell[slowest]);
 }
 
-// Emits: counter of loop `last` += n, with a carry to the loop before it, and so on up to loop
-// `first`.
-static void units_advance(Emit *e, const Units *u, int first, int last, int64_t n) {
+void units_advance(Emit *e, const Units *u, int first, int last, int64_t n) {
   LLVMValueRef carry = i64_of(e, n);
   for (int l = last; l >= first; l--) {
     LLVMValueRef next = int_add(e, emit_read(e, e->i64, u->cell[l]), carry);
@@ -222,7 +220,7 @@ static void emit_slabs(Emit *e, const Units *u, int i, LLVMValueRef lo, LLVMValu
 
 void units_after_slabs(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef hi) {
   units_decode(e, u, lo);
-  if (e->plan.rows > 1)
+  if (e->plan.rows > 1 && !e->plan.product.on)
     units_jammed(e, u, lo, hi, unit_after_slabs);
   else
     units_plain(e, u, lo, hi, unit_after_slabs);
@@ -258,10 +256,23 @@ static void units_in_runs(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef
   LLVMPositionBuilderAtEnd(e->b, done);
 }
 
+// Returns the elements of the sums of a run. The last tile of a product may have fewer rows than it
+// computes.
+static int64_t scratch_elements(const Emit *e) {
+  int64_t rows = ceil_div(e->plan.run, e->plan.rows) * e->plan.rows;
+  return e->plan.scratch_row * (e->plan.product.on ? rows : e->plan.run);
+}
+
 void emit_units(Emit *e, LLVMValueRef lo, LLVMValueRef hi) {
   Units u = units_make(e);
   if (e->plan.winograd.on) {
     (e->k->images ? units_as_winograd_grad : units_as_winograd)(e, &u, lo, hi);
+    return;
+  }
+  if (e->plan.slab_step)
+    e->scratch = scratch_make(e, scratch_type(e, scratch_stmt(e)), scratch_elements(e));
+  if (e->plan.product.on) {
+    units_as_product(e, &u, lo, hi);
     return;
   }
   if (e->plan.slab_step) {

@@ -106,7 +106,7 @@ Fold *fold_plan(Arena *a, const Kernel *k, const CpuPlan *p) {
   Fold *fold = arena_array(a, Fold, k->nstmts + 1);
   for (int s = 0; s < k->nstmts; s++) {
     Chain c = {.k = k, .p = p, .s = &k->stmt[s]};
-    if (!stmt_folds(c.s)) continue;
+    if (!stmt_folds(c.s) || (p->product.on && c.s->kind == K_REDUCE)) continue;
     c.row = c.s->kind == K_ACCUM && accum_elements(k, s) > 1;
     if (c.row && !kernel_accum_wide(k, s)) continue;
     Fold f = {.place = FOLD_NEVER, .wide = c.s->kind == K_ACCUM || chain_length(&c) > SUM_SHORT};

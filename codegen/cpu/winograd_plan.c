@@ -158,8 +158,8 @@ static void read_results(const Kernel *k, int l, WinogradForm *f) {
 
 static bool convolution_form(const Kernel *k, WinogradForm *f) {
   Summed d[TAPS];
-  if (k->rows < 1 || k->vector != k->nouter - 1 || k->rows != k->nouter - 2 || !sums_alone(k) ||
-      !read_sum(k, f))
+  if (k->rows < 1 || k->vector != k->nouter - 1 || k->rows != k->nouter - 2 ||
+      kernel_lone_sum(k) == NO_STMT || !read_sum(k, f))
     return false;
   const KPtr *image = &k->ptr[k->stmt[f->image].index];
   const KPtr *weights = &k->ptr[k->stmt[f->weights].index];

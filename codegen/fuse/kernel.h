@@ -208,6 +208,27 @@ int64_t accum_stride(const Kernel *k, int s, int l);
 // blocks of bounded length (codegen/cpu/fold.c), so that the errors of long sums stay small.
 bool stmt_folds(const KStmt *s);
 
+// -- kernel_product.c
+// A kernel whose phase 0 is one sum over the inner loops of left * right. `left` varies along the
+// rows loop and not along the vector loop, `right` the other way round.
+typedef struct ProductForm {
+  int sum, left, right; // statements: the sum and the two factors
+  int span;             // `right` is constant along the outer loops span..rows
+} ProductForm;
+// Returns whether kernel k is a product that is large enough to be computed in packed blocks. If
+// so, sets *out.
+bool kernel_product(const Kernel *k, ProductForm *out);
+// Return the columns (elements of the vector loop) and the rows (rounds of the outer loops
+// ProductForm.span..rows) of a block of a product, the results that a chunk computes.
+int64_t product_columns(const Kernel *k, const ProductForm *f);
+int64_t product_rows(const Kernel *k, const ProductForm *f);
+// Returns the number of the sum in phase 0 if that is the only statement with an effect there, and
+// the inner loops of later phases have no statement. Else returns NO_STMT.
+int kernel_lone_sum(const Kernel *k);
+// Returns whether statement s stores, reduces, checks an index or loads from memory that the kernel
+// writes.
+bool stmt_has_effect(const Kernel *k, const KStmt *s);
+
 // A launch has KERNEL_CHUNKS chunks, or fewer that access about KERNEL_CHUNK_BYTES each. A chunk is
 // a sequence of units that one thread runs, at most kernel_chunk_units of them. This limit bounds
 // how many f32 values a chunk adds to one element of an accumulator without an array of f64. So it

@@ -402,6 +402,8 @@ BuiltKernel *kernel_build(Arena *a, Arena *scratch, const Fusion *f, const Group
   BuiltKernel *b = built_kernel(&k, any_size);
   b->kernel->nphases = (uint8_t)phases;
   kernel_by_images(b->kernel);
+  ProductForm product;
+  if (kernel_product(b->kernel, &product)) b->kernel->block = product_columns(b->kernel, &product);
   char why[200];
   if (!kernel_verify(b->kernel, why)) BUG("%s\n%s", why, kernel_print(a, b->kernel));
   arena_reset(scratch, mark);

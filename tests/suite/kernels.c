@@ -373,6 +373,50 @@ static void add_tiles(void) {
   }
 }
 
+// -- products in packed blocks -------------------------------------------------------------------
+
+// C[m, n] = relu(sum_{j, k} A[m, j, k] B[j, k, n]), large enough for kernel_product. The factors
+// have their columns, rows or summed elements next to each other, by left and right: 0: as written,
+// 1: transposed, 2: no loop has stride 1.
+static void product_case(Dtype t, int64_t m, int64_t mv, int64_t n, int64_t nv, int64_t j,
+                         int64_t k, int left, int right, int chunks) {
+  Case *c = case_new("product %s %lld/%lldx%lld/%lldx%lldx%lld left %d right %d", dtype_text(t),
+                     (long long)mv, (long long)m, (long long)nv, (long long)n, (long long)j,
+                     (long long)k, left, right);
+  Dtype acc = t == TYPE_F64 ? TYPE_F64 : TYPE_F32;
+  case_loop(c, true, m, mv);
+  case_loop(c, true, n, nv);
+  case_loop(c, false, j, j);
+  case_loop(c, false, k, k);
+  c->k.vector = 1;
+  c->k.block = 64;
+  c->k.rows = 0;
+  c->k.nphases = 2;
+  int pa = left == 0   ? case_pointer(c, t, false, STRIDES(j * k, 0, k, 1))
+           : left == 1 ? case_pointer(c, t, false, STRIDES(1, 0, k * m, m))
+                       : case_pointer(c, t, false, STRIDES(2 * k * j, 0, 2 * k, 2));
+  int pb = right == 0   ? case_pointer(c, t, false, STRIDES(0, 1, k * n, n))
+           : right == 1 ? case_pointer(c, t, false, STRIDES(0, j * k, k, 1))
+                        : case_pointer(c, t, false, STRIDES(0, 2 * j * k, 2 * k, 2));
+  int a = case_load(c, pa, LEVEL_INNER, 0), b = case_load(c, pb, LEVEL_INNER, 0);
+  int s = case_reduce(c, OP_SUM, acc, 0, case_op2(c, OP_MUL, acc, LEVEL_INNER, 0, a, b));
+  case_store(c, case_pointer(c, acc, true, STRIDES(n, 1, 0, 0)), LEVEL_OUTER, 1,
+             case_op1(c, OP_RELU, acc, LEVEL_OUTER, 1, s));
+  c->chunks = chunks;
+  c->tol = 1e-4;
+}
+
+static void add_products(void) {
+  for (int way = 0; way < 9; way++)
+    product_case(TYPE_F32, 60, 51, 99, 90, 2, 99, way / 3, way % 3, 1 + way % 3);
+  product_case(TYPE_F32, 33, 33, 70, 70, 1, 500, 0, 1, 2);
+  product_case(TYPE_F32, 64, 64, 64, 64, 50, 7, 0, 0, 1);
+  product_case(TYPE_F64, 40, 40, 70, 70, 3, 150, 0, 1, 2);
+  product_case(TYPE_F64, 40, 39, 70, 70, 3, 150, 1, 0, 1);
+  product_case(TYPE_BF16, 65, 65, 80, 80, 3, 90, 0, 1, 3);
+  product_case(TYPE_F32, 64, 0, 64, 64, 3, 90, 0, 0, 1);
+}
+
 // -- gathers, scatters, checks ------------------------------------------------------------------
 
 static void gather_case(Dtype t, int place, bool scatter, bool uniform) {
@@ -568,6 +612,7 @@ int main(int argc, char **argv) {
   add_reductions();
   add_softmax();
   add_tiles();
+  add_products();
   add_gathers();
   add_checks();
   add_bases();
