@@ -153,6 +153,72 @@ static const DimList *summed_order(const Fusion *f, NodeId n, DimId vector) {
   return &f->order->at[x->args[dims_has(&graph_node(f->graph, x->args[0])->dims, vector)]];
 }
 
+// -- products -----------------------------------------------------------------------------------
+
+enum {
+  PRODUCT_WORK = 1 << 20, // as in kernel_product.c
+  PRODUCT_COLUMNS = 16,
+  PRODUCT_ROWS = 8
+};
+
+// Returns whether a group computes nothing but contraction n and pointwise work without checks,
+// windows and look-ups. Then its kernel can be a product (kernel_product).
+static bool only_contracts(const Fusion *f, const Group *g, NodeId n) {
+  for (uint32_t i = 0; i < g->nnodes; i++) {
+    const Node *x = graph_node(f->graph, g->node[i]);
+    bool views = op_looks_through((Op)x->op, 0) || x->op == OP_TAKE;
+    if (g->node[i] != n && (views || op_reduces(x->op))) return false;
+    if (op_row((Op)x->op)->flags & CHECKS) return false;
+  }
+  return true;
+}
+
+// Returns the argument of contraction n, 0 or 1, that alone has dim d. Returns -1 if both have it.
+static int owner_of(const Fusion *f, NodeId n, DimId d) {
+  const Node *x = graph_node(f->graph, n);
+  bool a = dims_has(&graph_node(f->graph, x->args[0])->dims, d),
+       b = dims_has(&graph_node(f->graph, x->args[1])->dims, d);
+  return a == b ? -1 : b;
+}
+
+// Returns the dim of the rows of contraction n as a product whose columns are dim `vector`: the
+// last long dim of the result that the other argument has alone. Returns 0 if there is none.
+static DimId product_rows_dim(const Fusion *f, NodeId n, DimId vector) {
+  const DimList *c = &f->order->at[n];
+  for (int i = c->n - 1; i >= 0; i--)
+    if (owner_of(f, n, c->at[i]) == !owner_of(f, n, vector) &&
+        dim_get(f->graph->dims, c->at[i])->size >= PRODUCT_ROWS)
+      return c->at[i];
+  return 0;
+}
+
+// Returns the dim of the columns of contraction n as a large product: the last long dim of the
+// result that one argument has alone. Returns 0 if its kernel cannot be a product.
+static DimId product_columns_dim(const Fusion *f, const Group *g, NodeId n) {
+  const DimList *c = &f->order->at[n];
+  if (graph_node(f->graph, n)->nargs != 2 || !only_contracts(f, g, n) ||
+      contract_flops(f->graph, n, NULL, NULL) < 2.0 * PRODUCT_WORK)
+    return 0;
+  for (int i = c->n - 1; i >= 0; i--) {
+    DimId d = c->at[i];
+    if (dims_has(&g->outer, d) && owner_of(f, n, d) >= 0 &&
+        dim_get(f->graph->dims, d)->size >= PRODUCT_COLUMNS && product_rows_dim(f, n, d))
+      return d;
+  }
+  return 0;
+}
+
+// Orders the outer loops of a product: the dims that only the argument with the rows has come last
+// before the columns, so that a block of results may have rows of several loops.
+static void order_product(const Fusion *f, NodeId n, LoopPlan *plan, DimId vector) {
+  DimList outer = plan->outer;
+  plan->rows = product_rows_dim(f, n, vector);
+  for (int i = 0; i < outer.n; i++)
+    if (owner_of(f, n, outer.at[i]) == !owner_of(f, n, vector)) to_end(&plan->outer, outer.at[i]);
+  to_end(&plan->outer, plan->rows);
+  to_end(&plan->outer, vector);
+}
+
 LoopPlan loops_choose(const Fusion *f, const Group *g) {
   LoopPlan plan = {.outer = g->outer, .inner = g->inner};
   LoopTraffic t = {.f = f, .g = g, .all = list_union(&g->outer, &g->inner)};
@@ -162,7 +228,8 @@ LoopPlan loops_choose(const Fusion *f, const Group *g) {
     order_by(&plan.outer, &f->order->at[contraction]);
   else
     order_by(&plan.outer, &t.order);
-  DimId vector = contraction ? vector_of_contraction(f, contraction) : 0;
+  DimId product = contraction ? product_columns_dim(f, g, contraction) : 0;
+  DimId vector = product ? product : contraction ? vector_of_contraction(f, contraction) : 0;
   order_by(&plan.inner, contraction ? summed_order(f, contraction, vector) : &t.order);
   if (!vector || !dims_has(&t.all, vector)) {
     int best = -1;
@@ -172,6 +239,10 @@ LoopPlan loops_choose(const Fusion *f, const Group *g) {
   }
   plan.vector_outer = vector && dims_has(&plan.outer, vector);
   if (vector) to_end(plan.vector_outer ? &plan.outer : &plan.inner, vector);
+  if (product) {
+    order_product(f, contraction, &plan, vector);
+    return plan;
+  }
   if (contraction && vector) plan.rows = rows_of_contraction(f, contraction, &plan, vector);
   if (plan.rows && plan.vector_outer) rows_to_end(f, contraction, &plan, vector);
   return plan;
