@@ -12,6 +12,7 @@ enum {
   LEAST_ROWS = 8,
   LEAST_COLUMNS = 16,
   LEAST_DEPTH = 16,
+  MOST_PANEL = 64,       // most columns of a panel that is read as it is
   MOST_ROWS = 512,       // most rows of a block
   MOST_COLUMNS = 512,    // most columns of a block
   BLOCK_BYTES = 1 << 19, // most bytes of the results of a block
@@ -79,6 +80,21 @@ static bool large_enough(const Kernel *k) {
          size_times(rounds_of(k, 0, k->nouter), depth) >= LEAST_WORK;
 }
 
+// Returns whether statement `id` loads elements that lie in memory one after the other, in the
+// order in which a register tile reads them: a row of columns for each round of the inner loops.
+// Such a factor, for example weights in panels (codegen/order/loop_panels.c), need not be packed.
+static bool is_panel(const Kernel *k, int id) {
+  const KStmt *s = &k->stmt[id];
+  if (s->kind != K_LOAD || s->arg[1] != NO_STMT) return false;
+  const KPtr *p = &k->ptr[s->index];
+  int64_t dense = loop_rounds(k, k->vector);
+  for (int l = k->nouter + k->ninner - 1; l >= k->nouter; l--) {
+    if (p->stride[l] != dense) return false;
+    dense = size_times(dense, loop_rounds(k, l));
+  }
+  return p->stride[k->vector] == 1;
+}
+
 bool kernel_product(const Kernel *k, ProductForm *out) {
   if (k->rows < 0 || !k->ninner || k->vector != k->nouter - 1 || k->rows != k->nouter - 2)
     return false;
@@ -99,6 +115,7 @@ bool kernel_product(const Kernel *k, ProductForm *out) {
       !has_loop(of[a], k->rows))
     return false;
   if (k->stmt[a].type != m->type || k->stmt[b].type != m->type) return false;
+  if (loop_rounds(k, k->vector) <= MOST_PANEL && is_panel(k, b)) return false;
   while (out->span > 0 && !has_loop(of[b], out->span - 1)) out->span--;
   return true;
 }
