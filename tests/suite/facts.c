@@ -187,7 +187,7 @@ static const struct {
               {"--mesh rows=4,cols=2 --layout b=rows,groups=cols,ff=cols", 0.4},
               {"--mesh rows=4,cols=2 --layout b=rows,groups=cols,ff=cols,soft/t=cols", 0.3},
               {"--mesh rows=8 --layout b=rows,optimizer/all=rows", 0.5},
-              {"--mesh rows=8 --layout b=rows,parameters/all=rows", 0.85}};
+              {"--mesh rows=8 --layout b=rows,parameters/all=rows", 0.8}};
 
 // Writes gpus.txt without overlap to `to`, the template of a file name.
 static void make_blocking_machine(char *to) {
