@@ -515,6 +515,11 @@ void units_decode(Emit *e, const Units *u, LLVMValueRef unit);
 // Emits: counter of loop `last` += n, with a carry to the loop before it, and so on up to loop
 // `first`.
 void units_advance(Emit *e, const Units *u, int first, int last, int64_t n);
+// Emits a loop over units lo..hi-1 in runs, sequences of at most CpuPlan.run units. No run goes
+// beyond a multiple of `round`. `body` emits units lo..hi-1 of one run; it gets `context`.
+typedef void RunBody(Emit *e, const void *context, LLVMValueRef lo, LLVMValueRef hi);
+void each_run(Emit *e, LLVMValueRef lo, LLVMValueRef hi, LLVMValueRef round, RunBody *body,
+              const void *context);
 // Emits units lo..hi-1 after their last slab: the phases after the first, with the sums in the
 // scratch.
 void units_after_slabs(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef hi);

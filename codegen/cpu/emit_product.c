@@ -193,8 +193,9 @@ static void product_slabs(Product *x, int i) {
   loop_end(e, &loop);
 }
 
-static void run_as_product(Product *x, LLVMValueRef lo, LLVMValueRef hi) {
-  Emit *e = x->e;
+// Emits units lo..hi-1, a run. made: the Product of the kernel, without the fields of a run.
+static void run_as_product(Emit *e, const void *made, LLVMValueRef lo, LLVMValueRef hi) {
+  Product product = *(const Product *)made, *x = &product;
   e->run = x->lo = lo;
   x->rows = int_sub(e, hi, lo);
   units_decode(e, x->u, lo);
@@ -213,22 +214,9 @@ void units_as_product(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef hi)
   Product x = {.e = e, .u = u};
   x.left = scratch_make(e, product_type(e), left_elements(e));
   x.right = scratch_make(e, product_type(e), right_elements(e));
-  LLVMValueRef round = i64_of(e, 1), at = emit_alloca(e, e->i64);
+  LLVMValueRef round = i64_of(e, 1);
   for (int l = e->plan.product.form.span; l <= e->k->rows; l++)
     round = int_mul(e, round, u->count[l]);
-  LLVMBasicBlockRef head = emit_block(e), body = emit_block(e), done = emit_block(e);
-  LLVMBuildStore(e->b, lo, at);
-  LLVMBuildBr(e->b, head);
-  LLVMPositionBuilderAtEnd(e->b, head);
-  LLVMValueRef from = emit_read(e, e->i64, at);
-  LLVMBuildCondBr(e->b, int_less(e, from, hi), body, done);
-  LLVMPositionBuilderAtEnd(e->b, body);
-  LLVMValueRef left = int_sub(e, round, LLVMBuildURem(e->b, from, round, ""));
-  LLVMValueRef n = int_min(e, int_min(e, int_sub(e, hi, from), left), i64_of(e, e->plan.run));
-  LLVMValueRef to = int_add(e, from, n);
-  run_as_product(&x, from, to);
-  LLVMBuildStore(e->b, to, at);
-  LLVMBuildBr(e->b, head);
-  LLVMPositionBuilderAtEnd(e->b, done);
+  each_run(e, lo, hi, round, run_as_product, &x);
 }
 #endif

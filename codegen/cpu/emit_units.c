@@ -226,7 +226,8 @@ void units_after_slabs(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef hi
     units_plain(e, u, lo, hi, unit_after_slabs);
 }
 
-static void run_in_slabs(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef hi) {
+static void run_in_slabs(Emit *e, const void *units, LLVMValueRef lo, LLVMValueRef hi) {
+  const Units *u = units;
   e->run = lo;
   scratch_clear(e, int_sub(e, hi, lo));
   e->slab = true;
@@ -235,25 +236,30 @@ static void run_in_slabs(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef 
   units_after_slabs(e, u, lo, hi);
 }
 
-// Emits units lo..hi-1 in runs, sequences of at most CpuPlan.run units. All units of a run are
-// within one block of the vector loop.
-static void units_in_runs(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef hi) {
-  LLVMValueRef at = emit_alloca(e, e->i64), others = i64_of(e, 1);
-  for (int l = 0; l <= last_loop(e); l++) others = int_mul(e, others, u->count[l]);
-  LLVMBasicBlockRef head = emit_block(e), body = emit_block(e), done = emit_block(e);
+void each_run(Emit *e, LLVMValueRef lo, LLVMValueRef hi, LLVMValueRef round, RunBody *body,
+              const void *context) {
+  LLVMValueRef at = emit_alloca(e, e->i64);
+  LLVMBasicBlockRef head = emit_block(e), run = emit_block(e), done = emit_block(e);
   LLVMBuildStore(e->b, lo, at);
   LLVMBuildBr(e->b, head);
   LLVMPositionBuilderAtEnd(e->b, head);
   LLVMValueRef from = emit_read(e, e->i64, at);
-  LLVMBuildCondBr(e->b, int_less(e, from, hi), body, done);
-  LLVMPositionBuilderAtEnd(e->b, body);
-  LLVMValueRef left = int_sub(e, others, LLVMBuildURem(e->b, from, others, ""));
+  LLVMBuildCondBr(e->b, int_less(e, from, hi), run, done);
+  LLVMPositionBuilderAtEnd(e->b, run);
+  LLVMValueRef left = int_sub(e, round, LLVMBuildURem(e->b, from, round, ""));
   LLVMValueRef n = int_min(e, int_min(e, int_sub(e, hi, from), left), i64_of(e, e->plan.run));
   LLVMValueRef to = int_add(e, from, n);
-  run_in_slabs(e, u, from, to);
+  body(e, context, from, to);
   LLVMBuildStore(e->b, to, at);
   LLVMBuildBr(e->b, head);
   LLVMPositionBuilderAtEnd(e->b, done);
+}
+
+// Emits units lo..hi-1 in runs. All units of a run are within one block of the vector loop.
+static void units_in_runs(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef hi) {
+  LLVMValueRef others = i64_of(e, 1);
+  for (int l = 0; l <= last_loop(e); l++) others = int_mul(e, others, u->count[l]);
+  each_run(e, lo, hi, others, run_in_slabs, u);
 }
 
 // Returns the elements of the sums of a run. The last tile of a product may have fewer rows than it
