@@ -132,6 +132,8 @@ typedef struct PlanBuffer {
   uint32_t first, last; // first and last instruction of the live range
   bool kept;            // an input or output: live during the whole program
   uint32_t same;        // 1 + the index of the buffer whose memory it reuses in place, 0: none
+  bool part;            // it is only a part of that memory, from byte `shift` on
+  int64_t shift;
 } PlanBuffer;
 
 // For dumps and reports: the instruction that runs a group of fused nodes (Fusion.group), and the

@@ -63,11 +63,11 @@ RegionId collect_loop(const Graph *g, NodeId collect) {
 
 Ref builder_ref(Builder *b, NodeId n) {
   const Node *x = graph_node(b->g, n);
+  if (b->placed[n]) return b->place[n];
   if (op_is_view((Op)x->op)) {
     Ref of = builder_ref(b, view_of(b->g, n));
     return x->op == OP_AT ? builder_step_ref(b, of, x->attr.region, node_bytes(b->g, n)) : of;
   }
-  if (b->placed[n]) return b->place[n];
   b->placed[n] = true;
   if (b->collected_in[n]) {
     Ref all = builder_ref(b, b->collected_in[n]);
@@ -79,15 +79,21 @@ Ref builder_ref(Builder *b, NodeId n) {
              builder_buffer(b, arena_printf(b->a, "%%%u %s", n, value), node_bytes(b->g, n));
 }
 
-static bool same_memory(Ref x, Ref y) {
-  bool same = x.tensor == y.tensor && x.offset == y.offset;
+// Returns whether offsets x and y of Refs into the arena name the same memory.
+static bool same_buffer(const Builder *b, int64_t x, int64_t y) {
+  return plan_owner(b, x) == plan_owner(b, y) && b->buffer.at[x].shift == b->buffer.at[y].shift;
+}
+
+static bool same_memory(const Builder *b, Ref x, Ref y) {
+  bool same = x.tensor == y.tensor &&
+              (x.tensor < 0 ? same_buffer(b, x.offset, y.offset) : x.offset == y.offset);
   for (int i = 0; i < LOOP_DEPTH; i++)
     same = same && (x.stride ? x.stride[i] : 0) == (y.stride ? y.stride[i] : 0);
   return same;
 }
 
 void builder_copy(Builder *b, Ref to, Ref from, int64_t bytes) {
-  if (same_memory(to, from)) return;
+  if (same_memory(b, to, from)) return;
   vec_push(b->a, b->instr) =
       (Instr){.kind = INSTR_COPY, .u.copy = {.dst = to, .src = from, .bytes = bytes}};
 }

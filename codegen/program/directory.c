@@ -114,7 +114,7 @@ void directory_outputs(Builder *b) {
     // an output without a stated order has the order of its dims in the model
     set_dims(b, &t, &b->f->order->at[o->value], x->dims.n, o->rank ? o->dims : canonical);
     t.at = builder_ref(b, o->value);
-    if (t.at.tensor < 0) b->buffer.at[t.at.offset].kept = true;
+    if (t.at.tensor < 0) b->buffer.at[plan_owner(b, t.at.offset)].kept = true;
     add_tensor(b, t);
   }
 }

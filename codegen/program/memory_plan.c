@@ -17,49 +17,53 @@ enum { ALIGN = 64 };
 
 typedef void RefVisitor(Builder *b, Ref *r, uint32_t instr);
 
-static void visit_refs(Builder *b, RefVisitor *visit) {
-  for (uint32_t i = 0; i < b->instr.n; i++) {
-    Instr *in = &b->instr.at[i];
-    switch (in->kind) {
-    case INSTR_KERNEL:
-      for (uint32_t s = 0; s < in->u.kernel.nsets; s++)
-        for (int p = 0; p < b->kernel.at[in->u.kernel.kernel].nptr; p++)
-          visit(b, &in->u.kernel.set[s].ptr[p], i);
-      if (in->u.kernel.partial.offset >= 0) visit(b, &in->u.kernel.partial, i);
-      break;
-    case INSTR_GEMM:
-      visit(b, &in->u.gemm.a, i);
-      visit(b, &in->u.gemm.b, i);
-      visit(b, &in->u.gemm.c, i);
-      break;
-    case INSTR_COLLECTIVE:
-      for (uint32_t p = 0; p < in->u.collective.nparts; p++) {
-        visit(b, &in->u.collective.part[p].src, i);
-        visit(b, &in->u.collective.part[p].dst, i);
-      }
-      break;
-    case INSTR_ORDERED:
-      visit(b, &in->u.ordered.src, i);
-      visit(b, &in->u.ordered.dst, i);
-      break;
-    case INSTR_FILL: visit(b, &in->u.fill.dst, i); break;
-    case INSTR_COPY:
-      visit(b, &in->u.copy.dst, i);
-      visit(b, &in->u.copy.src, i);
-      break;
-    case INSTR_COMMIT:
-    case INSTR_LOOP:
-    case INSTR_END: break;
+static void visit_instr(Builder *b, RefVisitor *visit, uint32_t i) {
+  Instr *in = &b->instr.at[i];
+  switch (in->kind) {
+  case INSTR_KERNEL:
+    for (uint32_t s = 0; s < in->u.kernel.nsets; s++)
+      for (int p = 0; p < b->kernel.at[in->u.kernel.kernel].nptr; p++)
+        visit(b, &in->u.kernel.set[s].ptr[p], i);
+    if (in->u.kernel.partial.offset >= 0) visit(b, &in->u.kernel.partial, i);
+    break;
+  case INSTR_GEMM:
+    visit(b, &in->u.gemm.a, i);
+    visit(b, &in->u.gemm.b, i);
+    visit(b, &in->u.gemm.c, i);
+    break;
+  case INSTR_COLLECTIVE:
+    for (uint32_t p = 0; p < in->u.collective.nparts; p++) {
+      visit(b, &in->u.collective.part[p].src, i);
+      visit(b, &in->u.collective.part[p].dst, i);
     }
+    break;
+  case INSTR_ORDERED:
+    visit(b, &in->u.ordered.src, i);
+    visit(b, &in->u.ordered.dst, i);
+    break;
+  case INSTR_FILL: visit(b, &in->u.fill.dst, i); break;
+  case INSTR_COPY:
+    visit(b, &in->u.copy.dst, i);
+    visit(b, &in->u.copy.src, i);
+    break;
+  case INSTR_COMMIT:
+  case INSTR_LOOP:
+  case INSTR_END: break;
   }
+}
+
+static void visit_refs(Builder *b, RefVisitor *visit) {
+  for (uint32_t i = 0; i < b->instr.n; i++) visit_instr(b, visit, i);
 }
 
 static void note_use(Builder *b, Ref *r, uint32_t i) {
   if (r->tensor >= 0) return;
-  PlanBuffer *p = &b->buffer.at[r->offset];
+  PlanBuffer *p = &b->buffer.at[plan_owner(b, r->offset)];
   if (p->first > i) p->first = i;
   if (p->last < i) p->last = i;
 }
+
+void plan_note_uses(Builder *b, uint32_t i) { visit_instr(b, note_use, i); }
 
 // Extends the live ranges of input buffers back to the start of the program, and those of output
 // buffers to the end of the program.
@@ -105,7 +109,7 @@ uint32_t plan_owner(const Builder *b, int64_t buffer) {
 // Returns whether buffer dst can take over the memory of buffer src. It can if instruction i is the
 // last use of src and the first use of dst, and both buffers have equal sizes.
 static bool can_take_over(const Builder *b, Ref src, Ref dst, uint32_t i) {
-  if (src.tensor >= 0 || dst.tensor >= 0) return false;
+  if (src.tensor >= 0 || dst.tensor >= 0 || b->buffer.at[src.offset].part) return false;
   const PlanBuffer *from = &b->buffer.at[plan_owner(b, src.offset)],
                    *to = &b->buffer.at[dst.offset];
   return !to->same && plan_owner(b, src.offset) != (uint32_t)dst.offset && !from->kept &&
@@ -119,10 +123,7 @@ static void take_over(Builder *b, Ref src, Ref dst) {
   b->buffer.at[from].kept |= b->buffer.at[dst.offset].kept;
 }
 
-// Returns whether kernel k can store through pointer `store` into the buffer that it loads through
-// pointer `load`. No other pointer of the call with arguments s may address that buffer. Each
-// element must be loaded before it is stored.
-static bool overlays(const Builder *b, const Kernel *k, const KernelSet *s, int load, int store) {
+bool plan_overlays(const Builder *b, const Kernel *k, const KernelSet *s, int load, int store) {
   uint32_t buffer = plan_owner(b, s->ptr[load].offset);
   for (int p = 0; p < k->nptr; p++)
     if (p != load && s->ptr[p].tensor < 0 && plan_owner(b, s->ptr[p].offset) == buffer)
@@ -137,7 +138,7 @@ static void kernel_in_place(Builder *b, Instr *in, uint32_t i) {
   for (int store = 0; store < k->nptr; store++)
     for (int load = 0; load < k->nptr && k->ptr[store].written; load++)
       if (!k->ptr[load].written && can_take_over(b, s->ptr[load], s->ptr[store], i) &&
-          overlays(b, k, s, load, store)) {
+          plan_overlays(b, k, s, load, store)) {
         take_over(b, s->ptr[load], s->ptr[store]);
         break;
       }
@@ -227,8 +228,13 @@ static void place_buffers(Builder *b) {
     for (; at > 0 && b->buffer.at[done[at - 1]].offset > p->offset; at--) done[at] = done[at - 1];
     done[at] = span[i].buffer;
   }
-  for (uint32_t i = 0; i < b->buffer.n; i++)
-    b->buffer.at[i].offset = b->buffer.at[plan_owner(b, i)].offset;
+  for (uint32_t i = 0; i < b->buffer.n; i++) {
+    PlanBuffer *p = &b->buffer.at[i], *owner = &b->buffer.at[plan_owner(b, i)];
+    p->offset = owner->offset + p->shift;
+    if (!p->part) continue;
+    p->first = owner->first;
+    p->last = owner->last;
+  }
 }
 
 static void resolve_offset(Builder *b, Ref *r, uint32_t i) {
@@ -275,7 +281,8 @@ char *plan_print(Arena *a, const Compiled *c) {
     const PlanBuffer *p = &c->buffer[i];
     fprintf(out, "  [%lld, %lld) %lld bytes, instructions %u to %u: %s", (long long)p->offset,
             (long long)(p->offset + p->bytes), (long long)p->bytes, p->first, p->last, p->value);
-    if (p->same) fprintf(out, " (in place of %s)", c->buffer[p->same - 1].value);
+    if (p->same)
+      fprintf(out, " (%s %s)", p->part ? "part of" : "in place of", c->buffer[p->same - 1].value);
     fprintf(out, "%s\n", p->kept ? " (kept)" : "");
   }
   return stream_end(&s, a);

@@ -78,6 +78,7 @@ Compiled *program_build(Arena *a, const Fusion *f, const CodegenOptions *opt) {
   collected_find(&b);
   directory_make(&b);
   updates_place(&b);
+  histories_place(&b);
   emit_all(&b);
   directory_outputs(&b);
   plan_memory(&b);

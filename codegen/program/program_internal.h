@@ -32,6 +32,7 @@ typedef struct Builder {
   // By node: for a root in a loop, the COLLECT into whose memory each step writes the value; 0: the
   // root has memory of its own.
   NodeId *collected_in;
+  uint32_t *history;    // by carry: 1 + the buffer with its values of all rounds, 0: none
   RegionId open;        // the innermost open loop, 0: none
   VEC(uint32_t) begin;  // by open loop, outermost first: index of its INSTR_LOOP
   int32_t *decl_tensor; // by declaration: index in `tensor`, -1: none
@@ -80,6 +81,14 @@ void loops_open(Builder *b, RegionId r);  // begins loop r and the loops around 
 void loop_close(Builder *b, NodeId scan); // ends the innermost loop
 void collected_find(Builder *b);          // sets Builder.collected_in
 
+// -- carries.c
+void histories_place(Builder *b); // gives carries memory for all rounds where that saves copies
+// Returns the memory of a carry in the first round of its loop.
+Ref carry_start_ref(Builder *b, NodeId carry);
+// Lets carry `carry` and its next value have the same memory, if the instructions of the innermost
+// open loop allow it. Call it after the last of them, before copies of carries.
+void carry_in_place(Builder *b, NodeId scan, NodeId carry);
+
 // -- launch.c, collective.c: the instructions of groups
 // Returns the index in b->kernel of the ProgKernel for k. It is an entry with equal code if there
 // is one, else a new entry.
@@ -98,6 +107,12 @@ void plan_memory(Builder *b); // places all buffers; sets the offsets of Refs in
 // Returns the buffer that owns the memory of `buffer`. Buffers form a chain when each takes over
 // the memory of its predecessor in place. The owner is the first buffer of that chain.
 uint32_t plan_owner(const Builder *b, int64_t buffer);
+// Adds the uses of buffers by instruction i to the live ranges of the buffers.
+void plan_note_uses(Builder *b, uint32_t i);
+// Returns whether kernel k can store through pointer `store` into the buffer that it loads through
+// pointer `load`. No other pointer of the call with arguments s may address that buffer. Each
+// element must be loaded before it is stored.
+bool plan_overlays(const Builder *b, const Kernel *k, const KernelSet *s, int load, int store);
 int64_t plan_live(const Builder *b); // returns the most bytes that are live at one instruction
 
 // -- stream_stores.c

@@ -5,7 +5,7 @@
 //   loop t = 64
 //     ...                                    groups of the loop; an AT reads base + t*stride
 //     copy collected + t*stride = value      unless the group writes the value there
-//     copy carry = next                      for each carry, at the end of a step
+//     copy carry = next                      unless the group writes the next value there (carries.c)
 //   end
 #include "codegen/program/program_internal.h"
 
@@ -33,7 +33,7 @@ static void open_one(Builder *b, RegionId r) {
   for (NodeId n = 1; n <= graph_count(b->g); n++) {
     const Node *x = graph_node(b->g, n);
     if (x->op == OP_CARRY && x->region == r)
-      builder_copy(b, builder_ref(b, n), builder_ref(b, x->args[0]), node_bytes(b->g, n));
+      builder_copy(b, carry_start_ref(b, n), builder_ref(b, x->args[0]), node_bytes(b->g, n));
   }
   vec_push(b->a, b->begin) = b->instr.n;
   vec_push(b->a, b->instr) = (Instr){.kind = INSTR_LOOP,
@@ -65,8 +65,8 @@ static void copy_carries(Builder *b, NodeId scan) {
   const Node *x = graph_node(b->g, scan);
   for (NodeId n = 1; n < scan; n++) {
     const Node *carry = graph_node(b->g, n);
-    if (carry->op != OP_CARRY || carry->region != b->open || carry->attr.carry >= x->nargs)
-      continue;
+    if (carry->op != OP_CARRY || carry->region != b->open || b->history[n]) continue;
+    carry_in_place(b, scan, n);
     builder_copy(b, builder_ref(b, n), builder_ref(b, x->args[carry->attr.carry]),
                  node_bytes(b->g, n));
   }
