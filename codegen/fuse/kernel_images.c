@@ -4,6 +4,7 @@
 //   outer(ky:3, kx:3, c:32 rows, n:32 vector) inner(b:64, y:30, x:30)   reduce sum image * slope
 //   outer(b:64) inner(y:30, x:30, ky:3, kx:3, c:32, n:32 vector)         accum sum image * slope
 //
+// The outer loops may have any sequence, because the weights may have any order in memory.
 // A back end computes such a kernel (Kernel.images) for one image after the other, so that it reads
 // each image once, and adds the values of an image in blocks (codegen/cpu/winograd_plan.c).
 #include "codegen/fuse/kernel_build_internal.h"
@@ -32,8 +33,15 @@ typedef struct Roles {
 
 static const KPtr *pointer_of(const Kernel *k, int s) { return &k->ptr[k->stmt[s].index]; }
 
+static int moving_outer_loops(const Kernel *k, int s) {
+  int n = 0;
+  for (int l = 0; l < k->nouter; l++) n += pointer_of(k, s)->stride[l] != 0;
+  return n;
+}
+
 // Returns the statement that the gradient stores, a sum of f32 products of two loads, if the kernel
-// does nothing else. Else returns NO_STMT. *image, *slope: the loads.
+// does nothing else. Else returns NO_STMT. *image, *slope: the loads. The slope moves along one
+// outer loop only.
 static int lone_product_sum(const Kernel *k, int *image, int *slope) {
   int sum = k->nstmts - 2;
   if (sum < 1 || k->nphases != 2 || k->stmt[sum].kind != K_REDUCE || k->stmt[sum].op != OP_SUM ||
@@ -52,7 +60,7 @@ static int lone_product_sum(const Kernel *k, int *image, int *slope) {
       return NO_STMT;
   }
   if (k->stmt[left].kind != K_LOAD || k->stmt[right].kind != K_LOAD) return NO_STMT;
-  bool swap = pointer_of(k, left)->stride[k->vector] != 0;
+  bool swap = moving_outer_loops(k, left) == 1;
   *image = swap ? right : left;
   *slope = swap ? left : right;
   return sum;
@@ -77,20 +85,35 @@ static int inner_with(const Kernel *k, const KPtr *image, int64_t stride) {
   return -1;
 }
 
+// Finds the roles of the outer loops: along the columns only the slope moves, along the channels
+// and the taps only the image. The taps along y are further apart than those along x.
+static bool find_outer_roles(const Kernel *k, const KPtr *image, const KPtr *slope, Roles *r) {
+  *r = (Roles){.ky = -1, .kx = -1, .rows = -1, .columns = -1};
+  for (int l = 0; l < k->nouter; l++) {
+    int64_t step = image->stride[l];
+    bool tap = !slope->stride[l] && step > 1 && k->loop[l].size == TAPS;
+    int *role = slope->stride[l] == 1 && !step   ? &r->columns
+                : !slope->stride[l] && step == 1 ? &r->rows
+                : tap && r->ky < 0               ? &r->ky
+                : tap                            ? &r->kx
+                                                 : NULL;
+    if (!role || *role >= 0) return false;
+    *role = l;
+  }
+  if (r->kx >= 0 && image->stride[r->kx] > image->stride[r->ky]) {
+    int kx = r->ky;
+    r->ky = r->kx;
+    r->kx = kx;
+  }
+  return r->ky >= 0 && r->rows >= 0 && r->columns >= 0;
+}
+
 static bool find_roles(const Kernel *k, const KPtr *image, const KPtr *slope, Roles *r) {
-  r->columns = k->vector;
-  r->rows = k->rows;
-  if (image->stride[r->columns] || slope->stride[r->columns] != 1 || image->stride[r->rows] != 1 ||
-      slope->stride[r->rows])
-    return false;
-  for (int l = 0; l < k->rows; l++)
-    if (k->loop[l].size != TAPS || slope->stride[l]) return false;
-  r->ky = 0;
-  r->kx = k->rows == 2 ? 1 : -1;
-  r->channels = k->loop[k->rows].size;
+  if (!find_outer_roles(k, image, slope, r)) return false;
+  r->channels = k->loop[r->rows].size;
   if (r->kx < 0) r->channels /= TAPS;
   int64_t step = r->kx < 0 ? r->channels : image->stride[r->kx];
-  if (r->kx < 0 && r->channels * TAPS != k->loop[k->rows].size) return false;
+  if (r->kx < 0 && r->channels * TAPS != k->loop[r->rows].size) return false;
   r->y = inner_with(k, image, image->stride[r->ky]);
   r->x = inner_with(k, image, step);
   return r->y >= 0 && r->x >= 0 && r->x != r->y;
@@ -145,9 +168,7 @@ static void move_strides(KPtr *p, const Roles *r, const int *from, int n) {
 void kernel_by_images(Kernel *k) {
   int image = 0, slope = 0, from[MAX_LOOPS + 1], nouter;
   Roles r;
-  if (k->rows < 1 || k->rows > 2 || k->vector != k->rows + 1 || k->vector != k->nouter - 1 ||
-      k->nouter + k->ninner >= MAX_LOOPS)
-    return;
+  if (k->nouter + k->ninner >= MAX_LOOPS) return;
   int sum = lone_product_sum(k, &image, &slope);
   if (sum == NO_STMT || k->stmt[slope].arg[1] != NO_STMT ||
       !plain_guard(k, k->stmt[image].arg[1]) ||

@@ -18,11 +18,9 @@ static double operation_seconds(const Sim *s, double operations) {
   return s->m->operations > 0 ? operations / s->m->operations : 0;
 }
 
-// Returns the seconds of `flops` flops in register tiles of kernels. Such a kernel reaches about
-// this share of the rate of products.
-static double tile_seconds(const Sim *s, double flops) {
-  const double share = 0.9;
-  return s->m->flops > 0 ? flops / (share * s->m->flops) : 0;
+static double work_seconds(const Sim *s, const KernelWork *w) {
+  return operation_seconds(s, w->operations) + w->tiles / machine_tile_flops(s->m) +
+         w->winograd / machine_winograd_flops(s->m);
 }
 
 // Returns the seconds that the cores of a processor need for work that takes one core `seconds`.
@@ -45,22 +43,20 @@ static void loop_extents(const Sim *s, const Kernel *k, const KernelSet *set,
 
 static double kernel_seconds(Sim *s, const KernelLaunch *l) {
   const Kernel *k = s->c->kernels[l->kernel];
-  double operations = 0, flops = 0, units = 0;
+  double units = 0, work = 0;
   for (uint32_t i = 0; i < l->nsets; i++) {
     double extent[MAX_LOOPS];
     loop_extents(s, k, &l->set[i], extent);
     for (int p = 0; p < k->nptr; p++) kernel_access(s, k, p, l->set[i].ptr[p], extent);
-    double tiles;
-    operations += kernel_operations(s->a, k, extent, &tiles);
-    flops += tiles;
+    KernelWork w = kernel_work(s->a, k, extent);
+    work += work_seconds(s, &w);
     units += sim_size(s, l->set[i].units);
   }
   CacheTraffic t = sim_touch(s, false, false);
   t.l2 += 2.0 * (double)s->p->kernel[l->kernel].partial_bytes * (double)l->chunks;
   double chunks = (double)(l->chunks > 0 ? l->chunks : 1);
-  double work =
-      fmax(operation_seconds(s, operations) + tile_seconds(s, flops), traffic_seconds(s, &t));
-  return shared_out(s, work + s->m->launch, chunks, units <= (double)l->grain);
+  double seconds = fmax(work, traffic_seconds(s, &t)) + s->m->launch;
+  return shared_out(s, seconds, chunks, units <= (double)l->grain);
 }
 
 // Returns the bytes from the start of a matrix to the end of its last element. Its rows, or its

@@ -100,10 +100,17 @@ CacheTraffic sim_touch(Sim *s, bool only_writes, bool other_core);
 // Adds to s->access the accesses of kernel k through pointer number `ptr`, whose address is `at`.
 // extent: the number of iterations of each loop of the kernel.
 void kernel_access(Sim *s, const Kernel *k, int ptr, Ref at, const double *extent);
-// Returns the operations of a kernel, in additions of one f32 element. A vector addition counts as
-// LANES such additions, also if the vector is filled only in part. extent: the number of iterations
-// of each loop. Sums of products in register tiles do not count: *flops gets their flops.
-double kernel_operations(Arena *scratch, const Kernel *k, const double *extent, double *flops);
+// The work of a kernel. A sum of products in register tiles counts in one of the fields of flops
+// only.
+typedef struct KernelWork {
+  // Additions of one f32 element. A vector addition counts as LANES such additions, also if the
+  // vector is filled only in part.
+  double operations;
+  double tiles;    // flops in register tiles
+  double winograd; // flops of the products between the transforms of Winograd's algorithm
+} KernelWork;
+// Returns the work of all units of a kernel. extent: the number of iterations of each loop.
+KernelWork kernel_work(Arena *scratch, const Kernel *k, const double *extent);
 
 // -- simulate_cost.c
 // Returns the seconds of an instruction. Sets s->access to its accesses, in order, and records them

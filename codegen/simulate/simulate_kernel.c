@@ -2,9 +2,10 @@
 // of the loops that its value depends on.
 #include <math.h>
 
+#include "codegen/cpu/emit_internal.h"
 #include "codegen/simulate/simulate_internal.h"
 
-enum { TILE = 8 }; // rows of a register tile, which share values that are equal in all rows
+enum { SHARED_ROWS = 8 }; // rows of a register tile, which share values that are equal in all rows
 enum { MASKED_ACCESS = 1 }; // cost of the mask of an access, in vector operations
 enum { LOOP_COST = 6 };     // cost of the start and end of an inner loop, in vector operations
 enum { ACROSS_LANES = 10 }; // cost of joining the lanes of a vector, in vector operations
@@ -101,7 +102,7 @@ static double vectors(const Kernel *k, const double *extent, LoopSet of) {
   for (int i = 0; i <= deepest; i++)
     n *= i == k->vector ? (double)ceil_div((int64_t)extent[i], LANES) : extent[i];
   bool shared = k->rows >= 0 && k->rows < deepest && !(of >> k->rows & 1);
-  return shared ? n / clamp64((int64_t)extent[k->rows], 1, TILE) : n;
+  return shared ? n / clamp64((int64_t)extent[k->rows], 1, SHARED_ROWS) : n;
 }
 
 // Returns whether statement `stmt` is a product that only sums read. Then the product and the sum
@@ -130,34 +131,53 @@ static bool is_tile_load(const Kernel *k, int stmt) {
   return stmt != NO_STMT && k->stmt[stmt].kind == K_LOAD && k->stmt[stmt].level == LEVEL_INNER;
 }
 
-// Marks in `tiled` the statements of sums of products that register tiles compute: the sum, the
-// product and the two loads. Returns the number of such sums.
-static int find_tiles(const Kernel *k, bool *tiled) {
-  int sums = 0;
-  if (k->rows < 0 || k->vector < 0 || k->vector >= k->nouter) return 0;
+// -- register tiles -----------------------------------------------------------------------------
+
+// Marks in `done` the statements of sums of products that register tiles compute: the sum, the
+// product and the two loads. Adds their flops to w.
+static void tile_work(const Kernel *k, const double *extent, bool *done, KernelWork *w) {
+  if (k->rows < 0 || k->vector < 0 || k->vector >= k->nouter) return;
   for (int i = 0; i < k->nstmts; i++) {
     const KStmt *s = &k->stmt[i];
     if (s->kind != K_REDUCE || s->op != OP_SUM || !is_fused(k, s->arg[0])) continue;
     const KStmt *product = &k->stmt[s->arg[0]];
     if (!is_tile_load(k, product->arg[0]) || !is_tile_load(k, product->arg[1])) continue;
-    tiled[i] = tiled[s->arg[0]] = tiled[product->arg[0]] = tiled[product->arg[1]] = true;
-    sums++;
+    done[i] = done[s->arg[0]] = done[product->arg[0]] = done[product->arg[1]] = true;
+    w->tiles += 2 * rounds(extent, k->nouter + k->ninner);
   }
-  return sums;
 }
 
-double kernel_operations(Arena *scratch, const Kernel *k, const double *extent, double *flops) {
+// Adds to w the work of a convolution by Winograd's algorithm: the 16 products of each tile, and
+// the operations of the transforms. Marks in `done` the statements of its inner loops. Returns
+// false if kernel k is no such convolution.
+static bool winograd_work(const Kernel *k, const double *extent, bool *done, KernelWork *w) {
+  enum { PRODUCTS = 16, OF_PATCH = 56, OF_RESULTS = 36 }; // vector operations: 16 loads and stores
+  WinogradForm f;
+  if (!winograd_form(k, &f)) return false;
+  int images = f.gradient ? k->nouter : f.axis[0].loop; // the loops over images are loop[0..images)
+  double tiles = (double)(f.tiles[0] * f.tiles[1]) * rounds(extent, images);
+  double channels = (double)f.channels, columns = extent[k->vector];
+  double repeats = ceil(columns / (double)f.columns);
+  w->winograd += 2 * PRODUCTS * tiles * channels * columns;
+  w->operations +=
+      tiles * (OF_PATCH * channels * repeats + (f.gradient ? OF_PATCH : OF_RESULTS) * columns);
+  for (int i = 0; i < k->nstmts; i++) done[i] = k->stmt[i].level == LEVEL_INNER;
+  return true;
+}
+
+KernelWork kernel_work(Arena *scratch, const Kernel *k, const double *extent) {
+  KernelWork work = {0};
   ArenaMark mark = arena_mark(scratch);
   LoopSet *of = arena_array(scratch, LoopSet, k->nstmts + 1), outer = ((LoopSet)1 << k->nouter) - 1;
-  bool *tiled = arena_array(scratch, bool, k->nstmts + 1);
+  bool *done = arena_array(scratch, bool, k->nstmts + 1);
   double all = 0, masked = is_masked(k, extent) ? MASKED_ACCESS : 0;
-  *flops = 2 * find_tiles(k, tiled) * rounds(extent, k->nouter + k->ninner);
+  if (!winograd_work(k, extent, done, &work)) tile_work(k, extent, done, &work);
   for (int i = 0; i < k->nstmts; i++) {
     const KStmt *s = &k->stmt[i];
     LoopSet own = loops_of(k, s, of);
     // the result of a reduction is a value of the outer loops
     of[i] = s->kind == K_REDUCE ? own & outer : own;
-    if (tiled[i] || is_fused(k, i)) continue;
+    if (done[i] || is_fused(k, i)) continue;
     double each = stmt_cost(k, s, of) + (is_access(s) && along_vector(k, own) ? masked : 0);
     if (s->kind == K_REDUCE && along_vector(k, own & ~outer))
       all += ACROSS_LANES * vectors(k, extent, outer);
@@ -165,5 +185,6 @@ double kernel_operations(Arena *scratch, const Kernel *k, const double *extent, 
   }
   if (k->ninner) all += LOOP_COST * vectors(k, extent, outer) * k->nphases;
   arena_reset(scratch, mark);
-  return all * LANES;
+  work.operations += all * LANES;
+  return work;
 }

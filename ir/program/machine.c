@@ -38,6 +38,8 @@ static const Figure figures[] = {
     {"bandwidth", offsetof(Machine, bandwidth), false, true, true, 0},
     {"memory_rate", offsetof(Machine, memory_rate), false, true, true, 0},
     {"flops", offsetof(Machine, flops), false, true, true, 0},
+    {"tile_flops", offsetof(Machine, tile_flops), false, false, false, 0},
+    {"winograd_flops", offsetof(Machine, winograd_flops), false, false, false, 0},
     {"bf16_flops", offsetof(Machine, bf16_flops), false, false, false, 0},
     {"memory", offsetof(Machine, memory), true, false, true, 0},
     {"l2", offsetof(Machine, l2), true, false, false, 0},
@@ -76,7 +78,7 @@ static void unknown_figure(Diag *d, Pos at, const char *name) {
   for (size_t i = 0; i < countof(figures); i++) names[i] = figures[i].name;
   diag_error(d, DIAG_FILE_MALFORMED, at, "no machine figure is called '%.40s'", name);
   diag_hint(d, "figures are: latency, bandwidth (also of an axis: latency.rows), memory_rate, "
-               "flops, bf16_flops, memory, l2, l3, l2_rate, "
+               "flops, tile_flops, winograd_flops, bf16_flops, memory, l2, l3, l2_rate, "
                "l3_rate, launch, operations, half, cores, shared, overlap");
   diag_nearest(d, name, names, countof(figures));
 }
@@ -246,6 +248,14 @@ char *machine_print(Arena *a, const Machine *m) {
       text = arena_printf(a, "%sbandwidth.%s = %.6g\n", text, x->axis, x->link.bandwidth);
   }
   return text;
+}
+
+double machine_tile_flops(const Machine *m) {
+  return m->tile_flops > 0 ? m->tile_flops : 0.9 * m->flops;
+}
+
+double machine_winograd_flops(const Machine *m) {
+  return m->winograd_flops > 0 ? m->winograd_flops : 0.7 * m->flops;
 }
 
 Link machine_link(const Machine *m, const char *axis) {

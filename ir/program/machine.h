@@ -25,8 +25,11 @@ typedef struct AxisLink {
 typedef struct Machine {
   double latency; // latency and bandwidth of mesh axes that have no AxisLink
   double bandwidth;
-  double memory_rate;      // bytes per second between a processor and its memory
-  double flops;            // flops per second of one processor in f32 products
+  double memory_rate; // bytes per second between a processor and its memory
+  double flops;       // flops per second of one processor in f32 products
+  // Flops per second of one processor in kernels: in register tiles, and in the products of
+  // Winograd's algorithm. 0: a share of `flops` (machine_tile_flops, machine_winograd_flops).
+  double tile_flops, winograd_flops;
   double bf16_flops;       // those in products of bf16; 0: kernels compute them, as fast as f32
   int64_t memory;          // bytes of memory that a processor has
   int64_t l2, l3;          // bytes of the cache of a core, and of the cache that all cores share
@@ -57,6 +60,10 @@ MUST_USE bool machine_read(Machine *m, Diag *d, const char *path);
 // Returns the figures as the text of a machine file. Numbers have six digits; figures of axes come
 // last.
 char *machine_print(Arena *a, const Machine *m);
+// Return the flops per second of kernels in register tiles, and in products of Winograd's
+// algorithm.
+double machine_tile_flops(const Machine *m);
+double machine_winograd_flops(const Machine *m);
 // Returns the connection along the mesh axis with that name. Figures that the axis lacks are those
 // of the machine.
 Link machine_link(const Machine *m, const char *axis);

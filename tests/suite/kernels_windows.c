@@ -181,12 +181,13 @@ static void convolution_case(int form, int64_t rows, int64_t columns, int64_t de
 }
 
 // C[ky, kx, k, v] = sum over b, y, x of x[b, y + ky, x + kx, k] s[b, y, x, v], with units that are
-// images. With `same` the image is padded.
-static void gradient_case(bool same, int64_t b, int64_t rows, int64_t columns, int64_t depth,
-                          int64_t n) {
+// images. With `same` the image is padded. With `turned` the result is C[v, kx, ky, k].
+static void gradient_case(bool same, bool turned, int64_t b, int64_t rows, int64_t columns,
+                          int64_t depth, int64_t n) {
   const int64_t taps = 3, height = rows + (same ? 0 : 2), width = columns + (same ? 0 : 2);
-  Case *c = case_new("gradient of a convolution of %lld x %lld, %lld to %lld%s", (long long)rows,
-                     (long long)columns, (long long)depth, (long long)n, same ? " same" : "");
+  Case *c = case_new("gradient of a convolution of %lld x %lld, %lld to %lld%s%s", (long long)rows,
+                     (long long)columns, (long long)depth, (long long)n, same ? " same" : "",
+                     turned ? " turned" : "");
   case_loop(c, true, b, b);
   int64_t inner[6] = {rows, columns, taps, taps, depth, n};
   for (int i = 0; i < 6; i++) case_loop(c, false, inner[i], inner[i]);
@@ -208,7 +209,9 @@ static void gradient_case(bool same, int64_t b, int64_t rows, int64_t columns, i
   int s = case_load(
       c, case_pointer(c, TYPE_F32, false, STRIDES(rows * columns * n, columns * n, n, 0, 0, 0, 1)),
       LEVEL_INNER, 0);
-  int out = case_pointer(c, TYPE_F32, true, STRIDES(0, 0, 0, taps * depth * n, depth * n, n, 1));
+  int64_t plain[7] = {0, 0, 0, taps * depth * n, depth * n, n, 1},
+          other[7] = {0, 0, 0, depth, taps * depth, 1, taps * taps * depth};
+  int out = case_pointer(c, TYPE_F32, true, 7, turned ? other : plain);
   case_accum(c, OP_SUM, TYPE_F32, out, LEVEL_INNER, 0,
              case_op2(c, OP_MUL, TYPE_F32, LEVEL_INNER, 0, x, s));
   c->tol = 1e-3;
@@ -252,10 +255,10 @@ int main(int argc, char **argv) {
     convolution_case(form, 6, 8, 16, 16);
     convolution_case(form, 8, 7, 112, 128);
   }
-  for (int same = 0; same < 2; same++) {
-    gradient_case(same, 5, 6, 9, 32, 48);
-    gradient_case(same, 4, 11, 4, 64, 32);
-    gradient_case(same, 3, 8, 8, 16, 16);
+  for (int kind = 0; kind < 4; kind++) {
+    gradient_case(kind & 1, kind & 2, 5, 6, 9, 32, 48);
+    gradient_case(kind & 1, kind & 2, 4, 11, 4, 64, 32);
+    gradient_case(kind & 1, kind & 2, 3, 8, 8, 16, 16);
   }
   for (int place = 0; place < PLACES; place++)
     for (int op = OP_RANDOM_UNIFORM; op <= OP_RANDOM_NORMAL; op++)

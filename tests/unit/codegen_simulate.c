@@ -327,6 +327,57 @@ static void kernels_by_bytes_and_operations(void **state) {
   arena_free(x.a);
 }
 
+// The gradient of the weights of a convolution, 8 images of 8 x 8 with 16 channels: 16 tiles an
+// image, each with 16 products of a 16 x 16 matrix.
+static void convolutions_count_the_products_of_tiles(void **state) {
+  (void)state;
+  Trial x;
+  start(&x, 1);
+  KPtr ptr[3] = {
+      {.type = TYPE_F32, .stride = {1600, 160, 16, 160, 16, 1, 0}},
+      {.type = TYPE_F32, .stride = {1024, 128, 16, 0, 0, 0, 1}},
+      {.type = TYPE_F32, .stride = {0, 0, 0, 768, 256, 16, 1}, .written = true},
+  };
+  KStmt load = {.kind = K_LOAD,
+                .type = TYPE_F32,
+                .level = LEVEL_INNER,
+                .arg = {NO_STMT, NO_STMT, NO_STMT}},
+        stmt[4] = {load, load, load, load};
+  stmt[1].index = 1;
+  stmt[2].kind = K_OP, stmt[2].op = OP_MUL, stmt[2].arg[0] = 0, stmt[2].arg[1] = 1;
+  stmt[3].kind = K_ACCUM, stmt[3].op = OP_SUM, stmt[3].arg[0] = 2, stmt[3].index = 2;
+  Kernel k = {.name = "k",
+              .nouter = 1,
+              .ninner = 6,
+              .vector = 6,
+              .rows = -1,
+              .images = true,
+              .nphases = 1,
+              .nptr = 3,
+              .nstmts = 4,
+              .ptr = ptr,
+              .stmt = stmt};
+  static const int64_t size[7] = {8, 8, 8, 3, 3, 16, 16};
+  for (int l = 0; l < 7; l++) k.loop[l] = (KLoop){.name = "l", .size = size[l], .slot = -1};
+  ProgKernel kernel = {.name = "k", .nptr = 3};
+  Ref places[3] = {at(A), at(B), at(C)};
+  KernelSet set = {.ptr = places, .units = just(8)};
+  x.kernels[0] = &k;
+  x.p.nkernels = 1, x.p.kernel = &kernel;
+  x.instr[x.p.ninstrs++] =
+      (Instr){.kind = INSTR_KERNEL, .u.kernel = {.nsets = 1, .set = &set, .grain = 1, .chunks = 8}};
+  double flops = 2.0 * 8 * 16 * 16 * 16 * 16;
+  x.m.winograd_flops = 1e9;
+  double products = simulate(x.a, &x.c, &x.m)->seconds;
+  assert_ms(products, flops / 1e6);
+  x.m.winograd_flops = 0; // 0.7 of 1 GFLOP/s
+  assert_ms(simulate(x.a, &x.c, &x.m)->seconds, flops / 0.7e6);
+  x.m.winograd_flops = 1e9, x.m.operations = 1e12; // the transforms take a little time
+  double seconds = simulate(x.a, &x.c, &x.m)->seconds;
+  assert_true(seconds > products && seconds < 1.001 * products);
+  arena_free(x.a);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(collectives_block),
@@ -339,6 +390,7 @@ int main(void) {
       cmocka_unit_test(caches_count),
       cmocka_unit_test(shared_memory),
       cmocka_unit_test(kernels_by_bytes_and_operations),
+      cmocka_unit_test(convolutions_count_the_products_of_tiles),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
