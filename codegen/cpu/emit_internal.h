@@ -26,8 +26,8 @@
 //
 // Files, each using only those before it:
 //
-//   emit_plan.c, winograd_plan.c, product_plan.c, fold.c   decide lanes, tile, places of statements,
-//                           slabs and folds (no LLVM)
+//   emit_plan.c, winograd_plan.c, product_plan.c, fold.c, ahead_plan.c   decide lanes, tile, places
+//                           of statements, slabs, folds and prefetches (no LLVM)
 //   emit_value.c            constants, types, conversions, instances
 //   emit_flow.c             blocks, conditionals, loops, masks
 //   emit_position.c         positions that a window reads, and whether they are inside a tensor
@@ -143,6 +143,7 @@ typedef struct CpuPlan {
   WinogradPlan winograd; // if `on`, the sums of a run are computed by emit_winograd.c
   ProductPlan product;   // if `on`, slab_loop and slab_step say what a slab of the product is
   Fold *fold;            // of each statement: when its accumulator is folded
+  int32_t *ahead;        // of each K_LOAD: how many bytes ahead it prefetches; 0: it does not
 } CpuPlan;
 
 // Returns the plan of kernel k for target t. The arrays of the plan are allocated in arena a.
@@ -150,6 +151,9 @@ CpuPlan cpu_plan_make(Arena *a, const Kernel *k, const EmitTarget *t);
 // Returns an array, allocated in arena a, with the Fold of each statement: when its accumulator is
 // folded. All other fields of plan p must be set. Defined in fold.c.
 Fold *fold_plan(Arena *a, const Kernel *k, const CpuPlan *p);
+// Returns CpuPlan.ahead, allocated in arena a. The tile and the slabs of plan p must be set.
+// Defined in ahead_plan.c.
+int32_t *ahead_plan(Arena *a, const Kernel *k, const CpuPlan *p);
 
 // -- winograd_plan.c
 // Returns whether kernel k is a 3x3 convolution that is faster by Winograd's algorithm, or a kernel

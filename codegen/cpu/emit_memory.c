@@ -127,9 +127,23 @@ static LLVMValueRef load_guard(Emit *e, const KStmt *s, int r, int v) {
   return e->guards_hold_here && !is_vector(guard) ? NULL : guard;
 }
 
+// Emits a prefetch of the cache line that is `ahead` bytes behind `at`, the address of vector v of
+// a tile. Of vectors that share a line, the first one prefetches it.
+static void prefetch(Emit *e, Dtype t, LLVMValueRef at, int v, int32_t ahead) {
+  if (ahead == 0 || !e->in_vector || e->mask) return;
+  if (v * e->plan.lanes * dtype_bytes(t) % CACHE_LINE != 0) return;
+  at = emit_at(e, e->i8, at, i64_of(e, ahead));
+  LLVMTypeRef type = LLVMTypeOf(at);
+  // of a read, into all caches, of data
+  LLVMValueRef args[4] = {at, LLVMConstInt(e->i32, 0, false), LLVMConstInt(e->i32, 3, false),
+                          LLVMConstInt(e->i32, 1, false)};
+  emit_intrinsic(e, "llvm.prefetch", 1, &type, 4, args);
+}
+
 LLVMValueRef emit_load(Emit *e, const KStmt *s, int r, int v) {
   const KPtr *p = &e->k->ptr[s->index];
   LLVMValueRef at = instance_address(e, s->index, r, v), index = instance_index(e, s, 0, r, v), x;
+  prefetch(e, p->type, at, v, e->plan.ahead[s - e->k->stmt]);
   LLVMValueRef guard = load_guard(e, s, r, v);
   int64_t stride = vector_stride(e, p);
   bool lanes = (index && is_vector(index)) || stride != 0 || (guard && is_vector(guard));

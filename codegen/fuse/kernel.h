@@ -29,6 +29,7 @@
 #include "ir/graph/graph.h"
 
 enum { MAX_LOOPS = MAX_RANK + 4, MAX_BASES = 16, NO_STMT = -1 };
+enum { CACHE_LINE = 64 }; // bytes of a cache line
 
 // A loop of a kernel. It may cover several adjacent dims of the graph, if all pointers are
 // contiguous over them. Its length at run time is then the number of elements of all these dims

@@ -6,8 +6,6 @@
 // and so is not used where a kernel writes over a value that it reads.
 #include "codegen/program/program_internal.h"
 
-enum { CACHE_LINE = 64 };
-
 // Returns whether every run of the vector loop begins at the start of a cache line, if the buffer
 // does. The lanes of a streamed store must not cross a line.
 static bool begins_at_lines(const Kernel *k, const KPtr *p) {

@@ -1,0 +1,56 @@
+// Decides which loads request data from memory in advance (CpuPlan.ahead). In: a kernel and its
+// plan. Out: for each K_LOAD, how many bytes ahead of its address it prefetches.
+//
+// The processor's own prefetchers stop at each page of 4 KiB, and a loop of many instructions holds
+// only few loads at a time in the reorder buffer. A prefetch some kilobytes ahead keeps the memory
+// busy during the arithmetic. It pays for arrays that are larger than the first cache and that are
+// read from the first element to the last.
+//
+// An outer vector loop prefetches a fixed distance ahead. With an inner one, a unit reads a row in
+// every phase. The last phase that loads the row prefetches the next row, so that the first phase
+// finds it in a cache.
+#include "codegen/cpu/emit_internal.h"
+
+enum {
+  AHEAD_BYTES = 2048,      // distance of a prefetch, unless the next row is prefetched
+  AHEAD_LEAST = 128 << 10, // arrays of fewer bytes are not prefetched
+  AHEAD_ROW = 64 << 10     // rows of more bytes are read from memory in every phase
+};
+
+// Returns the bytes of the array that pointer p reads from the first element to the last: over the
+// vector loop and the loops outside of it whose elements follow one another.
+static int64_t straight_bytes(const Kernel *k, const KPtr *p) {
+  int64_t n = 1;
+  for (int l = k->vector; l >= 0 && p->stride[l] == n; l--) n = size_times(n, loop_rounds(k, l));
+  return size_times(n, dtype_bytes(p->type));
+}
+
+// Returns the bytes of a row, the elements of an inner vector loop. 0: the vector loop is an outer
+// one, or a unit reads its row once.
+static int64_t row_bytes(const Kernel *k, const KPtr *p) {
+  if (k->vector < k->nouter || k->nphases == 1) return 0;
+  int64_t n = size_times(loop_rounds(k, k->vector), dtype_bytes(p->type));
+  return n < AHEAD_BYTES || n > AHEAD_ROW ? 0 : n;
+}
+
+static bool loaded_later(const Kernel *k, const KStmt *s) {
+  for (const KStmt *t = s + 1; t < k->stmt + k->nstmts; t++)
+    if (t->kind == K_LOAD && t->index == s->index && t->phase > s->phase) return true;
+  return false;
+}
+
+static int64_t ahead_of(const Kernel *k, const KStmt *s) {
+  const KPtr *p = &k->ptr[s->index];
+  if (s->arg[1] != NO_STMT || straight_bytes(k, p) < AHEAD_LEAST) return 0;
+  int64_t row = row_bytes(k, p);
+  if (!row) return AHEAD_BYTES;
+  return loaded_later(k, s) ? 0 : row;
+}
+
+int32_t *ahead_plan(Arena *a, const Kernel *k, const CpuPlan *p) {
+  int32_t *ahead = arena_array(a, int32_t, k->nstmts + 1);
+  bool plain = k->vector >= 0 && k->rows < 0 && k->ninner <= 1 && !p->slab_step;
+  for (int i = 0; i < k->nstmts && plain; i++)
+    if (k->stmt[i].kind == K_LOAD) ahead[i] = (int32_t)ahead_of(k, &k->stmt[i]);
+  return ahead;
+}
