@@ -63,10 +63,6 @@ typedef struct ExecOptions {
 Exec *exec_new(const Program *p, const ExecOptions *opt, Diag *d);
 void exec_free(Exec *e);
 
-// Sets the persistent tensors (kept from step to step) to their initial values (docs/decisions.md,
-// 25), except those shared with another Exec. Returns false after an error in d.
-bool exec_initialise(Exec *e, Diag *d);
-
 // Writes a full tensor to the blocks of all processors. `full` has its elements in declared order,
 // as elements of `type`, which are converted. After exec_rows with fewer rows than a batch, `full`
 // has only these rows. The caller has checked type and shape.

@@ -33,12 +33,14 @@ enum { WHY = 200 };
 bool why_not(char *why, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 // -- draw.c: many random numbers at once --------------------------------------------------------
-// Draws two uniform random numbers in (0, 1) for each of n elements of a tensor: u[i] and v[i] are
-// those of element index[i] of the full tensor.
-void draw_uniforms(uint64_t key, int64_t n, const int64_t *index, double *u, double *v);
+// How many numbers one call draws. The number is constant, so that compilers vectorise the loops.
+enum { DRAW_PIECE = 256 };
+// Draws two uniform random numbers in (0, 1) for each of DRAW_PIECE elements of a tensor: u[i] and
+// v[i] are those of element index[i] of the full tensor.
+void draw_uniforms(uint64_t key, const int64_t *index, double *u, double *v);
 // Replaces each u[i] by a normal random number, computed from the uniform ones u[i] and v[i] (Box
-// and Muller, Annals of Mathematical Statistics 29, 1958).
-void draw_normals(int64_t n, double *u, const double *v);
+// and Muller, Annals of Mathematical Statistics 29, 1958), for DRAW_PIECE elements.
+void draw_normals(double *u, const double *v);
 
 // -- file.c: bytes of files ---------------------------------------------------------------------
 // A data file that is open for reading.

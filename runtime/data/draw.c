@@ -3,10 +3,14 @@
 //
 // Every operation is exact or rounded once as in IEEE 754, and no multiplication is fused with an
 // addition. So results have equal bits for every vector width.
+#include "ir/base/philox.h"
 #include "runtime/runtime_internal.h"
 
 #include <math.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
@@ -69,44 +73,68 @@ EVERYWHERE double cos_turns(double x) {
   return t + t * (y * sum);
 }
 
-#define DRAWS(name, TARGET)                                                                        \
-  TARGET static void name##_uniforms(uint64_t key, int64_t n, const int64_t *restrict index,       \
-                                     double *restrict u, double *restrict v) {                     \
-    for (int64_t i = 0; i < n; i++) {                                                              \
-      uint64_t x[4] = {(uint64_t)index[i] & 0xffffffff, (uint64_t)index[i] >> 32, 0, 0};           \
-      uint64_t k0 = key & 0xffffffff, k1 = key >> 32;                                              \
-      for (int round = 0; round < 10; round++) {                                                   \
-        uint64_t a = 0xD2511F53u * x[0], b = 0xCD9E8D57u * x[2];                                   \
-        x[0] = b >> 32 ^ x[1] ^ k0;                                                                \
-        x[1] = b & 0xffffffff;                                                                     \
-        x[2] = a >> 32 ^ x[3] ^ k1;                                                                \
-        x[3] = a & 0xffffffff;                                                                     \
-        k0 = (k0 + 0x9E3779B9u) & 0xffffffff;                                                      \
-        k1 = (k1 + 0xBB67AE85u) & 0xffffffff;                                                      \
+// Vectors of 64-bit words at any address.
+typedef uint64_t Words4 __attribute__((vector_size(32), aligned(8), may_alias));
+typedef uint64_t Words8 __attribute__((vector_size(64), aligned(8), may_alias));
+
+// The products of the lower halves of the words of x with a number c < 2^32. Compilers do not find
+// the instructions for this by themselves.
+#define TIMES1(x, c) (((x)&0xffffffff) * (c))
+#define TIMES4(x, c) ((Words4)_mm256_mul_epu32((__m256i)(x), _mm256_set1_epi64x((int64_t)(c))))
+#define TIMES8(x, c) ((Words8)_mm512_mul_epu32((__m512i)(x), _mm512_set1_epi64((int64_t)(c))))
+
+// Defines the functions for one vector width. Words are LANES words of 64 bits. The upper halves of
+// x hold garbage between the rounds of Philox: a product reads lower halves only.
+#define DRAWS(name, TARGET, Words, LANES, TIMES)                                                   \
+  TARGET static void name##_words(uint64_t key, const int64_t *index, uint64_t *out) {             \
+    uint64_t k[PHILOX_ROUNDS][2] = {{key & 0xffffffff, key >> 32}};                                \
+    for (int r = 1; r < PHILOX_ROUNDS; r++) {                                                      \
+      k[r][0] = (k[r - 1][0] + PHILOX_W0) & 0xffffffff;                                            \
+      k[r][1] = (k[r - 1][1] + PHILOX_W1) & 0xffffffff;                                            \
+    }                                                                                              \
+    for (int i = 0; i < DRAW_PIECE; i += LANES) {                                                  \
+      Words x0 = *(const Words *)(const void *)(index + i), x1 = x0 >> 32, x2 = x0 ^ x0, x3 = x2;  \
+      _Pragma("GCC unroll 10") for (int r = 0; r < PHILOX_ROUNDS; r++) {                           \
+        Words a = TIMES(x0, PHILOX_M0), b = TIMES(x2, PHILOX_M1);                                  \
+        x0 = b >> 32 ^ x1 ^ k[r][0];                                                               \
+        x2 = a >> 32 ^ x3 ^ k[r][1];                                                               \
+        x1 = b;                                                                                    \
+        x3 = a;                                                                                    \
       }                                                                                            \
-      u[i] = from_words(x[0], x[1]);                                                               \
-      v[i] = from_words(x[2], x[3]);                                                               \
+      *(Words *)(void *)(out + i) = x0 & 0xffffffff;                                               \
+      *(Words *)(void *)(out + DRAW_PIECE + i) = x1 & 0xffffffff;                                  \
+      *(Words *)(void *)(out + 2 * DRAW_PIECE + i) = x2 & 0xffffffff;                              \
+      *(Words *)(void *)(out + 3 * DRAW_PIECE + i) = x3 & 0xffffffff;                              \
     }                                                                                              \
   }                                                                                                \
-  TARGET static void name##_normals(int64_t n, double *restrict u, const double *restrict v) {     \
-    for (int64_t i = 0; i < n; i++) u[i] = sqrt(-2 * log_of(u[i])) * cos_turns(v[i]);              \
+  TARGET static void name##_uniforms(uint64_t key, const int64_t *restrict index,                  \
+                                     double *restrict u, double *restrict v) {                     \
+    uint64_t x[4 * DRAW_PIECE];                                                                    \
+    name##_words(key, index, x);                                                                   \
+    for (int i = 0; i < DRAW_PIECE; i++) {                                                         \
+      u[i] = from_words(x[i], x[DRAW_PIECE + i]);                                                  \
+      v[i] = from_words(x[2 * DRAW_PIECE + i], x[3 * DRAW_PIECE + i]);                             \
+    }                                                                                              \
+  }                                                                                                \
+  TARGET static void name##_normals(double *restrict u, const double *restrict v) {                \
+    for (int i = 0; i < DRAW_PIECE; i++) u[i] = sqrt(-2 * log_of(u[i])) * cos_turns(v[i]);         \
   }
 
-DRAWS(plain, )
+DRAWS(plain, , uint64_t, 1, TIMES1)
 #if defined(__x86_64__)
 #if defined(__clang__)
 #define AVX512 __attribute__((target("avx512f,avx512dq"), min_vector_width(512)))
 #else
 #define AVX512 __attribute__((target("avx512f,avx512dq,prefer-vector-width=512")))
 #endif
-DRAWS(avx2, __attribute__((target("avx2"))))
-DRAWS(avx512, AVX512)
+DRAWS(avx2, __attribute__((target("avx2"))), Words4, 4, TIMES4)
+DRAWS(avx512, AVX512, Words8, 8, TIMES8)
 #endif
 
 typedef struct Draws {
-  void (*uniforms)(uint64_t key, int64_t n, const int64_t *restrict index, double *restrict u,
+  void (*uniforms)(uint64_t key, const int64_t *restrict index, double *restrict u,
                    double *restrict v);
-  void (*normals)(int64_t n, double *restrict u, const double *restrict v);
+  void (*normals)(double *restrict u, const double *restrict v);
 } Draws;
 
 static Draws widest(void) {
@@ -118,8 +146,8 @@ static Draws widest(void) {
   return (Draws){plain_uniforms, plain_normals};
 }
 
-void draw_uniforms(uint64_t key, int64_t n, const int64_t *index, double *u, double *v) {
-  widest().uniforms(key, n, index, u, v);
+void draw_uniforms(uint64_t key, const int64_t *index, double *u, double *v) {
+  widest().uniforms(key, index, u, v);
 }
 
-void draw_normals(int64_t n, double *u, const double *v) { widest().normals(n, u, v); }
+void draw_normals(double *u, const double *v) { widest().normals(u, v); }

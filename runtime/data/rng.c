@@ -7,6 +7,7 @@
 #include "runtime/runtime_internal.h"
 
 #include <math.h>
+#include <string.h>
 
 uint64_t rng_key(uint64_t seed, const char *name) {
   return philox_mix(fnv_text(name) ^ philox_mix(seed + 0x9e3779b97f4a7c15u));
@@ -74,25 +75,26 @@ static double truncated_quantile(double p) {
   return x < -2 ? -2 : x > 2 ? 2 : x;
 }
 
-// Most numbers that one call of draw_piece draws.
-enum { PIECE = 256 };
-// Draws n <= PIECE numbers of a standard distribution: uniform on (0, 1), normal, or a normal
+// Draws DRAW_PIECE numbers of a standard distribution: uniform on (0, 1), normal, or a normal
 // distribution truncated to (-2, 2).
-static void draw_piece(InitKind kind, uint64_t key, int64_t n, const int64_t *index, double *out) {
-  double v[PIECE];
-  draw_uniforms(key, n, index, out, v);
+static void draw_piece(InitKind kind, uint64_t key, const int64_t *index, double *out) {
+  double v[DRAW_PIECE];
+  draw_uniforms(key, index, out, v);
   if (kind == INIT_TRUNCATED_NORMAL)
-    for (int64_t i = 0; i < n; i++) out[i] = truncated_quantile(out[i]);
+    for (int i = 0; i < DRAW_PIECE; i++) out[i] = truncated_quantile(out[i]);
   else if (kind != INIT_UNIFORM)
-    draw_normals(n, out, v);
+    draw_normals(out, v);
 }
 
 void rng_draw(const Init *init, uint64_t key, int64_t n, const int64_t *index, double *out) {
   double scale = init->kind == INIT_UNIFORM ? init->b - init->a : init->b;
-  for (int64_t lo = 0; lo < n; lo += PIECE) {
-    int64_t m = n - lo < PIECE ? n - lo : PIECE;
-    draw_piece(init->kind, key, m, index + lo, out + lo);
-    for (int64_t i = lo; i < lo + m; i++) out[i] = init->a + scale * out[i];
+  for (int64_t lo = 0; lo < n; lo += DRAW_PIECE) {
+    int64_t m = n - lo < DRAW_PIECE ? n - lo : DRAW_PIECE, padded[DRAW_PIECE] = {0};
+    double x[DRAW_PIECE];
+    if (m < DRAW_PIECE) memcpy(padded, index + lo, sizeof *index * (size_t)m);
+    draw_piece(init->kind, key, m < DRAW_PIECE ? padded : index + lo, x);
+    for (int i = 0; i < DRAW_PIECE; i++) x[i] = init->a + scale * x[i];
+    memcpy(out + lo, x, sizeof *x * (size_t)m);
   }
 }
 

@@ -69,7 +69,10 @@ static bool enough_memory(const Exec *e, Diag *d) {
   return false;
 }
 
-enum { HUGE_PAGE = 2 << 20 };
+enum {
+  HUGE_PAGE = 2 << 20,
+  TOUCHED = 4 << 20 // bytes that a worker touches, before the next worker's
+};
 
 // Returns the bytes to map for a memory of n bytes. This is at least a page, so that even an empty
 // memory has an address, and for a large memory a multiple of the huge page.
@@ -87,8 +90,7 @@ static void *map_aligned(size_t n, size_t align) {
   return at + before;
 }
 
-// Returns the address of newly mapped zeroed memory, whose pages have been touched so that later
-// accesses cause no page faults. Returns NULL if the system has not enough memory.
+// Returns the address of newly mapped zeroed memory, or NULL if the system has not enough memory.
 static char *map_memory(int64_t bytes) {
   size_t n = map_bytes(bytes);
   char *at = map_aligned(n, n >= HUGE_PAGE ? HUGE_PAGE : 4096);
@@ -96,11 +98,23 @@ static char *map_memory(int64_t bytes) {
 #ifdef MADV_HUGEPAGE
   if (n >= HUGE_PAGE) madvise(at, n, MADV_HUGEPAGE);
 #endif
-#ifdef MADV_POPULATE_WRITE
-  if (madvise(at, n, MADV_POPULATE_WRITE) == 0) return at;
-#endif
-  memset(at, 0, n);
   return at;
+}
+
+static void touch_pages(char *at, size_t n) {
+#ifdef MADV_POPULATE_WRITE
+  if (madvise(at, n, MADV_POPULATE_WRITE) == 0) return;
+#endif
+  volatile char *byte = at;
+  for (size_t i = 0; i < n; i += 4096) byte[i] = byte[i];
+}
+
+// Touches a part of newly mapped memory, so that steps cause no page faults. The workers (threads)
+// take pieces in turn, because the system takes time to clear pages.
+static void touch_part(char *at, int64_t bytes, int worker, int workers) {
+  size_t n = map_bytes(bytes), step = TOUCHED * (size_t)workers;
+  for (size_t i = TOUCHED * (size_t)worker; at && i < n; i += step)
+    touch_pages(at + i, n - i < TOUCHED ? n - i : TOUCHED);
 }
 
 static void unmap_memory(char *at, int64_t bytes) {
@@ -438,6 +452,16 @@ static bool bind_scratch(Exec *e, Diag *d) {
   return false;
 }
 
+// Touches the memory of the processors of this process. Segments of ranks are touched already.
+static void touch_memory(void *exec, int worker) {
+  const Exec *e = exec;
+  for (int64_t r = 0; !e->ranks && r < e->processors; r++) {
+    touch_part(e->context[r].own, e->own_bytes, worker, e->workers);
+    touch_part(e->context[r].arena, e->program->arena_bytes, worker, e->workers);
+  }
+  touch_part(e->scratch, e->scratch_bytes * e->workers, worker, e->workers);
+}
+
 bool exec_bind(Exec *e, Diag *d) {
   if (!lay_out(e, d) || !enough_memory(e, d) || !share_memory(e, d)) return false;
   bind_moved(e);
@@ -446,7 +470,9 @@ bool exec_bind(Exec *e, Diag *d) {
   for (int64_t r = 0; r < e->processors; r++)
     if (!bind_context(e, r, d)) return false;
   exec_bind_sizes(e);
-  return bind_scratch(e, d);
+  if (!bind_scratch(e, d)) return false;
+  team_run(e->team, touch_memory, e);
+  return true;
 }
 
 void exec_unbind(Exec *e) {

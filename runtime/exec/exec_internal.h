@@ -154,6 +154,10 @@ typedef struct FiniteProbe FiniteProbe; // defined in probe.c
 // Returns false after an error in d.
 MUST_USE bool exec_bind(Exec *e, Diag *d);
 void exec_unbind(Exec *e);
+// Sets the persistent tensors (kept from step to step), whose memory is new, to their initial
+// values (docs/decisions.md, 25), except those shared with another Exec. Returns false after an
+// error in d.
+MUST_USE bool exec_initialise(Exec *e, Diag *d);
 // Adds to e->predicted what collectives should have sent in the step that has ended (self_check.c).
 void exec_count_predicted(Exec *e);
 // Makes one element of the result of collective i wrong, if e->inject (an injected fault, for

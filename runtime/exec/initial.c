@@ -7,11 +7,13 @@
 #include "runtime/exec/exec_internal.h"
 
 #include <math.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIECE = 512 };
+enum {
+  PIECE = 512,
+  SPAN = 1 << 16 // elements of a block that one worker draws, before those of the next worker
+};
 
 // How the block (the part of a tensor on one processor) is filled with initial values: random
 // numbers or given values.
@@ -22,6 +24,9 @@ typedef struct Fill {
   char *block;
   const double *values; // the elements of the full tensor in declared order; NULL if they are drawn
   int64_t nvalues;      // number of `values`; 1: every element has this value
+  int worker, workers;  // which spans of the block are drawn
+  int64_t at, n;        // elements that are drawn next: they begin at offset `at` in the block
+  int64_t where[PIECE]; // their indices in the full tensor
 } Fill;
 
 static void store_all(const Fill *f, int64_t at, int64_t n, const double *x) {
@@ -35,15 +40,36 @@ static void store_all(const Fill *f, int64_t at, int64_t n, const double *x) {
     dtype_store(f->type, f->block + (at + i) * bytes, dtype_round(f->type, x[i]));
 }
 
-static void draw_run(void *context, int64_t at, int64_t index, int64_t step, int64_t n) {
-  const Fill *f = context;
-  int64_t where[PIECE];
+// Draws the elements that wait in f->where.
+static void draw_waiting(Fill *f) {
   double x[PIECE];
-  for (int64_t lo = 0; lo < n; lo += PIECE) {
-    int64_t m = n - lo < PIECE ? n - lo : PIECE;
-    for (int64_t i = 0; i < m; i++) where[i] = index + (lo + i) * step;
-    rng_draw(f->init, f->key, m, where, x);
-    store_all(f, at + lo, m, x);
+  if (f->n == 0) return;
+  rng_draw(f->init, f->key, f->n, f->where, x);
+  store_all(f, f->at, f->n, x);
+  f->n = 0;
+}
+
+// Draws a run of elements. Short runs wait until there are PIECE elements.
+static void draw_elements(Fill *f, int64_t at, int64_t index, int64_t step, int64_t n) {
+  if (f->at + f->n != at) draw_waiting(f);
+  for (int64_t i = 0; i < n;) {
+    if (f->n == 0) f->at = at + i;
+    int64_t m = n - i < PIECE - f->n ? n - i : PIECE - f->n;
+    for (int64_t k = 0; k < m; k++) f->where[f->n + k] = index + (i + k) * step;
+    f->n += m;
+    i += m;
+    if (f->n == PIECE) draw_waiting(f);
+  }
+}
+
+// Draws those elements of a run that lie in spans of f->worker.
+static void draw_run(void *context, int64_t at, int64_t index, int64_t step, int64_t n) {
+  Fill *f = context;
+  for (int64_t i = 0; i < n;) {
+    int64_t span = (at + i) / SPAN, rest = (span + 1) * SPAN - (at + i);
+    int64_t m = n - i < rest ? n - i : rest;
+    if (span % f->workers == f->worker) draw_elements(f, at + i, index + i * step, step, m);
+    i += m;
   }
 }
 
@@ -96,9 +122,11 @@ static void draw_matrix(uint64_t key, int64_t number, int64_t rows, int64_t cols
                         double *out) {
   int64_t n = rows < cols ? rows : cols, length = rows < cols ? cols : rows;
   Init normal = {.kind = INIT_NORMAL, .b = 1};
-  for (int64_t i = 0; i < n * length; i++) {
-    int64_t index = number * n * length + i;
-    rng_draw(&normal, key, 1, &index, &v[i]);
+  int64_t index[PIECE];
+  for (int64_t i = 0; i < n * length; i += PIECE) {
+    int64_t m = n * length - i < PIECE ? n * length - i : PIECE;
+    for (int64_t k = 0; k < m; k++) index[k] = number * n * length + i + k;
+    rng_draw(&normal, key, m, index, v + i);
   }
   orthonormalise(n, length, v);
   for (int64_t r = 0; r < rows; r++)
@@ -149,30 +177,32 @@ static bool is_zero(const Fill *f) {
   return f->values && f->nvalues == 1 && f->values[0] == 0 && !signbit(f->values[0]);
 }
 
-// Fills the blocks (parts) of tensor t on all processors of this process. If several blocks are
-// equal, `run` computes the elements of the first block, and the other blocks are copies.
-static void fill_blocks(Exec *e, uint32_t t, Fill f, BlockRun *run) {
+// Returns whether the block of x on processor r is a copy of that on another processor of this
+// process, whose index *first gets.
+static bool is_copy(const Exec *e, const ProgTensor *x, int64_t r, int64_t *first) {
+  *first = block_first(&e->program->mesh, x, r);
+  return *first >= e->first && *first < r;
+}
+
+// Fills the blocks (parts) of tensor t on the processors of this process, but not the copies. The
+// memory of the blocks is new, so its bytes are zero.
+static void fill_blocks(Exec *e, uint32_t t, Fill *f, BlockRun *run) {
   const ProgTensor *x = &e->program->tensor[t];
-  const Mesh *m = &e->program->mesh;
+  int64_t first;
+  if (is_zero(f)) return;
   for (int64_t r = e->first; r < e->first + e->own; r++) {
-    char *block = e->context[r].tensor[t];
-    memset(block, 0, (size_t)x->bytes);
-    if (is_zero(&f)) continue;
-    int64_t first = block_first(m, x, r);
-    if (first >= e->first && first < r) {
-      memcpy(block, e->context[first].tensor[t], (size_t)x->bytes);
-      continue;
-    }
-    f.block = block;
-    block_visit(e->program, x, r, -1, run, &f);
+    if (is_copy(e, x, r, &first)) continue;
+    f->block = e->context[r].tensor[t];
+    block_visit(e->program, x, r, -1, run, f);
+    draw_waiting(f);
   }
 }
 
-static void fill_orthogonal(Exec *e, uint32_t t, Fill f) {
+static void fill_orthogonal(Exec *e, uint32_t t, Fill *f) {
   const ProgTensor *x = &e->program->tensor[t];
-  double *values = orthogonal_values(x, f.key);
-  f.values = values;
-  f.nvalues = INT64_MAX;
+  double *values = orthogonal_values(x, f->key);
+  f->values = values;
+  f->nvalues = INT64_MAX;
   fill_blocks(e, t, f, value_run);
   free(values);
 }
@@ -200,27 +230,15 @@ static bool fill_from_file(Exec *e, uint32_t t, Diag *d) {
   return ok;
 }
 
-static bool initialise_tensor(Exec *e, uint32_t t, Diag *d) {
+static void fill_with(Exec *e, uint32_t t, Fill *f, int64_t n, const double *values) {
+  f->values = values;
+  f->nvalues = n;
+  fill_blocks(e, t, f, value_run);
+}
+
+static Fill fill_of(const Exec *e, uint32_t t) {
   const ProgTensor *x = &e->program->tensor[t];
-  Fill f = {.init = &x->init, .type = x->type, .key = rng_key(e->seed, x->name)};
-  switch (x->init.kind) {
-  case INIT_CONSTANT:
-    f.values = &x->init.a;
-    f.nvalues = 1;
-    fill_blocks(e, t, f, value_run);
-    return true;
-  case INIT_DATA:
-    f.values = x->init.data;
-    f.nvalues = x->init.ndata;
-    fill_blocks(e, t, f, value_run);
-    return true;
-  case INIT_NORMAL:
-  case INIT_TRUNCATED_NORMAL:
-  case INIT_UNIFORM: fill_blocks(e, t, f, draw_run); return true;
-  case INIT_ORTHOGONAL: fill_orthogonal(e, t, f); return true;
-  case INIT_FILE: return fill_from_file(e, t, d);
-  }
-  BUG("%s has no initial value", x->name);
+  return (Fill){.init = &x->init, .type = x->type, .key = rng_key(e->seed, x->name), .workers = 1};
 }
 
 static bool begins(const Exec *e, uint32_t t) {
@@ -233,25 +251,51 @@ static bool is_drawn(const Exec *e, uint32_t t) {
   return k == INIT_NORMAL || k == INIT_TRUNCATED_NORMAL || k == INIT_UNIFORM;
 }
 
-// The work of drawing all random tensors. The workers (threads) divide the tensors among them,
-// because drawing takes time; `next` is the first tensor that no worker has taken.
-typedef struct InitialDraws {
-  Exec *exec;
-  atomic_uint next;
-} InitialDraws;
-static void draw_tensors(void *context, int worker) {
-  InitialDraws *draws = context;
-  (void)worker;
-  for (uint32_t t; (t = atomic_fetch_add(&draws->next, 1)) < draws->exec->program->ntensors;)
-    if (begins(draws->exec, t) && is_drawn(draws->exec, t)) initialise_tensor(draws->exec, t, NULL);
+// Fills tensor t, unless its values are drawn. Values from a file are written to copies, too.
+static bool initialise_tensor(Exec *e, uint32_t t, Diag *d) {
+  const Init *init = &e->program->tensor[t].init;
+  Fill f = fill_of(e, t);
+  switch (init->kind) {
+  case INIT_CONSTANT: fill_with(e, t, &f, 1, &init->a); return true;
+  case INIT_DATA: fill_with(e, t, &f, init->ndata, init->data); return true;
+  case INIT_NORMAL:
+  case INIT_TRUNCATED_NORMAL:
+  case INIT_UNIFORM: return true;
+  case INIT_ORTHOGONAL: fill_orthogonal(e, t, &f); return true;
+  case INIT_FILE: return fill_from_file(e, t, d);
+  }
+  BUG("%s has no initial value", e->program->tensor[t].name);
+}
+
+// Draws the spans of all random tensors that belong to a worker (thread).
+static void draw_tensors(void *exec, int worker) {
+  Exec *e = exec;
+  for (uint32_t t = 0; t < e->program->ntensors; t++) {
+    if (!begins(e, t) || !is_drawn(e, t)) continue;
+    Fill f = fill_of(e, t);
+    f.worker = worker;
+    f.workers = e->workers;
+    fill_blocks(e, t, &f, draw_run);
+  }
+}
+
+// Copies blocks that are equal to a block of another processor. The workers divide the tensors.
+static void copy_blocks(void *exec, int worker) {
+  Exec *e = exec;
+  int64_t first;
+  for (uint32_t t = (uint32_t)worker; t < e->program->ntensors; t += (uint32_t)e->workers) {
+    const ProgTensor *x = &e->program->tensor[t];
+    for (int64_t r = e->first; begins(e, t) && r < e->first + e->own; r++)
+      if (is_copy(e, x, r, &first))
+        memcpy(e->context[r].tensor[t], e->context[first].tensor[t], (size_t)x->bytes);
+  }
 }
 
 bool exec_initialise(Exec *e, Diag *d) {
   bool ok = true;
-  InitialDraws draws = {.exec = e};
-  atomic_init(&draws.next, 0);
-  team_run(e->team, draw_tensors, &draws);
+  team_run(e->team, draw_tensors, e);
   for (uint32_t t = 0; t < e->program->ntensors; t++)
-    if (begins(e, t) && !is_drawn(e, t)) ok = initialise_tensor(e, t, d) && ok;
+    if (begins(e, t)) ok = initialise_tensor(e, t, d) && ok;
+  if (e->own > 1) team_run(e->team, copy_blocks, e);
   return ok;
 }

@@ -267,7 +267,7 @@ static void write_inputs(Trained *t) {
 static bool train(Trained *t) {
   ExecOptions opt = {.threads = 2, .seed = SEED};
   t->exec = exec_new(t->made.compiled->program, &opt, t->diag);
-  if (!t->exec || !exec_initialise(t->exec, t->diag)) return false;
+  if (!t->exec) return false;
   write_inputs(t);
   for (int64_t step = 0; step < STEPS; step++)
     if (exec_step(t->exec, step, true) != STEP_OK) return false;
