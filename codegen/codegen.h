@@ -98,6 +98,12 @@ typedef struct Group {
   uint32_t nrefusals; // entries of `refusal`: one for each earlier kernel whose values it reads
   MergeRefusal *refusal;
 } Group;
+// The rows of a loop: a dim along which its rounds are independent. Each worker can run all rounds
+// for its part of the rows, if it has at least `least` of them.
+typedef struct LoopRows {
+  DimId dim; // 0: the loop has no rows
+  int64_t least;
+} LoopRows;
 // The result of fusion: the groups of a graph, in a valid order of execution. Updates of
 // parameters, states and slots (persistent tensors) run after the commit. The commit is the point
 // of a training step after which persistent tensors change and nothing may fail.
@@ -113,6 +119,7 @@ typedef struct Fusion {
   bool *update;     // by node: it is part of an update, which runs after the commit
   const struct GroupDeps *deps; // by group: the groups whose values it reads
   const bool *after_commit;     // by group: it runs after the commit
+  LoopRows *loop_rows;          // by region: the rows of the loop
 } Fusion;
 // Groups the nodes of order->graph. buckets: the collectives that leave in one call; NULL: each has
 // a call of its own. Every kernel group gets its kernel, every GEMM group its form.

@@ -129,6 +129,12 @@ const char *merge_refusal(Fuser *f, const Cluster *a, const Cluster *b, bool add
 // Sets f->resident: the nodes whose values are stored with the clusters as they are now.
 void clusters_resident(Fuser *f);
 
+// loop_rows.c. Sets f->loop_rows: the loops whose groups can run for parts of the rows. Call
+// loop_rows_find before kernels are built. loop_rows_check then takes the rows from loops with a
+// kernel that cannot run for a part of them.
+void loop_rows_find(Arena *a, Fusion *f);
+void loop_rows_check(Arena *a, Fusion *f);
+
 // fuse_launch.c. Builds the kernels of all groups in arena a; sets f->deps and f->after_commit.
 // With `share`, kernels that update tensors get one launch number if they are equal and
 // independent, so that one launch runs them all.

@@ -44,9 +44,11 @@ void kernels_make(Arena *a, Fusion *f, bool share) {
   GroupDeps deps = group_deps(a, f);
   f->deps = arena_copy(a, &deps, sizeof deps);
   f->after_commit = groups_after_commit(a, f);
+  loop_rows_find(a, f);
   for (uint32_t i = 0; i < f->ngroups; i++)
     if (f->group[i].kind == GROUP_KERNEL)
       f->group[i].kernel = kernel_build(a, scratch, f, &f->group[i], share && f->after_commit[i]);
+  loop_rows_check(a, f);
   if (share) launches_find(scratch, f);
   arena_free(scratch);
 }

@@ -106,6 +106,13 @@ void loops_finish(KernelBuilder *k, Kernel *kernel, bool any_size);
 // the outer loops accesses an element through both, and loads it before it stores it.
 bool pointers_overlay(const Kernel *k, int load, int store);
 
+// -- loop_rows.c
+// Returns the outer loop of kernel k of group g that runs over the rows of the loop around g
+// (Fusion.loop_rows). The units of the kernel are then, for each round of the loops before it, the
+// rows times the units of the loops after it. Returns -1 if there is no such loop, or if the kernel
+// must run as a whole.
+int loop_of_rows(const Fusion *f, const Group *g, const Kernel *k);
+
 // -- kernel_images.c
 // Rewrites k so that its units are images (Kernel.images), if it is the gradient of the weights of
 // a 3x3 convolution with enough channels and images.

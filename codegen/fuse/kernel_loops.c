@@ -7,6 +7,7 @@
 //
 //   outer(b:64, h:128 vector), all pointers [b, h]     ->  outer(b*h:8192 vector)
 #include "codegen/fuse/fuse_internal.h"
+#include "codegen/fuse/group_deps_internal.h"
 #include "codegen/fuse/kernel_build_internal.h"
 #include "ir/program/sums.h"
 
@@ -289,7 +290,15 @@ static bool walks_as_one(const PlannedLoop *slow, const PlannedLoop *fast, const
   return p->stride[slow->from] == p->stride[fast->from] * fast->loop.size;
 }
 
+// Returns whether a loop covers the rows of the loop around the group (Fusion.loop_rows). It stays
+// alone, so that units are parts of single rows.
+static bool has_loop_rows(const KernelBuilder *m, const PlannedLoop *p) {
+  DimId rows = m->f->loop_rows[group_region(m->f, m->group)].dim;
+  return rows && plan_dim(&m->plan, p->from) == rows;
+}
+
 static bool joins(const KernelBuilder *m, const PlannedLoop *slow, const PlannedLoop *fast) {
+  if (has_loop_rows(m, slow) || has_loop_rows(m, fast)) return false;
   if (slow->inner != fast->inner || fast->partial || slow->indexed || fast->indexed) return false;
   for (uint32_t p = 0; p < m->ptr.n; p++)
     if (!walks_as_one(slow, fast, &m->ptr.at[p])) return false;

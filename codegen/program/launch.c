@@ -134,6 +134,19 @@ static int64_t chunk_units(const Kernel *k, int64_t units, int64_t bytes) {
   return ceil_div(n < 1 ? 1 : n, grain) * grain;
 }
 
+// Sets how the units of a launch divide into rows, if the loop around group g has rows.
+static void set_rows(const Builder *b, const Group *g, KernelLaunch *l) {
+  const Kernel *k = g->kernel->kernel;
+  int rows = loop_of_rows(b->f, g, k);
+  if (rows < 0) return;
+  l->strips = l->row_units = 1;
+  for (int i = 0; i < k->nouter; i++) {
+    int64_t units = i == k->vector ? ceil_div(k->loop[i].size, k->block) : k->loop[i].size;
+    if (i < rows) l->strips *= units;
+    if (i > rows) l->row_units *= units;
+  }
+}
+
 void launch_emit(Builder *b, uint32_t n, const uint32_t *group) {
   Instr in = {.kind = INSTR_KERNEL};
   KernelLaunch *l = &in.u.kernel;
@@ -150,6 +163,7 @@ void launch_emit(Builder *b, uint32_t n, const uint32_t *group) {
     bytes += weight_of(b, g);
   }
   l->grain = chunk_units(k, units, bytes);
+  if (n == 1) set_rows(b, &b->f->group[group[0]], l);
   for (uint32_t i = 0; i < n; i++)
     l->chunks += ceil_div(full_units(b, b->f->group[group[i]].kernel), l->grain);
   int64_t partial = b->kernel.at[l->kernel].partial_bytes;

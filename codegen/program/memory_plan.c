@@ -82,8 +82,9 @@ static void extend_to_ends(Builder *b) {
 // the buffer:
 //     w written | loop ... read w ... end |            w is live until the loop's end
 //     loop ... write s ... end | read s                s is live from the loop's start
-// Inner loops are visited first: extending a range over an inner loop may make it cross an outer
-// one.
+// In a loop with rows this holds for all buffers of the loop: its workers run apart, so that one
+// may need a buffer of an early instruction while another one runs a later instruction. Inner loops
+// are visited first: extending a range over an inner loop may make it cross an outer one.
 static void extend_over_loops(Builder *b) {
   for (uint32_t l = b->instr.n; l-- > 0;) {
     if (b->instr.at[l].kind != INSTR_LOOP) continue;
@@ -91,9 +92,9 @@ static void extend_over_loops(Builder *b) {
     for (uint32_t i = 0; i < b->buffer.n; i++) {
       PlanBuffer *p = &b->buffer.at[i];
       if (p->last < l || p->first > end) continue;
-      bool before = p->first<l, after = p->last> end;
-      if (before && !after) p->last = end;
-      if (after && !before) p->first = l;
+      bool before = p->first<l, after = p->last> end, rows = b->instr.at[l].u.loop.rows > 0;
+      if ((before || rows) && !after) p->last = end;
+      if ((after || rows) && !before) p->first = l;
     }
   }
 }

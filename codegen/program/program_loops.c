@@ -72,10 +72,19 @@ static void copy_carries(Builder *b, NodeId scan) {
   }
 }
 
+// Returns how many rows a worker must have to run the loop from instruction `begin` on for its rows
+// alone; 0: it cannot, because not all instructions are kernels with rows.
+static int64_t rows_of_worker(const Builder *b, uint32_t begin) {
+  for (uint32_t i = begin + 1; i < b->instr.n; i++)
+    if (b->instr.at[i].kind != INSTR_KERNEL || !b->instr.at[i].u.kernel.strips) return 0;
+  return b->f->loop_rows[b->open].least;
+}
+
 void loop_close(Builder *b, NodeId scan) {
   copy_collected(b, scan);
   copy_carries(b, scan);
   uint32_t begin = b->begin.at[--b->begin.n];
+  b->instr.at[begin].u.loop.rows = rows_of_worker(b, begin);
   b->instr.at[begin].u.loop.end = b->instr.n;
   vec_push(b->a, b->instr) = (Instr){.kind = INSTR_END, .u.end.begin = begin};
   b->open = region_get(b->g, b->open)->parent;

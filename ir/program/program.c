@@ -312,6 +312,7 @@ static void put_launch(const Out *o, const KernelLaunch *l) {
   put(o, "kernel k%" PRIu32 " %s grain %" PRId64 " chunks %" PRId64, l->kernel, or_dash(k->name),
       l->grain, l->chunks);
   if (k->partial_bytes) put(o, " partial at %s", ref_text(o, l->partial));
+  if (l->strips) put(o, " strips %" PRId64 " by %" PRId64, l->strips, l->row_units);
   put(o, "\n");
   for (uint32_t i = 0; i < l->nsets; i++) put_set(o, k, &l->set[i]);
 }
@@ -396,6 +397,7 @@ static void put_instr(const Out *o, uint32_t i) {
   case INSTR_LOOP:
     put(o, "loop %s = %s%s to %" PRIu32 "\n", or_dash(x->u.loop.dim), size_text(o, x->u.loop.count),
         x->u.loop.reverse ? " reverse" : "", x->u.loop.end);
+    if (x->u.loop.rows) put(o, "    from %" PRId64 " rows a worker\n", x->u.loop.rows);
     break;
   case INSTR_END: put(o, "end of %" PRIu32 "\n", x->u.end.begin); break;
   }

@@ -149,6 +149,9 @@ typedef struct KernelLaunch {
   int64_t grain;  // units in a chunk; fixed by the compiler, whatever the number of threads
   Ref partial;    // place of the partial results of all chunks
   int64_t chunks; // number of chunks of all sets if all blocks are full
+  // In a loop with rows (Instr.u.loop.rows): the units are `strips` times the number of rows times
+  // `row_units`, in this order. 0: the kernel runs as a whole.
+  int64_t strips, row_units;
 } KernelLaunch;
 
 // A matrix product C[m, n] = sum over k of A[m, k] B[k, n], for each combination of steps of the
@@ -299,6 +302,10 @@ typedef struct Instr {
       bool reverse;
       uint32_t end;
       const char *dim;
+      // Not 0: all instructions of the loop are kernels, and its rounds are independent along the
+      // rows of their values. Workers that have at least so many rows each may run all rounds for
+      // their rows alone, without meeting one another.
+      int64_t rows;
     } loop; // loop.end is the index of the INSTR_END
     struct {
       uint32_t begin;

@@ -176,6 +176,8 @@ static void bind_kernel(Exec *e, const Context *c, const KernelLaunch *l, BoundK
   b->kernel = k;
   b->nsets = l->nsets;
   b->grain = l->grain > 0 ? l->grain : 1;
+  b->strips = l->strips;
+  b->row_units = l->row_units;
   b->partial = address(c, l->partial);
   b->set = arena_array(e->memory, BoundSet, l->nsets);
   for (uint32_t s = 0; s < l->nsets; s++) {
@@ -347,6 +349,13 @@ static bool is_shared(const BoundInstr *b) {
          b->kind != INSTR_LOOP && b->kind != INSTR_END;
 }
 
+// Returns the number of rows of the loop at instruction i, 0: its instructions run as a whole.
+static int64_t rows_of_loop(const Program *p, const Context *c, uint32_t i) {
+  if (!p->instr[i].u.loop.rows || c->instr[i + 1].kind != INSTR_KERNEL) return 0;
+  const BoundKernel *k = &c->instr[i + 1].u.kernel;
+  return k->units / (k->strips * k->row_units);
+}
+
 // Marks each loop as `solo` if it has no collective and none of its instructions is divided among
 // workers (threads). Then one worker runs the whole loop.
 static void find_solo_loops(const Program *p, Context *c) {
@@ -356,8 +365,15 @@ static void find_solo_loops(const Program *p, Context *c) {
     for (uint32_t k = i + 1; k < p->instr[i].u.loop.end; k++)
       solo = solo && !is_shared(&c->instr[k]);
     c->instr[i].u.loop.solo = solo && !c->instr[i].u.loop.meets;
+    c->instr[i].u.loop.rows = rows_of_loop(p, c, i);
+    c->instr[i].u.loop.least = p->instr[i].u.loop.rows;
     c->instr[p->instr[i].u.loop.end].u.loop = c->instr[i].u.loop;
   }
+}
+
+// Returns whether at least two workers can run the loop of instruction b for their rows.
+static bool loop_is_divided(const BoundInstr *b) {
+  return b->kind == INSTR_LOOP && b->u.loop.rows && b->u.loop.rows >= 2 * b->u.loop.least;
 }
 
 static bool is_own(const Exec *e, int64_t r) { return r >= e->first && r < e->first + e->own; }
@@ -375,6 +391,8 @@ void exec_bind_sizes(Exec *e) {
       if (is_shared(&c->instr[i])) e->small = false;
     }
     if (is_own(e, r)) find_solo_loops(p, c);
+    for (uint32_t i = 0; i < p->ninstrs; i++)
+      if (is_own(e, r) && loop_is_divided(&c->instr[i])) e->small = false;
   }
   program_count(p, e->first, e->rows, e->moves);
 }

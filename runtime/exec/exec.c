@@ -14,6 +14,9 @@
 // of a GEMM. Chunks do not depend on the number of workers (docs/decisions.md, 18), and so neither
 // do the bits of the results.
 //
+// In a loop with rows (Instr.u.loop.rows) they divide the rows instead: each runs all rounds for
+// its rows, and they meet after the loop only.
+//
 // A program launches a kernel on operand sets: tensors to which the kernel is applied, one set
 // after another. Chunks and units are parts of this work (exec_internal.h).
 #include "ir/base/guard.h"
@@ -313,6 +316,45 @@ static void run_alone(Exec *e, int64_t context, uint32_t i, int worker, const Lo
   probe(e, context, i, worker, steps, false);
 }
 
+// Runs rows lo..hi-1 of a kernel in a loop with rows.
+static void run_rows(Exec *e, int64_t context, uint32_t i, int worker, int64_t lo, int64_t hi,
+                     const LoopSteps *steps) {
+  const BoundKernel *b = &e->context[context].instr[i].u.kernel;
+  Status status = {0};
+  KernelCall call = call_of(e, worker, b, &b->set[0], steps, &status);
+  int64_t strip = b->units / b->strips;
+  for (int64_t s = 0; s < b->strips; s++)
+    b->kernel->run(&call, s * strip + lo * b->row_units, s * strip + hi * b->row_units);
+  note_fault(e, context, worker, i, &status, steps);
+}
+
+// Returns whether the members of a context run the loop of instruction b apart, each for its rows.
+static bool runs_by_rows(const Exec *e, const BoundInstr *b, int members) {
+  return b->kind == INSTR_LOOP && members > 1 && b->u.loop.rows > 0 &&
+         b->u.loop.rows >= b->u.loop.least * members && !e->probe && !e->nonfinite;
+}
+
+// Runs all rounds of the loop at instruction `begin` for the rows of one member.
+static void run_loop_rows(Exec *e, int64_t context, uint32_t begin, int worker, Seat s,
+                          LoopSteps *steps) {
+  const BoundInstr *instr = e->context[context].instr;
+  uint32_t end = e->program->instr[begin].u.loop.end;
+  int64_t rows = instr[begin].u.loop.rows;
+  int64_t lo = rows * s.member / s.members, hi = rows * (s.member + 1) / s.members;
+  uint32_t i = loop_pass(e, &instr[begin], begin, steps);
+  while (i <= end) {
+    if (i == end) {
+      i = loop_pass(e, &instr[i], i, steps);
+      continue;
+    }
+    double began = trace_start(e);
+    run_rows(e, context, i, worker, lo, hi, steps);
+    if (s.member == 0) trace_end(e, context, i, worker, began);
+    profile_stamp(e, i, worker);
+    i++;
+  }
+}
+
 // Runs instructions lo..hi-1, and the loops in them, for one context (a processor of the mesh).
 // None of these instructions needs a meeting of all workers (threads). If several workers share the
 // context, member 0 of them runs instructions marked `solo` alone. Each other instruction is
@@ -324,6 +366,16 @@ static void run_segment(Exec *e, int64_t context, uint32_t lo, uint32_t hi, int 
   bool apart = false;
   for (uint32_t i = lo; i < hi; i++) {
     const BoundInstr *b = &e->context[context].instr[i];
+    Barrier *meet = e->of_context[context];
+    if (runs_by_rows(e, b, s.members)) {
+      if (apart) barrier_wait(meet);
+      run_loop_rows(e, context, i, worker, s, steps);
+      barrier_wait(meet);
+      i = e->program->instr[i].u.loop.end;
+      profile_stamp(e, i, worker);
+      apart = false;
+      continue;
+    }
     if (b->kind == INSTR_LOOP || b->kind == INSTR_END) {
       bool skips =
           b->kind == INSTR_LOOP && b->u.loop.solo && s.member > 0; // member 0 runs the loop alone
@@ -340,7 +392,6 @@ static void run_segment(Exec *e, int64_t context, uint32_t lo, uint32_t hi, int 
       apart = true;
       continue;
     }
-    Barrier *meet = e->of_context[context];
     if (s.member == 0) probe(e, context, i, worker, steps, true);
     if (apart || e->probe) barrier_wait(meet);
     run_instr(e, context, i, worker, s.member, s.members, steps);

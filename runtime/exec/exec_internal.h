@@ -32,8 +32,9 @@ typedef struct BoundKernel {
   uint32_t nsets;
   BoundSet *set;
   char *partial;
-  int64_t grain;         // number of units of a chunk
-  int64_t chunks, units; // number of chunks and of units of all sets together
+  int64_t grain;             // number of units of a chunk
+  int64_t strips, row_units; // as in KernelLaunch
+  int64_t chunks, units;     // number of chunks and of units of all sets together
 } BoundKernel;
 
 typedef struct BoundGemm {
@@ -65,7 +66,9 @@ typedef struct BoundInstr {
       int64_t count;
       bool meets; // the loop has a collective, at which all workers meet
       bool solo;  // one worker of a context runs the whole loop
-    } loop;       // INSTR_LOOP and INSTR_END
+      // Not 0: number of rows; workers with `least` rows or more each run all rounds for their rows
+      int64_t rows, least;
+    } loop; // INSTR_LOOP and INSTR_END
   } u;
 } BoundInstr;
 
