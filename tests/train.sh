@@ -1,5 +1,5 @@
 #!/bin/sh
-# Whole trainings, as a user runs them: Iris on a 2x2 mesh for three seeds, uneven dims, MNIST under four
+# Whole trainings, as a user runs them: Iris on a 2x2 mesh for three seeds, uneven dims, divided updates, MNIST under four
 # layouts (skipped without the data), the curves compared. Ends in `N passed, N failed, N skipped`.
 . "$(dirname "$0")/common.sh"
 
@@ -50,6 +50,39 @@ iris both --mesh rows=3,cols=2 --layout b=cols,h1=rows
 for name in rows3 batch4 both; do
   d=$(difference "$tmp/whole" "$tmp/$name" 20)
   if below "$d" 1e-3; then pass; else fail "iris: curve of $name differs by $d"; fi
+done
+
+# Processors with equal parameters divide the updates: the same bits with any number of threads and processes, and the
+# loss of one processor.
+cat >"$tmp/divided.mesh" <<'END'
+dim b = 60, i = 70, h = 300, o = 4
+input x[b, i]
+input y[b, o]
+param w1[i, h] ~ glorot(i, h)
+param b1[h]
+param w2[h, o] ~ glorot(h, o)
+p = sum[h](relu(sum[i](x * w1) + b1) * w2)
+loss = mean[b](sum[o](square(p - y)))
+data train over b { x = synthetic(normal), y = synthetic(uniform) }
+train loss { optimizer = adam(lr = 1e-3), steps = 20 }
+END
+divided() {
+  name=$1
+  shift
+  "$meshc" train "$tmp/divided.mesh" --log-dir "$tmp/$name" --save-params "$tmp/$name.safetensors" "$@" >"$tmp/out" 2>"$tmp/err" ||
+    fail "divided $name: $(head -n 3 "$tmp/err")"
+}
+divided one --threads 1
+for layout in "rows=2 b=rows" "rows=2,cols=2 b=rows,h=cols"; do
+  mesh=${layout% *} rule=${layout#* }
+  divided first --mesh "$mesh" --layout "$rule" --threads 1
+  divided threads --mesh "$mesh" --layout "$rule" --threads 2
+  divided ranks --mesh "$mesh" --layout "$rule" --np 2
+  for name in threads ranks; do
+    if cmp -s "$tmp/first.safetensors" "$tmp/$name.safetensors"; then pass; else fail "divided $layout: parameters differ with $name"; fi
+  done
+  d=$(difference "$tmp/one" "$tmp/first" 20)
+  if below "$d" 1e-4; then pass; else fail "divided $layout: curve differs by $d"; fi
 done
 
 mnist() {

@@ -115,6 +115,11 @@ void plan_note_uses(Builder *b, uint32_t i);
 bool plan_overlays(const Builder *b, const Kernel *k, const KernelSet *s, int load, int store);
 int64_t plan_live(const Builder *b); // returns the most bytes that are live at one instruction
 
+// -- divide_updates.c
+// Marks the tensors whose memory processors with equal blocks may share, the launches that these
+// processors then divide, and the collectives whose result one of them needs.
+void updates_divide(Builder *b);
+
 // -- stream_stores.c
 // Chooses the stores that go past the caches, after buffers were taken over in place. The launches
 // concerned get kernels of their own.

@@ -18,7 +18,7 @@
 typedef struct CommMember {
   int64_t processor;
   // by part: the addresses of the operand's and of the result's block. In an all_reduce they may be
-  // equal: then it works in place.
+  // equal: then it works in place. Members may have one result (CollPart.once).
   void *const *src, *const *dst;
   // by part, MAX_RANK numbers each: by dim of the block, how many of its elements are not padding
   const int64_t *src_valid, *dst_valid;

@@ -175,7 +175,9 @@ static void all_reduce(TransferWalk *w, const CollPart *p, int64_t group) {
   Transfer t = box_of(p);
   t.src = w->src, t.dst = w->dst;
   t.src_of = t.dst_of = w->peer;
-  t.nsrc = t.ndst = group;
+  t.nsrc = group;
+  bool once = p->once && t.dst[0] && t.dst[0] == t.dst[group - 1];
+  t.ndst = once ? 1 : group; // members that share the memory of the result get it once
   const int64_t *valid = src_valid(w, 0, p);
   bool empty = false;
   for (int d = 0; d < p->rank; d++) {

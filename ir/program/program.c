@@ -119,6 +119,16 @@ int32_t program_tensor(const Program *p, TensorKind kind, const char *name) {
   return -1;
 }
 
+Axes tensor_replicated(const Mesh *m, const ProgTensor *t) {
+  Axes rest = {0};
+  for (int a = 0; a < m->naxes; a++) {
+    bool splits = false;
+    for (int d = 0; d < t->rank; d++) splits = splits || axes_has(t->dim[d].axes, a);
+    if (!splits) rest.at[rest.n++] = (uint8_t)a;
+  }
+  return rest;
+}
+
 static int64_t size_on(const Program *p, Size s, int64_t r, int64_t rows) {
   return s.slot < 0 ? s.base : s.base * program_slot(p, s.slot, r, rows);
 }
@@ -275,6 +285,7 @@ static void put_tensor(const Out *o, uint32_t i) {
   for (int k = 0; k < t->rank; k++) put(o, "%s%d", k ? ", " : "", t->declared[k]);
   put(o, ") %" PRId64 " bytes at %s", t->bytes, ref_text(o, t->at));
   if (t->of >= 0) put(o, " of t%" PRId32, t->of);
+  if (t->shared) put(o, " shared");
   bool starts = t->kind == TENSOR_PARAM || t->kind == TENSOR_STATE || t->kind == TENSOR_SLOT;
   if (starts) put_init(o, &t->init);
   put(o, "\n");
@@ -304,7 +315,9 @@ static void put_set(const Out *o, const ProgKernel *k, const KernelSet *s) {
   for (int i = 0; i < k->nslot; i++) put(o, "%ss%" PRId32, i ? ", " : "", s->slot[i]);
   put(o, ") numbers (");
   for (int i = 0; i < k->nnum; i++) put(o, "%s%.17g", i ? ", " : "", s->num[i]);
-  put(o, ")\n");
+  put(o, ")");
+  if (s->divided) put(o, " divided as t%" PRId32, s->divided - 1);
+  put(o, "\n");
 }
 
 static void put_launch(const Out *o, const KernelLaunch *l) {
@@ -366,6 +379,7 @@ static void put_part(const Out *o, const CollPart *x) {
     if (x->moved[d].whole)
       put(o, " moved %d of %" PRId64 ", %s to %s", d, x->moved[d].whole,
           axes_of(o, x->moved[d].from), axes_of(o, x->moved[d].to));
+  if (x->once) put(o, " once for t%" PRId32, x->once - 1);
   put(o, "\n");
 }
 

@@ -94,6 +94,9 @@ typedef struct ProgTensor {
   // Where the tensor lies: at {own index, 0} if it has memory of its own, otherwise in the work
   // arena or in another tensor.
   Ref at;
+  // Persistent: processors with equal blocks may share the memory of one. Only kernel sets that
+  // they divide (KernelSet.divided) write it.
+  bool shared;
   Init init;          // initial value of params, states and optimizer slots
   const double *data; // constants: all elements, row-major in the order of `dim`
   int32_t of;         // TENSOR_SLOT: index of its parameter; else -1
@@ -140,6 +143,10 @@ typedef struct KernelSet {
   int32_t *slot; // as many as ProgKernel.nslot; each is an index into Program.slot
   Size units;    // number of units
   double *num;   // as many as ProgKernel.nnum
+  // 1 + the index of a persistent tensor that the set writes: the processors that share its memory
+  // divide the units among them. All processors meet before and after the launch. 0: each processor
+  // runs all units.
+  int32_t divided;
 } KernelSet;
 // An instruction that runs a kernel once for each of its sets of operands.
 typedef struct KernelLaunch {
@@ -223,7 +230,10 @@ typedef struct CollPart {
   // Permute: if its divisor is not 0, the destination is this interval of dim `split` (a halo).
   Footprint footprint;
   MovedDim moved[MAX_RANK]; // permute along several dims: entry i is for dim i, and `split` is -1
-  const char *value;        // name of the tensor, for messages and traces
+  // all_reduce: 1 + the index of a tensor. Only the sets that processors with shared memory of this
+  // tensor divide read the result, so one of these processors needs it. 0: all need it.
+  int32_t once;
+  const char *value; // name of the tensor, for messages and traces
 } CollPart;
 typedef struct Collective {
   CollKind kind;
@@ -383,6 +393,10 @@ typedef struct ProgramCount {
 // part[1] those after it.
 void program_count(const Program *p, int64_t r, int64_t rows, ProgramCount part[2]);
 void program_count_add(ProgramCount *sum, const ProgramCount *x);
+
+// Returns the axes of the mesh that split no dim of t. Processors that differ in these axes only
+// have equal blocks.
+Axes tensor_replicated(const Mesh *m, const ProgTensor *t);
 
 enum { MEMORY_ALIGN = 64 }; // persistent tensors begin at multiples of this many bytes
 // Returns true if tensor t has memory of its own, which is kept between runs.

@@ -27,9 +27,20 @@ static bool same_blocks(const ProgTensor *a, const ProgTensor *b) {
   return same;
 }
 
+// Places the tensors with memory of their own that processors share, or those that they do not
+// share, after the tensors placed so far.
+static void place_own(Exec *e, bool shared) {
+  for (uint32_t t = 0; t < e->program->ntensors; t++) {
+    const ProgTensor *x = &e->program->tensor[t];
+    if (e->own_offset[t] < 0 || x->shared != shared) continue;
+    e->own_offset[t] = e->own_bytes;
+    e->own_bytes += ceil_div(x->bytes, MEMORY_ALIGN) * MEMORY_ALIGN;
+  }
+}
+
 // Sets the offset of each persistent tensor (kept from step to step) in Context.own, one tensor
-// after another, and their total size e->own_bytes. Tensors shared from e->share take no space
-// there. Returns false after an error in d.
+// after another, shared ones at the end, and their total size e->own_bytes. Tensors shared from
+// e->share take no space there. Returns false after an error in d.
 static bool lay_out(Exec *e, Diag *d) {
   const Program *p = e->program;
   e->own_offset = arena_array(e->memory, int64_t, p->ntensors + 1);
@@ -44,10 +55,10 @@ static bool lay_out(Exec *e, Diag *d) {
                  e->share->program->for_, p->for_);
       return false;
     }
-    if (other >= 0) continue;
-    e->own_offset[t] = e->own_bytes;
-    e->own_bytes += ceil_div(p->tensor[t].bytes, MEMORY_ALIGN) * MEMORY_ALIGN;
+    if (other < 0) e->own_offset[t] = 0;
   }
+  place_own(e, false);
+  place_own(e, true);
   return true;
 }
 
@@ -126,6 +137,26 @@ static char *address(const Context *c, Ref r) {
   return at ? at + r.offset : NULL; // NULL: the processor is on another machine
 }
 
+static bool is_here(const Exec *e, int64_t r) { return !e->ranks || ranks_is_local(e->ranks, r); }
+
+// Returns the processor with the memory of persistent tensor t that processor c uses: c itself or,
+// for a tensor that processors share, the first one on this machine with an equal block. A probe
+// compares whole results of single processors, so then nothing is shared.
+static const Context *keeper(const Exec *e, const Context *c, uint32_t t) {
+  const ProgTensor *x = &e->program->tensor[t];
+  const Mesh *m = &e->program->mesh;
+  Axes axes = tensor_replicated(m, x);
+  for (int64_t k = 0; x->shared && !e->probe && k < axes_size(m, axes); k++) {
+    int64_t r = axes_peer(m, axes, c->processor, k);
+    if (is_here(e, r)) return &e->context[r];
+  }
+  return c;
+}
+
+bool exec_keeps(const Exec *e, int64_t r, uint32_t t) {
+  return keeper(e, &e->context[r], t) == &e->context[r];
+}
+
 // Sets the addresses of all tensors of processor c. Persistent tensors (kept from step to step)
 // come first, because other tensors may be views of them, which use their memory.
 static void place_tensors(Exec *e, Context *c) {
@@ -137,7 +168,7 @@ static void place_tensors(Exec *e, Context *c) {
     if (other >= 0)
       c->tensor[t] = e->share->context[index].tensor[other];
     else
-      c->tensor[t] = c->own ? c->own + e->own_offset[t] : NULL;
+      c->tensor[t] = c->own ? keeper(e, c, t)->own + e->own_offset[t] : NULL;
   }
   for (uint32_t t = 0; t < p->ntensors; t++)
     if (!tensor_is_persistent(p, t)) c->tensor[t] = address(c, p->tensor[t].at);
@@ -169,6 +200,47 @@ static void fill_constants(const Exec *e, const Context *c) {
   }
 }
 
+// -- processors that share the memory of a tensor -----------------------------------------------
+
+// Returns how many of the processors of a group over `axes` share the memory of tensor t with
+// processor c. *rank gets the number of those before c, and *first the first of them. Looks at
+// processors up to c only if later ones have no addresses yet.
+static int64_t sharers(const Exec *e, const Context *c, Axes axes, uint32_t t, int64_t *rank,
+                       const Context **first) {
+  const Mesh *m = &e->program->mesh;
+  int64_t n = 0;
+  for (int64_t k = 0; k < axes_size(m, axes); k++) {
+    const Context *other = &e->context[axes_peer(m, axes, c->processor, k)];
+    if (!other->tensor || !c->tensor[t] || other->tensor[t] != c->tensor[t]) continue;
+    if (n == 0) *first = other;
+    if (other == c) *rank = n;
+    n++;
+  }
+  return n;
+}
+
+// Returns the processor in whose memory processor c finds the operands of a set that processors
+// divide, or c if the set is not divided.
+static const Context *operands_of(const Exec *e, const Context *c, const KernelSet *set) {
+  int64_t rank;
+  const Context *first = c;
+  if (set->divided) {
+    uint32_t t = (uint32_t)set->divided - 1;
+    Axes axes = tensor_replicated(&e->program->mesh, &e->program->tensor[t]);
+    sharers(e, c, axes, t, &rank, &first);
+  }
+  return first;
+}
+
+// Returns the processor whose memory gets the result of a part of a collective for processor c.
+static const Context *result_of(const Exec *e, const Context *c, const Collective *w,
+                                const CollPart *p) {
+  int64_t rank;
+  const Context *first = c;
+  if (p->once) sharers(e, c, w->axes, (uint32_t)p->once - 1, &rank, &first);
+  return first;
+}
+
 // -- addresses of the operands of instructions --------------------------------------------------
 
 static void bind_kernel(Exec *e, const Context *c, const KernelLaunch *l, BoundKernel *b) {
@@ -185,8 +257,10 @@ static void bind_kernel(Exec *e, const Context *c, const KernelLaunch *l, BoundK
     set->ptr = arena_array(e->memory, void *, k->nptr + 1u);
     set->slot = arena_array(e->memory, int64_t, k->nslot + 1u);
     set->num = l->set[s].num;
+    b->meets = b->meets || l->set[s].divided;
+    const Context *at = operands_of(e, c, &l->set[s]);
     for (int i = 0; i < k->nptr; i++) {
-      set->ptr[i] = address(c, l->set[s].ptr[i]);
+      set->ptr[i] = address(at, l->set[s].ptr[i]);
       if (l->set[s].ptr[i].stride) set->ref = l->set[s].ptr;
     }
   }
@@ -198,7 +272,7 @@ static void bind_collective(Exec *e, const Context *c, const Collective *w, Comm
   void **dst = arena_array(e->memory, void *, w->nparts + 1);
   for (uint32_t i = 0; i < w->nparts; i++) {
     src[i] = address(c, w->part[i].src);
-    dst[i] = address(c, w->part[i].dst);
+    dst[i] = address(result_of(e, c, w, &w->part[i]), w->part[i].dst);
   }
   m->processor = c->processor;
   m->src = b->u.valid.from = src;
@@ -274,7 +348,18 @@ static int64_t size_value(const Context *c, Size s) {
   return s.slot < 0 ? s.base : s.base * c->slot[s.slot];
 }
 
-static void size_kernel(const Context *c, const KernelLaunch *l, BoundKernel *b) {
+// Restricts a set that processors divide to the units of processor c.
+static void divide_units(const Exec *e, const Context *c, int32_t divided, BoundSet *set) {
+  int64_t rank = 0, units = set->units;
+  const Context *first;
+  uint32_t t = (uint32_t)divided - 1;
+  Axes axes = tensor_replicated(&e->program->mesh, &e->program->tensor[t]);
+  int64_t n = sharers(e, c, axes, t, &rank, &first);
+  set->from = units * rank / n;
+  set->units = units * (rank + 1) / n - set->from;
+}
+
+static void size_kernel(const Exec *e, const Context *c, const KernelLaunch *l, BoundKernel *b) {
   b->chunks = b->units = 0;
   for (uint32_t s = 0; s < l->nsets; s++) {
     BoundSet *set = &b->set[s];
@@ -283,6 +368,7 @@ static void size_kernel(const Context *c, const KernelLaunch *l, BoundKernel *b)
       set->slot[i] = slot < 0 ? 0 : c->slot[slot];
     }
     set->units = size_value(c, l->set[s].units);
+    if (l->set[s].divided) divide_units(e, c, l->set[s].divided, set);
     set->chunks = ceil_div(set->units, b->grain);
     set->first = b->chunks;
     b->chunks += set->chunks;
@@ -318,10 +404,10 @@ static void size_collective(const Context *c, const Collective *w, BoundInstr *b
     }
 }
 
-static void size_instr(const Context *c, const Instr *in, BoundInstr *b) {
+static void size_instr(const Exec *e, const Context *c, const Instr *in, BoundInstr *b) {
   switch (in->kind) {
   case INSTR_KERNEL:
-    size_kernel(c, &in->u.kernel, &b->u.kernel);
+    size_kernel(e, c, &in->u.kernel, &b->u.kernel);
     b->solo =
         b->u.kernel.units <= b->u.kernel.grain; // the launch has one chunk, so it is not divided
     break;
@@ -387,7 +473,7 @@ void exec_bind_sizes(Exec *e) {
       c->slot[s] = program_slot(p, (int32_t)s, c->processor, e->rows);
     for (uint32_t i = 0; i < p->ninstrs; i++) {
       if (!is_own(e, r) && p->instr[i].kind != INSTR_COLLECTIVE) continue;
-      size_instr(c, &p->instr[i], &c->instr[i]);
+      size_instr(e, c, &p->instr[i], &c->instr[i]);
       if (is_shared(&c->instr[i])) e->small = false;
     }
     if (is_own(e, r)) find_solo_loops(p, c);
@@ -470,11 +556,24 @@ static bool bind_scratch(Exec *e, Diag *d) {
   return false;
 }
 
+// Returns how many bytes of its memory of persistent tensors processor r uses. Those that it shares
+// with another processor, in the memory of that one, are at the end.
+static int64_t bytes_kept(const Exec *e, int64_t r) {
+  const Program *p = e->program;
+  int64_t bytes = 0;
+  for (uint32_t t = 0; t < p->ntensors; t++)
+    if (e->own_offset[t] >= 0 && exec_keeps(e, r, t)) {
+      int64_t end = e->own_offset[t] + p->tensor[t].bytes;
+      bytes = end > bytes ? end : bytes;
+    }
+  return bytes;
+}
+
 // Touches the memory of the processors of this process. Segments of ranks are touched already.
 static void touch_memory(void *exec, int worker) {
   const Exec *e = exec;
   for (int64_t r = 0; !e->ranks && r < e->processors; r++) {
-    touch_part(e->context[r].own, e->own_bytes, worker, e->workers);
+    touch_part(e->context[r].own, bytes_kept(e, r), worker, e->workers);
     touch_part(e->context[r].arena, e->program->arena_bytes, worker, e->workers);
   }
   touch_part(e->scratch, e->scratch_bytes * e->workers, worker, e->workers);

@@ -55,25 +55,14 @@ int64_t block_valid(const Program *p, const ProgDim *d, int64_t r, int64_t rows)
   return valid;
 }
 
-// Returns the axes of the mesh that split no dim of t; t is replicated over these axes.
-static Axes replicating_axes(const Mesh *m, const ProgTensor *t) {
-  Axes rest = {0};
-  for (int a = 0; a < m->naxes; a++) {
-    bool splits = false;
-    for (int d = 0; d < t->rank; d++) splits = splits || axes_has(t->dim[d].axes, a);
-    if (!splits) rest.at[rest.n++] = (uint8_t)a;
-  }
-  return rest;
-}
-
 int64_t block_replica(const Mesh *m, const ProgTensor *t, int64_t r) {
-  return axes_rank(m, replicating_axes(m, t), r);
+  return axes_rank(m, tensor_replicated(m, t), r);
 }
 int64_t block_replicas(const Mesh *m, const ProgTensor *t) {
-  return axes_size(m, replicating_axes(m, t));
+  return axes_size(m, tensor_replicated(m, t));
 }
 int64_t block_first(const Mesh *m, const ProgTensor *t, int64_t r) {
-  return axes_peer(m, replicating_axes(m, t), r, 0);
+  return axes_peer(m, tensor_replicated(m, t), r, 0);
 }
 
 // Advances `counter`, an index in a box of `rank` dims, to the next index in row-major order.

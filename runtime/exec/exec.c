@@ -104,7 +104,8 @@ static void run_chunks(Exec *e, int64_t context, uint32_t instr, int worker, int
     for (int64_t c = from; c < to; c += stride) {
       int64_t end = (c + stride) * b->grain;
       call.partial = b->partial + (set->first + c) * partial;
-      b->kernel->run(&call, c * b->grain, end < set->units ? end : set->units);
+      b->kernel->run(&call, set->from + c * b->grain,
+                     set->from + (end < set->units ? end : set->units));
       note_fault(e, context, worker, instr, &status, steps);
     }
   }
@@ -477,7 +478,8 @@ static void judge(Exec *e) {
 static bool all_meet(const Exec *e, uint32_t i) {
   const BoundInstr *b = &e->context[e->first].instr[i];
   if (b->kind == INSTR_LOOP || b->kind == INSTR_END) return b->u.loop.meets;
-  return b->kind == INSTR_COLLECTIVE || b->kind == INSTR_COMMIT;
+  return b->kind == INSTR_COLLECTIVE || b->kind == INSTR_COMMIT ||
+         (b->kind == INSTR_KERNEL && b->u.kernel.meets);
 }
 
 static void wait_all(Exec *e) {
@@ -514,11 +516,31 @@ static bool meet(Exec *e, uint32_t i, int worker, Seat s, const LoopSteps *steps
   return e->result != STEP_FAILED;
 }
 
+// Waits for all workers (threads) of all ranks (processes) of this machine. Returns false if the
+// step ends here.
+static bool wait_machine(Exec *e, int worker) {
+  wait_all(e);
+  if (!e->ranks) return true;
+  if (worker == 0 && !ranks_meet_local(e->ranks, false)) e->result = STEP_FAILED;
+  wait_all(e);
+  return e->result != STEP_FAILED;
+}
+
+// Runs kernel launch i, in which processors divide sets. The operands that they share are complete
+// before the launch, and nobody reads the results before all processors have run their parts.
+// `met`: all have just met.
+static bool run_divided(Exec *e, uint32_t i, int worker, Seat s, bool met, LoopSteps *steps) {
+  if (!met && !wait_machine(e, worker)) return false;
+  for (int64_t c = s.first; c < s.last; c++) run_segment(e, c, i, i + 1, worker, s, steps);
+  return wait_machine(e, worker);
+}
+
 static void run_worker(void *exec, int worker) {
   Exec *e = exec;
   Seat s = seat_of(e, worker, e->crew);
   uint32_t n = e->program->ninstrs, i = 0;
   LoopSteps steps = {0};
+  bool met = false; // the instruction before instruction i was a meeting of all
   if (e->timed && worker == 0) e->stamp = clock_seconds();
   for (;;) {
     uint32_t end = i;
@@ -526,8 +548,15 @@ static void run_worker(void *exec, int worker) {
     for (int64_t c = s.first; c < s.last; c++) run_segment(e, c, i, end, worker, s, &steps);
     if (end == n) return;
     const BoundInstr *b = &e->context[e->first].instr[end];
+    if (b->kind == INSTR_KERNEL) {
+      if (!run_divided(e, end, worker, s, met && end == i, &steps)) return;
+      i = end + 1;
+      met = true;
+      continue;
+    }
     if (b->kind == INSTR_LOOP || b->kind == INSTR_END) {
       i = loop_pass(e, b, end, &steps);
+      met = false;
       continue;
     }
     double began = trace_start(e);
@@ -542,6 +571,7 @@ static void run_worker(void *exec, int worker) {
     profile_stamp(e, end, worker);
     if (!goes_on) return;
     i = end + 1;
+    met = true;
   }
 }
 

@@ -21,6 +21,7 @@ typedef struct BoundSet {
   const Ref *ref; // the references of the addresses in ptr; NULL: no address depends on loop steps
   int64_t *slot;
   const double *num;
+  int64_t from;          // first unit; not 0 only in a set that several processors divide
   int64_t units, chunks; // number of units and of chunks of the set, for the rows of this batch
   // index of its first chunk among the chunks of all sets; BoundKernel.partial has the results of
   // the chunks in this order
@@ -32,7 +33,8 @@ typedef struct BoundKernel {
   uint32_t nsets;
   BoundSet *set;
   char *partial;
-  int64_t grain;             // number of units of a chunk
+  int64_t grain; // number of units of a chunk
+  bool meets;    // processors divide a set (KernelSet.divided): all meet before and after
   int64_t strips, row_units; // as in KernelLaunch
   int64_t chunks, units;     // number of chunks and of units of all sets together
 } BoundKernel;
@@ -157,6 +159,9 @@ typedef struct FiniteProbe FiniteProbe; // defined in probe.c
 // Returns false after an error in d.
 MUST_USE bool exec_bind(Exec *e, Diag *d);
 void exec_unbind(Exec *e);
+// Returns whether processor r has memory of its own for persistent tensor t. If not, it shares the
+// memory of another processor.
+bool exec_keeps(const Exec *e, int64_t r, uint32_t t);
 // Sets the persistent tensors (kept from step to step), whose memory is new, to their initial
 // values (docs/decisions.md, 25), except those shared with another Exec. Returns false after an
 // error in d.

@@ -191,7 +191,7 @@ static void fill_blocks(Exec *e, uint32_t t, Fill *f, BlockRun *run) {
   int64_t first;
   if (is_zero(f)) return;
   for (int64_t r = e->first; r < e->first + e->own; r++) {
-    if (is_copy(e, x, r, &first)) continue;
+    if (is_copy(e, x, r, &first) || !exec_keeps(e, r, t)) continue;
     f->block = e->context[r].tensor[t];
     block_visit(e->program, x, r, -1, run, f);
     draw_waiting(f);
@@ -286,7 +286,7 @@ static void copy_blocks(void *exec, int worker) {
   for (uint32_t t = (uint32_t)worker; t < e->program->ntensors; t += (uint32_t)e->workers) {
     const ProgTensor *x = &e->program->tensor[t];
     for (int64_t r = e->first; begins(e, t) && r < e->first + e->own; r++)
-      if (is_copy(e, x, r, &first))
+      if (is_copy(e, x, r, &first) && exec_keeps(e, r, t))
         memcpy(e->context[r].tensor[t], e->context[first].tensor[t], (size_t)x->bytes);
   }
 }
@@ -297,5 +297,6 @@ bool exec_initialise(Exec *e, Diag *d) {
   for (uint32_t t = 0; t < e->program->ntensors; t++)
     if (begins(e, t)) ok = initialise_tensor(e, t, d) && ok;
   if (e->own > 1) team_run(e->team, copy_blocks, e);
-  return ok;
+  // ranks read the values that another rank has set
+  return ok && (!e->ranks || ranks_meet_local(e->ranks, true));
 }

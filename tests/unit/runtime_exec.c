@@ -279,6 +279,16 @@ static Built *build(int64_t rows_size, int64_t cols_size) {
   return t;
 }
 
+// As build; with `divided`, processors along rows share the memory of w and divide its update.
+static Built *build_divided(int64_t rows_size, int64_t cols_size, bool divided) {
+  Built *t = build(rows_size, cols_size);
+  if (!divided) return t;
+  t->tensor[1].shared = true;
+  t->instr[t->p.ninstrs - 1].u.kernel.set[0].divided = 1 + 1;
+  t->part[1].once = 1 + 1;
+  return t;
+}
+
 static void built_free(Built *t) {
   arena_free(t->arena);
   free(t);
@@ -305,15 +315,15 @@ static Exec *make(Built *t, int threads) {
 static const int64_t meshes[][2] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {3, 2}};
 static const int threads[] = {1, 2, 3, 4};
 
-// Steps agree with plain loops on every mesh, and bit for bit with any number of workers.
-static void steps_agree(void **state) {
-  (void)state;
+// Steps agree with plain loops on every mesh, and bit for bit with any number of workers. With
+// `divided`, processors along rows divide the update of w.
+static void steps_agree_if(bool divided) {
   float x[B][D], first[2][D][U];
   int32_t ids[B];
   fill_x(x, ids);
   for (size_t i = 0; i < countof(meshes); i++)
     for (size_t k = 0; k < countof(threads); k++) {
-      Built *t = build(meshes[i][0], meshes[i][1]);
+      Built *t = build_divided(meshes[i][0], meshes[i][1], divided);
       Exec *e = make(t, threads[k]);
       float w[D][U], h[U][B];
       exec_read(e, TENSOR_PARAM, "w", w);
@@ -345,6 +355,15 @@ static void steps_agree(void **state) {
     }
 }
 
+static void steps_agree(void **state) {
+  (void)state;
+  steps_agree_if(false);
+}
+static void divided_updates_agree(void **state) {
+  (void)state;
+  steps_agree_if(true);
+}
+
 // A run that sends other bytes than predicted is found at its end. The prediction of a step without
 // commit leaves the commit out.
 static void counts_are_compared(void **state) {
@@ -371,12 +390,12 @@ static void counts_are_compared(void **state) {
 // One processor gets a wrong element from a collective: only its replicas of later values differ.
 static void a_wrong_element_is_one_replicas(void **state) {
   (void)state;
-  for (int64_t processor = 0; processor < 4; processor++) {
-    Built *t = build(2, 2);
+  for (int64_t processor = 0; processor < 8; processor++) {
+    Built *t = build_divided(2, 2, processor >= 4);
     float x[B][D];
     int32_t ids[B];
     fill_x(x, ids);
-    ExecInject inject = {.processor = processor, .call = 1};
+    ExecInject inject = {.processor = processor % 4, .call = 1};
     ExecOptions opt = {.threads = 2, .seed = 3, .inject = &inject};
     Exec *e = exec_new(&t->p, &opt, t->diag), *right = make(t, 2), *copy = make(t, 1);
     exec_write(right, TENSOR_INPUT, "x", TYPE_F32, x);
@@ -725,6 +744,7 @@ static void products_of_bf16(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(steps_agree),
+      cmocka_unit_test(divided_updates_agree),
       cmocka_unit_test(counts_are_compared),
       cmocka_unit_test(a_wrong_element_is_one_replicas),
       cmocka_unit_test(small_programs_try_both_crews),

@@ -115,7 +115,10 @@ static void build_kernels(Built *t, double lr) {
   memcpy(t->refs[2], (Ref[]){at_sums, at_w}, sizeof(Ref[2]));
   t->num[0] = lr;
   for (int k = 0; k < 3; k++) {
-    t->set[k] = (KernelSet){t->refs[k], t->slots, k ? (Size){1, -1} : (Size){1, SLOT_B}, t->num};
+    t->set[k] = (KernelSet){.ptr = t->refs[k],
+                            .slot = t->slots,
+                            .units = k ? (Size){1, -1} : (Size){1, SLOT_B},
+                            .num = t->num};
     t->instr[k * 2] =
         (Instr){.kind = INSTR_KERNEL,
                 .u.kernel = {(uint32_t)k, 1, &t->set[k], 2, {-1, AT_PARTIAL, NULL}, 2}};
