@@ -9,6 +9,10 @@
 // An outer vector loop prefetches a fixed distance ahead. With an inner one, a unit reads a row in
 // every phase. The last phase that loads the row prefetches the next row, so that the first phase
 // finds it in a cache.
+//
+// A register tile prefetches its weights if they are in panels (codegen/order/loop_panels.c): what
+// the next rounds of the inner loops read, and at the end of a panel the next panel. A loop reads
+// its weights from the second cache in every round.
 #include "codegen/cpu/emit_internal.h"
 
 enum {
@@ -47,10 +51,21 @@ static int64_t ahead_of(const Kernel *k, const KStmt *s) {
   return loaded_later(k, s) ? 0 : row;
 }
 
+// Returns whether p is a pointer to panels: the vectors of a tile, one summed element after
+// another.
+static bool has_panels(const Kernel *k, const KPtr *p) {
+  if (k->rows < 0 || k->vector != k->nouter - 1 || !k->ninner) return false;
+  return p->stride[k->vector] == 1 && p->stride[k->rows] == 0 &&
+         p->stride[k->nouter + k->ninner - 1] == k->block;
+}
+
 int32_t *ahead_plan(Arena *a, const Kernel *k, const CpuPlan *p) {
   int32_t *ahead = arena_array(a, int32_t, k->nstmts + 1);
   bool plain = k->vector >= 0 && k->rows < 0 && k->ninner <= 1 && !p->slab_step;
   for (int i = 0; i < k->nstmts && plain; i++)
     if (k->stmt[i].kind == K_LOAD) ahead[i] = (int32_t)ahead_of(k, &k->stmt[i]);
+  for (int i = 0; i < k->nstmts && !p->slab_step; i++)
+    if (k->stmt[i].kind == K_LOAD && has_panels(k, &k->ptr[k->stmt[i].index]))
+      ahead[i] = AHEAD_BYTES;
   return ahead;
 }
