@@ -37,18 +37,24 @@ static int64_t row_bytes(const Kernel *k, const KPtr *p) {
   return n < AHEAD_BYTES || n > AHEAD_ROW ? 0 : n;
 }
 
-static bool loaded_later(const Kernel *k, const KStmt *s) {
-  for (const KStmt *t = s + 1; t < k->stmt + k->nstmts; t++)
-    if (t->kind == K_LOAD && t->index == s->index && t->phase > s->phase) return true;
+static bool is_load(const Kernel *k, const CpuPlan *p, int at) {
+  return k->stmt[at].kind == K_LOAD && p->kept.use[at] != ROW_UNUSED;
+}
+
+static bool loaded_later(const Kernel *k, const CpuPlan *p, int at) {
+  const KStmt *s = k->stmt;
+  for (int i = at + 1; i < k->nstmts; i++)
+    if (is_load(k, p, i) && s[i].index == s[at].index && s[i].phase > s[at].phase) return true;
   return false;
 }
 
-static int64_t ahead_of(const Kernel *k, const KStmt *s) {
+static int64_t ahead_of(const Kernel *k, const CpuPlan *plan, int at) {
+  const KStmt *s = &k->stmt[at];
   const KPtr *p = &k->ptr[s->index];
   if (s->arg[1] != NO_STMT || straight_bytes(k, p) < AHEAD_LEAST) return 0;
   int64_t row = row_bytes(k, p);
   if (!row) return AHEAD_BYTES;
-  return loaded_later(k, s) ? 0 : row;
+  return loaded_later(k, plan, at) ? 0 : row;
 }
 
 // Returns whether p is a pointer to panels: the vectors of a tile, one summed element after
@@ -63,7 +69,7 @@ int32_t *ahead_plan(Arena *a, const Kernel *k, const CpuPlan *p) {
   int32_t *ahead = arena_array(a, int32_t, k->nstmts + 1);
   bool plain = k->vector >= 0 && k->rows < 0 && k->ninner <= 1 && !p->slab_step;
   for (int i = 0; i < k->nstmts && plain; i++)
-    if (k->stmt[i].kind == K_LOAD) ahead[i] = (int32_t)ahead_of(k, &k->stmt[i]);
+    if (is_load(k, p, i)) ahead[i] = (int32_t)ahead_of(k, p, i);
   for (int i = 0; i < k->nstmts && !p->slab_step; i++)
     if (k->stmt[i].kind == K_LOAD && has_panels(k, &k->ptr[k->stmt[i].index]))
       ahead[i] = AHEAD_BYTES;

@@ -149,6 +149,7 @@ void emit_kernel(LLVMModuleRef module, const Kernel *k, const char *symbol, cons
   e.walk = arena_array(a, LLVMValueRef, k->nwalks + 1);
   e.addr = arena_array(a, LLVMValueRef, (k->nptr + 1) * (1 + TILE_ROWS));
   e.cell = arena_array(a, LLVMValueRef, (k->nstmts + 1) * TILE);
+  e.row = arena_array(a, LLVMValueRef, k->nstmts + 1);
   e.middle = arena_array(a, LLVMValueRef, (k->nstmts + 1) * TILE);
   e.total = arena_array(a, LLVMValueRef, (k->nstmts + 1) * TILE);
   e.leaves = arena_array(a, LLVMValueRef, k->nstmts + 1);

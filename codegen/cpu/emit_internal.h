@@ -143,6 +143,7 @@ typedef struct CpuPlan {
   WinogradPlan winograd; // if `on`, the sums of a run are computed by emit_winograd.c
   ProductPlan product;   // if `on`, slab_loop and slab_step say what a slab of the product is
   Fold *fold;            // of each statement: when its accumulator is folded
+  KernelRows kept;       // which values are kept from one phase to later ones
   int32_t *ahead;        // of each K_LOAD: how many bytes ahead it prefetches; 0: it does not
 } CpuPlan;
 
@@ -151,8 +152,8 @@ CpuPlan cpu_plan_make(Arena *a, const Kernel *k, const EmitTarget *t);
 // Returns an array, allocated in arena a, with the Fold of each statement: when its accumulator is
 // folded. All other fields of plan p must be set. Defined in fold.c.
 Fold *fold_plan(Arena *a, const Kernel *k, const CpuPlan *p);
-// Returns CpuPlan.ahead, allocated in arena a. The tile and the slabs of plan p must be set.
-// Defined in ahead_plan.c.
+// Returns CpuPlan.ahead, allocated in arena a. The tile, the slabs and the rows that are kept of
+// plan p must be set. Defined in ahead_plan.c.
 int32_t *ahead_plan(Arena *a, const Kernel *k, const CpuPlan *p);
 
 // -- winograd_plan.c
@@ -222,6 +223,7 @@ typedef struct Emit {
   bool slab;             // whether the body is part of a slab
   // The rounds of inner loop CpuPlan.slab_loop that are in this slab.
   LLVMValueRef slab_from, slab_to;
+  LLVMValueRef *row;         // of each statement whose row is kept (KernelRows): address of the row
   LLVMValueRef run, scratch; // number of the run's first unit; memory for the sums of the run
   LLVMValueRef unit;         // number of the current unit, in a tile that of row 0
   LLVMValueRef block_from;   // of an outer vector loop: the first element of the unit
@@ -343,6 +345,9 @@ MATH_FUNCTIONS(DECLARE)
 #undef DECLARE
 typedef LLVMValueRef MathFn2(Emit *e, LLVMValueRef x, LLVMValueRef y);
 MathFn2 math_pow, math_mod, math_floor_div;
+// Emits the quotients of the lanes of a vector and one scalar, on a processor that has fused
+// multiply-add.
+LLVMValueRef math_quotients(Emit *e, LLVMValueRef a, LLVMValueRef divisor);
 
 // -- emit_random.c
 // Emits the random numbers that statement s draws for the elements with numbers x, of type i64.

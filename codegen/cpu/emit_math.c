@@ -1,6 +1,6 @@
-// Elementary functions: e^x, log, softplus, tanh, erf, and the arithmetic that they share with
-// emit_gates.c, emit_pow.c and emit_trig.c. suite_elementwise measures the errors in units of the
-// last place.
+// Elementary functions: quotients, e^x, log, softplus, tanh, erf, and the arithmetic that they
+// share with emit_gates.c, emit_pow.c and emit_trig.c. suite_elementwise measures the errors in
+// units of the last place.
 //
 //   exp   x = n ln2 + r, |r| <= ln2/2: a polynomial in r, times 2^n by its bits
 //   log   x = 2^k m, m in [sqrt(1/2), sqrt(2)): f32 a polynomial in m - 1, f64 the series of atanh
@@ -42,6 +42,37 @@ LLVMValueRef math_near(Emit *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c) 
   if (e->target->fma) return math_fma(e, a, b, c);
   LLVMValueRef p = mul(e, a, b);
   return add(e, add(e, p, c), math_product_error(e, a, b, p));
+}
+
+// -- quotients ----------------------------------------------------------------------------------
+
+// Moves the builder to the place behind the instruction that computes v.
+static void place_behind(Emit *e, LLVMValueRef v) {
+  LLVMValueRef next = LLVMIsAInstruction(v) ? LLVMGetNextInstruction(v) : NULL;
+  while (next && LLVMIsAPHINode(next)) next = LLVMGetNextInstruction(next);
+  if (next)
+    LLVMPositionBuilderBefore(e->b, next);
+  else if (LLVMIsAInstruction(v))
+    LLVMPositionBuilderAtEnd(e->b, LLVMGetInstructionParent(v));
+}
+
+// A quotient q of a and the reciprocal of d is corrected by its remainder a - q d (Markstein,
+// "Computation of elementary functions on the IBM RISC System/6000 processor", 1990). The
+// reciprocal is computed once, where the divisor is. A tiny divisor is multiplied by a power of
+// two, so that the reciprocal is finite. The correction is NaN where q is infinite or the divisor
+// is 0 or infinite: there q is the result.
+LLVMValueRef math_quotients(Emit *e, LLVMValueRef a, LLVMValueRef divisor) {
+  bool f32 = is_f32(e, a);
+  LLVMBasicBlockRef here = LLVMGetInsertBlock(e->b);
+  place_behind(e, divisor);
+  LLVMValueRef tiny = less(e, absolute(e, divisor), f32 ? 0x1p-100 : 0x1p-960);
+  LLVMValueRef unit = pick(e, tiny, num(divisor, f32 ? 0x1p64 : 0x1p512), num(divisor, 1));
+  LLVMValueRef d = mul(e, divisor, unit), inverse = quot(e, num(d, 1), d);
+  LLVMPositionBuilderAtEnd(e->b, here);
+  d = emit_splat(e, d), inverse = emit_splat(e, inverse), unit = emit_splat(e, unit);
+  LLVMValueRef q = mul(e, a, inverse), rest = math_fma(e, negate(e, q), d, a);
+  LLVMValueRef y = math_fma(e, rest, inverse, q);
+  return mul(e, pick(e, is_nan(e, y), q, y), unit);
 }
 
 // -- exponentials -------------------------------------------------------------------------------

@@ -64,13 +64,36 @@ static void emit_instance(Emit *e, int id, int r, int v) {
   BUG("kernel %s: a statement of kind %d", e->k->name, (int)s->kind);
 }
 
+// Returns the address of the elements of a row for vector v of a tile. `id` is the statement whose
+// values the row keeps for later phases.
+static LLVMValueRef kept_at(Emit *e, int id, int v) {
+  const KLoop *l = &e->k->loop[e->k->vector];
+  Dtype t = e->k->stmt[id].type;
+  int64_t lanes = e->plan.lanes;
+  if (!e->row[id]) e->row[id] = scratch_make(e, t, ceil_div(l->size, lanes) * lanes);
+  return emit_at(e, reg_type(e, t), e->row[id], counter_at(e, e->k->vector, 0, v));
+}
+
+// Emits vector v of statement `id`, for row r of a tile, whose values may be kept in a row from one
+// phase to later ones. Rows consist of full vectors, so that they need no mask.
+static void emit_or_keep(Emit *e, int id, int r, int v) {
+  const KernelRows *kept = &e->plan.kept;
+  LLVMValueRef *value = &e->value[instance_id(id, r, v)];
+  if (kept->use[id] == ROW_LOADED)
+    *value = emit_read(e, reg_shape(e, e->k->stmt[id].type, true), kept_at(e, kept->from[id], v));
+  else
+    emit_instance(e, id, r, v);
+  if (kept->use[id] == ROW_KEPT) LLVMBuildStore(e->b, *value, kept_at(e, id, v));
+}
+
 void emit_stmt(Emit *e, int id) {
   const KStmt *s = &e->k->stmt[id];
+  if (e->plan.kept.use[id] == ROW_UNUSED) return;
   int rows = stmt_rows(e, s, id), vecs = stmt_vecs(e, s, id);
   for (int r = 0; r < rows; r++)
     for (int v = 0; v < vecs; v++) {
       instance_mask(e, v);
-      emit_instance(e, id, r, v);
+      emit_or_keep(e, id, r, v);
     }
 }
 

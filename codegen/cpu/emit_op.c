@@ -90,7 +90,13 @@ static LLVMValueRef emit_neg(Emit *e, const OpCall *c) {
   return wrap(e, c->type, LLVMBuildNeg(e->b, c->x[0], ""));
 }
 
-static LLVMValueRef emit_div(Emit *e, const OpCall *c) { return fast(quot(e, c->x[0], c->x[1])); }
+// Emits a division. If all lanes have one divisor, it is replaced by products with its reciprocal.
+static LLVMValueRef emit_div(Emit *e, const OpCall *c) {
+  LLVMValueRef divisor = c->s ? value_at(e, c->s->arg[1], c->r, c->v) : c->x[1];
+  if (!is_vector(c->x[0]) || is_vector(divisor) || !e->target->fma)
+    return fast(quot(e, c->x[0], c->x[1]));
+  return math_quotients(e, c->x[0], emit_coerce(e, divisor, c->from[1], c->type));
+}
 static LLVMValueRef emit_reciprocal(Emit *e, const OpCall *c) {
   return fast(quot(e, num(c->x[0], 1), c->x[0]));
 }

@@ -308,6 +308,7 @@ CpuPlan cpu_plan_make(Arena *a, const Kernel *k, const EmitTarget *t) {
   winograd_plan(k, t, &p);
   if (t->opt > 0 && !p.winograd.on) product_plan(k, t, &p);
   p.fold = fold_plan(a, k, &p);
+  p.kept = kernel_rows(a, k);
   p.ahead = ahead_plan(a, k, &p);
   return p;
 }

@@ -23,6 +23,9 @@
 //     phase 0 inner: %1 = load p0[b*10 + c]        %2 = reduce max %1
 //     phase 1 inner: %3 = load p0[..]  %4 = sub %3 %2  %5 = exp %4  %6 = reduce sum %5
 //     phase 2 inner: %7 = load p0  %8 = sub %7 %2  %9 = exp %8  %10 = div %9 %6  store p1[..] %10
+//
+// A back end may keep %5 of a row in memory, so that phase 2 need not compute it again
+// (KernelRows).
 #ifndef CODEGEN_KERNEL_H
 #define CODEGEN_KERNEL_H
 
@@ -229,6 +232,22 @@ int kernel_lone_sum(const Kernel *k);
 // Returns whether statement s stores, reduces, checks an index or loads from memory that the kernel
 // writes.
 bool stmt_has_effect(const Kernel *k, const KStmt *s);
+
+// -- kernel_rows.c
+// What becomes of a statement if values of a row are kept from one phase to later ones. A row is
+// what one unit computes along an inner vector loop.
+typedef enum RowUse {
+  ROW_COMPUTED, // it is computed
+  ROW_KEPT,     // it is computed and its row is kept
+  ROW_LOADED,   // an earlier phase has computed the same value, which is read from its row
+  ROW_UNUSED    // no statement that is computed needs it
+} RowUse;
+typedef struct KernelRows {
+  uint8_t *use;  // of each statement: a RowUse
+  int32_t *from; // of each statement whose use is ROW_LOADED: the statement whose row it reads
+} KernelRows;
+// Returns which values of kernel k are kept. The arrays are allocated in `a`.
+KernelRows kernel_rows(Arena *a, const Kernel *k);
 
 // A launch has KERNEL_CHUNKS chunks, or fewer that access about KERNEL_CHUNK_BYTES each. A chunk is
 // a sequence of units that one thread runs, at most kernel_chunk_units of them. This limit bounds

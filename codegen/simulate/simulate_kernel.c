@@ -165,11 +165,24 @@ static bool winograd_work(const Kernel *k, const double *extent, bool *done, Ker
   return true;
 }
 
+// Returns the cost of statement `stmt` for one vector, if values of rows are kept from one phase to
+// later ones. each: its cost if it is computed.
+static double kept_cost(const KernelRows *rows, int stmt, double each) {
+  switch ((RowUse)rows->use[stmt]) {
+  case ROW_COMPUTED: break;
+  case ROW_KEPT: return each + 1;
+  case ROW_LOADED: return 0.5;
+  case ROW_UNUSED: return 0;
+  }
+  return each;
+}
+
 KernelWork kernel_work(Arena *scratch, const Kernel *k, const double *extent) {
   KernelWork work = {0};
   ArenaMark mark = arena_mark(scratch);
   LoopSet *of = arena_array(scratch, LoopSet, k->nstmts + 1), outer = ((LoopSet)1 << k->nouter) - 1;
   bool *done = arena_array(scratch, bool, k->nstmts + 1);
+  KernelRows rows = kernel_rows(scratch, k);
   double all = 0, masked = is_masked(k, extent) ? MASKED_ACCESS : 0;
   if (!winograd_work(k, extent, done, &work)) tile_work(k, extent, done, &work);
   for (int i = 0; i < k->nstmts; i++) {
@@ -179,6 +192,7 @@ KernelWork kernel_work(Arena *scratch, const Kernel *k, const double *extent) {
     of[i] = s->kind == K_REDUCE ? own & outer : own;
     if (done[i] || is_fused(k, i)) continue;
     double each = stmt_cost(k, s, of) + (is_access(s) && along_vector(k, own) ? masked : 0);
+    each = kept_cost(&rows, i, each);
     if (s->kind == K_REDUCE && along_vector(k, own & ~outer))
       all += ACROSS_LANES * vectors(k, extent, outer);
     all += vectors(k, extent, own) * (along_vector(k, own) ? each * type_cost(s->type) : each / 2);
