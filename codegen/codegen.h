@@ -54,13 +54,20 @@ enum { REMAT_BASE_LEVELS = 3, REMAT_TAIL = 2 };
 const Graph *attention_blocked(Arena *a, const Graph *g, const CodegenOptions *opt);
 
 // order.c. Chooses a physical order for every value: at[n] lists the dims of node n, slowest first.
-// Declared tensors keep their declared order. `graph` is a copy of g with nodes added that copy
+// `graph` is a copy of g with nodes added that copy
 // memory (BROADCAST without dims) where an order could not be chosen freely.
 typedef struct Order {
   const Graph *graph;
   DimList *at; // the physical order of each value, indexed by NodeId
 } Order;
-Order *order_choose(Arena *a, const Graph *g);
+// How parameters, states and slots are stored.
+typedef struct StoreOptions {
+  const Program *like; // a program with which tensors of equal names share memory, or NULL
+  // Whether a step that changes tensors may store them in another order than they are declared in.
+  // Not with `like`.
+  bool freely;
+} StoreOptions;
+Order *order_choose(Arena *a, const Graph *g, const StoreOptions *store);
 const char *order_note(const void *order, NodeId n);
 
 // The kinds of groups that fuse.c makes. A group is a set of nodes that one instruction computes,

@@ -191,6 +191,7 @@ Graph *select_eval_as(Arena *a, const Model *m, const EvalAsk *ask, uint32_t *nm
 typedef struct PipelineOptions {
   CodegenOptions codegen;
   CodeOptions code;
+  StoreOptions store;
   const Machine *machine;
   int64_t memory;    // memory budget of a processor in bytes; 0: no limit
   bool verify_print; // debug: after every pass print the graph, read it, and print it again

@@ -4,11 +4,14 @@
 //
 // 1. Requests go from users to arguments. An update requests the order of its target, a merge
 //    requests adjacent dims. Moves, collectives and pointwise work pass requests on.
-// 2. Orders go from arguments to results. Declared tensors keep their declared order. A value takes
+// 2. Orders go from arguments to results. Declared tensors have their declared order. A value takes
 //    the order of its largest operand. A contraction, which can write any order, takes the
 //    requested order, else that of the common precedence of dims (rank_dims).
 // 3. Renames, splits and merges move nothing if the merged dims are adjacent. If they are not, a
 //    copy (BROADCAST without dims) is inserted before the use.
+// 4. A search looks for orders of less cost (order_search.c). It may also store parameters, states
+//    and slots in another order than the declared one. If it saves enough, steps 2 and 3 run again
+//    with its orders.
 //
 //   %5 = contract(q, k) : f32[b, t, heads, k]      requested by the merge: b, t, heads, k
 //   %6 = merge(%5) {dims=[heads, k], to=[d]}       the same memory
@@ -18,6 +21,7 @@
 #include "codegen/order/order_class_internal.h"
 
 #include <stdio.h>
+#include <string.h>
 
 // The orders of the search are taken if they cost at most this share of those by requests alone.
 static const double WORTH = 0.92;
@@ -173,8 +177,7 @@ static void copy_outputs(Chooser *c) {
   }
   for (uint32_t i = 0; i < c->to->output.n; i++) {
     Output *o = &c->to->output.at[i];
-    if (o->kind == OUT_UPDATE)
-      o->value = update_value(c, o->value, &c->to->decl.at[o->target - 1], taken);
+    if (o->kind == OUT_UPDATE) o->value = update_value(c, o->value, o->target, taken);
   }
 }
 
@@ -197,20 +200,50 @@ static Chooser chooser_new(Arena *a, const Graph *g) {
   c.requested = arena_array(a, DimList, n);
   c.forced = arena_array(a, bool, n);
   c.front = arena_array(a, DimId, n);
+  c.stored = arena_array(a, DimList, g->decl.n + 1);
+  for (DeclId d = 1; d <= g->decl.n; d++)
+    for (int i = 0; i < g->decl.at[d - 1].rank; i++)
+      list_insert(&c.stored[d], i, g->decl.at[d - 1].dims[i]);
   rank_dims(&c);
   return c;
+}
+
+// Stores the tensors of `c` as program `like` does, with which they share memory.
+static void store_like(Chooser *c, const Program *like) {
+  for (DeclId d = 1; d <= c->from->decl.n; d++) {
+    const Decl *decl = &c->from->decl.at[d - 1];
+    if (decl->kind == DECL_INPUT) continue;
+    int32_t i = program_tensor(like, tensor_kind(decl->kind), decl->name);
+    const ProgTensor *t = i < 0 ? NULL : &like->tensor[i];
+    for (int k = 0; t && t->rank == decl->rank && k < t->rank; k++)
+      c->stored[d].at[t->declared[k]] = decl->dims[k];
+  }
+}
+
+static bool updates_tensors(const Graph *g) {
+  for (uint32_t i = 0; i < g->output.n; i++)
+    if (g->output.at[i].kind == OUT_UPDATE) return true;
+  return false;
+}
+
+// Stores declared tensor d with the dims of `order`, which are those of a processor's block.
+static void store_as(Chooser *c, DeclId d, const DimList *order) {
+  for (int i = 0; i < order->n; i++)
+    c->stored[d].at[i] = dim_get(c->from->dims, order->at[i])->whole;
 }
 
 // Returns the orders by least estimated cost. `plain` has the orders by requests alone, from which
 // the search starts.
 static Chooser by_cost(Arena *a, const Chooser *plain, const Rows *rows) {
-  OrderClasses *s = order_classes(a, plain->from, rows);
+  OrderClasses *s = order_classes(a, plain, rows);
   order_search(s, plain);
   Chooser c = chooser_new(a, plain->from);
   c.classes = s;
+  memcpy(c.stored, plain->stored, sizeof *c.stored * (c.from->decl.n + 1));
   for (NodeId n = 1; n <= graph_count(c.from); n++) {
     const OrderClass *x = &s->cls.at[s->of[n]];
     if (!class_is_free(x) || op_is_mark((Op)graph_node(c.from, n)->op)) continue;
+    if (x->kind == CLASS_STORED) store_as(&c, graph_node(c.from, n)->attr.decl, &x->order);
     c.requested[n] = x->order;
     c.forced[n] = true;
   }
@@ -218,10 +251,12 @@ static Chooser by_cost(Arena *a, const Chooser *plain, const Rows *rows) {
   return c;
 }
 
-Order *order_choose(Arena *a, const Graph *g) {
+Order *order_choose(Arena *a, const Graph *g, const StoreOptions *store) {
   bug_context("order", 0);
   Rows rows = rows_find(a, g, NULL);
   Chooser plain = chooser_new(a, g);
+  if (store->like) store_like(&plain, store->like);
+  plain.free = store->freely && !store->like && updates_tensors(g);
   request_all(&plain);
   make_graph(&plain);
   Chooser best = by_cost(a, &plain, &rows);

@@ -51,12 +51,13 @@ static ClassId class_derived(OrderClasses *s, NodeId n, NodeId from) {
       (OrderClass){.kind = CLASS_DERIVED, .dims = graph_node(s->g, n)->dims, .of = of, .node = n});
 }
 
-static ClassId class_fixed(OrderClasses *s, NodeId n) {
+static ClassId class_declared(OrderClasses *s, NodeId n) {
   const Node *x = graph_node(s->g, n);
   OrderClass c = {.kind = CLASS_FIXED, .dims = x->dims, .node = n};
-  if (op_is_decl((Op)x->op)) {
-    const Decl *d = &s->g->decl.at[x->attr.decl - 1];
-    c.order = blocks_in_order(s->g, &x->dims, d->rank, d->dims);
+  if (op_is_decl((Op)x->op) && x->op != OP_INPUT && s->plain->free) {
+    c.kind = CLASS_STORED;
+  } else if (op_is_decl((Op)x->op)) {
+    c.order = stored_order(s->plain, x->attr.decl, &x->dims);
   } else {
     for (int i = 0; i < x->attr.ndims; i++) list_insert(&c.order, i, x->attr.dims[i]);
   }
@@ -69,7 +70,7 @@ static ClassId class_fixed(OrderClasses *s, NodeId n) {
 static ClassId class_target(OrderClasses *s, NodeId n) {
   NodeId target = s->target[n];
   if (!target) return 0;
-  if (!s->of[target]) s->of[target] = class_fixed(s, target);
+  if (!s->of[target]) s->of[target] = class_declared(s, target);
   return s->of[target];
 }
 
@@ -86,7 +87,7 @@ static ClassId class_of(OrderClasses *s, NodeId n) {
   switch (op_row(op)->cls) {
   case SOURCE:
     if (op_is_draw(op)) return class_free(s, n, CLASS_POINT);
-    return op_is_number(op) ? 0 : class_fixed(s, n);
+    return op_is_number(op) ? 0 : class_declared(s, n);
   case CONTRACT: return class_free(s, n, CLASS_CONTRACT);
   case POINTWISE:
   case REDUCE:
@@ -137,7 +138,7 @@ static void copy_add(OrderClasses *s, NodeId n, ClassId from, ClassId to, double
 static ClassId read_class(OrderClasses *s, NodeId n, ClassId with) {
   ClassId of = s->of[n];
   const OrderClass *x = &s->cls.at[of];
-  if (!of || x->kind != CLASS_FIXED || x->dims.n < 2) return of;
+  if (!of || (x->kind != CLASS_FIXED && x->kind != CLASS_STORED) || x->dims.n < 2) return of;
   OrderClass read = {.kind = CLASS_READ, .dims = x->dims, .of = of, .with = with, .node = x->node};
   return class_find(s, read);
 }
@@ -225,9 +226,10 @@ static void find_targets(OrderClasses *s) {
   }
 }
 
-OrderClasses *order_classes(Arena *a, const Graph *g, const Rows *rows) {
+OrderClasses *order_classes(Arena *a, const Chooser *plain, const Rows *rows) {
+  const Graph *g = plain->from;
   OrderClasses *s = arena_new_of(a, OrderClasses);
-  *s = (OrderClasses){.a = a, .g = g, .rows = rows};
+  *s = (OrderClasses){.a = a, .g = g, .rows = rows, .plain = plain};
   s->of = arena_array(a, ClassId, graph_count(g) + 1);
   s->target = arena_array(a, NodeId, graph_count(g) + 1);
   s->classes = arena_array(a, uint32_t, BUCKETS);

@@ -19,7 +19,8 @@ typedef enum ClassKind {
   CLASS_POINT,    // computed by kernels, in any order
   CLASS_CONTRACT, // results of contractions, in any order
   CLASS_FIXED,    // declared tensors: they have one order, which `order` is from the start
-  CLASS_READ,     // copies of class `of`, which is fixed, that contractions read
+  CLASS_STORED,   // declared tensors that a step changes: they are stored in any order
+  CLASS_READ,     // copies of class `of`, which is declared, that contractions read
   CLASS_DERIVED,  // views, collectives, windows: the order follows from that of class `of`
 } ClassKind;
 
@@ -49,6 +50,7 @@ typedef struct OrderClasses {
   Arena *a;
   const Graph *g;
   const Rows *rows;
+  const Chooser *plain;     // the orders by requests alone
   VEC(OrderClass) cls;      // entry 0 is unused
   VEC(OrderUse) use;        // entry 0 is unused
   ClassId *of;              // by node: its class
@@ -56,10 +58,11 @@ typedef struct OrderClasses {
   uint32_t *classes, *uses; // hash tables
 } OrderClasses;
 
-// Finds the classes and uses of graph g. The orders of classes that are not fixed are empty.
-OrderClasses *order_classes(Arena *a, const Graph *g, const Rows *rows);
+// Finds the classes and uses of graph plain->from. The orders of classes that are not fixed are
+// empty.
+OrderClasses *order_classes(Arena *a, const Chooser *plain, const Rows *rows);
 static inline bool class_is_free(const OrderClass *c) {
-  return (c->kind == CLASS_POINT || c->kind == CLASS_CONTRACT || c->kind == CLASS_READ) &&
+  return c->kind != CLASS_NONE && c->kind != CLASS_FIXED && c->kind != CLASS_DERIVED &&
          c->dims.n > 1;
 }
 // Returns the order in which contractions with value `with` read value n of s->g, if n is a

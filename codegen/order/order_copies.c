@@ -156,9 +156,9 @@ bool persistent_root(const Graph *g, NodeId n) {
   return op == OP_PARAM || op == OP_STATE || op == OP_VALUES;
 }
 
-NodeId update_value(Chooser *c, NodeId n, const Decl *d, bool *taken) {
+NodeId update_value(Chooser *c, NodeId n, DeclId d, bool *taken) {
   const Graph *g = c->to;
-  DimList list = blocks_in_order(g, &graph_node(g, n)->dims, d->rank, d->dims);
+  DimList list = stored_order(c, d, &graph_node(g, n)->dims);
   NodeId root = memory_root(g, n);
   if (!dims_equal(&list, &c->at.at[n]))
     return copy_in_order(c, n, list, "order: as the tensor that it updates");

@@ -164,10 +164,7 @@ static DimList order_window(const Node *n, DimList list) {
 }
 
 static DimList order_source(const Chooser *c, const Node *n) {
-  if (op_is_decl(n->op)) {
-    const Decl *d = &c->to->decl.at[n->attr.decl - 1];
-    return blocks_in_order(c->to, &n->dims, d->rank, d->dims);
-  }
+  if (op_is_decl(n->op)) return stored_order(c, n->attr.decl, &n->dims);
   DimList list = {0};
   if (n->op == OP_VALUES)
     for (int i = 0; i < n->attr.ndims; i++) list_insert(&list, i, n->attr.dims[i]);

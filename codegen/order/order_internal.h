@@ -32,6 +32,10 @@ typedef struct Chooser {
   VEC(OrderCopy) copy;
   // The classes of `from`, with the orders that the search has found; NULL before the search.
   const struct OrderClasses *classes;
+  // By declaration of `from` (DeclId): its whole dims as they lie in memory, slowest first. Inputs
+  // have their declared order.
+  DimList *stored;
+  bool free; // whether the search may store parameters, states and slots in another order
 } Chooser;
 
 // Returns whether op only informs earlier passes. The graph with chosen orders has no nodes with
@@ -44,6 +48,8 @@ void request_all(Chooser *c);
 // Returns the dims of a node, sorted. Each of `dims` is a processor's block of one of the dims
 // whole[0..rank) of the full tensor. They are sorted in the order of `whole`.
 DimList blocks_in_order(const Graph *g, const Dims *dims, int rank, const DimId *whole);
+// Returns the dims of a node that reads or updates declaration d, as they lie in memory.
+DimList stored_order(const Chooser *c, DeclId d, const Dims *dims);
 // Returns the carry of `scan` with number i, or 0 if there is none.
 NodeId carry_of(const Graph *g, NodeId scan, int i);
 
@@ -90,7 +96,7 @@ bool persistent_root(const Graph *g, NodeId n);
 // Returns the value that the update of tensor d writes: n or a copy of n. A copy is made if n has
 // another order than the tensor, is not computed, or has the memory of an earlier output. The
 // function sets taken[n], which tells that an output has the memory of node n.
-NodeId update_value(Chooser *c, NodeId n, const Decl *d, bool *taken);
+NodeId update_value(Chooser *c, NodeId n, DeclId d, bool *taken);
 
 // -- loop_panels.c
 // Returns the order of a graph in which products in loops read their weights in panels, or `order`

@@ -21,15 +21,18 @@ DimList blocks_in_order(const Graph *g, const Dims *dims, int rank, const DimId 
   return list;
 }
 
+DimList stored_order(const Chooser *c, DeclId d, const Dims *dims) {
+  return blocks_in_order(c->from, dims, c->stored[d].n, c->stored[d].at);
+}
+
 static void request_outputs(Chooser *c) {
   const Graph *g = c->from;
   for (uint32_t i = 0; i < g->output.n; i++) {
     const Output *o = &g->output.at[i];
     const Dims *dims = &graph_node(g, o->value)->dims;
     bool update = o->kind == OUT_UPDATE;
-    const Decl *d = update ? &g->decl.at[o->target - 1] : NULL;
-    DimList list = update ? blocks_in_order(g, dims, d->rank, d->dims)
-                          : blocks_in_order(g, dims, o->rank, o->dims);
+    DimList list =
+        update ? stored_order(c, o->target, dims) : blocks_in_order(g, dims, o->rank, o->dims);
     if (list.n == dims->n) request(c, o->value, &list, update);
   }
 }

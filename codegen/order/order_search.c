@@ -233,7 +233,7 @@ static void start_sorted(Search *r) {
   const double *w = dim_weights(s);
   for (ClassId i = 1; i < s->cls.n; i++) {
     OrderClass *x = &s->cls.at[i];
-    if (x->kind != CLASS_POINT && x->kind != CLASS_CONTRACT) continue;
+    if (x->kind != CLASS_POINT && x->kind != CLASS_CONTRACT && x->kind != CLASS_STORED) continue;
     DimList list = {0};
     for (int k = 0; k < x->dims.n; k++) {
       int at = 0;

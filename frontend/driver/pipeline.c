@@ -106,7 +106,7 @@ static void compute_how(Arena *a, const PipelineOptions *opt, int last, Compilat
   // Compute attention block by block, so that its scores are not stored.
   const Graph *blocked = proved(opt, attention_blocked(a, kept, &opt->codegen), "attention");
   // Choose the physical order of dims; copies between different orders become nodes.
-  out->order = order_choose(a, blocked);
+  out->order = order_choose(a, blocked, &opt->store);
   proved(opt, out->order->graph, "order");
   // Decide which collectives leave in one call.
   out->buckets = collectives_bucket(a, out->order->graph, opt->machine);

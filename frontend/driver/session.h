@@ -36,6 +36,8 @@ typedef struct Session {
   // Programs for "run" hold all parameters and states, also those that the graph does not read,
   // because other programs of the library share them.
   bool keeps;
+  // The first program that was compiled to run: later ones store parameters and states as it does.
+  const Program *stores;
 } Session;
 
 // The graph that a command computes, and what it is for.

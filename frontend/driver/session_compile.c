@@ -76,6 +76,7 @@ static bool read_pipeline(Session *s, const char *purpose, const char *over, boo
                           (strcmp(purpose, "run") == 0 &&
                            (s->keeps || option_given(s->opt, OPTION_SAVE_PARAMS)))},
       .code = {.opt = (int)opt, .cache = cache_folder(s)},
+      .store = {.like = s->stores, .freely = !s->keeps},
       .machine = &s->machine,
       .memory = (int64_t)memory,
       .machine_code = runs,
@@ -130,6 +131,7 @@ bool session_compile(Session *s, const Graph *g, const char *purpose, const char
             plural(out->compiled->program->nkernels), code_cpu(), s->blas ? s->blas : "no BLAS");
   if (option_given(s->opt, OPTION_VERBOSE)) timings_print(stderr, &s->timings);
   timings_start(&s->timings, s->arena);
+  if (runs && !s->stores) s->stores = out->compiled->program;
   return planned_alike(out, s->diag) && memory_suffices(s, out, runs);
 }
 

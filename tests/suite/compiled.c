@@ -53,7 +53,7 @@ static void case_run(Arena *a, const OpCase *c, bool fused, int threads) {
   Machine machine = machine_default();
   Graph *g = through_passes(a, c->graph, &machine);
   CodegenOptions opt = {.fuse = fused, .for_ = "run"};
-  Order *order = order_choose(a, g);
+  Order *order = order_choose(a, g, &(StoreOptions){0});
   Compiled *made =
       program_build(a, fuse(a, order, collectives_bucket(a, order->graph, &machine), &opt), &opt);
   CodeOptions code_opt = {.opt = 1, .cache = suite_cache()};

@@ -75,7 +75,7 @@ static const Graph *blocked(World *w) {
 }
 
 static int64_t activations(World *w, const Graph *g) {
-  Fusion *f = fuse(w->a, order_choose(w->a, g), NULL, &w->opt);
+  Fusion *f = fuse(w->a, order_choose(w->a, g, &(StoreOptions){0}), NULL, &w->opt);
   return program_build(w->a, f, &w->opt)->activation_bytes;
 }
 

@@ -63,7 +63,7 @@ static void update(World *w, NodeId source, NodeId n) {
 }
 
 static void compile(World *w) {
-  w->order = order_choose(w->a, w->g);
+  w->order = order_choose(w->a, w->g, &(StoreOptions){0});
   w->f = fuse(w->a, w->order, NULL, &w->opt);
   w->compiled = program_build(w->a, w->f, &w->opt);
   for (uint32_t i = 0; i < w->compiled->program->nkernels; i++) {
