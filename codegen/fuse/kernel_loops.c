@@ -2,6 +2,7 @@
 //
 // Loops have the order of the dims of the value with the most traffic. The dim along which most
 // bytes are contiguous becomes the vector loop, the last of the outer loops or of the inner loops.
+// Where rows are shorter than a vector, vectors compute many rows together.
 // Two adjacent loops are joined if for every pointer the stride of the slower loop is the stride of
 // the faster loop times the size of the faster loop. So most pointwise kernels have a single loop:
 //
@@ -14,6 +15,7 @@
 #include <string.h>
 
 enum { BLOCK_FLAT = 1024, BLOCK_NESTED = 64 };
+enum { VECTOR = 16 }; // elements of a vector
 
 typedef struct LoopTraffic {
   const Fusion *f;
@@ -79,15 +81,15 @@ static DimId last_dim(const Fusion *f, NodeId n) {
 }
 
 // Returns whether the sums of contraction n are so short that joining the lanes of a vector to one
-// result would take longer than the products. The result must have a vector of elements along dim
-// c. An argument is then read at a stride, once for all rows of a register tile.
+// result would take longer than the products. The result must have half a vector of elements along
+// dim c. An argument is then read at a stride, once for all rows of a register tile.
 static bool sums_are_short(const Fusion *f, NodeId n, DimId c) {
-  enum { SHORT_SUM = 32, VECTOR = 16 };
+  enum { SHORT_SUM = 32 };
   const Node *x = graph_node(f->graph, n);
   int64_t terms = 1;
   for (int i = 0; i < x->attr.ndims && terms <= SHORT_SUM; i++)
     terms *= dim_get(f->graph->dims, x->attr.dims[i])->size;
-  return c && dim_get(f->graph->dims, c)->size >= VECTOR && terms <= SHORT_SUM;
+  return c && dim_get(f->graph->dims, c)->size >= VECTOR / 2 && terms <= SHORT_SUM;
 }
 
 // Returns the dim of contraction n that the vectorised loop runs over. It is the last dim of the
@@ -152,6 +154,32 @@ static void rows_to_end(const Fusion *f, NodeId n, LoopPlan *plan, DimId vector)
 static const DimList *summed_order(const Fusion *f, NodeId n, DimId vector) {
   const Node *x = graph_node(f->graph, n);
   return &f->order->at[x->args[dims_has(&graph_node(f->graph, x->args[0])->dims, vector)]];
+}
+
+// -- short rows ---------------------------------------------------------------------------------
+
+// Returns whether the group reduces rows, and reads and stores elements at the loop counters only.
+static bool reduces_rows(const Fusion *f, const Group *g, const LoopPlan *plan) {
+  bool reduces = false;
+  for (uint32_t i = 0; i < g->nnodes; i++) {
+    const Node *x = graph_node(f->graph, g->node[i]);
+    if (op_looks_through((Op)x->op, 0) || x->op == OP_SCATTER_ADD) return false;
+    reduces |=
+        op_reduces(x->op) && !reduce_accumulates(f->graph, g->node[i], &plan->outer, &plan->inner);
+  }
+  return reduces;
+}
+
+// Returns the last outer dim if vectors along it compute many rows together, which pays where a row
+// fills less than a vector. Its elements are then accessed at a stride. Else returns `vector`.
+static DimId vector_of_rows(const Fusion *f, const Group *g, const LoopPlan *plan, DimId vector) {
+  int64_t row = 1;
+  if (!plan->outer.n || !dims_has(&plan->inner, vector)) return vector;
+  for (int i = 0; i < plan->inner.n; i++)
+    row = size_times(row, dim_get(f->graph->dims, plan->inner.at[i])->size);
+  DimId last = plan->outer.at[plan->outer.n - 1];
+  bool many = row < VECTOR && dim_get(f->graph->dims, last)->size >= VECTOR;
+  return many && reduces_rows(f, g, plan) ? last : vector;
 }
 
 // -- products -----------------------------------------------------------------------------------
@@ -238,6 +266,7 @@ LoopPlan loops_choose(const Fusion *f, const Group *g) {
       if (t.contiguous[i] > 0 && (best < 0 || t.contiguous[i] > t.contiguous[best])) best = i;
     vector = best >= 0 ? t.all.at[best] : t.all.n ? t.all.at[t.all.n - 1] : 0;
   }
+  if (!contraction && vector) vector = vector_of_rows(f, g, &plan, vector);
   plan.vector_outer = vector && dims_has(&plan.outer, vector);
   if (vector) to_end(plan.vector_outer ? &plan.outer : &plan.inner, vector);
   if (product) {

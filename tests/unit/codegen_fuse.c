@@ -126,7 +126,7 @@ static void softmax_is_one_kernel(void **state) {
   assert_int_equal(k->nouter, 1);
   assert_int_equal(k->ninner, 1);
   assert_int_equal(k->nphases, 3);
-  assert_int_equal(k->vector, 1);
+  assert_int_equal(k->vector, 0); // a row is shorter than a vector
   arena_free(w.a);
 }
 
