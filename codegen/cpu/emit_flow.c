@@ -17,7 +17,16 @@ void if_end(Emit *e, LLVMBasicBlockRef done) {
   LLVMPositionBuilderAtEnd(e->b, done);
 }
 
+// Returns whether a loop runs exactly once for every input.
+static bool runs_once(LLVMValueRef from, LLVMValueRef to, LLVMValueRef step) {
+  if (!LLVMIsAConstantInt(from) || !LLVMIsAConstantInt(to) || !LLVMIsAConstantInt(step))
+    return false;
+  int64_t n = LLVMConstIntGetSExtValue(to) - LLVMConstIntGetSExtValue(from);
+  return n > 0 && n <= LLVMConstIntGetSExtValue(step);
+}
+
 EmitLoop loop_begin(Emit *e, LLVMValueRef from, LLVMValueRef to, LLVMValueRef step) {
+  if (runs_once(from, to, step)) return (EmitLoop){NULL, NULL, from, to, step};
   LLVMBasicBlockRef before = LLVMGetInsertBlock(e->b);
   EmitLoop l = {emit_block(e), emit_block(e), NULL, to, step};
   LLVMBuildCondBr(e->b, int_less(e, from, to), l.head, l.done);
@@ -32,6 +41,7 @@ EmitLoop loop_to(Emit *e, int64_t to) {
 }
 
 void loop_end(Emit *e, const EmitLoop *l) {
+  if (!l->head) return;
   LLVMValueRef next = LLVMBuildNSWAdd(e->b, l->var, l->step, "");
   LLVMBasicBlockRef here = LLVMGetInsertBlock(e->b);
   LLVMAddIncoming(l->var, &next, &here, 1);

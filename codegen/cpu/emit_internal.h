@@ -41,6 +41,7 @@
 //   emit_pack.c, emit_product.c   products: packed factors, blocks, register tiles
 //   emit_units.c            outer loops: units, register tiles, slabs
 //   emit_combine.c, emit.c  SYMBOL_combine; the functions of a kernel
+//   emit_freeze.c           keeps the analysis of an inner loop's addresses to that loop
 #ifndef CODEGEN_EMIT_H
 #define CODEGEN_EMIT_H
 
@@ -537,6 +538,9 @@ void emit_combine(Emit *e);                                 // emits the body of
 // Adds the function `symbol` of kernel k to the module, and symbol_combine if the kernel has
 // reductions over all units (K_ACCUM).
 void emit_kernel(LLVMModuleRef module, const Kernel *k, const char *symbol, const EmitTarget *t);
+// Freezes the addresses that a block takes from another block, in all functions of a module whose
+// accumulators are registers already. The values of a kernel do not change.
+void freeze_addresses(LLVMModuleRef module);
 #endif
 
 #endif

@@ -216,7 +216,9 @@ bool llvm_compile(const Kernel *const *k, const char *const *symbol, uint32_t n,
   LLVMDisposeTargetData(layout);
   EmitTarget t = emit_target(opt);
   for (uint32_t i = 0; i < n; i++) emit_kernel(m, k[i], symbol[i], &t);
-  bool ok = verify(m, why) && run_passes(m, tm, opt->opt, why) && output(m, tm, form, out, why);
+  bool ok = verify(m, why) && run_passes(m, tm, opt->opt, why);
+  if (opt->opt > 0) freeze_addresses(m);
+  ok = ok && output(m, tm, form, out, why);
   LLVMDisposeModule(m);
   LLVMContextDispose(ctx);
   LLVMDisposeTargetMachine(tm);
