@@ -1,4 +1,5 @@
-// Chooses the pointers through which kernels store past the caches (KPtr.streamed).
+// Chooses the pointers through which kernels store past the caches (KPtr.streamed), and the fills
+// that do so.
 //
 // A store of an ordinary kind first reads its cache line, and the line is written back later. A
 // streamed store writes the line alone, which saves a third of the traffic of a copy. It pays for
@@ -39,10 +40,14 @@ static bool alone_in_memory(const Builder *b, const Kernel *k, const KernelSet *
   return true;
 }
 
+static bool exceeds_cache(const Builder *b, int64_t bytes) {
+  return bytes > b->opt->shared_cache / mesh_size(b->g->mesh);
+}
+
 static bool is_streamed(const Builder *b, const Kernel *k, const KernelSet *s, int p) {
   Ref r = s->ptr[p];
   if (!k->ptr[p].written || r.tensor >= 0 || r.stride) return false;
-  if (b->buffer.at[r.offset].bytes <= b->opt->shared_cache / mesh_size(b->g->mesh)) return false;
+  if (!exceeds_cache(b, b->buffer.at[r.offset].bytes)) return false;
   return only_stored(k, p) && begins_at_lines(k, &k->ptr[p]) && alone_in_memory(b, k, s, p);
 }
 
@@ -82,7 +87,10 @@ static void drop_unused(Builder *b) {
 void plan_streams(Builder *b) {
   uint32_t before = b->kernel.n;
   if (b->opt->shared_cache <= 0) return;
-  for (uint32_t i = 0; i < b->instr.n; i++)
-    if (b->instr.at[i].kind == INSTR_KERNEL) stream_launch(b, i);
+  for (uint32_t i = 0; i < b->instr.n; i++) {
+    Instr *in = &b->instr.at[i];
+    if (in->kind == INSTR_KERNEL) stream_launch(b, i);
+    if (in->kind == INSTR_FILL) in->u.fill.streamed = exceeds_cache(b, in->u.fill.bytes);
+  }
   if (b->kernel.n > before) drop_unused(b);
 }

@@ -401,7 +401,8 @@ static void put_instr(const Out *o, uint32_t i) {
   case INSTR_COLLECTIVE: put_collective(o, &x->u.collective); break;
   case INSTR_ORDERED: put_ordered(o, &x->u.ordered); break;
   case INSTR_FILL:
-    put(o, "fill %s %" PRId64 " bytes\n", ref_text(o, x->u.fill.dst), x->u.fill.bytes);
+    put(o, "fill %s %" PRId64 " bytes%s\n", ref_text(o, x->u.fill.dst), x->u.fill.bytes,
+        x->u.fill.streamed ? " streamed" : "");
     break;
   case INSTR_COPY:
     put(o, "copy %s = %s %" PRId64 " bytes\n", ref_text(o, x->u.copy.dst),

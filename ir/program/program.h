@@ -302,6 +302,7 @@ typedef struct Instr {
     struct {
       Ref dst;
       int64_t bytes;
+      bool streamed; // its stores go past the caches (codegen/program/stream_stores.c)
     } fill;
     struct {
       Ref dst, src;

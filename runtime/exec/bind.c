@@ -316,7 +316,10 @@ static void bind_instr(Exec *e, const Context *c, uint32_t i) {
   case INSTR_COLLECTIVE:
     bind_collective(e, c, &in->u.collective, &e->member[i][c - e->context], b);
     break;
-  case INSTR_FILL: bind_copy(c, in->u.fill.dst, NULL, in->u.fill.bytes, b); break;
+  case INSTR_FILL:
+    bind_copy(c, in->u.fill.dst, NULL, in->u.fill.bytes, b);
+    b->u.copy.streamed = in->u.fill.streamed;
+    break;
   case INSTR_COPY: bind_copy(c, in->u.copy.dst, &in->u.copy.src, in->u.copy.bytes, b); break;
   case INSTR_LOOP:
     for (uint32_t k = i + 1; k < in->u.loop.end; k++)
