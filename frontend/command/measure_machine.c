@@ -5,7 +5,9 @@
 //   l2_rate, l3_rate, memory_rate   y = x * 2 + 1 on arrays of suitable sizes: bytes / time
 //   operations                      one kernel with 48 additions and multiplications per element
 //   launch                          a chain of kernels of 16 elements
-//   flops, half                     GEMMs of several shapes, least squares of the relative errors
+//   flops, half                     products of training steps of several shapes, least squares of
+//                                   the relative errors
+//   tile_flops, winograd_flops      kernels of a recurrence; convolutions
 //   latency, bandwidth              an all_reduce of a few bytes, and one of a MiB
 #include "frontend/driver/session.h"
 
@@ -21,7 +23,7 @@ typedef struct Probe {
   int64_t steps;
 } Probe;
 
-enum { SWEEPS = 3, BATCHES = 7, KEPT = 1, MOST_PROBES = 32 };
+enum { SWEEPS = 2, BATCHES = 5, KEPT = 1, MOST_PROBES = 32 };
 
 // -- one small model ----------------------------------------------------------------------------
 
@@ -77,7 +79,9 @@ static double spent_on(const Probe *p, InstrKind kind) {
 // Measures the seconds of one step of a model, or only of the instructions of `kind` in it;
 // INSTR_END means the whole step. *out is the second fastest of several batches of steps, because
 // other processes can only slow them down. Returns false after an error.
-static bool probe_once(Session *s, const char *text, int64_t steps, InstrKind kind, double *out) {
+// *made gets the compiled program.
+static bool probe_once(Session *s, const char *text, int64_t steps, InstrKind kind, double *out,
+                       const Compiled **made) {
   Probe p;
   double each[BATCHES];
   bool whole = kind == INSTR_END, good = probe_open(s, text, &p) && probe_run(&p, steps + 3);
@@ -89,6 +93,7 @@ static bool probe_once(Session *s, const char *text, int64_t steps, InstrKind ki
   }
   probe_close(&p);
   if (!good) return false;
+  *made = p.made.compiled;
   qsort(each, BATCHES, sizeof *each, by_value);
   *out = each[KEPT];
   return true;
@@ -101,6 +106,7 @@ static bool probe_once(Session *s, const char *text, int64_t steps, InstrKind ki
 typedef struct Probed {
   const char *text;
   double seconds;
+  const Compiled *made;
 } Probed;
 
 typedef struct Sweep {
@@ -113,15 +119,23 @@ typedef struct Sweep {
   Probed probed[MOST_PROBES];
 } Sweep;
 
-static bool probe_time(Sweep *b, const char *text, int64_t steps, InstrKind kind, double *out) {
+// Returns the probe with its best time so far, or NULL after an error.
+static const Probed *probe(Sweep *b, const char *text, int64_t steps, InstrKind kind) {
   int i = 0;
-  if (!probe_once(b->s, text, steps, kind, out)) return false;
+  double seconds;
+  const Compiled *made;
+  if (!probe_once(b->s, text, steps, kind, &seconds, &made)) return NULL;
   while (i < b->nprobes && strcmp(b->probed[i].text, text) != 0) i++;
   if (i == MOST_PROBES) BUG("more than %d probes", (int)MOST_PROBES);
-  if (i == b->nprobes) b->probed[b->nprobes++] = (Probed){text, *out};
-  if (b->probed[i].seconds < *out) *out = b->probed[i].seconds;
-  b->probed[i].seconds = *out;
-  return true;
+  if (i == b->nprobes) b->probed[b->nprobes++] = (Probed){text, seconds, made};
+  if (b->probed[i].seconds > seconds) b->probed[i].seconds = seconds;
+  return &b->probed[i];
+}
+
+static bool probe_time(Sweep *b, const char *text, int64_t steps, InstrKind kind, double *out) {
+  const Probed *p = probe(b, text, steps, kind);
+  if (p) *out = p->seconds;
+  return p != NULL;
 }
 
 static const char *model(const Sweep *b, int64_t n, const char *lines) {
@@ -133,7 +147,7 @@ static const char *model(const Sweep *b, int64_t n, const char *lines) {
 // Measures the bytes per second that a core reads and writes, with a kernel that reads bytes / 2
 // and writes bytes / 2 for each processor. Returns false after an error.
 static bool stream_rate(Sweep *b, double bytes, double *out) {
-  int64_t n = (int64_t)(bytes / 8), steps = clamp64((int64_t)(2e8 / bytes), 2, 2000);
+  int64_t n = (int64_t)(bytes / 8), steps = clamp64((int64_t)(1e8 / bytes), 1, 2000);
   double seconds;
   if (!probe_time(b, model(b, n, "output y = x * 2 + 1"), steps, INSTR_END, &seconds)) return false;
   *out = 8 * (double)n * b->contexts / fmax(seconds - b->empty, 1e-9);
@@ -165,35 +179,97 @@ static bool measure_kernels(Sweep *b) {
   return true;
 }
 
-// Fits flops and half to measured GEMMs of shape m x n x k: time / work = 1/flops + half/flops *
-// (1/m + 1/n + 1/k). Least squares of the relative errors, so that all shapes have equal weight.
-static bool measure_products(Sweep *b) {
-  static const int shape[][3] = {{512, 512, 512}, {128, 128, 128}, {64, 64, 64},
-                                 {32, 512, 512},  {512, 32, 512},  {512, 512, 32},
-                                 {16, 256, 256},  {256, 16, 256},  {256, 256, 16}};
-  double aa = 0, ab = 0, bb = 0, a1 = 0, b1 = 0;
-  for (size_t i = 0; i < countof(shape); i++) {
-    double m = shape[i][0], n = shape[i][1], k = shape[i][2], work = 2 * m * n * k, seconds;
-    const char *text =
-        arena_printf(b->s->arena,
-                     "dim g = %d, m = %d, n = %d, k = %d\ninput x[g, m, k]\ninput w[g, k, n]\n"
-                     "output y[g, m, n] = sum[k](x * w)\nmesh p = %d\nlayout g -> p\n",
-                     b->processors, shape[i][0], shape[i][1], shape[i][2], b->processors);
-    if (!probe_time(b, text, clamp64((int64_t)(1e9 / work), 3, 2000), INSTR_GEMM, &seconds))
-      return false;
-    seconds = seconds / b->contexts - b->m.launch;
-    if (seconds <= 0) continue; // without a BLAS there is no INSTR_GEMM: a kernel computes it
-    double u = work / seconds,
-           v = u * (1 / m + 1 / n + 1 / k); // u x + v y = 1 for x = 1/flops, y = half/flops
-    aa += u * u, ab += u * v, bb += v * v, a1 += u, b1 += v;
-  }
-  double det = aa * bb - ab * ab;
-  if (det <= 0) return true;
-  double x = (a1 * bb - b1 * ab) / det, y = (b1 * aa - a1 * ab) / det;
-  if (x <= 0) return true;
-  b->m.flops = 1 / x;
-  b->m.half = y > 0 ? y / x : 0;
+// Returns the simulated seconds of all instructions of a kind.
+static double simulated(const Sweep *b, const Probed *p, InstrKind kind, const Machine *m) {
+  return simulate(b->s->arena, p->made, m)->of_kind[kind];
+}
+
+// Returns the text of a training step, which the cores of a processor share. With ranks each rank
+// has a processor of its own.
+static const char *training(const Sweep *b, const char *dims, const char *lines) {
+  const char *mesh =
+      b->s->ranks ? arena_printf(b->s->arena, "mesh p = %d\nlayout b -> p\n", b->processors) : "";
+  return arena_printf(b->s->arena,
+                      "dim %s\n%s\ntrain loss { optimizer = sgd(lr = 0), steps = 1 }\n%s", dims,
+                      lines, mesh);
+}
+
+// The sums of a least squares fit of x and y, for which u x + v y = 1 should hold.
+typedef struct Fit {
+  double uu, uv, vv, u, v;
+} Fit;
+
+// Adds to f the products of a training step of two layers, forward and backward. Their simulated
+// time is rest + work / flops + small * half / flops.
+static bool add_products(Sweep *b, const int size[3], Fit *f) {
+  double flops = 10.0 * size[0] * size[1] * size[2];
+  const char *dims = arena_printf(b->s->arena, "b = %d, i = %d, h = %d, o = i",
+                                  size[0] * (b->s->ranks ? b->processors : 1), size[1], size[2]);
+  const char *text = training(b, dims,
+                              "input x[b, i]\ninput y[b, o]\nparam v[i, h] ~ glorot(i, h)\n"
+                              "param w[h, o] ~ glorot(h, o)\n"
+                              "loss = mean(square(sum[h](relu(sum[i](x * v)) * w) - y))");
+  const Probed *p = probe(b, text, clamp64((int64_t)(4e8 / flops), 1, 200), INSTR_GEMM);
+  if (!p) return false;
+  Machine m = b->m;
+  m.half = 0, m.flops = 1e30;
+  double rest = simulated(b, p, INSTR_GEMM, &m);
+  m.flops = 1;
+  double work = simulated(b, p, INSTR_GEMM, &m) - rest;
+  m.half = 1;
+  double small = simulated(b, p, INSTR_GEMM, &m) - rest - work, seconds = p->seconds - rest;
+  if (seconds <= 0 || work <= 0) return true; // without a BLAS kernels compute the products
+  double u = work / seconds, v = small / seconds;
+  f->uu += u * u, f->uv += u * v, f->vv += v * v, f->u += u, f->v += v;
   return true;
+}
+
+static bool measure_products(Sweep *b) {
+  static const int size[][3] = {
+      {64, 784, 128}, {768, 128, 512}, {2048, 128, 1024}, {1024, 256, 1024}, {256, 768, 2048}};
+  Fit f = {0};
+  for (size_t i = 0; i < countof(size); i++)
+    if (!add_products(b, size[i], &f)) return false;
+  double det = f.uu * f.vv - f.uv * f.uv;
+  if (det <= 0) return true;
+  double x = (f.u * f.vv - f.v * f.uv) / det, y = (f.v * f.uu - f.u * f.uv) / det;
+  if (y < 0 || x <= 0) x = f.u / f.uu, y = 0;
+  b->m.flops = 1 / x;
+  b->m.half = y / x;
+  return true;
+}
+
+// Chooses *figure, one of the figures of b->m, so that the kernels of a step take their measured
+// time. A higher figure makes the simulated time shorter.
+static bool fit_kernels(Sweep *b, const char *text, double *figure) {
+  const Probed *p = probe(b, text, 1, INSTR_KERNEL);
+  if (!p) return false;
+  double low = b->m.flops / 8, high = b->m.flops * 2;
+  for (int i = 0; i < 12; i++) {
+    *figure = sqrt(low * high);
+    *(simulated(b, p, INSTR_KERNEL, &b->m) > p->seconds ? &low : &high) = *figure;
+  }
+  return true;
+}
+
+static bool measure_tiles(Sweep *b) {
+  const char *recurrence = training(
+      b, arena_printf(b->s->arena, "b = %d, t = 16, k = 256, j = k, n = 1024", 32 * b->processors),
+      "input x[b, n]\ninput y[b, k]\nparam u[j, n] ~ glorot(j, n)\nparam v[n, k] ~ glorot(n, k)\n"
+      "scan t (h[b, k] = 0) {\n  h = tanh(sum[n]((x + sum[j](rename[k -> j](h) * u)) * v))\n}\n"
+      "loss = mean(square(h - y))");
+  const char *images = training(
+      b,
+      arena_printf(b->s->arena, "b = %d, y = 16, x = 16, ky = 3, kx = 3, c = 64, d = 64",
+                   16 * b->processors),
+      "input image[b, y, x, c]\ninput z[b, y, x, c]\nparam v[ky, kx, c, d] ~ he(ky, kx, c)\n"
+      "param w[ky, kx, d, c] ~ he(ky, kx, d)\n"
+      "a = sum[ky, kx, c](window[x -> x, kx](window[y -> y, ky](image, pad = same), pad = same) * "
+      "v)\n"
+      "r = sum[ky, kx, d](window[x -> x, kx](window[y -> y, ky](a, pad = same), pad = same) * w)\n"
+      "loss = mean(square(r - z))");
+  return fit_kernels(b, recurrence, &b->m.tile_flops) &&
+         fit_kernels(b, images, &b->m.winograd_flops);
 }
 
 // Measures bf16_flops by a large product of bf16, if the CPU has instructions for it.
@@ -244,8 +320,8 @@ bool machine_measure(Session *s, Machine *out) {
   b.m.overlap = 0;
   b.contexts = ceil((double)b.processors / b.m.cores);
   for (int64_t i = 0; i < sweeps; i++)
-    if (!measure_kernels(&b) || !measure_memory(&b) || !measure_products(&b) || !measure_bf16(&b) ||
-        !measure_links(&b))
+    if (!measure_kernels(&b) || !measure_memory(&b) || !measure_products(&b) ||
+        !measure_tiles(&b) || !measure_bf16(&b) || !measure_links(&b))
       return false;
   *out = b.m;
   return true;
