@@ -216,6 +216,7 @@ Code *code_load(Program *p, Kernel *const *kernels, const CodeOptions *opt, Diag
   cache_key(a, &s, key);
   Code *c = opt->cache ? load_cached(p, &s, key) : NULL;
   if (!c) c = load_fresh(p, &s, key, d);
+  llvm_rest();
   arena_free(a);
   return c;
 }

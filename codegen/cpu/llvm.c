@@ -2,6 +2,7 @@
 //
 // The emitter writes explicit vector IR, so that few passes are needed: mem2reg turns accumulators
 // into registers, early-cse merges equal addresses and splats, code generation does the rest.
+#define _GNU_SOURCE
 #include "codegen/cpu/llvm_internal.h"
 
 #include "codegen/cpu/host_internal.h"
@@ -10,7 +11,10 @@
 #include <string.h>
 
 #ifdef MESHC_HAVE_LLVM
+#include <link.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Core.h>
@@ -95,6 +99,35 @@ const char *llvm_cpu(void) {
   guard_once(&once, start);
   return cpu;
 }
+
+// -- resident memory ----------------------------------------------------------------------------
+
+static bool has_address(const struct dl_phdr_info *object, uintptr_t at) {
+  for (int i = 0; i < object->dlpi_phnum; i++) {
+    const ElfW(Phdr) *p = &object->dlpi_phdr[i];
+    if (p->p_type == PT_LOAD && at - (object->dlpi_addr + p->p_vaddr) < p->p_memsz) return true;
+  }
+  return false;
+}
+
+// Unmaps the pages of those parts of an object that are never written, if it is the shared library
+// of LLVM. Stops the iteration there.
+static int drop_pages(struct dl_phdr_info *object, size_t bytes, void *context) {
+  (void)bytes, (void)context;
+  uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+  if (!has_address(object, (uintptr_t)LLVMContextCreate)) return 0;
+  if (has_address(object, (uintptr_t)llvm_rest)) return 1; // LLVM is part of this program
+  for (int i = 0; i < object->dlpi_phnum; i++) {
+    const ElfW(Phdr) *p = &object->dlpi_phdr[i];
+    uintptr_t from = object->dlpi_addr + p->p_vaddr, to = (from + p->p_memsz) / page * page;
+    from = (from + page - 1) / page * page;
+    if (p->p_type == PT_LOAD && !(p->p_flags & PF_W) && from < to)
+      (void)madvise((void *)from, to - from, MADV_DONTNEED);
+  }
+  return 1;
+}
+
+void llvm_rest(void) { dl_iterate_phdr(drop_pages, NULL); }
 
 // Returns whether `word` is in a comma-separated list.
 static bool listed(const char *list, const char *word) {
@@ -227,6 +260,7 @@ bool llvm_compile(const Kernel *const *k, const char *const *symbol, uint32_t n,
 
 #else
 
+void llvm_rest(void) {}
 bool code_available(void) { return false; }
 const char *code_version(void) { return "none"; }
 const char *llvm_cpu(void) { return "none"; }

@@ -180,6 +180,29 @@ static void memory_is_never_writable_code(void **state) {
   code_free(c);
 }
 
+// The KiB of LLVM's code that are in the memory of this process, from /proc.
+static int resident_library(void) {
+  FILE *maps = fopen("/proc/self/smaps", "r");
+  char line[512];
+  int all = 0, kib;
+  bool code = false;
+  while (maps && fgets(line, sizeof line, maps)) {
+    if (strstr(line, " r-xp ") || strstr(line, " rw-p ") || strstr(line, " r--p "))
+      code = strstr(line, " r-xp ") && strstr(line, "libLLVM");
+    if (code && sscanf(line, "Rss: %d kB", &kib) == 1) all += kib;
+  }
+  if (maps) fclose(maps);
+  return all;
+}
+
+static void the_library_leaves_memory(void **state) {
+  Fixture *f = *state;
+  Code *c = load(f, NULL);
+  assert_true(resident_library() < 8 << 10);
+  assert_runs(f);
+  code_free(c);
+}
+
 static void cache_is_used(void **state) {
   Fixture *f = *state;
   char path[400];
@@ -303,6 +326,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(loads_and_runs, setup, teardown),
       cmocka_unit_test_setup_teardown(memory_is_never_writable_code, setup, teardown),
+      cmocka_unit_test_setup_teardown(the_library_leaves_memory, setup, teardown),
       cmocka_unit_test_setup_teardown(cache_is_used, setup, teardown),
       cmocka_unit_test_setup_teardown(corrupt_entries_are_compiled_again, setup, teardown),
       cmocka_unit_test_setup_teardown(foreign_files_are_not_trusted, setup, teardown),
