@@ -11,6 +11,9 @@
 //   y = contract(at(x), w); z = y + contract(h, u); h' = tanh(z); o = contract(h', v); collect(s, o)
 //   =>  xw = contract(x, w);  z = at(xw) + contract(h, u); ...;  contract(collect(s, h'), v)
 //
+// What such a sum or contraction reads is collected. It is computed after the loop instead if it is
+// pointwise, each element is read once, and it follows from values that are collected anyway.
+//
 // A carry to which each step adds a value that is known before the loop becomes a sum over all
 // steps.
 //
@@ -38,6 +41,8 @@ typedef struct Hoist {
   NodeId *over; // [NodeId of `from`] for a node in a loop of depth `depth`: its values in all
                 // steps, or 0
   bool *late;   // [NodeId of `from`] whether over[n] is computed after the loop
+  bool *kept; // [NodeId of `from`] whether the values of the node in all steps are collected in any
+              // case
   const uint32_t *uses; // [NodeId of `from`] how often the node is an argument or an output
 } Hoist;
 
@@ -133,10 +138,38 @@ static void copy_inside(Hoist *h, NodeId n) {
 
 // -- after the loop -----------------------------------------------------------------------------
 
+static void sink_one(Hoist *h, NodeId scan, RegionId r, NodeId n);
+
+// Returns true if node n reads each element of its argument `arg` once. A kernel can then compute
+// the argument where it reads it.
+static bool reads_once(const Hoist *h, const Node *n, NodeId arg) {
+  const Dims *dims = &old_node(h, arg)->dims;
+  if (n->op != OP_CONTRACT) return op_row((Op)n->op)->cls == REDUCE;
+  for (int i = 0; i < n->nargs; i++)
+    for (int k = 0; k < old_node(h, n->args[i])->dims.n; k++)
+      if (!dims_has(dims, old_node(h, n->args[i])->dims.at[k])) return false;
+  return true;
+}
+
+// Returns true if node n of loop r is pointwise, and its values in all steps follow from values
+// that are known before the loop or are collected in any case.
+static bool follows_kept(const Hoist *h, NodeId n, RegionId r) {
+  const Node *node = old_node(h, n);
+  if (op_row((Op)node->op)->cls != POINTWISE || h->feeds[n] || !may_move(h, node)) return false;
+  for (int i = 0; i < node->nargs; i++) {
+    NodeId arg = node->args[i];
+    bool known = old_node(h, arg)->region != r || h->over[arg] || h->kept[arg];
+    if (!known && (h->uses[arg] > 1 || !follows_kept(h, arg, r))) return false;
+  }
+  return true;
+}
+
 // Returns the values of node n in all steps, for use after the loop. Adds a COLLECT of n if its
-// values were not computed for all steps at once.
-static NodeId values_of(Hoist *h, NodeId scan, NodeId n, RegionId r) {
+// values were not computed for all steps at once. once: the user reads each value once, so that
+// they need not be collected if they follow from others.
+static NodeId values_of(Hoist *h, NodeId scan, NodeId n, RegionId r, bool once) {
   if (old_node(h, n)->region != r) return h->in[n];
+  if (once && !h->over[n] && !h->kept[n] && follows_kept(h, n, r)) sink_one(h, scan, r, n);
   return h->over[n] ? h->over[n] : graph_collect(h->to, scan, h->in[n]);
 }
 
@@ -151,12 +184,32 @@ static bool leaves(const Hoist *h, const Node *node, NodeId n) {
 static void sink_one(Hoist *h, NodeId scan, RegionId r, NodeId n) {
   const Node *node = old_node(h, n);
   NodeId args[MAX_ARGS];
-  for (int k = 0; k < node->nargs; k++) args[k] = values_of(h, scan, node->args[k], r);
+  bool pointwise = op_row((Op)node->op)->cls == POINTWISE;
+  for (int k = 0; k < node->nargs; k++) {
+    bool once = pointwise || reads_once(h, node, node->args[k]);
+    args[k] = values_of(h, scan, node->args[k], r, once);
+  }
   h->over[n] = put_node(h, n, args);
   h->late[n] = h->over[n] != 0;
 }
 
+// Sets h->kept for the nodes of loop r that are collected in any case: those that the graph
+// collects, and arguments of nodes that leave if they must stay in the loop or are read more than
+// once.
+static void mark_kept(Hoist *h, RegionId r) {
+  for (NodeId n = 1; n <= graph_count(h->from); n++) {
+    const Node *node = old_node(h, n);
+    bool collects = node->op == OP_COLLECT && old_node(h, node->args[1])->region == r;
+    if (collects) h->kept[node->args[1]] = true;
+    if (node->region != r || !is_heavy(node) || !leaves(h, node, n)) continue;
+    for (int i = 0; i < node->nargs; i++)
+      if (h->feeds[node->args[i]] || !reads_once(h, node, node->args[i]))
+        h->kept[node->args[i]] = true;
+  }
+}
+
 static void sink(Hoist *h, NodeId scan, RegionId r) {
+  mark_kept(h, r);
   for (uint32_t i = h->nodes->first[r]; i < h->nodes->first[r + 1]; i++) {
     NodeId n = h->nodes->node[i];
     if (leaves(h, old_node(h, n), n)) sink_one(h, scan, r, n);
@@ -337,6 +390,7 @@ static Graph *hoist_depth(Arena *a, const Graph *g, int depth) {
   uint32_t count = graph_count(g);
   h.feeds = arena_array(a, bool, count + 1);
   h.late = arena_array(a, bool, count + 1);
+  h.kept = arena_array(a, bool, count + 1);
   h.in = arena_array(a, NodeId, count + 1);
   h.over = arena_array(a, NodeId, count + 1);
   mark_feeds(&h);
