@@ -6,9 +6,10 @@
 // busy during the arithmetic. It pays for arrays that are larger than the first cache and that are
 // read from the first element to the last.
 //
-// An outer vector loop prefetches a fixed distance ahead. With an inner one, a unit reads a row in
-// every phase. The last phase that loads the row prefetches the next row, so that the first phase
-// finds it in a cache.
+// A kernel of one phase prefetches a fixed distance ahead, or the same part of a later row if it
+// reads a part of each row. In a kernel of several phases a unit reads its row in every phase. The
+// last phase that loads the row prefetches a later row, so that the first phase finds it in a
+// cache.
 //
 // A register tile prefetches its weights if they are in panels (codegen/order/loop_panels.c): what
 // the next rounds of the inner loops read, and at the end of a panel the next panel. A loop reads
@@ -21,20 +22,28 @@ enum {
   AHEAD_ROW = 64 << 10     // rows of more bytes are read from memory in every phase
 };
 
-// Returns the bytes of the array that pointer p reads from the first element to the last: over the
-// vector loop and the loops outside of it whose elements follow one another.
-static int64_t straight_bytes(const Kernel *k, const KPtr *p) {
-  int64_t n = 1;
-  for (int l = k->vector; l >= 0 && p->stride[l] == n; l--) n = size_times(n, loop_rounds(k, l));
-  return size_times(n, dtype_bytes(p->type));
+// Returns how many bytes ahead a load through pointer p prefetches, if it reads runs of neighbours:
+// AHEAD_BYTES if the runs follow one another, else as many whole distances between two runs.
+// Returns 0 if it reads few bytes.
+static int64_t distance(const Kernel *k, const KPtr *p) {
+  int64_t n = p->stride[k->vector] == 1 ? loop_rounds(k, k->vector) : 0,
+          size = dtype_bytes(p->type);
+  int l = k->vector - 1;
+  for (; l >= 0 && n && (p->stride[l] == n || p->stride[l] == 0); l--)
+    if (p->stride[l]) n = size_times(n, loop_rounds(k, l));
+  if (size_times(n, size) >= AHEAD_LEAST) return AHEAD_BYTES;
+  int64_t apart = l >= 0 && n ? p->stride[l] * size : 0;
+  if (apart <= 0 || apart > AHEAD_ROW || size_times(apart, loop_rounds(k, l)) < AHEAD_LEAST)
+    return 0;
+  return ceil_div(AHEAD_BYTES, apart) * apart;
 }
 
-// Returns the bytes of a row, the elements of an inner vector loop. 0: the vector loop is an outer
-// one, or a unit reads its row once.
+// Returns the bytes of a row that a unit reads in several phases. 0: it reads its row once, or the
+// row is long.
 static int64_t row_bytes(const Kernel *k, const KPtr *p) {
   if (k->vector < k->nouter || k->nphases == 1) return 0;
   int64_t n = size_times(loop_rounds(k, k->vector), dtype_bytes(p->type));
-  return n < AHEAD_BYTES || n > AHEAD_ROW ? 0 : n;
+  return n > AHEAD_ROW ? 0 : n;
 }
 
 static bool is_load(const Kernel *k, const CpuPlan *p, int at) {
@@ -51,10 +60,9 @@ static bool loaded_later(const Kernel *k, const CpuPlan *p, int at) {
 static int64_t ahead_of(const Kernel *k, const CpuPlan *plan, int at) {
   const KStmt *s = &k->stmt[at];
   const KPtr *p = &k->ptr[s->index];
-  if (s->arg[1] != NO_STMT || straight_bytes(k, p) < AHEAD_LEAST) return 0;
-  int64_t row = row_bytes(k, p);
-  if (!row) return AHEAD_BYTES;
-  return loaded_later(k, plan, at) ? 0 : row;
+  int64_t far = s->arg[1] == NO_STMT ? distance(k, p) : 0, row = row_bytes(k, p);
+  if (!row || !far) return far;
+  return loaded_later(k, plan, at) ? 0 : ceil_div(far, row) * row;
 }
 
 // Returns whether p is a pointer to panels: the vectors of a tile, one summed element after
@@ -67,7 +75,7 @@ static bool has_panels(const Kernel *k, const KPtr *p) {
 
 int32_t *ahead_plan(Arena *a, const Kernel *k, const CpuPlan *p) {
   int32_t *ahead = arena_array(a, int32_t, k->nstmts + 1);
-  bool plain = k->vector >= 0 && k->rows < 0 && k->ninner <= 1 && !p->slab_step;
+  bool plain = k->vector >= 0 && k->rows < 0 && !k->images && !p->slab_step;
   for (int i = 0; i < k->nstmts && plain; i++)
     if (is_load(k, p, i)) ahead[i] = (int32_t)ahead_of(k, p, i);
   for (int i = 0; i < k->nstmts && !p->slab_step; i++)
