@@ -245,7 +245,10 @@ if [ -L "$tmp/link.mesh" ]; then pass; else fail "fmt replaces a link"; fi
 echo precious >"$tmp/victim"
 ln -s victim "$tmp/machine.txt"
 ln -s victim "$tmp/machine.txt.partial"
-expect "doctor --measure" 0 "latency" "$meshc" doctor --measure "$tmp/machine.txt" --steps 1
+expect "doctor --measure" 0 "latency" env XDG_CACHE_HOME="$tmp/kept" "$meshc" doctor --measure "$tmp/machine.txt" --steps 1
+expect "bench with what doctor kept" 0 "^machine    $tmp/kept/meshc/machine.txt" env XDG_CACHE_HOME="$tmp/kept" "$meshc" bench "$net" --steps 3
+echo "# of another machine" >"$tmp/kept/meshc/machine.txt"
+expect "bench without a measured file" 0 "^machine    built-in" env XDG_CACHE_HOME="$tmp/kept" "$meshc" bench "$net" --steps 3
 holds "what a link at the machine file leads to" "$(cat "$tmp/victim")" precious
 if [ -f "$tmp/machine.txt" ] && [ ! -L "$tmp/machine.txt" ] && [ -L "$tmp/machine.txt.partial" ]; then pass; else fail "doctor --measure follows or removes links"; fi
 for key in latency bandwidth memory_rate flops memory l2 l3; do

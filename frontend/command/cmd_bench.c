@@ -26,6 +26,7 @@ typedef struct Bench {
   int64_t bytes;     // least memory traffic of a step, in bytes
   int64_t resident;  // peak of the resident memory of this process until the steps ended, in bytes
   const Simulation *predicted;
+  const char *machine; // the machine file behind `predicted`; NULL: the built-in figures
 } Bench;
 
 // Numbers of steps: of those that warm up, of timed ones (FEW if LEAST take too long), of profiled
@@ -152,6 +153,7 @@ static int print_json(const Bench *b) {
   json_object_set_new(out, "steps_per_second", json_real(1 / b->median));
   json_object_set_new(out, "predicted_seconds", json_real(b->predicted->seconds));
   json_object_set_new(out, "predicted", simulation_json(b->predicted));
+  json_object_set_new(out, "machine", b->machine ? json_text(b->machine) : json_null());
   json_object_set_new(
       out, "instructions",
       instructions_json(b->predicted, b->made.compiled->program, b->exec, b->profiled));
@@ -214,6 +216,8 @@ static void print_text(const Bench *b) {
          seconds_text(b->s->arena, b->best), 1 / b->median);
   printf("predicted  %s; the step takes %.2f times that\n", simulation_text(a, b->predicted),
          b->median / b->predicted->seconds);
+  printf("machine    %s\n",
+         b->machine ? b->machine : "built-in figures; doctor --measure FILE measures this one");
   printf("roofline   %s: %.5g steps/s, of which the step reaches %.1f%%\n",
          seconds_text(b->s->arena, bound_seconds(b)), 1 / bound_seconds(b),
          100 * bound_seconds(b) / b->median);
@@ -233,6 +237,19 @@ static void print_text(const Bench *b) {
 
 // -- the command --------------------------------------------------------------------------------
 
+// Predicts the time of a step by --machine, else by the file that doctor --measure has kept.
+static bool predict(Bench *b) {
+  Session *s = b->s;
+  Machine m = s->machine;
+  int64_t threads;
+  if (!option_integer(s->opt, OPTION_THREADS, cores_available(), 1, 4096, s->diag, &threads))
+    return false;
+  b->machine = option_text(s->opt, OPTION_MACHINE);
+  if (!b->machine) b->machine = machine_kept(s, threads, &m);
+  b->predicted = simulate(s->arena, b->made.compiled, &m);
+  return true;
+}
+
 static bool prepare(Bench *b) {
   Session *s = b->s;
 
@@ -241,7 +258,7 @@ static bool prepare(Bench *b) {
   if (!b->exec) return false;
   synthetic_feed(b->exec, b->made.compiled->program);
   b->bytes = least_bytes(b->made.simplified);
-  b->predicted = session_simulate(s, &b->made);
+  if (!predict(b)) return false;
   VerifyJob job = {.graph = b->of.graph,
                    .made = &b->made,
                    .exec = b->exec,

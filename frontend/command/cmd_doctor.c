@@ -90,9 +90,7 @@ static bool machine_text(Doctor *d, const char **out) {
   m.shared = 1;
   if (code_available() && !machine_measure(d->s, &m)) return false;
   m.memory = d->found.memory / (int64_t)m.cores;
-  *out = arena_printf(d->s->arena, "# measured by meshc doctor --measure: %s, %lld core%s%s\n%s",
-                      code_cpu(), (long long)m.cores, plural((int64_t)m.cores),
-                      d->s->ranks ? ", processors in processes of their own" : "",
+  *out = arena_printf(d->s->arena, "%s%s", machine_title(d->s, (int64_t)m.cores),
                       machine_print(d->s->arena, &m));
   return true;
 }
@@ -115,6 +113,7 @@ static bool write_machine(Doctor *d) {
     return false;
   }
   disk_put(&f, text, strlen(text));
+  machine_keep(s, text);
   return disk_commit(&f) || session_cannot_write(s, use->text, use->pos);
 }
 

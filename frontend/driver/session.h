@@ -156,6 +156,15 @@ void json_output(int fd);
 // error.
 MUST_USE bool machine_measure(Session *s, Machine *out);
 
+// -- machine_kept.c -----------------------------------------------------------------------------
+// Returns the first line of a machine file that is measured with so many cores.
+const char *machine_title(const Session *s, int64_t cores);
+// Keeps a copy of a measured machine file in the cache folder, if it can be written there.
+void machine_keep(Session *s, const char *text);
+// Reads the kept machine file, if it is one of this processor with so many cores, into *out.
+// Returns its path, or NULL if there is none.
+const char *machine_kept(Session *s, int64_t cores, Machine *out);
+
 // -- predict.c: results of the simulator --------------------------------------------------------
 // Returns a simulation of one run of the program, with the rates of the session's machine.
 const Simulation *session_simulate(const Session *s, const Compilation *c);
