@@ -165,15 +165,24 @@ first() {
       awk -v a="$begin" -v b="$(now)" -v s="$step" 'BEGIN {print b - a - s}'
   done | sort -g | head -n 1)" most 0.05
 }
+# tokens MODEL BATCH LENGTH VOCABULARY: writes the inputs of a language model
+tokens() {
+  inputs "$1" "dim b = $2, t = $3
+output ids[b, t] = cast((index[t] * 37 + index[b]) % $4, i32)
+output label[b, t] = cast((index[t] * 41 + index[b]) % $4, i32)"
+}
 start() {
   inputs mlp128_b64 'dim b = 64, i = 784
 output x[b, i] = sin(cast(index[i], f32) + 7 * cast(index[b], f32))
 output label[b] = cast(index[b] % 10, i32)'
-  inputs lm4 'dim b = 8, t = 128
-output ids[b, t] = cast((index[t] * 37 + index[b]) % 4096, i32)
-output label[b, t] = cast((index[t] * 41 + index[b]) % 4096, i32)'
+  for sizes in lm4,8,128,4096 lm6,4,256,8192 gpt2,4,64,50257; do
+    # shellcheck disable=SC2086
+    tokens $(echo "$sizes" | tr , ' ')
+  done
   first mlp128_b64
   first lm4
+  first lm6
+  first gpt2
 }
 
 long() {

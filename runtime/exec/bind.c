@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "runtime/exec/exec_internal.h"
 
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -82,7 +83,7 @@ static bool enough_memory(const Exec *e, Diag *d) {
 
 enum {
   HUGE_PAGE = 2 << 20,
-  TOUCHED = 4 << 20 // bytes that a worker touches, before the next worker's
+  TOUCHED = 4 << 20 // bytes that a worker touches at a time
 };
 
 // Returns the bytes to map for a memory of n bytes. This is at least a page, so that even an empty
@@ -120,12 +121,26 @@ static void touch_pages(char *at, size_t n) {
   for (size_t i = 0; i < n; i += 4096) byte[i] = byte[i];
 }
 
-// Touches a part of newly mapped memory, so that steps cause no page faults. The workers (threads)
-// take pieces in turn, because the system takes time to clear pages.
-static void touch_part(char *at, int64_t bytes, int worker, int workers) {
-  size_t n = map_bytes(bytes), step = TOUCHED * (size_t)workers;
-  for (size_t i = TOUCHED * (size_t)worker; at && i < n; i += step)
-    touch_pages(at + i, n - i < TOUCHED ? n - i : TOUCHED);
+// Newly mapped memory whose pages the workers (threads) touch, so that steps cause no page faults.
+// The system takes time to clear pages, and more for some than for others: `next` is the first
+// byte that no worker has taken.
+typedef struct Touch {
+  char *at;
+  size_t bytes;
+  atomic_size_t next;
+} Touch;
+
+static void touch_memory(void *touch, int worker) {
+  Touch *t = touch;
+  (void)worker;
+  for (size_t i; (i = atomic_fetch_add(&t->next, TOUCHED)) < t->bytes;)
+    touch_pages(t->at + i, t->bytes - i < TOUCHED ? t->bytes - i : TOUCHED);
+}
+
+static void touch(Exec *e, char *at, int64_t bytes) {
+  Touch t = {.at = at, .bytes = at ? map_bytes(bytes) : 0};
+  atomic_init(&t.next, 0);
+  team_run(e->team, touch_memory, &t);
 }
 
 static void unmap_memory(char *at, int64_t bytes) {
@@ -490,13 +505,12 @@ static bool bind_scratch(Exec *e, Diag *d) {
 }
 
 // Touches the memory of the processors of this process. Segments of ranks are touched already.
-static void touch_memory(void *exec, int worker) {
-  const Exec *e = exec;
+static void touch_all(Exec *e) {
   for (int64_t r = 0; !e->ranks && r < e->processors; r++) {
-    touch_part(e->context[r].own, exec_bytes_kept(e, r), worker, e->workers);
-    touch_part(e->context[r].arena, e->program->arena_bytes, worker, e->workers);
+    touch(e, e->context[r].own, e->own_bytes);
+    touch(e, e->context[r].arena, e->program->arena_bytes);
   }
-  touch_part(e->scratch, e->scratch_bytes * e->workers, worker, e->workers);
+  touch(e, e->scratch, e->scratch_bytes * e->workers);
 }
 
 bool exec_bind(Exec *e, Diag *d) {
@@ -509,7 +523,7 @@ bool exec_bind(Exec *e, Diag *d) {
   exec_bind_sums(e);
   exec_bind_sizes(e);
   if (!bind_scratch(e, d)) return false;
-  team_run(e->team, touch_memory, e);
+  touch_all(e);
   return true;
 }
 

@@ -72,7 +72,7 @@ typedef struct BoundInstr {
       Ref to, from; // references of dst and src, which say how they depend on loop steps
       int64_t bytes;
       bool streamed; // stores go past the caches
-    } copy; // INSTR_COPY; INSTR_FILL, with src NULL
+    } copy;          // INSTR_COPY; INSTR_FILL, with src NULL
     struct {
       int64_t *src, *dst;
       void **from, **to;
