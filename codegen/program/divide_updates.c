@@ -13,7 +13,7 @@
 // shared if divided sets alone write it.
 //
 // Input: the instructions, before buffers have offsets. Output: ProgTensor.shared,
-// KernelSet.divided and late, CollPart.once and late.
+// KernelSet.divided, CollPart.once.
 #include "codegen/program/program_internal.h"
 
 // By tensor: processors with equal blocks may still share it. The search starts with all tensors
@@ -163,72 +163,6 @@ static void mark_parts(Builder *b, const BufferUse *use, Collective *c) {
   }
 }
 
-// -- which sums their readers compute -----------------------------------------------------------
-//
-// An all_reduce whose result one divided set reads, element by element, need not store it: the set
-// adds up the operands of all processors, a few units at a time, right before it reads them.
-
-// By buffer: the part of an all_reduce that stores it, and by how many pointers it is read.
-typedef struct BufferSum {
-  CollPart *part;
-  uint32_t instr, index, readers;
-} BufferSum;
-
-static bool in_place(const Builder *b, const CollPart *p) {
-  return p->src.tensor < 0 && !p->src.stride &&
-         plan_owner(b, p->src.offset) == plan_owner(b, p->dst.offset);
-}
-
-static void note_sums(Builder *b, BufferSum *sum, uint32_t i) {
-  Collective *c = &b->instr.at[i].u.collective;
-  for (uint32_t p = 0; p < c->nparts; p++)
-    if (c->part[p].once && in_place(b, &c->part[p]))
-      sum[c->part[p].dst.offset] = (BufferSum){.part = &c->part[p], .instr = i, .index = p};
-}
-
-// Returns how many elements of pointer p a unit of kernel k reads if units read consecutive
-// elements, each once. Otherwise returns 0.
-static int64_t elements_of_unit(const Kernel *k, int p) {
-  const KPtr *ptr = &k->ptr[p];
-  bool flat = k->nouter == 1 && k->ninner == 0 && k->vector == 0 && ptr->stride[0] == 1 &&
-              ptr->offset == 0 && ptr->nbases == 0 && !ptr->written;
-  for (int i = 0; i < k->nstmts; i++)
-    if (k->stmt[i].kind == K_LOAD_AT && k->stmt[i].index == p) flat = false;
-  return flat && k->block * dtype_bytes(ptr->type) <= LATE_SUM_BYTES ? k->block : 0;
-}
-
-static void count_readers(const Builder *b, BufferSum *sum, const KernelLaunch *l) {
-  for (uint32_t s = 0; s < l->nsets; s++)
-    for (int p = 0; p < b->kernel.at[l->kernel].nptr; p++)
-      if (l->set[s].ptr[p].tensor < 0) sum[l->set[s].ptr[p].offset].readers++;
-}
-
-static void mark_late(Builder *b, const BufferSum *sum, const KernelLaunch *l) {
-  const Kernel *k = b->kernels.at[l->kernel];
-  for (uint32_t s = 0; s < l->nsets; s++)
-    for (int p = 0; p < k->nptr; p++) {
-      KernelSet *set = &l->set[s];
-      if (set->late || set->ptr[p].tensor >= 0) continue;
-      const BufferSum *of = &sum[set->ptr[p].offset];
-      int64_t unit = elements_of_unit(k, p);
-      if (!of->part || of->readers != 1 || !unit) continue;
-      LateSum *late = arena_new_of(b->a, LateSum);
-      *late = (LateSum){.instr = of->instr, .part = of->index, .ptr = p, .unit = unit};
-      set->late = late;
-      of->part->late = true;
-    }
-}
-
-static void find_late(Builder *b) {
-  BufferSum *sum = arena_array(b->a, BufferSum, b->buffer.n + 1);
-  for (uint32_t i = 0; i < b->instr.n; i++)
-    if (b->instr.at[i].kind == INSTR_COLLECTIVE) note_sums(b, sum, i);
-  for (uint32_t i = 0; i < b->instr.n; i++)
-    if (b->instr.at[i].kind == INSTR_KERNEL) count_readers(b, sum, &b->instr.at[i].u.kernel);
-  for (uint32_t i = 0; i < b->instr.n; i++)
-    if (b->instr.at[i].kind == INSTR_KERNEL) mark_late(b, sum, &b->instr.at[i].u.kernel);
-}
-
 void updates_divide(Builder *b) {
   if (mesh_size(b->g->mesh) == 1) return;
   Sharing s = {.b = b, .shared = arena_array(b->a, bool, b->tensor.n + 1)};
@@ -241,5 +175,4 @@ void updates_divide(Builder *b) {
   }
   for (uint32_t i = 0; i < b->instr.n; i++)
     if (b->instr.at[i].kind == INSTR_COLLECTIVE) mark_parts(b, use, &b->instr.at[i].u.collective);
-  find_late(b);
 }

@@ -28,7 +28,6 @@ typedef struct CommCall {
   uint64_t sequence; // number of this call, equal on all processes
   int64_t members;   // length of `member`: the number of processors of the mesh
   const CommMember *member;
-  const bool *late; // by part: its readers combine the operands, so the call does not; NULL: none
 } CommCall;
 
 // What a communicator has counted so far, by kind of collective: calls, bytes (coll_call_bytes,

@@ -317,9 +317,6 @@ static void put_set(const Out *o, const ProgKernel *k, const KernelSet *s) {
   for (int i = 0; i < k->nnum; i++) put(o, "%s%.17g", i ? ", " : "", s->num[i]);
   put(o, ")");
   if (s->divided) put(o, " divided as t%" PRId32, s->divided - 1);
-  if (s->late)
-    put(o, ", pointer %" PRId32 " sums part %" PRIu32 " of %" PRIu32 " by %" PRId64, s->late->ptr,
-        s->late->part, s->late->instr, s->late->unit);
   put(o, "\n");
 }
 
@@ -382,7 +379,7 @@ static void put_part(const Out *o, const CollPart *x) {
     if (x->moved[d].whole)
       put(o, " moved %d of %" PRId64 ", %s to %s", d, x->moved[d].whole,
           axes_of(o, x->moved[d].from), axes_of(o, x->moved[d].to));
-  if (x->once) put(o, " once for t%" PRId32 "%s", x->once - 1, x->late ? ", late" : "");
+  if (x->once) put(o, " once for t%" PRId32, x->once - 1);
   put(o, "\n");
 }
 

@@ -137,15 +137,6 @@ typedef struct ProgKernel {
   CombineFn *combine;
 } ProgKernel;
 
-// The result of an all_reduce that a divided set (KernelSet.divided) adds up itself while it reads
-// it, so that it is never stored. Unit u of the set reads elements u * unit to (u + 1) * unit - 1.
-typedef struct LateSum {
-  uint32_t instr, part; // the all_reduce and the part of it
-  int32_t ptr;          // the pointer through which the kernel reads the result
-  int64_t unit;         // elements of a unit
-} LateSum;
-enum { LATE_SUM_BYTES = 1 << 15 }; // work memory for such sums; no unit reads more
-
 // The operands of one use of a kernel. An optimizer's kernel has one set for each parameter.
 typedef struct KernelSet {
   Ref *ptr;      // as many as ProgKernel.nptr
@@ -156,7 +147,6 @@ typedef struct KernelSet {
   // divide the units among them. All processors meet before and after the launch. 0: each processor
   // runs all units.
   int32_t divided;
-  const LateSum *late; // NULL: the set adds up no operand
 } KernelSet;
 // An instruction that runs a kernel once for each of its sets of operands.
 typedef struct KernelLaunch {
@@ -243,8 +233,6 @@ typedef struct CollPart {
   // all_reduce: 1 + the index of a tensor. Only the sets that processors with shared memory of this
   // tensor divide read the result, so one of these processors needs it. 0: all need it.
   int32_t once;
-  // The set that reads the result adds it up (LateSum), if all processors of a group share memory.
-  bool late;
   const char *value; // name of the tensor, for messages and traces
 } CollPart;
 typedef struct Collective {

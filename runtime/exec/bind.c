@@ -147,9 +147,29 @@ static void unmap_memory(char *at, int64_t bytes) {
   if (at) munmap(at, map_bytes(bytes));
 }
 
-char *exec_address(const Context *c, Ref r) {
+static char *address(const Context *c, Ref r) {
   char *at = r.tensor < 0 ? c->arena : c->tensor[r.tensor];
   return at ? at + r.offset : NULL; // NULL: the processor is on another machine
+}
+
+static bool is_here(const Exec *e, int64_t r) { return !e->ranks || ranks_is_local(e->ranks, r); }
+
+// Returns the processor with the memory of persistent tensor t that processor c uses: c itself or,
+// for a tensor that processors share, the first one on this machine with an equal block. A probe
+// compares whole results of single processors, so then nothing is shared.
+static const Context *keeper(const Exec *e, const Context *c, uint32_t t) {
+  const ProgTensor *x = &e->program->tensor[t];
+  const Mesh *m = &e->program->mesh;
+  Axes axes = tensor_replicated(m, x);
+  for (int64_t k = 0; x->shared && !e->probe && k < axes_size(m, axes); k++) {
+    int64_t r = axes_peer(m, axes, c->processor, k);
+    if (is_here(e, r)) return &e->context[r];
+  }
+  return c;
+}
+
+bool exec_keeps(const Exec *e, int64_t r, uint32_t t) {
+  return keeper(e, &e->context[r], t) == &e->context[r];
 }
 
 // Sets the addresses of all tensors of processor c. Persistent tensors (kept from step to step)
@@ -163,10 +183,10 @@ static void place_tensors(Exec *e, Context *c) {
     if (other >= 0)
       c->tensor[t] = e->share->context[index].tensor[other];
     else
-      c->tensor[t] = c->own ? exec_keeper(e, c, t)->own + e->own_offset[t] : NULL;
+      c->tensor[t] = c->own ? keeper(e, c, t)->own + e->own_offset[t] : NULL;
   }
   for (uint32_t t = 0; t < p->ntensors; t++)
-    if (!tensor_is_persistent(p, t)) c->tensor[t] = exec_address(c, p->tensor[t].at);
+    if (!tensor_is_persistent(p, t)) c->tensor[t] = address(c, p->tensor[t].at);
 }
 
 typedef struct ConstantFill {
@@ -195,6 +215,47 @@ static void fill_constants(const Exec *e, const Context *c) {
   }
 }
 
+// -- processors that share the memory of a tensor -----------------------------------------------
+
+// Returns how many of the processors of a group over `axes` share the memory of tensor t with
+// processor c. *rank gets the number of those before c, and *first the first of them. Looks at
+// processors up to c only if later ones have no addresses yet.
+static int64_t sharers(const Exec *e, const Context *c, Axes axes, uint32_t t, int64_t *rank,
+                       const Context **first) {
+  const Mesh *m = &e->program->mesh;
+  int64_t n = 0;
+  for (int64_t k = 0; k < axes_size(m, axes); k++) {
+    const Context *other = &e->context[axes_peer(m, axes, c->processor, k)];
+    if (!other->tensor || !c->tensor[t] || other->tensor[t] != c->tensor[t]) continue;
+    if (n == 0) *first = other;
+    if (other == c) *rank = n;
+    n++;
+  }
+  return n;
+}
+
+// Returns the processor in whose memory processor c finds the operands of a set that processors
+// divide, or c if the set is not divided.
+static const Context *operands_of(const Exec *e, const Context *c, const KernelSet *set) {
+  int64_t rank;
+  const Context *first = c;
+  if (set->divided) {
+    uint32_t t = (uint32_t)set->divided - 1;
+    Axes axes = tensor_replicated(&e->program->mesh, &e->program->tensor[t]);
+    sharers(e, c, axes, t, &rank, &first);
+  }
+  return first;
+}
+
+// Returns the processor whose memory gets the result of a part of a collective for processor c.
+static const Context *result_of(const Exec *e, const Context *c, const Collective *w,
+                                const CollPart *p) {
+  int64_t rank;
+  const Context *first = c;
+  if (p->once) sharers(e, c, w->axes, (uint32_t)p->once - 1, &rank, &first);
+  return first;
+}
+
 // -- addresses of the operands of instructions --------------------------------------------------
 
 static void bind_kernel(Exec *e, const Context *c, const KernelLaunch *l, BoundKernel *b) {
@@ -204,7 +265,7 @@ static void bind_kernel(Exec *e, const Context *c, const KernelLaunch *l, BoundK
   b->grain = l->grain > 0 ? l->grain : 1;
   b->strips = l->strips;
   b->row_units = l->row_units;
-  b->partial = exec_address(c, l->partial);
+  b->partial = address(c, l->partial);
   b->set = arena_array(e->memory, BoundSet, l->nsets);
   for (uint32_t s = 0; s < l->nsets; s++) {
     BoundSet *set = &b->set[s];
@@ -212,9 +273,9 @@ static void bind_kernel(Exec *e, const Context *c, const KernelLaunch *l, BoundK
     set->slot = arena_array(e->memory, int64_t, k->nslot + 1u);
     set->num = l->set[s].num;
     b->meets = b->meets || l->set[s].divided;
-    const Context *at = exec_operands_of(e, c, &l->set[s]);
+    const Context *at = operands_of(e, c, &l->set[s]);
     for (int i = 0; i < k->nptr; i++) {
-      set->ptr[i] = exec_address(at, l->set[s].ptr[i]);
+      set->ptr[i] = address(at, l->set[s].ptr[i]);
       if (l->set[s].ptr[i].stride) set->ref = l->set[s].ptr;
     }
   }
@@ -225,8 +286,8 @@ static void bind_collective(Exec *e, const Context *c, const Collective *w, Comm
   void **src = arena_array(e->memory, void *, w->nparts + 1);
   void **dst = arena_array(e->memory, void *, w->nparts + 1);
   for (uint32_t i = 0; i < w->nparts; i++) {
-    src[i] = exec_address(c, w->part[i].src);
-    dst[i] = exec_address(exec_result_of(e, c, w, &w->part[i]), w->part[i].dst);
+    src[i] = address(c, w->part[i].src);
+    dst[i] = address(result_of(e, c, w, &w->part[i]), w->part[i].dst);
   }
   m->processor = c->processor;
   m->src = b->u.valid.from = src;
@@ -238,9 +299,9 @@ static void bind_collective(Exec *e, const Context *c, const Collective *w, Comm
 // Stores in *b the addresses and the size of an INSTR_COPY instruction or, if `src` is NULL, of an
 // INSTR_FILL, which writes zeros.
 static void bind_copy(const Context *c, Ref dst, const Ref *src, int64_t bytes, BoundInstr *b) {
-  b->u.copy.dst = exec_address(c, dst);
+  b->u.copy.dst = address(c, dst);
   b->u.copy.to = dst;
-  b->u.copy.src = src ? exec_address(c, *src) : NULL;
+  b->u.copy.src = src ? address(c, *src) : NULL;
   if (src) b->u.copy.from = *src;
   b->u.copy.bytes = bytes;
   b->solo = bytes < SOLO_BYTES;
@@ -258,14 +319,14 @@ static void bind_instr(Exec *e, const Context *c, uint32_t i) {
     break;
   case INSTR_GEMM:
     b->u.gemm.what = &in->u.gemm;
-    b->u.gemm.a = exec_address(c, in->u.gemm.a);
-    b->u.gemm.b = exec_address(c, in->u.gemm.b);
-    b->u.gemm.c = exec_address(c, in->u.gemm.c);
+    b->u.gemm.a = address(c, in->u.gemm.a);
+    b->u.gemm.b = address(c, in->u.gemm.b);
+    b->u.gemm.c = address(c, in->u.gemm.c);
     break;
   case INSTR_ORDERED:
     b->u.ordered.what = &in->u.ordered;
-    b->u.ordered.src = exec_address(c, in->u.ordered.src);
-    b->u.ordered.dst = exec_address(c, in->u.ordered.dst);
+    b->u.ordered.src = address(c, in->u.ordered.src);
+    b->u.ordered.dst = address(c, in->u.ordered.dst);
     break;
   case INSTR_COLLECTIVE:
     bind_collective(e, c, &in->u.collective, &e->member[i][c - e->context], b);
@@ -291,9 +352,8 @@ void exec_move_operands(Exec *e, int64_t c, uint32_t i, const LoopSteps *s) {
   for (uint32_t k = 0; k < w->nparts; k++) {
     Ref src = w->part[k].src, dst = w->part[k].dst;
     const BoundInstr *b = &context->instr[i];
-    if (src.stride)
-      b->u.valid.from[k] = exec_address(context, src) + ref_moved(src, s->depth, s->at);
-    if (dst.stride) b->u.valid.to[k] = exec_address(context, dst) + ref_moved(dst, s->depth, s->at);
+    if (src.stride) b->u.valid.from[k] = address(context, src) + ref_moved(src, s->depth, s->at);
+    if (dst.stride) b->u.valid.to[k] = address(context, dst) + ref_moved(dst, s->depth, s->at);
   }
 }
 
@@ -306,6 +366,17 @@ static int64_t size_value(const Context *c, Size s) {
   return s.slot < 0 ? s.base : s.base * c->slot[s.slot];
 }
 
+// Restricts a set that processors divide to the units of processor c.
+static void divide_units(const Exec *e, const Context *c, int32_t divided, BoundSet *set) {
+  int64_t rank = 0, units = set->units;
+  const Context *first;
+  uint32_t t = (uint32_t)divided - 1;
+  Axes axes = tensor_replicated(&e->program->mesh, &e->program->tensor[t]);
+  int64_t n = sharers(e, c, axes, t, &rank, &first);
+  set->from = units * rank / n;
+  set->units = units * (rank + 1) / n - set->from;
+}
+
 static void size_kernel(const Exec *e, const Context *c, const KernelLaunch *l, BoundKernel *b) {
   b->chunks = b->units = 0;
   for (uint32_t s = 0; s < l->nsets; s++) {
@@ -315,7 +386,7 @@ static void size_kernel(const Exec *e, const Context *c, const KernelLaunch *l, 
       set->slot[i] = slot < 0 ? 0 : c->slot[slot];
     }
     set->units = size_value(c, l->set[s].units);
-    if (l->set[s].divided) exec_divide_units(e, c, l->set[s].divided, set);
+    if (l->set[s].divided) divide_units(e, c, l->set[s].divided, set);
     set->chunks = ceil_div(set->units, b->grain);
     set->first = b->chunks;
     b->chunks += set->chunks;
@@ -439,8 +510,7 @@ static void bind_calls(Exec *e) {
   for (uint32_t i = 0; i < p->ninstrs; i++) {
     if (p->instr[i].kind != INSTR_COLLECTIVE) continue;
     e->member[i] = arena_array(e->memory, CommMember, e->processors);
-    e->call[i] = (CommCall){
-        .what = &p->instr[i].u.collective, .members = e->processors, .member = e->member[i]};
+    e->call[i] = (CommCall){&p->instr[i].u.collective, 0, e->processors, e->member[i]};
   }
 }
 
@@ -504,10 +574,23 @@ static bool bind_scratch(Exec *e, Diag *d) {
   return false;
 }
 
+// Returns how many bytes of its memory of persistent tensors processor r uses. Those that it shares
+// with another processor, in the memory of that one, are at the end.
+static int64_t bytes_kept(const Exec *e, int64_t r) {
+  const Program *p = e->program;
+  int64_t bytes = 0;
+  for (uint32_t t = 0; t < p->ntensors; t++)
+    if (e->own_offset[t] >= 0 && exec_keeps(e, r, t)) {
+      int64_t end = e->own_offset[t] + p->tensor[t].bytes;
+      bytes = end > bytes ? end : bytes;
+    }
+  return bytes;
+}
+
 // Touches the memory of the processors of this process. Segments of ranks are touched already.
 static void touch_all(Exec *e) {
   for (int64_t r = 0; !e->ranks && r < e->processors; r++) {
-    touch(e, e->context[r].own, e->own_bytes);
+    touch(e, e->context[r].own, bytes_kept(e, r));
     touch(e, e->context[r].arena, e->program->arena_bytes);
   }
   touch(e, e->scratch, e->scratch_bytes * e->workers);
@@ -520,7 +603,6 @@ bool exec_bind(Exec *e, Diag *d) {
   bind_calls(e);
   for (int64_t r = 0; r < e->processors; r++)
     if (!bind_context(e, r, d)) return false;
-  exec_bind_sums(e);
   exec_bind_sizes(e);
   if (!bind_scratch(e, d)) return false;
   touch_all(e);

@@ -89,28 +89,6 @@ static KernelCall call_of(const Exec *e, int worker, const BoundKernel *b, const
                       .seed = philox_seed(e->seed)};
 }
 
-// Runs units lo..hi-1 of a set that adds up an operand, a few units at a time: their sums are in
-// the caches when the kernel reads them.
-static void run_summed(const Exec *e, int worker, const BoundKernel *b, const BoundSet *set,
-                       KernelCall call, int64_t lo, int64_t hi) {
-  _Alignas(64) char room[LATE_SUM_BYTES];
-  char *dst = room;
-  const BoundSum *s = set->sum;
-  Transfer t = s->of;
-  t.dst = &dst;
-  void **ptr = e->moved[worker];
-  memcpy(ptr, set->ptr, b->kernel->nptr * sizeof *ptr);
-  call.ptr = ptr;
-  for (int64_t each = LATE_SUM_BYTES / (s->unit * s->bytes); lo < hi; lo += each) {
-    int64_t end = lo + each < hi ? lo + each : hi, from = lo * s->unit;
-    int64_t to = end * s->unit < s->elements ? end * s->unit : s->elements;
-    t.combine(&t, from, 0, to - from, s->monoid);
-    // the kernel adds the offset of element `from` to the pointer
-    ptr[s->ptr] = (void *)((uintptr_t)room - (uintptr_t)(from * s->bytes));
-    b->kernel->run(&call, lo, end);
-  }
-}
-
 // Runs chunks lo..hi-1 of a kernel launch. A chunk is a part of the launch that one worker (thread)
 // runs in one call of the kernel. Chunks are numbered over all operand sets, the tensors to which
 // the kernel is applied in turn.
@@ -129,12 +107,8 @@ static void run_chunks(Exec *e, int64_t context, uint32_t instr, int worker, int
     for (int64_t c = from; c < to; c += stride) {
       int64_t end = (c + stride) * b->grain;
       call.partial = b->partial + (set->first + c) * partial;
-      int64_t first = set->from + c * b->grain;
-      end = set->from + (end < set->units ? end : set->units);
-      if (set->sum)
-        run_summed(e, worker, b, set, call, first, end);
-      else
-        b->kernel->run(&call, first, end);
+      b->kernel->run(&call, set->from + c * b->grain,
+                     set->from + (end < set->units ? end : set->units));
       note_fault(e, context, worker, instr, &status, steps);
     }
   }
@@ -541,10 +515,7 @@ static bool meet(Exec *e, uint32_t i, int worker, Seat s, const LoopSteps *steps
     exec_move_operands(e, c, i, steps);
   for (int64_t c = 0; c < e->processors && steps->depth && worker == 0; c++)
     if (c < e->first || c >= e->first + e->own) exec_move_operands(e, c, i, steps);
-  if (in->kind == INSTR_COLLECTIVE && worker == 0) {
-    e->call[i].sequence = e->sequence++;
-    e->call[i].late = e->commit ? e->late[i] : NULL; // otherwise no update follows
-  }
+  if (in->kind == INSTR_COLLECTIVE && worker == 0) e->call[i].sequence = e->sequence++;
   wait_all(e);
   if (in->kind == INSTR_COMMIT) {
     if (worker == 0) {

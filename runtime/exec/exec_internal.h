@@ -10,21 +10,10 @@
 #ifndef RUNTIME_BOUND_H
 #define RUNTIME_BOUND_H
 
-#include "collectives/local/transfer.h"
 #include "collectives/ranks/ranks.h"
 #include "runtime/exec/crew.h"
 #include "runtime/exec/ordered_internal.h"
 #include "runtime/runtime_internal.h"
-
-// An operand that a set adds up while it reads it (LateSum).
-typedef struct BoundSum {
-  Transfer of;      // its sources
-  Monoid monoid;    // how they are combined
-  int32_t ptr;      // the pointer of the kernel that reads the sum
-  int64_t bytes;    // of an element
-  int64_t elements; // of a source
-  int64_t unit;     // elements that a unit reads
-} BoundSum;
 
 // An operand set of a kernel launch: the tensors of one application of the kernel.
 typedef struct BoundSet {
@@ -32,7 +21,6 @@ typedef struct BoundSet {
   const Ref *ref; // the references of the addresses in ptr; NULL: no address depends on loop steps
   int64_t *slot;
   const double *num;
-  const BoundSum *sum;   // NULL: the set adds up no operand
   int64_t from;          // first unit; not 0 only in a set that several processors divide
   int64_t units, chunks; // number of units and of chunks of the set, for the rows of this batch
   // index of its first chunk among the chunks of all sets; BoundKernel.partial has the results of
@@ -134,7 +122,6 @@ struct Exec {
   int64_t own_bytes;     // size of Context.own: persistent tensors that are not shared
   int64_t *own_offset;   // by tensor: its offset in Context.own; -1: it is shared or in the arena
   CommCall *call;        // by instruction: the call of a collective; zero for other instructions
-  const bool **late;     // by instruction: CommCall.late in steps that commit
   CommMember **member; // by instruction: operands of all processors of a collective; otherwise NULL
   void ***moved;       // by worker: room for the addresses of a kernel's operands in a loop
   int64_t rows;
@@ -173,31 +160,9 @@ typedef struct FiniteProbe FiniteProbe; // defined in probe.c
 // Returns false after an error in d.
 MUST_USE bool exec_bind(Exec *e, Diag *d);
 void exec_unbind(Exec *e);
-// Returns the address of a place in the memory of a processor; NULL if that is on another machine.
-char *exec_address(const Context *c, Ref r);
-
-// -- replicas.c
-// Returns the processor with the memory of persistent tensor t that processor c uses: c itself or,
-// for a tensor that processors share, the first one on this machine with an equal block.
-const Context *exec_keeper(const Exec *e, const Context *c, uint32_t t);
-// Returns whether exec_keeper of processor r is r itself.
+// Returns whether processor r has memory of its own for persistent tensor t. If not, it shares the
+// memory of another processor.
 bool exec_keeps(const Exec *e, int64_t r, uint32_t t);
-// Returns how many bytes of its memory of persistent tensors processor r uses. The rest, at the
-// end, is of tensors that it shares in the memory of another processor.
-int64_t exec_bytes_kept(const Exec *e, int64_t r);
-// Returns the processor in whose memory processor c finds the operands of a kernel set: c itself
-// unless processors divide the set.
-const Context *exec_operands_of(const Exec *e, const Context *c, const KernelSet *set);
-// Returns the processor whose memory gets the result of a part of a collective for processor c.
-const Context *exec_result_of(const Exec *e, const Context *c, const Collective *w,
-                              const CollPart *p);
-// Restricts a set to the units of processor c; the set of all units is divided as `divided` says
-// (KernelSet.divided).
-void exec_divide_units(const Exec *e, const Context *c, int32_t divided, BoundSet *set);
-// Binds the sums that divided sets compute (LateSum). All processors have addresses.
-void exec_bind_sums(Exec *e);
-
-// -- other files
 // Sets the persistent tensors (kept from step to step), whose memory is new, to their initial
 // values (docs/decisions.md, 25), except those shared with another Exec. Returns false after an
 // error in d.

@@ -279,19 +279,13 @@ static Built *build(int64_t rows_size, int64_t cols_size) {
   return t;
 }
 
-// How processors along rows update w: each its own copy, or parts of a copy that they share, and
-// then they sum the gradient before or while they read it.
-typedef enum Update { APART, DIVIDED, SUMMED_LATE, UPDATES } Update;
-
-static Built *build_update(int64_t rows_size, int64_t cols_size, Update update) {
-  static const LateSum late = {.instr = 7, .unit = 1};
+// As build; with `divided`, processors along rows share the memory of w and divide its update.
+static Built *build_divided(int64_t rows_size, int64_t cols_size, bool divided) {
   Built *t = build(rows_size, cols_size);
-  if (update == APART) return t;
+  if (!divided) return t;
   t->tensor[1].shared = true;
   t->instr[t->p.ninstrs - 1].u.kernel.set[0].divided = 1 + 1;
   t->part[1].once = 1 + 1;
-  t->part[1].late = update == SUMMED_LATE;
-  t->instr[t->p.ninstrs - 1].u.kernel.set[0].late = t->part[1].late ? &late : NULL;
   return t;
 }
 
@@ -321,14 +315,15 @@ static Exec *make(Built *t, int threads) {
 static const int64_t meshes[][2] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {3, 2}};
 static const int threads[] = {1, 2, 3, 4};
 
-// Steps agree with plain loops on every mesh, and bit for bit with any number of workers.
-static void steps_agree_with(Update update) {
+// Steps agree with plain loops on every mesh, and bit for bit with any number of workers. With
+// `divided`, processors along rows divide the update of w.
+static void steps_agree_if(bool divided) {
   float x[B][D], first[2][D][U];
   int32_t ids[B];
   fill_x(x, ids);
   for (size_t i = 0; i < countof(meshes); i++)
     for (size_t k = 0; k < countof(threads); k++) {
-      Built *t = build_update(meshes[i][0], meshes[i][1], update);
+      Built *t = build_divided(meshes[i][0], meshes[i][1], divided);
       Exec *e = make(t, threads[k]);
       float w[D][U], h[U][B];
       exec_read(e, TENSOR_PARAM, "w", w);
@@ -362,12 +357,11 @@ static void steps_agree_with(Update update) {
 
 static void steps_agree(void **state) {
   (void)state;
-  steps_agree_with(APART);
+  steps_agree_if(false);
 }
 static void divided_updates_agree(void **state) {
   (void)state;
-  steps_agree_with(DIVIDED);
-  steps_agree_with(SUMMED_LATE);
+  steps_agree_if(true);
 }
 
 // A run that sends other bytes than predicted is found at its end. The prediction of a step without
@@ -396,8 +390,8 @@ static void counts_are_compared(void **state) {
 // One processor gets a wrong element from a collective: only its replicas of later values differ.
 static void a_wrong_element_is_one_replicas(void **state) {
   (void)state;
-  for (int64_t processor = 0; processor < 4 * UPDATES; processor++) {
-    Built *t = build_update(2, 2, (Update)(processor / 4));
+  for (int64_t processor = 0; processor < 8; processor++) {
+    Built *t = build_divided(2, 2, processor >= 4);
     float x[B][D];
     int32_t ids[B];
     fill_x(x, ids);
