@@ -59,6 +59,10 @@ const Graph *attention_blocked(Arena *a, const Graph *g, const CodegenOptions *o
 typedef struct Order {
   const Graph *graph;
   DimList *at; // the physical order of each value, indexed by NodeId
+  // The estimated seconds, on one core, of the operations whose cost depends on orders: with the
+  // orders that users ask for, and with those of the search.
+  double asked, searched;
+  bool taken; // whether the orders of the search are taken
 } Order;
 // How parameters, states and slots are stored.
 typedef struct StoreOptions {

@@ -75,6 +75,8 @@ stored() {
   "$meshc" dump "$tmp/stored.mesh" --for train --stage order >"$tmp/out"
   if grep -q 'decl = w}.*@ i g k ' "$tmp/out" && grep -q 'decl = optimizer.w.m,.*@ i g k ' "$tmp/out"; then pass
   else fail "w is stored as it is declared"; fi
+  if "$meshc" check "$tmp/stored.mesh" --for train -v 2>&1 | grep -q '^meshc: orders of dims: .*the searched ones are taken'; then pass
+  else fail "check -v does not say which orders are taken"; fi
   train still --set train.optimizer.lr=0
   "$meshc" run "$tmp/stored.mesh" --fetch w,v,c --out "$tmp/first" >/dev/null 2>&1
   "$meshc" run "$tmp/stored.mesh" --fetch w,v,c --params "$tmp/still.safetensors" --out "$tmp/last" >/dev/null 2>&1

@@ -261,11 +261,16 @@ Order *order_choose(Arena *a, const Graph *g, const StoreOptions *store) {
   make_graph(&plain);
   Chooser best = by_cost(a, &plain, &rows);
   double was = order_graph_cost(&plain, &rows), is = order_graph_cost(&best, &rows);
-  if (is > WORTH * was || was - is < LEAST_SAVED) best = plain;
+  bool taken = is <= WORTH * was && was - is >= LEAST_SAVED;
+  if (!taken) best = plain;
   Order *order = arena_new_of(a, Order);
   order->graph = best.to;
   order->at = best.at.at;
-  return order_loop_panels(a, order);
+  order = order_loop_panels(a, order);
+  order->asked = was / 1e9;
+  order->searched = is / 1e9;
+  order->taken = taken;
+  return order;
 }
 
 const char *order_note(const void *order, NodeId n) {

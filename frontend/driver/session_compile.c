@@ -113,6 +113,13 @@ static bool planned_alike(const Compilation *c, Diag *d) {
   return true;
 }
 
+static void say_orders(Session *s, const Order *o) {
+  if (o && option_given(s->opt, OPTION_VERBOSE) && session_first(s))
+    fprintf(stderr, "meshc: orders of dims: as asked for %s, searched %s (estimates): %s\n",
+            seconds_text(s->arena, o->asked), seconds_text(s->arena, o->searched),
+            o->taken ? "the searched ones are taken" : "those asked for are kept");
+}
+
 bool session_compile(Session *s, const Graph *g, const char *purpose, const char *over,
                      const char *last, Compilation *out) {
   PipelineOptions options;
@@ -123,6 +130,7 @@ bool session_compile(Session *s, const Graph *g, const char *purpose, const char
   bool cached = options.code.cache != NULL;
   if (runs && !session_before_compile(s, cached)) return false;
   if (!pipeline_run(s->arena, g, &options, last, s->diag, out)) return false;
+  say_orders(s, out->order);
   if (runs && !session_after_compile(s, cached, out->compiled->program)) return false;
   if (runs && option_given(s->opt, OPTION_VERBOSE) && session_first(s))
     fprintf(stderr, "meshc: compiled for %s in %.3f s: %u instruction%s, %u kernel%s; %s, %s\n",
