@@ -16,8 +16,7 @@
 
 typedef struct CodegenOptions {
   bool fuse;            // false: one kernel for each node (--no-fuse)
-  bool products;        // large contractions become INSTR_GEMM (BLAS); false: kernels
-  bool bf16_products;   // those of bf16 become INSTR_GEMM (runtime/exec/bf16_gemm.c)
+  DtypeSet products;    // large contractions of these types become INSTR_GEMM; others: kernels
   int64_t product_work; // least multiplications of a large contraction; 0: as in gemm_form.c
   // Not 0: attention of any size is computed in blocks of at most so many rows, for tests. 0: as in
   // blocked_find.c.

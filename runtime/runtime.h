@@ -437,28 +437,30 @@ bool blas_open(const char **name);
 // their first calls: if OpenBLAS gets no memory then, it waits for ever. Returns false if there is
 // not enough memory.
 MUST_USE bool blas_reserve(int threads);
-// Computes C = op(A) op(B), where A, B and C are row-major and op transposes if `ta` or `tb` is
-// set. The arguments are those of cblas_sgemm and cblas_dgemm. blas_open must have returned true.
-void blas_gemm(Dtype type, bool ta, bool tb, int64_t m, int64_t n, int64_t k, const void *a,
-               int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc);
 
-// -- bf16_gemm.c --------------------------------------------------------------------------------
-// A product C = op(A) op(B) of bf16 matrices, with row-major A, B and C, and leading dimensions in
-// elements. op transposes if `ta` or `tb` is set.
-typedef struct Bf16Gemm {
-  Dtype type; // of C: f32 or bf16
+// -- product.c ----------------------------------------------------------------------------------
+// A product C = op(A) op(B) of matrices, with row-major A, B and C, and leading dimensions in
+// elements. op transposes if `ta` or `tb` is set. Types: as in Gemm (ir/program/program.h).
+typedef struct Product {
+  Dtype factors, type; // of A and B, and of C
   bool ta, tb;
   int64_t m, n, k;
   const void *a, *b;
   void *c;
   int64_t lda, ldb, ldc;
-} Bf16Gemm;
-// Returns whether the CPU has instructions that multiply bf16, and the system allows them.
-// MESHC_BF16 restricts the choice. *name gets the name of the instructions, or "none". Any thread
-// may call it.
-bool bf16_gemm_open(const char **name);
-// Computes a product. work: BF16_GEMM_SCRATCH bytes of this thread alone, aligned to 64 bytes.
-// bf16_gemm_open must have returned true. An element of C does not depend on m and n.
-void bf16_gemm(const Bf16Gemm *g, void *work);
+} Product;
+// A way to compute products whose factors have a type: instructions of the CPU or a library.
+typedef struct ProductWay ProductWay;
+// Returns the fastest way on this machine, or NULL if there is none. *name, if not NULL, gets a
+// text such as "AVX-512", or "generated kernels". Any thread may call it.
+const ProductWay *product_way(Dtype factors, const char **name);
+// Returns the types for which there is a way.
+DtypeSet product_types(void);
+// Returns whether OpenBLAS computes the products. It needs blas_reserve. It may add up products of
+// other sizes in another order, so the bits of an element of C depend on m and n.
+bool product_is_blas(const ProductWay *way);
+// Computes a product. work: gemm_scratch bytes (ir/program/program.h) of this thread alone, aligned
+// to 64 bytes.
+void product_run(const ProductWay *way, const Product *g, void *work);
 
 #endif

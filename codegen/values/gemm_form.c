@@ -164,8 +164,8 @@ bool gemm_form(const Graph *g, const Order *order, const Rows *rows, const Codeg
   *why = "its weights are packed once, before the loop";
   if (contract_panels(g, order, n, &columns) >= 0) return false;
   const DimList *arg[2] = {&order->at[x->args[0]], &order->at[x->args[1]]};
-  bool bf16 = graph_node(g, x->args[0])->type == TYPE_BF16;
-  *why = bf16 ? "its types are not those of the library" : NULL;
-  if (!(bf16 ? opt->bf16_products : opt->products)) return false;
+  Dtype factors = (Dtype)graph_node(g, x->args[0])->type;
+  *why = factors == TYPE_BF16 ? "its types are not those of the library" : NULL;
+  if (!(opt->products & dtype_bit(factors))) return false;
   return gemm_form_in(g, rows, opt->product_work, x, arg, &order->at[n], out, why);
 }

@@ -146,7 +146,7 @@ static int print_json(const Bench *b) {
   json_object_set_new(out, "layout", layout_json(s));
   json_object_set_new(out, "threads", json_integer(exec_workers(b->exec)));
   json_object_set_new(out, "cpu", json_text(code_cpu()));
-  json_object_set_new(out, "blas", s->blas ? json_text(s->blas) : json_null());
+  json_object_set_new(out, "products_by", json_text(s->products));
   json_object_set_new(out, "steps", json_integer(b->steps));
   json_object_set_new(out, "seconds", json_real(b->median));
   json_object_set_new(out, "best_seconds", json_real(b->best));
@@ -208,9 +208,8 @@ static void print_text(const Bench *b) {
   const Program *p = b->made.compiled->program;
   const PartitionFacts *f = &b->made.partition;
   printf("model      %s, for %s\n", s->opt->argument.at[0], b->of.purpose);
-  printf("mesh       %s, cpu (%d thread%s, %s, %s)\n", mesh_text(a, &s->model->mesh),
-         exec_workers(b->exec), plural(exec_workers(b->exec)), code_cpu(),
-         s->blas ? s->blas : "no BLAS");
+  printf("mesh       %s, cpu (%d thread%s, %s, products by %s)\n", mesh_text(a, &s->model->mesh),
+         exec_workers(b->exec), plural(exec_workers(b->exec)), code_cpu(), s->products);
   printf("step       %s, median of %lld, best %s: %.5g steps/s\n",
          seconds_text(b->s->arena, b->median), (long long)b->steps,
          seconds_text(b->s->arena, b->best), 1 / b->median);

@@ -11,15 +11,28 @@
 
 enum { SIDE = 512, REPEATS = 5, MEETINGS = 20000 };
 
-// Returns flops per second of one core in an f32 GEMM: the best of several calls. A BLAS must be
-// open.
+// Returns flops per second of one core in a product of f32: the best of several calls. Returns 0
+// where only generated kernels compute such products.
 static double measure_product(void) {
+  const ProductWay *way = product_way(TYPE_F32, NULL);
+  if (!way) return 0;
   float *x = mem_zeroed(3 * SIDE * SIDE, sizeof *x);
+  void *work = mem_aligned(MEMORY_ALIGN, (size_t)gemm_scratch(TYPE_F32, SIDE, SIDE));
+  Product p = {.factors = TYPE_F32,
+               .type = TYPE_F32,
+               .m = SIDE,
+               .n = SIDE,
+               .k = SIDE,
+               .a = x,
+               .b = x + SIDE * SIDE,
+               .c = x + 2 * SIDE * SIDE,
+               .lda = SIDE,
+               .ldb = SIDE,
+               .ldc = SIDE};
   double best = 0;
   for (int i = 0; i < REPEATS; i++) {
     double start = clock_seconds();
-    blas_gemm(TYPE_F32, false, false, SIDE, SIDE, SIDE, x, SIDE, x + SIDE * SIDE, SIDE,
-              x + 2 * SIDE * SIDE, SIDE);
+    product_run(way, &p, work);
     double rate = 2.0 * SIDE * SIDE * SIDE / (clock_seconds() - start);
     if (rate > best) best = rate;
   }
@@ -66,7 +79,6 @@ static int64_t cache_bytes(int level, int64_t otherwise) {
 
 typedef struct Doctor {
   Session *s;
-  bool blas;
   Hardware found;
   int threads;         // all cores of this process
   double peak, all;    // f32 multiply-adds per second, times 2: of one core, of all cores
@@ -119,21 +131,25 @@ static bool write_machine(Doctor *d) {
 
 // -- results ------------------------------------------------------------------------------------
 
+// Returns what computes products of a type.
+static const char *product_text(Dtype type) {
+  const char *name;
+  (void)product_way(type, &name);
+  return name;
+}
+
 static void print_text(const Doctor *d) {
   const Hardware *found = &d->found;
   printf("cores      %d\n", cores_available());
   printf("cpu        %s\n", code_cpu());
   printf("compiler   %s\n", code_version());
-  printf("products   %s\n",
-         d->blas ? d->s->blas : "no BLAS library found: generated kernels do them");
-  const char *bf16;
-  bf16_gemm_open(&bf16);
-  printf("bf16       %s\n", strcmp(bf16, "none") ? bf16 : "no instructions for products");
+  printf("products   f32: %s; f64: %s; bf16: %s\n", product_text(TYPE_F32), product_text(TYPE_F64),
+         product_text(TYPE_BF16));
   printf("peak       %.1f GFLOP/s, one core, f32 multiply-adds; %.1f with %d core%s\n",
          d->peak / 1e9, d->all / 1e9, d->threads, plural(d->threads));
   printf("copy       %.1f GB/s, one core, read and written; %.1f with %d core%s\n", d->copy / 1e9,
          d->copies / 1e9, d->threads, plural(d->threads));
-  if (d->blas)
+  if (d->product > 0)
     printf("product    %.1f GFLOP/s, one core, f32, %d x %d\n", d->product / 1e9, SIDE, SIDE);
   printf("latency    %.2f us, a collective of two processors of this process\n", 1e6 * d->latency);
   printf("simd       %s\n", found->simd);
@@ -145,6 +161,14 @@ static void print_text(const Doctor *d) {
   printf("comm       local%s\n", ranks_over_mpi() ? ", mpi" : "");
 }
 
+static json_t *products_json(void) {
+  static const Dtype types[] = {TYPE_F32, TYPE_F64, TYPE_BF16};
+  json_t *out = json_object();
+  for (size_t i = 0; i < countof(types); i++)
+    json_object_set_new(out, dtype_text(types[i]), json_text(product_text(types[i])));
+  return out;
+}
+
 static json_t *text_or_null(const char *text) { return text ? json_text(text) : json_null(); }
 
 static int print_json(const Doctor *d) {
@@ -153,10 +177,7 @@ static int print_json(const Doctor *d) {
   json_object_set_new(out, "cores", json_integer(cores_available()));
   json_object_set_new(out, "cpu", json_text(code_cpu()));
   json_object_set_new(out, "compiler", json_text(code_version()));
-  json_object_set_new(out, "blas", d->blas ? json_text(d->s->blas) : json_null());
-  const char *bf16;
-  bool found = bf16_gemm_open(&bf16);
-  json_object_set_new(out, "bf16", found ? json_text(bf16) : json_null());
+  json_object_set_new(out, "products", products_json());
   json_object_set_new(out, "peak_flops_per_second", json_real(d->peak));
   json_object_set_new(out, "peak_flops_per_second_all", json_real(d->all));
   json_object_set_new(out, "copy_bytes_per_second", json_real(d->copy));
@@ -178,13 +199,12 @@ static int print_json(const Doctor *d) {
 int cmd_doctor(Session *s) {
   Doctor d = {.s = s,
               .threads = cores_available(),
-              .blas = blas_open(&s->blas),
               .found = hardware_find(s->arena),
               .peak = peak_flops(1),
               .copy = peak_copy(1)};
   d.all = peak_flops(d.threads);
   d.copies = peak_copy(d.threads);
-  d.product = d.blas ? measure_product() : 0;
+  d.product = measure_product();
   d.latency = measure_latency();
   if (!write_machine(&d)) return 0;
   if (option_given(s->opt, OPTION_JSON)) return print_json(&d);

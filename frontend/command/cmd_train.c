@@ -104,8 +104,8 @@ static void locate(void *context, int64_t step, const void **data, Diag *d) {
 
 static const char *header(Session *s, const ProgramRun *p) {
   const char *figures =
-      arena_printf(s->arena, "%d thread%s, %s, %s", exec_workers(p->exec),
-                   plural(exec_workers(p->exec)), code_cpu(), s->blas ? s->blas : "no BLAS");
+      arena_printf(s->arena, "%d thread%s, %s, products by %s", exec_workers(p->exec),
+                   plural(exec_workers(p->exec)), code_cpu(), s->products);
   return arena_printf(
       s->arena, "%s: %lld parameter%s, mesh %s, cpu (%s), predicted %.3f ms a step, %s a processor",
       s->opt->argument.at[0], (long long)parameter_count(s->model->graph),

@@ -276,7 +276,7 @@ static bool measure_tiles(Sweep *b) {
 static bool measure_bf16(Sweep *b) {
   enum { SIDE = 512 };
   double work = 2.0 * SIDE * SIDE * (SIDE + 3 * b->m.half), seconds;
-  if (!bf16_gemm_open(NULL)) return true;
+  if (!product_way(TYPE_BF16, NULL)) return true;
   const char *text = arena_printf(
       b->s->arena,
       "dim g = %d, m = %d, n = %d, k = %d\ninput x[g, m, k]: bf16\ninput w[g, k, n]: bf16\n"

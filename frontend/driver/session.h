@@ -17,7 +17,7 @@ typedef struct Session {
   Diag *diag;
   const Options *opt;
   Machine machine;
-  const char *blas; // name of the BLAS library in use, or NULL
+  const char *products; // what computes products of f32, such as "AVX-512"; NULL before compiling
   const char *text; // text of the model; if set before session_load, it is used instead of the file
   size_t text_bytes;
   uint32_t source;

@@ -55,18 +55,23 @@ static bool memory_suffices(const Session *s, const Compilation *c, bool runs) {
   return !(budget || runs);
 }
 
+// Returns the types of products that a machine computes without generated kernels.
+static DtypeSet machine_products(const Machine *m) {
+  return dtype_bit(TYPE_F32) | dtype_bit(TYPE_F64) | (m->bf16_flops > 0 ? dtype_bit(TYPE_BF16) : 0);
+}
+
 static bool read_pipeline(Session *s, const char *purpose, const char *over, bool runs,
                           PipelineOptions *out) {
   int64_t opt;
   double memory;
   if (!option_integer(s->opt, OPTION_OPT, 2, 0, 3, s->diag, &opt) || !session_memory(s, &memory))
     return false;
-  bool blas = runs && blas_open(&s->blas), exact = option_given(s->opt, OPTION_EXACT);
+  if (runs) product_way(TYPE_F32, &s->products);
   *out = (PipelineOptions){
       .codegen = {.fuse = !option_given(s->opt, OPTION_NO_FUSE) && !s->unfused,
-                  .products = (blas || !runs) && !exact,
-                  .bf16_products =
-                      !exact && (runs ? bf16_gemm_open(NULL) : s->machine.bf16_flops > 0),
+                  .products = option_given(s->opt, OPTION_EXACT) ? 0
+                              : runs                             ? product_types()
+                                                                 : machine_products(&s->machine),
                   .for_ = purpose,
                   .over = over,
                   .overlap = s->machine.overlap > 0,
@@ -133,10 +138,11 @@ bool session_compile(Session *s, const Graph *g, const char *purpose, const char
   say_orders(s, out->order);
   if (runs && !session_after_compile(s, cached, out->compiled->program)) return false;
   if (runs && option_given(s->opt, OPTION_VERBOSE) && session_first(s))
-    fprintf(stderr, "meshc: compiled for %s in %.3f s: %u instruction%s, %u kernel%s; %s, %s\n",
+    fprintf(stderr,
+            "meshc: compiled for %s in %.3f s: %u instruction%s, %u kernel%s; %s, products by %s\n",
             purpose, clock_seconds() - start, out->compiled->program->ninstrs,
             plural(out->compiled->program->ninstrs), out->compiled->program->nkernels,
-            plural(out->compiled->program->nkernels), code_cpu(), s->blas ? s->blas : "no BLAS");
+            plural(out->compiled->program->nkernels), code_cpu(), s->products);
   if (option_given(s->opt, OPTION_VERBOSE)) timings_print(stderr, &s->timings);
   timings_start(&s->timings, s->arena);
   if (runs && !s->stores) s->stores = out->compiled->program;

@@ -180,13 +180,25 @@ static int64_t scratch_of(const Program *p, const Ordered *o) {
   return ceil_div(2 * most * ORDERED_ENTRY, MEMORY_ALIGN) * MEMORY_ALIGN;
 }
 
+static int64_t most_of(Size s) { return s.slot < 0 ? s.base : INT64_MAX; }
+
+int64_t gemm_scratch(Dtype factors, int64_t n, int64_t k) {
+  if (factors == TYPE_BF16) return BF16_GEMM_SCRATCH;
+  if (factors != TYPE_F32) return 0;
+  int64_t columns = ceil_div(clamp64(n, 1, F32_GEMM_COLUMNS), F32_GEMM_PANEL) * F32_GEMM_PANEL,
+          elements = clamp64(k, 1, F32_GEMM_DEPTH) * (columns + F32_GEMM_LINE);
+  return ceil_div(elements * dtype_bytes(TYPE_F32), MEMORY_ALIGN) * MEMORY_ALIGN;
+}
+
 int64_t program_scratch(const Program *p) {
   int64_t most = 0;
   for (uint32_t i = 0; i < p->ninstrs; i++) {
     const Instr *in = &p->instr[i];
-    int64_t bytes = in->kind == INSTR_ORDERED ? scratch_of(p, &in->u.ordered)
-                    : in->kind == INSTR_GEMM && in->u.gemm.factors == TYPE_BF16 ? BF16_GEMM_SCRATCH
-                                                                                : 0;
+    int64_t bytes =
+        in->kind == INSTR_ORDERED ? scratch_of(p, &in->u.ordered)
+        : in->kind == INSTR_GEMM
+            ? gemm_scratch(in->u.gemm.factors, most_of(in->u.gemm.n), most_of(in->u.gemm.k))
+            : 0;
     if (bytes > most) most = bytes;
   }
   return most;

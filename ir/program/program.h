@@ -179,7 +179,15 @@ typedef struct Gemm {
   Ref a, b, c;
 } Gemm;
 
-enum { BF16_GEMM_SCRATCH = 856064 }; // bytes of work memory of a thread in a Gemm of bf16
+enum {
+  BF16_GEMM_SCRATCH = 856064, // bytes of work memory of a thread in a Gemm of bf16
+  F32_GEMM_DEPTH = 384,       // most elements of k that a thread packs at a time in a Gemm of f32
+  F32_GEMM_COLUMNS = 512,     // most columns of B
+  F32_GEMM_PANEL = 32,        // columns of a panel of B, and elements of a line of A
+  F32_GEMM_LINE = 16
+};
+// Returns the bytes of work memory of a thread in a Gemm.
+int64_t gemm_scratch(Dtype factors, int64_t n, int64_t k);
 static inline double gemm_flops(double m, double n, double k, double batches) {
   return 2 * m * n * k * batches;
 }
@@ -408,8 +416,9 @@ static inline bool tensor_is_persistent(const Program *p, uint32_t t) {
 // and its work arena.
 int64_t program_bytes(const Program *p);
 enum { ORDERED_ENTRY = 16 }; // bytes that sorting uses for one element
-// Returns the bytes of scratch memory that each thread needs to sort: two copies of the longest row
-// of the program. Returns 0 if the program sorts nothing.
+// Returns the bytes of scratch memory that each thread needs: to sort, two copies of the longest
+// row of the program; for products, the room of packed factors. Returns 0 if the program does
+// neither.
 int64_t program_scratch(const Program *p);
 // Returns by how many bytes the place r has moved since step 0 of all loops. at[i] is the current
 // step of loop i of the `depth` loops around the instruction.

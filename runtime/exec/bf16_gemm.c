@@ -16,7 +16,7 @@
 // The instructions take subnormal factors as 0, and round subnormal results to 0. The order of the
 // additions depends on k alone, never on the division of m and n among threads.
 #include "ir/base/guard.h"
-#include "runtime/runtime.h"
+#include "runtime/exec/product_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,6 @@ static GuardOnce once;
 
 #if defined(__x86_64__)
 #include <cpuid.h>
-#include <immintrin.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -64,42 +63,7 @@ typedef struct Panel {
   int64_t row, step, half;
 } Panel;
 
-#define WIDE __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq")))
-
 // -- packing ------------------------------------------------------------------------------------
-
-// Transposes 16 x 16 elements of 32 bits.
-WIDE static void transpose(__m512i v[16]) {
-  __m512i t[16];
-#pragma GCC unroll 16
-  for (int i = 0; i < 16; i += 2) {
-    t[i] = _mm512_unpacklo_epi32(v[i], v[i + 1]);
-    t[i + 1] = _mm512_unpackhi_epi32(v[i], v[i + 1]);
-  }
-#pragma GCC unroll 16
-  for (int i = 0; i < 16; i += 4) {
-    v[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
-    v[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
-    v[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
-    v[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
-  }
-#pragma GCC unroll 16
-  for (int i = 0; i < 4; i++) {
-    t[i] = _mm512_shuffle_i32x4(v[i], v[i + 4], 0x88);
-    t[i + 4] = _mm512_shuffle_i32x4(v[i], v[i + 4], 0xdd);
-    t[i + 8] = _mm512_shuffle_i32x4(v[i + 8], v[i + 12], 0x88);
-    t[i + 12] = _mm512_shuffle_i32x4(v[i + 8], v[i + 12], 0xdd);
-  }
-#pragma GCC unroll 16
-  for (int i = 0; i < 4; i++) {
-    v[i] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0x88);
-    v[i + 4] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0x88);
-    v[i + 8] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0xdd);
-    v[i + 12] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0xdd);
-  }
-}
-
-static int within(int64_t n, int most) { return n <= 0 ? 0 : n < most ? (int)n : most; }
 
 // Packs one tile of x: elements k..k + 31 of the rows or columns o..o + 15. The first nk and no of
 // them exist; the others are zeros.
@@ -120,7 +84,7 @@ WIDE static void pack_tile(const Operand *x, const uint16_t *at, int nk, int no,
                              _mm512_slli_epi32(_mm512_cvtepu16_epi32(odd), 16));
     }
   }
-  if (x->is_b == (x->by_k == 1)) transpose(v);
+  if (x->is_b == (x->by_k == 1)) transpose_wide(v);
   for (int i = 0; i < 16; i++) _mm512_store_si512(out + i * STEP, v[i]);
 }
 
@@ -219,7 +183,7 @@ static void multiply(const Panel *a, const Panel *b, int64_t steps, float *c) {
 // Where the sums of a part of C go: added to `sum` (with `first`, stored there), and with `last` to
 // C itself, which is f32 or bf16.
 typedef struct Store {
-  const Bf16Gemm *g;
+  const Product *g;
   bool first, last;
   float *sum; // NULL: there is one range of k
 } Store;
@@ -287,7 +251,7 @@ static void block(const Operand *a, const Operand *b, Range m, Range n, Range k,
   }
 }
 
-void bf16_gemm(const Bf16Gemm *g, void *work) {
+void bf16_gemm(const Product *g, void *work) {
   Work *w = work;
   const Operand a = {g->a, g->ta ? g->lda : 1, g->ta ? 1 : g->lda, false},
                 b = {g->b, g->tb ? 1 : g->ldb, g->tb ? g->ldb : 1, true};
@@ -335,7 +299,7 @@ static void find_unit(void) {
 #else
 
 static void find_unit(void) {}
-void bf16_gemm(const Bf16Gemm *g, void *work) {
+void bf16_gemm(const Product *g, void *work) {
   (void)g, (void)work;
   BUG("bf16_gemm on a CPU without an instruction for it");
 }

@@ -319,6 +319,7 @@ static void bind_instr(Exec *e, const Context *c, uint32_t i) {
     break;
   case INSTR_GEMM:
     b->u.gemm.what = &in->u.gemm;
+    b->u.gemm.way = product_way(in->u.gemm.factors, NULL);
     b->u.gemm.a = address(c, in->u.gemm.a);
     b->u.gemm.b = address(c, in->u.gemm.b);
     b->u.gemm.c = address(c, in->u.gemm.c);

@@ -9,7 +9,7 @@
 #include "ir/base/guard.h"
 #include "ir/base/library.h"
 #include "ir/program/sums.h"
-#include "runtime/runtime.h"
+#include "runtime/exec/product_internal.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -37,8 +37,6 @@ enum {
   PIECE = 2048,          // elements of k in a piece
   PIECE_SMALL = 64,      // elements of k in a piece of a small GEMM
   SMALL_WORK = 1000000,  // most multiplications of a small GEMM (counting a k of at most PIECE)
-  TILE_M = 128,          // rows of a tile of C
-  TILE_N = 256           // columns of a tile of C
 };
 
 typedef void Sgemm(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a,
@@ -57,15 +55,6 @@ static Sgemm *sgemm;
 static Dgemm *dgemm;
 static char blas_name[128] = "none";
 static GuardOnce once;
-
-static bool has_skylake_subsets(void) {
-#if defined(__x86_64__)
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-#else
-  return false;
-#endif
-}
 
 // Writes the address of function `name` of the library to `out`, a function pointer of `size`
 // bytes. The address is copied as bytes, because ISO C has no cast from object to function
@@ -110,7 +99,7 @@ static void setting_undo(EnvSetting *s) {
 
 static void *load_library(const char *path) {
   const char *core = getenv("MESHC_BLAS_CORE");
-  if (!core || !*core) core = has_skylake_subsets() ? "SkylakeX" : NULL;
+  if (!core || !*core) core = cpu_is_wide() ? "SkylakeX" : NULL;
   EnvSetting type = {"OPENBLAS_CORETYPE", core, NULL},
              threads = {"OPENBLAS_NUM_THREADS", "1", NULL};
   setting_apply(&type);
@@ -171,64 +160,25 @@ bool blas_reserve(int threads) {
   return good;
 }
 
-static void zero_rows(Dtype type, int64_t m, int64_t n, void *c, int64_t ldc) {
-  int64_t bytes = dtype_bytes(type);
-  for (int64_t i = 0; i < m; i++) memset((char *)c + i * ldc * bytes, 0, (size_t)(n * bytes));
+static void multiply_floats(const Product *g, void *work) {
+  (void)work;
+  sgemm(ROW_MAJOR, g->ta ? TRANS : NO_TRANS, g->tb ? TRANS : NO_TRANS, (int)g->m, (int)g->n,
+        (int)g->k, 1, g->a, (int)g->lda, g->b, (int)g->ldb, 0, g->c, (int)g->ldc);
 }
 
-typedef struct SgemmCall {
-  int opa, opb;
-  int64_t k, piece, lda, ldb;
-} SgemmCall;
-
-// Computes m x n elements of the product C = A B. OpenBLAS multiplies a limited range of k, the
-// summed dim, at a time, and the results are added up in f64.
-static void gemm_tile(const SgemmCall *g, int64_t m, int64_t n, const float *a, const float *b,
-                      float *c, int64_t ldc) {
-  float part[TILE_M * TILE_N];
-  double sum[TILE_M * TILE_N];
-  for (int64_t k = 0; k < g->k; k += g->piece) {
-    int64_t depth = g->k - k < g->piece ? g->k - k : g->piece;
-    const float *x = a + (g->opa == TRANS ? k * g->lda : k),
-                *y = b + (g->opb == TRANS ? k : k * g->ldb);
-    sgemm(ROW_MAJOR, g->opa, g->opb, (int)m, (int)n, (int)depth, 1, x, (int)g->lda, y, (int)g->ldb,
-          0, part, (int)n);
-    if (k == 0)
-      for (int64_t i = 0; i < m * n; i++) sum[i] = (double)part[i];
-    else
-      for (int64_t i = 0; i < m * n; i++) sum[i] += (double)part[i];
-  }
-  for (int64_t i = 0; i < m; i++)
-    for (int64_t j = 0; j < n; j++) c[i * ldc + j] = (float)sum[i * n + j];
+static void multiply_doubles(const Product *g) {
+  dgemm(ROW_MAJOR, g->ta ? TRANS : NO_TRANS, g->tb ? TRANS : NO_TRANS, (int)g->m, (int)g->n,
+        (int)g->k, 1, g->a, (int)g->lda, g->b, (int)g->ldb, 0, g->c, (int)g->ldc);
 }
 
-static void gemm_pieces(const SgemmCall *g, int64_t m, int64_t n, const float *a, const float *b,
-                        float *c, int64_t ldc) {
-  for (int64_t i = 0; i < m; i += TILE_M)
-    for (int64_t j = 0; j < n; j += TILE_N) {
-      const float *x = a + (g->opa == TRANS ? i : i * g->lda),
-                  *y = b + (g->opb == TRANS ? j * g->ldb : j);
-      int64_t rows = m - i < TILE_M ? m - i : TILE_M, cols = n - j < TILE_N ? n - j : TILE_N;
-      gemm_tile(g, rows, cols, x, y, c + i * ldc + j, ldc);
-    }
-}
-
-void blas_gemm(Dtype type, bool ta, bool tb, int64_t m, int64_t n, int64_t k, const void *a,
-               int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc) {
-  if (m == 0 || n == 0) return;
-  if (k == 0) {
-    zero_rows(type, m, n, c, ldc);
-    return;
-  }
-  int opa = ta ? TRANS : NO_TRANS, opb = tb ? TRANS : NO_TRANS;
-  bool small =
-      m * n * (k < PIECE ? k : PIECE) <= SMALL_WORK; // then OpenBLAS adds up all of k in one chain
-  int64_t piece = small ? PIECE_SMALL : PIECE,
-          longest = small ? 2 * SUM_LEAF_LIBRARY : LONGEST_WHOLE;
-  if (type == TYPE_F64)
-    dgemm(ROW_MAJOR, opa, opb, (int)m, (int)n, (int)k, 1, a, (int)lda, b, (int)ldb, 0, c, (int)ldc);
-  else if (k > longest)
-    gemm_pieces(&(SgemmCall){opa, opb, k, piece, lda, ldb}, m, n, a, b, c, ldc);
+void blas_gemm(const Product *g, void *work) {
+  // OpenBLAS adds up all of k of a small product in one chain.
+  bool small = g->m * g->n * (g->k < PIECE ? g->k : PIECE) <= SMALL_WORK;
+  int64_t longest = small ? 2 * SUM_LEAF_LIBRARY : LONGEST_WHOLE;
+  if (g->factors == TYPE_F64)
+    multiply_doubles(g);
+  else if (g->k > longest)
+    product_by_pieces(g, small ? PIECE_SMALL : PIECE, multiply_floats, work);
   else
-    sgemm(ROW_MAJOR, opa, opb, (int)m, (int)n, (int)k, 1, a, (int)lda, b, (int)ldb, 0, c, (int)ldc);
+    multiply_floats(g, work);
 }

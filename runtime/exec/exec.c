@@ -22,6 +22,7 @@
 #include "ir/base/guard.h"
 #include "ir/base/philox.h"
 #include "runtime/exec/exec_internal.h"
+#include "runtime/exec/product_internal.h"
 #include "runtime/exec/trace.h"
 
 #include <math.h>
@@ -154,22 +155,20 @@ static void run_panel(const BoundGemm *b, int64_t batch, int64_t m0, int64_t m1,
   a += w->ta ? m0 : m0 * w->lda;
   bb += w->tb ? n0 * w->ldb : n0;
   c += m0 * w->ldc + n0;
-  Bf16Gemm g = {.type = w->type,
-                .ta = w->ta,
-                .tb = w->tb,
-                .m = m1 - m0,
-                .n = n1 - n0,
-                .k = b->k,
-                .a = b->a + a * bytes,
-                .lda = w->lda,
-                .b = b->b + bb * bytes,
-                .ldb = w->ldb,
-                .c = b->c + c * dtype_bytes(w->type),
-                .ldc = w->ldc};
-  if (w->factors == TYPE_BF16)
-    bf16_gemm(&g, scratch);
-  else
-    blas_gemm(g.type, g.ta, g.tb, g.m, g.n, g.k, g.a, g.lda, g.b, g.ldb, g.c, g.ldc);
+  Product product = {.factors = w->factors,
+                     .type = w->type,
+                     .ta = w->ta,
+                     .tb = w->tb,
+                     .m = m1 - m0,
+                     .n = n1 - n0,
+                     .k = b->k,
+                     .a = b->a + a * bytes,
+                     .lda = w->lda,
+                     .b = b->b + bb * bytes,
+                     .ldb = w->ldb,
+                     .c = b->c + c * dtype_bytes(w->type),
+                     .ldc = w->ldc};
+  product_run(b->way, &product, scratch);
 }
 
 static void run_gemm(const BoundGemm *at_base, void *scratch, int member, int members,
@@ -261,10 +260,11 @@ static void probe(const Exec *e, int64_t context, uint32_t i, int worker, const 
 }
 
 // Runs the share of one worker of a GEMM. A worker that runs the step alone computes the shares of
-// all that would share the context: OpenBLAS may round shares of other sizes differently.
+// all that would share the context, if results depend on the sizes of shares.
 static void run_shares(const Exec *e, int64_t context, const BoundInstr *b, int worker, int member,
                        int members, const LoopSteps *steps) {
-  int all = e->crew == 1 && !b->solo ? sharers_of(e, context) : members;
+  bool others = e->crew == 1 && !b->solo && product_is_blas(b->u.gemm.way);
+  int all = others ? sharers_of(e, context) : members;
   for (int m = 0; m < all; m++)
     if (all != members || m == member) run_gemm(&b->u.gemm, scratch_of(e, worker), m, all, steps);
 }
@@ -629,29 +629,13 @@ StepResult exec_step(Exec *e, int64_t step, bool commit) {
 
 // -- making an Exec -----------------------------------------------------------------------------
 
-// Returns whether p has GEMMs of bf16 or, without `bf16`, those of other types.
-static bool has_products(const Program *p, bool bf16) {
-  for (uint32_t i = 0; i < p->ninstrs; i++)
-    if (p->instr[i].kind == INSTR_GEMM && (p->instr[i].u.gemm.factors == TYPE_BF16) == bf16)
-      return true;
-  return false;
-}
-
 static bool check_kernels(const Program *p, Diag *d) {
   for (uint32_t k = 0; k < p->nkernels; k++)
     if (!p->kernel[k].run || (p->kernel[k].partial_bytes && !p->kernel[k].combine)) {
       diag_error(d, DIAG_UNAVAILABLE, (Pos){0}, "kernel %s has no machine code", p->kernel[k].name);
       return false;
     }
-  if (has_products(p, true) && !bf16_gemm_open(NULL)) {
-    diag_error(d, DIAG_UNAVAILABLE, (Pos){0},
-               "the program has products of bf16 and the CPU has no instructions for them");
-    return false;
-  }
-  if (!has_products(p, false) || blas_open(NULL)) return true;
-  diag_error(d, DIAG_UNAVAILABLE, (Pos){0}, "the program has matrix products and there is no BLAS");
-  diag_hint(d, "install OpenBLAS (libopenblas.so.0)");
-  return false;
+  return products_check(p, d);
 }
 
 // Returns the number of workers (threads) for a new team: the number from the options or of the
@@ -685,17 +669,6 @@ static bool start_workers(Exec *e, const ExecOptions *opt, Diag *d) {
   return true;
 }
 
-static bool reserve_blas(const Exec *e, Diag *d) {
-  if (!has_products(e->program, false) || blas_reserve(e->workers)) return true;
-  diag_error(
-      d, DIAG_NO_MEMORY, (Pos){0},
-      "out of memory: no room for the buffers of OpenBLAS: %d thread%s, each with 128 MiB of "
-      "addresses",
-      e->workers, plural(e->workers));
-  diag_hint(d, "raise the limit on virtual memory (ulimit -v), or use fewer --threads");
-  return false;
-}
-
 static int32_t find_finite_tensor(const Program *p, const char *name) {
   int32_t t = name ? program_tensor(p, TENSOR_OUTPUT, name) : -1;
   return t >= 0 && p->tensor[t].rank == 0 && dtype_is_float(p->tensor[t].type) ? t : -1;
@@ -710,7 +683,8 @@ typedef struct Making {
 
 static void make(void *making) {
   Making *m = making;
-  m->made = start_workers(m->exec, m->opt, m->diag) && reserve_blas(m->exec, m->diag) &&
+  m->made = start_workers(m->exec, m->opt, m->diag) &&
+            products_reserve(m->exec->program, m->exec->workers, m->diag) &&
             exec_bind(m->exec, m->diag) && exec_initialise(m->exec, m->diag);
 }
 

@@ -41,6 +41,7 @@ typedef struct BoundKernel {
 
 typedef struct BoundGemm {
   const Gemm *what;
+  const ProductWay *way;
   const char *a, *b;
   char *c;
   int64_t m, n, k, batches;

@@ -92,10 +92,9 @@ static bool input_run(const FuzzText *t, uint64_t number) {
     if (!twin || strcmp(text, graph_print(a, twin, again, NULL, NULL)) != 0)
       BUG("its print does not read back");
     Machine machine = machine_default();
-    PipelineOptions how = {.machine = &machine,
-                           .codegen = {.fuse = number % 4 != 0,
-                                       .products = number % 2 != 0,
-                                       .bf16_products = number % 2 != 0}};
+    PipelineOptions how = {
+        .machine = &machine,
+        .codegen = {.fuse = number % 4 != 0, .products = number % 2 ? ~(DtypeSet)0 : 0}};
     Compilation c;
     if (layout_check(g, &g->layout, d) && !pipeline_run(a, g, &how, "program", d, &c))
       BUG("an accepted graph is refused");

@@ -137,8 +137,7 @@ static bool run_compile(Run *r) {
   // Generated GEMMs at the lowest optimization level, library GEMMs at the users' level: both
   // levels are covered.
   PipelineOptions options = {.codegen = {.fuse = true,
-                                         .products = r->products,
-                                         .bf16_products = r->products && bf16_gemm_open(NULL),
+                                         .products = r->products ? product_types() : 0,
                                          .blocked_rows = block_rows(r),
                                          .for_ = r->steps ? "train" : "run"},
                              .code = {.opt = r->products ? 2 : 0, .cache = suite_cache()},
@@ -351,8 +350,7 @@ static void file_runs(const char *path) {
   size_t n = fread(text, 1, sizeof text - 1, f);
   text[n] = 0;
   fclose(f);
-  const char *blas;
-  bool have = blas_open(&blas);
+  bool have = product_way(TYPE_F32, NULL);
   Truth truth = {0};
   int before = passed + failed + skipped;
   for (const char *at = text; at; at = strchr(at, '\n'), at = at ? at + 1 : NULL) {

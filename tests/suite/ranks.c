@@ -95,12 +95,8 @@ static const char *compare(Maker *m, const Program *p) {
 static const char *check(Maker *m, const Graph *g, const Eval *whole) {
   (void)whole;
   Machine machine = machine_default();
-  const char *blas;
-  CodegenOptions opt = {.fuse = true,
-                        .products = blas_open(&blas),
-                        .bf16_products = bf16_gemm_open(NULL),
-                        .product_work = 1,
-                        .for_ = "train"};
+  CodegenOptions opt = {
+      .fuse = true, .products = product_types(), .product_work = 1, .for_ = "train"};
   Graph *low = collectives_share(m->a, lower(m->a, place(m->a, g, &m->layout, &machine)));
   layout_saw(low);
   Order *order = order_choose(m->a, remat(m->a, low, 0), &(StoreOptions){0});

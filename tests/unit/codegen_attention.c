@@ -29,7 +29,8 @@ static NodeId input(World *w, const char *name, int n, const DimId *dims) {
 }
 
 static void begin(World *w, int64_t rows, int64_t keys) {
-  *w = (World){.a = arena_new(), .opt = {.fuse = true, .products = true, .for_ = "run"}};
+  *w = (World){.a = arena_new(),
+               .opt = {.fuse = true, .products = dtype_bit(TYPE_F32), .for_ = "run"}};
   DimTable *dims = dim_table_new(w->a, intern_new(w->a));
   w->b = dim(dims, "b", 2);
   w->h = dim(dims, "h", 4);

@@ -21,7 +21,8 @@ typedef struct World {
 } World;
 
 static void begin(World *w) {
-  *w = (World){.a = arena_new(), .opt = {.fuse = true, .products = true, .for_ = "train"}};
+  *w = (World){.a = arena_new(),
+               .opt = {.fuse = true, .products = dtype_bit(TYPE_F32), .for_ = "train"}};
   DimTable *dims = dim_table_new(w->a, intern_new(w->a));
   const struct {
     DimId *d;
@@ -277,7 +278,7 @@ static void short_sums_have_vectors_of_results(void **state) {
     begin(&w);
     DimId k = i ? w.d : w.c;
     output(&w, "y", contract(&w, INPUT(&w, "x", w.b, k), INPUT(&w, "w", w.h, k), k));
-    w.opt.products = false;
+    w.opt.products = 0;
     compile(&w);
     const Kernel *kernel = w.compiled->kernels[0];
     assert_string_equal(kernel->loop[kernel->vector].name, i ? "d" : "h");
