@@ -454,8 +454,8 @@ typedef struct ProductWay ProductWay;
 // Returns the fastest way on this machine, or NULL if there is none. *name, if not NULL, gets a
 // text such as "AVX-512", or "generated kernels". Any thread may call it.
 const ProductWay *product_way(Dtype factors, const char **name);
-// Returns the types for which there is a way.
-DtypeSet product_types(void);
+// Returns the types of the set for which there is a way. Asking for f64 loads OpenBLAS.
+DtypeSet product_types(DtypeSet among);
 // Returns whether OpenBLAS computes the products. It needs blas_reserve. It may add up products of
 // other sizes in another order, so the bits of an element of C depend on m and n.
 bool product_is_blas(const ProductWay *way);

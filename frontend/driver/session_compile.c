@@ -60,8 +60,17 @@ static DtypeSet machine_products(const Machine *m) {
   return dtype_bit(TYPE_F32) | dtype_bit(TYPE_F64) | (m->bf16_flops > 0 ? dtype_bit(TYPE_BF16) : 0);
 }
 
-static bool read_pipeline(Session *s, const char *purpose, const char *over, bool runs,
-                          PipelineOptions *out) {
+// Returns the types whose products a program of graph g may have. A precision may turn f32 to bf16.
+// f64 is in the set only if the graph has it, so that OpenBLAS is loaded only where it is needed.
+static DtypeSet product_candidates(const Graph *g) {
+  DtypeSet set = dtype_bit(TYPE_F32) | dtype_bit(TYPE_BF16);
+  for (NodeId n = 0; n < graph_count(g); n++)
+    if (graph_node(g, n)->type == TYPE_F64) set |= dtype_bit(TYPE_F64);
+  return set;
+}
+
+static bool read_pipeline(Session *s, const Graph *g, const char *purpose, const char *over,
+                          bool runs, PipelineOptions *out) {
   int64_t opt;
   double memory;
   if (!option_integer(s->opt, OPTION_OPT, 2, 0, 3, s->diag, &opt) || !session_memory(s, &memory))
@@ -70,8 +79,8 @@ static bool read_pipeline(Session *s, const char *purpose, const char *over, boo
   *out = (PipelineOptions){
       .codegen = {.fuse = !option_given(s->opt, OPTION_NO_FUSE) && !s->unfused,
                   .products = option_given(s->opt, OPTION_EXACT) ? 0
-                              : runs                             ? product_types()
-                                                                 : machine_products(&s->machine),
+                              : runs ? product_types(product_candidates(g))
+                                     : machine_products(&s->machine),
                   .for_ = purpose,
                   .over = over,
                   .overlap = s->machine.overlap > 0,
@@ -129,7 +138,7 @@ bool session_compile(Session *s, const Graph *g, const char *purpose, const char
                      const char *last, Compilation *out) {
   PipelineOptions options;
   bool runs = last == NULL;
-  if (!read_pipeline(s, purpose, over, runs, &options)) return false;
+  if (!read_pipeline(s, g, purpose, over, runs, &options)) return false;
   options.timings = &s->timings;
   double start = clock_seconds();
   bool cached = options.code.cache != NULL;
@@ -153,7 +162,7 @@ bool session_passes(Session *s, Arena *a, const Graph *g, const char *purpose,
                     void (*passed)(void *watcher, const char *pass, const Graph *g), void *watcher,
                     Compilation *out) {
   PipelineOptions options;
-  if (!read_pipeline(s, purpose, NULL, false, &options)) return false;
+  if (!read_pipeline(s, g, purpose, NULL, false, &options)) return false;
   options.passed = passed;
   options.watcher = watcher;
   return pipeline_run(a, g, &options, "fuse", s->diag, out);
@@ -162,7 +171,7 @@ bool session_passes(Session *s, Arena *a, const Graph *g, const char *purpose,
 bool session_compile_alone(Session *s, Arena *a, const Graph *g, const char *purpose,
                            const char *over, Compilation *out) {
   PipelineOptions options;
-  return read_pipeline(s, purpose, over, true, &options) &&
+  return read_pipeline(s, g, purpose, over, true, &options) &&
          pipeline_run(a, g, &options, NULL, s->diag, out);
 }
 

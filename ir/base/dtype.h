@@ -14,6 +14,7 @@ typedef enum Dtype {
 // A set of types: bit t is set if type t is in it.
 typedef uint32_t DtypeSet;
 _Static_assert(TYPE_COUNT <= 32, "a DtypeSet has a bit for each type");
+enum { ALL_TYPES = (1U << TYPE_COUNT) - 1 };
 static inline DtypeSet dtype_bit(Dtype t) { return (DtypeSet)1 << t; }
 
 typedef enum TypeClass { CLASS_BOOL, CLASS_INT, CLASS_FLOAT } TypeClass;

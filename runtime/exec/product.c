@@ -25,10 +25,10 @@ const ProductWay *product_way(Dtype factors, const char **name) {
   return NULL;
 }
 
-DtypeSet product_types(void) {
+DtypeSet product_types(DtypeSet among) {
   DtypeSet set = 0;
   for (int t = 0; t < TYPE_COUNT; t++)
-    if (product_way((Dtype)t, NULL)) set |= dtype_bit((Dtype)t);
+    if ((among & dtype_bit((Dtype)t)) && product_way((Dtype)t, NULL)) set |= dtype_bit((Dtype)t);
   return set;
 }
 
@@ -59,7 +59,7 @@ static DtypeSet types_of_products(const Program *p) {
 }
 
 bool products_check(const Program *p, Diag *d) {
-  DtypeSet missing = types_of_products(p) & ~product_types();
+  DtypeSet needed = types_of_products(p), missing = needed & ~product_types(needed);
   for (int t = 0; t < TYPE_COUNT; t++) {
     if (!(missing & dtype_bit((Dtype)t))) continue;
     diag_error(d, DIAG_UNAVAILABLE, (Pos){0},

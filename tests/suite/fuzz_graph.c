@@ -94,7 +94,7 @@ static bool input_run(const FuzzText *t, uint64_t number) {
     Machine machine = machine_default();
     PipelineOptions how = {
         .machine = &machine,
-        .codegen = {.fuse = number % 4 != 0, .products = number % 2 ? ~(DtypeSet)0 : 0}};
+        .codegen = {.fuse = number % 4 != 0, .products = number % 2 ? ALL_TYPES : 0}};
     Compilation c;
     if (layout_check(g, &g->layout, d) && !pipeline_run(a, g, &how, "program", d, &c))
       BUG("an accepted graph is refused");

@@ -250,7 +250,7 @@ static void input_make(FuzzText *t) {
 static void passes_run(Arena *a, const Model *m, Diag *d) {
   Machine machine = machine_default();
   PipelineOptions opt = {.machine = &machine,
-                         .codegen = {.fuse = true, .products = fuzz_below(2) ? ~(DtypeSet)0 : 0}};
+                         .codegen = {.fuse = true, .products = fuzz_below(2) ? ALL_TYPES : 0}};
   Compilation c;
   Fetch everything = {.training = fuzz_below(2) != 0};
   Graph *g = m->graph->spec.ntrain && fuzz_below(2) ? select_train(a, m, NULL)

@@ -137,7 +137,7 @@ static bool run_compile(Run *r) {
   // Generated GEMMs at the lowest optimization level, library GEMMs at the users' level: both
   // levels are covered.
   PipelineOptions options = {.codegen = {.fuse = true,
-                                         .products = r->products ? product_types() : 0,
+                                         .products = r->products ? product_types(ALL_TYPES) : 0,
                                          .blocked_rows = block_rows(r),
                                          .for_ = r->steps ? "train" : "run"},
                              .code = {.opt = r->products ? 2 : 0, .cache = suite_cache()},

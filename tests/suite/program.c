@@ -77,7 +77,7 @@ static const char *run_program(Maker *m, const Graph *g, const Eval *whole) {
   char why[200];
   Machine machine = machine_default();
   CodegenOptions opt = {.fuse = turn % 4 != 3,
-                        .products = turn % 2 == 0 ? ~(DtypeSet)0 : 0,
+                        .products = turn % 2 == 0 ? ALL_TYPES : 0,
                         .product_work = 1,
                         .for_ = "train"};
   turn++;

@@ -96,7 +96,7 @@ static const char *check(Maker *m, const Graph *g, const Eval *whole) {
   (void)whole;
   Machine machine = machine_default();
   CodegenOptions opt = {
-      .fuse = true, .products = product_types(), .product_work = 1, .for_ = "train"};
+      .fuse = true, .products = product_types(ALL_TYPES), .product_work = 1, .for_ = "train"};
   Graph *low = collectives_share(m->a, lower(m->a, place(m->a, g, &m->layout, &machine)));
   layout_saw(low);
   Order *order = order_choose(m->a, remat(m->a, low, 0), &(StoreOptions){0});
