@@ -51,6 +51,9 @@ typedef struct ExecOptions {
   bool profile;               // measure the seconds of every instruction (exec_profile)
   const ExecInject *inject;   // fault to inject, or NULL
   const ExecProbe *probe;     // functions to call around kernels, or NULL
+  // Each processor keeps and updates its own copy of a replicated tensor. All ranks must pass the
+  // same. It is needed where a rank has a probe, which compares whole results of one processor.
+  bool apart;
   // a number that becomes nonzero when this process is asked to stop, for example in a signal
   // handler; or NULL
   const volatile sig_atomic_t *stop_request;

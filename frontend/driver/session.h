@@ -30,6 +30,7 @@ typedef struct Session {
   const char *inject_pass; // NAME of --fault pass@NAME, or NULL
   ExecInject inject;       // fault of --fault value@PROCESSOR:CALL or kernel@PROCESSOR:CALL
   const ExecProbe *probe;  // called at each kernel of a program that session_exec binds, or NULL
+  bool apart;              // ExecOptions.apart of such a program
   const volatile sig_atomic_t *stop_request; // a value other than 0 ends training after the step
   bool unfused;                              // the next compiles make one kernel for each operation
   bool trial; // the program is only examined, not run: it may need more than --memory

@@ -200,6 +200,7 @@ Exec *session_exec(Session *s, const Compilation *c, const Exec *share,
   options.must_be_finite = must_be_finite;
   options.inject = &s->inject;
   options.probe = s->probe;
+  options.apart = s->apart;
   options.stop_request = s->stop_request;
   options.profile = option_given(s->opt, OPTION_JSON) || s->opt->command == COMMAND_BENCH ||
                     s->opt->command == COMMAND_DOCTOR;

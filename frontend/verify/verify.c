@@ -199,9 +199,11 @@ static void read_replicas(Verify *v, const Exec *e, uint32_t i) {
 // mesh or on one processor but not on both, or a kernel is wrong.
 static bool run_split(Verify *v) {
   VerifyKernels *kernels = verify_kernels(v->s, v->a, v->job->made);
+  v->s->apart = true; // on all ranks, also on those without the probe
   v->s->probe = session_first(v->s) ? verify_kernels_probe(kernels) : NULL;
   Exec *e = session_exec(v->s, v->job->made, NULL, NULL);
   v->s->probe = NULL;
+  v->s->apart = false;
   if (!e) return false;
   exec_copy(e, v->job->exec);
   StepResult result = exec_step(e, v->job->step, v->job->commit);

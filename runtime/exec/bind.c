@@ -155,13 +155,12 @@ static char *address(const Context *c, Ref r) {
 static bool is_here(const Exec *e, int64_t r) { return !e->ranks || ranks_is_local(e->ranks, r); }
 
 // Returns the processor with the memory of persistent tensor t that processor c uses: c itself or,
-// for a tensor that processors share, the first one on this machine with an equal block. A probe
-// compares whole results of single processors, so then nothing is shared.
+// for a tensor that processors share, the first one on this machine with an equal block.
 static const Context *keeper(const Exec *e, const Context *c, uint32_t t) {
   const ProgTensor *x = &e->program->tensor[t];
   const Mesh *m = &e->program->mesh;
   Axes axes = tensor_replicated(m, x);
-  for (int64_t k = 0; x->shared && !e->probe && k < axes_size(m, axes); k++) {
+  for (int64_t k = 0; x->shared && !e->apart && k < axes_size(m, axes); k++) {
     int64_t r = axes_peer(m, axes, c->processor, k);
     if (is_here(e, r)) return &e->context[r];
   }

@@ -699,6 +699,7 @@ Exec *exec_new(const Program *p, const ExecOptions *opt, Diag *d) {
   e->inject = opt->inject ? *opt->inject : (ExecInject){.call = -1};
   e->inject_instr = exec_inject_instr(e);
   e->probe = opt->probe;
+  e->apart = opt->apart || opt->probe;
   e->stop_request = opt->stop_request;
   e->rows = -1;
   e->finite_tensor = find_finite_tensor(p, opt->must_be_finite);
