@@ -14,6 +14,7 @@
 //
 // A slab is a range of k whose sums are one chain of f32 additions. Where slabs end depends on k
 // alone, so an element of C has the same bits however m and n are divided among threads.
+#include "ir/program/sums.h"
 #include "runtime/exec/product_internal.h"
 
 #include <stdlib.h>
@@ -29,7 +30,7 @@ enum {
   FEW_COLUMNS = 4 * PANEL,    // A, if it is transposed, for at most so many columns
   DEPTH = F32_GEMM_DEPTH,     // most elements of k in a slab
   COLUMNS = F32_GEMM_COLUMNS, // most columns of a block
-  SLABS = 32,                 // most slabs whose sums are added in f32
+  SLABS = 32,                 // most slabs of a product whose sums are added in f32
 };
 
 // A tile: c = A B or, if `add` is set, c += A B. Row r of A has element k at a[k * a_step + r], and
@@ -182,8 +183,9 @@ static void part(const Part *p) {
   }
 }
 
-static void multiply(const Product *g, void *work) {
-  int64_t slabs = ceil_div(g->k, DEPTH), depth = ceil_div(g->k, slabs),
+// Computes a product in slabs of at most `most` elements of k.
+static void multiply(const Product *g, int64_t most, void *work) {
+  int64_t slabs = ceil_div(g->k, most), depth = ceil_div(g->k, slabs),
           blocks = ceil_div(g->n, COLUMNS),
           columns = ceil_div(ceil_div(g->n, blocks), PANEL) * PANEL;
   Part p = {.of = g, .tiles = ceil_div(g->m, TILE_ROWS), .a = work};
@@ -197,12 +199,14 @@ static void multiply(const Product *g, void *work) {
   }
 }
 
-// The sums of slabs are added in f32. If there are many, pieces of so many are added in f64.
+static void multiply_leaves(const Product *g, void *work) { multiply(g, SUM_LEAF, work); }
+
+// Long sums follow ir/program/sums.h: leaves, middles, and totals in f64.
 void f32_gemm(const Product *g, void *work) {
   if (g->k <= SLABS * DEPTH)
-    multiply(g, work);
+    multiply(g, DEPTH, work);
   else
-    product_by_pieces(g, SLABS * DEPTH, multiply, work);
+    product_by_pieces(g, SUM_LEAF * SUM_MIDDLE, multiply_leaves, work);
 }
 
 #else
