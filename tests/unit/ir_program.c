@@ -94,7 +94,7 @@ static void directory_and_text(void **state) {
       {.kind = INSTR_COLLECTIVE,
        .u.collective = {.axes = {1, {1}}, .monoid = 1, .nparts = 1, .part = &part, .bytes = 20}},
       {.kind = INSTR_GEMM, .u.gemm = {.ta = true, .m = {5, -1}, .n = {1, -1}, .k = {1, 0}}},
-      {.kind = INSTR_FILL, .u.fill = {{-1, 0, NULL}, 20}},
+      {.kind = INSTR_FILL, .u.fill = {.dst = {-1, 0, NULL}, .bytes = 20}},
       {.kind = INSTR_COMMIT},
       {.kind = INSTR_COPY, .u.copy = {{0, 0, NULL}, {-1, 64, NULL}, 20}},
   };

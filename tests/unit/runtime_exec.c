@@ -269,7 +269,8 @@ static Built *build(int64_t rows_size, int64_t cols_size) {
   launch(t, 1, 2, (Ref[]){h, loss}, SLOT_U, (Size){1, SLOT_B}, u_block, 2, partial);
   all_reduce(t, loss, 1, both);
   launch(t, 2, 2, (Ref[]){x, g}, SLOT_B, (Size){1, SLOT_B}, 0, 3, partial);
-  t->instr[t->p.ninstrs++] = (Instr){.kind = INSTR_FILL, .u.fill = {{-1, AT_PARTIAL, NULL}, 64}};
+  t->instr[t->p.ninstrs++] =
+      (Instr){.kind = INSTR_FILL, .u.fill = {.dst = {-1, AT_PARTIAL, NULL}, .bytes = 64}};
   t->instr[t->p.ninstrs++] =
       (Instr){.kind = INSTR_COPY, .u.copy = {{-1, AT_PARTIAL, NULL}, {5, 0, NULL}, D * 4}};
   all_reduce(t, g, D, rows);

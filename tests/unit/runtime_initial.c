@@ -50,7 +50,7 @@ static void numbers_are_those_of_the_index(void **state) {
   for (int threads = 1; threads <= 3; threads++)
     for (int mesh = 1; mesh <= 3; mesh++)
       for (int split = 0; split < 2; split++) {
-        Mesh m = {.naxes = 1, .axis = {{"p", mesh}}};
+        Mesh m = {.naxes = 1, .axis = {{"p", mesh, {0}}}};
         ProgTensor t[2] = {tensor(0, "a", m, split, INIT_UNIFORM),
                            tensor(1, "w", m, split, INIT_NORMAL)};
         Program p = {.model = "test", .for_ = "run", .mesh = m, .ntensors = 2, .tensor = t};

@@ -119,9 +119,13 @@ static void build_kernels(Built *t, double lr) {
                             .slot = t->slots,
                             .units = k ? (Size){1, -1} : (Size){1, SLOT_B},
                             .num = t->num};
-    t->instr[k * 2] =
-        (Instr){.kind = INSTR_KERNEL,
-                .u.kernel = {(uint32_t)k, 1, &t->set[k], 2, {-1, AT_PARTIAL, NULL}, 2}};
+    t->instr[k * 2] = (Instr){.kind = INSTR_KERNEL,
+                              .u.kernel = {.kernel = (uint32_t)k,
+                                           .nsets = 1,
+                                           .set = &t->set[k],
+                                           .grain = 2,
+                                           .partial = {-1, AT_PARTIAL, NULL},
+                                           .chunks = 2}};
   }
 }
 
