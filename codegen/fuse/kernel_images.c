@@ -85,8 +85,10 @@ static int inner_with(const Kernel *k, const KPtr *image, int64_t stride) {
   return -1;
 }
 
-// Finds the roles of the outer loops: along the columns only the slope moves, along the channels
-// and the taps only the image. The taps along y are further apart than those along x.
+// Finds the roles of the outer loops by the strides of the two operands. The slope is the gradient
+// of the convolution's result. The loop over columns changes the address in the slope only. The
+// loops over channels and over taps change the address in the image only; the taps along y are
+// further apart than those along x.
 static bool find_outer_roles(const Kernel *k, const KPtr *image, const KPtr *slope, Roles *r) {
   *r = (Roles){.ky = -1, .kx = -1, .rows = -1, .columns = -1};
   for (int l = 0; l < k->nouter; l++) {

@@ -280,7 +280,8 @@ static Built *build(int64_t rows_size, int64_t cols_size) {
   return t;
 }
 
-// As build; with `divided`, processors along rows share the memory of w and divide its update.
+// Builds the program of build(). If `divided` is set, processors along rows share the memory of w,
+// and each updates a part of it.
 static Built *build_divided(int64_t rows_size, int64_t cols_size, bool divided) {
   Built *t = build(rows_size, cols_size);
   if (!divided) return t;
