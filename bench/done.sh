@@ -1,6 +1,7 @@
 #!/bin/sh
 # The goals for the speed of steps: prints figure, goal, and pass or FAIL.
 #   bench/done.sh [-r ROUNDS] [-t THREADS] [-u CMD] [PART...]     (7 rounds, 2 threads, all parts)
+#   products      single products (bench/products.c): share of the FMA peak, rate beside the BLAS library
 #   table         time of a step beside the best peer (bench/run; skipped without peers), memory beside the smallest peer,
 #                 step beside flops / FMA peak + bytes / copy rate, prediction beside measurement
 #   bf16          --precision bf16 beside f32
@@ -27,7 +28,7 @@ while getopts r:t:u: option; do
   esac
 done
 shift $((OPTIND - 1))
-parts="table bf16 mesh elementwise dispatch compile start long permute"
+parts="products table bf16 mesh elementwise dispatch compile start long permute"
 for part; do
   case " $parts " in *" $part "*) ;; *) echo "done: there is no part $part; parts: $parts" >&2; exit 2 ;; esac
 done
@@ -72,6 +73,27 @@ against() {
 }
 
 # ---- parts ----------------------------------------------------------------------------------------------------------
+
+# shares NAME LEAST AWK-CONDITION: a goal for the least share of the peak among the rows of products that hold
+shares() {
+  goal "$1" "$(awk "/ f32 / && ($3)"' {print $(NF - 3)}' "$tmp/products" | sort -g | head -n 1)" least "$2"
+}
+products() {
+  program=$(dirname "$MESHC")/bench_products
+  [ -x "$program" ] || { echo "(products: $program is missing)"; goal "products: share of the peak" '' least 0.88; return; }
+  for count in 1 "$threads"; do
+    for run in 'f32 square' 'f32 lm6' 'f32 gpt2' 'f32 mlp' 'f32 small' 'f32 lstm' 'f32 scores' 'bf16 square' 'bf16 lm6' 'f64 square' 'f64 mlp'; do
+      # shellcheck disable=SC2086
+      $under "$program" -r "$rounds" -t "$count" -y ${run% *} "${run#* }"
+    done >"$tmp/printed"
+    awk 'NR <= 2 || !/^FMA|^product/' "$tmp/printed"
+    grep -v '^FMA\|^product' "$tmp/printed" >"$tmp/products"
+    shares "1024 x 1024 x 1024, threads $count: share of the peak" 0.93 '/^square/'
+    shares "training shapes, threads $count: least share" 0.88 '/^lm6|^gpt2/'
+    shares "64 x 784 x 128, threads $count: share of the peak" 0.8 '/^small|^mlp128 /'
+    goal "products, threads $count: least rate / library" "$(awk '/ f32 / && $NF != "-" {print $NF}' "$tmp/products" | sort -g | head -n 1)" least 1
+  done
+}
 
 # field KEY: the number of the line of a model in the history
 field() { echo "$line" | sed -n "s/.*\"$1\": \([0-9.e+-]*\)[,}].*/\1/p"; }
