@@ -1,19 +1,21 @@
 #!/bin/sh
 # The goals for the speed of steps: prints figure, goal, and pass or FAIL.
-#   bench/done.sh [-r ROUNDS] [-t THREADS] [-u CMD] [PART...]     (7 rounds, 2 threads, all parts)
+#   bench/done.sh [-r ROUNDS] [-t THREADS] [-u CMD] [PART[=MODEL,...]...]     (7 rounds, 2 threads, all parts)
 #   products      single products (bench/products.c): share of the FMA peak, rate beside the BLAS library
 #   table         time of a step beside the best peer (bench/run; skipped without peers), memory beside the smallest peer,
 #                 step beside flops / FMA peak + bytes / copy rate, prediction beside measurement
 #   bf16          --precision bf16 beside f32
 #   mesh          2 processors, a 2x2 mesh, and 2 processes (--np 2) beside one processor, all on THREADS cores
+#   busy          a step beside a process that computes all the time, beside an undisturbed step
 #   elementwise   sum(x + y * z), softmax, layer norm, gelu, AdamW: bytes per second beside the copy rate
 #   dispatch      cost of starting a kernel
-#   compile       cold compile of an MLP, the CNN, an LM
+#   compile       cold compile of an MLP, the CNN, LMs; lm24 is lm4 with 24 layers
 #   start         from start to the first finished step with a warm compile cache, beside 50 ms and one step
 #   long          lm4 with 4096 tokens and batch 1: memory beside 2048 tokens, flop rate beside 128 tokens
 #   permute       declared order of dims (bench/permute.sh)
-# CMD of -u runs before each timing. Times of a comparison alternate; the ratio is the median over the rounds. Ends in
-# `N passed, N failed, N skipped`. Exit 1 if a figure misses its goal, 2 on wrong usage. MESHC is the program.
+# PART=MODEL,... measures these models of a part only; all models of table take half an hour, of another part at most ten
+# minutes. CMD of -u runs before each timing. Times of a comparison alternate; the ratio is the median over the rounds.
+# Ends in `N passed, N failed, N skipped`. Exit 1 if a figure misses its goal, 2 on wrong usage. MESHC is the program.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 MESHC=${MESHC:-$PWD/build/release/meshc}
@@ -28,9 +30,29 @@ while getopts r:t:u: option; do
   esac
 done
 shift $((OPTIND - 1))
-parts="products table bf16 mesh elementwise dispatch compile start long permute"
+parts="products table bf16 mesh busy elementwise dispatch compile start long permute"
+# models PART: what it measures
+models() {
+  case $1 in
+    products) echo square lm6 gpt2 mlp small lstm scores ;;
+    table) echo iris mlp128_b64 mlp128_b100 mlp1024 cnn lstm charlm lm4 lm6 gpt2 ;;
+    bf16) echo mlp1024 lm6 ;;
+    mesh | busy) echo mlp1024 ;;
+    elementwise) echo sumxyz softmax layernorm gelu adamw ;;
+    compile) echo mlp1024 cnn lm4 lm24 lm6 gpt2 ;;
+    start) echo iris mlp128_b64 mlp1024 cnn lstm charlm lm4 lm6 gpt2 ;;
+    long) echo lm4 ;;
+    permute) echo lm4 charlm lstm cnn ;;
+    dispatch) echo ;;
+    *) return 1 ;;
+  esac
+}
 for part; do
-  case " $parts " in *" $part "*) ;; *) echo "done: there is no part $part; parts: $parts" >&2; exit 2 ;; esac
+  all=$(models "${part%%=*}") || { echo "done: there is no part $part; parts: $parts" >&2; exit 2; }
+  case $part in *=*) ;; *) continue ;; esac
+  for model in $(echo "${part#*=}" | tr , ' '); do
+    case " $all " in *" $model "*) ;; *) echo "done: ${part%%=*} measures no $model; models: $all" >&2; exit 2 ;; esac
+  done
 done
 [ -x "$MESHC" ] || { echo "done: $MESHC is missing; run scripts/build.sh release" >&2; exit 2; }
 tmp=$(mktemp -d) || exit 1
@@ -82,9 +104,10 @@ products() {
   program=$(dirname "$MESHC")/bench_products
   [ -x "$program" ] || { echo "(products: $program is missing)"; goal "products: share of the peak" '' least 0.88; return; }
   for count in 1 "$threads"; do
-    for run in 'f32 square' 'f32 lm6' 'f32 gpt2' 'f32 mlp' 'f32 small' 'f32 lstm' 'f32 scores' 'bf16 square' 'bf16 lm6' 'f64 square' 'f64 mlp'; do
-      # shellcheck disable=SC2086
-      $under "$program" -r "$rounds" -t "$count" -y ${run% *} "${run#* }"
+    for name in $chosen; do
+      types=f32
+      case $name in square|mlp) types='f32 bf16 f64' ;; lm6) types='f32 bf16' ;; esac
+      for type in $types; do $under "$program" -r "$rounds" -t "$count" -y "$type" "$name"; done
     done >"$tmp/printed"
     awk 'NR <= 2 || !/^FMA|^product/' "$tmp/printed"
     grep -v '^FMA\|^product' "$tmp/printed" >"$tmp/products"
@@ -109,21 +132,24 @@ row() {
   goal "$1: predicted / measured, or its inverse" "$(field predicted_ratio | awk '{print $1 < 1 ? 1 / $1 : $1}')" most 1.3
 }
 table() {
-  bench/run --threads "$threads" --rounds "$rounds" ${under:+--under "$under"} --history "$tmp/history" || echo "(bench/run: exit $?)"
-  row iris 0.35 0.5
-  row mlp128_b64 0.70 0.5
-  row mlp128_b100 0.65 0.5
-  row mlp1024 0.85 0.5
-  row cnn 0.70 0.5
-  row lstm 0.75 0.5
-  row charlm 0.65 0.5
-  row lm4 0.80 0.5
-  row lm6 0.80 0.5
-  row gpt2 0.85 0.75
+  # shellcheck disable=SC2086
+  bench/run --threads "$threads" --rounds "$rounds" ${under:+--under "$under"} --history "$tmp/history" $chosen || echo "(bench/run: exit $?)"
+  grep -q '"best_peer": "' "$tmp/history" || echo "(no peer ran: bench/setup-peers.sh installs them)"
+  for model in $chosen; do
+    case $model in
+      iris) row iris 0.35 0.5 ;;
+      mlp128_b64 | cnn) row "$model" 0.70 0.5 ;;
+      mlp128_b100 | charlm) row "$model" 0.65 0.5 ;;
+      mlp1024) row mlp1024 0.85 0.5 ;;
+      lstm) row lstm 0.75 0.5 ;;
+      lm4 | lm6) row "$model" 0.80 0.5 ;;
+      gpt2) row gpt2 0.85 0.75 ;;
+    esac
+  done
 }
 
 bf16() {
-  for model in mlp1024 lm6; do
+  for model in $chosen; do
     if ! grep -q -s avx512_bf16 /proc/cpuinfo; then goal "$model: f32 / bf16" '' least 1.3; continue; fi
     goal "$model: f32 / bf16" "$(against "$model" "--threads $threads --steps 5" "--threads $threads --steps 5 --precision bf16")" least 1.3
   done
@@ -136,8 +162,24 @@ mesh() {
   goal "mlp1024: --np 2 / 1 processor" "$(against mlp1024 "$one --mesh p=2 --layout b=p --np 2" "$one")" most 1.10
 }
 
+# A process that computes takes a core of the THREADS.
+busy() {
+  disturbed() {
+    # shellcheck disable=SC2016
+    taskset -c 0 sh -c 'while :; do :; done' &
+    bench mlp1024 --threads "$threads"
+    result=$?
+    kill $!
+    wait $! 2>/dev/null
+    return $result
+  }
+  goal "mlp1024: beside a busy process / undisturbed" "$(for round in $(seq "$rounds"); do
+    disturbed && a=$(seconds) && bench mlp1024 --threads "$threads" && quotient "$a" "$(seconds)"
+  done | middle)" most 2
+}
+
 elementwise() {
-  for model in sumxyz softmax layernorm gelu adamw; do
+  for model in $chosen; do
     goal "$model: rate / copy rate" "$(for round in $(seq "$rounds"); do
       bench "$model" --threads "$threads" && sed -n '/"roofline"/,/}/p' "$tmp/json" >"$tmp/roofline" &&
         awk -v n="$(number bytes <"$tmp/roofline")" -v r="$(number bytes_per_second <"$tmp/roofline")" -v t="$(seconds)" 'BEGIN {print n / t / r}'
@@ -151,21 +193,26 @@ dispatch() {
   goal "cost of starting a kernel, ns" "$(sed -n 's/^launch = //p' "$tmp/machine" | awk '{print 1e9 * $1}')" most 50
 }
 
-# cold MODEL SECONDS: the best of three compilations without the cache, in seconds of the clock
+# cold MODEL SECONDS OPTION...: the best of three compilations without the cache, in seconds of the clock
 cold() {
+  model=$1 most=$2
+  shift 2
   for try in 1 2 3; do
     # shellcheck disable=SC2086
-    $under "$MESHC" bench "bench/models/$1.mesh" --no-cache --threads "$threads" --steps 1 -v 2>&1 >/dev/null |
+    $under "$MESHC" bench "bench/models/$model.mesh" "$@" --no-cache --threads "$threads" --steps 1 -v 2>&1 >/dev/null |
       sed -n 's/^meshc: compiled for .* in \([0-9.]*\) s:.*/\1/p'
   done | sort -g | head -n 1 >"$tmp/cold"
-  goal "$1: cold compile, s" "$(cat "$tmp/cold")" most "$2"
+  goal "$model${*:+ $*}: cold compile, s" "$(cat "$tmp/cold")" most "$most"
 }
 compile() {
-  cold mlp1024 0.12
-  cold cnn 0.3
-  cold lm4 0.4
-  cold lm6 0.4
-  cold gpt2 0.4
+  for name in $chosen; do
+    case $name in
+      mlp1024) cold mlp1024 0.12 ;;
+      cnn) cold cnn 0.3 ;;
+      lm24) cold lm4 0.4 --set depth=24 ;;
+      *) cold "$name" 0.4 ;;
+    esac
+  done
 }
 
 # inputs MODEL LINES: writes the inputs of a model to $tmp/MODEL; LINES is a model with them as outputs
@@ -193,18 +240,29 @@ tokens() {
 output ids[b, t] = cast((index[t] * 37 + index[b]) % $4, i32)
 output label[b, t] = cast((index[t] * 41 + index[b]) % $4, i32)"
 }
+# rows MODEL DIMS DATA LABELS: writes two inputs
+rows() {
+  inputs "$1" "dim $2
+output $3
+output $4"
+}
 start() {
-  inputs mlp128_b64 'dim b = 64, i = 784
-output x[b, i] = sin(cast(index[i], f32) + 7 * cast(index[b], f32))
-output label[b] = cast(index[b] % 10, i32)'
-  for sizes in lm4,8,128,4096 lm6,4,256,8192 gpt2,4,64,50257; do
-    # shellcheck disable=SC2086
-    tokens $(echo "$sizes" | tr , ' ')
+  for model in $chosen; do
+    case $model in
+      iris) rows iris 'b = 30, i = 4' 'x[b, i] = sin(cast(index[i] + 7 * index[b], f32))' 'label[b] = cast(index[b] % 3, i32)' ;;
+      mlp128_b64) rows "$model" 'b = 64, i = 784' 'x[b, i] = sin(cast(index[i] + 7 * index[b], f32))' 'label[b] = cast(index[b] % 10, i32)' ;;
+      mlp1024) rows "$model" 'b = 256, i = 784' 'x[b, i] = sin(cast(index[i] + 7 * index[b], f32))' 'label[b] = cast(index[b] % 10, i32)' ;;
+      cnn) rows cnn 'b = 64, y = 32, x = 32, channels = 3' \
+        'image[b, y, x, channels] = sin(cast(index[y] + 7 * index[x] + 3 * index[channels] + index[b], f32))' 'label[b] = cast(index[b] % 10, i32)' ;;
+      lstm) rows lstm 'b = 32, t = 64, i = 128' 'x[b, t, i] = sin(cast(index[i] + 7 * index[b] + index[t], f32))' \
+        'label[b, t] = cast((index[t] + index[b]) % 128, i32)' ;;
+      charlm) tokens charlm 12 64 65 ;;
+      lm4) tokens lm4 8 128 4096 ;;
+      lm6) tokens lm6 4 256 8192 ;;
+      gpt2) tokens gpt2 4 64 50257 ;;
+    esac
+    first "$model"
   done
-  first mlp128_b64
-  first lm4
-  first lm6
-  first gpt2
 }
 
 long() {
@@ -219,16 +277,19 @@ long() {
 }
 
 permute() {
-  TIMER=$under bench/permute.sh -t "$threads" -i bench/models/lm4.mesh bench/models/charlm.mesh bench/models/lstm.mesh bench/models/cnn.mesh >"$tmp/permuted"
-  cat "$tmp/permuted"
-  for model in lm4 charlm lstm cnn; do
+  for model in $chosen; do
+    TIMER=$under bench/permute.sh -t "$threads" -i "bench/models/$model.mesh" >"$tmp/permuted"
+    tail -n 1 "$tmp/permuted"
     goal "$model: slowest order of dims / fastest" "$(awk -v m="$model" '$1 == m {print $4; exit}' "$tmp/permuted")" most 1.15
   done
 }
 
+# shellcheck disable=SC2048,SC2086
 for part in ${*:-$parts}; do
   echo "$part:"
-  "$part"
+  name=${part%%=*} chosen=$(models "${part%%=*}")
+  case $part in *=*) chosen=$(echo "${part#*=}" | tr , ' ') ;; esac
+  "$name"
 done
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]

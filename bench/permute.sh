@@ -7,6 +7,7 @@
 #
 #   model      fastest ms   slowest ms   ratio   slowest seed     seed 0 is the model as it is written
 #
+# A variant that takes more than 1.1 times as long as the fastest is measured twice more, and its least time counts.
 # Exit 1 if the slowest variant of a model takes more than 1.15 times as long as the fastest. -k DIR keeps the variants.
 cd "$(dirname "$0")/.." || exit 1
 meshc=${MESHC:-$PWD/build/release/meshc}
@@ -48,6 +49,15 @@ for model in "$@"; do
     time=$(seconds "$variant")
     [ "$time" ] || { echo "permute: $name, seed $seed cannot be measured" >&2; code=1; continue; }
     echo "$time $seed" >>"$tmp/times"
+  done
+  for again in 1 2; do
+    [ "$predicted" ] && break
+    sort -g "$tmp/times" | awk 'NR == 1 {fastest = $1} $1 > 1.1 * fastest {print $2}' >"$tmp/slow"
+    while read -r seed; do
+      time=$(seconds "$dir/$name.$seed.mesh")
+      awk -v seed="$seed" -v time="$time" '$2 == seed && time != "" && time < $1 {$1 = time} {print}' "$tmp/times" >"$tmp/better"
+      mv "$tmp/better" "$tmp/times"
+    done <"$tmp/slow"
   done
   sort -g "$tmp/times" | awk -v model="$name" '
     NR == 1 {fastest = $1} {slowest = $1; seed = $2}

@@ -21,6 +21,8 @@ expect "an option without its argument" 2 "--rounds lacks its argument" bench/ru
 expect "a number of rounds" 2 "takes a number above 0, not 'x'" bench/run --rounds x
 expect "a machine file that is not there" 1 "cannot open machine file" bench/run --rounds 1 --machine "$tmp/nowhere" --peers none iris
 expect "no program" 2 "is missing" env MESHC="$tmp/nothing" bench/run iris
+expect "a part of the goals that is not there" 2 "there is no part tables; parts: products table" bench/done.sh tables
+expect "a model that a part does not measure" 2 "bf16 measures no iris; models: mlp1024 lm6" bench/done.sh bf16=iris
 
 # -- with a peer ---------------------------------------------------------------------------------------------
 # The first script stands for `python common.py MODEL FOLDER`, the second for a peer that trains as meshc does.
