@@ -185,21 +185,21 @@ void emit_store(Emit *e, const KStmt *s, int r, int v) {
     store_raw(e, p->type, at, x);
 }
 
-static void add_in_place(Emit *e, const KStmt *s, LLVMValueRef at, LLVMValueRef x) {
+static void join_in_place(Emit *e, const KStmt *s, LLVMValueRef at, LLVMValueRef x) {
   Dtype t = e->k->ptr[s->index].type;
   LLVMValueRef old = load_raw(e, t, at, is_vector(x));
-  store_raw(e, t, at, emit_join(e, OP_SUM, t, old, x));
+  store_raw(e, t, at, emit_join(e, s->op, t, old, x));
 }
 
-// Emits x[index] += value. If the index is a vector, its lanes are added one after the other,
-// because two lanes may have the same index.
+// Emits x[index] += value, or the maximum instead of the sum. If the index is a vector, its lanes
+// are combined one after the other, because two lanes may have the same index.
 void emit_scatter(Emit *e, const KStmt *s, int r, int v) {
   const KPtr *p = &e->k->ptr[s->index];
   int64_t stride = vector_stride(e, p);
   LLVMValueRef at = instance_address(e, s->index, r, v), index = instance_index(e, s, 1, r, v);
   LLVMValueRef x = operand_at(e, s, 0, p->type, r, v);
   if (!is_vector(index) && (!e->in_vector || stride == 1)) {
-    add_in_place(e, s, advance(e, p->type, at, index), stride == 1 ? emit_splat(e, x) : x);
+    join_in_place(e, s, advance(e, p->type, at, index), stride == 1 ? emit_splat(e, x) : x);
     return;
   }
   index = int_add(e, emit_splat(e, index), const_lanes(e, e->i64, stride));
@@ -207,7 +207,7 @@ void emit_scatter(Emit *e, const KStmt *s, int r, int v) {
   EmitLoop l =
       loop_begin(e, i64_of(e, 0), e->active ? e->active : i64_of(e, e->plan.lanes), i64_of(e, 1));
   LLVMValueRef to = advance(e, p->type, at, lane_of(e, index, l.var));
-  add_in_place(e, s, to, lane_of(e, x, l.var));
+  join_in_place(e, s, to, lane_of(e, x, l.var));
   loop_end(e, &l);
 }
 #endif

@@ -382,9 +382,18 @@ static bool *find_chains(const Fuser *f) {
   return chain;
 }
 
-// Sets f->update: the pointwise nodes that only updates read, and the collectives and aliases that
-// find_chains returns. These nodes run after the commit, the point of a step from which nothing may
-// fail, and overwrite the tensors.
+// Returns whether node n can be computed after the commit, when other updates may have overwritten
+// tensors: a pointwise node, or a look-up in a value that no update overwrites.
+static bool updates_in_kernel(const Fuser *f, NodeId n) {
+  const Node *x = graph_node(f->g, n);
+  if (f->role[n] != ROLE_KERNEL) return false;
+  if (x->op == OP_TAKE) return f->role[memory_root(f->g, x->args[0])] != ROLE_SOURCE;
+  return op_row(x->op)->cls == POINTWISE || x->op == OP_BROADCAST;
+}
+
+// Sets f->update: the pointwise nodes and look-ups that only updates read, and the collectives and
+// aliases that find_chains returns. These nodes run after the commit, the point of a step from
+// which nothing may fail, and overwrite the tensors.
 static void find_update(Fuser *f) {
   bool *other = arena_array(f->a, bool, f->count + 1), *chain = find_chains(f);
   for (uint32_t i = 0; i < f->g->output.n; i++) {
@@ -403,11 +412,9 @@ static void find_update(Fuser *f) {
       else
         other[n] = true;
     }
-    bool point =
-        f->role[n] == ROLE_KERNEL && (op_row(x->op)->cls == POINTWISE || x->op == OP_BROADCAST);
     bool moved = chain[n] && (f->role[n] == ROLE_COLLECTIVE || op_is_alias((Op)x->op));
     bool stays = (op_row(x->op)->flags & CHECKS) || x->region;
-    f->update[n] = wanted && !other[n] && !stays && (point || moved);
+    f->update[n] = wanted && !other[n] && !stays && (updates_in_kernel(f, n) || moved);
   }
 }
 

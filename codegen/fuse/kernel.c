@@ -81,7 +81,8 @@ static void print_stmt(const KernelPrinter *o, int i) {
   const KStmt *s = &o->k->stmt[i];
   const char *op = op_row(s->op)->text;
   fprintf(o->file, "  %%%d = %s", i, s->kind == K_OP ? op : kind_text[s->kind]);
-  if (s->kind == K_REDUCE || s->kind == K_ACCUM) fprintf(o->file, " %s", op);
+  if (s->kind == K_REDUCE || s->kind == K_ACCUM || s->kind == K_SCATTER)
+    fprintf(o->file, " %s", op);
   if (has_pointer(s->kind))
     fprintf(o->file, " p%d", s->index);
   else if (s->kind == K_POSITION)

@@ -113,8 +113,8 @@ typedef enum KKind {
   K_ACCUM,
   // Stores arg[0] in the element of ptr[index] at the loop counters.
   K_STORE,
-  // Adds arg[0] to the element of ptr[index] at the loop counters plus arg[1] * step. The memory is
-  // filled with zeros before the kernel runs.
+  // Combines arg[0] by `op`, OP_SUM or OP_MAX, with the element of ptr[index] at the loop counters
+  // plus arg[1] * step. The memory is filled with zeros before the kernel runs.
   K_SCATTER,
 } KKind;
 

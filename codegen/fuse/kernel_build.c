@@ -244,7 +244,8 @@ static void emit_scatter(KernelBuilder *k, int at) {
   NodeId n = k->node[at];
   const Node *x = graph_node(k->g, n);
   KernelValue *v = &k->value[at];
-  KStmt s = stmt_new(K_SCATTER, OP_SCATTER_ADD, (Dtype)x->type, (KLevel)v->level, v->phase, n);
+  Op op = x->attr.monoid == MONOID_MAX ? OP_MAX : OP_SUM;
+  KStmt s = stmt_new(K_SCATTER, op, (Dtype)x->type, (KLevel)v->level, v->phase, n);
   s.arg[0] = value_of(k, x->args[0], v->phase);
   s.arg[1] = value_of(k, x->args[1], v->phase);
   s.index = pointer(k, n, x->attr.to[0], true, true);

@@ -38,16 +38,6 @@ typedef struct LoopWriter {
 
 // -- dims of the loops ---------------------------------------------------------------------------
 
-// Returns the dim of this name and size that only the program of one processor has.
-static DimId local_dim(LoopWriter *w, const char *name, int64_t size) {
-  DimTable *t = w->to->dims;
-  for (;; name = arena_printf(w->a, "%s.again", name)) {
-    DimId d = dim_find(t, name);
-    if (!d) return dim_add_local(t, name, size);
-    if (dim_get(t, d)->size == size && dim_get(t, d)->local) return d;
-  }
-}
-
 static DimId merged_dim(LoopWriter *w) {
   const DimList *batch = &w->loop->batch;
   if (batch->n == 1) return batch->at[0];
@@ -60,14 +50,16 @@ static DimId merged_dim(LoopWriter *w) {
     name = arena_printf(w->a, "%s.x.%s", name, d->name);
     size *= d->size;
   }
-  return dim_block(w->to->dims, w->to->mesh, local_dim(w, name, size), slow->axes);
+  return dim_block(w->to->dims, w->to->mesh, dim_local(w->to->dims, name, size), slow->axes);
 }
 
 static void loops_begin(LoopWriter *w) {
   const Dim *rows = dim_get(w->to->dims, w->loop->rows);
   int64_t block = w->loop->block, n = rows->size / block;
-  w->blocks = local_dim(w, arena_printf(w->a, "%s.blocks%lld", rows->name, (long long)n), n);
-  w->within = local_dim(w, arena_printf(w->a, "%s.rows%lld", rows->name, (long long)block), block);
+  w->blocks =
+      dim_local(w->to->dims, arena_printf(w->a, "%s.blocks%lld", rows->name, (long long)n), n);
+  w->within = dim_local(w->to->dims,
+                        arena_printf(w->a, "%s.rows%lld", rows->name, (long long)block), block);
   w->outer = 0;
   Pos pos = graph_node(w->g, w->loop->first)->origin.pos;
   Region r = {.parent = w->loop->around, .pos = pos};

@@ -183,7 +183,7 @@ static void compute_rest(Arena *a, const PipelineOptions *opt, int end, Compilat
   if (end < AFTER_COLLECTIVES) return;
   out->collected = begin > STAGE_LOWER
                        ? out->selected
-                       : proved(opt, collectives_share(a, graph_widen_scatters(a, out->lowered)),
+                       : proved(opt, collectives_share(a, graph_plan_scatters(a, out->lowered)),
                                 "collectives"); // merges equal collectives, cancels inverse ones
   if (end >= AFTER_ORDER) compute_within(a, opt, end, out);
 }

@@ -53,13 +53,17 @@ DimId dim_add(DimTable *t, const char *name, int64_t size, Pos pos) {
   return insert(t, (Dim){.name = intern(t->names, name), .size = size, .pos = pos});
 }
 
-DimId dim_add_local(DimTable *t, const char *name, int64_t size) {
-  return insert(t, (Dim){.name = intern(t->names, name), .size = size, .local = true});
-}
-
 DimId dim_find(const DimTable *t, const char *name) {
   const Entry *e = map_get(&t->by_name, intern(t->names, name));
   return e ? e->id : 0;
+}
+
+DimId dim_local(DimTable *t, const char *name, int64_t size) {
+  for (;; name = arena_printf(t->arena, "%s.again", name)) {
+    DimId d = dim_find(t, name);
+    if (!d) return insert(t, (Dim){.name = intern(t->names, name), .size = size, .local = true});
+    if (dim_get(t, d)->size == size && dim_get(t, d)->local) return d;
+  }
 }
 
 const char *dim_intern(const DimTable *t, const char *text) { return intern(t->names, text); }

@@ -73,8 +73,9 @@ DimTable *dim_table_whole(Arena *a, const DimTable *t);
 // that 1 <= size < 2^31.
 DimId dim_add(DimTable *t, const char *name, int64_t size, Pos pos);
 // Adds a whole dim that only the program of one processor has (Dim.local). dim_table_whole leaves
-// it out, so that it may be added after the first block.
-DimId dim_add_local(DimTable *t, const char *name, int64_t size);
+// it out, so that it may be added after the first block. Returns the local dim of this name and
+// size if there is one. If another dim has the name, the new dim's name is longer.
+DimId dim_local(DimTable *t, const char *name, int64_t size);
 const Dim *dim_get(const DimTable *t, DimId d);
 uint32_t dim_count(const DimTable *t); // ids are 1 to dim_count
 // Returns the dim with that full name, or 0. Blocks can also be found by their names.

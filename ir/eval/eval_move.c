@@ -92,11 +92,13 @@ void eval_take(const EvalNode *c) {
 }
 
 // Adds each element to the position that its id selects, and drops ids out of range. A tainted
-// (uncertain) id taints all elements along the new dim, because it could select any of them.
+// (uncertain) id taints all elements along the new dim, because it could select any of them. With
+// MONOID_MAX the position gets the largest of its elements and 0.
 void eval_scatter(const EvalNode *c) {
   const Tensor *x = c->arg[0], *ids = c->arg[1];
   DimId to = c->n->attr.to[0];
   int64_t step = tensor_stride(c->out, to), rows = c->out->extent[dims_index(&c->out->dims, to)];
+  bool max = c->n->attr.monoid == MONOID_MAX;
   Sum *sum = arena_array(c->arena, Sum, c->out->elements + 1);
   StrideWalk w = walk_over(x, NULL, NULL);
   walk_dims(&w, ids);
@@ -111,9 +113,15 @@ void eval_scatter(const EvalNode *c) {
     Cell id = tensor_cell(ids, w.at[2]);
     Cell v = tensor_cell(x, w.at[1]);
     int64_t at = w.at[0], row = (int64_t)id.v;
-    for (int64_t k = 0; k < rows && id.t; k++) sum[at + k * step].t = true;
+    for (int64_t k = 0; k < rows && id.t; k++)
+      sum[at + k * step].t = true, c->out->tainted[at + k * step] = true;
     v.t = v.t || id.t;
-    if (row >= 0 && row < rows) sum_add(&sum[at + row * step], v, c->out->type);
+    if (row < 0 || row >= rows) continue;
+    at += row * step;
+    if (max)
+      tensor_put(c->out, at, cell_extreme(c->out->type, true, tensor_cell(c->out, at), v));
+    else
+      sum_add(&sum[at], v, c->out->type);
   }
-  sum_store(c, sum, tensor_granule(x));
+  if (!max) sum_store(c, sum, tensor_granule(x));
 }

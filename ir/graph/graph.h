@@ -124,7 +124,9 @@ typedef struct Attr {
   const DimId *dims; // the ndims dims that the operation removes, adds or reads (ops.def)
   const DimId *to;   // the nto dims that replace them or are new
   Axes axes;         // the axes of a collective or a pin
-  Monoid monoid;     // how an all_reduce or a reduce_scatter combines the values of processors
+  // How an all_reduce or a reduce_scatter combines the values of processors. MONOID_MAX makes a
+  // scatter_add the maximum of 0 and its terms, which are integers.
+  Monoid monoid;
   // The ndata numbers of operation `values`, row-major over `dims` in the order of that list.
   const double *data;
   int64_t ndata;
@@ -419,11 +421,9 @@ Graph *graph_simplify(Arena *a, const Graph *g);
 // becomes the maximum of keys, which are integers that hold value and index. argmax of f64 becomes
 // the maximum, and then the least index of an element that equals it.
 Graph *graph_expand(Arena *a, const Graph *g);
-// Returns a copy of a lowered graph in which a scatter_add of many f32 terms accumulates in f64: it
-// adds one term at a time, and many such additions in f32 would lose accuracy. Casts around it keep
-// the types of its argument and result. The pass runs after lowering, so that collectives still
-// send f32.
-Graph *graph_widen_scatters(Arena *a, const Graph *g);
+// Returns a copy of a lowered graph in which a scatter_add of many f32 terms accumulates in f64,
+// and one that leaves most rows of its result zero stores only the other rows (scatter.c).
+Graph *graph_plan_scatters(Arena *a, const Graph *g);
 // Moves factors that do not depend on the summed dims out of sums of gradients (factor.c). Drops
 // terms whose sum is zero, such as x - mean(x).
 const Graph *graph_factor(Arena *a, const Graph *g);

@@ -11,7 +11,6 @@
 #include <math.h>
 
 #include "ir/graph/graph.h"
-#include "ir/program/sums.h"
 
 typedef struct Expand {
   Graph *g;
@@ -98,19 +97,6 @@ static NodeId widen_scatter(Graph *to, const Node *n, const NodeId *map, Dtype w
   to->origin = n->origin;
   NodeId args[2] = {graph_cast(to, map[n->args[0]], wide), map[n->args[1]]};
   return graph_cast(to, graph_add(to, OP_SCATTER_ADD, 2, args, &n->attr), (Dtype)n->type);
-}
-
-Graph *graph_widen_scatters(Arena *a, const Graph *g) {
-  Graph *to = graph_like(a, g, g->stage);
-  NodeId *map = arena_array(a, NodeId, graph_count(g) + 1);
-  for (NodeId id = 1; id <= graph_count(g); id++) {
-    const Node *n = graph_node(g, id);
-    bool wide = n->op == OP_SCATTER_ADD && n->type == TYPE_F32 &&
-                dims_product(g->dims, n->attr.ndims, n->attr.dims) > SUM_LEAF_SHORT;
-    map[id] = wide ? widen_scatter(to, n, map, TYPE_F64) : graph_copy(to, g, id, map);
-  }
-  graph_copy_outputs(to, g, map);
-  return graph_prune_in_place(a, to, g->stage);
 }
 
 typedef NodeId ExpandRule(Expand *c);

@@ -419,9 +419,11 @@ static void add_products(void) {
 
 // -- gathers, scatters, checks ------------------------------------------------------------------
 
-static void gather_case(Dtype t, int place, bool scatter, bool uniform) {
-  Case *c = case_new("%s %s %s%s", scatter ? "scatter" : "gather", dtype_text(t), place_name[place],
-                     uniform ? " uniform" : "");
+// A gather if op is OP_TAKE, else a scatter that combines by op.
+static void gather_case(Dtype t, int place, Op op, bool uniform) {
+  bool scatter = op != OP_TAKE;
+  Case *c = case_new("%s %s %s%s", scatter ? op_row(op)->text : "gather", dtype_text(t),
+                     place_name[place], uniform ? " uniform" : "");
   const int64_t n = 45, m = 5;
   case_loop(c, true, m, m);
   if (place == AT_OUTER) case_loop(c, true, n, 39);
@@ -441,7 +443,7 @@ static void gather_case(Dtype t, int place, bool scatter, bool uniform) {
   int64_t step = uniform ? 4 * n : 4;
   if (scatter) {
     int y = case_load(c, case_pointer(c, t, false, 3, x), LEVEL_INNER, 0);
-    case_stmt(c, K_SCATTER, OP_ADD, t, LEVEL_INNER, 0, y, i, NO_STMT,
+    case_stmt(c, K_SCATTER, op, t, LEVEL_INNER, 0, y, i, NO_STMT,
               case_pointer(c, t, true, 3, table));
     c->stmt[c->k.nstmts - 1].step = step;
   } else {
@@ -458,8 +460,11 @@ static void add_gathers(void) {
   static const Dtype types[] = {TYPE_F32, TYPE_F64, TYPE_BF16, TYPE_I32, TYPE_I64};
   for (size_t t = 0; t < countof(types); t++)
     for (int place = 0; place < PLACES; place++)
-      for (int kind = 0; kind < 4; kind++)
-        if (types[t] != TYPE_BF16 || kind < 2) gather_case(types[t], place, kind & 2, kind & 1);
+      for (int kind = 0; kind < 6; kind++) {
+        static const Op ops[] = {OP_TAKE, OP_SUM, OP_MAX};
+        if (kind < 2 || (types[t] != TYPE_BF16 && (kind < 4 || types[t] == TYPE_I32)))
+          gather_case(types[t], place, ops[kind / 2], kind % 2);
+      }
 }
 
 static void add_checks(void) {

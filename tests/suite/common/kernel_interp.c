@@ -323,7 +323,7 @@ static void run_stmt(KernelRun *r, int id) {
   case K_SCATTER: {
     char *p = address(r, s->index, r->value[s->arg[1]].i * s->step);
     pair[0] = value_read(t, p), pair[1] = arg(r, s, 0, t);
-    value_write(t, p, apply(OP_ADD, t, pair));
+    value_write(t, p, apply(s->op, t, pair));
     return;
   }
   }

@@ -317,7 +317,7 @@ static void execute(Run *u, int i) {
   case K_STORE: store(s->type, element(u, s, 0), u->value[s->arg[0]]); break;
   case K_SCATTER: {
     char *to = element(u, s, (int64_t)u->value[s->arg[1]] * s->step);
-    store(s->type, to, combine(OP_SUM, s->type, load(s->type, to), u->value[s->arg[0]]));
+    store(s->type, to, combine(s->op, s->type, load(s->type, to), u->value[s->arg[0]]));
     break;
   }
   }
