@@ -27,6 +27,11 @@ enum {
   POINTERS = 30,          // upper limit of the tensors that a kernel loads or stores
   LAUNCH_BYTES = 2048,    // bytes of memory traffic that take as long as the launch of a kernel
   FEW_UNITS = 16,         // with fewer units some cores would be idle
+  // A unit that reads runs of fewer bytes, with gaps that other units read, takes as long for a
+  // byte as for SHORT_RUN_COST bytes in a row: addresses far apart share few sets of a cache.
+  SHORT_RUN = 1024,
+  SHORT_RUN_COST = 3,
+  CACHED = 262144, // smaller values stay in the cache from unit to unit
 };
 
 // A set of dims as bits: bit i is dim i of Trial.space. A trial is a set of nodes that may become
@@ -45,6 +50,12 @@ typedef struct TrialNode {
   int64_t elements; // number of elements over `space`
 } TrialNode;
 
+// A value that the kernel of a trial loads or stores.
+typedef struct TrialOperand {
+  NodeId n;
+  int64_t bytes;
+} TrialOperand;
+
 typedef struct Trial {
   Fuser *f;
   uint32_t n;
@@ -55,6 +66,7 @@ typedef struct Trial {
   DimBits all, outer, inner;
   bool contracts;
   int64_t load_bytes, store_bytes, contiguous[MAX_RANK];
+  VEC(TrialOperand) operand;
   VEC(DimBits) tried;
   const char *why;
 } Trial;
@@ -188,13 +200,38 @@ static double penalty(const Trial *t) {
   return factor;
 }
 
+// Returns whether a unit reads value n in runs of fewer than SHORT_RUN bytes: an outer dim lies in
+// memory between its inner dims. The vector dim is not meant, of which a unit has a whole vector.
+static bool has_short_runs(const Trial *t, NodeId n) {
+  const DimList *order = &t->f->order->at[n];
+  int64_t one = dtype_bytes(graph_node(t->f->g, n)->type), run = one;
+  int last = order->n;
+  for (; last > 0; last--) {
+    int at = dims_index(&t->space, order->at[last - 1]);
+    if (at < 0 || !(t->inner >> at & 1)) break;
+    run *= t->size[at];
+  }
+  Dims rest = *order;
+  rest.n = last;
+  return run > one && run < SHORT_RUN && bits_of(&t->space, &rest) & t->inner;
+}
+
+// Returns the bytes that a kernel with these loops moves, with the price of short runs.
+static double traffic(const Trial *t) {
+  int64_t bytes = t->load_bytes + t->store_bytes;
+  for (uint32_t i = 0; i < t->operand.n; i++) {
+    const TrialOperand *o = &t->operand.at[i];
+    if (o->bytes > CACHED && has_short_runs(t, o->n)) bytes += (SHORT_RUN_COST - 1) * o->bytes;
+  }
+  return (double)bytes;
+}
+
 static double cost_find(const Trial *t) {
   double partial = 0;
   for (uint32_t i = 0; i < t->n; i++)
     if (t->member[i].reduces && accumulates(t, &t->member[i]))
       partial += (double)t->member[i].bytes;
-  int64_t bytes = t->load_bytes + t->store_bytes;
-  return (double)bytes * penalty(t) + work(t) + 16 * partial + LAUNCH_BYTES;
+  return traffic(t) * penalty(t) + work(t) + 16 * partial + LAUNCH_BYTES;
 }
 
 // -- the nodes of a trial ----------------------------------------------------------------------
@@ -237,10 +274,11 @@ static void member_find(Trial *t, TrialNode *m, NodeId n) {
   t->contracts |= m->tiles;
 }
 
-// Finds the last dim of value a in its physical order, along which the elements of a are adjacent
-// in memory. Adds `size`, the bytes of a that the kernel loads or stores, to t->contiguous of that
-// dim.
-static void count_contiguous(Trial *t, NodeId a, int64_t size) {
+// Adds value a to the operands. Finds the last dim of a in its physical order, along which its
+// elements are adjacent in memory. Adds `size`, the bytes of a that the kernel loads or stores, to
+// t->contiguous of that dim.
+static void add_operand(Trial *t, NodeId a, int64_t size) {
+  vec_push(t->f->a, t->operand) = (TrialOperand){a, size};
   const DimList *order = &t->f->order->at[a];
   int at = order->n ? dims_index(&t->space, order->at[order->n - 1]) : -1;
   if (at >= 0) t->contiguous[at] += size;
@@ -268,7 +306,7 @@ static bool addresses_fit(Trial *t) {
     if (m->stored) {
       pointers++;
       t->store_bytes += m->bytes;
-      count_contiguous(t, m->n, m->bytes);
+      add_operand(t, m->n, m->bytes);
     }
     for (uint32_t j = f->arg_at[m->n]; j < f->arg_at[m->n + 1]; j++) {
       NodeId a = f->arg[j];
@@ -281,7 +319,7 @@ static bool addresses_fit(Trial *t) {
       pointers++;
       int64_t size = m->op == OP_TAKE && f->arg_address[j] ? m->bytes : node_bytes(f->g, a);
       t->load_bytes += size;
-      count_contiguous(t, a, size);
+      add_operand(t, a, size);
     }
   }
   forget_loads(t);
