@@ -3,8 +3,19 @@
 #include "codegen/cpu/host_internal.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
+
+int code_bits(const CodeOptions *opt) {
+  static const int widths[] = {128, 256};
+  const char *choice = getenv("MESHC_WIDTH");
+  int bits = host_bits(), wanted = choice ? atoi(choice) : 0;
+  if (opt->width) return opt->width;
+  for (size_t i = 0; i < countof(widths); i++)
+    if (wanted == widths[i] && wanted < bits) return wanted;
+  return bits;
+}
 
 #if defined(__x86_64__)
 #include <cpuid.h>

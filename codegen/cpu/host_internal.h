@@ -7,10 +7,8 @@
 // Returns the bits of the widest vectors that the processor computes fast: 512, 256 or 128.
 int host_bits(void);
 // Returns the bits of a vector in code for these options: the width that they set or, if it is 0,
-// that of the host.
-static inline int code_bits(const CodeOptions *opt) {
-  return opt->width ? opt->width : host_bits();
-}
+// MESHC_WIDTH of the environment or, without that, host_bits().
+int code_bits(const CodeOptions *opt);
 // Returns a text, allocated in arena a, that identifies the model and the features of the
 // processor. Machine code may be shared between hosts only if their texts are equal.
 const char *host_identity(Arena *a);

@@ -318,6 +318,20 @@ static void names(void **state) {
   arena_free(a);
 }
 
+// MESHC_WIDTH narrows vectors; a width that an option sets comes first.
+static void widths_are_chosen(void **state) {
+  (void)state;
+  static const CodeOptions usual, narrow = {.width = 256};
+  unsetenv("MESHC_WIDTH");
+  assert_int_equal(code_bits(&usual), host_bits());
+  setenv("MESHC_WIDTH", "128", 1);
+  assert_int_equal(code_bits(&usual), 128);
+  assert_int_equal(code_bits(&narrow), 256);
+  setenv("MESHC_WIDTH", "100", 1);
+  assert_int_equal(code_bits(&usual), host_bits());
+  unsetenv("MESHC_WIDTH");
+}
+
 int main(void) {
   if (!code_available()) {
     printf("skipped: no LLVM in this build\n");
@@ -331,6 +345,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(corrupt_entries_are_compiled_again, setup, teardown),
       cmocka_unit_test_setup_teardown(foreign_files_are_not_trusted, setup, teardown),
       cmocka_unit_test_setup_teardown(texts, setup, teardown),
+      cmocka_unit_test(widths_are_chosen),
       cmocka_unit_test(hash_is_sha256),
       cmocka_unit_test(loader_refuses),
       cmocka_unit_test(names),
