@@ -11,7 +11,7 @@
 
 #include "frontend/frontend.h"
 #include "runtime/runtime.h"
-#include "tests/suite/common/cache.h"
+#include "tests/suite/common/code.h"
 #include "tests/suite/common/compare.h"
 #include "tests/suite/common/op_cases.h"
 
@@ -52,11 +52,11 @@ static void case_run(Arena *a, const OpCase *c, bool fused, int threads) {
   Diag *d = diag_new(a);
   Machine machine = machine_default();
   Graph *g = through_passes(a, c->graph, &machine);
-  CodegenOptions opt = {.fuse = fused, .for_ = "run"};
+  CodegenOptions opt = {.fuse = suite_fuses(fused), .for_ = "run"};
   Order *order = order_choose(a, g, &(StoreOptions){0});
   Compiled *made =
       program_build(a, fuse(a, order, collectives_bucket(a, order->graph, &machine), &opt), &opt);
-  CodeOptions code_opt = {.opt = 1, .cache = suite_cache()};
+  CodeOptions code_opt = {.opt = suite_opt(1), .cache = suite_cache()};
   Code *code = code_load(made->program, made->kernels, &code_opt, d);
   ExecOptions exec_opt = {.threads = threads};
   Exec *e = code ? exec_new(made->program, &exec_opt, d) : NULL;

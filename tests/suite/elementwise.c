@@ -19,7 +19,7 @@
 
 #include "codegen/cpu/host_internal.h"
 #include "frontend/driver/session.h"
-#include "tests/suite/common/cache.h"
+#include "tests/suite/common/code.h"
 #include "tests/suite/common/elementary.h"
 
 enum { N = 1 << 13, MOST = 64, MOST_OUTPUTS = 3 * MOST };
@@ -364,7 +364,8 @@ static void say(const Suite *u, const Target *t) {
 
 // Returns an executor with code for a target, or NULL after a message.
 static Exec *exec_of(Suite *u, const Target *t, Code **code) {
-  CodeOptions opt = {.opt = 2, .width = t->bits, .without = t->without, .cache = suite_cache()};
+  CodeOptions opt = {
+      .opt = suite_opt(2), .width = t->bits, .without = t->without, .cache = suite_cache()};
   ExecOptions exec = {.threads = 1};
   *code = code_load(u->made.compiled->program, u->made.compiled->kernels, &opt, u->s.diag);
   Exec *e = *code ? exec_new(u->made.compiled->program, &exec, u->s.diag) : NULL;

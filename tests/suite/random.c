@@ -13,7 +13,7 @@
 #include "codegen/codegen.h"
 #include "ir/eval/expect.h"
 #include "runtime/runtime.h"
-#include "tests/suite/common/cache.h"
+#include "tests/suite/common/code.h"
 #include "tests/suite/common/compare.h"
 #include "tests/suite/common/layout_cases.h"
 
@@ -109,7 +109,7 @@ static const char *check(Maker *m, const Graph *g, const Eval *whole) {
   static int turn;
   (void)whole;
   Machine machine = machine_default();
-  CodegenOptions opt = {.fuse = turn % 4 != 3,
+  CodegenOptions opt = {.fuse = suite_fuses(turn % 4 != 3),
                         .products = turn % 2 == 0 ? product_types(ALL_TYPES) : 0,
                         .product_work = 1,
                         .for_ = "train"};
@@ -119,7 +119,7 @@ static const char *check(Maker *m, const Graph *g, const Eval *whole) {
   Order *order = order_choose(m->a, remat(m->a, low, 0), &(StoreOptions){0});
   Fusion *f = fuse(m->a, order, collectives_bucket(m->a, order->graph, &machine), &opt);
   Compiled *c = program_build(m->a, f, &opt);
-  CodeOptions code_opt = {.opt = turn % 3 == 0, .cache = suite_cache()};
+  CodeOptions code_opt = {.opt = suite_opt(turn % 3 == 0), .cache = suite_cache()};
   Code *code = code_load(c->program, c->kernels, &code_opt, m->diag);
   if (!code) return "does not compile";
   const char *wrong = run_code(m, g, low, c->program);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "frontend/verify/verify.h"
+#include "tests/suite/common/code.h"
 
 // Dims that determine the time of the suite, and the largest size that they get here. Larger sizes
 // would not test more.
@@ -172,8 +173,11 @@ static void start(Run *r, const char *path) {
   word(r, path);
   word(r, "--verify");
   word(r, "-q");
-  word(r, "--opt=1"); // examples.sh trains the same models at the default effort; here LLVM would
-                      // take most of the time
+  // examples.sh trains the same models at the default effort; here LLVM would take most of the time
+  char opt[16];
+  snprintf(opt, sizeof opt, "--opt=%d", suite_opt(1));
+  word(r, opt);
+  if (!suite_fuses(true)) word(r, "--no-fuse");
   word(r, "--data-dir");
   word(r, folder);
 }

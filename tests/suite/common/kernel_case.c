@@ -10,7 +10,7 @@
 
 #include "codegen/codegen.h"
 #include "ir/base/philox.h"
-#include "tests/suite/common/cache.h"
+#include "tests/suite/common/code.h"
 
 static Case *cases;
 static int ncases, capacity;
@@ -287,8 +287,8 @@ static void run_width(int width, int *passed, int *failed) {
     p.kernel[i] = (ProgKernel){.name = "k", .partial_bytes = kernel_partial_bytes(&cases[i].k)};
   }
   double start = seconds();
-  Code *code =
-      code_load(&p, kernels, &(CodeOptions){.width = width, .opt = 2, .cache = suite_cache()}, d);
+  Code *code = code_load(
+      &p, kernels, &(CodeOptions){.width = width, .opt = suite_opt(2), .cache = suite_cache()}, d);
   printf("%d bit: %d kernels compiled, %.2f ms each\n", width, ncases,
          1e3 * (seconds() - start) / ncases);
   if (!code) {

@@ -1,0 +1,27 @@
+#include "tests/suite/common/code.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *suite_cache(void) {
+  static char path[1024];
+  const char *base = getenv("XDG_CACHE_HOME");
+  if (!base || (size_t)snprintf(path, sizeof path, "%s/meshc", base) >= sizeof path) return NULL;
+  return path;
+}
+
+// Returns the text of SUITE_FLAGS from `flag` on, or NULL.
+static const char *flag_given(const char *flag) {
+  const char *flags = getenv("SUITE_FLAGS");
+  return flags ? strstr(flags, flag) : NULL;
+}
+
+bool suite_fuses(bool usual) { return usual && !flag_given("--no-fuse"); }
+
+int suite_opt(int usual) {
+  const char *given = flag_given("--opt ");
+  return given ? atoi(given + strlen("--opt ")) : usual;
+}
+
+bool suite_varied(void) { return getenv("SUITE_FLAGS") || getenv("MESHC_WIDTH"); }

@@ -1,0 +1,21 @@
+// How suites compile: the compile cache that they share in a run of the test command, and the
+// options that a run may set for all of them.
+//
+//   SUITE_FLAGS="--no-fuse --opt 3" build/release/suite_models
+#ifndef TESTS_SUITE_COMMON_CODE_H
+#define TESTS_SUITE_COMMON_CODE_H
+
+#include <stdbool.h>
+
+// Returns the folder of the compile cache, $XDG_CACHE_HOME/meshc, which scripts/test.sh sets.
+// Returns NULL for a suite that is run by itself: it compiles everything. The text is static.
+const char *suite_cache(void);
+// Returns whether a suite fuses: `usual`, but never if SUITE_FLAGS has --no-fuse.
+bool suite_fuses(bool usual);
+// Returns the level of optimization: N if SUITE_FLAGS has `--opt N`, else `usual`.
+int suite_opt(int usual);
+// Returns whether the environment sets SUITE_FLAGS or MESHC_WIDTH. Numbers then hold, but not the
+// bits and bytes that depend on how kernels are made.
+bool suite_varied(void);
+
+#endif
