@@ -24,7 +24,7 @@
 #include <string.h>
 
 // The orders of the search are taken if they cost at most this share of those by requests alone.
-static const double WORTH = 0.92;
+static const double WORTH = 0.995;
 // They must also save this many ns, so that small models keep the orders that they are written in.
 static const double LEAST_SAVED = 20000;
 
