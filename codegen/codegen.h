@@ -1,6 +1,7 @@
 // The interface of code generation: from the graph of one processor to a Program with machine code.
 //   remat           rematerialises forward values for the backward pass
 //   attention_blocked   computes attention in loops over blocks of rows
+//   live_select     lets products leave out what masks discard
 //   order_choose    chooses the physical order of every value's dims, and the copies that remain
 //   fuse            groups nodes into kernels, GEMMs, collectives and aliases
 //   program_build   schedules groups and plans memory: a Program without machine code
@@ -51,6 +52,10 @@ enum { REMAT_BASE_LEVELS = 3, REMAT_TAIL = 2 };
 // blocked.c. Returns g with attention computed in loops over blocks of rows, so that its scores are
 // not stored for all rows. Returns g itself if it has no attention, or only small ones.
 const Graph *attention_blocked(Arena *a, const Graph *g, const CodegenOptions *opt);
+
+// live_select.c. Returns g with masks that let products leave out what a mask discards. Returns g
+// itself if it has no mask over indices.
+const Graph *live_select(Arena *a, const Graph *g, const CodegenOptions *opt);
 
 // order.c. Chooses a physical order for every value: at[n] lists the dims of node n, slowest first.
 // `graph` is a copy of g with nodes added that copy

@@ -73,7 +73,11 @@ static const char *why_kernel(Fuser *f, const Cluster *c) {
 
 static const char *why_other(const Fuser *f, NodeId n) {
   const char *why = graph_node(f->g, n)->origin.why;
-  return why ? why : of_role[f->role[n]].why;
+  if (!why) why = of_role[f->role[n]].why;
+  const LivePieces *p = f->role[n] == ROLE_GEMM ? f->gemm[n]->live : NULL;
+  if (!p) return why;
+  return arena_printf(f->a, "%s; a mask leaves %.0f %% of %s x %s", why, 100 * p->share,
+                      dim_get(f->g->dims, p->blocks)->name, dim_get(f->g->dims, p->span)->name);
 }
 
 static void group_stored(Fuser *f, Group *g, uint32_t n, const NodeId *node) {
@@ -177,13 +181,16 @@ static Fusion *fusion_make(Fuser *f) {
 // Finds for every contraction (a sum of products) the form in which a library GEMM computes it
 // (gemm_form.c). The form tells which dims are m, n, k and batch. Forms are allocated in `a`.
 static void gemms_find(Arena *a, Fuser *f) {
+  Live *live = live_new(f->a, f->g, f->opt->blocked_rows);
   f->gemm = arena_array(f->a, const GemmForm *, f->count + 1);
   f->no_gemm = arena_array(f->a, const char *, f->count + 1);
   for (NodeId n = 1; n <= f->count; n++) {
     GemmForm form;
-    if (graph_node(f->g, n)->op == OP_CONTRACT &&
-        gemm_form(f->g, f->order, f->rows, f->opt, n, &form, &f->no_gemm[n]))
-      f->gemm[n] = arena_copy(a, &form, sizeof form);
+    if (graph_node(f->g, n)->op != OP_CONTRACT ||
+        !gemm_form(f->g, f->order, f->rows, f->opt, n, &form, &f->no_gemm[n]))
+      continue;
+    form.live = live ? live_pieces(live, a, n, &form) : NULL;
+    f->gemm[n] = arena_copy(a, &form, sizeof form);
   }
 }
 

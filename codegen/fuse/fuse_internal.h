@@ -6,7 +6,7 @@
 #ifndef CODEGEN_FUSE_INTERNAL_H
 #define CODEGEN_FUSE_INTERNAL_H
 
-#include "codegen/values/gemm_form_internal.h"
+#include "codegen/values/live_internal.h"
 
 typedef enum NodeRole {
   ROLE_SOURCE,

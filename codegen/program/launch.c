@@ -175,6 +175,41 @@ void launch_emit(Builder *b, uint32_t n, const uint32_t *group) {
 
 // -- instructions of GEMMs ---------------------------------------------------------------------
 
+// Returns the part of role dims `role` that piece i computes. A role whose dim the pieces do not
+// cut has all its elements.
+static void cut_role(const Builder *b, const LivePieces *l, const DimList *role, int i,
+                     GemmPiece *p, int at) {
+  bool whole = role->n != 1;
+  int64_t size = list_elements(b->g->dims, role), end = (i + 1) * l->block;
+  p->to[at] = size;
+  if (!whole && role->at[0] == l->span) p->from[at] = l->from[i], p->to[at] = l->to[i];
+  if (whole || l->rounds || role->at[0] != l->blocks) return;
+  p->from[at] = i * l->block;
+  p->to[at] = end < size ? end : size;
+}
+
+// Returns 1 + the index, outermost first, of the loop over dim d around region r.
+static int32_t step_of(const Graph *g, RegionId r, DimId d) {
+  int32_t depth = 0, at = 0;
+  for (; r; r = region_get(g, r)->parent, depth++)
+    if (region_get(g, r)->t == d) at = depth + 1;
+  return depth - at + 1;
+}
+
+static void gemm_pieces(const Builder *b, NodeId n, const GemmForm *form, Gemm *out) {
+  const LivePieces *l = form->live;
+  if (!l) return;
+  GemmPiece *p = arena_array(b->a, GemmPiece, l->n);
+  for (int i = 0; i < l->n; i++) {
+    cut_role(b, l, &form->m, i, &p[i], 0);
+    cut_role(b, l, &form->n, i, &p[i], 1);
+    cut_role(b, l, &form->k, i, &p[i], 2);
+  }
+  out->npieces = l->n;
+  out->piece = p;
+  out->by_step = l->rounds ? step_of(b->g, graph_node(b->g, n)->region, l->blocks) : 0;
+}
+
 void gemm_emit(Builder *b, const Group *g) {
   const GemmForm *form = g->gemm;
   NodeId n = g->node[0];
@@ -203,6 +238,7 @@ void gemm_emit(Builder *b, const Group *g) {
   p->a = builder_ref(b, left);
   p->b = builder_ref(b, right);
   p->c = builder_ref(b, n);
+  gemm_pieces(b, n, form, p);
   vec_push(b->a, b->instr) = in;
 }
 

@@ -27,6 +27,9 @@ static int64_t node_flops(const Graph *g, NodeId n) {
   return cls == REDUCE ? list_elements(g->dims, &graph_node(g, x->args[0])->dims) : 0;
 }
 
+// Returns the share of its terms that the product of group g computes.
+static double live_share(const Group *g) { return g->gemm->live ? g->gemm->live->share : 1; }
+
 // Returns the bytes and the operations of one run of group g. `in` is the instruction that runs the
 // group.
 static GroupNote note_group(const Builder *b, const Group *g, const Instr *in) {
@@ -38,7 +41,8 @@ static GroupNote note_group(const Builder *b, const Group *g, const Instr *in) {
   } else if (in->kind == INSTR_COLLECTIVE) {
     out.bytes = in->u.collective.bytes;
   } else {
-    if (in->kind == INSTR_GEMM) out.flops = node_flops(b->g, g->node[0]);
+    if (in->kind == INSTR_GEMM)
+      out.flops = (int64_t)(live_share(g) * (double)node_flops(b->g, g->node[0]));
     for (int i = 0; i < x->nargs; i++) out.bytes += node_bytes(b->g, x->args[i]);
     out.bytes += node_bytes(b->g, g->node[0]);
   }

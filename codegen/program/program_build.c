@@ -49,6 +49,18 @@ static void emit_all(Builder *b) {
   updates_copy(b);
 }
 
+// Returns the flops of products that a mask leaves out (values/live.c).
+static int64_t left_out(const Builder *b) {
+  double flops = 0;
+  for (uint32_t i = 0; i < b->f->ngroups; i++) {
+    const Group *g = &b->f->group[i];
+    if (g->gemm && g->gemm->live)
+      flops += (1 - g->gemm->live->share) * (double)contract_flops(b->g, g->node[0], NULL, NULL) *
+               (double)region_times(b->g, group_region(b->f, g));
+  }
+  return (int64_t)flops;
+}
+
 static void fill_program(Builder *b) {
   Program *p = b->p;
   p->nslots = b->slot.n;
@@ -61,7 +73,7 @@ static void fill_program(Builder *b) {
   p->instr = b->instr.at;
   p->nchecks = b->check.n;
   p->check = b->check.at;
-  p->flops = graph_flops(b->g);
+  p->flops = graph_flops(b->g) - left_out(b);
 }
 
 Compiled *program_build(Arena *a, const Fusion *f, const CodegenOptions *opt) {

@@ -86,12 +86,13 @@ static double gemm_seconds(Sim *s, const Gemm *g) {
              batch * (double)result * m * n, true);
   CacheTraffic t = sim_touch(s, false, false);
   t.l2 = 0; // needs no time of its own: a panel is read while the one before is multiplied
+  double work = gemm_share(g, (int64_t)m, (int64_t)n, (int64_t)k);
   bool alone = gemm_flops(m, n, k, batch) < SOLO_FLOPS, panels = batch < 2 * s->team;
   double parts = panels ? s->team : batch;
   if (!alone && panels) m >= n ? (m /= s->team) : (n /= s->team), batch *= s->team;
   double flops = s->m->flops * 4 / (double)element;
   if (g->factors == TYPE_BF16 && s->m->bf16_flops > 0) flops = s->m->bf16_flops;
-  double work = 2 * batch * (m * n * k + s->m->half * (m * n + n * k + k * m)) / flops;
+  work *= 2 * batch * (m * n * k + s->m->half * (m * n + n * k + k * m)) / flops;
   return shared_out(s, work + traffic_seconds(s, &t) + batch * s->m->launch, parts, alone);
 }
 

@@ -4,6 +4,18 @@
 
 #include "codegen/values/values_internal.h"
 
+// The blocks of a product that are computed: for block i of dim `blocks`, of `block` elements, the
+// elements from[i] to to[i] - 1 of dim `span`. If `blocks` is the dim of a loop around the product,
+// block i is its round i.
+typedef struct LivePieces {
+  DimId blocks, span;
+  int64_t block;
+  int n;
+  bool rounds; // `blocks` is the dim of a loop
+  int64_t *from, *to;
+  double share; // of the elements of both dims that are computed
+} LivePieces;
+
 // How a library computes a contraction: C[m, n] = sum over k of A[m, k] B[k, n], for each index of
 // the batch dims. m, n and k are lists of dims, slowest first, that act as one dim: the stride of
 // each is the size times the stride of the next. `swapped`: A is the second argument of the
@@ -13,7 +25,8 @@ typedef struct GemmForm {
   bool swapped, ta, tb;
   DimList batch, m, n, k;
   int64_t lda, ldb, ldc;
-  int64_t work; // multiplications for one index of the batch dims
+  int64_t work;           // multiplications for one index of the batch dims
+  const LivePieces *live; // the blocks that are computed, NULL: all (live.c)
 } GemmForm;
 
 // Finds the GEMM form of contraction n. Returns false if no library can run it: because of its

@@ -105,8 +105,10 @@ static void compute_how(Arena *a, const PipelineOptions *opt, int last, Compilat
   if (out->simplified) partition_facts_rematerialised(&out->partition, kept);
   // Compute attention block by block, so that its scores are not stored.
   const Graph *blocked = proved(opt, attention_blocked(a, kept, &opt->codegen), "attention");
+  // Let products leave out what masks discard.
+  const Graph *selected = proved(opt, live_select(a, blocked, &opt->codegen), "masks");
   // Choose the physical order of dims; copies between different orders become nodes.
-  out->order = order_choose(a, blocked, &opt->store);
+  out->order = order_choose(a, selected, &opt->store);
   proved(opt, out->order->graph, "order");
   // Decide which collectives leave in one call.
   out->buckets = collectives_bucket(a, out->order->graph, opt->machine);

@@ -342,6 +342,38 @@ static void put_launch(const Out *o, const KernelLaunch *l) {
   for (uint32_t i = 0; i < l->nsets; i++) put_set(o, k, &l->set[i]);
 }
 
+double gemm_share(const Gemm *g, int64_t m, int64_t n, int64_t k) {
+  int64_t whole[3] = {m, n, k};
+  double done = 0;
+  for (int32_t i = 0; i < g->npieces; i++) {
+    double part = 1;
+    for (int d = 0; d < 3; d++) {
+      int64_t to = g->piece[i].to[d] < whole[d] ? g->piece[i].to[d] : whole[d];
+      part *= to > g->piece[i].from[d] ? (double)(to - g->piece[i].from[d]) / (double)whole[d] : 0;
+    }
+    done += part;
+  }
+  return !g->npieces ? 1 : g->by_step ? done / g->npieces : done;
+}
+
+bool gemm_has_gaps(const Gemm *g) {
+  for (int32_t i = 1; i < g->npieces; i++)
+    if (g->piece[i].from[2] != g->piece[0].from[2] || g->piece[i].to[2] != g->piece[0].to[2])
+      return false;
+  return g->npieces > 0;
+}
+
+static void put_pieces(const Out *o, const Gemm *x) {
+  if (x->by_step) put(o, "    a piece for each step of loop %" PRId32 "\n", x->by_step - 1);
+  for (int32_t i = 0; i < x->npieces; i++) {
+    const GemmPiece *p = &x->piece[i];
+    put(o,
+        "    piece m %" PRId64 "..%" PRId64 " n %" PRId64 "..%" PRId64 " k %" PRId64 "..%" PRId64
+        "\n",
+        p->from[0], p->to[0], p->from[1], p->to[1], p->from[2], p->to[2]);
+  }
+}
+
 static void put_gemm(const Out *o, const Gemm *x) {
   const char *of = x->factors == x->type ? "" : text_of(o, " of %s", dtype_text(x->factors));
   put(o, "product %s%s m = %s, n = %s, k = %s; ", dtype_text(x->type), of, size_text(o, x->m),
@@ -352,6 +384,7 @@ static void put_gemm(const Out *o, const Gemm *x) {
   for (int i = 0; i < x->nbatch; i++)
     put(o, "    batch %s strides (%" PRId64 ", %" PRId64 ", %" PRId64 ")\n",
         size_text(o, x->batch[i].count), x->batch[i].a, x->batch[i].b, x->batch[i].c);
+  put_pieces(o, x);
 }
 
 static void put_ordered(const Out *o, const Ordered *x) {

@@ -164,6 +164,12 @@ typedef struct KernelLaunch {
 // A matrix product C[m, n] = sum over k of A[m, k] B[k, n], for each combination of steps of the
 // batch loops. Matrices are row-major; lda, ldb and ldc are the distances between rows, in
 // elements. With ta, A is stored as [k, m]; with tb, B is stored as [n, k].
+//
+// With pieces, only parts of the result are computed, or of the sums: those of each piece. The
+// other elements of the result are not written.
+typedef struct GemmPiece {
+  int64_t from[3], to[3]; // the rows, the columns, and the terms of the sum: from..to - 1
+} GemmPiece;
 typedef struct Gemm {
   // The types of the elements of A and B, and of C. Both are f32, both are f64, or `factors` is
   // bf16 and `type` bf16 or f32. Sums are of type dtype_accumulator(factors).
@@ -177,7 +183,17 @@ typedef struct Gemm {
     int64_t a, b, c;
   } batch[MAX_RANK]; // number of steps of a loop, and its strides in elements; outermost loop first
   Ref a, b, c;
+  int32_t npieces; // 0: all is computed
+  // 0: each piece is computed. Otherwise 1 + the index of a loop around the instruction, outermost
+  // first: piece i is computed in step i of that loop.
+  int32_t by_step;
+  const GemmPiece *piece;
 } Gemm;
+// Returns the elements of a Gemm's products that are computed, as a share of m * n * k. It is the
+// mean over the steps of its loop.
+double gemm_share(const Gemm *g, int64_t m, int64_t n, int64_t k);
+// Returns whether elements of the result may be left out: its pieces do not differ in their terms.
+bool gemm_has_gaps(const Gemm *g);
 
 enum {
   BF16_GEMM_SCRATCH = 856064, // bytes of work memory of a thread in a Gemm of bf16

@@ -138,12 +138,10 @@ static void share_of(int64_t n, int64_t unit, int member, int members, int64_t *
   *hi = clamp64(*lo + each, 0, n);
 }
 
-// Computes rows m0..m1-1 and columns n0..n1-1 of the result of one GEMM in a batch of GEMMs;
-// `batch` is the number of this GEMM.
-static void run_panel(const BoundGemm *b, int64_t batch, int64_t m0, int64_t m1, int64_t n0,
-                      int64_t n1, void *scratch) {
+// Computes a part of one GEMM in a batch of GEMMs; `batch` is the number of this GEMM.
+static void run_piece(const BoundGemm *b, int64_t batch, const GemmPiece *p, void *scratch) {
   const Gemm *w = b->what;
-  int64_t a = 0, bb = 0, c = 0;
+  int64_t a = 0, bb = 0, c = 0, m0 = p->from[0], n0 = p->from[1], k0 = p->from[2];
   for (int i = w->nbatch - 1; i >= 0; i--) {
     int64_t at = batch % b->count[i];
     batch /= b->count[i];
@@ -152,16 +150,16 @@ static void run_panel(const BoundGemm *b, int64_t batch, int64_t m0, int64_t m1,
     c += at * w->batch[i].c;
   }
   int64_t bytes = dtype_bytes(w->factors);
-  a += w->ta ? m0 : m0 * w->lda;
-  bb += w->tb ? n0 * w->ldb : n0;
+  a += w->ta ? k0 * w->lda + m0 : m0 * w->lda + k0;
+  bb += w->tb ? n0 * w->ldb + k0 : k0 * w->ldb + n0;
   c += m0 * w->ldc + n0;
   Product product = {.factors = w->factors,
                      .type = w->type,
                      .ta = w->ta,
                      .tb = w->tb,
-                     .m = m1 - m0,
-                     .n = n1 - n0,
-                     .k = b->k,
+                     .m = p->to[0] - m0,
+                     .n = p->to[1] - n0,
+                     .k = p->to[2] - k0,
                      .a = b->a + a * bytes,
                      .lda = w->lda,
                      .b = b->b + bb * bytes,
@@ -171,22 +169,69 @@ static void run_panel(const BoundGemm *b, int64_t batch, int64_t m0, int64_t m1,
   product_run(b->way, &product, scratch);
 }
 
+// Returns piece i of a GEMM, without what is padding in the processor's blocks.
+static GemmPiece piece_at(const BoundGemm *b, int64_t i) {
+  GemmPiece p = b->what->piece[i];
+  int64_t whole[3] = {b->m, b->n, b->k};
+  for (int d = 0; d < 3; d++) {
+    p.from[d] = clamp64(p.from[d], 0, whole[d]);
+    p.to[d] = clamp64(p.to[d], p.from[d], whole[d]);
+  }
+  return p;
+}
+
+static double piece_work(const GemmPiece *p) {
+  return gemm_flops((double)(p->to[0] - p->from[0]), (double)(p->to[1] - p->from[1]),
+                    (double)(p->to[2] - p->from[2]), 1);
+}
+
+// Runs the pieces of a worker: those whose middle lies in its share of the work.
+static void run_pieces(const BoundGemm *b, void *scratch, int member, int members) {
+  double all = 0, done = 0;
+  for (int32_t i = 0; i < b->what->npieces; i++) {
+    GemmPiece p = piece_at(b, i);
+    all += piece_work(&p) * (double)b->batches;
+  }
+  for (int64_t batch = 0; batch < b->batches; batch++)
+    for (int32_t i = 0; i < b->what->npieces; i++) {
+      GemmPiece p = piece_at(b, i);
+      double work = piece_work(&p), middle = done + work / 2;
+      done += work;
+      if (middle >= all / members * member && middle < all / members * (member + 1) && work > 0)
+        run_piece(b, batch, &p, scratch);
+    }
+}
+
+// Runs the share of a worker of part `all` of each GEMM of the batch.
+static void run_panels(const BoundGemm *b, const GemmPiece *all, void *scratch, int member,
+                       int members) {
+  GemmPiece p = *all;
+  int64_t lo = 0, hi = b->batches, m = p.to[0] - p.from[0], n = p.to[1] - p.from[1], from, to;
+  int side = m >= n ? 0 : 1;
+  if (b->batches >= 2 * members) {
+    share_of(b->batches, 1, member, members, &lo, &hi);
+  } else {
+    share_of(side ? n : m, GEMM_GRAIN, member, members, &from, &to);
+    p.to[side] = p.from[side] + to;
+    p.from[side] += from;
+  }
+  if (p.from[0] == p.to[0] || p.from[1] == p.to[1]) return;
+  for (int64_t i = lo; i < hi; i++) run_piece(b, i, &p, scratch);
+}
+
 static void run_gemm(const BoundGemm *at_base, void *scratch, int member, int members,
                      const LoopSteps *steps) {
   BoundGemm moved = *at_base;
-  const BoundGemm *b = &moved;
-  moved.a += ref_moved(moved.what->a, steps->depth, steps->at);
-  moved.b += ref_moved(moved.what->b, steps->depth, steps->at);
-  moved.c += ref_moved(moved.what->c, steps->depth, steps->at);
-  int64_t lo = 0, hi = b->batches, m0 = 0, m1 = b->m, n0 = 0, n1 = b->n;
-  if (b->batches >= 2 * members)
-    share_of(b->batches, 1, member, members, &lo, &hi);
-  else if (b->m >= b->n)
-    share_of(b->m, GEMM_GRAIN, member, members, &m0, &m1);
+  const Gemm *w = moved.what;
+  moved.a += ref_moved(w->a, steps->depth, steps->at);
+  moved.b += ref_moved(w->b, steps->depth, steps->at);
+  moved.c += ref_moved(w->c, steps->depth, steps->at);
+  GemmPiece all = {.to = {moved.m, moved.n, moved.k}};
+  if (w->by_step) all = piece_at(&moved, steps->at[w->by_step - 1]);
+  if (w->npieces && !w->by_step)
+    run_pieces(&moved, scratch, member, members);
   else
-    share_of(b->n, GEMM_GRAIN, member, members, &n0, &n1);
-  if (m0 == m1 || n0 == n1) return;
-  for (int64_t i = lo; i < hi; i++) run_panel(b, i, m0, m1, n0, n1, scratch);
+    run_panels(&moved, &all, scratch, member, members);
 }
 
 // Sets n bytes to 0 by stores that go past the caches, where the processor has such stores.
