@@ -2,8 +2,10 @@
 //
 // Before the commit it is a list schedule: the next group is one of those that are ready, with the
 // best priority. Among several it is the one that makes memory grow least, and then the earlier
-// one. Rematerialised groups have the worst priority: they run when nothing else is ready. If
-// collectives overlap with computation:
+// one. Rematerialised groups have a worse priority: they run when nothing else is ready. Worst of
+// all, sums over processors that the backward pass does not need run at the end, where all
+// processors meet anyway. An example is the sum of a loss that is only shown. If collectives overlap with
+// computation:
 //
 //   - A sum over processors (all-reduce, reduce-scatter) begins as soon as it can.
 //   - Groups that need such a sum wait. The link between processors then has the time of the
@@ -29,6 +31,7 @@ typedef enum Priority {
   PRIORITY_NORMAL,
   PRIORITY_NEEDS_SUM, // a group that reads the result of such a sum
   PRIORITY_REMAT,     // a group that is recomputed for the backward pass
+  PRIORITY_LAST,      // such a sum that the backward pass does not need, without overlap
 } Priority;
 
 typedef struct ListScheduler {
@@ -39,6 +42,7 @@ typedef struct ListScheduler {
   uint32_t *user_at, *user; // the readers of group i: user[user_at[i] .. user_at[i + 1])
   int64_t *bytes;           // by group: bytes of the values that it stores
   bool *kept;               // by group: a value of it is an output
+  bool *backward;           // by group: the backward pass has it or needs it
   uint8_t *priority;        // by group: its Priority
   RegionId *region;         // by group: the loop in which it runs, 0: none
   uint32_t *loop_waits; // by loop: how often its groups read groups outside that are still to come
@@ -104,8 +108,36 @@ static bool is_sum(const Fusion *f, const Group *g) {
   return g->kind == GROUP_COLLECTIVE && (op == OP_ALL_REDUCE || op == OP_REDUCE_SCATTER);
 }
 
+static bool is_backward(const Fusion *f, const Group *g) {
+  bool found = false;
+  for (uint32_t j = 0; j < g->nstored; j++)
+    found |= graph_node(f->graph, g->stored[j])->origin.backward;
+  return found;
+}
+
+// Sets l->backward: marks the groups of the backward pass, and then what each marked group reads.
+static void find_backward(Arena *a, ListScheduler *l) {
+  const Fusion *f = l->f;
+  VEC(uint32_t) marked = {0};
+  l->backward = arena_array(a, bool, f->ngroups + 1);
+  for (uint32_t i = 0; i < f->ngroups; i++) {
+    l->backward[i] = is_backward(f, &f->group[i]);
+    if (l->backward[i]) vec_push(a, marked) = i;
+  }
+  while (marked.n) {
+    uint32_t i = marked.at[--marked.n];
+    for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++) {
+      uint32_t on = l->deps->on[j];
+      if (l->backward[on]) continue;
+      l->backward[on] = true;
+      vec_push(a, marked) = on;
+    }
+  }
+}
+
 static uint8_t group_priority(const ListScheduler *l, uint32_t i, bool overlap) {
   const Group *g = &l->f->group[i];
+  if (!overlap && !l->backward[i] && is_sum(l->f, g)) return PRIORITY_LAST;
   bool remat = g->nstored > 0, needs_sum = false;
   for (uint32_t j = 0; j < g->nstored; j++)
     remat &= graph_node(l->f->graph, g->stored[j])->instance != 0;
@@ -125,6 +157,7 @@ static void scheduler_make(Arena *a, ListScheduler *l, bool overlap) {
   l->bytes = arena_array(a, int64_t, n + 1);
   l->kept = arena_array(a, bool, n + 1);
   l->priority = arena_array(a, uint8_t, n + 1);
+  find_backward(a, l);
   for (uint32_t i = 0; i < n; i++) {
     l->priority[i] = group_priority(l, i, overlap);
     for (uint32_t j = 0; j < f->group[i].nstored; j++)
