@@ -20,6 +20,22 @@ uint32_t kernel_share(Builder *b, Kernel *k) {
   return b->kernel.n - 1;
 }
 
+void kernels_drop_unused(Builder *b) {
+  uint32_t *at = arena_array(b->a, uint32_t, b->kernel.n + 1), n = 0;
+  for (uint32_t i = 0; i < b->instr.n; i++)
+    if (b->instr.at[i].kind == INSTR_KERNEL) at[b->instr.at[i].u.kernel.kernel] = 1;
+  for (uint32_t k = 0; k < b->kernel.n; k++) {
+    if (!at[k]) continue;
+    b->kernel.at[n] = b->kernel.at[k];
+    b->kernels.at[n] = b->kernels.at[k];
+    at[k] = n++;
+  }
+  b->kernel.n = b->kernels.n = n;
+  for (uint32_t i = 0; i < b->instr.n; i++)
+    if (b->instr.at[i].kind == INSTR_KERNEL)
+      b->instr.at[i].u.kernel.kernel = at[b->instr.at[i].u.kernel.kernel];
+}
+
 // -- checks of indices -------------------------------------------------------------------------
 
 static void check_dims(Builder *b, Check *c, const Dims *dims, const Dims *ids) {

@@ -265,6 +265,7 @@ void plan_memory(Builder *b) {
   reuse_in_place(b);
   plan_streams(b);
   updates_divide(b);
+  sums_defer(b);
   if (b->opt->overlap) extend_sent_buffers(b);
   place_buffers(b);
   visit_refs(b, resolve_offset);

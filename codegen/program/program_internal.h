@@ -93,6 +93,7 @@ void carry_in_place(Builder *b, NodeId scan, NodeId carry);
 // Returns the index in b->kernel of the ProgKernel for k. It is an entry with equal code if there
 // is one, else a new entry.
 uint32_t kernel_share(Builder *b, Kernel *k);
+void kernels_drop_unused(Builder *b); // removes the kernels that no launch runs
 // Emits one instruction for group[0..n), groups with equal kernels.
 void launch_emit(Builder *b, uint32_t n, const uint32_t *group);
 void gemm_emit(Builder *b, const Group *g);
@@ -119,6 +120,11 @@ int64_t plan_live(const Builder *b); // returns the most bytes that are live at 
 // Marks the tensors whose memory processors with equal blocks may share, the launches that these
 // processors then divide, and the collectives whose result one of them needs.
 void updates_divide(Builder *b);
+
+// -- defer_sums.c
+// Lets divided updates compute the sums over processors that they read. Call it after
+// updates_divide.
+void sums_defer(Builder *b);
 
 // -- stream_stores.c
 // Chooses the stores that go past the caches, after buffers were taken over in place. The launches

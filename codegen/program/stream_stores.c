@@ -67,23 +67,6 @@ static void stream_launch(Builder *b, uint32_t i) {
   l->kernel = kernel_share(b, streaming);
 }
 
-// Removes the kernels that no launch runs.
-static void drop_unused(Builder *b) {
-  uint32_t *at = arena_array(b->a, uint32_t, b->kernel.n + 1), n = 0;
-  for (uint32_t i = 0; i < b->instr.n; i++)
-    if (b->instr.at[i].kind == INSTR_KERNEL) at[b->instr.at[i].u.kernel.kernel] = 1;
-  for (uint32_t k = 0; k < b->kernel.n; k++) {
-    if (!at[k]) continue;
-    b->kernel.at[n] = b->kernel.at[k];
-    b->kernels.at[n] = b->kernels.at[k];
-    at[k] = n++;
-  }
-  b->kernel.n = b->kernels.n = n;
-  for (uint32_t i = 0; i < b->instr.n; i++)
-    if (b->instr.at[i].kind == INSTR_KERNEL)
-      b->instr.at[i].u.kernel.kernel = at[b->instr.at[i].u.kernel.kernel];
-}
-
 void plan_streams(Builder *b) {
   uint32_t before = b->kernel.n;
   if (b->opt->shared_cache <= 0) return;
@@ -92,5 +75,5 @@ void plan_streams(Builder *b) {
     if (in->kind == INSTR_KERNEL) stream_launch(b, i);
     if (in->kind == INSTR_FILL) in->u.fill.streamed = exceeds_cache(b, in->u.fill.bytes);
   }
-  if (b->kernel.n > before) drop_unused(b);
+  if (b->kernel.n > before) kernels_drop_unused(b);
 }

@@ -142,6 +142,7 @@ static void block_access(Sim *s, Ref at, int rank, const int64_t *block, Dtype t
 static double collective_seconds(Sim *s, const Collective *w) {
   for (uint32_t i = 0; i < w->nparts; i++) {
     const CollPart *p = &w->part[i];
+    if (p->deferred && s->m->shared > 0) continue;
     block_access(s, p->src, p->rank, p->src_block, w->type, false);
     block_access(s, p->dst, p->rank, p->dst_block, w->type, true);
   }

@@ -28,6 +28,8 @@ typedef struct CommCall {
   uint64_t sequence; // number of this call, equal on all processes
   int64_t members;   // length of `member`: the number of processors of the mesh
   const CommMember *member;
+  bool
+      defers; // true: kernels compute the parts marked CollPart.deferred, so nothing moves for them
 } CommCall;
 
 // What a communicator has counted so far, by kind of collective: calls, bytes (coll_call_bytes,

@@ -320,6 +320,7 @@ static void run_group(TransferWalk *w, Axes axes, int64_t first, int64_t group) 
   const Collective *c = w->call->what;
   for (int64_t k = 0; k < group; k++) w->peer[k] = axes_peer(w->mesh, axes, first, k);
   for (uint32_t i = 0; i < c->nparts; i++) {
+    if (c->part[i].deferred && w->call->defers) continue;
     for (int64_t k = 0; k < group; k++) {
       w->src[k] = member(w, k)->src[i];
       w->dst[k] = member(w, k)->dst[i];

@@ -329,6 +329,7 @@ static void put_set(const Out *o, const ProgKernel *k, const KernelSet *s) {
   for (int i = 0; i < k->nnum; i++) put(o, "%s%.17g", i ? ", " : "", s->num[i]);
   put(o, ")");
   if (s->divided) put(o, " divided as t%" PRId32, s->divided - 1);
+  if (s->sum) put(o, " summed over %s", axes_of(o, s->sum->axes));
   put(o, "\n");
 }
 
@@ -425,6 +426,7 @@ static void put_part(const Out *o, const CollPart *x) {
       put(o, " moved %d of %" PRId64 ", %s to %s", d, x->moved[d].whole,
           axes_of(o, x->moved[d].from), axes_of(o, x->moved[d].to));
   if (x->once) put(o, " once for t%" PRId32, x->once - 1);
+  if (x->deferred) put(o, " deferred");
   put(o, "\n");
 }
 

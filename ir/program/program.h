@@ -137,6 +137,16 @@ typedef struct ProgKernel {
   CombineFn *combine;
 } ProgKernel;
 
+// An operand of a divided set that is a sum over processors, which a collective has left to the
+// kernel (CollPart.deferred). The kernel has a pointer for each of the n blocks of a group: `own`
+// for the block of its first member, and n - 1 pointers from `others` on. Where the collective has
+// summed after all, these n - 1 address zeros.
+typedef struct SetSum {
+  Axes axes; // axes of the collective
+  int32_t own, others;
+  int64_t bytes; // of a block
+} SetSum;
+
 // The operands of one use of a kernel. An optimizer's kernel has one set for each parameter.
 typedef struct KernelSet {
   Ref *ptr;      // as many as ProgKernel.nptr
@@ -147,6 +157,7 @@ typedef struct KernelSet {
   // divide the units among them. All processors meet before and after the launch. 0: each processor
   // runs all units.
   int32_t divided;
+  const SetSum *sum; // NULL: there is no such operand
 } KernelSet;
 // An instruction that runs a kernel once for each of its sets of operands.
 typedef struct KernelLaunch {
@@ -257,6 +268,9 @@ typedef struct CollPart {
   // all_reduce: 1 + the index of a tensor. Only the sets that processors with shared memory of this
   // tensor divide read the result, so one of these processors needs it. 0: all need it.
   int32_t once;
+  // all_reduce in place: the set of a kernel that reads the result computes it (SetSum). If all
+  // processors share memory, the collective does nothing for this part.
+  bool deferred;
   const char *value; // name of the tensor, for messages and traces
 } CollPart;
 typedef struct Collective {

@@ -5,6 +5,7 @@
 #include "runtime/exec/exec_internal.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -510,7 +511,8 @@ static void bind_calls(Exec *e) {
   for (uint32_t i = 0; i < p->ninstrs; i++) {
     if (p->instr[i].kind != INSTR_COLLECTIVE) continue;
     e->member[i] = arena_array(e->memory, CommMember, e->processors);
-    e->call[i] = (CommCall){&p->instr[i].u.collective, 0, e->processors, e->member[i]};
+    e->call[i] = (CommCall){
+        .what = &p->instr[i].u.collective, .members = e->processors, .member = e->member[i]};
   }
 }
 
@@ -603,6 +605,7 @@ bool exec_bind(Exec *e, Diag *d) {
   bind_calls(e);
   for (int64_t r = 0; r < e->processors; r++)
     if (!bind_context(e, r, d)) return false;
+  exec_bind_sums(e);
   exec_bind_sizes(e);
   if (!bind_scratch(e, d)) return false;
   touch_all(e);
@@ -610,6 +613,7 @@ bool exec_bind(Exec *e, Diag *d) {
 }
 
 void exec_unbind(Exec *e) {
+  free(e->zeros);
   segment_free(e->kept);
   segment_free(e->work);
   for (int64_t r = 0; !e->ranks && e->context && r < e->processors; r++) {

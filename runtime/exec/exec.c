@@ -560,7 +560,10 @@ static bool meet(Exec *e, uint32_t i, int worker, Seat s, const LoopSteps *steps
     exec_move_operands(e, c, i, steps);
   for (int64_t c = 0; c < e->processors && steps->depth && worker == 0; c++)
     if (c < e->first || c >= e->first + e->own) exec_move_operands(e, c, i, steps);
-  if (in->kind == INSTR_COLLECTIVE && worker == 0) e->call[i].sequence = e->sequence++;
+  if (in->kind == INSTR_COLLECTIVE && worker == 0) {
+    e->call[i].sequence = e->sequence++;
+    e->call[i].defers = e->defers && !e->nonfinite;
+  }
   wait_all(e);
   if (in->kind == INSTR_COMMIT) {
     if (worker == 0) {

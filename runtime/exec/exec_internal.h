@@ -118,7 +118,9 @@ struct Exec {
   int64_t first, own;         // first processor of this process, and the number of its processors
   SharedSegment *kept, *work; // with ranks: the memory of Context.own, and that of Context.arena
   Context *context;
-  char *scratch;         // work memory of all workers for INSTR_ORDERED and products of bf16
+  bool defers;   // kernels compute the sums over processors that collectives leave to them (SetSum)
+  char *zeros;   // if not `defers`: what kernels read instead of the blocks of other processors
+  char *scratch; // work memory of all workers for INSTR_ORDERED and products of bf16
   int64_t scratch_bytes; // bytes of `scratch` that one worker has
   int64_t own_bytes;     // size of Context.own: persistent tensors that are not shared
   int64_t *own_offset;   // by tensor: its offset in Context.own; -1: it is shared or in the arena
@@ -169,6 +171,9 @@ bool exec_keeps(const Exec *e, int64_t r, uint32_t t);
 // values (docs/decisions.md, 25), except those shared with another Exec. Returns false after an
 // error in d.
 MUST_USE bool exec_initialise(Exec *e, Diag *d);
+// Sets the addresses of the operands that kernels sum over processors (set_sums.c). Call it when
+// all processors have addresses.
+void exec_bind_sums(Exec *e);
 // Adds to e->predicted what collectives should have sent in the step that has ended (self_check.c).
 void exec_count_predicted(Exec *e);
 // Makes one element of the result of collective i wrong, if e->inject (an injected fault, for

@@ -148,7 +148,7 @@ static void check_call(const Grid *g, CollKind kind, Axes axes, Axes to, int gat
     for (int64_t r = 0; r < mesh_size(&g->mesh); r++)
       member[r] = (CommMember){r, (void *const *)&src.data[r], (void *const *)&dst.data[r],
                                src.valid[r], dst.valid[r]};
-    CommCall call = {&what, 1, mesh_size(&g->mesh), member};
+    CommCall call = {&what, 1, mesh_size(&g->mesh), member, false};
     run_all(&g->mesh, &call, workers);
     side_check(&dst, g, sums ? axes_size(&g->mesh, axes) : 1);
     side_free(&src, g);
@@ -251,7 +251,7 @@ static void check_footprint(const Grid *g, Axes cut, Axes of, Axes other, Affine
   for (int64_t r = 0; r < mesh_size(&g->mesh); r++)
     member[r] = (CommMember){r, (void *const *)&src.data[r], (void *const *)&dst.data[r],
                              src.valid[r], dst.valid[r]};
-  CommCall call = {&what, 1, mesh_size(&g->mesh), member};
+  CommCall call = {&what, 1, mesh_size(&g->mesh), member, false};
   for (int workers = 1; workers <= 4; workers *= 2) {
     run_all(&g->mesh, &call, workers);
     side_check(&dst, g, 1);
@@ -294,7 +294,7 @@ static void reduce_pair(Dtype type, uint8_t monoid, int64_t n, void *a, void *b,
   int64_t valid[MAX_RANK] = {n};
   void *at[2] = {a, b};
   CommMember member[2] = {{0, &at[0], &at[0], valid, valid}, {1, &at[1], &at[1], valid, valid}};
-  CommCall call = {&what, 1, 2, member};
+  CommCall call = {&what, 1, 2, member, false};
   run_all(&m, &call, workers);
 }
 
