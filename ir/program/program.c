@@ -185,9 +185,11 @@ static int64_t most_of(Size s) { return s.slot < 0 ? s.base : INT64_MAX; }
 int64_t gemm_scratch(Dtype factors, int64_t n, int64_t k) {
   if (factors == TYPE_BF16) return BF16_GEMM_SCRATCH;
   if (factors != TYPE_F32) return 0;
-  int64_t columns = ceil_div(clamp64(n, 1, F32_GEMM_COLUMNS), F32_GEMM_PANEL) * F32_GEMM_PANEL,
-          elements = clamp64(k, 1, F32_GEMM_DEPTH) * (columns + F32_GEMM_LINE);
-  return ceil_div(elements * dtype_bytes(TYPE_F32), MEMORY_ALIGN) * MEMORY_ALIGN;
+  int64_t columns = ceil_div(clamp64(n, 1, F32_GEMM_BLOCK), F32_GEMM_PANEL) * F32_GEMM_PANEL,
+          depth = clamp64(k, 1, F32_GEMM_DEPTH), b = clamp64(depth * columns, 1, F32_GEMM_BLOCK),
+          totals = f32_gemm_is_long(k) ? F32_GEMM_TOTALS * dtype_bytes(TYPE_F64) : 0,
+          bytes = (F32_GEMM_GROUP + b) * dtype_bytes(TYPE_F32) + totals;
+  return ceil_div(bytes, MEMORY_ALIGN) * MEMORY_ALIGN;
 }
 
 int64_t program_scratch(const Program *p) {

@@ -208,11 +208,17 @@ bool gemm_has_gaps(const Gemm *g);
 
 enum {
   BF16_GEMM_SCRATCH = 856064, // bytes of work memory of a thread in a Gemm of bf16
-  F32_GEMM_DEPTH = 384,       // most elements of k that a thread packs at a time in a Gemm of f32
-  F32_GEMM_COLUMNS = 512,     // most columns of B
-  F32_GEMM_PANEL = 32,        // columns of a panel of B, and elements of a line of A
-  F32_GEMM_LINE = 16
+  // Sizes of a Gemm of f32 (runtime/exec/f32_gemm.c), in elements.
+  F32_GEMM_LANES = 16,
+  F32_GEMM_DEPTH = 384,       // most elements of k that a thread packs at a time
+  F32_GEMM_BLOCK = 384 * 480, // most elements of a packed block of B
+  F32_GEMM_PANEL = 48,        // columns of a panel of B
+  F32_GEMM_ROWS = 14,         // most rows of a tile
+  F32_GEMM_GROUP = 384 * 168, // most elements of A that are packed together
+  F32_GEMM_LONG = 384 * 32,   // a longer sum has totals in f64
+  F32_GEMM_TOTALS = 720 * 336 // most totals that are kept at a time
 };
+static inline bool f32_gemm_is_long(int64_t k) { return k > F32_GEMM_LONG; }
 // Returns the bytes of work memory of a thread in a Gemm.
 int64_t gemm_scratch(Dtype factors, int64_t n, int64_t k);
 static inline double gemm_flops(double m, double n, double k, double batches) {

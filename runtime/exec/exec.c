@@ -127,8 +127,10 @@ static void combine_chunks(Exec *e, int64_t context, uint32_t instr, int worker,
   note_fault(e, context, worker, instr, &status, steps);
 }
 
-// Panels of rows and columns of a GEMM are multiples of so many.
-enum { GEMM_GRAIN = 32 };
+enum {
+  GEMM_GRAIN = 16, // the share of a worker in a GEMM is a multiple of so many rows or columns
+  GEMM_FEW = 96    // fewest columns of a share, unless C has fewer rows than columns
+};
 
 // Divides n items (GEMMs of a batch, rows, columns or bytes) among `members` workers (threads), in
 // multiples of `unit`. The share of worker `member` is items *lo..*hi-1.
@@ -207,7 +209,8 @@ static void run_panels(const BoundGemm *b, const GemmPiece *all, void *scratch, 
                        int members) {
   GemmPiece p = *all;
   int64_t lo = 0, hi = b->batches, m = p.to[0] - p.from[0], n = p.to[1] - p.from[1], from, to;
-  int side = m >= n ? 0 : 1;
+  bool split_n = n > m || (!b->what->ta && n >= GEMM_FEW * members);
+  int side = split_n ? 1 : 0;
   if (b->batches >= 2 * members) {
     share_of(b->batches, 1, member, members, &lo, &hi);
   } else {

@@ -1,16 +1,16 @@
 // Products of f32 matrices by AVX-512. In: matrices in memory. Out: their product.
 //
-// The result is computed in tiles of at most 14 rows and 32 columns, whose sums are in registers.
-// The operands are packed (copied into the order in which a tile reads them), where that pays:
+// The result is computed in tiles of at most 9 rows and 48 columns, whose sums are in registers
+// (14 rows, if the result has at most 32 columns). For a step along k a tile of 9 x 48 reads 12
+// operands for 27 multiply-adds, one of 14 x 32 reads 16 for 28. On CPUs whose clock falls with
+// the power that they draw, fewer loads are faster.
 //
-//   A   a tile of rows: 16 elements, of which at most 14 are used, for each element of k
-//   B   panels of 32 columns, each with a row of 32 elements for each element of k
-//
-// The packed panels of B stay in the second level of cache while all tiles of A are multiplied with
-// them, as in Goto and van de Geijn, "Anatomy of high-performance matrix multiplication" (2008).
-// Here a tile of A, not a panel of B, is kept in the first level: a step along k then reads 128
-// bytes from the second level for 28 multiply-adds, and A is packed once for all columns of a
-// block.
+// B is packed (copied into the order in which tiles read it) where that pays: into panels of 48
+// columns, each with a row of 48 elements for each element of k. The panels of a block of columns
+// stay in the second level of cache while all rows of A are multiplied with them, as in Goto and
+// van de Geijn, "Anatomy of high-performance matrix multiplication" (2008). A is read in place.
+// Only if it is transposed are a few tiles of rows packed together: neighbours in memory are then
+// elements of different tiles, and each tile for itself would fetch their lines again.
 //
 // A slab is a range of k whose sums are one chain of f32 additions. Where slabs end depends on k
 // alone, so an element of C has the same bits however m and n are divided among threads.
@@ -23,22 +23,25 @@
 #if defined(__x86_64__)
 
 enum {
-  TILE_ROWS = 14,
-  LANES = F32_GEMM_LINE,
-  PANEL = F32_GEMM_PANEL,     // columns of a panel: two vectors
-  FEW_TILES = 4,              // B is read in place for at most so many tiles of rows
-  FEW_COLUMNS = 4 * PANEL,    // A, if it is transposed, for at most so many columns
-  DEPTH = F32_GEMM_DEPTH,     // most elements of k in a slab
-  COLUMNS = F32_GEMM_COLUMNS, // most columns of a block
-  SLABS = 32,                 // most slabs of a product whose sums are added in f32
+  LANES = F32_GEMM_LANES,
+  MOST_VECS = F32_GEMM_PANEL / LANES, // vectors of a row of a tile
+  FEW_TILES = 4,                      // B is read in place for at most so many tiles of rows
+  FEW_COLUMNS = 128,                  // A, if it is transposed, for at most so many columns
+  GROUP = F32_GEMM_GROUP,             // most elements of tiles of A that are packed together
+  MOST_GROUP = 64,                    // most tiles that are packed together
+  DEPTH = F32_GEMM_DEPTH,             // most elements of k in a slab
+  BLOCK = F32_GEMM_BLOCK,             // most elements of a packed block of B
+  // Most rows of a product whose totals are kept at a time.
+  LONG_ROWS = F32_GEMM_TOTALS / (BLOCK / (SUM_LEAF * SUM_MIDDLE)),
+  AHEAD = 8 // steps along k between a prefetch and the use
 };
 
-// A tile: c = A B or, if `add` is set, c += A B. Row r of A has element k at a[k * a_step + r], and
-// column j of B at b[k * b_step + j].
+// A tile: c = A B or, if `add` is set, c += A B. Row r of A has element k at a[r * a_row + k *
+// a_step], and column j of B at b[k * b_step + j].
 typedef struct Tile {
-  int64_t k;
+  int64_t k, leaf; // a chain of additions has `leaf` terms. The chains are added up in c
   const float *a, *b;
-  int64_t a_step, b_step;
+  int64_t a_row, a_step, b_step;
   float *c;
   int64_t ldc;
   bool add;
@@ -49,33 +52,40 @@ typedef void TileFunction(const Tile *t);
 
 // -- tiles ----------------------------------------------------------------------------------------
 
-// Defines the function that computes a tile of `rows` rows and `vecs` vectors.
+#define EACH_VEC(vecs, v) _Pragma("GCC unroll 3") for (int v = 0; v < (vecs); v++)
+#define EACH_ROW(rows, r) _Pragma("GCC unroll 14") for (int r = 0; r < (rows); r++)
+
+// Defines the function that computes a tile of `rows` rows and `vecs` vectors. An address of the
+// CPU is a register plus 0, 1 or 2 times another one, so three rows share a pointer into A.
 #define TILE_FUNCTION(rows, vecs)                                                                  \
   WIDE static void tile_##rows##_##vecs(const Tile *t) {                                           \
-    __m512 sum[rows][vecs];                                                                        \
-    const float *a = t->a, *b = t->b;                                                              \
+    enum { POINTERS = ((rows) + 2) / 3 };                                                          \
+    const float *a[POINTERS], *b = t->b;                                                           \
     float *c = t->c;                                                                               \
-    int64_t ldc = t->ldc;                                                                          \
+    int64_t row = t->a_row, as = t->a_step, bs = t->b_step, ldc = t->ldc, ahead = AHEAD * bs;      \
     bool add = t->add;                                                                             \
     __mmask16 last = t->last;                                                                      \
-    _Pragma("GCC unroll 16") for (int r = 0; r < (rows); r++)                                      \
-        _Pragma("GCC unroll 2") for (int v = 0; v < (vecs); v++) {                                 \
-      sum[r][v] = _mm512_setzero_ps();                                                             \
-      _mm_prefetch((const char *)(c + r * ldc + LANES * v), _MM_HINT_T0);                          \
-    }                                                                                              \
-    for (int64_t k = t->k, as = t->a_step, bs = t->b_step; k > 0; k--, a += as, b += bs) {         \
-      __m512 right[vecs];                                                                          \
-      _Pragma("GCC unroll 2") for (int v = 0; v < (vecs); v++) right[v] =                          \
-          _mm512_loadu_ps(b + LANES * v);                                                          \
-      _Pragma("GCC unroll 16") for (int r = 0; r < (rows); r++) {                                  \
-        __m512 left = _mm512_set1_ps(a[r]);                                                        \
-        _Pragma("GCC unroll 2") for (int v = 0; v < (vecs); v++) sum[r][v] =                       \
-            _mm512_fmadd_ps(left, right[v], sum[r][v]);                                            \
+    EACH_ROW(POINTERS, i) a[i] = t->a + 3 * i * row;                                               \
+    EACH_ROW(rows, r) EACH_VEC(vecs, v) _mm_prefetch(c + r * ldc + LANES * v, _MM_HINT_T0);        \
+    for (int64_t left = t->k; left > 0; left -= t->leaf, add = true) {                             \
+      __m512 sum[rows][vecs];                                                                      \
+      EACH_ROW(rows, r) EACH_VEC(vecs, v) sum[r][v] = _mm512_setzero_ps();                         \
+      for (int64_t k = left < t->leaf ? left : t->leaf; k > 0; k--, b += bs) {                     \
+        __m512 right[vecs];                                                                        \
+        EACH_VEC(vecs, v) {                                                                        \
+          _mm_prefetch(b + ahead + LANES * v, _MM_HINT_T0);                                        \
+          right[v] = _mm512_loadu_ps(b + LANES * v);                                               \
+        }                                                                                          \
+        EACH_ROW(rows, r) {                                                                        \
+          __m512 left_r = _mm512_set1_ps(a[r / 3][r % 3 * row]);                                   \
+          EACH_VEC(vecs, v) sum[r][v] = _mm512_fmadd_ps(left_r, right[v], sum[r][v]);              \
+        }                                                                                          \
+        EACH_ROW(POINTERS, i) a[i] += as;                                                          \
       }                                                                                            \
+      EACH_ROW(rows, r)                                                                            \
+      EACH_VEC(vecs, v)                                                                            \
+      tile_store(c + r * ldc + LANES * v, add, v == (vecs)-1 ? last : 0xffff, sum[r][v]);          \
     }                                                                                              \
-    _Pragma("GCC unroll 16") for (int r = 0; r < (rows); r++)                                      \
-        _Pragma("GCC unroll 2") for (int v = 0; v < (vecs); v++)                                   \
-            tile_store(c + r * ldc + LANES * v, add, v == (vecs)-1 ? last : 0xffff, sum[r][v]);    \
   }
 
 WIDE static inline void tile_store(float *at, bool add, __mmask16 some, __m512 sum) {
@@ -83,130 +93,204 @@ WIDE static inline void tile_store(float *at, bool add, __mmask16 some, __m512 s
   _mm512_mask_storeu_ps(at, some, sum);
 }
 
-#define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
-#define TILE_FUNCTIONS(rows) TILE_FUNCTION(rows, 1) TILE_FUNCTION(rows, 2)
-#define TILE_ENTRY(rows) {tile_##rows##_1, tile_##rows##_2},
-EACH_ROWS(TILE_FUNCTIONS)
-static TileFunction *const tile_function[TILE_ROWS][2] = {EACH_ROWS(TILE_ENTRY)};
+#define TO_9(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9)
+#define TO_14(X) TO_9(X) X(10) X(11) X(12) X(13) X(14)
+#define TILE_1(rows) TILE_FUNCTION(rows, 1)
+#define TILE_2(rows) TILE_FUNCTION(rows, 2)
+#define TILE_3(rows) TILE_FUNCTION(rows, 3)
+TO_14(TILE_1)
+TO_14(TILE_2)
+TO_9(TILE_3)
+
+#define ENTRY_1(rows) tile_##rows##_1,
+#define ENTRY_2(rows) tile_##rows##_2,
+#define ENTRY_3(rows) tile_##rows##_3,
+static TileFunction *const tile_function[MOST_VECS][F32_GEMM_ROWS] = {
+    {TO_14(ENTRY_1)}, {TO_14(ENTRY_2)}, {TO_9(ENTRY_3)}};
+// Most rows of a tile, for each number of vectors in a row: the sums and one row of B and two
+// elements of A fit in 32 registers.
+static const int most_rows[MOST_VECS] = {14, 14, 9};
 
 // -- packing --------------------------------------------------------------------------------------
 
 static __mmask16 first_lanes(int64_t n) { return (__mmask16)((1U << within(n, LANES)) - 1); }
 
-// Packs n lines, at most 16, of k neighbours each: element (o, p), at x[o * ld + p], goes to
-// out[p * step + o].
-WIDE static void pack_across(const float *x, int64_t ld, int n, int64_t k, int64_t step,
-                             float *out) {
-  for (int64_t p = 0; p < k; p += LANES) {
-    __m512i v[LANES];
-    __mmask16 here = first_lanes(k - p);
-    for (int i = 0; i < LANES; i++)
-      v[i] = i < n ? _mm512_maskz_loadu_epi32(here, x + i * ld + p) : _mm512_setzero_si512();
-    transpose_wide(v);
-    for (int i = 0; i < LANES && p + i < k; i++)
-      _mm512_mask_storeu_epi32(out + (p + i) * step, first_lanes(n), v[i]);
-  }
-}
-
-// Packs k lines of n neighbours each: element (p, o), at x[p * ld + o], goes to panel o / width of
-// `out`, which has k lines of `width` elements. The lanes of the last vector that do not exist are
-// zeros.
-WIDE static inline void pack_along(const float *x, int64_t ld, int64_t n, int64_t k, int width,
-                                   float *out) {
-  int64_t full = n / LANES * LANES;
-  for (int64_t p = 0; p < k; p++, x += ld, out += width) {
-    for (int64_t o = 0; o < full; o += LANES)
-      _mm512_storeu_ps(out + o / width * width * k + o % width, _mm512_loadu_ps(x + o));
-    if (full < n)
-      _mm512_storeu_ps(out + full / width * width * k + full % width,
-                       _mm512_maskz_loadu_ps(first_lanes(n - full), x + full));
-  }
-}
-
-// -- the loops ------------------------------------------------------------------------------------
-
-// A part of a product: a slab of k and a block of columns.
+// A part of a product: a slab of k, a block of columns and all rows.
 typedef struct Part {
   const Product *of;
   int64_t k, depth;        // the first element of the slab, and their number
   int64_t column, columns; // the first column of the block, and their number
-  int64_t tiles;           // of rows
+  int64_t tiles, rows;     // tiles of rows, and the most rows of one
+  int64_t group;           // tiles of A that are packed together, if A is transposed
+  int panel;               // columns of a panel
   float *a, *b;            // where operands are packed
+  double *total;           // of the rows and columns, or NULL if sums are in C
 } Part;
 
-// Sets t->b and t->b_step to the first panel of B.
-WIDE static void right_operand(const Part *p, Tile *t) {
+// Returns the first row of tile q. All tiles have the same number of rows, or one less.
+static int64_t row_of(const Part *p, int64_t q) { return p->of->m * q / p->tiles; }
+
+// Packs B, whose rows are lines in memory.
+WIDE static void pack_rows(const Part *p, const float *b) {
+  int64_t ld = p->of->ldb, panel = p->panel, size = panel * p->depth;
+  for (int64_t k = 0; k < p->depth; k++, b += ld) {
+    float *out = p->b + k * panel;
+    for (int64_t j = 0; j < p->columns; j += panel, out += size)
+      for (int64_t v = 0; v < panel && j + v < p->columns; v += LANES) {
+        _mm_prefetch(b + AHEAD * ld + j + v, _MM_HINT_T0);
+        _mm512_storeu_ps(out + v,
+                         _mm512_maskz_loadu_ps(first_lanes(p->columns - j - v), b + j + v));
+      }
+  }
+}
+
+// Packs B, whose columns are lines in memory.
+WIDE static void pack_columns(const Part *p, const float *b) {
+  int64_t ld = p->of->ldb, panel = p->panel;
+  for (int64_t j = 0; j < p->columns; j += LANES, b += LANES * ld) {
+    float *out = p->b + j / panel * panel * p->depth + j % panel;
+    int n = within(p->columns - j, LANES);
+    for (int64_t k = 0; k < p->depth; k += LANES) {
+      __m512i v[LANES];
+      __mmask16 here = first_lanes(p->depth - k);
+      for (int i = 0; i < LANES; i++)
+        v[i] = i < n ? _mm512_maskz_loadu_epi32(here, b + i * ld + k) : _mm512_setzero_si512();
+      transpose_wide(v);
+      for (int i = 0; i < LANES && k + i < p->depth; i++)
+        _mm512_storeu_si512(out + (k + i) * panel, v[i]);
+    }
+  }
+}
+
+// Packs a group of tiles of A, from tile q on. The columns of A are lines in memory.
+WIDE static void pack_group(const Part *p, int64_t q, const float *a) {
+  int64_t n = clamp64(p->tiles - q, 0, p->group), size = p->rows * p->depth, from[MOST_GROUP];
+  __mmask16 lanes[MOST_GROUP];
+  for (int64_t i = 0; i < n; i++) {
+    from[i] = row_of(p, q + i);
+    lanes[i] = first_lanes(row_of(p, q + i + 1) - from[i]);
+  }
+  for (int64_t k = 0; k < p->depth; k++, a += p->of->lda)
+    for (int64_t i = 0; i < n; i++) {
+      _mm_prefetch(a + AHEAD * p->of->lda + from[i], _MM_HINT_T0);
+      _mm512_mask_storeu_ps(p->a + i * size + k * p->rows, lanes[i],
+                            _mm512_maskz_loadu_ps(lanes[i], a + from[i]));
+    }
+}
+
+// -- the loops ------------------------------------------------------------------------------------
+
+// Sets t->b and t->b_step to the first panel of B. Returns the distance to the next panel.
+static int64_t right_operand(const Part *p, Tile *t) {
   const Product *g = p->of;
   const float *b =
       (const float *)g->b + (g->tb ? p->column * g->ldb + p->k : p->k * g->ldb + p->column);
   bool in_place = !g->tb && p->tiles <= FEW_TILES && p->columns % LANES == 0;
   t->b = in_place ? b : p->b;
-  t->b_step = in_place ? g->ldb : PANEL;
-  if (in_place) return;
-  if (!g->tb) pack_along(b, g->ldb, p->columns, p->depth, PANEL, p->b);
-  for (int64_t j = 0; g->tb && j < p->columns; j += LANES)
-    pack_across(b + j * g->ldb, g->ldb, within(p->columns - j, LANES), p->depth, PANEL,
-                p->b + j / PANEL * PANEL * p->depth + j % PANEL);
+  t->b_step = in_place ? g->ldb : p->panel;
+  if (!in_place) (g->tb ? pack_columns : pack_rows)(p, b);
+  return in_place ? p->panel : p->panel * p->depth;
 }
 
-// Sets t->a and t->a_step to `rows` rows of A from row i on.
-WIDE static void left_operand(const Part *p, int64_t i, int rows, Tile *t) {
+// Sets t->a and its steps to tile q of A.
+static void left_operand(const Part *p, int64_t q, Tile *t) {
   const Product *g = p->of;
-  const float *a = (const float *)g->a + (g->ta ? p->k * g->lda + i : i * g->lda + p->k);
-  bool in_place = g->ta && p->columns <= FEW_COLUMNS;
-  t->a = in_place ? a : p->a;
-  t->a_step = in_place ? g->lda : LANES;
-  if (in_place) return;
-  if (g->ta)
-    pack_along(a, g->lda, rows, p->depth, LANES, p->a);
-  else
-    pack_across(a, g->lda, rows, p->depth, LANES, p->a);
+  const float *a = (const float *)g->a + (g->ta ? p->k * g->lda : p->k);
+  bool in_place = !g->ta || p->columns <= FEW_COLUMNS;
+  if (!in_place && q % p->group == 0) pack_group(p, q, a);
+  t->a_row = g->ta ? 1 : g->lda;
+  t->a_step = !in_place ? p->rows : g->ta ? g->lda : 1;
+  t->a = in_place ? a + row_of(p, q) * t->a_row : p->a + q % p->group * p->rows * p->depth;
 }
 
-// Computes the part. All tiles have the same number of rows, or one less.
-static void part(const Part *p) {
-  const Product *g = p->of;
-  Tile t = {.k = p->depth, .ldc = g->ldc, .add = p->k > 0};
-  right_operand(p, &t);
-  int64_t panel = t.b == p->b ? PANEL * p->depth : PANEL;
-  const float *first = t.b;
-  for (int64_t q = 0; q < p->tiles; q++) {
-    int64_t i = g->m * q / p->tiles, rows = g->m * (q + 1) / p->tiles - i;
-    left_operand(p, i, (int)rows, &t);
-    t.c = (float *)g->c + i * g->ldc + p->column;
-    t.b = first;
-    for (int64_t j = 0; j < p->columns; j += PANEL, t.c += PANEL, t.b += panel) {
-      int columns = within(p->columns - j, PANEL), vecs = columns > LANES ? 2 : 1;
-      t.last = first_lanes(columns - (vecs - 1) * LANES);
-      tile_function[rows - 1][vecs - 1](&t);
-    }
+// Adds a tile of sums, of `rows` rows and `columns` columns, to the totals.
+WIDE static void add_total(const Part *p, const float *sum, int64_t i, int rows, int64_t j,
+                           int columns) {
+  for (int r = 0; r < rows; r++, sum += F32_GEMM_PANEL) {
+    double *total = p->total + (i + r) * p->columns + j;
+    for (int c = 0; c < columns; c++) total[c] += (double)sum[c];
   }
 }
 
-// Computes a product in slabs of at most `most` elements of k.
-static void multiply(const Product *g, int64_t most, void *work) {
-  int64_t slabs = ceil_div(g->k, most), depth = ceil_div(g->k, slabs),
-          blocks = ceil_div(g->n, COLUMNS),
-          columns = ceil_div(ceil_div(g->n, blocks), PANEL) * PANEL;
-  Part p = {.of = g, .tiles = ceil_div(g->m, TILE_ROWS), .a = work};
-  p.b = p.a + LANES * depth;
+// Computes the rows of tile q, for all columns of the part. t->a and t->b are set; `panel` is the
+// distance between panels of B.
+static void tile_row(const Part *p, int64_t q, int64_t panel, Tile t) {
+  const Product *g = p->of;
+  float sums[F32_GEMM_ROWS * F32_GEMM_PANEL];
+  int64_t i = row_of(p, q), rows = row_of(p, q + 1) - i;
+  for (int64_t j = 0; j < p->columns; j += p->panel, t.b += panel) {
+    int columns = within(p->columns - j, p->panel), vecs = ceil_div(columns, LANES);
+    t.last = first_lanes(columns - (vecs - 1) * LANES);
+    t.c = p->total ? sums : (float *)g->c + i * g->ldc + p->column + j;
+    tile_function[vecs - 1][rows - 1](&t);
+    if (p->total) add_total(p, sums, i, (int)rows, j, columns);
+  }
+}
+
+static void multiply_part(const Part *p) {
+  Tile t = {.k = p->depth,
+            .leaf = p->total ? SUM_LEAF : p->depth,
+            .ldc = p->total ? F32_GEMM_PANEL : p->of->ldc,
+            .add = !p->total && p->k > 0};
+  int64_t panel = right_operand(p, &t);
+  for (int64_t q = 0; q < p->tiles; q++) {
+    left_operand(p, q, &t);
+    tile_row(p, q, panel, t);
+  }
+}
+
+// Computes a block of columns in slabs of at most `most` elements of k.
+static void multiply_block(Part *p, int64_t most) {
+  int64_t k = p->of->k, slabs = ceil_div(k, most), depth = p->total ? most : ceil_div(k, slabs);
+  for (p->k = 0; p->k < k; p->k += depth) {
+    p->depth = clamp64(k - p->k, 0, depth);
+    multiply_part(p);
+  }
+}
+
+// Sets the elements of C from their totals.
+static void store_totals(const Part *p) {
+  for (int64_t i = 0; i < p->of->m; i++) {
+    float *c = (float *)p->of->c + i * p->of->ldc + p->column;
+    const double *total = p->total + i * p->columns;
+    for (int64_t j = 0; j < p->columns; j++) c[j] = (float)total[j];
+  }
+}
+
+// Computes a product block by block. `most` is as in multiply_block; total: room for the totals of
+// a block, or NULL.
+static void multiply(const Product *g, int64_t most, double *total, float *work) {
+  int vecs = within(ceil_div(g->n, LANES), MOST_VECS), panel = vecs * LANES;
+  int64_t deepest = g->k < most ? g->k : most, limit = BLOCK / deepest / panel * panel,
+          blocks = ceil_div(g->n, limit), columns = ceil_div(ceil_div(g->n, blocks), panel) * panel;
+  Part p = {.of = g, .rows = most_rows[vecs - 1], .panel = panel, .a = work, .total = total};
+  p.tiles = ceil_div(g->m, p.rows);
+  p.group = clamp64(GROUP / (deepest * p.rows), 1, MOST_GROUP);
+  p.b = p.a + GROUP;
   for (p.column = 0; p.column < g->n; p.column += columns) {
     p.columns = clamp64(g->n - p.column, 0, columns);
-    for (p.k = 0; p.k < g->k; p.k += depth) {
-      p.depth = clamp64(g->k - p.k, 0, depth);
-      part(&p);
-    }
+    if (total) memset(total, 0, (size_t)(g->m * p.columns) * sizeof *total);
+    multiply_block(&p, most);
+    if (total) store_totals(&p);
   }
 }
 
-static void multiply_leaves(const Product *g, void *work) { multiply(g, SUM_LEAF, work); }
+// Computes a product with a long sum: leaves, middles, and totals in f64 (ir/program/sums.h).
+static void multiply_long(const Product *g, double *work) {
+  for (int64_t i = 0; i < g->m; i += LONG_ROWS) {
+    Product rows = *g;
+    rows.m = clamp64(g->m - i, 0, LONG_ROWS);
+    rows.a = (const float *)g->a + (g->ta ? i : i * g->lda);
+    rows.c = (float *)g->c + i * g->ldc;
+    multiply(&rows, SUM_LEAF * SUM_MIDDLE, work, (float *)(work + F32_GEMM_TOTALS));
+  }
+}
 
-// Long sums follow ir/program/sums.h: leaves, middles, and totals in f64.
 void f32_gemm(const Product *g, void *work) {
-  if (g->k <= SLABS * DEPTH)
-    multiply(g, DEPTH, work);
+  if (f32_gemm_is_long(g->k))
+    multiply_long(g, work);
   else
-    product_by_pieces(g, SUM_LEAF * SUM_MIDDLE, multiply_leaves, work);
+    multiply(g, DEPTH, NULL, work);
 }
 
 #else
