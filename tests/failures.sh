@@ -187,8 +187,19 @@ limited() {
     timeout 60 "$meshc" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
   ) 2>/dev/null
 }
+# LLVM is loaded only where something must be compiled: not in an address space that is too small for it.
+library() {
+  name=library kind=memory rank=- warm=yes n=131072
+  restore
+  limited $n train net.mesh --threads 2 -q
+  code=$?
+  if [ $code = 0 ]; then pass; else bad "warm: exit $code: $(head -n 3 "$tmp/err")"; fi
+  limited $n train net.mesh --threads 2 -q --no-cache
+  code=$?
+  if [ $code = 7 ] && grep -q "loading .*LLVM" "$tmp/err"; then pass; else bad "cold: exit $code: $(head -n 3 "$tmp/err")"; fi
+}
 # From the smallest limit with which the program itself is loaded to the first with which the command succeeds: 7 and one
-# message. The loader and the constructors of LLVM come before the program and end it their own way.
+# message. The loader comes before the program and ends it its own way.
 addresses() {
   name=addresses kind=memory rank=- warm=yes
   restore
@@ -216,6 +227,7 @@ address_step=32768
 [ $all = no ] || address_step=1024
 [ "$only" = "  " ] || case $only in *" addresses "*) addresses ;; esac
 [ "$only" != "  " ] || addresses
+case $only in "  "|*" library "*) library ;; esac
 
 ranks=""
 command check no yes "memory output" check net.mesh

@@ -188,7 +188,7 @@ int guards_place(const Kernel *k, const CpuPlan *p, int phase);
 bool guards_decide(const Kernel *k, const CpuPlan *p, int phase);
 
 #ifdef MESHC_HAVE_LLVM
-#include <llvm-c/Core.h>
+#include "codegen/cpu/llvm_api_internal.h"
 
 typedef struct Emit {
   Arena *arena;

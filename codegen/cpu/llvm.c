@@ -16,38 +16,28 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <llvm-c/Analysis.h>
-#include <llvm-c/Core.h>
-#include <llvm-c/ErrorHandling.h>
-#include <llvm-c/Target.h>
-#include <llvm-c/TargetMachine.h>
-#include <llvm-c/Transforms/PassBuilder.h>
-
 #include "codegen/cpu/emit_internal.h"
 #include "ir/base/guard.h"
 
 static GuardOnce once;
 static char *cpu, *features, *triple;
+static const char *why_not; // why LLVM cannot be used; NULL: it can
 
 // -- failed allocations -------------------------------------------------------------------------
 //
 // LLVM allocates by operator new and by malloc, and aborts if either fails. Two functions set a
 // handler for this: one of the C++ library for operator new, one of LLVM for malloc, which is not
-// in its C API. Both are linked by their C++ names, as weak symbols. If a symbol is missing, the
-// program has no such handler, and LLVM aborts.
+// in its C API. Both are found by their C++ names. If a symbol is missing, the program has no such
+// handler, and LLVM aborts.
 
 typedef void NewHandler(void);
-extern NewHandler *set_new_handler(NewHandler *) __asm__("_ZSt15set_new_handlerPFvvE")
-    __attribute__((weak));
 typedef void BadAllocHandler(void *context, const char *why, bool crash_report);
-extern void install_bad_alloc_handler(BadAllocHandler *, void *) __asm__(
-    "_ZN4llvm31install_bad_alloc_error_handlerEPFvPvPKcbES0_") __attribute__((weak));
 
 // The handler of operator new that was set before on_new, the handler of meshc. In a process that
 // uses meshc as a library, operator new may fail in code that is not LLVM's. on_new then calls this
 // earlier handler or, if there is none, throws the exception of operator new.
 static NewHandler *other_handler;
-extern void throw_bad_alloc(void) __asm__("_ZSt17__throw_bad_allocv") __attribute__((weak));
+static void (*throw_bad_alloc)(void);
 
 static void on_new(void) {
   const Failure f = {.text = "out of memory while compiling kernels"};
@@ -68,17 +58,23 @@ static void on_bad_alloc(void *context, const char *why, bool crash_report) {
 static void on_fatal_error(const char *why) { BUG("LLVM: %s", why); }
 
 static void install_memory_handlers(void) {
-  if (set_new_handler) other_handler = set_new_handler(on_new);
-  if (install_bad_alloc_handler) install_bad_alloc_handler(on_bad_alloc, NULL);
+  NewHandler *(*set_new_handler)(NewHandler *);
+  void (*set_bad_alloc_handler)(BadAllocHandler *, void *);
+  llvm_symbol("_ZSt17__throw_bad_allocv", &throw_bad_alloc, sizeof throw_bad_alloc);
+  if (llvm_symbol("_ZSt15set_new_handlerPFvvE", &set_new_handler, sizeof set_new_handler))
+    other_handler = set_new_handler(on_new);
+  if (llvm_symbol("_ZN4llvm31install_bad_alloc_error_handlerEPFvPvPKcbES0_", &set_bad_alloc_handler,
+                  sizeof set_bad_alloc_handler))
+    set_bad_alloc_handler(on_bad_alloc, NULL);
   LLVMInstallFatalErrorHandler(on_fatal_error);
 }
 
 // -- targets and passes -------------------------------------------------------------------------
 
 static void start(void) {
+  why_not = llvm_open();
+  if (why_not) return;
   install_memory_handlers();
-  if (LLVMInitializeNativeTarget() || LLVMInitializeNativeAsmPrinter())
-    BUG("LLVM lacks the host's target");
   cpu = LLVMGetHostCPUName();
   features = LLVMGetHostCPUFeatures();
   triple = LLVMGetDefaultTargetTriple();
@@ -87,17 +83,11 @@ static void start(void) {
 
 bool code_available(void) { return true; }
 
-const char *code_version(void) {
-  static char text[32];
-  unsigned major, minor, patch;
-  LLVMGetVersion(&major, &minor, &patch);
-  snprintf(text, sizeof text, "LLVM %u.%u.%u", major, minor, patch);
-  return text;
-}
+const char *code_version(void) { return "LLVM " LLVM_VERSION_STRING; }
 
 const char *llvm_cpu(void) {
   guard_once(&once, start);
-  return cpu;
+  return why_not ? "none" : cpu;
 }
 
 // -- resident memory ----------------------------------------------------------------------------
@@ -115,8 +105,7 @@ static bool has_address(const struct dl_phdr_info *object, uintptr_t at) {
 static int drop_pages(struct dl_phdr_info *object, size_t bytes, void *context) {
   (void)bytes, (void)context;
   uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-  if (!has_address(object, (uintptr_t)LLVMContextCreate)) return 0;
-  if (has_address(object, (uintptr_t)llvm_rest)) return 1; // LLVM is part of this program
+  if (!has_address(object, (uintptr_t)llvm.ContextCreate)) return 0;
   for (int i = 0; i < object->dlpi_phnum; i++) {
     const ElfW(Phdr) *p = &object->dlpi_phdr[i];
     uintptr_t from = object->dlpi_addr + p->p_vaddr, to = (from + p->p_memsz) / page * page;
@@ -127,7 +116,9 @@ static int drop_pages(struct dl_phdr_info *object, size_t bytes, void *context) 
   return 1;
 }
 
-void llvm_rest(void) { dl_iterate_phdr(drop_pages, NULL); }
+void llvm_rest(void) {
+  if (llvm.ContextCreate) dl_iterate_phdr(drop_pages, NULL);
+}
 
 // Returns whether `word` is in a comma-separated list.
 static bool listed(const char *list, const char *word) {
@@ -239,7 +230,8 @@ static bool output(LLVMModuleRef m, LLVMTargetMachineRef tm, LlvmForm form, Byte
 bool llvm_compile(const Kernel *const *k, const char *const *symbol, uint32_t n,
                   const CodeOptions *opt, LlvmForm form, Bytes *out, char *why) {
   guard_once(&once, start);
-  LLVMTargetMachineRef tm = machine_new(opt, why);
+  if (why_not) snprintf(why, LLVM_WHY, "%s", why_not);
+  LLVMTargetMachineRef tm = why_not ? NULL : machine_new(opt, why);
   if (!tm) return false;
   LLVMContextRef ctx = LLVMContextCreate();
   LLVMModuleRef m = LLVMModuleCreateWithNameInContext("meshc", ctx);

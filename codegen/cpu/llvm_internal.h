@@ -23,8 +23,8 @@ const char *llvm_cpu(void); // returns LLVM's name of the host's processor, or "
 MUST_USE bool llvm_compile(const Kernel *const *k, const char *const *symbol, uint32_t n,
                            const CodeOptions *opt, LlvmForm form, Bytes *out, char *why);
 
-// Takes the code of the library out of the memory of this process. 50 MiB of it are mapped when the
-// library is loaded. The pages stay in the page cache, and come back when they are used again.
+// Takes the code of the library out of the memory of this process. 50 MiB of it are mapped when
+// something was compiled. The pages stay in the page cache, and come back when they are used again.
 void llvm_rest(void);
 
 #endif

@@ -154,6 +154,7 @@ bool session_compile(Session *s, const Graph *g, const char *purpose, const char
             plural(out->compiled->program->nkernels), code_cpu(), s->products);
   if (option_given(s->opt, OPTION_VERBOSE)) timings_print(stderr, &s->timings);
   timings_start(&s->timings, s->arena);
+  if (runs) arena_drop_spares(); // steps need the memory more
   if (runs && !s->stores) s->stores = out->compiled->program;
   return planned_alike(out, s->diag) && memory_suffices(s, out, runs);
 }

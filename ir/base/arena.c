@@ -94,6 +94,11 @@ static bool spare_put(Block *b) {
   return kept;
 }
 
+void arena_drop_spares(void) {
+  for (int size = 0; size < SIZES; size++)
+    for (int i = 0; i < SPARES; i++) free(atomic_exchange(&spare[size][i], NULL));
+}
+
 Arena *arena_new(void) {
   Arena *a = mem_zeroed(1, sizeof *a);
   guard_link(&a->guard);

@@ -31,6 +31,9 @@ typedef struct ArenaMark {
 ArenaMark arena_mark(const Arena *a);
 void arena_reset(Arena *a, ArenaMark mark);
 
+// Gives the blocks that are kept for later arenas back to the system. Thread rule: any thread.
+void arena_drop_spares(void);
+
 // Returns the bytes that the arena has allocated from the system.
 size_t arena_bytes(const Arena *a);
 
