@@ -27,7 +27,7 @@ struct Code {
 const char *code_cpu(void) {
   static char text[80];
   if (!code_available()) return "none";
-  snprintf(text, sizeof text, "%s, %d bit", llvm_cpu(), code_bits(&(CodeOptions){0}));
+  snprintf(text, sizeof text, "%s, %d bit", host_name(), code_bits(&(CodeOptions){0}));
   return text;
 }
 

@@ -28,6 +28,22 @@ int host_bits(void) {
   return __builtin_cpu_supports("avx") ? 256 : 128;
 }
 
+// Reads the processor's brand string by CPUID, up to the clock rate.
+const char *host_name(void) {
+  static union {
+    unsigned word[13];
+    char text[52];
+  } name;
+  for (unsigned i = 0; i < 3; i++) {
+    unsigned *w = &name.word[4 * i];
+    if (!__get_cpuid(0x80000002 + i, &w[0], &w[1], &w[2], &w[3])) return "x86-64";
+  }
+  char *clock = strstr(name.text, " @ "), *cpu = strstr(name.text, " CPU");
+  if (clock) *clock = 0;
+  if (cpu && cpu[4] == 0) *cpu = 0;
+  return name.text + strspn(name.text, " ");
+}
+
 // Reads the processor's identity by CPUID: the signature, the feature words of leaves 1 and 7,
 // extended features, and the registers that the system saves. Word ebx of leaf 1 differs between
 // cores and is left out.
@@ -47,6 +63,11 @@ const char *host_identity(Arena *a) {
 #else
 
 int host_bits(void) { return 128; }
+
+const char *host_name(void) {
+  static struct utsname u;
+  return uname(&u) == 0 ? u.machine : "unknown";
+}
 
 // Reads the processor's identity from the lines of /proc/cpuinfo about the first core. Lines that
 // change from call to call or differ between cores are left out.

@@ -4,6 +4,9 @@
 
 #include "codegen/codegen.h"
 
+// Returns the name of the processor's model, such as "Intel(R) Xeon(R) Platinum 8481C". The text is
+// in memory that the next call overwrites with the same text.
+const char *host_name(void);
 // Returns the bits of the widest vectors that the processor computes fast: 512, 256 or 128.
 int host_bits(void);
 // Returns the bits of a vector in code for these options: the width that they set or, if it is 0,

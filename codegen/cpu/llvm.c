@@ -85,11 +85,6 @@ bool code_available(void) { return true; }
 
 const char *code_version(void) { return "LLVM " LLVM_VERSION_STRING; }
 
-const char *llvm_cpu(void) {
-  guard_once(&once, start);
-  return why_not ? "none" : cpu;
-}
-
 // -- resident memory ----------------------------------------------------------------------------
 
 static bool has_address(const struct dl_phdr_info *object, uintptr_t at) {
@@ -255,7 +250,6 @@ bool llvm_compile(const Kernel *const *k, const char *const *symbol, uint32_t n,
 void llvm_rest(void) {}
 bool code_available(void) { return false; }
 const char *code_version(void) { return "none"; }
-const char *llvm_cpu(void) { return "none"; }
 
 bool llvm_compile(const Kernel *const *k, const char *const *symbol, uint32_t n,
                   const CodeOptions *opt, LlvmForm form, Bytes *out, char *why) {

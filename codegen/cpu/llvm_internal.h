@@ -15,8 +15,6 @@ typedef struct Bytes {
 typedef enum LlvmForm { LLVM_OBJECT, LLVM_ASSEMBLY, LLVM_IR } LlvmForm;
 enum { LLVM_WHY = 400 };
 
-const char *llvm_cpu(void); // returns LLVM's name of the host's processor, or "none"
-
 // Compiles n kernels under the given symbols as one module for the host, to *out in the given form.
 // Returns false with the reason in why[0..LLVM_WHY). Several threads may call it: each call has a
 // context of its own.
