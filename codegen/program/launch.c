@@ -192,9 +192,9 @@ void launch_emit(Builder *b, uint32_t n, const uint32_t *group) {
 // -- instructions of GEMMs ---------------------------------------------------------------------
 
 // Returns the part of role dims `role` that piece i computes. A role whose dim the pieces do not
-// cut has all its elements.
-static void cut_role(const Builder *b, const LivePieces *l, const DimList *role, int i,
-                     GemmPiece *p, int at) {
+// split has all its elements.
+static void split_role(const Builder *b, const LivePieces *l, const DimList *role, int i,
+                       GemmPiece *p, int at) {
   bool whole = role->n != 1;
   int64_t size = list_elements(b->g->dims, role), end = (i + 1) * l->block;
   p->to[at] = size;
@@ -217,9 +217,9 @@ static void gemm_pieces(const Builder *b, NodeId n, const GemmForm *form, Gemm *
   if (!l) return;
   GemmPiece *p = arena_array(b->a, GemmPiece, l->n);
   for (int i = 0; i < l->n; i++) {
-    cut_role(b, l, &form->m, i, &p[i], 0);
-    cut_role(b, l, &form->n, i, &p[i], 1);
-    cut_role(b, l, &form->k, i, &p[i], 2);
+    split_role(b, l, &form->m, i, &p[i], 0);
+    split_role(b, l, &form->n, i, &p[i], 1);
+    split_role(b, l, &form->k, i, &p[i], 2);
   }
   out->npieces = l->n;
   out->piece = p;
