@@ -203,12 +203,19 @@ static void left_operand(const Part *p, int64_t q, Tile *t) {
   t->a = in_place ? a + row_of(p, q) * t->a_row : p->a + q % p->group * p->rows * p->depth;
 }
 
-// Adds a tile of sums, of `rows` rows and `columns` columns, to the totals.
+// Returns the distance between rows of the totals: whole vectors.
+static int64_t total_row(const Part *p) { return ceil_div(p->columns, LANES) * LANES; }
+
+// Adds a tile of sums, of `rows` rows and `vecs` vectors, to the totals.
 WIDE static void add_total(const Part *p, const float *sum, int64_t i, int rows, int64_t j,
-                           int columns) {
+                           int vecs) {
+  enum { HALF = LANES / 2 };
   for (int r = 0; r < rows; r++, sum += F32_GEMM_PANEL) {
-    double *total = p->total + (i + r) * p->columns + j;
-    for (int c = 0; c < columns; c++) total[c] += (double)sum[c];
+    double *total = p->total + (i + r) * total_row(p) + j;
+    for (int c = 0; c < vecs * LANES; c += HALF) {
+      __m512d term = _mm512_cvtps_pd(_mm256_loadu_ps(sum + c));
+      _mm512_storeu_pd(total + c, _mm512_add_pd(_mm512_loadu_pd(total + c), term));
+    }
   }
 }
 
@@ -216,14 +223,14 @@ WIDE static void add_total(const Part *p, const float *sum, int64_t i, int rows,
 // distance between panels of B.
 static void tile_row(const Part *p, int64_t q, int64_t panel, Tile t) {
   const Product *g = p->of;
-  float sums[F32_GEMM_ROWS * F32_GEMM_PANEL];
+  float sums[F32_GEMM_ROWS * F32_GEMM_PANEL] = {0};
   int64_t i = row_of(p, q), rows = row_of(p, q + 1) - i;
   for (int64_t j = 0; j < p->columns; j += p->panel, t.b += panel) {
     int columns = within(p->columns - j, p->panel), vecs = ceil_div(columns, LANES);
     t.last = first_lanes(columns - (vecs - 1) * LANES);
     t.c = p->total ? sums : (float *)g->c + i * g->ldc + p->column + j;
     tile_function[vecs - 1][rows - 1](&t);
-    if (p->total) add_total(p, sums, i, (int)rows, j, columns);
+    if (p->total) add_total(p, sums, i, (int)rows, j, vecs);
   }
 }
 
@@ -252,7 +259,7 @@ static void multiply_block(Part *p, int64_t most) {
 static void store_totals(const Part *p) {
   for (int64_t i = 0; i < p->of->m; i++) {
     float *c = (float *)p->of->c + i * p->of->ldc + p->column;
-    const double *total = p->total + i * p->columns;
+    const double *total = p->total + i * total_row(p);
     for (int64_t j = 0; j < p->columns; j++) c[j] = (float)total[j];
   }
 }
@@ -269,7 +276,7 @@ static void multiply(const Product *g, int64_t most, double *total, float *work)
   p.b = p.a + GROUP;
   for (p.column = 0; p.column < g->n; p.column += columns) {
     p.columns = clamp64(g->n - p.column, 0, columns);
-    if (total) memset(total, 0, (size_t)(g->m * p.columns) * sizeof *total);
+    if (total) memset(total, 0, (size_t)(g->m * total_row(&p)) * sizeof *total);
     multiply_block(&p, most);
     if (total) store_totals(&p);
   }
