@@ -271,14 +271,14 @@ layout b -> p
 M
 export MESHC_F32=none # products of f32 by AVX-512 need no such memory
 for how in "--threads 4" "--threads 4 --np 2"; do
-  if ! (ulimit -v 450000; "$meshc" version >/dev/null 2>&1) || ! /sbin/ldconfig -p | grep -q libopenblas.so.0; then # sanitizers
+  if ! (ulimit -v 320000; "$meshc" version >/dev/null 2>&1) || ! /sbin/ldconfig -p | grep -q libopenblas.so.0; then # sanitizers
     skip
     continue
   fi
   # shellcheck disable=SC2086
-  (ulimit -v 450000; exec timeout 60 "$meshc" train "$tmp/large.mesh" -q $how >"$tmp/log" 2>"$tmp/err")
+  (ulimit -v 320000; exec timeout 60 "$meshc" train "$tmp/large.mesh" -q $how >"$tmp/log" 2>"$tmp/err")
   code=$?
-  if [ $code = 7 ] && grep -q E0804 "$tmp/err"; then pass; else fail "450 MB of addresses, $how: exit $code: $(head -n 3 "$tmp/err")"; fi
+  if [ $code = 7 ] && grep -q E0804 "$tmp/err"; then pass; else fail "320 MB of addresses, $how: exit $code: $(head -n 3 "$tmp/err")"; fi
 done
 unset MESHC_F32
 
