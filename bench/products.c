@@ -257,7 +257,7 @@ static Peer peer_start(Run *r, const Options *o) {
 }
 
 static double peer_turn(const Peer *p) {
-  double seconds;
+  double seconds = 0;
   kill(p->id, SIGCONT);
   if (write(p->ask, "", 1) != 1 || read(p->answer, &seconds, sizeof seconds) != sizeof seconds)
     fail("the library", NULL);

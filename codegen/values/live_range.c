@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-static const Range any = {-INFINITY, INFINITY};
+static const Range any = {-(double)INFINITY, (double)INFINITY};
 
 static Range one(double x) { return isnan(x) ? any : (Range){x, x}; }
 static Range of_bool(bool known, bool value) { return known ? one(value) : (Range){0, 1}; }

@@ -84,7 +84,7 @@ static NodeId scores(World *w) { return contract(w, w->q, w->key, w->k); }
 
 static void test_causal(void **state) {
   World *w = *state;
-  NodeId p = softmax(w, graph_where(w->g, w->below, scores(w), number(w, -INFINITY)));
+  NodeId p = softmax(w, graph_where(w->g, w->below, scores(w), number(w, -(double)INFINITY)));
   output(w, contract(w, p, w->v, w->s));
   const Gemm *s = product(w, 0), *o = product(w, 1);
   assert_int_equal(s->npieces, 2);
@@ -104,7 +104,7 @@ static void test_window(void **state) {
   NodeId behind = graph_binary(w->g, OP_SUB, graph_index(w->g, w->t), graph_index(w->g, w->s));
   NodeId near = graph_binary(w->g, OP_LT, behind, graph_const(w->g, TYPE_I32, 20));
   NodeId mask = graph_binary(w->g, OP_AND, near, w->below);
-  NodeId p = softmax(w, graph_where(w->g, mask, scores(w), number(w, -INFINITY)));
+  NodeId p = softmax(w, graph_where(w->g, mask, scores(w), number(w, -(double)INFINITY)));
   output(w, contract(w, p, w->v, w->s));
   const GemmPiece *last = &product(w, 1)->piece[3];
   assert_int_equal(last->from[2], 64); // 96 - 19 = 77 is in the grain from 64 on
@@ -113,7 +113,7 @@ static void test_window(void **state) {
 
 static void test_bias(void **state) {
   World *w = *state;
-  NodeId bias = graph_where(w->g, w->below, number(w, 0), number(w, -INFINITY));
+  NodeId bias = graph_where(w->g, w->below, number(w, 0), number(w, -(double)INFINITY));
   NodeId p = softmax(w, graph_binary(w->g, OP_ADD, scores(w), bias));
   output(w, contract(w, p, w->v, w->s));
   assert_int_equal(product(w, 0)->npieces, 2);
@@ -135,7 +135,7 @@ static void test_scores_that_are_read(void **state) {
   World *w = *state;
   NodeId s = scores(w);
   output(w, s);
-  NodeId p = softmax(w, graph_where(w->g, w->below, s, number(w, -INFINITY)));
+  NodeId p = softmax(w, graph_where(w->g, w->below, s, number(w, -(double)INFINITY)));
   output(w, contract(w, p, w->v, w->s));
   assert_int_equal(product(w, 0)->npieces, 0);
   assert_int_equal(product(w, 1)->npieces, 4);
@@ -160,7 +160,7 @@ static void test_rows_without_keys(void **state) {
   World *w = *state;
   NodeId late = graph_binary(w->g, OP_LT, graph_const(w->g, TYPE_I32, 63), graph_index(w->g, w->t));
   NodeId mask = graph_binary(w->g, OP_AND, late, w->below);
-  NodeId p = softmax(w, graph_where(w->g, mask, scores(w), number(w, -INFINITY)));
+  NodeId p = softmax(w, graph_where(w->g, mask, scores(w), number(w, -(double)INFINITY)));
   output(w, contract(w, p, w->v, w->s));
   const Gemm *o = product(w, 1);
   assert_int_equal(o->piece[0].from[2], 0);
