@@ -22,6 +22,7 @@ typedef struct RendezvousRank {
   atomic_int left;   // 1 + its exit code, written by the rank when it ends; 0 before
   atomic_int status; // 1 + its status from waitid, written by ranks_launch at its end; 0 before
   atomic_int pid;
+  atomic_int guard;      // the process that guards this rank, or 0 (ranks_guard.c)
   atomic_uint heartbeat; // advances every HEARTBEAT_NANOSECONDS while the process runs
   atomic_int doing;      // RankNote.what of its last note
   atomic_int line;       // RankNote.line of its last note
@@ -94,8 +95,9 @@ struct Ranks {
   InjectKind inject;      // the fault to inject, and the call of a collective at which to do it
   int64_t inject_call;
   bool handles_signals; // ranks_handle_signals has started its thread
-  // The lost rank that `error` names was ended by SIGTERM. mpirun sends this signal to all ranks
-  // after any failure, so `error` may not name the cause, and this rank waits before it reports.
+  // mpirun seems to have ended the lost rank that `error` names (is_swept in rendezvous.c). It does
+  // so to all ranks after any failure, so `error` may not name the cause, and this rank waits
+  // before it reports.
   bool swept;
   char error[SENTENCE];
 };

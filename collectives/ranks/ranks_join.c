@@ -241,6 +241,8 @@ Ranks *ranks_join(double deadline, char *why, size_t room, int *code) {
   CPU_ZERO(&set);
   sched_getaffinity(0, sizeof set, &set);
   r->spin = r->bound || CPU_COUNT(&set) >= r->nlocal;
+  bool guarded = r->guard_info && atomic_load(&r->guard_info->guarded);
+  atomic_store(&r->rendezvous->rank[r->index].guard, guarded ? getppid() : 0);
   atomic_store(&r->rendezvous->rank[r->index].pid, getpid());
   r->heartbeat_seen = mem_zeroed((size_t)r->nlocal, sizeof *r->heartbeat_seen);
   if (!heartbeat_start(r)) {

@@ -128,6 +128,15 @@ bool ended_by_error(int status) {
   return (code >= 2 && code < EXIT_LOST) || code == EXIT_MEMORY;
 }
 
+// Returns true if mpirun seems to have ended a rank: by SIGTERM, or by killing the guard, at whose
+// death the rank gets SIGKILL (ranks_guard.c). The guard of a rank that is killed alone still runs.
+static bool is_swept(RendezvousRank *b, int status) {
+  int signal = status >= 0 && WIFSIGNALED(status) ? WTERMSIG(status) : 0, how;
+  int guard = atomic_load(&b->guard);
+  return signal == SIGTERM ||
+         (signal == SIGKILL && guard && process_state(guard, &how) == PROCESS_ENDED);
+}
+
 static bool say_lost(Ranks *r, int i, int status) {
   RendezvousRank *b = &r->rendezvous->rank[i];
   char name[RANK_NAME], death[128], there[128], here[128];
@@ -135,7 +144,7 @@ static bool say_lost(Ranks *r, int i, int status) {
     rendezvous_end(r->rendezvous, WEXITSTATUS(status));
     return false;
   }
-  r->swept = r->guard_info && status >= 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM;
+  r->swept = r->guard_info && is_swept(b, status);
   return ranks_fail(
       r, "%s %s %s; rank %d waited for it %s", ranks_name(r, r->local_rank[i], name, sizeof name),
       death_text(status, death, sizeof death),
