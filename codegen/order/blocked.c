@@ -13,6 +13,9 @@
 //       p = softmax(s)
 //       o = contract(p, at(v))        collected: o of all rows
 //
+// With a causal mask a block needs the keys up to its last row. The dim of the keys in the loop
+// then says how many of them each block needs (Dim.live), and nothing is computed for the others.
+//
 // The passes after this one know loops only. The method is that of Rabe and Staats, "Self-attention
 // does not need O(n^2) memory", 2021, with all keys of a block at once.
 #include "codegen/order/blocked_internal.h"
@@ -30,6 +33,7 @@ typedef struct LoopWriter {
   const BlockedLoop *loop;
   RegionId outer, inner;      // the loops over the batch dims (0: none) and over the blocks
   DimId many, blocks, within; // the merged batch dims; number of the block; row within the block
+  DimId live;                 // the keys that a block needs; 0: all
   NodeId *body;               // by old node: its value in an iteration
   NodeId *end;                // by old node: its value after both loops
   VEC(NodeId) exit;           // old nodes whose values leave the loop
@@ -53,6 +57,22 @@ static DimId merged_dim(LoopWriter *w) {
   return dim_block(w->to->dims, w->to->mesh, dim_local(w->to->dims, name, size), slow->axes);
 }
 
+// Returns a dim for the keys that each block needs.
+static DimId live_dim(LoopWriter *w) {
+  DimTable *t = w->to->dims;
+  const Dim *keys = dim_get(t, w->loop->keys.at[0]);
+  const char *name = arena_printf(w->a, "%s.%s.live", keys->name, dim_get(t, w->blocks)->name);
+  size_t bytes = (size_t)dim_get(t, w->blocks)->size * sizeof *w->loop->live;
+  for (;; name = arena_printf(w->a, "%s.again", name)) {
+    DimId d = dim_find(t, name);
+    if (!d) return dim_add_live(t, name, keys->size, w->blocks, w->loop->live);
+    const Dim *have = dim_get(t, d);
+    if (have->live && have->by == w->blocks && have->size == keys->size &&
+        memcmp(have->live, w->loop->live, bytes) == 0)
+      return d;
+  }
+}
+
 static void loops_begin(LoopWriter *w) {
   const Dim *rows = dim_get(w->to->dims, w->loop->rows);
   int64_t block = w->loop->block, n = rows->size / block;
@@ -60,6 +80,7 @@ static void loops_begin(LoopWriter *w) {
       dim_local(w->to->dims, arena_printf(w->a, "%s.blocks%lld", rows->name, (long long)n), n);
   w->within = dim_local(w->to->dims,
                         arena_printf(w->a, "%s.rows%lld", rows->name, (long long)block), block);
+  w->live = w->loop->live ? live_dim(w) : 0;
   w->outer = 0;
   Pos pos = graph_node(w->g, w->loop->first)->origin.pos;
   Region r = {.parent = w->loop->around, .pos = pos};
@@ -113,12 +134,33 @@ static NodeId window(LoopWriter *w, NodeId x, DimId d, NodeId start) {
   return graph_add(w->to, OP_WINDOW_AT, 2, (NodeId[]){x, start}, &at);
 }
 
+// Returns x with the dim of the keys that a block needs instead of that of all keys.
+static NodeId narrow(LoopWriter *w, NodeId x) {
+  const Node *n = graph_node(w->to, x);
+  DimId keys = w->loop->keys.at[0];
+  if (!w->live || !dims_has(&n->dims, keys)) return x;
+  if (n->op == OP_INDEX) return graph_index(w->to, w->live);
+  return graph_add(w->to, OP_RENAME, 1, &x,
+                   &(Attr){.ndims = 1, .dims = &keys, .nto = 1, .to = &w->live});
+}
+
+// Returns x, a sum of one block, with the dim of all keys. It is 0 for keys that the block does not
+// need.
+static NodeId widened(LoopWriter *w, NodeId x) {
+  DimId keys = w->loop->keys.at[0];
+  if (!w->live || !dims_has(&graph_node(w->to, x)->dims, w->live)) return x;
+  Attr at = {.ndims = 1, .dims = &w->live, .nto = 1, .to = &keys};
+  at.affine = (Affine){.out = 1, .divisor = 1};
+  return graph_add(w->to, OP_WINDOW, 1, &x, &at);
+}
+
 // Returns the part of a value from outside that an iteration reads. Values of all rows and keys are
 // read where they are, others through a piece of memory for each iteration.
 static NodeId part_of(LoopWriter *w, NodeId n) {
-  NodeId x = w->map[n];
+  NodeId x = narrow(w, w->map[n]);
   const Dims dims = graph_node(w->to, x)->dims;
-  bool rows = dims_has(&dims, w->loop->rows), scores = rows && dims_overlap(&dims, &w->loop->keys);
+  bool keys = dims_overlap(&dims, &w->loop->keys) || dims_has(&dims, w->live);
+  bool rows = dims_has(&dims, w->loop->rows), scores = rows && keys;
   bool merges = w->outer && list_has_all(&dims, &w->loop->batch) && !scores;
   if (rows && !scores) x = split_rows(w, x);
   if (merges) x = graph_at(w->to, w->outer, merge(w, x));
@@ -131,13 +173,17 @@ static NodeId part_of(LoopWriter *w, NodeId n) {
 
 // -- values of an iteration ----------------------------------------------------------------------
 
+static DimId dim_inside(const LoopWriter *w, DimId d) {
+  if (d == w->loop->rows) return w->within;
+  return w->live && d == w->loop->keys.at[0] ? w->live : d;
+}
+
 static Attr attr_inside(const LoopWriter *w, const Attr *from, DimId room[MAX_RANK]) {
   Attr at = *from;
   at.ndims = 0;
   at.dims = room;
   for (int i = 0; i < from->ndims; i++)
-    if (!dims_has(&w->loop->batch, from->dims[i]))
-      room[at.ndims++] = from->dims[i] == w->loop->rows ? w->within : from->dims[i];
+    if (!dims_has(&w->loop->batch, from->dims[i])) room[at.ndims++] = dim_inside(w, from->dims[i]);
   return at;
 }
 
@@ -263,7 +309,7 @@ static void write_loop(LoopWriter *w, uint32_t l) {
   loops_begin(w);
   Leaving *leaving = arena_array(w->a, Leaving, w->exit.n);
   for (uint32_t i = 0; i < w->exit.n; i++)
-    leaving[i] = (Leaving){.old = w->exit.at[i], .value = inside(w, w->exit.at[i])};
+    leaving[i] = (Leaving){.old = w->exit.at[i], .value = widened(w, inside(w, w->exit.at[i]))};
   loop_end(w, w->inner, 0, leaving);
   if (w->outer) loop_end(w, w->outer, 1, leaving);
   for (uint32_t i = 0; i < w->exit.n; i++)

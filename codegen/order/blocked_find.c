@@ -15,6 +15,9 @@
 // An attention is left as it is if its keys are split over processors: then a collective lies
 // between the reduction over the keys and the scores.
 #include "codegen/order/blocked_internal.h"
+#include "codegen/values/live_internal.h"
+
+#include <math.h>
 
 enum {
   LEAST_BYTES = 32 << 20, // bytes of the scores of a contraction from which attention is blocked
@@ -41,6 +44,7 @@ typedef struct Finder {
   const CodegenOptions *opt;
   Rows row_dims;
   BlockedPlan *p;
+  Live *masks; // NULL: the graph has no mask over indices
   uint32_t count;
   // the pair that is tried, and tables by node for it
   DimId rows;
@@ -297,6 +301,63 @@ static bool plan_attention(Finder *f, uint32_t root, BlockedLoop *l) {
   return l->block != 0;
 }
 
+// Returns whether sum n of the attention has the same value without the keys at the positions that
+// f->masks looks at.
+static bool ignores(const Finder *f, NodeId n) {
+  const Node *x = graph_node(f->g, n);
+  Monoid m = op_row((Op)x->op)->monoid;
+  for (int i = 0; i < x->nargs; i++) {
+    Range r = live_range(f->masks, x->args[i], f->masks->spans, 0);
+    if (range_is(r, m == MONOID_MAX ? -INFINITY : m == MONOID_MIN ? INFINITY : 0)) return true;
+  }
+  return false;
+}
+
+// The sums of an attention, which alone read its scores.
+typedef VEC(NodeId) Sums;
+
+static Sums sums_of(Finder *f, uint32_t root) {
+  Sums sums = {0};
+  for (NodeId n = 1; n <= f->count; n++) {
+    const Node *x = graph_node(f->g, n);
+    bool sum = f->role[n] == BLOCK_EXIT || (f->role[n] == BLOCK_ROW && !is_plain(x));
+    if (sum && root_of(f, n) == root) vec_push(f->a, sums) = n;
+  }
+  return sums;
+}
+
+// Returns how many of the first keys block i of the rows needs.
+static int64_t keys_needed(Finder *f, const Sums *sums, int64_t i, int64_t block) {
+  LiveGrains g = live_grains(f->masks, f->keys.at[0]);
+  Span rows = {f->rows, {(double)(i * block), (double)((i + 1) * block - 1)}, NULL};
+  for (int64_t k = g.n - 1; k >= 0; k--) {
+    Span both = live_grain(&g, k, &rows);
+    live_at(f->masks, &both);
+    for (uint32_t n = 0; n < sums->n; n++)
+      if (k == 0 || !ignores(f, sums->at[n])) return (int64_t)both.at.hi + 1;
+  }
+  return g.size;
+}
+
+// Returns by block of rows how many of the first keys it needs, or NULL if blocks need all keys.
+static const int64_t *live_keys(Finder *f, uint32_t root, int64_t block) {
+  int64_t n = dim_get(f->g->dims, f->rows)->size / block, least = INT64_MAX;
+  const Dim *keys = dim_get(f->g->dims, f->keys.at[0]);
+  if (!f->masks || f->keys.n != 1 || keys->whole != f->keys.at[0]) return NULL;
+  Sums sums = sums_of(f, root);
+  for (uint32_t i = 0; i < sums.n; i++) {
+    const Node *x = graph_node(f->g, sums.at[i]);
+    bool adds = op_row((Op)x->op)->monoid == MONOID_SUM;
+    if (!adds && dims_has(&x->dims, f->keys.at[0])) return NULL;
+  }
+  int64_t *live = arena_array(f->a, int64_t, n);
+  for (int64_t i = 0; i < n; i++) {
+    live[i] = keys_needed(f, &sums, i, block);
+    if (live[i] < least) least = live[i];
+  }
+  return least < keys->size ? live : NULL;
+}
+
 static uint32_t loop_of(Finder *f, uint32_t first, const BlockedLoop *model, NodeId n) {
   for (uint32_t i = first; i < f->p->loop.n; i++)
     if (f->p->loop.at[i].at == f->level[n]) return i;
@@ -322,6 +383,7 @@ static void plan_part(Finder *f, uint32_t root) {
   model.around = p->around;
   p->why = p->softmax ? refusal(f, p) : "its keys are split over processors";
   if (!p->why && plan_attention(f, root, &model)) {
+    model.live = live_keys(f, root, model.block);
     plan_loops(f, root, &model);
     return;
   }
@@ -453,6 +515,7 @@ BlockedPlan *blocked_find(Arena *a, const Graph *g, const CodegenOptions *opt) {
   BlockedPlan *p = arena_new_of(a, BlockedPlan);
   Finder f = {.a = a, .g = g, .opt = opt, .p = p, .count = graph_count(g)};
   f.row_dims = rows_find(a, g, opt->over);
+  f.masks = live_new(a, g, opt->blocked_rows);
   p->of = arena_array(a, uint32_t, f.count + 1);
   p->read = arena_array(a, bool, f.count + 1);
   p->why = arena_array(a, const char *, f.count + 1);

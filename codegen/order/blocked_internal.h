@@ -23,6 +23,8 @@ typedef struct BlockedLoop {
   Dims keys;
   DimList batch; // dims that a loop around it runs over, slowest first; none: there is no such loop
   int64_t block; // rows of a block, a divisor of the size of `rows`
+  // By block: the keys that it needs, the first ones. A mask discards the others. NULL: all keys.
+  const int64_t *live;
   RegionId around; // the loop of the model that contains it, 0: none
   NodeId first;    // the first of its nodes: the loop has its origin
 } BlockedLoop;

@@ -72,7 +72,7 @@ static bool find_product(const Graph *g, const Order *order, NodeId n, LoopProdu
   for (int i = 0; i < order->at[x].n; i++) {
     DimId d = order->at[x].at[i];
     if (dims_has(&node->dims, d)) continue;
-    if (!dims_has(&wn->dims, d)) return false;
+    if (!dims_has(&wn->dims, d) || dim_get(g->dims, d)->live) return false;
     list_insert(&out->terms, out->terms.n, d);
   }
   for (int i = 0; i < order->at[n].n; i++)

@@ -61,6 +61,12 @@ Rows rows_find(Arena *a, const Graph *g, const char *over) {
 bool extent_slot(const Graph *g, const Rows *rows, DimId d, Slot *out) {
   const Dim *dim = dim_get(g->dims, d);
   RowDim row = rows->at[dim->whole];
+  if (dim->live) {
+    *out = (Slot){.kind = SLOT_EXTENT, .dim = dim->name, .whole = dim->size, .live = dim->live};
+    out->by = dim_get(g->dims, dim->by)->name;
+    out->steps = dim_get(g->dims, dim->by)->size;
+    return true;
+  }
   if (!row.scale && !dim_uneven(g->dims, g->mesh, d)) return false;
   const Dim *whole = dim_get(g->dims, row.scale ? rows->over : dim->whole);
   *out = (Slot){.kind = SLOT_EXTENT,

@@ -53,6 +53,23 @@ DimId dim_add(DimTable *t, const char *name, int64_t size, Pos pos) {
   return insert(t, (Dim){.name = intern(t->names, name), .size = size, .pos = pos});
 }
 
+DimId dim_add_live(DimTable *t, const char *name, int64_t size, DimId by, const int64_t *live) {
+  return insert(
+      t, (Dim){.name = intern(t->names, name),
+               .size = size,
+               .local = true,
+               .by = by,
+               .live = arena_copy(t->arena, live, (size_t)dim_get(t, by)->size * sizeof *live)});
+}
+
+int64_t dim_mean(const DimTable *t, DimId d) {
+  const Dim *dim = dim_get(t, d);
+  if (!dim->live) return dim->size;
+  int64_t sum = 0, n = dim_get(t, dim->by)->size;
+  for (int64_t i = 0; i < n; i++) sum += dim->live[i];
+  return ceil_div(sum, n);
+}
+
 DimId dim_find(const DimTable *t, const char *name) {
   const Entry *e = map_get(&t->by_name, intern(t->names, name));
   return e ? e->id : 0;

@@ -59,6 +59,10 @@ typedef struct Dim {
   DimId out, tap;      // of a footprint dim: the block dim to[0], and to[1] or 0
   Footprint footprint; // all zero if the dim is no footprint dim
   bool local;          // a whole dim that code generation added for the program of one processor
+  // Of a local dim of values in a loop over dim `by`: step i needs only the first live[i] elements,
+  // the others have no effect on results. NULL: all are needed. Outside such a loop all are.
+  DimId by;
+  const int64_t *live;
 } Dim;
 
 typedef struct DimTable DimTable;
@@ -76,6 +80,10 @@ DimId dim_add(DimTable *t, const char *name, int64_t size, Pos pos);
 // it out, so that it may be added after the first block. Returns the local dim of this name and
 // size if there is one. If another dim has the name, the new dim's name is longer.
 DimId dim_local(DimTable *t, const char *name, int64_t size);
+// The same for a dim of which step i of a loop over dim `by` needs the first live[i] elements.
+// dim_mean returns how many elements a step needs, rounded up: the mean over the steps.
+DimId dim_add_live(DimTable *t, const char *name, int64_t size, DimId by, const int64_t *live);
+int64_t dim_mean(const DimTable *t, DimId d);
 const Dim *dim_get(const DimTable *t, DimId d);
 uint32_t dim_count(const DimTable *t); // ids are 1 to dim_count
 // Returns the dim with that full name, or 0. Blocks can also be found by their names.

@@ -131,7 +131,7 @@ NodeId graph_contract(Graph *g, int n, const NodeId *factors, const Dims *keep, 
 static void multiply_lengths(const Graph *g, int n, const DimId *dims, const Axes *split,
                              int64_t *x) {
   for (int i = 0; i < n; i++) {
-    int64_t length = dim_get(g->dims, dims[i])->size;
+    int64_t length = dim_mean(g->dims, dims[i]);
     if (split) length = block_length(g->mesh, length, split[i]);
     if (!size_mul(*x, length, x)) *x = INT64_MAX;
   }

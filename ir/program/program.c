@@ -75,9 +75,19 @@ static void slot_block(const Mesh *m, const Slot *s, int64_t r, int64_t rows, in
   }
 }
 
+// Returns the elements that step `step` of its loop needs, or the mean if `step` is negative.
+static int64_t live_count(const Slot *s, int64_t step) {
+  int64_t sum = 0;
+  if (step >= 0) return s->live[step < s->steps ? step : s->steps - 1];
+  for (int64_t i = 0; i < s->steps; i++) sum += s->live[i];
+  return ceil_div(sum, s->steps);
+}
+
 // Returns the value of slot s (a scalar that differs between processors) on processor r, without
 // the factor Slot.times.
-static int64_t slot_base(const Program *p, const Slot *s, int64_t r, int64_t rows) {
+static int64_t slot_base(const Program *p, const Slot *s, int64_t r, int64_t rows, int64_t step) {
+  if (s->live)
+    return ceil_div(live_count(s, step) * (s->scale ? s->scale : 1), s->div ? s->div : 1);
   bool short_batch = rows >= 0 && same_name(p->over, s->dim);
   int64_t offset, valid, value = 0, all = short_batch ? rows : s->whole;
   if (s->footprint.affine.divisor) {
@@ -103,14 +113,45 @@ Slot slot_of_dim(const DimTable *t, DimId d, SlotKind kind) {
                 .footprint = dim->footprint};
 }
 
-int64_t program_slot(const Program *p, int32_t s, int64_t r, int64_t rows) {
+int64_t program_slot_in(const Program *p, int32_t s, int64_t r, int64_t rows, int64_t step) {
   int64_t value = 1;
   uint32_t links = 0;
   for (int32_t at = s; at >= 0; at = p->slot[at].times - 1) {
     if ((uint32_t)at >= p->nslots || links++ == p->nslots) BUG("slot %d has no value", (int)s);
-    value *= slot_base(p, &p->slot[at], r, rows);
+    value *= slot_base(p, &p->slot[at], r, rows, step);
   }
   return value;
+}
+
+int64_t program_slot(const Program *p, int32_t s, int64_t r, int64_t rows) {
+  return program_slot_in(p, s, r, rows, -1);
+}
+
+// Returns slot s, or a slot that is its factor, if it changes from step to step of a loop; else -1.
+static int32_t live_link(const Program *p, int32_t s) {
+  for (; s >= 0; s = p->slot[s].times - 1)
+    if (p->slot[s].live) return s;
+  return -1;
+}
+
+static int32_t live_of_set(const Program *p, const KernelLaunch *l, const KernelSet *set) {
+  int32_t live = live_link(p, set->units.slot);
+  for (int i = 0; i < p->kernel[l->kernel].nslot && live < 0; i++)
+    live = live_link(p, set->slot[i]);
+  return live;
+}
+
+int32_t program_live_slot(const Program *p, const Instr *in) {
+  int32_t live = -1;
+  if (in->kind == INSTR_KERNEL)
+    for (uint32_t i = 0; i < in->u.kernel.nsets && live < 0; i++)
+      live = live_of_set(p, &in->u.kernel, &in->u.kernel.set[i]);
+  if (in->kind != INSTR_GEMM) return live;
+  const Size sizes[] = {in->u.gemm.m, in->u.gemm.n, in->u.gemm.k};
+  for (int i = 0; i < 3 && live < 0; i++) live = live_link(p, sizes[i].slot);
+  for (int i = 0; i < in->u.gemm.nbatch && live < 0; i++)
+    live = live_link(p, in->u.gemm.batch[i].count.slot);
+  return live;
 }
 
 int32_t program_tensor(const Program *p, TensorKind kind, const char *name) {
@@ -259,6 +300,8 @@ static void put_slot(const Out *o, uint32_t i) {
   if (s->scale) put(o, " times %" PRId64, s->scale);
   if (s->div) put(o, " by %" PRId64, s->div);
   if (s->times) put(o, " times s%" PRId32, s->times - 1);
+  if (s->live) put(o, " by step of loop %" PRId32 ":", s->loop);
+  for (int64_t k = 0; s->live && k < s->steps; k++) put(o, " %" PRId64, s->live[k]);
   put(o, "\n");
 }
 
@@ -502,5 +545,5 @@ bool slot_equal(const Slot *a, const Slot *b) {
   return a->kind == b->kind && strcmp(a->dim ? a->dim : "", b->dim ? b->dim : "") == 0 &&
          a->whole == b->whole && axes_equal(a->axes, b->axes) && axes_equal(a->within, b->within) &&
          a->scale == b->scale && a->div == b->div && a->times == b->times &&
-         footprint_equal(&a->footprint, &b->footprint);
+         footprint_equal(&a->footprint, &b->footprint) && a->live == b->live && a->loop == b->loop;
 }

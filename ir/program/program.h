@@ -43,6 +43,12 @@ typedef struct Slot {
   int32_t times; // 1 + the index of another slot, whose value is y; 0: y is 1
   // If its divisor is not 0, x describes this interval of the dim instead of a block.
   Footprint footprint;
+  // If not NULL, x is live[i] in step i of a loop around the instruction that reads the slot. The
+  // loop runs over dim `by`, has `steps` steps, and is number `loop` of the loops, outermost first.
+  const int64_t *live;
+  const char *by;
+  int64_t steps;
+  int32_t loop;
 } Slot;
 // Returns a slot (a scalar that differs between processors) of the given kind for dim d. d may be a
 // whole, a block or a footprint dim.
@@ -426,7 +432,12 @@ const InstrValue *program_instr_value(const Program *p, uint32_t i);
 const char *program_instr_name(const Program *p, uint32_t i, Pos *pos);
 // Returns the value on processor r of Program.slot[s], a scalar that differs between processors.
 // `rows` is the number of valid rows of the dim Program.over; a negative number means all rows.
+// For a slot that changes from step to step of a loop, this is the mean, rounded up.
 int64_t program_slot(const Program *p, int32_t s, int64_t r, int64_t rows);
+// The same in step `step` of the loops on which slots depend.
+int64_t program_slot_in(const Program *p, int32_t s, int64_t r, int64_t rows, int64_t step);
+// Returns the index of a slot of instruction `in` that changes from step to step of a loop, or -1.
+int32_t program_live_slot(const Program *p, const Instr *in);
 // Returns the index of the tensor with that name and kind, or -1.
 int32_t program_tensor(const Program *p, TensorKind kind, const char *name);
 // Predicted calls, operand bytes and sent bytes of the collectives of one run, indexed by CollKind.

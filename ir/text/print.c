@@ -249,6 +249,10 @@ static void put_dim(const Out *o, const Dim *dim, bool block) {
     put_axes(o, dim->axes);
   } else if (dim->follows) {
     put(o, " follows %s", dim_word(o, dim->follows));
+  } else if (dim->live) {
+    put(o, " live %s", dim_word(o, dim->by));
+    for (int64_t i = 0; i < dim_get(o->g->dims, dim->by)->size; i++)
+      put(o, " %" PRId64, dim->live[i]);
   }
   put_origin(o, block ? (Pos){0} : dim->pos, NULL, NULL);
 }

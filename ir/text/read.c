@@ -113,12 +113,27 @@ static bool read_seed(Reader *r) {
   return scan_seed(&r->s, &r->g->spec.seed) && line_end(r, &at);
 }
 
+// Reads, after the word `live`, the dim of a loop and for each of its steps how many of the
+// elements of a dim are needed (Dim.live). Adds this dim.
+static bool read_live(Reader *r, const char *name, int64_t size) {
+  DimId by;
+  Pos pos;
+  if (!scan_whole(&r->s, &by)) return false;
+  int64_t n = dim_get(r->g->dims, by)->size, *live = arena_array(r->g->arena, int64_t, n);
+  for (int64_t i = 0; i < n; i++)
+    if (!scan_long(&r->s, 1, size, &live[i])) return false;
+  if (!line_end(r, &pos)) return false;
+  (void)dim_add_live(r->g->dims, name, size, by, live);
+  return true;
+}
+
 static bool read_dim_line(Reader *r) {
   const char *at = scan_here(&r->s), *name = scan_word(&r->s);
   int64_t size;
   if (!name || !scan_expect(&r->s, "=") || !scan_long(&r->s, 1, MAX_DIM_SIZE, &size)) return false;
   if (dim_find(r->g->dims, name)) return scan_fail(&r->s, at, "two dims are called %s", name);
   DimId first = 0;
+  if (scan_accept_word(&r->s, "live")) return read_live(r, name, size);
   if (scan_accept_word(&r->s, "follows") && !scan_whole(&r->s, &first)) return false;
   Pos pos;
   if (!line_end(r, &pos)) return false;

@@ -450,6 +450,8 @@ static void size_instr(const Exec *e, const Context *c, const Instr *in, BoundIn
 }
 
 static bool is_shared(const BoundInstr *b) {
+  for (int64_t i = 0; b->in_step && i < b->steps; i++)
+    if (!b->in_step[i].solo) return true;
   return !b->solo && b->kind != INSTR_COLLECTIVE && b->kind != INSTR_COMMIT &&
          b->kind != INSTR_LOOP && b->kind != INSTR_END;
 }
@@ -483,13 +485,59 @@ static bool loop_is_divided(const BoundInstr *b) {
 
 static bool is_own(const Exec *e, int64_t r) { return r >= e->first && r < e->first + e->own; }
 
+// -- instructions whose sizes change from step to step of a loop ---------------------------------
+
+// Gives a copy of a bound instruction memory of its own for what size_instr sets.
+static void own_sizes(Exec *e, BoundInstr *b) {
+  if (b->kind != INSTR_KERNEL) return;
+  BoundKernel *k = &b->u.kernel;
+  k->set = arena_copy(e->memory, k->set, k->nsets * sizeof *k->set);
+  for (uint32_t s = 0; s < k->nsets; s++)
+    k->set[s].slot = arena_array(e->memory, int64_t, k->kernel->nslot + 1u);
+}
+
+static void bind_steps(Exec *e, const Context *c, uint32_t i) {
+  const Program *p = e->program;
+  BoundInstr *b = &c->instr[i];
+  int32_t slot = program_live_slot(p, &p->instr[i]);
+  if (slot < 0) return;
+  b->loop = p->slot[slot].loop;
+  BoundInstr *steps = arena_array(e->memory, BoundInstr, p->slot[slot].steps);
+  for (int64_t k = 0; k < p->slot[slot].steps; k++) {
+    steps[k] = *b;
+    own_sizes(e, &steps[k]);
+  }
+  b->in_step = steps;
+  b->steps = p->slot[slot].steps;
+}
+
+// Computes the slots of processor c in step `step` of all loops; in no step if it is negative.
+static void set_slots(const Exec *e, Context *c, int64_t step) {
+  for (uint32_t s = 0; s < e->program->nslots; s++)
+    c->slot[s] = program_slot_in(e->program, (int32_t)s, c->processor, e->rows, step);
+}
+
+static void size_steps(const Exec *e, Context *c) {
+  const Program *p = e->program;
+  int64_t most = 0;
+  for (uint32_t s = 0; s < p->nslots; s++)
+    if (p->slot[s].live && p->slot[s].steps > most) most = p->slot[s].steps;
+  for (int64_t step = 0; step < most; step++) {
+    set_slots(e, c, step);
+    for (uint32_t i = 0; i < p->ninstrs; i++) {
+      BoundInstr *b = &c->instr[i];
+      if (b->in_step && step < b->steps) size_instr(e, c, &p->instr[i], &b->in_step[step]);
+    }
+  }
+}
+
 void exec_bind_sizes(Exec *e) {
   const Program *p = e->program;
   e->small = true;
   for (int64_t r = 0; r < e->processors; r++) {
     Context *c = &e->context[r];
-    for (uint32_t s = 0; s < p->nslots; s++)
-      c->slot[s] = program_slot(p, (int32_t)s, c->processor, e->rows);
+    if (is_own(e, r)) size_steps(e, c);
+    set_slots(e, c, -1);
     for (uint32_t i = 0; i < p->ninstrs; i++) {
       if (!is_own(e, r) && p->instr[i].kind != INSTR_COLLECTIVE) continue;
       size_instr(e, c, &p->instr[i], &c->instr[i]);
@@ -554,6 +602,7 @@ static bool bind_context(Exec *e, int64_t r, Diag *d) {
   if (is_own(e, r)) fill_constants(e, c);
   for (uint32_t i = 0; i < p->ninstrs; i++)
     if (is_own(e, r) || p->instr[i].kind == INSTR_COLLECTIVE) bind_instr(e, c, i);
+  for (uint32_t i = 0; i < p->ninstrs && is_own(e, r); i++) bind_steps(e, c, i);
   return true;
 }
 

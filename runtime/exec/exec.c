@@ -95,7 +95,7 @@ static KernelCall call_of(const Exec *e, int worker, const BoundKernel *b, const
 // the kernel is applied in turn.
 static void run_chunks(Exec *e, int64_t context, uint32_t instr, int worker, int64_t lo, int64_t hi,
                        const LoopSteps *steps) {
-  const BoundKernel *b = &e->context[context].instr[instr].u.kernel;
+  const BoundKernel *b = &bound_instr(e, context, instr, steps)->u.kernel;
   int64_t partial = b->kernel->partial_bytes;
   Status status = {0};
   for (uint32_t s = 0; s < b->nsets; s++) {
@@ -117,7 +117,7 @@ static void run_chunks(Exec *e, int64_t context, uint32_t instr, int worker, int
 
 static void combine_chunks(Exec *e, int64_t context, uint32_t instr, int worker,
                            const LoopSteps *steps) {
-  const BoundKernel *b = &e->context[context].instr[instr].u.kernel;
+  const BoundKernel *b = &bound_instr(e, context, instr, steps)->u.kernel;
   Status status = {0};
   for (uint32_t s = 0; s < b->nsets; s++) {
     const BoundSet *set = &b->set[s];
@@ -296,7 +296,7 @@ static int64_t first_chunk(const BoundKernel *b, int member, int members) {
 // otherwise the one for a kernel that has run.
 static void probe(const Exec *e, int64_t context, uint32_t i, int worker, const LoopSteps *steps,
                   bool before) {
-  const BoundInstr *b = &e->context[context].instr[i];
+  const BoundInstr *b = bound_instr(e, context, i, steps);
   if (!e->probe || context != e->first || b->kind != INSTR_KERNEL || b->u.kernel.units == 0) return;
   const KernelLaunch *launch = &e->program->instr[i].u.kernel;
   KernelCall call = call_of(e, worker, &b->u.kernel, &b->u.kernel.set[0], steps, NULL);
@@ -319,7 +319,7 @@ static void run_shares(const Exec *e, int64_t context, const BoundInstr *b, int 
 
 static void run_instr(Exec *e, int64_t context, uint32_t i, int worker, int member, int members,
                       const LoopSteps *steps) {
-  const BoundInstr *b = &e->context[context].instr[i];
+  const BoundInstr *b = bound_instr(e, context, i, steps);
   if (b->kind == INSTR_GEMM) run_shares(e, context, b, worker, member, members, steps);
   if (b->kind == INSTR_FILL || b->kind == INSTR_COPY) run_copy(b, member, members, steps);
   if (b->kind == INSTR_ORDERED) run_ordered(e, &b->u.ordered, worker, member, members, steps);
@@ -376,7 +376,7 @@ static void trace_end(const Exec *e, int64_t context, uint32_t i, int worker, do
 // -- instructions between two meetings of all workers -------------------------------------------
 
 static void run_alone(Exec *e, int64_t context, uint32_t i, int worker, const LoopSteps *steps) {
-  const BoundInstr *b = &e->context[context].instr[i];
+  const BoundInstr *b = bound_instr(e, context, i, steps);
   probe(e, context, i, worker, steps, true);
   run_instr(e, context, i, worker, 0, 1, steps);
   if (b->kind == INSTR_KERNEL && b->u.kernel.kernel->combine)
@@ -387,7 +387,7 @@ static void run_alone(Exec *e, int64_t context, uint32_t i, int worker, const Lo
 // Runs rows lo..hi-1 of a kernel in a loop with rows.
 static void run_rows(Exec *e, int64_t context, uint32_t i, int worker, int64_t lo, int64_t hi,
                      const LoopSteps *steps) {
-  const BoundKernel *b = &e->context[context].instr[i].u.kernel;
+  const BoundKernel *b = &bound_instr(e, context, i, steps)->u.kernel;
   Status status = {0};
   KernelCall call = call_of(e, worker, b, &b->set[0], steps, &status);
   int64_t strip = b->units / b->strips;
@@ -433,7 +433,7 @@ static void run_segment(Exec *e, int64_t context, uint32_t lo, uint32_t hi, int 
   // before the next instruction that is divided among them
   bool apart = false;
   for (uint32_t i = lo; i < hi; i++) {
-    const BoundInstr *b = &e->context[context].instr[i];
+    const BoundInstr *b = bound_instr(e, context, i, steps);
     Barrier *meet = e->of_context[context];
     if (runs_by_rows(e, b, s.members)) {
       if (apart) barrier_wait(meet);

@@ -50,6 +50,11 @@ typedef struct BoundGemm {
 
 typedef struct BoundInstr {
   InstrKind kind;
+  // If its sizes change from step to step of a loop: the instruction in each step of loop number
+  // `loop`, outermost first. NULL: it is the same in all steps.
+  struct BoundInstr *in_step;
+  int64_t steps; // entries of `in_step`
+  int32_t loop;
   bool solo; // one worker of the context runs it; false: it is divided among them
   union {
     BoundKernel kernel;
@@ -159,6 +164,13 @@ struct Exec {
 };
 
 typedef struct FiniteProbe FiniteProbe; // defined in probe.c
+
+// Returns instruction i of a context in these steps of the loops around it.
+static inline const BoundInstr *bound_instr(const Exec *e, int64_t context, uint32_t i,
+                                            const LoopSteps *steps) {
+  const BoundInstr *b = &e->context[context].instr[i];
+  return b->in_step ? &b->in_step[steps->at[b->loop]] : b;
+}
 
 // Allocates the memory of all tensors and computes the addresses of all operands of the program.
 // Returns false after an error in d.

@@ -7,6 +7,8 @@
 
 #include <cmocka.h>
 
+#include <math.h>
+
 #include "codegen/codegen.h"
 
 typedef struct World {
@@ -124,6 +126,35 @@ static void test_loops(void **state) {
   arena_free(w.a);
 }
 
+// With a causal mask a block needs the keys up to its last row only.
+static void test_masked_keys(void **state) {
+  (void)state;
+  World w;
+  begin(&w, 1024, 1024);
+  w.opt.blocked_rows = 64;
+  NodeId mask = graph_binary(w.g, OP_LE, graph_index(w.g, w.s), graph_index(w.g, w.t));
+  NodeId none = graph_const(w.g, TYPE_F32, -INFINITY);
+  NodeId p = softmax(&w, graph_where(w.g, mask, contract(&w, w.q, w.key, w.k), none));
+  output(&w, "o", contract(&w, p, w.v, w.s));
+  const Graph *g = blocked(&w);
+  const Dim *live = NULL;
+  for (DimId d = 1; d <= dim_count(g->dims); d++)
+    if (dim_get(g->dims, d)->live) live = dim_get(g->dims, d);
+  assert_non_null(live);
+  assert_int_equal(live->size, 1024);
+  for (int64_t i = 0; i < dim_get(g->dims, live->by)->size; i++)
+    assert_int_equal(live->live[i], 64 * (i + 1));
+  Fusion *f = fuse(w.a, order_choose(w.a, g, &(StoreOptions){0}), NULL, &w.opt);
+  const Program *made = program_build(w.a, f, &w.opt)->program;
+  int32_t slot = -1;
+  for (uint32_t i = 0; i < made->ninstrs && slot < 0; i++)
+    slot = program_live_slot(made, &made->instr[i]);
+  assert_true(slot >= 0);
+  assert_int_equal(program_slot_in(made, slot, 0, -1, 3), 256);
+  assert_int_equal(program_slot(made, slot, 0, -1), 544);
+  arena_free(w.a);
+}
+
 static void test_small_scores_stay(void **state) {
   (void)state;
   World w;
@@ -178,6 +209,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_memory_is_linear),
       cmocka_unit_test(test_loops),
+      cmocka_unit_test(test_masked_keys),
       cmocka_unit_test(test_small_scores_stay),
       cmocka_unit_test(test_scores_that_are_output_stay),
       cmocka_unit_test(test_rows_without_divisor_stay),
