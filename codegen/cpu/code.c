@@ -54,8 +54,8 @@ static void cache_key(Arena *a, const KernelList *s, uint8_t out[HASH_BYTES]) {
   hash_text(&h, "meshc " MESHC_VERSION " " EMITTER_HASH);
   hash_text(&h, code_version());
   hash_text(&h, host_identity(a));
-  hash_text(&h,
-            arena_printf(a, "%d bits, level %d, %u kernels", code_bits(s->opt), s->opt->opt, s->n));
+  hash_text(&h, arena_printf(a, "%d bits, level %d, %u kernels%s", code_bits(s->opt), s->opt->opt,
+                             s->n, code_is_instrumented() ? ", instrumented" : ""));
   hash_text(&h, s->opt->without ? s->opt->without : "");
   for (uint32_t i = 0; i < s->n; i++) hash_text(&h, kernel_identity(a, s->kernel[i]));
   hash_end(&h, out);

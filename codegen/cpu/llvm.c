@@ -4,6 +4,7 @@
 // into registers, early-cse merges equal addresses and splats, code generation does the rest.
 #define _GNU_SOURCE
 #include "codegen/cpu/llvm_internal.h"
+#include "codegen/cpu/load_internal.h"
 
 #include "codegen/cpu/host_internal.h"
 
@@ -155,8 +156,10 @@ static LLVMTargetMachineRef machine_new(const CodeOptions *t, char *why) {
   static const LLVMCodeGenOptLevel level[] = {LLVMCodeGenLevelNone, LLVMCodeGenLevelLess,
                                               LLVMCodeGenLevelDefault, LLVMCodeGenLevelAggressive};
   char *used = features_of(t);
+  bool far = code_is_instrumented(); // calls functions at any distance
   LLVMTargetMachineRef tm = LLVMCreateTargetMachine(target, triple, cpu, used, level[t->opt],
-                                                    LLVMRelocPIC, LLVMCodeModelSmall);
+                                                    far ? LLVMRelocStatic : LLVMRelocPIC,
+                                                    far ? LLVMCodeModelLarge : LLVMCodeModelSmall);
   free(used);
   return tm;
 }
@@ -169,9 +172,8 @@ static EmitTarget emit_target(const CodeOptions *t) {
                       t->opt};
 }
 
-static bool run_passes(LLVMModuleRef m, LLVMTargetMachineRef tm, int opt, char *why) {
+static bool run_passes(LLVMModuleRef m, LLVMTargetMachineRef tm, const char *passes, char *why) {
   LLVMPassBuilderOptionsRef o = LLVMCreatePassBuilderOptions();
-  const char *passes = opt == 0 ? "function(mem2reg)" : "function(mem2reg,early-cse)";
   LLVMErrorRef error = LLVMRunPasses(m, passes, tm, o);
   LLVMDisposePassBuilderOptions(o);
   if (!error) return true;
@@ -179,6 +181,16 @@ static bool run_passes(LLVMModuleRef m, LLVMTargetMachineRef tm, int opt, char *
   snprintf(why, LLVM_WHY, "%s", text);
   LLVMDisposeErrorMessage(text);
   return false;
+}
+
+// Has all functions of m tell the thread sanitizer what they load and store.
+static bool instrument(LLVMModuleRef m, LLVMTargetMachineRef tm, char *why) {
+  static const char mark[] = "sanitize_thread";
+  unsigned kind = LLVMGetEnumAttributeKindForName(mark, sizeof mark - 1);
+  LLVMAttributeRef asked = LLVMCreateEnumAttribute(LLVMGetModuleContext(m), kind, 0);
+  for (LLVMValueRef f = LLVMGetFirstFunction(m); f; f = LLVMGetNextFunction(f))
+    LLVMAddAttributeAtIndex(f, LLVMAttributeFunctionIndex, asked);
+  return run_passes(m, tm, "function(tsan)", why);
 }
 
 static bool verify(LLVMModuleRef m, char *why) {
@@ -236,8 +248,10 @@ bool llvm_compile(const Kernel *const *k, const char *const *symbol, uint32_t n,
   LLVMDisposeTargetData(layout);
   EmitTarget t = emit_target(opt);
   for (uint32_t i = 0; i < n; i++) emit_kernel(m, k[i], symbol[i], &t);
-  bool ok = verify(m, why) && run_passes(m, tm, opt->opt, why);
+  const char *passes = opt->opt == 0 ? "function(mem2reg)" : "function(mem2reg,early-cse)";
+  bool ok = verify(m, why) && run_passes(m, tm, passes, why);
   if (opt->opt > 0) freeze_addresses(m);
+  ok = ok && (!code_is_instrumented() || instrument(m, tm, why));
   ok = ok && output(m, tm, form, out, why);
   LLVMDisposeModule(m);
   LLVMContextDispose(ctx);

@@ -3,8 +3,10 @@
 // All sections with code or constants are copied to one mapping, constants on pages of their own.
 // Relocations are applied while the mapping is writable; then code becomes executable and constants
 // read-only. Only the relocations that LLVM emits for position-independent kernels are supported.
+#define _GNU_SOURCE // RTLD_DEFAULT
 #include "codegen/cpu/load_internal.h"
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,9 +143,17 @@ static bool protect(Object *o) {
 
 // -- relocation ---------------------------------------------------------------------------------
 
+// Returns the address of a function that the thread sanitizer defines, or NULL.
+static void *sanitizer_function(const char *name) {
+  return THREAD_SANITIZER && !strncmp(name, "__tsan_", 7) ? dlsym(RTLD_DEFAULT, name) : NULL;
+}
+
 static bool symbol_address(const Object *o, const Elf64_Sym *s, uint64_t *out) {
-  if (s->st_shndx == SHN_UNDEF)
-    BUG("generated code refers to %s, which nobody defines", symbol_name(o, s));
+  if (s->st_shndx == SHN_UNDEF) {
+    *out = (uint64_t)(uintptr_t)sanitizer_function(symbol_name(o, s));
+    if (!*out) BUG("generated code refers to %s, which nobody defines", symbol_name(o, s));
+    return true;
+  }
   if (s->st_shndx >= o->nsections || !in_image(&o->section[s->st_shndx]) ||
       s->st_value > o->section[s->st_shndx].sh_size)
     return fail(o, "a symbol of the object lies outside of its image");
