@@ -4,7 +4,8 @@
 #   effort      --opt 0 to 3
 #   width       vectors of 128, 256 and 512 bits (MESHC_WIDTH)
 #   products    with AVX-512 and OpenBLAS, without one of them, without both (MESHC_F32, MESHC_BLAS)
-# A suite that computes no product of a library runs once for all kinds of products.
+# A suite that computes no product of a library runs once for all kinds of products. Suites that make their own kernels
+# at every width vary in effort only.
 #   FUSE="0 1" OPT="0 1 2 3" WIDTH="128 256 512" PRODUCTS="all f32 blas none" RUNNERS="..." limit what is run.
 top=$(cd "$(dirname "$0")/../.." && pwd) || exit 1
 MESHC=${MESHC:-$top/build/release/meshc} MESHC_DATA=${MESHC_DATA:-$top/../shared/data}
@@ -57,13 +58,16 @@ products() {
   case $1 in blas | none) export MESHC_F32=none ;; esac
 }
 
-own="suite_compiled suite_kernels suite_kernels_windows suite_elementwise suite_remat"
+kernels="suite_kernels suite_kernels_windows suite_elementwise"
+own="suite_compiled suite_remat"
 multiply="suite_models suite_random suite_verify suite_golden train"
-for runner in ${RUNNERS:-$own $multiply}; do
-  case " $own " in *" $runner "*) kinds=all ;; *) kinds=${PRODUCTS:-all f32 blas none} ;; esac
-  for fuse in ${FUSE:-1 0}; do
+for runner in ${RUNNERS:-$kernels $own $multiply}; do
+  fuses=${FUSE:-1 0} widths=${WIDTH:-128 256 512} kinds=${PRODUCTS:-all f32 blas none}
+  case " $kernels $own " in *" $runner "*) kinds=all ;; esac
+  case " $kernels " in *" $runner "*) fuses=1 widths=512 ;; esac
+  for fuse in $fuses; do
     for opt in ${OPT:-0 1 2 3}; do
-      for width in ${WIDTH:-128 256 512}; do
+      for width in $widths; do
         for kind in $kinds; do
           products "$kind"
           case $fuse in 0) SUITE_FLAGS="--opt $opt --no-fuse" ;; *) SUITE_FLAGS="--opt $opt" ;; esac
