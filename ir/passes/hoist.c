@@ -17,6 +17,11 @@
 // A carry to which each step adds a value that is known before the loop becomes a sum over all
 // steps.
 //
+// A loop that reads a large value of all steps, which follows from small ones by pointwise nodes,
+// recomputes it: the value need not be stored.
+//
+//   a = exp(x[t, b, d] * w[d, n]); loop: at(a) * c   =>   loop: exp(at(x) * w) * c
+//
 // Loops with the mark `recompute` have other rules, because they exist to save memory. A node that
 // reads a value collected by another loop stays in the loop. A sum over all steps of a collected
 // value, such as the gradient of a parameter, becomes a carry. It takes the memory of two values:
@@ -25,6 +30,10 @@
 //
 // Inner loops are visited first, because a node that leaves one loop may then leave the next.
 #include "ir/graph/graph.h"
+
+// A loop recomputes values of all steps that have at least AGAIN_BYTES, if what they follow
+// from has at most one AGAIN_SHARE of their bytes, and a step takes AGAIN_COST an element at most.
+enum { AGAIN_BYTES = 1 << 18, AGAIN_SHARE = 4, AGAIN_COST = 16 };
 
 typedef struct Hoist {
   Arena *a;
@@ -129,11 +138,64 @@ static NodeId lift(Hoist *h, NodeId n) {
   return put_node(h, n, args);
 }
 
+// Returns whether value n of the new graph is computed, element by element, from values of all
+// steps of a loop over t.
+static bool is_pointwise_over(const Hoist *h, NodeId n, DimId t) {
+  const Node *x = graph_node(h->to, n);
+  return op_row((Op)x->op)->cls == POINTWISE && dims_has(&x->dims, t);
+}
+
+// Follows pointwise node n, and those of its arguments that are as large. Adds their cost to *cost
+// and the bytes of the smaller values that they read to *bytes.
+static void add_sources(const Hoist *h, NodeId n, DimId t, int64_t large, int *cost,
+                        int64_t *bytes) {
+  const Node *x = graph_node(h->to, n);
+  *cost += op_row((Op)x->op)->cost;
+  for (int i = 0; i < x->nargs && *cost <= AGAIN_COST; i++) {
+    int64_t size = node_bytes(h->to, x->args[i]);
+    if (size >= large && is_pointwise_over(h, x->args[i], t))
+      add_sources(h, x->args[i], t, large, cost, bytes);
+    else
+      *bytes += size;
+  }
+}
+
+// Returns whether the loop over t computes value n of all steps again instead of reading it: n is
+// large, but follows from small values at little cost.
+static bool is_again(const Hoist *h, NodeId n, DimId t) {
+  int cost = 0;
+  int64_t bytes = 0, size = node_bytes(h->to, n);
+  if (size < AGAIN_BYTES || !is_pointwise_over(h, n, t)) return false;
+  add_sources(h, n, t, size, &cost, &bytes);
+  return cost <= AGAIN_COST && bytes <= size / AGAIN_SHARE;
+}
+
+// Returns the value of n in the step that `at` reads, recomputed from values of fewer than
+// `large` bytes. `at` is a node of the old graph.
+static NodeId again(Hoist *h, const Node *at, NodeId n, int64_t large) {
+  DimId t = region_get(h->from, at->region)->t;
+  const Node x = *graph_node(h->to, n);
+  bool whole = node_bytes(h->to, n) >= large && is_pointwise_over(h, n, t);
+  NodeId args[MAX_ARGS];
+  if (!dims_has(&x.dims, t)) return n;
+  h->to->origin = at->origin;
+  if (!whole) return graph_add(h->to, OP_AT, 1, &n, &at->attr);
+  for (int i = 0; i < x.nargs; i++) args[i] = again(h, at, x.args[i], large);
+  h->to->origin = x.origin;
+  h->to->origin.backward = at->origin.backward;
+  return graph_add(h->to, (Op)x.op, x.nargs, args, &x.attr);
+}
+
 static void copy_inside(Hoist *h, NodeId n) {
   const Node *node = old_node(h, n);
+  NodeId all = node->op == OP_AT ? h->in[node->args[0]] : 0;
   h->over[n] = lift(h, n);
-  h->in[n] = h->over[n] && is_heavy(node) ? graph_at(h->to, node->region, h->over[n])
-                                          : graph_copy(h->to, h->from, n, h->in);
+  if (h->over[n] && is_heavy(node))
+    h->in[n] = graph_at(h->to, node->region, h->over[n]);
+  else if (all && is_again(h, all, region_get(h->from, node->region)->t))
+    h->in[n] = again(h, node, all, node_bytes(h->to, all));
+  else
+    h->in[n] = graph_copy(h->to, h->from, n, h->in);
 }
 
 // -- after the loop -----------------------------------------------------------------------------
