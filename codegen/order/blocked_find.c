@@ -308,7 +308,8 @@ static bool ignores(const Finder *f, NodeId n) {
   Monoid m = op_row((Op)x->op)->monoid;
   for (int i = 0; i < x->nargs; i++) {
     Range r = live_range(f->masks, x->args[i], f->masks->spans, 0);
-    if (range_is(r, m == MONOID_MAX ? -INFINITY : m == MONOID_MIN ? INFINITY : 0)) return true;
+    double none = m == MONOID_MAX ? (double)-INFINITY : m == MONOID_MIN ? (double)INFINITY : 0;
+    if (range_is(r, none)) return true;
   }
   return false;
 }

@@ -41,7 +41,7 @@ static bool indices_of(const Live *l, const Node *n, Dims *out) {
 }
 
 static void add_pair(Live *l, DimId x, DimId y) {
-  if (dim_get(l->g->dims, x)->live || dim_get(l->g->dims, y)->live) return; // cut already
+  if (dim_get(l->g->dims, x)->live || dim_get(l->g->dims, y)->live) return; // split already
   for (int i = 0; i < l->npairs; i++)
     if (l->pair[0][i] == x && l->pair[1][i] == y) return;
   if (l->npairs == (int)countof(l->pair[0])) return;

@@ -133,7 +133,7 @@ static void test_masked_keys(void **state) {
   begin(&w, 1024, 1024);
   w.opt.blocked_rows = 64;
   NodeId mask = graph_binary(w.g, OP_LE, graph_index(w.g, w.s), graph_index(w.g, w.t));
-  NodeId none = graph_const(w.g, TYPE_F32, -INFINITY);
+  NodeId none = graph_const(w.g, TYPE_F32, (double)-INFINITY);
   NodeId p = softmax(&w, graph_where(w.g, mask, contract(&w, w.q, w.key, w.k), none));
   output(&w, "o", contract(&w, p, w.v, w.s));
   const Graph *g = blocked(&w);
