@@ -192,7 +192,11 @@ typedef struct Simulation {
   double of_kind[INSTR_END + 1]; // seconds by kind of instruction
   double *of;                    // seconds by instruction: the sum over all steps of its loops
 } Simulation;
+// Returns the time with all cores of the machine or, where one core may run the step of a single
+// processor alone and is faster, the time of that core.
 Simulation *simulate(Arena *a, const Compiled *c, const Machine *m);
+// Returns the time with all cores of the machine.
+Simulation *simulate_cores(Arena *a, const Compiled *c, const Machine *m);
 // Returns the text of `dump --stage plan`: buffers, live ranges, offsets and the peak of the arena.
 char *plan_print(Arena *a, const Compiled *c);
 

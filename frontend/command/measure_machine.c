@@ -181,7 +181,7 @@ static bool measure_kernels(Sweep *b) {
 
 // Returns the simulated seconds of all instructions of a kind.
 static double simulated(const Sweep *b, const Probed *p, InstrKind kind, const Machine *m) {
-  return simulate(b->s->arena, p->made, m)->of_kind[kind];
+  return simulate_cores(b->s->arena, p->made, m)->of_kind[kind];
 }
 
 // Returns the text of a training step, which the cores of a processor share. With ranks each rank

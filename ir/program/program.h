@@ -237,6 +237,9 @@ enum {
   SOLO_FLOPS = 1 << 18,   // flops of a product
   SOLO_ORDERED = 1 << 13, // elements of an ordered operation
 };
+// Seconds of a step from which all threads always run it. Shorter steps are run by one thread where
+// that is faster. The simulator assumes so, too.
+static const double LONG_STEP = 5e-3;
 
 typedef enum CollKind {
 #define COLL(id, text) COLL_##id,

@@ -8,6 +8,8 @@
 // more than it gains.
 #include "runtime/exec/crew.h"
 
+#include "ir/program/program.h"
+
 enum {
   WINDOW = 16,    // steps by all workers after which a trial may begin
   TRIAL = 8,      // steps of a trial; the first warms the caches and is not timed
@@ -15,8 +17,7 @@ enum {
   STAY_MOST = 64  // and the most windows, after trials that changed nothing
 };
 
-static const double LONG_STEP = 5e-3; // seconds
-static const double DISTURBED = 1.5;  // so many times the fastest window of all workers
+static const double DISTURBED = 1.5; // so many times the fastest window of all workers
 
 bool crew_is_one(const Crew *c) { return c->state == CREW_TRY_ONE || c->state == CREW_ONE; }
 

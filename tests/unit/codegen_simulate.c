@@ -223,6 +223,29 @@ static void processors_share_cores(void **state) {
   }
 }
 
+static void one_core_runs_a_short_step(void **state) {
+  (void)state;
+  static const struct {
+    int64_t work; // ms of one core
+    double meeting, ms, all;
+  } t[] = {
+      {4, 0, 2, 2},
+      {4, 1e-3, 4, 4}, // the cores meet twice
+      {3, 1.5e-3, 3, 4.5},
+      {16, 5e-3, 18, 18}, // long steps are not tried with one core
+  };
+  for (size_t i = 0; i < countof(t); i++) {
+    Trial x;
+    start(&x, 1);
+    x.m.cores = 2;
+    x.m.latency = t[i].meeting;
+    product(&x, t[i].work, A, B, C);
+    assert_ms(simulate(x.a, &x.c, &x.m)->seconds, t[i].ms);
+    assert_ms(simulate_cores(x.a, &x.c, &x.m)->seconds, t[i].all);
+    arena_free(x.a);
+  }
+}
+
 static void loops_repeat(void **state) {
   (void)state;
   Trial x;
@@ -386,6 +409,7 @@ int main(void) {
       cmocka_unit_test(memory_under_way_is_left_alone),
       cmocka_unit_test(commit_waits_for_all),
       cmocka_unit_test(processors_share_cores),
+      cmocka_unit_test(one_core_runs_a_short_step),
       cmocka_unit_test(loops_repeat),
       cmocka_unit_test(caches_count),
       cmocka_unit_test(shared_memory),
