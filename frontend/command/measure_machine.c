@@ -4,7 +4,7 @@
 //
 //   l2_rate, l3_rate, memory_rate   y = x * 2 + 1 on arrays of suitable sizes: bytes / time
 //   operations                      one kernel with 48 additions and multiplications per element
-//   launch                          a chain of kernels of 16 elements
+//   launch                          a chain of kernels that multiply a row of 4 by a matrix
 //   flops, half                     products of training steps of several shapes, least squares of
 //                                   the relative errors
 //   tile_flops, winograd_flops      kernels of a recurrence; convolutions
@@ -164,24 +164,40 @@ static bool measure_memory(Sweep *b) {
 }
 
 static bool measure_kernels(Sweep *b) {
-  enum { N = 8192, TERMS = 24, CHAIN = 64, TINY = 16 };
-  double seconds, tiny;
+  enum { N = 8192, TERMS = 24, TINY = 16 };
+  double seconds;
   const char *chain =
       arena_printf(b->s->arena, "z = x * 1\nfor i in 0..%d { z = z * x + 1 }\noutput y = z", TERMS);
-  const char *calls = arena_printf(
-      b->s->arena, "z = x * 1\nfor i in 0..%d { z = z / sum[n](z) }\noutput y = z", CHAIN);
   if (!probe_time(b, model(b, TINY, "output y = x * 2 + 1"), 5000, INSTR_END, &b->empty) ||
-      !probe_time(b, model(b, N, chain), 200, INSTR_END, &seconds) ||
-      !probe_time(b, model(b, TINY, calls), 200, INSTR_END, &tiny))
+      !probe_time(b, model(b, N, chain), 200, INSTR_END, &seconds))
     return false;
   b->m.operations = 2.0 * TERMS * N * b->contexts / fmax(seconds - b->empty, 1e-9);
-  b->m.launch = fmax((tiny - b->empty) / (CHAIN * b->contexts), 1e-9);
   return true;
 }
 
 // Returns the simulated seconds of all instructions of a kind.
 static double simulated(const Sweep *b, const Probed *p, InstrKind kind, const Machine *m) {
   return simulate_cores(b->s->arena, p->made, m)->of_kind[kind];
+}
+
+// Measures the time of the start of a kernel by a chain of small kernels of one processor (with
+// ranks: of one for each), without their work. The kernels are contractions, because reductions
+// along one dim would become one kernel.
+static bool measure_launch(Sweep *b) {
+  enum { CHAIN = 64, SIDE = 4 };
+  const char *lines = arena_printf(b->s->arena,
+                                   "dim j = n\ninput u[j, n]\nz = x * 1\nfor i in 0..%d { z = "
+                                   "sum[j](rename[n -> j](z) * u) }\noutput y = z",
+                                   CHAIN);
+  const char *alone = arena_printf(b->s->arena, "dim n = %d\ninput x[n]\n%s", SIDE, lines);
+  const Probed *p = probe(b, b->s->ranks ? model(b, SIDE, lines) : alone, 2000, INSTR_END);
+  if (!p) return false;
+  Machine m = b->m;
+  m.launch = 0;
+  double work = simulated(b, p, INSTR_KERNEL, &m), meeting = b->s->ranks ? b->empty : 0;
+  double chains = b->s->ranks ? b->contexts : 1;
+  b->m.launch = fmax((p->seconds - meeting - work) / (CHAIN * chains), 1e-9);
+  return true;
 }
 
 // Returns the text of a training step, which the cores of a processor share. With ranks each rank
@@ -320,8 +336,8 @@ bool machine_measure(Session *s, Machine *out) {
   b.m.overlap = 0;
   b.contexts = ceil((double)b.processors / b.m.cores);
   for (int64_t i = 0; i < sweeps; i++)
-    if (!measure_kernels(&b) || !measure_memory(&b) || !measure_products(&b) ||
-        !measure_tiles(&b) || !measure_bf16(&b) || !measure_links(&b))
+    if (!measure_kernels(&b) || !measure_memory(&b) || !measure_launch(&b) ||
+        !measure_products(&b) || !measure_tiles(&b) || !measure_bf16(&b) || !measure_links(&b))
       return false;
   *out = b.m;
   return true;
