@@ -28,7 +28,7 @@ int64_t sim_bytes_behind(const Sim *s, Ref r) {
 }
 
 void sim_access(Sim *s, Ref at, int64_t span, double bytes, bool writes) {
-  vec_push(s->a, s->access) = (Access){at, span, bytes, writes};
+  vec_push(s->a, s->access) = (Access){at, span, bytes, writes, true};
 }
 
 void sim_zones(Sim *s) {
@@ -59,6 +59,24 @@ static void reuse_distance(const Sim *s, const Touch *t, double now, double *cor
       since * (s->m->cores > 0 ? others_ran ? s->processors : fmin(s->processors, s->m->cores) : 1);
 }
 
+// Returns the share of the bytes of a granule that access `a` takes over from other cores of the
+// processor. A core that writes a line takes it over, too, if others have copies.
+static double from_other_cores(const Sim *s, const Touch *last, const Access *a) {
+  bool own = last->ranges && a->ranges, copied = last->copied;
+  bool moves = last->written && (a->writes ? copied || !own : !copied && !own);
+  return moves && s->m->core_rate > 0 ? (s->team - 1) / s->team : 0;
+}
+
+static Touch touch_after(const Touch *last, const Access *a) {
+  Touch t = *last;
+  t.seen = true;
+  if (a->writes)
+    t.written = true, t.ranges = a->ranges, t.copied = false;
+  else
+    t.copied |= !(last->ranges && a->ranges);
+  return t;
+}
+
 // Records `a` as the last access of its granules, the blocks of memory whose use is tracked. Adds
 // the bytes of `a` to *t, to the field of the cache that had the granules.
 static void touch(Sim *s, const Access *a, bool other_core, CacheTraffic *t) {
@@ -71,13 +89,15 @@ static void touch(Sim *s, const Access *a, bool other_core, CacheTraffic *t) {
     Touch *last = &z->last[i];
     double core, machine, now = s->touched + (double)(i - first) * each;
     reuse_distance(s, last, now, &core, &machine);
+    double moved = each * from_other_cores(s, last, a);
     if (last->seen && !last->other_core && !other_core && core < (double)s->m->l2)
-      t->l2 += each;
+      t->l2 += each - moved, t->core += moved;
     else if (last->seen && machine < (double)s->m->l3)
       t->l3 += each;
     else
       t->memory += each;
-    *last = (Touch){now, s->segment, true, other_core};
+    *last = touch_after(last, a);
+    last->at = now, last->segment = s->segment, last->other_core = other_core;
   }
   s->touched += a->bytes;
 }

@@ -11,7 +11,8 @@ static double traffic_seconds(const Sim *s, const CacheTraffic *t) {
   const Machine *m = s->m;
   double l2 = m->l2_rate > 0 ? m->l2_rate : m->memory_rate,
          l3 = m->l3_rate > 0 ? m->l3_rate : m->memory_rate;
-  return t->l2 / l2 + t->l3 / l3 + t->memory / m->memory_rate;
+  return t->l2 / l2 + t->l3 / l3 + t->memory / m->memory_rate +
+         (t->core > 0 ? t->core / m->core_rate : 0);
 }
 
 static double operation_seconds(const Sim *s, double operations) {
@@ -84,10 +85,14 @@ static double gemm_seconds(Sim *s, const Gemm *g) {
   sim_access(s, g->b, b * element + matrix_span(g->tb, k, n, g->ldb, element), each * k * n, false);
   sim_access(s, g->c, c * result + matrix_span(false, m, n, g->ldc, result),
              batch * (double)result * m * n, true);
+  bool alone = gemm_flops(m, n, k, batch) < SOLO_FLOPS, panels = batch < 2 * s->team;
+  bool rows = !alone && (!panels || m >= n), columns = !alone && (!panels || m < n);
+  s->access.at[0].ranges = rows && (!panels || !g->ta);
+  s->access.at[1].ranges = columns && (!panels || g->tb);
+  s->access.at[2].ranges = rows;
   CacheTraffic t = sim_touch(s, false, false);
   t.l2 = 0; // needs no time of its own: a panel is read while the one before is multiplied
   double work = gemm_share(g, (int64_t)m, (int64_t)n, (int64_t)k);
-  bool alone = gemm_flops(m, n, k, batch) < SOLO_FLOPS, panels = batch < 2 * s->team;
   double parts = panels ? s->team : batch;
   if (!alone && panels) m >= n ? (m /= s->team) : (n /= s->team), batch *= s->team;
   double flops = s->m->flops * 4 / (double)element;

@@ -23,22 +23,30 @@ typedef struct Access {
   int64_t span;
   double bytes;
   bool writes;
+  // The cores of a processor access one range each, the first core the first one. Otherwise each of
+  // them accesses columns or rows all over the span, or the whole.
+  bool ranges;
 } Access;
 
-// The last access to a granule, a block of memory whose presence in caches is tracked.
+// The last access to a granule, a block of memory whose presence in caches is tracked. `written`,
+// `ranges` and `copied` are about the cores of one processor.
 typedef struct Touch {
   double at;        // Sim.touched at the time of the access
   uint32_t segment; // Sim.segment at the time of the access
   bool seen;        // false: the granule has not been accessed yet
   bool other_core;  // the access was part of a collective: another core has written or read it
+  bool written;     // an instruction has written the granule
+  bool ranges;      // the instruction that wrote it last wrote ranges
+  bool copied;      // other cores have read the granule since
 } Touch;
 typedef struct Zone {
   int64_t bytes, granule; // size of the zone and of a granule, in bytes
   Touch *last;            // the last access to each granule
 } Zone;
-// Bytes that come from the second-level cache, from the third-level cache, and from memory.
+// Bytes that come from the second-level cache, from that of another core of the same processor,
+// from the third-level cache, and from memory.
 typedef struct CacheTraffic {
-  double l2, l3, memory;
+  double l2, core, l3, memory;
 } CacheTraffic;
 
 typedef struct MemoryRange {
@@ -86,7 +94,7 @@ double sim_size(const Sim *s, Size x);
 // contains it. Loops that are open count with their current iteration.
 int64_t sim_offset(const Sim *s, Ref r);
 // Adds to s->access an access of `bytes` bytes within the `span` bytes from `at`. writes: the
-// access writes, else it reads.
+// access writes, else it reads. Each core of a processor accesses one range.
 void sim_access(Sim *s, Ref at, int64_t span, double bytes, bool writes);
 // Returns the bytes from address r to the end of the memory around it. That is the buffer for an
 // address in the arena, otherwise the tensor.

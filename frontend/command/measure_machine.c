@@ -8,6 +8,7 @@
 //   flops, half                     products of training steps of several shapes, least squares of
 //                                   the relative errors
 //   tile_flops, winograd_flops      kernels of a recurrence; convolutions
+//   core_rate                       products and kernels that update a matrix in turn
 //   latency, bandwidth              an all_reduce of a few bytes, and one of a MiB
 #include "frontend/driver/session.h"
 
@@ -255,13 +256,12 @@ static bool measure_products(Sweep *b) {
   return true;
 }
 
-// Chooses *figure, one of the figures of b->m, so that the kernels of a step take their measured
-// time. A higher figure makes the simulated time shorter.
-static bool fit_kernels(Sweep *b, const char *text, double *figure) {
+// Chooses *figure, one of the figures of b->m, between low and high, so that the kernels of a step
+// take their measured time. A higher figure makes the simulated time shorter.
+static bool fit_kernels(Sweep *b, const char *text, double low, double high, double *figure) {
   const Probed *p = probe(b, text, 1, INSTR_KERNEL);
   if (!p) return false;
-  double low = b->m.flops / 8, high = b->m.flops * 2;
-  for (int i = 0; i < 12; i++) {
+  for (int i = 0; i < 16; i++) {
     *figure = sqrt(low * high);
     *(simulated(b, p, INSTR_KERNEL, &b->m) > p->seconds ? &low : &high) = *figure;
   }
@@ -284,8 +284,20 @@ static bool measure_tiles(Sweep *b) {
       "v)\n"
       "r = sum[ky, kx, d](window[x -> x, kx](window[y -> y, ky](a, pad = same), pad = same) * w)\n"
       "loss = mean(square(r - z))");
-  return fit_kernels(b, recurrence, &b->m.tile_flops) &&
-         fit_kernels(b, images, &b->m.winograd_flops);
+  double low = b->m.flops / 8, high = b->m.flops * 2;
+  return fit_kernels(b, recurrence, low, high, &b->m.tile_flops) &&
+         fit_kernels(b, images, low, high, &b->m.winograd_flops);
+}
+
+// Measures core_rate by a loop over an update of a matrix, which products read and write by columns
+// and by rows. A rank has one core for a processor.
+static bool measure_cores(Sweep *b) {
+  if (b->s->ranks || b->m.cores < 2) return true;
+  const char *text = "dim b = 64, t = 64, i = 784, h = 128\n"
+                     "input x[b, i]\nparam v[i, h] ~ glorot(i, h)\n"
+                     "scan t (w[i, h] = v) { w = w + 0.001 * sum[b](x * tanh(sum[i](x * w))) }\n"
+                     "output y = w";
+  return fit_kernels(b, text, 1e8, 1e12, &b->m.core_rate);
 }
 
 // Measures bf16_flops by a large product of bf16, if the CPU has instructions for it.
@@ -337,7 +349,8 @@ bool machine_measure(Session *s, Machine *out) {
   b.contexts = ceil((double)b.processors / b.m.cores);
   for (int64_t i = 0; i < sweeps; i++)
     if (!measure_kernels(&b) || !measure_memory(&b) || !measure_launch(&b) ||
-        !measure_products(&b) || !measure_tiles(&b) || !measure_bf16(&b) || !measure_links(&b))
+        !measure_products(&b) || !measure_tiles(&b) || !measure_cores(&b) || !measure_bf16(&b) ||
+        !measure_links(&b))
       return false;
   *out = b.m;
   return true;

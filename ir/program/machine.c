@@ -46,6 +46,7 @@ static const Figure figures[] = {
     {"l3", offsetof(Machine, l3), true, false, false, 0},
     {"l2_rate", offsetof(Machine, l2_rate), false, false, false, 0},
     {"l3_rate", offsetof(Machine, l3_rate), false, false, false, 0},
+    {"core_rate", offsetof(Machine, core_rate), false, false, false, 0},
     {"launch", offsetof(Machine, launch), false, false, true, 0},
     {"operations", offsetof(Machine, operations), false, false, true, 0},
     {"half", offsetof(Machine, half), false, false, true, 0},
@@ -79,7 +80,7 @@ static void unknown_figure(Diag *d, Pos at, const char *name) {
   diag_error(d, DIAG_FILE_MALFORMED, at, "no machine figure is called '%.40s'", name);
   diag_hint(d, "figures are: latency, bandwidth (also of an axis: latency.rows), memory_rate, "
                "flops, tile_flops, winograd_flops, bf16_flops, memory, l2, l3, l2_rate, "
-               "l3_rate, launch, operations, half, cores, shared, overlap");
+               "l3_rate, core_rate, launch, operations, half, cores, shared, overlap");
   diag_nearest(d, name, names, countof(figures));
 }
 

@@ -34,7 +34,10 @@ typedef struct Machine {
   int64_t memory;          // bytes of memory that a processor has
   int64_t l2, l3;          // bytes of the cache of a core, and of the cache that all cores share
   double l2_rate, l3_rate; // bytes per second from these caches; 0: memory_rate
-  double launch;           // seconds that a kernel, product or copy takes in addition to its work
+  // Bytes per second that a core takes over from the cache of another core of the same processor;
+  // 0: these bytes take no more time than others.
+  double core_rate;
+  double launch; // seconds that a kernel, product or copy takes in addition to its work
   // Additions of f32 per second of one processor in kernels; 0: operations in kernels take no time.
   double operations;
   // What small products lose: a product [m, k] x [k, n] takes the time of 2 (mnk + half (mn + nk +

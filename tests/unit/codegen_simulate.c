@@ -246,6 +246,29 @@ static void one_core_runs_a_short_step(void **state) {
   }
 }
 
+// Two cores divide products and copies: what a product reads in the same ranges stays in their
+// caches, half of the rest comes from the cache of the other core.
+static void cores_take_over_what_others_write(void **state) {
+  (void)state;
+  enum { SIDE = 100, BYTES = 4 * SIDE * SIDE };
+  static const struct {
+    bool ta;
+    int64_t written; // what a copy writes before the product
+    double moved;    // bytes
+  } t[] = {{false, A, 0}, {true, A, BYTES / 2}, {false, B, BYTES / 2}};
+  for (size_t i = 0; i < countof(t); i++) {
+    Trial x;
+    start(&x, 1);
+    x.m.cores = 2, x.m.memory_rate = x.m.l2_rate = 1e30, x.m.core_rate = 1e6;
+    copy(&x, BYTES, C, t[i].written);
+    product(&x, 1, A, B, D);
+    x.instr[1].u.gemm.k = just(SIDE), x.instr[1].u.gemm.ta = t[i].ta;
+    x.instr[1].u.gemm.lda = SIDE;
+    assert_ms(simulate_cores(x.a, &x.c, &x.m)->of[1], 1 + 1e3 * t[i].moved / 2 / 1e6);
+    arena_free(x.a);
+  }
+}
+
 static void loops_repeat(void **state) {
   (void)state;
   Trial x;
@@ -410,6 +433,7 @@ int main(void) {
       cmocka_unit_test(commit_waits_for_all),
       cmocka_unit_test(processors_share_cores),
       cmocka_unit_test(one_core_runs_a_short_step),
+      cmocka_unit_test(cores_take_over_what_others_write),
       cmocka_unit_test(loops_repeat),
       cmocka_unit_test(caches_count),
       cmocka_unit_test(shared_memory),
