@@ -163,7 +163,34 @@ static LLVMValueRef exponential_scaled(Emit *e, LLVMValueRef y, LLVMValueRef bel
   return mul(e, y, pick(e, below, num(y, ldexp(1, -math_shift(is_f32(e, y)))), num(y, 2)));
 }
 
+// Returns whether x fills a register of AVX-512, which has an instruction for x 2^n (scalef).
+static bool has_scalef(Emit *e, LLVMValueRef x) {
+  LLVMTypeRef t = LLVMTypeOf(x);
+  return is_vector(x) && e->target->bits == 512 &&
+         LLVMGetVectorSize(t) * (is_f32(e, x) ? 4 : 8) == 64;
+}
+
+// Emits x 2^n with one rounding, for an integer n. has_scalef(e, x) must be true.
+static LLVMValueRef scalef(Emit *e, LLVMValueRef x, LLVMValueRef n) {
+  bool f32 = is_f32(e, x);
+  LLVMTypeRef lanes = LLVMIntTypeInContext(e->ctx, LLVMGetVectorSize(LLVMTypeOf(x)));
+  LLVMValueRef args[5] = {x, n, x, const_int(lanes, -1),
+                          LLVMConstInt(e->i32, 4, false)}; // round as all other instructions do
+  return emit_intrinsic(
+      e, f32 ? "llvm.x86.avx512.mask.scalef.ps.512" : "llvm.x86.avx512.mask.scalef.pd.512", 0, NULL,
+      5, args);
+}
+
+// Emits e^x with scalef, which replaces the two factors s and u. The result has the same bits.
+static LLVMValueRef exp_by_scalef(Emit *e, LLVMValueRef x) {
+  bool f32 = is_f32(e, x);
+  LLVMValueRef c = clamp(e, x, math_lowest(f32), f32 ? 89 : 710);
+  LLVMValueRef n = math_nearest(e, c, num(x, M_LOG2E), num(x, math_magic(f32, 0))).n;
+  return scalef(e, offset(e, small_expm1(e, reduce_argument(e, c, n, 1)), 1), n);
+}
+
 LLVMValueRef math_exp(Emit *e, LLVMValueRef x) {
+  if (has_scalef(e, x)) return exp_by_scalef(e, x);
   Exponential y = exponential(e, x);
   return exponential_scaled(e, math_power_value(e, &y.y), y.below);
 }

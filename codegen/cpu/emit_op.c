@@ -255,11 +255,12 @@ static LLVMValueRef emit_where(Emit *e, const OpCall *c) {
 }
 
 // Emits the larger (smaller) of two numbers, or NaN if one of them is NaN. If b is NaN, a > b is
-// false and the first selection returns b. The second selection returns a if a is NaN.
+// false and the first selection returns b. The second selection returns a if a is NaN: it is one
+// masked instruction of AVX-512 with the first.
 static LLVMValueRef extreme(Emit *e, Dtype t, bool max, LLVMValueRef a, LLVMValueRef b) {
   if (dtype_is_float(t)) {
     LLVMValueRef y = pick(e, cmp(e, max ? LLVMRealOGT : LLVMRealOLT, a, b), a, b);
-    return pick(e, is_nan(e, a), a, y);
+    return pick(e, cmp(e, LLVMRealORD, a, a), y, a);
   }
   bool u = t == TYPE_U64 || t == TYPE_BOOL;
   LLVMIntPredicate p = max ? (u ? LLVMIntUGT : LLVMIntSGT) : (u ? LLVMIntULT : LLVMIntSLT);
@@ -378,7 +379,7 @@ static OpRule *const rules[OP_COUNT] = {
 };
 
 LLVMValueRef emit_join(Emit *e, Op op, Dtype t, LLVMValueRef a, LLVMValueRef b) {
-  OpCall c = {.type = t, .x = {a, b}};
+  OpCall c = {.type = t, .x = {b, a}};
   return rules[op](e, &c);
 }
 
