@@ -121,7 +121,8 @@ typedef struct LoopRows {
 } LoopRows;
 // The result of fusion: the groups of a graph, in a valid order of execution. Updates of
 // parameters, states and slots (persistent tensors) run after the commit. The commit is the point
-// of a training step after which persistent tensors change and nothing may fail.
+// of a training step after which persistent tensors change and nothing may fail. Other groups that
+// nothing but updates needs may run after it, too (codegen/program/schedule.c).
 typedef struct Fusion {
   const Graph *graph;
   const Order *order;

@@ -10,7 +10,8 @@
 #include "ir/base/map.h"
 
 // schedule.c. The groups that execute, in order of execution. Groups from index `commit` on run
-// after the commit, the point of a step from which nothing may fail.
+// after the commit, the point of a step from which nothing may fail. Besides updates these may be
+// groups of the backward pass.
 typedef struct Schedule {
   uint32_t n;
   uint32_t *group;

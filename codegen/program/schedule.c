@@ -9,12 +9,15 @@
 //
 //   - A sum over processors (all-reduce, reduce-scatter) begins as soon as it can.
 //   - Groups that need such a sum wait. The link between processors then has the time of the
-//     backward pass of earlier layers for the sum. Waiting costs no memory: gradients are live
-//     until the commit anyway.
+//     backward pass of earlier layers for the sum. Waiting costs no memory: such
+//     gradients are live until the commit anyway.
 //   - A gather begins before the first user of the previous gather, so that the link works during
 //     that user.
 //
 // After the commit groups are ordered by levels, so that equal kernels of one level share a launch.
+// Updates that read large gradients do not wait for the others: the commit comes as soon as nothing
+// that may fail and no output is left, and such an update then runs right after the last group that
+// reads what it overwrites. So its gradient is still in the caches, and its memory is free again.
 //
 // The groups of a loop are contiguous and end with its GROUP_LOOP. The first of them is taken when
 // everything that the loop reads from outside is done; other groups then wait for the loop's end.
@@ -34,7 +37,10 @@ typedef enum Priority {
   PRIORITY_LAST,      // such a sum that the backward pass does not need, without overlap
 } Priority;
 
+enum { LARGE_GRADIENT = 4 << 20 }; // bytes of gradients that make an update an early one
+
 typedef struct ListScheduler {
+  Arena *a;
   const Fusion *f;
   const GroupDeps *deps;
   uint32_t *waits;          // by group: number of groups that it still waits for
@@ -48,12 +54,27 @@ typedef struct ListScheduler {
   uint32_t *loop_waits; // by loop: how often its groups read groups outside that are still to come
   uint32_t *left;       // by loop: number of its groups still to come, without its GROUP_LOOP
   RegionId open;        // the loop whose groups are being taken, 0: none
+  VEC(uint32_t) ready;  // groups that wait for no other group
+  bool *done;           // by group: it is in the schedule
+  bool *early;          // by group: an update that need not wait for the end of the backward pass
+  bool *fixed;          // by group: it runs before the commit in any case
+  uint32_t *overwriter; // by node: 1 + the early update that overwrites it, 0: none
+  uint32_t nfixed;      // number of fixed groups still to come
+  uint32_t nothers;     // number of groups still to come that are no updates
 } ListScheduler;
 
+// Returns whether an early update can run right after group i and is the only one that reads it.
+static bool feeds_update(const ListScheduler *l, uint32_t i) {
+  if (l->nfixed > l->fixed[i] || l->user_at[i + 1] - l->user_at[i] != 1) return false;
+  uint32_t user = l->user[l->user_at[i]];
+  return l->early[user] && l->waits[user] == 1;
+}
+
 // Returns by how many bytes the memory in use grows when group i runs. These are the bytes that
-// group i stores, less the bytes of the groups whose last reader is i.
+// group i stores, unless an update frees them at once, less the bytes of the groups whose last
+// reader is i.
 static int64_t memory_growth(const ListScheduler *l, uint32_t i) {
-  int64_t grows = l->bytes[i];
+  int64_t grows = feeds_update(l, i) ? 0 : l->bytes[i];
   for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++) {
     uint32_t on = l->deps->on[j];
     if (l->readers[on] == 1 && !l->kept[on]) grows -= l->bytes[on];
@@ -147,6 +168,93 @@ static uint8_t group_priority(const ListScheduler *l, uint32_t i, bool overlap) 
   return is_sum(l->f, g) ? PRIORITY_SUM : needs_sum ? PRIORITY_NEEDS_SUM : PRIORITY_NORMAL;
 }
 
+// -- early updates --------------------------------------------------------------------------------
+
+// Calls `visit` for each operand of group i that an early update overwrites, with that update.
+static void visit_overwritten(ListScheduler *l, uint32_t i,
+                              void (*visit)(ListScheduler *l, uint32_t i, uint32_t update)) {
+  const Group *g = &l->f->group[i];
+  for (uint32_t j = 0; j < g->nnodes; j++) {
+    const Node *x = graph_node(l->f->graph, g->node[j]);
+    for (int k = 0; k < x->nargs; k++) {
+      uint32_t by = l->overwriter[memory_root(l->f->graph, x->args[k])];
+      if (by && by - 1 != i && l->early[by - 1]) visit(l, i, by - 1);
+    }
+  }
+}
+
+// An update is no early one if another update reads what it overwrites.
+static void exclude_update(ListScheduler *l, uint32_t i, uint32_t update) {
+  if (l->f->after_commit[i]) l->early[update] = false;
+}
+
+static void wait_for_reader(ListScheduler *l, uint32_t i, uint32_t update) {
+  (void)i;
+  l->waits[update]++;
+}
+
+// Returns whether the update of group i reads gradients of at least LARGE_GRADIENT bytes, and no
+// results of other updates.
+static bool frees_much(const ListScheduler *l, uint32_t i) {
+  int64_t bytes = 0;
+  for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++) {
+    uint32_t on = l->deps->on[j];
+    if (l->f->after_commit[on]) return false;
+    if (l->readers[on] == 1 && !l->kept[on]) bytes += l->bytes[on];
+  }
+  return bytes >= LARGE_GRADIENT;
+}
+
+// Returns whether group i must run before the commit, whatever the updates: it may fail, or belongs
+// to a loop. `shown`: outputs have a value of it.
+static bool is_fixed(const ListScheduler *l, uint32_t i, bool shown) {
+  const Group *g = &l->f->group[i];
+  bool fixed = shown || g->kind == GROUP_COLLECTIVE || l->region[i];
+  for (uint32_t j = 0; j < g->nnodes; j++)
+    fixed |= (op_row((Op)graph_node(l->f->graph, g->node[j])->op)->flags & CHECKS) != 0;
+  return fixed;
+}
+
+static void find_fixed(Arena *a, ListScheduler *l) {
+  const Fusion *f = l->f;
+  bool *shown = arena_array(a, bool, f->ngroups + 1);
+  l->fixed = arena_array(a, bool, f->ngroups + 1);
+  for (uint32_t i = 0; i < f->graph->output.n; i++) {
+    const Output *o = &f->graph->output.at[i];
+    if (o->kind != OUT_UPDATE) shown[f->of[memory_root(f->graph, o->value)]] = true;
+  }
+  for (uint32_t i = 0; i < f->ngroups; i++) {
+    if (!group_executes(&f->group[i]) || f->after_commit[i]) continue;
+    l->fixed[i] = is_fixed(l, i, shown[i]);
+    l->nfixed += l->fixed[i];
+    l->nothers++;
+  }
+}
+
+// Finds the early updates, and lets them wait for the groups that read what they overwrite.
+static void find_early(Arena *a, ListScheduler *l) {
+  const Fusion *f = l->f;
+  l->early = arena_array(a, bool, f->ngroups + 1);
+  l->overwriter = arena_array(a, uint32_t, graph_count(f->graph) + 1);
+  for (uint32_t i = 0; i < f->ngroups; i++)
+    l->early[i] = f->after_commit[i] && f->group[i].kind == GROUP_KERNEL && frees_much(l, i);
+  for (uint32_t i = 0; i < f->graph->output.n; i++) {
+    const Output *o = &f->graph->output.at[i];
+    if (o->kind != OUT_UPDATE) continue;
+    uint32_t writer = f->of[memory_root(f->graph, o->value)];
+    if (l->early[writer]) l->overwriter[f->graph->decl.at[o->target - 1].node] = writer + 1;
+  }
+  l->overwriter[0] = 0; // a tensor that nothing reads has no node
+  for (uint32_t i = 0; i < f->ngroups; i++) visit_overwritten(l, i, exclude_update);
+  for (uint32_t i = 0; i < f->ngroups; i++)
+    if (group_executes(&f->group[i])) visit_overwritten(l, i, wait_for_reader);
+  for (uint32_t i = 0; i < f->ngroups; i++) {
+    if (!l->early[i]) continue;
+    l->bytes[i] = 0; // it writes tensors
+    l->waits[i] += l->deps->at[i + 1] - l->deps->at[i];
+  }
+}
+
 static void scheduler_make(Arena *a, ListScheduler *l, bool overlap) {
   const Fusion *f = l->f;
   uint32_t n = f->ngroups;
@@ -156,6 +264,7 @@ static void scheduler_make(Arena *a, ListScheduler *l, bool overlap) {
   l->user = arena_array(a, uint32_t, l->deps->at[n] + 1);
   l->bytes = arena_array(a, int64_t, n + 1);
   l->kept = arena_array(a, bool, n + 1);
+  l->done = arena_array(a, bool, n + 1);
   l->priority = arena_array(a, uint8_t, n + 1);
   find_backward(a, l);
   for (uint32_t i = 0; i < n; i++) {
@@ -175,6 +284,14 @@ static void scheduler_make(Arena *a, ListScheduler *l, bool overlap) {
   for (uint32_t i = 0; i < f->graph->output.n; i++)
     l->kept[f->of[memory_root(f->graph, f->graph->output.at[i].value)]] = true;
   scheduler_loops(a, l);
+  find_fixed(a, l);
+  find_early(a, l);
+}
+
+// -- the list -------------------------------------------------------------------------------------
+
+static bool is_listed(const ListScheduler *l, uint32_t i) {
+  return l->early[i] || (group_executes(&l->f->group[i]) && !l->f->after_commit[i]);
 }
 
 // Returns the index in `ready` of the group to schedule next. `ready` has the n groups whose
@@ -183,7 +300,7 @@ static uint32_t choose_group(const ListScheduler *l, uint32_t n, const uint32_t 
   uint32_t best = n;
   int64_t least = 0;
   for (uint32_t i = 0; i < n; i++) {
-    if (!loop_allows(l, ready[i])) continue;
+    if (!loop_allows(l, ready[i]) || (l->early[ready[i]] && l->nfixed)) continue;
     Priority priority = (Priority)l->priority[ready[i]],
              first = (Priority)l->priority[ready[best == n ? i : best]];
     int64_t grows = priority == PRIORITY_REMAT ? 0 : memory_growth(l, ready[i]);
@@ -196,25 +313,38 @@ static uint32_t choose_group(const ListScheduler *l, uint32_t n, const uint32_t 
   return best;
 }
 
-static void list_before_commit(Arena *a, ListScheduler *l, Schedule *s) {
-  const bool *after_commit = l->f->after_commit;
-  VEC(uint32_t) ready = {0};
+static void wait_less(ListScheduler *l, uint32_t i, uint32_t update) {
+  (void)i;
+  if (!--l->waits[update]) vec_push(l->a, l->ready) = update;
+}
+
+static void take_group(ListScheduler *l, Schedule *s, uint32_t g) {
+  if (l->early[g] && !s->commit) s->commit = s->n;
+  s->group[s->n++] = g;
+  l->done[g] = true;
+  l->nfixed -= l->fixed[g];
+  l->nothers -= !l->f->after_commit[g];
+  l->open = l->region[g];
+  if (l->f->group[g].kind == GROUP_LOOP) l->open = region_get(l->f->graph, l->open)->parent;
+  count_left(l, g, UINT32_MAX);
+  for (uint32_t j = l->deps->at[g]; j < l->deps->at[g + 1]; j++) l->readers[l->deps->on[j]]--;
+  for (uint32_t j = l->user_at[g]; j < l->user_at[g + 1]; j++) {
+    uint32_t user = l->user[j];
+    if (!is_listed(l, user)) continue;
+    count_loop_waits(l, user, g, UINT32_MAX);
+    wait_less(l, g, user);
+  }
+  visit_overwritten(l, g, wait_less);
+}
+
+// Lists all groups but the updates, and the early updates that may run before the last of them.
+static void list_groups(ListScheduler *l, Schedule *s) {
   for (uint32_t i = 0; i < l->f->ngroups; i++)
-    if (group_executes(&l->f->group[i]) && !after_commit[i] && !l->waits[i]) vec_push(a, ready) = i;
-  while (ready.n) {
-    uint32_t best = choose_group(l, ready.n, ready.at), g = ready.at[best];
-    ready.at[best] = ready.at[--ready.n];
-    s->group[s->n++] = g;
-    l->open = l->region[g];
-    if (l->f->group[g].kind == GROUP_LOOP) l->open = region_get(l->f->graph, l->open)->parent;
-    count_left(l, g, UINT32_MAX);
-    for (uint32_t j = l->deps->at[g]; j < l->deps->at[g + 1]; j++) l->readers[l->deps->on[j]]--;
-    for (uint32_t j = l->user_at[g]; j < l->user_at[g + 1]; j++) {
-      uint32_t user = l->user[j];
-      if (after_commit[user]) continue;
-      count_loop_waits(l, user, g, UINT32_MAX);
-      if (!--l->waits[user]) vec_push(a, ready) = user;
-    }
+    if (is_listed(l, i) && !l->waits[i]) vec_push(l->a, l->ready) = i;
+  while (l->nothers) {
+    uint32_t best = choose_group(l, l->ready.n, l->ready.at), g = l->ready.at[best];
+    l->ready.at[best] = l->ready.at[--l->ready.n];
+    take_group(l, s, g);
   }
 }
 
@@ -270,24 +400,27 @@ static int by_level(const void *x, const void *y) {
   return a->group < b->group ? -1 : a->group > b->group;
 }
 
-static void list_updates(Arena *a, const Fusion *f, Schedule *s) {
+// Lists the updates that are not listed yet.
+static void list_updates(Arena *a, const ListScheduler *l, Schedule *s) {
+  const Fusion *f = l->f;
   uint32_t *level = update_levels(a, f), n = 0;
   UpdateGroup *late = arena_array(a, UpdateGroup, f->ngroups + 1);
   for (uint32_t i = 0; i < f->ngroups; i++)
-    if (f->after_commit[i]) late[n++] = (UpdateGroup){level[i], f->group[i].launch, i};
+    if (f->after_commit[i] && !l->done[i])
+      late[n++] = (UpdateGroup){level[i], f->group[i].launch, i};
   qsort(late, n, sizeof *late, by_level);
-  s->commit = s->n;
+  if (!s->commit) s->commit = s->n;
   for (uint32_t i = 0; i < n; i++) s->group[s->n++] = late[i].group;
 }
 
 Schedule schedule_make(Arena *a, const Fusion *f, bool overlap) {
   Schedule s = {.group = arena_array(a, uint32_t, f->ngroups + 1)};
   s.position = arena_array(a, uint32_t, f->ngroups + 1);
-  ListScheduler l = {.f = f, .deps = f->deps};
+  ListScheduler l = {.a = a, .f = f, .deps = f->deps};
   scheduler_make(a, &l, overlap);
-  list_before_commit(a, &l, &s);
+  list_groups(&l, &s);
   if (overlap) advance_gathers(&l, &s);
-  list_updates(a, f, &s);
+  list_updates(a, &l, &s);
   uint32_t expected = 0;
   for (uint32_t i = 0; i < f->ngroups; i++) expected += group_executes(&f->group[i]);
   if (s.n != expected) BUG("%u of %u groups can be scheduled", s.n, expected);

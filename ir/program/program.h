@@ -337,8 +337,8 @@ typedef enum InstrKind {
   INSTR_ORDERED,
   INSTR_FILL, // sets bytes to 0
   INSTR_COPY, // copies bytes from src to dst
-  // Later instructions change persistent tensors. They run only if no processor has reported a
-  // fault.
+  // Only later instructions change persistent tensors. They run only if no processor has reported
+  // a fault. All outputs are complete.
   INSTR_COMMIT,
   // Repeats the instructions up to its INSTR_END, for t = 0 ... count-1 or in reverse. It never
   // follows INSTR_COMMIT.
