@@ -39,8 +39,8 @@ want 0 "an empty file" "$tmp/empty.mesh"
 # Many of everything: each takes a second or two and less than a GB on an idle core, or is refused.
 # FORM N: lines of FORM with 0 .. N-1 for each @ (sed: awk's gsub takes quadratic time in mawk).
 count() { seq 0 $(($2 - 1)) | sed "s/.*/$(printf '%s' "$1" | sed 's/[&/]/\\&/g; s/@/\&/g')/"; }
-# The sanitizers reserve more address space than that.
-(ulimit -v 3000000; "$meshc" version >/dev/null 2>&1) && ulimit -v 3000000
+# The sanitizers reserve more address space than that. Without them a command takes at most 5 seconds of processor time.
+(ulimit -v 3000000; "$meshc" version >/dev/null 2>&1) && ulimit -v 3000000 && ulimit -t 5
 { echo "dim n = 3"; echo "input x[n]"; printf 'output y = x'; repeat ' + x' 500000; echo; } >"$tmp/chain.mesh"
 want 3 "a chain of 500,000 operators" "$tmp/chain.mesh"
 { echo "dim n = 3"; echo "input x[n]"; count 'y@ = x + @' 200000; echo "output y0"; } >"$tmp/statements.mesh"

@@ -21,9 +21,13 @@ typedef struct SavedCost {
   double cost;
 } SavedCost;
 
+typedef VEC(ClassId) ClassList;
+
 typedef struct Search {
   OrderClasses *s;
-  double cost; // of all uses
+  ClassList *with; // by dim: the free classes that have it
+  DimId *near;     // by dim: the last dim found in a class with it
+  double cost;     // of all uses
   uint32_t stamp;
   uint32_t *mark; // by use: the stamp of the last step that updated its cost
   VEC(SavedOrder) order;
@@ -143,8 +147,8 @@ static bool try_class(Search *r, ClassId c) {
 
 // Moves dim x before dim y in all free classes in which it comes after y.
 static bool try_pair(Search *r, DimId x, DimId y) {
-  for (ClassId c = 1; c < r->s->cls.n; c++) {
-    if (!class_is_free(&r->s->cls.at[c])) continue;
+  for (uint32_t i = 0; i < r->with[x].n; i++) {
+    ClassId c = r->with[x].at[i];
     DimList list = r->s->cls.at[c].order;
     int ix = dims_index(&list, x), iy = dims_index(&list, y);
     if (ix < 0 || iy < 0 || ix < iy) continue;
@@ -157,8 +161,8 @@ static bool try_pair(Search *r, DimId x, DimId y) {
 
 // Moves dim x to the first or the last place in all free classes.
 static bool try_end(Search *r, DimId x, bool first) {
-  for (ClassId c = 1; c < r->s->cls.n; c++) {
-    if (!class_is_free(&r->s->cls.at[c]) || !dims_has(&r->s->cls.at[c].dims, x)) continue;
+  for (uint32_t i = 0; i < r->with[x].n; i++) {
+    ClassId c = r->with[x].at[i];
     DimList list = r->s->cls.at[c].order;
     dims_remove(&list, x);
     list_insert(&list, first ? 0 : list.n, x);
@@ -167,14 +171,24 @@ static bool try_end(Search *r, DimId x, bool first) {
   return r->order.n && step_end(r);
 }
 
+// Marks the dims that are in a class with dim x.
+static void find_near(Search *r, DimId x) {
+  for (uint32_t i = 0; i < r->with[x].n; i++) {
+    const DimList *dims = &r->s->cls.at[r->with[x].at[i]].dims;
+    for (int k = 0; k < dims->n; k++) r->near[dims->at[k]] = x;
+  }
+}
+
 static bool try_pairs(Search *r) {
   bool better = false;
   uint32_t n = dim_count(r->s->g->dims);
   for (DimId x = 1; x <= n; x++)
     for (int first = 0; first < 2; first++) better |= try_end(r, x, first);
-  for (DimId x = 1; x <= n; x++)
-    for (DimId y = 1; y <= n; y++)
-      if (x != y) better |= try_pair(r, x, y);
+  for (DimId x = 1; x <= n; x++) {
+    find_near(r, x);
+    for (DimId y = 1; y <= n && r->with[x].n; y++)
+      if (x != y && r->near[y] == x) better |= try_pair(r, x, y);
+  }
   return better;
 }
 
@@ -255,8 +269,20 @@ static void improve(Search *r) {
   }
 }
 
+static Search search_new(OrderClasses *s) {
+  uint32_t ndims = dim_count(s->g->dims) + 1;
+  Search r = {.s = s,
+              .with = arena_array(s->a, ClassList, ndims),
+              .near = arena_array(s->a, DimId, ndims),
+              .mark = arena_array(s->a, uint32_t, s->use.n + 1)};
+  for (ClassId c = 1; c < s->cls.n; c++)
+    for (int k = 0; k < s->cls.at[c].dims.n && class_is_free(&s->cls.at[c]); k++)
+      vec_push(s->a, r.with[s->cls.at[c].dims.at[k]]) = c;
+  return r;
+}
+
 double order_search(OrderClasses *s, const Chooser *c) {
-  Search r = {.s = s, .mark = arena_array(s->a, uint32_t, s->use.n + 1)};
+  Search r = search_new(s);
   DimList *best = arena_array(s->a, DimList, s->cls.n);
   start_plain(&r, c);
   improve(&r);
