@@ -229,6 +229,10 @@ uint64_t rng_key(uint64_t seed, const char *name);
 // Draws n elements of a tensor with initial values `init`: out[i] is element index[i] of the full
 // tensor, in declared order.
 void rng_draw(const Init *init, uint64_t key, int64_t n, const int64_t *index, double *out);
+// Draws the elements first, first + step, ... of a tensor, rounded to f32, at most n of them. Draws
+// in large pieces: returns how many it has drawn, which may be 0.
+int64_t rng_draw_floats(const Init *init, uint64_t key, int64_t n, int64_t first, int64_t step,
+                        float *out);
 // Returns element i of a permutation of 0..n-1 that depends on `key`. Needs no memory: it is a
 // Feistel network with cycle walking.
 int64_t rng_permute(uint64_t key, int64_t n, int64_t i);

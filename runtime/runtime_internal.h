@@ -36,11 +36,15 @@ bool why_not(char *why, const char *fmt, ...) PRINTF_LIKE(2, 3);
 // How many numbers one call draws. The number is constant, so that compilers vectorise the loops.
 enum { DRAW_PIECE = 256 };
 // Draws two uniform random numbers in (0, 1) for each of DRAW_PIECE elements of a tensor: u[i] and
-// v[i] are those of element index[i] of the full tensor.
+// v[i] are those of element index[i] of the full tensor. v may be NULL.
 void draw_uniforms(uint64_t key, const int64_t *index, double *u, double *v);
 // Replaces each u[i] by a normal random number, computed from the uniform ones u[i] and v[i] (Box
 // and Muller, Annals of Mathematical Statistics 29, 1958), for DRAW_PIECE elements.
 void draw_normals(double *u, const double *v);
+// Sets index[i] = first + i * step, and out[i] = a + scale * x[i] rounded to f32, for DRAW_PIECE
+// elements.
+void draw_indices(int64_t first, int64_t step, int64_t *index);
+void draw_floats(double a, double scale, const double *x, float *out);
 
 // -- file.c: bytes of files ---------------------------------------------------------------------
 // A data file that is open for reading.

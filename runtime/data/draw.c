@@ -111,13 +111,19 @@ typedef uint64_t Words8 __attribute__((vector_size(64), aligned(8), may_alias));
                                      double *restrict u, double *restrict v) {                     \
     uint64_t x[4 * DRAW_PIECE];                                                                    \
     name##_words(key, index, x);                                                                   \
-    for (int i = 0; i < DRAW_PIECE; i++) {                                                         \
-      u[i] = from_words(x[i], x[DRAW_PIECE + i]);                                                  \
+    for (int i = 0; i < DRAW_PIECE; i++) u[i] = from_words(x[i], x[DRAW_PIECE + i]);               \
+    for (int i = 0; i < DRAW_PIECE && v; i++)                                                      \
       v[i] = from_words(x[2 * DRAW_PIECE + i], x[3 * DRAW_PIECE + i]);                             \
-    }                                                                                              \
   }                                                                                                \
   TARGET static void name##_normals(double *restrict u, const double *restrict v) {                \
     for (int i = 0; i < DRAW_PIECE; i++) u[i] = sqrt(-2 * log_of(u[i])) * cos_turns(v[i]);         \
+  }                                                                                                \
+  TARGET static void name##_indices(int64_t first, int64_t step, int64_t *restrict index) {        \
+    for (int64_t i = 0; i < DRAW_PIECE; i++) index[i] = first + i * step;                          \
+  }                                                                                                \
+  TARGET static void name##_floats(double a, double scale, const double *restrict x,               \
+                                   float *restrict out) {                                          \
+    for (int i = 0; i < DRAW_PIECE; i++) out[i] = (float)(a + scale * x[i]);                       \
   }
 
 DRAWS(plain, , uint64_t, 1, TIMES1)
@@ -135,15 +141,18 @@ typedef struct Draws {
   void (*uniforms)(uint64_t key, const int64_t *restrict index, double *restrict u,
                    double *restrict v);
   void (*normals)(double *restrict u, const double *restrict v);
+  void (*indices)(int64_t first, int64_t step, int64_t *restrict index);
+  void (*floats)(double a, double scale, const double *restrict x, float *restrict out);
 } Draws;
+
+#define OF(name) ((Draws){name##_uniforms, name##_normals, name##_indices, name##_floats})
 
 static Draws widest(void) {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq"))
-    return (Draws){avx512_uniforms, avx512_normals};
-  if (__builtin_cpu_supports("avx2")) return (Draws){avx2_uniforms, avx2_normals};
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) return OF(avx512);
+  if (__builtin_cpu_supports("avx2")) return OF(avx2);
 #endif
-  return (Draws){plain_uniforms, plain_normals};
+  return OF(plain);
 }
 
 void draw_uniforms(uint64_t key, const int64_t *index, double *u, double *v) {
@@ -151,3 +160,11 @@ void draw_uniforms(uint64_t key, const int64_t *index, double *u, double *v) {
 }
 
 void draw_normals(double *u, const double *v) { widest().normals(u, v); }
+
+void draw_indices(int64_t first, int64_t step, int64_t *index) {
+  widest().indices(first, step, index);
+}
+
+void draw_floats(double a, double scale, const double *x, float *out) {
+  widest().floats(a, scale, x, out);
+}

@@ -79,15 +79,31 @@ static double truncated_quantile(double p) {
 // distribution truncated to (-2, 2).
 static void draw_piece(InitKind kind, uint64_t key, const int64_t *index, double *out) {
   double v[DRAW_PIECE];
-  draw_uniforms(key, index, out, v);
+  bool normal = kind != INIT_TRUNCATED_NORMAL && kind != INIT_UNIFORM;
+  draw_uniforms(key, index, out, normal ? v : NULL);
   if (kind == INIT_TRUNCATED_NORMAL)
     for (int i = 0; i < DRAW_PIECE; i++) out[i] = truncated_quantile(out[i]);
-  else if (kind != INIT_UNIFORM)
-    draw_normals(out, v);
+  if (normal) draw_normals(out, v);
+}
+
+static double scale_of(const Init *init) {
+  return init->kind == INIT_UNIFORM ? init->b - init->a : init->b;
+}
+
+int64_t rng_draw_floats(const Init *init, uint64_t key, int64_t n, int64_t first, int64_t step,
+                        float *out) {
+  int64_t lo = 0, index[DRAW_PIECE];
+  double x[DRAW_PIECE];
+  for (; lo + DRAW_PIECE <= n; lo += DRAW_PIECE) {
+    draw_indices(first + lo * step, step, index);
+    draw_piece(init->kind, key, index, x);
+    draw_floats(init->a, scale_of(init), x, out + lo);
+  }
+  return lo;
 }
 
 void rng_draw(const Init *init, uint64_t key, int64_t n, const int64_t *index, double *out) {
-  double scale = init->kind == INIT_UNIFORM ? init->b - init->a : init->b;
+  double scale = scale_of(init);
   for (int64_t lo = 0; lo < n; lo += DRAW_PIECE) {
     int64_t m = n - lo < DRAW_PIECE ? n - lo : DRAW_PIECE, padded[DRAW_PIECE] = {0};
     double x[DRAW_PIECE];

@@ -49,10 +49,14 @@ static void draw_waiting(Fill *f) {
   f->n = 0;
 }
 
-// Draws a run of elements. Short runs wait until there are PIECE elements.
+// Draws a run of elements. Long runs of f32 are drawn at once, what is left of them and other runs
+// wait until there are PIECE elements.
 static void draw_elements(Fill *f, int64_t at, int64_t index, int64_t step, int64_t n) {
+  int64_t i = 0;
   if (f->at + f->n != at) draw_waiting(f);
-  for (int64_t i = 0; i < n;) {
+  if (f->type == TYPE_F32 && f->n == 0)
+    i = rng_draw_floats(f->init, f->key, n, index, step, (float *)(void *)f->block + at);
+  while (i < n) {
     if (f->n == 0) f->at = at + i;
     int64_t m = n - i < PIECE - f->n ? n - i : PIECE - f->n;
     for (int64_t k = 0; k < m; k++) f->where[f->n + k] = index + (i + k) * step;
