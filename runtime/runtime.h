@@ -455,6 +455,9 @@ typedef struct Product {
   const void *a, *b;
   void *c;
   int64_t lda, ldb, ldc;
+  // The product that the thread computes after this one, whose operands may be prefetched. NULL:
+  // not known.
+  const struct Product *next;
 } Product;
 // A way to compute products whose factors have a type: instructions of the CPU or a library.
 typedef struct ProductWay ProductWay;

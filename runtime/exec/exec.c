@@ -140,8 +140,8 @@ static void share_of(int64_t n, int64_t unit, int member, int members, int64_t *
   *hi = clamp64(*lo + each, 0, n);
 }
 
-// Computes a part of one GEMM in a batch of GEMMs; `batch` is the number of this GEMM.
-static void run_piece(const BoundGemm *b, int64_t batch, const GemmPiece *p, void *scratch) {
+// Returns a part of one GEMM in a batch of GEMMs; `batch` is the number of this GEMM.
+static Product part_of(const BoundGemm *b, int64_t batch, const GemmPiece *p) {
   const Gemm *w = b->what;
   int64_t a = 0, bb = 0, c = 0, m0 = p->from[0], n0 = p->from[1], k0 = p->from[2];
   for (int i = w->nbatch - 1; i >= 0; i--) {
@@ -155,20 +155,27 @@ static void run_piece(const BoundGemm *b, int64_t batch, const GemmPiece *p, voi
   a += w->ta ? k0 * w->lda + m0 : m0 * w->lda + k0;
   bb += w->tb ? n0 * w->ldb + k0 : k0 * w->ldb + n0;
   c += m0 * w->ldc + n0;
-  Product product = {.factors = w->factors,
-                     .type = w->type,
-                     .ta = w->ta,
-                     .tb = w->tb,
-                     .m = p->to[0] - m0,
-                     .n = p->to[1] - n0,
-                     .k = p->to[2] - k0,
-                     .a = b->a + a * bytes,
-                     .lda = w->lda,
-                     .b = b->b + bb * bytes,
-                     .ldb = w->ldb,
-                     .c = b->c + c * dtype_bytes(w->type),
-                     .ldc = w->ldc};
-  product_run(b->way, &product, scratch);
+  return (Product){.factors = w->factors,
+                   .type = w->type,
+                   .ta = w->ta,
+                   .tb = w->tb,
+                   .m = p->to[0] - m0,
+                   .n = p->to[1] - n0,
+                   .k = p->to[2] - k0,
+                   .a = b->a + a * bytes,
+                   .lda = w->lda,
+                   .b = b->b + bb * bytes,
+                   .ldb = w->ldb,
+                   .c = b->c + c * dtype_bytes(w->type),
+                   .ldc = w->ldc};
+}
+
+// Computes the product that a worker holds back (m = 0: none), which `next` follows, and holds
+// that one back. A product prefetches operands of the next one.
+static void run_held(const BoundGemm *b, Product *held, const Product *next, void *scratch) {
+  held->next = next;
+  product_run(b->way, held, scratch);
+  if (next) *held = *next;
 }
 
 // Returns piece i of a GEMM, without what is padding in the processor's blocks.
@@ -187,21 +194,29 @@ static double piece_work(const GemmPiece *p) {
                     (double)(p->to[2] - p->from[2]), 1);
 }
 
-// Runs the pieces of a worker: those whose middle lies in its share of the work.
+// Runs the pieces of a worker: those whose middle lies in its share of the work. They run in the
+// order in which they grow: while one is computed, most of the next one can be prefetched.
 static void run_pieces(const BoundGemm *b, void *scratch, int member, int members) {
+  int32_t last = b->what->npieces - 1;
+  GemmPiece first = piece_at(b, 0), end = piece_at(b, last);
+  bool falling = piece_work(&first) > piece_work(&end);
+  Product held = {.m = 0};
   double all = 0, done = 0;
-  for (int32_t i = 0; i < b->what->npieces; i++) {
+  for (int32_t i = 0; i <= last; i++) {
     GemmPiece p = piece_at(b, i);
     all += piece_work(&p) * (double)b->batches;
   }
   for (int64_t batch = 0; batch < b->batches; batch++)
-    for (int32_t i = 0; i < b->what->npieces; i++) {
-      GemmPiece p = piece_at(b, i);
+    for (int32_t i = 0; i <= last; i++) {
+      GemmPiece p = piece_at(b, falling ? last - i : i);
       double work = piece_work(&p), middle = done + work / 2;
       done += work;
-      if (middle >= all / members * member && middle < all / members * (member + 1) && work > 0)
-        run_piece(b, batch, &p, scratch);
+      if (middle < all / members * member || middle >= all / members * (member + 1) || work <= 0)
+        continue;
+      Product next = part_of(b, batch, &p);
+      run_held(b, &held, &next, scratch);
     }
+  run_held(b, &held, NULL, scratch);
 }
 
 // Runs the share of a worker of part `all` of each GEMM of the batch.
@@ -219,7 +234,12 @@ static void run_panels(const BoundGemm *b, const GemmPiece *all, void *scratch, 
     p.from[side] += from;
   }
   if (p.from[0] == p.to[0] || p.from[1] == p.to[1]) return;
-  for (int64_t i = lo; i < hi; i++) run_piece(b, i, &p, scratch);
+  Product held = {.m = 0};
+  for (int64_t i = lo; i < hi; i++) {
+    Product next = part_of(b, i, &p);
+    run_held(b, &held, &next, scratch);
+  }
+  run_held(b, &held, NULL, scratch);
 }
 
 static void run_gemm(const BoundGemm *at_base, void *scratch, int member, int members,

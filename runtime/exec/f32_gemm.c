@@ -12,6 +12,10 @@
 // Only if it is transposed are a few tiles of rows packed together: neighbours in memory are then
 // elements of different tiles, and each tile for itself would fetch their lines again.
 //
+// While a tile is computed, lines that the next tiles need are prefetched into the second level of
+// cache: of A, and of the first block of the next product. Products of attention are short, and
+// most of their time would pass with waiting for scores that were computed long ago.
+//
 // A slab is a range of k whose sums are one chain of f32 additions. Where slabs end depends on k
 // alone, so an element of C has the same bits however m and n are divided among threads.
 #include "ir/program/sums.h"
@@ -26,7 +30,7 @@ enum {
   LANES = F32_GEMM_LANES,
   MOST_VECS = F32_GEMM_PANEL / LANES, // vectors of a row of a tile
   FEW_TILES = 4,                      // B is read in place for at most so many tiles of rows
-  FEW_COLUMNS = 128,                  // A, if it is transposed, for at most so many columns
+  FEW_COLUMNS = 32,                   // A, if it is transposed, for at most so many columns
   GROUP = F32_GEMM_GROUP,             // most elements of tiles of A that are packed together
   MOST_GROUP = 64,                    // most tiles that are packed together
   DEPTH = F32_GEMM_DEPTH,             // most elements of k in a slab
@@ -35,6 +39,13 @@ enum {
   LONG_ROWS = F32_GEMM_TOTALS / (BLOCK / (SUM_LEAF * SUM_MIDDLE)),
   AHEAD = 8 // steps along k between a prefetch and the use
 };
+
+// Lines of memory that the tiles prefetch one after another: `more` rows of `width` bytes, after
+// the one that ends at `end`.
+typedef struct Ahead {
+  const char *at, *end;
+  int64_t step, more, width, stride; // in bytes. step 0: there is nothing to prefetch
+} Ahead;
 
 // A tile: c = A B or, if `add` is set, c += A B. Row r of A has element k at a[r * a_row + k *
 // a_step], and column j of B at b[k * b_step + j].
@@ -46,6 +57,7 @@ typedef struct Tile {
   int64_t ldc;
   bool add;
   __mmask16 last; // the columns of the last vector that are stored
+  Ahead *ahead;
 } Tile;
 
 typedef void TileFunction(const Tile *t);
@@ -65,6 +77,9 @@ typedef void TileFunction(const Tile *t);
     int64_t row = t->a_row, as = t->a_step, bs = t->b_step, ldc = t->ldc, ahead = AHEAD * bs;      \
     bool add = t->add;                                                                             \
     __mmask16 last = t->last;                                                                      \
+    Ahead *next = t->ahead;                                                                        \
+    const char *line = next->at, *line_end = next->end;                                            \
+    int64_t line_step = next->step;                                                                \
     EACH_ROW(POINTERS, i) a[i] = t->a + 3 * i * row;                                               \
     EACH_ROW(rows, r) EACH_VEC(vecs, v) _mm_prefetch(c + r * ldc + LANES * v, _MM_HINT_T0);        \
     for (int64_t left = t->k; left > 0; left -= t->leaf, add = true) {                             \
@@ -72,6 +87,13 @@ typedef void TileFunction(const Tile *t);
       EACH_ROW(rows, r) EACH_VEC(vecs, v) sum[r][v] = _mm512_setzero_ps();                         \
       for (int64_t k = left < t->leaf ? left : t->leaf; k > 0; k--, b += bs) {                     \
         __m512 right[vecs];                                                                        \
+        _mm_prefetch(line, _MM_HINT_T1);                                                           \
+        line += line_step;                                                                         \
+        if (line >= line_end) {                                                                    \
+          line_step = next->more-- > 0 ? line_step : 0;                                            \
+          line_end = line_step ? line_end + next->stride : (const char *)UINTPTR_MAX;              \
+          line = line_step ? line_end - next->width : (const char *)next;                          \
+        }                                                                                          \
         EACH_VEC(vecs, v) {                                                                        \
           _mm_prefetch(b + ahead + LANES * v, _MM_HINT_T0);                                        \
           right[v] = _mm512_loadu_ps(b + LANES * v);                                               \
@@ -86,6 +108,7 @@ typedef void TileFunction(const Tile *t);
       EACH_VEC(vecs, v)                                                                            \
       tile_store(c + r * ldc + LANES * v, add, v == (vecs)-1 ? last : 0xffff, sum[r][v]);          \
     }                                                                                              \
+    next->at = line, next->end = line_end, next->step = line_step;                                 \
   }
 
 WIDE static inline void tile_store(float *at, bool add, __mmask16 some, __m512 sum) {
@@ -203,6 +226,40 @@ static void left_operand(const Part *p, int64_t q, Tile *t) {
   t->a = in_place ? a + row_of(p, q) * t->a_row : p->a + q % p->group * p->rows * p->depth;
 }
 
+// -- what comes next ------------------------------------------------------------------------------
+
+enum { AHEAD_STEP = 64 }; // bytes from one prefetch to the next: one line
+
+static void ahead_set(Ahead *x, const float *from, int64_t rows, int64_t columns, int64_t ld) {
+  int64_t size = sizeof *from;
+  *x = (Ahead){.at = (const char *)from,
+               .step = AHEAD_STEP,
+               .more = rows - 1,
+               .width = columns * size,
+               .stride = ld * size};
+  x->end = x->at + x->width;
+}
+
+// Sets what is prefetched from tile q on: the next rows of A if they are read in place, otherwise
+// those of the next group that is packed. After the last rows it is operand A of the next product.
+static void ahead_of_tile(const Part *p, int64_t q, Ahead *x) {
+  const Product *g = p->of;
+  bool packed = g->ta && p->columns > FEW_COLUMNS;
+  int64_t tiles = packed ? p->group : 1, from = row_of(p, clamp64(q + tiles, 0, p->tiles)),
+          most = tiles * p->rows, k = p->k, depth = p->depth;
+  if (q % tiles != 0) return;
+  if (from == g->m) {
+    if (!g->next) return;
+    g = g->next;
+    most = g->ta ? GROUP / DEPTH : p->rows;
+    from = k = 0;
+    depth = clamp64(g->k, 0, DEPTH);
+  }
+  int64_t rows = clamp64(g->m - from, 0, most);
+  const float *a = (const float *)g->a + (g->ta ? k * g->lda + from : from * g->lda + k);
+  if (rows > 0 && depth > 0) ahead_set(x, a, g->ta ? depth : rows, g->ta ? rows : depth, g->lda);
+}
+
 // Returns the distance between rows of the totals: whole vectors.
 static int64_t total_row(const Part *p) { return ceil_div(p->columns, LANES) * LANES; }
 
@@ -235,13 +292,17 @@ static void tile_row(const Part *p, int64_t q, int64_t panel, Tile t) {
 }
 
 static void multiply_part(const Part *p) {
+  Ahead ahead = {.end = (const char *)UINTPTR_MAX};
+  ahead.at = (const char *)&ahead;
   Tile t = {.k = p->depth,
+            .ahead = &ahead,
             .leaf = p->total ? SUM_LEAF : p->depth,
             .ldc = p->total ? F32_GEMM_PANEL : p->of->ldc,
             .add = !p->total && p->k > 0};
   int64_t panel = right_operand(p, &t);
   for (int64_t q = 0; q < p->tiles; q++) {
     left_operand(p, q, &t);
+    ahead_of_tile(p, q, &ahead);
     tile_row(p, q, panel, t);
   }
 }
