@@ -208,6 +208,14 @@ const StepFault *exec_first_fault(const Exec *e);
 // depend on the slots.
 void exec_bind_sizes(Exec *e);
 
+// Divides n items (GEMMs of a batch, rows, columns or bytes) among `members` workers (threads), in
+// multiples of `unit`. The share of worker `member` is items *lo..*hi-1.
+void share_of(int64_t n, int64_t unit, int member, int members, int64_t *lo, int64_t *hi);
+// Runs the share of worker `member` of a bound GEMM in these steps of the loops around it. scratch:
+// gemm_scratch bytes of this worker alone. The workers meet before and after it.
+void run_gemm(const BoundGemm *at_base, void *scratch, int member, int members,
+              const LoopSteps *steps);
+
 // Returns the index in the full dim d of the first element of processor r's block.
 int64_t block_offset(const Mesh *m, const ProgDim *d, int64_t r);
 // Returns the number of elements of processor r's block of dim d that are not padding. `rows` is

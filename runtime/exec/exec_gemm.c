@@ -1,0 +1,132 @@
+// Runs the products of matrices (GEMMs) of a program: divides them among the workers (threads) of a
+// processor. In: a bound GEMM. Out: its result in memory.
+#include "runtime/exec/exec_internal.h"
+#include "runtime/exec/product_internal.h"
+
+enum {
+  GEMM_GRAIN = 16, // the share of a worker in a GEMM is a multiple of so many rows or columns
+  GEMM_FEW = 96    // fewest columns of a share, unless C has fewer rows than columns
+};
+
+void share_of(int64_t n, int64_t unit, int member, int members, int64_t *lo, int64_t *hi) {
+  int64_t each = ceil_div(ceil_div(n, members), unit) * unit;
+  *lo = clamp64(each * member, 0, n);
+  *hi = clamp64(*lo + each, 0, n);
+}
+
+// Returns a part of one GEMM in a batch of GEMMs; `batch` is the number of this GEMM.
+static Product part_of(const BoundGemm *b, int64_t batch, const GemmPiece *p) {
+  const Gemm *w = b->what;
+  int64_t a = 0, bb = 0, c = 0, m0 = p->from[0], n0 = p->from[1], k0 = p->from[2];
+  for (int i = w->nbatch - 1; i >= 0; i--) {
+    int64_t at = batch % b->count[i];
+    batch /= b->count[i];
+    a += at * w->batch[i].a;
+    bb += at * w->batch[i].b;
+    c += at * w->batch[i].c;
+  }
+  int64_t bytes = dtype_bytes(w->factors);
+  a += w->ta ? k0 * w->lda + m0 : m0 * w->lda + k0;
+  bb += w->tb ? n0 * w->ldb + k0 : k0 * w->ldb + n0;
+  c += m0 * w->ldc + n0;
+  return (Product){.factors = w->factors,
+                   .type = w->type,
+                   .ta = w->ta,
+                   .tb = w->tb,
+                   .m = p->to[0] - m0,
+                   .n = p->to[1] - n0,
+                   .k = p->to[2] - k0,
+                   .a = b->a + a * bytes,
+                   .lda = w->lda,
+                   .b = b->b + bb * bytes,
+                   .ldb = w->ldb,
+                   .c = b->c + c * dtype_bytes(w->type),
+                   .ldc = w->ldc};
+}
+
+// Computes the product that a worker holds back (m = 0: none), which `next` follows, and holds
+// that one back. A product prefetches operands of the next one.
+static void run_held(const BoundGemm *b, Product *held, const Product *next, void *scratch) {
+  held->next = next;
+  product_run(b->way, held, scratch);
+  if (next) *held = *next;
+}
+
+// Returns piece i of a GEMM, without what is padding in the processor's blocks.
+static GemmPiece piece_at(const BoundGemm *b, int64_t i) {
+  GemmPiece p = b->what->piece[i];
+  int64_t whole[3] = {b->m, b->n, b->k};
+  for (int d = 0; d < 3; d++) {
+    p.from[d] = clamp64(p.from[d], 0, whole[d]);
+    p.to[d] = clamp64(p.to[d], p.from[d], whole[d]);
+  }
+  return p;
+}
+
+static double piece_work(const GemmPiece *p) {
+  return gemm_flops((double)(p->to[0] - p->from[0]), (double)(p->to[1] - p->from[1]),
+                    (double)(p->to[2] - p->from[2]), 1);
+}
+
+// Runs the pieces of a worker: those whose middle lies in its share of the work. They run in the
+// order in which they grow: while one is computed, most of the next one can be prefetched.
+static void run_pieces(const BoundGemm *b, void *scratch, int member, int members) {
+  int32_t last = b->what->npieces - 1;
+  GemmPiece first = piece_at(b, 0), end = piece_at(b, last);
+  bool falling = piece_work(&first) > piece_work(&end);
+  Product held = {.m = 0};
+  double all = 0, done = 0;
+  for (int32_t i = 0; i <= last; i++) {
+    GemmPiece p = piece_at(b, i);
+    all += piece_work(&p) * (double)b->batches;
+  }
+  for (int64_t batch = 0; batch < b->batches; batch++)
+    for (int32_t i = 0; i <= last; i++) {
+      GemmPiece p = piece_at(b, falling ? last - i : i);
+      double work = piece_work(&p), middle = done + work / 2;
+      done += work;
+      if (middle < all / members * member || middle >= all / members * (member + 1) || work <= 0)
+        continue;
+      Product next = part_of(b, batch, &p);
+      run_held(b, &held, &next, scratch);
+    }
+  run_held(b, &held, NULL, scratch);
+}
+
+// Runs the share of a worker of part `all` of each GEMM of the batch.
+static void run_panels(const BoundGemm *b, const GemmPiece *all, void *scratch, int member,
+                       int members) {
+  GemmPiece p = *all;
+  int64_t lo = 0, hi = b->batches, m = p.to[0] - p.from[0], n = p.to[1] - p.from[1], from, to;
+  bool split_n = n > m || (!b->what->ta && n >= GEMM_FEW * members);
+  int side = split_n ? 1 : 0;
+  if (b->batches >= 2 * members) {
+    share_of(b->batches, 1, member, members, &lo, &hi);
+  } else {
+    share_of(side ? n : m, GEMM_GRAIN, member, members, &from, &to);
+    p.to[side] = p.from[side] + to;
+    p.from[side] += from;
+  }
+  if (p.from[0] == p.to[0] || p.from[1] == p.to[1]) return;
+  Product held = {.m = 0};
+  for (int64_t i = lo; i < hi; i++) {
+    Product next = part_of(b, i, &p);
+    run_held(b, &held, &next, scratch);
+  }
+  run_held(b, &held, NULL, scratch);
+}
+
+void run_gemm(const BoundGemm *at_base, void *scratch, int member, int members,
+              const LoopSteps *steps) {
+  BoundGemm moved = *at_base;
+  const Gemm *w = moved.what;
+  moved.a += ref_moved(w->a, steps->depth, steps->at);
+  moved.b += ref_moved(w->b, steps->depth, steps->at);
+  moved.c += ref_moved(w->c, steps->depth, steps->at);
+  GemmPiece all = {.to = {moved.m, moved.n, moved.k}};
+  if (w->by_step) all = piece_at(&moved, steps->at[w->by_step - 1]);
+  if (w->npieces && !w->by_step)
+    run_pieces(&moved, scratch, member, members);
+  else
+    run_panels(&moved, &all, scratch, member, members);
+}
