@@ -2,7 +2,7 @@
 // plan. Out: for each K_LOAD, how many bytes ahead of its address it prefetches.
 //
 // The processor's own prefetchers stop at each page of 4 KiB, and a loop of many instructions holds
-// only few loads at a time in the reorder buffer. A prefetch some kilobytes ahead keeps the memory
+// only few loads at a time in the reorder buffer. A prefetch one or two KiB ahead keeps the memory
 // busy during the arithmetic. It pays for arrays that are larger than the first cache and that are
 // read from the first element to the last.
 //
@@ -17,13 +17,14 @@
 #include "codegen/cpu/emit_internal.h"
 
 enum {
-  AHEAD_BYTES = 2048,      // distance of a prefetch, unless the next row is prefetched
+  AHEAD_STREAM = 1024,     // distance in an array that is read run after run
+  AHEAD_BYTES = 2048,      // least distance to a later row, and distance in panels
   AHEAD_LEAST = 128 << 10, // arrays of fewer bytes are not prefetched
   AHEAD_ROW = 64 << 10     // rows of more bytes are read from memory in every phase
 };
 
 // Returns how many bytes ahead a load through pointer p prefetches, if it reads runs of neighbours:
-// AHEAD_BYTES if the runs follow one another, else as many whole distances between two runs.
+// AHEAD_STREAM if the runs follow one another, else as many whole distances between two runs.
 // Returns 0 if it reads few bytes.
 static int64_t distance(const Kernel *k, const KPtr *p) {
   int64_t n = p->stride[k->vector] == 1 ? loop_rounds(k, k->vector) : 0,
@@ -31,7 +32,7 @@ static int64_t distance(const Kernel *k, const KPtr *p) {
   int l = k->vector - 1;
   for (; l >= 0 && n && (p->stride[l] == n || p->stride[l] == 0); l--)
     if (p->stride[l]) n = size_times(n, loop_rounds(k, l));
-  if (size_times(n, size) >= AHEAD_LEAST) return AHEAD_BYTES;
+  if (size_times(n, size) >= AHEAD_LEAST) return AHEAD_STREAM;
   int64_t apart = l >= 0 && n ? p->stride[l] * size : 0;
   if (apart <= 0 || apart > AHEAD_ROW || size_times(apart, loop_rounds(k, l)) < AHEAD_LEAST)
     return 0;
@@ -62,7 +63,8 @@ static int64_t ahead_of(const Kernel *k, const CpuPlan *plan, int at) {
   const KPtr *p = &k->ptr[s->index];
   int64_t far = s->arg[1] == NO_STMT ? distance(k, p) : 0, row = row_bytes(k, p);
   if (!row || !far) return far;
-  return loaded_later(k, plan, at) ? 0 : ceil_div(far, row) * row;
+  if (loaded_later(k, plan, at)) return 0;
+  return ceil_div(far > AHEAD_BYTES ? far : AHEAD_BYTES, row) * row;
 }
 
 // Returns whether p is a pointer to panels: the vectors of a tile, one summed element after
