@@ -17,14 +17,22 @@
 #include "codegen/cpu/emit_internal.h"
 
 enum {
-  AHEAD_STREAM = 1024,     // distance in an array that is read run after run
-  AHEAD_BYTES = 2048,      // least distance to a later row, and distance in panels
+  AHEAD_BYTES = 2048,      // distance of a prefetch, unless the next row is prefetched
+  AHEAD_READING = 1024,    // distance in arrays of a kernel that stores no array
   AHEAD_LEAST = 128 << 10, // arrays of fewer bytes are not prefetched
   AHEAD_ROW = 64 << 10     // rows of more bytes are read from memory in every phase
 };
 
+// Returns the distance in an array that is read run after run. Where nothing is stored, a short one
+// reads more bytes per second.
+static int64_t stream_distance(const Kernel *k) {
+  for (int i = 0; i < k->nstmts; i++)
+    if (k->stmt[i].kind == K_STORE) return AHEAD_BYTES;
+  return AHEAD_READING;
+}
+
 // Returns how many bytes ahead a load through pointer p prefetches, if it reads runs of neighbours:
-// AHEAD_STREAM if the runs follow one another, else as many whole distances between two runs.
+// stream_distance if the runs follow one another, else as many whole distances between two runs.
 // Returns 0 if it reads few bytes.
 static int64_t distance(const Kernel *k, const KPtr *p) {
   int64_t n = p->stride[k->vector] == 1 ? loop_rounds(k, k->vector) : 0,
@@ -32,7 +40,7 @@ static int64_t distance(const Kernel *k, const KPtr *p) {
   int l = k->vector - 1;
   for (; l >= 0 && n && (p->stride[l] == n || p->stride[l] == 0); l--)
     if (p->stride[l]) n = size_times(n, loop_rounds(k, l));
-  if (size_times(n, size) >= AHEAD_LEAST) return AHEAD_STREAM;
+  if (size_times(n, size) >= AHEAD_LEAST) return stream_distance(k);
   int64_t apart = l >= 0 && n ? p->stride[l] * size : 0;
   if (apart <= 0 || apart > AHEAD_ROW || size_times(apart, loop_rounds(k, l)) < AHEAD_LEAST)
     return 0;
