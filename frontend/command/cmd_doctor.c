@@ -77,6 +77,13 @@ static int64_t cache_bytes(int level, int64_t otherwise) {
   return n > 0 ? n : otherwise;
 }
 
+// Returns the bytes of the third level of cache that this machine can use. A virtual machine shows
+// the cache of its host, which it shares with others. No CPU has had more than 32 MiB a core.
+static int64_t shared_cache_bytes(int64_t otherwise) {
+  int64_t most = (INT64_C(32) << 20) * cores_available(), n = cache_bytes(3, otherwise);
+  return n < most ? n : most;
+}
+
 typedef struct Doctor {
   Session *s;
   Hardware found;
@@ -93,7 +100,7 @@ typedef struct Doctor {
 static bool machine_text(Doctor *d, const char **out) {
   Machine m = machine_default();
   m.l2 = cache_bytes(2, m.l2);
-  m.l3 = cache_bytes(3, m.l3);
+  m.l3 = shared_cache_bytes(m.l3);
   m.memory_rate = d->copy;
   m.bandwidth = d->copy / 2;
   m.latency = d->latency;
