@@ -280,8 +280,9 @@ WIDE static void add_total(const Part *p, const float *sum, int64_t i, int rows,
 // distance between panels of B.
 static void tile_row(const Part *p, int64_t q, int64_t panel, Tile t) {
   const Product *g = p->of;
-  float sums[F32_GEMM_ROWS * F32_GEMM_PANEL] = {0};
+  float sums[F32_GEMM_ROWS * F32_GEMM_PANEL];
   int64_t i = row_of(p, q), rows = row_of(p, q + 1) - i;
+  if (p->total) memset(sums, 0, sizeof sums); // whole vectors are added to the totals
   for (int64_t j = 0; j < p->columns; j += p->panel, t.b += panel) {
     int columns = within(p->columns - j, p->panel), vecs = ceil_div(columns, LANES);
     t.last = first_lanes(columns - (vecs - 1) * LANES);
