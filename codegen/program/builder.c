@@ -10,14 +10,17 @@ static void find_loop(const Builder *b, Slot *s) {
   for (RegionId r = b->open; r; r = region_get(b->g, r)->parent, depth++)
     if (at < 0 && strcmp(dim_get(b->g->dims, region_get(b->g, r)->t)->name, s->by) == 0) at = depth;
   s->loop = depth - 1 - at;
-  if (at < 0) *s = (Slot){.kind = SLOT_EXTENT, .dim = s->dim, .whole = s->whole};
+  if (at < 0)
+    *s = (Slot){.kind = SLOT_EXTENT,
+                .dim = s->dim,
+                .whole = s->whole,
+                .scale = s->scale,
+                .div = s->div,
+                .times = s->times};
 }
 
 int32_t builder_slot(Builder *b, Slot s) {
-  int64_t scale = s.scale, div = s.div;
-  int32_t times = s.times;
   if (s.live) find_loop(b, &s);
-  s.scale = scale, s.div = div, s.times = times;
   for (uint32_t i = 0; i < b->slot.n; i++)
     if (slot_equal(&b->slot.at[i], &s)) return (int32_t)i;
   vec_push(b->a, b->slot) = s;
