@@ -175,8 +175,9 @@ static bool has_scalef(Emit *e, LLVMValueRef x) {
 static LLVMValueRef scalef(Emit *e, LLVMValueRef x, LLVMValueRef n, LLVMValueRef some) {
   bool f32 = is_f32(e, x);
   LLVMTypeRef lanes = LLVMIntTypeInContext(e->ctx, LLVMGetVectorSize(LLVMTypeOf(x)));
-  LLVMValueRef args[5] = {x, n, num(x, 0), bit_cast(e, some, lanes),
-                          LLVMConstInt(e->i32, 4, false)}; // round as all other instructions do
+  LLVMValueRef args[5] = {
+      x, n, num(x, 0), bit_cast(e, some, lanes),
+      LLVMConstInt(e->i32, 4, false)}; // 4: the rounding mode of the CPU's control register
   return emit_intrinsic(
       e, f32 ? "llvm.x86.avx512.mask.scalef.ps.512" : "llvm.x86.avx512.mask.scalef.pd.512", 0, NULL,
       5, args);

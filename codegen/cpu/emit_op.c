@@ -379,6 +379,8 @@ static OpRule *const rules[OP_COUNT] = {
 };
 
 LLVMValueRef emit_join(Emit *e, Op op, Dtype t, LLVMValueRef a, LLVMValueRef b) {
+  // a is the accumulator: a maximum compares its first argument with itself, so that this
+  // comparison does not wait for the accumulator.
   OpCall c = {.type = t, .x = {b, a}};
   return rules[op](e, &c);
 }

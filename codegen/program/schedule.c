@@ -183,7 +183,7 @@ static void visit_overwritten(ListScheduler *l, uint32_t i,
   }
 }
 
-// An update is no early one if another update reads what it overwrites.
+// Lets `update` run after the backward pass if another update reads what it overwrites.
 static void exclude_update(ListScheduler *l, uint32_t i, uint32_t update) {
   if (l->f->after_commit[i]) l->early[update] = false;
 }
