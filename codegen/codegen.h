@@ -13,6 +13,7 @@
 
 #include "codegen/fuse/kernel.h"
 #include "collectives/collectives.h"
+#include "ir/program/gpu.h"
 #include "ir/program/program.h"
 
 typedef struct CodegenOptions {
@@ -218,6 +219,32 @@ void code_free(Code *c);
 // in d.
 char *code_text(Arena *a, const Program *p, Kernel *const *kernels, const CodeOptions *opt,
                 bool assembly, Diag *d);
+// -- codegen/gpu: the kernels of a program as code of a GPU
+typedef enum GpuTarget {
+  GPU_PTX,     // one image, PTX text
+  GPU_EMULATED // one image, an ELF object for this processor (codegen/gpu/emulator.h)
+} GpuTarget;
+typedef struct GpuCodeOptions {
+  GpuTarget target;
+  int capability;    // compute capability of the GPU times 10: 80, 90
+  int opt;           // optimization level of LLVM, 0..3
+  const char *cache; // directory of the compile cache, NULL: no cache
+} GpuCodeOptions;
+typedef struct GpuCode GpuCode;
+// Compiles the kernels of p that are not in the cache. Returns NULL after an error in d: this build
+// has no LLVM, or its LLVM cannot compile for this target.
+GpuCode *gpu_code_load(const Program *p, Kernel *const *kernels, const GpuCodeOptions *opt,
+                       Diag *d);
+void gpu_code_free(GpuCode *c);
+// Returns how to launch each kernel of the program, by its index. Valid until gpu_code_free.
+const GpuEntry *gpu_code_entries(const GpuCode *c);
+// Returns the number of images and stores their array in *out. Each name of an entry is in one of
+// them. Valid until gpu_code_free.
+uint32_t gpu_code_images(const GpuCode *c, const GpuImage **out);
+// Returns the text of `dump --stage ptx`: plan and code of all kernels. Returns NULL after an error
+// in d.
+char *gpu_code_text(Arena *a, const Program *p, Kernel *const *kernels, const GpuCodeOptions *opt,
+                    Diag *d);
 // -- cache_files.c: the directory of the compile cache
 typedef struct CacheEntry {
   const char *key;     // hash of everything that the code depends on

@@ -13,7 +13,7 @@ folders() {
     ir) echo "base program graph text eval passes" ;;
     collectives) echo "passes local ranks" ;;
     partition) echo "sharding place lower explain search" ;;
-    codegen) echo "values order fuse cpu program simulate" ;;
+    codegen) echo "values order fuse cpu gpu program simulate" ;;
     runtime) echo "files data exec train" ;;
     frontend) echo "syntax model builtin step driver verify report library command" ;;
   esac

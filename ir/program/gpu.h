@@ -1,0 +1,84 @@
+// What the code of kernels on a GPU and its caller agree on: entries, images, and the records in
+// device memory from which a launch reads its operands. No type of CUDA appears here.
+//
+// A kernel becomes one or two functions of an image, both with the parameters
+//
+//   (const void *table, const GpuHeader *header, int32_t nsets, int32_t flags)
+//
+// `table` is an array of nsets records in device memory, one for each operand set of the launch. A
+// record is a GpuRecord, followed by 8 bytes each for ptr[nptr], slot[nslot] and num[nnum] of the
+// kernel (ProgKernel). A block of threads on the GPU computes what a chunk is on a CPU.
+//
+//   run       grid (blocks of all sets). Block b belongs to the last set whose first_block is at
+//             most b. With c = b - first_block it computes the units from + c * grain up to
+//             from + (c + 1) * grain - 1, but none from `to` on.
+//   combine   grid (GpuEntry.combine_blocks, nsets). Block (x, y) joins the partial rows of set y,
+//             for some of the results. Only kernels with partial results have it.
+#ifndef IR_GPU_H
+#define IR_GPU_H
+
+#include "ir/program/program.h"
+
+// How a kernel is launched on a GPU.
+typedef struct GpuEntry {
+  const char *run, *combine;    // names in the images; combine is NULL without partial results
+  int threads, combine_threads; // threads of a block, a multiple of 32
+  int64_t grain; // units of a block of `run`; 0: KernelLaunch.grain (kernels with partial results)
+  int shared, combine_shared; // bytes of dynamic shared memory
+  int64_t combine_blocks;     // blocks in x of the grid of `combine`
+} GpuEntry;
+
+// Code of a GPU: PTX text that ends in NUL, or an object for the emulator.
+typedef struct GpuImage {
+  const void *at;
+  size_t n; // bytes, without the NUL of a text
+} GpuImage;
+
+// What all launches of a process read, in device memory.
+typedef struct GpuHeader {
+  int64_t step;
+  uint64_t seed;  // philox_seed of the run's seed (ir/base/philox.h)
+  int64_t repeat; // number of the update within the step, counted from 0
+  int32_t go;     // 0: the step is not to be committed
+  int32_t unused;
+} GpuHeader;
+
+// Bits of the parameter `flags`.
+enum {
+  GPU_AFTER_COMMIT = 1, // the function returns at once if GpuHeader.go is 0
+};
+
+// The first fault of the launches that share it, in device memory, filled with zeros before. Faults
+// are ordered by code and then by position, so that the first one does not depend on the order in
+// which threads run.
+typedef struct GpuStatus {
+  Status first;
+  int32_t lock; // 1 while a thread changes `first`
+  int32_t unused;
+} GpuStatus;
+
+// The start of a record of `table`. Addresses are those of device memory.
+typedef struct GpuRecord {
+  int64_t first_block; // blocks of the launch that belong to earlier sets
+  int64_t from, to;    // units from..to-1 of the set (codegen/fuse/kernel.h)
+  int64_t grain;       // units of a block of threads
+  uint64_t partial;    // partial row of the set's first block; 0 without partial results
+  uint64_t status;     // a GpuStatus; 0: faults are not reported
+} GpuRecord;
+// The rows of partial results of successive blocks are ProgKernel.partial_bytes apart.
+
+// Return the offset in bytes, within a record, of pointer, slot or number i of a kernel with nptr
+// pointers and nslot slots. gpu_record_bytes returns the bytes of a record.
+static inline int64_t gpu_ptr_at(int i) { return (int64_t)sizeof(GpuRecord) + 8 * (int64_t)i; }
+static inline int64_t gpu_slot_at(int nptr, int i) { return gpu_ptr_at(nptr) + 8 * (int64_t)i; }
+static inline int64_t gpu_num_at(int nptr, int nslot, int i) {
+  return gpu_slot_at(nptr, nslot) + 8 * (int64_t)i;
+}
+static inline int64_t gpu_record_bytes(int nptr, int nslot, int nnum) {
+  return gpu_num_at(nptr, nslot, nnum);
+}
+
+_Static_assert(sizeof(GpuRecord) == 48 && sizeof(GpuHeader) == 32,
+               "as the code of kernels reads it");
+
+#endif
