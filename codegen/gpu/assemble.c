@@ -1,0 +1,102 @@
+// Assembles PTX by nvJitLink (assemble.h).
+#include "codegen/gpu/assemble.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/gpu/nvjitlink.h"
+#include "ir/base/guard.h"
+#include "ir/base/mem.h"
+
+// Address space, in bytes, that loading the library needs: version 13.0 has 94 MiB.
+enum { LIBRARY_BYTES = 160 << 20 };
+
+static NvJitLinkApi linker;
+static LibraryFound found;
+static GuardOnce once;
+
+static const LibraryFunction functions[] = {
+#define NVJITLINK_FUNCTION(member, symbol, parameters) {#symbol, offsetof(NvJitLinkApi, member)},
+#include "codegen/gpu/nvjitlink.def"
+};
+static const char *const files[] = {"libnvJitLink.so.13", "libnvJitLink.so.12", NULL};
+static const LibrarySpec library = {
+    .what = "nvJitLink, which assembles code for a GPU,",
+    .file = files,
+    .brings = "install it from the CUDA toolkit (NVIDIA's package for Debian: libnvjitlink-13-0)",
+    .without = "without it the CUDA driver assembles at the start of each run",
+    .toolkit = true,
+    .room = LIBRARY_BYTES,
+    .function = functions,
+    .nfunctions = countof(functions),
+};
+
+static void open_library(void) { library_fill(&library, &linker, &found); }
+
+const LibraryFound *assembler_open(int *version) {
+  unsigned major = 0, minor = 0;
+  guard_once(&once, open_library);
+  bool told = found.library && linker.Version(&major, &minor) == NVJITLINK_OK;
+  if (version) *version = told ? (int)(1000 * major + minor) : 0;
+  return &found;
+}
+
+// -- one text -------------------------------------------------------------------------------------
+
+typedef struct Assembly {
+  NvJitLinkHandle linker;
+  const char *name;
+  Diag *diag;
+} Assembly;
+
+// Returns the log of the library about errors, which the caller frees, or NULL.
+static char *error_log(const Assembly *a) {
+  size_t bytes = 0;
+  if (!a->linker || linker.GetErrorLogSize(a->linker, &bytes) != NVJITLINK_OK || bytes < 2)
+    return NULL;
+  char *log = mem_zeroed(bytes + 1, 1);
+  if (linker.GetErrorLog(a->linker, log) == NVJITLINK_OK && log[0]) return log;
+  free(log);
+  return NULL;
+}
+
+// Returns whether a call has succeeded; otherwise reports it, with the log of the library.
+static bool good(const Assembly *a, const char *call, NvJitLinkResult r) {
+  enum { SHOWN = 600 }; // bytes of the log in a message
+  if (r == NVJITLINK_OK) return true;
+  char *log = error_log(a);
+  diag_error(a->diag, DIAG_FAILURE, (Pos){0},
+             "%s cannot be assembled for the GPU: %s gives error %d%s%.*s", a->name, call, (int)r,
+             log ? ": " : "", SHOWN, log ? log : "");
+  free(log);
+  return false;
+}
+
+static void *copy_code(const Assembly *a, size_t *bytes) {
+  if (!good(a, "nvJitLinkGetLinkedCubinSize", linker.GetLinkedCubinSize(a->linker, bytes)))
+    return NULL;
+  void *code = mem_zeroed(*bytes + 1, 1);
+  if (good(a, "nvJitLinkGetLinkedCubin", linker.GetLinkedCubin(a->linker, code))) return code;
+  free(code);
+  return NULL;
+}
+
+void *assemble_ptx(const char *ptx, const char *name, const char *gpu, size_t *bytes, Diag *d) {
+  Assembly a = {.name = name, .diag = d};
+  char target[32];
+  const char *option[] = {target};
+  void *code = NULL;
+  if (!assembler_open(NULL)->library) {
+    diag_error(d, DIAG_UNAVAILABLE, (Pos){0}, "%s", found.why);
+    return NULL;
+  }
+  snprintf(target, sizeof target, "-arch=%s", gpu);
+  if (good(&a, "nvJitLinkCreate", linker.Create(&a.linker, countof(option), option)) &&
+      good(&a, "nvJitLinkAddData",
+           linker.AddData(a.linker, NVJITLINK_PTX, ptx, strlen(ptx) + 1, name)) &&
+      good(&a, "nvJitLinkComplete", linker.Complete(a.linker)))
+    code = copy_code(&a, bytes);
+  if (a.linker) linker.Destroy(&a.linker);
+  return code;
+}
