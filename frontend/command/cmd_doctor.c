@@ -145,6 +145,40 @@ static const char *product_text(Dtype type) {
   return name;
 }
 
+typedef struct NamedLibrary {
+  const char *name, *key; // in the text and in the JSON
+  const LibraryFacts *facts;
+} NamedLibrary;
+
+enum { GPU_LIBRARIES = 4 };
+
+// Writes the driver and the libraries for programs on GPUs to `out`.
+static void gpu_libraries(const Hardware *found, NamedLibrary out[GPU_LIBRARIES]) {
+  const NamedLibrary all[GPU_LIBRARIES] = {{"CUDA", "driver", &found->gpus.driver},
+                                           {"cuBLASLt", "cublaslt", &found->cublaslt},
+                                           {"nvJitLink", "nvjitlink", &found->nvjitlink},
+                                           {"NCCL", "nccl", &found->nccl}};
+  memcpy(out, all, sizeof all);
+}
+
+static void print_gpus(const Doctor *d) {
+  const GpuSurvey *gpus = &d->found.gpus;
+  NamedLibrary library[GPU_LIBRARIES];
+  if (gpus->ngpus == 0) printf("gpus       none\n");
+  for (int i = 0; i < gpus->ngpus; i++) {
+    const SurveyedGpu *g = &gpus->gpu[i];
+    printf("gpu %-6d %s, compute capability %d.%d, %d multiprocessors, %s\n", i, g->name,
+           g->capability / 10, g->capability % 10, g->multiprocessors,
+           bytes_text(d->s->arena, g->memory));
+  }
+  gpu_libraries(&d->found, library);
+  for (int i = 0; i < GPU_LIBRARIES; i++) {
+    const LibraryFacts *f = library[i].facts;
+    printf("%-10s %s%s%s%s%s\n", library[i].name, *f->version ? f->version : "none",
+           *f->path ? ", " : "", f->path, *f->why ? ": " : "", f->why);
+  }
+}
+
 static void print_text(const Doctor *d) {
   const Hardware *found = &d->found;
   printf("cores      %d\n", cores_available());
@@ -161,9 +195,8 @@ static void print_text(const Doctor *d) {
   printf("latency    %.2f us, a collective of two processors of this process\n", 1e6 * d->latency);
   printf("simd       %s\n", found->simd);
   printf("memory     %s free\n", bytes_text(d->s->arena, found->memory));
-  printf("gpus       %s\n", found->gpus ? found->gpus : "none");
+  print_gpus(d);
   printf("MPI        %s\n", found->mpi ? found->mpi : "none");
-  printf("NCCL       %s\n", found->nccl ? found->nccl : "none");
   printf("devices    cpu\n");
   printf("comm       local%s\n", ranks_over_mpi() ? ", mpi" : "");
 }
@@ -176,10 +209,54 @@ static json_t *products_json(void) {
   return out;
 }
 
+static json_t *gpus_json(const GpuSurvey *gpus) {
+  json_t *out = json_array();
+  for (int i = 0; i < gpus->ngpus; i++) {
+    const SurveyedGpu *g = &gpus->gpu[i];
+    json_t *one = json_object();
+    char capability[16];
+    snprintf(capability, sizeof capability, "%d.%d", g->capability / 10, g->capability % 10);
+    json_object_set_new(one, "name", json_text(g->name));
+    json_object_set_new(one, "compute_capability", json_string(capability));
+    json_object_set_new(one, "multiprocessors", json_integer(g->multiprocessors));
+    json_object_set_new(one, "memory_bytes", json_integer(g->memory));
+    json_array_append_new(out, one);
+  }
+  return out;
+}
+
 static json_t *text_or_null(const char *text) { return text ? json_text(text) : json_null(); }
+
+static json_t *library_json(const LibraryFacts *f) {
+  json_t *out = json_object();
+  json_object_set_new(out, "version", text_or_null(*f->version ? f->version : NULL));
+  json_object_set_new(out, "path", text_or_null(*f->path ? f->path : NULL));
+  json_object_set_new(out, "missing", text_or_null(*f->why ? f->why : NULL));
+  return out;
+}
+
+static json_t *cuda_json(const Hardware *found) {
+  json_t *out = json_object();
+  NamedLibrary library[GPU_LIBRARIES];
+  gpu_libraries(found, library);
+  json_object_set_new(out, "gpus", gpus_json(&found->gpus));
+  for (int i = 0; i < GPU_LIBRARIES; i++)
+    json_object_set_new(out, library[i].key, library_json(library[i].facts));
+  return out;
+}
+
+// Returns the names of all GPUs, or NULL if there are none.
+static const char *gpu_names(const Doctor *d) {
+  const GpuSurvey *gpus = &d->found.gpus;
+  const char *out = NULL;
+  for (int i = 0; i < gpus->ngpus; i++)
+    out = arena_printf(d->s->arena, "%s%s%s", out ? out : "", out ? ", " : "", gpus->gpu[i].name);
+  return out;
+}
 
 static int print_json(const Doctor *d) {
   json_t *out = json_object();
+  const char *nccl = d->found.nccl.version;
   json_object_set_new(out, "schema", json_string("meshc.doctor/1"));
   json_object_set_new(out, "cores", json_integer(cores_available()));
   json_object_set_new(out, "cpu", json_text(code_cpu()));
@@ -193,9 +270,10 @@ static int print_json(const Doctor *d) {
   json_object_set_new(out, "latency_seconds", json_real(d->latency));
   json_object_set_new(out, "simd", json_text(d->found.simd));
   json_object_set_new(out, "memory_bytes", json_integer(d->found.memory));
-  json_object_set_new(out, "gpus", text_or_null(d->found.gpus));
+  json_object_set_new(out, "gpus", text_or_null(gpu_names(d)));
   json_object_set_new(out, "mpi", text_or_null(d->found.mpi));
-  json_object_set_new(out, "nccl", text_or_null(d->found.nccl));
+  json_object_set_new(out, "nccl", text_or_null(*nccl ? nccl : NULL));
+  json_object_set_new(out, "cuda", cuda_json(&d->found));
   json_object_set_new(out, "devices", json_pack("[s]", "cpu"));
   json_t *comms = json_pack("[s]", "local");
   if (ranks_over_mpi()) json_array_append_new(comms, json_string("mpi"));

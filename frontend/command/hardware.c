@@ -2,11 +2,13 @@
 // are loaded in child processes, which ask them for devices and versions.
 #define _GNU_SOURCE // pipe2
 #include "frontend/command/hardware.h"
+#include "codegen/gpu/assemble.h"
 #include "runtime/runtime.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -48,79 +50,82 @@ static void *open_first(int n, const char *const *name) {
   return library;
 }
 
-// Returns the names of the GPUs, or NULL if there are none. Uses the CUDA Driver API, sections
-// Initialization and Device Management of its manual.
-static const char *gpus_of(Arena *a) {
-  static const char *const names[] = {"libcuda.so.1", "libcuda.so"};
-  int (*init)(unsigned), (*count)(int *), (*name)(char *, int, int);
-  void *library = open_first(2, names);
-  const char *out = NULL;
-  int n = 0;
-  if (function_of(library, "cuInit", &init) && function_of(library, "cuDeviceGetCount", &count) &&
-      function_of(library, "cuDeviceGetName", &name) && init(0) == 0 && count(&n) == 0)
-    for (int i = 0; i < n; i++) {
-      char text[128] = "";
-      if (name(text, sizeof text - 1, i) != 0) continue;
-      out = arena_printf(a, "%s%s%s", out ? out : "", out ? ", " : "", text);
-    }
-  return out; // the library is not closed: unloading a GPU driver is not safe
-}
+enum { MPI_TEXT = 128 };
 
-static const char *mpi_of(Arena *a) {
+// Writes the first words of what the library of MPI says of itself to `answer`, MPI_TEXT bytes.
+static void ask_mpi(void *answer) {
   static const char *const names[] = {"libmpi.so.40", "libmpi.so.12", "libmpi.so"};
   enum { ROOM = 8192 }; // at least MPI_MAX_LIBRARY_VERSION_STRING of every implementation
   int (*version)(char *, int *), n = 0;
   char text[ROOM] = "";
   void *library = open_first(3, names);
-  if (!function_of(library, "MPI_Get_library_version", &version)) return NULL;
-  if (version(text, &n) != 0 || !*text) return "a library of unknown version";
-  return arena_text(a, text, strcspn(text, ",\n"));
+  if (!function_of(library, "MPI_Get_library_version", &version)) return;
+  bool told = version(text, &n) == 0 && *text;
+  snprintf(answer, MPI_TEXT, "%.*s", told ? (int)strcspn(text, ",\n") : MPI_TEXT,
+           told ? text : "a library of unknown version");
 }
 
-static const char *nccl_of(Arena *a) {
-  static const char *const names[] = {"libnccl.so.2", "libnccl.so"};
-  int (*version)(int *), n = 0;
-  void *library = open_first(2, names);
-  if (!function_of(library, "ncclGetVersion", &version) || version(&n) != 0) return NULL;
-  return arena_printf(a, "%d.%d.%d", n / 10000, n / 100 % 100, n % 100);
+// The library that assembles code for GPUs belongs to the compiler.
+static void ask_assembler(void *answer) {
+  int version;
+  char text[32];
+  const LibraryFound *found = assembler_open(&version);
+  snprintf(text, sizeof text, "%d.%d", version / 1000, version % 1000);
+  library_facts(found, text, answer);
 }
 
-typedef const char *Ask(Arena *a);
+static void ask_gpus(void *answer) { gpu_survey(answer); }
+static void ask_cublaslt(void *answer) { cublaslt_survey(answer); }
+static void ask_nccl(void *answer) { nccl_survey(answer); }
 
-static _Noreturn void answer(int to, Ask *ask, Arena *a) {
+// -- a process for each question -------------------------------------------------------------------
+
+typedef void Ask(void *answer);
+
+static _Noreturn void answer_to(int to, Ask *ask, void *answer, size_t bytes) {
   int nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
   if (nothing >= 0) dup2(nothing, STDERR_FILENO);
   mem_set_handler(NULL); // the handler removes unfinished files, which belong to the parent
-  const char *text = ask(a);
-  size_t n = text ? strlen(text) : 0;
-  _exit(n > 0 && write(to, text, n) == (ssize_t)n ? 0 : 1);
+  ask(answer);
+  _exit(write(to, answer, bytes) == (ssize_t)bytes ? 0 : 1); // less than a pipe holds
 }
 
-// Returns the result of `ask`, run in a child process, or NULL. A library that cannot start or
-// crashes counts as missing.
-static const char *ask_apart(Arena *a, Ask *ask) {
-  enum { ROOM = 8192 };
-  char text[ROOM];
+// Calls `ask`, which writes `bytes` bytes of plain data to `answer`, in a child process. A library
+// that cannot start or crashes counts as missing: then the answer is all zeros, and the result
+// false.
+static bool ask_apart(Ask *ask, void *answer, size_t bytes) {
   size_t n = 0;
   int end[2], status;
-  if (pipe2(end, O_CLOEXEC) != 0) return NULL;
+  memset(answer, 0, bytes);
+  if (pipe2(end, O_CLOEXEC) != 0) return false;
   pid_t pid = fork();
-  if (pid == 0) answer(end[1], ask, a);
+  if (pid == 0) answer_to(end[1], ask, answer, bytes);
   close(end[1]);
-  for (ssize_t got; pid > 0 && (got = read(end[0], text + n, sizeof text - n)) != 0;)
+  for (ssize_t got; pid > 0 && (got = read(end[0], (char *)answer + n, bytes - n)) != 0;)
     if (got > 0)
       n += (size_t)got;
     else if (errno != EINTR)
       break;
   close(end[0]);
-  if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0) return NULL;
-  return arena_text(a, text, n);
+  bool good = pid > 0 && waitpid(pid, &status, 0) == pid && status == 0 && n == bytes;
+  if (!good) memset(answer, 0, bytes);
+  return good;
+}
+
+static const char failed[] = "it cannot be used: the process that tried to open it has failed";
+
+static void ask_library(Ask *ask, LibraryFacts *out) {
+  if (!ask_apart(ask, out, sizeof *out)) snprintf(out->why, sizeof out->why, "%s", failed);
 }
 
 Hardware hardware_find(Arena *a) {
-  return (Hardware){.simd = simd_of(a),
-                    .gpus = ask_apart(a, gpus_of),
-                    .mpi = ask_apart(a, mpi_of),
-                    .nccl = ask_apart(a, nccl_of),
-                    .memory = memory_free_bytes()};
+  Hardware out = {.simd = simd_of(a), .memory = memory_free_bytes()};
+  char mpi[MPI_TEXT];
+  if (ask_apart(ask_mpi, mpi, sizeof mpi) && mpi[0]) out.mpi = arena_text(a, mpi, strlen(mpi));
+  if (!ask_apart(ask_gpus, &out.gpus, sizeof out.gpus))
+    snprintf(out.gpus.driver.why, sizeof out.gpus.driver.why, "%s", failed);
+  ask_library(ask_cublaslt, &out.cublaslt);
+  ask_library(ask_assembler, &out.nvjitlink);
+  ask_library(ask_nccl, &out.nccl);
+  return out;
 }

@@ -4,13 +4,14 @@
 #define FRONTEND_HARDWARE_H
 
 #include "ir/base/arena.h"
+#include "runtime/gpu/gpu_survey.h"
 
-// The hardware and libraries of this machine, without its cores. The texts are in the arena. NULL
-// means that the machine does not have what the field names.
+// The hardware and libraries of this machine, without its cores.
 typedef struct Hardware {
-  const char *simd; // such as "avx512f avx2 fma"
-  const char *gpus; // such as "NVIDIA H100, NVIDIA H100"
-  const char *mpi, *nccl;
+  const char *simd; // such as "avx512f avx2 fma"; in the arena
+  const char *mpi;  // in the arena; NULL: none
+  GpuSurvey gpus;
+  LibraryFacts cublaslt, nvjitlink, nccl;
   int64_t memory; // free memory in bytes
 } Hardware;
 Hardware hardware_find(Arena *a);
