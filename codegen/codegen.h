@@ -254,6 +254,7 @@ typedef struct CacheFolder {
   uint32_t n;
   CacheEntry *entry; // least recently used first
   int64_t bytes, limit;
+  bool refused; // it is not used: it belongs to another user, or others may write in it
 } CacheFolder;
 CacheFolder cache_list(Arena *a, const char *dir);
 // Removes all entries of the cache in folder `dir`. Returns their number.

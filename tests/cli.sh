@@ -208,6 +208,15 @@ entries() { ls "$tmp/cache/meshc" 2>/dev/null | grep -c '\.o$'; }
   "$meshc" run "$net" $feed >/dev/null 2>&1
   expect "cache --clear" 0 "1 entry removed" "$meshc" cache --clear
   holds "entries after --clear" "$(entries)" 0
+  chmod 755 "$tmp/cache/meshc"
+  "$meshc" run "$net" $feed >/dev/null 2>&1
+  holds "entries of a folder that others may read" "$(entries)" 1
+  chmod 777 "$tmp/cache/meshc"
+  "$meshc" run "$net" $feed --opt 3 >/dev/null 2>&1
+  holds "entries of a folder that others may write" "$(entries)" 1
+  expect "cache says that it is not used" 0 "not used: " "$meshc" cache
+  chmod 700 "$tmp/cache/meshc"
+  "$meshc" cache --clear >/dev/null
   holds "half-written entries" "$(ls -A "$tmp/cache/meshc" | wc -l | tr -d ' ')" 0
 }
 unset XDG_CACHE_HOME

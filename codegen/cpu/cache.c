@@ -88,16 +88,16 @@ void hash_end(Hash *h, uint8_t out[HASH_BYTES]) {
 static const char magic[16] = "meshc objects 1\n";
 enum { HEAD = (int)sizeof magic + HASH_BYTES };
 
-static bool is_ours(const struct stat *s) {
-  return s->st_uid == geteuid() && (s->st_mode & 077) == 0;
+bool cache_is_ours(const struct stat *s) {
+  return s->st_uid == geteuid() && (s->st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-// Opens directory `dir`. Returns its file descriptor, or -1 if it does not exist or other users may
-// use it.
+// Opens directory `dir`. Returns its file descriptor, or -1 if it does not exist or is not trusted
+// (cache_is_ours).
 static int open_dir(const char *dir) {
   int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   struct stat s;
-  if (fd >= 0 && fstat(fd, &s) == 0 && is_ours(&s)) return fd;
+  if (fd >= 0 && fstat(fd, &s) == 0 && cache_is_ours(&s)) return fd;
   if (fd >= 0) close(fd);
   return -1;
 }
@@ -144,7 +144,8 @@ static bool read_all(int fd, char *at, size_t n) {
 static bool read_file(int dir, const char *name, Bytes *out) {
   int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
   struct stat s;
-  bool ok = fd >= 0 && fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && is_ours(&s) && s.st_size >= HEAD;
+  bool ok =
+      fd >= 0 && fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && cache_is_ours(&s) && s.st_size >= HEAD;
   *out = (Bytes){NULL, 0};
   if (ok) {
     out->n = (size_t)s.st_size;

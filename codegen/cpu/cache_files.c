@@ -41,6 +41,7 @@ CacheFolder cache_list(Arena *a, const char *dir) {
         (CacheEntry){arena_text(a, e->d_name, 2 * HASH_BYTES), s.st_size, s.st_mtime};
     out.bytes += s.st_size;
   }
+  if (folder) out.refused = fstat(dirfd(folder), &s) != 0 || !cache_is_ours(&s);
   if (folder) closedir(folder);
   if (entries.n) qsort(entries.at, entries.n, sizeof *entries.at, by_age);
   out.n = entries.n;

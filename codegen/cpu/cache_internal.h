@@ -20,6 +20,10 @@ void hash_add(Hash *h, const void *at, size_t n);
 void hash_text(Hash *h, const char *text);
 void hash_end(Hash *h, uint8_t out[HASH_BYTES]);
 
+struct stat;
+// Returns whether a file or folder with status s can be trusted: it belongs to this user, and
+// nobody else may write it. Machine code from elsewhere is not run.
+bool cache_is_ours(const struct stat *s);
 // Reads the objects stored in directory `dir` under `key`. Returns their number; *out is an array
 // on the heap, and so is each element. Returns 0 if there are none or they cannot be trusted.
 uint32_t cache_read(const char *dir, const uint8_t key[HASH_BYTES], Bytes **out);

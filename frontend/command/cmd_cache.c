@@ -13,6 +13,7 @@ static int print_json(const char *folder, const CacheFolder *all) {
   }
   json_object_set_new(out, "schema", json_string("meshc.cache/1"));
   json_object_set_new(out, "folder", folder ? json_text(folder) : json_null());
+  json_object_set_new(out, "used", json_boolean(folder && !all->refused));
   json_object_set_new(out, "entries", list);
   json_object_set_new(out, "bytes", json_integer(all->bytes));
   json_object_set_new(out, "limit", json_integer(all->limit));
@@ -21,6 +22,9 @@ static int print_json(const char *folder, const CacheFolder *all) {
 
 static void print_text(const Session *s, const char *folder, const CacheFolder *all) {
   printf("folder   %s\n", folder);
+  if (all->refused)
+    printf(
+        "not used: the folder belongs to another user, or others may write in it (chmod go-w)\n");
   printf("entries  %u, %s of at most %s\n", all->n, bytes_text(s->arena, all->bytes),
          bytes_text(s->arena, all->limit));
   for (uint32_t i = all->n; i-- > 0;) {
