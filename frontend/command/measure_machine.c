@@ -25,6 +25,7 @@ typedef struct Probe {
 } Probe;
 
 enum { SWEEPS = 2, BATCHES = 5, KEPT = 1, MOST_PROBES = 32 };
+enum { MOST_HALF = F32_GEMM_PANEL / 2 }; // Machine.half, if half of each last panel is lost
 
 // -- one small model ----------------------------------------------------------------------------
 
@@ -250,9 +251,10 @@ static bool measure_products(Sweep *b) {
   double det = f.uu * f.vv - f.uv * f.uv;
   if (det <= 0) return true;
   double x = (f.u * f.vv - f.v * f.uv) / det, y = (f.v * f.uu - f.u * f.uv) / det;
-  if (y < 0 || x <= 0) x = f.u / f.uu, y = 0;
-  b->m.flops = 1 / x;
-  b->m.half = y / x;
+  double half = x > 0 ? fmax(fmin(y / x, MOST_HALF), 0) : 0;
+  // the best x for y = half * x
+  b->m.flops = (f.uu + half * (2 * f.uv + half * f.vv)) / (f.u + half * f.v);
+  b->m.half = half;
   return true;
 }
 
@@ -290,14 +292,15 @@ static bool measure_tiles(Sweep *b) {
 }
 
 // Measures core_rate by a loop over an update of a matrix, which products read and write by columns
-// and by rows. A rank has one core for a processor.
+// and by rows. It is at least the rate of memory: what is left of the kernels' time is small, so
+// that a disturbance would pass as a slow rate. A rank has one core for a processor.
 static bool measure_cores(Sweep *b) {
   if (b->s->ranks || b->m.cores < 2) return true;
   const char *text = "dim b = 64, t = 64, i = 784, h = 128\n"
                      "input x[b, i]\nparam v[i, h] ~ glorot(i, h)\n"
                      "scan t (w[i, h] = v) { w = w + 0.001 * sum[b](x * tanh(sum[i](x * w))) }\n"
                      "output y = w";
-  return fit_kernels(b, text, 1e8, 1e12, &b->m.core_rate);
+  return fit_kernels(b, text, b->m.memory_rate, 1e12, &b->m.core_rate);
 }
 
 // Measures bf16_flops by a large product of bf16, if the CPU has instructions for it.
