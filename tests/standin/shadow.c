@@ -1,0 +1,188 @@
+// Shadow memory (shadow.h). Most accesses find a cell of their own thread and segment: these are
+// the first tests of each function.
+#include "tests/standin/shadow.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "ir/base/mem.h"
+
+enum { WORD = 4 };
+
+static size_t pages_of(size_t bytes) { return (bytes + SHADOW_PAGE - 1) / SHADOW_PAGE; }
+
+void shadow_begin(Shadow *s, char *from, size_t bytes, bool poisoned) {
+  *s = (Shadow){.from = from, .bytes = bytes, .poisoned = poisoned};
+  size_t table = (pages_of(bytes) + 1) * sizeof *s->page;
+  void *map =
+      mmap(NULL, table, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (map == MAP_FAILED) mem_exhausted(table);
+  s->page = map;
+}
+
+void shadow_end(Shadow *s) {
+  for (size_t i = 0; i < pages_of(s->bytes); i++) free(s->page[i].cells);
+  munmap(s->page, (pages_of(s->bytes) + 1) * sizeof *s->page);
+  *s = (Shadow){0};
+}
+
+// -- pages --------------------------------------------------------------------------------------
+
+static size_t bytes_of_page(const Shadow *s, size_t page) {
+  size_t rest = s->bytes - page * SHADOW_PAGE;
+  return rest < SHADOW_PAGE ? rest : SHADOW_PAGE;
+}
+
+// Divides the cells of a page into cells of `width` bytes, each a copy of the one it lay in.
+static void divide(ShadowPage *p, int width) {
+  size_t n = (size_t)(SHADOW_PAGE / width), each = (size_t)(p->width / width);
+  ShadowCell *cells = mem_alloc(n * sizeof *cells);
+  for (size_t i = 0; i < n; i++) cells[i] = p->cells[i / each];
+  free(p->cells);
+  p->cells = cells;
+  p->width = width;
+}
+
+// Returns the page of the shadowed byte `offset`, with cells of at most `width` bytes.
+static ShadowPage *page_of(Shadow *s, size_t offset, int width) {
+  ShadowPage *p = &s->page[offset / SHADOW_PAGE];
+  if (p->width == 0) {
+    if (s->poisoned)
+      memset(s->from + offset / SHADOW_PAGE * SHADOW_PAGE, 0xff,
+             bytes_of_page(s, offset / SHADOW_PAGE));
+    p->cells = mem_zeroed(1, sizeof *p->cells);
+    p->width = SHADOW_PAGE;
+  }
+  if (p->width > width) divide(p, width);
+  return p;
+}
+
+// -- one cell -----------------------------------------------------------------------------------
+
+static ShadowFault fault(ShadowSelf *self, ShadowFault fault, uint32_t other, uint16_t thread,
+                         bool wrote) {
+  self->other = other;
+  self->other_thread = thread;
+  self->other_wrote = wrote;
+  return fault;
+}
+
+static bool ordered(const ShadowSelf *self, uint32_t segment) {
+  return segment < self->safe || !self->order || self->order->ordered(self->order->self, segment);
+}
+
+// Returns what is wrong with an access after the write in the cell.
+static ShadowFault after_write(ShadowSelf *self, const ShadowCell *c, ShadowHow how) {
+  uint32_t w = c->written;
+  if (w < self->safe || (w == self->segment && c->writer == self->thread)) return SHADOW_FINE;
+  bool atomics = c->writer == SHADOW_ATOMICS || c->writer == SHADOW_BLOCKS;
+  if (w >= self->launch && atomics && how == SHADOW_ATOMIC) return SHADOW_FINE;
+  if (w < self->launch)
+    return ordered(self, w) ? SHADOW_FINE : fault(self, SHADOW_RACE_OPERATIONS, w, c->writer, true);
+  if (w < self->block || c->writer == SHADOW_BLOCKS)
+    return fault(self, SHADOW_RACE_BLOCKS, w, c->writer, true);
+  if (w == self->segment) return fault(self, SHADOW_RACE_THREADS, w, c->writer, true);
+  return SHADOW_FINE;
+}
+
+// Returns what is wrong with a write after the read in the cell.
+static ShadowFault after_read(ShadowSelf *self, const ShadowCell *c) {
+  uint32_t r = c->read;
+  if (r < self->safe || (r == self->segment && c->reader == self->thread)) return SHADOW_FINE;
+  if (r < self->launch)
+    return ordered(self, r) ? SHADOW_FINE
+                            : fault(self, SHADOW_RACE_OPERATIONS, r, c->reader, false);
+  if (r < self->block || c->reader == SHADOW_BLOCKS)
+    return fault(self, SHADOW_RACE_BLOCKS, r, c->reader, false);
+  if (r == self->segment) return fault(self, SHADOW_RACE_THREADS, r, c->reader, false);
+  return SHADOW_FINE;
+}
+
+static void note_read(const ShadowSelf *self, ShadowCell *c, const char *at, size_t bytes) {
+  uint32_t r = c->read;
+  if (r == self->segment && c->reader == self->thread) return;
+  if (r < self->launch) {
+    if (r != 0 && !ordered(self, r)) self->order->keep_read(self->order->self, r, at, bytes);
+    c->reader = self->thread;
+  } else if (r < self->block || c->reader == SHADOW_BLOCKS)
+    c->reader = SHADOW_BLOCKS;
+  else
+    c->reader = r == self->segment ? SHADOW_THREADS : self->thread;
+  c->read = self->segment;
+}
+
+static void note_write(const ShadowSelf *self, ShadowCell *c, ShadowHow how) {
+  bool blocks =
+      c->written >= self->launch && (c->written < self->block || c->writer == SHADOW_BLOCKS);
+  c->writer = how == SHADOW_WRITE ? self->thread : blocks ? SHADOW_BLOCKS : SHADOW_ATOMICS;
+  c->written = self->segment;
+}
+
+static ShadowFault after_kept_read(ShadowSelf *self, const char *at, size_t bytes) {
+  uint32_t kept = self->order ? self->order->kept_read(self->order->self, at, bytes) : 0;
+  return kept ? fault(self, SHADOW_RACE_OPERATIONS, kept, 0, false) : SHADOW_FINE;
+}
+
+// The cell stands for the bytes at..at+bytes.
+static ShadowFault access_cell(ShadowSelf *self, ShadowCell *c, const char *at, size_t bytes,
+                               ShadowHow how) {
+  ShadowFault f = after_write(self, c, how);
+  if (f == SHADOW_FINE && how != SHADOW_READ) f = after_read(self, c);
+  if (f != SHADOW_FINE) {
+    self->at = at;
+    return f;
+  }
+  if (how == SHADOW_READ)
+    note_read(self, c, at, bytes);
+  else
+    note_write(self, c, how);
+  return SHADOW_FINE;
+}
+
+// -- accesses -----------------------------------------------------------------------------------
+
+// An access within one page. A whole page that is written has one cell afterwards.
+static ShadowFault access_page(Shadow *s, ShadowSelf *self, size_t offset, size_t bytes,
+                               ShadowHow how) {
+  bool whole = offset % SHADOW_PAGE == 0 && bytes == bytes_of_page(s, offset / SHADOW_PAGE);
+  bool words = offset % WORD == 0 && bytes % WORD == 0;
+  ShadowPage *p = page_of(s, offset, whole ? SHADOW_PAGE : words ? WORD : 1);
+  size_t in_page = offset % SHADOW_PAGE, width = (size_t)p->width;
+  ShadowFault f = SHADOW_FINE;
+  for (size_t i = in_page / width; i * width < in_page + bytes && f == SHADOW_FINE; i++)
+    f = access_cell(self, &p->cells[i], s->from + (offset - in_page) + i * width, width, how);
+  if (whole && how == SHADOW_WRITE && f == SHADOW_FINE) p->width = SHADOW_PAGE;
+  return f;
+}
+
+ShadowFault shadow_access(Shadow *s, ShadowSelf *self, const char *at, size_t bytes,
+                          ShadowHow how) {
+  size_t offset = (size_t)(at - s->from), end = offset + bytes;
+  if (how != SHADOW_READ && self->order) {
+    ShadowFault f = after_kept_read(self, at, bytes);
+    if (f != SHADOW_FINE) {
+      self->at = at;
+      return f;
+    }
+  }
+  while (offset < end) {
+    size_t page_end = (offset / SHADOW_PAGE + 1) * SHADOW_PAGE,
+           to = end < page_end ? end : page_end;
+    ShadowFault f = access_page(s, self, offset, to - offset, how);
+    if (f != SHADOW_FINE) return f;
+    offset = to;
+  }
+  return SHADOW_FINE;
+}
+
+const char *shadow_unwritten(Shadow *s, uint32_t since, const char *at, size_t bytes) {
+  size_t offset = (size_t)(at - s->from);
+  for (size_t i = offset; i < offset + bytes;) {
+    ShadowPage *p = page_of(s, i, SHADOW_PAGE);
+    size_t width = (size_t)p->width, cell = i % SHADOW_PAGE / width;
+    if (p->cells[cell].written < since) return s->from + i;
+    i = i / SHADOW_PAGE * SHADOW_PAGE + (cell + 1) * width;
+  }
+  return NULL;
+}

@@ -1,0 +1,90 @@
+// Shadow memory: who accessed each byte last, so that two accesses that nothing orders are found
+// when the second one happens.
+//
+// Time is cut into segments, numbered from 1 in the order in which they are executed. Each
+// operation (a launch, a copy) begins a segment, and within a launch each block and each part of a
+// block between two barriers. A number of a segment thus tells all about an earlier access:
+//
+//   an earlier operation | this launch, an earlier block | this block, before a barrier | now
+//                      launch                          block                         segment
+//
+// Left of `launch` the order of operations decides (ShadowOrder), right of it the rules of a GPU:
+// blocks are not ordered, parts of a block are, and threads between two barriers are not.
+// A page of 4096 bytes has one cell as long as whole pages are accessed, then one for each 4 bytes,
+// and one for each byte after the first access to less than that.
+#ifndef TESTS_STANDIN_SHADOW_H
+#define TESTS_STANDIN_SHADOW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { SHADOW_PAGE = 4096 };
+
+typedef enum ShadowHow { SHADOW_READ, SHADOW_WRITE, SHADOW_ATOMIC } ShadowHow;
+
+// The last write and the last read of some bytes: segment (0: none) and thread of the block.
+typedef struct ShadowCell {
+  uint32_t written, read;
+  uint16_t writer, reader;
+} ShadowCell;
+// Instead of a thread: several threads of a block read in one segment, several blocks of a launch
+// read or made atomic operations, one block made atomic operations.
+enum { SHADOW_THREADS = 0xffff, SHADOW_BLOCKS = 0xfffe, SHADOW_ATOMICS = 0xfffd };
+
+typedef struct ShadowPage {
+  ShadowCell *cells;
+  int width; // bytes of a cell; 0: the page was never accessed
+} ShadowPage;
+
+typedef struct Shadow {
+  char *from; // the bytes that are shadowed
+  size_t bytes;
+  ShadowPage *page;
+  bool poisoned; // a page is filled with 0xff at its first access
+} Shadow;
+
+// Shadows the bytes from..from+bytes. They and the shadow are touched only where they are accessed.
+void shadow_begin(Shadow *s, char *from, size_t bytes, bool poisoned);
+void shadow_end(Shadow *s);
+
+typedef enum ShadowFault {
+  SHADOW_FINE,
+  SHADOW_RACE_THREADS,   // another thread of the block, no barrier between
+  SHADOW_RACE_BLOCKS,    // another block of the launch
+  SHADOW_RACE_OPERATIONS // an earlier operation that is not ordered before this one
+} ShadowFault;
+
+// Decides the order of operations.
+typedef struct ShadowOrder {
+  void *self;
+  // Returns whether the operation of `segment`, an earlier one, is ordered before the running one.
+  bool (*ordered)(void *self, uint32_t segment);
+  // Keeps in mind that the operation of `segment` read the bytes at..at+bytes, because the running
+  // operation, which is not ordered behind it, reads them too and takes its place in the cell.
+  void (*keep_read)(void *self, uint32_t segment, const char *at, size_t bytes);
+  // Returns the segment of such a kept read of one of these bytes that is not ordered before the
+  // running operation, or 0.
+  uint32_t (*kept_read)(void *self, const char *at, size_t bytes);
+} ShadowOrder;
+
+// Who accesses: the running thread, block and operation.
+typedef struct ShadowSelf {
+  uint32_t safe; // operations of segments below are ordered before this one
+  uint32_t launch, block, segment;
+  uint16_t thread;
+  const ShadowOrder *order; // NULL: all earlier operations are ordered before
+  // What a fault is about: the byte, and the earlier access.
+  const char *at;
+  uint32_t other;
+  uint16_t other_thread; // or SHADOW_THREADS, ...
+  bool other_wrote;
+} ShadowSelf;
+
+// Records an access to at..at+bytes, which lies in the shadowed bytes, and returns what is wrong
+// with it. Accesses of at most 16 bytes must be aligned to their length.
+ShadowFault shadow_access(Shadow *s, ShadowSelf *self, const char *at, size_t bytes, ShadowHow how);
+// Returns the first byte of at..at+bytes that was not written in a segment >= `since`, or NULL.
+const char *shadow_unwritten(Shadow *s, uint32_t since, const char *at, size_t bytes);
+
+#endif
