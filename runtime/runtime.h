@@ -21,6 +21,8 @@
 // from step to step. The declared order of dims is that in the model text; the order in memory may
 // differ. The valid rows of a batch are those that an incomplete batch has.
 typedef struct Exec Exec;
+// A device that runs the steps of programs in place of the workers (runtime/exec/device.h).
+typedef struct ExecDevice ExecDevice;
 // An injected fault, for tests. Without `kernel`, the processor gets a wrong element from call
 // number `call` of a collective, counted from 0 over all steps; -1 means never. With `kernel`,
 // `call` counts the kernel launches of the program that have numeric constants, and the first
@@ -57,6 +59,9 @@ typedef struct ExecOptions {
   // a number that becomes nonzero when this process is asked to stop, for example in a signal
   // handler; or NULL
   const volatile sig_atomic_t *stop_request;
+  // The device that runs the program, which has the code of its kernels, or NULL: the workers run
+  // it. An Exec and the one whose tensors it shares are both on devices of one GPU, or both not.
+  const ExecDevice *device;
 } ExecOptions;
 
 // Binds p to all processors of its mesh, or to those of this rank: allocates memory and computes
@@ -115,6 +120,9 @@ typedef struct NotFinite {
 // batch, and the persistent tensors as before the step. All ranks call it together and get equal
 // results. Returns false if the step could not be run.
 MUST_USE bool exec_find_not_finite(Exec *e, int64_t step, NotFinite *out);
+// Returns whether the device that runs e, if there is one, has not failed. Otherwise adds its error
+// to d: then values that were read since may be wrong.
+MUST_USE bool exec_works(const Exec *e, Diag *d);
 // Returns true if this process has been asked to stop. With ranks, returns true on all ranks if one
 // of them had been asked before the last step of e ended.
 bool exec_stop_asked(const Exec *e);

@@ -38,7 +38,7 @@ bool result_read(Session *s, const Exec *e, const Program *p, TensorKind kind, c
   }
   out->array.data = mem_alloc((size_t)(out->array.elements * dtype_bytes(t->type)));
   exec_read(e, kind, name, out->array.data);
-  return true;
+  return exec_works(e, s->diag);
 }
 
 static double element(const Array *x, int64_t i) {

@@ -67,8 +67,10 @@ static bool lay_out(Exec *e, Diag *d) {
 static bool enough_memory(const Exec *e, Diag *d) {
   int64_t each, needed, available = memory_free_bytes();
   int64_t here = e->ranks ? ranks_local_processors(e->ranks) : e->processors;
-  bool fits = size_add(e->own_bytes, e->program->arena_bytes, &each) &&
-              size_mul(each, here, &needed) && needed <= available;
+  // With a device the work arena of the host is mapped and hardly used.
+  int64_t arena = e->device ? 0 : e->program->arena_bytes;
+  bool fits =
+      size_add(e->own_bytes, arena, &each) && size_mul(each, here, &needed) && needed <= available;
   if (fits) return true;
   double gib = 1024.0 * 1024.0 * 1024.0;
   diag_error(d, DIAG_NO_MEMORY, (Pos){0},
@@ -76,8 +78,8 @@ static bool enough_memory(const Exec *e, Diag *d) {
              "states), and %.2f GiB are "
              "available in all",
              (long long)here, plural(here), here == 1 ? "s" : "",
-             ((double)e->own_bytes + (double)e->program->arena_bytes) / gib,
-             (double)e->own_bytes / gib, (double)available / gib);
+             ((double)e->own_bytes + (double)arena) / gib, (double)e->own_bytes / gib,
+             (double)available / gib);
   diag_hint(d, "take a smaller batch, or split more dims over the mesh");
   return false;
 }
@@ -638,8 +640,10 @@ static int64_t bytes_kept(const Exec *e, int64_t r) {
   return bytes;
 }
 
-// Touches the memory of the processors of this process. Segments of ranks are touched already.
+// Touches the memory of the processors of this process. Segments of ranks are touched already. With
+// a device, steps use no memory of the host.
 static void touch_all(Exec *e) {
+  if (e->device) return;
   for (int64_t r = 0; !e->ranks && r < e->processors; r++) {
     touch(e, e->context[r].own, bytes_kept(e, r));
     touch(e, e->context[r].arena, e->program->arena_bytes);
@@ -684,6 +688,9 @@ void exec_copy(Exec *to, const Exec *from) {
   exec_rows(to, from->rows);
   for (int64_t r = to->first; r < to->first + to->own; r++)
     for (uint32_t t = 0; t < p->ntensors; t++)
-      if (tensor_is_persistent(p, t) || p->tensor[t].kind == TENSOR_INPUT)
-        memcpy(to->context[r].tensor[t], from->context[r].tensor[t], (size_t)p->tensor[t].bytes);
+      if (tensor_is_persistent(p, t) || p->tensor[t].kind == TENSOR_INPUT) {
+        if (exec_fetch(from, t))
+          memcpy(to->context[r].tensor[t], from->context[r].tensor[t], (size_t)p->tensor[t].bytes);
+        exec_wrote(to, t);
+      }
 }

@@ -57,8 +57,8 @@ static int sharers_of(const Exec *e, int64_t context) {
   return p >= w ? 1 : (int)(ceil_div((c + 1) * w, p) - ceil_div(c * w, p));
 }
 
-static void note_fault(Exec *e, int64_t context, int worker, uint32_t instr, const Status *s,
-                       const LoopSteps *steps) {
+void exec_note_fault(Exec *e, int64_t context, int worker, uint32_t instr, const Status *s,
+                     const LoopSteps *steps) {
   StepFault *f = &e->fault[context * e->workers + worker];
   if (s->code == 0 || f->status.code != 0) return;
   *f = (StepFault){.instr = instr, .status = *s};
@@ -110,7 +110,7 @@ static void run_chunks(Exec *e, int64_t context, uint32_t instr, int worker, int
       call.partial = b->partial + (set->first + c) * partial;
       b->kernel->run(&call, set->from + c * b->grain,
                      set->from + (end < set->units ? end : set->units));
-      note_fault(e, context, worker, instr, &status, steps);
+      exec_note_fault(e, context, worker, instr, &status, steps);
     }
   }
 }
@@ -124,7 +124,7 @@ static void combine_chunks(Exec *e, int64_t context, uint32_t instr, int worker,
     KernelCall call = call_of(e, worker, b, set, steps, &status);
     b->kernel->combine(&call, set->chunks);
   }
-  note_fault(e, context, worker, instr, &status, steps);
+  exec_note_fault(e, context, worker, instr, &status, steps);
 }
 
 // Sets n bytes to 0 by stores that go past the caches, where the processor has such stores.
@@ -239,10 +239,7 @@ static bool loop_next(const Exec *e, const BoundInstr *b, uint32_t begin, LoopSt
   return false;
 }
 
-// Returns the index of the instruction to run after instruction i, which is an INSTR_LOOP or
-// INSTR_END. If the loop has another iteration, this is the first instruction in the loop,
-// otherwise the instruction after the loop.
-static uint32_t loop_pass(const Exec *e, const BoundInstr *b, uint32_t i, LoopSteps *s) {
+uint32_t exec_loop_pass(const Exec *e, const BoundInstr *b, uint32_t i, LoopSteps *s) {
   const Instr *in = &e->program->instr[i];
   if (b->kind == INSTR_LOOP) return loop_enter(e, b, i, s) ? i + 1 : in->u.loop.end + 1;
   return loop_next(e, b, in->u.end.begin, s) ? in->u.end.begin + 1 : i + 1;
@@ -283,7 +280,7 @@ static void run_rows(Exec *e, int64_t context, uint32_t i, int worker, int64_t l
   int64_t strip = b->units / b->strips;
   for (int64_t s = 0; s < b->strips; s++)
     b->kernel->run(&call, s * strip + lo * b->row_units, s * strip + hi * b->row_units);
-  note_fault(e, context, worker, i, &status, steps);
+  exec_note_fault(e, context, worker, i, &status, steps);
 }
 
 // Returns whether the members of a context run the loop of instruction b apart, each for its rows.
@@ -299,10 +296,10 @@ static void run_loop_rows(Exec *e, int64_t context, uint32_t begin, int worker, 
   uint32_t end = e->program->instr[begin].u.loop.end;
   int64_t rows = instr[begin].u.loop.rows;
   int64_t lo = rows * s.member / s.members, hi = rows * (s.member + 1) / s.members;
-  uint32_t i = loop_pass(e, &instr[begin], begin, steps);
+  uint32_t i = exec_loop_pass(e, &instr[begin], begin, steps);
   while (i <= end) {
     if (i == end) {
-      i = loop_pass(e, &instr[i], i, steps);
+      i = exec_loop_pass(e, &instr[i], i, steps);
       continue;
     }
     double began = trace_start(e);
@@ -338,7 +335,7 @@ static void run_segment(Exec *e, int64_t context, uint32_t lo, uint32_t hi, int 
       bool skips =
           b->kind == INSTR_LOOP && b->u.loop.solo && s.member > 0; // member 0 runs the loop alone
       apart = apart || b->u.loop.solo;
-      i = (skips ? e->program->instr[i].u.loop.end + 1 : loop_pass(e, b, i, steps)) - 1;
+      i = (skips ? e->program->instr[i].u.loop.end + 1 : exec_loop_pass(e, b, i, steps)) - 1;
       continue;
     }
     double began = trace_start(e);
@@ -374,6 +371,7 @@ static bool is_faulty(const Exec *e) {
 static bool is_finite(const Exec *e) {
   if (e->finite_tensor < 0) return true;
   const ProgTensor *t = &e->program->tensor[e->finite_tensor];
+  if (!exec_fetch(e, (uint32_t)e->finite_tensor)) return true; // the device says why
   for (int64_t r = e->first; r < e->first + e->own; r++)
     if (!isfinite(dtype_load(t->type, e->context[r].tensor[e->finite_tensor]))) return false;
   return true;
@@ -432,6 +430,11 @@ static void judge(Exec *e) {
   e->judged = true;
 }
 
+void exec_judge(Exec *e) {
+  judge(e);
+  e->stop = e->result != STEP_OK || !e->commit;
+}
+
 static bool all_meet(const Exec *e, uint32_t i) {
   const BoundInstr *b = &e->context[e->first].instr[i];
   if (b->kind == INSTR_LOOP || b->kind == INSTR_END) return b->u.loop.meets;
@@ -459,10 +462,7 @@ static bool meet(Exec *e, uint32_t i, int worker, Seat s, const LoopSteps *steps
   }
   wait_all(e);
   if (in->kind == INSTR_COMMIT) {
-    if (worker == 0) {
-      judge(e);
-      e->stop = e->result != STEP_OK || !e->commit;
-    }
+    if (worker == 0) exec_judge(e);
     wait_all(e);
     return !e->stop;
   }
@@ -515,7 +515,7 @@ static void run_worker(void *exec, int worker) {
       continue;
     }
     if (b->kind == INSTR_LOOP || b->kind == INSTR_END) {
-      i = loop_pass(e, b, end, &steps);
+      i = exec_loop_pass(e, b, end, &steps);
       met = false;
       continue;
     }
@@ -544,13 +544,17 @@ static void choose_crew(Exec *e) {
 }
 
 static void run_crew(Exec *e) {
+  choose_crew(e);
   double began = clock_seconds();
   if (e->crew == 1)
     run_worker(e, 0);
   else
     team_run(e->team, run_worker, e);
   if (e->workers > 1 && !e->probe) crew_note(&e->choice, clock_seconds() - began);
-  e->steps++;
+}
+
+static void run_on_device(Exec *e) {
+  if (!e->device->step(e->work_on_device)) e->result = STEP_FAILED;
 }
 
 StepResult exec_step(Exec *e, int64_t step, bool commit) {
@@ -559,10 +563,13 @@ StepResult exec_step(Exec *e, int64_t step, bool commit) {
   e->judged = e->stop = false;
   e->result = STEP_OK;
   memset(e->fault, 0, sizeof *e->fault * (size_t)(e->processors * e->workers));
-  choose_crew(e);
   e->under_way = true;
-  run_crew(e);
+  if (e->device)
+    run_on_device(e);
+  else
+    run_crew(e);
   e->under_way = false;
+  e->steps++;
   exec_count_predicted(e);
   judge(e);
   return e->result;
@@ -624,13 +631,17 @@ typedef struct Making {
 
 static void make(void *making) {
   Making *m = making;
-  m->made = start_workers(m->exec, m->opt, m->diag) &&
-            products_reserve(m->exec->program, m->exec->workers, m->diag) &&
-            exec_bind(m->exec, m->diag) && exec_initialise(m->exec, m->diag);
+  Exec *e = m->exec;
+  m->made = start_workers(e, m->opt, m->diag) &&
+            (e->device || products_reserve(e->program, e->workers, m->diag)) &&
+            exec_bind(e, m->diag) && exec_initialise(e, m->diag);
+  if (!m->made || !e->device) return;
+  e->work_on_device = e->device->begin(e->device, e, m->diag);
+  m->made = e->work_on_device != NULL;
 }
 
 Exec *exec_new(const Program *p, const ExecOptions *opt, Diag *d) {
-  if (!check_kernels(p, d)) return NULL;
+  if (!device_check(opt, d) || (!opt->device && !check_kernels(p, d))) return NULL;
   (void)mem_doing("taking the memory of the program for", p->for_);
   Exec *e = mem_zeroed(1, sizeof *e);
   e->program = p;
@@ -642,6 +653,7 @@ Exec *exec_new(const Program *p, const ExecOptions *opt, Diag *d) {
   e->probe = opt->probe;
   e->apart = opt->apart || opt->probe;
   e->stop_request = opt->stop_request;
+  e->device = opt->device;
   e->rows = -1;
   e->finite_tensor = find_finite_tensor(p, opt->must_be_finite);
   e->memory = arena_new();
@@ -665,6 +677,7 @@ Exec *exec_new(const Program *p, const ExecOptions *opt, Diag *d) {
 
 void exec_free(Exec *e) {
   if (!e) return;
+  if (e->device) e->device->end(e->work_on_device);
   team_free(e->team);
   exec_unbind(e);
   comm_free(e->comm);

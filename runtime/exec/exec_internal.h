@@ -12,6 +12,7 @@
 
 #include "collectives/ranks/ranks.h"
 #include "runtime/exec/crew.h"
+#include "runtime/exec/device.h"
 #include "runtime/exec/ordered_internal.h"
 #include "runtime/runtime_internal.h"
 
@@ -123,9 +124,10 @@ struct Exec {
   int64_t first, own;         // first processor of this process, and the number of its processors
   SharedSegment *kept, *work; // with ranks: the memory of Context.own, and that of Context.arena
   Context *context;
-  bool defers;   // kernels compute the sums over processors that collectives leave to them (SetSum)
-  char *zeros;   // if not `defers`: what kernels read instead of the blocks of other processors
-  char *scratch; // work memory of all workers for INSTR_ORDERED and products of bf16
+  bool defers; // kernels compute the sums over processors that collectives leave to them (SetSum)
+  char *zeros; // if not `defers`: what kernels read instead of the blocks of other processors
+  int64_t zeros_bytes;
+  char *scratch;         // work memory of all workers for INSTR_ORDERED and products of bf16
   int64_t scratch_bytes; // bytes of `scratch` that one worker has
   int64_t own_bytes;     // size of Context.own: persistent tensors that are not shared
   int64_t *own_offset;   // by tensor: its offset in Context.own; -1: it is shared or in the arena
@@ -161,6 +163,9 @@ struct Exec {
   // called after instruction i if `nonfinite` is not NULL
   void (*look)(struct Exec *e, int64_t context, uint32_t i, const LoopSteps *steps);
   struct Trace *trace; // records what the workers run (runtime/exec/trace.h), or NULL
+  // the device that runs the steps, and what it keeps for this Exec; NULL: the workers run them
+  const ExecDevice *device;
+  DeviceWork *work_on_device;
 };
 
 typedef struct FiniteProbe FiniteProbe; // defined in probe.c
@@ -203,6 +208,16 @@ void exec_move_operands(Exec *e, int64_t c, uint32_t i, const LoopSteps *s);
 // Returns the first fault of the step, ordered by instruction, then by position in the full tensor;
 // NULL if there is no fault. The first fault is the same on every mesh.
 const StepFault *exec_first_fault(const Exec *e);
+// Adds a fault of a processor (context) to e->fault, unless it is none or `worker` has one already.
+void exec_note_fault(Exec *e, int64_t context, int worker, uint32_t instr, const Status *s,
+                     const LoopSteps *steps);
+// Sets e->result from e->fault and from the output that must be finite, which are complete, and
+// e->stop: whether the step ends at INSTR_COMMIT. One worker calls it when all have come there.
+void exec_judge(Exec *e);
+// Returns the index of the instruction to run after instruction i, which is an INSTR_LOOP or
+// INSTR_END, bound as b. If the loop has another iteration, this is the first instruction in the
+// loop, otherwise the instruction after the loop.
+uint32_t exec_loop_pass(const Exec *e, const BoundInstr *b, uint32_t i, LoopSteps *s);
 // Computes the run-time slots for a batch of e->rows rows; they are numbers that depend on the
 // processor or on the rows of a batch. Computes also the sizes and counts of instructions that
 // depend on the slots.

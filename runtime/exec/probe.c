@@ -42,18 +42,19 @@ static int64_t valid_of(const Mesh *m, const ProgDim *d, int64_t r) {
 // Returns the index in `block` of the first element that is not finite, padding excluded, or -1 if
 // there is no such element. *value gets the element. `dim` has the dims of the block, the slowest
 // in memory first.
-static int64_t look(const Mesh *m, int64_t r, Dtype type, int rank, const ProgDim *dim,
+static int64_t look(const Exec *e, int64_t r, Dtype type, int rank, const ProgDim *dim,
                     const char *block, double *value) {
   int64_t n = 1, bytes = dtype_bytes(type);
   for (int i = 0; i < rank; i++) n *= dim[i].block;
-  for (int64_t e = 0; e < n; e++) {
-    *value = dtype_load(type, block + e * bytes);
+  if (e->under_way && !exec_fetch_bytes(e, block, n * bytes)) return -1;
+  for (int64_t at = 0; at < n; at++) {
+    *value = dtype_load(type, block + at * bytes);
     if (isfinite(*value)) continue;
-    int64_t rest = e;
+    int64_t rest = at;
     bool valid = true;
     for (int i = rank - 1; i >= 0; rest /= dim[i].block, i--)
-      valid &= rest % dim[i].block < valid_of(m, &dim[i], r);
-    if (valid) return e;
+      valid &= rest % dim[i].block < valid_of(&e->program->mesh, &dim[i], r);
+    if (valid) return at;
   }
   return -1;
 }
@@ -98,7 +99,7 @@ static void probe_look(Exec *e, int64_t context, uint32_t i, const LoopSteps *st
     const InstrValue *m = &e->program->note[i].value[k];
     const char *block = dtype_is_float(m->type) ? result_of(e, context, i, m, steps) : NULL;
     double value;
-    int64_t at = block ? look(&e->program->mesh, r, m->type, m->rank, m->dim, block, &value) : -1;
+    int64_t at = block ? look(e, r, m->type, m->rank, m->dim, block, &value) : -1;
     if (at >= 0)
       found(e, context,
             (Found){order, r, at, steps->depth ? steps->at[steps->depth - 1] : -1, value, i, k});
@@ -108,13 +109,13 @@ static void probe_look(Exec *e, int64_t context, uint32_t i, const LoopSteps *st
 static void look_at_given(Exec *e) {
   for (uint32_t t = 0; t < e->program->ntensors; t++) {
     const ProgTensor *x = &e->program->tensor[t];
-    if (x->kind > TENSOR_SLOT || !dtype_is_float(x->type)) continue;
+    if (x->kind > TENSOR_SLOT || !dtype_is_float(x->type) || !exec_fetch(e, t)) continue;
     for (int64_t c = e->first; c < e->first + e->own; c++) {
       double value;
       int64_t r = e->context[c].processor;
-      int64_t at = e->nonfinite->seen[c] ? -1
-                                         : look(&e->program->mesh, r, x->type, x->rank, x->dim,
-                                                e->context[c].tensor[t], &value);
+      int64_t at = e->nonfinite->seen[c]
+                       ? -1
+                       : look(e, r, x->type, x->rank, x->dim, e->context[c].tensor[t], &value);
       if (at >= 0) found(e, c, (Found){0, r, at, -1, value, GIVEN, t});
     }
   }

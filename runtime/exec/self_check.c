@@ -37,6 +37,7 @@ static int64_t bytes_expected(const Exec *e) {
 }
 
 bool exec_check(const Exec *e, Diag *d) {
+  if (!exec_works(e, d)) return false;
   const CommCount *got = &e->comm->count;
   const ProgramCount *want = &e->predicted;
   bool good = true;

@@ -39,5 +39,6 @@ void exec_bind_sums(Exec *e) {
   int64_t most = each_sum(e, false);
   e->defers = defers(e);
   if (most > 0 && !e->defers) e->zeros = mem_zeroed(1, (size_t)most);
+  if (e->zeros) e->zeros_bytes = most;
   (void)each_sum(e, true);
 }

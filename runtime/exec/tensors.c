@@ -2,6 +2,7 @@
 // reports an index of the model that is out of range in a step.
 #include "runtime/exec/exec_internal.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,7 @@ void exec_write(Exec *e, TensorKind kind, const char *name, Dtype type, const vo
     Move m = {e->context[r].tensor[i], full, NULL, t->type, type};
     block_visit(e->program, t, r, e->rows, write_run, &m);
   }
+  exec_wrote(e, (uint32_t)i);
 }
 
 static bool all_seen(const Exec *e) { return ranks_local_processors(e->ranks) == e->processors; }
@@ -93,6 +95,7 @@ bool exec_meet_readers(const Exec *e, bool done, bool *first_says) {
 
 const char *exec_block(const Exec *e, uint32_t t, int64_t r, char *room) {
   const char *block = e->context[r].tensor[t];
+  if (!exec_fetch(e, t)) return NULL;
   if (!e->ranks || all_seen(e)) return block;
   if (!ranks_broadcast_block(e->ranks, r, block, e->program->tensor[t].bytes, room)) return NULL;
   return block ? block : room;
@@ -134,7 +137,7 @@ void exec_read_replica(const Exec *e, TensorKind kind, const char *name, int64_t
 
 void *exec_direct(const Exec *e, TensorKind kind, const char *name) {
   int32_t i = program_tensor(e->program, kind, name);
-  if (i < 0 || e->processors > 1 || e->rows >= 0) return NULL;
+  if (i < 0 || e->processors > 1 || e->rows >= 0 || e->device) return NULL;
   const ProgTensor *t = &e->program->tensor[i];
   for (int d = 0; d < t->rank; d++)
     if (t->declared[d] != d) return NULL;
@@ -144,6 +147,7 @@ void *exec_direct(const Exec *e, TensorKind kind, const char *name) {
 double exec_scalar(const Exec *e, const char *output) {
   int32_t i = program_tensor(e->program, TENSOR_OUTPUT, output);
   if (i < 0) BUG("program has no output %s", output);
+  if (!exec_fetch(e, (uint32_t)i)) return NAN; // the next step reports why
   return dtype_load(e->program->tensor[i].type, e->context[e->first].tensor[i]);
 }
 
@@ -205,6 +209,7 @@ static void loops_text(const Program *p, const StepFault *f, char *out, size_t r
 }
 
 void exec_fault(const Exec *e, Diag *d) {
+  if (!exec_works(e, d)) return;
   if (e->result == STEP_FAILED) { // the run has failed, and ranks_leave reports the reason
     diag_error(d, DIAG_PEER_LOST, (Pos){0}, "another rank has ended the run");
     return;

@@ -1,0 +1,37 @@
+// The calls of the executor to the device that runs an Exec (device.h).
+#include "runtime/exec/device.h"
+
+#include "runtime/exec/exec_internal.h"
+
+void exec_wrote(const Exec *e, uint32_t t) {
+  if (e->work_on_device) e->device->wrote(e->work_on_device, t);
+}
+
+bool exec_fetch(const Exec *e, uint32_t t) {
+  return !e->work_on_device || e->device->fetch(e->work_on_device, t);
+}
+
+bool exec_fetch_bytes(const Exec *e, const void *at, int64_t bytes) {
+  return !e->work_on_device || e->device->fetch_bytes(e->work_on_device, at, bytes);
+}
+
+bool exec_works(const Exec *e, Diag *d) {
+  if (!e->device || e->result != STEP_FAILED) return true;
+  e->device->why(e->work_on_device, d);
+  return false;
+}
+
+static bool lacks(Diag *d, const char *what, const char *instead) {
+  diag_error(d, DIAG_UNAVAILABLE, (Pos){0}, "--device cuda does not support %s yet", what);
+  return diag_hint(d, "%s", instead);
+}
+
+bool device_check(const ExecOptions *opt, Diag *d) {
+  if (!opt->device) return true;
+  if (opt->ranks)
+    return lacks(d, "several processes", "leave out --np: one process runs all processors");
+  if (opt->probe) return lacks(d, "the check of kernels", "verify with --device cpu");
+  if (opt->inject && opt->inject->call >= 0 && !opt->inject->kernel)
+    return lacks(d, "--fault value@", "inject a fault in a kernel, kernel@PROCESSOR:CALL");
+  return true;
+}
