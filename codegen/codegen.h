@@ -245,6 +245,11 @@ uint32_t gpu_code_images(const GpuCode *c, const GpuImage **out);
 // in d.
 char *gpu_code_text(Arena *a, const Program *p, Kernel *const *kernels, const GpuCodeOptions *opt,
                     Diag *d);
+// -- gpu_transfer.c: collectives between processors on one GPU
+// Appends the kernels that the collectives of a program need to its kernels, for gpu_code_load.
+// Returns by instruction the plans of the parts of a collective (transfer_sets); NULL for other
+// instructions.
+struct PartPlan **gpu_transfers(Arena *a, Compiled *c);
 // -- cache_files.c: the directory of the compile cache
 typedef struct CacheEntry {
   const char *key;     // hash of everything that the code depends on

@@ -24,6 +24,7 @@ others() {
     ir/*) echo "" ;;
     collectives/passes) echo "ir/*" ;;
     collectives/*) echo "ir/base ir/program" ;;
+    codegen/gpu) echo "ir/* collectives collectives/local" ;;
     partition/* | codegen/*) echo "ir/* collectives" ;;
     runtime | runtime/*) echo "ir/base ir/program collectives/local collectives/ranks" ;;
     frontend/library | frontend/command) echo "include ir/* collectives* partition* codegen* runtime*" ;;

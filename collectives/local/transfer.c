@@ -119,7 +119,7 @@ static void transfer(TransferWalk *w, Transfer *t) {
   for (int d = 0; d < t->rank; d++) total *= t->extent[d] > 0 ? t->extent[d] : 0;
   int64_t job = w->job++;
   if (total == 0) return;
-  join_dims(t);
+  if (!w->by_dim) join_dims(t);
   t->combine = w->combine;
   w->take(w, t, total, job);
 }
@@ -321,6 +321,7 @@ static void run_group(TransferWalk *w, Axes axes, int64_t first, int64_t group) 
   for (int64_t k = 0; k < group; k++) w->peer[k] = axes_peer(w->mesh, axes, first, k);
   for (uint32_t i = 0; i < c->nparts; i++) {
     if (c->part[i].deferred && w->call->defers) continue;
+    w->part = &c->part[i];
     for (int64_t k = 0; k < group; k++) {
       w->src[k] = member(w, k)->src[i];
       w->dst[k] = member(w, k)->dst[i];

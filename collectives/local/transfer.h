@@ -50,9 +50,11 @@ struct TransferWalk {
   void *context;
   int worker, workers; // number of this worker among the workers that divide the call
   Combine *combine;    // for the element type of the call
-  int64_t job;         // number of the next transfer of the call
-  int64_t *peer;       // the processors of the current group
-  char **src, **dst;   // addresses of the blocks of these processors, of the current part
+  bool by_dim; // boxes keep the dims of the blocks; false: dims are joined where they can be
+  int64_t job; // number of the next transfer of the call
+  const CollPart *part; // the current part
+  int64_t *peer;        // the processors of the current group
+  char **src, **dst;    // addresses of the blocks of these processors, of the current part
 };
 void transfers_walk(TransferWalk *w);
 

@@ -1,0 +1,277 @@
+// Compares the kernels that carry out collectives on a GPU (codegen/gpu/gpu_transfer.c) with the
+// local communicator, bit for bit. The collectives are those of random graphs under random layouts,
+// each with several element types, ways to combine, and numbers of rows in the batch. The kernels
+// run as machine code of this processor.
+//
+//   gpu_collectives [CASE | seed=N]    SEEDS=n as in layouts
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/codegen.h"
+#include "collectives/local/transfer_plan.h"
+#include "tests/suite/common/layout_maker.h"
+
+enum { SEEDS = 100, LAYOUTS = 1, VARIANTS = 3, LARGE_GROUP = 40 };
+
+// -- machine code of kernels, which cases share -------------------------------------------------
+
+typedef struct Known {
+  char *text;
+  KernelFn *run;
+  struct Known *next;
+} Known;
+static Known *known;
+static int kernels;                  // number of them
+static int64_t calls[COLL_COUNT][2]; // calls that were checked, and sets in them
+
+// Returns the code of kernel i of the program; NULL if it does not compile.
+static KernelFn *code_of(Maker *m, const Compiled *c, uint32_t i) {
+  const char *text = c->program->kernel[i].text;
+  for (const Known *k = known; k; k = k->next)
+    if (strcmp(k->text, text) == 0) return k->run;
+  Program one = *c->program;
+  ProgKernel entry = c->program->kernel[i];
+  one.nkernels = 1;
+  one.kernel = &entry;
+  // the code stays mapped until the suite ends
+  if (!code_load(&one, &c->kernels[i], &(CodeOptions){.opt = 0}, m->diag)) return NULL;
+  Known *k = mem_zeroed(1, sizeof *k);
+  k->text = mem_zeroed(1, strlen(text) + 1);
+  strcpy(k->text, text);
+  k->run = entry.run;
+  k->next = known;
+  known = k;
+  kernels++;
+  return k->run;
+}
+
+// -- memory of all processors -------------------------------------------------------------------
+
+// The blocks of a collective, twice: the communicator has those of side 0, the kernels of side 1.
+typedef struct Blocks {
+  const Collective *what;
+  int64_t processors;
+  char **at[2][2]; // side, source or result: address by processor * nparts + part
+  CommMember *member[2];
+} Blocks;
+
+static int64_t block_bytes(const Collective *c, uint32_t part, int result) {
+  const CollPart *p = &c->part[part];
+  int64_t n = dtype_bytes(c->type);
+  for (int d = 0; d < p->rank; d++) n *= result ? p->dst_block[d] : p->src_block[d];
+  return n;
+}
+
+static double random_value(Maker *m, Dtype type) {
+  static const double special[] = {0, -0.0, (double)NAN, (double)INFINITY, 1e-40, 3};
+  if (type == TYPE_BOOL) return maker_draw(m, 2);
+  if (!dtype_is_float(type)) return maker_draw(m, 200);
+  if (!maker_draw(m, 12)) return dtype_round(type, special[maker_draw(m, countof(special))]);
+  return dtype_round(type, ((double)maker_draw(m, 20001) - 10000) / 777);
+}
+
+// Returns a new block with random elements.
+static char *random_block(Maker *m, Dtype type, int64_t bytes) {
+  char *at = arena_alloc(m->a, (size_t)bytes + 64);
+  for (int64_t i = 0; i < bytes; i += dtype_bytes(type))
+    dtype_store(type, at + i, random_value(m, type));
+  return at;
+}
+
+static char *copy_block(Maker *m, const char *from, int64_t bytes) {
+  return memcpy(arena_alloc(m->a, (size_t)bytes + 64), from, (size_t)bytes);
+}
+
+static int64_t size_of(const Program *p, Size s, int64_t r, int64_t rows) {
+  return s.slot < 0 ? s.base : s.base * program_slot(p, s.slot, r, rows);
+}
+
+static CommMember member_of(Maker *m, const Program *p, const Blocks *b, int side, int64_t r,
+                            int64_t rows) {
+  const Collective *c = b->what;
+  int64_t *src = arena_array(m->a, int64_t, c->nparts * MAX_RANK);
+  int64_t *dst = arena_array(m->a, int64_t, c->nparts * MAX_RANK);
+  for (uint32_t i = 0; i < c->nparts; i++)
+    for (int d = 0; d < c->part[i].rank; d++) {
+      src[i * MAX_RANK + (uint32_t)d] = size_of(p, c->part[i].src_valid[d], r, rows);
+      dst[i * MAX_RANK + (uint32_t)d] = size_of(p, c->part[i].dst_valid[d], r, rows);
+    }
+  return (CommMember){r, (void *const *)&b->at[side][0][r * c->nparts],
+                      (void *const *)&b->at[side][1][r * c->nparts], src, dst};
+}
+
+// Returns the processor that has the result of part i for processor r.
+static int64_t result_of(const Program *p, const Collective *c, uint32_t i, int64_t r) {
+  return c->part[i].once ? axes_peer(&p->mesh, c->axes, r, 0) : r;
+}
+
+// Allocates all blocks, with equal random elements on both sides. in_place: the results of an
+// all_reduce have the memory of the operands.
+static void fill_blocks(Maker *m, const Program *p, Blocks *b, bool in_place) {
+  const Collective *c = b->what;
+  for (int result = 0; result < 2; result++)
+    for (int side = 0; side < 2; side++) {
+      b->at[side][result] = arena_array(m->a, char *, b->processors * c->nparts);
+      for (int64_t r = 0; r < b->processors; r++)
+        for (uint32_t i = 0; i < c->nparts; i++) {
+          char **at = b->at[side][result];
+          int64_t own = r * c->nparts + i, bytes = block_bytes(c, i, result);
+          int64_t other = result_of(p, c, i, r) * c->nparts + i;
+          if (result && in_place)
+            at[own] = b->at[side][0][other];
+          else if (result && other != own)
+            at[own] = at[other];
+          else
+            at[own] = side ? copy_block(m, b->at[0][result][own], bytes)
+                           : random_block(m, c->type, bytes);
+        }
+    }
+}
+
+static Blocks blocks_new(Maker *m, const Program *p, const Collective *c, int64_t rows) {
+  Blocks b = {.what = c, .processors = mesh_size(&p->mesh)};
+  fill_blocks(m, p, &b, c->kind == COLL_ALL_REDUCE && maker_draw(m, 2));
+  for (int side = 0; side < 2; side++) {
+    b.member[side] = arena_array(m->a, CommMember, b.processors);
+    for (int64_t r = 0; r < b.processors; r++)
+      b.member[side][r] = member_of(m, p, &b, side, r, rows);
+  }
+  return b;
+}
+
+// -- running and comparing ----------------------------------------------------------------------
+
+static bool same(Dtype type, const char *x, const char *y) {
+  if (memcmp(x, y, (size_t)dtype_bytes(type)) == 0) return true;
+  return isnan(dtype_load(type, x)) && isnan(dtype_load(type, y));
+}
+
+static const char *compare(Maker *m, const Blocks *b) {
+  const Collective *c = b->what;
+  int64_t size = dtype_bytes(c->type);
+  for (int64_t r = 0; r < b->processors; r++)
+    for (uint32_t i = 0; i < c->nparts; i++)
+      for (int64_t at = 0; at < block_bytes(c, i, 1); at += size) {
+        const char *x = b->at[0][1][r * c->nparts + i] + at;
+        const char *y = b->at[1][1][r * c->nparts + i] + at;
+        if (!same(c->type, x, y))
+          return arena_printf(m->a,
+                              "%s of %s, part %u: element %lld of processor %lld is %g, not %g",
+                              coll_text(c->kind), dtype_text(c->type), i, (long long)(at / size),
+                              (long long)r, dtype_load(c->type, y), dtype_load(c->type, x));
+      }
+  return NULL;
+}
+
+// Runs the units of a set in pieces, from the last piece to the first: their order is free.
+static void run_set(KernelFn *run, const TransferSet *set, int64_t piece) {
+  Status status = {0};
+  KernelCall call = {.ptr = set->ptr, .slot = set->slot, .status = &status};
+  for (int64_t lo = (set->units - 1) / piece * piece; lo >= 0; lo -= piece)
+    run(&call, lo, lo + piece < set->units ? lo + piece : set->units);
+}
+
+// Carries out a collective of the program in both ways.
+static const char *check_call(Maker *m, const Compiled *c, const PartPlan *plan,
+                              const Collective *what, int64_t rows) {
+  const Mesh *mesh = &c->program->mesh;
+  Blocks b = blocks_new(m, c->program, what, rows);
+  CommCall call[2];
+  bool defers = maker_draw(m, 2);
+  for (int side = 0; side < 2; side++)
+    call[side] = (CommCall){what, 0, b.processors, b.member[side], defers};
+  Comm *comm = comm_local(mesh, 1);
+  bool ran = comm_run(comm, &call[0], 0, 1);
+  comm_free(comm);
+  if (!ran) return "the communicator fails";
+  TransferSet *set;
+  uint32_t n = transfer_sets(m->a, plan, mesh, &call[1], &set);
+  calls[what->kind][0]++;
+  calls[what->kind][1] += n;
+  for (uint32_t i = 0; i < n; i++) {
+    KernelFn *run = code_of(m, c, set[i].kernel);
+    if (!run) return "a kernel does not compile";
+    run_set(run, &set[i], 1 + maker_draw(m, 3));
+  }
+  return compare(m, &b);
+}
+
+// Returns a copy of a collective with another type, way to combine, and marks of its parts.
+static Collective variant_of(Maker *m, const Collective *from) {
+  Collective c = *from;
+  c.part = arena_copy(m->a, from->part, sizeof *c.part * c.nparts);
+  c.type = (Dtype)maker_draw(m, TYPE_COUNT);
+  bool reduces = c.kind == COLL_ALL_REDUCE || c.kind == COLL_REDUCE_SCATTER;
+  if (reduces) c.monoid = (Monoid)(MONOID_SUM + maker_draw(m, MONOID_COUNT - MONOID_SUM));
+  for (uint32_t i = 0; i < c.nparts && c.kind == COLL_ALL_REDUCE; i++) {
+    c.part[i].once = !maker_draw(m, 3);
+    c.part[i].deferred = !maker_draw(m, 4);
+  }
+  return c;
+}
+
+// Checks the collectives of a program, in variants, with full and incomplete batches.
+static const char *check_program(Maker *m, Compiled *c, int64_t rows) {
+  Program *p = c->program;
+  const char *wrong = NULL;
+  for (int v = 0; v < VARIANTS && !wrong; v++) {
+    Instr *instr = arena_copy(m->a, p->instr, sizeof *instr * p->ninstrs);
+    for (uint32_t i = 0; i < p->ninstrs; i++)
+      if (instr[i].kind == INSTR_COLLECTIVE && v > 0)
+        instr[i].u.collective = variant_of(m, &p->instr[i].u.collective);
+    Instr *before = p->instr;
+    p->instr = instr;
+    PartPlan **plan = gpu_transfers(m->a, c);
+    for (uint32_t i = 0; i < p->ninstrs && !wrong; i++)
+      for (int k = 0; k < 2 && !wrong && plan[i]; k++)
+        wrong = check_call(m, c, plan[i], &instr[i].u.collective,
+                           k ? (int64_t)maker_draw(m, (uint32_t)rows + 1) : -1);
+    p->instr = before;
+  }
+  return wrong;
+}
+
+// Checks reductions of so many processors that they are combined in groups.
+static const char *check_large_group(Maker *m) {
+  CollPart part = {.rank = 1, .src_block = {33}, .dst_block = {33}, .gathered = -1, .split = -1};
+  part.src_valid[0] = part.dst_valid[0] = (Size){33, -1};
+  Instr instr = {.kind = INSTR_COLLECTIVE};
+  instr.u.collective = (Collective){.kind = COLL_ALL_REDUCE,
+                                    .axes = {1, {0}},
+                                    .monoid = MONOID_SUM,
+                                    .nparts = 1,
+                                    .part = &part,
+                                    .bytes = 33};
+  Program p = {.instr = &instr, .ninstrs = 1};
+  p.mesh = (Mesh){.naxes = 1, .axis = {{.name = "p", .size = 15 + maker_draw(m, LARGE_GROUP)}}};
+  Compiled c = {.program = &p};
+  return check_program(m, &c, 1);
+}
+
+static const char *check(Maker *m, const Graph *g, const Eval *whole) {
+  (void)whole;
+  Machine machine = machine_default();
+  const Dim *over = dim_get(m->dims, m->b);
+  CodegenOptions opt = {.fuse = true, .products = ALL_TYPES, .for_ = "train", .over = over->name};
+  Graph *low = collectives_share(m->a, lower(m->a, place(m->a, g, &m->layout, &machine)));
+  layout_saw(low);
+  Order *order = order_choose(m->a, remat(m->a, low, 0), &(StoreOptions){0});
+  Fusion *f = fuse(m->a, order, collectives_bucket(m->a, order->graph, &machine), &opt);
+  const char *wrong = check_program(m, program_build(m->a, f, &opt), over->size);
+  return wrong ? wrong : check_large_group(m);
+}
+
+int main(int argc, char **argv) {
+  if (!code_available()) {
+    printf("0 passed, 0 failed, %d skipped\n", SEEDS * LAYOUTS);
+    return 0;
+  }
+  int code = random_cases(argc, argv, SEEDS, LAYOUTS, check);
+  for (int k = 0; k < COLL_COUNT; k++)
+    fprintf(stderr, "%s: %lld calls, %lld transfers\n", coll_text((CollKind)k),
+            (long long)calls[k][0], (long long)calls[k][1]);
+  fprintf(stderr, "%d kernels\n", kernels);
+  return code;
+}
