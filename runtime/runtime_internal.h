@@ -46,6 +46,11 @@ void draw_normals(double *u, const double *v);
 void draw_indices(int64_t first, int64_t step, int64_t *index);
 void draw_floats(double a, double scale, const double *x, float *out);
 
+// -- orthogonal.c: random orthogonal matrices ----------------------------------------------------
+// Draws the elements of the full tensor t, which consists of orthogonal matrices, and returns them
+// in declared order of dims. The caller frees the result.
+double *orthogonal_draw(const ProgTensor *t, uint64_t key);
+
 // -- file.c: bytes of files ---------------------------------------------------------------------
 // A data file that is open for reading.
 typedef struct Datafile {

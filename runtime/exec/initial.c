@@ -87,94 +87,6 @@ static void value_run(void *context, int64_t at, int64_t index, int64_t step, in
   }
 }
 
-// -- orthogonal matrices ------------------------------------------------------------------------
-
-static double dot(int64_t n, const double *a, const double *b) {
-  double s = 0;
-  for (int64_t i = 0; i < n; i++) s += a[i] * b[i];
-  return s;
-}
-
-// Makes n vectors orthonormal by Gram-Schmidt orthogonalisation, applied twice to each vector
-// ("twice is enough": Giraud et al., 2005). The triangular factor has a positive diagonal. So
-// vectors of normal random numbers become a uniformly distributed orthogonal matrix.
-static void orthonormalise(int64_t n, int64_t length, double *v) {
-  for (int64_t j = 0; j < n; j++) {
-    double *x = v + j * length;
-    for (int64_t i = 0; i < 2 * j; i++) {
-      const double *y = v + i % j * length;
-      double s = dot(length, x, y);
-      for (int64_t k = 0; k < length; k++) x[k] -= s * y[k];
-    }
-    double norm = sqrt(dot(length, x, x));
-    for (int64_t k = 0; k < length; k++) x[k] /= norm;
-  }
-}
-
-// The role of a dim in an orthogonal tensor, which consists of matrices: the dim counts rows of a
-// matrix, columns of a matrix, or matrices (EACH). PARTS is the number of roles.
-typedef enum InitialPart { ROWS, COLS, EACH, PARTS } InitialPart;
-
-static InitialPart part_of(const Init *init, int dim) {
-  return init->split >> dim & 1 ? ROWS : init->each >> dim & 1 ? EACH : COLS;
-}
-
-// Draws matrix number `number` of a tensor of random orthogonal matrices. A matrix with fewer rows
-// than columns gets orthonormal rows, any other matrix orthonormal columns. `out` gets the elements
-// row by row. `v` is work memory for rows * cols numbers.
-static void draw_matrix(uint64_t key, int64_t number, int64_t rows, int64_t cols, double *v,
-                        double *out) {
-  int64_t n = rows < cols ? rows : cols, length = rows < cols ? cols : rows;
-  Init normal = {.kind = INIT_NORMAL, .b = 1};
-  int64_t index[PIECE];
-  for (int64_t i = 0; i < n * length; i += PIECE) {
-    int64_t m = n * length - i < PIECE ? n * length - i : PIECE;
-    for (int64_t k = 0; k < m; k++) index[k] = number * n * length + i + k;
-    rng_draw(&normal, key, m, index, v + i);
-  }
-  orthonormalise(n, length, v);
-  for (int64_t r = 0; r < rows; r++)
-    for (int64_t c = 0; c < cols; c++)
-      out[r * cols + c] = rows < cols ? v[r * length + c] : v[c * length + r];
-}
-
-// Copies the n elements of a tensor from `matrix`, where matrix follows matrix, to `out` in the
-// declared order of dims. `size` has the number of rows, columns and matrices.
-static void lay_out(const ProgTensor *t, const int64_t *size, int64_t n, const double *matrix,
-                    double *out) {
-  int64_t step[MAX_RANK], at[MAX_RANK] = {0}, from = 0;
-  int64_t next[PARTS] = {[ROWS] = size[COLS], [COLS] = 1, [EACH] = size[ROWS] * size[COLS]};
-  for (int i = t->rank - 1; i >= 0; i--) {
-    int64_t *unit = &next[part_of(&t->init, i)];
-    step[i] = *unit;
-    *unit *= t->dim[t->declared[i]].whole;
-  }
-  for (int64_t e = 0; e < n; e++) {
-    out[e] = matrix[from];
-    for (int i = t->rank - 1; i >= 0; i--) {
-      from += step[i];
-      if (++at[i] < t->dim[t->declared[i]].whole) break;
-      from -= step[i] * at[i];
-      at[i] = 0;
-    }
-  }
-}
-
-// Draws the elements of the full tensor t, which consists of orthogonal matrices, and returns them
-// in declared order of dims. The caller frees the result.
-static double *orthogonal_values(const ProgTensor *t, uint64_t key) {
-  int64_t size[PARTS] = {1, 1, 1};
-  for (int i = 0; i < t->rank; i++) size[part_of(&t->init, i)] *= t->dim[t->declared[i]].whole;
-  int64_t one = size[ROWS] * size[COLS], n = one * size[EACH];
-  double *matrix = mem_alloc(sizeof *matrix * (size_t)n), *out = mem_alloc(sizeof *out * (size_t)n);
-  // `out`, which lay_out fills afterwards, is the work memory of draw_matrix
-  for (int64_t k = 0; k < size[EACH]; k++)
-    draw_matrix(key, k, size[ROWS], size[COLS], out, matrix + k * one);
-  lay_out(t, size, n, matrix, out);
-  free(matrix);
-  return out;
-}
-
 // -- filling one tensor -------------------------------------------------------------------------
 
 static bool is_zero(const Fill *f) {
@@ -204,7 +116,7 @@ static void fill_blocks(Exec *e, uint32_t t, Fill *f, BlockRun *run) {
 
 static void fill_orthogonal(Exec *e, uint32_t t, Fill *f) {
   const ProgTensor *x = &e->program->tensor[t];
-  double *values = orthogonal_values(x, f->key);
+  double *values = orthogonal_draw(x, f->key);
   f->values = values;
   f->nvalues = INT64_MAX;
   fill_blocks(e, t, f, value_run);
