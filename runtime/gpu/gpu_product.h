@@ -1,0 +1,47 @@
+// Products of matrices on a GPU, by cuBLASLt. In: a bound product (BoundGemm) with the addresses of
+// its operands on the GPU. Out: calls of the library, ready to be put into a stream.
+//
+// All that a call needs is found before the first step: descriptions of the product and of its
+// matrices, and the algorithm, which the library chooses once for each kind of product. A step
+// makes nothing. Results have the same bits in every run on the same GPU with the same version of
+// the library: each stream has a workspace of its own, sums of parts are added in the type of the
+// sums, and factors of f32 are not rounded.
+//
+//   a product -> its pieces, or all of it -> for each, the batches that one call can do -> calls
+#ifndef RUNTIME_GPU_PRODUCT_H
+#define RUNTIME_GPU_PRODUCT_H
+
+#include "runtime/exec/exec_internal.h"
+#include "runtime/gpu/cublaslt.h"
+
+// What all products of one stream share: the library, a workspace, and a plan for each kind of
+// product. Thread rule: one thread.
+typedef struct GpuProducts GpuProducts;
+// Opens the library for the GPU of the current context, and allocates the workspace. The products
+// run in `stream`. Returns NULL after an error in d. The caller frees it with gpu_products_free, in
+// the same context, after its stream has ended.
+MUST_USE GpuProducts *gpu_products_new(CudaStream stream, Diag *d);
+void gpu_products_free(GpuProducts *all); // `all` may be NULL
+
+// A call of the library, or rows that are to be 0.
+typedef struct GpuProductCall GpuProductCall;
+// A product: the calls that compute it in one round of the loops around it.
+typedef struct GpuProduct {
+  int64_t ncalls; // 0: there is nothing to compute
+  GpuProductCall *call;
+} GpuProduct;
+// Addresses on the GPU of the matrices of a product, in round 0 of all loops.
+typedef struct GpuOperands {
+  CudaAddress a, b, c;
+} GpuOperands;
+
+// Makes the product b in the round `steps` of the loops around it. Only sizes are read from b. The
+// calls are in `arena`, and live no longer than `all`. Returns false after an error in d: the
+// library has no algorithm for it.
+MUST_USE bool gpu_product_make(GpuProducts *all, Arena *arena, const BoundGemm *b, GpuOperands at,
+                               const LoopSteps *steps, GpuProduct *out, Diag *d);
+// Puts the calls into the stream. It may be captured; then nothing may change until the graph has
+// gone. Returns false after an error in d.
+MUST_USE bool gpu_product_run(const GpuProducts *all, const GpuProduct *p, Diag *d);
+
+#endif

@@ -1,0 +1,172 @@
+// Describes products of matrices to cuBLASLt (product_kind.h).
+//
+// The library's matrices are stored by columns, ours by rows. A matrix stored by rows is its
+// transpose stored by columns, and C = A B is C' = B' A'. So the library's first factor is our B,
+// its second one our A, and its result has n rows and m columns:
+//
+//   ours, by rows          library, by columns
+//   A[m, k]                second factor [k, m]; with ta A[k, m] is [m, k], to be transposed
+//   B[k, n]                first factor [n, k]; with tb B[n, k] is [k, n], to be transposed
+//   C[m, n]                result [n, m]
+#include "runtime/gpu/product_kind.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "ir/base/mem.h"
+
+bool cublaslt_good(CublasStatus status, const char *call, const ProductSizes *s, Diag *d) {
+  if (status == CUBLAS_OK) return true;
+  const char *name = cublaslt.GetStatusName(status);
+  if (s)
+    diag_error(d, DIAG_FAILURE, (Pos){0},
+               "GPU: %s gives %s for a product of %s to %s, %" PRId64 " x %" PRId64 " by %" PRId64
+               ", %" PRId64 " batch%s",
+               call, name, dtype_text((Dtype)s->factors), dtype_text((Dtype)s->type), s->m, s->n,
+               s->k, s->batches, s->batches == 1 ? "" : "es");
+  else
+    diag_error(d, DIAG_FAILURE, (Pos){0}, "GPU: %s gives %s", call, name);
+  diag_hint(d, status == CUBLAS_NO_MEMORY
+                   ? "use a smaller batch, or end other programs that use the GPU"
+                   : "report it with the model and the options, or use --device cpu");
+  return false;
+}
+
+// -- types ----------------------------------------------------------------------------------------
+
+static CublasType type_of(int64_t t) {
+  return t == TYPE_F64    ? CUBLAS_F64
+         : t == TYPE_F16  ? CUBLAS_F16
+         : t == TYPE_BF16 ? CUBLAS_BF16
+                          : CUBLAS_F32;
+}
+
+// The scales alpha and beta of C = alpha A B + beta C, as 1 or 0 in the type of the sums.
+typedef struct Scales {
+  CublasCompute sums;
+  CublasType type;
+  const void *zero, *one;
+} Scales;
+
+static Scales scales_of(int64_t factors) {
+  static const float zero = 0, one = 1;
+  static const double zero_wide = 0, one_wide = 1;
+  if (factors == TYPE_F64) return (Scales){CUBLAS_SUMS_F64, CUBLAS_F64, &zero_wide, &one_wide};
+  return (Scales){CUBLAS_SUMS_F32, CUBLAS_F32, &zero, &one};
+}
+
+// -- descriptions ---------------------------------------------------------------------------------
+
+static CublasStatus describe_matrix(CublasLtLayout *out, int64_t type, int64_t rows,
+                                    int64_t columns, int64_t distance, int64_t batches,
+                                    int64_t stride) {
+  int32_t count = (int32_t)batches;
+  // With one column the distance of columns has no meaning, but it must be that of a full one.
+  if (columns == 1 && distance < rows) distance = rows;
+  CublasStatus s =
+      cublaslt.MatrixLayoutCreate(out, type_of(type), (uint64_t)rows, (uint64_t)columns, distance);
+  if (s == CUBLAS_OK && batches > 1)
+    s = cublaslt.MatrixLayoutSetAttribute(*out, CUBLASLT_LAYOUT_BATCHES, &count, sizeof count);
+  if (s == CUBLAS_OK && batches > 1)
+    s = cublaslt.MatrixLayoutSetAttribute(*out, CUBLASLT_LAYOUT_BATCH_STRIDE, &stride,
+                                          sizeof stride);
+  return s;
+}
+
+static CublasStatus describe_matrices(ProductKind *p) {
+  const ProductSizes *s = &p->sizes;
+  CublasStatus status = describe_matrix(&p->a, s->factors, s->ta ? s->m : s->k, s->ta ? s->k : s->m,
+                                        s->lda, s->batches, s->a_stride);
+  if (status == CUBLAS_OK)
+    status = describe_matrix(&p->b, s->factors, s->tb ? s->k : s->n, s->tb ? s->n : s->k, s->ldb,
+                             s->batches, s->b_stride);
+  return status == CUBLAS_OK
+             ? describe_matrix(&p->c, s->type, s->n, s->m, s->ldc, s->batches, s->c_stride)
+             : status;
+}
+
+static CublasStatus describe_product(ProductKind *p) {
+  const ProductSizes *s = &p->sizes;
+  const Scales scale = scales_of(s->factors);
+  int32_t first = s->tb ? CUBLAS_TRANSPOSED : CUBLAS_AS_STORED,
+          second = s->ta ? CUBLAS_TRANSPOSED : CUBLAS_AS_STORED;
+  CublasStatus status = cublaslt.MatmulDescCreate(&p->product, scale.sums, scale.type);
+  if (status == CUBLAS_OK)
+    status = cublaslt.MatmulDescSetAttribute(p->product, CUBLASLT_PRODUCT_TRANSPOSE_A, &first,
+                                             sizeof first);
+  return status == CUBLAS_OK ? cublaslt.MatmulDescSetAttribute(
+                                   p->product, CUBLASLT_PRODUCT_TRANSPOSE_B, &second, sizeof second)
+                             : status;
+}
+
+// -- the algorithm --------------------------------------------------------------------------------
+
+// Says what an algorithm may use: the workspace, the alignment of the addresses, and no sums of
+// parts in the type of the result, which may be narrow.
+static CublasStatus state_limits(CublasLtPreference p, const ProductSizes *s, uint64_t workspace) {
+  const uint32_t schemes = CUBLASLT_SCHEME_SUM_TYPE, a = (uint32_t)s->b_align,
+                 b = (uint32_t)s->a_align, c = (uint32_t)s->c_align;
+  const struct {
+    CublasLtPreferenceAttribute attribute;
+    const void *value;
+    size_t bytes;
+  } limit[] = {{CUBLASLT_PREFER_WORKSPACE_BYTES, &workspace, sizeof workspace},
+               {CUBLASLT_PREFER_SCHEMES, &schemes, sizeof schemes},
+               {CUBLASLT_PREFER_ALIGNMENT_A, &a, sizeof a},
+               {CUBLASLT_PREFER_ALIGNMENT_B, &b, sizeof b},
+               {CUBLASLT_PREFER_ALIGNMENT_C, &c, sizeof c},
+               {CUBLASLT_PREFER_ALIGNMENT_D, &c, sizeof c}};
+  CublasStatus status = CUBLAS_OK;
+  for (size_t i = 0; i < countof(limit) && status == CUBLAS_OK; i++)
+    status = cublaslt.PreferenceSetAttribute(p, limit[i].attribute, limit[i].value, limit[i].bytes);
+  return status;
+}
+
+// Lets the library choose: the first algorithm that it proposes.
+static CublasStatus choose(CublasLtHandle library, ProductKind *p, size_t workspace) {
+  CublasLtPreference limits = NULL;
+  int found = 0;
+  CublasStatus status = cublaslt.PreferenceCreate(&limits);
+  if (status == CUBLAS_OK) status = state_limits(limits, &p->sizes, workspace);
+  if (status == CUBLAS_OK)
+    status = cublaslt.GetHeuristic(library, p->product, p->b, p->a, p->c, p->c, limits, 1,
+                                   &p->choice, &found);
+  if (limits) (void)cublaslt.PreferenceDestroy(limits);
+  if (status == CUBLAS_OK && found < 1) status = CUBLAS_NOT_SUPPORTED;
+  return status == CUBLAS_OK ? p->choice.state : status;
+}
+
+// -------------------------------------------------------------------------------------------------
+
+ProductKind *product_kind_new(CublasLtHandle library, const ProductSizes *sizes, size_t workspace,
+                              Diag *d) {
+  ProductKind *p = mem_zeroed(1, sizeof *p);
+  p->sizes = *sizes;
+  if (cublaslt_good(describe_matrices(p), "cublasLtMatrixLayoutCreate", sizes, d) &&
+      cublaslt_good(describe_product(p), "cublasLtMatmulDescCreate", sizes, d) &&
+      cublaslt_good(choose(library, p, workspace), "cublasLtMatmulAlgoGetHeuristic", sizes, d))
+    return p;
+  product_kind_free(p);
+  return NULL;
+}
+
+void product_kind_free(ProductKind *p) {
+  if (!p) return;
+  if (p->product) (void)cublaslt.MatmulDescDestroy(p->product);
+  if (p->a) (void)cublaslt.MatrixLayoutDestroy(p->a);
+  if (p->b) (void)cublaslt.MatrixLayoutDestroy(p->b);
+  if (p->c) (void)cublaslt.MatrixLayoutDestroy(p->c);
+  free(p);
+}
+
+// Addresses on the GPU are pointers for the library.
+static void *pointer(CudaAddress at) { return (void *)(uintptr_t)at; }
+
+CublasStatus product_kind_run(CublasLtHandle library, const ProductKind *p, CudaAddress a,
+                              CudaAddress b, CudaAddress c, bool accumulate, CudaAddress workspace,
+                              size_t workspace_bytes, CudaStream stream) {
+  const Scales scale = scales_of(p->sizes.factors);
+  return cublaslt.Matmul(library, p->product, scale.one, pointer(b), p->b, pointer(a), p->a,
+                         accumulate ? scale.one : scale.zero, pointer(c), p->c, pointer(c), p->c,
+                         &p->choice.algorithm, pointer(workspace), workspace_bytes, stream);
+}

@@ -1,0 +1,45 @@
+// Kinds of products of matrices: what cuBLASLt has to know of a product before the first step. All
+// products that differ in their addresses only are of one kind.
+#ifndef RUNTIME_GPU_PRODUCT_KIND_H
+#define RUNTIME_GPU_PRODUCT_KIND_H
+
+#include "ir/program/program.h"
+#include "runtime/gpu/cublaslt.h"
+
+// C[m, n] = sum over k of A[m, k] B[k, n], for each of `batches` batches; fields as in Gemm. The
+// alignments are the largest powers of 2, up to 256 bytes, that divide the addresses. All fields
+// are of one type, so that kinds are compared as bytes.
+typedef struct ProductSizes {
+  int64_t factors, type; // Dtypes
+  int64_t ta, tb;
+  int64_t m, n, k;
+  int64_t lda, ldb, ldc;
+  int64_t batches, a_stride, b_stride, c_stride; // in elements
+  int64_t a_align, b_align, c_align;
+} ProductSizes;
+
+typedef struct ProductKind ProductKind;
+struct ProductKind {
+  ProductSizes sizes;
+  CublasLtProduct product;
+  CublasLtLayout a, b, c; // of our A, B and C
+  CublasLtChoice choice;
+  ProductKind *next;
+};
+
+// Makes the descriptions of a kind, and lets the library choose an algorithm that needs at most
+// `workspace` bytes. Returns NULL after an error in d. The caller frees it with product_kind_free.
+ProductKind *product_kind_new(CublasLtHandle library, const ProductSizes *sizes, size_t workspace,
+                              Diag *d);
+void product_kind_free(ProductKind *kind); // may be NULL
+// Puts a product of this kind into a stream; with `accumulate` it is added to C.
+CublasStatus product_kind_run(CublasLtHandle library, const ProductKind *kind, CudaAddress a,
+                              CudaAddress b, CudaAddress c, bool accumulate, CudaAddress workspace,
+                              size_t workspace_bytes, CudaStream stream);
+
+// Returns whether a call of the library has succeeded. Otherwise reports an error that names the
+// call and, if `sizes` is not NULL, the product.
+MUST_USE bool cublaslt_good(CublasStatus status, const char *call, const ProductSizes *sizes,
+                            Diag *d);
+
+#endif
