@@ -16,19 +16,6 @@
 
 #include "ir/program/program.h"
 
-static void emit_types(Emit *e) {
-  e->i1 = LLVMInt1TypeInContext(e->ctx);
-  e->i8 = LLVMInt8TypeInContext(e->ctx);
-  e->i16 = LLVMInt16TypeInContext(e->ctx);
-  e->i32 = LLVMInt32TypeInContext(e->ctx);
-  e->i64 = LLVMInt64TypeInContext(e->ctx);
-  e->f16 = LLVMHalfTypeInContext(e->ctx);
-  e->f32 = LLVMFloatTypeInContext(e->ctx);
-  e->f64 = LLVMDoubleTypeInContext(e->ctx);
-  e->ptr = LLVMPointerTypeInContext(e->ctx, 0);
-  e->none = LLVMVoidTypeInContext(e->ctx);
-}
-
 static void add_attribute(Emit *e, const char *key, const char *value) {
   LLVMAttributeRef a =
       LLVMCreateStringAttribute(e->ctx, key, (unsigned)strlen(key), value, (unsigned)strlen(value));
@@ -67,9 +54,7 @@ static void function_end(Emit *e) {
   LLVMBuildBr(e->b, LLVMGetNextBasicBlock(e->allocas));
 }
 
-// Emits the part of pointer p's offset that no loop counter changes, in elements. That is the
-// constant offset, plus run-time scalars of the call times their strides.
-static LLVMValueRef walk_start(Emit *e, const KPtr *p) {
+LLVMValueRef walk_start(Emit *e, const KPtr *p) {
   LLVMValueRef at = i64_of(e, p->offset);
   for (int i = 0; i < p->nbases; i++)
     at = int_add(e, at, int_mul(e, slot_value(e, p->base[i].slot), i64_of(e, p->base[i].stride)));
@@ -123,6 +108,21 @@ static void fence_streams(Emit *e) {
   if (any) LLVMBuildFence(e->b, LLVMAtomicOrderingSequentiallyConsistent, false, "");
 }
 
+static LLVMValueRef status_field(Emit *e, size_t at) {
+  return emit_at(e, e->i8, e->status, i64_of(e, (int64_t)at));
+}
+
+// Emits stores to the status word of the call (Status in ir/program/program.h), if that is still 0:
+// it receives the first index that is out of range.
+static void write_status(Emit *e, LLVMValueRef code, LLVMValueRef value, LLVMValueRef position) {
+  LLVMValueRef old = emit_read(e, e->i32, e->status);
+  LLVMBasicBlockRef clean = if_begin(e, int_equal(e, old, int_like(old, 0)));
+  LLVMBuildStore(e->b, code, e->status);
+  LLVMBuildStore(e->b, value, status_field(e, offsetof(Status, value)));
+  LLVMBuildStore(e->b, position, status_field(e, offsetof(Status, position)));
+  if_end(e, clean);
+}
+
 static void emit_chunk(Emit *e, const char *symbol) {
   function_begin(e, symbol, 2);
   LLVMValueRef lo = LLVMGetParam(e->fn, 1), hi = LLVMGetParam(e->fn, 2);
@@ -141,7 +141,12 @@ static void emit_chunk(Emit *e, const char *symbol) {
 
 void emit_kernel(LLVMModuleRef module, const Kernel *k, const char *symbol, const EmitTarget *t) {
   Arena *a = arena_new();
-  Emit e = {.arena = a, .k = k, .target = t, .plan = cpu_plan_make(a, k, t), .module = module};
+  Emit e = {.arena = a,
+            .k = k,
+            .target = t,
+            .plan = cpu_plan_make(a, k, t),
+            .module = module,
+            .report = write_status};
   e.ctx = LLVMGetModuleContext(module);
   e.b = LLVMCreateBuilderInContext(e.ctx);
   e.start = arena_array(a, LLVMValueRef, k->nptr + 1);

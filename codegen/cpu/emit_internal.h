@@ -190,6 +190,16 @@ bool guards_decide(const Kernel *k, const CpuPlan *p, int phase);
 #ifdef MESHC_HAVE_LLVM
 #include "codegen/cpu/llvm_api_internal.h"
 
+// The numbers of a run that statements use.
+typedef enum RunNumber { RUN_STEP, RUN_SEED, RUN_REPEAT, RUN_NUMBERS } RunNumber;
+
+struct Emit;
+// Emits a report of a fault: its code, an i32, and the value and its position, both i64.
+typedef void EmitReport(struct Emit *e, LLVMValueRef code, LLVMValueRef value,
+                        LLVMValueRef position);
+
+// The back end for GPUs (codegen/gpu) uses the fields that emit_value.c, emit_flow.c,
+// emit_position.c, emit_op.c and the files of elementary functions read.
 typedef struct Emit {
   Arena *arena;
   const Kernel *k;
@@ -203,9 +213,12 @@ typedef struct Emit {
   LLVMValueRef fn, call;
   LLVMBasicBlockRef allocas;        // first block of the function, with allocas only
   LLVMValueRef slots, nums, status; // addresses of the call's run-time scalars, numbers, Status
-  LLVMValueRef *start;              // of each pointer: as the caller passes it; readable
-  LLVMValueRef *base;               // of each pointer: the address when all loop counters are 0
-  LLVMValueRef *walk;               // of each walk: its value when all loop counters are 0, an i64
+  EmitReport *report;               // emits a report of a fault
+  // Values that are loaded already, instead of where they are used. NULL: they are not.
+  const LLVMValueRef *loaded_slot, *loaded_num, *loaded_run;
+  LLVMValueRef *start; // of each pointer: as the caller passes it; readable
+  LLVMValueRef *base;  // of each pointer: the address when all loop counters are 0
+  LLVMValueRef *walk;  // of each walk: its value when all loop counters are 0, an i64
   // of each pointer: the address for the counters of the open loops; behind them the row addresses
   // that row_address returns
   LLVMValueRef *addr;
@@ -266,8 +279,13 @@ LLVMValueRef fast(LLVMValueRef v);        // sets reassoc, nsz, contract in v
 LLVMValueRef contracting(LLVMValueRef v); // sets the fast-math flag contract in v
 // Emits a load of the KernelCall's field at byte `at`, of type t.
 LLVMValueRef call_field(Emit *e, LLVMTypeRef t, size_t at);
-LLVMValueRef slot_value(Emit *e, int slot);     // loads run-time scalar `slot`, an i64
-LLVMValueRef number_value(Emit *e, int number); // loads a numeric argument, an f64
+LLVMValueRef slot_value(Emit *e, int slot);         // loads run-time scalar `slot`, an i64
+LLVMValueRef number_value(Emit *e, int number);     // loads a numeric argument, an f64
+LLVMValueRef run_number(Emit *e, RunNumber n);      // loads a number of the run, an i64
+LLVMValueRef known_number(Emit *e, const KStmt *s); // emits the value of a K_NUM statement
+// Returns whether the elements of loop l are the lanes of vectors. Code without vectors has none.
+bool has_lanes(const Emit *e, int l);
+void emit_types(Emit *e); // sets the types of Emit, in its context
 // Returns the scalar type in which registers hold elements of type t: f32 for bf16, i32 for u8.
 LLVMTypeRef reg_type(Emit *e, Dtype t);
 // Returns the type in which registers hold an element of type t (reg_type) or, with `vector`,
@@ -535,6 +553,9 @@ void each_run(Emit *e, LLVMValueRef lo, LLVMValueRef hi, LLVMValueRef round, Run
 void units_after_slabs(Emit *e, const Units *u, LLVMValueRef lo, LLVMValueRef hi);
 void emit_units(Emit *e, LLVMValueRef lo, LLVMValueRef hi); // emits units lo..hi-1, for lo < hi
 void emit_combine(Emit *e);                                 // emits the body of SYMBOL_combine
+// Emits the part of pointer p's offset that no loop counter changes, in elements. That is the
+// constant offset, plus run-time scalars of the call times their strides.
+LLVMValueRef walk_start(Emit *e, const KPtr *p);
 // Adds the function `symbol` of kernel k to the module, and symbol_combine if the kernel has
 // reductions over all units (K_ACCUM).
 void emit_kernel(LLVMModuleRef module, const Kernel *k, const char *symbol, const EmitTarget *t);

@@ -11,7 +11,6 @@
 #include "codegen/cpu/emit_arith_internal.h"
 
 #ifdef MESHC_HAVE_LLVM
-#include <math.h>
 #include <string.h>
 
 // -- statements ---------------------------------------------------------------------------------
@@ -38,18 +37,11 @@ static int stmt_vecs(const Emit *e, const KStmt *s, int id) {
   return e->in_vector && (all || depends(e, id, e->k->vector)) ? e->vecs : 1;
 }
 
-static LLVMValueRef emit_num(Emit *e, const KStmt *s) {
-  if (s->step == NUMBER_ZERO) return LLVMConstNull(reg_type(e, s->type));
-  if (s->step == NUMBER_ANY) return emit_coerce(e, number_value(e, s->index), TYPE_F64, s->type);
-  return const_real(reg_type(e, s->type),
-                    s->step == NUMBER_LEAST ? -(double)INFINITY : (double)INFINITY);
-}
-
 static void emit_instance(Emit *e, int id, int r, int v) {
   const KStmt *s = &e->k->stmt[id];
   LLVMValueRef *value = &e->value[instance_id(id, r, v)];
   switch (s->kind) {
-  case K_NUM: *value = emit_num(e, s); return;
+  case K_NUM: *value = known_number(e, s); return;
   case K_LOAD:
   case K_LOAD_AT: *value = emit_load(e, s, r, v); return;
   case K_OP: *value = emit_op(e, s, r, v); return;

@@ -9,10 +9,6 @@
 #include "codegen/cpu/emit_arith_internal.h"
 
 #ifdef MESHC_HAVE_LLVM
-#include <stddef.h>
-
-#include "ir/program/program.h"
-
 // A statement with the values of its operands. Operand x[i] has the register type of `type`. If the
 // op has the flag OWN_TYPES, x[i] has the register type of from[i] instead.
 typedef struct OpCall {
@@ -54,12 +50,12 @@ static LLVMValueRef emit_index(Emit *e, const OpCall *c) {
   bool wide = dtype_bytes(c->type) == 8 && !is_float(c);
   LLVMTypeRef t = wide ? e->i64 : e->i32;
   if (!wide) i = int_trunc(e, i, t);
-  if (l == e->k->vector) i = int_add(e, emit_splat(e, i), const_lanes(e, t, 1));
+  if (has_lanes(e, l)) i = int_add(e, emit_splat(e, i), const_lanes(e, t, 1));
   return emit_coerce(e, i, wide ? TYPE_I64 : TYPE_I32, c->type);
 }
 
 static LLVMValueRef emit_step(Emit *e, const OpCall *c) {
-  return emit_coerce(e, call_field(e, e->i64, offsetof(KernelCall, step)), TYPE_I64, c->type);
+  return emit_coerce(e, run_number(e, RUN_STEP), TYPE_I64, c->type);
 }
 
 // Emits the operand on the first processor of a group, and 0 on the others. So the sum of the
@@ -310,9 +306,7 @@ static LLVMValueRef emit_key_index(Emit *e, const OpCall *c) {
   return bit_not(e, int_trunc(e, c->x[0], type_like(e, e->i32, c->x[0])));
 }
 
-// -- the status word ----------------------------------------------------------------------------
-//
-// KernelCall.status receives the first index that is out of range (Status in ir/program/program.h).
+// -- faults -------------------------------------------------------------------------------------
 
 // Emits the position of an element: the row-major index of the counters of all loops around the
 // statement, for that lane of the vector. KLoop.size is the extent of each loop.
@@ -321,40 +315,28 @@ static LLVMValueRef flat_position(Emit *e, const OpCall *c, LLVMValueRef lane) {
   for (int l = 0; l < kernel_depth(e->k, c->s->level); l++) {
     at = int_mul(e, at, i64_of(e, e->k->loop[l].size));
     LLVMValueRef i = counter_at(e, l, c->r, c->v);
-    if (l == e->k->vector) i = int_add(e, i, lane);
+    if (has_lanes(e, l)) i = int_add(e, i, lane);
     at = int_add(e, at, i);
   }
   return at;
 }
 
-static LLVMValueRef status_field(Emit *e, size_t at) {
-  return emit_at(e, e->i8, e->status, i64_of(e, (int64_t)at));
-}
-
-// Emits stores to the status word of the call, if that is still 0. They store the code of the
-// error, the value and the position of lane number `lane`.
-static void write_status(Emit *e, const OpCall *c, LLVMValueRef value, LLVMValueRef lane) {
-  LLVMValueRef old = emit_read(e, e->i32, e->status);
-  LLVMBasicBlockRef clean = if_begin(e, int_equal(e, old, int_like(old, 0)));
+static void report_lane(Emit *e, const OpCall *c, LLVMValueRef value, LLVMValueRef lane) {
   LLVMValueRef code = LLVMBuildFPToUI(e->b, number_value(e, c->s->index), e->i32, "");
-  LLVMBuildStore(e->b, code, e->status);
-  LLVMBuildStore(e->b, int_sext(e, value, e->i64), status_field(e, offsetof(Status, value)));
-  LLVMBuildStore(e->b, flat_position(e, c, lane), status_field(e, offsetof(Status, position)));
-  if_end(e, clean);
+  e->report(e, code, int_sext(e, value, e->i64), flat_position(e, c, lane));
 }
 
-// Emits code that reports an error of this op in the call's status word, for the first lane in
-// which `bad` is true.
+// Emits code that reports an index that is out of range, for the first lane in which `bad` is true.
 static void report(Emit *e, const OpCall *c, LLVMValueRef bad) {
   if (!is_vector(bad)) {
-    write_status(e, c, c->x[0], i64_of(e, 0));
+    report_lane(e, c, c->x[0], i64_of(e, 0));
     return;
   }
   LLVMTypeRef bits = LLVMIntTypeInContext(e->ctx, (unsigned)e->plan.lanes);
   LLVMValueRef args[2] = {bit_cast(e, bad, bits), LLVMConstInt(e->i1, 1, false)};
   LLVMValueRef first = emit_call(e, "llvm.cttz", 2, args);
   LLVMValueRef lane = int_zext(e, first, e->i64);
-  write_status(e, c, lane_of(e, c->x[0], lane), lane);
+  report_lane(e, c, lane_of(e, c->x[0], lane), lane);
 }
 
 // Emits an index clamped to 0..KStmt.step-1, and a report of the first index that was outside.

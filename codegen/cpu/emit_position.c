@@ -13,7 +13,7 @@ static LLVMValueRef walk_at(Emit *e, int walk, int r, int v) {
   for (int l = 0; l < e->k->nouter + e->k->ninner; l++)
     if (w->stride[l] != 0)
       at = int_add(e, at, int_mul(e, counter_at(e, l, r, v), i64_of(e, w->stride[l])));
-  int64_t lane = e->k->vector >= 0 ? w->stride[e->k->vector] : 0;
+  int64_t lane = has_lanes(e, e->k->vector) ? w->stride[e->k->vector] : 0;
   return lane ? int_add(e, emit_splat(e, at), const_lanes(e, e->i64, lane)) : at;
 }
 

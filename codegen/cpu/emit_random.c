@@ -6,10 +6,7 @@
 #include "codegen/cpu/emit_arith_internal.h"
 
 #ifdef MESHC_HAVE_LLVM
-#include <stddef.h>
-
 #include "ir/base/philox.h"
-#include "ir/program/program.h"
 
 static LLVMValueRef low_half(Emit *e, LLVMValueRef x) { return keep_bits(e, x, UINT32_MAX); }
 static LLVMValueRef high_half(Emit *e, LLVMValueRef x) { return right_by(e, x, 32); }
@@ -19,7 +16,7 @@ static LLVMValueRef high_half(Emit *e, LLVMValueRef x) { return right_by(e, x, 3
 // the call's seed.
 static LLVMValueRef key_half(Emit *e, const KStmt *s, int half) {
   LLVMValueRef key = LLVMBuildFPToUI(e->b, number_value(e, s->index + half), e->i64, "");
-  LLVMValueRef seed = call_field(e, e->i64, offsetof(KernelCall, seed));
+  LLVMValueRef seed = run_number(e, RUN_SEED);
   return bit_xor(e, key, half ? high_half(e, seed) : low_half(e, seed));
 }
 
@@ -44,8 +41,8 @@ static void philox(Emit *e, const KStmt *s, LLVMValueRef x, LLVMValueRef w[4]) {
   LLVMValueRef k0 = key_half(e, s, 0), k1 = key_half(e, s, 1);
   w[0] = low_half(e, x);
   w[1] = high_half(e, x);
-  w[2] = splat_like(e, low_half(e, call_field(e, e->i64, offsetof(KernelCall, step))), x);
-  w[3] = splat_like(e, low_half(e, call_field(e, e->i64, offsetof(KernelCall, repeat))), x);
+  w[2] = splat_like(e, low_half(e, run_number(e, RUN_STEP)), x);
+  w[3] = splat_like(e, low_half(e, run_number(e, RUN_REPEAT)), x);
   for (int i = 0; i < PHILOX_ROUNDS; i++) {
     philox_round(e, w, splat_like(e, k0, x), splat_like(e, k1, x));
     k0 = key_next(e, k0, PHILOX_W0);

@@ -7,9 +7,26 @@
 #include "codegen/cpu/emit_arith_internal.h"
 
 #ifdef MESHC_HAVE_LLVM
+#include <math.h>
+#include <stddef.h>
 #include <string.h>
 
+#include "ir/program/program.h"
+
 // -- types and constants ------------------------------------------------------------------------
+
+void emit_types(Emit *e) {
+  e->i1 = LLVMInt1TypeInContext(e->ctx);
+  e->i8 = LLVMInt8TypeInContext(e->ctx);
+  e->i16 = LLVMInt16TypeInContext(e->ctx);
+  e->i32 = LLVMInt32TypeInContext(e->ctx);
+  e->i64 = LLVMInt64TypeInContext(e->ctx);
+  e->f16 = LLVMHalfTypeInContext(e->ctx);
+  e->f32 = LLVMFloatTypeInContext(e->ctx);
+  e->f64 = LLVMDoubleTypeInContext(e->ctx);
+  e->ptr = LLVMPointerTypeInContext(e->ctx, 0);
+  e->none = LLVMVoidTypeInContext(e->ctx);
+}
 
 bool is_vector(LLVMValueRef v) { return LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMVectorTypeKind; }
 
@@ -319,6 +336,8 @@ LLVMValueRef emit_coerce(Emit *e, LLVMValueRef v, Dtype from, Dtype to) {
 
 // -- instances ----------------------------------------------------------------------------------
 
+bool has_lanes(const Emit *e, int l) { return l >= 0 && l == e->k->vector && e->plan.lanes > 1; }
+
 bool depends(const Emit *e, int s, int loop) { return loop >= 0 && (e->plan.dep[s] >> loop & 1); }
 
 LLVMValueRef value_at(Emit *e, int s, int r, int v) {
@@ -353,10 +372,26 @@ LLVMValueRef call_field(Emit *e, LLVMTypeRef t, size_t at) {
 }
 
 LLVMValueRef slot_value(Emit *e, int slot) {
+  if (e->loaded_slot) return e->loaded_slot[slot];
   return emit_read(e, e->i64, emit_at(e, e->i64, e->slots, i64_of(e, slot)));
 }
 
 LLVMValueRef number_value(Emit *e, int number) {
+  if (e->loaded_num) return e->loaded_num[number];
   return emit_read(e, e->f64, emit_at(e, e->f64, e->nums, i64_of(e, number)));
+}
+
+LLVMValueRef run_number(Emit *e, RunNumber n) {
+  static const size_t at[RUN_NUMBERS] = {[RUN_STEP] = offsetof(KernelCall, step),
+                                         [RUN_SEED] = offsetof(KernelCall, seed),
+                                         [RUN_REPEAT] = offsetof(KernelCall, repeat)};
+  return e->loaded_run ? e->loaded_run[n] : call_field(e, e->i64, at[n]);
+}
+
+LLVMValueRef known_number(Emit *e, const KStmt *s) {
+  if (s->step == NUMBER_ZERO) return LLVMConstNull(reg_type(e, s->type));
+  if (s->step == NUMBER_ANY) return emit_coerce(e, number_value(e, s->index), TYPE_F64, s->type);
+  return const_real(reg_type(e, s->type),
+                    s->step == NUMBER_LEAST ? -(double)INFINITY : (double)INFINITY);
 }
 #endif

@@ -13,6 +13,7 @@
 
 #ifdef MESHC_HAVE_LLVM
 #include <link.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -124,6 +125,12 @@ static bool listed(const char *list, const char *word) {
   return false;
 }
 
+static LLVMCodeGenOptLevel opt_level(const CodeOptions *t) {
+  static const LLVMCodeGenOptLevel level[] = {LLVMCodeGenLevelNone, LLVMCodeGenLevelLess,
+                                              LLVMCodeGenLevelDefault, LLVMCodeGenLevelAggressive};
+  return level[t->opt];
+}
+
 static bool has_feature(const CodeOptions *t, const char *name) {
   char with[32];
   snprintf(with, sizeof with, "+%s", name);
@@ -145,6 +152,40 @@ static char *features_of(const CodeOptions *t) {
   return text;
 }
 
+// Registers a target of LLVM by calling its functions, which a library without it lacks.
+static bool register_target(const char *name, char *why) {
+  static const char *const part[] = {"TargetInfo", "Target", "TargetMC", "AsmPrinter"};
+  for (size_t i = 0; i < countof(part); i++) {
+    char symbol[80];
+    void (*call)(void);
+    snprintf(symbol, sizeof symbol, "LLVMInitialize%s%s", name, part[i]);
+    if (!llvm_symbol(symbol, &call, sizeof call)) {
+      snprintf(why, LLVM_WHY, "this library of LLVM has no target %s", name);
+      return false;
+    }
+    call();
+  }
+  return true;
+}
+
+static LLVMTargetMachineRef other_machine(const CodeOptions *t, const LlvmTarget *other,
+                                          char *why) {
+  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  LLVMTargetRef target;
+  char *error = NULL;
+  pthread_mutex_lock(&lock);
+  bool ok = register_target(other->registers, why);
+  pthread_mutex_unlock(&lock);
+  if (!ok) return NULL;
+  if (LLVMGetTargetFromTriple(other->triple, &target, &error)) {
+    snprintf(why, LLVM_WHY, "%s", error);
+    LLVMDisposeMessage(error);
+    return NULL;
+  }
+  return LLVMCreateTargetMachine(target, other->triple, other->cpu, other->features, opt_level(t),
+                                 LLVMRelocPIC, LLVMCodeModelDefault);
+}
+
 static LLVMTargetMachineRef machine_new(const CodeOptions *t, char *why) {
   LLVMTargetRef target;
   char *error = NULL;
@@ -153,11 +194,9 @@ static LLVMTargetMachineRef machine_new(const CodeOptions *t, char *why) {
     LLVMDisposeMessage(error);
     return NULL;
   }
-  static const LLVMCodeGenOptLevel level[] = {LLVMCodeGenLevelNone, LLVMCodeGenLevelLess,
-                                              LLVMCodeGenLevelDefault, LLVMCodeGenLevelAggressive};
   char *used = features_of(t);
   bool far = code_is_instrumented(); // calls functions at any distance
-  LLVMTargetMachineRef tm = LLVMCreateTargetMachine(target, triple, cpu, used, level[t->opt],
+  LLVMTargetMachineRef tm = LLVMCreateTargetMachine(target, triple, cpu, used, opt_level(t),
                                                     far ? LLVMRelocStatic : LLVMRelocPIC,
                                                     far ? LLVMCodeModelLarge : LLVMCodeModelSmall);
   free(used);
@@ -234,29 +273,50 @@ static bool output(LLVMModuleRef m, LLVMTargetMachineRef tm, LlvmForm form, Byte
   return true;
 }
 
-bool llvm_compile(const Kernel *const *k, const char *const *symbol, uint32_t n,
-                  const CodeOptions *opt, LlvmForm form, Bytes *out, char *why) {
+bool llvm_build(const CodeOptions *opt, const LlvmTarget *target, const char *passes,
+                LlvmFill *fill, void *context, LlvmForm form, Bytes *out, char *why) {
   guard_once(&once, start);
   if (why_not) snprintf(why, LLVM_WHY, "%s", why_not);
-  LLVMTargetMachineRef tm = why_not ? NULL : machine_new(opt, why);
+  LLVMTargetMachineRef tm = why_not  ? NULL
+                            : target ? other_machine(opt, target, why)
+                                     : machine_new(opt, why);
   if (!tm) return false;
   LLVMContextRef ctx = LLVMContextCreate();
   LLVMModuleRef m = LLVMModuleCreateWithNameInContext("meshc", ctx);
-  LLVMSetTarget(m, triple);
+  LLVMSetTarget(m, target ? target->triple : triple);
   LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(tm);
   LLVMSetModuleDataLayout(m, layout);
   LLVMDisposeTargetData(layout);
-  EmitTarget t = emit_target(opt);
-  for (uint32_t i = 0; i < n; i++) emit_kernel(m, k[i], symbol[i], &t);
-  const char *passes = opt->opt == 0 ? "function(mem2reg)" : "function(mem2reg,early-cse)";
+  EmitTarget t =
+      target ? (EmitTarget){.fma = true, .f16 = true, .opt = opt->opt} : emit_target(opt);
+  fill(m, &t, context);
   bool ok = verify(m, why) && run_passes(m, tm, passes, why);
-  if (opt->opt > 0) freeze_addresses(m);
-  ok = ok && (!code_is_instrumented() || instrument(m, tm, why));
+  if (opt->opt > 0 && !target) freeze_addresses(m);
+  ok = ok && (target || !code_is_instrumented() || instrument(m, tm, why));
   ok = ok && output(m, tm, form, out, why);
   LLVMDisposeModule(m);
   LLVMContextDispose(ctx);
   LLVMDisposeTargetMachine(tm);
   return ok;
+}
+
+// Kernels, and the symbols under which they are compiled.
+typedef struct KernelList {
+  const Kernel *const *kernel;
+  const char *const *symbol;
+  uint32_t n;
+} KernelList;
+
+static void add_kernels(LLVMModuleRef m, const EmitTarget *t, void *context) {
+  const KernelList *l = context;
+  for (uint32_t i = 0; i < l->n; i++) emit_kernel(m, l->kernel[i], l->symbol[i], t);
+}
+
+bool llvm_compile(const Kernel *const *k, const char *const *symbol, uint32_t n,
+                  const CodeOptions *opt, LlvmForm form, Bytes *out, char *why) {
+  KernelList list = {k, symbol, n};
+  const char *passes = opt->opt == 0 ? "function(mem2reg)" : "function(mem2reg,early-cse)";
+  return llvm_build(opt, NULL, passes, add_kernels, &list, form, out, why);
 }
 
 #else

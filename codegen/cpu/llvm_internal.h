@@ -21,6 +21,23 @@ enum { LLVM_WHY = 400 };
 MUST_USE bool llvm_compile(const Kernel *const *k, const char *const *symbol, uint32_t n,
                            const CodeOptions *opt, LlvmForm form, Bytes *out, char *why);
 
+#ifdef MESHC_HAVE_LLVM
+#include "codegen/cpu/llvm_api_internal.h"
+
+struct EmitTarget;
+// A target of LLVM that is not the host.
+typedef struct LlvmTarget {
+  const char *registers; // the part "NVPTX" of LLVMInitializeNVPTXTarget and the like
+  const char *triple, *cpu, *features;
+} LlvmTarget;
+// Adds functions to module m. t: what the emitter must know of the target.
+typedef void LlvmFill(LLVMModuleRef m, const struct EmitTarget *t, void *context);
+// Compiles the functions that `fill` adds to a module, for `target` or, if it is NULL, for the
+// host. passes: the passes of LLVM that run first. Otherwise as llvm_compile.
+MUST_USE bool llvm_build(const CodeOptions *opt, const LlvmTarget *target, const char *passes,
+                         LlvmFill *fill, void *context, LlvmForm form, Bytes *out, char *why);
+#endif
+
 // Takes the code of the library out of the memory of this process. 50 MiB of it are mapped when
 // something was compiled. The pages stay in the page cache, and come back when they are used again.
 void llvm_rest(void);
