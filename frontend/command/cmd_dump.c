@@ -184,8 +184,11 @@ enum {
   PLAN,
   PROGRAM,
   LLVM,
-  ASM
+  ASM,
+  PTX
 };
+
+enum { CAPABILITY = 80 }; // the compute capability of the stage ptx: any later GPU takes the text
 
 // Returns the text of a stage in the form of --format, or NULL after an error.
 static char *print_stage(const Dump *d, int stage) {
@@ -207,6 +210,11 @@ static char *print_stage(const Dump *d, int stage) {
   case KERNELS: return plain(d, name, kernels_text(d));
   case PLAN: return plain(d, name, plan_print(a, c->compiled));
   case PROGRAM: return plain(d, name, program_print(a, c->compiled->program));
+  case PTX: {
+    GpuCodeOptions opt = {.target = GPU_PTX, .capability = CAPABILITY, .opt = d->code.opt};
+    return plain(d, name,
+                 gpu_code_text(a, c->compiled->program, c->compiled->kernels, &opt, d->s->diag));
+  }
   default:
     return plain(d, name,
                  code_text(a, c->compiled->program, c->compiled->kernels, &d->code, stage == ASM,
@@ -217,7 +225,7 @@ static char *print_stage(const Dump *d, int stage) {
 // -- the command --------------------------------------------------------------------------------
 
 static bool find_stage(const Dump *d, const char *name, Pos pos, int *out) {
-  const char *names[ASM + 2];
+  const char *names[PTX + 2];
   for (*out = 0; *out < stage_name_count; ++*out) {
     names[*out] = stage_names[*out].name;
     if (strcmp(name, names[*out]) == 0) return true;
@@ -238,9 +246,9 @@ static bool write_stage(const Dump *d, int stage, const char *text) {
 }
 
 // Returns whether a stage can be printed in the form of --format; --stage all omits stages that
-// cannot. Machine code needs the LLVM back end, and dot needs a graph.
+// cannot, and the code of a GPU. Machine code needs the LLVM back end, and dot needs a graph.
 static bool has_text(const Dump *d, int stage) {
-  if (stage > PROGRAM && !code_available()) return false;
+  if (stage == PTX || (stage > PROGRAM && !code_available())) return false;
   return d->form != FORM_DOT || (stage > 0 && stage <= FUSE);
 }
 

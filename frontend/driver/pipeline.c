@@ -25,6 +25,7 @@ const StageName stage_names[] = {
     {"program", "instructions in order, the directory of tensors"},
     {"llvm", "the kernels as LLVM text"},
     {"asm", "the kernels as assembly"},
+    {"ptx", "the kernels as assembly of a GPU"},
 };
 const int stage_name_count = countof(stage_names);
 

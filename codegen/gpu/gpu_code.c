@@ -1,0 +1,130 @@
+// Code of a program's kernels for a GPU, from the compile cache or from LLVM. In: a Program and its
+// kernels. Out: a GpuCode with an image, and how each kernel is launched.
+//
+// In the image the kernels have the names k0, k1 ..., in the order of the program, so that programs
+// that differ only in names share an entry of the cache.
+#include <stdlib.h>
+
+#include "codegen/cpu/cache_internal.h"
+#include "codegen/cpu/host_internal.h"
+#include "codegen/gpu/gpu_internal.h"
+#include "emitter_hash.h" // made by the build from the sources of the emitter
+
+struct GpuCode {
+  Arena *arena; // entries and their names
+  GpuEntry *entry;
+  Bytes bytes;
+  GpuImage image;
+};
+
+// The kernels of a program, and the symbols under which they are compiled.
+typedef struct KernelList {
+  uint32_t n;
+  Kernel *const *kernel;
+  const char **symbol;
+  const GpuCodeOptions *opt;
+} KernelList;
+
+static KernelList list_make(Arena *a, const Program *p, Kernel *const *kernels,
+                            const GpuCodeOptions *opt) {
+  KernelList l = {p->nkernels, kernels, arena_array(a, const char *, p->nkernels + 1), opt};
+  for (uint32_t i = 0; i < l.n; i++) l.symbol[i] = arena_printf(a, "k%u", i);
+  return l;
+}
+
+static const char *target_text(Arena *a, const GpuCodeOptions *opt) {
+  return opt->target == GPU_PTX ? arena_printf(a, "PTX sm_%d", opt->capability)
+                                : arena_printf(a, "emulated %s", host_identity(a));
+}
+
+// Computes the key of the compile cache: the hash of all that the code depends on.
+static void cache_key(Arena *a, const KernelList *l, uint8_t out[HASH_BYTES]) {
+  Hash h;
+  hash_start(&h);
+  hash_text(&h, "meshc " MESHC_VERSION " GPU " EMITTER_HASH);
+  hash_text(&h, code_version());
+  hash_text(&h, target_text(a, l->opt));
+  hash_text(&h, arena_printf(a, "level %d, %u kernels", l->opt->opt, l->n));
+  for (uint32_t i = 0; i < l->n; i++) hash_text(&h, kernel_identity(a, l->kernel[i]));
+  hash_end(&h, out);
+}
+
+static bool read_cached(const KernelList *l, const uint8_t key[HASH_BYTES], Bytes *out) {
+  Bytes *object;
+  uint32_t n = cache_read(l->opt->cache, key, &object);
+  if (n == 0) return false;
+  for (uint32_t i = 1; i < n; i++) free(object[i].at);
+  *out = object[0];
+  free(object);
+  return true;
+}
+
+static bool compile_list(const KernelList *l, LlvmForm form, Bytes *out, Diag *d) {
+  char why[LLVM_WHY];
+  if (gpu_compile((const Kernel *const *)l->kernel, l->symbol, l->n, l->opt, form, out, why))
+    return true;
+  diag_error(d, code_available() ? DIAG_FAILURE : DIAG_UNAVAILABLE, (Pos){0},
+             "kernels cannot be compiled for a GPU: %s", why);
+  if (!code_available()) diag_hint(d, "build meshc with LLVM 19");
+  return false;
+}
+
+static bool code_bytes(Arena *a, const KernelList *l, Bytes *out, Diag *d) {
+  uint8_t key[HASH_BYTES];
+  cache_key(a, l, key);
+  if (l->opt->cache && read_cached(l, key, out)) return true;
+  if (!compile_list(l, l->opt->target == GPU_PTX ? LLVM_ASSEMBLY : LLVM_OBJECT, out, d))
+    return false;
+  if (l->opt->cache) cache_write(l->opt->cache, key, 1, out);
+  return true;
+}
+
+GpuCode *gpu_code_load(const Program *p, Kernel *const *kernels, const GpuCodeOptions *opt,
+                       Diag *d) {
+  (void)mem_doing("compiling kernels for a GPU, of the program for", p->for_);
+  GpuCode *c = mem_zeroed(1, sizeof *c);
+  c->arena = arena_new();
+  KernelList l = list_make(c->arena, p, kernels, opt);
+  c->entry = arena_array(c->arena, GpuEntry, l.n + 1);
+  for (uint32_t i = 0; i < l.n; i++) {
+    GpuPlan plan = gpu_plan_make(c->arena, kernels[i]);
+    c->entry[i] = gpu_plan_entry(c->arena, kernels[i], &plan, l.symbol[i]);
+  }
+  bool ok = code_bytes(c->arena, &l, &c->bytes, d);
+  llvm_rest();
+  c->image = (GpuImage){c->bytes.at, c->bytes.n};
+  if (ok) return c;
+  gpu_code_free(c);
+  return NULL;
+}
+
+void gpu_code_free(GpuCode *c) {
+  if (!c) return;
+  free(c->bytes.at);
+  arena_free(c->arena);
+  free(c);
+}
+
+const GpuEntry *gpu_code_entries(const GpuCode *c) { return c->entry; }
+
+uint32_t gpu_code_images(const GpuCode *c, const GpuImage **out) {
+  *out = &c->image;
+  return 1;
+}
+
+char *gpu_code_text(Arena *a, const Program *p, Kernel *const *kernels, const GpuCodeOptions *opt,
+                    Diag *d) {
+  KernelList l = list_make(a, p, kernels, opt);
+  char *text = arena_printf(a, "%s", "");
+  for (uint32_t i = 0; i < l.n; i++) {
+    GpuPlan plan = gpu_plan_make(a, kernels[i]);
+    l.symbol[i] = p->kernel[i].name;
+    text =
+        arena_printf(a, "%s// %s: %s\n", text, l.symbol[i], gpu_plan_print(a, kernels[i], &plan));
+  }
+  Bytes code = {0};
+  if (!compile_list(&l, opt->target == GPU_PTX ? LLVM_ASSEMBLY : LLVM_IR, &code, d)) return NULL;
+  text = arena_printf(a, "%s%s", text, code.at);
+  free(code.at);
+  return text;
+}

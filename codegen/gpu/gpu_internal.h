@@ -1,0 +1,172 @@
+// The emitter for GPUs: one Kernel becomes the functions NAME and NAME_combine (ir/program/gpu.h).
+//
+// A block of threads runs a chunk of units. Words, beside those of codegen/cpu/emit_internal.h:
+//
+//   item      a unit or, where the vector loop is an outer loop, one element of it in a unit
+//   team      the threads that compute an item together: one thread, a warp of 32, or the block
+//   leader    the first thread of a team; it alone stores what the team has one of
+//   spread    the inner loops whose rounds are divided among the threads of a team; each thread
+//             runs the rounds of the other inner loops one after the other, inside of them
+//   position  one round of all spread loops; a thread has each position of an item in each phase
+//             and in each item again
+//   cell      the accumulator of a reduction in a thread: a variable, which LLVM turns into a
+//             register
+//
+// Everything is emitted for one element at a time. Accumulators of f32 sums are f64 where a thread
+// adds many values (GpuPlan.cell).
+//
+// Files, each using only those before it:
+//
+//   gpu_plan.c      decides teams, spread loops, types of cells, grain (no LLVM)
+//   gpu_device.c    what the two targets do differently: numbers of threads, barriers, shuffles,
+//                   shared memory, accesses that the emulator is told
+//   gpu_fault.c     reports of faults
+//   gpu_memory.c    loads, stores, scatters
+//   gpu_join.c      joins the cells of a team
+//   gpu_accum.c     K_ACCUM: cells, partial rows
+//   gpu_nest.c      statements, inner loops, items
+//   gpu_combine.c   NAME_combine
+//   gpu_emit.c      the functions of a kernel
+//   gpu_compile.c   a module of LLVM for the target
+//   gpu_code.c      the interface in codegen/codegen.h, the compile cache
+#ifndef CODEGEN_GPU_H
+#define CODEGEN_GPU_H
+
+#include "codegen/codegen.h"
+#include "codegen/cpu/llvm_internal.h"
+#include "codegen/gpu/emulator.h"
+
+typedef enum GpuTeam { TEAM_THREAD, TEAM_WARP, TEAM_BLOCK } GpuTeam;
+
+// Where the code of a statement is: once for each thread at the start of the function, once for
+// each item, once for each phase of an item, or in the inner loops.
+enum { GPU_AT_ENTRY, GPU_AT_ITEM, GPU_AT_PHASE, GPU_AT_INNER };
+
+// How a kernel is scheduled on a GPU.
+typedef struct GpuPlan {
+  GpuTeam team;
+  int threads;        // of a block
+  int64_t grain;      // GpuEntry.grain
+  bool blocked;       // whether the vector loop is an outer loop
+  int64_t elements;   // elements of the outer vector loop in a full unit; 1 without it
+  bool narrow;        // whether the numbers of all items fit 31 bits
+  LoopSet spread;     // the spread loops
+  bool narrow_spread; // whether the numbers of all positions fit 31 bits
+  LoopSet *dep;       // of each statement: the loops on whose counters it depends (stmt_loops)
+  uint8_t *place;     // of each statement: a GPU_AT_ constant
+  Dtype *cell;        // of each reduction: the type of its cells
+  int joins;          // largest number of reductions that a block joins at a time
+} GpuPlan;
+GpuPlan gpu_plan_make(Arena *a, const Kernel *k);
+char *gpu_plan_print(Arena *a, const Kernel *k, const GpuPlan *p); // one line of text
+// Returns how kernel k is launched. Its names are `name` and NAME_combine, allocated in a.
+GpuEntry gpu_plan_entry(Arena *a, const Kernel *k, const GpuPlan *p, const char *name);
+// Returns whether K_ACCUM statement s adds to elements of the partial row instead of one cell.
+bool gpu_accum_in_row(const Kernel *k, int s);
+// Returns whether the rounds of the loops that are not spread add to one element of s, so that a
+// thread can add them up in a cell.
+bool gpu_accum_has_cell(const Kernel *k, const GpuPlan *p, int s);
+enum { GPU_COMBINE_THREADS = 128 };
+
+// -- gpu_compile.c
+// Compiles n kernels under the given symbols as one module. Returns false with the reason in
+// why[0..LLVM_WHY). form: LLVM_ASSEMBLY for GPU_PTX, LLVM_OBJECT for GPU_EMULATED; LLVM_IR for
+// both.
+MUST_USE bool gpu_compile(const Kernel *const *k, const char *const *symbol, uint32_t n,
+                          const GpuCodeOptions *opt, LlvmForm form, Bytes *out, char *why);
+
+#ifdef MESHC_HAVE_LLVM
+#include "codegen/cpu/emit_arith_internal.h"
+
+// A cell, its reduction and its type.
+typedef struct GpuCell {
+  Op op;
+  Dtype type;
+  LLVMValueRef at; // its alloca
+} GpuCell;
+
+// The function that is emitted. Functions of codegen/cpu take the address of `e`, which is first.
+typedef struct GpuEmit {
+  Emit e;
+  const GpuCodeOptions *opt;
+  GpuPlan plan;
+  int threads;           // threads of a block of this function
+  LLVMTypeRef global;    // type of the address of global memory
+  LLVMValueRef device;   // GPU_EMULATED: the GpuEmulator
+  int sites;             // meetings of threads that are emitted already in this function
+  LLVMValueRef thread;   // number of the thread in its block, an i64
+  LLVMValueRef lane;     // number of the thread in its team, an i64
+  LLVMValueRef leader;   // whether the thread is the leader of its team, an i1; NULL: it always is
+  LLVMValueRef record;   // address of the record of the block's set
+  LLVMValueRef grain;    // units of a block
+  LLVMValueRef from, to; // units of the block (in NAME_combine of the set): from..to-1
+  GpuCell *cell;         // of each reduction
+  LLVMValueRef count[MAX_LOOPS]; // of each outer loop: its rounds, or blocks of the vector loop
+} GpuEmit;
+
+// -- gpu_device.c
+static inline bool gpu_is_emulated(const GpuEmit *g) { return g->opt->target == GPU_EMULATED; }
+LLVMValueRef gpu_thread(GpuEmit *g); // an i64, as all numbers of threads and blocks
+LLVMValueRef gpu_block_x(GpuEmit *g);
+LLVMValueRef gpu_block_y(GpuEmit *g);
+LLVMValueRef gpu_shared(GpuEmit *g); // address of the dynamic shared memory
+void gpu_barrier(GpuEmit *g);        // of the block
+void gpu_warp_barrier(GpuEmit *g);
+void gpu_fence(GpuEmit *g); // orders the accesses of the thread to global memory
+// Emits x of another thread of the warp, for a value of any register type. kind: a GpuShuffle.
+LLVMValueRef gpu_shuffle(GpuEmit *g, GpuShuffle kind, LLVMValueRef x, int lane);
+// Emit a load or a store of a register of type t in the element type that memory has for it.
+LLVMValueRef gpu_read(GpuEmit *g, Dtype t, LLVMValueRef at, GpuSpace space);
+void gpu_write(GpuEmit *g, Dtype t, LLVMValueRef at, LLVMValueRef x, GpuSpace space);
+// Tells the emulator of an atomic operation on 4 bytes of global memory that follows.
+void gpu_tell_atomic(GpuEmit *g, LLVMValueRef at);
+// Emits a load of the 8 bytes at byte `at` behind address `base`, as an i64 or f64. Nobody writes
+// there while the function runs.
+LLVMValueRef gpu_constant(GpuEmit *g, LLVMTypeRef t, LLVMValueRef base, int64_t at);
+LLVMValueRef gpu_address(GpuEmit *g, LLVMValueRef i64); // an address of global memory
+// Begins the function `name` with the parameters of ir/program/gpu.h, for blocks of `threads`
+// threads. GpuEmit.e has arena, module and builder. gpu_function_end ends it.
+void gpu_function_begin(GpuEmit *g, const char *name, int threads);
+void gpu_function_end(GpuEmit *g);
+
+// -- gpu_fault.c
+EmitReport gpu_report;
+
+// -- gpu_memory.c
+LLVMValueRef gpu_load(GpuEmit *g, const KStmt *s);
+void gpu_store(GpuEmit *g, const KStmt *s);
+void gpu_scatter(GpuEmit *g, const KStmt *s);
+
+// -- gpu_join.c
+// Emits the allocation of a cell.
+GpuCell gpu_cell_make(GpuEmit *g, Op op, Dtype type);
+void gpu_cell_clear(GpuEmit *g, const GpuCell *c);
+void gpu_cell_add(GpuEmit *g, const GpuCell *c, LLVMValueRef x, Dtype type); // x has type `type`
+// Emits the joining of the cells of all threads of the team, or with `block` of the block. Each
+// thread of it gets the results: value[i] is that of cell[i], of its type. All threads of the block
+// run this code.
+void gpu_cells_join(GpuEmit *g, int n, const GpuCell *cell, bool block, LLVMValueRef *value);
+
+// -- gpu_accum.c
+void gpu_accum_begin(GpuEmit *g);
+void gpu_accum_add(GpuEmit *g, int s);
+void gpu_accum_position_begin(GpuEmit *g, int phase);
+void gpu_accum_position_end(GpuEmit *g, int phase);
+void gpu_accum_end(GpuEmit *g);
+
+// -- gpu_nest.c, gpu_combine.c, gpu_emit.c
+// Emits the items of the units GpuEmit.from..to-1.
+void gpu_items(GpuEmit *g);
+// Emits the counters of loops in `set`, whose rounds are rounds[l], in round number i of them all.
+// The last of these loops runs fastest.
+void gpu_decode(GpuEmit *g, LLVMValueRef i, bool narrow, LoopSet set, const LLVMValueRef *rounds,
+                LLVMValueRef *counter);
+LLVMValueRef gpu_rounds(GpuEmit *g, LoopSet set, const LLVMValueRef *rounds); // their product
+// Emits the body of NAME_combine for a grid of `blocks` blocks in x.
+void gpu_combine(GpuEmit *g, int64_t blocks);
+// Adds the functions of kernel k to the module.
+void gpu_emit(LLVMModuleRef module, const Kernel *k, const char *symbol, const GpuCodeOptions *opt,
+              const EmitTarget *t);
+#endif
+
+#endif

@@ -1,0 +1,200 @@
+// The loops of a kernel on a GPU: items, the phases of an item, inner loops, statements.
+//
+//   for the items of the block that the team computes
+//     statements of the item
+//     for each phase
+//       statements of the phase
+//       for the positions of the thread
+//         for the rounds of the other inner loops: inner statements
+//       the cells of the team's threads are joined, and reductions become values
+#include "codegen/gpu/gpu_internal.h"
+
+#ifdef MESHC_HAVE_LLVM
+
+// -- statements ---------------------------------------------------------------------------------
+
+static void emit_one(GpuEmit *g, int id) {
+  Emit *e = &g->e;
+  const KStmt *s = &e->k->stmt[id];
+  LLVMValueRef *value = &e->value[instance_id(id, 0, 0)];
+  switch (s->kind) {
+  case K_NUM: *value = known_number(e, s); return;
+  case K_LOAD:
+  case K_LOAD_AT: *value = gpu_load(g, s); return;
+  case K_OP: *value = emit_op(e, s, 0, 0); return;
+  case K_POSITION: *value = emit_position(e, s, 0, 0); return;
+  case K_QUOTIENT: *value = emit_quotient(e, s, 0, 0); return;
+  case K_INSIDE: *value = emit_inside(e, s, 0, 0); return;
+  case K_REDUCE: gpu_cell_add(g, &g->cell[id], operand_at(e, s, 0, s->type, 0, 0), s->type); return;
+  case K_ACCUM: gpu_accum_add(g, id); return;
+  case K_STORE: gpu_store(g, s); return;
+  case K_SCATTER: gpu_scatter(g, s); return;
+  }
+  BUG("kernel %s: a statement of kind %d", e->k->name, (int)s->kind);
+}
+
+static bool is_at(const GpuEmit *g, int id, int place, int phase) {
+  bool any_phase = place <= GPU_AT_ITEM;
+  return g->plan.place[id] == place && (any_phase || g->e.k->stmt[id].phase == phase);
+}
+
+static void emit_place(GpuEmit *g, int place, int phase) {
+  for (int id = 0; id < g->e.k->nstmts; id++)
+    if (is_at(g, id, place, phase)) emit_one(g, id);
+}
+
+// Emits the statements of a phase outside of the inner loops. Its stores may be to memory that the
+// other threads of the team still read (KPtr): they wait for them.
+static void emit_phase_place(GpuEmit *g, int phase) {
+  bool waited = !g->leader;
+  for (int id = 0; id < g->e.k->nstmts; id++) {
+    if (!is_at(g, id, GPU_AT_PHASE, phase)) continue;
+    KKind kind = g->e.k->stmt[id].kind;
+    bool once = g->leader && (kind == K_STORE || kind == K_SCATTER);
+    if (once && !waited)
+      (g->plan.team == TEAM_WARP ? gpu_warp_barrier : gpu_barrier)(g), waited = true;
+    LLVMBasicBlockRef done = once ? if_begin(&g->e, g->leader) : NULL;
+    emit_one(g, id);
+    if (once) if_end(&g->e, done);
+  }
+}
+
+// -- rounds of several loops --------------------------------------------------------------------
+
+LLVMValueRef gpu_rounds(GpuEmit *g, LoopSet set, const LLVMValueRef *rounds) {
+  LLVMValueRef n = NULL;
+  for (int l = 0; l < MAX_LOOPS; l++)
+    if (set >> l & 1) n = n ? int_mul(&g->e, n, rounds[l]) : rounds[l];
+  return n ? n : i64_of(&g->e, 1);
+}
+
+void gpu_decode(GpuEmit *g, LLVMValueRef i, bool narrow, LoopSet set, const LLVMValueRef *rounds,
+                LLVMValueRef *counter) {
+  Emit *e = &g->e;
+  LLVMTypeRef t = narrow ? e->i32 : e->i64;
+  if (narrow) i = int_trunc(e, i, t);
+  for (int l = MAX_LOOPS - 1; l >= 0; l--) {
+    if (!(set >> l & 1)) continue;
+    set &= ~((LoopSet)1 << l);
+    LLVMValueRef n = narrow ? int_trunc(e, rounds[l], t) : rounds[l];
+    LLVMValueRef x = set ? LLVMBuildURem(e->b, i, n, "") : i;
+    if (set) i = LLVMBuildUDiv(e->b, i, n, "");
+    counter[l] = narrow ? int_zext(e, x, e->i64) : x;
+  }
+}
+
+// -- inner loops --------------------------------------------------------------------------------
+
+// Emits inner loop l, if it is not spread, with all loops inside it.
+static void plain_loops(GpuEmit *g, int l, int phase) {
+  Emit *e = &g->e;
+  while (l < e->k->nouter + e->k->ninner && g->plan.spread >> l & 1) l++;
+  if (l == e->k->nouter + e->k->ninner) {
+    emit_place(g, GPU_AT_INNER, phase);
+    return;
+  }
+  EmitLoop loop = loop_begin(e, i64_of(e, 0), e->extent[l], i64_of(e, 1));
+  e->counter[l] = loop.var;
+  plain_loops(g, l + 1, phase);
+  loop_end(e, &loop);
+}
+
+static void position(GpuEmit *g, int phase) {
+  gpu_accum_position_begin(g, phase);
+  plain_loops(g, g->e.k->nouter, phase);
+  gpu_accum_position_end(g, phase);
+}
+
+static int team_threads(const GpuEmit *g) {
+  return g->plan.team == TEAM_WARP ? GPU_WARP : g->threads;
+}
+
+// Emits the positions of a thread. Where no loop is spread there is one, which the leader has.
+static void positions(GpuEmit *g, int phase) {
+  Emit *e = &g->e;
+  if (!g->plan.spread) {
+    LLVMBasicBlockRef done = g->leader ? if_begin(e, g->leader) : NULL;
+    position(g, phase);
+    if (done) if_end(e, done);
+    return;
+  }
+  LLVMValueRef n = gpu_rounds(g, g->plan.spread, e->extent);
+  EmitLoop l = loop_begin(e, g->lane, n, i64_of(e, team_threads(g)));
+  gpu_decode(g, l.var, g->plan.narrow_spread, g->plan.spread, e->extent, e->counter);
+  position(g, phase);
+  loop_end(e, &l);
+}
+
+// -- items --------------------------------------------------------------------------------------
+
+static bool reduces_in(const GpuEmit *g, int s, int phase) {
+  return g->e.k->stmt[s].kind == K_REDUCE && g->e.k->stmt[s].phase == phase;
+}
+
+static void reductions_end(GpuEmit *g, int phase) {
+  Emit *e = &g->e;
+  GpuCell *cell = arena_array(e->arena, GpuCell, e->k->nstmts + 1);
+  LLVMValueRef *value = arena_array(e->arena, LLVMValueRef, e->k->nstmts + 1);
+  int n = 0;
+  for (int s = 0; s < e->k->nstmts; s++)
+    if (reduces_in(g, s, phase)) cell[n++] = g->cell[s];
+  gpu_cells_join(g, n, cell, false, value);
+  for (int s = 0, i = 0; s < e->k->nstmts; s++) {
+    if (!reduces_in(g, s, phase)) continue;
+    e->value[instance_id(s, 0, 0)] = emit_coerce(e, value[i], cell[i].type, e->k->stmt[s].type);
+    i++;
+  }
+}
+
+static bool has_inner(const GpuEmit *g, int phase) {
+  for (int s = 0; s < g->e.k->nstmts; s++)
+    if (is_at(g, s, GPU_AT_INNER, phase)) return true;
+  return false;
+}
+
+static void item(GpuEmit *g) {
+  emit_place(g, GPU_AT_ITEM, 0);
+  for (int phase = 0; phase < g->e.k->nphases; phase++) {
+    for (int s = 0; s < g->e.k->nstmts; s++)
+      if (reduces_in(g, s, phase)) gpu_cell_clear(g, &g->cell[s]);
+    emit_phase_place(g, phase);
+    if (has_inner(g, phase)) positions(g, phase);
+    reductions_end(g, phase);
+  }
+}
+
+// Emits item number i of the block. The last unit along an outer vector loop may have fewer
+// elements than the others.
+static void numbered_item(GpuEmit *g, LLVMValueRef i) {
+  Emit *e = &g->e;
+  LLVMValueRef size = i64_of(e, g->plan.elements), unit = LLVMBuildUDiv(e->b, i, size, "");
+  LoopSet outer = ((LoopSet)1 << e->k->nouter) - 1;
+  gpu_decode(g, int_add(e, g->from, unit), g->plan.narrow, outer, g->count, e->counter);
+  if (!g->plan.blocked) {
+    item(g);
+    return;
+  }
+  int l = e->k->vector;
+  LLVMValueRef block = int_mul(e, e->counter[l], i64_of(e, e->k->block));
+  e->counter[l] = int_add(e, block, LLVMBuildURem(e->b, i, size, ""));
+  LLVMBasicBlockRef done = if_begin(e, int_less(e, e->counter[l], e->extent[l]));
+  item(g);
+  if_end(e, done);
+}
+
+void gpu_items(GpuEmit *g) {
+  Emit *e = &g->e;
+  for (int s = 0; s < e->k->nstmts; s++)
+    if (e->k->stmt[s].kind == K_REDUCE)
+      g->cell[s] = gpu_cell_make(g, e->k->stmt[s].op, g->plan.cell[s]);
+  emit_place(g, GPU_AT_ENTRY, 0);
+  int teams = g->plan.team == TEAM_THREAD ? g->threads : g->threads / team_threads(g);
+  LLVMValueRef first = g->plan.team == TEAM_THREAD ? g->thread
+                       : g->plan.team == TEAM_WARP ? right_by(e, g->thread, 5)
+                                                   : i64_of(e, 0);
+  LLVMValueRef n = int_mul(e, int_sub(e, g->to, g->from), i64_of(e, g->plan.elements));
+  EmitLoop l = loop_begin(e, first, n, i64_of(e, teams));
+  numbered_item(g, l.var);
+  loop_end(e, &l);
+}
+#endif

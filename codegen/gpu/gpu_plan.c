@@ -1,0 +1,208 @@
+// Plans a kernel for a GPU: which threads compute an item together, which inner loops are divided
+// among them, where statements are, how many units a block of threads has. In: a Kernel. Out: a
+// GpuPlan. Words: gpu_internal.h.
+//
+//   a thread an item   an outer vector loop, short inner loops, or none
+//   a warp an item     inner loops of up to WARP_ROUNDS rounds
+//   a block an item    longer ones, and accumulators with many elements: each element has one
+//                      thread that adds to it, whatever the item
+//
+// A scatter is deterministic: only loops on which its index does not depend, and along which its
+// pointer moves, run in parallel. If that is not so for an outer loop, one block runs all units.
+#include "codegen/gpu/gpu_internal.h"
+
+#include "ir/program/sums.h"
+
+enum {
+  BLOCK_THREADS = 256,
+  SHORT_ROUNDS = 16,    // inner loops of so many rounds are left to one thread
+  WARP_ROUNDS = 1024,   // inner loops of so many rounds are left to one warp
+  MANY_ITEMS = 1 << 20, // a kernel with so many items has THREAD_ITEMS items for each thread
+  THREAD_ITEMS = 4
+};
+
+static LoopSet loops_of(int from, int to) {
+  LoopSet out = 0;
+  for (int l = from; l < to; l++) out |= (LoopSet)1 << l;
+  return out;
+}
+static LoopSet inner_loops(const Kernel *k) { return loops_of(k->nouter, k->nouter + k->ninner); }
+
+static int64_t rounds_of(const Kernel *k, LoopSet set) {
+  int64_t n = 1;
+  for (int l = 0; l < k->nouter + k->ninner; l++)
+    if (set >> l & 1) n = size_times(n, loop_rounds(k, l));
+  return n;
+}
+
+static LoopSet moving(const Kernel *k, int pointer) {
+  LoopSet out = 0;
+  for (int l = 0; l < k->nouter + k->ninner; l++)
+    if (k->ptr[pointer].stride[l]) out |= (LoopSet)1 << l;
+  return out;
+}
+
+bool gpu_accum_in_row(const Kernel *k, int s) {
+  return k->stmt[s].kind == K_ACCUM && accum_elements(k, s) > 1;
+}
+
+bool gpu_accum_has_cell(const Kernel *k, const GpuPlan *p, int s) {
+  return !(moving(k, k->stmt[s].index) & inner_loops(k) & ~p->spread);
+}
+
+// Returns the loops that may run in parallel: those that do not let two threads add to one element
+// of a scatter, or of an accumulator with many elements.
+static LoopSet parallel_loops(const Kernel *k, const GpuPlan *p) {
+  LoopSet out = ~(LoopSet)0;
+  for (int s = 0; s < k->nstmts; s++) {
+    const KStmt *x = &k->stmt[s];
+    if (x->kind == K_SCATTER) out &= moving(k, x->index) & ~p->dep[x->arg[1]];
+    if (gpu_accum_in_row(k, s)) out &= moving(k, x->index) | ~inner_loops(k);
+  }
+  return out;
+}
+
+static bool has_rows(const Kernel *k) {
+  for (int s = 0; s < k->nstmts; s++)
+    if (gpu_accum_in_row(k, s)) return true;
+  return false;
+}
+
+static void choose_team(const Kernel *k, GpuPlan *p) {
+  LoopSet parallel = parallel_loops(k, p), inner = inner_loops(k);
+  bool serial = (loops_of(0, k->nouter) & ~parallel) != 0, rows = has_rows(k);
+  int64_t n = rounds_of(k, inner & parallel);
+  p->team = TEAM_BLOCK;
+  if (!serial && !rows) {
+    if (p->blocked || n <= SHORT_ROUNDS)
+      p->team = TEAM_THREAD;
+    else if (n <= WARP_ROUNDS)
+      p->team = TEAM_WARP;
+  }
+  p->spread = p->team == TEAM_THREAD ? 0 : inner & parallel;
+  p->threads = BLOCK_THREADS;
+  if (p->team == TEAM_BLOCK && n < BLOCK_THREADS)
+    p->threads = (int)ceil_div(n, GPU_WARP) * GPU_WARP;
+  if (serial) p->grain = INT64_C(1) << 40;
+}
+
+static int team_threads(const GpuPlan *p) {
+  return p->team == TEAM_THREAD ? 1 : p->team == TEAM_WARP ? GPU_WARP : p->threads;
+}
+
+// -- grain --------------------------------------------------------------------------------------
+
+static void choose_grain(const Kernel *k, GpuPlan *p) {
+  int64_t items = size_times(kernel_units(k), p->elements), teams = p->threads / team_threads(p);
+  int64_t each = items >= MANY_ITEMS ? THREAD_ITEMS : 1, n = teams * each / p->elements;
+  p->narrow = items < INT32_MAX;
+  p->narrow_spread = rounds_of(k, p->spread) < INT32_MAX;
+  if (accum_offset(k, k->nstmts) > 0)
+    p->grain = 0;
+  else if (p->grain == 0)
+    p->grain = n > 1 ? n : 1;
+}
+
+// -- cells --------------------------------------------------------------------------------------
+
+// Returns how many values a thread adds to a cell of reduction s.
+static int64_t chain_of(const Kernel *k, const GpuPlan *p, int s) {
+  const KStmt *x = &k->stmt[s];
+  int64_t n = x->level == LEVEL_INNER ? rounds_of(k, inner_loops(k) & ~p->spread) : 1;
+  if (x->kind == K_ACCUM && gpu_accum_in_row(k, s)) return n;
+  if (x->level == LEVEL_INNER)
+    n = size_times(n, ceil_div(rounds_of(k, p->spread), team_threads(p)));
+  return x->kind == K_ACCUM ? size_times(n, kernel_units(k)) : n;
+}
+
+static void choose_cells(const Kernel *k, GpuPlan *p) {
+  for (int s = 0; s < k->nstmts; s++) {
+    bool wide = stmt_folds(&k->stmt[s]) && chain_of(k, p, s) > SUM_LEAF;
+    p->cell[s] = wide || kernel_accum_wide(k, s) ? TYPE_F64 : k->stmt[s].type;
+  }
+  for (int phase = 0; phase < k->nphases; phase++) {
+    int n = 0;
+    for (int s = 0; s < k->nstmts; s++)
+      n += k->stmt[s].kind == K_REDUCE && k->stmt[s].phase == phase;
+    if (n > p->joins) p->joins = n;
+  }
+  int accums = 0;
+  for (int s = 0; s < k->nstmts; s++)
+    accums += k->stmt[s].kind == K_ACCUM && !gpu_accum_in_row(k, s);
+  if (accums > p->joins) p->joins = accums;
+}
+
+// -- places -------------------------------------------------------------------------------------
+
+static uint8_t place_of(const Kernel *k, const GpuPlan *p, const KStmt *s, LoopSet dep) {
+  if (stmt_has_effect(k, s)) {
+    if (s->level == LEVEL_PROLOGUE) return GPU_AT_ENTRY;
+    return s->level == LEVEL_INNER ? GPU_AT_INNER : GPU_AT_PHASE;
+  }
+  uint8_t place = dep & inner_loops(k) ? GPU_AT_INNER : dep ? GPU_AT_ITEM : GPU_AT_ENTRY;
+  for (int i = 0; i < 3; i++) {
+    if (s->arg[i] == NO_STMT) continue;
+    uint8_t of = k->stmt[s->arg[i]].kind == K_REDUCE ? GPU_AT_PHASE : p->place[s->arg[i]];
+    if (of > place) place = of;
+  }
+  return place;
+}
+
+GpuPlan gpu_plan_make(Arena *a, const Kernel *k) {
+  GpuPlan p = {.blocked = k->vector >= 0 && k->vector < k->nouter,
+               .elements = 1,
+               .dep = arena_array(a, LoopSet, k->nstmts + 1),
+               .place = arena_array(a, uint8_t, k->nstmts + 1),
+               .cell = arena_array(a, Dtype, k->nstmts + 1)};
+  if (p.blocked) {
+    int64_t size = loop_rounds(k, k->vector);
+    p.elements = k->block < size ? k->block : size;
+  }
+  for (int s = 0; s < k->nstmts; s++) {
+    p.dep[s] = stmt_loops(k, p.dep, &k->stmt[s]);
+    p.place[s] = place_of(k, &p, &k->stmt[s], p.dep[s]);
+  }
+  choose_team(k, &p);
+  choose_grain(k, &p);
+  choose_cells(k, &p);
+  return p;
+}
+
+// -- entry, text --------------------------------------------------------------------------------
+
+static int64_t combine_blocks(const Kernel *k) {
+  int64_t most = 1;
+  for (int s = 0; s < k->nstmts; s++)
+    if (k->stmt[s].kind == K_ACCUM && accum_elements(k, s) > most) most = accum_elements(k, s);
+  return clamp64(ceil_div(most, GPU_COMBINE_THREADS), 1, 1024);
+}
+
+GpuEntry gpu_plan_entry(Arena *a, const Kernel *k, const GpuPlan *p, const char *name) {
+  bool partial = accum_offset(k, k->nstmts) > 0;
+  return (GpuEntry){.run = name,
+                    .combine = partial ? arena_printf(a, "%s_combine", name) : NULL,
+                    .threads = p->threads,
+                    .combine_threads = partial ? GPU_COMBINE_THREADS : 0,
+                    .grain = p->grain,
+                    .shared = 8 * p->joins * (p->threads / GPU_WARP),
+                    .combine_blocks = partial ? combine_blocks(k) : 0};
+}
+
+static const char *spread_text(Arena *a, const Kernel *k, const GpuPlan *p) {
+  const char *text = "none";
+  bool first = true;
+  for (int l = 0; l < k->nouter + k->ninner; l++) {
+    if (!(p->spread >> l & 1)) continue;
+    text = first ? k->loop[l].name : arena_printf(a, "%s, %s", text, k->loop[l].name);
+    first = false;
+  }
+  return text;
+}
+
+char *gpu_plan_print(Arena *a, const Kernel *k, const GpuPlan *p) {
+  static const char *const team[] = {"a thread", "a warp", "a block"};
+  const char *grain =
+      p->grain ? arena_printf(a, "%lld units", (long long)p->grain) : "the units of a chunk";
+  return arena_printf(a, "%s for each item, %d threads and %s for each block, spread: %s",
+                      team[p->team], p->threads, grain, spread_text(a, k, p));
+}
