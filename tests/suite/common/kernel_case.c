@@ -100,7 +100,7 @@ static bool close_enough(const Case *c, Dtype t, const char *a, const char *b) {
   return fabs(x - y) <= roundoff(t) * scale + c->tol * (scale + 1) + least;
 }
 
-static int64_t units(const Case *c) {
+int64_t case_units(const Case *c) {
   int64_t n = 1;
   for (int l = 0; l < c->k.nouter; l++) {
     int64_t x = c->k.loop[l].slot < 0 ? c->k.loop[l].size : c->slot[c->k.loop[l].slot];
@@ -109,16 +109,20 @@ static int64_t units(const Case *c) {
   return n;
 }
 
-static void run_code(const Case *c, const ProgKernel *pk, char *const *mem, Status *status) {
-  int64_t n = units(c), grain = ceil_div(n, c->chunks), chunks = n == 0 ? 0 : ceil_div(n, grain);
+// Runs a case as machine code; the context is the array of ProgKernels.
+static void run_code(CaseRun *r) {
+  const Case *c = r->c;
+  const ProgKernel *pk = (const ProgKernel *)r->context + r->i;
+  int64_t n = case_units(c), grain = ceil_div(n, c->chunks),
+          chunks = n == 0 ? 0 : ceil_div(n, grain);
   char *partial = aligned_alloc(64, (size_t)(pk->partial_bytes * (chunks + 1) + 64));
   void *ptr[MAX_P];
-  for (int p = 0; p < c->k.nptr; p++) ptr[p] = mem[p];
+  for (int p = 0; p < c->k.nptr; p++) ptr[p] = r->mem[p];
   KernelCall call = {.ptr = ptr,
                      .slot = c->slot,
                      .num = c->num,
                      .partial = partial,
-                     .status = status,
+                     .status = &r->status,
                      .step = INTERP_STEP,
                      .seed = philox_seed(INTERP_SEED)};
   for (int64_t i = 0; i < chunks; i++) {
@@ -160,7 +164,8 @@ static bool same_status(const Case *c, const KernelRun *r, const Status *s) {
   return false;
 }
 
-static bool check(const Case *c, const ProgKernel *pk) {
+bool case_check(int i, void (*run)(CaseRun *r), void *context) {
+  const Case *c = &cases[i];
   char *want[MAX_P], *got[MAX_P];
   int64_t n[MAX_P];
   for (int p = 0; p < c->k.nptr; p++) {
@@ -179,9 +184,9 @@ static bool check(const Case *c, const ProgKernel *pk) {
   r->k = &c->k;
   r->mem = want;
   kernel_interpret(r);
-  Status status = {0};
-  run_code(c, pk, got, &status);
-  bool ok = same_status(c, r, &status);
+  CaseRun code = {.c = c, .i = i, .mem = got, .elements = n, .context = context};
+  run(&code);
+  bool ok = same_status(c, r, &code.status);
   for (int p = 0; p < c->k.nptr; p++) {
     ok = ok && same_memory(c, p, got[p], want[p], n[p]);
     free(want[p] - GUARD);
@@ -277,18 +282,27 @@ static double seconds(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+Program *cases_program(Arena *a, Kernel ***kernels) {
+  Program *p = arena_array(a, Program, 1);
+  p->nkernels = (uint32_t)ncases;
+  p->kernel = arena_array(a, ProgKernel, ncases);
+  *kernels = arena_array(a, Kernel *, ncases);
+  for (int i = 0; i < ncases; i++) {
+    (*kernels)[i] = &cases[i].k;
+    p->kernel[i] = (ProgKernel){.name = arena_printf(a, "k%d", i),
+                                .partial_bytes = kernel_partial_bytes(&cases[i].k)};
+  }
+  return p;
+}
+
 static void run_width(int width, int *passed, int *failed) {
   Arena *a = arena_new();
   Diag *d = diag_new(a);
-  Program p = {.nkernels = (uint32_t)ncases, .kernel = arena_array(a, ProgKernel, ncases)};
-  Kernel **kernels = arena_array(a, Kernel *, ncases);
-  for (int i = 0; i < ncases; i++) {
-    kernels[i] = &cases[i].k;
-    p.kernel[i] = (ProgKernel){.name = "k", .partial_bytes = kernel_partial_bytes(&cases[i].k)};
-  }
+  Kernel **kernels;
+  Program *p = cases_program(a, &kernels);
   double start = seconds();
   Code *code = code_load(
-      &p, kernels, &(CodeOptions){.width = width, .opt = suite_opt(2), .cache = suite_cache()}, d);
+      p, kernels, &(CodeOptions){.width = width, .opt = suite_opt(2), .cache = suite_cache()}, d);
   printf("%d bit: %d kernels compiled, %.2f ms each\n", width, ncases,
          1e3 * (seconds() - start) / ncases);
   if (!code) {
@@ -296,7 +310,7 @@ static void run_width(int width, int *passed, int *failed) {
     *failed += ncases;
   } else {
     for (int i = 0; i < ncases; i++) {
-      bool ok = check(&cases[i], &p.kernel[i]);
+      bool ok = case_check(i, run_code, p->kernel);
       if (!ok) printf("FAIL %d bit: %s\n%s", width, cases[i].name, kernel_print(a, &cases[i].k));
       *(ok ? passed : failed) += 1;
     }
@@ -317,6 +331,11 @@ static bool verify_all(void) {
     ok = false;
   }
   return ok;
+}
+
+int cases_all(Case **out) {
+  *out = cases;
+  return verify_all() ? ncases : -1;
 }
 
 int cases_run(int argc, char **argv) {

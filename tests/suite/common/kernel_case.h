@@ -3,6 +3,7 @@
 #ifndef TESTS_SUITE_COMMON_KERNEL_CASE_H
 #define TESTS_SUITE_COMMON_KERNEL_CASE_H
 
+#include "ir/program/program.h"
 #include "tests/suite/common/kernel_interp.h"
 
 enum { MAX_P = 8, MAX_S = MAX_INTERP_STMTS, MAX_SLOT = 8, MAX_NUM = 8, GUARD = 64, RANK_LIMIT = 3 };
@@ -45,9 +46,32 @@ int case_reduce(Case *c, Op op, Dtype t, int phase, int a);
 void case_store(Case *c, int p, KLevel level, int phase, int a);
 void case_accum(Case *c, Op op, Dtype t, int p, KLevel level, int phase, int a);
 
+// -- kernel_cases.c, window_cases.c: the cases
+void kernel_cases_add(int randoms); // with so many random kernels
+void window_cases_add(void);
+
 // Runs all cases, or the one that argv[1] names, at every vector width. Prints the line of totals
 // and returns the exit code. case_seed: start of the random numbers.
 int cases_run(int argc, char **argv);
 extern uint64_t case_seed;
+
+// -- other ways to run the cases
+// Stores the array of all cases in *out and returns their number. Prints and returns -1 if one of
+// them is no valid kernel.
+int cases_all(Case **out);
+int64_t case_units(const Case *c);
+// The arguments of one run of case number `i`: mem[p] is the memory of pointer p.
+typedef struct CaseRun {
+  const Case *c;
+  int i;
+  char **mem;
+  const int64_t *elements; // of each pointer
+  Status status;           // the result
+  void *context;
+} CaseRun;
+// Runs case i by `run` and by the interpreter, and compares the results. Prints what differs.
+bool case_check(int i, void (*run)(CaseRun *r), void *context);
+// Returns a program of all cases, and its kernels in *kernels.
+Program *cases_program(Arena *a, Kernel ***kernels);
 
 #endif

@@ -1,0 +1,189 @@
+// Assembles code for GPUs by ptxas, for compute capabilities 8.0 and 9.0: the hand-made kernels of
+// suite_kernels, those of the op table (common/op_cases.h), and those of the examples. The
+// assembler must take all of it, without spilled registers. Without ptxas everything is skipped.
+//
+//   suite_gpu_assemble       every SAMPLE-th kernel of the first two, each for one of the two
+//   suite_gpu_assemble all   all of them, each for both
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "frontend/frontend.h"
+#include "ir/base/map.h"
+#include "tests/suite/common/code.h"
+#include "tests/suite/common/kernel_case.h"
+#include "tests/suite/common/op_cases.h"
+
+enum { SAMPLE = 12 };
+static const int capabilities[] = {80, 90};
+static const char *const examples[] = {"mnist", "cifar",  "gpt",    "transformer", "unet", "dlrm",
+                                       "moe",   "resnet", "minilm", "lstm",        "vae"};
+
+static int passed, failed, skipped, registers;
+static bool whole; // whether all is assembled
+static char folder[] = "/tmp/meshc-assemble-XXXXXX";
+
+static const char *assembler(void) {
+  static const char *const at[] = {"ptxas", "/usr/local/cuda/bin/ptxas"};
+  for (size_t i = 0; i < countof(at); i++) {
+    char command[100];
+    snprintf(command, sizeof command, "%s --version >/dev/null 2>&1", at[i]);
+    if (system(command) == 0) return at[i];
+  }
+  return NULL;
+}
+
+// Counts the functions of a log of ptxas, and those among them that spill.
+static void read_log(const char *path, const char *what) {
+  FILE *f = fopen(path, "r");
+  char line[1000], name[500] = "";
+  while (f && fgets(line, sizeof line, f)) {
+    int stack, stores, loads, used;
+    const char *at = strstr(line, "Function properties for ");
+    if (at) snprintf(name, sizeof name, "%.*s", (int)strcspn(at + 24, "\n"), at + 24);
+    if (sscanf(line, " %d bytes stack frame, %d bytes spill stores, %d bytes spill loads", &stack,
+               &stores, &loads) == 3) {
+      if (stores + loads) printf("FAIL %s: %s spills\n", what, name);
+      *(stores + loads ? &failed : &passed) += 1;
+    }
+    at = strstr(line, "Used ");
+    if (at && sscanf(at, "Used %d registers", &used) == 1 && used > registers) registers = used;
+  }
+  if (f) fclose(f);
+}
+
+static void print_file(const char *path) {
+  FILE *f = fopen(path, "r");
+  char line[1000];
+  for (int i = 0; f && i < 10 && fgets(line, sizeof line, f); i++) printf("  %s", line);
+  if (f) fclose(f);
+}
+
+static void assemble(const char *ptxas, const char *ptx, int capability, const char *what) {
+  char log[100], command[500];
+  snprintf(log, sizeof log, "%s/log", folder);
+  snprintf(command, sizeof command, "%s -v -arch=sm_%d -o /dev/null %s >%s 2>&1", ptxas, capability,
+           ptx, log);
+  if (system(command) == 0) {
+    read_log(log, what);
+    return;
+  }
+  printf("FAIL %s: ptxas refuses it\n", what);
+  print_file(log);
+  failed++;
+}
+
+// Returns whether list number `list` is assembled for capability number i.
+static bool wanted(size_t list, size_t i) { return whole || list % countof(capabilities) == i; }
+
+// -- kernels ------------------------------------------------------------------------------------
+
+typedef VEC(Kernel *) Kernels;
+
+static void assemble_kernels(Arena *a, const char *ptxas, const Kernels *k, size_t list,
+                             const char *what) {
+  Program p = {.nkernels = k->n, .kernel = arena_array(a, ProgKernel, k->n + 1), .for_ = "run"};
+  Diag *d = diag_new(a);
+  for (uint32_t i = 0; i < k->n; i++) p.kernel[i].name = arena_printf(a, "k%u", i);
+  for (size_t i = 0; i < countof(capabilities); i++) {
+    if (!wanted(list, i)) continue;
+    GpuCodeOptions opt = {.target = GPU_PTX, .capability = capabilities[i], .opt = suite_opt(2)};
+    GpuCode *code = gpu_code_load(&p, k->at, &opt, d);
+    const GpuImage *image;
+    char ptx[100];
+    snprintf(ptx, sizeof ptx, "%s/code.ptx", folder);
+    FILE *f = fopen(ptx, "w");
+    if (!code || !f) {
+      diag_print(d, stdout, false);
+      failed++;
+      return;
+    }
+    gpu_code_images(code, &image);
+    fwrite(image->at, 1, image->n, f);
+    fclose(f);
+    assemble(ptxas, ptx, capabilities[i], what);
+    gpu_code_free(code);
+  }
+}
+
+static void hand_made(Arena *a, const char *ptxas, int sample) {
+  Case *cases;
+  kernel_cases_add(150);
+  window_cases_add();
+  int n = cases_all(&cases);
+  Kernels k = {0};
+  for (int i = 0; i < n; i += sample) vec_push(a, k) = &cases[i].k;
+  assemble_kernels(a, ptxas, &k, 0, "hand-made kernels");
+}
+
+static Graph *through_passes(Arena *a, const Graph *g, const Machine *machine) {
+  static const Layout none;
+  const Graph *simple = graph_simplify(a, graph_expand(a, g));
+  return collectives_share(a, lower(a, place(a, simple, &none, machine)));
+}
+
+// Adds the kernels of a case of the op table that are not known yet.
+static void add_kernels_of(Arena *a, const OpCase *c, Intern *names, NameMap *known, Kernels *out) {
+  Machine machine = machine_default();
+  Graph *g = through_passes(a, c->graph, &machine);
+  CodegenOptions opt = {.fuse = true, .for_ = "run"};
+  Order *order = order_choose(a, g, &(StoreOptions){0});
+  Compiled *made =
+      program_build(a, fuse(a, order, collectives_bucket(a, order->graph, &machine), &opt), &opt);
+  for (uint32_t i = 0; i < made->program->nkernels; i++) {
+    const char *text = intern(names, made->program->kernel[i].text);
+    if (map_get(known, text)) continue;
+    map_put(a, known, text, made->kernels[i]);
+    vec_push(a, *out) = made->kernels[i];
+  }
+}
+
+static void of_ops(Arena *a, const char *ptxas, int sample) {
+  static const Mesh one;
+  Intern *names = intern_new(a);
+  DimTable *dims = dim_table_new(a, names);
+  NameMap known = {0};
+  Kernels k = {0};
+  for (int i = 0; i < op_case_count(); i += sample) {
+    OpCase c;
+    if (op_case_build(a, dims, &one, i, &c)) add_kernels_of(a, &c, names, &known, &k);
+  }
+  assemble_kernels(a, ptxas, &k, 1, "kernels of operations");
+}
+
+static void of_example(const char *ptxas, size_t list) {
+  const char *program = getenv("MESHC"), *name = examples[list];
+  char command[300], ptx[100];
+  snprintf(ptx, sizeof ptx, "%s/code.ptx", folder);
+  snprintf(command, sizeof command, "%s dump examples/%s.mesh --stage ptx >%s",
+           program ? program : "build/release/meshc", name, ptx);
+  if (system(command) == 0) {
+    for (size_t i = 0; i < countof(capabilities); i++)
+      if (wanted(list, i)) assemble(ptxas, ptx, capabilities[i], name);
+    return;
+  }
+  printf("FAIL %s: has no PTX\n", name);
+  failed++;
+}
+
+int main(int argc, char **argv) {
+  whole = argc > 1 && !strcmp(argv[1], "all");
+  int sample = whole ? 1 : SAMPLE;
+  const char *ptxas = assembler();
+  if (!ptxas || !code_available() || !mkdtemp(folder)) {
+    printf("0 passed, 0 failed, %d skipped\n", (int)countof(examples) + 2);
+    return 0;
+  }
+  Arena *a = arena_new();
+  hand_made(a, ptxas, sample);
+  of_ops(a, ptxas, sample);
+  for (size_t i = 0; i < countof(examples); i++) of_example(ptxas, i);
+  char command[100];
+  snprintf(command, sizeof command, "rm -rf %s", folder);
+  if (system(command) != 0) printf("%s is left over\n", folder);
+  arena_free(a);
+  printf("at most %d registers\n%d passed, %d failed, %d skipped\n", registers, passed, failed,
+         skipped);
+  return failed != 0;
+}
