@@ -221,7 +221,7 @@ char *code_text(Arena *a, const Program *p, Kernel *const *kernels, const CodeOp
                 bool assembly, Diag *d);
 // -- codegen/gpu: the kernels of a program as code of a GPU
 typedef enum GpuTarget {
-  GPU_PTX,     // one image, PTX text
+  GPU_PTX,     // one image: machine code where there is nvJitLink, else PTX text
   GPU_EMULATED // one image, an ELF object for this processor (codegen/gpu/emulator.h)
 } GpuTarget;
 typedef struct GpuCodeOptions {

@@ -1,5 +1,6 @@
 // Code of a program's kernels for a GPU, from the compile cache or from LLVM. In: a Program and its
-// kernels. Out: a GpuCode with an image, and how each kernel is launched.
+// kernels. Out: a GpuCode with an image, and how each kernel is launched. PTX is assembled here if
+// there is nvJitLink, so that the cache has machine code; else the driver assembles it.
 //
 // In the image the kernels have the names k0, k1 ..., in the order of the program, so that programs
 // that differ only in names share an entry of the cache.
@@ -7,6 +8,7 @@
 
 #include "codegen/cpu/cache_internal.h"
 #include "codegen/cpu/host_internal.h"
+#include "codegen/gpu/assemble.h"
 #include "codegen/gpu/gpu_internal.h"
 #include "emitter_hash.h" // made by the build from the sources of the emitter
 
@@ -33,8 +35,10 @@ static KernelList list_make(Arena *a, const Program *p, Kernel *const *kernels,
 }
 
 static const char *target_text(Arena *a, const GpuCodeOptions *opt) {
-  return opt->target == GPU_PTX ? arena_printf(a, "PTX sm_%d", opt->capability)
-                                : arena_printf(a, "emulated %s", host_identity(a));
+  int version;
+  if (opt->target == GPU_EMULATED) return arena_printf(a, "emulated %s", host_identity(a));
+  (void)assembler_open(&version);
+  return arena_printf(a, "sm_%d, assembler %d", opt->capability, version);
 }
 
 // Computes the key of the compile cache: the hash of all that the code depends on.
@@ -69,12 +73,24 @@ static bool compile_list(const KernelList *l, LlvmForm form, Bytes *out, Diag *d
   return false;
 }
 
+// Replaces PTX by machine code, if there is an assembler. Returns false after an error.
+static bool assemble(Arena *a, const GpuCodeOptions *opt, Bytes *code, Diag *d) {
+  if (opt->target != GPU_PTX || !assembler_open(NULL)->library) return true;
+  size_t bytes;
+  const char *gpu = arena_printf(a, "sm_%d", opt->capability);
+  char *cubin = assemble_ptx(code->at, "kernels", gpu, &bytes, d);
+  free(code->at);
+  *code = (Bytes){cubin, bytes};
+  return cubin != NULL;
+}
+
 static bool code_bytes(Arena *a, const KernelList *l, Bytes *out, Diag *d) {
   uint8_t key[HASH_BYTES];
   cache_key(a, l, key);
   if (l->opt->cache && read_cached(l, key, out)) return true;
   if (!compile_list(l, l->opt->target == GPU_PTX ? LLVM_ASSEMBLY : LLVM_OBJECT, out, d))
     return false;
+  if (!assemble(a, l->opt, out, d)) return false;
   if (l->opt->cache) cache_write(l->opt->cache, key, 1, out);
   return true;
 }

@@ -89,21 +89,17 @@ static void assemble_kernels(Arena *a, const char *ptxas, const Kernels *k, size
   for (size_t i = 0; i < countof(capabilities); i++) {
     if (!wanted(list, i)) continue;
     GpuCodeOptions opt = {.target = GPU_PTX, .capability = capabilities[i], .opt = suite_opt(2)};
-    GpuCode *code = gpu_code_load(&p, k->at, &opt, d);
-    const GpuImage *image;
-    char ptx[100];
+    char ptx[100], *text = gpu_code_text(a, &p, k->at, &opt, d);
     snprintf(ptx, sizeof ptx, "%s/code.ptx", folder);
     FILE *f = fopen(ptx, "w");
-    if (!code || !f) {
+    if (!text || !f) {
       diag_print(d, stdout, false);
       failed++;
       return;
     }
-    gpu_code_images(code, &image);
-    fwrite(image->at, 1, image->n, f);
+    fputs(text, f);
     fclose(f);
     assemble(ptxas, ptx, capabilities[i], what);
-    gpu_code_free(code);
   }
 }
 

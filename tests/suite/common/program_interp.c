@@ -27,7 +27,9 @@ struct Interp {
   Status status;
   int depth; // number of loops around the current instruction
   int64_t at[LOOP_DEPTH];
-  Graph fake; // an argument of eval_scalar, which does not use it
+  InterpLaunch *launch; // what runs kernels; NULL: the interpreter
+  void *context;        // its argument
+  Graph fake;           // an argument of eval_scalar, which does not use it
   char why[300];
 };
 
@@ -435,8 +437,40 @@ static void run_set(Run *u, const KernelLaunch *l, Arena *scratch) {
     if (total[i]) write_row(u, i, total[i]);
 }
 
+static void run_elsewhere(Interp *in, const KernelLaunch *l, int64_t r, Arena *scratch) {
+  const Kernel *k = in->c->kernels[l->kernel];
+  GpuSet *set = arena_array(scratch, GpuSet, l->nsets);
+  for (uint32_t s = 0; s < l->nsets; s++) {
+    const KernelSet *from = &l->set[s];
+    void **ptr = arena_array(scratch, void *, k->nptr + 1);
+    int64_t *slots = arena_array(scratch, int64_t, k->nslots + 1);
+    for (int i = 0; i < k->nptr; i++) ptr[i] = address(in, r, from->ptr[i]);
+    for (int i = 0; i < k->nslots; i++) slots[i] = slot(in, from->slot[i], r);
+    set[s] =
+        (GpuSet){.ptr = ptr, .slot = slots, .num = from->num, .units = size(in, from->units, r)};
+  }
+  in->launch(in->context, l->kernel, l->grain, l->nsets, set);
+  for (uint32_t s = 0; s < l->nsets; s++)
+    if (!in->status.code) in->status = set[s].status;
+}
+
+void interp_launch_by(Interp *in, InterpLaunch *launch, void *context) {
+  in->launch = launch;
+  in->context = context;
+}
+
+void *interp_memory(const Interp *in, int64_t r, int32_t t, int64_t *bytes) {
+  *bytes = t < 0 ? in->p->arena_bytes : in->p->tensor[t].bytes;
+  return t < 0 ? in->memory[r] : in->tensor[r][t];
+}
+
 static void run_kernel(Interp *in, const KernelLaunch *l, int64_t r) {
   Arena *scratch = arena_new();
+  if (in->launch) {
+    run_elsewhere(in, l, r, scratch);
+    arena_free(scratch);
+    return;
+  }
   for (uint32_t s = 0; s < l->nsets; s++) {
     Run u = {.in = in, .k = in->c->kernels[l->kernel], .set = &l->set[s], .r = r};
     run_set(&u, l, scratch);

@@ -4,7 +4,7 @@
 #ifndef TESTS_SUITE_COMMON_PROGRAM_INTERP_H
 #define TESTS_SUITE_COMMON_PROGRAM_INTERP_H
 
-#include "codegen/codegen.h"
+#include "tests/suite/common/gpu_launch.h"
 
 typedef struct Interp Interp;
 Interp *interp_new(Arena *a, const Compiled *c);
@@ -18,5 +18,13 @@ const char *interp_run(Interp *in, int64_t step, int64_t rows);
 // Returns true if a check wrote the status word; *out gets it.
 bool interp_status(const Interp *in, Status *out);
 void interp_free(Interp *in);
+
+// Runs kernel number k for n sets.
+typedef void InterpLaunch(void *context, uint32_t k, int64_t grain, uint32_t n, GpuSet *set);
+// Lets `launch` run kernels from now on, instead of the interpreter.
+void interp_launch_by(Interp *in, InterpLaunch *launch, void *context);
+// Returns the address of the work arena of processor r or, for t >= 0, of its block of tensor t;
+// NULL if that has no memory of its own. *bytes gets its size.
+void *interp_memory(const Interp *in, int64_t r, int32_t t, int64_t *bytes);
 
 #endif
