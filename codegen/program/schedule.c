@@ -21,47 +21,11 @@
 //
 // The groups of a loop are contiguous and end with its GROUP_LOOP. The first of them is taken when
 // everything that the loop reads from outside is done; other groups then wait for the loop's end.
-#include "codegen/program/program_internal.h"
+#include "codegen/program/schedule_internal.h"
 
 #include <stdlib.h>
 
 // -- before the commit --------------------------------------------------------------------------
-
-// The priority of a group in the schedule. Among the groups whose arguments are ready, one with the
-// smallest number is taken next.
-typedef enum Priority {
-  PRIORITY_SUM, // a sum over processors, if collectives overlap with computation
-  PRIORITY_NORMAL,
-  PRIORITY_NEEDS_SUM, // a group that reads the result of such a sum
-  PRIORITY_REMAT,     // a group that is recomputed for the backward pass
-  PRIORITY_LAST,      // such a sum that the backward pass does not need, without overlap
-} Priority;
-
-enum { LARGE_GRADIENT = 4 << 20 }; // bytes of gradients that make an update an early one
-
-typedef struct ListScheduler {
-  Arena *a;
-  const Fusion *f;
-  const GroupDeps *deps;
-  uint32_t *waits;          // by group: number of groups that it still waits for
-  uint32_t *readers;        // by group: number of groups that will still read it
-  uint32_t *user_at, *user; // the readers of group i: user[user_at[i] .. user_at[i + 1])
-  int64_t *bytes;           // by group: bytes of the values that it stores
-  bool *kept;               // by group: a value of it is an output
-  bool *backward;           // by group: the backward pass has it or needs it
-  uint8_t *priority;        // by group: its Priority
-  RegionId *region;         // by group: the loop in which it runs, 0: none
-  uint32_t *loop_waits; // by loop: how often its groups read groups outside that are still to come
-  uint32_t *left;       // by loop: number of its groups still to come, without its GROUP_LOOP
-  RegionId open;        // the loop whose groups are being taken, 0: none
-  VEC(uint32_t) ready;  // groups that wait for no other group
-  bool *done;           // by group: it is in the schedule
-  bool *early;          // by group: an update that need not wait for the end of the backward pass
-  bool *fixed;          // by group: it runs before the commit in any case
-  uint32_t *overwriter; // by node: 1 + the early update that overwrites it, 0: none
-  uint32_t nfixed;      // number of fixed groups still to come
-  uint32_t nothers;     // number of groups still to come that are no updates
-} ListScheduler;
 
 // Returns whether an early update can run right after group i and is the only one that reads it.
 static bool feeds_update(const ListScheduler *l, uint32_t i) {
@@ -82,21 +46,6 @@ static int64_t memory_growth(const ListScheduler *l, uint32_t i) {
   return grows;
 }
 
-// Adds `by` to loop_waits[r] of each loop r that contains group i but does not contain group `on`.
-static void count_loop_waits(ListScheduler *l, uint32_t i, uint32_t on, uint32_t by) {
-  for (RegionId r = l->region[i]; r && !region_encloses(l->f->graph, r, l->region[on]);
-       r = region_get(l->f->graph, r)->parent)
-    l->loop_waits[r] += by;
-}
-
-// Adds `by` to left[r], the number of groups not yet scheduled, of each loop r around group i.
-static void count_left(ListScheduler *l, uint32_t i, uint32_t by) {
-  bool end = l->f->group[i].kind == GROUP_LOOP;
-  RegionId r = l->region[i];
-  for (r = end ? region_get(l->f->graph, r)->parent : r; r; r = region_get(l->f->graph, r)->parent)
-    l->left[r] += by;
-}
-
 // Returns whether loops allow that group i is scheduled next. It must be in the loop that is open,
 // and each loop that it begins must wait for no group outside. The group that ends a loop
 // (GROUP_LOOP) comes after all groups of the loop.
@@ -108,184 +57,6 @@ static bool loop_allows(const ListScheduler *l, uint32_t i) {
   for (; r != l->open; r = region_get(g, r)->parent)
     if (l->loop_waits[r]) return false;
   return true;
-}
-
-static void scheduler_loops(Arena *a, ListScheduler *l) {
-  const Fusion *f = l->f;
-  l->region = arena_array(a, RegionId, f->ngroups + 1);
-  l->loop_waits = arena_array(a, uint32_t, f->graph->region.n + 1);
-  l->left = arena_array(a, uint32_t, f->graph->region.n + 1);
-  for (uint32_t i = 0; i < f->ngroups; i++) l->region[i] = group_region(f, &f->group[i]);
-  for (uint32_t i = 0; i < f->ngroups; i++) {
-    if (!group_executes(&f->group[i])) continue;
-    count_left(l, i, 1);
-    for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++)
-      count_loop_waits(l, i, l->deps->on[j], 1);
-  }
-}
-
-static bool is_sum(const Fusion *f, const Group *g) {
-  Op op = (Op)graph_node(f->graph, g->node[0])->op;
-  return g->kind == GROUP_COLLECTIVE && (op == OP_ALL_REDUCE || op == OP_REDUCE_SCATTER);
-}
-
-static bool is_backward(const Fusion *f, const Group *g) {
-  bool found = false;
-  for (uint32_t j = 0; j < g->nstored; j++)
-    found |= graph_node(f->graph, g->stored[j])->origin.backward;
-  return found;
-}
-
-// Sets l->backward: marks the groups of the backward pass, and then what each marked group reads.
-static void find_backward(Arena *a, ListScheduler *l) {
-  const Fusion *f = l->f;
-  VEC(uint32_t) marked = {0};
-  l->backward = arena_array(a, bool, f->ngroups + 1);
-  for (uint32_t i = 0; i < f->ngroups; i++) {
-    l->backward[i] = is_backward(f, &f->group[i]);
-    if (l->backward[i]) vec_push(a, marked) = i;
-  }
-  while (marked.n) {
-    uint32_t i = marked.at[--marked.n];
-    for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++) {
-      uint32_t on = l->deps->on[j];
-      if (l->backward[on]) continue;
-      l->backward[on] = true;
-      vec_push(a, marked) = on;
-    }
-  }
-}
-
-static uint8_t group_priority(const ListScheduler *l, uint32_t i, bool overlap) {
-  const Group *g = &l->f->group[i];
-  if (!overlap && !l->backward[i] && is_sum(l->f, g)) return PRIORITY_LAST;
-  bool remat = g->nstored > 0, needs_sum = false;
-  for (uint32_t j = 0; j < g->nstored; j++)
-    remat &= graph_node(l->f->graph, g->stored[j])->instance != 0;
-  for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++)
-    needs_sum |= is_sum(l->f, &l->f->group[l->deps->on[j]]);
-  if (remat || !overlap) return remat ? PRIORITY_REMAT : PRIORITY_NORMAL;
-  return is_sum(l->f, g) ? PRIORITY_SUM : needs_sum ? PRIORITY_NEEDS_SUM : PRIORITY_NORMAL;
-}
-
-// -- early updates --------------------------------------------------------------------------------
-
-// Calls `visit` for each operand of group i that an early update overwrites, with that update.
-static void visit_overwritten(ListScheduler *l, uint32_t i,
-                              void (*visit)(ListScheduler *l, uint32_t i, uint32_t update)) {
-  const Group *g = &l->f->group[i];
-  for (uint32_t j = 0; j < g->nnodes; j++) {
-    const Node *x = graph_node(l->f->graph, g->node[j]);
-    for (int k = 0; k < x->nargs; k++) {
-      uint32_t by = l->overwriter[memory_root(l->f->graph, x->args[k])];
-      if (by && by - 1 != i && l->early[by - 1]) visit(l, i, by - 1);
-    }
-  }
-}
-
-// Lets `update` run after the backward pass if another update reads what it overwrites.
-static void exclude_update(ListScheduler *l, uint32_t i, uint32_t update) {
-  if (l->f->after_commit[i]) l->early[update] = false;
-}
-
-static void wait_for_reader(ListScheduler *l, uint32_t i, uint32_t update) {
-  (void)i;
-  l->waits[update]++;
-}
-
-// Returns whether the update of group i reads gradients of at least LARGE_GRADIENT bytes, and no
-// results of other updates.
-static bool frees_much(const ListScheduler *l, uint32_t i) {
-  int64_t bytes = 0;
-  for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++) {
-    uint32_t on = l->deps->on[j];
-    if (l->f->after_commit[on]) return false;
-    if (l->readers[on] == 1 && !l->kept[on]) bytes += l->bytes[on];
-  }
-  return bytes >= LARGE_GRADIENT;
-}
-
-// Returns whether group i must run before the commit, whatever the updates: it may fail, or belongs
-// to a loop. `shown`: outputs have a value of it.
-static bool is_fixed(const ListScheduler *l, uint32_t i, bool shown) {
-  const Group *g = &l->f->group[i];
-  bool fixed = shown || g->kind == GROUP_COLLECTIVE || l->region[i];
-  for (uint32_t j = 0; j < g->nnodes; j++)
-    fixed |= (op_row((Op)graph_node(l->f->graph, g->node[j])->op)->flags & CHECKS) != 0;
-  return fixed;
-}
-
-static void find_fixed(Arena *a, ListScheduler *l) {
-  const Fusion *f = l->f;
-  bool *shown = arena_array(a, bool, f->ngroups + 1);
-  l->fixed = arena_array(a, bool, f->ngroups + 1);
-  for (uint32_t i = 0; i < f->graph->output.n; i++) {
-    const Output *o = &f->graph->output.at[i];
-    if (o->kind != OUT_UPDATE) shown[f->of[memory_root(f->graph, o->value)]] = true;
-  }
-  for (uint32_t i = 0; i < f->ngroups; i++) {
-    if (!group_executes(&f->group[i]) || f->after_commit[i]) continue;
-    l->fixed[i] = is_fixed(l, i, shown[i]);
-    l->nfixed += l->fixed[i];
-    l->nothers++;
-  }
-}
-
-// Finds the early updates, and lets them wait for the groups that read what they overwrite.
-static void find_early(Arena *a, ListScheduler *l) {
-  const Fusion *f = l->f;
-  l->early = arena_array(a, bool, f->ngroups + 1);
-  l->overwriter = arena_array(a, uint32_t, graph_count(f->graph) + 1);
-  for (uint32_t i = 0; i < f->ngroups; i++)
-    l->early[i] = f->after_commit[i] && f->group[i].kind == GROUP_KERNEL && frees_much(l, i);
-  for (uint32_t i = 0; i < f->graph->output.n; i++) {
-    const Output *o = &f->graph->output.at[i];
-    if (o->kind != OUT_UPDATE) continue;
-    uint32_t writer = f->of[memory_root(f->graph, o->value)];
-    if (l->early[writer]) l->overwriter[f->graph->decl.at[o->target - 1].node] = writer + 1;
-  }
-  l->overwriter[0] = 0; // a tensor that nothing reads has no node
-  for (uint32_t i = 0; i < f->ngroups; i++) visit_overwritten(l, i, exclude_update);
-  for (uint32_t i = 0; i < f->ngroups; i++)
-    if (group_executes(&f->group[i])) visit_overwritten(l, i, wait_for_reader);
-  for (uint32_t i = 0; i < f->ngroups; i++) {
-    if (!l->early[i]) continue;
-    l->bytes[i] = 0; // it writes tensors
-    l->waits[i] += l->deps->at[i + 1] - l->deps->at[i];
-  }
-}
-
-static void scheduler_make(Arena *a, ListScheduler *l, bool overlap) {
-  const Fusion *f = l->f;
-  uint32_t n = f->ngroups;
-  l->waits = arena_array(a, uint32_t, n + 1);
-  l->readers = arena_array(a, uint32_t, n + 1);
-  l->user_at = arena_array(a, uint32_t, n + 3);
-  l->user = arena_array(a, uint32_t, l->deps->at[n] + 1);
-  l->bytes = arena_array(a, int64_t, n + 1);
-  l->kept = arena_array(a, bool, n + 1);
-  l->done = arena_array(a, bool, n + 1);
-  l->priority = arena_array(a, uint8_t, n + 1);
-  find_backward(a, l);
-  for (uint32_t i = 0; i < n; i++) {
-    l->priority[i] = group_priority(l, i, overlap);
-    for (uint32_t j = 0; j < f->group[i].nstored; j++)
-      l->bytes[i] += node_bytes(f->graph, f->group[i].stored[j]);
-    for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++) {
-      l->readers[l->deps->on[j]]++;
-      l->user_at[l->deps->on[j] + 2]++;
-      if (!f->after_commit[i]) l->waits[i]++;
-    }
-  }
-  for (uint32_t i = 1; i < n + 2; i++) l->user_at[i] += l->user_at[i - 1];
-  for (uint32_t i = 0; i < n; i++)
-    for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++)
-      l->user[l->user_at[l->deps->on[j] + 1]++] = i;
-  for (uint32_t i = 0; i < f->graph->output.n; i++)
-    l->kept[f->of[memory_root(f->graph, f->graph->output.at[i].value)]] = true;
-  scheduler_loops(a, l);
-  find_fixed(a, l);
-  find_early(a, l);
 }
 
 // -- the list -------------------------------------------------------------------------------------

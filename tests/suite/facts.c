@@ -4,8 +4,8 @@
 // model is also checked on a machine that overlaps collectives with computation: how much of their
 // time is hidden.
 //
-// Ends in `N passed, N failed, N skipped`. Skipped: features that are not implemented, and
-// evaluation of a model without loss and metrics.
+// Ends in `N passed, N failed, N skipped`. Skipped: what the program refuses for the reasons in
+// `reasons`, such as the evaluation of a model without loss and metrics.
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>

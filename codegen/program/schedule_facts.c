@@ -1,0 +1,107 @@
+// Gathers what the schedule must know of each group: what it waits for, who reads it, which loop it
+// is in, and its priority.
+#include "codegen/program/schedule_internal.h"
+
+void count_loop_waits(ListScheduler *l, uint32_t i, uint32_t on, uint32_t by) {
+  for (RegionId r = l->region[i]; r && !region_encloses(l->f->graph, r, l->region[on]);
+       r = region_get(l->f->graph, r)->parent)
+    l->loop_waits[r] += by;
+}
+
+void count_left(ListScheduler *l, uint32_t i, uint32_t by) {
+  bool end = l->f->group[i].kind == GROUP_LOOP;
+  RegionId r = l->region[i];
+  for (r = end ? region_get(l->f->graph, r)->parent : r; r; r = region_get(l->f->graph, r)->parent)
+    l->left[r] += by;
+}
+
+static void scheduler_loops(Arena *a, ListScheduler *l) {
+  const Fusion *f = l->f;
+  l->region = arena_array(a, RegionId, f->ngroups + 1);
+  l->loop_waits = arena_array(a, uint32_t, f->graph->region.n + 1);
+  l->left = arena_array(a, uint32_t, f->graph->region.n + 1);
+  for (uint32_t i = 0; i < f->ngroups; i++) l->region[i] = group_region(f, &f->group[i]);
+  for (uint32_t i = 0; i < f->ngroups; i++) {
+    if (!group_executes(&f->group[i])) continue;
+    count_left(l, i, 1);
+    for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++)
+      count_loop_waits(l, i, l->deps->on[j], 1);
+  }
+}
+
+static bool is_sum(const Fusion *f, const Group *g) {
+  Op op = (Op)graph_node(f->graph, g->node[0])->op;
+  return g->kind == GROUP_COLLECTIVE && (op == OP_ALL_REDUCE || op == OP_REDUCE_SCATTER);
+}
+
+static bool is_backward(const Fusion *f, const Group *g) {
+  bool found = false;
+  for (uint32_t j = 0; j < g->nstored; j++)
+    found |= graph_node(f->graph, g->stored[j])->origin.backward;
+  return found;
+}
+
+// Sets l->backward: marks the groups of the backward pass, and then what each marked group reads.
+static void find_backward(Arena *a, ListScheduler *l) {
+  const Fusion *f = l->f;
+  VEC(uint32_t) marked = {0};
+  l->backward = arena_array(a, bool, f->ngroups + 1);
+  for (uint32_t i = 0; i < f->ngroups; i++) {
+    l->backward[i] = is_backward(f, &f->group[i]);
+    if (l->backward[i]) vec_push(a, marked) = i;
+  }
+  while (marked.n) {
+    uint32_t i = marked.at[--marked.n];
+    for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++) {
+      uint32_t on = l->deps->on[j];
+      if (l->backward[on]) continue;
+      l->backward[on] = true;
+      vec_push(a, marked) = on;
+    }
+  }
+}
+
+static uint8_t group_priority(const ListScheduler *l, uint32_t i, bool overlap) {
+  const Group *g = &l->f->group[i];
+  if (!overlap && !l->backward[i] && is_sum(l->f, g)) return PRIORITY_LAST;
+  bool remat = g->nstored > 0, needs_sum = false;
+  for (uint32_t j = 0; j < g->nstored; j++)
+    remat &= graph_node(l->f->graph, g->stored[j])->instance != 0;
+  for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++)
+    needs_sum |= is_sum(l->f, &l->f->group[l->deps->on[j]]);
+  if (remat || !overlap) return remat ? PRIORITY_REMAT : PRIORITY_NORMAL;
+  return is_sum(l->f, g) ? PRIORITY_SUM : needs_sum ? PRIORITY_NEEDS_SUM : PRIORITY_NORMAL;
+}
+
+void scheduler_make(Arena *a, ListScheduler *l, bool overlap) {
+  const Fusion *f = l->f;
+  uint32_t n = f->ngroups;
+  l->waits = arena_array(a, uint32_t, n + 1);
+  l->readers = arena_array(a, uint32_t, n + 1);
+  l->user_at = arena_array(a, uint32_t, n + 3);
+  l->user = arena_array(a, uint32_t, l->deps->at[n] + 1);
+  l->bytes = arena_array(a, int64_t, n + 1);
+  l->kept = arena_array(a, bool, n + 1);
+  l->done = arena_array(a, bool, n + 1);
+  l->priority = arena_array(a, uint8_t, n + 1);
+  find_backward(a, l);
+  for (uint32_t i = 0; i < n; i++) {
+    l->priority[i] = group_priority(l, i, overlap);
+    for (uint32_t j = 0; j < f->group[i].nstored; j++)
+      l->bytes[i] += node_bytes(f->graph, f->group[i].stored[j]);
+    for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++) {
+      l->readers[l->deps->on[j]]++;
+      l->user_at[l->deps->on[j] + 2]++;
+      if (!f->after_commit[i]) l->waits[i]++;
+    }
+  }
+  for (uint32_t i = 1; i < n + 2; i++) l->user_at[i] += l->user_at[i - 1];
+  for (uint32_t i = 0; i < n; i++)
+    for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++)
+      l->user[l->user_at[l->deps->on[j] + 1]++] = i;
+  for (uint32_t i = 0; i < f->graph->output.n; i++)
+    l->kept[f->of[memory_root(f->graph, f->graph->output.at[i].value)]] = true;
+  scheduler_loops(a, l);
+  find_fixed(a, l);
+  find_early(a, l);
+}

@@ -1,0 +1,59 @@
+// What the files of the schedule share: schedule_facts.c gathers what it must know of each group,
+// early_updates.c finds the updates that need not wait for the others, schedule.c lists the groups.
+#ifndef CODEGEN_SCHEDULE_H
+#define CODEGEN_SCHEDULE_H
+
+#include "codegen/program/program_internal.h"
+
+// The priority of a group in the schedule. Among the groups whose arguments are ready, one with the
+// smallest number is taken next.
+typedef enum Priority {
+  PRIORITY_SUM, // a sum over processors, if collectives overlap with computation
+  PRIORITY_NORMAL,
+  PRIORITY_NEEDS_SUM, // a group that reads the result of such a sum
+  PRIORITY_REMAT,     // a group that is recomputed for the backward pass
+  PRIORITY_LAST,      // such a sum that the backward pass does not need, without overlap
+} Priority;
+
+typedef struct ListScheduler {
+  Arena *a;
+  const Fusion *f;
+  const GroupDeps *deps;
+  uint32_t *waits;          // by group: number of groups that it still waits for
+  uint32_t *readers;        // by group: number of groups that will still read it
+  uint32_t *user_at, *user; // the readers of group i: user[user_at[i] .. user_at[i + 1])
+  int64_t *bytes;           // by group: bytes of the values that it stores
+  bool *kept;               // by group: a value of it is an output
+  bool *backward;           // by group: the backward pass has it or needs it
+  uint8_t *priority;        // by group: its Priority
+  RegionId *region;         // by group: the loop in which it runs, 0: none
+  uint32_t *loop_waits; // by loop: how often its groups read groups outside that are still to come
+  uint32_t *left;       // by loop: number of its groups still to come, without its GROUP_LOOP
+  RegionId open;        // the loop whose groups are being taken, 0: none
+  VEC(uint32_t) ready;  // groups that wait for no other group
+  bool *done;           // by group: it is in the schedule
+  bool *early;          // by group: an update that need not wait for the end of the backward pass
+  bool *fixed;          // by group: it runs before the commit in any case
+  uint32_t *overwriter; // by node: 1 + the early update that overwrites it, 0: none
+  uint32_t nfixed;      // number of fixed groups still to come
+  uint32_t nothers;     // number of groups still to come that are no updates
+} ListScheduler;
+
+// -- schedule_facts.c
+// Fills l, of which `a`, `f` and `deps` are set. overlap: collectives run beside computation.
+void scheduler_make(Arena *a, ListScheduler *l, bool overlap);
+// Adds `by` to loop_waits[r] of each loop r that contains group i but does not contain group `on`.
+void count_loop_waits(ListScheduler *l, uint32_t i, uint32_t on, uint32_t by);
+// Adds `by` to left[r], the number of groups not yet scheduled, of each loop r around group i.
+void count_left(ListScheduler *l, uint32_t i, uint32_t by);
+
+// -- early_updates.c
+// Sets `fixed`, `nfixed` and `nothers` of l.
+void find_fixed(Arena *a, ListScheduler *l);
+// Finds the early updates, and lets them wait for the groups that read what they overwrite.
+void find_early(Arena *a, ListScheduler *l);
+// Calls `visit` for each operand of group i that an early update overwrites, with that update.
+void visit_overwritten(ListScheduler *l, uint32_t i,
+                       void (*visit)(ListScheduler *l, uint32_t i, uint32_t update));
+
+#endif
