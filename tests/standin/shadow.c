@@ -45,10 +45,11 @@ static void divide(ShadowPage *p, int width) {
 }
 
 // Returns the page of the shadowed byte `offset`, with cells of at most `width` bytes.
-static ShadowPage *page_of(Shadow *s, size_t offset, int width) {
+// `overwritten`: all bytes of the page are written now.
+static ShadowPage *page_of(Shadow *s, size_t offset, int width, bool overwritten) {
   ShadowPage *p = &s->page[offset / SHADOW_PAGE];
   if (p->width == 0) {
-    if (s->poisoned)
+    if (s->poisoned && !overwritten)
       memset(s->from + offset / SHADOW_PAGE * SHADOW_PAGE, 0xff,
              bytes_of_page(s, offset / SHADOW_PAGE));
     p->cells = mem_zeroed(1, sizeof *p->cells);
@@ -147,7 +148,11 @@ static ShadowFault access_page(Shadow *s, ShadowSelf *self, size_t offset, size_
                                ShadowHow how) {
   bool whole = offset % SHADOW_PAGE == 0 && bytes == bytes_of_page(s, offset / SHADOW_PAGE);
   bool words = offset % WORD == 0 && bytes % WORD == 0;
-  ShadowPage *p = page_of(s, offset, whole ? SHADOW_PAGE : words ? WORD : 1);
+  ShadowPage *p = page_of(s, offset,
+                          whole   ? SHADOW_PAGE
+                          : words ? WORD
+                                  : 1,
+                          whole && how == SHADOW_WRITE);
   size_t in_page = offset % SHADOW_PAGE, width = (size_t)p->width;
   ShadowFault f = SHADOW_FINE;
   for (size_t i = in_page / width; i * width < in_page + bytes && f == SHADOW_FINE; i++)
@@ -179,7 +184,7 @@ ShadowFault shadow_access(Shadow *s, ShadowSelf *self, const char *at, size_t by
 const char *shadow_unwritten(Shadow *s, uint32_t since, const char *at, size_t bytes) {
   size_t offset = (size_t)(at - s->from);
   for (size_t i = offset; i < offset + bytes;) {
-    ShadowPage *p = page_of(s, i, SHADOW_PAGE);
+    ShadowPage *p = page_of(s, i, SHADOW_PAGE, false);
     size_t width = (size_t)p->width, cell = i % SHADOW_PAGE / width;
     if (p->cells[cell].written < since) return s->from + i;
     i = i / SHADOW_PAGE * SHADOW_PAGE + (cell + 1) * width;

@@ -41,7 +41,7 @@ typedef struct Shadow {
   char *from; // the bytes that are shadowed
   size_t bytes;
   ShadowPage *page;
-  bool poisoned; // a page is filled with 0xff at its first access
+  bool poisoned; // a page is filled with 0xff at its first access, unless that writes it whole
 } Shadow;
 
 // Shadows the bytes from..from+bytes. They and the shadow are touched only where they are accessed.

@@ -223,6 +223,23 @@ static void pageable(void) {
   EXPECT(own[0] == UINT32_MAX && own[N - 1] == UINT32_MAX);
   OK(MemFree(fresh));
 }
+// A large memory that is cleared and used little costs little.
+static void clears(void) {
+  CudaAddress large;
+  size_t bytes = (size_t)1 << 30;
+  OK(MemAlloc(&large, bytes));
+  OK(MemsetD8Async(large, 0, bytes, stream));
+  OK(MemsetD8Async(large + 100, 3, 5000, stream));
+  OK(MemsetD8Async(large + 200, 0, 4500, stream));
+  OK(MemcpyDtoHAsync(pinned, large, BYTES, stream));
+  OK(StreamSynchronize(stream));
+  const unsigned char *got = (const unsigned char *)pinned;
+  for (int i = 0; i < BYTES; i++) {
+    bool filled = (i >= 100 && i < 200) || (i >= 4700 && i < 5100);
+    EXPECT(got[i] == (filled ? 3 : 0));
+  }
+  OK(MemFree(large));
+}
 static void default_stream(void) {
   CudaStream blocking;
   OK(StreamCreate(&blocking, 0));
@@ -426,6 +443,7 @@ static const Case good[] = {
     {GOOD(neighbours), {NULL}},
     {GOOD(registered), {NULL}},
     {GOOD(pageable), {NULL}},
+    {GOOD(clears), {NULL}},
     {GOOD(default_stream), {NULL}},
     {"closed", streams, "MESHC_STANDIN_CLOSED", "1", true, {NULL}},
     {"results", results, "MESHC_STANDIN_MEMORY", "1048576", true, {NULL}},

@@ -1,9 +1,12 @@
 // Memory of the stand-in of libcuda: allocation, page-locked memory, copies, fills.
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "tests/standin/cuda/host.h"
 #include "tests/standin/cuda/stream.h"
+
+enum { PAGE = 4096 };
 
 static char *pointer(CudaAddress at) { return (char *)(uintptr_t)at; }
 
@@ -139,9 +142,27 @@ typedef struct Fill {
   unsigned char value;
 } Fill;
 
+// Fills with zeros. Whole pages of memory are given back to the system, which makes them zeros when
+// they are touched: programs clear large memories of which they use little.
+static void clear(char *at, size_t bytes) {
+  uintptr_t from = ((uintptr_t)at + PAGE - 1) / PAGE * PAGE,
+            to = ((uintptr_t)at + bytes) / PAGE * PAGE;
+  size_t before = from - (uintptr_t)at;
+  if (from >= to || madvise((void *)from, to - from, MADV_DONTNEED) != 0) {
+    memset(at, 0, bytes);
+    return;
+  }
+  memset(at, 0, before);
+  memset((void *)to, 0, (uintptr_t)at + bytes - to);
+}
+
 static void run_fill(void *argument) {
   const Fill *f = argument;
-  for (size_t row = 0; row < f->rows; row++) memset(f->at + row * f->pitch, f->value, f->width);
+  for (size_t row = 0; row < f->rows; row++)
+    if (f->value == 0)
+      clear(f->at + row * f->pitch, f->width);
+    else
+      memset(f->at + row * f->pitch, f->value, f->width);
 }
 
 static CudaResult fill(Fill f, CudaStream stream) {
