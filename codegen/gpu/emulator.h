@@ -22,6 +22,8 @@ enum { GPU_WARP = 32 }; // threads of a warp
 // The thread of the warp from which `shuffle` takes a value: its own number xor `lane`, its own
 // number + `lane` (its own value where that is no thread of the warp), or `lane` itself.
 typedef enum GpuShuffle { GPU_SHUFFLE_XOR, GPU_SHUFFLE_DOWN, GPU_SHUFFLE_INDEX } GpuShuffle;
+// Elements of the factors of `multiply`.
+typedef enum GpuFactor { GPU_F16, GPU_BF16 } GpuFactor;
 typedef enum GpuSpace { GPU_GLOBAL, GPU_SHARED } GpuSpace;
 typedef enum GpuAccess { GPU_READ, GPU_WRITE, GPU_ATOMIC } GpuAccess;
 
@@ -38,6 +40,25 @@ struct GpuEmulator {
   // Tells that the thread accesses `bytes` bytes at `at`. how: a GpuAccess; space: a GpuSpace. The
   // address is a multiple of `bytes`, as the hardware demands.
   void (*access)(GpuEmulator *g, const void *at, int32_t bytes, int32_t how, int32_t space);
+
+  // All 32 threads of a warp call these two as they call `shuffle`; they are no accesses to tell.
+  // mma.m16n8k16 with sums in f32: d = a b + c. factor: a GpuFactor. A thread has 4 registers of a,
+  // 2 of b, and 4 sums, of the places that PTX gives it. d may be c.
+  void (*multiply)(GpuEmulator *g, int32_t factor, float *d, const uint32_t *a, const uint32_t *b,
+                   const float *c, int32_t site);
+  // ldmatrix of `count` (1, 2, 4) matrices of 8 x 8 elements of 2 bytes, .trans if `transposed`.
+  // Thread 8 m + r of the warp names row r of matrix m: 16 bytes of shared memory.
+  void (*load_matrix)(GpuEmulator *g, uint32_t *to, const void *row, int32_t count,
+                      int32_t transposed, int32_t site);
+
+  // cp.async: begins to copy bytes (4, 8 or 16) to shared memory, of which the first `valid` are
+  // those at `from` in global memory, the others 0. Nobody may access them before the thread has
+  // waited, and other threads not before a barrier behind that. Told by nobody else.
+  void (*copy_begin)(GpuEmulator *g, void *to, const void *from, int32_t bytes, int32_t valid);
+  // Makes the copies that the thread has begun since the last call a group.
+  void (*copy_commit)(GpuEmulator *g);
+  // Waits for all groups of the thread but the last `groups`.
+  void (*copy_wait)(GpuEmulator *g, int32_t groups);
 };
 
 #endif

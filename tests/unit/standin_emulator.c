@@ -36,14 +36,15 @@ static void operation(void *self, uint32_t segment, char *text, size_t n) {
 }
 static const EmulatorMemory memory = {NULL, find, explain, operation};
 
-static void run_seeded(EmulatedFunction *function, int blocks, int threads, int shared,
-                       uint64_t seed) {
+static void run_typed(EmulatedFunction *function, int blocks, int threads, int shared,
+                      uint64_t seed, int32_t nsets) {
   next_segment = 1;
   shadow_begin(&words_shadow, (char *)words, sizeof words, false);
   Emulator *e = emulator_new(&memory, &next_segment, seed);
   EmulatorLaunch l = {.name = "test",
                       .function = function,
                       .table = words,
+                      .nsets = nsets,
                       .blocks_x = blocks,
                       .blocks_y = 1,
                       .threads = threads,
@@ -52,6 +53,10 @@ static void run_seeded(EmulatedFunction *function, int blocks, int threads, int 
   emulator_run(e, &l);
   emulator_free(e);
   shadow_end(&words_shadow);
+}
+static void run_seeded(EmulatedFunction *function, int blocks, int threads, int shared,
+                       uint64_t seed) {
+  run_typed(function, blocks, threads, shared, seed, 1);
 }
 static void run(EmulatedFunction *function, int blocks, int threads, int shared) {
   run_seeded(function, blocks, threads, shared, 1);
@@ -156,6 +161,104 @@ static void test_bytes_and_atomics(void **state) {
   assert_int_equal(words[0], 640);
 }
 
+// -- tensor cores, copies beside the computation ------------------------------------------------
+
+// Bits of a small whole number as f16 and as bf16.
+static uint32_t f16_bits(int value) {
+  uint32_t sign = value < 0 ? 0x8000 : 0, exponent = 15;
+  int size = value < 0 ? -value : value;
+  if (size == 0) return 0;
+  while (size >> (exponent - 14)) exponent++;
+  return sign | exponent << 10 | (((uint32_t)size << 10 >> (exponent - 15)) & 1023);
+}
+static uint32_t bf16_bits(int value) {
+  float f = (float)value;
+  uint32_t bits;
+  memcpy(&bits, &f, sizeof bits);
+  return bits >> 16;
+}
+static int a_value(int row, int k) { return row * 3 - k; }
+static int b_value(int k, int column) { return k + 2 * column - 9; }
+
+// Copies a (16 x 16, by rows) and b (16 x 8, by columns) from global to shared memory, loads their
+// matrices, multiplies, and stores d (16 x 8). words: d at 0, a at 256, b at 512. nsets: type.
+FUNCTION(product) {
+  (void)table, (void)header, (void)flags;
+  int32_t t = g->thread(g), matrix = t / 8, row = t % 8;
+  char *shared = g->shared(g);
+  g->copy_begin(g, shared + 16 * t, (char *)(words + 256) + 16 * t, 16, 16);
+  g->copy_commit(g);
+  if (t < 16) g->copy_begin(g, shared + 512 + 16 * t, (char *)(words + 512) + 16 * t, 16, 16);
+  g->copy_commit(g);
+  g->copy_wait(g, 0);
+  g->barrier(g, 0);
+  uint32_t a[4], b[2];
+  float d[4] = {1, 1, 1, 1};
+  // matrices of a: rows 0..7 and 8..15 of columns 0..7, then of columns 8..15
+  g->load_matrix(g, a, shared + 32 * (row + matrix % 2 * 8) + matrix / 2 * 16, 4, 0, 1);
+  // b lies transposed: a column of b is 32 bytes
+  g->load_matrix(g, b, shared + 512 + 32 * row + matrix % 2 * 16, 2, 0, 2);
+  g->multiply(g, nsets, d, a, b, d, 3);
+  for (int i = 0; i < 4; i++) {
+    float *at = (float *)words + (t / 4 + i / 2 * 8) * 8 + t % 4 * 2 + i % 2;
+    g->access(g, at, 4, GPU_WRITE, GPU_GLOBAL);
+    *at = d[i];
+  }
+}
+static void test_product(void **state) {
+  (void)state;
+  for (GpuFactor type = GPU_F16; type <= GPU_BF16; type++) {
+    uint32_t (*bits)(int) = type == GPU_F16 ? f16_bits : bf16_bits;
+    uint16_t *a = (uint16_t *)(words + 256), *b = (uint16_t *)(words + 512);
+    for (int i = 0; i < 256; i++) a[i] = (uint16_t)bits(a_value(i / 16, i % 16));
+    for (int i = 0; i < 128; i++) b[i] = (uint16_t)bits(b_value(i % 16, i / 16));
+    run_typed(product, 1, 32, 1024, 3, (int32_t)type);
+    for (int i = 0; i < 128; i++) {
+      int sum = 1;
+      for (int k = 0; k < 16; k++) sum += a_value(i / 8, k) * b_value(k, i % 8);
+      assert_int_equal((int)((float *)words)[i], sum);
+    }
+  }
+}
+
+// A transposed load gives thread t the elements (2 (t % 4), t / 4) and the one below.
+FUNCTION(transposed) {
+  UNUSED;
+  int32_t t = g->thread(g);
+  uint32_t *at = shared_words(g) + t, got;
+  store(g, at, (uint32_t)(2 * t) | (uint32_t)(2 * t + 1) << 16, GPU_SHARED);
+  g->barrier(g, 0);
+  g->load_matrix(g, &got, shared_words(g) + t % 8 * 4, 1, 1, 1);
+  store(g, &words[t], got, GPU_GLOBAL);
+}
+// Copies of fewer bytes than they write fill up with zeros; only the last group is under way.
+FUNCTION(groups) {
+  UNUSED;
+  int32_t t = g->thread(g);
+  uint32_t *part = shared_words(g) + 8 * t;
+  for (int32_t i = 0; i < 2; i++) {
+    g->copy_begin(g, part + 4 * i, words + 512 + 8 * t + 4 * i, 16, 12);
+    g->copy_commit(g);
+  }
+  g->copy_wait(g, 1);
+  for (int32_t i = 0; i < 4; i++)
+    store(g, &words[8 * t + i], load(g, part + i, GPU_SHARED), GPU_GLOBAL);
+  g->copy_wait(g, 0);
+  for (int32_t i = 4; i < 8; i++)
+    store(g, &words[8 * t + i], load(g, part + i, GPU_SHARED), GPU_GLOBAL);
+}
+static void test_loads_and_copies(void **state) {
+  (void)state;
+  run(transposed, 1, 32, 128);
+  for (uint32_t t = 0; t < 32; t++) {
+    uint32_t first = 8 * (2 * (t % 4)) + t / 4;
+    assert_int_equal(words[t], first | (first + 8) << 16);
+  }
+  for (uint32_t i = 0; i < 1024; i++) words[i] = i;
+  run(groups, 1, 64, 2048);
+  for (uint32_t i = 0; i < 512; i++) assert_int_equal(words[i], i % 4 == 3 ? 0 : 512 + i);
+}
+
 // -- errors -------------------------------------------------------------------------------------
 
 FUNCTION(race_shared) {
@@ -254,6 +357,58 @@ FUNCTION(not_aligned) {
   g->access(g, (char *)words + 8, 16, GPU_READ, GPU_GLOBAL);
 }
 
+// Begins a copy of 16 bytes of each thread.
+static uint32_t *begin_copy(GpuEmulator *g) {
+  uint32_t *to = shared_words(g) + 4 * g->thread(g);
+  g->copy_begin(g, to, words + 4 * g->thread(g), 16, 16);
+  g->copy_commit(g);
+  return to;
+}
+FUNCTION(copy_not_awaited) {
+  UNUSED;
+  load(g, begin_copy(g), GPU_SHARED);
+}
+FUNCTION(copy_group_under_way) {
+  UNUSED;
+  uint32_t *to = begin_copy(g);
+  g->copy_wait(g, 1);
+  load(g, to, GPU_SHARED);
+}
+FUNCTION(copy_not_committed) {
+  UNUSED;
+  uint32_t *to = shared_words(g) + g->thread(g);
+  g->copy_begin(g, to, words + g->thread(g), 4, 4);
+  g->copy_wait(g, 0);
+  load(g, to, GPU_SHARED);
+}
+FUNCTION(copy_of_neighbour) {
+  UNUSED;
+  begin_copy(g);
+  g->copy_wait(g, 0);
+  load(g, shared_words(g) + 4 * (g->thread(g) ^ 1), GPU_SHARED);
+}
+FUNCTION(copy_beyond) {
+  UNUSED;
+  g->copy_begin(g, shared_words(g), &words[WORDS - 1], 16, 16);
+}
+FUNCTION(matrix_without_barrier) {
+  UNUSED;
+  uint32_t to;
+  store(g, shared_words(g) + g->thread(g), 1, GPU_SHARED);
+  g->load_matrix(g, &to, shared_words(g) + g->thread(g) % 8 * 4, 1, 0, 1);
+}
+FUNCTION(matrix_not_aligned) {
+  UNUSED;
+  uint32_t to;
+  g->load_matrix(g, &to, shared_words(g) + g->thread(g) % 8 * 4 + 1, 1, 0, 1);
+}
+FUNCTION(product_in_condition) {
+  UNUSED;
+  float d[4] = {0};
+  uint32_t a[4] = {0};
+  if (g->thread(g) < 31) g->multiply(g, GPU_BF16, d, a, a, d, 7);
+}
+
 typedef struct Wrong {
   const char *name;
   EmulatedFunction *function;
@@ -294,6 +449,14 @@ static const Wrong wrongs[] = {
      32,
      0,
      {"writes 4 bytes at", "nothing was allocated there"}},
+    {"copy_not_awaited", copy_not_awaited, 1, 32, 512, {"copies asynchronously"}},
+    {"copy_group_under_way", copy_group_under_way, 1, 32, 512, {"copies asynchronously"}},
+    {"copy_not_committed", copy_not_committed, 1, 32, 512, {"copies asynchronously"}},
+    {"copy_of_neighbour", copy_of_neighbour, 1, 32, 512, {"of shared memory"}},
+    {"copy_beyond", copy_beyond, 1, 1, 512, {"not aligned"}},
+    {"matrix_without_barrier", matrix_without_barrier, 1, 32, 128, {"no barrier is between"}},
+    {"matrix_not_aligned", matrix_not_aligned, 1, 32, 256, {"names a row", "not aligned to 16"}},
+    {"product_in_condition", product_in_condition, 1, 32, 0, {"mma of site 7", "has ended"}},
     {"not_aligned", not_aligned, 1, 1, 0, {"not aligned"}},
 };
 
@@ -321,6 +484,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_sum),      cmocka_unit_test(test_shuffles),
       cmocka_unit_test(test_barriers), cmocka_unit_test(test_bytes_and_atomics),
+      cmocka_unit_test(test_product),  cmocka_unit_test(test_loads_and_copies),
       cmocka_unit_test(test_errors),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
