@@ -73,6 +73,32 @@ static bool good(const Assembly *a, const char *call, NvJitLinkResult r) {
   return false;
 }
 
+// The GPUs for which the library assembles, and its first version that does. The library crashes if
+// it is asked for one that it does not know.
+static const struct {
+  const char *gpu;
+  int version; // as assembler_open gives it
+} known[] = {{"sm_80", 12000},  {"sm_86", 12000},  {"sm_87", 12000},  {"sm_89", 12000},
+             {"sm_90", 12000},  {"sm_90a", 12000}, {"sm_100", 12008}, {"sm_100a", 12008},
+             {"sm_120", 12008}, {"sm_120a", 12008}};
+
+static bool is_known(const char *gpu, int version) {
+  for (size_t i = 0; i < countof(known); i++)
+    if (strcmp(known[i].gpu, gpu) == 0) return version >= known[i].version;
+  return false;
+}
+
+// Returns whether the library can be used for a GPU; otherwise reports an error.
+static bool can_assemble(const char *gpu, Diag *d) {
+  int version;
+  if (!assembler_open(&version)->library)
+    return diag_error(d, DIAG_UNAVAILABLE, (Pos){0}, "%s", found.why);
+  if (is_known(gpu, version)) return true;
+  diag_error(d, DIAG_UNAVAILABLE, (Pos){0}, "nvJitLink %d.%d does not assemble for %s",
+             version / 1000, version % 1000, gpu);
+  return diag_hint(d, "install a later CUDA toolkit, or let the CUDA driver assemble");
+}
+
 static void *copy_code(const Assembly *a, size_t *bytes) {
   if (!good(a, "nvJitLinkGetLinkedCubinSize", linker.GetLinkedCubinSize(a->linker, bytes)))
     return NULL;
@@ -87,10 +113,7 @@ void *assemble_ptx(const char *ptx, const char *name, const char *gpu, size_t *b
   char target[32];
   const char *option[] = {target};
   void *code = NULL;
-  if (!assembler_open(NULL)->library) {
-    diag_error(d, DIAG_UNAVAILABLE, (Pos){0}, "%s", found.why);
-    return NULL;
-  }
+  if (!can_assemble(gpu, d)) return NULL;
   snprintf(target, sizeof target, "-arch=%s", gpu);
   if (good(&a, "nvJitLinkCreate", linker.Create(&a.linker, countof(option), option)) &&
       good(&a, "nvJitLinkAddData",

@@ -12,9 +12,9 @@
 const LibraryFound *assembler_open(int *version);
 
 // Assembles PTX, a text of one or more kernels that ends in NUL, for a GPU such as "sm_90". Returns
-// the machine code, a cubin of *bytes bytes that the caller frees, or NULL. `name` names the text
-// in errors; an error has the first lines of the assembler's log. Thread rule: any thread, one for
-// each d.
+// the machine code, a cubin of *bytes bytes that the caller frees, or NULL after an error in d.
+// `name` names the text in errors, which have the first lines of the assembler's log. Thread rule:
+// any thread, one for each d.
 MUST_USE void *assemble_ptx(const char *ptx, const char *name, const char *gpu, size_t *bytes,
                             Diag *d);
 
