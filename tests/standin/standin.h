@@ -21,7 +21,8 @@ enum { STANDIN_WRITES = 1, STANDIN_HOST = 2 };
 // captures. Device addresses are readable and writable then. `name` is for messages, and copied,
 // as `access` is. Returns a CUresult; misuse ends the process (tests/standin/fail.h).
 // Thread rule: any thread; `run` is called by the thread that enqueues, and must not call CUDA.
-int meshc_standin_enqueue(void *stream, const char *name, const StandinAccess *access, int n,
-                          void (*run)(void *copy), const void *argument, size_t bytes);
+__attribute__((visibility("default"))) int
+meshc_standin_enqueue(void *stream, const char *name, const StandinAccess *access, int n,
+                      void (*run)(void *copy), const void *argument, size_t bytes);
 
 #endif

@@ -1,0 +1,355 @@
+// A stand-in for libcublasLt.so.13 on a machine without a GPU: the functions of
+// runtime/gpu/cublaslt.def, with the types of runtime/gpu/cublaslt.h. A product is an operation of
+// a stream of the stand-in of libcuda, in whose memory it is computed on the CPU (multiply.c), and
+// which checks its accesses.
+//
+// The stand-in is stricter than the library: what contradicts the descriptions of a product ends
+// the process with a sentence (tests/standin/fail.h). An algorithm remembers the product and the
+// alignments for which it was chosen, and serves no other.
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/standin/cublaslt/multiply.h"
+#include "tests/standin/fail.h"
+#include "tests/standin/standin.h"
+
+// The library exports its functions.
+#define CUBLASLT_FUNCTION(member, symbol, result, parameters)                                      \
+  __attribute__((visibility("default"))) result symbol parameters;
+#include "runtime/gpu/cublaslt.def"
+
+enum { VERSION = 130100, WORKSPACE = 1 << 16 }; // bytes of workspace that each product uses
+
+// What an object is, so that one that was destroyed, or never made, is found.
+typedef enum Sort { DESTROYED = 0x0ff, HANDLE = 0x1a, PRODUCT, LAYOUT, PREFERENCE } Sort;
+// The start of each object. All objects are kept in a list, those that were destroyed, too.
+typedef struct Head {
+  Sort sort;
+  struct Head *next;
+} Head;
+
+struct cublasLtContext {
+  Head head;
+};
+struct CublasLtProductBody {
+  Head head;
+  CublasCompute compute;
+  CublasType scale;
+  int32_t transpose[2];
+};
+struct CublasLtLayoutBody {
+  Head head;
+  Matrix matrix;
+};
+struct CublasLtPreferenceBody {
+  Head head;
+  uint64_t workspace;
+  uint32_t schemes, align[4]; // of A, B, C, D
+};
+
+static Head *objects;
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+
+// Objects that a successful process leaves behind are an error.
+static void look_for_leaks(int code, void *unused) {
+  (void)unused;
+  for (const Head *h = objects; h && code == 0; h = h->next)
+    if (h->sort != DESTROYED) standin_fail("cuBLASLt: an object was not destroyed");
+}
+
+static void *make(size_t bytes, Sort sort) {
+  Head *out = calloc(1, bytes);
+  if (!out) standin_fail("cuBLASLt: out of memory");
+  pthread_mutex_lock(&gate);
+  if (!objects) on_exit(look_for_leaks, NULL);
+  *out = (Head){sort, objects};
+  objects = out;
+  pthread_mutex_unlock(&gate);
+  return out;
+}
+
+static void need(const void *object, Sort sort, const char *call) {
+  if (!object) standin_fail("%s: NULL in place of an object", call);
+  if (((const Head *)object)->sort != sort)
+    standin_fail("%s: the object was destroyed, or is of another sort", call);
+}
+
+static CublasStatus destroy(void *object, Sort sort, const char *call) {
+  need(object, sort, call);
+  ((Head *)object)->sort = DESTROYED;
+  return CUBLAS_OK;
+}
+
+// Copies the value of an attribute, which must have the size of its type.
+static void take(void *to, size_t size, const void *value, size_t bytes, const char *call) {
+  if (!value || bytes != size)
+    standin_fail("%s: a value of %zu bytes, and the attribute has %zu", call, value ? bytes : 0,
+                 size);
+  memcpy(to, value, size);
+}
+
+// -- objects --------------------------------------------------------------------------------------
+
+size_t cublasLtGetVersion(void) { return VERSION; }
+
+const char *cublasLtGetStatusName(CublasStatus status) {
+  static const struct {
+    CublasStatus status;
+    const char *name;
+  } names[] = {
+#define CUBLASLT_STATUS(own, value, theirs) {own, #theirs},
+#include "runtime/gpu/cublaslt.def"
+  };
+  for (size_t i = 0; i < countof(names); i++)
+    if (names[i].status == status) return names[i].name;
+  return "an unknown status";
+}
+
+CublasStatus cublasLtCreate(CublasLtHandle *handle) {
+  if (!handle) standin_fail("cublasLtCreate: NULL");
+  *handle = make(sizeof **handle, HANDLE);
+  return CUBLAS_OK;
+}
+
+CublasStatus cublasLtDestroy(CublasLtHandle handle) {
+  return destroy(handle, HANDLE, "cublasLtDestroy");
+}
+
+CublasStatus cublasLtMatmulDescCreate(CublasLtProduct *product, CublasCompute compute,
+                                      CublasType scale) {
+  if (!product) standin_fail("cublasLtMatmulDescCreate: NULL");
+  if ((compute == CUBLAS_SUMS_F64) != (scale == CUBLAS_F64) ||
+      (compute == CUBLAS_SUMS_F32) != (scale == CUBLAS_F32))
+    standin_fail("cublasLtMatmulDescCreate: sums %d with scales of type %d", (int)compute,
+                 (int)scale);
+  *product = make(sizeof **product, PRODUCT);
+  (*product)->compute = compute;
+  (*product)->scale = scale;
+  return CUBLAS_OK;
+}
+
+CublasStatus cublasLtMatmulDescDestroy(CublasLtProduct product) {
+  return destroy(product, PRODUCT, "cublasLtMatmulDescDestroy");
+}
+
+CublasStatus cublasLtMatmulDescSetAttribute(CublasLtProduct product,
+                                            CublasLtProductAttribute attribute, const void *value,
+                                            size_t bytes) {
+  static const char call[] = "cublasLtMatmulDescSetAttribute";
+  need(product, PRODUCT, call);
+  if (attribute != CUBLASLT_PRODUCT_TRANSPOSE_A && attribute != CUBLASLT_PRODUCT_TRANSPOSE_B)
+    standin_fail("%s: attribute %d is not known here", call, (int)attribute);
+  int32_t *to = &product->transpose[attribute == CUBLASLT_PRODUCT_TRANSPOSE_B];
+  take(to, sizeof *to, value, bytes, call);
+  if (*to != CUBLAS_AS_STORED && *to != CUBLAS_TRANSPOSED)
+    standin_fail("%s: operation %d", call, (int)*to);
+  return CUBLAS_OK;
+}
+
+CublasStatus cublasLtMatrixLayoutCreate(CublasLtLayout *layout, CublasType type, uint64_t rows,
+                                        uint64_t columns, int64_t distance) {
+  static const char call[] = "cublasLtMatrixLayoutCreate";
+  if (!layout) standin_fail("%s: NULL", call);
+  if (!rows || !columns || rows > INT32_MAX || columns > INT32_MAX)
+    standin_fail("%s: a matrix of %llu x %llu", call, (unsigned long long)rows,
+                 (unsigned long long)columns);
+  if (distance < (int64_t)rows)
+    standin_fail("%s: columns of %lld elements, %lld apart", call, (long long)rows,
+                 (long long)distance);
+  *layout = make(sizeof **layout, LAYOUT);
+  (*layout)->matrix = (Matrix){.type = type,
+                               .rows = (int64_t)rows,
+                               .columns = (int64_t)columns,
+                               .distance = distance,
+                               .batches = 1};
+  return CUBLAS_OK;
+}
+
+CublasStatus cublasLtMatrixLayoutDestroy(CublasLtLayout layout) {
+  return destroy(layout, LAYOUT, "cublasLtMatrixLayoutDestroy");
+}
+
+CublasStatus cublasLtMatrixLayoutSetAttribute(CublasLtLayout layout,
+                                              CublasLtLayoutAttribute attribute, const void *value,
+                                              size_t bytes) {
+  static const char call[] = "cublasLtMatrixLayoutSetAttribute";
+  need(layout, LAYOUT, call);
+  Matrix *m = &layout->matrix;
+  int32_t batches = 1;
+  switch (attribute) {
+  case CUBLASLT_LAYOUT_BATCHES: take(&batches, sizeof batches, value, bytes, call); break;
+  case CUBLASLT_LAYOUT_BATCH_STRIDE:
+    take(&m->stride, sizeof m->stride, value, bytes, call);
+    return CUBLAS_OK;
+  default: standin_fail("%s: attribute %d is not known here", call, (int)attribute);
+  }
+  if (batches < 1) standin_fail("%s: %d batches", call, (int)batches);
+  m->batches = batches;
+  return CUBLAS_OK;
+}
+
+CublasStatus cublasLtMatmulPreferenceCreate(CublasLtPreference *preference) {
+  if (!preference) standin_fail("cublasLtMatmulPreferenceCreate: NULL");
+  *preference = make(sizeof **preference, PREFERENCE);
+  for (int i = 0; i < 4; i++) (*preference)->align[i] = 256;
+  return CUBLAS_OK;
+}
+
+CublasStatus cublasLtMatmulPreferenceDestroy(CublasLtPreference preference) {
+  return destroy(preference, PREFERENCE, "cublasLtMatmulPreferenceDestroy");
+}
+
+CublasStatus cublasLtMatmulPreferenceSetAttribute(CublasLtPreference p,
+                                                  CublasLtPreferenceAttribute attribute,
+                                                  const void *value, size_t bytes) {
+  static const char call[] = "cublasLtMatmulPreferenceSetAttribute";
+  need(p, PREFERENCE, call);
+  switch (attribute) {
+  case CUBLASLT_PREFER_WORKSPACE_BYTES:
+    take(&p->workspace, sizeof p->workspace, value, bytes, call);
+    return CUBLAS_OK;
+  case CUBLASLT_PREFER_SCHEMES: take(&p->schemes, sizeof p->schemes, value, bytes, call); break;
+  case CUBLASLT_PREFER_ALIGNMENT_A:
+  case CUBLASLT_PREFER_ALIGNMENT_B:
+  case CUBLASLT_PREFER_ALIGNMENT_C:
+  case CUBLASLT_PREFER_ALIGNMENT_D:
+    take(&p->align[attribute - CUBLASLT_PREFER_ALIGNMENT_A], sizeof p->align[0], value, bytes,
+         call);
+    break;
+  default: standin_fail("%s: attribute %d is not known here", call, (int)attribute);
+  }
+  return CUBLAS_OK;
+}
+
+// -- products -------------------------------------------------------------------------------------
+
+// What an algorithm remembers in CublasLtAlgorithm.data.
+typedef struct Chosen {
+  uint64_t mark, product; // hash of the product
+  uint32_t align[4];
+} Chosen;
+enum { CHOSEN_MARK = 0x57a9d1 };
+_Static_assert(sizeof(Chosen) <= sizeof(CublasLtAlgorithm), "room of an algorithm");
+
+// Collects the descriptions, which must fit one another.
+static Multiplication describe(CublasLtProduct product, CublasLtLayout a, CublasLtLayout b,
+                               CublasLtLayout c, CublasLtLayout d, const char *call) {
+  need(product, PRODUCT, call);
+  const CublasLtLayout all[4] = {a, b, c, d};
+  Multiplication out = {.wide = product->compute == CUBLAS_SUMS_F64,
+                        .transpose = {product->transpose[0], product->transpose[1]}};
+  for (int i = 0; i < 4; i++) {
+    need(all[i], LAYOUT, call);
+    out.matrix[i] = all[i]->matrix;
+  }
+  const char *wrong = multiplication_fault(&out);
+  if (wrong) standin_fail("%s: %s", call, wrong);
+  return out;
+}
+
+// Returns a hash of everything of a product but its addresses.
+static uint64_t hash_of(const Multiplication *m) {
+  uint64_t h = UINT64_C(0xcbf29ce484222325);
+  const int64_t head[] = {m->wide, m->transpose[0], m->transpose[1]};
+  for (size_t i = 0; i < countof(head); i++) h = (h ^ (uint64_t)head[i]) * 0x100000001b3;
+  for (int i = 0; i < 4; i++) {
+    const Matrix *x = &m->matrix[i];
+    const int64_t word[] = {x->type, x->rows, x->columns, x->distance, x->batches, x->stride};
+    for (size_t k = 0; k < countof(word); k++) h = (h ^ (uint64_t)word[k]) * 0x100000001b3;
+  }
+  return h;
+}
+
+CublasStatus cublasLtMatmulAlgoGetHeuristic(CublasLtHandle handle, CublasLtProduct product,
+                                            CublasLtLayout a, CublasLtLayout b, CublasLtLayout c,
+                                            CublasLtLayout d, CublasLtPreference preference,
+                                            int wanted, CublasLtChoice *choice, int *found) {
+  static const char call[] = "cublasLtMatmulAlgoGetHeuristic";
+  need(handle, HANDLE, call);
+  need(preference, PREFERENCE, call);
+  if (!choice || !found || wanted < 1) standin_fail("%s: no room for a result", call);
+  const Multiplication m = describe(product, a, b, c, d, call);
+  Chosen chosen = {.mark = CHOSEN_MARK, .product = hash_of(&m)};
+  memcpy(chosen.align, preference->align, sizeof chosen.align);
+  memset(choice, 0, sizeof *choice);
+  memcpy(choice->algorithm.data, &chosen, sizeof chosen);
+  choice->workspace = preference->workspace < WORKSPACE ? 0 : WORKSPACE;
+  choice->waves = 1;
+  *found = 1;
+  return CUBLAS_OK;
+}
+
+// An operation of the stream, copied into it.
+typedef struct Operation {
+  Multiplication product;
+  void *workspace;
+  size_t workspace_bytes;
+} Operation;
+
+static void run_operation(void *copy) {
+  const Operation *o = copy;
+  // what a product leaves in the workspace must not matter to the next one
+  memset(o->workspace, 0xff, o->workspace_bytes);
+  multiply(&o->product);
+}
+
+// Adds the memory of a matrix to a list of accesses: its columns, in each batch.
+static int add_accesses(const Matrix *m, const void *at, int flags, StandinAccess *out) {
+  size_t bytes = element_bytes(m->type);
+  int64_t batches = m->stride ? m->batches : 1;
+  for (int64_t i = 0; i < batches; i++)
+    out[i] = (StandinAccess){.at = (const char *)at + i * m->stride * (int64_t)bytes,
+                             .bytes = (size_t)m->rows * bytes,
+                             .rows = (size_t)m->columns,
+                             .stride = (size_t)m->distance * bytes,
+                             .flags = flags};
+  return (int)batches;
+}
+
+static void check_addresses(const Multiplication *m, const Chosen *chosen, const char *call) {
+  const void *const at[4] = {m->a, m->b, m->c, m->d};
+  for (int i = 0; i < 4; i++) {
+    if (!at[i]) standin_fail("%s: the address of matrix %c is NULL", call, "ABCD"[i]);
+    if ((uintptr_t)at[i] % chosen->align[i])
+      standin_fail(
+          "%s: matrix %c is not aligned to the %u bytes for which the algorithm was chosen", call,
+          "ABCD"[i], chosen -> align[i]);
+  }
+  if (m->c != m->d) standin_fail("%s: C and D differ, which meshc does not use", call);
+}
+
+CublasStatus cublasLtMatmul(CublasLtHandle handle, CublasLtProduct product, const void *alpha,
+                            const void *a, CublasLtLayout a_layout, const void *b,
+                            CublasLtLayout b_layout, const void *beta, const void *c,
+                            CublasLtLayout c_layout, void *d, CublasLtLayout d_layout,
+                            const CublasLtAlgorithm *algorithm, void *workspace, size_t bytes,
+                            CudaStream stream) {
+  static const char call[] = "cublasLtMatmul";
+  need(handle, HANDLE, call);
+  Operation o = {.product = describe(product, a_layout, b_layout, c_layout, d_layout, call)};
+  Multiplication *m = &o.product;
+  Chosen chosen;
+  if (!alpha || !beta || !algorithm) standin_fail("%s: NULL for a scale or the algorithm", call);
+  memcpy(&chosen, algorithm->data, sizeof chosen);
+  if (chosen.mark != CHOSEN_MARK || chosen.product != hash_of(m))
+    standin_fail("%s: the algorithm was chosen for another product", call);
+  if (!workspace || bytes < WORKSPACE || (uintptr_t)workspace % 256)
+    standin_fail("%s: a workspace of %zu bytes at %p", call, bytes, workspace);
+  m->a = a, m->b = b, m->c = c, m->d = d;
+  m->alpha = m->wide ? *(const double *)alpha : (double)*(const float *)alpha;
+  m->beta = m->wide ? *(const double *)beta : (double)*(const float *)beta;
+  check_addresses(m, &chosen, call);
+  o.workspace = workspace, o.workspace_bytes = WORKSPACE;
+  size_t most = 1;
+  for (int i = 0; i < 4; i++) most += (size_t)m->matrix[i].batches;
+  StandinAccess *access = calloc(most, sizeof *access);
+  if (!access) standin_fail("%s: out of memory", call);
+  int n = add_accesses(&m->matrix[0], a, 0, access);
+  n += add_accesses(&m->matrix[1], b, 0, access + n);
+  n += add_accesses(&m->matrix[3], d, STANDIN_WRITES, access + n);
+  access[n++] = (StandinAccess){workspace, WORKSPACE, 1, WORKSPACE, STANDIN_WRITES};
+  int result = meshc_standin_enqueue(stream, call, access, n, run_operation, &o, sizeof o);
+  free(access);
+  return result == CUDA_OK ? CUBLAS_OK : CUBLAS_FAILED;
+}

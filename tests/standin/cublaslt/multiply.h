@@ -1,0 +1,30 @@
+// A product of matrices as the stand-in for cuBLASLt computes it. Matrices are stored by columns.
+#ifndef TESTS_STANDIN_CUBLASLT_MULTIPLY_H
+#define TESTS_STANDIN_CUBLASLT_MULTIPLY_H
+
+#include "runtime/gpu/cublaslt.h"
+
+// A matrix in memory; distances and strides are in elements.
+typedef struct Matrix {
+  CublasType type;
+  int64_t rows, columns, distance; // from one column to the next
+  int64_t batches, stride;         // from one matrix to the next
+} Matrix;
+
+// D = alpha op(A) op(B) + beta C, for each batch.
+typedef struct Multiplication {
+  bool wide;            // alpha, beta and sums are f64
+  int32_t transpose[2]; // of A and B: CUBLAS_TRANSPOSED or CUBLAS_AS_STORED
+  Matrix matrix[4];     // A, B, C, D
+  const void *a, *b, *c;
+  void *d;
+  double alpha, beta;
+} Multiplication;
+
+size_t element_bytes(CublasType type);
+// Returns in which way the descriptions contradict one another, or NULL.
+const char *multiplication_fault(const Multiplication *m);
+// Computes the product. With beta = 0, C is not read.
+void multiply(const Multiplication *m);
+
+#endif
