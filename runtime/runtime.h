@@ -152,6 +152,36 @@ const ProgramCount *exec_predicted(const Exec *e);
 // names what differs and both figures.
 MUST_USE bool exec_check(const Exec *e, Diag *d);
 
+// -- runtime/gpu: programs on a GPU -------------------------------------------------------------
+// The first GPU of this machine with its driver, which is opened at run time.
+typedef struct Gpu Gpu;
+typedef struct GpuFacts {
+  const char *name; // such as "NVIDIA H100 80GB HBM3"
+  int capability;   // compute capability times 10, such as 90
+  int64_t memory;   // bytes
+  bool emulated;    // it is the stand-in of tests, which runs code for GPU_EMULATED
+} GpuFacts;
+// Returns NULL after an error in d, such as a driver that is missing. Free it with gpu_close, after
+// all programs on it.
+Gpu *gpu_open(Diag *d);
+void gpu_close(Gpu *g); // g may be NULL
+const GpuFacts *gpu_facts(const Gpu *g);
+// The code of a program's kernels, loaded into a GPU.
+typedef struct GpuProgram GpuProgram;
+typedef struct GpuParts {
+  const struct GpuEntry *entry; // by kernel of the program
+  uint32_t nimages;
+  const struct GpuImage *image; // have all functions that the entries name
+  // by instruction: the plans of the parts of a collective (collectives/local/transfer_plan.h)
+  struct PartPlan *const *transfers;
+} GpuParts;
+// Loads the code. g, p, the entries and the plans must outlive the result. Returns NULL after an
+// error in d. Free it with gpu_program_free, after all Execs that use it.
+GpuProgram *gpu_program_new(Gpu *g, const Program *p, const GpuParts *parts, Diag *d);
+void gpu_program_free(GpuProgram *p); // p may be NULL
+// Returns the device of an Exec of the program (ExecOptions.device). NULL if p is NULL.
+const ExecDevice *gpu_program_device(const GpuProgram *p);
+
 // -- array.c and readers: files of numbers ------------------------------------------------------
 // An array of numbers with its elements in memory, in C order.
 typedef struct Array {

@@ -1,0 +1,67 @@
+// Opens the first GPU of the machine: the driver, the GPU's context, and the stream in which
+// everything runs.
+#include "runtime/gpu/gpu_internal.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+
+bool gpu_use(const Gpu *g, Diag *d) {
+  return cuda_good(cuda.CtxSetCurrent(g->context), "cuCtxSetCurrent", d);
+}
+
+static bool read_facts(Gpu *g, const LibraryFound *driver, Diag *d) {
+  int major, minor;
+  size_t bytes;
+  bool good = cuda_good(cuda.DeviceGetName(g->name, (int)sizeof g->name - 1, g->device),
+                        "cuDeviceGetName", d) &&
+              cuda_good(cuda.DeviceTotalMem(&bytes, g->device), "cuDeviceTotalMem", d) &&
+              cuda_good(cuda.DeviceGetAttribute(&major, CUDA_DEVICE_CAPABILITY_MAJOR, g->device),
+                        "cuDeviceGetAttribute", d) &&
+              cuda_good(cuda.DeviceGetAttribute(&minor, CUDA_DEVICE_CAPABILITY_MINOR, g->device),
+                        "cuDeviceGetAttribute", d);
+  if (!good) return false;
+  g->facts = (GpuFacts){.name = g->name,
+                        .capability = 10 * major + minor,
+                        .memory = (int64_t)bytes,
+                        .emulated = dlsym(driver->library, "meshc_emulator") != NULL};
+  return true;
+}
+
+static bool open_first(Gpu *g, Diag *d) {
+  int n = 0;
+  if (!cuda_good(cuda.DeviceGetCount(&n), "cuDeviceGetCount", d) ||
+      !cuda_good(n > 0 ? CUDA_OK : CUDA_NO_DEVICE, "cuDeviceGetCount", d) ||
+      !cuda_good(cuda.DeviceGet(&g->device, 0), "cuDeviceGet", d) ||
+      !cuda_good(cuda.DevicePrimaryCtxRetain(&g->context, g->device), "cuDevicePrimaryCtxRetain",
+                 d))
+    return false;
+  return gpu_use(g, d) &&
+         cuda_good(cuda.StreamCreate(&g->stream, CUDA_STREAM_NON_BLOCKING), "cuStreamCreate", d);
+}
+
+Gpu *gpu_open(Diag *d) {
+  const LibraryFound *driver = cuda_open();
+  if (!driver->library) {
+    diag_error(d, DIAG_UNAVAILABLE, (Pos){0}, "--device cuda: %s", driver->why);
+    return NULL;
+  }
+  Gpu *g = mem_zeroed(1, sizeof *g);
+  if (open_first(g, d) && read_facts(g, driver, d)) return g;
+  gpu_close(g);
+  return NULL;
+}
+
+GpuProducts *gpu_products_of(Gpu *g, Diag *d) {
+  if (!g->products) g->products = gpu_products_new(g->stream, d);
+  return g->products;
+}
+
+void gpu_close(Gpu *g) {
+  if (!g) return;
+  gpu_products_free(g->products);
+  if (g->stream) (void)cuda.StreamDestroy(g->stream);
+  if (g->context) (void)cuda.DevicePrimaryCtxRelease(g->device);
+  free(g);
+}
+
+const GpuFacts *gpu_facts(const Gpu *g) { return &g->facts; }
