@@ -8,6 +8,7 @@
 #include "frontend/syntax/ast.h"
 #include "ir/graph/graph.h"
 #include "partition/partition.h"
+#include "runtime/runtime.h"
 
 // -- build*.c: Ast to Graph ---------------------------------------------------------------------
 // One --set PATH=VALUE. Examples of a path: "b", "rate", "train.steps", "train.optimizer.lr",
@@ -196,6 +197,7 @@ typedef struct PipelineOptions {
   int64_t memory;    // memory budget of a processor in bytes; 0: no limit
   bool verify_print; // debug: after every pass print the graph, read it, and print it again
   bool machine_code; // false: stop before LLVM
+  Gpu *gpu;          // the GPU that the machine code is for; NULL: it is for the CPU
   Timings *timings;  // receives time and memory of each pass; or NULL
   // Called with every graph that a pass has made, in the order of the passes; or NULL. The graph
   // lives as long as the arena of pipeline_run.
@@ -218,8 +220,14 @@ typedef struct Compilation {
   bool plain;             // placed by place_plain, which needs less memory than `place`
   int64_t least;          // with a budget: memory in bytes of the program at the chosen level
   PartitionFacts partition;
+  // the machine code: of the CPU, or of the GPU and as it is loaded there; NULL: there is none
   Code *code;
+  GpuCode *gpu_code;
+  struct PartPlan **transfers; // with code for a GPU: GpuParts.transfers
+  GpuProgram *on_gpu;
 } Compilation;
+// Frees the machine code. No Exec may still use it.
+void compilation_free(Compilation *c);
 
 // Runs the passes on a selected graph up to `last` (inclusive; see stage_names) or to machine code.
 // Returns false after errors in d.

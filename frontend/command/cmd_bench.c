@@ -157,7 +157,8 @@ static int print_json(const Bench *b) {
   json_object_set_new(
       out, "instructions",
       instructions_json(b->predicted, b->made.compiled->program, b->exec, b->profiled));
-  json_object_set_new(out, "roofline", roofline_json(b));
+  json_object_set_new(out, "roofline", s->gpu ? json_null() : roofline_json(b));
+  if (s->gpu) json_object_set_new(out, "gpu", json_text(gpu_facts(s->gpu)->name));
   program_json(out, &b->made);
   json_object_set_new(out, "collectives", list);
   json_object_set_new(out, "wire_bytes", json_integer(b->made.facts->wire_bytes));
@@ -202,28 +203,34 @@ static void print_slowest(const Bench *b) {
   }
 }
 
-static void print_text(const Bench *b) {
+// Prints the predicted time and the roofline, which are of CPUs.
+static void print_figures(const Bench *b) {
   const Session *s = b->s;
   Arena *a = s->arena;
-  const Program *p = b->made.compiled->program;
   const PartitionFacts *f = &b->made.partition;
-  printf("model      %s, for %s\n", s->opt->argument.at[0], b->of.purpose);
-  printf("mesh       %s, cpu (%d thread%s, %s, products by %s)\n", mesh_text(a, &s->model->mesh),
-         exec_workers(b->exec), plural(exec_workers(b->exec)), code_cpu(), s->products);
-  printf("step       %s, median of %lld, best %s: %.5g steps/s\n",
-         seconds_text(b->s->arena, b->median), (long long)b->steps,
-         seconds_text(b->s->arena, b->best), 1 / b->median);
   printf("predicted  %s; the step takes %.2f times that\n", simulation_text(a, b->predicted),
          b->median / b->predicted->seconds);
   printf("machine    %s\n",
          b->machine ? b->machine : "built-in figures; doctor --measure FILE measures this one");
   printf("roofline   %s: %.5g steps/s, of which the step reaches %.1f%%\n",
-         seconds_text(b->s->arena, bound_seconds(b)), 1 / bound_seconds(b),
+         seconds_text(a, bound_seconds(b)), 1 / bound_seconds(b),
          100 * bound_seconds(b) / b->median);
   printf("  products %.3f GFLOP at %.1f GFLOP/s: %s\n", (double)f->flops_whole / 1e9, b->peak / 1e9,
-         seconds_text(b->s->arena, flop_seconds(b)));
+         seconds_text(a, flop_seconds(b)));
   printf("  bytes    %s at %.1f GB/s: %s\n", bytes_text(a, b->bytes), b->copy / 1e9,
-         seconds_text(b->s->arena, byte_seconds(b)));
+         seconds_text(a, byte_seconds(b)));
+}
+
+static void print_text(const Bench *b) {
+  const Session *s = b->s;
+  Arena *a = s->arena;
+  const Program *p = b->made.compiled->program;
+  printf("model      %s, for %s\n", s->opt->argument.at[0], b->of.purpose);
+  printf("mesh       %s, %s\n", mesh_text(a, &s->model->mesh), device_text(s, b->exec));
+  printf("step       %s, median of %lld, best %s: %.5g steps/s\n",
+         seconds_text(b->s->arena, b->median), (long long)b->steps,
+         seconds_text(b->s->arena, b->best), 1 / b->median);
+  if (!s->gpu) print_figures(b);
   int64_t kernels = count_instructions(p, INSTR_KERNEL),
           products = count_instructions(p, INSTR_GEMM);
   printf("program    %lld kernel%s, %lld product%s, %u collective%s\n", (long long)kernels,
@@ -297,6 +304,6 @@ int cmd_bench(Session *s) {
   else if (good)
     print_text(&b);
   exec_free(b.exec);
-  code_free(b.made.code);
+  compilation_free(&b.made);
   return 0;
 }

@@ -48,6 +48,7 @@ static void print_text(const Session *s, const char *purpose, const Compilation 
   print_dims(s->model->graph);
   printf("mesh       %s\n", mesh_text(s->arena, &s->model->mesh));
   print_layout(s);
+  if (session_for_gpu(s)) printf("device     cuda\n");
   printf("parameters %lld\n", (long long)parameter_count(s->model->graph));
   printf("flops      %lld a processor", (long long)f->flops);
   if (f->flops_rematerialised)
@@ -64,7 +65,8 @@ static void print_text(const Session *s, const char *purpose, const Compilation 
           products = count_instructions(p, INSTR_GEMM);
   printf("program    %lld kernel%s, %lld product%s\n", (long long)kernels, plural(kernels),
          (long long)products, plural(products));
-  printf("predicted  %s\n", simulation_text(s->arena, session_simulate(s, c)));
+  if (!session_for_gpu(s)) // the figures of machines are those of CPUs
+    printf("predicted  %s\n", simulation_text(s->arena, session_simulate(s, c)));
   print_collectives(s, c->facts);
 }
 

@@ -103,7 +103,7 @@ static bool measure(Session *s, const Selected *of, json_t *list) {
   for (int i = 0; runs && i < STEPS; i++) runs = exec_step(e, i, false) == STEP_OK;
   if (runs) collectives_measured(s, list, &c, e, STEPS);
   exec_free(e);
-  code_free(c.code);
+  compilation_free(&c);
   return good;
 }
 

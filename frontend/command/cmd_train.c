@@ -99,18 +99,19 @@ static void locate(void *context, int64_t step, const void **data, Diag *d) {
                 "run again with one kernel an operation, every value of the step is finite");
   }
   exec_free(e);
-  code_free(made.code);
+  compilation_free(&made);
 }
 
 static const char *header(Session *s, const ProgramRun *p) {
-  const char *figures =
-      arena_printf(s->arena, "%d thread%s, %s, products by %s", exec_workers(p->exec),
-                   plural(exec_workers(p->exec)), code_cpu(), s->products);
-  return arena_printf(
-      s->arena, "%s: %lld parameter%s, mesh %s, cpu (%s), predicted %.3f ms a step, %s a processor",
-      s->opt->argument.at[0], (long long)parameter_count(s->model->graph),
-      plural(parameter_count(s->model->graph)), mesh_text(s->arena, &s->model->mesh), figures,
-      1e3 * predicted_seconds(s, &p->made), bytes_text(s->arena, exec_bytes(p->exec)));
+  // the figures of machines are those of CPUs
+  const char *predicted = s->gpu ? ""
+                                 : arena_printf(s->arena, ", predicted %.3f ms a step",
+                                                1e3 * predicted_seconds(s, &p->made));
+  return arena_printf(s->arena, "%s: %lld parameter%s, mesh %s, %s%s, %s a processor",
+                      s->opt->argument.at[0], (long long)parameter_count(s->model->graph),
+                      plural(parameter_count(s->model->graph)),
+                      mesh_text(s->arena, &s->model->mesh), device_text(s, p->exec), predicted,
+                      bytes_text(s->arena, exec_bytes(p->exec)));
 }
 
 static int train(Session *s, ProgramRun *train_with, ProgramRun *test_with) {

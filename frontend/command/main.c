@@ -54,6 +54,7 @@ int main(int argc, char **argv) {
   bool speaks = session_speaks(&s, code), well = code == 0 || code == EXIT_INTERRUPTED;
   if (speaks) diag_print(s.diag, stderr, colour());
   out_of_memory_unwatch();
+  session_close_device(&s);
   int left = session_leave(&s, code);
   if (speaks && (left == code || !well))
     // If session_leave changed the code of a successful run, another rank failed and prints its

@@ -31,7 +31,7 @@ enum { MOST_HALF = F32_GEMM_PANEL / 2 }; // Machine.half, if half of each last p
 
 static void probe_close(Probe *p) {
   exec_free(p->exec);
-  code_free(p->made.code);
+  compilation_free(&p->made);
 }
 
 static bool probe_open(Session *s, const char *text, Probe *p) {

@@ -207,6 +207,6 @@ bool last_batch_open(Session *s, const Graph *last, int64_t rows, const Exec *sh
 
 void last_batch_free(LastBatch *b) {
   exec_free(b->exec);
-  code_free(b->made.code);
+  compilation_free(&b->made);
   *b = (LastBatch){0};
 }

@@ -121,7 +121,9 @@ static void compute_how(Arena *a, const PipelineOptions *opt, int last, Compilat
   proved(opt, out->fusion->graph, "fuse");
   if (last == AFTER_FUSE) return;
   // Write loop nests, the schedule, and the memory plan.
-  out->compiled = program_build(a, out->fusion, &opt->codegen);
+  Compiled *made = program_build(a, out->fusion, &opt->codegen);
+  if (opt->gpu) out->transfers = gpu_transfers(a, made);
+  out->compiled = made;
   timings_end(opt->timings, "program", graph_count(out->fusion->graph));
 }
 
@@ -200,6 +202,33 @@ static void compute_plain(Arena *a, const PipelineOptions *opt, int end, Compila
   if (plain.least < out->least) *out = plain;
 }
 
+void compilation_free(Compilation *c) {
+  gpu_program_free(c->on_gpu);
+  gpu_code_free(c->gpu_code);
+  code_free(c->code);
+  c->on_gpu = NULL;
+  c->gpu_code = NULL;
+  c->code = NULL;
+}
+
+// Makes the code of the kernels for opt->gpu and loads it there. Returns false after an error.
+static bool load_on_gpu(const PipelineOptions *opt, Diag *d, Compilation *c) {
+  const GpuFacts *gpu = gpu_facts(opt->gpu);
+  const GpuCodeOptions options = {.target = gpu->emulated ? GPU_EMULATED : GPU_PTX,
+                                  .capability = gpu->capability,
+                                  .opt = opt->code.opt,
+                                  .cache = opt->code.cache};
+  const Program *p = c->compiled->program;
+  c->gpu_code = gpu_code_load(p, c->compiled->kernels, &options, d);
+  if (!c->gpu_code) return false;
+  timings_end(opt->timings, "code", 0);
+  GpuParts parts = {.entry = gpu_code_entries(c->gpu_code), .transfers = c->transfers};
+  parts.nimages = gpu_code_images(c->gpu_code, &parts.image);
+  c->on_gpu = gpu_program_new(opt->gpu, p, &parts, d);
+  timings_end(opt->timings, "load", 0);
+  return c->on_gpu != NULL;
+}
+
 // Runs the passes on `selected` up to stage `last` (NULL: all). A graph that was dumped and read
 // back may be in a later stage: the passes before that stage are skipped. Returns false after an
 // error.
@@ -217,6 +246,7 @@ bool pipeline_run(Arena *a, const Graph *selected, const PipelineOptions *opt, c
   if (opt->memory && out->least > opt->memory && out->placement) compute_plain(a, opt, end, out);
   // The result is a Program now, whose instructions know bytes and run-time scalars only.
   if (end <= AFTER_PROGRAM || !opt->machine_code) return true;
+  if (opt->gpu) return load_on_gpu(opt, d, out);
   out->code = code_load(out->compiled->program, out->compiled->kernels, &opt->code, d);
   timings_end(opt->timings, "code", 0);
   return out->code != NULL;

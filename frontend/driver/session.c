@@ -9,25 +9,15 @@
 
 // -- options ------------------------------------------------------------------------------------
 
-// Checks that an option names the first of its n words. The other words are for later versions and
-// are refused. Returns false after an error, whose message ends in `why`.
-static bool only_word(const Session *s, OptionId id, int n, const char *const *word,
-                      const char *why) {
-  int k;
-  if (!option_word(s->opt, id, n, word, s->diag, &k)) return false;
-  if (k == 0) return true;
-  return diag_error(s->diag, DIAG_UNAVAILABLE, option_use(s->opt, id)->pos,
-                    "%s %s is not in this version of meshc: %s", option_name(id), word[k], why);
-}
-
 static bool refuse_unavailable(const Session *s) {
-  static const char *const devices[] = {"cpu", "cuda"}, *const comms[] = {"local", "mpi", "nccl"};
-  bool good = only_word(s, OPTION_DEVICE, 2, devices, "programs run on the CPU");
+  static const char *const comms[] = {"local", "mpi", "nccl"};
+  bool good = session_check_device(s);
   int comm;
   good &= option_word(s->opt, OPTION_COMM, 3, comms, s->diag, &comm);
   if (comm == 2) {
     diag_error(s->diag, DIAG_UNAVAILABLE, option_use(s->opt, OPTION_COMM)->pos,
-               "--comm nccl is not in this version of meshc: programs run on the CPU");
+               "--comm nccl is not in this version of meshc: one process runs all processors of a "
+               "GPU");
     good = false;
   }
   return good;
@@ -200,5 +190,6 @@ bool session_load(Session *s) {
       s->options.no_layout || (s->model && !s->model->layout.n && s->opt->command == COMMAND_PLAN);
   return s->model && (no_rules || layout_check(s->model->graph, &s->model->layout, s->diag)) &&
          (!train_counts_epochs(s->model) || count_epochs(s)) &&
-         (!layout_is_auto(s) || planner_choose(s)) && exact_possible(s) && session_agree(s);
+         (!layout_is_auto(s) || planner_choose(s)) && exact_possible(s) && session_agree(s) &&
+         session_open_device(s);
 }

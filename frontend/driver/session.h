@@ -17,6 +17,7 @@ typedef struct Session {
   Diag *diag;
   const Options *opt;
   Machine machine;
+  Gpu *gpu;             // the GPU that programs run on; NULL: they run on the CPU, or none runs
   const char *products; // what computes products of f32, such as "AVX-512"; NULL before compiling
   const char *text; // text of the model; if set before session_load, it is used instead of the file
   size_t text_bytes;
@@ -114,6 +115,18 @@ bool folder_writable(const char *path);
 const char *path_folder(Arena *a, const char *path);
 // Returns whether text ends with `end`.
 bool text_ends(const char *text, const char *end);
+
+// -- device.c: --device ---------------------------------------------------------------------------
+// Returns whether programs are compiled for a GPU: --device cuda.
+bool session_for_gpu(const Session *s);
+// Checks --device, and the options that the device does not support. Returns false after an error.
+MUST_USE bool session_check_device(const Session *s);
+// With --device cuda, opens the GPU for commands that run programs. Returns false after an error.
+MUST_USE bool session_open_device(Session *s);
+// Closes the GPU. All programs on it have been freed.
+void session_close_device(Session *s);
+// Returns the device for headers: "cpu (2 threads, znver5, 512 bit, products by AVX-512)".
+const char *device_text(const Session *s, const Exec *e);
 
 // -- describe.c: meshes, layouts, collectives and programs as text and JSON ---------------------
 // Returns the name of the file in which a position is: the model, or a file that the model imports.

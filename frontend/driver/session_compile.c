@@ -69,18 +69,33 @@ static DtypeSet product_candidates(const Graph *g) {
   return set;
 }
 
+// Changes options that are made for the CPU to those of a GPU, whose library computes products, and
+// whose memory all processors of the mesh share.
+static void for_gpu(Session *s, bool runs, PipelineOptions *out) {
+  out->gpu = runs ? s->gpu : NULL;
+  if (runs) s->products = "cuBLASLt";
+  if (out->codegen.products)
+    out->codegen.products = dtype_bit(TYPE_F32) | dtype_bit(TYPE_F64) | dtype_bit(TYPE_BF16);
+  out->codegen.whole = true;
+  out->codegen.shared_cache = 0;
+  if (s->gpu && !option_given(s->opt, OPTION_MEMORY))
+    out->memory = gpu_facts(s->gpu)->memory / mesh_size(&s->model->mesh);
+}
+
+// `gpu`: the program is for the GPU of --device cuda, if that is given; false: for the CPU.
 static bool read_pipeline(Session *s, const Graph *g, const char *purpose, const char *over,
-                          bool runs, PipelineOptions *out) {
+                          bool runs, bool gpu, PipelineOptions *out) {
   int64_t opt;
   double memory;
   if (!option_integer(s->opt, OPTION_OPT, 2, 0, 3, s->diag, &opt) || !session_memory(s, &memory))
     return false;
-  if (runs) product_way(TYPE_F32, &s->products);
+  gpu = gpu && session_for_gpu(s);
+  if (runs && !gpu) product_way(TYPE_F32, &s->products);
   *out = (PipelineOptions){
       .codegen = {.fuse = !option_given(s->opt, OPTION_NO_FUSE) && !s->unfused,
                   .products = option_given(s->opt, OPTION_EXACT) ? 0
-                              : runs ? product_types(product_candidates(g))
-                                     : machine_products(&s->machine),
+                              : runs && !gpu ? product_types(product_candidates(g))
+                                             : machine_products(&s->machine),
                   .for_ = purpose,
                   .over = over,
                   .overlap = s->machine.overlap > 0,
@@ -95,6 +110,7 @@ static bool read_pipeline(Session *s, const Graph *g, const char *purpose, const
       .memory = (int64_t)memory,
       .machine_code = runs,
   };
+  if (gpu) for_gpu(s, runs, out);
   return true;
 }
 
@@ -138,7 +154,7 @@ bool session_compile(Session *s, const Graph *g, const char *purpose, const char
                      const char *last, Compilation *out) {
   PipelineOptions options;
   bool runs = last == NULL;
-  if (!read_pipeline(s, g, purpose, over, runs, &options)) return false;
+  if (!read_pipeline(s, g, purpose, over, runs, true, &options)) return false;
   options.timings = &s->timings;
   double start = clock_seconds();
   bool cached = options.code.cache != NULL;
@@ -163,7 +179,7 @@ bool session_passes(Session *s, Arena *a, const Graph *g, const char *purpose,
                     void (*passed)(void *watcher, const char *pass, const Graph *g), void *watcher,
                     Compilation *out) {
   PipelineOptions options;
-  if (!read_pipeline(s, g, purpose, NULL, false, &options)) return false;
+  if (!read_pipeline(s, g, purpose, NULL, false, false, &options)) return false;
   options.passed = passed;
   options.watcher = watcher;
   return pipeline_run(a, g, &options, "fuse", s->diag, out);
@@ -172,7 +188,7 @@ bool session_passes(Session *s, Arena *a, const Graph *g, const char *purpose,
 bool session_compile_alone(Session *s, Arena *a, const Graph *g, const char *purpose,
                            const char *over, Compilation *out) {
   PipelineOptions options;
-  return read_pipeline(s, g, purpose, over, true, &options) &&
+  return read_pipeline(s, g, purpose, over, true, false, &options) &&
          pipeline_run(a, g, &options, NULL, s->diag, out);
 }
 
@@ -200,9 +216,10 @@ Exec *session_exec(Session *s, const Compilation *c, const Exec *share,
   options.share = share;
   options.must_be_finite = must_be_finite;
   options.inject = &s->inject;
-  options.probe = s->probe;
+  options.probe = c->on_gpu ? NULL : s->probe;
   options.apart = s->apart;
   options.stop_request = s->stop_request;
+  options.device = gpu_program_device(c->on_gpu);
   options.profile = option_given(s->opt, OPTION_JSON) || s->opt->command == COMMAND_BENCH ||
                     s->opt->command == COMMAND_DOCTOR;
   Exec *e = exec_new(c->compiled->program, &options, s->diag);

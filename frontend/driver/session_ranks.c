@@ -112,6 +112,10 @@ bool session_ranks(Session *s, char **argv, int *code) {
   int comm, log, check;
   *code = 2;
   if (!runs_on_ranks(s->opt->command)) return true;
+  if (!session_check_device(s)) {
+    *code = diag_exit(s->diag);
+    return false;
+  }
   if (!read_inject(s, option_use(s->opt, OPTION_FAULT))) return refuse_fault(s) == 0;
   if (!option_integer(s->opt, OPTION_NP, 0, 1, 4096, s->diag, &np) ||
       !option_integer(s->opt, OPTION_TIMEOUT, DEADLINE, 0, 1000000, s->diag, &deadline) ||

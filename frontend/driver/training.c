@@ -8,7 +8,7 @@ void program_run_free(ProgramRun *p) {
   last_batch_free(&p->last); // first, because its program uses tensors of p->exec
   exec_free(p->exec);
   feed_close(p->feed);
-  code_free(p->made.code);
+  compilation_free(&p->made);
 }
 
 bool program_open(Session *s, const char *purpose, const char *over, const Exec *share,

@@ -9,7 +9,7 @@ void library_program_free(meshc_program *p) {
   for (int k = 0; k < KINDS; k++)
     for (uint32_t i = 0; p->room[k] && i < p->tensor[k].n; i++) free(p->room[k][i]);
   exec_free(p->exec);
-  code_free(p->made.code);
+  compilation_free(&p->made);
 }
 
 bool library_stuck(const meshc_model *m) {

@@ -71,6 +71,6 @@ bool log_directory_end(Session *s, LogDirectory *w) {
                        s->diag);
   trace_free(w->trace);
   exec_free(w->gradients);
-  code_free(w->made.code);
+  compilation_free(&w->made);
   return good;
 }

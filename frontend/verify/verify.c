@@ -121,9 +121,8 @@ static bool alone_ready(Verify *v, const Graph *g) {
 
 static void alone_free(Verify *v) {
   exec_free(v->run.exec);
-  code_free(v->whole.code);
+  compilation_free(&v->whole);
   v->run.exec = NULL;
-  v->whole.code = NULL;
 }
 
 // Finds the bounds of all elements. If the model is too large for the evaluator, first replaces the

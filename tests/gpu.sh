@@ -1,0 +1,144 @@
+#!/bin/sh
+# Programs on a GPU (--device cuda), with stand-ins for NVIDIA's libraries: an emulator runs every thread of every kernel on
+# the CPU. Trainings, evaluations and runs agree with those of the CPU; errors end in a sentence and the right exit code.
+# Skipped where the build has no stand-ins. Ends in `N passed, N failed, N skipped`.
+. "$(dirname "$0")/common.sh"
+
+standin=$build/standin
+
+# Without a driver
+mkdir "$tmp/none"
+if LD_LIBRARY_PATH=$tmp/none ldconfig -p 2>/dev/null | grep -q 'libcuda\.so\.1'; then
+  skip 1
+else
+  expect "no driver" 1 'device cuda: .*driver.*E0807' env LD_LIBRARY_PATH= "$meshc" train examples/iris.mesh --device cuda
+fi
+expect "check needs no GPU" 0 '^device     cuda' "$meshc" check examples/iris.mesh --device cuda
+expect "several processes" 1 'does not support --np yet.*E0807' "$meshc" train examples/iris.mesh --device cuda --np 2
+expect "a trace" 1 'does not support --trace yet' "$meshc" train examples/iris.mesh --device cuda --log-dir "$tmp/log" --trace
+expect "another device" 2 "cpu" "$meshc" check examples/iris.mesh --device tpu
+
+if [ ! -e "$standin/libcuda.so.1" ]; then
+  skip
+  finish
+fi
+
+gpu=$tmp/gpu.sh # runs meshc with the stand-ins
+cat >"$gpu" <<END
+#!/bin/sh
+LD_LIBRARY_PATH=$standin exec $meshc "\$@" --device cuda
+END
+chmod +x "$gpu"
+
+# "step loss" pairs of a run's metrics.jsonl
+curve() { sed -n 's/^{"step": *\([0-9]*\), "loss": *\([-+0-9.e]*\).*/\1 \2/p' "$1/metrics.jsonl"; }
+# The largest relative difference of two curves, and the number of their steps
+difference() {
+  curve "$1" >"$tmp/.a"
+  curve "$2" >"$tmp/.b"
+  paste -d' ' "$tmp/.a" "$tmp/.b" | awk '
+    { d = $2 - $4; if (d < 0) d = -d; s = $2 < 0 ? -$2 : $2; if (s < 1e-3) s = 1e-3; if (d / s > worst) worst = d / s; n++ }
+    END { if (!n) print 99; else printf "%.3g\n", worst }'
+}
+below() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a + 0 <= b + 0) }'; }
+
+# agree NAME BOUND MODEL OPTIONS...: the curves of a training on both devices
+agree() {
+  name=$1 bound=$2 model=$3
+  shift 3
+  rm -rf "$tmp/cpu" "$tmp/gpu"
+  run "$meshc" train "$model" --log-dir "$tmp/cpu" "$@"
+  [ "$code" = 0 ] || { fail "$name on the CPU: $(output)"; return; }
+  run timeout 120 "$gpu" train "$model" --log-dir "$tmp/gpu" "$@"
+  [ "$code" = 0 ] || { fail "$name: exit $code: $(output 6)"; return; }
+  d=$(difference "$tmp/cpu" "$tmp/gpu")
+  if below "$d" "$bound"; then pass; else fail "$name: the curves differ by $d"; fi
+}
+
+cat >"$tmp/digits.mesh" <<'END'
+dim b = 20, pixels = 49, h = 33, classes = 10
+input x[b, pixels]
+input digit[b]: i32
+param w[pixels, h] ~ he(pixels)
+param w_bias[h]
+param v[h, classes] ~ glorot(h, classes)
+param v_bias[classes]
+hidden = relu(sum[pixels](x * w) + w_bias)
+logits[b, classes] = sum[h](hidden * v) + v_bias
+loss = mean[b](cross_entropy[classes](logits, digit))
+metric accuracy = mean[b](argmax[classes](logits) == digit)
+output probs[b, classes] = softmax[classes](logits)
+data train over b { x = synthetic(normal), digit = synthetic(integers(0, 10)) }
+data test over b { x = synthetic(normal), digit = synthetic(integers(0, 10)) }
+train loss { optimizer = adam(lr = 1e-2), steps = 5 }
+END
+
+# with MODEL DATA: a copy of tests/models/MODEL.mesh that trains on made-up data
+with() {
+  { cat "tests/models/$1.mesh"; echo "$2"; } >"$tmp/$1.mesh"
+}
+with lstm 'data train over b { x = synthetic(normal), label = synthetic(integers(0, 3)) }'
+with attention 'data train over b { x = synthetic(normal), target = synthetic(normal) }
+train loss { optimizer = adamw(lr = 0.01) }'
+with lookup 'data train over b { ids = synthetic(integers(0, 9)) }'
+
+# meshes NAME BOUND MODEL LAYOUT OPTIONS...: on one processor, on two, and on 2 x 2; LAYOUT splits over rows, then over cols
+meshes() {
+  name=$1 bound=$2 model=$3 rows=$4 cols=$5
+  shift 5
+  agree "$name" "$bound" "$model" --mesh one=1 --layout none "$@"
+  agree "$name, 2" "$bound" "$model" --mesh rows=2 --layout "$rows=rows" "$@"
+  agree "$name, 2 x 2" "$bound" "$model" --mesh rows=2,cols=2 --layout "$rows=rows,$cols=cols" "$@"
+}
+meshes iris 1e-4 examples/iris.mesh b h1 --set train.epochs=2
+meshes digits 1e-4 "$tmp/digits.mesh" b h
+meshes lstm 1e-4 "$tmp/lstm.mesh" b d --set train.steps=3
+meshes transformer 1e-4 "$tmp/attention.mesh" b heads --set train.steps=3
+MESHC_GPU_EAGER=1 agree "digits without graphs" 1e-4 "$tmp/digits.mesh" --mesh rows=2 --layout b=rows
+
+# Values go from one device to the other.
+must "$gpu" train examples/iris.mesh --set train.epochs=3 --save-params "$tmp/iris.safetensors" --checkpoint-dir "$tmp/saved" -q
+"$meshc" eval examples/iris.mesh --params "$tmp/iris.safetensors" >"$tmp/cpu.out" 2>&1
+"$gpu" eval examples/iris.mesh --params "$tmp/iris.safetensors" >"$tmp/gpu.out" 2>&1
+same "eval of parameters" "$tmp/cpu.out" "$tmp/gpu.out"
+"$gpu" eval examples/iris.mesh --checkpoint "$tmp/saved" >"$tmp/gpu.out" 2>&1
+same "eval of a checkpoint" "$tmp/cpu.out" "$tmp/gpu.out"
+expect "a checkpoint of the GPU goes on with the CPU" 0 'step 24/24' "$meshc" train examples/iris.mesh --set train.epochs=6 --checkpoint-dir "$tmp/saved" --resume
+expect "a checkpoint of the CPU goes on with the GPU" 0 'step 28/28' "$gpu" train examples/iris.mesh --set train.epochs=7 --checkpoint-dir "$tmp/saved" --resume
+"$meshc" predict examples/iris.mesh --params "$tmp/iris.safetensors" --data test --fetch probs >"$tmp/cpu.out" 2>&1
+"$gpu" predict examples/iris.mesh --params "$tmp/iris.safetensors" --data test --fetch probs >"$tmp/gpu.out" 2>&1
+check "predict" [ "$(wc -l <"$tmp/cpu.out")" = "$(wc -l <"$tmp/gpu.out")" ]
+expect "a batch with fewer rows" 0 'test accuracy .*/30' "$gpu" eval examples/iris.mesh --params "$tmp/iris.safetensors" --set b=7 --mesh one=1 --layout none
+expect "verify" 0 'verify: 2 values .* agree' "$gpu" eval examples/iris.mesh --verify
+expect "verify a step" 0 'verify: [0-9]* values .* agree' "$gpu" train "$tmp/digits.mesh" --verify --mesh rows=2,cols=2 --layout b=rows,h=cols
+expect "a wrong number in a kernel" 4 'one processor.*E0809' "$gpu" train "$tmp/digits.mesh" --verify --fault kernel@0:0
+expect "a wrong element" 1 'does not support --fault value@' "$gpu" train "$tmp/digits.mesh" --fault value@0:0
+expect "bench" 0 'slowest' "$gpu" bench "$tmp/digits.mesh" --steps 2
+
+
+# Faults of a step
+cat >"$tmp/ids.mesh" <<'END'
+dim b = 4, v = 10, d = 3
+input ids[b]: i32
+param table[v, d] ~ normal(std = 1)
+x = take[v](table, ids)
+loss = mean(square(x - 1))
+data train over b { ids = synthetic(integers(0, 14)) }
+train loss { optimizer = sgd(lr = 0.1), steps = 3 }
+END
+"$meshc" train "$tmp/ids.mesh" >/dev/null 2>"$tmp/cpu.out"
+holds "an index out of range on the CPU" $? 5
+"$gpu" train "$tmp/ids.mesh" >/dev/null 2>"$tmp/gpu.out"
+holds "an index out of range" $? 5
+same "the index is the same" "$tmp/cpu.out" "$tmp/gpu.out"
+sed 's/lr = 0.01/lr = 1e30/' examples/iris.mesh >"$tmp/steep.mesh"
+"$meshc" train "$tmp/steep.mesh" --data-dir examples --check finite >/dev/null 2>"$tmp/cpu.out"
+holds "a loss that is not finite on the CPU" $? 4
+"$gpu" train "$tmp/steep.mesh" --data-dir examples --check finite >/dev/null 2>"$tmp/gpu.out"
+holds "a loss that is not finite" $? 4
+same "where it begins" "$tmp/cpu.out" "$tmp/gpu.out"
+
+# Failures of the GPU
+MESHC_STANDIN_MEMORY=4000 expect "out of memory" 7 'out of memory: 4 processors .* need .* on the GPU .* are available.*E0804' "$gpu" train examples/iris.mesh
+MESHC_STANDIN_FAIL_LAUNCH=20 expect "a failed kernel" 1 'GPU: a step .* gives CUDA_ERROR_ILLEGAL_ADDRESS' "$gpu" train examples/iris.mesh --set train.epochs=5
+finish
