@@ -147,7 +147,7 @@ void *exec_direct(const Exec *e, TensorKind kind, const char *name) {
 double exec_scalar(const Exec *e, const char *output) {
   int32_t i = program_tensor(e->program, TENSOR_OUTPUT, output);
   if (i < 0) BUG("program has no output %s", output);
-  if (!exec_fetch(e, (uint32_t)i)) return NAN; // the next step reports why
+  if (!exec_fetch(e, (uint32_t)i)) return (double)NAN; // the next step reports why
   return dtype_load(e->program->tensor[i].type, e->context[e->first].tensor[i]);
 }
 
