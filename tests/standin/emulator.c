@@ -195,6 +195,9 @@ static void prepare_threads(Emulator *e, int threads) {
 static int64_t common_divisor(int64_t a, int64_t b) { return b ? common_divisor(b, a % b) : a; }
 
 void emulator_run(Emulator *e, const EmulatorLaunch *l) {
+  if (l->threads < 1 || l->threads > EMULATOR_THREADS || l->shared > EMULATOR_SHARED ||
+      l->blocks_x < 1 || l->blocks_y < 1)
+    BUG("a launch of %s that no GPU can run", l->name);
   prepare_threads(e, l->threads);
   e->launch = l;
   e->nstarts = 0;

@@ -41,6 +41,7 @@ typedef struct EmulatorLaunch {
   int threads;                // of a block, 1..1024
   int shared;                 // bytes of dynamic shared memory of a block
   uint32_t safe;              // operations of segments below are ordered before this launch
+  bool written;               // reads of global memory that nobody has written are errors
   const ShadowOrder *order;   // of other earlier operations; NULL: all are ordered before
 } EmulatorLaunch;
 

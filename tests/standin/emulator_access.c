@@ -94,6 +94,12 @@ static Shadow *region_of(Emulator *e, const char *at, int32_t bytes, int32_t how
 
 static void access_global(Emulator *e, const char *at, int32_t bytes, int32_t how) {
   Shadow *s = region_of(e, at, bytes, how);
+  if (e->launch->written && how != GPU_WRITE && shadow_unwritten(s, 1, at, (size_t)bytes)) {
+    char text[EMULATOR_TEXT];
+    e->memory->explain(e->memory->self, at, text, sizeof text);
+    emulator_fail(e, e->running, "%s %d bytes at %p that nobody has written: %s", how_word(how),
+                  bytes, (const void *)at, text);
+  }
   ShadowSelf self = {.safe = e->launch->safe,
                      .launch = e->first_segment,
                      .block = e->block_segment,

@@ -372,6 +372,14 @@ static void fills_stack(void) { run(function("deep_stack"), stream); }
 static void reads_device(void) {
   if (*(float *)(uintptr_t)a == 5) _exit(5);
 }
+static void reads_unwritten(void) {
+  OK(MemFree(a));
+  OK(MemAlloc(&a, BYTES));
+  CudaAddress pointers[] = {b, a};
+  OK(MemcpyHtoD(table, pointers, sizeof pointers));
+  run(add_one, stream);
+}
+static void copies_overlap(void) { OK(MemcpyDtoDAsync(a + 512, a, 1024, stream)); }
 static void leaks_memory(void) {
   CudaAddress at;
   OK(MemAlloc(&at, 100));
@@ -445,6 +453,7 @@ static const Case good[] = {
     {GOOD(pageable), {NULL}},
     {GOOD(clears), {NULL}},
     {GOOD(default_stream), {NULL}},
+    {"written", streams, "MESHC_STANDIN_WRITTEN", "1", true, {NULL}},
     {"closed", streams, "MESHC_STANDIN_CLOSED", "1", true, {NULL}},
     {"results", results, "MESHC_STANDIN_MEMORY", "1048576", true, {NULL}},
     {"injected_failure", injected_failure, "MESHC_STANDIN_FAIL_LAUNCH", "2", false, {NULL}},
@@ -483,6 +492,13 @@ static const Case wrong[] = {
      "1",
      false,
      {"the host accesses", "byte 0 of allocation 1"}},
+    {"reads_unwritten",
+     reads_unwritten,
+     "MESHC_STANDIN_WRITTEN",
+     "1",
+     false,
+     {"add_one, block", "that nobody has written"}},
+    {WRONG(copies_overlap), {"the two overlap", NULL}},
     {LEAK(leaks_memory), {"at the end of the process", "allocation 4 of 100 bytes"}},
     {LEAK(leaks_pinned), {"at the end of the process", "page-locked memory"}},
     {LEAK(leaks_stream), {"at the end of the process", "stream 3"}},

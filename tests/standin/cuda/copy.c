@@ -119,6 +119,9 @@ CudaResult cuMemcpyDtoHAsync_v2(void *to, CudaAddress from, size_t bytes, CudaSt
 
 CudaResult cuMemcpyDtoDAsync_v2(CudaAddress to, CudaAddress from, size_t bytes, CudaStream stream) {
   BEGIN("cuMemcpyDtoDAsync");
+  if (to < from + bytes && from < to + bytes)
+    standin_fail("cuMemcpyDtoDAsync copies %llu bytes from %p to %p: the two overlap",
+                 (unsigned long long)bytes, (void *)pointer(from), (void *)pointer(to));
   END(copy(pointer(to), 0, pointer(from), 0, bytes, stream));
 }
 

@@ -148,6 +148,7 @@ static void run_launch(void *argument) {
     standin_fail("a graph launches %s, whose module was unloaded", l->function->name);
   l->launch.safe = state.self.safe;
   l->launch.order = state.self.order;
+  l->launch.written = state.written;
   emulator_run(state.emulator, &l->launch);
 }
 

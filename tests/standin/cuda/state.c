@@ -17,6 +17,7 @@ State state;
 _Thread_local CudaContext current_context;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const char *call_name = "";
+static pid_t process; // that called cuInit
 
 const char *state_call(void) { return call_name; }
 
@@ -78,6 +79,7 @@ static void on_other_fault(const char *at) {
 // Looks for what the process did not free. A process that ends with an error need not free.
 static void at_exit(int status, void *unused) {
   (void)unused;
+  if (getpid() != process) return; // a child that was forked
   char text[500];
   if (status == 0 && !state.failed && !state.hangs) {
     memory_open(state.memory, true);
@@ -110,12 +112,14 @@ static void start(void) {
   state.fail_launch = (long)setting("MESHC_STANDIN_FAIL_LAUNCH", 0);
   state.hang_launch = (long)setting("MESHC_STANDIN_HANG_LAUNCH", 0);
   state.closed = setting("MESHC_STANDIN_CLOSED", 0) != 0;
+  state.written = setting("MESHC_STANDIN_WRITTEN", 0) != 0;
   state.memory = memory_new((size_t)setting("MESHC_STANDIN_MEMORY", (long long)1 << 34));
   state.order = order_new();
   state.random = (uint64_t)setting("MESHC_STANDIN_SEED", 1);
   state.emulator = emulator_new(&emulated, order_next_segment(state.order), state.random);
   host_other_fault = on_other_fault;
   host_begin();
+  process = getpid();
   on_exit(at_exit, NULL);
   state.started = true;
 }

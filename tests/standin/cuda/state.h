@@ -8,6 +8,7 @@
 //   MESHC_STANDIN_FAIL_LAUNCH  number of the launch of a function that fails         none
 //   MESHC_STANDIN_HANG_LAUNCH  number of the launch of a function that never ends    none
 //   MESHC_STANDIN_CLOSED       1: the host faults where it accesses the GPU's memory  0
+//   MESHC_STANDIN_WRITTEN      1: functions may read only what was written before      0
 #ifndef TESTS_STANDIN_STATE_H
 #define TESTS_STANDIN_STATE_H
 
@@ -28,6 +29,7 @@ typedef struct State {
   bool started;
   long devices, capability, fail_launch, hang_launch;
   bool closed;       // memory of the GPU is accessible only during a call
+  bool written;      // functions may read only what was written
   long launches;     // of functions, run so far
   CudaResult failed; // of an injected failure
   bool failure_told; // a call has returned it: from now on all do
