@@ -27,9 +27,21 @@ static const LibrarySpec driver = {
     .nfunctions = countof(functions),
 };
 
+// Returns the name of a result in cuda.h: as the driver tells it or, of a driver that does not
+// work, from cuda.def.
 static const char *name_of(CudaResult r) {
+  static const struct {
+    CudaResult result;
+    const char *name;
+  } names[] = {
+#define CUDA_RESULT(own, value, theirs) {own, #theirs},
+#include "runtime/gpu/cuda.def"
+  };
   const char *name = NULL;
-  return cuda.GetErrorName(r, &name) == CUDA_OK && name ? name : "an unknown error";
+  if (cuda.GetErrorName(r, &name) == CUDA_OK && name) return name;
+  for (size_t i = 0; i < countof(names); i++)
+    if (names[i].result == r) return names[i].name;
+  return "an unknown error";
 }
 
 // -- errors ---------------------------------------------------------------------------------------
