@@ -264,6 +264,14 @@ for key in latency bandwidth memory_rate flops memory l2 l3; do
   if grep -q "^$key = [0-9]" "$tmp/machine.txt"; then pass; else fail "the machine file lacks $key"; fi
 done
 expect "what doctor wrote is read" 0 "predicted" "$meshc" check "$net" --machine "$tmp/machine.txt"
+# a GPU that is emulated, as tests/standin/README.md says
+if [ -e "$build/standin/libcuda.so.1" ]; then
+  expect "doctor with a GPU" 0 '^gpu 0      emulated GPU, compute capability 8.0, ' env LD_LIBRARY_PATH="$build/standin" MESHC_STANDIN_CAPABILITY=80 "$meshc" doctor
+  if says '^devices    cpu, cuda' && says '^cuBLASLt   13.1.0, .*standin'; then pass; else fail "doctor lacks the GPU's libraries: $(output 20)"; fi
+  expect "doctor with a driver without a GPU" 0 'CUDA .*no GPU is visible' env LD_LIBRARY_PATH="$build/standin" MESHC_STANDIN_DEVICES=0 "$meshc" doctor
+else
+  skip 3
+fi
 expect "doctor into nowhere" 1 "cannot write" "$meshc" doctor --measure "$tmp/no/where"
 # A pseudo-terminal may be missing: no `script`, no /dev/pts.
 if script -qec "echo works" /dev/null 2>/dev/null </dev/null | grep -q works; then

@@ -197,7 +197,7 @@ static void print_text(const Doctor *d) {
   printf("memory     %s free\n", bytes_text(d->s->arena, found->memory));
   print_gpus(d);
   printf("MPI        %s\n", found->mpi ? found->mpi : "none");
-  printf("devices    cpu\n");
+  printf("devices    cpu%s\n", found->gpus.ngpus ? ", cuda" : "");
   printf("comm       local%s\n", ranks_over_mpi() ? ", mpi" : "");
 }
 
@@ -274,7 +274,9 @@ static int print_json(const Doctor *d) {
   json_object_set_new(out, "mpi", text_or_null(d->found.mpi));
   json_object_set_new(out, "nccl", text_or_null(*nccl ? nccl : NULL));
   json_object_set_new(out, "cuda", cuda_json(&d->found));
-  json_object_set_new(out, "devices", json_pack("[s]", "cpu"));
+  json_t *devices = json_pack("[s]", "cpu");
+  if (d->found.gpus.ngpus) json_array_append_new(devices, json_string("cuda"));
+  json_object_set_new(out, "devices", devices);
   json_t *comms = json_pack("[s]", "local");
   if (ranks_over_mpi()) json_array_append_new(comms, json_string("mpi"));
   json_object_set_new(out, "comm", comms);
