@@ -21,9 +21,9 @@ bool cublaslt_good(CublasStatus status, const char *call, const ProductSizes *s,
   if (s)
     diag_error(d, DIAG_FAILURE, (Pos){0},
                "GPU: %s gives %s for a product of %s to %s, %" PRId64 " x %" PRId64 " by %" PRId64
-               ", %" PRId64 " batch%s",
-               call, name, dtype_text((Dtype)s->factors), dtype_text((Dtype)s->type), s->m, s->n,
-               s->k, s->batches, s->batches == 1 ? "" : "es");
+               " x %" PRId64 ", %" PRId64 " batch%s",
+               call, name, dtype_text((Dtype)s->factors), dtype_text((Dtype)s->type), s->m, s->k,
+               s->k, s->n, s->batches, s->batches == 1 ? "" : "es");
   else
     diag_error(d, DIAG_FAILURE, (Pos){0}, "GPU: %s gives %s", call, name);
   diag_hint(d, status == CUBLAS_NO_MEMORY
@@ -101,9 +101,10 @@ static CublasStatus describe_product(ProductKind *p) {
 
 // -- the algorithm --------------------------------------------------------------------------------
 
-// Says what an algorithm may use: the workspace, the alignment of the addresses, and no sums of
-// parts in the type of the result, which may be narrow.
-static CublasStatus state_limits(CublasLtPreference p, const ProductSizes *s, uint64_t workspace) {
+// Makes *out, which says what an algorithm may use: the workspace, the alignment of the addresses,
+// and no sums of parts in the type of the result, which may be narrow.
+static CublasStatus state_limits(const ProductSizes *s, uint64_t workspace,
+                                 CublasLtPreference *out) {
   const uint32_t schemes = CUBLASLT_SCHEME_SUM_TYPE, a = (uint32_t)s->b_align,
                  b = (uint32_t)s->a_align, c = (uint32_t)s->c_align;
   const struct {
@@ -116,23 +117,19 @@ static CublasStatus state_limits(CublasLtPreference p, const ProductSizes *s, ui
                {CUBLASLT_PREFER_ALIGNMENT_B, &b, sizeof b},
                {CUBLASLT_PREFER_ALIGNMENT_C, &c, sizeof c},
                {CUBLASLT_PREFER_ALIGNMENT_D, &c, sizeof c}};
-  CublasStatus status = CUBLAS_OK;
+  CublasStatus status = cublaslt.PreferenceCreate(out);
   for (size_t i = 0; i < countof(limit) && status == CUBLAS_OK; i++)
-    status = cublaslt.PreferenceSetAttribute(p, limit[i].attribute, limit[i].value, limit[i].bytes);
+    status =
+        cublaslt.PreferenceSetAttribute(*out, limit[i].attribute, limit[i].value, limit[i].bytes);
   return status;
 }
 
 // Lets the library choose: the first algorithm that it proposes.
-static CublasStatus choose(CublasLtHandle library, ProductKind *p, size_t workspace) {
-  CublasLtPreference limits = NULL;
+static CublasStatus choose(CublasLtHandle library, ProductKind *p, CublasLtPreference limits) {
   int found = 0;
-  CublasStatus status = cublaslt.PreferenceCreate(&limits);
-  if (status == CUBLAS_OK) status = state_limits(limits, &p->sizes, workspace);
-  if (status == CUBLAS_OK)
-    status = cublaslt.GetHeuristic(library, p->product, p->b, p->a, p->c, p->c, limits, 1,
-                                   &p->choice, &found);
-  if (limits) (void)cublaslt.PreferenceDestroy(limits);
-  if (status == CUBLAS_OK && found < 1) status = CUBLAS_NOT_SUPPORTED;
+  CublasStatus status = cublaslt.GetHeuristic(library, p->product, p->b, p->a, p->c, p->c, limits,
+                                              1, &p->choice, &found);
+  if (status == CUBLAS_OK && found < 1) return CUBLAS_NOT_SUPPORTED;
   return status == CUBLAS_OK ? p->choice.state : status;
 }
 
@@ -141,11 +138,15 @@ static CublasStatus choose(CublasLtHandle library, ProductKind *p, size_t worksp
 ProductKind *product_kind_new(CublasLtHandle library, const ProductSizes *sizes, size_t workspace,
                               Diag *d) {
   ProductKind *p = mem_zeroed(1, sizeof *p);
+  CublasLtPreference limits = NULL;
   p->sizes = *sizes;
-  if (cublaslt_good(describe_matrices(p), "cublasLtMatrixLayoutCreate", sizes, d) &&
-      cublaslt_good(describe_product(p), "cublasLtMatmulDescCreate", sizes, d) &&
-      cublaslt_good(choose(library, p, workspace), "cublasLtMatmulAlgoGetHeuristic", sizes, d))
-    return p;
+  bool good = cublaslt_good(describe_matrices(p), "cublasLtMatrixLayoutSetAttribute", sizes, d) &&
+              cublaslt_good(describe_product(p), "cublasLtMatmulDescSetAttribute", sizes, d) &&
+              cublaslt_good(state_limits(sizes, workspace, &limits),
+                            "cublasLtMatmulPreferenceSetAttribute", sizes, d) &&
+              cublaslt_good(choose(library, p, limits), "cublasLtMatmulAlgoGetHeuristic", sizes, d);
+  if (limits) (void)cublaslt.PreferenceDestroy(limits);
+  if (good) return p;
   product_kind_free(p);
   return NULL;
 }

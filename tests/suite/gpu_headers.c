@@ -1,13 +1,15 @@
 // Compares meshc's own declarations of NVIDIA's libraries (cuda.def, cublaslt.def, nccl.def in
 // runtime/gpu, nvjitlink.def in codegen/gpu) with NVIDIA's headers: every value of an enum, the
 // size and the offsets of every struct, the type of every function. Then opens the libraries and
-// looks for every function. Where a header or a library is missing, it counts as skipped.
+// looks for every function. cuBLASLt is asked for a product: without a GPU, all but the last of its
+// calls succeed. Where a header or a library is missing, it counts as skipped.
 //
 // The type of a function is compared inside a C function in which the own names of types are
 // declared again, as NVIDIA's types: a row of a .def then has NVIDIA's prototype, or it is wrong.
 //
 // Ends in `N passed, N failed, N skipped`.
 #include <stdio.h>
+#include <string.h>
 
 #ifdef MESHC_CUDA_HEADERS
 #include <dlfcn.h>
@@ -26,8 +28,8 @@
 
 #include "codegen/gpu/assemble.h"
 #include "codegen/gpu/nvjitlink.h"
-#include "runtime/gpu/cublaslt.h"
 #include "runtime/gpu/nccl.h"
+#include "runtime/gpu/product_kind.h"
 
 static int passed, failed, skipped;
 
@@ -203,6 +205,42 @@ static void compare_nccl(void) { skip("nccl.h"); }
 static void compare_nccl_functions(void) {}
 #endif
 
+// Describes a product to the library of the toolkit, with every attribute that meshc sets. Without
+// a GPU the library only refuses to choose an algorithm.
+static void describe_product(void) {
+  const ProductSizes sizes = {.factors = TYPE_BF16,
+                              .type = TYPE_F32,
+                              .ta = 1,
+                              .m = 64,
+                              .n = 48,
+                              .k = 32,
+                              .lda = 64,
+                              .ldb = 48,
+                              .ldc = 48,
+                              .batches = 3,
+                              .a_stride = 2048,
+                              .b_stride = 1536,
+                              .c_stride = 3072,
+                              .a_align = 256,
+                              .b_align = 256,
+                              .c_align = 256};
+  CublasLtHandle handle = NULL;
+  char text[2000] = "";
+  if (!cublaslt_open()->library) return;
+  Arena *a = arena_new();
+  Diag *d = diag_new(a);
+  bool gpu = cublaslt.Create(&handle) == CUBLAS_OK;
+  ProductKind *kind = product_kind_new(handle, &sizes, 32 << 20, d);
+  FILE *f = fmemopen(text, sizeof text - 1, "w");
+  diag_print(d, f, false);
+  fclose(f);
+  check(gpu ? kind != NULL : strstr(text, "cublasLtMatmulAlgoGetHeuristic gives") != NULL,
+        "the description of a product");
+  product_kind_free(kind);
+  if (gpu) (void)cublaslt.Destroy(handle);
+  arena_free(a);
+}
+
 static void compare_all(void) {
   compare_cuda();
   compare_cuda_functions();
@@ -210,6 +248,7 @@ static void compare_all(void) {
   compare_cublaslt();
   compare_cublaslt_functions();
   find_functions(cublaslt_open());
+  describe_product();
   compare_nvjitlink();
   compare_nvjitlink_functions();
   find_functions(assembler_open(NULL));
