@@ -11,6 +11,7 @@
 #include "codegen/gpu/assemble.h"
 #include "codegen/gpu/gpu_internal.h"
 #include "emitter_hash.h" // made by the build from the sources of the emitter
+#include "ir/program/gpu_ordered.h"
 
 struct GpuCode {
   Arena *arena; // entries and their names
@@ -19,19 +20,17 @@ struct GpuCode {
   GpuImage image;
 };
 
-// The kernels of a program, and the symbols under which they are compiled.
-typedef struct KernelList {
-  uint32_t n;
-  Kernel *const *kernel;
-  const char **symbol;
-  const GpuCodeOptions *opt;
-} KernelList;
-
-static KernelList list_make(Arena *a, const Program *p, Kernel *const *kernels,
-                            const GpuCodeOptions *opt) {
-  KernelList l = {p->nkernels, kernels, arena_array(a, const char *, p->nkernels + 1), opt};
-  for (uint32_t i = 0; i < l.n; i++) l.symbol[i] = arena_printf(a, "k%u", i);
-  return l;
+// Returns the functions of a program. symbol: gets the symbols of kernels.
+static GpuModule module_make(Arena *a, const Program *p, Kernel *const *kernels,
+                             const GpuCodeOptions *opt, const char ***symbol) {
+  GpuOrdered *ordered;
+  *symbol = arena_array(a, const char *, p->nkernels + 1);
+  for (uint32_t i = 0; i < p->nkernels; i++) (*symbol)[i] = arena_printf(a, "k%u", i);
+  GpuModule m = {.kernel = (const Kernel *const *)kernels, .symbol = *symbol, .n = p->nkernels};
+  m.opt = opt;
+  m.nordered = gpu_ordered_list(a, p, &ordered);
+  m.ordered = ordered;
+  return m;
 }
 
 static const char *target_text(Arena *a, const GpuCodeOptions *opt) {
@@ -42,20 +41,22 @@ static const char *target_text(Arena *a, const GpuCodeOptions *opt) {
 }
 
 // Computes the key of the compile cache: the hash of all that the code depends on.
-static void cache_key(Arena *a, const KernelList *l, uint8_t out[HASH_BYTES]) {
+static void cache_key(Arena *a, const GpuModule *m, uint8_t out[HASH_BYTES]) {
   Hash h;
   hash_start(&h);
   hash_text(&h, "meshc " MESHC_VERSION " GPU " EMITTER_HASH);
   hash_text(&h, code_version());
-  hash_text(&h, target_text(a, l->opt));
-  hash_text(&h, arena_printf(a, "level %d, %u kernels", l->opt->opt, l->n));
-  for (uint32_t i = 0; i < l->n; i++) hash_text(&h, kernel_identity(a, l->kernel[i]));
+  hash_text(&h, target_text(a, m->opt));
+  hash_text(&h, arena_printf(a, "level %d, %u kernels", m->opt->opt, m->n));
+  for (uint32_t i = 0; i < m->n; i++) hash_text(&h, kernel_identity(a, m->kernel[i]));
+  for (uint32_t i = 0; i < m->nordered; i++)
+    hash_text(&h, gpu_ordered_name(m->ordered[i].kind, m->ordered[i].type));
   hash_end(&h, out);
 }
 
-static bool read_cached(const KernelList *l, const uint8_t key[HASH_BYTES], Bytes *out) {
+static bool read_cached(const GpuModule *m, const uint8_t key[HASH_BYTES], Bytes *out) {
   Bytes *object;
-  uint32_t n = cache_read(l->opt->cache, key, &object);
+  uint32_t n = cache_read(m->opt->cache, key, &object);
   if (n == 0) return false;
   for (uint32_t i = 1; i < n; i++) free(object[i].at);
   *out = object[0];
@@ -63,10 +64,9 @@ static bool read_cached(const KernelList *l, const uint8_t key[HASH_BYTES], Byte
   return true;
 }
 
-static bool compile_list(const KernelList *l, LlvmForm form, Bytes *out, Diag *d) {
+static bool compile_list(const GpuModule *m, LlvmForm form, Bytes *out, Diag *d) {
   char why[LLVM_WHY];
-  if (gpu_compile((const Kernel *const *)l->kernel, l->symbol, l->n, l->opt, form, out, why))
-    return true;
+  if (gpu_compile(m, form, out, why)) return true;
   diag_error(d, code_available() ? DIAG_FAILURE : DIAG_UNAVAILABLE, (Pos){0},
              "kernels cannot be compiled for a GPU: %s", why);
   if (!code_available()) diag_hint(d, "build meshc with LLVM 19");
@@ -84,14 +84,14 @@ static bool assemble(Arena *a, const GpuCodeOptions *opt, Bytes *code, Diag *d) 
   return cubin != NULL;
 }
 
-static bool code_bytes(Arena *a, const KernelList *l, Bytes *out, Diag *d) {
+static bool code_bytes(Arena *a, const GpuModule *m, Bytes *out, Diag *d) {
   uint8_t key[HASH_BYTES];
-  cache_key(a, l, key);
-  if (l->opt->cache && read_cached(l, key, out)) return true;
-  if (!compile_list(l, l->opt->target == GPU_PTX ? LLVM_ASSEMBLY : LLVM_OBJECT, out, d))
+  cache_key(a, m, key);
+  if (m->opt->cache && read_cached(m, key, out)) return true;
+  if (!compile_list(m, m->opt->target == GPU_PTX ? LLVM_ASSEMBLY : LLVM_OBJECT, out, d))
     return false;
-  if (!assemble(a, l->opt, out, d)) return false;
-  if (l->opt->cache) cache_write(l->opt->cache, key, 1, out);
+  if (!assemble(a, m->opt, out, d)) return false;
+  if (m->opt->cache) cache_write(m->opt->cache, key, 1, out);
   return true;
 }
 
@@ -100,13 +100,14 @@ GpuCode *gpu_code_load(const Program *p, Kernel *const *kernels, const GpuCodeOp
   (void)mem_doing("compiling kernels for a GPU, of the program for", p->for_);
   GpuCode *c = mem_zeroed(1, sizeof *c);
   c->arena = arena_new();
-  KernelList l = list_make(c->arena, p, kernels, opt);
-  c->entry = arena_array(c->arena, GpuEntry, l.n + 1);
-  for (uint32_t i = 0; i < l.n; i++) {
+  const char **symbol;
+  GpuModule m = module_make(c->arena, p, kernels, opt, &symbol);
+  c->entry = arena_array(c->arena, GpuEntry, m.n + 1);
+  for (uint32_t i = 0; i < m.n; i++) {
     GpuPlan plan = gpu_plan_make(c->arena, kernels[i]);
-    c->entry[i] = gpu_plan_entry(c->arena, kernels[i], &plan, l.symbol[i]);
+    c->entry[i] = gpu_plan_entry(c->arena, kernels[i], &plan, m.symbol[i]);
   }
-  bool ok = code_bytes(c->arena, &l, &c->bytes, d);
+  bool ok = code_bytes(c->arena, &m, &c->bytes, d);
   llvm_rest();
   c->image = (GpuImage){c->bytes.at, c->bytes.n};
   if (ok) return c;
@@ -130,16 +131,17 @@ uint32_t gpu_code_images(const GpuCode *c, const GpuImage **out) {
 
 char *gpu_code_text(Arena *a, const Program *p, Kernel *const *kernels, const GpuCodeOptions *opt,
                     Diag *d) {
-  KernelList l = list_make(a, p, kernels, opt);
+  const char **symbol;
+  GpuModule m = module_make(a, p, kernels, opt, &symbol);
   char *text = arena_printf(a, "%s", "");
-  for (uint32_t i = 0; i < l.n; i++) {
+  for (uint32_t i = 0; i < m.n; i++) {
     GpuPlan plan = gpu_plan_make(a, kernels[i]);
-    l.symbol[i] = p->kernel[i].name;
+    symbol[i] = p->kernel[i].name;
     text =
-        arena_printf(a, "%s// %s: %s\n", text, l.symbol[i], gpu_plan_print(a, kernels[i], &plan));
+        arena_printf(a, "%s// %s: %s\n", text, m.symbol[i], gpu_plan_print(a, kernels[i], &plan));
   }
   Bytes code = {0};
-  if (!compile_list(&l, opt->target == GPU_PTX ? LLVM_ASSEMBLY : LLVM_IR, &code, d)) return NULL;
+  if (!compile_list(&m, opt->target == GPU_PTX ? LLVM_ASSEMBLY : LLVM_IR, &code, d)) return NULL;
   text = arena_printf(a, "%s%s", text, code.at);
   free(code.at);
   return text;

@@ -12,13 +12,9 @@
 
 // -- records ------------------------------------------------------------------------------------
 
-static int64_t record_bytes(const Kernel *k) {
-  return gpu_record_bytes(k->nptr, k->nslots, k->nnum);
-}
-
 static LLVMValueRef record_at(GpuEmit *g, LLVMValueRef set) {
   Emit *e = &g->e;
-  LLVMValueRef off = int_mul(e, set, i64_of(e, record_bytes(e->k)));
+  LLVMValueRef off = int_mul(e, set, i64_of(e, g->record_bytes));
   return emit_at(e, e->i8, LLVMGetParam(e->fn, 0), off);
 }
 
@@ -69,7 +65,6 @@ static void load_operands(GpuEmit *g) {
   e->loaded_slot = slot;
   e->loaded_num = num;
   e->loaded_run = numbers;
-  g->grain = record_field(g, offsetof(GpuRecord, grain));
   e->partial = gpu_address(g, record_field(g, offsetof(GpuRecord, partial)));
   e->status = gpu_address(g, record_field(g, offsetof(GpuRecord, status)));
 }
@@ -91,9 +86,11 @@ static void load_pointers(GpuEmit *g) {
 
 // -- functions ----------------------------------------------------------------------------------
 
-// Begins a function that does nothing if it runs after the commit of a step that is not committed.
-static LLVMBasicBlockRef begin(GpuEmit *g, const char *name, int threads) {
+// Begins a function with records of `bytes` bytes that does nothing if it runs after the commit of
+// a step that is not committed.
+static LLVMBasicBlockRef begin(GpuEmit *g, const char *name, int threads, int64_t bytes) {
   Emit *e = &g->e;
+  g->record_bytes = bytes;
   gpu_function_begin(g, name, threads);
   LLVMValueRef flags = LLVMGetParam(e->fn, 3), header = LLVMGetParam(e->fn, 1);
   LLVMValueRef go =
@@ -103,9 +100,26 @@ static LLVMBasicBlockRef begin(GpuEmit *g, const char *name, int threads) {
   return if_begin(e, runs);
 }
 
-static void end(GpuEmit *g, LLVMBasicBlockRef done) {
+void gpu_run_end(GpuEmit *g, LLVMBasicBlockRef done) {
   if_end(&g->e, done);
   gpu_function_end(g);
+}
+
+LLVMBasicBlockRef gpu_run_begin(GpuEmit *g, const char *name, int threads, int64_t bytes) {
+  Emit *e = &g->e;
+  LLVMBasicBlockRef done = begin(g, name, threads, bytes);
+  LLVMValueRef block = gpu_block_x(g);
+  g->record = record_at(g, find_set(g, block));
+  g->grain = record_field(g, offsetof(GpuRecord, grain));
+  g->chunk = int_sub(e, block, record_field(g, offsetof(GpuRecord, first_block)));
+  LLVMValueRef to = record_field(g, offsetof(GpuRecord, to));
+  g->from = int_add(e, record_field(g, offsetof(GpuRecord, from)), int_mul(e, g->chunk, g->grain));
+  g->to = int_min(e, to, int_add(e, g->from, g->grain));
+  return done;
+}
+
+static int64_t kernel_record(const Kernel *k) {
+  return gpu_record_bytes(k->nptr, k->nslots, k->nnum);
 }
 
 // Emits the counts of the outer loops, in rounds or in blocks of the vector loop.
@@ -128,34 +142,29 @@ static void find_lane(GpuEmit *g) {
 
 static void emit_run(GpuEmit *g, const char *symbol) {
   Emit *e = &g->e;
-  LLVMBasicBlockRef done = begin(g, symbol, g->plan.threads);
-  LLVMValueRef block = gpu_block_x(g);
-  g->record = record_at(g, find_set(g, block));
+  LLVMBasicBlockRef done = gpu_run_begin(g, symbol, g->plan.threads, kernel_record(e->k));
   load_operands(g);
   load_pointers(g);
   count_units(g);
   find_lane(g);
-  LLVMValueRef chunk = int_sub(e, block, record_field(g, offsetof(GpuRecord, first_block)));
-  LLVMValueRef to = record_field(g, offsetof(GpuRecord, to));
-  g->from = int_add(e, record_field(g, offsetof(GpuRecord, from)), int_mul(e, chunk, g->grain));
-  g->to = int_min(e, to, int_add(e, g->from, g->grain));
-  LLVMValueRef skip = int_mul(e, chunk, i64_of(e, accum_offset(e->k, e->k->nstmts)));
+  LLVMValueRef skip = int_mul(e, g->chunk, i64_of(e, accum_offset(e->k, e->k->nstmts)));
   e->partial = emit_at(e, e->i8, e->partial, skip);
   gpu_accum_begin(g);
   gpu_items(g);
   gpu_accum_end(g);
-  end(g, done);
+  gpu_run_end(g, done);
 }
 
 static void emit_combine_function(GpuEmit *g, const GpuEntry *entry) {
-  LLVMBasicBlockRef done = begin(g, entry->combine, entry->combine_threads);
+  LLVMBasicBlockRef done = begin(g, entry->combine, entry->combine_threads, kernel_record(g->e.k));
   g->record = record_at(g, gpu_block_y(g));
+  g->grain = record_field(g, offsetof(GpuRecord, grain));
   load_operands(g);
   load_pointers(g);
   g->from = record_field(g, offsetof(GpuRecord, from));
   g->to = record_field(g, offsetof(GpuRecord, to));
   gpu_combine(g, entry->combine_blocks);
-  end(g, done);
+  gpu_run_end(g, done);
 }
 
 void gpu_emit(LLVMModuleRef module, const Kernel *k, const char *symbol, const GpuCodeOptions *opt,

@@ -27,6 +27,7 @@
 //   gpu_nest.c      statements, inner loops, items
 //   gpu_combine.c   NAME_combine
 //   gpu_emit.c      the functions of a kernel
+//   gpu_ordered.c   the functions of ordered operations
 //   gpu_compile.c   a module of LLVM for the target
 //   gpu_code.c      the interface in codegen/codegen.h, the compile cache
 #ifndef CODEGEN_GPU_H
@@ -68,12 +69,29 @@ bool gpu_accum_in_row(const Kernel *k, int s);
 bool gpu_accum_has_cell(const Kernel *k, const GpuPlan *p, int s);
 enum { GPU_COMBINE_THREADS = 128 };
 
+// The function of an ordered operation (ir/program/gpu_ordered.h).
+typedef struct GpuOrdered {
+  OrderedKind kind;
+  Dtype type;
+} GpuOrdered;
+// Returns the functions that the ordered instructions of p need, each once, as the array *out,
+// allocated in a. Defined in gpu_ordered.c.
+uint32_t gpu_ordered_list(Arena *a, const Program *p, GpuOrdered **out);
+
 // -- gpu_compile.c
-// Compiles n kernels under the given symbols as one module. Returns false with the reason in
+// The functions of a module: n kernels under the given symbols, and ordered operations.
+typedef struct GpuModule {
+  const Kernel *const *kernel;
+  const char *const *symbol;
+  uint32_t n;
+  const GpuOrdered *ordered;
+  uint32_t nordered;
+  const GpuCodeOptions *opt;
+} GpuModule;
+// Compiles a module. Returns false with the reason in
 // why[0..LLVM_WHY). form: LLVM_ASSEMBLY for GPU_PTX, LLVM_OBJECT for GPU_EMULATED; LLVM_IR for
 // both.
-MUST_USE bool gpu_compile(const Kernel *const *k, const char *const *symbol, uint32_t n,
-                          const GpuCodeOptions *opt, LlvmForm form, Bytes *out, char *why);
+MUST_USE bool gpu_compile(const GpuModule *m, LlvmForm form, Bytes *out, char *why);
 
 #ifdef MESHC_HAVE_LLVM
 #include "codegen/cpu/emit_arith_internal.h"
@@ -97,7 +115,9 @@ typedef struct GpuEmit {
   LLVMValueRef thread;   // number of the thread in its block, an i64
   LLVMValueRef lane;     // number of the thread in its team, an i64
   LLVMValueRef leader;   // whether the thread is the leader of its team, an i1; NULL: it always is
+  int64_t record_bytes;  // bytes of a record of the launch
   LLVMValueRef record;   // address of the record of the block's set
+  LLVMValueRef chunk;    // number of the block among those of its set
   LLVMValueRef grain;    // units of a block
   LLVMValueRef from, to; // units of the block (in NAME_combine of the set): from..to-1
   GpuCell *cell;         // of each reduction
@@ -164,9 +184,19 @@ void gpu_decode(GpuEmit *g, LLVMValueRef i, bool narrow, LoopSet set, const LLVM
 LLVMValueRef gpu_rounds(GpuEmit *g, LoopSet set, const LLVMValueRef *rounds); // their product
 // Emits the body of NAME_combine for a grid of `blocks` blocks in x.
 void gpu_combine(GpuEmit *g, int64_t blocks);
+// Begins the function `name` for blocks of `threads` threads, whose records have `bytes` bytes. It
+// does nothing if it runs after the commit of a step that is not committed. Sets the record of the
+// block's set, and what units of it the block computes. Returns what gpu_run_end needs.
+LLVMBasicBlockRef gpu_run_begin(GpuEmit *g, const char *name, int threads, int64_t bytes);
+void gpu_run_end(GpuEmit *g, LLVMBasicBlockRef done);
 // Adds the functions of kernel k to the module.
 void gpu_emit(LLVMModuleRef module, const Kernel *k, const char *symbol, const GpuCodeOptions *opt,
               const EmitTarget *t);
+
+// -- gpu_ordered.c
+// Adds the function of an ordered operation to the module.
+void gpu_ordered_emit(LLVMModuleRef module, const GpuOrdered *o, const GpuCodeOptions *opt,
+                      const EmitTarget *t);
 #endif
 
 #endif

@@ -1,6 +1,7 @@
 // Assembles code for GPUs by ptxas, for compute capabilities 8.0 and 9.0: the hand-made kernels of
-// suite_kernels, those of the op table (common/op_cases.h), and those of the examples. The
-// assembler must take all of it, without spilled registers. Without ptxas everything is skipped.
+// suite_kernels, those of the op table (common/op_cases.h), ordered operations, and those of
+// the examples. The assembler must take all of it, without spilled registers. Without ptxas
+// everything is skipped.
 //
 //   suite_gpu_assemble       every SAMPLE-th kernel of the first two, each for one of the two
 //   suite_gpu_assemble all   all of them, each for both
@@ -81,15 +82,13 @@ static bool wanted(size_t list, size_t i) { return whole || list % countof(capab
 
 typedef VEC(Kernel *) Kernels;
 
-static void assemble_kernels(Arena *a, const char *ptxas, const Kernels *k, size_t list,
-                             const char *what) {
-  Program p = {.nkernels = k->n, .kernel = arena_array(a, ProgKernel, k->n + 1), .for_ = "run"};
+static void assemble_program(Arena *a, const char *ptxas, const Program *p, Kernel *const *kernels,
+                             size_t list, const char *what) {
   Diag *d = diag_new(a);
-  for (uint32_t i = 0; i < k->n; i++) p.kernel[i].name = arena_printf(a, "k%u", i);
   for (size_t i = 0; i < countof(capabilities); i++) {
     if (!wanted(list, i)) continue;
     GpuCodeOptions opt = {.target = GPU_PTX, .capability = capabilities[i], .opt = suite_opt(2)};
-    char ptx[100], *text = gpu_code_text(a, &p, k->at, &opt, d);
+    char ptx[100], *text = gpu_code_text(a, p, kernels, &opt, d);
     snprintf(ptx, sizeof ptx, "%s/code.ptx", folder);
     FILE *f = fopen(ptx, "w");
     if (!text || !f) {
@@ -101,6 +100,24 @@ static void assemble_kernels(Arena *a, const char *ptxas, const Kernels *k, size
     fclose(f);
     assemble(ptxas, ptx, capabilities[i], what);
   }
+}
+
+static void assemble_kernels(Arena *a, const char *ptxas, const Kernels *k, size_t list,
+                             const char *what) {
+  Program p = {.nkernels = k->n, .kernel = arena_array(a, ProgKernel, k->n + 1), .for_ = "run"};
+  for (uint32_t i = 0; i < k->n; i++) p.kernel[i].name = arena_printf(a, "k%u", i);
+  assemble_program(a, ptxas, &p, k->at, list, what);
+}
+
+// Assembles the functions of all ordered operations, of every type but bool.
+static void ordered(Arena *a, const char *ptxas) {
+  enum { KINDS = ORDERED_TOP_K + 1 };
+  Program p = {.for_ = "run", .instr = arena_array(a, Instr, KINDS * TYPE_COUNT)};
+  for (int i = 0; i < KINDS * TYPE_COUNT; i++) {
+    Ordered w = {.kind = (OrderedKind)(i % KINDS), .type = (Dtype)(i / KINDS)};
+    if (w.type != TYPE_BOOL) p.instr[p.ninstrs++] = (Instr){.kind = INSTR_ORDERED, .u.ordered = w};
+  }
+  assemble_program(a, ptxas, &p, NULL, 0, "ordered operations");
 }
 
 static void hand_made(Arena *a, const char *ptxas, int sample) {
@@ -168,12 +185,13 @@ int main(int argc, char **argv) {
   int sample = whole ? 1 : SAMPLE;
   const char *ptxas = assembler();
   if (!ptxas || !code_available() || !mkdtemp(folder)) {
-    printf("0 passed, 0 failed, %d skipped\n", (int)countof(examples) + 2);
+    printf("0 passed, 0 failed, %d skipped\n", (int)countof(examples) + 3);
     return 0;
   }
   Arena *a = arena_new();
   hand_made(a, ptxas, sample);
   of_ops(a, ptxas, sample);
+  ordered(a, ptxas);
   for (size_t i = 0; i < countof(examples); i++) of_example(ptxas, i);
   char command[100];
   snprintf(command, sizeof command, "rm -rf %s", folder);

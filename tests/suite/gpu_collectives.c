@@ -1,7 +1,8 @@
 // Compares the kernels that carry out collectives on a GPU (codegen/gpu/gpu_transfer.c) with the
 // local communicator, bit for bit. The collectives are those of random graphs under random layouts,
 // each with several element types, ways to combine, and numbers of rows in the batch. The kernels
-// run as machine code of this processor.
+// run as machine code of this processor, and as code of a GPU on the emulator of GPU threads: all
+// transfers of a call that have one kernel in one launch.
 //
 //   gpu_collectives [CASE | seed=N]    SEEDS=n as in layouts
 #include <math.h>
@@ -11,50 +12,76 @@
 
 #include "codegen/codegen.h"
 #include "collectives/local/transfer_plan.h"
+#include "tests/suite/common/emulated.h"
+#include "tests/suite/common/gpu_launch.h"
 #include "tests/suite/common/layout_maker.h"
 
-enum { SEEDS = 100, LAYOUTS = 1, VARIANTS = 3, LARGE_GROUP = 40 };
+enum { SEEDS = 100, LAYOUTS = 1, VARIANTS = 2, LARGE_GROUP = 40 };
 
 // -- machine code of kernels, which cases share -------------------------------------------------
 
 typedef struct Known {
   char *text;
   KernelFn *run;
+  GpuRunner *gpu;
+  Kernel *kernel; // in memory that lasts as long as `gpu`
   struct Known *next;
 } Known;
 static Known *known;
 static int kernels;                  // number of them
 static int64_t calls[COLL_COUNT][2]; // calls that were checked, and sets in them
 
+static void *copy(const void *from, size_t n) { return memcpy(mem_zeroed(1, n), from, n); }
+
+static Kernel *copy_kernel(const Kernel *from) {
+  Kernel *k = copy(from, sizeof *k);
+  k->ptr = copy(from->ptr, sizeof *k->ptr * k->nptr);
+  k->stmt = copy(from->stmt, sizeof *k->stmt * k->nstmts);
+  return k;
+}
+
+// Compiles a program of kernel `from` alone for a processor and for a GPU. The code stays until the
+// suite ends.
+static Known *compile(Program *p, const Kernel *from, Diag *d) {
+  Known *k = mem_zeroed(1, sizeof *k);
+  k->kernel = copy_kernel(from);
+  k->gpu = gpu_runner_new(p, &k->kernel, d);
+  if (!k->gpu || !code_load(p, &k->kernel, &(CodeOptions){.opt = 0}, d)) return NULL;
+  k->run = p->kernel[0].run;
+  return k;
+}
+
 // Returns the code of kernel i of the program; NULL if it does not compile.
-static KernelFn *code_of(Maker *m, const Compiled *c, uint32_t i) {
+static const Known *code_of(Maker *m, const Compiled *c, uint32_t i) {
   const char *text = c->program->kernel[i].text;
   for (const Known *k = known; k; k = k->next)
-    if (strcmp(k->text, text) == 0) return k->run;
+    if (strcmp(k->text, text) == 0) return k;
   Program one = *c->program;
   ProgKernel entry = c->program->kernel[i];
   one.nkernels = 1;
   one.kernel = &entry;
-  // the code stays mapped until the suite ends
-  if (!code_load(&one, &c->kernels[i], &(CodeOptions){.opt = 0}, m->diag)) return NULL;
-  Known *k = mem_zeroed(1, sizeof *k);
-  k->text = mem_zeroed(1, strlen(text) + 1);
-  strcpy(k->text, text);
-  k->run = entry.run;
+  one.ninstrs = 0;
+  Known *k = compile(&one, c->kernels[i], m->diag);
+  if (!k) return NULL;
+  k->text = copy(text, strlen(text) + 1);
   k->next = known;
   known = k;
   kernels++;
-  return k->run;
+  return k;
 }
 
 // -- memory of all processors -------------------------------------------------------------------
 
-// The blocks of a collective, twice: the communicator has those of side 0, the kernels of side 1.
+// The blocks of a collective, three times: the communicator has those of side 0, the kernels on a
+// processor those of side 1, the kernels on a GPU those of side 2, which are in `device`.
+enum { SIDES = 3, DEVICE_SIDE = 2, ROOM = 1 << 24 };
+static char device[ROOM];
+static size_t device_used;
 typedef struct Blocks {
   const Collective *what;
   int64_t processors;
-  char **at[2][2]; // side, source or result: address by processor * nparts + part
-  CommMember *member[2];
+  char **at[SIDES][2]; // side, source or result: address by processor * nparts + part
+  CommMember *member[SIDES];
 } Blocks;
 
 static int64_t block_bytes(const Collective *c, uint32_t part, int result) {
@@ -80,8 +107,12 @@ static char *random_block(Maker *m, Dtype type, int64_t bytes) {
   return at;
 }
 
-static char *copy_block(Maker *m, const char *from, int64_t bytes) {
-  return memcpy(arena_alloc(m->a, (size_t)bytes + 64), from, (size_t)bytes);
+static char *copy_block(Maker *m, int side, const char *from, int64_t bytes) {
+  char *at = device + device_used;
+  if (side != DEVICE_SIDE) at = arena_alloc(m->a, (size_t)bytes + 64);
+  if (side == DEVICE_SIDE) device_used += ((size_t)bytes + 127) / 64 * 64;
+  if (device_used > ROOM) BUG("blocks need more memory");
+  return memcpy(at, from, (size_t)bytes);
 }
 
 static int64_t size_of(const Program *p, Size s, int64_t r, int64_t rows) {
@@ -107,12 +138,12 @@ static int64_t result_of(const Program *p, const Collective *c, uint32_t i, int6
   return c->part[i].once ? axes_peer(&p->mesh, c->axes, r, 0) : r;
 }
 
-// Allocates all blocks, with equal random elements on both sides. in_place: the results of an
+// Allocates all blocks, with equal random elements on all sides. in_place: the results of an
 // all_reduce have the memory of the operands.
 static void fill_blocks(Maker *m, const Program *p, Blocks *b, bool in_place) {
   const Collective *c = b->what;
   for (int result = 0; result < 2; result++)
-    for (int side = 0; side < 2; side++) {
+    for (int side = 0; side < SIDES; side++) {
       b->at[side][result] = arena_array(m->a, char *, b->processors * c->nparts);
       for (int64_t r = 0; r < b->processors; r++)
         for (uint32_t i = 0; i < c->nparts; i++) {
@@ -124,7 +155,7 @@ static void fill_blocks(Maker *m, const Program *p, Blocks *b, bool in_place) {
           else if (result && other != own)
             at[own] = at[other];
           else
-            at[own] = side ? copy_block(m, b->at[0][result][own], bytes)
+            at[own] = side ? copy_block(m, side, b->at[0][result][own], bytes)
                            : random_block(m, c->type, bytes);
         }
     }
@@ -132,8 +163,9 @@ static void fill_blocks(Maker *m, const Program *p, Blocks *b, bool in_place) {
 
 static Blocks blocks_new(Maker *m, const Program *p, const Collective *c, int64_t rows) {
   Blocks b = {.what = c, .processors = mesh_size(&p->mesh)};
+  device_used = 0;
   fill_blocks(m, p, &b, c->kind == COLL_ALL_REDUCE && maker_draw(m, 2));
-  for (int side = 0; side < 2; side++) {
+  for (int side = 0; side < SIDES; side++) {
     b.member[side] = arena_array(m->a, CommMember, b.processors);
     for (int64_t r = 0; r < b.processors; r++)
       b.member[side][r] = member_of(m, p, &b, side, r, rows);
@@ -148,19 +180,21 @@ static bool same(Dtype type, const char *x, const char *y) {
   return isnan(dtype_load(type, x)) && isnan(dtype_load(type, y));
 }
 
-static const char *compare(Maker *m, const Blocks *b) {
+static const char *compare(Maker *m, const Blocks *b, int side) {
   const Collective *c = b->what;
   int64_t size = dtype_bytes(c->type);
   for (int64_t r = 0; r < b->processors; r++)
     for (uint32_t i = 0; i < c->nparts; i++)
       for (int64_t at = 0; at < block_bytes(c, i, 1); at += size) {
         const char *x = b->at[0][1][r * c->nparts + i] + at;
-        const char *y = b->at[1][1][r * c->nparts + i] + at;
+        const char *y = b->at[side][1][r * c->nparts + i] + at;
         if (!same(c->type, x, y))
           return arena_printf(m->a,
-                              "%s of %s, part %u: element %lld of processor %lld is %g, not %g",
-                              coll_text(c->kind), dtype_text(c->type), i, (long long)(at / size),
-                              (long long)r, dtype_load(c->type, y), dtype_load(c->type, x));
+                              "side %d: %s of %s, part %u: element %lld of processor %lld is "
+                              "%g, not %g",
+                              side, coll_text(c->kind), dtype_text(c->type), i,
+                              (long long)(at / size), (long long)r, dtype_load(c->type, y),
+                              dtype_load(c->type, x));
       }
   return NULL;
 }
@@ -173,29 +207,65 @@ static void run_set(KernelFn *run, const TransferSet *set, int64_t piece) {
     run(&call, lo, lo + piece < set->units ? lo + piece : set->units);
 }
 
-// Carries out a collective of the program in both ways.
+// Launches a kernel on the emulator for n sets.
+static void launch(Maker *m, const Known *k, const TransferSet *set, uint32_t n) {
+  GpuSet *operands = arena_array(m->a, GpuSet, n);
+  for (uint32_t i = 0; i < n; i++)
+    operands[i] = (GpuSet){.ptr = set[i].ptr, .slot = set[i].slot, .units = set[i].units};
+  gpu_runner_run(k->gpu, 0, 1, n, operands);
+}
+
+// Runs the sets of a call: on a processor one by one, on a GPU those of one kernel together.
+// Returns what is wrong, or NULL.
+static const char *run_sets(Maker *m, const Compiled *c, const PartPlan *plan, const CommCall *call,
+                            bool on_gpu) {
+  TransferSet *set;
+  uint32_t n = transfer_sets(m->a, plan, &c->program->mesh, call, &set), together;
+  calls[call->what->kind][1] += n;
+  for (uint32_t i = 0; i < n; i += together) {
+    const Known *k = code_of(m, c, set[i].kernel);
+    if (!k) return "a kernel does not compile";
+    together = 1;
+    while (on_gpu && i + together < n && set[i + together].kernel == set[i].kernel) together++;
+    if (on_gpu)
+      launch(m, k, &set[i], together);
+    else
+      run_set(k->run, &set[i], 1 + maker_draw(m, 3));
+  }
+  return NULL;
+}
+
+// Returns whether all valid elements of a collective are in its blocks. They are not if a dim that
+// is a multiple of `over` is split where `over` is not.
+static bool fits(const Program *p, const Collective *c, int64_t rows) {
+  for (int64_t r = 0; r < mesh_size(&p->mesh); r++)
+    for (uint32_t i = 0; i < c->nparts; i++)
+      for (int d = 0; d < c->part[i].rank; d++)
+        if (size_of(p, c->part[i].src_valid[d], r, rows) > c->part[i].src_block[d] ||
+            size_of(p, c->part[i].dst_valid[d], r, rows) > c->part[i].dst_block[d])
+          return false;
+  return true;
+}
+
+// Carries out a collective of the program in all ways.
 static const char *check_call(Maker *m, const Compiled *c, const PartPlan *plan,
                               const Collective *what, int64_t rows) {
-  const Mesh *mesh = &c->program->mesh;
+  if (!fits(c->program, what, rows)) return NULL;
   Blocks b = blocks_new(m, c->program, what, rows);
-  CommCall call[2];
   bool defers = maker_draw(m, 2);
-  for (int side = 0; side < 2; side++)
-    call[side] = (CommCall){what, 0, b.processors, b.member[side], defers};
-  Comm *comm = comm_local(mesh, 1);
-  bool ran = comm_run(comm, &call[0], 0, 1);
-  comm_free(comm);
-  if (!ran) return "the communicator fails";
-  TransferSet *set;
-  uint32_t n = transfer_sets(m->a, plan, mesh, &call[1], &set);
-  calls[what->kind][0]++;
-  calls[what->kind][1] += n;
-  for (uint32_t i = 0; i < n; i++) {
-    KernelFn *run = code_of(m, c, set[i].kernel);
-    if (!run) return "a kernel does not compile";
-    run_set(run, &set[i], 1 + maker_draw(m, 3));
+  Comm *comm = comm_local(&c->program->mesh, 1);
+  const char *wrong = NULL;
+  for (int side = 0; side < SIDES && !wrong; side++) {
+    CommCall call = {what, 0, b.processors, b.member[side], defers};
+    if (side > 0)
+      wrong = run_sets(m, c, plan, &call, side == DEVICE_SIDE);
+    else if (!comm_run(comm, &call, 0, 1))
+      wrong = "the communicator fails";
+    if (side > 0 && !wrong) wrong = compare(m, &b, side);
   }
-  return compare(m, &b);
+  calls[what->kind][0]++;
+  comm_free(comm);
+  return wrong;
 }
 
 // Returns a copy of a collective with another type, way to combine, and marks of its parts.
@@ -268,10 +338,12 @@ int main(int argc, char **argv) {
     printf("0 passed, 0 failed, %d skipped\n", SEEDS * LAYOUTS);
     return 0;
   }
+  emulated_allow(device, sizeof device);
   int code = random_cases(argc, argv, SEEDS, LAYOUTS, check);
+  emulated_forget(0);
   for (int k = 0; k < COLL_COUNT; k++)
-    fprintf(stderr, "%s: %lld calls, %lld transfers\n", coll_text((CollKind)k),
-            (long long)calls[k][0], (long long)calls[k][1]);
+    fprintf(stderr, "%s: %lld calls, %lld sets\n", coll_text((CollKind)k), (long long)calls[k][0],
+            (long long)calls[k][1]);
   fprintf(stderr, "%d kernels\n", kernels);
   return code;
 }
