@@ -13,7 +13,7 @@
 #define RUNTIME_GPU_INTERNAL_H
 
 #include "collectives/local/transfer_plan.h"
-#include "ir/program/gpu.h"
+#include "ir/program/gpu_ordered.h"
 #include "runtime/exec/exec_internal.h"
 #include "runtime/gpu/gpu_product.h"
 
@@ -102,7 +102,8 @@ typedef struct StepPlan {
   uint32_t nstatus;
   char *table; // the records of all launches, until they are on the GPU
   size_t table_bytes, table_room;
-  CudaAddress table_at, status_at;
+  int64_t scratch_bytes;                       // work memory of ordered operations
+  CudaAddress table_at, status_at, scratch_at; // on the GPU; 0: it is empty
   CudaGraphExec graph[2]; // by part: captured once; NULL: not yet, or the part has no operations
 } StepPlan;
 

@@ -154,6 +154,45 @@ static void plan_collective(DeviceWork *w, StepPlan *p, const GpuRound *round) {
   arena_reset(w->arena, mark);
 }
 
+// -- ordered operations ---------------------------------------------------------------------------
+
+// Returns the sizes of an ordered operation on processor c.
+static OrderedSizes ordered_sizes(const Exec *e, int64_t c, const GpuRound *round) {
+  const BoundOrdered *b = &bound_instr(e, c, round->instr, &round->steps)->u.ordered;
+  return (OrderedSizes){.what = b->what, .n = b->n, .rows = b->rows, .count = b->count};
+}
+
+// Returns the bytes of scratch memory that an ordered operation needs on processor c, a multiple of
+// what an address must be a multiple of.
+static int64_t ordered_scratch(const Exec *e, int64_t c, const GpuRound *round) {
+  OrderedSizes sizes = ordered_sizes(e, c, round);
+  return ceil_div(gpu_ordered_launch(&sizes).scratch, MEMORY_ALIGN) * MEMORY_ALIGN;
+}
+
+static bool plan_ordered(DeviceWork *w, StepPlan *p, const GpuRound *round) {
+  const Exec *e = w->exec;
+  const Ordered *what = &e->program->instr[round->instr].u.ordered;
+  const LoopSteps *s = &round->steps;
+  GpuEntry entry = gpu_ordered_entry(what);
+  CudaFunction f = gpu_function(w->code, entry.run, entry.shared, w->diag);
+  CudaAddress scratch = p->scratch_at;
+  Launching l = {0};
+  for (int64_t c = e->first; f && c < e->first + e->own; c++) {
+    const BoundOrdered *b = &bound_instr(e, c, round->instr, s)->u.ordered;
+    OrderedSizes sizes = ordered_sizes(e, c, round);
+    int64_t at;
+    char *to = table_add(p, (size_t)gpu_record_bytes(ORDERED_POINTERS, ORDERED_SLOTS, 0), &at);
+    gpu_ordered_record(&sizes, gpu_translate(w, b->src + ref_moved(what->src, s->depth, s->at)),
+                       gpu_translate(w, b->dst + ref_moved(what->dst, s->depth, s->at)), scratch,
+                       l.blocks, to);
+    scratch += (CudaAddress)ordered_scratch(e, c, round);
+    l.blocks += gpu_ordered_launch(&sizes).blocks;
+    if (l.nsets++ == 0) l.table = at;
+  }
+  if (f) add_launch(p, f, &l, l.blocks, 1, entry.threads, entry.shared);
+  return f != NULL;
+}
+
 static void plan_copy(DeviceWork *w, StepPlan *p, const GpuRound *round) {
   const Exec *e = w->exec;
   const LoopSteps *s = &round->steps;
@@ -177,7 +216,7 @@ static bool plan_instr(DeviceWork *w, StepPlan *p, GpuRound *round) {
   case INSTR_COPY: plan_copy(w, p, round); return true;
   case INSTR_GEMM: return plan_product(w, p, round);
   case INSTR_COLLECTIVE: plan_collective(w, p, round); return true;
-  case INSTR_ORDERED: return lacks(w, round->instr, "ordered operations");
+  case INSTR_ORDERED: return plan_ordered(w, p, round);
   case INSTR_COMMIT: p->commit = p->round.n; return true;
   case INSTR_LOOP:
   case INSTR_END: return true;
@@ -216,10 +255,16 @@ static bool walk(DeviceWork *w, StepPlan *p, RoundVisit *visit) {
   return true;
 }
 
-static bool count_statuses(DeviceWork *w, StepPlan *p, GpuRound *round) {
+// Counts the statuses, and the scratch memory of ordered operations, which use it one after
+// another.
+static bool measure(DeviceWork *w, StepPlan *p, GpuRound *round) {
   const Exec *e = w->exec;
-  bool reports = e->program->nchecks && e->program->instr[round->instr].kind == INSTR_KERNEL;
-  if (reports) p->nstatus += (uint32_t)e->own;
+  InstrKind kind = e->program->instr[round->instr].kind;
+  int64_t scratch = 0;
+  if (kind == INSTR_KERNEL && e->program->nchecks) p->nstatus += (uint32_t)e->own;
+  for (int64_t c = e->first; kind == INSTR_ORDERED && c < e->first + e->own; c++)
+    scratch += ordered_scratch(e, c, round);
+  if (scratch > p->scratch_bytes) p->scratch_bytes = scratch;
   return true;
 }
 
@@ -258,8 +303,9 @@ bool gpu_plan_new(DeviceWork *w, StepPlan *p) {
                   .rows = w->exec->rows,
                   .defers = gpu_plan_defers(w->exec),
                   .commit = UINT32_MAX};
-  if (!walk(w, p, count_statuses) ||
-      !allocate(w, &p->status_at, p->nstatus * sizeof(GpuStatus), "the faults of launches"))
+  if (!walk(w, p, measure) ||
+      !allocate(w, &p->status_at, p->nstatus * sizeof(GpuStatus), "the faults of launches") ||
+      !allocate(w, &p->scratch_at, (size_t)p->scratch_bytes, "sorting"))
     return false;
   p->nstatus = 0;
   if (!walk(w, p, add_round)) return false;
@@ -279,6 +325,7 @@ void gpu_plan_free(StepPlan *p) {
   gpu_plan_forget(p);
   if (p->table_at) (void)cuda.MemFree(p->table_at);
   if (p->status_at) (void)cuda.MemFree(p->status_at);
+  if (p->scratch_at) (void)cuda.MemFree(p->scratch_at);
   free(p->table);
   arena_free(p->arena);
   *p = (StepPlan){0};
