@@ -94,6 +94,8 @@ meshes iris 1e-4 examples/iris.mesh b h1 --set train.epochs=2
 meshes digits 1e-4 "$tmp/digits.mesh" b h
 meshes lstm 1e-4 "$tmp/lstm.mesh" b d --set train.steps=3
 meshes transformer 1e-4 "$tmp/attention.mesh" b heads --set train.steps=3
+# products large enough for the library
+meshes products 1e-4 "$tmp/digits.mesh" b h --set b=64 --set h=96 --set pixels=128 --set train.steps=2
 MESHC_GPU_EAGER=1 agree "digits without graphs" 1e-4 "$tmp/digits.mesh" --mesh rows=2 --layout b=rows
 
 # Values go from one device to the other.
@@ -115,6 +117,18 @@ expect "a wrong number in a kernel" 4 'one processor.*E0809' "$gpu" train "$tmp/
 expect "a wrong element" 1 'does not support --fault value@' "$gpu" train "$tmp/digits.mesh" --fault value@0:0
 expect "bench" 0 'slowest' "$gpu" bench "$tmp/digits.mesh" --steps 2
 
+
+# Models of all kinds: a step on made-up input agrees with one processor of the CPU, within the bounds of rounding.
+while read -r model mesh layout; do
+  expect "$model $mesh" 0 'verify: .* agree' "$gpu" bench "tests/models/$model.mesh" --verify --steps 1 --for run --mesh "$mesh" --layout "$layout"
+done <<'END'
+ordered rows=2,cols=2 d=rows,t=cols
+ordered_scan one=1 none
+moves rows=2,cols=3 b=rows,t=cols
+types one=1 none
+precision_bf16 rows=2 b=rows
+uneven rows=2,cols=3 b=rows+cols
+END
 
 # Faults of a step
 cat >"$tmp/ids.mesh" <<'END'
