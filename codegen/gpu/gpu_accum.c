@@ -2,6 +2,9 @@
 // cell in each thread for the whole block. One with many elements is in the block's partial row,
 // where each element has one thread that adds to it (parallel_loops in gpu_plan.c).
 //
+// Where the elements are few, each thread keeps those of its positions in cells for the whole block
+// and stores them to the row at the end (GpuPlan.kept).
+//
 // A sum that has an array of f64 in the partial row (kernel_accum_wide) adds to that array only;
 // the array before it keeps the identity.
 #include "codegen/gpu/gpu_internal.h"
@@ -13,7 +16,11 @@ static bool in_row(const GpuEmit *g, int s) { return gpu_accum_in_row(g->e.k, s)
 
 // Returns whether a thread adds up values for each position, before it adds them to the row.
 static bool has_cell(const GpuEmit *g, int s) {
-  return in_row(g, s) && gpu_accum_has_cell(g->e.k, &g->plan, s);
+  return in_row(g, s) && !g->plan.kept && gpu_accum_has_cell(g->e.k, &g->plan, s);
+}
+
+static GpuCell *kept_cell(const GpuEmit *g, int s, int slot) {
+  return &g->kept[s * g->plan.kept + slot];
 }
 
 static void row_begin(GpuEmit *g, int s) {
@@ -32,23 +39,35 @@ void gpu_accum_begin(GpuEmit *g) {
   bool rows = false;
   for (int s = 0; s < g->e.k->nstmts; s++) {
     if (!is_accum(g, s)) continue;
-    g->cell[s] = gpu_cell_make(g, g->e.k->stmt[s].op, g->plan.cell[s]);
-    gpu_cell_clear(g, &g->cell[s]);
-    if (in_row(g, s)) row_begin(g, s);
-    rows |= in_row(g, s);
+    GpuCell *cell = in_row(g, s) && g->plan.kept ? kept_cell(g, s, 0) : &g->cell[s];
+    int n = in_row(g, s) && g->plan.kept ? g->plan.kept : 1;
+    for (int i = 0; i < n; i++) {
+      cell[i] = gpu_cell_make(g, g->e.k->stmt[s].op, g->plan.cell[s]);
+      gpu_cell_clear(g, &cell[i]);
+    }
+    if (!in_row(g, s) || g->plan.kept) continue;
+    row_begin(g, s);
+    rows = true;
   }
   if (rows) gpu_barrier(g);
+}
+
+// Emits the number of the element of s at the counters of the loops.
+static LLVMValueRef row_index(GpuEmit *g, int s) {
+  Emit *e = &g->e;
+  LLVMValueRef index = i64_of(e, 0);
+  for (int l = e->k->nouter; l < e->k->nouter + e->k->ninner; l++) {
+    int64_t stride = accum_stride(e->k, s, l);
+    if (stride) index = int_add(e, index, int_mul(e, e->counter[l], i64_of(e, stride)));
+  }
+  return index;
 }
 
 // Emits the addition of x, of type `type`, to the element of the row at the counters of the loops.
 static void row_add(GpuEmit *g, int s, LLVMValueRef x, Dtype type) {
   Emit *e = &g->e;
   const KStmt *st = &e->k->stmt[s];
-  LLVMValueRef index = i64_of(e, 0);
-  for (int l = e->k->nouter; l < e->k->nouter + e->k->ninner; l++) {
-    int64_t stride = accum_stride(e->k, s, l);
-    if (stride) index = int_add(e, index, int_mul(e, e->counter[l], i64_of(e, stride)));
-  }
+  LLVMValueRef index = row_index(g, s);
   bool wide = kernel_accum_wide(e->k, s);
   Dtype t = wide ? TYPE_F64 : st->type;
   LLVMValueRef at = wide ? wide_at(e, s, partial_at(e, s, NULL), index) : partial_at(e, s, index);
@@ -56,10 +75,14 @@ static void row_add(GpuEmit *g, int s, LLVMValueRef x, Dtype type) {
   gpu_write(g, t, at, emit_join(e, st->op, t, gpu_read(g, t, at, GPU_GLOBAL), x), GPU_GLOBAL);
 }
 
-void gpu_accum_add(GpuEmit *g, int s) {
+void gpu_accum_add(GpuEmit *g, int s, int v) {
   Emit *e = &g->e;
   const KStmt *st = &e->k->stmt[s];
-  LLVMValueRef x = operand_at(e, st, 0, st->type, 0, 0);
+  LLVMValueRef x = operand_at(e, st, 0, st->type, 0, v);
+  if (in_row(g, s) && g->plan.kept) {
+    gpu_cell_add(g, kept_cell(g, s, g->slot), x, st->type);
+    return;
+  }
   if (in_row(g, s) && !has_cell(g, s)) {
     row_add(g, s, x, st->type);
     return;
@@ -83,8 +106,56 @@ void gpu_accum_position_end(GpuEmit *g, int phase) {
               g->cell[s].type);
 }
 
+LLVMBasicBlockRef gpu_kept_begin(GpuEmit *g, int slot) {
+  Emit *e = &g->e;
+  LLVMValueRef n = gpu_rounds(g, g->plan.spread, e->extent);
+  LLVMValueRef at = int_add(e, g->lane, i64_of(e, (int64_t)slot * gpu_team_threads(g)));
+  int64_t end = (int64_t)(slot + 1) * gpu_team_threads(g);
+  bool all = LLVMIsAConstantInt(n) && LLVMConstIntGetSExtValue(n) >= end;
+  LLVMBasicBlockRef done = all ? NULL : if_begin(e, int_less(e, at, n));
+  gpu_decode(g, at, g->plan.narrow_spread, g->plan.spread, e->extent, e->counter);
+  g->slot = slot;
+  return done;
+}
+
+// Emits the value of the kept cell of s at position `slot`. Where warps have items of their own,
+// their cells are joined.
+static LLVMValueRef kept_value(GpuEmit *g, int s, int slot) {
+  const GpuCell *cell = kept_cell(g, s, slot);
+  if (g->plan.team == TEAM_WARP) return gpu_cell_join_warps(g, cell);
+  return emit_read(&g->e, reg_type(&g->e, cell->type), cell->at);
+}
+
+// Emits the store of x, the value of the kept cell of s at the current position, to the row.
+static void store_kept(GpuEmit *g, int s, LLVMValueRef x) {
+  Emit *e = &g->e;
+  const KStmt *st = &e->k->stmt[s];
+  const GpuCell *cell = kept_cell(g, s, g->slot);
+  LLVMValueRef index = row_index(g, s);
+  bool wide = kernel_accum_wide(e->k, s);
+  LLVMValueRef leaf =
+      wide ? emit_identity(e, st->op, st->type, false) : emit_coerce(e, x, cell->type, st->type);
+  gpu_write(g, st->type, partial_at(e, s, index), leaf, GPU_GLOBAL);
+  if (wide) gpu_write(g, TYPE_F64, wide_at(e, s, partial_at(e, s, NULL), index), x, GPU_GLOBAL);
+}
+
+// Emits the stores of the kept cells of s. Those of all warps are stored by the first warp.
+static void kept_end(GpuEmit *g, int s) {
+  Emit *e = &g->e;
+  for (int slot = 0; slot < g->plan.kept; slot++) {
+    LLVMValueRef x = kept_value(g, s, slot);
+    LLVMBasicBlockRef first = if_begin(e, int_less(e, g->thread, i64_of(e, gpu_team_threads(g))));
+    LLVMBasicBlockRef done = gpu_kept_begin(g, slot);
+    store_kept(g, s, x);
+    if (done) if_end(e, done);
+    if_end(e, first);
+  }
+}
+
 void gpu_accum_end(GpuEmit *g) {
   Emit *e = &g->e;
+  for (int s = 0; s < e->k->nstmts; s++)
+    if (is_accum(g, s) && in_row(g, s)) kept_end(g, s);
   GpuCell *cell = arena_array(e->arena, GpuCell, e->k->nstmts + 1);
   LLVMValueRef *value = arena_array(e->arena, LLVMValueRef, e->k->nstmts + 1);
   int n = 0;

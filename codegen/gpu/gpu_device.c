@@ -112,15 +112,14 @@ LLVMValueRef gpu_shared(GpuEmit *g) {
   return at;
 }
 
-static void tell(GpuEmit *g, LLVMValueRef at, Dtype t, GpuAccess how, GpuSpace space) {
+static void tell(GpuEmit *g, LLVMValueRef at, int bytes, GpuAccess how, GpuSpace space) {
   if (!gpu_is_emulated(g)) return;
-  LLVMValueRef arg[5] = {NULL, at, i32_of(g, (int)dtype_bytes(t)), i32_of(g, how),
-                         i32_of(g, space)};
+  LLVMValueRef arg[5] = {NULL, at, i32_of(g, bytes), i32_of(g, how), i32_of(g, space)};
   call_device(g, offsetof(GpuEmulator, access), g->e.none, 5, arg);
 }
 
 LLVMValueRef gpu_read(GpuEmit *g, Dtype t, LLVMValueRef at, GpuSpace space) {
-  tell(g, at, t, GPU_READ, space);
+  tell(g, at, (int)dtype_bytes(t), GPU_READ, space);
   LLVMValueRef raw = emit_read(&g->e, mem_type(&g->e, t), at);
   LLVMSetAlignment(raw, (unsigned)dtype_bytes(t));
   return from_memory(&g->e, t, raw);
@@ -128,11 +127,43 @@ LLVMValueRef gpu_read(GpuEmit *g, Dtype t, LLVMValueRef at, GpuSpace space) {
 
 void gpu_write(GpuEmit *g, Dtype t, LLVMValueRef at, LLVMValueRef x, GpuSpace space) {
   LLVMValueRef raw = to_memory(&g->e, t, x);
-  tell(g, at, t, GPU_WRITE, space);
+  tell(g, at, (int)dtype_bytes(t), GPU_WRITE, space);
   LLVMSetAlignment(LLVMBuildStore(g->e.b, raw, at), (unsigned)dtype_bytes(t));
 }
 
-void gpu_tell_atomic(GpuEmit *g, LLVMValueRef at) { tell(g, at, TYPE_I32, GPU_ATOMIC, GPU_GLOBAL); }
+int gpu_wide_bytes(Dtype t, int n) {
+  int bytes = n * (int)dtype_bytes(t);
+  return bytes < 16 ? bytes : 16;
+}
+
+void gpu_read_wide(GpuEmit *g, Dtype t, LLVMValueRef at, int n, LLVMValueRef *out) {
+  Emit *e = &g->e;
+  int bytes = gpu_wide_bytes(t, n), each = bytes / (int)dtype_bytes(t);
+  LLVMTypeRef element = mem_type(e, t);
+  for (int i = 0; i < n; i += each) {
+    LLVMValueRef from = i ? emit_at(e, element, at, i64_of(e, i)) : at;
+    tell(g, from, bytes, GPU_READ, GPU_GLOBAL);
+    LLVMValueRef all = emit_read(e, LLVMVectorType(element, (unsigned)each), from);
+    LLVMSetAlignment(all, (unsigned)bytes);
+    for (int j = 0; j < each; j++) out[i + j] = from_memory(e, t, lane_of(e, all, i64_of(e, j)));
+  }
+}
+
+void gpu_write_wide(GpuEmit *g, Dtype t, LLVMValueRef at, int n, const LLVMValueRef *x) {
+  Emit *e = &g->e;
+  int bytes = gpu_wide_bytes(t, n), each = bytes / (int)dtype_bytes(t);
+  LLVMTypeRef element = mem_type(e, t);
+  for (int i = 0; i < n; i += each) {
+    LLVMValueRef to = i ? emit_at(e, element, at, i64_of(e, i)) : at;
+    LLVMValueRef all = LLVMGetPoison(LLVMVectorType(element, (unsigned)each));
+    for (int j = 0; j < each; j++)
+      all = LLVMBuildInsertElement(e->b, all, to_memory(e, t, x[i + j]), i64_of(e, j), "");
+    tell(g, to, bytes, GPU_WRITE, GPU_GLOBAL);
+    LLVMSetAlignment(LLVMBuildStore(e->b, all, to), (unsigned)bytes);
+  }
+}
+
+void gpu_tell_atomic(GpuEmit *g, LLVMValueRef at) { tell(g, at, 4, GPU_ATOMIC, GPU_GLOBAL); }
 
 LLVMValueRef gpu_address(GpuEmit *g, LLVMValueRef i64) {
   return LLVMBuildIntToPtr(g->e.b, i64, g->global, "");

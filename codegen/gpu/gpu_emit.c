@@ -174,6 +174,7 @@ void gpu_emit(LLVMModuleRef module, const Kernel *k, const char *symbol, const G
                .opt = opt,
                .plan = gpu_plan_make(a, k),
                .cell = arena_array(a, GpuCell, k->nstmts + 1)};
+  g.kept = arena_array(a, GpuCell, k->nstmts * g.plan.kept + 1);
   Emit *e = &g.e;
   e->ctx = LLVMGetModuleContext(module);
   e->b = LLVMCreateBuilderInContext(e->ctx);

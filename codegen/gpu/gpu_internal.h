@@ -57,6 +57,12 @@ typedef struct GpuPlan {
   uint8_t *place;     // of each statement: a GPU_AT_ constant
   Dtype *cell;        // of each reduction: the type of its cells
   int joins;          // largest number of reductions that a block joins at a time
+  // Positions of a thread for which it keeps the elements of K_ACCUMs in cells, over all items; 0:
+  // they are in memory.
+  int kept;
+  // Neighbours along the vector loop that a thread computes together, with accesses of up to 16
+  // bytes: 1 or GPU_VECS.
+  int vecs;
 } GpuPlan;
 GpuPlan gpu_plan_make(Arena *a, const Kernel *k);
 char *gpu_plan_print(Arena *a, const Kernel *k, const GpuPlan *p); // one line of text
@@ -67,7 +73,9 @@ bool gpu_accum_in_row(const Kernel *k, int s);
 // Returns whether the rounds of the loops that are not spread add to one element of s, so that a
 // thread can add them up in a cell.
 bool gpu_accum_has_cell(const Kernel *k, const GpuPlan *p, int s);
-enum { GPU_COMBINE_THREADS = 128 };
+// Returns whether statement s is a load or store of neighbours in memory along the vector loop.
+bool gpu_is_wide(const Kernel *k, const KStmt *s);
+enum { GPU_COMBINE_THREADS = 128, GPU_VECS = 4 };
 
 // The function of an ordered operation (ir/program/gpu_ordered.h).
 typedef struct GpuOrdered {
@@ -121,10 +129,15 @@ typedef struct GpuEmit {
   LLVMValueRef grain;    // units of a block
   LLVMValueRef from, to; // units of the block (in NAME_combine of the set): from..to-1
   GpuCell *cell;         // of each reduction
+  GpuCell *kept;         // of each reduction and each of GpuPlan.kept positions
+  int slot;              // number of the position among these
   LLVMValueRef count[MAX_LOOPS]; // of each outer loop: its rounds, or blocks of the vector loop
 } GpuEmit;
 
 // -- gpu_device.c
+static inline int gpu_team_threads(const GpuEmit *g) {
+  return g->plan.team == TEAM_WARP ? GPU_WARP : g->threads;
+}
 static inline bool gpu_is_emulated(const GpuEmit *g) { return g->opt->target == GPU_EMULATED; }
 LLVMValueRef gpu_thread(GpuEmit *g); // an i64, as all numbers of threads and blocks
 LLVMValueRef gpu_block_x(GpuEmit *g);
@@ -138,6 +151,11 @@ LLVMValueRef gpu_shuffle(GpuEmit *g, GpuShuffle kind, LLVMValueRef x, int lane);
 // Emit a load or a store of a register of type t in the element type that memory has for it.
 LLVMValueRef gpu_read(GpuEmit *g, Dtype t, LLVMValueRef at, GpuSpace space);
 void gpu_write(GpuEmit *g, Dtype t, LLVMValueRef at, LLVMValueRef x, GpuSpace space);
+// Emit loads or stores of n neighbours from `at` on, an address that gpu_alignment has found to be
+// aligned. Global memory.
+void gpu_read_wide(GpuEmit *g, Dtype t, LLVMValueRef at, int n, LLVMValueRef *out);
+void gpu_write_wide(GpuEmit *g, Dtype t, LLVMValueRef at, int n, const LLVMValueRef *x);
+int gpu_wide_bytes(Dtype t, int n); // the bytes of one such access
 // Tells the emulator of an atomic operation on 4 bytes of global memory that follows.
 void gpu_tell_atomic(GpuEmit *g, LLVMValueRef at);
 // Emits a load of the 8 bytes at byte `at` behind address `base`, as an i64 or f64. Nobody writes
@@ -153,15 +171,25 @@ void gpu_function_end(GpuEmit *g);
 EmitReport gpu_report;
 
 // -- gpu_memory.c
-LLVMValueRef gpu_load(GpuEmit *g, const KStmt *s);
-void gpu_store(GpuEmit *g, const KStmt *s);
+// v: number of the neighbour along the vector loop.
+LLVMValueRef gpu_load(GpuEmit *g, const KStmt *s, int v);
+void gpu_store(GpuEmit *g, const KStmt *s, int v);
 void gpu_scatter(GpuEmit *g, const KStmt *s);
+// Emit a load or store (gpu_is_wide) of all neighbours of the statement with number `id`.
+void gpu_load_wide(GpuEmit *g, int id);
+void gpu_store_wide(GpuEmit *g, const KStmt *s);
+// Emits whether the addresses of all such accesses of a phase (-1: of all phases) are aligned, at
+// the counters of the loops.
+LLVMValueRef gpu_aligned(GpuEmit *g, int phase);
 
 // -- gpu_join.c
 // Emits the allocation of a cell.
 GpuCell gpu_cell_make(GpuEmit *g, Op op, Dtype type);
 void gpu_cell_clear(GpuEmit *g, const GpuCell *c);
 void gpu_cell_add(GpuEmit *g, const GpuCell *c, LLVMValueRef x, Dtype type); // x has type `type`
+// Emits the joining of the cells that threads with equal lanes have in all warps of the block, for
+// all threads.
+LLVMValueRef gpu_cell_join_warps(GpuEmit *g, const GpuCell *c);
 // Emits the joining of the cells of all threads of the team, or with `block` of the block. Each
 // thread of it gets the results: value[i] is that of cell[i], of its type. All threads of the block
 // run this code.
@@ -169,10 +197,13 @@ void gpu_cells_join(GpuEmit *g, int n, const GpuCell *cell, bool block, LLVMValu
 
 // -- gpu_accum.c
 void gpu_accum_begin(GpuEmit *g);
-void gpu_accum_add(GpuEmit *g, int s);
+void gpu_accum_add(GpuEmit *g, int s, int v);
 void gpu_accum_position_begin(GpuEmit *g, int phase);
 void gpu_accum_position_end(GpuEmit *g, int phase);
 void gpu_accum_end(GpuEmit *g);
+// Emits the number and the counters of position `slot` of a thread that keeps positions. Returns
+// what if_end ends, or NULL if each thread has this position.
+LLVMBasicBlockRef gpu_kept_begin(GpuEmit *g, int slot);
 
 // -- gpu_nest.c, gpu_combine.c, gpu_emit.c
 // Emits the items of the units GpuEmit.from..to-1.

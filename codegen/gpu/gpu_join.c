@@ -36,6 +36,20 @@ static LLVMValueRef warp_slot(GpuEmit *g, int i, LLVMValueRef warp) {
   return emit_at(e, e->i64, gpu_shared(g), at);
 }
 
+LLVMValueRef gpu_cell_join_warps(GpuEmit *g, const GpuCell *c) {
+  Emit *e = &g->e;
+  LLVMValueRef own = emit_at(e, e->i64, gpu_shared(g), g->thread), all = NULL;
+  gpu_barrier(g);
+  gpu_write(g, c->type, own, cell_value(g, c), GPU_SHARED);
+  gpu_barrier(g);
+  for (int w = 0; w < g->threads / GPU_WARP; w++) {
+    LLVMValueRef at = int_add(e, g->lane, i64_of(e, (int64_t)w * GPU_WARP));
+    LLVMValueRef x = gpu_read(g, c->type, emit_at(e, e->i64, gpu_shared(g), at), GPU_SHARED);
+    all = all ? emit_join(e, c->op, c->type, all, x) : x;
+  }
+  return all;
+}
+
 static LLVMValueRef join_slots(GpuEmit *g, int i, const GpuCell *c) {
   LLVMValueRef all = gpu_read(g, c->type, warp_slot(g, i, i64_of(&g->e, 0)), GPU_SHARED);
   for (int w = 1; w < g->threads / GPU_WARP; w++) {

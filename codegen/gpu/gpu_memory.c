@@ -1,17 +1,18 @@
-// Loads, stores and scatters of one element. A guard is a bool argument of a load: where it is
-// false, nothing is read.
+// Loads, stores and scatters of one element, and loads and stores of neighbours. A guard is a bool
+// argument of a load: where it is false, nothing is read.
 #include "codegen/gpu/gpu_internal.h"
 
 #ifdef MESHC_HAVE_LLVM
 
-// Emits the address of a pointer at the counters of the loops, `index` elements further. NULL: 0.
-static LLVMValueRef address(GpuEmit *g, int pointer, LLVMValueRef index) {
+// Emits the address of a pointer at the counters of the loops, for neighbour v along the vector
+// loop, `index` elements further. NULL: 0.
+static LLVMValueRef address(GpuEmit *g, int pointer, int v, LLVMValueRef index) {
   Emit *e = &g->e;
   const KPtr *p = &e->k->ptr[pointer];
   LLVMValueRef at = index;
   for (int l = 0; l < e->k->nouter + e->k->ninner; l++) {
     if (p->stride[l] == 0) continue;
-    LLVMValueRef off = int_mul(e, e->counter[l], i64_of(e, p->stride[l]));
+    LLVMValueRef off = int_mul(e, counter_at(e, l, 0, v), i64_of(e, p->stride[l]));
     at = at ? int_add(e, at, off) : off;
   }
   return at ? emit_at(e, mem_type(e, p->type), e->base[pointer], at) : e->base[pointer];
@@ -28,26 +29,57 @@ static LLVMValueRef load_if(GpuEmit *g, Dtype t, LLVMValueRef at, LLVMValueRef g
   return emit_read(e, type, cell);
 }
 
-LLVMValueRef gpu_load(GpuEmit *g, const KStmt *s) {
+LLVMValueRef gpu_load(GpuEmit *g, const KStmt *s, int v) {
   Emit *e = &g->e;
   Dtype t = e->k->ptr[s->index].type;
-  LLVMValueRef index = s->kind == K_LOAD ? NULL : scaled_operand(e, s, 0, 0, 0);
-  LLVMValueRef at = address(g, s->index, index);
+  LLVMValueRef index = s->kind == K_LOAD ? NULL : scaled_operand(e, s, 0, 0, v);
+  LLVMValueRef at = address(g, s->index, v, index);
   LLVMValueRef x = s->arg[1] == NO_STMT ? gpu_read(g, t, at, GPU_GLOBAL)
-                                        : load_if(g, t, at, value_at(e, s->arg[1], 0, 0));
+                                        : load_if(g, t, at, value_at(e, s->arg[1], 0, v));
   return emit_coerce(e, x, t, s->type);
 }
 
-void gpu_store(GpuEmit *g, const KStmt *s) {
+void gpu_store(GpuEmit *g, const KStmt *s, int v) {
   Dtype t = g->e.k->ptr[s->index].type;
-  gpu_write(g, t, address(g, s->index, NULL), operand_at(&g->e, s, 0, t, 0, 0), GPU_GLOBAL);
+  gpu_write(g, t, address(g, s->index, v, NULL), operand_at(&g->e, s, 0, t, 0, v), GPU_GLOBAL);
+}
+
+void gpu_load_wide(GpuEmit *g, int id) {
+  Emit *e = &g->e;
+  const KStmt *s = &e->k->stmt[id];
+  Dtype t = e->k->ptr[s->index].type;
+  LLVMValueRef x[GPU_VECS];
+  gpu_read_wide(g, t, address(g, s->index, 0, NULL), e->vecs, x);
+  for (int v = 0; v < e->vecs; v++)
+    e->value[instance_id(id, 0, v)] = emit_coerce(e, x[v], t, s->type);
+}
+
+void gpu_store_wide(GpuEmit *g, const KStmt *s) {
+  Emit *e = &g->e;
+  Dtype t = e->k->ptr[s->index].type;
+  LLVMValueRef x[GPU_VECS];
+  for (int v = 0; v < e->vecs; v++) x[v] = operand_at(e, s, 0, t, 0, v);
+  gpu_write_wide(g, t, address(g, s->index, 0, NULL), e->vecs, x);
+}
+
+LLVMValueRef gpu_aligned(GpuEmit *g, int phase) {
+  Emit *e = &g->e;
+  LLVMValueRef bits = i64_of(e, 0);
+  for (int i = 0; i < e->k->nstmts; i++) {
+    const KStmt *s = &e->k->stmt[i];
+    if ((phase >= 0 && s->phase != phase) || !gpu_is_wide(e->k, s)) continue;
+    int bytes = gpu_wide_bytes(e->k->ptr[s->index].type, GPU_VECS);
+    LLVMValueRef at = LLVMBuildPtrToInt(e->b, address(g, s->index, 0, NULL), e->i64, "");
+    bits = bit_or(e, bits, keep_bits(e, at, bytes - 1));
+  }
+  return int_equal(e, bits, i64_of(e, 0));
 }
 
 void gpu_scatter(GpuEmit *g, const KStmt *s) {
   Emit *e = &g->e;
   Dtype t = e->k->ptr[s->index].type;
   LLVMValueRef x = operand_at(e, s, 0, t, 0, 0);
-  LLVMValueRef at = address(g, s->index, scaled_operand(e, s, 1, 0, 0));
+  LLVMValueRef at = address(g, s->index, 0, scaled_operand(e, s, 1, 0, 0));
   gpu_write(g, t, at, emit_join(e, s->op, t, gpu_read(g, t, at, GPU_GLOBAL), x), GPU_GLOBAL);
 }
 #endif

@@ -13,24 +13,40 @@
 
 // -- statements ---------------------------------------------------------------------------------
 
-static void emit_one(GpuEmit *g, int id) {
+// Emits statement `id` for neighbour v along the vector loop.
+static void emit_one(GpuEmit *g, int id, int v) {
   Emit *e = &g->e;
   const KStmt *s = &e->k->stmt[id];
-  LLVMValueRef *value = &e->value[instance_id(id, 0, 0)];
+  LLVMValueRef *value = &e->value[instance_id(id, 0, v)];
   switch (s->kind) {
   case K_NUM: *value = known_number(e, s); return;
   case K_LOAD:
-  case K_LOAD_AT: *value = gpu_load(g, s); return;
-  case K_OP: *value = emit_op(e, s, 0, 0); return;
-  case K_POSITION: *value = emit_position(e, s, 0, 0); return;
-  case K_QUOTIENT: *value = emit_quotient(e, s, 0, 0); return;
-  case K_INSIDE: *value = emit_inside(e, s, 0, 0); return;
-  case K_REDUCE: gpu_cell_add(g, &g->cell[id], operand_at(e, s, 0, s->type, 0, 0), s->type); return;
-  case K_ACCUM: gpu_accum_add(g, id); return;
-  case K_STORE: gpu_store(g, s); return;
+  case K_LOAD_AT: *value = gpu_load(g, s, v); return;
+  case K_OP: *value = emit_op(e, s, 0, v); return;
+  case K_POSITION: *value = emit_position(e, s, 0, v); return;
+  case K_QUOTIENT: *value = emit_quotient(e, s, 0, v); return;
+  case K_INSIDE: *value = emit_inside(e, s, 0, v); return;
+  case K_REDUCE: gpu_cell_add(g, &g->cell[id], operand_at(e, s, 0, s->type, 0, v), s->type); return;
+  case K_ACCUM: gpu_accum_add(g, id, v); return;
+  case K_STORE: gpu_store(g, s, v); return;
   case K_SCATTER: gpu_scatter(g, s); return;
   }
   BUG("kernel %s: a statement of kind %d", e->k->name, (int)s->kind);
+}
+
+// Emits statement `id` for the neighbours along the vector loop that are computed together.
+static void emit_neighbours(GpuEmit *g, int id) {
+  Emit *e = &g->e;
+  const KStmt *s = &e->k->stmt[id];
+  bool adds = s->kind == K_REDUCE || s->kind == K_ACCUM;
+  int n = adds || depends(e, id, e->k->vector) ? e->vecs : 1;
+  bool wide = n > 1 && gpu_is_wide(e->k, s);
+  if (wide && s->kind == K_LOAD)
+    gpu_load_wide(g, id);
+  else if (wide)
+    gpu_store_wide(g, s);
+  else
+    for (int v = 0; v < n; v++) emit_one(g, id, v);
 }
 
 static bool is_at(const GpuEmit *g, int id, int place, int phase) {
@@ -40,7 +56,7 @@ static bool is_at(const GpuEmit *g, int id, int place, int phase) {
 
 static void emit_place(GpuEmit *g, int place, int phase) {
   for (int id = 0; id < g->e.k->nstmts; id++)
-    if (is_at(g, id, place, phase)) emit_one(g, id);
+    if (is_at(g, id, place, phase)) emit_neighbours(g, id);
 }
 
 // Emits the statements of a phase outside of the inner loops. Its stores may be to memory that the
@@ -54,7 +70,7 @@ static void emit_phase_place(GpuEmit *g, int phase) {
     if (once && !waited)
       (g->plan.team == TEAM_WARP ? gpu_warp_barrier : gpu_barrier)(g), waited = true;
     LLVMBasicBlockRef done = once ? if_begin(&g->e, g->leader) : NULL;
-    emit_one(g, id);
+    emit_neighbours(g, id);
     if (once) if_end(&g->e, done);
   }
 }
@@ -105,13 +121,63 @@ static void position(GpuEmit *g, int phase) {
   gpu_accum_position_end(g, phase);
 }
 
-static int team_threads(const GpuEmit *g) {
-  return g->plan.team == TEAM_WARP ? GPU_WARP : g->threads;
+// What is done for some neighbours along the vector loop, whose counter is set.
+typedef void Neighbours(GpuEmit *g, int phase);
+
+// Emits `body` for the elements from `at` to at most at + GPU_VECS - 1 of the vector loop: together
+// if they are all there and aligned, else one after the other.
+static void neighbours(GpuEmit *g, LLVMValueRef at, int phase, Neighbours *body) {
+  Emit *e = &g->e;
+  int l = e->k->vector;
+  LLVMValueRef next = int_add(e, at, i64_of(e, GPU_VECS)), extent = e->extent[l];
+  e->counter[l] = at;
+  LLVMValueRef full = int_cmp(e, LLVMIntSLE, next, extent);
+  LLVMValueRef together = bit_and(e, full, gpu_aligned(g, phase));
+  LLVMBasicBlockRef all = emit_block(e), some = emit_block(e), done = emit_block(e);
+  LLVMBuildCondBr(e->b, together, all, some);
+  LLVMPositionBuilderAtEnd(e->b, all);
+  e->vecs = GPU_VECS;
+  body(g, phase);
+  e->vecs = 1;
+  LLVMBuildBr(e->b, done);
+  LLVMPositionBuilderAtEnd(e->b, some);
+  EmitLoop one = loop_begin(e, at, int_min(e, next, extent), i64_of(e, 1));
+  e->counter[l] = one.var;
+  body(g, phase);
+  loop_end(e, &one);
+  LLVMBuildBr(e->b, done);
+  LLVMPositionBuilderAtEnd(e->b, done);
+}
+
+static void kept_positions(GpuEmit *g, int phase) {
+  for (int slot = 0; slot < g->plan.kept; slot++) {
+    LLVMBasicBlockRef done = gpu_kept_begin(g, slot);
+    position(g, phase);
+    if (done) if_end(&g->e, done);
+  }
+}
+
+// Emits the positions of a thread along the vector loop, some neighbours at a time.
+static void wide_positions(GpuEmit *g, int phase) {
+  Emit *e = &g->e;
+  LLVMValueRef first = int_mul(e, g->lane, i64_of(e, GPU_VECS));
+  EmitLoop l = loop_begin(e, first, e->extent[e->k->vector],
+                          i64_of(e, (int64_t)gpu_team_threads(g) * GPU_VECS));
+  neighbours(g, l.var, phase, position);
+  loop_end(e, &l);
 }
 
 // Emits the positions of a thread. Where no loop is spread there is one, which the leader has.
 static void positions(GpuEmit *g, int phase) {
   Emit *e = &g->e;
+  if (g->plan.kept) {
+    kept_positions(g, phase);
+    return;
+  }
+  if (g->plan.vecs > 1 && g->plan.spread) {
+    wide_positions(g, phase);
+    return;
+  }
   if (!g->plan.spread) {
     LLVMBasicBlockRef done = g->leader ? if_begin(e, g->leader) : NULL;
     position(g, phase);
@@ -119,7 +185,7 @@ static void positions(GpuEmit *g, int phase) {
     return;
   }
   LLVMValueRef n = gpu_rounds(g, g->plan.spread, e->extent);
-  EmitLoop l = loop_begin(e, g->lane, n, i64_of(e, team_threads(g)));
+  EmitLoop l = loop_begin(e, g->lane, n, i64_of(e, gpu_team_threads(g)));
   gpu_decode(g, l.var, g->plan.narrow_spread, g->plan.spread, e->extent, e->counter);
   position(g, phase);
   loop_end(e, &l);
@@ -152,7 +218,8 @@ static bool has_inner(const GpuEmit *g, int phase) {
   return false;
 }
 
-static void item(GpuEmit *g) {
+static void item(GpuEmit *g, int unused) {
+  (void)unused;
   emit_place(g, GPU_AT_ITEM, 0);
   for (int phase = 0; phase < g->e.k->nphases; phase++) {
     for (int s = 0; s < g->e.k->nstmts; s++)
@@ -163,22 +230,31 @@ static void item(GpuEmit *g) {
   }
 }
 
+// Returns how many elements of an outer vector loop are computed together.
+static int unit_together(const GpuEmit *g) { return g->plan.blocked ? g->plan.vecs : 1; }
+// Returns the items of a unit, where elements that are computed together count as one.
+static int64_t unit_items(const GpuEmit *g) { return ceil_div(g->plan.elements, unit_together(g)); }
+
 // Emits item number i of the block. The last unit along an outer vector loop may have fewer
 // elements than the others.
 static void numbered_item(GpuEmit *g, LLVMValueRef i) {
   Emit *e = &g->e;
-  LLVMValueRef size = i64_of(e, g->plan.elements), unit = LLVMBuildUDiv(e->b, i, size, "");
+  LLVMValueRef size = i64_of(e, unit_items(g)), unit = LLVMBuildUDiv(e->b, i, size, "");
   LoopSet outer = ((LoopSet)1 << e->k->nouter) - 1;
   gpu_decode(g, int_add(e, g->from, unit), g->plan.narrow, outer, g->count, e->counter);
   if (!g->plan.blocked) {
-    item(g);
+    item(g, 0);
     return;
   }
-  int l = e->k->vector;
+  int l = e->k->vector, together = unit_together(g);
   LLVMValueRef block = int_mul(e, e->counter[l], i64_of(e, e->k->block));
-  e->counter[l] = int_add(e, block, LLVMBuildURem(e->b, i, size, ""));
+  LLVMValueRef rest = int_mul(e, LLVMBuildURem(e->b, i, size, ""), i64_of(e, together));
+  e->counter[l] = int_add(e, block, rest);
   LLVMBasicBlockRef done = if_begin(e, int_less(e, e->counter[l], e->extent[l]));
-  item(g);
+  if (together > 1)
+    neighbours(g, e->counter[l], -1, item);
+  else
+    item(g, 0);
   if_end(e, done);
 }
 
@@ -188,11 +264,11 @@ void gpu_items(GpuEmit *g) {
     if (e->k->stmt[s].kind == K_REDUCE)
       g->cell[s] = gpu_cell_make(g, e->k->stmt[s].op, g->plan.cell[s]);
   emit_place(g, GPU_AT_ENTRY, 0);
-  int teams = g->plan.team == TEAM_THREAD ? g->threads : g->threads / team_threads(g);
+  int teams = g->plan.team == TEAM_THREAD ? g->threads : g->threads / gpu_team_threads(g);
   LLVMValueRef first = g->plan.team == TEAM_THREAD ? g->thread
                        : g->plan.team == TEAM_WARP ? right_by(e, g->thread, 5)
                                                    : i64_of(e, 0);
-  LLVMValueRef n = int_mul(e, int_sub(e, g->to, g->from), i64_of(e, g->plan.elements));
+  LLVMValueRef n = int_mul(e, int_sub(e, g->to, g->from), i64_of(e, unit_items(g)));
   EmitLoop l = loop_begin(e, first, n, i64_of(e, teams));
   numbered_item(g, l.var);
   loop_end(e, &l);

@@ -86,6 +86,51 @@ static void choose_team(const Kernel *k, GpuPlan *p) {
   if (serial) p->grain = INT64_C(1) << 40;
 }
 
+// -- positions in registers, neighbours ---------------------------------------------------------
+
+enum { MOST_KEPT = 8, MOST_CODE = 256 }; // positions; statements that are emitted for them
+
+static bool has_known_size(const Kernel *k, LoopSet set) {
+  for (int l = 0; l < k->nouter + k->ninner; l++)
+    if ((set >> l & 1) && k->loop[l].size == 0) return false;
+  return true;
+}
+
+// Lets threads keep the elements of all accumulators in cells, if they are few. If a warp can keep
+// them, each warp has items of its own, and the cells of the warps are joined at the end.
+static void choose_kept(const Kernel *k, GpuPlan *p, bool serial) {
+  if (p->team != TEAM_BLOCK || !p->spread || !has_rows(k) || !has_known_size(k, p->spread)) return;
+  for (int s = 0; s < k->nstmts; s++)
+    if (gpu_accum_in_row(k, s) && !gpu_accum_has_cell(k, p, s)) return;
+  int64_t rounds = rounds_of(k, p->spread);
+  bool warp = !serial && rounds <= MOST_KEPT * GPU_WARP;
+  int64_t n = ceil_div(rounds, warp ? GPU_WARP : p->threads);
+  if (n > MOST_KEPT || n * k->nstmts > MOST_CODE) return;
+  p->kept = (int)n;
+  if (!warp) return;
+  p->team = TEAM_WARP;
+  p->threads = BLOCK_THREADS;
+}
+
+bool gpu_is_wide(const Kernel *k, const KStmt *s) {
+  bool plain = s->kind == K_STORE || (s->kind == K_LOAD && s->arg[1] == NO_STMT);
+  return plain && k->vector >= 0 && k->ptr[s->index].stride[k->vector] == 1;
+}
+
+static void choose_vecs(const Kernel *k, GpuPlan *p) {
+  p->vecs = 1;
+  if (k->vector < 0 || k->nstmts * (GPU_VECS + 1) > MOST_CODE || has_rows(k)) return;
+  bool any = false;
+  for (int s = 0; s < k->nstmts; s++) {
+    if (k->stmt[s].kind == K_SCATTER) return;
+    any |= gpu_is_wide(k, &k->stmt[s]);
+  }
+  bool whole = k->block % GPU_VECS == 0 || k->block >= loop_rounds(k, k->vector);
+  bool outer = p->blocked && !k->ninner && p->team == TEAM_THREAD && whole;
+  bool inner = p->spread == (LoopSet)1 << k->vector;
+  if (any && (outer || inner) && loop_rounds(k, k->vector) >= GPU_VECS) p->vecs = GPU_VECS;
+}
+
 static int team_threads(const GpuPlan *p) {
   return p->team == TEAM_THREAD ? 1 : p->team == TEAM_WARP ? GPU_WARP : p->threads;
 }
@@ -94,7 +139,9 @@ static int team_threads(const GpuPlan *p) {
 
 static void choose_grain(const Kernel *k, GpuPlan *p) {
   int64_t items = size_times(kernel_units(k), p->elements), teams = p->threads / team_threads(p);
-  int64_t each = items >= MANY_ITEMS ? THREAD_ITEMS : 1, n = teams * each / p->elements;
+  int64_t each = items >= MANY_ITEMS ? THREAD_ITEMS : 1, n;
+  if (p->blocked && p->vecs > 1) each = p->vecs;
+  n = teams * each / p->elements;
   p->narrow = items < INT32_MAX;
   p->narrow_spread = rounds_of(k, p->spread) < INT32_MAX;
   if (accum_offset(k, k->nstmts) > 0)
@@ -109,7 +156,8 @@ static void choose_grain(const Kernel *k, GpuPlan *p) {
 static int64_t chain_of(const Kernel *k, const GpuPlan *p, int s) {
   const KStmt *x = &k->stmt[s];
   int64_t n = x->level == LEVEL_INNER ? rounds_of(k, inner_loops(k) & ~p->spread) : 1;
-  if (x->kind == K_ACCUM && gpu_accum_in_row(k, s)) return n;
+  if (x->kind == K_ACCUM && gpu_accum_in_row(k, s))
+    return p->kept ? size_times(n, kernel_chunk_units(k)) : n;
   if (x->level == LEVEL_INNER)
     n = size_times(n, ceil_div(rounds_of(k, p->spread), team_threads(p)));
   return x->kind == K_ACCUM ? size_times(n, kernel_units(k)) : n;
@@ -163,6 +211,8 @@ GpuPlan gpu_plan_make(Arena *a, const Kernel *k) {
     p.place[s] = place_of(k, &p, &k->stmt[s], p.dep[s]);
   }
   choose_team(k, &p);
+  choose_kept(k, &p, p.grain != 0);
+  choose_vecs(k, &p);
   choose_grain(k, &p);
   choose_cells(k, &p);
   return p;
@@ -179,12 +229,14 @@ static int64_t combine_blocks(const Kernel *k) {
 
 GpuEntry gpu_plan_entry(Arena *a, const Kernel *k, const GpuPlan *p, const char *name) {
   bool partial = accum_offset(k, k->nstmts) > 0;
+  int shared = 8 * p->joins * (p->threads / GPU_WARP), all = 8 * p->threads;
+  if (p->kept && p->team == TEAM_WARP && shared < all) shared = all;
   return (GpuEntry){.run = name,
                     .combine = partial ? arena_printf(a, "%s_combine", name) : NULL,
                     .threads = p->threads,
                     .combine_threads = partial ? GPU_COMBINE_THREADS : 0,
                     .grain = p->grain,
-                    .shared = 8 * p->joins * (p->threads / GPU_WARP),
+                    .shared = shared,
                     .combine_blocks = partial ? combine_blocks(k) : 0};
 }
 
@@ -203,6 +255,9 @@ char *gpu_plan_print(Arena *a, const Kernel *k, const GpuPlan *p) {
   static const char *const team[] = {"a thread", "a warp", "a block"};
   const char *grain =
       p->grain ? arena_printf(a, "%lld units", (long long)p->grain) : "the units of a chunk";
-  return arena_printf(a, "%s for each item, %d threads and %s for each block, spread: %s",
-                      team[p->team], p->threads, grain, spread_text(a, k, p));
+  const char *more = p->vecs > 1 ? ", 4 neighbours at a time"
+                     : p->kept   ? ", accumulators in registers"
+                                 : "";
+  return arena_printf(a, "%s for each item, %d threads and %s for each block, spread: %s%s",
+                      team[p->team], p->threads, grain, spread_text(a, k, p), more);
 }
