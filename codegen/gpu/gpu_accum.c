@@ -19,10 +19,6 @@ static bool has_cell(const GpuEmit *g, int s) {
   return in_row(g, s) && !g->plan.kept && gpu_accum_has_cell(g->e.k, &g->plan, s);
 }
 
-static GpuCell *kept_cell(const GpuEmit *g, int s, int slot) {
-  return &g->kept[s * g->plan.kept + slot];
-}
-
 static void row_begin(GpuEmit *g, int s) {
   Emit *e = &g->e;
   const KStmt *x = &e->k->stmt[s];
@@ -39,12 +35,7 @@ void gpu_accum_begin(GpuEmit *g) {
   bool rows = false;
   for (int s = 0; s < g->e.k->nstmts; s++) {
     if (!is_accum(g, s)) continue;
-    GpuCell *cell = in_row(g, s) && g->plan.kept ? kept_cell(g, s, 0) : &g->cell[s];
-    int n = in_row(g, s) && g->plan.kept ? g->plan.kept : 1;
-    for (int i = 0; i < n; i++) {
-      cell[i] = gpu_cell_make(g, g->e.k->stmt[s].op, g->plan.cell[s]);
-      gpu_cell_clear(g, &cell[i]);
-    }
+    gpu_cells_clear(g, s);
     if (!in_row(g, s) || g->plan.kept) continue;
     row_begin(g, s);
     rows = true;
@@ -79,31 +70,31 @@ void gpu_accum_add(GpuEmit *g, int s, int v) {
   Emit *e = &g->e;
   const KStmt *st = &e->k->stmt[s];
   LLVMValueRef x = operand_at(e, st, 0, st->type, 0, v);
-  if (in_row(g, s) && g->plan.kept) {
-    gpu_cell_add(g, kept_cell(g, s, g->slot), x, st->type);
-    return;
-  }
-  if (in_row(g, s) && !has_cell(g, s)) {
+  if (in_row(g, s) && !g->plan.kept && !has_cell(g, s)) {
     row_add(g, s, x, st->type);
     return;
   }
   bool once = st->level == LEVEL_OUTER && g->leader;
   LLVMBasicBlockRef done = once ? if_begin(e, g->leader) : NULL;
-  gpu_cell_add(g, &g->cell[s], x, st->type);
+  gpu_cell_add(g, gpu_cell(g, s, v), x, st->type);
   if (once) if_end(e, done);
 }
 
 void gpu_accum_position_begin(GpuEmit *g, int phase) {
   for (int s = 0; s < g->e.k->nstmts; s++)
-    if (is_accum(g, s) && g->e.k->stmt[s].phase == phase && has_cell(g, s))
-      gpu_cell_clear(g, &g->cell[s]);
+    if (is_accum(g, s) && g->e.k->stmt[s].phase == phase && has_cell(g, s)) gpu_cells_clear(g, s);
+}
+
+// Emits the value of the cell of s at the current position.
+static LLVMValueRef cell_value(GpuEmit *g, int s) {
+  const GpuCell *c = gpu_cell(g, s, 0);
+  return emit_read(&g->e, reg_type(&g->e, c->type), c->at);
 }
 
 void gpu_accum_position_end(GpuEmit *g, int phase) {
   for (int s = 0; s < g->e.k->nstmts; s++)
     if (is_accum(g, s) && g->e.k->stmt[s].phase == phase && has_cell(g, s))
-      row_add(g, s, emit_read(&g->e, reg_type(&g->e, g->cell[s].type), g->cell[s].at),
-              g->cell[s].type);
+      row_add(g, s, cell_value(g, s), g->plan.cell[s]);
 }
 
 LLVMBasicBlockRef gpu_kept_begin(GpuEmit *g, int slot) {
@@ -121,20 +112,18 @@ LLVMBasicBlockRef gpu_kept_begin(GpuEmit *g, int slot) {
 // Emits the value of the kept cell of s at position `slot`. Where warps have items of their own,
 // their cells are joined.
 static LLVMValueRef kept_value(GpuEmit *g, int s, int slot) {
-  const GpuCell *cell = kept_cell(g, s, slot);
-  if (g->plan.team == TEAM_WARP) return gpu_cell_join_warps(g, cell);
-  return emit_read(&g->e, reg_type(&g->e, cell->type), cell->at);
+  g->slot = slot;
+  return g->plan.team == TEAM_WARP ? gpu_cell_join_warps(g, gpu_cell(g, s, 0)) : cell_value(g, s);
 }
 
 // Emits the store of x, the value of the kept cell of s at the current position, to the row.
 static void store_kept(GpuEmit *g, int s, LLVMValueRef x) {
   Emit *e = &g->e;
   const KStmt *st = &e->k->stmt[s];
-  const GpuCell *cell = kept_cell(g, s, g->slot);
   LLVMValueRef index = row_index(g, s);
   bool wide = kernel_accum_wide(e->k, s);
-  LLVMValueRef leaf =
-      wide ? emit_identity(e, st->op, st->type, false) : emit_coerce(e, x, cell->type, st->type);
+  LLVMValueRef leaf = wide ? emit_identity(e, st->op, st->type, false)
+                           : emit_coerce(e, x, g->plan.cell[s], st->type);
   gpu_write(g, st->type, partial_at(e, s, index), leaf, GPU_GLOBAL);
   if (wide) gpu_write(g, TYPE_F64, wide_at(e, s, partial_at(e, s, NULL), index), x, GPU_GLOBAL);
 }
@@ -160,7 +149,7 @@ void gpu_accum_end(GpuEmit *g) {
   LLVMValueRef *value = arena_array(e->arena, LLVMValueRef, e->k->nstmts + 1);
   int n = 0;
   for (int s = 0; s < e->k->nstmts; s++)
-    if (is_accum(g, s) && !in_row(g, s)) cell[n++] = g->cell[s];
+    if (is_accum(g, s) && !in_row(g, s)) cell[n++] = *gpu_cell(g, s, 0);
   if (!n) return;
   gpu_cells_join(g, n, cell, true, value);
   LLVMBasicBlockRef done = if_begin(e, int_equal(e, g->thread, i64_of(e, 0)));

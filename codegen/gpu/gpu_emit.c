@@ -149,6 +149,7 @@ static void emit_run(GpuEmit *g, const char *symbol) {
   find_lane(g);
   LLVMValueRef skip = int_mul(e, g->chunk, i64_of(e, accum_offset(e->k, e->k->nstmts)));
   e->partial = emit_at(e, e->i8, e->partial, skip);
+  gpu_cells_make(g);
   gpu_accum_begin(g);
   gpu_items(g);
   gpu_accum_end(g);
@@ -173,8 +174,7 @@ void gpu_emit(LLVMModuleRef module, const Kernel *k, const char *symbol, const G
   GpuEmit g = {.e = {.arena = a, .k = k, .target = t, .module = module, .report = gpu_report},
                .opt = opt,
                .plan = gpu_plan_make(a, k),
-               .cell = arena_array(a, GpuCell, k->nstmts + 1)};
-  g.kept = arena_array(a, GpuCell, k->nstmts * g.plan.kept + 1);
+               .cell = arena_array(a, GpuCell, k->nstmts * GPU_CELLS + 1)};
   Emit *e = &g.e;
   e->ctx = LLVMGetModuleContext(module);
   e->b = LLVMCreateBuilderInContext(e->ctx);

@@ -60,6 +60,11 @@ typedef struct GpuPlan {
   // Positions of a thread for which it keeps the elements of K_ACCUMs in cells, over all items; 0:
   // they are in memory.
   int kept;
+  // Where sums of f32 with cells of f64 are added up in an f32 first, the leaf, which is added to
+  // the cell after every fold_step rounds of inner loop fold_loop; -1: after each position.
+  bool leaves;
+  int fold_loop;
+  int64_t fold_step;
   // Neighbours along the vector loop that a thread computes together, with accesses of up to 16
   // bytes: 1 or GPU_VECS.
   int vecs;
@@ -75,7 +80,7 @@ bool gpu_accum_in_row(const Kernel *k, int s);
 bool gpu_accum_has_cell(const Kernel *k, const GpuPlan *p, int s);
 // Returns whether statement s is a load or store of neighbours in memory along the vector loop.
 bool gpu_is_wide(const Kernel *k, const KStmt *s);
-enum { GPU_COMBINE_THREADS = 128, GPU_VECS = 4 };
+enum { GPU_COMBINE_THREADS = 128, GPU_VECS = 4, GPU_KEPT = 8, GPU_CELLS = 8 };
 
 // The function of an ordered operation (ir/program/gpu_ordered.h).
 typedef struct GpuOrdered {
@@ -108,7 +113,8 @@ MUST_USE bool gpu_compile(const GpuModule *m, LlvmForm form, Bytes *out, char *w
 typedef struct GpuCell {
   Op op;
   Dtype type;
-  LLVMValueRef at; // its alloca
+  LLVMValueRef at;   // its alloca
+  LLVMValueRef leaf; // alloca of an f32 to which values are added first; NULL: none
 } GpuCell;
 
 // The function that is emitted. Functions of codegen/cpu take the address of `e`, which is first.
@@ -128,9 +134,8 @@ typedef struct GpuEmit {
   LLVMValueRef chunk;    // number of the block among those of its set
   LLVMValueRef grain;    // units of a block
   LLVMValueRef from, to; // units of the block (in NAME_combine of the set): from..to-1
-  GpuCell *cell;         // of each reduction
-  GpuCell *kept;         // of each reduction and each of GpuPlan.kept positions
-  int slot;              // number of the position among these
+  GpuCell *cell;         // GPU_CELLS of each reduction (gpu_cell_count)
+  int slot;              // number of the current position among those that are kept
   LLVMValueRef count[MAX_LOOPS]; // of each outer loop: its rounds, or blocks of the vector loop
 } GpuEmit;
 
@@ -178,13 +183,21 @@ void gpu_scatter(GpuEmit *g, const KStmt *s);
 // Emit a load or store (gpu_is_wide) of all neighbours of the statement with number `id`.
 void gpu_load_wide(GpuEmit *g, int id);
 void gpu_store_wide(GpuEmit *g, const KStmt *s);
-// Emits whether the addresses of all such accesses of a phase (-1: of all phases) are aligned, at
-// the counters of the loops.
+// Emits whether the addresses of all such accesses of a phase are aligned, at the counters of the
+// loops. phase: -1: all phases, where the outer loops alone are open.
 LLVMValueRef gpu_aligned(GpuEmit *g, int phase);
 
 // -- gpu_join.c
-// Emits the allocation of a cell.
-GpuCell gpu_cell_make(GpuEmit *g, Op op, Dtype type);
+GpuCell gpu_cell_make(GpuEmit *g, Op op, Dtype type); // emits the allocation of a cell
+// Returns how many cells reduction s has: one for each kept position or, in an outer vector loop,
+// for each neighbour, else one.
+int gpu_cell_count(const GpuEmit *g, int s);
+// Returns the cell of reduction s at the current position, for neighbour v.
+GpuCell *gpu_cell(const GpuEmit *g, int s, int v);
+void gpu_cells_make(GpuEmit *g); // emits the allocation of all cells of the kernel
+void gpu_cells_clear(GpuEmit *g, int s);
+// Emits cell += leaf, leaf = 0 for the reductions of a phase, at the current position.
+void gpu_cells_fold(GpuEmit *g, int phase);
 void gpu_cell_clear(GpuEmit *g, const GpuCell *c);
 void gpu_cell_add(GpuEmit *g, const GpuCell *c, LLVMValueRef x, Dtype type); // x has type `type`
 // Emits the joining of the cells that threads with equal lanes have in all warps of the block, for

@@ -5,11 +5,12 @@
 #ifdef MESHC_HAVE_LLVM
 
 GpuCell gpu_cell_make(GpuEmit *g, Op op, Dtype type) {
-  return (GpuCell){op, type, emit_alloca(&g->e, reg_type(&g->e, type))};
+  return (GpuCell){.op = op, .type = type, .at = emit_alloca(&g->e, reg_type(&g->e, type))};
 }
 
 void gpu_cell_clear(GpuEmit *g, const GpuCell *c) {
   LLVMBuildStore(g->e.b, emit_identity(&g->e, c->op, c->type, false), c->at);
+  if (c->leaf) LLVMBuildStore(g->e.b, LLVMConstNull(g->e.f32), c->leaf);
 }
 
 static LLVMValueRef cell_value(GpuEmit *g, const GpuCell *c) {
@@ -18,9 +19,65 @@ static LLVMValueRef cell_value(GpuEmit *g, const GpuCell *c) {
 
 void gpu_cell_add(GpuEmit *g, const GpuCell *c, LLVMValueRef x, Dtype type) {
   Emit *e = &g->e;
+  if (c->leaf) {
+    LLVMValueRef old = emit_read(e, e->f32, c->leaf);
+    LLVMBuildStore(e->b, emit_join(e, c->op, TYPE_F32, old, x), c->leaf);
+    return;
+  }
   x = emit_coerce(e, x, type, c->type);
   LLVMBuildStore(e->b, emit_join(e, c->op, c->type, cell_value(g, c), x), c->at);
 }
+
+// -- the cells of reductions --------------------------------------------------------------------
+
+static bool is_reduction(const GpuEmit *g, int s) {
+  return g->e.k->stmt[s].kind == K_REDUCE || g->e.k->stmt[s].kind == K_ACCUM;
+}
+
+int gpu_cell_count(const GpuEmit *g, int s) {
+  if (g->e.k->stmt[s].kind == K_ACCUM)
+    return g->plan.kept && gpu_accum_in_row(g->e.k, s) ? g->plan.kept : 1;
+  return g->plan.blocked && depends(&g->e, s, g->e.k->vector) ? g->plan.vecs : 1;
+}
+
+GpuCell *gpu_cell(const GpuEmit *g, int s, int v) {
+  bool kept = g->e.k->stmt[s].kind == K_ACCUM;
+  int at = gpu_cell_count(g, s) == 1 ? 0 : kept ? g->slot : v;
+  return &g->cell[s * GPU_CELLS + at];
+}
+
+void gpu_cells_make(GpuEmit *g) {
+  for (int s = 0; s < g->e.k->nstmts; s++)
+    for (int i = 0; is_reduction(g, s) && i < gpu_cell_count(g, s); i++) {
+      const KStmt *x = &g->e.k->stmt[s];
+      GpuCell *c = &g->cell[s * GPU_CELLS + i];
+      *c = gpu_cell_make(g, x->op, g->plan.cell[s]);
+      bool leaf = g->plan.leaves && x->level == LEVEL_INNER && stmt_folds(x) && c->type == TYPE_F64;
+      if (leaf) c->leaf = emit_alloca(&g->e, g->e.f32);
+    }
+}
+
+void gpu_cells_clear(GpuEmit *g, int s) {
+  for (int i = 0; i < gpu_cell_count(g, s); i++) gpu_cell_clear(g, &g->cell[s * GPU_CELLS + i]);
+}
+
+static void fold(GpuEmit *g, const GpuCell *c) {
+  Emit *e = &g->e;
+  if (!c->leaf) return;
+  LLVMValueRef x = emit_coerce(e, emit_read(e, e->f32, c->leaf), TYPE_F32, c->type);
+  LLVMBuildStore(e->b, emit_join(e, c->op, c->type, cell_value(g, c), x), c->at);
+  LLVMBuildStore(e->b, LLVMConstNull(e->f32), c->leaf);
+}
+
+void gpu_cells_fold(GpuEmit *g, int phase) {
+  for (int s = 0; s < g->e.k->nstmts; s++) {
+    if (!is_reduction(g, s) || g->e.k->stmt[s].phase != phase) continue;
+    bool each = g->e.k->stmt[s].kind == K_REDUCE && gpu_cell_count(g, s) > 1;
+    for (int v = 0; v < (each ? g->e.vecs : 1); v++) fold(g, gpu_cell(g, s, v));
+  }
+}
+
+// -- joins --------------------------------------------------------------------------------------
 
 static LLVMValueRef join_warp(GpuEmit *g, const GpuCell *c) {
   LLVMValueRef x = cell_value(g, c);

@@ -4,18 +4,22 @@
 
 #ifdef MESHC_HAVE_LLVM
 
-// Emits the address of a pointer at the counters of the loops, for neighbour v along the vector
-// loop, `index` elements further. NULL: 0.
-static LLVMValueRef address(GpuEmit *g, int pointer, int v, LLVMValueRef index) {
+// Emits the address of a pointer at the counters of the first `loops` loops, for neighbour v along
+// the vector loop, `index` elements further. NULL: 0.
+static LLVMValueRef address_in(GpuEmit *g, int pointer, int v, LLVMValueRef index, int loops) {
   Emit *e = &g->e;
   const KPtr *p = &e->k->ptr[pointer];
   LLVMValueRef at = index;
-  for (int l = 0; l < e->k->nouter + e->k->ninner; l++) {
+  for (int l = 0; l < loops; l++) {
     if (p->stride[l] == 0) continue;
     LLVMValueRef off = int_mul(e, counter_at(e, l, 0, v), i64_of(e, p->stride[l]));
     at = at ? int_add(e, at, off) : off;
   }
   return at ? emit_at(e, mem_type(e, p->type), e->base[pointer], at) : e->base[pointer];
+}
+
+static LLVMValueRef address(GpuEmit *g, int pointer, int v, LLVMValueRef index) {
+  return address_in(g, pointer, v, index, g->e.k->nouter + g->e.k->ninner);
 }
 
 static LLVMValueRef load_if(GpuEmit *g, Dtype t, LLVMValueRef at, LLVMValueRef guard) {
@@ -65,11 +69,12 @@ void gpu_store_wide(GpuEmit *g, const KStmt *s) {
 LLVMValueRef gpu_aligned(GpuEmit *g, int phase) {
   Emit *e = &g->e;
   LLVMValueRef bits = i64_of(e, 0);
+  int loops = phase < 0 ? e->k->nouter : e->k->nouter + e->k->ninner;
   for (int i = 0; i < e->k->nstmts; i++) {
     const KStmt *s = &e->k->stmt[i];
     if ((phase >= 0 && s->phase != phase) || !gpu_is_wide(e->k, s)) continue;
     int bytes = gpu_wide_bytes(e->k->ptr[s->index].type, GPU_VECS);
-    LLVMValueRef at = LLVMBuildPtrToInt(e->b, address(g, s->index, 0, NULL), e->i64, "");
+    LLVMValueRef at = LLVMBuildPtrToInt(e->b, address_in(g, s->index, 0, NULL, loops), e->i64, "");
     bits = bit_or(e, bits, keep_bits(e, at, bytes - 1));
   }
   return int_equal(e, bits, i64_of(e, 0));

@@ -26,7 +26,9 @@ static void emit_one(GpuEmit *g, int id, int v) {
   case K_POSITION: *value = emit_position(e, s, 0, v); return;
   case K_QUOTIENT: *value = emit_quotient(e, s, 0, v); return;
   case K_INSIDE: *value = emit_inside(e, s, 0, v); return;
-  case K_REDUCE: gpu_cell_add(g, &g->cell[id], operand_at(e, s, 0, s->type, 0, v), s->type); return;
+  case K_REDUCE:
+    gpu_cell_add(g, gpu_cell(g, id, v), operand_at(e, s, 0, s->type, 0, v), s->type);
+    return;
   case K_ACCUM: gpu_accum_add(g, id, v); return;
   case K_STORE: gpu_store(g, s, v); return;
   case K_SCATTER: gpu_scatter(g, s); return;
@@ -38,7 +40,7 @@ static void emit_one(GpuEmit *g, int id, int v) {
 static void emit_neighbours(GpuEmit *g, int id) {
   Emit *e = &g->e;
   const KStmt *s = &e->k->stmt[id];
-  bool adds = s->kind == K_REDUCE || s->kind == K_ACCUM;
+  bool adds = s->kind == K_ACCUM || (s->kind == K_REDUCE && !g->plan.blocked);
   int n = adds || depends(e, id, e->k->vector) ? e->vecs : 1;
   bool wide = n > 1 && gpu_is_wide(e->k, s);
   if (wide && s->kind == K_LOAD)
@@ -109,15 +111,20 @@ static void plain_loops(GpuEmit *g, int l, int phase) {
     emit_place(g, GPU_AT_INNER, phase);
     return;
   }
-  EmitLoop loop = loop_begin(e, i64_of(e, 0), e->extent[l], i64_of(e, 1));
+  bool folds = g->plan.leaves && l == g->plan.fold_loop;
+  Blocks b = blocks_begin(e, i64_of(e, 0), e->extent[l], folds ? g->plan.fold_step : 0);
+  EmitLoop loop = loop_begin(e, b.from, b.to, i64_of(e, 1));
   e->counter[l] = loop.var;
   plain_loops(g, l + 1, phase);
   loop_end(e, &loop);
+  if (folds) gpu_cells_fold(g, phase);
+  blocks_end(e, &b);
 }
 
 static void position(GpuEmit *g, int phase) {
   gpu_accum_position_begin(g, phase);
   plain_loops(g, g->e.k->nouter, phase);
+  if (g->plan.leaves && g->plan.fold_loop < 0) gpu_cells_fold(g, phase);
   gpu_accum_position_end(g, phase);
 }
 
@@ -197,18 +204,21 @@ static bool reduces_in(const GpuEmit *g, int s, int phase) {
   return g->e.k->stmt[s].kind == K_REDUCE && g->e.k->stmt[s].phase == phase;
 }
 
+// Returns how many results reduction s has for the neighbours that are computed together.
+static int results(const GpuEmit *g, int s) { return gpu_cell_count(g, s) > 1 ? g->e.vecs : 1; }
+
 static void reductions_end(GpuEmit *g, int phase) {
   Emit *e = &g->e;
-  GpuCell *cell = arena_array(e->arena, GpuCell, e->k->nstmts + 1);
-  LLVMValueRef *value = arena_array(e->arena, LLVMValueRef, e->k->nstmts + 1);
+  GpuCell *cell = arena_array(e->arena, GpuCell, GPU_VECS * e->k->nstmts + 1);
+  LLVMValueRef *value = arena_array(e->arena, LLVMValueRef, GPU_VECS * e->k->nstmts + 1);
   int n = 0;
   for (int s = 0; s < e->k->nstmts; s++)
-    if (reduces_in(g, s, phase)) cell[n++] = g->cell[s];
+    for (int v = 0; reduces_in(g, s, phase) && v < results(g, s); v++)
+      cell[n++] = *gpu_cell(g, s, v);
   gpu_cells_join(g, n, cell, false, value);
   for (int s = 0, i = 0; s < e->k->nstmts; s++) {
-    if (!reduces_in(g, s, phase)) continue;
-    e->value[instance_id(s, 0, 0)] = emit_coerce(e, value[i], cell[i].type, e->k->stmt[s].type);
-    i++;
+    for (int v = 0; reduces_in(g, s, phase) && v < results(g, s); v++, i++)
+      e->value[instance_id(s, 0, v)] = emit_coerce(e, value[i], cell[i].type, e->k->stmt[s].type);
   }
 }
 
@@ -223,7 +233,7 @@ static void item(GpuEmit *g, int unused) {
   emit_place(g, GPU_AT_ITEM, 0);
   for (int phase = 0; phase < g->e.k->nphases; phase++) {
     for (int s = 0; s < g->e.k->nstmts; s++)
-      if (reduces_in(g, s, phase)) gpu_cell_clear(g, &g->cell[s]);
+      if (reduces_in(g, s, phase)) gpu_cells_clear(g, s);
     emit_phase_place(g, phase);
     if (has_inner(g, phase)) positions(g, phase);
     reductions_end(g, phase);
@@ -260,9 +270,6 @@ static void numbered_item(GpuEmit *g, LLVMValueRef i) {
 
 void gpu_items(GpuEmit *g) {
   Emit *e = &g->e;
-  for (int s = 0; s < e->k->nstmts; s++)
-    if (e->k->stmt[s].kind == K_REDUCE)
-      g->cell[s] = gpu_cell_make(g, e->k->stmt[s].op, g->plan.cell[s]);
   emit_place(g, GPU_AT_ENTRY, 0);
   int teams = g->plan.team == TEAM_THREAD ? g->threads : g->threads / gpu_team_threads(g);
   LLVMValueRef first = g->plan.team == TEAM_THREAD ? g->thread

@@ -88,7 +88,7 @@ static void choose_team(const Kernel *k, GpuPlan *p) {
 
 // -- positions in registers, neighbours ---------------------------------------------------------
 
-enum { MOST_KEPT = 8, MOST_CODE = 256 }; // positions; statements that are emitted for them
+enum { MOST_CODE = 256 }; // statements that are emitted for several positions or neighbours
 
 static bool has_known_size(const Kernel *k, LoopSet set) {
   for (int l = 0; l < k->nouter + k->ninner; l++)
@@ -103,9 +103,9 @@ static void choose_kept(const Kernel *k, GpuPlan *p, bool serial) {
   for (int s = 0; s < k->nstmts; s++)
     if (gpu_accum_in_row(k, s) && !gpu_accum_has_cell(k, p, s)) return;
   int64_t rounds = rounds_of(k, p->spread);
-  bool warp = !serial && rounds <= MOST_KEPT * GPU_WARP;
+  bool warp = !serial && rounds <= GPU_KEPT * GPU_WARP;
   int64_t n = ceil_div(rounds, warp ? GPU_WARP : p->threads);
-  if (n > MOST_KEPT || n * k->nstmts > MOST_CODE) return;
+  if (n > GPU_KEPT || n * k->nstmts > MOST_CODE) return;
   p->kept = (int)n;
   if (!warp) return;
   p->team = TEAM_WARP;
@@ -114,19 +114,35 @@ static void choose_kept(const Kernel *k, GpuPlan *p, bool serial) {
 
 bool gpu_is_wide(const Kernel *k, const KStmt *s) {
   bool plain = s->kind == K_STORE || (s->kind == K_LOAD && s->arg[1] == NO_STMT);
-  return plain && k->vector >= 0 && k->ptr[s->index].stride[k->vector] == 1;
+  if (!plain || k->vector < 0 || k->ptr[s->index].stride[k->vector] != 1) return false;
+  // in an outer vector loop all rounds of the inner loops must be aligned if the first one is
+  for (int l = k->nouter; l < k->nouter + k->ninner && k->vector < k->nouter; l++)
+    if (k->ptr[s->index].stride[l] % GPU_VECS) return false;
+  return true;
+}
+
+// Estimates the registers that the code of one element takes, to a factor: those of f64 are twice
+// as wide, and long operations have many constants.
+static int body_weight(const Kernel *k) {
+  int weight = 0;
+  for (int i = 0; i < k->nstmts; i++) {
+    const KStmt *s = &k->stmt[i];
+    int cost = s->kind == K_OP ? op_row(s->op)->cost : 1;
+    weight += (cost > 1 ? cost : 1) * (dtype_bytes(s->type) == 8 ? 2 : 1);
+  }
+  return weight;
 }
 
 static void choose_vecs(const Kernel *k, GpuPlan *p) {
   p->vecs = 1;
-  if (k->vector < 0 || k->nstmts * (GPU_VECS + 1) > MOST_CODE || has_rows(k)) return;
+  if (k->vector < 0 || body_weight(k) * (GPU_VECS + 1) > MOST_CODE || has_rows(k)) return;
   bool any = false;
   for (int s = 0; s < k->nstmts; s++) {
     if (k->stmt[s].kind == K_SCATTER) return;
     any |= gpu_is_wide(k, &k->stmt[s]);
   }
   bool whole = k->block % GPU_VECS == 0 || k->block >= loop_rounds(k, k->vector);
-  bool outer = p->blocked && !k->ninner && p->team == TEAM_THREAD && whole;
+  bool outer = p->blocked && p->team == TEAM_THREAD && whole;
   bool inner = p->spread == (LoopSet)1 << k->vector;
   if (any && (outer || inner) && loop_rounds(k, k->vector) >= GPU_VECS) p->vecs = GPU_VECS;
 }
@@ -161,6 +177,22 @@ static int64_t chain_of(const Kernel *k, const GpuPlan *p, int s) {
   if (x->level == LEVEL_INNER)
     n = size_times(n, ceil_div(rounds_of(k, p->spread), team_threads(p)));
   return x->kind == K_ACCUM ? size_times(n, kernel_units(k)) : n;
+}
+
+// Decides after how many additions a leaf is added to its cell. A leaf takes the values of as many
+// inner loops that are not spread as give at most SUM_LEAF, or of a part of the next one.
+static void choose_fold(const Kernel *k, GpuPlan *p) {
+  int64_t n = 1;
+  p->leaves = rounds_of(k, inner_loops(k) & ~p->spread) > 1;
+  p->fold_loop = -1;
+  for (int l = k->nouter + k->ninner - 1; l >= k->nouter && p->fold_loop < 0; l--) {
+    if (p->spread >> l & 1) continue;
+    if (size_times(n, loop_rounds(k, l)) > SUM_LEAF) {
+      p->fold_loop = l;
+      p->fold_step = SUM_LEAF / n > 1 ? SUM_LEAF / n : 1;
+    }
+    n = size_times(n, loop_rounds(k, l));
+  }
 }
 
 static void choose_cells(const Kernel *k, GpuPlan *p) {
@@ -214,6 +246,7 @@ GpuPlan gpu_plan_make(Arena *a, const Kernel *k) {
   choose_kept(k, &p, p.grain != 0);
   choose_vecs(k, &p);
   choose_grain(k, &p);
+  choose_fold(k, &p);
   choose_cells(k, &p);
   return p;
 }
