@@ -36,8 +36,9 @@ typedef struct GpuOperands {
 } GpuOperands;
 
 // Makes the product b in the round `steps` of the loops around it. Only sizes are read from b. The
-// calls are in `arena`, and live no longer than `all`. Returns false after an error in d: the
-// library has no algorithm for it.
+// calls are in `arena`, and live no longer than `all`. No stream may be captured meanwhile:
+// cuBLASLt of CUDA 13.3 then chooses no algorithm. Returns false after an error in d: the library
+// has no algorithm for it.
 MUST_USE bool gpu_product_make(GpuProducts *all, Arena *arena, const BoundGemm *b, GpuOperands at,
                                const LoopSteps *steps, GpuProduct *out, Diag *d);
 // Puts the calls into the stream. It may be captured; then nothing may change until the graph has
