@@ -154,5 +154,5 @@ same "where it begins" "$tmp/cpu.out" "$tmp/gpu.out"
 
 # Failures of the GPU
 MESHC_STANDIN_MEMORY=4000 expect "out of memory" 7 'out of memory: 4 processors .* need .* on the GPU .* are available.*E0804' "$gpu" train examples/iris.mesh
-MESHC_STANDIN_FAIL_LAUNCH=20 expect "a failed kernel" 1 'GPU: a step .* gives CUDA_ERROR_ILLEGAL_ADDRESS' "$gpu" train examples/iris.mesh --set train.epochs=5
+MESHC_STANDIN_FAIL_LAUNCH=20 expect "a failed kernel" 1 'GPU: the end of a step .* gives CUDA_ERROR_ILLEGAL_ADDRESS' "$gpu" train examples/iris.mesh --set train.epochs=5
 finish

@@ -16,7 +16,7 @@ bool exec_fetch_bytes(const Exec *e, const void *at, int64_t bytes) {
 }
 
 bool exec_works(const Exec *e, Diag *d) {
-  if (!e->device || e->result != STEP_FAILED) return true;
+  if (!e->device || (e->device->wait(e->work_on_device) && e->result != STEP_FAILED)) return true;
   e->device->why(e->work_on_device, d);
   return false;
 }

@@ -28,6 +28,8 @@ struct ExecDevice {
   // Copies `bytes` bytes to the host, where they begin at address `at`. Returns false if the device
   // has failed.
   bool (*fetch_bytes)(DeviceWork *w, const void *at, int64_t bytes);
+  // Waits for all that the device does for the Exec. Returns false if the device has failed.
+  bool (*wait)(DeviceWork *w);
   // Adds the error that made the device fail to d.
   void (*why)(const DeviceWork *w, Diag *d);
 };

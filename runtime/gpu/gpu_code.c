@@ -62,6 +62,7 @@ GpuProgram *gpu_program_new(Gpu *g, const Program *program, const GpuParts *part
                            .wrote = gpu_wrote,
                            .fetch = gpu_fetch,
                            .fetch_bytes = gpu_fetch_bytes,
+                           .wait = gpu_wait,
                            .why = gpu_why};
   p->gpu = g;
   p->program = program;

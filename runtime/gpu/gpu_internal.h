@@ -160,6 +160,7 @@ MUST_USE bool gpu_upload(DeviceWork *w);
 // Notes that a step has changed the tensors of kinds first..last on the GPU.
 void gpu_changed(DeviceWork *w, TensorKind first, TensorKind last);
 // The functions of ExecDevice of these names.
+bool gpu_wait(DeviceWork *w);
 void gpu_wrote(DeviceWork *w, uint32_t t);
 bool gpu_fetch(DeviceWork *w, uint32_t t);
 bool gpu_fetch_bytes(DeviceWork *w, const void *host, int64_t bytes);

@@ -179,8 +179,10 @@ void gpu_wrote(DeviceWork *w, uint32_t t) {
   k.work->side[k.tensor] = SIDE_HOST;
 }
 
-static bool arrived(DeviceWork *w) {
-  if (cuda_good(cuda.StreamSynchronize(w->code->gpu->stream), "cuStreamSynchronize", w->diag))
+bool gpu_wait(DeviceWork *w) {
+  if (!diag_errors(w->diag) && gpu_use(w->code->gpu, w->diag) &&
+      cuda_good(cuda.StreamSynchronize(w->code->gpu->stream),
+                "the end of a step (cuStreamSynchronize)", w->diag))
     return true;
   w->exec->result = STEP_FAILED;
   return false;
@@ -190,10 +192,10 @@ bool gpu_fetch(DeviceWork *w, uint32_t t) {
   KeptTensor k = kept_tensor(w, t);
   if (diag_errors(w->diag)) return false;
   if (k.work->side[k.tensor] != SIDE_GPU) return true;
-  return gpu_use(w->code->gpu, w->diag) && move_tensor(k, false) && arrived(w);
+  return gpu_use(w->code->gpu, w->diag) && move_tensor(k, false) && gpu_wait(w);
 }
 
 bool gpu_fetch_bytes(DeviceWork *w, const void *host, int64_t bytes) {
   char *to = (char *)(uintptr_t)host;
-  return !diag_errors(w->diag) && move_block(w, to, bytes, false) && arrived(w);
+  return !diag_errors(w->diag) && move_block(w, to, bytes, false) && gpu_wait(w);
 }

@@ -110,11 +110,6 @@ static bool run_graph(DeviceWork *w, StepPlan *p, int part) {
 
 // -- steps whose instructions run one by one ----------------------------------------------------
 
-static bool wait(DeviceWork *w) {
-  return cuda_good(cuda.StreamSynchronize(w->code->gpu->stream), "a step (cuStreamSynchronize)",
-                   w->diag);
-}
-
 // Adds the seconds of a round to the profile.
 static bool timed_round(DeviceWork *w, const StepPlan *p, uint32_t r) {
   CudaStream stream = w->code->gpu->stream;
@@ -138,7 +133,7 @@ static bool timed_round(DeviceWork *w, const StepPlan *p, uint32_t r) {
 static bool looked_round(DeviceWork *w, const StepPlan *p, uint32_t r) {
   Exec *e = w->exec;
   const GpuRound *round = &p->round.at[r];
-  if (!enqueue_round(w, p, r) || !wait(w)) return false;
+  if (!enqueue_round(w, p, r) || !gpu_wait(w)) return false;
   if (e->program->instr[round->instr].kind == INSTR_COMMIT) return true;
   for (int64_t c = e->first; c < e->first + e->own; c++) e->look(e, c, round->instr, &round->steps);
   return !diag_errors(w->diag);
@@ -194,7 +189,7 @@ static bool make_seen(DeviceWork *w, const StepPlan *p) {
 static StepPlan *plan_for_rows(DeviceWork *w) {
   StepPlan *p = &w->plan[w->exec->rows >= 0];
   if (p->arena && p->rows == w->exec->rows && p->defers == gpu_plan_defers(w->exec)) return p;
-  if (p->arena && !wait(w)) return NULL; // part 1 of an earlier step may still read it
+  if (p->arena && !gpu_wait(w)) return NULL; // part 1 of an earlier step may still read it
   gpu_plan_free(p);
   return gpu_plan_new(w, p) && make_seen(w, p) ? p : NULL;
 }
@@ -215,7 +210,7 @@ static bool run(DeviceWork *w) {
   StepPlan *p = plan_for_rows(w);
   if (!p || !gpu_upload(w)) return false;
   *w->given = (GpuHeader){.step = e->step, .seed = philox_seed(e->seed), .go = 1};
-  if (!run_part(w, p, 0) || !wait(w)) return false;
+  if (!run_part(w, p, 0) || !gpu_wait(w)) return false;
   count_sent(w, p, 0);
   gpu_changed(w, TENSOR_OUTPUT, TENSOR_OUTPUT);
   take_scalars(w);

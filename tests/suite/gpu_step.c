@@ -42,7 +42,8 @@ typedef struct FakeGraph {
 } FakeGraph;
 static FakeGraph captured;
 static bool capturing;
-static int64_t allocations, launches, graph_launches, fail_launch;
+static bool fails; // from now on
+static int64_t allocations, graph_launches;
 
 static KernelCall call_of(const ProgKernel *k, char *record, const GpuHeader *h, Status *status) {
   GpuRecord r;
@@ -149,7 +150,7 @@ static CudaResult fake_across(CudaAddress to, CudaAddress from, size_t n, CudaSt
 }
 static CudaResult fake_wait(CudaStream s) {
   (void)s;
-  return fail_launch && launches >= fail_launch ? CUDA_ILLEGAL_ADDRESS : CUDA_OK;
+  return fails ? CUDA_ILLEGAL_ADDRESS : CUDA_OK;
 }
 static CudaResult fake_begin(CudaStream s, CudaCapture mode) {
   (void)s, (void)mode;
@@ -183,7 +184,6 @@ static CudaResult fake_graph_launch(CudaGraphExec exec, CudaStream s) {
   const FakeGraph *g = (const FakeGraph *)(void *)exec;
   (void)s;
   for (size_t i = 0; i < g->n; i++) run_op(&g->op[i]);
-  launches++;
   graph_launches++;
   return CUDA_OK;
 }
@@ -403,6 +403,26 @@ static void run_one(const char *path, const char *mesh, const char *layout, bool
   arena_free(r.arena);
 }
 
+// A GPU that fails after the second step is reported by the third, and by exec_check.
+static void run_failure(void) {
+  Run r = {.path = "tests/models/train_blocks.mesh", .mesh = "", .layout = "", .trains = true};
+  r.arena = arena_new();
+  r.diag = diag_new(r.arena);
+  bool good = build_model(&r) && compile(&r) && load(&r) && bind(&r);
+  for (int64_t step = 0; step < 2 && good; step++) good = exec_step(r.gpu, step, true) == STEP_OK;
+  fails = true;
+  good = good && exec_step(r.gpu, 2, true) == STEP_FAILED && !exec_check(r.gpu, r.diag) &&
+         strstr(diag_entry(r.diag, 0).text, "CUDA_ERROR_ILLEGAL_ADDRESS");
+  fails = false;
+  if (!good) fault(&r, "a failure of the GPU is not reported");
+  *(good ? &passed : &failed) += 1;
+  exec_free(r.gpu);
+  exec_free(r.cpu);
+  compilation_free(&r.made);
+  gpu_program_free(r.program);
+  arena_free(r.arena);
+}
+
 static const struct {
   const char *path, *mesh, *layout;
   bool trains;
@@ -432,13 +452,14 @@ static bool wanted(int argc, char **argv, const char *path) {
 
 int main(int argc, char **argv) {
   if (!code_available()) {
-    printf("0 passed, 0 failed, %zu skipped\n", 2 * countof(cases));
+    printf("0 passed, 0 failed, %zu skipped\n", 2 * countof(cases) + 1);
     return 0;
   }
   replace_driver();
   for (size_t i = 0; i < countof(cases); i++)
     for (int eager = 0; eager < 2 && wanted(argc, argv, cases[i].path); eager++)
       run_one(cases[i].path, cases[i].mesh, cases[i].layout, cases[i].trains, eager);
+  if (argc < 2) run_failure();
   printf("%d passed, %d failed, 0 skipped\n", passed, failed);
   return failed > 0;
 }
