@@ -115,6 +115,8 @@ expect "verify" 0 'verify: 2 values .* agree' "$gpu" eval examples/iris.mesh --v
 expect "verify a step" 0 'verify: [0-9]* values .* agree' "$gpu" train "$tmp/digits.mesh" --verify --mesh rows=2,cols=2 --layout b=rows,h=cols
 expect "a wrong number in a kernel" 4 'one processor.*E0809' "$gpu" train "$tmp/digits.mesh" --verify --fault kernel@0:0
 expect "a wrong element" 1 'does not support --fault value@' "$gpu" train "$tmp/digits.mesh" --fault value@0:0
+printf 'dim a = 64, b = 64, c = 64\nparam x[a, b]\nparam w[b, c]\noutput y = sum[b](x * w)\n' >"$tmp/product.mesh"
+expect "a product without kernels" 0 '^y ' "$gpu" run "$tmp/product.mesh"
 expect "bench" 0 'slowest' "$gpu" bench "$tmp/digits.mesh" --steps 2
 
 

@@ -107,7 +107,8 @@ GpuCode *gpu_code_load(const Program *p, Kernel *const *kernels, const GpuCodeOp
     GpuPlan plan = gpu_plan_make(c->arena, kernels[i]);
     c->entry[i] = gpu_plan_entry(c->arena, kernels[i], &plan, m.symbol[i]);
   }
-  bool ok = code_bytes(c->arena, &m, &c->bytes, d);
+  bool empty = m.n + m.nordered == 0; // products and copies alone need no image
+  bool ok = empty || code_bytes(c->arena, &m, &c->bytes, d);
   llvm_rest();
   c->image = (GpuImage){c->bytes.at, c->bytes.n};
   if (ok) return c;
@@ -126,7 +127,7 @@ const GpuEntry *gpu_code_entries(const GpuCode *c) { return c->entry; }
 
 uint32_t gpu_code_images(const GpuCode *c, const GpuImage **out) {
   *out = &c->image;
-  return 1;
+  return c->image.at ? 1 : 0;
 }
 
 char *gpu_code_text(Arena *a, const Program *p, Kernel *const *kernels, const GpuCodeOptions *opt,
