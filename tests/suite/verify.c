@@ -4,7 +4,10 @@
 // element into a collective; for the first example it injects a wrong number into a kernel, too.
 // --verify must find these faults. A line without a mesh uses the mesh of the line before.
 //
-//   suite_verify [FILE ...]     SHOW=1 prints the error of each output
+//   suite_verify [--device cuda] [FILE ...]     SHOW=1 prints the error of each output
+//
+// With --device cuda the split run is on a GPU, the whole one on the CPU. It needs NVIDIA's
+// libraries, or their stand-ins (tests/standin); faults are then injected into kernels only.
 #define _XOPEN_SOURCE 700 // mkdtemp, nftw
 #include <dirent.h>
 #include <ftw.h>
@@ -25,6 +28,7 @@ static const struct {
 enum { MAX_WORDS = 24, MAX_LAYOUTS = 12, LINE = 400, MOST_CALLS = 9 };
 static int passed, failed, skipped;
 static char folder[] = "/tmp/meshc-verify-XXXXXX";
+static bool on_gpu;
 
 typedef struct Run {
   const char *path;
@@ -54,7 +58,8 @@ static bool prepare(Run *r) {
   *s = (Session){.arena = arena_new(), .inject = {.call = -1}, .opt = &r->options};
   s->names = intern_new(s->arena);
   s->diag = diag_new(s->arena);
-  if (!options_parse(&r->options, s->arena, s->diag, r->nwords, r->word) || !session_load(s))
+  if (!options_parse(&r->options, s->arena, s->diag, r->nwords, r->word) || !session_load(s) ||
+      !session_open_device(s))
     return false;
   if (!session_make(s, "program", &of, &r->checked) ||
       !session_compile(s, of.graph, of.purpose, of.over, NULL, &r->made))
@@ -106,7 +111,7 @@ static bool agrees(Run *r) {
 static bool finds_a_fault(Run *r) {
   Verified v;
   int errors = diag_errors(r->s.diag);
-  if (exec_predicted(r->exec)->calls[COLL_ALL_REDUCE] == 0) return true;
+  if (on_gpu || exec_predicted(r->exec)->calls[COLL_ALL_REDUCE] == 0) return true;
   bool good = false;
   for (int call = 0; call < MOST_CALLS && !good; call++) {
     r->s.inject = (ExecInject){.processor = 1, .call = call};
@@ -136,7 +141,7 @@ static bool finds_a_wrong_kernel(Run *r) {
   bool good = false;
   for (int call = 0; call < MOST_CALLS && !good; call++) {
     r->s.inject = (ExecInject){.processor = 0, .call = call, .kernel = true};
-    good = !verify(r, &v) && says(r, "by its kernel and") && diag_exit(r->s.diag) == 4;
+    good = !verify(r, &v) && (on_gpu || says(r, "by its kernel and")) && diag_exit(r->s.diag) == 4;
   }
   r->s.inject = (ExecInject){.call = -1};
   if (!good) say(r, "a wrong kernel is not found");
@@ -151,7 +156,8 @@ static void run(Run *r, bool last) {
   if (last && good && !kernels_done) kernels_done = true, good = finds_a_wrong_kernel(r);
   *(good ? &passed : &failed) += 1;
   exec_free(r->exec);
-  code_free(r->made.code);
+  compilation_free(&r->made);
+  session_close_device(&r->s);
   arena_free(r->s.arena);
   for (int i = 0; i < r->nwords; i++) free(r->word[i]);
 }
@@ -173,6 +179,7 @@ static void start(Run *r, const char *path) {
   word(r, path);
   word(r, "--verify");
   word(r, "-q");
+  if (on_gpu) word(r, "--device"), word(r, "cuda");
   // examples.sh trains the same models at the default effort; here LLVM would take most of the time
   char opt[16];
   snprintf(opt, sizeof opt, "--opt=%d", suite_opt(1));
@@ -255,8 +262,10 @@ int main(int argc, char **argv) {
   }
   if (!make_data(a, argv[0])) return 6;
   setenv("XDG_CACHE_HOME", folder, 0); // the test command has a cache of its own
-  for (int i = 1; i < argc; i++) vec_push(a, path) = argv[i];
-  DIR *d = argc > 1 ? NULL : opendir("examples");
+  on_gpu = argc > 2 && !strcmp(argv[1], "--device") && !strcmp(argv[2], "cuda");
+  int given = on_gpu ? 3 : 1;
+  for (int i = given; i < argc; i++) vec_push(a, path) = argv[i];
+  DIR *d = argc > given ? NULL : opendir("examples");
   for (struct dirent *e; d && (e = readdir(d));)
     if (strstr(e->d_name, ".mesh")) vec_push(a, path) = arena_printf(a, "examples/%s", e->d_name);
   if (d) closedir(d);
