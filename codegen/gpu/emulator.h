@@ -7,8 +7,9 @@
 //
 // The function runs once for each thread of each block. A thread leaves the processor only inside
 // of the functions below, so that each thread can be a coroutine. All threads of a block call
-// `barrier`, and all 32 threads of a warp call `shuffle`, in the same order. `site` is the number
-// of such a call in the text of the function: threads that meet come from equal sites.
+// `barrier`, and all 32 threads of a warp call `shuffle` and `warp_barrier`, in the same order.
+// `site` is the number of such a call in the text of the function: threads that meet come from
+// equal sites.
 //
 // The code tells each load and store of global and shared memory by `access`, immediately before
 // it. Variables of a thread are told by nobody. An atomic operation is told as one GPU_ATOMIC.
@@ -35,6 +36,8 @@ struct GpuEmulator {
   int32_t (*block_y)(GpuEmulator *g);
   char *(*shared)(GpuEmulator *g); // dynamic shared memory of the block, aligned to 16 bytes
   void (*barrier)(GpuEmulator *g, int32_t site);
+  // Orders the accesses of the threads of a warp. A shuffle does not.
+  void (*warp_barrier)(GpuEmulator *g, int32_t site);
   // Returns `value` of another thread of the warp. kind: a GpuShuffle.
   uint32_t (*shuffle)(GpuEmulator *g, int32_t kind, uint32_t value, int32_t lane, int32_t site);
   // Tells that the thread accesses `bytes` bytes at `at`. how: a GpuAccess; space: a GpuSpace. The

@@ -68,9 +68,9 @@ static LLVMValueRef shuffle_word(GpuEmit *g, GpuShuffle kind, LLVMValueRef x, in
 }
 
 void gpu_warp_barrier(GpuEmit *g) {
-  LLVMValueRef all = i32_of(g, -1);
+  LLVMValueRef all = i32_of(g, -1), arg[2] = {NULL, i32_of(g, g->sites++)};
   if (gpu_is_emulated(g))
-    shuffle_word(g, GPU_SHUFFLE_XOR, all, 0);
+    call_device(g, offsetof(GpuEmulator, warp_barrier), g->e.none, 2, arg);
   else
     call_intrinsic(g, "llvm.nvvm.bar.warp.sync", 1, &all);
 }

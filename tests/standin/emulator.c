@@ -62,6 +62,7 @@ static void on_barrier(GpuEmulator *g, int32_t site) {
 static const char *meeting_name(const Thread *t) {
   return t->kind == MEETING_MULTIPLY      ? "mma"
          : t->kind == MEETING_LOAD_MATRIX ? "ldmatrix"
+         : t->kind == MEETING_BARRIER     ? "barrier of the warp"
                                           : "shuffle";
 }
 
@@ -112,10 +113,17 @@ static uint64_t random_next(Emulator *e) { // splitmix64
   return z ^ z >> 31;
 }
 
+void emulator_segment(Emulator *e) {
+  if (*e->next_segment == UINT32_MAX) standin_fail("this process has run too many operations");
+  e->segment = (*e->next_segment)++;
+}
+
 // Runs the threads of a warp, lane by lane from a random one on, until none is ready.
 static void run_warp(Emulator *e, int first) {
   int n = e->launch->threads - first < GPU_WARP ? e->launch->threads - first : GPU_WARP;
   int from = (int)(random_next(e) % (uint64_t)n);
+  emulator_segment(e);
+  e->warp_segment = e->segment;
   for (bool ran = true; ran;) {
     ran = false;
     for (int i = 0; i < n; i++) {
@@ -142,13 +150,8 @@ static bool run_to_barrier(Emulator *e) {
   return e->thread[0].state == AT_BARRIER;
 }
 
-static void begin_segment(Emulator *e) {
-  if (*e->next_segment == UINT32_MAX) standin_fail("this process has run too many operations");
-  e->segment = (*e->next_segment)++;
-}
-
 static void begin_block(Emulator *e, int64_t block) {
-  begin_segment(e);
+  emulator_segment(e);
   e->block = block;
   e->block_segment = e->segment;
   if (e->nstarts == e->starts) {
@@ -162,7 +165,8 @@ static void begin_block(Emulator *e, int64_t block) {
 
 static void run_block(Emulator *e, int64_t block) {
   begin_block(e, block);
-  for (bool more = true; more; begin_segment(e)) {
+  for (bool more = true; more; emulator_segment(e)) {
+    e->part_segment = e->segment;
     for (int i = 0; i < e->launch->threads; i++) e->thread[i].state = READY;
     more = run_to_barrier(e);
   }
@@ -239,6 +243,7 @@ Emulator *emulator_new(const EmulatorMemory *memory, uint32_t *next_segment, uin
                             .block_y = on_block_y,
                             .shared = on_shared,
                             .barrier = on_barrier,
+                            .warp_barrier = emulator_warp_barrier,
                             .shuffle = emulator_shuffle,
                             .access = emulator_access,
                             .multiply = emulator_multiply,

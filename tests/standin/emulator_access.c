@@ -29,7 +29,7 @@ static void explain_race(const Emulator *e, ShadowFault fault, const ShadowSelf 
              "%s of the launch %s it, and blocks are not ordered: give each its own bytes, "
              "or use two launches",
              block, did);
-  } else if (s->other_thread >= SHADOW_ATOMICS)
+  } else if (s->other_thread >= SHADOW_WARPS)
     snprintf(text, n, "%s, and no barrier is between them",
              s->other_wrote ? "atomic operations changed it" : "several threads read it");
   else
@@ -65,6 +65,8 @@ void emulator_access_shared(Emulator *e, int thread, const char *at, int32_t byt
   ShadowSelf self = {.safe = e->block_segment,
                      .launch = e->block_segment,
                      .block = e->block_segment,
+                     .part = e->part_segment,
+                     .warp = e->warp_segment,
                      .segment = e->segment,
                      .thread = (uint16_t)thread};
   ShadowFault fault = shadow_access(&e->shared_shadow, &self, at, (size_t)bytes, shadow_how(how));
@@ -103,6 +105,8 @@ static void access_global(Emulator *e, const char *at, int32_t bytes, int32_t ho
   ShadowSelf self = {.safe = e->launch->safe,
                      .launch = e->first_segment,
                      .block = e->block_segment,
+                     .part = e->part_segment,
+                     .warp = e->warp_segment,
                      .segment = e->segment,
                      .thread = (uint16_t)e->running,
                      .order = e->launch->order};

@@ -12,7 +12,7 @@ enum { WARPS = EMULATOR_THREADS / GPU_WARP, EMULATOR_TEXT = 400, REGIONS = 4 };
 typedef enum State { READY, AT_BARRIER, AT_MEETING, ENDED } State;
 
 // What the threads of a warp do together at a meeting: a GpuShuffle, or one of these.
-enum { MEETING_MULTIPLY = GPU_SHUFFLE_INDEX + 1, MEETING_LOAD_MATRIX };
+enum { MEETING_MULTIPLY = GPU_SHUFFLE_INDEX + 1, MEETING_LOAD_MATRIX, MEETING_BARRIER };
 
 // A copy to shared memory that is under way.
 typedef struct AsyncCopy {
@@ -57,7 +57,9 @@ struct Emulator {
   const EmulatorLaunch *launch;
   int running; // the thread that runs
   int64_t block;
-  uint32_t first_segment, block_segment, segment;
+  // The first segment of the launch, of the block, of the part of the block between two barriers,
+  // of the warp in that part, and the running one (shadow.h).
+  uint32_t first_segment, block_segment, part_segment, warp_segment, segment;
   BlockStart *start; // of the blocks run so far
   size_t nstarts, starts;
 };
@@ -72,11 +74,15 @@ void emulator_print_block(const Emulator *e, int64_t block, char *text, size_t n
 // Leaves the running thread in a state; returns when it is ready again.
 void emulator_leave(Emulator *e, State state, int32_t site);
 
+// Begins a segment.
+void emulator_segment(Emulator *e);
+
 // emulator_access.c: checks an access of the running thread.
 void emulator_access(GpuEmulator *g, const void *at, int32_t bytes, int32_t how, int32_t space);
 // Checks an access to shared memory as if `thread` made it.
 void emulator_access_shared(Emulator *e, int thread, const char *at, int32_t bytes, int32_t how);
 // emulator_warp.c: what all threads of a warp do together.
+void emulator_warp_barrier(GpuEmulator *g, int32_t site);
 uint32_t emulator_shuffle(GpuEmulator *g, int32_t kind, uint32_t value, int32_t lane, int32_t site);
 void emulator_multiply(GpuEmulator *g, int32_t factor, float *d, const uint32_t *a,
                        const uint32_t *b, const float *c, int32_t site);

@@ -12,7 +12,7 @@ static void check_meeting(const Emulator *e, int first) {
   for (int i = 0; i < GPU_WARP; i++)
     if (warp[i].site != warp->site || warp[i].kind != warp->kind)
       emulator_fail(e, first + i,
-                    "comes to the shuffle of site %d while thread %d of its warp comes to that of "
+                    "comes to the meeting of site %d while thread %d of its warp comes to that of "
                     "site %d: a condition before them differs within the warp",
                     warp[i].site, first, warp->site);
 }
@@ -34,6 +34,17 @@ static void meet(Emulator *e, int32_t kind, void *part, int32_t site,
   check_meeting(e, first);
   work(e, first);
   for (int i = 0; i < GPU_WARP; i++) e->thread[first + i].state = READY;
+}
+
+// -- barriers of a warp --------------------------------------------------------------------------
+
+static void begin_segment(Emulator *e, int first) {
+  (void)first;
+  emulator_segment(e);
+}
+
+void emulator_warp_barrier(GpuEmulator *g, int32_t site) {
+  meet(emulator_of(g), MEETING_BARRIER, NULL, site, begin_segment);
 }
 
 // -- shuffles -----------------------------------------------------------------------------------

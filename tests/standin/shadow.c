@@ -83,8 +83,9 @@ static ShadowFault after_write(ShadowSelf *self, const ShadowCell *c, ShadowHow 
     return ordered(self, w) ? SHADOW_FINE : fault(self, SHADOW_RACE_OPERATIONS, w, c->writer, true);
   if (w < self->block || c->writer == SHADOW_BLOCKS)
     return fault(self, SHADOW_RACE_BLOCKS, w, c->writer, true);
-  if (w == self->segment) return fault(self, SHADOW_RACE_THREADS, w, c->writer, true);
-  return SHADOW_FINE;
+  bool apart = w < self->warp || w == self->segment || c->writer == SHADOW_ATOMICS;
+  return w >= self->part && apart ? fault(self, SHADOW_RACE_THREADS, w, c->writer, true)
+                                  : SHADOW_FINE;
 }
 
 // Returns what is wrong with a write after the read in the cell.
@@ -96,8 +97,9 @@ static ShadowFault after_read(ShadowSelf *self, const ShadowCell *c) {
                             : fault(self, SHADOW_RACE_OPERATIONS, r, c->reader, false);
   if (r < self->block || c->reader == SHADOW_BLOCKS)
     return fault(self, SHADOW_RACE_BLOCKS, r, c->reader, false);
-  if (r == self->segment) return fault(self, SHADOW_RACE_THREADS, r, c->reader, false);
-  return SHADOW_FINE;
+  bool apart = r < self->warp || r == self->segment || c->reader == SHADOW_WARPS;
+  return r >= self->part && apart ? fault(self, SHADOW_RACE_THREADS, r, c->reader, false)
+                                  : SHADOW_FINE;
 }
 
 static void note_read(const ShadowSelf *self, ShadowCell *c, const char *at, size_t bytes) {
@@ -108,6 +110,8 @@ static void note_read(const ShadowSelf *self, ShadowCell *c, const char *at, siz
     c->reader = self->thread;
   } else if (r < self->block || c->reader == SHADOW_BLOCKS)
     c->reader = SHADOW_BLOCKS;
+  else if (r >= self->part && (r < self->warp || c->reader == SHADOW_WARPS))
+    c->reader = SHADOW_WARPS;
   else
     c->reader = r == self->segment ? SHADOW_THREADS : self->thread;
   c->read = self->segment;

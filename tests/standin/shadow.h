@@ -2,14 +2,17 @@
 // when the second one happens.
 //
 // Time is cut into segments, numbered from 1 in the order in which they are executed. Each
-// operation (a launch, a copy) begins a segment, and within a launch each block and each part of a
-// block between two barriers. A number of a segment thus tells all about an earlier access:
+// operation (a launch, a copy) begins a segment, and within a launch each block, each warp in a
+// part of a block between two barriers, and each barrier of a warp. A number of a segment thus
+// tells all about an earlier access:
 //
-//   an earlier operation | this launch, an earlier block | this block, before a barrier | now
-//                      launch                          block                         segment
+//   an earlier operation | an earlier block | this block, before a barrier | another warp | now
+//                      launch             block                          part           warp
 //
 // Left of `launch` the order of operations decides (ShadowOrder), right of it the rules of a GPU:
-// blocks are not ordered, parts of a block are, and threads between two barriers are not.
+// blocks are not ordered, parts of a block between two barriers are. In a part each warp has
+// segments of its own, one after the other: `warp` is the first one of the running warp. A barrier
+// of the warp begins another. Warps are not ordered, nor threads in a segment.
 // A page of 4096 bytes has one cell as long as whole pages are accessed, then one for each 4 bytes,
 // and one for each byte after the first access to less than that.
 #ifndef TESTS_STANDIN_SHADOW_H
@@ -28,9 +31,14 @@ typedef struct ShadowCell {
   uint32_t written, read;
   uint16_t writer, reader;
 } ShadowCell;
-// Instead of a thread: several threads of a block read in one segment, several blocks of a launch
-// read or made atomic operations, one block made atomic operations.
-enum { SHADOW_THREADS = 0xffff, SHADOW_BLOCKS = 0xfffe, SHADOW_ATOMICS = 0xfffd };
+// Instead of a thread: several threads of a warp read in one segment, several blocks of a launch
+// read or made atomic operations, one block made atomic operations, several warps read in one part.
+enum {
+  SHADOW_THREADS = 0xffff,
+  SHADOW_BLOCKS = 0xfffe,
+  SHADOW_ATOMICS = 0xfffd,
+  SHADOW_WARPS = 0xfffc
+};
 
 typedef struct ShadowPage {
   ShadowCell *cells;
@@ -71,7 +79,7 @@ typedef struct ShadowOrder {
 // Who accesses: the running thread, block and operation.
 typedef struct ShadowSelf {
   uint32_t safe; // operations of segments below are ordered before this one
-  uint32_t launch, block, segment;
+  uint32_t launch, block, part, warp, segment;
   uint16_t thread;
   const ShadowOrder *order; // NULL: all earlier operations are ordered before
   // What a fault is about: the byte, and the earlier access.

@@ -259,6 +259,22 @@ static void test_loads_and_copies(void **state) {
   for (uint32_t i = 0; i < 512; i++) assert_int_equal(words[i], i % 4 == 3 ? 0 : 512 + i);
 }
 
+// The left neighbour's word of the own warp, read after a barrier of the warp, then overwritten.
+FUNCTION(warp_neighbours) {
+  UNUSED;
+  int32_t t = g->thread(g), left = t / GPU_WARP * GPU_WARP + (t + 31) % GPU_WARP;
+  store(g, &words[t], (uint32_t)t, GPU_GLOBAL);
+  g->warp_barrier(g, 0);
+  uint32_t got = load(g, &words[left], GPU_GLOBAL);
+  g->warp_barrier(g, 1);
+  store(g, &words[t], got, GPU_GLOBAL);
+}
+static void test_warp_barriers(void **state) {
+  (void)state;
+  run(warp_neighbours, 1, 64, 0);
+  for (uint32_t t = 0; t < 64; t++) assert_int_equal(words[t], t / 32 * 32 + (t + 31) % 32);
+}
+
 // -- errors -------------------------------------------------------------------------------------
 
 FUNCTION(race_shared) {
@@ -280,6 +296,29 @@ FUNCTION(race_no_barrier) {
   int32_t t = g->thread(g);
   store(g, &words[t], 1, GPU_GLOBAL);
   load(g, &words[63 - t], GPU_GLOBAL);
+}
+// A shuffle orders no accesses.
+FUNCTION(race_shuffle) {
+  UNUSED;
+  int32_t t = g->thread(g);
+  store(g, &words[t], 1, GPU_GLOBAL);
+  g->shuffle(g, GPU_SHUFFLE_XOR, 0, 1, 0);
+  load(g, &words[t ^ 1], GPU_GLOBAL);
+}
+// Barriers of warps do not order one warp and another.
+FUNCTION(race_warps) {
+  UNUSED;
+  int32_t t = g->thread(g);
+  store(g, &words[t], 1, GPU_GLOBAL);
+  g->warp_barrier(g, 0);
+  load(g, &words[63 - t], GPU_GLOBAL);
+}
+// Both warps read the word, then one of them writes it.
+FUNCTION(race_warps_read) {
+  UNUSED;
+  load(g, words, GPU_GLOBAL);
+  g->warp_barrier(g, 0);
+  if (g->thread(g) == 0) store(g, words, 1, GPU_GLOBAL);
 }
 FUNCTION(race_blocks) {
   UNUSED;
@@ -424,6 +463,9 @@ static const Wrong wrongs[] = {
      {"offset", "of shared memory", "no barrier is between"}},
     {"race_read_then_write", race_read_then_write, 1, 64, 256, {"test, block 0", "no barrier"}},
     {"race_no_barrier", race_no_barrier, 1, 64, 0, {"and no barrier is between"}},
+    {"race_shuffle", race_shuffle, 1, 32, 0, {"no barrier is between"}},
+    {"race_warps", race_warps, 1, 64, 0, {"no barrier is between"}},
+    {"race_warps_read", race_warps_read, 1, 64, 0, {"no barrier is between"}},
     {"race_blocks", race_blocks, 3, 32, 0, {"writes 4 bytes", "blocks are not ordered", "block "}},
     {"race_blocks_read", race_blocks_read, 4, 32, 0, {"blocks are not ordered"}},
     {"race_atomic", race_atomic, 2, 1, 0, {"blocks are not ordered"}},
@@ -437,7 +479,7 @@ static const Wrong wrongs[] = {
      32,
      0,
      {"waits at the barrier of site 5"}},
-    {"shuffles_differ", shuffles_differ, 1, 32, 0, {"shuffle of site 2", "site 1"}},
+    {"shuffles_differ", shuffles_differ, 1, 32, 0, {"meeting of site 2", "site 1"}},
     {"shuffle_once", shuffle_once, 1, 48, 0, {"the block has no such thread"}},
     {"shuffle_outside", shuffle_outside, 1, 32, 0, {"the value of thread 32 of the warp"}},
     {"unwritten_shared", unwritten_shared, 1, 32, 128, {"that no thread of the block has written"}},
@@ -482,9 +524,13 @@ static void test_errors(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_sum),      cmocka_unit_test(test_shuffles),
-      cmocka_unit_test(test_barriers), cmocka_unit_test(test_bytes_and_atomics),
-      cmocka_unit_test(test_product),  cmocka_unit_test(test_loads_and_copies),
+      cmocka_unit_test(test_sum),
+      cmocka_unit_test(test_shuffles),
+      cmocka_unit_test(test_barriers),
+      cmocka_unit_test(test_bytes_and_atomics),
+      cmocka_unit_test(test_product),
+      cmocka_unit_test(test_warp_barriers),
+      cmocka_unit_test(test_loads_and_copies),
       cmocka_unit_test(test_errors),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
