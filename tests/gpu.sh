@@ -132,6 +132,16 @@ precision_bf16 rows=2 b=rows
 uneven rows=2,cols=3 b=rows+cols
 END
 
+# A step of the examples on their meshes against one processor of the CPU. Left out are those that take long in the
+# emulator: suite_verify --device cuda runs them all.
+if [ -x "$build/suite_verify" ]; then
+  for example in clip dlrm gan iris llama logistic lstm mlp mnist moe tagger transformer vae; do
+    expect "verify $example" 0 '^[1-9][0-9]* passed, 0 failed' env LD_LIBRARY_PATH="$standin" "$build/suite_verify" --device cuda examples/$example.mesh
+  done
+else
+  skip 13
+fi
+
 # Faults of a step
 cat >"$tmp/ids.mesh" <<'END'
 dim b = 4, v = 10, d = 3
