@@ -89,6 +89,13 @@ typedef struct GpuScalar {
   int64_t context, bytes;
 } GpuScalar;
 
+// What a StepPlan needs on the GPU besides the memory of the Exec, in bytes.
+typedef struct PlanNeed {
+  size_t table, statuses;
+  size_t scratch; // of ordered operations
+  bool products;  // whether it needs the workspace of products (GPU_WORKSPACE_BYTES)
+} PlanNeed;
+
 // The operations of a step for batches of `rows` valid rows, with loops unrolled. Operations before
 // INSTR_COMMIT are part 0, those after it part 1.
 typedef struct StepPlan {
@@ -99,10 +106,10 @@ typedef struct StepPlan {
   VEC(GpuOp) op;
   VEC(GpuRound) round;
   uint32_t commit; // number of rounds before INSTR_COMMIT
+  PlanNeed need;
   uint32_t nstatus;
   char *table; // the records of all launches, until they are on the GPU
-  size_t table_bytes, table_room;
-  int64_t scratch_bytes;                       // work memory of ordered operations
+  size_t table_bytes;
   CudaAddress table_at, status_at, scratch_at; // on the GPU; 0: it is empty
   CudaGraphExec graph[2]; // by part: captured once; NULL: not yet, or the part has no operations
 } StepPlan;
@@ -147,8 +154,9 @@ GpuProducts *gpu_products_of(Gpu *g, Diag *d);
 CudaFunction gpu_function(const GpuProgram *p, const char *name, int shared, Diag *d);
 
 // -- gpu_memory.c
-// Allocates the copies of the memories of w->exec on the GPU, filled with zeros. Returns false
-// after an error in w->diag.
+// Allocates the copies of the memories of w->exec on the GPU, filled with zeros, if the GPU has
+// enough memory for them and for all that a step needs later. Returns false after an error in
+// w->diag.
 MUST_USE bool gpu_memory_new(DeviceWork *w);
 void gpu_memory_free(DeviceWork *w);
 // Returns the address on the GPU of the copy of a host address, which must be in memory of w->exec
@@ -168,6 +176,8 @@ bool gpu_fetch_bytes(DeviceWork *w, const void *host, int64_t bytes);
 // -- gpu_plan.c
 // Returns StepPlan.defers of the next step of e.
 bool gpu_plan_defers(const Exec *e);
+// Computes what a plan for w->exec->rows needs. Returns false after an error in w->diag.
+MUST_USE bool gpu_plan_measure(DeviceWork *w, PlanNeed *need);
 // Makes the plan for w->exec->rows. Returns false after an error in w->diag.
 MUST_USE bool gpu_plan_new(DeviceWork *w, StepPlan *p);
 // Frees the captured graphs of a plan, so that its parts are captured again.

@@ -44,12 +44,26 @@ static void list_spans(DeviceWork *w) {
   qsort(w->span, w->nspans, sizeof *w->span, by_host);
 }
 
-static bool enough_memory(const DeviceWork *w) {
+static int64_t add_bytes(int64_t a, int64_t b) { return size_add(a, b, &a) ? a : INT64_MAX; }
+
+// Returns the bytes that are allocated on the GPU for w, with `need` for a plan. An incomplete
+// batch has a plan of its own, which needs at most as much. What products share may be there
+// already.
+static int64_t bytes_needed(const DeviceWork *w, const PlanNeed *need) {
+  int64_t bytes = sizeof(GpuHeader);
+  for (uint32_t i = 0; i < w->nspans; i++) bytes = add_bytes(bytes, w->span[i].bytes);
+  for (int i = 0; i < (w->exec->program->over ? PLANS : 1); i++)
+    bytes = add_bytes(bytes, (int64_t)(need->table + need->statuses + need->scratch));
+  bool workspace = need->products && !w->code->gpu->products;
+  return workspace ? add_bytes(bytes, GPU_WORKSPACE_BYTES) : bytes;
+}
+
+static bool enough_memory(DeviceWork *w) {
   const Exec *e = w->exec;
   size_t available, all;
-  int64_t needed = 0;
-  for (uint32_t i = 0; i < w->nspans; i++)
-    if (!size_add(needed, w->span[i].bytes, &needed)) needed = INT64_MAX;
+  PlanNeed need;
+  if (!gpu_plan_measure(w, &need)) return false;
+  int64_t needed = bytes_needed(w, &need);
   if (!cuda_good(cuda.MemGetInfo(&available, &all), "cuMemGetInfo", w->diag)) return false;
   if ((uint64_t)needed <= available) return true;
   diag_error(w->diag, DIAG_NO_MEMORY, (Pos){0},

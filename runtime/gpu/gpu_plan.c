@@ -12,15 +12,17 @@
 
 // -- the table of records -----------------------------------------------------------------------
 
-// Returns room for n more bytes at the end of the table, and their offset in *at.
+// Returns room for n more bytes at the end of the table, filled with zeros, and their offset in
+// *at.
 static char *table_add(StepPlan *p, size_t n, int64_t *at) {
-  if (p->table_bytes + n > p->table_room) {
-    p->table_room = 2 * (p->table_bytes + n);
-    p->table = mem_grow(p->table, p->table_room);
-  }
+  if (n > p->need.table - p->table_bytes) BUG("the records of a step were measured too small");
   *at = (int64_t)p->table_bytes;
   p->table_bytes += n;
-  return memset(p->table + *at, 0, n);
+  return p->table + *at;
+}
+
+static size_t kernel_record(const ProgKernel *k) {
+  return (size_t)gpu_record_bytes(k->nptr, k->nslot, k->nnum);
 }
 
 // A launch whose records are being written.
@@ -41,7 +43,7 @@ typedef struct SetOperands {
 static void put_set(const DeviceWork *w, StepPlan *p, const ProgKernel *k, GpuRecord record,
                     SetOperands of, Launching *l) {
   int64_t at;
-  char *to = table_add(p, (size_t)gpu_record_bytes(k->nptr, k->nslot, k->nnum), &at);
+  char *to = table_add(p, kernel_record(k), &at);
   record.first_block = l->blocks;
   memcpy(to, &record, sizeof record);
   for (int i = 0; i < k->nptr; i++) {
@@ -128,19 +130,25 @@ static bool plan_product(DeviceWork *w, StepPlan *p, const GpuRound *round) {
   return true;
 }
 
+// Lists the sets of the kernels that carry out a collective, in w->arena. Returns their number.
+static uint32_t collective_sets(DeviceWork *w, const StepPlan *p, const GpuRound *round,
+                                TransferSet **set) {
+  Exec *e = w->exec;
+  CommCall *call = &e->call[round->instr];
+  for (int64_t c = 0; c < e->processors; c++) exec_move_operands(e, c, round->instr, &round->steps);
+  call->defers = p->defers;
+  return transfer_sets(w->arena, w->code->transfers[round->instr], &e->program->mesh, call, set);
+}
+
 // Adds launches of the kernels that carry out a collective: one for each kernel, on the sets of all
 // transfers that have it.
 static void plan_collective(DeviceWork *w, StepPlan *p, const GpuRound *round) {
-  Exec *e = w->exec;
-  CommCall *call = &e->call[round->instr];
+  const Exec *e = w->exec;
   int part = p->commit == UINT32_MAX ? 0 : 1;
-  for (int64_t c = 0; c < e->processors; c++) exec_move_operands(e, c, round->instr, &round->steps);
-  call->defers = p->defers;
-  transfer_count(&e->program->mesh, call, &p->count[part], 0);
   ArenaMark mark = arena_mark(w->arena);
   TransferSet *set;
-  uint32_t n =
-      transfer_sets(w->arena, w->code->transfers[round->instr], &e->program->mesh, call, &set);
+  uint32_t n = collective_sets(w, p, round, &set);
+  transfer_count(&e->program->mesh, &e->call[round->instr], &p->count[part], 0);
   for (uint32_t i = 0; i < n;) {
     uint32_t kernel = set[i].kernel;
     const GpuEntry *entry = &w->code->entry[kernel];
@@ -255,17 +263,53 @@ static bool walk(DeviceWork *w, StepPlan *p, RoundVisit *visit) {
   return true;
 }
 
-// Counts the statuses, and the scratch memory of ordered operations, which use it one after
-// another.
+static void measure_kernel(const Exec *e, PlanNeed *need, const GpuRound *round) {
+  for (int64_t c = e->first; c < e->first + e->own; c++) {
+    const BoundKernel *b = &bound_instr(e, c, round->instr, &round->steps)->u.kernel;
+    need->table += b->nsets * kernel_record(b->kernel);
+  }
+  if (e->program->nchecks) need->statuses += (size_t)e->own * sizeof(GpuStatus);
+}
+
+// Ordered operations use their scratch memory one after another.
+static void measure_ordered(const Exec *e, PlanNeed *need, const GpuRound *round) {
+  size_t scratch = 0;
+  for (int64_t c = e->first; c < e->first + e->own; c++) {
+    need->table += (size_t)gpu_record_bytes(ORDERED_POINTERS, ORDERED_SLOTS, 0);
+    scratch += (size_t)ordered_scratch(e, c, round);
+  }
+  if (scratch > need->scratch) need->scratch = scratch;
+}
+
+static void measure_collective(DeviceWork *w, StepPlan *p, const GpuRound *round) {
+  ArenaMark mark = arena_mark(w->arena);
+  TransferSet *set;
+  uint32_t n = collective_sets(w, p, round, &set);
+  for (uint32_t i = 0; i < n; i++)
+    p->need.table += kernel_record(&w->exec->program->kernel[set[i].kernel]);
+  arena_reset(w->arena, mark);
+}
+
 static bool measure(DeviceWork *w, StepPlan *p, GpuRound *round) {
-  const Exec *e = w->exec;
-  InstrKind kind = e->program->instr[round->instr].kind;
-  int64_t scratch = 0;
-  if (kind == INSTR_KERNEL && e->program->nchecks) p->nstatus += (uint32_t)e->own;
-  for (int64_t c = e->first; kind == INSTR_ORDERED && c < e->first + e->own; c++)
-    scratch += ordered_scratch(e, c, round);
-  if (scratch > p->scratch_bytes) p->scratch_bytes = scratch;
+  InstrKind kind = w->exec->program->instr[round->instr].kind;
+  if (kind == INSTR_KERNEL) measure_kernel(w->exec, &p->need, round);
+  if (kind == INSTR_ORDERED) measure_ordered(w->exec, &p->need, round);
+  if (kind == INSTR_COLLECTIVE) measure_collective(w, p, round);
+  if (kind == INSTR_GEMM) p->need.products = true;
   return true;
+}
+
+bool gpu_plan_defers(const Exec *e) { return e->defers && !e->nonfinite; }
+
+static StepPlan plan_begin(const Exec *e) {
+  return (StepPlan){.rows = e->rows, .defers = gpu_plan_defers(e), .commit = UINT32_MAX};
+}
+
+bool gpu_plan_measure(DeviceWork *w, PlanNeed *need) {
+  StepPlan p = plan_begin(w->exec);
+  bool good = walk(w, &p, measure);
+  *need = p.need;
+  return good;
 }
 
 static bool add_round(DeviceWork *w, StepPlan *p, GpuRound *round) {
@@ -296,18 +340,14 @@ static bool send_table(DeviceWork *w, StepPlan *p) {
   return good;
 }
 
-bool gpu_plan_defers(const Exec *e) { return e->defers && !e->nonfinite; }
-
 bool gpu_plan_new(DeviceWork *w, StepPlan *p) {
-  *p = (StepPlan){.arena = arena_new(),
-                  .rows = w->exec->rows,
-                  .defers = gpu_plan_defers(w->exec),
-                  .commit = UINT32_MAX};
+  *p = plan_begin(w->exec);
+  p->arena = arena_new();
   if (!walk(w, p, measure) ||
-      !allocate(w, &p->status_at, p->nstatus * sizeof(GpuStatus), "the faults of launches") ||
-      !allocate(w, &p->scratch_at, (size_t)p->scratch_bytes, "sorting"))
+      !allocate(w, &p->status_at, p->need.statuses, "the faults of launches") ||
+      !allocate(w, &p->scratch_at, p->need.scratch, "sorting"))
     return false;
-  p->nstatus = 0;
+  p->table = mem_zeroed(p->need.table + 1, 1);
   if (!walk(w, p, add_round)) return false;
   if (p->commit == UINT32_MAX) p->commit = p->round.n;
   return send_table(w, p);

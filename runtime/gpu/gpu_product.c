@@ -16,7 +16,6 @@
 #include "runtime/gpu/product_kind.h"
 
 enum {
-  WORKSPACE_BYTES = 32 << 20,
   LONGEST_SUM = 16384, // most terms of a sum in one call
   MOST_ALIGNMENT = 256 // bytes; the library does not ask for more
 };
@@ -44,7 +43,7 @@ GpuProducts *gpu_products_new(CudaStream stream, Diag *d) {
   GpuProducts *all = mem_zeroed(1, sizeof *all);
   all->stream = stream;
   if (cublaslt_good(cublaslt.Create(&all->library), "cublasLtCreate", NULL, d) &&
-      cuda_good(cuda.MemAlloc(&all->workspace, WORKSPACE_BYTES), "cuMemAlloc of 32 MiB", d))
+      cuda_good(cuda.MemAlloc(&all->workspace, GPU_WORKSPACE_BYTES), "cuMemAlloc of 32 MiB", d))
     return all;
   gpu_products_free(all);
   return NULL;
@@ -65,7 +64,7 @@ void gpu_products_free(GpuProducts *all) {
 static const ProductKind *kind_of(GpuProducts *all, const ProductSizes *s, Diag *d) {
   for (ProductKind *k = all->kinds; k; k = k->next)
     if (memcmp(&k->sizes, s, sizeof *s) == 0) return k;
-  ProductKind *k = product_kind_new(all->library, s, WORKSPACE_BYTES, d);
+  ProductKind *k = product_kind_new(all->library, s, GPU_WORKSPACE_BYTES, d);
   if (!k) return NULL;
   k->next = all->kinds;
   return all->kinds = k;
@@ -264,7 +263,7 @@ bool gpu_product_run(const GpuProducts *all, const GpuProduct *p, Diag *d) {
     bool good =
         c->kind
             ? cublaslt_good(product_kind_run(all->library, c->kind, c->a, c->b, c->c, c->accumulate,
-                                             all->workspace, WORKSPACE_BYTES, all->stream),
+                                             all->workspace, GPU_WORKSPACE_BYTES, all->stream),
                             "cublasLtMatmul", &c->kind->sizes, d)
             : cuda_good(cuda.MemsetD2D8Async(c->c, c->pitch, 0, c->width, c->height, all->stream),
                         "cuMemsetD2D8Async", d);

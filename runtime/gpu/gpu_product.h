@@ -14,6 +14,8 @@
 #include "runtime/exec/exec_internal.h"
 #include "runtime/gpu/cublaslt.h"
 
+enum { GPU_WORKSPACE_BYTES = 32 << 20 }; // memory of the GPU that the products of a stream share
+
 // What all products of one stream share: the library, a workspace, and a plan for each kind of
 // product. Thread rule: one thread.
 typedef struct GpuProducts GpuProducts;

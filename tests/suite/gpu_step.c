@@ -44,6 +44,7 @@ static FakeGraph captured;
 static bool capturing;
 static bool fails; // from now on
 static int64_t allocations, graph_launches;
+static size_t available = (size_t)1 << 33, allocated; // bytes; all that was ever allocated
 
 static KernelCall call_of(const ProgKernel *k, char *record, const GpuHeader *h, Status *status) {
   GpuRecord r;
@@ -106,8 +107,8 @@ static CudaResult enqueue(FakeOp op) {
 }
 
 static CudaResult fake_use(CudaContext c) { return (void)c, CUDA_OK; }
-static CudaResult fake_info(size_t *available, size_t *all) {
-  *available = *all = (size_t)1 << 33;
+static CudaResult fake_info(size_t *left, size_t *all) {
+  *left = *all = available;
   return CUDA_OK;
 }
 static CudaResult fake_alloc(CudaAddress *at, size_t bytes) {
@@ -115,6 +116,7 @@ static CudaResult fake_alloc(CudaAddress *at, size_t bytes) {
   memset(new, 0xff, bytes);
   *at = (CudaAddress)(uintptr_t) new;
   allocations++;
+  allocated += bytes;
   return CUDA_OK;
 }
 static CudaResult fake_free(CudaAddress at) {
@@ -403,6 +405,37 @@ static void run_one(const char *path, const char *mesh, const char *layout, bool
   arena_free(r.arena);
 }
 
+// Binds a model on a GPU with `room` bytes. Returns whether its memory is enough for the first
+// step.
+static bool fits(Run *r, size_t room) {
+  available = room;
+  allocated = 0;
+  exec_free(r->gpu);
+  ExecOptions o = {.threads = 1, .seed = SEED, .device = gpu_program_device(r->program)};
+  r->gpu = exec_new(r->made.compiled->program, &o, r->diag);
+  available = (size_t)1 << 33;
+  return r->gpu != NULL;
+}
+
+// A GPU with as much memory as all allocations take is enough. One with a byte less is refused
+// before anything is allocated.
+static void run_memory(const char *path, const char *mesh, const char *layout) {
+  Run r = {.path = path, .mesh = mesh, .layout = layout, .trains = true};
+  r.arena = arena_new();
+  r.diag = diag_new(r.arena);
+  bool good = build_model(&r) && compile(&r) && load(&r) && bind(&r) && fits(&r, SIZE_MAX / 4);
+  size_t needed = allocated;
+  good = good && fits(&r, needed) && allocated == needed && diag_errors(r.diag) == 0;
+  good = good && !fits(&r, needed - 1) && allocated == 0 && diag_exit(r.diag) == 7;
+  if (!good) fault(&r, "the memory that a step needs is not what is allocated");
+  *(good ? &passed : &failed) += 1;
+  exec_free(r.gpu);
+  exec_free(r.cpu);
+  compilation_free(&r.made);
+  gpu_program_free(r.program);
+  arena_free(r.arena);
+}
+
 // A GPU that fails after the second step is reported by the third, and by exec_check.
 static void run_failure(void) {
   Run r = {.path = "tests/models/train_blocks.mesh", .mesh = "", .layout = "", .trains = true};
@@ -452,14 +485,18 @@ static bool wanted(int argc, char **argv, const char *path) {
 
 int main(int argc, char **argv) {
   if (!code_available()) {
-    printf("0 passed, 0 failed, %zu skipped\n", 2 * countof(cases) + 1);
+    printf("0 passed, 0 failed, %zu skipped\n", 2 * countof(cases) + 3);
     return 0;
   }
   replace_driver();
   for (size_t i = 0; i < countof(cases); i++)
     for (int eager = 0; eager < 2 && wanted(argc, argv, cases[i].path); eager++)
       run_one(cases[i].path, cases[i].mesh, cases[i].layout, cases[i].trains, eager);
-  if (argc < 2) run_failure();
+  if (argc < 2) {
+    run_memory("tests/models/train_blocks.mesh", "rows=2,cols=2", "b=rows,h=cols");
+    run_memory("tests/models/lookup.mesh", "rows=2,cols=2", "b=rows,v=cols"); // has statuses
+    run_failure();
+  }
   printf("%d passed, %d failed, 0 skipped\n", passed, failed);
   return failed > 0;
 }
