@@ -224,13 +224,14 @@ char *code_text(Arena *a, const Program *p, Kernel *const *kernels, const CodeOp
                 bool assembly, Diag *d);
 // -- codegen/gpu: the kernels of a program as code of a GPU
 typedef enum GpuTarget {
-  GPU_PTX,     // one image: machine code where there is nvJitLink, else PTX text
-  GPU_EMULATED // one image, an ELF object for this processor (codegen/gpu/emulator.h)
+  GPU_PTX,     // images are machine code where there is nvJitLink, else PTX text
+  GPU_EMULATED // images are ELF objects for this processor (codegen/gpu/emulator.h)
 } GpuTarget;
 typedef struct GpuCodeOptions {
   GpuTarget target;
   int capability;    // compute capability of the GPU times 10: 80, 90
   int opt;           // optimization level of LLVM, 0..3
+  int threads;       // most threads that compile, each an image; 0: one
   const char *cache; // directory of the compile cache, NULL: no cache
 } GpuCodeOptions;
 typedef struct GpuCode GpuCode;

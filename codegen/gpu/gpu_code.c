@@ -1,9 +1,9 @@
 // Code of a program's kernels for a GPU, from the compile cache or from LLVM. In: a Program and its
-// kernels. Out: a GpuCode with an image, and how each kernel is launched. PTX is assembled here if
-// there is nvJitLink, so that the cache has machine code; else the driver assembles it.
+// kernels. Out: a GpuCode with images, and how each kernel is launched. PTX is assembled if there
+// is nvJitLink (gpu_divide.c), so that the cache has machine code; else the driver assembles it.
 //
-// In the image the kernels have the names k0, k1 ..., in the order of the program, so that programs
-// that differ only in names share an entry of the cache.
+// In the images the kernels have the names k0, k1 ..., in the order of the program, so that
+// programs that differ only in names share an entry of the cache.
 #include <stdlib.h>
 
 #include "codegen/cpu/cache_internal.h"
@@ -16,8 +16,9 @@
 struct GpuCode {
   Arena *arena; // entries and their names
   GpuEntry *entry;
-  Bytes bytes;
-  GpuImage image;
+  uint32_t nimages;
+  Bytes *bytes;    // of each image
+  GpuImage *image; // the same
 };
 
 // Returns the functions of a program. symbol: gets the symbols of kernels.
@@ -54,45 +55,15 @@ static void cache_key(Arena *a, const GpuModule *m, uint8_t out[HASH_BYTES]) {
   hash_end(&h, out);
 }
 
-static bool read_cached(const GpuModule *m, const uint8_t key[HASH_BYTES], Bytes *out) {
-  Bytes *object;
-  uint32_t n = cache_read(m->opt->cache, key, &object);
-  if (n == 0) return false;
-  for (uint32_t i = 1; i < n; i++) free(object[i].at);
-  *out = object[0];
-  free(object);
-  return true;
-}
-
-static bool compile_list(const GpuModule *m, LlvmForm form, Bytes *out, Diag *d) {
-  char why[LLVM_WHY];
-  if (gpu_compile(m, form, out, why)) return true;
-  diag_error(d, code_available() ? DIAG_FAILURE : DIAG_UNAVAILABLE, (Pos){0},
-             "kernels cannot be compiled for a GPU: %s", why);
-  if (!code_available()) diag_hint(d, "build meshc with LLVM 19");
-  return false;
-}
-
-// Replaces PTX by machine code, if there is an assembler. Returns false after an error.
-static bool assemble(Arena *a, const GpuCodeOptions *opt, Bytes *code, Diag *d) {
-  if (opt->target != GPU_PTX || !assembler_open(NULL)->library) return true;
-  size_t bytes;
-  const char *gpu = arena_printf(a, "sm_%d", opt->capability);
-  char *cubin = assemble_ptx(code->at, "kernels", gpu, &bytes, d);
-  free(code->at);
-  *code = (Bytes){cubin, bytes};
-  return cubin != NULL;
-}
-
-static bool code_bytes(Arena *a, const GpuModule *m, Bytes *out, Diag *d) {
+// Reads or makes the images of c. Returns false after an error.
+static bool find_images(GpuCode *c, const GpuModule *m, Diag *d) {
   uint8_t key[HASH_BYTES];
-  cache_key(a, m, key);
-  if (m->opt->cache && read_cached(m, key, out)) return true;
-  if (!compile_list(m, m->opt->target == GPU_PTX ? LLVM_ASSEMBLY : LLVM_OBJECT, out, d))
-    return false;
-  if (!assemble(a, m->opt, out, d)) return false;
-  if (m->opt->cache) cache_write(m->opt->cache, key, 1, out);
-  return true;
+  cache_key(c->arena, m, key);
+  if (m->opt->cache) c->nimages = cache_read(m->opt->cache, key, &c->bytes);
+  if (c->nimages) return true;
+  c->nimages = gpu_compile_all(m, &c->bytes, d);
+  if (c->nimages && m->opt->cache) cache_write(m->opt->cache, key, c->nimages, c->bytes);
+  return c->nimages > 0;
 }
 
 GpuCode *gpu_code_load(const Program *p, Kernel *const *kernels, const GpuCodeOptions *opt,
@@ -108,9 +79,10 @@ GpuCode *gpu_code_load(const Program *p, Kernel *const *kernels, const GpuCodeOp
     c->entry[i] = gpu_plan_entry(c->arena, kernels[i], &plan, m.symbol[i]);
   }
   bool empty = m.n + m.nordered == 0; // products and copies alone need no image
-  bool ok = empty || code_bytes(c->arena, &m, &c->bytes, d);
+  bool ok = empty || find_images(c, &m, d);
   llvm_rest();
-  c->image = (GpuImage){c->bytes.at, c->bytes.n};
+  c->image = arena_array(c->arena, GpuImage, c->nimages + 1);
+  for (uint32_t i = 0; i < c->nimages; i++) c->image[i] = (GpuImage){c->bytes[i].at, c->bytes[i].n};
   if (ok) return c;
   gpu_code_free(c);
   return NULL;
@@ -118,7 +90,8 @@ GpuCode *gpu_code_load(const Program *p, Kernel *const *kernels, const GpuCodeOp
 
 void gpu_code_free(GpuCode *c) {
   if (!c) return;
-  free(c->bytes.at);
+  for (uint32_t i = 0; i < c->nimages; i++) free(c->bytes[i].at);
+  free(c->bytes);
   arena_free(c->arena);
   free(c);
 }
@@ -126,8 +99,8 @@ void gpu_code_free(GpuCode *c) {
 const GpuEntry *gpu_code_entries(const GpuCode *c) { return c->entry; }
 
 uint32_t gpu_code_images(const GpuCode *c, const GpuImage **out) {
-  *out = &c->image;
-  return c->image.at ? 1 : 0;
+  *out = c->image;
+  return c->nimages;
 }
 
 char *gpu_code_text(Arena *a, const Program *p, Kernel *const *kernels, const GpuCodeOptions *opt,
@@ -142,7 +115,8 @@ char *gpu_code_text(Arena *a, const Program *p, Kernel *const *kernels, const Gp
         arena_printf(a, "%s// %s: %s\n", text, m.symbol[i], gpu_plan_print(a, kernels[i], &plan));
   }
   Bytes code = {0};
-  if (!compile_list(&m, opt->target == GPU_PTX ? LLVM_ASSEMBLY : LLVM_IR, &code, d)) return NULL;
+  if (!gpu_compile_list(&m, opt->target == GPU_PTX ? LLVM_ASSEMBLY : LLVM_IR, &code, d))
+    return NULL;
   text = arena_printf(a, "%s%s", text, code.at);
   free(code.at);
   return text;

@@ -29,6 +29,7 @@
 //   gpu_emit.c      the functions of a kernel
 //   gpu_ordered.c   the functions of ordered operations
 //   gpu_compile.c   a module of LLVM for the target
+//   gpu_divide.c    a module divided among threads; assembling
 //   gpu_code.c      the interface in codegen/codegen.h, the compile cache
 #ifndef CODEGEN_GPU_H
 #define CODEGEN_GPU_H
@@ -105,6 +106,13 @@ typedef struct GpuModule {
 // why[0..LLVM_WHY). form: LLVM_ASSEMBLY for GPU_PTX, LLVM_OBJECT for GPU_EMULATED; LLVM_IR for
 // both.
 MUST_USE bool gpu_compile(const GpuModule *m, LlvmForm form, Bytes *out, char *why);
+
+// -- gpu_divide.c
+// As gpu_compile. Reports an error in d.
+MUST_USE bool gpu_compile_list(const GpuModule *m, LlvmForm form, Bytes *out, Diag *d);
+// Compiles a module for its target, divided among up to m->opt->threads threads. Returns the number
+// of images, or 0 after an error in d. *out is an array on the heap, and so is each image.
+MUST_USE uint32_t gpu_compile_all(const GpuModule *m, Bytes **out, Diag *d);
 
 #ifdef MESHC_HAVE_LLVM
 #include "codegen/cpu/emit_arith_internal.h"

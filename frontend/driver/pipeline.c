@@ -217,6 +217,7 @@ static bool load_on_gpu(const PipelineOptions *opt, Diag *d, Compilation *c) {
   const GpuCodeOptions options = {.target = gpu->emulated ? GPU_EMULATED : GPU_PTX,
                                   .capability = gpu->capability,
                                   .opt = opt->code.opt,
+                                  .threads = cores_available(),
                                   .cache = opt->code.cache};
   const Program *p = c->compiled->program;
   c->gpu_code = gpu_code_load(p, c->compiled->kernels, &options, d);

@@ -95,6 +95,18 @@ DiagNote diag_entry_note(const Diag *d, uint32_t i, uint32_t k) {
   return (DiagNote){n->text, n->at};
 }
 
+void diag_take(Diag *d, const Diag *from) {
+  for (uint32_t i = 0; i < diag_count(from); i++) {
+    DiagEntry x = diag_entry(from, i);
+    diag_error(d, diag_of_code(x.code), x.at, "%s", x.text);
+    for (uint32_t k = 0; k < x.notes; k++) {
+      DiagNote note = diag_entry_note(from, i, k);
+      diag_note(d, note.at, "%s", note.text);
+    }
+    if (x.hint) diag_hint(d, "%s", x.hint);
+  }
+}
+
 int diag_omitted(const Diag *d, bool warnings) {
   return d->now.counted[warnings] - d->now.kept[warnings];
 }

@@ -94,6 +94,8 @@ typedef struct DiagNote {
 uint32_t diag_count(const Diag *d);
 DiagEntry diag_entry(const Diag *d, uint32_t i);
 DiagNote diag_entry_note(const Diag *d, uint32_t i, uint32_t k);
+// Adds the errors of `from` to d, with copies of their notes and hints.
+void diag_take(Diag *d, const Diag *from);
 // Returns how many errors or warnings were counted but not kept.
 int diag_omitted(const Diag *d, bool warnings);
 

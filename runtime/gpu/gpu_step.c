@@ -279,14 +279,4 @@ void gpu_end(DeviceWork *w) {
   free(w);
 }
 
-void gpu_why(const DeviceWork *w, Diag *d) {
-  for (uint32_t i = 0; i < diag_count(w->diag); i++) {
-    DiagEntry x = diag_entry(w->diag, i);
-    diag_error(d, diag_of_code(x.code), x.at, "%s", x.text);
-    for (uint32_t k = 0; k < x.notes; k++) {
-      DiagNote note = diag_entry_note(w->diag, i, k);
-      diag_note(d, note.at, "%s", note.text);
-    }
-    if (x.hint) diag_hint(d, "%s", x.hint);
-  }
-}
+void gpu_why(const DeviceWork *w, Diag *d) { diag_take(d, w->diag); }

@@ -7,7 +7,7 @@
 #include "codegen/cpu/load_internal.h"
 #include "tests/standin/emulator.h"
 
-enum { MOST_REGIONS = 256 };
+enum { MOST_REGIONS = 256, MOST_IMAGES = 16 };
 
 static Emulator *emulator;
 static uint32_t segment = 1; // next one of the emulator
@@ -15,7 +15,8 @@ static Shadow region[MOST_REGIONS];
 static int nregions;
 
 struct EmulatedImage {
-  Image *image;
+  uint32_t n;
+  Image *image[MOST_IMAGES];
 };
 
 static Shadow *find(void *self, const char *at) {
@@ -51,16 +52,19 @@ EmulatedImage *emulated_load(const GpuCode *code) {
   static const EmulatorMemory memory = {NULL, find, explain, operation};
   const GpuImage *image;
   char why[200];
-  if (gpu_code_images(code, &image) != 1) BUG("several images");
+  uint32_t n = gpu_code_images(code, &image);
   EmulatedImage *i = mem_zeroed(1, sizeof *i);
-  i->image = image_load(image->at, image->n, why);
-  if (!i->image) BUG("the image cannot be loaded: %s", why);
+  if (n > MOST_IMAGES) BUG("%u images", n);
+  for (; i->n < n; i->n++) {
+    i->image[i->n] = image_load(image[i->n].at, image[i->n].n, why);
+    if (!i->image[i->n]) BUG("an image cannot be loaded: %s", why);
+  }
   if (!emulator) emulator = emulator_new(&memory, &segment, 1);
   return i;
 }
 
 void emulated_free(EmulatedImage *i) {
-  if (i) image_free(i->image);
+  for (uint32_t k = 0; i && k < i->n; k++) image_free(i->image[k]);
   free(i);
 }
 
@@ -75,8 +79,9 @@ void emulated_launch(const EmulatedImage *i, const char *name, const void *table
                       .threads = grid.threads,
                       .shared = grid.shared,
                       .safe = segment};
-  void *at = image_symbol(i->image, name);
-  if (!at) BUG("the image has no function %s", name);
+  void *at = NULL;
+  for (uint32_t k = 0; k < i->n && !at; k++) at = image_symbol(i->image[k], name);
+  if (!at) BUG("no image has the function %s", name);
   memcpy(&l.function, &at, sizeof at);
   if (grid.x > 0 && grid.y > 0) emulator_run(emulator, &l);
 }
