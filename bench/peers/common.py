@@ -32,6 +32,7 @@ CNN = {"c1": (3, 3, 3, 32), "c2": (3, 3, 32, 32), "c3": (3, 3, 32, 64), "c4": (3
 LEARNING_RATE = {"mlp128_b64": 1e-3}  # all others: 1e-5
 # dropout behind the two poolings and behind the hidden layer; 0 while losses are compared
 RATES = (.25, .25, .5) if os.environ.get("PEER_DROPOUT", "1") == "1" else (0, 0, 0)
+DEVICE = os.environ.get("PEER_DEVICE", "cpu")  # cpu or cuda
 THREADS = int(os.environ.get("PEER_THREADS", "2"))
 
 

@@ -125,4 +125,6 @@ def train(model, variant):
 
 if __name__ == "__main__":
     kind = sys.argv[1]
+    jax.config.update("jax_platforms", common.DEVICE)
+    jax.config.update("jax_default_matmul_precision", "highest")  # on a GPU f32, not TF32
     common.serve(train(sys.argv[2], kind), lambda v: jax.block_until_ready(v).reshape(-1).tolist(), LOOP if kind == "loop" else 1)

@@ -1,6 +1,6 @@
 """PyTorch beside meshc. Usage: torch_peer.py VARIANT MODEL IN OUT (common.py)
 eager: optimizer with fused=True where PyTorch has it; images with channels innermost. compile: loss and optimizer step
-through torch.compile."""
+through torch.compile. On a GPU products of f32 are computed in f32, not in TF32."""
 import sys
 
 import torch
@@ -119,7 +119,8 @@ def train(model, variant):
     net = mlp(MLP[model][0]) if model in MLP else cnn() if model == "cnn" else Gpt(**LM[model]) if model in LM else Lstm()
     with torch.no_grad():
         set_initial(model, net)
-    x, y = (torch.from_numpy(a) for a in common.data(model).values())
+    net.to(common.DEVICE)
+    x, y = (torch.from_numpy(a).to(common.DEVICE) for a in common.data(model).values())
     y = y.long().flatten()
     x = x.long() if model in LM else x.permute(0, 3, 1, 2) if model == "cnn" else x
     if model == "cnn":
@@ -140,5 +141,6 @@ def train(model, variant):
 
 if __name__ == "__main__":
     torch.set_num_threads(THREADS)
+    torch.backends.cudnn.allow_tf32 = False
     torch.manual_seed(0)
     common.serve(train(sys.argv[2], sys.argv[1]), lambda loss: [loss.item()])
