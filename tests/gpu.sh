@@ -174,5 +174,8 @@ if [ "${MESHC_GPU:-}" = real ]; then
   finish
 fi
 MESHC_STANDIN_MEMORY=4000 expect "out of memory" 7 'out of memory: 4 processors .* need .* on the GPU .* are available.*E0804' "$gpu" train examples/iris.mesh
+# three matrices of 16 KiB, the 32 MiB that products share, and 32 bytes that all steps read
+MESHC_STANDIN_MEMORY=33603615 expect "no memory for products" 7 'out of memory: 1 processor .* needs 33603616 bytes .* 33603615 bytes .* are available.*E0804' "$gpu" run "$tmp/product.mesh"
+MESHC_STANDIN_MEMORY=33603616 expect "memory for products" 0 '^y ' "$gpu" run "$tmp/product.mesh"
 MESHC_STANDIN_FAIL_LAUNCH=20 expect "a failed kernel" 1 'GPU: the end of a step .* gives CUDA_ERROR_ILLEGAL_ADDRESS' "$gpu" train examples/iris.mesh --set train.epochs=5
 finish

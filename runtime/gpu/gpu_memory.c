@@ -66,12 +66,13 @@ static bool enough_memory(DeviceWork *w) {
   int64_t needed = bytes_needed(w, &need);
   if (!cuda_good(cuda.MemGetInfo(&available, &all), "cuMemGetInfo", w->diag)) return false;
   if ((uint64_t)needed <= available) return true;
-  diag_error(w->diag, DIAG_NO_MEMORY, (Pos){0},
-             "out of memory: %lld processor%s of the program for %s need%s %s on the GPU (%s), and "
-             "%s are available",
-             (long long)e->own, plural(e->own), e->program->for_, e->own == 1 ? "s" : "",
-             bytes_text(w->arena, needed), w->code->gpu->name,
-             bytes_text(w->arena, (int64_t)available));
+  diag_error(
+      w->diag, DIAG_NO_MEMORY, (Pos){0},
+      "out of memory: %lld processor%s of the program for %s need%s %lld bytes (%s) on the GPU "
+      "(%s), and %lld bytes (%s) are available",
+      (long long)e->own, plural(e->own), e->program->for_, e->own == 1 ? "s" : "",
+      (long long)needed, bytes_text(w->arena, needed), w->code->gpu->name, (long long)available,
+      bytes_text(w->arena, (int64_t)available));
   return diag_hint(w->diag, "take a smaller batch: all processors of the mesh are on one GPU");
 }
 
