@@ -214,12 +214,25 @@ static void choose_cells(const Kernel *k, GpuPlan *p) {
 
 // -- places -------------------------------------------------------------------------------------
 
+// Returns whether the kernel may store where this load reads (KPtr). If the address is the same in
+// all loops the kernel has one item: threads without an item must not load what its team stores.
+static bool may_be_stored(const Kernel *k, const KStmt *s) {
+  if (s->kind != K_LOAD) return false;
+  for (int i = 0; i < k->nptr; i++)
+    if (k->ptr[i].written && !moving(k, i) &&
+        dtype_bytes(k->ptr[i].type) == dtype_bytes(k->ptr[s->index].type))
+      return true;
+  return false;
+}
+
 static uint8_t place_of(const Kernel *k, const GpuPlan *p, const KStmt *s, LoopSet dep) {
-  if (stmt_has_effect(k, s)) {
-    if (s->level == LEVEL_PROLOGUE) return GPU_AT_ENTRY;
+  bool effect = stmt_has_effect(k, s);
+  if (effect && s->level != LEVEL_PROLOGUE)
     return s->level == LEVEL_INNER ? GPU_AT_INNER : GPU_AT_PHASE;
-  }
-  uint8_t place = dep & inner_loops(k) ? GPU_AT_INNER : dep ? GPU_AT_ITEM : GPU_AT_ENTRY;
+  uint8_t place = effect                       ? GPU_AT_ENTRY
+                  : dep & inner_loops(k)       ? GPU_AT_INNER
+                  : dep || may_be_stored(k, s) ? GPU_AT_ITEM
+                                               : GPU_AT_ENTRY;
   for (int i = 0; i < 3; i++) {
     if (s->arg[i] == NO_STMT) continue;
     uint8_t of = k->stmt[s->arg[i]].kind == K_REDUCE ? GPU_AT_PHASE : p->place[s->arg[i]];
