@@ -80,6 +80,15 @@ GroupDeps group_deps(Arena *a, const Fusion *f) {
   return d;
 }
 
+// Lets the groups whose values are outputs run before the commit: outputs are complete then.
+static void outputs_before_commit(const Fusion *f, bool *late) {
+  for (uint32_t i = 0; i < f->graph->output.n; i++) {
+    const Output *o = &f->graph->output.at[i];
+    NodeId root = memory_root(f->graph, o->value);
+    if (o->kind != OUT_UPDATE && !f->update[root]) late[f->of[root]] = false;
+  }
+}
+
 bool *groups_after_commit(Arena *a, const Fusion *f) {
   bool *late = arena_array(a, bool, f->ngroups + 1);
   for (uint32_t i = 0; i < f->ngroups; i++) {
@@ -88,6 +97,7 @@ bool *groups_after_commit(Arena *a, const Fusion *f) {
     for (uint32_t j = 0; j < g->nnodes; j++)
       late[i] &= f->update[g->node[j]] || (f->recomputed[g->node[j]] && g->kind == GROUP_KERNEL);
   }
+  outputs_before_commit(f, late);
   // a group reads earlier groups only, so one backward pass is enough
   for (uint32_t i = f->ngroups; i-- > 0;)
     for (uint32_t j = f->deps->at[i]; j < f->deps->at[i + 1] && !late[i]; j++)

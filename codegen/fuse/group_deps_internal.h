@@ -16,7 +16,8 @@ bool group_executes(const Group *g);
 // returns the loop that the group ends.
 RegionId group_region(const Fusion *f, const Group *g);
 // Returns for each group whether it runs after the commit, the point of a step from which nothing
-// may fail: it belongs to an update, and no group before the commit reads it. f->deps must be set.
+// may fail: it belongs to an update, and neither outputs nor groups before the commit read it.
+// f->deps must be set.
 bool *groups_after_commit(Arena *a, const Fusion *f);
 // Returns for each group after the commit its level: the number of groups after the commit in the
 // longest chain of groups before it, each of which reads the one before. Groups of equal level are
