@@ -8,65 +8,23 @@
 //                            programs that fail
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "codegen/codegen.h"
-#include "ir/eval/expect.h"
-#include "runtime/runtime.h"
 #include "tests/suite/common/code.h"
-#include "tests/suite/common/compare.h"
-#include "tests/suite/common/layout_cases.h"
+#include "tests/suite/common/step_values.h"
 
 enum { STEP = 3, SEEDS = 105, LAYOUTS = 2 };
 
-static void hand_in(Maker *m, Exec *e, const Program *p) {
-  for (uint32_t i = 0; i < m->ninputs; i++) {
-    const Decl *d = &m->g->decl.at[m->feed[i].decl - 1];
-    if (program_tensor(p, tensor_kind(d->kind), d->name) < 0)
-      continue; // a graph may read less than was declared
-    int64_t size = dtype_bytes(d->type);
-    char *data = arena_alloc(m->a, (size_t)(m->feed[i].n * size));
-    for (int64_t k = 0; k < m->feed[i].n; k++)
-      dtype_store(d->type, data + k * size, m->feed[i].value[k]);
-    exec_write(e, tensor_kind(d->kind), d->name, d->type, data);
-  }
-}
-
-// One output after the step: its expected value, and its bytes.
-typedef struct Result {
-  const char *name;
-  Tensor *want;
-  size_t bytes;
-  void *data;
-} Result;
-
-static Result result_of(Maker *m, Exec *e, Expect *truth, uint32_t i) {
-  const Output *o = &truth->graph->output.at[i];
-  const Decl *d = o->kind == OUT_UPDATE ? &truth->graph->decl.at[o->target - 1] : NULL;
-  Result r = {.name = o->name, .want = expect_output(truth, i)};
-  r.bytes = (size_t)(r.want->elements * dtype_bytes(r.want->type));
-  r.data = arena_alloc(m->a, r.bytes + 1);
-  exec_read(e, d ? tensor_kind(d->kind) : TENSOR_OUTPUT, o->name, r.data);
-  return r;
-}
-
-static const char *judge(Maker *m, const Result *r) {
-  double *got = arena_array(m->a, double, r->want->elements + 1);
-  for (int64_t k = 0; k < r->want->elements; k++)
-    got[k] = dtype_load(r->want->type, (char *)r->data + k * dtype_bytes(r->want->type));
-  Compare c = compare_tensor(r->want, got);
-  if (c.wrong == 0) return compare_ok(&c) ? NULL : layout_vacuous;
-  return arena_printf(m->a, "%s: %s", r->name, compare_text(m->a, &c));
-}
-
 // Runs the step on `threads` workers; out[] gets the results. Returns NULL, or what failed.
-static const char *run_step(Maker *m, const Program *p, Expect *truth, int threads, Result *out) {
+static const char *run_step(Maker *m, const Program *p, Expect *truth, int threads,
+                            StepValue *out) {
   ExecOptions opt = {.threads = threads};
   Exec *e = exec_new(p, &opt, m->diag);
   if (!e) return "the executor refuses the program";
-  hand_in(m, e, p);
+  step_give(m, e, p);
   bool clean = exec_step(e, STEP, true) == STEP_OK;
-  for (uint32_t i = 0; i < truth->graph->output.n && clean; i++) out[i] = result_of(m, e, truth, i);
+  for (uint32_t i = 0; i < truth->graph->output.n && clean; i++)
+    out[i] = step_value(m, e, truth, i);
   const char *wrong = clean ? NULL : "the step fails";
   if (clean && !exec_check(e, m->diag)) {
     diag_print(m->diag, stdout, false);
@@ -80,23 +38,14 @@ static const char *run_code(Maker *m, const Graph *g, const Graph *lowered, cons
   uint32_t n = g->output.n;
   Expect *truth = expect_new(m->a, g, lowered, m->ninputs, m->feed);
   expect_step(truth, STEP);
-  Result *one = arena_array(m->a, Result, n + 1), *two = arena_array(m->a, Result, n + 1);
-  const char *wrong = run_step(m, p, truth, 1, one), *vacuous = NULL;
-  for (uint32_t i = 0; i < n && !wrong; i++) {
-    wrong = judge(m, &one[i]);
-    if (wrong && wrong != layout_vacuous) { // more evaluations with random errors may show that
-                                            // rounding alone decides the value
-      expect_more(truth, STEP);
-      one[i].want = expect_output(truth, i);
-      wrong = judge(m, &one[i]);
-    }
-    if (wrong == layout_vacuous) vacuous = wrong, wrong = NULL;
-  }
-  if (!wrong) wrong = run_step(m, p, truth, 2, two);
-  for (uint32_t i = 0; i < n && !wrong; i++)
-    if (memcmp(one[i].data, two[i].data, one[i].bytes) != 0)
-      wrong = arena_printf(m->a, "%s differs between one worker and two", one[i].name);
-  return wrong ? wrong : vacuous;
+  StepValue *one = arena_array(m->a, StepValue, n + 1), *two = arena_array(m->a, StepValue, n + 1);
+  const char *wrong = run_step(m, p, truth, 1, one), *differs = NULL;
+  if (!wrong) wrong = step_judge(m, truth, STEP, n, one);
+  if (wrong && wrong != layout_vacuous) return wrong;
+  const char *again = run_step(m, p, truth, 2, two);
+  if (!again) differs = step_differs(one, two, n);
+  if (differs) return arena_printf(m->a, "%s differs between one worker and two", differs);
+  return again ? again : wrong;
 }
 
 static void show(Maker *m, const Graph *g, const Compiled *c) {

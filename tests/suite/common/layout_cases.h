@@ -37,6 +37,10 @@ extern const char layout_vacuous[];
 //                            first; SHOW=1 prints graphs that fail
 int layout_cases(int argc, char **argv, LayoutCheck *check);
 
+// If layout_every is n, layout_cases checks every n-th layout of its cases, and of each n random
+// graphs one.
+extern int64_t layout_every;
+
 // As layout_cases, but only `seeds` random graphs and all loops, each under `layouts` random
 // layouts. If random_ranks is set, only on meshes that so many ranks can share.
 extern int64_t random_ranks;
