@@ -12,8 +12,8 @@
 
 // -- memory -------------------------------------------------------------------------------------
 
-// Returns how many bytes of its memory of persistent tensors a processor uses: those that it shares
-// with another processor, in the memory of that one, are at the end.
+// Returns how many bytes of its memory of persistent tensors (Context.own) a processor uses. The
+// tensors at the end may be unused: those that are in the memory of another processor.
 static int64_t bytes_kept(const Exec *e, int64_t r) {
   int64_t bytes = 0;
   for (uint32_t t = 0; t < e->program->ntensors; t++) {
@@ -158,12 +158,13 @@ static bool move_block(DeviceWork *w, char *host, int64_t bytes, bool up) {
                    "cuMemcpyDtoHAsync", w->diag);
 }
 
-// Enqueues copies of all blocks of a tensor, to the GPU or to the host.
-static bool move_tensor(KeptTensor k, bool up) {
+// Enqueues copies of all blocks of a tensor that w->exec uses, to the GPU or to the host. Errors
+// are those of w, even if the memory is that of another Exec.
+static bool move_tensor(DeviceWork *w, KeptTensor k, bool up) {
   const Exec *e = k.work->exec;
   for (int64_t r = e->first; r < e->first + e->own; r++)
     if (keeps(e, r, k.tensor) &&
-        !move_block(k.work, e->context[r].tensor[k.tensor], e->program->tensor[k.tensor].bytes, up))
+        !move_block(w, e->context[r].tensor[k.tensor], e->program->tensor[k.tensor].bytes, up))
       return false;
   k.work->side[k.tensor] = SIDE_BOTH;
   return true;
@@ -173,7 +174,7 @@ bool gpu_upload(DeviceWork *w) {
   for (uint32_t t = 0; t < w->exec->program->ntensors; t++) {
     if (w->exec->program->tensor[t].kind == TENSOR_OUTPUT) continue;
     KeptTensor k = kept_tensor(w, t);
-    if (k.work->side[k.tensor] == SIDE_HOST && !move_tensor(k, true)) return false;
+    if (k.work->side[k.tensor] == SIDE_HOST && !move_tensor(w, k, true)) return false;
   }
   return true;
 }
@@ -207,10 +208,11 @@ bool gpu_fetch(DeviceWork *w, uint32_t t) {
   KeptTensor k = kept_tensor(w, t);
   if (diag_errors(w->diag)) return false;
   if (k.work->side[k.tensor] != SIDE_GPU) return true;
-  return gpu_use(w->code->gpu, w->diag) && move_tensor(k, false) && gpu_wait(w);
+  return gpu_use(w->code->gpu, w->diag) && move_tensor(w, k, false) && gpu_wait(w);
 }
 
 bool gpu_fetch_bytes(DeviceWork *w, const void *host, int64_t bytes) {
   char *to = (char *)(uintptr_t)host;
-  return !diag_errors(w->diag) && move_block(w, to, bytes, false) && gpu_wait(w);
+  return !diag_errors(w->diag) && gpu_use(w->code->gpu, w->diag) &&
+         move_block(w, to, bytes, false) && gpu_wait(w);
 }
