@@ -57,9 +57,12 @@ static Scales scales_of(int64_t factors) {
 
 // -- descriptions ---------------------------------------------------------------------------------
 
+// Makes the description *out of matrices that are `stride` elements apart. The library counts
+// batches in 32 bits.
 static CublasStatus describe_matrix(CublasLtLayout *out, int64_t type, int64_t rows,
                                     int64_t columns, int64_t distance, int64_t batches,
                                     int64_t stride) {
+  if (batches > INT32_MAX) return CUBLAS_NOT_SUPPORTED;
   int32_t count = (int32_t)batches;
   // With one column the distance of columns has no meaning, but it must be that of a full one.
   if (columns == 1 && distance < rows) distance = rows;
