@@ -88,6 +88,11 @@ static bool is_known(const char *gpu, int version) {
   return false;
 }
 
+bool assembler_knows(const char *gpu) {
+  int version;
+  return assembler_open(&version)->library && is_known(gpu, version);
+}
+
 // Returns whether the library can be used for a GPU; otherwise reports an error.
 static bool can_assemble(const char *gpu, Diag *d) {
   int version;

@@ -1,6 +1,7 @@
 // Code of a program's kernels for a GPU, from the compile cache or from LLVM. In: a Program and its
 // kernels. Out: a GpuCode with images, and how each kernel is launched. PTX is assembled if there
-// is nvJitLink (gpu_divide.c), so that the cache has machine code; else the driver assembles it.
+// is an nvJitLink that knows the GPU (gpu_divide.c), so that the cache has machine code; else the
+// driver assembles it at the start of each run.
 //
 // In the images the kernels have the names k0, k1 ..., in the order of the program, so that
 // programs that differ only in names share an entry of the cache.

@@ -11,11 +11,15 @@ static void add_functions(LLVMModuleRef m, const EmitTarget *t, void *context) {
   for (uint32_t i = 0; i < g->nordered; i++) gpu_ordered_emit(m, &g->ordered[i], g->opt, t);
 }
 
+// The last GPU that LLVM 19 knows. Later ones take its PTX: the assembler translates it for them.
+enum { LAST_CAPABILITY = 90 };
+
 bool gpu_compile(const GpuModule *m, LlvmForm form, Bytes *out, char *why) {
   const GpuCodeOptions *opt = m->opt;
+  int capability = opt->capability < LAST_CAPABILITY ? opt->capability : LAST_CAPABILITY;
   GpuModule module = *m;
   char cpu[16];
-  snprintf(cpu, sizeof cpu, "sm_%d", opt->capability);
+  snprintf(cpu, sizeof cpu, "sm_%d", capability);
   // PTX 8.0 is the first that knows sm_90 well; drivers from 525 on take it
   LlvmTarget nvptx = {"NVPTX", "nvptx64-nvidia-cuda", cpu, "+ptx80"};
   CodeOptions options = {.opt = opt->opt};

@@ -31,12 +31,13 @@ bool gpu_compile_list(const GpuModule *m, LlvmForm form, Bytes *out, Diag *d) {
   return false;
 }
 
-// Replaces PTX by machine code, if there is an assembler. Returns false after an error.
+// Replaces PTX by machine code, if there is an assembler that knows the GPU. Returns false after an
+// error.
 static bool assemble(CompileJob *j) {
   const GpuCodeOptions *opt = j->module.opt;
-  if (opt->target != GPU_PTX || !assembler_open(NULL)->library) return true;
-  size_t bytes;
   const char *gpu = arena_printf(j->arena, "sm_%d", opt->capability);
+  if (opt->target != GPU_PTX || !assembler_knows(gpu)) return true;
+  size_t bytes;
   char *cubin = assemble_ptx(j->out.at, "kernels", gpu, &bytes, j->diag);
   free(j->out.at);
   j->out = (Bytes){cubin, cubin ? bytes : 0};

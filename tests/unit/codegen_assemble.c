@@ -37,11 +37,13 @@ static void assembles(void **state) {
   Diag *d = diag_new(a);
   for (size_t i = 0; i < countof(gpu); i++) {
     size_t bytes = 0;
+    assert_true(assembler_knows(gpu[i]));
     char *code = assemble_ptx(good, "twice", gpu[i], &bytes, d);
     assert_non_null(code);
     assert_true(bytes > 64 && memcmp(code, "\177ELF", 4) == 0);
     free(code);
   }
+  assert_false(assembler_knows("sm_1"));
   assert_int_equal(diag_errors(d), 0);
   arena_free(a);
 }
