@@ -123,7 +123,6 @@ printf 'dim a = 64, b = 64, c = 64\nparam x[a, b]\nparam w[b, c]\noutput y = sum
 expect "a product without kernels" 0 '^y ' "$gpu" run "$tmp/product.mesh"
 expect "bench" 0 'slowest' "$gpu" bench "$tmp/digits.mesh" --steps 2
 
-
 # Models of all kinds: a step on made-up input agrees with one processor of the CPU, within the bounds of rounding.
 while read -r model mesh layout; do
   expect "$model $mesh" 0 'verify: .* agree' "$gpu" bench "tests/models/$model.mesh" --verify --steps 1 --for run --mesh "$mesh" --layout "$layout"
@@ -173,6 +172,7 @@ if [ "${MESHC_GPU:-}" = real ]; then
   skip 2
   finish
 fi
+MESHC_STANDIN_CAPABILITY=61 expect "an old GPU" 1 'compute capability 6.1, and kernels need 7.0.*E0807' "$gpu" train examples/iris.mesh
 MESHC_STANDIN_MEMORY=4000 expect "out of memory" 7 'out of memory: 4 processors .* need .* on the GPU .* are available.*E0804' "$gpu" train examples/iris.mesh
 # three matrices of 16 KiB, the 32 MiB that products share, and 32 bytes that all steps read
 MESHC_STANDIN_MEMORY=33603615 expect "no memory for products" 7 'out of memory: 1 processor .* needs 33603616 bytes .* 33603615 bytes .* are available.*E0804' "$gpu" run "$tmp/product.mesh"

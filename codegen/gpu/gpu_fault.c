@@ -1,9 +1,9 @@
 // Reports of faults: an index that is out of range. All launches that share a GpuStatus keep the
 // first fault, by its code and then by its position.
 //
-// A fault has three words, so that a lock guards them. A thread takes the lock, changes the status
-// and gives the lock back in one round of a loop: no thread of a warp waits for the lock while
-// another one of that warp has it.
+// A fault has three words, so a lock guards them. Threads of one warp may wait for one another
+// here: since compute capability 7.0 each thread of a warp goes on by itself, so that the one that
+// has the lock gives it back. The emulator is told of the lock, not of the words that it guards.
 #include "codegen/gpu/gpu_internal.h"
 
 #ifdef MESHC_HAVE_LLVM

@@ -9,6 +9,19 @@ bool gpu_use(const Gpu *g, Diag *d) {
   return cuda_good(cuda.CtxSetCurrent(g->context), "cuCtxSetCurrent", d);
 }
 
+// Kernels need a GPU whose threads go on independently of the others of their warp
+// (codegen/gpu/gpu_fault.c).
+enum { LEAST_CAPABILITY = 70 };
+
+static bool is_new_enough(const GpuFacts *f, Diag *d) {
+  if (f->capability >= LEAST_CAPABILITY) return true;
+  diag_error(d, DIAG_UNAVAILABLE, (Pos){0},
+             "--device cuda: the GPU (%s) has compute capability %d.%d, and kernels need %d.%d",
+             f->name, f->capability / 10, f->capability % 10, LEAST_CAPABILITY / 10,
+             LEAST_CAPABILITY % 10);
+  return diag_hint(d, "choose another GPU by CUDA_VISIBLE_DEVICES, or use --device cpu");
+}
+
 static bool read_facts(Gpu *g, const LibraryFound *driver, Diag *d) {
   int major, minor;
   size_t bytes;
@@ -24,7 +37,7 @@ static bool read_facts(Gpu *g, const LibraryFound *driver, Diag *d) {
                         .capability = 10 * major + minor,
                         .memory = (int64_t)bytes,
                         .emulated = dlsym(driver->library, "meshc_emulator") != NULL};
-  return true;
+  return is_new_enough(&g->facts, d);
 }
 
 static bool open_first(Gpu *g, Diag *d) {
