@@ -21,6 +21,9 @@ enum {
   THREAD_ITEMS = 4
 };
 
+// The grain where one block runs all units: more units than any memory has elements.
+static const int64_t ALL_UNITS = INT64_C(1) << 40;
+
 static LoopSet loops_of(int from, int to) {
   LoopSet out = 0;
   for (int l = from; l < to; l++) out |= (LoopSet)1 << l;
@@ -83,7 +86,7 @@ static void choose_team(const Kernel *k, GpuPlan *p) {
   p->threads = BLOCK_THREADS;
   if (p->team == TEAM_BLOCK && n < BLOCK_THREADS)
     p->threads = (int)ceil_div(n, GPU_WARP) * GPU_WARP;
-  if (serial) p->grain = INT64_C(1) << 40;
+  if (serial) p->grain = ALL_UNITS;
 }
 
 // -- positions in registers, neighbours ---------------------------------------------------------
@@ -298,10 +301,12 @@ static const char *spread_text(Arena *a, const Kernel *k, const GpuPlan *p) {
 }
 
 char *gpu_plan_print(Arena *a, const Kernel *k, const GpuPlan *p) {
-  static const char *const team[] = {"a thread", "a warp", "a block"};
-  const char *grain =
-      p->grain ? arena_printf(a, "%lld units", (long long)p->grain) : "the units of a chunk";
-  const char *more = p->vecs > 1 ? ", 4 neighbours at a time"
+  static const char *const team[] = {
+      [TEAM_THREAD] = "a thread", [TEAM_WARP] = "a warp", [TEAM_BLOCK] = "a block"};
+  const char *grain = p->grain == ALL_UNITS ? "all units"
+                      : p->grain            ? arena_printf(a, "%lld units", (long long)p->grain)
+                                            : "the units of a chunk";
+  const char *more = p->vecs > 1 ? arena_printf(a, ", %d neighbours at a time", p->vecs)
                      : p->kept   ? ", accumulators in registers"
                                  : "";
   return arena_printf(a, "%s for each item, %d threads and %s for each block, spread: %s%s",
