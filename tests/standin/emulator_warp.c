@@ -180,6 +180,8 @@ static uint32_t matrix_element(const Emulator *e, int first, int matrix, int row
 
 static void load_matrices(Emulator *e, int first) {
   const LoadMatrix *all = load_of(e, first);
+  if (all->count != 1 && all->count != 2 && all->count != 4)
+    emulator_fail(e, first, "loads %d matrices: a GPU loads 1, 2 or 4", all->count);
   for (int m = 0; m < all->count; m++) {
     check_rows(e, first, m);
     for (int t = 0; t < GPU_WARP; t++) {

@@ -13,6 +13,7 @@
 // blocks are not ordered, parts of a block between two barriers are. In a part each warp has
 // segments of its own, one after the other: `warp` is the first one of the running warp. A barrier
 // of the warp begins another. Warps are not ordered, nor threads in a segment.
+//
 // A page of 4096 bytes has one cell as long as whole pages are accessed, then one for each 4 bytes,
 // and one for each byte after the first access to less than that.
 #ifndef TESTS_STANDIN_SHADOW_H
