@@ -96,8 +96,8 @@ typedef struct PlanNeed {
   bool products;  // whether it needs the workspace of products (GPU_WORKSPACE_BYTES)
 } PlanNeed;
 
-// The operations of a step for batches of `rows` valid rows, with loops unrolled. Operations before
-// INSTR_COMMIT are part 0, those after it part 1.
+// The operations of a step for batches of `rows` valid rows (-1: whole batches, as Exec.rows), with
+// loops unrolled. Operations before INSTR_COMMIT are part 0, those after it part 1.
 typedef struct StepPlan {
   Arena *arena; // has the lists; NULL: there is no plan
   int64_t rows;
@@ -111,7 +111,7 @@ typedef struct StepPlan {
   char *table; // the records of all launches, until they are on the GPU
   size_t table_bytes;
   CudaAddress table_at, status_at, scratch_at; // on the GPU; 0: it is empty
-  CudaGraphExec graph[2]; // by part: captured once; NULL: not yet, or the part has no operations
+  CudaGraphExec graph[2]; // by part: captured when the part first runs; NULL: not captured yet
 } StepPlan;
 
 enum {

@@ -77,7 +77,7 @@ static bool enqueue_results(DeviceWork *w, const StepPlan *p) {
 
 typedef bool RunRound(DeviceWork *w, const StepPlan *p, uint32_t r);
 
-// Enqueues a part, its rounds by `run`.
+// Enqueues a part, its rounds by `run_round`.
 static bool enqueue_part(DeviceWork *w, const StepPlan *p, int part, RunRound *run_round) {
   uint32_t from = part ? p->commit : 0, to = part ? p->round.n : p->commit;
   if (part == 0 && !enqueue_start(w, p)) return false;
@@ -157,7 +157,8 @@ static void take_scalars(DeviceWork *w) {
   }
 }
 
-// Takes over the faults of all launches, in the order in which they ran.
+// Takes over the faults of the launches of part 0, in the order in which they ran. Part 1 has not
+// run yet, and its statuses are empty.
 static void take_faults(DeviceWork *w, const StepPlan *p) {
   Exec *e = w->exec;
   const GpuStatus *status = (const GpuStatus *)(void *)(w->seen + w->nscalars * SCALAR_BYTES);
