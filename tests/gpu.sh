@@ -169,7 +169,7 @@ same "where it begins" "$tmp/cpu.out" "$tmp/gpu.out"
 
 # Failures of the GPU
 if [ "${MESHC_GPU:-}" = real ]; then
-  skip 2
+  skip 3
   finish
 fi
 MESHC_STANDIN_CAPABILITY=61 expect "an old GPU" 1 'compute capability 6.1, and kernels need 7.0.*E0807' "$gpu" train examples/iris.mesh
