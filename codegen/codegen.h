@@ -23,9 +23,10 @@ typedef struct CodegenOptions {
   // Not 0: attention of any size is computed in blocks of at most so many rows, for tests. 0: as in
   // blocked_find.c.
   int64_t blocked_rows;
-  // Whether neither attention is computed in blocks of rows, nor products without what masks
-  // discard: a GPU gains more from few large operations.
-  bool whole;
+  // Whether the program is for a GPU, which gains more from few large operations: neither attention
+  // is computed in blocks of rows, nor products without what masks discard. Launches have more and
+  // smaller chunks.
+  bool gpu;
   int64_t launch_bytes; // bytes that memory moves while one kernel is launched; 0: a few
   const char *for_;     // what the Program is for: "train", "eval" or "run" (Program.for_)
   const char *over;     // name of the dim whose last batch may be incomplete, or NULL

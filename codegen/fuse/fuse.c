@@ -181,7 +181,7 @@ static Fusion *fusion_make(Fuser *f) {
 // Finds for every contraction (a sum of products) the form in which a library GEMM computes it
 // (gemm_form.c). The form tells which dims are m, n, k and batch. Forms are allocated in `a`.
 static void gemms_find(Arena *a, Fuser *f) {
-  Live *live = f->opt->whole ? NULL : live_new(f->a, f->g, f->opt->blocked_rows);
+  Live *live = f->opt->gpu ? NULL : live_new(f->a, f->g, f->opt->blocked_rows);
   f->gemm = arena_array(f->a, const GemmForm *, f->count + 1);
   f->no_gemm = arena_array(f->a, const char *, f->count + 1);
   for (NodeId n = 1; n <= f->count; n++) {

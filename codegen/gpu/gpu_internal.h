@@ -81,7 +81,7 @@ bool gpu_accum_in_row(const Kernel *k, int s);
 bool gpu_accum_has_cell(const Kernel *k, const GpuPlan *p, int s);
 // Returns whether statement s is a load or store of neighbours in memory along the vector loop.
 bool gpu_is_wide(const Kernel *k, const KStmt *s);
-enum { GPU_COMBINE_THREADS = 128, GPU_VECS = 4, GPU_KEPT = 8, GPU_CELLS = 8 };
+enum { GPU_COMBINE_THREADS = 256, GPU_VECS = 4, GPU_KEPT = 8, GPU_CELLS = 8 };
 
 // The function of an ordered operation (ir/program/gpu_ordered.h).
 typedef struct GpuOrdered {

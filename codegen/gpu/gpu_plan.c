@@ -273,7 +273,7 @@ static int64_t combine_blocks(const Kernel *k) {
   int64_t most = 1;
   for (int s = 0; s < k->nstmts; s++)
     if (k->stmt[s].kind == K_ACCUM && accum_elements(k, s) > most) most = accum_elements(k, s);
-  return clamp64(ceil_div(most, GPU_COMBINE_THREADS), 1, 1024);
+  return clamp64(ceil_div(most, GPU_WARP), 1, 1024);
 }
 
 GpuEntry gpu_plan_entry(Arena *a, const Kernel *k, const GpuPlan *p, const char *name) {
@@ -286,6 +286,7 @@ GpuEntry gpu_plan_entry(Arena *a, const Kernel *k, const GpuPlan *p, const char 
                     .combine_threads = partial ? GPU_COMBINE_THREADS : 0,
                     .grain = p->grain,
                     .shared = shared,
+                    .combine_shared = partial ? 8 * GPU_COMBINE_THREADS : 0,
                     .combine_blocks = partial ? combine_blocks(k) : 0};
 }
 

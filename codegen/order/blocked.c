@@ -382,7 +382,7 @@ static void make(LoopWriter *w, NodeId n) {
 
 const Graph *attention_blocked(Arena *a, const Graph *g, const CodegenOptions *opt) {
   uint32_t count = graph_count(g);
-  if (opt->whole) return g;
+  if (opt->gpu) return g;
   BlockedPlan *p = blocked_find(a, g, opt);
   bool notes = false;
   for (NodeId n = 1; n <= count; n++) notes |= p->why[n] != NULL;

@@ -87,7 +87,7 @@ static void select_in(Selector *s, NodeId n, NodeId mask) {
 }
 
 const Graph *live_select(Arena *a, const Graph *g, const CodegenOptions *opt) {
-  Live *live = opt->whole ? NULL : live_new(a, g, opt->blocked_rows);
+  Live *live = opt->gpu ? NULL : live_new(a, g, opt->blocked_rows);
   if (!live || !opt->products) return g;
   Selector s = {.g = g, .to = graph_like(a, g, g->stage), .live = live};
   s.map = arena_array(a, NodeId, graph_count(g) + 1);

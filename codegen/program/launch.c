@@ -138,16 +138,37 @@ static int64_t weight_of(const Builder *b, const Group *g) {
   return bytes;
 }
 
+// Into how many chunks a launch is divided: `most`, or fewer that move about `bytes` bytes each.
+typedef struct Chunks {
+  int64_t most, bytes;
+} Chunks;
+
 // Returns how many units (iterations of the outer loops) a chunk has. The launch has `units` units
-// and moves `bytes` bytes. A chunk runs on one thread. The launch has KERNEL_CHUNKS chunks, or
-// fewer that move about KERNEL_CHUNK_BYTES each. The number is a multiple of kernel_grain.
-static int64_t chunk_units(const Kernel *k, int64_t units, int64_t bytes) {
-  double by_bytes = (double)KERNEL_CHUNK_BYTES * (double)units / (double)(bytes ? bytes : 1);
+// and moves `bytes` bytes.
+static int64_t chunk_units(Chunks c, int64_t units, int64_t bytes) {
+  double by_bytes = (double)c.bytes * (double)units / (double)(bytes ? bytes : 1);
   int64_t n = bytes ? clamp64((int64_t)by_bytes, 1, units) : units;
+  return n < ceil_div(units, c.most) ? ceil_div(units, c.most) : n;
+}
+
+// Returns the same for a CPU, where a chunk runs on one thread: a multiple of kernel_grain.
+static int64_t cpu_chunk_units(const Kernel *k, int64_t units, int64_t bytes) {
+  int64_t n = chunk_units((Chunks){KERNEL_CHUNKS, KERNEL_CHUNK_BYTES}, units, bytes);
   int64_t grain = kernel_grain(k), most = kernel_chunk_units(k);
-  if (n < ceil_div(units, KERNEL_CHUNKS)) n = ceil_div(units, KERNEL_CHUNKS);
   if (n > most) n = most;
   return ceil_div(n < 1 ? 1 : n, grain) * grain;
+}
+
+// Returns the same for a GPU, where a block of threads runs a chunk: at most that for a CPU, so
+// that the errors of sums are bounded as there. Chunks move more bytes than their partial rows
+// have, so that these take little memory and time. The numbers depend on no GPU: all give the same
+// results.
+static int64_t gpu_chunk_units(const Kernel *k, int64_t units, int64_t bytes) {
+  enum { MOST = 512, BYTES = 16384, ROWS = 4 };
+  Chunks c = {MOST, ROWS * kernel_partial_bytes(k)};
+  if (c.bytes < BYTES) c.bytes = BYTES;
+  int64_t n = chunk_units(c, units, bytes), most = cpu_chunk_units(k, units, bytes);
+  return clamp64(n, 1, most);
 }
 
 // Sets how the units of a launch divide into rows, if the loop around group g has rows.
@@ -178,7 +199,7 @@ void launch_emit(Builder *b, uint32_t n, const uint32_t *group) {
     units += full_units(b, g->kernel);
     bytes += weight_of(b, g);
   }
-  l->grain = chunk_units(k, units, bytes);
+  l->grain = b->opt->gpu ? gpu_chunk_units(k, units, bytes) : cpu_chunk_units(k, units, bytes);
   if (n == 1) set_rows(b, &b->f->group[group[0]], l);
   for (uint32_t i = 0; i < n; i++)
     l->chunks += ceil_div(full_units(b, b->f->group[group[i]].kernel), l->grain);

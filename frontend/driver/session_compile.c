@@ -76,7 +76,7 @@ static void for_gpu(Session *s, bool runs, PipelineOptions *out) {
   if (runs) s->products = "cuBLASLt";
   if (out->codegen.products)
     out->codegen.products = dtype_bit(TYPE_F32) | dtype_bit(TYPE_F64) | dtype_bit(TYPE_BF16);
-  out->codegen.whole = true;
+  out->codegen.gpu = true;
   out->codegen.shared_cache = 0;
   if (s->gpu && !option_given(s->opt, OPTION_MEMORY))
     out->memory = gpu_facts(s->gpu)->memory / mesh_size(&s->model->mesh);
