@@ -259,7 +259,7 @@ static void foreign_files_are_not_trusted(void **state) {
   assert_int_equal(chmod(path, 0666), 0);
   assert_int_equal(cache_read(f->dir, key, &out), 0);
   assert_int_equal(chmod(path, 0600), 0);
-  assert_int_equal(chmod(f->dir, 0755), 0);
+  assert_int_equal(chmod(f->dir, 0777), 0);
   assert_int_equal(cache_read(f->dir, key, &out), 0);
 }
 
