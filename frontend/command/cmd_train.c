@@ -103,7 +103,7 @@ static void locate(void *context, int64_t step, const void **data, Diag *d) {
 }
 
 static const char *header(Session *s, const ProgramRun *p) {
-  // the figures of machines are those of CPUs
+  // times are predicted for CPUs only
   const char *predicted = s->gpu ? ""
                                  : arena_printf(s->arena, ", predicted %.3f ms a step",
                                                 1e3 * predicted_seconds(s, &p->made));

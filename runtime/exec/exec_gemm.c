@@ -52,8 +52,7 @@ static void run_held(const BoundGemm *b, Product *held, const Product *next, voi
   if (next) *held = *next;
 }
 
-// Returns piece i of a GEMM, without what is padding in the processor's blocks.
-static GemmPiece piece_at(const BoundGemm *b, int64_t i) {
+GemmPiece gemm_piece(const BoundGemm *b, int64_t i) {
   GemmPiece p = b->what->piece[i];
   int64_t whole[3] = {b->m, b->n, b->k};
   for (int d = 0; d < 3; d++) {
@@ -72,17 +71,17 @@ static double piece_work(const GemmPiece *p) {
 // order in which they grow: while one is computed, most of the next one can be prefetched.
 static void run_pieces(const BoundGemm *b, void *scratch, int member, int members) {
   int32_t last = b->what->npieces - 1;
-  GemmPiece first = piece_at(b, 0), end = piece_at(b, last);
+  GemmPiece first = gemm_piece(b, 0), end = gemm_piece(b, last);
   bool falling = piece_work(&first) > piece_work(&end);
   Product held = {.m = 0};
   double all = 0, done = 0;
   for (int32_t i = 0; i <= last; i++) {
-    GemmPiece p = piece_at(b, i);
+    GemmPiece p = gemm_piece(b, i);
     all += piece_work(&p) * (double)b->batches;
   }
   for (int64_t batch = 0; batch < b->batches; batch++)
     for (int32_t i = 0; i <= last; i++) {
-      GemmPiece p = piece_at(b, falling ? last - i : i);
+      GemmPiece p = gemm_piece(b, falling ? last - i : i);
       double work = piece_work(&p), middle = done + work / 2;
       done += work;
       if (middle < all / members * member || middle >= all / members * (member + 1) || work <= 0)
@@ -124,7 +123,7 @@ void run_gemm(const BoundGemm *at_base, void *scratch, int member, int members,
   moved.b += ref_moved(w->b, steps->depth, steps->at);
   moved.c += ref_moved(w->c, steps->depth, steps->at);
   GemmPiece all = {.to = {moved.m, moved.n, moved.k}};
-  if (w->by_step) all = piece_at(&moved, steps->at[w->by_step - 1]);
+  if (w->by_step) all = gemm_piece(&moved, steps->at[w->by_step - 1]);
   if (w->npieces && !w->by_step)
     run_pieces(&moved, scratch, member, members);
   else

@@ -226,6 +226,8 @@ void exec_bind_sizes(Exec *e);
 // Divides n items (GEMMs of a batch, rows, columns or bytes) among `members` workers (threads), in
 // multiples of `unit`. The share of worker `member` is items *lo..*hi-1.
 void share_of(int64_t n, int64_t unit, int member, int members, int64_t *lo, int64_t *hi);
+// Returns piece i of a GEMM, without what is padding in the processor's blocks.
+GemmPiece gemm_piece(const BoundGemm *b, int64_t i);
 // Runs the share of worker `member` of a bound GEMM in these steps of the loops around it. scratch:
 // gemm_scratch bytes of this worker alone. The workers meet before and after it.
 void run_gemm(const BoundGemm *at_base, void *scratch, int member, int members,

@@ -207,17 +207,6 @@ static bool add_piece(const Making *m, const GemmPiece *p, int64_t repetition) {
 
 // -- pieces ---------------------------------------------------------------------------------------
 
-// Returns piece i of the product, without what is padding in the processor's blocks.
-static GemmPiece piece_of(const BoundGemm *b, int64_t i) {
-  GemmPiece p = b->what->piece[i];
-  int64_t whole[3] = {b->m, b->n, b->k};
-  for (int d = 0; d < 3; d++) {
-    p.from[d] = clamp64(p.from[d], 0, whole[d]);
-    p.to[d] = clamp64(p.to[d], p.from[d], whole[d]);
-  }
-  return p;
-}
-
 // Writes the pieces to compute in this round to `piece`, and returns their number. Pieces of a
 // product that has several are left out if they have no terms; a whole product without terms is 0.
 static int64_t pieces_of(const BoundGemm *b, const LoopSteps *steps, GemmPiece *piece) {
@@ -225,7 +214,7 @@ static int64_t pieces_of(const BoundGemm *b, const LoopSteps *steps, GemmPiece *
   int64_t n = 0, all = w->npieces && !w->by_step ? w->npieces : 1;
   for (int64_t i = 0; i < all; i++) {
     GemmPiece p = {.to = {b->m, b->n, b->k}};
-    if (w->npieces) p = piece_of(b, w->by_step ? steps->at[w->by_step - 1] : i);
+    if (w->npieces) p = gemm_piece(b, w->by_step ? steps->at[w->by_step - 1] : i);
     bool empty = p.to[0] == p.from[0] || p.to[1] == p.from[1];
     if (!empty && (all == 1 || p.to[2] > p.from[2])) piece[n++] = p;
   }

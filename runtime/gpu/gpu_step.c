@@ -49,7 +49,8 @@ static bool enqueue_round(DeviceWork *w, const StepPlan *p, uint32_t r) {
   return true;
 }
 
-// Enqueues what comes before the operations of part 0: the header, and statuses without faults.
+// Enqueues what the operations before the commit find in GPU memory: the header, and statuses that
+// report no fault.
 static bool enqueue_start(DeviceWork *w, const StepPlan *p) {
   CudaStream stream = w->code->gpu->stream;
   return cuda_good(cuda.MemcpyHtoDAsync(w->header, w->given, sizeof *w->given, stream),

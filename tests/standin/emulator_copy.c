@@ -65,7 +65,8 @@ void emulator_copy_commit(GpuEmulator *g) {
   e->thread[e->running].groups++;
 }
 
-// Lets a copy write its bytes: as a write of now by its thread, with which others may race.
+// Carries out a copy, when its thread has waited for it. It counts as a write by this thread at
+// this moment, so that accesses by other threads before the next barrier are races.
 static void land(Emulator *e, const AsyncCopy *c) {
   mark(e, c, 0);
   emulator_access_shared(e, e->running, c->to, c->bytes, GPU_WRITE);
