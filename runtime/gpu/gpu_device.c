@@ -22,16 +22,20 @@ static bool is_new_enough(const GpuFacts *f, Diag *d) {
   return diag_hint(d, "choose another GPU by CUDA_VISIBLE_DEVICES, or use --device cpu");
 }
 
+static bool read_attribute(const Gpu *g, CudaDeviceAttribute attribute, int *value, Diag *d) {
+  return cuda_good(cuda.DeviceGetAttribute(value, attribute, g->device), "cuDeviceGetAttribute", d);
+}
+
 static bool read_facts(Gpu *g, const LibraryFound *driver, Diag *d) {
   int major, minor;
   size_t bytes;
   bool good = cuda_good(cuda.DeviceGetName(g->name, (int)sizeof g->name - 1, g->device),
                         "cuDeviceGetName", d) &&
               cuda_good(cuda.DeviceTotalMem(&bytes, g->device), "cuDeviceTotalMem", d) &&
-              cuda_good(cuda.DeviceGetAttribute(&major, CUDA_DEVICE_CAPABILITY_MAJOR, g->device),
-                        "cuDeviceGetAttribute", d) &&
-              cuda_good(cuda.DeviceGetAttribute(&minor, CUDA_DEVICE_CAPABILITY_MINOR, g->device),
-                        "cuDeviceGetAttribute", d);
+              read_attribute(g, CUDA_DEVICE_CAPABILITY_MAJOR, &major, d) &&
+              read_attribute(g, CUDA_DEVICE_CAPABILITY_MINOR, &minor, d) &&
+              read_attribute(g, CUDA_DEVICE_GRID_X, &g->limits.blocks_x, d) &&
+              read_attribute(g, CUDA_DEVICE_GRID_Y, &g->limits.blocks_y, d);
   if (!good) return false;
   g->facts = (GpuFacts){.name = g->name,
                         .capability = 10 * major + minor,

@@ -1,11 +1,12 @@
 // What the files of the GPU executor share: the GPU, the loaded code of a program, the memory of an
 // Exec on the GPU, and the operations of a step.
 //
-//   Gpu          the first GPU of the machine, with its driver                     gpu_device.c
-//   GpuProgram   the code of a program's kernels, loaded                           gpu_code.c
-//   DeviceWork   what the GPU keeps for an Exec (runtime/exec/device.h)            gpu_step.c
-//     memory     a copy of each memory of the Exec                                 gpu_memory.c
-//     StepPlan   the operations of a step, and the records that launches read      gpu_plan.c
+//   Gpu          the first GPU of the machine, with its driver                  gpu_device.c
+//   GpuProgram   the code of a program's kernels, loaded                        gpu_code.c
+//   DeviceWork   what the GPU keeps for an Exec (runtime/exec/device.h)         gpu_step.c
+//     memory     a copy of each memory of the Exec                              gpu_memory.c
+//     StepPlan   the operations of a step, and the records that launches read   gpu_plan.c
+//     GpuOp      an operation, which is put into the stream                     gpu_enqueue.c
 //
 // All processors of the process are on one GPU, in one stream: what is enqueued runs in that order.
 // A failed call of the driver adds an error to DeviceWork.diag, and the work fails from then on.
@@ -17,6 +18,11 @@
 #include "runtime/exec/exec_internal.h"
 #include "runtime/gpu/gpu_product.h"
 
+// The most blocks that a launch has in x and in y of its grid.
+typedef struct GpuLimits {
+  int blocks_x, blocks_y;
+} GpuLimits;
+
 enum { GPU_NAME = 128 };
 struct Gpu {
   CudaDevice device;
@@ -24,6 +30,7 @@ struct Gpu {
   CudaStream stream;
   char name[GPU_NAME];
   GpuFacts facts;
+  GpuLimits limits;
   GpuProducts *products; // NULL: no program with products has been planned yet
 };
 
@@ -184,6 +191,14 @@ MUST_USE bool gpu_plan_new(DeviceWork *w, StepPlan *p);
 void gpu_plan_forget(StepPlan *p);
 // Frees a plan. Nothing in the stream may still use it.
 void gpu_plan_free(StepPlan *p);
+
+// -- gpu_enqueue.c: each puts something into the stream, and returns false after an error in w->diag
+// An operation of the plan.
+MUST_USE bool gpu_enqueue(DeviceWork *w, const StepPlan *p, const GpuOp *op);
+// Copies between the host and the GPU, and bytes on the GPU that become 0.
+MUST_USE bool gpu_copy_up(DeviceWork *w, CudaAddress to, const void *from, size_t bytes);
+MUST_USE bool gpu_copy_down(DeviceWork *w, void *to, CudaAddress from, size_t bytes);
+MUST_USE bool gpu_clear(DeviceWork *w, CudaAddress at, size_t bytes);
 
 // -- gpu_step.c: the functions of ExecDevice
 DeviceWork *gpu_begin(const ExecDevice *device, Exec *e, Diag *d);

@@ -149,13 +149,9 @@ static bool keeps(const Exec *e, int64_t r, uint32_t t) {
 }
 
 static bool move_block(DeviceWork *w, char *host, int64_t bytes, bool up) {
-  CudaStream stream = w->code->gpu->stream;
   if (bytes == 0) return true;
-  if (up)
-    return cuda_good(cuda.MemcpyHtoDAsync(gpu_translate(w, host), host, (size_t)bytes, stream),
-                     "cuMemcpyHtoDAsync", w->diag);
-  return cuda_good(cuda.MemcpyDtoHAsync(host, gpu_translate(w, host), (size_t)bytes, stream),
-                   "cuMemcpyDtoHAsync", w->diag);
+  CudaAddress at = gpu_translate(w, host);
+  return up ? gpu_copy_up(w, at, host, (size_t)bytes) : gpu_copy_down(w, host, at, (size_t)bytes);
 }
 
 // Enqueues copies of all blocks of a tensor that w->exec uses, to the GPU or to the host. Errors

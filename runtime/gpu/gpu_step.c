@@ -17,63 +17,28 @@
 
 // -- enqueueing ---------------------------------------------------------------------------------
 
-static bool launch(DeviceWork *w, const StepPlan *p, const GpuOp *op) {
-  CudaAddress table = p->table_at + (CudaAddress)op->u.launch.table, header = w->header;
-  int32_t nsets = op->u.launch.nsets, flags = 0;
-  void *argument[] = {&table, &header, &nsets, &flags};
-  return cuda_good(cuda.LaunchKernel(op->u.launch.function, op->u.launch.grid_x,
-                                     op->u.launch.grid_y, 1, op->u.launch.threads, 1, 1,
-                                     op->u.launch.shared, w->code->gpu->stream, argument, NULL),
-                   "cuLaunchKernel", w->diag);
-}
-
-static bool enqueue(DeviceWork *w, const StepPlan *p, const GpuOp *op) {
-  CudaStream stream = w->code->gpu->stream;
-  size_t bytes = (size_t)op->u.copy.bytes;
-  switch (op->kind) {
-  case GPU_LAUNCH: return launch(w, p, op);
-  case GPU_PRODUCT: return gpu_product_run(w->code->gpu->products, &op->u.product, w->diag);
-  case GPU_FILL:
-    return cuda_good(cuda.MemsetD8Async(op->u.copy.to, 0, bytes, stream), "cuMemsetD8Async",
-                     w->diag);
-  case GPU_COPY:
-    return cuda_good(cuda.MemcpyDtoDAsync(op->u.copy.to, op->u.copy.from, bytes, stream),
-                     "cuMemcpyDtoDAsync", w->diag);
-  }
-  return true;
-}
-
 static bool enqueue_round(DeviceWork *w, const StepPlan *p, uint32_t r) {
   for (uint32_t i = r ? p->round.at[r - 1].end : 0; i < p->round.at[r].end; i++)
-    if (!enqueue(w, p, &p->op.at[i])) return false;
+    if (!gpu_enqueue(w, p, &p->op.at[i])) return false;
   return true;
 }
 
 // Enqueues what the operations before the commit find in GPU memory: the header, and statuses that
 // report no fault.
 static bool enqueue_start(DeviceWork *w, const StepPlan *p) {
-  CudaStream stream = w->code->gpu->stream;
-  return cuda_good(cuda.MemcpyHtoDAsync(w->header, w->given, sizeof *w->given, stream),
-                   "cuMemcpyHtoDAsync", w->diag) &&
-         (p->nstatus == 0 ||
-          cuda_good(cuda.MemsetD8Async(p->status_at, 0, p->nstatus * sizeof(GpuStatus), stream),
-                    "cuMemsetD8Async", w->diag));
+  return gpu_copy_up(w, w->header, w->given, sizeof *w->given) &&
+         gpu_clear(w, p->status_at, p->nstatus * sizeof(GpuStatus));
 }
 
 // Enqueues what comes after the operations of part 0: scalar outputs and statuses to w->seen.
 static bool enqueue_results(DeviceWork *w, const StepPlan *p) {
-  CudaStream stream = w->code->gpu->stream;
   for (uint32_t i = 0; i < w->nscalars; i++) {
     const GpuScalar *s = &w->scalar[i];
     CudaAddress from = gpu_translate(w, w->exec->context[s->context].tensor[s->tensor]);
-    if (!cuda_good(cuda.MemcpyDtoHAsync(w->seen + i * SCALAR_BYTES, from, (size_t)s->bytes, stream),
-                   "cuMemcpyDtoHAsync", w->diag))
-      return false;
+    if (!gpu_copy_down(w, w->seen + i * SCALAR_BYTES, from, (size_t)s->bytes)) return false;
   }
-  return p->nstatus == 0 ||
-         cuda_good(cuda.MemcpyDtoHAsync(w->seen + w->nscalars * SCALAR_BYTES, p->status_at,
-                                        p->nstatus * sizeof(GpuStatus), stream),
-                   "cuMemcpyDtoHAsync", w->diag);
+  return gpu_copy_down(w, w->seen + w->nscalars * SCALAR_BYTES, p->status_at,
+                       p->nstatus * sizeof(GpuStatus));
 }
 
 typedef bool RunRound(DeviceWork *w, const StepPlan *p, uint32_t r);

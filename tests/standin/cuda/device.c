@@ -78,6 +78,7 @@ CudaResult cuDeviceGetAttribute(int *value, CudaDeviceAttribute attribute, CudaD
   switch (attribute) {
   case CUDA_DEVICE_BLOCK_THREADS: *value = EMULATOR_THREADS; break;
   case CUDA_DEVICE_GRID_X: *value = INT32_MAX; break;
+  case CUDA_DEVICE_GRID_Y: *value = UINT16_MAX; break;
   case CUDA_DEVICE_WARP: *value = GPU_WARP; break;
   case CUDA_DEVICE_MULTIPROCESSORS: *value = 4; break;
   case CUDA_DEVICE_CACHE_BYTES: *value = 4 << 20; break;

@@ -1,0 +1,54 @@
+// Puts single operations into the stream.
+#include "runtime/gpu/gpu_internal.h"
+
+static CudaStream stream_of(const DeviceWork *w) { return w->code->gpu->stream; }
+
+bool gpu_copy_up(DeviceWork *w, CudaAddress to, const void *from, size_t bytes) {
+  return bytes == 0 || cuda_good(cuda.MemcpyHtoDAsync(to, from, bytes, stream_of(w)),
+                                 "cuMemcpyHtoDAsync", w->diag);
+}
+
+bool gpu_copy_down(DeviceWork *w, void *to, CudaAddress from, size_t bytes) {
+  return bytes == 0 || cuda_good(cuda.MemcpyDtoHAsync(to, from, bytes, stream_of(w)),
+                                 "cuMemcpyDtoHAsync", w->diag);
+}
+
+bool gpu_clear(DeviceWork *w, CudaAddress at, size_t bytes) {
+  return bytes == 0 ||
+         cuda_good(cuda.MemsetD8Async(at, 0, bytes, stream_of(w)), "cuMemsetD8Async", w->diag);
+}
+
+// -- by kind ------------------------------------------------------------------------------------
+
+static bool launch(DeviceWork *w, const StepPlan *p, const GpuOp *op) {
+  CudaAddress table = p->table_at + (CudaAddress)op->u.launch.table, header = w->header;
+  int32_t nsets = op->u.launch.nsets, flags = 0;
+  void *argument[] = {&table, &header, &nsets, &flags};
+  return cuda_good(cuda.LaunchKernel(op->u.launch.function, op->u.launch.grid_x,
+                                     op->u.launch.grid_y, 1, op->u.launch.threads, 1, 1,
+                                     op->u.launch.shared, stream_of(w), argument, NULL),
+                   "cuLaunchKernel", w->diag);
+}
+
+static bool product(DeviceWork *w, const StepPlan *p, const GpuOp *op) {
+  (void)p;
+  return gpu_product_run(w->code->gpu->products, &op->u.product, w->diag);
+}
+
+static bool fill(DeviceWork *w, const StepPlan *p, const GpuOp *op) {
+  (void)p;
+  return gpu_clear(w, op->u.copy.to, (size_t)op->u.copy.bytes);
+}
+
+static bool copy(DeviceWork *w, const StepPlan *p, const GpuOp *op) {
+  (void)p;
+  return cuda_good(
+      cuda.MemcpyDtoDAsync(op->u.copy.to, op->u.copy.from, (size_t)op->u.copy.bytes, stream_of(w)),
+      "cuMemcpyDtoDAsync", w->diag);
+}
+
+bool gpu_enqueue(DeviceWork *w, const StepPlan *p, const GpuOp *op) {
+  static bool (*const by_kind[])(DeviceWork *, const StepPlan *, const GpuOp *) = {
+      [GPU_LAUNCH] = launch, [GPU_PRODUCT] = product, [GPU_FILL] = fill, [GPU_COPY] = copy};
+  return by_kind[op->kind](w, p, op);
+}

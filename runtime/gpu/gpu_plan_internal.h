@@ -1,0 +1,51 @@
+// What the files of a step's plan share (gpu_plan.c):
+//
+//   gpu_plan.c    walks the program: measures what a plan needs, makes it, frees it
+//   gpu_ops.c     for each kind of instruction: what it needs, and its operations
+//   gpu_table.c   the table of records, from which launches read their operands
+#ifndef RUNTIME_GPU_PLAN_INTERNAL_H
+#define RUNTIME_GPU_PLAN_INTERNAL_H
+
+#include "runtime/gpu/gpu_internal.h"
+
+// A launch whose records are being written.
+typedef struct Launching {
+  int64_t table; // offset of its first record in StepPlan.table
+  int32_t nsets;
+  int64_t blocks; // blocks of all sets so far
+} Launching;
+
+// What a record is made from. ptr has addresses on the host.
+typedef struct SetOperands {
+  void *const *ptr;
+  const int64_t *slot;
+  const double *num;
+} SetOperands;
+
+// -- gpu_table.c
+// Returns the bytes of a record of kernel k.
+size_t gpu_table_record(const ProgKernel *k);
+// Returns room for n more bytes at the end of the table, filled with zeros, and their offset in
+// *at.
+char *gpu_table_add(StepPlan *p, size_t n, int64_t *at);
+// Adds the record of a set of kernel k to a launch. It has units record.from..record.to-1.
+void gpu_table_set(const DeviceWork *w, StepPlan *p, const ProgKernel *k, GpuRecord record,
+                   SetOperands of, Launching *l);
+// Adds the records of a kernel's sets on one processor. status: the address of its GpuStatus, or 0.
+void gpu_table_kernel(const DeviceWork *w, StepPlan *p, const BoundKernel *b, int64_t grain,
+                      CudaAddress status, const LoopSteps *steps, Launching *l);
+
+// -- gpu_ops.c
+// What the plan does with a kind of instruction: both functions may be NULL. They return false
+// after an error in w->diag.
+typedef struct InstrPlan {
+  // adds to p->need what one run of the instruction needs
+  bool (*measure)(DeviceWork *w, StepPlan *p, const GpuRound *round);
+  // adds the operations of one run to p->op
+  bool (*plan)(DeviceWork *w, StepPlan *p, GpuRound *round);
+} InstrPlan;
+const InstrPlan *gpu_ops_of(InstrKind kind);
+// Adds an error: the GPU does not support `what` at instruction i yet. Returns false.
+bool gpu_lacks(DeviceWork *w, uint32_t i, const char *what);
+
+#endif

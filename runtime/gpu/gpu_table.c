@@ -1,0 +1,50 @@
+// The table of records of a step's plan: a launch reads its operands from records
+// (ir/program/gpu.h), one for each operand set of each processor. All records of a step are in one
+// table, which is written on the host and copied to the GPU once.
+#include "runtime/gpu/gpu_plan_internal.h"
+
+#include <string.h>
+
+char *gpu_table_add(StepPlan *p, size_t n, int64_t *at) {
+  if (n > p->need.table - p->table_bytes) BUG("the records of a step were measured too small");
+  *at = (int64_t)p->table_bytes;
+  p->table_bytes += n;
+  return p->table + *at;
+}
+
+size_t gpu_table_record(const ProgKernel *k) {
+  return (size_t)gpu_record_bytes(k->nptr, k->nslot, k->nnum);
+}
+
+void gpu_table_set(const DeviceWork *w, StepPlan *p, const ProgKernel *k, GpuRecord record,
+                   SetOperands of, Launching *l) {
+  int64_t at;
+  char *to = gpu_table_add(p, gpu_table_record(k), &at);
+  record.first_block = l->blocks;
+  memcpy(to, &record, sizeof record);
+  for (int i = 0; i < k->nptr; i++) {
+    CudaAddress address = gpu_translate(w, of.ptr[i]);
+    memcpy(to + gpu_ptr_at(i), &address, sizeof address);
+  }
+  if (k->nslot) memcpy(to + gpu_slot_at(k->nptr, 0), of.slot, k->nslot * sizeof *of.slot);
+  if (k->nnum) memcpy(to + gpu_num_at(k->nptr, k->nslot, 0), of.num, k->nnum * sizeof *of.num);
+  if (l->nsets++ == 0) l->table = at;
+  l->blocks += ceil_div(record.to - record.from, record.grain);
+}
+
+void gpu_table_kernel(const DeviceWork *w, StepPlan *p, const BoundKernel *b, int64_t grain,
+                      CudaAddress status, const LoopSteps *steps, Launching *l) {
+  const ProgKernel *k = b->kernel;
+  for (uint32_t s = 0; s < b->nsets; s++) {
+    const BoundSet *set = &b->set[s];
+    GpuRecord record = {
+        .from = set->from, .to = set->from + set->units, .grain = grain, .status = status};
+    if (k->partial_bytes)
+      record.partial = gpu_translate(w, b->partial + set->first * k->partial_bytes);
+    void **moved = w->exec->moved[0];
+    for (int i = 0; i < k->nptr; i++)
+      moved[i] =
+          (char *)set->ptr[i] + (set->ref ? ref_moved(set->ref[i], steps->depth, steps->at) : 0);
+    gpu_table_set(w, p, k, record, (SetOperands){moved, set->slot, set->num}, l);
+  }
+}
