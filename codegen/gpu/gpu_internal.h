@@ -27,6 +27,9 @@
 //   gpu_nest.c      statements, inner loops, items
 //   gpu_combine.c   NAME_combine
 //   gpu_emit.c      the functions of a kernel
+//   gpu_rows.c      ordered operations: the elements of a row
+//   gpu_scan.c      running sums and maxima
+//   gpu_sort.c      sorting
 //   gpu_ordered.c   the functions of ordered operations
 //   gpu_compile.c   a module of LLVM for the target
 //   gpu_divide.c    a module divided among threads; assembling
