@@ -5,6 +5,7 @@
 //
 // In the images the kernels have the names k0, k1 ..., in the order of the program, so that
 // programs that differ only in names share an entry of the cache.
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "codegen/cpu/cache_internal.h"
@@ -104,21 +105,31 @@ uint32_t gpu_code_images(const GpuCode *c, const GpuImage **out) {
   return c->nimages;
 }
 
+// Prints the plan of each kernel, a line of comment each. symbol: gets the kernels' own names.
+static void print_plans(FILE *out, const Program *p, const GpuModule *m, const char **symbol) {
+  Arena *scratch = arena_new();
+  for (uint32_t i = 0; i < m->n; i++) {
+    GpuPlan plan = gpu_plan_make(scratch, m->kernel[i]);
+    symbol[i] = p->kernel[i].name;
+    fprintf(out, "// %s: %s\n", symbol[i], gpu_plan_print(scratch, m->kernel[i], &plan));
+  }
+  arena_free(scratch);
+}
+
 char *gpu_code_text(Arena *a, const Program *p, Kernel *const *kernels, const GpuCodeOptions *opt,
                     Diag *d) {
   const char **symbol;
   GpuModule m = module_make(a, p, kernels, opt, &symbol);
-  char *text = arena_printf(a, "%s", "");
-  for (uint32_t i = 0; i < m.n; i++) {
-    GpuPlan plan = gpu_plan_make(a, kernels[i]);
-    symbol[i] = p->kernel[i].name;
-    text =
-        arena_printf(a, "%s// %s: %s\n", text, m.symbol[i], gpu_plan_print(a, kernels[i], &plan));
-  }
+  char *text;
+  size_t n;
+  FILE *out = mem_stream(&text, &n);
+  print_plans(out, p, &m, symbol);
   Bytes code = {0};
-  if (!gpu_compile_list(&m, opt->target == GPU_PTX ? LLVM_ASSEMBLY : LLVM_IR, &code, d))
-    return NULL;
-  text = arena_printf(a, "%s%s", text, code.at);
+  bool ok = gpu_compile_list(&m, opt->target == GPU_PTX ? LLVM_ASSEMBLY : LLVM_IR, &code, d);
+  if (ok) fputs((const char *)code.at, out);
+  mem_stream_close(out);
+  char *copy = ok ? arena_printf(a, "%s", text) : NULL;
+  free(text);
   free(code.at);
-  return text;
+  return copy;
 }

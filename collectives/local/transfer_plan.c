@@ -4,6 +4,7 @@
 // contiguous in every transfer, and the size of the inner one does not depend on the batch.
 #include "collectives/local/transfer_plan.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "collectives/local/transfer.h"
@@ -269,16 +270,34 @@ static void take_set(const TransferWalk *w, const Transfer *t, int64_t elements,
   for (int64_t i = 0; i < t->ndst; i++) set.ptr[t->nsrc + i] = t->dst[i];
   Box b = box_of(t, p);
   add_slots(p, &b, &set);
-  uint32_t at = l->set.n;
   vec_push(l->a, l->set) = set;
-  for (; at > 0 && l->set.at[at - 1].kernel > set.kernel; at--) l->set.at[at] = l->set.at[at - 1];
-  l->set.at[at] = set;
+}
+
+// A set in the order of a walk, for sorting.
+typedef struct NumberedSet {
+  TransferSet set;
+  uint32_t number;
+} NumberedSet;
+
+static int by_kernel(const void *x, const void *y) {
+  const NumberedSet *a = x, *b = y;
+  if (a->set.kernel != b->set.kernel) return a->set.kernel < b->set.kernel ? -1 : 1;
+  return a->number < b->number ? -1 : a->number > b->number;
+}
+
+// Orders sets by kernel. Sets of one kernel stay in the order of the walk.
+static void order_sets(Listing *l) {
+  NumberedSet *list = arena_array(l->a, NumberedSet, l->set.n + 1);
+  for (uint32_t i = 0; i < l->set.n; i++) list[i] = (NumberedSet){l->set.at[i], i};
+  qsort(list, l->set.n, sizeof *list, by_kernel);
+  for (uint32_t i = 0; i < l->set.n; i++) l->set.at[i] = list[i].set;
 }
 
 uint32_t transfer_sets(Arena *a, const PartPlan *plan, const Mesh *m, const CommCall *call,
                        TransferSet **out) {
   Listing l = {.a = a, .plan = plan};
   walk_by_dim(m, call, take_set, &l);
+  order_sets(&l);
   *out = l.set.at;
   return l.set.n;
 }
