@@ -7,25 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "frontend/frontend.h"
 #include "ir/base/philox.h"
-#include "tests/suite/common/compare.h"
-#include "tests/suite/common/op_cases.h"
+#include "tests/suite/common/op_run.h"
 #include "tests/suite/common/program_interp.h"
 
 enum { SAMPLE = 16, STEP = 3 };
-static int passed, failed;
-
-static Compiled *compile(Arena *a, const Graph *graph) {
-  static const Layout none;
-  Machine machine = machine_default();
-  const Graph *simple = graph_simplify(a, graph_expand(a, graph));
-  Graph *g = collectives_share(a, lower(a, place(a, simple, &none, &machine)));
-  CodegenOptions opt = {.fuse = true, .for_ = "run"};
-  Order *order = order_choose(a, g, &(StoreOptions){0});
-  return program_build(a, fuse(a, order, collectives_bucket(a, order->graph, &machine), &opt),
-                       &opt);
-}
 
 static void launch(void *context, uint32_t k, int64_t grain, uint32_t n, GpuSet *set) {
   gpu_runner_run(context, k, grain, n, set);
@@ -39,52 +25,33 @@ static void allow_memory(GpuRunner *r, const Interp *in, const Program *p) {
   }
 }
 
-static void feed_all(Interp *in, const OpCase *c) {
-  static const TensorKind kinds[] = {TENSOR_INPUT, TENSOR_PARAM, TENSOR_STATE, TENSOR_SLOT};
-  for (uint32_t i = 0; i < c->nfeeds; i++) {
-    const Decl *d = &c->graph->decl.at[c->feeds[i].decl - 1];
-    bool used = interp_write(in, kinds[d->kind], d->name, c->feeds[i].value);
-    (void)used; // a graph may read less than was declared
-  }
+static void write_feed(void *in, TensorKind kind, const Decl *d, const EvalFeed *feed) {
+  bool used = interp_write(in, kind, d->name, feed->value);
+  (void)used; // a graph may read less than was declared
 }
 
-static bool compare_output(Interp *in, const Output *o, const Eval *truth, Arena *a,
-                           const char *label) {
-  const Tensor *want = eval_full(a, truth, o->value, o->rank, o->dims, NULL);
-  double *got = arena_array(a, double, want->elements + 1);
-  if (!interp_read(in, TENSOR_OUTPUT, o->name, got)) return false;
-  Compare cmp = compare_tensor(want, got);
-  if (!compare_ok(&cmp)) printf("FAIL %s: %s: %s\n", label, o->name, compare_text(a, &cmp));
-  return compare_ok(&cmp);
+static bool read_output(void *in, const Output *o, const Tensor *want, double *got) {
+  (void)want;
+  return interp_read(in, TENSOR_OUTPUT, o->name, got);
 }
 
 static bool run(Arena *a, const OpCase *c, const Compiled *made, GpuRunner *r) {
   Interp *in = interp_new(a, made);
+  OpRunner runner = {in, write_feed, read_output};
   Status status;
   interp_launch_by(in, launch, r);
   allow_memory(r, in, made->program);
   gpu_runner_header(r)->step = STEP;
   gpu_runner_header(r)->seed = philox_seed(0);
-  feed_all(in, c);
+  op_run_feed(&runner, c);
   const Eval *truth = eval_run(a, c->graph, c->nfeeds, c->feeds, STEP);
   const char *why = interp_run(in, STEP, 0);
   bool good = !why && truth->out_of_range == interp_status(in, &status);
   if (!good) printf("FAIL %s: %s\n", c->name, why ? why : "the status differs");
-  for (uint32_t i = 0; good && !truth->out_of_range && i < c->graph->output.n; i++)
-    good = compare_output(in, &c->graph->output.at[i], truth, a, c->name);
+  if (good && !truth->out_of_range) good = op_run_compare(a, &runner, c, truth, c->name);
   gpu_runner_forget(r);
   interp_free(in);
   return good;
-}
-
-static void run_case(Arena *a, const OpCase *c) {
-  Diag *d = diag_new(a);
-  const Compiled *made = compile(a, c->graph);
-  GpuRunner *r = gpu_runner_new(made->program, made->kernels, d);
-  bool good = r && run(a, c, made, r);
-  if (!r) diag_print(d, stdout, false);
-  *(good ? &passed : &failed) += 1;
-  if (r) gpu_runner_free(r);
 }
 
 // Returns whether case number i is one of those that are run.
@@ -96,23 +63,18 @@ static bool wanted(const OpCase *c, int i, const char *only) {
   return first || i % SAMPLE == 0;
 }
 
+static void take_case(Arena *a, const OpCase *c, int i, const char *only) {
+  if (!wanted(c, i, only)) return;
+  Diag *d = diag_new(a);
+  const Compiled *made = op_run_compile(a, c->graph, true);
+  GpuRunner *r = gpu_runner_new(made->program, made->kernels, d);
+  if (!r) diag_print(d, stdout, false);
+  op_run_count(r && run(a, c, made, r));
+  if (r) gpu_runner_free(r);
+}
+
 int main(int argc, char **argv) {
-  if (!code_available()) {
-    printf("0 passed, 0 failed, %d skipped\n", op_case_count());
-    return 0;
-  }
-  Arena *perm = arena_new(), *a = arena_new();
-  static const Mesh one;
-  DimTable *dims = dim_table_new(perm, intern_new(perm));
-  for (int i = 0; i < op_case_count(); i++) {
-    ArenaMark mark = arena_mark(a);
-    OpCase c;
-    if (op_case_build(a, dims, &one, i, &c) && wanted(&c, i, argc > 1 ? argv[1] : NULL))
-      run_case(a, &c);
-    arena_reset(a, mark);
-  }
-  arena_free(a);
-  arena_free(perm);
-  printf("%d passed, %d failed, 0 skipped\n", passed, failed);
-  return failed != 0;
+  if (!code_available()) return op_run_skip();
+  op_run_cases(take_case, argc > 1 ? argv[1] : NULL);
+  return op_run_end();
 }
