@@ -20,12 +20,12 @@ typedef struct CodegenOptions {
   bool fuse;            // false: one kernel for each node (--no-fuse)
   DtypeSet products;    // large contractions of these types become INSTR_GEMM; others: kernels
   int64_t product_work; // least multiplications of a large contraction; 0: as in gemm_form.c
-  // Not 0: attention of any size is computed in blocks of at most so many rows, for tests. 0: as in
-  // blocked_find.c.
+  // Not 0: attention of any size is computed in blocks of at most so many rows or, for a GPU, with
+  // recomputed scores, for tests. 0: as in blocked_find.c and attention.c.
   int64_t blocked_rows;
-  // Whether the program is for a GPU, which gains more from few large operations: neither attention
-  // is computed in blocks of rows, nor products without what masks discard. Launches have more and
-  // smaller chunks.
+  // Whether the program is for a GPU, which gains more from few large operations: attention is not
+  // computed in blocks of rows, and products not without what masks discard. Kernels recompute the
+  // scores of large attentions (attention.c). Launches have more and smaller chunks.
   bool gpu;
   int64_t launch_bytes; // bytes that memory moves while one kernel is launched; 0: a few
   const char *for_;     // what the Program is for: "train", "eval" or "run" (Program.for_)

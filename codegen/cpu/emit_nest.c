@@ -52,6 +52,7 @@ static void emit_instance(Emit *e, int id, int r, int v) {
   case K_ACCUM: emit_accum(e, id, r, v); return;
   case K_STORE: emit_store(e, s, r, v); return;
   case K_SCATTER: emit_scatter(e, s, r, v); return;
+  case K_DOT: break; // in kernels for GPUs only
   }
   BUG("kernel %s: a statement of kind %d", e->k->name, (int)s->kind);
 }

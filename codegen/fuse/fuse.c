@@ -72,7 +72,8 @@ static const char *why_kernel(Fuser *f, const Cluster *c) {
 }
 
 static const char *why_other(const Fuser *f, NodeId n) {
-  const char *why = graph_node(f->g, n)->origin.why;
+  const char *why =
+      f->scores.why && f->scores.why[n] ? f->scores.why[n] : graph_node(f->g, n)->origin.why;
   if (!why) why = of_role[f->role[n]].why;
   const LivePieces *p = f->role[n] == ROLE_GEMM ? f->gemm[n]->live : NULL;
   if (!p) return why;
@@ -203,6 +204,7 @@ Fusion *fuse(Arena *a, const Order *order, const Buckets *buckets, const Codegen
   Rows rows = rows_find(a, f.g, opt->over);
   f.rows = arena_copy(a, &rows, sizeof rows);
   gemms_find(a, &f);
+  if (opt->gpu && opt->fuse) f.scores = attention_recomputed(a, f.g, opt);
   roles_find(&f);
   clusters_make(&f);
   if (opt->fuse) {

@@ -6,6 +6,7 @@
 #ifndef CODEGEN_FUSE_INTERNAL_H
 #define CODEGEN_FUSE_INTERNAL_H
 
+#include "codegen/order/blocked_internal.h"
 #include "codegen/values/live_internal.h"
 
 typedef enum NodeRole {
@@ -58,9 +59,10 @@ typedef struct Fuser {
   const Rows *rows;
   const NodeId *scan; // by region: the SCAN of the loop
   uint32_t count;     // number of nodes of the graph; the arrays gemm to update are indexed by node
-  const GemmForm **gemm; // the form of a contraction that a library can compute, else NULL
-  const char **no_gemm;  // why a library cannot compute the contraction, else NULL
-  uint8_t *role;         // the NodeRole of the node
+  const GemmForm **gemm;   // the form of a contraction that a library can compute, else NULL
+  const char **no_gemm;    // why a library cannot compute the contraction, else NULL
+  RecomputedScores scores; // for a GPU: the scores that kernels recompute; else empty
+  uint8_t *role;           // the NodeRole of the node
   bool *recomputed; // each kernel that uses the value computes it, and does not read it in memory
   bool *inlined;    // pointwise and not stored: computed at the positions that windows read
   bool *resident;   // the value was stored after clusters were merged once; NULL before that
@@ -89,6 +91,10 @@ void roles_find(Fuser *f);
 // Returns true if node n reads its argument i from memory, false if it can read the argument from a
 // register of the kernel.
 bool uses_address(const Fuser *f, NodeId n, int i);
+// Returns whether kernels recompute score n where they read it (attention_recomputed).
+static inline bool score_recomputed(const Fuser *f, NodeId n) {
+  return f->scores.recomputed && f->scores.recomputed[n];
+}
 // Returns the dims over which node n computes: for a reduction the dims of its arguments, for other
 // nodes the dims of the result.
 Dims node_space(const Graph *g, NodeId n);

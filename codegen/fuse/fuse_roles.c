@@ -13,11 +13,17 @@ static bool op_needs_address(Op op, int i) {
   return op_looks_up(op, i) || (i == 0 && op_is_alias(op));
 }
 
+// Returns whether node n is a contraction to scores that kernels recompute: they read its
+// factors in memory.
+static bool is_factor_reader(const Fuser *f, NodeId n) {
+  return graph_node(f->g, n)->op == OP_CONTRACT && score_recomputed(f, n);
+}
+
 // Returns whether node n reads its argument i from memory. A window, which reads at shifted
 // positions, does so unless the argument is recomputed at the positions that the window reads.
 bool uses_address(const Fuser *f, NodeId n, int i) {
   const Node *x = graph_node(f->g, n);
-  return op_needs_address((Op)x->op, i) ||
+  return op_needs_address((Op)x->op, i) || is_factor_reader(f, n) ||
          (op_looks_through((Op)x->op, i) && !f->recomputed[x->args[i]]);
 }
 
@@ -41,7 +47,7 @@ static bool repeats(const Fuser *f, NodeId n) {
 
 static bool is_gemm(const Fuser *f, NodeId n) {
   const Node *x = graph_node(f->g, n);
-  if (!f->gemm[n]) return false;
+  if (!f->gemm[n] || score_recomputed(f, n)) return false;
   return !f->opt->fuse || !(repeats(f, x->args[0]) || repeats(f, x->args[1]));
 }
 
@@ -73,7 +79,7 @@ static void find_memory(Fuser *f) {
     const Node *x = graph_node(f->g, n);
     bool all = runs_elsewhere((NodeRole)f->role[n]) || op_row((Op)x->op)->cls == REGION;
     for (int i = 0; i < x->nargs; i++)
-      if (all || op_needs_address(x->op, i)) f->memory[x->args[i]] = true;
+      if (all || op_needs_address(x->op, i) || is_factor_reader(f, n)) f->memory[x->args[i]] = true;
   }
   for (uint32_t i = 0; i < f->g->output.n; i++) f->memory[f->g->output.at[i].value] = true;
 }
@@ -279,8 +285,8 @@ static void find_recomputed(Fuser *f) {
     } else if (f->opt->fuse && f->role[n] == ROLE_KERNEL) {
       bool spreads = x->op == OP_BROADCAST && x->attr.ndims > 0;
       bool view = op_looks_through((Op)x->op, 0);
-      f->recomputed[n] =
-          view || spreads || f->inlined[n] || cheap_to_recompute(f, n, cost, wide[n], &cost[n]);
+      f->recomputed[n] = score_recomputed(f, n) || view || spreads || f->inlined[n] ||
+                         cheap_to_recompute(f, n, cost, wide[n], &cost[n]);
       if (view || f->inlined[n])
         cost[n] = (RecomputeCost){.cost = op_row((Op)x->op)->cost, .loads = true, .leaf = n};
       if (spreads && f->recomputed[x->args[0]])

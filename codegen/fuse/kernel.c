@@ -18,7 +18,7 @@ static const char *const kind_text[] = {
     [K_NUM] = "num",       [K_LOAD] = "load",         [K_LOAD_AT] = "load_at",
     [K_OP] = "op",         [K_POSITION] = "position", [K_QUOTIENT] = "quotient",
     [K_INSIDE] = "inside", [K_REDUCE] = "reduce",     [K_ACCUM] = "accum",
-    [K_STORE] = "store",   [K_SCATTER] = "scatter",
+    [K_STORE] = "store",   [K_SCATTER] = "scatter",   [K_DOT] = "dot",
 };
 static const char *const level_text[] = {
     [LEVEL_PROLOGUE] = "prologue",
@@ -54,7 +54,7 @@ static void print_loops(const KernelPrinter *o, const char *what, int first, int
 
 static void print_walk(const KernelPrinter *o, const KPtr *ptr) {
   fprintf(o->file, "[");
-  for (int i = 0; i < loops(o->k); i++)
+  for (int i = 0; i < loops(o->k) + o->k->ndots; i++)
     fprintf(o->file, "%s%lld", i ? " " : "", (long long)ptr->stride[i]);
   fprintf(o->file, "]");
   if (ptr->offset) fprintf(o->file, " from %lld", (long long)ptr->offset);
@@ -74,7 +74,7 @@ static bool is_guarded(KKind kind) {
 }
 static bool has_pointer(KKind kind) {
   return kind == K_LOAD || kind == K_LOAD_AT || kind == K_ACCUM || kind == K_STORE ||
-         kind == K_SCATTER;
+         kind == K_SCATTER || kind == K_DOT;
 }
 
 static void print_stmt(const KernelPrinter *o, int i) {
@@ -89,6 +89,7 @@ static void print_stmt(const KernelPrinter *o, int i) {
     fprintf(o->file, " w%d", s->index);
   else if (s->index >= 0)
     fprintf(o->file, " #%d", s->index);
+  if (s->kind == K_DOT) fprintf(o->file, " p%d", s->other);
   for (int j = 0; j < 3; j++)
     if (s->arg[j] != NO_STMT)
       fprintf(o->file, " %s%%%d", j == 1 && is_guarded(s->kind) ? "if " : "", s->arg[j]);
@@ -105,6 +106,7 @@ static char *print(Arena *a, const Kernel *k, bool named) {
   if (named && k->name) fprintf(o.file, " %s", k->name);
   print_loops(&o, "outer", 0, k->nouter);
   print_loops(&o, "inner", k->nouter, k->ninner);
+  if (k->ndots) print_loops(&o, "dots", loops(k), k->ndots);
   if (k->images) fprintf(o.file, " images");
   fprintf(o.file, " phases %d slots %d numbers %d", k->nphases, k->nslots, k->nnum);
   if (named && k->why) fprintf(o.file, "  # %s", k->why);
@@ -148,6 +150,8 @@ LoopSet stmt_loops(const Kernel *k, const LoopSet *of, const KStmt *s) {
     if (s->arg[i] != NO_STMT) out |= of[s->arg[i]];
   if (s->kind == K_LOAD || s->kind == K_LOAD_AT || s->kind == K_STORE || s->kind == K_SCATTER)
     out |= moving_loops(&k->ptr[s->index], loops);
+  if (s->kind == K_DOT)
+    out |= moving_loops(&k->ptr[s->index], loops) | moving_loops(&k->ptr[s->other], loops);
   if (s->kind == K_POSITION) out |= moving_loops(&k->walk[s->index], loops);
   if (s->kind == K_OP && s->op == OP_INDEX) out |= (LoopSet)1 << s->index;
   // the result of a reduction is equal for all counters of the inner loops
@@ -182,7 +186,7 @@ static const uint8_t arguments[][3] = {
     [K_NUM] = {NONE},        [K_LOAD] = {NONE, EITHER},      [K_LOAD_AT] = {NEEDED, EITHER},
     [K_OP] = {NONE},         [K_REDUCE] = {NEEDED},          [K_POSITION] = {EITHER, EITHER},
     [K_QUOTIENT] = {NEEDED}, [K_INSIDE] = {NEEDED, EITHER},  [K_ACCUM] = {NEEDED},
-    [K_STORE] = {NEEDED},    [K_SCATTER] = {NEEDED, NEEDED},
+    [K_STORE] = {NEEDED},    [K_SCATTER] = {NEEDED, NEEDED}, [K_DOT] = {NONE},
 };
 
 static int argument_use(const KStmt *s, int j) {
@@ -221,9 +225,20 @@ static bool verify_walk(const Kernel *k, int i, char *why) {
 }
 
 static bool moves_along(const Kernel *k, const KPtr *p, int first, int n) {
-  for (int i = first; i < first + n && i < loops(k); i++)
+  for (int i = first; i < first + n && i < loops(k) + k->ndots; i++)
     if (p->stride[i]) return true;
   return false;
+}
+
+// Checks a K_DOT, whose second pointer is not checked as KStmt.index.
+static bool verify_dot(const Kernel *k, int i, char *why) {
+  const KStmt *s = &k->stmt[i];
+  if (s->kind != K_DOT) return true;
+  if (s->level != LEVEL_INNER) return fail(why, "dot %d is not inside the inner loops", i);
+  if (s->other < 0 || s->other >= k->nptr) return fail(why, "dot %d has no second pointer", i);
+  if (k->ptr[s->other].written) return fail(why, "dot %d reads a written pointer", i);
+  if (s->type != TYPE_F32 && s->type != TYPE_F64) return fail(why, "dot %d has a narrow type", i);
+  return true;
 }
 
 static bool verify_pointer(const Kernel *k, int i, char *why) {
@@ -231,7 +246,9 @@ static bool verify_pointer(const Kernel *k, int i, char *why) {
   if (!has_pointer(s->kind)) return true;
   if (s->index < 0 || s->index >= k->nptr) return fail(why, "statement %d has no pointer", i);
   const KPtr *p = &k->ptr[s->index];
-  bool writes = s->kind != K_LOAD && s->kind != K_LOAD_AT;
+  bool writes = s->kind != K_LOAD && s->kind != K_LOAD_AT && s->kind != K_DOT;
+  if (s->kind != K_DOT && moves_along(k, p, loops(k), k->ndots))
+    return fail(why, "statement %d moves along a dot loop", i);
   if (p->written != writes)
     return fail(why, "statement %d %s pointer %d", i, writes ? "writes read-only" : "reads written",
                 s->index);
@@ -259,18 +276,19 @@ static bool verify_stmt(const Kernel *k, int i, char *why) {
   if (s->kind == K_OP && s->op == OP_INDEX && (s->index < 0 || s->index >= loops(k)))
     return fail(why, "index %d has no loop", i);
   if (s->slot >= k->nslots) return fail(why, "statement %d has no slot", i);
-  return verify_args(k, i, why) && verify_walk(k, i, why) && verify_pointer(k, i, why);
+  return verify_args(k, i, why) && verify_walk(k, i, why) && verify_pointer(k, i, why) &&
+         verify_dot(k, i, why);
 }
 
 bool kernel_verify(const Kernel *k, char *why) {
-  if (loops(k) > MAX_LOOPS) return fail(why, "%d loops", loops(k));
+  if (loops(k) + k->ndots > MAX_LOOPS) return fail(why, "%d loops", loops(k) + k->ndots);
   int last_inner = loops(k) - 1, last_outer = k->nouter - 1;
   if (k->vector >= 0 && k->vector != last_outer && k->vector != last_inner)
     return fail(why, "vector loop %d is not the last of its kind", k->vector);
   if (k->vector >= 0 && k->vector < k->nouter && k->block < 1)
     return fail(why, "an outer vector loop without blocks");
   if (k->rows >= k->nouter) return fail(why, "the rows loop is not outer");
-  for (int i = 0; i < loops(k); i++)
+  for (int i = 0; i < loops(k) + k->ndots; i++)
     if (k->loop[i].slot >= k->nslots || (k->loop[i].slot < 0 && k->loop[i].size < 1))
       return fail(why, "loop %d has no extent", i);
   for (int i = 0; i < k->nstmts; i++)

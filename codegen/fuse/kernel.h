@@ -26,6 +26,12 @@
 //
 // A back end may keep %5 of a row in memory, so that phase 2 need not compute it again
 // (KernelRows).
+//
+// A kernel for a GPU may compute the scores of an attention where it uses them (K_DOT). A score is
+// a sum over loops of its own, the dot loops, which lie behind the inner ones in Kernel.loop:
+//
+//   kernel rows outer(t:64) inner(s:64) dots(k:32)
+//     phase 0 inner: %1 = dot p0[t*32 + k] p1[s*32 + k]    %2 = reduce max %1
 #ifndef CODEGEN_KERNEL_H
 #define CODEGEN_KERNEL_H
 
@@ -87,6 +93,10 @@ typedef enum KKind {
   // Gives the element of ptr[index] at the loop counters plus arg[0] (an integer) * step. If
   // arg[1], a bool, is given and false, the result is 0 and nothing is read.
   K_LOAD_AT,
+  // Gives the sum over the dot loops of the element of ptr[index] times that of ptr[other], in
+  // `type`: f32 or f64. Its dot loops are those along which these pointers move; no other statement
+  // uses the pointers. Only back ends for GPUs compile it.
+  K_DOT,
   // Gives an i64: the sum walk[index] at the loop counters, plus arg[0] * step and plus arg[1],
   // each if it is given.
   K_POSITION,
@@ -137,6 +147,7 @@ typedef struct KStmt {
   uint8_t phase;
   int32_t arg[3]; // indices of earlier statements in Kernel.stmt; NO_STMT: no argument
   int32_t index;  // index of a pointer, walk, numeric argument or loop: KKind says which
+  int32_t other;  // K_DOT: index of the second pointer
   int32_t slot;
   int64_t step;
   NodeId node; // node of the graph, for dumps; it does not distinguish kernels
@@ -146,6 +157,7 @@ typedef struct Kernel {
   const char *name;       // symbol of its machine code
   const char *why;        // for dumps: what its nodes are, and why they are one kernel
   uint8_t nouter, ninner; // loop[0..nouter) are outer, the next ninner inner; slowest first
+  uint8_t ndots;          // the last loops: those of K_DOT statements
   KLoop loop[MAX_LOOPS];
   int8_t vector; // index of the vectorised loop, the last inner or the last outer one; -1: none
   int64_t block; // if `vector` is an outer loop: how many iterations of it one unit computes

@@ -22,6 +22,12 @@ static bool is_stored(const Group *g, NodeId n) {
 // the table of a lookup and for the value that a window reads.
 static bool is_address(Op op, int i) { return op_looks_up(op, i) || op_looks_through(op, i); }
 
+// Returns whether the kernel reads argument i of node n elsewhere than at the loop counters: there
+// or along loops of its own.
+static bool is_elsewhere(const KernelBuilder *k, NodeId n, int i) {
+  return is_address((Op)graph_node(k->g, n)->op, i) || is_dot(k->f, n);
+}
+
 // Sets KernelValue.direct of the values that are computed at the loop counters. They are the stored
 // values, the values that are not recomputed, and the arguments that these read, directly or
 // through other nodes. Values that only windows read are emitted by view_emit, at the positions
@@ -39,7 +45,7 @@ static void find_direct(KernelBuilder *k) {
       if (a < 0) continue;
       bool start = x->op == OP_WINDOW_AT && j == 1;
       k->value[a].direct |=
-          start || (v->direct && !is_address((Op)x->op, j)); // a lookup reads its table in memory
+          start || (v->direct && !is_elsewhere(k, n, j)); // a lookup reads its table in memory
     }
   }
 }
@@ -64,7 +70,7 @@ static void find_value(KernelBuilder *k, int at) {
   v->inner_phase = -1;
   v->level = (uint8_t)LEVEL_PROLOGUE;
   if (!v->direct) return;
-  if (op_row(x->op)->cls == SOURCE || op_looks_through((Op)x->op, 0))
+  if (op_row(x->op)->cls == SOURCE || op_looks_through((Op)x->op, 0) || is_dot(k->f, n))
     v->level = (uint8_t)loops_level(k, &x->dims);
   if (x->op == OP_TAKE) {
     Dims rest = graph_node(k->g, x->args[0])->dims;
@@ -72,7 +78,7 @@ static void find_value(KernelBuilder *k, int at) {
     v->level = (uint8_t)loops_level(k, &rest);
   }
   for (int i = 0; i < x->nargs; i++) {
-    if (is_address(x->op, i)) continue;
+    if (is_elsewhere(k, n, i)) continue;
     int a = group_index(k->group, x->args[i]);
     uint8_t level =
         a >= 0 ? k->value[a].level : (uint8_t)loops_level(k, &graph_node(k->g, x->args[i])->dims);
@@ -80,7 +86,7 @@ static void find_value(KernelBuilder *k, int at) {
     if (a >= 0 && k->value[a].ready > v->phase) v->phase = k->value[a].ready;
   }
   v->ready = v->phase;
-  if (op_reduces((Op)x->op)) find_reduction(k, n, v);
+  if (op_reduces((Op)x->op) && !is_dot(k->f, n)) find_reduction(k, n, v);
 }
 
 // -- statements that compute or load values ----------------------------------------------------
@@ -93,7 +99,7 @@ static int32_t pointer(KernelBuilder *k, NodeId node, DimId except, bool written
   memset(&ptr, 0, sizeof ptr); // pointers are compared byte by byte, padding included
   ptr.type = (Dtype)graph_node(k->g, node)->type;
   ptr.written = written;
-  for (int i = 0; i < k->plan.outer.n + k->plan.inner.n; i++) {
+  for (int i = 0; i < plan_loops(&k->plan) - k->plan.dots.n; i++) {
     DimId d = plan_dim(&k->plan, i);
     if (d != except) ptr.stride[i] = order_stride(k->g, &k->f->order->at[node], d);
   }
@@ -181,6 +187,7 @@ static int32_t emit_value(KernelBuilder *k, int at, int phase) {
   case OP_RANDOM_UNIFORM:
   case OP_RANDOM_NORMAL: return view_emit(k, n, phase);
   case OP_TAKE: return emit_take(k, x, s, phase);
+  case OP_CONTRACT: return dot_emit(k, n, phase);
   case OP_BOUND:
     s.step = dim_get(k->g->dims, x->attr.dims[0])->size;
     s.index = kernel_add_num(k, 0, n);
@@ -318,7 +325,7 @@ static bool needs_inner(KernelBuilder *k, int p) {
     if (!k->value[i].needed) continue;
     const Node *x = graph_node(k->g, k->node[i]);
     for (int j = 0; j < x->nargs; j++) {
-      int a = is_address(x->op, j) ? -1 : group_index(k->group, x->args[j]);
+      int a = is_elsewhere(k, k->node[i], j) ? -1 : group_index(k->group, x->args[j]);
       if (a >= 0 && k->value[a].level == LEVEL_INNER && !ends_here(&k->value[a]))
         k->value[a].needed = true;
     }

@@ -27,10 +27,16 @@ typedef struct LoopPlan {
   Dims outer, inner;
   bool vector_outer; // the vectorised loop is the last outer one, else the last inner one
   DimId rows;        // dim of the loop over the rows of a register tile, 0: none
+  Dims dots;         // dims that K_DOT statements sum over; an outer loop may run over one, too
 } LoopPlan;
-// Returns the dim of loop i of a planned kernel. The outer loops have the smallest indices.
+// Returns the dim of loop i of a planned kernel: the outer loops come first, then the inner ones,
+// then the dot loops.
 static inline DimId plan_dim(const LoopPlan *plan, int i) {
-  return i < plan->outer.n ? plan->outer.at[i] : plan->inner.at[i - plan->outer.n];
+  int inner = i - plan->outer.n, dot = inner - plan->inner.n;
+  return inner < 0 ? plan->outer.at[i] : dot < 0 ? plan->inner.at[inner] : plan->dots.at[dot];
+}
+static inline int plan_loops(const LoopPlan *plan) {
+  return plan->outer.n + plan->inner.n + plan->dots.n;
 }
 LoopPlan loops_choose(const Fusion *f, const Group *g);
 
@@ -96,6 +102,14 @@ KLevel loops_level(const KernelBuilder *k, const DimList *dims);
 // Emits the value of n at the loop counters. n is a window, a SLICE_OWN (the own block of the
 // processor in a value) or a random draw. Returns the index of its statement.
 int32_t view_emit(KernelBuilder *k, NodeId n, int phase);
+
+// -- kernel_dot.c: contractions that every kernel which reads them computes (K_DOT)
+// Returns whether node n is such a contraction.
+bool is_dot(const Fusion *f, NodeId n);
+// Returns the dims that the dots of group g sum over, in the order of their memory.
+Dims dots_of(const Fusion *f, const Group *g);
+// Emits dot n. Returns the index of its statement.
+int32_t dot_emit(KernelBuilder *k, NodeId n, int phase);
 
 // -- kernel_loops.c
 // Writes the loops into `kernel`. Joins adjacent loops where all pointers allow it. Sets the

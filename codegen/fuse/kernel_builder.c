@@ -38,6 +38,7 @@ KStmt stmt_new(KKind kind, Op op, Dtype type, KLevel level, int phase, NodeId n)
                  .phase = (uint8_t)phase,
                  .arg = {NO_STMT, NO_STMT, NO_STMT},
                  .index = -1,
+                 .other = -1,
                  .slot = -1,
                  .node = n};
 }

@@ -71,7 +71,7 @@ static void order_by(DimList *list, const DimList *order) {
 
 static NodeId contraction_of(const Fusion *f, const Group *g) {
   for (uint32_t i = 0; i < g->nnodes; i++)
-    if (op_tiles(f->graph, g->node[i])) return g->node[i];
+    if (op_tiles(f->graph, g->node[i]) && !is_dot(f, g->node[i])) return g->node[i];
   return 0;
 }
 
@@ -196,7 +196,8 @@ static bool only_contracts(const Fusion *f, const Group *g, NodeId n) {
   for (uint32_t i = 0; i < g->nnodes; i++) {
     const Node *x = graph_node(f->graph, g->node[i]);
     bool views = op_looks_through((Op)x->op, 0) || x->op == OP_TAKE;
-    if (g->node[i] != n && (views || op_reduces(x->op))) return false;
+    bool reduces = op_reduces(x->op) && !is_dot(f, g->node[i]);
+    if (g->node[i] != n && (views || reduces)) return false;
     if (op_row((Op)x->op)->flags & CHECKS) return false;
   }
   return true;
@@ -249,7 +250,7 @@ static void order_product(const Fusion *f, NodeId n, LoopPlan *plan, DimId vecto
 }
 
 LoopPlan loops_choose(const Fusion *f, const Group *g) {
-  LoopPlan plan = {.outer = g->outer, .inner = g->inner};
+  LoopPlan plan = {.outer = g->outer, .inner = g->inner, .dots = dots_of(f, g)};
   LoopTraffic t = {.f = f, .g = g, .all = list_union(&g->outer, &g->inner)};
   traffic_find(&t);
   NodeId contraction = contraction_of(f, g);
@@ -285,7 +286,7 @@ typedef struct PlannedLoop {
   bool indexed; // an INDEX statement counts along the loop
   bool partial; // the valid length of the loop is the value of `slot`
   Slot slot;
-  bool inner, rows;
+  bool inner, dot, rows;
   int from; // index of the fastest loop that it covers, before loops were joined
   uint8_t nparts;
   int64_t part[MAX_LOOPS]; // sizes of the dims that the loop covers, slowest first
@@ -299,16 +300,17 @@ typedef struct LoopList {
 static void list_loops(KernelBuilder *m, LoopList *l) {
   const Graph *g = m->f->graph;
   int n = m->plan.outer.n + m->plan.inner.n;
-  for (int i = 0; i < n; i++) {
+  for (int i = 0; i < plan_loops(&m->plan); i++) {
     DimId d = plan_dim(&m->plan, i);
     const Dim *dim = dim_get(g->dims, d);
     PlannedLoop p = {.loop = {.name = dim->name, .size = dim->size, .slot = -1},
-                     .inner = i >= m->plan.outer.n,
+                     .inner = i >= m->plan.outer.n && i < n,
+                     .dot = i >= n,
                      .rows = d == m->plan.rows,
                      .from = i,
                      .nparts = 1,
                      .part = {dim->size}};
-    for (uint32_t s = 0; s < m->stmt.n; s++) p.indexed |= m->stmt_dim.at[s] == d;
+    for (uint32_t s = 0; s < m->stmt.n && !p.dot; s++) p.indexed |= m->stmt_dim.at[s] == d;
     p.partial = extent_slot(g, m->f->rows, d, &p.slot);
     bool last_inner = p.inner && i + 1 == n;
     if (dim->size != 1 || p.indexed || p.partial || last_inner) l->at[l->n++] = p;
@@ -328,7 +330,9 @@ static bool has_loop_rows(const KernelBuilder *m, const PlannedLoop *p) {
 
 static bool joins(const KernelBuilder *m, const PlannedLoop *slow, const PlannedLoop *fast) {
   if (has_loop_rows(m, slow) || has_loop_rows(m, fast)) return false;
-  if (slow->inner != fast->inner || fast->partial || slow->indexed || fast->indexed) return false;
+  if (slow->inner != fast->inner || slow->dot != fast->dot || fast->partial || slow->indexed ||
+      fast->indexed)
+    return false;
   for (uint32_t p = 0; p < m->ptr.n; p++)
     if (!walks_as_one(slow, fast, &m->ptr.at[p])) return false;
   for (uint32_t w = 0; w < m->walk.n; w++)
@@ -369,7 +373,8 @@ static void name_loops(KernelBuilder *m, const LoopList *l) {
   for (uint32_t s = 0; s < m->stmt.n; s++) {
     if (!m->stmt_dim.at[s]) continue;
     for (int i = 0; i < l->n; i++)
-      if (plan_dim(&m->plan, l->at[i].from) == m->stmt_dim.at[s]) m->stmt.at[s].index = i;
+      if (!l->at[i].dot && plan_dim(&m->plan, l->at[i].from) == m->stmt_dim.at[s])
+        m->stmt.at[s].index = i;
   }
 }
 
@@ -416,11 +421,13 @@ void loops_finish(KernelBuilder *m, Kernel *k, bool any_size) {
       p->loop.part = arena_copy(m->lasting, p->part, p->nparts * sizeof *p->part);
     }
     k->loop[i] = p->loop;
-    if (p->inner)
+    if (p->dot)
+      k->ndots++;
+    else if (p->inner)
       k->ninner++;
     else
       k->nouter++;
-    if (p->rows && !p->inner) k->rows = (int8_t)i;
+    if (p->rows && !p->inner && !p->dot) k->rows = (int8_t)i;
   }
   set_vector(m, k);
   keep_parts(m, k);
@@ -444,6 +451,7 @@ bool pointers_overlay(const Kernel *k, int load, int store) {
     const KStmt *t = &k->stmt[i];
     bool touches = t->kind == K_LOAD || t->kind == K_LOAD_AT || t->kind == K_ACCUM ||
                    t->kind == K_STORE || t->kind == K_SCATTER;
+    if (t->kind == K_DOT && (t->index == load || t->other == load)) return false;
     if (!touches || (t->index != load && t->index != store)) continue;
     if ((t->kind != K_LOAD && t->kind != K_STORE) || (t->kind == K_LOAD && t->arg[1] != NO_STMT))
       return false;

@@ -263,11 +263,12 @@ static Cell computed(Sampler *s, const KStmt *x) {
   }
   case K_OP: return operation(s, x);
   case K_REDUCE: return reduced(s, x);
+  case K_DOT: // in kernels for GPUs only, of which no results are sampled
   case K_ACCUM:
   case K_STORE:
   case K_SCATTER: break;
   }
-  BUG("a result is no argument");
+  BUG("a statement of kind %d is no argument", (int)x->kind);
 }
 
 static Cell value_of(Sampler *s, int stmt) {

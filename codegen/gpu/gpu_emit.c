@@ -78,7 +78,7 @@ static void load_pointers(GpuEmit *g) {
       e->base[p] = emit_at(e, mem_type(e, kp->type), e->base[p], walk_start(e, kp));
   }
   for (int w = 0; w < e->k->nwalks; w++) e->walk[w] = walk_start(e, &e->k->walk[w]);
-  for (int l = 0; l < e->k->nouter + e->k->ninner; l++) {
+  for (int l = 0; l < e->k->nouter + e->k->ninner + e->k->ndots; l++) {
     const KLoop *kl = &e->k->loop[l];
     e->extent[l] = kl->slot < 0 ? i64_of(e, kl->size) : slot_value(e, kl->slot);
   }

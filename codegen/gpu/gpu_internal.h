@@ -191,6 +191,8 @@ EmitReport gpu_report;
 LLVMValueRef gpu_load(GpuEmit *g, const KStmt *s, int v);
 void gpu_store(GpuEmit *g, const KStmt *s, int v);
 void gpu_scatter(GpuEmit *g, const KStmt *s);
+// Emits a K_DOT by a loop of the thread.
+LLVMValueRef gpu_dot(GpuEmit *g, const KStmt *s, int v);
 // Emit a load or store (gpu_is_wide) of all neighbours of the statement with number `id`.
 void gpu_load_wide(GpuEmit *g, int id);
 void gpu_store_wide(GpuEmit *g, const KStmt *s);

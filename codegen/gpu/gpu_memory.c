@@ -1,6 +1,7 @@
 // Loads, stores and scatters of one element, and loads and stores of neighbours. A guard is a bool
 // argument of a load: where it is false, nothing is read.
 #include "codegen/gpu/gpu_internal.h"
+#include "ir/program/sums.h"
 
 #ifdef MESHC_HAVE_LLVM
 
@@ -64,6 +65,47 @@ void gpu_store_wide(GpuEmit *g, const KStmt *s) {
   LLVMValueRef x[GPU_VECS];
   for (int v = 0; v < e->vecs; v++) x[v] = operand_at(e, s, 0, t, 0, v);
   gpu_write_wide(g, t, address(g, s->index, 0, NULL), e->vecs, x);
+}
+
+// -- sums of K_DOT ------------------------------------------------------------------------------
+
+static bool moves(const GpuEmit *g, const KStmt *s, int l) {
+  return g->e.k->ptr[s->index].stride[l] || g->e.k->ptr[s->other].stride[l];
+}
+
+static LLVMValueRef factor(GpuEmit *g, int pointer, Dtype type, int v) {
+  Dtype t = g->e.k->ptr[pointer].type;
+  int loops = g->e.k->nouter + g->e.k->ninner + g->e.k->ndots;
+  LLVMValueRef x = gpu_read(g, t, address_in(g, pointer, v, NULL, loops), GPU_GLOBAL);
+  return emit_coerce(&g->e, x, t, type);
+}
+
+// Emits dot loop l and those behind it, which add to *sum.
+static void dot_loops(GpuEmit *g, const KStmt *s, int l, int v, const GpuCell *sum) {
+  Emit *e = &g->e;
+  const Kernel *k = e->k;
+  while (l < k->nouter + k->ninner + k->ndots && !moves(g, s, l)) e->counter[l++] = i64_of(e, 0);
+  if (l == k->nouter + k->ninner + k->ndots) {
+    LLVMValueRef a = factor(g, s->index, sum->type, v), b = factor(g, s->other, sum->type, v);
+    gpu_cell_add(g, sum, LLVMBuildFMul(e->b, a, b, ""), sum->type);
+    return;
+  }
+  EmitLoop loop = loop_begin(e, i64_of(e, 0), e->extent[l], i64_of(e, 1));
+  e->counter[l] = loop.var;
+  dot_loops(g, s, l + 1, v, sum);
+  loop_end(e, &loop);
+}
+
+LLVMValueRef gpu_dot(GpuEmit *g, const KStmt *s, int v) {
+  const Kernel *k = g->e.k;
+  int64_t rounds = 1;
+  for (int l = k->nouter + k->ninner; l < k->nouter + k->ninner + k->ndots; l++)
+    if (moves(g, s, l)) rounds = size_times(rounds, loop_rounds(k, l));
+  Dtype type = rounds > SUM_LEAF ? TYPE_F64 : s->type;
+  GpuCell sum = gpu_cell_make(g, OP_SUM, type);
+  gpu_cell_clear(g, &sum);
+  dot_loops(g, s, k->nouter + k->ninner, v, &sum);
+  return emit_coerce(&g->e, emit_read(&g->e, reg_type(&g->e, type), sum.at), type, s->type);
 }
 
 LLVMValueRef gpu_aligned(GpuEmit *g, int phase) {

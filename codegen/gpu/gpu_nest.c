@@ -23,6 +23,7 @@ static void emit_one(GpuEmit *g, int id, int v) {
   case K_LOAD:
   case K_LOAD_AT: *value = gpu_load(g, s, v); return;
   case K_OP: *value = emit_op(e, s, 0, v); return;
+  case K_DOT: *value = gpu_dot(g, s, v); return;
   case K_POSITION: *value = emit_position(e, s, 0, v); return;
   case K_QUOTIENT: *value = emit_quotient(e, s, 0, v); return;
   case K_INSIDE: *value = emit_inside(e, s, 0, v); return;

@@ -42,4 +42,13 @@ BlockedPlan *blocked_find(Arena *a, const Graph *g, const CodegenOptions *opt);
 // does not if the value comes from outside the loop.
 bool blocked_computes(const BlockedPlan *p, uint32_t l, NodeId n);
 
+// Which values of a graph for a GPU are recomputed in each kernel that reads them: the scores of
+// attentions, with the masks and random numbers from which they are computed.
+typedef struct RecomputedScores {
+  bool *recomputed; // by node
+  const char **why; // by node: why the scores that this contraction makes are stored, or NULL
+} RecomputedScores;
+// Finds them. The result is allocated in `a`. Defined in attention.c.
+RecomputedScores attention_recomputed(Arena *a, const Graph *g, const CodegenOptions *opt);
+
 #endif

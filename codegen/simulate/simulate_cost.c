@@ -35,7 +35,7 @@ static double shared_out(const Sim *s, double seconds, double parts, bool alone)
 
 static void loop_extents(const Sim *s, const Kernel *k, const KernelSet *set,
                          double extent[MAX_LOOPS]) {
-  for (int i = 0; i < k->nouter + k->ninner; i++) {
+  for (int i = 0; i < k->nouter + k->ninner + k->ndots; i++) {
     const KLoop *l = &k->loop[i];
     int32_t slot = l->slot >= 0 ? set->slot[l->slot] : -1;
     extent[i] = slot >= 0 ? (double)program_slot(s->p, slot, 0, -1) : (double)l->size;

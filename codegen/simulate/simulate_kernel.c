@@ -42,7 +42,7 @@ void kernel_access(Sim *s, const Kernel *k, int ptr, Ref at, const double *exten
     sim_access(s, at, span, fmin(times * size, (double)span), p->written);
     return;
   }
-  for (int i = 0; i < k->nouter + k->ninner; i++) {
+  for (int i = 0; i < k->nouter + k->ninner + k->ndots; i++) {
     if (!p->stride[i]) continue;
     if (extent[i] < 1) return;
     elements *= extent[i];
@@ -78,6 +78,14 @@ static double access_cost(const Kernel *k, const KStmt *s, const LoopSet *of) {
                                 : cost;
 }
 
+// Returns the cost of a K_DOT: a load of each factor and a multiplication for each term.
+static double dot_cost(const Kernel *k, const KStmt *s) {
+  double terms = 1;
+  for (int l = k->nouter + k->ninner; l < k->nouter + k->ninner + k->ndots; l++)
+    if (k->ptr[s->index].stride[l]) terms *= (double)loop_rounds(k, l);
+  return 2 * terms;
+}
+
 static double stmt_cost(const Kernel *k, const KStmt *s, const LoopSet *of) {
   // K_QUOTIENT divides by a constant, which is done by a multiplication.
   static const double cost[] = {
@@ -85,6 +93,7 @@ static double stmt_cost(const Kernel *k, const KStmt *s, const LoopSet *of) {
   bool access =
       s->kind == K_LOAD || s->kind == K_LOAD_AT || s->kind == K_STORE || s->kind == K_SCATTER;
   if (access) return access_cost(k, s, of);
+  if (s->kind == K_DOT) return dot_cost(k, s);
   return s->kind == K_OP ? op_row(s->op)->cost : cost[s->kind];
 }
 

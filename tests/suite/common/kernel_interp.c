@@ -193,7 +193,7 @@ static int64_t extent(const KernelRun *r, int l) {
 static int64_t walked(const KernelRun *r, const KPtr *p) {
   int64_t i = p->offset;
   for (int b = 0; b < p->nbases; b++) i += r->slot[p->base[b].slot] * p->base[b].stride;
-  for (int l = 0; l < r->k->nouter + r->k->ninner; l++) i += p->stride[l] * r->at[l];
+  for (int l = 0; l < r->k->nouter + r->k->ninner + r->k->ndots; l++) i += p->stride[l] * r->at[l];
   return i;
 }
 
@@ -293,6 +293,25 @@ static int64_t row_place(const KernelRun *r, const KStmt *s) {
   return at;
 }
 
+static bool count_up(KernelRun *r, int first, int n);
+
+// Returns the sum of a K_DOT over the dot loops along which its pointers move.
+static Value dot(KernelRun *r, const KStmt *s) {
+  const Kernel *k = r->k;
+  const KPtr *a = &k->ptr[s->index], *b = &k->ptr[s->other];
+  int first = k->nouter + k->ninner;
+  Value sum = {0, 0};
+  do {
+    bool once = true; // the counters of the other loops are 0
+    for (int l = first; l < first + k->ndots; l++)
+      once = once && (a->stride[l] || b->stride[l] || r->at[l] == 0);
+    if (once)
+      sum.f += value_read(a->type, address(r, s->index, 0)).f *
+               value_read(b->type, address(r, s->other, 0)).f;
+  } while (count_up(r, first, k->ndots));
+  return sum;
+}
+
 static void run_stmt(KernelRun *r, int id) {
   const KStmt *s = &r->k->stmt[id];
   Value *v = &r->value[id], pair[3] = {{0, 0}};
@@ -306,6 +325,7 @@ static void run_stmt(KernelRun *r, int id) {
     *v = guarded_off(r, s) ? pair[0]
                            : value_read(t, address(r, s->index, r->value[s->arg[0]].i * s->step));
     return;
+  case K_DOT: *v = dot(r, s); return;
   case K_POSITION: *v = position(r, s); return;
   case K_QUOTIENT: *v = (Value){0, r->value[s->arg[0]].i / s->step}; return;
   case K_INSIDE: *v = inside(r, s); return;

@@ -219,16 +219,19 @@ static int loops(const Kernel *k) { return k->nouter + k->ninner; }
 
 static int64_t walked(const Run *u, const KPtr *p) {
   int64_t e = p->offset;
-  for (int i = 0; i < loops(u->k); i++) e += p->stride[i] * u->at[i];
+  for (int i = 0; i < loops(u->k) + u->k->ndots; i++) e += p->stride[i] * u->at[i];
   for (int i = 0; i < p->nbases; i++)
     e += p->base[i].stride * slot(u->in, u->set->slot[p->base[i].slot], u->r);
   return e;
 }
 
+static char *element_of(const Run *u, int ptr, int64_t more) {
+  const KPtr *p = &u->k->ptr[ptr];
+  return address(u->in, u->r, u->set->ptr[ptr]) + (walked(u, p) + more) * dtype_bytes(p->type);
+}
+
 static char *element(const Run *u, const KStmt *s, int64_t more) {
-  const KPtr *p = &u->k->ptr[s->index];
-  int64_t e = walked(u, p) + more;
-  return address(u->in, u->r, u->set->ptr[s->index]) + e * dtype_bytes(p->type);
+  return element_of(u, s->index, more);
 }
 
 static double bound(Run *u, const KStmt *s) {
@@ -296,6 +299,26 @@ static bool inside(const Run *u, const KStmt *s) {
   return x >= 0 && x < (double)limit && !guarded_off(u, s);
 }
 
+// Returns the sum of a K_DOT over the dot loops along which its pointers move.
+static double dot(Run *u, const KStmt *s) {
+  const Kernel *k = u->k;
+  const KPtr *a = &k->ptr[s->index], *b = &k->ptr[s->other];
+  double sum = 0;
+  int64_t rounds = 1, first = loops(k);
+  for (int64_t l = first; l < first + k->ndots; l++)
+    if (a->stride[l] || b->stride[l]) rounds *= u->extent[l];
+  for (int64_t i = 0; i < rounds; i++) {
+    int64_t rest = i;
+    for (int64_t l = first; l < first + k->ndots; l++) {
+      bool moves = a->stride[l] || b->stride[l];
+      u->at[l] = moves ? rest % u->extent[l] : 0;
+      if (moves) rest /= u->extent[l];
+    }
+    sum += load(a->type, element_of(u, s->index, 0)) * load(b->type, element_of(u, s->other, 0));
+  }
+  return sum;
+}
+
 static void execute(Run *u, int i) {
   const KStmt *s = &u->k->stmt[i];
   switch (s->kind) {
@@ -306,6 +329,7 @@ static void execute(Run *u, int i) {
                       ? 0
                       : load(s->type, element(u, s, (int64_t)u->value[s->arg[0]] * s->step));
     break;
+  case K_DOT: u->value[i] = dot(u, s); break;
   case K_POSITION: u->value[i] = position(u, s); break;
   case K_QUOTIENT: u->value[i] = (double)((int64_t)u->value[s->arg[0]] / s->step); break;
   case K_INSIDE: u->value[i] = inside(u, s); break;
@@ -408,7 +432,7 @@ static void run_set(Run *u, const KernelLaunch *l, Arena *scratch) {
   u->acc = arena_array(scratch, double, k->nstmts + 1);
   u->partial = arena_array(scratch, double *, k->nstmts + 1);
   u->partial_n = arena_array(scratch, int64_t, k->nstmts + 1);
-  for (int i = 0; i < loops(k); i++)
+  for (int i = 0; i < loops(k) + k->ndots; i++)
     u->extent[i] =
         k->loop[i].slot < 0 ? k->loop[i].size : slot(u->in, u->set->slot[k->loop[i].slot], u->r);
   for (int i = 0; i < k->nstmts; i++) {

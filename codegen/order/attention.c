@@ -1,0 +1,65 @@
+// Chooses the attentions whose scores are recomputed in every kernel for a GPU that reads them:
+// then no buffer has the size of the scores, and memory grows with the number of rows, not with its
+// square. blocked_roles.c says what attention is; K_DOT in kernel.h is how kernels do it.
+//
+//   s = contract(q, k); e = exp(s - m); p = e / z      in each kernel that reads them
+//   m = max[keys] s; z = sum[keys] e; o = contract(p, v)   kernels, whose results are stored
+//
+// The method is that of Dao et al., "FlashAttention", 2022, with row values that are stored.
+#include "codegen/order/blocked_find_internal.h"
+
+// Bytes of the scores of a contraction from which they are recomputed. Most kernels compute dots by
+// loops of single threads, which pays for the memory only.
+enum { LEAST_BYTES = 1 << 30 };
+
+static const char *refusal(const Attention *p) {
+  if (p->why) return p->why;
+  return p->apart.n ? "some of its scores are sums of others" : NULL;
+}
+
+// Marks score n and what it is computed from, down to values that are in memory.
+static void mark_recomputed(Finder *f, bool *recomputed, NodeId n) {
+  VEC(NodeId) stack = {0};
+  vec_push(f->a, stack) = n;
+  while (stack.n) {
+    NodeId at = stack.at[--stack.n];
+    if (recomputed[at]) continue;
+    recomputed[at] = true;
+    const Node *x = graph_node(f->g, at);
+    for (int i = 0; i < x->nargs; i++) {
+      uint8_t role = f->role[x->args[i]];
+      if (role == BLOCK_SCORE || role == BLOCK_SIDE) vec_push(f->a, stack) = x->args[i];
+    }
+  }
+}
+
+static void choose(Finder *f, uint32_t root, RecomputedScores *out) {
+  const Attention *p = &f->part[root];
+  int64_t least = f->opt->blocked_rows ? 0 : LEAST_BYTES;
+  if (!p->seed.n || !p->gathers || p->bytes < least) return;
+  const char *why = refusal(p);
+  for (uint32_t i = 0; i < p->seed.n && why; i++)
+    out->why[p->seed.at[i]] =
+        arena_printf(f->a, "a large contraction: library product; scores are stored: %s", why);
+  for (NodeId n = 1; n <= f->count && !why; n++) {
+    if (!is_inside(f, n) || attention_root(f, n) != root) continue;
+    f->p->of[n] = 1;
+    if (f->role[n] == BLOCK_SCORE) mark_recomputed(f, out->recomputed, n);
+  }
+}
+
+RecomputedScores attention_recomputed(Arena *a, const Graph *g, const CodegenOptions *opt) {
+  uint32_t count = graph_count(g);
+  RecomputedScores out = {arena_array(a, bool, count + 1), arena_array(a, const char *, count + 1)};
+  BlockedPlan p = {.of = arena_array(a, uint32_t, count + 1)};
+  Finder f = {.a = a, .g = g, .opt = opt, .p = &p, .count = count};
+  DimPairs pairs = attention_pairs(&f);
+  for (uint32_t i = 0; i < pairs.n; i++) {
+    f.rows = pairs.at[i].rows;
+    f.keys = pairs.at[i].keys;
+    attention_roles(&f);
+    for (NodeId n = 1; n <= count; n++)
+      if (f.part[n].used) choose(&f, n, &out);
+  }
+  return out;
+}
