@@ -97,7 +97,13 @@ static void check(bool good, const char *what) {
   TYPE(NvJitLinkHandle, nvJitLinkHandle)                                                           \
   TYPE(NvJitLinkResult, nvJitLinkResult)                                                           \
   TYPE(NvJitLinkInput, nvJitLinkInputType)
-#define NCCL_TYPES(TYPE) TYPE(NcclResult, ncclResult_t)
+#define NCCL_TYPES(TYPE)                                                                           \
+  TYPE(NcclResult, ncclResult_t)                                                                   \
+  TYPE(NcclType, ncclDataType_t)                                                                   \
+  TYPE(NcclReduction, ncclRedOp_t)                                                                 \
+  TYPE(NcclComm, ncclComm_t)                                                                       \
+  TYPE(NcclId, ncclUniqueId)                                                                       \
+  TYPE(CudaStream, cudaStream_t)
 
 #define STANDS_FOR(own, theirs) typedef theirs own;
 #pragma GCC diagnostic ignored "-Wshadow"
@@ -191,12 +197,21 @@ static void compare_nvjitlink_functions(void) {}
 #if __has_include(<nccl.h>)
 static void compare_nccl(void) {
   NCCL_TYPES(SIZE)
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  check(sizeof(NcclConfig) <= sizeof config, "size of NcclConfig");
+  check(config.magic == NCCL_CONFIG_MAGIC && config.version >= NCCL_CONFIG_VERSION,
+        "magic and version of NcclConfig");
 #define NCCL_RESULT VALUE
+#define NCCL_TYPE VALUE
+#define NCCL_REDUCTION VALUE
+#define NCCL_FACT VALUE
+#define NCCL_CONFIG(member, type, theirs) PLACE(NcclConfig, member, ncclConfig_t, theirs)
 #include "runtime/gpu/nccl.def"
 }
 
 static void compare_nccl_functions(void) {
   NCCL_TYPES(STANDS_FOR)
+  STANDS_FOR(NcclConfig, ncclConfig_t)
 #define NCCL_FUNCTION(member, symbol, result, parameters) PROTOTYPE(symbol, result, parameters)
 #include "runtime/gpu/nccl.def"
 }
