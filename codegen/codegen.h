@@ -250,11 +250,16 @@ uint32_t gpu_code_images(const GpuCode *c, const GpuImage **out);
 // in d.
 char *gpu_code_text(Arena *a, const Program *p, Kernel *const *kernels, const GpuCodeOptions *opt,
                     Diag *d);
-// -- gpu_transfer.c: collectives between processors on one GPU
+// -- gpu_transfer.c: collectives between processors on one GPU, or between GPUs
+// By instruction of a program: the plans of the parts of a collective; NULL for other instructions.
+typedef struct GpuTransfers {
+  struct PartPlan **local;       // for transfer_sets (collectives/local/transfer_plan.h)
+  struct MessagePart **messages; // for message_call (collectives/local/messages.h); NULL: `local`
+                                 // has the plans
+} GpuTransfers;
 // Appends the kernels that the collectives of a program need to its kernels, for gpu_code_load.
-// Returns by instruction the plans of the parts of a collective (transfer_sets); NULL for other
-// instructions.
-struct PartPlan **gpu_transfers(Arena *a, Compiled *c);
+// messages: the processors have a GPU each; false: they are on one GPU.
+GpuTransfers *gpu_transfers(Arena *a, Compiled *c, bool messages);
 // -- cache_files.c: the directory of the compile cache
 typedef struct CacheEntry {
   const char *key;     // hash of everything that the code depends on

@@ -198,6 +198,7 @@ typedef struct PipelineOptions {
   bool verify_print; // debug: after every pass print the graph, read it, and print it again
   bool machine_code; // false: stop before LLVM
   Gpu *gpu;          // the GPU that the machine code is for; NULL: it is for the CPU
+  bool messages;     // with a GPU: it has one processor, and the others have GPUs of their own
   Timings *timings;  // receives time and memory of each pass; or NULL
   // Called with every graph that a pass has made, in the order of the passes; or NULL. The graph
   // lives as long as the arena of pipeline_run.
@@ -223,7 +224,7 @@ typedef struct Compilation {
   // the machine code: of the CPU, or of the GPU and as it is loaded there; NULL: there is none
   Code *code;
   GpuCode *gpu_code;
-  struct PartPlan **transfers; // with code for a GPU: GpuParts.transfers
+  GpuTransfers *transfers; // with code for a GPU
   GpuProgram *on_gpu;
 } Compilation;
 // Frees the machine code. No Exec may still use it.

@@ -174,6 +174,9 @@ typedef struct GpuParts {
   const struct GpuImage *image; // have all functions that the entries name
   // by instruction: the plans of the parts of a collective (collectives/local/transfer_plan.h)
   struct PartPlan *const *transfers;
+  // The same between GPUs, for Execs with ranks (collectives/local/messages.h); NULL: `transfers`
+  // has the plans.
+  struct MessagePart *const *messages;
 } GpuParts;
 // Loads the code. g, p, the entries and the plans must outlive the result. Returns NULL after an
 // error in d. Free it with gpu_program_free, after all Execs that use it.

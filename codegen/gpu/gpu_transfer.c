@@ -1,4 +1,5 @@
-// The kernels that carry out collectives between processors on one GPU.
+// The kernels that carry out collectives between processors on one GPU, and those that pack and
+// unpack messages between GPUs (collectives/local/messages.h).
 //
 // Each transfer of a collective (collectives/local/transfer_plan.h) is one loop nest: load an
 // element of each source, combine them, store the result to each destination. A thread has loaded
@@ -7,7 +8,7 @@
 // Elements are combined in the order and in the groups of collectives/local/combine.c. So a
 // collective on a GPU has the bits of one on a CPU.
 #include "codegen/fuse/kernel_build_internal.h"
-#include "collectives/local/transfer_plan.h"
+#include "collectives/local/messages.h"
 #include "ir/base/hash.h"
 
 #include <string.h>
@@ -114,22 +115,46 @@ static void grow_kernels(Arena *a, Compiled *c, uint32_t more) {
   c->kernels = kernels;
 }
 
-struct PartPlan **gpu_transfers(Arena *a, Compiled *c) {
+static uint32_t add_plan(Arena *a, Compiled *c, const PartPlan *p, int64_t results) {
+  return add_kernel(a, c, kernel_of(a, p, results));
+}
+
+static PartPlan *local_kernels(Arena *a, Compiled *c, const Collective *w) {
+  PartPlan *plan = transfer_plans(a, c->program, w);
+  grow_kernels(a, c, 2 * w->nparts);
+  for (uint32_t i = 0; i < w->nparts; i++) {
+    PartPlan *p = &plan[i];
+    if (p->nloops == 0) continue;
+    p->kernel = add_plan(a, c, p, p->results);
+    p->least_kernel =
+        p->least_results == p->results ? p->kernel : add_plan(a, c, p, p->least_results);
+  }
+  return plan;
+}
+
+static MessagePart *message_kernels(Arena *a, Compiled *c, const Collective *w) {
+  MessagePart *part = message_plans(a, c->program, w);
+  grow_kernels(a, c, 2 * w->nparts);
+  for (uint32_t i = 0; i < w->nparts; i++) {
+    if (!part[i].moves) continue;
+    part[i].pack.kernel = add_plan(a, c, &part[i].pack, 1);
+    part[i].unpack.kernel = add_plan(a, c, &part[i].unpack, 1);
+  }
+  return part;
+}
+
+GpuTransfers *gpu_transfers(Arena *a, Compiled *c, bool messages) {
   const Program *p = c->program;
-  PartPlan **out = arena_array(a, PartPlan *, p->ninstrs + 1);
+  GpuTransfers *out = arena_new_of(a, GpuTransfers);
+  out->local = arena_array(a, PartPlan *, p->ninstrs + 1);
+  out->messages = messages ? arena_array(a, MessagePart *, p->ninstrs + 1) : NULL;
   for (uint32_t i = 0; i < p->ninstrs; i++) {
     const Collective *w = &p->instr[i].u.collective;
     if (p->instr[i].kind != INSTR_COLLECTIVE) continue;
-    out[i] = transfer_plans(a, p, w);
-    grow_kernels(a, c, 2 * w->nparts);
-    for (uint32_t k = 0; k < w->nparts; k++) {
-      PartPlan *plan = &out[i][k];
-      if (plan->nloops == 0) continue;
-      plan->kernel = add_kernel(a, c, kernel_of(a, plan, plan->results));
-      plan->least_kernel = plan->least_results == plan->results
-                               ? plan->kernel
-                               : add_kernel(a, c, kernel_of(a, plan, plan->least_results));
-    }
+    if (messages)
+      out->messages[i] = message_kernels(a, c, w);
+    else
+      out->local[i] = local_kernels(a, c, w);
   }
   return out;
 }

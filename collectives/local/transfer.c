@@ -306,9 +306,7 @@ static Kind *const kinds[COLL_COUNT] = {
     [COLL_ALL_TO_ALL] = all_to_all, [COLL_PERMUTE] = permute,
 };
 
-// Returns the axes along which the members of a group (processors that exchange blocks) differ.
-// These are the axes that split the source or the destination.
-static Axes group_axes(const Collective *c) {
+Axes group_axes(const Collective *c) {
   Axes a = c->axes;
   if (c->kind != COLL_PERMUTE) return a;
   for (int i = 0; i < c->to.n; i++)

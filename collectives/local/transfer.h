@@ -57,6 +57,9 @@ struct TransferWalk {
   char **src, **dst;    // addresses of the blocks of these processors, of the current part
 };
 void transfers_walk(TransferWalk *w);
+// Returns the axes along which the members of a group (processors that exchange blocks) differ.
+// These are the axes that split the source or the destination.
+Axes group_axes(const Collective *c);
 
 // Memory for the walks of several workers over the transfers of a call, so that a step allocates
 // nothing.

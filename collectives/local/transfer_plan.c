@@ -2,12 +2,10 @@
 //
 // A plan holds for batches of all sizes. So two dims are joined to one loop only if they are
 // contiguous in every transfer, and the size of the inner one does not depend on the batch.
-#include "collectives/local/transfer_plan.h"
+#include "collectives/local/transfer_plan_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "collectives/local/transfer.h"
 
 enum {
   WORD = 4,          // bytes of a word that a copy moves
@@ -17,33 +15,17 @@ enum {
 
 // -- the boxes of a part ------------------------------------------------------------------------
 
-// The dims of a box, with the bytes of an element as the last one. Sizes, strides and offsets count
-// bytes in a copy, elements in a reduction.
-typedef struct Box {
-  int64_t extent[MAX_RANK + 1], from_stride[MAX_RANK + 1], to_stride[MAX_RANK + 1];
-  int64_t from, to;
-} Box;
-
-static Box box_of(const Transfer *t, const PartPlan *p) {
-  Box b = {.from = t->from * p->bytes, .to = t->to * p->bytes};
+Box transfer_box(const Transfer *t, int64_t bytes) {
+  Box b = {.from = t->from * bytes, .to = t->to * bytes};
   for (int d = 0; d < t->rank; d++) {
     b.extent[d] = t->extent[d];
-    b.from_stride[d] = t->from_stride[d] * p->bytes;
-    b.to_stride[d] = t->to_stride[d] * p->bytes;
+    b.from_stride[d] = t->from_stride[d] * bytes;
+    b.to_stride[d] = t->to_stride[d] * bytes;
   }
-  b.extent[t->rank] = p->bytes;
+  b.extent[t->rank] = bytes;
   b.from_stride[t->rank] = b.to_stride[t->rank] = 1;
   return b;
 }
-
-// The boxes of all transfers of a part in a full batch.
-typedef struct PartBoxes {
-  Arena *a;
-  PartPlan *plan;     // of the part
-  int rank;           // dims of a box
-  const bool *varies; // by dim: whether its size depends on the batch
-  VEC(Box) box;
-} PartBoxes;
 
 typedef struct Planning {
   Arena *a;
@@ -62,7 +44,7 @@ static void take_box(const TransferWalk *w, const Transfer *t, int64_t elements,
   bool copies = t->nsrc == 1;
   plan->monoid = copies ? MONOID_NONE : w->call->what->monoid;
   plan->bytes = copies ? dtype_bytes(w->call->what->type) : 1;
-  vec_push(p->a, p->part[i].box) = box_of(t, plan);
+  vec_push(p->a, p->part[i].box) = transfer_box(t, plan->bytes);
 }
 
 // -- the loops of a part ------------------------------------------------------------------------
@@ -161,6 +143,12 @@ static void plan_offsets(PartBoxes *p) {
   while (plan->block < most && plan->block < UNIT) plan->block *= 2;
 }
 
+void part_plan(PartBoxes *p, Dtype type) {
+  plan_loops(p);
+  plan_type(p, type);
+  plan_offsets(p);
+}
+
 // -- planning all parts of a collective ---------------------------------------------------------
 
 // Returns whether a size depends on the number of rows in the batch.
@@ -170,8 +158,7 @@ static bool size_varies(const Program *p, Size size) {
   return false;
 }
 
-static const bool *varying_dims(Arena *a, const Program *p, const Collective *c,
-                                const CollPart *part) {
+const bool *varying_dims(Arena *a, const Program *p, const Collective *c, const CollPart *part) {
   bool *varies = arena_array(a, bool, MAX_RANK + 1);
   for (int d = 0; d < part->rank; d++)
     varies[d] = size_varies(p, part->src_valid[d]) || size_varies(p, part->dst_valid[d]);
@@ -184,8 +171,7 @@ static int64_t full_size(const Program *p, Size s, int64_t r) {
   return s.slot < 0 ? s.base : s.base * program_slot(p, s.slot, r, -1);
 }
 
-// Returns a call of the collective in a full batch. The operands have no addresses.
-static CommCall full_call(Arena *a, const Program *p, const Collective *c) {
+CommCall full_call(Arena *a, const Program *p, const Collective *c) {
   int64_t n = mesh_size(&p->mesh);
   CommMember *member = arena_array(a, CommMember, n);
   void **none = arena_array(a, void *, c->nparts + 1);
@@ -202,7 +188,7 @@ static CommCall full_call(Arena *a, const Program *p, const Collective *c) {
   return (CommCall){.what = c, .members = n, .member = member};
 }
 
-static void walk_by_dim(const Mesh *m, const CommCall *call, TransferTake *take, void *context) {
+void walk_by_dim(const Mesh *m, const CommCall *call, TransferTake *take, void *context) {
   WalkRoom room = walk_room(mesh_size(m), 1);
   TransferWalk w = walk_begin(&room, 0, m, call, 0, 1);
   w.take = take;
@@ -226,9 +212,7 @@ PartPlan *transfer_plans(Arena *a, const Program *p, const Collective *c) {
     part->varies = varying_dims(a, p, c, &c->part[i]);
     if (part->box.n == 0) continue; // nothing moves in any batch
     part->plan->least_results = c->part[i].once ? 1 : part->plan->results;
-    plan_loops(part);
-    plan_type(part, c->type);
-    plan_offsets(part);
+    part_plan(part, c->type);
   }
   return planning.plan;
 }
@@ -241,7 +225,7 @@ typedef struct Listing {
   VEC(TransferSet) set;
 } Listing;
 
-static void add_slots(const PartPlan *p, const Box *b, TransferSet *set) {
+void part_slots(const PartPlan *p, const Box *b, TransferSet *set) {
   int n = 0;
   if (b->from % (p->word * p->align) || b->to % (p->word * p->align))
     BUG("a transfer that begins elsewhere than planned");
@@ -268,8 +252,8 @@ static void take_set(const TransferWalk *w, const Transfer *t, int64_t elements,
                      .slot = arena_array(l->a, int64_t, p->nloops + 2)};
   for (int64_t i = 0; i < t->nsrc; i++) set.ptr[i] = t->src[i];
   for (int64_t i = 0; i < t->ndst; i++) set.ptr[t->nsrc + i] = t->dst[i];
-  Box b = box_of(t, p);
-  add_slots(p, &b, &set);
+  Box b = transfer_box(t, p->bytes);
+  part_slots(p, &b, &set);
   vec_push(l->a, l->set) = set;
 }
 
@@ -285,19 +269,18 @@ static int by_kernel(const void *x, const void *y) {
   return a->number < b->number ? -1 : a->number > b->number;
 }
 
-// Orders sets by kernel. Sets of one kernel stay in the order of the walk.
-static void order_sets(Listing *l) {
-  NumberedSet *list = arena_array(l->a, NumberedSet, l->set.n + 1);
-  for (uint32_t i = 0; i < l->set.n; i++) list[i] = (NumberedSet){l->set.at[i], i};
-  qsort(list, l->set.n, sizeof *list, by_kernel);
-  for (uint32_t i = 0; i < l->set.n; i++) l->set.at[i] = list[i].set;
+void order_sets(Arena *a, TransferSet *set, uint32_t n) {
+  NumberedSet *list = arena_array(a, NumberedSet, n + 1);
+  for (uint32_t i = 0; i < n; i++) list[i] = (NumberedSet){set[i], i};
+  qsort(list, n, sizeof *list, by_kernel);
+  for (uint32_t i = 0; i < n; i++) set[i] = list[i].set;
 }
 
 uint32_t transfer_sets(Arena *a, const PartPlan *plan, const Mesh *m, const CommCall *call,
                        TransferSet **out) {
   Listing l = {.a = a, .plan = plan};
   walk_by_dim(m, call, take_set, &l);
-  order_sets(&l);
+  order_sets(a, l.set.at, l.set.n);
   *out = l.set.at;
   return l.set.n;
 }

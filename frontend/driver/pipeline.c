@@ -122,7 +122,7 @@ static void compute_how(Arena *a, const PipelineOptions *opt, int last, Compilat
   if (last == AFTER_FUSE) return;
   // Write loop nests, the schedule, and the memory plan.
   Compiled *made = program_build(a, out->fusion, &opt->codegen);
-  if (opt->gpu) out->transfers = gpu_transfers(a, made);
+  if (opt->gpu) out->transfers = gpu_transfers(a, made, opt->messages);
   out->compiled = made;
   timings_end(opt->timings, "program", graph_count(out->fusion->graph));
 }
@@ -223,7 +223,9 @@ static bool load_on_gpu(const PipelineOptions *opt, Diag *d, Compilation *c) {
   c->gpu_code = gpu_code_load(p, c->compiled->kernels, &options, d);
   if (!c->gpu_code) return false;
   timings_end(opt->timings, "code", 0);
-  GpuParts parts = {.entry = gpu_code_entries(c->gpu_code), .transfers = c->transfers};
+  GpuParts parts = {.entry = gpu_code_entries(c->gpu_code),
+                    .transfers = c->transfers->local,
+                    .messages = c->transfers->messages};
   parts.nimages = gpu_code_images(c->gpu_code, &parts.image);
   c->on_gpu = gpu_program_new(opt->gpu, p, &parts, d);
   timings_end(opt->timings, "load", 0);

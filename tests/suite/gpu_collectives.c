@@ -2,7 +2,8 @@
 // local communicator, bit for bit. The collectives are those of random graphs under random layouts,
 // each with several element types, ways to combine, and numbers of rows in the batch. The kernels
 // run as machine code of this processor, and as code of a GPU on the emulator of GPU threads: all
-// transfers of a call that have one kernel in one launch.
+// transfers of a call that have one kernel in one launch. The messages between GPUs
+// (collectives/local/messages.h) are compared, too; their kernels run on this processor.
 //
 //   gpu_collectives [CASE | seed=N]    SEEDS=n as in layouts
 #include <math.h>
@@ -15,6 +16,7 @@
 #include "tests/suite/common/emulated.h"
 #include "tests/suite/common/gpu_launch.h"
 #include "tests/suite/common/layout_maker.h"
+#include "tests/suite/common/message_run.h"
 
 enum { SEEDS = 100, LAYOUTS = 1, VARIANTS = 2, LARGE_GROUP = 40 };
 
@@ -72,9 +74,10 @@ static const Known *code_of(Maker *m, const Compiled *c, uint32_t i) {
 
 // -- memory of all processors -------------------------------------------------------------------
 
-// The blocks of a collective, three times: the communicator has those of side 0, the kernels on a
-// processor those of side 1, the kernels on a GPU those of side 2, which are in `device`.
-enum { SIDES = 3, DEVICE_SIDE = 2, ROOM = 1 << 24 };
+// The blocks of a collective, four times: the communicator has those of side 0, the kernels on a
+// processor those of side 1, the kernels on a GPU those of side 2, which are in `device`, and the
+// messages those of side 3.
+enum { SIDES = 4, DEVICE_SIDE = 2, MESSAGE_SIDE = 3, ROOM = 1 << 24 };
 static char device[ROOM];
 static size_t device_used;
 typedef struct Blocks {
@@ -150,6 +153,7 @@ static void fill_blocks(Maker *m, const Program *p, Blocks *b, bool in_place) {
           char **at = b->at[side][result];
           int64_t own = r * c->nparts + i, bytes = block_bytes(c, i, result);
           int64_t other = result_of(p, c, i, r) * c->nparts + i;
+          if (side == MESSAGE_SIDE) other = own; // on a GPU of its own, nothing is shared
           if (result && in_place)
             at[own] = b->at[side][0][other];
           else if (result && other != own)
@@ -180,12 +184,26 @@ static bool same(Dtype type, const char *x, const char *y) {
   return isnan(dtype_load(type, x)) && isnan(dtype_load(type, y));
 }
 
-static const char *compare(Maker *m, const Blocks *b, int side) {
+// Returns how many bytes of a result are to be compared. Where processors share a result
+// (CollPart.once), those on GPUs of their own do not: what no message changes differs.
+static int64_t compared_bytes(const Blocks *b, uint32_t part, int64_t r, int side, bool defers) {
+  const CollPart *p = &b->what->part[part];
+  const int64_t *valid = b->member[side][r].src_valid + part * MAX_RANK;
+  int64_t bytes = block_bytes(b->what, part, 1);
+  if (side != MESSAGE_SIDE || (!p->once && !p->deferred)) return bytes;
+  if (p->deferred && defers) return 0;
+  for (int d = 1; d < p->rank; d++)
+    if (valid[d] == 0) return 0;
+  return p->rank && p->dst_block[0] ? bytes / p->dst_block[0] * valid[0] : bytes;
+}
+
+// defers: CommCall.defers.
+static const char *compare(Maker *m, const Blocks *b, int side, bool defers) {
   const Collective *c = b->what;
   int64_t size = dtype_bytes(c->type);
   for (int64_t r = 0; r < b->processors; r++)
     for (uint32_t i = 0; i < c->nparts; i++)
-      for (int64_t at = 0; at < block_bytes(c, i, 1); at += size) {
+      for (int64_t at = 0; at < compared_bytes(b, i, r, side, defers); at += size) {
         const char *x = b->at[0][1][r * c->nparts + i] + at;
         const char *y = b->at[side][1][r * c->nparts + i] + at;
         if (!same(c->type, x, y))
@@ -247,9 +265,22 @@ static bool fits(const Program *p, const Collective *c, int64_t rows) {
   return true;
 }
 
+typedef struct MessageKernels {
+  Maker *m;
+  const Compiled *c;
+} MessageKernels;
+
+static const char *run_message_set(void *context, const TransferSet *set) {
+  const MessageKernels *k = context;
+  const Known *known_kernel = code_of(k->m, k->c, set->kernel);
+  if (!known_kernel) return "a kernel does not compile";
+  run_set(known_kernel->run, set, 1 + maker_draw(k->m, 3));
+  return NULL;
+}
+
 // Carries out a collective of the program in all ways.
 static const char *check_call(Maker *m, const Compiled *c, const PartPlan *plan,
-                              const Collective *what, int64_t rows) {
+                              const MessagePart *part, const Collective *what, int64_t rows) {
   if (!fits(c->program, what, rows)) return NULL;
   Blocks b = blocks_new(m, c->program, what, rows);
   bool defers = maker_draw(m, 2);
@@ -257,11 +288,14 @@ static const char *check_call(Maker *m, const Compiled *c, const PartPlan *plan,
   const char *wrong = NULL;
   for (int side = 0; side < SIDES && !wrong; side++) {
     CommCall call = {what, 0, b.processors, b.member[side], defers};
-    if (side > 0)
+    if (side == MESSAGE_SIDE)
+      wrong = message_run(m->a, part, &c->program->mesh, &call, run_message_set,
+                          &(MessageKernels){m, c});
+    else if (side > 0)
       wrong = run_sets(m, c, plan, &call, side == DEVICE_SIDE);
     else if (!comm_run(comm, &call, 0, 1))
       wrong = "the communicator fails";
-    if (side > 0 && !wrong) wrong = compare(m, &b, side);
+    if (side > 0 && !wrong) wrong = compare(m, &b, side, defers);
   }
   calls[what->kind][0]++;
   comm_free(comm);
@@ -293,10 +327,11 @@ static const char *check_program(Maker *m, Compiled *c, int64_t rows) {
         instr[i].u.collective = variant_of(m, &p->instr[i].u.collective);
     Instr *before = p->instr;
     p->instr = instr;
-    PartPlan **plan = gpu_transfers(m->a, c);
+    PartPlan **plan = gpu_transfers(m->a, c, false)->local;
+    MessagePart **part = gpu_transfers(m->a, c, true)->messages;
     for (uint32_t i = 0; i < p->ninstrs && !wrong; i++)
       for (int k = 0; k < 2 && !wrong && plan[i]; k++)
-        wrong = check_call(m, c, plan[i], &instr[i].u.collective,
+        wrong = check_call(m, c, plan[i], part[i], &instr[i].u.collective,
                            k ? (int64_t)maker_draw(m, (uint32_t)rows + 1) : -1);
     p->instr = before;
   }

@@ -24,7 +24,7 @@ enum { STEP = 3, EVERY = 211, FAILED = 1, VACUOUS = 2, MOST_TEXT = 1000 };
 typedef struct Job {
   Maker *m;
   Compiled *made;
-  struct PartPlan **transfers;
+  GpuTransfers *transfers;
   Expect *truth;
   int opt; // effort of LLVM
 } Job;
@@ -80,7 +80,7 @@ static void run_job(void *job) {
                         .cache = suite_cache()};
   GpuCode *code = gpu_code_load(j->made->program, j->made->kernels, &opt, j->m->diag);
   if (!code) end(j, "does not compile");
-  GpuParts parts = {.entry = gpu_code_entries(code), .transfers = j->transfers};
+  GpuParts parts = {.entry = gpu_code_entries(code), .transfers = j->transfers->local};
   parts.nimages = gpu_code_images(code, &parts.image);
   GpuProgram *on = gpu_program_new(gpu, j->made->program, &parts, j->m->diag);
   const char *wrong = on ? run_both(j, on) : "cannot be loaded";
@@ -104,7 +104,7 @@ static Job job_of(Maker *m, const Graph *g, int turn) {
   Order *order = order_choose(m->a, remat(m->a, low, again), &(StoreOptions){0});
   Fusion *f = fuse(m->a, order, collectives_bucket(m->a, order->graph, &machine), &opt);
   Job j = {.m = m, .made = program_build(m->a, f, &opt), .opt = suite_opt(turn % 3 == 0)};
-  j.transfers = gpu_transfers(m->a, j.made);
+  j.transfers = gpu_transfers(m->a, j.made, false);
   j.truth = expect_new(m->a, g, low, m->ninputs, m->feed);
   expect_step(j.truth, STEP);
   return j;

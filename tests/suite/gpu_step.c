@@ -294,7 +294,7 @@ static bool compile(Run *r) {
                              .machine = &machine};
   if (!g || !pipeline_run(r->arena, g, &options, "program", r->diag, &r->made)) return false;
   Compiled *c = arena_copy(r->arena, r->made.compiled, sizeof *c);
-  r->made.transfers = gpu_transfers(r->arena, c);
+  r->made.transfers = gpu_transfers(r->arena, c, false);
   const CodeOptions code = {.opt = suite_opt(1), .cache = suite_cache()};
   r->made.compiled = c;
   r->made.code = code_load(c->program, c->kernels, &code, r->diag);
@@ -316,7 +316,7 @@ static bool load(Run *r) {
                           .combine_blocks = 1};
   }
   static const GpuImage image = {"", 0};
-  const GpuParts parts = {entry, 1, &image, r->made.transfers};
+  const GpuParts parts = {entry, 1, &image, r->made.transfers->local, NULL};
   r->program = gpu_program_new(&gpu, p, &parts, r->diag);
   return r->program != NULL;
 }

@@ -1,0 +1,15 @@
+// Carries out the messages of a collective (collectives/local/messages.h) between processors whose
+// memory is that of this process: what a library of devices does.
+#ifndef TESTS_SUITE_MESSAGE_RUN_H
+#define TESTS_SUITE_MESSAGE_RUN_H
+
+#include "collectives/local/messages.h"
+
+// Runs a kernel on one set. Returns what is wrong, or NULL.
+typedef const char *RunSet(void *context, const TransferSet *set);
+// Carries out a call on all processors of the mesh, whose members all have addresses. Returns what
+// is wrong, or NULL.
+const char *message_run(Arena *a, const MessagePart *part, const Mesh *m, const CommCall *call,
+                        RunSet *run, void *context);
+
+#endif
