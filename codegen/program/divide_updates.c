@@ -85,7 +85,10 @@ static void check_launch(Sharing *s, const KernelLaunch *l) {
 static void check_instr(Sharing *s, const Instr *in) {
   switch (in->kind) {
   case INSTR_KERNEL: check_launch(s, &in->u.kernel); break;
-  case INSTR_GEMM: keep_apart(s, in->u.gemm.c); break;
+  case INSTR_GEMM:
+    keep_apart(s, in->u.gemm.c);
+    if (gemm_writes_extra(&in->u.gemm, GEMM_AUX)) keep_apart(s, *gemm_extra(&in->u.gemm, GEMM_AUX));
+    break;
   case INSTR_ORDERED: keep_apart(s, in->u.ordered.dst); break;
   case INSTR_FILL: keep_apart(s, in->u.fill.dst); break;
   case INSTR_COPY: keep_apart(s, in->u.copy.dst); break;
@@ -141,6 +144,8 @@ static void note_instr(Builder *b, BufferUse *use, const Instr *in) {
   if (in->kind == INSTR_GEMM) {
     note_use(b, use, in->u.gemm.a, 0);
     note_use(b, use, in->u.gemm.b, 0);
+    for (int x = 0; x < GEMM_EXTRAS; x++)
+      if (gemm_extra(&in->u.gemm, x)) note_use(b, use, *gemm_extra(&in->u.gemm, x), 0);
   }
   if (in->kind == INSTR_ORDERED) note_use(b, use, in->u.ordered.src, 0);
   if (in->kind == INSTR_COPY) note_use(b, use, in->u.copy.src, 0);

@@ -30,6 +30,8 @@ static void visit_instr(Builder *b, RefVisitor *visit, uint32_t i) {
     visit(b, &in->u.gemm.a, i);
     visit(b, &in->u.gemm.b, i);
     visit(b, &in->u.gemm.c, i);
+    for (int x = 0; x < GEMM_EXTRAS; x++)
+      if (gemm_extra(&in->u.gemm, x)) visit(b, gemm_extra(&in->u.gemm, x), i);
     break;
   case INSTR_COLLECTIVE:
     for (uint32_t p = 0; p < in->u.collective.nparts; p++) {

@@ -67,6 +67,19 @@ static int64_t matrix_span(bool transposed, double rows, double cols, int64_t ld
   return major < 1 ? 0 : ((int64_t)(major - 1) * ld + (int64_t)minor) * element;
 }
 
+// Records the accesses to the operands of an epilogue. span: bytes of C. rows: those of all
+// batches.
+static void extra_access(Sim *s, const Gemm *g, int64_t span, double n, double rows) {
+  double row = n * (double)dtype_bytes(g->type);
+  for (int i = 0; i < GEMM_EXTRAS; i++) {
+    const Ref *at = gemm_extra(g, i);
+    bool vector = i == GEMM_BIAS;
+    if (at)
+      sim_access(s, *at, vector ? (int64_t)row : span, vector ? row : rows * row,
+                 gemm_writes_extra(g, i));
+  }
+}
+
 // Returns the seconds of a GEMM instruction. The products of a batch run at the same time on the
 // cores of a processor; a single large product is split into panels, one for each core.
 static double gemm_seconds(Sim *s, const Gemm *g) {
@@ -85,6 +98,7 @@ static double gemm_seconds(Sim *s, const Gemm *g) {
   sim_access(s, g->b, b * element + matrix_span(g->tb, k, n, g->ldb, element), each * k * n, false);
   sim_access(s, g->c, c * result + matrix_span(false, m, n, g->ldc, result),
              batch * (double)result * m * n, true);
+  extra_access(s, g, c * result + matrix_span(false, m, n, g->ldc, result), n, batch * m);
   bool alone = gemm_flops(m, n, k, batch) < SOLO_FLOPS, panels = batch < 2 * s->team;
   bool rows = !alone && (!panels || m >= n), columns = !alone && (!panels || m < n);
   s->access.at[0].ranges = rows && (!panels || !g->ta);

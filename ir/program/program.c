@@ -420,6 +420,16 @@ static void put_pieces(const Out *o, const Gemm *x) {
   }
 }
 
+static void put_epilogue(const Out *o, const Gemm *x) {
+  static const char *const names[] = {
+      [GEMM_ADDEND] = "adds", [GEMM_BIAS] = "bias", [GEMM_AUX] = "reads"};
+  for (int i = 0; i < GEMM_EXTRAS; i++)
+    if (gemm_extra(x, i))
+      put(o, "    %s %s\n", gemm_writes_extra(x, i) ? "stores" : names[i],
+          ref_text(o, *gemm_extra(x, i)));
+  if (x->epilogue && x->epilogue->act) put(o, "    %s\n", gemm_act_text(x->epilogue->act));
+}
+
 static void put_gemm(const Out *o, const Gemm *x) {
   const char *of = x->factors == x->type ? "" : text_of(o, " of %s", dtype_text(x->factors));
   put(o, "product %s%s m = %s, n = %s, k = %s; ", dtype_text(x->type), of, size_text(o, x->m),
@@ -431,6 +441,7 @@ static void put_gemm(const Out *o, const Gemm *x) {
     put(o, "    batch %s strides (%" PRId64 ", %" PRId64 ", %" PRId64 ")\n",
         size_text(o, x->batch[i].count), x->batch[i].a, x->batch[i].b, x->batch[i].c);
   put_pieces(o, x);
+  put_epilogue(o, x);
 }
 
 static void put_ordered(const Out *o, const Ordered *x) {

@@ -187,6 +187,27 @@ typedef struct KernelLaunch {
 typedef struct GemmPiece {
   int64_t from[3], to[3]; // the rows, the columns, and the terms of the sum: from..to - 1
 } GemmPiece;
+// What a product does with the sums. With v = sum + addend + bias, C[m, n] is act(v)
+// (gemm_act.def).
+typedef enum GemmAct {
+#define GEMM_ACT(id, text, reads) GEMM_##id,
+#include "ir/program/gemm_act.def"
+#undef GEMM_ACT
+  GEMM_ACT_COUNT
+} GemmAct;
+// Operands of a product beside A, B and C, whose type they have.
+enum {
+  GEMM_ADDEND, // a matrix that is stored as C is. For a GPU it may be C itself: the product is
+               // added.
+  GEMM_BIAS,   // n numbers, one for each column of C
+  GEMM_AUX,    // a matrix that is stored as C is, and that `act` reads or writes
+  GEMM_EXTRAS
+};
+typedef struct GemmEpilogue {
+  GemmAct act;
+  bool has[GEMM_EXTRAS]; // which of the operands there are
+  Ref extra[GEMM_EXTRAS];
+} GemmEpilogue;
 typedef struct Gemm {
   // The types of the elements of A and B, and of C. Both are f32, both are f64, or `factors` is
   // bf16 and `type` bf16 or f32. Sums are of type dtype_accumulator(factors).
@@ -205,7 +226,19 @@ typedef struct Gemm {
   // first: piece i is computed in step i of that loop.
   int32_t by_step;
   const GemmPiece *piece;
+  // NULL: C is the product. A product that has one has no pieces, and at least one term. With a
+  // bias or an auxiliary matrix it has no batches.
+  GemmEpilogue *epilogue;
 } Gemm;
+// Returns the place of operand i of the epilogue, such as GEMM_BIAS, or NULL if there is none.
+Ref *gemm_extra(const Gemm *g, int i);
+// Returns whether the product writes this operand.
+bool gemm_writes_extra(const Gemm *g, int i);
+// Returns the index in gemm_library.def of the epilogue with which the library computes g, or -1.
+int gemm_library(const Gemm *g);
+const char *gemm_act_text(GemmAct act);
+// Returns what is stored in C for v. aux: the element of the auxiliary matrix, if `act` reads it.
+double gemm_act(GemmAct act, double v, double aux);
 // Returns the elements of a Gemm's products that are computed, as a share of m * n * k. It is the
 // mean over the steps of its loop.
 double gemm_share(const Gemm *g, int64_t m, int64_t n, int64_t k);

@@ -325,6 +325,9 @@ static void bind_instr(Exec *e, const Context *c, uint32_t i) {
     b->u.gemm.a = address(c, in->u.gemm.a);
     b->u.gemm.b = address(c, in->u.gemm.b);
     b->u.gemm.c = address(c, in->u.gemm.c);
+    for (int x = 0; x < GEMM_EXTRAS; x++)
+      b->u.gemm.extra[x] =
+          gemm_extra(&in->u.gemm, x) ? address(c, *gemm_extra(&in->u.gemm, x)) : NULL;
     break;
   case INSTR_ORDERED:
     b->u.ordered.what = &in->u.ordered;

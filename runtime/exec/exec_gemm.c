@@ -113,6 +113,7 @@ static void run_panels(const BoundGemm *b, const GemmPiece *all, void *scratch, 
     run_held(b, &held, &next, scratch);
   }
   run_held(b, &held, NULL, scratch);
+  for (int64_t i = lo; i < hi && b->what->epilogue; i++) gemm_finish(b, i, &p);
 }
 
 void run_gemm(const BoundGemm *at_base, void *scratch, int member, int members,
@@ -122,6 +123,8 @@ void run_gemm(const BoundGemm *at_base, void *scratch, int member, int members,
   moved.a += ref_moved(w->a, steps->depth, steps->at);
   moved.b += ref_moved(w->b, steps->depth, steps->at);
   moved.c += ref_moved(w->c, steps->depth, steps->at);
+  for (int i = 0; i < GEMM_EXTRAS; i++)
+    if (moved.extra[i]) moved.extra[i] += ref_moved(*gemm_extra(w, i), steps->depth, steps->at);
   GemmPiece all = {.to = {moved.m, moved.n, moved.k}};
   if (w->by_step) all = gemm_piece(&moved, steps->at[w->by_step - 1]);
   if (w->npieces && !w->by_step)

@@ -45,6 +45,7 @@ typedef struct BoundGemm {
   const ProductWay *way;
   const char *a, *b;
   char *c;
+  char *extra[GEMM_EXTRAS]; // operands of the epilogue; NULL: there is none
   int64_t m, n, k, batches;
   int64_t count[MAX_RANK];
 } BoundGemm;
@@ -228,6 +229,9 @@ void exec_bind_sizes(Exec *e);
 void share_of(int64_t n, int64_t unit, int member, int members, int64_t *lo, int64_t *hi);
 // Returns piece i of a GEMM, without what is padding in the processor's blocks.
 GemmPiece gemm_piece(const BoundGemm *b, int64_t i);
+// Applies the epilogue of b to part p of C in batch number `batch`, where C has the product. The
+// addend must not be in the memory of C.
+void gemm_finish(const BoundGemm *b, int64_t batch, const GemmPiece *p);
 // Runs the share of worker `member` of a bound GEMM in these steps of the loops around it. scratch:
 // gemm_scratch bytes of this worker alone. The workers meet before and after it.
 void run_gemm(const BoundGemm *at_base, void *scratch, int member, int members,

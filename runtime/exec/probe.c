@@ -82,6 +82,9 @@ static const char *result_of(const Exec *e, int64_t context, uint32_t i, const I
            (set->ref ? ref_moved(set->ref[m->ptr], steps->depth, steps->at) : 0);
   case INSTR_GEMM: // elements that are left out may be anything
     if (gemm_has_gaps(&in->u.gemm)) return NULL;
+    if (m->ptr > 0)
+      return b->u.gemm.extra[GEMM_AUX] +
+             ref_moved(*gemm_extra(&in->u.gemm, GEMM_AUX), steps->depth, steps->at);
     return b->u.gemm.c + ref_moved(in->u.gemm.c, steps->depth, steps->at);
   case INSTR_ORDERED:
     return b->u.ordered.dst + ref_moved(in->u.ordered.dst, steps->depth, steps->at);

@@ -89,11 +89,15 @@ static void directory_and_text(void **state) {
                    .gathered = -1,
                    .split = -1,
                    .value = "loss"};
+  GemmEpilogue epilogue = {.act = GEMM_GELU,
+                           .has = {[GEMM_ADDEND] = true, [GEMM_AUX] = true},
+                           .extra = {{-1, 64, NULL}, {0, 0, NULL}, {-1, 128, NULL}}};
   Instr instr[] = {
       {.kind = INSTR_KERNEL, .u.kernel = {.nsets = 1, .set = &set, .grain = 8, .chunks = 2}},
       {.kind = INSTR_COLLECTIVE,
        .u.collective = {.axes = {1, {1}}, .monoid = 1, .nparts = 1, .part = &part, .bytes = 20}},
-      {.kind = INSTR_GEMM, .u.gemm = {.ta = true, .m = {5, -1}, .n = {1, -1}, .k = {1, 0}}},
+      {.kind = INSTR_GEMM,
+       .u.gemm = {.ta = true, .m = {5, -1}, .n = {1, -1}, .k = {1, 0}, .epilogue = &epilogue}},
       {.kind = INSTR_FILL, .u.fill = {.dst = {-1, 0, NULL}, .bytes = 20}},
       {.kind = INSTR_COMMIT},
       {.kind = INSTR_COPY, .u.copy = {{0, 0, NULL}, {-1, 64, NULL}, 20}},
@@ -118,6 +122,7 @@ static void directory_and_text(void **state) {
                                       "   1 all_reduce over cols f32 sum 20 bytes",
                                       "loss: work+0 [5 valid s0] -> work+0 [5]\n",
                                       "product f32 m = 5, n = 1, k = s0; a = t0+0 transposed",
+                                      "    adds work+64\n    stores work+128\n    gelu_tanh\n",
                                       "fill work+0 20 bytes\n",
                                       "commit\n",
                                       "copy t0+0 = work+64 20 bytes\n"};

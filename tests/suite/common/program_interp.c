@@ -504,6 +504,23 @@ static void run_kernel(Interp *in, const KernelLaunch *l, int64_t r) {
 
 // -- products and collectives -------------------------------------------------------------------
 
+// Applies the epilogue of a product to a sum that belongs to element `at` of C, in column `column`.
+static double finish_element(Interp *in, const Gemm *p, int64_t r, int64_t at, int64_t column,
+                             double sum) {
+  char *place[GEMM_EXTRAS] = {0};
+  double x[GEMM_EXTRAS] = {0};
+  if (!p->epilogue) return sum;
+  for (int i = 0; i < GEMM_EXTRAS; i++) {
+    if (!gemm_extra(p, i)) continue;
+    place[i] =
+        address(in, r, *gemm_extra(p, i)) + dtype_bytes(p->type) * (i == GEMM_BIAS ? column : at);
+    if (!gemm_writes_extra(p, i)) x[i] = load(p->type, place[i]);
+  }
+  double v = sum + x[GEMM_ADDEND] + x[GEMM_BIAS];
+  if (gemm_writes_extra(p, GEMM_AUX)) store(p->type, place[GEMM_AUX], v);
+  return gemm_act(p->epilogue->act, v, x[GEMM_AUX]);
+}
+
 static void run_gemm(Interp *in, const Gemm *p, int64_t r) {
   int64_t m = size(in, p->m, r), n = size(in, p->n, r), k = size(in, p->k, r), batches = 1,
           at[MAX_RANK] = {0};
@@ -526,7 +543,8 @@ static void run_gemm(Interp *in, const Gemm *p, int64_t r) {
         for (int64_t x = 0; x < k; x++)
           sum += load(p->factors, pa + bytes * (a0 + (p->ta ? x * p->lda + i : i * p->lda + x))) *
                  load(p->factors, pb + bytes * (b0 + (p->tb ? j * p->ldb + x : x * p->ldb + j)));
-        store(p->type, pc + to * (c0 + i * p->ldc + j), sum);
+        store(p->type, pc + to * (c0 + i * p->ldc + j),
+              finish_element(in, p, r, c0 + i * p->ldc + j, j, sum));
       }
     for (int i = p->nbatch - 1; i >= 0 && ++at[i] == count[i]; i--) at[i] = 0;
   }
