@@ -46,6 +46,10 @@ enum {
 #define CUBLASLT_SCHEME CUBLASLT_VALUE
 #include "runtime/gpu/cublaslt.def"
 };
+typedef enum CublasLtEpilogue { // cublasLtEpilogue_t
+#define CUBLASLT_EPILOGUE CUBLASLT_VALUE
+#include "runtime/gpu/cublaslt.def"
+} CublasLtEpilogue;
 #undef CUBLASLT_VALUE
 
 typedef struct CublasLtAlgorithm { // cublasLtMatmulAlgo_t

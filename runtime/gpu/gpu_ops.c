@@ -90,7 +90,9 @@ static bool plan_product(DeviceWork *w, StepPlan *p, GpuRound *round) {
   if (!all) return false;
   for (int64_t c = e->first; c < e->first + e->own; c++) {
     const BoundGemm *b = &bound_instr(e, c, round->instr, &round->steps)->u.gemm;
-    GpuOperands at = {gpu_translate(w, b->a), gpu_translate(w, b->b), gpu_translate(w, b->c)};
+    GpuOperands at = {gpu_translate(w, b->a), gpu_translate(w, b->b), gpu_translate(w, b->c), {0}};
+    for (int i = 0; i < GEMM_EXTRAS; i++)
+      if (b->extra[i]) at.extra[i] = gpu_translate(w, b->extra[i]);
     GpuOp op = {.kind = GPU_PRODUCT};
     if (!gpu_product_make(all, p->arena, b, at, &round->steps, &op.u.product, w->diag))
       return false;

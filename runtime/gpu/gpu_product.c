@@ -13,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/gpu/product_kind.h"
-
 enum {
   LONGEST_SUM = 16384, // most terms of a sum in one call
   MOST_ALIGNMENT = 256 // bytes; the library does not ask for more
@@ -29,8 +27,7 @@ struct GpuProducts {
 
 struct GpuProductCall {
   const ProductKind *kind; // NULL: m rows of n elements of C are set to 0
-  CudaAddress a, b, c;
-  bool accumulate;             // the product is added to C
+  GpuOperands at;
   size_t pitch, width, height; // of the rows that are set to 0, in bytes
 };
 
@@ -61,10 +58,11 @@ void gpu_products_free(GpuProducts *all) {
 }
 
 // Returns the kind of products with these sizes. Returns NULL after an error in d.
-static const ProductKind *kind_of(GpuProducts *all, const ProductSizes *s, Diag *d) {
+static const ProductKind *kind_of(GpuProducts *all, const ProductSizes *s, const GpuOperands *at,
+                                  Diag *d) {
   for (ProductKind *k = all->kinds; k; k = k->next)
     if (memcmp(&k->sizes, s, sizeof *s) == 0) return k;
-  ProductKind *k = product_kind_new(all->library, s, GPU_WORKSPACE_BYTES, d);
+  ProductKind *k = product_kind_new(all->library, s, at, GPU_WORKSPACE_BYTES, d);
   if (!k) return NULL;
   k->next = all->kinds;
   return all->kinds = k;
@@ -128,27 +126,32 @@ static int64_t alignment(CudaAddress at, int64_t stride) {
   return lowest == 0 || lowest > MOST_ALIGNMENT ? MOST_ALIGNMENT : lowest;
 }
 
-static ProductSizes sizes_of(const Making *m, const GemmPiece *p, const GpuOperands *at) {
+static ProductSizes sizes_of(const Making *m, const GemmPiece *p, const GpuOperands *at,
+                             CublasLtEpilogue epilogue) {
   const Gemm *w = m->bound->what;
   const BatchLoop *batch = &m->batches.inner;
-  int64_t bytes = dtype_bytes(w->factors);
-  return (ProductSizes){.factors = w->factors,
-                        .type = w->type,
-                        .ta = w->ta,
-                        .tb = w->tb,
-                        .m = p->to[0] - p->from[0],
-                        .n = p->to[1] - p->from[1],
-                        .k = p->to[2] - p->from[2],
-                        .lda = w->lda,
-                        .ldb = w->ldb,
-                        .ldc = w->ldc,
-                        .batches = batch->count,
-                        .a_stride = batch->a,
-                        .b_stride = batch->b,
-                        .c_stride = batch->c,
-                        .a_align = alignment(at->a, batch->a * bytes),
-                        .b_align = alignment(at->b, batch->b * bytes),
-                        .c_align = alignment(at->c, batch->c * dtype_bytes(w->type))};
+  int64_t bytes = dtype_bytes(w->factors), result = dtype_bytes(w->type);
+  ProductSizes s = {.factors = w->factors,
+                    .type = w->type,
+                    .ta = w->ta,
+                    .tb = w->tb,
+                    .m = p->to[0] - p->from[0],
+                    .n = p->to[1] - p->from[1],
+                    .k = p->to[2] - p->from[2],
+                    .lda = w->lda,
+                    .ldb = w->ldb,
+                    .ldc = w->ldc,
+                    .batches = batch->count,
+                    .a_stride = batch->a,
+                    .b_stride = batch->b,
+                    .c_stride = batch->c,
+                    .a_align = alignment(at->a, batch->a * bytes),
+                    .b_align = alignment(at->b, batch->b * bytes),
+                    .c_align = alignment(at->c, batch->c * result),
+                    .epilogue = epilogue};
+  for (int i = 0; i < GEMM_EXTRAS; i++)
+    if (at->extra[i]) s.extra_align[i] = alignment(at->extra[i], batch->c * result);
+  return s;
 }
 
 // Returns the addresses of a piece in repetition `i` of the calls.
@@ -165,8 +168,12 @@ static GpuOperands place_of(const Making *m, const GemmPiece *p, int64_t i) {
     b += at * loop->b;
     c += at * loop->c;
   }
-  return (GpuOperands){m->at.a + (CudaAddress)(a * bytes), m->at.b + (CudaAddress)(b * bytes),
-                       m->at.c + (CudaAddress)(c * dtype_bytes(w->type))};
+  CudaAddress moved = (CudaAddress)(c * dtype_bytes(w->type));
+  GpuOperands at = {
+      m->at.a + (CudaAddress)(a * bytes), m->at.b + (CudaAddress)(b * bytes), m->at.c + moved, {0}};
+  for (int e = 0; e < GEMM_EXTRAS; e++)
+    if (m->at.extra[e]) at.extra[e] = m->at.extra[e] + (e == GEMM_BIAS ? 0 : moved);
+  return at;
 }
 
 // Adds calls that set the elements of a piece to 0: sums without terms.
@@ -175,7 +182,7 @@ static void clear_piece(const Making *m, const GemmPiece *p, const GpuOperands *
   int64_t bytes = dtype_bytes(w->type);
   for (int64_t i = 0; i < m->batches.inner.count; i++)
     m->out->call[m->out->ncalls++] =
-        (GpuProductCall){.c = at->c + (CudaAddress)(i * m->batches.inner.c * bytes),
+        (GpuProductCall){.at.c = at->c + (CudaAddress)(i * m->batches.inner.c * bytes),
                          .pitch = (size_t)(w->ldc * bytes),
                          .width = (size_t)((p->to[1] - p->from[1]) * bytes),
                          .height = (size_t)(p->to[0] - p->from[0])};
@@ -184,6 +191,32 @@ static void clear_piece(const Making *m, const GemmPiece *p, const GpuOperands *
 // Returns the terms of a sum that one call adds up. A result that is narrower than the sums cannot
 // take parts of them.
 static int64_t longest_sum(const Gemm *w) { return w->type == TYPE_F32 ? LONGEST_SUM : INT64_MAX; }
+
+// Returns what the library does with the sums of a product.
+static CublasLtEpilogue epilogue_of(const Gemm *w) {
+  static const CublasLtEpilogue theirs[] = {
+#define GEMM_LIBRARY(act, bias, aux, types, name) CUBLASLT_##name,
+#include "ir/program/gemm_library.def"
+#undef GEMM_LIBRARY
+  };
+  int row = gemm_library(w);
+  if (row < 0) BUG("a product with an epilogue that the library does not have");
+  return theirs[row];
+}
+
+// Adds the call of a part of the terms of a piece. A part that is not the first one is added to C,
+// and the last one applies the epilogue. Returns false after an error.
+static bool add_part(const Making *m, const GemmPiece *part, bool first, bool last,
+                     int64_t repetition) {
+  GpuOperands at = place_of(m, part, repetition);
+  if (!first) at.extra[GEMM_ADDEND] = at.c;
+  if (!last) at.extra[GEMM_BIAS] = at.extra[GEMM_AUX] = 0;
+  const ProductSizes sizes =
+      sizes_of(m, part, &at, last ? epilogue_of(m->bound->what) : CUBLASLT_DEFAULT);
+  const ProductKind *kind = kind_of(m->all, &sizes, &at, m->diag);
+  if (kind) m->out->call[m->out->ncalls++] = (GpuProductCall){.kind = kind, .at = at};
+  return kind;
+}
 
 // Adds the calls of a piece in one repetition. Returns false after an error.
 static bool add_piece(const Making *m, const GemmPiece *p, int64_t repetition) {
@@ -194,12 +227,7 @@ static bool add_piece(const Making *m, const GemmPiece *p, int64_t repetition) {
     GemmPiece part = *p;
     part.from[2] = k;
     if (p->to[2] - k > longest) part.to[2] = k + longest;
-    at = place_of(m, &part, repetition);
-    const ProductSizes sizes = sizes_of(m, &part, &at);
-    const ProductKind *kind = kind_of(m->all, &sizes, m->diag);
-    if (!kind) return false;
-    m->out->call[m->out->ncalls++] = (GpuProductCall){
-        .kind = kind, .a = at.a, .b = at.b, .c = at.c, .accumulate = k > p->from[2]};
+    if (!add_part(m, &part, k == p->from[2], part.to[2] == p->to[2], repetition)) return false;
     k = part.to[2];
   }
   return true;
@@ -234,6 +262,9 @@ bool gpu_product_make(GpuProducts *all, Arena *arena, const BoundGemm *b, GpuOpe
   m.at.a += (CudaAddress)ref_moved(w->a, steps->depth, steps->at);
   m.at.b += (CudaAddress)ref_moved(w->b, steps->depth, steps->at);
   m.at.c += (CudaAddress)ref_moved(w->c, steps->depth, steps->at);
+  for (int i = 0; i < GEMM_EXTRAS; i++)
+    if (gemm_extra(w, i))
+      m.at.extra[i] += (CudaAddress)ref_moved(*gemm_extra(w, i), steps->depth, steps->at);
   m.batches = batches_of(b);
   GemmPiece *piece = arena_array(arena, GemmPiece, w->npieces + 1);
   int64_t npieces = pieces_of(b, steps, piece), calls = 0;
@@ -249,13 +280,13 @@ bool gpu_product_make(GpuProducts *all, Arena *arena, const BoundGemm *b, GpuOpe
 bool gpu_product_run(const GpuProducts *all, const GpuProduct *p, Diag *d) {
   for (int64_t i = 0; i < p->ncalls; i++) {
     const GpuProductCall *c = &p->call[i];
-    bool good =
-        c->kind
-            ? cublaslt_good(product_kind_run(all->library, c->kind, c->a, c->b, c->c, c->accumulate,
-                                             all->workspace, GPU_WORKSPACE_BYTES, all->stream),
-                            "cublasLtMatmul", &c->kind->sizes, d)
-            : cuda_good(cuda.MemsetD2D8Async(c->c, c->pitch, 0, c->width, c->height, all->stream),
-                        "cuMemsetD2D8Async", d);
+    bool good = c->kind
+                    ? cublaslt_good(product_kind_run(all->library, c->kind, &c->at, all->workspace,
+                                                     GPU_WORKSPACE_BYTES, all->stream),
+                                    "cublasLtMatmul", &c->kind->sizes, d)
+                    : cuda_good(cuda.MemsetD2D8Async(c->at.c, c->pitch, 0, c->width, c->height,
+                                                     all->stream),
+                                "cuMemsetD2D8Async", d);
     if (!good) return false;
   }
   return true;

@@ -12,7 +12,7 @@
 #define RUNTIME_GPU_PRODUCT_H
 
 #include "runtime/exec/exec_internal.h"
-#include "runtime/gpu/cublaslt.h"
+#include "runtime/gpu/product_kind.h"
 
 enum { GPU_WORKSPACE_BYTES = 32 << 20 }; // memory of the GPU that the products of a stream share
 
@@ -32,15 +32,10 @@ typedef struct GpuProduct {
   int64_t ncalls; // 0: there is nothing to compute
   GpuProductCall *call;
 } GpuProduct;
-// Addresses on the GPU of the matrices of a product, in round 0 of all loops.
-typedef struct GpuOperands {
-  CudaAddress a, b, c;
-} GpuOperands;
-
-// Makes the product b in the round `steps` of the loops around it. Only sizes are read from b. The
-// calls are in `arena`, and live no longer than `all`. No stream may be captured meanwhile:
-// cuBLASLt of CUDA 13.3 then chooses no algorithm. Returns false after an error in d: the library
-// has no algorithm for it.
+// Makes the product b in the round `steps` of the loops around it. `at`: its operands in round 0 of
+// all loops. Only sizes are read from b. The calls are in `arena`, and live no longer than `all`.
+// No stream may be captured meanwhile: cuBLASLt of CUDA 13.3 then chooses no algorithm. Returns
+// false after an error in d: the library has no algorithm for it.
 MUST_USE bool gpu_product_make(GpuProducts *all, Arena *arena, const BoundGemm *b, GpuOperands at,
                                const LoopSteps *steps, GpuProduct *out, Diag *d);
 // Puts the calls into the stream. It may be captured; then nothing may change until the graph has

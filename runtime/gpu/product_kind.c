@@ -8,6 +8,7 @@
 //   A[m, k]                second factor [k, m]; with ta A[k, m] is [m, k], to be transposed
 //   B[k, n]                first factor [n, k]; with tb B[n, k] is [k, n], to be transposed
 //   C[m, n]                result [n, m]
+//   bias[n]                bias, one number for each row of the result
 #include "runtime/gpu/product_kind.h"
 
 #include <inttypes.h>
@@ -88,18 +89,38 @@ static CublasStatus describe_matrices(ProductKind *p) {
              : status;
 }
 
-static CublasStatus describe_product(ProductKind *p) {
+// Addresses on the GPU are pointers for the library.
+static void *pointer(CudaAddress at) { return (void *)(uintptr_t)at; }
+
+// Sets an attribute of a product, unless an earlier call has failed.
+static void set(CublasLtProduct product, CublasLtProductAttribute attribute, const void *value,
+                size_t bytes, CublasStatus *status) {
+  if (*status == CUBLAS_OK)
+    *status = cublaslt.MatmulDescSetAttribute(product, attribute, value, bytes);
+}
+
+// Sets the addresses that belong to the description of a product.
+static CublasStatus describe_places(const ProductKind *p, const GpuOperands *at) {
+  const void *bias = pointer(at->extra[GEMM_BIAS]), *aux = pointer(at->extra[GEMM_AUX]);
+  CublasStatus status = CUBLAS_OK;
+  if (bias) set(p->product, CUBLASLT_PRODUCT_BIAS, &bias, sizeof bias, &status);
+  if (aux) set(p->product, CUBLASLT_PRODUCT_AUX, &aux, sizeof aux, &status);
+  return status;
+}
+
+static CublasStatus describe_product(ProductKind *p, const GpuOperands *at) {
   const ProductSizes *s = &p->sizes;
   const Scales scale = scales_of(s->factors);
   int32_t first = s->tb ? CUBLAS_TRANSPOSED : CUBLAS_AS_STORED,
           second = s->ta ? CUBLAS_TRANSPOSED : CUBLAS_AS_STORED;
+  uint32_t epilogue = (uint32_t)s->epilogue;
   CublasStatus status = cublaslt.MatmulDescCreate(&p->product, scale.sums, scale.type);
-  if (status == CUBLAS_OK)
-    status = cublaslt.MatmulDescSetAttribute(p->product, CUBLASLT_PRODUCT_TRANSPOSE_A, &first,
-                                             sizeof first);
-  return status == CUBLAS_OK ? cublaslt.MatmulDescSetAttribute(
-                                   p->product, CUBLASLT_PRODUCT_TRANSPOSE_B, &second, sizeof second)
-                             : status;
+  set(p->product, CUBLASLT_PRODUCT_TRANSPOSE_A, &first, sizeof first, &status);
+  set(p->product, CUBLASLT_PRODUCT_TRANSPOSE_B, &second, sizeof second, &status);
+  set(p->product, CUBLASLT_PRODUCT_EPILOGUE, &epilogue, sizeof epilogue, &status);
+  if (s->extra_align[GEMM_AUX])
+    set(p->product, CUBLASLT_PRODUCT_AUX_DISTANCE, &s->ldc, sizeof s->ldc, &status);
+  return status == CUBLAS_OK ? describe_places(p, at) : status;
 }
 
 // -- the algorithm --------------------------------------------------------------------------------
@@ -109,7 +130,8 @@ static CublasStatus describe_product(ProductKind *p) {
 static CublasStatus state_limits(const ProductSizes *s, uint64_t workspace,
                                  CublasLtPreference *out) {
   const uint32_t schemes = CUBLASLT_SCHEME_SUM_TYPE, a = (uint32_t)s->b_align,
-                 b = (uint32_t)s->a_align, c = (uint32_t)s->c_align;
+                 b = (uint32_t)s->a_align, d = (uint32_t)s->c_align,
+                 c = s->extra_align[GEMM_ADDEND] ? (uint32_t)s->extra_align[GEMM_ADDEND] : d;
   const struct {
     CublasLtPreferenceAttribute attribute;
     const void *value;
@@ -119,7 +141,7 @@ static CublasStatus state_limits(const ProductSizes *s, uint64_t workspace,
                {CUBLASLT_PREFER_ALIGNMENT_A, &a, sizeof a},
                {CUBLASLT_PREFER_ALIGNMENT_B, &b, sizeof b},
                {CUBLASLT_PREFER_ALIGNMENT_C, &c, sizeof c},
-               {CUBLASLT_PREFER_ALIGNMENT_D, &c, sizeof c}};
+               {CUBLASLT_PREFER_ALIGNMENT_D, &d, sizeof d}};
   CublasStatus status = cublaslt.PreferenceCreate(out);
   for (size_t i = 0; i < countof(limit) && status == CUBLAS_OK; i++)
     status =
@@ -138,13 +160,13 @@ static CublasStatus choose(CublasLtHandle library, ProductKind *p, CublasLtPrefe
 
 // -------------------------------------------------------------------------------------------------
 
-ProductKind *product_kind_new(CublasLtHandle library, const ProductSizes *sizes, size_t workspace,
-                              Diag *d) {
+ProductKind *product_kind_new(CublasLtHandle library, const ProductSizes *sizes,
+                              const GpuOperands *at, size_t workspace, Diag *d) {
   ProductKind *p = mem_zeroed(1, sizeof *p);
   CublasLtPreference limits = NULL;
   p->sizes = *sizes;
   bool good = cublaslt_good(describe_matrices(p), "cublasLtMatrixLayoutSetAttribute", sizes, d) &&
-              cublaslt_good(describe_product(p), "cublasLtMatmulDescSetAttribute", sizes, d) &&
+              cublaslt_good(describe_product(p, at), "cublasLtMatmulDescSetAttribute", sizes, d) &&
               cublaslt_good(state_limits(sizes, workspace, &limits),
                             "cublasLtMatmulPreferenceSetAttribute", sizes, d) &&
               cublaslt_good(choose(library, p, limits), "cublasLtMatmulAlgoGetHeuristic", sizes, d);
@@ -163,14 +185,14 @@ void product_kind_free(ProductKind *p) {
   free(p);
 }
 
-// Addresses on the GPU are pointers for the library.
-static void *pointer(CudaAddress at) { return (void *)(uintptr_t)at; }
-
-CublasStatus product_kind_run(CublasLtHandle library, const ProductKind *p, CudaAddress a,
-                              CudaAddress b, CudaAddress c, bool accumulate, CudaAddress workspace,
-                              size_t workspace_bytes, CudaStream stream) {
+CublasStatus product_kind_run(CublasLtHandle library, const ProductKind *p, const GpuOperands *at,
+                              CudaAddress workspace, size_t workspace_bytes, CudaStream stream) {
   const Scales scale = scales_of(p->sizes.factors);
-  return cublaslt.Matmul(library, p->product, scale.one, pointer(b), p->b, pointer(a), p->a,
-                         accumulate ? scale.one : scale.zero, pointer(c), p->c, pointer(c), p->c,
-                         &p->choice.algorithm, pointer(workspace), workspace_bytes, stream);
+  CudaAddress addend = at->extra[GEMM_ADDEND];
+  CublasStatus status = describe_places(p, at);
+  if (status != CUBLAS_OK) return status;
+  return cublaslt.Matmul(library, p->product, scale.one, pointer(at->b), p->b, pointer(at->a), p->a,
+                         addend ? scale.one : scale.zero, pointer(addend ? addend : at->c), p->c,
+                         pointer(at->c), p->c, &p->choice.algorithm, pointer(workspace),
+                         workspace_bytes, stream);
 }

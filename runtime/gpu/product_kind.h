@@ -16,7 +16,13 @@ typedef struct ProductSizes {
   int64_t lda, ldb, ldc;
   int64_t batches, a_stride, b_stride, c_stride; // in elements
   int64_t a_align, b_align, c_align;
+  int64_t epilogue;                 // CublasLtEpilogue
+  int64_t extra_align[GEMM_EXTRAS]; // alignments of its operands; 0: there is none
 } ProductSizes;
+// Addresses on the GPU of the operands of a product; 0: there is none.
+typedef struct GpuOperands {
+  CudaAddress a, b, c, extra[GEMM_EXTRAS];
+} GpuOperands;
 
 typedef struct ProductKind ProductKind;
 struct ProductKind {
@@ -28,14 +34,15 @@ struct ProductKind {
 };
 
 // Makes the descriptions of a kind, and lets the library choose an algorithm that needs at most
-// `workspace` bytes. Returns NULL after an error in d. The caller frees it with product_kind_free.
-ProductKind *product_kind_new(CublasLtHandle library, const ProductSizes *sizes, size_t workspace,
-                              Diag *d);
+// `workspace` bytes. `at` has the operands of one product of the kind. Returns NULL after an error
+// in d. The caller frees it with product_kind_free.
+ProductKind *product_kind_new(CublasLtHandle library, const ProductSizes *sizes,
+                              const GpuOperands *at, size_t workspace, Diag *d);
 void product_kind_free(ProductKind *kind); // may be NULL
-// Puts a product of this kind into a stream; with `accumulate` it is added to C.
-CublasStatus product_kind_run(CublasLtHandle library, const ProductKind *kind, CudaAddress a,
-                              CudaAddress b, CudaAddress c, bool accumulate, CudaAddress workspace,
-                              size_t workspace_bytes, CudaStream stream);
+// Puts a product of this kind into a stream.
+CublasStatus product_kind_run(CublasLtHandle library, const ProductKind *kind,
+                              const GpuOperands *at, CudaAddress workspace, size_t workspace_bytes,
+                              CudaStream stream);
 
 // Returns whether a call of the library has succeeded. Otherwise reports an error that names the
 // call and, if `sizes` is not NULL, the product.

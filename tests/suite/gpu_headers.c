@@ -162,6 +162,7 @@ static void compare_cublaslt(void) {
 #define CUBLASLT_PREFERENCE VALUE
 #define CUBLASLT_OPERATION VALUE
 #define CUBLASLT_SCHEME VALUE
+#define CUBLASLT_EPILOGUE VALUE
 #include "runtime/gpu/cublaslt.def"
 }
 
@@ -220,32 +221,15 @@ static void compare_nccl(void) { skip("nccl.h"); }
 static void compare_nccl_functions(void) {}
 #endif
 
-// Describes a product to the library of the toolkit, with every attribute that meshc sets. Without
-// a GPU the library only refuses to choose an algorithm.
-static void describe_product(void) {
-  const ProductSizes sizes = {.factors = TYPE_BF16,
-                              .type = TYPE_F32,
-                              .ta = 1,
-                              .m = 64,
-                              .n = 48,
-                              .k = 32,
-                              .lda = 64,
-                              .ldb = 48,
-                              .ldc = 48,
-                              .batches = 3,
-                              .a_stride = 2048,
-                              .b_stride = 1536,
-                              .c_stride = 3072,
-                              .a_align = 256,
-                              .b_align = 256,
-                              .c_align = 256};
+// Describes a product to the library of the toolkit. Without a GPU the library only refuses to
+// choose an algorithm.
+static void describe_product(const ProductSizes *sizes, const GpuOperands *at) {
   CublasLtHandle handle = NULL;
   char text[2000] = "";
-  if (!cublaslt_open()->library) return;
   Arena *a = arena_new();
   Diag *d = diag_new(a);
   bool gpu = cublaslt.Create(&handle) == CUBLAS_OK;
-  ProductKind *kind = product_kind_new(handle, &sizes, 32 << 20, d);
+  ProductKind *kind = product_kind_new(handle, sizes, at, 32 << 20, d);
   FILE *f = fmemopen(text, sizeof text - 1, "w");
   diag_print(d, f, false);
   fclose(f);
@@ -256,6 +240,34 @@ static void describe_product(void) {
   arena_free(a);
 }
 
+// Describes products with every attribute that meshc sets.
+static void describe_products(void) {
+  ProductSizes sizes = {.factors = TYPE_BF16,
+                        .type = TYPE_F32,
+                        .ta = 1,
+                        .m = 64,
+                        .n = 48,
+                        .k = 32,
+                        .lda = 64,
+                        .ldb = 48,
+                        .ldc = 48,
+                        .batches = 3,
+                        .a_stride = 2048,
+                        .b_stride = 1536,
+                        .c_stride = 3072,
+                        .a_align = 256,
+                        .b_align = 256,
+                        .c_align = 256,
+                        .epilogue = CUBLASLT_DEFAULT};
+  if (!cublaslt_open()->library) return;
+  describe_product(&sizes, &(GpuOperands){.a = 0});
+  sizes.type = TYPE_BF16;
+  sizes.batches = 1;
+  sizes.epilogue = CUBLASLT_GELU_AUX_BIAS;
+  sizes.extra_align[GEMM_BIAS] = sizes.extra_align[GEMM_AUX] = 256;
+  describe_product(&sizes, &(GpuOperands){.extra = {0, 1 << 20, 2 << 20}});
+}
+
 static void compare_all(void) {
   compare_cuda();
   compare_cuda_functions();
@@ -263,7 +275,7 @@ static void compare_all(void) {
   compare_cublaslt();
   compare_cublaslt_functions();
   find_functions(cublaslt_open());
-  describe_product();
+  describe_products();
   compare_nvjitlink();
   compare_nvjitlink_functions();
   find_functions(assembler_open(NULL));

@@ -28,6 +28,9 @@ typedef struct Case {
   int64_t step;     // of the loop around the product
   int64_t moved[3]; // elements by which A, B and C move in each step of that loop
   int64_t shift;    // elements of A, B and C before the matrices: addresses that are not aligned
+  GemmAct act;      // the epilogue
+  bool adds, biased, keeps, in_place; // `keeps`: the argument of `act` is stored
+  bool narrow;                        // only for results of bf16
 } Case;
 
 static const Case cases[] = {
@@ -87,6 +90,28 @@ static const Case cases[] = {
     {"a piece for each step", 8, 8, 8, .npieces = 3, .by_step = 1, .step = 1,
      .piece = {{{0, 0, 0}, {8, 2, 8}}, {{0, 2, 0}, {8, 5, 8}}, {{0, 5, 0}, {8, 8, 8}}}},
     {"places that move", 8, 6, 4, .step = 3, .moved = {40, 30, 50}},
+    {"addend", 9, 7, 5, .adds = true},
+    {"addend in place", 9, 7, 5, .adds = true, .in_place = true},
+    {"addend, rows apart, no alignment", 9, 7, 5, .ldc = 11, .adds = true, .shift = 3},
+    {"addend, batches", 8, 6, 4, .loop = {{2, 100, 72, 150}, {3, 32, 24, 48}}, .adds = true},
+    {"addend, long sums", 3, 5, 40000, .tb = true, .adds = true},
+    {"addend in place, long sums", 3, 5, 40000, .tb = true, .adds = true, .in_place = true},
+    {"addend, places that move", 8, 6, 4, .step = 3, .moved = {40, 30, 50}, .adds = true},
+    {"bias", 9, 7, 5, .biased = true},
+    {"bias, transposed, rows apart", 9, 7, 5, .ta = true, .tb = true, .ldc = 11, .biased = true},
+    {"bias, no alignment", 9, 7, 5, .biased = true, .shift = 1},
+    {"bias, long sums", 5, 3, 40000, .biased = true},
+    {"bias and addend", 9, 7, 5, .adds = true, .biased = true},
+    {"bias and addend in place, long sums", 9, 7, 33000, .adds = true, .biased = true,
+     .in_place = true},
+    {"gelu", 9, 16, 5, .act = GEMM_GELU, .narrow = true},
+    {"gelu of a biased sum", 9, 16, 5, .act = GEMM_GELU, .biased = true, .narrow = true},
+    {"gelu, argument kept", 9, 16, 5, .act = GEMM_GELU, .keeps = true, .narrow = true},
+    {"gelu of a biased sum, argument kept, rows apart", 9, 16, 5, .ldc = 24, .act = GEMM_GELU,
+     .biased = true, .keeps = true, .narrow = true},
+    {"gradient of gelu", 9, 16, 5, .act = GEMM_GELU_SLOPE, .narrow = true},
+    {"gradient of gelu, transposed, moving", 9, 16, 5, .tb = true, .step = 2,
+     .moved = {50, 90, 160}, .act = GEMM_GELU_SLOPE, .narrow = true},
 };
 
 typedef struct Types {
@@ -96,7 +121,8 @@ static const Types types[] = {
     {TYPE_F32, TYPE_F32}, {TYPE_F64, TYPE_F64}, {TYPE_BF16, TYPE_BF16}, {TYPE_BF16, TYPE_F32}};
 
 // Makes the product of a case.
-static void describe(const Case *x, Types t, Gemm *g, BoundGemm *b, int64_t stride[3][LOOP_DEPTH]) {
+static void describe(const Case *x, Types t, Gemm *g, GemmEpilogue *e, BoundGemm *b,
+                     int64_t stride[3][LOOP_DEPTH]) {
   memset(stride, 0, 3 * LOOP_DEPTH * sizeof(int64_t));
   *g = (Gemm){.factors = t.factors,
               .type = t.type,
@@ -117,6 +143,12 @@ static void describe(const Case *x, Types t, Gemm *g, BoundGemm *b, int64_t stri
     stride[i][0] = x->moved[i] * dtype_bytes(i == 2 ? t.type : t.factors);
     ref[i]->stride = stride[i];
   }
+  *e = (GemmEpilogue){
+      .act = x->act,
+      .has = {x->adds, x->biased, x->keeps || x->act == GEMM_GELU_SLOPE},
+      .extra = {g->c, {-1, 0, NULL}, g->c},
+  };
+  g->epilogue = x->act || x->adds || x->biased ? e : NULL;
   *b = (BoundGemm){.what = g, .m = x->m, .n = x->n, .k = x->k, .batches = 1};
   for (int i = 0; i < 3 && x->loop[i].count; i++) {
     g->batch[i].a = x->loop[i].a;
@@ -126,6 +158,9 @@ static void describe(const Case *x, Types t, Gemm *g, BoundGemm *b, int64_t stri
     b->batches *= b->count[i];
     g->nbatch++;
   }
+  static char place;
+  b->c = &place;
+  if (x->in_place) b->extra[GEMM_ADDEND] = &place;
 }
 
 // -------------------------------------------------------------------------------------------------
@@ -134,10 +169,13 @@ static int passed, failed;
 
 static void run(ProductTest *test, const Case *x, Types t, bool captured) {
   Gemm g;
+  GemmEpilogue e;
   BoundGemm b;
   int64_t stride[3][LOOP_DEPTH];
   const LoopSteps steps = {.depth = 1, .at = {x->step}};
-  describe(x, t, &g, &b, stride);
+  if ((x->narrow && t.type != TYPE_BF16) || (captured && x->in_place)) return;
+  describe(x, t, &g, &e, &b, stride);
+  if (gemm_library(&g) < 0) return;
   const char *wrong = product_test(test, &b, &steps, x->shift, captured);
   if (wrong)
     failed++;

@@ -37,6 +37,10 @@ struct CublasLtProductBody {
   CublasCompute compute;
   CublasType scale;
   int32_t transpose[2];
+  uint32_t epilogue;
+  const void *bias;
+  void *aux;
+  int64_t aux_distance;
 };
 struct CublasLtLayoutBody {
   Head head;
@@ -126,6 +130,7 @@ CublasStatus cublasLtMatmulDescCreate(CublasLtProduct *product, CublasCompute co
   *product = make(sizeof **product, PRODUCT);
   (*product)->compute = compute;
   (*product)->scale = scale;
+  (*product)->epilogue = CUBLASLT_DEFAULT;
   return CUBLAS_OK;
 }
 
@@ -138,12 +143,23 @@ CublasStatus cublasLtMatmulDescSetAttribute(CublasLtProduct product,
                                             size_t bytes) {
   static const char call[] = "cublasLtMatmulDescSetAttribute";
   need(product, PRODUCT, call);
-  if (attribute != CUBLASLT_PRODUCT_TRANSPOSE_A && attribute != CUBLASLT_PRODUCT_TRANSPOSE_B)
-    standin_fail("%s: attribute %d is not known here", call, (int)attribute);
-  int32_t *to = &product->transpose[attribute == CUBLASLT_PRODUCT_TRANSPOSE_B];
-  take(to, sizeof *to, value, bytes, call);
-  if (*to != CUBLAS_AS_STORED && *to != CUBLAS_TRANSPOSED)
-    standin_fail("%s: operation %d", call, (int)*to);
+  const struct {
+    CublasLtProductAttribute attribute;
+    void *to;
+    size_t size;
+  } all[] = {{CUBLASLT_PRODUCT_TRANSPOSE_A, &product->transpose[0], sizeof product->transpose[0]},
+             {CUBLASLT_PRODUCT_TRANSPOSE_B, &product->transpose[1], sizeof product->transpose[1]},
+             {CUBLASLT_PRODUCT_EPILOGUE, &product->epilogue, sizeof product->epilogue},
+             {CUBLASLT_PRODUCT_BIAS, &product->bias, sizeof product->bias},
+             {CUBLASLT_PRODUCT_AUX, &product->aux, sizeof product->aux},
+             {CUBLASLT_PRODUCT_AUX_DISTANCE, &product->aux_distance, sizeof product->aux_distance}};
+  size_t i = 0;
+  while (i < countof(all) && all[i].attribute != attribute) i++;
+  if (i == countof(all)) standin_fail("%s: attribute %d is not known here", call, (int)attribute);
+  take(all[i].to, all[i].size, value, bytes, call);
+  for (int k = 0; k < 2; k++)
+    if (product->transpose[k] != CUBLAS_AS_STORED && product->transpose[k] != CUBLAS_TRANSPOSED)
+      standin_fail("%s: operation %d", call, (int)product->transpose[k]);
   return CUBLAS_OK;
 }
 
@@ -228,6 +244,7 @@ CublasStatus cublasLtMatmulPreferenceSetAttribute(CublasLtPreference p,
 typedef struct Chosen {
   uint64_t mark, product; // hash of the product
   uint32_t align[4];
+  uint32_t bias_align, aux_align; // of the addresses in the description; 0: there is none
 } Chosen;
 enum { CHOSEN_MARK = 0x57a9d1 };
 _Static_assert(sizeof(Chosen) <= sizeof(CublasLtAlgorithm), "room of an algorithm");
@@ -238,7 +255,11 @@ static Multiplication describe(CublasLtProduct product, CublasLtLayout a, Cublas
   need(product, PRODUCT, call);
   const CublasLtLayout all[4] = {a, b, c, d};
   Multiplication out = {.wide = product->compute == CUBLAS_SUMS_F64,
-                        .transpose = {product->transpose[0], product->transpose[1]}};
+                        .transpose = {product->transpose[0], product->transpose[1]},
+                        .epilogue = (CublasLtEpilogue)product->epilogue,
+                        .bias = product->bias,
+                        .aux = product->aux,
+                        .aux_distance = product->aux_distance};
   for (int i = 0; i < 4; i++) {
     need(all[i], LAYOUT, call);
     out.matrix[i] = all[i]->matrix;
@@ -251,7 +272,7 @@ static Multiplication describe(CublasLtProduct product, CublasLtLayout a, Cublas
 // Returns a hash of everything of a product but its addresses.
 static uint64_t hash_of(const Multiplication *m) {
   uint64_t h = UINT64_C(0xcbf29ce484222325);
-  const int64_t head[] = {m->wide, m->transpose[0], m->transpose[1]};
+  const int64_t head[] = {m->wide, m->transpose[0], m->transpose[1], m->epilogue, m->aux_distance};
   for (size_t i = 0; i < countof(head); i++) h = (h ^ (uint64_t)head[i]) * 0x100000001b3;
   for (int i = 0; i < 4; i++) {
     const Matrix *x = &m->matrix[i];
@@ -259,6 +280,13 @@ static uint64_t hash_of(const Multiplication *m) {
     for (size_t k = 0; k < countof(word); k++) h = (h ^ (uint64_t)word[k]) * 0x100000001b3;
   }
   return h;
+}
+
+// Returns the largest power of 2, up to 256, that divides an address.
+static uint32_t alignment(const void *at) {
+  uint32_t n = 256;
+  while ((uintptr_t)at % n) n /= 2;
+  return n;
 }
 
 CublasStatus cublasLtMatmulAlgoGetHeuristic(CublasLtHandle handle, CublasLtProduct product,
@@ -272,6 +300,8 @@ CublasStatus cublasLtMatmulAlgoGetHeuristic(CublasLtHandle handle, CublasLtProdu
   const Multiplication m = describe(product, a, b, c, d, call);
   Chosen chosen = {.mark = CHOSEN_MARK, .product = hash_of(&m)};
   memcpy(chosen.align, preference->align, sizeof chosen.align);
+  if (has_bias(&m)) chosen.bias_align = alignment(m.bias);
+  if (has_aux(&m)) chosen.aux_align = alignment(m.aux);
   memset(choice, 0, sizeof *choice);
   memcpy(choice->algorithm.data, &chosen, sizeof chosen);
   choice->workspace = preference->workspace < WORKSPACE ? 0 : WORKSPACE;
@@ -307,6 +337,25 @@ static int add_accesses(const Matrix *m, const void *at, int flags, StandinAcces
   return (int)batches;
 }
 
+// Adds the memory of the operands of the epilogue.
+static int add_extras(const Multiplication *m, StandinAccess *out) {
+  const Matrix *d = &m->matrix[3];
+  size_t bytes = element_bytes(d->type), rows = (size_t)d->rows * bytes;
+  int n = 0;
+  if (has_bias(m)) out[n++] = (StandinAccess){m->bias, rows, 1, rows, 0};
+  if (has_aux(m))
+    out[n++] = (StandinAccess){m->aux, rows, (size_t)d->columns, (size_t)m->aux_distance * bytes,
+                               m->epilogue == CUBLASLT_DGELU ? 0 : STANDIN_WRITES};
+  return n;
+}
+
+// Whether two matrices that are stored as `m` is have memory in common.
+static bool overlap(const Matrix *m, const void *x, const void *y) {
+  int64_t all = (m->batches - 1) * m->stride + (m->columns - 1) * m->distance + m->rows;
+  uintptr_t bytes = (uintptr_t)all * element_bytes(m->type), a = (uintptr_t)x, b = (uintptr_t)y;
+  return a < b + bytes && b < a + bytes;
+}
+
 static void check_addresses(const Multiplication *m, const Chosen *chosen, const char *call) {
   const void *const at[4] = {m->a, m->b, m->c, m->d};
   for (int i = 0; i < 4; i++) {
@@ -316,7 +365,13 @@ static void check_addresses(const Multiplication *m, const Chosen *chosen, const
           "%s: matrix %c is not aligned to the %u bytes for which the algorithm was chosen", call,
           "ABCD"[i], chosen -> align[i]);
   }
-  if (m->c != m->d) standin_fail("%s: C and D differ, which meshc does not use", call);
+  if (m->beta != 0 && m->c != m->d && overlap(&m->matrix[3], m->c, m->d))
+    standin_fail("%s: C and D overlap, and do not begin at the same address", call);
+  if ((has_bias(m) && alignment(m->bias) < chosen->bias_align) ||
+      (has_aux(m) && alignment(m->aux) < chosen->aux_align))
+    standin_fail("%s: an operand of the epilogue is less aligned than that for which the algorithm "
+                 "was chosen",
+                 call);
 }
 
 CublasStatus cublasLtMatmul(CublasLtHandle handle, CublasLtProduct product, const void *alpha,
@@ -341,13 +396,15 @@ CublasStatus cublasLtMatmul(CublasLtHandle handle, CublasLtProduct product, cons
   m->beta = m->wide ? *(const double *)beta : (double)*(const float *)beta;
   check_addresses(m, &chosen, call);
   o.workspace = workspace, o.workspace_bytes = WORKSPACE;
-  size_t most = 1;
+  size_t most = 3;
   for (int i = 0; i < 4; i++) most += (size_t)m->matrix[i].batches;
   StandinAccess *access = calloc(most, sizeof *access);
   if (!access) standin_fail("%s: out of memory", call);
   int n = add_accesses(&m->matrix[0], a, 0, access);
   n += add_accesses(&m->matrix[1], b, 0, access + n);
   n += add_accesses(&m->matrix[3], d, STANDIN_WRITES, access + n);
+  if (m->beta != 0 && c != d) n += add_accesses(&m->matrix[2], c, 0, access + n);
+  n += add_extras(m, access + n);
   access[n++] = (StandinAccess){workspace, WORKSPACE, 1, WORKSPACE, STANDIN_WRITES};
   int result = meshc_standin_enqueue(stream, call, access, n, run_operation, &o, sizeof o);
   free(access);

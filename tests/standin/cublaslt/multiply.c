@@ -1,6 +1,7 @@
 // Computes products of matrices for the stand-in of cuBLASLt (multiply.h).
 #include "tests/standin/cublaslt/multiply.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,6 +45,28 @@ static bool equal(const Matrix *x, const Matrix *y) {
          x->stride == y->stride;
 }
 
+bool has_bias(const Multiplication *m) {
+  return m->epilogue == CUBLASLT_BIAS || m->epilogue == CUBLASLT_GELU_BIAS ||
+         m->epilogue == CUBLASLT_GELU_AUX_BIAS;
+}
+
+bool has_aux(const Multiplication *m) {
+  return m->epilogue == CUBLASLT_GELU_AUX || m->epilogue == CUBLASLT_GELU_AUX_BIAS ||
+         m->epilogue == CUBLASLT_DGELU;
+}
+
+static const char *epilogue_fault(const Multiplication *m) {
+  if (m->epilogue == CUBLASLT_DEFAULT) return NULL;
+  if (m->wide) return "sums of f64 with an epilogue";
+  if (m->matrix[3].batches > 1) return "an epilogue with several batches";
+  if (has_bias(m) && !m->bias) return "a bias without an address";
+  if (!has_aux(m)) return NULL;
+  if (!m->aux) return "an auxiliary matrix without an address";
+  return m->aux_distance % 8 || m->aux_distance < m->matrix[3].rows
+             ? "the columns of the auxiliary matrix are too near, or not multiples of 8 apart"
+             : NULL;
+}
+
 const char *multiplication_fault(const Multiplication *m) {
   const Matrix *a = &m->matrix[0], *b = &m->matrix[1], *d = &m->matrix[3];
   bool ta = m->transpose[0] == CUBLAS_TRANSPOSED, tb = m->transpose[1] == CUBLAS_TRANSPOSED;
@@ -55,7 +78,8 @@ const char *multiplication_fault(const Multiplication *m) {
   if (!equal(&m->matrix[2], d)) return "C and D are not stored alike";
   for (int i = 0; i < 4; i++)
     if (m->matrix[i].batches != a->batches) return "the numbers of batches differ";
-  return apart(d) ? NULL : "the results of several batches may overlap";
+  if (!apart(d)) return "the results of several batches may overlap";
+  return epilogue_fault(m);
 }
 
 // -- the product ----------------------------------------------------------------------------------
@@ -82,6 +106,33 @@ static double dot(const double *x, const double *y, int64_t n) {
   return (part[0] + part[1]) + (part[2] + part[3]);
 }
 
+static double gelu(double x) {
+  return x / 2 * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+
+static double gelu_slope(double x) {
+  double t = tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x));
+  return (1 + t) / 2 + x / 2 * (1 - t * t) * sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x);
+}
+
+// Applies the epilogue to the sum `x` for row i and column j of D.
+static double finish(const Multiplication *m, int64_t i, int64_t j, double x) {
+  Dtype t = dtype_of(m->matrix[3].type);
+  int64_t bytes = dtype_bytes(t);
+  char *aux = m->aux ? (char *)m->aux + (j * m->aux_distance + i) * bytes : NULL;
+  if (has_bias(m)) x += dtype_load(t, (const char *)m->bias + i * bytes);
+  switch (m->epilogue) {
+  case CUBLASLT_GELU_AUX:
+  case CUBLASLT_GELU_AUX_BIAS: dtype_store(t, aux, dtype_round(t, x)); return gelu(x);
+  case CUBLASLT_GELU:
+  case CUBLASLT_GELU_BIAS: return gelu(x);
+  case CUBLASLT_DGELU: return x * gelu_slope(dtype_load(t, aux));
+  case CUBLASLT_DEFAULT:
+  case CUBLASLT_BIAS: break;
+  }
+  return x;
+}
+
 // a: op(A) by rows; b: op(B) by columns, k elements each.
 static void multiply_batch(const Multiplication *m, int64_t batch, const double *a, const double *b,
                            int64_t k) {
@@ -91,6 +142,7 @@ static void multiply_batch(const Multiplication *m, int64_t batch, const double 
     for (int64_t i = 0; i < d->rows; i++) {
       double value = m->alpha * dot(a + i * k, b + j * k, k);
       if (m->beta != 0) value += m->beta * load(c, m->c, batch, i, j);
+      value = finish(m, i, j, value);
       int64_t at = batch * d->stride + j * d->distance + i;
       dtype_store(t, (char *)m->d + at * dtype_bytes(t), dtype_round(t, value));
     }

@@ -53,7 +53,7 @@ void product_test_free(ProductTest *t) {
 
 // -- memory ---------------------------------------------------------------------------------------
 
-// One of the three matrices: its buffers on the host and on the GPU, and its numbers.
+// One of the operands: its buffers on the host and on the GPU, and its numbers.
 typedef struct Operand {
   Dtype type;
   int64_t elements; // of the buffer
@@ -66,7 +66,8 @@ typedef struct Operand {
 typedef struct Trial {
   ProductTest *test;
   const BoundGemm *bound;
-  Operand a, b, c;
+  Operand a, b, c, extra[GEMM_EXTRAS]; // an operand without elements does not exist
+  bool in_place;                       // the addend is C
   double *size;  // by element of C: the sum of the absolute values of its terms
   bool *written; // by element of C
 } Trial;
@@ -112,6 +113,28 @@ static void fill(const Trial *t, Operand *o, uint64_t seed) {
   upload(t, o);
 }
 
+static void fill_poison(const Trial *t, Operand *o) {
+  memset(o->host, POISON, (size_t)(o->elements * dtype_bytes(o->type)));
+  upload(t, o);
+}
+
+// Sets up the operands of the epilogue. batches: where the last matrix of C begins.
+static void extras_new(Trial *t, const LoopSteps *steps, int64_t shift, int64_t batches) {
+  const BoundGemm *b = t->bound;
+  const Gemm *g = b->what;
+  t->in_place = gemm_extra(g, GEMM_ADDEND) && b->extra[GEMM_ADDEND] == b->c;
+  for (int i = 0; i < GEMM_EXTRAS; i++) {
+    bool bias = i == GEMM_BIAS;
+    if (!gemm_extra(g, i)) continue;
+    operand_new(t, &t->extra[i], g->type, *gemm_extra(g, i), steps, shift, bias ? 1 : b->m, b->n,
+                bias ? b->n : g->ldc, bias ? 0 : batches);
+    if (gemm_writes_extra(g, i))
+      fill_poison(t, &t->extra[i]);
+    else
+      fill(t, &t->extra[i], UINT64_C(3) << (32 + i));
+  }
+}
+
 static void trial_new(Trial *t, const LoopSteps *steps, int64_t shift) {
   const BoundGemm *b = t->bound;
   const Gemm *g = b->what;
@@ -130,7 +153,11 @@ static void trial_new(Trial *t, const LoopSteps *steps, int64_t shift) {
   t->written = mem_zeroed((size_t)t->c.elements, sizeof *t->written);
   fill(t, &t->a, 1);
   fill(t, &t->b, UINT64_C(1) << 32);
-  memset(t->c.host, POISON, (size_t)(t->c.elements * dtype_bytes(t->c.type)));
+  fill_poison(t, &t->c);
+  extras_new(t, steps, shift, last[2]);
+  if (!t->in_place) return;
+  int64_t bytes = dtype_bytes(g->type);
+  memcpy(t->c.host, t->extra[GEMM_ADDEND].host, (size_t)(t->c.elements * bytes));
   upload(t, &t->c);
 }
 
@@ -138,11 +165,26 @@ static void trial_free(Trial *t) {
   operand_free(t, &t->a);
   operand_free(t, &t->b);
   operand_free(t, &t->c);
+  for (int i = 0; i < GEMM_EXTRAS; i++)
+    if (t->extra[i].elements) operand_free(t, &t->extra[i]);
   free(t->size);
   free(t->written);
 }
 
 // -- the triple loop ------------------------------------------------------------------------------
+
+// Applies the epilogue to element `at` of C, in column j.
+static void expect_epilogue(Trial *t, int64_t at, int64_t j) {
+  const Gemm *g = t->bound->what;
+  double x[GEMM_EXTRAS] = {0};
+  for (int i = 0; i < GEMM_EXTRAS; i++)
+    if (gemm_extra(g, i) && !gemm_writes_extra(g, i))
+      x[i] = t->extra[i].value[i == GEMM_BIAS ? t->extra[i].first + j : at];
+  double v = t->c.value[at] + x[GEMM_ADDEND] + x[GEMM_BIAS];
+  t->size[at] += fabs(x[GEMM_ADDEND]) + fabs(x[GEMM_BIAS]);
+  if (gemm_writes_extra(g, GEMM_AUX)) t->extra[GEMM_AUX].value[at] = v;
+  t->c.value[at] = gemm_act(g->epilogue->act, v, x[GEMM_AUX]);
+}
 
 // Computes a piece of the product whose matrices begin at elements a, b, c.
 static void expect_piece(Trial *t, const GemmPiece *p, int64_t a, int64_t b, int64_t c) {
@@ -159,6 +201,7 @@ static void expect_piece(Trial *t, const GemmPiece *p, int64_t a, int64_t b, int
         t->c.value[at] += term;
         t->size[at] += fabs(term);
       }
+      if (g->epilogue) expect_epilogue(t, at, j);
     }
 }
 
@@ -202,15 +245,18 @@ static bool launch(const Trial *t, const GpuProduct *p, bool captured) {
   return good;
 }
 
-// Returns NULL if all elements of C are right.
-static const char *judge(const Trial *t) {
-  const Operand *c = &t->c;
+// Returns NULL if all elements of a result, C or a matrix that is stored as C is, are right.
+static const char *judge(const Trial *t, const Operand *c) {
   double unit = c->type == TYPE_BF16 ? 0x1p-8 : c->type == TYPE_F32 ? 0x1p-22 : 0x1p-50;
+  if (t->bound->what->epilogue) unit *= 2; // the functions are steeper than 1, at most 1.13
   int64_t bytes = dtype_bytes(c->type);
   for (int64_t i = 0; i < c->elements; i++) {
     double got = dtype_load(c->type, c->host + i * bytes);
-    bool kept = true;
-    for (int64_t k = 0; k < bytes; k++) kept &= c->host[i * bytes + k] == POISON;
+    bool kept = t->in_place;
+    for (int64_t k = 0; k < bytes && !t->in_place; k++) {
+      kept = c->host[i * bytes + k] == POISON;
+      if (!kept) break;
+    }
     if (t->written[i] ? fabs(got - c->value[i]) <= unit * t->size[i] : kept) continue;
     snprintf(t->test->wrong, sizeof t->test->wrong, "element %lld is %g, %s %g",
              (long long)(i - c->first), got,
@@ -220,22 +266,38 @@ static const char *judge(const Trial *t) {
   return NULL;
 }
 
+static void download(const Trial *t, Operand *o) {
+  must(t->test, cuda.MemcpyDtoH(o->host, o->at, (size_t)(o->elements * dtype_bytes(o->type))),
+       "cuMemcpyDtoH");
+}
+
+// Returns the addresses of the operands in round 0 of all loops.
+static GpuOperands places_of(const Trial *t, int64_t shift) {
+  CudaAddress factors = (CudaAddress)(shift * dtype_bytes(t->a.type)),
+              result = (CudaAddress)(shift * dtype_bytes(t->c.type));
+  GpuOperands at = {t->a.at + factors, t->b.at + factors, t->c.at + result, {0}};
+  for (int i = 0; i < GEMM_EXTRAS; i++)
+    if (t->extra[i].elements) at.extra[i] = t->extra[i].at + result;
+  if (t->in_place) at.extra[GEMM_ADDEND] = at.c;
+  return at;
+}
+
 const char *product_test(ProductTest *test, const BoundGemm *b, const LoopSteps *steps,
                          int64_t shift, bool captured) {
   Trial t = {.test = test, .bound = b};
   GpuProduct p;
   trial_new(&t, steps, shift);
-  // gpu_product_make adds what the loops move
-  const GpuOperands at = {t.a.at + (CudaAddress)(shift * dtype_bytes(t.a.type)),
-                          t.b.at + (CudaAddress)(shift * dtype_bytes(t.b.type)),
-                          t.c.at + (CudaAddress)(shift * dtype_bytes(t.c.type))};
+  const GpuOperands at = places_of(&t, shift);
   bool good = gpu_product_make(test->products, test->arena, b, at, steps, &p, test->diag) &&
               launch(&t, &p, captured);
   must(test, cuda.StreamSynchronize(test->stream), "cuStreamSynchronize");
-  must(test, cuda.MemcpyDtoH(t.c.host, t.c.at, (size_t)(t.c.elements * dtype_bytes(t.c.type))),
-       "cuMemcpyDtoH");
+  download(&t, &t.c);
   expect(&t, steps);
-  const char *wrong = good ? judge(&t) : "the product cannot be made or run";
+  const char *wrong = good ? judge(&t, &t.c) : "the product cannot be made or run";
+  if (!wrong && gemm_writes_extra(b->what, GEMM_AUX)) {
+    download(&t, &t.extra[GEMM_AUX]);
+    wrong = judge(&t, &t.extra[GEMM_AUX]);
+  }
   if (!good) diag_print(test->diag, stdout, false);
   trial_free(&t);
   return wrong;

@@ -15,8 +15,9 @@ void product_test_free(ProductTest *t);
 
 // Runs product b, of which only sizes are read, in the round `steps` of the loops around it: from
 // the stream, or if `captured` twice from a graph. Its matrices begin `shift` elements after an
-// aligned address. Returns NULL if C is right, and what the product does not write is as it was.
-// Otherwise returns what is wrong, which lives until the next call.
+// aligned address. The addend is C itself if b->extra[GEMM_ADDEND] is b->c: then it cannot be
+// captured, as the graph would add twice. Returns NULL if C is right, and what the product does not
+// write is as it was. Otherwise returns what is wrong, which lives until the next call.
 const char *product_test(ProductTest *t, const BoundGemm *b, const LoopSteps *steps, int64_t shift,
                          bool captured);
 
