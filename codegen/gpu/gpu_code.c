@@ -50,7 +50,7 @@ static void cache_key(Arena *a, const GpuModule *m, uint8_t out[HASH_BYTES]) {
   hash_text(&h, "meshc " MESHC_VERSION " GPU " EMITTER_HASH);
   hash_text(&h, code_version());
   hash_text(&h, target_text(a, m->opt));
-  hash_text(&h, arena_printf(a, "level %d, %u kernels", m->opt->opt, m->n));
+  hash_text(&h, arena_printf(a, "level %d, tile %d, %u kernels", m->opt->opt, m->opt->tile, m->n));
   for (uint32_t i = 0; i < m->n; i++) hash_text(&h, kernel_identity(a, m->kernel[i]));
   for (uint32_t i = 0; i < m->nordered; i++)
     hash_text(&h, gpu_ordered_name(m->ordered[i].kind, m->ordered[i].type));
@@ -77,7 +77,7 @@ GpuCode *gpu_code_load(const Program *p, Kernel *const *kernels, const GpuCodeOp
   GpuModule m = module_make(c->arena, p, kernels, opt, &symbol);
   c->entry = arena_array(c->arena, GpuEntry, m.n + 1);
   for (uint32_t i = 0; i < m.n; i++) {
-    GpuPlan plan = gpu_plan_make(c->arena, kernels[i]);
+    GpuPlan plan = gpu_plan_make(c->arena, kernels[i], opt);
     c->entry[i] = gpu_plan_entry(c->arena, kernels[i], &plan, m.symbol[i]);
   }
   bool empty = m.n + m.nordered == 0; // products and copies alone need no image
@@ -109,7 +109,7 @@ uint32_t gpu_code_images(const GpuCode *c, const GpuImage **out) {
 static void print_plans(FILE *out, const Program *p, const GpuModule *m, const char **symbol) {
   Arena *scratch = arena_new();
   for (uint32_t i = 0; i < m->n; i++) {
-    GpuPlan plan = gpu_plan_make(scratch, m->kernel[i]);
+    GpuPlan plan = gpu_plan_make(scratch, m->kernel[i], m->opt);
     symbol[i] = p->kernel[i].name;
     fprintf(out, "// %s: %s\n", symbol[i], gpu_plan_print(scratch, m->kernel[i], &plan));
   }

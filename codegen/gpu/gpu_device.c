@@ -10,10 +10,7 @@ enum { SPACE_GLOBAL = 1, SPACE_SHARED = 3 }; // address spaces of NVPTX
 
 static LLVMValueRef i32_of(GpuEmit *g, int x) { return LLVMConstInt(g->e.i32, (unsigned)x, true); }
 
-// Emits a call of the function of the GpuEmulator whose pointer is at byte `at` of it. arg[0] is
-// set to the GpuEmulator.
-static LLVMValueRef call_device(GpuEmit *g, size_t at, LLVMTypeRef result, int n,
-                                LLVMValueRef *arg) {
+LLVMValueRef gpu_call_device(GpuEmit *g, size_t at, LLVMTypeRef result, int n, LLVMValueRef *arg) {
   Emit *e = &g->e;
   LLVMTypeRef params[8];
   arg[0] = g->device;
@@ -31,7 +28,7 @@ static LLVMValueRef call_intrinsic(GpuEmit *g, const char *name, int n, LLVMValu
 
 static LLVMValueRef device_number(GpuEmit *g, size_t at, const char *intrinsic) {
   LLVMValueRef arg[1];
-  LLVMValueRef x = gpu_is_emulated(g) ? call_device(g, at, g->e.i32, 1, arg)
+  LLVMValueRef x = gpu_is_emulated(g) ? gpu_call_device(g, at, g->e.i32, 1, arg)
                                       : call_intrinsic(g, intrinsic, 0, NULL);
   return int_zext(&g->e, x, g->e.i64);
 }
@@ -49,7 +46,7 @@ LLVMValueRef gpu_block_y(GpuEmit *g) {
 void gpu_barrier(GpuEmit *g) {
   LLVMValueRef arg[2] = {NULL, i32_of(g, g->sites++)};
   if (gpu_is_emulated(g))
-    call_device(g, offsetof(GpuEmulator, barrier), g->e.none, 2, arg);
+    gpu_call_device(g, offsetof(GpuEmulator, barrier), g->e.none, 2, arg);
   else
     call_intrinsic(g, "llvm.nvvm.barrier0", 0, NULL);
 }
@@ -60,7 +57,7 @@ static LLVMValueRef shuffle_word(GpuEmit *g, GpuShuffle kind, LLVMValueRef x, in
                                      [GPU_SHUFFLE_INDEX] = "llvm.nvvm.shfl.sync.idx.i32"};
   if (gpu_is_emulated(g)) {
     LLVMValueRef arg[5] = {NULL, i32_of(g, kind), x, i32_of(g, lane), i32_of(g, g->sites++)};
-    return call_device(g, offsetof(GpuEmulator, shuffle), g->e.i32, 5, arg);
+    return gpu_call_device(g, offsetof(GpuEmulator, shuffle), g->e.i32, 5, arg);
   }
   // all threads of the warp; the last number says that the warp is not divided
   LLVMValueRef arg[4] = {i32_of(g, -1), x, i32_of(g, lane), i32_of(g, GPU_WARP - 1)};
@@ -70,7 +67,7 @@ static LLVMValueRef shuffle_word(GpuEmit *g, GpuShuffle kind, LLVMValueRef x, in
 void gpu_warp_barrier(GpuEmit *g) {
   LLVMValueRef all = i32_of(g, -1), arg[2] = {NULL, i32_of(g, g->sites++)};
   if (gpu_is_emulated(g))
-    call_device(g, offsetof(GpuEmulator, warp_barrier), g->e.none, 2, arg);
+    gpu_call_device(g, offsetof(GpuEmulator, warp_barrier), g->e.none, 2, arg);
   else
     call_intrinsic(g, "llvm.nvvm.bar.warp.sync", 1, &all);
 }
@@ -103,7 +100,7 @@ LLVMValueRef gpu_shuffle(GpuEmit *g, GpuShuffle kind, LLVMValueRef x, int lane) 
 LLVMValueRef gpu_shared(GpuEmit *g) {
   Emit *e = &g->e;
   LLVMValueRef arg[1];
-  if (gpu_is_emulated(g)) return call_device(g, offsetof(GpuEmulator, shared), e->ptr, 1, arg);
+  if (gpu_is_emulated(g)) return gpu_call_device(g, offsetof(GpuEmulator, shared), e->ptr, 1, arg);
   LLVMValueRef at = LLVMGetNamedGlobal(e->module, "meshc_shared");
   if (at) return at;
   at = LLVMAddGlobalInAddressSpace(e->module, LLVMArrayType2(e->i8, 0), "meshc_shared",
@@ -115,7 +112,7 @@ LLVMValueRef gpu_shared(GpuEmit *g) {
 static void tell(GpuEmit *g, LLVMValueRef at, int bytes, GpuAccess how, GpuSpace space) {
   if (!gpu_is_emulated(g)) return;
   LLVMValueRef arg[5] = {NULL, at, i32_of(g, bytes), i32_of(g, how), i32_of(g, space)};
-  call_device(g, offsetof(GpuEmulator, access), g->e.none, 5, arg);
+  gpu_call_device(g, offsetof(GpuEmulator, access), g->e.none, 5, arg);
 }
 
 LLVMValueRef gpu_read(GpuEmit *g, Dtype t, LLVMValueRef at, GpuSpace space) {
@@ -136,20 +133,21 @@ int gpu_wide_bytes(Dtype t, int n) {
   return bytes < 16 ? bytes : 16;
 }
 
-void gpu_read_wide(GpuEmit *g, Dtype t, LLVMValueRef at, int n, LLVMValueRef *out) {
+void gpu_read_wide(GpuEmit *g, Dtype t, LLVMValueRef at, GpuSpace space, int n, LLVMValueRef *out) {
   Emit *e = &g->e;
   int bytes = gpu_wide_bytes(t, n), each = bytes / (int)dtype_bytes(t);
   LLVMTypeRef element = mem_type(e, t);
   for (int i = 0; i < n; i += each) {
     LLVMValueRef from = i ? emit_at(e, element, at, i64_of(e, i)) : at;
-    tell(g, from, bytes, GPU_READ, GPU_GLOBAL);
+    tell(g, from, bytes, GPU_READ, space);
     LLVMValueRef all = emit_read(e, LLVMVectorType(element, (unsigned)each), from);
     LLVMSetAlignment(all, (unsigned)bytes);
     for (int j = 0; j < each; j++) out[i + j] = from_memory(e, t, lane_of(e, all, i64_of(e, j)));
   }
 }
 
-void gpu_write_wide(GpuEmit *g, Dtype t, LLVMValueRef at, int n, const LLVMValueRef *x) {
+void gpu_write_wide(GpuEmit *g, Dtype t, LLVMValueRef at, GpuSpace space, int n,
+                    const LLVMValueRef *x) {
   Emit *e = &g->e;
   int bytes = gpu_wide_bytes(t, n), each = bytes / (int)dtype_bytes(t);
   LLVMTypeRef element = mem_type(e, t);
@@ -158,7 +156,7 @@ void gpu_write_wide(GpuEmit *g, Dtype t, LLVMValueRef at, int n, const LLVMValue
     LLVMValueRef all = LLVMGetPoison(LLVMVectorType(element, (unsigned)each));
     for (int j = 0; j < each; j++)
       all = LLVMBuildInsertElement(e->b, all, to_memory(e, t, x[i + j]), i64_of(e, j), "");
-    tell(g, to, bytes, GPU_WRITE, GPU_GLOBAL);
+    tell(g, to, bytes, GPU_WRITE, space);
     LLVMSetAlignment(LLVMBuildStore(e->b, all, to), (unsigned)bytes);
   }
 }

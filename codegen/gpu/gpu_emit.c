@@ -4,7 +4,7 @@
 //   return if the launch is after the commit of a step that is not committed
 //   find the record of the set, load its operands
 //   run the units of the block, or join its partial rows
-#include "codegen/gpu/gpu_internal.h"
+#include "codegen/gpu/gpu_product.h"
 
 #ifdef MESHC_HAVE_LLVM
 #include <stddef.h>
@@ -147,6 +147,11 @@ static void emit_run(GpuEmit *g, const char *symbol) {
   load_pointers(g);
   count_units(g);
   find_lane(g);
+  if (g->plan.team == TEAM_TILE) {
+    gpu_product(g);
+    gpu_run_end(g, done);
+    return;
+  }
   LLVMValueRef skip = int_mul(e, g->chunk, i64_of(e, accum_offset(e->k, e->k->nstmts)));
   e->partial = emit_at(e, e->i8, e->partial, skip);
   gpu_cells_make(g);
@@ -173,7 +178,7 @@ void gpu_emit(LLVMModuleRef module, const Kernel *k, const char *symbol, const G
   Arena *a = arena_new();
   GpuEmit g = {.e = {.arena = a, .k = k, .target = t, .module = module, .report = gpu_report},
                .opt = opt,
-               .plan = gpu_plan_make(a, k),
+               .plan = gpu_plan_make(a, k, opt),
                .cell = arena_array(a, GpuCell, k->nstmts * GPU_CELLS + 1)};
   Emit *e = &g.e;
   e->ctx = LLVMGetModuleContext(module);

@@ -25,6 +25,9 @@
 //   gpu_join.c      joins the cells of a team
 //   gpu_accum.c     K_ACCUM: cells, partial rows
 //   gpu_nest.c      statements, inner loops, items
+//   gpu_tensor.c    tensor cores, copies beside the computation
+//   gpu_tile.c, gpu_tile_sums.c, gpu_tile_multiply.c   products of tiles (gpu_tile.h)
+//   gpu_product_plan.c, gpu_product_fill.c, gpu_product.c   kernels that are products, in tiles
 //   gpu_combine.c   NAME_combine
 //   gpu_emit.c      the functions of a kernel
 //   gpu_rows.c      ordered operations: the elements of a row
@@ -41,15 +44,34 @@
 #include "codegen/cpu/llvm_internal.h"
 #include "codegen/gpu/emulator.h"
 
-typedef enum GpuTeam { TEAM_THREAD, TEAM_WARP, TEAM_BLOCK } GpuTeam;
+// TEAM_TILE: a block computes tiles of a product (GpuTiles), whatever the items are.
+typedef enum GpuTeam { TEAM_THREAD, TEAM_WARP, TEAM_BLOCK, TEAM_TILE } GpuTeam;
 
 // Where the code of a statement is: once for each thread at the start of the function, once for
 // each item, once for each phase of an item, or in the inner loops.
 enum { GPU_AT_ENTRY, GPU_AT_ITEM, GPU_AT_PHASE, GPU_AT_INNER };
 
+// How a product is computed in tiles (gpu_product_plan.c). Arrays of two: of the left factor and
+// the rows of results, of the right factor and their columns.
+typedef struct GpuTiles {
+  int sum;                        // statement: the sum of products
+  int root[2];                    // statements: the values that are in the tiles of the factors
+  LoopSet along[2], batch, inner; // the loops of rows, columns, batch and depth
+  Dtype factor;                   // type of the tiles
+  int size[2];                    // results of a tile: rows, columns
+  int warps[2];                   // warps of a block along rows and columns
+  int depth;                      // rounds of the inner loops in a tile of a factor
+  int stages;                     // of the tiles of the factors
+  bool deep[2];                   // whether the rows of a factor's tile run along the depth
+  bool copied[2]; // whether a factor is copied from memory if it is aligned; else it is computed
+  int fold;       // after so many tiles sums are added to totals; 0: never
+  bool narrow;    // whether the numbers of rows, columns, batches and rounds fit 31 bits
+} GpuTiles;
+
 // How a kernel is scheduled on a GPU.
 typedef struct GpuPlan {
   GpuTeam team;
+  GpuTiles tiles;     // TEAM_TILE
   int threads;        // of a block
   int64_t grain;      // GpuEntry.grain
   bool blocked;       // whether the vector loop is an outer loop
@@ -73,7 +95,7 @@ typedef struct GpuPlan {
   // bytes: 1 or GPU_VECS.
   int vecs;
 } GpuPlan;
-GpuPlan gpu_plan_make(Arena *a, const Kernel *k);
+GpuPlan gpu_plan_make(Arena *a, const Kernel *k, const GpuCodeOptions *opt);
 char *gpu_plan_print(Arena *a, const Kernel *k, const GpuPlan *p); // one line of text
 // Returns how kernel k is launched. Its names are `name` and NAME_combine, allocated in a.
 GpuEntry gpu_plan_entry(Arena *a, const Kernel *k, const GpuPlan *p, const char *name);
@@ -167,11 +189,15 @@ LLVMValueRef gpu_shuffle(GpuEmit *g, GpuShuffle kind, LLVMValueRef x, int lane);
 // Emit a load or a store of a register of type t in the element type that memory has for it.
 LLVMValueRef gpu_read(GpuEmit *g, Dtype t, LLVMValueRef at, GpuSpace space);
 void gpu_write(GpuEmit *g, Dtype t, LLVMValueRef at, LLVMValueRef x, GpuSpace space);
-// Emit loads or stores of n neighbours from `at` on, an address that gpu_alignment has found to be
-// aligned. Global memory.
-void gpu_read_wide(GpuEmit *g, Dtype t, LLVMValueRef at, int n, LLVMValueRef *out);
-void gpu_write_wide(GpuEmit *g, Dtype t, LLVMValueRef at, int n, const LLVMValueRef *x);
+// Emit loads or stores of n neighbours from `at` on, an address that is a multiple of
+// gpu_wide_bytes.
+void gpu_read_wide(GpuEmit *g, Dtype t, LLVMValueRef at, GpuSpace space, int n, LLVMValueRef *out);
+void gpu_write_wide(GpuEmit *g, Dtype t, LLVMValueRef at, GpuSpace space, int n,
+                    const LLVMValueRef *x);
 int gpu_wide_bytes(Dtype t, int n); // the bytes of one such access
+// Emits a call of the function of the GpuEmulator whose pointer is at byte `at` of it. arg[0] is
+// set to the GpuEmulator.
+LLVMValueRef gpu_call_device(GpuEmit *g, size_t at, LLVMTypeRef result, int n, LLVMValueRef *arg);
 // Tells the emulator of an atomic operation on 4 bytes of global memory that follows.
 void gpu_tell_atomic(GpuEmit *g, LLVMValueRef at);
 // Emits a load of the 8 bytes at byte `at` behind address `base`, as an i64 or f64. Nobody writes
@@ -189,6 +215,8 @@ EmitReport gpu_report;
 // -- gpu_memory.c
 // v: number of the neighbour along the vector loop.
 LLVMValueRef gpu_load(GpuEmit *g, const KStmt *s, int v);
+// Emits the address of a pointer at the counters of all loops.
+LLVMValueRef gpu_element(GpuEmit *g, int pointer);
 void gpu_store(GpuEmit *g, const KStmt *s, int v);
 void gpu_scatter(GpuEmit *g, const KStmt *s);
 // Emits a K_DOT by a loop of the thread.
@@ -234,6 +262,10 @@ LLVMBasicBlockRef gpu_kept_begin(GpuEmit *g, int slot);
 // -- gpu_nest.c, gpu_combine.c, gpu_emit.c
 // Emits the items of the units GpuEmit.from..to-1.
 void gpu_items(GpuEmit *g);
+// Emits the statements at GPU_AT_ENTRY.
+void gpu_entry_statements(GpuEmit *g);
+// Emits statement `id`, one that has neither cells nor a leader.
+void gpu_statement(GpuEmit *g, int id);
 // Emits the counters of loops in `set`, whose rounds are rounds[l], in round number i of them all.
 // The last of these loops runs fastest.
 void gpu_decode(GpuEmit *g, LLVMValueRef i, bool narrow, LoopSet set, const LLVMValueRef *rounds,

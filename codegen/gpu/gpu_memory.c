@@ -23,6 +23,8 @@ static LLVMValueRef address(GpuEmit *g, int pointer, int v, LLVMValueRef index) 
   return address_in(g, pointer, v, index, g->e.k->nouter + g->e.k->ninner);
 }
 
+LLVMValueRef gpu_element(GpuEmit *g, int pointer) { return address(g, pointer, 0, NULL); }
+
 static LLVMValueRef load_if(GpuEmit *g, Dtype t, LLVMValueRef at, LLVMValueRef guard) {
   Emit *e = &g->e;
   LLVMTypeRef type = reg_type(e, t);
@@ -54,7 +56,7 @@ void gpu_load_wide(GpuEmit *g, int id) {
   const KStmt *s = &e->k->stmt[id];
   Dtype t = e->k->ptr[s->index].type;
   LLVMValueRef x[GPU_VECS];
-  gpu_read_wide(g, t, address(g, s->index, 0, NULL), e->vecs, x);
+  gpu_read_wide(g, t, address(g, s->index, 0, NULL), GPU_GLOBAL, e->vecs, x);
   for (int v = 0; v < e->vecs; v++)
     e->value[instance_id(id, 0, v)] = emit_coerce(e, x[v], t, s->type);
 }
@@ -64,7 +66,7 @@ void gpu_store_wide(GpuEmit *g, const KStmt *s) {
   Dtype t = e->k->ptr[s->index].type;
   LLVMValueRef x[GPU_VECS];
   for (int v = 0; v < e->vecs; v++) x[v] = operand_at(e, s, 0, t, 0, v);
-  gpu_write_wide(g, t, address(g, s->index, 0, NULL), e->vecs, x);
+  gpu_write_wide(g, t, address(g, s->index, 0, NULL), GPU_GLOBAL, e->vecs, x);
 }
 
 // -- sums of K_DOT ------------------------------------------------------------------------------

@@ -37,6 +37,8 @@ static void emit_one(GpuEmit *g, int id, int v) {
   BUG("kernel %s: a statement of kind %d", e->k->name, (int)s->kind);
 }
 
+void gpu_statement(GpuEmit *g, int id) { emit_one(g, id, 0); }
+
 // Emits statement `id` for the neighbours along the vector loop that are computed together.
 static void emit_neighbours(GpuEmit *g, int id) {
   Emit *e = &g->e;
@@ -61,6 +63,8 @@ static void emit_place(GpuEmit *g, int place, int phase) {
   for (int id = 0; id < g->e.k->nstmts; id++)
     if (is_at(g, id, place, phase)) emit_neighbours(g, id);
 }
+
+void gpu_entry_statements(GpuEmit *g) { emit_place(g, GPU_AT_ENTRY, 0); }
 
 // Emits the statements of a phase outside of the inner loops. Its stores may be to memory that the
 // other threads of the team still read (KPtr): they wait for them.
@@ -271,7 +275,7 @@ static void numbered_item(GpuEmit *g, LLVMValueRef i) {
 
 void gpu_items(GpuEmit *g) {
   Emit *e = &g->e;
-  emit_place(g, GPU_AT_ENTRY, 0);
+  gpu_entry_statements(g);
   int teams = g->plan.team == TEAM_THREAD ? g->threads : g->threads / gpu_team_threads(g);
   LLVMValueRef first = g->plan.team == TEAM_THREAD ? g->thread
                        : g->plan.team == TEAM_WARP ? right_by(e, g->thread, 5)

@@ -4,12 +4,13 @@
 //
 //   a thread an item   an outer vector loop, short inner loops, or none
 //   a warp an item     inner loops of up to WARP_ROUNDS rounds
+//   tiles of results   products of matrices (gpu_product_plan.c)
 //   a block an item    longer ones, and accumulators with many elements: each element has one
 //                      thread that adds to it, whatever the item
 //
 // A scatter is deterministic: only loops on which its index does not depend, and along which its
 // pointer moves, run in parallel. If that is not so for an outer loop, one block runs all units.
-#include "codegen/gpu/gpu_internal.h"
+#include "codegen/gpu/gpu_product.h"
 
 #include "ir/program/sums.h"
 
@@ -244,7 +245,15 @@ static uint8_t place_of(const Kernel *k, const GpuPlan *p, const KStmt *s, LoopS
   return place;
 }
 
-GpuPlan gpu_plan_make(Arena *a, const Kernel *k) {
+static void choose_tiles(const Kernel *k, GpuPlan *p) {
+  p->team = TEAM_TILE;
+  p->threads = p->tiles.warps[0] * p->tiles.warps[1] * GPU_WARP;
+  p->grain = gpu_product_grain(k, &p->tiles);
+  p->vecs = 1;
+  p->spread = 0;
+}
+
+GpuPlan gpu_plan_make(Arena *a, const Kernel *k, const GpuCodeOptions *opt) {
   GpuPlan p = {.blocked = k->vector >= 0 && k->vector < k->nouter,
                .elements = 1,
                .dep = arena_array(a, LoopSet, k->nstmts + 1),
@@ -264,6 +273,7 @@ GpuPlan gpu_plan_make(Arena *a, const Kernel *k) {
   choose_grain(k, &p);
   choose_fold(k, &p);
   choose_cells(k, &p);
+  if (gpu_product_plan(a, k, p.dep, opt->tile, &p.tiles)) choose_tiles(k, &p);
   return p;
 }
 
@@ -280,6 +290,7 @@ GpuEntry gpu_plan_entry(Arena *a, const Kernel *k, const GpuPlan *p, const char 
   bool partial = accum_offset(k, k->nstmts) > 0;
   int shared = 8 * p->joins * (p->threads / GPU_WARP), all = 8 * p->threads;
   if (p->kept && p->team == TEAM_WARP && shared < all) shared = all;
+  if (p->team == TEAM_TILE) shared = gpu_product_shared(&p->tiles);
   return (GpuEntry){.run = name,
                     .combine = partial ? arena_printf(a, "%s_combine", name) : NULL,
                     .threads = p->threads,
@@ -310,6 +321,9 @@ char *gpu_plan_print(Arena *a, const Kernel *k, const GpuPlan *p) {
   const char *more = p->vecs > 1 ? arena_printf(a, ", %d neighbours at a time", p->vecs)
                      : p->kept   ? ", accumulators in registers"
                                  : "";
+  if (p->team == TEAM_TILE)
+    return arena_printf(a, "%s, %d threads and %s for each block", gpu_product_print(a, &p->tiles),
+                        p->threads, grain);
   return arena_printf(a, "%s for each item, %d threads and %s for each block, spread: %s%s",
                       team[p->team], p->threads, grain, spread_text(a, k, p), more);
 }

@@ -1,7 +1,7 @@
 // Assembles code for GPUs by ptxas, for compute capabilities 8.0 and 9.0: the hand-made kernels of
-// suite_kernels, those of the op table (common/op_cases.h), ordered operations, and those of
-// the examples. The assembler must take all of it, without spilled registers. Without ptxas
-// everything is skipped.
+// suite_kernels, products in tiles of each kind, the kernels of the op table (common/op_cases.h),
+// ordered operations, and those of the examples. The assembler must take all of it, without spilled
+// registers. Without ptxas everything is skipped.
 //
 //   suite_gpu_assemble       every SAMPLE-th kernel of the first two, each for one of the two
 //   suite_gpu_assemble all   all of them, each for both
@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "codegen/gpu/gpu_product.h"
 #include "frontend/frontend.h"
 #include "ir/base/map.h"
 #include "tests/suite/common/code.h"
@@ -82,12 +83,14 @@ static bool wanted(size_t list, size_t i) { return whole || list % countof(capab
 
 typedef VEC(Kernel *) Kernels;
 
+// tile: GpuCodeOptions.tile.
 static void assemble_program(Arena *a, const char *ptxas, const Program *p, Kernel *const *kernels,
-                             size_t list, const char *what) {
+                             int tile, size_t list, const char *what) {
   Diag *d = diag_new(a);
   for (size_t i = 0; i < countof(capabilities); i++) {
     if (!wanted(list, i)) continue;
-    GpuCodeOptions opt = {.target = GPU_PTX, .capability = capabilities[i], .opt = suite_opt(2)};
+    GpuCodeOptions opt = {
+        .target = GPU_PTX, .capability = capabilities[i], .opt = suite_opt(2), .tile = tile};
     char ptx[100], *text = gpu_code_text(a, p, kernels, &opt, d);
     snprintf(ptx, sizeof ptx, "%s/code.ptx", folder);
     FILE *f = fopen(ptx, "w");
@@ -102,11 +105,11 @@ static void assemble_program(Arena *a, const char *ptxas, const Program *p, Kern
   }
 }
 
-static void assemble_kernels(Arena *a, const char *ptxas, const Kernels *k, size_t list,
+static void assemble_kernels(Arena *a, const char *ptxas, const Kernels *k, int tile, size_t list,
                              const char *what) {
   Program p = {.nkernels = k->n, .kernel = arena_array(a, ProgKernel, k->n + 1), .for_ = "run"};
   for (uint32_t i = 0; i < k->n; i++) p.kernel[i].name = arena_printf(a, "k%u", i);
-  assemble_program(a, ptxas, &p, k->at, list, what);
+  assemble_program(a, ptxas, &p, k->at, tile, list, what);
 }
 
 // Assembles the functions of all ordered operations, of every type but bool.
@@ -117,7 +120,7 @@ static void ordered(Arena *a, const char *ptxas) {
     Ordered w = {.kind = (OrderedKind)(i % KINDS), .type = (Dtype)(i / KINDS)};
     if (w.type != TYPE_BOOL) p.instr[p.ninstrs++] = (Instr){.kind = INSTR_ORDERED, .u.ordered = w};
   }
-  assemble_program(a, ptxas, &p, NULL, 0, "ordered operations");
+  assemble_program(a, ptxas, &p, NULL, 0, 0, "ordered operations");
 }
 
 static void hand_made(Arena *a, const char *ptxas, int sample) {
@@ -127,7 +130,19 @@ static void hand_made(Arena *a, const char *ptxas, int sample) {
   int n = cases_all(&cases);
   Kernels k = {0};
   for (int i = 0; i < n; i += sample) vec_push(a, k) = &cases[i].k;
-  assemble_kernels(a, ptxas, &k, 0, "hand-made kernels");
+  assemble_kernels(a, ptxas, &k, 0, 0, "hand-made kernels");
+}
+
+// Assembles products in tiles of each kind. The list of cases must be empty before.
+static void products(Arena *a, const char *ptxas, int sample) {
+  Case *cases;
+  tile_cases_add();
+  int n = cases_all(&cases);
+  for (int tile = 1; tile <= gpu_product_shapes(); tile++) {
+    Kernels k = {0};
+    for (int i = tile; i < n; i += sample) vec_push(a, k) = &cases[i].k;
+    assemble_kernels(a, ptxas, &k, tile, (size_t)tile, arena_printf(a, "products, tile %d", tile));
+  }
 }
 
 static Graph *through_passes(Arena *a, const Graph *g, const Machine *machine) {
@@ -162,7 +177,7 @@ static void of_ops(Arena *a, const char *ptxas, int sample) {
     OpCase c;
     if (op_case_build(a, dims, &one, i, &c)) add_kernels_of(a, &c, names, &known, &k);
   }
-  assemble_kernels(a, ptxas, &k, 1, "kernels of operations");
+  assemble_kernels(a, ptxas, &k, 0, 1, "kernels of operations");
 }
 
 static void of_example(const char *ptxas, size_t list) {
@@ -185,10 +200,11 @@ int main(int argc, char **argv) {
   int sample = whole ? 1 : SAMPLE;
   const char *ptxas = assembler();
   if (!ptxas || !code_available() || !mkdtemp(folder)) {
-    printf("0 passed, 0 failed, %d skipped\n", (int)countof(examples) + 3);
+    printf("0 passed, 0 failed, %d skipped\n", (int)countof(examples) + 4);
     return 0;
   }
   Arena *a = arena_new();
+  products(a, ptxas, whole ? 7 : 61);
   hand_made(a, ptxas, sample);
   of_ops(a, ptxas, sample);
   ordered(a, ptxas);

@@ -6,50 +6,13 @@
 //
 //   suite_gpu_kernels [TEXT | all]   every SAMPLE-th case; those whose name contains TEXT; all
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "ir/base/philox.h"
-#include "tests/suite/common/gpu_launch.h"
-#include "tests/suite/common/kernel_case.h"
+#include "tests/suite/common/gpu_case.h"
 
-enum { SETS = 2, SAMPLE = 3 };
-static bool sets_differ;
+enum { SAMPLE = 3 };
 static uint32_t *number; // of each case: that of its kernel in the program
-
-static size_t bytes_of(const CaseRun *run, int p) {
-  return (size_t)(run->elements[p] * dtype_bytes(run->c->ptr[p].type));
-}
-
-// Runs a case for its operands and for a copy of them. Sets sets_differ if the results do.
-static void run_sets(GpuRunner *r, CaseRun *run, void *const *copy) {
-  const Case *c = run->c;
-  int64_t n = case_units(c);
-  void *own[MAX_P];
-  for (int p = 0; p < c->k.nptr; p++) own[p] = run->mem[p];
-  GpuSet set[SETS] = {{.ptr = own, .slot = c->slot, .num = c->num, .units = n},
-                      {.ptr = copy, .slot = c->slot, .num = c->num, .units = n}};
-  gpu_runner_run(r, number[run->i], ceil_div(n ? n : 1, c->chunks), SETS, set);
-  run->status = set[0].status;
-  sets_differ = memcmp(&set[0].status, &set[1].status, sizeof set[0].status) != 0;
-  for (int p = 0; p < c->k.nptr; p++) sets_differ |= memcmp(copy[p], own[p], bytes_of(run, p)) != 0;
-  if (sets_differ) printf("  %s: equal sets have different results\n", c->name);
-}
-
-static void run_case(CaseRun *run) {
-  GpuRunner *r = run->context;
-  void *copy[MAX_P];
-  for (int p = 0; p < run->c->k.nptr; p++) {
-    size_t bytes = bytes_of(run, p);
-    copy[p] = malloc(bytes + 1);
-    memcpy(copy[p], run->mem[p], bytes);
-    gpu_runner_allow(r, run->mem[p], bytes);
-    gpu_runner_allow(r, copy[p], bytes);
-  }
-  run_sets(r, run, copy);
-  gpu_runner_forget(r);
-  for (int p = 0; p < run->c->k.nptr; p++) free(copy[p]);
-}
 
 static bool wanted(const Case *c, int i, const char *only) {
   if (!only) return i % SAMPLE == 0;
@@ -85,7 +48,7 @@ int main(int argc, char **argv) {
   gpu_runner_header(r)->seed = philox_seed(INTERP_SEED);
   for (int i = 0; i < n; i++) {
     if (!wanted(&cases[i], i, argc > 1 ? argv[1] : NULL)) continue;
-    bool ok = case_check(i, run_case, r) && !sets_differ;
+    bool ok = gpu_case_check(i, r, number[i]);
     if (!ok) printf("FAIL %s\n%s", cases[i].name, kernel_print(a, &cases[i].k));
     *(ok ? &passed : &failed) += 1;
   }

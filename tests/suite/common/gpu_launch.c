@@ -27,8 +27,15 @@ void gpu_runner_forget(GpuRunner *r) {
 // -- runners ------------------------------------------------------------------------------------
 
 GpuRunner *gpu_runner_new(const Program *p, Kernel *const *kernels, Diag *d) {
-  GpuCodeOptions opt = {
-      .target = GPU_EMULATED, .capability = 80, .opt = suite_opt(1), .cache = suite_cache()};
+  return gpu_runner_of_tile(p, kernels, 0, d);
+}
+
+GpuRunner *gpu_runner_of_tile(const Program *p, Kernel *const *kernels, int tile, Diag *d) {
+  GpuCodeOptions opt = {.target = GPU_EMULATED,
+                        .capability = 80,
+                        .opt = suite_opt(1),
+                        .tile = tile,
+                        .cache = suite_cache()};
   GpuCode *code = gpu_code_load(p, kernels, &opt, d);
   if (!code) return NULL;
   GpuRunner *r = calloc(1, sizeof *r);

@@ -6,8 +6,9 @@
 
 typedef struct GpuRunner GpuRunner;
 // Compiles the kernels of p for the emulator. Returns NULL after an error in d. Thread rule: one
-// thread at a time.
+// thread at a time. The second one has products in tiles of one kind (GpuCodeOptions.tile).
 GpuRunner *gpu_runner_new(const Program *p, Kernel *const *kernels, Diag *d);
+GpuRunner *gpu_runner_of_tile(const Program *p, Kernel *const *kernels, int tile, Diag *d);
 void gpu_runner_free(GpuRunner *r);
 GpuHeader *gpu_runner_header(GpuRunner *r); // what launches read; the caller may change it
 

@@ -1,0 +1,221 @@
+// Computes a product of matrices in tiles (GpuTiles). A block of threads computes a tile of results
+// at a time:
+//
+//   fill the stages but one with the first tiles of both factors
+//   for each tile along the depth
+//     wait until its stage is filled; fill the stage that was multiplied last
+//     each warp multiplies its rows and columns, with sums in registers
+//   for each row of warps
+//     its sums go to a tile in shared memory
+//     all threads compute and store results from it, neighbours side by side
+//
+// Tiles are numbered so that blocks which run at the same time share rows and columns: GROUP rows
+// of tiles, column by column. If a launch has fewer blocks than tiles, each block has several.
+#include "codegen/gpu/gpu_product.h"
+
+#ifdef MESHC_HAVE_LLVM
+#include <stddef.h>
+
+enum { GROUP = 8 };
+
+static LLVMValueRef ceil_by(Emit *e, LLVMValueRef n, int by) {
+  return LLVMBuildUDiv(e->b, int_add(e, n, i64_of(e, by - 1)), i64_of(e, by), "");
+}
+
+// -- sums ---------------------------------------------------------------------------------------
+
+// The sums of a warp. With folds, `leaf` has those of the last tiles and `total` the others.
+typedef struct Accumulators {
+  GpuSums leaf, total;
+  LLVMValueRef first[2]; // row and column of the warp's first sum, in the block's tile
+  LLVMValueRef warp_row; // number of the warp along the rows
+} Accumulators;
+
+static Accumulators accumulators_make(GpuProduct *p) {
+  GpuEmit *g = p->g;
+  Emit *e = &g->e;
+  const GpuTiles *t = p->t;
+  int rows = t->size[0] / t->warps[0], columns = t->size[1] / t->warps[1];
+  Dtype type = gpu_tile_sum_type(t->factor);
+  int m = rows / GPU_FRAGMENT_ROWS, n = columns / GPU_FRAGMENT_COLUMNS;
+  LLVMValueRef warp = right_by(e, g->thread, 5), across = i64_of(e, t->warps[1]);
+  Accumulators a = {.leaf = gpu_sums_make(g, type, m, n)};
+  if (t->fold) a.total = gpu_sums_make(g, type, m, n);
+  a.warp_row = LLVMBuildUDiv(e->b, warp, across, "");
+  a.first[0] = int_mul(e, a.warp_row, i64_of(e, rows));
+  a.first[1] = int_mul(e, LLVMBuildURem(e->b, warp, across, ""), i64_of(e, columns));
+  return a;
+}
+
+// Emits total += leaf, leaf = 0.
+static void fold(GpuEmit *g, const Accumulators *a) {
+  gpu_sums_add(g, &a->total, &a->leaf);
+  gpu_sums_clear(g, &a->leaf);
+}
+
+// -- the sum over the depth ---------------------------------------------------------------------
+
+static void multiply(GpuProduct *p, const Accumulators *a, LLVMValueRef stage) {
+  GpuTile tile[2];
+  GpuSide side[2];
+  for (int i = 0; i < 2; i++) {
+    tile[i] = gpu_product_tile(p, i, stage);
+    side[i] = (GpuSide){.tile = &tile[i], .first = a->first[i], .deep = p->t->deep[i]};
+  }
+  gpu_multiply(p->g, &a->leaf, &side[0], &side[1], p->t->depth);
+}
+
+// Emits the filling of stage `step` modulo the stages with tile number `step` along the depth, if
+// there is one. The group of copies is ended in any case, so that their number is known.
+static void fill_step(GpuProduct *p, LLVMValueRef step, LLVMValueRef steps) {
+  Emit *e = &p->g->e;
+  LLVMBasicBlockRef some = emit_block(e), none = emit_block(e), done = emit_block(e);
+  LLVMBuildCondBr(e->b, int_less(e, step, steps), some, none);
+  LLVMPositionBuilderAtEnd(e->b, some);
+  LLVMValueRef stage = LLVMBuildURem(e->b, step, i64_of(e, p->t->stages), "");
+  gpu_product_fill(p, stage, int_mul(e, step, i64_of(e, p->t->depth)));
+  LLVMBuildBr(e->b, done);
+  LLVMPositionBuilderAtEnd(e->b, none);
+  gpu_copies_commit(p->g);
+  LLVMBuildBr(e->b, done);
+  LLVMPositionBuilderAtEnd(e->b, done);
+}
+
+static void fold_after(GpuProduct *p, const Accumulators *a, LLVMValueRef step) {
+  Emit *e = &p->g->e;
+  if (!p->t->fold) return;
+  LLVMValueRef fold_at = i64_of(e, p->t->fold);
+  LLVMValueRef rest = LLVMBuildURem(e->b, int_add(e, step, i64_of(e, 1)), fold_at, "");
+  LLVMBasicBlockRef done = if_begin(e, int_equal(e, rest, i64_of(e, 0)));
+  fold(p->g, a);
+  if_end(e, done);
+}
+
+static void sum_over_depth(GpuProduct *p, const Accumulators *a) {
+  GpuEmit *g = p->g;
+  Emit *e = &g->e;
+  int ahead = p->t->stages - 1;
+  LLVMValueRef steps = ceil_by(e, p->depth, p->t->depth);
+  gpu_sums_clear(g, &a->leaf);
+  if (p->t->fold) gpu_sums_clear(g, &a->total);
+  EmitLoop first = loop_to(e, ahead);
+  fill_step(p, first.var, steps);
+  loop_end(e, &first);
+  EmitLoop l = loop_begin(e, i64_of(e, 0), steps, i64_of(e, 1));
+  gpu_copies_wait(g, ahead - 1);
+  gpu_barrier(g); // all copies of this stage are there, and the last one is not read any more
+  fill_step(p, int_add(e, l.var, i64_of(e, ahead)), steps);
+  multiply(p, a, LLVMBuildURem(e->b, l.var, i64_of(e, p->t->stages), ""));
+  fold_after(p, a, l.var);
+  loop_end(e, &l);
+  gpu_copies_wait(g, 0);
+  if (p->t->fold) fold(g, a);
+}
+
+// -- results ------------------------------------------------------------------------------------
+
+LLVMValueRef gpu_unit_number(GpuEmit *g) {
+  Emit *e = &g->e;
+  LLVMValueRef unit = i64_of(e, 0);
+  for (int l = 0; l < e->k->nouter; l++) {
+    LLVMValueRef at = e->counter[l];
+    bool blocks = g->plan.blocked && l == e->k->vector;
+    if (blocks) at = LLVMBuildUDiv(e->b, at, i64_of(e, e->k->block), "");
+    unit = int_add(e, int_mul(e, unit, g->count[l]), at);
+  }
+  return unit;
+}
+
+// Emits the result at (row, column) of tile `sums`, whose first row is row `from` of the block's
+// tile, if the launch has to compute it.
+static void result(GpuProduct *p, const GpuTile *sums, LLVMValueRef from, LLVMValueRef row,
+                   LLVMValueRef column) {
+  GpuEmit *g = p->g;
+  Emit *e = &g->e;
+  LLVMValueRef x = int_add(e, int_add(e, p->first[0], from), row),
+               y = int_add(e, p->first[1], column);
+  LLVMBasicBlockRef inside =
+      if_begin(e, bit_and(e, int_less(e, x, p->size[0]), int_less(e, y, p->size[1])));
+  gpu_product_counters(p, p->t->along[0], x);
+  gpu_product_counters(p, p->t->along[1], y);
+  LLVMValueRef unit = gpu_unit_number(g);
+  LLVMBasicBlockRef wanted =
+      if_begin(e, bit_and(e, bit_not(e, int_less(e, unit, g->from)), int_less(e, unit, g->to)));
+  e->value[instance_id(p->t->sum, 0, 0)] =
+      gpu_read(g, sums->type, gpu_tile_at(g, sums, row, column), GPU_SHARED);
+  for (int i = 0; i < e->k->nstmts; i++)
+    if (p->result[i]) gpu_statement(g, i);
+  if_end(e, wanted);
+  if_end(e, inside);
+}
+
+static void store_results(GpuProduct *p, const Accumulators *a) {
+  GpuEmit *g = p->g;
+  Emit *e = &g->e;
+  const GpuTiles *t = p->t;
+  int rows = t->size[0] / t->warps[0];
+  GpuTile sums = {a->leaf.type, rows, t->size[1], gpu_shared(g)};
+  EmitLoop pass = loop_to(e, t->warps[0]);
+  gpu_barrier(g); // what was in shared memory is not read any more
+  LLVMBasicBlockRef own = if_begin(e, int_equal(e, a->warp_row, pass.var));
+  gpu_sums_store(g, t->fold ? &a->total : &a->leaf, &sums, i64_of(e, 0), a->first[1]);
+  if_end(e, own);
+  gpu_barrier(g);
+  EmitLoop l =
+      loop_begin(e, g->thread, i64_of(e, (int64_t)rows * t->size[1]), i64_of(e, g->threads));
+  LLVMValueRef columns = i64_of(e, t->size[1]);
+  result(p, &sums, int_mul(e, pass.var, i64_of(e, rows)), LLVMBuildUDiv(e->b, l.var, columns, ""),
+         LLVMBuildURem(e->b, l.var, columns, ""));
+  loop_end(e, &l);
+  loop_end(e, &pass);
+  gpu_barrier(g); // the next tile fills the shared memory
+}
+
+// -- tiles --------------------------------------------------------------------------------------
+
+// Sets the place of tile number i of the launch: GpuProduct.first, and the counters of the batch.
+// tiles: the numbers of tiles along rows and columns.
+static void find_tile(GpuProduct *p, LLVMValueRef i, const LLVMValueRef *tiles) {
+  Emit *e = &p->g->e;
+  LLVMValueRef all = int_mul(e, tiles[0], tiles[1]), at = LLVMBuildURem(e->b, i, all, "");
+  gpu_product_counters(p, p->t->batch, LLVMBuildUDiv(e->b, i, all, ""));
+  LLVMValueRef in_group = int_mul(e, tiles[1], i64_of(e, GROUP));
+  LLVMValueRef above = int_mul(e, LLVMBuildUDiv(e->b, at, in_group, ""), i64_of(e, GROUP));
+  LLVMValueRef rows = int_min(e, int_sub(e, tiles[0], above), i64_of(e, GROUP));
+  at = LLVMBuildURem(e->b, at, in_group, "");
+  LLVMValueRef row = int_add(e, above, LLVMBuildURem(e->b, at, rows, ""));
+  p->first[0] = int_mul(e, row, i64_of(e, p->t->size[0]));
+  p->first[1] = int_mul(e, LLVMBuildUDiv(e->b, at, rows, ""), i64_of(e, p->t->size[1]));
+}
+
+LLVMValueRef gpu_blocks_of_set(GpuEmit *g) {
+  Emit *e = &g->e;
+  g->from = gpu_constant(g, e->i64, g->record, (int64_t)offsetof(GpuRecord, from));
+  g->to = gpu_constant(g, e->i64, g->record, (int64_t)offsetof(GpuRecord, to));
+  LLVMValueRef n = int_add(e, int_sub(e, g->to, g->from), int_sub(e, g->grain, i64_of(e, 1)));
+  return LLVMBuildUDiv(e->b, n, g->grain, "");
+}
+
+void gpu_product(GpuEmit *g) {
+  Emit *e = &g->e;
+  const GpuTiles *t = &g->plan.tiles;
+  GpuProduct p = {.g = g,
+                  .t = t,
+                  .depth = gpu_rounds(g, t->inner, e->extent),
+                  .batches = gpu_rounds(g, t->batch, e->extent)};
+  LLVMValueRef tiles[2];
+  for (int i = 0; i < 2; i++) {
+    p.size[i] = gpu_rounds(g, t->along[i], e->extent);
+    tiles[i] = ceil_by(e, p.size[i], t->size[i]);
+  }
+  gpu_entry_statements(g);
+  gpu_product_prepare(&p);
+  Accumulators a = accumulators_make(&p);
+  LLVMValueRef n = int_mul(e, p.batches, int_mul(e, tiles[0], tiles[1]));
+  EmitLoop l = loop_begin(e, g->chunk, n, gpu_blocks_of_set(g));
+  find_tile(&p, l.var, tiles);
+  sum_over_depth(&p, &a);
+  store_results(&p, &a);
+  loop_end(e, &l);
+}
+#endif

@@ -1,0 +1,60 @@
+// Kernels that are products of matrices, computed in tiles by the threads of a block together.
+// gpu_product_plan.c says which kernels these are.
+#ifndef CODEGEN_GPU_PRODUCT_H
+#define CODEGEN_GPU_PRODUCT_H
+
+#include "codegen/gpu/gpu_tile.h"
+
+// -- gpu_product_plan.c
+// Returns whether k is computed in tiles, and how in *t. dep: GpuPlan.dep; tile:
+// GpuCodeOptions.tile. The arena is for scratch.
+bool gpu_product_plan(Arena *a, const Kernel *k, const LoopSet *dep, int tile, GpuTiles *t);
+int gpu_product_shapes(void); // returns the number of tiles from which one is chosen
+// Returns the units of a block of threads: a launch has at least as many blocks as tiles.
+int64_t gpu_product_grain(const Kernel *k, const GpuTiles *t);
+// Return the bytes of shared memory: of a factor's tile, of a stage, of a block of threads.
+int gpu_product_tile_bytes(const GpuTiles *t, int side);
+int gpu_product_stage_bytes(const GpuTiles *t);
+int gpu_product_shared(const GpuTiles *t);
+char *gpu_product_print(Arena *a, const GpuTiles *t);
+
+#ifdef MESHC_HAVE_LLVM
+// The product that is emitted.
+typedef struct GpuProduct {
+  GpuEmit *g;
+  const GpuTiles *t;
+  LLVMValueRef size[2], depth, batches; // rows and columns of results, rounds of the sum; i64s
+  LLVMValueRef first[2];                // row and column of the block's current tile
+  bool *needed[2];                      // statements that give the elements of a factor's tile
+  bool *result;                         // statements that come behind the sum
+  LLVMValueRef aligned[2]; // of a factor that is copied: whether its address is a multiple of 16
+} GpuProduct;
+
+// -- gpu_product_fill.c
+// Returns by statement whether statement `root` depends on it or is it, and whether it is not
+// emitted at the start of the function. In the arena of the function.
+bool *gpu_statements_of(GpuEmit *g, int root);
+// Returns the same for all stores, without statement `sum` and what only it needs.
+bool *gpu_result_statements(GpuEmit *g, int sum);
+// Sets what does not change from tile to tile: `needed`, `result`, `aligned`.
+void gpu_product_prepare(GpuProduct *p);
+// Emits the counters of loops `set` at round number i of them all.
+void gpu_product_counters(GpuProduct *p, LoopSet set, LLVMValueRef i);
+// Returns the tile of a factor in stage number `stage`, an i64.
+GpuTile gpu_product_tile(GpuProduct *p, int side, LLVMValueRef stage);
+// Emits the filling of the tiles of both factors in stage number `stage`, with the rounds of the
+// sum from `from` on. It is done when the group of copies that it ends has been waited for, and
+// behind a barrier.
+void gpu_product_fill(GpuProduct *p, LLVMValueRef stage, LLVMValueRef from);
+
+// -- gpu_product.c
+// Emits the number of the unit at the counters of the outer loops.
+LLVMValueRef gpu_unit_number(GpuEmit *g);
+// Makes GpuEmit.from and to the units of the whole set instead of those of the block. Returns the
+// number of blocks of the set.
+LLVMValueRef gpu_blocks_of_set(GpuEmit *g);
+// Emits the block's share of a kernel of TEAM_TILE.
+void gpu_product(GpuEmit *g);
+#endif
+
+#endif
