@@ -5,6 +5,7 @@
 //   find the record of the set, load its operands
 //   run the units of the block, or join its partial rows
 #include "codegen/gpu/gpu_product.h"
+#include "codegen/gpu/gpu_scatter.h"
 
 #ifdef MESHC_HAVE_LLVM
 #include <stddef.h>
@@ -147,8 +148,8 @@ static void emit_run(GpuEmit *g, const char *symbol) {
   load_pointers(g);
   count_units(g);
   find_lane(g);
-  if (g->plan.team == TEAM_TILE) {
-    gpu_product(g);
+  if (g->plan.team == TEAM_TILE || g->plan.team == TEAM_OWNERS) {
+    (g->plan.team == TEAM_TILE ? gpu_product : gpu_scatter_rows)(g);
     gpu_run_end(g, done);
     return;
   }

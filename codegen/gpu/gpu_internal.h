@@ -28,6 +28,7 @@
 //   gpu_tensor.c    tensor cores, copies beside the computation
 //   gpu_tile.c, gpu_tile_sums.c, gpu_tile_multiply.c   products of tiles (gpu_tile.h)
 //   gpu_product_plan.c, gpu_product_fill.c, gpu_product.c   kernels that are products, in tiles
+//   gpu_scatter_plan.c, gpu_scatter.c   kernels that only scatter, by owners of rows
 //   gpu_combine.c   NAME_combine
 //   gpu_emit.c      the functions of a kernel
 //   gpu_rows.c      ordered operations: the elements of a row
@@ -45,7 +46,8 @@
 #include "codegen/gpu/emulator.h"
 
 // TEAM_TILE: a block computes tiles of a product (GpuTiles), whatever the items are.
-typedef enum GpuTeam { TEAM_THREAD, TEAM_WARP, TEAM_BLOCK, TEAM_TILE } GpuTeam;
+// TEAM_OWNERS: a block adds the terms of a scatter that go to its rows (GpuOwners).
+typedef enum GpuTeam { TEAM_THREAD, TEAM_WARP, TEAM_BLOCK, TEAM_TILE, TEAM_OWNERS } GpuTeam;
 
 // Where the code of a statement is: once for each thread at the start of the function, once for
 // each item, once for each phase of an item, or in the inner loops.
@@ -68,10 +70,19 @@ typedef struct GpuTiles {
   bool narrow;    // whether the numbers of rows, columns, batches and rounds fit 31 bits
 } GpuTiles;
 
+// How a kernel that only scatters is divided among blocks of threads (gpu_scatter_plan.c).
+typedef struct GpuOwners {
+  LoopSet terms, columns; // its loops
+  int threads;            // of a block
+  int groups;             // blocks that divide the columns of a row
+  int owners;             // groups of blocks that divide the rows
+} GpuOwners;
+
 // How a kernel is scheduled on a GPU.
 typedef struct GpuPlan {
   GpuTeam team;
   GpuTiles tiles;     // TEAM_TILE
+  GpuOwners owners;   // TEAM_OWNERS
   int threads;        // of a block
   int64_t grain;      // GpuEntry.grain
   bool blocked;       // whether the vector loop is an outer loop

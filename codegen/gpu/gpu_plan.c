@@ -7,10 +7,13 @@
 //   tiles of results   products of matrices (gpu_product_plan.c)
 //   a block an item    longer ones, and accumulators with many elements: each element has one
 //                      thread that adds to it, whatever the item
+//   owners of rows     kernels that only scatter (gpu_scatter_plan.c)
 //
-// A scatter is deterministic: only loops on which its index does not depend, and along which its
-// pointer moves, run in parallel. If that is not so for an outer loop, one block runs all units.
+// Other scatters are deterministic, too: only loops on which the index does not depend, and along
+// which the pointer moves, run in parallel. If that is not so for an outer loop, one block runs all
+// units.
 #include "codegen/gpu/gpu_product.h"
+#include "codegen/gpu/gpu_scatter.h"
 
 #include "ir/program/sums.h"
 
@@ -253,6 +256,14 @@ static void choose_tiles(const Kernel *k, GpuPlan *p) {
   p->spread = 0;
 }
 
+static void choose_owners(GpuPlan *p) {
+  p->team = TEAM_OWNERS;
+  p->threads = p->owners.threads;
+  p->grain = ALL_UNITS;
+  p->vecs = 1;
+  p->spread = 0;
+}
+
 GpuPlan gpu_plan_make(Arena *a, const Kernel *k, const GpuCodeOptions *opt) {
   GpuPlan p = {.blocked = k->vector >= 0 && k->vector < k->nouter,
                .elements = 1,
@@ -274,6 +285,7 @@ GpuPlan gpu_plan_make(Arena *a, const Kernel *k, const GpuCodeOptions *opt) {
   choose_fold(k, &p);
   choose_cells(k, &p);
   if (gpu_product_plan(a, k, p.dep, opt->tile, &p.tiles)) choose_tiles(k, &p);
+  if (gpu_scatter_plan(a, k, p.dep, &p.owners)) choose_owners(&p);
   return p;
 }
 
@@ -291,11 +303,13 @@ GpuEntry gpu_plan_entry(Arena *a, const Kernel *k, const GpuPlan *p, const char 
   int shared = 8 * p->joins * (p->threads / GPU_WARP), all = 8 * p->threads;
   if (p->kept && p->team == TEAM_WARP && shared < all) shared = all;
   if (p->team == TEAM_TILE) shared = gpu_product_shared(&p->tiles);
+  if (p->team == TEAM_OWNERS) shared = gpu_scatter_shared(&p->owners);
   return (GpuEntry){.run = name,
                     .combine = partial ? arena_printf(a, "%s_combine", name) : NULL,
                     .threads = p->threads,
                     .combine_threads = partial ? GPU_COMBINE_THREADS : 0,
                     .grain = p->grain,
+                    .parts = p->team == TEAM_OWNERS ? p->owners.owners * p->owners.groups : 0,
                     .shared = shared,
                     .combine_shared = partial ? 8 * GPU_COMBINE_THREADS : 0,
                     .combine_blocks = partial ? combine_blocks(k) : 0};
@@ -324,6 +338,7 @@ char *gpu_plan_print(Arena *a, const Kernel *k, const GpuPlan *p) {
   if (p->team == TEAM_TILE)
     return arena_printf(a, "%s, %d threads and %s for each block", gpu_product_print(a, &p->tiles),
                         p->threads, grain);
+  if (p->team == TEAM_OWNERS) return gpu_scatter_print(a, &p->owners);
   return arena_printf(a, "%s for each item, %d threads and %s for each block, spread: %s%s",
                       team[p->team], p->threads, grain, spread_text(a, k, p), more);
 }

@@ -11,7 +11,9 @@
 //
 //   run       grid (blocks of all sets). Block b belongs to the last set whose first_block is at
 //             most b. With c = b - first_block it computes the units from + c * grain up to
-//             from + (c + 1) * grain - 1, but none from `to` on.
+//             from + (c + 1) * grain - 1, but none from `to` on. Where parts (GpuEntry) divide
+//             these units, the blocks of a set are so many times more, and the kernel says which
+//             of them computes what.
 //   combine   grid (GpuEntry.combine_blocks, nsets). Block (x, y) joins the partial rows of set y,
 //             for some of the results. Only kernels with partial results have it.
 #ifndef IR_GPU_H
@@ -24,6 +26,7 @@ typedef struct GpuEntry {
   const char *run, *combine;    // names in the images; combine is NULL without partial results
   int threads, combine_threads; // threads of a block, a multiple of 32
   int64_t grain; // units of a block of `run`; 0: KernelLaunch.grain (kernels with partial results)
+  int parts;     // blocks of `run` that divide the units of one block among them; 0: there is one
   int shared, combine_shared; // bytes of dynamic shared memory
   int64_t combine_blocks;     // blocks in x of the grid of `combine`
 } GpuEntry;

@@ -64,7 +64,7 @@ static bool plan_kernel(DeviceWork *w, StepPlan *p, GpuRound *round) {
   const Exec *e = w->exec;
   uint32_t kernel = e->program->instr[round->instr].u.kernel.kernel;
   const GpuEntry *entry = &w->code->entry[kernel];
-  Launching l = {0};
+  Launching l = {.parts = entry->parts};
   if (e->program->nchecks) round->status = p->nstatus;
   for (int64_t c = e->first; c < e->first + e->own; c++) {
     const BoundKernel *b = &bound_instr(e, c, round->instr, &round->steps)->u.kernel;

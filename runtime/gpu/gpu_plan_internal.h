@@ -13,6 +13,7 @@ typedef struct Launching {
   int64_t table; // offset of its first record in StepPlan.table
   int32_t nsets;
   int64_t blocks; // blocks of all sets so far
+  int parts;      // GpuEntry.parts
 } Launching;
 
 // What a record is made from. ptr has addresses on the host.

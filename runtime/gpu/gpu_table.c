@@ -29,7 +29,7 @@ void gpu_table_set(const DeviceWork *w, StepPlan *p, const ProgKernel *k, GpuRec
   if (k->nslot) memcpy(to + gpu_slot_at(k->nptr, 0), of.slot, k->nslot * sizeof *of.slot);
   if (k->nnum) memcpy(to + gpu_num_at(k->nptr, k->nslot, 0), of.num, k->nnum * sizeof *of.num);
   if (l->nsets++ == 0) l->table = at;
-  l->blocks += ceil_div(record.to - record.from, record.grain);
+  l->blocks += ceil_div(record.to - record.from, record.grain) * (l->parts ? l->parts : 1);
 }
 
 void gpu_table_kernel(const DeviceWork *w, StepPlan *p, const BoundKernel *b, int64_t grain,

@@ -67,7 +67,7 @@ static void fill_record(const Kernel *k, char *record, const GpuRecord *head, co
 
 // Fills the records of all sets, with partial rows from `partial` on. Returns the blocks of all.
 static int64_t fill_table(const Kernel *k, char *table, char *partial, GpuStatus *status,
-                          int64_t grain, uint32_t n, const GpuSet *set) {
+                          int64_t grain, int parts, uint32_t n, const GpuSet *set) {
   int64_t blocks = 0;
   for (uint32_t s = 0; s < n; s++) {
     char *row = partial + blocks * kernel_partial_bytes(k);
@@ -77,7 +77,7 @@ static int64_t fill_table(const Kernel *k, char *table, char *partial, GpuStatus
                       .partial = (uint64_t)(uintptr_t)row,
                       .status = (uint64_t)(uintptr_t)&status[s]};
     fill_record(k, table + s * gpu_record_bytes(k->nptr, k->nslots, k->nnum), &head, &set[s]);
-    blocks += ceil_div(set[s].units, grain);
+    blocks += ceil_div(set[s].units, grain) * (parts ? parts : 1);
   }
   return blocks;
 }
@@ -96,7 +96,7 @@ void gpu_runner_run(GpuRunner *r, uint32_t k, int64_t grain, uint32_t n, GpuSet 
   memset(partial, 0xff, bytes);
   gpu_runner_allow(r, partial, bytes);
   gpu_runner_allow(r, status, n * sizeof *status);
-  int64_t blocks = fill_table(kernel, table, partial, status, grain, n, set);
+  int64_t blocks = fill_table(kernel, table, partial, status, grain, e->parts, n, set);
   emulated_launch(r->image, e->run, table, n, &r->header,
                   (EmulatedGrid){blocks, 1, e->threads, e->shared});
   if (e->combine)
