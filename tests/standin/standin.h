@@ -24,5 +24,9 @@ enum { STANDIN_WRITES = 1, STANDIN_HOST = 2 };
 __attribute__((visibility("default"))) int
 meshc_standin_enqueue(void *stream, const char *name, const StandinAccess *access, int n,
                       void (*run)(void *copy), const void *argument, size_t bytes);
+// Makes the operation that is running one that never ends: its `run` calls this.
+__attribute__((visibility("default"))) void meshc_standin_hang(void);
+// Ends an operation that never ends. Thread rule: any thread, but not from `run`.
+__attribute__((visibility("default"))) void meshc_standin_resume(void);
 
 #endif

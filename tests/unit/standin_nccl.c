@@ -1,5 +1,6 @@
 // Tests the stand-in of NCCL: collectives, sends and receives of two and three processes, also in a
-// captured graph, and that ranks which do not agree are found.
+// captured graph and of communicators that do not block; that ranks which do not agree are found,
+// and that failures are injected.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,6 +26,10 @@ static CudaApi api;
 #define NCCL_FUNCTIONS(F)                                                                          \
   F(ncclGetUniqueId)                                                                               \
   F(ncclCommInitRank)                                                                              \
+  F(ncclCommInitRankConfig)                                                                        \
+  F(ncclCommFinalize)                                                                              \
+  F(ncclCommGetAsyncError)                                                                         \
+  F(ncclCommAbort)                                                                                 \
   F(ncclCommDestroy)                                                                               \
   F(ncclAllReduce)                                                                                 \
   F(ncclReduceScatter) F(ncclAllGather) F(ncclSend) F(ncclRecv) F(ncclGroupStart) F(ncclGroupEnd)
@@ -142,6 +147,62 @@ static void graphs(void) {
   OK(api.GraphExecDestroy(exec));
 }
 
+// A double does not hold these numbers.
+static void wide_integers(void) {
+  uint64_t own = ((uint64_t)1 << 60) + (uint64_t)rank, largest;
+  OK(api.MemcpyHtoD(from, &own, sizeof own));
+  OK(nccl.ncclAllReduce(pointer(from), pointer(to), 1, ncclUint64, ncclMax, comm, stream));
+  OK(api.StreamSynchronize(stream));
+  OK(api.MemcpyDtoH(&largest, to, sizeof largest));
+  ok_at(largest != ((uint64_t)1 << 60) + (uint64_t)nranks - 1, "the largest integer");
+}
+
+// -- communicators that do not block ------------------------------------------------------------
+
+static void settle(ncclComm_t c, ncclResult_t r) {
+  for (int i = 0; i < 3 && r == ncclInProgress; i++) OK(nccl.ncclCommGetAsyncError(c, &r));
+  OK(r);
+}
+
+// Exchanges the communicator for one that does not block. Rank 0 gives the id to the others.
+static void stop_blocking(void) {
+  ncclUniqueId id;
+  ncclConfig_t config = {.size = sizeof config, .magic = 0xcafebeef, .version = 21800};
+  OK(nccl.ncclGetUniqueId(&id));
+  OK(api.MemcpyHtoD(from, &id, sizeof id));
+  OK(nccl.ncclAllGather(pointer(from), pointer(to), sizeof id, ncclUint8, comm, stream));
+  OK(api.StreamSynchronize(stream));
+  OK(api.MemcpyDtoH(&id, to, sizeof id));
+  OK(nccl.ncclCommDestroy(comm));
+  ncclResult_t r = nccl.ncclCommInitRankConfig(&comm, nranks, id, rank, &config);
+  ok_at(r != ncclInProgress, "a communicator that does not block");
+  settle(comm, r);
+}
+
+static ncclResult_t add_up(void) {
+  return nccl.ncclAllReduce(pointer(from), pointer(to), 4, ncclFloat32, ncclSum, comm, stream);
+}
+
+static void without_blocking(void) {
+  stop_blocking();
+  settle(comm, add_up());
+  settle(comm, nccl.ncclCommFinalize(comm));
+}
+
+// An operation that fails, or to which the other rank does not come, never ends.
+static void hangs(void) {
+  ncclResult_t state = ncclSuccess;
+  setenv(rank == 0 ? "MESHC_STANDIN_NCCL_ERROR" : "MESHC_STANDIN_NCCL_LATE",
+         rank == 0 ? "1@0" : "hang", 1);
+  OK(add_up());
+  ok_at(api.StreamQuery(stream) != CUDA_NOT_READY, "an operation that never ends");
+  OK(nccl.ncclCommGetAsyncError(comm, &state));
+  ok_at((state == ncclRemoteError) != (rank == 0), "an asynchronous error");
+  OK(nccl.ncclCommAbort(comm));
+  OK(api.StreamSynchronize(stream));
+  _exit(0);
+}
+
 // -- what must be found -------------------------------------------------------------------------
 
 static void counts_differ(void) {
@@ -182,6 +243,11 @@ static void unordered_streams(void) {
   OK(api.MemsetD8Async(from, 0, 4, other));
   nccl.ncclAllReduce(pointer(from), pointer(to), 10, ncclFloat32, ncclSum, comm, stream);
 }
+static void nobody_asks(void) {
+  stop_blocking();
+  (void)add_up();
+  (void)add_up();
+}
 static void uses_destroyed(void) {
   OK(nccl.ncclCommDestroy(comm));
   nccl.ncclAllReduce(pointer(from), pointer(to), 10, ncclFloat32, ncclSum, comm, stream);
@@ -200,7 +266,10 @@ static const Case good[] = {{"collectives", collectives, 2, {NULL}, NULL},
                             {"collectives of 3", collectives, 3, {NULL}, NULL},
                             {"exchanges", exchanges, 3, {NULL}, NULL},
                             {"exchange with itself", exchanges, 1, {NULL}, NULL},
-                            {"graphs", graphs, 2, {NULL}, NULL}};
+                            {"graphs", graphs, 2, {NULL}, NULL},
+                            {"wide integers", wide_integers, 2, {NULL}, NULL},
+                            {"without blocking", without_blocking, 2, {NULL}, NULL},
+                            {"hangs", hangs, 2, {NULL}, "0.3"}};
 static const Case wrong[] = {
     {"counts", counts_differ, 2, {"the ranks do not agree", "of 10 elements of f32"}, NULL},
     {"types", types_differ, 2, {"the ranks do not agree", "of i32"}, NULL},
@@ -214,6 +283,7 @@ static const Case wrong[] = {
     {"lengths", lengths_differ, 2, {"the ranks do not agree", "ncclSend of 11 elements"}, NULL},
     {"beyond memory", beyond_memory, 2, {"ncclAllGather writes", "byte 0 of allocation 2"}, NULL},
     {"streams", unordered_streams, 2, {"ncclAllReduce reads", "nothing orders the two"}, NULL},
+    {"nobody asks", nobody_asks, 2, {"nobody has asked how the call before went", NULL}, NULL},
     {"destroyed", uses_destroyed, 2, {"communicator that is destroyed", NULL}, NULL},
 };
 

@@ -61,6 +61,13 @@ CudaResult cuDeviceGetName(char *name, int bytes, CudaDevice device) {
   END(CUDA_OK);
 }
 
+CudaResult cuDeviceGetUuid_v2(CudaUuid *uuid, CudaDevice device) {
+  BEGIN("cuDeviceGetUuid");
+  if (!is_device(device)) END(CUDA_BAD_DEVICE);
+  *uuid = (CudaUuid){.bytes = {(char)(device + 1)}};
+  END(CUDA_OK);
+}
+
 CudaResult cuDeviceTotalMem_v2(size_t *bytes, CudaDevice device) {
   BEGIN("cuDeviceTotalMem");
   if (!is_device(device)) END(CUDA_BAD_DEVICE);

@@ -199,16 +199,24 @@ static void check_access(const Work *w, const StandinAccess *a) {
     check_row(w, a, s, (const char *)a->at + row * a->stride);
 }
 
+void meshc_standin_hang(void) {
+  state.hangs = true;
+  state.hung_lane = state.lane;
+  state.hung = state.number;
+}
+
+void meshc_standin_resume(void) {
+  pthread_mutex_lock(&lock);
+  state.hangs = false;
+  pthread_mutex_unlock(&lock);
+}
+
 // Whether the operation is to do nothing, as a failure or a hang is injected.
 static bool is_stopped(const Work *w) {
   if (w->launches && !state.failed && !state.hangs) {
     state.launches++;
     if (state.launches == state.fail_launch) state.failed = CUDA_ILLEGAL_ADDRESS;
-    if (state.launches == state.hang_launch) {
-      state.hangs = true;
-      state.hung_lane = state.lane;
-      state.hung = state.number;
-    }
+    if (state.launches == state.hang_launch) meshc_standin_hang();
   }
   return state.failed || state.hangs;
 }

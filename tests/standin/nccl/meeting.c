@@ -36,6 +36,8 @@ bool deadline_over(Deadline *d) {
   return seconds() > d->end;
 }
 
+_Thread_local jmp_buf *meeting_late;
+
 // -- meetings -----------------------------------------------------------------------------------
 
 Meeting *meeting_join(const char *name, int nranks, int rank) {
@@ -59,6 +61,7 @@ void meeting_leave(Meeting *m) { munmap(m, sizeof *m); }
 
 // Reports that some ranks have not come, and what all are doing.
 static _Noreturn void fail_waiting(const Meeting *m, int rank) {
+  if (meeting_late) longjmp(*meeting_late, 1);
   char text[1000];
   size_t used = 0;
   for (int i = 0; i < m->nranks && used < sizeof text; i++)

@@ -2,6 +2,7 @@
 #ifndef TESTS_STANDIN_MEETING_H
 #define TESTS_STANDIN_MEETING_H
 
+#include <setjmp.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -11,7 +12,7 @@ enum { MEETING_RANKS = 16, MEETING_BYTES = 64 << 10, MEETING_TEXT = 120 };
 // What a rank is doing: calls of all ranks must be equal where they meet.
 typedef struct Call {
   int32_t kind, type, op;
-  uint32_t number; // of the operation, counted from 1
+  uint32_t number; // of the operation among collectives or among sends and receives, from 1
   int64_t count;
   char text[MEETING_TEXT]; // for messages: "ncclAllReduce number 3 of 100 elements of type 7"
 } Call;
@@ -49,6 +50,8 @@ typedef struct Deadline {
   long turns;
 } Deadline;
 Deadline deadline_begin(void);
+// Where this thread goes on if other ranks do not come in time; NULL: that ends the process.
+extern _Thread_local jmp_buf *meeting_late;
 bool deadline_over(Deadline *d);
 
 #endif

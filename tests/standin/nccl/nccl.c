@@ -27,6 +27,7 @@ ncclResult_t ncclGetVersion(int *version) {
 }
 
 const char *ncclGetErrorString(ncclResult_t result) {
+  if (result == ncclRemoteError) return "remote process exited or there was a network error";
   return result == ncclSuccess ? "no error" : "invalid usage (stand-in)";
 }
 
@@ -50,12 +51,13 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
   return ncclSuccess;
 }
 
-ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank) {
+static ncclResult_t join(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank, bool blocks) {
   if (nranks < 1 || nranks > MEETING_RANKS || rank < 0 || rank >= nranks)
     return ncclInvalidArgument;
   struct ncclComm *c = mem_zeroed(1, sizeof *c);
   c->rank = rank;
   c->nranks = nranks;
+  c->blocks = blocks;
   c->meeting = meeting_join(id.internal, nranks, rank);
   pthread_mutex_lock(&lock);
   if (!communicators) on_exit(at_exit, (void *)(intptr_t)getpid());
@@ -63,7 +65,17 @@ ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int
   communicators = c;
   pthread_mutex_unlock(&lock);
   *comm = c;
-  return ncclSuccess;
+  return blocks ? ncclSuccess : ncclInProgress;
+}
+
+ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank) {
+  return join(comm, nranks, id, rank, true);
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank,
+                                    ncclConfig_t *config) {
+  if (config->magic != 0xcafebeef || config->version < 21400) return ncclInvalidArgument;
+  return join(comm, nranks, id, rank, config->blocking != 0);
 }
 
 static void check_communicator(const struct ncclComm *c, const char *call) {
@@ -71,18 +83,50 @@ static void check_communicator(const struct ncclComm *c, const char *call) {
   if (c->destroyed) standin_fail("%s gets a communicator that is destroyed", call);
 }
 
-ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-  check_communicator(comm, "ncclCommDestroy");
-  meeting_leave(comm->meeting);
-  comm->destroyed = true;
+// Communicators that do not block have asked for the state of each call before the next one.
+static void check_settled(const struct ncclComm *c, const char *call) {
+  check_communicator(c, call);
+  if (!c->blocks && !c->asked)
+    standin_fail("%s: nobody has asked how the call before went, which returned ncclInProgress",
+                 call);
+}
+
+static ncclResult_t answer(struct ncclComm *c, ncclResult_t result) {
+  if (c->blocks || result != ncclSuccess) return result;
+  c->asked = false;
+  return ncclInProgress;
+}
+
+ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  check_settled(comm, "ncclCommFinalize");
+  comm->finalized = true;
+  return answer(comm, ncclSuccess);
+}
+
+static ncclResult_t end(struct ncclComm *c) {
+  meeting_leave(c->meeting);
+  c->destroyed = true;
   return ncclSuccess;
 }
 
-ncclResult_t ncclCommAbort(ncclComm_t comm) { return ncclCommDestroy(comm); }
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  check_settled(comm, "ncclCommDestroy");
+  if (!comm->blocks && !comm->finalized)
+    standin_fail("ncclCommDestroy: this communicator has to be finalized before");
+  return end(comm);
+}
 
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  check_communicator(comm, "ncclCommAbort");
+  meshc_standin_resume();
+  return end(comm);
+}
+
+// A call is under way when it is asked for the first time.
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) {
   check_communicator(comm, "ncclCommGetAsyncError");
-  *error = ncclSuccess;
+  *error = comm->error ? comm->error : comm->blocks || comm->asked ? ncclSuccess : ncclInProgress;
+  comm->asked = true;
   return ncclSuccess;
 }
 
@@ -97,9 +141,33 @@ static _Thread_local Group group;
 static _Thread_local int depth;
 static _Thread_local cudaStream_t group_stream;
 
+// Returns whether the operation is the one that fails: MESHC_STANDIN_NCCL_ERROR=NUMBER@RANK.
+static bool is_to_fail(const struct ncclComm *c) {
+  static unsigned number; // of operations of this process
+  unsigned wanted;
+  int rank;
+  const char *text = getenv("MESHC_STANDIN_NCCL_ERROR");
+  number++;
+  return text && sscanf(text, "%u@%d", &wanted, &rank) == 2 && wanted == number && rank == c->rank;
+}
+
+// Runs the calls of a group. If a failure is injected, or if other ranks do not come and
+// MESHC_STANDIN_NCCL_LATE is `hang`, the operation never ends.
 static void run_group(void *argument) {
   Group *g = argument;
-  transfer_group(g->part, g->n);
+  const char *text = getenv("MESHC_STANDIN_NCCL_LATE");
+  jmp_buf late;
+  if (is_to_fail(g->part[0].comm)) {
+    g->part[0].comm->error = ncclRemoteError;
+    meshc_standin_hang();
+    return;
+  }
+  if (text && strcmp(text, "hang") == 0) meeting_late = &late;
+  if (meeting_late && setjmp(late) != 0)
+    meshc_standin_hang();
+  else
+    transfer_group(g->part, g->n);
+  meeting_late = NULL;
 }
 
 // Writes the memory that a call accesses to access[0..2); returns how many pieces that are.
@@ -120,11 +188,11 @@ static ncclResult_t enqueue_group(void) {
   for (int i = 0; i < group.n; i++) naccess += accesses_of(&group.part[i], access + naccess);
   size_t bytes = offsetof(Group, part) + (size_t)group.n * sizeof *group.part;
   const char *name = transfer_name(group.part[0].kind);
-  int result =
-      group.n ? meshc_standin_enqueue(group_stream, name, access, naccess, run_group, &group, bytes)
-              : 0;
+  if (group.n == 0) return ncclSuccess;
+  struct ncclComm *comm = group.part[0].comm;
+  int result = meshc_standin_enqueue(group_stream, name, access, naccess, run_group, &group, bytes);
   group.n = 0;
-  return result == 0 ? ncclSuccess : ncclSystemError;
+  return answer(comm, result == 0 ? ncclSuccess : ncclSystemError);
 }
 
 ncclResult_t ncclGroupStart(void) {
@@ -138,7 +206,7 @@ ncclResult_t ncclGroupEnd(void) {
 }
 
 static ncclResult_t add(Part p, cudaStream_t stream) {
-  check_communicator(p.comm, transfer_name(p.kind));
+  check_settled(p.comm, transfer_name(p.kind));
   if (transfer_bytes(p.type) == 0 || p.peer < 0 || p.peer >= p.comm->nranks || p.count < 0)
     return ncclInvalidArgument;
   if (group.n == TRANSFER_PARTS || (group.n && stream != group_stream))

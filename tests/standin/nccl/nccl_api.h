@@ -18,24 +18,37 @@ typedef enum ncclResult_t {
   ncclSuccess = 0,
   ncclSystemError = 2,
   ncclInvalidArgument = 4,
-  ncclInvalidUsage = 5
+  ncclInvalidUsage = 5,
+  ncclRemoteError = 6,
+  ncclInProgress = 7
 } ncclResult_t;
 typedef enum ncclRedOp_t { ncclSum = 0, ncclProd = 1, ncclMax = 2, ncclMin = 3 } ncclRedOp_t;
 typedef enum ncclDataType_t {
   ncclUint8 = 1,
   ncclInt32 = 2,
   ncclInt64 = 4,
+  ncclUint64 = 5,
   ncclFloat16 = 6,
   ncclFloat32 = 7,
   ncclFloat64 = 8,
   ncclBfloat16 = 9
 } ncclDataType_t;
 
+// The first members of the struct, which are those of all versions.
+typedef struct ncclConfig_t {
+  size_t size;
+  unsigned magic, version;
+  int blocking;
+} ncclConfig_t;
+
 #pragma GCC visibility push(default) // the library exports them
 ncclResult_t ncclGetVersion(int *version);
 const char *ncclGetErrorString(ncclResult_t result);
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id);
 ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank);
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank,
+                                    ncclConfig_t *config);
+ncclResult_t ncclCommFinalize(ncclComm_t comm);
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
 ncclResult_t ncclCommAbort(ncclComm_t comm);
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error);
@@ -61,7 +74,8 @@ ncclResult_t ncclGroupEnd(void);
 
 _Static_assert(ncclSystemError == 2 && ncclInvalidArgument == 4 && ncclInvalidUsage == 5 &&
                    ncclProd == 1 && ncclMax == 2 && ncclMin == 3 && ncclUint8 == 1 &&
-                   ncclInt32 == 2 && ncclInt64 == 4 && ncclFloat16 == 6 && ncclFloat32 == 7 &&
+                   ncclRemoteError == 6 && ncclInProgress == 7 && ncclInt32 == 2 &&
+                   ncclInt64 == 4 && ncclUint64 == 5 && ncclFloat16 == 6 && ncclFloat32 == 7 &&
                    ncclFloat64 == 8 && ncclBfloat16 == 9 && sizeof(ncclUniqueId) == 128,
                "as in NVIDIA's header");
 

@@ -12,9 +12,9 @@ static const struct {
   ncclDataType_t theirs;
   Dtype type;
 } types[] = {
-    {ncclUint8, TYPE_U8},      {ncclInt32, TYPE_I32},   {ncclInt64, TYPE_I64},
-    {ncclFloat16, TYPE_F16},   {ncclFloat32, TYPE_F32}, {ncclFloat64, TYPE_F64},
-    {ncclBfloat16, TYPE_BF16},
+    {ncclUint8, TYPE_U8},    {ncclInt32, TYPE_I32},     {ncclInt64, TYPE_I64},
+    {ncclUint64, TYPE_U64},  {ncclFloat16, TYPE_F16},   {ncclFloat32, TYPE_F32},
+    {ncclFloat64, TYPE_F64}, {ncclBfloat16, TYPE_BF16},
 };
 
 static const Dtype *find_type(ncclDataType_t type) {
@@ -38,7 +38,7 @@ static Call call_of(const Part *p) {
   Call c = {.kind = (int32_t)p->kind,
             .type = (int32_t)p->type,
             .op = p->kind < ALL_GATHER ? (int32_t)p->op : 0,
-            .number = p->comm->operations,
+            .number = p->kind < SEND ? p->comm->collectives : p->comm->exchanges,
             .count = p->count};
   snprintf(c.text, sizeof c.text, "operation %u, %s of %lld elements of %s%s", c.number,
            transfer_name(p->kind), (long long)c.count, dtype_text(*find_type(p->type)),
@@ -76,8 +76,36 @@ static double combine(ncclRedOp_t op, double a, double b) {
   }
 }
 
-// Reduces the n elements on the desks of all ranks to `to`. Integers are exact up to 2^53.
+// Combines integers of 8 bytes, which a double does not hold. Sums and products wrap.
+static uint64_t combine_wide(ncclRedOp_t op, bool is_signed, uint64_t a, uint64_t b) {
+  bool less = is_signed ? (int64_t)a < (int64_t)b : a < b;
+  switch (op) {
+  case ncclSum: return a + b;
+  case ncclProd: return a * b;
+  case ncclMax: return less ? b : a;
+  case ncclMin: return less ? a : b;
+  default: standin_fail("the stand-in for NCCL lacks reduction %d", (int)op);
+  }
+}
+
+static void reduce_wide(const Part *p, char *to, int64_t n) {
+  for (int64_t i = 0; i < n; i++) {
+    uint64_t value, other;
+    memcpy(&value, p->comm->meeting->desk[0].data + i * 8, 8);
+    for (int r = 1; r < p->comm->nranks; r++) {
+      memcpy(&other, p->comm->meeting->desk[r].data + i * 8, 8);
+      value = combine_wide(p->op, p->type == ncclInt64, value, other);
+    }
+    memcpy(to + i * 8, &value, 8);
+  }
+}
+
+// Reduces the n elements on the desks of all ranks to `to`.
 static void reduce_desks(const Part *p, char *to, int64_t n) {
+  if (p->type == ncclInt64 || p->type == ncclUint64) {
+    reduce_wide(p, to, n);
+    return;
+  }
   Dtype type = *find_type(p->type), sum = dtype_accumulator(type);
   int64_t bytes = dtype_bytes(type);
   for (int64_t i = 0; i < n; i++) {
@@ -176,6 +204,7 @@ static bool move_piece(Part *part, bool *done, int64_t *left, int i) {
 
 static _Noreturn void fail_exchange(const Part *part, const bool *done, int n) {
   int i = 0;
+  if (meeting_late) longjmp(*meeting_late, 1);
   while (i < n - 1 && done[i]) i++;
   standin_fail("rank %d waits in %s with rank %d, which does not take part", part[i].comm->rank,
                call_of(&part[i]).text, part[i].peer);
@@ -203,11 +232,13 @@ void transfer_group(Part *part, int n) {
   for (int i = 0; i < n; i++) {
     if (part[i].comm->destroyed)
       standin_fail("%s of a communicator that is destroyed", transfer_name(part[i].kind));
-    part[i].comm->operations++;
-    if (part[i].kind < SEND)
-      run_collective(&part[i]);
-    else
+    if (part[i].kind >= SEND) {
+      part[i].comm->exchanges++;
       pair[pairs++] = part[i];
+      continue;
+    }
+    part[i].comm->collectives++;
+    run_collective(&part[i]);
   }
   exchange(pair, pairs);
 }

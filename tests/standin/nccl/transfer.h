@@ -10,8 +10,11 @@ typedef enum Kind { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, SEND, RECEIVE } Kind
 
 struct ncclComm {
   bool destroyed;
+  bool blocks;           // false: calls return ncclInProgress, and are done when that is asked for
+  bool asked, finalized; // the state of the last call was asked for; ncclCommFinalize was called
+  ncclResult_t error;    // ncclCommGetAsyncError
   int rank, nranks;
-  uint32_t operations; // run so far
+  uint32_t collectives, exchanges; // run so far; exchanges are sends and receives
   Meeting *meeting;
   struct ncclComm *next;
 };
@@ -28,7 +31,7 @@ typedef struct Part {
   struct ncclComm *comm;
 } Part;
 
-enum { TRANSFER_PARTS = 256 }; // calls of a group, at most
+enum { TRANSFER_PARTS = 1024 }; // calls of a group, at most
 
 // Returns the bytes of an element, or 0 for a type that the stand-in lacks.
 int64_t transfer_bytes(ncclDataType_t type);
