@@ -153,7 +153,7 @@ const ProgramCount *exec_predicted(const Exec *e);
 MUST_USE bool exec_check(const Exec *e, Diag *d);
 
 // -- runtime/gpu: programs on a GPU -------------------------------------------------------------
-// The first GPU of this machine with its driver, which is opened at run time.
+// A GPU of this machine with its driver, which is opened at run time.
 typedef struct Gpu Gpu;
 typedef struct GpuFacts {
   const char *name; // such as "NVIDIA H100 80GB HBM3"
@@ -161,10 +161,12 @@ typedef struct GpuFacts {
   int64_t memory;   // bytes
   bool emulated;    // it is the stand-in of tests, which runs code for GPU_EMULATED
 } GpuFacts;
-// Returns NULL after an error in d, such as a driver that is missing. Free it with gpu_close, after
-// all programs on it.
-Gpu *gpu_open(Diag *d);
-void gpu_close(Gpu *g); // g may be NULL
+// Opens the first GPU or, with ranks, the one of this rank: all ranks call it together, and `ranks`
+// must outlive the GPU. Returns NULL after an error in d, such as a driver that is missing. Free it
+// with gpu_close, after all programs on it.
+Gpu *gpu_open(Ranks *ranks, Diag *d);
+// well: false if the run has failed, so that other ranks may not answer. g may be NULL.
+void gpu_close(Gpu *g, bool well);
 const GpuFacts *gpu_facts(const Gpu *g);
 // The code of a program's kernels, loaded into a GPU.
 typedef struct GpuProgram GpuProgram;

@@ -14,7 +14,6 @@ else
   expect "no driver" 1 'device cuda: .*driver.*E0807' env LD_LIBRARY_PATH= "$meshc" train examples/iris.mesh --device cuda
 fi
 expect "check needs no GPU" 0 '^device     cuda' "$meshc" check examples/iris.mesh --device cuda
-expect "several processes" 1 'does not support --np yet.*E0807' "$meshc" train examples/iris.mesh --device cuda --np 2
 expect "a trace" 1 'does not support --trace yet' "$meshc" train examples/iris.mesh --device cuda --log-dir "$tmp/log" --trace
 expect "another device" 2 "cpu" "$meshc" check examples/iris.mesh --device tpu
 

@@ -53,6 +53,8 @@ bool ranks_inject(Ranks *r, const char *text) {
   return true;
 }
 
+bool ranks_injects(const Ranks *r) { return r->inject != INJECT_NONE; }
+
 static InjectKind inject_at(const Ranks *r, const CommCall *call) {
   return (int64_t)call->sequence == r->inject_call ? r->inject : INJECT_NONE;
 }

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "collectives/ranks/ranks_internal.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -17,6 +18,7 @@ enum {
 int ranks_rank(const Ranks *r) { return r->rank; }
 int ranks_count(const Ranks *r) { return r->count; }
 int ranks_local_count(const Ranks *r) { return r->nlocal; }
+int ranks_local_index(const Ranks *r) { return r->index; }
 bool ranks_is_leader(const Ranks *r) { return r->index == 0; }
 int64_t ranks_first_processor(const Ranks *r) { return r->rank * r->each; }
 int64_t ranks_processors(const Ranks *r) { return r->each; }
@@ -182,6 +184,21 @@ bool ranks_meet(Ranks *r, const RankNote *mine, bool patient, const RankNote *co
 
 bool ranks_meet_local(Ranks *r, bool patient) {
   return rendezvous_meet(r, (WaitLimit){r->deadline, patient});
+}
+
+// A rank that has been silent for as long as the deadline is the better reason: it is found within
+// this time after the deadline.
+static const double SILENT_SECONDS = 1;
+
+bool ranks_watch(Ranks *r, double waited, const char *what) {
+  char name[RANK_NAME];
+  int missing;
+  // no rank arrives at a meeting of this number: all are looked at
+  if (!rendezvous_check(r, LLONG_MAX, waited, (WaitLimit){r->deadline, true}, &missing))
+    return false;
+  if (r->deadline <= 0 || waited <= r->deadline + SILENT_SECONDS) return true;
+  return ranks_fail(r, "%s has waited for %s more than %g seconds, the deadline of --timeout",
+                    ranks_name(r, r->rank, name, sizeof name), what, r->deadline);
 }
 
 // -- the end of a rank --------------------------------------------------------------------------

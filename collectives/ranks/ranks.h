@@ -15,6 +15,7 @@
 #define COLLECTIVES_RANKS_H
 
 #include "collectives/local/comm.h"
+#include "ir/base/diag.h"
 
 typedef struct Ranks Ranks;
 
@@ -23,6 +24,7 @@ typedef enum NoteKind {
   NOTE_NONE,
   NOTE_START,
   NOTE_MODEL,
+  NOTE_DEVICE,
   NOTE_COMPILE,
   NOTE_FILES,
   NOTE_MEMORY,
@@ -73,10 +75,12 @@ void ranks_free(Ranks *r);
 // `count`, it writes a wrong kind or line. With `skip` it leaves the call out; with `kill` or
 // `stop` it sends itself SIGKILL or SIGSTOP. Returns false if the text has another form.
 bool ranks_inject(Ranks *r, const char *text);
+bool ranks_injects(const Ranks *r); // returns true if this rank is to inject a fault
 
 int ranks_rank(const Ranks *r);
 int ranks_count(const Ranks *r);
 int ranks_local_count(const Ranks *r); // returns the number of ranks on this machine
+int ranks_local_index(const Ranks *r); // returns the index of this rank among them
 bool ranks_is_leader(const Ranks *r);  // returns true for the first rank of its machine
 // Returns how many cores this rank may use, of the `all` cores that the process may use. The ranks
 // of a machine share the cores, unless the launcher has bound each rank to cores of its own.
@@ -100,10 +104,17 @@ MUST_USE bool ranks_meet(Ranks *r, const RankNote *mine, bool patient, const Ran
 // `patient` the deadline counts from the last heartbeat of a missing rank, otherwise from the start
 // of the wait. Returns false once the run has failed.
 MUST_USE bool ranks_meet_local(Ranks *r, bool patient);
+// Looks at the other ranks of this machine while this rank waits for something else than a meeting,
+// such as a device that exchanges blocks with theirs. `waited`: seconds so far; `what`: a phrase
+// for what it waits for. Makes the run fail if a rank has ended, has been stopped for longer than
+// the deadline, or if the deadline has passed for this rank. Returns false once the run has failed.
+MUST_USE bool ranks_watch(Ranks *r, double waited, const char *what);
 // Makes the run fail with the reason in `fmt`. If the run has failed before, keeps the earlier
 // reason. Always returns false. Any thread may call it.
 bool ranks_fail(Ranks *r, const char *fmt, ...) PRINTF_LIKE(2, 3);
 bool ranks_failed(const Ranks *r);
+// Adds the error with which a rank ends after the run has failed. Always returns false.
+bool ranks_lost(Diag *d);
 // Writes the name of a rank, such as "rank 2 (processor 2, rows=1 cols=0)", to `out`. Returns
 // `out`.
 const char *ranks_name(const Ranks *r, int rank, char *out, size_t room);
@@ -114,9 +125,9 @@ bool ranks_claim_report(Ranks *r);
 // Memory of the processors of a machine, which all its ranks map.
 typedef struct SharedSegment SharedSegment;
 // Returns a segment (memory that all ranks of the machine map) with `bytes` of zeroed memory for
-// each processor of the machine. All ranks call it together. Returns NULL after the run has failed,
-// or if there is not enough memory.
-SharedSegment *ranks_segment(Ranks *r, int64_t bytes);
+// each processor of the machine. With `touch` each rank touches the pages of its processors. All
+// ranks call it together. Returns NULL after the run has failed, or if there is not enough memory.
+SharedSegment *ranks_segment(Ranks *r, int64_t bytes, bool touch);
 void segment_free(SharedSegment *w);
 // Touches the pages of n bytes of new memory at `at`, so that no later step waits until the system
 // provides them. With `huge` it asks for huge pages.

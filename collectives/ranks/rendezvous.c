@@ -95,6 +95,7 @@ const char *doing_text(unsigned what, int line, char *out, size_t room) {
       [NOTE_NONE] = "before its start",
       [NOTE_START] = "at the start",
       [NOTE_MODEL] = "after reading the model",
+      [NOTE_DEVICE] = "while opening the GPU",
       [NOTE_COMPILE] = "after compiling",
       [NOTE_FILES] = "where data files are compared",
       [NOTE_MEMORY] = "while taking memory",
@@ -270,6 +271,11 @@ bool ranks_fail(Ranks *r, const char *fmt, ...) {
   vsnprintf(r->error, sizeof r->error, fmt, ap);
   va_end(ap);
   rendezvous_end(r->rendezvous, EXIT_LOST);
+  return false;
+}
+
+bool ranks_lost(Diag *d) {
+  diag_error(d, DIAG_PEER_LOST, (Pos){0}, "another rank has ended the run");
   return false;
 }
 

@@ -34,16 +34,16 @@ char *segment_at(const SharedSegment *w, int64_t processor) {
 }
 
 // Maps the memory of the rank with index i on this machine, which process `pid` has open as
-// descriptor `fd`. The rank that owns the memory touches all its pages, so that no later step waits
-// until the system provides them.
-static bool map_of(SharedSegment *w, int i, int pid, int fd) {
+// descriptor `fd`. With `touch` the rank that owns the memory touches all its pages, so that no
+// later step waits until the system provides them.
+static bool map_of(SharedSegment *w, int i, int pid, int fd, bool touch) {
   const Ranks *r = w->ranks;
   w->at[i] = shared_map(pid, fd, w->map_bytes);
   if (!w->at[i]) return false;
 #ifdef MADV_HUGEPAGE
   if (w->map_bytes >= HUGE_PAGE) madvise(w->at[i], w->map_bytes, MADV_HUGEPAGE);
 #endif
-  if (i != r->index) return true;
+  if (i != r->index || !touch) return true;
 #ifdef MADV_POPULATE_WRITE
   if (madvise(w->at[i], w->map_bytes, MADV_POPULATE_WRITE) == 0) return true;
 #endif
@@ -51,7 +51,7 @@ static bool map_of(SharedSegment *w, int i, int pid, int fd) {
   return true;
 }
 
-SharedSegment *ranks_segment(Ranks *r, int64_t bytes) {
+SharedSegment *ranks_segment(Ranks *r, int64_t bytes, bool touch) {
   SharedSegment *w = mem_zeroed(1, sizeof *w + sizeof(char *) * (size_t)r->nlocal);
   int64_t unit = bytes >= HUGE_PAGE ? HUGE_PAGE : PAGE, all = 0;
   w->ranks = r;
@@ -64,8 +64,8 @@ SharedSegment *ranks_segment(Ranks *r, int64_t bytes) {
   bool good = ranks_meet(r, &mine, false, &note);
   for (int i = 0; good && i < r->nlocal; i++)
     good =
-        note[r->local_rank[i]]->value >= 0 &&
-        map_of(w, i, atomic_load(&r->rendezvous->rank[i].pid), (int)note[r->local_rank[i]]->value);
+        note[r->local_rank[i]]->value >= 0 && map_of(w, i, atomic_load(&r->rendezvous->rank[i].pid),
+                                                     (int)note[r->local_rank[i]]->value, touch);
   good = ranks_meet_local(r, false) && good; // waits until all ranks have mapped it
   if (fd >= 0) close(fd);
   if (good) return w;
@@ -94,7 +94,7 @@ static bool pass_piece(Ranks *r, int from, char *room, int64_t n) {
 bool ranks_broadcast_block(Ranks *r, int64_t processor, const void *block, int64_t bytes,
                            void *out) {
   if (r->machines == 1) return true;
-  if (!r->passing && !(r->passing = ranks_segment(r, PASSING))) return false;
+  if (!r->passing && !(r->passing = ranks_segment(r, PASSING, true))) return false;
   char *room = segment_at(r->passing, r->leader[r->machine] * r->each);
   int from = ranks_machine(r, processor);
   for (int64_t at = 0; at < bytes; at += PASSING) {

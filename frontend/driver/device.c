@@ -20,7 +20,6 @@ static bool options_supported(const Session *s) {
     OptionId id;
     const char *instead;
   } later[] = {
-      {OPTION_NP, "leave out --np: one process runs all processors of the mesh on one GPU"},
       {OPTION_TRACE, "use `meshc bench --device cuda`, which times each instruction"},
   };
   for (size_t i = 0; i < countof(later); i++) {
@@ -41,27 +40,36 @@ bool session_check_device(const Session *s) {
   if (s->keeps)
     return diag_error(s->diag, DIAG_UNAVAILABLE, option_use(s->opt, OPTION_DEVICE)->pos,
                       "the library does not support --device cuda yet: programs run on the CPU");
-  if (s->ranks)
-    return diag_error(s->diag, DIAG_UNAVAILABLE, option_use(s->opt, OPTION_DEVICE)->pos,
-                      "--device cuda does not support several processes yet");
   return options_supported(s);
+}
+
+// With --device cuda a rank has one processor. Returns false after an error.
+static bool ranks_suffice(const Session *s) {
+  if (!s->ranks || ranks_processors(s->ranks) == 1) return true;
+  long long n = mesh_size(&s->model->mesh);
+  diag_error(s->diag, DIAG_UNAVAILABLE, option_use(s->opt, OPTION_DEVICE)->pos,
+             "--device cuda does not support several processors a rank yet: the mesh has %lld, and "
+             "there are %d ranks",
+             n, ranks_count(s->ranks));
+  return diag_hint(s->diag, "start %lld ranks (--np %lld), or one process without --np", n, n);
 }
 
 bool session_open_device(Session *s) {
   if (!session_for_gpu(s) || !runs_steps(s)) return true;
-  if (!s->gpu) s->gpu = gpu_open(s->diag);
+  if (!ranks_suffice(s)) return false;
+  if (!s->gpu) s->gpu = gpu_open(s->ranks, s->diag);
   return s->gpu != NULL;
 }
 
 void session_close_device(Session *s) {
-  gpu_close(s->gpu);
+  gpu_close(s->gpu, !diag_errors(s->diag));
   s->gpu = NULL;
 }
 
 const char *device_text(const Session *s, const Exec *e) {
   if (s->gpu)
-    return arena_printf(s->arena, "cuda (%s, products by %s)", gpu_facts(s->gpu)->name,
-                        s->products);
+    return arena_printf(s->arena, "cuda (%s, products by %s%s)", gpu_facts(s->gpu)->name,
+                        s->products, s->ranks ? ", collectives by NCCL" : "");
   return arena_printf(s->arena, "cpu (%d thread%s, %s, products by %s)", exec_workers(e),
                       plural(exec_workers(e)), code_cpu(), s->products);
 }

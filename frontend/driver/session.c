@@ -14,10 +14,10 @@ static bool refuse_unavailable(const Session *s) {
   bool good = session_check_device(s);
   int comm;
   good &= option_word(s->opt, OPTION_COMM, 3, comms, s->diag, &comm);
-  if (comm == 2) {
+  if (good && comm == 2 && !(session_for_gpu(s) && s->ranks)) {
     diag_error(s->diag, DIAG_UNAVAILABLE, option_use(s->opt, OPTION_COMM)->pos,
-               "--comm nccl is not in this version of meshc: one process runs all processors of a "
-               "GPU");
+               "--comm nccl is for several processes that have a GPU each");
+    diag_hint(s->diag, "say --device cuda with --np N or under mpirun");
     good = false;
   }
   return good;

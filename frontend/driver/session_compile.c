@@ -70,16 +70,17 @@ static DtypeSet product_candidates(const Graph *g) {
 }
 
 // Changes options that are made for the CPU to those of a GPU, whose library computes products, and
-// whose memory all processors of the mesh share.
+// whose memory all processors of the process share.
 static void for_gpu(Session *s, bool runs, PipelineOptions *out) {
   out->gpu = runs ? s->gpu : NULL;
+  out->messages = s->ranks != NULL;
   if (runs) s->products = "cuBLASLt";
   if (out->codegen.products)
     out->codegen.products = dtype_bit(TYPE_F32) | dtype_bit(TYPE_F64) | dtype_bit(TYPE_BF16);
   out->codegen.gpu = true;
   out->codegen.shared_cache = 0;
   if (s->gpu && !option_given(s->opt, OPTION_MEMORY))
-    out->memory = gpu_facts(s->gpu)->memory / mesh_size(&s->model->mesh);
+    out->memory = gpu_facts(s->gpu)->memory / (s->ranks ? 1 : mesh_size(&s->model->mesh));
 }
 
 // `gpu`: the program is for the GPU of --device cuda, if that is given; false: for the CPU.

@@ -581,8 +581,9 @@ static bool no_memory(const Exec *e, int64_t r, Diag *d) {
 // (enough_memory) before any rank allocates.
 static bool share_memory(Exec *e, Diag *d) {
   if (!e->ranks || !ranks_meet_local(e->ranks, false)) return !e->ranks;
-  e->kept = ranks_segment(e->ranks, e->own_bytes);
-  e->work = e->kept ? ranks_segment(e->ranks, e->program->arena_bytes) : NULL;
+  e->kept = ranks_segment(e->ranks, e->own_bytes, true);
+  // with a device the work arena of the host is hardly used
+  e->work = e->kept ? ranks_segment(e->ranks, e->program->arena_bytes, !e->device) : NULL;
   return e->work || (!ranks_failed(e->ranks) && no_memory(e, e->first, d));
 }
 

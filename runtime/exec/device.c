@@ -18,6 +18,7 @@ bool exec_fetch_bytes(const Exec *e, const void *at, int64_t bytes) {
 bool exec_works(const Exec *e, Diag *d) {
   if (!e->device || (e->device->wait(e->work_on_device) && e->result != STEP_FAILED)) return true;
   e->device->why(e->work_on_device, d);
+  if (!diag_errors(d) && e->ranks && ranks_failed(e->ranks)) return ranks_lost(d);
   return false;
 }
 
@@ -28,9 +29,11 @@ static bool lacks(Diag *d, const char *what, const char *instead) {
 
 bool device_check(const ExecOptions *opt, Diag *d) {
   if (!opt->device) return true;
-  if (opt->ranks)
-    return lacks(d, "several processes", "leave out --np: one process runs all processors");
+  if ((opt->ranks != NULL) != opt->device->ranks)
+    return lacks(d, "these processes", "the program was compiled for another number of ranks");
   if (opt->probe) return lacks(d, "the check of kernels", "verify with --device cpu");
+  if (opt->ranks && ranks_injects(opt->ranks))
+    return lacks(d, "--fault HOW@RANK:CALL", "inject a fault in a kernel, kernel@PROCESSOR:CALL");
   if (opt->inject && opt->inject->call >= 0 && !opt->inject->kernel)
     return lacks(d, "--fault value@", "inject a fault in a kernel, kernel@PROCESSOR:CALL");
   return true;

@@ -12,6 +12,7 @@
 typedef struct DeviceWork DeviceWork; // what a device keeps for one Exec
 // One thread at a time calls these functions for an Exec and those that share its tensors.
 struct ExecDevice {
+  bool ranks; // it runs one processor of several ranks; false: all processors of the mesh
   // Prepares the device for the steps of e, whose memory has addresses and initial values. Returns
   // NULL after an error in d, such as too little memory.
   DeviceWork *(*begin)(const ExecDevice *device, Exec *e, Diag *d);

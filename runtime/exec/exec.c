@@ -651,7 +651,8 @@ Exec *exec_new(const Program *p, const ExecOptions *opt, Diag *d) {
   e->inject = opt->inject ? *opt->inject : (ExecInject){.call = -1};
   e->inject_instr = exec_inject_instr(e);
   e->probe = opt->probe;
-  e->apart = opt->apart || opt->probe;
+  // the device of a rank does not reach the memory of other processors
+  e->apart = opt->apart || opt->probe || (opt->device && opt->ranks);
   e->stop_request = opt->stop_request;
   e->device = opt->device;
   e->rows = -1;

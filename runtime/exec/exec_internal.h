@@ -252,6 +252,9 @@ MUST_USE bool exec_meet_readers(const Exec *e, bool done, bool *first_says);
 // exec_meet_readers. Returns NULL once the run has failed.
 const char *exec_block(const Exec *e, uint32_t t, int64_t r, char *room);
 int64_t exec_block_bytes(const Exec *e);
+// Copies the persistent tensors to the host that a device has newer. Returns false if it has
+// failed.
+MUST_USE bool exec_fetch_kept(const Exec *e);
 // Several processors may have equal blocks of t, called replicas. Returns the number, from 0, of
 // processor r's replica of its block.
 int64_t block_replica(const Mesh *m, const ProgTensor *t, int64_t r);

@@ -101,6 +101,12 @@ const char *exec_block(const Exec *e, uint32_t t, int64_t r, char *room) {
   return block ? block : room;
 }
 
+bool exec_fetch_kept(const Exec *e) {
+  for (uint32_t t = 0; t < e->program->ntensors; t++)
+    if (tensor_is_persistent(e->program, t) && !exec_fetch(e, t)) return false;
+  return true;
+}
+
 int64_t exec_block_bytes(const Exec *e) {
   int64_t most = 0;
   for (uint32_t t = 0; e->ranks && !all_seen(e) && t < e->program->ntensors; t++)
@@ -122,7 +128,8 @@ void exec_read_replica(const Exec *e, TensorKind kind, const char *name, int64_t
   int32_t i = program_tensor(e->program, kind, name);
   if (i < 0) BUG("program has no tensor %s", name);
   const ProgTensor *t = &e->program->tensor[i];
-  if (!exec_meet_readers(e, false, NULL)) return; // the run has failed, which the next step reports
+  // after a failure, which the next step reports, there is nothing to read
+  if (!exec_fetch(e, (uint32_t)i) || !exec_meet_readers(e, false, NULL)) return;
   char *room = mem_alloc((size_t)exec_block_bytes(e) + 1);
   for (int64_t r = 0; r < e->processors; r++) {
     if (block_replica(&e->program->mesh, t, r) != replica) continue;
@@ -211,7 +218,7 @@ static void loops_text(const Program *p, const StepFault *f, char *out, size_t r
 void exec_fault(const Exec *e, Diag *d) {
   if (!exec_works(e, d)) return;
   if (e->result == STEP_FAILED) { // the run has failed, and ranks_leave reports the reason
-    diag_error(d, DIAG_PEER_LOST, (Pos){0}, "another rank has ended the run");
+    (void)ranks_lost(d);
     return;
   }
   int64_t position[MAX_RANK] = {0};

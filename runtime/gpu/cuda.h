@@ -12,6 +12,10 @@
 
 typedef uint64_t CudaAddress; // an address in the memory of a GPU
 typedef int CudaDevice;       // a GPU
+// What tells GPUs apart.
+typedef struct CudaUuid {
+  char bytes[16];
+} CudaUuid;
 // Handles of the driver. The tags are those of cuda.h.
 typedef struct CUctx_st *CudaContext;
 typedef struct CUstream_st *CudaStream; // NULL: the default stream

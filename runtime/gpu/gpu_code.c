@@ -56,7 +56,8 @@ static bool load(GpuProgram *p, const GpuParts *parts, Diag *d) {
 
 GpuProgram *gpu_program_new(Gpu *g, const Program *program, const GpuParts *parts, Diag *d) {
   GpuProgram *p = mem_zeroed(1, sizeof *p);
-  p->device = (ExecDevice){.begin = gpu_begin,
+  p->device = (ExecDevice){.ranks = parts->messages != NULL,
+                           .begin = gpu_begin,
                            .end = gpu_end,
                            .step = gpu_step,
                            .wrote = gpu_wrote,
@@ -68,6 +69,7 @@ GpuProgram *gpu_program_new(Gpu *g, const Program *program, const GpuParts *part
   p->program = program;
   p->entry = parts->entry;
   p->transfers = parts->transfers;
+  p->messages = parts->messages;
   p->kernel = mem_zeroed(program->nkernels + 1u, sizeof *p->kernel);
   p->module = mem_zeroed(parts->nimages + 1u, sizeof *p->module);
   if (load(p, parts, d)) return p;

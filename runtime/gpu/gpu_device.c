@@ -1,9 +1,10 @@
-// Opens the first GPU of the machine: the driver, the GPU's context, and the stream in which
-// everything runs.
+// Opens the GPU of this process: the driver, the GPU's context, and the stream in which everything
+// runs. Of several ranks, each takes the GPU of its number on the machine.
 #include "runtime/gpu/gpu_internal.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
+#include <string.h>
 
 bool gpu_use(const Gpu *g, Diag *d) {
   return cuda_good(cuda.CtxSetCurrent(g->context), "cuCtxSetCurrent", d);
@@ -44,11 +45,34 @@ static bool read_facts(Gpu *g, const LibraryFound *driver, Diag *d) {
   return is_new_enough(&g->facts, d);
 }
 
-static bool open_first(Gpu *g, Diag *d) {
+// Refuses ranks that share a GPU, which only some versions of NCCL can. All ranks call it together.
+static bool have_own_gpus(Ranks *r, CudaDevice device, Diag *d) {
+  RankNote mine = {.what = NOTE_DEVICE};
+  const RankNote *const *all;
+  const char *shares = getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+  CudaUuid uuid;
+  if (!cuda_good(cuda.DeviceGetUuid(&uuid, device), "cuDeviceGetUuid", d)) return false;
+  memcpy(mine.data, &uuid, sizeof uuid);
+  if (!ranks_meet(r, &mine, false, &all)) return ranks_lost(d);
+  for (int i = 0; i < ranks_count(r) && !(shares && strcmp(shares, "1") == 0); i++) {
+    bool here = i != ranks_rank(r) && ranks_is_local(r, i * ranks_processors(r));
+    if (!here || memcmp(all[i]->data, mine.data, sizeof uuid) != 0) continue;
+    diag_error(d, DIAG_UNAVAILABLE, (Pos){0}, "--device cuda: ranks %d and %d would share a GPU", i,
+               ranks_rank(r));
+    return diag_hint(d, "start one rank for each GPU; NCCL 2.30 and later also takes several with "
+                        "NCCL_MULTI_RANK_GPU_ENABLE=1");
+  }
+  return true;
+}
+
+// ranks: as for gpu_open.
+static bool open_device(Gpu *g, Ranks *ranks, Diag *d) {
   int n = 0;
   if (!cuda_good(cuda.DeviceGetCount(&n), "cuDeviceGetCount", d) ||
       !cuda_good(n > 0 ? CUDA_OK : CUDA_NO_DEVICE, "cuDeviceGetCount", d) ||
-      !cuda_good(cuda.DeviceGet(&g->device, 0), "cuDeviceGet", d) ||
+      !cuda_good(cuda.DeviceGet(&g->device, ranks ? ranks_local_index(ranks) % n : 0),
+                 "cuDeviceGet", d) ||
+      (ranks && !have_own_gpus(ranks, g->device, d)) ||
       !cuda_good(cuda.DevicePrimaryCtxRetain(&g->context, g->device), "cuDevicePrimaryCtxRetain",
                  d))
     return false;
@@ -56,15 +80,17 @@ static bool open_first(Gpu *g, Diag *d) {
          cuda_good(cuda.StreamCreate(&g->stream, CUDA_STREAM_NON_BLOCKING), "cuStreamCreate", d);
 }
 
-Gpu *gpu_open(Diag *d) {
+Gpu *gpu_open(Ranks *ranks, Diag *d) {
   const LibraryFound *driver = cuda_open();
   if (!driver->library) {
     diag_error(d, DIAG_UNAVAILABLE, (Pos){0}, "--device cuda: %s", driver->why);
     return NULL;
   }
   Gpu *g = mem_zeroed(1, sizeof *g);
-  if (open_first(g, d) && read_facts(g, driver, d)) return g;
-  gpu_close(g);
+  bool good = open_device(g, ranks, d) && read_facts(g, driver, d);
+  if (good && ranks) g->comms = gpu_comms_new(ranks, d);
+  if (good && (!ranks || g->comms)) return g;
+  gpu_close(g, false);
   return NULL;
 }
 
@@ -73,8 +99,10 @@ GpuProducts *gpu_products_of(Gpu *g, Diag *d) {
   return g->products;
 }
 
-void gpu_close(Gpu *g) {
+void gpu_close(Gpu *g, bool well) {
   if (!g) return;
+  if (g->comms && !well) gpu_comms_abort(g->comms);
+  gpu_comms_free(g->comms);
   gpu_products_free(g->products);
   if (g->stream) (void)cuda.StreamDestroy(g->stream);
   if (g->context) (void)cuda.DevicePrimaryCtxRelease(g->device);

@@ -47,8 +47,16 @@ static bool copy(DeviceWork *w, const StepPlan *p, const GpuOp *op) {
       "cuMemcpyDtoDAsync", w->diag);
 }
 
+static bool messages(DeviceWork *w, const StepPlan *p, const GpuOp *op) {
+  (void)p;
+  return gpu_comms_send(w->code->gpu->comms, op->u.messages.axes, op->u.messages.at,
+                        op->u.messages.n, stream_of(w), w->diag);
+}
+
 bool gpu_enqueue(DeviceWork *w, const StepPlan *p, const GpuOp *op) {
   static bool (*const by_kind[])(DeviceWork *, const StepPlan *, const GpuOp *) = {
-      [GPU_LAUNCH] = launch, [GPU_PRODUCT] = product, [GPU_FILL] = fill, [GPU_COPY] = copy};
+      [GPU_LAUNCH] = launch, [GPU_PRODUCT] = product,   [GPU_FILL] = fill,
+      [GPU_COPY] = copy,     [GPU_MESSAGES] = messages,
+  };
   return by_kind[op->kind](w, p, op);
 }

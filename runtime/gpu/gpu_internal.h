@@ -1,7 +1,8 @@
 // What the files of the GPU executor share: the GPU, the loaded code of a program, the memory of an
 // Exec on the GPU, and the operations of a step.
 //
-//   Gpu          the first GPU of the machine, with its driver                  gpu_device.c
+//   Gpu          the GPU of this process, with its driver                       gpu_device.c
+//   GpuComms     how it exchanges blocks with the GPUs of other ranks           gpu_comm.c
 //   GpuProgram   the code of a program's kernels, loaded                        gpu_code.c
 //   DeviceWork   what the GPU keeps for an Exec (runtime/exec/device.h)         gpu_step.c
 //     memory     a copy of each memory of the Exec                              gpu_memory.c
@@ -16,6 +17,7 @@
 #include "collectives/local/transfer_plan.h"
 #include "ir/program/gpu_ordered.h"
 #include "runtime/exec/exec_internal.h"
+#include "runtime/gpu/gpu_comm.h"
 #include "runtime/gpu/gpu_product.h"
 
 // The most blocks that a launch has in x and in y of its grid.
@@ -32,6 +34,7 @@ struct Gpu {
   GpuFacts facts;
   GpuLimits limits;
   GpuProducts *products; // NULL: no program with products has been planned yet
+  GpuComms *comms;       // NULL: this process runs all processors
 };
 
 // The functions of a kernel in the loaded images. combine is NULL without partial results.
@@ -43,9 +46,10 @@ struct GpuProgram {
   ExecDevice device; // first, so that the device of an Exec is its GpuProgram
   Gpu *gpu;
   const Program *program;
-  const GpuEntry *entry;      // by kernel
-  GpuKernel *kernel;          // by kernel
-  PartPlan *const *transfers; // by instruction: the plans of the parts of a collective
+  const GpuEntry *entry;        // by kernel
+  GpuKernel *kernel;            // by kernel
+  PartPlan *const *transfers;   // by instruction: the plans of the parts of a collective
+  MessagePart *const *messages; // with ranks: the same, instead of `transfers`; otherwise NULL
   uint32_t nmodules;
   CudaModule *module;
 };
@@ -62,7 +66,7 @@ typedef struct GpuSpan {
 typedef enum TensorSide { SIDE_BOTH, SIDE_HOST, SIDE_GPU } TensorSide;
 
 // An operation of the stream.
-typedef enum GpuOpKind { GPU_LAUNCH, GPU_PRODUCT, GPU_FILL, GPU_COPY } GpuOpKind;
+typedef enum GpuOpKind { GPU_LAUNCH, GPU_PRODUCT, GPU_FILL, GPU_COPY, GPU_MESSAGES } GpuOpKind;
 typedef struct GpuOp {
   GpuOpKind kind;
   union {
@@ -77,6 +81,11 @@ typedef struct GpuOp {
       int64_t bytes;
     } copy; // GPU_COPY; GPU_FILL, with from 0
     GpuProduct product;
+    struct {
+      Axes axes; // of the communicator
+      uint32_t n;
+      const Message *at; // with addresses on the GPU
+    } messages;          // all at once
   } u;
 } GpuOp;
 
@@ -100,6 +109,7 @@ typedef struct GpuScalar {
 typedef struct PlanNeed {
   size_t table, statuses;
   size_t scratch; // of ordered operations
+  size_t slots;   // of messages
   bool products;  // whether it needs the workspace of products (GPU_WORKSPACE_BYTES)
 } PlanNeed;
 
@@ -117,7 +127,8 @@ typedef struct StepPlan {
   uint32_t nstatus;
   char *table; // the records of all launches, until they are on the GPU
   size_t table_bytes;
-  CudaAddress table_at, status_at, scratch_at; // on the GPU; 0: it is empty
+  CudaAddress table_at, status_at, scratch_at, slots_at; // on the GPU; 0: it is empty
+  char *slots; // addresses on the host that stand for the slots (gpu_messages.c); NULL: none
   CudaGraphExec graph[2]; // by part: captured when the part first runs; NULL: not captured yet
 } StepPlan;
 

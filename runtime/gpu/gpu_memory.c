@@ -53,7 +53,7 @@ static int64_t bytes_needed(const DeviceWork *w, const PlanNeed *need) {
   int64_t bytes = sizeof(GpuHeader);
   for (uint32_t i = 0; i < w->nspans; i++) bytes = add_bytes(bytes, w->span[i].bytes);
   for (int i = 0; i < (w->exec->program->over ? PLANS : 1); i++)
-    bytes = add_bytes(bytes, (int64_t)(need->table + need->statuses + need->scratch));
+    bytes = add_bytes(bytes, (int64_t)(need->table + need->statuses + need->scratch + need->slots));
   bool workspace = need->products && !w->code->gpu->products;
   return workspace ? add_bytes(bytes, GPU_WORKSPACE_BYTES) : bytes;
 }
@@ -191,11 +191,16 @@ void gpu_wrote(DeviceWork *w, uint32_t t) {
   k.work->side[k.tensor] = SIDE_HOST;
 }
 
+// Waits until the stream is empty.
+static bool wait_stream(DeviceWork *w) {
+  const Gpu *g = w->code->gpu;
+  if (g->comms) return gpu_comms_wait(g->comms, g->stream, w->diag);
+  return cuda_good(cuda.StreamSynchronize(g->stream), "the end of a step (cuStreamSynchronize)",
+                   w->diag);
+}
+
 bool gpu_wait(DeviceWork *w) {
-  if (!diag_errors(w->diag) && gpu_use(w->code->gpu, w->diag) &&
-      cuda_good(cuda.StreamSynchronize(w->code->gpu->stream),
-                "the end of a step (cuStreamSynchronize)", w->diag))
-    return true;
+  if (!diag_errors(w->diag) && gpu_use(w->code->gpu, w->diag) && wait_stream(w)) return true;
   w->exec->result = STEP_FAILED;
   return false;
 }

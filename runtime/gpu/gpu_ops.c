@@ -114,6 +114,7 @@ static uint32_t collective_sets(DeviceWork *w, const StepPlan *p, const GpuRound
 }
 
 static bool measure_collective(DeviceWork *w, StepPlan *p, const GpuRound *round) {
+  if (w->code->messages) return gpu_messages_measure(w, p, round);
   ArenaMark mark = arena_mark(w->arena);
   TransferSet *set;
   uint32_t n = collective_sets(w, p, round, &set);
@@ -123,27 +124,33 @@ static bool measure_collective(DeviceWork *w, StepPlan *p, const GpuRound *round
   return true;
 }
 
-// Adds launches of the kernels that carry out a collective: one for each kernel, on the sets of all
-// transfers that have it.
-static bool plan_collective(DeviceWork *w, StepPlan *p, GpuRound *round) {
-  const Exec *e = w->exec;
-  int part = p->commit == UINT32_MAX ? 0 : 1;
-  ArenaMark mark = arena_mark(w->arena);
-  TransferSet *set;
-  uint32_t n = collective_sets(w, p, round, &set);
-  transfer_count(&e->program->mesh, &e->call[round->instr], &p->count[part], 0);
+bool gpu_launch_sets(DeviceWork *w, StepPlan *p, const GpuRound *round, const TransferSet *set,
+                     uint32_t n) {
   bool good = true;
   for (uint32_t i = 0; i < n && good;) {
     uint32_t kernel = set[i].kernel;
     const GpuEntry *entry = &w->code->entry[kernel];
     Launching l = {0};
     for (; i < n && set[i].kernel == kernel; i++)
-      gpu_table_set(w, p, &e->program->kernel[kernel],
+      gpu_table_set(w, p, &w->exec->program->kernel[kernel],
                     (GpuRecord){.to = set[i].units, .grain = entry->grain},
                     (SetOperands){set[i].ptr, set[i].slot, NULL}, &l);
     good = add_launch(w, p, round, w->code->kernel[kernel].run, &l, l.blocks, 1, entry->threads,
                       entry->shared);
   }
+  return good;
+}
+
+// Adds launches of the kernels that carry out a collective: on the sets of all its transfers.
+static bool plan_collective(DeviceWork *w, StepPlan *p, GpuRound *round) {
+  const Exec *e = w->exec;
+  int part = p->commit == UINT32_MAX ? 0 : 1;
+  if (w->code->messages) return gpu_messages_plan(w, p, round);
+  ArenaMark mark = arena_mark(w->arena);
+  TransferSet *set;
+  uint32_t n = collective_sets(w, p, round, &set);
+  transfer_count(&e->program->mesh, &e->call[round->instr], &p->count[part], 0);
+  bool good = gpu_launch_sets(w, p, round, set, n);
   arena_reset(w->arena, mark);
   return good;
 }

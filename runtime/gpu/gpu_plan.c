@@ -79,12 +79,20 @@ static bool send_table(DeviceWork *w, StepPlan *p) {
   return good;
 }
 
+// Messages carry what is between the elements in a slot, too, so that slots have values from the
+// start.
+static bool make_slots(DeviceWork *w, StepPlan *p) {
+  return gpu_slots_reserve(w, p) &&
+         allocate(w, &p->slots_at, p->need.slots, "messages between GPUs") &&
+         gpu_clear(w, p->slots_at, p->need.slots);
+}
+
 bool gpu_plan_new(DeviceWork *w, StepPlan *p) {
   *p = plan_begin(w->exec);
   p->arena = arena_new();
   if (!walk(w, p, measure) ||
       !allocate(w, &p->status_at, p->need.statuses, "the faults of launches") ||
-      !allocate(w, &p->scratch_at, p->need.scratch, "sorting"))
+      !allocate(w, &p->scratch_at, p->need.scratch, "sorting") || !make_slots(w, p))
     return false;
   p->table = mem_zeroed(p->need.table + 1, 1);
   if (!walk(w, p, add_round)) return false;
@@ -105,6 +113,8 @@ void gpu_plan_free(StepPlan *p) {
   if (p->table_at) (void)cuda.MemFree(p->table_at);
   if (p->status_at) (void)cuda.MemFree(p->status_at);
   if (p->scratch_at) (void)cuda.MemFree(p->scratch_at);
+  if (p->slots_at) (void)cuda.MemFree(p->slots_at);
+  gpu_slots_release(p);
   free(p->table);
   arena_free(p->arena);
   *p = (StepPlan){0};

@@ -2,6 +2,7 @@
 //
 //   gpu_plan.c    walks the program: measures what a plan needs, makes it, frees it
 //   gpu_ops.c     for each kind of instruction: what it needs, and its operations
+//   gpu_messages.c   the same for collectives between GPUs
 //   gpu_table.c   the table of records, from which launches read their operands
 #ifndef RUNTIME_GPU_PLAN_INTERNAL_H
 #define RUNTIME_GPU_PLAN_INTERNAL_H
@@ -48,5 +49,20 @@ typedef struct InstrPlan {
 const InstrPlan *gpu_ops_of(InstrKind kind);
 // Adds an error: the GPU does not support `what` at instruction i yet. Returns false.
 bool gpu_lacks(DeviceWork *w, uint32_t i, const char *what);
+// Adds launches on n sets, which are ordered by kernel: one for each kernel. Returns false after an
+// error in w->diag.
+MUST_USE bool gpu_launch_sets(DeviceWork *w, StepPlan *p, const GpuRound *round,
+                              const TransferSet *set, uint32_t n);
+
+// -- gpu_messages.c
+// The functions of InstrPlan for collectives of ranks.
+bool gpu_messages_measure(DeviceWork *w, StepPlan *p, const GpuRound *round);
+bool gpu_messages_plan(DeviceWork *w, StepPlan *p, GpuRound *round);
+// Reserves addresses that stand for the slots of a plan (p->need.slots), and releases them. Returns
+// false after an error in w->diag.
+MUST_USE bool gpu_slots_reserve(DeviceWork *w, StepPlan *p);
+void gpu_slots_release(StepPlan *p);
+// Returns the address on the GPU of an operand, which may be in a slot of p.
+CudaAddress gpu_operand(const DeviceWork *w, const StepPlan *p, const void *host);
 
 #endif

@@ -86,8 +86,7 @@ static bool timed_round(DeviceWork *w, const StepPlan *p, uint32_t r) {
       return false;
   if (!cuda_good(cuda.EventRecord(w->clock[0], stream), "cuEventRecord", w->diag) ||
       !enqueue_round(w, p, r) ||
-      !cuda_good(cuda.EventRecord(w->clock[1], stream), "cuEventRecord", w->diag) ||
-      !cuda_good(cuda.EventSynchronize(w->clock[1]), "cuEventSynchronize", w->diag) ||
+      !cuda_good(cuda.EventRecord(w->clock[1], stream), "cuEventRecord", w->diag) || !gpu_wait(w) ||
       !cuda_good(cuda.EventElapsedTime(&milliseconds, w->clock[0], w->clock[1]),
                  "cuEventElapsedTime", w->diag))
     return false;
@@ -213,6 +212,13 @@ static bool make_header(DeviceWork *w) {
   return cuda_good(cuda.MemAlloc(&w->header, sizeof *w->given), "cuMemAlloc", w->diag);
 }
 
+// The memory of the communicators is taken before that of the program is compared with what is
+// left.
+static bool make_comms(DeviceWork *w) {
+  const Gpu *g = w->code->gpu;
+  return !g->comms || gpu_comms_add(g->comms, w->exec->program, g->stream, w->diag);
+}
+
 DeviceWork *gpu_begin(const ExecDevice *device, Exec *e, Diag *d) {
   DeviceWork *w = mem_zeroed(1, sizeof *w);
   const char *eager = getenv("MESHC_GPU_EAGER");
@@ -222,7 +228,8 @@ DeviceWork *gpu_begin(const ExecDevice *device, Exec *e, Diag *d) {
   w->diag = diag_new(w->arena);
   w->eager = eager && *eager && strcmp(eager, "0") != 0;
   list_scalars(w);
-  if (gpu_use(w->code->gpu, w->diag) && gpu_memory_new(w) && make_header(w) && plan_for_rows(w)) {
+  if (gpu_use(w->code->gpu, w->diag) && make_comms(w) && gpu_memory_new(w) && make_header(w) &&
+      plan_for_rows(w)) {
     arena_keep(w->arena);
     return w;
   }
@@ -234,6 +241,8 @@ DeviceWork *gpu_begin(const ExecDevice *device, Exec *e, Diag *d) {
 void gpu_end(DeviceWork *w) {
   if (!w) return;
   (void)cuda.CtxSetCurrent(w->code->gpu->context);
+  if (diag_errors(w->diag) || (w->exec->ranks && ranks_failed(w->exec->ranks)))
+    gpu_comms_abort(w->code->gpu->comms);
   (void)cuda.StreamSynchronize(w->code->gpu->stream);
   for (int i = 0; i < PLANS; i++) gpu_plan_free(&w->plan[i]);
   for (int i = 0; i < 2; i++)

@@ -23,7 +23,7 @@ void gpu_table_set(const DeviceWork *w, StepPlan *p, const ProgKernel *k, GpuRec
   record.first_block = l->blocks;
   memcpy(to, &record, sizeof record);
   for (int i = 0; i < k->nptr; i++) {
-    CudaAddress address = gpu_translate(w, of.ptr[i]);
+    CudaAddress address = gpu_operand(w, p, of.ptr[i]);
     memcpy(to + gpu_ptr_at(i), &address, sizeof address);
   }
   if (k->nslot) memcpy(to + gpu_slot_at(k->nptr, 0), of.slot, k->nslot * sizeof *of.slot);

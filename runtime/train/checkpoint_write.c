@@ -366,10 +366,7 @@ static int64_t linked_step(int folder) {
   return checkpoint_step(to);
 }
 
-static bool lost(Diag *d) {
-  diag_error(d, DIAG_PEER_LOST, (Pos){0}, "another rank has ended the run");
-  return false;
-}
+static bool lost(Diag *d) { return ranks_lost(d); }
 
 // Opens and locks the folder on the first rank. If that fails, the first rank ends the run, which
 // other ranks notice while they wait for it.
@@ -465,6 +462,8 @@ bool saver_start(Saver *s, const TrainPosition *n, bool best, Diag *d) {
   s->best = best;
   bool is_there, looked = look_for(s, &is_there, d);
   if (!looked) return false; // this rank ends, so the meeting below fails on the other ranks
+  // other ranks read the blocks of this one
+  if (!exec_fetch_kept(s->exec)) return exec_works(s->exec, d);
   if (!exec_meet_readers(s->exec, false, &is_there)) return lost(d);
   if (!writes(s->exec)) {
     bool shown = is_there || (copy_shards(s) && exec_meet_readers(s->exec, true, NULL));

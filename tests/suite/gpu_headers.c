@@ -66,6 +66,7 @@ static void check(bool good, const char *what) {
   TYPE(CudaResult, CUresult)                                                                       \
   TYPE(CudaAddress, CUdeviceptr)                                                                   \
   TYPE(CudaDevice, CUdevice)                                                                       \
+  TYPE(CudaUuid, CUuuid)                                                                           \
   TYPE(CudaContext, CUcontext)                                                                     \
   TYPE(CudaStream, CUstream)                                                                       \
   TYPE(CudaEvent, CUevent)                                                                         \

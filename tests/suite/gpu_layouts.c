@@ -72,7 +72,7 @@ static const char *run_both(const Job *j, const GpuProgram *on) {
 // What the child process does.
 static void run_job(void *job) {
   const Job *j = job;
-  Gpu *gpu = gpu_open(j->m->diag);
+  Gpu *gpu = gpu_open(NULL, j->m->diag);
   if (!gpu) end(j, "there is no GPU");
   GpuCodeOptions opt = {.target = GPU_EMULATED,
                         .capability = gpu_facts(gpu)->capability,
@@ -86,7 +86,7 @@ static void run_job(void *job) {
   const char *wrong = on ? run_both(j, on) : "cannot be loaded";
   gpu_program_free(on);
   gpu_code_free(code);
-  gpu_close(gpu);
+  gpu_close(gpu, true);
   if (wrong) end(j, wrong);
 }
 

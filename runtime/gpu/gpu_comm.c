@@ -1,0 +1,237 @@
+// Makes communicators of NCCL, puts messages into a stream, and waits for them (gpu_comm.h).
+//
+// Communicators do not block: a call that another rank has to answer returns NCCL_IN_PROGRESS, and
+// this rank asks for its state while it watches the others.
+#include "runtime/gpu/gpu_comm.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "collectives/local/transfer.h"
+
+enum { MESSAGES_AT_ONCE = 512 };         // a group of the library has room for about 2,000
+static const double LOOK_SECONDS = 0.05; // between two looks at the other ranks
+static const double REASON_SECONDS = 1;  // in which a lost rank is found, as the cause of an error
+
+typedef struct GpuComm {
+  Axes axes;
+  NcclComm comm;
+} GpuComm;
+
+struct GpuComms {
+  Ranks *ranks;
+  bool aborted;
+  uint32_t n, room;
+  GpuComm *at;
+};
+
+// -- errors -------------------------------------------------------------------------------------
+
+// Makes the run fail because of an error of the library. It may come from a rank that was lost:
+// then that is the reason.
+static bool fails(GpuComms *c, NcclResult r, const char *call) {
+  const struct timespec nap = {0, 20000000};
+  for (double waited = 0; waited < REASON_SECONDS; waited += 0.02) {
+    if (!ranks_watch(c->ranks, 0, call)) return false;
+    nanosleep(&nap, NULL);
+  }
+  return ranks_fail(c->ranks,
+                    "rank %d: NCCL: %s gives an error (%s); NCCL_DEBUG=WARN makes the library say "
+                    "more",
+                    ranks_rank(c->ranks), call, nccl.GetErrorString(r));
+}
+
+// Returns whether a call has succeeded. While it goes on, waits for it and watches the other ranks.
+static bool settle(GpuComms *c, NcclComm comm, NcclResult r, const char *call) {
+  const struct timespec nap = {0, 100000};
+  double began = clock_seconds(), looked = began;
+  while (r == NCCL_IN_PROGRESS) {
+    NcclResult asked = nccl.CommGetAsyncError(comm, &r);
+    if (asked != NCCL_OK) r = asked;
+    if (r != NCCL_IN_PROGRESS) break;
+    nanosleep(&nap, NULL);
+    double now = clock_seconds();
+    if (now - looked < LOOK_SECONDS) continue;
+    looked = now;
+    if (!ranks_watch(c->ranks, now - began, call)) return false;
+  }
+  return r == NCCL_OK || fails(c, r, call);
+}
+
+// -- making communicators -----------------------------------------------------------------------
+
+GpuComms *gpu_comms_new(Ranks *r, Diag *d) {
+  const LibraryFound *library = nccl_open();
+  if (!library->library) {
+    diag_error(d, DIAG_UNAVAILABLE, (Pos){0}, "--device cuda with several processes: %s",
+               library->why);
+    return NULL;
+  }
+  GpuComms *c = mem_zeroed(1, sizeof *c);
+  c->ranks = r;
+  return c;
+}
+
+static GpuComm *find(const GpuComms *c, Axes axes) {
+  for (uint32_t i = 0; i < c->n; i++)
+    if (axes_equal(c->at[i].axes, axes)) return &c->at[i];
+  return NULL;
+}
+
+// Gives the id that the first rank of each group has made to the ranks of the group. All ranks call
+// it together.
+static bool share_id(GpuComms *c, const Mesh *m, Axes axes, SharedSegment *ids, NcclId *id) {
+  Ranks *r = c->ranks;
+  int64_t own = ranks_first_processor(r), first = axes_peer(m, axes, own, 0);
+  memcpy(segment_at(ids, own), id, sizeof *id);
+  if (!ranks_meet_local(r, true)) return false;
+  for (int64_t p = 0; p < mesh_size(m); p++) {
+    if (axes_rank(m, axes, p) != 0) continue;
+    NcclId theirs;
+    const char *block = segment_at(ids, p);
+    if (!ranks_broadcast_block(r, p, block, sizeof theirs, &theirs)) return false;
+    if (p == first) memcpy(id, block ? block : (const char *)&theirs, sizeof *id);
+  }
+  return ranks_meet_local(r, true);
+}
+
+static bool make_comm(GpuComms *c, const Mesh *m, Axes axes, SharedSegment *ids) {
+  int64_t own = ranks_first_processor(c->ranks), k = axes_rank(m, axes, own);
+  NcclId id = {{0}};
+  if (k == 0) {
+    NcclResult r = nccl.GetUniqueId(&id);
+    if (r != NCCL_OK) return fails(c, r, "ncclGetUniqueId");
+  }
+  if (!share_id(c, m, axes, ids, &id)) return false;
+  NcclConfig config = {.size = sizeof config,
+                       .magic = NCCL_CONFIG_MAGIC,
+                       .version = NCCL_CONFIG_VERSION,
+                       .cluster = NCCL_USUAL,
+                       .least_blocks = NCCL_USUAL,
+                       .most_blocks = NCCL_USUAL,
+                       .shares = NCCL_USUAL};
+  GpuComm *made = &c->at[c->n];
+  *made = (GpuComm){.axes = axes};
+  NcclResult r = nccl.CommInitRankConfig(&made->comm, (int)axes_size(m, axes), id, (int)k, &config);
+  if (made->comm) c->n++;
+  return settle(c, made->comm, r, "ncclCommInitRankConfig");
+}
+
+static bool make_comms(GpuComms *c, const Program *p, SharedSegment *ids) {
+  for (uint32_t i = 0; i < p->ninstrs; i++) {
+    if (p->instr[i].kind != INSTR_COLLECTIVE) continue;
+    Axes axes = group_axes(&p->instr[i].u.collective);
+    if (find(c, axes)) continue;
+    if (c->n == c->room) {
+      c->room = 2 * c->room + 4;
+      c->at = mem_grow(c->at, c->room * sizeof *c->at);
+    }
+    if (!make_comm(c, &p->mesh, axes, ids)) return false;
+  }
+  return true;
+}
+
+bool gpu_comms_add(GpuComms *c, const Program *p, CudaStream stream, Diag *d) {
+  SharedSegment *ids = ranks_segment(c->ranks, sizeof(NcclId), true);
+  bool good = ids && make_comms(c, p, ids);
+  segment_free(ids);
+  return good ? gpu_comms_wait(c, stream, d) : ranks_lost(d);
+}
+
+// -- messages -----------------------------------------------------------------------------------
+
+static NcclType type_of(Dtype type) {
+  static const NcclType types[TYPE_COUNT] = {
+      [TYPE_F32] = NCCL_F32, [TYPE_F64] = NCCL_F64, [TYPE_F16] = NCCL_F16, [TYPE_BF16] = NCCL_BF16,
+      [TYPE_I32] = NCCL_I32, [TYPE_I64] = NCCL_I64, [TYPE_U64] = NCCL_U64, [TYPE_U8] = NCCL_U8,
+  };
+  return types[type];
+}
+
+static NcclResult enqueue(NcclComm comm, const Message *m, CudaStream stream) {
+  static const NcclReduction reductions[MONOID_COUNT] = {
+      [MONOID_SUM] = NCCL_SUM,
+      [MONOID_PROD] = NCCL_PROD,
+      [MONOID_MAX] = NCCL_MAX,
+      [MONOID_MIN] = NCCL_MIN,
+  };
+  NcclReduction how = reductions[m->monoid];
+  NcclType type = type_of(m->type);
+  size_t n = (size_t)m->count;
+  switch (m->kind) {
+  case MESSAGE_REDUCE: return nccl.AllReduce(m->from, m->to, n, type, how, comm, stream);
+  case MESSAGE_REDUCE_SCATTER:
+    return nccl.ReduceScatter(m->from, m->to, n, type, how, comm, stream);
+  case MESSAGE_GATHER: return nccl.AllGather(m->from, m->to, n, type, comm, stream);
+  case MESSAGE_SEND: return nccl.Send(m->from, n, type, (int)m->peer, comm, stream);
+  case MESSAGE_RECEIVE: return nccl.Recv(m->to, n, type, (int)m->peer, comm, stream);
+  }
+  return NCCL_BAD_USE;
+}
+
+static bool send_some(GpuComms *c, NcclComm comm, const Message *m, uint32_t n, CudaStream stream) {
+  NcclResult r = nccl.GroupStart();
+  for (uint32_t i = 0; i < n && r == NCCL_OK; i++) {
+    r = enqueue(comm, &m[i], stream);
+    if (r == NCCL_IN_PROGRESS) r = NCCL_OK; // the end of the group says how it went
+  }
+  NcclResult ended = nccl.GroupEnd();
+  return settle(c, comm, r == NCCL_OK ? ended : r, "a group of messages");
+}
+
+// Groups of messages may end elsewhere on other ranks: messages between two ranks are in the order
+// of the call on both.
+bool gpu_comms_send(GpuComms *c, Axes axes, const Message *m, uint32_t n, CudaStream stream,
+                    Diag *d) {
+  const GpuComm *comm = find(c, axes);
+  if (!comm) BUG("a collective along axes without a communicator");
+  for (uint32_t i = 0; i < n; i += MESSAGES_AT_ONCE)
+    if (!send_some(c, comm->comm, m + i, n - i < MESSAGES_AT_ONCE ? n - i : MESSAGES_AT_ONCE,
+                   stream))
+      return ranks_lost(d);
+  return true;
+}
+
+// -- waiting ------------------------------------------------------------------------------------
+
+static bool look(GpuComms *c, double waited) {
+  for (uint32_t i = 0; i < c->n; i++) {
+    NcclResult state = NCCL_OK, r = nccl.CommGetAsyncError(c->at[i].comm, &state);
+    if (r == NCCL_OK) r = state;
+    if (r != NCCL_OK && r != NCCL_IN_PROGRESS) return fails(c, r, "a message");
+  }
+  return ranks_watch(c->ranks, waited, "the GPUs of the other ranks");
+}
+
+bool gpu_comms_wait(GpuComms *c, CudaStream stream, Diag *d) {
+  const struct timespec nap = {0, 50000};
+  double began = clock_seconds(), looked = began;
+  CudaResult r;
+  while ((r = cuda.StreamQuery(stream)) == CUDA_NOT_READY) {
+    double now = clock_seconds();
+    if (now - began > 0.002) nanosleep(&nap, NULL);
+    if (now - looked < LOOK_SECONDS) continue;
+    looked = now;
+    if (!look(c, now - began)) return ranks_lost(d);
+  }
+  return cuda_good(r, "the end of a step (cuStreamQuery)", d);
+}
+
+// -- the end ------------------------------------------------------------------------------------
+
+void gpu_comms_abort(GpuComms *c) {
+  if (!c) return;
+  for (uint32_t i = 0; i < c->n && !c->aborted; i++) (void)nccl.CommAbort(c->at[i].comm);
+  c->aborted = true;
+}
+
+void gpu_comms_free(GpuComms *c) {
+  if (!c) return;
+  for (uint32_t i = 0; i < c->n && !c->aborted; i++) {
+    NcclComm comm = c->at[i].comm;
+    if (settle(c, comm, nccl.CommFinalize(comm), "ncclCommFinalize")) (void)nccl.CommDestroy(comm);
+  }
+  free(c->at);
+  free(c);
+}

@@ -1,0 +1,34 @@
+// Communicators of NCCL: how ranks that have a GPU each exchange blocks. There is one for each list
+// of axes along which a collective goes; a rank is in one group of each.
+//
+// Where ranks wait for one another, a lost rank, an error of the library or a deadline makes the
+// run fail (ranks.h): a GPU that waits for another one cannot end by itself.
+#ifndef RUNTIME_GPU_COMM_H
+#define RUNTIME_GPU_COMM_H
+
+#include "collectives/local/messages.h"
+#include "collectives/ranks/ranks.h"
+#include "runtime/gpu/nccl.h"
+
+typedef struct GpuComms GpuComms;
+
+// Opens NCCL. Returns NULL after an error in d. r must outlive the result. Free it with
+// gpu_comms_free.
+GpuComms *gpu_comms_new(Ranks *r, Diag *d);
+// Makes the communicators that the collectives of a program need and that are not there yet. All
+// ranks call it together, with the GPU in use. Returns false after an error in d, or if the run has
+// failed.
+MUST_USE bool gpu_comms_add(GpuComms *c, const Program *p, CudaStream stream, Diag *d);
+// Enqueues messages of the group of this rank along `axes` in a stream, all at once. Addresses are
+// those of the GPU. Returns false as gpu_comms_add does.
+MUST_USE bool gpu_comms_send(GpuComms *c, Axes axes, const Message *m, uint32_t n,
+                             CudaStream stream, Diag *d);
+// Waits until a stream is empty. Returns false as gpu_comms_add does.
+MUST_USE bool gpu_comms_wait(GpuComms *c, CudaStream stream, Diag *d);
+// Ends all messages under way, which other ranks may not answer. The communicators cannot be used
+// any more. c may be NULL.
+void gpu_comms_abort(GpuComms *c);
+// Ends the communicators: all ranks call it together, unless they are aborted. c may be NULL.
+void gpu_comms_free(GpuComms *c);
+
+#endif

@@ -1,0 +1,85 @@
+// Collectives between GPUs in the plan of a step: launches that pack slots, messages, and launches
+// that unpack slots (collectives/local/messages.h).
+//
+// The slots of a plan are memory of the GPU. While they are listed they have addresses on the host
+// that nothing may access, which gpu_operand translates.
+#define _GNU_SOURCE // MAP_ANONYMOUS
+#include "runtime/gpu/gpu_plan_internal.h"
+
+#include <sys/mman.h>
+
+// Lists what this rank does in a collective, in w->arena.
+static MessageCall list_call(DeviceWork *w, const StepPlan *p, const GpuRound *round) {
+  Exec *e = w->exec;
+  CommCall *call = &e->call[round->instr];
+  for (int64_t c = 0; c < e->processors; c++) exec_move_operands(e, c, round->instr, &round->steps);
+  call->defers = p->defers;
+  return message_call(w->arena, w->code->messages[round->instr], &e->program->mesh, call, e->first,
+                      p->slots);
+}
+
+static size_t records_of(const DeviceWork *w, const TransferSet *set, uint32_t n) {
+  size_t bytes = 0;
+  for (uint32_t i = 0; i < n; i++)
+    bytes += gpu_table_record(&w->exec->program->kernel[set[i].kernel]);
+  return bytes;
+}
+
+bool gpu_messages_measure(DeviceWork *w, StepPlan *p, const GpuRound *round) {
+  ArenaMark mark = arena_mark(w->arena);
+  MessageCall c = list_call(w, p, round);
+  p->need.table += records_of(w, c.pack, c.npacks) + records_of(w, c.unpack, c.nunpacks);
+  // calls use the slots one after another
+  if ((size_t)c.staging > p->need.slots) p->need.slots = (size_t)c.staging;
+  arena_reset(w->arena, mark);
+  return true;
+}
+
+static Message on_gpu(const DeviceWork *w, const StepPlan *p, Message m) {
+  if (m.from) m.from = (const void *)(uintptr_t)gpu_operand(w, p, m.from);
+  if (m.to) m.to = (void *)(uintptr_t)gpu_operand(w, p, m.to);
+  return m;
+}
+
+static void add_messages(const DeviceWork *w, StepPlan *p, const MessageCall *c) {
+  Message *m = arena_array(p->arena, Message, c->nmessages + 1);
+  if (c->nmessages == 0) return;
+  for (uint32_t i = 0; i < c->nmessages; i++) m[i] = on_gpu(w, p, c->message[i]);
+  vec_push(p->arena, p->op) =
+      (GpuOp){.kind = GPU_MESSAGES, .u.messages = {.axes = c->axes, .n = c->nmessages, .at = m}};
+}
+
+bool gpu_messages_plan(DeviceWork *w, StepPlan *p, GpuRound *round) {
+  const Exec *e = w->exec;
+  int part = p->commit == UINT32_MAX ? 0 : 1;
+  ArenaMark mark = arena_mark(w->arena);
+  MessageCall c = list_call(w, p, round);
+  transfer_count(&e->program->mesh, &e->call[round->instr], &p->count[part], 0);
+  bool good = gpu_launch_sets(w, p, round, c.pack, c.npacks);
+  if (good) add_messages(w, p, &c);
+  good = good && gpu_launch_sets(w, p, round, c.unpack, c.nunpacks);
+  arena_reset(w->arena, mark);
+  return good;
+}
+
+// -- addresses of slots -------------------------------------------------------------------------
+
+bool gpu_slots_reserve(DeviceWork *w, StepPlan *p) {
+  if (p->need.slots == 0) return true;
+  void *at =
+      mmap(NULL, p->need.slots, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED)
+    return diag_error(w->diag, DIAG_NO_MEMORY, (Pos){0},
+                      "out of memory: no addresses for %zu bytes of slots", p->need.slots);
+  p->slots = at;
+  return true;
+}
+
+void gpu_slots_release(StepPlan *p) {
+  if (p->slots) munmap(p->slots, p->need.slots);
+}
+
+CudaAddress gpu_operand(const DeviceWork *w, const StepPlan *p, const void *host) {
+  uintptr_t offset = (uintptr_t)host - (uintptr_t)p->slots;
+  return p->slots && offset < p->need.slots ? p->slots_at + offset : gpu_translate(w, host);
+}

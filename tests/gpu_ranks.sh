@@ -1,0 +1,134 @@
+#!/bin/sh
+# Programs on several GPUs, one for each rank (--np, mpirun with --device cuda), with stand-ins for NVIDIA's libraries. Trainings
+# have the bits of the same mesh on one GPU; checkpoints and parameters go between both; a rank that is killed or stopped, a
+# GPU that hangs and an error of NCCL end with one sentence. Skipped where the build has no stand-ins. Ends in `N passed, N failed, N skipped`.
+. "$(dirname "$0")/common.sh"
+use_mpi
+
+standin=$build/standin
+if [ ! -e "$standin/libnccl.so.2" ] || [ "${MESHC_GPU:-}" = real ]; then
+  skip
+  finish
+fi
+export MESHC_STANDIN_DEVICES=8 MESHC_STANDIN_WRITTEN=1
+
+gpu=$tmp/gpu.sh # runs meshc with the stand-ins
+cat >"$gpu" <<END
+#!/bin/sh
+LD_LIBRARY_PATH=$standin exec $meshc "\$@" --device cuda
+END
+chmod +x "$gpu"
+
+cat >"$tmp/digits.mesh" <<'END'
+dim b = 20, pixels = 49, h = 33, classes = 10
+input x[b, pixels]
+input digit[b]: i32
+param w[pixels, h] ~ he(pixels)
+param w_bias[h]
+param v[h, classes] ~ glorot(h, classes)
+param v_bias[classes]
+hidden = relu(sum[pixels](x * w) + w_bias)
+logits[b, classes] = sum[h](hidden * v) + v_bias
+loss = mean[b](cross_entropy[classes](logits, digit))
+metric accuracy = mean[b](argmax[classes](logits) == digit)
+output probs[b, classes] = softmax[classes](logits)
+data train over b { x = synthetic(normal), digit = synthetic(integers(0, 10)) }
+data test over b { x = synthetic(normal), digit = synthetic(integers(0, 10)) }
+train loss { optimizer = adam(lr = 1e-2), steps = 3 }
+END
+with() {
+  { cat "tests/models/$1.mesh"; echo "$2"; } >"$tmp/$1.mesh"
+}
+with lstm 'data train over b { x = synthetic(normal), label = synthetic(integers(0, 3)) }'
+with attention 'data train over b { x = synthetic(normal), target = synthetic(normal) }
+train loss { optimizer = adamw(lr = 0.01) }'
+with cnn 'data train over b { image = synthetic(normal) }'
+
+# A run's metrics without times
+curve() { sed 's/, "rows_per_second.*//' "$1/metrics.jsonl" >"$2"; }
+
+# equal NAME RANKS MODEL OPTIONS...: the same training on one GPU and on a GPU for each rank
+equal() {
+  what=$1 ranks=$2 model=$3
+  shift 3
+  rm -rf "$tmp/one" "$tmp/each"
+  must timeout 120 "$gpu" train "$model" --log-dir "$tmp/one" "$@"
+  must timeout 120 "$gpu" train "$model" --log-dir "$tmp/each" --np "$ranks" "$@"
+  curve "$tmp/one" "$tmp/one.curve"
+  curve "$tmp/each" "$tmp/each.curve"
+  check "$what has steps" [ -s "$tmp/one.curve" ]
+  same "$what" "$tmp/one.curve" "$tmp/each.curve"
+}
+digits=$tmp/digits.mesh
+equal "data parallel" 2 examples/iris.mesh --mesh rows=2 --layout b=rows --set train.epochs=1
+equal "2 x 2" 4 "$digits" --mesh rows=2,cols=2 --layout b=rows,h=cols
+equal "2 x 4" 8 "$digits" --mesh rows=2,cols=4 --layout b=rows,h=cols --set train.steps=2
+equal "arg max over split classes" 4 "$digits" --mesh rows=2,cols=2 --layout b=rows,classes=cols
+equal "ZeRO" 4 "$digits" --mesh rows=4 --layout b=rows,parameters/all=rows,optimizer/all=rows
+equal "uneven" 3 "$digits" --mesh rows=3 --layout b=rows,parameters/all=rows
+equal "halo" 3 "$tmp/cnn.mesh" --mesh rows=3 --layout y=rows,y2=rows --set train.steps=1
+equal "loops" 4 "$tmp/lstm.mesh" --mesh rows=2,cols=2 --layout b=rows,d=cols --set train.steps=2
+equal "heads" 4 "$tmp/attention.mesh" --mesh rows=2,cols=2 --layout b=rows,heads=cols --set train.steps=1
+equal "sequence" 2 "$tmp/attention.mesh" --mesh rows=2 --layout t=rows --set train.steps=1
+equal "products by the library" 2 "$digits" --mesh rows=2 --layout b=rows --set b=64 --set h=96 --set pixels=128 --set train.steps=2
+MESHC_GPU_EAGER=1 equal "without graphs" 2 "$digits" --mesh rows=2 --layout b=rows
+
+# Values go between one process and several.
+split="--mesh rows=2,cols=2 --layout b=rows,h=cols"
+# shellcheck disable=SC2086
+{
+  must "$gpu" train "$digits" --np 4 $split --checkpoint-dir "$tmp/saved" --save-params "$tmp/four.safetensors" -q
+  must "$gpu" train "$digits" $split --save-params "$tmp/one.safetensors" -q
+  same "parameters" "$tmp/four.safetensors" "$tmp/one.safetensors"
+  expect "a checkpoint goes on with the CPU" 0 'step 4/4' "$meshc" train "$digits" --checkpoint-dir "$tmp/saved" --resume --set train.steps=4
+  expect "a checkpoint goes on with several GPUs" 0 'step 5/5' "$gpu" train "$digits" --np 2 --mesh rows=2 --layout b=rows --checkpoint-dir "$tmp/saved" --resume --set train.steps=5
+  expect "eval" 0 'test accuracy' "$gpu" eval "$digits" --np 4 $split --params "$tmp/one.safetensors"
+  expect "a batch with fewer rows" 0 'test accuracy' "$gpu" eval "$digits" --np 4 $split --params "$tmp/one.safetensors" --set b=24
+  expect "predict" 0 . "$gpu" predict "$digits" --np 4 $split --params "$tmp/one.safetensors" --data test --fetch probs
+  expect "verify, bytes as predicted" 0 'verify: [0-9]* values .* agree' "$gpu" train "$digits" --np 4 $split --verify
+  expect "bench" 0 'collectives by NCCL' "$gpu" bench "$digits" --np 4 $split
+}
+if needs_mpi mpirun; then
+  # shellcheck disable=SC2086
+  MESHC_RANKS_A_MACHINE=2 expect "machines" 0 'step 3/3' mpirun -q -n 4 "$gpu" train "$digits" $split
+fi
+
+# What is refused
+expect "several processors a rank" 1 'several processors a rank yet.*E0807' "$gpu" train "$digits" --np 2 --mesh rows=2,cols=2 --layout b=rows,h=cols
+MESHC_STANDIN_DEVICES=1 expect "ranks that share a GPU" 1 'would share a GPU.*E0807' "$gpu" train "$digits" --np 2 --mesh rows=2 --layout b=rows
+NCCL_MULTI_RANK_GPU_ENABLE=1 MESHC_STANDIN_DEVICES=1 expect "ranks that may share a GPU" 0 'step 3/3' "$gpu" train "$digits" --np 2 --mesh rows=2 --layout b=rows
+expect "a fault of ranks" 1 'does not support --fault HOW@RANK:CALL' "$gpu" train "$digits" --np 2 --mesh rows=2 --layout b=rows --fault count@1:3
+expect "nccl with the CPU" 1 'several processes that have a GPU each.*E0807' "$meshc" train "$digits" --np 2 --mesh rows=2 --layout b=rows --comm nccl
+
+# lost NAME CODE PATTERN VARIABLE...: an endless training in which something fails
+endless="train $digits --np 2 --mesh rows=2 --layout b=rows --set train.steps=1000000 -q --timeout 2"
+export MESHC_STANDIN_NCCL_SECONDS=1 MESHC_STANDIN_NCCL_LATE=hang
+lost() {
+  name=$1 wanted=$2 pattern=$3
+  shift 3
+  # shellcheck disable=SC2086
+  run timeout 30 env "$@" "$gpu" $endless
+  if [ "$code" = "$wanted" ] && [ "$(grep -c 'error:' "$tmp/err")" = 1 ] && says "$pattern"; then pass; else fail "$name: exit $code: $(output 5)"; fi
+}
+lost "an error of NCCL" 6 'rank 1: NCCL: .*network error' MESHC_STANDIN_NCCL_ERROR=20@1
+lost "an error of the first rank" 6 'rank 0: NCCL: .*network error' MESHC_STANDIN_NCCL_ERROR=3@0
+lost "GPUs that hang" 6 'has waited for the GPUs of the other ranks more than 2 seconds' MESHC_STANDIN_HANG_LAUNCH=40
+lost "a kernel that fails" 1 'CUDA_ERROR_ILLEGAL_ADDRESS' MESHC_STANDIN_FAIL_LAUNCH=40
+# signalled NAME SIGNAL PATTERN: a rank gets a signal
+signalled() {
+  # shellcheck disable=SC2086
+  "$gpu" $endless >"$tmp/out" 2>"$tmp/err" &
+  launcher=$!
+  for turn in 1 2 3 4 5 6 7 8 9 10; do
+    sleep 0.3
+    rank=$(pgrep -P "$launcher" | tail -n 1)
+    [ -z "$rank" ] || [ "$turn" -lt 5 ] || break
+  done
+  kill "-$2" "$rank"
+  wait "$launcher"
+  code=$?
+  if [ "$code" = 6 ] && [ "$(grep -c 'error:' "$tmp/err")" = 1 ] && says "$3"; then pass; else fail "$1: exit $code: $(output 5)"; fi
+}
+signalled "a killed rank" KILL 'rank [01] .* was killed by signal 9'
+signalled "a stopped rank" STOP 'rank [01] .* has been stopped'
+finish
