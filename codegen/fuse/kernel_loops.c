@@ -348,9 +348,7 @@ static void join(KernelBuilder *m, LoopList *l, int i) {
   slow->loop.size *= fast->loop.size;
   slow->from = fast->from;
   slow->rows |= fast->rows;
-  // Slot.div divides the number of rows of the batch: (rows / div) * scale == rows * scale / div
   if (slow->partial) slow->slot.scale = (slow->slot.scale ? slow->slot.scale : 1) * fast->loop.size;
-  if (slow->slot.div == 1) slow->slot.div = 0;
   l->n--;
   memmove(fast, fast + 1, (size_t)(l->n - i - 1) * sizeof *fast);
 }

@@ -30,7 +30,7 @@ static DimList loop_dims(const Finder *f, const Dims *batch) {
   int64_t steps = 1;
   for (int i = 0; i < batch->n; i++) {
     const Dim *d = dim_get(f->g->dims, batch->at[i]);
-    bool apart = d->axes.n || f->row_dims.at[d->whole].scale;
+    bool apart = d->axes.n || f->row_dims.at[d->whole];
     if (apart && (slow || dim_uneven(f->g->dims, f->g->mesh, batch->at[i]))) continue;
     slow |= apart;
     steps *= d->size;
@@ -56,7 +56,7 @@ static const char *refusal(const Finder *f, const Attention *p) {
   if (f->opt->launch_bytes > BLOCK_BYTES)
     return "a launch takes longer than the memory traffic of a block";
   if (rows->axes.n) return "its rows are split over processors";
-  if (f->row_dims.at[rows->whole].scale) return "its rows depend on the size of the batch";
+  if (f->row_dims.at[rows->whole]) return "its rows depend on the size of the batch";
   return NULL;
 }
 

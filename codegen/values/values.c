@@ -32,50 +32,37 @@ NodeId memory_writer(const Graph *g, NodeId n) {
 static DimId full_dim(const Graph *g, DimId d) { return dim_get(g->dims, d)->whole; }
 
 // Follows n, a rename, merge or split of dims. If an old dim of n depends on the rows of the last
-// batch, records in `rows` how the new dims depend on them.
+// batch, records in `rows` which new dim does.
 static void rows_through(const Graph *g, Rows *rows, const Node *n) {
   const Attr *at = &n->attr;
   if (n->op == OP_RENAME)
-    for (int i = 0; i < at->ndims; i++) {
-      RowDim from = rows->at[full_dim(g, at->dims[i])];
-      if (from.scale) rows->at[full_dim(g, at->to[i])] = from;
-    }
-  if (n->op == OP_MERGE || n->op == OP_SPLIT) {
-    RowDim slow = rows->at[full_dim(g, at->dims[0])];
-    if (!slow.scale) return;
-    for (int i = 1; i < at->ndims; i++) slow.scale *= dim_get(g->dims, at->dims[i])->size;
-    for (int i = 1; i < at->nto; i++) slow.div *= dim_get(g->dims, at->to[i])->size;
-    rows->at[full_dim(g, at->to[0])] = slow;
-  }
+    for (int i = 0; i < at->ndims; i++)
+      if (rows->at[full_dim(g, at->dims[i])]) rows->at[full_dim(g, at->to[i])] = true;
+  if ((n->op == OP_MERGE || n->op == OP_SPLIT) && rows->at[full_dim(g, at->dims[0])])
+    rows->at[full_dim(g, at->to[0])] = true;
 }
 
 Rows rows_find(Arena *a, const Graph *g, const char *over) {
   Rows rows = {.over = over ? dim_find(g->dims, over) : 0};
-  rows.at = arena_array(a, RowDim, dim_count(g->dims) + 1);
+  rows.at = arena_array(a, bool, dim_count(g->dims) + 1);
   if (!rows.over) return rows;
-  rows.at[rows.over] = (RowDim){1, 1};
+  rows.at[rows.over] = true;
   for (NodeId n = 1; n <= graph_count(g); n++) rows_through(g, &rows, graph_node(g, n));
   return rows;
 }
 
 bool extent_slot(const Graph *g, const Rows *rows, DimId d, Slot *out) {
   const Dim *dim = dim_get(g->dims, d);
-  RowDim row = rows->at[dim->whole];
+  bool varies = rows->at[dim->whole];
   if (dim->live) {
     *out = (Slot){.kind = SLOT_EXTENT, .dim = dim->name, .whole = dim->size, .live = dim->live};
     out->by = dim_get(g->dims, dim->by)->name;
     out->steps = dim_get(g->dims, dim->by)->size;
     return true;
   }
-  if (!row.scale && !dim_uneven(g->dims, g->mesh, d)) return false;
-  const Dim *whole = dim_get(g->dims, row.scale ? rows->over : dim->whole);
-  *out = (Slot){.kind = SLOT_EXTENT,
-                .dim = whole->name,
-                .whole = whole->size,
-                .axes = dim->axes,
-                .footprint = dim->footprint};
-  if (row.scale > 1) out->scale = row.scale;
-  if (row.scale && row.div > 1) out->div = row.div;
+  if (!varies && !dim_uneven(g->dims, g->mesh, d)) return false;
+  *out = slot_of_dim(g->dims, d, SLOT_EXTENT);
+  if (varies && dim->whole != rows->over) out->batch = dim_get(g->dims, rows->over)->size;
   return true;
 }
 

@@ -45,17 +45,12 @@ NodeId memory_root(const Graph *g, NodeId n);
 // or, if n is a result of a scan, the scan.
 NodeId memory_writer(const Graph *g, NodeId n);
 
-// The number of valid elements of a dim in the last batch, which may be incomplete. If this batch
-// has `rows` rows, the number is rows * scale / div.
-typedef struct RowDim {
-  int64_t scale, div; // scale 0: the dim does not depend on the rows
-} RowDim;
 // The dims that have fewer valid elements in an incomplete batch: the batch dim, and dims that a
 // rename, a split or a merge makes of it. In a merge the batch dim must be the slowest of the
-// merged dims.
+// merged dims. The valid elements of such a dim are in the proportion of the rows (Slot.batch).
 typedef struct Rows {
   DimId over; // the batch dim, as it is before it is divided into blocks; 0: there is none
-  RowDim *at; // of each dim, as it is before it is divided into blocks
+  bool *at;   // of each dim, as it is before it is divided into blocks: whether it is one of them
 } Rows;
 // Finds the dims whose valid elements depend on the number of rows in the last batch. over: the
 // name of the batch dim; NULL if there is none. The result is allocated in `a`.

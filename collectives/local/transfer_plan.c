@@ -154,7 +154,8 @@ void part_plan(PartBoxes *p, Dtype type) {
 // Returns whether a size depends on the number of rows in the batch.
 static bool size_varies(const Program *p, Size size) {
   for (int32_t s = size.slot; s >= 0; s = p->slot[s].times - 1)
-    if (p->slot[s].live || (p->over && strcmp(p->slot[s].dim, p->over) == 0)) return true;
+    if (p->slot[s].live || p->slot[s].batch || (p->over && strcmp(p->slot[s].dim, p->over) == 0))
+      return true;
   return false;
 }
 

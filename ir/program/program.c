@@ -83,13 +83,19 @@ static int64_t live_count(const Slot *s, int64_t step) {
   return ceil_div(sum, s->steps);
 }
 
+// Returns the number of valid elements of the whole dim of slot s.
+static int64_t slot_valid(const Program *p, const Slot *s, int64_t rows) {
+  if (rows < 0) return s->whole;
+  if (s->batch) return ceil_div(rows * s->whole, s->batch);
+  return same_name(p->over, s->dim) ? rows : s->whole;
+}
+
 // Returns the value of slot s (a scalar that differs between processors) on processor r, without
 // the factor Slot.times.
 static int64_t slot_base(const Program *p, const Slot *s, int64_t r, int64_t rows, int64_t step) {
   if (s->live)
     return ceil_div(live_count(s, step) * (s->scale ? s->scale : 1), s->div ? s->div : 1);
-  bool short_batch = rows >= 0 && same_name(p->over, s->dim);
-  int64_t offset, valid, value = 0, all = short_batch ? rows : s->whole;
+  int64_t offset, valid, value = 0, all = slot_valid(p, s, rows);
   if (s->footprint.affine.divisor) {
     footprint_interval(&p->mesh, &s->footprint, s->whole, r, &offset, &valid);
     valid = clamp64(all - offset, 0, valid);
@@ -295,6 +301,7 @@ static void put_slot(const Out *o, uint32_t i) {
   const Slot *s = &o->p->slot[i];
   put(o, "slot s%" PRIu32 " = %s of %s = %" PRId64 " over %s", i, kinds[s->kind], or_dash(s->dim),
       s->whole, axes_of(o, s->axes));
+  if (s->batch) put(o, " in %" PRId64 " rows", s->batch);
   if (s->within.n) put(o, " within %s", axes_of(o, s->within));
   if (s->footprint.affine.divisor) put_footprint(o, &s->footprint);
   if (s->scale) put(o, " times %" PRId64, s->scale);
@@ -554,7 +561,8 @@ static bool footprint_equal(const Footprint *a, const Footprint *b) {
 
 bool slot_equal(const Slot *a, const Slot *b) {
   return a->kind == b->kind && strcmp(a->dim ? a->dim : "", b->dim ? b->dim : "") == 0 &&
-         a->whole == b->whole && axes_equal(a->axes, b->axes) && axes_equal(a->within, b->within) &&
-         a->scale == b->scale && a->div == b->div && a->times == b->times &&
-         footprint_equal(&a->footprint, &b->footprint) && a->live == b->live && a->loop == b->loop;
+         a->whole == b->whole && a->batch == b->batch && axes_equal(a->axes, b->axes) &&
+         axes_equal(a->within, b->within) && a->scale == b->scale && a->div == b->div &&
+         a->times == b->times && footprint_equal(&a->footprint, &b->footprint) &&
+         a->live == b->live && a->loop == b->loop;
 }

@@ -32,7 +32,10 @@ typedef struct Slot {
   SlotKind kind;
   const char *dim; // name of the whole dim
   int64_t whole;   // size of the whole dim
-  Axes axes;       // axes over which the dim is split
+  // If not 0, the dim is made of the batch dim (Program.over), which has so many rows in a full
+  // batch. An incomplete batch then has valid elements of the whole dim in the same proportion.
+  int64_t batch;
+  Axes axes; // axes over which the dim is split
   // The scalar is ceil(x * scale / div) * y. x is the number that `kind` describes; y is the value
   // of the slot with index times - 1. This gives the length of a loop over several dims, or the
   // number of units of a kernel. Most slots have only x.

@@ -253,8 +253,7 @@ static const char *run_sets(Maker *m, const Compiled *c, const PartPlan *plan, c
   return NULL;
 }
 
-// Returns whether all valid elements of a collective are in its blocks. They are not if a dim that
-// is a multiple of `over` is split where `over` is not.
+// Returns whether all valid elements of a collective are in its blocks.
 static bool fits(const Program *p, const Collective *c, int64_t rows) {
   for (int64_t r = 0; r < mesh_size(&p->mesh); r++)
     for (uint32_t i = 0; i < c->nparts; i++)
@@ -281,7 +280,7 @@ static const char *run_message_set(void *context, const TransferSet *set) {
 // Carries out a collective of the program in all ways.
 static const char *check_call(Maker *m, const Compiled *c, const PartPlan *plan,
                               const MessagePart *part, const Collective *what, int64_t rows) {
-  if (!fits(c->program, what, rows)) return NULL;
+  if (!fits(c->program, what, rows)) return "a block has more valid elements than room";
   Blocks b = blocks_new(m, c->program, what, rows);
   bool defers = maker_draw(m, 2);
   Comm *comm = comm_local(&c->program->mesh, 1);

@@ -63,6 +63,21 @@ static void slots_scale_and_multiply(void **state) {
   assert_int_equal(program_slot(&p, 2, 5, -1), 4 * 3); // 10, minus the 6 of its row
 }
 
+// A dim that is made of the batch dim is split by its own size, not by that of the batch dim.
+static void slots_follow_the_batch(void **state) {
+  (void)state;
+  Axes rows = {.n = 1, .at = {0}};
+  Slot slot[] = {{.kind = SLOT_EXTENT, .dim = "n", .whole = 10, .batch = 5, .axes = rows},
+                 {.kind = SLOT_EXTENT, .dim = "outer", .whole = 3, .batch = 12}};
+  Program p = small_program(slot, 2);
+  for (int64_t r = 0; r < 6; r += 3) assert_int_equal(program_slot(&p, 0, r, -1), 5);
+  assert_int_equal(program_slot(&p, 0, 0, 4), 5);
+  assert_int_equal(program_slot(&p, 0, 3, 4), 3);
+  assert_int_equal(program_slot(&p, 0, 3, 2), 0);
+  assert_int_equal(program_slot(&p, 1, 0, -1), 3);
+  assert_int_equal(program_slot(&p, 1, 0, 7), 2);
+}
+
 static void directory_and_text(void **state) {
   (void)state;
   Arena *a = arena_new();
@@ -215,9 +230,9 @@ static void machine_files_shipped(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(slots_agree_with_dims), cmocka_unit_test(slots_scale_and_multiply),
-      cmocka_unit_test(directory_and_text),    cmocka_unit_test(machine_files),
-      cmocka_unit_test(machine_files_shipped),
+      cmocka_unit_test(slots_agree_with_dims),  cmocka_unit_test(slots_scale_and_multiply),
+      cmocka_unit_test(slots_follow_the_batch), cmocka_unit_test(directory_and_text),
+      cmocka_unit_test(machine_files),          cmocka_unit_test(machine_files_shipped),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
