@@ -16,6 +16,12 @@
  * Threads. A model and its programs are used by one thread at a time. Different models may be used
  * by different threads at the same time. The library starts threads of its own for steps and data.
  *
+ * GPU. With the option ("device", "cuda") programs run on the first GPU, in the memory that the
+ * processors of the mesh have there. The GPU is opened by the first call that compiles a program;
+ * what is missing is an error of that call. Buffers of the caller stay in the memory of the host.
+ * A call leaves the GPU's primary context current in its thread. After a failure of the GPU, such
+ * as an access outside of its memory, all models on it fail until the process ends.
+ *
  * The process. The library does not print, exit, abort, install signal handlers, change the
  * locale, or change the floating-point environment. It reads the files that a model names, and
  * keeps compiled kernels in $XDG_CACHE_HOME/meshc or $HOME/.cache/meshc (option "no-cache").
@@ -83,7 +89,7 @@ typedef struct meshc_options meshc_options;
 MESHC_API meshc_options *meshc_options_new(void);
 /* Adds an option of the commands that read a model, by its long name without dashes, with the
  * value that the command line takes: ("set", "b=64"), ("mesh", "rows=2,cols=2"),
- * ("layout", "b=rows,h=cols"), ("device", "cpu"), ("machine", "node.json"), ("threads", "4"),
+ * ("layout", "b=rows,h=cols"), ("device", "cuda"), ("machine", "node.json"), ("threads", "4"),
  * ("seed", "7"), ("precision", "bf16"), ("memory", "8GiB"), ("data-dir", "data"). "set" may be
  * given several times. The value of a switch, such as "exact" or "no-cache", is NULL. Both texts
  * are copied. Values are checked by meshc_open_file. Returns 0, 2 if there is no such option, or 7
@@ -198,8 +204,8 @@ MESHC_API int meshc_run(meshc_program *program, const meshc_array *in, size_t ni
                         const meshc_array *out, size_t nout, meshc_error **error);
 
 /* Returns the address of a tensor in the memory of the program, in C order of its dims. Returns
- * NULL if the tensor is not in that form (several processors, or another order of dims), or if
- * there is no such tensor. The caller writes inputs before each meshc_run. Outputs are valid until
+ * NULL if the tensor is not in that form (several processors, another order of dims, a program on a
+ * GPU), or if there is no such tensor. The caller writes inputs before each meshc_run. Outputs are valid until
  * the next meshc_run. The memory lives as long as the program. */
 MESHC_API void *meshc_data(meshc_program *program, meshc_kind kind, const char *name);
 

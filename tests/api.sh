@@ -86,6 +86,21 @@ fi
 must cc -std=c99 -Wall -Wextra -Werror -pedantic $cflags "$root/tests/api/two_threads.c" -o two_threads $(pkg-config --cflags --libs meshc) -pthread
 expect "two models in two threads" 0 "^two_threads: 3 rounds equal" ./two_threads 3
 
+# on a GPU: errors where there is none; with stand-ins for NVIDIA's libraries the values of the CPU
+# shellcheck disable=SC2046,SC2086
+must cc -std=c99 -Wall -Wextra -Werror -pedantic $cflags "$root/tests/api/on_gpu.c" -o on_gpu $(pkg-config --cflags --libs meshc) -pthread -lm
+if ldconfig -p 2>/dev/null | grep -q 'libcuda\.so\.1'; then skip; else expect "a GPU without a driver" 1 'driver.*E0807' ./on_gpu; fi
+if [ -e "$build/standin/libcuda.so.1" ]; then
+  libraries=$LD_LIBRARY_PATH:$build/standin
+  for layout in "" "p=2 b=p" "p=2,q=2 b=p,h=q"; do
+    # shellcheck disable=SC2086
+    expect "a model on a GPU${layout:+ on $layout}" 0 '^on_gpu: [0-9]* values agree' env LD_LIBRARY_PATH="$libraries" ./on_gpu $layout
+  done
+  expect "two models in two threads on a GPU" 0 "^two_threads: 1 rounds equal" env LD_LIBRARY_PATH="$libraries" ./two_threads 1 cuda
+else
+  skip 4
+fi
+
 # a project that finds the library by its CMake package
 mkdir consumer
 cat >consumer/CMakeLists.txt <<'END'

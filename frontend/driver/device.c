@@ -8,7 +8,7 @@ bool session_for_gpu(const Session *s) {
   return device && strcmp(device, "cuda") == 0;
 }
 
-static bool runs_steps(const Session *s) {
+bool session_runs_steps(const Session *s) {
   CommandId c = s->opt->command;
   return c == COMMAND_RUN || c == COMMAND_TRAIN || c == COMMAND_EVAL || c == COMMAND_PREDICT ||
          c == COMMAND_BENCH;
@@ -37,9 +37,6 @@ bool session_check_device(const Session *s) {
   if (!option_word(s->opt, OPTION_DEVICE, countof(devices), devices, s->diag, &device))
     return false;
   if (device == 0) return true;
-  if (s->keeps)
-    return diag_error(s->diag, DIAG_UNAVAILABLE, option_use(s->opt, OPTION_DEVICE)->pos,
-                      "the library does not support --device cuda yet: programs run on the CPU");
   return options_supported(s);
 }
 
@@ -55,7 +52,7 @@ static bool ranks_suffice(const Session *s) {
 }
 
 bool session_open_device(Session *s) {
-  if (!session_for_gpu(s) || !runs_steps(s)) return true;
+  if (!session_for_gpu(s)) return true;
   if (!ranks_suffice(s)) return false;
   if (!s->gpu) s->gpu = gpu_open(s->ranks, s->diag);
   return s->gpu != NULL;

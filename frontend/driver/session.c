@@ -191,5 +191,5 @@ bool session_load(Session *s) {
   return s->model && (no_rules || layout_check(s->model->graph, &s->model->layout, s->diag)) &&
          (!train_counts_epochs(s->model) || count_epochs(s)) &&
          (!layout_is_auto(s) || planner_choose(s)) && exact_possible(s) && session_agree(s) &&
-         session_open_device(s);
+         (s->keeps || !session_runs_steps(s) || session_open_device(s));
 }

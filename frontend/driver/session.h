@@ -36,7 +36,8 @@ typedef struct Session {
   bool unfused;                              // the next compiles make one kernel for each operation
   bool trial; // the program is only examined, not run: it may need more than --memory
   // Programs for "run" hold all parameters and states, also those that the graph does not read,
-  // because other programs of the library share them.
+  // because other programs of the library share them. The library opens the GPU of --device cuda
+  // when it first compiles, and not when the model is loaded.
   bool keeps;
   // The first program that was compiled to run: later ones store parameters and states as it does.
   const Program *stores;
@@ -121,7 +122,9 @@ bool text_ends(const char *text, const char *end);
 bool session_for_gpu(const Session *s);
 // Checks --device, and the options that the device does not support. Returns false after an error.
 MUST_USE bool session_check_device(const Session *s);
-// With --device cuda, opens the GPU for commands that run programs. Returns false after an error.
+// Returns whether the command runs programs.
+bool session_runs_steps(const Session *s);
+// With --device cuda, opens the GPU if it is not open yet. Returns false after an error.
 MUST_USE bool session_open_device(Session *s);
 // Closes the GPU. All programs on it have been freed.
 void session_close_device(Session *s);

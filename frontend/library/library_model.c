@@ -128,5 +128,6 @@ void meshc_close(meshc_model *m) {
     before = p->before;
     library_program_free(p);
   }
+  session_close_device(&m->s);
   arena_free(m->s.arena);
 }

@@ -25,7 +25,8 @@ static bool reach(meshc_model *m, void *context) {
   if (!a->array) return diag_error(m->s.diag, DIAG_USAGE, (Pos){0}, "the buffer is NULL");
   meshc_program *p = library_store(m);
   if (!p || !find(p, a->array->name, &kind, &i)) return false;
-  return a->writes ? library_put(p, kind, i, a->array) : library_get(p, kind, i, a->array);
+  if (a->writes) return library_put(p, kind, i, a->array);
+  return library_get(p, kind, i, a->array) && exec_works(p->exec, m->s.diag);
 }
 
 int meshc_read(meshc_model *m, const meshc_array *out, meshc_error **error) {

@@ -73,13 +73,23 @@ static const Compiled *without_steps(Arena *a, const Compiled *all) {
   return c;
 }
 
+// Lets the store keep its tensors on the GPU of the session too, if there is one: programs on a GPU
+// use the copy there. Returns false after an error.
+static bool load_on_gpu(meshc_program *p) {
+  const Session *s = &p->model->s;
+  if (!s->gpu) return true;
+  p->made.on_gpu = gpu_program_new(s->gpu, p->made.compiled->program, &(GpuParts){0}, s->diag);
+  return p->made.on_gpu != NULL;
+}
+
 meshc_program *library_store(meshc_model *m) {
   if (m->store) return m->store;
+  if (!session_open_device(&m->s)) return NULL;
   meshc_program *p = program_new(m);
   p->graph = select_values(m);
   if (!p->graph || !session_compile(&m->s, p->graph, "run", NULL, "program", &p->made)) return NULL;
   p->made.compiled = without_steps(m->s.arena, p->made.compiled);
-  if (bind(p, NULL)) m->store = p;
+  if (load_on_gpu(p) && bind(p, NULL)) m->store = p;
   return m->store;
 }
 
@@ -237,7 +247,7 @@ static bool run(meshc_model *m, void *context) {
   for (size_t i = 0; good && i < s->nout; i++)
     good = library_get(p, MESHC_OUTPUT, library_find(&p->tensor[MESHC_OUTPUT], s->out[i].name),
                        &s->out[i]);
-  return good;
+  return good && exec_works(p->exec, m->s.diag);
 }
 
 int meshc_run(meshc_program *p, const meshc_array *in, size_t nin, const meshc_array *out,

@@ -79,6 +79,7 @@ GpuProgram *gpu_program_new(Gpu *g, const Program *program, const GpuParts *part
 
 void gpu_program_free(GpuProgram *p) {
   if (!p) return;
+  (void)cuda.CtxSetCurrent(p->gpu->context);
   for (uint32_t i = 0; i < p->nmodules; i++) (void)cuda.ModuleUnload(p->module[i]);
   free(p->kernel);
   free(p->module);

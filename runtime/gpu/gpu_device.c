@@ -101,6 +101,7 @@ GpuProducts *gpu_products_of(Gpu *g, Diag *d) {
 
 void gpu_close(Gpu *g, bool well) {
   if (!g) return;
+  if (g->context) (void)cuda.CtxSetCurrent(g->context);
   if (g->comms && !well) gpu_comms_abort(g->comms);
   gpu_comms_free(g->comms);
   gpu_products_free(g->products);

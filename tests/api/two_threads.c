@@ -1,7 +1,8 @@
 /* Trains two different models at the same time from two threads, and compares every reported loss
  * and every parameter, bit for bit, with those of the same models trained one after the other.
  *
- *   two_threads ROUNDS      prints "two_threads: ROUNDS rounds equal"; exit code 1 after an error
+ *   two_threads ROUNDS [DEVICE]    prints "two_threads: ROUNDS rounds equal"; exit code 1 after an
+ *                                  error
  */
 #include <meshc.h>
 #include <pthread.h>
@@ -10,6 +11,7 @@
 #include <string.h>
 
 enum { VALUES = 4096, OPTIONS = 3 };
+static const char *device = "cpu";
 
 /* A model with its options, and what a training of it gave: losses, then parameters and states. */
 typedef struct Job {
@@ -84,6 +86,7 @@ static void *train(void *job) {
   int i;
   for (i = 0; i < OPTIONS && j->option[i][0]; i++)
     (void)meshc_options_set(options, j->option[i][0], j->option[i][1]);
+  (void)meshc_options_set(options, "device", device);
   (void)meshc_options_set(options, "no-cache", NULL);
   (void)meshc_options_set(options, "threads", "2");
   model = meshc_open_text(j->text, strlen(j->text), NULL, options, &error);
@@ -120,6 +123,7 @@ static int differs(const Job alone[2]) {
 int main(int argc, char **argv) {
   static Job alone[2];
   int i, rounds = argc > 1 ? atoi(argv[1]) : 1;
+  if (argc > 2) device = argv[2];
   for (i = 0; i < 2; i++) {
     alone[i] = jobs[i];
     train(&alone[i]);
