@@ -1,18 +1,17 @@
-// The device of code for the emulator (GPU_EMULATED): functions through which kernels that run on
-// the CPU do what a GPU does in hardware. Such code has the parameters of ir/program/gpu.h and a
-// fifth one, a GpuEmulator. It refers to nothing else outside of itself.
+// What kernels call that are compiled for the emulator (GPU_EMULATED) and run on the CPU: functions
+// that do what a GPU does in hardware. Such a kernel has the parameters of ir/program/gpu.h and a
+// fifth one, a GpuEmulator, and uses no symbols from outside.
 //
 //   void NAME(const void *table, const GpuHeader *header, int32_t nsets, int32_t flags,
 //             GpuEmulator *g)
 //
-// The function runs once for each thread of each block. A thread leaves the processor only inside
-// of the functions below, so that each thread can be a coroutine. All threads of a block call
-// `barrier`, and all 32 threads of a warp call `shuffle` and `warp_barrier`, in the same order.
-// `site` is the number of such a call in the text of the function: threads that meet come from
-// equal sites.
+// The kernel runs once for each thread of each block. A thread gives up the processor only inside
+// of the functions below, so that it can be a coroutine. All threads of a block call `barrier`, and
+// all 32 threads of a warp call `shuffle` and `warp_barrier`, in the same order. `site` is the
+// number of such a call in the code of the kernel: all threads that meet must come from one call.
 //
-// The code tells each load and store of global and shared memory by `access`, immediately before
-// it. Variables of a thread are told by nobody. An atomic operation is told as one GPU_ATOMIC.
+// The kernel reports each load and store of global and shared memory by `access`, immediately
+// before it, and an atomic operation as one GPU_ATOMIC. A thread's own variables are not reported.
 #ifndef CODEGEN_GPU_EMULATOR_H
 #define CODEGEN_GPU_EMULATOR_H
 
@@ -40,13 +39,14 @@ struct GpuEmulator {
   void (*warp_barrier)(GpuEmulator *g, int32_t site);
   // Returns `value` of another thread of the warp. kind: a GpuShuffle.
   uint32_t (*shuffle)(GpuEmulator *g, int32_t kind, uint32_t value, int32_t lane, int32_t site);
-  // Tells that the thread accesses `bytes` bytes at `at`. how: a GpuAccess; space: a GpuSpace. The
-  // address is a multiple of `bytes`, as the hardware demands.
+  // Reports that the thread accesses `bytes` bytes at `at`. how: a GpuAccess; space: a GpuSpace.
+  // The address is a multiple of `bytes`, as the hardware demands.
   void (*access)(GpuEmulator *g, const void *at, int32_t bytes, int32_t how, int32_t space);
 
-  // All 32 threads of a warp call these two as they call `shuffle`; they are no accesses to tell.
-  // mma.m16n8k16 with sums in f32: d = a b + c. factor: a GpuFactor. A thread has 4 registers of a,
-  // 2 of b, and 4 sums, of the places that PTX gives it. d may be c.
+  // All 32 threads of a warp call the next two together, as they call `shuffle`. What these access
+  // is not reported by `access`.
+  // mma.m16n8k16 with sums in f32: d = a b + c. factor: a GpuFactor. Each thread passes 4 registers
+  // of a, 2 of b and 4 sums: the elements that PTX assigns to it. d may be c.
   void (*multiply)(GpuEmulator *g, int32_t factor, float *d, const uint32_t *a, const uint32_t *b,
                    const float *c, int32_t site);
   // ldmatrix of `count` (1, 2, 4) matrices of 8 x 8 elements of 2 bytes, .trans if `transposed`.
@@ -54,9 +54,9 @@ struct GpuEmulator {
   void (*load_matrix)(GpuEmulator *g, uint32_t *to, const void *row, int32_t count,
                       int32_t transposed, int32_t site);
 
-  // cp.async: begins to copy bytes (4, 8 or 16) to shared memory, of which the first `valid` are
-  // those at `from` in global memory, the others 0. Nobody may access them before the thread has
-  // waited, and other threads not before a barrier behind that. Told by nobody else.
+  // cp.async: begins to fill `bytes` (4, 8 or 16) bytes of shared memory, the first `valid` with
+  // those at `from` in global memory, the others with 0. The thread may access them when it has
+  // waited for the copy, other threads behind a barrier that follows. `access` does not report it.
   void (*copy_begin)(GpuEmulator *g, void *to, const void *from, int32_t bytes, int32_t valid);
   // Makes the copies that the thread has begun since the last call a group.
   void (*copy_commit)(GpuEmulator *g);

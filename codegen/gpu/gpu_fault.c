@@ -1,9 +1,10 @@
 // Reports of faults: an index that is out of range. All launches that share a GpuStatus keep the
 // first fault, by its code and then by its position.
 //
-// A fault has three words, so a lock guards them. Threads of one warp may wait for one another
-// here: since compute capability 7.0 each thread of a warp goes on by itself, so that the one that
-// has the lock gives it back. The emulator is told of the lock, not of the words that it guards.
+// A fault is three words, which a spin lock guards. A thread may wait for a lock that another
+// thread of its warp holds: since compute capability 7.0 the threads of a warp are scheduled one by
+// one, so that the holder goes on and releases it. Accesses to the lock are reported to the
+// emulator, those to the words that it guards are not.
 #include "codegen/gpu/gpu_internal.h"
 
 #ifdef MESHC_HAVE_LLVM

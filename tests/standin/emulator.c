@@ -1,6 +1,7 @@
-// Runs the threads of a launch as coroutines (emulator.h). One block runs at a time: first each of
-// its warps until all threads of the warp wait at a barrier or have ended, then all of them from
-// the barrier on. Threads of a warp that wait at a meeting go on when the last one has come.
+// Runs the threads of a launch as coroutines (emulator.h). Blocks run one after the other. The
+// warps of a block run one after the other, too, each until all of its threads wait at a barrier or
+// have ended; when all warps have run so far, they go on behind the barrier. A meeting is what the
+// threads of a warp do together, such as a shuffle: they go on when the last one has come.
 #define _GNU_SOURCE // MAP_NORESERVE, MADV_NOHUGEPAGE
 #include "tests/standin/emulator_internal.h"
 

@@ -7,8 +7,8 @@
 // memory that nobody wrote; and two accesses to the same bytes, one of which writes, that nothing
 // orders (tests/standin/shadow.h).
 //
-// An atomic operation is ordered with nothing but other atomic operations: data that a lock
-// protects must be told as GPU_ATOMIC, too.
+// Atomic operations are ordered among one another, and do not order anything else. So accesses to
+// data that a lock protects are races, unless they are reported as GPU_ATOMIC, too.
 #ifndef TESTS_STANDIN_EMULATOR_H
 #define TESTS_STANDIN_EMULATOR_H
 

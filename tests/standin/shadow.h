@@ -2,17 +2,18 @@
 // when the second one happens.
 //
 // Time is cut into segments, numbered from 1 in the order in which they are executed. Each
-// operation (a launch, a copy) begins a segment, and within a launch each block, each warp in a
-// part of a block between two barriers, and each barrier of a warp. A number of a segment thus
-// tells all about an earlier access:
+// operation (a launch, a copy) begins a segment. Within a launch, so does each block, each warp at
+// the start of a block and behind each barrier of the block, and each barrier of a warp. So the
+// segment of an earlier access tells where it was made, as seen from the running thread:
 //
 //   an earlier operation | an earlier block | this block, before a barrier | another warp | now
 //                      launch             block                          part           warp
 //
-// Left of `launch` the order of operations decides (ShadowOrder), right of it the rules of a GPU:
-// blocks are not ordered, parts of a block between two barriers are. In a part each warp has
-// segments of its own, one after the other: `warp` is the first one of the running warp. A barrier
-// of the warp begins another. Warps are not ordered, nor threads in a segment.
+// The words below the line are the first segments of the running launch, of its running block, of
+// the part of that block since the last barrier, and of the running warp in that part. Accesses
+// before `launch` are ordered as the operations are (ShadowOrder). Blocks of a launch are not
+// ordered. Parts of a block are, but not the warps within a part, nor the threads of a warp within
+// a segment.
 //
 // A page of 4096 bytes has one cell as long as whole pages are accessed, then one for each 4 bytes,
 // and one for each byte after the first access to less than that.
