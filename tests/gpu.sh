@@ -97,6 +97,8 @@ meshes iris 1e-4 examples/iris.mesh b h1 --set train.epochs=2
 meshes digits 1e-4 "$tmp/digits.mesh" b h
 meshes lstm 1e-4 "$tmp/lstm.mesh" b d --set train.steps=3
 meshes transformer 1e-4 "$tmp/attention.mesh" b heads --set train.steps=3
+# scores of 1 MiB, which kernels recompute
+agree "long attention" 1e-4 "$tmp/attention.mesh" --mesh one=1 --layout none --set t=128 --set train.steps=2
 # products large enough for the library
 meshes products 1e-4 "$tmp/digits.mesh" b h --set b=64 --set h=96 --set pixels=128 --set train.steps=2
 MESHC_GPU_EAGER=1 agree "digits without graphs" 1e-4 "$tmp/digits.mesh" --mesh rows=2 --layout b=rows

@@ -45,9 +45,15 @@ static bool repeats(const Fuser *f, NodeId n) {
   return node_elements(f->g, n) > node_elements(f->g, root) * 5 / 4;
 }
 
+// Returns whether contraction n makes or sums scores that kernels recompute.
+static bool of_scores(const Fuser *f, NodeId n) {
+  const NodeId *args = graph_node(f->g, n)->args;
+  return score_recomputed(f, n) || score_recomputed(f, args[0]) || score_recomputed(f, args[1]);
+}
+
 static bool is_gemm(const Fuser *f, NodeId n) {
   const Node *x = graph_node(f->g, n);
-  if (!f->gemm[n] || score_recomputed(f, n)) return false;
+  if (!f->gemm[n] || of_scores(f, n)) return false;
   return !f->opt->fuse || !(repeats(f, x->args[0]) || repeats(f, x->args[1]));
 }
 

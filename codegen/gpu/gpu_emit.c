@@ -4,8 +4,8 @@
 //   return if the launch is after the commit of a step that is not committed
 //   find the record of the set, load its operands
 //   run the units of the block, or join its partial rows
-#include "codegen/gpu/gpu_product.h"
 #include "codegen/gpu/gpu_scatter.h"
+#include "codegen/gpu/gpu_scores.h"
 
 #ifdef MESHC_HAVE_LLVM
 #include <stddef.h>
@@ -141,24 +141,28 @@ static void find_lane(GpuEmit *g) {
   g->leader = g->plan.team == TEAM_THREAD ? NULL : int_equal(e, g->lane, i64_of(e, 0));
 }
 
-static void emit_run(GpuEmit *g, const char *symbol) {
+// Emits the items of the block and its partial row.
+static void emit_items(GpuEmit *g) {
   Emit *e = &g->e;
-  LLVMBasicBlockRef done = gpu_run_begin(g, symbol, g->plan.threads, kernel_record(e->k));
-  load_operands(g);
-  load_pointers(g);
-  count_units(g);
-  find_lane(g);
-  if (g->plan.team == TEAM_TILE || g->plan.team == TEAM_OWNERS) {
-    (g->plan.team == TEAM_TILE ? gpu_product : gpu_scatter_rows)(g);
-    gpu_run_end(g, done);
-    return;
-  }
   LLVMValueRef skip = int_mul(e, g->chunk, i64_of(e, accum_offset(e->k, e->k->nstmts)));
   e->partial = emit_at(e, e->i8, e->partial, skip);
   gpu_cells_make(g);
   gpu_accum_begin(g);
   gpu_items(g);
   gpu_accum_end(g);
+}
+
+static void emit_run(GpuEmit *g, const char *symbol) {
+  static void (*const emit_share[])(GpuEmit * g) = {
+      [TEAM_THREAD] = emit_items, [TEAM_WARP] = emit_items,   [TEAM_BLOCK] = emit_items,
+      [TEAM_TILE] = gpu_product,  [TEAM_SCORES] = gpu_scores, [TEAM_OWNERS] = gpu_scatter_rows};
+  Emit *e = &g->e;
+  LLVMBasicBlockRef done = gpu_run_begin(g, symbol, g->plan.threads, kernel_record(e->k));
+  load_operands(g);
+  load_pointers(g);
+  count_units(g);
+  find_lane(g);
+  emit_share[g->plan.team](g);
   gpu_run_end(g, done);
 }
 

@@ -29,6 +29,8 @@
 //   gpu_tile.c, gpu_tile_sums.c, gpu_tile_multiply.c   products of tiles (gpu_tile.h)
 //   gpu_product_plan.c, gpu_product_fill.c, gpu_product.c   kernels that are products, in tiles
 //   gpu_scatter_plan.c, gpu_scatter.c   kernels that only scatter, by owners of rows
+//   gpu_scores_plan.c, gpu_scores_fill.c, gpu_scores_rows.c, gpu_scores_online.c, gpu_scores_live.c,
+//   gpu_scores.c    kernels with scores of attention, in tiles
 //   gpu_combine.c   NAME_combine
 //   gpu_emit.c      the functions of a kernel
 //   gpu_rows.c      ordered operations: the elements of a row
@@ -45,9 +47,17 @@
 #include "codegen/cpu/llvm_internal.h"
 #include "codegen/gpu/emulator.h"
 
-// TEAM_TILE: a block computes tiles of a product (GpuTiles), whatever the items are.
-// TEAM_OWNERS: a block adds the terms of a scatter that go to its rows (GpuOwners).
-typedef enum GpuTeam { TEAM_THREAD, TEAM_WARP, TEAM_BLOCK, TEAM_TILE, TEAM_OWNERS } GpuTeam;
+// TEAM_TILE: a block computes tiles of a product (GpuTiles), whatever the items are. TEAM_SCORES:
+// tiles of attention's scores (GpuScores). TEAM_OWNERS: a block adds the terms of a scatter that go
+// to its rows (GpuOwners).
+typedef enum GpuTeam {
+  TEAM_THREAD,
+  TEAM_WARP,
+  TEAM_BLOCK,
+  TEAM_TILE,
+  TEAM_SCORES,
+  TEAM_OWNERS
+} GpuTeam;
 
 // Where the code of a statement is: once for each thread at the start of the function, once for
 // each item, once for each phase of an item, or in the inner loops.
@@ -78,11 +88,36 @@ typedef struct GpuOwners {
   int owners;             // groups of blocks that divide the rows
 } GpuOwners;
 
+// Two pointers whose elements K_DOT statements multiply: one moves along the rows of scores, the
+// other along the columns.
+typedef struct GpuScorePair {
+  int pointer[2];
+  LoopSet dots; // the loops that are summed
+  Dtype type;   // of the tiles
+  int depth;    // rounds of those loops, rounded up to GPU_FRAGMENT_DEPTH
+} GpuScorePair;
+enum { GPU_SCORES_PAIRS = 4 };
+
+// How scores of attention are computed in tiles (gpu_scores_plan.c).
+typedef struct GpuScores {
+  int rows, columns;              // the loops of rows (an outer one) and columns (an inner one)
+  LoopSet batch, results, others; // other outer loops: without and with the results; inner ones
+  int npairs;
+  GpuScorePair pair[GPU_SCORES_PAIRS];
+  // A product: its sum and its factors, the left one computed from scores; the type of the tiles of
+  // factors. sum is NO_STMT if the kernel has only reductions of rows.
+  int sum, left, right;
+  Dtype factor;
+  int tile_rows, tile_columns, tile_results; // scores of a tile, columns of results
+  int fold; // after so many tiles of columns the sums of a product are added to totals; 0: never
+} GpuScores;
+
 // How a kernel is scheduled on a GPU.
 typedef struct GpuPlan {
   GpuTeam team;
   GpuTiles tiles;     // TEAM_TILE
   GpuOwners owners;   // TEAM_OWNERS
+  GpuScores scores;   // TEAM_SCORES
   int threads;        // of a block
   int64_t grain;      // GpuEntry.grain
   bool blocked;       // whether the vector loop is an outer loop
@@ -230,6 +265,8 @@ LLVMValueRef gpu_load(GpuEmit *g, const KStmt *s, int v);
 LLVMValueRef gpu_element(GpuEmit *g, int pointer);
 void gpu_store(GpuEmit *g, const KStmt *s, int v);
 void gpu_scatter(GpuEmit *g, const KStmt *s);
+// Emits the address of a pointer of a K_DOT at the counters of all loops, the dot loops included.
+LLVMValueRef gpu_dot_element(GpuEmit *g, int pointer);
 // Emits a K_DOT by a loop of the thread.
 LLVMValueRef gpu_dot(GpuEmit *g, const KStmt *s, int v);
 // Emit a load or store (gpu_is_wide) of all neighbours of the statement with number `id`.
@@ -250,6 +287,7 @@ void gpu_cells_make(GpuEmit *g); // emits the allocation of all cells of the ker
 void gpu_cells_clear(GpuEmit *g, int s);
 // Emits cell += leaf, leaf = 0 for the reductions of a phase, at the current position.
 void gpu_cells_fold(GpuEmit *g, int phase);
+void gpu_cell_fold(GpuEmit *g, const GpuCell *c); // the same for one cell
 void gpu_cell_clear(GpuEmit *g, const GpuCell *c);
 void gpu_cell_add(GpuEmit *g, const GpuCell *c, LLVMValueRef x, Dtype type); // x has type `type`
 // Emits the joining of the cells that threads with equal lanes have in all warps of the block, for

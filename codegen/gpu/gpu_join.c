@@ -61,7 +61,7 @@ void gpu_cells_clear(GpuEmit *g, int s) {
   for (int i = 0; i < gpu_cell_count(g, s); i++) gpu_cell_clear(g, &g->cell[s * GPU_CELLS + i]);
 }
 
-static void fold(GpuEmit *g, const GpuCell *c) {
+void gpu_cell_fold(GpuEmit *g, const GpuCell *c) {
   Emit *e = &g->e;
   if (!c->leaf) return;
   LLVMValueRef x = emit_coerce(e, emit_read(e, e->f32, c->leaf), TYPE_F32, c->type);
@@ -73,7 +73,7 @@ void gpu_cells_fold(GpuEmit *g, int phase) {
   for (int s = 0; s < g->e.k->nstmts; s++) {
     if (!is_reduction(g, s) || g->e.k->stmt[s].phase != phase) continue;
     bool each = g->e.k->stmt[s].kind == K_REDUCE && gpu_cell_count(g, s) > 1;
-    for (int v = 0; v < (each ? g->e.vecs : 1); v++) fold(g, gpu_cell(g, s, v));
+    for (int v = 0; v < (each ? g->e.vecs : 1); v++) gpu_cell_fold(g, gpu_cell(g, s, v));
   }
 }
 

@@ -98,6 +98,10 @@ static void dot_loops(GpuEmit *g, const KStmt *s, int l, int v, const GpuCell *s
   loop_end(e, &loop);
 }
 
+LLVMValueRef gpu_dot_element(GpuEmit *g, int pointer) {
+  return address_in(g, pointer, 0, NULL, g->e.k->nouter + g->e.k->ninner + g->e.k->ndots);
+}
+
 LLVMValueRef gpu_dot(GpuEmit *g, const KStmt *s, int v) {
   const Kernel *k = g->e.k;
   int64_t rounds = 1;

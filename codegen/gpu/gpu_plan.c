@@ -5,6 +5,7 @@
 //   a thread an item   an outer vector loop, short inner loops, or none
 //   a warp an item     inner loops of up to WARP_ROUNDS rounds
 //   tiles of results   products of matrices (gpu_product_plan.c)
+//   tiles of scores    attention (gpu_scores_plan.c)
 //   a block an item    longer ones, and accumulators with many elements: each element has one
 //                      thread that adds to it, whatever the item
 //   owners of rows     kernels that only scatter (gpu_scatter_plan.c)
@@ -12,8 +13,8 @@
 // Other scatters are deterministic, too: only loops on which the index does not depend, and along
 // which the pointer moves, run in parallel. If that is not so for an outer loop, one block runs all
 // units.
-#include "codegen/gpu/gpu_product.h"
 #include "codegen/gpu/gpu_scatter.h"
+#include "codegen/gpu/gpu_scores.h"
 
 #include "ir/program/sums.h"
 
@@ -264,6 +265,14 @@ static void choose_owners(GpuPlan *p) {
   p->spread = 0;
 }
 
+static void choose_scores(const Kernel *k, GpuPlan *p) {
+  p->team = TEAM_SCORES;
+  p->threads = GPU_SCORES_WARPS * GPU_WARP;
+  p->grain = gpu_scores_grain(k, &p->scores);
+  p->vecs = 1;
+  p->spread = 0;
+}
+
 GpuPlan gpu_plan_make(Arena *a, const Kernel *k, const GpuCodeOptions *opt) {
   GpuPlan p = {.blocked = k->vector >= 0 && k->vector < k->nouter,
                .elements = 1,
@@ -284,7 +293,10 @@ GpuPlan gpu_plan_make(Arena *a, const Kernel *k, const GpuCodeOptions *opt) {
   choose_grain(k, &p);
   choose_fold(k, &p);
   choose_cells(k, &p);
-  if (gpu_product_plan(a, k, p.dep, opt->tile, &p.tiles)) choose_tiles(k, &p);
+  if (gpu_scores_plan(k, p.dep, opt->capability, &p.scores))
+    choose_scores(k, &p);
+  else if (gpu_product_plan(a, k, p.dep, opt->tile, &p.tiles))
+    choose_tiles(k, &p);
   if (gpu_scatter_plan(a, k, p.dep, &p.owners)) choose_owners(&p);
   return p;
 }
@@ -304,6 +316,7 @@ GpuEntry gpu_plan_entry(Arena *a, const Kernel *k, const GpuPlan *p, const char 
   if (p->kept && p->team == TEAM_WARP && shared < all) shared = all;
   if (p->team == TEAM_TILE) shared = gpu_product_shared(&p->tiles);
   if (p->team == TEAM_OWNERS) shared = gpu_scatter_shared(&p->owners);
+  if (p->team == TEAM_SCORES) shared = gpu_scores_shared(&p->scores);
   return (GpuEntry){.run = name,
                     .combine = partial ? arena_printf(a, "%s_combine", name) : NULL,
                     .threads = p->threads,
@@ -335,6 +348,9 @@ char *gpu_plan_print(Arena *a, const Kernel *k, const GpuPlan *p) {
   const char *more = p->vecs > 1 ? arena_printf(a, ", %d neighbours at a time", p->vecs)
                      : p->kept   ? ", accumulators in registers"
                                  : "";
+  if (p->team == TEAM_SCORES)
+    return arena_printf(a, "%s, %d threads and %s for each block",
+                        gpu_scores_print(a, k, &p->scores), p->threads, grain);
   if (p->team == TEAM_TILE)
     return arena_printf(a, "%s, %d threads and %s for each block", gpu_product_print(a, &p->tiles),
                         p->threads, grain);

@@ -8,9 +8,7 @@
 // The method is that of Dao et al., "FlashAttention", 2022, with row values that are stored.
 #include "codegen/order/blocked_find_internal.h"
 
-// Bytes of the scores of a contraction from which they are recomputed. Most kernels compute dots by
-// loops of single threads, which pays for the memory only.
-enum { LEAST_BYTES = 1 << 30 };
+enum { LEAST_BYTES = 1 << 20 }; // bytes of the scores of a contraction from which it pays
 
 static const char *refusal(const Attention *p) {
   if (p->why) return p->why;

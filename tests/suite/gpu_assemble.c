@@ -19,8 +19,20 @@
 
 enum { SAMPLE = 12 };
 static const int capabilities[] = {80, 90};
-static const char *const examples[] = {"mnist", "cifar",  "gpt",    "transformer", "unet", "dlrm",
-                                       "moe",   "resnet", "minilm", "lstm",        "vae"};
+// Options of `meshc dump`. Long sequences have attention without stored scores.
+static const char *const examples[] = {"mnist.mesh",
+                                       "cifar.mesh",
+                                       "gpt.mesh",
+                                       "transformer.mesh",
+                                       "unet.mesh",
+                                       "dlrm.mesh",
+                                       "moe.mesh",
+                                       "resnet.mesh",
+                                       "minilm.mesh",
+                                       "lstm.mesh",
+                                       "vae.mesh",
+                                       "gpt.mesh --device cuda --set t=512",
+                                       "llama.mesh --device cuda --set t=512 --precision bf16"};
 
 static int passed, failed, skipped, registers;
 static bool whole; // whether all is assembled
@@ -184,7 +196,7 @@ static void of_example(const char *ptxas, size_t list) {
   const char *program = getenv("MESHC"), *name = examples[list];
   char command[300], ptx[100];
   snprintf(ptx, sizeof ptx, "%s/code.ptx", folder);
-  snprintf(command, sizeof command, "%s dump examples/%s.mesh --stage ptx >%s",
+  snprintf(command, sizeof command, "%s dump examples/%s --stage ptx >%s",
            program ? program : "build/release/meshc", name, ptx);
   if (system(command) == 0) {
     for (size_t i = 0; i < countof(capabilities); i++)

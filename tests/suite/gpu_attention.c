@@ -43,6 +43,11 @@ static const AttentionCase cases[] = {
     {"window", "f32", SELF("t = 40, k = 8") SCORES WINDOW WEIGHTED, NULL, NULL},
     {"causal", "bf16", SELF("t = 32, k = 16") SCORES CAUSAL WEIGHTED, NULL, NULL},
     {"window", "f16", SELF("t = 33, k = 16") SCORES WINDOW WEIGHTED, NULL, NULL},
+    {"plain", "f64", SELF("t = 19, k = 8") SCORES "p = softmax[s](score)\n" WEIGHTED, NULL, NULL},
+    {"rows without keys", "f32",
+     SELF("t = 70, k = 8") SCORES
+     "seen[t, s] = index[s] + 2 <= index[t]\np = softmax[s](where(seen, score, -inf))\n" WEIGHTED,
+     NULL, NULL},
     {"finite mask", "f32",
      SELF("t = 17, k = 8") SCORES
      "seen[t, s] = index[s] <= index[t]\np = softmax[s](where(seen, score, -1e9))\n" WEIGHTED,
@@ -69,6 +74,18 @@ static const AttentionCase cases[] = {
     {"other keys", "f32",
      "dim b = 2, h = 2, t = 9, s = 23, k = 8\n" INPUTS("b, t, h, k", "b, s, h, k", "b, t, h, k")
          SCORES "p = softmax[s](score)\n" WEIGHTED,
+     NULL, NULL},
+    {"many tiles", "f32", SELF("t = 150, k = 20") SCORES CAUSAL WEIGHTED, NULL, NULL},
+    {"many tiles", "bf16", SELF("t = 150, k = 20") SCORES CAUSAL WEIGHTED, NULL, NULL},
+    {"many keys", "f32",
+     "dim b = 1, h = 1, t = 20, s = 700, k = 80\n" INPUTS("b, t, h, k", "b, s, h, k", "b, t, h, k")
+         SCORES "p = softmax[s](score)\n" WEIGHTED,
+     NULL, NULL},
+    {"wide values", "f16",
+     "dim b = 1, h = 2, t = 70, s = 33, k = 40, e = 144\ninput q[b, t, h, k]: @\n"
+     "input key[b, s, h, k]: @\ninput v[b, s, h, e]: @\ninput w[b, t, h, e]: @\n" SCORES
+     "p = softmax[s](score)\ny = sum[s](p * v)\noutput o[b, t, h, e] = y\n"
+     "loss = sum(cast(y * w, f32))\n",
      NULL, NULL},
     {"split heads", "f32", SELF("t = 19, k = 8") SCORES CAUSAL WEIGHTED, "m=2", "h=m"},
     {"split rows", "f32", SELF("t = 19, k = 8") SCORES CAUSAL WEIGHTED, "m=2", "t=m"},
@@ -132,7 +149,7 @@ static Graph *select_outputs(Test *t) {
     bool fixed = !strcmp(d->name, "w") || (!strcmp(d->name, "bias") && d->rank == 3);
     if (dtype_is_float(d->type) && !fixed) name[n++] = arena_printf(t->a, "grad(%s)", d->name);
   }
-  Fetch fetch = {.n = n, .name = name};
+  Fetch fetch = {.n = n, .name = name, .training = true};
   return select_run(t->a, t->model, &fetch);
 }
 
@@ -140,7 +157,12 @@ static bool compile(Test *t) {
   static Machine machine;
   machine = machine_default();
   PipelineOptions options = {
-      .codegen = {.fuse = true, .blocked_rows = 1, .gpu = true, .for_ = "run"},
+      .codegen = {.fuse = true,
+                  .blocked_rows = 1,
+                  .products = dtype_bit(TYPE_F32) | dtype_bit(TYPE_BF16) | dtype_bit(TYPE_F16),
+                  .product_work = 1,
+                  .gpu = true,
+                  .for_ = "run"},
       .machine = &machine};
   Graph *g = select_outputs(t);
   if (!g || !pipeline_run(t->a, g, &options, NULL, t->diag, &t->made))

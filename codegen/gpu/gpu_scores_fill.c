@@ -1,0 +1,146 @@
+// The tiles of a kernel with scores in shared memory: their places, and how they are filled.
+//
+//   pair i, side 0   rows x depth: what the left pointer of pair i has for the block's rows
+//   pair i, side 1   columns x depth: what the right one has for the current columns
+//   factor           columns x results: the right factor of a product
+//   weights          rows x columns: the left factor, where no tensor core takes it from registers
+#include "codegen/gpu/gpu_scores.h"
+
+#ifdef MESHC_HAVE_LLVM
+
+// Returns a tile at byte *at of the shared memory, and moves *at behind it.
+static GpuTile place(GpuEmit *g, Dtype type, int rows, int columns, int *at) {
+  GpuTile t = {type, rows, columns, gpu_shared_at(g, i64_of(&g->e, *at))};
+  *at += gpu_tile_bytes(type, rows, columns);
+  return t;
+}
+
+void gpu_scores_tiles(GpuScoresEmit *x) {
+  const GpuScores *t = x->t;
+  int at = 0;
+  for (int i = 0; i < t->npairs; i++) {
+    const GpuScorePair *p = &t->pair[i];
+    x->pair[i][0] = place(x->g, p->type, t->tile_rows, p->depth, &at);
+    x->pair[i][1] = place(x->g, p->type, t->tile_columns, p->depth, &at);
+  }
+  if (t->sum == NO_STMT) return;
+  x->factor = place(x->g, t->factor, t->tile_columns, t->tile_results, &at);
+  if (!gpu_by_tensor_cores(x->g, t->factor))
+    x->weights = place(x->g, t->factor, t->tile_rows, t->tile_columns, &at);
+}
+
+// -- factors of scores ----------------------------------------------------------------------------
+
+// A tile of a pair, as GpuSource.context.
+typedef struct PairSide {
+  GpuScoresEmit *x;
+  int pair, side;
+} PairSide;
+
+// Emits the address of the element of a pair's tile.
+static LLVMValueRef pair_address(GpuEmit *g, const void *context, LLVMValueRef row,
+                                 LLVMValueRef column) {
+  const PairSide *s = context;
+  const GpuScorePair *p = &s->x->t->pair[s->pair];
+  Emit *e = &g->e;
+  int l = s->side ? s->x->t->columns : s->x->t->rows;
+  e->counter[l] = int_add(e, s->side ? s->x->first_column : s->x->first_row, row);
+  gpu_decode(g, column, true, p->dots, e->extent, e->counter);
+  return gpu_dot_element(g, p->pointer[s->side]);
+}
+
+static LLVMValueRef pair_value(GpuEmit *g, const void *context, LLVMValueRef row,
+                               LLVMValueRef column) {
+  const PairSide *s = context;
+  const GpuScorePair *p = &s->x->t->pair[s->pair];
+  Dtype t = g->e.k->ptr[p->pointer[s->side]].type;
+  LLVMValueRef at = pair_address(g, context, row, column);
+  return emit_coerce(&g->e, gpu_read(g, t, at, GPU_GLOBAL), t, p->type);
+}
+
+// Returns whether 16 bytes of the pointer's elements can be copied at a time, if it begins at a
+// multiple of 16: they are neighbours along the only dot loop.
+static bool is_copied(const Kernel *k, const GpuScorePair *p, int side) {
+  const KPtr *ptr = &k->ptr[p->pointer[side]];
+  int64_t each = 16 / dtype_bytes(ptr->type);
+  if (ptr->type != p->type) return false;
+  for (int l = 0; l < k->nouter + k->ninner + k->ndots; l++) {
+    bool dot = p->dots >> l & 1;
+    if (dot && (p->dots != (LoopSet)1 << l || ptr->stride[l] != 1)) return false;
+    if (!dot && ptr->stride[l] % each) return false;
+  }
+  return true;
+}
+
+static void fill_pair(GpuScoresEmit *x, int pair, int side) {
+  GpuEmit *g = x->g;
+  Emit *e = &g->e;
+  const GpuScorePair *p = &x->t->pair[pair];
+  PairSide context = {x, pair, side};
+  LLVMValueRef rows = side ? int_sub(e, e->extent[x->t->columns], x->first_column)
+                           : int_sub(e, e->extent[x->t->rows], x->first_row);
+  GpuSource from = {pair_address, pair_value, &context, rows, gpu_rounds(g, p->dots, e->extent)};
+  if (!is_copied(e->k, p, side)) {
+    gpu_tile_fill(g, &x->pair[pair][side], &from);
+    return;
+  }
+  LLVMValueRef at = LLVMBuildPtrToInt(e->b, e->base[p->pointer[side]], e->i64, "");
+  LLVMValueRef aligned = int_equal(e, keep_bits(e, at, 15), i64_of(e, 0));
+  LLVMBasicBlockRef copy = emit_block(e), fill = emit_block(e), done = emit_block(e);
+  LLVMBuildCondBr(e->b, aligned, copy, fill);
+  LLVMPositionBuilderAtEnd(e->b, copy);
+  gpu_tile_copy(g, &x->pair[pair][side], &from);
+  LLVMBuildBr(e->b, done);
+  LLVMPositionBuilderAtEnd(e->b, fill);
+  gpu_tile_fill(g, &x->pair[pair][side], &from);
+  LLVMBuildBr(e->b, done);
+  LLVMPositionBuilderAtEnd(e->b, done);
+}
+
+// -- the right factor of a product ----------------------------------------------------------------
+
+static LLVMValueRef factor_value(GpuEmit *g, const void *context, LLVMValueRef row,
+                                 LLVMValueRef column) {
+  const GpuScoresEmit *x = context;
+  const GpuScores *t = x->t;
+  Emit *e = &g->e;
+  e->counter[t->columns] = int_add(e, x->first_column, row);
+  gpu_decode(g, int_add(e, x->first_result, column), true, t->results, e->extent, e->counter);
+  for (int i = 0; i <= t->right; i++)
+    if (x->factor_stmt[i]) gpu_statement(g, i);
+  return emit_coerce(e, value_at(e, t->right, 0, 0), e->k->stmt[t->right].type, t->factor);
+}
+
+static void fill_factor(GpuScoresEmit *x) {
+  Emit *e = &x->g->e;
+  GpuSource from = {.value = factor_value,
+                    .context = x,
+                    .rows = int_sub(e, e->extent[x->t->columns], x->first_column),
+                    .columns = int_sub(e, x->results, x->first_result)};
+  gpu_tile_fill(x->g, &x->factor, &from);
+}
+
+// -- what is filled when --------------------------------------------------------------------------
+
+// Returns whether phase `phase` has scores of a pair. phase < 0: whether any phase has.
+static bool is_used(const GpuScoresEmit *x, int pair, int phase) {
+  const Kernel *k = x->g->e.k;
+  for (int i = 0; i < k->nstmts; i++)
+    if (k->stmt[i].kind == K_DOT && (phase < 0 || k->stmt[i].phase == phase) &&
+        gpu_scores_pair(x->t, &k->stmt[i]) == pair)
+      return true;
+  return false;
+}
+
+void gpu_scores_fill_rows(GpuScoresEmit *x) {
+  for (int i = 0; i < x->t->npairs; i++) fill_pair(x, i, 0);
+  gpu_copies_commit(x->g);
+}
+
+void gpu_scores_fill_columns(GpuScoresEmit *x, int phase) {
+  for (int i = 0; i < x->t->npairs; i++)
+    if (is_used(x, i, phase)) fill_pair(x, i, 1);
+  gpu_copies_commit(x->g);
+  if (x->t->sum != NO_STMT) fill_factor(x);
+}
+#endif

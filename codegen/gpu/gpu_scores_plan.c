@@ -1,0 +1,230 @@
+// Finds kernels with scores of attention (K_DOT), and plans their computation in tiles. In: a
+// Kernel. Out: GpuScores. The scores of all K_DOT statements of a kernel have the same two loops:
+//
+//   rows       an outer loop, along which one pointer of each pair moves, the left one
+//   columns    an inner loop, along which the other moves, the right one
+//
+// A kernel reduces what it computes from scores over the inner loops, in one or several phases. Or
+// it is a product: its only reduction is a sum of left * right, where left is computed from scores
+// and right varies along the columns and along outer loops of its own, the results.
+//
+//   m[t] = max[s] (sum[k] q[t, k] * key[s, k])                                rows t, columns s
+//   o[t, v] = sum[s] exp(sum[k] q[t, k] * key[s, k] - m[t]) * value[s, v]     results v
+#include "codegen/cpu/emit_internal.h"
+#include "codegen/gpu/gpu_scores.h"
+
+enum {
+  BLOCK_ROWS = GPU_SCORES_WARPS * GPU_FRAGMENT_ROWS,
+  MOST_COLUMNS = 64,      // of a tile of scores
+  MOST_RESULTS = 128,     // of a tile of results; their sums are in registers
+  MOST_FOLDED = 64,       // of one whose sums have totals
+  LEAST_SIDE = 8,         // rows and columns of the smallest scores in tiles
+  MOST_STATEMENTS = 96,   // they are emitted for each score of a thread
+  LEAF = 256,             // terms of the longest chain of f32 additions in the sums of a product
+  LEAF_TENSOR = 4096,     // the same on tensor cores, which add 16 terms at a time
+  MOST_SHARED = 96 << 10, // bytes of shared memory of a block
+  TENSOR_CORES = 80       // compute capability times 10
+};
+
+static int64_t rounds_of(const Kernel *k, LoopSet set) {
+  int64_t n = 1;
+  for (int l = 0; l < k->nouter + k->ninner + k->ndots; l++)
+    if (set >> l & 1) n = size_times(n, loop_rounds(k, l));
+  return n;
+}
+
+static LoopSet loops_between(int from, int to) {
+  return (((LoopSet)1 << to) - 1) & ~(((LoopSet)1 << from) - 1);
+}
+
+static bool moves(const Kernel *k, int pointer, int l) { return k->ptr[pointer].stride[l] != 0; }
+
+static int round_up(int64_t n, int to) { return (int)(ceil_div(n, to) * to); }
+
+// -- loops ----------------------------------------------------------------------------------------
+
+// Returns whether one pointer of each K_DOT moves along outer loop x and the other along inner loop
+// y. Then *left is the former of statement s.
+static bool separates(const Kernel *k, const KStmt *s, int x, int y, int *left) {
+  bool swapped = moves(k, s->other, x);
+  *left = swapped ? s->other : s->index;
+  int right = swapped ? s->index : s->other;
+  return moves(k, *left, x) && !moves(k, right, x) && moves(k, right, y) && !moves(k, *left, y);
+}
+
+static bool separate_all(const Kernel *k, int x, int y) {
+  bool any = false;
+  int left;
+  for (int i = 0; i < k->nstmts; i++) {
+    if (k->stmt[i].kind != K_DOT) continue;
+    if (!separates(k, &k->stmt[i], x, y, &left)) return false;
+    any = true;
+  }
+  return any;
+}
+
+static bool find_loops(const Kernel *k, GpuScores *t) {
+  int64_t best = 0;
+  for (int x = 0; x < k->nouter; x++)
+    for (int y = k->nouter; y < k->nouter + k->ninner; y++) {
+      int64_t n = size_times(loop_rounds(k, x), loop_rounds(k, y));
+      if (n <= best || !separate_all(k, x, y)) continue;
+      best = n;
+      t->rows = x;
+      t->columns = y;
+    }
+  t->others = loops_between(k->nouter, k->nouter + k->ninner) & ~((LoopSet)1 << t->columns);
+  return best > 0 && loop_rounds(k, t->rows) >= LEAST_SIDE &&
+         loop_rounds(k, t->columns) >= LEAST_SIDE;
+}
+
+// -- pairs of pointers ----------------------------------------------------------------------------
+
+int gpu_scores_pair(const GpuScores *t, const KStmt *s) {
+  for (int i = 0; i < t->npairs; i++)
+    if ((t->pair[i].pointer[0] == s->index && t->pair[i].pointer[1] == s->other) ||
+        (t->pair[i].pointer[0] == s->other && t->pair[i].pointer[1] == s->index))
+      return i;
+  return -1;
+}
+
+static bool is_narrow(Dtype t) { return t == TYPE_BF16 || t == TYPE_F16; }
+
+static bool add_pair(const Kernel *k, const KStmt *s, GpuScores *t) {
+  if (gpu_scores_pair(t, s) >= 0) return true;
+  if (t->npairs == GPU_SCORES_PAIRS) return false;
+  GpuScorePair *p = &t->pair[t->npairs++];
+  *p = (GpuScorePair){.type = s->type};
+  (void)separates(k, s, t->rows, t->columns, &p->pointer[0]);
+  p->pointer[1] = p->pointer[0] == s->index ? s->other : s->index;
+  for (int l = k->nouter + k->ninner; l < k->nouter + k->ninner + k->ndots; l++)
+    if (moves(k, p->pointer[0], l) || moves(k, p->pointer[1], l)) p->dots |= (LoopSet)1 << l;
+  Dtype a = k->ptr[p->pointer[0]].type, b = k->ptr[p->pointer[1]].type;
+  if (a == b && is_narrow(a)) p->type = a;
+  p->depth = round_up(rounds_of(k, p->dots), GPU_FRAGMENT_DEPTH);
+  for (int l = k->nouter; l < k->nouter + k->ninner; l++)
+    if ((t->others >> l & 1) && moves(k, p->pointer[0], l)) return false;
+  return p->type == s->type || is_narrow(p->type);
+}
+
+static bool find_pairs(const Kernel *k, GpuScores *t) {
+  for (int i = 0; i < k->nstmts; i++)
+    if (k->stmt[i].kind == K_DOT && !add_pair(k, &k->stmt[i], t)) return false;
+  return true;
+}
+
+// -- products -------------------------------------------------------------------------------------
+
+// Returns whether statement `id` converts a value of type `from`, exactly.
+static bool widens(const Kernel *k, int id, Dtype from) {
+  const KStmt *s = &k->stmt[id];
+  return s->kind == K_OP && s->op == OP_CAST && s->type == TYPE_F32 &&
+         k->stmt[s->arg[0]].type == from;
+}
+
+static void choose_factor(const Kernel *k, GpuScores *t) {
+  static const Dtype narrow[] = {TYPE_BF16, TYPE_F16};
+  t->factor = k->stmt[t->sum].type;
+  for (size_t i = 0; i < countof(narrow); i++) {
+    if (!widens(k, t->left, narrow[i]) || !widens(k, t->right, narrow[i])) continue;
+    t->left = k->stmt[t->left].arg[0];
+    t->right = k->stmt[t->right].arg[0];
+    t->factor = narrow[i];
+    return;
+  }
+}
+
+static bool needs_scores(const Kernel *k, const bool *needed) {
+  for (int i = 0; i < k->nstmts; i++)
+    if (needed[i] && k->stmt[i].kind == K_DOT) return true;
+  return false;
+}
+
+// Sets the factors of a product. Returns false if the kernel is none.
+static bool find_product(const Kernel *k, const LoopSet *dep, GpuScores *t) {
+  bool needed[MOST_STATEMENTS] = {false};
+  LoopSet outer = loops_between(0, k->nouter), x = (LoopSet)1 << t->rows;
+  int sum = kernel_lone_sum(k);
+  if (sum == NO_STMT) return false;
+  const KStmt *times = &k->stmt[k->stmt[sum].arg[0]];
+  if (times->kind != K_OP || times->op != OP_MUL || times->type != k->stmt[sum].type) return false;
+  if (times->type != TYPE_F32 && times->type != TYPE_F64) return false;
+  int left = dep[times->arg[0]] & x ? 0 : 1;
+  t->left = times->arg[left];
+  t->right = times->arg[!left];
+  t->results = dep[t->right] & ~dep[t->left] & outer;
+  needed_stmts(k, t->right, needed);
+  if (dep[t->right] & x || !t->results || needs_scores(k, needed)) return false;
+  for (int i = 0; i < 2; i++)
+    if (k->stmt[times->arg[i]].type != times->type) return false;
+  t->sum = sum;
+  choose_factor(k, t);
+  return true;
+}
+
+// -- the form -------------------------------------------------------------------------------------
+
+// Returns whether tiles compute all statements: results are stored outside of the inner loops, and
+// nothing else has an effect but reductions.
+static bool has_only_sums(const Kernel *k) {
+  for (int i = 0; i < k->nstmts; i++) {
+    const KStmt *s = &k->stmt[i];
+    bool stores = s->kind == K_STORE && s->level == LEVEL_OUTER;
+    bool checks = s->kind == K_OP && s->level == LEVEL_PROLOGUE;
+    if (stmt_has_effect(k, s) && !stores && !checks && s->kind != K_REDUCE) return false;
+  }
+  return true;
+}
+
+// Chooses the sides of tiles so that they fit shared memory.
+static bool choose_sizes(const Kernel *k, GpuScores *t) {
+  int64_t results = t->sum == NO_STMT ? 0 : rounds_of(k, t->results), most = MOST_RESULTS;
+  int64_t terms = rounds_of(k, loops_between(k->nouter, k->nouter + k->ninner));
+  int leaf = is_narrow(t->factor) ? LEAF_TENSOR : LEAF;
+  bool folds = t->sum != NO_STMT && t->factor != TYPE_F64 && terms > leaf;
+  if (folds || t->factor == TYPE_F64) most = MOST_FOLDED;
+  t->tile_rows = BLOCK_ROWS;
+  t->tile_results = round_up(results < most ? results : most, GPU_FRAGMENT_DEPTH);
+  for (t->tile_columns = MOST_COLUMNS; t->tile_columns >= GPU_FRAGMENT_DEPTH;
+       t->tile_columns /= 2) {
+    t->fold = folds ? leaf / t->tile_columns : 0;
+    if (gpu_scores_shared(t) <= MOST_SHARED) return true;
+  }
+  return false;
+}
+
+bool gpu_scores_plan(const Kernel *k, const LoopSet *dep, int capability, GpuScores *t) {
+  *t = (GpuScores){.sum = NO_STMT};
+  if (!k->ndots || k->nstmts > MOST_STATEMENTS || !has_only_sums(k)) return false;
+  if (!find_loops(k, t) || !find_pairs(k, t)) return false;
+  if (!find_product(k, dep, t)) t->results = 0;
+  t->batch = loops_between(0, k->nouter) & ~t->results & ~((LoopSet)1 << t->rows);
+  bool narrow = is_narrow(t->factor);
+  for (int i = 0; i < t->npairs; i++) narrow |= is_narrow(t->pair[i].type);
+  return (!narrow || capability >= TENSOR_CORES) && choose_sizes(k, t);
+}
+
+int gpu_scores_shared(const GpuScores *t) {
+  int bytes = 0;
+  for (int i = 0; i < t->npairs; i++)
+    bytes += gpu_tile_bytes(t->pair[i].type, t->tile_rows, t->pair[i].depth) +
+             gpu_tile_bytes(t->pair[i].type, t->tile_columns, t->pair[i].depth);
+  if (t->sum == NO_STMT) return bytes;
+  bytes += gpu_tile_bytes(t->factor, t->tile_columns, t->tile_results);
+  return is_narrow(t->factor) ? bytes
+                              : bytes + gpu_tile_bytes(t->factor, t->tile_rows, t->tile_columns);
+}
+
+int64_t gpu_scores_grain(const Kernel *k, const GpuScores *t) {
+  int64_t tiles =
+      size_times(ceil_div(loop_rounds(k, t->rows), t->tile_rows), rounds_of(k, t->batch));
+  if (t->sum != NO_STMT)
+    tiles = size_times(tiles, ceil_div(rounds_of(k, t->results), t->tile_results));
+  int64_t grain = kernel_units(k) / tiles;
+  return grain > 1 ? grain : 1;
+}
+
+char *gpu_scores_print(Arena *a, const Kernel *k, const GpuScores *t) {
+  return arena_printf(a, "scores in tiles of %d %s x %d %s", t->tile_rows, k->loop[t->rows].name,
+                      t->tile_columns, k->loop[t->columns].name);
+}
