@@ -168,6 +168,9 @@ Gpu *gpu_open(Ranks *ranks, Diag *d);
 // well: false if the run has failed, so that other ranks may not answer. g may be NULL.
 void gpu_close(Gpu *g, bool well);
 const GpuFacts *gpu_facts(const Gpu *g);
+// Returns whether there is a library for products of matrices on GPUs, cuBLASLt. Programs for a GPU
+// have products (CodegenOptions.products) only if there is.
+bool gpu_library_of_products(void);
 // The code of a program's kernels, loaded into a GPU.
 typedef struct GpuProgram GpuProgram;
 typedef struct GpuParts {

@@ -70,13 +70,16 @@ static DtypeSet product_candidates(const Graph *g) {
 }
 
 // Changes options that are made for the CPU to those of a GPU, whose library computes products, and
-// whose memory all processors of the process share.
+// whose memory all processors of the process share. Without the library, kernels compute them, in
+// tiles (codegen/gpu/gpu_product.c). Where nothing is to run there, the library is assumed.
 static void for_gpu(Session *s, bool runs, PipelineOptions *out) {
+  bool library = !s->gpu || gpu_library_of_products();
   out->gpu = runs ? s->gpu : NULL;
   out->messages = s->ranks != NULL;
-  if (runs) s->products = "cuBLASLt";
+  if (runs) s->products = library ? "cuBLASLt" : "generated kernels";
   if (out->codegen.products)
-    out->codegen.products = dtype_bit(TYPE_F32) | dtype_bit(TYPE_F64) | dtype_bit(TYPE_BF16);
+    out->codegen.products =
+        library ? dtype_bit(TYPE_F32) | dtype_bit(TYPE_F64) | dtype_bit(TYPE_BF16) : 0;
   out->codegen.gpu = true;
   out->codegen.shared_cache = 0;
   if (s->gpu && !option_given(s->opt, OPTION_MEMORY))

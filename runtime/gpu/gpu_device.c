@@ -1,5 +1,6 @@
 // Opens the GPU of this process: the driver, the GPU's context, and the stream in which everything
 // runs. Of several ranks, each takes the GPU of its number on the machine.
+#include "runtime/gpu/cublaslt.h"
 #include "runtime/gpu/gpu_internal.h"
 
 #include <dlfcn.h>
@@ -109,5 +110,7 @@ void gpu_close(Gpu *g, bool well) {
   if (g->context) (void)cuda.DevicePrimaryCtxRelease(g->device);
   free(g);
 }
+
+bool gpu_library_of_products(void) { return cublaslt_open()->library != NULL; }
 
 const GpuFacts *gpu_facts(const Gpu *g) { return &g->facts; }
