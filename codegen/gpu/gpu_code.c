@@ -31,6 +31,7 @@ static GpuModule module_make(Arena *a, const Program *p, Kernel *const *kernels,
   for (uint32_t i = 0; i < p->nkernels; i++) (*symbol)[i] = arena_printf(a, "k%u", i);
   GpuModule m = {.kernel = (const Kernel *const *)kernels, .symbol = *symbol, .n = p->nkernels};
   m.opt = opt;
+  m.judges = true;
   m.nordered = gpu_ordered_list(a, p, &ordered);
   m.ordered = ordered;
   return m;
@@ -80,8 +81,7 @@ GpuCode *gpu_code_load(const Program *p, Kernel *const *kernels, const GpuCodeOp
     GpuPlan plan = gpu_plan_make(c->arena, kernels[i], opt);
     c->entry[i] = gpu_plan_entry(c->arena, kernels[i], &plan, m.symbol[i]);
   }
-  bool empty = m.n + m.nordered == 0; // products and copies alone need no image
-  bool ok = empty || find_images(c, &m, d);
+  bool ok = find_images(c, &m, d);
   llvm_rest();
   c->image = arena_array(c->arena, GpuImage, c->nimages + 1);
   for (uint32_t i = 0; i < c->nimages; i++) c->image[i] = (GpuImage){c->bytes[i].at, c->bytes[i].n};
@@ -120,6 +120,7 @@ char *gpu_code_text(Arena *a, const Program *p, Kernel *const *kernels, const Gp
                     Diag *d) {
   const char **symbol;
   GpuModule m = module_make(a, p, kernels, opt, &symbol);
+  m.judges = false; // the same in all programs
   char *text;
   size_t n;
   FILE *out = mem_stream(&text, &n);

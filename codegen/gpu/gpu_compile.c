@@ -9,6 +9,7 @@ static void add_functions(LLVMModuleRef m, const EmitTarget *t, void *context) {
   const GpuModule *g = context;
   for (uint32_t i = 0; i < g->n; i++) gpu_emit(m, g->kernel[i], g->symbol[i], g->opt, t);
   for (uint32_t i = 0; i < g->nordered; i++) gpu_ordered_emit(m, &g->ordered[i], g->opt, t);
+  if (g->judges) gpu_judge_emit(m, g->opt, t);
 }
 
 // The last GPU that LLVM 19 knows. Later ones take its PTX: the assembler translates it for them.

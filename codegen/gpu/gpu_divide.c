@@ -72,6 +72,7 @@ static void fill_job(const GpuModule *m, uint32_t i, uint32_t n, CompileJob *j) 
     symbol[part->n++] = m->symbol[k];
   }
   for (uint32_t k = i; k < m->nordered; k += n) ordered[part->nordered++] = m->ordered[k];
+  part->judges = m->judges && i == 0;
   part->kernel = kernel;
   part->symbol = symbol;
   part->ordered = ordered;

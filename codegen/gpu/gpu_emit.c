@@ -1,7 +1,7 @@
 // The functions of a kernel on a GPU: NAME and NAME_combine (ir/program/gpu.h). In: a Kernel. Out:
 // LLVM IR.
 //
-//   return if the launch is after the commit of a step that is not committed
+//   return if the step is not to go on (GPU_IF_GO)
 //   find the record of the set, load its operands
 //   run the units of the block, or join its partial rows
 #include "codegen/gpu/gpu_scatter.h"
@@ -87,8 +87,8 @@ static void load_pointers(GpuEmit *g) {
 
 // -- functions ----------------------------------------------------------------------------------
 
-// Begins a function with records of `bytes` bytes that does nothing if it runs after the commit of
-// a step that is not committed.
+// Begins a function with records of `bytes` bytes that does nothing with GPU_IF_GO in a step that
+// is not to go on.
 static LLVMBasicBlockRef begin(GpuEmit *g, const char *name, int threads, int64_t bytes) {
   Emit *e = &g->e;
   g->record_bytes = bytes;
@@ -96,7 +96,7 @@ static LLVMBasicBlockRef begin(GpuEmit *g, const char *name, int threads, int64_
   LLVMValueRef flags = LLVMGetParam(e->fn, 3), header = LLVMGetParam(e->fn, 1);
   LLVMValueRef go =
       emit_read(e, e->i32, emit_at(e, e->i8, header, i64_of(e, (int64_t)offsetof(GpuHeader, go))));
-  LLVMValueRef after = keep_bits(e, flags, GPU_AFTER_COMMIT);
+  LLVMValueRef after = keep_bits(e, flags, GPU_IF_GO);
   LLVMValueRef runs = bit_or(e, int_equal(e, after, int_like(after, 0)), not_zero(e, go));
   return if_begin(e, runs);
 }

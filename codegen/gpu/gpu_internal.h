@@ -37,6 +37,7 @@
 //   gpu_scan.c      running sums and maxima
 //   gpu_sort.c      sorting
 //   gpu_ordered.c   the functions of ordered operations
+//   gpu_judge.c     the functions that every program has: judge, move (ir/program/gpu_step.h)
 //   gpu_compile.c   a module of LLVM for the target
 //   gpu_divide.c    a module divided among threads; assembling
 //   gpu_code.c      the interface in codegen/codegen.h, the compile cache
@@ -164,13 +165,15 @@ typedef struct GpuOrdered {
 uint32_t gpu_ordered_list(Arena *a, const Program *p, GpuOrdered **out);
 
 // -- gpu_compile.c
-// The functions of a module: n kernels under the given symbols, and ordered operations.
+// The functions of a module: n kernels under the given symbols, ordered operations, and those that
+// every program has.
 typedef struct GpuModule {
   const Kernel *const *kernel;
   const char *const *symbol;
   uint32_t n;
   const GpuOrdered *ordered;
   uint32_t nordered;
+  bool judges; // it has the functions of gpu_judge.c
   const GpuCodeOptions *opt;
 } GpuModule;
 // Compiles a module. Returns false with the reason in
@@ -323,8 +326,8 @@ LLVMValueRef gpu_rounds(GpuEmit *g, LoopSet set, const LLVMValueRef *rounds); //
 // Emits the body of NAME_combine for a grid of `blocks` blocks in x.
 void gpu_combine(GpuEmit *g, int64_t blocks);
 // Begins the function `name` for blocks of `threads` threads, whose records have `bytes` bytes. It
-// does nothing if it runs after the commit of a step that is not committed. Sets the record of the
-// block's set, and what units of it the block computes. Returns what gpu_run_end needs.
+// does nothing with GPU_IF_GO in a step that is not to go on. Sets the record of the block's set,
+// and what units of it the block computes. Returns what gpu_run_end needs.
 LLVMBasicBlockRef gpu_run_begin(GpuEmit *g, const char *name, int threads, int64_t bytes);
 void gpu_run_end(GpuEmit *g, LLVMBasicBlockRef done);
 // Adds the functions of kernel k to the module.
@@ -335,6 +338,10 @@ void gpu_emit(LLVMModuleRef module, const Kernel *k, const char *symbol, const G
 // Adds the function of an ordered operation to the module.
 void gpu_ordered_emit(LLVMModuleRef module, const GpuOrdered *o, const GpuCodeOptions *opt,
                       const EmitTarget *t);
+
+// -- gpu_judge.c
+// Adds `judge` and `move` (ir/program/gpu_step.h) to the module.
+void gpu_judge_emit(LLVMModuleRef module, const GpuCodeOptions *opt, const EmitTarget *t);
 #endif
 
 #endif

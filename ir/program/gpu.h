@@ -37,18 +37,22 @@ typedef struct GpuImage {
   size_t n; // bytes, without the NUL of a text
 } GpuImage;
 
-// What all launches of a process read, in device memory.
+// What all launches read, in device memory. There are two in a row: launches before the commit of a
+// step read the first one, those after it the second one (ir/program/gpu_step.h).
 typedef struct GpuHeader {
   int64_t step;
   uint64_t seed;  // philox_seed of the run's seed (ir/base/philox.h)
   int64_t repeat; // number of the update within the step, counted from 0
-  int32_t go;     // 0: the step is not to be committed
+  // 0: an earlier step or, in the second header, this one is not to be committed
+  int32_t go;
   int32_t unused;
+  int64_t sequence; // how many steps the device has begun before this one
 } GpuHeader;
 
 // Bits of the parameter `flags`.
 enum {
-  GPU_AFTER_COMMIT = 1, // the function returns at once if GpuHeader.go is 0
+  GPU_IF_GO = 1,   // the function returns at once if GpuHeader.go is 0
+  GPU_COMMITS = 2, // judge: the step counter advances if the step is good
 };
 
 // The first fault of the launches that share it, in device memory, filled with zeros before. Faults
@@ -81,7 +85,7 @@ static inline int64_t gpu_record_bytes(int nptr, int nslot, int nnum) {
   return gpu_num_at(nptr, nslot, nnum);
 }
 
-_Static_assert(sizeof(GpuRecord) == 48 && sizeof(GpuHeader) == 32,
+_Static_assert(sizeof(GpuRecord) == 48 && sizeof(GpuHeader) == 40,
                "as the code of kernels reads it");
 
 #endif

@@ -127,7 +127,7 @@ static void launch(const Case *c) {
     gpu_ordered_record(&s, (uintptr_t)device.sources[i], (uintptr_t)device.results[i],
                        (uintptr_t)device.scratch + (uint64_t)(i * l.scratch), i * l.blocks,
                        table + (size_t)i * bytes);
-  emulated_launch(image, entry.run, table, SETS, &(GpuHeader){.go = 1},
+  emulated_launch(image, entry.run, table, SETS, 0, &(GpuHeader){.go = 1},
                   (EmulatedGrid){SETS * l.blocks, 1, entry.threads, entry.shared});
   free(table);
 }

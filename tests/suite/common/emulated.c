@@ -69,11 +69,12 @@ void emulated_free(EmulatedImage *i) {
 }
 
 void emulated_launch(const EmulatedImage *i, const char *name, const void *table, uint32_t nsets,
-                     const GpuHeader *header, EmulatedGrid grid) {
+                     int32_t flags, const GpuHeader *header, EmulatedGrid grid) {
   EmulatorLaunch l = {.name = name,
                       .table = table,
                       .header = header,
                       .nsets = (int32_t)nsets,
+                      .flags = flags,
                       .blocks_x = grid.x,
                       .blocks_y = grid.y,
                       .threads = grid.threads,

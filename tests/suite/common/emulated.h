@@ -23,6 +23,6 @@ typedef struct EmulatedGrid {
 // Runs function `name` with nsets records at `table`. The emulator ends the process at the first
 // error.
 void emulated_launch(const EmulatedImage *i, const char *name, const void *table, uint32_t nsets,
-                     const GpuHeader *header, EmulatedGrid grid);
+                     int32_t flags, const GpuHeader *header, EmulatedGrid grid);
 
 #endif

@@ -97,10 +97,10 @@ void gpu_runner_run(GpuRunner *r, uint32_t k, int64_t grain, uint32_t n, GpuSet 
   gpu_runner_allow(r, partial, bytes);
   gpu_runner_allow(r, status, n * sizeof *status);
   int64_t blocks = fill_table(kernel, table, partial, status, grain, e->parts, n, set);
-  emulated_launch(r->image, e->run, table, n, &r->header,
+  emulated_launch(r->image, e->run, table, n, 0, &r->header,
                   (EmulatedGrid){blocks, 1, e->threads, e->shared});
   if (e->combine)
-    emulated_launch(r->image, e->combine, table, n, &r->header,
+    emulated_launch(r->image, e->combine, table, n, 0, &r->header,
                     (EmulatedGrid){e->combine_blocks, n, e->combine_threads, e->combine_shared});
   for (uint32_t s = 0; s < n; s++) set[s].status = status[s].first;
   emulated_forget(regions);
