@@ -292,6 +292,17 @@ static void injected_hang_waits(void) {
 
 // -- what must be found -------------------------------------------------------------------------
 
+// A function may write page-locked memory, which the host reads when it has waited.
+static void writes_host(void) {
+  CudaAddress pointers[] = {(CudaAddress)(uintptr_t)pinned, a};
+  OK(MemcpyHtoD(table, pointers, sizeof pointers));
+  for (int i = 0; i < 2; i++) {
+    run(add_one, stream);
+    OK(StreamSynchronize(stream));
+    EXPECT(pinned[3] == 4);
+  }
+}
+
 static void unordered_copies(void) {
   OK(MemcpyDtoDAsync(b, a, BYTES, stream));
   OK(MemcpyDtoDAsync(b, a, BYTES, other));
@@ -357,10 +368,25 @@ static void frees_twice(void) {
 static void frees_middle(void) { OK(MemFree(a + 256)); }
 static void copies_too_much(void) { OK(MemcpyDtoDAsync(b, a, BYTES + 4, stream)); }
 static void fills_before(void) { OK(MemsetD8Async(a - 4, 0, 4, stream)); }
-static void reads_host(void) {
-  CudaAddress pointers[] = {b, (CudaAddress)(uintptr_t)pinned};
+// Lets add_one read one memory and write another.
+static void set_pointers(const void *to, const void *from) {
+  CudaAddress pointers[] = {(CudaAddress)(uintptr_t)to, (CudaAddress)(uintptr_t)from};
   OK(MemcpyHtoD(table, pointers, sizeof pointers));
+}
+static void reads_host(void) {
+  static float plain[N];
+  set_pointers(pinned, plain);
   run(add_one, stream);
+}
+static void host_reads_kernel_early(void) {
+  set_pointers(pinned, (const void *)(uintptr_t)a);
+  run(add_one, stream);
+  if (pinned[7] == 5) _exit(5);
+}
+static void host_writes_unordered(void) {
+  set_pointers(pinned, (const void *)(uintptr_t)a);
+  run(add_one, stream);
+  run(add_one, other);
 }
 static void reads_beyond(void) { ok_at(launch(add_one, N / 256 + 1, 256, stream), "a launch"); }
 static void writes_untold(void) {
@@ -453,6 +479,7 @@ static const Case good[] = {
     {GOOD(pageable), {NULL}},
     {GOOD(clears), {NULL}},
     {GOOD(default_stream), {NULL}},
+    {GOOD(writes_host), {NULL}},
     {"written", streams, "MESHC_STANDIN_WRITTEN", "1", true, {NULL}},
     {"closed", streams, "MESHC_STANDIN_CLOSED", "1", true, {NULL}},
     {"results", results, "MESHC_STANDIN_MEMORY", "1048576", true, {NULL}},
@@ -481,7 +508,9 @@ static const Case wrong[] = {
     {WRONG(frees_middle), {"begins no allocation", "byte 256 of allocation 1"}},
     {WRONG(copies_too_much), {"reads 8196 bytes", "allocation 1 of 8192 bytes"}},
     {WRONG(fills_before), {"writes 4 bytes", "4 bytes before allocation 1"}},
-    {WRONG(reads_host), {"add_one, block", "memory of the host"}},
+    {WRONG(reads_host), {"add_one, block", NULL}},
+    {WRONG(host_reads_kernel_early), {"the host accesses byte 28", "launch of add_one"}},
+    {WRONG(host_writes_unordered), {"launch of add_one", "nothing orders the two"}},
     {WRONG(reads_beyond), {"add_one, block 8", "bytes behind the end of allocation"}},
     {WRONG(writes_untold), {"something wrote before allocation 2", NULL}},
     {WRONG(faults), {"wild, block", "without telling it"}},

@@ -148,13 +148,16 @@ static bool touches_host(const StandinAccess *access, int n) {
   return false;
 }
 
+static bool lifted; // host_guard has to protect pages again
+
 void host_lift(const StandinAccess *access, int n) {
-  if (touches_host(access, n)) protect(PROT_READ | PROT_WRITE);
+  lifted = npending > 0 && (!access || touches_host(access, n));
+  if (lifted) protect(PROT_READ | PROT_WRITE);
 }
 
 void host_guard(const StandinAccess *access, int n, uint32_t lane, uint32_t number,
                 const char *name) {
-  if (!touches_host(access, n)) return;
+  if (!lifted && !touches_host(access, n)) return;
   for (int i = 0; i < n; i++) {
     if (!range_of(access[i].at)) continue;
     if (npending == room) {

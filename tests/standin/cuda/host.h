@@ -22,6 +22,7 @@ void host_release(char *at, bool allocated, const char *call);
 Shadow *host_find(const char *at);
 
 // Called before and after an operation, operation `number` of `lane`, that accesses access[0..n).
+// access NULL, before: it is not known what it accesses.
 void host_lift(const StandinAccess *access, int n);
 void host_guard(const StandinAccess *access, int n, uint32_t lane, uint32_t number,
                 const char *name);

@@ -21,9 +21,33 @@ static pid_t process; // that called cuInit
 
 const char *state_call(void) { return call_name; }
 
+// How often each function of the library was called, by its name, which is a literal.
+static struct {
+  const char *name;
+  long n;
+} calls[128];
+
+static void count_call(const char *name) {
+  size_t i = 0;
+  while (calls[i].name && strcmp(calls[i].name, name) != 0)
+    if (++i == countof(calls)) standin_fail("too many functions are counted");
+  calls[i].name = name;
+  calls[i].n++;
+}
+
+// Writes a line "NAME COUNT" for each function to the file that MESHC_STANDIN_CALLS names.
+static void write_calls(void) {
+  const char *path = getenv("MESHC_STANDIN_CALLS");
+  FILE *f = path && *path ? fopen(path, "w") : NULL;
+  for (size_t i = 0; f && i < countof(calls) && calls[i].name; i++)
+    fprintf(f, "%s %ld\n", calls[i].name, calls[i].n);
+  if (f) fclose(f);
+}
+
 CudaResult state_enter(const char *call) {
   pthread_mutex_lock(&lock);
   call_name = call;
+  count_call(call);
   if (!state.started) return CUDA_NOT_INITIALIZED;
   if (state.closed) memory_open(state.memory, true);
   return state.failure_told ? state.failed : CUDA_OK;
@@ -46,10 +70,23 @@ static long long setting(const char *name, long long usual) {
   return value;
 }
 
+// Page-locked memory that the running function accesses. It is taken to change all of it.
+static StandinAccess touched[8];
+static int ntouched;
+
+static Shadow *find_on_host(const char *at) {
+  Shadow *s = host_find(at);
+  if (!s) return NULL;
+  if (ntouched == (int)countof(touched)) standin_fail("a function accesses too many host memories");
+  touched[ntouched++] = (StandinAccess){s->from, s->bytes, 1, 0, STANDIN_HOST | STANDIN_WRITES};
+  return s;
+}
+
 static Shadow *find(void *self, const char *at) {
   (void)self;
   Allocation *a = memory_find(state.memory, at);
-  if (!a || a->freed) return NULL;
+  if (!a) return find_on_host(at);
+  if (a->freed) return NULL;
   clock_cover(&a->users, state.lane, state.number);
   return &a->shadow;
 }
@@ -81,6 +118,7 @@ static void at_exit(int status, void *unused) {
   (void)unused;
   if (getpid() != process) return; // a child that was forked
   char text[500];
+  write_calls();
   if (status == 0 && !state.failed && !state.hangs) {
     memory_open(state.memory, true);
     memory_check_guards(state.memory);
@@ -226,9 +264,13 @@ void work_run(const Work *w, uint32_t lane, const Clock *behind) {
   state.number = order_begin(state.order, lane, behind, w->name, &state.self);
   if (is_stopped(w)) return;
   for (int i = 0; i < w->naccess; i++) check_access(w, &w->access[i]);
-  host_lift(w->access, w->naccess);
+  ntouched = 0;
+  host_lift(w->launches ? NULL : w->access, w->naccess);
   w->run(w->argument);
-  host_guard(w->access, w->naccess, lane, state.number, w->name);
+  if (w->launches)
+    host_guard(touched, ntouched, lane, state.number, w->name);
+  else
+    host_guard(w->access, w->naccess, lane, state.number, w->name);
 }
 
 static bool is_hung(const Clock *c) {

@@ -9,6 +9,7 @@
 //   MESHC_STANDIN_HANG_LAUNCH  number of the launch of a function that never ends    none
 //   MESHC_STANDIN_CLOSED       1: the host faults where it accesses the GPU's memory  0
 //   MESHC_STANDIN_WRITTEN      1: functions may read only what was written before      0
+//   MESHC_STANDIN_CALLS        file that gets how often each function was called      none
 #ifndef TESTS_STANDIN_STATE_H
 #define TESTS_STANDIN_STATE_H
 
