@@ -102,6 +102,16 @@ typedef enum StepResult { STEP_OK, STEP_BAD_INDEX, STEP_NOT_FINITE, STEP_FAILED 
 // INSTR_COMMIT, which update them, do not run. After STEP_BAD_INDEX or STEP_FAILED, exec_fault adds
 // the error to a Diag.
 StepResult exec_step(Exec *e, int64_t step, bool commit);
+// exec_step in two: exec_start starts a step, and exec_finish waits for the first step that was
+// started, and returns its result. Up to exec_ahead steps may be started before the first of them
+// is finished: 1 on the CPU, more on a device, which then goes from one step to the next without
+// the host. Each of these is a step with `commit` and the number behind that of the step before.
+// Inputs may be written while one step less is under way, and nothing else; what is read are scalar
+// outputs (exec_scalar), which are those of the step that was finished last. After a result other
+// than STEP_OK the steps behind have changed nothing, and are not to be finished.
+int exec_ahead(const Exec *e);
+void exec_start(Exec *e, int64_t step, bool commit);
+StepResult exec_finish(Exec *e);
 void exec_fault(const Exec *e, Diag *d);
 // The first value of a step that is not finite, in the order of one processor's instructions
 // (probe.c).
@@ -416,6 +426,9 @@ typedef struct TrainJob {
   const char *stop;   // name of the metric by which training may stop early, or NULL
   int64_t patience;   // training stops after this many evaluations without a better value of `stop`
   bool stop_minimise; // a smaller value of `stop` is better
+  // A device may run up to exec_ahead steps before the first of them is reported. Then `report`
+  // reads no values but scalar outputs of `train`.
+  bool ahead;
   bool skip; // a step that is not finite makes no update, and training continues; false: it ends
   // name of the output of `train` that counts steps without update because gradients of a scaled
   // loss (f16) overflowed, or NULL

@@ -117,7 +117,29 @@ else
   expect "products by kernels" 0 'products by generated kernels' "$gpu" train "$tmp/digits.mesh" --set train.steps=1
   mv "$tmp/both.sh" "$gpu"
 fi
-MESHC_GPU_EAGER=1 agree "digits without graphs" 1e-4 "$tmp/digits.mesh" --mesh rows=2 --layout b=rows
+
+export MESHC_GPU_EAGER=1
+agree "digits without graphs" 1e-4 "$tmp/digits.mesh" --mesh rows=2 --layout b=rows
+unset MESHC_GPU_EAGER
+# A step is one graph, and the host waits for the event behind it when the next steps are started. MESHC_STANDIN_CALLS
+# gets which functions of the driver the process called, and how often.
+if [ "${MESHC_GPU:-}" = real ]; then
+  skip 8
+else
+  sed '/^data test/d' "$tmp/digits.mesh" >"$tmp/steps.mesh"
+  export MESHC_STANDIN_CALLS="$tmp/calls"
+  calls() { sed -n "s/^$1 //p" "$tmp/calls"; }
+  for steps in 5 25; do
+    expect "$steps steps" 0 "step $steps/$steps" "$gpu" train "$tmp/steps.mesh" --mesh rows=2 --layout b=rows --set train.steps=$steps
+    holds "graphs of $steps steps" "$(calls cuGraphLaunch)" $steps
+    holds "events of $steps steps" "$(calls cuEventSynchronize)" $steps
+    calls cuStreamSynchronize >>"$tmp/waits"
+  done
+  holds "waits for the stream do not depend on the steps" "$(sort -u "$tmp/waits" | wc -l)" 1
+  must env MESHC_GPU_EAGER=1 "$gpu" train "$tmp/steps.mesh" --mesh rows=2 --layout b=rows
+  check "no graphs" [ "$(grep -c '^cuGraph' "$tmp/calls")" = 0 ]
+  unset MESHC_STANDIN_CALLS
+fi
 
 # Values go from one device to the other.
 must "$gpu" train examples/iris.mesh --set train.epochs=3 --save-params "$tmp/iris.safetensors" --checkpoint-dir "$tmp/saved" -q
@@ -191,8 +213,8 @@ if [ "${MESHC_GPU:-}" = real ]; then
 fi
 MESHC_STANDIN_CAPABILITY=61 expect "an old GPU" 1 'compute capability 6.1, and kernels need 7.0.*E0807' "$gpu" train examples/iris.mesh
 MESHC_STANDIN_MEMORY=4000 expect "out of memory" 7 'out of memory: 4 processors .* need .* on the GPU .* are available.*E0804' "$gpu" train examples/iris.mesh
-# three matrices of 16 KiB, the 32 MiB that products share, and 32 bytes that all steps read
-MESHC_STANDIN_MEMORY=33603615 expect "no memory for products" 7 'out of memory: 1 processor .* needs 33603616 bytes .* 33603615 bytes .* are available.*E0804' "$gpu" run "$tmp/product.mesh"
-MESHC_STANDIN_MEMORY=33603616 expect "memory for products" 0 '^y ' "$gpu" run "$tmp/product.mesh"
+# three matrices of 16 KiB, the 32 MiB that products share, 80 bytes that all steps read, and 48 of the judge
+MESHC_STANDIN_MEMORY=33603711 expect "no memory for products" 7 'out of memory: 1 processor .* needs 33603712 bytes .* 33603711 bytes .* are available.*E0804' "$gpu" run "$tmp/product.mesh"
+MESHC_STANDIN_MEMORY=33603712 expect "memory for products" 0 '^y ' "$gpu" run "$tmp/product.mesh"
 MESHC_STANDIN_FAIL_LAUNCH=20 expect "a failed kernel" 1 'GPU: the end of a step .* gives CUDA_ERROR_ILLEGAL_ADDRESS' "$gpu" train examples/iris.mesh --set train.epochs=5
 finish

@@ -126,7 +126,7 @@ static int train(Session *s, ProgramRun *train_with, ProgramRun *test_with) {
                             .quiet = option_given(s->opt, OPTION_QUIET),
                             .first = session_first(s),
                             .saves_params = option_given(s->opt, OPTION_SAVE_PARAMS)};
-  job.report = train_report, job.report_context = &reporter;
+  job.report = train_report, job.report_context = &reporter, job.ahead = true;
   job.done = &done;
   LogDirectory log_directory = {0};
   Locating locating = {s, train_with, &job};

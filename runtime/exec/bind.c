@@ -690,11 +690,12 @@ void exec_copy(Exec *to, const Exec *from) {
   const Program *p = to->program;
   if (p != from->program) BUG("memory of another program");
   exec_rows(to, from->rows);
-  for (int64_t r = to->first; r < to->first + to->own; r++)
-    for (uint32_t t = 0; t < p->ntensors; t++)
-      if (tensor_is_persistent(p, t) || p->tensor[t].kind == TENSOR_INPUT) {
-        if (exec_fetch(from, t))
-          memcpy(to->context[r].tensor[t], from->context[r].tensor[t], (size_t)p->tensor[t].bytes);
-        exec_wrote(to, t);
-      }
+  for (uint32_t t = 0; t < p->ntensors; t++) {
+    if (!tensor_is_persistent(p, t) && p->tensor[t].kind != TENSOR_INPUT) continue;
+    bool got = exec_fetch(from, t);
+    exec_writes(to, t);
+    for (int64_t r = to->first; r < to->first + to->own && got; r++)
+      memcpy(to->context[r].tensor[t], from->context[r].tensor[t], (size_t)p->tensor[t].bytes);
+    exec_wrote(to, t);
+  }
 }

@@ -3,6 +3,10 @@
 
 #include "runtime/exec/exec_internal.h"
 
+void exec_writes(const Exec *e, uint32_t t) {
+  if (e->work_on_device) e->device->writes(e->work_on_device, t);
+}
+
 void exec_wrote(const Exec *e, uint32_t t) {
   if (e->work_on_device) e->device->wrote(e->work_on_device, t);
 }

@@ -17,10 +17,20 @@ struct ExecDevice {
   // NULL after an error in d, such as too little memory.
   DeviceWork *(*begin)(const ExecDevice *device, Exec *e, Diag *d);
   void (*end)(DeviceWork *w); // w may be NULL
-  // Runs the step that e describes (Exec.step, Exec.commit): its instructions up to INSTR_COMMIT,
-  // then exec_judge, then the instructions after it unless Exec.stop is set. Returns false if the
-  // device has failed.
-  bool (*step)(DeviceWork *w);
+  // Returns how many steps may be under way: started, and not finished.
+  int (*ahead)(const DeviceWork *w);
+  // Starts the step that e describes (Exec.step, Exec.commit): its instructions up to INSTR_COMMIT,
+  // the decision whether the step is committed, then the instructions after it. A step behind
+  // others under way follows them (exec_start), and changes nothing if one of them is not good.
+  // Returns false if the device has failed.
+  bool (*start)(DeviceWork *w);
+  // Waits for the first step under way and sets Exec.step, commit, fault, result and stop to those
+  // of this step, and scalar outputs to its values. If it is not good, the steps behind it are
+  // forgotten. Returns false if the device has failed.
+  bool (*finish)(DeviceWork *w);
+  // Tells that the host is about to write blocks of tensor t. If it is an input, this may set
+  // Context.tensor of inputs to other memory.
+  void (*writes)(DeviceWork *w, uint32_t t);
   // Tells that tensor t has new values on the host.
   void (*wrote)(DeviceWork *w, uint32_t t);
   // Copies the blocks of tensor t to the host if the device has newer ones. Returns false if the
@@ -36,6 +46,7 @@ struct ExecDevice {
 };
 
 // device.c: each does nothing for an Exec that the CPU runs, and then succeeds.
+void exec_writes(const Exec *e, uint32_t t);
 void exec_wrote(const Exec *e, uint32_t t);
 MUST_USE bool exec_fetch(const Exec *e, uint32_t t);
 MUST_USE bool exec_fetch_bytes(const Exec *e, const void *at, int64_t bytes);

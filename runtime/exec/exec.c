@@ -419,9 +419,9 @@ static void ranks_judge(Exec *e) {
 }
 
 // Sets e->result, the result of a step, from the faults of all processors and from the value of the
-// output that must be finite.
+// output that must be finite. A device may have judged the step itself.
 static void judge(Exec *e) {
-  if (e->result != STEP_OK) return;
+  if (e->result != STEP_OK || (e->device && e->judged)) return;
   if (is_faulty(e))
     e->result = STEP_BAD_INDEX;
   else if (!is_finite(e))
@@ -553,26 +553,39 @@ static void run_crew(Exec *e) {
   if (e->workers > 1 && !e->probe) crew_note(&e->choice, clock_seconds() - began);
 }
 
-static void run_on_device(Exec *e) {
-  if (!e->device->step(e->work_on_device)) e->result = STEP_FAILED;
-}
-
-StepResult exec_step(Exec *e, int64_t step, bool commit) {
+void exec_step_begins(Exec *e, int64_t step, bool commit) {
   e->step = step;
   e->commit = commit;
   e->judged = e->stop = false;
   e->result = STEP_OK;
   memset(e->fault, 0, sizeof *e->fault * (size_t)(e->processors * e->workers));
+}
+
+int exec_ahead(const Exec *e) { return e->device ? e->device->ahead(e->work_on_device) : 1; }
+
+void exec_start(Exec *e, int64_t step, bool commit) {
+  exec_step_begins(e, step, commit);
   e->under_way = true;
-  if (e->device)
-    run_on_device(e);
-  else
+  if (!e->device)
     run_crew(e);
+  else if (!e->device->start(e->work_on_device))
+    e->result = STEP_FAILED;
+  e->under_way = false;
+}
+
+StepResult exec_finish(Exec *e) {
+  e->under_way = true;
+  if (e->device && !e->device->finish(e->work_on_device)) e->result = STEP_FAILED;
   e->under_way = false;
   e->steps++;
   exec_count_predicted(e);
   judge(e);
   return e->result;
+}
+
+StepResult exec_step(Exec *e, int64_t step, bool commit) {
+  exec_start(e, step, commit);
+  return exec_finish(e);
 }
 
 // -- making an Exec -----------------------------------------------------------------------------

@@ -212,6 +212,8 @@ const StepFault *exec_first_fault(const Exec *e);
 // Adds a fault of a processor (context) to e->fault, unless it is none or `worker` has one already.
 void exec_note_fault(Exec *e, int64_t context, int worker, uint32_t instr, const Status *s,
                      const LoopSteps *steps);
+// Sets the fields of e that describe a step, and clears its result and faults.
+void exec_step_begins(Exec *e, int64_t step, bool commit);
 // Sets e->result from e->fault and from the output that must be finite, which are complete, and
 // e->stop: whether the step ends at INSTR_COMMIT. One worker calls it when all have come there.
 void exec_judge(Exec *e);

@@ -46,6 +46,7 @@ void exec_write(Exec *e, TensorKind kind, const char *name, Dtype type, const vo
   int32_t i = program_tensor(e->program, kind, name);
   if (i < 0) return;
   const ProgTensor *t = &e->program->tensor[i];
+  exec_writes(e, (uint32_t)i);
   for (int64_t r = e->first; r < e->first + e->own; r++) {
     Move m = {e->context[r].tensor[i], full, NULL, t->type, type};
     block_visit(e->program, t, r, e->rows, write_run, &m);

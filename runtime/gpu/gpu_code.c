@@ -44,7 +44,10 @@ static bool find_functions(GpuProgram *p, Diag *d) {
     p->kernel[k].combine = gpu_function(p, entry->combine, entry->combine_shared, d);
     if (!p->kernel[k].combine) return false;
   }
-  return true;
+  GpuEntry judge = gpu_judge_entry(), move = gpu_move_entry();
+  p->judge = gpu_function(p, judge.run, judge.shared, d);
+  p->move = p->judge ? gpu_function(p, move.run, move.shared, d) : NULL;
+  return p->move != NULL;
 }
 
 static bool load(GpuProgram *p, const GpuParts *parts, Diag *d) {
@@ -59,7 +62,10 @@ GpuProgram *gpu_program_new(Gpu *g, const Program *program, const GpuParts *part
   p->device = (ExecDevice){.ranks = parts->messages != NULL,
                            .begin = gpu_begin,
                            .end = gpu_end,
-                           .step = gpu_step,
+                           .ahead = gpu_ahead,
+                           .start = gpu_start,
+                           .finish = gpu_finish,
+                           .writes = gpu_writes,
                            .wrote = gpu_wrote,
                            .fetch = gpu_fetch,
                            .fetch_bytes = gpu_fetch_bytes,

@@ -14,6 +14,7 @@ bool gpu_use(const Gpu *g, Diag *d) {
 // Kernels need a GPU whose threads go on independently of the others of their warp
 // (codegen/gpu/gpu_fault.c).
 enum { LEAST_CAPABILITY = 70 };
+enum { GRAPH_NODES = 20000 }; // more nodes in a graph take long to be captured and instantiated
 
 static bool is_new_enough(const GpuFacts *f, Diag *d) {
   if (f->capability >= LEAST_CAPABILITY) return true;
@@ -39,6 +40,7 @@ static bool read_facts(Gpu *g, const LibraryFound *driver, Diag *d) {
               read_attribute(g, CUDA_DEVICE_GRID_X, &g->limits.blocks_x, d) &&
               read_attribute(g, CUDA_DEVICE_GRID_Y, &g->limits.blocks_y, d);
   if (!good) return false;
+  g->limits.nodes = GRAPH_NODES;
   g->facts = (GpuFacts){.name = g->name,
                         .capability = 10 * major + minor,
                         .memory = (int64_t)bytes,
@@ -78,7 +80,8 @@ static bool open_device(Gpu *g, Ranks *ranks, Diag *d) {
                  d))
     return false;
   return gpu_use(g, d) &&
-         cuda_good(cuda.StreamCreate(&g->stream, CUDA_STREAM_NON_BLOCKING), "cuStreamCreate", d);
+         cuda_good(cuda.StreamCreate(&g->stream, CUDA_STREAM_NON_BLOCKING), "cuStreamCreate", d) &&
+         cuda_good(cuda.StreamCreate(&g->copies, CUDA_STREAM_NON_BLOCKING), "cuStreamCreate", d);
 }
 
 Gpu *gpu_open(Ranks *ranks, Diag *d) {
@@ -107,6 +110,7 @@ void gpu_close(Gpu *g, bool well) {
   gpu_comms_free(g->comms);
   gpu_products_free(g->products);
   if (g->stream) (void)cuda.StreamDestroy(g->stream);
+  if (g->copies) (void)cuda.StreamDestroy(g->copies);
   if (g->context) (void)cuda.DevicePrimaryCtxRelease(g->device);
   free(g);
 }

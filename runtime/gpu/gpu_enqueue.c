@@ -20,9 +20,12 @@ bool gpu_clear(DeviceWork *w, CudaAddress at, size_t bytes) {
 
 // -- by kind ------------------------------------------------------------------------------------
 
-static bool launch(DeviceWork *w, const StepPlan *p, const GpuOp *op) {
-  CudaAddress table = p->table_at + (CudaAddress)op->u.launch.table, header = w->header;
-  int32_t nsets = op->u.launch.nsets, flags = 0;
+static bool launch(DeviceWork *w, const StepPlan *p, const GpuOp *op, Course course) {
+  CudaAddress table = p->table_at + (CudaAddress)op->u.launch.table,
+              header = w->header + (op->u.launch.after ? sizeof(GpuHeader) : 0);
+  int32_t nsets = op->u.launch.nsets, flags = op->u.launch.flags;
+  // the counter of steps advances where the whole step is one course
+  if (course != COURSE_WHOLE) flags &= ~GPU_COMMITS;
   void *argument[] = {&table, &header, &nsets, &flags};
   return cuda_good(cuda.LaunchKernel(op->u.launch.function, op->u.launch.grid_x,
                                      op->u.launch.grid_y, 1, op->u.launch.threads, 1, 1,
@@ -30,33 +33,33 @@ static bool launch(DeviceWork *w, const StepPlan *p, const GpuOp *op) {
                    "cuLaunchKernel", w->diag);
 }
 
-static bool product(DeviceWork *w, const StepPlan *p, const GpuOp *op) {
-  (void)p;
+static bool product(DeviceWork *w, const StepPlan *p, const GpuOp *op, Course course) {
+  (void)p, (void)course;
   return gpu_product_run(w->code->gpu->products, &op->u.product, w->diag);
 }
 
-static bool fill(DeviceWork *w, const StepPlan *p, const GpuOp *op) {
-  (void)p;
+static bool fill(DeviceWork *w, const StepPlan *p, const GpuOp *op, Course course) {
+  (void)p, (void)course;
   return gpu_clear(w, op->u.copy.to, (size_t)op->u.copy.bytes);
 }
 
-static bool copy(DeviceWork *w, const StepPlan *p, const GpuOp *op) {
-  (void)p;
+static bool copy(DeviceWork *w, const StepPlan *p, const GpuOp *op, Course course) {
+  (void)p, (void)course;
   return cuda_good(
       cuda.MemcpyDtoDAsync(op->u.copy.to, op->u.copy.from, (size_t)op->u.copy.bytes, stream_of(w)),
       "cuMemcpyDtoDAsync", w->diag);
 }
 
-static bool messages(DeviceWork *w, const StepPlan *p, const GpuOp *op) {
-  (void)p;
+static bool messages(DeviceWork *w, const StepPlan *p, const GpuOp *op, Course course) {
+  (void)p, (void)course;
   return gpu_comms_send(w->code->gpu->comms, op->u.messages.axes, op->u.messages.at,
                         op->u.messages.n, stream_of(w), w->diag);
 }
 
-bool gpu_enqueue(DeviceWork *w, const StepPlan *p, const GpuOp *op) {
-  static bool (*const by_kind[])(DeviceWork *, const StepPlan *, const GpuOp *) = {
+bool gpu_enqueue(DeviceWork *w, const StepPlan *p, const GpuOp *op, Course course) {
+  static bool (*const by_kind[])(DeviceWork *, const StepPlan *, const GpuOp *, Course) = {
       [GPU_LAUNCH] = launch, [GPU_PRODUCT] = product,   [GPU_FILL] = fill,
       [GPU_COPY] = copy,     [GPU_MESSAGES] = messages,
   };
-  return by_kind[op->kind](w, p, op);
+  return by_kind[op->kind](w, p, op, course);
 }

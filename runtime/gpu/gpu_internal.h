@@ -6,30 +6,34 @@
 //   GpuProgram   the code of a program's kernels, loaded                        gpu_code.c
 //   DeviceWork   what the GPU keeps for an Exec (runtime/exec/device.h)         gpu_step.c
 //     memory     a copy of each memory of the Exec                              gpu_memory.c
+//     inputs     slots from which batches are copied ahead of their steps       gpu_inputs.c
+//     results    slots for what the host reads of each step                     gpu_results.c
 //     StepPlan   the operations of a step, and the records that launches read   gpu_plan.c
 //     GpuOp      an operation, which is put into the stream                     gpu_enqueue.c
 //
 // All processors of the process are on one GPU, in one stream: what is enqueued runs in that order.
+// A second stream copies inputs.
 // A failed call of the driver adds an error to DeviceWork.diag, and the work fails from then on.
 #ifndef RUNTIME_GPU_INTERNAL_H
 #define RUNTIME_GPU_INTERNAL_H
 
 #include "collectives/local/transfer_plan.h"
 #include "ir/program/gpu_ordered.h"
+#include "ir/program/gpu_step.h"
 #include "runtime/exec/exec_internal.h"
 #include "runtime/gpu/gpu_comm.h"
 #include "runtime/gpu/gpu_product.h"
 
-// The most blocks that a launch has in x and in y of its grid.
+// The most blocks that a launch has in x and in y of its grid, and the most nodes of a graph.
 typedef struct GpuLimits {
-  int blocks_x, blocks_y;
+  int blocks_x, blocks_y, nodes;
 } GpuLimits;
 
 enum { GPU_NAME = 128 };
 struct Gpu {
   CudaDevice device;
   CudaContext context;
-  CudaStream stream;
+  CudaStream stream, copies; // all operations; copies of inputs
   char name[GPU_NAME];
   GpuFacts facts;
   GpuLimits limits;
@@ -48,6 +52,7 @@ struct GpuProgram {
   const Program *program;
   const GpuEntry *entry;        // by kernel
   GpuKernel *kernel;            // by kernel
+  CudaFunction judge, move;     // ir/program/gpu_step.h
   PartPlan *const *transfers;   // by instruction: the plans of the parts of a collective
   MessagePart *const *messages; // with ranks: the same, instead of `transfers`; otherwise NULL
   uint32_t nmodules;
@@ -73,8 +78,9 @@ typedef struct GpuOp {
     struct {
       CudaFunction function;
       int64_t table; // offset of the records in StepPlan.table
-      int32_t nsets;
+      int32_t nsets, flags;
       unsigned grid_x, grid_y, threads, shared;
+      bool after; // the commit: it reads the second header
     } launch;
     struct {
       CudaAddress to, from;
@@ -91,15 +97,15 @@ typedef struct GpuOp {
 
 // One run of an instruction on all processors, in one round of the loops around it.
 typedef struct GpuRound {
-  uint32_t instr;
-  uint32_t end; // index in StepPlan.op after its last operation
+  uint32_t instr; // UINT32_MAX: none, the operations are those of the step itself
+  uint32_t end;   // index in StepPlan.op after its last operation
   // index of the status of the first processor; those of the others follow. UINT32_MAX: it reports
   // no faults.
   uint32_t status;
   LoopSteps steps;
 } GpuRound;
 
-// A scalar output of a processor, which each step copies to the host.
+// A scalar output of a processor, which each step gives to the host.
 typedef struct GpuScalar {
   uint32_t tensor;
   int64_t context, bytes;
@@ -113,24 +119,63 @@ typedef struct PlanNeed {
   bool products;  // whether it needs the workspace of products (GPU_WORKSPACE_BYTES)
 } PlanNeed;
 
+// What is run of a step: the rounds up to the judge, those behind it, or all.
+typedef enum Course { COURSE_FIRST, COURSE_SECOND, COURSE_WHOLE, COURSES } Course;
+
 // The operations of a step for batches of `rows` valid rows (-1: whole batches, as Exec.rows), with
-// loops unrolled. Operations before INSTR_COMMIT are part 0, those after it part 1.
+// loops unrolled: the inputs come to their places, what is before INSTR_COMMIT, the judge, and
+// what is after INSTR_COMMIT.
 typedef struct StepPlan {
   Arena *arena; // has the lists; NULL: there is no plan
   int64_t rows;
   bool defers;        // CommCall.defers of its collectives
-  CommCount count[2]; // by part: what its collectives send
+  CommCount count[2]; // what its collectives send: before the commit, after it
   VEC(GpuOp) op;
   VEC(GpuRound) round;
-  uint32_t commit; // number of rounds before INSTR_COMMIT
+  uint32_t commit; // number of rounds up to the judge
+  // The host decides whether the step is committed: with several processes, and where an operation
+  // after the commit cannot be left out on the GPU. Such a step is run in two parts.
+  bool halves;
   PlanNeed need;
   uint32_t nstatus;
   char *table; // the records of all launches, until they are on the GPU
   size_t table_bytes;
   CudaAddress table_at, status_at, scratch_at, slots_at; // on the GPU; 0: it is empty
   char *slots; // addresses on the host that stand for the slots (gpu_messages.c); NULL: none
-  CudaGraphExec graph[2]; // by part: captured when the part first runs; NULL: not captured yet
+  // of each course: captured when it first runs, in pieces of GpuLimits.nodes nodes
+  VEC(CudaGraphExec) graph[COURSES];
 } StepPlan;
+
+// A block of an input on a processor.
+typedef struct GpuInput {
+  uint32_t tensor;
+  int64_t context, at, bytes; // at: its offset in a slot
+  const char *place; // the host address of which the place where a step reads it is the copy
+} GpuInput;
+
+// Slots for the inputs of steps, on the host (page-locked) and on the GPU. While an Exec is on the
+// GPU, Context.tensor of inputs points into the slot of the host that is written next.
+typedef struct GpuInputs {
+  uint32_t n;
+  GpuInput *input;
+  bool *fresh;   // by input: it has been written since the last step was started
+  int64_t bytes; // of a slot
+  char *host[GPU_SLOTS];
+  CudaAddress device;      // all slots: step number s reads slot s % GPU_SLOTS
+  int current, before;     // slot of the host of the next step, and of the step before it
+  int64_t used[GPU_SLOTS]; // by slot of the host: the last step that reads it; -1: none
+  // How often inputs were written, and the number of what each slot of the GPU has
+  int64_t version, has[GPU_SLOTS];
+  bool written; // since the last step was started
+  CudaEvent copied;
+} GpuInputs;
+
+// A step that has been started and whose result has not been read.
+typedef struct Flight {
+  int64_t step, sequence;
+  bool commit;
+  const StepPlan *plan;
+} Flight;
 
 enum {
   PLANS = 2, // [0] for whole batches, [1] for the last incomplete batch that was run
@@ -147,14 +192,21 @@ struct DeviceWork {
   uint8_t *side;      // by tensor: a TensorSide; only of tensors with memory of this Exec
   bool eager;         // no graphs are captured (MESHC_GPU_EAGER)
   CudaEvent clock[2]; // before and after a round that is timed; NULL: not made yet
-  CudaAddress header; // a GpuHeader
+  // Two GpuHeaders on the GPU; page-locked memory from which the first is set; what it will be when
+  // all steps under way are good.
+  CudaAddress header;
+  GpuHeader *given, expected;
+  // Scalar outputs, in the order of a slot of results; is_scalar: by tensor. fetches: there are
+  // others, which are views of persistent tensors
   uint32_t nscalars;
   GpuScalar *scalar;
-  // Memory of the host that the GPU reads and writes while a graph runs: the header of the step,
-  // and what a step gives, which is SCALAR_BYTES for each scalar and then the statuses.
-  GpuHeader *given;
-  char *seen;
-  size_t seen_bytes;
+  bool *is_scalar, fetches;
+  char *result[GPU_SLOTS];   // page-locked: a GpuResult and SCALAR_BYTES for each scalar
+  CudaEvent done[GPU_SLOTS]; // behind the step that has this slot
+  GpuInputs inputs;
+  int64_t sequence; // number of the next step, counted from 0
+  int nflights;
+  Flight flight[GPU_SLOTS]; // steps under way, the first one first
   StepPlan plan[PLANS];
 };
 
@@ -180,8 +232,8 @@ void gpu_memory_free(DeviceWork *w);
 // Returns the address on the GPU of the copy of a host address, which must be in memory of w->exec
 // or of an Exec whose tensors it shares.
 CudaAddress gpu_translate(const DeviceWork *w, const void *host);
-// Enqueues copies to the GPU of all tensors that a step reads and that the host has newer. Returns
-// false after an error in w->diag.
+// Enqueues copies to the GPU of all tensors but inputs that a step reads and that the host has
+// newer. Returns false after an error in w->diag.
 MUST_USE bool gpu_upload(DeviceWork *w);
 // Notes that a step has changed the tensors of kinds first..last on the GPU.
 void gpu_changed(DeviceWork *w, TensorKind first, TensorKind last);
@@ -191,6 +243,47 @@ void gpu_wrote(DeviceWork *w, uint32_t t);
 bool gpu_fetch(DeviceWork *w, uint32_t t);
 bool gpu_fetch_bytes(DeviceWork *w, const void *host, int64_t bytes);
 
+// -- gpu_inputs.c
+// Lists the inputs, and the bytes of a slot.
+void gpu_inputs_list(DeviceWork *w);
+// Makes the slots. Returns false after an error in w->diag.
+MUST_USE bool gpu_inputs_new(DeviceWork *w);
+void gpu_inputs_free(DeviceWork *w);
+// Enqueues the copy of the inputs of step w->sequence, if they are new, and lets the stream wait
+// for it. Returns false after an error in w->diag.
+MUST_USE bool gpu_inputs_send(DeviceWork *w);
+// The function of ExecDevice of this name.
+void gpu_writes(DeviceWork *w, uint32_t t);
+
+// -- gpu_results.c
+// Lists the scalar outputs.
+void gpu_results_list(DeviceWork *w);
+// Makes the slots. Returns false after an error in w->diag.
+MUST_USE bool gpu_results_new(DeviceWork *w);
+void gpu_results_free(DeviceWork *w);
+// Reads the slot of a step that has ended: copies the scalars to their places on the host, and
+// returns the verdict.
+GpuVerdict gpu_results_take(DeviceWork *w, const Flight *f);
+// Returns whether the host has the value of output t from the last step whose slot was read.
+bool gpu_results_have(const DeviceWork *w, uint32_t t);
+// Takes over the faults of all launches of a step that were reported (exec_note_fault), and clears
+// them. Nothing may be under way. Returns false after an error in w->diag.
+MUST_USE bool gpu_results_faults(DeviceWork *w, const StepPlan *p);
+
+// -- gpu_graph.c
+// Runs a course of a plan by graphs, which are captured when it first runs. Returns false after an
+// error in w->diag.
+MUST_USE bool gpu_graph_run(DeviceWork *w, StepPlan *p, Course course);
+// Frees the graphs of a plan. None of them may be running.
+void gpu_graph_free(StepPlan *p);
+// Returns the range of rounds of a course.
+static inline uint32_t course_from(const StepPlan *p, Course c) {
+  return c == COURSE_SECOND ? p->commit : 0;
+}
+static inline uint32_t course_to(const StepPlan *p, Course c) {
+  return c == COURSE_FIRST ? p->commit : p->round.n;
+}
+
 // -- gpu_plan.c
 // Returns StepPlan.defers of the next step of e.
 bool gpu_plan_defers(const Exec *e);
@@ -198,14 +291,12 @@ bool gpu_plan_defers(const Exec *e);
 MUST_USE bool gpu_plan_measure(DeviceWork *w, PlanNeed *need);
 // Makes the plan for w->exec->rows. Returns false after an error in w->diag.
 MUST_USE bool gpu_plan_new(DeviceWork *w, StepPlan *p);
-// Frees the captured graphs of a plan, so that its parts are captured again.
-void gpu_plan_forget(StepPlan *p);
 // Frees a plan. Nothing in the stream may still use it.
 void gpu_plan_free(StepPlan *p);
 
 // -- gpu_enqueue.c: each puts something into the stream, and returns false after an error in w->diag
-// An operation of the plan.
-MUST_USE bool gpu_enqueue(DeviceWork *w, const StepPlan *p, const GpuOp *op);
+// An operation of the plan, as part of a course.
+MUST_USE bool gpu_enqueue(DeviceWork *w, const StepPlan *p, const GpuOp *op, Course course);
 // Copies between the host and the GPU, and bytes on the GPU that become 0.
 MUST_USE bool gpu_copy_up(DeviceWork *w, CudaAddress to, const void *from, size_t bytes);
 MUST_USE bool gpu_copy_down(DeviceWork *w, void *to, CudaAddress from, size_t bytes);
@@ -214,7 +305,9 @@ MUST_USE bool gpu_clear(DeviceWork *w, CudaAddress at, size_t bytes);
 // -- gpu_step.c: the functions of ExecDevice
 DeviceWork *gpu_begin(const ExecDevice *device, Exec *e, Diag *d);
 void gpu_end(DeviceWork *w);
-bool gpu_step(DeviceWork *w);
+int gpu_ahead(const DeviceWork *w);
+bool gpu_start(DeviceWork *w);
+bool gpu_finish(DeviceWork *w);
 void gpu_why(const DeviceWork *w, Diag *d);
 
 #endif

@@ -50,7 +50,7 @@ static int64_t add_bytes(int64_t a, int64_t b) { return size_add(a, b, &a) ? a :
 // batch has a plan of its own, which needs at most as much. What products share may be there
 // already.
 static int64_t bytes_needed(const DeviceWork *w, const PlanNeed *need) {
-  int64_t bytes = sizeof(GpuHeader);
+  int64_t bytes = 2 * sizeof(GpuHeader) + GPU_SLOTS * w->inputs.bytes;
   for (uint32_t i = 0; i < w->nspans; i++) bytes = add_bytes(bytes, w->span[i].bytes);
   for (int i = 0; i < (w->exec->program->over ? PLANS : 1); i++)
     bytes = add_bytes(bytes, (int64_t)(need->table + need->statuses + need->scratch + need->slots));
@@ -168,7 +168,8 @@ static bool move_tensor(DeviceWork *w, KeptTensor k, bool up) {
 
 bool gpu_upload(DeviceWork *w) {
   for (uint32_t t = 0; t < w->exec->program->ntensors; t++) {
-    if (w->exec->program->tensor[t].kind == TENSOR_OUTPUT) continue;
+    TensorKind kind = w->exec->program->tensor[t].kind;
+    if (kind == TENSOR_OUTPUT || kind == TENSOR_INPUT) continue;
     KeptTensor k = kept_tensor(w, t);
     if (k.work->side[k.tensor] == SIDE_HOST && !move_tensor(w, k, true)) return false;
   }
@@ -208,6 +209,7 @@ bool gpu_wait(DeviceWork *w) {
 bool gpu_fetch(DeviceWork *w, uint32_t t) {
   KeptTensor k = kept_tensor(w, t);
   if (diag_errors(w->diag)) return false;
+  if (gpu_results_have(w, t)) return true;
   if (k.work->side[k.tensor] != SIDE_GPU) return true;
   return gpu_use(w->code->gpu, w->diag) && move_tensor(w, k, false) && gpu_wait(w);
 }

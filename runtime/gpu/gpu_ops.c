@@ -14,21 +14,32 @@ bool gpu_lacks(DeviceWork *w, uint32_t i, const char *what) {
 
 static void add_op(StepPlan *p, GpuOp op) { vec_push(p->arena, p->op) = op; }
 
-// Adds a launch on the l->nsets records at l->table. Returns false after an error.
+// Returns whether the operations that are being planned come after the commit.
+static bool after_commit(const StepPlan *p) { return p->commit != UINT32_MAX; }
+
+GpuOp *gpu_ops_launch(StepPlan *p, CudaFunction f, const Launching *l, int64_t grid_x,
+                      int64_t grid_y, int threads, int shared) {
+  add_op(p, (GpuOp){.kind = GPU_LAUNCH,
+                    .u.launch = {.function = f,
+                                 .table = l->table,
+                                 .nsets = l->nsets,
+                                 .flags = GPU_IF_GO,
+                                 .grid_x = (unsigned)grid_x,
+                                 .grid_y = (unsigned)grid_y,
+                                 .threads = (unsigned)threads,
+                                 .shared = (unsigned)shared,
+                                 .after = after_commit(p)}});
+  return &p->op.at[p->op.n - 1];
+}
+
+// Adds a launch unless it has no blocks. Returns false after an error.
 static bool add_launch(DeviceWork *w, StepPlan *p, const GpuRound *round, CudaFunction f,
                        const Launching *l, int64_t grid_x, int64_t grid_y, int threads,
                        int shared) {
   if (grid_x == 0 || grid_y == 0) return true;
   if (grid_x > w->code->gpu->limits.blocks_x)
     return gpu_lacks(w, round->instr, "launches of so many blocks");
-  add_op(p, (GpuOp){.kind = GPU_LAUNCH,
-                    .u.launch = {.function = f,
-                                 .table = l->table,
-                                 .nsets = l->nsets,
-                                 .grid_x = (unsigned)grid_x,
-                                 .grid_y = (unsigned)grid_y,
-                                 .threads = (unsigned)threads,
-                                 .shared = (unsigned)shared}});
+  gpu_ops_launch(p, f, l, grid_x, grid_y, threads, shared);
   return true;
 }
 
@@ -84,6 +95,22 @@ static bool measure_product(DeviceWork *w, StepPlan *p, const GpuRound *round) {
   return true;
 }
 
+// Returns whether a host address is in the memory that processor c uses within a step only.
+static bool is_work(const Exec *e, int64_t c, const char *at) {
+  const char *arena = e->context[c].arena;
+  return arena && at >= arena && at < arena + e->program->arena_bytes;
+}
+
+// Returns whether a product on processor c writes only memory of the step. Operands that it may
+// only read are taken as written.
+static bool is_temporary(const Exec *e, int64_t c, const BoundGemm *b) {
+  bool all = is_work(e, c, b->c);
+  for (int i = 0; i < GEMM_EXTRAS; i++) all = all && (!b->extra[i] || is_work(e, c, b->extra[i]));
+  return all;
+}
+
+// A product after the commit is computed in any case. That changes nothing in a step that is not
+// committed, unless the result outlives the step.
 static bool plan_product(DeviceWork *w, StepPlan *p, GpuRound *round) {
   const Exec *e = w->exec;
   GpuProducts *all = gpu_products_of(w->code->gpu, w->diag);
@@ -96,7 +123,9 @@ static bool plan_product(DeviceWork *w, StepPlan *p, GpuRound *round) {
     GpuOp op = {.kind = GPU_PRODUCT};
     if (!gpu_product_make(all, p->arena, b, at, &round->steps, &op.u.product, w->diag))
       return false;
-    if (op.u.product.ncalls) add_op(p, op);
+    if (op.u.product.ncalls == 0) continue;
+    add_op(p, op);
+    p->halves = p->halves || (after_commit(p) && !is_temporary(e, c, b));
   }
   return true;
 }
@@ -144,7 +173,7 @@ bool gpu_launch_sets(DeviceWork *w, StepPlan *p, const GpuRound *round, const Tr
 // Adds launches of the kernels that carry out a collective: on the sets of all its transfers.
 static bool plan_collective(DeviceWork *w, StepPlan *p, GpuRound *round) {
   const Exec *e = w->exec;
-  int part = p->commit == UINT32_MAX ? 0 : 1;
+  int part = after_commit(p) ? 1 : 0;
   if (w->code->messages) return gpu_messages_plan(w, p, round);
   ArenaMark mark = arena_mark(w->arena);
   TransferSet *set;
@@ -207,40 +236,52 @@ static bool plan_ordered(DeviceWork *w, StepPlan *p, GpuRound *round) {
 
 // -- fills and copies ---------------------------------------------------------------------------
 
+bool gpu_ops_move(DeviceWork *w, StepPlan *p, const GpuRound *round, const Launching *l) {
+  GpuEntry entry = gpu_move_entry();
+  return add_launch(w, p, round, w->code->move, l, l->blocks, 1, entry.threads, entry.shared);
+}
+
+static bool measure_copy(DeviceWork *w, StepPlan *p, const GpuRound *round) {
+  const Exec *e = w->exec;
+  for (int64_t c = e->first; after_commit(p) && c < e->first + e->own; c++)
+    if (bound_instr(e, c, round->instr, &round->steps)->u.copy.bytes > 0)
+      p->need.table += gpu_table_move_record();
+  return true;
+}
+
+// After the commit a function copies or fills, which can leave it out.
 static bool plan_copy(DeviceWork *w, StepPlan *p, GpuRound *round) {
   const Exec *e = w->exec;
   const LoopSteps *s = &round->steps;
+  Launching l = {0};
   for (int64_t c = e->first; c < e->first + e->own; c++) {
     const BoundInstr *b = bound_instr(e, c, round->instr, s);
     if (b->u.copy.bytes == 0) continue;
     char *to = (char *)b->u.copy.dst + ref_moved(b->u.copy.to, s->depth, s->at);
-    GpuOp op = {.kind = b->kind == INSTR_FILL ? GPU_FILL : GPU_COPY,
-                .u.copy = {.to = gpu_translate(w, to), .bytes = b->u.copy.bytes}};
-    if (op.kind == GPU_COPY)
-      op.u.copy.from = gpu_translate(w, (const char *)b->u.copy.src +
-                                            ref_moved(b->u.copy.from, s->depth, s->at));
-    add_op(p, op);
+    const char *from = (const char *)b->u.copy.src + ref_moved(b->u.copy.from, s->depth, s->at);
+    bool fills = b->kind == INSTR_FILL;
+    GpuMove m = {.to = gpu_translate(w, to),
+                 .from = fills ? 0 : gpu_translate(w, from),
+                 .bytes = b->u.copy.bytes};
+    if (after_commit(p))
+      gpu_table_move(p, &m, &l);
+    else
+      add_op(p, (GpuOp){.kind = fills ? GPU_FILL : GPU_COPY, .u.copy = {m.to, m.from, m.bytes}});
   }
-  return true;
+  return gpu_ops_move(w, p, round, &l);
 }
 
 // -- the kinds ----------------------------------------------------------------------------------
-
-static bool plan_commit(DeviceWork *w, StepPlan *p, GpuRound *round) {
-  (void)w, (void)round;
-  p->commit = p->round.n;
-  return true;
-}
 
 const InstrPlan *gpu_ops_of(InstrKind kind) {
   static const InstrPlan of[] = {
       [INSTR_KERNEL] = {measure_kernel, plan_kernel},
       [INSTR_GEMM] = {measure_product, plan_product},
-      [INSTR_FILL] = {NULL, plan_copy},
-      [INSTR_COPY] = {NULL, plan_copy},
+      [INSTR_FILL] = {measure_copy, plan_copy},
+      [INSTR_COPY] = {measure_copy, plan_copy},
       [INSTR_COLLECTIVE] = {measure_collective, plan_collective},
       [INSTR_ORDERED] = {measure_ordered, plan_ordered},
-      [INSTR_COMMIT] = {NULL, plan_commit},
+      [INSTR_COMMIT] = {gpu_judge_measure, gpu_judge_plan},
       [INSTR_LOOP] = {NULL, NULL}, // the walk follows loops (gpu_plan.c)
       [INSTR_END] = {NULL, NULL},
   };

@@ -17,34 +17,56 @@ static bool loops_agree(DeviceWork *w, uint32_t i) {
   return true;
 }
 
-// Calls `visit` for each run of an instruction, loops and their ends excepted, in order.
-typedef bool RoundVisit(DeviceWork *w, StepPlan *p, GpuRound *round);
-static bool walk(DeviceWork *w, StepPlan *p, RoundVisit *visit) {
+// What `walk` calls for each round of a step, with what a plan does for it.
+typedef bool RoundVisit(DeviceWork *w, StepPlan *p, GpuRound *round, const InstrPlan *of);
+
+static const GpuRound no_instr = {.instr = UINT32_MAX, .status = UINT32_MAX};
+
+static bool visit_own(DeviceWork *w, StepPlan *p, RoundVisit *visit, InstrPlan of) {
+  GpuRound round = no_instr;
+  return visit(w, p, &round, &of);
+}
+
+// Calls `visit` for each run of an instruction, loops and their ends excepted, in order. *commits
+// tells whether INSTR_COMMIT is among them.
+static bool walk_instrs(DeviceWork *w, StepPlan *p, RoundVisit *visit, bool *commits) {
   const Exec *e = w->exec;
   LoopSteps steps = {0};
   for (uint32_t i = 0; i < e->program->ninstrs;) {
     const BoundInstr *b = &e->context[e->first].instr[i];
+    *commits = *commits || b->kind == INSTR_COMMIT;
     if (b->kind == INSTR_LOOP || b->kind == INSTR_END) {
       if (b->kind == INSTR_LOOP && !loops_agree(w, i)) return false;
       i = exec_loop_pass(e, b, i, &steps);
       continue;
     }
     GpuRound round = {.instr = i, .status = UINT32_MAX, .steps = steps};
-    if (!visit(w, p, &round)) return false;
+    if (!visit(w, p, &round, gpu_ops_of(b->kind))) return false;
     i++;
   }
   return true;
 }
 
-static bool measure(DeviceWork *w, StepPlan *p, GpuRound *round) {
-  const InstrPlan *of = gpu_ops_of(w->exec->program->instr[round->instr].kind);
+// Calls `visit` for each round of a step, in order.
+static bool walk(DeviceWork *w, StepPlan *p, RoundVisit *visit) {
+  static const InstrPlan inputs = {gpu_inputs_measure, gpu_inputs_plan},
+                         judge = {gpu_judge_measure, gpu_judge_plan};
+  bool commits = false;
+  return visit_own(w, p, visit, inputs) && walk_instrs(w, p, visit, &commits) &&
+         (commits || visit_own(w, p, visit, judge));
+}
+
+static bool measure(DeviceWork *w, StepPlan *p, GpuRound *round, const InstrPlan *of) {
   return !of->measure || of->measure(w, p, round);
 }
 
 bool gpu_plan_defers(const Exec *e) { return e->defers && !e->nonfinite; }
 
 static StepPlan plan_begin(const Exec *e) {
-  return (StepPlan){.rows = e->rows, .defers = gpu_plan_defers(e), .commit = UINT32_MAX};
+  return (StepPlan){.rows = e->rows,
+                    .defers = gpu_plan_defers(e),
+                    .halves = e->ranks != NULL,
+                    .commit = UINT32_MAX};
 }
 
 bool gpu_plan_measure(DeviceWork *w, PlanNeed *need) {
@@ -54,8 +76,7 @@ bool gpu_plan_measure(DeviceWork *w, PlanNeed *need) {
   return good;
 }
 
-static bool add_round(DeviceWork *w, StepPlan *p, GpuRound *round) {
-  const InstrPlan *of = gpu_ops_of(w->exec->program->instr[round->instr].kind);
+static bool add_round(DeviceWork *w, StepPlan *p, GpuRound *round, const InstrPlan *of) {
   if (of->plan && !of->plan(w, p, round)) return false;
   round->end = p->op.n;
   vec_push(p->arena, p->round) = *round;
@@ -88,28 +109,22 @@ static bool make_slots(DeviceWork *w, StepPlan *p) {
 }
 
 bool gpu_plan_new(DeviceWork *w, StepPlan *p) {
+  PlanNeed need;
+  if (!gpu_plan_measure(w, &need)) return false;
   *p = plan_begin(w->exec);
   p->arena = arena_new();
-  if (!walk(w, p, measure) ||
-      !allocate(w, &p->status_at, p->need.statuses, "the faults of launches") ||
-      !allocate(w, &p->scratch_at, p->need.scratch, "sorting") || !make_slots(w, p))
+  p->need = need;
+  if (!allocate(w, &p->status_at, need.statuses, "the faults of launches") ||
+      !gpu_clear(w, p->status_at, need.statuses) ||
+      !allocate(w, &p->scratch_at, need.scratch, "sorting") || !make_slots(w, p))
     return false;
-  p->table = mem_zeroed(p->need.table + 1, 1);
-  if (!walk(w, p, add_round)) return false;
-  if (p->commit == UINT32_MAX) p->commit = p->round.n;
-  return send_table(w, p);
-}
-
-void gpu_plan_forget(StepPlan *p) {
-  for (int part = 0; part < 2; part++) {
-    if (p->graph[part]) (void)cuda.GraphExecDestroy(p->graph[part]);
-    p->graph[part] = NULL;
-  }
+  p->table = mem_zeroed(need.table + 1, 1);
+  return walk(w, p, add_round) && send_table(w, p);
 }
 
 void gpu_plan_free(StepPlan *p) {
   if (!p->arena) return;
-  gpu_plan_forget(p);
+  gpu_graph_free(p);
   if (p->table_at) (void)cuda.MemFree(p->table_at);
   if (p->status_at) (void)cuda.MemFree(p->status_at);
   if (p->scratch_at) (void)cuda.MemFree(p->scratch_at);

@@ -4,6 +4,9 @@
 //   gpu_ops.c     for each kind of instruction: what it needs, and its operations
 //   gpu_messages.c   the same for collectives between GPUs
 //   gpu_table.c   the table of records, from which launches read their operands
+//
+// A plan also has rounds that are no instructions: inputs (gpu_inputs.c), and the judge
+// (gpu_results.c).
 #ifndef RUNTIME_GPU_PLAN_INTERNAL_H
 #define RUNTIME_GPU_PLAN_INTERNAL_H
 
@@ -37,6 +40,15 @@ void gpu_table_set(const DeviceWork *w, StepPlan *p, const ProgKernel *k, GpuRec
 void gpu_table_kernel(const DeviceWork *w, StepPlan *p, const BoundKernel *b, int64_t grain,
                       CudaAddress status, const LoopSteps *steps, Launching *l);
 
+// A copy or, without `from`, a fill by the function `move` (ir/program/gpu_step.h).
+typedef struct GpuMove {
+  CudaAddress to, from;
+  int64_t bytes, stride; // stride: MOVE_STRIDE
+} GpuMove;
+size_t gpu_table_move_record(void); // bytes of its record
+// Adds the record of a copy to a launch.
+void gpu_table_move(StepPlan *p, const GpuMove *m, Launching *l);
+
 // -- gpu_ops.c
 // What the plan does with a kind of instruction: both functions may be NULL. They return false
 // after an error in w->diag.
@@ -47,6 +59,12 @@ typedef struct InstrPlan {
   bool (*plan)(DeviceWork *w, StepPlan *p, GpuRound *round);
 } InstrPlan;
 const InstrPlan *gpu_ops_of(InstrKind kind);
+// Adds a launch on the l->nsets records at l->table, for the part of the step that is being
+// planned. Returns it.
+GpuOp *gpu_ops_launch(StepPlan *p, CudaFunction f, const Launching *l, int64_t grid_x,
+                      int64_t grid_y, int threads, int shared);
+// Adds the launch of the copies whose records are in l. Returns false after an error.
+bool gpu_ops_move(DeviceWork *w, StepPlan *p, const GpuRound *round, const Launching *l);
 // Adds an error: the GPU does not support `what` at instruction i yet. Returns false.
 bool gpu_lacks(DeviceWork *w, uint32_t i, const char *what);
 // Adds launches on n sets, which are ordered by kernel: one for each kernel. Returns false after an
@@ -64,5 +82,11 @@ MUST_USE bool gpu_slots_reserve(DeviceWork *w, StepPlan *p);
 void gpu_slots_release(StepPlan *p);
 // Returns the address on the GPU of an operand, which may be in a slot of p.
 CudaAddress gpu_operand(const DeviceWork *w, const StepPlan *p, const void *host);
+
+// -- gpu_inputs.c, gpu_results.c: rounds that are no instructions
+bool gpu_inputs_measure(DeviceWork *w, StepPlan *p, const GpuRound *round);
+bool gpu_inputs_plan(DeviceWork *w, StepPlan *p, GpuRound *round);
+bool gpu_judge_measure(DeviceWork *w, StepPlan *p, const GpuRound *round);
+bool gpu_judge_plan(DeviceWork *w, StepPlan *p, GpuRound *round);
 
 #endif

@@ -1,13 +1,15 @@
-// Runs the steps of an Exec on the GPU.
+// Runs the steps of an Exec on the GPU, without waiting for one before the next is started.
 //
-//   part 0   header and inputs to the GPU; all operations up to INSTR_COMMIT; faults and scalar
-//            outputs to the host
-//   judge    the host waits for part 0 and decides whether the step is committed (exec_judge)
-//   part 1   the operations after INSTR_COMMIT, for which the host does not wait
+//   start    the inputs are copied to the GPU, by a stream of their own; all operations of the step
+//            are put into the stream, as one graph; an event behind them
+//   finish   the host waits for the event and reads the slot of results
 //
-// The operations of a part are enqueued one by one in the first step, while the stream captures
-// them into a graph; each step launches the graph. With MESHC_GPU_EAGER, in a step that is timed
-// and in one whose values are looked at, they are enqueued one by one in every step.
+// The GPU itself decides whether a step is committed, and ends the steps behind one that is not
+// (ir/program/gpu_step.h). Where the host must decide (StepPlan.halves), a step is two graphs, and
+// the host waits between them.
+//
+// With MESHC_GPU_EAGER, in a step that is timed and in one whose values are looked at, operations
+// are put into the stream one by one, in every step.
 #include "runtime/gpu/gpu_internal.h"
 
 #include "ir/base/philox.h"
@@ -15,77 +17,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-// -- enqueueing ---------------------------------------------------------------------------------
+// -- courses that run one by one ----------------------------------------------------------------
 
-static bool enqueue_round(DeviceWork *w, const StepPlan *p, uint32_t r) {
+static bool plain_round(DeviceWork *w, const StepPlan *p, uint32_t r, Course course) {
   for (uint32_t i = r ? p->round.at[r - 1].end : 0; i < p->round.at[r].end; i++)
-    if (!gpu_enqueue(w, p, &p->op.at[i])) return false;
+    if (!gpu_enqueue(w, p, &p->op.at[i], course)) return false;
   return true;
 }
 
-// Enqueues what the operations before the commit find in GPU memory: the header, and statuses that
-// report no fault.
-static bool enqueue_start(DeviceWork *w, const StepPlan *p) {
-  return gpu_copy_up(w, w->header, w->given, sizeof *w->given) &&
-         gpu_clear(w, p->status_at, p->nstatus * sizeof(GpuStatus));
-}
-
-// Enqueues what comes after the operations of part 0: scalar outputs and statuses to w->seen.
-static bool enqueue_results(DeviceWork *w, const StepPlan *p) {
-  for (uint32_t i = 0; i < w->nscalars; i++) {
-    const GpuScalar *s = &w->scalar[i];
-    CudaAddress from = gpu_translate(w, w->exec->context[s->context].tensor[s->tensor]);
-    if (!gpu_copy_down(w, w->seen + i * SCALAR_BYTES, from, (size_t)s->bytes)) return false;
-  }
-  return gpu_copy_down(w, w->seen + w->nscalars * SCALAR_BYTES, p->status_at,
-                       p->nstatus * sizeof(GpuStatus));
-}
-
-typedef bool RunRound(DeviceWork *w, const StepPlan *p, uint32_t r);
-
-// Enqueues a part, its rounds by `run_round`.
-static bool enqueue_part(DeviceWork *w, const StepPlan *p, int part, RunRound *run_round) {
-  uint32_t from = part ? p->commit : 0, to = part ? p->round.n : p->commit;
-  if (part == 0 && !enqueue_start(w, p)) return false;
-  for (uint32_t r = from; r < to; r++)
-    if (!run_round(w, p, r)) return false;
-  return part == 1 || enqueue_results(w, p);
-}
-
-// -- graphs -------------------------------------------------------------------------------------
-
-static bool capture(DeviceWork *w, StepPlan *p, int part) {
-  CudaStream stream = w->code->gpu->stream;
-  CudaGraph graph = NULL;
-  if (!cuda_good(cuda.StreamBeginCapture(stream, CUDA_CAPTURE_THREAD), "cuStreamBeginCapture",
-                 w->diag))
-    return false;
-  bool good = enqueue_part(w, p, part, enqueue_round);
-  CudaResult ended = cuda.StreamEndCapture(stream, &graph);
-  good = good && cuda_good(ended, "cuStreamEndCapture", w->diag) &&
-         cuda_good(cuda.GraphInstantiate(&p->graph[part], graph, 0), "cuGraphInstantiate", w->diag);
-  if (graph) (void)cuda.GraphDestroy(graph);
-  return good;
-}
-
-static bool run_graph(DeviceWork *w, StepPlan *p, int part) {
-  if (!p->graph[part] && !capture(w, p, part)) return false;
-  return cuda_good(cuda.GraphLaunch(p->graph[part], w->code->gpu->stream), "cuGraphLaunch",
-                   w->diag);
-}
-
-// -- steps whose instructions run one by one ----------------------------------------------------
+static bool is_instr(const GpuRound *round) { return round->instr != UINT32_MAX; }
 
 // Adds the seconds of a round to the profile.
-static bool timed_round(DeviceWork *w, const StepPlan *p, uint32_t r) {
+static bool timed_round(DeviceWork *w, const StepPlan *p, uint32_t r, Course course) {
   CudaStream stream = w->code->gpu->stream;
   float milliseconds;
+  if (!is_instr(&p->round.at[r])) return plain_round(w, p, r, course);
   for (int i = 0; i < 2; i++)
     if (!w->clock[i] &&
         !cuda_good(cuda.EventCreate(&w->clock[i], CUDA_EVENT_BLOCKING), "cuEventCreate", w->diag))
       return false;
   if (!cuda_good(cuda.EventRecord(w->clock[0], stream), "cuEventRecord", w->diag) ||
-      !enqueue_round(w, p, r) ||
+      !plain_round(w, p, r, course) ||
       !cuda_good(cuda.EventRecord(w->clock[1], stream), "cuEventRecord", w->diag) || !gpu_wait(w) ||
       !cuda_good(cuda.EventElapsedTime(&milliseconds, w->clock[0], w->clock[1]),
                  "cuEventElapsedTime", w->diag))
@@ -95,70 +47,72 @@ static bool timed_round(DeviceWork *w, const StepPlan *p, uint32_t r) {
 }
 
 // Lets the executor look at the values of a round.
-static bool looked_round(DeviceWork *w, const StepPlan *p, uint32_t r) {
+static bool looked_round(DeviceWork *w, const StepPlan *p, uint32_t r, Course course) {
   Exec *e = w->exec;
   const GpuRound *round = &p->round.at[r];
-  if (!enqueue_round(w, p, r) || !gpu_wait(w)) return false;
-  if (e->program->instr[round->instr].kind == INSTR_COMMIT) return true;
+  if (!plain_round(w, p, r, course) || !gpu_wait(w)) return false;
+  if (!is_instr(round) || e->program->instr[round->instr].kind == INSTR_COMMIT) return true;
   for (int64_t c = e->first; c < e->first + e->own; c++) e->look(e, c, round->instr, &round->steps);
   return !diag_errors(w->diag);
 }
 
-static bool run_part(DeviceWork *w, StepPlan *p, int part) {
-  if (w->exec->nonfinite) return enqueue_part(w, p, part, looked_round);
-  if (w->exec->timed) return enqueue_part(w, p, part, timed_round);
-  if (w->eager) return enqueue_part(w, p, part, enqueue_round);
-  return run_graph(w, p, part);
-}
-
-// -- results ------------------------------------------------------------------------------------
-
-static void take_scalars(DeviceWork *w) {
-  for (uint32_t i = 0; i < w->nscalars; i++) {
-    const GpuScalar *s = &w->scalar[i];
-    memcpy(w->exec->context[s->context].tensor[s->tensor], w->seen + i * SCALAR_BYTES,
-           (size_t)s->bytes);
-    w->side[s->tensor] = SIDE_BOTH;
-  }
-}
-
-// Takes over the faults of the launches of part 0, in the order in which they ran. Part 1 has not
-// run yet, and its statuses are empty.
-static void take_faults(DeviceWork *w, const StepPlan *p) {
-  Exec *e = w->exec;
-  const GpuStatus *status = (const GpuStatus *)(void *)(w->seen + w->nscalars * SCALAR_BYTES);
-  for (uint32_t r = 0; r < p->round.n && p->nstatus; r++) {
-    const GpuRound *round = &p->round.at[r];
-    for (int64_t c = 0; c < e->own && round->status != UINT32_MAX; c++)
-      exec_note_fault(e, e->first + c, 0, round->instr, &status[round->status + c].first,
-                      &round->steps);
-  }
-}
-
-// -- the functions of the device ----------------------------------------------------------------
-
-// Makes room for what a step copies to the host. Returns false after an error.
-static bool make_seen(DeviceWork *w, const StepPlan *p) {
-  size_t needed = w->nscalars * SCALAR_BYTES + p->nstatus * sizeof(GpuStatus) + 1;
-  void *at;
-  if (needed <= w->seen_bytes) return true;
-  if (!cuda_good(cuda.MemHostAlloc(&at, needed, 0), "cuMemHostAlloc", w->diag)) return false;
-  if (w->seen) (void)cuda.MemFreeHost(w->seen);
-  w->seen = at;
-  w->seen_bytes = needed;
-  for (int i = 0; i < PLANS; i++) gpu_plan_forget(&w->plan[i]);
+static bool run_course(DeviceWork *w, StepPlan *p, Course course) {
+  bool (*run_round)(DeviceWork *, const StepPlan *, uint32_t, Course) =
+      w->exec->nonfinite ? looked_round
+      : w->exec->timed   ? timed_round
+                         : plain_round;
+  if (run_round == plain_round && !w->eager) return gpu_graph_run(w, p, course);
+  for (uint32_t r = course_from(p, course); r < course_to(p, course); r++)
+    if (!run_round(w, p, r, course)) return false;
   return true;
 }
+
+// -- starting a step ----------------------------------------------------------------------------
 
 // Returns the plan for the rows of the batch, which is made when it is needed first. Returns NULL
 // after an error.
 static StepPlan *plan_for_rows(DeviceWork *w) {
   StepPlan *p = &w->plan[w->exec->rows >= 0];
   if (p->arena && p->rows == w->exec->rows && p->defers == gpu_plan_defers(w->exec)) return p;
-  if (p->arena && !gpu_wait(w)) return NULL; // part 1 of an earlier step may still read it
+  if (w->nflights > 0) BUG("a step is started behind others that had other rows");
+  if (p->arena && !gpu_wait(w)) return NULL; // the second part of an earlier step may still read it
   gpu_plan_free(p);
-  return gpu_plan_new(w, p) && make_seen(w, p) ? p : NULL;
+  return gpu_plan_new(w, p) ? p : NULL;
 }
+
+// Enqueues the copy of the header that launches read, unless earlier steps leave it as it must be.
+// `whole`: the judge advances the counter of steps.
+static bool set_header(DeviceWork *w, bool whole) {
+  const Exec *e = w->exec;
+  GpuHeader wanted = {
+      .step = e->step, .seed = philox_seed(e->seed), .go = 1, .sequence = w->sequence};
+  bool same = memcmp(&wanted, &w->expected, sizeof wanted) == 0;
+  w->expected = wanted;
+  w->expected.step += whole;
+  w->expected.sequence++;
+  if (same) return true;
+  if (w->nflights > 0) BUG("a step is started behind others that it does not follow");
+  *w->given = wanted;
+  return gpu_copy_up(w, w->header, w->given, sizeof wanted);
+}
+
+// Puts a course into the stream, and the step of this course behind those that are under way.
+static bool take_off(DeviceWork *w, StepPlan *p, Course course) {
+  const Exec *e = w->exec;
+  Flight f = {.step = e->step, .sequence = w->sequence, .commit = e->commit, .plan = p};
+  CudaEvent done = w->done[f.sequence % GPU_SLOTS];
+  if (w->nflights == GPU_SLOTS) BUG("too many steps are under way");
+  if (!set_header(w, course == COURSE_WHOLE) || !gpu_inputs_send(w) || !run_course(w, p, course) ||
+      !cuda_good(cuda.EventRecord(done, w->code->gpu->stream), "cuEventRecord", w->diag))
+    return false;
+  w->flight[w->nflights++] = f;
+  w->sequence++;
+  gpu_changed(w, TENSOR_OUTPUT, TENSOR_OUTPUT);
+  if (course == COURSE_WHOLE) gpu_changed(w, TENSOR_PARAM, TENSOR_SLOT);
+  return true;
+}
+
+// -- finishing a step ---------------------------------------------------------------------------
 
 // Adds what the collectives of a part have sent to the counters of the Exec.
 static void count_sent(const DeviceWork *w, const StepPlan *p, int part) {
@@ -171,37 +125,78 @@ static void count_sent(const DeviceWork *w, const StepPlan *p, int part) {
   }
 }
 
-static bool run(DeviceWork *w) {
+// Waits for the steps behind one that was not good. They have changed nothing and are forgotten.
+static bool recall(DeviceWork *w) {
+  w->nflights = 0;
+  w->expected.go = 0; // the header must be set again
+  return gpu_wait(w);
+}
+
+// Waits for the end of a step. Where ranks wait for one another, that must end if one is lost.
+static bool wait_for(DeviceWork *w, const Flight *f) {
+  if (w->code->gpu->comms) return gpu_wait(w);
+  return cuda_good(cuda.EventSynchronize(w->done[f->sequence % GPU_SLOTS]),
+                   "the end of a step (cuEventSynchronize)", w->diag);
+}
+
+// Waits for the first step under way and takes its results over. Returns false after an error.
+static bool land(DeviceWork *w, Flight *f) {
   Exec *e = w->exec;
-  StepPlan *p = plan_for_rows(w);
-  if (!p || !gpu_upload(w)) return false;
-  *w->given = (GpuHeader){.step = e->step, .seed = philox_seed(e->seed), .go = 1};
-  if (!run_part(w, p, 0) || !gpu_wait(w)) return false;
-  count_sent(w, p, 0);
-  gpu_changed(w, TENSOR_OUTPUT, TENSOR_OUTPUT);
-  take_scalars(w);
-  take_faults(w, p);
+  static const StepResult results[] = {[GPU_STEP_GOOD] = STEP_OK,
+                                       [GPU_STEP_NOT_FINITE] = STEP_NOT_FINITE,
+                                       [GPU_STEP_FAULTY] = STEP_BAD_INDEX};
+  *f = w->flight[0];
+  memmove(w->flight, w->flight + 1, (size_t)--w->nflights * sizeof *f);
+  exec_step_begins(e, f->step, f->commit);
+  if (!wait_for(w, f)) return false;
+  GpuVerdict verdict = gpu_results_take(w, f);
+  if (verdict == GPU_STEP_HALTED) BUG("a step was halted behind one that was good");
+  count_sent(w, f->plan, 0);
+  e->result = results[verdict];
+  return verdict == GPU_STEP_GOOD ||
+         (recall(w) && (verdict != GPU_STEP_FAULTY || gpu_results_faults(w, f->plan)));
+}
+
+// -- the functions of the device ----------------------------------------------------------------
+
+// Runs a step in two parts, between which the host decides.
+static bool run_halves(DeviceWork *w, StepPlan *p) {
+  Exec *e = w->exec;
+  Flight f;
+  if (!take_off(w, p, COURSE_FIRST) || !land(w, &f)) return false;
+  e->result = STEP_OK; // exec_judge finds it again, with that of other processes
   exec_judge(e);
   if (e->stop || p->commit == p->round.n) return true;
   count_sent(w, p, 1);
   gpu_changed(w, TENSOR_PARAM, TENSOR_SLOT);
-  return run_part(w, p, 1);
+  return run_course(w, p, COURSE_SECOND);
 }
 
-bool gpu_step(DeviceWork *w) {
-  return !diag_errors(w->diag) && gpu_use(w->code->gpu, w->diag) && run(w);
+static bool begin_call(const DeviceWork *w) {
+  return !diag_errors(w->diag) && gpu_use(w->code->gpu, w->diag);
 }
 
-// Lists the outputs that are scalars, on all processors.
-static void list_scalars(DeviceWork *w) {
-  const Exec *e = w->exec;
-  w->scalar = arena_array(w->arena, GpuScalar, e->program->ntensors * (size_t)e->own + 1);
-  for (uint32_t t = 0; t < e->program->ntensors; t++) {
-    const ProgTensor *x = &e->program->tensor[t];
-    if (x->kind != TENSOR_OUTPUT || x->at.tensor >= 0 || x->bytes > SCALAR_BYTES) continue;
-    for (int64_t c = e->first; c < e->first + e->own; c++)
-      w->scalar[w->nscalars++] = (GpuScalar){.tensor = t, .context = c, .bytes = x->bytes};
-  }
+// Scalars that are fetched would be those of the last step that was started.
+int gpu_ahead(const DeviceWork *w) { return w->plan[0].halves || w->fetches ? 1 : GPU_SLOTS; }
+
+bool gpu_start(DeviceWork *w) {
+  if (!begin_call(w)) return false;
+  StepPlan *p = plan_for_rows(w);
+  if (!p || !gpu_upload(w)) return false;
+  if (p->halves) return run_halves(w, p);
+  return take_off(w, p, w->exec->commit ? COURSE_WHOLE : COURSE_FIRST);
+}
+
+bool gpu_finish(DeviceWork *w) {
+  Exec *e = w->exec;
+  Flight f;
+  if (!begin_call(w)) return false;
+  if (w->nflights == 0) return true; // a step in two parts has its result
+  if (!land(w, &f)) return false;
+  e->judged = true;
+  e->stop = e->result != STEP_OK || !f.commit;
+  if (!e->stop) count_sent(w, f.plan, 1);
+  return true;
 }
 
 static bool make_header(DeviceWork *w) {
@@ -209,7 +204,7 @@ static bool make_header(DeviceWork *w) {
   if (!cuda_good(cuda.MemHostAlloc(&given, sizeof *w->given, 0), "cuMemHostAlloc", w->diag))
     return false;
   w->given = given;
-  return cuda_good(cuda.MemAlloc(&w->header, sizeof *w->given), "cuMemAlloc", w->diag);
+  return cuda_good(cuda.MemAlloc(&w->header, 2 * sizeof *w->given), "cuMemAlloc", w->diag);
 }
 
 // The memory of the communicators is taken before that of the program is compared with what is
@@ -227,9 +222,10 @@ DeviceWork *gpu_begin(const ExecDevice *device, Exec *e, Diag *d) {
   w->arena = arena_new();
   w->diag = diag_new(w->arena);
   w->eager = eager && *eager && strcmp(eager, "0") != 0;
-  list_scalars(w);
+  gpu_results_list(w);
+  gpu_inputs_list(w);
   if (gpu_use(w->code->gpu, w->diag) && make_comms(w) && gpu_memory_new(w) && make_header(w) &&
-      plan_for_rows(w)) {
+      gpu_results_new(w) && gpu_inputs_new(w) && plan_for_rows(w)) {
     arena_keep(w->arena);
     return w;
   }
@@ -243,14 +239,16 @@ void gpu_end(DeviceWork *w) {
   (void)cuda.CtxSetCurrent(w->code->gpu->context);
   if (diag_errors(w->diag) || (w->exec->ranks && ranks_failed(w->exec->ranks)))
     gpu_comms_abort(w->code->gpu->comms);
+  (void)cuda.StreamSynchronize(w->code->gpu->copies);
   (void)cuda.StreamSynchronize(w->code->gpu->stream);
   for (int i = 0; i < PLANS; i++) gpu_plan_free(&w->plan[i]);
   for (int i = 0; i < 2; i++)
     if (w->clock[i]) (void)cuda.EventDestroy(w->clock[i]);
   gpu_memory_free(w);
+  gpu_inputs_free(w);
+  gpu_results_free(w);
   if (w->header) (void)cuda.MemFree(w->header);
   if (w->given) (void)cuda.MemFreeHost(w->given);
-  if (w->seen) (void)cuda.MemFreeHost(w->seen);
   arena_free(w->arena);
   free(w);
 }

@@ -48,3 +48,22 @@ void gpu_table_kernel(const DeviceWork *w, StepPlan *p, const BoundKernel *b, in
     gpu_table_set(w, p, k, record, (SetOperands){moved, set->slot, set->num}, l);
   }
 }
+
+size_t gpu_table_move_record(void) {
+  return (size_t)gpu_record_bytes(MOVE_POINTERS, MOVE_SLOTS, 0);
+}
+
+void gpu_table_move(StepPlan *p, const GpuMove *m, Launching *l) {
+  enum { UNIT = 16 };
+  uint64_t pointer[MOVE_POINTERS] = {[MOVE_TO] = m->to, [MOVE_FROM] = m->from};
+  bool wide = ((m->to | m->from | (uint64_t)m->bytes | (uint64_t)m->stride) & (UNIT - 1)) == 0;
+  int64_t slot[MOVE_SLOTS] = {[MOVE_WIDE] = wide, [MOVE_STRIDE] = m->stride};
+  int64_t units = wide ? m->bytes / UNIT : m->bytes, at;
+  GpuRecord head = {.first_block = l->blocks, .to = units, .grain = MOVE_GRAIN};
+  char *to = gpu_table_add(p, gpu_table_move_record(), &at);
+  memcpy(to, &head, sizeof head);
+  memcpy(to + gpu_ptr_at(0), pointer, sizeof pointer);
+  memcpy(to + gpu_slot_at(MOVE_POINTERS, 0), slot, sizeof slot);
+  if (l->nsets++ == 0) l->table = at;
+  l->blocks += ceil_div(units, MOVE_GRAIN);
+}

@@ -25,6 +25,8 @@ typedef struct TrainRun {
   bool stopped;      // training is to stop early (TrainJob.stop)
   int64_t saved;     // step of the last checkpoint; -1: there is none
   const void **data; // by input: address of its elements in the current batch
+  int under_way;     // steps that are started and not finished (exec_start)
+  bool no_data;      // the feed has failed; it says why when all steps under way are finished
 } TrainRun;
 
 // -- reporting events to the caller -------------------------------------------------------------
@@ -114,7 +116,7 @@ static int evaluate(TrainRun *r, bool final, Diag *d) {
 
 // Returns the step counter for the next step of the program. It counts updates, not skipped steps.
 static int64_t step_number(const TrainRun *r) {
-  return r->job->before + r->at.step - r->at.skipped;
+  return r->job->before + r->at.step + r->under_way - r->at.skipped;
 }
 
 static int say_not_finite(const TrainRun *r, Diag *d) {
@@ -139,13 +141,11 @@ static int say_not_finite(const TrainRun *r, Diag *d) {
 }
 
 // Sets data[i] to the address of input i of the next batch. After the last batch of an epoch the
-// next epoch begins. Returns an exit code.
-static int next_batch(const TrainJob *j, const void **data, Diag *d) {
+// next epoch begins. Returns false after an error of the feed, which later calls return again.
+static bool next_batch(const TrainJob *j, const void **data) {
   int64_t rows = feed_next(j->feed, data);
   if (rows == 0) rows = feed_next(j->feed, data);
-  if (rows > 0) return 0;
-  feed_fault(j->feed, d);
-  return diag_exit(d);
+  return rows > 0;
 }
 
 // -- writing the log ----------------------------------------------------------------------------
@@ -216,8 +216,9 @@ static void log_tensors(const TrainRun *r, const Exec *e, TensorKind kind) {
   }
 }
 
-static bool histograms_due(const TrainRun *r) {
-  return r->job->log && r->job->gradients && line_due(r, r->at.step + 1);
+// Returns whether histograms are logged before step number `step`, counted from 0.
+static bool histograms_due(const TrainRun *r, int64_t step) {
+  return r->job->log && r->job->gradients && line_due(r, step + 1);
 }
 
 // Logs histograms of the parameters before a step and of their gradients. A separate program
@@ -231,19 +232,62 @@ static void log_histograms(const TrainRun *r) {
   log_tensors(r, j->train, TENSOR_PARAM);
 }
 
-static int train_step(TrainRun *r, const void **data, Diag *d) {
+// -- steps under way ----------------------------------------------------------------------------
+
+// Returns whether an evaluation or a checkpoint is due after `step` steps, or an evaluation that an
+// earlier run did not come to.
+static bool evaluation_due(const TrainRun *r, int64_t step) {
   const TrainJob *j = r->job;
-  int code = next_batch(j, data, d);
-  if (code != 0) return code;
+  return j->eval && j->test && j->evaluate > 0 && step > 0 && step % j->evaluate == 0 &&
+         step < j->steps && r->at.evaluated < step;
+}
+static bool checkpoint_due(const TrainRun *r, int64_t step) {
+  const TrainJob *j = r->job;
+  return j->checkpoint > 0 && step > j->start && step % j->checkpoint == 0;
+}
+
+// Returns how many steps may be under way. A step that is to be looked at is finished before the
+// next one is started, and so is one after which training goes on though it was not committed.
+static int most_under_way(const TrainJob *j) {
+  return j->ahead && !j->skip && !j->locate && !j->trace ? exec_ahead(j->train) : 1;
+}
+
+// Returns whether the step behind those under way can be started: nothing is to be done before it
+// that needs these finished.
+static bool may_start(const TrainRun *r) {
+  const TrainJob *j = r->job;
+  int64_t next = r->at.step + r->under_way;
+  if (r->no_data || next >= j->steps) return false;
+  if (r->under_way == 0) return true;
+  return r->under_way < most_under_way(j) && !exec_stop_asked(j->train) &&
+         !histograms_due(r, next) && !evaluation_due(r, next) && !checkpoint_due(r, next);
+}
+
+static void start_step(TrainRun *r, const void **data) {
+  const TrainJob *j = r->job;
+  int64_t done = r->at.step + r->under_way - j->start;
+  if (!next_batch(j, data)) {
+    r->no_data = true;
+    return;
+  }
   give_batch(j->train, j->feed, data);
-  bool histograms = histograms_due(r);
   r->data = data;
-  if (histograms) log_histograms(r);
-  int64_t done = r->at.step - j->start;
+  if (histograms_due(r, r->at.step + r->under_way)) log_histograms(r);
   if (j->trace) exec_trace(j->train, done >= TRACE_FROM && done < TRACE_TO ? j->trace : NULL);
-  StepResult result = exec_step(j->train, step_number(r), true);
-  if (result == STEP_NOT_FINITE && !j->skip) return say_not_finite(r, d);
+  exec_start(j->train, step_number(r), true);
+  r->under_way++;
+}
+
+static int finish_step(TrainRun *r, Diag *d) {
+  const TrainJob *j = r->job;
+  StepResult result = exec_finish(j->train);
+  r->under_way--;
+  if (result == STEP_NOT_FINITE && !j->skip) {
+    r->under_way = 0;
+    return say_not_finite(r, d);
+  }
   if (result != STEP_OK && result != STEP_NOT_FINITE) {
+    r->under_way = 0;
     exec_fault(j->train, d);
     return diag_exit(d);
   }
@@ -252,6 +296,14 @@ static int train_step(TrainRun *r, const void **data, Diag *d) {
   report_log_failure(r);
   r->at.step++;
   return 0;
+}
+
+// Starts as many steps as may be under way, and finishes the first one. Returns an exit code.
+static int train_step(TrainRun *r, const void **data, Diag *d) {
+  while (may_start(r)) start_step(r, data);
+  if (r->under_way > 0) return finish_step(r, d);
+  feed_fault(r->job->feed, d);
+  return diag_exit(d);
 }
 
 // -- saving checkpoints -------------------------------------------------------------------------
@@ -292,22 +344,14 @@ static int interrupt(TrainRun *r, Diag *d) {
 
 // -- running the steps --------------------------------------------------------------------------
 
-static bool evaluation_due(const TrainRun *r) {
-  const TrainJob *j = r->job;
-  return j->eval && j->test && j->evaluate > 0 && r->at.step > 0 && r->at.step % j->evaluate == 0 &&
-         r->at.step < j->steps && r->at.evaluated < r->at.step;
-}
-
 // Does the evaluation and the checkpoints that are due after a step. The loop also calls this
 // function before its first step: an earlier run may have been stopped before its evaluation.
 // Returns an exit code.
 static int between_steps(TrainRun *r, Diag *d) {
-  const TrainJob *j = r->job;
   int code = 0;
-  if (evaluation_due(r) && (code = evaluate(r, false, d)) == 0 && r->better)
+  if (evaluation_due(r, r->at.step) && (code = evaluate(r, false, d)) == 0 && r->better)
     code = save(r, true, d);
-  if (code == 0 && j->checkpoint > 0 && r->at.step > j->start && r->at.step % j->checkpoint == 0)
-    code = save(r, false, d);
+  if (code == 0 && checkpoint_due(r, r->at.step)) code = save(r, false, d);
   return code == 0 ? poll_saver(r, false, d) : code;
 }
 
@@ -316,7 +360,7 @@ static int run_steps(TrainRun *r, const void **data, Diag *d) {
   int code =
       between_steps(r, d); // an earlier run may have been stopped before an evaluation was done
   while (code == 0 && r->at.step < j->steps && !r->stopped) {
-    if (exec_stop_asked(j->train)) return interrupt(r, d);
+    if (r->under_way == 0 && exec_stop_asked(j->train)) return interrupt(r, d);
     if ((code = train_step(r, data, d)) != 0) break;
     report(r, (TrainReport){.event = TRAIN_STEP, .due = line_due(r, r->at.step)});
     code = between_steps(r, d);

@@ -1,8 +1,9 @@
 // Runs models by the executor for GPUs (runtime/gpu) and by that of the CPU, and compares every
-// output and every parameter, state and slot bit for bit. No GPU takes part: the functions of the
-// driver are replaced by some that keep the memory of the GPU apart from that of the host, and a
-// launch calls the code of the CPU for each block of threads, with the operands of its record. So
-// the suite tests memory, records, graphs and the order of a step, and no code of kernels.
+// output and every parameter, state and slot bit for bit: step by step, and with several steps
+// under way, of which one may fail. No GPU takes part: the functions of the driver are replaced by
+// some that keep the memory of the GPU apart from that of the host, and a launch calls the code of
+// the CPU for each block of threads, with the operands of its record. So the suite tests memory,
+// records, graphs and the order of a step, and no code of kernels.
 //
 //   suite_gpu_step [FILE ...]   FILE: only these models
 #include <math.h>
@@ -13,29 +14,34 @@
 #include "frontend/frontend.h"
 #include "runtime/gpu/gpu_internal.h"
 #include "tests/suite/common/code.h"
+#include "tests/suite/common/judge.h"
 
 // A launch that joins partial results has at most two rows of blocks: several sets take several.
-enum { SEED = 7, STEPS = 3, MOST_BLOCKS_Y = 2 };
+enum { SEED = 7, STEPS = 3, MOST_BLOCKS_Y = 2, MANY_NODES = 20000, FEW_NODES = 5 };
 static int passed, failed;
+static Gpu gpu = {.name = "no GPU", .limits = {INT32_MAX, MOST_BLOCKS_Y, MANY_NODES}};
 
 // -- the driver ---------------------------------------------------------------------------------
 
-// A kernel as a module has it: `run`, or `combine`.
+// A function as a module has it: `run` or `combine` of a kernel, or one of those that every program
+// has.
 typedef struct FakeFunction {
   const ProgKernel *kernel;
-  bool combine;
+  bool combine, judges, moves;
 } FakeFunction;
+static const FakeFunction judge = {.judges = true}, mover = {.moves = true};
 
 // An operation of the stream. Operations run at once, or are kept while the stream is captured.
 typedef struct FakeOp {
   enum { OP_RUN, OP_SET, OP_MOVE } kind;
   const FakeFunction *function;
   CudaAddress table, header;
-  int32_t nsets;
+  int32_t nsets, flags;
   unsigned blocks;
   void *to;
   const void *from;
   size_t bytes;
+  int value; // of OP_SET
 } FakeOp;
 typedef struct FakeGraph {
   FakeOp *op;
@@ -44,7 +50,8 @@ typedef struct FakeGraph {
 static FakeGraph captured;
 static bool capturing;
 static bool fails; // from now on
-static int64_t allocations, graph_launches;
+static int64_t allocations, graph_launches, waits, event_waits;
+static size_t largest_graph;                          // nodes
 static size_t available = (size_t)1 << 33, allocated; // bytes; all that was ever allocated
 
 static KernelCall call_of(const ProgKernel *k, char *record, const GpuHeader *h, Status *status) {
@@ -68,7 +75,17 @@ static void note(const GpuRecord *r, const Status *s) {
 // Runs a launch, the last block first: no block may need another one.
 static void run_launch(const FakeOp *op) {
   const ProgKernel *k = op->function->kernel;
-  const GpuHeader *h = (const GpuHeader *)(uintptr_t)op->header;
+  GpuHeader *h = (GpuHeader *)(uintptr_t)op->header;
+  const char *table = (const char *)(uintptr_t)op->table;
+  if (op->function->judges) {
+    judge_run(table, h, op->flags);
+    return;
+  }
+  if (op->function->moves) {
+    move_run(table, h, op->nsets, op->flags);
+    return;
+  }
+  if (op->flags & GPU_IF_GO && !h->go) return;
   int64_t bytes = gpu_record_bytes(k->nptr, k->nslot, k->nnum), blocks = op->blocks;
   for (int32_t s = op->nsets - 1; s >= 0; s--) {
     char *record = (char *)(uintptr_t)op->table + s * bytes;
@@ -93,7 +110,7 @@ static void run_launch(const FakeOp *op) {
 
 static void run_op(const FakeOp *op) {
   if (op->kind == OP_RUN) run_launch(op);
-  if (op->kind == OP_SET) memset(op->to, 0, op->bytes);
+  if (op->kind == OP_SET) memset(op->to, op->value, op->bytes);
   if (op->kind == OP_MOVE) memcpy(op->to, op->from, op->bytes);
 }
 
@@ -137,8 +154,8 @@ static CudaResult fake_host_free(void *at) {
   return CUDA_OK;
 }
 static CudaResult fake_set(CudaAddress at, unsigned char value, size_t n, CudaStream s) {
-  (void)value, (void)s;
-  return enqueue((FakeOp){.kind = OP_SET, .to = (void *)(uintptr_t)at, .bytes = n});
+  (void)s;
+  return enqueue((FakeOp){.kind = OP_SET, .to = (void *)(uintptr_t)at, .bytes = n, .value = value});
 }
 static CudaResult fake_up(CudaAddress to, const void *from, size_t n, CudaStream s) {
   (void)s;
@@ -153,6 +170,23 @@ static CudaResult fake_across(CudaAddress to, CudaAddress from, size_t n, CudaSt
 }
 static CudaResult fake_wait(CudaStream s) {
   (void)s;
+  waits++;
+  return fails ? CUDA_ILLEGAL_ADDRESS : CUDA_OK;
+}
+static CudaResult fake_event(CudaEvent *e, unsigned flags) {
+  (void)flags;
+  *e = malloc(1);
+  allocations++;
+  return CUDA_OK;
+}
+static CudaResult fake_event_free(CudaEvent e) { return fake_host_free(e); }
+static CudaResult fake_record(CudaEvent e, CudaStream s) { return (void)e, (void)s, CUDA_OK; }
+static CudaResult fake_follow(CudaStream s, CudaEvent e, unsigned flags) {
+  return (void)s, (void)e, (void)flags, CUDA_OK;
+}
+static CudaResult fake_event_wait(CudaEvent e) {
+  (void)e;
+  event_waits++;
   return fails ? CUDA_ILLEGAL_ADDRESS : CUDA_OK;
 }
 static CudaResult fake_begin(CudaStream s, CudaCapture mode) {
@@ -174,6 +208,7 @@ static CudaResult fake_instantiate(CudaGraphExec *exec, CudaGraph graph, unsigne
   (void)flags;
   FakeGraph *g = malloc(sizeof *g);
   *g = *(FakeGraph *)(void *)graph;
+  if (g->n > largest_graph) largest_graph = g->n;
   *exec = (CudaGraphExec)(void *)g;
   allocations++;
   return CUDA_OK;
@@ -199,6 +234,7 @@ static CudaResult fake_launch(CudaFunction f, unsigned gx, unsigned gy, unsigned
   memcpy(&op.table, arg[0], sizeof op.table);
   memcpy(&op.header, arg[1], sizeof op.header);
   memcpy(&op.nsets, arg[2], sizeof op.nsets);
+  memcpy(&op.flags, arg[3], sizeof op.flags);
   return enqueue(op);
 }
 static CudaResult fake_error_name(CudaResult r, const char **text) {
@@ -216,7 +252,10 @@ static CudaResult fake_load(CudaModule *module, const void *image, unsigned n, C
 static CudaResult fake_unload(CudaModule module) { return (void)module, CUDA_OK; }
 static CudaResult fake_function(CudaFunction *f, CudaModule module, const char *name) {
   (void)module;
-  *f = (CudaFunction)(void *)&functions[atoi(name)];
+  const FakeFunction *found = strcmp(name, "judge") == 0  ? &judge
+                              : strcmp(name, "move") == 0 ? &mover
+                                                          : &functions[atoi(name)];
+  *f = (CudaFunction)(uintptr_t)found;
   return CUDA_OK;
 }
 
@@ -233,6 +272,11 @@ static void replace_driver(void) {
                    .MemcpyDtoHAsync = fake_down,
                    .MemcpyDtoDAsync = fake_across,
                    .StreamSynchronize = fake_wait,
+                   .StreamWaitEvent = fake_follow,
+                   .EventCreate = fake_event,
+                   .EventDestroy = fake_event_free,
+                   .EventRecord = fake_record,
+                   .EventSynchronize = fake_event_wait,
                    .StreamBeginCapture = fake_begin,
                    .StreamEndCapture = fake_end,
                    .GraphInstantiate = fake_instantiate,
@@ -302,14 +346,13 @@ static bool compile(Run *r) {
 }
 
 static bool load(Run *r) {
-  static Gpu gpu = {.name = "no GPU", .limits = {INT32_MAX, MOST_BLOCKS_Y}};
   const Program *p = r->made.compiled->program;
   functions = arena_array(r->arena, FakeFunction, 2 * p->nkernels + 1);
   GpuEntry *entry = arena_array(r->arena, GpuEntry, p->nkernels + 1);
   for (uint32_t k = 0; k < p->nkernels; k++) {
     bool partial = p->kernel[k].partial_bytes > 0;
-    functions[2 * k] = (FakeFunction){&p->kernel[k], false};
-    functions[2 * k + 1] = (FakeFunction){&p->kernel[k], true};
+    functions[2 * k] = (FakeFunction){.kernel = &p->kernel[k]};
+    functions[2 * k + 1] = (FakeFunction){.kernel = &p->kernel[k], .combine = true};
     entry[k] = (GpuEntry){.run = arena_printf(r->arena, "%u", 2 * k),
                           .combine = partial ? arena_printf(r->arena, "%u", 2 * k + 1) : NULL,
                           .grain = partial ? 0 : 3, // blocks that do not divide the units
@@ -336,7 +379,8 @@ static int64_t bytes_of(const ProgTensor *t) {
   return n;
 }
 
-static void give_inputs(Run *r, int64_t step) {
+// Writes inputs that depend on the step. `bad`: numbers that are no indices, and infinite ones.
+static void give_inputs(Run *r, Exec *e, int64_t step, bool bad) {
   const Program *p = r->made.compiled->program;
   for (uint32_t i = 0; i < p->ntensors; i++) {
     const ProgTensor *t = &p->tensor[i];
@@ -345,20 +389,20 @@ static void give_inputs(Run *r, int64_t step) {
     char *x = arena_alloc(r->arena, (size_t)n + 1);
     for (int64_t k = 0; k < n / each; k++) {
       int64_t v = (k * 7 + step) % 11;
-      dtype_store(
-          t->type, x + k * each,
-          dtype_round(t->type, dtype_is_float(t->type) ? (double)(v - 5) / 4 : (double)(v % 2)));
+      double number = dtype_is_float(t->type) ? (double)(v - 5) / 4 : (double)(v % 2);
+      if (bad && k == n / each / 2) number = dtype_is_float(t->type) ? (double)INFINITY : 99;
+      dtype_store(t->type, x + k * each, dtype_round(t->type, number));
     }
-    exec_write(r->cpu, t->kind, t->name, t->type, x);
-    exec_write(r->gpu, t->kind, t->name, t->type, x);
+    exec_write(e, t->kind, t->name, t->type, x);
   }
 }
 
-static bool same_values(Run *r) {
+// Returns whether all tensors are equal on both. With `kept` inputs are left out.
+static bool same_values(Run *r, bool kept) {
   const Program *p = r->made.compiled->program;
   for (uint32_t i = 0; i < p->ntensors; i++) {
     const ProgTensor *t = &p->tensor[i];
-    if (t->kind == TENSOR_CONSTANT) continue;
+    if (t->kind == TENSOR_CONSTANT || (kept && t->kind == TENSOR_INPUT)) continue;
     size_t n = (size_t)bytes_of(t);
     char *a = arena_alloc(r->arena, n + 1), *b = arena_alloc(r->arena, n + 1);
     exec_read(r->cpu, t->kind, t->name, a);
@@ -372,10 +416,11 @@ static bool run_steps(Run *r, int64_t rows) {
   exec_rows(r->cpu, rows);
   exec_rows(r->gpu, rows);
   for (int64_t step = 0; step < STEPS; step++) {
-    give_inputs(r, step);
+    give_inputs(r, r->cpu, step, false);
+    give_inputs(r, r->gpu, step, false);
     StepResult a = exec_step(r->cpu, step, r->trains), b = exec_step(r->gpu, step, r->trains);
     if (a != b) return exec_fault(r->gpu, r->diag), fault(r, "the steps end differently");
-    if (a == STEP_OK && !same_values(r)) return false;
+    if (a == STEP_OK && !same_values(r, false)) return false;
   }
   return true;
 }
@@ -388,23 +433,106 @@ static bool run_both(Run *r) {
   return (exec_check(r->gpu, r->diag) && exec_check(r->cpu, r->diag)) || fault(r, "exec_check");
 }
 
-static void run_one(const char *path, const char *mesh, const char *layout, bool trains,
-                    bool eager) {
+// -- several steps under way ----------------------------------------------------------------------
+
+enum { QUEUED = 8 };
+
+// Returns whether the scalar outputs of both are equal.
+static bool same_scalars(const Run *r) {
+  const Program *p = r->made.compiled->program;
+  for (uint32_t i = 0; i < p->ntensors; i++) {
+    const ProgTensor *t = &p->tensor[i];
+    if (t->kind != TENSOR_OUTPUT || t->rank > 0) continue;
+    double a = exec_scalar(r->cpu, t->name), b = exec_scalar(r->gpu, t->name);
+    if (memcmp(&a, &b, sizeof a) != 0) return fault(r, t->name);
+  }
+  return true;
+}
+
+// Returns whether both say the same of the fault of a step.
+static bool same_fault(const Run *r) {
+  Diag *a = diag_new(r->arena), *b = diag_new(r->arena);
+  exec_fault(r->cpu, a);
+  exec_fault(r->gpu, b);
+  return strcmp(diag_entry(a, 0).text, diag_entry(b, 0).text) == 0 || fault(r, "another fault");
+}
+
+// Runs steps from..QUEUED-1, on the GPU as many at once as it can. Step `bad` gets bad inputs; both
+// must end there in the same way. Returns the number of good steps, or -1 if something differs.
+static int64_t run_queue(Run *r, int64_t from, int64_t bad) {
+  int64_t started = from;
+  for (int64_t step = from; step < QUEUED; step++) {
+    for (; started < QUEUED && started - step < exec_ahead(r->gpu); started++) {
+      give_inputs(r, r->gpu, started, started == bad);
+      exec_start(r->gpu, started, true);
+    }
+    give_inputs(r, r->cpu, step, step == bad);
+    StepResult a = exec_step(r->cpu, step, true), b = exec_finish(r->gpu);
+    if (a != b) return exec_fault(r->gpu, r->diag), fault(r, "queued steps end differently"), -1;
+    if (!same_scalars(r) || (a == STEP_BAD_INDEX && !same_fault(r))) return -1;
+    if (a != STEP_OK) return step;
+  }
+  return QUEUED;
+}
+
+// Steps without a wait of the host for the stream, one of them bad; then the same steps go on.
+static bool run_queues(Run *r, int64_t bad) {
+  if (!build_model(r) || !compile(r) || !load(r) || !bind(r)) return fault(r, "cannot begin");
+  if (exec_ahead(r->gpu) < 2) return fault(r, "no step is started before another one has ended");
+  int64_t begun = waits, launched = graph_launches;
+  int64_t good = run_queue(r, 0, bad);
+  if (good != (bad < 0 ? QUEUED : bad)) return good < 0 ? false : fault(r, "the bad step");
+  if (bad < 0 && !r->eager && waits != begun) return fault(r, "the host waits for a step");
+  if (bad < 0 && !r->eager && gpu.limits.nodes == MANY_NODES && graph_launches - launched != QUEUED)
+    return fault(r, "a step is not one graph");
+  if (!same_values(r, true) || (bad >= 0 && run_queue(r, bad, -1) != QUEUED)) return false;
+  return (exec_check(r->gpu, r->diag) && same_values(r, true)) || fault(r, "exec_check");
+}
+
+static void end_run(Run *r, bool good) {
+  exec_free(r->gpu);
+  exec_free(r->cpu);
+  compilation_free(&r->made);
+  gpu_program_free(r->program);
+  if (good && allocations != 0) good = fault(r, "memory of the GPU is left");
+  allocations = 0;
+  *(good ? &passed : &failed) += 1;
+  arena_free(r->arena);
+}
+
+static Run begin_run(const char *path, const char *mesh, const char *layout, bool trains,
+                     bool eager) {
   Run r = {.path = path, .mesh = mesh, .layout = layout, .trains = trains, .eager = eager};
   setenv("MESHC_GPU_EAGER", eager ? "1" : "0", 1);
   r.arena = arena_new();
   r.diag = diag_new(r.arena);
+  return r;
+}
+
+static void run_one(const char *path, const char *mesh, const char *layout, bool trains,
+                    bool eager) {
+  Run r = begin_run(path, mesh, layout, trains, eager);
   int64_t graphs = graph_launches;
   bool good = run_both(&r);
-  exec_free(r.gpu);
-  exec_free(r.cpu);
-  compilation_free(&r.made);
-  gpu_program_free(r.program);
-  if (good && allocations != 0) good = fault(&r, "memory of the GPU is left");
   if (good && (graph_launches > graphs) == eager) good = fault(&r, "graphs");
-  allocations = 0;
-  *(good ? &passed : &failed) += 1;
-  arena_free(r.arena);
+  end_run(&r, good);
+}
+
+static void run_many(const char *path, const char *mesh, const char *layout, int64_t bad,
+                     bool eager) {
+  Run r = begin_run(path, mesh, layout, true, eager);
+  end_run(&r, run_queues(&r, bad));
+}
+
+// Graphs of few nodes: a step takes several.
+static void run_pieces(const char *path, const char *mesh, const char *layout) {
+  gpu.limits.nodes = FEW_NODES;
+  largest_graph = 0;
+  Run r = begin_run(path, mesh, layout, true, false);
+  bool good = run_queues(&r, -1);
+  if (good && largest_graph > FEW_NODES) good = fault(&r, "a graph has too many nodes");
+  end_run(&r, good);
+  gpu.limits.nodes = MANY_NODES;
 }
 
 // Binds a model on a GPU with `room` bytes. Returns whether its memory is enough for the first
@@ -479,6 +607,25 @@ static const struct {
     {"tests/models/scans.mesh", "rows=2", "b=rows", false},
 };
 
+// Trainings with several steps under way, of which step `bad` fails; -1: none.
+static const struct {
+  const char *path, *mesh, *layout;
+  int64_t bad;
+} queues[] = {
+    {"tests/models/train_blocks.mesh", "", "", -1},
+    {"tests/models/train_blocks.mesh", "rows=2,cols=2", "b=rows,h=cols", -1},
+    {"tests/models/train_blocks.mesh", "rows=2,cols=2", "b=rows,h=cols", 0},
+    {"tests/models/train_blocks.mesh", "rows=2,cols=2", "b=rows,h=cols", 3},
+    {"tests/models/train_blocks.mesh", "rows=3", "b=rows,optimizer/all=rows,parameters/all=rows",
+     7},
+    {"tests/models/lookup.mesh", "rows=2,cols=2", "b=rows,v=cols", -1},
+    {"tests/models/lookup.mesh", "rows=2,cols=2", "b=rows,v=cols", 4},
+    {"tests/models/lookup.mesh", "", "", 1},
+    {"tests/models/batch_norm.mesh", "rows=2,cols=2", "b=rows+cols", 2},
+    {"tests/models/lstm.mesh", "rows=2", "b=rows", 5},
+    {"tests/models/dropout.mesh", "rows=2,cols=2", "b=rows,y=cols", 3},
+};
+
 static bool wanted(int argc, char **argv, const char *path) {
   for (int i = 1; i < argc; i++)
     if (strcmp(argv[i], path) == 0) return true;
@@ -487,14 +634,19 @@ static bool wanted(int argc, char **argv, const char *path) {
 
 int main(int argc, char **argv) {
   if (!code_available()) {
-    printf("0 passed, 0 failed, %zu skipped\n", 2 * countof(cases) + 3);
+    printf("0 passed, 0 failed, %zu skipped\n", 2 * (countof(cases) + countof(queues)) + 5);
     return 0;
   }
   replace_driver();
   for (size_t i = 0; i < countof(cases); i++)
     for (int eager = 0; eager < 2 && wanted(argc, argv, cases[i].path); eager++)
       run_one(cases[i].path, cases[i].mesh, cases[i].layout, cases[i].trains, eager);
+  for (size_t i = 0; i < countof(queues); i++)
+    for (int eager = 0; eager < 2 && wanted(argc, argv, queues[i].path); eager++)
+      run_many(queues[i].path, queues[i].mesh, queues[i].layout, queues[i].bad, eager);
   if (argc < 2) {
+    run_pieces("tests/models/train_blocks.mesh", "rows=2,cols=2", "b=rows,h=cols");
+    run_pieces("tests/models/lstm.mesh", "rows=2", "b=rows");
     run_memory("tests/models/train_blocks.mesh", "rows=2,cols=2", "b=rows,h=cols");
     run_memory("tests/models/lookup.mesh", "rows=2,cols=2", "b=rows,v=cols"); // has statuses
     run_failure();

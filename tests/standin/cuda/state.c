@@ -77,6 +77,8 @@ static int ntouched;
 static Shadow *find_on_host(const char *at) {
   Shadow *s = host_find(at);
   if (!s) return NULL;
+  for (int i = 0; i < ntouched; i++)
+    if (touched[i].at == s->from) return s;
   if (ntouched == (int)countof(touched)) standin_fail("a function accesses too many host memories");
   touched[ntouched++] = (StandinAccess){s->from, s->bytes, 1, 0, STANDIN_HOST | STANDIN_WRITES};
   return s;

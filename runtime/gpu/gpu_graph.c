@@ -1,0 +1,70 @@
+// Graphs of a step: the operations of a course are captured when it first runs, and each later step
+// launches the graph. A course with more operations than a graph can well have (GpuLimits.nodes)
+// becomes several graphs, which a step launches one after another.
+//
+// Loops are unrolled, and long ones take several graphs, too. The loops of CUDA graphs (conditional
+// nodes) would keep one copy of the body, whose operations would have to find their addresses from
+// the counters of loops on the GPU: calls of cuBLASLt, copies and fills cannot, because their
+// addresses are fixed when they are captured.
+#include "runtime/gpu/gpu_internal.h"
+
+static int64_t nodes_of(const GpuOp *op) {
+  return op->kind == GPU_PRODUCT ? op->u.product.ncalls : 1;
+}
+
+// Returns the end of the piece of operations from..to-1 that begins at `from`.
+static uint32_t piece_end(const StepPlan *p, uint32_t from, uint32_t to, int64_t most) {
+  uint32_t i = from;
+  for (int64_t nodes = 0; i < to; i++) {
+    nodes += nodes_of(&p->op.at[i]);
+    if (nodes > most && i > from) return i;
+  }
+  return i;
+}
+
+// Captures operations from..to-1 of a plan as a graph.
+static bool capture(DeviceWork *w, StepPlan *p, Course course, uint32_t from, uint32_t to) {
+  CudaStream stream = w->code->gpu->stream;
+  CudaGraph graph = NULL;
+  CudaGraphExec made = NULL;
+  if (!cuda_good(cuda.StreamBeginCapture(stream, CUDA_CAPTURE_THREAD), "cuStreamBeginCapture",
+                 w->diag))
+    return false;
+  bool good = true;
+  for (uint32_t i = from; i < to && good; i++) good = gpu_enqueue(w, p, &p->op.at[i], course);
+  CudaResult ended = cuda.StreamEndCapture(stream, &graph);
+  good = good && cuda_good(ended, "cuStreamEndCapture", w->diag) &&
+         cuda_good(cuda.GraphInstantiate(&made, graph, 0), "cuGraphInstantiate", w->diag);
+  if (graph) (void)cuda.GraphDestroy(graph);
+  if (made) vec_push(p->arena, p->graph[course]) = made;
+  return good;
+}
+
+static uint32_t first_op(const StepPlan *p, uint32_t round) {
+  return round ? p->round.at[round - 1].end : 0;
+}
+
+static bool capture_all(DeviceWork *w, StepPlan *p, Course course) {
+  uint32_t from = first_op(p, course_from(p, course)), to = first_op(p, course_to(p, course));
+  for (uint32_t end; from < to; from = end) {
+    end = piece_end(p, from, to, w->code->gpu->limits.nodes);
+    if (!capture(w, p, course, from, end)) return false;
+  }
+  return true;
+}
+
+bool gpu_graph_run(DeviceWork *w, StepPlan *p, Course course) {
+  if (p->graph[course].n == 0 && !capture_all(w, p, course)) return false;
+  for (uint32_t i = 0; i < p->graph[course].n; i++)
+    if (!cuda_good(cuda.GraphLaunch(p->graph[course].at[i], w->code->gpu->stream), "cuGraphLaunch",
+                   w->diag))
+      return false;
+  return true;
+}
+
+void gpu_graph_free(StepPlan *p) {
+  for (int c = 0; c < COURSES; c++) {
+    for (uint32_t i = 0; i < p->graph[c].n; i++) (void)cuda.GraphExecDestroy(p->graph[c].at[i]);
+    p->graph[c].n = 0;
+  }
+}
