@@ -143,9 +143,10 @@ static bool model_options(Session *s, ModelOptions *m) {
 }
 
 static bool read_machine(Session *s) {
-  s->machine = machine_default();
   const char *path = option_text(s->opt, OPTION_MACHINE);
-  return !path || machine_read(&s->machine, s->diag, path);
+  s->machine = machine_default();
+  if (!path) return session_device_machine(s), true;
+  return machine_named(&s->machine, path) || machine_read(&s->machine, s->diag, path);
 }
 
 // -- the model ----------------------------------------------------------------------------------

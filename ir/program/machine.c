@@ -41,6 +41,8 @@ static const Figure figures[] = {
     {"tile_flops", offsetof(Machine, tile_flops), false, false, false, 0},
     {"winograd_flops", offsetof(Machine, winograd_flops), false, false, false, 0},
     {"bf16_flops", offsetof(Machine, bf16_flops), false, false, false, 0},
+    {"tf32_flops", offsetof(Machine, tf32_flops), false, false, false, 0},
+    {"f64_flops", offsetof(Machine, f64_flops), false, false, false, 0},
     {"memory", offsetof(Machine, memory), true, false, true, 0},
     {"l2", offsetof(Machine, l2), true, false, false, 0},
     {"l3", offsetof(Machine, l3), true, false, false, 0},
@@ -50,6 +52,7 @@ static const Figure figures[] = {
     {"launch", offsetof(Machine, launch), false, false, true, 0},
     {"operations", offsetof(Machine, operations), false, false, true, 0},
     {"half", offsetof(Machine, half), false, false, true, 0},
+    {"multiprocessors", offsetof(Machine, multiprocessors), false, false, true, 0},
     {"cores", offsetof(Machine, cores), false, false, false, 0},
     {"shared", offsetof(Machine, shared), false, false, false, 1},
     {"overlap", offsetof(Machine, overlap), false, false, false, 1},
@@ -79,8 +82,9 @@ static void unknown_figure(Diag *d, Pos at, const char *name) {
   for (size_t i = 0; i < countof(figures); i++) names[i] = figures[i].name;
   diag_error(d, DIAG_FILE_MALFORMED, at, "no machine figure is called '%.40s'", name);
   diag_hint(d, "figures are: latency, bandwidth (also of an axis: latency.rows), memory_rate, "
-               "flops, tile_flops, winograd_flops, bf16_flops, memory, l2, l3, l2_rate, "
-               "l3_rate, core_rate, launch, operations, half, cores, shared, overlap");
+               "flops, tile_flops, winograd_flops, bf16_flops, tf32_flops, f64_flops, memory, l2, "
+               "l3, l2_rate, l3_rate, core_rate, launch, operations, half, multiprocessors, cores, "
+               "shared, overlap, and kind = cpu or gpu");
   diag_nearest(d, name, names, countof(figures));
 }
 
@@ -196,19 +200,33 @@ static bool complete_gpu(Reading *r, Pos file) {
   if (!*missing) return true;
   diag_error(r->d, DIAG_FILE_MALFORMED, file, "the file describes a GPU%s and lacks: %s",
              r->kind == KIND_GPU ? "" : " (more than 2e13 flops)", missing);
-  diag_hint(r->d, "add them (examples/machines/gpus.txt has those of an H200); they are not filled "
+  diag_hint(r->d, "add them (examples/machines/h200.txt has those of an H200); they are not filled "
                   "with figures of a CPU; if it is one, say kind = cpu");
+  return false;
+}
+
+// Completes the figures when all lines of a machine file have been read. Returns false after an
+// error.
+static bool complete(Reading *r, uint32_t source) {
+  Machine *m = r->m;
+  m->states_memory = r->stated[figure_find("memory") - figures];
+  m->gpu = r->kind == KIND_GPU || (r->kind == KIND_NONE && m->flops > gpu_flops);
+  return !m->gpu || complete_gpu(r, (Pos){.source = source});
+}
+
+static bool no_file(Diag *d, const char *path, uint32_t source) {
+  Arena *a = arena_new();
+  diag_error(d, DIAG_FILE_MISSING, (Pos){.source = source}, "cannot open machine file %s: %s", path,
+             strerror(errno));
+  diag_hint(d, "machines that need no file are: %s", machine_names(a));
+  arena_free(a);
   return false;
 }
 
 bool machine_read(Machine *m, Diag *d, const char *path) {
   uint32_t source = diag_source(d, path, NULL, 0);
   FILE *f = mem_fopen(path, "r");
-  if (!f) {
-    diag_error(d, DIAG_FILE_MISSING, (Pos){.source = source}, "cannot open machine file %s: %s",
-               path, strerror(errno));
-    return false;
-  }
+  if (!f) return no_file(d, path, source);
   char *line = NULL;
   size_t room = 0;
   bool ok = true;
@@ -222,9 +240,39 @@ bool machine_read(Machine *m, Diag *d, const char *path) {
     ok = false;
   }
   fclose(f);
-  m->states_memory = r.stated[figure_find("memory") - figures];
-  bool gpu = r.kind == KIND_GPU || (r.kind == KIND_NONE && m->flops > gpu_flops);
-  return ok && (!gpu || complete_gpu(&r, (Pos){.source = source}));
+  return complete(&r, source) && ok;
+}
+
+// -- machines by name ---------------------------------------------------------------------------
+
+typedef struct NamedMachine {
+  const char *name, *text; // the text of its machine file
+} NamedMachine;
+static const NamedMachine named[] = {
+#include "machine_files.h"
+};
+
+bool machine_named(Machine *m, const char *name) {
+  size_t i = 0;
+  while (i < countof(named) && strcmp(named[i].name, name) != 0) i++;
+  if (i == countof(named)) return false;
+  Arena *a = arena_new();
+  Reading r = {.m = m, .d = diag_new(a)};
+  *m = machine_default();
+  char *text = arena_copy(a, named[i].text, strlen(named[i].text) + 1), *rest;
+  for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+    if (!machine_line(&r, (Pos){0}, line)) BUG("the machine file of %s has an error", name);
+  if (!complete(&r, 0)) BUG("the machine file of %s lacks a figure", name);
+  m->states_memory = false; // of the machine that runs the program the memory is known
+  arena_free(a);
+  return true;
+}
+
+const char *machine_names(Arena *a) {
+  const char *list = "";
+  for (size_t i = 0; i < countof(named); i++)
+    list = arena_printf(a, "%s%s%s", list, i ? ", " : "", named[i].name);
+  return list;
 }
 
 static double figure_value(const Machine *m, const Figure *f) {
@@ -237,7 +285,7 @@ static double figure_value(const Machine *m, const Figure *f) {
 }
 
 char *machine_print(Arena *a, const Machine *m) {
-  char *text = arena_printf(a, "%s", "");
+  char *text = arena_printf(a, "%s", m->gpu ? "kind = gpu\n" : "");
   for (size_t i = 0; i < countof(figures); i++)
     text = arena_printf(a, "%s%s = %.*g\n", text, figures[i].name, figures[i].whole ? 15 : 6,
                         figure_value(m, &figures[i]));
@@ -249,6 +297,12 @@ char *machine_print(Arena *a, const Machine *m) {
       text = arena_printf(a, "%sbandwidth.%s = %.6g\n", text, x->axis, x->link.bandwidth);
   }
   return text;
+}
+
+double machine_flops(const Machine *m, Dtype t) {
+  if ((t == TYPE_BF16 || t == TYPE_F16) && m->bf16_flops > 0) return m->bf16_flops;
+  if (t == TYPE_F64) return m->f64_flops > 0 ? m->f64_flops : m->flops / 2;
+  return m->flops;
 }
 
 double machine_tile_flops(const Machine *m) {

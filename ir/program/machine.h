@@ -4,6 +4,7 @@
 #ifndef IR_MACHINE_H
 #define IR_MACHINE_H
 
+#include "ir/base/dtype.h"
 #include "ir/base/mesh.h"
 
 // The connection between the processors along an axis.
@@ -23,6 +24,7 @@ typedef struct AxisLink {
 } AxisLink;
 
 typedef struct Machine {
+  bool gpu;       // its processors are GPUs; figures that mean something else there say so
   double latency; // latency and bandwidth of mesh axes that have no AxisLink
   double bandwidth;
   double memory_rate; // bytes per second between a processor and its memory
@@ -30,9 +32,11 @@ typedef struct Machine {
   // Flops per second of one processor in kernels: in register tiles, and in the products of
   // Winograd's algorithm. 0: a share of `flops` (machine_tile_flops, machine_winograd_flops).
   double tile_flops, winograd_flops;
-  double bf16_flops;       // those in products of bf16; 0: kernels compute them, as fast as f32
-  int64_t memory;          // bytes of memory that a processor has
-  int64_t l2, l3;          // bytes of the cache of a core, and of the cache that all cores share
+  double bf16_flops; // those in products of bf16; 0: kernels compute them, as fast as f32
+  double tf32_flops; // those in products of f32 whose factors may be rounded to TF32; 0: flops
+  double f64_flops;  // those in products of f64; 0: half of flops
+  int64_t memory;    // bytes of memory that a processor has
+  int64_t l2, l3;    // bytes of the cache of a core, and of the cache that all cores share
   double l2_rate, l3_rate; // bytes per second from these caches; 0: memory_rate
   // Bytes per second that a core takes over from the cache of another core of the same processor;
   // 0: these bytes take no more time than others.
@@ -41,9 +45,13 @@ typedef struct Machine {
   // Additions of f32 per second of one processor in kernels; 0: operations in kernels take no time.
   double operations;
   // What small products lose: a product [m, k] x [k, n] takes the time of 2 (mnk + half (mn + nk +
-  // km)) flops.
+  // km)) flops. On a GPU a tile of the result takes as long as one whose sums have `half` more
+  // terms.
   double half;
-  double cores; // cores that all processors of the mesh share; 0: each processor has its own
+  double
+      multiprocessors; // of a GPU: tiles of products and blocks of threads are divided among them
+  // Cores, or GPUs, that all processors of the mesh share; 0: each processor has its own.
+  double cores;
   // 1: the processors share one memory. A collective reads and writes this memory, at a rate of at
   // most twice `bandwidth`. 0: the processors send messages.
   double shared;
@@ -63,6 +71,12 @@ MUST_USE bool machine_read(Machine *m, Diag *d, const char *path);
 // Returns the figures as the text of a machine file. Numbers have six digits; figures of axes come
 // last.
 char *machine_print(Arena *a, const Machine *m);
+// Sets *m to the figures of a built-in machine: h100, h200 (all processors on one GPU), h100x8,
+// h200x8, h100x32 (examples/machines). Returns false if there is none of that name.
+MUST_USE bool machine_named(Machine *m, const char *name);
+const char *machine_names(Arena *a); // these names, separated by commas
+// Returns the flops per second of products with factors of type t in a library.
+double machine_flops(const Machine *m, Dtype t);
 // Return the flops per second of kernels in register tiles, and in products of Winograd's
 // algorithm.
 double machine_tile_flops(const Machine *m);

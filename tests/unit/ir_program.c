@@ -220,12 +220,45 @@ static void machine_files_shipped(void **state) {
   assert_true(machine_read(&m, d, "examples/machines/default.txt"));
   assert_string_equal(machine_print(a, &m), machine_print(a, &built_in));
   m = built_in;
-  assert_true(machine_read(&m, d, "examples/machines/gpus.txt"));
-  assert_true(m.overlap > 0 && m.naxes == 0);
-  m = built_in;
   assert_true(machine_read(&m, d, "examples/machines/hosts.txt"));
   assert_true(machine_link(&m, "hosts").bandwidth < m.bandwidth);
   arena_free(a);
+}
+
+// The machines that meshc knows by name are the shipped files, and what is printed of them is read
+// again as those of GPUs.
+static void machines_by_name(void **state) {
+  (void)state;
+  static const char *const name[] = {"h100", "h100x32", "h100x8", "h200", "h200x8"};
+  Arena *a = arena_new();
+  Diag *d = diag_new(a);
+  assert_string_equal(machine_names(a), "h100, h100x32, h100x8, h200, h200x8");
+  for (size_t i = 0; i < countof(name); i++) {
+    Machine m, file = machine_default(), again = machine_default();
+    char *said;
+    assert_true(machine_named(&m, name[i]));
+    assert_true(machine_read(&file, d, arena_printf(a, "examples/machines/%s.txt", name[i])));
+    assert_string_equal(machine_print(a, &m), machine_print(a, &file));
+    assert_true(m.gpu && file.states_memory && !m.states_memory);
+    assert_true((m.overlap > 0) == (strchr(name[i], 'x') != NULL) && (m.cores > 0) == !m.overlap);
+    assert_true(read_machine(machine_print(a, &m), &again, &said));
+    free(said);
+    assert_true(again.gpu);
+  }
+  Machine m;
+  assert_false(machine_named(&m, "h1000"));
+  assert_false(machine_read(&m, d, "h1000"));
+  arena_free(a);
+}
+
+// Rates of products by the type of their factors.
+static void flops_by_type(void **state) {
+  (void)state;
+  Machine m = {.flops = 8};
+  assert_true(machine_flops(&m, TYPE_F32) == 8 && machine_flops(&m, TYPE_BF16) == 8);
+  assert_true(machine_flops(&m, TYPE_F64) == 4);
+  m.bf16_flops = 128, m.f64_flops = 7;
+  assert_true(machine_flops(&m, TYPE_F16) == 128 && machine_flops(&m, TYPE_F64) == 7);
 }
 
 int main(void) {
@@ -233,6 +266,7 @@ int main(void) {
       cmocka_unit_test(slots_agree_with_dims),  cmocka_unit_test(slots_scale_and_multiply),
       cmocka_unit_test(slots_follow_the_batch), cmocka_unit_test(directory_and_text),
       cmocka_unit_test(machine_files),          cmocka_unit_test(machine_files_shipped),
+      cmocka_unit_test(machines_by_name),       cmocka_unit_test(flops_by_type),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
