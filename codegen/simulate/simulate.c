@@ -7,6 +7,7 @@
 //   kernel       a launch, and the longer of its memory traffic and its operations
 //   GEMM         2 (mnk + half (mn + nk + km)) operations at `flops`, traffic from l3 and memory, a
 //                launch; the result is m by n, k is summed; `half` is the figure Machine.half
+//                simulate_gpu.c has the formulas of a GPU for these
 //   collective   coll_seconds on the link; if processors share memory, a barrier and memory traffic
 //
 // If the machine has no `overlap`, the core waits for every collective. Otherwise a collective
@@ -184,7 +185,7 @@ Simulation *simulate_cores(Arena *a, const Compiled *c, const Machine *m) {
   }
   bool cores_meet =
       m->cores > 1 && (s.processors > 1 || s.team > 1); // all cores meet before and after a step
-  double meet = cores_meet ? m->latency : 0;
+  double meet = m->gpu ? gpu_step_seconds(m) : cores_meet ? m->latency : 0;
   *out = (Simulation){.seconds = s.t.now + meet,
                       .compute = s.t.compute + meet,
                       .transfer = s.t.transfer,
@@ -197,7 +198,8 @@ Simulation *simulate_cores(Arena *a, const Compiled *c, const Machine *m) {
 
 Simulation *simulate(Arena *a, const Compiled *c, const Machine *m) {
   Simulation *all = simulate_cores(a, c, m);
-  bool chooses = mesh_size(&c->program->mesh) == 1 && m->cores > 1 && all->seconds < LONG_STEP;
+  bool chooses =
+      !m->gpu && mesh_size(&c->program->mesh) == 1 && m->cores > 1 && all->seconds < LONG_STEP;
   if (!chooses) return all;
   Machine core = *m;
   core.cores = 1;

@@ -33,8 +33,7 @@ static double shared_out(const Sim *s, double seconds, double parts, bool alone)
   return seconds * ceil(parts / s->team) / parts + s->m->latency;
 }
 
-static void loop_extents(const Sim *s, const Kernel *k, const KernelSet *set,
-                         double extent[MAX_LOOPS]) {
+void sim_extents(const Sim *s, const Kernel *k, const KernelSet *set, double extent[MAX_LOOPS]) {
   for (int i = 0; i < k->nouter + k->ninner + k->ndots; i++) {
     const KLoop *l = &k->loop[i];
     int32_t slot = l->slot >= 0 ? set->slot[l->slot] : -1;
@@ -47,7 +46,7 @@ static double kernel_seconds(Sim *s, const KernelLaunch *l) {
   double units = 0, work = 0;
   for (uint32_t i = 0; i < l->nsets; i++) {
     double extent[MAX_LOOPS];
-    loop_extents(s, k, &l->set[i], extent);
+    sim_extents(s, k, &l->set[i], extent);
     for (int p = 0; p < k->nptr; p++) kernel_access(s, k, p, l->set[i].ptr[p], extent);
     KernelWork w = kernel_work(s->a, k, extent);
     work += work_seconds(s, &w);
@@ -80,9 +79,7 @@ static void extra_access(Sim *s, const Gemm *g, int64_t span, double n, double r
   }
 }
 
-// Returns the seconds of a GEMM instruction. The products of a batch run at the same time on the
-// cores of a processor; a single large product is split into panels, one for each core.
-static double gemm_seconds(Sim *s, const Gemm *g) {
+GemmSizes gemm_accesses(Sim *s, const Gemm *g) {
   double m = sim_size(s, g->m), n = sim_size(s, g->n), k = sim_size(s, g->k), batch = 1;
   // a, b, c: elements from the first to the last matrix of a batch.
   int64_t element = dtype_bytes(g->factors), result = dtype_bytes(g->type), a = 0, b = 0, c = 0;
@@ -99,6 +96,14 @@ static double gemm_seconds(Sim *s, const Gemm *g) {
   sim_access(s, g->c, c * result + matrix_span(false, m, n, g->ldc, result),
              batch * (double)result * m * n, true);
   extra_access(s, g, c * result + matrix_span(false, m, n, g->ldc, result), n, batch * m);
+  return (GemmSizes){m, n, k, batch};
+}
+
+// Returns the seconds of a GEMM instruction. The products of a batch run at the same time on the
+// cores of a processor; a single large product is split into panels, one for each core.
+static double gemm_seconds(Sim *s, const Gemm *g) {
+  GemmSizes z = gemm_accesses(s, g);
+  double m = z.m, n = z.n, k = z.k, batch = z.batch;
   bool alone = gemm_flops(m, n, k, batch) < SOLO_FLOPS, panels = batch < 2 * s->team;
   bool rows = !alone && (!panels || m >= n), columns = !alone && (!panels || m < n);
   s->access.at[0].ranges = rows && (!panels || !g->ta);
@@ -109,9 +114,8 @@ static double gemm_seconds(Sim *s, const Gemm *g) {
   double work = gemm_share(g, (int64_t)m, (int64_t)n, (int64_t)k);
   double parts = panels ? s->team : batch;
   if (!alone && panels) m >= n ? (m /= s->team) : (n /= s->team), batch *= s->team;
-  double flops = s->m->flops * 4 / (double)element;
-  if (g->factors == TYPE_BF16 && s->m->bf16_flops > 0) flops = s->m->bf16_flops;
-  work *= 2 * batch * (m * n * k + s->m->half * (m * n + n * k + k * m)) / flops;
+  work *= 2 * batch * (m * n * k + s->m->half * (m * n + n * k + k * m)) /
+          machine_flops(s->m, g->factors);
   return shared_out(s, work + traffic_seconds(s, &t) + batch * s->m->launch, parts, alone);
 }
 
@@ -123,16 +127,26 @@ static double copy_seconds(Sim *s, const Ref *src, Ref dst, int64_t bytes) {
                     bytes < SOLO_BYTES);
 }
 
+double ordered_rows(const Sim *s, const Ordered *o) {
+  double rows = 1;
+  for (int i = 0; i < o->nrows; i++) rows *= sim_size(s, o->row[i].count);
+  return rows;
+}
+
+void ordered_accesses(Sim *s, const Ordered *o, double rows) {
+  double n = sim_size(s, o->n), element = (double)dtype_bytes(o->type);
+  double results = o->kind == ORDERED_TOP_K ? (double)o->k : n;
+  sim_access(s, o->src, sim_bytes_behind(s, o->src), n * rows * element, false);
+  sim_access(s, o->dst, sim_bytes_behind(s, o->dst), results * rows * element, true);
+}
+
 // Returns the seconds of an ordered operation (a sort or a cumulative operation), which takes one
 // element at a time. An element costs 4 log2(n + 1) vector operations in a sort of n elements, and
 // 2 in a cumulative operation.
 static double ordered_seconds(Sim *s, const Ordered *o) {
   bool sorts = o->kind == ORDERED_ARGSORT || o->kind == ORDERED_TOP_K;
-  double n = sim_size(s, o->n), rows = 1, element = (double)dtype_bytes(o->type);
-  double results = o->kind == ORDERED_TOP_K ? (double)o->k : n;
-  for (int i = 0; i < o->nrows; i++) rows *= sim_size(s, o->row[i].count);
-  sim_access(s, o->src, sim_bytes_behind(s, o->src), n * rows * element, false);
-  sim_access(s, o->dst, sim_bytes_behind(s, o->dst), results * rows * element, true);
+  double n = sim_size(s, o->n), rows = ordered_rows(s, o);
+  ordered_accesses(s, o, rows);
   CacheTraffic t = sim_touch(s, false, false);
   double work = operation_seconds(s, n * rows * LANES * (sorts ? 4 * log2(n + 1) : 2));
   return shared_out(s, fmax(work, traffic_seconds(s, &t)) + s->m->launch, rows,
@@ -171,18 +185,27 @@ static double collective_seconds(Sim *s, const Collective *w) {
   return coll_seconds(s->m, &s->p->mesh, w->kind, w->axes, w->bytes);
 }
 
-double sim_seconds(Sim *s, const Instr *in) {
-  s->access.n = 0;
+// Returns the seconds of an instruction other than a collective or a commit on cores.
+static double core_seconds(Sim *s, const Instr *in) {
   switch (in->kind) {
   case INSTR_KERNEL: return kernel_seconds(s, &in->u.kernel);
   case INSTR_GEMM: return gemm_seconds(s, &in->u.gemm);
   case INSTR_ORDERED: return ordered_seconds(s, &in->u.ordered);
   case INSTR_FILL: return copy_seconds(s, NULL, in->u.fill.dst, in->u.fill.bytes);
   case INSTR_COPY: return copy_seconds(s, &in->u.copy.src, in->u.copy.dst, in->u.copy.bytes);
-  case INSTR_COLLECTIVE: return collective_seconds(s, &in->u.collective);
-  case INSTR_COMMIT: s->segment++; return s->processors > 1 ? s->m->latency : 0;
-  case INSTR_LOOP:
-  case INSTR_END: return 0;
+  default: return 0;
   }
-  BUG("an instruction of kind %d", (int)in->kind);
+}
+
+// A commit ends a segment. Cores meet there; a GPU goes on.
+static double commit_seconds(Sim *s) {
+  s->segment++;
+  return s->processors > 1 && !s->m->gpu ? s->m->latency : 0;
+}
+
+double sim_seconds(Sim *s, const Instr *in) {
+  s->access.n = 0;
+  if (in->kind == INSTR_COLLECTIVE) return collective_seconds(s, &in->u.collective);
+  if (in->kind == INSTR_COMMIT) return commit_seconds(s);
+  return s->m->gpu ? gpu_instr_seconds(s, in) : core_seconds(s, in);
 }

@@ -3,6 +3,8 @@
 //   simulate_access.c   caches: which of them serves the memory accesses of an instruction
 //   simulate_kernel.c   the operations of a kernel
 //   simulate_cost.c     the memory accesses and the seconds of an instruction
+//   simulate_gpu.c      the seconds of an instruction on a GPU
+//   simulate_lanes.c    the operations of a kernel on a GPU
 //   simulate.c          the clocks of the core and of the link; loops; a step
 //
 // A zone is memory for which caches are simulated: one for each persistent tensor, and one for the
@@ -120,7 +122,44 @@ typedef struct KernelWork {
 // Returns the work of all units of a kernel. extent: the number of iterations of each loop.
 KernelWork kernel_work(Arena *scratch, const Kernel *k, const double *extent);
 
+// Returns the loops on which the result of statement s depends. It is recomputed in each of their
+// iterations; iterations of other loops reuse it. of: the loops for each earlier statement.
+LoopSet sim_stmt_loops(const Kernel *k, const KStmt *s, const LoopSet *of);
+bool sim_is_access(const KStmt *s); // a load, store or scatter
+// Returns the cost of a statement that is no access, in additions of f32. A term of a K_DOT counts
+// as two: a load of each factor and a multiplication.
+double sim_operation_cost(const Kernel *k, const KStmt *s);
+double sim_dot_terms(const Kernel *k, const KStmt *s); // the terms of a K_DOT
+// Returns whether statement `stmt` is a product that only sums read. Then the product and the sum
+// are one instruction.
+bool sim_is_fused(const Kernel *k, int stmt);
+
+// -- simulate_lanes.c
+struct GpuPlan;
+// Returns the operations of all units of a kernel on a GPU with this plan, in additions of f32 of
+// one thread. extent: the number of iterations of each loop.
+double lane_operations(Arena *scratch, const Kernel *k, const struct GpuPlan *plan,
+                       const double *extent);
+double loops_rounds(const double *extent, LoopSet set); // the iterations of these loops together
+
+// -- simulate_gpu.c
+// Returns the seconds that an instruction other than a collective or a commit takes a GPU, as
+// sim_seconds.
+double gpu_instr_seconds(Sim *s, const Instr *in);
+// Returns the seconds of a step that belong to no instruction.
+double gpu_step_seconds(const Machine *m);
+
 // -- simulate_cost.c
+// Sets extent[0..MAX_LOOPS-1] to the iterations of the loops of kernel k for a set of operands.
+void sim_extents(const Sim *s, const Kernel *k, const KernelSet *set, double extent[MAX_LOOPS]);
+// The sizes of the products of a GEMM instruction: `batch` products [m, k] x [k, n].
+typedef struct GemmSizes {
+  double m, n, k, batch;
+} GemmSizes;
+// Add to s->access the accesses of a GEMM or ordered instruction.
+GemmSizes gemm_accesses(Sim *s, const Gemm *g);
+void ordered_accesses(Sim *s, const Ordered *o, double rows);
+double ordered_rows(const Sim *s, const Ordered *o);
 // Returns the seconds of an instruction. Sets s->access to its accesses, in order, and records them
 // (sim_touch).
 double sim_seconds(Sim *s, const Instr *in);

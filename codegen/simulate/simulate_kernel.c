@@ -54,9 +54,7 @@ void kernel_access(Sim *s, const Kernel *k, int ptr, Ref at, const double *exten
 
 // -- operations ---------------------------------------------------------------------------------
 
-// Returns the loops on which the result of statement s depends. It is recomputed in each of their
-// iterations; iterations of other loops reuse it. of: the loops for each earlier statement.
-static LoopSet loops_of(const Kernel *k, const KStmt *s, const LoopSet *of) {
+LoopSet sim_stmt_loops(const Kernel *k, const KStmt *s, const LoopSet *of) {
   if (s->kind != K_ACCUM && s->kind != K_REDUCE) return stmt_loops(k, of, s);
   return ((LoopSet)1 << (s->level == LEVEL_INNER ? k->nouter + k->ninner : k->nouter)) - 1;
 }
@@ -78,23 +76,27 @@ static double access_cost(const Kernel *k, const KStmt *s, const LoopSet *of) {
                                 : cost;
 }
 
-// Returns the cost of a K_DOT: a load of each factor and a multiplication for each term.
-static double dot_cost(const Kernel *k, const KStmt *s) {
+double sim_dot_terms(const Kernel *k, const KStmt *s) {
   double terms = 1;
   for (int l = k->nouter + k->ninner; l < k->nouter + k->ninner + k->ndots; l++)
     if (k->ptr[s->index].stride[l]) terms *= (double)loop_rounds(k, l);
-  return 2 * terms;
+  return terms;
 }
 
-static double stmt_cost(const Kernel *k, const KStmt *s, const LoopSet *of) {
+double sim_operation_cost(const Kernel *k, const KStmt *s) {
   // K_QUOTIENT divides by a constant, which is done by a multiplication.
   static const double cost[] = {
       [K_POSITION] = 1, [K_QUOTIENT] = 3, [K_INSIDE] = 2, [K_REDUCE] = 1, [K_ACCUM] = 3};
-  bool access =
-      s->kind == K_LOAD || s->kind == K_LOAD_AT || s->kind == K_STORE || s->kind == K_SCATTER;
-  if (access) return access_cost(k, s, of);
-  if (s->kind == K_DOT) return dot_cost(k, s);
+  if (s->kind == K_DOT) return 2 * sim_dot_terms(k, s);
   return s->kind == K_OP ? op_row(s->op)->cost : cost[s->kind];
+}
+
+bool sim_is_access(const KStmt *s) {
+  return s->kind == K_LOAD || s->kind == K_LOAD_AT || s->kind == K_STORE || s->kind == K_SCATTER;
+}
+
+static double stmt_cost(const Kernel *k, const KStmt *s, const LoopSet *of) {
+  return sim_is_access(s) ? access_cost(k, s, of) : sim_operation_cost(k, s);
 }
 
 static double type_cost(Dtype t) { return dtype_bytes(t) > 4 ? 2 : 1; }
@@ -114,9 +116,7 @@ static double vectors(const Kernel *k, const double *extent, LoopSet of) {
   return shared ? n / clamp64((int64_t)extent[k->rows], 1, SHARED_ROWS) : n;
 }
 
-// Returns whether statement `stmt` is a product that only sums read. Then the product and the sum
-// are one instruction.
-static bool is_fused(const Kernel *k, int stmt) {
+bool sim_is_fused(const Kernel *k, int stmt) {
   bool summed = false;
   for (int i = stmt + 1; i < k->nstmts && k->stmt[stmt].kind == K_OP && k->stmt[stmt].op == OP_MUL;
        i++)
@@ -148,7 +148,7 @@ static void tile_work(const Kernel *k, const double *extent, bool *done, KernelW
   if (k->rows < 0 || k->vector < 0 || k->vector >= k->nouter) return;
   for (int i = 0; i < k->nstmts; i++) {
     const KStmt *s = &k->stmt[i];
-    if (s->kind != K_REDUCE || s->op != OP_SUM || !is_fused(k, s->arg[0])) continue;
+    if (s->kind != K_REDUCE || s->op != OP_SUM || !sim_is_fused(k, s->arg[0])) continue;
     const KStmt *product = &k->stmt[s->arg[0]];
     if (!is_tile_load(k, product->arg[0]) || !is_tile_load(k, product->arg[1])) continue;
     done[i] = done[s->arg[0]] = done[product->arg[0]] = done[product->arg[1]] = true;
@@ -196,10 +196,10 @@ KernelWork kernel_work(Arena *scratch, const Kernel *k, const double *extent) {
   if (!winograd_work(k, extent, done, &work)) tile_work(k, extent, done, &work);
   for (int i = 0; i < k->nstmts; i++) {
     const KStmt *s = &k->stmt[i];
-    LoopSet own = loops_of(k, s, of);
+    LoopSet own = sim_stmt_loops(k, s, of);
     // the result of a reduction is a value of the outer loops
     of[i] = s->kind == K_REDUCE ? own & outer : own;
-    if (done[i] || is_fused(k, i)) continue;
+    if (done[i] || sim_is_fused(k, i)) continue;
     double each = stmt_cost(k, s, of) + (is_access(s) && along_vector(k, own) ? masked : 0);
     each = kept_cost(&rows, i, each);
     if (s->kind == K_REDUCE && along_vector(k, own & ~outer))

@@ -16,7 +16,7 @@
 #include "ir/base/base.h"
 #include "tests/suite/common/command.h"
 
-#define MACHINE "examples/machines/gpus.txt"
+#define MACHINE "examples/machines/h200x8.txt"
 
 static Arena *arena;
 static int passed, failed, skipped;
@@ -189,7 +189,7 @@ static const struct {
               {"--mesh rows=8 --layout b=rows,optimizer/all=rows", 0.5},
               {"--mesh rows=8 --layout b=rows,parameters/all=rows", 0.8}};
 
-// Writes gpus.txt without overlap to `to`, the template of a file name.
+// Writes h200x8.txt without overlap to `to`, the template of a file name.
 static void make_blocking_machine(char *to) {
   int file = mkstemp(to), code = 1;
   if (file >= 0)
@@ -223,6 +223,85 @@ static void check_beside(size_t i, const char *blocking) {
   json_decref(facts);
 }
 
+// -- predicted times of GPUs --------------------------------------------------------------------
+
+// Steps whose time on a GPU is known, or bounded by what is known. Models are text; `options`
+// replace sizes.
+static const struct {
+  const char *name, *model, *options;
+  double least, most; // seconds
+} anchors[] = {
+    {"product", // 795 TFLOP/s at 8192, 716 at 4096: 1.38 and 0.19 ms
+     "dim m = 8192, n = m, k = m\ninput x[m, k]: bf16\ninput w[k, n]: bf16\n"
+     "output y[m, n] = sum[k](x * w)\n",
+     "--machine h100", 1.25e-3, 1.6e-3},
+    {"product of 4096",
+     "dim m = 4096, n = m, k = m\ninput x[m, k]: bf16\ninput w[k, n]: bf16\n"
+     "output y[m, n] = sum[k](x * w)\n",
+     "--machine h100", 1.7e-4, 2.2e-4},
+    {"sum", // 3.24 TB/s: 1.33 ms
+     "dim m = 1048576, n = 1024\ninput x[m, n]\noutput y = sum(x)\n", "--machine h100", 1.2e-3,
+     1.6e-3},
+    {"AdamW, 124 million parameters", // 28 bytes a parameter: 0.87 ms at 4.0 TB/s
+     "dim a = 512, b = 242970\nparam w[a, b]\nloss = mean(square(w))\n"
+     "train loss { optimizer = adamw(lr = 1e-3), steps = 1 }\n",
+     "--machine h200", 7e-4, 1e-3},
+    {"MLP", // 2.4 GFLOP at 67 TFLOP/s are 37 us, and 17 launches
+     "dim b = 256, i = 784, h = 1024, k = 1024, o = 10\ninput x[b, i]\ninput y[b]: i32\n"
+     "param v[i, h] ~ he(i)\nparam v_b[h]\nparam w[h, k] ~ he(h)\nparam w_b[k]\n"
+     "param u[k, o] ~ he(k)\nparam u_b[o]\na = relu(sum[i](x * v) + v_b)\n"
+     "c = relu(sum[h](a * w) + w_b)\nl[b, o] = sum[k](c * u) + u_b\n"
+     "loss = mean[b](cross_entropy[o](l, y))\ntrain loss { optimizer = adam(lr = 1e-3), steps = 1 "
+     "}\n",
+     "--machine h100", 5e-5, 2e-4},
+    {"without --machine", // that of an H100
+     "dim m = 1048576, n = 1024\ninput x[m, n]\noutput y = sum(x)\n", "", 1.2e-3, 1.6e-3},
+    {"all_reduce of 1 GiB", // 370 GB/s: 5.1 ms
+     "dim p = 8, n = 268435456\ninput x[p, n]\noutput y = sum[p](x)\nmesh rows = 8\n"
+     "layout p -> rows\n",
+     "--machine h100x8", 5e-3, 9e-3},
+};
+
+static void check_anchor(size_t i) {
+  char path[] = "/tmp/meshc-facts-XXXXXX";
+  int file = mkstemp(path);
+  size_t n = strlen(anchors[i].model);
+  if (file < 0 || write(file, anchors[i].model, n) != (ssize_t)n)
+    fault(anchors[i].name, "%s cannot be written", path);
+  if (file >= 0) close(file);
+  json_t *facts = check(path, arena_printf(arena, "--device cuda %s", anchors[i].options));
+  double seconds = json_real_value(json_object_get(facts, "predicted_seconds"));
+  if (facts && (seconds < anchors[i].least || seconds > anchors[i].most))
+    fault(anchors[i].name, "%g s are predicted, not %g to %g", seconds, anchors[i].least,
+          anchors[i].most);
+  json_decref(facts);
+  unlink(path);
+}
+
+// Returns the layout that `plan` proposes.
+static const char *planned(const char *model, const char *options) {
+  int code;
+  char *text = command_output(
+      arena, arena_printf(arena, "%s plan %s --json %s 2>&1", meshc, model, options), &code);
+  json_t *facts = code ? NULL : json_loads(text, 0, NULL);
+  const char *layout = json_string_value(json_object_get(json_object_get(facts, "use"), "layout"));
+  if (!layout) fault(options, "no plan: %.200s", text);
+  layout = arena_printf(arena, "%s", layout ? layout : "");
+  json_decref(facts);
+  return layout;
+}
+
+// Cores divide a small model's products. GPUs compute them faster than they would send the parts.
+static void check_plans(void) {
+  const char *model = "examples/gpt.mesh";
+  const char *cores = planned(model, "--processors 8"),
+             *gpus = planned(model, "--processors 8 --device cuda");
+  if (!strstr(cores, "ff=") || strstr(gpus, "ff="))
+    fault("plan", "%s for cores, %s for GPUs", cores, gpus);
+  else
+    passed++;
+}
+
 int main(void) {
   arena = arena_new();
   meshc = command_program(arena);
@@ -231,6 +310,8 @@ int main(void) {
   make_blocking_machine(blocking);
   for (size_t i = 0; i < countof(beside); i++) check_beside(i, blocking);
   unlink(blocking);
+  for (size_t i = 0; i < countof(anchors); i++) check_anchor(i);
+  check_plans();
   printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
   arena_free(arena);
   return failed != 0;

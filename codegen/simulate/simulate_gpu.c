@@ -1,0 +1,195 @@
+// The seconds that an instruction takes a GPU.
+//
+//   kernel    a launch, and the longer of its memory traffic and its operations (simulate_lanes.c);
+//             a product in tiles takes the waves of its tiles, too
+//   GEMM      a launch for each call, and the longer of its memory traffic and the waves of its
+//             tiles
+//   ordered   a launch, traffic of all passes, operations
+//   fill, copy  a launch and traffic
+//
+// Blocks of threads. The full rates need many threads on each multiprocessor: so many that their
+// loads cover the time of an access to memory, or their operations the time of an operation. With
+// fewer threads the rate falls in proportion:
+//
+//   a kernel of 264 blocks of 256 threads on 132 multiprocessors: 512 threads each, half of the
+//   memory rate
+//
+// Tiles. A library divides the result of a product into tiles, and long sums into parts. A
+// multiprocessor computes a tile at a time; tiles that are left over after full waves take as long
+// as a full wave. The fastest of a few sizes of tiles and numbers of parts counts.
+//
+// Processors that share a GPU: a kernel is one launch for all of them, products are launched one
+// after the other.
+#include <math.h>
+
+#include "codegen/gpu/gpu_internal.h"
+#include "codegen/simulate/simulate_internal.h"
+#include "ir/program/gpu_ordered.h"
+
+enum {
+  // Threads of a multiprocessor that reach the full rate. Memory: 1,024 accesses of 16 bytes under
+  // way for 0.7 us on 132 multiprocessors are 3.1 TB/s. Operations: two warps for each of the four
+  // schedulers, with two independent operations each.
+  MEMORY_THREADS = 1024,
+  WORK_THREADS = 256,
+  STEP_NODES = 4 // nodes of a step beside instructions: its header, statuses twice, results
+};
+
+double gpu_step_seconds(const Machine *m) { return STEP_NODES * m->launch; }
+
+static double traffic_seconds(const Machine *m, const CacheTraffic *t) {
+  return (t->l2 + t->core + t->l3) / (m->l3_rate > 0 ? m->l3_rate : m->memory_rate) +
+         t->memory / m->memory_rate;
+}
+
+// Returns the share of a rate that `threads` threads reach if each multiprocessor needs `needed`.
+static double share(const Sim *s, double threads, double needed) {
+  double all = needed * fmax(s->m->multiprocessors, 1);
+  return threads < all ? fmax(threads, 1) / all : 1;
+}
+
+// Returns the seconds of a launch of all processors that share the GPU.
+static double launch_seconds(const Sim *s, double work, double traffic, double threads) {
+  threads *= s->contexts;
+  return s->m->launch + s->contexts * fmax(work / share(s, threads, WORK_THREADS),
+                                           traffic / share(s, threads, MEMORY_THREADS));
+}
+
+static double operation_seconds(const Sim *s, double operations) {
+  return s->m->operations > 0 ? operations / s->m->operations : 0;
+}
+
+// -- products -----------------------------------------------------------------------------------
+
+typedef struct Tile {
+  double rows, columns;
+} Tile;
+
+// Returns the share of the rate of products that tiles of a size reach. A multiprocessor reads
+// rows + columns factors for rows * columns products; the largest tile counts as 1.
+static double tile_share(const Tile *t) {
+  double depth = t->rows * t->columns / (t->rows + t->columns), largest = 128.0 * 256 / (128 + 256);
+  return depth / (depth + 8) * (largest + 8) / largest;
+}
+
+// Returns the seconds of the waves of tiles of `batch` products, whose sums are divided into
+// `parts` parts.
+static double wave_seconds(const Sim *s, const GemmSizes *z, double flops, const Tile *t,
+                           double parts) {
+  double processors = fmax(s->m->multiprocessors, 1);
+  double tiles = z->batch * ceil(z->m / t->rows) * ceil(z->n / t->columns) * parts;
+  double each = 2 * t->rows * t->columns * (ceil(z->k / parts) + s->m->half) /
+                (flops / processors * tile_share(t));
+  double sums = 4 * 2 * parts * z->batch * z->m * z->n; // bytes of the sums of parts
+  double join = parts > 1 ? s->m->launch + sums / s->m->memory_rate : 0;
+  return ceil(tiles / processors) * each + join;
+}
+
+static double product_seconds(const Sim *s, const GemmSizes *z, double flops) {
+  static const Tile tile[] = {{128, 256}, {128, 128}, {64, 128}, {64, 64}, {32, 64}};
+  double least = HUGE_VAL;
+  for (size_t i = 0; i < countof(tile); i++)
+    for (double parts = 1; parts <= 32; parts *= 2)
+      least = fmin(least, wave_seconds(s, z, flops, &tile[i], parts));
+  return least;
+}
+
+// Returns the seconds of the tiles of a kernel that is a product. Tensor cores are fed without TMA,
+// by which such kernels reach 370 of a library's 722 TFLOP/s (Triton, issue 2339).
+static double tiles_seconds(const Sim *s, const GpuTiles *t, const double *extent) {
+  enum { OF_LIBRARY = 2 };
+  bool narrow = dtype_bytes(t->factor) == 2 && s->m->bf16_flops > 0;
+  double wide = machine_tile_flops(s->m) * 4 / (double)dtype_bytes(t->factor);
+  GemmSizes z = {.m = loops_rounds(extent, t->along[0]),
+                 .n = loops_rounds(extent, t->along[1]),
+                 .k = loops_rounds(extent, t->inner),
+                 .batch = loops_rounds(extent, t->batch)};
+  Tile tile = {t->size[0], t->size[1]};
+  return wave_seconds(s, &z, narrow ? s->m->bf16_flops / OF_LIBRARY : wide, &tile, 1);
+}
+
+// -- instructions -------------------------------------------------------------------------------
+
+static double kernel_seconds(Sim *s, const KernelLaunch *l) {
+  const Kernel *k = s->c->kernels[l->kernel];
+  GpuPlan plan = gpu_plan_make(s->a, k, &(GpuCodeOptions){0});
+  double blocks = 0, operations = 0, tiles = 0,
+         grain = (double)(plan.grain ? plan.grain : l->grain);
+  for (uint32_t i = 0; i < l->nsets; i++) {
+    double extent[MAX_LOOPS];
+    sim_extents(s, k, &l->set[i], extent);
+    for (int p = 0; p < k->nptr; p++) kernel_access(s, k, p, l->set[i].ptr[p], extent);
+    operations += lane_operations(s->a, k, &plan, extent);
+    if (plan.team == TEAM_TILE) tiles += tiles_seconds(s, &plan.tiles, extent);
+    blocks += ceil(sim_size(s, l->set[i].units) / grain);
+  }
+  CacheTraffic t = sim_touch(s, false, false);
+  double partial = 2.0 * (double)s->p->kernel[l->kernel].partial_bytes * (double)l->chunks;
+  t.l3 += partial;
+  double combine = partial > 0 ? s->m->launch : 0, work = operation_seconds(s, operations),
+         traffic = traffic_seconds(s->m, &t), threads = blocks * plan.threads;
+  if (tiles > 0) return s->m->launch + s->contexts * fmax(tiles + work, traffic);
+  return combine + launch_seconds(s, work, traffic, threads);
+}
+
+// Returns the calls of the library for a GEMM: one for each piece, and for each step of the loops
+// over the batch but the longest, because a call has one loop.
+static double gemm_calls(const Sim *s, const Gemm *g) {
+  double all = 1, longest = 1;
+  for (int i = 0; i < g->nbatch; i++) {
+    double count = sim_size(s, g->batch[i].count);
+    all *= count;
+    longest = fmax(longest, count);
+  }
+  return all / longest * (g->npieces && !g->by_step ? g->npieces : 1);
+}
+
+static double gemm_seconds(Sim *s, const Gemm *g) {
+  GemmSizes z = gemm_accesses(s, g);
+  CacheTraffic t = sim_touch(s, false, false);
+  if (z.m < 1 || z.n < 1 || z.batch < 1) return 0;
+  double calls = gemm_calls(s, g);
+  double work = product_seconds(s, &z, machine_flops(s->m, g->factors)) *
+                gemm_share(g, (int64_t)z.m, (int64_t)z.n, (int64_t)z.k);
+  return s->contexts * (calls * s->m->launch + fmax(work, traffic_seconds(s->m, &t)));
+}
+
+// -- copies, ordered operations -----------------------------------------------------------------
+
+static double copy_seconds(Sim *s, const Ref *src, Ref dst, int64_t bytes) {
+  if (src) sim_access(s, *src, bytes, (double)bytes, false);
+  sim_access(s, dst, bytes, (double)bytes, true);
+  CacheTraffic t = sim_touch(s, false, false);
+  return s->contexts * (s->m->launch + traffic_seconds(s->m, &t));
+}
+
+// Returns how often a sort merges the runs of a row of n elements.
+static double merges(double n) { return n > ORDERED_RUN ? ceil(log2(n / ORDERED_RUN)) : 0; }
+
+// Returns the seconds of an ordered operation. A sort compares all pairs of a run, and each merge
+// reads and writes a key and an index of each element.
+static double ordered_seconds(Sim *s, const Ordered *o) {
+  enum { ENTRY = 16, RUNNING_COST = 8 };
+  bool sorts = o->kind == ORDERED_ARGSORT || o->kind == ORDERED_TOP_K;
+  double n = sim_size(s, o->n), rows = ordered_rows(s, o), all = n * rows;
+  int64_t count[MAX_RANK];
+  for (int i = 0; i < o->nrows; i++) count[i] = (int64_t)sim_size(s, o->row[i].count);
+  OrderedSizes sizes = {.what = o, .n = (int64_t)n, .rows = (int64_t)rows, .count = count};
+  double threads = (double)gpu_ordered_launch(&sizes).blocks * ORDERED_THREADS;
+  ordered_accesses(s, o, rows);
+  CacheTraffic t = sim_touch(s, false, false);
+  if (sorts) t.l3 += all * 2 * ENTRY * merges(n);
+  double each = sorts ? 2 * fmin(n, ORDERED_RUN) + ENTRY * merges(n) : RUNNING_COST;
+  return launch_seconds(s, operation_seconds(s, all * each), traffic_seconds(s->m, &t), threads);
+}
+
+double gpu_instr_seconds(Sim *s, const Instr *in) {
+  switch (in->kind) {
+  case INSTR_KERNEL: return kernel_seconds(s, &in->u.kernel);
+  case INSTR_GEMM: return gemm_seconds(s, &in->u.gemm);
+  case INSTR_ORDERED: return ordered_seconds(s, &in->u.ordered);
+  case INSTR_FILL: return copy_seconds(s, NULL, in->u.fill.dst, in->u.fill.bytes);
+  case INSTR_COPY: return copy_seconds(s, &in->u.copy.src, in->u.copy.dst, in->u.copy.bytes);
+  default: return 0;
+  }
+}

@@ -1,0 +1,113 @@
+// The operations of a kernel on a GPU: those of each statement, times the threads that run it.
+//
+// 32 threads, a warp, execute a statement together, each for its own element, in one cycle of 32
+// lanes. So an operation costs what it costs one lane, and:
+//
+//   access     a multiprocessor moves 128 bytes in the cycle in which it computes 128 elements. A
+//              byte therefore costs a lane's cycle; elements that are apart cost their whole sector
+//   item       what all threads of a team compute alike costs each of them
+//   factor     of a product in tiles: threads compute its elements for each tile of results
+//   rounds     threads of a team that have no round of the spread loops left wait for the others
+#include <math.h>
+
+#include "codegen/gpu/gpu_internal.h"
+#include "codegen/simulate/simulate_internal.h"
+
+enum {
+  SECTOR = 32,   // bytes that an access of one element far from others moves
+  JOIN_COST = 10 // operations of a thread to join the cells of a warp; twice for a block
+};
+
+static double team_of(const GpuPlan *p) {
+  return p->team == TEAM_WARP ? GPU_WARP : p->team == TEAM_BLOCK ? p->threads : 1;
+}
+
+// Returns the loop along which threads that are neighbours have neighbouring elements, or -1.
+static int lane_loop(const Kernel *k, const GpuPlan *p) {
+  if (p->spread && k->vector >= 0 && (p->spread >> k->vector & 1)) return k->vector;
+  for (int l = k->nouter + k->ninner - 1; l >= 0 && p->spread; l--)
+    if (p->spread >> l & 1) return l;
+  return p->blocked ? k->vector : k->nouter - 1;
+}
+
+// Returns the cost of an access through pointer `ptr`. lanes: the loop along which the lanes are,
+// or -1.
+static double pointer_cost(const Kernel *k, int ptr, int lanes) {
+  int64_t stride = lanes >= 0 ? k->ptr[ptr].stride[lanes] : 0;
+  return stride > 1 || stride < -1 ? SECTOR : (double)dtype_bytes(k->ptr[ptr].type);
+}
+
+static double access_cost(const Kernel *k, const KStmt *s, const LoopSet *of, int lanes) {
+  int32_t index = s->kind == K_LOAD_AT ? s->arg[0] : s->kind == K_SCATTER ? s->arg[1] : NO_STMT;
+  bool apart = index != NO_STMT && lanes >= 0 && (of[index] >> lanes & 1);
+  double cost = apart ? SECTOR : pointer_cost(k, s->index, lanes);
+  return s->kind == K_SCATTER ? 2 * cost : cost;
+}
+
+// Returns the cost of a statement for one thread. A K_DOT loads both factors of each term.
+static double thread_cost(const Kernel *k, const KStmt *s, const LoopSet *of, int lanes) {
+  if (sim_is_access(s)) return access_cost(k, s, of, lanes);
+  if (s->kind == K_DOT)
+    return sim_dot_terms(k, s) *
+           (pointer_cost(k, s->index, lanes) + pointer_cost(k, s->other, lanes) + 1);
+  return sim_operation_cost(k, s) * (dtype_bytes(s->type) > 4 ? 2 : 1);
+}
+
+static double join_cost(const GpuPlan *p) {
+  return p->team == TEAM_WARP ? JOIN_COST : p->team == TEAM_BLOCK ? 2 * JOIN_COST : 0;
+}
+
+// Returns how often threads run a statement that depends on the loops `of`: in all iterations of
+// the loops around the innermost of them, by all threads of a team if no inner loop is among them.
+static double times_run(const Kernel *k, const GpuPlan *p, const double *extent, LoopSet of) {
+  double times = 1, spread = 1;
+  int loops = k->nouter + k->ninner, deepest = -1;
+  for (int i = 0; i < loops; i++)
+    if (of >> i & 1) deepest = i;
+  for (int i = 0; i <= deepest; i++) {
+    times *= extent[i];
+    if (p->spread >> i & 1) spread *= extent[i];
+  }
+  double team = team_of(p);
+  return spread >= 1 ? times / spread * team * ceil(spread / team) : 0;
+}
+
+double loops_rounds(const double *extent, LoopSet set) {
+  double n = 1;
+  for (int l = 0; l < MAX_LOOPS; l++)
+    if (set >> l & 1) n *= extent[l];
+  return n;
+}
+
+// Returns how often threads run a statement of a factor of a product in tiles: once for each
+// element of the factor, and again for each tile of results that reads it.
+static double times_filled(const GpuTiles *t, const double *extent, LoopSet of) {
+  double times = loops_rounds(extent, of | t->batch | t->inner);
+  for (int side = 0; side < 2; side++)
+    if (!(of & t->along[side])) times *= ceil(loops_rounds(extent, t->along[side]) / t->size[side]);
+  return times;
+}
+
+// Returns how often threads run statement number i.
+static double times_of(const Kernel *k, const GpuPlan *p, int i, const double *extent, LoopSet of) {
+  bool factor = p->team == TEAM_TILE && k->stmt[i].level == LEVEL_INNER;
+  if (factor && i == p->tiles.sum) return 0; // simulate_gpu.c counts products
+  return factor ? times_filled(&p->tiles, extent, of) : times_run(k, p, extent, of);
+}
+
+double lane_operations(Arena *scratch, const Kernel *k, const GpuPlan *plan, const double *extent) {
+  ArenaMark mark = arena_mark(scratch);
+  LoopSet *of = arena_array(scratch, LoopSet, k->nstmts + 1), outer = ((LoopSet)1 << k->nouter) - 1;
+  int lanes = lane_loop(k, plan);
+  double all = 0;
+  for (int i = 0; i < k->nstmts; i++) {
+    const KStmt *s = &k->stmt[i];
+    LoopSet own = sim_stmt_loops(k, s, of);
+    of[i] = s->kind == K_REDUCE ? own & outer : own;
+    if (sim_is_fused(k, i)) continue;
+    all += thread_cost(k, s, of, lanes) * times_of(k, plan, i, extent, own);
+    if (s->kind == K_REDUCE) all += join_cost(plan) * times_run(k, plan, extent, outer);
+  }
+  arena_reset(scratch, mark);
+  return all;
+}
