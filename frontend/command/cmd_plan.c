@@ -14,8 +14,8 @@ static const char *difference_text(const PlanReport *r, const SearchChoice *c) {
   Arena *a = r->s->arena;
   double all = p->seconds - best->seconds, wire = p->wire - best->wire,
          held = p->memory - best->memory;
-  double part[3] = {(p->flops - best->flops) / m->flops,
-                    (p->traffic - best->traffic) / m->memory_rate, p->transfer - best->transfer};
+  double part[3] = {p->work - best->work, (p->traffic - best->traffic) / m->memory_rate,
+                    p->transfer - best->transfer};
   const char *text = arena_printf(a, "%+.3f ms:", 1e3 * all);
   for (bool used[3] = {false};;) {
     int most = -1;
@@ -38,10 +38,9 @@ static void print_choice(const PlanReport *r, const char *name, const Foreseen *
   printf("%-8s %-22s %s\n", name, mesh_text(a, c->mesh), layout_option(a, c->mesh, &c->layout));
   printf("%-8s %.3f ms = compute %.3f + traffic %.3f + transfer %.3f; %s sent, %s a processor; "
          "predicted %s%s\n",
-         "", 1e3 * c->cost.seconds, 1e3 * c->cost.flops / m->flops,
-         1e3 * c->cost.traffic / m->memory_rate, 1e3 * c->cost.transfer,
-         bytes_text(a, (int64_t)c->cost.wire), bytes_text(a, (int64_t)c->cost.memory),
-         seconds_text(a, f->time->seconds),
+         "", 1e3 * c->cost.seconds, 1e3 * c->cost.work, 1e3 * c->cost.traffic / m->memory_rate,
+         1e3 * c->cost.transfer, bytes_text(a, (int64_t)c->cost.wire),
+         bytes_text(a, (int64_t)c->cost.memory), seconds_text(a, f->time->seconds),
          f->fits ? "" : arena_printf(a, ", needs %s", bytes_text(a, f->peak)));
   if (f != &r->kept[0]) printf("%-8s %s\n", "", difference_text(r, c));
 }

@@ -82,7 +82,7 @@ static json_t *cost_json(const PlanReport *r, const Foreseen *f) {
   json_object_set_new(out, "mesh", mesh_json(c->mesh));
   json_object_set_new(out, "layout", json_text(layout_option(r->s->arena, c->mesh, &c->layout)));
   json_object_set_new(out, "seconds", json_real(c->cost.seconds));
-  json_object_set_new(out, "compute_seconds", json_real(c->cost.flops / m->flops));
+  json_object_set_new(out, "compute_seconds", json_real(c->cost.work));
   json_object_set_new(out, "memory_seconds", json_real(c->cost.traffic / m->memory_rate));
   json_object_set_new(out, "transfer_seconds", json_real(c->cost.transfer));
   json_object_set_new(out, "flops", json_integer((json_int_t)c->cost.flops));

@@ -133,7 +133,9 @@ static bool worth_repeating(const Behind *b, NodeId n) {
   double saved =
       (p - 1) * (double)sharding_bytes(b->g, n, &b->p->result.computed[n]) - argument_bytes(b, n);
   double bandwidth = machine_link(b->p->machine, b->g->mesh->axis[b->axis].name).bandwidth;
-  return saved > 0 && (p - 1) * place_work(b->p, n) / b->p->machine->flops <= 2 * saved / bandwidth;
+  Dtype factors = (Dtype)graph_node(b->g, graph_node(b->g, n)->args[0])->type;
+  double flops = machine_flops(b->p->machine, factors);
+  return saved > 0 && (p - 1) * place_work(b->p, n) / flops <= 2 * saved / bandwidth;
 }
 
 static void gather_value(Behind *b, NodeId n) {

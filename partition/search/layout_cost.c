@@ -24,6 +24,11 @@ static double step_flops(const Graph *g, NodeId n) {
          (double)region_times(g, graph_node(g, n)->region);
 }
 
+// Returns the flops per second of contraction n, which is computed in the type of its factors.
+static double flops_rate(const Machine *m, const Graph *g, NodeId n) {
+  return machine_flops(m, (Dtype)graph_node(g, graph_node(g, n)->args[0])->type);
+}
+
 // Returns the bytes that node n reads and writes. Of its arguments only those count that are stored
 // in memory. A fused kernel also reads the stored arguments of its pointwise nodes, but these bytes
 // are neglected.
@@ -55,6 +60,7 @@ static bool is_held(const Decl *d) { return d->node && d->kind != DECL_INPUT; }
 
 static void cost_add(LayoutCost *sum, const LayoutCost *p, double weight) {
   sum->flops += weight * p->flops;
+  sum->work += weight * p->work;
   sum->traffic += weight * p->traffic;
   sum->wire += weight * p->wire;
   sum->transfer += weight * p->transfer;
@@ -137,7 +143,10 @@ static LayoutCost cost_of(Arena *a, const Graph *g, const Machine *machine, cons
   }
   bool *kept = kept_values(a, g);
   for (NodeId n = 1; n <= graph_count(g); n++) {
-    if (graph_node(g, n)->op == OP_CONTRACT) p.flops += step_flops(g, n);
+    if (graph_node(g, n)->op == OP_CONTRACT) {
+      p.flops += step_flops(g, n);
+      p.work += step_flops(g, n) / flops_rate(machine, g, n);
+    }
     p.traffic += node_traffic(g, n);
     if (kept[n]) p.memory += (double)node_bytes(g, n);
   }
@@ -181,7 +190,7 @@ Graph layout_apply(Arena *a, const Graph *g, const Mesh *mesh, const Layout *lay
 }
 
 static double cost_seconds(const Machine *m, const LayoutCost *p) {
-  return p->flops / m->flops + p->traffic / m->memory_rate + p->transfer;
+  return p->work + p->traffic / m->memory_rate + p->transfer;
 }
 
 LayoutCost search_cost(const SearchTask *t, const Mesh *mesh, const Layout *layout) {
@@ -250,7 +259,7 @@ static void visit_contraction(PartVisitor *t, NodeId n) {
     dims[k] = node->attr.dims[i];
     axes[k] = t->placer->inner[n][i];
   }
-  visit_part(t, false, step_flops(t->g, n) / t->machine->flops, k, dims, axes);
+  visit_part(t, false, step_flops(t->g, n) / flops_rate(t->machine, t->g, n), k, dims, axes);
 }
 
 // Visits the memory traffic with which window operation n reads its argument. A processor reads at

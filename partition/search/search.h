@@ -14,6 +14,7 @@
 // machine.
 typedef struct LayoutCost {
   double flops;    // number of operations of contractions
+  double work;     // seconds of these, by the rates of their types
   double traffic;  // bytes of memory that contractions, reductions, lookups, collectives and
                    // updates read and write
   double wire;     // bytes sent
@@ -21,7 +22,7 @@ typedef struct LayoutCost {
   double latency;  // the part of transfer that does not depend on bytes
   double memory;  // bytes of parameters, inputs, states of model and optimizer, and values kept for
                   // gradients
-  double seconds; // seconds of flops, traffic and transfer, one after the other
+  double seconds; // seconds of work, traffic and transfer, one after the other
 } LayoutCost;
 
 // One of the graphs from which the cost of the model is computed. The cost of the model is the sum
