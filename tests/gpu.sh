@@ -14,6 +14,7 @@ else
   expect "no driver" 1 'device cuda: .*driver.*E0807' env LD_LIBRARY_PATH= "$meshc" train examples/iris.mesh --device cuda
 fi
 expect "check needs no GPU" 0 '^device     cuda' "$meshc" check examples/iris.mesh --device cuda
+expect "predictions of GPUs" 0 'predicted .* us: products' "$meshc" check examples/iris.mesh --device cuda --machine h200
 expect "a trace" 1 'does not support --trace yet' "$meshc" train examples/iris.mesh --device cuda --log-dir "$tmp/log" --trace
 expect "another device" 2 "cpu" "$meshc" check examples/iris.mesh --device tpu
 
@@ -161,6 +162,9 @@ expect "a wrong element" 1 'does not support --fault value@' "$gpu" train "$tmp/
 printf 'dim a = 64, b = 64, c = 64\nparam x[a, b]\nparam w[b, c]\noutput y = sum[b](x * w)\n' >"$tmp/product.mesh"
 expect "a product without kernels" 0 '^y ' "$gpu" run "$tmp/product.mesh"
 expect "bench" 0 'slowest' "$gpu" bench "$tmp/digits.mesh" --steps 2
+expect "figures of a known GPU" 0 'machine    h[12]00, which meshc knows' "$gpu" bench "$tmp/digits.mesh" --steps 2
+expect "figures of eight GPUs" 0 'machine    h100x8$' "$gpu" bench "$tmp/digits.mesh" --steps 2 --machine h100x8
+expect "a prediction before training" 0 'cuda .*, predicted .* ms a step' "$gpu" train "$tmp/digits.mesh"
 
 # Models of all kinds: a step on made-up input agrees with one processor of the CPU, within the bounds of rounding.
 while read -r model mesh layout; do

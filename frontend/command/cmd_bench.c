@@ -3,7 +3,8 @@
 // --fetch, --steps. Output: text or JSON.
 //
 // The roofline (Williams et al. 2009) is the longer of two times: all flops of contractions at the
-// FMA peak of all cores, and the least memory traffic at the copy rate. That traffic is one read of
+// FMA peak of all cores, and the least memory traffic at the copy rate; of a GPU both rates are
+// figures of the machine file. That traffic is one read of
 // every parameter, state and optimizer tensor, one write of those that the step changes, and every
 // input and output once. Replicas count once, because they share this machine.
 #include "frontend/command/hardware.h"
@@ -22,11 +23,14 @@ typedef struct Bench {
   Exec *exec;
   int64_t steps, profiled; // numbers of timed and of profiled steps
   double median, best;
-  double peak, copy; // flops and copied bytes per second of all cores that the step uses
-  int64_t bytes;     // least memory traffic of a step, in bytes
-  int64_t resident;  // peak of the resident memory of this process until the steps ended, in bytes
+  // Flops and copied bytes per second: measured on all cores that the step uses, or the figures of
+  // the GPU.
+  double peak, copy;
+  int64_t bytes;    // least memory traffic of a step, in bytes
+  int64_t resident; // peak of the resident memory of this process until the steps ended, in bytes
   const Simulation *predicted;
   const char *machine; // the machine file behind `predicted`; NULL: the built-in figures
+  Machine figures;     // the figures behind `predicted`
 } Bench;
 
 // Numbers of steps: of those that warm up, of timed ones (FEW if LEAST take too long), of profiled
@@ -115,6 +119,20 @@ static int64_t least_bytes(const Graph *g) {
   return bytes;
 }
 
+// Returns the flops per second that a GPU reaches on the products of g at best, by the rates of
+// their types.
+static double gpu_peak(const Machine *m, const Graph *g) {
+  double flops = 0, seconds = 0;
+  for (NodeId n = 1; n <= graph_count(g); n++) {
+    const Node *node = graph_node(g, n);
+    if (node->op != OP_CONTRACT) continue;
+    double each = (double)contract_flops(g, n, NULL, NULL) * (double)region_times(g, node->region);
+    flops += each;
+    seconds += each / machine_flops(m, (Dtype)graph_node(g, node->args[0])->type);
+  }
+  return seconds > 0 ? flops / seconds : m->flops;
+}
+
 static double flop_seconds(const Bench *b) {
   return (double)b->made.partition.flops_whole / b->peak;
 }
@@ -153,11 +171,12 @@ static int print_json(const Bench *b) {
   json_object_set_new(out, "steps_per_second", json_real(1 / b->median));
   json_object_set_new(out, "predicted_seconds", json_real(b->predicted->seconds));
   json_object_set_new(out, "predicted", simulation_json(b->predicted));
-  json_object_set_new(out, "machine", b->machine ? json_text(b->machine) : json_null());
+  const char *machine = b->machine ? b->machine : s->machine_name;
+  json_object_set_new(out, "machine", machine ? json_text(machine) : json_null());
   json_object_set_new(
       out, "instructions",
       instructions_json(b->predicted, b->made.compiled->program, b->exec, b->profiled));
-  json_object_set_new(out, "roofline", s->gpu ? json_null() : roofline_json(b));
+  json_object_set_new(out, "roofline", roofline_json(b));
   if (s->gpu) json_object_set_new(out, "gpu", json_text(gpu_facts(s->gpu)->name));
   program_json(out, &b->made);
   json_object_set_new(out, "collectives", list);
@@ -203,15 +222,21 @@ static void print_slowest(const Bench *b) {
   }
 }
 
-// Prints the predicted time and the roofline, which are of CPUs.
-static void print_figures(const Bench *b) {
-  const Session *s = b->s;
-  Arena *a = s->arena;
+static const char *machine_text(const Bench *b) {
+  if (b->machine) return b->machine;
+  if (!b->s->machine_name) return "built-in figures; doctor --measure FILE measures this one";
+  return arena_printf(b->s->arena, "%s, which meshc knows", b->s->machine_name);
+}
+
+static void print_predicted(const Bench *b) {
+  printf("predicted  %s; the step takes %.2f times that\n",
+         simulation_text(b->s->arena, b->predicted), b->median / b->predicted->seconds);
+  printf("machine    %s\n", machine_text(b));
+}
+
+static void print_roofline(const Bench *b) {
+  Arena *a = b->s->arena;
   const PartitionFacts *f = &b->made.partition;
-  printf("predicted  %s; the step takes %.2f times that\n", simulation_text(a, b->predicted),
-         b->median / b->predicted->seconds);
-  printf("machine    %s\n",
-         b->machine ? b->machine : "built-in figures; doctor --measure FILE measures this one");
   printf("roofline   %s: %.5g steps/s, of which the step reaches %.1f%%\n",
          seconds_text(a, bound_seconds(b)), 1 / bound_seconds(b),
          100 * bound_seconds(b) / b->median);
@@ -230,7 +255,8 @@ static void print_text(const Bench *b) {
   printf("step       %s, median of %lld, best %s: %.5g steps/s\n",
          seconds_text(b->s->arena, b->median), (long long)b->steps,
          seconds_text(b->s->arena, b->best), 1 / b->median);
-  if (!s->gpu) print_figures(b);
+  print_predicted(b);
+  print_roofline(b);
   int64_t kernels = count_instructions(p, INSTR_KERNEL),
           products = count_instructions(p, INSTR_GEMM);
   printf("program    %lld kernel%s, %lld product%s, %u collective%s\n", (long long)kernels,
@@ -251,7 +277,8 @@ static bool predict(Bench *b) {
   if (!option_integer(s->opt, OPTION_THREADS, cores_available(), 1, 4096, s->diag, &threads))
     return false;
   b->machine = option_text(s->opt, OPTION_MACHINE);
-  if (!b->machine) b->machine = machine_kept(s, threads, &m);
+  if (!b->machine && !s->gpu) b->machine = machine_kept(s, threads, &m);
+  b->figures = m;
   b->predicted = simulate(s->arena, b->made.compiled, &m);
   return true;
 }
@@ -284,6 +311,11 @@ static bool measure(Bench *b, int64_t wanted) {
   int64_t fit;
   if (!warm_up(b, &fit) || !time_steps(b, wanted, fit)) return false;
   b->resident = peak_resident(); // before the arrays of peak_copy are made
+  if (b->s->gpu) {
+    b->peak = gpu_peak(&b->figures, b->made.simplified);
+    b->copy = b->figures.memory_rate;
+    return time_instructions(b);
+  }
   b->peak = peak_flops(threads);
   b->copy = peak_copy(threads);
   if (!time_instructions(b)) return false;

@@ -65,8 +65,7 @@ static void print_text(const Session *s, const char *purpose, const Compilation 
           products = count_instructions(p, INSTR_GEMM);
   printf("program    %lld kernel%s, %lld product%s\n", (long long)kernels, plural(kernels),
          (long long)products, plural(products));
-  if (!session_for_gpu(s)) // times are predicted for CPUs only
-    printf("predicted  %s\n", simulation_text(s->arena, session_simulate(s, c)));
+  printf("predicted  %s\n", simulation_text(s->arena, session_simulate(s, c)));
   print_collectives(s, c->facts);
 }
 

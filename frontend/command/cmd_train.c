@@ -103,15 +103,12 @@ static void locate(void *context, int64_t step, const void **data, Diag *d) {
 }
 
 static const char *header(Session *s, const ProgramRun *p) {
-  // times are predicted for CPUs only
-  const char *predicted = s->gpu ? ""
-                                 : arena_printf(s->arena, ", predicted %.3f ms a step",
-                                                1e3 * predicted_seconds(s, &p->made));
-  return arena_printf(s->arena, "%s: %lld parameter%s, mesh %s, %s%s, %s a processor",
-                      s->opt->argument.at[0], (long long)parameter_count(s->model->graph),
-                      plural(parameter_count(s->model->graph)),
-                      mesh_text(s->arena, &s->model->mesh), device_text(s, p->exec), predicted,
-                      bytes_text(s->arena, exec_bytes(p->exec)));
+  return arena_printf(
+      s->arena, "%s: %lld parameter%s, mesh %s, %s, predicted %.3f ms a step, %s a processor",
+      s->opt->argument.at[0], (long long)parameter_count(s->model->graph),
+      plural(parameter_count(s->model->graph)), mesh_text(s->arena, &s->model->mesh),
+      device_text(s, p->exec), 1e3 * predicted_seconds(s, &p->made),
+      bytes_text(s->arena, exec_bytes(p->exec)));
 }
 
 static int train(Session *s, ProgramRun *train_with, ProgramRun *test_with) {

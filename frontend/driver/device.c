@@ -51,10 +51,20 @@ static bool ranks_suffice(const Session *s) {
   return diag_hint(s->diag, "start %lld ranks (--np %lld), or one process without --np", n, n);
 }
 
+// A run has all processors on its GPU, or one in each process. What only describes a program counts
+// with a GPU for each processor.
+void session_device_machine(Session *s) {
+  if (!session_for_gpu(s) || option_given(s->opt, OPTION_MACHINE)) return;
+  bool h200 = s->gpu && strstr(gpu_facts(s->gpu)->name, "H200"), alone = s->gpu && !s->ranks;
+  s->machine_name = h200 ? alone ? "h200" : "h200x8" : alone ? "h100" : "h100x8";
+  if (!machine_named(&s->machine, s->machine_name)) BUG("no machine %s", s->machine_name);
+}
+
 bool session_open_device(Session *s) {
-  if (!session_for_gpu(s)) return true;
+  if (!session_for_gpu(s) || s->gpu) return true;
   if (!ranks_suffice(s)) return false;
-  if (!s->gpu) s->gpu = gpu_open(s->ranks, s->diag);
+  s->gpu = gpu_open(s->ranks, s->diag);
+  if (s->gpu) session_device_machine(s);
   return s->gpu != NULL;
 }
 

@@ -177,6 +177,12 @@ static bool count_epochs(Session *s) {
   return train_resolve_epochs(s->model, batches);
 }
 
+// Opens the device before a layout is searched, whose costs need its figures. Ranks have agreed on
+// nothing yet: they search with the figures that any rank knows.
+static bool device_for_planner(Session *s) {
+  return s->ranks || s->keeps || !session_runs_steps(s) || session_open_device(s);
+}
+
 bool session_load(Session *s) {
   timings_start(&s->timings, s->arena);
   if (!session_read(s) || !model_options(s, &s->options) || !read_machine(s)) return false;
@@ -191,6 +197,7 @@ bool session_load(Session *s) {
       s->options.no_layout || (s->model && !s->model->layout.n && s->opt->command == COMMAND_PLAN);
   return s->model && (no_rules || layout_check(s->model->graph, &s->model->layout, s->diag)) &&
          (!train_counts_epochs(s->model) || count_epochs(s)) &&
-         (!layout_is_auto(s) || planner_choose(s)) && exact_possible(s) && session_agree(s) &&
+         (!layout_is_auto(s) || (device_for_planner(s) && planner_choose(s))) &&
+         exact_possible(s) && session_agree(s) &&
          (s->keeps || !session_runs_steps(s) || session_open_device(s));
 }

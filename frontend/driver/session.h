@@ -17,6 +17,9 @@ typedef struct Session {
   Diag *diag;
   const Options *opt;
   Machine machine;
+  // The name of `machine` if it is one for --device cuda without --machine (machine_named), or
+  // NULL.
+  const char *machine_name;
   Gpu *gpu;             // the GPU that programs run on; NULL: they run on the CPU, or none runs
   const char *products; // what computes products of f32, such as "AVX-512"; NULL before compiling
   const char *text; // text of the model; if set before session_load, it is used instead of the file
@@ -124,7 +127,11 @@ bool session_for_gpu(const Session *s);
 MUST_USE bool session_check_device(const Session *s);
 // Returns whether the command runs programs.
 bool session_runs_steps(const Session *s);
-// With --device cuda, opens the GPU if it is not open yet. Returns false after an error.
+// Without --machine, chooses the figures of --device cuda: those of the GPU, if one is open and
+// meshc knows it, else those of an H100. Without --device cuda does nothing.
+void session_device_machine(Session *s);
+// With --device cuda, opens the GPU if it is not open yet, and chooses the machine anew. Returns
+// false after an error.
 MUST_USE bool session_open_device(Session *s);
 // Closes the GPU. All programs on it have been freed.
 void session_close_device(Session *s);

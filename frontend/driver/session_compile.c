@@ -6,6 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+// Returns the bytes that a processor has of the GPU, which all of them share in one process.
+static double gpu_memory_each(const Session *s) {
+  double all = (double)gpu_facts(s->gpu)->memory;
+  return s->ranks ? all : floor(all / (double)mesh_size(&s->model->mesh));
+}
+
 bool session_memory(const Session *s, double *out) {
   static const struct {
     const char *unit;
@@ -15,6 +21,7 @@ bool session_memory(const Session *s, double *out) {
                {"K", 0x1p10},   {"M", 0x1p20}, {"G", 0x1p30},   {"T", 0x1p40}};
   const OptionUse *use = option_use(s->opt, OPTION_MEMORY);
   *out = (double)s->machine.memory;
+  if (!use && s->gpu && !option_given(s->opt, OPTION_MACHINE)) *out = gpu_memory_each(s);
   if (!use) return true;
   char *end;
   double x = strtod(use->text, &end);
@@ -82,8 +89,6 @@ static void for_gpu(Session *s, bool runs, PipelineOptions *out) {
         library ? dtype_bit(TYPE_F32) | dtype_bit(TYPE_F64) | dtype_bit(TYPE_BF16) : 0;
   out->codegen.gpu = true;
   out->codegen.shared_cache = 0;
-  if (s->gpu && !option_given(s->opt, OPTION_MEMORY))
-    out->memory = gpu_facts(s->gpu)->memory / (s->ranks ? 1 : mesh_size(&s->model->mesh));
 }
 
 // `gpu`: the program is for the GPU of --device cuda, if that is given; false: for the CPU.
