@@ -9,9 +9,11 @@ standin=$build/standin
 # Without a driver
 mkdir "$tmp/none"
 if [ "${MESHC_GPU:-}" = real ] || LD_LIBRARY_PATH=$tmp/none ldconfig -p 2>/dev/null | grep -q 'libcuda\.so\.1'; then
-  skip 1
+  skip 3
 else
   expect "no driver" 1 'device cuda: .*driver.*E0807' env LD_LIBRARY_PATH= "$meshc" train examples/iris.mesh --device cuda
+  expect "nothing is measured without a GPU" 1 'E0807' env LD_LIBRARY_PATH= "$meshc" doctor --measure "$tmp/nothing.txt" --device cuda
+  check "and nothing is written" [ ! -e "$tmp/nothing.txt" ]
 fi
 expect "check needs no GPU" 0 '^device     cuda' "$meshc" check examples/iris.mesh --device cuda
 expect "predictions of GPUs" 0 'predicted .* us: products' "$meshc" check examples/iris.mesh --device cuda --machine h200
@@ -163,6 +165,11 @@ printf 'dim a = 64, b = 64, c = 64\nparam x[a, b]\nparam w[b, c]\noutput y = sum
 expect "a product without kernels" 0 '^y ' "$gpu" run "$tmp/product.mesh"
 expect "bench" 0 'slowest' "$gpu" bench "$tmp/digits.mesh" --steps 2
 expect "figures of a known GPU" 0 'machine    h[12]00, which meshc knows' "$gpu" bench "$tmp/digits.mesh" --steps 2
+XDG_CACHE_HOME=$tmp/measured expect "figures are measured" 0 'cuda' "$gpu" doctor --measure "$tmp/measured.txt" --steps 1
+for figure in launch memory_rate l3_rate operations flops bf16_flops f64_flops latency bandwidth; do
+  check "measured $figure" grep -q "^$figure = [1-9]" "$tmp/measured.txt"
+done
+XDG_CACHE_HOME=$tmp/measured expect "measured figures are used" 0 'machine    .*/gpu.txt' "$gpu" bench "$tmp/digits.mesh" --steps 2
 expect "figures of eight GPUs" 0 'machine    h100x8$' "$gpu" bench "$tmp/digits.mesh" --steps 2 --machine h100x8
 expect "a prediction before training" 0 'cuda .*, predicted .* ms a step' "$gpu" train "$tmp/digits.mesh"
 

@@ -225,7 +225,9 @@ static void print_slowest(const Bench *b) {
 static const char *machine_text(const Bench *b) {
   if (b->machine) return b->machine;
   if (!b->s->machine_name) return "built-in figures; doctor --measure FILE measures this one";
-  return arena_printf(b->s->arena, "%s, which meshc knows", b->s->machine_name);
+  return arena_printf(
+      b->s->arena, "%s, which meshc knows; doctor --measure FILE --device cuda measures this one",
+      b->s->machine_name);
 }
 
 static void print_predicted(const Bench *b) {
@@ -277,7 +279,7 @@ static bool predict(Bench *b) {
   if (!option_integer(s->opt, OPTION_THREADS, cores_available(), 1, 4096, s->diag, &threads))
     return false;
   b->machine = option_text(s->opt, OPTION_MACHINE);
-  if (!b->machine && !s->gpu) b->machine = machine_kept(s, threads, &m);
+  if (!b->machine) b->machine = machine_kept(s, threads, &m);
   b->figures = m;
   b->predicted = simulate(s->arena, b->made.compiled, &m);
   return true;

@@ -114,6 +114,23 @@ static bool machine_text(Doctor *d, const char **out) {
   return true;
 }
 
+// Measures the GPU of --device cuda and writes its figures as text to *out. Returns false after an
+// error.
+static bool gpu_text(Doctor *d, const char **out) {
+  Session *s = d->s;
+  if (!session_open_device(s)) return false;
+  Machine m = s->machine;
+  m.multiprocessors = d->found.gpus.gpu[0].multiprocessors;
+  m.memory = gpu_facts(s->gpu)->memory;
+  if (!gpu_measure(s, &m)) return false;
+  *out = arena_printf(s->arena, "%s%s", machine_title(s, 0), machine_print(s->arena, &m));
+  return true;
+}
+
+static bool measured_text(Doctor *d, const char **out) {
+  return session_for_gpu(d->s) ? gpu_text(d, out) : machine_text(d, out);
+}
+
 // Writes the machine file of --measure. All ranks measure together, and rank 0 writes. A single
 // process opens the file first, so that a path that cannot be written fails before the measurement.
 // Returns false after an error.
@@ -124,10 +141,10 @@ static bool write_machine(Doctor *d) {
   DiskFile f;
   if (!use) return true;
   if (s->ranks)
-    return machine_text(d, &text) &&
+    return measured_text(d, &text) &&
            (!session_first(s) || session_write(s, use->text, text, strlen(text), false, use->pos));
   if (!disk_begin(&f, use->text)) return session_cannot_write(s, use->text, use->pos);
-  if (!machine_text(d, &text)) {
+  if (!measured_text(d, &text)) {
     disk_abandon(&f);
     return false;
   }

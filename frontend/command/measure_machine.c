@@ -10,135 +10,17 @@
 //   tile_flops, winograd_flops      kernels of a recurrence; convolutions
 //   core_rate                       products and kernels that update a matrix in turn
 //   latency, bandwidth              an all_reduce of a few bytes, and one of a MiB
-#include "frontend/driver/session.h"
+#include "frontend/command/measure_internal.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-typedef struct Probe {
-  Session s;
-  Compilation made;
-  Exec *exec;
-  int64_t steps;
-} Probe;
-
-enum { SWEEPS = 2, BATCHES = 5, KEPT = 1, MOST_PROBES = 32 };
+enum { SWEEPS = 2 };
 enum { MOST_HALF = F32_GEMM_PANEL / 2 }; // Machine.half, if half of each last panel is lost
 
-// -- one small model ----------------------------------------------------------------------------
-
-static void probe_close(Probe *p) {
-  exec_free(p->exec);
-  compilation_free(&p->made);
-}
-
-static bool probe_open(Session *s, const char *text, Probe *p) {
-  Selected of;
-
-  *p = (Probe){.s = *s};
-  Session *own = &p->s;
-  own->text = text;
-  own->source = diag_source(s->diag, "probe", text, strlen(text));
-  own->directory = ".";
-  own->options = (ModelOptions){.path = "probe"};
-  own->ast = ast_parse(own->arena, own->names, own->diag, own->source, text, strlen(text));
-  if (diag_errors(own->diag)) return false;
-  own->model = model_build(own->arena, own->names, own->diag, own->ast, &own->options);
-  if (!own->model || !session_agree(own)) return false;
-  if (!session_make(own, NULL, &of, &p->made)) return false;
-  p->exec = session_exec(own, &p->made, NULL, NULL);
-  if (p->exec) exec_profile_switch(p->exec, false);
-  if (p->exec) synthetic_feed(p->exec, p->made.compiled->program);
-  return p->exec != NULL;
-}
-
-static bool probe_run(Probe *p, int64_t steps) {
-  for (int64_t i = 0; i < steps; i++)
-    if (exec_step(p->exec, p->steps++, false) != STEP_OK) {
-      exec_fault(p->exec, p->s.diag);
-      return false;
-    }
-  return true;
-}
-
-static int by_value(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-// Returns the seconds that all instructions of a kind have taken since the program was bound.
-static double spent_on(const Probe *p, InstrKind kind) {
-  const Program *program = p->made.compiled->program;
-  const double *seconds = exec_profile(p->exec);
-  double sum = 0;
-  for (uint32_t i = 0; i < program->ninstrs; i++)
-    if (program->instr[i].kind == kind) sum += seconds[i];
-  return sum;
-}
-
-// Measures the seconds of one step of a model, or only of the instructions of `kind` in it;
-// INSTR_END means the whole step. *out is the second fastest of several batches of steps, because
-// other processes can only slow them down. Returns false after an error.
-// *made gets the compiled program.
-static bool probe_once(Session *s, const char *text, int64_t steps, InstrKind kind, double *out,
-                       const Compiled **made) {
-  Probe p;
-  double each[BATCHES];
-  bool whole = kind == INSTR_END, good = probe_open(s, text, &p) && probe_run(&p, steps + 3);
-  if (good) exec_profile_switch(p.exec, !whole);
-  for (int i = 0; i < BATCHES && good; i++) {
-    double start = whole ? clock_seconds() : spent_on(&p, kind);
-    good = probe_run(&p, steps);
-    each[i] = ((whole ? clock_seconds() : spent_on(&p, kind)) - start) / (double)steps;
-  }
-  probe_close(&p);
-  if (!good) return false;
-  *made = p.made.compiled;
-  qsort(each, BATCHES, sizeof *each, by_value);
-  *out = each[KEPT];
-  return true;
-}
-
 // -- figures ------------------------------------------------------------------------------------
-
-// The best time of a probe (one small model). All probes are repeated in several sweeps, so that a
-// disturbance by another process affects only one sweep.
-typedef struct Probed {
-  const char *text;
-  double seconds;
-  const Compiled *made;
-} Probed;
-
-typedef struct Sweep {
-  Session *s;
-  Machine m;
-  int processors;
-  double contexts; // number of processors of the mesh that each core runs, one after another
-  double empty;    // seconds of a step that computes almost nothing
-  int nprobes;
-  Probed probed[MOST_PROBES];
-} Sweep;
-
-// Returns the probe with its best time so far, or NULL after an error.
-static const Probed *probe(Sweep *b, const char *text, int64_t steps, InstrKind kind) {
-  int i = 0;
-  double seconds;
-  const Compiled *made;
-  if (!probe_once(b->s, text, steps, kind, &seconds, &made)) return NULL;
-  while (i < b->nprobes && strcmp(b->probed[i].text, text) != 0) i++;
-  if (i == MOST_PROBES) BUG("more than %d probes", (int)MOST_PROBES);
-  if (i == b->nprobes) b->probed[b->nprobes++] = (Probed){text, seconds, made};
-  if (b->probed[i].seconds > seconds) b->probed[i].seconds = seconds;
-  return &b->probed[i];
-}
-
-static bool probe_time(Sweep *b, const char *text, int64_t steps, InstrKind kind, double *out) {
-  const Probed *p = probe(b, text, steps, kind);
-  if (p) *out = p->seconds;
-  return p != NULL;
-}
 
 static const char *model(const Sweep *b, int64_t n, const char *lines) {
   return arena_printf(b->s->arena,
@@ -151,7 +33,7 @@ static const char *model(const Sweep *b, int64_t n, const char *lines) {
 static bool stream_rate(Sweep *b, double bytes, double *out) {
   int64_t n = (int64_t)(bytes / 8), steps = clamp64((int64_t)(1e8 / bytes), 1, 2000);
   double seconds;
-  if (!probe_time(b, model(b, n, "output y = x * 2 + 1"), steps, INSTR_END, &seconds)) return false;
+  if (!sweep_time(b, model(b, n, "output y = x * 2 + 1"), steps, INSTR_END, &seconds)) return false;
   *out = 8 * (double)n * b->contexts / fmax(seconds - b->empty, 1e-9);
   return true;
 }
@@ -170,16 +52,11 @@ static bool measure_kernels(Sweep *b) {
   double seconds;
   const char *chain =
       arena_printf(b->s->arena, "z = x * 1\nfor i in 0..%d { z = z * x + 1 }\noutput y = z", TERMS);
-  if (!probe_time(b, model(b, TINY, "output y = x * 2 + 1"), 5000, INSTR_END, &b->empty) ||
-      !probe_time(b, model(b, N, chain), 200, INSTR_END, &seconds))
+  if (!sweep_time(b, model(b, TINY, "output y = x * 2 + 1"), 5000, INSTR_END, &b->empty) ||
+      !sweep_time(b, model(b, N, chain), 200, INSTR_END, &seconds))
     return false;
   b->m.operations = 2.0 * TERMS * N * b->contexts / fmax(seconds - b->empty, 1e-9);
   return true;
-}
-
-// Returns the simulated seconds of all instructions of a kind.
-static double simulated(const Sweep *b, const Probed *p, InstrKind kind, const Machine *m) {
-  return simulate_cores(b->s->arena, p->made, m)->of_kind[kind];
 }
 
 // Measures the time of the start of a kernel by a chain of small kernels of one processor (with
@@ -192,11 +69,11 @@ static bool measure_launch(Sweep *b) {
                                    "sum[j](rename[n -> j](z) * u) }\noutput y = z",
                                    CHAIN);
   const char *alone = arena_printf(b->s->arena, "dim n = %d\ninput x[n]\n%s", SIDE, lines);
-  const Probed *p = probe(b, b->s->ranks ? model(b, SIDE, lines) : alone, 2000, INSTR_END);
+  const Probed *p = sweep_probe(b, b->s->ranks ? model(b, SIDE, lines) : alone, 2000, INSTR_END);
   if (!p) return false;
   Machine m = b->m;
   m.launch = 0;
-  double work = simulated(b, p, INSTR_KERNEL, &m), meeting = b->s->ranks ? b->empty : 0;
+  double work = sweep_simulated(b, p, INSTR_KERNEL, &m), meeting = b->s->ranks ? b->empty : 0;
   double chains = b->s->ranks ? b->contexts : 1;
   b->m.launch = fmax((p->seconds - meeting - work) / (CHAIN * chains), 1e-9);
   return true;
@@ -227,15 +104,15 @@ static bool add_products(Sweep *b, const int size[3], Fit *f) {
                               "input x[b, i]\ninput y[b, o]\nparam v[i, h] ~ glorot(i, h)\n"
                               "param w[h, o] ~ glorot(h, o)\n"
                               "loss = mean(square(sum[h](relu(sum[i](x * v)) * w) - y))");
-  const Probed *p = probe(b, text, clamp64((int64_t)(4e8 / flops), 1, 200), INSTR_GEMM);
+  const Probed *p = sweep_probe(b, text, clamp64((int64_t)(4e8 / flops), 1, 200), INSTR_GEMM);
   if (!p) return false;
   Machine m = b->m;
   m.half = 0, m.flops = 1e30;
-  double rest = simulated(b, p, INSTR_GEMM, &m);
+  double rest = sweep_simulated(b, p, INSTR_GEMM, &m);
   m.flops = 1;
-  double work = simulated(b, p, INSTR_GEMM, &m) - rest;
+  double work = sweep_simulated(b, p, INSTR_GEMM, &m) - rest;
   m.half = 1;
-  double small = simulated(b, p, INSTR_GEMM, &m) - rest - work, seconds = p->seconds - rest;
+  double small = sweep_simulated(b, p, INSTR_GEMM, &m) - rest - work, seconds = p->seconds - rest;
   if (seconds <= 0 || work <= 0) return true; // without a BLAS kernels compute the products
   double u = work / seconds, v = small / seconds;
   f->uu += u * u, f->uv += u * v, f->vv += v * v, f->u += u, f->v += v;
@@ -258,16 +135,9 @@ static bool measure_products(Sweep *b) {
   return true;
 }
 
-// Chooses *figure, one of the figures of b->m, between low and high, so that the kernels of a step
-// take their measured time. A higher figure makes the simulated time shorter.
 static bool fit_kernels(Sweep *b, const char *text, double low, double high, double *figure) {
-  const Probed *p = probe(b, text, 1, INSTR_KERNEL);
-  if (!p) return false;
-  for (int i = 0; i < 16; i++) {
-    *figure = sqrt(low * high);
-    *(simulated(b, p, INSTR_KERNEL, &b->m) > p->seconds ? &low : &high) = *figure;
-  }
-  return true;
+  const Probed *p = sweep_probe(b, text, 1, INSTR_KERNEL);
+  return p && (sweep_fit(b, p, INSTR_KERNEL, low, high, figure), true);
 }
 
 static bool measure_tiles(Sweep *b) {
@@ -313,7 +183,7 @@ static bool measure_bf16(Sweep *b) {
       "dim g = %d, m = %d, n = %d, k = %d\ninput x[g, m, k]: bf16\ninput w[g, k, n]: bf16\n"
       "output y[g, m, n] = sum[k](x * w)\nmesh p = %d\nlayout g -> p\n",
       b->processors, SIDE, SIDE, SIDE, b->processors);
-  if (!probe_time(b, text, 20, INSTR_GEMM, &seconds)) return false;
+  if (!sweep_time(b, text, 20, INSTR_GEMM, &seconds)) return false;
   seconds = seconds / b->contexts - b->m.launch;
   if (seconds > 0) b->m.bf16_flops = work / seconds;
   return true;
@@ -322,9 +192,9 @@ static bool measure_bf16(Sweep *b) {
 static bool measure_links(Sweep *b) {
   enum { FEW = 16, MANY = 1 << 18 };
   double large;
-  if (!probe_time(b, model(b, FEW, "output y = sum[g](x)"), 5000, INSTR_COLLECTIVE,
+  if (!sweep_time(b, model(b, FEW, "output y = sum[g](x)"), 5000, INSTR_COLLECTIVE,
                   &b->m.latency) ||
-      !probe_time(b, model(b, MANY, "output y = sum[g](x)"), 50, INSTR_COLLECTIVE, &large))
+      !sweep_time(b, model(b, MANY, "output y = sum[g](x)"), 50, INSTR_COLLECTIVE, &large))
     return false;
   b->m.bandwidth = 4.0 * MANY * b->contexts / fmax(large - b->m.latency, 1e-9);
   return true;

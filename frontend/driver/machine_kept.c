@@ -1,6 +1,6 @@
 // The measured machine file in the cache folder. `doctor --measure` keeps a copy of what it writes
 // there, and `bench` predicts with it. Its first line says which processor, number of cores and
-// version of meshc it is for.
+// version of meshc it is for. There is another one for a GPU.
 #include "frontend/driver/session.h"
 
 #include "ir/base/disk.h"
@@ -9,6 +9,9 @@
 #include <string.h>
 
 const char *machine_title(const Session *s, int64_t cores) {
+  if (s->gpu)
+    return arena_printf(s->arena, "# measured by meshc %s doctor --measure --device cuda: %s\n",
+                        MESHC_VERSION, gpu_facts(s->gpu)->name);
   return arena_printf(s->arena, "# measured by meshc %s doctor --measure: %s, %lld core%s%s\n",
                       MESHC_VERSION, code_cpu(), (long long)cores, plural(cores),
                       s->ranks ? ", processors in processes of their own" : "");
@@ -16,7 +19,8 @@ const char *machine_title(const Session *s, int64_t cores) {
 
 static const char *kept_path(Session *s) {
   const char *folder = cache_folder(s);
-  return folder ? arena_printf(s->arena, "%s/machine.txt", folder) : NULL;
+  return folder ? arena_printf(s->arena, "%s/%s", folder, s->gpu ? "gpu.txt" : "machine.txt")
+                : NULL;
 }
 
 void machine_keep(Session *s, const char *text) {

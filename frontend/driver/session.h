@@ -180,12 +180,19 @@ void json_output(int fd);
 // error.
 MUST_USE bool machine_measure(Session *s, Machine *out);
 
+// -- measure_gpu.c ------------------------------------------------------------------------------
+// Measures the rates of the open GPU into *out, which has figures of a GPU; those that are not
+// measured stay. Returns false after an error.
+MUST_USE bool gpu_measure(Session *s, Machine *out);
+
 // -- machine_kept.c -----------------------------------------------------------------------------
-// Returns the first line of a machine file that is measured with so many cores.
+// Returns the first line of a machine file that is measured with so many cores, or on the open GPU
+// of --device cuda.
 const char *machine_title(const Session *s, int64_t cores);
 // Keeps a copy of a measured machine file in the cache folder, if it can be written there.
 void machine_keep(Session *s, const char *text);
-// Reads the kept machine file, if it is one of this processor with so many cores, into *out.
+// Reads the kept machine file, if it is one of this processor with so many cores, or of this GPU,
+// into *out.
 // Returns its path, or NULL if there is none.
 const char *machine_kept(Session *s, int64_t cores, Machine *out);
 
