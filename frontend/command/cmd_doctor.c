@@ -118,6 +118,11 @@ static bool machine_text(Doctor *d, const char **out) {
 // error.
 static bool gpu_text(Doctor *d, const char **out) {
   Session *s = d->s;
+  if (s->ranks) {
+    diag_error(s->diag, DIAG_UNAVAILABLE, option_use(s->opt, OPTION_DEVICE)->pos,
+               "several processes cannot measure a GPU together");
+    return diag_hint(s->diag, "leave out --np: one process measures one GPU");
+  }
   if (!session_open_device(s)) return false;
   Machine m = s->machine;
   m.multiprocessors = d->found.gpus.gpu[0].multiprocessors;
