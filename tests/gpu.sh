@@ -104,6 +104,31 @@ meshes transformer 1e-4 "$tmp/attention.mesh" b heads --set train.steps=3
 agree "long attention" 1e-4 "$tmp/attention.mesh" --mesh one=1 --layout none --set t=128 --set train.steps=2
 # products large enough for the library
 meshes products 1e-4 "$tmp/digits.mesh" b h --set b=64 --set h=96 --set pixels=128 --set train.steps=2
+# what products compute after their sums: addends, biases, gelu and its gradient
+cat >"$tmp/epilogues.mesh" <<'END'
+dim b = 8, t = 16, d = 64, f = 128, g = 64
+input x[b, t, d]
+input y[b, t, d]
+param w[d, f] ~ normal(std = 0.1)
+param wb[f] ~ normal(std = 0.1)
+param v[f, d] ~ normal(std = 0.1)
+param vb[d] ~ normal(std = 0.1)
+param u[d, g] ~ normal(std = 0.1)
+param r[g, d] ~ normal(std = 0.1)
+param s[f, d] ~ normal(std = 0.1)
+h = gelu_tanh(sum[d](x * w) + wb)
+z = x + sum[f](h * v) + vb
+a = gelu_tanh(sum[d](z * u))
+c = sum[g](a * r) + vb
+q = sum[f](h * s) + z + c
+loss = mean[b, t](sum[d](square(q - y)))
+data train over b { x = synthetic(normal), y = synthetic(normal) }
+train loss { optimizer = sgd(lr = 0.01), steps = 2 }
+END
+for precision in f32 bf16; do
+  expect "epilogues, $precision" 0 'verify: [0-9]* values .* agree' "$gpu" train "$tmp/epilogues.mesh" --verify --precision $precision
+  expect "epilogues, $precision, 2 x 2" 0 'verify: [0-9]* values .* agree' "$gpu" train "$tmp/epilogues.mesh" --verify --precision $precision --mesh rows=2,cols=2 --layout b=rows,f=cols
+done
 
 # Without cuBLASLt, kernels compute the products, in tiles. A library that lacks its functions counts as none.
 if [ "${MESHC_GPU:-}" = real ]; then

@@ -71,10 +71,24 @@ static const char *why_kernel(Fuser *f, const Cluster *c) {
   return reduces ? "reduction" : "pointwise";
 }
 
+// Returns a text: what a product does with its sums, such as "; adds %7, stores gelu_tanh".
+static const char *tail_text(Arena *a, const GemmTail *t) {
+  static const char *const does[] = {
+      [GEMM_ADDEND] = "adds", [GEMM_BIAS] = "adds the bias", [GEMM_AUX] = "reads"};
+  const char *text = "";
+  for (int i = 0; i < GEMM_EXTRAS; i++)
+    if (t->extra[i])
+      text = arena_printf(a, "%s; %s %%%u", text, i == GEMM_AUX && t->keeps ? "stores" : does[i],
+                          t->extra[i]);
+  return t->act ? arena_printf(a, "%s; applies %s", text, gemm_act_text(t->act)) : text;
+}
+
 static const char *why_other(const Fuser *f, NodeId n) {
   const char *why =
       f->scores.why && f->scores.why[n] ? f->scores.why[n] : graph_node(f->g, n)->origin.why;
   if (!why) why = of_role[f->role[n]].why;
+  const GemmTail *tail = f->tail[n];
+  if (tail) return arena_printf(f->a, "%s%s", why, tail_text(f->a, tail));
   const LivePieces *p = f->role[n] == ROLE_GEMM ? f->gemm[n]->live : NULL;
   if (!p) return why;
   return arena_printf(f->a, "%s; a mask leaves %.0f %% of %s x %s", why, 100 * p->share,
@@ -83,8 +97,11 @@ static const char *why_other(const Fuser *f, NodeId n) {
 
 static void group_stored(Fuser *f, Group *g, uint32_t n, const NodeId *node) {
   g->stored = arena_array(f->a, NodeId, n);
+  const GemmTail *t = f->tail[node[0]];
   for (uint32_t i = 0; i < n; i++)
-    if (g->kind != GROUP_KERNEL || value_stored(f, node[i])) g->stored[g->nstored++] = node[i];
+    if (t ? node[i] == t->result || (t->keeps && node[i] == t->extra[GEMM_AUX])
+          : g->kind != GROUP_KERNEL || value_stored(f, node[i]))
+      g->stored[g->nstored++] = node[i];
 }
 
 static Group group_of(Fuser *f, const Cluster *c) {
@@ -184,6 +201,7 @@ static Fusion *fusion_make(Fuser *f) {
 static void gemms_find(Arena *a, Fuser *f) {
   Live *live = f->opt->gpu ? NULL : live_new(f->a, f->g, f->opt->blocked_rows);
   f->gemm = arena_array(f->a, const GemmForm *, f->count + 1);
+  f->tail = arena_array(f->a, const GemmTail *, f->count + 1);
   f->no_gemm = arena_array(f->a, const char *, f->count + 1);
   for (NodeId n = 1; n <= f->count; n++) {
     GemmForm form;
@@ -213,6 +231,7 @@ Fusion *fuse(Arena *a, const Order *order, const Buckets *buckets, const Codegen
     // (follows_cheaply).
     clusters_merge(&f);
     clusters_resident(&f);
+    if (opt->epilogues) tails_find(a, &f);
     roles_find(&f);
     clusters_make(&f);
     clusters_merge(&f);

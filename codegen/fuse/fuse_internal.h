@@ -63,6 +63,7 @@ typedef struct Fuser {
   const char **no_gemm;    // why a library cannot compute the contraction, else NULL
   RecomputedScores scores; // for a GPU: the scores that kernels recompute; else empty
   uint8_t *role;           // the NodeRole of the node
+  const GemmTail **tail;   // the product that computes the node (fuse_epilogue.c), else NULL
   bool *recomputed; // each kernel that uses the value computes it, and does not read it in memory
   bool *inlined;    // pointwise and not stored: computed at the positions that windows read
   bool *resident;   // the value was stored after clusters were merged once; NULL before that
@@ -134,6 +135,10 @@ void clusters_merge(Fuser *f);
 const char *merge_refusal(Fuser *f, const Cluster *a, const Cluster *b, bool address);
 // Sets f->resident: the nodes whose values are stored with the clusters as they are now.
 void clusters_resident(Fuser *f);
+
+// fuse_epilogue.c. Finds the nodes that products compute after their sums. Sets f->tail, and the
+// tails of the forms in f->gemm, which are allocated in `a`. Call it after clusters_resident.
+void tails_find(Arena *a, Fuser *f);
 
 // loop_rows.c. Sets f->loop_rows: the loops whose groups can run for parts of the rows. Call
 // loop_rows_find before kernels are built. loop_rows_check then takes the rows from loops with a

@@ -65,11 +65,26 @@ static bool args_have_clusters(const Fuser *f, NodeId n) {
   return true;
 }
 
+// Makes the cluster of a product and the nodes that it computes after its sums, once all of their
+// arguments have clusters. Returns whether node n, one of them, has a cluster now.
+static bool cluster_product(Fuser *f, NodeId n) {
+  const GemmTail *t = f->tail[n];
+  NodeId node[GEMM_TAIL_NODES + 1] = {t->head};
+  if (n != t->head || !args_have_clusters(f, n)) return f->of[n];
+  for (int i = 0; i < t->n; i++) {
+    node[i + 1] = t->node[i];
+    if (!args_have_clusters(f, t->node[i])) return false;
+  }
+  cluster_new(f, 1 + (uint32_t)t->n, node);
+  return true;
+}
+
 // Makes the cluster of node n if all arguments of n have clusters. For a collective in a bucket,
 // the cluster has all collectives of the bucket, and the arguments of all of them must have
 // clusters. Returns whether n has a cluster now.
 static bool cluster_node(Fuser *f, NodeId n) {
   uint32_t bucket = f->buckets ? f->buckets->of[n] : 0;
+  if (f->tail[n]) return cluster_product(f, n);
   if (!bucket) {
     if (args_have_clusters(f, n)) cluster_new(f, 1, &n);
     return f->of[n];

@@ -59,6 +59,7 @@ static bool is_gemm(const Fuser *f, NodeId n) {
 
 static NodeRole role_of(const Fuser *f, NodeId n) {
   const Node *x = graph_node(f->g, n);
+  if (f->tail[n]) return ROLE_GEMM;
   switch (op_row(x->op)->cls) {
   case SOURCE:
     return op_is_draw(x->op) ? ROLE_KERNEL : op_is_number(x->op) ? ROLE_NUMBER : ROLE_SOURCE;
@@ -80,12 +81,18 @@ static bool runs_elsewhere(NodeRole r) {
   return r == ROLE_GEMM || r == ROLE_COLLECTIVE || r == ROLE_ORDERED;
 }
 
+// Returns whether node n reads its argument a: a node of a product may have it in a register.
+static bool reads(const Fuser *f, NodeId n, NodeId a) {
+  return !f->tail[n] || tail_reads(f->tail[n], n, a);
+}
+
 static void find_memory(Fuser *f) {
   for (NodeId n = 1; n <= f->count; n++) {
     const Node *x = graph_node(f->g, n);
     bool all = runs_elsewhere((NodeRole)f->role[n]) || op_row((Op)x->op)->cls == REGION;
     for (int i = 0; i < x->nargs; i++)
-      if (all || op_needs_address(x->op, i) || is_factor_reader(f, n)) f->memory[x->args[i]] = true;
+      if (reads(f, n, x->args[i]) && (all || op_needs_address(x->op, i) || is_factor_reader(f, n)))
+        f->memory[x->args[i]] = true;
   }
   for (uint32_t i = 0; i < f->g->output.n; i++) f->memory[f->g->output.at[i].value] = true;
 }
@@ -349,6 +356,7 @@ static void collect_args(Collector *c, NodeId n) {
     const Node *x = graph_node(f->g, at);
     bool all = f->role[at] != ROLE_KERNEL, under = c->under.at[--c->under.n];
     for (int i = x->nargs - 1; i >= 0; i--) {
+      if (!reads(f, at, x->args[i])) continue;
       bool address = all || uses_address(f, at, i);
       // a window needs its arguments in memory before the kernel runs: the value that it reads and,
       // for WINDOW_AT, the number of its first position

@@ -1,6 +1,7 @@
 // Finds the dependences between the groups of a fusion. A group depends on the groups that write
 // the memory that it reads.
 #include "codegen/fuse/group_deps_internal.h"
+#include "codegen/values/gemm_form_internal.h"
 
 #include <stdlib.h>
 
@@ -29,11 +30,13 @@ static bool reads_address(const Group *g, Op op, int i) {
   return g->kind != GROUP_KERNEL || op_looks_up(op, i);
 }
 
-// Returns the index of the group that writes the memory of argument i of x, a node of group g.
+// Returns the index of the group that writes the memory of argument i of n, a node of group g.
 // Returns f->ngroups if no group writes this memory while the program runs: the argument is a
 // source, or g recomputes it.
-static uint32_t group_read(const Fusion *f, const Group *g, const Node *x, int i) {
+static uint32_t group_read(const Fusion *f, const Group *g, NodeId n, int i) {
+  const Node *x = graph_node(f->graph, n);
   NodeId a = x->args[i];
+  if (g->gemm && g->gemm->tail && !tail_reads(g->gemm->tail, n, a)) return f->ngroups;
   if (f->recomputed[a] && !reads_address(g, (Op)x->op, i)) return f->ngroups;
   uint32_t of = f->of[memory_writer(f->graph, a)];
   return group_executes(&f->group[of]) ? of : f->ngroups;
@@ -49,7 +52,7 @@ static void loop_reads(Arena *a, const Fusion *f, const Group *g, Numbers *on) {
     const Node *x = graph_node(f->graph, n);
     bool starts = x->op == OP_CARRY && x->region == r,
          handed = x->op == OP_COLLECT && x->args[0] == g->node[0];
-    uint32_t of = starts || handed ? group_read(f, g, x, handed) : f->ngroups;
+    uint32_t of = starts || handed ? group_read(f, g, n, handed) : f->ngroups;
     if (of != f->ngroups) vec_push(a, *on) = of;
   }
 }
@@ -65,7 +68,7 @@ GroupDeps group_deps(Arena *a, const Fusion *f) {
     for (uint32_t j = 0; j < g->nnodes && group_executes(g); j++) {
       const Node *x = graph_node(f->graph, g->node[j]);
       for (int k = 0; k < x->nargs; k++) {
-        uint32_t of = group_read(f, g, x, k);
+        uint32_t of = group_read(f, g, g->node[j], k);
         if (of != f->ngroups && of != i) vec_push(a, on) = of;
       }
     }

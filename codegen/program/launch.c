@@ -247,15 +247,27 @@ static void gemm_pieces(const Builder *b, NodeId n, const GemmForm *form, Gemm *
   out->by_step = l->rounds ? step_of(b->g, graph_node(b->g, n)->region, l->blocks) : 0;
 }
 
+static GemmEpilogue *gemm_epilogue(Builder *b, const GemmTail *t) {
+  if (!t) return NULL;
+  GemmEpilogue *e = arena_new_of(b->a, GemmEpilogue);
+  e->act = t->act;
+  for (int i = 0; i < GEMM_EXTRAS; i++) {
+    e->has[i] = t->extra[i];
+    if (e->has[i]) e->extra[i] = builder_ref(b, t->extra[i]);
+  }
+  return e;
+}
+
 void gemm_emit(Builder *b, const Group *g) {
   const GemmForm *form = g->gemm;
   NodeId n = g->node[0];
   const Node *x = graph_node(b->g, n);
-  NodeId left = x->args[form->swapped], right = x->args[!form->swapped];
+  NodeId left = x->args[form->swapped], right = x->args[!form->swapped],
+         result = gemm_result(form, n);
   Instr in = {.kind = INSTR_GEMM};
   Gemm *p = &in.u.gemm;
   *p = (Gemm){.factors = (Dtype)graph_node(b->g, left)->type,
-              .type = (Dtype)x->type,
+              .type = (Dtype)graph_node(b->g, result)->type,
               .ta = form->ta,
               .tb = form->tb,
               .lda = form->lda,
@@ -274,8 +286,9 @@ void gemm_emit(Builder *b, const Group *g) {
   }
   p->a = builder_ref(b, left);
   p->b = builder_ref(b, right);
-  p->c = builder_ref(b, n);
+  p->c = builder_ref(b, result);
   gemm_pieces(b, n, form, p);
+  p->epilogue = gemm_epilogue(b, form->tail);
   vec_push(b->a, b->instr) = in;
 }
 

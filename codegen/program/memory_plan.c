@@ -147,10 +147,22 @@ static void kernel_in_place(Builder *b, Instr *in, uint32_t i) {
       }
 }
 
+// Lets C take over the memory of the addend, which nothing else of the product may read.
+static void product_in_place(Builder *b, const Gemm *g, uint32_t i) {
+  const Ref *addend = gemm_extra(g, GEMM_ADDEND), *bias = gemm_extra(g, GEMM_BIAS);
+  if (!addend || addend->tensor >= 0) return;
+  const Ref other[] = {g->a, g->b, bias ? *bias : g->a};
+  for (size_t k = 0; k < countof(other); k++)
+    if (other[k].tensor < 0 && plan_owner(b, other[k].offset) == plan_owner(b, addend->offset))
+      return;
+  if (can_take_over(b, *addend, g->c, i)) take_over(b, *addend, g->c);
+}
+
 static void reuse_in_place(Builder *b) {
   for (uint32_t i = 0; i < b->instr.n; i++) {
     Instr *in = &b->instr.at[i];
     if (in->kind == INSTR_KERNEL) kernel_in_place(b, in, i);
+    if (in->kind == INSTR_GEMM && b->opt->gpu) product_in_place(b, &in->u.gemm, i);
     if (in->kind != INSTR_COLLECTIVE || in->u.collective.kind != COLL_ALL_REDUCE) continue;
     for (uint32_t p = 0; p < in->u.collective.nparts; p++) {
       CollPart *part = &in->u.collective.part[p];

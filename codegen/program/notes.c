@@ -43,8 +43,11 @@ static GroupNote note_group(const Builder *b, const Group *g, const Instr *in) {
   } else {
     if (in->kind == INSTR_GEMM)
       out.flops = (int64_t)(live_share(g) * (double)node_flops(b->g, g->node[0]));
+    const GemmTail *t = in->kind == INSTR_GEMM ? g->gemm->tail : NULL;
     for (int i = 0; i < x->nargs; i++) out.bytes += node_bytes(b->g, x->args[i]);
-    out.bytes += node_bytes(b->g, g->node[0]);
+    for (int i = 0; t && i < GEMM_EXTRAS; i++)
+      if (t->extra[i]) out.bytes += node_bytes(b->g, t->extra[i]);
+    out.bytes += node_bytes(b->g, t ? t->result : g->node[0]);
   }
   return out;
 }
@@ -53,6 +56,13 @@ static void add_kernel_values(Builder *b, ValueList *values, uint32_t set,
                               const BuiltKernel *built) {
   for (uint32_t p = 0; p < built->kernel->nptr; p++)
     if (built->kernel->ptr[p].written) add_value(b, values, set, p, built->ptr[p]);
+}
+
+// Adds the values of a product: the result, and what it keeps beside it.
+static void add_product_values(Builder *b, ValueList *values, const Group *g) {
+  const GemmTail *t = g->gemm->tail;
+  add_value(b, values, 0, 0, gemm_result(g->gemm, g->node[0]));
+  if (t && t->keeps) add_value(b, values, 0, 1, t->extra[GEMM_AUX]);
 }
 
 // Adds notes on the groups that instruction `instr` runs. The first of them has index `first` in
@@ -72,8 +82,9 @@ static void note_instr(Builder *b, uint32_t first, uint32_t instr, ValueList *va
     out->bytes += note.bytes;
     out->flops += note.flops;
     if (in->kind == INSTR_KERNEL) add_kernel_values(b, values, s, b->f->group[group].kernel);
-    for (uint32_t i = 0;
-         in->kind != INSTR_KERNEL && i < (in->kind == INSTR_COLLECTIVE ? g->nnodes : 1); i++)
+    if (in->kind == INSTR_GEMM) add_product_values(b, values, g);
+    if (in->kind == INSTR_ORDERED) add_value(b, values, 0, 0, g->node[0]);
+    for (uint32_t i = 0; in->kind == INSTR_COLLECTIVE && i < g->nnodes; i++)
       add_value(b, values, 0, i, g->node[i]);
   }
 }

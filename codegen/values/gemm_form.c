@@ -169,3 +169,10 @@ bool gemm_form(const Graph *g, const Order *order, const Rows *rows, const Codeg
   if (!(opt->products & dtype_bit(factors))) return false;
   return gemm_form_in(g, rows, opt->product_work, x, arg, &order->at[n], out, why);
 }
+
+bool tail_reads(const GemmTail *t, NodeId n, NodeId a) {
+  if (n == t->head) return true;
+  for (int i = 0; i < GEMM_EXTRAS; i++)
+    if (t->extra[i] == a && !(i == GEMM_AUX && t->keeps)) return true;
+  return false;
+}

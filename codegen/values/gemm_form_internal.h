@@ -16,6 +16,19 @@ typedef struct LivePieces {
   double share; // of the elements of both dims that are computed
 } LivePieces;
 
+// The nodes that a product computes after its sums (codegen/fuse/fuse_epilogue.c), and what becomes
+// its epilogue (GemmEpilogue in ir/program/program.h).
+enum { GEMM_TAIL_NODES = 5 };
+typedef struct GemmTail {
+  NodeId head; // the contraction
+  int n;
+  NodeId node[GEMM_TAIL_NODES]; // the nodes, ascending, without the contraction
+  NodeId result;                // the one of them that is stored as C
+  GemmAct act;
+  NodeId extra[GEMM_EXTRAS]; // the values of the operands, such as GEMM_BIAS; 0: none
+  bool keeps;                // the product stores extra[GEMM_AUX], one of its nodes
+} GemmTail;
+
 // How a library computes a contraction: C[m, n] = sum over k of A[m, k] B[k, n], for each index of
 // the batch dims. m, n and k are lists of dims, slowest first, that act as one dim: the stride of
 // each is the size times the stride of the next. `swapped`: A is the second argument of the
@@ -27,7 +40,14 @@ typedef struct GemmForm {
   int64_t lda, ldb, ldc;
   int64_t work;           // multiplications for one index of the batch dims
   const LivePieces *live; // the blocks that are computed, NULL: all (live.c)
+  const GemmTail *tail;   // NULL: none
 } GemmForm;
+// Returns the value that a product of contraction n stores as C.
+static inline NodeId gemm_result(const GemmForm *f, NodeId n) {
+  return f->tail ? f->tail->result : n;
+}
+// Returns whether a product with tail t reads argument a of n, one of its nodes, from memory.
+bool tail_reads(const GemmTail *t, NodeId n, NodeId a);
 
 // Finds the GEMM form of contraction n. Returns false if no library can run it: because of its
 // types, a summed dim of one argument only, dims that do not nest, or too little work. *why then is

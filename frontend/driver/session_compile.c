@@ -88,6 +88,7 @@ static void for_gpu(Session *s, bool runs, PipelineOptions *out) {
     out->codegen.products =
         library ? dtype_bit(TYPE_F32) | dtype_bit(TYPE_F64) | dtype_bit(TYPE_BF16) : 0;
   out->codegen.gpu = true;
+  out->codegen.epilogues = true;
   out->codegen.shared_cache = 0;
 }
 

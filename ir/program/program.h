@@ -416,7 +416,7 @@ typedef struct Instr {
 // A value of the model that an instruction writes.
 typedef struct InstrValue {
   // For a kernel the value is operand `ptr` of set `set`. For a collective it is the destination of
-  // part `ptr`. For other instructions both are 0.
+  // part `ptr`. For a product, ptr 0 is C and 1 the matrix GEMM_AUX. Otherwise both are 0.
   uint32_t set, ptr;
   Dtype type;
   uint8_t rank;
