@@ -27,9 +27,9 @@ typedef struct CodegenOptions {
   // computed in blocks of rows, and products not without what masks discard. Kernels recompute the
   // scores of large attentions (attention.c). Launches have more and smaller chunks.
   bool gpu;
-  // Whether products also compute what follows them, as far as the library of a GPU has it
-  // (gemm_library.def). A CPU gains nothing from it.
-  bool epilogues;
+  // What products may compute after their sums: bit i is the epilogue of row i of gemm_library.def.
+  // A CPU gains nothing from it.
+  uint32_t epilogues;
   int64_t launch_bytes; // bytes that memory moves while one kernel is launched; 0: a few
   const char *for_;     // what the Program is for: "train", "eval" or "run" (Program.for_)
   const char *over;     // name of the dim whose last batch may be incomplete, or NULL

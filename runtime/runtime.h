@@ -181,6 +181,9 @@ const GpuFacts *gpu_facts(const Gpu *g);
 // Returns whether there is a library for products of matrices on GPUs, cuBLASLt. Programs for a GPU
 // have products (CodegenOptions.products) only if there is.
 bool gpu_library_of_products(void);
+// Returns which epilogues products can have on the GPU (CodegenOptions.epilogues): 0 if cuBLASLt is
+// missing, which it opens.
+uint32_t gpu_epilogues(Gpu *g);
 // The code of a program's kernels, loaded into a GPU.
 typedef struct GpuProgram GpuProgram;
 typedef struct GpuParts {

@@ -129,6 +129,9 @@ for precision in f32 bf16; do
   expect "epilogues, $precision" 0 'verify: [0-9]* values .* agree' "$gpu" train "$tmp/epilogues.mesh" --verify --precision $precision
   expect "epilogues, $precision, 2 x 2" 0 'verify: [0-9]* values .* agree' "$gpu" train "$tmp/epilogues.mesh" --verify --precision $precision --mesh rows=2,cols=2 --layout b=rows,f=cols
 done
+for lacks in 4 128 244; do # no bias, no auxiliary matrix, no epilogue at all
+  MESHC_STANDIN_CUBLASLT_LACKS=$lacks expect "a library without epilogues $lacks" 0 'verify: [0-9]* values .* agree' "$gpu" train "$tmp/epilogues.mesh" --verify --precision bf16
+done
 
 # Without cuBLASLt, kernels compute the products, in tiles. A library that lacks its functions counts as none.
 if [ "${MESHC_GPU:-}" = real ]; then

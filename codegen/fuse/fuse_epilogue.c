@@ -171,14 +171,16 @@ static bool take_slope(TailSearch *s) {
 
 // -- choosing -------------------------------------------------------------------------------------
 
-// Returns whether the library has the tail for results of this type, and it saves something.
+// Returns whether products may have the tail for results of this type, and it saves something.
 static bool tail_fits(const TailSearch *s) {
   const GemmTail *t = &s->tail;
   GemmEpilogue e = {.act = t->act};
   for (int i = 0; i < GEMM_EXTRAS; i++) e.has[i] = t->extra[i];
   Gemm g = {.type = (Dtype)node_at(s, t->result)->type, .epilogue = &e};
+  int row = gemm_library(&g);
   bool columns = !e.has[GEMM_AUX] || s->form->ldc % 8 == 0;
-  return t->n && columns && gemm_library(&g) >= 0 && stored_anyway(s, t->result);
+  return t->n && columns && row >= 0 && (s->f->opt->epilogues >> row & 1) &&
+         stored_anyway(s, t->result);
 }
 
 // Enters the tail: its nodes are computed by the product.

@@ -76,10 +76,16 @@ static DtypeSet product_candidates(const Graph *g) {
   return set;
 }
 
+static bool has_products(const Graph *g) {
+  for (NodeId n = 1; n <= graph_count(g); n++)
+    if (graph_node(g, n)->op == OP_CONTRACT) return true;
+  return false;
+}
+
 // Changes options that are made for the CPU to those of a GPU, whose library computes products, and
 // whose memory all processors of the process share. Without the library, kernels compute them, in
 // tiles (codegen/gpu/gpu_product.c). Where nothing is to run there, the library is assumed.
-static void for_gpu(Session *s, bool runs, PipelineOptions *out) {
+static void for_gpu(Session *s, const Graph *g, bool runs, PipelineOptions *out) {
   bool library = !s->gpu || gpu_library_of_products();
   out->gpu = runs ? s->gpu : NULL;
   out->messages = s->ranks != NULL;
@@ -88,7 +94,8 @@ static void for_gpu(Session *s, bool runs, PipelineOptions *out) {
     out->codegen.products =
         library ? dtype_bit(TYPE_F32) | dtype_bit(TYPE_F64) | dtype_bit(TYPE_BF16) : 0;
   out->codegen.gpu = true;
-  out->codegen.epilogues = true;
+  bool asked = runs && out->codegen.products && has_products(g);
+  out->codegen.epilogues = asked ? gpu_epilogues(s->gpu) : ALL_EPILOGUES;
   out->codegen.shared_cache = 0;
 }
 
@@ -120,7 +127,7 @@ static bool read_pipeline(Session *s, const Graph *g, const char *purpose, const
       .memory = (int64_t)memory,
       .machine_code = runs,
   };
-  if (gpu) for_gpu(s, runs, out);
+  if (gpu) for_gpu(s, g, runs, out);
   return true;
 }
 

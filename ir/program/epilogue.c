@@ -49,6 +49,13 @@ int gemm_library(const Gemm *g) {
   return -1;
 }
 
+Gemm gemm_of_row(int row, GemmEpilogue *e) {
+  *e = (GemmEpilogue){.act = library[row].act,
+                      .has = {[GEMM_BIAS] = library[row].bias, [GEMM_AUX] = library[row].aux}};
+  Dtype type = library[row].types & BF16 ? TYPE_BF16 : TYPE_F32;
+  return (Gemm){.factors = type, .type = type, .epilogue = e};
+}
+
 // gelu_tanh(x) = x s(z), where s is the sigmoid and z = sqrt(8/pi) (x + 0.044715 x^3). Beyond SMALL
 // both functions are 0 or their limit in every type.
 static const double SCALE = 1.5957691216057308, CUBE = 0.044715, SMALL = 24;

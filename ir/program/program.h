@@ -239,6 +239,16 @@ Ref *gemm_extra(const Gemm *g, int i);
 bool gemm_writes_extra(const Gemm *g, int i);
 // Returns the index in gemm_library.def of the epilogue with which the library computes g, or -1.
 int gemm_library(const Gemm *g);
+enum {
+#define GEMM_LIBRARY(act, bias, aux, types, theirs) GEMM_ROW_##theirs,
+#include "ir/program/gemm_library.def"
+#undef GEMM_LIBRARY
+  GEMM_ROWS
+};
+static const uint32_t ALL_EPILOGUES = (1U << GEMM_ROWS) - 1;
+// Returns a product of the smallest type of row `row`, of which only type and epilogue are set. The
+// epilogue is stored in *e.
+Gemm gemm_of_row(int row, GemmEpilogue *e);
 const char *gemm_act_text(GemmAct act);
 // Returns what is stored in C for v. aux: the element of the auxiliary matrix, if `act` reads it.
 double gemm_act(GemmAct act, double v, double aux);

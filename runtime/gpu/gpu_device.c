@@ -103,6 +103,13 @@ GpuProducts *gpu_products_of(Gpu *g, Diag *d) {
   return g->products;
 }
 
+uint32_t gpu_epilogues(Gpu *g) {
+  if (!g->asked && cuda.CtxSetCurrent(g->context) == CUDA_OK)
+    g->epilogues = gpu_products_epilogues();
+  g->asked = true;
+  return g->epilogues;
+}
+
 void gpu_close(Gpu *g, bool well) {
   if (!g) return;
   if (g->context) (void)cuda.CtxSetCurrent(g->context);

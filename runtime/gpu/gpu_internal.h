@@ -39,6 +39,8 @@ struct Gpu {
   GpuLimits limits;
   GpuProducts *products; // NULL: no program with products has been planned yet
   GpuComms *comms;       // NULL: this process runs all processors
+  uint32_t epilogues;    // gpu_epilogues, if `asked`
+  bool asked;
 };
 
 // The functions of a kernel in the loaded images. combine is NULL without partial results.

@@ -46,6 +46,16 @@ GpuProducts *gpu_products_new(CudaStream stream, Diag *d) {
   return NULL;
 }
 
+uint32_t gpu_products_epilogues(void) {
+  CublasLtHandle library;
+  uint32_t out = 0;
+  if (!cublaslt_open()->library || cublaslt.Create(&library) != CUBLAS_OK) return 0;
+  for (int row = 0; row < GEMM_ROWS; row++)
+    if (product_epilogue_exists(library, row, GPU_WORKSPACE_BYTES)) out |= 1U << row;
+  (void)cublaslt.Destroy(library);
+  return out;
+}
+
 void gpu_products_free(GpuProducts *all) {
   if (!all) return;
   for (ProductKind *k = all->kinds, *next; k; k = next) {
@@ -194,14 +204,9 @@ static int64_t longest_sum(const Gemm *w) { return w->type == TYPE_F32 ? LONGEST
 
 // Returns what the library does with the sums of a product.
 static CublasLtEpilogue epilogue_of(const Gemm *w) {
-  static const CublasLtEpilogue theirs[] = {
-#define GEMM_LIBRARY(act, bias, aux, types, name) CUBLASLT_##name,
-#include "ir/program/gemm_library.def"
-#undef GEMM_LIBRARY
-  };
   int row = gemm_library(w);
   if (row < 0) BUG("a product with an epilogue that the library does not have");
-  return theirs[row];
+  return product_epilogue(row);
 }
 
 // Adds the call of a part of the terms of a piece. A part that is not the first one is added to C,

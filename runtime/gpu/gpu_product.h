@@ -24,6 +24,9 @@ typedef struct GpuProducts GpuProducts;
 // the same context, after its stream has ended.
 MUST_USE GpuProducts *gpu_products_new(CudaStream stream, Diag *d);
 void gpu_products_free(GpuProducts *all); // `all` may be NULL
+// Returns the rows of gemm_library.def that the library has on the GPU of the current context, a
+// bit for each. They differ between versions and GPUs. It keeps no memory of the GPU.
+uint32_t gpu_products_epilogues(void);
 
 // A call of the library, or rows that are to be 0.
 typedef struct GpuProductCall GpuProductCall;

@@ -176,6 +176,43 @@ ProductKind *product_kind_new(CublasLtHandle library, const ProductSizes *sizes,
   return NULL;
 }
 
+CublasLtEpilogue product_epilogue(int row) {
+  static const CublasLtEpilogue theirs[] = {
+#define GEMM_LIBRARY(act, bias, aux, types, name) CUBLASLT_##name,
+#include "ir/program/gemm_library.def"
+#undef GEMM_LIBRARY
+  };
+  return theirs[row];
+}
+
+bool product_epilogue_exists(CublasLtHandle library, int row, size_t workspace) {
+  enum { SIDE = 128, ALIGNED = 256 };
+  const CudaAddress at = 1 << 20; // nobody reads what is there
+  GemmEpilogue e;
+  const Gemm g = gemm_of_row(row, &e);
+  ProductSizes s = {.factors = g.factors,
+                    .type = g.type,
+                    .m = SIDE,
+                    .n = SIDE,
+                    .k = SIDE,
+                    .lda = SIDE,
+                    .ldb = SIDE,
+                    .ldc = SIDE,
+                    .batches = 1,
+                    .a_align = ALIGNED,
+                    .b_align = ALIGNED,
+                    .c_align = ALIGNED,
+                    .epilogue = product_epilogue(row)};
+  GpuOperands all = {at, at, at, {0}};
+  for (int i = 0; i < GEMM_EXTRAS; i++)
+    if (e.has[i]) s.extra_align[i] = ALIGNED, all.extra[i] = at;
+  Arena *a = arena_new();
+  ProductKind *kind = product_kind_new(library, &s, &all, workspace, diag_new(a));
+  product_kind_free(kind);
+  arena_free(a);
+  return kind;
+}
+
 void product_kind_free(ProductKind *p) {
   if (!p) return;
   if (p->product) (void)cublaslt.MatmulDescDestroy(p->product);

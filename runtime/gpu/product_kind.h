@@ -39,6 +39,11 @@ struct ProductKind {
 ProductKind *product_kind_new(CublasLtHandle library, const ProductSizes *sizes,
                               const GpuOperands *at, size_t workspace, Diag *d);
 void product_kind_free(ProductKind *kind); // may be NULL
+// Returns the value of the library for row `row` of gemm_library.def.
+CublasLtEpilogue product_epilogue(int row);
+// Returns whether the library has an algorithm for row `row`: it is asked for a product of 128 x
+// 128 by 128 x 128.
+bool product_epilogue_exists(CublasLtHandle library, int row, size_t workspace);
 // Puts a product of this kind into a stream.
 CublasStatus product_kind_run(CublasLtHandle library, const ProductKind *kind,
                               const GpuOperands *at, CudaAddress workspace, size_t workspace_bytes,

@@ -97,7 +97,7 @@ static Job job_of(Maker *m, const Graph *g, int turn) {
       .products = turn % 2 ? 0 : dtype_bit(TYPE_F32) | dtype_bit(TYPE_F64) | dtype_bit(TYPE_BF16),
       .product_work = 1,
       .gpu = true,
-      .epilogues = turn % 5 != 3,
+      .epilogues = turn % 5 != 3 ? ALL_EPILOGUES : 0,
       .for_ = "train"};
   Graph *low = collectives_share(m->a, lower(m->a, place(m->a, g, &m->layout, &machine)));
   layout_saw(low);

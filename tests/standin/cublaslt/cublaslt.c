@@ -298,6 +298,9 @@ CublasStatus cublasLtMatmulAlgoGetHeuristic(CublasLtHandle handle, CublasLtProdu
   need(preference, PREFERENCE, call);
   if (!choice || !found || wanted < 1) standin_fail("%s: no room for a result", call);
   const Multiplication m = describe(product, a, b, c, d, call);
+  const char *lacks = getenv("MESHC_STANDIN_CUBLASLT_LACKS");
+  if (lacks && m.epilogue != CUBLASLT_DEFAULT && (m.epilogue & atoi(lacks)))
+    return CUBLAS_NOT_SUPPORTED;
   Chosen chosen = {.mark = CHOSEN_MARK, .product = hash_of(&m)};
   memcpy(chosen.align, preference->align, sizeof chosen.align);
   if (has_bias(&m)) chosen.bias_align = alignment(m.bias);
