@@ -30,6 +30,7 @@ typedef struct CodegenOptions {
   // What products may compute after their sums: bit i is the epilogue of row i of gemm_library.def.
   // A CPU gains nothing from it.
   uint32_t epilogues;
+  bool tf32;            // products of f32 may round their factors (Gemm.tf32)
   int64_t launch_bytes; // bytes that memory moves while one kernel is launched; 0: a few
   const char *for_;     // what the Program is for: "train", "eval" or "run" (Program.for_)
   const char *over;     // name of the dim whose last batch may be incomplete, or NULL

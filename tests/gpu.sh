@@ -132,6 +132,10 @@ done
 for lacks in 4 128 244; do # no bias, no auxiliary matrix, no epilogue at all
   MESHC_STANDIN_CUBLASLT_LACKS=$lacks expect "a library without epilogues $lacks" 0 'verify: [0-9]* values .* agree' "$gpu" train "$tmp/epilogues.mesh" --verify --precision bf16
 done
+expect "tf32" 0 'step 2/2' "$gpu" train "$tmp/epilogues.mesh" --precision tf32
+expect "tf32 rounds factors" 0 ' by tf32 ' "$meshc" dump "$tmp/epilogues.mesh" --stage program --device cuda --precision tf32
+expect "tf32 on a CPU" 1 'precision tf32 needs --device cuda.*E0807' "$meshc" train "$tmp/epilogues.mesh" --precision tf32
+expect "tf32 verified" 1 'does not know the bounds of tf32.*E0807' "$gpu" train "$tmp/epilogues.mesh" --precision tf32 --verify
 
 # Without cuBLASLt, kernels compute the products, in tiles. A library that lacks its functions counts as none.
 if [ "${MESHC_GPU:-}" = real ]; then

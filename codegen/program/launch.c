@@ -268,6 +268,7 @@ void gemm_emit(Builder *b, const Group *g) {
   Gemm *p = &in.u.gemm;
   *p = (Gemm){.factors = (Dtype)graph_node(b->g, left)->type,
               .type = (Dtype)graph_node(b->g, result)->type,
+              .tf32 = b->opt->tf32 && graph_node(b->g, left)->type == TYPE_F32,
               .ta = form->ta,
               .tb = form->tb,
               .lda = form->lda,

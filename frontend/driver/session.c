@@ -76,13 +76,34 @@ static bool parse_settings(Session *s, ModelOptions *m) {
   return good;
 }
 
+bool session_tf32(const Session *s) {
+  const char *precision = option_text(s->opt, OPTION_PRECISION);
+  return precision && strcmp(precision, "tf32") == 0;
+}
+
+// Refuses --precision tf32 where products cannot round their factors, or where values are compared
+// by the bounds of f32.
+static bool tf32_possible(const Session *s) {
+  if (!session_tf32(s)) return true;
+  Pos pos = option_use(s->opt, OPTION_PRECISION)->pos;
+  if (!session_for_gpu(s)) {
+    diag_error(s->diag, DIAG_UNAVAILABLE, pos, "--precision tf32 needs --device cuda");
+    return diag_hint(s->diag, "use --precision f32, or bf16 where the CPU has instructions for it");
+  }
+  if (!option_given(s->opt, OPTION_VERIFY)) return true;
+  diag_error(s->diag, DIAG_UNAVAILABLE, pos, "--verify does not know the bounds of tf32");
+  return diag_hint(s->diag, "verify the same program with --precision f32");
+}
+
 static bool read_precision(const Session *s, const char **out) {
-  static const char *const types[] = {"f32", "bf16", "f16"};
+  static const char *const types[] = {"f32", "bf16", "f16", "tf32"};
   int word;
   if (!option_given(s->opt, OPTION_PRECISION)) return true;
-  bool good = option_word(s->opt, OPTION_PRECISION, 3, types, s->diag, &word);
-  if (good) *out = types[word];
-  return good;
+  if (!option_word(s->opt, OPTION_PRECISION, countof(types), types, s->diag, &word) ||
+      !tf32_possible(s))
+    return false;
+  *out = session_tf32(s) ? "f32" : types[word];
+  return true;
 }
 
 // Returns whether --exact is given, which asks for the same bits on every mesh. The order of

@@ -123,6 +123,8 @@ bool text_ends(const char *text, const char *end);
 // -- device.c: --device ---------------------------------------------------------------------------
 // Returns whether programs are compiled for a GPU: --device cuda.
 bool session_for_gpu(const Session *s);
+// Returns whether --precision tf32 is given: products of f32 on a GPU may round their factors.
+bool session_tf32(const Session *s);
 // Checks --device, and the options that the device does not support. Returns false after an error.
 MUST_USE bool session_check_device(const Session *s);
 // Returns whether the command runs programs.

@@ -94,6 +94,7 @@ static void for_gpu(Session *s, const Graph *g, bool runs, PipelineOptions *out)
     out->codegen.products =
         library ? dtype_bit(TYPE_F32) | dtype_bit(TYPE_F64) | dtype_bit(TYPE_BF16) : 0;
   out->codegen.gpu = true;
+  out->codegen.tf32 = session_tf32(s);
   bool asked = runs && out->codegen.products && has_products(g);
   out->codegen.epilogues = asked ? gpu_epilogues(s->gpu) : ALL_EPILOGUES;
   out->codegen.shared_cache = 0;

@@ -438,7 +438,9 @@ static void put_epilogue(const Out *o, const Gemm *x) {
 }
 
 static void put_gemm(const Out *o, const Gemm *x) {
-  const char *of = x->factors == x->type ? "" : text_of(o, " of %s", dtype_text(x->factors));
+  const char *of = x->tf32                 ? " by tf32"
+                   : x->factors == x->type ? ""
+                                           : text_of(o, " of %s", dtype_text(x->factors));
   put(o, "product %s%s m = %s, n = %s, k = %s; ", dtype_text(x->type), of, size_text(o, x->m),
       size_text(o, x->n), size_text(o, x->k));
   put(o, "a = %s%s by %" PRId64 ", b = %s%s by %" PRId64 ", c = %s by %" PRId64 "\n",

@@ -215,6 +215,7 @@ typedef struct Gemm {
   // The types of the elements of A and B, and of C. Both are f32, both are f64, or `factors` is
   // bf16 and `type` bf16 or f32. Sums are of type dtype_accumulator(factors).
   Dtype factors, type;
+  bool tf32; // a GPU may round factors of f32 to 10 bits behind the point (--precision tf32)
   bool ta, tb;
   Size m, n, k;
   int64_t lda, ldb, ldc;

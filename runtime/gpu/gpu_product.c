@@ -143,6 +143,7 @@ static ProductSizes sizes_of(const Making *m, const GemmPiece *p, const GpuOpera
   int64_t bytes = dtype_bytes(w->factors), result = dtype_bytes(w->type);
   ProductSizes s = {.factors = w->factors,
                     .type = w->type,
+                    .tf32 = w->tf32,
                     .ta = w->ta,
                     .tb = w->tb,
                     .m = p->to[0] - p->from[0],

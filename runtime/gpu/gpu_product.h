@@ -5,7 +5,7 @@
 // matrices, and the algorithm, which the library chooses once for each kind of product. A step
 // makes nothing. Results have the same bits in every run on the same GPU with the same version of
 // the library: each stream has a workspace of its own, sums of parts are added in the type of the
-// sums, and factors of f32 are not rounded.
+// sums, and factors of f32 are rounded only if the Gemm says so.
 //
 //   a product -> its pieces, or all of it -> for each, the batches that one call can do -> calls
 #ifndef RUNTIME_GPU_PRODUCT_H

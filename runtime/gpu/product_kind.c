@@ -49,11 +49,11 @@ typedef struct Scales {
   const void *zero, *one;
 } Scales;
 
-static Scales scales_of(int64_t factors) {
+static Scales scales_of(const ProductSizes *s) {
   static const float zero = 0, one = 1;
   static const double zero_wide = 0, one_wide = 1;
-  if (factors == TYPE_F64) return (Scales){CUBLAS_SUMS_F64, CUBLAS_F64, &zero_wide, &one_wide};
-  return (Scales){CUBLAS_SUMS_F32, CUBLAS_F32, &zero, &one};
+  if (s->factors == TYPE_F64) return (Scales){CUBLAS_SUMS_F64, CUBLAS_F64, &zero_wide, &one_wide};
+  return (Scales){s->tf32 ? CUBLAS_SUMS_TF32 : CUBLAS_SUMS_F32, CUBLAS_F32, &zero, &one};
 }
 
 // -- descriptions ---------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ static CublasStatus describe_places(const ProductKind *p, const GpuOperands *at)
 
 static CublasStatus describe_product(ProductKind *p, const GpuOperands *at) {
   const ProductSizes *s = &p->sizes;
-  const Scales scale = scales_of(s->factors);
+  const Scales scale = scales_of(s);
   int32_t first = s->tb ? CUBLAS_TRANSPOSED : CUBLAS_AS_STORED,
           second = s->ta ? CUBLAS_TRANSPOSED : CUBLAS_AS_STORED;
   uint32_t epilogue = (uint32_t)s->epilogue;
@@ -224,7 +224,7 @@ void product_kind_free(ProductKind *p) {
 
 CublasStatus product_kind_run(CublasLtHandle library, const ProductKind *p, const GpuOperands *at,
                               CudaAddress workspace, size_t workspace_bytes, CudaStream stream) {
-  const Scales scale = scales_of(p->sizes.factors);
+  const Scales scale = scales_of(&p->sizes);
   CudaAddress addend = at->extra[GEMM_ADDEND];
   CublasStatus status = describe_places(p, at);
   if (status != CUBLAS_OK) return status;

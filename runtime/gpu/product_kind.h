@@ -11,7 +11,7 @@
 // are of one type, so that kinds are compared as bytes.
 typedef struct ProductSizes {
   int64_t factors, type; // Dtypes
-  int64_t ta, tb;
+  int64_t tf32, ta, tb;
   int64_t m, n, k;
   int64_t lda, ldb, ldc;
   int64_t batches, a_stride, b_stride, c_stride; // in elements

@@ -31,6 +31,7 @@ typedef struct Case {
   GemmAct act;      // the epilogue
   bool adds, biased, keeps, in_place; // `keeps`: the argument of `act` is stored
   bool narrow;                        // only for results of bf16
+  bool tf32;                          // only for f32
 } Case;
 
 static const Case cases[] = {
@@ -90,6 +91,7 @@ static const Case cases[] = {
     {"a piece for each step", 8, 8, 8, .npieces = 3, .by_step = 1, .step = 1,
      .piece = {{{0, 0, 0}, {8, 2, 8}}, {{0, 2, 0}, {8, 5, 8}}, {{0, 5, 0}, {8, 8, 8}}}},
     {"places that move", 8, 6, 4, .step = 3, .moved = {40, 30, 50}},
+    {"tf32", 9, 7, 5, .tf32 = true}, // the numbers have few bits: nothing is rounded
     {"addend", 9, 7, 5, .adds = true},
     {"addend in place", 9, 7, 5, .adds = true, .in_place = true},
     {"addend, rows apart, no alignment", 9, 7, 5, .ldc = 11, .adds = true, .shift = 3},
@@ -126,6 +128,7 @@ static void describe(const Case *x, Types t, Gemm *g, GemmEpilogue *e, BoundGemm
   memset(stride, 0, 3 * LOOP_DEPTH * sizeof(int64_t));
   *g = (Gemm){.factors = t.factors,
               .type = t.type,
+              .tf32 = x->tf32,
               .ta = x->ta,
               .tb = x->tb,
               .lda = x->lda  ? x->lda
@@ -173,7 +176,9 @@ static void run(ProductTest *test, const Case *x, Types t, bool captured) {
   BoundGemm b;
   int64_t stride[3][LOOP_DEPTH];
   const LoopSteps steps = {.depth = 1, .at = {x->step}};
-  if ((x->narrow && t.type != TYPE_BF16) || (captured && x->in_place)) return;
+  if ((x->narrow && t.type != TYPE_BF16) || (x->tf32 && t.factors != TYPE_F32) ||
+      (captured && x->in_place))
+    return;
   describe(x, t, &g, &e, &b, stride);
   if (gemm_library(&g) < 0) return;
   const char *wrong = product_test(test, &b, &steps, x->shift, captured);

@@ -124,7 +124,7 @@ CublasStatus cublasLtMatmulDescCreate(CublasLtProduct *product, CublasCompute co
                                       CublasType scale) {
   if (!product) standin_fail("cublasLtMatmulDescCreate: NULL");
   if ((compute == CUBLAS_SUMS_F64) != (scale == CUBLAS_F64) ||
-      (compute == CUBLAS_SUMS_F32) != (scale == CUBLAS_F32))
+      (compute == CUBLAS_SUMS_F32 || compute == CUBLAS_SUMS_TF32) != (scale == CUBLAS_F32))
     standin_fail("cublasLtMatmulDescCreate: sums %d with scales of type %d", (int)compute,
                  (int)scale);
   *product = make(sizeof **product, PRODUCT);
@@ -255,6 +255,7 @@ static Multiplication describe(CublasLtProduct product, CublasLtLayout a, Cublas
   need(product, PRODUCT, call);
   const CublasLtLayout all[4] = {a, b, c, d};
   Multiplication out = {.wide = product->compute == CUBLAS_SUMS_F64,
+                        .tf32 = product->compute == CUBLAS_SUMS_TF32,
                         .transpose = {product->transpose[0], product->transpose[1]},
                         .epilogue = (CublasLtEpilogue)product->epilogue,
                         .bias = product->bias,
@@ -272,7 +273,8 @@ static Multiplication describe(CublasLtProduct product, CublasLtLayout a, Cublas
 // Returns a hash of everything of a product but its addresses.
 static uint64_t hash_of(const Multiplication *m) {
   uint64_t h = UINT64_C(0xcbf29ce484222325);
-  const int64_t head[] = {m->wide, m->transpose[0], m->transpose[1], m->epilogue, m->aux_distance};
+  const int64_t head[] = {m->wide,         m->tf32,     m->transpose[0],
+                          m->transpose[1], m->epilogue, m->aux_distance};
   for (size_t i = 0; i < countof(head); i++) h = (h ^ (uint64_t)head[i]) * 0x100000001b3;
   for (int i = 0; i < 4; i++) {
     const Matrix *x = &m->matrix[i];

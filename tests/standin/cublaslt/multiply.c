@@ -26,6 +26,7 @@ size_t element_bytes(CublasType type) { return (size_t)dtype_bytes(dtype_of(type
 static bool types_fit(const Multiplication *m) {
   CublasType factors = m->matrix[0].type, result = m->matrix[3].type;
   if (m->matrix[1].type != factors || m->matrix[2].type != result) return false;
+  if (m->tf32 && factors != CUBLAS_F32) return false;
   if (m->wide) return factors == CUBLAS_F64 && result == CUBLAS_F64;
   return factors == CUBLAS_F32
              ? result == CUBLAS_F32
@@ -90,11 +91,21 @@ static double load(const Matrix *m, const void *at, int64_t batch, int64_t row, 
   return dtype_load(t, (const char *)at + i * dtype_bytes(t));
 }
 
+// Rounds to nearest, as tensor cores do with factors of f32.
+static double to_tf32(double x) {
+  int exponent;
+  double fraction = frexp(x, &exponent);
+  return isfinite(x) ? ldexp(nearbyint(ldexp(fraction, 11)), exponent - 11) : x;
+}
+
 // Copies op(X) of a batch to `out`, by rows if `by_rows`, else by columns.
-static void unpack(const Matrix *m, const void *at, int64_t batch, bool by_rows, double *out) {
+static void unpack(const Matrix *m, const void *at, int64_t batch, bool by_rows, bool tf32,
+                   double *out) {
   for (int64_t c = 0; c < m->columns; c++)
-    for (int64_t r = 0; r < m->rows; r++)
-      out[by_rows ? r * m->columns + c : c * m->rows + r] = load(m, at, batch, r, c);
+    for (int64_t r = 0; r < m->rows; r++) {
+      double x = load(m, at, batch, r, c);
+      out[by_rows ? r * m->columns + c : c * m->rows + r] = tf32 ? to_tf32(x) : x;
+    }
 }
 
 static double dot(const double *x, const double *y, int64_t n) {
@@ -156,8 +167,8 @@ void multiply(const Multiplication *m) {
   if (!left || !right) standin_fail("cuBLASLt: out of memory");
   for (int64_t i = 0; i < a->batches; i++) {
     // A transposed matrix that is stored by columns has op(X) by rows.
-    unpack(a, m->a, i, !ta, left);
-    unpack(b, m->b, i, tb, right);
+    unpack(a, m->a, i, !ta, m->tf32, left);
+    unpack(b, m->b, i, tb, m->tf32, right);
     multiply_batch(m, i, left, right, ta ? a->rows : a->columns);
   }
   free(left);

@@ -14,6 +14,7 @@ typedef struct Matrix {
 // D = epilogue(alpha op(A) op(B) + beta C), for each batch.
 typedef struct Multiplication {
   bool wide;            // alpha, beta and sums are f64
+  bool tf32;            // factors are rounded to 10 bits behind the point
   int32_t transpose[2]; // of A and B: CUBLAS_TRANSPOSED or CUBLAS_AS_STORED
   Matrix matrix[4];     // A, B, C, D
   const void *a, *b, *c;
