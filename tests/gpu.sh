@@ -17,6 +17,17 @@ else
 fi
 expect "check needs no GPU" 0 '^device     cuda' "$meshc" check examples/iris.mesh --device cuda
 expect "predictions of GPUs" 0 'predicted .* us: products' "$meshc" check examples/iris.mesh --device cuda --machine h200
+mkdir "$tmp/tools"
+expect "sass without a disassembler" 1 'needs nvdisasm or cuobjdump.*E0807' env PATH="$tmp/none" "$meshc" dump examples/iris.mesh --device cuda --stage sass
+if "$meshc" doctor | grep -q '^nvJitLink  *[0-9]'; then
+  printf '#!/bin/sh\nhead -c4 "$2" | od -An -c\n' >"$tmp/tools/nvdisasm"
+  chmod +x "$tmp/tools/nvdisasm"
+  expect "sass" 0 '177 *E *L *F' env PATH="$tmp/tools:$PATH" "$meshc" dump examples/iris.mesh --device cuda --stage sass
+  printf '#!/bin/sh\necho no such GPU\nexit 1\n' >"$tmp/tools/nvdisasm"
+  expect "a disassembler that fails" 1 'nvdisasm fails.*no such GPU' env PATH="$tmp/tools:$PATH" "$meshc" dump examples/iris.mesh --device cuda --stage sass
+else
+  skip 2
+fi
 expect "a trace" 1 'does not support --trace yet' "$meshc" train examples/iris.mesh --device cuda --log-dir "$tmp/log" --trace
 expect "another device" 2 "cpu" "$meshc" check examples/iris.mesh --device tpu
 

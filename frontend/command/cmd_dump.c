@@ -1,6 +1,7 @@
 // The command dump: prints the result of one stage of the compiler as text, JSON, dot or HTML; or
 // of all stages, one after another or each in its own file. With --from the compile starts from a
 // dumped graph.
+#include "frontend/command/dump_internal.h"
 #include "frontend/report/dot_internal.h"
 #include "frontend/report/kernel_facts.h"
 
@@ -185,10 +186,19 @@ enum {
   PROGRAM,
   LLVM,
   ASM,
-  PTX
+  PTX,
+  SASS
 };
 
-enum { CAPABILITY = 80 }; // the compute capability of the stage ptx: any later GPU takes the text
+// The compute capabilities of the stages ptx, of which any later GPU takes the text, and sass.
+enum { PTX_CAPABILITY = 80, SASS_CAPABILITY = 90 };
+
+// Returns the PTX of all kernels, or NULL after an error.
+static char *ptx_text(const Dump *d, int capability) {
+  const Compiled *c = d->made.compiled;
+  GpuCodeOptions opt = {.target = GPU_PTX, .capability = capability, .opt = d->code.opt};
+  return gpu_code_text(d->s->arena, c->program, c->kernels, &opt, d->s->diag);
+}
 
 // Returns the text of a stage in the form of --format, or NULL after an error.
 static char *print_stage(const Dump *d, int stage) {
@@ -210,11 +220,8 @@ static char *print_stage(const Dump *d, int stage) {
   case KERNELS: return plain(d, name, kernels_text(d));
   case PLAN: return plain(d, name, plan_print(a, c->compiled));
   case PROGRAM: return plain(d, name, program_print(a, c->compiled->program));
-  case PTX: {
-    GpuCodeOptions opt = {.target = GPU_PTX, .capability = CAPABILITY, .opt = d->code.opt};
-    return plain(d, name,
-                 gpu_code_text(a, c->compiled->program, c->compiled->kernels, &opt, d->s->diag));
-  }
+  case PTX: return plain(d, name, ptx_text(d, PTX_CAPABILITY));
+  case SASS: return plain(d, name, sass_text(d->s, ptx_text(d, SASS_CAPABILITY), SASS_CAPABILITY));
   default:
     return plain(d, name,
                  code_text(a, c->compiled->program, c->compiled->kernels, &d->code, stage == ASM,
@@ -225,7 +232,7 @@ static char *print_stage(const Dump *d, int stage) {
 // -- the command --------------------------------------------------------------------------------
 
 static bool find_stage(const Dump *d, const char *name, Pos pos, int *out) {
-  const char *names[PTX + 2];
+  const char *names[SASS + 2];
   for (*out = 0; *out < stage_name_count; ++*out) {
     names[*out] = stage_names[*out].name;
     if (strcmp(name, names[*out]) == 0) return true;
@@ -248,7 +255,7 @@ static bool write_stage(const Dump *d, int stage, const char *text) {
 // Returns whether a stage can be printed in the form of --format; --stage all omits stages that
 // cannot, and the code of a GPU. Machine code needs the LLVM back end, and dot needs a graph.
 static bool has_text(const Dump *d, int stage) {
-  if (stage == PTX || (stage > PROGRAM && !code_available())) return false;
+  if (stage >= PTX || (stage > PROGRAM && !code_available())) return false;
   return d->form != FORM_DOT || (stage > 0 && stage <= FUSE);
 }
 

@@ -26,6 +26,7 @@ const StageName stage_names[] = {
     {"llvm", "the kernels as LLVM text"},
     {"asm", "the kernels as assembly"},
     {"ptx", "the kernels as assembly of a GPU"},
+    {"sass", "the kernels as machine code of a GPU, disassembled"},
 };
 const int stage_name_count = countof(stage_names);
 
