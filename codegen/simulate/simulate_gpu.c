@@ -1,7 +1,7 @@
 // The seconds that an instruction takes a GPU.
 //
 //   kernel    a launch, and the longer of its memory traffic and its operations (simulate_lanes.c);
-//             a product in tiles takes the waves of its tiles, too
+//             products in tiles and scores of attention take the time of their flops, too
 //   GEMM      a launch for each call, and the longer of its memory traffic and the waves of its
 //             tiles
 //   ordered   a launch, traffic of all passes, operations
@@ -32,7 +32,8 @@ enum {
   // schedulers, with two independent operations each.
   MEMORY_THREADS = 1024,
   WORK_THREADS = 256,
-  STEP_NODES = 4 // nodes of a step beside instructions: its header, statuses twice, results
+  CAPABILITY = 90, // compute capability, times 10, for which kernels are planned: that of an H100
+  STEP_NODES = 4   // nodes of a step beside instructions: its header, statuses twice, results
 };
 
 double gpu_step_seconds(const Machine *m) { return STEP_NODES * m->launch; }
@@ -94,25 +95,43 @@ static double product_seconds(const Sim *s, const GemmSizes *z, double flops) {
   return least;
 }
 
-// Returns the seconds of the tiles of a kernel that is a product. Tensor cores are fed without TMA,
-// by which such kernels reach 370 of a library's 722 TFLOP/s (Triton, issue 2339).
-static double tiles_seconds(const Sim *s, const GpuTiles *t, const double *extent) {
+// Returns the flops per second of kernels that compute products in tiles with factors of type t.
+// Tensor cores are fed without TMA, by which such kernels reach 370 of a library's 722 TFLOP/s
+// (Triton, issue 2339).
+static double tile_flops(const Machine *m, Dtype t) {
   enum { OF_LIBRARY = 2 };
-  bool narrow = dtype_bytes(t->factor) == 2 && s->m->bf16_flops > 0;
-  double wide = machine_tile_flops(s->m) * 4 / (double)dtype_bytes(t->factor);
+  if (dtype_bytes(t) == 2 && m->bf16_flops > 0) return m->bf16_flops / OF_LIBRARY;
+  return machine_tile_flops(m) * 4 / (double)dtype_bytes(t);
+}
+
+// Returns the seconds of the tiles of a kernel that is a product.
+static double tiles_seconds(const Sim *s, const GpuTiles *t, const double *extent) {
   GemmSizes z = {.m = loops_rounds(extent, t->along[0]),
                  .n = loops_rounds(extent, t->along[1]),
                  .k = loops_rounds(extent, t->inner),
                  .batch = loops_rounds(extent, t->batch)};
   Tile tile = {t->size[0], t->size[1]};
-  return wave_seconds(s, &z, narrow ? s->m->bf16_flops / OF_LIBRARY : wide, &tile, 1);
+  return wave_seconds(s, &z, tile_flops(s->m, t->factor), &tile, 1);
+}
+
+// Returns the seconds of the products of a kernel with scores of attention: the scores of each row
+// and column, and their product with a factor. Tiles that a mask leaves out count.
+static double scores_seconds(const Sim *s, const GpuScores *t, const double *extent) {
+  double scores = loops_rounds(extent, t->batch | t->others) * extent[t->rows] * extent[t->columns],
+         seconds = 0;
+  for (int i = 0; i < t->npairs; i++)
+    seconds +=
+        2 * scores * loops_rounds(extent, t->pair[i].dots) / tile_flops(s->m, t->pair[i].type);
+  if (t->sum != NO_STMT)
+    seconds += 2 * scores * loops_rounds(extent, t->results) / tile_flops(s->m, t->factor);
+  return seconds;
 }
 
 // -- instructions -------------------------------------------------------------------------------
 
 static double kernel_seconds(Sim *s, const KernelLaunch *l) {
   const Kernel *k = s->c->kernels[l->kernel];
-  GpuPlan plan = gpu_plan_make(s->a, k, &(GpuCodeOptions){0});
+  GpuPlan plan = gpu_plan_make(s->a, k, &(GpuCodeOptions){.capability = CAPABILITY});
   double blocks = 0, operations = 0, tiles = 0,
          grain = (double)(plan.grain ? plan.grain : l->grain);
   for (uint32_t i = 0; i < l->nsets; i++) {
@@ -121,6 +140,7 @@ static double kernel_seconds(Sim *s, const KernelLaunch *l) {
     for (int p = 0; p < k->nptr; p++) kernel_access(s, k, p, l->set[i].ptr[p], extent);
     operations += lane_operations(s->a, k, &plan, extent);
     if (plan.team == TEAM_TILE) tiles += tiles_seconds(s, &plan.tiles, extent);
+    if (plan.team == TEAM_SCORES) tiles += scores_seconds(s, &plan.scores, extent);
     blocks += ceil(sim_size(s, l->set[i].units) / grain);
   }
   CacheTraffic t = sim_touch(s, false, false);

@@ -6,6 +6,7 @@
 //   access     a multiprocessor moves 128 bytes in the cycle in which it computes 128 elements. A
 //              byte therefore costs a lane's cycle; elements that are apart cost their whole sector
 //   item       what all threads of a team compute alike costs each of them
+//   scores     of attention: they are computed once for each row and column
 //   factor     of a product in tiles: threads compute its elements for each tile of results
 //   rounds     threads of a team that have no round of the spread loops left wait for the others
 #include <math.h>
@@ -79,6 +80,17 @@ double loops_rounds(const double *extent, LoopSet set) {
   return n;
 }
 
+// Returns the cost of a load of a factor of a product in tiles: neighbouring threads have
+// neighbours along the depth, or along rows or columns, whichever are neighbours in memory.
+static double filled_cost(const Kernel *k, const GpuTiles *t, const KStmt *s) {
+  LoopSet loops = t->inner | t->along[0] | t->along[1];
+  double least = SECTOR;
+  for (int l = 0; l < k->nouter + k->ninner; l++)
+    if (loops >> l & 1 && k->ptr[s->index].stride[l] == 1)
+      least = (double)dtype_bytes(k->ptr[s->index].type);
+  return least;
+}
+
 // Returns how often threads run a statement of a factor of a product in tiles: once for each
 // element of the factor, and again for each tile of results that reads it.
 static double times_filled(const GpuTiles *t, const double *extent, LoopSet of) {
@@ -88,11 +100,17 @@ static double times_filled(const GpuTiles *t, const double *extent, LoopSet of) 
   return times;
 }
 
-// Returns how often threads run statement number i.
+// Returns how often threads run statement number i. Products in tiles are counted in
+// simulate_gpu.c.
 static double times_of(const Kernel *k, const GpuPlan *p, int i, const double *extent, LoopSet of) {
-  bool factor = p->team == TEAM_TILE && k->stmt[i].level == LEVEL_INNER;
-  if (factor && i == p->tiles.sum) return 0; // simulate_gpu.c counts products
-  return factor ? times_filled(&p->tiles, extent, of) : times_run(k, p, extent, of);
+  bool inner = k->stmt[i].level == LEVEL_INNER;
+  if (inner && p->team == TEAM_TILE)
+    return i == p->tiles.sum ? 0 : times_filled(&p->tiles, extent, of);
+  if (inner && p->team == TEAM_SCORES) {
+    bool product = k->stmt[i].kind == K_DOT || i == p->scores.sum;
+    return product ? 0 : loops_rounds(extent, of & ~p->scores.results);
+  }
+  return times_run(k, p, extent, of);
 }
 
 double lane_operations(Arena *scratch, const Kernel *k, const GpuPlan *plan, const double *extent) {
@@ -105,7 +123,9 @@ double lane_operations(Arena *scratch, const Kernel *k, const GpuPlan *plan, con
     LoopSet own = sim_stmt_loops(k, s, of);
     of[i] = s->kind == K_REDUCE ? own & outer : own;
     if (sim_is_fused(k, i)) continue;
-    all += thread_cost(k, s, of, lanes) * times_of(k, plan, i, extent, own);
+    bool filled = plan->team == TEAM_TILE && s->kind == K_LOAD && s->level == LEVEL_INNER;
+    double each = filled ? filled_cost(k, &plan->tiles, s) : thread_cost(k, s, of, lanes);
+    all += each * times_of(k, plan, i, extent, own);
     if (s->kind == K_REDUCE) all += join_cost(plan) * times_run(k, plan, extent, outer);
   }
   arena_reset(scratch, mark);
