@@ -164,12 +164,16 @@ static double gemm_calls(const Sim *s, const Gemm *g) {
   return all / longest * (g->npieces && !g->by_step ? g->npieces : 1);
 }
 
+static double gemm_flops_rate(const Machine *m, const Gemm *g) {
+  return g->tf32 && m->tf32_flops > 0 ? m->tf32_flops : machine_flops(m, g->factors);
+}
+
 static double gemm_seconds(Sim *s, const Gemm *g) {
   GemmSizes z = gemm_accesses(s, g);
   CacheTraffic t = sim_touch(s, false, false);
   if (z.m < 1 || z.n < 1 || z.batch < 1) return 0;
   double calls = gemm_calls(s, g);
-  double work = product_seconds(s, &z, machine_flops(s->m, g->factors)) *
+  double work = product_seconds(s, &z, gemm_flops_rate(s->m, g)) *
                 gemm_share(g, (int64_t)z.m, (int64_t)z.n, (int64_t)z.k);
   return s->contexts * (calls * s->m->launch + fmax(work, traffic_seconds(s->m, &t)));
 }

@@ -254,6 +254,9 @@ static const struct {
      "loss = mean[b](cross_entropy[o](l, y))\ntrain loss { optimizer = adam(lr = 1e-3), steps = 1 "
      "}\n",
      "--machine h100", 5e-5, 2e-4},
+    {"product with TF32", // half the rate of bf16: 2.7 ms
+     "dim m = 8192, n = m, k = m\ninput x[m, k]\ninput w[k, n]\noutput y[m, n] = sum[k](x * w)\n",
+     "--machine h100 --precision tf32", 2.4e-3, 3.2e-3},
     {"without --machine", // that of an H100
      "dim m = 1048576, n = 1024\ninput x[m, n]\noutput y = sum(x)\n", "", 1.2e-3, 1.6e-3},
     {"all_reduce of 1 GiB", // 370 GB/s: 5.1 ms
