@@ -196,8 +196,9 @@ typedef struct GpuParts {
   // has the plans.
   struct MessagePart *const *messages;
 } GpuParts;
-// Loads the code. g, p, the entries and the plans must outlive the result. Returns NULL after an
-// error in d. Free it with gpu_program_free, after all Execs that use it.
+// Loads the code. g, p, the entries and the plans must outlive the result. A program without images
+// only keeps tensors on the GPU: it has no instructions, and its Exec runs no step. Returns NULL
+// after an error in d. Free it with gpu_program_free, after all Execs that use it.
 GpuProgram *gpu_program_new(Gpu *g, const Program *p, const GpuParts *parts, Diag *d);
 void gpu_program_free(GpuProgram *p); // p may be NULL
 // Returns the device of an Exec of the program (ExecOptions.device). NULL if p is NULL.

@@ -44,6 +44,7 @@ static bool find_functions(GpuProgram *p, Diag *d) {
     p->kernel[k].combine = gpu_function(p, entry->combine, entry->combine_shared, d);
     if (!p->kernel[k].combine) return false;
   }
+  if (!p->nmodules) return true; // a program without code, which only keeps tensors
   GpuEntry judge = gpu_judge_entry(), move = gpu_move_entry();
   p->judge = gpu_function(p, judge.run, judge.shared, d);
   p->move = p->judge ? gpu_function(p, move.run, move.shared, d) : NULL;
