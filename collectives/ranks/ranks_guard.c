@@ -142,7 +142,10 @@ static void *answer(void *ranks) {
     (void)rendezvous_check(r, LLONG_MAX, i * 0.02, (WaitLimit){0}, &missing);
     nanosleep(&look, NULL);
   }
-  if (*r->error && ranks_claim_report(r)) ranks_report(r->error);
+  if (*r->error && ranks_claim_report(r))
+    ranks_report(r->error);
+  else if (atomic_load(&r->rendezvous->reporter) == 1 + r->rank)
+    return NULL; // the main thread is about to report it, and then ends the rank
   if (atomic_load(&r->rendezvous->failed)) _exit(EXIT_LOST);
   signal(SIGTERM, SIG_DFL);
   kill(getpid(), SIGTERM);
