@@ -7,7 +7,7 @@
 //   kernel       a launch, and the longer of its memory traffic and its operations
 //   GEMM         2 (mnk + half (mn + nk + km)) operations at `flops`, traffic from l3 and memory, a
 //                launch; the result is m by n, k is summed; `half` is the figure Machine.half
-//                simulate_gpu.c has the formulas of a GPU for these
+//                For GPUs the formulas of all instructions but collectives are in simulate_gpu.c
 //   collective   coll_seconds on the link; if processors share memory, a barrier and memory traffic
 //
 // If the machine has no `overlap`, the core waits for every collective. Otherwise a collective

@@ -66,8 +66,8 @@ static int64_t matrix_span(bool transposed, double rows, double cols, int64_t ld
   return major < 1 ? 0 : ((int64_t)(major - 1) * ld + (int64_t)minor) * element;
 }
 
-// Records the accesses to the operands of an epilogue. span: bytes of C. rows: those of all
-// batches.
+// Records the accesses to the operands of an epilogue. span: bytes from the first to the last
+// element of C. n: columns of C. rows: rows of C in all batches together.
 static void extra_access(Sim *s, const Gemm *g, int64_t span, double n, double rows) {
   double row = n * (double)dtype_bytes(g->type);
   for (int i = 0; i < GEMM_EXTRAS; i++) {

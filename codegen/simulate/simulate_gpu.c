@@ -33,7 +33,9 @@ enum {
   MEMORY_THREADS = 1024,
   WORK_THREADS = 256,
   CAPABILITY = 90, // compute capability, times 10, for which kernels are planned: that of an H100
-  STEP_NODES = 4   // nodes of a step beside instructions: its header, statuses twice, results
+  // Operations of a step that belong to no instruction: its header, statuses twice, results. Each
+  // takes a launch.
+  STEP_NODES = 4
 };
 
 double gpu_step_seconds(const Machine *m) { return STEP_NODES * m->launch; }
@@ -66,11 +68,14 @@ typedef struct Tile {
   double rows, columns;
 } Tile;
 
-// Returns the share of the rate of products that tiles of a size reach. A multiprocessor reads
-// rows + columns factors for rows * columns products; the largest tile counts as 1.
+// Returns the share of the rate of products that tiles of a size reach; the largest tile has 1. A
+// multiprocessor loads rows + columns factors for rows * columns products. A load is taken to cost
+// as much as LOAD products (an estimate).
 static double tile_share(const Tile *t) {
-  double depth = t->rows * t->columns / (t->rows + t->columns), largest = 128.0 * 256 / (128 + 256);
-  return depth / (depth + 8) * (largest + 8) / largest;
+  enum { LOAD = 8 };
+  double each = t->rows * t->columns / (t->rows + t->columns); // products for each load
+  double largest = 128.0 * 256 / (128 + 256);
+  return each / (each + LOAD) * (largest + LOAD) / largest;
 }
 
 // Returns the seconds of the waves of tiles of `batch` products, whose sums are divided into
@@ -152,8 +157,8 @@ static double kernel_seconds(Sim *s, const KernelLaunch *l) {
   return combine + launch_seconds(s, work, traffic, threads);
 }
 
-// Returns the calls of the library for a GEMM: one for each piece, and for each step of the loops
-// over the batch but the longest, because a call has one loop.
+// Returns the number of calls of the library for a GEMM. A call covers one loop over the batch, so
+// the longest one is left to it; the other loops, and the pieces, take a call for each round.
 static double gemm_calls(const Sim *s, const Gemm *g) {
   double all = 1, longest = 1;
   for (int i = 0; i < g->nbatch; i++) {

@@ -3,9 +3,9 @@
 // 32 threads, a warp, execute a statement together, each for its own element, in one cycle of 32
 // lanes. So an operation costs what it costs one lane, and:
 //
-//   access     a multiprocessor moves 128 bytes in the cycle in which it computes 128 elements. A
-//              byte therefore costs a lane's cycle; elements that are apart cost their whole sector
-//   item       what all threads of a team compute alike costs each of them
+//   access     in a cycle a multiprocessor has 128 lanes and moves 128 bytes. So a byte costs as
+//              much as an addition; elements that are apart cost their whole sector
+//   item       a value that all threads of a team compute for themselves counts for each of them
 //   scores     of attention: they are computed once for each row and column
 //   factor     of a product in tiles: threads compute its elements for each tile of results
 //   rounds     threads of a team that have no round of the spread loops left wait for the others
@@ -15,8 +15,10 @@
 #include "codegen/simulate/simulate_internal.h"
 
 enum {
-  SECTOR = 32,   // bytes that an access of one element far from others moves
-  JOIN_COST = 10 // operations of a thread to join the cells of a warp; twice for a block
+  SECTOR = 32, // bytes that an access of one element far from others moves
+  // Operations with which a thread takes part in joining the partial results of a reduction in a
+  // warp. A block takes twice as many.
+  JOIN_COST = 10
 };
 
 static double team_of(const GpuPlan *p) {

@@ -12,7 +12,8 @@
 // Times are those of the GPU's clock, except of `launch`, for which whole steps are timed.
 #include "frontend/command/measure_internal.h"
 
-// Sizes of the models. An emulated GPU gives figures of no use, which tests look at.
+// Sizes of the models. Those for the emulator are small: tests only look whether all figures are
+// there.
 typedef struct GpuSizes {
   int64_t stream; // elements that do not fit the cache
   int64_t side;   // of the products
@@ -56,7 +57,9 @@ static bool measure_launch(Sweep *b) {
 }
 
 static bool measure_kernels(Sweep *b, const GpuSizes *z) {
-  enum { TERMS = 256, BYTES = 16 }; // in the cache: two elements of 4 bytes, and as much again
+  // BYTES: of the cache, for each element of an array that has to fit it: 4 of x, 4 of y, and as
+  // many that stay free.
+  enum { TERMS = 256, BYTES = 16 };
   const char *stream = "output y = x * 2 + 1";
   const char *chain =
       arena_printf(b->s->arena, "z = x * 1\nfor i in 0..%d { z = z * x + 1 }\noutput y = z", TERMS);

@@ -16,10 +16,12 @@ typedef struct Probed {
 enum { MOST_PROBES = 32 };
 typedef struct Sweep {
   Session *s;
-  Machine m;
+  Machine m; // the figures so far
+  // For CPUs only:
   int processors;
   double contexts; // number of processors of the mesh that each core runs, one after another
   double empty;    // seconds of a step that computes almost nothing
+  // For all:
   int nprobes;
   Probed probed[MOST_PROBES];
 } Sweep;

@@ -1,6 +1,7 @@
 // The measured machine file in the cache folder. `doctor --measure` keeps a copy of what it writes
 // there, and `bench` predicts with it. Its first line says which processor, number of cores and
-// version of meshc it is for. There is another one for a GPU.
+// version of meshc it is for. A second file, gpu.txt, has the figures of a GPU; its first line
+// names the GPU and the version.
 #include "frontend/driver/session.h"
 
 #include "ir/base/disk.h"

@@ -198,8 +198,8 @@ static bool count_epochs(Session *s) {
   return train_resolve_epochs(s->model, batches);
 }
 
-// Opens the device before a layout is searched, whose costs need its figures. Ranks have agreed on
-// nothing yet: they search with the figures that any rank knows.
+// Opens the device before the search for a layout, which needs its figures. Ranks do without: each
+// searches by itself and must find the same layout, whatever GPU it has.
 static bool device_for_planner(Session *s) {
   return s->ranks || s->keeps || !session_runs_steps(s) || session_open_device(s);
 }

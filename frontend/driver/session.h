@@ -17,8 +17,8 @@ typedef struct Session {
   Diag *diag;
   const Options *opt;
   Machine machine;
-  // The name of `machine` if it is one for --device cuda without --machine (machine_named), or
-  // NULL.
+  // The built-in machine (machine_named) that --device cuda has chosen, because --machine is not
+  // given; else NULL.
   const char *machine_name;
   Gpu *gpu;             // the GPU that programs run on; NULL: they run on the CPU, or none runs
   const char *products; // what computes products of f32, such as "AVX-512"; NULL before compiling

@@ -70,7 +70,8 @@ static long long setting(const char *name, long long usual) {
   return value;
 }
 
-// Page-locked memory that the running function accesses. It is taken to change all of it.
+// The page-locked memory that the running function has accessed so far. Each allocation counts as
+// written as a whole.
 static StandinAccess touched[8];
 static int ntouched;
 

@@ -83,7 +83,8 @@ static void check_communicator(const struct ncclComm *c, const char *call) {
   if (c->destroyed) standin_fail("%s gets a communicator that is destroyed", call);
 }
 
-// Communicators that do not block have asked for the state of each call before the next one.
+// Fails if the caller of a communicator that does not block has not asked for the state of the last
+// call (ncclCommGetAsyncError) before it makes the next one.
 static void check_settled(const struct ncclComm *c, const char *call) {
   check_communicator(c, call);
   if (!c->blocks && !c->asked)
@@ -122,7 +123,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   return end(comm);
 }
 
-// A call is under way when it is asked for the first time.
+// The first question after a call is answered with ncclInProgress, later ones with ncclSuccess.
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) {
   check_communicator(comm, "ncclCommGetAsyncError");
   *error = comm->error ? comm->error : comm->blocks || comm->asked ? ncclSuccess : ncclInProgress;
