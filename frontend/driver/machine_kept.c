@@ -32,6 +32,8 @@ void machine_keep(Session *s, const char *text) {
 }
 
 const char *machine_kept(Session *s, int64_t cores, Machine *out) {
+  // The kept figures of a GPU are those of all processors on it; ranks have a GPU each.
+  if (s->gpu && s->ranks) return NULL;
   const char *path = kept_path(s), *title = machine_title(s, cores);
   char line[256] = "";
   FILE *f = path ? mem_fopen(path, "re") : NULL;

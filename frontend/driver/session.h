@@ -193,9 +193,8 @@ MUST_USE bool gpu_measure(Session *s, Machine *out);
 const char *machine_title(const Session *s, int64_t cores);
 // Keeps a copy of a measured machine file in the cache folder, if it can be written there.
 void machine_keep(Session *s, const char *text);
-// Reads the kept machine file, if it is one of this processor with so many cores, or of this GPU,
-// into *out.
-// Returns its path, or NULL if there is none.
+// Reads the kept machine file, if it is one of this processor with so many cores, or of this GPU
+// with all processors of the mesh on it, into *out. Returns its path, or NULL if there is none.
 const char *machine_kept(Session *s, int64_t cores, Machine *out);
 
 // -- predict.c: results of the simulator --------------------------------------------------------
