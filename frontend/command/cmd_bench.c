@@ -23,8 +23,8 @@ typedef struct Bench {
   Exec *exec;
   int64_t steps, profiled; // numbers of timed and of profiled steps
   double median, best;
-  // Flops and copied bytes per second: measured on all cores that the step uses, or the figures of
-  // the GPU.
+  // Flops and copied bytes per second: measured on all cores that the step uses, or by the figures
+  // of all GPUs that it uses.
   double peak, copy;
   int64_t bytes;    // least memory traffic of a step, in bytes
   int64_t resident; // peak of the resident memory of this process until the steps ended, in bytes
@@ -119,18 +119,26 @@ static int64_t least_bytes(const Graph *g) {
   return bytes;
 }
 
-// Returns the flops per second that a GPU reaches on the products of g at best, by the rates of
-// their types.
-static double gpu_peak(const Machine *m, const Graph *g) {
+// Returns the flops per second of a GPU in products with factors of type t.
+static double gpu_rate(const Bench *b, Dtype t) {
+  const Machine *m = &b->figures;
+  bool tf32 = t == TYPE_F32 && session_tf32(b->s) && m->tf32_flops > 0;
+  return tf32 ? m->tf32_flops : machine_flops(m, t);
+}
+
+// Returns the flops per second that a GPU reaches on the products of the step at best, by the rates
+// of their types.
+static double gpu_peak(const Bench *b) {
+  const Graph *g = b->made.simplified;
   double flops = 0, seconds = 0;
   for (NodeId n = 1; n <= graph_count(g); n++) {
     const Node *node = graph_node(g, n);
     if (node->op != OP_CONTRACT) continue;
     double each = (double)contract_flops(g, n, NULL, NULL) * (double)region_times(g, node->region);
     flops += each;
-    seconds += each / machine_flops(m, (Dtype)graph_node(g, node->args[0])->type);
+    seconds += each / gpu_rate(b, (Dtype)graph_node(g, node->args[0])->type);
   }
-  return seconds > 0 ? flops / seconds : m->flops;
+  return seconds > 0 ? flops / seconds : b->figures.flops;
 }
 
 static double flop_seconds(const Bench *b) {
@@ -314,8 +322,9 @@ static bool measure(Bench *b, int64_t wanted) {
   if (!warm_up(b, &fit) || !time_steps(b, wanted, fit)) return false;
   b->resident = peak_resident(); // before the arrays of peak_copy are made
   if (b->s->gpu) {
-    b->peak = gpu_peak(&b->figures, b->made.simplified);
-    b->copy = b->figures.memory_rate;
+    double gpus = b->s->ranks ? ranks_count(b->s->ranks) : 1; // a rank has a GPU
+    b->peak = gpus * gpu_peak(b);
+    b->copy = gpus * b->figures.memory_rate;
     return time_instructions(b);
   }
   b->peak = peak_flops(threads);
