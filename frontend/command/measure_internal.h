@@ -35,7 +35,8 @@ MUST_USE bool sweep_time(Sweep *b, const char *text, int64_t steps, InstrKind ki
 // Returns the simulated seconds of all instructions of a kind.
 double sweep_simulated(const Sweep *b, const Probed *p, InstrKind kind, const Machine *m);
 // Chooses *figure, one of the figures of b->m, between low and high, so that the instructions of a
-// kind take their measured time. A higher figure makes the simulated time shorter.
+// kind take their measured time. A higher figure makes the simulated time shorter; one that does
+// not change it stays as it is.
 void sweep_fit(const Sweep *b, const Probed *p, InstrKind kind, double low, double high,
                double *figure);
 

@@ -110,10 +110,19 @@ double sweep_simulated(const Sweep *b, const Probed *p, InstrKind kind, const Ma
   return simulate_cores(b->s->arena, p->made, m)->of_kind[kind];
 }
 
+static double simulated_with(const Sweep *b, const Probed *p, InstrKind kind, double *figure,
+                             double value) {
+  *figure = value;
+  return sweep_simulated(b, p, kind, &b->m);
+}
+
 void sweep_fit(const Sweep *b, const Probed *p, InstrKind kind, double low, double high,
                double *figure) {
+  double before = *figure;
+  bool matters = simulated_with(b, p, kind, figure, low) > simulated_with(b, p, kind, figure, high);
   for (int i = 0; i < FIT_ROUNDS; i++) {
-    *figure = sqrt(low * high);
-    *(sweep_simulated(b, p, kind, &b->m) > p->seconds ? &low : &high) = *figure;
+    double middle = sqrt(low * high);
+    *(simulated_with(b, p, kind, figure, middle) > p->seconds ? &low : &high) = middle;
   }
+  if (!matters) *figure = before;
 }
