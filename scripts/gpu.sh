@@ -7,12 +7,15 @@
 #     facts      what doctor says about driver, GPU and libraries
 #     tests      tests/gpu.sh
 #     verify     a step of each example under its layouts on virtual meshes, against one processor of the CPU
+#     ranks      a step of two examples on 2, 4 and 8 GPUs, a rank each, against one processor of the CPU
 #     repeat     two trainings end in the same bits
 #     sanitize   compute-sanitizer (memcheck, racecheck, synccheck) over a step of four models, where it is installed
+#     measure    doctor --measure: the figures of the GPU, and what bench predicts with them
 #     start      seconds from start to the first finished step, cold and from the compile cache
 #     speed      bench/run --device cuda: steps beside torch.compile and JAX. The Python of both is $PYTHON (python3).
-# Prints a line for each check and ends in `N passed, N failed, N skipped`. MESHC_GPU_MODELS: the models of `start` and
-# `speed`. With the stand-ins of tests/standin on LD_LIBRARY_PATH it runs without a GPU, slowly.
+# The suites suite_gpu_* are not run here: they check kernels on the emulator, on any machine. The same kernels run in `verify`.
+# Prints a line for each check and ends in `N passed, N failed, N skipped`. MESHC_GPU_MODELS: the models of `measure`,
+# `start` and `speed`. With the stand-ins of tests/standin on LD_LIBRARY_PATH it runs without a GPU, slowly.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 PYTHON=${PYTHON:-python3}
@@ -45,7 +48,7 @@ fi
 
 # ---- checks ---------------------------------------------------------------------------------------------------------
 
-all="facts tests verify repeat sanitize start speed"
+all="facts tests verify ranks repeat sanitize measure start speed"
 for part; do
   case " $all " in *" $part "*) ;; *) echo "gpu: there is no part $part; parts: $all" >&2; exit 2 ;; esac
 done
@@ -92,13 +95,23 @@ counts() {
 }
 
 facts() {
-  "$MESHC" doctor | grep -E '^(gpus?|cuda|driver|cuBLASLt|nvJitLink|NCCL|compiler) '
+  "$MESHC" doctor | grep -E '^(gpus?|CUDA|cuBLASLt|nvJitLink|NCCL|compiler) '
   holds "a program runs on the GPU" "$MESHC" bench bench/models/iris.mesh --device cuda --steps 2
 }
 tests() { MESHC_GPU=real counts tests/gpu.sh tests/gpu.sh; }
 verify() {
   for example in examples/*.mesh; do
     counts "verify $(basename "$example" .mesh)" "$programs/suite_verify" --device cuda "$example"
+  done
+}
+ranks() {
+  gpus=$("$MESHC" doctor | grep -c '^gpu [0-9]')
+  [ "$gpus" -ge 2 ] || { skip "several GPUs" "GPUs here: $gpus"; return; }
+  for n in 2 4 8; do
+    [ "$n" -le "$gpus" ] || continue
+    for model in mlp transformer; do
+      holds "$model on $n GPUs" "$MESHC" bench "examples/$model.mesh" --verify --steps 1 --device cuda --np "$n" --mesh "rows=$n" --layout b=rows
+    done
   done
 }
 repeat() {
@@ -118,6 +131,16 @@ sanitize() {
       MESHC_GPU_EAGER=1 holds "$tool: $model" compute-sanitizer --target-processes all --tool "$tool" --error-exitcode 9 \
         "$MESHC" bench "bench/models/$model.mesh" --device cuda --steps 1
     done
+  done
+}
+measure() {
+  holds "figures of the GPU are measured" "$MESHC" doctor --measure "$tmp/gpu.txt" --device cuda
+  [ -s "$tmp/gpu.txt" ] || return
+  cat "$tmp/gpu.txt"
+  [ -z "${OUT:-}" ] || cp "$tmp/gpu.txt" "$OUT/"
+  for model in ${MESHC_GPU_MODELS:-mlp1024 charlm gpt2}; do
+    holds "prediction of $model" "$MESHC" bench "bench/models/$model.mesh" --device cuda
+    grep -E '^(step|predicted|machine|roofline) ' "$tmp/out"
   done
 }
 # seconds COMMAND...: how long it takes
