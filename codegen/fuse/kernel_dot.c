@@ -21,11 +21,13 @@ Dims dots_of(const Fusion *f, const Group *g) {
   Dims all = {0};
   for (uint32_t i = 0; i < g->nnodes; i++) {
     if (!is_dot(f, g->node[i])) continue;
-    const DimList *order = &f->order->at[graph_node(f->graph, g->node[i])->args[0]];
     Dims dims = summed(f, g->node[i]);
-    for (int d = 0; d < order->n; d++)
-      if (dims_has(&dims, order->at[d]) && !dims_has(&all, order->at[d]))
-        list_insert(&all, all.n, order->at[d]);
+    for (int j = 0; j < 2; j++) { // a factor alone may have a dim
+      const DimList *order = &f->order->at[graph_node(f->graph, g->node[i])->args[j]];
+      for (int d = 0; d < order->n; d++)
+        if (dims_has(&dims, order->at[d]) && !dims_has(&all, order->at[d]))
+          list_insert(&all, all.n, order->at[d]);
+    }
   }
   return all;
 }
