@@ -48,7 +48,7 @@ static Known of_index(GpuScoresEmit *x, const KStmt *s) {
   const GpuScores *t = x->t;
   Known out = {0};
   bool rows = s->index == t->rows;
-  if (s->index < 0) return out;
+  if (s->index < 0 || t->results >> s->index & 1) return out; // results have no counter yet
   out.low = out.high = e->counter[s->index];
   if (rows || s->index == t->columns) {
     LLVMValueRef last = int_sub(e, e->extent[s->index], i64_of(e, 1));
