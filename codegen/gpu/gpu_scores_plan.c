@@ -15,15 +15,17 @@
 
 enum {
   BLOCK_ROWS = GPU_SCORES_WARPS * GPU_FRAGMENT_ROWS,
-  MOST_COLUMNS = 64,      // of a tile of scores
-  MOST_RESULTS = 128,     // of a tile of results; their sums are in registers
-  MOST_FOLDED = 64,       // of one whose sums have totals
-  LEAST_SIDE = 8,         // rows and columns of the smallest scores in tiles
-  MOST_STATEMENTS = 96,   // they are emitted for each score of a thread
-  LEAF = 256,             // terms of the longest chain of f32 additions in the sums of a product
-  LEAF_TENSOR = 4096,     // the same on tensor cores, which add 16 terms at a time
-  MOST_SHARED = 96 << 10, // bytes of shared memory of a block
-  TENSOR_CORES = 80       // compute capability times 10
+  MOST_COLUMNS = 64,        // of a tile of scores
+  MOST_RESULTS = 128,       // of a tile of results; their sums are in registers
+  MOST_FOLDED = 64,         // of one whose sums have totals
+  LEAST_SIDE = 8,           // rows and columns of the smallest scores in tiles
+  MOST_STATEMENTS = 96,     // they are emitted for each score of a thread
+  LEAF = 256,               // terms of the longest chain of f32 additions in the sums of a product
+  LEAF_TENSOR = 4096,       // the same on tensor cores, which add 16 terms at a time
+  MOST_SHARED = 96 << 10,   // bytes of shared memory of a block
+  TURING_SHARED = 64 << 10, // the same on GPUs of compute capability 7.5, which have no more
+  TURING = 75,              // compute capabilities times 10
+  TENSOR_CORES = 80
 };
 
 static int64_t rounds_of(const Kernel *k, LoopSet set) {
@@ -177,7 +179,8 @@ static bool has_only_sums(const Kernel *k) {
 }
 
 // Chooses the sides of tiles so that they fit shared memory.
-static bool choose_sizes(const Kernel *k, GpuScores *t) {
+static bool choose_sizes(const Kernel *k, int capability, GpuScores *t) {
+  int most_shared = capability == TURING ? TURING_SHARED : MOST_SHARED;
   int64_t results = t->sum == NO_STMT ? 0 : rounds_of(k, t->results), most = MOST_RESULTS;
   int64_t terms = rounds_of(k, loops_between(k->nouter, k->nouter + k->ninner));
   int leaf = is_narrow(t->factor) ? LEAF_TENSOR : LEAF;
@@ -188,7 +191,7 @@ static bool choose_sizes(const Kernel *k, GpuScores *t) {
   for (t->tile_columns = MOST_COLUMNS; t->tile_columns >= GPU_FRAGMENT_DEPTH;
        t->tile_columns /= 2) {
     t->fold = folds ? leaf / t->tile_columns : 0;
-    if (gpu_scores_shared(t) <= MOST_SHARED) return true;
+    if (gpu_scores_shared(t) <= most_shared) return true;
   }
   return false;
 }
@@ -201,7 +204,7 @@ bool gpu_scores_plan(const Kernel *k, const LoopSet *dep, int capability, GpuSco
   t->batch = loops_between(0, k->nouter) & ~t->results & ~((LoopSet)1 << t->rows);
   bool narrow = is_narrow(t->factor);
   for (int i = 0; i < t->npairs; i++) narrow |= is_narrow(t->pair[i].type);
-  return (!narrow || capability >= TENSOR_CORES) && choose_sizes(k, t);
+  return (!narrow || capability >= TENSOR_CORES) && choose_sizes(k, capability, t);
 }
 
 int gpu_scores_shared(const GpuScores *t) {
