@@ -103,6 +103,7 @@ static bool add_pair(const Kernel *k, const KStmt *s, GpuScores *t) {
     if (moves(k, p->pointer[0], l) || moves(k, p->pointer[1], l)) p->dots |= (LoopSet)1 << l;
   Dtype a = k->ptr[p->pointer[0]].type, b = k->ptr[p->pointer[1]].type;
   if (a == b && is_narrow(a)) p->type = a;
+  if (rounds_of(k, p->dots) > MOST_SHARED) return false; // the bytes of its tiles fit 31 bits
   p->depth = round_up(rounds_of(k, p->dots), GPU_FRAGMENT_DEPTH);
   for (int l = k->nouter; l < k->nouter + k->ninner; l++)
     if ((t->others >> l & 1) && moves(k, p->pointer[0], l)) return false;
