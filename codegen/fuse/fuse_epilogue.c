@@ -4,16 +4,18 @@
 //   %7 = contract(%1, %2); %8 = add(%7, %5)            the product adds %5, and stores %8
 //   %7 = ...; %8 = add(%7, bias); %9 = gelu_tanh(%8)   it stores %9 and, if others read it, %8
 //
-// A value is part of a product only if the product alone reads it, and only up to a value that
-// would be stored anyway: one that a kernel has in registers costs nothing there. Operands, such as
-// %5, are in memory anyway, too. Which functions and types there are says gemm_library.def.
+// The nodes that a product takes over are its tail. Their values are read by the tail alone, except
+// the result and the argument of gelu (%8 above), which a product can store, too. The result of a
+// tail would be stored without the tail as well: a tail up to a value that a kernel keeps in
+// registers saves nothing. Operands, such as %5, are in memory in any case. gemm_library.def says
+// which functions and types a library has.
 //
-// It is called once clusters were merged, so that Fuser.resident has the stored values.
+// tails_find is called after clusters were merged, when Fuser.resident has the stored values.
 #include "codegen/fuse/fuse_internal.h"
 
 // What the search knows of the graph, and the product that it looks at.
 typedef struct TailSearch {
-  Arena *lasting; // of tails and forms
+  Arena *lasting; // has the tails and forms that are found
   Fuser *f;
   const GemmForm *form;
   NodeId head;                // the contraction
@@ -61,8 +63,8 @@ static NodeId other_arg(const TailSearch *s, NodeId n, NodeId known) {
   return other == known ? 0 : other;
 }
 
-// Returns whether node n may be computed by the product: it runs beside the contraction, is stored
-// in its order, and belongs to no other product.
+// Returns whether node n may be computed by the product: it is in the same loop as the contraction,
+// its value has the same order of dims, and it belongs to no other product.
 static bool joins(const TailSearch *s, NodeId n) {
   const Fuser *f = s->f;
   const Node *x = node_at(s, n), *head = node_at(s, s->head);
@@ -114,8 +116,8 @@ static bool stored_anyway(const TailSearch *s, NodeId n) {
   }
 }
 
-// The library computes functions in the type of the sums. Where the language does so, the argument
-// is cast to that type before, and the result is cast back.
+// Returns the cast of n to f32, or n if there is none. The library computes functions in f32, the
+// type of the sums; a graph that does the same for a narrow n casts it to f32, and the result back.
 static NodeId through_cast(const TailSearch *s, NodeId n) {
   NodeId cast = user_with(s, n, OP_CAST, TYPE_F32);
   return cast ? cast : n;
@@ -178,7 +180,7 @@ static bool tail_fits(const TailSearch *s) {
   for (int i = 0; i < GEMM_EXTRAS; i++) e.has[i] = t->extra[i];
   Gemm g = {.type = (Dtype)node_at(s, t->result)->type, .epilogue = &e};
   int row = gemm_library(&g);
-  bool columns = !e.has[GEMM_AUX] || s->form->ldc % 8 == 0;
+  bool columns = !e.has[GEMM_AUX] || s->form->ldc % 8 == 0; // what the library demands of AUX
   return t->n && columns && row >= 0 && (s->f->opt->epilogues >> row & 1) &&
          stored_anyway(s, t->result);
 }
@@ -211,6 +213,8 @@ static bool can_have_tail(const Fuser *f, NodeId n) {
   return true;
 }
 
+// Gives the product of contraction n the first tail that fits: with the gradient of gelu, with
+// gelu, or with additions only.
 static void find_tail(TailSearch *s, NodeId n) {
   s->head = n;
   s->form = s->f->gemm[n];

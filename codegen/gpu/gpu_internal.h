@@ -48,16 +48,15 @@
 #include "codegen/cpu/llvm_internal.h"
 #include "codegen/gpu/emulator.h"
 
-// TEAM_TILE: a block computes tiles of a product (GpuTiles), whatever the items are. TEAM_SCORES:
-// tiles of attention's scores (GpuScores). TEAM_OWNERS: a block adds the terms of a scatter that go
-// to its rows (GpuOwners).
+// Which threads compute what together. The last three have no items: a block divides the kernel
+// into parts of other forms.
 typedef enum GpuTeam {
-  TEAM_THREAD,
-  TEAM_WARP,
-  TEAM_BLOCK,
-  TEAM_TILE,
-  TEAM_SCORES,
-  TEAM_OWNERS
+  TEAM_THREAD, // a thread computes an item
+  TEAM_WARP,   // a warp does
+  TEAM_BLOCK,  // a block does
+  TEAM_TILE,   // a block computes tiles of a product (GpuTiles)
+  TEAM_SCORES, // a block computes tiles of attention's scores (GpuScores)
+  TEAM_OWNERS  // a block adds the terms of a scatter that go to its rows (GpuOwners)
 } GpuTeam;
 
 // Where the code of a statement is: once for each thread at the start of the function, once for
@@ -74,7 +73,7 @@ typedef struct GpuTiles {
   int size[2];                    // results of a tile: rows, columns
   int warps[2];                   // warps of a block along rows and columns
   int depth;                      // rounds of the inner loops in a tile of a factor
-  int stages;                     // of the tiles of the factors
+  int stages;                     // copies of the factors' tiles, which are filled in turn
   bool deep[2];                   // whether the rows of a factor's tile run along the depth
   bool copied[2]; // whether a factor is copied from memory if it is aligned; else it is computed
   int fold;       // after so many tiles sums are added to totals; 0: never
@@ -85,8 +84,8 @@ typedef struct GpuTiles {
 typedef struct GpuOwners {
   LoopSet terms, columns; // its loops
   int threads;            // of a block
-  int groups;             // blocks that divide the columns of a row
-  int owners;             // groups of blocks that divide the rows
+  int owners;             // owner i has the rows i, i + owners, i + 2 owners ...
+  int groups;             // blocks of each owner, which divide the columns
 } GpuOwners;
 
 // Two pointers whose elements K_DOT statements multiply: one moves along the rows of scores, the
@@ -101,8 +100,10 @@ enum { GPU_SCORES_PAIRS = 4 };
 
 // How scores of attention are computed in tiles (gpu_scores_plan.c).
 typedef struct GpuScores {
-  int rows, columns;              // the loops of rows (an outer one) and columns (an inner one)
-  LoopSet batch, results, others; // other outer loops: without and with the results; inner ones
+  int rows, columns; // the loops of rows (an outer one) and columns (an inner one)
+  LoopSet results;   // outer loops of a product along which its right factor alone varies
+  LoopSet batch;     // all other outer loops but the rows
+  LoopSet others;    // all inner loops but the columns
   int npairs;
   GpuScorePair pair[GPU_SCORES_PAIRS];
   // A product: its sum and its factors, the left one computed from scores; the type of the tiles of

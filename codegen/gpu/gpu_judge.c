@@ -55,6 +55,7 @@ static LLVMValueRef slot_of_step(Judge *j) {
   return gpu_address(j->g, at);
 }
 
+// Emits that the thread's worst verdict becomes `verdict` if `bad`, an i1, is true and it is worse.
 static void found(Judge *j, LLVMValueRef bad, GpuVerdict verdict) {
   Emit *e = &j->g->e;
   LLVMValueRef x = pick(e, bad, int_like(LLVMConstNull(e->i32), verdict), LLVMConstNull(e->i32));
@@ -94,6 +95,7 @@ static LLVMValueRef load_bits(GpuEmit *g, LLVMValueRef at, LLVMValueRef bytes) {
   return emit_read(e, e->i64, bits);
 }
 
+// Emits copies of all values to the slot, and looks which are not finite.
 static void copy_values(Judge *j) {
   GpuEmit *g = j->g;
   Emit *e = &g->e;
@@ -119,7 +121,9 @@ static void write_field(Judge *j, int header, Dtype t, size_t at, LLVMValueRef x
   gpu_write(j->g, t, field(j, header, at), x, GPU_GLOBAL);
 }
 
-// Emits the decision, for one thread. worst: the largest verdict of all threads.
+// Emits the decision, for one thread: it writes verdict and step to the slot, the header of the
+// launches after the commit (number 1), and that of the next step (number 0). worst: the largest
+// verdict of all threads, an i32.
 static void decide(Judge *j, LLVMValueRef worst) {
   GpuEmit *g = j->g;
   Emit *e = &g->e;
@@ -198,6 +202,7 @@ static void move_units(GpuEmit *g, LLVMValueRef to, LLVMValueRef from, bool wide
   loop_end(e, &l);
 }
 
+// Emits `move`. Of the four loops exactly one runs.
 static void emit_move(GpuEmit *g) {
   Emit *e = &g->e;
   GpuEntry entry = gpu_move_entry();

@@ -1,7 +1,7 @@
 // Computes a product of matrices in tiles (GpuTiles). A block of threads computes a tile of results
 // at a time:
 //
-//   fill the stages but one with the first tiles of both factors
+//   fill all stages but the last with the first tiles of both factors
 //   for each tile along the depth
 //     wait until its stage is filled; fill the stage that was multiplied last
 //     each warp multiplies its rows and columns, with sums in registers
@@ -9,14 +9,15 @@
 //     its sums go to a tile in shared memory
 //     all threads compute and store results from it, neighbours side by side
 //
-// Tiles are numbered so that blocks which run at the same time share rows and columns: GROUP rows
-// of tiles, column by column. If a launch has fewer blocks than tiles, each block has several.
+// Tiles are numbered column by column within GROUP rows of tiles: blocks which run at the same time
+// then read the same rows and columns, which stay in the cache. If a launch has fewer blocks than
+// tiles, each block has several.
 #include "codegen/gpu/gpu_product.h"
 
 #ifdef MESHC_HAVE_LLVM
 #include <stddef.h>
 
-enum { GROUP = 8 };
+enum { GROUP = 8 }; // rows of tiles
 
 static LLVMValueRef ceil_by(Emit *e, LLVMValueRef n, int by) {
   return LLVMBuildUDiv(e->b, int_add(e, n, i64_of(e, by - 1)), i64_of(e, by), "");

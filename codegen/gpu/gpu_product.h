@@ -43,15 +43,16 @@ void gpu_product_counters(GpuProduct *p, LoopSet set, LLVMValueRef i);
 // Returns the tile of a factor in stage number `stage`, an i64.
 GpuTile gpu_product_tile(GpuProduct *p, int side, LLVMValueRef stage);
 // Emits the filling of the tiles of both factors in stage number `stage`, with the rounds of the
-// sum from `from` on. It is done when the group of copies that it ends has been waited for, and
-// behind a barrier.
+// sum from `from` on. It ends a group of copies. The tiles may be read when each thread has waited
+// for that group, and after a barrier.
 void gpu_product_fill(GpuProduct *p, LLVMValueRef stage, LLVMValueRef from);
 
 // -- gpu_product.c
-// Emits the number of the unit at the counters of the outer loops.
+// Emits the number of the unit (kernel.h) that the counters of the outer loops are in.
 LLVMValueRef gpu_unit_number(GpuEmit *g);
-// Makes GpuEmit.from and to the units of the whole set instead of those of the block. Returns the
-// number of blocks of the set.
+// Sets GpuEmit.from and to to the units of the whole set instead of those of the block: blocks that
+// compute tiles divide the set by tiles. A launch may have a part of a kernel's units only, so what
+// is stored is checked against them. Returns the number of blocks of the set, an i64.
 LLVMValueRef gpu_blocks_of_set(GpuEmit *g);
 // Emits the block's share of a kernel of TEAM_TILE.
 void gpu_product(GpuEmit *g);

@@ -83,7 +83,8 @@ static bool widens(const Kernel *k, int id, Dtype from) {
          k->stmt[s->arg[0]].type == from;
 }
 
-// Sets the type of the tiles and the statements with their elements: narrow floats stay narrow.
+// Sets the type of the tiles, and the statements that give their elements: factors that are both
+// widened from bf16 or f16 are kept in that type, which tensor cores multiply.
 static void choose_factors(const Kernel *k, GpuTiles *t) {
   static const Dtype narrow[] = {TYPE_BF16, TYPE_F16};
   t->factor = k->stmt[t->sum].type;
@@ -142,8 +143,8 @@ static bool find_form(const Kernel *k, const LoopSet *dep, GpuTiles *t) {
 
 // -- tiles in shared memory ---------------------------------------------------------------------
 
-// Returns whether more loads of a factor read neighbours along its rows or columns than along the
-// depth. The rows of its tiles then run along the depth.
+// Returns whether more loads of a factor read neighbours in memory along the rows or columns of
+// results than along the depth. The rows of its tiles are then rounds of the depth.
 static bool is_deep(Arena *a, const Kernel *k, const GpuTiles *t, int side) {
   bool *needed = arena_array(a, bool, k->nstmts);
   int along = last_of(t->along[side]), depth = last_of(t->inner), n = 0;
@@ -199,8 +200,8 @@ static int64_t tiles_of(const Kernel *k, const GpuTiles *t, int rows, int column
   return size_times(n, rounds_of(k, t->batch));
 }
 
-// Returns the tile, from number `first` on, with which a GPU of PROCESSORS multiprocessors would be
-// done first.
+// Returns the row of `shapes`, from number `first` on, with which a GPU of PROCESSORS
+// multiprocessors would be done first: with fewer tiles than that the time is that of one tile.
 static size_t fastest_shape(const Kernel *k, const GpuTiles *t, size_t first) {
   double least = 0;
   size_t best = first;
@@ -235,6 +236,7 @@ bool gpu_product_plan(Arena *a, const Kernel *k, const LoopSet *dep, int tile, G
   }
   size_t first = t->factor == TYPE_F64 ? FIRST_F64 : 0;
   set_shape(t, tile > (int)first ? (size_t)tile - 1 : fastest_shape(k, t, first));
+  // numbers of rows and columns go up to the end of the last tile, which has at most 128
   int64_t depth = rounds_of(k, t->inner), most = size_times(rounds_of(k, outer_loops(k)), 128);
   t->fold = t->factor != TYPE_F64 && depth > LEAF ? LEAF / t->depth : 0;
   t->narrow = most < INT32_MAX && depth < INT32_MAX;

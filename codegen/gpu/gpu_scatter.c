@@ -18,9 +18,9 @@ typedef struct Scattering {
   GpuEmit *g;
   const GpuOwners *o;
   int scatter, index;        // statements: the scatter, and the index of its row
-  bool *needed, *of_index;   // statements that these need, with them
+  bool *needed, *of_index;   // by statement: scatter needs it or is it; index needs it or is it
   LLVMValueRef terms, width; // rounds of the terms and of the columns
-  LLVMValueRef owner, group; // numbers of the block
+  LLVMValueRef owner, group; // numbers of the owner, and of the block among its blocks
   LLVMValueRef shared, run;  // the words of the warps; the first term of the run
   LLVMValueRef warp_lane;    // number of the thread in its warp, an i64
 } Scattering;
@@ -157,7 +157,7 @@ void gpu_scatter_rows(GpuEmit *g) {
                   .terms = gpu_rounds(g, o->terms, e->extent),
                   .width = gpu_rounds(g, o->columns, e->extent),
                   .shared = gpu_shared(g)};
-  (void)gpu_blocks_of_set(g);
+  (void)gpu_blocks_of_set(g); // for in_set
   s.group = LLVMBuildURem(e->b, g->chunk, i64_of(e, o->groups), "");
   s.owner = LLVMBuildUDiv(e->b, g->chunk, i64_of(e, o->groups), "");
   s.warp_lane = keep_bits(e, g->thread, GPU_WARP - 1);

@@ -28,7 +28,8 @@ typedef struct GpuOnline {
 bool gpu_scores_online(const Kernel *k, int phase, GpuOnline *out);
 
 #ifdef MESHC_HAVE_LLVM
-// What is emitted for the two rows of a thread in each fragment (gpu_sum_row).
+// A thread has scores of two rows (gpu_sum_row): sums 0 and 1 of each fragment are of the first
+// one, sums 2 and 3 of the other. What it has of one row is a half.
 enum { GPU_SCORES_HALVES = 2 };
 
 // The kernel that is emitted.
@@ -64,14 +65,14 @@ void gpu_scores_half(GpuScoresEmit *x, int half);
 void gpu_scores_cells_clear(GpuScoresEmit *x, int phase);
 void gpu_scores_cells_fold(GpuScoresEmit *x, int phase);
 void gpu_scores_cells_join(GpuScoresEmit *x, int phase); // reductions become values of rows
-// Emits whether the launch has to compute the unit at the counters of the outer loops.
+// Emits whether the unit at the counters of the outer loops is one of the launch.
 LLVMValueRef gpu_scores_wanted(GpuScoresEmit *x);
 
 // -- gpu_scores_online.c
-// Emits the addition of n scores a[], f32s, of a row.
+// Emits the addition of scores a[0..n), f32s of the row of a half, to its maximum and its sum.
 void gpu_scores_online_add(GpuScoresEmit *x, const GpuOnline *o, int half, int n,
                            const LLVMValueRef *a);
-// Emits the scaling of the thread's sums to the maximum of the row.
+// Emits the scaling of the thread's sums to the maximum of the row, once the maxima are joined.
 void gpu_scores_online_scale(GpuScoresEmit *x, const GpuOnline *o);
 
 // -- gpu_scores_live.c

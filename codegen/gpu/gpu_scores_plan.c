@@ -45,8 +45,8 @@ static int round_up(int64_t n, int to) { return (int)(ceil_div(n, to) * to); }
 
 // -- loops ----------------------------------------------------------------------------------------
 
-// Returns whether one pointer of each K_DOT moves along outer loop x and the other along inner loop
-// y. Then *left is the former of statement s.
+// Returns whether one pointer of K_DOT statement s moves along outer loop x and the other along
+// inner loop y. *left is the one that moves along x.
 static bool separates(const Kernel *k, const KStmt *s, int x, int y, int *left) {
   bool swapped = moves(k, s->other, x);
   *left = swapped ? s->other : s->index;
@@ -92,6 +92,9 @@ int gpu_scores_pair(const GpuScores *t, const KStmt *s) {
 
 static bool is_narrow(Dtype t) { return t == TYPE_BF16 || t == TYPE_F16; }
 
+// Adds the pair of pointers of K_DOT statement s, if it is a new one. Returns false if no tiles can
+// have it: there are too many pairs, no type of tiles fits, or the left pointer moves along inner
+// loops, though its tile is filled once for all of them.
 static bool add_pair(const Kernel *k, const KStmt *s, GpuScores *t) {
   if (gpu_scores_pair(t, s) >= 0) return true;
   if (t->npairs == GPU_SCORES_PAIRS) return false;
@@ -179,7 +182,7 @@ static bool has_only_sums(const Kernel *k) {
   return true;
 }
 
-// Chooses the sides of tiles so that they fit shared memory.
+// Chooses the sides of tiles so that they fit shared memory. Returns false if none do.
 static bool choose_sizes(const Kernel *k, int capability, GpuScores *t) {
   int most_shared = capability == TURING ? TURING_SHARED : MOST_SHARED;
   int64_t results = t->sum == NO_STMT ? 0 : rounds_of(k, t->results), most = MOST_RESULTS;

@@ -15,8 +15,8 @@ static bool is_reduction(const GpuScoresEmit *x, int s, int phase) {
 
 // -- statements -----------------------------------------------------------------------------------
 
-// Returns the statements outside of the inner loops, but not those at the start of the function. Of
-// a product these are the ones that its left factor needs.
+// Returns by statement whether it runs once for each row: outside of the inner loops, and not at
+// the start of the function. Of a product these are only what its left factor needs.
 static bool *row_statements(GpuScoresEmit *x) {
   const Kernel *k = x->g->e.k;
   bool *out = arena_array(x->g->e.arena, bool, k->nstmts + 1);
@@ -53,8 +53,8 @@ LLVMValueRef gpu_scores_wanted(GpuScoresEmit *x) {
                  int_less(&g->e, unit, g->to));
 }
 
-// Emits a load for a row, or 0 where the row is not there: its last element may be stored by the
-// thread that has it.
+// Emits a load for a row. `valid` is false behind the last row, where the counter is that of the
+// last row: nothing is read then, because the thread of that row may be storing to the element.
 static void load_row(GpuScoresEmit *x, int s, LLVMValueRef valid) {
   Emit *e = &x->g->e;
   LLVMTypeRef type = reg_type(e, e->k->stmt[s].type);

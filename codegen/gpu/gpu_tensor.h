@@ -19,10 +19,11 @@ void gpu_mma(GpuEmit *g, Dtype factor, const LLVMValueRef *a, const LLVMValueRef
 // matrix m by its address in shared memory, a multiple of 16. Thread t gets in out[m], an i32, two
 // neighbours of row t / 4 of matrix m, from column 2 (t % 4) on; transposed: of its transpose.
 void gpu_load_matrices(GpuEmit *g, LLVMValueRef row, bool transposed, LLVMValueRef *out);
-// Emits the begin of a copy of GPU_COPY_BYTES bytes to shared memory. Only the first `valid` bytes,
-// an i32, are read, the others become 0.
+// Emits the start of a copy of GPU_COPY_BYTES bytes to shared memory. Both addresses are multiples
+// of that. Only the first `valid` bytes, an i32, are read, the others become 0. It is done when the
+// thread has waited for its group (gpu_copies_commit, gpu_copies_wait).
 void gpu_copy_begin(GpuEmit *g, LLVMValueRef to, LLVMValueRef from, LLVMValueRef valid);
-// Emits two f32, rounded to `factor` (bf16 or f16), as an i32.
+// Emits two f32, rounded to `factor` (bf16 or f16), as an i32 with `low` in the lower half.
 LLVMValueRef gpu_pack(GpuEmit *g, Dtype factor, LLVMValueRef low, LLVMValueRef high);
 #endif
 

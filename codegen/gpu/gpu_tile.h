@@ -19,10 +19,10 @@
 // The order of additions depends on the sizes of the sides only.
 //
 // Thread rule: all threads of a block run gpu_tile_copy, gpu_tile_fill and the functions of groups
-// of copies; all 32 threads of a warp run gpu_multiply and gpu_multiply_registers. gpu_sums_* are
-// the business of each thread. Nothing here has a barrier: what threads write to a tile, others may
-// read behind gpu_barrier (of a warp's own rows: gpu_warp_barrier); copies must also be waited for
-// before it (gpu_copies_wait).
+// of copies; all 32 threads of a warp run gpu_multiply and gpu_multiply_registers. Each thread runs
+// gpu_sums_* for its own sums. Nothing here has a barrier: what threads write to a tile, others may
+// read after a gpu_barrier (a gpu_warp_barrier, if they are of the same warp). If it was written by
+// gpu_tile_copy, each thread must call gpu_copies_wait before that barrier.
 #ifndef CODEGEN_GPU_TILE_H
 #define CODEGEN_GPU_TILE_H
 
@@ -67,7 +67,7 @@ typedef struct GpuSource {
   const void *context;
   LLVMValueRef rows, columns; // valid ones; may exceed those of the tile, or be negative
 } GpuSource;
-// Emits the begin of copies (cp.async) of the whole tile, by all threads of the block, 16 bytes at
+// Emits the start of copies (cp.async) of the whole tile, by all threads of the block, 16 bytes at
 // a time. Columns are neighbours in memory, and each run of 16 bytes begins at a multiple of 16,
 // which the caller has made sure of. The copies belong to the group that gpu_copies_commit ends.
 void gpu_tile_copy(GpuEmit *g, const GpuTile *t, const GpuSource *from);
@@ -75,8 +75,8 @@ void gpu_tile_copy(GpuEmit *g, const GpuTile *t, const GpuSource *from);
 // successive columns.
 void gpu_tile_fill(GpuEmit *g, const GpuTile *t, const GpuSource *from);
 void gpu_copies_commit(GpuEmit *g); // makes the thread's copies since the last call a group
-void gpu_copies_wait(GpuEmit *g,
-                     int most); // waits for all groups of the thread but the last `most`
+// Emits waiting until at most the last `most` groups of the thread are under way.
+void gpu_copies_wait(GpuEmit *g, int most);
 
 // -- sums -----------------------------------------------------------------------------------------
 
@@ -99,15 +99,15 @@ LLVMValueRef gpu_sum_column(GpuEmit *g, int r);
 void gpu_sums_store(GpuEmit *g, const GpuSums *s, const GpuTile *t, LLVMValueRef row,
                     LLVMValueRef column);
 // Emits sums, rounded to `factor` (TYPE_BF16, TYPE_F16), as fragments of a left factor, whose depth
-// is the columns of the sums. Returns n / 2 * m * 4 registers, an array in the arena:
-// those of step k of the depth (16 each), fragment i begin at (k * m + i) * 4.
+// is the columns of the sums. Returns n / 2 * m * 4 registers, an array in the arena of the
+// function: the 4 of rows 16 i.. and of rounds 16 k.. of the depth begin at (k * m + i) * 4.
 LLVMValueRef *gpu_sums_as_left(GpuEmit *g, const GpuSums *s, Dtype factor);
 
 // -- products -------------------------------------------------------------------------------------
 
-// The part of a tile that a warp multiplies, beginning at row or column `first` (an i64, a multiple
-// of 16) and at `depth` along the depth (a multiple of
-// 16). deep: the rows of the tile run along the depth; else its columns do.
+// The part of a tile that a warp multiplies. It begins at row (deep: column) `first`, an i64, and
+// at round `depth` of the depth, both multiples of 16. deep: the rows of the tile are rounds of the
+// depth; else its columns are.
 //
 //   sum[x, y] += left[x, k] * right[y, k]      left: tile [x][k], or deep [k][x]; right likewise
 typedef struct GpuSide {

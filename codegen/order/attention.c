@@ -8,8 +8,9 @@
 // The method is that of Dao et al., "FlashAttention", 2022, with row values that are stored.
 #include "codegen/order/blocked_find_internal.h"
 
-enum { LEAST_BYTES = 1 << 20 }; // bytes of the scores of a contraction from which it pays
+enum { LEAST_BYTES = 1 << 20 }; // scores of fewer bytes are stored
 
+// Returns why the scores of an attention cannot be recomputed, or NULL.
 static const char *refusal(const Attention *p) {
   if (p->why) return p->why;
   return p->apart.n ? "some of its scores are sums of others" : NULL;
@@ -31,6 +32,8 @@ static void mark_recomputed(Finder *f, bool *recomputed, NodeId n) {
   }
 }
 
+// Marks in *out what is recomputed of the attention with this root or, if its scores are stored,
+// notes why. Marks its nodes as taken, so that no other pair of rows and keys has them.
 static void choose(Finder *f, uint32_t root, RecomputedScores *out) {
   const Attention *p = &f->part[root];
   int64_t least = f->opt->blocked_rows ? 0 : LEAST_BYTES;

@@ -14,8 +14,8 @@ typedef struct Attention {
   Dims batch;                  // dims that all its contractions to scores share
   Dims apart;                  // dims that are summed between scores: no loop runs over them
   int64_t bytes;               // bytes of the largest result of a contraction to scores
-  RegionId around;
-  VEC(NodeId) seed;
+  RegionId around;             // the loop of the model that contains it, 0: none
+  VEC(NodeId) seed;            // the contractions that make its scores
 } Attention;
 
 typedef struct Finder {
@@ -30,8 +30,9 @@ typedef struct Finder {
   DimId rows;
   Dims keys, space;
   uint8_t *role;
-  uint32_t *level, *up; // up: parent in the forest of nodes that belong together
-  Attention *part;      // by root of that forest
+  uint32_t *level; // as BlockedLoop.level
+  uint32_t *up;    // the parent in the forest of nodes that belong together
+  Attention *part; // by root of that forest
 } Finder;
 
 // -- blocked_roles.c

@@ -97,6 +97,8 @@ static bool *prune_rows(Finder *f) {
   return back;
 }
 
+// Sets the levels. A node is one level above an argument that is an exit, and above one that has a
+// role if the node has none.
 static void find_levels(Finder *f) {
   for (NodeId n = 1; n <= f->count; n++) {
     const Node *x = graph_node(f->g, n);
@@ -117,6 +119,7 @@ uint32_t attention_root(Finder *f, NodeId n) {
   return at;
 }
 
+// Joins nodes with roles that read one another. Nothing is joined through an exit.
 static void join_nodes(Finder *f) {
   for (NodeId n = 1; n <= f->count; n++) f->up[n] = n;
   for (NodeId n = 1; n <= f->count; n++)
@@ -137,6 +140,7 @@ static bool is_parameter(const Graph *g, NodeId n) {
   }
 }
 
+// Notes contraction n, which makes scores. keys: the index of its argument with the keys.
 static void note_seed(Finder *f, Attention *p, NodeId n, int keys) {
   const Node *x = graph_node(f->g, n);
   Dims shared = list_minus(&x->dims, &(Dims){0}), both = {0};
@@ -152,6 +156,7 @@ static void note_seed(Finder *f, Attention *p, NodeId n, int keys) {
   vec_push(f->a, p->seed) = n;
 }
 
+// Notes a reduction or contraction that makes scores of other scores.
 static void note_apart(Attention *p, const Node *x) {
   Dims over = dims_make(x->attr.ndims, x->attr.dims);
   p->apart = list_union(&p->apart, &over);
