@@ -238,11 +238,18 @@ static const char *send_box(Listing *l, const Involved *v, int64_t to) {
   return slot;
 }
 
+static void send_to_all(Listing *l, const Involved *v) {
+  for (int64_t k = 0; k < l->members; k++)
+    if (k != l->me) (void)send_box(l, v, k);
+}
+
 // Receives the boxes that a kernel combines, and lists the kernel. own: the box of this member.
-static void combine_boxes(Listing *l, const Involved *v, const char *own) {
+// sends: it also sends its box to all, when its turn comes (see list_all_reduce).
+static void combine_boxes(Listing *l, const Involved *v, const char *own, bool sends) {
   const MessagePart *p = &l->part[l->current];
   const char **source = arena_array(l->a, const char *, l->members);
   for (int64_t k = 0; k < l->members; k++) {
+    if (k == l->me && sends) send_to_all(l, v);
     char *slot = k == l->me ? NULL : new_slots(l, 1);
     if (slot) add_receive(l, slot, span_of(p, &v->t) * dtype_bytes(l->what->type), k);
     source[k] = slot ? slot : own;
@@ -250,7 +257,9 @@ static void combine_boxes(Listing *l, const Involved *v, const char *own) {
   add_unpack(l, v, source);
 }
 
-// There is one transfer, whose elements lie one after the other.
+// There is one transfer, whose elements lie one after the other. Where a kernel combines, member 0
+// sends to all, then member 1, and so on: all members list their messages in this one order, which
+// messages that leave in several groups need (messages.h).
 static void list_all_reduce(Listing *l) {
   const MessagePart *p = &l->part[l->current];
   const Involved *v = &l->involved.at[0];
@@ -263,9 +272,7 @@ static void list_all_reduce(Listing *l) {
                              .monoid = l->what->monoid});
     return;
   }
-  for (int64_t k = 0; k < l->members; k++)
-    if (k != l->me) (void)send_box(l, v, k);
-  combine_boxes(l, v, v->src);
+  combine_boxes(l, v, v->src, true);
 }
 
 // Lists a reduce_scatter that the library combines.
@@ -304,7 +311,7 @@ static void list_reduce_scatter(Listing *l) {
   for (uint32_t i = 0; i < l->involved.n; i++) {
     const Involved *v = &l->involved.at[i];
     const char *own = send_box(l, v, axes_rank(l->mesh, group_axes(l->what), v->t.dst_of[0]));
-    if (v->result >= 0) combine_boxes(l, v, own);
+    if (v->result >= 0) combine_boxes(l, v, own, false);
   }
 }
 

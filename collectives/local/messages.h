@@ -58,8 +58,11 @@ typedef struct MessageCall {
   Axes axes; // along which the members of its group differ
   uint32_t npacks, nmessages, nunpacks;
   TransferSet *pack, *unpack; // those of a list may run in any order and at the same time
-  Message *message; // all at once; members have equal lists but for sends and receives, which match
-  int64_t staging;  // bytes of all slots
+  // To be carried out all at once. Members have equal lists but for sends and receives, which
+  // match. There is one order of all messages of the group, in which each list has those of its
+  // member: lists may be cut into pieces anywhere, and members then never wait in a circle.
+  Message *message;
+  int64_t staging; // bytes of all slots
 } MessageCall;
 // Returns what `processor` does in a call, in memory of a. Of the members, only this one needs
 // addresses. The slots begin at `staging`, a multiple of MEMORY_ALIGN. The function accesses

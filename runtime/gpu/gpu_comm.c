@@ -180,8 +180,8 @@ static bool send_some(GpuComms *c, NcclComm comm, const Message *m, uint32_t n, 
   return settle(c, comm, r == NCCL_OK ? ended : r, "a group of messages");
 }
 
-// Groups of messages may end elsewhere on other ranks: messages between two ranks are in the order
-// of the call on both.
+// Lists that are too long for one group of the library are cut, maybe elsewhere on other ranks.
+// Ranks do not wait in a circle then, because all lists are in one order (MessageCall.message).
 bool gpu_comms_send(GpuComms *c, Axes axes, const Message *m, uint32_t n, CudaStream stream,
                     Diag *d) {
   const GpuComm *comm = find(c, axes);
