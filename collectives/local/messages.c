@@ -116,6 +116,7 @@ typedef struct Listing {
   int64_t current;
 } Listing;
 
+// Returns n new slots of the current part. Offsets are integers, since `staging` may be NULL.
 static char *new_slots(Listing *l, int64_t n) {
   char *at = (char *)((uintptr_t)l->staging + (uintptr_t)l->used);
   l->used += n * l->part[l->current].slot;
@@ -144,7 +145,7 @@ static void add_pack(Listing *l, const Involved *v, char *slot) {
   vec_push(l->a, l->pack) = set;
 }
 
-// source: as many slots as the plan has sources.
+// Lists the unpacking of a box from `source`: as many slots as the plan has sources.
 static void add_unpack(Listing *l, const Involved *v, const char *const *source) {
   const MessagePart *p = &l->part[l->current];
   Transfer side = slot_side(p, &v->t, false);
@@ -172,13 +173,14 @@ static void add_receive(Listing *l, void *to, int64_t bytes, int64_t peer) {
 
 // -- blocks that lie as slots do ----------------------------------------------------------------
 
-// Returns the elements from the first to the last one of a box in a slot.
+// Returns how many elements of a slot lie from the first to the last one of a box, gaps included.
 static int64_t span_of(const MessagePart *p, const Transfer *t) {
   int64_t span = 1;
   for (int d = 0; d < t->rank; d++) span += (t->extent[d] - 1) * p->stride[d];
   return span;
 }
 
+// Returns whether a box lies with the strides `stride` as it lies in a slot.
 static bool lies_so(const MessagePart *p, const Transfer *t, const int64_t *stride) {
   for (int d = 0; d < t->rank; d++)
     if (t->extent[d] > 1 && stride[d] != p->stride[d]) return false;
@@ -190,6 +192,7 @@ static bool sends_directly(const MessagePart *p, const Transfer *t) {
   return lies_so(p, t, t->from_stride);
 }
 
+// Returns whether a slot has other elements between those of a box.
 static bool has_gaps(const MessagePart *p, const Transfer *t) {
   int64_t n = 1;
   for (int d = 0; d < t->rank; d++) n *= t->extent[d];
@@ -202,8 +205,9 @@ static bool receives_directly(const MessagePart *p, const Transfer *t) {
   return lies_so(p, t, t->to_stride) && !has_gaps(p, t);
 }
 
-// Returns whether the boxes of all members of the group are as large as a slot has room for, and
-// lie one after the other in the block on one side, where a slot needs no room in addition.
+// Returns whether the library may use the block of one side (the sources, or the results) itself:
+// all members of the group have boxes of the largest size, which lie one after the other in the
+// block, in the order of the members.
 static bool all_lie_so(const Listing *l, bool sources) {
   const MessagePart *p = &l->part[l->current];
   if (l->involved.n != l->members) return false;
@@ -226,7 +230,8 @@ static char *result_at(const Listing *l, const Involved *v) {
 
 // -- kinds of collectives -----------------------------------------------------------------------
 
-// Sends one box to another member, or to itself: then it stays in a slot, which is returned.
+// Sends one box to member `to`. Returns the slot in which it is packed, where a box for this member
+// itself stays; NULL if it is sent from the operand.
 static const char *send_box(Listing *l, const Involved *v, int64_t to) {
   const MessagePart *p = &l->part[l->current];
   bool direct = to != l->me && sends_directly(p, &v->t);

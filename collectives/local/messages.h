@@ -60,7 +60,7 @@ typedef struct MessageCall {
   TransferSet *pack, *unpack; // those of a list may run in any order and at the same time
   // To be carried out all at once. Members have equal lists but for sends and receives, which
   // match. There is one order of all messages of the group, in which each list has those of its
-  // member: lists may be cut into pieces anywhere, and members then never wait in a circle.
+  // member: lists may be split anywhere, and members then never wait in a circle.
   Message *message;
   int64_t staging; // bytes of all slots
 } MessageCall;

@@ -73,8 +73,8 @@ static const Compiled *without_steps(Arena *a, const Compiled *all) {
   return c;
 }
 
-// Lets the store keep its tensors on the GPU of the session too, if there is one: programs on a GPU
-// use the copy there. Returns false after an error.
+// Lets the store keep its tensors also on the GPU of the session, if it has one: the programs of
+// the model share this copy. Returns false after an error.
 static bool load_on_gpu(meshc_program *p) {
   const Session *s = &p->model->s;
   if (!s->gpu) return true;

@@ -52,7 +52,7 @@ typedef struct GpuHeader {
 // Bits of the parameter `flags`.
 enum {
   GPU_IF_GO = 1,   // the function returns at once if GpuHeader.go is 0
-  GPU_COMMITS = 2, // judge: the step counter advances if the step is good
+  GPU_COMMITS = 2, // of the judge: it advances GpuHeader.step if the step is good
 };
 
 // The first fault of the launches that share it, in device memory, filled with zeros before. Faults

@@ -1,5 +1,6 @@
 // Two functions that the images of every program for a GPU have beside those of its kernels, with
-// the same parameters (ir/program/gpu.h): `judge`, which ends a step without the host, and `move`.
+// the same parameters (ir/program/gpu.h): `judge`, which decides whether a step is committed, and
+// `move`, which copies.
 //
 // The host starts up to GPU_SLOTS steps before it reads the result of the first. A step that must
 // not be committed therefore ends on the device all that were started behind it:
@@ -20,7 +21,7 @@
 
 enum { GPU_SLOTS = 3 };
 
-// What the judge says of a step. The first that applies, from below.
+// What the judge says of a step. If several apply, it is the largest one.
 typedef enum GpuVerdict {
   GPU_STEP_GOOD,
   GPU_STEP_NOT_FINITE, // a value that must be finite is not
@@ -28,7 +29,7 @@ typedef enum GpuVerdict {
   GPU_STEP_HALTED      // header[0].go was 0: an earlier step was not good
 } GpuVerdict;
 
-// A slot of results. The values follow, 8 bytes each, of which those behind the value are 0.
+// The head of a slot of results. The scalars follow, 8 bytes each, filled up with zeros.
 typedef struct GpuResult {
   int64_t verdict;  // a GpuVerdict
   int64_t sequence; // GpuHeader.sequence of the step

@@ -48,8 +48,8 @@ typedef struct Machine {
   // km)) flops. On a GPU a tile of the result takes as long as one whose sums have `half` more
   // terms.
   double half;
-  double
-      multiprocessors; // of a GPU: tiles of products and blocks of threads are divided among them
+  // Of a GPU: tiles of products and blocks of threads are divided among so many multiprocessors.
+  double multiprocessors;
   // Cores, or GPUs, that all processors of the mesh share; 0: each processor has its own.
   double cores;
   // 1: the processors share one memory. A collective reads and writes this memory, at a rate of at

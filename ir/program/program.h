@@ -32,8 +32,9 @@ typedef struct Slot {
   SlotKind kind;
   const char *dim; // name of the whole dim
   int64_t whole;   // size of the whole dim
-  // If not 0, the dim is made of the batch dim (Program.over), which has so many rows in a full
-  // batch. An incomplete batch then has valid elements of the whole dim in the same proportion.
+  // If not 0, the whole dim was made of the batch dim (Program.over), such as one that joins batch
+  // and time. This is the number of rows of a full batch. In an incomplete batch the valid elements
+  // of the dim are as many in proportion as the rows, rounded up.
   int64_t batch;
   Axes axes; // axes over which the dim is split
   // The scalar is ceil(x * scale / div) * y. x is the number that `kind` describes; y is the value
@@ -190,7 +191,7 @@ typedef struct KernelLaunch {
 typedef struct GemmPiece {
   int64_t from[3], to[3]; // the rows, the columns, and the terms of the sum: from..to - 1
 } GemmPiece;
-// What a product does with the sums. With v = sum + addend + bias, C[m, n] is act(v)
+// The function that a product applies to its sums: with v = sum + addend + bias, C[m, n] is act(v)
 // (gemm_act.def).
 typedef enum GemmAct {
 #define GEMM_ACT(id, text, reads) GEMM_##id,
@@ -206,6 +207,7 @@ enum {
   GEMM_AUX,    // a matrix that is stored as C is, and that `act` reads or writes
   GEMM_EXTRAS
 };
+// What a product does with its sums before it stores them in C.
 typedef struct GemmEpilogue {
   GemmAct act;
   bool has[GEMM_EXTRAS]; // which of the operands there are

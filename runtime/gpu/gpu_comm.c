@@ -10,7 +10,7 @@
 
 #include "collectives/local/transfer.h"
 
-enum { MESSAGES_AT_ONCE = 512 };         // a group of the library has room for about 2,000
+enum { MESSAGES_AT_ONCE = 512 };         // in a group; the library has room for about 2,000
 static const double LOOK_SECONDS = 0.05; // between two looks at the other ranks
 static const double REASON_SECONDS = 1;  // in which a lost rank is found, as the cause of an error
 
@@ -28,8 +28,8 @@ struct GpuComms {
 
 // -- errors -------------------------------------------------------------------------------------
 
-// Makes the run fail because of an error of the library. It may come from a rank that was lost:
-// then that is the reason.
+// Makes the run fail because of an error of the library. The error may only be a consequence of a
+// lost rank: so it first looks for one, which then is the reason. Always returns false.
 static bool fails(GpuComms *c, NcclResult r, const char *call) {
   const struct timespec nap = {0, 20000000};
   for (double waited = 0; waited < REASON_SECONDS; waited += 0.02) {
@@ -42,7 +42,8 @@ static bool fails(GpuComms *c, NcclResult r, const char *call) {
                     ranks_rank(c->ranks), call, nccl.GetErrorString(r));
 }
 
-// Returns whether a call has succeeded. While it goes on, waits for it and watches the other ranks.
+// Returns whether a call of a communicator, which has returned r, succeeds. While it goes on, waits
+// for it and watches the other ranks. After a failure the run has failed.
 static bool settle(GpuComms *c, NcclComm comm, NcclResult r, const char *call) {
   const struct timespec nap = {0, 100000};
   double began = clock_seconds(), looked = began;
@@ -79,8 +80,9 @@ static GpuComm *find(const GpuComms *c, Axes axes) {
   return NULL;
 }
 
-// Gives the id that the first rank of each group has made to the ranks of the group. All ranks call
-// it together.
+// Gives the id that the first rank of each group has made to all ranks of the group. In: *id on the
+// first rank. Out: *id on all. ids: room for an id of each processor of this machine. All ranks
+// call it together. Returns false once the run has failed.
 static bool share_id(GpuComms *c, const Mesh *m, Axes axes, SharedSegment *ids, NcclId *id) {
   Ranks *r = c->ranks;
   int64_t own = ranks_first_processor(r), first = axes_peer(m, axes, own, 0);
@@ -96,6 +98,8 @@ static bool share_id(GpuComms *c, const Mesh *m, Axes axes, SharedSegment *ids, 
   return ranks_meet_local(r, true);
 }
 
+// Makes this rank's end of the communicator along `axes`. All ranks call it together. Returns false
+// once the run has failed.
 static bool make_comm(GpuComms *c, const Mesh *m, Axes axes, SharedSegment *ids) {
   int64_t own = ranks_first_processor(c->ranks), k = axes_rank(m, axes, own);
   NcclId id = {{0}};
@@ -107,6 +111,7 @@ static bool make_comm(GpuComms *c, const Mesh *m, Axes axes, SharedSegment *ids)
   NcclConfig config = {.size = sizeof config,
                        .magic = NCCL_CONFIG_MAGIC,
                        .version = NCCL_CONFIG_VERSION,
+                       .blocking = 0,
                        .cluster = NCCL_USUAL,
                        .least_blocks = NCCL_USUAL,
                        .most_blocks = NCCL_USUAL,
@@ -170,6 +175,7 @@ static NcclResult enqueue(NcclComm comm, const Message *m, CudaStream stream) {
   return NCCL_BAD_USE;
 }
 
+// Enqueues n messages as one group. Returns false once the run has failed.
 static bool send_some(GpuComms *c, NcclComm comm, const Message *m, uint32_t n, CudaStream stream) {
   NcclResult r = nccl.GroupStart();
   for (uint32_t i = 0; i < n && r == NCCL_OK; i++) {
@@ -180,7 +186,7 @@ static bool send_some(GpuComms *c, NcclComm comm, const Message *m, uint32_t n, 
   return settle(c, comm, r == NCCL_OK ? ended : r, "a group of messages");
 }
 
-// Lists that are too long for one group of the library are cut, maybe elsewhere on other ranks.
+// Lists that are too long for one group of the library are split, maybe elsewhere on other ranks.
 // Ranks do not wait in a circle then, because all lists are in one order (MessageCall.message).
 bool gpu_comms_send(GpuComms *c, Axes axes, const Message *m, uint32_t n, CudaStream stream,
                     Diag *d) {
@@ -195,6 +201,8 @@ bool gpu_comms_send(GpuComms *c, Axes axes, const Message *m, uint32_t n, CudaSt
 
 // -- waiting ------------------------------------------------------------------------------------
 
+// Looks for errors of the communicators and at the other ranks. waited: seconds so far. Returns
+// false once the run has failed.
 static bool look(GpuComms *c, double waited) {
   for (uint32_t i = 0; i < c->n; i++) {
     NcclResult state = NCCL_OK, r = nccl.CommGetAsyncError(c->at[i].comm, &state);

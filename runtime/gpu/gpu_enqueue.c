@@ -1,4 +1,5 @@
-// Puts single operations into the stream.
+// Puts single operations into the stream: copies between the host and the GPU, and the operations
+// of a plan. While the stream is captured, they become nodes of a graph instead (gpu_graph.c).
 #include "runtime/gpu/gpu_internal.h"
 
 static CudaStream stream_of(const DeviceWork *w) { return w->code->gpu->stream; }
@@ -24,7 +25,7 @@ static bool launch(DeviceWork *w, const StepPlan *p, const GpuOp *op, Course cou
   CudaAddress table = p->table_at + (CudaAddress)op->u.launch.table,
               header = w->header + (op->u.launch.after ? sizeof(GpuHeader) : 0);
   int32_t nsets = op->u.launch.nsets, flags = op->u.launch.flags;
-  // the counter of steps advances where the whole step is one course
+  // In a step of two parts, or without a commit, the host sets the counter of steps.
   if (course != COURSE_WHOLE) flags &= ~GPU_COMMITS;
   void *argument[] = {&table, &header, &nsets, &flags};
   return cuda_good(cuda.LaunchKernel(op->u.launch.function, op->u.launch.grid_x,

@@ -1,5 +1,5 @@
 // Graphs of a step: the operations of a course are captured when it first runs, and each later step
-// launches the graph. A course with more operations than a graph can well have (GpuLimits.nodes)
+// launches the graph. A course with more operations than one graph should have (GpuLimits.nodes)
 // becomes several graphs, which a step launches one after another.
 //
 // Loops are unrolled, and long ones take several graphs, too. The loops of CUDA graphs (conditional
@@ -8,11 +8,13 @@
 // addresses are fixed when they are captured.
 #include "runtime/gpu/gpu_internal.h"
 
+// Returns how many nodes of a graph an operation becomes.
 static int64_t nodes_of(const GpuOp *op) {
   return op->kind == GPU_PRODUCT ? op->u.product.ncalls : 1;
 }
 
-// Returns the end of the piece of operations from..to-1 that begins at `from`.
+// Returns the end of the first piece of operations from..to-1: those of one graph, with at most
+// `most` nodes, but at least one operation.
 static uint32_t piece_end(const StepPlan *p, uint32_t from, uint32_t to, int64_t most) {
   uint32_t i = from;
   for (int64_t nodes = 0; i < to; i++) {
@@ -22,7 +24,7 @@ static uint32_t piece_end(const StepPlan *p, uint32_t from, uint32_t to, int64_t
   return i;
 }
 
-// Captures operations from..to-1 of a plan as a graph.
+// Captures operations from..to-1 of a plan as a graph. Returns false after an error.
 static bool capture(DeviceWork *w, StepPlan *p, Course course, uint32_t from, uint32_t to) {
   CudaStream stream = w->code->gpu->stream;
   CudaGraph graph = NULL;
@@ -40,10 +42,12 @@ static bool capture(DeviceWork *w, StepPlan *p, Course course, uint32_t from, ui
   return good;
 }
 
+// Returns the index of the first operation of a round.
 static uint32_t first_op(const StepPlan *p, uint32_t round) {
   return round ? p->round.at[round - 1].end : 0;
 }
 
+// Captures a course as one graph, or several. Returns false after an error.
 static bool capture_all(DeviceWork *w, StepPlan *p, Course course) {
   uint32_t from = first_op(p, course_from(p, course)), to = first_op(p, course_to(p, course));
   for (uint32_t end; from < to; from = end) {

@@ -4,9 +4,9 @@
 //
 //   Context.tensor -> slot of the host -> slot of the GPU -> place in the work memory
 //
-// Steps take the slots of the GPU in turn, so that their operations are always the same. A step
-// whose inputs were not written again reads those of the step before it: then its slot of the GPU
-// gets the same slot of the host, unless it has it already.
+// Steps take the slots of the GPU in turn, which operations find from GpuHeader.sequence: so one
+// graph serves all steps. A step whose inputs were not written again reads those of the step before
+// it: the same slot of the host is copied to its slot of the GPU, unless that has it already.
 #include "runtime/gpu/gpu_plan_internal.h"
 
 #include <string.h>
@@ -35,7 +35,8 @@ void gpu_inputs_list(DeviceWork *w) {
   in->fresh = arena_array(w->arena, bool, in->n + 1);
 }
 
-// Lets the Exec write inputs to a slot. With ranks they stay in the memory that other ranks read.
+// Makes a slot of the host the one to which the Exec writes inputs. With ranks it writes them to
+// its own memory, which other ranks read, and complete_slot copies them.
 static void use_slot(DeviceWork *w, int slot) {
   GpuInputs *in = &w->inputs;
   in->current = slot;
@@ -79,8 +80,9 @@ static bool is_free(const DeviceWork *w, int slot) {
   return w->nflights == 0 || w->inputs.used[slot] < w->flight[0].sequence;
 }
 
-// Chooses the slot of the next step: the one that it has, or another one if steps under way read
-// it. At most GPU_SLOTS - 1 are under way when inputs are written.
+// Chooses the slot of the host for the inputs of the next step: the current one, or another one if
+// steps under way read it. At most GPU_SLOTS - 1 are under way when inputs are written, so that one
+// is free.
 static void choose_slot(DeviceWork *w) {
   GpuInputs *in = &w->inputs;
   int slot = in->current;
@@ -101,8 +103,8 @@ void gpu_writes(DeviceWork *w, uint32_t t) {
     if (in->input[i].tensor == t) in->fresh[i] = true;
 }
 
-// Fills the current slot: inputs that were not written are those of the step before. With ranks all
-// come from the memory of the Exec.
+// Fills what the current slot lacks: inputs that were not written are those of the step before.
+// With ranks all inputs come from the memory of the Exec.
 static void complete_slot(const DeviceWork *w) {
   const GpuInputs *in = &w->inputs;
   for (uint32_t i = 0; i < in->n; i++) {

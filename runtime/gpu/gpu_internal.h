@@ -121,7 +121,7 @@ typedef struct PlanNeed {
   bool products;  // whether it needs the workspace of products (GPU_WORKSPACE_BYTES)
 } PlanNeed;
 
-// What is run of a step: the rounds up to the judge, those behind it, or all.
+// Which rounds of a step are run at once: those up to the judge, those behind it, or all.
 typedef enum Course { COURSE_FIRST, COURSE_SECOND, COURSE_WHOLE, COURSES } Course;
 
 // The operations of a step for batches of `rows` valid rows (-1: whole batches, as Exec.rows), with
@@ -135,8 +135,9 @@ typedef struct StepPlan {
   VEC(GpuOp) op;
   VEC(GpuRound) round;
   uint32_t commit; // number of rounds up to the judge
-  // The host decides whether the step is committed: with several processes, and where an operation
-  // after the commit cannot be left out on the GPU. Such a step is run in two parts.
+  // The host decides whether the step is committed: with several ranks, and where the GPU cannot
+  // leave out an operation after the commit (a product into a persistent tensor). Such a step runs
+  // in two parts, COURSE_FIRST and COURSE_SECOND.
   bool halves;
   PlanNeed need;
   uint32_t nstatus;
@@ -165,8 +166,8 @@ typedef struct GpuInputs {
   char *host[GPU_SLOTS];
   CudaAddress device;      // all slots: step number s reads slot s % GPU_SLOTS
   int current, before;     // slot of the host of the next step, and of the step before it
-  int64_t used[GPU_SLOTS]; // by slot of the host: the last step that reads it; -1: none
-  // How often inputs were written, and the number of what each slot of the GPU has
+  int64_t used[GPU_SLOTS]; // by slot of the host: number of the last step that reads it; -1: none
+  // version: for how many steps inputs were written; has: the version in each slot of the GPU
   int64_t version, has[GPU_SLOTS];
   bool written; // since the last step was started
   CudaEvent copied;
@@ -194,12 +195,12 @@ struct DeviceWork {
   uint8_t *side;      // by tensor: a TensorSide; only of tensors with memory of this Exec
   bool eager;         // no graphs are captured (MESHC_GPU_EAGER)
   CudaEvent clock[2]; // before and after a round that is timed; NULL: not made yet
-  // Two GpuHeaders on the GPU; page-locked memory from which the first is set; what it will be when
-  // all steps under way are good.
+  // header: two GpuHeaders on the GPU. given: page-locked memory from which the first one is set.
+  // expected: what the first one will be behind the steps under way, if all of them are good.
   CudaAddress header;
   GpuHeader *given, expected;
   // Scalar outputs, in the order of a slot of results; is_scalar: by tensor. fetches: there are
-  // others, which are views of persistent tensors
+  // also scalar outputs that are views of persistent tensors, which are not in the slot
   uint32_t nscalars;
   GpuScalar *scalar;
   bool *is_scalar, fetches;

@@ -1,8 +1,9 @@
 // Collectives between GPUs in the plan of a step: launches that pack slots, messages, and launches
 // that unpack slots (collectives/local/messages.h).
 //
-// The slots of a plan are memory of the GPU. While they are listed they have addresses on the host
-// that nothing may access, which gpu_operand translates.
+// The slots of a plan are memory of the GPU. Like all operands, they have addresses on the host
+// while the plan is made, which gpu_operand translates. There is no memory at these addresses: they
+// are only reserved, so that no other operand has them.
 #define _GNU_SOURCE // MAP_ANONYMOUS
 #include "runtime/gpu/gpu_plan_internal.h"
 
@@ -18,6 +19,7 @@ static MessageCall list_call(DeviceWork *w, const StepPlan *p, const GpuRound *r
                       p->slots);
 }
 
+// Returns the bytes of the records of n sets.
 static size_t records_of(const DeviceWork *w, const TransferSet *set, uint32_t n) {
   size_t bytes = 0;
   for (uint32_t i = 0; i < n; i++)
@@ -35,6 +37,7 @@ bool gpu_messages_measure(DeviceWork *w, StepPlan *p, const GpuRound *round) {
   return true;
 }
 
+// Returns message m with addresses on the GPU.
 static Message on_gpu(const DeviceWork *w, const StepPlan *p, Message m) {
   if (m.from) m.from = (const void *)(uintptr_t)gpu_operand(w, p, m.from);
   if (m.to) m.to = (void *)(uintptr_t)gpu_operand(w, p, m.to);

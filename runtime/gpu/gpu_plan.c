@@ -100,8 +100,8 @@ static bool send_table(DeviceWork *w, StepPlan *p) {
   return good;
 }
 
-// Messages carry what is between the elements in a slot, too, so that slots have values from the
-// start.
+// Messages also carry the gaps between the elements of a box in a slot. So slots are cleared first:
+// nothing sends memory that was never written.
 static bool make_slots(DeviceWork *w, StepPlan *p) {
   return gpu_slots_reserve(w, p) &&
          allocate(w, &p->slots_at, p->need.slots, "messages between GPUs") &&

@@ -1,6 +1,6 @@
 // What the host reads of each step: whether it was good, and the scalar outputs. The judge
-// (ir/program/gpu_step.h) writes them to a slot of page-locked memory. Faults stay on the GPU,
-// where no step that follows changes them, until the host fetches them.
+// (ir/program/gpu_step.h) writes them to a slot of page-locked memory. Faults of launches stay on
+// the GPU until the host fetches them: the steps behind do not run, so they are not overwritten.
 #include "runtime/gpu/gpu_plan_internal.h"
 
 #include <stdlib.h>
@@ -13,8 +13,8 @@ static bool is_scalar(const ProgTensor *x) {
          (x->bytes & (x->bytes - 1)) == 0;
 }
 
-// An output that is a view of a persistent tensor has its value from the commit, which comes after
-// the judge: it is fetched when it is read.
+// An output that is a view of a persistent tensor gets its value after the commit, when the judge
+// has written the slot: it is copied to the host when it is read (DeviceWork.fetches).
 static bool is_view(const ProgTensor *x) { return x->at.tensor >= 0; }
 
 static void list_tensor(DeviceWork *w, uint32_t t) {
@@ -73,7 +73,8 @@ bool gpu_results_have(const DeviceWork *w, uint32_t t) { return w->is_scalar[t];
 
 // -- the judge ----------------------------------------------------------------------------------
 
-// Returns the bits of the exponent of a value that must be finite, or 0.
+// Returns GpuValue.exponent of tensor t: the bits of the exponent if its value must be finite, else
+// 0.
 static uint64_t exponent_of(const DeviceWork *w, uint32_t t) {
   static const uint64_t bits[TYPE_COUNT] = {[TYPE_F64] = 0x7ff0000000000000,
                                             [TYPE_F32] = 0x7f800000,
@@ -82,6 +83,7 @@ static uint64_t exponent_of(const DeviceWork *w, uint32_t t) {
   return (int32_t)t == w->exec->finite_tensor ? bits[w->exec->program->tensor[t].type] : 0;
 }
 
+// Writes the GpuValues of the judge's record, which begins at `to`.
 static void put_values(const DeviceWork *w, char *to) {
   for (uint32_t i = 0; i < w->nscalars; i++) {
     const GpuScalar *s = &w->scalar[i];
@@ -120,6 +122,7 @@ bool gpu_judge_plan(DeviceWork *w, StepPlan *p, GpuRound *round) {
 
 // -- faults -------------------------------------------------------------------------------------
 
+// Takes over the faults of a step. status: StepPlan.status_at, on the host.
 static void note_faults(DeviceWork *w, const StepPlan *p, const GpuStatus *status) {
   Exec *e = w->exec;
   for (uint32_t r = 0; r < p->round.n; r++) {

@@ -1,15 +1,16 @@
 // Runs the steps of an Exec on the GPU, without waiting for one before the next is started.
 //
-//   start    the inputs are copied to the GPU, by a stream of their own; all operations of the step
-//            are put into the stream, as one graph; an event behind them
+//   start    the inputs are copied to the GPU in a stream of their own; the operations of the step
+//            are put into the main stream as graphs, and an event behind them
 //   finish   the host waits for the event and reads the slot of results
 //
 // The GPU itself decides whether a step is committed, and ends the steps behind one that is not
-// (ir/program/gpu_step.h). Where the host must decide (StepPlan.halves), a step is two graphs, and
-// the host waits between them.
+// (ir/program/gpu_step.h). Where the host must decide (StepPlan.halves), a step runs in two parts,
+// and the host waits between them.
 //
-// With MESHC_GPU_EAGER, in a step that is timed and in one whose values are looked at, operations
-// are put into the stream one by one, in every step.
+// There are no graphs, and operations are put into the stream one by one, if the environment has
+// MESHC_GPU_EAGER, in steps that are timed (Exec.timed), and in those whose values are looked at
+// (Exec.nonfinite).
 #include "runtime/gpu/gpu_internal.h"
 
 #include "ir/base/philox.h"
@@ -46,7 +47,7 @@ static bool timed_round(DeviceWork *w, const StepPlan *p, uint32_t r, Course cou
   return true;
 }
 
-// Lets the executor look at the values of a round.
+// Runs a round, and lets the executor look at the values that it has computed (Exec.look).
 static bool looked_round(DeviceWork *w, const StepPlan *p, uint32_t r, Course course) {
   Exec *e = w->exec;
   const GpuRound *round = &p->round.at[r];
@@ -80,8 +81,8 @@ static StepPlan *plan_for_rows(DeviceWork *w) {
   return gpu_plan_new(w, p) ? p : NULL;
 }
 
-// Enqueues the copy of the header that launches read, unless earlier steps leave it as it must be.
-// `whole`: the judge advances the counter of steps.
+// Enqueues the copy of the header that launches read, unless the judge of the step before leaves it
+// as this step needs it. `whole`: the judge of this step will advance GpuHeader.step.
 static bool set_header(DeviceWork *w, bool whole) {
   const Exec *e = w->exec;
   GpuHeader wanted = {
@@ -96,7 +97,8 @@ static bool set_header(DeviceWork *w, bool whole) {
   return gpu_copy_up(w, w->header, w->given, sizeof wanted);
 }
 
-// Puts a course into the stream, and the step of this course behind those that are under way.
+// Puts the inputs and a course of the next step into the streams, and notes the step as the last
+// one under way. Returns false after an error.
 static bool take_off(DeviceWork *w, StepPlan *p, Course course) {
   const Exec *e = w->exec;
   Flight f = {.step = e->step, .sequence = w->sequence, .commit = e->commit, .plan = p};
@@ -114,7 +116,8 @@ static bool take_off(DeviceWork *w, StepPlan *p, Course course) {
 
 // -- finishing a step ---------------------------------------------------------------------------
 
-// Adds what the collectives of a part have sent to the counters of the Exec.
+// Adds what the collectives of a part of the step have sent to the counters of the Exec. part:
+// index in StepPlan.count.
 static void count_sent(const DeviceWork *w, const StepPlan *p, int part) {
   CommCount *all = &w->exec->comm->count;
   const CommCount *more = &p->count[part];
@@ -125,7 +128,7 @@ static void count_sent(const DeviceWork *w, const StepPlan *p, int part) {
   }
 }
 
-// Waits for the steps behind one that was not good. They have changed nothing and are forgotten.
+// Waits for the steps behind one that was not good, and forgets them: they have changed nothing.
 static bool recall(DeviceWork *w) {
   w->nflights = 0;
   w->expected.go = 0; // the header must be set again
@@ -176,7 +179,8 @@ static bool begin_call(const DeviceWork *w) {
   return !diag_errors(w->diag) && gpu_use(w->code->gpu, w->diag);
 }
 
-// Scalars that are fetched would be those of the last step that was started.
+// Scalars that are fetched are those of the last step that was started: so no other step may be
+// under way where there are any.
 int gpu_ahead(const DeviceWork *w) { return w->plan[0].halves || w->fetches ? 1 : GPU_SLOTS; }
 
 bool gpu_start(DeviceWork *w) {
@@ -207,8 +211,8 @@ static bool make_header(DeviceWork *w) {
   return cuda_good(cuda.MemAlloc(&w->header, 2 * sizeof *w->given), "cuMemAlloc", w->diag);
 }
 
-// The memory of the communicators is taken before that of the program is compared with what is
-// left.
+// Makes the communicators. NCCL takes memory for them, so this comes before gpu_memory_new compares
+// what the program needs with what is left.
 static bool make_comms(DeviceWork *w) {
   const Gpu *g = w->code->gpu;
   return !g->comms || gpu_comms_add(g->comms, w->exec->program, g->stream, w->diag);
