@@ -3,12 +3,14 @@
 # Ends in `N passed, N failed, N skipped`.
 . "$(dirname "$0")/common.sh"
 
-# want CODE NAME FILE: `check` ends with that code and says something, within two minutes
+# want CODE NAME FILE [OPTION...]: `check` ends with that code and says something, within two minutes
 want() {
-  timeout 120 "$meshc" check "$3" >"$tmp/out" 2>"$tmp/err"
+  wanted=$1 named=$2
+  shift 2
+  timeout 120 "$meshc" check "$@" >"$tmp/out" 2>"$tmp/err"
   code=$?
-  if [ "$code" = "$1" ] && { [ "$1" = 0 ] || grep -q 'error:' "$tmp/err"; }; then pass; else
-    fail "$2: exit $code, expected $1: $(head -c 300 "$tmp/err")"
+  if [ "$code" = "$wanted" ] && { [ "$wanted" = 0 ] || grep -q 'error:' "$tmp/err"; }; then pass; else
+    fail "$named: exit $code, expected $wanted: $(head -c 300 "$tmp/err")"
   fi
 }
 repeat() { awk -v s="$1" -v n="$2" 'BEGIN { for (i = 0; i < n; i++) printf "%s", s }'; }
@@ -59,6 +61,11 @@ want 3 "100,000 fields of data" "$tmp/fields.mesh"
 want 3 "100,000 layout rules" "$tmp/rules.mesh"
 { echo "dim n = 3"; count 'output p@ = @' 100000; } >"$tmp/outputs.mesh"
 want 3 "100,000 outputs" "$tmp/outputs.mesh"
+# a GPU computes the scores of attention wherever it reads them
+printf 'dim t = 1024, s = t, k = 8\ninput q[t, k]\ninput key[s, k]\ninput v[s, k]\ns0 = sum[k](q * key)\n' >"$tmp/squares.mesh"
+awk 'BEGIN { for (i = 1; i <= 34; i++) printf "s%d = s%d * s%d\n", i, i - 1, i - 1 }' >>"$tmp/squares.mesh"
+printf 'p = softmax[s](s34)\noutput y[t, k] = sum[s](p * v)\n' >>"$tmp/squares.mesh"
+want 0 "scores squared 34 times" "$tmp/squares.mesh" --device cuda
 # shellcheck disable=SC2046
 timeout 120 "$meshc" check "$tmp/empty.mesh" $(repeat '--set b=1 ' 20000) >"$tmp/out" 2>"$tmp/err"
 code=$?

@@ -319,6 +319,9 @@ typedef struct Collector {
   VEC(NodeId) stack;
   VEC(bool) under; // by entry of `stack`: the current node reads it through a window
   uint32_t first;  // index in `arg` of the first argument of the current node
+  // By recomputed node and `under`, [2 n + under]: the last node whose arguments were collected
+  // through it. A value that is used often is looked through once.
+  NodeId *seen;
 } Collector;
 
 static void collect_one(Collector *c, NodeId n, bool address) {
@@ -355,6 +358,9 @@ static void collect_args(Collector *c, NodeId n) {
     NodeId at = c->stack.at[--c->stack.n];
     const Node *x = graph_node(f->g, at);
     bool all = f->role[at] != ROLE_KERNEL, under = c->under.at[--c->under.n];
+    NodeId *seen = &c->seen[2 * at + under];
+    if (*seen == n) continue; // its arguments are collected
+    *seen = n;
     for (int i = x->nargs - 1; i >= 0; i--) {
       if (!reads(f, at, x->args[i])) continue;
       bool address = all || uses_address(f, at, i);
@@ -370,7 +376,7 @@ static void collect_args(Collector *c, NodeId n) {
 }
 
 static void find_edges(Fuser *f) {
-  Collector c = {.f = f};
+  Collector c = {.f = f, .seen = arena_array(f->a, NodeId, 2 * (f->count + 1))};
   f->arg_at = arena_array(f->a, uint32_t, f->count + 2);
   f->user_at = arena_array(f->a, uint32_t, f->count + 3);
   for (NodeId n = 1; n <= f->count; n++) {

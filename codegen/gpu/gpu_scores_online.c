@@ -10,6 +10,9 @@
 // add their sums, scaled to m'. A row whose scores are all -inf gets NaN, as by two passes.
 #include "codegen/cpu/emit_internal.h"
 #include "codegen/gpu/gpu_scores.h"
+#include "ir/base/mem.h"
+
+#include <stdlib.h>
 
 // -- the form -------------------------------------------------------------------------------------
 
@@ -33,16 +36,27 @@ static int without_casts(const Kernel *k, int id) {
 }
 
 // Returns whether statements a and b have the same value: they are one, or inner statements of two
-// phases that do the same.
-static bool same_value(const Kernel *k, int a, int b) {
-  const KStmt *x = &k->stmt[a], *y = &k->stmt[b];
+// phases that do the same. known: by statement, 1 + the statement that is known to have its value.
+// Each is looked at once, however often its value is used.
+static bool same_value(const Kernel *k, int *known, int a, int b) {
   if (a == b) return true;
   if (a == NO_STMT || b == NO_STMT) return false;
+  if (known[a] == b + 1) return true;
+  const KStmt *x = &k->stmt[a], *y = &k->stmt[b];
   bool same = x->kind == y->kind && x->op == y->op && x->type == y->type && x->index == y->index &&
               x->other == y->other && x->slot == y->slot && x->step == y->step &&
               x->level == y->level && x->level == LEVEL_INNER && !stmt_has_effect(k, x);
   for (int i = 0; i < 3 && same; i++)
-    same = (x->arg[i] == NO_STMT && y->arg[i] == NO_STMT) || same_value(k, x->arg[i], y->arg[i]);
+    same = (x->arg[i] == NO_STMT && y->arg[i] == NO_STMT) ||
+           same_value(k, known, x->arg[i], y->arg[i]);
+  if (same) known[a] = b + 1;
+  return same;
+}
+
+static bool same_scores(const Kernel *k, int a, int b) {
+  int *known = mem_zeroed(k->nstmts, sizeof *known);
+  bool same = same_value(k, known, a, b);
+  free(known);
   return same;
 }
 
@@ -58,7 +72,7 @@ bool gpu_scores_online(const Kernel *k, int phase, GpuOnline *out) {
   if (minus->kind != K_OP || minus->op != OP_SUB) return false;
   *out = (GpuOnline){.max = max, .sum = sum, .least = minus->arg[1]};
   return without_casts(k, minus->arg[1]) == max &&
-         same_value(k, without_casts(k, m->arg[0]), without_casts(k, minus->arg[0]));
+         same_scores(k, without_casts(k, m->arg[0]), without_casts(k, minus->arg[0]));
 }
 
 #ifdef MESHC_HAVE_LLVM
