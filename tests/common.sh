@@ -95,3 +95,28 @@ mesh p = 4
 layout b -> p
 END
 }
+
+# digits STEPS: the model $tmp/digits.mesh, a classifier that trains so many steps on made-up data
+digits() {
+  cat >"$tmp/digits.mesh" <<END
+dim b = 20, pixels = 49, h = 33, classes = 10
+input x[b, pixels]
+input digit[b]: i32
+param w[pixels, h] ~ he(pixels)
+param w_bias[h]
+param v[h, classes] ~ glorot(h, classes)
+param v_bias[classes]
+hidden = relu(sum[pixels](x * w) + w_bias)
+logits[b, classes] = sum[h](hidden * v) + v_bias
+loss = mean[b](cross_entropy[classes](logits, digit))
+metric accuracy = mean[b](argmax[classes](logits) == digit)
+output probs[b, classes] = softmax[classes](logits)
+data train over b { x = synthetic(normal), digit = synthetic(integers(0, 10)) }
+data test over b { x = synthetic(normal), digit = synthetic(integers(0, 10)) }
+train loss { optimizer = adam(lr = 1e-2), steps = $1 }
+END
+}
+# with MODEL DATA: a copy of tests/models/MODEL.mesh that trains on made-up data
+with() {
+  { cat "tests/models/$1.mesh"; echo "$2"; } >"$tmp/$1.mesh"
+}

@@ -19,26 +19,7 @@ LD_LIBRARY_PATH=$standin exec $meshc "\$@" --device cuda
 END
 chmod +x "$gpu"
 
-cat >"$tmp/digits.mesh" <<'END'
-dim b = 20, pixels = 49, h = 33, classes = 10
-input x[b, pixels]
-input digit[b]: i32
-param w[pixels, h] ~ he(pixels)
-param w_bias[h]
-param v[h, classes] ~ glorot(h, classes)
-param v_bias[classes]
-hidden = relu(sum[pixels](x * w) + w_bias)
-logits[b, classes] = sum[h](hidden * v) + v_bias
-loss = mean[b](cross_entropy[classes](logits, digit))
-metric accuracy = mean[b](argmax[classes](logits) == digit)
-output probs[b, classes] = softmax[classes](logits)
-data train over b { x = synthetic(normal), digit = synthetic(integers(0, 10)) }
-data test over b { x = synthetic(normal), digit = synthetic(integers(0, 10)) }
-train loss { optimizer = adam(lr = 1e-2), steps = 3 }
-END
-with() {
-  { cat "tests/models/$1.mesh"; echo "$2"; } >"$tmp/$1.mesh"
-}
+digits 3
 with lstm 'data train over b { x = synthetic(normal), label = synthetic(integers(0, 3)) }'
 with attention 'data train over b { x = synthetic(normal), target = synthetic(normal) }
 train loss { optimizer = adamw(lr = 0.01) }'
