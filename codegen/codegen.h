@@ -261,10 +261,15 @@ typedef struct GpuTransfers {
   struct PartPlan **local;       // for transfer_sets (collectives/local/transfer_plan.h)
   struct MessagePart **messages; // for message_call (collectives/local/messages.h); NULL: `local`
                                  // has the plans
+  uint32_t *join;                // with `messages`: gpu_joins
 } GpuTransfers;
 // Appends the kernels that the collectives of a program need to its kernels, for gpu_code_load.
 // messages: the processors have a GPU each; false: they are on one GPU.
 GpuTransfers *gpu_transfers(Arena *a, Compiled *c, bool messages);
+// -- gpu_joins.c
+// Returns by instruction, for each collective, the first instruction after it that has to wait for
+// its end: ninstrs if there is none.
+uint32_t *gpu_joins(Arena *a, const Compiled *c);
 // -- cache_files.c: the directory of the compile cache
 typedef struct CacheEntry {
   const char *key;     // hash of everything that the code depends on

@@ -195,6 +195,8 @@ typedef struct GpuParts {
   // The same between GPUs, for Execs with ranks (collectives/local/messages.h); NULL: `transfers`
   // has the plans.
   struct MessagePart *const *messages;
+  const uint32_t
+      *join; // with `messages`, by instruction: the first one that waits for a collective
 } GpuParts;
 // Loads the code. g, p, the entries and the plans must outlive the result. A program without images
 // only keeps tensors on the GPU: it has no instructions, and its Exec runs no step. Returns NULL

@@ -74,6 +74,16 @@ if needs_mpi mpirun; then
   MESHC_RANKS_A_MACHINE=2 expect "machines" 0 'step 3/3' mpirun -q -n 4 "$gpu" train "$digits" $split
 fi
 
+# Collectives run beside the other operations: each wait between the two streams is needed. (Wait 1 is for inputs.)
+for lost in 2 3 4 5; do
+  MESHC_GPU_EAGER=1 MESHC_STANDIN_LOST_WAIT=$lost run timeout 60 "$gpu" train "$digits" --np 2 --mesh rows=2 --layout b=rows --set train.steps=1 -q
+  case $lost in
+  2 | 3) pattern='ncclAllReduce reads memory.* that launch of .* writes, and nothing orders the two' ;;
+  *) pattern='reads 4 bytes.*ncclAllReduce .* wrote it, and nothing orders the two' ;;
+  esac
+  if [ "$code" -ne 0 ] && says "$pattern"; then pass; else fail "without wait $lost: exit $code: $(output 5)"; fi
+done
+
 # What is refused
 expect "several processors a rank" 1 'several processors a rank yet.*E0807' "$gpu" train "$digits" --np 2 --mesh rows=2,cols=2 --layout b=rows,h=cols
 MESHC_STANDIN_DEVICES=1 expect "ranks that share a GPU" 1 'would share a GPU.*E0807' "$gpu" train "$digits" --np 2 --mesh rows=2 --layout b=rows

@@ -148,6 +148,7 @@ GpuTransfers *gpu_transfers(Arena *a, Compiled *c, bool messages) {
   GpuTransfers *out = arena_new_of(a, GpuTransfers);
   out->local = arena_array(a, PartPlan *, p->ninstrs + 1);
   out->messages = messages ? arena_array(a, MessagePart *, p->ninstrs + 1) : NULL;
+  out->join = messages ? gpu_joins(a, c) : NULL;
   for (uint32_t i = 0; i < p->ninstrs; i++) {
     const Collective *w = &p->instr[i].u.collective;
     if (p->instr[i].kind != INSTR_COLLECTIVE) continue;

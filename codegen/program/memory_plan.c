@@ -17,41 +17,22 @@ enum { ALIGN = 64 };
 
 typedef void RefVisitor(Builder *b, Ref *r, uint32_t instr);
 
+// What visits the references of an instruction.
+typedef struct RefVisit {
+  Builder *b;
+  RefVisitor *visit;
+  uint32_t instr;
+} RefVisit;
+
+static void visit_ref(void *context, Ref *r) {
+  const RefVisit *v = context;
+  v->visit(v->b, r, v->instr);
+}
+
 static void visit_instr(Builder *b, RefVisitor *visit, uint32_t i) {
   Instr *in = &b->instr.at[i];
-  switch (in->kind) {
-  case INSTR_KERNEL:
-    for (uint32_t s = 0; s < in->u.kernel.nsets; s++)
-      for (int p = 0; p < b->kernel.at[in->u.kernel.kernel].nptr; p++)
-        visit(b, &in->u.kernel.set[s].ptr[p], i);
-    if (in->u.kernel.partial.offset >= 0) visit(b, &in->u.kernel.partial, i);
-    break;
-  case INSTR_GEMM:
-    visit(b, &in->u.gemm.a, i);
-    visit(b, &in->u.gemm.b, i);
-    visit(b, &in->u.gemm.c, i);
-    for (int x = 0; x < GEMM_EXTRAS; x++)
-      if (gemm_extra(&in->u.gemm, x)) visit(b, gemm_extra(&in->u.gemm, x), i);
-    break;
-  case INSTR_COLLECTIVE:
-    for (uint32_t p = 0; p < in->u.collective.nparts; p++) {
-      visit(b, &in->u.collective.part[p].src, i);
-      visit(b, &in->u.collective.part[p].dst, i);
-    }
-    break;
-  case INSTR_ORDERED:
-    visit(b, &in->u.ordered.src, i);
-    visit(b, &in->u.ordered.dst, i);
-    break;
-  case INSTR_FILL: visit(b, &in->u.fill.dst, i); break;
-  case INSTR_COPY:
-    visit(b, &in->u.copy.dst, i);
-    visit(b, &in->u.copy.src, i);
-    break;
-  case INSTR_COMMIT:
-  case INSTR_LOOP:
-  case INSTR_END: break;
-  }
+  int nptr = in->kind == INSTR_KERNEL ? b->kernel.at[in->u.kernel.kernel].nptr : 0;
+  instr_refs(in, nptr, visit_ref, &(RefVisit){b, visit, i});
 }
 
 static void visit_refs(Builder *b, RefVisitor *visit) {

@@ -226,7 +226,8 @@ static bool load_on_gpu(const PipelineOptions *opt, Diag *d, Compilation *c) {
   timings_end(opt->timings, "code", 0);
   GpuParts parts = {.entry = gpu_code_entries(c->gpu_code),
                     .transfers = c->transfers->local,
-                    .messages = c->transfers->messages};
+                    .messages = c->transfers->messages,
+                    .join = c->transfers->join};
   parts.nimages = gpu_code_images(c->gpu_code, &parts.image);
   c->on_gpu = gpu_program_new(opt->gpu, p, &parts, d);
   timings_end(opt->timings, "load", 0);

@@ -568,3 +568,38 @@ bool slot_equal(const Slot *a, const Slot *b) {
          a->times == b->times && footprint_equal(&a->footprint, &b->footprint) &&
          a->live == b->live && a->loop == b->loop;
 }
+
+void instr_refs(Instr *in, int nptr, void (*visit)(void *context, Ref *r), void *context) {
+  switch (in->kind) {
+  case INSTR_KERNEL:
+    for (uint32_t s = 0; s < in->u.kernel.nsets; s++)
+      for (int p = 0; p < nptr; p++) visit(context, &in->u.kernel.set[s].ptr[p]);
+    if (in->u.kernel.partial.offset >= 0) visit(context, &in->u.kernel.partial);
+    break;
+  case INSTR_GEMM:
+    visit(context, &in->u.gemm.a);
+    visit(context, &in->u.gemm.b);
+    visit(context, &in->u.gemm.c);
+    for (int x = 0; x < GEMM_EXTRAS; x++)
+      if (gemm_extra(&in->u.gemm, x)) visit(context, gemm_extra(&in->u.gemm, x));
+    break;
+  case INSTR_COLLECTIVE:
+    for (uint32_t p = 0; p < in->u.collective.nparts; p++) {
+      visit(context, &in->u.collective.part[p].src);
+      visit(context, &in->u.collective.part[p].dst);
+    }
+    break;
+  case INSTR_ORDERED:
+    visit(context, &in->u.ordered.src);
+    visit(context, &in->u.ordered.dst);
+    break;
+  case INSTR_FILL: visit(context, &in->u.fill.dst); break;
+  case INSTR_COPY:
+    visit(context, &in->u.copy.dst);
+    visit(context, &in->u.copy.src);
+    break;
+  case INSTR_COMMIT:
+  case INSTR_LOOP:
+  case INSTR_END: break;
+  }
+}

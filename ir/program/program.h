@@ -425,6 +425,9 @@ typedef struct Instr {
     } end;
   } u;
 } Instr;
+// Calls `visit` with each reference of an instruction to memory. nptr: the number of pointers of
+// its kernel, if it launches one.
+void instr_refs(Instr *in, int nptr, void (*visit)(void *context, Ref *r), void *context);
 
 // A value of the model that an instruction writes.
 typedef struct InstrValue {

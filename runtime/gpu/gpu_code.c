@@ -77,6 +77,7 @@ GpuProgram *gpu_program_new(Gpu *g, const Program *program, const GpuParts *part
   p->entry = parts->entry;
   p->transfers = parts->transfers;
   p->messages = parts->messages;
+  p->join = parts->join;
   p->kernel = mem_zeroed(program->nkernels + 1u, sizeof *p->kernel);
   p->module = mem_zeroed(parts->nimages + 1u, sizeof *p->module);
   if (load(p, parts, d)) return p;

@@ -84,6 +84,23 @@ static bool open_device(Gpu *g, Ranks *ranks, Diag *d) {
          cuda_good(cuda.StreamCreate(&g->copies, CUDA_STREAM_NON_BLOCKING), "cuStreamCreate", d);
 }
 
+// Makes the stream of messages. Returns false after an error in d.
+static bool make_beside(Gpu *g, Diag *d) {
+  bool good =
+      cuda_good(cuda.StreamCreate(&g->beside, CUDA_STREAM_NON_BLOCKING), "cuStreamCreate", d) &&
+      cuda_good(cuda.EventCreate(&g->fork, CUDA_EVENT_NO_TIMING), "cuEventCreate", d);
+  for (int i = 0; i < GPU_MARKS && good; i++)
+    good = cuda_good(cuda.EventCreate(&g->mark[i], CUDA_EVENT_NO_TIMING), "cuEventCreate", d);
+  return good;
+}
+
+static void free_beside(Gpu *g) {
+  for (int i = 0; i < GPU_MARKS; i++)
+    if (g->mark[i]) (void)cuda.EventDestroy(g->mark[i]);
+  if (g->fork) (void)cuda.EventDestroy(g->fork);
+  if (g->beside) (void)cuda.StreamDestroy(g->beside);
+}
+
 Gpu *gpu_open(Ranks *ranks, Diag *d) {
   const LibraryFound *driver = cuda_open();
   if (!driver->library) {
@@ -93,7 +110,7 @@ Gpu *gpu_open(Ranks *ranks, Diag *d) {
   Gpu *g = mem_zeroed(1, sizeof *g);
   bool good = open_device(g, ranks, d) && read_facts(g, driver, d);
   if (good && ranks) g->comms = gpu_comms_new(ranks, d);
-  if (good && (!ranks || g->comms)) return g;
+  if (good && (!ranks || (g->comms && make_beside(g, d)))) return g;
   gpu_close(g, false);
   return NULL;
 }
@@ -115,6 +132,7 @@ void gpu_close(Gpu *g, bool well) {
   if (g->context) (void)cuda.CtxSetCurrent(g->context);
   if (g->comms && !well) gpu_comms_abort(g->comms);
   gpu_comms_free(g->comms);
+  free_beside(g);
   gpu_products_free(g->products);
   if (g->stream) (void)cuda.StreamDestroy(g->stream);
   if (g->copies) (void)cuda.StreamDestroy(g->copies);

@@ -21,6 +21,10 @@ bool gpu_clear(DeviceWork *w, CudaAddress at, size_t bytes) {
 
 // -- by kind ------------------------------------------------------------------------------------
 
+static CudaStream stream_for(const DeviceWork *w, const GpuOp *op) {
+  return op->beside && !w->alone ? w->code->gpu->beside : stream_of(w);
+}
+
 static bool launch(DeviceWork *w, const StepPlan *p, const GpuOp *op, Course course) {
   CudaAddress table = p->table_at + (CudaAddress)op->u.launch.table,
               header = w->header + (op->u.launch.after ? sizeof(GpuHeader) : 0);
@@ -30,7 +34,7 @@ static bool launch(DeviceWork *w, const StepPlan *p, const GpuOp *op, Course cou
   void *argument[] = {&table, &header, &nsets, &flags};
   return cuda_good(cuda.LaunchKernel(op->u.launch.function, op->u.launch.grid_x,
                                      op->u.launch.grid_y, 1, op->u.launch.threads, 1, 1,
-                                     op->u.launch.shared, stream_of(w), argument, NULL),
+                                     op->u.launch.shared, stream_for(w, op), argument, NULL),
                    "cuLaunchKernel", w->diag);
 }
 
@@ -54,13 +58,36 @@ static bool copy(DeviceWork *w, const StepPlan *p, const GpuOp *op, Course cours
 static bool messages(DeviceWork *w, const StepPlan *p, const GpuOp *op, Course course) {
   (void)p, (void)course;
   return gpu_comms_send(w->code->gpu->comms, op->u.messages.axes, op->u.messages.at,
-                        op->u.messages.n, stream_of(w), w->diag);
+                        op->u.messages.n, stream_for(w, op), w->diag);
+}
+
+static bool fork_streams(DeviceWork *w, const StepPlan *p, const GpuOp *op, Course course) {
+  const Gpu *g = w->code->gpu;
+  (void)p, (void)op, (void)course;
+  return w->alone ||
+         (cuda_good(cuda.EventRecord(g->fork, g->stream), "cuEventRecord", w->diag) &&
+          cuda_good(cuda.StreamWaitEvent(g->beside, g->fork, 0), "cuStreamWaitEvent", w->diag));
+}
+
+static bool mark_done(DeviceWork *w, const StepPlan *p, const GpuOp *op, Course course) {
+  const Gpu *g = w->code->gpu;
+  (void)p, (void)course;
+  return w->alone || cuda_good(cuda.EventRecord(g->mark[op->u.mark.index], g->beside),
+                               "cuEventRecord", w->diag);
+}
+
+static bool join_streams(DeviceWork *w, const StepPlan *p, const GpuOp *op, Course course) {
+  const Gpu *g = w->code->gpu;
+  (void)p, (void)course;
+  return w->alone || cuda_good(cuda.StreamWaitEvent(g->stream, g->mark[op->u.mark.index], 0),
+                               "cuStreamWaitEvent", w->diag);
 }
 
 bool gpu_enqueue(DeviceWork *w, const StepPlan *p, const GpuOp *op, Course course) {
   static bool (*const by_kind[])(DeviceWork *, const StepPlan *, const GpuOp *, Course) = {
-      [GPU_LAUNCH] = launch, [GPU_PRODUCT] = product,   [GPU_FILL] = fill,
-      [GPU_COPY] = copy,     [GPU_MESSAGES] = messages,
+      [GPU_LAUNCH] = launch,  [GPU_PRODUCT] = product,   [GPU_FILL] = fill,
+      [GPU_COPY] = copy,      [GPU_MESSAGES] = messages, [GPU_FORK] = fork_streams,
+      [GPU_DONE] = mark_done, [GPU_JOIN] = join_streams,
   };
   return by_kind[op->kind](w, p, op, course);
 }

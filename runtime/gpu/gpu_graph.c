@@ -8,18 +8,24 @@
 // addresses are fixed when they are captured.
 #include "runtime/gpu/gpu_internal.h"
 
-// Returns how many nodes of a graph an operation becomes.
+// Returns how many nodes of a graph an operation becomes. Events order nodes and are none.
 static int64_t nodes_of(const GpuOp *op) {
+  if (op->kind == GPU_FORK || op->kind == GPU_DONE || op->kind == GPU_JOIN) return 0;
   return op->kind == GPU_PRODUCT ? op->u.product.ncalls : 1;
 }
 
 // Returns the end of the first piece of operations from..to-1: those of one graph, with at most
-// `most` nodes, but at least one operation.
+// `most` nodes, but at least one operation. A graph cannot wait for an event of another one, so a
+// piece goes on while collectives are under way.
 static uint32_t piece_end(const StepPlan *p, uint32_t from, uint32_t to, int64_t most) {
   uint32_t i = from;
+  bool under_way = false;
   for (int64_t nodes = 0; i < to; i++) {
-    nodes += nodes_of(&p->op.at[i]);
-    if (nodes > most && i > from) return i;
+    const GpuOp *op = &p->op.at[i];
+    nodes += nodes_of(op);
+    if (nodes > most && i > from && !under_way) return i;
+    if (op->kind == GPU_FORK) under_way = true;
+    if (op->kind == GPU_JOIN && op->u.mark.all) under_way = false;
   }
   return i;
 }

@@ -12,7 +12,7 @@
 //     GpuOp      an operation, which is put into the stream                     gpu_enqueue.c
 //
 // All processors of the process are on one GPU, in one stream: what is enqueued runs in that order.
-// A second stream copies inputs.
+// A second stream copies inputs, and a third one carries messages to other GPUs (gpu_messages.c).
 // A failed call of the driver adds an error to DeviceWork.diag, and the work fails from then on.
 #ifndef RUNTIME_GPU_INTERNAL_H
 #define RUNTIME_GPU_INTERNAL_H
@@ -29,7 +29,10 @@ typedef struct GpuLimits {
   int blocks_x, blocks_y, nodes;
 } GpuLimits;
 
-enum { GPU_NAME = 128 };
+enum {
+  GPU_NAME = 128,
+  GPU_MARKS = 16 // the most collectives under way that later operations can wait for one by one
+};
 struct Gpu {
   CudaDevice device;
   CudaContext context;
@@ -41,6 +44,9 @@ struct Gpu {
   GpuComms *comms;       // NULL: this process runs all processors
   uint32_t epilogues;    // gpu_epilogues, if `asked`
   bool asked;
+  // with `comms`: the stream of messages, and events between the two streams
+  CudaStream beside;
+  CudaEvent fork, mark[GPU_MARKS];
 };
 
 // The functions of a kernel in the loaded images. combine is NULL without partial results.
@@ -57,6 +63,7 @@ struct GpuProgram {
   CudaFunction judge, move;     // ir/program/gpu_step.h
   PartPlan *const *transfers;   // by instruction: the plans of the parts of a collective
   MessagePart *const *messages; // with ranks: the same, instead of `transfers`; otherwise NULL
+  const uint32_t *join;         // GpuParts.join
   uint32_t nmodules;
   CudaModule *module;
 };
@@ -73,9 +80,21 @@ typedef struct GpuSpan {
 typedef enum TensorSide { SIDE_BOTH, SIDE_HOST, SIDE_GPU } TensorSide;
 
 // An operation of the stream.
-typedef enum GpuOpKind { GPU_LAUNCH, GPU_PRODUCT, GPU_FILL, GPU_COPY, GPU_MESSAGES } GpuOpKind;
+// GPU_FORK: the stream of messages waits for all that is in the main stream. GPU_DONE: marks where
+// the stream of messages is. GPU_JOIN: the main stream waits for such a mark.
+typedef enum GpuOpKind {
+  GPU_LAUNCH,
+  GPU_PRODUCT,
+  GPU_FILL,
+  GPU_COPY,
+  GPU_MESSAGES,
+  GPU_FORK,
+  GPU_DONE,
+  GPU_JOIN
+} GpuOpKind;
 typedef struct GpuOp {
   GpuOpKind kind;
+  bool beside; // it is in the stream of messages: GPU_LAUNCH, GPU_MESSAGES
   union {
     struct {
       CudaFunction function;
@@ -94,6 +113,10 @@ typedef struct GpuOp {
       uint32_t n;
       const Message *at; // with addresses on the GPU
     } messages;          // all at once
+    struct {
+      int index; // in Gpu.mark
+      bool all;  // GPU_JOIN: no collective is under way behind it
+    } mark;
   } u;
 } GpuOp;
 
@@ -106,6 +129,12 @@ typedef struct GpuRound {
   uint32_t status;
   LoopSteps steps;
 } GpuRound;
+
+// A collective in the stream of messages.
+typedef struct UnderWay {
+  uint32_t instr, join; // its instruction, and the first one that waits for it
+  int mark;             // index in Gpu.mark
+} UnderWay;
 
 // A scalar output of a processor, which each step gives to the host.
 typedef struct GpuScalar {
@@ -145,6 +174,7 @@ typedef struct StepPlan {
   size_t table_bytes;
   CudaAddress table_at, status_at, scratch_at, slots_at; // on the GPU; 0: it is empty
   char *slots; // addresses on the host that stand for the slots (gpu_messages.c); NULL: none
+  VEC(UnderWay) under_way; // while it is made: collectives that have not been joined
   // of each course: captured when it first runs, in pieces of GpuLimits.nodes nodes
   VEC(CudaGraphExec) graph[COURSES];
 } StepPlan;
@@ -194,6 +224,7 @@ struct DeviceWork {
   GpuSpan *span;      // ordered by `host`
   uint8_t *side;      // by tensor: a TensorSide; only of tensors with memory of this Exec
   bool eager;         // no graphs are captured (MESHC_GPU_EAGER)
+  bool alone;         // messages are in the main stream: rounds are timed or looked at one by one
   CudaEvent clock[2]; // before and after a round that is timed; NULL: not made yet
   // header: two GpuHeaders on the GPU. given: page-locked memory from which the first one is set.
   // expected: what the first one will be behind the steps under way, if all of them are good.

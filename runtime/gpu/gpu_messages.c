@@ -1,6 +1,10 @@
 // Collectives between GPUs in the plan of a step: launches that pack slots, messages, and launches
 // that unpack slots (collectives/local/messages.h).
 //
+// They are in a stream of their own, which waits for what is in the main stream before. The main
+// stream waits for them where an operation accesses their memory (GpuProgram.join), and at the end
+// of a part of a step. Slots are used in the stream of messages only, one collective after another.
+//
 // The slots of a plan are memory of the GPU. Like all operands, they have addresses on the host
 // while the plan is made, which gpu_operand translates. There is no memory at these addresses: they
 // are only reserved, so that no other operand has them.
@@ -52,15 +56,52 @@ static void add_messages(const DeviceWork *w, StepPlan *p, const MessageCall *c)
       (GpuOp){.kind = GPU_MESSAGES, .u.messages = {.axes = c->axes, .n = c->nmessages, .at = m}};
 }
 
+// -- the two streams ----------------------------------------------------------------------------
+
+static void add_mark(StepPlan *p, GpuOpKind kind, int mark, bool all) {
+  vec_push(p->arena, p->op) = (GpuOp){.kind = kind, .u.mark = {mark, all}};
+}
+
+// Joins the first n collectives under way, to the last round. The mark of the last one covers all.
+static void join_first(StepPlan *p, uint32_t n) {
+  if (n == 0) return;
+  add_mark(p, GPU_JOIN, p->under_way.at[n - 1].mark, n == p->under_way.n);
+  p->round.at[p->round.n - 1].end = p->op.n;
+  p->under_way.n -= n;
+  for (uint32_t i = 0; i < p->under_way.n; i++) p->under_way.at[i] = p->under_way.at[i + n];
+}
+
+void gpu_messages_join(StepPlan *p, uint32_t instr) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < p->under_way.n; i++) {
+    const UnderWay *u = &p->under_way.at[i];
+    bool again = instr <= u->instr; // a loop has begun its next round
+    if (instr >= u->join || again) n = i + 1;
+  }
+  join_first(p, n);
+}
+
+// Moves the operations from number `first` on to the stream of messages.
+static void put_beside(const DeviceWork *w, StepPlan *p, uint32_t first, uint32_t instr) {
+  int mark = p->under_way.n ? (p->under_way.at[p->under_way.n - 1].mark + 1) % GPU_MARKS : 0;
+  for (uint32_t i = first; i < p->op.n; i++) p->op.at[i].beside = true;
+  add_mark(p, GPU_DONE, mark, false);
+  vec_push(p->arena, p->under_way) = (UnderWay){instr, w->code->join[instr], mark};
+}
+
 bool gpu_messages_plan(DeviceWork *w, StepPlan *p, GpuRound *round) {
   const Exec *e = w->exec;
   int part = p->commit == UINT32_MAX ? 0 : 1;
   ArenaMark mark = arena_mark(w->arena);
   MessageCall c = list_call(w, p, round);
   transfer_count(&e->program->mesh, &e->call[round->instr], &p->count[part], 0);
+  if (p->under_way.n == GPU_MARKS) join_first(p, 1);
+  vec_push(p->arena, p->op) = (GpuOp){.kind = GPU_FORK};
+  uint32_t first = p->op.n;
   bool good = gpu_launch_sets(w, p, round, c.pack, c.npacks);
   if (good) add_messages(w, p, &c);
   good = good && gpu_launch_sets(w, p, round, c.unpack, c.nunpacks);
+  if (good) put_beside(w, p, first, round->instr);
   arena_reset(w->arena, mark);
   return good;
 }

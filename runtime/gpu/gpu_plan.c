@@ -77,6 +77,7 @@ bool gpu_plan_measure(DeviceWork *w, PlanNeed *need) {
 }
 
 static bool add_round(DeviceWork *w, StepPlan *p, GpuRound *round, const InstrPlan *of) {
+  gpu_messages_join(p, round->instr);
   if (of->plan && !of->plan(w, p, round)) return false;
   round->end = p->op.n;
   vec_push(p->arena, p->round) = *round;
@@ -119,7 +120,9 @@ bool gpu_plan_new(DeviceWork *w, StepPlan *p) {
       !allocate(w, &p->scratch_at, need.scratch, "sorting") || !make_slots(w, p))
     return false;
   p->table = mem_zeroed(need.table + 1, 1);
-  return walk(w, p, add_round) && send_table(w, p);
+  if (!walk(w, p, add_round)) return false;
+  gpu_messages_join(p, UINT32_MAX);
+  return send_table(w, p);
 }
 
 void gpu_plan_free(StepPlan *p) {

@@ -62,6 +62,7 @@ static bool run_course(DeviceWork *w, StepPlan *p, Course course) {
       w->exec->nonfinite ? looked_round
       : w->exec->timed   ? timed_round
                          : plain_round;
+  w->alone = run_round != plain_round;
   if (run_round == plain_round && !w->eager) return gpu_graph_run(w, p, course);
   for (uint32_t r = course_from(p, course); r < course_to(p, course); r++)
     if (!run_round(w, p, r, course)) return false;

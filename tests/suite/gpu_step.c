@@ -359,7 +359,7 @@ static bool load(Run *r) {
                           .combine_blocks = 1};
   }
   static const GpuImage image = {"", 0};
-  const GpuParts parts = {entry, 1, &image, r->made.transfers->local, NULL};
+  const GpuParts parts = {entry, 1, &image, r->made.transfers->local, NULL, NULL};
   r->program = gpu_program_new(&gpu, p, &parts, r->diag);
   return r->program != NULL;
 }

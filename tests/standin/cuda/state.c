@@ -152,6 +152,7 @@ static void start(void) {
   state.capability = (long)setting("MESHC_STANDIN_CAPABILITY", 90);
   state.fail_launch = (long)setting("MESHC_STANDIN_FAIL_LAUNCH", 0);
   state.hang_launch = (long)setting("MESHC_STANDIN_HANG_LAUNCH", 0);
+  state.lost_wait = (long)setting("MESHC_STANDIN_LOST_WAIT", 0);
   state.closed = setting("MESHC_STANDIN_CLOSED", 0) != 0;
   state.written = setting("MESHC_STANDIN_WRITTEN", 0) != 0;
   state.memory = memory_new((size_t)setting("MESHC_STANDIN_MEMORY", (long long)1 << 34));

@@ -28,10 +28,11 @@
 
 typedef struct State {
   bool started;
-  long devices, capability, fail_launch, hang_launch;
+  long devices, capability, fail_launch, hang_launch, lost_wait;
   bool closed;       // memory of the GPU is accessible only during a call
   bool written;      // functions may read only what was written
   long launches;     // of functions, run so far
+  long waits;        // calls of cuStreamWaitEvent so far
   CudaResult failed; // of an injected failure
   bool failure_told; // a call has returned it: from now on all do
   bool hangs;        // an operation never ends: operation `hung` of hung_lane
