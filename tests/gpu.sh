@@ -28,7 +28,6 @@ if "$meshc" doctor | grep -q '^nvJitLink  *[0-9]'; then
 else
   skip 2
 fi
-expect "a trace" 1 'does not support --trace yet' "$meshc" train examples/iris.mesh --device cuda --log-dir "$tmp/log" --trace
 expect "another device" 2 "cpu" "$meshc" check examples/iris.mesh --device tpu
 
 if [ "${MESHC_GPU:-}" = real ]; then
@@ -164,6 +163,35 @@ else
   must env MESHC_GPU_EAGER=1 "$gpu" train "$tmp/steps.mesh" --mesh rows=2 --layout b=rows
   check "no graphs" [ "$(grep -c '^cuGraph' "$tmp/calls")" = 0 ]
   unset MESHC_STANDIN_CALLS
+fi
+
+# A trace has what ran in each stream, measured by events: the host waits for steps, not for operations.
+must env MESHC_STANDIN_CALLS="$tmp/calls" "$gpu" train examples/iris.mesh --mesh rows=2,cols=2 --layout b=rows,h1=cols --log-dir "$tmp/traced" --trace -q --save-params "$tmp/traced.safetensors"
+must "$gpu" train examples/iris.mesh --mesh rows=2,cols=2 --layout b=rows,h1=cols -q --save-params "$tmp/plain.safetensors"
+same "a trace changes no bit" "$tmp/traced.safetensors" "$tmp/plain.safetensors"
+if command -v python3 >/dev/null; then
+  if python3 - "$tmp/traced/trace.json" >"$tmp/out" 2>&1 <<'END'
+import json, sys
+trace = json.load(open(sys.argv[1]))["traceEvents"]
+tracks = {e["tid"]: e["args"]["name"] for e in trace if e["name"] == "thread_name"}
+assert tracks == {0: "compute", 1: "communication", 2: "copies of inputs"}, tracks
+ran = [e for e in trace if e["ph"] == "X"]
+assert {e["args"]["step"] for e in ran} == set(range(3, 8)), "steps"
+assert [e["name"] for e in ran if e["tid"] == 2] == 5 * ["inputs"], "copies"
+assert {e["name"] for e in ran if e["tid"] == 1} >= {"all_reduce"}, "collectives"
+names = [[e["name"] for e in ran if e["args"]["step"] == s] for s in range(3, 8)]
+assert all(n == names[0] for n in names) and "grad(head.kernel)" in names[0], "instructions of steps"
+one = sorted((e for e in ran if e["tid"] < 2), key=lambda e: e["ts"])
+assert one[0]["ts"] >= 0 and all(a["ts"] + a["dur"] <= b["ts"] + 0.1 for a, b in zip(one, one[1:])), "order in the stream"
+END
+  then pass; else fail "the trace of a GPU: $(tail -n 1 "$tmp/out")"; fi
+else
+  skip
+fi
+if [ "${MESHC_GPU:-}" = real ]; then
+  skip
+else
+  check "operations are not waited for" [ "$(sed -n 's/^cuStreamSynchronize //p' "$tmp/calls")" -lt "$(grep -c '"ph":"X"' "$tmp/traced/trace.json")" ]
 fi
 
 # Values go from one device to the other.

@@ -14,30 +14,10 @@ bool session_runs_steps(const Session *s) {
          c == COMMAND_BENCH;
 }
 
-// Refuses options that --device cuda does not support yet. Returns false after an error.
-static bool options_supported(const Session *s) {
-  static const struct {
-    OptionId id;
-    const char *instead;
-  } later[] = {
-      {OPTION_TRACE, "use `meshc bench --device cuda`, which times each instruction"},
-  };
-  for (size_t i = 0; i < countof(later); i++) {
-    if (!option_given(s->opt, later[i].id)) continue;
-    diag_error(s->diag, DIAG_UNAVAILABLE, option_use(s->opt, later[i].id)->pos,
-               "--device cuda does not support %s yet", option_name(later[i].id));
-    return diag_hint(s->diag, "%s", later[i].instead);
-  }
-  return true;
-}
-
 bool session_check_device(const Session *s) {
   static const char *const devices[] = {"cpu", "cuda"};
   int device;
-  if (!option_word(s->opt, OPTION_DEVICE, countof(devices), devices, s->diag, &device))
-    return false;
-  if (device == 0) return true;
-  return options_supported(s);
+  return option_word(s->opt, OPTION_DEVICE, countof(devices), devices, s->diag, &device);
 }
 
 // With --device cuda a rank has one processor. Returns false after an error.

@@ -11,7 +11,8 @@ void trace_free(Trace *t);
 void exec_trace(Exec *e, Trace *t);
 // Writes what was recorded of e as a Chrome trace (chrome://tracing, Perfetto). Each processor of
 // the mesh is a process of the trace, with a track for computing and one for communication. Arrows
-// join the events of one call of a collective. Returns false after an error in d.
+// join the events of one call of a collective. A GPU is one process, which has the number of its
+// first processor, and a third track for copies of inputs. Returns false after an error in d.
 MUST_USE bool trace_write(const Trace *t, const Exec *e, const char *path, Diag *d);
 
 // -- for the executor ---------------------------------------------------------------------------
@@ -20,5 +21,16 @@ MUST_USE bool trace_write(const Trace *t, const Exec *e, const char *path, Diag 
 // call.
 void trace_add(Trace *t, int worker, int64_t processor, uint32_t instr, int64_t step,
                uint64_t sequence, double began);
+
+// What a GPU has run for all processors of this process, in seconds of clock_seconds.
+typedef struct TraceSpan {
+  uint32_t instr;   // UINT32_MAX: `what` is what has run
+  const char *what; // lives as long as the trace
+  bool copies;      // it belongs to the track for copies of inputs
+  int64_t processor, step;
+  double began, ended;
+} TraceSpan;
+// Adds an event of a GPU. Thread rule: the thread that runs the steps.
+void trace_add_span(Trace *t, const TraceSpan *s);
 
 #endif

@@ -122,8 +122,10 @@ static bool copy_slot(DeviceWork *w, int slot) {
   const Gpu *g = w->code->gpu;
   CudaAddress to = in->device + (CudaAddress)(slot * in->bytes);
   in->has[slot] = in->version;
-  return cuda_good(cuda.MemcpyHtoDAsync(to, in->host[in->current], (size_t)in->bytes, g->copies),
+  return gpu_times_mark(w, g->copies, UINT32_MAX, "inputs") &&
+         cuda_good(cuda.MemcpyHtoDAsync(to, in->host[in->current], (size_t)in->bytes, g->copies),
                    "cuMemcpyHtoDAsync", w->diag) &&
+         gpu_times_mark(w, g->copies, UINT32_MAX, NULL) &&
          cuda_good(cuda.EventRecord(in->copied, g->copies), "cuEventRecord", w->diag) &&
          cuda_good(cuda.StreamWaitEvent(g->stream, in->copied, 0), "cuStreamWaitEvent", w->diag);
 }

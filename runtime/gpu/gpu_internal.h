@@ -10,6 +10,7 @@
 //     results    slots for what the host reads of each step                     gpu_results.c
 //     StepPlan   the operations of a step, and the records that launches read   gpu_plan.c
 //     GpuOp      an operation, which is put into the stream                     gpu_enqueue.c
+//     GpuTimes   when the operations of a step ran                              gpu_times.c
 //
 // All processors of the process are on one GPU, in one stream: what is enqueued runs in that order.
 // A second stream copies inputs, and a third one carries messages to other GPUs (gpu_messages.c).
@@ -210,6 +211,23 @@ typedef struct Flight {
   const StepPlan *plan;
 } Flight;
 
+// A moment in a stream, which an event records: what ran before it has ended, and what is behind it
+// begins.
+typedef struct GpuMark {
+  CudaStream stream;
+  uint32_t instr;   // of what is behind it, up to the next mark of this stream; or UINT32_MAX
+  const char *what; // for UINT32_MAX: what is behind it. NULL: nothing that is timed
+} GpuMark;
+
+// The marks of a step that is timed (gpu_times.c). Mark i is recorded by event i.
+typedef struct GpuTimes {
+  bool on;           // the step that is being started is timed
+  CudaEvent origin;  // NULL: no step has been timed
+  double origin_was; // clock_seconds when `origin` was reached
+  VEC(GpuMark) mark;
+  VEC(CudaEvent) event; // as many as the most marks that a step had
+} GpuTimes;
+
 enum {
   PLANS = 2, // [0] for whole batches, [1] for the last incomplete batch that was run
   SCALAR_BYTES = 8
@@ -221,11 +239,11 @@ struct DeviceWork {
   Arena *arena;
   Diag *diag; // the first error is why the work has failed
   uint32_t nspans;
-  GpuSpan *span;      // ordered by `host`
-  uint8_t *side;      // by tensor: a TensorSide; only of tensors with memory of this Exec
-  bool eager;         // no graphs are captured (MESHC_GPU_EAGER)
-  bool alone;         // messages are in the main stream: rounds are timed or looked at one by one
-  CudaEvent clock[2]; // before and after a round that is timed; NULL: not made yet
+  GpuSpan *span; // ordered by `host`
+  uint8_t *side; // by tensor: a TensorSide; only of tensors with memory of this Exec
+  bool eager;    // no graphs are captured (MESHC_GPU_EAGER)
+  bool alone;    // messages are in the main stream: rounds are profiled or looked at one by one
+  GpuTimes times;
   // header: two GpuHeaders on the GPU. given: page-locked memory from which the first one is set.
   // expected: what the first one will be behind the steps under way, if all of them are good.
   CudaAddress header;
@@ -335,6 +353,17 @@ MUST_USE bool gpu_enqueue(DeviceWork *w, const StepPlan *p, const GpuOp *op, Cou
 MUST_USE bool gpu_copy_up(DeviceWork *w, CudaAddress to, const void *from, size_t bytes);
 MUST_USE bool gpu_copy_down(DeviceWork *w, void *to, CudaAddress from, size_t bytes);
 MUST_USE bool gpu_clear(DeviceWork *w, CudaAddress at, size_t bytes);
+
+// -- gpu_times.c: each returns false after an error in w->diag
+// Begins to time a step, if the executor wants its times (Exec.timed, Exec.trace): waits until the
+// GPU is idle.
+MUST_USE bool gpu_times_begin(DeviceWork *w);
+// Marks where an instruction begins in a stream. With instr UINT32_MAX, `what` begins: part of the
+// step that is no instruction, or NULL: nothing. Does nothing if the step is not timed.
+MUST_USE bool gpu_times_mark(DeviceWork *w, CudaStream stream, uint32_t instr, const char *what);
+// Waits for what is marked, and adds its times to the profile and to the trace of the Exec.
+MUST_USE bool gpu_times_end(DeviceWork *w);
+void gpu_times_free(DeviceWork *w);
 
 // -- gpu_step.c: the functions of ExecDevice
 DeviceWork *gpu_begin(const ExecDevice *device, Exec *e, Diag *d);

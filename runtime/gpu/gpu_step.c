@@ -9,7 +9,7 @@
 // and the host waits between them.
 //
 // There are no graphs, and operations are put into the stream one by one, if the environment has
-// MESHC_GPU_EAGER, in steps that are timed (Exec.timed), and in those whose values are looked at
+// MESHC_GPU_EAGER, in steps that are timed (gpu_times.c), and in those whose values are looked at
 // (Exec.nonfinite).
 #include "runtime/gpu/gpu_internal.h"
 
@@ -26,26 +26,32 @@ static bool plain_round(DeviceWork *w, const StepPlan *p, uint32_t r, Course cou
   return true;
 }
 
-static bool is_instr(const GpuRound *round) { return round->instr != UINT32_MAX; }
+// Puts an operation of instruction `instr` into its stream, and marks what happens to streams: an
+// instruction begins or ends in the stream of messages, or the main stream waits for that one.
+static bool timed_op(DeviceWork *w, const StepPlan *p, const GpuOp *op, uint32_t instr,
+                     Course course) {
+  const Gpu *g = w->code->gpu;
+  bool good = true;
+  if (!w->alone && op->kind == GPU_DONE) good = gpu_times_mark(w, g->beside, UINT32_MAX, NULL);
+  if (!w->alone && op->kind == GPU_JOIN) good = gpu_times_mark(w, g->stream, UINT32_MAX, NULL);
+  good = good && gpu_enqueue(w, p, op, course);
+  if (!w->alone && op->kind == GPU_FORK) good = good && gpu_times_mark(w, g->beside, instr, NULL);
+  return good;
+}
 
-// Adds the seconds of a round to the profile.
+// Runs a round, and marks where it begins.
 static bool timed_round(DeviceWork *w, const StepPlan *p, uint32_t r, Course course) {
-  CudaStream stream = w->code->gpu->stream;
-  float milliseconds;
-  if (!is_instr(&p->round.at[r])) return plain_round(w, p, r, course);
-  for (int i = 0; i < 2; i++)
-    if (!w->clock[i] &&
-        !cuda_good(cuda.EventCreate(&w->clock[i], CUDA_EVENT_BLOCKING), "cuEventCreate", w->diag))
-      return false;
-  if (!cuda_good(cuda.EventRecord(w->clock[0], stream), "cuEventRecord", w->diag) ||
-      !plain_round(w, p, r, course) ||
-      !cuda_good(cuda.EventRecord(w->clock[1], stream), "cuEventRecord", w->diag) || !gpu_wait(w) ||
-      !cuda_good(cuda.EventElapsedTime(&milliseconds, w->clock[0], w->clock[1]),
-                 "cuEventElapsedTime", w->diag))
-    return false;
-  w->exec->seconds[p->round.at[r].instr] += 1e-3 * (double)milliseconds;
+  uint32_t instr = p->round.at[r].instr, first = r ? p->round.at[r - 1].end : 0,
+           end = p->round.at[r].end;
+  bool beside = !w->alone && first < end && p->op.at[first].kind == GPU_FORK;
+  const char *what = beside ? NULL : r == 0 ? "inputs" : "decision";
+  if (!gpu_times_mark(w, w->code->gpu->stream, beside ? UINT32_MAX : instr, what)) return false;
+  for (uint32_t i = first; i < end; i++)
+    if (!timed_op(w, p, &p->op.at[i], instr, course)) return false;
   return true;
 }
+
+static bool is_instr(const GpuRound *round) { return round->instr != UINT32_MAX; }
 
 // Runs a round, and lets the executor look at the values that it has computed (Exec.look).
 static bool looked_round(DeviceWork *w, const StepPlan *p, uint32_t r, Course course) {
@@ -58,15 +64,15 @@ static bool looked_round(DeviceWork *w, const StepPlan *p, uint32_t r, Course co
 }
 
 static bool run_course(DeviceWork *w, StepPlan *p, Course course) {
-  bool (*run_round)(DeviceWork *, const StepPlan *, uint32_t, Course) =
-      w->exec->nonfinite ? looked_round
-      : w->exec->timed   ? timed_round
-                         : plain_round;
-  w->alone = run_round != plain_round;
+  bool (*run_round)(DeviceWork *, const StepPlan *, uint32_t, Course) = w->exec->nonfinite
+                                                                            ? looked_round
+                                                                        : w->times.on ? timed_round
+                                                                                      : plain_round;
+  w->alone = w->exec->nonfinite || w->exec->timed;
   if (run_round == plain_round && !w->eager) return gpu_graph_run(w, p, course);
   for (uint32_t r = course_from(p, course); r < course_to(p, course); r++)
     if (!run_round(w, p, r, course)) return false;
-  return true;
+  return gpu_times_mark(w, w->code->gpu->stream, UINT32_MAX, NULL) && gpu_times_end(w);
 }
 
 // -- starting a step ----------------------------------------------------------------------------
@@ -187,7 +193,7 @@ int gpu_ahead(const DeviceWork *w) { return w->plan[0].halves || w->fetches ? 1 
 bool gpu_start(DeviceWork *w) {
   if (!begin_call(w)) return false;
   StepPlan *p = plan_for_rows(w);
-  if (!p || !gpu_upload(w)) return false;
+  if (!p || !gpu_upload(w) || !gpu_times_begin(w)) return false;
   if (p->halves) return run_halves(w, p);
   return take_off(w, p, w->exec->commit ? COURSE_WHOLE : COURSE_FIRST);
 }
@@ -247,8 +253,7 @@ void gpu_end(DeviceWork *w) {
   (void)cuda.StreamSynchronize(w->code->gpu->copies);
   (void)cuda.StreamSynchronize(w->code->gpu->stream);
   for (int i = 0; i < PLANS; i++) gpu_plan_free(&w->plan[i]);
-  for (int i = 0; i < 2; i++)
-    if (w->clock[i]) (void)cuda.EventDestroy(w->clock[i]);
+  gpu_times_free(w);
   gpu_memory_free(w);
   gpu_inputs_free(w);
   gpu_results_free(w);
