@@ -5,9 +5,17 @@
 //   dw = all_reduce(%20) {axes=[rows]}, dv = all_reduce(%14) {axes=[rows]}     one call of two parts
 //
 // A call is made when all its parts are ready, so it waits for everything that any of them waits
-// for. Two buckets must not wait for one another, so each bucket has the set of all buckets that it
-// waits for, directly or through others. A machine with `overlap` computes while collectives move
-// data. The limit of a bucket depends on the kind of collective:
+// for. Two buckets must not wait for one another. Levels see to that: a bucket has a level above
+// those of all buckets that it waits for, and a collective joins no bucket of a level below its own
+// (bucket_levels.c):
+//
+//   %5 = all_reduce(%4)       level 0, bucket A
+//   %9 = all_reduce(f(%5))    level 1, bucket B
+//   %12 = all_reduce(%11)     level 0: may join A, and also B
+//   %15 = all_reduce(f(%9))   level 2: waits for A and B, joins neither
+//
+// So the buckets of a graph are found in one pass over its nodes. A machine with `overlap` computes
+// while collectives move data. The limit of a bucket depends on the kind of collective:
 //
 //   all_gather of parameters   Parameters are ready from the start, so a bucket takes them in order
 //                              of first use. Its results may have twice the bytes of the largest
@@ -26,53 +34,8 @@
 // Names of values and their places in the model text have no influence.
 #include <string.h>
 
-#include "collectives/collectives.h"
-
-// A set of buckets (groups of collectives that become one call): one bit for each, by index of the
-// bucket in Bucketing.open.
-typedef struct Bits {
-  uint64_t *word;
-  uint32_t words;
-} Bits;
-
-static bool bit(Bits b, uint32_t i) { return b.word[i / 64] >> (i % 64) & 1; }
-static void bit_set(Bits b, uint32_t i) { b.word[i / 64] |= UINT64_C(1) << (i % 64); }
-static void bits_join(Bits a, Bits b) {
-  for (uint32_t i = 0; i < a.words; i++) a.word[i] |= b.word[i];
-}
-static bool waits_for(Bits waits, Bits left) {
-  for (uint32_t i = 0; i < left.words; i++)
-    if (waits.word[i] & left.word[i]) return true;
-  return false;
-}
-static Bits bits_new(Arena *a, uint32_t n) {
-  return (Bits){arena_array(a, uint64_t, n / 64 + 1), n / 64 + 1};
-}
-
-// A bucket (the collectives that will be one call) that further collectives may join until it is
-// closed.
-typedef struct OpenBucket {
-  NodeId first;
-  Bits waits;          // the buckets that it waits for
-  int64_t bytes, made; // bytes of its operands; bytes of its results without small parameters
-  bool closed;         // true: no further collective may join
-  VEC(NodeId) node;
-} OpenBucket;
-
-typedef struct Bucketing {
-  const Graph *g;
-  const Machine *machine;
-  Arena *scratch;
-  uint32_t ncolls;
-  Bits *waits; // by node: the set of buckets that the node waits for
-  bool *data;  // by node: whether the node depends on an input
-  // by node: the number of the layer of the model (find_blocks) in which it is used first; NULL on
-  // a machine without overlap
-  uint32_t *block;
-  int64_t largest; // bytes of the largest gathered parameter
-  int64_t matrix;  // bytes of the largest gathered parameter that is not the table of a lookup
-  VEC(OpenBucket) open;
-} Bucketing;
+#include "collectives/passes/bucket_internal.h"
+#include "ir/base/hash.h"
 
 static Axes axes_of(const Graph *g, DimId d) { return dim_get(g->dims, d)->axes; }
 
@@ -93,20 +56,32 @@ static bool is_small(const Bucketing *p, NodeId n) {
          1.25 * latency;
 }
 
-// Returns true if collectives a and b may be parts of one call, whatever its size.
-static bool compatible(const Bucketing *p, NodeId a, NodeId b) {
-  const Node *x = graph_node(p->g, a), *y = graph_node(p->g, b);
-  if (x->region != y->region || x->op != y->op || x->type != y->type ||
-      x->instance != y->instance || x->attr.monoid != y->attr.monoid ||
-      x->origin.backward != y->origin.backward || !axes_equal(x->attr.axes, y->attr.axes))
-    return false;
-  if (gathers_params(p, a) || gathers_params(p, b))
-    return gathers_params(p, a) && gathers_params(p, b) &&
-           (!p->block || x->instance || p->block[a] == p->block[b]);
+// Copies axes and leaves the unused entries of *to 0, so that keys can be compared by bytes.
+static void copy_axes(Axes *to, Axes from) {
+  to->n = from.n;
+  memcpy(to->at, from.at, from.n);
+}
+
+// Sets *key to what collective n has in common with those that may be parts of its call. Returns
+// false if it is a call of its own.
+static bool class_key(const Bucketing *p, NodeId n, ClassKey *key) {
+  const Node *x = graph_node(p->g, n);
+  memset(key, 0, sizeof *key);
+  key->region = x->region, key->op = x->op, key->type = x->type;
+  key->instance = x->instance, key->monoid = x->attr.monoid;
+  key->backward = x->origin.backward;
+  key->params = gathers_params(p, n);
+  copy_axes(&key->axes, x->attr.axes);
+  if (key->params) {
+    key->block = p->block && !x->instance ? p->block[n] : 0;
+    return true;
+  }
   if (x->instance) return false;
-  if (x->op == OP_HALO)
-    return axes_equal(axes_of(p->g, x->attr.dims[0]), axes_of(p->g, y->attr.dims[0])) &&
-           axes_equal(axes_of(p->g, x->attr.to[0]), axes_of(p->g, y->attr.to[0]));
+  if (x->op == OP_HALO) {
+    copy_axes(&key->halo[0], axes_of(p->g, x->attr.dims[0]));
+    copy_axes(&key->halo[1], axes_of(p->g, x->attr.to[0]));
+    return true;
+  }
   return x->op == OP_ALL_REDUCE || x->op == OP_REDUCE_SCATTER || x->op == OP_ALL_GATHER;
 }
 
@@ -117,50 +92,13 @@ static bool depends_on_input(const Bucketing *p, NodeId n) {
   return node->op == OP_INPUT;
 }
 
-// Adds to the set `waits` the buckets of all collectives inside the loop of node `scan`. The
-// results of the loop exist only when these collectives are done. `of[n]` is 1 + the index of the
-// bucket of node n, or 0 if n has none.
-static void loop_waits(const Bucketing *p, NodeId scan, const uint32_t *of, Bits waits) {
-  RegionId r = graph_node(p->g, scan)->attr.region;
-  for (NodeId n = 1; n < scan; n++) {
-    if (!region_encloses(p->g, r, graph_node(p->g, n)->region)) continue;
-    bits_join(waits, p->waits[n]);
-    if (!of[n]) continue;
-    bit_set(waits, of[n] - 1);
-    bits_join(waits, p->open.at[of[n] - 1].waits);
-  }
-}
-
-static Bits node_waits(Bucketing *p, NodeId n, const uint32_t *of) {
-  Bits waits = bits_new(p->scratch, p->ncolls);
-  const Node *node = graph_node(p->g, n);
-  if (node->op == OP_SCAN) loop_waits(p, n, of, waits);
-  for (int i = 0; i < node->nargs; i++) {
-    NodeId arg = node->args[i];
-    if (p->waits[arg].word) bits_join(waits, p->waits[arg]);
-    if (of[arg]) {
-      bit_set(waits, of[arg] - 1);
-      bits_join(waits, p->open.at[of[arg] - 1].waits);
-    }
-  }
-  return waits;
-}
-
-// Adds to the set `waits` all buckets for which its buckets wait. The set may lack some of them,
-// because one of its buckets may have taken further collectives since and wait for more.
-static void close_waits(const Bucketing *p, Bits waits) {
-  for (uint32_t b = 0; b < p->open.n; b++)
-    if (bit(waits, b)) bits_join(waits, p->open.at[b].waits);
-}
-
-static void join_bucket(Bucketing *p, uint32_t b, NodeId n, Bits waits) {
-  OpenBucket *open = &p->open.at[b];
+static void join_bucket(Bucketing *p, uint32_t b, NodeId n) {
+  OpenBucket *open = &p->bucket.at[b];
   vec_push(p->scratch, open->node) = n;
   open->bytes += node_bytes(p->g, graph_node(p->g, n)->args[0]);
   if (!gathers_params(p, n) || !is_small(p, n)) open->made += node_bytes(p->g, n);
-  bits_join(open->waits, waits);
-  for (uint32_t other = 0; other < p->open.n; other++)
-    if (bit(p->open.at[other].waits, b)) bits_join(p->open.at[other].waits, open->waits);
+  open->level = max_of(open->level, p->level[n]);
+  p->of[n] = b + 1;
 }
 
 // Returns true if the bucket `open` has reached the limit of its kind (bytes or seconds; the head
@@ -178,41 +116,55 @@ static bool is_full(const Bucketing *p, const OpenBucket *open, NodeId n) {
              5 * coll_latency(p->machine, p->g->mesh, kind, x->attr.axes);
 }
 
-// Returns the index of the bucket (collectives of one call) that collective n joins. It is the
-// first bucket that is not full and for which n does not wait, or a new one. A full bucket of
-// parameters is closed for good, because later parameters are used later.
-static uint32_t find_bucket(Bucketing *p, NodeId n, Bits waits) {
-  for (uint32_t b = 0; b < p->open.n; b++) {
-    OpenBucket *open = &p->open.at[b];
-    if (bit(waits, b) || open->closed || !compatible(p, open->first, n)) continue;
-    if (!is_full(p, open, n)) return b;
-    open->closed = gathers_params(p, n);
-  }
-  vec_push(p->scratch, p->open) =
-      (OpenBucket){.first = n, .waits = bits_new(p->scratch, p->ncolls)};
-  return p->open.n - 1;
+static Class *class_of(Bucketing *p, const ClassKey *key) {
+  uint32_t *head = &p->hashed[hash_bytes(FNV_START, key, sizeof *key) % p->slots];
+  for (uint32_t c = *head; c; c = p->class.at[c - 1].next)
+    if (!memcmp(&p->class.at[c - 1].key, key, sizeof *key)) return &p->class.at[c - 1];
+  vec_push(p->scratch, p->class) = (Class){.key = *key, .next = *head};
+  *head = p->class.n;
+  return &p->class.at[p->class.n - 1];
 }
 
-// Returns the buckets (the collectives of one call each) in an order in which they can run. Next is
-// always the first remaining bucket that does not wait for another remaining one.
-static Buckets *finish(Arena *a, const Bucketing *p, uint32_t *of) {
-  Buckets *out = arena_new_of(a, Buckets);
-  uint32_t n = p->open.n;
-  out->of = of;
-  out->bucket = arena_array(a, Bucket, n + 1);
-  Bits left = bits_new(p->scratch, n);
-  for (uint32_t b = 0; b < n; b++) bit_set(left, b);
-  for (uint32_t b = 0; b < n; b++) {
-    const OpenBucket *open = &p->open.at[b];
-    if (!bit(left, b) || waits_for(open->waits, left)) continue;
-    left.word[b / 64] &= ~(UINT64_C(1) << (b % 64));
-    NodeId *node = arena_copy(a, open->node.at, open->node.n * sizeof(NodeId));
-    for (uint32_t i = 0; i < open->node.n; i++) of[node[i]] = out->n + 1;
-    out->bucket[out->n++] = (Bucket){.n = open->node.n, .node = node};
-    b = UINT32_MAX; // start again from bucket 0, which may have waited for this bucket only
+static void class_close(Class *c, uint32_t i) {
+  c->n--;
+  memmove(&c->open[i], &c->open[i + 1], (c->n - i) * sizeof *c->open);
+  memmove(&c->joined[i], &c->joined[i + 1], (c->n - i) * sizeof *c->joined);
+}
+
+// Adds a bucket to those of a class that further collectives may join. Of too many the one is
+// closed that no collective has joined for the longest time.
+static void class_open(Class *c, uint32_t bucket, NodeId n) {
+  uint32_t oldest = 0;
+  for (uint32_t i = 1; i < c->n; i++)
+    if (c->joined[i] < c->joined[oldest]) oldest = i;
+  if (c->n == MAX_OPEN) class_close(c, oldest);
+  c->open[c->n] = bucket;
+  c->joined[c->n++] = n;
+}
+
+static uint32_t bucket_new(Bucketing *p, bool fixed) {
+  vec_push(p->scratch, p->bucket) = (OpenBucket){.fixed = fixed};
+  return p->bucket.n - 1;
+}
+
+// Returns the index of the bucket (collectives of one call) that collective n joins. It is the
+// first bucket of its class that it may join and that is not full, or a new one. A full bucket of
+// parameters is closed, because later parameters are used later.
+static uint32_t find_bucket(Bucketing *p, NodeId n) {
+  ClassKey key;
+  if (!class_key(p, n, &key)) return bucket_new(p, true);
+  Class *c = class_of(p, &key);
+  for (uint32_t i = 0; i < c->n; i++) {
+    const OpenBucket *open = &p->bucket.at[c->open[i]];
+    if (!level_allows(p, open, n)) continue;
+    if (!is_full(p, open, n)) {
+      c->joined[i] = n;
+      return c->open[i];
+    }
+    if (key.params) class_close(c, i--);
   }
-  if (out->n != n) BUG("buckets wait for one another");
-  return out;
+  class_open(c, bucket_new(p, false), n);
+  return p->bucket.n - 1;
 }
 
 // Sets p->largest to the bytes of the largest gathered parameter. Sets p->matrix to the bytes of
@@ -260,23 +212,26 @@ static void find_blocks(Bucketing *p) {
 
 Buckets *collectives_bucket(Arena *a, const Graph *g, const Machine *machine) {
   CollKind kind;
-  Bucketing p = {.g = g, .machine = machine, .scratch = arena_new()};
-  uint32_t n = graph_count(g), *of = arena_array(a, uint32_t, n + 1);
-  for (NodeId u = 1; u <= n; u++) p.ncolls += coll_of((Op)graph_node(g, u)->op, &kind);
-  p.waits = arena_array(p.scratch, Bits, n + 1);
+  uint32_t n = graph_count(g);
+  Bucketing p = {.g = g, .machine = machine, .scratch = arena_new(), .slots = n / 8 + 1};
+  p.of = arena_array(a, uint32_t, n + 1);
+  p.level = arena_array(p.scratch, uint32_t, n + 1);
+  p.after = arena_array(p.scratch, uint32_t, n + 1);
+  p.within = arena_array(p.scratch, uint32_t, g->region.n + 2);
+  p.hashed = arena_array(p.scratch, uint32_t, p.slots);
   p.data = arena_array(p.scratch, bool, n + 1);
   for (NodeId u = 1; u <= n; u++) p.data[u] = depends_on_input(&p, u);
   measure_params(&p);
   if (machine->overlap > 0) find_blocks(&p);
   for (NodeId u = 1; u <= n; u++) {
-    p.waits[u] = node_waits(&p, u, of);
-    if (!coll_of((Op)graph_node(g, u)->op, &kind)) continue;
-    close_waits(&p, p.waits[u]);
-    uint32_t b = find_bucket(&p, u, p.waits[u]);
-    join_bucket(&p, b, u, p.waits[u]);
-    of[u] = b + 1;
+    level_find(&p, u);
+    if (coll_of((Op)graph_node(g, u)->op, &kind)) {
+      level_fix(&p, u);
+      join_bucket(&p, find_bucket(&p, u), u);
+    }
+    level_end(&p, u);
   }
-  Buckets *out = finish(a, &p, of);
+  Buckets *out = buckets_in_order(a, &p);
   arena_free(p.scratch);
   return out;
 }
