@@ -1,4 +1,5 @@
 // The interface of code generation: from the graph of one processor to a Program with machine code.
+//   attention_sums  takes the scores out of row sums in gradients of attention, for a GPU
 //   remat           rematerialises forward values for the backward pass
 //   attention_blocked   computes attention in loops over blocks of rows
 //   live_select     lets products leave out what masks discard
@@ -61,6 +62,10 @@ enum { REMAT_BASE_LEVELS = 3, REMAT_TAIL = 2 };
 // blocked.c. Returns g with attention computed in loops over blocks of rows, so that its scores are
 // not stored for all rows. Returns g itself if it has no attention, or only small ones.
 const Graph *attention_blocked(Arena *a, const Graph *g, const CodegenOptions *opt);
+
+// attention_sums.c. Returns g in which the row sums of gradients of large attentions need no
+// scores. For a GPU. Returns g itself without fusion.
+const Graph *attention_sums(Arena *a, const Graph *g, const CodegenOptions *opt);
 
 // live_select.c. Returns g with masks that let products leave out what a mask discards. Returns g
 // itself if it has no mask over indices.

@@ -46,6 +46,7 @@ typedef struct TrialNode {
   DimBits space; // the dims over which the node computes (node_space)
   DimBits dims;  // the dims of its result
   bool reduces, tiles, half, stored, used;
+  bool scores;      // it reads scores that kernels recompute (attention_recomputed)
   int64_t bytes;    // bytes of its result
   int64_t elements; // number of elements over `space`
 } TrialNode;
@@ -129,7 +130,7 @@ static bool reduce_fits(const Trial *t, const TrialNode *m) {
   bool plain = (m->space & ~m->dims) == t->inner && m->space == t->all;
   if (m->op == OP_SCATTER_ADD) return plain && !m->used;
   if (plain || m->used) return plain;
-  if (m->tiles && m->dims) return false;
+  if ((m->tiles || m->scores) && m->dims) return false;
   return !m->half && accumulates(t, m);
 }
 
@@ -263,8 +264,10 @@ static void member_find(Trial *t, TrialNode *m, NodeId n) {
   m->dims = m->space = bits_of(&t->space, &x->dims);
   if (m->reduces) {
     m->space = 0;
-    for (int i = 0; i < x->nargs; i++)
+    for (int i = 0; i < x->nargs; i++) {
       m->space |= bits_of(&t->space, &graph_node(g, x->args[i])->dims);
+      m->scores |= score_recomputed(t->f, x->args[i]);
+    }
     m->tiles = op_tiles(g, n);
     m->half = half_type(x);
     m->used = value_used(t->f, n);

@@ -10,6 +10,10 @@
 
 enum { LEAST_BYTES = 1 << 20 }; // scores of fewer bytes are stored
 
+int64_t attention_least_bytes(const CodegenOptions *opt) {
+  return opt->blocked_rows ? 0 : LEAST_BYTES;
+}
+
 // Returns why the scores of an attention cannot be recomputed, or NULL.
 static const char *refusal(const Attention *p) {
   if (p->why) return p->why;
@@ -36,8 +40,7 @@ static void mark_recomputed(Finder *f, bool *recomputed, NodeId n) {
 // notes why. Marks its nodes as taken, so that no other pair of rows and keys has them.
 static void choose(Finder *f, uint32_t root, RecomputedScores *out) {
   const Attention *p = &f->part[root];
-  int64_t least = f->opt->blocked_rows ? 0 : LEAST_BYTES;
-  if (!p->seed.n || !p->gathers || p->bytes < least) return;
+  if (!p->seed.n || !p->gathers || p->bytes < attention_least_bytes(f->opt)) return;
   const char *why = refusal(p);
   for (uint32_t i = 0; i < p->seed.n && why; i++)
     out->why[p->seed.at[i]] =

@@ -50,5 +50,8 @@ typedef struct RecomputedScores {
 } RecomputedScores;
 // Finds them. The result is allocated in `a`. Defined in attention.c.
 RecomputedScores attention_recomputed(Arena *a, const Graph *g, const CodegenOptions *opt);
+// Returns the bytes of the scores of the smallest attention whose scores are recomputed. Defined in
+// attention.c.
+int64_t attention_least_bytes(const CodegenOptions *opt);
 
 #endif

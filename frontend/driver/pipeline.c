@@ -103,7 +103,10 @@ static void compute_where(Arena *a, const PipelineOptions *opt, int last, Compil
 // Determines how values are computed: rematerialisation, physical order of dims, kernels, schedule
 // and memory offsets. The result in *out is one Program.
 static void compute_how(Arena *a, const PipelineOptions *opt, int last, Compilation *out) {
-  const Graph *kept = proved(opt, remat(a, out->collected, out->again), "remat");
+  const Graph *from = out->collected;
+  // Take the scores out of row sums of gradients of attention.
+  if (opt->codegen.gpu) from = proved(opt, attention_sums(a, from, &opt->codegen), "sums");
+  const Graph *kept = proved(opt, remat(a, from, out->again), "remat");
   if (out->simplified) partition_facts_rematerialised(&out->partition, kept);
   // Compute attention block by block, so that its scores are not stored.
   const Graph *blocked = proved(opt, attention_blocked(a, kept, &opt->codegen), "attention");

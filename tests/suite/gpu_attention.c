@@ -1,6 +1,8 @@
 // Attention for a GPU: values and gradients of models with attention, whose kernels run on the
 // emulator of GPU threads, against the evaluator. No program may have a buffer of the size of the
-// scores: kernels compute them where they read them.
+// scores: kernels compute them where they read them. How many do so is known: two of the forward
+// pass (row values, results) and three of the backward pass (gradients of queries, keys and
+// values).
 //
 //   suite_gpu_attention [TEXT]   the cases whose name contains TEXT; SHOW=1 prints their kernels
 #include <math.h>
@@ -16,80 +18,85 @@
 #include "tests/suite/common/compare.h"
 #include "tests/suite/common/program_interp.h"
 
-enum { STEP = 3, MOST_FETCHED = 8 };
+enum { STEP = 3, MOST_FETCHED = 8, KERNELS = 5 };
 static int passed, failed;
 
 // A case. In `text`, @ stands for the element type of the inputs q, key, v and w. The outputs are y
-// and the gradients by the float inputs of sum(y * w).
+// and the gradients by the float inputs of sum(y * y * w), which depend on y as those of models do.
 typedef struct AttentionCase {
   const char *name, *type, *text;
   const char *mesh, *layout; // NULL: one processor
+  int kernels;               // that compute scores
 } AttentionCase;
 
+#define ALONE NULL, NULL, KERNELS // on one processor
 #define INPUTS(q, key, w)                                                                          \
   "input q[" q "]: @\ninput key[" key "]: @\ninput v[" key "]: @\ninput w[" w "]: @\n"
 #define SELF(sizes)                                                                                \
   "dim b = 2, h = 2, " sizes ", s = t\n" INPUTS("b, t, h, k", "b, s, h, k", "b, t, h, k")
 #define SCORES "score = sum[k](q * key) / size(k) ^ 0.5\n"
-#define WEIGHTED "y = sum[s](p * v)\noutput o[b, t, h, k] = y\nloss = sum(cast(y * w, f32))\n"
+#define WEIGHTED "y = sum[s](p * v)\noutput o[b, t, h, k] = y\nloss = sum(cast(y * y * w, f32))\n"
 #define CAUSAL "seen[t, s] = index[s] <= index[t]\np = softmax[s](where(seen, score, -inf))\n"
 #define WINDOW                                                                                     \
   "seen[t, s] = index[s] <= index[t]\nnear[t, s] = index[s] + 9 > index[t]\n"                      \
   "p = softmax[s](where(seen and near, score, -inf))\n"
 
 static const AttentionCase cases[] = {
-    {"plain", "f32", SELF("t = 19, k = 8") SCORES "p = softmax[s](score)\n" WEIGHTED, NULL, NULL},
-    {"causal", "f32", SELF("t = 33, k = 5") SCORES CAUSAL WEIGHTED, NULL, NULL},
-    {"window", "f32", SELF("t = 40, k = 8") SCORES WINDOW WEIGHTED, NULL, NULL},
-    {"causal", "bf16", SELF("t = 32, k = 16") SCORES CAUSAL WEIGHTED, NULL, NULL},
-    {"window", "f16", SELF("t = 33, k = 16") SCORES WINDOW WEIGHTED, NULL, NULL},
-    {"plain", "f64", SELF("t = 19, k = 8") SCORES "p = softmax[s](score)\n" WEIGHTED, NULL, NULL},
+    {"plain", "f32", SELF("t = 19, k = 8") SCORES "p = softmax[s](score)\n" WEIGHTED, ALONE},
+    {"causal", "f32", SELF("t = 33, k = 5") SCORES CAUSAL WEIGHTED, ALONE},
+    {"window", "f32", SELF("t = 40, k = 8") SCORES WINDOW WEIGHTED, ALONE},
+    {"causal", "bf16", SELF("t = 32, k = 16") SCORES CAUSAL WEIGHTED, ALONE},
+    {"window", "f16", SELF("t = 33, k = 16") SCORES WINDOW WEIGHTED, ALONE},
+    {"plain", "f64", SELF("t = 19, k = 8") SCORES "p = softmax[s](score)\n" WEIGHTED, ALONE},
     {"rows without keys", "f32",
      SELF("t = 70, k = 8") SCORES
      "seen[t, s] = index[s] + 2 <= index[t]\np = softmax[s](where(seen, score, -inf))\n" WEIGHTED,
-     NULL, NULL},
+     ALONE},
     {"finite mask", "f32",
      SELF("t = 17, k = 8") SCORES
      "seen[t, s] = index[s] <= index[t]\np = softmax[s](where(seen, score, -1e9))\n" WEIGHTED,
-     NULL, NULL},
+     ALONE},
     {"bias", "f32",
      SELF("t = 18, k = 8") "input bias[h, t, s]\n" SCORES
                            "p = softmax[s](score + stop_gradient(bias))\n" WEIGHTED,
-     NULL, NULL},
+     ALONE},
     {"bias of keys", "f32",
      SELF("t = 18, k = 8") "input bias[h, s]\n" SCORES "p = softmax[s](score + bias)\n" WEIGHTED,
-     NULL, NULL},
+     NULL, NULL, 6},
     {"padding", "f32",
      SELF("t = 20, k = 8") "input valid[b, s]: i32\n" SCORES
                            "p = softmax[s](where(valid == 1, score, -1e9))\n" WEIGHTED,
-     NULL, NULL},
+     ALONE},
     {"dropout", "f32",
-     SELF("t = 16, k = 8") SCORES "p = dropout(softmax[s](score), rate = 0.25)\n" WEIGHTED, NULL,
-     NULL},
+     SELF("t = 16, k = 8") SCORES "p = dropout(softmax[s](score), rate = 0.25)\n" WEIGHTED, ALONE},
+    {"squares", "f32",
+     SELF("t = 16, k = 8") SCORES "p = softmax[s](score)\ny = sum[s](p ^ 2 * v)\n"
+                                  "output o[b, t, h, k] = y\nloss = sum(y * y * w)\n",
+     NULL, NULL, 6},
     {"grouped queries", "f32",
      "dim b = 2, h = 2, g = 3, t = 17, k = 8, s = t\n" INPUTS("b, t, h, g, k", "b, s, h, k",
                                                               "b, t, h, g, k") SCORES CAUSAL
-     "y = sum[s](p * v)\noutput o[b, t, h, g, k] = y\nloss = sum(y * w)\n",
-     NULL, NULL},
+     "y = sum[s](p * v)\noutput o[b, t, h, g, k] = y\nloss = sum(y * y * w)\n",
+     ALONE},
     {"other keys", "f32",
      "dim b = 2, h = 2, t = 9, s = 23, k = 8\n" INPUTS("b, t, h, k", "b, s, h, k", "b, t, h, k")
          SCORES "p = softmax[s](score)\n" WEIGHTED,
-     NULL, NULL},
-    {"many tiles", "f32", SELF("t = 150, k = 20") SCORES CAUSAL WEIGHTED, NULL, NULL},
-    {"many tiles", "bf16", SELF("t = 150, k = 20") SCORES CAUSAL WEIGHTED, NULL, NULL},
+     ALONE},
+    {"many tiles", "f32", SELF("t = 150, k = 20") SCORES CAUSAL WEIGHTED, ALONE},
+    {"many tiles", "bf16", SELF("t = 150, k = 20") SCORES CAUSAL WEIGHTED, ALONE},
     {"many keys", "f32",
      "dim b = 1, h = 1, t = 20, s = 700, k = 80\n" INPUTS("b, t, h, k", "b, s, h, k", "b, t, h, k")
          SCORES "p = softmax[s](score)\n" WEIGHTED,
-     NULL, NULL},
+     ALONE},
     {"wide values", "f16",
      "dim b = 1, h = 2, t = 70, s = 33, k = 40, e = 144\ninput q[b, t, h, k]: @\n"
      "input key[b, s, h, k]: @\ninput v[b, s, h, e]: @\ninput w[b, t, h, e]: @\n" SCORES
      "p = softmax[s](score)\ny = sum[s](p * v)\noutput o[b, t, h, e] = y\n"
-     "loss = sum(cast(y * w, f32))\n",
-     NULL, NULL},
-    {"split heads", "f32", SELF("t = 19, k = 8") SCORES CAUSAL WEIGHTED, "m=2", "h=m"},
-    {"split rows", "f32", SELF("t = 19, k = 8") SCORES CAUSAL WEIGHTED, "m=2", "t=m"},
-    {"split keys", "f32", SELF("t = 19, k = 8") SCORES CAUSAL WEIGHTED, "m=2", "s=m"},
+     "loss = sum(cast(y * y * w, f32))\n",
+     ALONE},
+    {"split heads", "f32", SELF("t = 19, k = 8") SCORES CAUSAL WEIGHTED, "m=2", "h=m", KERNELS},
+    {"split rows", "f32", SELF("t = 19, k = 8") SCORES CAUSAL WEIGHTED, "m=2", "t=m", KERNELS},
+    {"split keys", "f32", SELF("t = 19, k = 8") SCORES CAUSAL WEIGHTED, "m=2", "s=m", 6},
 };
 
 typedef struct Test {
@@ -171,6 +178,21 @@ static bool compile(Test *t) {
   const Compiled *made = t->made.compiled;
   for (uint32_t i = 0; i < made->program->nkernels; i++) puts(kernel_print(t->a, made->kernels[i]));
   return true;
+}
+
+// Returns whether so many kernels as expected compute scores. Each does so in tiles, which have no
+// accumulators over several rows.
+static bool has_kernels(const Test *t) {
+  const Compiled *made = t->made.compiled;
+  int found = 0, wanted = t->c->kernels;
+  for (uint32_t i = 0; i < made->program->nkernels; i++) {
+    const Kernel *k = made->kernels[i];
+    found += k->ndots > 0;
+    for (int s = 0; s < k->nstmts && k->ndots; s++)
+      if (k->stmt[s].kind == K_ACCUM) return fault(t, "scores are summed by accumulators");
+  }
+  return found == wanted ||
+         fault(t, arena_printf(t->a, "%d kernels compute scores, expected %d", found, wanted));
 }
 
 // Returns whether no kernel and no product stores a value with the rows and the keys.
@@ -261,6 +283,7 @@ static bool run(Test *t, GpuRunner *r) {
 static bool check(Test *t) {
   if (!build(t) || !compile(t)) return false;
   if (!stores_no_scores(t)) return fault(t, "scores are stored");
+  if (!has_kernels(t)) return false;
   const Compiled *made = t->made.compiled;
   GpuRunner *r = gpu_runner_new(made->program, made->kernels, t->diag);
   bool good = r ? run(t, r) : fault(t, "its kernels do not compile");
@@ -278,6 +301,7 @@ int main(int argc, char **argv) {
     t.diag = diag_new(t.a);
     snprintf(t.label, sizeof t.label, "%s %s%s%s", t.c->name, t.c->type, t.c->mesh ? " " : "",
              t.c->layout ? t.c->layout : "");
+
     if (argc < 2 || strstr(t.label, argv[1])) *(check(&t) ? &passed : &failed) += 1;
     arena_free(t.a);
   }
