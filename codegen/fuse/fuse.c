@@ -239,6 +239,6 @@ Fusion *fuse(Arena *a, const Order *order, const Buckets *buckets, const Codegen
   f.a = a; // from here on all is part of the result: it goes to the caller's arena
   Fusion *out = fusion_make(&f);
   arena_free(scratch);
-  kernels_make(a, out, opt->fuse);
+  kernels_make(a, out, opt);
   return out;
 }

@@ -147,8 +147,8 @@ void loop_rows_find(Arena *a, Fusion *f);
 void loop_rows_check(Arena *a, Fusion *f);
 
 // fuse_launch.c. Builds the kernels of all groups in arena a; sets f->deps and f->after_commit.
-// With `share`, kernels that update tensors get one launch number if they are equal and
+// With opt->fuse, kernels that update tensors get one launch number if they are equal and
 // independent, so that one launch runs them all.
-void kernels_make(Arena *a, Fusion *f, bool share);
+void kernels_make(Arena *a, Fusion *f, const CodegenOptions *opt);
 
 #endif

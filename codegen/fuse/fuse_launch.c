@@ -39,7 +39,9 @@ static void launches_find(Arena *a, Fusion *f) {
   }
 }
 
-void kernels_make(Arena *a, Fusion *f, bool share) {
+// A GPU computes the gradient of a convolution's weights in tiles like any other product.
+void kernels_make(Arena *a, Fusion *f, const CodegenOptions *opt) {
+  bool share = opt->fuse, images = !opt->gpu;
   Arena *scratch = arena_new();
   GroupDeps deps = group_deps(a, f);
   f->deps = arena_copy(a, &deps, sizeof deps);
@@ -47,7 +49,8 @@ void kernels_make(Arena *a, Fusion *f, bool share) {
   loop_rows_find(a, f);
   for (uint32_t i = 0; i < f->ngroups; i++)
     if (f->group[i].kind == GROUP_KERNEL)
-      f->group[i].kernel = kernel_build(a, scratch, f, &f->group[i], share && f->after_commit[i]);
+      f->group[i].kernel =
+          kernel_build(a, scratch, f, &f->group[i], share && f->after_commit[i], images);
   loop_rows_check(a, f);
   if (share) launches_find(scratch, f);
   arena_free(scratch);

@@ -393,8 +393,8 @@ static BuiltKernel *built_kernel(KernelBuilder *k, bool any_size) {
   return out;
 }
 
-BuiltKernel *kernel_build(Arena *a, Arena *scratch, const Fusion *f, const Group *g,
-                          bool any_size) {
+BuiltKernel *kernel_build(Arena *a, Arena *scratch, const Fusion *f, const Group *g, bool any_size,
+                          bool images) {
   ArenaMark mark = arena_mark(scratch);
   KernelBuilder k = {.a = scratch,
                      .lasting = a,
@@ -409,7 +409,7 @@ BuiltKernel *kernel_build(Arena *a, Arena *scratch, const Fusion *f, const Group
   int phases = emit_phases(&k);
   BuiltKernel *b = built_kernel(&k, any_size);
   b->kernel->nphases = (uint8_t)phases;
-  kernel_by_images(b->kernel);
+  if (images) kernel_by_images(b->kernel);
   ProductForm product;
   if (kernel_product(b->kernel, &product)) b->kernel->block = product_columns(b->kernel, &product);
   char why[200];

@@ -19,8 +19,9 @@ typedef struct BuiltKernel {
 
 // Builds the kernel of group g. With any_size, a kernel with one loop takes the size of the loop at
 // run time, so that tensors of all sizes have equal kernels. The result is allocated in `a`. Memory
-// taken from `scratch` is given back before the return.
-BuiltKernel *kernel_build(Arena *a, Arena *scratch, const Fusion *f, const Group *g, bool any_size);
+// taken from `scratch` is given back before the return. images: whether Kernel.images may be set.
+BuiltKernel *kernel_build(Arena *a, Arena *scratch, const Fusion *f, const Group *g, bool any_size,
+                          bool images);
 
 // The dims that the loops of a kernel run over, slowest loop first.
 typedef struct LoopPlan {

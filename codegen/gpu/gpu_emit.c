@@ -174,7 +174,8 @@ static void emit_combine_function(GpuEmit *g, const GpuEntry *entry) {
   load_pointers(g);
   g->from = record_field(g, offsetof(GpuRecord, from));
   g->to = record_field(g, offsetof(GpuRecord, to));
-  gpu_combine(g, entry->combine_blocks);
+  count_units(g);
+  (g->plan.team == TEAM_TILE ? gpu_parts_join : gpu_combine)(g, entry->combine_blocks);
   gpu_run_end(g, done);
 }
 

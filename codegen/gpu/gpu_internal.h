@@ -27,7 +27,8 @@
 //   gpu_nest.c      statements, inner loops, items
 //   gpu_tensor.c    tensor cores, copies beside the computation
 //   gpu_tile.c, gpu_tile_sums.c, gpu_tile_multiply.c   products of tiles (gpu_tile.h)
-//   gpu_product_plan.c, gpu_product_fill.c, gpu_product.c   kernels that are products, in tiles
+//   gpu_product_plan.c, gpu_product_fill.c, gpu_product_parts.c, gpu_product.c   kernels that are
+//   products, in tiles
 //   gpu_scatter_plan.c, gpu_scatter.c   kernels that only scatter, by owners of rows
 //   gpu_scores_plan.c, gpu_scores_fill.c, gpu_scores_rows.c, gpu_scores_online.c, gpu_scores_live.c,
 //   gpu_scores.c    kernels with scores of attention, in tiles
@@ -77,6 +78,7 @@ typedef struct GpuTiles {
   bool deep[2];                   // whether the rows of a factor's tile run along the depth
   bool copied[2]; // whether a factor is copied from memory if it is aligned; else it is computed
   int fold;       // after so many tiles sums are added to totals; 0: never
+  int parts;      // into which the depth is divided, for as many blocks of threads
   bool narrow;    // whether the numbers of rows, columns, batches and rounds fit 31 bits
 } GpuTiles;
 

@@ -303,29 +303,38 @@ GpuPlan gpu_plan_make(Arena *a, const Kernel *k, const GpuCodeOptions *opt) {
 
 // -- entry, text --------------------------------------------------------------------------------
 
-static int64_t combine_blocks(const Kernel *k) {
-  int64_t most = 1;
+static bool in_parts(const GpuPlan *p) { return p->team == TEAM_TILE && p->tiles.parts > 1; }
+
+// Returns the blocks of `combine`: each has as many results as a warp has lanes.
+static int64_t combine_blocks(const Kernel *k, const GpuPlan *p) {
+  int64_t most = in_parts(p) ? gpu_product_results(k, &p->tiles) : 1;
   for (int s = 0; s < k->nstmts; s++)
     if (k->stmt[s].kind == K_ACCUM && accum_elements(k, s) > most) most = accum_elements(k, s);
   return clamp64(ceil_div(most, GPU_WARP), 1, 1024);
 }
 
+static int parts_of(const GpuPlan *p) {
+  if (p->team == TEAM_OWNERS) return p->owners.owners * p->owners.groups;
+  return in_parts(p) ? p->tiles.parts : 0;
+}
+
 GpuEntry gpu_plan_entry(Arena *a, const Kernel *k, const GpuPlan *p, const char *name) {
-  bool partial = accum_offset(k, k->nstmts) > 0;
+  bool combines = accum_offset(k, k->nstmts) > 0 || in_parts(p);
   int shared = 8 * p->joins * (p->threads / GPU_WARP), all = 8 * p->threads;
   if (p->kept && p->team == TEAM_WARP && shared < all) shared = all;
   if (p->team == TEAM_TILE) shared = gpu_product_shared(&p->tiles);
   if (p->team == TEAM_OWNERS) shared = gpu_scatter_shared(&p->owners);
   if (p->team == TEAM_SCORES) shared = gpu_scores_shared(&p->scores);
   return (GpuEntry){.run = name,
-                    .combine = partial ? arena_printf(a, "%s_combine", name) : NULL,
+                    .combine = combines ? arena_printf(a, "%s_combine", name) : NULL,
                     .threads = p->threads,
-                    .combine_threads = partial ? GPU_COMBINE_THREADS : 0,
+                    .combine_threads = combines ? GPU_COMBINE_THREADS : 0,
                     .grain = p->grain,
-                    .parts = p->team == TEAM_OWNERS ? p->owners.owners * p->owners.groups : 0,
+                    .parts = parts_of(p),
                     .shared = shared,
-                    .combine_shared = partial ? 8 * GPU_COMBINE_THREADS : 0,
-                    .combine_blocks = partial ? combine_blocks(k) : 0};
+                    .combine_shared = combines ? 8 * GPU_COMBINE_THREADS : 0,
+                    .combine_blocks = combines ? combine_blocks(k, p) : 0,
+                    .scratch = in_parts(p) ? gpu_product_scratch(k, &p->tiles) : 0};
 }
 
 static const char *spread_text(Arena *a, const Kernel *k, const GpuPlan *p) {

@@ -12,6 +12,9 @@
 // Tiles are numbered column by column within GROUP rows of tiles: blocks which run at the same time
 // then read the same rows and columns, which stay in the cache. If a launch has fewer blocks than
 // tiles, each block has several.
+//
+// Where few tiles have a long sum, the depth is divided into parts (GpuTiles.parts). A block then
+// sums a part of the depth and stores its sums to scratch memory (gpu_product_parts.c).
 #include "codegen/gpu/gpu_product.h"
 
 #ifdef MESHC_HAVE_LLVM
@@ -96,13 +99,14 @@ static void sum_over_depth(GpuProduct *p, const Accumulators *a) {
   GpuEmit *g = p->g;
   Emit *e = &g->e;
   int ahead = p->t->stages - 1;
-  LLVMValueRef steps = ceil_by(e, p->depth, p->t->depth);
+  LLVMValueRef all = ceil_by(e, p->depth, p->t->depth), each = ceil_by(e, all, p->t->parts);
+  LLVMValueRef from = int_mul(e, p->part, each), steps = int_min(e, all, int_add(e, from, each));
   gpu_sums_clear(g, &a->leaf);
   if (p->t->fold) gpu_sums_clear(g, &a->total);
   EmitLoop first = loop_to(e, ahead);
-  fill_step(p, first.var, steps);
+  fill_step(p, int_add(e, from, first.var), steps);
   loop_end(e, &first);
-  EmitLoop l = loop_begin(e, i64_of(e, 0), steps, i64_of(e, 1));
+  EmitLoop l = loop_begin(e, from, steps, i64_of(e, 1));
   gpu_copies_wait(g, ahead - 1);
   gpu_barrier(g); // all copies of this stage are there, and the last one is not read any more
   fill_step(p, int_add(e, l.var, i64_of(e, ahead)), steps);
@@ -127,26 +131,35 @@ LLVMValueRef gpu_unit_number(GpuEmit *g) {
   return unit;
 }
 
-// Emits the result at (row, column) of tile `sums`, whose first row is row `from` of the block's
-// tile, if the launch has to compute it.
-static void result(GpuProduct *p, const GpuTile *sums, LLVMValueRef from, LLVMValueRef row,
-                   LLVMValueRef column) {
+void gpu_product_result(GpuProduct *p, LLVMValueRef row, LLVMValueRef column, LLVMValueRef sum) {
+  GpuEmit *g = p->g;
+  Emit *e = &g->e;
+  gpu_product_counters(p, p->t->along[0], row);
+  gpu_product_counters(p, p->t->along[1], column);
+  LLVMValueRef unit = gpu_unit_number(g);
+  LLVMBasicBlockRef wanted =
+      if_begin(e, bit_and(e, bit_not(e, int_less(e, unit, g->from)), int_less(e, unit, g->to)));
+  e->value[instance_id(p->t->sum, 0, 0)] = sum;
+  for (int i = 0; i < e->k->nstmts; i++)
+    if (p->result[i]) gpu_statement(g, i);
+  if_end(e, wanted);
+}
+
+// Emits what becomes of the sum at (row, column) of tile `sums`, whose first row is row `from` of
+// the block's tile: the result, or a sum of a part.
+static void use_sum(GpuProduct *p, const GpuTile *sums, LLVMValueRef from, LLVMValueRef row,
+                    LLVMValueRef column) {
   GpuEmit *g = p->g;
   Emit *e = &g->e;
   LLVMValueRef x = int_add(e, int_add(e, p->first[0], from), row),
                y = int_add(e, p->first[1], column);
   LLVMBasicBlockRef inside =
       if_begin(e, bit_and(e, int_less(e, x, p->size[0]), int_less(e, y, p->size[1])));
-  gpu_product_counters(p, p->t->along[0], x);
-  gpu_product_counters(p, p->t->along[1], y);
-  LLVMValueRef unit = gpu_unit_number(g);
-  LLVMBasicBlockRef wanted =
-      if_begin(e, bit_and(e, bit_not(e, int_less(e, unit, g->from)), int_less(e, unit, g->to)));
-  e->value[instance_id(p->t->sum, 0, 0)] =
-      gpu_read(g, sums->type, gpu_tile_at(g, sums, row, column), GPU_SHARED);
-  for (int i = 0; i < e->k->nstmts; i++)
-    if (p->result[i]) gpu_statement(g, i);
-  if_end(e, wanted);
+  LLVMValueRef sum = gpu_read(g, sums->type, gpu_tile_at(g, sums, row, column), GPU_SHARED);
+  if (p->t->parts > 1)
+    gpu_part_store(p, x, y, sum);
+  else
+    gpu_product_result(p, x, y, sum);
   if_end(e, inside);
 }
 
@@ -165,8 +178,8 @@ static void store_results(GpuProduct *p, const Accumulators *a) {
   EmitLoop l =
       loop_begin(e, g->thread, i64_of(e, (int64_t)rows * t->size[1]), i64_of(e, g->threads));
   LLVMValueRef columns = i64_of(e, t->size[1]);
-  result(p, &sums, int_mul(e, pass.var, i64_of(e, rows)), LLVMBuildUDiv(e->b, l.var, columns, ""),
-         LLVMBuildURem(e->b, l.var, columns, ""));
+  use_sum(p, &sums, int_mul(e, pass.var, i64_of(e, rows)), LLVMBuildUDiv(e->b, l.var, columns, ""),
+          LLVMBuildURem(e->b, l.var, columns, ""));
   loop_end(e, &l);
   loop_end(e, &pass);
   gpu_barrier(g); // the next tile fills the shared memory
@@ -174,12 +187,13 @@ static void store_results(GpuProduct *p, const Accumulators *a) {
 
 // -- tiles --------------------------------------------------------------------------------------
 
-// Sets the place of tile number i of the launch: GpuProduct.first, and the counters of the batch.
+// Sets the place of tile number i of a part: GpuProduct.first, and the counters of the batch.
 // tiles: the numbers of tiles along rows and columns.
 static void find_tile(GpuProduct *p, LLVMValueRef i, const LLVMValueRef *tiles) {
   Emit *e = &p->g->e;
   LLVMValueRef all = int_mul(e, tiles[0], tiles[1]), at = LLVMBuildURem(e->b, i, all, "");
-  gpu_product_counters(p, p->t->batch, LLVMBuildUDiv(e->b, i, all, ""));
+  p->batch = LLVMBuildUDiv(e->b, i, all, "");
+  gpu_product_counters(p, p->t->batch, p->batch);
   LLVMValueRef in_group = int_mul(e, tiles[1], i64_of(e, GROUP));
   LLVMValueRef above = int_mul(e, LLVMBuildUDiv(e->b, at, in_group, ""), i64_of(e, GROUP));
   LLVMValueRef rows = int_min(e, int_sub(e, tiles[0], above), i64_of(e, GROUP));
@@ -197,24 +211,30 @@ LLVMValueRef gpu_blocks_of_set(GpuEmit *g) {
   return LLVMBuildUDiv(e->b, n, g->grain, "");
 }
 
+void gpu_product_sizes(GpuProduct *p) {
+  const LLVMValueRef *extent = p->g->e.extent;
+  p->depth = gpu_rounds(p->g, p->t->inner, extent);
+  p->batches = gpu_rounds(p->g, p->t->batch, extent);
+  for (int i = 0; i < 2; i++) p->size[i] = gpu_rounds(p->g, p->t->along[i], extent);
+}
+
+// The blocks that run at the same time have the same part: they read the same rounds of the
+// factors.
 void gpu_product(GpuEmit *g) {
   Emit *e = &g->e;
   const GpuTiles *t = &g->plan.tiles;
-  GpuProduct p = {.g = g,
-                  .t = t,
-                  .depth = gpu_rounds(g, t->inner, e->extent),
-                  .batches = gpu_rounds(g, t->batch, e->extent)};
-  LLVMValueRef tiles[2];
-  for (int i = 0; i < 2; i++) {
-    p.size[i] = gpu_rounds(g, t->along[i], e->extent);
-    tiles[i] = ceil_by(e, p.size[i], t->size[i]);
-  }
+  GpuProduct p = {.g = g, .t = t};
+  gpu_product_sizes(&p);
+  LLVMValueRef tiles[2], parts = i64_of(e, t->parts);
+  for (int i = 0; i < 2; i++) tiles[i] = ceil_by(e, p.size[i], t->size[i]);
   gpu_entry_statements(g);
   gpu_product_prepare(&p);
   Accumulators a = accumulators_make(&p);
   LLVMValueRef n = int_mul(e, p.batches, int_mul(e, tiles[0], tiles[1]));
-  EmitLoop l = loop_begin(e, g->chunk, n, gpu_blocks_of_set(g));
-  find_tile(&p, l.var, tiles);
+  EmitLoop l =
+      loop_begin(e, g->chunk, int_mul(e, n, parts), int_mul(e, gpu_blocks_of_set(g), parts));
+  p.part = LLVMBuildUDiv(e->b, l.var, n, "");
+  find_tile(&p, LLVMBuildURem(e->b, l.var, n, ""), tiles);
   sum_over_depth(&p, &a);
   store_results(&p, &a);
   loop_end(e, &l);

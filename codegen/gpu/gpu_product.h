@@ -16,6 +16,10 @@ int64_t gpu_product_grain(const Kernel *k, const GpuTiles *t);
 int gpu_product_tile_bytes(const GpuTiles *t, int side);
 int gpu_product_stage_bytes(const GpuTiles *t);
 int gpu_product_shared(const GpuTiles *t);
+// Return the results of a product with all extents full, and the bytes of scratch memory for their
+// sums over parts of the depth (0: there is one part).
+int64_t gpu_product_results(const Kernel *k, const GpuTiles *t);
+int64_t gpu_product_scratch(const Kernel *k, const GpuTiles *t);
 char *gpu_product_print(Arena *a, const GpuTiles *t);
 
 #ifdef MESHC_HAVE_LLVM
@@ -25,6 +29,7 @@ typedef struct GpuProduct {
   const GpuTiles *t;
   LLVMValueRef size[2], depth, batches; // rows and columns of results, rounds of the sum; i64s
   LLVMValueRef first[2];                // row and column of the block's current tile
+  LLVMValueRef batch, part;             // its batch, and its part of the depth
   bool *needed[2];                      // statements that give the elements of a factor's tile
   bool *result;                         // statements that come behind the sum
   LLVMValueRef aligned[2]; // of a factor that is copied: whether its address is a multiple of 16
@@ -47,7 +52,20 @@ GpuTile gpu_product_tile(GpuProduct *p, int side, LLVMValueRef stage);
 // for that group, and after a barrier.
 void gpu_product_fill(GpuProduct *p, LLVMValueRef stage, LLVMValueRef from);
 
+// -- gpu_product_parts.c: sums whose depth is divided into parts
+// Emits the store of x, the sum of the current part for the result at row `row` and column `column`
+// of the current batch, to scratch memory.
+void gpu_part_store(GpuProduct *p, LLVMValueRef row, LLVMValueRef column, LLVMValueRef x);
+// Emits the body of NAME_combine for a grid of `blocks` blocks in x: adds the sums of all parts,
+// and computes and stores the results.
+void gpu_parts_join(GpuEmit *g, int64_t blocks);
+
 // -- gpu_product.c
+// Sets the sizes of a product: GpuProduct.size, depth, batches.
+void gpu_product_sizes(GpuProduct *p);
+// Emits the statements behind the sum for the result at row `row` and column `column` of the
+// current batch, if the launch has to compute it.
+void gpu_product_result(GpuProduct *p, LLVMValueRef row, LLVMValueRef column, LLVMValueRef sum);
 // Emits the number of the unit (kernel.h) that the counters of the outer loops are in.
 LLVMValueRef gpu_unit_number(GpuEmit *g);
 // Sets GpuEmit.from and to to the units of the whole set instead of those of the block: blocks that

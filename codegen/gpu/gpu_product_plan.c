@@ -10,6 +10,11 @@
 // The loops of a direction count as one, the last of them fastest. Factors and results may be
 // computed from whatever the kernel loads, so convolutions are products, too: their left factor is
 // a window. A block of threads computes a tile of results (gpu_product.c).
+//
+// Few tiles with a long sum would leave most of a GPU idle. There the depth is divided into parts,
+// which blocks of threads sum up at the same time. The gradient of weights [784, 128] from 65,536
+// rows has 26 tiles of 64 x 64; in 8 parts they are the work of 208 blocks. Tiles and parts are
+// those of least time by time_of, which knows sizes only: results do not depend on the GPU.
 #include "codegen/cpu/emit_internal.h"
 #include "codegen/gpu/gpu_product.h"
 
@@ -22,6 +27,14 @@ enum {
   DEPTH_BYTES = 64,     // of a row of a tile along the depth
   LEAST_TILE_DEPTH = 16,
   PROCESSORS = 132, // multiprocessors that the choice of a tile assumes, of any GPU
+  LEAST_PART = 256, // rounds of a part of the depth
+  // What dividing the depth into parts costs, as the multiplications of f32 that a multiprocessor
+  // of an H100 does meanwhile (250 a nanosecond): a launch of 2 us, and for each sum of a part the
+  // share of a multiprocessor in writing and reading it (8 bytes at 23 bytes a nanosecond).
+  LAUNCH_WORK = 500000,
+  SUM_WORK = 90,
+  TENSOR_SPEED = 6, // multiplications by tensor cores in the time of one of f32
+  MOST_SCRATCH = 64 << 20,
 };
 
 // The tiles from which one is chosen, the larger ones first. `rate`: results per second of a
@@ -200,26 +213,60 @@ static int64_t tiles_of(const Kernel *k, const GpuTiles *t, int rows, int column
   return size_times(n, rounds_of(k, t->batch));
 }
 
-// Returns the row of `shapes`, from number `first` on, with which a GPU of PROCESSORS
-// multiprocessors would be done first: with fewer tiles than that the time is that of one tile.
-static size_t fastest_shape(const Kernel *k, const GpuTiles *t, size_t first) {
-  double least = 0;
-  size_t best = first;
-  for (size_t i = first; i < countof(shapes); i++) {
-    double n = (double)tiles_of(k, t, shapes[i].rows, shapes[i].columns) / PROCESSORS;
-    double time = (n < 1 ? 1 : n) * shapes[i].rows * shapes[i].columns / shapes[i].rate;
-    if (least > 0 && time >= least) continue;
-    least = time;
-    best = i;
-  }
-  return best;
+int64_t gpu_product_results(const Kernel *k, const GpuTiles *t) {
+  return rounds_of(k, t->along[0] | t->along[1] | t->batch);
 }
 
-static void set_shape(GpuTiles *t, size_t i) {
+// Returns the bytes of the sums of `parts` parts of the depth.
+static int64_t scratch_of(const Kernel *k, const GpuTiles *t, int64_t parts) {
+  int64_t sums = size_times(gpu_product_results(k, t), parts);
+  return size_times(sums, dtype_bytes(gpu_tile_sum_type(t->factor)));
+}
+
+int64_t gpu_product_scratch(const Kernel *k, const GpuTiles *t) {
+  return t->parts > 1 ? ceil_div(scratch_of(k, t, t->parts), MEMORY_ALIGN) * MEMORY_ALIGN : 0;
+}
+
+// Returns the time that a GPU of PROCESSORS multiprocessors would take with row `i` of `shapes` and
+// the depth in `parts` parts, in multiplications of one of them. With fewer blocks than
+// multiprocessors it is that of one block.
+static double time_of(const Kernel *k, const GpuTiles *t, size_t i, int64_t parts) {
+  double tiles = (double)tiles_of(k, t, shapes[i].rows, shapes[i].columns),
+         n = tiles * (double)parts / PROCESSORS, depth = (double)rounds_of(k, t->inner);
+  double each = shapes[i].rows * shapes[i].columns / shapes[i].rate * depth / (double)parts;
+  double sums = (double)gpu_product_results(k, t) * (double)parts / PROCESSORS,
+         speed = dtype_bytes(t->factor) == 2 ? TENSOR_SPEED : 1;
+  return (n < 1 ? 1 : n) * each + (parts > 1 ? speed * (LAUNCH_WORK + SUM_WORK * sums) : 0);
+}
+
+static void set_shape(GpuTiles *t, size_t i, int64_t parts) {
   t->size[0] = shapes[i].rows;
   t->size[1] = shapes[i].columns;
   t->warps[0] = shapes[i].warps_rows;
   t->warps[1] = shapes[i].warps_columns;
+  t->parts = (int)parts;
+}
+
+// Returns the least number of parts, a power of two, with which at most LEAF chains of LEAF
+// additions in f32 follow one another.
+static int64_t least_parts(const Kernel *k, const GpuTiles *t) {
+  int64_t parts = 1;
+  while (t->factor != TYPE_F64 && parts * LEAF * LEAF < rounds_of(k, t->inner)) parts *= 2;
+  return parts;
+}
+
+// Sets the tiles and parts of least time among rows first..last-1 of `shapes`.
+static void choose_shape(const Kernel *k, GpuTiles *t, size_t first, size_t last) {
+  int64_t from = least_parts(k, t), depth = rounds_of(k, t->inner);
+  double least = 0;
+  for (size_t i = first; i < last; i++)
+    for (int64_t parts = from; parts == from || parts * LEAST_PART <= depth; parts *= 2) {
+      double time = time_of(k, t, i, parts);
+      bool fits = parts == from || scratch_of(k, t, parts) <= MOST_SCRATCH;
+      if (!fits || (least > 0 && time >= least)) continue;
+      least = time;
+      set_shape(t, i, parts);
+    }
 }
 
 int gpu_product_shapes(void) { return (int)countof(shapes); }
@@ -235,7 +282,8 @@ bool gpu_product_plan(Arena *a, const Kernel *k, const LoopSet *dep, int tile, G
     t->copied[side] = is_copied(k, t, side);
   }
   size_t first = t->factor == TYPE_F64 ? FIRST_F64 : 0;
-  set_shape(t, tile > (int)first ? (size_t)tile - 1 : fastest_shape(k, t, first));
+  bool given = tile > (int)first;
+  choose_shape(k, t, given ? (size_t)tile - 1 : first, given ? (size_t)tile : countof(shapes));
   // numbers of rows and columns go up to the end of the last tile, which has at most 128
   int64_t depth = rounds_of(k, t->inner), most = size_times(rounds_of(k, outer_loops(k)), 128);
   t->fold = t->factor != TYPE_F64 && depth > LEAF ? LEAF / t->depth : 0;
@@ -250,7 +298,8 @@ int64_t gpu_product_grain(const Kernel *k, const GpuTiles *t) {
 
 char *gpu_product_print(Arena *a, const GpuTiles *t) {
   static const char *const how[] = {"computed", "copied"};
-  return arena_printf(a, "tiles of %d x %d x %d %s, left factor %s, right factor %s", t->size[0],
+  const char *parts = t->parts > 1 ? arena_printf(a, ", depth in %d parts", t->parts) : "";
+  return arena_printf(a, "tiles of %d x %d x %d %s, left factor %s, right factor %s%s", t->size[0],
                       t->size[1], t->depth, dtype_text(t->factor), how[t->copied[0]],
-                      how[t->copied[1]]);
+                      how[t->copied[1]], parts);
 }

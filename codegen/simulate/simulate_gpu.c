@@ -116,7 +116,7 @@ static double tiles_seconds(const Sim *s, const GpuTiles *t, const double *exten
                  .k = loops_rounds(extent, t->inner),
                  .batch = loops_rounds(extent, t->batch)};
   Tile tile = {t->size[0], t->size[1]};
-  return wave_seconds(s, &z, tile_flops(s->m, t->factor), &tile, 1);
+  return wave_seconds(s, &z, tile_flops(s->m, t->factor), &tile, t->parts);
 }
 
 // Returns the seconds of the products of a kernel with scores of attention: the scores of each row

@@ -14,8 +14,9 @@
 //             from + (c + 1) * grain - 1, but none from `to` on. Where parts (GpuEntry) divide
 //             these units, the blocks of a set are so many times more, and the kernel says which
 //             of them computes what.
-//   combine   grid (GpuEntry.combine_blocks, nsets). Block (x, y) joins the partial rows of set y,
-//             for some of the results. Only kernels with partial results have it.
+//   combine   grid (GpuEntry.combine_blocks, nsets). Block (x, y) joins what the blocks of `run`
+//             have left for set y, for some of the results: partial rows, or sums of parts of a
+//             product in scratch memory. Only kernels that leave something have it.
 #ifndef IR_GPU_H
 #define IR_GPU_H
 
@@ -23,12 +24,15 @@
 
 // How a kernel is launched on a GPU.
 typedef struct GpuEntry {
-  const char *run, *combine;    // names in the images; combine is NULL without partial results
+  const char *run, *combine;    // names in the images; combine is NULL if nothing is joined
   int threads, combine_threads; // threads of a block, a multiple of 32
   int64_t grain; // units of a block of `run`; 0: KernelLaunch.grain (kernels with partial results)
   int parts;     // blocks of `run` that divide the units of one block among them; 0: there is one
   int shared, combine_shared; // bytes of dynamic shared memory
   int64_t combine_blocks;     // blocks in x of the grid of `combine`
+  // Bytes of scratch memory that `run` leaves to `combine`, for each set; a multiple of
+  // MEMORY_ALIGN. 0: none. A kernel has either this or partial rows.
+  int64_t scratch;
 } GpuEntry;
 
 // Code of a GPU: PTX text that ends in NUL, or an object for the emulator.
@@ -69,7 +73,7 @@ typedef struct GpuRecord {
   int64_t first_block; // blocks of the launch that belong to earlier sets
   int64_t from, to;    // units from..to-1 of the set (codegen/fuse/kernel.h)
   int64_t grain;       // units of a block of threads
-  uint64_t partial;    // partial row of the set's first block; 0 without partial results
+  uint64_t partial;    // partial row of the set's first block, or its scratch memory; 0: neither
   uint64_t status;     // a GpuStatus; 0: faults are not reported
 } GpuRecord;
 // The rows of partial results of successive blocks are ProgKernel.partial_bytes apart.

@@ -146,7 +146,7 @@ typedef struct GpuScalar {
 // What a StepPlan needs on the GPU besides the memory of the Exec, in bytes.
 typedef struct PlanNeed {
   size_t table, statuses;
-  size_t scratch; // of ordered operations
+  size_t scratch; // of ordered operations and kernels (GpuEntry.scratch)
   size_t slots;   // of messages
   bool products;  // whether it needs the workspace of products (GPU_WORKSPACE_BYTES)
 } PlanNeed;

@@ -61,12 +61,21 @@ static bool add_combine(DeviceWork *w, StepPlan *p, const GpuRound *round, uint3
   return true;
 }
 
+// Notes that an instruction needs so many bytes of scratch memory, which all use one after another.
+static void need_scratch(StepPlan *p, size_t bytes) {
+  if (bytes > p->need.scratch) p->need.scratch = bytes;
+}
+
 static bool measure_kernel(DeviceWork *w, StepPlan *p, const GpuRound *round) {
   const Exec *e = w->exec;
+  const GpuEntry *entry = &w->code->entry[e->program->instr[round->instr].u.kernel.kernel];
+  size_t scratch = 0;
   for (int64_t c = e->first; c < e->first + e->own; c++) {
     const BoundKernel *b = &bound_instr(e, c, round->instr, &round->steps)->u.kernel;
     p->need.table += b->nsets * gpu_table_record(b->kernel);
+    scratch += b->nsets * (size_t)entry->scratch;
   }
+  need_scratch(p, scratch);
   if (e->program->nchecks) p->need.statuses += (size_t)e->own * sizeof(GpuStatus);
   return true;
 }
@@ -75,7 +84,7 @@ static bool plan_kernel(DeviceWork *w, StepPlan *p, GpuRound *round) {
   const Exec *e = w->exec;
   uint32_t kernel = e->program->instr[round->instr].u.kernel.kernel;
   const GpuEntry *entry = &w->code->entry[kernel];
-  Launching l = {.parts = entry->parts};
+  Launching l = {.parts = entry->parts, .scratch = entry->scratch, .scratch_at = p->scratch_at};
   if (e->program->nchecks) round->status = p->nstatus;
   for (int64_t c = e->first; c < e->first + e->own; c++) {
     const BoundKernel *b = &bound_instr(e, c, round->instr, &round->steps)->u.kernel;
@@ -199,7 +208,6 @@ static int64_t ordered_scratch(const Exec *e, int64_t c, const GpuRound *round) 
   return ceil_div(gpu_ordered_launch(&sizes).scratch, MEMORY_ALIGN) * MEMORY_ALIGN;
 }
 
-// Ordered operations use their scratch memory one after another.
 static bool measure_ordered(DeviceWork *w, StepPlan *p, const GpuRound *round) {
   const Exec *e = w->exec;
   size_t scratch = 0;
@@ -207,7 +215,7 @@ static bool measure_ordered(DeviceWork *w, StepPlan *p, const GpuRound *round) {
     p->need.table += (size_t)gpu_record_bytes(ORDERED_POINTERS, ORDERED_SLOTS, 0);
     scratch += (size_t)ordered_scratch(e, c, round);
   }
-  if (scratch > p->need.scratch) p->need.scratch = scratch;
+  need_scratch(p, scratch);
   return true;
 }
 

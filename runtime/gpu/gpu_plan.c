@@ -117,7 +117,7 @@ bool gpu_plan_new(DeviceWork *w, StepPlan *p) {
   p->need = need;
   if (!allocate(w, &p->status_at, need.statuses, "the faults of launches") ||
       !gpu_clear(w, p->status_at, need.statuses) ||
-      !allocate(w, &p->scratch_at, need.scratch, "sorting") || !make_slots(w, p))
+      !allocate(w, &p->scratch_at, need.scratch, "sorting and sums in parts") || !make_slots(w, p))
     return false;
   p->table = mem_zeroed(need.table + 1, 1);
   if (!walk(w, p, add_round)) return false;

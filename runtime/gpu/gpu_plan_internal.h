@@ -18,6 +18,9 @@ typedef struct Launching {
   int32_t nsets;
   int64_t blocks; // blocks of all sets so far
   int parts;      // GpuEntry.parts
+  // GpuEntry.scratch, and where the scratch memory of the next set is
+  int64_t scratch;
+  CudaAddress scratch_at;
 } Launching;
 
 // What a record is made from. ptr has addresses on the host.

@@ -41,6 +41,8 @@ void gpu_table_kernel(const DeviceWork *w, StepPlan *p, const BoundKernel *b, in
         .from = set->from, .to = set->from + set->units, .grain = grain, .status = status};
     if (k->partial_bytes)
       record.partial = gpu_translate(w, b->partial + set->first * k->partial_bytes);
+    if (l->scratch) record.partial = l->scratch_at;
+    l->scratch_at += (CudaAddress)l->scratch;
     void **moved = w->exec->moved[0];
     for (int i = 0; i < k->nptr; i++)
       moved[i] =

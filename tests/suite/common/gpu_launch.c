@@ -67,17 +67,17 @@ static void fill_record(const Kernel *k, char *record, const GpuRecord *head, co
 
 // Fills the records of all sets, with partial rows from `partial` on. Returns the blocks of all.
 static int64_t fill_table(const Kernel *k, char *table, char *partial, GpuStatus *status,
-                          int64_t grain, int parts, uint32_t n, const GpuSet *set) {
+                          int64_t grain, const GpuEntry *e, uint32_t n, const GpuSet *set) {
   int64_t blocks = 0;
   for (uint32_t s = 0; s < n; s++) {
-    char *row = partial + blocks * kernel_partial_bytes(k);
+    char *row = partial + (e->scratch ? s * e->scratch : blocks * kernel_partial_bytes(k));
     GpuRecord head = {.first_block = blocks,
                       .to = set[s].units,
                       .grain = grain,
                       .partial = (uint64_t)(uintptr_t)row,
                       .status = (uint64_t)(uintptr_t)&status[s]};
     fill_record(k, table + s * gpu_record_bytes(k->nptr, k->nslots, k->nnum), &head, &set[s]);
-    blocks += ceil_div(set[s].units, grain) * (parts ? parts : 1);
+    blocks += ceil_div(set[s].units, grain) * (e->parts ? e->parts : 1);
   }
   return blocks;
 }
@@ -89,14 +89,14 @@ void gpu_runner_run(GpuRunner *r, uint32_t k, int64_t grain, uint32_t n, GpuSet 
   int regions = emulated_regions();
   if (e->grain) grain = e->grain;
   for (uint32_t s = 0; s < n; s++) rows += ceil_div(set[s].units, grain);
-  size_t bytes = (size_t)(rows * kernel_partial_bytes(kernel)) / 64 * 64;
+  size_t bytes = (size_t)(rows * kernel_partial_bytes(kernel) + n * e->scratch) / 64 * 64;
   char *table = calloc(n, (size_t)gpu_record_bytes(kernel->nptr, kernel->nslots, kernel->nnum)),
        *partial = aligned_alloc(64, bytes + 64);
   GpuStatus *status = calloc(n, sizeof *status);
   memset(partial, 0xff, bytes);
   gpu_runner_allow(r, partial, bytes);
   gpu_runner_allow(r, status, n * sizeof *status);
-  int64_t blocks = fill_table(kernel, table, partial, status, grain, e->parts, n, set);
+  int64_t blocks = fill_table(kernel, table, partial, status, grain, e, n, set);
   emulated_launch(r->image, e->run, table, n, 0, &r->header,
                   (EmulatedGrid){blocks, 1, e->threads, e->shared});
   if (e->combine)

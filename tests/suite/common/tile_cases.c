@@ -59,6 +59,14 @@ static const Product products[] = {
     {"both computed", {2, 40, 0, 48, 0, 36}, .left = SCALED, .result = BIAS_GELU},
     {"long sums", {0, 16, 0, 16, 0, 1300}, .order = {BY_ROWS, BY_ROWS}},
     {"long sums, ragged", {0, 17, 0, 19, 0, 777}, .turned = false},
+    {"depth in parts", {0, 24, 0, 16, 0, 1050}, .order = {BY_ROWS, BY_ROWS}},
+    {"depth in parts, incomplete batches",
+     {2, 20, 0, 17, 0, 70, 16},
+     .missing = {0, 3, 0, 2, 0, 31},
+     .order = {BY_DEPTH, BY_ROWS},
+     .result = BIAS_GELU},
+    {"depth in parts, no terms", {0, 16, 0, 16, 0, 70, 16}, .missing = {0, 0, 0, 0, 0, 70}},
+    {"depth in parts, computed factor", {0, 16, 0, 20, 0, 1100}, .left = SCALED, .turned = true},
     {"many tiles", {0, 300, 0, 80, 0, 16}, .order = {BY_DEPTH, BY_ROWS}},
 };
 
