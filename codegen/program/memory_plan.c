@@ -189,41 +189,23 @@ static int by_size(const void *x, const void *y) {
   return a->buffer < b->buffer ? -1 : a->buffer > b->buffer;
 }
 
-// Returns the offset of the smallest gap between buffers that is large enough for buffer p and free
-// during its live range. If there is no such gap, returns the end of the buffers. done: the n
-// buffers that have offsets, sorted by offset, so that one pass finds the gaps.
-static int64_t smallest_gap(const Builder *b, const uint32_t *done, uint32_t n,
-                            const PlanBuffer *p) {
-  int64_t at = 0, best = -1, best_gap = 0, bytes = ceil_div(p->bytes, ALIGN) * ALIGN;
-  for (uint32_t i = 0; i < n; i++) {
-    const PlanBuffer *q = &b->buffer.at[done[i]];
-    if (q->last < p->first || p->last < q->first) continue;
-    int64_t gap = q->offset - at;
-    if (gap >= bytes && (best < 0 || gap < best_gap)) {
-      best = at;
-      best_gap = gap;
-    }
-    int64_t end = q->offset + ceil_div(q->bytes, ALIGN) * ALIGN;
-    if (end > at) at = end;
-  }
-  return best >= 0 ? best : at;
-}
-
 static void place_buffers(Builder *b) {
-  SizedBuffer *span = arena_array(b->a, SizedBuffer, b->buffer.n + 1);
-  uint32_t *done = arena_array(b->a, uint32_t, b->buffer.n + 1), n = 0, placed = 0;
+  Arena *scratch = arena_new();
+  MemoryGaps *gaps = gaps_new(scratch, b->instr.n + 1);
+  SizedBuffer *span = arena_array(scratch, SizedBuffer, b->buffer.n + 1);
+  uint32_t n = 0;
   for (uint32_t i = 0; i < b->buffer.n; i++)
     if (!b->buffer.at[i].same) span[n++] = (SizedBuffer){b->buffer.at[i].bytes, i};
   qsort(span, n, sizeof *span, by_size);
   for (uint32_t i = 0; i < n; i++) {
     PlanBuffer *p = &b->buffer.at[span[i].buffer];
-    p->offset = smallest_gap(b, done, placed, p);
-    int64_t end = p->offset + ceil_div(p->bytes, ALIGN) * ALIGN;
+    int64_t bytes = ceil_div(p->bytes, ALIGN) * ALIGN;
+    p->offset = gaps_smallest(gaps, p->first, p->last, bytes);
+    int64_t end = p->offset + bytes;
     if (end > b->p->arena_bytes) b->p->arena_bytes = end;
-    uint32_t at = placed++;
-    for (; at > 0 && b->buffer.at[done[at - 1]].offset > p->offset; at--) done[at] = done[at - 1];
-    done[at] = span[i].buffer;
+    gaps_take(gaps, p->first, p->last, p->offset, end);
   }
+  arena_free(scratch);
   for (uint32_t i = 0; i < b->buffer.n; i++) {
     PlanBuffer *p = &b->buffer.at[i], *owner = &b->buffer.at[plan_owner(b, i)];
     p->offset = owner->offset + p->shift;

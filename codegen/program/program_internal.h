@@ -104,6 +104,16 @@ void collective_emit(Builder *b, const Group *g);
 // -- notes.c: Program.note, after the last instruction
 void notes_make(Builder *b);
 
+// -- memory_gaps.c: which offsets of the arena are free during a live range
+typedef struct MemoryGaps MemoryGaps;
+// Makes the gaps of a program of `instrs` instructions, in `a`. All offsets are free.
+MemoryGaps *gaps_new(Arena *a, uint32_t instrs);
+// Returns the offset of the smallest gap of at least `bytes` bytes that is free during the
+// instructions first..last, or of the end of all that is used then.
+int64_t gaps_smallest(MemoryGaps *g, uint32_t first, uint32_t last, int64_t bytes);
+// Marks the offsets from..to-1 as used during the instructions first..last.
+void gaps_take(MemoryGaps *g, uint32_t first, uint32_t last, int64_t from, int64_t to);
+
 // -- memory_plan.c
 void plan_memory(Builder *b); // places all buffers; sets the offsets of Refs into the arena
 // Returns the buffer that owns the memory of `buffer`. Buffers form a chain when each takes over
