@@ -256,6 +256,25 @@ static bool space_find(Trial *t) {
   return true;
 }
 
+_Static_assert(MAX_RANK + SCORES_DOTS <= MAX_LOOPS, "a kernel has loops for all its dims");
+
+// Returns whether a kernel has loops for the sums of all recomputed scores that the trial reads,
+// beside MAX_RANK others.
+static bool dots_fit(const Trial *t) {
+  const Fuser *f = t->f;
+  Dims all = {0};
+  for (uint32_t i = 0; i < t->n; i++) {
+    const Node *x = graph_node(f->g, t->node[i]);
+    for (int j = 0; j < x->nargs; j++) {
+      const Dims *dots = score_recomputed(f, x->args[j]) ? f->scores.dots[x->args[j]] : NULL;
+      Dims more = dots ? list_minus(dots, &all) : (Dims){0};
+      if (all.n + more.n > SCORES_DOTS) return false;
+      all = list_union(&all, &more);
+    }
+  }
+  return true;
+}
+
 static void member_find(Trial *t, TrialNode *m, NodeId n) {
   const Graph *g = t->f->g;
   const Node *x = graph_node(g, n);
@@ -381,7 +400,7 @@ bool form_find(Fuser *f, uint32_t n, const NodeId *node, LoopForm *out, const ch
   ArenaMark mark = arena_mark(f->a);
   Trial t = {.f = f, .n = n, .node = node, .member = arena_array(f->a, TrialNode, n)};
   *why = "too many dims";
-  bool found = space_find(&t);
+  bool found = space_find(&t) && dots_fit(&t);
   if (found) {
     for (uint32_t i = 0; i < n; i++) member_find(&t, &t.member[i], node[i]);
     found = addresses_fit(&t) && try_all(&t, out);

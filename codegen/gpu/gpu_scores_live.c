@@ -10,14 +10,17 @@
 //
 // A tile is dead in a phase if it adds nothing but 0 to all sums and nothing but -inf to all
 // maxima. As on CPUs (codegen/values/live_internal.h), factors of 0 and the other summands of -inf
-// are taken to be finite.
+// are taken to be finite, but for the maximum of a softmax: it is -inf where all scores are, and
+// then the softmax is NaN. A row sees that in its first tile of columns, which is computed in any
+// case. Where the softmax goes along the rows of the tile instead, what is subtracted from -inf is
+// looked at for each column.
 #include "codegen/gpu/gpu_scores.h"
 
 #ifdef MESHC_HAVE_LLVM
 
 // What is known of a statement. NULL: nothing.
 typedef struct Known {
-  LLVMValueRef low, high;   // i64s: least and largest value
+  LLVMValueRef low, high;   // i64s: least and largest value; of sums, values of an i32
   LLVMValueRef all, none;   // i1s: all elements are true, none is
   LLVMValueRef zero, least; // i1s: all elements are 0, all are -inf
 } Known;
@@ -64,6 +67,19 @@ static Known of_index(GpuScoresEmit *x, const KStmt *s) {
 
 // -- operations -----------------------------------------------------------------------------------
 
+// Returns what is known of an integer of a type, if additions without rounding made *a of it. They
+// may leave the range of an i32, in which case the value may be any. Of larger types nothing is
+// known, because their range is that of the arithmetic here.
+static Known in_range(Emit *e, Known a, Dtype type) {
+  if (!a.low) return a;
+  LLVMValueRef least = i64_of(e, INT32_MIN), most = i64_of(e, INT32_MAX);
+  LLVMValueRef in =
+      bit_and(e, bit_not(e, int_less(e, a.low, least)), bit_not(e, int_less(e, most, a.high)));
+  a.low = type == TYPE_I32 ? pick(e, in, a.low, least) : NULL;
+  a.high = type == TYPE_I32 ? pick(e, in, a.high, most) : NULL;
+  return a;
+}
+
 static Known of_sum(Emit *e, const Known *a, const Known *b) {
   Known out = {.zero = both(e, a->zero, b->zero), .least = either(e, a->least, b->least)};
   if (!a->low || !b->low) return out;
@@ -99,12 +115,10 @@ static Known of_choice(Emit *e, const Known *c, const Known *a, const Known *b) 
   };
 }
 
-// Returns whether a cast keeps what is known: it is one between floats, or to a wide integer.
+// Returns whether a cast keeps what is known: it is one between floats, or from i32 to i64.
 static bool keeps(const Kernel *k, const KStmt *s) {
   Dtype from = k->stmt[s->arg[0]].type;
-  bool wide = s->type == TYPE_I32 || s->type == TYPE_I64;
-  return dtype_is_float(s->type) ? dtype_is_float(from)
-                                 : wide && (from == TYPE_I32 || from == TYPE_I64);
+  return dtype_is_float(s->type) ? dtype_is_float(from) : s->type == TYPE_I64 && from == TYPE_I32;
 }
 
 static Known of_op(GpuScoresEmit *x, const KStmt *s, const Known *known) {
@@ -117,9 +131,9 @@ static Known of_op(GpuScoresEmit *x, const KStmt *s, const Known *known) {
   switch ((int)s->op) {
   case OP_INDEX: return of_index(x, s);
   case OP_CAST: return keeps(x->g->e.k, s) ? *a : nothing;
-  case OP_NEG: return negated(e, a);
-  case OP_ADD: return of_sum(e, a, b);
-  case OP_SUB: return of_sum(e, a, &minus);
+  case OP_NEG: return in_range(e, negated(e, a), s->type);
+  case OP_ADD: return in_range(e, of_sum(e, a, b), s->type);
+  case OP_SUB: return in_range(e, of_sum(e, a, &minus), s->type);
   case OP_MUL: return (Known){.zero = either(e, a->zero, b->zero)};
   case OP_DIV: return (Known){.zero = a->zero};
   case OP_EXP: return (Known){.zero = a->least};
@@ -140,6 +154,62 @@ static LLVMValueRef changes_nothing(const KStmt *s, const Known *arg) {
   return s->op == OP_SUM ? arg->zero : s->op == OP_MAX ? arg->least : NULL;
 }
 
+// Returns whether statement s subtracts from -inf a value that varies along the columns.
+static bool subtracts_row_value(const GpuScoresEmit *x, const KStmt *s, const Known *known) {
+  LoopSet columns = (LoopSet)1 << x->t->columns;
+  return s->kind == K_OP && s->op == OP_SUB && dtype_is_float(s->type) && known[s->arg[0]].least &&
+         x->g->plan.dep[s->arg[1]] & columns;
+}
+
+// Emits whether statement `id` is -inf or NaN at one of the columns of the tile. The lanes of a
+// warp look at a column each, several times if there are more columns. No thread has the counter of
+// rows, on which the statement must not depend.
+static LLVMValueRef any_infinite(GpuScoresEmit *x, int id) {
+  GpuEmit *g = x->g;
+  Emit *e = &g->e;
+  bool *needed = gpu_statements_of(g, id);
+  LLVMValueRef lane = keep_bits(e, g->thread, GPU_WARP - 1), any = LLVMConstInt(e->i1, 0, false);
+  LLVMValueRef last = int_sub(e, e->extent[x->t->columns], i64_of(e, 1));
+  for (int j = 0; j < x->t->tile_columns; j += GPU_WARP) {
+    LLVMValueRef column = int_add(e, x->first_column, int_add(e, lane, i64_of(e, j)));
+    e->counter[x->t->columns] = int_min(e, column, last);
+    for (int i = 0; i <= id; i++)
+      if (needed[i]) gpu_statement(g, i);
+    LLVMValueRef v = value_at(e, id, 0, 0),
+                 least = emit_identity(e, OP_MAX, e->k->stmt[id].type, false);
+    any = bit_or(e, any, LLVMBuildFCmp(e->b, LLVMRealULE, v, least, ""));
+  }
+  any = LLVMBuildZExt(e->b, any, e->i64, "");
+  for (int lanes = 1; lanes < GPU_WARP; lanes *= 2)
+    any = LLVMBuildOr(e->b, any, gpu_shuffle(g, GPU_SHUFFLE_XOR, any, lanes), "");
+  return not_zero(e, any);
+}
+
+// Emits `dead` where statement `id` is finite at all columns of the tile, else false.
+static LLVMValueRef if_finite(GpuScoresEmit *x, LLVMValueRef dead, int id) {
+  Emit *e = &x->g->e;
+  LLVMValueRef cell = emit_alloca(e, e->i1);
+  LLVMBuildStore(e->b, dead, cell);
+  LLVMBasicBlockRef done = if_begin(e, dead);
+  LLVMBuildStore(e->b, bit_not(e, any_infinite(x, id)), cell);
+  if_end(e, done);
+  return emit_read(e, e->i1, cell);
+}
+
+// Emits whether what the dead statements of a phase subtract from -inf is finite, where `dead`.
+static LLVMValueRef if_all_finite(GpuScoresEmit *x, int phase, const Known *known,
+                                  LLVMValueRef dead) {
+  const Kernel *k = x->g->e.k;
+  LoopSet rows = (LoopSet)1 << x->t->rows;
+  for (int i = 0; i < k->nstmts && dead; i++) {
+    const KStmt *s = &k->stmt[i];
+    if (s->level != LEVEL_INNER || s->phase != phase || !subtracts_row_value(x, s, known)) continue;
+    bool known_apart = !(x->g->plan.dep[s->arg[1]] & (rows | x->t->results));
+    dead = known_apart ? if_finite(x, dead, s->arg[1]) : NULL;
+  }
+  return dead;
+}
+
 LLVMValueRef gpu_scores_dead(GpuScoresEmit *x, int phase) {
   Emit *e = &x->g->e;
   const Kernel *k = e->k;
@@ -153,6 +223,6 @@ LLVMValueRef gpu_scores_dead(GpuScoresEmit *x, int phase) {
     if (s->kind == K_OP) known[i] = of_op(x, s, known);
     if (s->kind == K_REDUCE) dead = both(e, dead, changes_nothing(s, &known[s->arg[0]]));
   }
-  return dead;
+  return if_all_finite(x, phase, known, dead);
 }
 #endif

@@ -14,9 +14,17 @@ int64_t attention_least_bytes(const CodegenOptions *opt) {
   return opt->blocked_rows ? 0 : LEAST_BYTES;
 }
 
+static Dims summed(const Node *x) { return dims_make(x->attr.ndims, x->attr.dims); }
+
 // Returns why the scores of an attention cannot be recomputed, or NULL.
-static const char *refusal(const Attention *p) {
+static const char *refusal(const Finder *f, const Attention *p) {
+  Dims dots = {0};
   if (p->why) return p->why;
+  for (uint32_t i = 0; i < p->seed.n; i++) {
+    Dims over = summed(graph_node(f->g, p->seed.at[i])), more = list_minus(&over, &dots);
+    if (dots.n + more.n > SCORES_DOTS) return "its scores are sums over many dims";
+    dots = list_union(&dots, &over);
+  }
   return p->apart.n ? "some of its scores are sums of others" : NULL;
 }
 
@@ -41,7 +49,7 @@ static void mark_recomputed(Finder *f, bool *recomputed, NodeId n) {
 static void choose(Finder *f, uint32_t root, RecomputedScores *out) {
   const Attention *p = &f->part[root];
   if (!p->seed.n || !p->gathers || p->bytes < attention_least_bytes(f->opt)) return;
-  const char *why = refusal(p);
+  const char *why = refusal(f, p);
   for (uint32_t i = 0; i < p->seed.n && why; i++)
     out->why[p->seed.at[i]] =
         arena_printf(f->a, "a large contraction: library product; scores are stored: %s", why);
@@ -52,9 +60,24 @@ static void choose(Finder *f, uint32_t root, RecomputedScores *out) {
   }
 }
 
+// Sets out->dots.
+static void find_dots(Arena *a, const Graph *g, RecomputedScores *out) {
+  out->dots = arena_array(a, const Dims *, graph_count(g) + 1);
+  for (NodeId n = 1; n <= graph_count(g); n++) {
+    const Node *x = graph_node(g, n);
+    Dims all = {0};
+    if (!out->recomputed[n]) continue;
+    if (x->op == OP_CONTRACT) all = summed(x);
+    for (int i = 0; i < x->nargs; i++)
+      if (out->dots[x->args[i]]) all = list_union(&all, out->dots[x->args[i]]);
+    if (all.n) out->dots[n] = arena_copy(a, &all, sizeof all);
+  }
+}
+
 RecomputedScores attention_recomputed(Arena *a, const Graph *g, const CodegenOptions *opt) {
   uint32_t count = graph_count(g);
-  RecomputedScores out = {arena_array(a, bool, count + 1), arena_array(a, const char *, count + 1)};
+  RecomputedScores out = {.recomputed = arena_array(a, bool, count + 1),
+                          .why = arena_array(a, const char *, count + 1)};
   BlockedPlan p = {.of = arena_array(a, uint32_t, count + 1)};
   Finder f = {.a = a, .g = g, .opt = opt, .p = &p, .count = count};
   DimPairs pairs = attention_pairs(&f);
@@ -65,5 +88,6 @@ RecomputedScores attention_recomputed(Arena *a, const Graph *g, const CodegenOpt
     for (NodeId n = 1; n <= count; n++)
       if (f.part[n].used) choose(&f, n, &out);
   }
+  find_dots(a, g, &out);
   return out;
 }

@@ -47,7 +47,11 @@ bool blocked_computes(const BlockedPlan *p, uint32_t l, NodeId n);
 typedef struct RecomputedScores {
   bool *recomputed; // by node
   const char **why; // by node: why the scores that this contraction makes are stored, or NULL
+  // By recomputed node: the dims that contractions sum to compute it, at most SCORES_DOTS; NULL:
+  // none.
+  const Dims **dots;
 } RecomputedScores;
+enum { SCORES_DOTS = 4 };
 // Finds them. The result is allocated in `a`. Defined in attention.c.
 RecomputedScores attention_recomputed(Arena *a, const Graph *g, const CodegenOptions *opt);
 // Returns the bytes of the scores of the smallest attention whose scores are recomputed. Defined in
