@@ -263,18 +263,19 @@ char *gpu_code_text(Arena *a, const Program *p, Kernel *const *kernels, const Gp
 // -- gpu_transfer.c: collectives between processors on one GPU, or between GPUs
 // By instruction of a program: the plans of the parts of a collective; NULL for other instructions.
 typedef struct GpuTransfers {
-  struct PartPlan **local;       // for transfer_sets (collectives/local/transfer_plan.h)
-  struct MessagePart **messages; // for message_call (collectives/local/messages.h); NULL: `local`
-                                 // has the plans
-  uint32_t *join;                // with `messages`: gpu_joins
+  struct PartPlan **local; // for transfer_sets (collectives/local/transfer_plan.h)
+  // for message_call (collectives/local/messages.h), of collectives between GPUs, which `local` has
+  // not; NULL: there are none
+  struct MessagePart **messages;
+  uint32_t *join; // with `messages`: gpu_joins
 } GpuTransfers;
 // Appends the kernels that the collectives of a program need to its kernels, for gpu_code_load.
-// messages: the processors have a GPU each; false: they are on one GPU.
-GpuTransfers *gpu_transfers(Arena *a, Compiled *c, bool messages);
+// each: how many processors a GPU has, which fit (collectives/local/devices.h); 0: all are on one.
+GpuTransfers *gpu_transfers(Arena *a, Compiled *c, int64_t each);
 // -- gpu_joins.c
-// Returns by instruction, for each collective, the first instruction after it that has to wait for
-// its end: ninstrs if there is none.
-uint32_t *gpu_joins(Arena *a, const Compiled *c);
+// Returns by instruction, for each collective between GPUs, the first instruction after it that has
+// to wait for its end: ninstrs if there is none. messages: GpuTransfers.messages.
+uint32_t *gpu_joins(Arena *a, const Compiled *c, struct MessagePart *const *messages);
 // -- cache_files.c: the directory of the compile cache
 typedef struct CacheEntry {
   const char *key;     // hash of everything that the code depends on

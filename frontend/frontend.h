@@ -198,7 +198,7 @@ typedef struct PipelineOptions {
   bool verify_print; // debug: after every pass print the graph, read it, and print it again
   bool machine_code; // false: stop before LLVM
   Gpu *gpu;          // the GPU that the machine code is for; NULL: it is for the CPU
-  bool messages;     // with a GPU: it has one processor, and the others have GPUs of their own
+  int64_t each;      // with a GPU: the processors that each GPU has; 0: this one has all
   Timings *timings;  // receives time and memory of each pass; or NULL
   // Called with every graph that a pass has made, in the order of the passes; or NULL. The graph
   // lives as long as the arena of pipeline_run.

@@ -192,11 +192,11 @@ typedef struct GpuParts {
   const struct GpuImage *image; // have all functions that the entries name
   // by instruction: the plans of the parts of a collective (collectives/local/transfer_plan.h)
   struct PartPlan *const *transfers;
-  // The same between GPUs, for Execs with ranks (collectives/local/messages.h); NULL: `transfers`
-  // has the plans.
+  // For Execs with ranks, the same of collectives between GPUs (collectives/local/messages.h),
+  // which `transfers` has not; otherwise NULL.
   struct MessagePart *const *messages;
-  const uint32_t
-      *join; // with `messages`, by instruction: the first one that waits for a collective
+  // with `messages`, by instruction: the first one that waits for a collective between GPUs
+  const uint32_t *join;
 } GpuParts;
 // Loads the code. g, p, the entries and the plans must outlive the result. A program without images
 // only keeps tensors on the GPU: it has no instructions, and its Exec runs no step. Returns NULL

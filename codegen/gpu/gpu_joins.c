@@ -18,6 +18,7 @@ typedef struct Areas {
 typedef struct Joining {
   Arena *a;
   const Compiled *c;
+  struct MessagePart *const *messages;
   uint32_t instr; // the instruction whose references are visited
   Areas *of;      // by instruction: what it accesses
 } Joining;
@@ -62,25 +63,25 @@ static bool bounds_loop(InstrKind k) {
 }
 
 // Returns the first instruction that has to wait for collective i. Loops and the commit wait for
-// all collectives. Collectives follow one another in any case.
+// all collectives. Collectives between GPUs follow one another in any case.
 static uint32_t join_of(const Joining *j, uint32_t i) {
   const Program *p = j->c->program;
   uint32_t n = i + 1;
   for (; n < p->ninstrs && !bounds_loop(p->instr[n].kind); n++)
-    if (p->instr[n].kind != INSTR_COLLECTIVE && meet(&j->of[i], &j->of[n])) break;
+    if (!j->messages[n] && meet(&j->of[i], &j->of[n])) break;
   return n;
 }
 
-uint32_t *gpu_joins(Arena *a, const Compiled *c) {
+uint32_t *gpu_joins(Arena *a, const Compiled *c, struct MessagePart *const *messages) {
   const Program *p = c->program;
   uint32_t *out = arena_array(a, uint32_t, p->ninstrs + 1);
-  Joining j = {.a = a, .c = c, .of = arena_array(a, Areas, p->ninstrs + 1)};
+  Joining j = {.a = a, .c = c, .messages = messages, .of = arena_array(a, Areas, p->ninstrs + 1)};
   for (; j.instr < p->ninstrs; j.instr++) {
     Instr *in = &p->instr[j.instr];
     instr_refs(in, in->kind == INSTR_KERNEL ? p->kernel[in->u.kernel.kernel].nptr : 0, take_ref,
                &j);
   }
   for (uint32_t i = 0; i < p->ninstrs; i++)
-    if (p->instr[i].kind == INSTR_COLLECTIVE) out[i] = join_of(&j, i);
+    if (messages[i]) out[i] = join_of(&j, i);
   return out;
 }

@@ -8,7 +8,9 @@
 // Elements are combined in the order and in the groups of collectives/local/combine.c. So a
 // collective on a GPU has the bits of one on a CPU.
 #include "codegen/fuse/kernel_build_internal.h"
+#include "collectives/local/devices.h"
 #include "collectives/local/messages.h"
+#include "collectives/local/transfer.h"
 #include "ir/base/hash.h"
 
 #include <string.h>
@@ -132,8 +134,8 @@ static PartPlan *local_kernels(Arena *a, Compiled *c, const Collective *w) {
   return plan;
 }
 
-static MessagePart *message_kernels(Arena *a, Compiled *c, const Collective *w) {
-  MessagePart *part = message_plans(a, c->program, w);
+static MessagePart *message_kernels(Arena *a, Compiled *c, const Collective *w, int64_t each) {
+  MessagePart *part = message_plans(a, c->program, w, each);
   grow_kernels(a, c, 2 * w->nparts);
   for (uint32_t i = 0; i < w->nparts; i++) {
     if (!part[i].moves) continue;
@@ -143,19 +145,19 @@ static MessagePart *message_kernels(Arena *a, Compiled *c, const Collective *w) 
   return part;
 }
 
-GpuTransfers *gpu_transfers(Arena *a, Compiled *c, bool messages) {
+GpuTransfers *gpu_transfers(Arena *a, Compiled *c, int64_t each) {
   const Program *p = c->program;
   GpuTransfers *out = arena_new_of(a, GpuTransfers);
   out->local = arena_array(a, PartPlan *, p->ninstrs + 1);
-  out->messages = messages ? arena_array(a, MessagePart *, p->ninstrs + 1) : NULL;
-  out->join = messages ? gpu_joins(a, c) : NULL;
+  out->messages = each ? arena_array(a, MessagePart *, p->ninstrs + 1) : NULL;
   for (uint32_t i = 0; i < p->ninstrs; i++) {
     const Collective *w = &p->instr[i].u.collective;
     if (p->instr[i].kind != INSTR_COLLECTIVE) continue;
-    if (messages)
-      out->messages[i] = message_kernels(a, c, w);
+    if (each && devices_along(&p->mesh, group_axes(w), each) > 1)
+      out->messages[i] = message_kernels(a, c, w, each);
     else
       out->local[i] = local_kernels(a, c, w);
   }
+  out->join = each ? gpu_joins(a, c, out->messages) : NULL;
   return out;
 }

@@ -3,17 +3,23 @@
 // The library combines what it combines as meshc does: sums and products of numbers, and the larger
 // or smaller of integers. It loses a NaN among floats whose maximum it takes, and has no bools. So
 // these elements travel to all who need them, and a kernel combines them.
+//
+// Operands of several members on one device are combined there before they travel.
 #include "collectives/local/messages.h"
 
 #include <string.h>
 
+#include "collectives/local/devices.h"
 #include "collectives/local/transfer_plan_internal.h"
 
-// Returns whether kernels combine the elements of a collective.
+static bool reduces(const Collective *c) {
+  return c->kind == COLL_ALL_REDUCE || c->kind == COLL_REDUCE_SCATTER;
+}
+
+// Returns whether kernels combine the elements of several devices.
 static bool kernels_combine(const Collective *c) {
-  bool reduces = c->kind == COLL_ALL_REDUCE || c->kind == COLL_REDUCE_SCATTER;
   bool ordered = c->monoid == MONOID_MAX || c->monoid == MONOID_MIN;
-  return reduces && (c->type == TYPE_BOOL || (ordered && dtype_is_float(c->type)));
+  return reduces(c) && (c->type == TYPE_BOOL || (ordered && dtype_is_float(c->type)));
 }
 
 // -- planning -----------------------------------------------------------------------------------
@@ -55,14 +61,15 @@ static Transfer slot_side(const MessagePart *p, const Transfer *t, bool packs) {
   return out;
 }
 
-// Plans the kernel that packs, or the one that unpacks, all transfers of a part.
+// Plans the kernel that packs, or the one that unpacks, all transfers of a part. It combines
+// `sources` of them.
 static void plan_side(Arena *a, const PartTransfers *t, const Collective *c, const CollPart *part,
-                      const bool *varies, bool packs, MessagePart *out) {
+                      const bool *varies, bool packs, int64_t sources, MessagePart *out) {
   PartPlan *plan = packs ? &out->pack : &out->unpack;
-  bool combines = !packs && out->combines;
+  bool combines = sources > 1;
   PartBoxes boxes = {.a = a, .plan = plan, .rank = part->rank + 1, .varies = varies};
   *plan = (PartPlan){.monoid = combines ? c->monoid : MONOID_NONE,
-                     .sources = combines ? t->transfer.at[0].nsrc : 1,
+                     .sources = sources,
                      .results = 1,
                      .least_results = 1,
                      .bytes = combines ? 1 : dtype_bytes(c->type)};
@@ -73,7 +80,10 @@ static void plan_side(Arena *a, const PartTransfers *t, const Collective *c, con
   part_plan(&boxes, c->type);
 }
 
-MessagePart *message_plans(Arena *a, const Program *p, const Collective *c) {
+MessagePart *message_plans(Arena *a, const Program *p, const Collective *c, int64_t each) {
+  Axes axes = group_axes(c);
+  int64_t devices = devices_along(&p->mesh, axes, each),
+          members = axes_size(&p->mesh, axes) / devices;
   MessagePart *out = arena_array(a, MessagePart, c->nparts + 1);
   Collecting collecting = {.a = a, .part = arena_array(a, PartTransfers, c->nparts + 1)};
   CommCall call = full_call(a, p, c);
@@ -85,20 +95,20 @@ MessagePart *message_plans(Arena *a, const Program *p, const Collective *c) {
     if (!out[i].moves) continue;
     out[i].combines = kernels_combine(c);
     plan_slot(t, c, &c->part[i], &out[i]);
-    plan_side(a, t, c, &c->part[i], varies, true, &out[i]);
-    plan_side(a, t, c, &c->part[i], varies, false, &out[i]);
+    plan_side(a, t, c, &c->part[i], varies, true, reduces(c) ? members : 1, &out[i]);
+    plan_side(a, t, c, &c->part[i], varies, false, out[i].combines ? devices : 1, &out[i]);
   }
   return out;
 }
 
 // -- listing ------------------------------------------------------------------------------------
 
-// A transfer of the group of the processor, and the processor's part in it.
+// A transfer of a group, and the part in it of the device's processors: the blocks of those that
+// are sources, and of those that are destinations.
 typedef struct Involved {
   Transfer t;
-  int64_t source, result; // index of the processor among sources and destinations; -1: it is none
-  const char *src;        // its blocks
-  char *dst;
+  int64_t nsrc, ndst;
+  char **src, **dst;
 } Involved;
 
 typedef struct Listing {
@@ -106,15 +116,27 @@ typedef struct Listing {
   const MessagePart *part;
   const Mesh *mesh;
   const Collective *what;
-  int64_t processor, me, members; // number of the processor, its rank in the group, and its size
+  Axes axes;           // along which the members of a group differ
+  int64_t first, each; // the processors of the device
+  int64_t me, devices; // number of the device among those of a group, and how many these are
+  int64_t members;     // of a group on each device
   char *staging;
   int64_t used; // bytes of slots so far
   VEC(TransferSet) pack, unpack;
   VEC(Message) message;
-  // the transfers of the current part, and its number
+  // the transfers of the current part of the current group; the numbers of both
   VEC(Involved) involved;
-  int64_t current;
+  int64_t current, group;
 } Listing;
+
+static int64_t device_of(const Listing *l, int64_t processor) {
+  return device_index(l->mesh, l->axes, l->each, processor);
+}
+
+// Returns the number of a processor among the members of its group, by device.
+static int64_t number_of(const Listing *l, int64_t processor) {
+  return device_of(l, processor) * l->members + device_place(l->mesh, l->axes, l->each, processor);
+}
 
 // Returns n new slots of the current part. Offsets are integers, since `staging` may be NULL.
 static char *new_slots(Listing *l, int64_t n) {
@@ -140,19 +162,23 @@ static void add_pack(Listing *l, const Involved *v, char *slot) {
   const MessagePart *p = &l->part[l->current];
   Transfer side = slot_side(p, &v->t, true);
   TransferSet set = new_set(l, &p->pack, &side);
-  set.ptr[0] = (void *)(uintptr_t)v->src;
-  set.ptr[1] = slot;
+  if (v->nsrc != p->pack.sources) BUG("a box is packed from other blocks than planned");
+  for (int64_t k = 0; k < v->nsrc; k++) set.ptr[k] = v->src[k];
+  set.ptr[v->nsrc] = slot;
   vec_push(l->a, l->pack) = set;
 }
 
-// Lists the unpacking of a box from `source`: as many slots as the plan has sources.
+// Lists the unpacking of a box to each destination, from `source`: as many slots as the plan has
+// sources.
 static void add_unpack(Listing *l, const Involved *v, const char *const *source) {
   const MessagePart *p = &l->part[l->current];
   Transfer side = slot_side(p, &v->t, false);
-  TransferSet set = new_set(l, &p->unpack, &side);
-  for (int64_t k = 0; k < p->unpack.sources; k++) set.ptr[k] = (void *)(uintptr_t)source[k];
-  set.ptr[p->unpack.sources] = v->dst;
-  vec_push(l->a, l->unpack) = set;
+  for (int64_t d = 0; d < v->ndst; d++) {
+    TransferSet set = new_set(l, &p->unpack, &side);
+    for (int64_t k = 0; k < p->unpack.sources; k++) set.ptr[k] = (void *)(uintptr_t)source[k];
+    set.ptr[p->unpack.sources] = v->dst[d];
+    vec_push(l->a, l->unpack) = set;
+  }
 }
 
 static void add_message(Listing *l, Message m) {
@@ -189,7 +215,7 @@ static bool lies_so(const MessagePart *p, const Transfer *t, const int64_t *stri
 
 // Returns whether a message may be sent from the operand itself.
 static bool sends_directly(const MessagePart *p, const Transfer *t) {
-  return lies_so(p, t, t->from_stride);
+  return p->pack.sources == 1 && lies_so(p, t, t->from_stride);
 }
 
 // Returns whether a slot has other elements between those of a box.
@@ -206,11 +232,11 @@ static bool receives_directly(const MessagePart *p, const Transfer *t) {
 }
 
 // Returns whether the library may use the block of one side (the sources, or the results) itself:
-// all members of the group have boxes of the largest size, which lie one after the other in the
-// block, in the order of the members.
+// each device has one member of the group. All have boxes of the largest size, which lie one after
+// the other in the block, in the order of the members.
 static bool all_lie_so(const Listing *l, bool sources) {
   const MessagePart *p = &l->part[l->current];
-  if (l->involved.n != l->members) return false;
+  if (l->members > 1 || l->involved.n != l->devices) return false;
   for (uint32_t k = 0; k < l->involved.n; k++) {
     const Transfer *t = &l->involved.at[k].t;
     if (memcmp(t->extent, p->most, (size_t)t->rank * sizeof *t->extent) != 0 ||
@@ -221,16 +247,17 @@ static bool all_lie_so(const Listing *l, bool sources) {
   return true;
 }
 
+// Returns where the box is in the only source, or in the only destination, on this device.
 static const char *operand_at(const Listing *l, const Involved *v) {
-  return v->src + v->t.from * dtype_bytes(l->what->type);
+  return v->src[0] + v->t.from * dtype_bytes(l->what->type);
 }
 static char *result_at(const Listing *l, const Involved *v) {
-  return v->dst + v->t.to * dtype_bytes(l->what->type);
+  return v->dst[0] + v->t.to * dtype_bytes(l->what->type);
 }
 
 // -- kinds of collectives -----------------------------------------------------------------------
 
-// Sends one box to member `to`. Returns the slot in which it is packed, where a box for this member
+// Sends one box to device `to`. Returns the slot in which it is packed, where a box for this device
 // itself stays; NULL if it is sent from the operand.
 static const char *send_box(Listing *l, const Involved *v, int64_t to) {
   const MessagePart *p = &l->part[l->current];
@@ -243,18 +270,19 @@ static const char *send_box(Listing *l, const Involved *v, int64_t to) {
   return slot;
 }
 
-static void send_to_all(Listing *l, const Involved *v) {
-  for (int64_t k = 0; k < l->members; k++)
-    if (k != l->me) (void)send_box(l, v, k);
+static void send_to_all(Listing *l, const Involved *v, const char *own) {
+  const MessagePart *p = &l->part[l->current];
+  for (int64_t k = 0; k < l->devices; k++)
+    if (k != l->me) add_send(l, own, span_of(p, &v->t) * dtype_bytes(l->what->type), k);
 }
 
-// Receives the boxes that a kernel combines, and lists the kernel. own: the box of this member.
+// Receives the boxes that a kernel combines, and lists the kernel. own: the box of this device.
 // sends: it also sends its box to all, when its turn comes (see list_all_reduce).
 static void combine_boxes(Listing *l, const Involved *v, const char *own, bool sends) {
   const MessagePart *p = &l->part[l->current];
-  const char **source = arena_array(l->a, const char *, l->members);
-  for (int64_t k = 0; k < l->members; k++) {
-    if (k == l->me && sends) send_to_all(l, v);
+  const char **source = arena_array(l->a, const char *, l->devices);
+  for (int64_t k = 0; k < l->devices; k++) {
+    if (k == l->me && sends) send_to_all(l, v, own);
     char *slot = k == l->me ? NULL : new_slots(l, 1);
     if (slot) add_receive(l, slot, span_of(p, &v->t) * dtype_bytes(l->what->type), k);
     source[k] = slot ? slot : own;
@@ -262,22 +290,26 @@ static void combine_boxes(Listing *l, const Involved *v, const char *own, bool s
   add_unpack(l, v, source);
 }
 
-// There is one transfer, whose elements lie one after the other. Where a kernel combines, member 0
-// sends to all, then member 1, and so on: all members list their messages in this one order, which
-// messages that leave in several groups need (messages.h).
+// There is one transfer, whose elements lie one after the other, as they do in a slot. Where a
+// kernel combines, device 0 sends to all, then device 1, and so on: all devices list their messages
+// in this one order, which messages that leave in several groups need (messages.h).
 static void list_all_reduce(Listing *l) {
   const MessagePart *p = &l->part[l->current];
   const Involved *v = &l->involved.at[0];
-  if (!p->combines) {
-    add_message(l, (Message){.kind = MESSAGE_REDUCE,
-                             .from = v->src,
-                             .to = v->dst,
-                             .count = span_of(p, &v->t),
-                             .type = l->what->type,
-                             .monoid = l->what->monoid});
+  bool packs = l->members > 1;
+  char *slot = packs ? new_slots(l, 1) : NULL;
+  if (packs) add_pack(l, v, slot);
+  if (p->combines) {
+    combine_boxes(l, v, packs ? slot : v->src[0], true);
     return;
   }
-  combine_boxes(l, v, v->src, true);
+  add_message(l, (Message){.kind = MESSAGE_REDUCE,
+                           .from = packs ? slot : v->src[0],
+                           .to = packs ? slot : v->dst[0],
+                           .count = span_of(p, &v->t),
+                           .type = l->what->type,
+                           .monoid = l->what->monoid});
+  if (packs) add_unpack(l, v, (const char *const[]){slot});
 }
 
 // Lists a reduce_scatter that the library combines.
@@ -285,25 +317,25 @@ static void list_reduced_scatter(Listing *l) {
   const MessagePart *p = &l->part[l->current];
   int64_t size = dtype_bytes(l->what->type);
   bool direct = all_lie_so(l, true);
-  char *slots = direct ? NULL : new_slots(l, l->members), *to = NULL;
-  const char *from = direct ? l->involved.at[0].src : slots;
+  char *slots = direct ? NULL : new_slots(l, l->devices * l->members);
+  char *to = direct ? NULL : slot_at(l, slots, l->me * l->members);
+  const char *from = direct ? l->involved.at[0].src[0] : slots;
   for (uint32_t i = 0; i < l->involved.n; i++) {
     const Involved *v = &l->involved.at[i];
-    int64_t k = axes_rank(l->mesh, group_axes(l->what), v->t.dst_of[0]);
-    if (!direct) add_pack(l, v, slot_at(l, slots, k));
-    if (v->result < 0) continue;
+    char *slot = direct ? NULL : slot_at(l, slots, number_of(l, v->t.dst_of[0]));
+    if (!direct) add_pack(l, v, slot);
+    if (v->ndst == 0) continue;
     if (direct && receives_directly(p, &v->t)) {
       to = result_at(l, v);
     } else {
-      to = direct ? new_slots(l, 1) : slot_at(l, slots, l->me);
-      add_unpack(l, v, (const char *const[]){to});
+      if (direct) slot = to = new_slots(l, 1);
+      add_unpack(l, v, (const char *const[]){slot});
     }
   }
-  if (!to) to = direct ? new_slots(l, 1) : slot_at(l, slots, l->me); // its piece is empty
   add_message(l, (Message){.kind = MESSAGE_REDUCE_SCATTER,
                            .from = from,
                            .to = to,
-                           .count = direct ? p->elements : p->slot / size,
+                           .count = direct ? p->elements : l->members * p->slot / size,
                            .type = l->what->type,
                            .monoid = l->what->monoid});
 }
@@ -315,51 +347,50 @@ static void list_reduce_scatter(Listing *l) {
   }
   for (uint32_t i = 0; i < l->involved.n; i++) {
     const Involved *v = &l->involved.at[i];
-    const char *own = send_box(l, v, axes_rank(l->mesh, group_axes(l->what), v->t.dst_of[0]));
-    if (v->result >= 0) combine_boxes(l, v, own, false);
+    const char *own = send_box(l, v, device_of(l, v->t.dst_of[0]));
+    if (v->ndst) combine_boxes(l, v, own, false);
   }
 }
 
 static void list_all_gather(Listing *l) {
   const MessagePart *p = &l->part[l->current];
   bool direct = all_lie_so(l, false);
-  char *slots = direct ? NULL : new_slots(l, l->members);
-  const char *from = NULL;
+  char *slots = direct ? NULL : new_slots(l, l->devices * l->members);
+  const char *from = direct ? NULL : slot_at(l, slots, l->me * l->members);
   int64_t bytes = direct ? p->elements * dtype_bytes(l->what->type) : p->slot;
   for (uint32_t i = 0; i < l->involved.n; i++) {
     const Involved *v = &l->involved.at[i];
-    int64_t k = axes_rank(l->mesh, group_axes(l->what), v->t.src_of[0]);
-    char *slot = direct ? NULL : slot_at(l, slots, k);
+    char *slot = direct ? NULL : slot_at(l, slots, number_of(l, v->t.src_of[0]));
     bool whole = span_of(p, &v->t) * dtype_bytes(l->what->type) == bytes;
-    if (v->source >= 0 && whole && sends_directly(p, &v->t)) from = operand_at(l, v);
-    if (v->source >= 0 && !from) {
-      from = direct ? new_slots(l, 1) : slot;
-      add_pack(l, v, (char *)(uintptr_t)from);
+    if (v->nsrc && l->members == 1 && whole && sends_directly(p, &v->t)) {
+      from = operand_at(l, v);
+    } else if (v->nsrc) {
+      char *packed = direct ? new_slots(l, 1) : slot;
+      add_pack(l, v, packed);
+      if (direct) from = packed;
     }
     if (!direct) add_unpack(l, v, (const char *const[]){slot});
   }
-  if (!from) from = slot_at(l, slots, l->me); // its piece is empty, so the slots are there
   add_message(l, (Message){.kind = MESSAGE_GATHER,
                            .from = from,
-                           .to = direct ? l->involved.at[0].dst : slots,
-                           .count = bytes,
+                           .to = direct ? l->involved.at[0].dst[0] : slots,
+                           .count = l->members * bytes,
                            .type = TYPE_U8});
 }
 
 // Lists an all_to_all or a permute: its transfers are from one processor to one.
 static void list_exchange(Listing *l) {
   const MessagePart *p = &l->part[l->current];
-  Axes axes = group_axes(l->what);
   for (uint32_t i = 0; i < l->involved.n; i++) {
     const Involved *v = &l->involved.at[i];
     const char *slot = NULL;
-    if (v->source >= 0) slot = send_box(l, v, axes_rank(l->mesh, axes, v->t.dst_of[0]));
-    if (v->result < 0) continue;
-    bool direct = v->source < 0 && receives_directly(p, &v->t);
-    char *to = direct ? result_at(l, v) : v->source < 0 ? new_slots(l, 1) : NULL;
+    if (v->nsrc) slot = send_box(l, v, device_of(l, v->t.dst_of[0]));
+    if (v->ndst == 0) continue;
+    bool direct = v->nsrc == 0 && receives_directly(p, &v->t);
+    char *to = direct ? result_at(l, v) : v->nsrc == 0 ? new_slots(l, 1) : NULL;
     if (to)
       add_receive(l, to, span_of(p, &v->t) * dtype_bytes(l->what->type),
-                  axes_rank(l->mesh, axes, v->t.src_of[0]));
+                  device_of(l, v->t.src_of[0]));
     if (!direct) add_unpack(l, v, (const char *const[]){to ? to : slot});
   }
 }
@@ -378,26 +409,31 @@ static void list_part(Listing *l) {
   l->involved.n = 0;
 }
 
-static int64_t index_of(const int64_t *list, int64_t n, int64_t x) {
+// Returns the addresses of those of the n processors `list` that the device has, which are in
+// address[0..n), and their number.
+static int64_t own_blocks(const Listing *l, const int64_t *list, int64_t n, char *const *address,
+                          char ***out) {
+  int64_t own = 0;
+  *out = arena_array(l->a, char *, n + 1);
   for (int64_t i = 0; i < n; i++)
-    if (list[i] == x) return i;
-  return -1;
+    if (list[i] >= l->first && list[i] < l->first + l->each) (*out)[own++] = address[i];
+  return own;
 }
 
-// Notes a transfer of a walk in which the processor takes part.
+// Notes a transfer of a walk in which the device takes part.
 static void take_involved(const TransferWalk *w, const Transfer *t, int64_t elements, int64_t job) {
   (void)elements, (void)job;
   Listing *l = w->context;
-  Involved v = {.t = *t,
-                .source = index_of(t->src_of, t->nsrc, l->processor),
-                .result = index_of(t->dst_of, t->ndst, l->processor)};
+  Involved v = {.t = *t};
+  v.nsrc = own_blocks(l, t->src_of, t->nsrc, t->src, &v.src);
+  // an all_reduce has all of the group as destinations, even where they share memory
+  int64_t ndst = l->what->kind == COLL_ALL_REDUCE ? t->nsrc : t->ndst;
+  v.ndst = own_blocks(l, t->dst_of, ndst, t->dst, &v.dst);
   int64_t part = w->part - w->call->what->part;
-  if (v.source < 0 && v.result < 0) return;
-  if (part != l->current) list_part(l);
+  if (v.nsrc == 0 && v.ndst == 0) return;
+  if (part != l->current || w->peer[0] != l->group) list_part(l);
   l->current = part;
-  const CommMember *own = &w->call->member[l->processor];
-  v.src = own->src[part];
-  v.dst = own->dst[part];
+  l->group = w->peer[0];
   // the walk uses its list of processors again for the next group
   v.t.src_of = arena_copy(l->a, t->src_of, sizeof *t->src_of * (size_t)t->nsrc);
   v.t.dst_of = arena_copy(l->a, t->dst_of, sizeof *t->dst_of * (size_t)t->ndst);
@@ -405,15 +441,19 @@ static void take_involved(const TransferWalk *w, const Transfer *t, int64_t elem
 }
 
 MessageCall message_call(Arena *a, const MessagePart *part, const Mesh *m, const CommCall *call,
-                         int64_t processor, char *staging) {
+                         int64_t first, int64_t each, char *staging) {
   Axes axes = group_axes(call->what);
+  int64_t devices = devices_along(m, axes, each);
   Listing l = {.a = a,
                .part = part,
                .mesh = m,
                .what = call->what,
-               .processor = processor,
-               .me = axes_rank(m, axes, processor),
-               .members = axes_size(m, axes),
+               .axes = axes,
+               .first = first,
+               .each = each,
+               .me = device_index(m, axes, each, first),
+               .devices = devices,
+               .members = axes_size(m, axes) / devices,
                .staging = staging};
   walk_by_dim(m, call, take_involved, &l);
   list_part(&l);

@@ -1,19 +1,22 @@
-// Collectives as messages between devices, for processors that each have a device (a GPU) of their
-// own. A library of the devices (NCCL) carries the messages.
+// Collectives as messages between devices (GPUs) that have one or several processors each
+// (devices.h). A library of the devices (NCCL) carries the messages.
 //
 // The elements of a transfer (a box of elements, transfer.h) travel in a slot: memory in which the
 // box lies row-major, with the strides of the largest box of the part in a full batch. So sender
 // and receiver agree on a message whatever their blocks look like. A call has three steps:
 //
-//   pack       kernels copy boxes from operands to slots
+//   pack       kernels copy boxes from operands to slots, or combine those of a device's members
 //   messages   from slots to slots; what lies in a block as it would in a slot needs none
-//   unpack     kernels copy boxes from slots to results, or combine those of several processors
+//   unpack     kernels copy boxes from slots to results, or combine those of several devices
+//
+// So a sum of bf16 over four processors on two devices is rounded after the two of each device are
+// added, and again after both sums are. In one process all four are added in order.
 //
 // An all_gather of three processors, each with 2 x 5 elements, to 6 x 5 elements is one message
 // without slots. To 2 x 15 elements it is a message to three slots, and three boxes to unpack.
 //
 //   when the program is compiled   message_plans says which kernels each part needs
-//   when it is bound to memory     message_call lists what one processor does in a call
+//   when it is bound to memory     message_call lists what one device does in a call
 #ifndef COLLECTIVES_MESSAGES_H
 #define COLLECTIVES_MESSAGES_H
 
@@ -23,8 +26,8 @@
 typedef struct MessagePart {
   bool moves;      // false: no batch has elements to move
   bool combines;   // `unpack` combines; false: it copies, and the library combines
-  PartPlan pack;   // from an operand to a slot
-  PartPlan unpack; // from a slot, or slots of all members of the group, to a result
+  PartPlan pack;   // from an operand, or those of a device's members of a group, to a slot
+  PartPlan unpack; // from a slot, or slots of all devices of a group, to a result
   int64_t stride[MAX_RANK], most[MAX_RANK]; // strides and largest sizes of a box, in elements
   int64_t elements;                         // of the largest box
   int64_t slot; // bytes of a slot: those of the largest box, rounded up to SLOT_ALIGN
@@ -32,17 +35,19 @@ typedef struct MessagePart {
 enum { SLOT_ALIGN = 16 }; // kernels load and store so many bytes at once
 
 // Returns the plans of all parts of collective c of program p, in an array that is allocated in a.
-// The kernels of the PartPlans are not set.
-MessagePart *message_plans(Arena *a, const Program *p, const Collective *c);
+// The kernels of the PartPlans are not set. Devices have `each` processors, which fit
+// (devices_fit). A group of the collective has several devices (devices_along).
+MessagePart *message_plans(Arena *a, const Program *p, const Collective *c, int64_t each);
 
 typedef enum MessageKind {
-  MESSAGE_REDUCE,         // `count` elements of all members are combined; all get the result
-  MESSAGE_REDUCE_SCATTER, // member k gets elements k * count to (k + 1) * count - 1 of the result
-  MESSAGE_GATHER,         // all get the elements of member k from element k * count on
-  MESSAGE_SEND,           // to member `peer`
-  MESSAGE_RECEIVE         // from member `peer`
+  MESSAGE_REDUCE,         // `count` elements of all devices are combined; all get the result
+  MESSAGE_REDUCE_SCATTER, // device k gets elements k * count to (k + 1) * count - 1 of the result
+  MESSAGE_GATHER,         // all get the elements of device k from element k * count on
+  MESSAGE_SEND,           // to device `peer`
+  MESSAGE_RECEIVE         // from device `peer`
 } MessageKind;
-// Members are counted within the group of the processor: axes_rank(mesh, MessageCall.axes, ...).
+// Devices are counted within a group: device_index(mesh, MessageCall.axes, ...). All groups of a
+// device have the same devices.
 typedef struct Message {
   MessageKind kind;
   const void *from; // NULL: it receives
@@ -53,21 +58,21 @@ typedef struct Message {
   int64_t peer;
 } Message;
 
-// What one processor does in a call. Sets of one kernel are neighbours.
+// What one device does in a call. Sets of one kernel are neighbours.
 typedef struct MessageCall {
-  Axes axes; // along which the members of its group differ
+  Axes axes; // along which the members of a group differ
   uint32_t npacks, nmessages, nunpacks;
   TransferSet *pack, *unpack; // those of a list may run in any order and at the same time
-  // To be carried out all at once. Members have equal lists but for sends and receives, which
+  // To be carried out all at once. Devices have equal lists but for sends and receives, which
   // match. There is one order of all messages of the group, in which each list has those of its
-  // member: lists may be split anywhere, and members then never wait in a circle.
+  // device: lists may be split anywhere, and devices then never wait in a circle.
   Message *message;
   int64_t staging; // bytes of all slots
 } MessageCall;
-// Returns what `processor` does in a call, in memory of a. Of the members, only this one needs
-// addresses. The slots begin at `staging`, a multiple of MEMORY_ALIGN. The function accesses
-// neither blocks nor slots, so NULL serves to find the bytes that they need.
+// Returns what the device with processors first..first + each - 1 does in a call, in memory of a.
+// Only these members need addresses. The slots begin at `staging`, a multiple of MEMORY_ALIGN. The
+// function accesses neither blocks nor slots, so NULL serves to find the bytes that they need.
 MessageCall message_call(Arena *a, const MessagePart *part, const Mesh *m, const CommCall *call,
-                         int64_t processor, char *staging);
+                         int64_t first, int64_t each, char *staging);
 
 #endif

@@ -223,6 +223,7 @@ PartPlan *transfer_plans(Arena *a, const Program *p, const Collective *c) {
 typedef struct Listing {
   Arena *a;
   const PartPlan *plan;
+  int64_t first, each; // the processors whose groups are listed
   VEC(TransferSet) set;
 } Listing;
 
@@ -245,6 +246,7 @@ static void take_set(const TransferWalk *w, const Transfer *t, int64_t elements,
   (void)elements, (void)job;
   Listing *l = w->context;
   const PartPlan *p = &l->plan[w->part - w->call->what->part];
+  if (t->src_of[0] < l->first || t->src_of[0] >= l->first + l->each) return;
   if (t->nsrc != p->sources || (t->ndst != p->results && t->ndst != p->least_results))
     BUG("a transfer that was not planned");
   if (t->nsrc == 1 && t->ndst == 1 && t->src[0] == t->dst[0] && t->from == t->to) return;
@@ -278,8 +280,8 @@ void order_sets(Arena *a, TransferSet *set, uint32_t n) {
 }
 
 uint32_t transfer_sets(Arena *a, const PartPlan *plan, const Mesh *m, const CommCall *call,
-                       TransferSet **out) {
-  Listing l = {.a = a, .plan = plan};
+                       int64_t first, int64_t each, TransferSet **out) {
+  Listing l = {.a = a, .plan = plan, .first = first, .each = each};
   walk_by_dim(m, call, take_set, &l);
   order_sets(a, l.set.at, l.set.n);
   *out = l.set.at;

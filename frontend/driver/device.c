@@ -1,4 +1,5 @@
 // The device of a run (--device): checks what it supports, opens the GPU, and words it for headers.
+#include "collectives/local/devices.h"
 #include "frontend/driver/session.h"
 
 #include <string.h>
@@ -20,15 +21,17 @@ bool session_check_device(const Session *s) {
   return option_word(s->opt, OPTION_DEVICE, countof(devices), devices, s->diag, &device);
 }
 
-// With --device cuda a rank has one processor. Returns false after an error.
-static bool ranks_suffice(const Session *s) {
-  if (!s->ranks || ranks_processors(s->ranks) == 1) return true;
+// Refuses ranks whose processors are no box of the mesh. Returns false after an error.
+static bool ranks_fit(const Session *s) {
+  if (!s->ranks || devices_fit(&s->model->mesh, ranks_processors(s->ranks))) return true;
   long long n = mesh_size(&s->model->mesh);
   diag_error(s->diag, DIAG_UNAVAILABLE, option_use(s->opt, OPTION_DEVICE)->pos,
-             "--device cuda does not support several processors a rank yet: the mesh has %lld, and "
-             "there are %d ranks",
-             n, ranks_count(s->ranks));
-  return diag_hint(s->diag, "start %lld ranks (--np %lld), or one process without --np", n, n);
+             "--device cuda: %d ranks do not divide the axes of the mesh %s evenly",
+             ranks_count(s->ranks), mesh_text(s->arena, &s->model->mesh));
+  return diag_hint(s->diag,
+                   "the processors of a rank follow one another and must be a box of the mesh: "
+                   "change the order of its axes, start %lld ranks (--np %lld), or one process",
+                   n, n);
 }
 
 // A run has all processors on its GPU, or one in each process. What only describes a program counts
@@ -42,7 +45,7 @@ void session_device_machine(Session *s) {
 
 bool session_open_device(Session *s) {
   if (!session_for_gpu(s) || s->gpu) return true;
-  if (!ranks_suffice(s)) return false;
+  if (!ranks_fit(s)) return false;
   s->gpu = gpu_open(s->ranks, s->diag);
   if (s->gpu) session_device_machine(s);
   return s->gpu != NULL;

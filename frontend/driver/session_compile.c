@@ -9,7 +9,8 @@
 // Returns the bytes that a processor has of the GPU, which all of them share in one process.
 static double gpu_memory_each(const Session *s) {
   double all = (double)gpu_facts(s->gpu)->memory;
-  return s->ranks ? all : floor(all / (double)mesh_size(&s->model->mesh));
+  int64_t n = s->ranks ? ranks_processors(s->ranks) : mesh_size(&s->model->mesh);
+  return floor(all / (double)n);
 }
 
 bool session_memory(const Session *s, double *out) {
@@ -88,7 +89,7 @@ static bool has_products(const Graph *g) {
 static void for_gpu(Session *s, const Graph *g, bool runs, PipelineOptions *out) {
   bool library = !s->gpu || gpu_library_of_products();
   out->gpu = runs ? s->gpu : NULL;
-  out->messages = s->ranks != NULL;
+  out->each = s->ranks ? ranks_processors(s->ranks) : 0;
   if (runs) s->products = library ? "cuBLASLt" : "generated kernels";
   if (out->codegen.products)
     out->codegen.products =

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "collectives/local/devices.h"
 #include "collectives/local/transfer.h"
 
 enum { MESSAGES_AT_ONCE = 512 };         // in a group; the library has room for about 2,000
@@ -81,15 +82,16 @@ static GpuComm *find(const GpuComms *c, Axes axes) {
 }
 
 // Gives the id that the first rank of each group has made to all ranks of the group. In: *id on the
-// first rank. Out: *id on all. ids: room for an id of each processor of this machine. All ranks
-// call it together. Returns false once the run has failed.
+// first rank. Out: *id on all. ids: room for an id of each processor of this machine; a rank uses
+// that of its first processor. All ranks call it together. Returns false once the run has failed.
 static bool share_id(GpuComms *c, const Mesh *m, Axes axes, SharedSegment *ids, NcclId *id) {
   Ranks *r = c->ranks;
-  int64_t own = ranks_first_processor(r), first = axes_peer(m, axes, own, 0);
+  int64_t each = ranks_processors(r), own = ranks_first_processor(r);
+  int64_t first = axes_peer(m, axes, own, 0) / each * each;
   memcpy(segment_at(ids, own), id, sizeof *id);
   if (!ranks_meet_local(r, true)) return false;
-  for (int64_t p = 0; p < mesh_size(m); p++) {
-    if (axes_rank(m, axes, p) != 0) continue;
+  for (int64_t p = 0; p < mesh_size(m); p += each) {
+    if (device_index(m, axes, each, p) != 0) continue;
     NcclId theirs;
     const char *block = segment_at(ids, p);
     if (!ranks_broadcast_block(r, p, block, sizeof theirs, &theirs)) return false;
@@ -101,7 +103,8 @@ static bool share_id(GpuComms *c, const Mesh *m, Axes axes, SharedSegment *ids, 
 // Makes this rank's end of the communicator along `axes`. All ranks call it together. Returns false
 // once the run has failed.
 static bool make_comm(GpuComms *c, const Mesh *m, Axes axes, SharedSegment *ids) {
-  int64_t own = ranks_first_processor(c->ranks), k = axes_rank(m, axes, own);
+  int64_t each = ranks_processors(c->ranks);
+  int64_t k = device_index(m, axes, each, ranks_first_processor(c->ranks));
   NcclId id = {{0}};
   if (k == 0) {
     NcclResult r = nccl.GetUniqueId(&id);
@@ -118,16 +121,18 @@ static bool make_comm(GpuComms *c, const Mesh *m, Axes axes, SharedSegment *ids)
                        .shares = NCCL_USUAL};
   GpuComm *made = &c->at[c->n];
   *made = (GpuComm){.axes = axes};
-  NcclResult r = nccl.CommInitRankConfig(&made->comm, (int)axes_size(m, axes), id, (int)k, &config);
+  NcclResult r =
+      nccl.CommInitRankConfig(&made->comm, (int)devices_along(m, axes, each), id, (int)k, &config);
   if (made->comm) c->n++;
   return settle(c, made->comm, r, "ncclCommInitRankConfig");
 }
 
+// Makes the communicators of collectives between GPUs, as gpu_comms_add.
 static bool make_comms(GpuComms *c, const Program *p, SharedSegment *ids) {
   for (uint32_t i = 0; i < p->ninstrs; i++) {
     if (p->instr[i].kind != INSTR_COLLECTIVE) continue;
     Axes axes = group_axes(&p->instr[i].u.collective);
-    if (find(c, axes)) continue;
+    if (find(c, axes) || devices_along(&p->mesh, axes, ranks_processors(c->ranks)) == 1) continue;
     if (c->n == c->room) {
       c->room = 2 * c->room + 4;
       c->at = mem_grow(c->at, c->room * sizeof *c->at);

@@ -1,5 +1,6 @@
 // Communicators of NCCL: how ranks that have a GPU each exchange blocks. There is one for each list
-// of axes along which a collective goes; a rank is in one group of each.
+// of axes along which a collective goes from GPU to GPU; a rank is in one group of ranks of each,
+// however many processors it has (collectives/local/devices.h).
 //
 // Where ranks wait for one another, a lost rank, an error of the library or a deadline makes the
 // run fail (ranks.h): a GPU that waits for another one cannot end by itself.

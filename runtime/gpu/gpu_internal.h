@@ -59,12 +59,13 @@ struct GpuProgram {
   ExecDevice device; // first, so that the device of an Exec is its GpuProgram
   Gpu *gpu;
   const Program *program;
-  const GpuEntry *entry;        // by kernel
-  GpuKernel *kernel;            // by kernel
-  CudaFunction judge, move;     // ir/program/gpu_step.h
-  PartPlan *const *transfers;   // by instruction: the plans of the parts of a collective
-  MessagePart *const *messages; // with ranks: the same, instead of `transfers`; otherwise NULL
-  const uint32_t *join;         // GpuParts.join
+  const GpuEntry *entry;      // by kernel
+  GpuKernel *kernel;          // by kernel
+  CudaFunction judge, move;   // ir/program/gpu_step.h
+  PartPlan *const *transfers; // by instruction: the plans of the parts of a collective
+  // with ranks: the same of collectives between GPUs, which `transfers` has not; otherwise NULL
+  MessagePart *const *messages;
+  const uint32_t *join; // GpuParts.join
   uint32_t nmodules;
   CudaModule *module;
 };

@@ -73,7 +73,9 @@ static bool enough_memory(DeviceWork *w) {
       (long long)e->own, plural(e->own), e->program->for_, e->own == 1 ? "s" : "",
       (long long)needed, bytes_text(w->arena, needed), w->code->gpu->name, (long long)available,
       bytes_text(w->arena, (int64_t)available));
-  return diag_hint(w->diag, "take a smaller batch: all processors of the mesh are on one GPU");
+  return diag_hint(w->diag, e->ranks ? "take a smaller batch, or more ranks"
+                                     : "take a smaller batch: all processors of the mesh are on "
+                                       "one GPU");
 }
 
 bool gpu_memory_new(DeviceWork *w) {

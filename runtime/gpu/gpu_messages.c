@@ -20,7 +20,7 @@ static MessageCall list_call(DeviceWork *w, const StepPlan *p, const GpuRound *r
   for (int64_t c = 0; c < e->processors; c++) exec_move_operands(e, c, round->instr, &round->steps);
   call->defers = p->defers;
   return message_call(w->arena, w->code->messages[round->instr], &e->program->mesh, call, e->first,
-                      p->slots);
+                      e->own, p->slots);
 }
 
 // Returns the bytes of the records of n sets.

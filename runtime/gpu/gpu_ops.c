@@ -141,6 +141,11 @@ static bool plan_product(DeviceWork *w, StepPlan *p, GpuRound *round) {
 
 // -- collectives between processors of this GPU -------------------------------------------------
 
+// Returns whether a collective is one between GPUs.
+static bool is_message(const DeviceWork *w, const GpuRound *round) {
+  return w->code->messages && w->code->messages[round->instr];
+}
+
 // Lists the sets of the kernels that carry out a collective, in w->arena. Returns their number.
 static uint32_t collective_sets(DeviceWork *w, const StepPlan *p, const GpuRound *round,
                                 TransferSet **set) {
@@ -148,11 +153,12 @@ static uint32_t collective_sets(DeviceWork *w, const StepPlan *p, const GpuRound
   CommCall *call = &e->call[round->instr];
   for (int64_t c = 0; c < e->processors; c++) exec_move_operands(e, c, round->instr, &round->steps);
   call->defers = p->defers;
-  return transfer_sets(w->arena, w->code->transfers[round->instr], &e->program->mesh, call, set);
+  return transfer_sets(w->arena, w->code->transfers[round->instr], &e->program->mesh, call,
+                       e->first, e->own, set);
 }
 
 static bool measure_collective(DeviceWork *w, StepPlan *p, const GpuRound *round) {
-  if (w->code->messages) return gpu_messages_measure(w, p, round);
+  if (is_message(w, round)) return gpu_messages_measure(w, p, round);
   ArenaMark mark = arena_mark(w->arena);
   TransferSet *set;
   uint32_t n = collective_sets(w, p, round, &set);
@@ -183,7 +189,7 @@ bool gpu_launch_sets(DeviceWork *w, StepPlan *p, const GpuRound *round, const Tr
 static bool plan_collective(DeviceWork *w, StepPlan *p, GpuRound *round) {
   const Exec *e = w->exec;
   int part = after_commit(p) ? 1 : 0;
-  if (w->code->messages) return gpu_messages_plan(w, p, round);
+  if (is_message(w, round)) return gpu_messages_plan(w, p, round);
   ArenaMark mark = arena_mark(w->arena);
   TransferSet *set;
   uint32_t n = collective_sets(w, p, round, &set);

@@ -2,8 +2,9 @@
 // local communicator, bit for bit. The collectives are those of random graphs under random layouts,
 // each with several element types, ways to combine, and numbers of rows in the batch. The kernels
 // run as machine code of this processor, and as code of a GPU on the emulator of GPU threads: all
-// transfers of a call that have one kernel in one launch. The messages between GPUs
-// (collectives/local/messages.h) are compared, too; their kernels run on this processor.
+// transfers of a call that have one kernel in one launch. The messages between GPUs with one or
+// several processors each (collectives/local/messages.h) are compared, too; their kernels run on
+// this processor.
 //
 //   gpu_collectives [CASE | seed=N]    SEEDS=n as in layouts
 #include <math.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 
 #include "codegen/codegen.h"
+#include "collectives/local/devices.h"
 #include "collectives/local/transfer_plan.h"
 #include "tests/suite/common/emulated.h"
 #include "tests/suite/common/gpu_launch.h"
@@ -82,8 +84,8 @@ static char device[ROOM];
 static size_t device_used;
 typedef struct Blocks {
   const Collective *what;
-  int64_t processors;
-  char **at[SIDES][2]; // side, source or result: address by processor * nparts + part
+  int64_t processors, each; // of the mesh, and of a device of side 3
+  char **at[SIDES][2];      // side, source or result: address by processor * nparts + part
   CommMember *member[SIDES];
 } Blocks;
 
@@ -102,11 +104,22 @@ static double random_value(Maker *m, Dtype type) {
   return dtype_round(type, ((double)maker_draw(m, 20001) - 10000) / 777);
 }
 
+// Returns a random value whose sums and products are exact: they do not depend on their order, and
+// members on one device are combined first.
+static double exact_value(Maker *m, const Collective *c) {
+  bool product = c->monoid == MONOID_PROD && dtype_is_float(c->type);
+  return product ? 1.0 - 2 * maker_draw(m, 2) : maker_draw(m, c->type == TYPE_BOOL ? 2 : 4);
+}
+
+static bool rounds(const Collective *c) {
+  return dtype_is_float(c->type) && (c->monoid == MONOID_SUM || c->monoid == MONOID_PROD);
+}
+
 // Returns a new block with random elements.
-static char *random_block(Maker *m, Dtype type, int64_t bytes) {
+static char *random_block(Maker *m, const Collective *c, bool exact, int64_t bytes) {
   char *at = arena_alloc(m->a, (size_t)bytes + 64);
-  for (int64_t i = 0; i < bytes; i += dtype_bytes(type))
-    dtype_store(type, at + i, random_value(m, type));
+  for (int64_t i = 0; i < bytes; i += dtype_bytes(c->type))
+    dtype_store(c->type, at + i, exact ? exact_value(m, c) : random_value(m, c->type));
   return at;
 }
 
@@ -160,13 +173,14 @@ static void fill_blocks(Maker *m, const Program *p, Blocks *b, bool in_place) {
             at[own] = at[other];
           else
             at[own] = side ? copy_block(m, side, b->at[0][result][own], bytes)
-                           : random_block(m, c->type, bytes);
+                           : random_block(m, c, b->each > 1 && rounds(c), bytes);
         }
     }
 }
 
-static Blocks blocks_new(Maker *m, const Program *p, const Collective *c, int64_t rows) {
-  Blocks b = {.what = c, .processors = mesh_size(&p->mesh)};
+static Blocks blocks_new(Maker *m, const Program *p, const Collective *c, int64_t each,
+                         int64_t rows) {
+  Blocks b = {.what = c, .processors = mesh_size(&p->mesh), .each = each};
   device_used = 0;
   fill_blocks(m, p, &b, c->kind == COLL_ALL_REDUCE && maker_draw(m, 2));
   for (int side = 0; side < SIDES; side++) {
@@ -233,12 +247,12 @@ static void launch(Maker *m, const Known *k, const TransferSet *set, uint32_t n)
   gpu_runner_run(k->gpu, 0, 1, n, operands);
 }
 
-// Runs the sets of a call: on a processor one by one, on a GPU those of one kernel together.
-// Returns what is wrong, or NULL.
+// Runs the sets of a call of `each` processors from `first` on: on a processor one by one, on a GPU
+// those of one kernel together. Returns what is wrong, or NULL.
 static const char *run_sets(Maker *m, const Compiled *c, const PartPlan *plan, const CommCall *call,
-                            bool on_gpu) {
+                            int64_t first, int64_t each, bool on_gpu) {
   TransferSet *set;
-  uint32_t n = transfer_sets(m->a, plan, &c->program->mesh, call, &set), together;
+  uint32_t n = transfer_sets(m->a, plan, &c->program->mesh, call, first, each, &set), together;
   calls[call->what->kind][1] += n;
   for (uint32_t i = 0; i < n; i += together) {
     const Known *k = code_of(m, c, set[i].kernel);
@@ -277,21 +291,38 @@ static const char *run_message_set(void *context, const TransferSet *set) {
   return NULL;
 }
 
+// How the processors of side 3 have devices, and the plans of a collective there: messages, or
+// transfers on each device.
+typedef struct Shared {
+  int64_t each;
+  const MessagePart *part;
+  const PartPlan *local;
+} Shared;
+
+static const char *run_shared(Maker *m, const Compiled *c, const Shared *s, const CommCall *call) {
+  const char *wrong = NULL;
+  if (s->part)
+    return message_run(m->a, s->part, &c->program->mesh, s->each, call, run_message_set,
+                       &(MessageKernels){m, c});
+  for (int64_t r = 0; r < mesh_size(&c->program->mesh) && !wrong; r += s->each)
+    wrong = run_sets(m, c, s->local, call, r, s->each, false);
+  return wrong;
+}
+
 // Carries out a collective of the program in all ways.
 static const char *check_call(Maker *m, const Compiled *c, const PartPlan *plan,
-                              const MessagePart *part, const Collective *what, int64_t rows) {
+                              const Shared *shared, const Collective *what, int64_t rows) {
   if (!fits(c->program, what, rows)) return "a block has more valid elements than room";
-  Blocks b = blocks_new(m, c->program, what, rows);
+  Blocks b = blocks_new(m, c->program, what, shared->each, rows);
   bool defers = maker_draw(m, 2);
   Comm *comm = comm_local(&c->program->mesh, 1);
   const char *wrong = NULL;
   for (int side = 0; side < SIDES && !wrong; side++) {
     CommCall call = {what, 0, b.processors, b.member[side], defers};
     if (side == MESSAGE_SIDE)
-      wrong = message_run(m->a, part, &c->program->mesh, &call, run_message_set,
-                          &(MessageKernels){m, c});
+      wrong = run_shared(m, c, shared, &call);
     else if (side > 0)
-      wrong = run_sets(m, c, plan, &call, side == DEVICE_SIDE);
+      wrong = run_sets(m, c, plan, &call, 0, b.processors, side == DEVICE_SIDE);
     else if (!comm_run(comm, &call, 0, 1))
       wrong = "the communicator fails";
     if (side > 0 && !wrong) wrong = compare(m, &b, side, defers);
@@ -315,6 +346,14 @@ static Collective variant_of(Maker *m, const Collective *from) {
   return c;
 }
 
+// Returns how many processors share a device.
+static int64_t draw_each(Maker *m, const Mesh *mesh) {
+  int64_t n = mesh_size(mesh), each;
+  do each = 1 + maker_draw(m, (uint32_t)n);
+  while (n % each || !devices_fit(mesh, each));
+  return each;
+}
+
 // Checks the collectives of a program, in variants, with full and incomplete batches.
 static const char *check_program(Maker *m, Compiled *c, int64_t rows) {
   Program *p = c->program;
@@ -326,12 +365,14 @@ static const char *check_program(Maker *m, Compiled *c, int64_t rows) {
         instr[i].u.collective = variant_of(m, &p->instr[i].u.collective);
     Instr *before = p->instr;
     p->instr = instr;
-    PartPlan **plan = gpu_transfers(m->a, c, false)->local;
-    MessagePart **part = gpu_transfers(m->a, c, true)->messages;
+    PartPlan **plan = gpu_transfers(m->a, c, 0)->local;
+    int64_t each = maker_draw(m, 2) ? 1 : draw_each(m, &p->mesh);
+    GpuTransfers *shared = gpu_transfers(m->a, c, each);
     for (uint32_t i = 0; i < p->ninstrs && !wrong; i++)
       for (int k = 0; k < 2 && !wrong && plan[i]; k++)
-        wrong = check_call(m, c, plan[i], part[i], &instr[i].u.collective,
-                           k ? (int64_t)maker_draw(m, (uint32_t)rows + 1) : -1);
+        wrong =
+            check_call(m, c, plan[i], &(Shared){each, shared->messages[i], shared->local[i]},
+                       &instr[i].u.collective, k ? (int64_t)maker_draw(m, (uint32_t)rows + 1) : -1);
     p->instr = before;
   }
   return wrong;
@@ -339,7 +380,13 @@ static const char *check_program(Maker *m, Compiled *c, int64_t rows) {
 
 // Checks reductions of so many processors that they are combined in groups.
 static const char *check_large_group(Maker *m) {
-  CollPart part = {.rank = 1, .src_block = {33}, .dst_block = {33}, .gathered = -1, .split = -1};
+  CollPart part = {.src = {.tensor = -1},
+                   .dst = {.tensor = -1},
+                   .rank = 1,
+                   .src_block = {33},
+                   .dst_block = {33},
+                   .gathered = -1,
+                   .split = -1};
   part.src_valid[0] = part.dst_valid[0] = (Size){33, -1};
   Instr instr = {.kind = INSTR_COLLECTIVE};
   instr.u.collective = (Collective){.kind = COLL_ALL_REDUCE,

@@ -105,7 +105,7 @@ static Job job_of(Maker *m, const Graph *g, int turn) {
   Order *order = order_choose(m->a, remat(m->a, low, again), &(StoreOptions){0});
   Fusion *f = fuse(m->a, order, collectives_bucket(m->a, order->graph, &machine), &opt);
   Job j = {.m = m, .made = program_build(m->a, f, &opt), .opt = suite_opt(turn % 3 == 0)};
-  j.transfers = gpu_transfers(m->a, j.made, false);
+  j.transfers = gpu_transfers(m->a, j.made, 0);
   j.truth = expect_new(m->a, g, low, m->ninputs, m->feed);
   expect_step(j.truth, STEP);
   return j;

@@ -338,7 +338,7 @@ static bool compile(Run *r) {
                              .machine = &machine};
   if (!g || !pipeline_run(r->arena, g, &options, "program", r->diag, &r->made)) return false;
   Compiled *c = arena_copy(r->arena, r->made.compiled, sizeof *c);
-  r->made.transfers = gpu_transfers(r->arena, c, false);
+  r->made.transfers = gpu_transfers(r->arena, c, 0);
   const CodeOptions code = {.opt = suite_opt(1), .cache = suite_cache()};
   r->made.compiled = c;
   r->made.code = code_load(c->program, c->kernels, &code, r->diag);

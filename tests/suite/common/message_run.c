@@ -1,33 +1,33 @@
-// Carries out messages between processors of this process (message_run.h). Slots have no more bytes
-// than their list says, and are filled with 0xff before.
+// Carries out messages between devices whose memory is that of this process (message_run.h). Slots
+// have no more bytes than their list says, and are filled with 0xff before.
 #include "tests/suite/common/message_run.h"
 
 #include <string.h>
 
+#include "collectives/local/devices.h"
 #include "collectives/local/transfer.h"
 
 typedef struct World {
   Arena *a;
-  const Mesh *mesh;
-  int64_t processors;
-  MessageCall *list; // by processor
+  int64_t devices;   // of the mesh
+  MessageCall *list; // by device
 } World;
 
 static MessageCall list_for(Arena *a, const MessagePart *part, const Mesh *m, const CommCall *call,
-                            int64_t r) {
-  int64_t bytes = message_call(a, part, m, call, r, NULL).staging;
+                            int64_t first, int64_t each) {
+  int64_t bytes = message_call(a, part, m, call, first, each, NULL).staging;
   uintptr_t room = (uintptr_t)arena_alloc(a, (size_t)bytes + MEMORY_ALIGN);
   char *staging = (char *)(ceil_div((int64_t)room, MEMORY_ALIGN) * MEMORY_ALIGN);
   memset(staging, 0xff, (size_t)bytes);
-  return message_call(a, part, m, call, r, staging);
+  return message_call(a, part, m, call, first, each, staging);
 }
 
 static const char *run_all(const World *w, bool packs, RunSet *run, void *context) {
-  for (int64_t r = 0; r < w->processors; r++) {
-    const MessageCall *l = &w->list[r];
+  for (int64_t i = 0; i < w->devices; i++) {
+    const MessageCall *l = &w->list[i];
     uint32_t n = packs ? l->npacks : l->nunpacks;
-    for (uint32_t i = 0; i < n; i++) {
-      const char *wrong = run(context, packs ? &l->pack[i] : &l->unpack[i]);
+    for (uint32_t k = 0; k < n; k++) {
+      const char *wrong = run(context, packs ? &l->pack[k] : &l->unpack[k]);
       if (wrong) return wrong;
     }
   }
@@ -36,7 +36,7 @@ static const char *run_all(const World *w, bool packs, RunSet *run, void *contex
 
 // -- collectives --------------------------------------------------------------------------------
 
-// Combines `count` elements from number `first` on of message i of all members of a group.
+// Combines `count` elements from number `first` on of message i of all devices of a group.
 static void combine(const World *w, const int64_t *peer, int64_t group, uint32_t i, int64_t first,
                     char *to) {
   const Message *m = &w->list[peer[0]].message[i];
@@ -46,7 +46,7 @@ static void combine(const World *w, const int64_t *peer, int64_t group, uint32_t
   combine_of(m->type)(&t, first, 0, m->count, m->monoid);
 }
 
-// Returns what message i, a collective, gives member k.
+// Returns what message i, a collective, gives device k.
 static char *result_of(const World *w, const int64_t *peer, int64_t group, uint32_t i, int64_t k,
                        int64_t *bytes) {
   const Message *m = &w->list[peer[k]].message[i];
@@ -69,7 +69,7 @@ static const char *run_collective(const World *w, const int64_t *peer, int64_t g
     const Message *m = &l->message[i];
     if (i >= l->nmessages || m->kind != first->kind || m->count != first->count ||
         m->type != first->type || m->monoid != first->monoid)
-      return "members do not make the same call";
+      return "devices do not make the same call";
     out[k] = result_of(w, peer, group, i, k, &bytes);
   }
   for (int64_t k = 0; k < group; k++) memcpy(w->list[peer[k]].message[i].to, out[k], (size_t)bytes);
@@ -78,7 +78,7 @@ static const char *run_collective(const World *w, const int64_t *peer, int64_t g
 
 // -- sends and receives -------------------------------------------------------------------------
 
-// Returns message number `n` of a kind between a processor and a member of its group; NULL if there
+// Returns message number `n` of a kind between a device and another one of its group; NULL if there
 // are fewer.
 static const Message *find(const MessageCall *l, MessageKind kind, int64_t peer, uint32_t n) {
   for (uint32_t i = 0; i < l->nmessages; i++)
@@ -108,18 +108,21 @@ static const char *run_group(const World *w, const int64_t *peer, int64_t group)
   return wrong;
 }
 
-const char *message_run(Arena *a, const MessagePart *part, const Mesh *m, const CommCall *call,
-                        RunSet *run, void *context) {
-  World w = {a, m, mesh_size(m), arena_array(a, MessageCall, mesh_size(m))};
-  int64_t *peer = arena_array(a, int64_t, w.processors);
-  for (int64_t r = 0; r < w.processors; r++) w.list[r] = list_for(a, part, m, call, r);
+const char *message_run(Arena *a, const MessagePart *part, const Mesh *m, int64_t each,
+                        const CommCall *call, RunSet *run, void *context) {
+  World w = {a, mesh_size(m) / each, arena_array(a, MessageCall, mesh_size(m))};
+  int64_t *peer = arena_array(a, int64_t, w.devices);
+  for (int64_t i = 0; i < w.devices; i++) w.list[i] = list_for(a, part, m, call, i * each, each);
   Axes axes = w.list[0].axes;
   int64_t group = axes_size(m, axes);
   const char *wrong = run_all(&w, true, run, context);
-  for (int64_t r = 0; r < w.processors && !wrong; r++) {
-    if (axes_rank(m, axes, r) != 0) continue;
-    for (int64_t k = 0; k < group; k++) peer[k] = axes_peer(m, axes, r, k);
-    wrong = run_group(&w, peer, group);
+  for (int64_t i = 0; i < w.devices && !wrong; i++) {
+    if (device_index(m, axes, each, i * each) != 0) continue;
+    for (int64_t k = 0; k < group; k++) {
+      int64_t r = axes_peer(m, axes, i * each, k);
+      peer[device_index(m, axes, each, r)] = r / each;
+    }
+    wrong = run_group(&w, peer, devices_along(m, axes, each));
   }
   return wrong ? wrong : run_all(&w, false, run, context);
 }

@@ -1,4 +1,4 @@
-// Carries out the messages of a collective (collectives/local/messages.h) between processors whose
+// Carries out the messages of a collective (collectives/local/messages.h) between devices whose
 // memory is that of this process: what a library of devices does.
 #ifndef TESTS_SUITE_MESSAGE_RUN_H
 #define TESTS_SUITE_MESSAGE_RUN_H
@@ -7,9 +7,9 @@
 
 // Runs a kernel on one set. Returns what is wrong, or NULL.
 typedef const char *RunSet(void *context, const TransferSet *set);
-// Carries out a call on all processors of the mesh, whose members all have addresses. Returns what
-// is wrong, or NULL.
-const char *message_run(Arena *a, const MessagePart *part, const Mesh *m, const CommCall *call,
-                        RunSet *run, void *context);
+// Carries out a call on all processors of the mesh, `each` to a device, whose members all have
+// addresses. Returns what is wrong, or NULL.
+const char *message_run(Arena *a, const MessagePart *part, const Mesh *m, int64_t each,
+                        const CommCall *call, RunSet *run, void *context);
 
 #endif
