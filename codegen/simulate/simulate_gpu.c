@@ -120,7 +120,7 @@ static double tiles_seconds(const Sim *s, const GpuTiles *t, const double *exten
 }
 
 // Returns the seconds of the products of a kernel with scores of attention: the scores of each row
-// and column, and their product with a factor. Tiles that a mask leaves out count.
+// and column, and their product with a factor.
 static double scores_seconds(const Sim *s, const GpuScores *t, const double *extent) {
   double scores = loops_rounds(extent, t->batch | t->others) * extent[t->rows] * extent[t->columns],
          seconds = 0;
@@ -143,9 +143,11 @@ static double kernel_seconds(Sim *s, const KernelLaunch *l) {
     double extent[MAX_LOOPS];
     sim_extents(s, k, &l->set[i], extent);
     for (int p = 0; p < k->nptr; p++) kernel_access(s, k, p, l->set[i].ptr[p], extent);
-    operations += lane_operations(s->a, k, &plan, extent);
+    double live =
+        plan.team == TEAM_SCORES ? scores_live(s, k, &plan.scores, &l->set[i], extent) : 1;
+    operations += lane_operations(s->a, k, &plan, extent, live);
     if (plan.team == TEAM_TILE) tiles += tiles_seconds(s, &plan.tiles, extent);
-    if (plan.team == TEAM_SCORES) tiles += scores_seconds(s, &plan.scores, extent);
+    if (plan.team == TEAM_SCORES) tiles += live * scores_seconds(s, &plan.scores, extent);
     blocks += ceil(sim_size(s, l->set[i].units) / grain);
   }
   CacheTraffic t = sim_touch(s, false, false);

@@ -5,6 +5,7 @@
 //   simulate_cost.c     the memory accesses and the seconds of an instruction
 //   simulate_gpu.c      the seconds of an instruction on a GPU
 //   simulate_lanes.c    the operations of a kernel on a GPU
+//   simulate_live.c     what masks leave out of attention on a GPU
 //   simulate.c          the clocks of the core and of the link; loops; a step
 //
 // A zone is memory for which caches are simulated: one for each persistent tensor, and one for the
@@ -137,10 +138,18 @@ bool sim_is_fused(const Kernel *k, int stmt);
 // -- simulate_lanes.c
 struct GpuPlan;
 // Returns the operations of all units of a kernel on a GPU with this plan, in additions of f32 of
-// one thread. extent: the number of iterations of each loop.
+// one thread. extent: the number of iterations of each loop. live: the share of scores that are
+// computed.
 double lane_operations(Arena *scratch, const Kernel *k, const struct GpuPlan *plan,
-                       const double *extent);
+                       const double *extent, double live);
 double loops_rounds(const double *extent, LoopSet set); // the iterations of these loops together
+
+// -- simulate_live.c
+struct GpuScores;
+// Returns the share of the tiles of scores that kernel k computes, by its plan t, for a set of
+// operands: a mask over indices leaves out the others.
+double scores_live(const Sim *s, const Kernel *k, const struct GpuScores *t, const KernelSet *set,
+                   const double *extent);
 
 // -- simulate_gpu.c
 // Returns the seconds that an instruction other than a collective or a commit takes a GPU, as

@@ -115,7 +115,8 @@ static double times_of(const Kernel *k, const GpuPlan *p, int i, const double *e
   return times_run(k, p, extent, of);
 }
 
-double lane_operations(Arena *scratch, const Kernel *k, const GpuPlan *plan, const double *extent) {
+double lane_operations(Arena *scratch, const Kernel *k, const GpuPlan *plan, const double *extent,
+                       double live) {
   ArenaMark mark = arena_mark(scratch);
   LoopSet *of = arena_array(scratch, LoopSet, k->nstmts + 1), outer = ((LoopSet)1 << k->nouter) - 1;
   int lanes = lane_loop(k, plan);
@@ -127,7 +128,8 @@ double lane_operations(Arena *scratch, const Kernel *k, const GpuPlan *plan, con
     if (sim_is_fused(k, i)) continue;
     bool filled = plan->team == TEAM_TILE && s->kind == K_LOAD && s->level == LEVEL_INNER;
     double each = filled ? filled_cost(k, &plan->tiles, s) : thread_cost(k, s, of, lanes);
-    all += each * times_of(k, plan, i, extent, own);
+    bool score = plan->team == TEAM_SCORES && s->level == LEVEL_INNER;
+    all += each * times_of(k, plan, i, extent, own) * (score ? live : 1);
     if (s->kind == K_REDUCE) all += join_cost(plan) * times_run(k, plan, extent, outer);
   }
   arena_reset(scratch, mark);

@@ -57,6 +57,9 @@ enum { LIVE_DEPTH = 64 }; // most operations that are followed from a value
 
 // Returns the range of node n at the positions of `spans`. `depth`: operations followed so far.
 Range live_range(Live *l, NodeId n, const Span *spans, int depth);
+// Returns the range of a pointwise operation with a result of type `type`, from those of its
+// arguments.
+Range range_of_op(Op op, Dtype type, const Range *x);
 static inline bool range_is(Range r, double x) { return r.lo == x && r.hi == x; }
 static inline bool range_is_single(Range r) { return r.lo == r.hi; }
 

@@ -66,12 +66,12 @@ static Range converted(Range x, Dtype to) {
   return dtype_is_float(to) ? x : (Range){trunc(x.lo), trunc(x.hi)};
 }
 
-static Range pointwise(const Node *n, const Range *x) {
-  switch ((int)n->op) {
+static Range pointwise(Op op, Dtype type, const Range *x) {
+  switch ((int)op) {
   case OP_ADD: return add(x[0], x[1]);
   case OP_SUB: return sub(x[0], x[1]);
   case OP_MUL: return mul(x[0], x[1]);
-  case OP_DIV: return converted(quotient(x[0], x[1]), (Dtype)n->type);
+  case OP_DIV: return converted(quotient(x[0], x[1]), type);
   case OP_NEG: return negated(x[0]);
   case OP_EXP: return (Range){exp(x[0].lo), exp(x[0].hi)};
   case OP_FLOOR: return (Range){floor(x[0].lo), floor(x[0].hi)};
@@ -85,9 +85,21 @@ static Range pointwise(const Node *n, const Range *x) {
   case OP_OR: return inverted(mul(inverted(x[0]), inverted(x[1])));
   case OP_NOT: return inverted(x[0]);
   case OP_WHERE: return choice(x[0], x[1], x[2]);
-  case OP_CAST: return converted(x[0], (Dtype)n->type);
+  case OP_CAST: return converted(x[0], type);
   }
   return any;
+}
+
+// Returns x, or any range if integers of the type cannot have it: they wrap then.
+static Range in_type(Range x, Dtype type) {
+  static const double most = (double)(INT64_C(1) << 53); // exact integers in an f64
+  double lo = type == TYPE_I32 ? INT32_MIN : -most, hi = type == TYPE_I32 ? INT32_MAX : most;
+  return dtype_class(type) == CLASS_INT && (x.lo < lo || x.hi > hi) ? any : x;
+}
+
+Range range_of_op(Op op, Dtype type, const Range *x) {
+  Range r = in_type(pointwise(op, type, x), type);
+  return isnan(r.lo) || isnan(r.hi) ? any : r;
 }
 
 // -- positions -----------------------------------------------------------------------------------
@@ -137,7 +149,7 @@ static Range range_of(Live *l, NodeId id, const Span *s, int depth) {
   }
   if (op_row((Op)n->op)->cls != POINTWISE) return any;
   for (int i = 0; i < n->nargs; i++) x[i] = live_range(l, n->args[i], s, depth);
-  return pointwise(n, x);
+  return range_of_op((Op)n->op, (Dtype)n->type, x);
 }
 
 Range live_range(Live *l, NodeId n, const Span *spans, int depth) {
@@ -146,7 +158,6 @@ Range live_range(Live *l, NodeId n, const Span *spans, int depth) {
   if (depth == LIVE_DEPTH) return any;
   if (keep && l->ranged[n] == l->stamp) return l->range[n];
   Range r = range_of(l, n, spans, depth + 1);
-  if (isnan(r.lo) || isnan(r.hi)) r = any;
   if (keep) l->range[n] = r;
   if (keep) l->ranged[n] = l->stamp;
   return r;

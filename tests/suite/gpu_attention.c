@@ -327,9 +327,46 @@ static bool check(Test *t) {
   return good;
 }
 
+// -- predicted times ------------------------------------------------------------------------------
+
+// Returns the predicted seconds of the kernels with scores of an attention, on an H100.
+static double predicted(const char *name, const char *text) {
+  AttentionCase c = {name, "bf16", text, NULL, NULL, KERNELS};
+  Test t = {.a = arena_new(), .c = &c};
+  Machine m;
+  double seconds = -1;
+  t.diag = diag_new(t.a);
+  if (build(&t) && compile(&t) && machine_named(&m, "h100")) {
+    const Program *p = t.made.compiled->program;
+    Simulation *sim = simulate(t.a, t.made.compiled, &m);
+    seconds = 0;
+    for (uint32_t i = 0; i < p->ninstrs; i++)
+      if (p->instr[i].kind == INSTR_KERNEL &&
+          t.made.compiled->kernels[p->instr[i].u.kernel.kernel]->ndots)
+        seconds += sim->of[i];
+  }
+  arena_free(t.a);
+  return seconds;
+}
+
+// Checks that predictions leave out what masks discard: a causal mask half of the scores, a window
+// of 130 of 2,048 keys almost all of them: of 32 tiles of keys each row of tiles has 3 or 4.
+static bool check_predicted(void) {
+#define SIZES SELF("t = 2048, k = 64")
+  double all = predicted("all", SIZES SCORES "p = softmax[s](score)\n" WEIGHTED),
+         half = predicted("half", SIZES SCORES CAUSAL WEIGHTED),
+         few = predicted("few", SIZES SCORES
+                         "near[t, s] = index[s] <= index[t] and index[s] + 130 > index[t]\n"
+                         "p = softmax[s](where(near, score, -inf))\n" WEIGHTED);
+  bool good =
+      all > 0 && half > 0.45 * all && half < 0.65 * all && few > 0.05 * all && few < 0.25 * all;
+  if (!good) printf("FAIL predictions: all %g s, half %g s, few %g s\n", all, half, few);
+  return good;
+}
+
 int main(int argc, char **argv) {
   if (!code_available()) {
-    printf("0 passed, 0 failed, %d skipped\n", (int)countof(cases));
+    printf("0 passed, 0 failed, %d skipped\n", (int)countof(cases) + 1);
     return 0;
   }
   for (size_t i = 0; i < countof(cases); i++) {
@@ -341,6 +378,7 @@ int main(int argc, char **argv) {
     if (argc < 2 || strstr(t.label, argv[1])) *(check(&t) ? &passed : &failed) += 1;
     arena_free(t.a);
   }
+  if (argc < 2) *(check_predicted() ? &passed : &failed) += 1;
   printf("%d passed, %d failed, 0 skipped\n", passed, failed);
   return failed != 0;
 }
