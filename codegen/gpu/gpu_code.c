@@ -4,7 +4,8 @@
 // driver assembles it at the start of each run.
 //
 // In the images the kernels have the names k0, k1 ..., in the order of the program, so that
-// programs that differ only in names share an entry of the cache.
+// programs that differ only in names share an entry of the cache. The functions that are the same
+// in all programs have an image, and an entry of the cache, of their own.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -31,7 +32,6 @@ static GpuModule module_make(Arena *a, const Program *p, Kernel *const *kernels,
   for (uint32_t i = 0; i < p->nkernels; i++) (*symbol)[i] = arena_printf(a, "k%u", i);
   GpuModule m = {.kernel = (const Kernel *const *)kernels, .symbol = *symbol, .n = p->nkernels};
   m.opt = opt;
-  m.judges = true;
   m.nordered = gpu_ordered_list(a, p, &ordered);
   m.ordered = ordered;
   return m;
@@ -55,18 +55,30 @@ static void cache_key(Arena *a, const GpuModule *m, uint8_t out[HASH_BYTES]) {
   for (uint32_t i = 0; i < m->n; i++) hash_text(&h, kernel_identity(a, m->kernel[i]));
   for (uint32_t i = 0; i < m->nordered; i++)
     hash_text(&h, gpu_ordered_name(m->ordered[i].kind, m->ordered[i].type));
+  if (m->judges) hash_text(&h, "judge");
   hash_end(&h, out);
 }
 
-// Reads or makes the images of c. Returns false after an error.
-static bool find_images(GpuCode *c, const GpuModule *m, Diag *d) {
+// Returns the images of a module, on the heap, from the cache or from LLVM; 0 after an error.
+static uint32_t find_images(Arena *a, const GpuModule *m, Bytes **out, Diag *d) {
   uint8_t key[HASH_BYTES];
-  cache_key(c->arena, m, key);
-  if (m->opt->cache) c->nimages = cache_read(m->opt->cache, key, &c->bytes);
-  if (c->nimages) return true;
-  c->nimages = gpu_compile_all(m, &c->bytes, d);
-  if (c->nimages && m->opt->cache) cache_write(m->opt->cache, key, c->nimages, c->bytes);
-  return c->nimages > 0;
+  const char *cache = m->opt->cache;
+  cache_key(a, m, key);
+  uint32_t n = cache ? cache_read(cache, key, out) : 0;
+  if (n) return n;
+  n = gpu_compile_all(m, out, d);
+  if (n && cache) cache_write(cache, key, n, *out);
+  return n;
+}
+
+// Adds the images of a module to c. Returns false after an error.
+static bool add_images(GpuCode *c, const GpuModule *m, Diag *d) {
+  Bytes *more = NULL;
+  uint32_t n = find_images(c->arena, m, &more, d);
+  c->bytes = mem_grow(c->bytes, (c->nimages + n + 1) * sizeof *c->bytes);
+  for (uint32_t i = 0; i < n; i++) c->bytes[c->nimages++] = more[i];
+  free(more);
+  return n > 0;
 }
 
 GpuCode *gpu_code_load(const Program *p, Kernel *const *kernels, const GpuCodeOptions *opt,
@@ -81,7 +93,8 @@ GpuCode *gpu_code_load(const Program *p, Kernel *const *kernels, const GpuCodeOp
     GpuPlan plan = gpu_plan_make(c->arena, kernels[i], opt);
     c->entry[i] = gpu_plan_entry(c->arena, kernels[i], &plan, m.symbol[i]);
   }
-  bool ok = find_images(c, &m, d);
+  GpuModule common = {.judges = true, .opt = opt};
+  bool ok = add_images(c, &common, d) && (m.n + m.nordered == 0 || add_images(c, &m, d));
   llvm_rest();
   c->image = arena_array(c->arena, GpuImage, c->nimages + 1);
   for (uint32_t i = 0; i < c->nimages; i++) c->image[i] = (GpuImage){c->bytes[i].at, c->bytes[i].n};
@@ -120,7 +133,6 @@ char *gpu_code_text(Arena *a, const Program *p, Kernel *const *kernels, const Gp
                     Diag *d) {
   const char **symbol;
   GpuModule m = module_make(a, p, kernels, opt, &symbol);
-  m.judges = false; // the same in all programs
   char *text;
   size_t n;
   FILE *out = mem_stream(&text, &n);

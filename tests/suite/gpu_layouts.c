@@ -18,7 +18,7 @@
 #include "tests/suite/common/standin.h"
 #include "tests/suite/common/step_values.h"
 
-enum { STEP = 3, EVERY = 211, FAILED = 1, VACUOUS = 2, MOST_TEXT = 1000 };
+enum { STEP = 3, EVERY = 211, FAILED = 1, VACUOUS = 2, MOST_TEXT = 1000, CAPABILITY = 90 };
 
 // One check: a program, and the values that it must give.
 typedef struct Job {
@@ -26,7 +26,7 @@ typedef struct Job {
   Compiled *made;
   GpuTransfers *transfers;
   Expect *truth;
-  int opt; // effort of LLVM
+  GpuCode *code;
 } Job;
 
 // Ends the child process with a text for its parent.
@@ -69,23 +69,17 @@ static const char *run_both(const Job *j, const GpuProgram *on) {
   return again ? again : wrong;
 }
 
-// What the child process does.
+// What the child process does. The code is compiled before, so that LLVM is opened once and not in
+// each child.
 static void run_job(void *job) {
   const Job *j = job;
   Gpu *gpu = gpu_open(NULL, j->m->diag);
   if (!gpu) end(j, "there is no GPU");
-  GpuCodeOptions opt = {.target = GPU_EMULATED,
-                        .capability = gpu_facts(gpu)->capability,
-                        .opt = j->opt,
-                        .cache = suite_cache()};
-  GpuCode *code = gpu_code_load(j->made->program, j->made->kernels, &opt, j->m->diag);
-  if (!code) end(j, "does not compile");
-  GpuParts parts = {.entry = gpu_code_entries(code), .transfers = j->transfers->local};
-  parts.nimages = gpu_code_images(code, &parts.image);
+  GpuParts parts = {.entry = gpu_code_entries(j->code), .transfers = j->transfers->local};
+  parts.nimages = gpu_code_images(j->code, &parts.image);
   GpuProgram *on = gpu_program_new(gpu, j->made->program, &parts, j->m->diag);
   const char *wrong = on ? run_both(j, on) : "cannot be loaded";
   gpu_program_free(on);
-  gpu_code_free(code);
   gpu_close(gpu, true);
   if (wrong) end(j, wrong);
 }
@@ -104,8 +98,13 @@ static Job job_of(Maker *m, const Graph *g, int turn) {
   int again = turn % 5 == 4 ? remat_levels(m->a, low) : 0;
   Order *order = order_choose(m->a, remat(m->a, low, again), &(StoreOptions){0});
   Fusion *f = fuse(m->a, order, collectives_bucket(m->a, order->graph, &machine), &opt);
-  Job j = {.m = m, .made = program_build(m->a, f, &opt), .opt = suite_opt(turn % 3 == 0)};
+  Job j = {.m = m, .made = program_build(m->a, f, &opt)};
+  GpuCodeOptions code = {.target = GPU_EMULATED,
+                         .capability = CAPABILITY,
+                         .opt = suite_opt(turn % 3 == 0),
+                         .cache = suite_cache()};
   j.transfers = gpu_transfers(m->a, j.made, 0);
+  j.code = gpu_code_load(j.made->program, j.made->kernels, &code, m->diag);
   j.truth = expect_new(m->a, g, low, m->ninputs, m->feed);
   expect_step(j.truth, STEP);
   return j;
@@ -126,7 +125,9 @@ static const char *check(Maker *m, const Graph *g, const Eval *whole) {
   if (++turn, only && atoi(only) != turn) return NULL;
   Job j = job_of(m, g, turn);
   setenv("MESHC_STANDIN_SEED", arena_printf(m->a, "%d", turn), 1);
+  if (!j.code) return "does not compile";
   int code = child_run(run_job, &j, text, sizeof text);
+  gpu_code_free(j.code);
   if (code == 0) return NULL;
   vacuous += code == VACUOUS;
   if (code == VACUOUS) return NULL;
