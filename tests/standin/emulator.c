@@ -114,17 +114,28 @@ static uint64_t random_next(Emulator *e) { // splitmix64
   return z ^ z >> 31;
 }
 
-void emulator_segment(Emulator *e) {
+void emulator_segment(Emulator *e, SegmentOf of) {
   if (*e->next_segment == UINT32_MAX) standin_fail("this process has run too many operations");
-  e->segment = (*e->next_segment)++;
+  ShadowSelf *g = &e->in_global;
+  g->segment = (*e->next_segment)++;
+  if (of == OF_BLOCK) g->block = g->segment;
+  if (of <= OF_PART) g->part = g->segment;
+  if (of <= OF_WARP) g->warp = g->segment;
+  // No earlier block has accessed the shared memory of this one, or written to it.
+  e->in_shared = (ShadowSelf){.safe = g->block,
+                              .launch = g->block,
+                              .block = g->block,
+                              .part = g->part,
+                              .warp = g->warp,
+                              .segment = g->segment,
+                              .since = g->block};
 }
 
 // Runs the threads of a warp, lane by lane from a random one on, until none is ready.
 static void run_warp(Emulator *e, int first) {
   int n = e->launch->threads - first < GPU_WARP ? e->launch->threads - first : GPU_WARP;
   int from = (int)(random_next(e) % (uint64_t)n);
-  emulator_segment(e);
-  e->warp_segment = e->segment;
+  emulator_segment(e, OF_WARP);
   for (bool ran = true; ran;) {
     ran = false;
     for (int i = 0; i < n; i++) {
@@ -151,23 +162,29 @@ static bool run_to_barrier(Emulator *e) {
   return e->thread[0].state == AT_BARRIER;
 }
 
+// Returns whether a block that runs as the i-th of its launch is one whose accesses to shared
+// memory are checked.
+static bool is_checked(const EmulatorLaunch *l, int64_t i, int64_t block) {
+  int64_t x = block % l->blocks_x, y = block / l->blocks_x;
+  bool corner = (x == 0 || x == l->blocks_x - 1) && (y == 0 || y == l->blocks_y - 1);
+  return i < EMULATOR_CHECKED || corner;
+}
+
 static void begin_block(Emulator *e, int64_t block) {
-  emulator_segment(e);
+  emulator_segment(e, OF_BLOCK);
   e->block = block;
-  e->block_segment = e->segment;
   if (e->nstarts == e->starts) {
     e->starts = 2 * e->starts + 64;
     e->start = mem_grow(e->start, e->starts * sizeof *e->start);
   }
-  e->start[e->nstarts++] = (BlockStart){e->segment, block};
+  e->start[e->nstarts++] = (BlockStart){e->in_global.segment, block};
   memset(e->shared, 0xff, (size_t)e->launch->shared);
   emulator_copy_reset(e);
 }
 
 static void run_block(Emulator *e, int64_t block) {
   begin_block(e, block);
-  for (bool more = true; more; emulator_segment(e)) {
-    e->part_segment = e->segment;
+  for (bool more = true; more; emulator_segment(e, OF_PART)) {
     for (int i = 0; i < e->launch->threads; i++) e->thread[i].state = READY;
     more = run_to_barrier(e);
   }
@@ -207,12 +224,16 @@ void emulator_run(Emulator *e, const EmulatorLaunch *l) {
   e->launch = l;
   e->nstarts = 0;
   memset(e->region, 0, sizeof e->region);
-  e->first_segment = *e->next_segment;
+  e->in_global = (ShadowSelf){
+      .safe = l->safe, .launch = *e->next_segment, .since = l->written ? 1 : 0, .order = l->order};
   // Block number (from + i * step) mod n runs as the i-th: step has no divisor in common with n.
   int64_t n = l->blocks_x * l->blocks_y, step = 1 + (int64_t)(random_next(e) % (uint64_t)n);
   int64_t from = (int64_t)(random_next(e) % (uint64_t)n);
   while (common_divisor(n, step) != 1) step++;
-  for (int64_t i = 0; i < n; i++, from = (from + step) % n) run_block(e, from);
+  for (int64_t i = 0; i < n; i++, from = (from + step) % n) {
+    e->checked = is_checked(l, i, from);
+    run_block(e, from);
+  }
   e->launch = NULL;
 }
 

@@ -57,23 +57,19 @@ void emulator_access_shared(Emulator *e, int thread, const char *at, int32_t byt
         "%s %d bytes at offset %lld of shared memory, but the launch gave the block %d bytes",
         how_word(how), bytes, (long long)offset, e->launch->shared);
   emulator_copy_check(e, thread, at, bytes);
-  if (how != GPU_WRITE && shadow_unwritten(&e->shared_shadow, e->block_segment, at, (size_t)bytes))
+  if (!e->checked) return;
+  ShadowSelf *self = &e->in_shared;
+  self->thread = (uint16_t)thread;
+  ShadowFault fault = shadow_access(&e->shared_shadow, self, at, (size_t)bytes, shadow_how(how));
+  if (fault == SHADOW_FINE) return;
+  if (fault == SHADOW_UNWRITTEN)
     emulator_fail(
         e, thread,
         "%s %d bytes at offset %lld of shared memory that no thread of the block has written",
         how_word(how), bytes, (long long)offset);
-  ShadowSelf self = {.safe = e->block_segment,
-                     .launch = e->block_segment,
-                     .block = e->block_segment,
-                     .part = e->part_segment,
-                     .warp = e->warp_segment,
-                     .segment = e->segment,
-                     .thread = (uint16_t)thread};
-  ShadowFault fault = shadow_access(&e->shared_shadow, &self, at, (size_t)bytes, shadow_how(how));
-  if (fault == SHADOW_FINE) return;
   char where[EMULATOR_TEXT];
   snprintf(where, sizeof where, "offset %lld of shared memory", (long long)offset);
-  fail_race(e, thread, fault, &self, at, bytes, how, where);
+  fail_race(e, thread, fault, self, at, bytes, how, where);
 }
 
 static bool within(const Shadow *s, const char *at, int32_t bytes) {
@@ -96,26 +92,19 @@ static Shadow *region_of(Emulator *e, const char *at, int32_t bytes, int32_t how
 
 static void access_global(Emulator *e, const char *at, int32_t bytes, int32_t how) {
   Shadow *s = region_of(e, at, bytes, how);
-  if (e->launch->written && how != GPU_WRITE && shadow_unwritten(s, 1, at, (size_t)bytes)) {
-    char text[EMULATOR_TEXT];
-    e->memory->explain(e->memory->self, at, text, sizeof text);
-    emulator_fail(e, e->running, "%s %d bytes at %p that nobody has written: %s", how_word(how),
-                  bytes, (const void *)at, text);
-  }
-  ShadowSelf self = {.safe = e->launch->safe,
-                     .launch = e->first_segment,
-                     .block = e->block_segment,
-                     .part = e->part_segment,
-                     .warp = e->warp_segment,
-                     .segment = e->segment,
-                     .thread = (uint16_t)e->running,
-                     .order = e->launch->order};
-  ShadowFault fault = shadow_access(s, &self, at, (size_t)bytes, shadow_how(how));
+  ShadowSelf *self = &e->in_global;
+  self->thread = (uint16_t)e->running;
+  ShadowFault fault = shadow_access(s, self, at, (size_t)bytes, shadow_how(how));
   if (fault == SHADOW_FINE) return;
   char where[EMULATOR_TEXT];
+  if (fault == SHADOW_UNWRITTEN) {
+    e->memory->explain(e->memory->self, at, where, sizeof where);
+    emulator_fail(e, e->running, "%s %d bytes at %p that nobody has written: %s", how_word(how),
+                  bytes, (const void *)at, where);
+  }
   snprintf(where, sizeof where, "byte %lld of the allocation of %llu bytes at %p",
            (long long)(at - s->from), (unsigned long long)s->bytes, (void *)s->from);
-  fail_race(e, e->running, fault, &self, at, bytes, how, where);
+  fail_race(e, e->running, fault, self, at, bytes, how, where);
 }
 
 void emulator_access(GpuEmulator *g, const void *at, int32_t bytes, int32_t how, int32_t space) {

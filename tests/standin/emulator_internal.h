@@ -57,9 +57,10 @@ struct Emulator {
   const EmulatorLaunch *launch;
   int running; // the thread that runs
   int64_t block;
-  // The first segment of the launch, of the block, of the part of the block between two barriers,
-  // of the warp in that part, and the running one (shadow.h).
-  uint32_t first_segment, block_segment, part_segment, warp_segment, segment;
+  bool checked; // accesses to the shared memory of the block are checked
+  // The running thread as those see it who accessed global and shared memory before. Segments of
+  // both are kept by emulator_segment and its callers.
+  ShadowSelf in_global, in_shared;
   BlockStart *start; // of the blocks run so far
   size_t nstarts, starts;
 };
@@ -74,8 +75,11 @@ void emulator_print_block(const Emulator *e, int64_t block, char *text, size_t n
 // Leaves the running thread in a state; returns when it is ready again.
 void emulator_leave(Emulator *e, State state, int32_t site);
 
+// What begins with a segment: a block, a part of a block between two barriers, what a warp does in
+// it, or what a warp does behind a barrier of its own.
+typedef enum SegmentOf { OF_BLOCK, OF_PART, OF_WARP, OF_REST } SegmentOf;
 // Begins a segment.
-void emulator_segment(Emulator *e);
+void emulator_segment(Emulator *e, SegmentOf of);
 
 // emulator_access.c: checks an access of the running thread.
 void emulator_access(GpuEmulator *g, const void *at, int32_t bytes, int32_t how, int32_t space);

@@ -40,7 +40,7 @@ static void meet(Emulator *e, int32_t kind, void *part, int32_t site,
 
 static void begin_segment(Emulator *e, int first) {
   (void)first;
-  emulator_segment(e);
+  emulator_segment(e, OF_REST);
 }
 
 void emulator_warp_barrier(GpuEmulator *g, int32_t site) {

@@ -8,7 +8,9 @@
 
 #include "ir/base/mem.h"
 
-enum { WORD = 4 };
+// A page is divided into cells of 1 << WORD_SHIFT bytes when first less than all of it is accessed.
+enum { PAGE_SHIFT = 12, WORD_SHIFT = 2 };
+_Static_assert(SHADOW_PAGE == 1 << PAGE_SHIFT, "the size of a page is given twice");
 
 static size_t pages_of(size_t bytes) { return (bytes + SHADOW_PAGE - 1) / SHADOW_PAGE; }
 
@@ -34,28 +36,29 @@ static size_t bytes_of_page(const Shadow *s, size_t page) {
   return rest < SHADOW_PAGE ? rest : SHADOW_PAGE;
 }
 
-// Divides the cells of a page into cells of `width` bytes, each a copy of the one it lay in.
-static void divide(ShadowPage *p, int width) {
-  size_t n = (size_t)(SHADOW_PAGE / width), each = (size_t)(p->width / width);
+// Divides the cells of a page into cells of 1 << shift bytes, each a copy of the one it lay in.
+static void divide(ShadowPage *p, int shift) {
+  size_t n = (size_t)SHADOW_PAGE >> shift;
+  int each = p->shift - shift;
   ShadowCell *cells = mem_alloc(n * sizeof *cells);
-  for (size_t i = 0; i < n; i++) cells[i] = p->cells[i / each];
+  for (size_t i = 0; i < n; i++) cells[i] = p->cells[i >> each];
   free(p->cells);
   p->cells = cells;
-  p->width = width;
+  p->shift = shift;
 }
 
-// Returns the page of the shadowed byte `offset`, with cells of at most `width` bytes.
+// Returns the page of the shadowed byte `offset`, with cells of at most 1 << shift bytes.
 // `overwritten`: all bytes of the page are written now.
-static ShadowPage *page_of(Shadow *s, size_t offset, int width, bool overwritten) {
+static ShadowPage *page_of(Shadow *s, size_t offset, int shift, bool overwritten) {
   ShadowPage *p = &s->page[offset / SHADOW_PAGE];
-  if (p->width == 0) {
+  if (!p->cells) {
     if (s->poisoned && !overwritten)
       memset(s->from + offset / SHADOW_PAGE * SHADOW_PAGE, 0xff,
              bytes_of_page(s, offset / SHADOW_PAGE));
     p->cells = mem_zeroed(1, sizeof *p->cells);
-    p->width = SHADOW_PAGE;
+    p->shift = PAGE_SHIFT;
   }
-  if (p->width > width) divide(p, width);
+  if (p->shift > shift) divide(p, shift);
   return p;
 }
 
@@ -130,9 +133,10 @@ static ShadowFault after_kept_read(ShadowSelf *self, const char *at, size_t byte
 }
 
 // The cell stands for the bytes at..at+bytes.
-static ShadowFault access_cell(ShadowSelf *self, ShadowCell *c, const char *at, size_t bytes,
-                               ShadowHow how) {
-  ShadowFault f = after_write(self, c, how);
+static inline ShadowFault access_cell(ShadowSelf *self, ShadowCell *c, const char *at, size_t bytes,
+                                      ShadowHow how) {
+  ShadowFault f = how != SHADOW_WRITE && c->written < self->since ? SHADOW_UNWRITTEN
+                                                                  : after_write(self, c, how);
   if (f == SHADOW_FINE && how != SHADOW_READ) f = after_read(self, c);
   if (f != SHADOW_FINE) {
     self->at = at;
@@ -147,21 +151,27 @@ static ShadowFault access_cell(ShadowSelf *self, ShadowCell *c, const char *at, 
 
 // -- accesses -----------------------------------------------------------------------------------
 
+// Accesses cells first..last of a page that begins at `page`.
+static ShadowFault access_cells(ShadowSelf *self, ShadowPage *p, const char *page, size_t first,
+                                size_t last, ShadowHow how) {
+  size_t width = (size_t)1 << p->shift;
+  ShadowFault f = SHADOW_FINE;
+  for (size_t i = first; i <= last && f == SHADOW_FINE; i++)
+    f = access_cell(self, &p->cells[i], page + (i << p->shift), width, how);
+  return f;
+}
+
 // An access within one page. A whole page that is written has one cell afterwards.
 static ShadowFault access_page(Shadow *s, ShadowSelf *self, size_t offset, size_t bytes,
                                ShadowHow how) {
-  bool whole = offset % SHADOW_PAGE == 0 && bytes == bytes_of_page(s, offset / SHADOW_PAGE);
-  bool words = offset % WORD == 0 && bytes % WORD == 0;
-  ShadowPage *p = page_of(s, offset,
-                          whole   ? SHADOW_PAGE
-                          : words ? WORD
-                                  : 1,
-                          whole && how == SHADOW_WRITE);
-  size_t in_page = offset % SHADOW_PAGE, width = (size_t)p->width;
-  ShadowFault f = SHADOW_FINE;
-  for (size_t i = in_page / width; i * width < in_page + bytes && f == SHADOW_FINE; i++)
-    f = access_cell(self, &p->cells[i], s->from + (offset - in_page) + i * width, width, how);
-  if (whole && how == SHADOW_WRITE && f == SHADOW_FINE) p->width = SHADOW_PAGE;
+  size_t in_page = offset % SHADOW_PAGE;
+  bool whole = in_page == 0 && bytes == bytes_of_page(s, offset / SHADOW_PAGE);
+  int shift = whole ? PAGE_SHIFT : WORD_SHIFT;
+  while (!whole && ((offset | bytes) & (((size_t)1 << shift) - 1)) != 0) shift--;
+  ShadowPage *p = page_of(s, offset, shift, whole && how == SHADOW_WRITE);
+  ShadowFault f = access_cells(self, p, s->from + (offset - in_page), in_page >> p->shift,
+                               (in_page + bytes - 1) >> p->shift, how);
+  if (whole && how == SHADOW_WRITE && f == SHADOW_FINE) p->shift = PAGE_SHIFT;
   return f;
 }
 
@@ -183,15 +193,4 @@ ShadowFault shadow_access(Shadow *s, ShadowSelf *self, const char *at, size_t by
     offset = to;
   }
   return SHADOW_FINE;
-}
-
-const char *shadow_unwritten(Shadow *s, uint32_t since, const char *at, size_t bytes) {
-  size_t offset = (size_t)(at - s->from);
-  for (size_t i = offset; i < offset + bytes;) {
-    ShadowPage *p = page_of(s, i, SHADOW_PAGE, false);
-    size_t width = (size_t)p->width, cell = i % SHADOW_PAGE / width;
-    if (p->cells[cell].written < since) return s->from + i;
-    i = i / SHADOW_PAGE * SHADOW_PAGE + (cell + 1) * width;
-  }
-  return NULL;
 }

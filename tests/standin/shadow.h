@@ -16,7 +16,7 @@
 // a segment.
 //
 // A page of 4096 bytes has one cell as long as whole pages are accessed, then one for each 4 bytes,
-// and one for each byte after the first access to less than that.
+// for each 2 bytes, or for each byte after the first access that needs it.
 #ifndef TESTS_STANDIN_SHADOW_H
 #define TESTS_STANDIN_SHADOW_H
 
@@ -43,8 +43,8 @@ enum {
 };
 
 typedef struct ShadowPage {
-  ShadowCell *cells;
-  int width; // bytes of a cell; 0: the page was never accessed
+  ShadowCell *cells; // NULL: the page was never accessed
+  int shift;         // a cell stands for 1 << shift bytes
 } ShadowPage;
 
 typedef struct Shadow {
@@ -60,9 +60,10 @@ void shadow_end(Shadow *s);
 
 typedef enum ShadowFault {
   SHADOW_FINE,
-  SHADOW_RACE_THREADS,   // another thread of the block, no barrier between
-  SHADOW_RACE_BLOCKS,    // another block of the launch
-  SHADOW_RACE_OPERATIONS // an earlier operation that is not ordered before this one
+  SHADOW_RACE_THREADS,    // another thread of the block, no barrier between
+  SHADOW_RACE_BLOCKS,     // another block of the launch
+  SHADOW_RACE_OPERATIONS, // an earlier operation that is not ordered before this one
+  SHADOW_UNWRITTEN        // a read of a byte that was not written since segment ShadowSelf.since
 } ShadowFault;
 
 // Decides the order of operations.
@@ -82,6 +83,7 @@ typedef struct ShadowOrder {
 typedef struct ShadowSelf {
   uint32_t safe; // operations of segments below are ordered before this one
   uint32_t launch, block, part, warp, segment;
+  uint32_t since; // bytes that are read must have been written in this segment or later; 0: not
   uint16_t thread;
   const ShadowOrder *order; // NULL: all earlier operations are ordered before
   // What a fault is about: the byte, and the earlier access.
@@ -94,7 +96,5 @@ typedef struct ShadowSelf {
 // Records an access to at..at+bytes, which lies in the shadowed bytes, and returns what is wrong
 // with it. Accesses of at most 16 bytes must be aligned to their length.
 ShadowFault shadow_access(Shadow *s, ShadowSelf *self, const char *at, size_t bytes, ShadowHow how);
-// Returns the first byte of at..at+bytes that was not written in a segment >= `since`, or NULL.
-const char *shadow_unwritten(Shadow *s, uint32_t since, const char *at, size_t bytes);
 
 #endif

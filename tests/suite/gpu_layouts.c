@@ -18,7 +18,7 @@
 #include "tests/suite/common/standin.h"
 #include "tests/suite/common/step_values.h"
 
-enum { STEP = 3, EVERY = 211, FAILED = 1, VACUOUS = 2, MOST_TEXT = 1000, CAPABILITY = 90 };
+enum { STEP = 3, EVERY = 97, FAILED = 1, VACUOUS = 2, MOST_TEXT = 1000, CAPABILITY = 90 };
 
 // One check: a program, and the values that it must give.
 typedef struct Job {
