@@ -101,7 +101,7 @@ facts() {
 tests() { MESHC_GPU=real counts tests/gpu.sh tests/gpu.sh; }
 verify() {
   for example in examples/*.mesh; do
-    counts "verify $(basename "$example" .mesh)" "$programs/suite_verify" --device cuda "$example"
+    counts "verify $(basename "$example" .mesh)" env MESHC_GPU=real "$programs/suite_verify" --device cuda "$example"
   done
 }
 ranks() {
