@@ -58,18 +58,35 @@ static LLVMValueRef pair_value(GpuEmit *g, const void *context, LLVMValueRef row
   return emit_coerce(&g->e, gpu_read(g, t, at, GPU_GLOBAL), t, p->type);
 }
 
-// Returns whether 16 bytes of the pointer's elements can be copied at a time, if it begins at a
-// multiple of 16: they are neighbours along the only dot loop.
-static bool is_copied(const Kernel *k, const GpuScorePair *p, int side) {
-  const KPtr *ptr = &k->ptr[p->pointer[side]];
+// Returns whether 16 bytes of the pointer's elements can be copied to a tile of elements of `type`
+// at a time, if it begins at a multiple of 16: they are neighbours along the only loop of
+// `columns`, which the tile's columns run along.
+static bool is_copied(const Kernel *k, int pointer, Dtype type, LoopSet columns) {
+  const KPtr *ptr = &k->ptr[pointer];
   int64_t each = 16 / dtype_bytes(ptr->type);
-  if (ptr->type != p->type) return false;
+  if (ptr->type != type) return false;
   for (int l = 0; l < k->nouter + k->ninner + k->ndots; l++) {
-    bool dot = p->dots >> l & 1;
-    if (dot && (p->dots != (LoopSet)1 << l || ptr->stride[l] != 1)) return false;
-    if (!dot && ptr->stride[l] % each) return false;
+    bool along = columns >> l & 1;
+    if (along && (columns != (LoopSet)1 << l || ptr->stride[l] != 1)) return false;
+    if (!along && ptr->stride[l] % each) return false;
   }
   return true;
+}
+
+// Emits the filling of a tile: by copies if the pointer, for which is_copied holds, is aligned.
+static void copy_or_fill(GpuEmit *g, const GpuTile *t, const GpuSource *from, int pointer) {
+  Emit *e = &g->e;
+  LLVMValueRef at = LLVMBuildPtrToInt(e->b, e->base[pointer], e->i64, "");
+  LLVMValueRef aligned = int_equal(e, keep_bits(e, at, 15), i64_of(e, 0));
+  LLVMBasicBlockRef copy = emit_block(e), fill = emit_block(e), done = emit_block(e);
+  LLVMBuildCondBr(e->b, aligned, copy, fill);
+  LLVMPositionBuilderAtEnd(e->b, copy);
+  gpu_tile_copy(g, t, from);
+  LLVMBuildBr(e->b, done);
+  LLVMPositionBuilderAtEnd(e->b, fill);
+  gpu_tile_fill(g, t, from);
+  LLVMBuildBr(e->b, done);
+  LLVMPositionBuilderAtEnd(e->b, done);
 }
 
 static void fill_pair(GpuScoresEmit *x, int pair, int side) {
@@ -80,32 +97,35 @@ static void fill_pair(GpuScoresEmit *x, int pair, int side) {
   LLVMValueRef rows = side ? int_sub(e, e->extent[x->t->columns], x->first_column)
                            : int_sub(e, e->extent[x->t->rows], x->first_row);
   GpuSource from = {pair_address, pair_value, &context, rows, gpu_rounds(g, p->dots, e->extent)};
-  if (!is_copied(e->k, p, side)) {
+  if (is_copied(e->k, p->pointer[side], p->type, p->dots))
+    copy_or_fill(g, &x->pair[pair][side], &from, p->pointer[side]);
+  else
     gpu_tile_fill(g, &x->pair[pair][side], &from);
-    return;
-  }
-  LLVMValueRef at = LLVMBuildPtrToInt(e->b, e->base[p->pointer[side]], e->i64, "");
-  LLVMValueRef aligned = int_equal(e, keep_bits(e, at, 15), i64_of(e, 0));
-  LLVMBasicBlockRef copy = emit_block(e), fill = emit_block(e), done = emit_block(e);
-  LLVMBuildCondBr(e->b, aligned, copy, fill);
-  LLVMPositionBuilderAtEnd(e->b, copy);
-  gpu_tile_copy(g, &x->pair[pair][side], &from);
-  LLVMBuildBr(e->b, done);
-  LLVMPositionBuilderAtEnd(e->b, fill);
-  gpu_tile_fill(g, &x->pair[pair][side], &from);
-  LLVMBuildBr(e->b, done);
-  LLVMPositionBuilderAtEnd(e->b, done);
 }
 
 // -- the right factor of a product ----------------------------------------------------------------
+
+// Emits the counters of an element of the factor's tile.
+static void factor_counters(GpuEmit *g, const GpuScoresEmit *x, LLVMValueRef row,
+                            LLVMValueRef column) {
+  Emit *e = &g->e;
+  e->counter[x->t->columns] = int_add(e, x->first_column, row);
+  gpu_decode(g, int_add(e, x->first_result, column), true, x->t->results, e->extent, e->counter);
+}
+
+static LLVMValueRef factor_address(GpuEmit *g, const void *context, LLVMValueRef row,
+                                   LLVMValueRef column) {
+  const GpuScoresEmit *x = context;
+  factor_counters(g, x, row, column);
+  return gpu_element(g, g->e.k->stmt[x->t->right].index);
+}
 
 static LLVMValueRef factor_value(GpuEmit *g, const void *context, LLVMValueRef row,
                                  LLVMValueRef column) {
   const GpuScoresEmit *x = context;
   const GpuScores *t = x->t;
   Emit *e = &g->e;
-  e->counter[t->columns] = int_add(e, x->first_column, row);
-  gpu_decode(g, int_add(e, x->first_result, column), true, t->results, e->extent, e->counter);
+  factor_counters(g, x, row, column);
   for (int i = 0; i <= t->right; i++)
     if (x->factor_stmt[i]) gpu_statement(g, i);
   return emit_coerce(e, value_at(e, t->right, 0, 0), e->k->stmt[t->right].type, t->factor);
@@ -113,11 +133,17 @@ static LLVMValueRef factor_value(GpuEmit *g, const void *context, LLVMValueRef r
 
 static void fill_factor(GpuScoresEmit *x) {
   Emit *e = &x->g->e;
-  GpuSource from = {.value = factor_value,
+  const KStmt *s = &e->k->stmt[x->t->right];
+  GpuSource from = {.address = factor_address,
+                    .value = factor_value,
                     .context = x,
                     .rows = int_sub(e, e->extent[x->t->columns], x->first_column),
                     .columns = int_sub(e, x->results, x->first_result)};
-  gpu_tile_fill(x->g, &x->factor, &from);
+  bool loads = s->kind == K_LOAD && s->arg[1] == NO_STMT;
+  if (loads && is_copied(e->k, s->index, x->t->factor, x->t->results))
+    copy_or_fill(x->g, &x->factor, &from, s->index);
+  else
+    gpu_tile_fill(x->g, &x->factor, &from);
 }
 
 // -- what is filled when --------------------------------------------------------------------------
@@ -140,7 +166,7 @@ void gpu_scores_fill_rows(GpuScoresEmit *x) {
 void gpu_scores_fill_columns(GpuScoresEmit *x, int phase) {
   for (int i = 0; i < x->t->npairs; i++)
     if (is_used(x, i, phase)) fill_pair(x, i, 1);
-  gpu_copies_commit(x->g);
   if (x->t->sum != NO_STMT) fill_factor(x);
+  gpu_copies_commit(x->g);
 }
 #endif
