@@ -113,7 +113,8 @@ typedef struct GpuScores {
   int sum, left, right;
   Dtype factor;
   int tile_rows, tile_columns, tile_results; // scores of a tile, columns of results
-  int fold; // after so many tiles of columns the sums of a product are added to totals; 0: never
+  int stages; // copies of the tiles of columns: with 2, one is filled while the other is multiplied
+  int fold;   // after so many tiles of columns the sums of a product are added to totals; 0: never
 } GpuScores;
 
 // How a kernel is scheduled on a GPU.

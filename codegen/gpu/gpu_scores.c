@@ -5,7 +5,8 @@
 //   for each phase
 //     statements of the rows (gpu_scores_rows.c)
 //     for each tile of columns
-//       fill the tiles of the columns and of the right factor
+//       fill the tiles of the columns and of the right factor or, if there are two stages of them,
+//       those of the next tile of columns, by copies that run beside the rest
 //       each warp multiplies its rows by all columns: scores, as sums in registers
 //       each thread computes the inner statements for its scores; reductions go to cells of its
 //       rows. Of a product it makes the left factor, which multiplies the right one.
@@ -182,28 +183,92 @@ static void store_results(GpuScoresEmit *x) {
 
 // -- tiles ----------------------------------------------------------------------------------------
 
-// Emits a tile of columns of a phase.
+// Emits the work on a tile of columns of a phase, whose tiles are filled.
 static void columns(GpuScoresEmit *x, int phase) {
+  multiply_scores(x, phase);
+  scores(x, phase);
+  gpu_scores_cells_fold(x, phase);
+  if (is_product(x)) multiply_weights(x);
+}
+
+// Emits the filling of a tile of columns of a phase, and then the work on it, unless masks discard
+// it.
+static void fill_and_work(GpuScoresEmit *x, int phase) {
   GpuEmit *g = x->g;
+  LLVMValueRef dead = gpu_scores_dead(x, phase);
+  LLVMBasicBlockRef done = dead ? if_begin(&g->e, bit_not(&g->e, dead)) : NULL;
   gpu_barrier(g); // the tiles of the last columns are not read any more
   gpu_scores_fill_columns(x, phase);
   gpu_copies_wait(g, 0);
   gpu_barrier(g);
-  multiply_scores(x, phase);
-  scores(x, phase);
-  gpu_scores_cells_fold(x, phase);
-  if (!is_product(x)) return;
-  multiply_weights(x);
+  columns(x, phase);
+  if (done) if_end(&g->e, done);
 }
 
-// Emits a tile of columns of a phase, unless masks discard it.
-static void live_columns(GpuScoresEmit *x, int phase) {
+// What a round of a loop with two stages leaves for the next one; allocas.
+typedef struct Ahead {
+  LLVMValueRef live;  // an i1: whether the tile of the next round is computed
+  LLVMValueRef stage; // an i64: its stage
+} Ahead;
+
+static Ahead ahead_make(GpuScoresEmit *x) {
   Emit *e = &x->g->e;
+  Ahead a = {emit_alloca(e, e->i1), emit_alloca(e, e->i64)};
+  LLVMBuildStore(e->b, LLVMConstInt(e->i1, 0, false), a.live);
+  LLVMBuildStore(e->b, i64_of(e, 0), a.stage);
+  return a;
+}
+
+// Emits the filling of the tile of columns behind the current one, in the stage that is free now.
+static void fill_next(GpuScoresEmit *x, int phase, const Ahead *a) {
+  GpuEmit *g = x->g;
+  Emit *e = &g->e;
+  LLVMValueRef current = x->first_column;
+  x->first_column = int_add(e, current, i64_of(e, x->t->tile_columns));
+  LLVMValueRef stage = int_sub(e, i64_of(e, 1), emit_read(e, e->i64, a->stage));
+  LLVMBuildStore(e->b, LLVMConstInt(e->i1, 0, false), a->live);
+  LLVMBuildStore(e->b, stage, a->stage);
+  LLVMBasicBlockRef more = if_begin(e, int_less(e, x->first_column, e->extent[x->t->columns]));
   LLVMValueRef dead = gpu_scores_dead(x, phase);
-  LLVMBasicBlockRef done = dead ? if_begin(e, bit_not(e, dead)) : NULL;
+  LLVMBasicBlockRef wanted = dead ? if_begin(e, bit_not(e, dead)) : NULL;
+  LLVMBuildStore(e->b, LLVMConstInt(e->i1, 1, false), a->live);
+  gpu_scores_stage_set(x, stage);
+  gpu_scores_fill_columns(x, phase);
+  if (wanted) if_end(e, wanted);
+  if_end(e, more);
+  x->first_column = current;
+}
+
+// Emits a round of a loop with two stages: it fills the tile behind the current one, and works on
+// the current one, which the round before has filled. The first round has no current tile.
+static void fill_ahead(GpuScoresEmit *x, int phase, const Ahead *a) {
+  GpuEmit *g = x->g;
+  Emit *e = &g->e;
+  LLVMValueRef live = emit_read(e, e->i1, a->live), stage = emit_read(e, e->i64, a->stage);
+  gpu_copies_wait(g, 0);
+  gpu_barrier(g); // the tile of this round is filled, that of the last round is not read any more
+  fill_next(x, phase, a);
+  LLVMBasicBlockRef done = if_begin(e, live);
+  gpu_scores_stage_set(x, stage);
   columns(x, phase);
-  if (done) if_end(e, done);
+  if_end(e, done);
+}
+
+// Emits the loop over tiles of columns.
+static void column_loop(GpuScoresEmit *x, int phase) {
+  Emit *e = &x->g->e;
+  bool two = x->t->stages > 1;
+  Ahead ahead = two ? ahead_make(x) : (Ahead){0};
+  int first = two ? -x->t->tile_columns : 0;
+  EmitLoop loop =
+      loop_begin(e, i64_of(e, first), e->extent[x->t->columns], i64_of(e, x->t->tile_columns));
+  x->first_column = loop.var;
+  if (two)
+    fill_ahead(x, phase, &ahead);
+  else
+    fill_and_work(x, phase);
   if (is_product(x)) fold(x, false);
+  loop_end(e, &loop);
 }
 
 // Emits inner loop l and those behind it, around all tiles of columns.
@@ -211,16 +276,13 @@ static void sweep(GpuScoresEmit *x, int l, int phase) {
   Emit *e = &x->g->e;
   const Kernel *k = e->k;
   while (l < k->nouter + k->ninner && l == x->t->columns) l++;
-  bool last = l == k->nouter + k->ninner;
-  LLVMValueRef step = i64_of(e, last ? x->t->tile_columns : 1);
-  EmitLoop loop = loop_begin(e, i64_of(e, 0), e->extent[last ? x->t->columns : l], step);
-  if (last) {
-    x->first_column = loop.var;
-    live_columns(x, phase);
-  } else {
-    e->counter[l] = loop.var;
-    sweep(x, l + 1, phase);
+  if (l == k->nouter + k->ninner) {
+    column_loop(x, phase);
+    return;
   }
+  EmitLoop loop = loop_begin(e, i64_of(e, 0), e->extent[l], i64_of(e, 1));
+  e->counter[l] = loop.var;
+  sweep(x, l + 1, phase);
   loop_end(e, &loop);
 }
 

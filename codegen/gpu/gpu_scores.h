@@ -14,6 +14,7 @@ bool gpu_scores_plan(const Kernel *k, const LoopSet *dep, int capability, GpuSco
 // Returns the units of a block of threads: a launch has at least as many blocks as tiles.
 int64_t gpu_scores_grain(const Kernel *k, const GpuScores *t);
 int gpu_scores_shared(const GpuScores *t); // bytes of shared memory
+int gpu_scores_stage(const GpuScores *t);  // bytes of one stage of the tiles of columns
 char *gpu_scores_print(Arena *a, const Kernel *k, const GpuScores *t);
 // Returns which pair of pointers K_DOT statement s multiplies.
 int gpu_scores_pair(const GpuScores *t, const KStmt *s);
@@ -39,6 +40,7 @@ typedef struct GpuScoresEmit {
   LLVMValueRef first_row, first_column, first_result; // of the current tiles; i64s
   LLVMValueRef warp_row;                              // first row of the warp, in the block's tile
   LLVMValueRef results;                               // columns of results
+  LLVMValueRef stages;                                // address of stage 0 of the tiles of columns
   GpuTile pair[GPU_SCORES_PAIRS][2], factor, weights; // tiles in shared memory
   GpuSums score[GPU_SCORES_PAIRS], weight, leaf, total;
   bool *row_stmt;    // statements of the rows: once for each row and phase
@@ -52,7 +54,9 @@ typedef struct GpuScoresEmit {
 } GpuScoresEmit;
 
 // -- gpu_scores_fill.c: tiles in shared memory
-void gpu_scores_tiles(GpuScoresEmit *x);                   // sets the places of all tiles
+void gpu_scores_tiles(GpuScoresEmit *x); // sets the places of all tiles, in stage 0
+// Moves the tiles of columns, and of the right factor, to a stage, an i64.
+void gpu_scores_stage_set(GpuScoresEmit *x, LLVMValueRef stage);
 void gpu_scores_fill_rows(GpuScoresEmit *x);               // emits the filling of the tiles of rows
 void gpu_scores_fill_columns(GpuScoresEmit *x, int phase); // of columns, and of the right factor
 

@@ -4,29 +4,42 @@
 //   pair i, side 1   columns x depth: what the right one has for the current columns
 //   factor           columns x results: the right factor of a product
 //   weights          rows x columns: the left factor, where no tensor core takes it from registers
+//
+// The tiles of columns and of the factor are a stage. There are one or two (GpuScores.stages).
 #include "codegen/gpu/gpu_scores.h"
 
 #ifdef MESHC_HAVE_LLVM
 
-// Returns a tile at byte *at of the shared memory, and moves *at behind it.
-static GpuTile place(GpuEmit *g, Dtype type, int rows, int columns, int *at) {
-  GpuTile t = {type, rows, columns, gpu_shared_at(g, i64_of(&g->e, *at))};
+// Returns a tile at byte *at behind address `from`, and moves *at behind it.
+static GpuTile place(GpuEmit *g, LLVMValueRef from, Dtype type, int rows, int columns, int *at) {
+  GpuTile t = {type, rows, columns, emit_at(&g->e, g->e.i8, from, i64_of(&g->e, *at))};
   *at += gpu_tile_bytes(type, rows, columns);
   return t;
 }
 
-void gpu_scores_tiles(GpuScoresEmit *x) {
+void gpu_scores_stage_set(GpuScoresEmit *x, LLVMValueRef stage) {
+  GpuEmit *g = x->g;
   const GpuScores *t = x->t;
   int at = 0;
-  for (int i = 0; i < t->npairs; i++) {
-    const GpuScorePair *p = &t->pair[i];
-    x->pair[i][0] = place(x->g, p->type, t->tile_rows, p->depth, &at);
-    x->pair[i][1] = place(x->g, p->type, t->tile_columns, p->depth, &at);
-  }
-  if (t->sum == NO_STMT) return;
-  x->factor = place(x->g, t->factor, t->tile_columns, t->tile_results, &at);
-  if (!gpu_by_tensor_cores(x->g, t->factor))
-    x->weights = place(x->g, t->factor, t->tile_rows, t->tile_columns, &at);
+  LLVMValueRef skipped = int_mul(&g->e, stage, i64_of(&g->e, gpu_scores_stage(t)));
+  LLVMValueRef from = emit_at(&g->e, g->e.i8, x->stages, skipped);
+  for (int i = 0; i < t->npairs; i++)
+    x->pair[i][1] = place(g, from, t->pair[i].type, t->tile_columns, t->pair[i].depth, &at);
+  if (t->sum != NO_STMT)
+    x->factor = place(g, from, t->factor, t->tile_columns, t->tile_results, &at);
+}
+
+void gpu_scores_tiles(GpuScoresEmit *x) {
+  GpuEmit *g = x->g;
+  const GpuScores *t = x->t;
+  LLVMValueRef from = gpu_shared(g);
+  int at = 0;
+  for (int i = 0; i < t->npairs; i++)
+    x->pair[i][0] = place(g, from, t->pair[i].type, t->tile_rows, t->pair[i].depth, &at);
+  if (t->sum != NO_STMT && !gpu_by_tensor_cores(g, t->factor))
+    x->weights = place(g, from, t->factor, t->tile_rows, t->tile_columns, &at);
+  x->stages = emit_at(&g->e, g->e.i8, from, i64_of(&g->e, at));
+  gpu_scores_stage_set(x, i64_of(&g->e, 0));
 }
 
 // -- factors of scores ----------------------------------------------------------------------------

@@ -195,7 +195,8 @@ static bool choose_sizes(const Kernel *k, int capability, GpuScores *t) {
   for (t->tile_columns = MOST_COLUMNS; t->tile_columns >= GPU_FRAGMENT_DEPTH;
        t->tile_columns /= 2) {
     t->fold = folds ? leaf / t->tile_columns : 0;
-    if (gpu_scores_shared(t) <= most_shared) return true;
+    for (t->stages = 2; t->stages; t->stages--)
+      if (gpu_scores_shared(t) <= most_shared) return true;
   }
   return false;
 }
@@ -211,15 +212,19 @@ bool gpu_scores_plan(const Kernel *k, const LoopSet *dep, int capability, GpuSco
   return (!narrow || capability >= TENSOR_CORES) && choose_sizes(k, capability, t);
 }
 
-int gpu_scores_shared(const GpuScores *t) {
-  int bytes = 0;
+int gpu_scores_stage(const GpuScores *t) {
+  int bytes = t->sum == NO_STMT ? 0 : gpu_tile_bytes(t->factor, t->tile_columns, t->tile_results);
   for (int i = 0; i < t->npairs; i++)
-    bytes += gpu_tile_bytes(t->pair[i].type, t->tile_rows, t->pair[i].depth) +
-             gpu_tile_bytes(t->pair[i].type, t->tile_columns, t->pair[i].depth);
-  if (t->sum == NO_STMT) return bytes;
-  bytes += gpu_tile_bytes(t->factor, t->tile_columns, t->tile_results);
-  return is_narrow(t->factor) ? bytes
-                              : bytes + gpu_tile_bytes(t->factor, t->tile_rows, t->tile_columns);
+    bytes += gpu_tile_bytes(t->pair[i].type, t->tile_columns, t->pair[i].depth);
+  return bytes;
+}
+
+int gpu_scores_shared(const GpuScores *t) {
+  int bytes = t->stages * gpu_scores_stage(t);
+  for (int i = 0; i < t->npairs; i++)
+    bytes += gpu_tile_bytes(t->pair[i].type, t->tile_rows, t->pair[i].depth);
+  if (t->sum == NO_STMT || is_narrow(t->factor)) return bytes;
+  return bytes + gpu_tile_bytes(t->factor, t->tile_rows, t->tile_columns);
 }
 
 int64_t gpu_scores_grain(const Kernel *k, const GpuScores *t) {
@@ -232,6 +237,7 @@ int64_t gpu_scores_grain(const Kernel *k, const GpuScores *t) {
 }
 
 char *gpu_scores_print(Arena *a, const Kernel *k, const GpuScores *t) {
-  return arena_printf(a, "scores in tiles of %d %s x %d %s", t->tile_rows, k->loop[t->rows].name,
-                      t->tile_columns, k->loop[t->columns].name);
+  return arena_printf(a, "scores in tiles of %d %s x %d %s%s", t->tile_rows, k->loop[t->rows].name,
+                      t->tile_columns, k->loop[t->columns].name,
+                      t->stages > 1 ? ", filled ahead" : "");
 }
