@@ -100,7 +100,7 @@ done
 expect "ranks that are no box" 1 '2 ranks do not divide the axes of the mesh rows=3 cols=2 evenly.*E0807' "$gpu" train "$digits" --np 2 --mesh rows=3,cols=2 --layout b=rows,h=cols
 MESHC_STANDIN_DEVICES=1 expect "ranks that share a GPU" 1 'would share a GPU.*E0807' "$gpu" train "$digits" --np 2 --mesh rows=2 --layout b=rows
 NCCL_MULTI_RANK_GPU_ENABLE=1 MESHC_STANDIN_DEVICES=1 expect "ranks that may share a GPU" 0 'step 3/3' "$gpu" train "$digits" --np 2 --mesh rows=2 --layout b=rows
-expect "a fault of ranks" 1 'does not support --fault HOW@RANK:CALL' "$gpu" train "$digits" --np 2 --mesh rows=2 --layout b=rows --fault count@1:3
+expect "a fault of ranks" 1 'does not support --fault count@' "$gpu" train "$digits" --np 2 --mesh rows=2 --layout b=rows --fault count@1:3
 expect "nccl with the CPU" 1 'several processes that have a GPU each.*E0807' "$meshc" train "$digits" --np 2 --mesh rows=2 --layout b=rows --comm nccl
 
 # lost NAME CODE PATTERN VARIABLE...: an endless training in which something fails
@@ -117,21 +117,12 @@ lost "an error of NCCL" 6 'rank 1: NCCL: .*network error' MESHC_STANDIN_NCCL_ERR
 lost "an error of the first rank" 6 'rank 0: NCCL: .*network error' MESHC_STANDIN_NCCL_ERROR=3@0
 lost "GPUs that hang" 6 'has waited for the GPUs of the other ranks more than 2 seconds' MESHC_STANDIN_HANG_LAUNCH=40
 lost "a kernel that fails" 1 'CUDA_ERROR_ILLEGAL_ADDRESS' MESHC_STANDIN_FAIL_LAUNCH=40
-# signalled NAME SIGNAL PATTERN: a rank gets a signal
-signalled() {
+# faulty NAME FAULT PATTERN: a rank gets a signal before the step with call 7 of a collective
+faulty() {
   # shellcheck disable=SC2086
-  "$gpu" $endless >"$tmp/out" 2>"$tmp/err" &
-  launcher=$!
-  for turn in 1 2 3 4 5 6 7 8 9 10; do
-    sleep 0.3
-    rank=$(pgrep -P "$launcher" | tail -n 1)
-    [ -z "$rank" ] || [ "$turn" -lt 5 ] || break
-  done
-  kill "-$2" "$rank"
-  wait "$launcher"
-  code=$?
+  run timeout 30 "$gpu" $endless --fault "$2"
   if [ "$code" = 6 ] && [ "$(grep -c 'error:' "$tmp/err")" = 1 ] && says "$3"; then pass; else fail "$1: exit $code: $(output 5)"; fi
 }
-signalled "a killed rank" KILL 'rank [01] .* was killed by signal 9'
-signalled "a stopped rank" STOP 'rank [01] .* has been stopped'
+faulty "a killed rank" kill@1:7 'rank 1 .* was killed by signal 9'
+faulty "a stopped rank" stop@0:7 'rank 0 .* has been stopped'
 finish

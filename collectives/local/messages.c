@@ -1,4 +1,4 @@
-// Plans the messages of a collective, and lists those of one processor (messages.h).
+// Plans the messages of a collective, and lists those of one device (messages.h).
 //
 // The library combines what it combines as meshc does: sums and products of numbers, and the larger
 // or smaller of integers. It loses a NaN among floats whose maximum it takes, and has no bools. So

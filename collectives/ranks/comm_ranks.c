@@ -53,7 +53,15 @@ bool ranks_inject(Ranks *r, const char *text) {
   return true;
 }
 
-bool ranks_injects(const Ranks *r) { return r->inject != INJECT_NONE; }
+bool ranks_injects_note(const Ranks *r) {
+  return r->inject != INJECT_NONE && r->inject != INJECT_KILL && r->inject != INJECT_STOP;
+}
+
+void ranks_signal(const Ranks *r, int64_t first, int64_t n) {
+  if (r->inject_call < first || r->inject_call >= first + n) return;
+  if (r->inject == INJECT_KILL) raise(SIGKILL);
+  if (r->inject == INJECT_STOP) raise(SIGSTOP);
+}
 
 static InjectKind inject_at(const Ranks *r, const CommCall *call) {
   return (int64_t)call->sequence == r->inject_call ? r->inject : INJECT_NONE;
@@ -68,8 +76,7 @@ static bool agree(CommRanks *c, const CommCall *call, int workers) {
   if (inject == INJECT_KIND)
     mine.what = (uint32_t)NOTE_CALL + (uint32_t)(call->what->kind + 1) % COLL_COUNT;
   if (inject == INJECT_LINE) mine.line++;
-  if (inject == INJECT_KILL) raise(SIGKILL);
-  if (inject == INJECT_STOP) raise(SIGSTOP);
+  ranks_signal(r, (int64_t)call->sequence, 1);
   if (!ranks_meet(r, &mine, false, &all)) return false;
   c->first_worker = c->all_workers = 0;
   for (int i = 0; i < r->nlocal; i++) {

@@ -75,7 +75,10 @@ void ranks_free(Ranks *r);
 // `count`, it writes a wrong kind or line. With `skip` it leaves the call out; with `kill` or
 // `stop` it sends itself SIGKILL or SIGSTOP. Returns false if the text has another form.
 bool ranks_inject(Ranks *r, const char *text);
-bool ranks_injects(const Ranks *r); // returns true if this rank is to inject a fault
+// Returns true if this rank is to inject a fault into its notes, or leave a call out.
+bool ranks_injects_note(const Ranks *r);
+// Sends this rank the injected signal, if one of its calls first..first + n - 1 is to have it.
+void ranks_signal(const Ranks *r, int64_t first, int64_t n);
 
 int ranks_rank(const Ranks *r);
 int ranks_count(const Ranks *r);

@@ -36,8 +36,10 @@ bool device_check(const ExecOptions *opt, Diag *d) {
   if ((opt->ranks != NULL) != opt->device->ranks)
     return lacks(d, "these processes", "the program was compiled for another number of ranks");
   if (opt->probe) return lacks(d, "the check of kernels", "verify with --device cpu");
-  if (opt->ranks && ranks_injects(opt->ranks))
-    return lacks(d, "--fault HOW@RANK:CALL", "inject a fault in a kernel, kernel@PROCESSOR:CALL");
+  if (opt->ranks && ranks_injects_note(opt->ranks))
+    return lacks(d, "--fault count@, kind@, line@, skip@",
+                 "inject a signal, kill@RANK:CALL or stop@RANK:CALL, or a fault in a kernel, "
+                 "kernel@PROCESSOR:CALL");
   if (opt->inject && opt->inject->call >= 0 && !opt->inject->kernel)
     return lacks(d, "--fault value@", "inject a fault in a kernel, kernel@PROCESSOR:CALL");
   return true;

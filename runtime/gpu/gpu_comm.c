@@ -146,7 +146,8 @@ bool gpu_comms_add(GpuComms *c, const Program *p, CudaStream stream, Diag *d) {
   SharedSegment *ids = ranks_segment(c->ranks, sizeof(NcclId), true);
   bool good = ids && make_comms(c, p, ids);
   segment_free(ids);
-  return good ? gpu_comms_wait(c, stream, d) : ranks_lost(d);
+  return good ? gpu_comms_wait(c, stream, "making communicators of NCCL (cuStreamQuery)", d)
+              : ranks_lost(d);
 }
 
 // -- messages -----------------------------------------------------------------------------------
@@ -217,7 +218,7 @@ static bool look(GpuComms *c, double waited) {
   return ranks_watch(c->ranks, waited, "the GPUs of the other ranks");
 }
 
-bool gpu_comms_wait(GpuComms *c, CudaStream stream, Diag *d) {
+bool gpu_comms_wait(GpuComms *c, CudaStream stream, const char *what, Diag *d) {
   const struct timespec nap = {0, 50000};
   double began = clock_seconds(), looked = began;
   CudaResult r;
@@ -228,7 +229,7 @@ bool gpu_comms_wait(GpuComms *c, CudaStream stream, Diag *d) {
     looked = now;
     if (!look(c, now - began)) return ranks_lost(d);
   }
-  return cuda_good(r, "the end of a step (cuStreamQuery)", d);
+  return cuda_good(r, what, d);
 }
 
 // -- the end ------------------------------------------------------------------------------------

@@ -24,10 +24,11 @@ MUST_USE bool gpu_comms_add(GpuComms *c, const Program *p, CudaStream stream, Di
 // those of the GPU. Returns false as gpu_comms_add does.
 MUST_USE bool gpu_comms_send(GpuComms *c, Axes axes, const Message *m, uint32_t n,
                              CudaStream stream, Diag *d);
-// Waits until a stream is empty. Returns false as gpu_comms_add does.
-MUST_USE bool gpu_comms_wait(GpuComms *c, CudaStream stream, Diag *d);
-// Ends all messages under way, which other ranks may not answer. The communicators cannot be used
-// any more. c may be NULL.
+// Waits until a stream is empty, at most as long as the deadline of the ranks. `what` names the
+// wait in an error of the GPU. Returns false as gpu_comms_add does.
+MUST_USE bool gpu_comms_wait(GpuComms *c, CudaStream stream, const char *what, Diag *d);
+// Ends all messages under way, which other ranks may not answer. No graph may have messages of the
+// communicators, which cannot be used any more. c may be NULL.
 void gpu_comms_abort(GpuComms *c);
 // Ends the communicators: all ranks call it together, unless they are aborted. c may be NULL.
 void gpu_comms_free(GpuComms *c);

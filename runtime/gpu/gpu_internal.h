@@ -48,6 +48,7 @@ struct Gpu {
   // with `comms`: the stream of messages, and events between the two streams
   CudaStream beside;
   CudaEvent fork, mark[GPU_MARKS];
+  struct DeviceWork *works; // of all Execs on this GPU
 };
 
 // The functions of a kernel in the loaded images. combine is NULL without partial results.
@@ -235,6 +236,7 @@ enum {
 };
 
 struct DeviceWork {
+  struct DeviceWork *next; // in Gpu.works
   Exec *exec;
   const GpuProgram *code;
   Arena *arena;

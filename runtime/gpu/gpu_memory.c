@@ -197,7 +197,8 @@ void gpu_wrote(DeviceWork *w, uint32_t t) {
 // Waits until the stream is empty.
 static bool wait_stream(DeviceWork *w) {
   const Gpu *g = w->code->gpu;
-  if (g->comms) return gpu_comms_wait(g->comms, g->stream, w->diag);
+  if (g->comms)
+    return gpu_comms_wait(g->comms, g->stream, "the end of a step (cuStreamQuery)", w->diag);
   return cuda_good(cuda.StreamSynchronize(g->stream), "the end of a step (cuStreamSynchronize)",
                    w->diag);
 }

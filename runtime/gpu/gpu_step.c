@@ -190,10 +190,21 @@ static bool begin_call(const DeviceWork *w) {
 // under way where there are any.
 int gpu_ahead(const DeviceWork *w) { return w->plan[0].halves || w->fetches ? 1 : GPU_SLOTS; }
 
+// Counts the collectives of a step, as the CPU does when it calls them. With an injected fault
+// (--fault) the rank ends or stops before a step that has the call.
+static void count_calls(DeviceWork *w, const StepPlan *p) {
+  Exec *e = w->exec;
+  int64_t n = 0;
+  for (int k = 0; k < COLL_COUNT; k++) n += p->count[0].calls[k] + p->count[1].calls[k];
+  if (e->ranks) ranks_signal(e->ranks, (int64_t)e->sequence, n);
+  e->sequence += (uint64_t)n;
+}
+
 bool gpu_start(DeviceWork *w) {
   if (!begin_call(w)) return false;
   StepPlan *p = plan_for_rows(w);
   if (!p || !gpu_upload(w) || !gpu_times_begin(w)) return false;
+  count_calls(w, p);
   if (p->halves) return run_halves(w, p);
   return take_off(w, p, w->exec->commit ? COURSE_WHOLE : COURSE_FIRST);
 }
@@ -233,6 +244,8 @@ DeviceWork *gpu_begin(const ExecDevice *device, Exec *e, Diag *d) {
   w->arena = arena_new();
   w->diag = diag_new(w->arena);
   w->eager = eager && *eager && strcmp(eager, "0") != 0;
+  w->next = w->code->gpu->works;
+  w->code->gpu->works = w;
   gpu_results_list(w);
   gpu_inputs_list(w);
   if (gpu_use(w->code->gpu, w->diag) && make_comms(w) && gpu_memory_new(w) && make_header(w) &&
@@ -245,11 +258,27 @@ DeviceWork *gpu_begin(const ExecDevice *device, Exec *e, Diag *d) {
   return NULL;
 }
 
+// Ends all messages under way, which other ranks may not answer. NCCL waits there for the end of
+// all graphs that have messages of its communicators, so the graphs of all Execs are freed before.
+// A graph that is running is freed when it ends.
+static void abort_messages(const Gpu *g) {
+  for (DeviceWork *w = g->works; w && g->comms; w = w->next)
+    for (int i = 0; i < PLANS; i++) gpu_graph_free(&w->plan[i]);
+  gpu_comms_abort(g->comms);
+}
+
+static void forget(Gpu *g, const DeviceWork *w) {
+  DeviceWork **at = &g->works;
+  while (*at != w) at = &(*at)->next;
+  *at = w->next;
+}
+
 void gpu_end(DeviceWork *w) {
   if (!w) return;
   (void)cuda.CtxSetCurrent(w->code->gpu->context);
   if (diag_errors(w->diag) || (w->exec->ranks && ranks_failed(w->exec->ranks)))
-    gpu_comms_abort(w->code->gpu->comms);
+    abort_messages(w->code->gpu);
+  forget(w->code->gpu, w);
   (void)cuda.StreamSynchronize(w->code->gpu->copies);
   (void)cuda.StreamSynchronize(w->code->gpu->stream);
   for (int i = 0; i < PLANS; i++) gpu_plan_free(&w->plan[i]);

@@ -98,7 +98,9 @@ static bool read_mark(DeviceWork *w, uint32_t i) {
 // the stream of messages.
 static bool wait_for_marks(DeviceWork *w) {
   const Gpu *g = w->code->gpu;
-  return gpu_wait(w) && (!g->beside || gpu_comms_wait(g->comms, g->beside, w->diag));
+  return gpu_wait(w) &&
+         (!g->beside ||
+          gpu_comms_wait(g->comms, g->beside, "the end of a step (cuStreamQuery)", w->diag));
 }
 
 bool gpu_times_end(DeviceWork *w) {

@@ -4,6 +4,7 @@
 #ifndef TESTS_STANDIN_STANDIN_H
 #define TESTS_STANDIN_STANDIN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 // Memory that an operation accesses: `rows` pieces of `bytes` bytes, `stride` bytes from the start
@@ -24,6 +25,11 @@ enum { STANDIN_WRITES = 1, STANDIN_HOST = 2 };
 __attribute__((visibility("default"))) int
 meshc_standin_enqueue(void *stream, const char *name, const StandinAccess *access, int n,
                       void (*run)(void *copy), const void *argument, size_t bytes);
+// Returns how many operations with this `run` the instantiated graphs have, of which is(copy, what)
+// is true. 0 after a failure of the GPU, when graphs cannot be destroyed.
+__attribute__((visibility("default"))) int
+meshc_standin_captured(void (*run)(void *copy), bool (*is)(const void *copy, const void *what),
+                       const void *what);
 // Makes the operation that is running one that never ends: its `run` calls this.
 __attribute__((visibility("default"))) void meshc_standin_hang(void);
 // Ends an operation that never ends. Thread rule: any thread, but not from `run`.

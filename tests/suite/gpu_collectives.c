@@ -20,7 +20,7 @@
 #include "tests/suite/common/layout_maker.h"
 #include "tests/suite/common/message_run.h"
 
-enum { SEEDS = 100, LAYOUTS = 1, VARIANTS = 2, LARGE_GROUP = 40 };
+enum { SEEDS = 80, LAYOUTS = 1, VARIANTS = 2, LARGE_GROUP = 40 };
 
 // -- machine code of kernels, which cases share -------------------------------------------------
 

@@ -248,6 +248,15 @@ static void nobody_asks(void) {
   (void)add_up();
   (void)add_up();
 }
+static void graph_is_left(void) {
+  CudaGraph graph;
+  CudaGraphExec exec;
+  OK(api.StreamBeginCapture(stream, CUDA_CAPTURE_THREAD));
+  OK(add_up());
+  OK(api.StreamEndCapture(stream, &graph));
+  OK(api.GraphInstantiate(&exec, graph, 0));
+  OK(nccl.ncclCommAbort(comm));
+}
 static void uses_destroyed(void) {
   OK(nccl.ncclCommDestroy(comm));
   nccl.ncclAllReduce(pointer(from), pointer(to), 10, ncclFloat32, ncclSum, comm, stream);
@@ -284,6 +293,7 @@ static const Case wrong[] = {
     {"beyond memory", beyond_memory, 2, {"ncclAllGather writes", "byte 0 of allocation 2"}, NULL},
     {"streams", unordered_streams, 2, {"ncclAllReduce reads", "nothing orders the two"}, NULL},
     {"nobody asks", nobody_asks, 2, {"nobody has asked how the call before went", NULL}, NULL},
+    {"a graph", graph_is_left, 2, {"graphs have 1 operations of the communicator", NULL}, NULL},
     {"destroyed", uses_destroyed, 2, {"communicator that is destroyed", NULL}, NULL},
 };
 

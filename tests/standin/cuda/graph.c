@@ -91,6 +91,33 @@ CudaResult cuGraphExecDestroy(CudaGraphExec exec) {
   END(CUDA_OK);
 }
 
+// -- what graphs have -----------------------------------------------------------------------------
+
+typedef struct Counting {
+  void (*run)(void *);
+  bool (*is)(const void *copy, const void *what);
+  const void *what;
+  int n;
+} Counting;
+
+static void count_nodes(void *handle, void *argument) {
+  const struct CUgraph_st *g = ((struct CUgraphExec_st *)handle)->graph;
+  Counting *c = argument;
+  for (uint32_t i = 0; i < g->n; i++) {
+    const Work *w = &g->node[i].work;
+    c->n += w->run == c->run && c->is(w->argument, c->what);
+  }
+}
+
+int meshc_standin_captured(void (*run)(void *copy), bool (*is)(const void *copy, const void *what),
+                           const void *what) {
+  Counting c = {run, is, what, 0};
+  if (state_enter("meshc_standin_captured") == CUDA_OK)
+    handle_each(HANDLE_GRAPH_EXEC, count_nodes, &c);
+  (void)state_leave(CUDA_OK);
+  return c.n;
+}
+
 // -- launching ----------------------------------------------------------------------------------
 
 // A launch under way: the nodes of each lane that have run, and where its next one is.

@@ -104,7 +104,14 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   return answer(comm, ncclSuccess);
 }
 
-static ncclResult_t end(struct ncclComm *c) {
+static void run_group(void *argument);
+static bool has_calls(const void *group, const void *comm);
+
+// Ends a communicator. The library would wait for the end of all graphs that have its calls.
+static ncclResult_t end(struct ncclComm *c, const char *call) {
+  int n = meshc_standin_captured(run_group, has_calls, c);
+  if (n)
+    standin_fail("%s waits without end: graphs have %d operations of the communicator", call, n);
   meeting_leave(c->meeting);
   c->destroyed = true;
   return ncclSuccess;
@@ -114,13 +121,13 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   check_settled(comm, "ncclCommDestroy");
   if (!comm->blocks && !comm->finalized)
     standin_fail("ncclCommDestroy: this communicator has to be finalized before");
-  return end(comm);
+  return end(comm, "ncclCommDestroy");
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   check_communicator(comm, "ncclCommAbort");
   meshc_standin_resume();
-  return end(comm);
+  return end(comm, "ncclCommAbort");
 }
 
 // The first question after a call is answered with ncclInProgress, later ones with ncclSuccess.
@@ -139,6 +146,12 @@ typedef struct Group {
   Part part[TRANSFER_PARTS];
 } Group;
 static _Thread_local Group group;
+
+static bool has_calls(const void *group_of_calls, const void *comm) {
+  const Group *g = group_of_calls;
+  return g->part[0].comm == comm;
+}
+
 static _Thread_local int depth;
 static _Thread_local cudaStream_t group_stream;
 
