@@ -182,6 +182,18 @@ static double work(const Trial *t) {
   return sum;
 }
 
+// Returns whether a GPU divides a unit among blocks of threads (codegen/gpu/gpu_row_parts.c): it
+// divides long rows that it reduces.
+static bool divides_units(const Trial *t) {
+  bool reduces = false;
+  for (uint32_t i = 0; i < t->n; i++) {
+    const TrialNode *m = &t->member[i];
+    if (m->reduces && (accumulates(t, m) || m->op == OP_SCATTER_ADD)) return false;
+    reduces |= m->reduces;
+  }
+  return t->f->opt->gpu && reduces && elements_of(t, t->inner) >= KERNEL_LONG_ROW;
+}
+
 static double penalty(const Trial *t) {
   int best = -1;
   for (int i = 0; i < t->space.n; i++)
@@ -195,7 +207,7 @@ static double penalty(const Trial *t) {
   } else if (!t->inner) {
     units = ceil_div(units, 1024);
   }
-  if (units < FEW_UNITS && all > 32768 && t->inner) factor *= 3;
+  if (units < FEW_UNITS && all > 32768 && t->inner && !divides_units(t)) factor *= 3;
   if (t->inner && !vector_outer && elements_of(t, t->inner) < 8) factor *= 1.2;
   if (t->inner) factor *= 1.02;
   return factor;

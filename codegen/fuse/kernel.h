@@ -261,6 +261,10 @@ typedef struct KernelRows {
 // Returns which values of kernel k are kept. The arrays are allocated in `a`.
 KernelRows kernel_rows(Arena *a, const Kernel *k);
 
+// A GPU divides the units of a kernel among blocks of threads if the inner loops have at least so
+// many rounds (codegen/gpu/gpu_row_parts.c).
+enum { KERNEL_LONG_ROW = 1 << 15 };
+
 // A launch has KERNEL_CHUNKS chunks, or fewer that access about KERNEL_CHUNK_BYTES each. A chunk is
 // a sequence of units that one thread runs, at most kernel_chunk_units of them. This limit bounds
 // how many f32 values a chunk adds to one element of an accumulator without an array of f64. So it

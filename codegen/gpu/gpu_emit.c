@@ -141,9 +141,13 @@ static void find_lane(GpuEmit *g) {
   g->leader = g->plan.team == TEAM_THREAD ? NULL : int_equal(e, g->lane, i64_of(e, 0));
 }
 
-// Emits the items of the block and its partial row.
+// Emits the items of the block and its partial row, or its part of an item.
 static void emit_items(GpuEmit *g) {
   Emit *e = &g->e;
+  if (g->plan.row_parts > 1) {
+    gpu_row_part(g);
+    return;
+  }
   LLVMValueRef skip = int_mul(e, g->chunk, i64_of(e, accum_offset(e->k, e->k->nstmts)));
   e->partial = emit_at(e, e->i8, e->partial, skip);
   gpu_cells_make(g);

@@ -25,6 +25,7 @@
 //   gpu_join.c      joins the cells of a team
 //   gpu_accum.c     K_ACCUM: cells, partial rows
 //   gpu_nest.c      statements, inner loops, items
+//   gpu_row_parts.c   items that several blocks of threads compute together
 //   gpu_tensor.c    tensor cores, copies beside the computation
 //   gpu_tile.c, gpu_tile_sums.c, gpu_tile_multiply.c   products of tiles (gpu_tile.h)
 //   gpu_product_plan.c, gpu_product_fill.c, gpu_product_parts.c, gpu_product.c   kernels that are
@@ -120,15 +121,18 @@ typedef struct GpuScores {
 // How a kernel is scheduled on a GPU.
 typedef struct GpuPlan {
   GpuTeam team;
-  GpuTiles tiles;     // TEAM_TILE
-  GpuOwners owners;   // TEAM_OWNERS
-  GpuScores scores;   // TEAM_SCORES
-  int threads;        // of a block
-  int64_t grain;      // GpuEntry.grain
-  bool blocked;       // whether the vector loop is an outer loop
-  int64_t elements;   // elements of the outer vector loop in a full unit; 1 without it
-  bool narrow;        // whether the numbers of all items fit 31 bits
-  LoopSet spread;     // the spread loops
+  GpuTiles tiles;   // TEAM_TILE
+  GpuOwners owners; // TEAM_OWNERS
+  GpuScores scores; // TEAM_SCORES
+  int threads;      // of a block
+  int64_t grain;    // GpuEntry.grain
+  bool blocked;     // whether the vector loop is an outer loop
+  int64_t elements; // elements of the outer vector loop in a full unit; 1 without it
+  bool narrow;      // whether the numbers of all items fit 31 bits
+  LoopSet spread;   // the spread loops
+  // Blocks of threads that divide the positions of an item among them (gpu_row_parts.c); 1: a team
+  // has them all
+  int row_parts;
   bool narrow_spread; // whether the numbers of all positions fit 31 bits
   LoopSet *dep;       // of each statement: the loops on whose counters it depends (stmt_loops)
   uint8_t *place;     // of each statement: a GPU_AT_ constant
@@ -147,6 +151,8 @@ typedef struct GpuPlan {
   int vecs;
 } GpuPlan;
 GpuPlan gpu_plan_make(Arena *a, const Kernel *k, const GpuCodeOptions *opt);
+// Returns the bytes of scratch memory of a kernel whose items are divided (GpuPlan.row_parts).
+int64_t gpu_row_scratch(const Kernel *k, const GpuPlan *p);
 char *gpu_plan_print(Arena *a, const Kernel *k, const GpuPlan *p); // one line of text
 // Returns how kernel k is launched. Its names are `name` and NAME_combine, allocated in a.
 GpuEntry gpu_plan_entry(Arena *a, const Kernel *k, const GpuPlan *p, const char *name);
@@ -222,6 +228,7 @@ typedef struct GpuEmit {
   LLVMValueRef from, to; // units of the block (in NAME_combine of the set): from..to-1
   GpuCell *cell;         // GPU_CELLS of each reduction (gpu_cell_count)
   int slot;              // number of the current position among those that are kept
+  LLVMValueRef span[2];  // positions of the block: span[0]..span[1]-1; NULL: all
   LLVMValueRef count[MAX_LOOPS]; // of each outer loop: its rounds, or blocks of the vector loop
 } GpuEmit;
 
@@ -315,9 +322,22 @@ void gpu_accum_end(GpuEmit *g);
 // what if_end ends, or NULL if each thread has this position.
 LLVMBasicBlockRef gpu_kept_begin(GpuEmit *g, int slot);
 
-// -- gpu_nest.c, gpu_combine.c, gpu_emit.c
+// -- gpu_nest.c, gpu_row_parts.c, gpu_combine.c, gpu_emit.c
 // Emits the items of the units GpuEmit.from..to-1.
 void gpu_items(GpuEmit *g);
+// Emit parts of an item, at the counters of the outer loops: the statements of the item; the
+// statements and positions of a phase, which add to cells; the joining of the cells of its n
+// reductions by the team: value[i] is the result of cell[i], of its type. cell and value have room
+// for GPU_VECS * nstmts. Returns n.
+void gpu_item_begin(GpuEmit *g);
+void gpu_phase_compute(GpuEmit *g, int phase);
+int gpu_phase_join(GpuEmit *g, int phase, GpuCell *cell, LLVMValueRef *value);
+// Makes joined cells of a phase the values of its reductions.
+void gpu_phase_values(GpuEmit *g, int phase, const GpuCell *cell, const LLVMValueRef *value);
+// Emits the statements of a phase outside of the inner loops, without stores.
+void gpu_phase_repeat(GpuEmit *g, int phase);
+// Emits the block's part of an item (GpuPlan.row_parts).
+void gpu_row_part(GpuEmit *g);
 // Emits the statements at GPU_AT_ENTRY.
 void gpu_entry_statements(GpuEmit *g);
 // Emits statement `id`, one that has neither cells nor a leader.

@@ -66,6 +66,12 @@ static void emit_place(GpuEmit *g, int place, int phase) {
 
 void gpu_entry_statements(GpuEmit *g) { emit_place(g, GPU_AT_ENTRY, 0); }
 
+void gpu_phase_repeat(GpuEmit *g, int phase) {
+  for (int id = 0; id < g->e.k->nstmts; id++)
+    if (is_at(g, id, GPU_AT_PHASE, phase) && g->e.k->stmt[id].kind != K_STORE)
+      emit_neighbours(g, id);
+}
+
 // Emits the statements of a phase outside of the inner loops. Its stores may be to memory that the
 // other threads of the team still read (KPtr): they wait for them.
 static void emit_phase_place(GpuEmit *g, int phase) {
@@ -169,12 +175,20 @@ static void kept_positions(GpuEmit *g, int phase) {
   }
 }
 
+// Emits the loop over the positions of a thread, `together` neighbours at a time. The block has all
+// positions, of which there are n, or those of GpuEmit.span.
+static EmitLoop positions_begin(GpuEmit *g, LLVMValueRef n, int together) {
+  Emit *e = &g->e;
+  LLVMValueRef first = together > 1 ? int_mul(e, g->lane, i64_of(e, together)) : g->lane;
+  if (g->span[0]) first = int_add(e, first, g->span[0]);
+  return loop_begin(e, first, g->span[1] ? g->span[1] : n,
+                    i64_of(e, (int64_t)gpu_team_threads(g) * together));
+}
+
 // Emits the positions of a thread along the vector loop, some neighbours at a time.
 static void wide_positions(GpuEmit *g, int phase) {
   Emit *e = &g->e;
-  LLVMValueRef first = int_mul(e, g->lane, i64_of(e, GPU_VECS));
-  EmitLoop l = loop_begin(e, first, e->extent[e->k->vector],
-                          i64_of(e, (int64_t)gpu_team_threads(g) * GPU_VECS));
+  EmitLoop l = positions_begin(g, e->extent[e->k->vector], GPU_VECS);
   neighbours(g, l.var, phase, position);
   loop_end(e, &l);
 }
@@ -197,7 +211,7 @@ static void positions(GpuEmit *g, int phase) {
     return;
   }
   LLVMValueRef n = gpu_rounds(g, g->plan.spread, e->extent);
-  EmitLoop l = loop_begin(e, g->lane, n, i64_of(e, gpu_team_threads(g)));
+  EmitLoop l = positions_begin(g, n, 1);
   gpu_decode(g, l.var, g->plan.narrow_spread, g->plan.spread, e->extent, e->counter);
   position(g, phase);
   loop_end(e, &l);
@@ -212,19 +226,20 @@ static bool reduces_in(const GpuEmit *g, int s, int phase) {
 // Returns how many results reduction s has for the neighbours that are computed together.
 static int results(const GpuEmit *g, int s) { return gpu_cell_count(g, s) > 1 ? g->e.vecs : 1; }
 
-static void reductions_end(GpuEmit *g, int phase) {
-  Emit *e = &g->e;
-  GpuCell *cell = arena_array(e->arena, GpuCell, GPU_VECS * e->k->nstmts + 1);
-  LLVMValueRef *value = arena_array(e->arena, LLVMValueRef, GPU_VECS * e->k->nstmts + 1);
+int gpu_phase_join(GpuEmit *g, int phase, GpuCell *cell, LLVMValueRef *value) {
   int n = 0;
-  for (int s = 0; s < e->k->nstmts; s++)
+  for (int s = 0; s < g->e.k->nstmts; s++)
     for (int v = 0; reduces_in(g, s, phase) && v < results(g, s); v++)
       cell[n++] = *gpu_cell(g, s, v);
   gpu_cells_join(g, n, cell, false, value);
-  for (int s = 0, i = 0; s < e->k->nstmts; s++) {
+  return n;
+}
+
+void gpu_phase_values(GpuEmit *g, int phase, const GpuCell *cell, const LLVMValueRef *value) {
+  Emit *e = &g->e;
+  for (int s = 0, i = 0; s < e->k->nstmts; s++)
     for (int v = 0; reduces_in(g, s, phase) && v < results(g, s); v++, i++)
       e->value[instance_id(s, 0, v)] = emit_coerce(e, value[i], cell[i].type, e->k->stmt[s].type);
-  }
 }
 
 static bool has_inner(const GpuEmit *g, int phase) {
@@ -233,15 +248,25 @@ static bool has_inner(const GpuEmit *g, int phase) {
   return false;
 }
 
+void gpu_item_begin(GpuEmit *g) { emit_place(g, GPU_AT_ITEM, 0); }
+
+void gpu_phase_compute(GpuEmit *g, int phase) {
+  for (int s = 0; s < g->e.k->nstmts; s++)
+    if (reduces_in(g, s, phase)) gpu_cells_clear(g, s);
+  emit_phase_place(g, phase);
+  if (has_inner(g, phase)) positions(g, phase);
+}
+
 static void item(GpuEmit *g, int unused) {
+  Emit *e = &g->e;
   (void)unused;
-  emit_place(g, GPU_AT_ITEM, 0);
-  for (int phase = 0; phase < g->e.k->nphases; phase++) {
-    for (int s = 0; s < g->e.k->nstmts; s++)
-      if (reduces_in(g, s, phase)) gpu_cells_clear(g, s);
-    emit_phase_place(g, phase);
-    if (has_inner(g, phase)) positions(g, phase);
-    reductions_end(g, phase);
+  GpuCell *cell = arena_array(e->arena, GpuCell, GPU_VECS * e->k->nstmts + 1);
+  LLVMValueRef *value = arena_array(e->arena, LLVMValueRef, GPU_VECS * e->k->nstmts + 1);
+  gpu_item_begin(g);
+  for (int phase = 0; phase < e->k->nphases; phase++) {
+    gpu_phase_compute(g, phase);
+    gpu_phase_join(g, phase, cell, value);
+    gpu_phase_values(g, phase, cell, value);
   }
 }
 

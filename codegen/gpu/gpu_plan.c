@@ -8,6 +8,7 @@
 //   tiles of scores    attention (gpu_scores_plan.c)
 //   a block an item    longer ones, and accumulators with many elements: each element has one
 //                      thread that adds to it, whatever the item
+//   several blocks     few items with rows of many rounds (gpu_row_parts.c)
 //   owners of rows     kernels that only scatter (gpu_scatter_plan.c)
 //
 // Other scatters are deterministic, too: only loops on which the index does not depend, and along
@@ -17,6 +18,8 @@
 #include "codegen/gpu/gpu_scores.h"
 
 #include "ir/program/sums.h"
+
+#include <string.h>
 
 enum {
   BLOCK_THREADS = 256,
@@ -155,6 +158,42 @@ static void choose_vecs(const Kernel *k, GpuPlan *p) {
   if (any && (outer || inner) && loop_rounds(k, k->vector) >= GPU_VECS) p->vecs = GPU_VECS;
 }
 
+// -- items in parts -------------------------------------------------------------------------------
+
+// Returns whether a load outside of the spread loops may read memory that the kernel stores to
+// (KPtr): in parts, a block would read it after another block has stored.
+static bool may_reload(const Kernel *k, const GpuPlan *p, const KStmt *s) {
+  if ((s->kind != K_LOAD && s->kind != K_LOAD_AT) || moving(k, s->index) & p->spread) return false;
+  const KPtr *from = &k->ptr[s->index];
+  for (int i = 0; i < k->nptr; i++)
+    if (k->ptr[i].written && dtype_bytes(k->ptr[i].type) == dtype_bytes(from->type) &&
+        memcmp(k->ptr[i].stride, from->stride, sizeof from->stride) == 0)
+      return true;
+  return false;
+}
+
+static bool divides_rows(const Kernel *k, const GpuPlan *p) {
+  bool reduces = false;
+  if (p->team != TEAM_BLOCK || p->grain || p->blocked || !has_known_size(k, p->spread))
+    return false;
+  for (int i = 0; i < k->nstmts; i++) {
+    const KStmt *s = &k->stmt[i];
+    if (s->kind == K_ACCUM || s->kind == K_SCATTER || may_reload(k, p, s)) return false;
+    reduces |= s->kind == K_REDUCE;
+  }
+  return reduces;
+}
+
+// Divides long rows among several blocks if there are few of them. The numbers depend on sizes
+// only.
+static void choose_row_parts(const Kernel *k, GpuPlan *p) {
+  enum { FEW_ROWS = 128, LEAST_PART = 4096, BLOCKS = 512, MOST_PARTS = 256 };
+  int64_t units = kernel_units(k), n = rounds_of(k, p->spread);
+  p->row_parts = 1;
+  if (units < 1 || units > FEW_ROWS || n < KERNEL_LONG_ROW || !divides_rows(k, p)) return;
+  p->row_parts = (int)clamp64(n / LEAST_PART, 1, clamp64(BLOCKS / units, 1, MOST_PARTS));
+}
+
 static int team_threads(const GpuPlan *p) {
   return p->team == TEAM_THREAD ? 1 : p->team == TEAM_WARP ? GPU_WARP : p->threads;
 }
@@ -205,7 +244,7 @@ static void choose_fold(const Kernel *k, GpuPlan *p) {
 
 static void choose_cells(const Kernel *k, GpuPlan *p) {
   for (int s = 0; s < k->nstmts; s++) {
-    bool wide = stmt_folds(&k->stmt[s]) && chain_of(k, p, s) > SUM_LEAF;
+    bool wide = stmt_folds(&k->stmt[s]) && (chain_of(k, p, s) > SUM_LEAF || p->row_parts > 1);
     p->cell[s] = wide || kernel_accum_wide(k, s) ? TYPE_F64 : k->stmt[s].type;
   }
   for (int phase = 0; phase < k->nphases; phase++) {
@@ -290,6 +329,7 @@ GpuPlan gpu_plan_make(Arena *a, const Kernel *k, const GpuCodeOptions *opt) {
   choose_team(k, &p);
   choose_kept(k, &p, p.grain != 0);
   choose_vecs(k, &p);
+  choose_row_parts(k, &p);
   choose_grain(k, &p);
   choose_fold(k, &p);
   choose_cells(k, &p);
@@ -313,7 +353,10 @@ static int64_t combine_blocks(const Kernel *k, const GpuPlan *p) {
   return clamp64(ceil_div(most, GPU_WARP), 1, 1024);
 }
 
+static bool rows_in_parts(const GpuPlan *p) { return p->team == TEAM_BLOCK && p->row_parts > 1; }
+
 static int parts_of(const GpuPlan *p) {
+  if (rows_in_parts(p)) return p->row_parts;
   if (p->team == TEAM_OWNERS) return p->owners.owners * p->owners.groups;
   return in_parts(p) ? p->tiles.parts : 0;
 }
@@ -334,7 +377,10 @@ GpuEntry gpu_plan_entry(Arena *a, const Kernel *k, const GpuPlan *p, const char 
                     .shared = shared,
                     .combine_shared = combines ? 8 * GPU_COMBINE_THREADS : 0,
                     .combine_blocks = combines ? combine_blocks(k, p) : 0,
-                    .scratch = in_parts(p) ? gpu_product_scratch(k, &p->tiles) : 0};
+                    .phases = rows_in_parts(p) ? k->nphases : 0,
+                    .scratch = in_parts(p)        ? gpu_product_scratch(k, &p->tiles)
+                               : rows_in_parts(p) ? gpu_row_scratch(k, p)
+                                                  : 0};
 }
 
 static const char *spread_text(Arena *a, const Kernel *k, const GpuPlan *p) {
@@ -364,6 +410,9 @@ char *gpu_plan_print(Arena *a, const Kernel *k, const GpuPlan *p) {
     return arena_printf(a, "%s, %d threads and %s for each block", gpu_product_print(a, &p->tiles),
                         p->threads, grain);
   if (p->team == TEAM_OWNERS) return gpu_scatter_print(a, &p->owners);
+  if (rows_in_parts(p))
+    return arena_printf(a, "%d blocks for each item, %d threads for each block, spread: %s%s",
+                        p->row_parts, p->threads, spread_text(a, k, p), more);
   return arena_printf(a, "%s for each item, %d threads and %s for each block, spread: %s%s",
                       team[p->team], p->threads, grain, spread_text(a, k, p), more);
 }

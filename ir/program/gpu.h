@@ -27,11 +27,14 @@ typedef struct GpuEntry {
   const char *run, *combine;    // names in the images; combine is NULL if nothing is joined
   int threads, combine_threads; // threads of a block, a multiple of 32
   int64_t grain; // units of a block of `run`; 0: KernelLaunch.grain (kernels with partial results)
-  int parts;     // blocks of `run` that divide the units of one block among them; 0: there is one
+  // Launches of `run`, one after the other, on the same records: each computes a phase. 0: there is
+  // one, which computes all.
+  int phases;
+  int parts; // blocks of `run` that divide the units of one block among them; 0: there is one
   int shared, combine_shared; // bytes of dynamic shared memory
   int64_t combine_blocks;     // blocks in x of the grid of `combine`
-  // Bytes of scratch memory that `run` leaves to `combine`, for each set; a multiple of
-  // MEMORY_ALIGN. 0: none. A kernel has either this or partial rows.
+  // Bytes of scratch memory in which `run` leaves results to `combine` or to later phases, for each
+  // set; a multiple of MEMORY_ALIGN. 0: none. A kernel has either this or partial rows.
   int64_t scratch;
 } GpuEntry;
 
@@ -53,8 +56,10 @@ typedef struct GpuHeader {
   int64_t sequence; // how many steps the device has begun before this one
 } GpuHeader;
 
-// Bits of the parameter `flags`.
+// Bits of the parameter `flags`. From bit GPU_PHASE_BIT on it has the number of the launch among
+// those of GpuEntry.phases.
 enum {
+  GPU_PHASE_BIT = 8,
   GPU_IF_GO = 1,   // the function returns at once if GpuHeader.go is 0
   GPU_COMMITS = 2, // of the judge: it advances GpuHeader.step if the step is good
 };

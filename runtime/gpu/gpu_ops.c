@@ -23,7 +23,7 @@ GpuOp *gpu_ops_launch(StepPlan *p, CudaFunction f, const Launching *l, int64_t g
                     .u.launch = {.function = f,
                                  .table = l->table,
                                  .nsets = l->nsets,
-                                 .flags = GPU_IF_GO,
+                                 .flags = GPU_IF_GO | l->flags,
                                  .grid_x = (unsigned)grid_x,
                                  .grid_y = (unsigned)grid_y,
                                  .threads = (unsigned)threads,
@@ -80,6 +80,20 @@ static bool measure_kernel(DeviceWork *w, StepPlan *p, const GpuRound *round) {
   return true;
 }
 
+// Adds the launches of the phases of a kernel, or the one that computes them all.
+static bool add_phases(DeviceWork *w, StepPlan *p, const GpuRound *round, uint32_t kernel,
+                       const Launching *all) {
+  const GpuEntry *entry = &w->code->entry[kernel];
+  Launching l = *all;
+  for (int phase = 0; phase < (entry->phases ? entry->phases : 1); phase++) {
+    l.flags = phase << GPU_PHASE_BIT;
+    if (!add_launch(w, p, round, w->code->kernel[kernel].run, &l, l.blocks, 1, entry->threads,
+                    entry->shared))
+      return false;
+  }
+  return true;
+}
+
 static bool plan_kernel(DeviceWork *w, StepPlan *p, GpuRound *round) {
   const Exec *e = w->exec;
   uint32_t kernel = e->program->instr[round->instr].u.kernel.kernel;
@@ -91,8 +105,7 @@ static bool plan_kernel(DeviceWork *w, StepPlan *p, GpuRound *round) {
     CudaAddress status = e->program->nchecks ? p->status_at + p->nstatus++ * sizeof(GpuStatus) : 0;
     gpu_table_kernel(w, p, b, entry->grain ? entry->grain : b->grain, status, &round->steps, &l);
   }
-  return add_launch(w, p, round, w->code->kernel[kernel].run, &l, l.blocks, 1, entry->threads,
-                    entry->shared) &&
+  return add_phases(w, p, round, kernel, &l) &&
          (!entry->combine || add_combine(w, p, round, kernel, &l));
 }
 

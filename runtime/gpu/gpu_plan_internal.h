@@ -17,6 +17,7 @@ typedef struct Launching {
   int64_t table; // offset of its first record in StepPlan.table
   int32_t nsets;
   int64_t blocks; // blocks of all sets so far
+  int32_t flags;  // beside GPU_IF_GO: bits of the parameter `flags` of the function
   int parts;      // GpuEntry.parts
   // GpuEntry.scratch, and where the scratch memory of the next set is
   int64_t scratch;

@@ -97,8 +97,9 @@ void gpu_runner_run(GpuRunner *r, uint32_t k, int64_t grain, uint32_t n, GpuSet 
   gpu_runner_allow(r, partial, bytes);
   gpu_runner_allow(r, status, n * sizeof *status);
   int64_t blocks = fill_table(kernel, table, partial, status, grain, e, n, set);
-  emulated_launch(r->image, e->run, table, n, 0, &r->header,
-                  (EmulatedGrid){blocks, 1, e->threads, e->shared});
+  for (int phase = 0; phase < (e->phases ? e->phases : 1); phase++)
+    emulated_launch(r->image, e->run, table, n, phase << GPU_PHASE_BIT, &r->header,
+                    (EmulatedGrid){blocks, 1, e->threads, e->shared});
   if (e->combine)
     emulated_launch(r->image, e->combine, table, n, 0, &r->header,
                     (EmulatedGrid){e->combine_blocks, n, e->combine_threads, e->combine_shared});
