@@ -8,13 +8,29 @@
 // The method is that of Dao et al., "FlashAttention", 2022, with row values that are stored.
 #include "codegen/order/blocked_find_internal.h"
 
-enum { LEAST_BYTES = 1 << 20 }; // scores of fewer bytes are stored
+enum {
+  LEAST_BYTES = 1 << 20, // scores of fewer bytes are stored
+  // Bytes of the longest row of queries or keys: with more, tiles of them would not fit the shared
+  // memory of a GPU (gpu_scores_plan.c), and each score would be computed by a single thread.
+  MOST_ROW = 512
+};
 
 int64_t attention_least_bytes(const CodegenOptions *opt) {
   return opt->blocked_rows ? 0 : LEAST_BYTES;
 }
 
 static Dims summed(const Node *x) { return dims_make(x->attr.ndims, x->attr.dims); }
+
+// Returns the bytes of what contraction n sums for one score, of one factor.
+static int64_t row_bytes(const Graph *g, NodeId n) {
+  const Node *x = graph_node(g, n);
+  int64_t bytes = 0;
+  for (int i = 0; i < x->nargs; i++) {
+    int64_t each = dtype_bytes((Dtype)graph_node(g, x->args[i])->type);
+    if (each > bytes) bytes = each;
+  }
+  return dims_product(g->dims, x->attr.ndims, x->attr.dims) * bytes;
+}
 
 // Returns why the scores of an attention cannot be recomputed, or NULL.
 static const char *refusal(const Finder *f, const Attention *p) {
@@ -23,6 +39,7 @@ static const char *refusal(const Finder *f, const Attention *p) {
   for (uint32_t i = 0; i < p->seed.n; i++) {
     Dims over = summed(graph_node(f->g, p->seed.at[i])), more = list_minus(&over, &dots);
     if (dots.n + more.n > SCORES_DOTS) return "its scores are sums over many dims";
+    if (row_bytes(f->g, p->seed.at[i]) > MOST_ROW) return "its queries and keys have long rows";
     dots = list_union(&dots, &over);
   }
   return p->apart.n ? "some of its scores are sums of others" : NULL;

@@ -134,7 +134,8 @@ static bool is_parameter(const Graph *g, NodeId n) {
   for (;;) {
     const Node *x = graph_node(g, n);
     if (x->op == OP_PARAM || x->op == OP_STATE) return true;
-    bool follows = op_is_alias((Op)x->op) || x->op == OP_CAST || x->op == OP_ALL_GATHER;
+    bool copies = x->op == OP_BROADCAST && !x->attr.ndims; // order.c adds them
+    bool follows = op_is_alias((Op)x->op) || x->op == OP_CAST || x->op == OP_ALL_GATHER || copies;
     if (!follows || !x->nargs) return false;
     n = x->args[0];
   }

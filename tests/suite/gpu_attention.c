@@ -84,6 +84,10 @@ static const AttentionCase cases[] = {
                                    "v)\n"
                                    "output o[b, t, h, i, j, k, l, m] = y\nloss = sum(y * y * w)\n",
      NULL, NULL, 0},
+    {"long rows", "f32",
+     "dim b = 1, h = 1, t = 18, k = 144, s = t\n" INPUTS("b, t, h, k", "b, s, h, k", "b, t, h, k")
+         SCORES "p = softmax[s](score)\n" WEIGHTED,
+     NULL, NULL, 0},
     {"padding", "f32",
      SELF("t = 20, k = 8") "input valid[b, s]: i32\n" SCORES
                            "p = softmax[s](where(valid == 1, score, -1e9))\n" WEIGHTED,
