@@ -30,10 +30,9 @@ const StageName stage_names[] = {
 };
 const int stage_name_count = countof(stage_names);
 
-// Of the recompute levels that differ only in their number of segments, about so many are compiled
-// to find one that fits a memory budget. All other levels are compiled if they are needed. A
-// segment is the part of the forward pass between two checkpoints.
-enum { LEVELS_TRIED = 24 };
+// If no program that recomputes all segments of the forward pass fits a memory budget, this
+// many parts of them are tried, too. A segment is the part between two checkpoints.
+enum { SEGMENTS_TRIED = 4 };
 
 // The most operations in a graph that is compiled. Each operation costs memory and time in every
 // pass. A model that repeats a computation more often should use a scan.
@@ -145,27 +144,53 @@ static int64_t bytes_at(const PipelineOptions *opt, const Compilation *c, int le
   return bytes;
 }
 
-// Returns the recompute level to try after level k. Levels from REMAT_BASE_LEVELS up to the last
-// REMAT_TAIL differ only in their number of segments of the forward pass. Only about LEVELS_TRIED
-// of these are tried, at equal distances.
-static int next_level(int k, int levels) {
-  int segments = levels - REMAT_TAIL - REMAT_BASE_LEVELS, next = k + segments / LEVELS_TRIED + 1;
-  if (k < REMAT_BASE_LEVELS || k >= levels - REMAT_TAIL) return k + 1;
-  return next < levels - REMAT_TAIL ? next : levels - REMAT_TAIL;
+// The search for a recompute level (how much is recomputed to save memory).
+typedef struct Trials {
+  const PipelineOptions *opt;
+  const Compilation *c;
+  int best;       // the level tried that needs least memory
+  int64_t least;  // bytes that its program needs
+  int64_t fitted; // bytes that the last program that fits needs
+} Trials;
+
+static bool level_fits(Trials *t, int level) {
+  int64_t bytes = bytes_at(t->opt, t->c, level);
+  if (bytes < t->least) t->best = level, t->least = bytes;
+  if (bytes > t->opt->memory) return false;
+  t->fitted = bytes;
+  return true;
 }
 
-// Tries recompute levels in the order of next_level, and returns the first level whose program fits
-// the memory budget. If none fits, returns the level whose program needs least memory.
-// *bytes_of_best gets the bytes that the program of the returned level needs.
-static int fitting_level(const PipelineOptions *opt, const Compilation *c, int64_t *bytes_of_best) {
-  int best = 0;
-  int64_t least = c->compiled ? program_bytes(c->compiled->program) : bytes_at(opt, c, 0);
-  for (int k = 1; k <= c->levels && least > opt->memory; k = next_level(k, c->levels)) {
-    int64_t bytes = bytes_at(opt, c, k);
-    if (bytes < least) best = k, least = bytes;
+// Returns the first of the levels lo+1..hi whose program fits; that of level hi does. These levels
+// recompute one more segment of the forward pass each, so that later ones need less memory.
+static int first_fitting(Trials *t, int lo, int hi) {
+  while (hi - lo > 1) {
+    int mid = lo + (hi - lo) / 2;
+    if (level_fits(t, mid))
+      hi = mid;
+    else
+      lo = mid;
   }
-  *bytes_of_best = least;
-  return best;
+  return hi;
+}
+
+// Returns the first recompute level whose program fits the memory budget, as far as first_fitting
+// can say. If none fits, returns the level tried whose program needs least memory. *bytes gets the
+// bytes that the program of the returned level needs.
+static int fitting_level(const PipelineOptions *opt, const Compilation *c, int64_t *bytes) {
+  Trials t = {.opt = opt, .c = c};
+  int all = c->levels - REMAT_TAIL; // the level that recomputes all segments
+  t.least = c->compiled ? program_bytes(c->compiled->program) : bytes_at(opt, c, 0);
+  bool fits = t.least <= opt->memory;
+  for (int k = 1; k <= c->levels && !fits; k++) {
+    if (k > REMAT_BASE_LEVELS && k < all) k = all;
+    fits = level_fits(&t, k);
+    if (fits && k == all) t.best = first_fitting(&t, REMAT_BASE_LEVELS, all);
+  }
+  for (int i = 1; i < SEGMENTS_TRIED && !fits && all > REMAT_BASE_LEVELS + SEGMENTS_TRIED; i++)
+    fits = level_fits(&t, REMAT_BASE_LEVELS + (all - REMAT_BASE_LEVELS) * i / SEGMENTS_TRIED);
+  *bytes = fits && t.best ? t.fitted : t.least;
+  return t.best;
 }
 
 static void compute_within(Arena *a, const PipelineOptions *opt, int last, Compilation *out) {
@@ -199,10 +224,13 @@ static void compute_rest(Arena *a, const PipelineOptions *opt, int end, Compilat
 
 // Compiles again with place_plain, the placement without place_improve.c. That file changes the
 // shardings of several nodes together to save bytes sent, which can raise peak memory. Keeps the
-// new program if it needs less memory than that in *out.
+// new program if it needs less memory than that in *out, already at the same recompute level.
 static void compute_plain(Arena *a, const PipelineOptions *opt, int end, Compilation *out) {
   Compilation plain = {.selected = out->selected, .simplified = out->simplified, .plain = true};
-  compute_rest(a, opt, end, &plain);
+  compute_rest(a, opt, AFTER_COLLECTIVES, &plain);
+  int levels = remat_levels(a, plain.collected), level = out->again < levels ? out->again : levels;
+  if (bytes_at(opt, &plain, level) >= out->least) return;
+  compute_within(a, opt, end, &plain);
   if (plain.least < out->least) *out = plain;
 }
 
