@@ -123,6 +123,7 @@ static const AttentionCase cases[] = {
      ALONE},
     {"many tiles", "f32", LONG("t = 150, k = 20") SCORES CAUSAL WEIGHTED, ALONE},
     {"many tiles", "bf16", LONG("t = 150, k = 20") SCORES CAUSAL WEIGHTED, ALONE},
+    {"window of many tiles", "bf16", LONG("t = 200, k = 16") SCORES WINDOW WEIGHTED, ALONE},
     {"many keys", "f32",
      "dim b = 1, h = 1, t = 20, s = 700, k = 80\n" INPUTS("b, t, h, k", "b, s, h, k", "b, t, h, k")
          SCORES "p = softmax[s](score)\n" WEIGHTED,
