@@ -118,13 +118,16 @@ uint32_t gpu_code_images(const GpuCode *c, const GpuImage **out) {
   return c->nimages;
 }
 
-// Prints the plan of each kernel, a line of comment each. symbol: gets the kernels' own names.
+// Prints the plan and the shared memory of each kernel, a line of comment each. symbol: gets the
+// kernels' own names.
 static void print_plans(FILE *out, const Program *p, const GpuModule *m, const char **symbol) {
   Arena *scratch = arena_new();
   for (uint32_t i = 0; i < m->n; i++) {
     GpuPlan plan = gpu_plan_make(scratch, m->kernel[i], m->opt);
     symbol[i] = p->kernel[i].name;
-    fprintf(out, "// %s: %s\n", symbol[i], gpu_plan_print(scratch, m->kernel[i], &plan));
+    GpuEntry entry = gpu_plan_entry(scratch, m->kernel[i], &plan, symbol[i]);
+    fprintf(out, "// %s: %s; %d bytes of shared memory\n", symbol[i],
+            gpu_plan_print(scratch, m->kernel[i], &plan), entry.shared);
   }
   arena_free(scratch);
 }

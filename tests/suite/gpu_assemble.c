@@ -1,10 +1,12 @@
 // Assembles code for GPUs by ptxas, for compute capabilities 8.0 and 9.0: the hand-made kernels of
 // suite_kernels, products in tiles of each kind, the kernels of the op table (common/op_cases.h),
 // ordered operations, and those of the examples. The assembler must take all of it, without spilled
-// registers. Without ptxas everything is skipped.
+// registers. Kernels of the examples may not need more registers and shared memory than
+// gpu_registers.txt says. Without ptxas everything is skipped.
 //
-//   suite_gpu_assemble       every SAMPLE-th kernel of the first two, each for one of the two
-//   suite_gpu_assemble all   all of them, each for both
+//   suite_gpu_assemble         every SAMPLE-th kernel of the first two, each for one of the two
+//   suite_gpu_assemble all     all of them, each for both
+//   suite_gpu_assemble bless   only the examples; writes gpu_registers.txt
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +18,11 @@
 #include "tests/suite/common/code.h"
 #include "tests/suite/common/kernel_case.h"
 #include "tests/suite/common/op_cases.h"
+#include "tests/suite/common/registers.h"
 
 enum { SAMPLE = 12 };
-static const int capabilities[] = {80, 90};
+static const int capabilities[CAPABILITIES] = {80, 90};
+static const char figures[] = "tests/suite/gpu_registers.txt";
 // Options of `meshc dump`. Long sequences have attention without stored scores.
 static const char *const examples[] = {"mnist.mesh",
                                        "cifar.mesh",
@@ -35,7 +39,8 @@ static const char *const examples[] = {"mnist.mesh",
                                        "llama.mesh --device cuda --set t=512 --precision bf16"};
 
 static int passed, failed, skipped, registers;
-static bool whole; // whether all is assembled
+static bool whole;            // whether all is assembled
+static Registers *of_kernels; // of the examples
 static char folder[] = "/tmp/meshc-assemble-XXXXXX";
 
 static const char *assembler(void) {
@@ -49,7 +54,8 @@ static const char *assembler(void) {
 }
 
 // Counts the functions of a log of ptxas, and those among them that spill.
-static void read_log(const char *path, const char *what) {
+// capability: number of the one for which they were assembled.
+static void read_log(const char *path, int capability, const char *what) {
   FILE *f = fopen(path, "r");
   char line[1000], name[500] = "";
   while (f && fgets(line, sizeof line, f)) {
@@ -62,7 +68,9 @@ static void read_log(const char *path, const char *what) {
       *(stores + loads ? &failed : &passed) += 1;
     }
     at = strstr(line, "Used ");
-    if (at && sscanf(at, "Used %d registers", &used) == 1 && used > registers) registers = used;
+    if (!at || sscanf(at, "Used %d registers", &used) != 1) continue;
+    if (used > registers) registers = used;
+    registers_note(of_kernels, name, capability, used);
   }
   if (f) fclose(f);
 }
@@ -74,13 +82,14 @@ static void print_file(const char *path) {
   if (f) fclose(f);
 }
 
+// capability: its number in the list.
 static void assemble(const char *ptxas, const char *ptx, int capability, const char *what) {
   char log[100], command[500];
   snprintf(log, sizeof log, "%s/log", folder);
-  snprintf(command, sizeof command, "%s -v -arch=sm_%d -o /dev/null %s >%s 2>&1", ptxas, capability,
-           ptx, log);
+  snprintf(command, sizeof command, "%s -v -arch=sm_%d -o /dev/null %s >%s 2>&1", ptxas,
+           capabilities[capability], ptx, log);
   if (system(command) == 0) {
-    read_log(log, what);
+    read_log(log, capability, what);
     return;
   }
   printf("FAIL %s: ptxas refuses it\n", what);
@@ -113,7 +122,7 @@ static void assemble_program(Arena *a, const char *ptxas, const Program *p, Kern
     }
     fputs(text, f);
     fclose(f);
-    assemble(ptxas, ptx, capabilities[i], what);
+    assemble(ptxas, ptx, (int)i, what);
   }
 }
 
@@ -199,28 +208,56 @@ static void of_example(const char *ptxas, size_t list) {
   snprintf(command, sizeof command, "%s dump examples/%s --stage ptx >%s",
            program ? program : "build/release/meshc", name, ptx);
   if (system(command) == 0) {
+    registers_plans(of_kernels, ptx, name);
     for (size_t i = 0; i < countof(capabilities); i++)
-      if (wanted(list, i)) assemble(ptxas, ptx, capabilities[i], name);
+      if (wanted(list, i)) assemble(ptxas, ptx, (int)i, name);
     return;
   }
   printf("FAIL %s: has no PTX\n", name);
   failed++;
 }
 
-int main(int argc, char **argv) {
-  whole = argc > 1 && !strcmp(argv[1], "all");
+// Returns the versions on which registers depend.
+static const char *versions(Arena *a, const char *ptxas) {
+  char line[200] = "";
+  FILE *f = popen(arena_printf(a, "%s --version | tail -n 1", ptxas), "r");
+  if (f && !fgets(line, sizeof line, f)) line[0] = 0;
+  if (f) pclose(f);
+  return arena_printf(a, "ptxas: %.*s, %s", (int)strcspn(line, "\n"), line, code_version());
+}
+
+static void check_registers(void) {
+  RegistersResult r = registers_compare(of_kernels);
+  if (!r.compared) printf("%s was made by other versions: not compared\n", figures);
+  printf("%s: %d kernels as it says, %d need less, %d need more, %d are new\n", figures, r.same,
+         r.better, r.worse, r.more);
+  passed += r.same + r.better;
+  failed += r.worse;
+  skipped += !r.compared;
+}
+
+static void assemble_all(Arena *a, const char *ptxas) {
   int sample = whole ? 1 : SAMPLE;
-  const char *ptxas = assembler();
-  if (!ptxas || !code_available() || !mkdtemp(folder)) {
-    printf("0 passed, 0 failed, %d skipped\n", (int)countof(examples) + 4);
-    return 0;
-  }
-  Arena *a = arena_new();
   products(a, ptxas, whole ? 7 : 61);
   hand_made(a, ptxas, sample);
   of_ops(a, ptxas, sample);
   ordered(a, ptxas);
+}
+
+int main(int argc, char **argv) {
+  bool bless = argc > 1 && !strcmp(argv[1], "bless");
+  whole = bless || (argc > 1 && !strcmp(argv[1], "all"));
+  const char *ptxas = assembler();
+  if (!ptxas || !code_available() || !mkdtemp(folder)) {
+    printf("0 passed, 0 failed, %d skipped\n", (int)countof(examples) + 5);
+    return 0;
+  }
+  Arena *a = arena_new();
+  of_kernels = registers_read(a, figures, versions(a, ptxas));
+  if (!bless) assemble_all(a, ptxas);
   for (size_t i = 0; i < countof(examples); i++) of_example(ptxas, i);
+  if (bless && !registers_write(of_kernels)) printf("FAIL %s cannot be written\n", figures);
+  if (!bless) check_registers();
   char command[100];
   snprintf(command, sizeof command, "rm -rf %s", folder);
   if (system(command) != 0) printf("%s is left over\n", folder);
