@@ -63,11 +63,12 @@ static void nap(double seconds) {
 }
 
 // Ends the guard (parent process) of a rank that was ended by a signal of the MPI launcher. If the
-// ranks had not met, no rank knows the reason. So this function waits half a second, in which the
-// guard of a lost rank may report it. If none has, it reports the signal.
+// ranks had not met, no rank knows the reason. So this function waits a moment, in which the guard
+// of a lost rank may report it. If none has, it reports the signal, in less than a second after the
+// signal, even if the rank has looked for a lost one before: then mpirun kills the guard.
 static _Noreturn void end_early(const GuardInfo *guard_info, int signal) {
   char sentence[SENTENCE];
-  nap(0.5);
+  nap(0.2);
   snprintf(sentence, sizeof sentence,
            "the MPI launcher has ended %s by signal %d (%s) before the ranks had met: it got this "
            "signal itself, or a "
@@ -134,11 +135,12 @@ static void ring(int signal) {
 }
 
 static void *answer(void *ranks) {
+  enum { LOOKS = 15 }; // of 20 ms each
   Ranks *r = ranks;
   char byte;
   const struct timespec look = {0, 20000000};
   while (read(bell[0], &byte, 1) < 0 && errno == EINTR) continue;
-  for (int i = 0, missing; i < 20 && !atomic_load(&r->rendezvous->failed); i++) {
+  for (int i = 0, missing; i < LOOKS && !atomic_load(&r->rendezvous->failed); i++) {
     (void)rendezvous_check(r, LLONG_MAX, i * 0.02, (WaitLimit){0}, &missing);
     nanosleep(&look, NULL);
   }
@@ -150,6 +152,11 @@ static void *answer(void *ranks) {
   signal(SIGTERM, SIG_DFL);
   kill(getpid(), SIGTERM);
   return NULL;
+}
+
+bool ranks_end_at_sigterm(void) {
+  struct sigaction now;
+  return sigaction(SIGTERM, NULL, &now) == 0 && now.sa_handler == ring;
 }
 
 void ranks_handle_signals(Ranks *r) {

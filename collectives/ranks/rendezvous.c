@@ -129,13 +129,15 @@ bool ended_by_error(int status) {
   return (code >= 2 && code < EXIT_LOST) || code == EXIT_MEMORY;
 }
 
-// Returns true if mpirun seems to have ended a rank: by SIGTERM, or by killing the guard, at whose
-// death the rank gets SIGKILL (ranks_guard.c). The guard of a rank that is killed alone still runs.
-static bool is_swept(RendezvousRank *b, int status) {
+// Returns true if mpirun seems to have ended a rank: by SIGTERM, or a second later by killing the
+// guard, at whose death the rank gets SIGKILL (ranks_guard.c). The guard of a rank that is killed
+// alone still runs. If all ranks are on this machine and this one ends at SIGTERM, it does not live
+// to see such a kill: then somebody else killed the guard, and that is the cause of all.
+static bool is_swept(const Ranks *r, RendezvousRank *b, int status) {
   int signal = status >= 0 && WIFSIGNALED(status) ? WTERMSIG(status) : 0, how;
   int guard = atomic_load(&b->guard);
-  return signal == SIGTERM ||
-         (signal == SIGKILL && guard && process_state(guard, &how) == PROCESS_ENDED);
+  if (signal != SIGKILL || (r->machines == 1 && ranks_end_at_sigterm())) return signal == SIGTERM;
+  return guard && process_state(guard, &how) == PROCESS_ENDED;
 }
 
 static bool say_lost(Ranks *r, int i, int status) {
@@ -145,7 +147,7 @@ static bool say_lost(Ranks *r, int i, int status) {
     rendezvous_end(r->rendezvous, WEXITSTATUS(status));
     return false;
   }
-  r->swept = r->guard_info && is_swept(b, status);
+  r->swept = r->guard_info && is_swept(r, b, status);
   return ranks_fail(
       r, "%s %s %s; rank %d waited for it %s", ranks_name(r, r->local_rank[i], name, sizeof name),
       death_text(status, death, sizeof death),
