@@ -79,8 +79,11 @@ typedef struct GpuTiles {
   bool deep[2];                   // whether the rows of a factor's tile run along the depth
   bool copied[2]; // whether a factor is copied from memory if it is aligned; else it is computed
   int fold;       // after so many tiles sums are added to totals; 0: never
-  int parts;      // into which the depth is divided, for as many blocks of threads
-  bool narrow;    // whether the numbers of rows, columns, batches and rounds fit 31 bits
+  // Neighbours along the columns whose results a thread computes together, with accesses of up to
+  // 16 bytes: 1 or GPU_VECS
+  int vecs;
+  int parts;   // into which the depth is divided, for as many blocks of threads
+  bool narrow; // whether the numbers of rows, columns, batches and rounds fit 31 bits
 } GpuTiles;
 
 // How a kernel that only scatters is divided among blocks of threads (gpu_scatter_plan.c).
@@ -340,8 +343,10 @@ void gpu_phase_repeat(GpuEmit *g, int phase);
 void gpu_row_part(GpuEmit *g);
 // Emits the statements at GPU_AT_ENTRY.
 void gpu_entry_statements(GpuEmit *g);
-// Emits statement `id`, one that has neither cells nor a leader.
+// Emits statement `id`, one that has neither cells nor a leader. The second one emits it for
+// Emit.vecs neighbours along the vector loop.
 void gpu_statement(GpuEmit *g, int id);
+void gpu_statement_wide(GpuEmit *g, int id);
 // Emits the counters of loops in `set`, whose rounds are rounds[l], in round number i of them all.
 // The last of these loops runs fastest.
 void gpu_decode(GpuEmit *g, LLVMValueRef i, bool narrow, LoopSet set, const LLVMValueRef *rounds,

@@ -39,8 +39,7 @@ static void emit_one(GpuEmit *g, int id, int v) {
 
 void gpu_statement(GpuEmit *g, int id) { emit_one(g, id, 0); }
 
-// Emits statement `id` for the neighbours along the vector loop that are computed together.
-static void emit_neighbours(GpuEmit *g, int id) {
+void gpu_statement_wide(GpuEmit *g, int id) {
   Emit *e = &g->e;
   const KStmt *s = &e->k->stmt[id];
   bool adds = s->kind == K_ACCUM || (s->kind == K_REDUCE && !g->plan.blocked);
@@ -61,7 +60,7 @@ static bool is_at(const GpuEmit *g, int id, int place, int phase) {
 
 static void emit_place(GpuEmit *g, int place, int phase) {
   for (int id = 0; id < g->e.k->nstmts; id++)
-    if (is_at(g, id, place, phase)) emit_neighbours(g, id);
+    if (is_at(g, id, place, phase)) gpu_statement_wide(g, id);
 }
 
 void gpu_entry_statements(GpuEmit *g) { emit_place(g, GPU_AT_ENTRY, 0); }
@@ -69,7 +68,7 @@ void gpu_entry_statements(GpuEmit *g) { emit_place(g, GPU_AT_ENTRY, 0); }
 void gpu_phase_repeat(GpuEmit *g, int phase) {
   for (int id = 0; id < g->e.k->nstmts; id++)
     if (is_at(g, id, GPU_AT_PHASE, phase) && g->e.k->stmt[id].kind != K_STORE)
-      emit_neighbours(g, id);
+      gpu_statement_wide(g, id);
 }
 
 // Emits the statements of a phase outside of the inner loops. Its stores may be to memory that the
@@ -83,7 +82,7 @@ static void emit_phase_place(GpuEmit *g, int phase) {
     if (once && !waited)
       (g->plan.team == TEAM_WARP ? gpu_warp_barrier : gpu_barrier)(g), waited = true;
     LLVMBasicBlockRef done = once ? if_begin(&g->e, g->leader) : NULL;
-    emit_neighbours(g, id);
+    gpu_statement_wide(g, id);
     if (once) if_end(&g->e, done);
   }
 }

@@ -7,7 +7,8 @@
 //     each warp multiplies its rows and columns, with sums in registers
 //   for each row of warps
 //     its sums go to a tile in shared memory
-//     all threads compute and store results from it, neighbours side by side
+//     all threads compute and store results from it, neighbours side by side, with accesses of up
+//     to 16 bytes where they are aligned (GpuTiles.vecs)
 //
 // Tiles are numbered column by column within GROUP rows of tiles: blocks which run at the same time
 // then read the same rows and columns, which stay in the cache. If a launch has fewer blocks than
@@ -131,7 +132,8 @@ LLVMValueRef gpu_unit_number(GpuEmit *g) {
   return unit;
 }
 
-void gpu_product_result(GpuProduct *p, LLVMValueRef row, LLVMValueRef column, LLVMValueRef sum) {
+void gpu_product_result(GpuProduct *p, LLVMValueRef row, LLVMValueRef column, int n,
+                        const LLVMValueRef *sum) {
   GpuEmit *g = p->g;
   Emit *e = &g->e;
   gpu_product_counters(p, p->t->along[0], row);
@@ -139,28 +141,96 @@ void gpu_product_result(GpuProduct *p, LLVMValueRef row, LLVMValueRef column, LL
   LLVMValueRef unit = gpu_unit_number(g);
   LLVMBasicBlockRef wanted =
       if_begin(e, bit_and(e, bit_not(e, int_less(e, unit, g->from)), int_less(e, unit, g->to)));
-  e->value[instance_id(p->t->sum, 0, 0)] = sum;
+  for (int v = 0; v < n; v++) e->value[instance_id(p->t->sum, 0, v)] = sum[v];
+  e->vecs = n;
   for (int i = 0; i < e->k->nstmts; i++)
-    if (p->result[i]) gpu_statement(g, i);
+    if (p->result[i]) gpu_statement_wide(g, i);
+  e->vecs = 1;
   if_end(e, wanted);
 }
 
-// Emits what becomes of the sum at (row, column) of tile `sums`, whose first row is row `from` of
-// the block's tile: the result, or a sum of a part.
-static void use_sum(GpuProduct *p, const GpuTile *sums, LLVMValueRef from, LLVMValueRef row,
-                    LLVMValueRef column) {
+// A place in the tile of sums, and the row and column of the result that it has.
+typedef struct Place {
+  const GpuTile *sums;
+  LLVMValueRef row, column;
+  LLVMValueRef x, y;
+} Place;
+
+// Emits what becomes of n sums from a place on: results, or sums of a part.
+static void use_sums(GpuProduct *p, const Place *at, int n) {
+  GpuEmit *g = p->g;
+  LLVMValueRef sum[GPU_VECS], from = gpu_tile_at(g, at->sums, at->row, at->column);
+  if (n == 1)
+    sum[0] = gpu_read(g, at->sums->type, from, GPU_SHARED);
+  else
+    gpu_read_wide(g, at->sums->type, from, GPU_SHARED, n, sum);
+  if (p->t->parts > 1)
+    gpu_part_store(p, at->x, at->y, sum[0]);
+  else
+    gpu_product_result(p, at->x, at->y, n, sum);
+}
+
+// Emits the same for the sum at a place, if it belongs to a result.
+static void use_sum(GpuProduct *p, const Place *at) {
+  Emit *e = &p->g->e;
+  LLVMValueRef row = int_less(e, at->x, p->size[0]), column = int_less(e, at->y, p->size[1]);
+  LLVMBasicBlockRef inside = if_begin(e, bit_and(e, row, column));
+  use_sums(p, at, 1);
+  if_end(e, inside);
+}
+
+// Emits whether the results of GPU_VECS neighbours from a place on are all there, and all accesses
+// to them aligned.
+static LLVMValueRef together(GpuProduct *p, const Place *at) {
   GpuEmit *g = p->g;
   Emit *e = &g->e;
-  LLVMValueRef x = int_add(e, int_add(e, p->first[0], from), row),
-               y = int_add(e, p->first[1], column);
-  LLVMBasicBlockRef inside =
-      if_begin(e, bit_and(e, int_less(e, x, p->size[0]), int_less(e, y, p->size[1])));
-  LLVMValueRef sum = gpu_read(g, sums->type, gpu_tile_at(g, sums, row, column), GPU_SHARED);
-  if (p->t->parts > 1)
-    gpu_part_store(p, x, y, sum);
-  else
-    gpu_product_result(p, x, y, sum);
-  if_end(e, inside);
+  LLVMValueRef bits = i64_of(e, 0), end = int_add(e, at->y, i64_of(e, GPU_VECS));
+  gpu_product_counters(p, p->t->along[0], at->x);
+  gpu_product_counters(p, p->t->along[1], at->y);
+  for (int i = 0; i < e->k->nstmts; i++) {
+    const KStmt *s = &e->k->stmt[i];
+    if (!p->result[i] || !gpu_is_wide(e->k, s)) continue;
+    int bytes = gpu_wide_bytes(e->k->ptr[s->index].type, GPU_VECS);
+    LLVMValueRef address = LLVMBuildPtrToInt(e->b, gpu_element(g, s->index), e->i64, "");
+    bits = bit_or(e, bits, keep_bits(e, address, bytes - 1));
+  }
+  LLVMValueRef there = bit_not(e, int_less(e, p->size[1], end));
+  there = bit_and(e, there, int_less(e, at->x, p->size[0]));
+  return bit_and(e, there, int_equal(e, bits, i64_of(e, 0)));
+}
+
+// Emits what becomes of GPU_VECS sums from a place on, together or one after the other.
+static void use_neighbours(GpuProduct *p, const Place *at) {
+  Emit *e = &p->g->e;
+  LLVMBasicBlockRef all = emit_block(e), some = emit_block(e), done = emit_block(e);
+  LLVMBuildCondBr(e->b, together(p, at), all, some);
+  LLVMPositionBuilderAtEnd(e->b, all);
+  use_sums(p, at, GPU_VECS);
+  LLVMBuildBr(e->b, done);
+  LLVMPositionBuilderAtEnd(e->b, some);
+  EmitLoop one = loop_to(e, GPU_VECS);
+  Place next = *at;
+  next.column = int_add(e, at->column, one.var);
+  next.y = int_add(e, at->y, one.var);
+  use_sum(p, &next);
+  loop_end(e, &one);
+  LLVMBuildBr(e->b, done);
+  LLVMPositionBuilderAtEnd(e->b, done);
+}
+
+// Emits what becomes of the sums in tile `sums`, whose first row is row `from` of the block's tile.
+static void use_tile(GpuProduct *p, const GpuTile *sums, LLVMValueRef from) {
+  GpuEmit *g = p->g;
+  Emit *e = &g->e;
+  int vecs = p->t->vecs, across = sums->columns / vecs;
+  EmitLoop l =
+      loop_begin(e, g->thread, i64_of(e, (int64_t)sums->rows * across), i64_of(e, g->threads));
+  Place at = {.sums = sums, .row = LLVMBuildUDiv(e->b, l.var, i64_of(e, across), "")};
+  at.column = int_mul(e, LLVMBuildURem(e->b, l.var, i64_of(e, across), ""), i64_of(e, vecs));
+  at.x = int_add(e, int_add(e, p->first[0], from), at.row);
+  at.y = int_add(e, p->first[1], at.column);
+  (vecs > 1 ? use_neighbours : use_sum)(p, &at);
+  loop_end(e, &l);
 }
 
 static void store_results(GpuProduct *p, const Accumulators *a) {
@@ -175,12 +245,7 @@ static void store_results(GpuProduct *p, const Accumulators *a) {
   gpu_sums_store(g, t->fold ? &a->total : &a->leaf, &sums, i64_of(e, 0), a->first[1]);
   if_end(e, own);
   gpu_barrier(g);
-  EmitLoop l =
-      loop_begin(e, g->thread, i64_of(e, (int64_t)rows * t->size[1]), i64_of(e, g->threads));
-  LLVMValueRef columns = i64_of(e, t->size[1]);
-  use_sum(p, &sums, int_mul(e, pass.var, i64_of(e, rows)), LLVMBuildUDiv(e->b, l.var, columns, ""),
-          LLVMBuildURem(e->b, l.var, columns, ""));
-  loop_end(e, &l);
+  use_tile(p, &sums, int_mul(e, pass.var, i64_of(e, rows)));
   loop_end(e, &pass);
   gpu_barrier(g); // the next tile fills the shared memory
 }

@@ -63,9 +63,11 @@ void gpu_parts_join(GpuEmit *g, int64_t blocks);
 // -- gpu_product.c
 // Sets the sizes of a product: GpuProduct.size, depth, batches.
 void gpu_product_sizes(GpuProduct *p);
-// Emits the statements behind the sum for the result at row `row` and column `column` of the
-// current batch, if the launch has to compute it.
-void gpu_product_result(GpuProduct *p, LLVMValueRef row, LLVMValueRef column, LLVMValueRef sum);
+// Emits the statements behind the sum for the n results from row `row` and column `column` of the
+// current batch on, if the launch has to compute them. sum[i]: the sum of column `column` + i. n is
+// 1, or GPU_VECS where all accesses are aligned.
+void gpu_product_result(GpuProduct *p, LLVMValueRef row, LLVMValueRef column, int n,
+                        const LLVMValueRef *sum);
 // Emits the number of the unit (kernel.h) that the counters of the outer loops are in.
 LLVMValueRef gpu_unit_number(GpuEmit *g);
 // Sets GpuEmit.from and to to the units of the whole set instead of those of the block: blocks that

@@ -50,7 +50,7 @@ static void store(GpuProduct *p, LLVMValueRef result, LLVMValueRef sum) {
   LLVMValueRef column = LLVMBuildURem(e->b, result, p->size[1], ""),
                rest = LLVMBuildUDiv(e->b, result, p->size[1], "");
   gpu_product_counters(p, p->t->batch, LLVMBuildUDiv(e->b, rest, p->size[0], ""));
-  gpu_product_result(p, LLVMBuildURem(e->b, rest, p->size[0], ""), column, sum);
+  gpu_product_result(p, LLVMBuildURem(e->b, rest, p->size[0], ""), column, 1, &sum);
 }
 
 void gpu_parts_join(GpuEmit *g, int64_t blocks) {

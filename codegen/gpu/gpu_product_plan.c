@@ -269,6 +269,23 @@ static void choose_shape(const Kernel *k, GpuTiles *t, size_t first, size_t last
     }
 }
 
+// -- results ------------------------------------------------------------------------------------
+
+// Returns how many neighbours along the columns have their results computed together: the vector
+// loop is the fastest loop of the columns, a unit has whole groups of them, and something is loaded
+// or stored that is contiguous along it.
+static int choose_vecs(const Kernel *k, const GpuTiles *t) {
+  enum { MOST_STATEMENTS = 48 }; // they are emitted for each neighbour
+  int l = last_of(t->along[1]);
+  if (t->parts > 1 || l != k->vector || k->nstmts > MOST_STATEMENTS) return 1;
+  bool alone = t->along[1] == (LoopSet)1 << l, whole = k->block >= k->loop[l].size;
+  if (!alone && (k->loop[l].slot >= 0 || k->loop[l].size % GPU_VECS)) return 1;
+  if (k->loop[l].size < GPU_VECS || !(whole || k->block % GPU_VECS == 0)) return 1;
+  for (int i = 0; i < k->nstmts; i++)
+    if (k->stmt[i].kind == K_STORE && gpu_is_wide(k, &k->stmt[i])) return GPU_VECS;
+  return 1;
+}
+
 int gpu_product_shapes(void) { return (int)countof(shapes); }
 
 bool gpu_product_plan(Arena *a, const Kernel *k, const LoopSet *dep, int tile, GpuTiles *t) {
@@ -284,6 +301,7 @@ bool gpu_product_plan(Arena *a, const Kernel *k, const LoopSet *dep, int tile, G
   size_t first = t->factor == TYPE_F64 ? FIRST_F64 : 0;
   bool given = tile > (int)first;
   choose_shape(k, t, given ? (size_t)tile - 1 : first, given ? (size_t)tile : countof(shapes));
+  t->vecs = choose_vecs(k, t);
   // numbers of rows and columns go up to the end of the last tile, which has at most 128
   int64_t depth = rounds_of(k, t->inner), most = size_times(rounds_of(k, outer_loops(k)), 128);
   t->fold = t->factor != TYPE_F64 && depth > LEAF ? LEAF / t->depth : 0;
@@ -298,7 +316,9 @@ int64_t gpu_product_grain(const Kernel *k, const GpuTiles *t) {
 
 char *gpu_product_print(Arena *a, const GpuTiles *t) {
   static const char *const how[] = {"computed", "copied"};
-  const char *parts = t->parts > 1 ? arena_printf(a, ", depth in %d parts", t->parts) : "";
+  const char *parts = t->parts > 1  ? arena_printf(a, ", depth in %d parts", t->parts)
+                      : t->vecs > 1 ? arena_printf(a, ", %d results at a time", t->vecs)
+                                    : "";
   return arena_printf(a, "tiles of %d x %d x %d %s, left factor %s, right factor %s%s", t->size[0],
                       t->size[1], t->depth, dtype_text(t->factor), how[t->copied[0]],
                       how[t->copied[1]], parts);
