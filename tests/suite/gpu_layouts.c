@@ -6,8 +6,9 @@
 // rematerialisation change from case to case.
 //
 //   suite_gpu_layouts [CASE | seed=N]    one case by name, or one random graph; EVERY=n: each n-th
-//                                        layout (1: all, which takes hours); SEEDS=n, FROM=n, SHOW=1
-//                                        as in layouts; TURN=n: only check number n of the run
+//                                        layout and 100 random graphs (1: all layouts, which takes
+//                                        hours); SEEDS=n, FROM=n, SHOW=1 as in layouts; TURN=n:
+//                                        only check number n of the run
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,15 @@
 #include "tests/suite/common/standin.h"
 #include "tests/suite/common/step_values.h"
 
-enum { STEP = 3, EVERY = 97, FAILED = 1, VACUOUS = 2, MOST_TEXT = 1000, CAPABILITY = 90 };
+enum {
+  STEP = 3,
+  EVERY = 127,
+  FAILED = 1,
+  VACUOUS = 2,
+  MOST_TEXT = 1000,
+  CAPABILITY = 90,
+  GRAPHS = 100
+};
 
 // One check: a program, and the values that it must give.
 typedef struct Job {
@@ -144,6 +153,7 @@ int main(int argc, char **argv) {
   setenv("MESHC_STANDIN_WRITTEN", "1", 1);
   layout_every = getenv("EVERY") ? atoi(getenv("EVERY")) : argc > 1 ? 1 : EVERY;
   if (layout_every < 1) layout_every = 1;
+  if (layout_every > 1) layout_graphs = GRAPHS;
   int code = layout_cases(argc, argv, check);
   fprintf(stderr, "%d of %d checks said nothing: rounding decides their values\n", vacuous, turn);
   return code || (argc < 2 && vacuous * 10 > turn);

@@ -177,10 +177,14 @@ static void run_group(void *argument) {
     return;
   }
   if (text && strcmp(text, "hang") == 0) meeting_late = &late;
-  if (meeting_late && setjmp(late) != 0)
-    meshc_standin_hang();
-  else
+  if (!meeting_late) {
     transfer_group(g->part, g->n);
+    return;
+  }
+  if (setjmp(late) == 0)
+    transfer_group(g->part, g->n);
+  else
+    meshc_standin_hang();
   meeting_late = NULL;
 }
 

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/base/philox.h"
+
 enum { SETS = 2 };
 
 // A case that runs, as CaseRun.context.
@@ -54,4 +56,51 @@ static void run_case(CaseRun *run) {
 bool gpu_case_check(int i, GpuRunner *r, uint32_t kernel) {
   GpuCase context = {r, kernel, false};
   return case_check(i, run_case, &context) && !context.differ;
+}
+
+// -- a suite ------------------------------------------------------------------------------------
+
+// Makes a program of the kernels of the cases that are wanted. number[i] gets the kernel of case i.
+static GpuRunner *runner_of(Arena *a, const GpuSuite *s, int n, const Case *cases, const char *only,
+                            uint32_t *number) {
+  Kernel **kernels;
+  Diag *d = diag_new(a);
+  Program *p = cases_program(a, &kernels);
+  p->nkernels = 0;
+  for (int i = 0; i < n; i++) {
+    number[i] = p->nkernels;
+    if (s->wanted(&cases[i], i, only)) kernels[p->nkernels++] = kernels[i];
+  }
+  GpuRunner *r = gpu_runner_new(p, kernels, d);
+  if (!r) {
+    diag_print(d, stdout, false);
+    return NULL;
+  }
+  gpu_runner_header(r)->step = INTERP_STEP;
+  gpu_runner_header(r)->seed = philox_seed(INTERP_SEED);
+  return r;
+}
+
+int gpu_cases_run(const GpuSuite *s, const char *only) {
+  Case *cases;
+  int n = cases_all(&cases), passed = 0, failed = 0;
+  if (n < 0) return 1;
+  if (!code_available()) {
+    printf("0 passed, 0 failed, %d skipped\n", n);
+    return 0;
+  }
+  Arena *a = arena_new();
+  uint32_t *number = arena_array(a, uint32_t, n);
+  GpuRunner *r = runner_of(a, s, n, cases, only, number);
+  if (!r) return 1;
+  for (int i = 0; i < n; i++) {
+    if (!s->wanted(&cases[i], i, only)) continue;
+    bool ok = (!s->planned || s->planned(a, &cases[i])) && gpu_case_check(i, r, number[i]);
+    if (!ok) printf("FAIL %s\n%s", cases[i].name, kernel_print(a, &cases[i].k));
+    *(ok ? &passed : &failed) += 1;
+  }
+  gpu_runner_free(r);
+  arena_free(a);
+  printf("%d passed, %d failed, 0 skipped\n", passed, failed);
+  return failed != 0;
 }

@@ -9,4 +9,15 @@
 // and by the interpreter, and compares the results. Prints what differs.
 bool gpu_case_check(int i, GpuRunner *r, uint32_t kernel);
 
+// A suite of kernels: all cases that were added (kernel_case.h).
+typedef struct GpuSuite {
+  // Returns whether case i of the list is run. only: the argument of the suite, or NULL.
+  bool (*wanted)(const Case *c, int i, const char *only);
+  // Returns whether the kernel is planned as the suite expects; otherwise prints how. NULL: any way
+  // is right.
+  bool (*planned)(Arena *a, const Case *c);
+} GpuSuite;
+// Checks the cases, prints failures and the line of totals, and returns the exit code.
+int gpu_cases_run(const GpuSuite *s, const char *only);
+
 #endif

@@ -34,7 +34,7 @@ static const MeshCase meshes[] = {
 static int passed, failed;
 static bool seen[OP_COUNT];
 int64_t random_ranks = 1;
-int64_t layout_every = 1;
+int64_t layout_every = 1, layout_graphs;
 
 static bool ranks_share(const MeshCase *m) {
   int64_t n = 1;
@@ -792,7 +792,8 @@ int layout_cases(int argc, char **argv, LayoutCheck *what) {
   check = what;
   bool one_seed = argc > 1 && !strncmp(argv[1], "seed=", 5);
   for (size_t i = 0; i < countof(meshes) && !one_seed; i++) run_ops(&meshes[i], argc, argv);
-  run_random(argc, argv, ceil_div(520, layout_every), 3);
+  int64_t graphs = layout_graphs ? layout_graphs : ceil_div(520, layout_every);
+  run_random(argc, argv, (uint64_t)graphs, layout_graphs ? 1 : 3);
   if (argc < 2 && !getenv("SEEDS")) check_seen(any_op), check_states();
   return totals();
 }
