@@ -290,6 +290,13 @@ typedef struct CacheFolder {
 CacheFolder cache_list(Arena *a, const char *dir);
 // Removes all entries of the cache in folder `dir`. Returns their number.
 uint32_t cache_clear(const char *dir);
+// -- cache_values.c: small values in the compile cache
+// Reads the value of `bytes` bytes that was kept under a key in folder `dir`. Returns false if
+// there is none of this size, or it cannot be trusted.
+bool cache_recall(const char *dir, const void *key, size_t key_bytes, void *value, size_t bytes);
+// Keeps a value under a key. A failure is ignored.
+void cache_keep(const char *dir, const void *key, size_t key_bytes, const void *value,
+                size_t bytes);
 bool code_available(void);      // returns whether this build has LLVM
 const char *code_version(void); // version of LLVM, such as "LLVM 19.1.7"; "none" without LLVM
 const char *code_cpu(void);     // this processor, such as "znver5, 512 bit"; "none" without LLVM

@@ -178,6 +178,19 @@ Gpu *gpu_open(Ranks *ranks, Diag *d);
 // well: false if the run has failed, so that other ranks may not answer. g may be NULL.
 void gpu_close(Gpu *g, bool well);
 const GpuFacts *gpu_facts(const Gpu *g);
+// Keeps what was measured on a GPU for later runs: a value of `bytes` bytes under a key, in a
+// folder. recall returns false if nothing of this size is kept there; a failure of `keep` is
+// ignored.
+typedef struct GpuKeeper {
+  const char *folder;
+  bool (*recall)(const char *folder, const void *key, size_t key_bytes, void *value, size_t bytes);
+  void (*keep)(const char *folder, const void *key, size_t key_bytes, const void *value,
+               size_t bytes);
+} GpuKeeper;
+// Lets the programs of a GPU measure which algorithms of cuBLASLt are the fastest, and keep the
+// choices. Without this they take what the library proposes first. Called once, before the first
+// program is loaded; the folder's name is copied.
+void gpu_keep(Gpu *g, const GpuKeeper *keeper);
 // Returns whether there is a library for products of matrices on GPUs, cuBLASLt. Programs for a GPU
 // have products (CodegenOptions.products) only if there is.
 bool gpu_library_of_products(void);

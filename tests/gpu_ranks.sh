@@ -68,6 +68,17 @@ near "ZeRO on ranks of two processors" 2 "$digits" --mesh rows=4 --layout b=rows
 near "halo between ranks of two processors" 2 "$tmp/cnn.mesh" --mesh rows=4 --layout y=rows,y2=rows --set train.steps=1
 MESHC_GPU_EAGER=1 equal "without graphs" 2 "$digits" --mesh rows=2 --layout b=rows
 
+# Only the first rank measures which algorithms of cuBLASLt are fast; the others take its choices, and run nothing else.
+mkdir "$tmp/tuned"
+sed '/^data test/d' "$digits" >"$tmp/tuned.mesh"
+for times in 6,1,3 1,6,3; do
+  rm -f "$tmp"/calls.*
+  must env XDG_CACHE_HOME="$tmp/tuned" MESHC_STANDIN_CALLS="$tmp/calls.%" MESHC_STANDIN_CUBLASLT_TIMES=$times timeout 120 "$gpu" train "$tmp/tuned.mesh" --np 2 --mesh rows=2 --layout b=rows --set b=64 --set h=96 --set pixels=128 --set train.steps=2
+  holds "ranks use the fastest algorithm, $times" "$(grep -l '^algorithm-1 ' "$tmp"/calls.* | wc -l)" 2
+  case $times in 6*) measured=1 ;; *) measured=0 ;; esac # then it was kept
+  holds "ranks that measure, $times" "$(grep -l '^cublasLtMatmul ' "$tmp"/calls.* | wc -l)" $measured
+done
+
 # Values go between one process and several.
 split="--mesh rows=2,cols=2 --layout b=rows,h=cols"
 # shellcheck disable=SC2086

@@ -47,8 +47,11 @@ bool session_open_device(Session *s) {
   if (!session_for_gpu(s) || s->gpu) return true;
   if (!ranks_fit(s)) return false;
   s->gpu = gpu_open(s->ranks, s->diag);
-  if (s->gpu) session_device_machine(s);
-  return s->gpu != NULL;
+  if (!s->gpu) return false;
+  const char *folder = cache_folder(s);
+  if (folder) gpu_keep(s->gpu, &(GpuKeeper){folder, cache_recall, cache_keep});
+  session_device_machine(s);
+  return true;
 }
 
 void session_close_device(Session *s) {

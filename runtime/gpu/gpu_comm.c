@@ -150,6 +150,26 @@ bool gpu_comms_add(GpuComms *c, const Program *p, CudaStream stream, Diag *d) {
               : ranks_lost(d);
 }
 
+// -- data of the first rank ----------------------------------------------------------------------
+
+bool gpu_comms_first(const GpuComms *c) { return ranks_rank(c->ranks) == 0; }
+
+static bool share(GpuComms *c, SharedSegment *room, void *data, int64_t bytes) {
+  Ranks *r = c->ranks;
+  char *block = segment_at(room, 0);
+  if (gpu_comms_first(c)) memcpy(block, data, (size_t)bytes);
+  if (!ranks_meet_local(r, true) || !ranks_broadcast_block(r, 0, block, bytes, data)) return false;
+  if (block) memcpy(data, block, (size_t)bytes);
+  return ranks_meet_local(r, true);
+}
+
+bool gpu_comms_share(GpuComms *c, void *data, int64_t bytes, Diag *d) {
+  SharedSegment *room = ranks_segment(c->ranks, bytes, false);
+  bool good = room && share(c, room, data, bytes);
+  segment_free(room);
+  return good || ranks_lost(d);
+}
+
 // -- messages -----------------------------------------------------------------------------------
 
 static NcclType type_of(Dtype type) {

@@ -20,6 +20,10 @@ GpuComms *gpu_comms_new(Ranks *r, Diag *d);
 // ranks call it together, with the GPU in use. Returns false after an error in d, or if the run has
 // failed.
 MUST_USE bool gpu_comms_add(GpuComms *c, const Program *p, CudaStream stream, Diag *d);
+bool gpu_comms_first(const GpuComms *c); // returns whether this is the first rank
+// Gives the bytes that the first rank has at `data` to all ranks, which call it together. Returns
+// false as gpu_comms_add does.
+MUST_USE bool gpu_comms_share(GpuComms *c, void *data, int64_t bytes, Diag *d);
 // Enqueues messages of the group of this rank along `axes` in a stream, all at once. Addresses are
 // those of the GPU. Returns false as gpu_comms_add does.
 MUST_USE bool gpu_comms_send(GpuComms *c, Axes axes, const Message *m, uint32_t n,

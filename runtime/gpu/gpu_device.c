@@ -120,6 +120,24 @@ GpuProducts *gpu_products_of(Gpu *g, Diag *d) {
   return g->products;
 }
 
+void gpu_keep(Gpu *g, const GpuKeeper *keeper) {
+  g->keeper = *keeper;
+  g->keeper.folder = mem_text(keeper->folder);
+}
+
+static bool has_products(const Program *p) {
+  for (uint32_t i = 0; i < p->ninstrs; i++)
+    if (p->instr[i].kind == INSTR_GEMM) return true;
+  return false;
+}
+
+bool gpu_tune(Gpu *g, const Program *p, Diag *d) {
+  if (!has_products(p)) return true;
+  GpuProducts *all = gpu_products_of(g, d);
+  return all &&
+         gpu_products_tune(all, g->keeper.folder ? &g->keeper : NULL, g->facts.name, g->comms, d);
+}
+
 uint32_t gpu_epilogues(Gpu *g) {
   if (!g->asked && cuda.CtxSetCurrent(g->context) == CUDA_OK)
     g->epilogues = gpu_products_epilogues();
@@ -137,6 +155,7 @@ void gpu_close(Gpu *g, bool well) {
   if (g->stream) (void)cuda.StreamDestroy(g->stream);
   if (g->copies) (void)cuda.StreamDestroy(g->copies);
   if (g->context) (void)cuda.DevicePrimaryCtxRelease(g->device);
+  free((char *)(uintptr_t)g->keeper.folder);
   free(g);
 }
 

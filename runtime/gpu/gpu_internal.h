@@ -43,6 +43,7 @@ struct Gpu {
   GpuLimits limits;
   GpuProducts *products; // NULL: no program with products has been planned yet
   GpuComms *comms;       // NULL: this process runs all processors
+  GpuKeeper keeper;      // folder NULL: there is none
   uint32_t epilogues;    // gpu_epilogues, if `asked`
   bool asked;
   // with `comms`: the stream of messages, and events between the two streams
@@ -272,6 +273,10 @@ MUST_USE bool gpu_use(const Gpu *g, Diag *d);
 // Returns what the products of the GPU's stream share, which is made when it is needed first.
 // Returns NULL after an error in d.
 GpuProducts *gpu_products_of(Gpu *g, Diag *d);
+
+// Chooses the algorithms of the products of a new program (product_tune.h). With ranks all call it
+// together. Returns false after an error in d.
+MUST_USE bool gpu_tune(Gpu *g, const Program *p, Diag *d);
 
 // -- gpu_code.c
 // Returns the function `name` of the loaded images, with room for `shared` bytes of dynamic shared

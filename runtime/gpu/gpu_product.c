@@ -67,6 +67,22 @@ void gpu_products_free(GpuProducts *all) {
   free(all);
 }
 
+bool gpu_products_tune(GpuProducts *all, const GpuKeeper *keeper, const char *gpu, GpuComms *comms,
+                       Diag *d) {
+  const ProductTuner t = {.library = all->library,
+                          .stream = all->stream,
+                          .workspace = all->workspace,
+                          .workspace_bytes = GPU_WORKSPACE_BYTES,
+                          .keeper = keeper,
+                          .gpu = gpu,
+                          .comms = comms};
+  return product_tune(&t, all->kinds, d);
+}
+
+void gpu_products_settle(GpuProducts *all) {
+  for (ProductKind *k = all ? all->kinds : NULL; k; k = k->next) k->settled = true;
+}
+
 // Returns the kind of products with these sizes. Returns NULL after an error in d.
 static const ProductKind *kind_of(GpuProducts *all, const ProductSizes *s, const GpuOperands *at,
                                   Diag *d) {

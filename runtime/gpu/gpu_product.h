@@ -2,10 +2,10 @@
 // its operands on the GPU. Out: calls of the library, ready to be put into a stream.
 //
 // All that a call needs is found before the first step: descriptions of the product and of its
-// matrices, and the algorithm, which the library chooses once for each kind of product. A step
-// makes nothing. Results have the same bits in every run on the same GPU with the same version of
-// the library: each stream has a workspace of its own, sums of parts are added in the type of the
-// sums, and factors of f32 are rounded only if the Gemm says so.
+// matrices, and the algorithm, which is chosen once for each kind of product (product_tune.h). A
+// step makes nothing. Results have the same bits in every run on the same GPU with the same version
+// of the library and the same algorithms: each stream has a workspace of its own, sums of parts are
+// added in the type of the sums, and factors of f32 are rounded only if the Gemm says so.
 //
 //   a product -> its pieces, or all of it -> for each, the batches that one call can do -> calls
 #ifndef RUNTIME_GPU_PRODUCT_H
@@ -13,6 +13,7 @@
 
 #include "runtime/exec/exec_internal.h"
 #include "runtime/gpu/product_kind.h"
+#include "runtime/gpu/product_tune.h"
 
 enum { GPU_WORKSPACE_BYTES = 32 << 20 }; // memory of the GPU that the products of a stream share
 
@@ -27,6 +28,14 @@ void gpu_products_free(GpuProducts *all); // `all` may be NULL
 // Returns the rows of gemm_library.def that the library has on the GPU of the current context, a
 // bit for each. They differ between versions and GPUs. It keeps no memory of the GPU.
 uint32_t gpu_products_epilogues(void);
+
+// Chooses the algorithms of the kinds of products that were made since the last call
+// (product_tune.h). No step may be under way. Returns false after an error in d.
+MUST_USE bool gpu_products_tune(GpuProducts *all, const GpuKeeper *keeper, const char *gpu,
+                                GpuComms *comms, Diag *d);
+// Leaves the kinds that were made since then with the first proposals of the library: they were
+// first met between two steps. `all` may be NULL.
+void gpu_products_settle(GpuProducts *all);
 
 // A call of the library, or rows that are to be 0.
 typedef struct GpuProductCall GpuProductCall;

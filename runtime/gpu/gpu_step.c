@@ -88,6 +88,13 @@ static StepPlan *plan_for_rows(DeviceWork *w) {
   return gpu_plan_new(w, p) ? p : NULL;
 }
 
+// Makes the plan of the next step, if it is for other rows than those before it.
+static StepPlan *plan_for_step(DeviceWork *w) {
+  StepPlan *p = plan_for_rows(w);
+  gpu_products_settle(w->code->gpu->products);
+  return p;
+}
+
 // Enqueues the copy of the header that launches read, unless the judge of the step before leaves it
 // as this step needs it. `whole`: the judge of this step will advance GpuHeader.step.
 static bool set_header(DeviceWork *w, bool whole) {
@@ -202,7 +209,7 @@ static void count_calls(DeviceWork *w, const StepPlan *p) {
 
 bool gpu_start(DeviceWork *w) {
   if (!begin_call(w)) return false;
-  StepPlan *p = plan_for_rows(w);
+  StepPlan *p = plan_for_step(w);
   if (!p || !gpu_upload(w) || !gpu_times_begin(w)) return false;
   count_calls(w, p);
   if (p->halves) return run_halves(w, p);
@@ -249,7 +256,8 @@ DeviceWork *gpu_begin(const ExecDevice *device, Exec *e, Diag *d) {
   gpu_results_list(w);
   gpu_inputs_list(w);
   if (gpu_use(w->code->gpu, w->diag) && make_comms(w) && gpu_memory_new(w) && make_header(w) &&
-      gpu_results_new(w) && gpu_inputs_new(w) && plan_for_rows(w)) {
+      gpu_results_new(w) && gpu_inputs_new(w) && plan_for_rows(w) &&
+      gpu_tune(w->code->gpu, e->program, w->diag)) {
     arena_keep(w->arena);
     return w;
   }

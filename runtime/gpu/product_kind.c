@@ -149,13 +149,46 @@ static CublasStatus state_limits(const ProductSizes *s, uint64_t workspace,
   return status;
 }
 
-// Lets the library choose: the first algorithm that it proposes.
-static CublasStatus choose(CublasLtHandle library, ProductKind *p, CublasLtPreference limits) {
-  int found = 0;
-  CublasStatus status = cublaslt.GetHeuristic(library, p->product, p->b, p->a, p->c, p->c, limits,
-                                              1, &p->choice, &found);
+// Asks the library for up to `wanted` algorithms. *found: gets their number.
+static CublasStatus propose(CublasLtHandle library, const ProductKind *p, size_t workspace,
+                            int wanted, CublasLtChoice *out, int *found) {
+  CublasLtPreference limits = NULL;
+  CublasStatus status = state_limits(&p->sizes, workspace, &limits);
+  *found = 0;
+  if (status == CUBLAS_OK)
+    status = cublaslt.GetHeuristic(library, p->product, p->b, p->a, p->c, p->c, limits, wanted, out,
+                                   found);
+  if (limits) (void)cublaslt.PreferenceDestroy(limits);
+  return status;
+}
+
+// Takes the first algorithm that the library proposes.
+static CublasStatus choose(CublasLtHandle library, ProductKind *p, size_t workspace) {
+  int found;
+  CublasStatus status = propose(library, p, workspace, 1, &p->choice, &found);
   if (status == CUBLAS_OK && found < 1) return CUBLAS_NOT_SUPPORTED;
   return status == CUBLAS_OK ? p->choice.state : status;
+}
+
+int product_kind_proposals(CublasLtHandle library, const ProductKind *p, size_t workspace,
+                           CublasLtChoice out[PRODUCT_PROPOSALS]) {
+  int found, n = 0;
+  if (propose(library, p, workspace, PRODUCT_PROPOSALS, out, &found) != CUBLAS_OK) return 0;
+  for (int i = 0; i < found; i++)
+    if (out[i].state == CUBLAS_OK) out[n++] = out[i];
+  return n;
+}
+
+bool product_kind_accept(CublasLtHandle library, ProductKind *p, const CublasLtAlgorithm *algorithm,
+                         size_t workspace) {
+  CublasLtChoice checked = {.state = CUBLAS_OK};
+  if (cublaslt.AlgoCheck(library, p->product, p->b, p->a, p->c, p->c, algorithm, &checked) !=
+          CUBLAS_OK ||
+      checked.state != CUBLAS_OK || checked.workspace > workspace)
+    return false;
+  p->choice = checked;
+  p->choice.algorithm = *algorithm;
+  return true;
 }
 
 // -------------------------------------------------------------------------------------------------
@@ -163,14 +196,11 @@ static CublasStatus choose(CublasLtHandle library, ProductKind *p, CublasLtPrefe
 ProductKind *product_kind_new(CublasLtHandle library, const ProductSizes *sizes,
                               const GpuOperands *at, size_t workspace, Diag *d) {
   ProductKind *p = mem_zeroed(1, sizeof *p);
-  CublasLtPreference limits = NULL;
   p->sizes = *sizes;
-  bool good = cublaslt_good(describe_matrices(p), "cublasLtMatrixLayoutSetAttribute", sizes, d) &&
-              cublaslt_good(describe_product(p, at), "cublasLtMatmulDescSetAttribute", sizes, d) &&
-              cublaslt_good(state_limits(sizes, workspace, &limits),
-                            "cublasLtMatmulPreferenceSetAttribute", sizes, d) &&
-              cublaslt_good(choose(library, p, limits), "cublasLtMatmulAlgoGetHeuristic", sizes, d);
-  if (limits) (void)cublaslt.PreferenceDestroy(limits);
+  bool good =
+      cublaslt_good(describe_matrices(p), "cublasLtMatrixLayoutSetAttribute", sizes, d) &&
+      cublaslt_good(describe_product(p, at), "cublasLtMatmulDescSetAttribute", sizes, d) &&
+      cublaslt_good(choose(library, p, workspace), "cublasLtMatmulAlgoGetHeuristic", sizes, d);
   if (good) return p;
   product_kind_free(p);
   return NULL;

@@ -30,14 +30,24 @@ struct ProductKind {
   CublasLtProduct product;
   CublasLtLayout a, b, c; // of our A, B and C
   CublasLtChoice choice;
+  bool settled; // `choice` does not change any more (product_tune.h)
   ProductKind *next;
 };
+enum { PRODUCT_PROPOSALS = 8 }; // the most algorithms that the library is asked for
 
 // Makes the descriptions of a kind, and lets the library choose an algorithm that needs at most
 // `workspace` bytes. `at` has the operands of one product of the kind. Returns NULL after an error
 // in d. The caller frees it with product_kind_free.
 ProductKind *product_kind_new(CublasLtHandle library, const ProductSizes *sizes,
                               const GpuOperands *at, size_t workspace, Diag *d);
+// Asks the library for algorithms that need at most `workspace` bytes. Returns how many it
+// proposes, the most promising one first.
+int product_kind_proposals(CublasLtHandle library, const ProductKind *kind, size_t workspace,
+                           CublasLtChoice out[PRODUCT_PROPOSALS]);
+// Gives a kind an algorithm that was chosen earlier, or by another rank. Returns false, and leaves
+// the kind as it is, if the library does not accept it, or it needs more than `workspace` bytes.
+bool product_kind_accept(CublasLtHandle library, ProductKind *kind,
+                         const CublasLtAlgorithm *algorithm, size_t workspace);
 void product_kind_free(ProductKind *kind); // may be NULL
 // Returns the value of the library for row `row` of gemm_library.def.
 CublasLtEpilogue product_epilogue(int row);

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "tests/standin/cublaslt/multiply.h"
 #include "tests/standin/fail.h"
@@ -245,6 +246,7 @@ typedef struct Chosen {
   uint64_t mark, product; // hash of the product
   uint32_t align[4];
   uint32_t bias_align, aux_align; // of the addresses in the description; 0: there is none
+  uint32_t proposal;              // index in the list of proposals
 } Chosen;
 enum { CHOSEN_MARK = 0x57a9d1 };
 _Static_assert(sizeof(Chosen) <= sizeof(CublasLtAlgorithm), "room of an algorithm");
@@ -291,6 +293,22 @@ static uint32_t alignment(const void *at) {
   return n;
 }
 
+enum { MOST_PROPOSALS = 8 };
+
+// Reads MESHC_STANDIN_CUBLASLT_TIMES: how many milliseconds each of the algorithms that are
+// proposed needs, as in "3,1,2". Returns their number; without the variable there is one, which
+// needs no time.
+static int times_of_proposals(double ms[MOST_PROPOSALS]) {
+  const char *text = getenv("MESHC_STANDIN_CUBLASLT_TIMES");
+  int n = 0;
+  for (char *end; text && *text && n < MOST_PROPOSALS; text = *end == ',' ? end + 1 : end) {
+    ms[n++] = strtod(text, &end);
+    if (end == text) standin_fail("MESHC_STANDIN_CUBLASLT_TIMES is not a list of numbers");
+  }
+  if (n == 0) ms[n++] = 0;
+  return n;
+}
+
 CublasStatus cublasLtMatmulAlgoGetHeuristic(CublasLtHandle handle, CublasLtProduct product,
                                             CublasLtLayout a, CublasLtLayout b, CublasLtLayout c,
                                             CublasLtLayout d, CublasLtPreference preference,
@@ -307,11 +325,35 @@ CublasStatus cublasLtMatmulAlgoGetHeuristic(CublasLtHandle handle, CublasLtProdu
   memcpy(chosen.align, preference->align, sizeof chosen.align);
   if (has_bias(&m)) chosen.bias_align = alignment(m.bias);
   if (has_aux(&m)) chosen.aux_align = alignment(m.aux);
-  memset(choice, 0, sizeof *choice);
-  memcpy(choice->algorithm.data, &chosen, sizeof chosen);
-  choice->workspace = preference->workspace < WORKSPACE ? 0 : WORKSPACE;
-  choice->waves = 1;
-  *found = 1;
+  double ms[MOST_PROPOSALS];
+  int n = times_of_proposals(ms);
+  *found = n < wanted ? n : wanted;
+  for (int i = 0; i < *found; i++) {
+    chosen.proposal = (uint32_t)i;
+    memset(&choice[i], 0, sizeof choice[i]);
+    memcpy(choice[i].algorithm.data, &chosen, sizeof chosen);
+    choice[i].workspace = preference->workspace < WORKSPACE ? 0 : WORKSPACE;
+    choice[i].waves = 1;
+  }
+  return CUBLAS_OK;
+}
+
+// Accepts an algorithm that was chosen for this product, by this process or another one.
+CublasStatus cublasLtMatmulAlgoCheck(CublasLtHandle handle, CublasLtProduct product,
+                                     CublasLtLayout a, CublasLtLayout b, CublasLtLayout c,
+                                     CublasLtLayout d, const CublasLtAlgorithm *algorithm,
+                                     CublasLtChoice *result) {
+  static const char call[] = "cublasLtMatmulAlgoCheck";
+  need(handle, HANDLE, call);
+  if (!algorithm || !result) standin_fail("%s: NULL", call);
+  const Multiplication m = describe(product, a, b, c, d, call);
+  double ms[MOST_PROPOSALS];
+  Chosen chosen;
+  memcpy(&chosen, algorithm->data, sizeof chosen);
+  memset(result, 0, sizeof *result);
+  if (chosen.mark != CHOSEN_MARK || chosen.product != hash_of(&m)) return CUBLAS_BAD_VALUE;
+  if ((int)chosen.proposal >= times_of_proposals(ms)) return CUBLAS_NOT_SUPPORTED;
+  result->workspace = WORKSPACE;
   return CUBLAS_OK;
 }
 
@@ -320,6 +362,7 @@ typedef struct Operation {
   Multiplication product;
   void *workspace;
   size_t workspace_bytes;
+  double ms; // that it takes at least
 } Operation;
 
 static void run_operation(void *copy) {
@@ -327,6 +370,8 @@ static void run_operation(void *copy) {
   // what a product leaves in the workspace must not matter to the next one
   memset(o->workspace, 0xff, o->workspace_bytes);
   multiply(&o->product);
+  const struct timespec nap = {0, (long)(1e6 * o->ms)};
+  if (o->ms > 0) nanosleep(&nap, NULL);
 }
 
 // Adds the memory of a matrix to a list of accesses: its columns, in each batch.
@@ -411,7 +456,15 @@ CublasStatus cublasLtMatmul(CublasLtHandle handle, CublasLtProduct product, cons
   if (m->beta != 0 && c != d) n += add_accesses(&m->matrix[2], c, 0, access + n);
   n += add_extras(m, access + n);
   access[n++] = (StandinAccess){workspace, WORKSPACE, 1, WORKSPACE, STANDIN_WRITES};
-  int result = meshc_standin_enqueue(stream, call, access, n, run_operation, &o, sizeof o);
+  static const char *const names[MOST_PROPOSALS] = {"cublasLtMatmul", "algorithm-1", "algorithm-2",
+                                                    "algorithm-3",    "algorithm-4", "algorithm-5",
+                                                    "algorithm-6",    "algorithm-7"};
+  double ms[MOST_PROPOSALS];
+  if ((int)chosen.proposal >= times_of_proposals(ms))
+    standin_fail("%s: an algorithm that was not proposed", call);
+  o.ms = ms[chosen.proposal];
+  int result =
+      meshc_standin_enqueue(stream, names[chosen.proposal], access, n, run_operation, &o, sizeof o);
   free(access);
   return result == CUDA_OK ? CUBLAS_OK : CUBLAS_FAILED;
 }

@@ -35,10 +35,16 @@ static void count_call(const char *name) {
   calls[i].n++;
 }
 
-// Writes a line "NAME COUNT" for each function to the file that MESHC_STANDIN_CALLS names.
+// Writes a line "NAME COUNT" for each function to the file that MESHC_STANDIN_CALLS names. A % at
+// its end becomes the number of the process.
 static void write_calls(void) {
   const char *path = getenv("MESHC_STANDIN_CALLS");
-  FILE *f = path && *path ? fopen(path, "w") : NULL;
+  if (!path || !*path) return;
+  size_t n = strlen(path);
+  char own[4096];
+  bool each = path[n - 1] == '%';
+  snprintf(own, sizeof own, "%.*s%ld", (int)n - 1, path, (long)getpid());
+  FILE *f = fopen(each ? own : path, "w");
   for (size_t i = 0; f && i < countof(calls) && calls[i].name; i++)
     fprintf(f, "%s %ld\n", calls[i].name, calls[i].n);
   if (f) fclose(f);
