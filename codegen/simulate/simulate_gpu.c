@@ -1,7 +1,8 @@
 // The seconds that an instruction takes a GPU.
 //
 //   kernel    a launch, and the longer of its memory traffic and its operations (simulate_lanes.c);
-//             products in tiles and scores of attention take the time of their flops, too
+//             products in tiles and scores of attention take the time of their flops, too, and
+//             scatters that of the terms which a block adds one after the other
 //   GEMM      a launch for each call, and the longer of its memory traffic and the waves of its
 //             tiles
 //   ordered   a launch, traffic of all passes, operations
@@ -32,11 +33,14 @@ enum {
   // schedulers, with two independent operations each.
   MEMORY_THREADS = 1024,
   WORK_THREADS = 256,
+  RESIDENT_THREADS = 2048, // of a multiprocessor
   CAPABILITY = 90, // compute capability, times 10, for which kernels are planned: that of an H100
   // Operations of a step that belong to no instruction: its header, statuses twice, results. Each
   // takes a launch.
   STEP_NODES = 4
 };
+
+static const double ACCESS_SECONDS = 0.7e-6; // from an access to memory to its value
 
 double gpu_step_seconds(const Machine *m) { return STEP_NODES * m->launch; }
 
@@ -132,31 +136,70 @@ static double scores_seconds(const Sim *s, const GpuScores *t, const double *ext
   return seconds;
 }
 
+// -- scatters -------------------------------------------------------------------------------------
+
+// Returns the blocks of a kernel that divide one block's units among them (GpuEntry.parts).
+static double parts_of(const GpuPlan *p) {
+  return p->team == TEAM_OWNERS ? (double)p->owners.owners * p->owners.groups : 1;
+}
+
+// Returns the seconds of a scatter whose rows have owners, on all processors of the GPU. A block
+// waits for memory in each run, in which its threads read the indices of a term each, and for each
+// term of its rows: the terms of a row are added one after the other. Blocks that find no room on
+// the multiprocessors wait for others.
+static double owners_seconds(const Sim *s, const GpuOwners *o, const double *extent) {
+  double terms = loops_rounds(extent, o->terms), width = loops_rounds(extent, o->columns),
+         threads = o->threads, blocks = (double)o->owners * o->groups * s->contexts,
+         room = fmax(s->m->multiprocessors, 1) * RESIDENT_THREADS / threads;
+  double runs = ceil(terms / threads), own = terms / o->owners * ceil(width / threads / o->groups);
+  return ceil(blocks / room) * (runs + own) * ACCESS_SECONDS;
+}
+
+// Returns the bytes that blocks of a scatter read from the cache: each reads the indices of all
+// terms.
+static double owners_reread(const GpuOwners *o, const double *extent) {
+  enum { INDEX = 4 }; // bytes
+  return INDEX * loops_rounds(extent, o->terms) * ((double)o->owners * o->groups - 1);
+}
+
 // -- instructions -------------------------------------------------------------------------------
 
-static double kernel_seconds(Sim *s, const KernelLaunch *l) {
+// What the blocks of a launch do, on one processor.
+typedef struct LaunchWork {
+  double blocks, operations;
+  double tiles, owners; // seconds
+  double reread;        // bytes that blocks read again, from the cache
+} LaunchWork;
+
+static void add_set(Sim *s, const KernelLaunch *l, const KernelSet *set, const GpuPlan *plan,
+                    LaunchWork *w) {
   const Kernel *k = s->c->kernels[l->kernel];
-  GpuPlan plan = gpu_plan_make(s->a, k, &(GpuCodeOptions){.capability = CAPABILITY});
-  double blocks = 0, operations = 0, tiles = 0,
-         grain = (double)(plan.grain ? plan.grain : l->grain);
-  for (uint32_t i = 0; i < l->nsets; i++) {
-    double extent[MAX_LOOPS];
-    sim_extents(s, k, &l->set[i], extent);
-    for (int p = 0; p < k->nptr; p++) kernel_access(s, k, p, l->set[i].ptr[p], extent);
-    double live =
-        plan.team == TEAM_SCORES ? scores_live(s, k, &plan.scores, &l->set[i], extent) : 1;
-    operations += lane_operations(s->a, k, &plan, extent, live);
-    if (plan.team == TEAM_TILE) tiles += tiles_seconds(s, &plan.tiles, extent);
-    if (plan.team == TEAM_SCORES) tiles += live * scores_seconds(s, &plan.scores, extent);
-    blocks += ceil(sim_size(s, l->set[i].units) / grain);
+  double extent[MAX_LOOPS], grain = (double)(plan->grain ? plan->grain : l->grain);
+  sim_extents(s, k, set, extent);
+  for (int p = 0; p < k->nptr; p++) kernel_access(s, k, p, set->ptr[p], extent);
+  double live = plan->team == TEAM_SCORES ? scores_live(s, k, &plan->scores, set, extent) : 1;
+  w->operations += lane_operations(s->a, k, plan, extent, live);
+  if (plan->team == TEAM_TILE) w->tiles += tiles_seconds(s, &plan->tiles, extent);
+  if (plan->team == TEAM_SCORES) w->tiles += live * scores_seconds(s, &plan->scores, extent);
+  if (plan->team == TEAM_OWNERS) {
+    w->owners += owners_seconds(s, &plan->owners, extent);
+    w->reread += owners_reread(&plan->owners, extent);
   }
+  w->blocks += ceil(sim_size(s, set->units) / grain) * parts_of(plan);
+}
+
+static double kernel_seconds(Sim *s, const KernelLaunch *l) {
+  GpuPlan plan =
+      gpu_plan_make(s->a, s->c->kernels[l->kernel], &(GpuCodeOptions){.capability = CAPABILITY});
+  LaunchWork w = {0};
+  for (uint32_t i = 0; i < l->nsets; i++) add_set(s, l, &l->set[i], &plan, &w);
   CacheTraffic t = sim_touch(s, false, false);
   double partial = 2.0 * (double)s->p->kernel[l->kernel].partial_bytes * (double)l->chunks;
-  t.l3 += partial;
-  double combine = partial > 0 ? s->m->launch : 0, work = operation_seconds(s, operations),
-         traffic = traffic_seconds(s->m, &t), threads = blocks * plan.threads;
-  if (tiles > 0) return s->m->launch + s->contexts * fmax(tiles + work, traffic);
-  return combine + launch_seconds(s, work, traffic, threads);
+  t.l3 += partial + w.reread;
+  double combine = partial > 0 ? s->m->launch : 0, work = operation_seconds(s, w.operations),
+         traffic = traffic_seconds(s->m, &t), threads = w.blocks * plan.threads;
+  if (w.tiles > 0) return s->m->launch + s->contexts * fmax(w.tiles + work, traffic);
+  return combine + fmax(s->m->launch + w.owners, launch_seconds(s, work, traffic, threads));
 }
 
 // Returns the number of calls of the library for a GEMM. A call covers one loop over the batch, so
@@ -171,16 +214,12 @@ static double gemm_calls(const Sim *s, const Gemm *g) {
   return all / longest * (g->npieces && !g->by_step ? g->npieces : 1);
 }
 
-static double gemm_flops_rate(const Machine *m, const Gemm *g) {
-  return g->tf32 && m->tf32_flops > 0 ? m->tf32_flops : machine_flops(m, g->factors);
-}
-
 static double gemm_seconds(Sim *s, const Gemm *g) {
   GemmSizes z = gemm_accesses(s, g);
   CacheTraffic t = sim_touch(s, false, false);
   if (z.m < 1 || z.n < 1 || z.batch < 1) return 0;
   double calls = gemm_calls(s, g);
-  double work = product_seconds(s, &z, gemm_flops_rate(s->m, g)) *
+  double work = product_seconds(s, &z, machine_flops(s->m, g->factors)) *
                 gemm_share(g, (int64_t)z.m, (int64_t)z.n, (int64_t)z.k);
   return s->contexts * (calls * s->m->launch + fmax(work, traffic_seconds(s->m, &t)));
 }

@@ -119,13 +119,6 @@ static int64_t least_bytes(const Graph *g) {
   return bytes;
 }
 
-// Returns the flops per second of a GPU in products with factors of type t.
-static double gpu_rate(const Bench *b, Dtype t) {
-  const Machine *m = &b->figures;
-  bool tf32 = t == TYPE_F32 && session_tf32(b->s) && m->tf32_flops > 0;
-  return tf32 ? m->tf32_flops : machine_flops(m, t);
-}
-
 // Returns the flops per second that a GPU reaches on the products of the step at best, by the rates
 // of their types.
 static double gpu_peak(const Bench *b) {
@@ -136,7 +129,7 @@ static double gpu_peak(const Bench *b) {
     if (node->op != OP_CONTRACT) continue;
     double each = (double)contract_flops(g, n, NULL, NULL) * (double)region_times(g, node->region);
     flops += each;
-    seconds += each / gpu_rate(b, (Dtype)graph_node(g, node->args[0])->type);
+    seconds += each / machine_flops(&b->figures, (Dtype)graph_node(g, node->args[0])->type);
   }
   return seconds > 0 ? flops / seconds : b->figures.flops;
 }
@@ -316,6 +309,19 @@ static int64_t peak_resident(void) {
   return getrusage(RUSAGE_SELF, &use) == 0 ? (int64_t)use.ru_maxrss * 1024 : 0;
 }
 
+// Measures the rates of the CPU. Of two measurements the better one counts: other processes may
+// have slowed one of them. Ranks measure at the same time, each with its share of the machine, and
+// their rates add up. Returns false once the run of ranks has failed.
+static bool measure_rates(Bench *b, int threads) {
+  Ranks *r = b->s->ranks;
+  double ranks = r ? ranks_count(r) : 1;
+  if (r && !ranks_meet_local(r, true)) return false;
+  b->peak = fmax(b->peak, ranks * peak_flops(threads));
+  if (r && !ranks_meet_local(r, true)) return false;
+  b->copy = fmax(b->copy, ranks * peak_copy(threads));
+  return true;
+}
+
 static bool measure(Bench *b, int64_t wanted) {
   int threads = exec_workers(b->exec);
   int64_t fit;
@@ -327,13 +333,7 @@ static bool measure(Bench *b, int64_t wanted) {
     b->copy = gpus * b->figures.memory_rate;
     return time_instructions(b);
   }
-  b->peak = peak_flops(threads);
-  b->copy = peak_copy(threads);
-  if (!time_instructions(b)) return false;
-  // the better of two measurements: other processes may have slowed one of them
-  b->peak = fmax(b->peak, peak_flops(threads));
-  b->copy = fmax(b->copy, peak_copy(threads));
-  return true;
+  return measure_rates(b, threads) && time_instructions(b) && measure_rates(b, threads);
 }
 
 int cmd_bench(Session *s) {

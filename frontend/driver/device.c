@@ -41,6 +41,7 @@ void session_device_machine(Session *s) {
   bool h200 = s->gpu && strstr(gpu_facts(s->gpu)->name, "H200"), alone = s->gpu && !s->ranks;
   s->machine_name = h200 ? alone ? "h200" : "h200x8" : alone ? "h100" : "h100x8";
   if (!machine_named(&s->machine, s->machine_name)) BUG("no machine %s", s->machine_name);
+  s->machine.tf32 = session_tf32(s);
 }
 
 bool session_open_device(Session *s) {

@@ -41,6 +41,7 @@ const char *machine_kept(Session *s, int64_t cores, Machine *out) {
   if (f) fclose(f);
   Machine m = machine_default();
   if (!same || !machine_read(&m, diag_new(s->arena), path)) return NULL;
+  m.tf32 = s->machine.tf32;
   *out = m;
   return path;
 }

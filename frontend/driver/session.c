@@ -167,7 +167,9 @@ static bool read_machine(Session *s) {
   const char *path = option_text(s->opt, OPTION_MACHINE);
   s->machine = machine_default();
   if (!path) return session_device_machine(s), true;
-  return machine_named(&s->machine, path) || machine_read(&s->machine, s->diag, path);
+  bool good = machine_named(&s->machine, path) || machine_read(&s->machine, s->diag, path);
+  s->machine.tf32 = session_tf32(s);
+  return good;
 }
 
 // -- the model ----------------------------------------------------------------------------------

@@ -302,7 +302,7 @@ char *machine_print(Arena *a, const Machine *m) {
 double machine_flops(const Machine *m, Dtype t) {
   if ((t == TYPE_BF16 || t == TYPE_F16) && m->bf16_flops > 0) return m->bf16_flops;
   if (t == TYPE_F64) return m->f64_flops > 0 ? m->f64_flops : m->flops / 2;
-  return m->flops;
+  return t == TYPE_F32 && m->tf32 && m->tf32_flops > 0 ? m->tf32_flops : m->flops;
 }
 
 double machine_tile_flops(const Machine *m) {
