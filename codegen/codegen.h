@@ -260,6 +260,8 @@ uint32_t gpu_code_images(const GpuCode *c, const GpuImage **out);
 // in d.
 char *gpu_code_text(Arena *a, const Program *p, Kernel *const *kernels, const GpuCodeOptions *opt,
                     Diag *d);
+// Returns one line of text for kernel k: which threads of a GPU compute what, and why.
+const char *gpu_kernel_text(Arena *a, const Kernel *k);
 // -- gpu_transfer.c: collectives between processors on one GPU, or between GPUs
 // By instruction of a program: the plans of the parts of a collective; NULL for other instructions.
 typedef struct GpuTransfers {

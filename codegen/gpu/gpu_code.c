@@ -126,8 +126,9 @@ static void print_plans(FILE *out, const Program *p, const GpuModule *m, const c
     GpuPlan plan = gpu_plan_make(scratch, m->kernel[i], m->opt);
     symbol[i] = p->kernel[i].name;
     GpuEntry entry = gpu_plan_entry(scratch, m->kernel[i], &plan, symbol[i]);
-    fprintf(out, "// %s: %s; %d bytes of shared memory\n", symbol[i],
-            gpu_plan_print(scratch, m->kernel[i], &plan), entry.shared);
+    fprintf(out, "// %s: %s; %d bytes of shared memory: %s\n", symbol[i],
+            gpu_plan_print(scratch, m->kernel[i], &plan), entry.shared,
+            gpu_plan_why(scratch, m->kernel[i], &plan));
   }
   arena_free(scratch);
 }

@@ -130,6 +130,7 @@ typedef struct GpuPlan {
   int threads;      // of a block
   int64_t grain;    // GpuEntry.grain
   bool blocked;     // whether the vector loop is an outer loop
+  bool serial;      // whether one block runs all units, because several add to one element
   int64_t elements; // elements of the outer vector loop in a full unit; 1 without it
   bool narrow;      // whether the numbers of all items fit 31 bits
   LoopSet spread;   // the spread loops
@@ -157,6 +158,8 @@ GpuPlan gpu_plan_make(Arena *a, const Kernel *k, const GpuCodeOptions *opt);
 // Returns the bytes of scratch memory of a kernel whose items are divided (GpuPlan.row_parts).
 int64_t gpu_row_scratch(const Kernel *k, const GpuPlan *p);
 char *gpu_plan_print(Arena *a, const Kernel *k, const GpuPlan *p); // one line of text
+// Returns why the plan is as it is, as the end of a sentence.
+const char *gpu_plan_why(Arena *a, const Kernel *k, const GpuPlan *p);
 // Returns how kernel k is launched. Its names are `name` and NAME_combine, allocated in a.
 GpuEntry gpu_plan_entry(Arena *a, const Kernel *k, const GpuPlan *p, const char *name);
 // Returns whether K_ACCUM statement s adds to elements of the partial row instead of one cell.

@@ -94,6 +94,7 @@ static void choose_team(const Kernel *k, GpuPlan *p) {
   p->threads = BLOCK_THREADS;
   if (p->team == TEAM_BLOCK && n < BLOCK_THREADS)
     p->threads = (int)ceil_div(n, GPU_WARP) * GPU_WARP;
+  p->serial = serial;
   if (serial) p->grain = ALL_UNITS;
 }
 
@@ -398,8 +399,9 @@ char *gpu_plan_print(Arena *a, const Kernel *k, const GpuPlan *p) {
   static const char *const team[] = {
       [TEAM_THREAD] = "a thread", [TEAM_WARP] = "a warp", [TEAM_BLOCK] = "a block"};
   const char *grain = p->grain == ALL_UNITS ? "all units"
-                      : p->grain            ? arena_printf(a, "%lld units", (long long)p->grain)
-                                            : "the units of a chunk";
+                      : p->grain
+                          ? arena_printf(a, "%lld unit%s", (long long)p->grain, plural(p->grain))
+                          : "the units of a chunk";
   const char *more = p->vecs > 1 ? arena_printf(a, ", %d neighbours at a time", p->vecs)
                      : p->kept   ? ", accumulators in registers"
                                  : "";

@@ -138,13 +138,18 @@ static char *graph_text(const Dump *d, const Graph *g, const char *stage, GraphN
 
 // -- stages as text -----------------------------------------------------------------------------
 
+// Returns all kernels; for a GPU each with the threads that compute it.
 static char *kernels_text(const Dump *d) {
   const Compiled *c = d->made.compiled;
+  Arena *a = d->s->arena;
   VEC(char) out = {0};
-  for (uint32_t i = 0; i < c->program->nkernels; i++)
-    for (const char *t = kernel_print(d->s->arena, c->kernels[i]); *t; t++)
-      vec_push(d->s->arena, out) = *t;
-  vec_push(d->s->arena, out) = '\0';
+  for (uint32_t i = 0; i < c->program->nkernels; i++) {
+    const char *text = kernel_print(a, c->kernels[i]);
+    if (session_for_gpu(d->s))
+      text = arena_printf(a, "%s  # GPU: %s\n", text, gpu_kernel_text(a, c->kernels[i]));
+    for (; *text; text++) vec_push(a, out) = *text;
+  }
+  vec_push(a, out) = '\0';
   return out.at;
 }
 

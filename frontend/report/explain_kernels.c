@@ -346,6 +346,15 @@ static void put_drawings(FILE *f, Kernels *k) {
 
 // -- the table ----------------------------------------------------------------------------------
 
+// Returns what a kernel is; on a GPU also which threads compute it.
+static const char *what_it_is(const Kernels *k, uint32_t group) {
+  const Compiled *c = k->e->made->compiled;
+  const char *why = fusion_of(k)->group[group].why ? fusion_of(k)->group[group].why : "";
+  const Instr *in = &c->program->instr[c->group[group].instr - 1];
+  if (in->kind != INSTR_KERNEL || !session_for_gpu(k->e->session)) return why;
+  return arena_printf(k->a, "%s; %s", why, gpu_kernel_text(k->a, c->kernels[in->u.kernel.kernel]));
+}
+
 static void put_row(FILE *f, const Kernels *k, uint32_t group) {
   const KernelFact *fact = &k->fact[group];
   const Group *g = &fusion_of(k)->group[group];
@@ -361,7 +370,7 @@ static void put_row(FILE *f, const Kernels *k, uint32_t group) {
   html_number(f, fact->seconds,
               arena_printf(k->a, fact->together > 1 ? "%s for %u" : "%s",
                            seconds_text(k->a, fact->seconds), fact->together));
-  html_in(f, "<td class=\"why\">", g->why ? g->why : "", "</td>");
+  html_in(f, "<td class=\"why\">", what_it_is(k, group), "</td>");
   html_in(f, *apart ? "<td class=\"why\">apart from " : "<td class=\"why\">", apart,
           "</td></tr>\n");
 }
