@@ -140,6 +140,7 @@ static double scores_seconds(const Sim *s, const GpuScores *t, const double *ext
 
 // Returns the blocks of a kernel that divide one block's units among them (GpuEntry.parts).
 static double parts_of(const GpuPlan *p) {
+  if (p->team == TEAM_BLOCK && p->row_parts > 1) return p->row_parts;
   return p->team == TEAM_OWNERS ? (double)p->owners.owners * p->owners.groups : 1;
 }
 
