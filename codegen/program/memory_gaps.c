@@ -11,7 +11,6 @@
 // set, so sets stay short, and placing n buffers takes about n log n steps instead of n^2.
 #include "codegen/program/program_internal.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 // Offsets from `from` to below `to`.
@@ -86,7 +85,7 @@ void gaps_take(MemoryGaps *g, uint32_t first, uint32_t last, int64_t from, int64
 }
 
 static void collect(MemoryGaps *g, const Intervals *s) {
-  for (uint32_t i = 0; i < s->n; i++) vec_push(g->a, g->used) = s->at[i];
+  for (uint32_t i = 0; i < s->n; i++) add_interval(g->a, &g->used, s->at[i]);
 }
 
 // Collects the offsets that are used in any of the instructions first..last by node k, which has
@@ -104,21 +103,15 @@ static void used_in(MemoryGaps *g, uint32_t k, uint32_t lo, uint32_t hi, uint32_
   used_in(g, 2 * k + 1, mid + 1, hi, first, last);
 }
 
-static int by_offset(const void *x, const void *y) {
-  const Interval *a = x, *b = y;
-  return a->from < b->from ? -1 : a->from > b->from;
-}
-
 int64_t gaps_smallest(MemoryGaps *g, uint32_t first, uint32_t last, int64_t bytes) {
   int64_t at = 0, best = -1, best_gap = 0;
   g->used.n = 0;
   used_in(g, 1, 0, g->leaves - 1, first, last);
-  if (g->used.n) qsort(g->used.at, g->used.n, sizeof *g->used.at, by_offset);
   for (uint32_t i = 0; i < g->used.n; i++) {
     const Interval *used = &g->used.at[i];
     int64_t gap = used->from - at;
     if (gap >= bytes && (best < 0 || gap < best_gap)) best = at, best_gap = gap;
-    if (used->to > at) at = used->to;
+    at = used->to;
   }
   return best >= 0 ? best : at;
 }
