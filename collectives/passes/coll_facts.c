@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "collectives/collectives.h"
+#include "ir/base/hash.h"
 
 bool names_mention(const char *list, const char *name) {
   size_t n = strlen(name);
@@ -21,23 +22,45 @@ const char *coll_value_name(const Graph *g, const Node *n) {
   return n->origin.value ? n->origin.value : op_row((Op)n->op)->text;
 }
 
+// Returns the place of `name` in a hash table of `slots` names, or the free one where it belongs.
+static const char **name_slot(const char **table, uint32_t slots, const char *name) {
+  uint32_t i = (uint32_t)(fnv_text(name) % slots);
+  while (table[i] && strcmp(table[i], name)) i = (i + 1) % slots;
+  return &table[i];
+}
+
+// Returns the names of the values that the bucket moves, each once, with commas between them.
+static const char *value_names(Arena *a, const Graph *g, const Bucket *b) {
+  Arena *scratch = arena_new();
+  uint32_t slots = 2 * b->n + 1, n = 0;
+  const char **table = arena_array(scratch, const char *, slots),
+             **name = arena_array(scratch, const char *, b->n);
+  size_t length = 0;
+  for (uint32_t i = 0; i < b->n; i++) {
+    const char *one = coll_value_name(g, graph_node(g, b->node[i])),
+               **slot = name_slot(table, slots, one);
+    if (*slot) continue;
+    name[n++] = *slot = one;
+    length += strlen(one) + 2;
+  }
+  char *out = arena_array(a, char, length + 1), *end = out;
+  for (uint32_t i = 0; i < n; i++) end = stpcpy(stpcpy(end, i ? ", " : ""), name[i]);
+  arena_free(scratch);
+  return out;
+}
+
 static CollFact fact_of(Arena *a, const Graph *g, const Bucket *b, const Machine *machine) {
   const Node *first = graph_node(g, b->node[0]);
   CollFact f = {.axes = first->attr.axes,
                 .type = (Dtype)first->type,
                 .times = 1,
                 .backward = first->origin.backward,
-                .value = "",
+                .value = value_names(a, g, b),
                 .pos = first->origin.pos,
                 .why = first->origin.why};
   f.times = region_times(g, first->region);
   if (!coll_of((Op)first->op, &f.kind)) BUG("%s is no collective", op_row((Op)first->op)->text);
   f.group = axes_size(g->mesh, f.axes);
-  for (uint32_t i = 0; i < b->n; i++) {
-    const char *name = coll_value_name(g, graph_node(g, b->node[i]));
-    if (!names_mention(f.value, name))
-      f.value = arena_printf(a, "%s%s%s", f.value, *f.value ? ", " : "", name);
-  }
   f.bytes = coll_call_bytes(g, b->node, b->n);
   f.elements = f.bytes / dtype_bytes(f.type);
   f.wire_bytes = coll_wire_bytes(f.kind, f.group, f.bytes);
