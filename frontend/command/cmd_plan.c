@@ -60,6 +60,7 @@ static void print_rules(const PlanReport *r) {
 static const char *how_near(const PlanReport *r) {
   const SearchResult *f = r->found;
   double best = f->at[0].cost.seconds;
+  if (f->beyond && f->proven) return "no layout of dims alone is cheaper: proven";
   if (f->proven)
     return f->ranked ? "the others cost more: proven" : "none is cheaper than the first: proven";
   if (f->bound <= 0)

@@ -51,7 +51,10 @@ static bool simulate_all(PlanReport *r) {
   r->small.choice = small;
   if (small.layout.n > r->refined.choice.layout.n && !planner_foresee(r->s, &r->graph, &r->small))
     return false;
-  return !r->own.choice.mesh || planner_foresee(r->s, &r->graph, &r->own);
+  if (!r->own.choice.mesh) return true;
+  if (!planner_foresee(r->s, &r->graph, &r->own)) return false;
+  if (r->own.fits && r->own.time->seconds < r->use->time->seconds) r->use = &r->own;
+  return true;
 }
 
 bool plan_make(Session *s, PlanReport *r) {

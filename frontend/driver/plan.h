@@ -21,7 +21,7 @@ typedef struct PlanReport {
   Foreseen own;
   Foreseen refined;    // the best choice of `found` with rules that make it faster
   Foreseen small;      // the refined choice with rules that save memory
-  const Foreseen *use; // the prediction with the fastest program, of `kept` and `refined`
+  const Foreseen *use; // the prediction with the fastest program, of `kept`, `refined` and `own`
   // For each rule that can be added: the best choice of `found` with that rule.
   SearchRules rules;
   // The entries of `rules` that are printed: the fastest, then those that need least memory.

@@ -169,7 +169,7 @@ bool planner_search(Session *s, const SearchTask *t, SearchResult **out) {
   progress_start(&progress, session_remarks(s), PROGRESS_AFTER);
   task.estimated = show_estimated;
   task.watcher = &progress;
-  SearchResult *r = *out = search_layouts(s->arena, &task);
+  SearchResult *r = *out = search_fitting(s->arena, &task);
   progress_clear(&progress);
   if (r->n) return true;
   SearchChoice least = search_refine(s->arena, t, &r->smallest, &(SearchRules){0}, SEARCH_SMALLEST);
@@ -209,6 +209,11 @@ static bool use_smallest(Session *s, const Selected *of, const SearchTask *t,
   return least->fits;
 }
 
+// Returns whether the program of x is faster than that of y by more than a thousandth.
+static bool faster(const Foreseen *x, const Foreseen *y) {
+  return x->time->seconds < 0.999 * y->time->seconds;
+}
+
 // Compares the compiled programs of layouts. Among equally fast ones, the layout with added rules
 // (`refined`) is preferred, then the first choice of the search.
 bool planner_fastest(Session *s, const Selected *of, const SearchTask *t, const SearchResult *r,
@@ -221,8 +226,7 @@ bool planner_fastest(Session *s, const Selected *of, const SearchTask *t, const 
     // True if the refined choice is choice i without further rules: one prediction serves both.
     bool equal = r->at[i].layout.rule == refined->choice.layout.rule;
     if (!equal && !planner_foresee(s, of, &kept[i])) return false;
-    if (kept[i].fits && (kept[i].time->seconds < (*use)->time->seconds || !(*use)->fits))
-      *use = &kept[i];
+    if (kept[i].fits && (faster(&kept[i], *use) || !(*use)->fits)) *use = &kept[i];
   }
   return (*use)->fits || use_smallest(s, of, t, &refined->choice, use);
 }

@@ -1,5 +1,6 @@
 // Improves the result of the search by rules that are not in its space: rules for parameters,
 // gradients and optimizer, and soft rules. Also lists the meshes of a number of processors.
+#include <math.h>
 #include <string.h>
 
 #include "partition/search/space_internal.h"
@@ -88,6 +89,49 @@ SearchChoice search_refine(Arena *a, const SearchTask *t, const SearchChoice *fr
     now = best;
     *rules = (SearchRules){0};
   }
+}
+
+// -- layouts that fit only with further rules ----------------------------------------------------
+
+enum { MENDED = 2 }; // the number of layouts to which search_fitting adds rules
+
+// Adds to `from`, which needs too much memory, the rule with which it fits and takes least time.
+// Returns false if it fits with none.
+static bool make_fit(Arena *a, const SearchTask *t, const SearchChoice *from, SearchChoice *out) {
+  SearchRules rules = search_rules(a, t, from);
+  *out = *from;
+  for (uint32_t i = 0; i < rules.rule.n; i++) {
+    const SearchChoice *c = &rules.rule.at[i];
+    if (c->cost.memory <= t->memory && (out->cost.memory > t->memory || search_cheaper(c, out)))
+      *out = *c;
+  }
+  return out->cost.memory <= t->memory;
+}
+
+// Inserts a choice into the result, which keeps at most `most` choices, the cheapest first.
+static void insert_choice(SearchResult *r, uint32_t most, const SearchChoice *c) {
+  if (r->n == most && !search_cheaper(c, &r->at[r->n - 1])) return;
+  uint32_t i = r->n < most ? r->n++ : r->n - 1;
+  for (; i > 0 && search_cheaper(c, &r->at[i - 1]); i--) r->at[i] = r->at[i - 1];
+  r->at[i] = *c;
+  r->beyond |= i == 0;
+}
+
+SearchResult *search_fitting(Arena *a, const SearchTask *t) {
+  SearchTask any = *t;
+  any.memory = (double)INFINITY;
+  SearchResult *all = search_layouts(a, &any);
+  uint32_t over[MENDED], n = 0;
+  for (uint32_t i = 0; i < all->n && n < MENDED; i++)
+    if (all->at[i].cost.memory > t->memory) over[n++] = i;
+  if (!n) return all;
+  SearchResult *fitting = search_layouts(a, t);
+  if (!fitting->n) fitting->proven = fitting->ranked = false;
+  for (uint32_t i = 0; i < n; i++) {
+    SearchChoice c;
+    if (make_fit(a, t, &all->at[over[i]], &c)) insert_choice(fitting, t->keep, &c);
+  }
+  return fitting;
 }
 
 // -- shapes of meshes ---------------------------------------------------------------------------

@@ -64,6 +64,8 @@ typedef struct SearchResult {
   bool proven;  // no layout of the space is cheaper than at[0]; false: the search ended early
   bool ranked;  // proven, and no layout outside the list is cheaper than its last entry
   double bound; // lower bound of the seconds of all layouts; 0: not known
+  bool beyond;  // the first of them has rules beyond dims (search_fitting), about which nothing is
+                // proven: the other fields describe layouts of dims
   SearchChoice smallest; // if no layout fits the memory (n is 0): a layout that needs little memory
   double closest;        // smallest ratio of estimated cost to lower bound, for tests
 } SearchResult;
@@ -86,6 +88,10 @@ typedef struct SearchRules {
 // Returns the layouts that have one rule more than the choice `from` (SearchRules), with their
 // costs. Layouts that gain nothing are included.
 SearchRules search_rules(Arena *a, const SearchTask *t, const SearchChoice *from);
+
+// Finds layouts as search_layouts does. Where the memory excludes some of the cheapest ones, these
+// also get a rule of search_rules with which they fit, and compete.
+SearchResult *search_fitting(Arena *a, const SearchTask *t);
 
 typedef enum SearchAim {
   SEARCH_FASTER,   // less time, within the memory

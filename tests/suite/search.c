@@ -6,6 +6,7 @@
 //                   less
 //   eight           on 8 processors the best layout is proven in short time and costs no more than
 //                   layouts written by hand
+//   memory          where the cheapest layout does not fit, one with a further rule is found
 //   as a program    the found layout, given to --layout, sends the bytes that the search predicts
 //
 //   search [MODEL]    one model
@@ -396,6 +397,36 @@ static void little_memory(const char *path, double share) {
   arena_free(l.s.arena);
 }
 
+// Limits the memory to `share` of what the cheapest layout needs. The search must find one that
+// fits and costs no more than that layout with its parameters split over all axes.
+static void split_parameters(const char *path, double share) {
+  Loaded l;
+  if (!load(&l, path, "rows=4", "none")) {
+    count(path, "split parameters", "the model cannot be planned");
+    return;
+  }
+  Arena *a = l.s.arena;
+  l.task.memory = (double)INFINITY;
+  const SearchChoice *free = &search_layouts(a, &l.task)->at[0];
+  LayoutRule *rule = arena_array(a, LayoutRule, free->layout.n + 1);
+  memcpy(rule, free->layout.rule, free->layout.n * sizeof *rule);
+  rule[free->layout.n] = (LayoutRule){.scope = LAYOUT_PARAMETERS, .axes = {1, {0}}};
+  LayoutCost hand = search_cost(&l.task, free->mesh, &(Layout){free->layout.n + 1, rule});
+  l.task.memory = free->cost.memory * share;
+  const SearchResult *r = search_fitting(a, &l.task);
+  const char *wrong = NULL;
+  if (hand.memory > l.task.memory)
+    wrong = "split parameters do not fit: the case is none";
+  else if (!r->n || r->at[0].cost.memory > l.task.memory)
+    wrong = "nothing that fits was found";
+  else if (r->at[0].cost.seconds > hand.seconds)
+    wrong = arena_printf(a, "%s takes %.9g s, with split parameters %.9g",
+                         layout_option(a, r->at[0].mesh, &r->at[0].layout), r->at[0].cost.seconds,
+                         hand.seconds);
+  count(path, "split parameters", wrong);
+  arena_free(a);
+}
+
 static bool wanted(int argc, char **argv, const char *path) {
   return argc < 2 || !strcmp(argv[1], path);
 }
@@ -425,6 +456,8 @@ int main(int argc, char **argv) {
     if (wanted(argc, argv, large[i])) many_processors(large[i], 512);
   if (wanted(argc, argv, "examples/mnist.mesh")) little_memory("examples/mnist.mesh", 0.5);
   if (wanted(argc, argv, "examples/gpt2.mesh")) little_memory("examples/gpt2.mesh", 0.4);
+  if (wanted(argc, argv, "examples/gpt.mesh")) split_parameters("examples/gpt.mesh", 0.9);
+  if (wanted(argc, argv, "examples/llama.mesh")) split_parameters("examples/llama.mesh", 0.9);
   printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
   return failed > 0;
 }
