@@ -94,7 +94,7 @@ ASAN_OPTIONS="allocator_may_return_null=1 intercept_tls_get_addr=0 ${ASAN_OPTION
 export TSAN_OPTIONS ASAN_OPTIONS
 
 # The longest first, so that no core waits at the end; unit tests are short.
-first="tests/lost.sh tests/examples.sh build/$preset/suite_models build/$preset/suite_verify build/$preset/suite_partitioners"
+first="tests/lost.sh tests/gpu.sh scripts/check.sh tests/examples.sh build/$preset/suite_models build/$preset/suite_verify build/$preset/suite_partitioners"
 first="$first tests/mpi.sh build/$preset/suite_search build/$preset/suite_golden tests/failures.sh build/$preset/suite_compiled"
 others=""
 for t in build/"$preset"/suite_* scripts/check.sh tests/*.sh build/"$preset"/test_*; do

@@ -38,11 +38,12 @@ run() {
 # says PATTERN: whether a line of that output matches; the empty pattern always does
 says() { [ -z "$1" ] || grep -qaE -e "$1" "$tmp/out" "$tmp/err"; }
 output() { cat "$tmp/out" "$tmp/err" | head -n "${1:-3}"; }
+time_limit=120 # seconds that expect gives a command
 # expect NAME CODE PATTERN COMMAND...: exit code and what standard output and error say
 expect() {
   name=$1 wanted=$2 pattern=$3
   shift 3
-  run timeout 120 "$@"
+  run timeout "$time_limit" "$@"
   if [ "$code" = "$wanted" ] && says "$pattern"; then pass; else fail "$name: exit $code, expected $wanted and /$pattern/: $(output 5)"; fi
 }
 # must COMMAND...: a step that later ones build on

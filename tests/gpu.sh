@@ -257,7 +257,9 @@ END
 
 # A step of all examples on their meshes against one processor of the CPU: forward, backward and update
 if [ -x "$build/suite_verify" ]; then
+  time_limit=600 # takes a minute of processor time
   expect "verify the examples" 0 '^[1-9][0-9]* passed, 0 failed' env LD_LIBRARY_PATH="$libraries" "$build/suite_verify" --device cuda
+  time_limit=120
 else
   skip
 fi

@@ -1,10 +1,10 @@
 // Assembles code for GPUs by ptxas, for compute capabilities 8.0 and 9.0: the hand-made kernels of
 // suite_kernels, products in tiles of each kind, the kernels of the op table (common/op_cases.h),
-// ordered operations, and those of the examples. The assembler must take all of it, without spilled
-// registers. Kernels of the examples may not need more registers and shared memory than
-// gpu_registers.txt says. Without ptxas everything is skipped.
+// those of 500 random graphs, ordered operations, and those of the examples. The assembler must
+// take all of it, without spilled registers. Kernels of the examples may not need more registers
+// and shared memory than gpu_registers.txt says. Without ptxas everything is skipped.
 //
-//   suite_gpu_assemble         every SAMPLE-th kernel of the first two, each for one of the two
+//   suite_gpu_assemble         every SAMPLE-th kernel of most of these, each for one of the two
 //   suite_gpu_assemble all     all of them, each for both
 //   suite_gpu_assemble bless   only the examples; writes gpu_registers.txt
 #include <stdio.h>
@@ -17,6 +17,7 @@
 #include "ir/base/map.h"
 #include "tests/suite/common/code.h"
 #include "tests/suite/common/kernel_case.h"
+#include "tests/suite/common/layout_maker.h"
 #include "tests/suite/common/op_cases.h"
 #include "tests/suite/common/registers.h"
 
@@ -166,25 +167,26 @@ static void products(Arena *a, const char *ptxas, int sample) {
   }
 }
 
-static Graph *through_passes(Arena *a, const Graph *g, const Machine *machine) {
-  static const Layout none;
-  const Graph *simple = graph_simplify(a, graph_expand(a, g));
-  return collectives_share(a, lower(a, place(a, simple, &none, machine)));
-}
+// The kernels that were found so far, each once.
+typedef struct Found {
+  NameMap known; // by text
+  Kernels kernel;
+} Found;
 
-// Adds the kernels of a case of the op table that are not known yet.
-static void add_kernels_of(Arena *a, const OpCase *c, Intern *names, NameMap *known, Kernels *out) {
+// Adds the kernels of a graph of whole tensors that are not known yet.
+static void add_kernels_of(Arena *a, const Graph *g, const Layout *layout, bool gpu, Intern *names,
+                           Found *out) {
   Machine machine = machine_default();
-  Graph *g = through_passes(a, c->graph, &machine);
-  CodegenOptions opt = {.fuse = true, .for_ = "run"};
-  Order *order = order_choose(a, g, &(StoreOptions){0});
+  CodegenOptions opt = {.fuse = true, .gpu = gpu, .for_ = "run"};
+  const Graph *lowered = collectives_share(a, lower(a, place(a, g, layout, &machine)));
+  Order *order = order_choose(a, lowered, &(StoreOptions){0});
   Compiled *made =
       program_build(a, fuse(a, order, collectives_bucket(a, order->graph, &machine), &opt), &opt);
   for (uint32_t i = 0; i < made->program->nkernels; i++) {
     const char *text = intern(names, made->program->kernel[i].text);
-    if (map_get(known, text)) continue;
-    map_put(a, known, text, made->kernels[i]);
-    vec_push(a, *out) = made->kernels[i];
+    if (map_get(&out->known, text)) continue;
+    map_put(a, &out->known, text, made->kernels[i]);
+    vec_push(a, out->kernel) = made->kernels[i];
   }
 }
 
@@ -192,13 +194,31 @@ static void of_ops(Arena *a, const char *ptxas, int sample) {
   static const Mesh one;
   Intern *names = intern_new(a);
   DimTable *dims = dim_table_new(a, names);
-  NameMap known = {0};
-  Kernels k = {0};
+  Found k = {0};
   for (int i = 0; i < op_case_count(); i += sample) {
     OpCase c;
-    if (op_case_build(a, dims, &one, i, &c)) add_kernels_of(a, &c, names, &known, &k);
+    if (!op_case_build(a, dims, &one, i, &c)) continue;
+    add_kernels_of(a, graph_simplify(a, graph_expand(a, c.graph)), &(Layout){0}, false, names, &k);
   }
-  assemble_kernels(a, ptxas, &k, 0, 1, "kernels of operations");
+  assemble_kernels(a, ptxas, &k.kernel, 0, 1, "kernels of operations");
+}
+
+// Assembles the kernels of random graphs under random layouts.
+static void of_graphs(Arena *a, const char *ptxas) {
+  enum { GRAPHS = 500 };
+  Intern *names = intern_new(a);
+  Maker *m = arena_array(a, Maker, GRAPHS);
+  Found k = {0};
+  for (uint64_t i = 0; i < GRAPHS; i++)
+    add_kernels_of(a, random_case_graph(i + 1, &m[i]), &m[i].layout, true, names, &k);
+  for (size_t i = 0; i < countof(capabilities); i++) {
+    Kernels some = {0}; // each for one of the two
+    for (uint32_t n = (uint32_t)i; n < k.kernel.n; n += whole ? 1 : 2 * SAMPLE)
+      vec_push(a, some) = k.kernel.at[n];
+    if (!whole || !i) assemble_kernels(a, ptxas, &some, 0, i, "kernels of random graphs");
+  }
+  printf("%d random graphs: %u kernels\n", GRAPHS, k.kernel.n);
+  for (int i = 0; i < GRAPHS; i++) arena_free(m[i].a);
 }
 
 static void of_example(const char *ptxas, size_t list) {
@@ -241,6 +261,7 @@ static void assemble_all(Arena *a, const char *ptxas) {
   products(a, ptxas, whole ? 7 : 61);
   hand_made(a, ptxas, sample);
   of_ops(a, ptxas, sample);
+  of_graphs(a, ptxas);
   ordered(a, ptxas);
 }
 

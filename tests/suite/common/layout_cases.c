@@ -629,10 +629,7 @@ static void run_ops(const MeshCase *mesh, int argc, char **argv) {
     const OpRow *row = op_row((Op)o);
     if (!wanted(argc, argv, row->text)) continue;
     int variants = row->cls == REDUCE ? 4 : row->cls != POINTWISE ? 0 : row->nargs == 2 ? 2 : 1;
-    for (int variant = 0; variant < variants; variant++) {
-      op_case(mesh, (Op)o, variant, false);
-      op_case(mesh, (Op)o, variant, true);
-    }
+    for (int i = 0; i < 2 * variants; i++) op_case(mesh, (Op)o, i / 2, i % 2);
   }
   for (size_t i = 0; i < countof(linear_ops); i++) {
     Maker m;
@@ -709,23 +706,27 @@ static const MeshCase *random_mesh(uint64_t seed) {
   return &meshes[1 + seed % (countof(meshes) - 1)];
 }
 
+Graph *random_case_graph(uint64_t seed, Maker *m) {
+  make(m, random_mesh(seed), seed);
+  random_graph(m);
+  layout_saw(m->g);
+  const Graph *hoisted = seed / 7 % 2 ? graph_hoist(m->a, m->g) : m->g;
+  Graph *g = graph_simplify(m->a, graph_expand(m->a, hoisted));
+  random_layout(m, g);
+  return g;
+}
+
 // Runs a random graph under `layouts` random layouts. Returns false if every check was vacuous: the
 // graph does not count.
 static bool random_case(uint64_t seed, int layouts) {
   Maker m;
-  make(&m, random_mesh(seed), seed);
-  random_graph(&m);
-  layout_saw(m.g);
-  const Graph *hoisted = seed / 7 % 2 ? graph_hoist(m.a, m.g) : m.g;
-  Graph *g = graph_simplify(m.a, graph_expand(m.a, hoisted));
+  Graph *g = random_case_graph(seed, &m);
   const char *name = arena_printf(m.a, "seed=%llu", (unsigned long long)seed);
   bool counts = false;
   for (int k = 0; k < layouts; k++) {
-    random_layout(&m, g);
+    if (k) random_layout(&m, g);
     const char *wrong = check_fills(&m, g, k);
-    if (wrong == layout_vacuous) continue;
-    report(&m, name, g, wrong);
-    counts = true;
+    if (wrong != layout_vacuous) report(&m, name, g, wrong), counts = true;
   }
   arena_free(m.a);
   return counts;

@@ -35,6 +35,10 @@ uint32_t maker_draw(Maker *m, uint32_t below);
 // gradients (layout_random.c).
 void random_graph(Maker *m);
 
+// Starts *m and builds random graph number `seed`. Returns it simplified; m->layout is a random
+// layout for it. The caller frees m->a.
+Graph *random_case_graph(uint64_t seed, Maker *m);
+
 #define X(m, ...)                                                                                  \
   maker_declared(m, DECL_INPUT, TYPE_F32, (int)(sizeof((DimId[]){__VA_ARGS__}) / sizeof(DimId)),   \
                  (DimId[]){__VA_ARGS__})
