@@ -90,10 +90,16 @@ static Range pointwise(Op op, Dtype type, const Range *x) {
   return any;
 }
 
-// Returns x, or any range if integers of the type cannot have it: they wrap then.
+// Returns the range of results of type `type` if exact arithmetic gives x. Floats are rounded, but
+// within a kernel perhaps later: the range has both numbers. Integers wrap or saturate outside of
+// their type: any range is possible then.
 static Range in_type(Range x, Dtype type) {
   static const double most = (double)(INT64_C(1) << 53); // exact integers in an f64
-  double lo = type == TYPE_I32 ? INT32_MIN : -most, hi = type == TYPE_I32 ? INT32_MAX : most;
+  double lo = -most, hi = most;
+  if (dtype_is_float(type))
+    return hull(x, (Range){dtype_round(type, x.lo), dtype_round(type, x.hi)});
+  if (type == TYPE_I32) lo = INT32_MIN, hi = INT32_MAX;
+  if (type == TYPE_U8) lo = 0, hi = UINT8_MAX;
   return dtype_class(type) == CLASS_INT && (x.lo < lo || x.hi > hi) ? any : x;
 }
 

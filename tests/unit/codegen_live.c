@@ -167,6 +167,32 @@ static void test_rows_without_keys(void **state) {
   assert_int_equal(o->piece[0].to[2], 16);
 }
 
+// Adds s <= t for the indices of keys and rows after an operation with a number and a conversion.
+static NodeId converted_order(World *w, Op op, double by, Dtype type) {
+  NodeId n = graph_const(w->g, TYPE_I32, by),
+         s = graph_cast(w->g, graph_binary(w->g, op, graph_index(w->g, w->s), n), type),
+         t = graph_cast(w->g, graph_binary(w->g, op, graph_index(w->g, w->t), n), type);
+  return graph_binary(w->g, OP_LE, s, t);
+}
+
+// Indices that a conversion makes equal hide no keys from one another.
+static void test_saturated_indices(void **state) {
+  World *w = *state;
+  NodeId mask = converted_order(w, OP_MUL, 4, TYPE_U8);
+  NodeId p = softmax(w, graph_where(w->g, mask, scores(w), number(w, -(double)INFINITY)));
+  output(w, contract(w, p, w->v, w->s));
+  // from row 64 on all numbers are 255
+  assert_true(fabs(gemm_share(product(w, 1), ROWS, 64, ROWS) - 1) < 1e-9);
+}
+
+static void test_rounded_indices(void **state) {
+  World *w = *state;
+  NodeId mask = converted_order(w, OP_ADD, 256, TYPE_BF16);
+  NodeId p = softmax(w, graph_where(w->g, mask, scores(w), number(w, -(double)INFINITY)));
+  output(w, contract(w, p, w->v, w->s));
+  assert_int_equal(product(w, 1)->piece[0].to[2], 48); // row 31 has 288, as key 32: 287 is rounded
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_causal, begin, end),
@@ -176,6 +202,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_scores_that_are_read, begin, end),
       cmocka_unit_test_setup_teardown(test_select, begin, end),
       cmocka_unit_test_setup_teardown(test_rows_without_keys, begin, end),
+      cmocka_unit_test_setup_teardown(test_saturated_indices, begin, end),
+      cmocka_unit_test_setup_teardown(test_rounded_indices, begin, end),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
