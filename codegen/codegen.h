@@ -63,8 +63,8 @@ enum { REMAT_BASE_LEVELS = 3, REMAT_TAIL = 2 };
 // not stored for all rows. Returns g itself if it has no attention, or only small ones.
 const Graph *attention_blocked(Arena *a, const Graph *g, const CodegenOptions *opt);
 
-// attention_sums.c. Returns g in which the row sums of gradients of large attentions need no
-// scores. For a GPU. Returns g itself without fusion.
+// attention_sums.c. For a GPU. Returns g with the row sums in gradients of large attentions
+// replaced by sums that need no scores. Returns g itself if it has none, or without fusion.
 const Graph *attention_sums(Arena *a, const Graph *g, const CodegenOptions *opt);
 
 // live_select.c. Returns g with masks that let products leave out what a mask discards. Returns g
@@ -263,20 +263,25 @@ char *gpu_code_text(Arena *a, const Program *p, Kernel *const *kernels, const Gp
 // Returns one line of text for kernel k: which threads of a GPU compute what, and why.
 const char *gpu_kernel_text(Arena *a, const Kernel *k);
 // -- gpu_transfer.c: collectives between processors on one GPU, or between GPUs
-// By instruction of a program: the plans of the parts of a collective; NULL for other instructions.
+// How the collectives of a program are carried out on GPUs. All arrays are by instruction.
 typedef struct GpuTransfers {
-  struct PartPlan **local; // for transfer_sets (collectives/local/transfer_plan.h)
-  // for message_call (collectives/local/messages.h), of collectives between GPUs, which `local` has
-  // not; NULL: there are none
+  // The plans of the parts of a collective within one GPU, for transfer_sets
+  // (collectives/local/transfer_plan.h). NULL for all other instructions.
+  struct PartPlan **local;
+  // The same of a collective between GPUs, for message_call (collectives/local/messages.h). The
+  // array itself is NULL if all processors are on one GPU.
   struct MessagePart **messages;
-  uint32_t *join; // with `messages`: gpu_joins
+  uint32_t *join; // the result of gpu_joins; NULL if `messages` is
 } GpuTransfers;
-// Appends the kernels that the collectives of a program need to its kernels, for gpu_code_load.
-// each: how many processors a GPU has, which fit (collectives/local/devices.h); 0: all are on one.
+// Plans the collectives of a program, and appends the kernels that they need to those of c, for
+// gpu_code_load. each: how many processors each GPU has, a number for which devices_fit
+// (collectives/local/devices.h) holds; 0: all processors are on one GPU. Results are allocated in
+// `a`.
 GpuTransfers *gpu_transfers(Arena *a, Compiled *c, int64_t each);
 // -- gpu_joins.c
-// Returns by instruction, for each collective between GPUs, the first instruction after it that has
-// to wait for its end: ninstrs if there is none. messages: GpuTransfers.messages.
+// Returns an array by instruction, allocated in `a`. For each collective between GPUs it has the
+// first instruction after it that must wait for its end; ninstrs: the end of the step. messages:
+// GpuTransfers.messages.
 uint32_t *gpu_joins(Arena *a, const Compiled *c, struct MessagePart *const *messages);
 // -- cache_files.c: the directory of the compile cache
 typedef struct CacheEntry {
@@ -293,10 +298,11 @@ CacheFolder cache_list(Arena *a, const char *dir);
 // Removes all entries of the cache in folder `dir`. Returns their number.
 uint32_t cache_clear(const char *dir);
 // -- cache_values.c: small values in the compile cache
-// Reads the value of `bytes` bytes that was kept under a key in folder `dir`. Returns false if
-// there is none of this size, or it cannot be trusted.
+// Reads the value of `bytes` bytes that was kept under a key in folder `dir`. Returns false, with
+// *value as it was, if there is none of this size, or its file is damaged. All bytes of a key
+// count, so that a struct must be cleared before its fields are set.
 bool cache_recall(const char *dir, const void *key, size_t key_bytes, void *value, size_t bytes);
-// Keeps a value under a key. A failure is ignored.
+// Keeps a value under a key, in place of an earlier one. If it cannot be written, it is not kept.
 void cache_keep(const char *dir, const void *key, size_t key_bytes, const void *value,
                 size_t bytes);
 bool code_available(void);      // returns whether this build has LLVM

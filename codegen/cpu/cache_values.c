@@ -1,5 +1,6 @@
-// Small values in the compile cache, such as measured choices. They are files as those of code are,
-// named by the hash of a key, and listed, limited and removed with them.
+// Small values in the compile cache, such as the algorithms that were measured to be the fastest. A
+// value is a file of the cache like those with code: named by the hash of its key, and listed,
+// limited in size and removed together with them.
 #include "codegen/codegen.h"
 #include "codegen/cpu/cache_internal.h"
 

@@ -46,7 +46,7 @@ typedef struct TrialNode {
   DimBits space; // the dims over which the node computes (node_space)
   DimBits dims;  // the dims of its result
   bool reduces, tiles, half, stored, used;
-  bool scores;      // it reads scores that kernels recompute (attention_recomputed)
+  bool scores;      // of a reduction: it reads scores that kernels recompute (attention.c)
   int64_t bytes;    // bytes of its result
   int64_t elements; // number of elements over `space`
 } TrialNode;
@@ -182,8 +182,9 @@ static double work(const Trial *t) {
   return sum;
 }
 
-// Returns whether a GPU divides a unit among blocks of threads (codegen/gpu/gpu_row_parts.c): it
-// divides long rows that it reduces.
+// Returns whether a GPU divides each unit among several blocks of threads, so that few units do not
+// leave it idle: long rows that are reduced, without accumulators or scatters (divides_rows in
+// codegen/gpu/gpu_plan.c).
 static bool divides_units(const Trial *t) {
   bool reduces = false;
   for (uint32_t i = 0; i < t->n; i++) {
@@ -270,8 +271,8 @@ static bool space_find(Trial *t) {
 
 _Static_assert(MAX_RANK + SCORES_DOTS <= MAX_LOOPS, "a kernel has loops for all its dims");
 
-// Returns whether a kernel has loops for the sums of all recomputed scores that the trial reads,
-// beside MAX_RANK others.
+// Returns whether a kernel has enough loops for the trial: beside MAX_RANK others those over the
+// dims that recomputed scores sum (RecomputedScores.dots), of which SCORES_DOTS are left.
 static bool dots_fit(const Trial *t) {
   const Fuser *f = t->f;
   Dims all = {0};

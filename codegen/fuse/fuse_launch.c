@@ -39,7 +39,8 @@ static void launches_find(Arena *a, Fusion *f) {
   }
 }
 
-// A GPU computes the gradient of a convolution's weights in tiles like any other product.
+// Kernels by images (Kernel.images) are for CPUs: a GPU computes the gradient of a convolution's
+// weights in tiles, like any other product.
 void kernels_make(Arena *a, Fusion *f, const CodegenOptions *opt) {
   bool share = opt->fuse, images = !opt->gpu;
   Arena *scratch = arena_new();

@@ -261,8 +261,8 @@ typedef struct KernelRows {
 // Returns which values of kernel k are kept. The arrays are allocated in `a`.
 KernelRows kernel_rows(Arena *a, const Kernel *k);
 
-// A GPU divides the units of a kernel among blocks of threads if the inner loops have at least so
-// many rounds (codegen/gpu/gpu_row_parts.c).
+// The fewest rounds of the inner loops, all together, with which a GPU divides each unit of a
+// kernel among several blocks of threads (codegen/gpu/gpu_row_parts.c).
 enum { KERNEL_LONG_ROW = 1 << 15 };
 
 // A launch has KERNEL_CHUNKS chunks, or fewer that access about KERNEL_CHUNK_BYTES each. A chunk is

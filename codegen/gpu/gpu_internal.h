@@ -3,12 +3,14 @@
 // A block of threads runs a chunk of units. Words, beside those of codegen/cpu/emit_internal.h:
 //
 //   item      a unit or, where the vector loop is an outer loop, one element of it in a unit
-//   team      the threads that compute an item together: one thread, a warp of 32, or the block
+//   team      the threads that compute an item together: one thread, a warp of 32, or the block.
+//             Few long items are divided among blocks: then each block computes a part of an item
+//             (GpuPlan.row_parts)
 //   leader    the first thread of a team; it alone stores what the team has one of
 //   spread    the inner loops whose rounds are divided among the threads of a team; each thread
 //             runs the rounds of the other inner loops one after the other, inside of them
-//   position  one round of all spread loops; a thread has each position of an item in each phase
-//             and in each item again
+//   position  one round of all spread loops, which one thread of the team computes: the same thread
+//             in all phases of an item, and in all items of the team
 //   cell      the accumulator of a reduction in a thread: a variable, which LLVM turns into a
 //             register
 //
@@ -18,6 +20,7 @@
 // Files, each using only those before it:
 //
 //   gpu_plan.c      decides teams, spread loops, types of cells, grain (no LLVM)
+//   gpu_plan_why.c  says why, for those who read a plan (no LLVM)
 //   gpu_device.c    what the two targets do differently: numbers of threads, barriers, shuffles,
 //                   shared memory, accesses that the emulator is told
 //   gpu_fault.c     reports of faults
@@ -33,7 +36,7 @@
 //   gpu_scatter_plan.c, gpu_scatter.c   kernels that only scatter, by owners of rows
 //   gpu_scores_plan.c, gpu_scores_fill.c, gpu_scores_rows.c, gpu_scores_online.c, gpu_scores_live.c,
 //   gpu_scores.c    kernels with scores of attention, in tiles
-//   gpu_combine.c   NAME_combine
+//   gpu_combine.c   NAME_combine: joins partial rows
 //   gpu_emit.c      the functions of a kernel
 //   gpu_rows.c      ordered operations: the elements of a row
 //   gpu_scan.c      running sums and maxima
@@ -43,6 +46,8 @@
 //   gpu_compile.c   a module of LLVM for the target
 //   gpu_divide.c    a module divided among threads; assembling
 //   gpu_code.c      the interface in codegen/codegen.h, the compile cache
+//   gpu_joins.c     how long collectives between GPUs may run beside computation (no LLVM)
+//   gpu_transfer.c  the kernels of collectives (no LLVM)
 #ifndef CODEGEN_GPU_H
 #define CODEGEN_GPU_H
 
@@ -82,7 +87,9 @@ typedef struct GpuTiles {
   // Neighbours along the columns whose results a thread computes together, with accesses of up to
   // 16 bytes: 1 or GPU_VECS
   int vecs;
-  int parts;   // into which the depth is divided, for as many blocks of threads
+  // Parts into which the depth is divided. A block of threads sums one of them for a tile, and
+  // NAME_combine adds up the parts (gpu_product_parts.c). 1: the depth is not divided.
+  int parts;
   bool narrow; // whether the numbers of rows, columns, batches and rounds fit 31 bits
 } GpuTiles;
 
@@ -134,8 +141,8 @@ typedef struct GpuPlan {
   int64_t elements; // elements of the outer vector loop in a full unit; 1 without it
   bool narrow;      // whether the numbers of all items fit 31 bits
   LoopSet spread;   // the spread loops
-  // Blocks of threads that divide the positions of an item among them (gpu_row_parts.c); 1: a team
-  // has them all
+  // TEAM_BLOCK: how many blocks divide the positions of an item among them (gpu_row_parts.c). 1: a
+  // block has them all.
   int row_parts;
   bool narrow_spread; // whether the numbers of all positions fit 31 bits
   LoopSet *dep;       // of each statement: the loops on whose counters it depends (stmt_loops)
@@ -331,16 +338,18 @@ LLVMBasicBlockRef gpu_kept_begin(GpuEmit *g, int slot);
 // -- gpu_nest.c, gpu_row_parts.c, gpu_combine.c, gpu_emit.c
 // Emits the items of the units GpuEmit.from..to-1.
 void gpu_items(GpuEmit *g);
-// Emit parts of an item, at the counters of the outer loops: the statements of the item; the
-// statements and positions of a phase, which add to cells; the joining of the cells of its n
-// reductions by the team: value[i] is the result of cell[i], of its type. cell and value have room
-// for GPU_VECS * nstmts. Returns n.
+// The following emit the steps of an item, in this order, at the counters of the outer loops.
+// Emits the statements of the item.
 void gpu_item_begin(GpuEmit *g);
+// Emits the statements of a phase, and its positions, which add to the cells of the threads.
 void gpu_phase_compute(GpuEmit *g, int phase);
+// Emits the joining of the cells of a phase by the team. Stores the n cells in cell[0..n) and their
+// results, which have the types of the cells, in value[0..n). Both arrays have room for GPU_VECS *
+// nstmts. Returns n.
 int gpu_phase_join(GpuEmit *g, int phase, GpuCell *cell, LLVMValueRef *value);
-// Makes joined cells of a phase the values of its reductions.
+// Makes what gpu_phase_join has stored the values of the phase's reductions.
 void gpu_phase_values(GpuEmit *g, int phase, const GpuCell *cell, const LLVMValueRef *value);
-// Emits the statements of a phase outside of the inner loops, without stores.
+// Emits the statements of a phase outside of the inner loops once more, but none that store.
 void gpu_phase_repeat(GpuEmit *g, int phase);
 // Emits the block's part of an item (GpuPlan.row_parts).
 void gpu_row_part(GpuEmit *g);

@@ -1,8 +1,9 @@
 // How long a collective between GPUs may go on beside what comes after it: up to the first
 // instruction that accesses its memory.
 //
-// Memory is compared by buffers of the work arena, and by whole persistent tensors. A buffer that
-// is only read by both counts as well: in most collectives operand and result are one.
+// Two instructions access the same memory if they have a buffer of the work arena, or bytes of two
+// buffers, in common, or a persistent tensor. It does not matter whether they read or write: in
+// most collectives operand and result are one.
 #include "codegen/codegen.h"
 
 // Memory: bytes first..end - 1 of a persistent tensor, or of the arena with tensor -1.
@@ -23,8 +24,9 @@ typedef struct Joining {
   Areas *of;      // by instruction: what it accesses
 } Joining;
 
-// Returns the memory of all buffers that are in use at an instruction and have the byte `at` of the
-// arena. If there is none, that is the whole arena.
+// Returns the memory of the buffers that contain byte `at` of the arena and are in use at the
+// current instruction: from the first of their bytes to the last. Without such a buffer it is the
+// whole arena, so that nothing is missed.
 static Area buffer_around(const Joining *j, int64_t at) {
   Area out = {-1, INT64_MAX, 0};
   for (uint32_t i = 0; i < j->c->nbuffers; i++) {
@@ -37,6 +39,7 @@ static Area buffer_around(const Joining *j, int64_t at) {
   return out.end ? out : (Area){-1, 0, INT64_MAX};
 }
 
+// Adds what a reference points to to the memory of the current instruction.
 static void take_ref(void *context, Ref *r) {
   Joining *j = context;
   Ref at = *r;
@@ -63,7 +66,7 @@ static bool bounds_loop(InstrKind k) {
 }
 
 // Returns the first instruction that has to wait for collective i. Loops and the commit wait for
-// all collectives. Collectives between GPUs follow one another in any case.
+// all collectives. Other collectives between GPUs need not wait: they are in the same stream.
 static uint32_t join_of(const Joining *j, uint32_t i) {
   const Program *p = j->c->program;
   uint32_t n = i + 1;

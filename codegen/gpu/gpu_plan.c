@@ -162,7 +162,7 @@ static void choose_vecs(const Kernel *k, GpuPlan *p) {
 // -- items in parts -------------------------------------------------------------------------------
 
 // Returns whether a load outside of the spread loops may read memory that the kernel stores to
-// (KPtr): in parts, a block would read it after another block has stored.
+// (KPtr). All blocks of an item run such a load, and one of them would have stored already.
 static bool may_reload(const Kernel *k, const GpuPlan *p, const KStmt *s) {
   if ((s->kind != K_LOAD && s->kind != K_LOAD_AT) || moving(k, s->index) & p->spread) return false;
   const KPtr *from = &k->ptr[s->index];
@@ -173,6 +173,8 @@ static bool may_reload(const Kernel *k, const GpuPlan *p, const KStmt *s) {
   return false;
 }
 
+// Returns whether several blocks can divide an item: each phase only reduces, and stores at its own
+// positions.
 static bool divides_rows(const Kernel *k, const GpuPlan *p) {
   bool reduces = false;
   if (p->team != TEAM_BLOCK || p->grain || p->blocked || !has_known_size(k, p->spread))
@@ -185,10 +187,15 @@ static bool divides_rows(const Kernel *k, const GpuPlan *p) {
   return reduces;
 }
 
-// Divides long rows among several blocks if there are few of them. The numbers depend on sizes
-// only.
+// Divides long rows among several blocks if there are few of them. The parts depend on sizes only,
+// so that results do not depend on the GPU.
 static void choose_row_parts(const Kernel *k, GpuPlan *p) {
-  enum { FEW_ROWS = 128, LEAST_PART = 4096, BLOCKS = 512, MOST_PARTS = 256 };
+  enum {
+    FEW_ROWS = 128,    // most units that are divided; with more, each has one block
+    LEAST_PART = 4096, // positions of a part
+    BLOCKS = 512,      // of a launch: about four for each multiprocessor of a large GPU
+    MOST_PARTS = 256   // of an item: one for each thread of a block that joins their results
+  };
   int64_t units = kernel_units(k), n = rounds_of(k, p->spread);
   p->row_parts = 1;
   if (units < 1 || units > FEW_ROWS || n < KERNEL_LONG_ROW || !divides_rows(k, p)) return;
@@ -344,7 +351,9 @@ GpuPlan gpu_plan_make(Arena *a, const Kernel *k, const GpuCodeOptions *opt) {
 
 // -- entry, text --------------------------------------------------------------------------------
 
+// Return whether several blocks sum parts of a product's depth, and parts of long rows.
 static bool in_parts(const GpuPlan *p) { return p->team == TEAM_TILE && p->tiles.parts > 1; }
+static bool rows_in_parts(const GpuPlan *p) { return p->team == TEAM_BLOCK && p->row_parts > 1; }
 
 // Returns the blocks of `combine`: each has as many results as a warp has lanes.
 static int64_t combine_blocks(const Kernel *k, const GpuPlan *p) {
@@ -354,8 +363,7 @@ static int64_t combine_blocks(const Kernel *k, const GpuPlan *p) {
   return clamp64(ceil_div(most, GPU_WARP), 1, 1024);
 }
 
-static bool rows_in_parts(const GpuPlan *p) { return p->team == TEAM_BLOCK && p->row_parts > 1; }
-
+// Returns GpuEntry.parts.
 static int parts_of(const GpuPlan *p) {
   if (rows_in_parts(p)) return p->row_parts;
   if (p->team == TEAM_OWNERS) return p->owners.owners * p->owners.groups;

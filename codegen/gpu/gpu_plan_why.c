@@ -1,6 +1,7 @@
 // Says why a kernel is scheduled on a GPU as it is (gpu_plan.c), for those who read the plan.
 #include "codegen/gpu/gpu_internal.h"
 
+// Returns the rounds of the loops in a set, all together.
 static int64_t rounds_along(const Kernel *k, LoopSet set) {
   int64_t n = 1;
   for (int l = 0; l < k->nouter + k->ninner; l++)
@@ -8,6 +9,7 @@ static int64_t rounds_along(const Kernel *k, LoopSet set) {
   return n;
 }
 
+// Returns whether units add to the elements of a row instead of single elements.
 static bool sums_rows(const Kernel *k) {
   for (int s = 0; s < k->nstmts; s++)
     if (gpu_accum_in_row(k, s)) return true;
@@ -42,7 +44,7 @@ const char *gpu_plan_why(Arena *a, const Kernel *k, const GpuPlan *p) {
 }
 
 const char *gpu_kernel_text(Arena *a, const Kernel *k) {
-  enum { CAPABILITY = 90 };
+  enum { CAPABILITY = 90 }; // compute capability times 10: that of an H100
   GpuPlan p = gpu_plan_make(a, k, &(GpuCodeOptions){.capability = CAPABILITY});
   return arena_printf(a, "%s: %s", gpu_plan_print(a, k, &p), gpu_plan_why(a, k, &p));
 }

@@ -96,6 +96,8 @@ static void fold_after(GpuProduct *p, const Accumulators *a, LLVMValueRef step) 
   if_end(e, done);
 }
 
+// Emits the sums over the block's part of the depth: tiles from..steps - 1 along it. A part behind
+// the end has none, and its sums are 0.
 static void sum_over_depth(GpuProduct *p, const Accumulators *a) {
   GpuEmit *g = p->g;
   Emit *e = &g->e;
@@ -149,14 +151,15 @@ void gpu_product_result(GpuProduct *p, LLVMValueRef row, LLVMValueRef column, in
   if_end(e, wanted);
 }
 
-// A place in the tile of sums, and the row and column of the result that it has.
+// A sum in the tile of sums, and the result that it belongs to.
 typedef struct Place {
   const GpuTile *sums;
-  LLVMValueRef row, column;
-  LLVMValueRef x, y;
+  LLVMValueRef row, column; // in the tile
+  LLVMValueRef x, y;        // row and column among all results of the batch
 } Place;
 
-// Emits what becomes of n sums from a place on: results, or sums of a part.
+// Emits what is done with the n sums of a row from a place on: they become results or, where the
+// depth is divided, are stored for `combine`.
 static void use_sums(GpuProduct *p, const Place *at, int n) {
   GpuEmit *g = p->g;
   LLVMValueRef sum[GPU_VECS], from = gpu_tile_at(g, at->sums, at->row, at->column);
@@ -170,7 +173,7 @@ static void use_sums(GpuProduct *p, const Place *at, int n) {
     gpu_product_result(p, at->x, at->y, n, sum);
 }
 
-// Emits the same for the sum at a place, if it belongs to a result.
+// Emits use_sums for the one sum at a place, unless it is behind the last row or column.
 static void use_sum(GpuProduct *p, const Place *at) {
   Emit *e = &p->g->e;
   LLVMValueRef row = int_less(e, at->x, p->size[0]), column = int_less(e, at->y, p->size[1]);
@@ -179,8 +182,8 @@ static void use_sum(GpuProduct *p, const Place *at) {
   if_end(e, inside);
 }
 
-// Emits whether the results of GPU_VECS neighbours from a place on are all there, and all accesses
-// to them aligned.
+// Emits whether the results of GPU_VECS neighbours from a place on can be computed together: all of
+// them exist, and all their accesses to memory are aligned.
 static LLVMValueRef together(GpuProduct *p, const Place *at) {
   GpuEmit *g = p->g;
   Emit *e = &g->e;
@@ -199,7 +202,7 @@ static LLVMValueRef together(GpuProduct *p, const Place *at) {
   return bit_and(e, there, int_equal(e, bits, i64_of(e, 0)));
 }
 
-// Emits what becomes of GPU_VECS sums from a place on, together or one after the other.
+// Emits use_sums for GPU_VECS sums from a place on, together or one after the other.
 static void use_neighbours(GpuProduct *p, const Place *at) {
   Emit *e = &p->g->e;
   LLVMBasicBlockRef all = emit_block(e), some = emit_block(e), done = emit_block(e);
@@ -218,7 +221,7 @@ static void use_neighbours(GpuProduct *p, const Place *at) {
   LLVMPositionBuilderAtEnd(e->b, done);
 }
 
-// Emits what becomes of the sums in tile `sums`, whose first row is row `from` of the block's tile.
+// Emits use_sums for all sums in tile `sums`, whose first row is row `from` of the block's tile.
 static void use_tile(GpuProduct *p, const GpuTile *sums, LLVMValueRef from) {
   GpuEmit *g = p->g;
   Emit *e = &g->e;
@@ -283,8 +286,8 @@ void gpu_product_sizes(GpuProduct *p) {
   for (int i = 0; i < 2; i++) p->size[i] = gpu_rounds(p->g, p->t->along[i], extent);
 }
 
-// The blocks that run at the same time have the same part: they read the same rounds of the
-// factors.
+// A launch runs through all tiles of a part before the next part. So blocks that run at the same
+// time read the same rounds of the factors, which stay in the cache.
 void gpu_product(GpuEmit *g) {
   Emit *e = &g->e;
   const GpuTiles *t = &g->plan.tiles;

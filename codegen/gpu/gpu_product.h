@@ -16,8 +16,8 @@ int64_t gpu_product_grain(const Kernel *k, const GpuTiles *t);
 int gpu_product_tile_bytes(const GpuTiles *t, int side);
 int gpu_product_stage_bytes(const GpuTiles *t);
 int gpu_product_shared(const GpuTiles *t);
-// Return the results of a product with all extents full, and the bytes of scratch memory for their
-// sums over parts of the depth (0: there is one part).
+// Return the number of results of a product with all extents full, and the bytes of scratch memory
+// for their sums over parts of the depth, a multiple of MEMORY_ALIGN (0: there is one part).
 int64_t gpu_product_results(const Kernel *k, const GpuTiles *t);
 int64_t gpu_product_scratch(const Kernel *k, const GpuTiles *t);
 char *gpu_product_print(Arena *a, const GpuTiles *t);

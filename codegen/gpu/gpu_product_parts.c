@@ -53,6 +53,8 @@ static void store(GpuProduct *p, LLVMValueRef result, LLVMValueRef sum) {
   gpu_product_result(p, LLVMBuildURem(e->b, rest, p->size[0], ""), column, 1, &sum);
 }
 
+// All threads of the block run each round, because `join` has barriers. Lanes without a result join
+// the last one and do not store it.
 void gpu_parts_join(GpuEmit *g, int64_t blocks) {
   Emit *e = &g->e;
   GpuProduct p = {.g = g, .t = &g->plan.tiles};

@@ -27,14 +27,15 @@ enum {
   DEPTH_BYTES = 64,     // of a row of a tile along the depth
   LEAST_TILE_DEPTH = 16,
   PROCESSORS = 132, // multiprocessors that the choice of a tile assumes, of any GPU
-  LEAST_PART = 256, // rounds of a part of the depth
-  // What dividing the depth into parts costs, as the multiplications of f32 that a multiprocessor
-  // of an H100 does meanwhile (250 a nanosecond): a launch of 2 us, and for each sum of a part the
-  // share of a multiprocessor in writing and reading it (8 bytes at 23 bytes a nanosecond).
+  LEAST_PART = 256, // rounds of the depth that a part has at least
+  // What dividing the depth into parts costs. The unit is the time of a multiplication of f32 on a
+  // multiprocessor of an H100, which does 250 a nanosecond. LAUNCH_WORK: a launch of 2 us.
+  // SUM_WORK: writing and reading the sum of a part (8 bytes) at a multiprocessor's share of the
+  // memory rate (23 bytes a nanosecond).
   LAUNCH_WORK = 500000,
   SUM_WORK = 90,
-  TENSOR_SPEED = 6, // multiplications by tensor cores in the time of one of f32
-  MOST_SCRATCH = 64 << 20,
+  TENSOR_SPEED = 6,        // multiplications by tensor cores in the time of one of f32
+  MOST_SCRATCH = 64 << 20, // bytes of all sums of parts, unless least_parts needs more
 };
 
 // The tiles from which one is chosen, the larger ones first. `rate`: results per second of a
@@ -247,8 +248,8 @@ static void set_shape(GpuTiles *t, size_t i, int64_t parts) {
   t->parts = (int)parts;
 }
 
-// Returns the least number of parts, a power of two, with which at most LEAF chains of LEAF
-// additions in f32 follow one another.
+// Returns the least number of parts, a power of two, that keeps sums of f32 precise: a part adds up
+// at most LEAF totals of LEAF terms each, so that no chain of additions is longer than LEAF.
 static int64_t least_parts(const Kernel *k, const GpuTiles *t) {
   int64_t parts = 1;
   while (t->factor != TYPE_F64 && parts * LEAF * LEAF < rounds_of(k, t->inner)) parts *= 2;

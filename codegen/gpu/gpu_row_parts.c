@@ -1,5 +1,5 @@
-// Items with many positions in a kernel with few items: several blocks of threads divide the
-// positions of an item (GpuPlan.row_parts), so that few long rows keep a whole GPU busy.
+// Kernels with few items of many positions, such as few long rows: several blocks of threads divide
+// the positions of each item (GpuPlan.row_parts), so that the whole GPU has work.
 //
 //   softmax of 32 rows of 65,536 elements: 16 blocks for each row, with 4,096 elements each
 //
@@ -27,11 +27,11 @@ int64_t gpu_row_scratch(const Kernel *k, const GpuPlan *p) {
 #ifdef MESHC_HAVE_LLVM
 #include <stddef.h>
 
-// The part that is emitted.
+// The block's part of an item.
 typedef struct RowPart {
   GpuEmit *g;
   LLVMValueRef item, part; // number of the item in its set, of the part in the item
-  // of the phase that is joined: the cells and the results of its reductions
+  // what gpu_phase_join stores: the cells of a phase's reductions, and their results
   GpuCell *cell;
   LLVMValueRef *value;
 } RowPart;
@@ -50,7 +50,8 @@ static bool reduces_in(const RowPart *r, int s, int phase) {
   return st->kind == K_REDUCE && st->phase == phase;
 }
 
-// Emits the values of an earlier phase, from the results of all parts.
+// Emits the values of an earlier phase, which earlier launches have computed, from the results of
+// all parts. Each thread adds some of them to its cells; the cells are then joined as in a phase.
 static void recall(RowPart *r, int phase) {
   GpuEmit *g = r->g;
   Emit *e = &g->e;
@@ -68,7 +69,7 @@ static void recall(RowPart *r, int phase) {
   gpu_phase_values(g, phase, r->cell, r->value);
 }
 
-// Emits the block's part of a phase.
+// Emits the block's part of a phase. Thread 0 stores the results of its reductions.
 static void compute(RowPart *r, int phase) {
   GpuEmit *g = r->g;
   Emit *e = &g->e;
@@ -96,7 +97,8 @@ static void find_span(RowPart *r) {
   g->span[1] = int_min(e, n, int_add(e, g->span[0], each));
 }
 
-// Sets the item of the block: those of a set follow one another, each with all of its parts.
+// Sets the item and the part of the block. The blocks of a set are in the order of items, and those
+// of an item in the order of parts. The leader is now a thread of the first part only.
 static void find_item(RowPart *r) {
   GpuEmit *g = r->g;
   Emit *e = &g->e;

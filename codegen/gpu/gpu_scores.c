@@ -205,10 +205,11 @@ static void fill_and_work(GpuScoresEmit *x, int phase) {
   if (done) if_end(&g->e, done);
 }
 
-// What a round of a loop with two stages leaves for the next one; allocas.
+// What a round of the loop over columns tells the next one if there are two stages. Both are
+// allocas.
 typedef struct Ahead {
-  LLVMValueRef live;  // an i1: whether the tile of the next round is computed
-  LLVMValueRef stage; // an i64: its stage
+  LLVMValueRef live;  // an i1: whether it has filled a tile, on which the next round works
+  LLVMValueRef stage; // an i64: the stage of that tile
 } Ahead;
 
 static Ahead ahead_make(GpuScoresEmit *x) {
@@ -219,7 +220,8 @@ static Ahead ahead_make(GpuScoresEmit *x) {
   return a;
 }
 
-// Emits the filling of the tile of columns behind the current one, in the stage that is free now.
+// Emits the filling of the tile of columns behind the current one, in the other stage, if there is
+// such a tile and no mask discards it.
 static void fill_next(GpuScoresEmit *x, int phase, const Ahead *a) {
   GpuEmit *g = x->g;
   Emit *e = &g->e;
@@ -239,8 +241,9 @@ static void fill_next(GpuScoresEmit *x, int phase, const Ahead *a) {
   x->first_column = current;
 }
 
-// Emits a round of a loop with two stages: it fills the tile behind the current one, and works on
-// the current one, which the round before has filled. The first round has no current tile.
+// Emits a round of a loop with two stages. It starts to fill the tile behind the current one, and
+// works on the current one, which the round before has filled. The loop begins a tile early: its
+// first round has no current tile.
 static void fill_ahead(GpuScoresEmit *x, int phase, const Ahead *a) {
   GpuEmit *g = x->g;
   Emit *e = &g->e;

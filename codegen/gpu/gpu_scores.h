@@ -55,7 +55,8 @@ typedef struct GpuScoresEmit {
 
 // -- gpu_scores_fill.c: tiles in shared memory
 void gpu_scores_tiles(GpuScoresEmit *x); // sets the places of all tiles, in stage 0
-// Moves the tiles of columns, and of the right factor, to a stage, an i64.
+// Sets the places of the tiles of columns, and of the right factor's tile, to those in stage number
+// `stage`, an i64.
 void gpu_scores_stage_set(GpuScoresEmit *x, LLVMValueRef stage);
 void gpu_scores_fill_rows(GpuScoresEmit *x);               // emits the filling of the tiles of rows
 void gpu_scores_fill_columns(GpuScoresEmit *x, int phase); // of columns, and of the right factor
@@ -80,8 +81,9 @@ void gpu_scores_online_add(GpuScoresEmit *x, const GpuOnline *o, int half, int n
 void gpu_scores_online_scale(GpuScoresEmit *x, const GpuOnline *o);
 
 // -- gpu_scores_live.c
-// Emits whether the tile of scores at first_row and first_column changes no result of a phase.
-// Returns NULL if that is never known.
+// Emits whether the tile of scores at first_row and first_column changes no result of a phase, the
+// same for all threads of the block, all of which run the code. Returns NULL if that is never
+// known. Changes the counter of the columns.
 LLVMValueRef gpu_scores_dead(GpuScoresEmit *x, int phase);
 
 // -- gpu_scores.c

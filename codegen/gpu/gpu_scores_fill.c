@@ -5,7 +5,8 @@
 //   factor           columns x results: the right factor of a product
 //   weights          rows x columns: the left factor, where no tensor core takes it from registers
 //
-// The tiles of columns and of the factor are a stage. There are one or two (GpuScores.stages).
+// The tiles that change with the columns, side 1 of all pairs and the factor, are a stage. With two
+// stages (GpuScores.stages) one is filled while the other is used.
 #include "codegen/gpu/gpu_scores.h"
 
 #ifdef MESHC_HAVE_LLVM
@@ -86,7 +87,8 @@ static bool is_copied(const Kernel *k, int pointer, Dtype type, LoopSet columns)
   return true;
 }
 
-// Emits the filling of a tile: by copies if the pointer, for which is_copied holds, is aligned.
+// Emits the filling of a tile from a pointer for which is_copied holds: by copies if the address is
+// aligned when the kernel runs, else by stores.
 static void copy_or_fill(GpuEmit *g, const GpuTile *t, const GpuSource *from, int pointer) {
   Emit *e = &g->e;
   LLVMValueRef at = LLVMBuildPtrToInt(e->b, e->base[pointer], e->i64, "");

@@ -9,18 +9,21 @@
 //   exp of that minus the row's maximum: all 0
 //
 // A tile is dead in a phase if it adds nothing but 0 to all sums and nothing but -inf to all
-// maxima. As on CPUs (codegen/values/live_internal.h), factors of 0 and the other summands of -inf
-// are taken to be finite, but for the maximum of a softmax: it is -inf where all scores are, and
-// then the softmax is NaN. A row sees that in its first tile of columns, which is computed in any
-// case. Where the softmax goes along the rows of the tile instead, what is subtracted from -inf is
-// looked at for each column.
+// maxima. As on CPUs (codegen/values/live_range.c), what 0 is multiplied by and what is added to
+// -inf is taken to be finite.
+//
+// That does not hold for the maximum of a softmax: it is -inf where a mask discards all scores. The
+// score minus the maximum is NaN then, and so is the result. Where the softmax goes along the
+// columns, each row finds this NaN in its first tile of columns, which is therefore always
+// computed. Where it goes along the rows of the tile, each column has a maximum of its own: the
+// code reads those of the tile's columns, and the tile is dead only if all are finite.
 #include "codegen/gpu/gpu_scores.h"
 
 #ifdef MESHC_HAVE_LLVM
 
 // What is known of a statement. NULL: nothing.
 typedef struct Known {
-  LLVMValueRef low, high;   // i64s: least and largest value; of sums, values of an i32
+  LLVMValueRef low, high;   // i64s: least and largest value; of results of additions, i32s only
   LLVMValueRef all, none;   // i1s: all elements are true, none is
   LLVMValueRef zero, least; // i1s: all elements are 0, all are -inf
 } Known;
@@ -67,9 +70,9 @@ static Known of_index(GpuScoresEmit *x, const KStmt *s) {
 
 // -- operations -----------------------------------------------------------------------------------
 
-// Returns what is known of an integer of a type, if additions without rounding made *a of it. They
-// may leave the range of an i32, in which case the value may be any. Of larger types nothing is
-// known, because their range is that of the arithmetic here.
+// Returns what is known of an integer of a type, if additions in i64s gave `a`. If that is outside
+// of the range of an i32, the i32 has wrapped and may be any number. Nothing is known of other
+// types: the additions here might wrap, too.
 static Known in_range(Emit *e, Known a, Dtype type) {
   if (!a.low) return a;
   LLVMValueRef least = i64_of(e, INT32_MIN), most = i64_of(e, INT32_MAX);
@@ -149,21 +152,23 @@ static Known of_op(GpuScoresEmit *x, const KStmt *s, const Known *known) {
 
 // -- tiles ----------------------------------------------------------------------------------------
 
-// Returns whether the elements of statement s change nothing where they are reduced.
+// Returns an i1: whether reduction s has no effect, by what is known of its argument. NULL:
+// unknown.
 static LLVMValueRef changes_nothing(const KStmt *s, const Known *arg) {
   return s->op == OP_SUM ? arg->zero : s->op == OP_MAX ? arg->least : NULL;
 }
 
-// Returns whether statement s subtracts from -inf a value that varies along the columns.
-static bool subtracts_row_value(const GpuScoresEmit *x, const KStmt *s, const Known *known) {
+// Returns whether statement s subtracts a value that varies along the columns from what may be
+// -inf.
+static bool subtracts_column_value(const GpuScoresEmit *x, const KStmt *s, const Known *known) {
   LoopSet columns = (LoopSet)1 << x->t->columns;
   return s->kind == K_OP && s->op == OP_SUB && dtype_is_float(s->type) && known[s->arg[0]].least &&
          x->g->plan.dep[s->arg[1]] & columns;
 }
 
-// Emits whether statement `id` is -inf or NaN at one of the columns of the tile. The lanes of a
-// warp look at a column each, several times if there are more columns. No thread has the counter of
-// rows, on which the statement must not depend.
+// Emits whether statement `id` is -inf or NaN at one of the columns of the tile, the same for all
+// warps. Each lane of a warp looks at a column in turn, until all have been looked at. The
+// statement must not depend on the rows, whose counter is not set here.
 static LLVMValueRef any_infinite(GpuScoresEmit *x, int id) {
   GpuEmit *g = x->g;
   Emit *e = &g->e;
@@ -185,7 +190,8 @@ static LLVMValueRef any_infinite(GpuScoresEmit *x, int id) {
   return not_zero(e, any);
 }
 
-// Emits `dead` where statement `id` is finite at all columns of the tile, else false.
+// Emits whether `dead` is true and statement `id` is finite at all columns of the tile. The columns
+// are read only where `dead` is true.
 static LLVMValueRef if_finite(GpuScoresEmit *x, LLVMValueRef dead, int id) {
   Emit *e = &x->g->e;
   LLVMValueRef cell = emit_alloca(e, e->i1);
@@ -196,16 +202,18 @@ static LLVMValueRef if_finite(GpuScoresEmit *x, LLVMValueRef dead, int id) {
   return emit_read(e, e->i1, cell);
 }
 
-// Emits whether what the dead statements of a phase subtract from -inf is finite, where `dead`.
+// Emits whether `dead` is true and all values that a phase subtracts from -inf are finite. Returns
+// NULL if one of them cannot be read here, because it depends on rows or results.
 static LLVMValueRef if_all_finite(GpuScoresEmit *x, int phase, const Known *known,
                                   LLVMValueRef dead) {
   const Kernel *k = x->g->e.k;
   LoopSet rows = (LoopSet)1 << x->t->rows;
   for (int i = 0; i < k->nstmts && dead; i++) {
     const KStmt *s = &k->stmt[i];
-    if (s->level != LEVEL_INNER || s->phase != phase || !subtracts_row_value(x, s, known)) continue;
-    bool known_apart = !(x->g->plan.dep[s->arg[1]] & (rows | x->t->results));
-    dead = known_apart ? if_finite(x, dead, s->arg[1]) : NULL;
+    if (s->level != LEVEL_INNER || s->phase != phase || !subtracts_column_value(x, s, known))
+      continue;
+    bool readable = !(x->g->plan.dep[s->arg[1]] & (rows | x->t->results));
+    dead = readable ? if_finite(x, dead, s->arg[1]) : NULL;
   }
   return dead;
 }

@@ -21,7 +21,8 @@ int64_t attention_least_bytes(const CodegenOptions *opt) {
 
 static Dims summed(const Node *x) { return dims_make(x->attr.ndims, x->attr.dims); }
 
-// Returns the bytes of what contraction n sums for one score, of one factor.
+// Returns the bytes that contraction n reads of one factor for a single score: those of a row of
+// queries or keys.
 static int64_t row_bytes(const Graph *g, NodeId n) {
   const Node *x = graph_node(g, n);
   int64_t bytes = 0;
@@ -77,7 +78,7 @@ static void choose(Finder *f, uint32_t root, RecomputedScores *out) {
   }
 }
 
-// Sets out->dots.
+// Sets out->dots. Recomputed nodes come after their arguments.
 static void find_dots(Arena *a, const Graph *g, RecomputedScores *out) {
   out->dots = arena_array(a, const Dims *, graph_count(g) + 1);
   for (NodeId n = 1; n <= graph_count(g); n++) {

@@ -12,9 +12,9 @@
 // gradients of narrow types have anyway.
 #include "codegen/order/blocked_internal.h"
 
-enum { MOST_FACTORS = 8 };
+enum { MOST_FACTORS = 8 }; // of a value; sums with more are left as they are
 
-// x / by, x * by, -x, or where(by, x, 0) for x.
+// An operation that scales a value x: x / by, x * by, -x, or where(by, x, 0).
 typedef struct Factor {
   Op op;
   NodeId by; // 0: none
@@ -25,11 +25,11 @@ typedef struct Factors {
   int n;
 } Factors;
 
-// A row sum that can be replaced: the contraction of `to` and `o` over the dims `over`.
+// What takes the place of a row sum d: contract(to, o) over the dims `over`, scaled by `rest`.
 typedef struct RowSum {
-  NodeId to, o;
+  NodeId to, o; // `to`: the gradient of the output o, `do` above
   Dims over;
-  Factors rest;
+  Factors rest; // the factors of x alone
 } RowSum;
 
 typedef struct RowSums {
@@ -107,8 +107,8 @@ static bool vary_along(const Graph *g, const Factors *f, const Dims *keys) {
 
 // -- the form -------------------------------------------------------------------------------------
 
-// Returns whether contraction n is the `o` of row sum d, whose other argument is `dp` times
-// out->rest. If so, takes the factors of n out of them.
+// Returns whether contraction n is contract(w, v) over the keys, where w is p times factors that
+// are all among out->rest. If so, sets out->o to n and takes these factors out of out->rest.
 static bool is_output(const Graph *g, NodeId n, NodeId p, NodeId v, const Dims *keys, RowSum *out) {
   const Node *x = graph_node(g, n);
   Dims over = summed(x);
@@ -124,8 +124,8 @@ static bool is_output(const Graph *g, NodeId n, NodeId p, NodeId v, const Dims *
   return false;
 }
 
-// Sets out->o to the contraction before d of p, times factors, and v. Returns false if there is
-// none.
+// Looks for the output o among the contractions before row sum d, in its loop: sets out->o and
+// out->rest as is_output does. Returns false if there is none.
 static bool find_output(const RowSums *s, NodeId d, NodeId p, NodeId v, RowSum *out) {
   const Graph *g = s->g;
   Dims keys = summed(graph_node(g, d));
@@ -137,7 +137,8 @@ static bool find_output(const RowSums *s, NodeId d, NodeId p, NodeId v, RowSum *
   return false;
 }
 
-// Returns whether the new sum of d has the dims of d, and sums what is in both its arguments alone.
+// Returns whether the new sum equals d: both its arguments have the dims that it sums, p has none
+// of them, `to` does not vary along the keys, and the result has the dims of d.
 static bool fits(const Graph *g, NodeId d, NodeId p, const RowSum *r) {
   const Dims *to = dims_of(g, r->to), *o = dims_of(g, r->o);
   Dims keys = summed(graph_node(g, d)), both = list_union(to, o),
@@ -146,7 +147,8 @@ static bool fits(const Graph *g, NodeId d, NodeId p, const RowSum *r) {
          !dims_overlap(dims_of(g, p), &r->over) && list_same(&left, dims_of(g, d));
 }
 
-// Returns whether d sums p times `x` over the keys as the gradient of a softmax does.
+// Returns whether d, the sum of p times x over the keys, can be replaced, and sets *out. least: the
+// fewest bytes of scores for which that is done.
 static bool is_sum_of(const RowSums *s, NodeId d, NodeId p, NodeId x, int64_t least, RowSum *out) {
   const Graph *g = s->g;
   Factors all;

@@ -47,8 +47,8 @@ bool blocked_computes(const BlockedPlan *p, uint32_t l, NodeId n);
 typedef struct RecomputedScores {
   bool *recomputed; // by node
   const char **why; // by node: why the scores that this contraction makes are stored, or NULL
-  // By recomputed node: the dims that contractions sum to compute it, at most SCORES_DOTS; NULL:
-  // none.
+  // By recomputed node: the dims over which contractions sum to compute it, at most SCORES_DOTS;
+  // NULL: it needs no contraction.
   const Dims **dots;
 } RecomputedScores;
 enum { SCORES_DOTS = 4 };

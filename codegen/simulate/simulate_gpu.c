@@ -105,8 +105,8 @@ static double product_seconds(const Sim *s, const GemmSizes *z, double flops) {
 }
 
 // Returns the flops per second of kernels that compute products in tiles with factors of type t.
-// Tensor cores are fed without TMA, by which such kernels reach 370 of a library's 722 TFLOP/s
-// (Triton, issue 2339).
+// They feed the tensor cores without TMA, the copy unit of newer GPUs. Kernels of this kind reach
+// 370 TFLOP/s where a library reaches 722 (Triton, issue 2339): OF_LIBRARY is that ratio.
 static double tile_flops(const Machine *m, Dtype t) {
   enum { OF_LIBRARY = 2 };
   if (dtype_bytes(t) == 2 && m->bf16_flops > 0) return m->bf16_flops / OF_LIBRARY;
@@ -138,16 +138,17 @@ static double scores_seconds(const Sim *s, const GpuScores *t, const double *ext
 
 // -- scatters -------------------------------------------------------------------------------------
 
-// Returns the blocks of a kernel that divide one block's units among them (GpuEntry.parts).
+// Returns how many blocks of a launch divide the units of one block among them (GpuEntry.parts). Of
+// products in parts wave_seconds counts the parts.
 static double parts_of(const GpuPlan *p) {
   if (p->team == TEAM_BLOCK && p->row_parts > 1) return p->row_parts;
   return p->team == TEAM_OWNERS ? (double)p->owners.owners * p->owners.groups : 1;
 }
 
 // Returns the seconds of a scatter whose rows have owners, on all processors of the GPU. A block
-// waits for memory in each run, in which its threads read the indices of a term each, and for each
-// term of its rows: the terms of a row are added one after the other. Blocks that find no room on
-// the multiprocessors wait for others.
+// reads the indices of all terms in runs, in each of which a thread reads one, and adds the terms
+// of its own rows one after the other. It waits for memory in each run and for each of its terms.
+// Blocks that find no room on the multiprocessors wait for others.
 static double owners_seconds(const Sim *s, const GpuOwners *o, const double *extent) {
   double terms = loops_rounds(extent, o->terms), width = loops_rounds(extent, o->columns),
          threads = o->threads, blocks = (double)o->owners * o->groups * s->contexts,
@@ -156,8 +157,8 @@ static double owners_seconds(const Sim *s, const GpuOwners *o, const double *ext
   return ceil(blocks / room) * (runs + own) * ACCESS_SECONDS;
 }
 
-// Returns the bytes that blocks of a scatter read from the cache: each reads the indices of all
-// terms.
+// Returns the bytes of indices that the blocks of a scatter read from the cache: all but the first
+// block, because each reads those of all terms.
 static double owners_reread(const GpuOwners *o, const double *extent) {
   enum { INDEX = 4 }; // bytes
   return INDEX * loops_rounds(extent, o->terms) * ((double)o->owners * o->groups - 1);

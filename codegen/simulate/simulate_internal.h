@@ -138,16 +138,17 @@ bool sim_is_fused(const Kernel *k, int stmt);
 // -- simulate_lanes.c
 struct GpuPlan;
 // Returns the operations of all units of a kernel on a GPU with this plan, in additions of f32 of
-// one thread. extent: the number of iterations of each loop. live: the share of scores that are
-// computed.
+// one thread. extent: the number of iterations of each loop. live: the share of scores that a
+// kernel of TEAM_SCORES computes (scores_live); 1 for others.
 double lane_operations(Arena *scratch, const Kernel *k, const struct GpuPlan *plan,
                        const double *extent, double live);
 double loops_rounds(const double *extent, LoopSet set); // the iterations of these loops together
 
 // -- simulate_live.c
 struct GpuScores;
-// Returns the share of the tiles of scores that kernel k computes, by its plan t, for a set of
-// operands: a mask over indices leaves out the others.
+// Returns the share of the tiles of scores, 0 to 1, that kernel k with plan t computes for a set of
+// operands. A mask over indices leaves out the others. extent: the number of iterations of each
+// loop.
 double scores_live(const Sim *s, const Kernel *k, const struct GpuScores *t, const KernelSet *set,
                    const double *extent);
 

@@ -2,9 +2,9 @@
 // indices lets it leave out the others (codegen/gpu/gpu_scores_live.c). In: a kernel, one set of
 // its operands. Out: a share, 1 without masks.
 //
-// A tile is looked at by the ranges of its statements at the tile's rows and columns. Of many tiles
-// a sample is looked at: SAMPLES along the rows times SAMPLES along the columns, at equal
-// distances.
+// Whether a tile is computed follows from the ranges of statements at the tile's rows and columns.
+// Of many tiles only a sample is looked at: up to SAMPLES along the rows times SAMPLES along the
+// columns, at equal distances.
 #include <math.h>
 
 #include "codegen/gpu/gpu_internal.h"
@@ -25,8 +25,8 @@ typedef struct Tiles {
 
 static const Range any = {-(double)INFINITY, (double)INFINITY};
 
-// Returns the range that a slot has on the processors: none of them leaves out what another one
-// needs.
+// Returns the range of a slot over all processors. So a tile counts as left out only if every
+// processor leaves it out.
 static Range slot_range(const Tiles *x, int32_t slot) {
   Range r = {(double)INFINITY, -(double)INFINITY};
   for (int64_t rank = 0; rank < mesh_size(&x->s->p->mesh); rank++) {
@@ -42,7 +42,8 @@ static Range index_range(const Tiles *x, const KStmt *s) {
   return (Range){r.lo + offset.lo, r.hi + offset.hi};
 }
 
-// Returns whether code for a GPU finds out ranges of this operation.
+// Returns whether the code for a GPU knows something of the results of this operation (of_op in
+// gpu_scores_live.c).
 static bool is_known(Op op, Dtype type) {
   static const Op of_any[] = {OP_CAST, OP_NEG, OP_ADD, OP_SUB, OP_LT,
                               OP_LE,   OP_NOT, OP_AND, OP_OR,  OP_WHERE},
@@ -64,7 +65,7 @@ static Range stmt_range(const Tiles *x, const KStmt *s) {
   return is_known(s->op, s->type) ? range_of_op(s->op, s->type, arg) : any;
 }
 
-// Returns whether the tile changes no result.
+// Returns whether the tile x->at changes no result of any phase.
 static bool is_dead(Tiles *x) {
   for (int i = 0; i < x->k->nstmts; i++) {
     const KStmt *s = &x->k->stmt[i];
