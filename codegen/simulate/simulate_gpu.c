@@ -1,6 +1,6 @@
 // The seconds that an instruction takes a GPU.
 //
-//   kernel    a launch, and the longer of its memory traffic and its operations (simulate_lanes.c);
+//   kernel    its launches, and the longer of memory traffic and operations (simulate_lanes.c);
 //             products in tiles and scores of attention take the time of their flops, too, and
 //             scatters that of the terms which a block adds one after the other
 //   GEMM      a launch for each call, and the longer of its memory traffic and the waves of its
@@ -138,10 +138,12 @@ static double scores_seconds(const Sim *s, const GpuScores *t, const double *ext
 
 // -- scatters -------------------------------------------------------------------------------------
 
+static bool rows_in_parts(const GpuPlan *p) { return p->team == TEAM_BLOCK && p->row_parts > 1; }
+
 // Returns how many blocks of a launch divide the units of one block among them (GpuEntry.parts). Of
 // products in parts wave_seconds counts the parts.
 static double parts_of(const GpuPlan *p) {
-  if (p->team == TEAM_BLOCK && p->row_parts > 1) return p->row_parts;
+  if (rows_in_parts(p)) return p->row_parts;
   return p->team == TEAM_OWNERS ? (double)p->owners.owners * p->owners.groups : 1;
 }
 
@@ -190,18 +192,26 @@ static void add_set(Sim *s, const KernelLaunch *l, const KernelSet *set, const G
   w->blocks += ceil(sim_size(s, set->units) / grain) * parts_of(plan);
 }
 
+// Returns the launches of a kernel after the first one: those of further phases (GpuEntry.phases),
+// or that of `combine`.
+static double more_launches(const Kernel *k, const GpuPlan *p, double partial) {
+  if (rows_in_parts(p)) return k->nphases - 1;
+  return partial > 0 ? 1 : 0;
+}
+
 static double kernel_seconds(Sim *s, const KernelLaunch *l) {
-  GpuPlan plan =
-      gpu_plan_make(s->a, s->c->kernels[l->kernel], &(GpuCodeOptions){.capability = CAPABILITY});
+  const Kernel *k = s->c->kernels[l->kernel];
+  GpuPlan plan = gpu_plan_make(s->a, k, &(GpuCodeOptions){.capability = CAPABILITY});
   LaunchWork w = {0};
   for (uint32_t i = 0; i < l->nsets; i++) add_set(s, l, &l->set[i], &plan, &w);
   CacheTraffic t = sim_touch(s, false, false);
   double partial = 2.0 * (double)s->p->kernel[l->kernel].partial_bytes * (double)l->chunks;
   t.l3 += partial + w.reread;
-  double combine = partial > 0 ? s->m->launch : 0, work = operation_seconds(s, w.operations),
-         traffic = traffic_seconds(s->m, &t), threads = w.blocks * plan.threads;
+  double more = s->m->launch * more_launches(k, &plan, partial),
+         work = operation_seconds(s, w.operations), traffic = traffic_seconds(s->m, &t),
+         threads = w.blocks * plan.threads;
   if (w.tiles > 0) return s->m->launch + s->contexts * fmax(w.tiles + work, traffic);
-  return combine + fmax(s->m->launch + w.owners, launch_seconds(s, work, traffic, threads));
+  return more + fmax(s->m->launch + w.owners, launch_seconds(s, work, traffic, threads));
 }
 
 // Returns the number of calls of the library for a GEMM. A call covers one loop over the batch, so
