@@ -42,7 +42,9 @@ static Range mul(Range x, Range y) {
 static Range quotient(Range x, Range y) {
   if (range_is(x, 0)) return x;
   bool safe = range_is_single(y) && y.lo != 0 && isfinite(y.lo);
-  return safe ? mul(x, one(1 / y.lo)) : any;
+  if (!safe) return any;
+  Range r = {x.lo / y.lo, x.hi / y.lo}; // not x * (1 / y), which may be less than 1 for y / y
+  return y.lo > 0 ? r : (Range){r.hi, r.lo};
 }
 
 static Range less(Range x, Range y) { return of_bool(x.hi < y.lo || x.lo >= y.hi, x.hi < y.lo); }

@@ -193,6 +193,21 @@ static void test_rounded_indices(void **state) {
   assert_int_equal(product(w, 1)->piece[0].to[2], 48); // row 31 has 288, as key 32: 287 is rounded
 }
 
+// Indices that belong together by a quotient: 48 and 49 of them lie on both sides of a boundary.
+static void test_quotients(void **state) {
+  World *w = *state;
+  NodeId n = number(w, 49), s = graph_cast(w->g, graph_index(w->g, w->s), TYPE_F32),
+         t = graph_cast(w->g, graph_index(w->g, w->t), TYPE_F32), far = number(w, 18);
+  s = graph_unary(w->g, OP_FLOOR,
+                  graph_binary(w->g, OP_DIV, graph_binary(w->g, OP_ADD, s, far), n));
+  t = graph_unary(w->g, OP_FLOOR,
+                  graph_binary(w->g, OP_DIV, graph_binary(w->g, OP_ADD, t, far), n));
+  NodeId p = softmax(w, graph_where(w->g, graph_binary(w->g, OP_LE, s, t), scores(w),
+                                    number(w, -(double)INFINITY)));
+  output(w, contract(w, p, w->v, w->s));
+  assert_int_equal(product(w, 1)->piece[0].to[2], 80); // row 31 has 49 / 49, as keys up to 79
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_causal, begin, end),
@@ -204,6 +219,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_rows_without_keys, begin, end),
       cmocka_unit_test_setup_teardown(test_saturated_indices, begin, end),
       cmocka_unit_test_setup_teardown(test_rounded_indices, begin, end),
+      cmocka_unit_test_setup_teardown(test_quotients, begin, end),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
