@@ -120,9 +120,11 @@ static Class *class_of(Bucketing *p, const ClassKey *key) {
   uint32_t *head = &p->hashed[hash_bytes(FNV_START, key, sizeof *key) % p->slots];
   for (uint32_t c = *head; c; c = p->class.at[c - 1].next)
     if (!memcmp(&p->class.at[c - 1].key, key, sizeof *key)) return &p->class.at[c - 1];
-  vec_push(p->scratch, p->class) = (Class){.key = *key, .next = *head};
+  Class *c = &vec_push(p->scratch, p->class);
+  *c = (Class){.next = *head};
+  memcpy(&c->key, key, sizeof *key); // an assignment need not copy padding, which memcmp reads
   *head = p->class.n;
-  return &p->class.at[p->class.n - 1];
+  return c;
 }
 
 static void class_close(Class *c, uint32_t i) {
