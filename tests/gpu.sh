@@ -213,12 +213,12 @@ expect "a wrong number in a kernel" 4 'one processor.*E0809' "$gpu" train "$tmp/
 expect "a wrong element" 1 'does not support --fault value@' "$gpu" train "$tmp/digits.mesh" --fault value@0:0
 printf 'dim a = 64, b = 64, c = 64\nparam x[a, b]\nparam w[b, c]\noutput y = sum[b](x * w)\n' >"$tmp/product.mesh"
 expect "a product without kernels" 0 '^y ' "$gpu" run "$tmp/product.mesh"
-# Of several algorithms for products the fastest one is used, and kept: times of a later run do not matter. Without a cache
-# it is the first one. What was kept for another GPU, or is damaged, is measured again.
+# Of several algorithms for a product the fastest one is used, and kept in the cache: times of a later run do not matter. Without
+# a cache it is the first one. If the library does not have the one that was kept, the choice is made again.
 if [ "${MESHC_GPU:-}" = real ]; then
   skip 5
 else
-  # algorithms NAME TIMES COUNTS OPTIONS...: how often a run calls algorithms 0, 1 and 2
+  # algorithms NAME TIMES COUNTS OPTIONS...: a run calls algorithms 0, 1 and 2, which take TIMES milliseconds, as often as COUNTS say
   algorithms() {
     name=$1 times=$2 counts=$3
     shift 3
@@ -226,7 +226,7 @@ else
     holds "$name" "$(calls cublasLtMatmul),$(calls algorithm-1),$(calls algorithm-2)" "$counts"
   }
   mkdir "$tmp/tuned"
-  algorithms "the fastest algorithm is used" 6,1,3 4,5,4 # one call, three that count; and that of the step
+  algorithms "the fastest algorithm is used" 6,1,3 4,5,4 # each is called once, then three times for its time; the fastest once more, by the step
   algorithms "it is used again" 1,6,3 ,1,
   algorithms "without a cache it is the first one" 6,1,3 1,, --no-cache
   algorithms "another library lacks it" 1 1,,

@@ -39,7 +39,8 @@ both() {
   curve "$tmp/each" "$tmp/each.curve"
   check "$what has steps" [ -s "$tmp/one.curve" ]
 }
-# equal, near: with equal bits; with other roundings, where members of a group on one GPU are added first
+# equal: the metrics have equal bits. near: they may differ by rounding, because GPUs with several processors of a group add up
+# the values of these before NCCL adds those of the GPUs.
 equal() {
   both "$@"
   same "$what" "$tmp/one.curve" "$tmp/each.curve"
@@ -100,7 +101,8 @@ if needs_mpi mpirun; then
   MESHC_RANKS_A_MACHINE=2 expect "machines" 0 'step 3/3' mpirun -q -n 4 "$gpu" train "$digits" $split
 fi
 
-# Collectives run beside the other operations: the wait for an operand, and the one for a result, are needed.
+# Collectives run in a stream of their own. Without the wait for an operand (the third wait of the run), or that for a result (the
+# fourth), the stand-in must find that nothing orders two operations.
 for lost in 3 4; do
   MESHC_GPU_EAGER=1 MESHC_STANDIN_LOST_WAIT=$lost run timeout 60 "$gpu" train "$digits" --np 2 --mesh rows=2 --layout b=rows --set train.steps=1 -q
   pattern='ncclAllReduce (reads memory.* that launch of .* writes|.* wrote it), and nothing orders the two'

@@ -8,7 +8,8 @@
 //
 // A live range is the union of few nodes. The offsets used during it are those in `some` of these
 // nodes and in `whole` of the nodes above them. Buffers that lie side by side are one interval of a
-// set, so sets stay short, and placing n buffers takes about n log n steps instead of n^2.
+// set, so sets stay short, and placing n buffers takes about n log n steps; comparing each with all
+// others would take n^2.
 #include "codegen/program/program_internal.h"
 
 #include <string.h>
@@ -23,7 +24,7 @@ struct MemoryGaps {
   Arena *a;
   uint32_t leaves; // a power of two; the children of node k are 2k and 2k + 1, the root is 1
   Intervals *whole, *some; // by node
-  Intervals used;          // of the current query
+  Intervals used;          // found by the current query (gaps_smallest)
 };
 
 MemoryGaps *gaps_new(Arena *a, uint32_t instrs) {
@@ -48,7 +49,8 @@ static uint32_t first_reaching(const Intervals *s, int64_t offset) {
   return lo;
 }
 
-// Adds offsets to the set. Intervals that touch `more` become one with it.
+// Adds the offsets of interval `more` to set s, whose memory is in `a`. Intervals of the set that
+// overlap it, or end where it begins, or begin where it ends, become one with it.
 static void add_interval(Arena *a, Intervals *s, Interval more) {
   uint32_t first = first_reaching(s, more.from), end = first;
   for (; end < s->n && s->at[end].from <= more.to; end++) {
@@ -84,6 +86,7 @@ void gaps_take(MemoryGaps *g, uint32_t first, uint32_t last, int64_t from, int64
   if (from < to) take_in(g, 1, 0, g->leaves - 1, first, last, (Interval){from, to});
 }
 
+// Adds set s to the offsets that the current query has found to be used.
 static void collect(MemoryGaps *g, const Intervals *s) {
   for (uint32_t i = 0; i < s->n; i++) add_interval(g->a, &g->used, s->at[i]);
 }

@@ -17,7 +17,7 @@ enum { ALIGN = 64 };
 
 typedef void RefVisitor(Builder *b, Ref *r, uint32_t instr);
 
-// What visits the references of an instruction.
+// The context of visit_ref: `visit` is called for each reference of instruction number `instr`.
 typedef struct RefVisit {
   Builder *b;
   RefVisitor *visit;
@@ -189,6 +189,7 @@ static int by_size(const void *x, const void *y) {
   return a->buffer < b->buffer ? -1 : a->buffer > b->buffer;
 }
 
+// Chooses offsets, the largest buffer first (head of this file), and sets the size of the arena.
 static void place_buffers(Builder *b) {
   Arena *scratch = arena_new();
   MemoryGaps *gaps = gaps_new(scratch, b->instr.n + 1);

@@ -106,10 +106,12 @@ void notes_make(Builder *b);
 
 // -- memory_gaps.c: which offsets of the arena are free during a live range
 typedef struct MemoryGaps MemoryGaps;
-// Makes the gaps of a program of `instrs` instructions, in `a`. All offsets are free.
+// Returns the gaps of an arena without buffers, for live ranges in instructions 0 to `instrs` - 1.
+// The memory is in `a`.
 MemoryGaps *gaps_new(Arena *a, uint32_t instrs);
 // Returns the offset of the smallest gap of at least `bytes` bytes that is free during the
-// instructions first..last, or of the end of all that is used then.
+// instructions first..last. If there is none, returns the end of the offsets that are used then.
+// The offset is not marked as used.
 int64_t gaps_smallest(MemoryGaps *g, uint32_t first, uint32_t last, int64_t bytes);
 // Marks the offsets from..to-1 as used during the instructions first..last.
 void gaps_take(MemoryGaps *g, uint32_t first, uint32_t last, int64_t from, int64_t to);

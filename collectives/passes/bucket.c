@@ -6,13 +6,14 @@
 //
 // A call is made when all its parts are ready, so it waits for everything that any of them waits
 // for. Two buckets must not wait for one another. Levels see to that: a bucket has a level above
-// those of all buckets that it waits for, and a collective joins no bucket of a level below its own
-// (bucket_levels.c):
+// those of all buckets that it waits for. A collective may join a bucket of its own level or a
+// higher one, or one for which no other bucket waits yet: that one rises to the level of the
+// collective (bucket_levels.c). Here B waits for A, so A cannot rise:
 //
 //   %5 = all_reduce(%4)       level 0, bucket A
 //   %9 = all_reduce(f(%5))    level 1, bucket B
 //   %12 = all_reduce(%11)     level 0: may join A, and also B
-//   %15 = all_reduce(f(%9))   level 2: waits for A and B, joins neither
+//   %15 = all_reduce(f(%9))   level 2: waits for A and B, so it joins neither
 //
 // So the buckets of a graph are found in one pass over its nodes. A machine with `overlap` computes
 // while collectives move data. The limit of a bucket depends on the kind of collective:
@@ -92,6 +93,7 @@ static bool depends_on_input(const Bucketing *p, NodeId n) {
   return node->op == OP_INPUT;
 }
 
+// Adds collective n, whose level is final, to bucket b, which rises to this level if it is below.
 static void join_bucket(Bucketing *p, uint32_t b, NodeId n) {
   OpenBucket *open = &p->bucket.at[b];
   vec_push(p->scratch, open->node) = n;
@@ -116,6 +118,7 @@ static bool is_full(const Bucketing *p, const OpenBucket *open, NodeId n) {
              5 * coll_latency(p->machine, p->g->mesh, kind, x->attr.axes);
 }
 
+// Returns the class of a key, a new one for a new key. The pointer holds until the next call.
 static Class *class_of(Bucketing *p, const ClassKey *key) {
   uint32_t *head = &p->hashed[hash_bytes(FNV_START, key, sizeof *key) % p->slots];
   for (uint32_t c = *head; c; c = p->class.at[c - 1].next)
@@ -127,14 +130,15 @@ static Class *class_of(Bucketing *p, const ClassKey *key) {
   return c;
 }
 
+// Removes c->open[i]: no further collective joins that bucket.
 static void class_close(Class *c, uint32_t i) {
   c->n--;
   memmove(&c->open[i], &c->open[i + 1], (c->n - i) * sizeof *c->open);
   memmove(&c->joined[i], &c->joined[i + 1], (c->n - i) * sizeof *c->joined);
 }
 
-// Adds a bucket to those of a class that further collectives may join. Of too many the one is
-// closed that no collective has joined for the longest time.
+// Lets further collectives join a bucket that node n opens. If MAX_OPEN buckets of the class are
+// open, closes the one that no collective has joined for the longest time.
 static void class_open(Class *c, uint32_t bucket, NodeId n) {
   uint32_t oldest = 0;
   for (uint32_t i = 1; i < c->n; i++)
@@ -144,6 +148,7 @@ static void class_open(Class *c, uint32_t bucket, NodeId n) {
   c->joined[c->n++] = n;
 }
 
+// Returns the index of a new bucket, without collectives. fixed: OpenBucket.fixed.
 static uint32_t bucket_new(Bucketing *p, bool fixed) {
   vec_push(p->scratch, p->bucket) = (OpenBucket){.fixed = fixed};
   return p->bucket.n - 1;

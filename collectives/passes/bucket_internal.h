@@ -7,17 +7,20 @@
 
 #include "collectives/collectives.h"
 
-enum { MAX_OPEN = 64 }; // the number of buckets of one class that further collectives may join
+// The most buckets of one class that further collectives may join. It bounds the time of the search
+// for a bucket (bucket.c, find_bucket).
+enum { MAX_OPEN = 64 };
 
 // A bucket: the collectives that will be one call.
 typedef struct OpenBucket {
   uint32_t level;      // greater than the levels of all buckets that it waits for
   int64_t bytes, made; // bytes of its operands; bytes of its results without small parameters
-  bool fixed;          // another bucket waits for it, so its level must not rise any more
+  bool fixed;          // its level must not rise any more, because another bucket waits for it
   VEC(NodeId) node;
 } OpenBucket;
 
-// What the collectives of one call have in common. Fields that do not matter for a kind are 0.
+// What the collectives of one call have in common. Fields that do not matter for a kind are 0, and
+// so is padding: keys are hashed and compared by their bytes.
 typedef struct ClassKey {
   uint32_t region, op, type, instance, monoid, block;
   uint8_t backward, params; // in the backward pass; gathers parameters (gathers_params)
@@ -39,10 +42,11 @@ typedef struct Bucketing {
   const Machine *machine;
   Arena *scratch;
   uint32_t *of; // by node: 1 + the index of its bucket, or 0
-  // By node: the least level of a bucket with which it may leave, apart from `after`; 1 + the index
-  // of a bucket for which it waits and whose level may still rise, or 0.
+  // By node. level: the least level of a bucket that it may join, because of all buckets for which
+  // it waits but that of `after`. after: 1 + the index of a bucket for which it waits and whose
+  // level may still rise, so that `level` does not count it yet; 0: there is none.
   uint32_t *level, *after;
-  uint32_t *within; // by region: the level behind all nodes of the loop
+  uint32_t *within; // by region: the least level of what waits for all nodes of the loop so far
   bool *data;       // by node: whether the node depends on an input
   // by node: the number of the layer of the model (find_blocks) in which it is used first; NULL on
   // a machine without overlap

@@ -1,8 +1,9 @@
 // Levels: which buckets, the collectives of one call each, wait for which.
 //
 // The level of a bucket is greater than those of all buckets that it waits for. The level of a node
-// is the least one of a bucket with which it may leave. Nodes get their levels in the order of
-// their ids, so all in one pass.
+// is the least one that a bucket may have which contains the node, or a collective that reads it.
+// Nodes get their levels in the order of their ids, so all in one pass: after every pass the nodes
+// of a loop have smaller ids than its scan (graph_prune).
 //
 // The level of a bucket may rise when a further collective joins it, as long as no other bucket
 // waits for it (OpenBucket.fixed). So gradients of all layers can leave in one call, although each
@@ -12,12 +13,13 @@
 
 #include "collectives/passes/bucket_internal.h"
 
+// Returns the least level of what waits for a bucket (1 + its index, or 0: for none).
 static uint32_t level_after(const Bucketing *p, uint32_t bucket) {
   return bucket ? p->bucket.at[bucket - 1].level + 1 : 0;
 }
 
-// Makes node n wait for a bucket (1 + its index, or 0). Of two buckets whose levels may rise one is
-// fixed.
+// Makes node n wait for a bucket (1 + its index, or 0). `after` has room for one bucket whose level
+// may rise: if n waits for a second one, that one is fixed.
 static void wait_for(Bucketing *p, NodeId n, uint32_t bucket) {
   if (!bucket || p->after[n] == bucket) return;
   OpenBucket *b = &p->bucket.at[bucket - 1];
@@ -49,8 +51,8 @@ void level_fix(Bucketing *p, NodeId n) {
   p->after[n] = 0;
 }
 
-// Counts node n, whose level is known, for the loop around it. A bucket outside of the loop must
-// not rise any more.
+// Counts node n, whose level is known, for the loop around it (Bucketing.within). If n waits for a
+// bucket of another loop, or of none, that bucket is fixed: `within` must not change later.
 void level_end(Bucketing *p, NodeId n) {
   uint32_t region = graph_node(p->g, n)->region, *within = &p->within[region], after = p->after[n];
   if (after && graph_node(p->g, p->bucket.at[after - 1].node.at[0])->region != region)
@@ -65,8 +67,8 @@ bool level_allows(const Bucketing *p, const OpenBucket *open, NodeId n) {
   return open->level >= p->level[n] || !open->fixed;
 }
 
-// A bucket, and the greatest index of the buckets that it waits for, directly or through others,
-// and of itself.
+// Where a bucket comes in the order. last: the greatest index among the bucket and all buckets that
+// it waits for, directly or through others.
 typedef struct Place {
   uint32_t bucket, last, level;
 } Place;
@@ -84,8 +86,9 @@ static NodeId *nodes_by_level(Bucketing *p) {
   return out;
 }
 
-// Fills place[b].last of all buckets. A bucket is complete behind all nodes of its level, and its
-// readers have a higher one.
+// Fills place[b].last of all buckets. Nodes are visited by rising level: all nodes of a bucket come
+// before those that read it, which have a higher level. last[u]: the greatest `last` of the buckets
+// that node u waits for.
 static void find_places(Bucketing *p, Place *place) {
   uint32_t n = graph_count(p->g);
   const NodeId *order = nodes_by_level(p);

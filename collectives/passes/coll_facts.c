@@ -22,14 +22,16 @@ const char *coll_value_name(const Graph *g, const Node *n) {
   return n->origin.value ? n->origin.value : op_row((Op)n->op)->text;
 }
 
-// Returns the place of `name` in a hash table of `slots` names, or the free one where it belongs.
+// Returns the slot of `name` in a hash table, or the free slot (NULL) where it belongs. At least
+// one of the `slots` slots must be free.
 static const char **name_slot(const char **table, uint32_t slots, const char *name) {
   uint32_t i = (uint32_t)(fnv_text(name) % slots);
   while (table[i] && strcmp(table[i], name)) i = (i + 1) % slots;
   return &table[i];
 }
 
-// Returns the names of the values that the bucket moves, each once, with commas between them.
+// Returns the names of the values that the bucket moves, each once, with commas between them
+// (CollFact.value), in `a`.
 static const char *value_names(Arena *a, const Graph *g, const Bucket *b) {
   Arena *scratch = arena_new();
   uint32_t slots = 2 * b->n + 1, n = 0;

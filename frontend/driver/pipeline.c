@@ -30,8 +30,9 @@ const StageName stage_names[] = {
 };
 const int stage_name_count = countof(stage_names);
 
-// If no program that recomputes all segments of the forward pass fits a memory budget, this
-// many parts of them are tried, too. A segment is the part between two checkpoints.
+// A segment is the part of the forward pass between two checkpoints. If no level fits a memory
+// budget, levels that recompute 1/4, 2/4 and 3/4 of the segments are compiled, too, because
+// recomputing all of them may need more memory.
 enum { SEGMENTS_TRIED = 4 };
 
 // The most operations in a graph that is compiled. Each operation costs memory and time in every
@@ -153,6 +154,7 @@ typedef struct Trials {
   int64_t fitted; // bytes that the last program that fits needs
 } Trials;
 
+// Compiles the program of a level, notes its bytes, and returns whether it fits the memory budget.
 static bool level_fits(Trials *t, int level) {
   int64_t bytes = bytes_at(t->opt, t->c, level);
   if (bytes < t->least) t->best = level, t->least = bytes;
@@ -161,8 +163,9 @@ static bool level_fits(Trials *t, int level) {
   return true;
 }
 
-// Returns the first of the levels lo+1..hi whose program fits; that of level hi does. These levels
-// recompute one more segment of the forward pass each, so that later ones need less memory.
+// Returns the first of the levels lo+1..hi whose program fits, by bisection; that of level hi does.
+// Each of these levels recomputes one more segment of the forward pass than the level before, and
+// as a rule needs less memory. Where that is not so, a lower level may fit that is not found.
 static int first_fitting(Trials *t, int lo, int hi) {
   while (hi - lo > 1) {
     int mid = lo + (hi - lo) / 2;
@@ -174,8 +177,8 @@ static int first_fitting(Trials *t, int lo, int hi) {
   return hi;
 }
 
-// Returns the first recompute level whose program fits the memory budget, as far as first_fitting
-// can say. If none fits, returns the level tried whose program needs least memory. *bytes gets the
+// Returns the first recompute level whose program fits the memory budget (see first_fitting). If
+// none fits, returns that one of the levels tried whose program needs least memory. *bytes gets the
 // bytes that the program of the returned level needs.
 static int fitting_level(const PipelineOptions *opt, const Compilation *c, int64_t *bytes) {
   Trials t = {.opt = opt, .c = c};
@@ -224,7 +227,8 @@ static void compute_rest(Arena *a, const PipelineOptions *opt, int end, Compilat
 
 // Compiles again with place_plain, the placement without place_improve.c. That file changes the
 // shardings of several nodes together to save bytes sent, which can raise peak memory. Keeps the
-// new program if it needs less memory than that in *out, already at the same recompute level.
+// new program if it needs less memory than that in *out. To save time, it searches recompute levels
+// only if the new program needs less memory at the level of *out already.
 static void compute_plain(Arena *a, const PipelineOptions *opt, int end, Compilation *out) {
   Compilation plain = {.selected = out->selected, .simplified = out->simplified, .plain = true};
   compute_rest(a, opt, AFTER_COLLECTIVES, &plain);

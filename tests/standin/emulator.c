@@ -162,8 +162,8 @@ static bool run_to_barrier(Emulator *e) {
   return e->thread[0].state == AT_BARRIER;
 }
 
-// Returns whether a block that runs as the i-th of its launch is one whose accesses to shared
-// memory are checked.
+// Returns whether accesses to shared memory are checked (emulator.h) in block number `block`, which
+// runs as the i-th of its launch.
 static bool is_checked(const EmulatorLaunch *l, int64_t i, int64_t block) {
   int64_t x = block % l->blocks_x, y = block / l->blocks_x;
   bool corner = (x == 0 || x == l->blocks_x - 1) && (y == 0 || y == l->blocks_y - 1);

@@ -7,10 +7,12 @@
 // memory that nobody wrote; and two accesses to the same bytes, one of which writes, that nothing
 // orders (tests/standin/shadow.h).
 //
-// Blocks of a launch run the same code. Since checks take most of the time, those of shared memory
-// but its bounds are made in the first EMULATOR_CHECKED blocks that run, which a seed chooses, and
-// in those at the corners of the grid, where tiles are incomplete. In all blocks shared memory is
-// filled with 0xff before, so that a value that nobody wrote changes results.
+// Accesses to global memory, and the bounds of shared memory, are checked in all blocks. Whether
+// accesses to shared memory race, or read what nobody wrote, is checked in some blocks only, since
+// checks take most of the time and the blocks of a launch run the same code: in the first
+// EMULATOR_CHECKED blocks that run, which a seed chooses, and in those at the corners of the grid,
+// where tiles are incomplete. In all blocks shared memory is filled with 0xff before, so that a
+// value that nobody wrote changes results.
 //
 // Atomic operations are ordered among one another, and do not order anything else. So accesses to
 // data that a lock protects are races, unless they are reported as GPU_ATOMIC, too.
@@ -51,7 +53,7 @@ typedef struct EmulatorLaunch {
 } EmulatorLaunch;
 
 typedef struct Emulator Emulator;
-enum { EMULATOR_CHECKED = 16 };
+enum { EMULATOR_CHECKED = 16 };                             // blocks of a launch (above)
 enum { EMULATOR_THREADS = 1024, EMULATOR_SHARED = 232448 }; // the largest block, as on sm_90
 
 // *memory and *next_segment must outlive the emulator. *next_segment is the number of the next

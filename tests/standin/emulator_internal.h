@@ -58,8 +58,8 @@ struct Emulator {
   int running; // the thread that runs
   int64_t block;
   bool checked; // accesses to the shared memory of the block are checked
-  // The running thread as those see it who accessed global and shared memory before. Segments of
-  // both are kept by emulator_segment and its callers.
+  // Who accesses global and shared memory (shadow.h). emulator_segment sets their segments, and
+  // each access the thread.
   ShadowSelf in_global, in_shared;
   BlockStart *start; // of the blocks run so far
   size_t nstarts, starts;
@@ -75,8 +75,9 @@ void emulator_print_block(const Emulator *e, int64_t block, char *text, size_t n
 // Leaves the running thread in a state; returns when it is ready again.
 void emulator_leave(Emulator *e, State state, int32_t site);
 
-// What begins with a segment: a block, a part of a block between two barriers, what a warp does in
-// it, or what a warp does behind a barrier of its own.
+// What begins with a segment: a block, a part of a block between two barriers, the work of a warp
+// in such a part, or the rest of this work behind a barrier of the warp. Where one of them begins,
+// those after it in this list begin, too.
 typedef enum SegmentOf { OF_BLOCK, OF_PART, OF_WARP, OF_REST } SegmentOf;
 // Begins a segment.
 void emulator_segment(Emulator *e, SegmentOf of);

@@ -8,7 +8,8 @@
 
 #include "ir/base/mem.h"
 
-// A page is divided into cells of 1 << WORD_SHIFT bytes when first less than all of it is accessed.
+// The first access to less than a whole page divides it into cells of 1 << WORD_SHIFT bytes, or of
+// fewer if the access is not aligned to them.
 enum { PAGE_SHIFT = 12, WORD_SHIFT = 2 };
 _Static_assert(SHADOW_PAGE == 1 << PAGE_SHIFT, "the size of a page is given twice");
 
@@ -132,7 +133,7 @@ static ShadowFault after_kept_read(ShadowSelf *self, const char *at, size_t byte
   return kept ? fault(self, SHADOW_RACE_OPERATIONS, kept, 0, false) : SHADOW_FINE;
 }
 
-// The cell stands for the bytes at..at+bytes.
+// Records an access to a cell, which stands for the bytes at..at+bytes. Returns what is wrong.
 static inline ShadowFault access_cell(ShadowSelf *self, ShadowCell *c, const char *at, size_t bytes,
                                       ShadowHow how) {
   ShadowFault f = how != SHADOW_WRITE && c->written < self->since ? SHADOW_UNWRITTEN
@@ -151,7 +152,8 @@ static inline ShadowFault access_cell(ShadowSelf *self, ShadowCell *c, const cha
 
 // -- accesses -----------------------------------------------------------------------------------
 
-// Accesses cells first..last of a page that begins at `page`.
+// Records an access to cells first..last of a page, whose first byte is at `page`. Stops at the
+// first cell with which something is wrong.
 static ShadowFault access_cells(ShadowSelf *self, ShadowPage *p, const char *page, size_t first,
                                 size_t last, ShadowHow how) {
   size_t width = (size_t)1 << p->shift;

@@ -83,7 +83,9 @@ typedef struct ShadowOrder {
 typedef struct ShadowSelf {
   uint32_t safe; // operations of segments below are ordered before this one
   uint32_t launch, block, part, warp, segment;
-  uint32_t since; // bytes that are read must have been written in this segment or later; 0: not
+  // Bytes that are read must have been written in this segment or a later one. 0: never written
+  // ones may be read, too.
+  uint32_t since;
   uint16_t thread;
   const ShadowOrder *order; // NULL: all earlier operations are ordered before
   // What a fault is about: the byte, and the earlier access.

@@ -25,8 +25,9 @@ enum { STANDIN_WRITES = 1, STANDIN_HOST = 2 };
 __attribute__((visibility("default"))) int
 meshc_standin_enqueue(void *stream, const char *name, const StandinAccess *access, int n,
                       void (*run)(void *copy), const void *argument, size_t bytes);
-// Returns how many operations with this `run` the instantiated graphs have, of which is(copy, what)
-// is true. 0 after a failure of the GPU, when graphs cannot be destroyed.
+// Returns how many operations with this `run`, and for whose argument is(copy, what) is true, are
+// in graphs that are instantiated and not destroyed. Returns 0 after a failure of the GPU, when
+// graphs cannot be destroyed.
 __attribute__((visibility("default"))) int
 meshc_standin_captured(void (*run)(void *copy), bool (*is)(const void *copy, const void *what),
                        const void *what);

@@ -55,7 +55,7 @@ static const char *assembler(void) {
 }
 
 // Counts the functions of a log of ptxas, and those among them that spill.
-// capability: number of the one for which they were assembled.
+// capability: index in `capabilities` of that for which they were assembled.
 static void read_log(const char *path, int capability, const char *what) {
   FILE *f = fopen(path, "r");
   char line[1000], name[500] = "";
@@ -83,7 +83,7 @@ static void print_file(const char *path) {
   if (f) fclose(f);
 }
 
-// capability: its number in the list.
+// Assembles a file of PTX and counts its functions. capability: index in `capabilities`.
 static void assemble(const char *ptxas, const char *ptx, int capability, const char *what) {
   char log[100], command[500];
   snprintf(log, sizeof log, "%s/log", folder);
@@ -237,7 +237,7 @@ static void of_example(const char *ptxas, size_t list) {
   failed++;
 }
 
-// Returns the versions on which registers depend.
+// Returns the versions of the assembler and of LLVM, on which registers depend.
 static const char *versions(Arena *a, const char *ptxas) {
   char line[200] = "";
   FILE *f = popen(arena_printf(a, "%s --version | tail -n 1", ptxas), "r");
@@ -246,6 +246,7 @@ static const char *versions(Arena *a, const char *ptxas) {
   return arena_printf(a, "ptxas: %.*s, %s", (int)strcspn(line, "\n"), line, code_version());
 }
 
+// Compares the kernels of the examples with the file.
 static void check_registers(void) {
   RegistersResult r = registers_compare(of_kernels);
   if (!r.compared) printf("%s was made by other versions: not compared\n", figures);

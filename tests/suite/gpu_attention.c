@@ -334,7 +334,8 @@ static bool check(Test *t) {
 
 // -- predicted times ------------------------------------------------------------------------------
 
-// Returns the predicted seconds of the kernels with scores of an attention, on an H100.
+// Returns the predicted seconds on an H100 of the kernels of an attention that compute scores. -1:
+// the model is not compiled.
 static double predicted(const char *name, const char *text) {
   AttentionCase c = {name, "bf16", text, NULL, NULL, KERNELS};
   Test t = {.a = arena_new(), .c = &c};
@@ -354,8 +355,9 @@ static double predicted(const char *name, const char *text) {
   return seconds;
 }
 
-// Checks that predictions leave out what masks discard: a causal mask half of the scores, a window
-// of 130 of 2,048 keys almost all of them: of 32 tiles of keys each row of tiles has 3 or 4.
+// Checks that predictions leave out what masks discard. A causal mask discards half of the scores.
+// A window of 130 of 2,048 keys discards almost all: of its 32 tiles, each row of tiles computes 3
+// or 4.
 static bool check_predicted(void) {
 #define SIZES SELF("t = 2048, k = 64")
   double all = predicted("all", SIZES SCORES "p = softmax[s](score)\n" WEIGHTED),
@@ -379,7 +381,6 @@ int main(int argc, char **argv) {
     t.diag = diag_new(t.a);
     snprintf(t.label, sizeof t.label, "%s %s%s%s", t.c->name, t.c->type, t.c->mesh ? " " : "",
              t.c->layout ? t.c->layout : "");
-
     if (argc < 2 || strstr(t.label, argv[1])) *(check(&t) ? &passed : &failed) += 1;
     arena_free(t.a);
   }

@@ -111,6 +111,7 @@ static double exact_value(Maker *m, const Collective *c) {
   return product ? 1.0 - 2 * maker_draw(m, 2) : maker_draw(m, c->type == TYPE_BOOL ? 2 : 4);
 }
 
+// Returns whether a result may depend on the order in which members are combined.
 static bool rounds(const Collective *c) {
   return dtype_is_float(c->type) && (c->monoid == MONOID_SUM || c->monoid == MONOID_PROD);
 }
@@ -291,8 +292,8 @@ static const char *run_message_set(void *context, const TransferSet *set) {
   return NULL;
 }
 
-// How the processors of side 3 have devices, and the plans of a collective there: messages, or
-// transfers on each device.
+// The devices of side 3, with `each` processors each, and the plan of a collective there: messages
+// between devices (`part`) or, where it needs none (NULL), transfers within each device (`local`).
 typedef struct Shared {
   int64_t each;
   const MessagePart *part;
@@ -346,7 +347,7 @@ static Collective variant_of(Maker *m, const Collective *from) {
   return c;
 }
 
-// Returns how many processors share a device.
+// Draws how many processors share a device: a number by which the mesh can be divided into devices.
 static int64_t draw_each(Maker *m, const Mesh *mesh) {
   int64_t n = mesh_size(mesh), each;
   do each = 1 + maker_draw(m, (uint32_t)n);

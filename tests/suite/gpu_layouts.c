@@ -6,9 +6,9 @@
 // rematerialisation change from case to case.
 //
 //   suite_gpu_layouts [CASE | seed=N]    one case by name, or one random graph; EVERY=n: each n-th
-//                                        layout and 100 random graphs (1: all layouts, which takes
-//                                        hours); SEEDS=n, FROM=n, SHOW=1 as in layouts; TURN=n:
-//                                        only check number n of the run
+//                                        layout, and 100 random graphs under one layout each (1:
+//                                        all layouts and graphs, which takes hours); SEEDS=n,
+//                                        FROM=n, SHOW=1 as in layouts; TURN=n: only check number n
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,7 @@ typedef struct Job {
   Compiled *made;
   GpuTransfers *transfers;
   Expect *truth;
-  GpuCode *code;
+  GpuCode *code; // NULL: it does not compile
 } Job;
 
 // Ends the child process with a text for its parent.

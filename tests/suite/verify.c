@@ -21,7 +21,7 @@
 #include "tests/suite/common/code.h"
 
 // Dims that determine the time of the suite, and the largest size that they get here. Larger sizes
-// would not test more. In the emulator of GPU threads more is cut, as its threads are slow.
+// would not test more. The emulator of GPU threads is slow: there more dims are cut, and to less.
 static const struct {
   const char *name;
   int most, most_emulated;
@@ -192,6 +192,7 @@ static void start(Run *r, const char *path) {
   word(r, folder);
 }
 
+// Returns the largest size of dim number i of the table.
 static int most_of(size_t i) { return emulated ? cut[i].most_emulated : cut[i].most; }
 
 // `large` tells which dims of the table the file makes larger.

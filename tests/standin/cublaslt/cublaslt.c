@@ -338,7 +338,8 @@ CublasStatus cublasLtMatmulAlgoGetHeuristic(CublasLtHandle handle, CublasLtProdu
   return CUBLAS_OK;
 }
 
-// Accepts an algorithm that was chosen for this product, by this process or another one.
+// Accepts an algorithm that was proposed for this product, to this process or another one, if as
+// many are proposed now.
 CublasStatus cublasLtMatmulAlgoCheck(CublasLtHandle handle, CublasLtProduct product,
                                      CublasLtLayout a, CublasLtLayout b, CublasLtLayout c,
                                      CublasLtLayout d, const CublasLtAlgorithm *algorithm,
@@ -362,7 +363,7 @@ typedef struct Operation {
   Multiplication product;
   void *workspace;
   size_t workspace_bytes;
-  double ms; // that it takes at least
+  double ms; // milliseconds that it takes at least
 } Operation;
 
 static void run_operation(void *copy) {

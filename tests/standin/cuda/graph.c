@@ -91,8 +91,9 @@ CudaResult cuGraphExecDestroy(CudaGraphExec exec) {
   END(CUDA_OK);
 }
 
-// -- what graphs have -----------------------------------------------------------------------------
+// -- what graphs have ---------------------------------------------------------------------------
 
+// The arguments of meshc_standin_captured, and the number of operations found so far.
 typedef struct Counting {
   void (*run)(void *);
   bool (*is)(const void *copy, const void *what);

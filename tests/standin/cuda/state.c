@@ -36,7 +36,7 @@ static void count_call(const char *name) {
 }
 
 // Writes a line "NAME COUNT" for each function to the file that MESHC_STANDIN_CALLS names. A % at
-// its end becomes the number of the process.
+// its end becomes the id of the process.
 static void write_calls(void) {
   const char *path = getenv("MESHC_STANDIN_CALLS");
   if (!path || !*path) return;

@@ -28,7 +28,7 @@
 
 typedef struct State {
   bool started;
-  long devices, capability, fail_launch, hang_launch, lost_wait;
+  long devices, capability, fail_launch, hang_launch, lost_wait; // settings (README.md)
   bool closed;       // memory of the GPU is accessible only during a call
   bool written;      // functions may read only what was written
   long launches;     // of functions, run so far

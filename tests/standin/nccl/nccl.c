@@ -107,7 +107,8 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
 static void run_group(void *argument);
 static bool has_calls(const void *group, const void *comm);
 
-// Ends a communicator. The library would wait for the end of all graphs that have its calls.
+// Ends a communicator. Fails where instantiated graphs have its calls: the library would wait until
+// they are destroyed. call: the function of the library, for the message.
 static ncclResult_t end(struct ncclComm *c, const char *call) {
   int n = meshc_standin_captured(run_group, has_calls, c);
   if (n)
@@ -147,6 +148,7 @@ typedef struct Group {
 } Group;
 static _Thread_local Group group;
 
+// Returns whether the calls of a group, the argument of run_group, are those of a communicator.
 static bool has_calls(const void *group_of_calls, const void *comm) {
   const Group *g = group_of_calls;
   return g->part[0].comm == comm;

@@ -60,7 +60,9 @@ bool gpu_case_check(int i, GpuRunner *r, uint32_t kernel) {
 
 // -- a suite ------------------------------------------------------------------------------------
 
-// Makes a program of the kernels of the cases that are wanted. number[i] gets the kernel of case i.
+// Makes a program of the kernels of the n cases, as far as they are wanted, and compiles it.
+// number[i] gets the number of the kernel of case i, if it is wanted. Returns NULL after printing
+// an error.
 static GpuRunner *runner_of(Arena *a, const GpuSuite *s, int n, const Case *cases, const char *only,
                             uint32_t *number) {
   Kernel **kernels;

@@ -9,12 +9,12 @@
 // and by the interpreter, and compares the results. Prints what differs.
 bool gpu_case_check(int i, GpuRunner *r, uint32_t kernel);
 
-// A suite of kernels: all cases that were added (kernel_case.h).
+// A suite that runs kernels on the emulator: those of the cases that were added (kernel_case.h).
 typedef struct GpuSuite {
   // Returns whether case i of the list is run. only: the argument of the suite, or NULL.
   bool (*wanted)(const Case *c, int i, const char *only);
-  // Returns whether the kernel is planned as the suite expects; otherwise prints how. NULL: any way
-  // is right.
+  // Returns whether the kernel is planned for a GPU as the suite expects, and prints the plan if it
+  // is not. NULL: any plan is right.
   bool (*planned)(Arena *a, const Case *c);
 } GpuSuite;
 // Checks the cases, prints failures and the line of totals, and returns the exit code.

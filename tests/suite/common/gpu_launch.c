@@ -65,7 +65,8 @@ static void fill_record(const Kernel *k, char *record, const GpuRecord *head, co
     memcpy(record + gpu_num_at(k->nptr, k->nslots, i), &set->num[i], 8);
 }
 
-// Fills the records of all sets, with partial rows from `partial` on. Returns the blocks of all.
+// Fills the records of all sets. Their partial rows, or their scratch memory, lie from `partial`
+// on. Returns the blocks of all sets.
 static int64_t fill_table(const Kernel *k, char *table, char *partial, GpuStatus *status,
                           int64_t grain, const GpuEntry *e, uint32_t n, const GpuSet *set) {
   int64_t blocks = 0;

@@ -85,8 +85,8 @@ static void fill(const Case *c, int p, char *at, int64_t n) {
 
 // -- running and comparing ----------------------------------------------------------------------
 
-// Returns the relative difference of neighbouring numbers: sums that differ in their last bits may
-// be rounded to either of two.
+// Returns a relative difference that neighbouring numbers of the type do not exceed: sums that
+// differ in their last bits may be rounded to either of two neighbours.
 static double roundoff(Dtype t) {
   return t == TYPE_F64    ? 0x1p-50
          : t == TYPE_BF16 ? 0x1.02p-7

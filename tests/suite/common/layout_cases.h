@@ -40,7 +40,8 @@ int layout_cases(int argc, char **argv, LayoutCheck *check);
 // If layout_every is n, layout_cases checks every n-th layout of its cases, and of each n random
 // graphs one.
 extern int64_t layout_every;
-// If layout_graphs is not 0, layout_cases checks so many random graphs, each under one layout.
+// If layout_graphs is not 0, layout_cases checks so many random graphs, each under one layout,
+// whatever layout_every is.
 extern int64_t layout_graphs;
 
 // As layout_cases, but only `seeds` random graphs and all loops, each under `layouts` random

@@ -3,13 +3,14 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NAME = 40, LINE = 500, UNIT = 8 }; // registers are given to threads in units of 8
+enum { NAME = 40, LINE = 500, UNIT = 8 }; // UNIT: threads get registers in units of so many
 static const char *const capability_text[CAPABILITIES] = {"8.0", "9.0"};
 static const char head[] =
     "# Registers of a thread of the kernels of the examples, for compute capability 8.0 and 9.0, "
     "and\n# bytes of shared memory of a block. Written by: build/release/suite_gpu_assemble "
     "bless\n";
 
+// What a kernel needs.
 typedef struct Figures {
   char name[NAME];
   int registers[CAPABILITIES]; // 0: not known
@@ -22,8 +23,8 @@ typedef VEC(Figures) FiguresList;
 struct Registers {
   Arena *arena;
   const char *path, *versions;
-  char made_with[LINE]; // the versions of the file; empty: there is no file
-  FiguresList before, now;
+  char made_with[LINE];    // the versions of the file; empty: there is no file
+  FiguresList before, now; // those of the file, and those of this run
 };
 
 static Figures *find(const FiguresList *list, const char *name) {
@@ -95,6 +96,7 @@ void registers_note(Registers *r, const char *name, int capability, int register
 
 // -- comparison ---------------------------------------------------------------------------------
 
+// Returns the units in which registers are given to a thread.
 static int units(int registers) { return (registers + UNIT - 1) / UNIT; }
 
 // Prints what is worse than before. Returns whether anything is.
