@@ -132,9 +132,6 @@ typedef struct SharedSegment SharedSegment;
 // ranks call it together. Returns NULL after the run has failed, or if there is not enough memory.
 SharedSegment *ranks_segment(Ranks *r, int64_t bytes, bool touch);
 void segment_free(SharedSegment *w);
-// Touches the pages of n bytes of new memory at `at`, so that no later step waits until the system
-// provides them. With `huge` it asks for huge pages.
-void pages_touch(void *at, size_t n, bool huge);
 // Returns the address of a processor's memory in a segment (memory that all ranks of a machine
 // map). Returns NULL if the processor is on another machine.
 char *segment_at(const SharedSegment *w, int64_t processor);

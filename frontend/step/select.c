@@ -97,12 +97,6 @@ NodeId *select_into(const SelectCopy *c, uint32_t n, const NodeId *roots) {
   return map;
 }
 
-Graph *select_copy(const Model *m, bool training, uint32_t n, const NodeId *roots, NodeId **map) {
-  SelectCopy c = {.m = m, .g = graph_like(m->arena, m->graph, STAGE_GRAD), .training = training};
-  *map = select_into(&c, n, roots);
-  return c.g;
-}
-
 Output *select_output(Graph *g, const char *as, NodeId v, const Name *name) {
   const Dims *dims = &graph_node(g, v)->dims;
   Output o = {.kind = OUT_VALUE, .name = as, .value = v, .rank = dims->n};

@@ -35,9 +35,6 @@ NodeId select_at(Graph *g, NodeId x, DimId d, int64_t at);
 // Copies the nodes that the n roots need. Returns a table indexed by model node: its copy in c->g,
 // or 0 if it is not needed.
 NodeId *select_into(const SelectCopy *c, uint32_t n, const NodeId *roots);
-// Copies the nodes that the n roots need into a new graph, which it returns. *map gets a table
-// indexed by model node: its copy in that graph, or 0 if it is not needed.
-Graph *select_copy(const Model *m, bool training, uint32_t n, const NodeId *roots, NodeId **map);
 // Adds an output named `as` (OUT_VALUE) with the value of node v. Its dims are in the order that
 // the model states for `name`, or in ascending order of DimId if it states none or name is NULL.
 // The returned pointer is valid until the next output is added.
