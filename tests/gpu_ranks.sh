@@ -50,6 +50,7 @@ near() {
   differs=$(paste -d ' ' "$tmp/one.curve" "$tmp/each.curve" | awk '{ gsub(/[^-0-9.e+]+/, " "); half = NF / 2
     for (i = 1; i <= half; i++) { d = $i - $(i + half); most = 1e-6 + 1e-4 * ($i < 0 ? -$i : $i); if (d > most || -d > most) print $i " " $(i + half) } }')
   check "$what: $differs" [ -z "$differs" ]
+  check "$what has numbers" [ -z "$(grep -iE 'nan|null|inf' "$tmp/each.curve")" ]
 }
 digits=$tmp/digits.mesh
 equal "data parallel" 2 examples/iris.mesh --mesh rows=2 --layout b=rows --set train.epochs=1
