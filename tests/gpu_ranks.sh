@@ -81,6 +81,12 @@ for times in 6,1,3 1,6,3; do
   holds "ranks that measure, $times" "$(grep -l '^cublasLtMatmul ' "$tmp"/calls.* | wc -l)" $measured
 done
 
+# A message is in a graph on all ranks or on none, also in the steps that the first rank writes to its trace.
+rm -f "$tmp"/calls.*
+must env MESHC_STANDIN_CALLS="$tmp/calls.%" timeout 120 "$gpu" train "$digits" --np 2 --mesh rows=2 --layout b=rows --set train.steps=6 --log-dir "$tmp/traced" --trace -q
+check "the first rank writes a trace" [ -s "$tmp/traced/trace.json" ]
+holds "numbers of graphs that ranks launch" "$(grep -h '^cuGraphLaunch ' "$tmp"/calls.* | sort -u | wc -l)" 1
+
 # Values go between one process and several.
 split="--mesh rows=2,cols=2 --layout b=rows,h=cols"
 # shellcheck disable=SC2086

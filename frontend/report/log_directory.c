@@ -35,6 +35,9 @@ bool log_directory_check(const Session *s) {
   return false;
 }
 
+// Begins a trace, if there is to be one. Steps that are traced on a GPU run without graphs, and
+// NCCL requires of ranks that all use a graph for a message or none does: so all ranks with a GPU
+// trace the same steps, though only the first one writes its trace.
 static void trace_begin(Session *s, TrainJob *job, LogDirectory *w) {
   if (!option_given(s->opt, OPTION_TRACE)) return;
   w->traced = job->train;
@@ -44,6 +47,7 @@ static void trace_begin(Session *s, TrainJob *job, LogDirectory *w) {
 bool log_directory_begin(Session *s, const Compilation *train, TrainJob *job, LogDirectory *w) {
   *w = (LogDirectory){.folder = option_text(s->opt, OPTION_LOG_DIR), .train = train};
   if (!w->folder || !session_first(s)) {
+    if (s->gpu) trace_begin(s, job, w);
     w->folder = NULL;
     return true;
   }
@@ -66,7 +70,7 @@ bool log_directory_end(Session *s, LogDirectory *w) {
   bool good = log_close(w->log, s->diag);
   if (w->gradients) good = exec_check(w->gradients, s->diag) && good;
   if (w->log && good) good = report_write(s, w->folder, w->train);
-  if (w->trace && good)
+  if (w->trace && w->folder && good)
     good = trace_write(w->trace, w->traced, arena_printf(s->arena, "%s/trace.json", w->folder),
                        s->diag);
   trace_free(w->trace);
