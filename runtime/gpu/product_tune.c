@@ -248,7 +248,7 @@ static void adopt(const ProductTuner *t, ProductKind **kind, uint32_t n, const C
 static bool choose_together(const ProductTuner *t, ProductKind **kind, uint32_t n, Diag *d) {
   Choices *all = mem_zeroed(1, sizeof *all);
   bool first = gpu_comms_first(t->comms);
-  if (n > MOST_SHARED) n = MOST_SHARED;
+  if (first && n > MOST_SHARED) n = MOST_SHARED; // its other kinds stay as on the other ranks
   if (first && t->keeper) choose(t, kind, n);
   if (first) list_choices(t, kind, n, all);
   bool good = gpu_comms_share(t->comms, all, sizeof *all, d);
