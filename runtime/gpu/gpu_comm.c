@@ -163,7 +163,11 @@ static bool share(GpuComms *c, SharedSegment *room, void *data, int64_t bytes) {
   return ranks_meet_local(r, true);
 }
 
+// The first rank may have worked on its data for longer than the deadline: so the ranks meet
+// patiently before they take memory together.
 bool gpu_comms_share(GpuComms *c, void *data, int64_t bytes, Diag *d) {
+  const RankNote mine = {.what = NOTE_COMPILE};
+  if (!ranks_meet(c->ranks, &mine, true, NULL)) return ranks_lost(d);
   SharedSegment *room = ranks_segment(c->ranks, bytes, false);
   bool good = room && share(c, room, data, bytes);
   segment_free(room);
