@@ -205,10 +205,11 @@ typedef struct GpuParts {
   const struct GpuImage *image; // have all functions that the entries name
   // by instruction: the plans of the parts of a collective (collectives/local/transfer_plan.h)
   struct PartPlan *const *transfers;
-  // For Execs with ranks, the same of collectives between GPUs (collectives/local/messages.h),
-  // which `transfers` has not; otherwise NULL.
+  // With ranks: the plans of collectives between GPUs (collectives/local/messages.h). A collective
+  // has plans in one of the two lists, and NULL in the other. Without ranks: NULL.
   struct MessagePart *const *messages;
-  // with `messages`, by instruction: the first one that waits for a collective between GPUs
+  // With `messages`, for each collective there: the first later instruction that has to wait for
+  // it.
   const uint32_t *join;
 } GpuParts;
 // Loads the code. g, p, the entries and the plans must outlive the result. A program without images

@@ -2,7 +2,8 @@
 // processors (devices.h).
 #include "collectives/local/devices.h"
 
-// Returns how many processors of a device differ along axis a only, which divides the axis.
+// Returns how many coordinates along axis a the processors of a device have. It divides the size of
+// the axis.
 static int64_t extent_along(const Mesh *m, int64_t each, int a) {
   for (int i = m->naxes - 1; i > a; i--) each = ceil_div(each, m->axis[i].size);
   return each < m->axis[a].size ? each : m->axis[a].size;

@@ -16,7 +16,7 @@ static bool reduces(const Collective *c) {
   return c->kind == COLL_ALL_REDUCE || c->kind == COLL_REDUCE_SCATTER;
 }
 
-// Returns whether kernels combine the elements of several devices.
+// Returns whether the elements of several devices are combined by kernels, not by the library.
 static bool kernels_combine(const Collective *c) {
   bool ordered = c->monoid == MONOID_MAX || c->monoid == MONOID_MIN;
   return reduces(c) && (c->type == TYPE_BOOL || (ordered && dtype_is_float(c->type)));
@@ -61,8 +61,8 @@ static Transfer slot_side(const MessagePart *p, const Transfer *t, bool packs) {
   return out;
 }
 
-// Plans the kernel that packs, or the one that unpacks, all transfers of a part. It combines
-// `sources` of them.
+// Plans the kernel that packs, or the one that unpacks, all transfers of a part. The kernel
+// combines the boxes of `sources` operands or slots, or copies if that is 1.
 static void plan_side(Arena *a, const PartTransfers *t, const Collective *c, const CollPart *part,
                       const bool *varies, bool packs, int64_t sources, MessagePart *out) {
   PartPlan *plan = packs ? &out->pack : &out->unpack;
@@ -103,8 +103,8 @@ MessagePart *message_plans(Arena *a, const Program *p, const Collective *c, int6
 
 // -- listing ------------------------------------------------------------------------------------
 
-// A transfer of a group, and the part in it of the device's processors: the blocks of those that
-// are sources, and of those that are destinations.
+// A transfer of a group, and the blocks of the device's processors in it: of the nsrc that are
+// sources, and of the ndst that are destinations.
 typedef struct Involved {
   Transfer t;
   int64_t nsrc, ndst;
@@ -124,7 +124,8 @@ typedef struct Listing {
   int64_t used; // bytes of slots so far
   VEC(TransferSet) pack, unpack;
   VEC(Message) message;
-  // the transfers of the current part of the current group; the numbers of both
+  // the transfers of the current part in the current group; the number of this part, and the first
+  // processor of this group
   VEC(Involved) involved;
   int64_t current, group;
 } Listing;
@@ -133,7 +134,8 @@ static int64_t device_of(const Listing *l, int64_t processor) {
   return device_index(l->mesh, l->axes, l->each, processor);
 }
 
-// Returns the number of a processor among the members of its group, by device.
+// Returns the number of a processor among the members of its group, where those of one device
+// follow those of the device before.
 static int64_t number_of(const Listing *l, int64_t processor) {
   return device_of(l, processor) * l->members + device_place(l->mesh, l->axes, l->each, processor);
 }
@@ -291,8 +293,8 @@ static void combine_boxes(Listing *l, const Involved *v, const char *own, bool s
 }
 
 // There is one transfer, whose elements lie one after the other, as they do in a slot. Where a
-// kernel combines, device 0 sends to all, then device 1, and so on: all devices list their messages
-// in this one order, which messages that leave in several groups need (messages.h).
+// kernel combines, device 0 sends to all, then device 1, and so on: this is the one order that all
+// lists follow (MessageCall.message).
 static void list_all_reduce(Listing *l) {
   const MessagePart *p = &l->part[l->current];
   const Involved *v = &l->involved.at[0];
@@ -312,7 +314,8 @@ static void list_all_reduce(Listing *l) {
   if (packs) add_unpack(l, v, (const char *const[]){slot});
 }
 
-// Lists a reduce_scatter that the library combines.
+// Lists a reduce_scatter that the library combines. It needs the boxes of all destinations one
+// after the other: the operand itself, if they lie so there, or slots.
 static void list_reduced_scatter(Listing *l) {
   const MessagePart *p = &l->part[l->current];
   int64_t size = dtype_bytes(l->what->type);
@@ -409,8 +412,8 @@ static void list_part(Listing *l) {
   l->involved.n = 0;
 }
 
-// Returns the addresses of those of the n processors `list` that the device has, which are in
-// address[0..n), and their number.
+// Sets *out to the addresses of the blocks that belong to processors of the device, and returns
+// their number. Block i of n is at address[i] and belongs to processor list[i].
 static int64_t own_blocks(const Listing *l, const int64_t *list, int64_t n, char *const *address,
                           char ***out) {
   int64_t own = 0;

@@ -9,8 +9,8 @@
 //   messages   from slots to slots; what lies in a block as it would in a slot needs none
 //   unpack     kernels copy boxes from slots to results, or combine those of several devices
 //
-// So a sum of bf16 over four processors on two devices is rounded after the two of each device are
-// added, and again after both sums are. In one process all four are added in order.
+// So a sum of bf16 over four processors on two devices is rounded twice: after the two operands of
+// each device are added, and after the two sums are. In one process all four are added in order.
 //
 // An all_gather of three processors, each with 2 x 5 elements, to 6 x 5 elements is one message
 // without slots. To 2 x 15 elements it is a message to three slots, and three boxes to unpack.
@@ -35,8 +35,8 @@ typedef struct MessagePart {
 enum { SLOT_ALIGN = 16 }; // kernels load and store so many bytes at once
 
 // Returns the plans of all parts of collective c of program p, in an array that is allocated in a.
-// The kernels of the PartPlans are not set. Devices have `each` processors, which fit
-// (devices_fit). A group of the collective has several devices (devices_along).
+// The caller sets the kernels of the PartPlans. A device has `each` processors, which fit
+// (devices_fit), and a group of the collective has several devices (devices_along).
 MessagePart *message_plans(Arena *a, const Program *p, const Collective *c, int64_t each);
 
 typedef enum MessageKind {
@@ -63,15 +63,17 @@ typedef struct MessageCall {
   Axes axes; // along which the members of a group differ
   uint32_t npacks, nmessages, nunpacks;
   TransferSet *pack, *unpack; // those of a list may run in any order and at the same time
-  // To be carried out all at once. Devices have equal lists but for sends and receives, which
-  // match. There is one order of all messages of the group, in which each list has those of its
-  // device: lists may be split anywhere, and devices then never wait in a circle.
+  // To be carried out all at once. Each combining or gathering message is in the lists of all
+  // devices of the group, and each send has its receive in another list. All lists follow one order
+  // of the messages of the group. So a list may be carried out in several parts, wherever it is
+  // split: devices never wait for one another in a circle.
   Message *message;
   int64_t staging; // bytes of all slots
 } MessageCall;
 // Returns what the device with processors first..first + each - 1 does in a call, in memory of a.
-// Only these members need addresses. The slots begin at `staging`, a multiple of MEMORY_ALIGN. The
-// function accesses neither blocks nor slots, so NULL serves to find the bytes that they need.
+// `part` is the result of message_plans. Only the members on this device need addresses. The slots
+// begin at `staging`, a multiple of MEMORY_ALIGN. The function accesses neither blocks nor slots:
+// with `staging` NULL it finds out how many bytes the slots need.
 MessageCall message_call(Arena *a, const MessagePart *part, const Mesh *m, const CommCall *call,
                          int64_t first, int64_t each, char *staging);
 

@@ -57,9 +57,9 @@ typedef struct TransferSet {
   int64_t *slot;   // as many as ProgKernel.nslot
 } TransferSet;
 // Stores in *out the sets of all transfers of a call that are not empty, ordered by kernel, and
-// returns their number: of the groups whose members are among processors first..first + each - 1.
-// `plan` is the plans of its parts. The sets may be computed in any order and
-// at the same time. They are allocated in a.
+// returns their number. Only transfers whose sources are among processors first..first + each - 1
+// count: each group has all of its members there, or none. `plan` is the plans of the call's parts.
+// The sets may be computed in any order and at the same time. They are allocated in a.
 uint32_t transfer_sets(Arena *a, const PartPlan *plan, const Mesh *m, const CommCall *call,
                        int64_t first, int64_t each, TransferSet **out);
 // Adds a call that a device carries out to the counters in *count.

@@ -64,8 +64,9 @@ static void nap(double seconds) {
 
 // Ends the guard (parent process) of a rank that was ended by a signal of the MPI launcher. If the
 // ranks had not met, no rank knows the reason. So this function waits a moment, in which the guard
-// of a lost rank may report it. If none has, it reports the signal, in less than a second after the
-// signal, even if the rank has looked for a lost one before: then mpirun kills the guard.
+// of a lost rank may report it. If none has, it reports the signal. mpirun kills the guard a second
+// after the signal, and the rank may have taken 0.3 seconds of that to look for a lost one
+// (`answer`): so the wait is short.
 static _Noreturn void end_early(const GuardInfo *guard_info, int signal) {
   char sentence[SENTENCE];
   nap(0.2);

@@ -168,7 +168,7 @@ void ranks_guard(GuardInfo **guard_info, double deadline);
 // Installs a handler for SIGTERM, the signal by which mpirun ends a run. After the signal, a thread
 // finds out why the run ended and reports it.
 void ranks_handle_signals(Ranks *r);
-// Returns whether that thread still answers SIGTERM: it ends the rank within half a second.
+// Returns whether SIGTERM still wakes that thread, which ends the rank within half a second.
 bool ranks_end_at_sigterm(void);
 // Prints `reason`, which says what ended the run, if meshc owns this process (ir/base/guard.h).
 void ranks_report(const char *reason);

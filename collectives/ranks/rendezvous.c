@@ -131,8 +131,9 @@ bool ended_by_error(int status) {
 
 // Returns true if mpirun seems to have ended a rank: by SIGTERM, or a second later by killing the
 // guard, at whose death the rank gets SIGKILL (ranks_guard.c). The guard of a rank that is killed
-// alone still runs. If all ranks are on this machine and this one ends at SIGTERM, it does not live
-// to see such a kill: then somebody else killed the guard, and that is the cause of all.
+// alone still runs. On one machine all ranks get SIGTERM together. A rank that ends at it does not
+// live until mpirun kills guards: if it sees a killed guard, somebody else killed that, which is
+// the reason why the run ends.
 static bool is_swept(const Ranks *r, RendezvousRank *b, int status) {
   int signal = status >= 0 && WIFSIGNALED(status) ? WTERMSIG(status) : 0, how;
   int guard = atomic_load(&b->guard);

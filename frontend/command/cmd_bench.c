@@ -309,9 +309,10 @@ static int64_t peak_resident(void) {
   return getrusage(RUSAGE_SELF, &use) == 0 ? (int64_t)use.ru_maxrss * 1024 : 0;
 }
 
-// Measures the rates of the CPU. Of two measurements the better one counts: other processes may
-// have slowed one of them. Ranks measure at the same time, each with its share of the machine, and
-// their rates add up. Returns false once the run of ranks has failed.
+// Measures the rates of the CPU. It is called twice, and the better measurement counts: other
+// processes may have slowed one of them. Ranks measure at the same time, each with its share of the
+// machine, and their rates are added: that of this rank, times the number of ranks. Returns false
+// once the run of ranks has failed.
 static bool measure_rates(Bench *b, int threads) {
   Ranks *r = b->s->ranks;
   double ranks = r ? ranks_count(r) : 1;

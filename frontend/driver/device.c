@@ -34,8 +34,9 @@ static bool ranks_fit(const Session *s) {
                    n, n);
 }
 
-// A run has all processors on its GPU, or one in each process. What only describes a program counts
-// with a GPU for each processor.
+// Chooses the figures of a machine. A run in one process has one GPU for all processors. With
+// ranks, and for what only describes a program, the figures are those of a host with a GPU for each
+// processor.
 void session_device_machine(Session *s) {
   if (!session_for_gpu(s) || option_given(s->opt, OPTION_MACHINE)) return;
   bool h200 = s->gpu && strstr(gpu_facts(s->gpu)->name, "H200"), alone = s->gpu && !s->ranks;

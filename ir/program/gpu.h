@@ -11,12 +11,12 @@
 //
 //   run       grid (blocks of all sets). Block b belongs to the last set whose first_block is at
 //             most b. With c = b - first_block it computes the units from + c * grain up to
-//             from + (c + 1) * grain - 1, but none from `to` on. Where parts (GpuEntry) divide
-//             these units, the blocks of a set are so many times more, and the kernel says which
-//             of them computes what.
+//             from + (c + 1) * grain - 1, but none from `to` on. With GpuEntry.parts, that many
+//             successive blocks divide these units: the set has so many times more blocks, and the
+//             code of the kernel says which of them computes what.
 //   combine   grid (GpuEntry.combine_blocks, nsets). Block (x, y) joins what the blocks of `run`
-//             have left for set y, for some of the results: partial rows, or sums of parts of a
-//             product in scratch memory. Only kernels that leave something have it.
+//             have left for set y, for some of the results: rows of partial results, or sums of
+//             parts of a product in scratch memory. Only kernels that leave something have it.
 #ifndef IR_GPU_H
 #define IR_GPU_H
 

@@ -34,7 +34,7 @@ typedef struct Machine {
   double tile_flops, winograd_flops;
   double bf16_flops; // those in products of bf16; 0: kernels compute them, as fast as f32
   double tf32_flops; // those in products of f32 whose factors may be rounded to TF32; 0: flops
-  bool tf32;         // they may be rounded (--precision tf32); not a figure of machine files
+  bool tf32;         // such factors may be rounded (--precision tf32); no figure of machine files
   double f64_flops;  // those in products of f64; 0: half of flops
   int64_t memory;    // bytes of memory that a processor has
   int64_t l2, l3;    // bytes of the cache of a core, and of the cache that all cores share

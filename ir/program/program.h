@@ -425,8 +425,8 @@ typedef struct Instr {
     } end;
   } u;
 } Instr;
-// Calls `visit` with each reference of an instruction to memory. nptr: the number of pointers of
-// its kernel, if it launches one.
+// Calls `visit` with each reference of an instruction to memory that it reads or writes. nptr:
+// ProgKernel.nptr of its kernel, if it is an INSTR_KERNEL.
 void instr_refs(Instr *in, int nptr, void (*visit)(void *context, Ref *r), void *context);
 
 // A value of the model that an instruction writes.

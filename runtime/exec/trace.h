@@ -22,12 +22,14 @@ MUST_USE bool trace_write(const Trace *t, const Exec *e, const char *path, Diag 
 void trace_add(Trace *t, int worker, int64_t processor, uint32_t instr, int64_t step,
                uint64_t sequence, double began);
 
-// What a GPU has run for all processors of this process, in seconds of clock_seconds.
+// An event: what ran from `began` to `ended`, which are seconds of clock_seconds. On a GPU it ran
+// for all processors of this process.
 typedef struct TraceSpan {
-  uint32_t instr;   // UINT32_MAX: `what` is what has run
-  const char *what; // lives as long as the trace
-  bool copies;      // it belongs to the track for copies of inputs
-  int64_t processor, step;
+  uint32_t instr;    // the instruction that ran; UINT32_MAX: none, and `what` says what ran
+  const char *what;  // lives as long as the trace
+  bool copies;       // it belongs to the track for copies of inputs
+  int64_t processor; // on a GPU, the first one of this process
+  int64_t step;
   double began, ended;
 } TraceSpan;
 // Adds an event of a GPU. Thread rule: the thread that runs the steps.

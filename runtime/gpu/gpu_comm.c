@@ -82,8 +82,9 @@ static GpuComm *find(const GpuComms *c, Axes axes) {
 }
 
 // Gives the id that the first rank of each group has made to all ranks of the group. In: *id on the
-// first rank. Out: *id on all. ids: room for an id of each processor of this machine; a rank uses
-// that of its first processor. All ranks call it together. Returns false once the run has failed.
+// first rank. Out: *id on all. ids: room for an id of each processor of this machine, of which a
+// rank uses that of its first processor. All ranks call it together. Returns false once the run has
+// failed.
 static bool share_id(GpuComms *c, const Mesh *m, Axes axes, SharedSegment *ids, NcclId *id) {
   Ranks *r = c->ranks;
   int64_t each = ranks_processors(r), own = ranks_first_processor(r);
@@ -127,7 +128,8 @@ static bool make_comm(GpuComms *c, const Mesh *m, Axes axes, SharedSegment *ids)
   return settle(c, made->comm, r, "ncclCommInitRankConfig");
 }
 
-// Makes the communicators of collectives between GPUs, as gpu_comms_add.
+// Makes the communicators that p needs and that are missing, with `ids` as in share_id. All ranks
+// call it together. Returns false once the run has failed.
 static bool make_comms(GpuComms *c, const Program *p, SharedSegment *ids) {
   for (uint32_t i = 0; i < p->ninstrs; i++) {
     if (p->instr[i].kind != INSTR_COLLECTIVE) continue;
@@ -154,6 +156,8 @@ bool gpu_comms_add(GpuComms *c, const Program *p, CudaStream stream, Diag *d) {
 
 bool gpu_comms_first(const GpuComms *c) { return ranks_rank(c->ranks) == 0; }
 
+// Does what gpu_comms_share does. room: memory in which the first rank passes the bytes on to the
+// ranks of its machine. Returns false once the run has failed.
 static bool share(GpuComms *c, SharedSegment *room, void *data, int64_t bytes) {
   Ranks *r = c->ranks;
   char *block = segment_at(room, 0);

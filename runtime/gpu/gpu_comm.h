@@ -1,6 +1,6 @@
-// Communicators of NCCL: how ranks that have a GPU each exchange blocks. There is one for each list
-// of axes along which a collective goes from GPU to GPU; a rank is in one group of ranks of each,
-// however many processors it has (collectives/local/devices.h).
+// Communicators of NCCL: how ranks that have a GPU each exchange blocks. For each list of axes
+// along which a collective goes from GPU to GPU, a rank has one communicator with the ranks of its
+// group, however many processors it has (collectives/local/devices.h).
 //
 // Where ranks wait for one another, a lost rank, an error of the library or a deadline makes the
 // run fail (ranks.h): a GPU that waits for another one cannot end by itself.
@@ -31,8 +31,9 @@ MUST_USE bool gpu_comms_send(GpuComms *c, Axes axes, const Message *m, uint32_t 
 // Waits until a stream is empty, at most as long as the deadline of the ranks. `what` names the
 // wait in an error of the GPU. Returns false as gpu_comms_add does.
 MUST_USE bool gpu_comms_wait(GpuComms *c, CudaStream stream, const char *what, Diag *d);
-// Ends all messages under way, which other ranks may not answer. No graph may have messages of the
-// communicators, which cannot be used any more. c may be NULL.
+// Ends all messages under way, which other ranks may not answer. The communicators cannot be used
+// any more. Call it only when all graphs with messages are freed: NCCL waits for that. c may be
+// NULL.
 void gpu_comms_abort(GpuComms *c);
 // Ends the communicators: all ranks call it together, unless they are aborted. c may be NULL.
 void gpu_comms_free(GpuComms *c);

@@ -12,8 +12,10 @@
 //     GpuOp      an operation, which is put into the stream                     gpu_enqueue.c
 //     GpuTimes   when the operations of a step ran                              gpu_times.c
 //
-// All processors of the process are on one GPU, in one stream: what is enqueued runs in that order.
-// A second stream copies inputs, and a third one carries messages to other GPUs (gpu_messages.c).
+// All processors of the process are on one GPU, in one stream, the main stream: what is enqueued
+// runs in that order. A second stream copies inputs, and a third one, the stream of messages,
+// carries out collectives with other GPUs (gpu_messages.c).
+//
 // A failed call of the driver adds an error to DeviceWork.diag, and the work fails from then on.
 #ifndef RUNTIME_GPU_INTERNAL_H
 #define RUNTIME_GPU_INTERNAL_H
@@ -37,7 +39,7 @@ enum {
 struct Gpu {
   CudaDevice device;
   CudaContext context;
-  CudaStream stream, copies; // all operations; copies of inputs
+  CudaStream stream, copies; // the main stream; copies of inputs
   char name[GPU_NAME];
   GpuFacts facts;
   GpuLimits limits;
@@ -46,7 +48,8 @@ struct Gpu {
   GpuKeeper keeper;      // folder NULL: there is none
   uint32_t epilogues;    // gpu_epilogues, if `asked`
   bool asked;
-  // with `comms`: the stream of messages, and events between the two streams
+  // with `comms`: the stream of messages, and events by which it waits for the main stream (fork)
+  // and the main stream for it (mark)
   CudaStream beside;
   CudaEvent fork, mark[GPU_MARKS];
   struct DeviceWork *works; // of all Execs on this GPU
@@ -83,9 +86,10 @@ typedef struct GpuSpan {
 // Which side has the values of a tensor.
 typedef enum TensorSide { SIDE_BOTH, SIDE_HOST, SIDE_GPU } TensorSide;
 
-// An operation of the stream.
-// GPU_FORK: the stream of messages waits for all that is in the main stream. GPU_DONE: marks where
-// the stream of messages is. GPU_JOIN: the main stream waits for such a mark.
+// An operation of a step.
+// GPU_FORK: the stream of messages waits for all that was put into the main stream before.
+// GPU_DONE: records a mark (an event) behind what was put into the stream of messages before.
+// GPU_JOIN: the main stream waits for such a mark.
 typedef enum GpuOpKind {
   GPU_LAUNCH,
   GPU_PRODUCT,
@@ -119,7 +123,7 @@ typedef struct GpuOp {
     } messages;          // all at once
     struct {
       int index; // in Gpu.mark
-      bool all;  // GPU_JOIN: no collective is under way behind it
+      bool all;  // GPU_JOIN: no collective is under way any more after it
     } mark;
   } u;
 } GpuOp;
@@ -134,7 +138,7 @@ typedef struct GpuRound {
   LoopSteps steps;
 } GpuRound;
 
-// A collective in the stream of messages.
+// A collective in the stream of messages for which the main stream has not waited yet.
 typedef struct UnderWay {
   uint32_t instr, join; // its instruction, and the first one that waits for it
   int mark;             // index in Gpu.mark
@@ -214,19 +218,19 @@ typedef struct Flight {
   const StepPlan *plan;
 } Flight;
 
-// A moment in a stream, which an event records: what ran before it has ended, and what is behind it
-// begins.
+// A moment in a stream, which an event records: what was put into the stream before has ended, and
+// what was put there next begins.
 typedef struct GpuMark {
   CudaStream stream;
-  uint32_t instr;   // of what is behind it, up to the next mark of this stream; or UINT32_MAX
-  const char *what; // for UINT32_MAX: what is behind it. NULL: nothing that is timed
+  uint32_t instr;   // what runs from here to the next mark of this stream, or UINT32_MAX
+  const char *what; // for UINT32_MAX, no instruction: what runs. NULL: nothing that is timed
 } GpuMark;
 
 // The marks of a step that is timed (gpu_times.c). Mark i is recorded by event i.
 typedef struct GpuTimes {
   bool on;           // the step that is being started is timed
-  CudaEvent origin;  // NULL: no step has been timed
-  double origin_was; // clock_seconds when `origin` was reached
+  CudaEvent origin;  // reached before the first mark; NULL: no step has been timed
+  double origin_was; // clock_seconds when the GPU reached `origin`
   VEC(GpuMark) mark;
   VEC(CudaEvent) event; // as many as the most marks that a step had
 } GpuTimes;
@@ -246,7 +250,7 @@ struct DeviceWork {
   GpuSpan *span; // ordered by `host`
   uint8_t *side; // by tensor: a TensorSide; only of tensors with memory of this Exec
   bool eager;    // no graphs are captured (MESHC_GPU_EAGER)
-  bool alone;    // messages are in the main stream: rounds are profiled or looked at one by one
+  bool alone;    // messages are in the main stream, too: its rounds are profiled or looked at
   GpuTimes times;
   // header: two GpuHeaders on the GPU. given: page-locked memory from which the first one is set.
   // expected: what the first one will be behind the steps under way, if all of them are good.
@@ -366,8 +370,9 @@ MUST_USE bool gpu_clear(DeviceWork *w, CudaAddress at, size_t bytes);
 // Begins to time a step, if the executor wants its times (Exec.timed, Exec.trace): waits until the
 // GPU is idle.
 MUST_USE bool gpu_times_begin(DeviceWork *w);
-// Marks where an instruction begins in a stream. With instr UINT32_MAX, `what` begins: part of the
-// step that is no instruction, or NULL: nothing. Does nothing if the step is not timed.
+// Marks where an instruction begins in a stream, and what was marked there before ends. With instr
+// UINT32_MAX a part of the step begins that is no instruction, which `what` names, or with NULL
+// nothing that is timed. Does nothing if the step is not timed.
 MUST_USE bool gpu_times_mark(DeviceWork *w, CudaStream stream, uint32_t instr, const char *what);
 // Waits for what is marked, and adds its times to the profile and to the trace of the Exec.
 MUST_USE bool gpu_times_end(DeviceWork *w);

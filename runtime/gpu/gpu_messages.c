@@ -1,9 +1,10 @@
 // Collectives between GPUs in the plan of a step: launches that pack slots, messages, and launches
 // that unpack slots (collectives/local/messages.h).
 //
-// They are in a stream of their own, which waits for what is in the main stream before. The main
-// stream waits for them where an operation accesses their memory (GpuProgram.join), and at the end
-// of a part of a step. Slots are used in the stream of messages only, one collective after another.
+// They are in a stream of their own, in which a collective waits for what was put into the main
+// stream before it. The main stream waits for a collective before the first operation that accesses
+// its memory (GpuProgram.join), and for all at loops, at the commit and at the end of a step. Slots
+// are used in the stream of messages only, by one collective after another.
 //
 // The slots of a plan are memory of the GPU. Like all operands, they have addresses on the host
 // while the plan is made, which gpu_operand translates. There is no memory at these addresses: they
@@ -62,7 +63,8 @@ static void add_mark(StepPlan *p, GpuOpKind kind, int mark, bool all) {
   vec_push(p->arena, p->op) = (GpuOp){.kind = kind, .u.mark = {mark, all}};
 }
 
-// Joins the first n collectives under way, to the last round. The mark of the last one covers all.
+// Lets the main stream wait for the first n collectives under way, at the end of the last round.
+// They run one after another: so it waits for the mark of the last one of them only.
 static void join_first(StepPlan *p, uint32_t n) {
   if (n == 0) return;
   add_mark(p, GPU_JOIN, p->under_way.at[n - 1].mark, n == p->under_way.n);
@@ -81,7 +83,8 @@ void gpu_messages_join(StepPlan *p, uint32_t instr) {
   join_first(p, n);
 }
 
-// Moves the operations from number `first` on to the stream of messages.
+// Puts the operations from number `first` on into the stream of messages, and notes the collective
+// `instr`, which they carry out, as under way.
 static void put_beside(const DeviceWork *w, StepPlan *p, uint32_t first, uint32_t instr) {
   int mark = p->under_way.n ? (p->under_way.at[p->under_way.n - 1].mark + 1) % GPU_MARKS : 0;
   for (uint32_t i = first; i < p->op.n; i++) p->op.at[i].beside = true;

@@ -80,8 +80,8 @@ MUST_USE bool gpu_launch_sets(DeviceWork *w, StepPlan *p, const GpuRound *round,
 // The functions of InstrPlan for collectives of ranks.
 bool gpu_messages_measure(DeviceWork *w, StepPlan *p, const GpuRound *round);
 bool gpu_messages_plan(DeviceWork *w, StepPlan *p, GpuRound *round);
-// Lets the main stream wait, after the last round, for the collectives under way for which an
-// instruction has to wait. UINT32_MAX: for all.
+// Lets the main stream wait for those collectives under way for which instruction `instr`, the next
+// one, has to wait. UINT32_MAX: for all. The waiting belongs to the last round that was planned.
 void gpu_messages_join(StepPlan *p, uint32_t instr);
 // Reserves addresses that stand for the slots of a plan (p->need.slots), and releases them. Returns
 // false after an error in w->diag.

@@ -33,8 +33,8 @@ uint32_t gpu_products_epilogues(void);
 // (product_tune.h). No step may be under way. Returns false after an error in d.
 MUST_USE bool gpu_products_tune(GpuProducts *all, const GpuKeeper *keeper, const char *gpu,
                                 GpuComms *comms, Diag *d);
-// Leaves the kinds that were made since then with the first proposals of the library: they were
-// first met between two steps. `all` may be NULL.
+// Settles the kinds that were made since that call with the first proposals of the library: steps
+// may be under way, so that nothing can be measured. `all` may be NULL.
 void gpu_products_settle(GpuProducts *all);
 
 // A call of the library, or rows that are to be 0.

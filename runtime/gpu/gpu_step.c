@@ -26,8 +26,9 @@ static bool plain_round(DeviceWork *w, const StepPlan *p, uint32_t r, Course cou
   return true;
 }
 
-// Puts an operation of instruction `instr` into its stream, and marks what happens to streams: an
-// instruction begins or ends in the stream of messages, or the main stream waits for that one.
+// Puts an operation of instruction `instr` into its stream. Marks where the instruction begins and
+// ends in the stream of messages (GPU_FORK, GPU_DONE), and where the main stream waits for that one
+// (GPU_JOIN), so that the wait counts for no instruction.
 static bool timed_op(DeviceWork *w, const StepPlan *p, const GpuOp *op, uint32_t instr,
                      Course course) {
   const Gpu *g = w->code->gpu;
@@ -39,7 +40,8 @@ static bool timed_op(DeviceWork *w, const StepPlan *p, const GpuOp *op, uint32_t
   return good;
 }
 
-// Runs a round, and marks where it begins.
+// Runs a round, and marks where it begins in the main stream. A collective in the stream of
+// messages has nothing there that is timed.
 static bool timed_round(DeviceWork *w, const StepPlan *p, uint32_t r, Course course) {
   uint32_t instr = p->round.at[r].instr, first = r ? p->round.at[r - 1].end : 0,
            end = p->round.at[r].end;
@@ -88,7 +90,8 @@ static StepPlan *plan_for_rows(DeviceWork *w) {
   return gpu_plan_new(w, p) ? p : NULL;
 }
 
-// Makes the plan of the next step, if it is for other rows than those before it.
+// Makes the plan of the next step, if it is for other rows than those before it. New kinds of
+// products keep the library's first proposals: algorithms are measured before the first step only.
 static StepPlan *plan_for_step(DeviceWork *w) {
   StepPlan *p = plan_for_rows(w);
   gpu_products_settle(w->code->gpu->products);
@@ -197,8 +200,8 @@ static bool begin_call(const DeviceWork *w) {
 // under way where there are any.
 int gpu_ahead(const DeviceWork *w) { return w->plan[0].halves || w->fetches ? 1 : GPU_SLOTS; }
 
-// Counts the collectives of a step, as the CPU does when it calls them. With an injected fault
-// (--fault) the rank ends or stops before a step that has the call.
+// Counts the collectives of a step that is about to start, as the CPU does when it calls them. If
+// one of them is that of an injected signal (--fault kill, stop), the rank ends or stops here.
 static void count_calls(DeviceWork *w, const StepPlan *p) {
   Exec *e = w->exec;
   int64_t n = 0;

@@ -41,15 +41,16 @@ static bool add_mark(DeviceWork *w, GpuMark m) {
   return make_event(w, event) && record(w, *event, m.stream);
 }
 
-// A full list is read, and begins anew with the same mark.
+// A full list is read, and begins anew with the same mark. A collective in the stream of messages
+// whose end was not marked yet is then not timed.
 bool gpu_times_mark(DeviceWork *w, CudaStream stream, uint32_t instr, const char *what) {
   GpuMark m = {.stream = stream, .instr = instr, .what = what};
   if (!w->times.on) return true;
   return add_mark(w, m) && (w->times.mark.n < MOST_MARKS || (gpu_times_end(w) && add_mark(w, m)));
 }
 
-// Gives what is behind a mark to the profile and to the trace. It began so many seconds after the
-// origin, and took so many.
+// Adds what ran behind a mark to the profile and to the trace. began: seconds from the origin to
+// the mark; took: seconds from the mark to the next one.
 static void note(const DeviceWork *w, const GpuMark *m, double began, double took) {
   Exec *e = w->exec;
   const GpuTimes *t = &w->times;
@@ -80,7 +81,8 @@ static bool read_seconds(DeviceWork *w, CudaEvent from, CudaEvent to, double *se
   return true;
 }
 
-// Reads and gives on what is behind mark i.
+// Reads when mark i was reached, and how long what is behind it took, and adds both to the profile
+// and to the trace.
 static bool read_mark(DeviceWork *w, uint32_t i) {
   const GpuTimes *t = &w->times;
   const GpuMark *m = &t->mark.at[i];

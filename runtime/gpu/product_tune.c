@@ -5,11 +5,15 @@
 // bit, though measured times do not. Where nothing can be kept, nothing is measured: the library's
 // first proposal is always the same.
 //
-//   kind -> kept?      yes: that one, if the library still accepts it
-//           proposals  one: that one; more: measured, the largest products first, for TUNE_SECONDS
+//   a kind has a kept algorithm that the library still accepts   that one
+//   the library has one proposal                                 that one
+//   it has several                                               the fastest one
 //
-// Ranks compute parts of the same sums and updates, so that all take the choices of the first one.
-// Kinds that it has not take the library's first proposal.
+// The largest products are measured first, for about TUNE_SECONDS. Kinds that are left then keep
+// the library's first proposal, in later runs too.
+//
+// Ranks may compute the same values, which must have the same bits: so all take the choices of the
+// first rank. Kinds that the first rank does not have keep the library's first proposal.
 #include "runtime/gpu/product_tune.h"
 
 #include <math.h>
@@ -24,9 +28,9 @@ enum {
   MOST_SHARED = 512, // choices that the first rank gives to the others
   NAME_ROOM = 128    // of a GPU
 };
-static const double TUNE_SECONDS = 2, // for all products of a program; later kinds are not measured
-    ROUND_SECONDS = 1e-4,             // of calls in a measurement, at least, for short products
-    GAIN = 0.98;                      // another proposal is taken if it needs less than this share
+static const double TUNE_SECONDS = 2, // after which no further kind of a program is measured
+    ROUND_SECONDS = 1e-4,             // a measurement has calls for so long, at most MOST_CALLS
+    GAIN = 0.98; // another proposal than the first has to need less than this share of its time
 
 // A kind and its algorithm, as the first rank gives them to the others.
 typedef struct Choice {
@@ -111,7 +115,8 @@ static double run_calls(const ProductTuner *t, const ProductKind *k, const GpuOp
   return good ? 1e-3 * (double)milliseconds / calls : (double)INFINITY;
 }
 
-// Returns the seconds of a kind with its present algorithm. The first call loads code.
+// Returns the seconds of a call with the present algorithm of a kind. The first call does not
+// count, because it loads code.
 static double measure(const ProductTuner *t, const ProductKind *k, const GpuOperands *at,
                       const Clock *clock) {
   double best = run_calls(t, k, at, clock, 1);
@@ -124,7 +129,7 @@ static double measure(const ProductTuner *t, const ProductKind *k, const GpuOper
   return best;
 }
 
-// Gives a kind the fastest of n algorithms; the first one if no other is clearly faster.
+// Gives a kind the fastest of n algorithms, or the first one if no other is clearly faster (GAIN).
 static void take_fastest(const ProductTuner *t, ProductKind *k, const CublasLtChoice *proposal,
                          int n, const GpuOperands *at, const Clock *clock) {
   int best = 0;
@@ -147,8 +152,8 @@ static void free_clock(Clock *c) {
   if (c->ended) (void)cuda.EventDestroy(c->ended);
 }
 
-// Measures the proposals for a kind, if there are several and the GPU has memory for the operands.
-// Otherwise the first one stays. Returns whether there are several.
+// Measures the proposals for a kind, if there are several, and gives it the fastest one. Without
+// memory on the GPU for the operands the first one stays. Returns whether there are several.
 static bool measure_kind(const ProductTuner *t, ProductKind *k) {
   CublasLtChoice proposal[PRODUCT_PROPOSALS];
   int n = product_kind_proposals(t->library, k, t->workspace_bytes, proposal);
@@ -235,7 +240,7 @@ static void list_choices(const ProductTuner *t, ProductKind *const *kind, uint32
     out->at[out->n++] = (Choice){kind[i]->sizes, kind[i]->choice.algorithm};
 }
 
-// Takes the choices of the first rank, if it has such a GPU and such a library.
+// Takes the choices of the first rank, if its GPU and its library are like those of this one.
 static void adopt(const ProductTuner *t, ProductKind **kind, uint32_t n, const Choices *theirs) {
   if (theirs->version != cublaslt.GetVersion() || strcmp(theirs->gpu, t->gpu) != 0) return;
   for (uint32_t i = 0; i < n; i++)

@@ -17,11 +17,11 @@ typedef struct ProductTuner {
   GpuComms *comms;         // NULL: this process has all processors
 } ProductTuner;
 
-// Chooses the algorithms of all kinds in the list that are not settled, and settles them: takes
-// those that were kept, and measures and keeps the others. It runs products on memory of its own,
-// where the GPU has some, and waits for the GPU. With ranks all call it together, and those of the
-// first rank serve all. No stream may be captured meanwhile. Returns false after an error in d, or
-// if the run has failed.
+// Chooses the algorithms of all kinds in the list `kinds` that are not settled, and settles them:
+// takes those that were kept, and measures and keeps the others. It runs products on memory of its
+// own, where the GPU has some, and waits for the GPU. With ranks all call it together, and take the
+// choices of the first rank. No stream may be captured meanwhile. Returns false after an error in
+// d, or if the run has failed.
 MUST_USE bool product_tune(const ProductTuner *t, ProductKind *kinds, Diag *d);
 
 #endif
