@@ -200,6 +200,13 @@ int kernel_depth(const Kernel *k, KLevel level);
 // A set of loops of a kernel: bit l is loop[l].
 typedef uint32_t LoopSet;
 _Static_assert(MAX_LOOPS <= 32, "loops fit a set");
+// Returns the number of iterations of the loops in a set, all together, saturated as size_times.
+static inline int64_t kernel_rounds(const Kernel *k, LoopSet set) {
+  int64_t n = 1;
+  for (int l = 0; l < k->nouter + k->ninner + k->ndots; l++)
+    if (set >> l & 1) n = size_times(n, loop_rounds(k, l));
+  return n;
+}
 // Returns the loops on whose counters the result of statement s depends. K_STORE and K_SCATTER have
 // no result: for them, returns the loops on which the stored value or its address depends. of[i]:
 // this set for statement i, for all statements before s.

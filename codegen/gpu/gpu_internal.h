@@ -161,6 +161,9 @@ typedef struct GpuPlan {
   // bytes: 1 or GPU_VECS.
   int vecs;
 } GpuPlan;
+// The compute capability, times 10, of plans that are shown or simulated where no GPU is open: that
+// of an H100.
+enum { GPU_SHOWN_CAPABILITY = 90 };
 GpuPlan gpu_plan_make(Arena *a, const Kernel *k, const GpuCodeOptions *opt);
 // Returns the bytes of scratch memory of a kernel whose items are divided (GpuPlan.row_parts).
 int64_t gpu_row_scratch(const Kernel *k, const GpuPlan *p);

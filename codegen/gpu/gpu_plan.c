@@ -39,13 +39,6 @@ static LoopSet loops_of(int from, int to) {
 }
 static LoopSet inner_loops(const Kernel *k) { return loops_of(k->nouter, k->nouter + k->ninner); }
 
-static int64_t rounds_of(const Kernel *k, LoopSet set) {
-  int64_t n = 1;
-  for (int l = 0; l < k->nouter + k->ninner; l++)
-    if (set >> l & 1) n = size_times(n, loop_rounds(k, l));
-  return n;
-}
-
 static LoopSet moving(const Kernel *k, int pointer) {
   LoopSet out = 0;
   for (int l = 0; l < k->nouter + k->ninner; l++)
@@ -82,7 +75,7 @@ static bool has_rows(const Kernel *k) {
 static void choose_team(const Kernel *k, GpuPlan *p) {
   LoopSet parallel = parallel_loops(k, p), inner = inner_loops(k);
   bool serial = (loops_of(0, k->nouter) & ~parallel) != 0, rows = has_rows(k);
-  int64_t n = rounds_of(k, inner & parallel);
+  int64_t n = kernel_rounds(k, inner & parallel);
   p->team = TEAM_BLOCK;
   if (!serial && !rows) {
     if (p->blocked || n <= SHORT_ROUNDS)
@@ -114,7 +107,7 @@ static void choose_kept(const Kernel *k, GpuPlan *p, bool serial) {
   if (p->team != TEAM_BLOCK || !p->spread || !has_rows(k) || !has_known_size(k, p->spread)) return;
   for (int s = 0; s < k->nstmts; s++)
     if (gpu_accum_in_row(k, s) && !gpu_accum_has_cell(k, p, s)) return;
-  int64_t rounds = rounds_of(k, p->spread);
+  int64_t rounds = kernel_rounds(k, p->spread);
   bool warp = !serial && rounds <= GPU_KEPT * GPU_WARP;
   int64_t n = ceil_div(rounds, warp ? GPU_WARP : p->threads);
   if (n > GPU_KEPT || n * k->nstmts > MOST_CODE) return;
@@ -196,7 +189,7 @@ static void choose_row_parts(const Kernel *k, GpuPlan *p) {
     BLOCKS = 512,      // of a launch: about four for each multiprocessor of a large GPU
     MOST_PARTS = 256   // of an item: one for each thread of a block that joins their results
   };
-  int64_t units = kernel_units(k), n = rounds_of(k, p->spread);
+  int64_t units = kernel_units(k), n = kernel_rounds(k, p->spread);
   p->row_parts = 1;
   if (units < 1 || units > FEW_ROWS || n < KERNEL_LONG_ROW || !divides_rows(k, p)) return;
   p->row_parts = (int)clamp64(n / LEAST_PART, 1, clamp64(BLOCKS / units, 1, MOST_PARTS));
@@ -214,7 +207,7 @@ static void choose_grain(const Kernel *k, GpuPlan *p) {
   if (p->blocked && p->vecs > 1) each = p->vecs;
   n = teams * each / p->elements;
   p->narrow = items < INT32_MAX;
-  p->narrow_spread = rounds_of(k, p->spread) < INT32_MAX;
+  p->narrow_spread = kernel_rounds(k, p->spread) < INT32_MAX;
   if (accum_offset(k, k->nstmts) > 0)
     p->grain = 0;
   else if (p->grain == 0)
@@ -226,11 +219,11 @@ static void choose_grain(const Kernel *k, GpuPlan *p) {
 // Returns how many values a thread adds to a cell of reduction s.
 static int64_t chain_of(const Kernel *k, const GpuPlan *p, int s) {
   const KStmt *x = &k->stmt[s];
-  int64_t n = x->level == LEVEL_INNER ? rounds_of(k, inner_loops(k) & ~p->spread) : 1;
+  int64_t n = x->level == LEVEL_INNER ? kernel_rounds(k, inner_loops(k) & ~p->spread) : 1;
   if (x->kind == K_ACCUM && gpu_accum_in_row(k, s))
     return p->kept ? size_times(n, kernel_chunk_units(k)) : n;
   if (x->level == LEVEL_INNER)
-    n = size_times(n, ceil_div(rounds_of(k, p->spread), team_threads(p)));
+    n = size_times(n, ceil_div(kernel_rounds(k, p->spread), team_threads(p)));
   return x->kind == K_ACCUM ? size_times(n, kernel_units(k)) : n;
 }
 
@@ -238,7 +231,7 @@ static int64_t chain_of(const Kernel *k, const GpuPlan *p, int s) {
 // inner loops that are not spread as give at most SUM_LEAF, or of a part of the next one.
 static void choose_fold(const Kernel *k, GpuPlan *p) {
   int64_t n = 1;
-  p->leaves = rounds_of(k, inner_loops(k) & ~p->spread) > 1;
+  p->leaves = kernel_rounds(k, inner_loops(k) & ~p->spread) > 1;
   p->fold_loop = -1;
   for (int l = k->nouter + k->ninner - 1; l >= k->nouter && p->fold_loop < 0; l--) {
     if (p->spread >> l & 1) continue;

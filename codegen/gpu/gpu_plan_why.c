@@ -1,14 +1,6 @@
 // Says why a kernel is scheduled on a GPU as it is (gpu_plan.c), for those who read the plan.
 #include "codegen/gpu/gpu_internal.h"
 
-// Returns the rounds of the loops in a set, all together.
-static int64_t rounds_along(const Kernel *k, LoopSet set) {
-  int64_t n = 1;
-  for (int l = 0; l < k->nouter + k->ninner; l++)
-    if (set >> l & 1) n = size_times(n, loop_rounds(k, l));
-  return n;
-}
-
 // Returns whether units add to the elements of a row instead of single elements.
 static bool sums_rows(const Kernel *k) {
   for (int s = 0; s < k->nstmts; s++)
@@ -24,7 +16,7 @@ static const char *items_why(Arena *a, const Kernel *k, const GpuPlan *p) {
                    : "all items add to one row";
   if (p->blocked) return "items that are neighbours in memory have neighbouring threads";
   LoopSet inner = (((LoopSet)1 << (k->nouter + k->ninner)) - 1) & ~(((LoopSet)1 << k->nouter) - 1);
-  int64_t n = rounds_along(k, inner);
+  int64_t n = kernel_rounds(k, inner);
   if (n == 1) return "an item is one element";
   if (p->row_parts > 1)
     return arena_printf(a, "there are few items, and each has %lld elements", (long long)n);
@@ -44,7 +36,6 @@ const char *gpu_plan_why(Arena *a, const Kernel *k, const GpuPlan *p) {
 }
 
 const char *gpu_kernel_text(Arena *a, const Kernel *k) {
-  enum { CAPABILITY = 90 }; // compute capability times 10: that of an H100
-  GpuPlan p = gpu_plan_make(a, k, &(GpuCodeOptions){.capability = CAPABILITY});
+  GpuPlan p = gpu_plan_make(a, k, &(GpuCodeOptions){.capability = GPU_SHOWN_CAPABILITY});
   return arena_printf(a, "%s: %s", gpu_plan_print(a, k, &p), gpu_plan_why(a, k, &p));
 }

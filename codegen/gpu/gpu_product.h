@@ -9,6 +9,10 @@
 // Returns whether k is computed in tiles, and how in *t. dep: GpuPlan.dep; tile:
 // GpuCodeOptions.tile. The arena is for scratch.
 bool gpu_product_plan(Arena *a, const Kernel *k, const LoopSet *dep, int tile, GpuTiles *t);
+// Returns the type in which the factors of statement `sum` are multiplied. Factors that are both
+// widened from bf16 or f16 keep that type, which tensor cores multiply: *left and *right, the
+// statements that compute them, then become those before the widening.
+Dtype gpu_product_factors(const Kernel *k, int sum, int *left, int *right);
 int gpu_product_shapes(void); // returns the number of tiles from which one is chosen
 // Returns the units of a block of threads: a launch has at least as many blocks as tiles.
 int64_t gpu_product_grain(const Kernel *k, const GpuTiles *t);

@@ -54,13 +54,6 @@ enum { FIRST_F64 = 3 };
 static LoopSet outer_loops(const Kernel *k) { return ((LoopSet)1 << k->nouter) - 1; }
 static LoopSet inner_loops(const Kernel *k) { return (((LoopSet)1 << k->ninner) - 1) << k->nouter; }
 
-static int64_t rounds_of(const Kernel *k, LoopSet set) {
-  int64_t n = 1;
-  for (int l = 0; l < k->nouter + k->ninner; l++)
-    if (set >> l & 1) n = size_times(n, loop_rounds(k, l));
-  return n;
-}
-
 static int last_of(LoopSet set) {
   int last = -1;
   for (int l = 0; l < MAX_LOOPS; l++)
@@ -97,17 +90,15 @@ static bool widens(const Kernel *k, int id, Dtype from) {
          k->stmt[s->arg[0]].type == from;
 }
 
-// Sets the type of the tiles, and the statements that give their elements: factors that are both
-// widened from bf16 or f16 are kept in that type, which tensor cores multiply.
-static void choose_factors(const Kernel *k, GpuTiles *t) {
+Dtype gpu_product_factors(const Kernel *k, int sum, int *left, int *right) {
   static const Dtype narrow[] = {TYPE_BF16, TYPE_F16};
-  t->factor = k->stmt[t->sum].type;
   for (size_t i = 0; i < countof(narrow); i++) {
-    if (!widens(k, t->root[0], narrow[i]) || !widens(k, t->root[1], narrow[i])) continue;
-    for (int side = 0; side < 2; side++) t->root[side] = k->stmt[t->root[side]].arg[0];
-    t->factor = narrow[i];
-    return;
+    if (!widens(k, *left, narrow[i]) || !widens(k, *right, narrow[i])) continue;
+    *left = k->stmt[*left].arg[0];
+    *right = k->stmt[*right].arg[0];
+    return narrow[i];
   }
+  return (Dtype)k->stmt[sum].type;
 }
 
 // Returns the outer loop along which the results are neighbours in memory, or -1.
@@ -134,8 +125,8 @@ static bool find_sides(const Kernel *k, const LoopSet *dep, GpuTiles *t) {
 }
 
 static bool large_enough(const Kernel *k, const GpuTiles *t) {
-  int64_t rows = rounds_of(k, t->along[0]), columns = rounds_of(k, t->along[1]),
-          depth = rounds_of(k, t->inner);
+  int64_t rows = kernel_rounds(k, t->along[0]), columns = kernel_rounds(k, t->along[1]),
+          depth = kernel_rounds(k, t->inner);
   for (int l = 0; l < k->nouter + k->ninner; l++)
     if (k->loop[l].size == 0) return false;
   return rows >= LEAST_SIDE && columns >= LEAST_SIDE && depth >= LEAST_DEPTH &&
@@ -209,13 +200,13 @@ int gpu_product_shared(const GpuTiles *t) {
 }
 
 static int64_t tiles_of(const Kernel *k, const GpuTiles *t, int rows, int columns) {
-  int64_t n = size_times(ceil_div(rounds_of(k, t->along[0]), rows),
-                         ceil_div(rounds_of(k, t->along[1]), columns));
-  return size_times(n, rounds_of(k, t->batch));
+  int64_t n = size_times(ceil_div(kernel_rounds(k, t->along[0]), rows),
+                         ceil_div(kernel_rounds(k, t->along[1]), columns));
+  return size_times(n, kernel_rounds(k, t->batch));
 }
 
 int64_t gpu_product_results(const Kernel *k, const GpuTiles *t) {
-  return rounds_of(k, t->along[0] | t->along[1] | t->batch);
+  return kernel_rounds(k, t->along[0] | t->along[1] | t->batch);
 }
 
 // Returns the bytes of the sums of `parts` parts of the depth.
@@ -233,7 +224,7 @@ int64_t gpu_product_scratch(const Kernel *k, const GpuTiles *t) {
 // multiprocessors it is that of one block.
 static double time_of(const Kernel *k, const GpuTiles *t, size_t i, int64_t parts) {
   double tiles = (double)tiles_of(k, t, shapes[i].rows, shapes[i].columns),
-         n = tiles * (double)parts / PROCESSORS, depth = (double)rounds_of(k, t->inner);
+         n = tiles * (double)parts / PROCESSORS, depth = (double)kernel_rounds(k, t->inner);
   double each = shapes[i].rows * shapes[i].columns / shapes[i].rate * depth / (double)parts;
   double sums = (double)gpu_product_results(k, t) * (double)parts / PROCESSORS,
          speed = dtype_bytes(t->factor) == 2 ? TENSOR_SPEED : 1;
@@ -252,13 +243,13 @@ static void set_shape(GpuTiles *t, size_t i, int64_t parts) {
 // at most LEAF totals of LEAF terms each, so that no chain of additions is longer than LEAF.
 static int64_t least_parts(const Kernel *k, const GpuTiles *t) {
   int64_t parts = 1;
-  while (t->factor != TYPE_F64 && parts * LEAF * LEAF < rounds_of(k, t->inner)) parts *= 2;
+  while (t->factor != TYPE_F64 && parts * LEAF * LEAF < kernel_rounds(k, t->inner)) parts *= 2;
   return parts;
 }
 
 // Sets the tiles and parts of least time among rows first..last-1 of `shapes`.
 static void choose_shape(const Kernel *k, GpuTiles *t, size_t first, size_t last) {
-  int64_t from = least_parts(k, t), depth = rounds_of(k, t->inner);
+  int64_t from = least_parts(k, t), depth = kernel_rounds(k, t->inner);
   double least = 0;
   for (size_t i = first; i < last; i++)
     for (int64_t parts = from; parts == from || parts * LEAST_PART <= depth; parts *= 2) {
@@ -292,7 +283,7 @@ int gpu_product_shapes(void) { return (int)countof(shapes); }
 bool gpu_product_plan(Arena *a, const Kernel *k, const LoopSet *dep, int tile, GpuTiles *t) {
   *t = (GpuTiles){.stages = STAGES};
   if (!find_form(k, dep, t)) return false;
-  choose_factors(k, t);
+  t->factor = gpu_product_factors(k, t->sum, &t->root[0], &t->root[1]);
   t->depth = DEPTH_BYTES / (int)dtype_bytes(t->factor);
   if (t->depth < LEAST_TILE_DEPTH) t->depth = LEAST_TILE_DEPTH;
   for (int side = 0; side < 2; side++) {
@@ -304,7 +295,8 @@ bool gpu_product_plan(Arena *a, const Kernel *k, const LoopSet *dep, int tile, G
   choose_shape(k, t, given ? (size_t)tile - 1 : first, given ? (size_t)tile : countof(shapes));
   t->vecs = choose_vecs(k, t);
   // numbers of rows and columns go up to the end of the last tile, which has at most 128
-  int64_t depth = rounds_of(k, t->inner), most = size_times(rounds_of(k, outer_loops(k)), 128);
+  int64_t depth = kernel_rounds(k, t->inner),
+          most = size_times(kernel_rounds(k, outer_loops(k)), 128);
   t->fold = t->factor != TYPE_F64 && depth > LEAF ? LEAF / t->depth : 0;
   t->narrow = most < INT32_MAX && depth < INT32_MAX;
   return true;

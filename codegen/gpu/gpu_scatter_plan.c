@@ -22,13 +22,6 @@ enum {
   LEAST_TERMS = 32   // for each owner
 };
 
-static int64_t rounds_of(const Kernel *k, LoopSet set) {
-  int64_t n = 1;
-  for (int l = 0; l < k->nouter + k->ninner; l++)
-    if (set >> l & 1) n = size_times(n, loop_rounds(k, l));
-  return n;
-}
-
 static LoopSet moving(const Kernel *k, const KPtr *p) {
   LoopSet out = 0;
   for (int l = 0; l < k->nouter + k->ninner; l++)
@@ -67,7 +60,7 @@ bool gpu_scatter_plan(Arena *a, const Kernel *k, const LoopSet *dep, GpuOwners *
     any = true;
   }
   if (!any || !only_scatters(a, k)) return false;
-  int64_t width = rounds_of(k, columns), terms = rounds_of(k, all & ~columns);
+  int64_t width = kernel_rounds(k, columns), terms = kernel_rounds(k, all & ~columns);
   int threads = (int)clamp64(ceil_div(width, GPU_WARP) * GPU_WARP, GPU_WARP, MOST_THREADS);
   int groups = (int)clamp64(ceil_div(width, threads), 1, MOST_BLOCKS);
   int owners = (int)clamp64(terms / LEAST_TERMS, 1, MOST_BLOCKS / groups);

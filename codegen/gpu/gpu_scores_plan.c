@@ -28,13 +28,6 @@ enum {
   TENSOR_CORES = 80
 };
 
-static int64_t rounds_of(const Kernel *k, LoopSet set) {
-  int64_t n = 1;
-  for (int l = 0; l < k->nouter + k->ninner + k->ndots; l++)
-    if (set >> l & 1) n = size_times(n, loop_rounds(k, l));
-  return n;
-}
-
 static LoopSet loops_between(int from, int to) {
   return (((LoopSet)1 << to) - 1) & ~(((LoopSet)1 << from) - 1);
 }
@@ -106,8 +99,8 @@ static bool add_pair(const Kernel *k, const KStmt *s, GpuScores *t) {
     if (moves(k, p->pointer[0], l) || moves(k, p->pointer[1], l)) p->dots |= (LoopSet)1 << l;
   Dtype a = k->ptr[p->pointer[0]].type, b = k->ptr[p->pointer[1]].type;
   if (a == b && is_narrow(a)) p->type = a;
-  if (rounds_of(k, p->dots) > MOST_SHARED) return false; // the bytes of its tiles fit 31 bits
-  p->depth = round_up(rounds_of(k, p->dots), GPU_FRAGMENT_DEPTH);
+  if (kernel_rounds(k, p->dots) > MOST_SHARED) return false; // the bytes of its tiles fit 31 bits
+  p->depth = round_up(kernel_rounds(k, p->dots), GPU_FRAGMENT_DEPTH);
   for (int l = k->nouter; l < k->nouter + k->ninner; l++)
     if ((t->others >> l & 1) && moves(k, p->pointer[0], l)) return false;
   return p->type == s->type || is_narrow(p->type);
@@ -120,25 +113,6 @@ static bool find_pairs(const Kernel *k, GpuScores *t) {
 }
 
 // -- products -------------------------------------------------------------------------------------
-
-// Returns whether statement `id` converts a value of type `from`, exactly.
-static bool widens(const Kernel *k, int id, Dtype from) {
-  const KStmt *s = &k->stmt[id];
-  return s->kind == K_OP && s->op == OP_CAST && s->type == TYPE_F32 &&
-         k->stmt[s->arg[0]].type == from;
-}
-
-static void choose_factor(const Kernel *k, GpuScores *t) {
-  static const Dtype narrow[] = {TYPE_BF16, TYPE_F16};
-  t->factor = k->stmt[t->sum].type;
-  for (size_t i = 0; i < countof(narrow); i++) {
-    if (!widens(k, t->left, narrow[i]) || !widens(k, t->right, narrow[i])) continue;
-    t->left = k->stmt[t->left].arg[0];
-    t->right = k->stmt[t->right].arg[0];
-    t->factor = narrow[i];
-    return;
-  }
-}
 
 static bool needs_scores(const Kernel *k, const bool *needed) {
   for (int i = 0; i < k->nstmts; i++)
@@ -164,7 +138,7 @@ static bool find_product(const Kernel *k, const LoopSet *dep, GpuScores *t) {
   for (int i = 0; i < 2; i++)
     if (k->stmt[times->arg[i]].type != times->type) return false;
   t->sum = sum;
-  choose_factor(k, t);
+  t->factor = gpu_product_factors(k, t->sum, &t->left, &t->right);
   return true;
 }
 
@@ -185,8 +159,8 @@ static bool has_only_sums(const Kernel *k) {
 // Chooses the sides of tiles so that they fit shared memory. Returns false if none do.
 static bool choose_sizes(const Kernel *k, int capability, GpuScores *t) {
   int most_shared = capability == TURING ? TURING_SHARED : MOST_SHARED;
-  int64_t results = t->sum == NO_STMT ? 0 : rounds_of(k, t->results), most = MOST_RESULTS;
-  int64_t terms = rounds_of(k, loops_between(k->nouter, k->nouter + k->ninner));
+  int64_t results = t->sum == NO_STMT ? 0 : kernel_rounds(k, t->results), most = MOST_RESULTS;
+  int64_t terms = kernel_rounds(k, loops_between(k->nouter, k->nouter + k->ninner));
   int leaf = is_narrow(t->factor) ? LEAF_TENSOR : LEAF;
   bool folds = t->sum != NO_STMT && t->factor != TYPE_F64 && terms > leaf;
   if (folds || t->factor == TYPE_F64) most = MOST_FOLDED;
@@ -229,9 +203,9 @@ int gpu_scores_shared(const GpuScores *t) {
 
 int64_t gpu_scores_grain(const Kernel *k, const GpuScores *t) {
   int64_t tiles =
-      size_times(ceil_div(loop_rounds(k, t->rows), t->tile_rows), rounds_of(k, t->batch));
+      size_times(ceil_div(loop_rounds(k, t->rows), t->tile_rows), kernel_rounds(k, t->batch));
   if (t->sum != NO_STMT)
-    tiles = size_times(tiles, ceil_div(rounds_of(k, t->results), t->tile_results));
+    tiles = size_times(tiles, ceil_div(kernel_rounds(k, t->results), t->tile_results));
   int64_t grain = kernel_units(k) / tiles;
   return grain > 1 ? grain : 1;
 }

@@ -34,7 +34,6 @@ enum {
   MEMORY_THREADS = 1024,
   WORK_THREADS = 256,
   RESIDENT_THREADS = 2048, // of a multiprocessor
-  CAPABILITY = 90, // compute capability, times 10, for which kernels are planned: that of an H100
   // Operations of a step that belong to no instruction: its header, statuses twice, results. Each
   // takes a launch.
   STEP_NODES = 4
@@ -201,7 +200,7 @@ static double more_launches(const Kernel *k, const GpuPlan *p, double partial) {
 
 static double kernel_seconds(Sim *s, const KernelLaunch *l) {
   const Kernel *k = s->c->kernels[l->kernel];
-  GpuPlan plan = gpu_plan_make(s->a, k, &(GpuCodeOptions){.capability = CAPABILITY});
+  GpuPlan plan = gpu_plan_make(s->a, k, &(GpuCodeOptions){.capability = GPU_SHOWN_CAPABILITY});
   LaunchWork w = {0};
   for (uint32_t i = 0; i < l->nsets; i++) add_set(s, l, &l->set[i], &plan, &w);
   CacheTraffic t = sim_touch(s, false, false);
