@@ -134,7 +134,8 @@ MUST_USE bool exec_find_not_finite(Exec *e, int64_t step, NotFinite *out);
 // to d: then values that were read since may be wrong.
 MUST_USE bool exec_works(const Exec *e, Diag *d);
 // Returns true if this process has been asked to stop. With ranks, returns true on all ranks if one
-// of them had been asked before the last step of e ended.
+// of them had been asked before the last finished step of e ended (on the CPU) or was started (on a
+// device).
 bool exec_stop_asked(const Exec *e);
 // Returns the address of a tensor if all its elements are in memory of this process in declared
 // order, as with one processor; otherwise NULL. A step overwrites inputs.

@@ -87,6 +87,66 @@ must env MESHC_STANDIN_CALLS="$tmp/calls.%" timeout 120 "$gpu" train "$digits" -
 check "the first rank writes a trace" [ -s "$tmp/traced/trace.json" ]
 holds "numbers of graphs that ranks launch" "$(grep -h '^cuGraphLaunch ' "$tmp"/calls.* | sort -u | wc -l)" 1
 
+# A step is one graph, and the hosts neither wait for a GPU nor meet between steps: they only ask for the event behind each step.
+sed '/^data test/d' "$digits" >"$tmp/steps.mesh"
+for steps in 5 25; do
+  rm -f "$tmp"/calls.*
+  must env MESHC_STANDIN_CALLS="$tmp/calls.%" timeout 120 "$gpu" train "$tmp/steps.mesh" --np 2 --mesh rows=2 --layout b=rows --set train.steps=$steps -q
+  holds "graphs of $steps steps" "$(grep -h '^cuGraphLaunch ' "$tmp"/calls.* | sort -u)" "cuGraphLaunch $steps"
+  grep -hE '^(cuStreamSynchronize|cuStreamQuery|cuEventSynchronize) ' "$tmp"/calls.* | sort >"$tmp/waits.$steps"
+done
+same "waits for streams do not depend on the steps" "$tmp/waits.5" "$tmp/waits.25"
+
+# A step that is not good on one GPU ends on all: the message is that of the CPU, and the steps before it have their results.
+printf '1\n2\n3\n4\n5\n6\n7\n8\n3\n5\n7\n14\n2\n4\n6\n8\n1\n3\n5\n7\n' >"$tmp/ids.csv"
+cat >"$tmp/ids.mesh" <<'END'
+dim b = 4, v = 10, d = 3
+input ids[b]: i32
+param table[v, d] ~ normal(std = 1)
+x = take[v](table, ids)
+loss = mean(square(x - 1))
+data train over b { ids = csv("ids.csv", column = 0), shuffle = false }
+train loss { optimizer = sgd(lr = 0.1), steps = 5 }
+END
+split="--mesh rows=2 --layout b=rows"
+# shellcheck disable=SC2086
+"$meshc" train "$tmp/ids.mesh" --data-dir "$tmp" $split --log-dir "$tmp/cpu" >/dev/null 2>"$tmp/cpu.out"
+for wanted in graphs eager; do
+  rm -rf "$tmp/each"
+  # shellcheck disable=SC2086
+  MESHC_GPU_EAGER=$([ $wanted = eager ] && echo 1) timeout 60 "$gpu" train "$tmp/ids.mesh" --data-dir "$tmp" --np 2 $split --log-dir "$tmp/each" >/dev/null 2>"$tmp/gpu.out"
+  holds "an index out of range on one of the ranks, $wanted" $? 5
+  same "the index is the same, $wanted" "$tmp/cpu.out" "$tmp/gpu.out"
+  holds "steps before it, $wanted" "$(wc -l <"$tmp/each/metrics.jsonl")" "$(wc -l <"$tmp/cpu/metrics.jsonl")"
+done
+printf '1\n2\n4\n8\n1\n2\n4\n0\n8\n4\n2\n1\n' >"$tmp/zero.csv"
+cat >"$tmp/zero.mesh" <<'END'
+dim b = 4
+input x[b]
+param w = 1
+loss = mean[b](square(w - 1 / x))
+data train over b { x = csv("zero.csv", column = 0), shuffle = false }
+train loss { optimizer = adam(lr = 0.1), steps = 6, on_nonfinite = skip }
+END
+sed 's/loss = mean/loss = 100 * mean/' "$digits" >"$tmp/steep.mesh" # its first gradients overflow in f16
+# shellcheck disable=SC2086
+{
+  equal "skipped steps" 2 "$tmp/zero.mesh" --data-dir "$tmp" $split
+  equal "skipped updates" 2 "$tmp/steep.mesh" $split --set train.precision=f16 --set train.steps=4
+  expect "skipped updates are counted" 0 'step 4/4 .* skipped [1-4] ' "$gpu" train "$tmp/steep.mesh" --np 2 $split --set train.precision=f16 --set train.steps=4
+  must "$gpu" train "$tmp/zero.mesh" --data-dir "$tmp" $split -q --save-params "$tmp/one.safetensors"
+  must "$gpu" train "$tmp/zero.mesh" --data-dir "$tmp" --np 2 $split -q --save-params "$tmp/two.safetensors"
+}
+same "parameters behind skipped steps" "$tmp/one.safetensors" "$tmp/two.safetensors"
+sed 's/, on_nonfinite = skip//' "$tmp/zero.mesh" >"$tmp/stops.mesh"
+# shellcheck disable=SC2086
+{
+  "$meshc" train "$tmp/stops.mesh" --data-dir "$tmp" $split >/dev/null 2>"$tmp/cpu.out"
+  "$gpu" train "$tmp/stops.mesh" --data-dir "$tmp" --np 2 $split >/dev/null 2>"$tmp/gpu.out"
+}
+holds "a loss that is not finite" $? 4
+same "where it is not finite" "$tmp/cpu.out" "$tmp/gpu.out"
+
 # Values go between one process and several.
 split="--mesh rows=2,cols=2 --layout b=rows,h=cols"
 # shellcheck disable=SC2086

@@ -29,7 +29,7 @@ static EmitLoop each_begin(GpuEmit *g, LLVMValueRef from, LLVMValueRef to) {
 
 typedef struct Judge {
   GpuEmit *g;
-  LLVMValueRef record, header, slot; // addresses: a GpuJudging, two GpuHeaders, a GpuResult
+  LLVMValueRef record, header, slot; // addresses: a GpuJudging, the GpuHeaders, a GpuResult
   GpuCell worst;                     // the largest GpuVerdict that the thread has found
 } Judge;
 
@@ -121,26 +121,69 @@ static void write_field(Judge *j, int header, Dtype t, size_t at, LLVMValueRef x
   gpu_write(j->g, t, field(j, header, at), x, GPU_GLOBAL);
 }
 
-// Emits the decision, for one thread: it writes verdict and step to the slot, the header of the
-// launches after the commit (number 1), and that of the next step (number 0). worst: the largest
-// verdict of all threads, an i32.
-static void decide(Judge *j, LLVMValueRef worst) {
+// Emits whether the launch has a bit of `flags`.
+static LLVMValueRef has_flag(Judge *j, int flag) {
+  Emit *e = &j->g->e;
+  return not_zero(e, keep_bits(e, LLVMGetParam(e->fn, 3), flag));
+}
+
+// Emits the address of field `at` of the GpuVote, which lies behind the headers.
+static LLVMValueRef vote(Judge *j, size_t at) { return field(j, 2, at); }
+
+static LLVMValueRef of_slot(Judge *j, size_t at) {
+  return at_byte(j->g, j->slot, i64_of(&j->g->e, (int64_t)at));
+}
+
+// Emits that the vote says whether the process was asked to stop, if other devices are to know it.
+// To read memory of the host takes a microsecond, so one device alone leaves it out.
+static void take_asked(Judge *j) {
   GpuEmit *g = j->g;
   Emit *e = &g->e;
-  LLVMValueRef go = read_field(j, TYPE_I32, offsetof(GpuHeader, go)), zero = int_like(go, 0);
-  LLVMValueRef verdict = pick(e, not_zero(e, go), worst, int_like(go, GPU_STEP_HALTED));
-  LLVMValueRef good = int_equal(e, verdict, zero);
+  LLVMBasicBlockRef done = if_begin(e, bit_not(e, has_flag(j, GPU_DECIDES)));
+  LLVMValueRef asked = gpu_read(g, TYPE_I64, of_slot(j, offsetof(GpuResult, asked)), GPU_GLOBAL);
+  gpu_write(g, TYPE_I64, vote(j, offsetof(GpuVote, asked)), asked, GPU_GLOBAL);
+  if_end(e, done);
+}
+
+// Emits that all threads look at the step, and one writes the vote.
+static void look(Judge *j) {
+  GpuEmit *g = j->g;
+  Emit *e = &g->e;
+  gpu_cell_clear(g, &j->worst);
+  found(j, LLVMConstNull(e->i1), GPU_STEP_GOOD); // what it stays if there is nothing to look at
+  look_at_statuses(j);
+  copy_values(j);
+  LLVMValueRef worst;
+  gpu_cells_join(g, 1, &j->worst, true, &worst);
+  LLVMBasicBlockRef done = if_begin(e, int_equal(e, g->thread, i64_of(e, 0)));
+  gpu_write(g, TYPE_I64, vote(j, offsetof(GpuVote, verdict)), int_zext(e, worst, e->i64),
+            GPU_GLOBAL);
+  gpu_write(g, TYPE_I64, vote(j, offsetof(GpuVote, asked)), i64_of(e, 0), GPU_GLOBAL);
+  take_asked(j);
+  if_end(e, done);
+}
+
+// Emits the decision, for one thread: it writes verdict and step to the slot, the header of the
+// launches after the commit (number 1), and that of the next step (number 0).
+static void decide(Judge *j) {
+  GpuEmit *g = j->g;
+  Emit *e = &g->e;
+  LLVMValueRef worst = gpu_read(g, TYPE_I64, vote(j, offsetof(GpuVote, verdict)), GPU_GLOBAL),
+               asked = gpu_read(g, TYPE_I64, vote(j, offsetof(GpuVote, asked)), GPU_GLOBAL);
+  LLVMValueRef go = read_field(j, TYPE_I32, offsetof(GpuHeader, go));
+  LLVMValueRef verdict = pick(e, not_zero(e, go), worst, i64_of(e, GPU_STEP_HALTED));
+  LLVMValueRef good = int_equal(e, verdict, i64_of(e, 0));
   LLVMValueRef step = read_field(j, TYPE_I64, offsetof(GpuHeader, step)),
                sequence = read_field(j, TYPE_I64, offsetof(GpuHeader, sequence));
-  gpu_write(g, TYPE_I64, j->slot, int_zext(e, verdict, e->i64), GPU_GLOBAL);
-  gpu_write(g, TYPE_I64, at_byte(g, j->slot, i64_of(e, offsetof(GpuResult, sequence))), sequence,
-            GPU_GLOBAL);
+  gpu_write(g, TYPE_I64, of_slot(j, offsetof(GpuResult, verdict)), verdict, GPU_GLOBAL);
+  gpu_write(g, TYPE_I64, of_slot(j, offsetof(GpuResult, sequence)), sequence, GPU_GLOBAL);
+  gpu_write(g, TYPE_I64, of_slot(j, offsetof(GpuResult, asked)), asked, GPU_GLOBAL);
   static const size_t same[] = {offsetof(GpuHeader, seed), offsetof(GpuHeader, repeat)};
   for (size_t i = 0; i < countof(same); i++)
     write_field(j, 1, TYPE_I64, same[i], read_field(j, TYPE_I64, same[i]));
   write_field(j, 1, TYPE_I64, offsetof(GpuHeader, step), step);
   write_field(j, 1, TYPE_I64, offsetof(GpuHeader, sequence), sequence);
-  LLVMValueRef commits = not_zero(e, keep_bits(e, LLVMGetParam(e->fn, 3), GPU_COMMITS));
+  LLVMValueRef commits = has_flag(j, GPU_COMMITS);
   LLVMValueRef advance = int_zext(e, bit_and(e, good, commits), e->i64);
   write_field(j, 0, TYPE_I64, offsetof(GpuHeader, step), int_add(e, step, advance));
   write_field(j, 0, TYPE_I64, offsetof(GpuHeader, sequence), int_add(e, sequence, i64_of(e, 1)));
@@ -155,14 +198,13 @@ static void emit_judge(GpuEmit *g) {
   Judge j = {.g = g, .record = LLVMGetParam(e->fn, 0), .header = LLVMGetParam(e->fn, 1)};
   j.slot = slot_of_step(&j);
   j.worst = gpu_cell_make(g, OP_MAX, TYPE_I32);
-  gpu_cell_clear(g, &j.worst);
-  found(&j, LLVMConstNull(e->i1), GPU_STEP_GOOD); // what it stays if there is nothing to look at
-  look_at_statuses(&j);
-  copy_values(&j);
-  LLVMValueRef worst;
-  gpu_cells_join(g, 1, &j.worst, true, &worst);
-  LLVMBasicBlockRef done = if_begin(e, int_equal(e, g->thread, i64_of(e, 0)));
-  decide(&j, worst);
+  LLVMBasicBlockRef done = if_begin(e, has_flag(&j, GPU_LOOKS));
+  look(&j);
+  if_end(e, done);
+  gpu_barrier(g); // all threads have read the header
+  LLVMValueRef one = int_equal(e, g->thread, i64_of(e, 0));
+  done = if_begin(e, bit_and(e, one, has_flag(&j, GPU_DECIDES)));
+  decide(&j);
   if_end(e, done);
   gpu_function_end(g);
 }

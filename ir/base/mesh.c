@@ -10,6 +10,12 @@ int64_t mesh_size(const Mesh *m) {
   return n;
 }
 
+Axes mesh_axes(const Mesh *m) {
+  Axes all = {.n = (uint8_t)m->naxes};
+  for (int a = 0; a < m->naxes; a++) all.at[a] = (uint8_t)a;
+  return all;
+}
+
 // Returns the difference of the numbers of two processors that are neighbours on axis a.
 static int64_t axis_stride(const Mesh *m, int a) {
   int64_t s = 1;

@@ -30,6 +30,7 @@ typedef struct Axes {
   uint8_t n, at[MAX_AXES];
 } Axes;
 int64_t axes_size(const Mesh *m, Axes a);
+Axes mesh_axes(const Mesh *m); // all axes, in order
 // The group of processor r over axes `a` has the processors that differ from r only on these axes.
 // axes_rank returns the rank of r in this group, in row-major order of the coordinates. axes_peer
 // returns the processor that has rank k.

@@ -60,8 +60,11 @@ typedef struct GpuHeader {
 // those of GpuEntry.phases.
 enum {
   GPU_PHASE_BIT = 8,
-  GPU_IF_GO = 1,   // the function returns at once if GpuHeader.go is 0
-  GPU_COMMITS = 2, // of the judge: it advances GpuHeader.step if the step is good
+  GPU_IF_GO = 1, // the function returns at once if GpuHeader.go is 0
+  // of the judge (ir/program/gpu_step.h)
+  GPU_COMMITS = 2, // it advances GpuHeader.step if the step is good
+  GPU_LOOKS = 4,   // it looks at the step, and votes
+  GPU_DECIDES = 8, // it decides by the vote
 };
 
 // The first fault of the launches that share it, in device memory, filled with zeros before. Faults

@@ -6,11 +6,15 @@
 // not be committed therefore ends on the device all that were started behind it:
 //
 //   step n     launches before the commit   do nothing if header[0].go is 0
-//              judge                        reads faults and values that must be finite; writes the
-//                                           result for the host, header[1].go, and header[0].go of
-//                                           the next step: once 0 it stays 0, until the host has
-//                                           dealt with the step that failed
+//              judge                        reads faults and values that must be finite, and votes;
+//                                           then writes the result for the host, header[1].go, and
+//                                           header[0].go of the next step: once 0 it stays 0, until
+//                                           the host has dealt with the step that failed
 //              launches after the commit    do nothing if header[1].go is 0
+//
+// Where processes have a device each, the judge runs twice: it votes (GPU_LOOKS), the votes are
+// replaced by their maxima over all devices, and it decides (GPU_DECIDES). So all decide alike, and
+// no host takes part.
 //
 // Results lie in memory of the host that the device may write (page-locked): a slot for each step
 // that may be under way, which step number GpuHeader.sequence takes in turn.
@@ -29,10 +33,25 @@ typedef enum GpuVerdict {
   GPU_STEP_HALTED      // header[0].go was 0: an earlier step was not good
 } GpuVerdict;
 
+// What a device says of a step, before it is known what the others say. It lies behind the two
+// headers. With several devices both numbers become the largest ones of all.
+typedef struct GpuVote {
+  int64_t verdict; // a GpuVerdict
+  int64_t asked;   // GpuResult.asked, or 0 if the same launch decides
+} GpuVote;
+enum {
+  VOTE_NUMBERS = sizeof(GpuVote) / sizeof(int64_t),
+  GPU_VOTE_AT = 2 * sizeof(GpuHeader), // bytes from the first header to the vote
+  GPU_HEADER_BYTES = GPU_VOTE_AT + sizeof(GpuVote)
+};
+
 // The head of a slot of results. The scalars follow, 8 bytes each, filled up with zeros.
 typedef struct GpuResult {
   int64_t verdict;  // a GpuVerdict
   int64_t sequence; // GpuHeader.sequence of the step
+  // 1: the process has been asked to stop. The host writes that of its own process before it starts
+  // the step, and the judge that of all.
+  int64_t asked;
 } GpuResult;
 
 // A scalar that the judge copies to the slot.

@@ -391,15 +391,13 @@ static void take_fault(Exec *e, const FaultNote *t) {
     *f = t->fault;
 }
 
-static bool stop_requested(const Exec *e) { return e->stop_request && *e->stop_request; }
+bool exec_stop_requested(const Exec *e) { return e->stop_request && *e->stop_request; }
 
-// Exchanges the result of a step and the first fault of each rank (process) among all ranks.
-// Afterwards e->fault has the faults of all ranks, and e->result is equal on all ranks.
-static void ranks_judge(Exec *e) {
+void exec_vote(Exec *e) {
   enum { ASKED = 256 };
   RankNote mine = {.what = NOTE_STEP,
                    .sequence = e->sequence,
-                   .value = e->result + (stop_requested(e) ? ASKED : 0)};
+                   .value = e->result + (exec_stop_requested(e) ? ASKED : 0)};
   FaultNote told = {0};
   const RankNote *const *all;
   const StepFault *f = exec_first_fault(e);
@@ -426,13 +424,13 @@ static void judge(Exec *e) {
     e->result = STEP_BAD_INDEX;
   else if (!is_finite(e))
     e->result = STEP_NOT_FINITE;
-  if (e->ranks && !e->judged) ranks_judge(e);
+  if (e->ranks && !e->judged) exec_vote(e);
   e->judged = true;
 }
 
-void exec_judge(Exec *e) {
-  judge(e);
+void exec_decide(Exec *e) {
   e->stop = e->result != STEP_OK || !e->commit;
+  e->judged = true;
 }
 
 static bool all_meet(const Exec *e, uint32_t i) {
@@ -462,7 +460,7 @@ static bool meet(Exec *e, uint32_t i, int worker, Seat s, const LoopSteps *steps
   }
   wait_all(e);
   if (in->kind == INSTR_COMMIT) {
-    if (worker == 0) exec_judge(e);
+    if (worker == 0) judge(e), exec_decide(e);
     wait_all(e);
     return !e->stop;
   }
@@ -701,7 +699,7 @@ void exec_free(Exec *e) {
   free(e);
 }
 
-bool exec_stop_asked(const Exec *e) { return e->ranks ? e->asked : stop_requested(e); }
+bool exec_stop_asked(const Exec *e) { return e->ranks ? e->asked : exec_stop_requested(e); }
 const CommCount *exec_counts(const Exec *e) { return &e->comm->count; }
 bool exec_is_stuck(const Exec *e) { return e && e->under_way; }
 int exec_workers(const Exec *e) { return e->workers; }

@@ -214,9 +214,15 @@ void exec_note_fault(Exec *e, int64_t context, int worker, uint32_t instr, const
                      const LoopSteps *steps);
 // Sets the fields of e that describe a step, and clears its result and faults.
 void exec_step_begins(Exec *e, int64_t step, bool commit);
-// Sets e->result from e->fault and from the output that must be finite, which are complete, and
-// e->stop: whether the step ends at INSTR_COMMIT. One worker calls it when all have come there.
-void exec_judge(Exec *e);
+// Takes e->result as the result of the step, and sets e->stop: whether the step ends at
+// INSTR_COMMIT.
+void exec_decide(Exec *e);
+// Exchanges the result of a step and the first fault of each rank (process) among all ranks, which
+// call it together. Afterwards e->fault has the faults of all ranks, and e->result and e->asked are
+// equal on all ranks.
+void exec_vote(Exec *e);
+// Returns whether this process has been asked to stop, whatever other ranks have been.
+bool exec_stop_requested(const Exec *e);
 // Returns the index of the instruction to run after instruction i, which is an INSTR_LOOP or
 // INSTR_END, bound as b. If the loop has another iteration, this is the first instruction in the
 // loop, otherwise the instruction after the loop.

@@ -128,20 +128,24 @@ static bool make_comm(GpuComms *c, const Mesh *m, Axes axes, SharedSegment *ids)
   return settle(c, made->comm, r, "ncclCommInitRankConfig");
 }
 
-// Makes the communicators that p needs and that are missing, with `ids` as in share_id. All ranks
-// call it together. Returns false once the run has failed.
-static bool make_comms(GpuComms *c, const Program *p, SharedSegment *ids) {
-  for (uint32_t i = 0; i < p->ninstrs; i++) {
-    if (p->instr[i].kind != INSTR_COLLECTIVE) continue;
-    Axes axes = group_axes(&p->instr[i].u.collective);
-    if (find(c, axes) || devices_along(&p->mesh, axes, ranks_processors(c->ranks)) == 1) continue;
-    if (c->n == c->room) {
-      c->room = 2 * c->room + 4;
-      c->at = mem_grow(c->at, c->room * sizeof *c->at);
-    }
-    if (!make_comm(c, &p->mesh, axes, ids)) return false;
+// Makes the communicator along `axes`, with `ids` as in share_id, if it is missing and goes to
+// other ranks. All ranks call it together. Returns false once the run has failed.
+static bool need_comm(GpuComms *c, const Mesh *m, Axes axes, SharedSegment *ids) {
+  if (find(c, axes) || devices_along(m, axes, ranks_processors(c->ranks)) == 1) return true;
+  if (c->n == c->room) {
+    c->room = 2 * c->room + 4;
+    c->at = mem_grow(c->at, c->room * sizeof *c->at);
   }
-  return true;
+  return make_comm(c, m, axes, ids);
+}
+
+// Makes the communicators that p needs, and that of all ranks, as need_comm does.
+static bool make_comms(GpuComms *c, const Program *p, SharedSegment *ids) {
+  for (uint32_t i = 0; i < p->ninstrs; i++)
+    if (p->instr[i].kind == INSTR_COLLECTIVE &&
+        !need_comm(c, &p->mesh, group_axes(&p->instr[i].u.collective), ids))
+      return false;
+  return need_comm(c, &p->mesh, mesh_axes(&p->mesh), ids);
 }
 
 bool gpu_comms_add(GpuComms *c, const Program *p, CudaStream stream, Diag *d) {
@@ -155,6 +159,7 @@ bool gpu_comms_add(GpuComms *c, const Program *p, CudaStream stream, Diag *d) {
 // -- data of the first rank ----------------------------------------------------------------------
 
 bool gpu_comms_first(const GpuComms *c) { return ranks_rank(c->ranks) == 0; }
+bool gpu_comms_several(const GpuComms *c) { return ranks_count(c->ranks) > 1; }
 
 // Does what gpu_comms_share does. room: memory in which the first rank passes the bytes on to the
 // ranks of its machine. Returns false once the run has failed.
@@ -246,11 +251,21 @@ static bool look(GpuComms *c, double waited) {
   return ranks_watch(c->ranks, waited, "the GPUs of the other ranks");
 }
 
-bool gpu_comms_wait(GpuComms *c, CudaStream stream, const char *what, Diag *d) {
+// What is waited for: an event, or without one the end of a stream.
+typedef struct Awaited {
+  CudaEvent event;
+  CudaStream stream;
+} Awaited;
+
+static CudaResult ask(const Awaited *a) {
+  return a->event ? cuda.EventQuery(a->event) : cuda.StreamQuery(a->stream);
+}
+
+static bool wait_for(GpuComms *c, Awaited a, const char *what, Diag *d) {
   const struct timespec nap = {0, 50000};
   double began = clock_seconds(), looked = began;
   CudaResult r;
-  while ((r = cuda.StreamQuery(stream)) == CUDA_NOT_READY) {
+  while ((r = ask(&a)) == CUDA_NOT_READY) {
     double now = clock_seconds();
     if (now - began > 0.002) nanosleep(&nap, NULL);
     if (now - looked < LOOK_SECONDS) continue;
@@ -258,6 +273,14 @@ bool gpu_comms_wait(GpuComms *c, CudaStream stream, const char *what, Diag *d) {
     if (!look(c, now - began)) return ranks_lost(d);
   }
   return cuda_good(r, what, d);
+}
+
+bool gpu_comms_wait(GpuComms *c, CudaStream stream, const char *what, Diag *d) {
+  return wait_for(c, (Awaited){.stream = stream}, what, d);
+}
+
+bool gpu_comms_wait_event(GpuComms *c, CudaEvent event, const char *what, Diag *d) {
+  return wait_for(c, (Awaited){.event = event}, what, d);
 }
 
 // -- the end ------------------------------------------------------------------------------------

@@ -16,9 +16,9 @@ typedef struct GpuComms GpuComms;
 // Opens NCCL. Returns NULL after an error in d. r must outlive the result. Free it with
 // gpu_comms_free.
 GpuComms *gpu_comms_new(Ranks *r, Diag *d);
-// Makes the communicators that the collectives of a program need and that are not there yet. All
-// ranks call it together, with the GPU in use. Returns false after an error in d, or if the run has
-// failed.
+// Makes the communicators that the collectives of a program need and that are not there yet, and
+// that of all ranks, whose axes are mesh_axes. All ranks call it together, with the GPU in use.
+// Returns false after an error in d, or if the run has failed.
 MUST_USE bool gpu_comms_add(GpuComms *c, const Program *p, CudaStream stream, Diag *d);
 bool gpu_comms_first(const GpuComms *c); // returns whether this is the first rank
 // Gives the bytes that the first rank has at `data` to all ranks, which call it together. Returns
@@ -28,9 +28,11 @@ MUST_USE bool gpu_comms_share(GpuComms *c, void *data, int64_t bytes, Diag *d);
 // those of the GPU. Returns false as gpu_comms_add does.
 MUST_USE bool gpu_comms_send(GpuComms *c, Axes axes, const Message *m, uint32_t n,
                              CudaStream stream, Diag *d);
-// Waits until a stream is empty, at most as long as the deadline of the ranks. `what` names the
-// wait in an error of the GPU. Returns false as gpu_comms_add does.
+bool gpu_comms_several(const GpuComms *c); // returns whether there are several ranks
+// Waits until a stream is empty, or until an event is reached, at most as long as the deadline of
+// the ranks. `what` names the wait in an error of the GPU. Returns false as gpu_comms_add does.
 MUST_USE bool gpu_comms_wait(GpuComms *c, CudaStream stream, const char *what, Diag *d);
+MUST_USE bool gpu_comms_wait_event(GpuComms *c, CudaEvent event, const char *what, Diag *d);
 // Ends all messages under way, which other ranks may not answer. The communicators cannot be used
 // any more. Call it only when all graphs with messages are freed: NCCL waits for that. c may be
 // NULL.

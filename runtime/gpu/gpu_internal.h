@@ -172,9 +172,9 @@ typedef struct StepPlan {
   VEC(GpuOp) op;
   VEC(GpuRound) round;
   uint32_t commit; // number of rounds up to the judge
-  // The host decides whether the step is committed: with several ranks, and where the GPU cannot
-  // leave out an operation after the commit (a product into a persistent tensor). Such a step runs
-  // in two parts, COURSE_FIRST and COURSE_SECOND.
+  // The host leaves out what is after the commit of a step that is not committed, because the GPU
+  // cannot leave out one of its operations (a product into a persistent tensor). Such a step runs
+  // in two parts, COURSE_FIRST and COURSE_SECOND. Equal on all ranks.
   bool halves;
   PlanNeed need;
   uint32_t nstatus;
@@ -252,7 +252,8 @@ struct DeviceWork {
   bool eager;    // no graphs are captured (MESHC_GPU_EAGER)
   bool alone;    // messages are in the main stream, too: its rounds are profiled or looked at
   GpuTimes times;
-  // header: two GpuHeaders on the GPU. given: page-locked memory from which the first one is set.
+  // header: two GpuHeaders and a GpuVote on the GPU. given: page-locked memory from which the first
+  // header is set.
   // expected: what the first one will be behind the steps under way, if all of them are good.
   CudaAddress header;
   GpuHeader *given, expected;
@@ -325,8 +326,10 @@ void gpu_results_list(DeviceWork *w);
 // Makes the slots. Returns false after an error in w->diag.
 MUST_USE bool gpu_results_new(DeviceWork *w);
 void gpu_results_free(DeviceWork *w);
-// Reads the slot of a step that has ended: copies the scalars to their places on the host, and
-// returns the verdict.
+// Prepares the slot of the next step, which no step under way has.
+void gpu_results_prepare(DeviceWork *w);
+// Reads the slot of a step that has ended: copies the scalars to their places on the host, notes
+// whether a rank has been asked to stop (Exec.asked), and returns the verdict.
 GpuVerdict gpu_results_take(DeviceWork *w, const Flight *f);
 // Returns whether the host has the value of output t from the last step whose slot was read.
 bool gpu_results_have(const DeviceWork *w, uint32_t t);

@@ -50,7 +50,7 @@ static int64_t add_bytes(int64_t a, int64_t b) { return size_add(a, b, &a) ? a :
 // batch has a plan of its own, which needs at most as much. What products share may be there
 // already.
 static int64_t bytes_needed(const DeviceWork *w, const PlanNeed *need) {
-  int64_t bytes = 2 * sizeof(GpuHeader) + GPU_SLOTS * w->inputs.bytes;
+  int64_t bytes = GPU_HEADER_BYTES + GPU_SLOTS * w->inputs.bytes;
   for (uint32_t i = 0; i < w->nspans; i++) bytes = add_bytes(bytes, w->span[i].bytes);
   for (int i = 0; i < (w->exec->program->over ? PLANS : 1); i++)
     bytes = add_bytes(bytes, (int64_t)(need->table + need->statuses + need->scratch + need->slots));

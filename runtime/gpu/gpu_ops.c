@@ -117,22 +117,6 @@ static bool measure_product(DeviceWork *w, StepPlan *p, const GpuRound *round) {
   return true;
 }
 
-// Returns whether a host address is in the memory that processor c uses within a step only.
-static bool is_work(const Exec *e, int64_t c, const char *at) {
-  const char *arena = e->context[c].arena;
-  return arena && at >= arena && at < arena + e->program->arena_bytes;
-}
-
-// Returns whether a product on processor c writes only memory of the step. Operands that it may
-// only read are taken as written.
-static bool is_temporary(const Exec *e, int64_t c, const BoundGemm *b) {
-  bool all = is_work(e, c, b->c);
-  for (int i = 0; i < GEMM_EXTRAS; i++) all = all && (!b->extra[i] || is_work(e, c, b->extra[i]));
-  return all;
-}
-
-// A product after the commit is computed in any case. That changes nothing in a step that is not
-// committed, unless the result outlives the step.
 static bool plan_product(DeviceWork *w, StepPlan *p, GpuRound *round) {
   const Exec *e = w->exec;
   GpuProducts *all = gpu_products_of(w->code->gpu, w->diag);
@@ -145,9 +129,7 @@ static bool plan_product(DeviceWork *w, StepPlan *p, GpuRound *round) {
     GpuOp op = {.kind = GPU_PRODUCT};
     if (!gpu_product_make(all, p->arena, b, at, &round->steps, &op.u.product, w->diag))
       return false;
-    if (op.u.product.ncalls == 0) continue;
-    add_op(p, op);
-    p->halves = p->halves || (after_commit(p) && !is_temporary(e, c, b));
+    if (op.u.product.ncalls > 0) add_op(p, op);
   }
   return true;
 }

@@ -62,10 +62,39 @@ static bool measure(DeviceWork *w, StepPlan *p, GpuRound *round, const InstrPlan
 
 bool gpu_plan_defers(const Exec *e) { return e->defers && !e->nonfinite; }
 
+// Returns whether a reference is to memory that outlives the step: that of a persistent tensor.
+static bool is_lasting(const Program *p, Ref r) {
+  while (r.tensor >= 0 && p->tensor[r.tensor].at.tensor != r.tensor) r = p->tensor[r.tensor].at;
+  return r.tensor >= 0;
+}
+
+// Returns whether a product writes memory that outlives the step. Operands that it may only read
+// are taken as written.
+static bool writes_lasting(const Program *p, const Gemm *g) {
+  bool lasting = is_lasting(p, g->c);
+  for (int i = 0; i < GEMM_EXTRAS; i++) {
+    const Ref *extra = gemm_extra(g, i);
+    lasting = lasting || (extra && is_lasting(p, *extra));
+  }
+  return lasting;
+}
+
+// Returns StepPlan.halves. A product after the commit is computed in any case. That changes nothing
+// in a step that is not committed, unless the result outlives the step.
+static bool needs_halves(const Program *p) {
+  bool after_commit = false, halves = false;
+  for (uint32_t i = 0; i < p->ninstrs; i++) {
+    const Instr *in = &p->instr[i];
+    after_commit = after_commit || in->kind == INSTR_COMMIT;
+    halves = halves || (after_commit && in->kind == INSTR_GEMM && writes_lasting(p, &in->u.gemm));
+  }
+  return halves;
+}
+
 static StepPlan plan_begin(const Exec *e) {
   return (StepPlan){.rows = e->rows,
                     .defers = gpu_plan_defers(e),
-                    .halves = e->ranks != NULL,
+                    .halves = needs_halves(e->program),
                     .commit = UINT32_MAX};
 }
 

@@ -56,6 +56,11 @@ void gpu_results_free(DeviceWork *w) {
   }
 }
 
+void gpu_results_prepare(DeviceWork *w) {
+  const GpuResult r = {.asked = exec_stop_requested(w->exec)};
+  memcpy(w->result[w->sequence % GPU_SLOTS], &r, sizeof r);
+}
+
 GpuVerdict gpu_results_take(DeviceWork *w, const Flight *f) {
   const char *slot = w->result[f->sequence % GPU_SLOTS];
   GpuResult r;
@@ -66,6 +71,7 @@ GpuVerdict gpu_results_take(DeviceWork *w, const Flight *f) {
     memcpy(w->exec->context[s->context].tensor[s->tensor],
            slot + sizeof r + (size_t)i * SCALAR_BYTES, (size_t)s->bytes);
   }
+  w->exec->asked = w->exec->asked || r.asked;
   return (GpuVerdict)r.verdict;
 }
 
@@ -105,8 +111,31 @@ bool gpu_judge_measure(DeviceWork *w, StepPlan *p, const GpuRound *round) {
   return true;
 }
 
-bool gpu_judge_plan(DeviceWork *w, StepPlan *p, GpuRound *round) {
+// Adds a launch of the judge, on the record of `l`. flags: what it does.
+static void add_judge(DeviceWork *w, StepPlan *p, const Launching *l, int32_t flags) {
   GpuEntry entry = gpu_judge_entry();
+  GpuOp *op = gpu_ops_launch(p, w->code->judge, l, 1, 1, entry.threads, entry.shared);
+  op->u.launch.flags = flags;
+}
+
+// Adds the exchange of votes among all ranks, in the main stream: all collectives are joined here.
+static void add_vote(DeviceWork *w, StepPlan *p) {
+  Message *m = arena_array(p->arena, Message, 1);
+  void *vote = (void *)(uintptr_t)(w->header + GPU_VOTE_AT);
+  *m = (Message){.kind = MESSAGE_REDUCE,
+                 .from = vote,
+                 .to = vote,
+                 .count = VOTE_NUMBERS,
+                 .type = TYPE_I64,
+                 .monoid = MONOID_MAX};
+  vec_push(p->arena, p->op) =
+      (GpuOp){.kind = GPU_MESSAGES,
+              .u.messages = {.axes = mesh_axes(&w->exec->program->mesh), .n = 1, .at = m}};
+}
+
+bool gpu_judge_plan(DeviceWork *w, StepPlan *p, GpuRound *round) {
+  const GpuComms *comms = w->code->gpu->comms;
+  bool votes = comms && gpu_comms_several(comms);
   GpuJudging j = {.statuses = p->status_at, .nstatuses = p->nstatus, .nvalues = w->nscalars};
   Launching l = {.nsets = 1};
   char *to = gpu_table_add(p, record_bytes(w), &l.table);
@@ -114,8 +143,11 @@ bool gpu_judge_plan(DeviceWork *w, StepPlan *p, GpuRound *round) {
   for (int i = 0; i < GPU_SLOTS; i++) j.slot[i] = (uintptr_t)w->result[i];
   memcpy(to, &j, sizeof j);
   put_values(w, to);
-  GpuOp *op = gpu_ops_launch(p, w->code->judge, &l, 1, 1, entry.threads, entry.shared);
-  op->u.launch.flags = GPU_COMMITS;
+  add_judge(w, p, &l, votes ? GPU_LOOKS : GPU_LOOKS | GPU_DECIDES | GPU_COMMITS);
+  if (votes) {
+    add_vote(w, p);
+    add_judge(w, p, &l, GPU_DECIDES | GPU_COMMITS);
+  }
   p->commit = p->round.n + 1; // the rounds so far, and this one
   return true;
 }

@@ -5,8 +5,10 @@
 //   finish   the host waits for the event and reads the slot of results
 //
 // The GPU itself decides whether a step is committed, and ends the steps behind one that is not
-// (ir/program/gpu_step.h). Where the host must decide (StepPlan.halves), a step runs in two parts,
-// and the host waits between them.
+// (ir/program/gpu_step.h). GPUs of several ranks decide together, by a message within the step, and
+// all ranks have the same steps under way: so a step that is not committed ends on all GPUs. Their
+// hosts meet only after a fault, to find the first one. Where the GPU cannot leave out what is
+// after the commit (StepPlan.halves), a step runs in two parts, and the host waits between them.
 //
 // There are no graphs, and operations are put into the stream one by one, if the environment has
 // MESHC_GPU_EAGER, in steps that are timed (gpu_times.c), and in those whose values are looked at
@@ -121,6 +123,7 @@ static bool take_off(DeviceWork *w, StepPlan *p, Course course) {
   Flight f = {.step = e->step, .sequence = w->sequence, .commit = e->commit, .plan = p};
   CudaEvent done = w->done[f.sequence % GPU_SLOTS];
   if (w->nflights == GPU_SLOTS) BUG("too many steps are under way");
+  gpu_results_prepare(w);
   if (!set_header(w, course == COURSE_WHOLE) || !gpu_inputs_send(w) || !run_course(w, p, course) ||
       !cuda_good(cuda.EventRecord(done, w->code->gpu->stream), "cuEventRecord", w->diag))
     return false;
@@ -145,8 +148,34 @@ static void count_sent(const DeviceWork *w, const StepPlan *p, int part) {
   }
 }
 
+// Returns the number of calls of collectives in a part of a step. part: as for count_sent.
+static int64_t calls_of(const StepPlan *p, int part) {
+  int64_t n = 0;
+  for (int k = 0; k < COLL_COUNT; k++) n += p->count[part].calls[k];
+  return n;
+}
+
+// Counts the collectives of a step that is about to start, as the CPU does when it calls them. If
+// one of them is that of an injected signal (--fault kill, stop), the rank ends or stops here.
+static void count_calls(DeviceWork *w, const StepPlan *p) {
+  Exec *e = w->exec;
+  int64_t n = calls_of(p, 0) + (e->commit ? calls_of(p, 1) : 0);
+  if (e->ranks) ranks_signal(e->ranks, (int64_t)e->sequence, n);
+  e->sequence += (uint64_t)n;
+}
+
+// Takes back what count_calls has counted of a step that was not good, and of those behind it. The
+// CPU does not call these collectives.
+static void discount_calls(DeviceWork *w, const Flight *bad) {
+  int64_t n = bad->commit ? calls_of(bad->plan, 1) : 0;
+  for (int i = 0; i < w->nflights; i++)
+    n += calls_of(w->flight[i].plan, 0) + calls_of(w->flight[i].plan, 1);
+  w->exec->sequence -= (uint64_t)n;
+}
+
 // Waits for the steps behind one that was not good, and forgets them: they have changed nothing.
-static bool recall(DeviceWork *w) {
+static bool recall(DeviceWork *w, const Flight *bad) {
+  discount_calls(w, bad);
   w->nflights = 0;
   w->expected.go = 0; // the header must be set again
   return gpu_wait(w);
@@ -154,9 +183,20 @@ static bool recall(DeviceWork *w) {
 
 // Waits for the end of a step. Where ranks wait for one another, that must end if one is lost.
 static bool wait_for(DeviceWork *w, const Flight *f) {
-  if (w->code->gpu->comms) return gpu_wait(w);
-  return cuda_good(cuda.EventSynchronize(w->done[f->sequence % GPU_SLOTS]),
-                   "the end of a step (cuEventSynchronize)", w->diag);
+  const Gpu *g = w->code->gpu;
+  CudaEvent done = w->done[f->sequence % GPU_SLOTS];
+  if (g->comms)
+    return gpu_comms_wait_event(g->comms, done, "the end of a step (cuEventQuery)", w->diag);
+  return cuda_good(cuda.EventSynchronize(done), "the end of a step (cuEventSynchronize)", w->diag);
+}
+
+// Takes over the faults of a step that was not good because of them. Only the ranks on whose GPUs
+// they were have them: so all ranks, which know of the verdict, meet and tell one another.
+static bool find_faults(DeviceWork *w, const Flight *f) {
+  Exec *e = w->exec;
+  if (!gpu_results_faults(w, f->plan)) return false;
+  if (e->ranks) exec_vote(e);
+  return e->result != STEP_FAILED;
 }
 
 // Waits for the first step under way and takes its results over. Returns false after an error.
@@ -174,18 +214,18 @@ static bool land(DeviceWork *w, Flight *f) {
   count_sent(w, f->plan, 0);
   e->result = results[verdict];
   return verdict == GPU_STEP_GOOD ||
-         (recall(w) && (verdict != GPU_STEP_FAULTY || gpu_results_faults(w, f->plan)));
+         (recall(w, f) && (verdict != GPU_STEP_FAULTY || find_faults(w, f)));
 }
 
 // -- the functions of the device ----------------------------------------------------------------
 
-// Runs a step in two parts, between which the host decides.
+// Runs a step in two parts, between which the host leaves out the second one if the step is not
+// good.
 static bool run_halves(DeviceWork *w, StepPlan *p) {
   Exec *e = w->exec;
   Flight f;
   if (!take_off(w, p, COURSE_FIRST) || !land(w, &f)) return false;
-  e->result = STEP_OK; // exec_judge finds it again, with that of other processes
-  exec_judge(e);
+  exec_decide(e);
   if (e->stop || p->commit == p->round.n) return true;
   count_sent(w, p, 1);
   gpu_changed(w, TENSOR_PARAM, TENSOR_SLOT);
@@ -199,16 +239,6 @@ static bool begin_call(const DeviceWork *w) {
 // Scalars that are fetched are those of the last step that was started: so no other step may be
 // under way where there are any.
 int gpu_ahead(const DeviceWork *w) { return w->plan[0].halves || w->fetches ? 1 : GPU_SLOTS; }
-
-// Counts the collectives of a step that is about to start, as the CPU does when it calls them. If
-// one of them is that of an injected signal (--fault kill, stop), the rank ends or stops here.
-static void count_calls(DeviceWork *w, const StepPlan *p) {
-  Exec *e = w->exec;
-  int64_t n = 0;
-  for (int k = 0; k < COLL_COUNT; k++) n += p->count[0].calls[k] + p->count[1].calls[k];
-  if (e->ranks) ranks_signal(e->ranks, (int64_t)e->sequence, n);
-  e->sequence += (uint64_t)n;
-}
 
 bool gpu_start(DeviceWork *w) {
   if (!begin_call(w)) return false;
@@ -225,8 +255,7 @@ bool gpu_finish(DeviceWork *w) {
   if (!begin_call(w)) return false;
   if (w->nflights == 0) return true; // a step in two parts has its result
   if (!land(w, &f)) return false;
-  e->judged = true;
-  e->stop = e->result != STEP_OK || !f.commit;
+  exec_decide(e);
   if (!e->stop) count_sent(w, f.plan, 1);
   return true;
 }
@@ -236,7 +265,7 @@ static bool make_header(DeviceWork *w) {
   if (!cuda_good(cuda.MemHostAlloc(&given, sizeof *w->given, 0), "cuMemHostAlloc", w->diag))
     return false;
   w->given = given;
-  return cuda_good(cuda.MemAlloc(&w->header, 2 * sizeof *w->given), "cuMemAlloc", w->diag);
+  return cuda_good(cuda.MemAlloc(&w->header, GPU_HEADER_BYTES), "cuMemAlloc", w->diag);
 }
 
 // Makes the communicators. NCCL takes memory for them, so this comes before gpu_memory_new compares

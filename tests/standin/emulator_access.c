@@ -93,8 +93,11 @@ static Shadow *region_of(Emulator *e, const char *at, int32_t bytes, int32_t how
 static void access_global(Emulator *e, const char *at, int32_t bytes, int32_t how) {
   Shadow *s = region_of(e, at, bytes, how);
   ShadowSelf *self = &e->in_global;
+  uint32_t since = self->since;
   self->thread = (uint16_t)e->running;
+  if (s->outside) self->since = 0;
   ShadowFault fault = shadow_access(s, self, at, (size_t)bytes, shadow_how(how));
+  self->since = since;
   if (fault == SHADOW_FINE) return;
   char where[EMULATOR_TEXT];
   if (fault == SHADOW_UNWRITTEN) {

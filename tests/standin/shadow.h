@@ -52,6 +52,7 @@ typedef struct Shadow {
   size_t bytes;
   ShadowPage *page;
   bool poisoned; // a page is filled with 0xff at its first access, unless that writes it whole
+  bool outside;  // the host writes these bytes, too, without telling: all count as written
 } Shadow;
 
 // Shadows the bytes from..from+bytes. They and the shadow are touched only where they are accessed.

@@ -29,6 +29,7 @@ static int64_t below(int64_t n) {
 // Memory that the functions may access.
 typedef struct Memory {
   GpuHeader header[2];
+  GpuVote vote; // behind the headers
   GpuStatus status[STATUSES];
   _Alignas(16) char value[8 * VALUES];
   _Alignas(16) char slot[GPU_SLOTS][sizeof(GpuResult) + 8 * VALUES];
@@ -80,8 +81,11 @@ static void random_value(int i) {
 static bool run_judge(void) {
   static const int64_t statuses[] = {0, 1, 31, 255, 256, 257, STATUSES};
   int64_t n = statuses[below(countof(statuses))], values = below(4) ? below(VALUES) : 0;
-  int32_t flags = below(2) ? GPU_COMMITS : 0;
+  // most launches do both; with several devices one looks and another one decides
+  static const int32_t parts[] = {GPU_LOOKS | GPU_DECIDES, GPU_LOOKS, GPU_DECIDES};
+  int32_t flags = (below(2) ? GPU_COMMITS : 0) | parts[below(2) ? 0 : below(countof(parts))];
   random_header();
+  device.vote = (GpuVote){.verdict = below(GPU_STEP_HALTED), .asked = below(2)};
   memset(device.status, 0, sizeof device.status);
   for (int64_t i = 0; n && below(2) && i < 3; i++) device.status[below(n)].first.code = 7;
   memset(device.slot, 0x55, sizeof device.slot);

@@ -58,6 +58,7 @@ static void add_range(char *at, size_t bytes, bool allocated) {
   Range *r = range[nranges++] = mem_zeroed(1, sizeof *r);
   r->allocated = allocated;
   shadow_begin(&r->shadow, at, bytes, false);
+  r->shadow.outside = true;
 }
 
 static size_t pages(size_t bytes) { return (bytes + PAGE - 1) / PAGE * PAGE; }

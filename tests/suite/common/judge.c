@@ -11,26 +11,40 @@ static GpuVerdict worst_status(const GpuJudging *j) {
   return GPU_STEP_GOOD;
 }
 
-void judge_run(const void *record, GpuHeader *header, int32_t flags) {
-  GpuJudging j;
-  memcpy(&j, record, sizeof j);
-  char *slot = at(j.slot[header->sequence % GPU_SLOTS]);
-  GpuVerdict worst = worst_status(&j);
-  for (int64_t i = 0; i < j.nvalues; i++) {
+// Votes: by the worst of all faults and values, which are copied to the slot. asks: the vote says
+// whether the process was asked to stop.
+static void look(const void *record, const GpuJudging *j, char *slot, bool asks, GpuVote *vote) {
+  GpuVerdict worst = worst_status(j);
+  GpuResult r;
+  for (int64_t i = 0; i < j->nvalues; i++) {
     GpuValue v;
     uint64_t bits = 0;
-    memcpy(&v, (const char *)record + sizeof j + (size_t)i * sizeof v, sizeof v);
+    memcpy(&v, (const char *)record + sizeof *j + (size_t)i * sizeof v, sizeof v);
     memcpy(&bits, at(v.at), (size_t)v.bytes);
     memcpy(slot + sizeof(GpuResult) + 8 * i, &bits, 8);
     if (v.exponent && (bits & v.exponent) == v.exponent && worst < GPU_STEP_NOT_FINITE)
       worst = GPU_STEP_NOT_FINITE;
   }
-  GpuResult r = {header->go ? worst : GPU_STEP_HALTED, header->sequence};
+  memcpy(&r, slot, sizeof r);
+  *vote = (GpuVote){.verdict = worst, .asked = asks ? r.asked : 0};
+}
+
+static void decide(char *slot, GpuHeader *header, int32_t flags, const GpuVote *vote) {
+  GpuResult r = {header->go ? vote->verdict : GPU_STEP_HALTED, header->sequence, vote->asked};
   memcpy(slot, &r, sizeof r);
   header[0].go = r.verdict == GPU_STEP_GOOD;
   header[1] = header[0];
   header[0].step += header->go && flags & GPU_COMMITS ? 1 : 0;
   header[0].sequence++;
+}
+
+void judge_run(const void *record, GpuHeader *header, int32_t flags) {
+  GpuJudging j;
+  memcpy(&j, record, sizeof j);
+  char *slot = at(j.slot[header->sequence % GPU_SLOTS]);
+  GpuVote *vote = (GpuVote *)(void *)(header + 2);
+  if (flags & GPU_LOOKS) look(record, &j, slot, !(flags & GPU_DECIDES), vote);
+  if (flags & GPU_DECIDES) decide(slot, header, flags, vote);
 }
 
 void move_run(const char *table, const GpuHeader *header, int32_t nsets, int32_t flags) {
