@@ -255,6 +255,11 @@ echo precious >"$tmp/victim"
 ln -s victim "$tmp/machine.txt"
 ln -s victim "$tmp/machine.txt.partial"
 expect "doctor --measure" 0 "latency" env XDG_CACHE_HOME="$tmp/kept" "$meshc" doctor --measure "$tmp/machine.txt" --steps 1
+holds "figures without a word on how they were found" "$(grep -v '^#' "$tmp/machine.txt" | grep -vc ' # ')" 0
+sed 's/^flops = [^ ]*/flops = 1e6/' "$tmp/machine.txt" >"$tmp/kept/meshc/machine.txt"
+expect "bench with figures of a busy machine" 0 'the machine was busy' env XDG_CACHE_HOME="$tmp/kept" "$meshc" bench "$net" --steps 3
+cp "$tmp/machine.txt" "$tmp/kept/meshc/machine.txt"
+expect "bench by kind of instruction" 0 '^measured .*kernels .* times' env XDG_CACHE_HOME="$tmp/kept" "$meshc" bench "$net" --steps 3
 expect "bench with what doctor kept" 0 "^machine    $tmp/kept/meshc/machine.txt" env XDG_CACHE_HOME="$tmp/kept" "$meshc" bench "$net" --steps 3
 echo "# of another machine" >"$tmp/kept/meshc/machine.txt"
 expect "bench without a measured file" 0 "^machine    built-in" env XDG_CACHE_HOME="$tmp/kept" "$meshc" bench "$net" --steps 3

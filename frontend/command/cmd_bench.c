@@ -154,6 +154,32 @@ static json_t *roofline_json(const Bench *b) {
   return out;
 }
 
+// Kinds of instructions whose measured and predicted seconds are compared.
+static const struct {
+  InstrKind kind;
+  const char *name;
+} compared[] = {{INSTR_GEMM, "products"},
+                {INSTR_KERNEL, "kernels"},
+                {INSTR_ORDERED, "ordered"},
+                {INSTR_COLLECTIVE, "collectives"}};
+
+// Returns the measured seconds of a step in all instructions of a kind.
+static double measured_of(const Bench *b, InstrKind kind) {
+  const Program *p = b->made.compiled->program;
+  const double *seconds = exec_profile(b->exec);
+  double all = 0;
+  for (uint32_t i = 0; seconds && i < p->ninstrs; i++)
+    if (p->instr[i].kind == kind) all += seconds[i] / (double)b->profiled;
+  return all;
+}
+
+static json_t *measured_json(const Bench *b) {
+  json_t *out = json_object();
+  for (size_t i = 0; i < countof(compared); i++)
+    json_object_set_new(out, compared[i].name, json_real(measured_of(b, compared[i].kind)));
+  return out;
+}
+
 static int print_json(const Bench *b) {
   const Session *s = b->s;
   json_t *out = json_object(), *list = collectives_json(s, b->made.facts);
@@ -172,6 +198,7 @@ static int print_json(const Bench *b) {
   json_object_set_new(out, "steps_per_second", json_real(1 / b->median));
   json_object_set_new(out, "predicted_seconds", json_real(b->predicted->seconds));
   json_object_set_new(out, "predicted", simulation_json(b->predicted));
+  json_object_set_new(out, "measured", measured_json(b));
   const char *machine = b->machine ? b->machine : s->machine_name;
   json_object_set_new(out, "machine", machine ? json_text(machine) : json_null());
   json_object_set_new(
@@ -231,10 +258,36 @@ static const char *machine_text(const Bench *b) {
       b->s->machine_name);
 }
 
+// Prints the seconds of each kind of instruction, and their ratio to the predicted ones.
+static void print_measured(const Bench *b) {
+  const char *text = "";
+  for (size_t i = 0; i < countof(compared); i++) {
+    double seconds = measured_of(b, compared[i].kind),
+           predicted = b->predicted->of_kind[compared[i].kind];
+    if (seconds <= 0 || predicted <= 0) continue;
+    text = arena_printf(b->s->arena, "%s%s %s %s (%.2f times)", text, *text ? "," : "",
+                        compared[i].name, seconds_text(b->s->arena, seconds), seconds / predicted);
+  }
+  if (*text) printf("measured  %s\n", text);
+}
+
+// Warns if this run is much faster than the kept figures: another process was busy when doctor
+// measured them.
+static void warn_slow_figures(const Bench *b) {
+  double cores = fmax(b->figures.cores, 1), now = b->peak / cores;
+  if (!b->machine || option_text(b->s->opt, OPTION_MACHINE) || b->s->gpu || b->s->ranks) return;
+  if (b->figures.flops >= now * 2 / 3) return;
+  printf("           measured at %.1f GFLOP/s a core, but this run reaches %.1f: the machine was "
+         "busy; doctor --measure FILE measures it again\n",
+         b->figures.flops / 1e9, now / 1e9);
+}
+
 static void print_predicted(const Bench *b) {
   printf("predicted  %s; the step takes %.2f times that\n",
          simulation_text(b->s->arena, b->predicted), b->median / b->predicted->seconds);
+  print_measured(b);
   printf("machine    %s\n", machine_text(b));
+  warn_slow_figures(b);
 }
 
 static void print_roofline(const Bench *b) {

@@ -1,6 +1,7 @@
 // The command doctor: prints the hardware and libraries of this machine with measured rates;
 // --measure writes a machine file for --machine.
 #include "frontend/command/hardware.h"
+#include "frontend/command/measure_internal.h"
 #include "frontend/driver/session.h"
 #include "ir/base/disk.h"
 
@@ -110,7 +111,7 @@ static bool machine_text(Doctor *d, const char **out) {
   if (code_available() && !machine_measure(d->s, &m)) return false;
   m.memory = d->found.memory / (int64_t)m.cores;
   *out = arena_printf(d->s->arena, "%s%s", machine_title(d->s, (int64_t)m.cores),
-                      machine_print(d->s->arena, &m));
+                      machine_print_notes(d->s->arena, &m, measure_note));
   return true;
 }
 
@@ -128,7 +129,8 @@ static bool gpu_text(Doctor *d, const char **out) {
   m.multiprocessors = d->found.gpus.gpu[0].multiprocessors;
   m.memory = gpu_facts(s->gpu)->memory;
   if (!gpu_measure(s, &m)) return false;
-  *out = arena_printf(s->arena, "%s%s", machine_title(s, 0), machine_print(s->arena, &m));
+  *out = arena_printf(s->arena, "%s%s", machine_title(s, 0),
+                      machine_print_notes(s->arena, &m, measure_note));
   return true;
 }
 

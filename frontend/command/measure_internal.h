@@ -39,5 +39,8 @@ double sweep_simulated(const Sweep *b, const Probed *p, InstrKind kind, const Ma
 // not change it stays as it is.
 void sweep_fit(const Sweep *b, const Probed *p, InstrKind kind, double low, double high,
                double *figure);
+// Returns how `doctor --measure` finds this figure of a machine file, on a GPU or on this CPU, in
+// words. Returns NULL if there is no such figure.
+const char *measure_note(const char *figure, bool gpu);
 
 #endif

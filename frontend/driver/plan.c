@@ -49,10 +49,10 @@ static bool simulate_all(PlanReport *r) {
     return false;
   r->small = r->refined;
   r->small.choice = small;
-  if (small.layout.n > r->refined.choice.layout.n && !planner_foresee(r->s, &r->graph, &r->small))
+  if (small.layout.n > r->refined.choice.layout.n && !foresee_step(r->s, &r->graph, &r->small))
     return false;
   if (!r->own.choice.mesh) return true;
-  if (!planner_foresee(r->s, &r->graph, &r->own)) return false;
+  if (!foresee_step(r->s, &r->graph, &r->own)) return false;
   if (r->own.fits && r->own.time->seconds < r->use->time->seconds) r->use = &r->own;
   return true;
 }

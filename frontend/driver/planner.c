@@ -180,22 +180,6 @@ bool planner_search(Session *s, const SearchTask *t, SearchResult **out) {
   return true;
 }
 
-bool planner_foresee(Session *s, const Selected *of, Foreseen *f) {
-  Session trial = *s;
-  Compilation made;
-  double most;
-  Graph *g = arena_new_of(s->arena, Graph);
-  *g = layout_apply(s->arena, of->graph, f->choice.mesh, &f->choice.layout);
-  trial.trial = true;
-  if (!session_memory(s, &most) ||
-      !session_compile(&trial, g, of->purpose, of->over, "program", &made))
-    return false;
-  f->peak = program_bytes(made.compiled->program);
-  f->fits = (double)f->peak <= most;
-  f->time = session_simulate(&trial, &made);
-  return true;
-}
-
 // Sets *use to the layout that needs least memory by the estimate of the search. To be called if
 // all compiled programs need more memory than a processor has. Returns false after an error, which
 // includes that the program of this layout needs too much memory.
@@ -203,7 +187,7 @@ static bool use_smallest(Session *s, const Selected *of, const SearchTask *t,
                          const SearchChoice *from, const Foreseen **use) {
   Foreseen *least = arena_new_of(s->arena, Foreseen);
   least->choice = search_refine(s->arena, t, from, &(SearchRules){0}, SEARCH_SMALLEST);
-  if (!planner_foresee(s, of, least)) return false;
+  if (!foresee_step(s, of, least)) return false;
   *use = least;
   if (!least->fits) say_too_large(s, t, &least->choice, (double)least->peak);
   return least->fits;
@@ -218,14 +202,14 @@ static bool faster(const Foreseen *x, const Foreseen *y) {
 // (`refined`) is preferred, then the first choice of the search.
 bool planner_fastest(Session *s, const Selected *of, const SearchTask *t, const SearchResult *r,
                      Foreseen *refined, Foreseen *kept, const Foreseen **use) {
-  if (!planner_foresee(s, of, refined)) return false;
+  if (!foresee_step(s, of, refined)) return false;
   *use = refined;
   for (uint32_t i = 0; i < r->n; i++) {
     kept[i] = *refined;
     kept[i].choice = r->at[i];
     // True if the refined choice is choice i without further rules: one prediction serves both.
     bool equal = r->at[i].layout.rule == refined->choice.layout.rule;
-    if (!equal && !planner_foresee(s, of, &kept[i])) return false;
+    if (!equal && !foresee_step(s, of, &kept[i])) return false;
     if (kept[i].fits && (faster(&kept[i], *use) || !(*use)->fits)) *use = &kept[i];
   }
   return (*use)->fits || use_smallest(s, of, t, &refined->choice, use);

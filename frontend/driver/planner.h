@@ -8,8 +8,7 @@
 #ifndef FRONTEND_PLANNER_H
 #define FRONTEND_PLANNER_H
 
-#include "frontend/driver/session.h"
-#include "partition/search/search.h"
+#include "frontend/driver/foresee.h"
 
 // Sets *mesh to the *n meshes to search, in the session's arena: all shapes of `processors`
 // processors, or the model's mesh if `processors` is 0. Every mesh has the axes that `layout(...)`
@@ -22,18 +21,6 @@ MUST_USE bool planner_task(Session *s, uint32_t nmeshes, const Mesh *mesh, uint3
                            SearchTask *out);
 enum { PLANNER_KEPT = 5 }; // the number of layouts of the search that are compiled and compared
 
-// A choice of the search (mesh, layout and estimated cost) with the prediction from its compiled
-// program.
-typedef struct Foreseen {
-  SearchChoice choice;
-  int64_t peak;           // peak memory of a processor in bytes
-  bool fits;              // peak is at most --memory, or without it the memory of the machine
-  const Simulation *time; // in the session's arena
-} Foreseen;
-// Compiles the selected graph under the mesh and layout of f->choice and simulates the program.
-// Fills the other fields of *f with the numbers that `check` predicts under that layout. Returns
-// false after an error.
-MUST_USE bool planner_foresee(Session *s, const Selected *of, Foreseen *f);
 // Fills `kept` with predictions for all choices of r, at most PLANNER_KEPT, and *refined with the
 // prediction for refined->choice. *use gets the prediction with the fastest program among those
 // that fit the memory. If none fits, *use gets a prediction for the layout that needs least memory.

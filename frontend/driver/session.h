@@ -37,7 +37,9 @@ typedef struct Session {
   bool apart;              // ExecOptions.apart of such a program
   const volatile sig_atomic_t *stop_request; // a value other than 0 ends training after the step
   bool unfused;                              // the next compiles make one kernel for each operation
-  bool trial; // the program is only examined, not run: it may need more than --memory
+  // The program is only examined, not run: it may need more than --memory, and -v says nothing
+  // about its compile.
+  bool trial;
   // Programs for "run" hold all parameters and states, also those that the graph does not read,
   // because other programs of the library share them. The library opens the GPU of --device cuda
   // when it first compiles, and not when the model is loaded.

@@ -163,7 +163,7 @@ static bool planned_alike(const Compilation *c, Diag *d) {
 }
 
 static void say_orders(Session *s, const Order *o) {
-  if (o && option_given(s->opt, OPTION_VERBOSE) && session_first(s))
+  if (o && option_given(s->opt, OPTION_VERBOSE) && session_first(s) && !s->trial)
     fprintf(stderr, "meshc: orders of dims: as asked for %s, searched %s (estimates): %s\n",
             seconds_text(s->arena, o->asked), seconds_text(s->arena, o->searched),
             o->taken ? "the searched ones are taken" : "those asked for are kept");
@@ -187,7 +187,7 @@ bool session_compile(Session *s, const Graph *g, const char *purpose, const char
             purpose, clock_seconds() - start, out->compiled->program->ninstrs,
             plural(out->compiled->program->ninstrs), out->compiled->program->nkernels,
             plural(out->compiled->program->nkernels), code_cpu(), s->products);
-  if (option_given(s->opt, OPTION_VERBOSE)) timings_print(stderr, &s->timings);
+  if (option_given(s->opt, OPTION_VERBOSE) && !s->trial) timings_print(stderr, &s->timings);
   timings_start(&s->timings, s->arena);
   if (runs) arena_drop_spares(); // steps need the memory more
   if (runs && !s->stores) s->stores = out->compiled->program;

@@ -284,11 +284,15 @@ static double figure_value(const Machine *m, const Figure *f) {
   return f->whole ? (double)bytes : x;
 }
 
-char *machine_print(Arena *a, const Machine *m) {
+char *machine_print_notes(Arena *a, const Machine *m, MachineNote *note) {
   char *text = arena_printf(a, "%s", m->gpu ? "kind = gpu\n" : "");
-  for (size_t i = 0; i < countof(figures); i++)
-    text = arena_printf(a, "%s%s = %.*g\n", text, figures[i].name, figures[i].whole ? 15 : 6,
-                        figure_value(m, &figures[i]));
+  for (size_t i = 0; i < countof(figures); i++) {
+    const char *line = arena_printf(a, "%s = %.*g", figures[i].name, figures[i].whole ? 15 : 6,
+                                    figure_value(m, &figures[i]));
+    const char *said = note ? note(figures[i].name, m->gpu) : NULL;
+    text = said ? arena_printf(a, "%s%-27s # %s\n", text, line, said)
+                : arena_printf(a, "%s%s\n", text, line);
+  }
   for (int k = 0; k < m->naxes; k++) {
     const AxisLink *x = &m->axis[k];
     if (x->link.latency >= 0)
@@ -298,6 +302,8 @@ char *machine_print(Arena *a, const Machine *m) {
   }
   return text;
 }
+
+char *machine_print(Arena *a, const Machine *m) { return machine_print_notes(a, m, NULL); }
 
 double machine_flops(const Machine *m, Dtype t) {
   if ((t == TYPE_BF16 || t == TYPE_F16) && m->bf16_flops > 0) return m->bf16_flops;

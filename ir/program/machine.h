@@ -72,6 +72,10 @@ MUST_USE bool machine_read(Machine *m, Diag *d, const char *path);
 // Returns the figures as the text of a machine file. Numbers have six digits; figures of axes come
 // last.
 char *machine_print(Arena *a, const Machine *m);
+// As machine_print, with comments: note(name, m->gpu) is a word on the figure `name`, or NULL.
+// Figures of axes get none.
+typedef const char *MachineNote(const char *name, bool gpu);
+char *machine_print_notes(Arena *a, const Machine *m, MachineNote *note);
 // Sets *m to the figures of a built-in machine: h100, h200 (all processors on one GPU), h100x8,
 // h200x8, h100x32 (examples/machines). Returns false if there is none of that name.
 MUST_USE bool machine_named(Machine *m, const char *name);

@@ -1,0 +1,58 @@
+// Foresees the cost of a step under another mesh or layout, from its compiled and simulated
+// program. See foresee.h.
+#include "frontend/driver/foresee.h"
+
+// Adds the collective calls of `facts` to the totals of *f, for each set of axes apart.
+static void add_calls(Arena *a, const CollFacts *facts, Foreseen *f) {
+  f->over = arena_array(a, ForeseenAxes, facts->n + 1);
+  for (uint32_t i = 0; i < facts->n; i++) {
+    const CollFact *c = &facts->fact[i];
+    uint32_t k = 0;
+    while (k < f->nover && !axes_equal(f->over[k].axes, c->axes)) k++;
+    if (k == f->nover) f->over[f->nover++] = (ForeseenAxes){.axes = c->axes};
+    f->over[k].calls += c->times;
+    f->over[k].bytes += c->wire_bytes * c->times;
+    f->over[k].seconds += c->seconds * (double)c->times;
+    f->calls += c->times;
+  }
+  f->bytes = facts->wire_bytes;
+}
+
+// Returns a simulation of the program, without the times of its instructions.
+static const Simulation *totals_of(Arena *a, const Session *s, const Compilation *made) {
+  Simulation *time = arena_new_of(a, Simulation);
+  *time = *session_simulate(s, made);
+  time->of = NULL;
+  return time;
+}
+
+// Fills the figures of *f from the compiled program, but not `fits`.
+static void read_figures(Arena *a, const Session *trial, const Compilation *made, Foreseen *f) {
+  *f = (Foreseen){.choice = f->choice,
+                  .kept = made->partition.parameter_bytes + made->partition.optimizer_bytes,
+                  .peak = program_bytes(made->compiled->program),
+                  .work = made->partition,
+                  .again = made->again,
+                  .time = totals_of(a, trial, made)};
+  add_calls(a, made->facts, f);
+}
+
+bool foresee_step(Session *s, const Selected *of, Foreseen *f) {
+  Session trial = *s;
+  Compilation made;
+  double most;
+  Graph *g;
+  trial.arena = arena_new();
+  trial.trial = true;
+  timings_start(&trial.timings, trial.arena);
+  g = arena_new_of(trial.arena, Graph);
+  *g = layout_apply(trial.arena, of->graph, f->choice.mesh, &f->choice.layout);
+  bool good = session_memory(s, &most) &&
+              session_compile(&trial, g, of->purpose, of->over, "program", &made);
+  if (good) {
+    read_figures(s->arena, &trial, &made, f);
+    f->fits = (double)f->peak <= most;
+  }
+  arena_free(trial.arena);
+  return good;
+}
