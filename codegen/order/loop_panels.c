@@ -130,8 +130,7 @@ static void split_dims(Graph *g, const LoopProduct *p, DimId to[2]) {
   for (int i = 0; i < 2; i++) {
     const char *name = arena_printf(g->arena, "%s/%s%lld", whole->name, i ? "panel" : "panels",
                                     (long long)size[i]);
-    to[i] = dim_find(g->dims, name);
-    if (!to[i]) to[i] = dim_add(g->dims, name, size[i], (Pos){0});
+    to[i] = dim_local(g->dims, name, size[i]);
   }
   to[0] = dim_block(g->dims, g->mesh, to[0], d->axes);
 }
