@@ -165,6 +165,7 @@ int64_t group_saved_bytes(const Fusion *f, uint32_t group);
 // instructions from first to last use.
 typedef struct PlanBuffer {
   const char *value;
+  NodeId node; // the node of the fused graph whose value it holds, of a history its carry; 0: none
   int64_t bytes, offset;
   uint32_t first, last; // first and last instruction of the live range
   bool kept;            // an input or output: live during the whole program

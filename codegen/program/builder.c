@@ -93,8 +93,9 @@ Ref builder_ref(Builder *b, NodeId n) {
                                           node_bytes(b->g, n));
   }
   const char *value = x->origin.value ? x->origin.value : op_row((Op)x->op)->text;
-  return b->place[n] =
-             builder_buffer(b, arena_printf(b->a, "%%%u %s", n, value), node_bytes(b->g, n));
+  b->place[n] = builder_buffer(b, arena_printf(b->a, "%%%u %s", n, value), node_bytes(b->g, n));
+  b->buffer.at[b->place[n].offset].node = n;
+  return b->place[n];
 }
 
 // Returns whether offsets x and y of Refs into the arena name the same memory.

@@ -87,6 +87,7 @@ static void history_make(Builder *b, NodeId scan, NodeId carry) {
   int64_t bytes = node_bytes(b->g, carry), rounds = dim_get(b->g->dims, region->t)->size;
   Ref all = builder_buffer(b, arena_printf(b->a, "history of %%%u", carry), bytes * (rounds + 1));
   uint32_t history = (uint32_t)all.offset;
+  b->buffer.at[history].node = carry;
   int64_t of_carry = region->reverse ? bytes : 0, of_next = bytes - of_carry;
   b->history[carry] = history + 1;
   place(b, carry, builder_step_ref(b, history_part(b, history, of_carry, carry), loop, bytes));

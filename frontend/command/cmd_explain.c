@@ -196,7 +196,7 @@ int cmd_explain(Session *s) {
   int value;
   if (!read_form(s, &form) || !session_load(s) || !session_make(s, "program", &of, &c)) return 0;
   Explain *e = explain_new(s, &c, of.purpose);
-  if (!find_value(e, name, &value)) return 0;
+  if (!find_value(e, name, &value) || !explain_try_budget(s, &of, e)) return 0;
   json_t *list = form == FORM_JSON ? collectives_json(s, c.facts) : NULL;
   if (option_given(s->opt, OPTION_MEASURED) && c.facts->n && !measure(s, &of, list))
     json_decref(list);

@@ -1,5 +1,7 @@
 // Describes meshes, layouts, collectives and compiled programs in JSON, as the commands print them.
 // Input: the session and a Compilation.
+#include <string.h>
+
 #include "frontend/driver/session.h"
 
 int64_t parameter_count(const Graph *g) {
@@ -86,4 +88,14 @@ void program_json(json_t *out, const Compilation *c) {
   json_object_set_new(memory, "sort", json_integer(program_scratch(p)));
   json_object_set_new(memory, "again", json_text(c->again_text ? c->again_text : ""));
   json_object_set_new(out, "memory", memory);
+}
+
+size_t round_prefix(const char *name, size_t *loop) {
+  for (const char *dot = strchr(name, '.'); dot; dot = strchr(dot + 1, '.')) {
+    size_t n = strspn(dot + 1, "0123456789");
+    if (!n || dot[1 + n] != '.') continue;
+    *loop = (size_t)(dot - name);
+    return *loop + 1 + n;
+  }
+  return 0;
 }

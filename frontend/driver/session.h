@@ -40,6 +40,7 @@ typedef struct Session {
   // The program is only examined, not run: it may need more than --memory, and -v says nothing
   // about its compile.
   bool trial;
+  double budget; // the memory budget of such a program in place of --memory; 0: that of --memory
   // Programs for "run" hold all parameters and states, also those that the graph does not read,
   // because other programs of the library share them. The library opens the GPU of --device cuda
   // when it first compiles, and not when the model is loaded.
@@ -64,8 +65,10 @@ MUST_USE bool session_read(Session *s);
 // Reads and parses the model, builds it with the options, chooses the layout for `--layout auto`
 // and checks the layout. To be called by all ranks together. Returns false after an error.
 MUST_USE bool session_load(Session *s);
-// Sets *out to the memory of a processor in bytes: --memory, or the machine's. Returns false after
-// an error.
+// The budget of a program that may need any amount of memory.
+#define NO_BUDGET 0x1p62
+// Sets *out to the memory of a processor in bytes: Session.budget, --memory, or the machine's.
+// Returns false after an error.
 MUST_USE bool session_memory(const Session *s, double *out);
 // Returns the values that --fetch, --loss and --training ask for, with their positions. The list of
 // names is empty without --fetch.
@@ -157,6 +160,10 @@ json_t *shape_json(int rank, const int64_t *size);
 int64_t count_instructions(const Program *p, InstrKind kind);
 // Adds the facts of a compiled program to the object `out`: "kernels", "products" and "memory".
 void program_json(json_t *out, const Compilation *c);
+// Returns the length of the loop round that a value's name begins with: that of "layer.3" in
+// "layer.3.attention.q". Returns 0 for a value outside loops. *loop gets the length of the loop's
+// name, "layer".
+size_t round_prefix(const char *name, size_t *loop);
 // Returns the number of elements of all parameters.
 int64_t parameter_count(const Graph *g);
 

@@ -1,6 +1,6 @@
 // Compiles a graph with the options of the command line, and binds the program to its processors.
 // Input: the graph of session_select or of the command. Output: a Compilation, and an Exec.
-#include "frontend/driver/session.h"
+#include "frontend/driver/memory_remedies.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -21,6 +21,8 @@ bool session_memory(const Session *s, double *out) {
                {"TiB", 0x1p40}, {"KB", 1e3},   {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12},
                {"K", 0x1p10},   {"M", 0x1p20}, {"G", 0x1p30},   {"T", 0x1p40}};
   const OptionUse *use = option_use(s->opt, OPTION_MEMORY);
+  *out = s->budget;
+  if (s->budget > 0) return true;
   *out = (double)s->machine.memory;
   if (!use && s->gpu && !option_given(s->opt, OPTION_MACHINE)) *out = gpu_memory_each(s);
   if (!use) return true;
@@ -40,7 +42,7 @@ bool session_memory(const Session *s, double *out) {
 // much is an error. More than the machine file's memory is only a warning if the command runs
 // nothing, because the user may be choosing a model size for that machine. Returns false after an
 // error.
-static bool memory_suffices(const Session *s, const Compilation *c, bool runs) {
+static bool memory_suffices(Session *s, const Compilation *c, bool runs) {
   double most;
   bool budget = option_given(s->opt, OPTION_MEMORY);
   if (!(budget || s->machine.states_memory) || !c->compiled || s->trial) return true;
@@ -57,9 +59,13 @@ static bool memory_suffices(const Session *s, const Compilation *c, bool runs) {
     diag_error(s->diag, DIAG_NO_MEMORY, at, "%s", text);
   else
     diag_warning(s->diag, DIAG_OVER_MEMORY, at, "%s", text);
-  diag_hint(s->diag,
-            "--memory %lld suffices; else split more dims, use a larger mesh, or a smaller batch",
-            (long long)needed);
+  const char *cost = budget || runs ? memory_cost(s, c) : "";
+  diag_hint(
+      s->diag,
+      "--memory %lld suffices%s%s; else split more dims, use a larger mesh, or a smaller batch",
+      (long long)needed, *cost ? ": " : "", cost);
+  memory_note_values(s, c);
+  if (budget || runs) memory_note_layouts(s, c, most);
   return !(budget || runs);
 }
 
@@ -242,6 +248,10 @@ Exec *session_exec(Session *s, const Compilation *c, const Exec *share,
   options.profile = option_given(s->opt, OPTION_JSON) || s->opt->command == COMMAND_BENCH ||
                     s->opt->command == COMMAND_DOCTOR;
   Exec *e = exec_new(c->compiled->program, &options, s->diag);
+  if (!e && c->on_gpu && diag_exit(s->diag) == EXIT_MEMORY) {
+    memory_note_values(s, c);
+    memory_note_layouts(s, c, gpu_memory_each(s));
+  }
   if (e && s->opt->command == COMMAND_BENCH)
     exec_profile_switch(e, false); // bench switches it on for the timed steps
   if (e && option_given(s->opt, OPTION_VERBOSE) && session_first(s))

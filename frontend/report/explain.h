@@ -3,18 +3,8 @@
 #ifndef FRONTEND_EXPLAIN_H
 #define FRONTEND_EXPLAIN_H
 
-#include "frontend/driver/session.h"
+#include "frontend/driver/memory_peak.h"
 #include "partition/explain/ledger.h"
-
-// The memory that one processor needs at each instruction of the step.
-typedef struct Timeline {
-  uint32_t n;         // number of instructions
-  int64_t *live;      // live bytes at each instruction
-  uint32_t peak;      // index of the first instruction with the most live bytes
-  int64_t persistent; // bytes outside the work arena: parameters, states, optimizer, constants
-  uint32_t nalive;
-  const PlanBuffer **alive; // buffers that are live at the peak, largest first
-} Timeline;
 
 // A round is one iteration of a `for` of the model. The names of its values begin with the loop and
 // a number: layer.3.attention.q is in round 3 of the loop `layer`. Rounds look alike if their
@@ -51,6 +41,14 @@ typedef struct ValueGraph {
   GraphMove *move;
 } ValueGraph;
 
+// A memory budget under which the same step was compiled once more, to say what it costs.
+typedef struct BudgetTrial {
+  bool tried;
+  int64_t budget; // 0: none, while the step has the budget of --memory
+  int64_t peak;   // bytes of a processor under it
+  double seconds; // predicted time of a step
+} BudgetTrial;
+
 typedef struct Explain {
   const Session *session;
   const Compilation *made;
@@ -58,6 +56,7 @@ typedef struct Explain {
   Ledger *ledger;
   ExplainedValues *values;
   Timeline memory;
+  BudgetTrial budget;
   const Simulation *step; // the predicted times
 } Explain;
 
@@ -65,14 +64,20 @@ typedef struct Explain {
 // program. `purpose` is what the program is for: "train", "eval" or "run". The result lives in the
 // session's arena.
 Explain *explain_new(Session *s, const Compilation *c, const char *purpose);
+// -- explain_memory.c
+// Compiles the step once more under half of its work memory or, if it has been rematerialised to
+// fit a budget, without one, and keeps the cost in e->budget. Does nothing for programs without a
+// backward pass and for those of very many operations. Returns false after an error.
+MUST_USE bool explain_try_budget(Session *s, const Selected *of, Explain *e);
+// Returns lines about the values at the peak of memory and what a budget costs; NULL: there are
+// none.
+const char *explain_memory_text(Arena *a, const Explain *e);
+// Returns the memory over the step as a new JSON object.
+json_t *explain_memory_json(const Explain *e);
 // -- explain_graph.c
 // Returns the graph of named values with the rounds (iterations) of its loops and its collectives,
 // in the arena `a`.
 ValueGraph *value_graph(Arena *a, const Explain *e);
-// Returns the length of the loop round that a value's name begins with: that of "layer.3" in
-// "layer.3.attention.q". Returns 0 for a value outside loops. *loop gets the length of the loop's
-// name, "layer".
-size_t round_prefix(const char *name, size_t *loop);
 enum { STATE_COLOURS = 8 }; // number of colours for shardings
 // Returns the index of the value's colour in state_colours. The index is 0 if the value is
 // replicated, else it stands for the set of axes that split the value.

@@ -46,16 +46,6 @@ typedef struct Maker {
 
 // -- boxes --------------------------------------------------------------------------------------
 
-size_t round_prefix(const char *name, size_t *loop) {
-  for (const char *dot = strchr(name, '.'); dot; dot = strchr(dot + 1, '.')) {
-    size_t n = strspn(dot + 1, "0123456789");
-    if (!n || dot[1 + n] != '.') continue;
-    *loop = (size_t)(dot - name);
-    return *loop + 1 + n;
-  }
-  return 0;
-}
-
 static int find_round(Maker *m, const char *name, const char **rest) {
   size_t loop = 0, n = round_prefix(name, &loop);
   *rest = n ? name + n + 1 : name;

@@ -183,22 +183,6 @@ static json_t *named_json(const Explain *e, int index) {
   return out;
 }
 
-// -- memory over the step -----------------------------------------------------------------------
-
-static json_t *timeline_json(const Explain *e) {
-  const Timeline *t = &e->memory;
-  json_t *live = json_array(), *alive = json_array();
-  for (uint32_t i = 0; i < t->n; i++) json_array_append_new(live, json_integer(t->live[i]));
-  for (uint32_t i = 0; i < t->nalive; i++) {
-    const PlanBuffer *b = t->alive[i];
-    json_array_append_new(alive, json_pack("{s:s, s:I, s:i, s:i, s:b}", "value", b->value, "bytes",
-                                           (json_int_t)b->bytes, "first", (int)b->first, "last",
-                                           (int)b->last, "kept", b->kept));
-  }
-  return json_pack("{s:I, s:i, s:o, s:o}", "persistent", (json_int_t)t->persistent, "peak",
-                   (int)t->peak, "live", live, "alive_at_peak", alive);
-}
-
 // -- the JSON object ----------------------------------------------------------------------------
 
 json_t *explain_json(const Explain *e, json_t *list, int value) {
@@ -233,7 +217,7 @@ json_t *explain_json(const Explain *e, json_t *list, int value) {
   json_object_set_new(out, "redundant_flops", json_real(p->redundant_flops));
   json_object_set_new(out, "padding", json_real(p->padding));
   program_json(out, e->made);
-  json_object_set_new(out, "memory_over_step", timeline_json(e));
+  json_object_set_new(out, "memory_over_step", explain_memory_json(e));
   json_object_set_new(out, "values", values);
   json_object_set_new(out, "text", json_text(text));
   return out;

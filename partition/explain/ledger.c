@@ -228,7 +228,7 @@ char *ledger_text(Arena *a, const Ledger *l, bool all) {
           (long long)p->optimizer_bytes);
   if (l->peak_bytes) fprintf(f, ", peak %lld B", (long long)l->peak_bytes);
   if (l->step) fprintf(f, "\npredicted step %s", l->step);
-  fprintf(f, "\n%s",
+  fprintf(f, "\n%s%s", l->memory ? l->memory : "",
           !all && any_shortened(l) ? "explain -v lists every call and every name\n" : "");
   return stream_end(&text, a);
 }

@@ -76,6 +76,7 @@ typedef struct Ledger {
   PartitionFacts partition;
   int64_t peak_bytes; // of a processor; 0: not known
   const char *step;   // predicted time of a step, as text; NULL: not known
+  const char *memory; // lines about the peak, each with its end; NULL: not known
   uint32_t nrows, nlines, ntotals, nrules;
   LedgerRow *row;
   LedgerLine *line;

@@ -290,7 +290,10 @@ static bool memory_holds(const char *run, const json_t *facts) {
   json_t *one;
   json_array_foreach((json_t *)(uintptr_t)live, i, one) if (json_integer_value(one) > most) most =
       json_integer_value(one);
-  return same(run, "bytes alive at the peak", sum_of(list(over, "alive_at_peak"), "bytes", NULL),
+  return same(run, "bytes of groups at the peak",
+              sum_of(list(over, "groups_at_peak"), "bytes", NULL),
+              sum_of(list(over, "alive_at_peak"), "bytes", NULL)) &&
+         same(run, "bytes alive at the peak", sum_of(list(over, "alive_at_peak"), "bytes", NULL),
               most) &&
          (most + number(over, "persistent") <= number(list(facts, "memory"), "peak") ||
           fault(run, "more lives than the peak"));
