@@ -49,6 +49,8 @@ typedef struct ModelOptions {
   // if neither --mesh nor the file gives a mesh, add each axis that a pin names, with size 1.
   // `plan` then searches the sizes of the axes
   bool pins_name_axes;
+  // the layout(...) at this place does not pin its value, for what-ifs; line 0: there is none
+  Pos unpinned;
   uint64_t seed;
   const char *data_dir;  // or NULL
   const char *precision; // --precision, or NULL

@@ -76,6 +76,12 @@ static bool pin_rule(Pin *p, const AstArg *dim, const AstArg *axes) {
   return good;
 }
 
+// Returns whether the options of the model ask to leave out the pin at `pos`.
+static bool is_unpinned(const Build *b, Pos pos) {
+  Pos gone = b->opt->unpinned;
+  return gone.line && gone.line == pos.line && gone.col == pos.col && gone.source == pos.source;
+}
+
 Value builtin_layout_pin(Build *b, const Call *c) {
   const AstArg *arg = c->ast->args;
   uint32_t n = c->ast->nargs;
@@ -90,7 +96,7 @@ Value builtin_layout_pin(Build *b, const Call *c) {
   bool good = true;
   for (uint32_t i = 1; i < n; i += 2) good &= pin_rule(&p, &arg[i], &arg[i + 1]);
   if (!good) return value_poison;
-  if (x.kind != VALUE_TENSOR || !p.mesh->naxes) return x;
+  if (x.kind != VALUE_TENSOR || !p.mesh->naxes || is_unpinned(b, c->pos)) return x;
   Attr attr = {.ndims = p.n, .dims = p.dims, .axes = {.n = p.n}};
   for (int i = 0; i < p.n; i++) attr.axes.at[i] = p.axes[i];
   b->g->origin.pos = c->pos;

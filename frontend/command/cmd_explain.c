@@ -195,8 +195,11 @@ int cmd_explain(Session *s) {
   Form form;
   int value;
   if (!read_form(s, &form) || !session_load(s) || !session_make(s, "program", &of, &c)) return 0;
-  Explain *e = explain_new(s, &c, of.purpose);
-  if (!find_value(e, name, &value) || !explain_try_budget(s, &of, e)) return 0;
+  WhatIfDepth depth = name                                   ? WHAT_IF_PINS
+                      : option_given(s->opt, OPTION_VERBOSE) ? WHAT_IF_ALL
+                                                             : WHAT_IF_BEST;
+  Explain *e = explain_new(s, &c, &of, depth);
+  if (!e || !find_value(e, name, &value) || !explain_try_budget(s, &of, e)) return 0;
   json_t *list = form == FORM_JSON ? collectives_json(s, c.facts) : NULL;
   if (option_given(s->opt, OPTION_MEASURED) && c.facts->n && !measure(s, &of, list))
     json_decref(list);

@@ -2,6 +2,8 @@
 // program. See foresee.h.
 #include "frontend/driver/foresee.h"
 
+#include <string.h>
+
 // Adds the collective calls of `facts` to the totals of *f, for each set of axes apart.
 static void add_calls(Arena *a, const CollFacts *facts, Foreseen *f) {
   f->over = arena_array(a, ForeseenAxes, facts->n + 1);
@@ -26,33 +28,51 @@ static const Simulation *totals_of(Arena *a, const Session *s, const Compilation
   return time;
 }
 
-// Fills the figures of *f from the compiled program, but not `fits`.
-static void read_figures(Arena *a, const Session *trial, const Compilation *made, Foreseen *f) {
+// Returns a copy of `facts` that does not point into the arena of the compile.
+static const CollFacts *copy_facts(Arena *a, const CollFacts *facts) {
+  CollFacts *out = arena_new_of(a, CollFacts);
+  *out = *facts;
+  out->fact = arena_array(a, CollFact, facts->n + 1);
+  for (uint32_t i = 0; i < facts->n; i++) {
+    const CollFact *from = &facts->fact[i];
+    out->fact[i] = *from;
+    out->fact[i].value = arena_text(a, from->value, strlen(from->value));
+    out->fact[i].why = NULL;
+  }
+  return out;
+}
+
+// Fills the figures of *f from the program that session `of` compiled.
+static bool read_figures(Arena *a, const Session *of, const Compilation *made, Foreseen *f) {
+  double most;
+  if (!session_memory(of, &most)) return false;
   *f = (Foreseen){.choice = f->choice,
+                  .facts = copy_facts(a, made->facts),
                   .kept = made->partition.parameter_bytes + made->partition.optimizer_bytes,
                   .peak = program_bytes(made->compiled->program),
                   .work = made->partition,
                   .again = made->again,
-                  .time = totals_of(a, trial, made)};
+                  .time = totals_of(a, of, made)};
+  f->fits = (double)f->peak <= most;
   add_calls(a, made->facts, f);
+  return true;
+}
+
+bool foresee_made(const Session *s, const Compilation *made, Foreseen *f) {
+  f->choice = (SearchChoice){.mesh = &s->model->mesh, .layout = s->model->layout};
+  return read_figures(s->arena, s, made, f);
 }
 
 bool foresee_step(Session *s, const Selected *of, Foreseen *f) {
   Session trial = *s;
   Compilation made;
-  double most;
-  Graph *g;
   trial.arena = arena_new();
   trial.trial = true;
   timings_start(&trial.timings, trial.arena);
-  g = arena_new_of(trial.arena, Graph);
+  Graph *g = arena_new_of(trial.arena, Graph);
   *g = layout_apply(trial.arena, of->graph, f->choice.mesh, &f->choice.layout);
-  bool good = session_memory(s, &most) &&
-              session_compile(&trial, g, of->purpose, of->over, "program", &made);
-  if (good) {
-    read_figures(s->arena, &trial, &made, f);
-    f->fits = (double)f->peak <= most;
-  }
+  bool good = session_compile(&trial, g, of->purpose, of->over, "program", &made) &&
+              read_figures(s->arena, &trial, &made, f);
   arena_free(trial.arena);
   return good;
 }

@@ -21,6 +21,7 @@ typedef struct Foreseen {
   int64_t calls, bytes;   // collective calls, and the bytes sent in them
   uint32_t nover;         // number of sets of axes over which something is sent
   ForeseenAxes *over;     // what is sent over each of them, in program order
+  const CollFacts *facts; // all calls, in program order; their field `why` is NULL
   int64_t kept;           // bytes of parameters and of optimizer states
   int64_t peak;           // peak memory in bytes
   bool fits;              // peak is at most --memory, or without it the memory of the machine
@@ -33,5 +34,8 @@ typedef struct Foreseen {
 // choice.cost; what they point to is in the session's arena. Memory that the compile needs is
 // freed. Returns false after an error.
 MUST_USE bool foresee_step(Session *s, const Selected *of, Foreseen *f);
+// Fills *f with the figures of `made`, which is compiled at least up to stage "program" under the
+// session's own mesh and layout. Returns false after an error.
+MUST_USE bool foresee_made(const Session *s, const Compilation *made, Foreseen *f);
 
 #endif

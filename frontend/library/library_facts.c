@@ -23,7 +23,8 @@ static json_t *explain(Session *s) {
   Selected of;
   Compilation c;
   if (!session_make(s, "program", &of, &c)) return NULL;
-  return explain_json(explain_new(s, &c, of.purpose), collectives_json(s, c.facts), -1);
+  Explain *e = explain_new(s, &c, &of, WHAT_IF_BEST);
+  return e ? explain_json(e, collectives_json(s, c.facts), -1) : NULL;
 }
 
 static json_t *plan(Session *s) {

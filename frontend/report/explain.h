@@ -4,6 +4,7 @@
 #define FRONTEND_EXPLAIN_H
 
 #include "frontend/driver/memory_peak.h"
+#include "frontend/report/what_if.h"
 #include "partition/explain/ledger.h"
 
 // A round is one iteration of a `for` of the model. The names of its values begin with the loop and
@@ -58,12 +59,13 @@ typedef struct Explain {
   Timeline memory;
   BudgetTrial budget;
   const Simulation *step; // the predicted times
+  const WhatIfs *what_if;
 } Explain;
 
-// Returns the facts that `explain` shows of compilation c, which must be compiled up to the
-// program. `purpose` is what the program is for: "train", "eval" or "run". The result lives in the
-// session's arena.
-Explain *explain_new(Session *s, const Compilation *c, const char *purpose);
+// Returns the facts that `explain` shows of compilation c of the selected graph, which must be
+// compiled up to the program, with what-ifs as `depth` says. The result lives in the session's
+// arena. Returns NULL after an error.
+Explain *explain_new(Session *s, const Compilation *c, const Selected *of, WhatIfDepth depth);
 // -- explain_memory.c
 // Compiles the step once more under half of its work memory or, if it has been rematerialised to
 // fit a budget, without one, and keeps the cost in e->budget. Does nothing for programs without a
@@ -88,6 +90,16 @@ extern const char *const state_colours[]; // CSS colours for light backgrounds
 // `collectives` (collectives_json). `value` is the index in e->values of the value that the user
 // asked for, or -1 for none.
 json_t *explain_json(const Explain *e, json_t *collectives, int value);
+// Returns a new JSON object with the file, line and column of a place, or null if `pos` is none.
+json_t *place_json(const Explain *e, Pos pos);
+// -- explain_what_if.c
+// Each returns a new JSON value: the figures of the step under a changed layout, or null if it is
+// not valid; the list of the pins of the model; the list of changed layouts that were compiled.
+json_t *what_if_json(const Explain *e, const WhatIf *x);
+json_t *pins_json(const Explain *e);
+json_t *tried_json(const Explain *e);
+// Writes the layout rules and pins with the step without them, and the changed layouts.
+void html_what_ifs(FILE *f, const Explain *e);
 // -- explain_dot.c, explain_html.c
 // Writes the graph of named values in DOT, the language of Graphviz.
 void explain_dot(FILE *f, const Explain *e);

@@ -238,33 +238,6 @@ static void put_ledger(FILE *f, const Explain *e) {
   html_table_end(f);
 }
 
-static void put_rules(FILE *f, const Explain *e) {
-  const Ledger *l = e->ledger;
-  fprintf(f, "<h2>Layout</h2>\n");
-  if (!l->nrules) fprintf(f, "<p>No rules: every processor holds everything.</p>\n");
-  if (!l->nrules) return;
-  fprintf(f, "<p>The collectives that each rule causes, and the step without the rule.</p>\n");
-  html_table(f, "", "rule|place|calls|sent|without it: calls|sent|flops|parameters and optimizer");
-  for (uint32_t i = 0; i < l->nrules; i++) {
-    const LedgerRule *r = &l->rule[i];
-    fprintf(f, "<tr>");
-    put_cell_text(f, r->text);
-    put_cell_text(f, r->place);
-    fprintf(f, "<td class=\"n\">%lld</td><td class=\"n\">%s</td>", (long long)r->calls,
-            size_of(e, r->wire_bytes));
-    if (ledger_rule_idle(l, r))
-      fprintf(f, "<td colspan=\"4\">nothing changes</td></tr>\n");
-    else
-      fprintf(f,
-              "<td class=\"n\">%lld</td><td class=\"n\">%s</td><td class=\"n\">x%.2f</td>"
-              "<td class=\"n\">%s</td></tr>\n",
-              (long long)r->without_calls, size_of(e, r->without_bytes),
-              l->partition.flops ? (double)r->without_flops / (double)l->partition.flops : 1,
-              size_of(e, r->without_memory));
-  }
-  html_table_end(f);
-}
-
 // -- time of the step ---------------------------------------------------------------------------
 
 static double put_share(FILE *f, const Explain *e, double x, double seconds, int colour,
@@ -427,7 +400,7 @@ void html_explained(FILE *f, const Explain *e) {
   html_graph(f, e);
   html_kernels(f, e);
   put_ledger(f, e);
-  put_rules(f, e);
+  html_what_ifs(f, e);
   put_step(f, e);
   put_memory(f, e);
   put_values(f, e);

@@ -8,7 +8,7 @@ static json_t *text_or_null(const char *text) {
   return text && *text ? json_text(text) : json_null();
 }
 
-static json_t *place_json(const Explain *e, Pos pos) {
+json_t *place_json(const Explain *e, Pos pos) {
   if (!pos.line) return json_null();
   return json_pack("{s:s, s:i, s:i}", "file",
                    pos.source ? diag_source_name(e->session->diag, pos.source)
@@ -63,7 +63,10 @@ static void add_row(const Explain *e, json_t *out, const LedgerRow *row) {
   json_object_set_new(out, "predicted_seconds", json_real(row->fact->seconds));
   json_object_set_new(out, "place", place_json(e, row->fact->pos));
   json_object_set_new(out, "parts", parts);
-  json_object_set_new(out, "rule", row->cause >= 0 ? json_integer(row->cause) : json_null());
+  int nrules = (int)e->ledger->nrules;
+  bool rule = row->cause >= 0 && row->cause < nrules, pin = row->cause >= nrules;
+  json_object_set_new(out, "rule", rule ? json_integer(row->cause) : json_null());
+  json_object_set_new(out, "pin", pin ? json_integer(row->cause - nrules) : json_null());
   json_object_set_new(out, "remedy", json_text(ledger_remedy(e->session->arena, e->ledger, row)));
   json_object_set_new(out, "ledger_line", json_integer(row->line));
 }
@@ -105,11 +108,7 @@ static json_t *rule_json(const Explain *e, const LedgerRule *r) {
                 "soft", rule->soft, "none", rule->none, "place", place_json(e, rule->pos));
   json_object_set_new(out, "calls", json_integer(r->calls));
   json_object_set_new(out, "wire_bytes", json_integer(r->wire_bytes));
-  json_object_set_new(out, "without",
-                      json_pack("{s:I, s:I, s:I, s:I}", "calls", (json_int_t)r->without_calls,
-                                "wire_bytes", (json_int_t)r->without_bytes, "flops",
-                                (json_int_t)r->without_flops, "parameter_bytes",
-                                (json_int_t)r->without_memory));
+  json_object_set_new(out, "without", what_if_json(e, &e->what_if->without[r - e->ledger->rule]));
   return out;
 }
 
@@ -204,6 +203,8 @@ json_t *explain_json(const Explain *e, json_t *list, int value) {
   json_object_set_new(out, "mesh", mesh_json(&s->model->mesh));
   json_object_set_new(out, "layout", layout_json(s));
   json_object_set_new(out, "rules", rules);
+  json_object_set_new(out, "pins", pins_json(e));
+  json_object_set_new(out, "tried", tried_json(e));
   json_object_set_new(out, "collectives", list);
   json_object_set_new(out, "lines", lines_json(l));
   json_object_set_new(out, "totals", totals_json(e));

@@ -31,22 +31,50 @@ static const char *memory_of(Arena *a, const Compiled *c, const char *name) {
 
 // -- the structure ------------------------------------------------------------------------------
 
-Explain *explain_new(Session *s, const Compilation *c, const char *purpose) {
+// Returns the pins of the what-ifs, as the ledger reads them.
+static const LedgerPin *ledger_pins(Arena *a, const WhatIfs *w) {
+  LedgerPin *pin = arena_array(a, LedgerPin, w->npins + 1);
+  for (uint32_t i = 0; i < w->npins; i++) {
+    const WhatIf *x = &w->without[w->nrules + i];
+    pin[i] = (LedgerPin){.text = x->text, .without = x->known ? x->step.facts : NULL};
+  }
+  return pin;
+}
+
+// Writes the costs of the what-ifs into the ledger, as text.
+static void add_what_ifs(Arena *a, const WhatIfs *w, bool all, Ledger *l) {
+  for (uint32_t i = 0; i < l->nrules + l->npins; i++) {
+    l->rule[i].without = what_if_without_text(a, w, &w->without[i]);
+    l->rule[i].advice = what_if_advice(a, w, &w->without[i]);
+  }
+  l->what_ifs = what_if_lines(a, w, all);
+}
+
+Explain *explain_new(Session *s, const Compilation *c, const Selected *of, WhatIfDepth depth) {
   Arena *a = s->arena;
+  WhatIfs *w = what_ifs(s, of, c, depth);
+  if (!w) return NULL;
   LedgerSource from = {.placement = c->placement,
                        .graph = c->order->graph,
                        .buckets = c->buckets,
                        .facts = c->facts,
                        .partition = c->partition,
                        .machine = &s->machine,
-                       .diag = s->diag};
+                       .diag = s->diag,
+                       .npins = w->npins,
+                       .pin = ledger_pins(a, w)};
   Explain *e = arena_new_of(a, Explain);
-  *e = (Explain){.session = s, .made = c, .purpose = purpose, .ledger = ledger_new(a, &from)};
+  *e = (Explain){.session = s,
+                 .made = c,
+                 .purpose = of->purpose,
+                 .ledger = ledger_new(a, &from),
+                 .step = session_simulate(s, c),
+                 .what_if = w};
   e->ledger->peak_bytes = program_bytes(c->compiled->program);
   e->memory = memory_timeline(a, c);
-  e->step = session_simulate(s, c);
   e->ledger->step = simulation_text(a, e->step);
   e->ledger->memory = explain_memory_text(a, e);
+  add_what_ifs(a, w, depth == WHAT_IF_ALL, e->ledger);
   e->values = explained_values(a, e->ledger);
   for (uint32_t i = 0; i < e->values->n; i++)
     e->values->at[i].memory = memory_of(a, c->compiled, e->values->at[i].name);

@@ -174,7 +174,9 @@ bool report_write(Session *s, const char *folder, const Compilation *train) {
   html_head(f, s->opt->argument.at[0]);
   fprintf(f, "<h2>Curves</h2>\n");
   for (uint32_t i = 0; i < c->n; i++) put_curve(f, &c->curve[i]);
-  html_explained(f, explain_new(s, train, "train"));
+  Selected of = {.graph = train->selected, .purpose = "train"};
+  Explain *e = explain_new(s, train, &of, WHAT_IF_RULES);
+  if (e) html_explained(f, e);
   html_end(f);
   mem_stream_close(f);
   bool good = session_write(s, path, text, n, false, (Pos){0});

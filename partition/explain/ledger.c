@@ -71,8 +71,8 @@ Ledger *ledger_new(Arena *a, const LedgerSource *from) {
                 .nrows = from->facts->n};
   l->row = arena_array(a, LedgerRow, l->nrows + 1);
   for (uint32_t i = 0; i < l->nrows; i++) l->row[i] = row_of(a, from, i);
-  rules_list(a, l);
-  rules_try(from->machine, l);
+  rules_list(a, from, l);
+  rules_try(from, l);
   lines_find(a, l);
   add_totals(a, l);
   return l;
@@ -88,14 +88,21 @@ static const char *rule_with_place(Arena *a, const LedgerRule *r) {
   return *r->place ? arena_printf(a, "%s (%s)", r->text, r->place) : r->text;
 }
 
+// Returns what leaving out rule r does to time and memory, as the end of a sentence, or "".
+static const char *advice_of(Arena *a, const LedgerRule *r) {
+  return r->advice ? arena_printf(a, ": %s", r->advice) : "";
+}
+
 const char *ledger_remedy(Arena *a, const Ledger *l, const LedgerRow *row) {
-  if (row->cause >= 0)
-    return arena_printf(a, "leaving out %s would remove it",
-                        rule_with_place(a, &l->rule[row->cause]));
-  if (row->partly >= 0)
-    return arena_printf(a, "leaving out %s would leave it over %s only",
-                        rule_with_place(a, &l->rule[row->partly]),
-                        axes_text(a, l->graph->mesh, row->left));
+  const LedgerRule *cause = row->cause >= 0 ? &l->rule[row->cause] : NULL,
+                   *partly = row->partly >= 0 ? &l->rule[row->partly] : NULL;
+  if (cause)
+    return arena_printf(a, "leaving out %s would remove it%s", rule_with_place(a, cause),
+                        advice_of(a, cause));
+  if (partly)
+    return arena_printf(a, "leaving out %s would leave it over %s only%s",
+                        rule_with_place(a, partly), axes_text(a, l->graph->mesh, row->left),
+                        advice_of(a, partly));
   const LedgerPart *p = &row->part[0];
   int rule = p->has.rule >= 0 ? p->has.rule : p->wants.rule;
   if (rule < 0) return "no rule of the layout asks for it";
@@ -177,30 +184,21 @@ static void put_totals(FILE *f, Arena *a, const Ledger *l) {
             l->total[k].seconds * 1e6);
 }
 
-bool ledger_rule_idle(const Ledger *l, const LedgerRule *r) {
-  const PartitionFacts *p = &l->partition;
-  return r->without_calls == l->calls && r->without_bytes == l->wire_bytes &&
-         r->without_flops == p->flops &&
-         r->without_memory == p->parameter_bytes + p->optimizer_bytes;
-}
-
 static const char *calls_text(Arena *a, int64_t n) {
   return arena_printf(a, "%lld call%s", (long long)n, plural(n));
 }
 
 static void put_rules(FILE *f, Arena *a, const Ledger *l) {
-  for (uint32_t i = 0; i < l->nrules; i++) {
+  for (uint32_t i = 0; i < l->nrules + l->npins; i++) {
     const LedgerRule *r = &l->rule[i];
-    double flops = l->partition.flops ? (double)r->without_flops / (double)l->partition.flops : 1;
-    fprintf(f, "rule %s: causes %s, %lld B; ", rule_with_place(a, r), calls_text(a, r->calls),
-            (long long)r->wire_bytes);
-    if (ledger_rule_idle(l, r))
-      fprintf(f, "nothing changes without it\n");
+    if (r->rule)
+      fprintf(f, "rule %s: causes", rule_with_place(a, r));
     else
-      fprintf(f, "without it %s, %lld B, flops x%.2f, parameters and optimizer %lld B\n",
-              calls_text(a, r->without_calls), (long long)r->without_bytes, flops,
-              (long long)r->without_memory);
+      fprintf(f, "%s causes", r->text);
+    fprintf(f, " %s, %lld B%s%s\n", calls_text(a, r->calls), (long long)r->wire_bytes,
+            r->without ? "; " : "", r->without ? r->without : "");
   }
+  if (l->what_ifs) fputs(l->what_ifs, f);
 }
 
 static bool any_shortened(const Ledger *l) {

@@ -2,8 +2,9 @@
 //
 // It has one row for each collective call, in program order. A row lists the values of the call,
 // for each its sharding before and after, its reader, and the layout rules behind both shardings.
-// To find what would remove a row, the graph is placed once more without each rule. Rows that
-// differ only in the round of a loop form one line.
+// To find what would remove a row, the graph is placed once more without each rule; the caller does
+// the same for each layout(...) of the model. Rows that differ only in the round of a loop form one
+// line.
 #ifndef PARTITION_EXPLAIN_H
 #define PARTITION_EXPLAIN_H
 
@@ -34,7 +35,7 @@ typedef struct LedgerRow {
   const CollFact *fact;
   uint32_t nparts;
   LedgerPart *part;
-  int cause;     // index of the layout rule without which the call is gone, -1: none
+  int cause;     // index in Ledger.rule of what removes the call if it is left out, -1: none
   int partly;    // index of a layout rule without which the call has fewer axes, -1: none
   Axes left;     // axes of the call in the placement without rule `partly`
   uint32_t line; // index of its LedgerLine
@@ -57,16 +58,24 @@ typedef struct LedgerTotal {
   double seconds;
 } LedgerTotal;
 
+// A rule of the layout, or a layout(...) of the model, which is a pin.
 typedef struct LedgerRule {
-  const LayoutRule *rule;
-  const char *text;          // "heads -> cols", "optimizer: all -> rows", "soft t -> cols"
-  const char *place;         // "gpt.mesh:60", "--layout"; "" if it has none
-  uint32_t rows;             // number of rows that have this rule as LedgerRow.cause
+  const LayoutRule *rule;    // NULL for a pin
+  const char *text;          // "heads -> cols", "optimizer: all -> rows", "layout(...) at line 6"
+  const char *place;         // "gpt.mesh:60", "--layout"; "" if it has none, or for a pin
+  uint32_t rows;             // number of rows that have this rule as LedgerRow.cause; of a pin:
+                             // that are gone without it
   int64_t calls, wire_bytes; // number of calls of these rows, and bytes sent in them
-  // Figures of a step when the graph is placed without this rule.
-  int64_t without_calls, without_bytes, without_flops,
-      without_memory; // bytes of parameters and optimizer states of one processor
+  // Texts that the caller sets, or NULL: the cost of the step without the rule, and whether to
+  // leave it out is advised.
+  const char *without, *advice;
 } LedgerRule;
+
+// A layout(...) of the model, and the collective calls of a step without it.
+typedef struct LedgerPin {
+  const char *text;         // "layout(...) at line 6"
+  const CollFacts *without; // NULL: not known
+} LedgerPin;
 
 typedef struct Ledger {
   const Placement *placement;
@@ -74,14 +83,15 @@ typedef struct Ledger {
   const Diag *diag;
   const CollFacts *facts;
   PartitionFacts partition;
-  int64_t peak_bytes; // of a processor; 0: not known
-  const char *step;   // predicted time of a step, as text; NULL: not known
-  const char *memory; // lines about the peak, each with its end; NULL: not known
-  uint32_t nrows, nlines, ntotals, nrules;
+  int64_t peak_bytes;   // of a processor; 0: not known
+  const char *step;     // predicted time of a step, as text; NULL: not known
+  const char *memory;   // lines about the peak, each with its end; NULL: not known
+  const char *what_ifs; // lines about changed layouts, each with its end; NULL: not known
+  uint32_t nrows, nlines, ntotals, nrules, npins;
   LedgerRow *row;
   LedgerLine *line;
   LedgerTotal *total;        // one for each set of axes
-  LedgerRule *rule;          // one for each rule of the layout, in the layout's order
+  LedgerRule *rule;          // the nrules rules of the layout, in its order, then the npins pins
   int64_t calls, wire_bytes; // in a step
   double seconds;
 } Ledger;
@@ -94,6 +104,8 @@ typedef struct LedgerSource {
   PartitionFacts partition;
   const Machine *machine;
   const Diag *diag;
+  uint32_t npins;
+  const LedgerPin *pin;
 } LedgerSource;
 // Returns the ledger, a list of the collective calls with their causes, in arena `a`. What `from`
 // points to must outlive the ledger.
@@ -102,12 +114,9 @@ Ledger *ledger_new(Arena *a, const LedgerSource *from);
 // shortened. With `all`, the text has one entry for each LedgerRow and all names.
 char *ledger_text(Arena *a, const Ledger *l, bool all);
 // Returns a text that says how to avoid the collective call of a row: "leaving out heads -> cols
-// (--layout) would remove it". If leaving out no single rule would, the text names the rules that
-// cause the call.
+// (--layout) would remove it: not advised, step +3.1 us". If leaving out no single rule would, the
+// text names the rules that cause the call.
 const char *ledger_remedy(Arena *a, const Ledger *l, const LedgerRow *row);
-// Returns whether layout rule r has no effect: calls, bytes sent, flops and memory are equal
-// without the rule.
-bool ledger_rule_idle(const Ledger *l, const LedgerRule *r);
 // ledger_dims returns the block dims of a value before or after a call, "[vocab/cols, d]".
 // ledger_sharding returns its sharding, "sum over cols b/rows" or "replicated".
 const char *ledger_dims(Arena *a, const Ledger *l, const LedgerSide *side);

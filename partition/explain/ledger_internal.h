@@ -12,12 +12,12 @@
 void sides_find(Arena *a, const Placer *p, const Graph *lowered, NodeId moved, LedgerPart *out);
 
 // -- ledger_rules.c -----------------------------------------------------------------------------
-// Makes l->rule, one entry for each rule of the layout. Sets only the rule, its text and its place
-// in each entry; rules_try sets the rest.
-void rules_list(Arena *a, Ledger *l);
-// Places the graph once more without each layout rule, to find what the rule causes. Fills the
-// fields without_* of all rules, and the fields cause, partly and left of all ledger rows.
-void rules_try(const Machine *machine, Ledger *l);
+// Makes l->rule, one entry for each rule of the layout and each pin of `from`. Sets only the rule,
+// its text and its place in each entry; rules_try sets the rest.
+void rules_list(Arena *a, const LedgerSource *from, Ledger *l);
+// Places the graph once more without each layout rule, to find what the rule causes, and reads the
+// calls without each pin. Fills the fields cause, partly and left of all ledger rows.
+void rules_try(const LedgerSource *from, Ledger *l);
 
 // -- ledger_lines.c -----------------------------------------------------------------------------
 // Fills l->line: ledger rows (collective calls) that differ only in the round (iteration) of a loop

@@ -1,17 +1,20 @@
-// The effect of each layout rule: the graph is placed and lowered once more without the rule, and
-// the collectives, flops and memory are compared.
+// Finds which collective calls each layout rule and each pin causes: those that are gone if the
+// graph is placed and lowered without it.
 #include "partition/explain/ledger_internal.h"
 
 #include <string.h>
 
-void rules_list(Arena *a, Ledger *l) {
+void rules_list(Arena *a, const LedgerSource *from, Ledger *l) {
   const Layout *layout = l->placement->layout;
   l->nrules = layout ? layout->n : 0;
-  l->rule = arena_array(a, LedgerRule, l->nrules + 1);
+  l->npins = from->npins;
+  l->rule = arena_array(a, LedgerRule, l->nrules + l->npins + 1);
   for (uint32_t i = 0; i < l->nrules; i++)
     l->rule[i] = (LedgerRule){.rule = &layout->rule[i],
                               .text = layout_rule_text(a, l->graph->mesh, &layout->rule[i]),
                               .place = ledger_place(a, l, layout->rule[i].pos)};
+  for (uint32_t i = 0; i < l->npins; i++)
+    l->rule[l->nrules + i] = (LedgerRule){.text = from->pin[i].text, .place = ""};
 }
 
 // -- the step without a rule --------------------------------------------------------------------
@@ -23,8 +26,8 @@ static Layout layout_without(Arena *a, const Layout *layout, uint32_t gone) {
   return out;
 }
 
-// Returns the call among `facts` (the calls without one layout rule) that still moves the first
-// value of the row, or NULL. Such a call agrees with the row in operation and pass (forward,
+// Returns the call among `facts` (the calls without one layout rule or pin) that still moves the
+// first value of the row, or NULL. Such a call agrees with the row in operation and pass (forward,
 // backward) and has an axis in common with the row. Unless the row is a bucket of several values,
 // the call is also from the same line of the model.
 static const CollFact *still_moves(const LedgerRow *row, const CollFacts *facts) {
@@ -65,31 +68,33 @@ static void try_without(const Machine *machine, Ledger *l, uint32_t rule) {
   const Graph *g = l->placement->graph;
   Layout layout = layout_without(scratch, l->placement->layout, rule);
   Graph *lowered = lower(scratch, place(scratch, g, &layout, machine));
-  PartitionFacts facts = partition_facts(g, lowered);
   const Graph *shared = collectives_share(scratch, lowered);
-  const CollFacts *moved =
-      collectives_facts(scratch, shared, collectives_bucket(scratch, shared, machine), machine);
-  LedgerRule *r = &l->rule[rule];
-  for (uint32_t i = 0; i < moved->n; i++) r->without_calls += moved->fact[i].times;
-  r->without_bytes = moved->wire_bytes;
-  r->without_flops = facts.flops;
-  r->without_memory = facts.parameter_bytes + facts.optimizer_bytes;
-  blame(l, rule, moved);
+  blame(l, rule,
+        collectives_facts(scratch, shared, collectives_bucket(scratch, shared, machine), machine));
   arena_free(scratch);
 }
 
-static void add_costs(Ledger *l) {
+static void add_row(LedgerRule *r, const LedgerRow *row) {
+  r->rows++;
+  r->calls += row->fact->times;
+  r->wire_bytes += row->fact->wire_bytes * row->fact->times;
+}
+
+// Adds to pin l->rule[pin] the rows whose calls are gone in `without`, the calls of a step without
+// the pin. It becomes the cause of those that no rule causes.
+static void blame_pin(Ledger *l, uint32_t pin, const CollFacts *without) {
   for (uint32_t i = 0; i < l->nrows; i++) {
-    const LedgerRow *row = &l->row[i];
-    if (row->cause < 0) continue;
-    LedgerRule *r = &l->rule[row->cause];
-    r->rows++;
-    r->calls += row->fact->times;
-    r->wire_bytes += row->fact->wire_bytes * row->fact->times;
+    LedgerRow *row = &l->row[i];
+    if (still_moves(row, without)) continue;
+    add_row(&l->rule[pin], row);
+    if (row->cause < 0) row->cause = (int)pin;
   }
 }
 
-void rules_try(const Machine *machine, Ledger *l) {
-  for (uint32_t r = 0; r < l->nrules; r++) try_without(machine, l, r);
-  add_costs(l);
+void rules_try(const LedgerSource *from, Ledger *l) {
+  for (uint32_t r = 0; r < l->nrules; r++) try_without(from->machine, l, r);
+  for (uint32_t i = 0; i < l->nrows; i++)
+    if (l->row[i].cause >= 0) add_row(&l->rule[l->row[i].cause], &l->row[i]);
+  for (uint32_t i = 0; i < l->npins; i++)
+    if (from->pin[i].without) blame_pin(l, l->nrules + i, from->pin[i].without);
 }

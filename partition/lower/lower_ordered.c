@@ -14,8 +14,7 @@
 static DimId own_dim(Graph *g, DimId block, const char *what, int64_t size) {
   const char *name =
       arena_printf(g->arena, "%s/%s%lld", dim_get(g->dims, block)->name, what, (long long)size);
-  DimId d = dim_find(g->dims, name);
-  return d ? d : dim_add(g->dims, name, size, (Pos){0});
+  return dim_local(g->dims, name, size);
 }
 
 // Gathers x over `axes`: dim `piece` of x, a block dim, becomes the full dim `all`. `why` is the

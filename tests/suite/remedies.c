@@ -1,0 +1,179 @@
+// Takes the remedies that `explain` prints, and applies them: every layout rule left out, every
+// layout(...) taken out of the text of the model, every changed layout that was compiled. The model
+// is then loaded with --layout as a user would write it, and compiled as `check` compiles it.
+// Calls, bytes sent, flops and memory must be those that were printed, and the predicted time
+// within 1 %. No remedy that is advised may make the step slower or need more memory.
+//
+//   remedies [all]    all: more models, and every changed layout that is tried
+#include <math.h>
+#include <string.h>
+
+#include "frontend/driver/check.h"
+#include "frontend/report/explain.h"
+
+static int passed, failed;
+static bool all;
+
+static void fault(const char *run, const char *remedy, const char *fmt, ...) PRINTF_LIKE(3, 4);
+static void fault(const char *run, const char *remedy, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  printf("FAIL %s, %s: ", run, remedy);
+  vprintf(fmt, ap);
+  printf("\n");
+  va_end(ap);
+  failed++;
+}
+
+// -- a session ----------------------------------------------------------------------------------
+
+typedef struct Case {
+  const char *model, *mesh, *layout, *more; // `more`: a further option and its argument, or NULL
+  const char *argument;
+  bool large; // only with `all`
+} Case;
+
+typedef struct Loaded {
+  Session s;
+  Options o;
+} Loaded;
+
+// Loads the model under a layout. If `text` is not NULL, it replaces the text of the file.
+static bool load(Loaded *l, const Case *c, const char *layout, const char *text) {
+  *l = (Loaded){.s = {.arena = arena_new()}};
+  Session *s = &l->s;
+  s->names = intern_new(s->arena);
+  s->diag = diag_new(s->arena);
+  s->opt = &l->o;
+  s->text = text;
+  s->text_bytes = text ? strlen(text) : 0;
+  const char *word[] = {"meshc",    "explain", c->model, "--mesh",   c->mesh,
+                        "--layout", layout,    c->more,  c->argument};
+  char *argv[countof(word) + 1] = {NULL};
+  int n = c->more ? 9 : 7;
+  for (int i = 0; i < n; i++) argv[i] = arena_text(s->arena, word[i], strlen(word[i]));
+  bool ok = options_parse(&l->o, s->arena, s->diag, n, argv) && session_load(s);
+  if (!ok) diag_print(s->diag, stdout, false);
+  return ok;
+}
+
+// -- applying a remedy --------------------------------------------------------------------------
+
+static bool equal_numbers(const char *run, const WhatIf *x, const Compilation *made) {
+  const Foreseen *f = &x->step;
+  int64_t calls = 0;
+  for (uint32_t i = 0; i < made->facts->n; i++) calls += made->facts->fact[i].times;
+  const struct {
+    const char *what;
+    int64_t said, is;
+  } row[] = {{"calls", f->calls, calls},
+             {"bytes sent", f->bytes, made->facts->wire_bytes},
+             {"flops", f->work.flops, made->partition.flops},
+             {"parameters and optimizer", f->kept,
+              made->partition.parameter_bytes + made->partition.optimizer_bytes},
+             {"peak", f->peak, program_bytes(made->compiled->program)}};
+  for (size_t i = 0; i < countof(row); i++)
+    if (row[i].said != row[i].is)
+      return fault(run, x->text, "%s: %lld was said, it is %lld", row[i].what,
+                   (long long)row[i].said, (long long)row[i].is),
+             false;
+  return true;
+}
+
+// Loads and compiles the model with the remedy x applied, and compares.
+static void apply(const Case *c, const WhatIfs *w, const WhatIf *x, const char *text) {
+  Loaded l;
+  CheckFacts facts;
+  Arena *a = arena_new();
+  const char *run = arena_printf(a, "%s --mesh %s --layout %s", c->model, c->mesh, c->layout),
+             *layout = layout_option(a, x->step.choice.mesh, &x->step.choice.layout);
+  if (!load(&l, c, layout, text) || !check_compile(&l.s, &facts)) {
+    fault(run, x->text, "--layout %s is refused", layout);
+  } else {
+    double said = x->step.time->seconds, is = session_simulate(&l.s, &facts.made)->seconds;
+    bool good = equal_numbers(run, x, &facts.made);
+    if (good && fabs(is - said) > 0.01 * is)
+      good = false, fault(run, x->text, "step: %g s was said, it is %g s", said, is);
+    bool worse = is > w->now.time->seconds * (1 + 1e-6) || x->step.peak > w->now.peak;
+    if (good && worse && !what_if_worse(&w->now, &x->step))
+      good = false, fault(run, x->text, "it is advised, and makes the step slower or larger");
+    passed += good;
+  }
+  arena_free(l.s.arena);
+  arena_free(a);
+}
+
+// Returns the text of the model without the layout(...) at `pos`: its first argument, in
+// parentheses, takes its place.
+static const char *text_without(Arena *a, const char *text, Pos pos) {
+  const char *at = text;
+  for (uint32_t line = 1; line < pos.line; line++) at = strchr(at, '\n') + 1;
+  const char *open = strchr(at + pos.col - 1, '('), *end = open, *comma = NULL;
+  int depth = 0;
+  do {
+    depth += (*end == '(' || *end == '[') - (*end == ')' || *end == ']');
+    if (*end == ',' && depth == 1 && !comma) comma = end;
+  } while (*end++ && depth > 0);
+  if (!comma) comma = end - 1;
+  return arena_printf(a, "%.*s%.*s)%s", (int)(at + pos.col - 1 - text), text, (int)(comma - open),
+                      open, end);
+}
+
+static void remedies_of(const Case *c) {
+  Loaded l;
+  Selected of;
+  Compilation made;
+  if (!load(&l, c, c->layout, NULL) || !session_make(&l.s, "program", &of, &made)) {
+    fault(c->model, c->layout, "refused");
+    return;
+  }
+  const WhatIfs *w = what_ifs(&l.s, &of, &made, WHAT_IF_ALL);
+  for (uint32_t i = 0; i < w->nrules; i++)
+    if (w->without[i].known) apply(c, w, &w->without[i], NULL);
+  for (uint32_t i = 0; i < w->npins; i++)
+    if (w->without[w->nrules + i].known)
+      apply(c, w, &w->without[w->nrules + i], text_without(l.s.arena, l.s.text, w->pin[i].pos));
+  for (uint32_t i = 0; i < w->ntried; i++) apply(c, w, &w->tried[i], NULL);
+  arena_free(l.s.arena);
+}
+
+#define MODEL(name) "examples/" name ".mesh"
+static const Case cases[] = {
+    {.model = "tests/models/pinned.mesh", .mesh = "rows=2,cols=2", .layout = "d=cols"},
+    {.model = "tests/gspmd/reshard3.mesh", .mesh = "x=2,y=2", .layout = "none"},
+    {.model = "tests/gspmd/moe_annotated.mesh", .mesh = "b=2,c=2", .layout = "none"},
+    {.model = MODEL("iris"), .mesh = "rows=2,cols=2", .layout = "b=rows,h1=cols"},
+    {.model = MODEL("mlp"), .mesh = "rows=2,cols=2", .layout = "b=rows,h=cols"},
+    {.model = MODEL("mlp"), .mesh = "rows=4", .layout = "b=rows,parameters/all=rows"},
+    {.model = MODEL("mnist"), .mesh = "rows=2,cols=2", .layout = "b=rows,h=cols"},
+    {.model = MODEL("vae"), .mesh = "rows=2,cols=2", .layout = "b=rows,h=cols"},
+    {.model = MODEL("dlrm"), .mesh = "rows=2,cols=2", .layout = "b=rows,users=cols,items=cols"},
+    {.model = MODEL("moe"), .mesh = "rows=4", .layout = "g=rows,own=rows"},
+    {.model = MODEL("gpt"), .mesh = "rows=2,cols=2", .layout = "b=rows,heads=cols"},
+    {.model = MODEL("gpt"),
+     .mesh = "rows=2,cols=4",
+     .layout = "b=rows,heads=cols,ff=cols,optimizer/all=rows",
+     .more = "--machine",
+     .argument = "h100x8",
+     .large = true},
+    {.model = MODEL("llama"),
+     .mesh = "rows=2,cols=2",
+     .layout = "b=rows,groups=cols,ff=cols,vocab=cols",
+     .large = true},
+    {.model = MODEL("lstm"), .mesh = "rows=2,cols=2", .layout = "b=rows,k=cols", .large = true},
+    {.model = MODEL("cifar"), .mesh = "rows=2,cols=2", .layout = "b=rows,c1=cols", .large = true},
+    {.model = MODEL("unet"), .mesh = "rows=2", .layout = "y=rows,y2=rows,y4=rows", .large = true},
+    {.model = MODEL("tagger"), .mesh = "rows=2,cols=2", .layout = "b=rows,k=cols", .large = true},
+    {.model = MODEL("transformer"),
+     .mesh = "rows=2,cols=2",
+     .layout = "b=rows,heads=cols,ff=cols,soft/t=cols",
+     .large = true},
+};
+
+int main(int argc, char **argv) {
+  all = argc > 1 && !strcmp(argv[1], "all");
+  for (size_t i = 0; i < countof(cases); i++)
+    if (all || !cases[i].large) remedies_of(&cases[i]);
+  printf("%d passed, %d failed, 0 skipped\n", passed, failed);
+  return failed != 0;
+}
