@@ -1,6 +1,7 @@
 // The command explain: prints every collective with its cause and the change that would remove it,
 // or the sharding of one value and the reasons for it; as text, JSON, dot or HTML. With a code such
 // as E0505 it prints the meaning of that message.
+#include "frontend/report/compare.h"
 #include "frontend/report/explain.h"
 
 #include <stdlib.h>
@@ -18,6 +19,9 @@ static bool read_form(const Session *s, Form *out) {
     diag_error(s->diag, DIAG_USAGE, (Pos){0}, "--measure adds times to the JSON");
     return diag_hint(s->diag, "add --json");
   }
+  if (option_given(s->opt, OPTION_AGAINST) && *out != FORM_TEXT && *out != FORM_JSON)
+    return diag_error(s->diag, DIAG_USAGE, use->pos, "a comparison has no form %s: leave out %s",
+                      use->text, "--against");
   if (s->opt->argument.n < 2 || *out == FORM_TEXT || *out == FORM_JSON) return true;
   return diag_error(s->diag, DIAG_USAGE, use->pos, "one value has no form %s: leave out %s",
                     use->text, s->opt->argument.at[1]);
@@ -125,7 +129,10 @@ static bool print_form(FILE *f, const Explain *e, Form form, int value, json_t *
   if (form == FORM_JSON) return print_json(f, e, value, list);
   if (form == FORM_DOT) explain_dot(f, e);
   if (form == FORM_HTML) explain_page(f, e);
-  if (form == FORM_TEXT)
+  if (form == FORM_TEXT && e->against)
+    fputs(value < 0 ? compare_text(a, e->against, all) : compare_value_text(a, e->against, value),
+          f);
+  else if (form == FORM_TEXT)
     fputs(value < 0 ? ledger_text(a, e->ledger, all)
                     : explained_text(a, e->ledger, e->values, value),
           f);
@@ -195,11 +202,14 @@ int cmd_explain(Session *s) {
   Form form;
   int value;
   if (!read_form(s, &form) || !session_load(s) || !session_make(s, "program", &of, &c)) return 0;
-  WhatIfDepth depth = name                                   ? WHAT_IF_PINS
+  bool against = option_given(s->opt, OPTION_AGAINST);
+  WhatIfDepth depth = against                                ? WHAT_IF_RULES
+                      : name                                 ? WHAT_IF_PINS
                       : option_given(s->opt, OPTION_VERBOSE) ? WHAT_IF_ALL
                                                              : WHAT_IF_BEST;
   Explain *e = explain_new(s, &c, &of, depth);
-  if (!e || !find_value(e, name, &value) || !explain_try_budget(s, &of, e)) return 0;
+  if (!e || !find_value(e, name, &value)) return 0;
+  if (against ? !explain_against(s, e) : !explain_try_budget(s, &of, e)) return 0;
   json_t *list = form == FORM_JSON ? collectives_json(s, c.facts) : NULL;
   if (option_given(s->opt, OPTION_MEASURED) && c.facts->n && !measure(s, &of, list))
     json_decref(list);

@@ -50,6 +50,8 @@ typedef struct BudgetTrial {
   double seconds; // predicted time of a step
 } BudgetTrial;
 
+typedef struct Comparison Comparison; // frontend/report/compare.h
+
 typedef struct Explain {
   const Session *session;
   const Compilation *made;
@@ -60,6 +62,7 @@ typedef struct Explain {
   BudgetTrial budget;
   const Simulation *step; // the predicted times
   const WhatIfs *what_if;
+  const Comparison *against; // the comparison with the step of --against, or NULL
 } Explain;
 
 // Returns the facts that `explain` shows of compilation c of the selected graph, which must be

@@ -1,6 +1,6 @@
 // `explain --json`: writes all facts of the ledger and of the values as JSON (schema
 // meshc.explain/2).
-#include "frontend/report/explain.h"
+#include "frontend/report/compare.h"
 
 #include <string.h>
 
@@ -220,6 +220,7 @@ json_t *explain_json(const Explain *e, json_t *list, int value) {
   program_json(out, e->made);
   json_object_set_new(out, "memory_over_step", explain_memory_json(e));
   json_object_set_new(out, "values", values);
+  if (e->against) json_object_set_new(out, "against", compare_json(e->against));
   json_object_set_new(out, "text", json_text(text));
   return out;
 }

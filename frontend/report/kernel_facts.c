@@ -78,6 +78,7 @@ KernelFact kernel_fact(Arena *a, const Compilation *c, const Simulation *t, uint
   if (note->instr) out.rounds = rounds_of(c->compiled->program, note->instr - 1);
   if (note->instr) out.seconds = t->of[note->instr - 1];
   bool gradient = name_values(a, c->fusion, g, &out);
+  out.names = out.value;
   if (out.backward && !gradient) out.value = arena_printf(a, "%s, backward", out.value);
   out.cost = cost_text(a, &out, collective);
   return out;

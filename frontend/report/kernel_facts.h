@@ -9,6 +9,7 @@
 // `rounds` is how often a step runs the group, and `seconds` the predicted time of all these runs.
 typedef struct KernelFact {
   const char *value; // values that the group stores: "hidden", "grad(w), grad(v)", "a, b, ..."
+  const char *names; // the same without a word for the backward pass; "" if none has a name
   const char *of;    // the last of these values, without grad(); NULL: none has a name
   const char *kind;  // "kernel", "product", or the kind of collective
   const char *cost;  // "moves 1.2 MiB, saves 3.0 MiB, 1.2 MFLOP, 12 us"

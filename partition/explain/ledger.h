@@ -125,6 +125,10 @@ const char *ledger_sharding(Arena *a, const Ledger *l, const LedgerSide *side);
 // if `pos` is no place.
 const char *ledger_place(Arena *a, const Ledger *l, Pos pos);
 
+// Returns the text with the number of each round (iteration of a `for`) replaced by a star:
+// "layer.*.x" for "layer.3.x".
+const char *name_with_stars(Arena *a, const char *text);
+
 // -- values -------------------------------------------------------------------------------------
 typedef enum ValueKind {
   VALUE_INPUT,

@@ -24,8 +24,7 @@ static size_t round_length(const char *text, size_t i) {
   return n && text[i + n] == '.' ? n : 0;
 }
 
-// Returns the text with the number of every loop round (the 3 in "layer.3.x") replaced by a star.
-static const char *without_rounds(Arena *a, const char *text) {
+const char *name_with_stars(Arena *a, const char *text) {
   char *out = arena_alloc(a, strlen(text) + 1), *to = out;
   for (size_t i = 0; text[i]; i++) {
     size_t n = round_length(text, i);
@@ -59,8 +58,8 @@ static const char *row_key(Arena *a, const Ledger *l, const LedgerRow *row) {
       arena_printf(a, "%d %s %lld %d %d\n%s", (int)f->kind, axes_text(a, l->graph->mesh, f->axes),
                    (long long)f->times, f->backward, row->cause, why);
   if (is_bucket(row)) return same;
-  return without_rounds(a, arena_printf(a, "%s\n%lld %u %s\n%s", same, (long long)f->bytes,
-                                        f->pos.line, f->value, ledger_dims(a, l, &p->wants)));
+  return name_with_stars(a, arena_printf(a, "%s\n%lld %u %s\n%s", same, (long long)f->bytes,
+                                         f->pos.line, f->value, ledger_dims(a, l, &p->wants)));
 }
 
 // -- short names --------------------------------------------------------------------------------
