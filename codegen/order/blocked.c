@@ -383,10 +383,14 @@ static void make(LoopWriter *w, NodeId n) {
 const Graph *attention_blocked(Arena *a, const Graph *g, const CodegenOptions *opt) {
   uint32_t count = graph_count(g);
   if (opt->gpu) return g;
+  ArenaMark mark = arena_mark(a);
   BlockedPlan *p = blocked_find(a, g, opt);
   bool notes = false;
   for (NodeId n = 1; n <= count; n++) notes |= p->why[n] != NULL;
-  if (!p->loop.n && !notes) return g;
+  if (!p->loop.n && !notes) {
+    arena_reset(a, mark);
+    return g;
+  }
   LoopWriter w = {.a = a, .g = g, .p = p, .to = graph_like(a, g, g->stage)};
   w.map = arena_array(a, NodeId, count + 1);
   w.body = arena_array(a, NodeId, count + 1);

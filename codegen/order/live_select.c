@@ -86,12 +86,11 @@ static void select_in(Selector *s, NodeId n, NodeId mask) {
   s->map[n] = graph_where(s->to, c, made, zero);
 }
 
-const Graph *live_select(Arena *a, const Graph *g, const CodegenOptions *opt) {
-  Live *live = opt->gpu ? NULL : live_new(a, g, opt->blocked_rows);
-  if (!live || !opt->products) return g;
+// Returns a copy of g in which masks select the elements of products. Tables are in `scratch`.
+static const Graph *copy_selected(Arena *a, Arena *scratch, const Graph *g, Live *live) {
   Selector s = {.g = g, .to = graph_like(a, g, g->stage), .live = live};
-  s.map = arena_array(a, NodeId, graph_count(g) + 1);
-  find_masks(a, &s);
+  s.map = arena_array(scratch, NodeId, graph_count(g) + 1);
+  find_masks(scratch, &s);
   for (NodeId n = 1; n <= graph_count(g); n++) {
     bug_context("select", n);
     NodeId mask = graph_node(g, n)->op == OP_CONTRACT ? mask_of(&s, n) : 0;
@@ -102,4 +101,13 @@ const Graph *live_select(Arena *a, const Graph *g, const CodegenOptions *opt) {
   }
   graph_copy_outputs(s.to, g, s.map);
   return graph_prune_in_place(a, s.to, g->stage);
+}
+
+const Graph *live_select(Arena *a, const Graph *g, const CodegenOptions *opt) {
+  if (opt->gpu || !opt->products) return g;
+  Arena *scratch = arena_new();
+  Live *live = live_new(scratch, g, opt->blocked_rows);
+  const Graph *out = live ? copy_selected(a, scratch, g, live) : g;
+  arena_free(scratch);
+  return out;
 }

@@ -185,6 +185,8 @@ static void copy_outputs(Chooser *c) {
 static void make_graph(Chooser *c) {
   c->to = graph_like(c->a, c->from, STAGE_ORDER);
   c->map = arena_array(c->a, NodeId, graph_count(c->from) + 1);
+  c->at.cap = c->to->node.cap;
+  c->at.at = arena_alloc_raw(c->a, c->at.cap * sizeof *c->at.at);
   vec_push(c->a, c->at) = (DimList){0};
   vec_push(c->a, c->loose) = false;
   for (NodeId id = 1; id <= graph_count(c->from); id++) {
@@ -233,9 +235,9 @@ static void store_as(Chooser *c, DeclId d, const DimList *order) {
 }
 
 // Returns the orders by least estimated cost. `plain` has the orders by requests alone, from which
-// the search starts.
-static Chooser by_cost(Arena *a, const Chooser *plain, const Rows *rows) {
-  OrderClasses *s = order_classes(a, plain, rows);
+// the search starts. What only the search needs is in `scratch`.
+static Chooser by_cost(Arena *a, Arena *scratch, const Chooser *plain, const Rows *rows) {
+  OrderClasses *s = order_classes(scratch, plain, rows);
   order_search(s, plain);
   Chooser c = chooser_new(a, plain->from);
   c.classes = s;
@@ -251,6 +253,13 @@ static Chooser by_cost(Arena *a, const Chooser *plain, const Rows *rows) {
   return c;
 }
 
+// Gives back the large memory of a chooser whose orders are not taken.
+static void chooser_release(const Chooser *c) {
+  graph_release(c->to);
+  arena_release(c->a, c->at.at);
+  arena_release(c->a, c->requested);
+}
+
 Order *order_choose(Arena *a, const Graph *g, const StoreOptions *store) {
   bug_context("order", 0);
   Rows rows = rows_find(a, g, NULL);
@@ -259,10 +268,14 @@ Order *order_choose(Arena *a, const Graph *g, const StoreOptions *store) {
   plain.free = store->freely && !store->like && updates_tensors(g);
   request_all(&plain);
   make_graph(&plain);
-  Chooser best = by_cost(a, &plain, &rows);
+  Arena *scratch = arena_new();
+  Chooser best = by_cost(a, scratch, &plain, &rows);
   double was = order_graph_cost(&plain, &rows), is = order_graph_cost(&best, &rows);
   bool taken = is <= WORTH * was && was - is >= LEAST_SAVED;
+  chooser_release(taken ? &plain : &best);
   if (!taken) best = plain;
+  arena_release(a, best.requested);
+  arena_free(scratch);
   Order *order = arena_new_of(a, Order);
   order->graph = best.to;
   order->at = best.at.at;

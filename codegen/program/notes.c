@@ -15,7 +15,9 @@ static void add_value(Builder *b, ValueList *out, uint32_t set, uint32_t ptr, No
                   .op = op_row((Op)x->op)->text,
                   .backward = x->origin.backward,
                   .pos = x->origin.pos};
-  for (int i = 0; i < order->n; i++) m.dim[i] = program_dim(b->g, order->at[i]);
+  ProgDim *dim = arena_array(b->a, ProgDim, order->n);
+  for (int i = 0; i < order->n; i++) dim[i] = program_dim(b->g, order->at[i]);
+  m.dim = dim;
   vec_push(b->a, *out) = m;
 }
 
@@ -92,17 +94,18 @@ static void note_instr(Builder *b, uint32_t first, uint32_t instr, ValueList *va
 void notes_make(Builder *b) {
   b->p->note = arena_array(b->a, InstrNote, b->instr.n + 1);
   b->note = arena_array(b->a, GroupNote, b->f->ngroups + 1);
+  ValueList values = {0}; // of one instruction
   for (uint32_t i = 0; i < b->instr.n; i++) {
     const Instr *in = &b->instr.at[i];
     InstrNote *out = &b->p->note[i];
     uint32_t at = i < b->from.n ? b->from.at[i] : 0;
-    ValueList values = {0};
+    values.n = 0;
     if (in->kind == INSTR_KERNEL || in->kind == INSTR_GEMM || in->kind == INSTR_COLLECTIVE ||
         in->kind == INSTR_ORDERED)
       note_instr(b, at - 1, i, &values, out);
     if (in->kind == INSTR_COPY) out->bytes = 2 * in->u.copy.bytes;
     if (in->kind == INSTR_FILL) out->bytes = in->u.fill.bytes;
-    out->value = values.at;
+    out->value = arena_copy(b->a, values.at, values.n * sizeof *values.at);
     out->nvalues = values.n;
   }
 }

@@ -24,7 +24,7 @@ void timings_end(Timings *l, const char *name, uint32_t nodes) {
   size_t bytes = arena_bytes(l->arena);
   if (l->n < MAX_STAGES_TIMED) l->at[l->n++] = (StageTime){.name = name, .nodes = nodes};
   l->at[l->n - 1].seconds += seconds - l->seconds;
-  l->at[l->n - 1].bytes += bytes - l->bytes;
+  l->at[l->n - 1].bytes += (int64_t)bytes - (int64_t)l->bytes;
   l->seconds = seconds;
   l->bytes = bytes;
 }

@@ -12,7 +12,7 @@ typedef struct StageTime {
   const char *name;
   uint32_t nodes; // nodes of the graph that the stage made, or 0
   double seconds; // processor time of all threads
-  size_t bytes;   // bytes that the arena grew by during the stage
+  int64_t bytes;  // bytes that the arena grew by during the stage; negative if it gave memory back
 } StageTime;
 typedef struct Timings {
   const Arena *arena;

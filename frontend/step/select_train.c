@@ -17,6 +17,10 @@
 
 #include "frontend/step/step_internal.h"
 
+// More nodes than this for each node of the model are rare in a training step: its forward pass,
+// gradients and updates.
+enum { STEP_NODES = 10 };
+
 const char select_watched[] = "train.losses", select_skipped[] = "train.skipped",
            select_rate[] = "train.lr", select_norm[] = "train.grad_norm";
 
@@ -420,6 +424,7 @@ Graph *select_train_as(Arena *a, const Model *m, const Fetch *f, const TrainAsk 
   if (m->part) m = m->part;
   Step s = {.m = m, .g = graph_like(m->arena, m->graph, STAGE_GRAD), .ask = *ask};
   const ModelSpec *spec = &s.g->spec;
+  graph_reserve(s.g, STEP_NODES * graph_count(m->graph));
   s.rate = arena_array(m->arena, NodeId, spec->ntrain + 1);
   s.norm = arena_array(m->arena, NodeId, spec->ntrain + 1);
   s.ask.finite |= spec->ntrain && spec->train[0].on_nonfinite == NONFINITE_SKIP;

@@ -4,7 +4,8 @@
 // and a small header for it in the newest block. Both kinds are thus released in the reverse order
 // of allocation. New memory is expensive mainly because of page faults. Blocks of full size
 // therefore use huge pages where the system has them, and a few released blocks of each size are
-// kept for later arenas.
+// kept for later arenas. New memory comes zeroed from the system, and pages of it that nobody
+// writes to cost nothing: a table may be made larger than it is likely to become.
 #include "ir/base/arena.h"
 
 #include "ir/base/guard.h"
@@ -39,13 +40,15 @@ enum {
   LARGE = 2 << 20,
   HUGE_PAGE = 2 << 20,
   SIZES = 9,
-  SPARES = 6
+  SPARES = 6,
+  LARGE_SPARES = 3
 };
 _Static_assert(FIRST_BLOCK << (SIZES - 1) == LAST_BLOCK, "sizes of blocks double");
 
 typedef struct Block Block;
 struct Block {
   Block *below;
+  void *base;  // what the C library allocated for the block
   size_t size; // bytes of `data`
   size_t used;
   size_t high; // number of bytes at the start of `data` that may not be zero
@@ -57,7 +60,8 @@ struct Block {
 typedef struct Large Large;
 struct Large {
   Large *below;
-  void *bytes;
+  void *bytes; // NULL: released by arena_release
+  void *base;  // what the C library allocated for it
   size_t size;
 };
 
@@ -69,6 +73,13 @@ struct Arena {
 };
 
 static _Atomic(Block *) spare[SIZES][SPARES]; // released blocks, kept for reuse
+
+// A released large allocation that is kept for reuse. The structure lies in that memory.
+typedef struct SpareLarge {
+  void *base;
+  size_t size; // bytes from this structure on
+} SpareLarge;
+static _Atomic(SpareLarge *) spare_large[LARGE_SPARES];
 
 // Returns k if a block of `bytes` bytes, with its header, has the size FIRST_BLOCK << k; SIZES if
 // no k fits.
@@ -94,9 +105,38 @@ static bool spare_put(Block *b) {
   return kept;
 }
 
+// Keeps the large allocation of `size` bytes at `bytes` for reuse, or frees it.
+static void large_put(void *bytes, void *base, size_t size) {
+  bool kept = false;
+  if (!bytes) return;
+  *(SpareLarge *)bytes = (SpareLarge){.base = base, .size = size};
+  for (int i = 0; i < LARGE_SPARES && !kept; i++) {
+    SpareLarge *none = NULL;
+    kept = atomic_compare_exchange_strong(&spare_large[i], &none, (SpareLarge *)bytes);
+  }
+  if (!kept) free(base);
+}
+
+// Returns a released large allocation of `bytes` to twice as many bytes, or NULL.
+static SpareLarge *large_take(size_t bytes) {
+  for (int i = 0; i < LARGE_SPARES; i++) {
+    SpareLarge *x = atomic_exchange(&spare_large[i], NULL);
+    if (x && bytes <= x->size && x->size / 2 <= bytes) return x;
+    if (x) large_put(x, x->base, x->size);
+  }
+  return NULL;
+}
+
 void arena_drop_spares(void) {
+  for (int i = 0; i < LARGE_SPARES; i++) {
+    SpareLarge *x = atomic_exchange(&spare_large[i], NULL);
+    if (x) free(x->base);
+  }
   for (int size = 0; size < SIZES; size++)
-    for (int i = 0; i < SPARES; i++) free(atomic_exchange(&spare[size][i], NULL));
+    for (int i = 0; i < SPARES; i++) {
+      Block *b = atomic_exchange(&spare[size][i], NULL);
+      if (b) free(b->base);
+    }
 }
 
 Arena *arena_new(void) {
@@ -109,10 +149,10 @@ Arena *arena_new(void) {
 static void drop_large(Arena *a, const Block *b, size_t from) {
   while (a->large && (const char *)a->large >= b->data + from &&
          (const char *)a->large < b->data + b->size) {
-    void *bytes = a->large->bytes;
-    a->held -= a->large->size;
-    a->large = a->large->below;
-    free(bytes);
+    Large *l = a->large;
+    a->held -= l->size;
+    a->large = l->below;
+    large_put(l->bytes, l->base, l->size);
   }
 }
 
@@ -122,7 +162,7 @@ static void drop_top(Arena *a) {
   a->top = b->below;
   a->held -= b->size;
   UNPOISON(b->data, b->size);
-  if (!spare_put(b)) free(b);
+  if (!spare_put(b)) free(b->base);
 }
 
 void arena_keep(Arena *a) { guard_unlink(&a->guard); }
@@ -134,10 +174,11 @@ void arena_free(Arena *a) {
   free(a);
 }
 
-// Allocates memory on huge pages where possible. It is not zeroed.
-static void *huge(size_t bytes) {
+// Allocates `bytes` zeroed bytes, on huge pages where possible. *base gets the address to free.
+static void *huge(size_t bytes, void **base) {
   bytes = (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
-  void *p = mem_aligned(HUGE_PAGE, bytes);
+  *base = mem_zeroed(1, bytes + HUGE_PAGE);
+  char *p = (char *)*base + (HUGE_PAGE - (uintptr_t)*base % HUGE_PAGE) % HUGE_PAGE;
 #ifdef MADV_HUGEPAGE
   (void)madvise(p, bytes, MADV_HUGEPAGE); // only a hint: an error is ignored
 #endif
@@ -150,9 +191,10 @@ static void push_block(Arena *a, size_t bytes) {
   while (all < bytes + sizeof(Block)) all *= 2;
   size_t size = all - sizeof(Block);
   Block *b = spare_take(size_of(all));
-  size_t high = b ? b->high : all == LAST_BLOCK ? size : 0;
-  if (!b) b = all == LAST_BLOCK ? huge(all) : mem_zeroed(1, all);
-  *b = (Block){.below = a->top, .size = size, .high = high};
+  size_t high = b ? b->high : 0;
+  void *base = b ? b->base : NULL;
+  if (!b) b = all == LAST_BLOCK ? huge(all, &base) : (base = mem_zeroed(1, all));
+  *b = (Block){.below = a->top, .base = base, .size = size, .high = high};
   POISON(b->data, size);
   a->top = b;
   a->held += size;
@@ -181,22 +223,40 @@ static void *bump(Arena *a, size_t bytes) {
   return p;
 }
 
+// Returns a large allocation, zeroed or not.
+static void *large_alloc(Arena *a, size_t bytes, bool zeroed) {
+  if (bytes > SIZE_MAX / 4) mem_exhausted(bytes);
+  Large *l = bump(a, sizeof *l);
+  SpareLarge *x = large_take(bytes);
+  l->base = x ? x->base : NULL;
+  l->size = x ? x->size : bytes;
+  l->bytes = x ? (void *)x : huge(bytes, &l->base);
+  if (x && zeroed) memset(l->bytes, 0, bytes);
+  a->held += l->size;
+  l->below = a->large;
+  a->large = l;
+  return l->bytes;
+}
+
 void *arena_alloc_raw(Arena *a, size_t bytes) {
   size_t dirty;
-  return bytes && bytes < LARGE ? take(a, bytes, &dirty) : arena_alloc(a, bytes);
+  if (bytes == 0) bytes = 1;
+  return bytes < LARGE ? take(a, bytes, &dirty) : large_alloc(a, bytes, false);
 }
 
 void *arena_alloc(Arena *a, size_t bytes) {
   if (bytes == 0) bytes = 1;
-  if (bytes > SIZE_MAX / 4) mem_exhausted(bytes);
-  if (bytes < LARGE) return bump(a, bytes);
-  Large *l = bump(a, sizeof *l);
-  l->bytes = memset(huge(bytes), 0, bytes);
-  l->size = bytes;
-  a->held += bytes;
-  l->below = a->large;
-  a->large = l;
-  return l->bytes;
+  return bytes < LARGE ? bump(a, bytes) : large_alloc(a, bytes, true);
+}
+
+void arena_release(Arena *a, const void *at) {
+  Large *l = a->large;
+  while (l && (!at || l->bytes != at)) l = l->below;
+  if (!l) return;
+  a->held -= l->size;
+  large_put(l->bytes, l->base, l->size);
+  l->bytes = l->base = NULL;
+  l->size = 0;
 }
 
 size_t arena_bytes(const Arena *a) { return a->held; }

@@ -22,6 +22,10 @@ void arena_keep(Arena *a);
 void *arena_alloc(Arena *a, size_t bytes);
 void *arena_alloc_raw(Arena *a, size_t bytes); // like arena_alloc, but the bytes are not zeroed
 
+// Gives the memory of one large allocation of the arena, which begins at `at`, back to the system
+// before the arena is freed. Does nothing for NULL, and for small allocations, which lie in blocks.
+void arena_release(Arena *a, const void *at);
+
 // A point in the history of an arena. arena_reset(a, mark) releases everything that was allocated
 // after the mark. The address sanitizer then reports accesses to these bytes.
 typedef struct ArenaMark {

@@ -30,6 +30,7 @@ typedef struct NodeSlot {
 struct GraphTable {
   NodeSlot *slot;
   uint32_t cap;
+  uint32_t expected; // about as many nodes the graph will have
   bool stale; // ids in the table may be wrong, or it is full: the next search fills a new table
   TextIndex decls, names;
 };
@@ -43,6 +44,7 @@ static Graph *graph_sized(Arena *a, DimTable *dims, const Mesh *mesh, Stage stag
   g->stage = stage;
   g->table = arena_new_of(a, struct GraphTable);
   g->table->stale = true;
+  g->table->expected = nodes;
   g->node.cap = nodes + 16;
   g->node.at = arena_alloc_raw(a, g->node.cap * sizeof *g->node.at);
   vec_push(a, g->node) = (Node){0};
@@ -67,6 +69,14 @@ Graph *graph_like(Arena *a, const Graph *from, Stage stage) {
   }
   for (uint32_t i = 0; i < from->region.n; i++) vec_push(a, g->region) = from->region.at[i];
   return g;
+}
+
+void graph_reserve(Graph *g, uint32_t nodes) {
+  if (nodes < g->node.cap) return;
+  Node *at = arena_alloc_raw(g->arena, ((size_t)nodes + 1) * sizeof *at);
+  memcpy(at, g->node.at, g->node.n * sizeof *at);
+  g->node.at = at;
+  g->node.cap = nodes + 1;
 }
 
 // -- equality -----------------------------------------------------------------------------------
@@ -140,12 +150,14 @@ static NodeSlot *find_slot(const Graph *g, const Node *n, uint32_t hash) {
   return &t->slot[i];
 }
 
-// Makes a new hash table of nodes and enters all nodes. It has room for twice the nodes that fit
-// the graph's array.
+// Makes a new hash table of nodes and enters all nodes. It has room for twice the nodes that the
+// graph is expected to have.
 static void refill_table(Graph *g) {
   struct GraphTable *t = g->table;
+  arena_release(g->arena, t->slot);
+  if (t->expected < graph_count(g)) t->expected = 2 * graph_count(g);
   t->cap = 256;
-  while (t->cap / 2 < g->node.cap) t->cap *= 2;
+  while (t->cap / 2 < t->expected + 16) t->cap *= 2;
   t->slot = arena_array(g->arena, NodeSlot, t->cap);
   t->stale = false;
   for (NodeId n = 1; n <= graph_count(g); n++) {
@@ -153,6 +165,23 @@ static void refill_table(Graph *g) {
     while (t->slot[i].id) i = (i + 1) & (t->cap - 1);
     t->slot[i] = (NodeSlot){hash, n};
   }
+}
+
+// Gives back the hash table of a graph that is complete. If a node is added later, the table is
+// made again.
+static void drop_table(Graph *g) {
+  arena_release(g->arena, g->table->slot);
+  g->table->slot = NULL;
+  g->table->cap = 0;
+  g->table->stale = true;
+}
+
+void graph_release(const Graph *g) {
+  Graph *gone = (Graph *)(uintptr_t)g;
+  drop_table(gone);
+  arena_release(gone->arena, gone->node.at);
+  gone->node.at = NULL;
+  gone->node.n = gone->node.cap = 0;
 }
 
 // -- adding -------------------------------------------------------------------------------------
@@ -611,6 +640,7 @@ Graph *graph_prune_in_place(Arena *a, Graph *g, Stage stage) {
   g->stage = stage;
   g->origin = (Origin){0};
   g->name.n = 0;
+  drop_table(g);
   if (all) return g;
   const NodeId *map = move_nodes(a, g, g, marked);
   for (uint32_t i = 0; i < g->output.n; i++) g->output.at[i].value = map[g->output.at[i].value];

@@ -257,6 +257,10 @@ Graph *graph_new(Arena *a, DimTable *dims, const Mesh *mesh, Stage stage);
 // regions, the layout and the spec, but not the names.
 Graph *graph_like(Arena *a, const Graph *g, Stage stage);
 
+// Makes room for `nodes` nodes, so that the array of nodes need not be copied when it grows. Room
+// that is not used costs hardly any memory.
+void graph_reserve(Graph *g, uint32_t nodes);
+
 static inline const Node *graph_node(const Graph *g, NodeId n) { return &g->node.at[n]; }
 static inline uint32_t graph_count(const Graph *g) {
   return g->node.n ? g->node.n - 1 : 0;
@@ -379,6 +383,11 @@ Graph *graph_prune(Arena *a, const Graph *g, Stage stage, NodeId **map);
 // Does the work of graph_prune in g itself where possible. Nothing else may refer to g. The caller
 // continues with the result and must not use g.
 Graph *graph_prune_in_place(Arena *a, Graph *g, Stage stage);
+
+// Gives back the memory of the nodes of g, which nobody may read any more. Of a small graph nothing
+// is given back before its arena is freed; the lists of its nodes never are, because graphs share
+// them.
+void graph_release(const Graph *g);
 
 // Returns how often each node is an argument or an output, indexed by NodeId, in `a`.
 uint32_t *graph_uses(Arena *a, const Graph *g);

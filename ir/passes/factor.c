@@ -163,7 +163,13 @@ const Graph *graph_factor(Arena *a, const Graph *g) {
     any |= y != 0;
     map[id] = y ? graph_broadcast(to, y, &n->dims) : graph_copy(to, g, id, map);
   }
-  if (!any) return g;
+  if (!any) {
+    graph_release(to);
+    return g;
+  }
   graph_copy_outputs(to, g, map);
-  return graph_simplify(a, graph_prune_in_place(a, to, g->stage)); // removes sums that became zero
+  Graph *whole = graph_prune_in_place(a, to, g->stage);
+  const Graph *out = graph_simplify(a, whole); // removes sums that became zero
+  graph_release(whole);
+  return out;
 }

@@ -436,7 +436,7 @@ typedef struct InstrValue {
   uint32_t set, ptr;
   Dtype type;
   uint8_t rank;
-  ProgDim dim[MAX_RANK];  // dims of its block in memory, slowest first; ProgDim.extent is -1
+  const ProgDim *dim; // the `rank` dims of its block in memory, slowest first; their extent is -1
   const char *value, *op; // full name of the value or NULL; name of the operation
   bool backward;
   Pos pos;

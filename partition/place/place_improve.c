@@ -346,6 +346,14 @@ static Placer copy_placer(const Placer *p) {
   return out;
 }
 
+// Gives back the large tables of the placer that is not taken.
+static void release_placer(const Placer *p) {
+  arena_release(p->arena, p->result.computed);
+  arena_release(p->arena, p->result.settled);
+  arena_release(p->arena, p->linear);
+  arena_release(p->arena, p->inner);
+}
+
 static void exchange(Placer *p, Placer *other) {
   Placer now = *p;
   *p = *other;
@@ -393,5 +401,6 @@ void place_improve(Placer *p) {
     exchange(p, &other);
     if (m->kept && bytes < collective_bytes(m)) exchange(p, &other);
   }
+  release_placer(&other);
   arena_free(scratch);
 }
