@@ -298,8 +298,8 @@ static int by_bytes(const void *x, const void *y) {
 // its store.
 static int64_t edge_bytes(const Fuser *f, NodeId from, NodeId to) {
   bool alone = !f->memory[from];
-  for (uint32_t i = f->user_at[from]; i < f->user_at[from + 1]; i++)
-    alone &= f->of[f->user[i]] == f->of[to];
+  for (uint32_t i = f->user_at[from]; i < f->user_at[from + 1] && alone; i++)
+    alone = f->of[f->user[i]] == f->of[to];
   return node_bytes(f->g, from) * (alone ? 2 : 1);
 }
 

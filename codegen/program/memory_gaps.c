@@ -8,11 +8,16 @@
 //
 // A live range is the union of few nodes. The offsets used during it are those in `some` of these
 // nodes and in `whole` of the nodes above them. Buffers that lie side by side are one interval of a
-// set, so sets stay short, and placing n buffers takes about n log n steps; comparing each with all
-// others would take n^2.
+// set, so sets stay short. A query walks through these sets together, from offset 0 on. It passes
+// no more than INTERVALS_PASSED intervals if it finds a gap in them, because their number may grow
+// with the model. So placing n buffers takes about n log n steps.
 #include "codegen/program/program_internal.h"
 
 #include <string.h>
+
+// A query that has passed this many intervals takes the smallest sufficient gap found so far, or
+// the next one.
+enum { INTERVALS_PASSED = 128 };
 
 // Offsets from `from` to below `to`.
 typedef struct Interval {
@@ -20,11 +25,16 @@ typedef struct Interval {
 } Interval;
 typedef VEC(Interval) Intervals; // sorted, with gaps between them
 
+// The intervals of a set that the current query has still to pass.
+typedef struct Cursor {
+  const Interval *at, *end;
+} Cursor;
+
 struct MemoryGaps {
   Arena *a;
   uint32_t leaves; // a power of two; the children of node k are 2k and 2k + 1, the root is 1
   Intervals *whole, *some; // by node
-  Intervals used;          // found by the current query (gaps_smallest)
+  VEC(Cursor) cursor;      // of the current query (gaps_smallest), a heap: first intervals first
 };
 
 MemoryGaps *gaps_new(Arena *a, uint32_t instrs) {
@@ -60,7 +70,7 @@ static void add_interval(Arena *a, Intervals *s, Interval more) {
   if (first == end) {
     vec_push(a, *s) = more; // makes room: the entries from `first` on move up
     memmove(&s->at[first + 1], &s->at[first], (s->n - 1 - first) * sizeof *s->at);
-  } else {
+  } else if (end > first + 1) {
     memmove(&s->at[first + 1], &s->at[end], (s->n - end) * sizeof *s->at);
     s->n -= end - first - 1;
   }
@@ -86,13 +96,13 @@ void gaps_take(MemoryGaps *g, uint32_t first, uint32_t last, int64_t from, int64
   if (from < to) take_in(g, 1, 0, g->leaves - 1, first, last, (Interval){from, to});
 }
 
-// Adds set s to the offsets that the current query has found to be used.
+// Adds set s to those that the current query walks through.
 static void collect(MemoryGaps *g, const Intervals *s) {
-  for (uint32_t i = 0; i < s->n; i++) add_interval(g->a, &g->used, s->at[i]);
+  if (s->n) vec_push(g->a, g->cursor) = (Cursor){s->at, s->at + s->n};
 }
 
-// Collects the offsets that are used in any of the instructions first..last by node k, which has
-// the instructions lo..hi.
+// Collects the sets whose offsets are used in any of the instructions first..last by node k, which
+// has the instructions lo..hi.
 static void used_in(MemoryGaps *g, uint32_t k, uint32_t lo, uint32_t hi, uint32_t first,
                     uint32_t last) {
   if (last < lo || hi < first || !g->some[k].n) return;
@@ -106,15 +116,39 @@ static void used_in(MemoryGaps *g, uint32_t k, uint32_t lo, uint32_t hi, uint32_
   used_in(g, 2 * k + 1, mid + 1, hi, first, last);
 }
 
+// Moves cursor i down in the heap to its place: a cursor comes before those whose intervals begin
+// later.
+static void sift_down(MemoryGaps *g, uint32_t i) {
+  Cursor *c = g->cursor.at;
+  for (uint32_t child = 2 * i + 1; child < g->cursor.n; child = 2 * i + 1) {
+    if (child + 1 < g->cursor.n && c[child + 1].at->from < c[child].at->from) child++;
+    if (c[i].at->from <= c[child].at->from) return;
+    Cursor swap = c[i];
+    c[i] = c[child];
+    c[child] = swap;
+    i = child;
+  }
+}
+
+// Moves the first cursor past the intervals that end at `at` or before it.
+static void pass(MemoryGaps *g, int64_t at) {
+  Cursor *c = &g->cursor.at[0];
+  while (c->at < c->end && c->at->to <= at) c->at++;
+  if (c->at == c->end) *c = g->cursor.at[--g->cursor.n];
+  sift_down(g, 0);
+}
+
 int64_t gaps_smallest(MemoryGaps *g, uint32_t first, uint32_t last, int64_t bytes) {
   int64_t at = 0, best = -1, best_gap = 0;
-  g->used.n = 0;
+  g->cursor.n = 0;
   used_in(g, 1, 0, g->leaves - 1, first, last);
-  for (uint32_t i = 0; i < g->used.n; i++) {
-    const Interval *used = &g->used.at[i];
-    int64_t gap = used->from - at;
-    if (gap >= bytes && (best < 0 || gap < best_gap)) best = at, best_gap = gap;
-    at = used->to;
+  for (uint32_t i = g->cursor.n / 2; i-- > 0;) sift_down(g, i);
+  for (int n = 0; g->cursor.n && (n < INTERVALS_PASSED || best < 0); n++) {
+    Interval next = *g->cursor.at[0].at;
+    if (next.from - at >= bytes && (best < 0 || next.from - at < best_gap))
+      best = at, best_gap = next.from - at;
+    if (next.to > at) at = next.to;
+    pass(g, at);
   }
   return best >= 0 ? best : at;
 }

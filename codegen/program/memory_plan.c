@@ -139,22 +139,32 @@ static void product_in_place(Builder *b, const Gemm *g, uint32_t i) {
   if (can_take_over(b, *addend, g->c, i)) take_over(b, *addend, g->c);
 }
 
+// Lets results of an all-reduce take over the memory of their operands. An operand that several
+// parts read stays. `readers` has a 0 for each buffer; it is used to count these parts.
+static void all_reduce_in_place(Builder *b, const Collective *c, uint32_t i, uint32_t *readers) {
+  for (uint32_t p = 0; p < c->nparts; p++)
+    if (c->part[p].src.tensor < 0) readers[plan_owner(b, c->part[p].src.offset)]++;
+  for (uint32_t p = 0; p < c->nparts; p++) {
+    const CollPart *part = &c->part[p];
+    if (part->src.tensor < 0 && readers[plan_owner(b, part->src.offset)] == 1 &&
+        can_take_over(b, part->src, part->dst, i))
+      take_over(b, part->src, part->dst);
+  }
+  for (uint32_t p = 0; p < c->nparts; p++)
+    if (c->part[p].src.tensor < 0) readers[plan_owner(b, c->part[p].src.offset)] = 0;
+}
+
 static void reuse_in_place(Builder *b) {
+  Arena *scratch = arena_new();
+  uint32_t *readers = arena_array(scratch, uint32_t, b->buffer.n + 1);
   for (uint32_t i = 0; i < b->instr.n; i++) {
     Instr *in = &b->instr.at[i];
     if (in->kind == INSTR_KERNEL) kernel_in_place(b, in, i);
     if (in->kind == INSTR_GEMM && b->opt->gpu) product_in_place(b, &in->u.gemm, i);
-    if (in->kind != INSTR_COLLECTIVE || in->u.collective.kind != COLL_ALL_REDUCE) continue;
-    for (uint32_t p = 0; p < in->u.collective.nparts; p++) {
-      CollPart *part = &in->u.collective.part[p];
-      bool once = true;
-      for (uint32_t q = 0; q < in->u.collective.nparts; q++)
-        once &=
-            q == p || in->u.collective.part[q].src.tensor >= 0 || part->src.tensor >= 0 ||
-            plan_owner(b, in->u.collective.part[q].src.offset) != plan_owner(b, part->src.offset);
-      if (once && can_take_over(b, part->src, part->dst, i)) take_over(b, part->src, part->dst);
-    }
+    if (in->kind == INSTR_COLLECTIVE && in->u.collective.kind == COLL_ALL_REDUCE)
+      all_reduce_in_place(b, &in->u.collective, i, readers);
   }
+  arena_free(scratch);
 }
 
 // -- buffers that asynchronous collectives send ------------------------------------------------

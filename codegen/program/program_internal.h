@@ -110,7 +110,8 @@ typedef struct MemoryGaps MemoryGaps;
 // The memory is in `a`.
 MemoryGaps *gaps_new(Arena *a, uint32_t instrs);
 // Returns the offset of the smallest gap of at least `bytes` bytes that is free during the
-// instructions first..last. If there is none, returns the end of the offsets that are used then.
+// instructions first..last, among the first gaps of that size. If there is none, returns the end of
+// the offsets that are used then.
 // The offset is not marked as used.
 int64_t gaps_smallest(MemoryGaps *g, uint32_t first, uint32_t last, int64_t bytes);
 // Marks the offsets from..to-1 as used during the instructions first..last.

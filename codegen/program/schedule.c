@@ -27,66 +27,10 @@
 
 // -- before the commit --------------------------------------------------------------------------
 
-// Returns whether an early update can run right after group i and is the only one that reads it.
-static bool feeds_update(const ListScheduler *l, uint32_t i) {
-  if (l->nfixed > l->fixed[i] || l->user_at[i + 1] - l->user_at[i] != 1) return false;
-  uint32_t user = l->user[l->user_at[i]];
-  return l->early[user] && l->waits[user] == 1;
-}
-
-// Returns by how many bytes the memory in use grows when group i runs. These are the bytes that
-// group i stores, unless an update frees them at once, less the bytes of the groups whose last
-// reader is i.
-static int64_t memory_growth(const ListScheduler *l, uint32_t i) {
-  int64_t grows = feeds_update(l, i) ? 0 : l->bytes[i];
-  for (uint32_t j = l->deps->at[i]; j < l->deps->at[i + 1]; j++) {
-    uint32_t on = l->deps->on[j];
-    if (l->readers[on] == 1 && !l->kept[on]) grows -= l->bytes[on];
-  }
-  return grows;
-}
-
-// Returns whether loops allow that group i is scheduled next. It must be in the loop that is open,
-// and each loop that it begins must wait for no group outside. The group that ends a loop
-// (GROUP_LOOP) comes after all groups of the loop.
-static bool loop_allows(const ListScheduler *l, uint32_t i) {
-  const Graph *g = l->f->graph;
-  RegionId r = l->region[i];
-  if (!region_encloses(g, l->open, r)) return false;
-  if (l->f->group[i].kind == GROUP_LOOP && l->left[r]) return false;
-  for (; r != l->open; r = region_get(g, r)->parent)
-    if (l->loop_waits[r]) return false;
-  return true;
-}
-
-// -- the list -------------------------------------------------------------------------------------
-
-static bool is_listed(const ListScheduler *l, uint32_t i) {
-  return l->early[i] || (group_executes(&l->f->group[i]) && !l->f->after_commit[i]);
-}
-
-// Returns the index in `ready` of the group to schedule next. `ready` has the n groups whose
-// arguments are ready.
-static uint32_t choose_group(const ListScheduler *l, uint32_t n, const uint32_t *ready) {
-  uint32_t best = n;
-  int64_t least = 0;
-  for (uint32_t i = 0; i < n; i++) {
-    if (!loop_allows(l, ready[i]) || (l->early[ready[i]] && l->nfixed)) continue;
-    Priority priority = (Priority)l->priority[ready[i]],
-             first = (Priority)l->priority[ready[best == n ? i : best]];
-    int64_t grows = priority == PRIORITY_REMAT ? 0 : memory_growth(l, ready[i]);
-    bool worse = grows > least || (grows == least && ready[i] > ready[best == n ? i : best]);
-    if (best < n && (priority > first || (priority == first && worse))) continue;
-    best = i;
-    least = grows;
-  }
-  if (best == n) BUG("loops wait for one another");
-  return best;
-}
-
 static void wait_less(ListScheduler *l, uint32_t i, uint32_t update) {
   (void)i;
-  if (!--l->waits[update]) vec_push(l->a, l->ready) = update;
+  if (!--l->waits[update]) ready_add(l, update);
+  if (l->waits[update] == 1) ready_last_reader(l, update);
 }
 
 static void take_group(ListScheduler *l, Schedule *s, uint32_t g) {
@@ -106,17 +50,14 @@ static void take_group(ListScheduler *l, Schedule *s, uint32_t g) {
     wait_less(l, g, user);
   }
   visit_overwritten(l, g, wait_less);
+  ready_update(l, g);
 }
 
 // Lists all groups but the updates, and the early updates that may run before the last of them.
 static void list_groups(ListScheduler *l, Schedule *s) {
   for (uint32_t i = 0; i < l->f->ngroups; i++)
-    if (is_listed(l, i) && !l->waits[i]) vec_push(l->a, l->ready) = i;
-  while (l->nothers) {
-    uint32_t best = choose_group(l, l->ready.n, l->ready.at), g = l->ready.at[best];
-    l->ready.at[best] = l->ready.at[--l->ready.n];
-    take_group(l, s, g);
-  }
+    if (is_listed(l, i) && !l->waits[i]) ready_add(l, i);
+  while (l->nothers) take_group(l, s, ready_take(l));
 }
 
 // Returns the index in s->group of the first group that reads a value of group g, among those from

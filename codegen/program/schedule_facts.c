@@ -20,6 +20,8 @@ static void scheduler_loops(Arena *a, ListScheduler *l) {
   l->region = arena_array(a, RegionId, f->ngroups + 1);
   l->loop_waits = arena_array(a, uint32_t, f->graph->region.n + 1);
   l->left = arena_array(a, uint32_t, f->graph->region.n + 1);
+  l->ready = arena_array(a, ReadyHeap, f->graph->region.n + 1);
+  l->loop_end = arena_array(a, uint32_t, f->graph->region.n + 1);
   for (uint32_t i = 0; i < f->ngroups; i++) l->region[i] = group_region(f, &f->group[i]);
   for (uint32_t i = 0; i < f->ngroups; i++) {
     if (!group_executes(&f->group[i])) continue;

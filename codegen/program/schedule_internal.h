@@ -15,6 +15,16 @@ typedef enum Priority {
   PRIORITY_LAST,      // such a sum that the backward pass does not need, without overlap
 } Priority;
 
+// A group that waits for no other group, with its place among those.
+typedef struct ReadyGroup {
+  Priority priority;
+  int64_t grows; // by how many bytes the memory in use grows when it runs
+  uint32_t group;
+} ReadyGroup;
+// A binary heap, the group to take next first. A group may be in it several times: only the entry
+// with its present `grows` counts.
+typedef VEC(ReadyGroup) ReadyHeap;
+
 typedef struct ListScheduler {
   Arena *a;
   const Fusion *f;
@@ -30,7 +40,9 @@ typedef struct ListScheduler {
   uint32_t *loop_waits; // by loop: how often its groups read groups outside that are still to come
   uint32_t *left;       // by loop: number of its groups still to come, without its GROUP_LOOP
   RegionId open;        // the loop whose groups are being taken, 0: none
-  VEC(uint32_t) ready;  // groups that wait for no other group
+  ReadyHeap *ready;     // by loop: its groups that wait for no other group
+  uint32_t *loop_end;   // by loop: 1 + its GROUP_LOOP, if that waits only for groups of the loop
+  VEC(uint32_t) held;   // early updates that wait only for the commit
   bool *done;           // by group: it is in the schedule
   bool *early;          // by group: an update that need not wait for the end of the backward pass
   bool *fixed;          // by group: it runs before the commit in any case
@@ -46,6 +58,19 @@ void scheduler_make(Arena *a, ListScheduler *l, bool overlap);
 void count_loop_waits(ListScheduler *l, uint32_t i, uint32_t on, uint32_t by);
 // Adds `by` to left[r], the number of groups not yet scheduled, of each loop r around group i.
 void count_left(ListScheduler *l, uint32_t i, uint32_t by);
+
+// -- ready_groups.c
+// Adds group i, which waits for no other group, to the groups that may be taken.
+void ready_add(ListScheduler *l, uint32_t i);
+// Removes the group to take next from those that may be taken, and returns it.
+uint32_t ready_take(ListScheduler *l);
+// Tells that group g was taken, after all counts of l have been changed: groups that waited for the
+// end of a loop or for the commit may be taken now, and others now free more memory.
+void ready_update(ListScheduler *l, uint32_t g);
+// Tells that `update` waits for one group only, which may now be better to take than before.
+void ready_last_reader(ListScheduler *l, uint32_t update);
+// Returns whether group i is to be listed before the other updates.
+bool is_listed(const ListScheduler *l, uint32_t i);
 
 // -- early_updates.c
 // Sets `fixed`, `nfixed` and `nothers` of l.

@@ -105,7 +105,7 @@ static void join_bucket(Bucketing *p, uint32_t b, NodeId n) {
 
 // Returns true if the bucket `open` has reached the limit of its kind (bytes or seconds; the head
 // of this file lists the limits). Then collective n must not join it.
-static bool is_full(const Bucketing *p, const OpenBucket *open, NodeId n) {
+static bool is_full(const Bucketing *p, OpenBucket *open, NodeId n) {
   const Node *x = graph_node(p->g, n);
   CollKind kind;
   if (gathers_params(p, n))
@@ -113,9 +113,11 @@ static bool is_full(const Bucketing *p, const OpenBucket *open, NodeId n) {
            open->made + node_bytes(p->g, n) > (x->instance ? 1 : 2) * p->matrix;
   if (x->op != OP_REDUCE_SCATTER && !(x->op == OP_ALL_REDUCE && p->machine->overlap > 0))
     return false;
-  return coll_of((Op)x->op, &kind) &&
-         coll_seconds(p->machine, p->g->mesh, kind, x->attr.axes, open->bytes) >
-             5 * coll_latency(p->machine, p->g->mesh, kind, x->attr.axes);
+  if (!open->full)
+    open->full = coll_of((Op)x->op, &kind) &&
+                 coll_seconds(p->machine, p->g->mesh, kind, x->attr.axes, open->bytes) >
+                     5 * coll_latency(p->machine, p->g->mesh, kind, x->attr.axes);
+  return open->full;
 }
 
 // Returns the class of a key, a new one for a new key. The pointer holds until the next call.
@@ -162,7 +164,7 @@ static uint32_t find_bucket(Bucketing *p, NodeId n) {
   if (!class_key(p, n, &key)) return bucket_new(p, true);
   Class *c = class_of(p, &key);
   for (uint32_t i = 0; i < c->n; i++) {
-    const OpenBucket *open = &p->bucket.at[c->open[i]];
+    OpenBucket *open = &p->bucket.at[c->open[i]];
     if (!level_allows(p, open, n)) continue;
     if (!is_full(p, open, n)) {
       c->joined[i] = n;

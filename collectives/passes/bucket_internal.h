@@ -16,6 +16,7 @@ typedef struct OpenBucket {
   uint32_t level;      // greater than the levels of all buckets that it waits for
   int64_t bytes, made; // bytes of its operands; bytes of its results without small parameters
   bool fixed;          // its level must not rise any more, because another bucket waits for it
+  bool full;           // its call takes as long as it may: nothing else joins it
   VEC(NodeId) node;
 } OpenBucket;
 
