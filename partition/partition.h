@@ -72,6 +72,8 @@ typedef struct PartitionFacts {
                                 // of the unsplit graph
   int64_t flops_rematerialised; // part of `flops` that rematerialises forward values
   double redundant_flops;       // (flops - flops_rematerialised) * processors / flops_whole - 1
+  double idle_flops;            // the part of redundant_flops that is no work: for elements beyond
+                                // the end of a dim, in blocks that are not full or are empty
   double padding;               // share of padded elements in the blocks of declared tensors
   int64_t parameter_bytes, optimizer_bytes;
 } PartitionFacts;

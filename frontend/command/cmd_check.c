@@ -53,8 +53,10 @@ static void print_text(const Session *s, const char *purpose, const Compilation 
   printf("flops      %lld a processor", (long long)f->flops);
   if (f->flops_rematerialised)
     printf(", %lld of them rematerialised", (long long)f->flops_rematerialised);
-  printf(", %lld in all (%.1f%% redundant), padding %.1f%%\n", (long long)f->flops_whole,
-         100 * f->redundant_flops, 100 * f->padding);
+  printf(", %lld in all (%.1f%% redundant", (long long)f->flops_whole,
+         100 * (f->redundant_flops - f->idle_flops));
+  if (f->idle_flops > 0) printf(", %.1f%% idle", 100 * f->idle_flops);
+  printf("), padding %.1f%%\n", 100 * f->padding);
   printf("memory     parameters %s, optimizer %s, activations %s, peak %s a processor\n",
          bytes_text(s->arena, f->parameter_bytes), bytes_text(s->arena, f->optimizer_bytes),
          bytes_text(s->arena, c->compiled->activation_bytes),

@@ -49,6 +49,7 @@ json_t *check_json(const Session *s, const CheckFacts *check) {
   json_object_set_new(out, "flops_again", json_integer(f->flops_rematerialised));
   json_object_set_new(out, "flops_whole", json_integer(f->flops_whole));
   json_object_set_new(out, "redundant_flops", json_real(f->redundant_flops));
+  json_object_set_new(out, "idle_flops", json_real(f->idle_flops));
   json_object_set_new(out, "padding", json_real(f->padding));
   program_json(out, c);
   json_object_set_new(out, "predicted_seconds", json_real(predicted->seconds));

@@ -205,6 +205,9 @@ json_t *explain_json(const Explain *e, json_t *list, int value) {
   json_object_set_new(out, "rules", rules);
   json_object_set_new(out, "pins", pins_json(e));
   json_object_set_new(out, "tried", tried_json(e));
+  json_object_set_new(out, "idle", idle_json(e));
+  json_object_set_new(out, "computed_alike", alike_json(e, &l->work, "flops"));
+  json_object_set_new(out, "kept_alike", alike_json(e, &l->copies, "bytes"));
   json_object_set_new(out, "collectives", list);
   json_object_set_new(out, "lines", lines_json(l));
   json_object_set_new(out, "totals", totals_json(e));
@@ -216,6 +219,7 @@ json_t *explain_json(const Explain *e, json_t *list, int value) {
   json_object_set_new(out, "flops", json_integer(p->flops));
   json_object_set_new(out, "flops_whole", json_integer(p->flops_whole));
   json_object_set_new(out, "redundant_flops", json_real(p->redundant_flops));
+  json_object_set_new(out, "idle_flops", json_real(p->idle_flops));
   json_object_set_new(out, "padding", json_real(p->padding));
   program_json(out, e->made);
   json_object_set_new(out, "memory_over_step", explain_memory_json(e));

@@ -47,7 +47,7 @@ static void add_what_ifs(Arena *a, const WhatIfs *w, bool all, Ledger *l) {
     l->rule[i].without = what_if_without_text(a, w, &w->without[i]);
     l->rule[i].advice = what_if_advice(a, w, &w->without[i]);
   }
-  l->what_ifs = what_if_lines(a, w, all);
+  l->what_ifs = arena_printf(a, "%s%s", what_if_lines(a, w, all), what_if_idle_lines(a, w));
 }
 
 Explain *explain_new(Session *s, const Compilation *c, const Selected *of, WhatIfDepth depth) {
@@ -56,6 +56,7 @@ Explain *explain_new(Session *s, const Compilation *c, const Selected *of, WhatI
   if (!w) return NULL;
   LedgerSource from = {.placement = c->placement,
                        .graph = c->order->graph,
+                       .lowered = c->lowered,
                        .buckets = c->buckets,
                        .facts = c->facts,
                        .partition = c->partition,
@@ -76,6 +77,7 @@ Explain *explain_new(Session *s, const Compilation *c, const Selected *of, WhatI
   e->ledger->memory = explain_memory_text(a, e);
   add_what_ifs(a, w, depth == WHAT_IF_ALL, e->ledger);
   e->values = explained_values(a, e->ledger);
+  e->ledger->copies = alike_memory(a, e->ledger, e->values);
   for (uint32_t i = 0; i < e->values->n; i++)
     e->values->at[i].memory = memory_of(a, c->compiled, e->values->at[i].name);
   return e;

@@ -102,6 +102,32 @@ static void ask_without_pin(Asker *k, uint32_t pin) {
     ask(k, &of, trial.model->graph, &k->s->model->layout, x);
 }
 
+// -- fewer processors ---------------------------------------------------------------------------
+
+// Compiles the step with as many processors along the axis of `b` as there are blocks. With several
+// axes it is not clear which of them is to be shorter.
+static void ask_fewer(Asker *k, const IdleBlocks *b, WhatIf *x) {
+  Arena *a = k->s->arena;
+  Mesh *mesh = arena_new_of(a, Mesh);
+  Graph model = *k->s->model->graph;
+  *x = (WhatIf){.kind = "fewer"};
+  if (b->axes.n != 1) return;
+  *mesh = k->s->model->mesh;
+  mesh->axis[b->axes.at[0]].size = b->used;
+  model.mesh = mesh;
+  x->text = arena_printf(a, "%s = %lld", mesh->axis[b->axes.at[0]].name, (long long)b->used);
+  x->step.choice = (SearchChoice){.mesh = mesh, .layout = k->s->model->layout};
+  x->known = layout_check(&model, &k->s->model->layout, k->quiet.diag) &&
+             foresee_step(&k->quiet, k->of, &x->step);
+}
+
+static void ask_idle(Asker *k, const Compilation *made) {
+  WhatIfs *w = k->w;
+  w->idle = idle_blocks(k->s->arena, made->lowered, &w->nidle);
+  w->fewer = arena_array(k->s->arena, WhatIf, w->nidle + 1);
+  for (uint32_t i = 0; i < w->nidle; i++) ask_fewer(k, &w->idle[i], &w->fewer[i]);
+}
+
 // -- changed layouts ----------------------------------------------------------------------------
 
 // A changed layout with its estimated cost.
@@ -232,6 +258,7 @@ WhatIfs *what_ifs(Session *s, const Selected *of, const Compilation *made, WhatI
   w->without = arena_array(s->arena, WhatIf, w->nrules + w->npins + 1);
   for (uint32_t i = 0; i < w->nrules; i++) ask_without_rule(&k, i);
   for (uint32_t i = 0; i < w->npins; i++) ask_without_pin(&k, i);
+  if (depth >= WHAT_IF_BEST) ask_idle(&k, made);
   if (depth >= WHAT_IF_BEST && planner_task(&k.quiet, 1, &s->model->mesh, 1, &task))
     try_moves(&k, &task, depth);
   return w;

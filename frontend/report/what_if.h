@@ -7,10 +7,11 @@
 
 #include "frontend/driver/foresee.h"
 #include "frontend/driver/moves.h"
+#include "partition/explain/ledger.h"
 
 // The step under a changed layout.
 typedef struct WhatIf {
-  const char *kind; // "without", "add", "replace", "exchange", "both"
+  const char *kind; // "without", "fewer", "add", "replace", "exchange", "both"
   const char *text; // the change: "+ heads -> cols", "b -> rows" of a rule that is left out
   bool known;       // false: the changed layout is not valid, and `step` is not filled
   Foreseen step;
@@ -31,11 +32,14 @@ typedef enum WhatIfDepth {
 } WhatIfDepth;
 
 typedef struct WhatIfs {
-  Foreseen now;       // the explained step itself
-  uint32_t nrules;    // number of layout rules
-  uint32_t npins;     // number of places with layout(...)
-  PinPlace *pin;      // in the order of the model
-  WhatIf *without;    // nrules + npins entries: without each rule, then without each layout(...)
+  Foreseen now;    // the explained step itself
+  uint32_t nrules; // number of layout rules
+  uint32_t npins;  // number of places with layout(...)
+  PinPlace *pin;   // in the order of the model
+  WhatIf *without; // nrules + npins entries: without each rule, then without each layout(...)
+  uint32_t nidle;  // number of dims with fewer blocks than processors
+  IdleBlocks *idle;
+  WhatIf *fewer;      // for each of them: the step with as many processors as it has blocks
   uint32_t ntried;    // number of changed layouts that were compiled
   WhatIf *tried;      // the fastest first
   uint32_t estimated; // number of changed layouts whose cost was estimated
@@ -61,6 +65,9 @@ const char *what_if_without_text(Arena *a, const WhatIfs *w, const WhatIf *x);
 const char *what_if_advice(Arena *a, const WhatIfs *w, const WhatIf *x);
 // Returns the cost of a changed layout: "step 0.452 ms (-0.897 ms), flops /3.91, +32.0 KiB sent".
 const char *what_if_change_text(Arena *a, const WhatIfs *w, const WhatIf *x);
+// Returns the lines about dims with fewer blocks than processors: "idle: 2 of 8 along p (b is 12 in
+// blocks of 2); p = 6 takes 7.590 ms against 7.618 ms".
+const char *what_if_idle_lines(Arena *a, const WhatIfs *w);
 // Returns the lines of the text of `explain` about changed layouts that were compiled: those that
 // help, or with `all` every one.
 const char *what_if_lines(Arena *a, const WhatIfs *w, bool all);

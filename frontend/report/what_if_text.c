@@ -101,6 +101,24 @@ const char *what_if_change_text(Arena *a, const WhatIfs *w, const WhatIf *x) {
   return arena_printf(a, "%s%s", text, not_advised(now, step));
 }
 
+const char *what_if_idle_lines(Arena *a, const WhatIfs *w) {
+  const char *text = "";
+  for (uint32_t i = 0; i < w->nidle; i++) {
+    const IdleBlocks *b = &w->idle[i];
+    const WhatIf *x = &w->fewer[i];
+    text = arena_printf(a, "%sidle: %lld of %lld along %s (%s is %lld in blocks of %lld)", text,
+                        (long long)(b->parts - b->used), (long long)b->parts,
+                        axes_text(a, w->now.choice.mesh, b->axes), b->dim, (long long)b->size,
+                        (long long)b->block);
+    if (x->known)
+      text = arena_printf(a, "%s; %s takes %s against %s", text, x->text,
+                          seconds_text(a, x->step.time->seconds),
+                          seconds_text(a, w->now.time->seconds));
+    text = arena_printf(a, "%s\n", text);
+  }
+  return text;
+}
+
 static const char *line_of(Arena *a, const WhatIfs *w, const WhatIf *x, const char *head) {
   return arena_printf(a, "%s: %s: %s\n", head, x->text, what_if_change_text(a, w, x));
 }

@@ -75,6 +75,7 @@ Ledger *ledger_new(Arena *a, const LedgerSource *from) {
   rules_try(from, l);
   lines_find(a, l);
   add_totals(a, l);
+  l->work = alike_work(a, from->lowered ? from->lowered : from->graph);
   return l;
 }
 
@@ -201,6 +202,11 @@ static void put_rules(FILE *f, Arena *a, const Ledger *l) {
   if (l->what_ifs) fputs(l->what_ifs, f);
 }
 
+// Returns the share of flops that is no work, ", idle 33.3 %", or "".
+static const char *idle_text(Arena *a, const PartitionFacts *p) {
+  return p->idle_flops > 0 ? arena_printf(a, ", idle %.1f %%", p->idle_flops * 100) : "";
+}
+
 static bool any_shortened(const Ledger *l) {
   for (uint32_t i = 0; i < l->nlines; i++)
     if (l->line[i].shortened || l->line[i].n > 1) return true;
@@ -217,11 +223,12 @@ char *ledger_text(Arena *a, const Ledger *l, bool all) {
   (all ? put_rows : put_lines)(f, a, l);
   put_totals(f, a, l);
   put_rules(f, a, l);
+  fputs(alike_text(a, l, all), f);
   fprintf(f,
           "predicted time of all collectives: %.1f us\nflops of a processor %lld of %lld, "
-          "redundant %.1f %%; padding %.1f %%\n",
+          "redundant %.1f %%%s; padding %.1f %%\n",
           l->seconds * 1e6, (long long)p->flops, (long long)p->flops_whole,
-          p->redundant_flops * 100, p->padding * 100);
+          (p->redundant_flops - p->idle_flops) * 100, idle_text(a, p), p->padding * 100);
   fprintf(f, "parameters %lld B, optimizer %lld B", (long long)p->parameter_bytes,
           (long long)p->optimizer_bytes);
   if (l->peak_bytes) fprintf(f, ", peak %lld B", (long long)l->peak_bytes);

@@ -77,6 +77,32 @@ typedef struct LedgerPin {
   const CollFacts *without; // NULL: not known
 } LedgerPin;
 
+// A value that several processors compute alike, or of which each has a copy.
+typedef struct AlikeValue {
+  const char *name; // values of the rounds of a loop are one: "layer.*.q"
+  double amount;    // flops of a processor, or bytes of a processor that a split would spare
+} AlikeValue;
+// What the processors along a set of axes compute or keep alike.
+typedef struct Alike {
+  Axes axes;
+  double total;                   // sum of the amounts of its values
+  VEC(AlikeValue) value;          // the largest amount first
+  uint32_t first_line, last_line; // lines of the model; 0: not known
+  uint32_t ndims;
+  const char **dim; // of work: its dims that are not split and that no layout rule names
+} Alike;
+typedef struct AlikeList {
+  uint32_t n;
+  Alike *at; // the largest total first
+} AlikeList;
+// A dim whose blocks are fewer than the processors over which it is split.
+typedef struct IdleBlocks {
+  const char *dim;
+  Axes axes;
+  int64_t size, block; // elements of the dim, and of its blocks
+  int64_t parts, used; // processors along the axes, and those that have elements of the dim
+} IdleBlocks;
+
 typedef struct Ledger {
   const Placement *placement;
   const Graph *graph; // of one processor
@@ -94,11 +120,14 @@ typedef struct Ledger {
   LedgerRule *rule;          // the nrules rules of the layout, in its order, then the npins pins
   int64_t calls, wire_bytes; // in a step
   double seconds;
+  AlikeList work;   // contractions that processors compute alike
+  AlikeList copies; // values that they keep alike; the caller sets it with alike_memory
 } Ledger;
 
 typedef struct LedgerSource {
   const Placement *placement;
-  const Graph *graph; // of one processor; `buckets` has ids of its nodes
+  const Graph *graph;   // of one processor; `buckets` has ids of its nodes
+  const Graph *lowered; // the same before passes of code generation; NULL: `graph`
   const Buckets *buckets;
   const CollFacts *facts; // fact[i] describes bucket i
   PartitionFacts partition;
@@ -121,6 +150,11 @@ const char *ledger_remedy(Arena *a, const Ledger *l, const LedgerRow *row);
 // ledger_sharding returns its sharding, "sum over cols b/rows" or "replicated".
 const char *ledger_dims(Arena *a, const Ledger *l, const LedgerSide *side);
 const char *ledger_sharding(Arena *a, const Ledger *l, const LedgerSide *side);
+// Returns the contractions of the graph of one processor that several processors compute alike.
+AlikeList alike_work(Arena *a, const Graph *lowered);
+// Returns the dims of that graph whose blocks do not suffice for all processors, and sets *n to
+// their number.
+IdleBlocks *idle_blocks(Arena *a, const Graph *lowered, uint32_t *n);
 // Returns the place of a layout rule or collective call as text, "gpt.mesh:45" or "--layout", or ""
 // if `pos` is no place.
 const char *ledger_place(Arena *a, const Ledger *l, Pos pos);
@@ -193,6 +227,8 @@ typedef struct ExplainedValues {
 // Returns the list of values that `explain` can show: the declared tensors that some node reads,
 // all named values, and the gradients of parameters.
 ExplainedValues *explained_values(Arena *a, const Ledger *l);
+// Returns the tensors and kept values of which several processors have a copy.
+AlikeList alike_memory(Arena *a, const Ledger *l, const ExplainedValues *values);
 // Returns the index in v->at of the value with this name, or -1 if the list has no such value.
 int explained_find(const ExplainedValues *v, const char *name);
 // Appends to v a named value that the list lacks. If a statement of the model made several nodes,

@@ -24,4 +24,9 @@ void rules_try(const LedgerSource *from, Ledger *l);
 // become one line.
 void lines_find(Arena *a, Ledger *l);
 
+// -- ledger_alike.c -----------------------------------------------------------------------------
+// Returns lines about work that is repeated and tensors that are copied (Ledger.work, copies). With
+// `all` also about those that are less than a hundredth of all.
+const char *alike_text(Arena *a, const Ledger *l, bool all);
+
 #endif

@@ -295,6 +295,32 @@ static void check_never_split(Checker *c) {
   }
 }
 
+// Warns of rule r if it gives some processors no part of its dim, which is `dim`.
+static void check_blocks(Checker *c, const LayoutRule *r, const Dim *dim) {
+  const Mesh *m = c->g->mesh;
+  int64_t parts = axes_size(m, r->axes), block = block_length(m, dim->size, r->axes),
+          used = (dim->size + block - 1) / block;
+  if (used == parts) return;
+  const char *axes = axes_text(c->scratch, m, r->axes);
+  diag_warning(c->d, DIAG_PROCESSORS_IDLE, rule_pos(r, r->dim_pos),
+               "%lld of the %lld processors along %s have no part of '%s': it is %lld in blocks of "
+               "%lld",
+               (long long)(parts - used), (long long)parts, axes, dim->name, (long long)dim->size,
+               (long long)block);
+  diag_hint(c->d, "%lld processors along %s suffice, or make the dim a multiple of %lld",
+            (long long)used, axes, (long long)parts);
+}
+
+static void check_idle(Checker *c) {
+  const DimTable *t = c->g->dims;
+  for (uint32_t i = 0; i < c->layout->n; i++) {
+    const LayoutRule *r = &c->layout->rule[i];
+    for (DimId d = 1; r->dim && !r->soft && !r->none && d <= dim_count(t); d++)
+      if (dim_get(t, d)->whole == d && !strcmp(dim_get(t, d)->name, r->dim))
+        check_blocks(c, r, dim_get(t, d));
+  }
+}
+
 bool layout_check(const Graph *g, const Layout *layout, Diag *d) {
   Checker c = {.g = g, .layout = layout, .d = d, .scratch = arena_new()};
   int before = diag_errors(d);
@@ -307,6 +333,7 @@ bool layout_check(const Graph *g, const Layout *layout, Diag *d) {
   if (diag_errors(d) == before) check_tensors(&c);
   check_unused(&c);
   check_never_split(&c);
+  check_idle(&c);
   arena_free(c.scratch);
   return diag_errors(d) == before;
 }

@@ -1,5 +1,6 @@
 // Takes the remedies that `explain` prints, and applies them: every layout rule left out, every
-// layout(...) taken out of the text of the model, every changed layout that was compiled. The model
+// layout(...) taken out of the text of the model, every changed layout that was compiled, and the
+// mesh without the processors that have no rows. The model
 // is then loaded with --layout as a user would write it, and compiled as `check` compiles it.
 // Calls, bytes sent, flops and memory must be those that were printed, and the predicted time
 // within 1 %. No remedy that is advised may make the step slower or need more memory.
@@ -87,7 +88,9 @@ static void apply(const Case *c, const WhatIfs *w, const WhatIf *x, const char *
   Arena *a = arena_new();
   const char *run = arena_printf(a, "%s --mesh %s --layout %s", c->model, c->mesh, c->layout),
              *layout = layout_option(a, x->step.choice.mesh, &x->step.choice.layout);
-  if (!load(&l, c, layout, text) || !check_compile(&l.s, &facts)) {
+  Case changed = *c;
+  changed.mesh = mesh_option(a, x->step.choice.mesh);
+  if (!load(&l, &changed, layout, text) || !check_compile(&l.s, &facts)) {
     fault(run, x->text, "--layout %s is refused", layout);
   } else {
     double said = x->step.time->seconds, is = session_simulate(&l.s, &facts.made)->seconds;
@@ -134,6 +137,8 @@ static void remedies_of(const Case *c) {
     if (w->without[w->nrules + i].known)
       apply(c, w, &w->without[w->nrules + i], text_without(l.s.arena, l.s.text, w->pin[i].pos));
   for (uint32_t i = 0; i < w->ntried; i++) apply(c, w, &w->tried[i], NULL);
+  for (uint32_t i = 0; i < w->nidle; i++)
+    if (w->fewer[i].known) apply(c, w, &w->fewer[i], NULL);
   arena_free(l.s.arena);
 }
 
@@ -144,6 +149,7 @@ static const Case cases[] = {
     {.model = "tests/gspmd/moe_annotated.mesh", .mesh = "b=2,c=2", .layout = "none"},
     {.model = MODEL("iris"), .mesh = "rows=2,cols=2", .layout = "b=rows,h1=cols"},
     {.model = MODEL("mlp"), .mesh = "rows=2,cols=2", .layout = "b=rows,h=cols"},
+    {.model = MODEL("mlp"), .mesh = "rows=5", .layout = "b=rows"},
     {.model = MODEL("mlp"), .mesh = "rows=4", .layout = "b=rows,parameters/all=rows"},
     {.model = MODEL("mnist"), .mesh = "rows=2,cols=2", .layout = "b=rows,h=cols"},
     {.model = MODEL("vae"), .mesh = "rows=2,cols=2", .layout = "b=rows,h=cols"},
