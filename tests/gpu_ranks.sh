@@ -69,6 +69,11 @@ near "ranks of two processors" 4 "$digits" --mesh rows=2,cols=4 --layout b=rows,
 near "ZeRO on ranks of two processors" 2 "$digits" --mesh rows=4 --layout b=rows,parameters/all=rows,optimizer/all=rows
 near "halo between ranks of two processors" 2 "$tmp/cnn.mesh" --mesh rows=4 --layout y=rows,y2=rows --set train.steps=1
 MESHC_GPU_EAGER=1 equal "without graphs" 2 "$digits" --mesh rows=2 --layout b=rows
+# Ranks cut their graphs at the same places, though some have no rows and so fewer operations; the stand-in compares graphs.
+MESHC_GPU_NODES=5 equal "graphs in pieces" 4 "$digits" --mesh rows=4 --layout b=rows,parameters/all=rows --set b=5
+must env MESHC_STANDIN_CALLS="$tmp/calls.%" MESHC_GPU_NODES=5 timeout 60 "$gpu" train "$digits" --np 2 --mesh rows=2 --layout b=rows -q
+check "a step is several graphs" [ "$(sed -n 's/^cuGraphLaunch //p' "$tmp"/calls.* | sort -n | head -n 1)" -gt 6 ]
+MESHC_GPU_NODES=0 expect "graphs without operations" 2 'MESHC_GPU_NODES is .0.*E0601' "$gpu" train "$digits"
 
 # Only the first rank measures which algorithms of cuBLASLt are fast; the others take its choices, and run nothing else.
 mkdir "$tmp/tuned"

@@ -4,6 +4,8 @@
 #include "runtime/gpu/gpu_internal.h"
 
 #include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +31,22 @@ static bool read_attribute(const Gpu *g, CudaDeviceAttribute attribute, int *val
   return cuda_good(cuda.DeviceGetAttribute(value, attribute, g->device), "cuDeviceGetAttribute", d);
 }
 
+// Reads the most nodes of a graph, which the environment may set.
+static bool read_nodes(int *nodes, Diag *d) {
+  const char *text = getenv("MESHC_GPU_NODES");
+  char *end;
+  *nodes = GRAPH_NODES;
+  if (!text || !*text) return true;
+  errno = 0;
+  long n = strtol(text, &end, 10);
+  if (!*end && !errno && n > 0 && n <= INT_MAX) {
+    *nodes = (int)n;
+    return true;
+  }
+  diag_error(d, DIAG_USAGE, (Pos){0}, "the variable MESHC_GPU_NODES is '%s'", text);
+  return diag_hint(d, "set it to the most operations of one graph, a number from 1 on");
+}
+
 static bool read_facts(Gpu *g, const LibraryFound *driver, Diag *d) {
   int major, minor;
   size_t bytes;
@@ -40,7 +58,7 @@ static bool read_facts(Gpu *g, const LibraryFound *driver, Diag *d) {
               read_attribute(g, CUDA_DEVICE_GRID_X, &g->limits.blocks_x, d) &&
               read_attribute(g, CUDA_DEVICE_GRID_Y, &g->limits.blocks_y, d);
   if (!good) return false;
-  g->limits.nodes = GRAPH_NODES;
+  if (!read_nodes(&g->limits.nodes, d)) return false;
   g->facts = (GpuFacts){.name = g->name,
                         .capability = 10 * major + minor,
                         .memory = (int64_t)bytes,

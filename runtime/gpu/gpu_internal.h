@@ -27,7 +27,8 @@
 #include "runtime/gpu/gpu_comm.h"
 #include "runtime/gpu/gpu_product.h"
 
-// The most blocks that a launch has in x and in y of its grid, and the most nodes of a graph.
+// The most blocks that a launch has in x and in y of its grid, and the most nodes that a graph
+// should have.
 typedef struct GpuLimits {
   int blocks_x, blocks_y, nodes;
 } GpuLimits;
@@ -135,6 +136,7 @@ typedef struct GpuRound {
   // index of the status of the first processor; those of the others follow. UINT32_MAX: it reports
   // no faults.
   uint32_t status;
+  bool varies; // it is in a loop with numbers of rounds that may differ between processors
   LoopSteps steps;
 } GpuRound;
 

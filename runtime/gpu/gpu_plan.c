@@ -32,15 +32,21 @@ static bool visit_own(DeviceWork *w, StepPlan *p, RoundVisit *visit, InstrPlan o
 static bool walk_instrs(DeviceWork *w, StepPlan *p, RoundVisit *visit, bool *commits) {
   const Exec *e = w->exec;
   LoopSteps steps = {0};
+  bool varies[LOOP_DEPTH + 1] = {false}; // by depth: GpuRound.varies
   for (uint32_t i = 0; i < e->program->ninstrs;) {
     const BoundInstr *b = &e->context[e->first].instr[i];
+    const Instr *in = &e->program->instr[i];
     *commits = *commits || b->kind == INSTR_COMMIT;
     if (b->kind == INSTR_LOOP || b->kind == INSTR_END) {
-      if (b->kind == INSTR_LOOP && !loops_agree(w, i)) return false;
+      if (b->kind == INSTR_LOOP) {
+        if (!loops_agree(w, i)) return false;
+        varies[steps.depth + 1] = varies[steps.depth] || in->u.loop.count.slot >= 0;
+      }
       i = exec_loop_pass(e, b, i, &steps);
       continue;
     }
-    GpuRound round = {.instr = i, .status = UINT32_MAX, .steps = steps};
+    GpuRound round = {
+        .instr = i, .status = UINT32_MAX, .varies = varies[steps.depth], .steps = steps};
     if (!visit(w, p, &round, gpu_ops_of(b->kind))) return false;
     i++;
   }

@@ -31,6 +31,9 @@ meshc_standin_enqueue(void *stream, const char *name, const StandinAccess *acces
 __attribute__((visibility("default"))) int
 meshc_standin_captured(void (*run)(void *copy), bool (*is)(const void *copy, const void *what),
                        const void *what);
+// Returns the number of the launch of a graph, counted from 1, to which the running operation
+// belongs; 0: it is in no graph. Called by `run`.
+__attribute__((visibility("default"))) unsigned meshc_standin_launch(void);
 // Makes the operation that is running one that never ends: its `run` calls this.
 __attribute__((visibility("default"))) void meshc_standin_hang(void);
 // Ends an operation that never ends. Thread rule: any thread, but not from `run`.

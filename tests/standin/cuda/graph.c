@@ -157,6 +157,8 @@ static void run_node(Launch *l, uint32_t lane) {
   l->next[lane] = next_in_lane(g, l->next[lane] + 1, lane);
 }
 
+unsigned meshc_standin_launch(void) { return state.in_graph ? state.graphs : 0; }
+
 // Runs all nodes. Which of those that are ready runs next depends on the seed.
 static void run_nodes(Launch *l) {
   const struct CUgraph_st *g = l->exec->graph;
@@ -195,7 +197,10 @@ CudaResult cuGraphLaunch(CudaGraphExec exec, CudaStream stream) {
     standin_fail("cuGraphLaunch in a captured stream: the stand-in has no child graphs");
   stream_order(s);
   clock_join(&x->last, &s->clock);
+  state.graphs++;
+  state.in_graph = true;
   launch(x);
+  state.in_graph = false;
   clock_join(&s->clock, &x->last);
   END(CUDA_OK);
 }

@@ -33,6 +33,8 @@ typedef struct State {
   bool written;      // functions may read only what was written
   long launches;     // of functions, run so far
   long waits;        // calls of cuStreamWaitEvent so far
+  unsigned graphs;   // launches of graphs so far
+  bool in_graph;     // the last one of them is running
   CudaResult failed; // of an injected failure
   bool failure_told; // a call has returned it: from now on all do
   bool hangs;        // an operation never ends: operation `hung` of hung_lane

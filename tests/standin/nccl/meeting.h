@@ -13,6 +13,7 @@ enum { MEETING_RANKS = 16, MEETING_BYTES = 64 << 10, MEETING_TEXT = 120 };
 typedef struct Call {
   int32_t kind, type, op;
   uint32_t number; // of the operation among collectives or among sends and receives, from 1
+  uint32_t graph;  // meshc_standin_launch
   int64_t count;
   char text[MEETING_TEXT]; // for messages: "ncclAllReduce number 3 of 100 elements of type 7"
 } Call;

@@ -7,6 +7,7 @@
 
 #include "ir/base/base.h"
 #include "tests/standin/fail.h"
+#include "tests/standin/standin.h"
 
 static const struct {
   ncclDataType_t theirs;
@@ -39,8 +40,11 @@ static Call call_of(const Part *p) {
             .type = (int32_t)p->type,
             .op = p->kind < ALL_GATHER ? (int32_t)p->op : 0,
             .number = p->kind < SEND ? p->comm->collectives : p->comm->exchanges,
+            .graph = meshc_standin_launch(),
             .count = p->count};
-  snprintf(c.text, sizeof c.text, "operation %u, %s of %lld elements of %s%s", c.number,
+  char graph[32] = "";
+  if (c.graph) snprintf(graph, sizeof graph, " in graph %u", c.graph);
+  snprintf(c.text, sizeof c.text, "operation %u%s, %s of %lld elements of %s%s", c.number, graph,
            transfer_name(p->kind), (long long)c.count, dtype_text(*find_type(p->type)),
            c.op == ncclSum ? "" : ", no sum");
   return c;
@@ -50,7 +54,7 @@ static Call call_of(const Part *p) {
 
 static bool same(const Call *a, const Call *b) {
   return a->kind == b->kind && a->type == b->type && a->op == b->op && a->number == b->number &&
-         a->count == b->count;
+         a->graph == b->graph && a->count == b->count;
 }
 
 // Meets the other ranks, which must make the same call.
@@ -175,7 +179,7 @@ static bool receive_piece(Part *p, int64_t *left) {
   Box *box = &p->comm->meeting->box[p->peer][p->comm->rank];
   if (!atomic_load(&box->full)) return false;
   Call own = call_of(p);
-  if (own.count != box->call.count || own.type != box->call.type)
+  if (own.count != box->call.count || own.type != box->call.type || own.graph != box->call.graph)
     standin_fail("the ranks do not agree: rank %d calls %s from rank %d, which calls %s",
                  p->comm->rank, own.text, p->peer, box->call.text);
   memcpy(p->to, box->data, (size_t)box->bytes);
