@@ -69,7 +69,7 @@ near "ranks of two processors" 4 "$digits" --mesh rows=2,cols=4 --layout b=rows,
 near "ZeRO on ranks of two processors" 2 "$digits" --mesh rows=4 --layout b=rows,parameters/all=rows,optimizer/all=rows
 near "halo between ranks of two processors" 2 "$tmp/cnn.mesh" --mesh rows=4 --layout y=rows,y2=rows --set train.steps=1
 MESHC_GPU_EAGER=1 equal "without graphs" 2 "$digits" --mesh rows=2 --layout b=rows
-# Ranks cut their graphs at the same places, though some have no rows and so fewer operations; the stand-in compares graphs.
+# Ranks split their graphs at the same places, though some have no rows and so fewer operations; the stand-in compares graphs.
 MESHC_GPU_NODES=5 equal "graphs in pieces" 4 "$digits" --mesh rows=4 --layout b=rows,parameters/all=rows --set b=5
 must env MESHC_STANDIN_CALLS="$tmp/calls.%" MESHC_GPU_NODES=5 timeout 60 "$gpu" train "$digits" --np 2 --mesh rows=2 --layout b=rows -q
 check "a step is several graphs" [ "$(sed -n 's/^cuGraphLaunch //p' "$tmp"/calls.* | sort -n | head -n 1)" -gt 6 ]
@@ -200,8 +200,11 @@ lost() {
 }
 lost "an error of NCCL" 6 'rank 1: NCCL: .*network error' MESHC_STANDIN_NCCL_ERROR=20@1
 lost "an error of the first rank" 6 'rank 0: NCCL: .*network error' MESHC_STANDIN_NCCL_ERROR=3@0
-lost "GPUs that hang" 6 'has waited for the GPUs of the other ranks more than 2 seconds' MESHC_STANDIN_HANG_LAUNCH=40
+lost "GPUs that hang" 6 'has waited for a sign of progress of the GPUs more than 2 seconds' MESHC_STANDIN_HANG_LAUNCH=40
 lost "a kernel that fails" 1 'CUDA_ERROR_ILLEGAL_ADDRESS' MESHC_STANDIN_FAIL_LAUNCH=40
+# The deadline counts from the last sign of progress, which steps of few operations do not give.
+MESHC_STANDIN_SLOW=3 expect "a step longer than the deadline" 0 'step 1/1' "$gpu" train "$tmp/lstm.mesh" --np 2 --mesh rows=2 --layout b=rows --set train.steps=1 --timeout 1
+MESHC_STANDIN_SLOW=9 expect "a step without signs" 6 'has waited for a sign of progress of the GPUs more than 1 second' "$gpu" train "$digits" --np 2 --mesh rows=2 --layout b=rows --set train.steps=1 --timeout 1 -q
 # faulty NAME FAULT PATTERN: a rank gets a signal before the step with call 7 of a collective
 faulty() {
   # shellcheck disable=SC2086

@@ -191,6 +191,17 @@ static void decide(Judge *j) {
     write_field(j, i, TYPE_I32, offsetof(GpuHeader, go), int_zext(e, good, e->i32));
 }
 
+// Emits a sign of progress, for one thread: sequence of the step and number of the sign.
+static void give_sign(Judge *j) {
+  GpuEmit *g = j->g;
+  Emit *e = &g->e;
+  LLVMValueRef flags = LLVMGetParam(e->fn, 3),
+               number = int_zext(e, right_by(e, flags, GPU_PHASE_BIT), e->i64),
+               step = read_field(j, TYPE_I64, offsetof(GpuHeader, sequence)),
+               to = gpu_address(g, of_record(j, offsetof(GpuJudging, sign)));
+  gpu_write(g, TYPE_I64, to, bit_or(e, left_by(e, step, GPU_SIGN_BITS), number), GPU_GLOBAL);
+}
+
 static void emit_judge(GpuEmit *g) {
   Emit *e = &g->e;
   GpuEntry entry = gpu_judge_entry();
@@ -205,6 +216,9 @@ static void emit_judge(GpuEmit *g) {
   LLVMValueRef one = int_equal(e, g->thread, i64_of(e, 0));
   done = if_begin(e, bit_and(e, one, has_flag(&j, GPU_DECIDES)));
   decide(&j);
+  if_end(e, done);
+  done = if_begin(e, bit_and(e, one, has_flag(&j, GPU_SIGNS)));
+  give_sign(&j);
   if_end(e, done);
   gpu_function_end(g);
 }

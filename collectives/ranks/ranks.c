@@ -186,6 +186,14 @@ bool ranks_meet_local(Ranks *r, bool patient) {
   return rendezvous_meet(r, (WaitLimit){r->deadline, patient});
 }
 
+void ranks_advance(Ranks *r) { atomic_fetch_add(&r->rendezvous->rank[r->index].advances, 1); }
+
+unsigned ranks_advances(const Ranks *r) {
+  unsigned all = 0;
+  for (int i = 0; i < r->nlocal; i++) all += atomic_load(&r->rendezvous->rank[i].advances);
+  return all;
+}
+
 // A rank that has been silent for as long as the deadline is the better reason: it is found within
 // this time after the deadline.
 static const double SILENT_SECONDS = 1;

@@ -112,6 +112,11 @@ MUST_USE bool ranks_meet_local(Ranks *r, bool patient);
 // for what it waits for. Makes the run fail if a rank has ended, has been stopped for longer than
 // the deadline, or if the deadline has passed for this rank. Returns false once the run has failed.
 MUST_USE bool ranks_watch(Ranks *r, double waited, const char *what);
+// Notes that this rank, or its device, has got on with its work.
+void ranks_advance(Ranks *r);
+// Returns a number that changes when a rank of this machine calls ranks_advance: then the time
+// `waited` may count from there.
+unsigned ranks_advances(const Ranks *r);
 // Makes the run fail with the reason in `fmt`. If the run has failed before, keeps the earlier
 // reason. Always returns false. Any thread may call it.
 bool ranks_fail(Ranks *r, const char *fmt, ...) PRINTF_LIKE(2, 3);

@@ -24,6 +24,7 @@ typedef struct RendezvousRank {
   atomic_int pid;
   atomic_int guard;      // the process that guards this rank, or 0 (ranks_guard.c)
   atomic_uint heartbeat; // advances every HEARTBEAT_NANOSECONDS while the process runs
+  atomic_uint advances;  // number of calls of ranks_advance
   atomic_int doing;      // RankNote.what of its last note
   atomic_int line;       // RankNote.line of its last note
   char name[RANK_NAME];

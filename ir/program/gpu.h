@@ -65,6 +65,7 @@ enum {
   GPU_COMMITS = 2, // it advances GpuHeader.step if the step is good
   GPU_LOOKS = 4,   // it looks at the step, and votes
   GPU_DECIDES = 8, // it decides by the vote
+  GPU_SIGNS = 16,  // it gives a sign of progress, with the number from GPU_PHASE_BIT on
 };
 
 // The first fault of the launches that share it, in device memory, filled with zeros before. Faults

@@ -16,6 +16,8 @@
 // replaced by their maxima over all devices, and it decides (GPU_DECIDES). So all decide alike, and
 // no host takes part.
 //
+// Launches of the judge in the midst of a step (GPU_SIGNS) tell the host that the device gets on.
+//
 // Results lie in memory of the host that the device may write (page-locked): a slot for each step
 // that may be under way, which step number GpuHeader.sequence takes in turn.
 #ifndef IR_GPU_STEP_H
@@ -69,7 +71,9 @@ typedef struct GpuJudging {
   int64_t nstatuses;
   uint64_t slot[GPU_SLOTS];
   int64_t nvalues;
+  uint64_t sign; // for GPU_SIGNS: an int64_t of the host, which changes with each sign
 } GpuJudging;
+enum { GPU_SIGN_BITS = 16 }; // the lowest bits of a sign are its number within the step
 
 enum { JUDGE_THREADS = 256 }; // one block
 static inline GpuEntry gpu_judge_entry(void) {

@@ -22,6 +22,8 @@ typedef struct GpuComm {
 
 struct GpuComms {
   Ranks *ranks;
+  volatile int64_t *sign; // page-locked; a GPU writes it while the host reads
+  int64_t seen;           // the last value of it that this rank has told to the others
   bool aborted;
   uint32_t n, room;
   GpuComm *at;
@@ -70,8 +72,13 @@ GpuComms *gpu_comms_new(Ranks *r, Diag *d) {
                library->why);
     return NULL;
   }
+  void *sign;
+  if (!cuda_good(cuda.MemHostAlloc(&sign, sizeof(int64_t), CUDA_HOST_MAPPED), "cuMemHostAlloc", d))
+    return NULL;
   GpuComms *c = mem_zeroed(1, sizeof *c);
   c->ranks = r;
+  c->sign = sign;
+  *c->sign = 0;
   return c;
 }
 
@@ -240,15 +247,15 @@ bool gpu_comms_send(GpuComms *c, Axes axes, const Message *m, uint32_t n, CudaSt
 
 // -- waiting ------------------------------------------------------------------------------------
 
-// Looks for errors of the communicators and at the other ranks. waited: seconds so far. Returns
-// false once the run has failed.
+// Looks for errors of the communicators and at the other ranks. waited: seconds since the last sign
+// of progress. Returns false once the run has failed.
 static bool look(GpuComms *c, double waited) {
   for (uint32_t i = 0; i < c->n; i++) {
     NcclResult state = NCCL_OK, r = nccl.CommGetAsyncError(c->at[i].comm, &state);
     if (r == NCCL_OK) r = state;
     if (r != NCCL_OK && r != NCCL_IN_PROGRESS) return fails(c, r, "a message");
   }
-  return ranks_watch(c->ranks, waited, "the GPUs of the other ranks");
+  return ranks_watch(c->ranks, waited, "a sign of progress of the GPUs");
 }
 
 // What is waited for: an event, or without one the end of a stream.
@@ -261,16 +268,31 @@ static CudaResult ask(const Awaited *a) {
   return a->event ? cuda.EventQuery(a->event) : cuda.StreamQuery(a->stream);
 }
 
+CudaAddress gpu_comms_sign(const GpuComms *c) { return (CudaAddress)(uintptr_t)c->sign; }
+void gpu_comms_advance(GpuComms *c) { ranks_advance(c->ranks); }
+
+// Returns a number that changes with each sign of progress of a rank of this machine.
+static unsigned advances(GpuComms *c) {
+  int64_t sign = *c->sign;
+  if (sign != c->seen) ranks_advance(c->ranks);
+  c->seen = sign;
+  return ranks_advances(c->ranks);
+}
+
 static bool wait_for(GpuComms *c, Awaited a, const char *what, Diag *d) {
   const struct timespec nap = {0, 50000};
-  double began = clock_seconds(), looked = began;
+  double began = clock_seconds(), looked = began, advanced = began;
+  unsigned last = advances(c);
   CudaResult r;
   while ((r = ask(&a)) == CUDA_NOT_READY) {
     double now = clock_seconds();
     if (now - began > 0.002) nanosleep(&nap, NULL);
     if (now - looked < LOOK_SECONDS) continue;
     looked = now;
-    if (!look(c, now - began)) return ranks_lost(d);
+    unsigned all = advances(c);
+    if (all != last) advanced = now;
+    last = all;
+    if (!look(c, now - advanced)) return ranks_lost(d);
   }
   return cuda_good(r, what, d);
 }
@@ -297,6 +319,7 @@ void gpu_comms_free(GpuComms *c) {
     NcclComm comm = c->at[i].comm;
     if (settle(c, comm, nccl.CommFinalize(comm), "ncclCommFinalize")) (void)nccl.CommDestroy(comm);
   }
+  (void)cuda.MemFreeHost((void *)(uintptr_t)c->sign);
   free(c->at);
   free(c);
 }

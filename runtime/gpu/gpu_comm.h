@@ -13,8 +13,8 @@
 
 typedef struct GpuComms GpuComms;
 
-// Opens NCCL. Returns NULL after an error in d. r must outlive the result. Free it with
-// gpu_comms_free.
+// Opens NCCL, with the GPU in use. Returns NULL after an error in d. r must outlive the result.
+// Free it with gpu_comms_free.
 GpuComms *gpu_comms_new(Ranks *r, Diag *d);
 // Makes the communicators that the collectives of a program need and that are not there yet, and
 // that of all ranks, whose axes are mesh_axes. All ranks call it together, with the GPU in use.
@@ -29,8 +29,14 @@ MUST_USE bool gpu_comms_share(GpuComms *c, void *data, int64_t bytes, Diag *d);
 MUST_USE bool gpu_comms_send(GpuComms *c, Axes axes, const Message *m, uint32_t n,
                              CudaStream stream, Diag *d);
 bool gpu_comms_several(const GpuComms *c); // returns whether there are several ranks
-// Waits until a stream is empty, or until an event is reached, at most as long as the deadline of
-// the ranks. `what` names the wait in an error of the GPU. Returns false as gpu_comms_add does.
+// Returns the address of an int64_t of the host to which steps write signs of progress
+// (GpuJudging.sign).
+CudaAddress gpu_comms_sign(const GpuComms *c);
+// Notes a sign of progress of the host: it prepares a step that other ranks wait for.
+void gpu_comms_advance(GpuComms *c);
+// Waits until a stream is empty, or until an event is reached. The deadline of the ranks counts
+// from the last sign of progress of a rank of this machine. `what` names the wait in an error of
+// the GPU. Returns false as gpu_comms_add does.
 MUST_USE bool gpu_comms_wait(GpuComms *c, CudaStream stream, const char *what, Diag *d);
 MUST_USE bool gpu_comms_wait_event(GpuComms *c, CudaEvent event, const char *what, Diag *d);
 // Ends all messages under way, which other ranks may not answer. The communicators cannot be used

@@ -44,7 +44,7 @@ static bool is_under_way(const StepPlan *p, uint32_t round, bool before) {
 // Returns the end of the first piece of rounds from..to-1: those of one graph, which has at least
 // one round, and otherwise at most GpuLimits.nodes nodes. A graph cannot wait for an event of
 // another one, so a piece goes on while collectives are under way. NCCL requires of ranks that the
-// graph of a message has the same messages on all: so all ranks cut alike.
+// graph of a message has the same messages on all: so all ranks split alike.
 static uint32_t piece_end(const DeviceWork *w, const StepPlan *p, uint32_t from, uint32_t to) {
   bool under_way = false;
   int64_t size = 0;
@@ -73,6 +73,7 @@ static bool capture(DeviceWork *w, StepPlan *p, Course course, uint32_t from, ui
          cuda_good(cuda.GraphInstantiate(&made, graph, 0), "cuGraphInstantiate", w->diag);
   if (graph) (void)cuda.GraphDestroy(graph);
   if (made) vec_push(p->arena, p->graph[course]) = made;
+  if (w->code->gpu->comms) gpu_comms_advance(w->code->gpu->comms);
   return good;
 }
 

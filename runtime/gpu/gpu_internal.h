@@ -158,6 +158,7 @@ typedef struct PlanNeed {
   size_t scratch; // of ordered operations and kernels (GpuEntry.scratch)
   size_t slots;   // of messages
   bool products;  // whether it needs the workspace of products (GPU_WORKSPACE_BYTES)
+  uint32_t rounds;
 } PlanNeed;
 
 // Which rounds of a step are run at once: those up to the judge, those behind it, or all.
@@ -174,6 +175,10 @@ typedef struct StepPlan {
   VEC(GpuOp) op;
   VEC(GpuRound) round;
   uint32_t commit; // number of rounds up to the judge
+  // With several ranks: a sign of progress follows every `signs` rounds, which reads the record at
+  // `sign`, an offset in the table. 0: there are none.
+  uint32_t signs;
+  int64_t sign;
   // The host leaves out what is after the commit of a step that is not committed, because the GPU
   // cannot leave out one of its operations (a product into a persistent tensor). Such a step runs
   // in two parts, COURSE_FIRST and COURSE_SECOND. Equal on all ranks.

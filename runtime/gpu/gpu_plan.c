@@ -63,6 +63,7 @@ static bool walk(DeviceWork *w, StepPlan *p, RoundVisit *visit) {
 }
 
 static bool measure(DeviceWork *w, StepPlan *p, GpuRound *round, const InstrPlan *of) {
+  p->need.rounds++;
   return !of->measure || of->measure(w, p, round);
 }
 
@@ -106,6 +107,7 @@ static StepPlan plan_begin(const Exec *e) {
 
 bool gpu_plan_measure(DeviceWork *w, PlanNeed *need) {
   StepPlan p = plan_begin(w->exec);
+  p.need.table = gpu_signs_record(w);
   bool good = walk(w, &p, measure);
   *need = p.need;
   return good;
@@ -114,6 +116,7 @@ bool gpu_plan_measure(DeviceWork *w, PlanNeed *need) {
 static bool add_round(DeviceWork *w, StepPlan *p, GpuRound *round, const InstrPlan *of) {
   gpu_messages_join(p, round->instr);
   if (of->plan && !of->plan(w, p, round)) return false;
+  if (p->signs && (p->round.n + 1) % p->signs == 0) gpu_signs_add(w, p);
   round->end = p->op.n;
   vec_push(p->arena, p->round) = *round;
   return true;
@@ -155,6 +158,7 @@ bool gpu_plan_new(DeviceWork *w, StepPlan *p) {
       !allocate(w, &p->scratch_at, need.scratch, "sorting and sums in parts") || !make_slots(w, p))
     return false;
   p->table = mem_zeroed(need.table + 1, 1);
+  gpu_signs_begin(w, p);
   if (!walk(w, p, add_round)) return false;
   gpu_messages_join(p, UINT32_MAX);
   return send_table(w, p);

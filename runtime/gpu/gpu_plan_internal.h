@@ -95,5 +95,9 @@ bool gpu_inputs_measure(DeviceWork *w, StepPlan *p, const GpuRound *round);
 bool gpu_inputs_plan(DeviceWork *w, StepPlan *p, GpuRound *round);
 bool gpu_judge_measure(DeviceWork *w, StepPlan *p, const GpuRound *round);
 bool gpu_judge_plan(DeviceWork *w, StepPlan *p, GpuRound *round);
+// Signs of progress (StepPlan.signs): the bytes of their record; the record; a sign.
+size_t gpu_signs_record(const DeviceWork *w);
+void gpu_signs_begin(DeviceWork *w, StepPlan *p);
+void gpu_signs_add(DeviceWork *w, StepPlan *p);
 
 #endif

@@ -133,9 +133,13 @@ static void add_vote(DeviceWork *w, StepPlan *p) {
               .u.messages = {.axes = mesh_axes(&w->exec->program->mesh), .n = 1, .at = m}};
 }
 
-bool gpu_judge_plan(DeviceWork *w, StepPlan *p, GpuRound *round) {
+static bool has_peers(const DeviceWork *w) {
   const GpuComms *comms = w->code->gpu->comms;
-  bool votes = comms && gpu_comms_several(comms);
+  return comms && gpu_comms_several(comms);
+}
+
+bool gpu_judge_plan(DeviceWork *w, StepPlan *p, GpuRound *round) {
+  bool votes = has_peers(w);
   GpuJudging j = {.statuses = p->status_at, .nstatuses = p->nstatus, .nvalues = w->nscalars};
   Launching l = {.nsets = 1};
   char *to = gpu_table_add(p, record_bytes(w), &l.table);
@@ -150,6 +154,25 @@ bool gpu_judge_plan(DeviceWork *w, StepPlan *p, GpuRound *round) {
   }
   p->commit = p->round.n + 1; // the rounds so far, and this one
   return true;
+}
+
+// -- signs of progress --------------------------------------------------------------------------
+
+// A long step has about so many signs, and a short one a sign every so many rounds.
+enum { SIGNS = 32, SIGN_ROUNDS = 16 };
+
+size_t gpu_signs_record(const DeviceWork *w) { return has_peers(w) ? sizeof(GpuJudging) : 0; }
+
+void gpu_signs_begin(DeviceWork *w, StepPlan *p) {
+  if (!has_peers(w)) return;
+  const GpuJudging j = {.sign = gpu_comms_sign(w->code->gpu->comms)};
+  memcpy(gpu_table_add(p, sizeof j, &p->sign), &j, sizeof j);
+  p->signs = p->need.rounds / SIGNS > SIGN_ROUNDS ? p->need.rounds / SIGNS : SIGN_ROUNDS;
+}
+
+void gpu_signs_add(DeviceWork *w, StepPlan *p) {
+  const Launching l = {.nsets = 1, .table = p->sign};
+  add_judge(w, p, &l, GPU_SIGNS | (int32_t)((p->round.n + 1) / p->signs) << GPU_PHASE_BIT);
 }
 
 // -- faults -------------------------------------------------------------------------------------

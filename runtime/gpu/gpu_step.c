@@ -124,6 +124,7 @@ static bool take_off(DeviceWork *w, StepPlan *p, Course course) {
   CudaEvent done = w->done[f.sequence % GPU_SLOTS];
   if (w->nflights == GPU_SLOTS) BUG("too many steps are under way");
   gpu_results_prepare(w);
+  if (w->code->gpu->comms) gpu_comms_advance(w->code->gpu->comms);
   if (!set_header(w, course == COURSE_WHOLE) || !gpu_inputs_send(w) || !run_course(w, p, course) ||
       !cuda_good(cuda.EventRecord(done, w->code->gpu->stream), "cuEventRecord", w->diag))
     return false;

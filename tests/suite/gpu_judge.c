@@ -30,6 +30,7 @@ static int64_t below(int64_t n) {
 typedef struct Memory {
   GpuHeader header[2];
   GpuVote vote; // behind the headers
+  int64_t sign;
   GpuStatus status[STATUSES];
   _Alignas(16) char value[8 * VALUES];
   _Alignas(16) char slot[GPU_SLOTS][sizeof(GpuResult) + 8 * VALUES];
@@ -81,16 +82,19 @@ static void random_value(int i) {
 static bool run_judge(void) {
   static const int64_t statuses[] = {0, 1, 31, 255, 256, 257, STATUSES};
   int64_t n = statuses[below(countof(statuses))], values = below(4) ? below(VALUES) : 0;
-  // most launches do both; with several devices one looks and another one decides
-  static const int32_t parts[] = {GPU_LOOKS | GPU_DECIDES, GPU_LOOKS, GPU_DECIDES};
+  // most launches do both; with several devices one looks, another one decides, and some give signs
+  static const int32_t parts[] = {GPU_LOOKS | GPU_DECIDES, GPU_LOOKS, GPU_DECIDES,
+                                  GPU_SIGNS | 31 << GPU_PHASE_BIT};
   int32_t flags = (below(2) ? GPU_COMMITS : 0) | parts[below(2) ? 0 : below(countof(parts))];
   random_header();
   device.vote = (GpuVote){.verdict = below(GPU_STEP_HALTED), .asked = below(2)};
   memset(device.status, 0, sizeof device.status);
   for (int64_t i = 0; n && below(2) && i < 3; i++) device.status[below(n)].first.code = 7;
   memset(device.slot, 0x55, sizeof device.slot);
-  record.judging =
-      (GpuJudging){.statuses = (uintptr_t)device.status, .nstatuses = n, .nvalues = values};
+  record.judging = (GpuJudging){.statuses = (uintptr_t)device.status,
+                                .nstatuses = n,
+                                .nvalues = values,
+                                .sign = (uintptr_t)&device.sign};
   for (int i = 0; i < values; i++) random_value(i);
   for (int i = 0; i < GPU_SLOTS; i++) record.judging.slot[i] = (uintptr_t)device.slot[i];
   Memory before = device;

@@ -524,7 +524,7 @@ static void run_many(const char *path, const char *mesh, const char *layout, int
   end_run(&r, run_queues(&r, bad));
 }
 
-// Returns the operations of the round that has most: graphs are cut between rounds only.
+// Returns the operations of the round that has most: graphs are split between rounds only.
 static size_t largest_round(const Run *r) {
   const StepPlan *p = &r->gpu->work_on_device->plan[0];
   size_t most = 0;

@@ -44,11 +44,10 @@ CudaResult cuMemFree_v2(CudaAddress at) {
 
 CudaResult cuMemHostAlloc(void **at, size_t bytes, unsigned flags) {
   BEGIN("cuMemHostAlloc");
-  (void)flags;
   CudaResult r = check_call();
   if (r == CUDA_OK && bytes == 0) r = CUDA_BAD_VALUE;
   if (r != CUDA_OK) END(r);
-  *at = host_allocate(bytes);
+  *at = host_allocate(bytes, flags & CUDA_HOST_MAPPED);
   END(*at ? CUDA_OK : CUDA_NO_MEMORY);
 }
 

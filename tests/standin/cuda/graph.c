@@ -201,6 +201,7 @@ CudaResult cuGraphLaunch(CudaGraphExec exec, CudaStream stream) {
   state.in_graph = true;
   launch(x);
   state.in_graph = false;
+  stream_seems_slow();
   clock_join(&s->clock, &x->last);
   END(CUDA_OK);
 }

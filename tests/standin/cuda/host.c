@@ -21,7 +21,7 @@ enum { SINGLE_STEPS = 0 };
 
 typedef struct Range { // page-locked memory
   Shadow shadow;
-  bool allocated;
+  bool allocated, polled;
 } Range;
 
 typedef struct Pending { // a copy for which the host has not waited
@@ -37,6 +37,8 @@ static Range **range;
 static size_t nranges;
 static Pending *pending;
 static size_t npending, room;
+static int64_t *held, shown; // values of polled memory that the host has not seen; the one it sees
+static size_t nheld;
 void (*host_other_fault)(const char *at);
 
 // -- ranges -------------------------------------------------------------------------------------
@@ -53,21 +55,27 @@ Shadow *host_find(const char *at) {
   return r ? &r->shadow : NULL;
 }
 
-static void add_range(char *at, size_t bytes, bool allocated) {
+bool host_is_polled(const char *at) {
+  const Range *r = range_of(at);
+  return r && r->polled;
+}
+
+static Range *add_range(char *at, size_t bytes, bool allocated) {
   range = mem_grow(range, (nranges + 1) * sizeof *range);
   Range *r = range[nranges++] = mem_zeroed(1, sizeof *r);
   r->allocated = allocated;
   shadow_begin(&r->shadow, at, bytes, false);
   r->shadow.outside = true;
+  return r;
 }
 
 static size_t pages(size_t bytes) { return (bytes + PAGE - 1) / PAGE * PAGE; }
 
-void *host_allocate(size_t bytes) {
+void *host_allocate(size_t bytes, bool polled) {
   void *at = mmap(NULL, pages(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (at == MAP_FAILED) return NULL;
   memset(at, 0xff, bytes); // its contents are undefined
-  add_range(at, bytes, true);
+  add_range(at, bytes, true)->polled = polled;
   return at;
 }
 
@@ -211,6 +219,34 @@ void host_free_all(void) {
   while (nranges) end_range(nranges - 1);
   free(range);
   range = NULL;
+  free(held);
+  held = NULL;
+  nheld = 0;
+}
+
+// -- polled memory ------------------------------------------------------------------------------
+
+// Returns the first number of the polled memory, of which there is one piece at most. NULL: none.
+static int64_t *polled(void) {
+  for (size_t i = 0; i < nranges; i++)
+    if (range[i]->polled) return (int64_t *)(void *)range[i]->shadow.from;
+  return NULL;
+}
+
+void host_hold(void) {
+  int64_t *at = polled();
+  if (!at || *at == (nheld ? held[nheld - 1] : shown)) return;
+  held = mem_grow(held, (nheld + 1) * sizeof *held);
+  held[nheld++] = *at;
+}
+
+void host_show(double share) {
+  int64_t *at = polled();
+  size_t n = share < 1 ? (size_t)(share * (double)nheld) : nheld;
+  if (!at) return;
+  if (n > 0) shown = held[n - 1];
+  *at = shown;
+  if (n == nheld) nheld = 0;
 }
 
 // -- faults -------------------------------------------------------------------------------------

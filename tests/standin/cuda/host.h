@@ -11,8 +11,9 @@
 
 // Takes over faults of memory (SIGSEGV), once.
 void host_begin(void);
-// Allocates memory on pages of its own, or takes over memory of the caller.
-void *host_allocate(size_t bytes);
+// Allocates memory on pages of its own, or takes over memory of the caller. polled: the host reads
+// it while functions write it, so that it is not protected.
+void *host_allocate(size_t bytes, bool polled);
 // Returns false if a part of at..at+bytes is page-locked already.
 bool host_register(char *at, size_t bytes);
 // Ends what host_allocate (`allocated`) or host_register began. Ends the process if `at` does not
@@ -20,6 +21,12 @@ bool host_register(char *at, size_t bytes);
 void host_release(char *at, bool allocated, const char *call);
 // Returns the shadow of the page-locked memory that `at` lies in, or NULL.
 Shadow *host_find(const char *at);
+bool host_is_polled(const char *at);
+// For operations that seem to take time though they are over: takes back what has been written to
+// polled memory, and lets the host see it bit by bit. host_hold is called behind each function that
+// runs; host_show when the host asks: `share`, from 0 to 1, of the values held since are over.
+void host_hold(void);
+void host_show(double share);
 
 // Called before and after an operation, operation `number` of `lane`, that accesses access[0..n).
 // access NULL, before: it is not known what it accesses.

@@ -86,6 +86,7 @@ static Shadow *find_on_host(const char *at) {
   if (!s) return NULL;
   for (int i = 0; i < ntouched; i++)
     if (touched[i].at == s->from) return s;
+  if (host_is_polled(at)) return s;
   if (ntouched == (int)countof(touched)) standin_fail("a function accesses too many host memories");
   touched[ntouched++] = (StandinAccess){s->from, s->bytes, 1, 0, STANDIN_HOST | STANDIN_WRITES};
   return s;
@@ -159,6 +160,7 @@ static void start(void) {
   state.fail_launch = (long)setting("MESHC_STANDIN_FAIL_LAUNCH", 0);
   state.hang_launch = (long)setting("MESHC_STANDIN_HANG_LAUNCH", 0);
   state.lost_wait = (long)setting("MESHC_STANDIN_LOST_WAIT", 0);
+  state.slow = (double)setting("MESHC_STANDIN_SLOW", 0);
   state.closed = setting("MESHC_STANDIN_CLOSED", 0) != 0;
   state.written = setting("MESHC_STANDIN_WRITTEN", 0) != 0;
   state.memory = memory_new((size_t)setting("MESHC_STANDIN_MEMORY", (long long)1 << 34));
@@ -277,6 +279,7 @@ void work_run(const Work *w, uint32_t lane, const Clock *behind) {
   ntouched = 0;
   host_lift(w->launches ? NULL : w->access, w->naccess);
   w->run(w->argument);
+  if (w->launches && state.slow > 0) host_hold();
   if (w->launches)
     host_guard(touched, ntouched, lane, state.number, w->name);
   else

@@ -7,6 +7,7 @@
 //   MESHC_STANDIN_SEED         of the order of warps, blocks and nodes of a graph    1
 //   MESHC_STANDIN_FAIL_LAUNCH  number of the launch of a function that fails         none
 //   MESHC_STANDIN_HANG_LAUNCH  number of the launch of a function that never ends    none
+//   MESHC_STANDIN_SLOW         seconds that a graph seems to take                    0
 //   MESHC_STANDIN_CLOSED       1: the host faults where it accesses the GPU's memory  0
 //   MESHC_STANDIN_WRITTEN      1: functions may read only what was written before      0
 //   MESHC_STANDIN_CALLS        file that gets how often each function was called      none
@@ -29,6 +30,8 @@
 typedef struct State {
   bool started;
   long devices, capability, fail_launch, hang_launch, lost_wait; // settings (README.md)
+  double slow;       // seconds that a graph seems to take (host_hold)
+  double slow_from;  // clock (seconds) at the last launch of one; 0: it seems to have ended
   bool closed;       // memory of the GPU is accessible only during a call
   bool written;      // functions may read only what was written
   long launches;     // of functions, run so far

@@ -1,5 +1,6 @@
 // Streams and events of the stand-in of libcuda, and the capture of streams.
 #include "tests/standin/cuda/stream.h"
+#include "tests/standin/cuda/host.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -116,9 +117,31 @@ CudaResult cuStreamSynchronize(CudaStream stream) {
   END(stream_wait(stream));
 }
 
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void stream_seems_slow(void) {
+  if (state.slow <= 0) return;
+  state.slow_from = now();
+  host_show(0);
+}
+
+// Returns whether the last graph still seems to run, and shows what it has written meanwhile.
+static bool seems_to_run(void) {
+  if (state.slow_from == 0) return false;
+  double share = (now() - state.slow_from) / state.slow;
+  host_show(share);
+  if (share >= 1) state.slow_from = 0;
+  return share < 1;
+}
+
 CudaResult cuStreamQuery(CudaStream stream) {
   BEGIN("cuStreamQuery");
   struct CUstream_st *s = stream_of(stream);
+  if (seems_to_run()) END(CUDA_NOT_READY);
   if (!s->capture && state.hangs && clock_covers(&s->clock, state.hung_lane, state.hung))
     END(CUDA_NOT_READY);
   END(stream_wait(stream));
@@ -161,9 +184,7 @@ CudaResult cuEventRecord(CudaEvent event, CudaStream stream) {
   BEGIN("cuEventRecord");
   struct CUevent_st *e = event_of(event);
   struct CUstream_st *s = stream_of(stream);
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  e->seconds = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+  e->seconds = now();
   e->recorded = true;
   e->asked = 0;
   e->capture = s->capture;
@@ -188,7 +209,7 @@ CudaResult cuEventQuery(CudaEvent event) {
   CudaResult r = event_check(e);
   if (r != CUDA_OK || !e->recorded) END(r);
   bool hung = state.hangs && clock_covers(&e->clock, state.hung_lane, state.hung);
-  if (e->asked++ == 0 || hung) END(CUDA_NOT_READY);
+  if (e->asked++ == 0 || hung || seems_to_run()) END(CUDA_NOT_READY);
   END(state_wait(&e->clock));
 }
 

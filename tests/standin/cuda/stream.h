@@ -60,6 +60,9 @@ struct CUstream_st *stream_of(CudaStream stream);
 void stream_order(struct CUstream_st *s);
 // Enqueues w, which belongs to the stream then: runs it, or makes it a node of a graph.
 CudaResult stream_enqueue(CudaStream stream, Work w);
+// A graph has been launched: with MESHC_STANDIN_SLOW it seems to go on for some time to those who
+// ask (cuStreamQuery, cuEventQuery).
+void stream_seems_slow(void);
 // The host waits for a stream.
 CudaResult stream_wait(CudaStream stream);
 // Returns what a call that is not permitted during a capture has to return, CUDA_OK if there is no

@@ -45,6 +45,10 @@ void judge_run(const void *record, GpuHeader *header, int32_t flags) {
   GpuVote *vote = (GpuVote *)(void *)(header + 2);
   if (flags & GPU_LOOKS) look(record, &j, slot, !(flags & GPU_DECIDES), vote);
   if (flags & GPU_DECIDES) decide(slot, header, flags, vote);
+  if (flags & GPU_SIGNS) {
+    int64_t sign = header->sequence << GPU_SIGN_BITS | flags >> GPU_PHASE_BIT;
+    memcpy(at(j.sign), &sign, sizeof sign);
+  }
 }
 
 void move_run(const char *table, const GpuHeader *header, int32_t nsets, int32_t flags) {
