@@ -1,7 +1,8 @@
 #!/bin/sh
-# What is measured in time, on a machine with nothing else to do: scripts/bench.sh [order|compile|pages]...
+# What is measured in time, on a machine with nothing else to do: scripts/bench.sh [order|compile|growth|pages]...
 #   order     layouts run in the order of their predicted times (bench/order.sh)
 #   compile   24 layers compile about as fast as 6 (suite_compile_time)
+#   growth    a model of 768 layers, 10,000 parameters, a refused budget: seconds and memory (bench/growth.sh)
 #   pages     the page of explain of a large model takes at most 1.5 s
 # Build first (scripts/build.sh release). Ends in `N passed, N failed, N skipped` for each; exit 1 if one failed.
 set -u
@@ -27,13 +28,14 @@ pages() {
   [ "$failed" = 0 ]
 }
 code=0
-for what in ${*:-order compile pages}; do
+for what in ${*:-order compile growth pages}; do
   echo "$what:"
   case $what in
     order) bench/order.sh -v local np mpi || code=1 ;;
     compile) "$(dirname "$MESHC")"/suite_compile_time time || code=1 ;;
+    growth) bench/growth.sh || code=1 ;;
     pages) pages || code=1 ;;
-    *) echo "bench: order, compile and pages are known, not '$what'" >&2; exit 2 ;;
+    *) echo "bench: order, compile, growth and pages are known, not '$what'" >&2; exit 2 ;;
   esac
 done
 exit $code

@@ -9,15 +9,15 @@
 // A live range is the union of few nodes. The offsets used during it are those in `some` of these
 // nodes and in `whole` of the nodes above them. Buffers that lie side by side are one interval of a
 // set, so sets stay short. A query walks through these sets together, from offset 0 on. It passes
-// no more than INTERVALS_PASSED intervals if it finds a gap in them, because their number may grow
-// with the model. So placing n buffers takes about n log n steps.
+// no more than MOST_PASSED intervals, because their number may grow with the model. So placing n
+// buffers takes about n log n steps.
 #include "codegen/program/program_internal.h"
 
 #include <string.h>
 
-// A query that has passed this many intervals takes the smallest sufficient gap found so far, or
-// the next one.
-enum { INTERVALS_PASSED = 128 };
+// A query that has passed LEAST_PASSED intervals takes the smallest sufficient gap found so far, or
+// the next one. After MOST_PASSED intervals without such a gap it takes the end of all.
+enum { LEAST_PASSED = 64, MOST_PASSED = 256 };
 
 // Offsets from `from` to below `to`.
 typedef struct Interval {
@@ -130,10 +130,20 @@ static void sift_down(MemoryGaps *g, uint32_t i) {
   }
 }
 
+// Moves cursor c past the intervals that end at `at` or before it: by 1, 2, 4 ... intervals, and
+// then by bisection.
+static void move_past(Cursor *c, int64_t at) {
+  ptrdiff_t step = 1;
+  for (; step < c->end - c->at && c->at[step].to <= at; step *= 2) c->at += step;
+  for (; step; step /= 2)
+    if (step < c->end - c->at && c->at[step].to <= at) c->at += step;
+  if (c->at->to <= at) c->at++;
+}
+
 // Moves the first cursor past the intervals that end at `at` or before it.
 static void pass(MemoryGaps *g, int64_t at) {
   Cursor *c = &g->cursor.at[0];
-  while (c->at < c->end && c->at->to <= at) c->at++;
+  move_past(c, at);
   if (c->at == c->end) *c = g->cursor.at[--g->cursor.n];
   sift_down(g, 0);
 }
@@ -143,12 +153,14 @@ int64_t gaps_smallest(MemoryGaps *g, uint32_t first, uint32_t last, int64_t byte
   g->cursor.n = 0;
   used_in(g, 1, 0, g->leaves - 1, first, last);
   for (uint32_t i = g->cursor.n / 2; i-- > 0;) sift_down(g, i);
-  for (int n = 0; g->cursor.n && (n < INTERVALS_PASSED || best < 0); n++) {
+  for (int n = 0; g->cursor.n && n < (best < 0 ? MOST_PASSED : LEAST_PASSED); n++) {
     Interval next = *g->cursor.at[0].at;
     if (next.from - at >= bytes && (best < 0 || next.from - at < best_gap))
       best = at, best_gap = next.from - at;
     if (next.to > at) at = next.to;
     pass(g, at);
   }
+  for (uint32_t i = 0; i < g->cursor.n && best < 0; i++)
+    if (g->cursor.at[i].end[-1].to > at) at = g->cursor.at[i].end[-1].to;
   return best >= 0 ? best : at;
 }

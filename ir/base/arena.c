@@ -174,10 +174,11 @@ void arena_free(Arena *a) {
   free(a);
 }
 
-// Allocates `bytes` zeroed bytes, on huge pages where possible. *base gets the address to free.
-static void *huge(size_t bytes, void **base) {
+// Allocates `bytes` bytes, zeroed or not, on huge pages where possible. *base gets the address to
+// free. Zeroed memory that comes from the system is not written to.
+static void *huge(size_t bytes, bool zeroed, void **base) {
   bytes = (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
-  *base = mem_zeroed(1, bytes + HUGE_PAGE);
+  *base = zeroed ? mem_zeroed(1, bytes + HUGE_PAGE) : mem_aligned(HUGE_PAGE, bytes);
   char *p = (char *)*base + (HUGE_PAGE - (uintptr_t)*base % HUGE_PAGE) % HUGE_PAGE;
 #ifdef MADV_HUGEPAGE
   (void)madvise(p, bytes, MADV_HUGEPAGE); // only a hint: an error is ignored
@@ -193,7 +194,7 @@ static void push_block(Arena *a, size_t bytes) {
   Block *b = spare_take(size_of(all));
   size_t high = b ? b->high : 0;
   void *base = b ? b->base : NULL;
-  if (!b) b = all == LAST_BLOCK ? huge(all, &base) : (base = mem_zeroed(1, all));
+  if (!b) b = all == LAST_BLOCK ? huge(all, true, &base) : (base = mem_zeroed(1, all));
   *b = (Block){.below = a->top, .base = base, .size = size, .high = high};
   POISON(b->data, size);
   a->top = b;
@@ -230,7 +231,7 @@ static void *large_alloc(Arena *a, size_t bytes, bool zeroed) {
   SpareLarge *x = large_take(bytes);
   l->base = x ? x->base : NULL;
   l->size = x ? x->size : bytes;
-  l->bytes = x ? (void *)x : huge(bytes, &l->base);
+  l->bytes = x ? (void *)x : huge(bytes, zeroed, &l->base);
   if (x && zeroed) memset(l->bytes, 0, bytes);
   a->held += l->size;
   l->below = a->large;

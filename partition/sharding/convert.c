@@ -327,6 +327,8 @@ static void leap(PathSearch *x) {
   }
 }
 
+enum { FIRST_SEEN = 8 }; // room for so many shardings at first: most searches see fewer
+
 int convert_path(Arena *scratch, const Machine *machine, const Graph *g, const Dims *dims,
                  Dtype type, const Sharding *from, const Sharding *to, ConvertStep step[MAX_STEPS],
                  double *bytes) {
@@ -339,6 +341,8 @@ int convert_path(Arena *scratch, const Machine *machine, const Graph *g, const D
                   .arena = scratch};
   int64_t before = sharding_elements(g, dims, from), after = sharding_elements(g, dims, to);
   x.room = before > after ? before : after;
+  x.seen.cap = FIRST_SEEN;
+  x.seen.at = arena_alloc_raw(scratch, FIRST_SEEN * sizeof *x.seen.at); // not cleared: called often
   vec_push(scratch, x.seen) = (Seen){.s = *from};
   uint32_t at = walk(&x);
   if (at == NOWHERE) leap(&x), at = walk(&x);

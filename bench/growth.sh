@@ -1,0 +1,47 @@
+#!/bin/sh
+# What a compile takes as models grow, beside the goals of meshc: seconds, memory, and whether the answer is right.
+#   bench/growth.sh        GPT with 768 layers under ZeRO-3 and sequence parallelism on 2x4 processors; a model of 10,000
+#                          parameters; a memory budget that no recomputation of a 7B model meets
+# suite_growth holds the growth of every pass, by counts; this script measures this machine.
+cd "$(dirname "$0")/.." || exit 1
+meshc=${MESHC:-$PWD/build/release/meshc}
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+passed=0 failed=0
+
+# goal NAME SECONDS MEGABYTES CODE OPTION...: runs meshc three times, the fastest counts; it has to end with CODE
+goal() {
+  name=$1 seconds=$2 megabytes=$3 code=$4
+  shift 4
+  : >"$tmp/times"
+  for _ in 1 2 3; do
+    /usr/bin/time -f "%e %M" -o "$tmp/time" "$meshc" "$@" >"$tmp/out" 2>&1
+    ended=$?
+    tail -n 1 "$tmp/time" >>"$tmp/times"
+    [ "$ended" = "$code" ] || { failed=$((failed + 1)); echo "FAIL $name ended with $ended"; head -n 3 "$tmp/out"; return; }
+  done
+  sort -g "$tmp/times" | awk -v name="$name" -v s="$seconds" -v m="$megabytes" 'NR == 1 {
+    good = $1 <= s && $2 / 1e3 <= m
+    printf "%s%-44s %6.2f s (goal %g: %.2f), %6.0f MB (goal %g: %.2f)\n", good ? "" : "FAIL ", name, $1, s, $1 / s,
+      $2 / 1e3, m, $2 / 1e3 / m
+    exit !good}' && passed=$((passed + 1)) || failed=$((failed + 1))
+}
+
+goal "GPT of 768 layers, ZeRO-3 and t split, 2x4" 6 2000 0 check examples/gpt.mesh --set depth=768 --mesh rows=2,cols=4 \
+  --layout b=rows,heads=cols,ff=cols,vocab=cols,parameters/all=rows,soft/t=cols
+
+awk 'BEGIN {
+  n = 10000
+  print "dim b = 4, d = 8\ninput x[b, d]"
+  for (i = 0; i < n; i++) printf "param p%d[d] = 0\n", i
+  print "h0 = x"
+  for (i = 0; i < n; i++) printf "h%d = tanh(h%d + p%d)\n", i + 1, i, i
+  printf "loss = mean(h%d)\ntrain loss { optimizer = sgd(lr = 0.1), steps = 1 }\n", n}' >"$tmp/params.mesh"
+goal "10,000 parameters" 1 1000 0 check "$tmp/params.mesh"
+
+goal "Llama 7B on 8, a budget that is refused" 3 1000 7 check examples/llama.mesh --set b=32 --set t=2048 --set groups=32 \
+  --set queries=1 --set half=64 --set k=128 --set ff=11008 --set vocab=32000 --set depth=32 --set train.precision=bf16 \
+  --mesh gpus=8 --layout b=gpus --machine h100x8 --device cuda --memory 20GB
+
+echo "$passed passed, $failed failed, 0 skipped"
+[ "$failed" = 0 ]
