@@ -272,18 +272,18 @@ typedef struct GpuTransfers {
   // The same of a collective between GPUs, for message_call (collectives/local/messages.h). The
   // array itself is NULL if all processors are on one GPU.
   struct MessagePart **messages;
-  uint32_t *join; // the result of gpu_joins; NULL if `messages` is
+  uint32_t *join; // the result of gpu_overlap; NULL if `messages` is
 } GpuTransfers;
 // Plans the collectives of a program, and appends the kernels that they need to those of c, for
 // gpu_code_load. each: how many processors each GPU has, a number for which devices_fit
 // (collectives/local/devices.h) holds; 0: all processors are on one GPU. Results are allocated in
 // `a`.
 GpuTransfers *gpu_transfers(Arena *a, Compiled *c, int64_t each);
-// -- gpu_joins.c
+// -- gpu_overlap.c
 // Returns an array by instruction, allocated in `a`. For each collective between GPUs it has the
 // first instruction after it that must wait for its end; ninstrs: the end of the step. messages:
 // GpuTransfers.messages.
-uint32_t *gpu_joins(Arena *a, const Compiled *c, struct MessagePart *const *messages);
+uint32_t *gpu_overlap(Arena *a, const Compiled *c, struct MessagePart *const *messages);
 // -- cache_files.c: the directory of the compile cache
 typedef struct CacheEntry {
   const char *key;     // hash of everything that the code depends on

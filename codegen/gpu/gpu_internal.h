@@ -46,7 +46,7 @@
 //   gpu_compile.c   a module of LLVM for the target
 //   gpu_divide.c    a module divided among threads; assembling
 //   gpu_code.c      the interface in codegen/codegen.h, the compile cache
-//   gpu_joins.c     how long collectives between GPUs may run beside computation (no LLVM)
+//   gpu_overlap.c   how long collectives between GPUs may run beside computation (no LLVM)
 //   gpu_transfer.c  the kernels of collectives (no LLVM)
 #ifndef CODEGEN_GPU_H
 #define CODEGEN_GPU_H

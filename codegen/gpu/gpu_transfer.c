@@ -158,6 +158,6 @@ GpuTransfers *gpu_transfers(Arena *a, Compiled *c, int64_t each) {
     else
       out->local[i] = local_kernels(a, c, w);
   }
-  out->join = each ? gpu_joins(a, c, out->messages) : NULL;
+  out->join = each ? gpu_overlap(a, c, out->messages) : NULL;
   return out;
 }
