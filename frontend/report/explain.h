@@ -101,12 +101,15 @@ json_t *place_json(const Explain *e, Pos pos);
 json_t *what_if_json(const Explain *e, const WhatIf *x);
 json_t *pins_json(const Explain *e);
 json_t *tried_json(const Explain *e);
+// Writes the layout rules and pins with the step without them, and the changed layouts.
+void html_what_ifs(FILE *f, const Explain *e);
+// -- explain_alike.c
+// Writes what processors do alike, and which are idle.
+void html_alike(FILE *f, const Explain *e);
 // Each returns a new JSON list: the dims with fewer blocks than processors; what processors compute
 // or keep alike, with amounts under the key `unit`.
 json_t *idle_json(const Explain *e);
 json_t *alike_json(const Explain *e, const AlikeList *list, const char *unit);
-// Writes the layout rules and pins with the step without them, and the changed layouts.
-void html_what_ifs(FILE *f, const Explain *e);
 // -- explain_dot.c, explain_html.c
 // Writes the graph of named values in DOT, the language of Graphviz.
 void explain_dot(FILE *f, const Explain *e);

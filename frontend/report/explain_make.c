@@ -41,6 +41,31 @@ static const LedgerPin *ledger_pins(Arena *a, const WhatIfs *w) {
   return pin;
 }
 
+// Returns the calls of the step without each layout rule, as the ledger reads them.
+static const CollFacts *const *calls_without(Arena *a, const WhatIfs *w) {
+  const CollFacts **out = arena_array(a, const CollFacts *, w->nrules + 1);
+  for (uint32_t i = 0; i < w->nrules; i++)
+    out[i] = w->without[i].known ? w->without[i].step.facts : NULL;
+  return out;
+}
+
+enum { TOGETHER = 3 }; // sets of rules that are left out together at most
+
+// Where several rules ask for a call, compiles the step without all of them.
+static void try_together(Session *s, const Selected *of, const WhatIfs *w, Ledger *l) {
+  uint64_t done[TOGETHER];
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < l->nrows && n < TOGETHER; i++) {
+    uint64_t rules = ledger_asked_by(l, &l->row[i]);
+    bool seen = !rules;
+    for (uint32_t k = 0; k < n; k++) seen |= done[k] == rules;
+    if (seen) continue;
+    done[n++] = rules;
+    WhatIf x = what_if_without_rules(s, of, rules);
+    if (x.known) ledger_blame_together(l, rules, x.step.facts, what_if_advice(s->arena, w, &x));
+  }
+}
+
 // Writes the costs of the what-ifs into the ledger, as text.
 static void add_what_ifs(Arena *a, const WhatIfs *w, bool all, Ledger *l) {
   for (uint32_t i = 0; i < l->nrules + l->npins; i++) {
@@ -62,6 +87,7 @@ Explain *explain_new(Session *s, const Compilation *c, const Selected *of, WhatI
                        .partition = c->partition,
                        .machine = &s->machine,
                        .diag = s->diag,
+                       .without = calls_without(a, w),
                        .npins = w->npins,
                        .pin = ledger_pins(a, w)};
   Explain *e = arena_new_of(a, Explain);
@@ -75,6 +101,7 @@ Explain *explain_new(Session *s, const Compilation *c, const Selected *of, WhatI
   e->memory = memory_timeline(a, c);
   e->ledger->step = simulation_text(a, e->step);
   e->ledger->memory = explain_memory_text(a, e);
+  if (depth >= WHAT_IF_PINS) try_together(s, of, w, e->ledger);
   add_what_ifs(a, w, depth == WHAT_IF_ALL, e->ledger);
   e->values = explained_values(a, e->ledger);
   e->ledger->copies = alike_memory(a, e->ledger, e->values);

@@ -58,37 +58,6 @@ json_t *tried_json(const Explain *e) {
   return out;
 }
 
-json_t *idle_json(const Explain *e) {
-  const WhatIfs *w = e->what_if;
-  json_t *out = json_array();
-  for (uint32_t i = 0; i < w->nidle; i++) {
-    const IdleBlocks *b = &w->idle[i];
-    json_t *one = json_pack("{s:s, s:o, s:I, s:I, s:I, s:I}", "dim", b->dim, "axes",
-                            axes_json(w->now.choice.mesh, b->axes), "size", (json_int_t)b->size,
-                            "block", (json_int_t)b->block, "processors", (json_int_t)b->parts,
-                            "used", (json_int_t)b->used);
-    json_object_set_new(one, "fewer", what_if_json(e, &w->fewer[i]));
-    json_array_append_new(out, one);
-  }
-  return out;
-}
-
-json_t *alike_json(const Explain *e, const AlikeList *list, const char *unit) {
-  json_t *out = json_array();
-  for (uint32_t i = 0; i < list->n; i++) {
-    const Alike *g = &list->at[i];
-    json_t *values = json_array(), *dims = json_array();
-    for (uint32_t k = 0; k < g->value.n; k++)
-      json_array_append_new(values, json_pack("{s:s, s:f}", "value", g->value.at[k].name, unit,
-                                              g->value.at[k].amount));
-    for (uint32_t k = 0; k < g->ndims; k++) json_array_append_new(dims, json_string(g->dim[k]));
-    json_array_append_new(out, json_pack("{s:o, s:f, s:o, s:o}", "axes",
-                                         axes_json(e->ledger->graph->mesh, g->axes), unit, g->total,
-                                         "values", values, "dims", dims));
-  }
-  return out;
-}
-
 // -- the page -----------------------------------------------------------------------------------
 
 // Writes the cells of a changed step: calls, bytes sent, time, flops, peak, and whether it is
@@ -152,4 +121,5 @@ void html_what_ifs(FILE *f, const Explain *e) {
   else
     fprintf(f, "<p>No rules: every processor holds everything.</p>\n");
   put_tried(f, e);
+  html_alike(f, e);
 }

@@ -21,6 +21,13 @@ typedef struct Asker {
   WhatIfs *w;
 } Asker;
 
+static Asker asker_of(Session *s, const Selected *of, WhatIfs *w) {
+  Asker k = {.s = s, .quiet = *s, .of = of, .w = w};
+  k.quiet.diag = diag_new(s->arena);
+  k.quiet.trial = true;
+  return k;
+}
+
 // -- comparing ----------------------------------------------------------------------------------
 
 enum { SAME_TIME = 1000000 }; // times that differ by less than this part of them count as equal
@@ -53,15 +60,32 @@ static void ask(Asker *k, const Selected *of, const Graph *model, const Layout *
   x->known = layout_check(model, layout, k->quiet.diag) && foresee_step(&k->quiet, of, &x->step);
 }
 
-static void ask_without_rule(Asker *k, uint32_t gone) {
+// Compiles the step without the layout rules i for which gone[i] is true.
+static void ask_without(Asker *k, const bool *gone, WhatIf *x) {
+  const Layout *from = &k->s->model->layout;
+  Layout layout = {.rule = arena_array(k->s->arena, LayoutRule, from->n)};
+  for (uint32_t i = 0; i < from->n; i++)
+    if (!gone[i]) layout.rule[layout.n++] = from->rule[i];
+  ask(k, k->of, k->s->model->graph, &layout, x);
+}
+
+static void ask_without_rule(Asker *k, uint32_t i) {
   Arena *a = k->s->arena;
   const Layout *from = &k->s->model->layout;
-  Layout layout = {.rule = arena_array(a, LayoutRule, from->n)};
-  for (uint32_t i = 0; i < from->n; i++)
-    if (i != gone) layout.rule[layout.n++] = from->rule[i];
-  k->w->without[gone] = (WhatIf){
-      .kind = "without", .text = layout_rule_text(a, &k->s->model->mesh, &from->rule[gone])};
-  ask(k, k->of, k->s->model->graph, &layout, &k->w->without[gone]);
+  bool *gone = arena_array(a, bool, from->n);
+  gone[i] = true;
+  k->w->without[i] =
+      (WhatIf){.kind = "without", .text = layout_rule_text(a, &k->s->model->mesh, &from->rule[i])};
+  ask_without(k, gone, &k->w->without[i]);
+}
+
+WhatIf what_if_without_rules(Session *s, const Selected *of, uint64_t rules) {
+  Asker k = asker_of(s, of, NULL);
+  WhatIf x = {.kind = "without", .text = "several rules"};
+  bool *gone = arena_array(s->arena, bool, s->model->layout.n);
+  for (uint32_t i = 0; i < s->model->layout.n && i < 64; i++) gone[i] = rules >> i & 1;
+  ask_without(&k, gone, &x);
+  return x;
 }
 
 static bool same_place(Pos x, Pos y) {
@@ -247,10 +271,8 @@ static void try_moves(Asker *k, const SearchTask *t, WhatIfDepth depth) {
 
 WhatIfs *what_ifs(Session *s, const Selected *of, const Compilation *made, WhatIfDepth depth) {
   WhatIfs *w = arena_new_of(s->arena, WhatIfs);
-  Asker k = {.s = s, .quiet = *s, .of = of, .w = w};
+  Asker k = asker_of(s, of, w);
   SearchTask task;
-  k.quiet.diag = diag_new(s->arena);
-  k.quiet.trial = true;
   if (!foresee_made(s, made, &w->now)) return NULL;
   if (mesh_size(&s->model->mesh) < 2 || option_given(s->opt, OPTION_EXACT)) depth = WHAT_IF_RULES;
   if (depth >= WHAT_IF_PINS) list_pins(&k);

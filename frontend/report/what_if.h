@@ -48,6 +48,9 @@ typedef struct WhatIfs {
 // the graph that was compiled. Returns NULL after an error.
 WhatIfs *what_ifs(Session *s, const Selected *of, const Compilation *made, WhatIfDepth depth);
 
+// Returns the step without several rules of the layout, bit i of `rules` for rule i.
+WhatIf what_if_without_rules(Session *s, const Selected *of, uint64_t rules);
+
 // Returns whether the changed step is slower or needs more memory than the step itself. Then the
 // change is not advised.
 bool what_if_worse(const Foreseen *now, const Foreseen *step);

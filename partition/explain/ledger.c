@@ -94,6 +94,21 @@ static const char *advice_of(Arena *a, const LedgerRule *r) {
   return r->advice ? arena_printf(a, ": %s", r->advice) : "";
 }
 
+// Returns the rules of a set (bit i for l->rule[i]) as text.
+static const char *rules_of(Arena *a, const Ledger *l, uint64_t set) {
+  const char *text = "";
+  for (uint32_t i = 0; i < l->nrules && set >> i; i++)
+    if (set >> i & 1) text = arena_printf(a, "%s%s%s", text, *text ? ", " : "", l->rule[i].text);
+  return text;
+}
+
+// Returns what leaving out all rules that ask for the call does, or "".
+static const char *together_text(Arena *a, const LedgerRow *row, bool many) {
+  if (!row->together) return "";
+  return arena_printf(a, "; leaving out %s would remove it%s%s", many ? "all of them" : "both",
+                      row->advice ? ": " : "", row->advice ? row->advice : "");
+}
+
 const char *ledger_remedy(Arena *a, const Ledger *l, const LedgerRow *row) {
   const LedgerRule *cause = row->cause >= 0 ? &l->rule[row->cause] : NULL,
                    *partly = row->partly >= 0 ? &l->rule[row->partly] : NULL;
@@ -107,14 +122,12 @@ const char *ledger_remedy(Arena *a, const Ledger *l, const LedgerRow *row) {
   const LedgerPart *p = &row->part[0];
   int rule = p->has.rule >= 0 ? p->has.rule : p->wants.rule;
   if (rule < 0) return "no rule of the layout asks for it";
-  const char *others = "";
-  for (uint32_t i = 0; i < l->nrules; i++)
-    if ((int)i != rule && axes_meet(l->rule[i].rule->axes, row->fact->axes))
-      others = arena_printf(a, "%s%s%s", others, *others ? ", " : "", l->rule[i].text);
-  if (!*others)
+  uint64_t set = ledger_asked_by(l, row) & ~(1ull << rule);
+  if (!set)
     return arena_printf(a, "asked for by %s, but it stays without that",
                         rule_with_place(a, &l->rule[rule]));
-  return arena_printf(a, "asked for by %s, and by %s", rule_with_place(a, &l->rule[rule]), others);
+  return arena_printf(a, "asked for by %s, and by %s%s", rule_with_place(a, &l->rule[rule]),
+                      rules_of(a, l, set), together_text(a, row, (set & (set - 1)) != 0));
 }
 
 // Returns as text the bytes of one collective call and the number of calls: "   196608 B x12". With

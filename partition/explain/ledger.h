@@ -2,9 +2,9 @@
 //
 // It has one row for each collective call, in program order. A row lists the values of the call,
 // for each its sharding before and after, its reader, and the layout rules behind both shardings.
-// To find what would remove a row, the graph is placed once more without each rule; the caller does
-// the same for each layout(...) of the model. Rows that differ only in the round of a loop form one
-// line.
+// To find what would remove a row, the calls of a step without each rule are compared with it, and
+// those without each layout(...) of the model. Rows that differ only in the round of a loop form
+// one line.
 #ifndef PARTITION_EXPLAIN_H
 #define PARTITION_EXPLAIN_H
 
@@ -35,10 +35,12 @@ typedef struct LedgerRow {
   const CollFact *fact;
   uint32_t nparts;
   LedgerPart *part;
-  int cause;     // index in Ledger.rule of what removes the call if it is left out, -1: none
-  int partly;    // index of a layout rule without which the call has fewer axes, -1: none
-  Axes left;     // axes of the call in the placement without rule `partly`
-  uint32_t line; // index of its LedgerLine
+  int cause;          // index in Ledger.rule of what removes the call if it is left out, -1: none
+  int partly;         // index of a layout rule without which the call has fewer axes, -1: none
+  Axes left;          // axes of the call in the placement without rule `partly`
+  bool together;      // the call is gone without all rules that ask for it (ledger_asked_by)
+  const char *advice; // with `together`: whether to leave them out is advised (LedgerRule.advice)
+  uint32_t line;      // index of its LedgerLine
 } LedgerRow;
 
 // Rows of the ledger (collective calls) that are equal in all rounds (iterations) of a loop and are
@@ -133,6 +135,9 @@ typedef struct LedgerSource {
   PartitionFacts partition;
   const Machine *machine;
   const Diag *diag;
+  // For each layout rule the collective calls of a step without it. Where one is NULL, the graph is
+  // placed once more. NULL: that is done for all rules.
+  const CollFacts *const *without;
   uint32_t npins;
   const LedgerPin *pin;
 } LedgerSource;
@@ -146,6 +151,12 @@ char *ledger_text(Arena *a, const Ledger *l, bool all);
 // (--layout) would remove it: not advised, step +3.1 us". If leaving out no single rule would, the
 // text names the rules that cause the call.
 const char *ledger_remedy(Arena *a, const Ledger *l, const LedgerRow *row);
+// Returns the layout rules that ask for the call of a row together, bit i for l->rule[i], if there
+// are several of which none alone removes the call; else 0.
+uint64_t ledger_asked_by(const Ledger *l, const LedgerRow *row);
+// Sets LedgerRow.together and its advice for the rows that `rules` (ledger_asked_by) ask for and
+// whose calls are gone in `without`, the calls of a step without all these rules.
+void ledger_blame_together(Ledger *l, uint64_t rules, const CollFacts *without, const char *advice);
 // ledger_dims returns the block dims of a value before or after a call, "[vocab/cols, d]".
 // ledger_sharding returns its sharding, "sum over cols b/rows" or "replicated".
 const char *ledger_dims(Arena *a, const Ledger *l, const LedgerSide *side);

@@ -15,8 +15,8 @@ void sides_find(Arena *a, const Placer *p, const Graph *lowered, NodeId moved, L
 // Makes l->rule, one entry for each rule of the layout and each pin of `from`. Sets only the rule,
 // its text and its place in each entry; rules_try sets the rest.
 void rules_list(Arena *a, const LedgerSource *from, Ledger *l);
-// Places the graph once more without each layout rule, to find what the rule causes, and reads the
-// calls without each pin. Fills the fields cause, partly and left of all ledger rows.
+// Compares the ledger rows with the calls without each layout rule and without each pin, to find
+// what causes them. Fills the fields cause, partly and left of all ledger rows.
 void rules_try(const LedgerSource *from, Ledger *l);
 
 // -- ledger_lines.c -----------------------------------------------------------------------------

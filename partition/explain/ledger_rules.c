@@ -92,9 +92,37 @@ static void blame_pin(Ledger *l, uint32_t pin, const CollFacts *without) {
 }
 
 void rules_try(const LedgerSource *from, Ledger *l) {
-  for (uint32_t r = 0; r < l->nrules; r++) try_without(from->machine, l, r);
+  for (uint32_t r = 0; r < l->nrules; r++)
+    if (from->without && from->without[r])
+      blame(l, r, from->without[r]);
+    else
+      try_without(from->machine, l, r);
   for (uint32_t i = 0; i < l->nrows; i++)
     if (l->row[i].cause >= 0) add_row(&l->rule[l->row[i].cause], &l->row[i]);
   for (uint32_t i = 0; i < l->npins; i++)
     if (from->pin[i].without) blame_pin(l, l->nrules + i, from->pin[i].without);
+}
+
+// -- several rules together -----------------------------------------------------------------------
+
+enum { MOST_TOGETHER = 64 };
+
+uint64_t ledger_asked_by(const Ledger *l, const LedgerRow *row) {
+  const LedgerPart *p = &row->part[0];
+  int rule = p->has.rule >= 0 ? p->has.rule : p->wants.rule;
+  uint64_t set = 0;
+  if (row->cause >= 0 || row->partly >= 0 || rule < 0 || l->nrules > MOST_TOGETHER) return 0;
+  for (uint32_t i = 0; i < l->nrules; i++)
+    if ((int)i == rule || axes_meet(l->rule[i].rule->axes, row->fact->axes)) set |= 1ull << i;
+  return set == 1ull << rule ? 0 : set;
+}
+
+void ledger_blame_together(Ledger *l, uint64_t rules, const CollFacts *without,
+                           const char *advice) {
+  for (uint32_t i = 0; i < l->nrows; i++) {
+    LedgerRow *row = &l->row[i];
+    if (ledger_asked_by(l, row) != rules || still_moves(row, without)) continue;
+    row->together = true;
+    row->advice = advice;
+  }
 }
