@@ -7,8 +7,10 @@
 #include "partition/sharding/sharding_internal.h"
 
 Versions versions_new(Arena *scratch, const Placer *p) {
-  return (Versions){
-      .p = p, .scratch = scratch, .of = arena_array(scratch, Version *, graph_count(p->g) + 1)};
+  return (Versions){.p = p,
+                    .scratch = scratch,
+                    .of = arena_array(scratch, Version *, graph_count(p->g) + 1),
+                    .paths = paths_new(scratch)};
 }
 
 static const Version *find_version(const Versions *v, NodeId n, const Sharding *s) {
@@ -31,7 +33,7 @@ static int find_path(const Versions *v, NodeId n, const Sharding *from, const Sh
   Dtype type = (Dtype)node->type;
   if (from->partial.n && from->monoid == MONOID_SUM && dtype_is_float(type))
     type = dtype_accumulator(type); // lowering computes partial sums in this wider type
-  return convert_path(v->scratch, v->p->machine, v->p->g, &node->dims, type, from, to, step, bytes);
+  return paths_find(v->paths, v->scratch, v->p, &node->dims, type, from, to, step, bytes);
 }
 
 static double path_bytes(const Versions *v, NodeId n, const Sharding *from, const Sharding *to) {

@@ -243,11 +243,21 @@ typedef struct Version {
   NodeId node; // of the lowered graph
   struct Version *next;
 } Version;
+// -- place_paths.c
+typedef struct PathCache PathCache;
+PathCache *paths_new(Arena *a);
+// Finds a conversion as convert_path does, or returns the one that it found for an equal value in
+// the graph of p. What is remembered is in `a`.
+int paths_find(PathCache *known, Arena *a, const Placer *p, const Dims *dims, Dtype type,
+               const Sharding *from, const Sharding *to, ConvertStep step[MAX_STEPS],
+               double *bytes);
+
 typedef struct Versions Versions;
 struct Versions {
   const Placer *p;
   Arena *scratch;
-  Version **of; // [node] list of its versions, newest first; the last is the computed one
+  Version **of;     // [node] list of its versions, newest first; the last is the computed one
+  PathCache *paths; // the conversions found so far
   double bytes; // weighted bytes that one processor sends for all versions, in all steps of loops
   // Makes the node of one step from version `from` of n. NULL: no nodes are made and only bytes are
   // counted.
