@@ -209,7 +209,7 @@ int cmd_explain(Session *s) {
                                                              : WHAT_IF_BEST;
   Explain *e = explain_new(s, &c, &of, depth);
   if (!e || !find_value(e, name, &value)) return 0;
-  if (against ? !explain_against(s, e) : !explain_try_budget(s, &of, e)) return 0;
+  if (against ? !explain_against(s, e) : !name && !explain_try_budget(s, &of, e)) return 0;
   json_t *list = form == FORM_JSON ? collectives_json(s, c.facts) : NULL;
   if (option_given(s->opt, OPTION_MEASURED) && c.facts->n && !measure(s, &of, list))
     json_decref(list);

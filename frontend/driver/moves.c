@@ -86,15 +86,18 @@ static bool is_splittable(const Graph *g, DimId d) {
   return false;
 }
 
-// Adds the moves with one more rule for `axes`: of a dim, a soft one of a dim, and for all tensors
-// of the optimizer, all gradients or all parameters (ZeRO).
+static void add_rules_of_dims(Mover *m, Axes axes, bool soft) {
+  for (DimId d = 1; d <= dim_count(m->g->dims); d++)
+    if (is_splittable(m->g, d))
+      add_rule(m, (LayoutRule){.dim = dim_get(m->g->dims, d)->name, .axes = axes, .soft = soft});
+}
+
+// Adds the moves with one more rule for `axes`: of a dim, and for all tensors of the optimizer, all
+// gradients or all parameters (ZeRO). For a single axis also soft rules.
 static void add_rules(Mover *m, Axes axes) {
   static const LayoutScope scopes[] = {LAYOUT_OPTIMIZER, LAYOUT_GRADIENTS, LAYOUT_PARAMETERS};
-  for (int soft = 0; soft < 2; soft++)
-    for (DimId d = 1; d <= dim_count(m->g->dims); d++)
-      if (is_splittable(m->g, d))
-        add_rule(
-            m, (LayoutRule){.dim = dim_get(m->g->dims, d)->name, .axes = axes, .soft = soft == 1});
+  add_rules_of_dims(m, axes, false);
+  if (axes.n == 1) add_rules_of_dims(m, axes, true);
   for (size_t i = 0; i < countof(scopes) && m->g->spec.ntrain; i++)
     add_rule(m, (LayoutRule){.scope = scopes[i], .axes = axes});
 }

@@ -7,8 +7,8 @@
 #include "frontend/report/what_if.h"
 
 enum {
-  COMPILED_BEST = 4,      // changed layouts that are compiled at most with WHAT_IF_BEST
-  COMPILED_ALL = 30,      // with WHAT_IF_ALL
+  COMPILED_BEST = 3,      // changed layouts that are compiled at most with WHAT_IF_BEST
+  COMPILED_ALL = 26,      // with WHAT_IF_ALL
   NODES_COMPILED = 60000, // with WHAT_IF_BEST: nodes of all graphs that are compiled for it, about
   PAIRED = 8              // the moves of which pairs are estimated
 };
