@@ -65,6 +65,13 @@ equal "heads" 4 "$tmp/attention.mesh" --mesh rows=2,cols=2 --layout b=rows,heads
 equal "sequence" 2 "$tmp/attention.mesh" --mesh rows=2 --layout t=rows --set train.steps=1
 equal "products by the library" 2 "$digits" --mesh rows=2 --layout b=rows --set b=64 --set h=96 --set pixels=128 --set train.steps=2
 equal "ranks of four processors" 2 "$digits" --mesh rows=2,cols=4 --layout b=rows,h=cols --set train.steps=2
+# predicted RANKS: the predicted microseconds of a step; processors that share a GPU follow one another there
+predicted() {
+  timeout 60 "$gpu" train "$digits" --np "$1" --mesh rows=2,cols=4 --layout b=rows,h=cols --set b=64 --set h=256 --set pixels=512 --set train.steps=1 2>&1 |
+    sed -n 's/.*predicted \([0-9]*\)\.\([0-9]*\) ms a step.*/\1\2/p'
+}
+each=$(predicted 8) shared=$(predicted 2)
+check "ranks of four processors take longer: predicted $shared, of one $each" [ "$((1$shared))" -gt "$((1$each))" ]
 near "ranks of two processors" 4 "$digits" --mesh rows=2,cols=4 --layout b=rows,h=cols --set train.steps=2
 near "ZeRO on ranks of two processors" 2 "$digits" --mesh rows=4 --layout b=rows,parameters/all=rows,optimizer/all=rows
 near "halo between ranks of two processors" 2 "$tmp/cnn.mesh" --mesh rows=4 --layout y=rows,y2=rows --set train.steps=1

@@ -48,15 +48,17 @@ void sim_zones(Sim *s) {
 
 // Computes how many bytes have been accessed since touch t, the last access to a granule (block of
 // memory). Time is counted in bytes that this processor accesses; `now` is the current time. *core
-// counts accesses of the core that runs this processor, *machine those of all cores. After a
-// collective a core has also run its other processors.
+// counts accesses of the core that runs this processor, *machine those of all cores, which share a
+// cache; GPUs share none. After a collective a core has also run its other processors.
 static void reuse_distance(const Sim *s, const Touch *t, double now, double *core,
                            double *machine) {
   double since = now - t->at;
   bool others_ran = t->segment != s->segment;
-  *core = since * (others_ran ? s->contexts : 1) / s->team;
-  *machine =
-      since * (s->m->cores > 0 ? others_ran ? s->processors : fmin(s->processors, s->m->cores) : 1);
+  double own = others_ran ? s->contexts : 1;
+  *core = since * own / s->team;
+  *machine = since * (s->m->gpu || s->m->cores == 0 ? own
+                      : others_ran                  ? s->processors
+                                                    : fmin(s->processors, s->m->cores));
 }
 
 // Returns the share of the bytes of a granule that access `a` takes over from other cores of the

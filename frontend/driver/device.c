@@ -34,14 +34,16 @@ static bool ranks_fit(const Session *s) {
                    n, n);
 }
 
-// Chooses the figures of a machine. A run in one process has one GPU for all processors. With
-// ranks, and for what only describes a program, the figures are those of a host with a GPU for each
-// processor.
+// Chooses the figures of a machine. A run in one process has one GPU for all processors. With ranks
+// the figures are those of a host with a GPU for each rank, and for what only describes a program
+// with one for each processor.
 void session_device_machine(Session *s) {
   if (!session_for_gpu(s) || option_given(s->opt, OPTION_MACHINE)) return;
   bool h200 = s->gpu && strstr(gpu_facts(s->gpu)->name, "H200"), alone = s->gpu && !s->ranks;
   s->machine_name = h200 ? alone ? "h200" : "h200x8" : alone ? "h100" : "h100x8";
   if (!machine_named(&s->machine, s->machine_name)) BUG("no machine %s", s->machine_name);
+  if (s->gpu && s->ranks && ranks_processors(s->ranks) > 1)
+    s->machine.cores = (double)ranks_count(s->ranks); // processors share a GPU
   s->machine.tf32 = session_tf32(s);
 }
 
