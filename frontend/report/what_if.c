@@ -10,7 +10,7 @@ enum {
   COMPILED_BEST = 3,      // changed layouts that are compiled at most with WHAT_IF_BEST
   COMPILED_ALL = 26,      // with WHAT_IF_ALL
   NODES_COMPILED = 60000, // with WHAT_IF_BEST: nodes of all graphs that are compiled for it, about
-  PAIRED = 8              // the moves of which pairs are estimated
+  PAIRED = 6              // the moves of which pairs are estimated
 };
 
 // What the functions of this file share.
