@@ -56,12 +56,22 @@ static int find_same(const Explain *e, const char *name) {
   return found;
 }
 
-// Sets *out to the index of the value `name` in e->values, or to -1 if `name` is NULL. Returns
-// false after an error.
-static bool find_value(const Explain *e, const char *name, int *out) {
+// Keeps a name with stars in e->pattern. Returns false after an error: no value has such a name.
+static bool find_pattern(Explain *e, const char *pattern) {
+  e->pattern = pattern;
+  for (uint32_t i = 0; i < e->values->n; i++)
+    if (name_matches(pattern, e->values->at[i].name)) return true;
+  unknown_name(e->session, pattern);
+  return false;
+}
+
+// Sets *out to the index of the value `name` in e->values, or to -1 if `name` is NULL or has stars
+// (find_pattern). Returns false after an error.
+static bool find_value(Explain *e, const char *name, int *out) {
   const Session *s = e->session;
   *out = -1;
   if (!name) return true;
+  if (strchr(name, '*')) return find_pattern(e, name);
   *out = explained_find(e->values, name);
   if (*out < 0) *out = find_same(e, name);
   if (*out < 0) *out = explained_part(s->arena, e->ledger, e->values, name);
@@ -129,7 +139,9 @@ static bool print_form(FILE *f, const Explain *e, Form form, int value, json_t *
   if (form == FORM_JSON) return print_json(f, e, value, list);
   if (form == FORM_DOT) explain_dot(f, e);
   if (form == FORM_HTML) explain_page(f, e);
-  if (form == FORM_TEXT && e->against)
+  if (form == FORM_TEXT && e->pattern)
+    fputs(explained_pattern_text(a, e->ledger, e->values, e->pattern), f);
+  else if (form == FORM_TEXT && e->against)
     fputs(value < 0 ? compare_text(a, e->against, all) : compare_value_text(a, e->against, value),
           f);
   else if (form == FORM_TEXT)

@@ -76,7 +76,7 @@ static const char *made_by(Arena *a, const Compilation *c, const PlanBuffer *b) 
   const Node *x = graph_node(c->fusion->graph, b->node);
   return arena_printf(a, " (%s%s%s)",
                       x->origin.backward && !x->origin.gradient_of ? "backward, " : "",
-                      op_row((Op)x->op)->text, at_line(a, x->origin.pos));
+                      node_source_name(c->fusion->graph, b->node), at_line(a, x->origin.pos));
 }
 
 // Returns the name of the value in a buffer; without one, its operation. For a gradient returns the

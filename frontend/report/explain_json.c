@@ -182,6 +182,15 @@ static json_t *named_json(const Explain *e, int index) {
   return out;
 }
 
+// Returns a list of all values whose names match e->pattern.
+static json_t *matches_json(const Explain *e) {
+  json_t *out = json_array();
+  for (uint32_t i = 0; i < e->values->n; i++)
+    if (name_matches(e->pattern, e->values->at[i].name))
+      json_array_append_new(out, named_json(e, (int)i));
+  return out;
+}
+
 // -- the JSON object ----------------------------------------------------------------------------
 
 json_t *explain_json(const Explain *e, json_t *list, int value) {
@@ -193,11 +202,13 @@ json_t *explain_json(const Explain *e, json_t *list, int value) {
   for (uint32_t i = 0; i < l->nrules; i++) json_array_append_new(rules, rule_json(e, &l->rule[i]));
   for (uint32_t i = 0; i < e->values->n; i++)
     json_array_append_new(values, value_json(e, &e->values->at[i]));
-  const char *text =
-      value < 0 ? ledger_text(s->arena, l, false) : explained_text(s->arena, l, e->values, value);
+  const char *text = e->pattern  ? explained_pattern_text(s->arena, l, e->values, e->pattern)
+                     : value < 0 ? ledger_text(s->arena, l, false)
+                                 : explained_text(s->arena, l, e->values, value);
   json_object_set_new(out, "schema", json_string("meshc.explain/2"));
   json_object_set_new(out, "model", json_text(s->opt->argument.at[0]));
   json_object_set_new(out, "for", json_text(e->purpose));
+  if (e->pattern) json_object_set_new(out, "matches", matches_json(e));
   if (value >= 0) json_object_set_new(out, "name", json_text(e->values->at[value].name));
   if (value >= 0) json_object_set_new(out, "value", named_json(e, value));
   json_object_set_new(out, "mesh", mesh_json(&s->model->mesh));

@@ -371,6 +371,10 @@ NodeId *region_scans(Arena *a, const Graph *g);
 // this graph. `scan` is the result of region_scans.
 NodeId carry_next(const Graph *g, const NodeId *scan, NodeId carry);
 
+// Returns the operation of node n as a model writes it: "slice" or "pad" for a window, "layout" for
+// a pin; for other operations the name of the operation. In source_name.c.
+const char *node_source_name(const Graph *g, NodeId n);
+
 // Return the number of elements and of bytes of node n's result. Dims of a lowered graph are
 // blocks, so these are numbers of one processor.
 int64_t node_elements(const Graph *g, NodeId n);

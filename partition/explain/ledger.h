@@ -157,6 +157,10 @@ uint64_t ledger_asked_by(const Ledger *l, const LedgerRow *row);
 // Sets LedgerRow.together and its advice for the rows that `rules` (ledger_asked_by) ask for and
 // whose calls are gone in `without`, the calls of a step without all these rules.
 void ledger_blame_together(Ledger *l, uint64_t rules, const CollFacts *without, const char *advice);
+// Returns what the conversion of a value in a row costs beside the other way to convert: "gathered
+// (8.0 KiB) rather than reducing grad(wi) (64.0 KiB)", in bytes that a processor sends. Returns
+// NULL if the other way is not that simple. `part` is a part of `row`.
+const char *ledger_choice(Arena *a, const Ledger *l, const LedgerRow *row, const LedgerPart *part);
 // ledger_dims returns the block dims of a value before or after a call, "[vocab/cols, d]".
 // ledger_sharding returns its sharding, "sum over cols b/rows" or "replicated".
 const char *ledger_dims(Arena *a, const Ledger *l, const LedgerSide *side);
@@ -252,5 +256,10 @@ ValueUse *explained_uses(Arena *a, const Ledger *l, const ExplainedValue *v, uin
 // Returns the text that `explain NAME` prints for v->at[value]: its shardings, readers and bytes
 // sent.
 char *explained_text(Arena *a, const Ledger *l, const ExplainedValues *v, int value);
+// Returns what `explain 'layer.*.q'` prints: the text of each value whose name matches the pattern,
+// without those that differ only in the number of a round, and totals over all. Returns NULL if no
+// name matches.
+char *explained_pattern_text(Arena *a, const Ledger *l, const ExplainedValues *v,
+                             const char *pattern);
 
 #endif

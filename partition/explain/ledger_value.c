@@ -214,6 +214,25 @@ static void add_use(ValueUse *list, uint32_t *n, ValueUse use) {
   list[(*n)++] = use;
 }
 
+// Returns the reader of a value as text. A scan reads the next value of a carry, and a carry its
+// value in the first step: both are named by the carry.
+static const char *user_text(Arena *a, const Graph *g, const Read *r) {
+  const Node *x = r->node ? graph_node(g, r->node) : NULL;
+  bool scan = x && x->op == OP_SCAN;
+  if (!scan && !(x && x->op == OP_CARRY)) return reader_text(a, g, r);
+  const Region *region = region_get(g, x->attr.region);
+  const char *name = scan ? NULL : x->origin.value;
+  for (NodeId n = 1; scan && n <= graph_count(g) && !name; n++) {
+    const Node *carry = graph_node(g, n);
+    if (carry->op == OP_CARRY && carry->attr.region == x->attr.region &&
+        (int)carry->attr.carry == r->arg)
+      name = carry->origin.value;
+  }
+  return arena_printf(a, "the %s step of the scan over %s at line %u%s%s", scan ? "next" : "first",
+                      dim_get(g->dims, region->t)->name, region->pos.line, name ? ", as " : "",
+                      name ? name : "");
+}
+
 ValueUse *explained_uses(Arena *a, const Ledger *l, const ExplainedValue *v, uint32_t *n) {
   const Placer *p = placer_of(l->placement);
   const Read *end = outputs_of(p, v->node);
@@ -223,7 +242,7 @@ ValueUse *explained_uses(Arena *a, const Ledger *l, const ExplainedValue *v, uin
   for (const Read *r = reads_of(p, v->node); r < end; r++) {
     Sharding need = need_of(p, r);
     ValueUse use = {.node = r->node,
-                    .user = reader_text(a, p->g, r),
+                    .user = user_text(a, p->g, r),
                     .wants = sharding_text(a, p->g, &graph_node(p->g, v->node)->dims, &need),
                     .times = 1,
                     .converts = !sharding_equal(&need, &p->result.computed[v->node])};
@@ -276,24 +295,73 @@ static void put_uses(FILE *f, Arena *a, const Ledger *l, const ExplainedValue *v
 
 // Prints a line about v, the gradient or an optimizer state of a parameter. `what` begins the line.
 static void put_other(FILE *f, const char *what, const ExplainedValue *v) {
-  fprintf(f, "  %s %s: computed %s, %s; %lld B a processor\n", what, v->name, v->computed, v->seen,
+  fprintf(f, "  %s %s: computed %s, %s; %lld B a processor", what, v->name, v->computed, v->seen,
           (long long)v->block_bytes);
+  if (v->calls)
+    fprintf(f, "; %lld call%s, %lld B sent", (long long)v->calls, plural(v->calls),
+            (long long)v->wire_bytes);
+  fprintf(f, "\n");
+}
+
+// Prints where layout(...) in the model pins the value.
+static void put_pins(FILE *f, const Ledger *l, const ExplainedValue *v) {
+  const Graph *g = l->placement->graph;
+  if (graph_node(g, v->node)->op == OP_PIN)
+    fprintf(f, "  pinned by layout(...) at line %u\n", graph_node(g, v->node)->origin.pos.line);
+  for (const Read *r = reads_of(placer_of(l->placement), v->node); r->node; r++)
+    if (graph_node(g, r->node)->op == OP_PIN)
+      fprintf(f, "  pinned after it is computed, by layout(...) at line %u\n",
+              graph_node(g, r->node)->origin.pos.line);
+}
+
+// Returns the number of conversions that readers of v request.
+static uint32_t conversions(Arena *a, const Ledger *l, const ExplainedValue *v) {
+  uint32_t n, out = 0;
+  const ValueUse *use = explained_uses(a, l, v, &n);
+  for (uint32_t i = 0; i < n; i++) out += use[i].converts;
+  return out;
+}
+
+static void put_no_costs(FILE *f, Arena *a, const Ledger *l, const ExplainedValue *v) {
+  fputs(conversions(a, l, v)
+            ? "  costs nothing: the conversions that readers request send nothing, or cancel with "
+              "later ones\n"
+            : "  costs nothing: no collective moves it\n",
+        f);
+}
+
+static void put_cost(FILE *f, Arena *a, const Ledger *l, const ExplainedValue *v,
+                     const LedgerRow *row) {
+  const CollFact *c = row->fact;
+  const char *with = row->nparts > 1 ? arena_printf(a, " with %u other%s", row->nparts - 1,
+                                                    plural(row->nparts - 1))
+                                     : "";
+  fprintf(f, "  costs %s over %s x%lld, %s: %lld B%s%s, %.1f us\n    %s; %s\n", coll_text(c->kind),
+          axes_text(a, l->graph->mesh, c->axes), (long long)c->group,
+          c->backward ? "backward" : "forward", (long long)c->wire_bytes,
+          c->times > 1 ? arena_printf(a, " x%lld", (long long)c->times) : "", with,
+          c->seconds * 1e6, c->why ? c->why : "", ledger_remedy(a, l, row));
+  for (uint32_t k = 0; k < row->nparts; k++) {
+    const char *choice =
+        strcmp(row->part[k].value, v->name) ? NULL : ledger_choice(a, l, row, &row->part[k]);
+    if (choice) fprintf(f, "    %s\n", choice);
+  }
+}
+
+// Returns the predicted seconds of the calls that move v, in a step.
+static double seconds_of(const Ledger *l, const ExplainedValue *v) {
+  double seconds = 0;
+  for (uint32_t i = 0; i < v->nrows; i++)
+    seconds += l->row[v->row[i]].fact->seconds * (double)l->row[v->row[i]].fact->times;
+  return seconds;
 }
 
 static void put_costs(FILE *f, Arena *a, const Ledger *l, const ExplainedValue *v) {
-  if (!v->nrows) fprintf(f, "  costs nothing: no collective moves it\n");
-  for (uint32_t i = 0; i < v->nrows; i++) {
-    const LedgerRow *row = &l->row[v->row[i]];
-    const CollFact *c = row->fact;
-    const char *with = row->nparts > 1 ? arena_printf(a, " with %u other%s", row->nparts - 1,
-                                                      plural(row->nparts - 1))
-                                       : "";
-    fprintf(f, "  costs %s over %s x%lld, %s: %lld B%s%s, %.1f us\n    %s; %s\n",
-            coll_text(c->kind), axes_text(a, l->graph->mesh, c->axes), (long long)c->group,
-            c->backward ? "backward" : "forward", (long long)c->wire_bytes,
-            c->times > 1 ? arena_printf(a, " x%lld", (long long)c->times) : "", with,
-            c->seconds * 1e6, c->why ? c->why : "", ledger_remedy(a, l, row));
-  }
+  if (!v->nrows) put_no_costs(f, a, l, v);
+  for (uint32_t i = 0; i < v->nrows; i++) put_cost(f, a, l, v, &l->row[v->row[i]]);
+  if (v->calls > 1)
+    fprintf(f, "  in a step: %lld calls, %lld B sent for it, %.1f us\n", (long long)v->calls,
+            (long long)v->wire_bytes, seconds_of(l, v) * 1e6);
 }
 
 char *explained_text(Arena *a, const Ledger *l, const ExplainedValues *values, int index) {
@@ -308,6 +376,7 @@ char *explained_text(Arena *a, const Ledger *l, const ExplainedValues *values, i
           (long long)v->block_bytes);
   fprintf(f, "  computed: %s\n  seen by its uses: %s\n  because: %s\n", v->computed, v->seen,
           v->why);
+  put_pins(f, l, v);
   put_dims(f, a, l, v);
   if (v->gradient >= 0) put_other(f, "gradient", &values->at[v->gradient]);
   for (uint32_t i = 0; i < v->nslots; i++) put_other(f, "optimizer", &values->at[v->slot[i]]);
@@ -318,4 +387,44 @@ char *explained_text(Arena *a, const Ledger *l, const ExplainedValues *values, i
   if (v->memory) fprintf(f, "  memory: %s\n", v->memory);
   put_costs(f, a, l, v);
   return stream_end(&text, a);
+}
+
+// Returns the text of a value without what differs between the rounds of a loop.
+static const char *text_of_rounds(Arena *a, const Ledger *l, const ExplainedValues *values,
+                                  uint32_t index) {
+  ExplainedValue *v = &values->at[index];
+  const char *memory = v->memory;
+  v->memory = NULL;
+  const char *text = name_with_stars(a, explained_text(a, l, values, (int)index));
+  v->memory = memory;
+  return text;
+}
+
+char *explained_pattern_text(Arena *a, const Ledger *l, const ExplainedValues *values,
+                             const char *pattern) {
+  TextStream text;
+  FILE *f = stream_begin(&text);
+  VEC(const char *) seen = {0};
+  uint32_t n = 0;
+  int64_t calls = 0, bytes = 0;
+  double seconds = 0;
+  for (uint32_t i = 0; i < values->n; i++) {
+    const ExplainedValue *v = &values->at[i];
+    if (!name_matches(pattern, v->name)) continue;
+    n++;
+    calls += v->calls;
+    bytes += v->wire_bytes;
+    seconds += seconds_of(l, v);
+    const char *own = text_of_rounds(a, l, values, i);
+    uint32_t k = 0;
+    while (k < seen.n && strcmp(seen.at[k], own) != 0) k++;
+    if (k < seen.n) continue;
+    vec_push(a, seen) = own;
+    fputs(explained_text(a, l, values, (int)i), f);
+  }
+  fprintf(f, "%u value%s match %s, in %u way%s: %lld call%s, %lld B sent for them, %.1f us\n", n,
+          plural(n), pattern, seen.n, plural(seen.n), (long long)calls, plural(calls),
+          (long long)bytes, seconds * 1e6);
+  char *out = stream_end(&text, a);
+  return n ? out : NULL;
 }

@@ -130,6 +130,6 @@ const char *reader_text(Arena *a, const Graph *g, const Read *r) {
                         out->name);
   }
   const Node *node = graph_node(g, r->node);
-  if (!node->origin.pos.line) return op_row((Op)node->op)->text;
-  return arena_printf(a, "%s at line %u", op_row((Op)node->op)->text, node->origin.pos.line);
+  const char *op = node_source_name(g, r->node);
+  return node->origin.pos.line ? arena_printf(a, "%s at line %u", op, node->origin.pos.line) : op;
 }
