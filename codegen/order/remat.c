@@ -139,12 +139,18 @@ static void clone_cone(Remat *r, NodeId root, RegionId from) {
 
 // Replaces n, the node by which a backward loop reads a collected value (AT), by a clone. The clone
 // computes the value again in the current iteration. Repeats on the clone the renames that lie
-// between the value and n. Returns the new node.
+// between the value and n: also those before the AT of an outer loop, of which n takes one
+// iteration. Returns the new node.
 static NodeId rematerialise_step(Remat *r, NodeId n) {
   const Node *node = graph_node(r->from, n), *x;
   VEC(const Node *) renamed = {0};
-  for (NodeId k = node->args[0]; (x = graph_node(r->from, k))->op == OP_RENAME; k = x->args[0])
-    vec_push(r->a, renamed) = x;
+  for (NodeId k = node->args[0];; k = x->args[0]) {
+    x = graph_node(r->from, k);
+    if (x->op == OP_RENAME)
+      vec_push(r->a, renamed) = x;
+    else if (x->op != OP_AT)
+      break;
+  }
   clone_cone(r, r->loops->mirror[n], node->region);
   NodeId marked = value(r, r->loops->mirror[n], node->region);
   while (renamed.n) {

@@ -85,6 +85,22 @@ static const char *check_remat(Maker *m, const Graph *shared, const Eval *split)
   return NULL;
 }
 
+enum { REMAT_EVERY = 8 }; // of so many layouts one is evaluated with everything rematerialised
+
+// Checks the graph in which as much as possible is rematerialised, loops included. Sums may be in
+// another order then.
+static const char *check_all_remat(Maker *m, const Graph *shared, const Eval *whole) {
+  static int turn;
+  char why[200];
+  const Graph *again = remat(m->a, shared, remat_levels(m->a, shared));
+  if (again == shared) return NULL;
+  if (!graph_verify(again, why)) return arena_printf(m->a, "remat of everything: %s", why);
+  if (turn++ % REMAT_EVERY) return NULL;
+  const char *wrong = compare(m, whole, eval_run(m->a, again, m->ninputs, m->feed, 3));
+  if (!wrong || wrong == layout_vacuous) return NULL;
+  return arena_printf(m->a, "remat of everything: %s", wrong);
+}
+
 // Checks one layout of the simplified graph g. Returns NULL when the lowered graph agrees with the
 // whole one.
 static const char *run_layout(Maker *m, const Graph *g, const Eval *whole) {
@@ -101,9 +117,10 @@ static const char *run_layout(Maker *m, const Graph *g, const Eval *whole) {
   if (wrong) return wrong;
   const Eval *split = eval_run(m->a, shared, m->ninputs, m->feed, 3);
   wrong = compare(m, whole, split);
-  return wrong && wrong != layout_vacuous          ? wrong
-         : (again = check_remat(m, shared, split)) ? again
-                                                   : wrong;
+  if (wrong && wrong != layout_vacuous) return wrong;
+  if ((again = check_remat(m, shared, split)) || (again = check_all_remat(m, shared, whole)))
+    return again;
+  return wrong;
 }
 
 int main(int argc, char **argv) {
