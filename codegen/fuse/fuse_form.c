@@ -8,12 +8,16 @@
 //   combines values over all units.
 // - A stored value varies along all outer dims, or along all dims. Otherwise several units would
 //   write one element.
+// - The exception is a sweep of attention: the maximum and the sum of a softmax, and what is
+//   computed from them for each row, do not vary along the dims of the values that the softmax
+//   weights. A GPU computes them once for all these dims (K_STORE in kernel.h).
 // Few candidates are tried for the inner dims: none; the dims that a reduction reduces, or those
 // that it keeps; the dims of the kernel along which a stored value does not vary. The legal
 // candidate of least cost is taken, the first among equals.
 //
 //   m = max[c] x; e = exp(x - m); s = sum[c] e; y = e / s        outer b, inner c
 //   loss = sum[b] l; db[h] = sum[b] g[b, h]                      outer b, inner h: accumulators
+//   m[t] = max[s] x; z[t] = sum[s] e; o[t, k] = sum[s] (e / z) * v     outer t, k, inner s: a sweep
 #include "codegen/fuse/fuse_internal.h"
 
 #include <math.h>
@@ -66,6 +70,8 @@ typedef struct Trial {
   int64_t size[MAX_RANK]; // by dim of `space`: its size
   DimBits all, outer, inner;
   bool contracts;
+  const Sweep *sweep; // that of a node of the trial, if its maximum and sum are nodes, too; or NULL
+  DimBits rows;       // of a sweep: the dims of the maximum
   int64_t load_bytes, store_bytes, contiguous[MAX_RANK];
   VEC(TrialOperand) operand;
   VEC(DimBits) tried;
@@ -126,7 +132,16 @@ static bool refuse(Trial *t, const char *why) {
   return false;
 }
 
+// Returns whether node m is a row value of a sweep: it is computed once for each row. Its
+// reductions are over the inner loops.
+static bool is_row_of_sweep(const Trial *t, const TrialNode *m) {
+  if (!t->sweep || m->dims != t->rows) return false;
+  if (!m->reduces) return true;
+  return (m->n == t->sweep->max || m->n == t->sweep->sum) && (m->space & ~m->dims) == t->inner;
+}
+
 static bool reduce_fits(const Trial *t, const TrialNode *m) {
+  if (is_row_of_sweep(t, m)) return true;
   bool plain = (m->space & ~m->dims) == t->inner && m->space == t->all;
   if (m->op == OP_SCATTER_ADD) return plain && !m->used;
   if (plain || m->used) return plain;
@@ -135,7 +150,7 @@ static bool reduce_fits(const Trial *t, const TrialNode *m) {
 }
 
 static bool point_fits(Trial *t, const TrialNode *m, int *invariant) {
-  if (m->dims == t->outer || m->dims == t->all) return true;
+  if (m->dims == t->outer || m->dims == t->all || is_row_of_sweep(t, m)) return true;
   if (m->stored) return refuse(t, "a stored value varies along a part of the loops only");
   if (m->dims && t->outer & ~m->dims) *invariant += op_row(m->op)->cost;
   return (!t->contracts && *invariant <= INVARIANT_COST) ||
@@ -176,7 +191,7 @@ static double work(const Trial *t) {
   double sum = 0, all = (double)elements_of(t, t->all);
   for (uint32_t i = 0; i < t->n; i++) {
     const TrialNode *m = &t->member[i];
-    bool invariant = m->space && t->outer & ~m->space;
+    bool invariant = m->space && t->outer & ~m->space && !is_row_of_sweep(t, m);
     sum += 0.25 * op_row(m->op)->cost * (invariant ? all : (double)m->elements);
   }
   return sum;
@@ -309,6 +324,17 @@ static void member_find(Trial *t, TrialNode *m, NodeId n) {
   t->contracts |= m->tiles;
 }
 
+// Sets t->sweep and t->rows.
+static void sweep_find(Trial *t) {
+  const Fuser *f = t->f;
+  for (uint32_t i = 0; i < t->n && f->scores.sweep; i++) {
+    const Sweep *s = f->scores.sweep[t->node[i]];
+    if (!s || f->mark[s->max] != f->stamp || f->mark[s->sum] != f->stamp) continue;
+    t->sweep = s;
+    t->rows = bits_of(&t->space, &graph_node(f->g, s->max)->dims);
+  }
+}
+
 // Adds value a to the operands. Finds the last dim of a in its physical order, along which its
 // elements are adjacent in memory. Adds `size`, the bytes of a that the kernel loads or stores, to
 // t->contiguous of that dim.
@@ -415,6 +441,7 @@ bool form_find(Fuser *f, uint32_t n, const NodeId *node, LoopForm *out, const ch
   *why = "too many dims";
   bool found = space_find(&t) && dots_fit(&t);
   if (found) {
+    sweep_find(&t);
     for (uint32_t i = 0; i < n; i++) member_find(&t, &t.member[i], node[i]);
     found = addresses_fit(&t) && try_all(&t, out);
     *why = t.why;

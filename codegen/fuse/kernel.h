@@ -32,6 +32,15 @@
 //
 //   kernel rows outer(t:64) inner(s:64) dots(k:32)
 //     phase 0 inner: %1 = dot p0[t*32 + k] p1[s*32 + k]    %2 = reduce max %1
+//
+// Such a kernel may store values of several shapes. An attention whose results are o[t, v] has the
+// loops outer(t, v) inner(s), and also stores the maximum m[t] and the sum z[t] of its softmax:
+//
+//   phase 0: m = reduce max      phase 1: store p3[t] m, z = reduce sum
+//   phase 2: store p4[t] z, o = reduce sum of e / z * value      phase 3: store p5[t*8 + v] o
+//
+// Its units with equal t compute the same m and z. A GPU computes all three phases in one sweep
+// over s, for all v at once (codegen/gpu/gpu_scores_online.c).
 #ifndef CODEGEN_KERNEL_H
 #define CODEGEN_KERNEL_H
 
@@ -121,7 +130,9 @@ typedef enum KKind {
   // Combines arg[0] with `op` over all units, and over the inner loops along which ptr[index] has
   // stride 0. ptr[index] has stride 0 along every outer loop. `combine` stores the result in it.
   K_ACCUM,
-  // Stores arg[0] in the element of ptr[index] at the loop counters.
+  // Stores arg[0] in the element of ptr[index] at the loop counters. If the pointer does not move
+  // along an outer loop, the units of all its rounds store one value to one element. Back ends for
+  // GPUs then leave the store to the units of the first round. Other back ends have no such stores.
   K_STORE,
   // Combines arg[0] by `op`, OP_SUM or OP_MAX, with the element of ptr[index] at the loop counters
   // plus arg[1] * step. The memory is filled with zeros before the kernel runs.

@@ -442,8 +442,16 @@ static bool same_walk(const KPtr *a, const KPtr *b) {
          dtype_bytes(a->type) == dtype_bytes(b->type);
 }
 
+// Returns whether several units store through a pointer to one element, though one of them would do
+// (K_STORE). The others may still read what it replaces.
+static bool stores_again(const Kernel *k, int store) {
+  for (int l = 0; l < k->nouter; l++)
+    if (!k->ptr[store].stride[l] && k->loop[l].size != 1) return true;
+  return false;
+}
+
 bool pointers_overlay(const Kernel *k, int load, int store) {
-  if (!same_walk(&k->ptr[load], &k->ptr[store])) return false;
+  if (!same_walk(&k->ptr[load], &k->ptr[store]) || stores_again(k, store)) return false;
   int first_store = k->nstmts, last_load = -1;
   for (int i = 0; i < k->nstmts; i++) {
     const KStmt *t = &k->stmt[i];

@@ -34,7 +34,7 @@
 //   gpu_product_plan.c, gpu_product_fill.c, gpu_product_parts.c, gpu_product.c   kernels that are
 //   products, in tiles
 //   gpu_scatter_plan.c, gpu_scatter.c   kernels that only scatter, by owners of rows
-//   gpu_scores_plan.c, gpu_scores_fill.c, gpu_scores_rows.c, gpu_scores_online.c, gpu_scores_live.c,
+//   gpu_scores_form.c, gpu_scores_plan.c, gpu_scores_fill.c, gpu_scores_rows.c, gpu_scores_online.c, gpu_scores_live.c,
 //   gpu_scores.c    kernels with scores of attention, in tiles
 //   gpu_combine.c   NAME_combine: joins partial rows
 //   gpu_emit.c      the functions of a kernel
@@ -123,6 +123,12 @@ typedef struct GpuScores {
   // factors. sum is NO_STMT if the kernel has only reductions of rows.
   int sum, left, right;
   Dtype factor;
+  // Whether the left factor is a softmax over the columns whose maximum and sum the kernel computes
+  // in the phases before: then all phases are one sweep over the columns, in which sums are scaled
+  // when the maximum rises. Statements: e^(score - maximum) in the left factor, and its division by
+  // the sum, which is put off until the end.
+  bool sweep;
+  int power, ratio;
   int tile_rows, tile_columns, tile_results; // scores of a tile, columns of results
   int stages; // copies of the tiles of columns: with 2, one is filled while the other is multiplied
   int fold;   // after so many tiles of columns the sums of a product are added to totals; 0: never

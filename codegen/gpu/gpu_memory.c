@@ -46,9 +46,26 @@ LLVMValueRef gpu_load(GpuEmit *g, const KStmt *s, int v) {
   return emit_coerce(e, x, t, s->type);
 }
 
+// Emits whether a unit stores through a pointer: in the first round of the outer loops along which
+// the pointer does not move (K_STORE). Returns NULL if there are no such loops.
+static LLVMValueRef stores_here(GpuEmit *g, int pointer) {
+  Emit *e = &g->e;
+  LLVMValueRef here = NULL;
+  for (int l = 0; l < e->k->nouter; l++) {
+    if (e->k->ptr[pointer].stride[l] || e->k->loop[l].size == 1) continue;
+    LLVMValueRef first = int_equal(e, e->counter[l], i64_of(e, 0));
+    here = here ? bit_and(e, here, first) : first;
+  }
+  return here;
+}
+
 void gpu_store(GpuEmit *g, const KStmt *s, int v) {
-  Dtype t = g->e.k->ptr[s->index].type;
-  gpu_write(g, t, address(g, s->index, v, NULL), operand_at(&g->e, s, 0, t, 0, v), GPU_GLOBAL);
+  Emit *e = &g->e;
+  Dtype t = e->k->ptr[s->index].type;
+  LLVMValueRef here = stores_here(g, s->index);
+  LLVMBasicBlockRef done = here ? if_begin(e, here) : NULL;
+  gpu_write(g, t, address(g, s->index, v, NULL), operand_at(e, s, 0, t, 0, v), GPU_GLOBAL);
+  if (done) if_end(e, done);
 }
 
 void gpu_load_wide(GpuEmit *g, int id) {

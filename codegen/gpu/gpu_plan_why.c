@@ -29,7 +29,9 @@ static const char *items_why(Arena *a, const Kernel *k, const GpuPlan *p) {
 const char *gpu_plan_why(Arena *a, const Kernel *k, const GpuPlan *p) {
   switch (p->team) {
   case TEAM_TILE: return "it is a product of two factors";
-  case TEAM_SCORES: return "it computes the scores of attention again, which nothing stores";
+  case TEAM_SCORES:
+    return p->scores.sweep ? "it computes attention without storing its scores"
+                           : "it computes the scores of attention again, which nothing stores";
   case TEAM_OWNERS: return "it only scatters: each row is summed by one owner, in order";
   default: return items_why(a, k, p);
   }

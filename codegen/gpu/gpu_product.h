@@ -43,8 +43,9 @@ typedef struct GpuProduct {
 // Returns by statement whether statement `root` depends on it or is it, and whether it is not
 // emitted at the start of the function. In the arena of the function.
 bool *gpu_statements_of(GpuEmit *g, int root);
-// Returns the same for all stores, without statement `sum` and what only it needs.
-bool *gpu_result_statements(GpuEmit *g, int sum);
+// Returns the same for all stores that depend on a loop of `along` (0: for all stores), without
+// statement `sum` and what only it needs.
+bool *gpu_result_statements(GpuEmit *g, int sum, LoopSet along);
 // Sets what does not change from tile to tile: `needed`, `result`, `aligned`.
 void gpu_product_prepare(GpuProduct *p);
 // Emits the counters of loops `set` at round number i of them all.

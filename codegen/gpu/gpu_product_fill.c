@@ -15,11 +15,12 @@ bool *gpu_statements_of(GpuEmit *g, int root) {
   return needed;
 }
 
-bool *gpu_result_statements(GpuEmit *g, int sum) {
+bool *gpu_result_statements(GpuEmit *g, int sum, LoopSet along) {
   const Kernel *k = g->e.k;
   bool *out = arena_array(g->e.arena, bool, k->nstmts);
   for (int i = k->nstmts - 1; i >= 0; i--) {
-    out[i] = (out[i] || k->stmt[i].kind == K_STORE) && g->plan.place[i] != GPU_AT_ENTRY;
+    out[i] |= k->stmt[i].kind == K_STORE && (!along || g->plan.dep[i] & along);
+    out[i] &= g->plan.place[i] != GPU_AT_ENTRY;
     for (int j = 0; j < 3 && out[i] && i != sum; j++)
       if (k->stmt[i].arg[j] != NO_STMT) out[k->stmt[i].arg[j]] = true;
   }
@@ -30,7 +31,7 @@ bool *gpu_result_statements(GpuEmit *g, int sum) {
 void gpu_product_prepare(GpuProduct *p) {
   GpuEmit *g = p->g;
   Emit *e = &g->e;
-  p->result = gpu_result_statements(g, p->t->sum);
+  p->result = gpu_result_statements(g, p->t->sum, 0);
   for (int side = 0; side < 2; side++) {
     int root = p->t->root[side];
     p->needed[side] = gpu_statements_of(g, root);

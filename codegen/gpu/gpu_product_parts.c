@@ -60,7 +60,7 @@ void gpu_parts_join(GpuEmit *g, int64_t blocks) {
   GpuProduct p = {.g = g, .t = &g->plan.tiles};
   gpu_product_sizes(&p);
   gpu_entry_statements(g);
-  p.result = gpu_result_statements(g, p.t->sum);
+  p.result = gpu_result_statements(g, p.t->sum, 0);
   g->lane = keep_bits(e, g->thread, GPU_WARP - 1);
   LLVMValueRef n = results_of(&p), lanes = i64_of(e, GPU_WARP);
   EmitLoop l = loop_begin(e, int_mul(e, gpu_block_x(g), lanes), n, i64_of(e, blocks * GPU_WARP));

@@ -13,6 +13,9 @@
 //     the threads of a row join their cells
 //   of a product: store results
 //
+// The three phases of a sweep (GpuScores.sweep) are one: each thread turns its scores into weights
+// as soon as it has the maximum of its rows in the tile (gpu_scores_online.c).
+//
 // Rows and columns behind the last one are computed like the last one, and then left out.
 #include "codegen/gpu/gpu_scores.h"
 
@@ -32,27 +35,33 @@ static LLVMValueRef or_neutral(GpuEmit *g, const KStmt *s, LLVMValueRef in, LLVM
   return in ? pick(&g->e, in, x, emit_identity(&g->e, s->op, s->type, false)) : x;
 }
 
+// Emits inner statement i of a phase for sum r of fragment j.
+static void inner_statement(GpuScoresEmit *x, int i, int j, int r, LLVMValueRef in) {
+  GpuEmit *g = x->g;
+  Emit *e = &g->e;
+  const KStmt *s = &e->k->stmt[i];
+  int pair = s->kind == K_DOT ? gpu_scores_pair(x->t, s) : -1;
+  if (s->kind == K_REDUCE)
+    gpu_cell_add(g, &x->cell[r / 2][i], or_neutral(g, s, in, operand_at(e, s, 0, s->type, 0, 0)),
+                 s->type);
+  else if (pair >= 0)
+    e->value[instance_id(i, 0, 0)] =
+        emit_coerce(e, gpu_sums_get(g, &x->score[pair], 0, j, r), x->score[pair].type, s->type);
+  else
+    gpu_statement(g, i);
+}
+
 // Emits the inner statements of a phase for sum r of fragment j, whose counters are set. in:
 // whether the column is there; NULL: it always is.
 static void inner_statements(GpuScoresEmit *x, int phase, int j, int r, LLVMValueRef in) {
   GpuEmit *g = x->g;
-  Emit *e = &g->e;
-  for (int i = 0; i < e->k->nstmts; i++) {
-    const KStmt *s = &e->k->stmt[i];
-    bool needed = !is_product(x) || x->weight_stmt[i];
-    if (s->level != LEVEL_INNER || s->phase != phase || !needed || g->plan.place[i] == GPU_AT_ENTRY)
-      continue;
-    int pair = s->kind == K_DOT ? gpu_scores_pair(x->t, s) : -1;
-    if (x->online && i == x->online->max) continue;
-    if (s->kind == K_REDUCE)
-      gpu_cell_add(g, &x->cell[r / 2][i], or_neutral(g, s, in, operand_at(e, s, 0, s->type, 0, 0)),
-                   s->type);
-    else if (pair >= 0)
-      e->value[instance_id(i, 0, 0)] =
-          emit_coerce(e, gpu_sums_get(g, &x->score[pair], 0, j, r), x->score[pair].type, s->type);
-    else
-      gpu_statement(g, i);
-  }
+  const Kernel *k = g->e.k;
+  bool all = !is_product(x) || x->t->sweep;
+  for (int i = 0; i < k->nstmts; i++)
+    if (k->stmt[i].level == LEVEL_INNER && k->stmt[i].phase == phase &&
+        (all || x->weight_stmt[i]) && g->plan.place[i] != GPU_AT_ENTRY &&
+        !(x->online && i == x->online->max))
+      inner_statement(x, i, j, r, in);
 }
 
 // Sets the weight of a product at sum r of fragment j.
@@ -62,6 +71,25 @@ static void set_weight(GpuScoresEmit *x, int j, int r, LLVMValueRef in) {
       emit_coerce(e, value_at(e, x->t->left, 0, 0), e->k->stmt[x->t->left].type, x->weight.type);
   if (in) w = pick(e, in, w, LLVMConstNull(reg_type(e, x->weight.type)));
   gpu_sums_set(x->g, &x->weight, 0, j, r, w);
+}
+
+// Emits the weight of a sweep at sum r of fragment j, whose counters are set. power: e^(score -
+// maximum), an f32.
+static void sweep_weight(GpuScoresEmit *x, int j, int r, LLVMValueRef in, LLVMValueRef power) {
+  GpuEmit *g = x->g;
+  Emit *e = &g->e;
+  const GpuScores *t = x->t;
+  for (int i = 0; i < e->k->nstmts; i++) {
+    const KStmt *s = &e->k->stmt[i];
+    if (!x->weight_stmt[i] || s->level != LEVEL_INNER) continue;
+    if (i == t->power)
+      e->value[instance_id(i, 0, 0)] = emit_coerce(e, power, TYPE_F32, s->type);
+    else if (i == t->ratio)
+      e->value[instance_id(i, 0, 0)] = operand_at(e, s, 0, s->type, 0, 0);
+    else
+      gpu_statement(g, i);
+  }
+  set_weight(x, j, r, in);
 }
 
 // Returns the score whose maximum is searched.
@@ -76,28 +104,47 @@ static bool whole_columns(const GpuScoresEmit *x) {
   return l->slot < 0 && l->size % x->t->tile_columns == 0;
 }
 
-// Emits the work of a phase on the scores of the current tile.
-static void scores(GpuScoresEmit *x, int phase) {
+// Sets the counter of the columns to that of sum r of fragment j or, if there is no such column, of
+// the last one. Returns whether the column is there; NULL: it always is.
+static LLVMValueRef set_column(GpuScoresEmit *x, int j, int r) {
   GpuEmit *g = x->g;
   Emit *e = &g->e;
   LLVMValueRef extent = e->extent[x->t->columns];
-  bool whole = whole_columns(x);
-  LLVMValueRef *online = arena_array(e->arena, LLVMValueRef, x->t->tile_columns);
+  LLVMValueRef column = int_add(e, gpu_sum_column(g, r), i64_of(e, j * GPU_FRAGMENT_COLUMNS));
+  column = int_add(e, x->first_column, column);
+  LLVMValueRef in = whole_columns(x) ? NULL : int_less(e, column, extent);
+  if (in) column = pick(e, in, column, int_sub(e, extent, i64_of(e, 1)));
+  e->counter[x->t->columns] = column;
+  return in;
+}
+
+// Emits the sums of a softmax, and the weights of a sweep, from the scores a[0..n) of a half.
+static void online_scores(GpuScoresEmit *x, int half, int n, LLVMValueRef *a) {
+  LLVMValueRef scale = gpu_scores_online_add(x, x->online, half, n, a);
+  if (!x->t->sweep) return;
+  gpu_sums_scale(x->g, &x->leaf, half, scale);
+  if (x->t->fold) gpu_sums_scale(x->g, &x->total, half, scale);
+  for (int i = 0; i < n; i++) {
+    int j = i / 2, r = 2 * half + i % 2;
+    LLVMValueRef in = set_column(x, j, r);
+    sweep_weight(x, j, r, in, a[i]);
+  }
+}
+
+// Emits the work of a phase on the scores of the current tile.
+static void scores(GpuScoresEmit *x, int phase) {
+  LLVMValueRef *online = arena_array(x->g->e.arena, LLVMValueRef, x->t->tile_columns);
   for (int h = 0; h < GPU_SCORES_HALVES; h++) {
     int n = 0;
     gpu_scores_half(x, h);
     for (int j = 0; j < x->t->tile_columns / GPU_FRAGMENT_COLUMNS; j++)
       for (int r = 2 * h; r < 2 * h + 2; r++) {
-        LLVMValueRef column = int_add(e, gpu_sum_column(g, r), i64_of(e, j * GPU_FRAGMENT_COLUMNS));
-        column = int_add(e, x->first_column, column);
-        LLVMValueRef in = whole ? NULL : int_less(e, column, extent);
-        if (in) column = pick(e, in, column, int_sub(e, extent, i64_of(e, 1)));
-        e->counter[x->t->columns] = column;
+        LLVMValueRef in = set_column(x, j, r);
         inner_statements(x, phase, j, r, in);
-        if (is_product(x)) set_weight(x, j, r, in);
+        if (is_product(x) && !x->t->sweep) set_weight(x, j, r, in);
         if (x->online) online[n++] = online_score(x, in);
       }
-    if (x->online) gpu_scores_online_add(x, x->online, h, n, online);
+    if (x->online) online_scores(x, h, n, online);
   }
 }
 
@@ -163,7 +210,7 @@ static void result(GpuScoresEmit *x, const GpuSums *sums, int j, int r) {
   column = int_add(e, x->first_result, column);
   LLVMBasicBlockRef inside =
       if_begin(e, bit_and(e, x->valid[r / 2], int_less(e, column, x->results)));
-  e->counter[t->rows] = x->row[r / 2];
+  gpu_scores_half(x, r / 2);
   gpu_decode(g, column, true, t->results, e->extent, e->counter);
   LLVMBasicBlockRef wanted = if_begin(e, gpu_scores_wanted(x));
   e->value[instance_id(t->sum, 0, 0)] =
@@ -177,6 +224,7 @@ static void result(GpuScoresEmit *x, const GpuSums *sums, int j, int r) {
 static void store_results(GpuScoresEmit *x) {
   const GpuSums *sums = x->t->fold ? &x->total : &x->leaf;
   fold(x, true);
+  if (x->t->sweep) gpu_scores_sweep_end(x, sums);
   for (int j = 0; j < sums->n; j++)
     for (int r = 0; r < GPU_FRAGMENT_SUMS; r++) result(x, sums, j, r);
 }
@@ -191,11 +239,16 @@ static void columns(GpuScoresEmit *x, int phase) {
   if (is_product(x)) multiply_weights(x);
 }
 
+// Returns the last of the phases that are computed together with a phase.
+static int last_phase(const GpuScoresEmit *x, int phase) {
+  return x->t->sweep ? x->g->e.k->stmt[x->t->sum].phase : phase;
+}
+
 // Emits the filling of a tile of columns of a phase, and then the work on it, unless masks discard
 // it.
 static void fill_and_work(GpuScoresEmit *x, int phase) {
   GpuEmit *g = x->g;
-  LLVMValueRef dead = gpu_scores_dead(x, phase);
+  LLVMValueRef dead = gpu_scores_dead(x, phase, last_phase(x, phase));
   LLVMBasicBlockRef done = dead ? if_begin(&g->e, bit_not(&g->e, dead)) : NULL;
   gpu_barrier(g); // the tiles of the last columns are not read any more
   gpu_scores_fill_columns(x, phase);
@@ -231,7 +284,7 @@ static void fill_next(GpuScoresEmit *x, int phase, const Ahead *a) {
   LLVMBuildStore(e->b, LLVMConstInt(e->i1, 0, false), a->live);
   LLVMBuildStore(e->b, stage, a->stage);
   LLVMBasicBlockRef more = if_begin(e, int_less(e, x->first_column, e->extent[x->t->columns]));
-  LLVMValueRef dead = gpu_scores_dead(x, phase);
+  LLVMValueRef dead = gpu_scores_dead(x, phase, last_phase(x, phase));
   LLVMBasicBlockRef wanted = dead ? if_begin(e, bit_not(e, dead)) : NULL;
   LLVMBuildStore(e->b, LLVMConstInt(e->i1, 1, false), a->live);
   gpu_scores_stage_set(x, stage);
@@ -295,7 +348,7 @@ static bool has_inner(const Kernel *k, int phase) {
   return false;
 }
 
-// Emits phases `phase` and `phase` + 1, those of a softmax.
+// Emits phases `phase` and `phase` + 1, those of a softmax, and the product of a sweep behind them.
 static void online_phases(GpuScoresEmit *x, int phase, const GpuOnline *o) {
   gpu_scores_cells_clear(x, phase);
   gpu_scores_cells_clear(x, phase + 1);
@@ -306,16 +359,17 @@ static void online_phases(GpuScoresEmit *x, int phase, const GpuOnline *o) {
   gpu_scores_rows(x, phase + 1);
   gpu_scores_online_scale(x, o);
   gpu_scores_cells_join(x, phase + 1);
+  if (x->t->sweep) gpu_scores_rows(x, phase + 2);
 }
 
 static void phases(GpuScoresEmit *x) {
   const Kernel *k = x->g->e.k;
   for (int phase = 0; phase < k->nphases; phase++) {
-    GpuOnline online;
     gpu_scores_rows(x, phase);
     if (!has_inner(k, phase)) continue;
-    if (gpu_scores_online(k, phase, &online)) {
-      online_phases(x, phase++, &online);
+    if (gpu_scores_online(k, phase, &x->softmax)) {
+      online_phases(x, phase++, &x->softmax);
+      if (x->t->sweep) return;
       continue;
     }
     gpu_scores_cells_clear(x, phase);
@@ -369,14 +423,22 @@ static void make_sums(GpuScoresEmit *x) {
   if (t->fold) x->total = gpu_sums_make(x->g, type, 1, results);
 }
 
+static bool *sweep_weights(const GpuScoresEmit *x) {
+  const GpuEmit *g = x->g;
+  bool *out = arena_array(g->e.arena, bool, g->e.k->nstmts + 1);
+  gpu_scores_weights(g->e.k, x->t, out);
+  for (int i = 0; i < g->e.k->nstmts; i++) out[i] &= g->plan.place[i] != GPU_AT_ENTRY;
+  return out;
+}
+
 // Finds which statements are emitted where.
 static void find_statements(GpuScoresEmit *x) {
   GpuEmit *g = x->g;
   const Kernel *k = g->e.k;
   if (!is_product(x)) return;
-  x->weight_stmt = gpu_statements_of(g, x->t->left);
+  x->weight_stmt = x->t->sweep ? sweep_weights(x) : gpu_statements_of(g, x->t->left);
   x->factor_stmt = gpu_statements_of(g, x->t->right);
-  x->result_stmt = gpu_result_statements(g, x->t->sum);
+  x->result_stmt = gpu_result_statements(g, x->t->sum, x->t->sweep ? x->t->results : 0);
   for (int i = 0; i < k->nstmts; i++)
     if (k->stmt[i].level == LEVEL_INNER) x->result_stmt[i] = false;
 }

@@ -158,6 +158,11 @@ static LLVMValueRef changes_nothing(const KStmt *s, const Known *arg) {
   return s->op == OP_SUM ? arg->zero : s->op == OP_MAX ? arg->least : NULL;
 }
 
+// Returns whether statement s is in the inner loops of phases `phase` to `last`.
+static bool is_inside(const KStmt *s, int phase, int last) {
+  return s->level == LEVEL_INNER && s->phase >= phase && s->phase <= last;
+}
+
 // Returns whether statement s subtracts a value that varies along the columns from what may be
 // -inf.
 static bool subtracts_column_value(const GpuScoresEmit *x, const KStmt *s, const Known *known) {
@@ -202,23 +207,22 @@ static LLVMValueRef if_finite(GpuScoresEmit *x, LLVMValueRef dead, int id) {
   return emit_read(e, e->i1, cell);
 }
 
-// Emits whether `dead` is true and all values that a phase subtracts from -inf are finite. Returns
+// Emits whether `dead` is true and all values that phases subtract from -inf are finite. Returns
 // NULL if one of them cannot be read here, because it depends on rows or results.
-static LLVMValueRef if_all_finite(GpuScoresEmit *x, int phase, const Known *known,
+static LLVMValueRef if_all_finite(GpuScoresEmit *x, int phase, int last, const Known *known,
                                   LLVMValueRef dead) {
   const Kernel *k = x->g->e.k;
   LoopSet rows = (LoopSet)1 << x->t->rows;
   for (int i = 0; i < k->nstmts && dead; i++) {
     const KStmt *s = &k->stmt[i];
-    if (s->level != LEVEL_INNER || s->phase != phase || !subtracts_column_value(x, s, known))
-      continue;
+    if (!is_inside(s, phase, last) || !subtracts_column_value(x, s, known)) continue;
     bool readable = !(x->g->plan.dep[s->arg[1]] & (rows | x->t->results));
     dead = readable ? if_finite(x, dead, s->arg[1]) : NULL;
   }
   return dead;
 }
 
-LLVMValueRef gpu_scores_dead(GpuScoresEmit *x, int phase) {
+LLVMValueRef gpu_scores_dead(GpuScoresEmit *x, int phase, int last) {
   Emit *e = &x->g->e;
   const Kernel *k = e->k;
   Known *known = arena_array(e->arena, Known, k->nstmts + 1);
@@ -226,11 +230,11 @@ LLVMValueRef gpu_scores_dead(GpuScoresEmit *x, int phase) {
   LLVMValueRef dead = not_zero(e, x->first_column);
   for (int i = 0; i < k->nstmts && dead; i++) {
     const KStmt *s = &k->stmt[i];
-    if (s->level == LEVEL_INNER && s->phase != phase) continue;
+    if (s->level == LEVEL_INNER && !is_inside(s, phase, last)) continue;
     if (s->kind == K_NUM) known[i] = of_number(x, i);
     if (s->kind == K_OP) known[i] = of_op(x, s, known);
     if (s->kind == K_REDUCE) dead = both(e, dead, changes_nothing(s, &known[s->arg[0]]));
   }
-  return if_all_finite(x, phase, known, dead);
+  return if_all_finite(x, phase, last, known, dead);
 }
 #endif

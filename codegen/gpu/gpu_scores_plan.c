@@ -10,6 +10,8 @@
 //
 //   m[t] = max[s] (sum[k] q[t, k] * key[s, k])                                rows t, columns s
 //   o[t, v] = sum[s] exp(sum[k] q[t, k] * key[s, k] - m[t]) * value[s, v]     results v
+//
+// Or it is a sweep: a product whose left factor is a softmax that two phases before it compute.
 #include "codegen/cpu/emit_internal.h"
 #include "codegen/gpu/gpu_scores.h"
 
@@ -20,6 +22,7 @@ enum {
   MOST_FOLDED = 64,         // of one whose sums have totals
   LEAST_SIDE = 8,           // rows and columns of the smallest scores in tiles
   MOST_STATEMENTS = 96,     // they are emitted for each score of a thread
+  MOST_OF_SWEEP = 192,      // of a sweep, which emits scores once for three phases that have them
   LEAF = 256,               // terms of the longest chain of f32 additions in the sums of a product
   LEAF_TENSOR = 4096,       // the same on tensor cores, which add 16 terms at a time
   MOST_SHARED = 96 << 10,   // bytes of shared memory of a block
@@ -120,11 +123,22 @@ static bool needs_scores(const Kernel *k, const bool *needed) {
   return false;
 }
 
+// Returns the sum in the inner loops of phase `phase` if it is the only reduction there, and no
+// later phase has inner statements. Else returns NO_STMT.
+static int sum_behind(const Kernel *k, int phase) {
+  for (int i = 0; i < k->nstmts; i++)
+    if (k->stmt[i].level == LEVEL_INNER && k->stmt[i].phase > phase) return NO_STMT;
+  int sum = gpu_scores_reduction(k, phase);
+  return sum != NO_STMT && k->stmt[sum].op == OP_SUM ? sum : NO_STMT;
+}
+
 // Sets the factors of a product. Returns false if the kernel is none.
 static bool find_product(const Kernel *k, const LoopSet *dep, GpuScores *t) {
-  bool needed[MOST_STATEMENTS] = {false};
+  bool needed[MOST_OF_SWEEP] = {false};
   LoopSet outer = loops_between(0, k->nouter), x = (LoopSet)1 << t->rows;
-  int sum = kernel_lone_sum(k);
+  GpuOnline softmax;
+  bool online = gpu_scores_online(k, 0, &softmax);
+  int sum = online ? sum_behind(k, 2) : kernel_lone_sum(k);
   if (sum == NO_STMT) return false;
   const KStmt *times = &k->stmt[k->stmt[sum].arg[0]];
   if (times->kind != K_OP || times->op != OP_MUL || times->type != k->stmt[sum].type) return false;
@@ -137,8 +151,10 @@ static bool find_product(const Kernel *k, const LoopSet *dep, GpuScores *t) {
   if (dep[t->right] & x || !t->results || needs_scores(k, needed)) return false;
   for (int i = 0; i < 2; i++)
     if (k->stmt[times->arg[i]].type != times->type) return false;
+  t->factor = gpu_product_factors(k, sum, &t->left, &t->right);
+  t->sweep = online && gpu_scores_sweep(k, &softmax, t->left, &t->power, &t->ratio);
+  if (online && !t->sweep) return false;
   t->sum = sum;
-  t->factor = gpu_product_factors(k, t->sum, &t->left, &t->right);
   return true;
 }
 
@@ -177,9 +193,10 @@ static bool choose_sizes(const Kernel *k, int capability, GpuScores *t) {
 
 bool gpu_scores_plan(const Kernel *k, const LoopSet *dep, int capability, GpuScores *t) {
   *t = (GpuScores){.sum = NO_STMT};
-  if (!k->ndots || k->nstmts > MOST_STATEMENTS || !has_only_sums(k)) return false;
+  if (!k->ndots || k->nstmts > MOST_OF_SWEEP || !has_only_sums(k)) return false;
   if (!find_loops(k, t) || !find_pairs(k, t)) return false;
   if (!find_product(k, dep, t)) t->results = 0;
+  if (!t->sweep && k->nstmts > MOST_STATEMENTS) return false;
   t->batch = loops_between(0, k->nouter) & ~t->results & ~((LoopSet)1 << t->rows);
   bool narrow = is_narrow(t->factor);
   for (int i = 0; i < t->npairs; i++) narrow |= is_narrow(t->pair[i].type);
@@ -211,7 +228,8 @@ int64_t gpu_scores_grain(const Kernel *k, const GpuScores *t) {
 }
 
 char *gpu_scores_print(Arena *a, const Kernel *k, const GpuScores *t) {
-  return arena_printf(a, "scores in tiles of %d %s x %d %s%s", t->tile_rows, k->loop[t->rows].name,
-                      t->tile_columns, k->loop[t->columns].name,
+  return arena_printf(a, "scores in tiles of %d %s x %d %s%s%s", t->tile_rows,
+                      k->loop[t->rows].name, t->tile_columns, k->loop[t->columns].name,
+                      t->sweep ? ", softmax and products in one sweep" : "",
                       t->stages > 1 ? ", filled ahead" : "");
 }

@@ -6,8 +6,6 @@
 
 #include "ir/program/sums.h"
 
-enum { THREADS = 4 }; // threads that have scores of one row
-
 static bool is_reduction(const GpuScoresEmit *x, int s, int phase) {
   const KStmt *st = &x->g->e.k->stmt[s];
   return st->kind == K_REDUCE && st->phase == phase && s != x->t->sum;
@@ -15,12 +13,20 @@ static bool is_reduction(const GpuScoresEmit *x, int s, int phase) {
 
 // -- statements -----------------------------------------------------------------------------------
 
+bool gpu_scores_stores_row(const GpuScoresEmit *x, int s) {
+  const GpuEmit *g = x->g;
+  return x->t->sweep && g->e.k->stmt[s].kind == K_STORE && !(g->plan.dep[s] & x->t->results);
+}
+
 // Returns by statement whether it runs once for each row: outside of the inner loops, and not at
-// the start of the function. Of a product these are only what its left factor needs.
+// the start of the function. Of a product these are only what its left factor needs, and the stores
+// of a sweep before the sum of the product, with what they need.
 static bool *row_statements(GpuScoresEmit *x) {
   const Kernel *k = x->g->e.k;
   bool *out = arena_array(x->g->e.arena, bool, k->nstmts + 1);
   if (x->t->sum != NO_STMT) needed_stmts(k, x->t->left, out);
+  for (int i = 0; i < k->nstmts; i++)
+    if (gpu_scores_stores_row(x, i)) needed_stmts(k, i, out);
   for (int i = 0; i < k->nstmts; i++) {
     bool inner = k->stmt[i].level == LEVEL_INNER || x->g->plan.place[i] == GPU_AT_ENTRY;
     out[i] = (x->t->sum == NO_STMT || out[i]) && !inner;
@@ -67,11 +73,13 @@ static void load_row(GpuScoresEmit *x, int s, LLVMValueRef valid) {
   *value = emit_read(e, type, cell);
 }
 
-// Emits a store of a row by the first of its threads, behind all loads of the warp.
+// Emits a store of a row by the first of its threads, behind all loads of the warp. Where several
+// blocks have results of a row, the one with the first results stores.
 static void store_row(GpuScoresEmit *x, int s, LLVMValueRef valid) {
   GpuEmit *g = x->g;
   Emit *e = &g->e;
-  LLVMValueRef first = int_equal(e, keep_bits(e, g->thread, THREADS - 1), i64_of(e, 0));
+  LLVMValueRef first = int_equal(e, keep_bits(e, g->thread, GPU_SCORES_THREADS - 1), i64_of(e, 0));
+  if (x->t->sweep) first = bit_and(e, first, int_equal(e, x->first_result, i64_of(e, 0)));
   gpu_warp_barrier(g);
   LLVMBasicBlockRef done = if_begin(e, bit_and(e, bit_and(e, first, valid), gpu_scores_wanted(x)));
   gpu_statement(g, s);
@@ -97,6 +105,9 @@ void gpu_scores_half(GpuScoresEmit *x, int half) {
 
 void gpu_scores_rows(GpuScoresEmit *x, int phase) {
   Emit *e = &x->g->e;
+  for (int l = 0; l < e->k->nouter;
+       l++) // a row value has no result: it is stored with the first one
+    if (x->t->results >> l & 1) e->counter[l] = i64_of(e, 0);
   for (int h = 0; h < GPU_SCORES_HALVES; h++) {
     gpu_scores_half(x, h);
     for (int s = 0; s < e->k->nstmts; s++) {
@@ -125,7 +136,7 @@ static LLVMValueRef joined(GpuScoresEmit *x, int s, int half) {
   GpuEmit *g = x->g;
   const GpuCell *c = &x->cell[half][s];
   LLVMValueRef v = emit_read(&g->e, reg_type(&g->e, c->type), c->at);
-  for (int lane = 1; lane < THREADS; lane *= 2)
+  for (int lane = 1; lane < GPU_SCORES_THREADS; lane *= 2)
     v = emit_join(&g->e, c->op, c->type, v, gpu_shuffle(g, GPU_SHUFFLE_XOR, v, lane));
   return emit_coerce(&g->e, v, c->type, g->e.k->stmt[s].type);
 }

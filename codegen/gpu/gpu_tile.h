@@ -92,6 +92,9 @@ void gpu_sums_clear(GpuEmit *g, const GpuSums *s);
 LLVMValueRef gpu_sums_get(GpuEmit *g, const GpuSums *s, int i, int j, int r);
 void gpu_sums_set(GpuEmit *g, const GpuSums *s, int i, int j, int r, LLVMValueRef x);
 void gpu_sums_add(GpuEmit *g, const GpuSums *to, const GpuSums *s); // to += s
+// Emits the product of x and the sums of one of the two rows that the thread has in each fragment:
+// half 0 has sums 0 and 1, half 1 the others. x is an f32.
+void gpu_sums_scale(GpuEmit *g, const GpuSums *s, int half, LLVMValueRef x);
 // Emit the row and the column, within its fragment, of sum r of the thread; i64s.
 LLVMValueRef gpu_sum_row(GpuEmit *g, int r);
 LLVMValueRef gpu_sum_column(GpuEmit *g, int r);

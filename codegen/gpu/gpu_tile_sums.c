@@ -36,6 +36,14 @@ void gpu_sums_add(GpuEmit *g, const GpuSums *to, const GpuSums *s) {
       }
 }
 
+void gpu_sums_scale(GpuEmit *g, const GpuSums *s, int half, LLVMValueRef x) {
+  x = emit_coerce(&g->e, x, TYPE_F32, s->type);
+  for (int i = 0; i < s->m; i++)
+    for (int j = 0; j < s->n; j++)
+      for (int r = 2 * half; r < 2 * half + 2; r++)
+        gpu_sums_set(g, s, i, j, r, LLVMBuildFMul(g->e.b, gpu_sums_get(g, s, i, j, r), x, ""));
+}
+
 LLVMValueRef gpu_sum_row(GpuEmit *g, int r) {
   Emit *e = &g->e;
   LLVMValueRef lane = keep_bits(e, g->thread, GPU_WARP - 1);

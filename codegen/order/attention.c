@@ -3,7 +3,8 @@
 // square. blocked_roles.c says what attention is; K_DOT in kernel.h is how kernels do it.
 //
 //   s = contract(q, k); e = exp(s - m); p = e / z      in each kernel that reads them
-//   m = max[keys] s; z = sum[keys] e; o = contract(p, v)   kernels, whose results are stored
+//   m = max[keys] s; z = sum[keys] e; o = contract(p, v)   kernels, whose results are stored;
+//                                                          one kernel, if fusion merges them
 //
 // The method is that of Dao et al., "FlashAttention", 2022, with row values that are stored.
 #include "codegen/order/blocked_find_internal.h"
@@ -63,8 +64,9 @@ static void mark_recomputed(Finder *f, bool *recomputed, NodeId n) {
 }
 
 // Marks in *out what is recomputed of the attention with this root or, if its scores are stored,
-// notes why. Marks its nodes as taken, so that no other pair of rows and keys has them.
-static void choose(Finder *f, uint32_t root, RecomputedScores *out) {
+// notes why. Marks its nodes as taken, so that no other pair of rows and keys has them. Sets the
+// rows of its results: rows[n] of node n.
+static void choose(Finder *f, uint32_t root, RecomputedScores *out, DimId *rows) {
   const Attention *p = &f->part[root];
   if (!p->seed.n || !p->gathers || p->bytes < attention_least_bytes(f->opt)) return;
   const char *why = refusal(f, p);
@@ -75,6 +77,7 @@ static void choose(Finder *f, uint32_t root, RecomputedScores *out) {
     if (!is_inside(f, n) || attention_root(f, n) != root) continue;
     f->p->of[n] = 1;
     if (f->role[n] == BLOCK_SCORE) mark_recomputed(f, out->recomputed, n);
+    if (f->role[n] == BLOCK_EXIT) rows[n] = f->rows;
   }
 }
 
@@ -92,20 +95,31 @@ static void find_dots(Arena *a, const Graph *g, RecomputedScores *out) {
   }
 }
 
+// Sets out->sweep. rows: by result of an attention, its rows; 0 for other nodes.
+static void find_sweeps(Arena *a, const Graph *g, const DimId *rows, RecomputedScores *out) {
+  Sweep found;
+  out->sweep = arena_array(a, const Sweep *, graph_count(g) + 1);
+  for (NodeId n = 1; n <= graph_count(g); n++)
+    if (rows[n] && attention_sweep(a, g, out, n, rows[n], &found))
+      out->sweep[n] = arena_copy(a, &found, sizeof found);
+}
+
 RecomputedScores attention_recomputed(Arena *a, const Graph *g, const CodegenOptions *opt) {
   uint32_t count = graph_count(g);
   RecomputedScores out = {.recomputed = arena_array(a, bool, count + 1),
                           .why = arena_array(a, const char *, count + 1)};
   BlockedPlan p = {.of = arena_array(a, uint32_t, count + 1)};
   Finder f = {.a = a, .g = g, .opt = opt, .p = &p, .count = count};
+  DimId *rows = arena_array(a, DimId, count + 1);
   DimPairs pairs = attention_pairs(&f);
   for (uint32_t i = 0; i < pairs.n; i++) {
     f.rows = pairs.at[i].rows;
     f.keys = pairs.at[i].keys;
     attention_roles(&f);
     for (NodeId n = 1; n <= count; n++)
-      if (f.part[n].used) choose(&f, n, &out);
+      if (f.part[n].used) choose(&f, n, &out, rows);
   }
   find_dots(a, g, &out);
+  find_sweeps(a, g, rows, &out);
   return out;
 }

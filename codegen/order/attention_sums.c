@@ -41,14 +41,14 @@ static const Dims *dims_of(const Graph *g, NodeId n) { return &graph_node(g, n)-
 static Dims summed(const Node *x) { return dims_make(x->attr.ndims, x->attr.dims); }
 static Dtype type_of(const Graph *g, NodeId n) { return (Dtype)graph_node(g, n)->type; }
 
-static NodeId without_casts(const Graph *g, NodeId n) {
+NodeId attention_without_casts(const Graph *g, NodeId n) {
   while (graph_node(g, n)->op == OP_CAST && dtype_is_float(type_of(g, n)) &&
          dtype_is_float(type_of(g, graph_node(g, n)->args[0])))
     n = graph_node(g, n)->args[0];
   return n;
 }
 
-static bool is_zero(const Graph *g, NodeId n) {
+bool attention_is_zero(const Graph *g, NodeId n) {
   const Node *x = graph_node(g, n);
   return x->op == OP_CONST && x->attr.num[0] == 0;
 }
@@ -61,14 +61,14 @@ static NodeId scaled(const Graph *g, NodeId n, Factor *f) {
   const Node *x = graph_node(g, n);
   *f = (Factor){(Op)x->op, 0};
   if (x->op == OP_NEG) return x->args[0];
-  if (x->op == OP_WHERE && is_zero(g, x->args[2])) {
+  if (x->op == OP_WHERE && attention_is_zero(g, x->args[2])) {
     f->by = x->args[0];
     return x->args[1];
   }
   if (x->op != OP_MUL && x->op != OP_DIV) return 0;
   int a = dims_of(g, x->args[0])->n, b = dims_of(g, x->args[1])->n;
   if (a == b || (a < b && x->op == OP_DIV)) return 0;
-  f->by = without_casts(g, x->args[a > b]);
+  f->by = attention_without_casts(g, x->args[a > b]);
   return x->args[a < b];
 }
 
@@ -78,7 +78,7 @@ static NodeId follow(const Graph *g, NodeId n, NodeId root, Factors *out) {
   out->n = 0;
   for (;;) {
     Factor f;
-    n = without_casts(g, n);
+    n = attention_without_casts(g, n);
     if (root ? n == root : graph_node(g, n)->op == OP_CONTRACT) return n;
     NodeId next = scaled(g, n, &f);
     if (!next || out->n == MOST_FACTORS) return 0;
@@ -115,7 +115,7 @@ static bool is_output(const Graph *g, NodeId n, NodeId p, NodeId v, const Dims *
   if (!list_same(&over, keys)) return false;
   for (int i = 0; i < 2; i++) {
     Factors own, rest = out->rest;
-    if (without_casts(g, x->args[!i]) != v || !follow(g, x->args[i], p, &own)) continue;
+    if (attention_without_casts(g, x->args[!i]) != v || !follow(g, x->args[i], p, &own)) continue;
     if (!take_out(&rest, &own) || vary_along(g, &rest, keys)) continue;
     out->rest = rest;
     out->o = n;
@@ -159,7 +159,8 @@ static bool is_sum_of(const RowSums *s, NodeId d, NodeId p, NodeId x, int64_t le
   for (int i = 0; i < 2; i++) {
     out->rest = all;
     out->to = product->args[i];
-    if (find_output(s, d, p, without_casts(g, product->args[!i]), out) && fits(g, d, p, out))
+    if (find_output(s, d, p, attention_without_casts(g, product->args[!i]), out) &&
+        fits(g, d, p, out))
       return true;
   }
   return false;
@@ -169,7 +170,8 @@ static bool is_row_sum(const RowSums *s, NodeId d, int64_t least, RowSum *out) {
   const Node *x = graph_node(s->g, d);
   if (x->instance || !dtype_is_float((Dtype)x->type)) return false;
   for (int i = 0; i < 2; i++)
-    if (is_sum_of(s, d, without_casts(s->g, x->args[i]), x->args[!i], least, out)) return true;
+    if (is_sum_of(s, d, attention_without_casts(s->g, x->args[i]), x->args[!i], least, out))
+      return true;
   return false;
 }
 

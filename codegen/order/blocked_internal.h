@@ -42,6 +42,12 @@ BlockedPlan *blocked_find(Arena *a, const Graph *g, const CodegenOptions *opt);
 // does not if the value comes from outside the loop.
 bool blocked_computes(const BlockedPlan *p, uint32_t l, NodeId n);
 
+// The maximum and the sum of a softmax that the kernel of a contraction computes in its own sweep
+// over the keys (attention_sweep.c).
+typedef struct Sweep {
+  NodeId max, sum;
+} Sweep;
+
 // Which values of a graph for a GPU are recomputed in each kernel that reads them: the scores of
 // attentions, with the masks and random numbers from which they are computed.
 typedef struct RecomputedScores {
@@ -50,6 +56,9 @@ typedef struct RecomputedScores {
   // By recomputed node: the dims over which contractions sum to compute it, at most SCORES_DOTS;
   // NULL: it needs no contraction.
   const Dims **dots;
+  // By contraction of recomputed scores with values: what its kernel can compute in the same sweep;
+  // NULL: nothing.
+  const Sweep **sweep;
 } RecomputedScores;
 enum { SCORES_DOTS = 4 };
 // Finds them. The result is allocated in `a`. Defined in attention.c.
@@ -57,5 +66,15 @@ RecomputedScores attention_recomputed(Arena *a, const Graph *g, const CodegenOpt
 // Returns the bytes of the scores of the smallest attention whose scores are recomputed. Defined in
 // attention.c.
 int64_t attention_least_bytes(const CodegenOptions *opt);
+
+// Sets *out and returns true if contraction n, whose rows are `rows`, sums values of the keys that
+// are weighted by a softmax. The arena is for scratch. Defined in attention_sweep.c.
+bool attention_sweep(Arena *a, const Graph *g, const RecomputedScores *scores, NodeId n, DimId rows,
+                     Sweep *out);
+
+// Defined in attention_sums.c.
+// Returns the value that n converts from another type of float, or n itself.
+NodeId attention_without_casts(const Graph *g, NodeId n);
+bool attention_is_zero(const Graph *g, NodeId n); // whether n is the constant 0
 
 #endif

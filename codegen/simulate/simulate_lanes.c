@@ -6,12 +6,12 @@
 //   access     in a cycle a multiprocessor has 128 lanes and moves 128 bytes. So a byte costs as
 //              much as an addition; elements that are apart cost their whole sector
 //   item       a value that all threads of a team compute for themselves counts for each of them
-//   scores     of attention: they are computed once for each row and column
+//   scores     of attention: they are computed once for each row and column in each sweep
 //   factor     of a product in tiles: threads compute its elements for each tile of results
 //   rounds     threads of a team that have no round of the spread loops left wait for the others
 #include <math.h>
 
-#include "codegen/gpu/gpu_internal.h"
+#include "codegen/gpu/gpu_scores.h"
 #include "codegen/simulate/simulate_internal.h"
 
 enum {
@@ -120,12 +120,14 @@ double lane_operations(Arena *scratch, const Kernel *k, const GpuPlan *plan, con
   ArenaMark mark = arena_mark(scratch);
   LoopSet *of = arena_array(scratch, LoopSet, k->nstmts + 1), outer = ((LoopSet)1 << k->nouter) - 1;
   int lanes = lane_loop(k, plan);
+  bool *computed = arena_array(scratch, bool, k->nstmts + 1);
+  if (plan->team == TEAM_SCORES) gpu_scores_computed(k, &plan->scores, computed);
   double all = 0;
   for (int i = 0; i < k->nstmts; i++) {
     const KStmt *s = &k->stmt[i];
     LoopSet own = sim_stmt_loops(k, s, of);
     of[i] = s->kind == K_REDUCE ? own & outer : own;
-    if (sim_is_fused(k, i)) continue;
+    if (sim_is_fused(k, i) || (plan->team == TEAM_SCORES && !computed[i])) continue;
     bool filled = plan->team == TEAM_TILE && s->kind == K_LOAD && s->level == LEVEL_INNER;
     double each = filled ? filled_cost(k, &plan->tiles, s) : thread_cost(k, s, of, lanes);
     bool score = plan->team == TEAM_SCORES && s->level == LEVEL_INNER;
