@@ -22,14 +22,15 @@ typedef struct Setting {
 } Setting;
 
 // Asks model_build for a model with fewer rounds of its outermost `for` loops: loops of more than
-// two rounds get one round, and the loop `longer` gets two. The costs of two such models, with and
-// without `longer`, differ by the cost of one round of that loop.
+// `rounds` + 1 rounds get `rounds` of them, and the loop `longer` gets one more. The costs of two
+// such models, with and without `longer`, differ by the cost of one round of that loop.
 typedef struct ShortLoop {
   const Ast *loop;
   int64_t rounds; // number of rounds in the file
 } ShortLoop;
 typedef struct ShortLoops {
-  const Ast *longer;   // the loop that gets two rounds, or NULL
+  int64_t rounds;      // at least 1
+  const Ast *longer;   // the loop that gets one round more, or NULL
   VEC(ShortLoop) loop; // set by model_build: the loops that were shortened
   bool mixed;          // set by model_build: a loop has different numbers of rounds in two calls
 } ShortLoops;
@@ -191,12 +192,16 @@ Graph *select_eval_as(Arena *a, const Model *m, const EvalAsk *ask, uint32_t *nm
                       EvalMetric **metric);
 
 // -- pipeline.c: the passes, in order -----------------------------------------------------------
+// Recompute levels (remat) for PipelineOptions.again: cheap values and gathered parameters; the
+// lowest level with all segments of the forward pass; the highest.
+enum { AGAIN_GATHERS = 2, AGAIN_ALL = 1 << 30, AGAIN_SEGMENTS = -1 };
 typedef struct PipelineOptions {
   CodegenOptions codegen;
   CodeOptions code;
   StoreOptions store;
   const Machine *machine;
   int64_t memory;    // memory budget of a processor in bytes; 0: no limit
+  int again;         // without a budget: the recompute level, such as AGAIN_SEGMENTS
   bool verify_print; // debug: after every pass print the graph, read it, and print it again
   bool machine_code; // false: stop before LLVM
   Gpu *gpu;          // the GPU that the machine code is for; NULL: it is for the CPU

@@ -1,22 +1,23 @@
-// The command plan: prints the cheapest layouts of a model with their costs, their differences from
-// the best one, and the layout to use; as text or JSON. The facts are those of
+// The command plan: prints the best layouts of a model with their predicted times and memory, their
+// differences from the best one, and the layout to use; as text or JSON. The facts are those of
 // frontend/driver/plan.h.
 #include <math.h>
 
 #include "frontend/driver/plan.h"
 
+static const char *signed_bytes(Arena *a, double bytes) {
+  return arena_printf(a, "%s%s", bytes < 0 ? "-" : "+", bytes_text(a, (int64_t)fabs(bytes)));
+}
+
 // Returns the difference between c and the best layout as text: the parts of its time, the largest
 // first, then bytes sent and memory.
 static const char *difference_text(const PlanReport *r, const SearchChoice *c) {
-  static const char *const word[3] = {"compute", "traffic", "transfer"};
-  const LayoutCost *p = &c->cost, *best = &r->found->at[0].cost;
-  const Machine *m = r->task.machine;
+  static const char *const word[3] = {"products", "kernels", "transfer"};
+  const SearchPrice *p = &c->price, *best = &r->found->at[0].price;
   Arena *a = r->s->arena;
-  double all = p->seconds - best->seconds, wire = p->wire - best->wire,
-         held = p->memory - best->memory;
-  double part[3] = {p->work - best->work, (p->traffic - best->traffic) / m->memory_rate,
+  double part[3] = {p->products - best->products, p->kernels - best->kernels,
                     p->transfer - best->transfer};
-  const char *text = arena_printf(a, "%+.3f ms:", 1e3 * all);
+  const char *text = arena_printf(a, "%+.3f ms:", 1e3 * (p->seconds - best->seconds));
   for (bool used[3] = {false};;) {
     int most = -1;
     for (int i = 0; i < 3; i++)
@@ -26,69 +27,52 @@ static const char *difference_text(const PlanReport *r, const SearchChoice *c) {
     text = arena_printf(a, "%s %s %+.3f,", text, word[most], 1e3 * part[most]);
     used[most] = true;
   }
-  return arena_printf(a, "%s sent %s%s, memory %s%s", text, wire < 0 ? "-" : "+",
-                      bytes_text(a, (int64_t)fabs(wire)), held < 0 ? "-" : "+",
-                      bytes_text(a, (int64_t)fabs(held)));
+  return arena_printf(a, "%s sent %s, memory %s", text, signed_bytes(a, p->sent - best->sent),
+                      signed_bytes(a, p->peak - best->peak));
 }
 
-static void print_choice(const PlanReport *r, const char *name, const Foreseen *f) {
-  const SearchChoice *c = &f->choice;
+static void print_choice(const PlanReport *r, const char *name, const SearchChoice *c) {
   Arena *a = r->s->arena;
-  const Machine *m = r->task.machine;
+  const SearchPrice *p = &c->price;
   printf("%-8s %-22s %s\n", name, mesh_text(a, c->mesh), layout_option(a, c->mesh, &c->layout));
-  printf("%-8s %.3f ms = compute %.3f + traffic %.3f + transfer %.3f; %s sent, %s a processor; "
-         "predicted %s%s\n",
-         "", 1e3 * c->cost.seconds, 1e3 * c->cost.work, 1e3 * c->cost.traffic / m->memory_rate,
-         1e3 * c->cost.transfer, bytes_text(a, (int64_t)c->cost.wire),
-         bytes_text(a, (int64_t)c->cost.memory), seconds_text(a, f->time->seconds),
-         f->fits ? "" : arena_printf(a, ", needs %s", bytes_text(a, f->peak)));
-  if (f != &r->kept[0]) printf("%-8s %s\n", "", difference_text(r, c));
+  printf("%-8s %.3f ms = products %.3f + kernels %.3f + transfer %.3f; %s sent, %s a processor%s\n",
+         "", 1e3 * p->seconds, 1e3 * p->products, 1e3 * p->kernels, 1e3 * p->transfer,
+         bytes_text(a, (int64_t)p->sent), bytes_text(a, (int64_t)p->peak),
+         p->peak > r->task.memory ? ": too much" : "");
+  if (c != r->found->at) printf("%-8s %s\n", "", difference_text(r, c));
 }
 
 static void print_rules(const PlanReport *r) {
-  const LayoutCost *best = &r->found->at[0].cost;
-  Arena *a = r->s->arena;
-  for (uint32_t i = 0; i < r->ngains; i++) {
-    const LayoutCost *p = &r->gain[i]->cost;
-    double held = p->memory - best->memory;
-    printf("%-8s %-32s %+.3f ms, memory %s%s\n", i ? "" : "rules", plan_rule_text(r, r->gain[i]),
-           1e3 * (p->seconds - best->seconds), held < 0 ? "-" : "+",
-           bytes_text(a, (int64_t)fabs(held)));
-  }
+  for (uint32_t i = 0; i < r->nrules; i++)
+    printf("%-8s %-32s %+.3f ms, memory %s\n", i ? "" : "rules", plan_rule_text(r, &r->rule[i]),
+           1e3 * r->rule[i].seconds, signed_bytes(r->s->arena, r->rule[i].peak));
 }
 
-static const char *how_near(const PlanReport *r) {
+// Prints what was searched, and what is proven.
+static void print_search(const PlanReport *r) {
   const SearchResult *f = r->found;
-  double best = f->at[0].cost.seconds;
-  if (f->beyond && f->proven) return "no layout of dims alone is cheaper: proven";
-  if (f->proven)
-    return f->ranked ? "the others cost more: proven" : "none is cheaper than the first: proven";
-  if (f->bound <= 0)
-    return f->smallest.mesh ? "only rules beyond dims fit the memory" : "too many for a proof";
-  return arena_printf(r->s->arena, "none is more than %.1f %% cheaper: proven",
-                      100 * (best - f->bound) / best);
-}
-
-static void print_text(const PlanReport *r) {
-  const SearchResult *f = r->found;
-  int64_t processors = mesh_size(f->at[0].mesh);
-  printf("%s: %.0f layout%s on %lld processor%s, %llu estimated in %.2f s; %s\n",
-         r->s->opt->argument.at[0], f->candidates, plural((int64_t)f->candidates),
-         (long long)processors, plural(processors), (unsigned long long)f->estimated, r->seconds,
-         how_near(r));
+  int64_t processors = mesh_size(r->use->mesh);
+  printf("%s: %u of %.0f layout%s on %lld processor%s priced in %.2f s; %s\n",
+         r->s->opt->argument.at[0], f->npriced, f->candidates, plural((int64_t)f->candidates),
+         (long long)processors, plural(processors), r->seconds,
+         f->proven ? "none takes less time: proven" : "not all, so that is no proof");
+  printf("products alone, evenly divided, take %.3f ms\n", 1e3 * r->products);
   if (f->over_memory)
     printf("%llu need%s more than %s a processor\n", (unsigned long long)f->over_memory,
            f->over_memory == 1 ? "s" : "", bytes_text(r->s->arena, (int64_t)r->task.memory));
-  for (uint32_t i = 0; i < f->n; i++)
-    print_choice(r, arena_printf(r->s->arena, "%u", i + 1), &r->kept[i]);
-  if (r->own.choice.mesh) print_choice(r, "yours", &r->own);
-  if (r->refined.choice.layout.n > f->at[0].layout.n) print_choice(r, "refined", &r->refined);
-  if (r->small.choice.layout.n > r->refined.choice.layout.n) print_choice(r, "smaller", &r->small);
+}
+
+static void print_text(const PlanReport *r) {
+  Arena *a = r->s->arena;
+  print_search(r);
+  for (uint32_t i = 0; i < r->found->n; i++)
+    print_choice(r, arena_printf(a, "%u", i + 1), &r->found->at[i]);
+  if (r->own.mesh) print_choice(r, "yours", &r->own);
+  if (r->smaller) print_choice(r, "smaller", r->smaller);
   print_rules(r);
   printf("use      --mesh %s --layout %s   (predicted %s, %s a processor)\n",
-         mesh_option(r->s->arena, r->use->choice.mesh),
-         layout_option(r->s->arena, r->use->choice.mesh, &r->use->choice.layout),
-         seconds_text(r->s->arena, r->use->time->seconds), bytes_text(r->s->arena, r->use->peak));
+         mesh_option(a, r->use->mesh), layout_option(a, r->use->mesh, &r->use->layout),
+         seconds_text(a, r->use->price.seconds), bytes_text(a, (int64_t)r->use->price.peak));
 }
 
 int cmd_plan(Session *s) {

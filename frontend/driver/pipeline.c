@@ -203,8 +203,16 @@ static int fitting_level(const PipelineOptions *opt, const Compilation *c, int64
   return t.best;
 }
 
+// Returns the recompute level that opt->again asks for, at most the highest that the graph has.
+static int asked_level(Arena *a, const PipelineOptions *opt, const Graph *collected) {
+  int levels = remat_levels(a, collected);
+  if (opt->again == AGAIN_SEGMENTS) return levels > REMAT_TAIL ? levels - REMAT_TAIL : levels;
+  return opt->again < levels ? opt->again : levels;
+}
+
 static void compute_within(Arena *a, const PipelineOptions *opt, int last, Compilation *out) {
   bool whole = last >= AFTER_PROGRAM;
+  if (!opt->memory && opt->again) out->again = asked_level(a, opt, out->collected);
   if (whole || !opt->memory) compute_how(a, opt, last, out);
   out->least = whole ? program_bytes(out->compiled->program) : 0;
   if (!opt->memory || (whole && out->least <= opt->memory)) return;

@@ -1,5 +1,9 @@
-// Collects what `meshc plan` reports: searches, refines, compiles and compares layouts. See plan.h.
+// Collects what `meshc plan` reports: searches layouts, compiles the best and compares them. See
+// plan.h.
+#include <string.h>
+
 #include "frontend/driver/plan.h"
+#include "frontend/driver/price.h"
 
 enum { MAX_PROCESSORS = 1 << 20 };
 
@@ -11,50 +15,113 @@ static bool meshes_of(Session *s, uint32_t *n, const Mesh **mesh) {
          planner_meshes(s, processors, n, mesh);
 }
 
-// Fills r->gain with rules that could be added to the best layout. First come those that make a
-// step faster, then those that save most memory and cost at most 5 % more time.
-static void choose_gains(PlanReport *r) {
-  const LayoutCost *best = &r->found->at[0].cost;
-  for (int by_memory = 0; by_memory < 2; by_memory++)
-    for (int n = 0; n < PLAN_RULES; n++) {
-      SearchChoice *most = NULL;
-      for (uint32_t i = 0; i < r->rules.rule.n; i++) {
-        SearchChoice *c = &r->rules.rule.at[i];
-        bool taken = false;
-        for (uint32_t k = 0; k < r->ngains; k++) taken |= r->gain[k] == c;
-        bool gains = by_memory ? c->cost.memory < 0.99 * best->memory &&
-                                     c->cost.seconds <= 1.05 * best->seconds
-                               : c->cost.seconds < 0.998 * best->seconds;
-        if (taken || !gains) continue;
-        if (!most ||
-            (by_memory ? c->cost.memory < most->cost.memory : c->cost.seconds < most->cost.seconds))
-          most = c;
-      }
-      if (most) r->gain[r->ngains++] = most;
-    }
-}
+// -- the user's layout --------------------------------------------------------------------------
 
-// Estimates the cost of the user's own layout, given in the model file or with --layout, if its
-// mesh has as many processors as `mesh`.
-static void estimate_own(PlanReport *r, const Mesh *mesh) {
+// Lets the user's own layout, given in the model file or with --layout, take part in the search if
+// its mesh has as many processors as `mesh`.
+static void enter_own(PlanReport *r, const Mesh *mesh) {
   const Mesh *own = &r->s->model->mesh;
   if (!r->s->model->layout.n || mesh_size(own) != mesh_size(mesh)) return;
-  r->own.choice = (SearchChoice){.mesh = own, .layout = r->s->model->layout};
-  r->own.choice.cost = search_cost(&r->task, own, &r->s->model->layout);
+  r->own = (SearchChoice){.mesh = own, .layout = r->s->model->layout};
+  r->task.own = &r->own;
 }
 
-static bool simulate_all(PlanReport *r) {
-  SearchChoice small = r->small.choice;
-  if (!planner_fastest(r->s, &r->graph, &r->task, r->found, &r->refined, r->kept, &r->use))
-    return false;
-  r->small = r->refined;
-  r->small.choice = small;
-  if (small.layout.n > r->refined.choice.layout.n && !foresee_step(r->s, &r->graph, &r->small))
-    return false;
-  if (!r->own.choice.mesh) return true;
-  if (!foresee_step(r->s, &r->graph, &r->own)) return false;
-  if (r->own.fits && r->own.time->seconds < r->use->time->seconds) r->use = &r->own;
+// Sets r->use to the better one of the first layout found and the user's own.
+static bool choose_use(PlanReport *r) {
+  r->use = r->found->at;
+  if (!r->own.mesh) return true;
+  if (!planner_confirm(r->s, &r->graph, &r->own)) return false;
+  if (planner_better(&r->task, &r->own, r->use)) r->use = &r->own;
   return true;
+}
+
+// -- further rules ------------------------------------------------------------------------------
+
+static bool has_rule(const Layout *l, const LayoutRule *r) {
+  for (uint32_t i = 0; i < l->n; i++) {
+    const LayoutRule *x = &l->rule[i];
+    bool dim = x->dim == r->dim || (x->dim && r->dim && !strcmp(x->dim, r->dim));
+    bool pattern =
+        x->pattern == r->pattern || (x->pattern && r->pattern && !strcmp(x->pattern, r->pattern));
+    if (x->scope == r->scope && x->soft == r->soft && dim && pattern &&
+        axes_equal(x->axes, r->axes))
+      return true;
+  }
+  return false;
+}
+
+static bool same_mesh(const Mesh *x, const Mesh *y) {
+  bool same = x->naxes == y->naxes;
+  for (int k = 0; k < x->naxes && same; k++)
+    same = x->axis[k].name == y->axis[k].name && x->axis[k].size == y->axis[k].size;
+  return same;
+}
+
+// Returns whether c has the mesh and all rules of `from`, and `more` rules beside these.
+static bool extends(const SearchChoice *from, const SearchChoice *c, uint32_t more) {
+  if (!same_mesh(from->mesh, c->mesh) || c->layout.n != from->layout.n + more) return false;
+  for (uint32_t i = 0; i < from->layout.n; i++)
+    if (!has_rule(&c->layout, &from->layout.rule[i])) return false;
+  return true;
+}
+
+// Returns the rule of c that `from` has not.
+static const LayoutRule *added_rule(const SearchChoice *from, const SearchChoice *c) {
+  uint32_t i = 0;
+  while (has_rule(&from->layout, &c->layout.rule[i])) i++;
+  return &c->layout.rule[i];
+}
+
+// Returns the price of r->use in the search, with which the prices of other layouts there compare.
+static const SearchPrice *searched_price(const PlanReport *r) {
+  for (uint32_t i = 0; i < r->found->npriced; i++)
+    if (extends(r->use, &r->found->priced[i], 0)) return &r->found->priced[i].price;
+  return &r->use->price;
+}
+
+static bool gains(const SearchPrice *now, const SearchPrice *from, bool by_memory) {
+  return by_memory ? now->peak < 0.99 * from->peak && now->seconds <= 1.05 * from->seconds
+                   : now->seconds < 0.998 * from->seconds;
+}
+
+static bool is_listed(const PlanReport *r, const LayoutRule *rule) {
+  for (uint32_t i = 0; i < r->nrules; i++)
+    if (r->rule[i].rule == rule) return true;
+  return false;
+}
+
+// Fills r->rule: first rules that make a step faster, then those that save most memory and cost at
+// most 5 % more time. Only layouts that fit the memory count.
+static void choose_rules(PlanReport *r) {
+  const SearchPrice *from = searched_price(r);
+  for (int n = 0; n < 2 * PLAN_RULES; n++) {
+    const SearchChoice *most = NULL;
+    bool by_memory = n >= PLAN_RULES;
+    for (uint32_t i = 0; i < r->found->npriced; i++) {
+      const SearchChoice *c = &r->found->priced[i];
+      const SearchPrice *p = &c->price;
+      if (!extends(r->use, c, 1) || p->peak > r->task.memory || !gains(p, from, by_memory) ||
+          is_listed(r, added_rule(r->use, c)))
+        continue;
+      if (!most || (by_memory ? p->peak < most->price.peak : p->seconds < most->price.seconds))
+        most = c;
+    }
+    if (most)
+      r->rule[r->nrules++] =
+          (PlanRule){added_rule(r->use, most), most->price.seconds - from->seconds,
+                     most->price.sent - from->sent, most->price.peak - from->peak};
+  }
+}
+
+// Sets r->smaller to the priced layout that needs least memory, of those that take little longer
+// than r->use.
+static void choose_smaller(PlanReport *r) {
+  const SearchPrice *from = searched_price(r);
+  for (uint32_t i = 0; i < r->found->npriced; i++) {
+    const SearchChoice *c = &r->found->priced[i];
+    if (gains(&c->price, from, true) && (!r->smaller || c->price.peak < r->smaller->price.peak))
+      r->smaller = c;
+  }
 }
 
 bool plan_make(Session *s, PlanReport *r) {
@@ -62,78 +129,69 @@ bool plan_make(Session *s, PlanReport *r) {
   const Mesh *mesh;
   *r = (PlanReport){.s = s};
   if (!meshes_of(s, &n, &mesh) || !planner_task(s, n, mesh, PLANNER_KEPT, &r->task) ||
-      !session_select(s, &r->graph))
+      !planner_prices(s, &r->task) || !session_select(s, &r->graph))
     return false;
   double start = clock_seconds();
+  enter_own(r, mesh);
   if (!planner_search(s, &r->task, &r->found)) return false;
   r->seconds = clock_seconds() - start;
-  r->rules = search_rules(s->arena, &r->task, &r->found->at[0]);
-  SearchRules rules = r->rules; // a copy, because search_refine clears its argument
-  r->refined.choice = search_refine(s->arena, &r->task, &r->found->at[0], &rules, SEARCH_FASTER);
-  r->small.choice = search_refine(s->arena, &r->task, &r->refined.choice, &rules, SEARCH_SMALLER);
-  choose_gains(r);
-  estimate_own(r, mesh);
-  return simulate_all(r);
+  if (!planner_compare(s, &r->graph, &r->task, r->found) || !choose_use(r)) return false;
+  r->products = price_products(r->task.pricer, mesh_size(mesh));
+  choose_rules(r);
+  choose_smaller(r);
+  return true;
 }
 
 // -- JSON ---------------------------------------------------------------------------------------
 
-static json_t *cost_json(const PlanReport *r, const Foreseen *f) {
-  const SearchChoice *c = &f->choice;
-  const Machine *m = r->task.machine;
+static json_t *choice_json(const PlanReport *r, const SearchChoice *c) {
+  const SearchPrice *p = &c->price;
   json_t *out = json_object();
   json_object_set_new(out, "mesh", mesh_json(c->mesh));
   json_object_set_new(out, "layout", json_text(layout_option(r->s->arena, c->mesh, &c->layout)));
-  json_object_set_new(out, "seconds", json_real(c->cost.seconds));
-  json_object_set_new(out, "compute_seconds", json_real(c->cost.work));
-  json_object_set_new(out, "memory_seconds", json_real(c->cost.traffic / m->memory_rate));
-  json_object_set_new(out, "transfer_seconds", json_real(c->cost.transfer));
-  json_object_set_new(out, "flops", json_integer((json_int_t)c->cost.flops));
-  json_object_set_new(out, "wire_bytes", json_integer((json_int_t)c->cost.wire));
-  json_object_set_new(out, "memory", json_integer((json_int_t)c->cost.memory));
-  json_object_set_new(out, "predicted_seconds", json_real(f->time->seconds));
-  json_object_set_new(out, "predicted", simulation_json(f->time));
-  json_object_set_new(out, "peak", json_integer(f->peak));
+  json_object_set_new(out, "seconds", json_real(p->seconds));
+  json_object_set_new(out, "product_seconds", json_real(p->products));
+  json_object_set_new(out, "kernel_seconds", json_real(p->kernels));
+  json_object_set_new(out, "transfer_seconds", json_real(p->transfer));
+  json_object_set_new(out, "wire_bytes", json_integer((json_int_t)p->sent));
+  json_object_set_new(out, "peak", json_integer((json_int_t)p->peak));
+  json_object_set_new(out, "whole", json_boolean(p->whole));
   return out;
 }
 
-const char *plan_rule_text(const PlanReport *r, const SearchChoice *c) {
-  Layout one = {1, &c->layout.rule[c->layout.n - 1]};
-  return layout_option(r->s->arena, c->mesh, &one);
+const char *plan_rule_text(const PlanReport *r, const PlanRule *rule) {
+  LayoutRule one = *rule->rule;
+  return layout_option(r->s->arena, r->use->mesh, &(Layout){1, &one});
 }
 
 static json_t *rules_json(const PlanReport *r) {
-  const LayoutCost *best = &r->found->at[0].cost;
   json_t *list = json_array();
-  for (uint32_t i = 0; i < r->ngains; i++) {
-    const LayoutCost *p = &r->gain[i]->cost;
-    json_array_append_new(list,
-                          json_pack("{s:s, s:f, s:I, s:I}", "rule", plan_rule_text(r, r->gain[i]),
-                                    "seconds", p->seconds - best->seconds, "wire_bytes",
-                                    (json_int_t)(p->wire - best->wire), "memory",
-                                    (json_int_t)(p->memory - best->memory)));
+  for (uint32_t i = 0; i < r->nrules; i++) {
+    const PlanRule *p = &r->rule[i];
+    json_array_append_new(list, json_pack("{s:s, s:f, s:I, s:I}", "rule", plan_rule_text(r, p),
+                                          "seconds", p->seconds, "wire_bytes", (json_int_t)p->sent,
+                                          "peak", (json_int_t)p->peak));
   }
   return list;
 }
 
 json_t *plan_json(const PlanReport *r) {
   json_t *out = json_object(), *list = json_array();
-  json_object_set_new(out, "schema", json_string("meshc.plan/2"));
+  json_object_set_new(out, "schema", json_string("meshc.plan/3"));
   json_object_set_new(out, "model", json_text(r->s->opt->argument.at[0]));
   json_object_set_new(out, "candidates", json_real(r->found->candidates));
+  json_object_set_new(out, "priced", json_integer((json_int_t)r->found->npriced));
   json_object_set_new(out, "estimated", json_integer((json_int_t)r->found->estimated));
   json_object_set_new(out, "over_memory", json_integer((json_int_t)r->found->over_memory));
   json_object_set_new(out, "proven", json_boolean(r->found->proven));
-  json_object_set_new(out, "ranked", json_boolean(r->found->ranked));
-  json_object_set_new(out, "bound_seconds", json_real(r->found->bound));
+  json_object_set_new(out, "products_seconds", json_real(r->products));
   json_object_set_new(out, "search_seconds", json_real(r->seconds));
-  for (uint32_t i = 0; i < r->found->n; i++) json_array_append_new(list, cost_json(r, &r->kept[i]));
+  for (uint32_t i = 0; i < r->found->n; i++)
+    json_array_append_new(list, choice_json(r, &r->found->at[i]));
   json_object_set_new(out, "layouts", list);
   json_object_set_new(out, "rules", rules_json(r));
-  json_object_set_new(out, "refined", cost_json(r, &r->refined));
-  json_object_set_new(out, "refined_peak", json_integer(r->refined.peak));
-  json_object_set_new(out, "use", cost_json(r, r->use));
-  json_object_set_new(out, "smaller", cost_json(r, &r->small));
-  if (r->own.choice.mesh) json_object_set_new(out, "own", cost_json(r, &r->own));
+  json_object_set_new(out, "use", choice_json(r, r->use));
+  if (r->smaller) json_object_set_new(out, "smaller", choice_json(r, r->smaller));
+  if (r->own.mesh) json_object_set_new(out, "own", choice_json(r, &r->own));
   return out;
 }

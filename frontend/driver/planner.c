@@ -1,14 +1,18 @@
 // Sets up the search for a layout from a session, and compiles and compares the layouts that it
 // finds. Input: a loaded session. Output: see planner.h.
 //
-// To keep the search fast, it estimates costs on models with short loops: twelve layers cost as
-// much as one, plus eleven times the difference between two layers and one. Such a model with its
-// factor is a SearchSample; the cost of a layout is the sum of its costs on all samples, each times
-// its factor. There is one sample with one round of every loop, and one more for each loop, in
-// which that loop has two rounds.
+// To keep the search fast, it works on models with short loops: twelve layers cost as much as one,
+// plus eleven times the difference between two layers and one. Such a model with its factor is a
+// SearchSample; the cost of a layout is the sum of its costs on all samples, each times its factor.
+// There is one sample with a short round of every loop, and one more for each loop, in which that
+// loop has one round more. Estimates take one round and two; prices three and four, because the
+// first round and the last one compile to other code than those between.
+#include <math.h>
 #include <string.h>
 
+#include "frontend/driver/foresee.h"
 #include "frontend/driver/planner.h"
+#include "frontend/driver/price.h"
 #include "frontend/driver/progress.h"
 
 // What build_variant needs to build a model with short loops, in which most loops have a single
@@ -19,9 +23,9 @@ typedef struct Variant {
   ShortLoops loops; // model_build reads the loop with two rounds and lists all loops here
 } Variant;
 
-// Builds the model with one round (iteration) of every loop, but two of `longer` (the Ast of a
-// loop, or NULL). Returns its simplified graph, and sets *model to its graph before selection.
-// Returns NULL if the model cannot be built with such short loops.
+// Builds the model with v->loops.rounds rounds (iterations) of every loop, but one more of `longer`
+// (the Ast of a loop, or NULL). Returns its simplified graph, and sets *model to its graph before
+// selection. Returns NULL if the model cannot be built with such short loops.
 static const Graph *build_variant(Variant *v, const Ast *longer, const Graph **model) {
   Session s = *v->s;
   ModelOptions options = s.options;
@@ -38,26 +42,30 @@ static const Graph *build_variant(Variant *v, const Ast *longer, const Graph **m
   return c.simplified;
 }
 
-// Fills the samples of *out, graphs from which the search computes costs, with models of short
-// loops. Returns false if the rounds (iterations) of a loop are not alike, or if the model cannot
-// be built with short loops.
-static bool short_samples(Variant *v, SearchTask *out) {
-  const Graph *model, *g = build_variant(v, NULL, &out->model);
-  uint32_t n = v->loops.loop.n;
-  SearchSample *sample = arena_array(v->s->arena, SearchSample, n + 1);
+// Sets *samples to models of short loops, `rounds` of each, and *n to their number. *model gets the
+// first of them before gradients. Returns false if the rounds (iterations) of a loop are not alike,
+// or if the model cannot be built with short loops.
+static bool short_samples(Variant *v, int64_t rounds, uint32_t *n, const SearchSample **samples,
+                          const Graph **model) {
+  const Graph *other;
+  v->loops = (ShortLoops){.rounds = rounds};
+  const Graph *g = build_variant(v, NULL, model);
+  uint32_t loops = v->loops.loop.n;
+  SearchSample *sample = arena_array(v->s->arena, SearchSample, loops + 1);
   double rest = 1;
-  for (uint32_t i = 0; i < n; i++) {
+  for (uint32_t i = 0; i < loops; i++) {
     const ShortLoop *l = &v->loops.loop.at[i];
-    rest -= (double)(l->rounds - 1);
-    sample[i + 1] = (SearchSample){.graph = g ? build_variant(v, l->loop, &model) : NULL,
-                                   .weight = (double)(l->rounds - 1)};
+    double more = (double)(l->rounds - rounds);
+    rest -= more;
+    sample[i + 1] =
+        (SearchSample){.graph = g ? build_variant(v, l->loop, &other) : NULL, .weight = more};
     if (!sample[i + 1].graph) return false;
   }
   sample[0] = (SearchSample){.graph = g, .weight = rest};
-  out->sample = sample;
-  out->nsamples = n + 1;
-  if (!g || v->loops.mixed || v->loops.loop.n != n) return false;
-  for (uint32_t i = 0; i <= n; i++) sample[i].known = place_graph(v->s->arena, sample[i].graph);
+  *samples = sample;
+  *n = loops + 1;
+  if (!g || v->loops.mixed || v->loops.loop.n != loops) return false;
+  for (uint32_t i = 0; i <= loops; i++) sample[i].known = place_graph(v->s->arena, sample[i].graph);
   return true;
 }
 
@@ -137,6 +145,21 @@ bool planner_meshes(Session *s, int64_t processors, uint32_t *n, const Mesh **me
   return *n > 0;
 }
 
+bool planner_prices(Session *s, SearchTask *out) {
+  Variant v = {
+      .s = s, .file = imports_resolve(s->arena, s->names, s->diag, s->ast, s->opt->argument.at[0])};
+  Pricer *p = arena_new_of(s->arena, Pricer);
+  const Graph *model;
+  *p = (Pricer){.s = s, .task = out};
+  out->price = price_layout;
+  out->pricer = p;
+  if (!v.file || !session_select(s, &p->of)) return false;
+  if (short_samples(&v, 3, &out->npriced, &out->priced, &model)) return true;
+  out->npriced = out->nsamples;
+  out->priced = out->sample;
+  return out->nsamples == 1 || whole_sample(s, out);
+}
+
 bool planner_task(Session *s, uint32_t nmeshes, const Mesh *mesh, uint32_t keep, SearchTask *out) {
   Variant v = {
       .s = s, .file = imports_resolve(s->arena, s->names, s->diag, s->ast, s->opt->argument.at[0])};
@@ -144,91 +167,116 @@ bool planner_task(Session *s, uint32_t nmeshes, const Mesh *mesh, uint32_t keep,
   *out = (SearchTask){.machine = &s->machine, .nmeshes = nmeshes, .mesh = mesh, .keep = keep};
   out->named_axes = s->machine.naxes > 0 || pinned_axes(s, names) > 0;
   if (!v.file || !session_memory(s, &out->memory)) return false;
-  return short_samples(&v, out) || whole_sample(s, out);
+  return short_samples(&v, 1, &out->nsamples, &out->sample, &out->model) || whole_sample(s, out);
 }
 
-static void say_too_large(Session *s, const SearchTask *t, const SearchChoice *least,
-                          double bytes) {
+// -- the search ---------------------------------------------------------------------------------
+
+enum { COMPILED_NODES = 40000 }; // nodes of all whole programs together that are compiled
+
+static bool say_too_large(Session *s, const SearchTask *t, const SearchChoice *least) {
   diag_error(s->diag, DIAG_NO_MEMORY, (Pos){0},
              "no layout was found that needs at most %s a processor",
              bytes_text(s->arena, (int64_t)t->memory));
-  diag_hint(s->diag,
-            "the smallest that was found needs %s: --mesh %s --layout %s; give a larger mesh, or "
-            "more --memory; not every rule beyond dims was tried",
-            bytes_text(s->arena, (int64_t)bytes), mesh_option(s->arena, least->mesh),
-            layout_option(s->arena, least->mesh, &least->layout));
+  if (!least->mesh) return diag_hint(s->diag, "no layout that was tried can be compiled");
+  return diag_hint(s->diag,
+                   "the smallest that was found needs %s: --mesh %s --layout %s; give a larger "
+                   "mesh, or more --memory; not every layout was tried",
+                   bytes_text(s->arena, (int64_t)least->price.peak),
+                   mesh_option(s->arena, least->mesh),
+                   layout_option(s->arena, least->mesh, &least->layout));
 }
 
-static void show_estimated(void *progress, uint64_t n) {
-  progress_show(progress, "%llu layouts estimated", (unsigned long long)n);
+static void show_priced(void *progress, uint64_t n) {
+  progress_show(progress, "%llu layouts priced", (unsigned long long)n);
 }
 
 bool planner_search(Session *s, const SearchTask *t, SearchResult **out) {
   Progress progress;
   SearchTask task = *t;
   progress_start(&progress, session_remarks(s), PROGRESS_AFTER);
-  task.estimated = show_estimated;
+  task.estimated = show_priced;
   task.watcher = &progress;
-  SearchResult *r = *out = search_fitting(s->arena, &task);
+  *out = search_best(s->arena, &task);
   progress_clear(&progress);
-  if (r->n) return true;
-  SearchChoice least = search_refine(s->arena, t, &r->smallest, &(SearchRules){0}, SEARCH_SMALLEST);
-  if (least.cost.memory > t->memory) return say_too_large(s, t, &least, least.cost.memory), false;
-  r->at[r->n++] = least;
-  r->proven = r->ranked = false;
-  r->bound = 0;
+  return (*out)->n || say_too_large(s, t, &(*out)->smallest);
+}
+
+// -- whole programs -----------------------------------------------------------------------------
+
+bool planner_confirm(Session *s, const Selected *of, SearchChoice *c) {
+  Foreseen f = {.choice = *c};
+  if (c->price.whole) return true;
+  if (!foresee_step(s, of, &f)) return false;
+  const Simulation *time = f.time;
+  double products = time->of_kind[INSTR_GEMM];
+  c->price = (SearchPrice){.seconds = time->seconds,
+                           .products = products,
+                           .kernels = time->compute - products,
+                           .transfer = time->transfer - time->hidden,
+                           .sent = (double)f.bytes,
+                           .peak = (double)f.peak,
+                           .again = c->price.again,
+                           .whole = true};
   return true;
 }
 
-// Sets *use to the layout that needs least memory by the estimate of the search. To be called if
-// all compiled programs need more memory than a processor has. Returns false after an error, which
-// includes that the program of this layout needs too much memory.
-static bool use_smallest(Session *s, const Selected *of, const SearchTask *t,
-                         const SearchChoice *from, const Foreseen **use) {
-  Foreseen *least = arena_new_of(s->arena, Foreseen);
-  least->choice = search_refine(s->arena, t, from, &(SearchRules){0}, SEARCH_SMALLEST);
-  if (!foresee_step(s, of, least)) return false;
-  *use = least;
-  if (!least->fits) say_too_large(s, t, &least->choice, (double)least->peak);
-  return least->fits;
+// Of times that differ by less than this share, that of the layout with fewer rules is better.
+static const double ALIKE = 1e-3;
+
+bool planner_better(const SearchTask *t, const SearchChoice *x, const SearchChoice *y) {
+  bool fits = x->price.peak <= t->memory;
+  if (fits != (y->price.peak <= t->memory)) return fits;
+  if (!fits) return x->price.peak < y->price.peak;
+  double more = x->price.seconds / y->price.seconds - 1;
+  return fabs(more) < ALIKE ? x->layout.n < y->layout.n : more < 0;
 }
 
-// Returns whether the program of x is faster than that of y by more than a thousandth.
-static bool faster(const Foreseen *x, const Foreseen *y) {
-  return x->time->seconds < 0.999 * y->time->seconds;
-}
-
-// Compares the compiled programs of layouts. Among equally fast ones, the layout with added rules
-// (`refined`) is preferred, then the first choice of the search.
-bool planner_fastest(Session *s, const Selected *of, const SearchTask *t, const SearchResult *r,
-                     Foreseen *refined, Foreseen *kept, const Foreseen **use) {
-  if (!foresee_step(s, of, refined)) return false;
-  *use = refined;
-  for (uint32_t i = 0; i < r->n; i++) {
-    kept[i] = *refined;
-    kept[i].choice = r->at[i];
-    // True if the refined choice is choice i without further rules: one prediction serves both.
-    bool equal = r->at[i].layout.rule == refined->choice.layout.rule;
-    if (!equal && !foresee_step(s, of, &kept[i])) return false;
-    if (kept[i].fits && (faster(&kept[i], *use) || !(*use)->fits)) *use = &kept[i];
+// Sorts the choices, the best first.
+static void sort_choices(const SearchTask *t, SearchResult *r) {
+  for (uint32_t i = 1; i < r->n; i++) {
+    SearchChoice c = r->at[i];
+    uint32_t k = i;
+    for (; k > 0 && planner_better(t, &c, &r->at[k - 1]); k--) r->at[k] = r->at[k - 1];
+    r->at[k] = c;
   }
-  return (*use)->fits || use_smallest(s, of, t, &refined->choice, use);
+}
+
+// Returns the number of choices whose whole programs are compiled: more of small models.
+static uint32_t most_compiled(const Selected *of) {
+  uint32_t n = COMPILED_NODES / (graph_count(of->graph) + 1);
+  return n < 1 ? 1 : n > PLANNER_KEPT ? PLANNER_KEPT : n;
+}
+
+// Returns the first choice of a sorted result whose price is not of its whole program, or NULL.
+static SearchChoice *first_open(SearchResult *r) {
+  for (uint32_t i = 0; i < r->n; i++)
+    if (!r->at[i].price.whole) return &r->at[i];
+  return NULL;
+}
+
+bool planner_compare(Session *s, const Selected *of, const SearchTask *t, SearchResult *r) {
+  uint32_t most = most_compiled(of);
+  SearchChoice *c;
+  for (uint32_t n = 0; (c = first_open(r)) && (n < most || c == r->at); n++) {
+    if (!planner_confirm(s, of, c)) return false;
+    sort_choices(t, r);
+  }
+  return r->at[0].price.peak <= t->memory || say_too_large(s, t, &r->at[0]);
 }
 
 bool planner_choose(Session *s) {
   SearchTask task;
   SearchResult *r;
-  Foreseen kept[PLANNER_KEPT], refined;
-  const Foreseen *use;
   Selected graph;
-  if (!planner_task(s, 1, &s->model->mesh, PLANNER_KEPT, &task) || !planner_search(s, &task, &r) ||
-      !session_select(s, &graph))
+  if (!planner_task(s, 1, &s->model->mesh, PLANNER_KEPT, &task) || !planner_prices(s, &task) ||
+      !planner_search(s, &task, &r) || !session_select(s, &graph) ||
+      !planner_compare(s, &graph, &task, r))
     return false;
-  refined.choice = search_refine(s->arena, &task, &r->at[0], &(SearchRules){0}, SEARCH_FASTER);
-  if (!planner_fastest(s, &graph, &task, r, &refined, kept, &use)) return false;
-  s->model->layout = s->model->graph->layout = use->choice.layout;
+  s->model->layout = s->model->graph->layout = r->at[0].layout;
   if (session_remarks(s))
-    fprintf(stderr, "meshc: layout %s, the fastest of %.0f\n",
-            layout_option(s->arena, s->model->graph->mesh, &s->model->layout), r->candidates);
+    fprintf(stderr, "meshc: layout %s, the fastest of %llu that were priced\n",
+            layout_option(s->arena, s->model->graph->mesh, &s->model->layout),
+            (unsigned long long)r->npriced);
   return true;
 }

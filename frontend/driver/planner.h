@@ -2,9 +2,9 @@
 // Output: the layouts that the search finds (partition/search), with predictions for their
 // programs.
 //
-// The words: a choice (SearchChoice) is a mesh, a layout and its cost as the search estimates it on
-// the graph. The refined choice is the cheapest one with further rules that make it faster: for the
-// optimizer, and soft rules. A prediction (Foreseen) is made from the compiled program.
+// The words: a choice (SearchChoice) is a mesh, a layout and its price. The price is the predicted
+// time and memory of a step, from programs of short models (price.h) or from the program of the
+// whole model.
 #ifndef FRONTEND_PLANNER_H
 #define FRONTEND_PLANNER_H
 
@@ -19,20 +19,22 @@ MUST_USE bool planner_meshes(Session *s, int64_t processors, uint32_t *n, const 
 // in the session's arena. Returns false after an error.
 MUST_USE bool planner_task(Session *s, uint32_t nmeshes, const Mesh *mesh, uint32_t keep,
                            SearchTask *out);
-enum { PLANNER_KEPT = 5 }; // the number of layouts of the search that are compiled and compared
-
-// Fills `kept` with predictions for all choices of r, at most PLANNER_KEPT, and *refined with the
-// prediction for refined->choice. *use gets the prediction with the fastest program among those
-// that fit the memory. If none fits, *use gets a prediction for the layout that needs least memory.
-// Returns false after an error, also if that layout does not fit either.
-MUST_USE bool planner_fastest(Session *s, const Selected *of, const SearchTask *t,
-                              const SearchResult *r, Foreseen *refined, Foreseen *kept,
-                              const Foreseen **use);
-// Searches layouts and sets *out to the cheapest choices. If no searched layout fits the memory,
-// *out has only the layout that needs least memory. That layout gets further rules that split the
-// optimizer's tensors, gradients and parameters. Returns false after an error, which says that no
-// layout fits.
+// Adds to a task of planner_task what its prices are computed from (price.h). Returns false after
+// an error.
+MUST_USE bool planner_prices(Session *s, SearchTask *out);
+enum { PLANNER_KEPT = 5 }; // the number of layouts of the search that are shown
+// Searches layouts and sets *out to the best choices. Returns false after an error, which says that
+// no layout fits and names the smallest.
 MUST_USE bool planner_search(Session *s, const SearchTask *t, SearchResult **out);
+// Sets the price of a choice to that of its whole program, which `check` predicts. Returns false
+// after an error.
+MUST_USE bool planner_confirm(Session *s, const Selected *of, SearchChoice *c);
+// Confirms choices of r, at least until the best one is confirmed, and sorts them: the first is the
+// layout to use. Returns false after an error, also if no layout fits the memory.
+MUST_USE bool planner_compare(Session *s, const Selected *of, const SearchTask *t, SearchResult *r);
+// Returns whether the price of x is better: it fits the memory, and takes less time. Of choices
+// that do not fit the one that needs less memory is better.
+bool planner_better(const SearchTask *t, const SearchChoice *x, const SearchChoice *y);
 // Replaces the layout of the model by the one that `plan` recommends. Returns false after an error.
 MUST_USE bool planner_choose(Session *s);
 

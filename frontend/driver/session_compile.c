@@ -210,6 +210,15 @@ bool session_passes(Session *s, Arena *a, const Graph *g, const char *purpose,
   return pipeline_run(a, g, &options, "fuse", s->diag, out);
 }
 
+bool session_program(Session *s, Arena *a, const Graph *g, const Selected *of, int again,
+                     Compilation *out) {
+  PipelineOptions options;
+  if (!read_pipeline(s, g, of->purpose, of->over, false, true, &options)) return false;
+  options.memory = 0;
+  options.again = again;
+  return pipeline_run(a, g, &options, "program", s->diag, out);
+}
+
 bool session_compile_alone(Session *s, Arena *a, const Graph *g, const char *purpose,
                            const char *over, Compilation *out) {
   PipelineOptions options;

@@ -192,18 +192,18 @@ static void bind_stacked(Build *b, const Yield *y) {
 }
 
 // Returns how many of the n rounds of `for` s to build. With opt->shorten an outermost loop of more
-// than two rounds gets one round, or two if it is opt->shorten->longer. Such a loop is recorded in
-// opt->shorten.
+// than opt->shorten->rounds + 1 rounds gets that many, less one unless it is opt->shorten->longer.
+// Such a loop is recorded in opt->shorten.
 static int64_t rounds_built(Build *b, const Ast *s, int64_t n) {
   ShortLoops *l = b->opt->shorten;
-  if (!l || b->fors > 0 || n <= 2) return n;
+  if (!l || b->fors > 0 || n <= l->rounds + 1) return n;
   for (uint32_t i = 0; i < l->loop.n; i++) {
     if (l->loop.at[i].loop != s) continue;
     l->mixed |= l->loop.at[i].rounds != n;
-    return s == l->longer ? 2 : 1;
+    return l->rounds + (s == l->longer);
   }
   vec_push(b->a, l->loop) = (ShortLoop){s, n};
-  return s == l->longer ? 2 : 1;
+  return l->rounds + (s == l->longer);
 }
 
 void build_for(Build *b, const Ast *s) {

@@ -300,6 +300,12 @@ static bool tighten(Search *s, Candidate *c, const int axis[2]) {
 
 // -- the best -----------------------------------------------------------------------------------
 
+bool search_cheaper(const SearchChoice *a, const SearchChoice *b) {
+  if (a->cost.seconds != b->cost.seconds) return a->cost.seconds < b->cost.seconds;
+  if (a->cost.memory != b->cost.memory) return a->cost.memory < b->cost.memory;
+  return a->layout.n < b->layout.n;
+}
+
 static bool costs_alike(const LayoutCost *a, const LayoutCost *b) {
   return a->seconds == b->seconds && a->memory == b->memory && a->wire == b->wire;
 }
@@ -481,7 +487,7 @@ SearchResult *search_layouts(Arena *a, const SearchTask *t) {
   s.result = r;
   double limit = estimate_first(&s);
   search_views(&s, best_kept(&s));
-  double rest = estimate_candidates(&s, best_kept, MAX_ESTIMATED);
+  double rest = estimate_candidates(&s, best_kept, t->estimates ? t->estimates : MAX_ESTIMATED);
   r->proven = s.space.complete && rest >= best_kept(&s);
   r->ranked = rank(&s, limit) && r->proven;
   const SearchChoice *kept = r->n ? arena_copy(a, r->at, r->n * sizeof *kept) : NULL;

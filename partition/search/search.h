@@ -25,6 +25,19 @@ typedef struct LayoutCost {
   double seconds; // seconds of work, traffic and transfer, one after the other
 } LayoutCost;
 
+// What a step under one layout is predicted to take: the simulated time of its compiled program,
+// and the peak memory of a processor. If the memory of the task is less than a program without
+// recomputation needs, `again` is the share of the forward pass that is recomputed, 0 to 1.
+typedef struct SearchPrice {
+  double seconds;                     // products + kernels + transfer
+  double products, kernels, transfer; // its parts; transfer: of collectives that nothing hides
+  double sent;                        // bytes that a processor sends
+  double peak;                        // bytes
+  double again;
+  bool whole;   // from the program of the whole model; false: from those of short models
+  int programs; // the number of programs that were compiled for the price, one for all samples
+} SearchPrice;
+
 // One of the graphs from which the cost of the model is computed. The cost of the model is the sum
 // over samples of weight * cost of the graph.
 typedef struct SearchSample {
@@ -33,39 +46,50 @@ typedef struct SearchSample {
   double weight;           // may be negative
 } SearchSample;
 
+typedef struct SearchChoice SearchChoice;
+
 typedef struct SearchTask {
   const Graph *model; // graph before gradients; one axis cannot split two dims of one tensor in it
   uint32_t nsamples;
-  const SearchSample *sample;
+  const SearchSample *sample; // for estimates
+  uint32_t npriced;
+  const SearchSample *priced; // for prices, with more rounds of loops
   const Machine *machine;
   double memory;   // bytes that one processor may need
   bool named_axes; // axes of equal size differ, because the machine file has figures for one of
                    // them or layout(...) of the model names one
   uint32_t nmeshes;
-  const Mesh *mesh; // meshes to search, of equal numbers of processors
-  uint32_t keep;    // number of layouts to return
+  const Mesh *mesh;   // meshes to search, of equal numbers of processors
+  uint32_t keep;      // number of layouts to return
+  uint32_t estimates; // layouts that search_layouts estimates at most; 0: 2000
   void (*estimated)(void *watcher,
                     uint64_t n); // called after the n-th estimate, or NULL
   void *watcher;
+  // Sets *out to the price of a layout that layout_check accepts; returns false if it cannot be
+  // compiled.
+  bool (*price)(void *pricer, const Mesh *mesh, const Layout *layout, SearchPrice *out);
+  void *pricer;
+  const SearchChoice *own; // a layout (mesh and layout) that search_best prices, too, or NULL
 } SearchTask;
 
-typedef struct SearchChoice {
+struct SearchChoice {
   const Mesh *mesh;
   Layout layout;
   LayoutCost cost;
-} SearchChoice;
+  SearchPrice price; // set by search_best
+};
 
 typedef struct SearchResult {
   uint32_t n;
-  SearchChoice *at;   // layouts that fit the memory, cheapest first
-  double candidates;  // number of layouts in the space
+  SearchChoice *at;           // layouts that fit the memory, cheapest first
+  double candidates;          // number of layouts in the space
+  uint32_t npriced;           // number of layouts that search_best priced
+  const SearchChoice *priced; // all of them, also those that do not fit the memory
   uint64_t estimated; // number of layouts whose cost was estimated; lower bounds exclude the others
   uint64_t over_memory; // number of estimated layouts that do not fit the memory
   bool proven;  // no layout of the space is cheaper than at[0]; false: the search ended early
   bool ranked;  // proven, and no layout outside the list is cheaper than its last entry
   double bound; // lower bound of the seconds of all layouts; 0: not known
-  bool beyond;  // the first of them has rules beyond dims (search_fitting), about which nothing is
-                // proven: the other fields describe layouts of dims
   SearchChoice smallest; // if no layout fits the memory (n is 0): a layout that needs little memory
   double closest;        // smallest ratio of estimated cost to lower bound, for tests
 } SearchResult;
@@ -79,33 +103,13 @@ LayoutCost search_cost(const SearchTask *t, const Mesh *mesh, const Layout *layo
 // Finds the cheapest task.keep layouts over all meshes of the task (search.c). Deterministic. The
 // result lives in `a`.
 SearchResult *search_layouts(Arena *a, const SearchTask *t);
-// Layouts that each have one rule more than a given choice (mesh and layout). The rules are of
-// kinds that search_layouts does not try: `optimizer`, `gradients` or `parameters: all -> axes`
-// (ZeRO, Rajbhandari et al. 2020), `soft dim -> axes` (sequence parallelism).
-typedef struct SearchRules {
-  VEC(SearchChoice) rule;
-} SearchRules;
-// Returns the layouts that have one rule more than the choice `from` (SearchRules), with their
-// costs. Layouts that gain nothing are included.
-SearchRules search_rules(Arena *a, const SearchTask *t, const SearchChoice *from);
-
-// Finds layouts as search_layouts does. Where the memory excludes some of the cheapest ones, these
-// also get a rule of search_rules with which they fit, and compete.
-SearchResult *search_fitting(Arena *a, const SearchTask *t);
-
-typedef enum SearchAim {
-  SEARCH_FASTER,   // less time, within the memory
-  SEARCH_SMALLER,  // less memory, at most 5 % more time
-  SEARCH_SMALLEST, // less memory, at any cost in time
-} SearchAim;
-// Adds to the choice `from` (mesh and layout) the rule of search_rules that gains most for `aim`.
-// Repeats this with the result until no rule gains, and returns the last result. On entry *rules is
-// search_rules(from) or empty. On return *rules is search_rules of the returned choice.
-SearchChoice search_refine(Arena *a, const SearchTask *t, const SearchChoice *from,
-                           SearchRules *rules, SearchAim aim);
-
-// Returns whether choice a is better than choice b: it takes fewer seconds, at equal seconds less
-// memory, at equal memory fewer rules.
+// Finds the task.keep layouts of lowest price, with dims, soft rules and the stages of ZeRO chosen
+// together (joint.c). `proven`: no other layout of that space has a lower price within the memory.
+// If none fits, n is 0 and `smallest` needs least memory of those priced. Deterministic. The result
+// lives in `a`.
+SearchResult *search_best(Arena *a, const SearchTask *t);
+// Returns whether the estimate of choice a is better than that of b: it takes fewer seconds, at
+// equal seconds less memory, at equal memory fewer rules.
 bool search_cheaper(const SearchChoice *a, const SearchChoice *b);
 
 // Lists all meshes of `processors` with at most three axes of size 2 or more, named by `names`.

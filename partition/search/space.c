@@ -154,9 +154,13 @@ static void add_views(Space *s, const PartTable *parts, const Mesh *mesh) {
   }
 }
 
-void space_fill(Space *s, Arena *a, const SearchTask *t, const PartTable *parts) {
-  space_dims(s, a, t);
+void space_sets(Space *s) {
   find_clashes(s);
   find_sets(s);
+}
+
+void space_fill(Space *s, Arena *a, const SearchTask *t, const PartTable *parts) {
+  space_dims(s, a, t);
+  space_sets(s);
   for (uint32_t i = 0; i < t->nmeshes; i++) add_views(s, parts, &t->mesh[i]);
 }

@@ -35,6 +35,8 @@ typedef struct Space {
 
 // Fills only s->dim and s->ndims, the dims that layout rules can split.
 void space_dims(Space *s, Arena *a, const SearchTask *t);
+// Fills s->clash and s->set, after space_dims.
+void space_sets(Space *s);
 // Fills all of s, the layouts to search, and estimates the cost of every set of dims on every kind
 // of axis (size and link).
 void space_fill(Space *s, Arena *a, const SearchTask *t, const PartTable *parts);

@@ -6,7 +6,8 @@
 //                   less
 //   eight           on 8 processors the best layout is proven in short time and costs no more than
 //                   layouts written by hand
-//   memory          where the cheapest layout does not fit, one with a further rule is found
+//   joint search    with soft rules, ZeRO and little memory, the search finds the lowest price of all
+//   price           the price of a layout is near the prediction for the whole program
 //   as a program    the found layout, given to --layout, sends the bytes that the search predicts
 //
 //   search [MODEL]    one model
@@ -16,7 +17,7 @@
 #include <time.h>
 
 #include "frontend/driver/planner.h"
-#include "partition/search/space_internal.h"
+#include "partition/search/choices_internal.h"
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
@@ -32,7 +33,7 @@
 
 enum {
   MOST = 400, // brute force is skipped for more layouts than this
-  DRAWS = SLOW > 1 ? 8 : 200,
+  DRAWS = SLOW > 1 ? 8 : 60,
   SECONDS = 4 * SLOW, // of processor time: an idle machine takes a quarter
 };
 // Least allowed quotient of a layout's cost and its lower bound: axes may together cost less than
@@ -397,34 +398,76 @@ static void little_memory(const char *path, double share) {
   arena_free(l.s.arena);
 }
 
-// Limits the memory to `share` of what the cheapest layout needs. The search must find one that
-// fits and costs no more than that layout with its parameters split over all axes.
-static void split_parameters(const char *path, double share) {
+// -- dims, soft rules and ZeRO together -----------------------------------------------------------
+
+// Gives the task prices. Returns NULL, or what is wrong.
+static const char *with_prices(Loaded *l) {
+  l->task.keep = 5;
+  return planner_prices(&l->s, &l->task) ? NULL : "prices cannot be computed";
+}
+
+// Prices the whole space of dims, soft rules and ZeRO. The search, which prices a part of it, must
+// find a layout that takes no longer than the best. `share`: of the memory that the best layout
+// needs without a limit; 1: no limit.
+static const char *climb(Loaded *l, double share) {
+  Arena *a = l->s.arena;
+  if (share < 1) {
+    l->task.memory = (double)INFINITY;
+    l->task.memory = share * joint_search(a, &l->task, true)->at[0].price.peak;
+  }
+  const SearchResult *all = joint_search(a, &l->task, true);
+  const SearchResult *some = joint_search(a, &l->task, false);
+  if (!all->proven) return "the space is too large: the case is none";
+  if (all->n != some->n && !(all->n && some->n)) return "one search found nothing";
+  if (!all->n) return NULL;
+  const SearchChoice *x = &all->at[0], *y = &some->at[0];
+  printf("    %u of %u priced; %s, %.6f ms\n", some->npriced, all->npriced,
+         layout_option(a, y->mesh, &y->layout), 1e3 * y->price.seconds);
+  if (y->price.peak > l->task.memory) return "what was found does not fit";
+  return y->price.seconds <= 1.001 * x->price.seconds
+             ? NULL
+             : arena_printf(a, "%s takes %.9g s, the search found %s, %.9g s",
+                            layout_option(a, x->mesh, &x->layout), x->price.seconds,
+                            layout_option(a, y->mesh, &y->layout), y->price.seconds);
+}
+
+static void climb_case(const char *path, const char *mesh, double share) {
   Loaded l;
-  if (!load(&l, path, "rows=4", "none")) {
-    count(path, "split parameters", "the model cannot be planned");
+  printf("  %s on %s, %.0f %% of the memory\n", path, mesh, 100 * share);
+  if (!load(&l, path, mesh, "none")) {
+    count(path, "joint search", "the model cannot be planned");
     return;
   }
-  Arena *a = l.s.arena;
-  l.task.memory = (double)INFINITY;
-  const SearchChoice *free = &search_layouts(a, &l.task)->at[0];
-  LayoutRule *rule = arena_array(a, LayoutRule, free->layout.n + 1);
-  memcpy(rule, free->layout.rule, free->layout.n * sizeof *rule);
-  rule[free->layout.n] = (LayoutRule){.scope = LAYOUT_PARAMETERS, .axes = {1, {0}}};
-  LayoutCost hand = search_cost(&l.task, free->mesh, &(Layout){free->layout.n + 1, rule});
-  l.task.memory = free->cost.memory * share;
-  const SearchResult *r = search_fitting(a, &l.task);
-  const char *wrong = NULL;
-  if (hand.memory > l.task.memory)
-    wrong = "split parameters do not fit: the case is none";
-  else if (!r->n || r->at[0].cost.memory > l.task.memory)
-    wrong = "nothing that fits was found";
-  else if (r->at[0].cost.seconds > hand.seconds)
-    wrong = arena_printf(a, "%s takes %.9g s, with split parameters %.9g",
-                         layout_option(a, r->at[0].mesh, &r->at[0].layout), r->at[0].cost.seconds,
-                         hand.seconds);
-  count(path, "split parameters", wrong);
-  arena_free(a);
+  const char *wrong = with_prices(&l);
+  count(path, "joint search", wrong ? wrong : climb(&l, share));
+  arena_free(l.s.arena);
+}
+
+// The price of a layout and the prediction for its whole program must be within 1.3 of each other.
+static void price_case(const char *path, const char *mesh, const char *layout) {
+  Loaded l;
+  if (!load(&l, path, mesh, layout)) {
+    count(path, "price", "the model cannot be planned");
+    return;
+  }
+  Session *s = &l.s;
+  SearchChoice c = {.mesh = &s->model->mesh, .layout = s->model->layout};
+  Selected of;
+  const char *wrong = with_prices(&l);
+  if (!wrong &&
+      !(l.task.price(l.task.pricer, c.mesh, &c.layout, &c.price) && session_select(s, &of)))
+    wrong = "the layout cannot be priced";
+  SearchPrice priced = c.price;
+  if (!wrong && !planner_confirm(s, &of, &c)) wrong = "the program cannot be compiled";
+  double time = wrong ? 1 : priced.seconds / c.price.seconds;
+  double peak = wrong ? 1 : priced.peak / c.price.peak;
+  if (!wrong)
+    printf("  %s, %s: price %.3f of the prediction, memory %.3f\n", path, layout, time, peak);
+  if (fmax(time, 1 / time) > 1.3 || fmax(peak, 1 / peak) > 1.3)
+    wrong = arena_printf(s->arena, "%.9g s and %.0f bytes, the program %.9g s and %.0f",
+                         priced.seconds, priced.peak, c.price.seconds, c.price.peak);
+  count(path, arena_printf(s->arena, "price of %s", layout), wrong);
+  arena_free(s->arena);
 }
 
 static bool wanted(int argc, char **argv, const char *path) {
@@ -432,9 +475,8 @@ static bool wanted(int argc, char **argv, const char *path) {
 }
 
 int main(int argc, char **argv) {
-  static const char *const meshes[] = {"rows=3", "rows=2,cols=2", "rows=2,cols=3"};
-  static const char *const large[] = {"examples/mlp.mesh", "examples/gpt.mesh",
-                                      "examples/gpt2.mesh"};
+  static const char *const meshes[] = {"rows=3", "rows=2,cols=2"};
+  static const char *const large[] = {"examples/mlp.mesh", "examples/gpt.mesh"};
   glob_t files;
   if (glob("examples/*.mesh", 0, NULL, &files) != 0) return 1;
   for (size_t i = 0; i < files.gl_pathc; i++) {
@@ -456,8 +498,14 @@ int main(int argc, char **argv) {
     if (wanted(argc, argv, large[i])) many_processors(large[i], 512);
   if (wanted(argc, argv, "examples/mnist.mesh")) little_memory("examples/mnist.mesh", 0.5);
   if (wanted(argc, argv, "examples/gpt2.mesh")) little_memory("examples/gpt2.mesh", 0.4);
-  if (wanted(argc, argv, "examples/gpt.mesh")) split_parameters("examples/gpt.mesh", 0.9);
-  if (wanted(argc, argv, "examples/llama.mesh")) split_parameters("examples/llama.mesh", 0.9);
+  static const char *const small[] = {"examples/logistic.mesh", "examples/mlp.mesh",
+                                      "examples/iris.mesh", "examples/mnist.mesh"};
+  for (size_t i = 0; i < countof(small); i++)
+    for (int share = 100; share > 40 && wanted(argc, argv, small[i]); share -= 25)
+      climb_case(small[i], "rows=4", share / 100.0);
+  for (size_t i = 0; i < countof(by_hand); i++)
+    if (wanted(argc, argv, by_hand[i].path))
+      price_case(by_hand[i].path, by_hand[i].mesh, by_hand[i].layout);
   printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
   return failed > 0;
 }

@@ -1,0 +1,24 @@
+// The price of a layout: the predicted time and memory of a step, from compiled programs of short
+// models. Input: the samples of a search (SearchTask). Output: a SearchPrice.
+#ifndef FRONTEND_PRICE_H
+#define FRONTEND_PRICE_H
+
+#include "frontend/driver/session.h"
+#include "partition/search/search.h"
+
+// What price_layout works with: a session, its search, and what the programs are for.
+typedef struct Pricer {
+  Session *s;
+  const SearchTask *task;
+  Selected of;
+} Pricer;
+
+// Sets *out to the price of a layout that layout_check accepts. `with` is a Pricer. Returns false
+// if the layout cannot be compiled. A SearchTask has it as its callback `price`. Not thread-safe.
+bool price_layout(void *with, const Mesh *mesh, const Layout *layout, SearchPrice *out);
+// Returns the predicted seconds of all products of a step at their rate, without the time to load
+// operands and to start them, divided evenly among so many processors. `with` is a Pricer. Returns
+// 0 if the model cannot be compiled for one processor.
+double price_products(const void *with, int64_t processors);
+
+#endif

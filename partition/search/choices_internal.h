@@ -1,0 +1,86 @@
+// What the files of the joint search share: the table of choices, moves from one choice to others,
+// and choices to start from.
+//
+//   choices.c   the table; estimates and prices, within a limit of work
+//   moves.c     choices that differ from a given one by one rule, or by the axes or the mesh
+//   seeds.c     choices that experts write first
+//   every.c     all choices
+//   joint.c     the search: from the seeds, along the moves
+#ifndef PARTITION_CHOICES_H
+#define PARTITION_CHOICES_H
+
+#include "partition/search/space_internal.h"
+
+// A choice that the search has come to, with what it knows about it.
+typedef struct Tried {
+  SearchChoice choice;
+  const char *key; // mesh and layout as text, rules sorted: equal for equal choices
+  uint8_t family;  // of the move or the seed that led here, for the selection of what to price
+  bool estimated, priced, expanded;
+  bool over;       // the estimated memory is more than that of the task
+  bool impossible; // it cannot be compiled
+} Tried;
+
+typedef VEC(Tried *) TriedList;
+
+enum { JOINT_MOST = 1 << 15 }; // choices that the table takes
+
+typedef struct Joint {
+  const SearchTask *task;
+  Arena *a;
+  Space space;
+  // The dims, and the dims in soft rules, that change the cost of a step if an axis splits them.
+  DimSet useful, useful_soft;
+  SearchResult *result;
+  TriedList all; // in the order in which the search came to them
+  Tried **slot;  // hash table over `key`, open addressing
+  double work;   // work that may still be done, in nodes of graphs that are compiled
+  double nodes;  // nodes of all samples together: the work of one price
+} Joint;
+
+// -- choices.c
+void joint_new(Joint *j, Arena *a, const SearchTask *t, SearchResult *r);
+// Returns the entry of a mesh and a layout, after adding it if it is new: `*isnew` says so. Returns
+// NULL if layout_check refuses the layout. `layout` may be in temporary memory.
+Tried *joint_enter(Joint *j, const Mesh *mesh, const Layout *layout, uint8_t family, bool *isnew);
+// Takes so much from the work that is left. Returns false, and takes none, if there is less.
+bool joint_spend(Joint *j, double work);
+double joint_estimates(const Joint *j, double n); // the work of n estimates
+// Estimate or price a choice unless that is done. Return false if there is no work left for it.
+bool joint_estimate(Joint *j, Tried *c);
+bool joint_price(Joint *j, Tried *c);
+// Returns whether x is better than y; both are priced. What fits the memory is better than what
+// does not; then less time is better; then less memory, fewer rules, dims declared earlier. Of
+// choices that do not fit, less memory is better.
+bool joint_better(const Joint *j, const Tried *x, const Tried *y);
+bool joint_fits(const Joint *j, const Tried *c);
+// Returns the layout `from` in arena a with the axes of `rule` as the axes of the rule with the
+// same target (scope, dim, soft). Without axes the result has no such rule. A rule for a dim takes
+// its axes from the dims that clash with it.
+Layout joint_with(const Joint *j, Arena *a, const Layout *from, const LayoutRule *rule);
+// Returns the axes of the rule of l with the target of `rule`; none if l has no such rule.
+Axes joint_axes(const Layout *l, const LayoutRule *rule);
+
+// -- moves.c
+enum { MOVE_DIM, MOVE_SOFT, MOVE_SHARD, MOVE_MESH, FAMILIES };
+// Appends to `out` all new choices that one move makes of c.
+void joint_moves(Joint *j, const Tried *c, TriedList *out);
+
+// -- seeds.c
+// Appends the seeds on all meshes of the task to `out`.
+void joint_seeds(Joint *j, TriedList *out);
+
+// -- joint.c
+// Does what search_best does. `all`: it may price the whole space, where that is small.
+SearchResult *joint_search(Arena *a, const SearchTask *t, bool all);
+
+// -- every.c
+// Returns the number of choices of the space. A choice gives each axis a set of dims that do not
+// clash, and a dim in a soft rule or none; and one stage of ZeRO or none, over a set of axes.
+// Choices that differ only in the order of the axes of a dim, or that a dim is too short for,
+// count, too.
+double joint_count(const Joint *j);
+// Appends all choices of the space to `out`.
+void joint_every(Joint *j, TriedList *out);
+
+#endif

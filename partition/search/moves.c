@@ -1,0 +1,115 @@
+// Moves of the joint search: the choices that differ from a given one by one rule, by an exchange
+// of two axes, or by the sizes of the axes.
+//
+//   b=rows                 ->  b=rows+cols, b=rows,ff=cols, (no rule)       a dim
+//   b=rows,ff=cols         ->  b=rows,ff=cols,soft/t=cols                   a soft rule
+//   b=rows                 ->  b=rows,parameters/all=rows                   ZeRO, stages 1 to 3
+//   b=rows,ff=cols         ->  b=cols,ff=rows; the same on rows=2 cols=4    axes, mesh
+#include <string.h>
+
+#include "partition/search/choices_internal.h"
+
+typedef struct Moves {
+  Joint *j;
+  Arena *a; // of layouts that are tried
+  const Tried *from;
+  TriedList *out;
+} Moves;
+
+static void add(Moves *m, const Mesh *mesh, const Layout *l, uint8_t family) {
+  bool isnew;
+  Tried *c = joint_enter(m->j, mesh, l, family, &isnew);
+  if (c && isnew) vec_push(m->j->a, *m->out) = c;
+}
+
+static void add_rule(Moves *m, const LayoutRule *rule, uint8_t family) {
+  const SearchChoice *from = &m->from->choice;
+  Layout l = joint_with(m->j, m->a, &from->layout, rule);
+  add(m, from->mesh, &l, family);
+}
+
+// Gives the axis to the rule, or takes it away.
+static void toggle(Moves *m, LayoutRule rule, int axis, uint8_t family) {
+  Axes now = joint_axes(&m->from->choice.layout, &rule);
+  rule.axes = (Axes){0};
+  for (int i = 0; i < now.n; i++)
+    if (now.at[i] != axis) rule.axes.at[rule.axes.n++] = now.at[i];
+  if (rule.axes.n == now.n) rule.axes.at[rule.axes.n++] = (uint8_t)axis;
+  add_rule(m, &rule, family);
+}
+
+static void toggle_dims(Moves *m) {
+  const Space *s = &m->j->space;
+  for (uint32_t d = 0; d < s->ndims; d++)
+    for (int k = 0; k < m->from->choice.mesh->naxes; k++) {
+      LayoutRule hard = {.dim = s->dim[d]->name}, soft = {.dim = s->dim[d]->name, .soft = true};
+      if (m->j->useful >> d & 1) toggle(m, hard, k, MOVE_DIM);
+      if (m->j->useful_soft >> d & 1) toggle(m, soft, k, MOVE_SOFT);
+    }
+}
+
+// Returns whether the set has no axis, one, all, or all but one.
+static bool is_usual(unsigned set, int naxes) {
+  int n = 0;
+  for (int k = 0; k < naxes; k++) n += set >> k & 1;
+  return n <= 1 || n >= naxes - 1;
+}
+
+// Splits parameters, gradients or the optimizer's tensors over usual sets of axes. Stages of ZeRO
+// include those below, so other stages are dropped; but parameters over some of the axes also go
+// with the optimizer's tensors over all of them.
+static void shard(Moves *m) {
+  static const LayoutScope scopes[] = {LAYOUT_OPTIMIZER, LAYOUT_GRADIENTS, LAYOUT_PARAMETERS};
+  const SearchChoice *from = &m->from->choice;
+  for (size_t i = 0; i < countof(scopes); i++)
+    for (unsigned set = 0; set < 1u << from->mesh->naxes; set++) {
+      if (!is_usual(set, from->mesh->naxes)) continue;
+      LayoutRule r = {.scope = scopes[i]};
+      for (int k = 0; k < from->mesh->naxes; k++)
+        if (set >> k & 1) r.axes.at[r.axes.n++] = (uint8_t)k;
+      Layout l = joint_with(m->j, m->a, &from->layout, &r);
+      add(m, from->mesh, &l, MOVE_SHARD);
+      for (size_t o = 0; o < countof(scopes); o++)
+        if (o != i) l = joint_with(m->j, m->a, &l, &(LayoutRule){.scope = scopes[o]});
+      add(m, from->mesh, &l, MOVE_SHARD);
+    }
+}
+
+// Exchanges two axes in all rules.
+static void exchange(Moves *m, int x, int y) {
+  const SearchChoice *from = &m->from->choice;
+  Layout l = {from->layout.n, arena_array(m->a, LayoutRule, from->layout.n + 1)};
+  memcpy(l.rule, from->layout.rule, l.n * sizeof *l.rule);
+  for (uint32_t i = 0; i < l.n; i++)
+    for (int k = 0; k < l.rule[i].axes.n; k++) {
+      uint8_t *axis = &l.rule[i].axes.at[k];
+      *axis = (uint8_t)(*axis == x ? y : *axis == y ? x : *axis);
+    }
+  add(m, from->mesh, &l, MOVE_MESH);
+}
+
+// Reverses the order of the axes of each rule that has several.
+static void reverse(Moves *m) {
+  const SearchChoice *from = &m->from->choice;
+  for (uint32_t i = 0; i < from->layout.n; i++) {
+    LayoutRule r = from->layout.rule[i];
+    if (r.scope != LAYOUT_ALL || r.axes.n < 2) continue;
+    for (int k = 0; k < r.axes.n; k++)
+      r.axes.at[k] = from->layout.rule[i].axes.at[r.axes.n - 1 - k];
+    add_rule(m, &r, MOVE_MESH);
+  }
+}
+
+void joint_moves(Joint *j, const Tried *c, TriedList *out) {
+  Moves m = {.j = j, .a = arena_new(), .from = c, .out = out};
+  const Mesh *mesh = c->choice.mesh;
+  toggle_dims(&m);
+  shard(&m);
+  reverse(&m);
+  for (int y = 1; y < mesh->naxes; y++)
+    for (int x = 0; x < y; x++) exchange(&m, x, y);
+  for (uint32_t i = 0; i < j->task->nmeshes; i++)
+    if (j->task->mesh[i].naxes == mesh->naxes)
+      add(&m, &j->task->mesh[i], &c->choice.layout, MOVE_MESH);
+  arena_free(m.a);
+}

@@ -1,0 +1,260 @@
+// Choices from which the joint search starts: what experts write first. On each mesh:
+//
+//   nothing is split
+//   data      the dims of the inputs over all axes, the first dim (the batch) as far as it goes;
+//             with and without ZeRO
+//   tensor    one axis splits a set of dims that covers the parameters, such as heads, hidden units
+//             and vocabulary: the sets with the lowest estimates on two processors;
+//             the others split data; with and without a soft rule for data on that axis, and ZeRO
+//   dims      the layouts of dims with the lowest estimates, by branch and bound (search.c), and these
+//             with ZeRO; if the space of dims is small
+//   yours     the layout that the user has written
+#include <math.h>
+
+#include "partition/search/choices_internal.h"
+
+// Kinds of seeds: the search prices some of each.
+enum {
+  NOTHING,
+  DATA,
+  DATA_SHARDED,
+  TENSOR,
+  TENSOR_SOFT,
+  TENSOR_SHARDED,
+  SOFT_SHARDED,
+  DIMS,
+  YOURS
+};
+enum {
+  TENSOR_SETS = 2, // sets of dims of parameters that the seeds use
+  SETS_TRIED = 24, // sets that are estimated to find them
+  DIMS_KEPT = 3,   // layouts that branch and bound is to find, and its estimates for that
+  DIMS_ESTIMATED = 60
+};
+// Share of the largest number of elements of parameters that such a set covers.
+static const double NEARLY_ALL = 0.95;
+
+typedef struct TensorSet {
+  DimSet set;
+  double seconds; // its estimate on two processors
+} TensorSet;
+
+typedef struct Seeds {
+  Joint *j;
+  Arena *a; // of layouts that are tried
+  uint32_t data[MAX_DIMS];
+  uint32_t ndata; // dims of inputs: the first dim of each input, then the second of each, ...
+  TensorSet tensor[TENSOR_SETS + 1]; // the dims that an axis of tensors may split
+  uint32_t ntensor;
+  TriedList *out;
+} Seeds;
+
+static void add(Seeds *s, const Mesh *mesh, const Layout *l, uint8_t family) {
+  bool isnew;
+  Tried *c = joint_enter(s->j, mesh, l, family, &isnew);
+  if (c && isnew) vec_push(s->j->a, *s->out) = c;
+}
+
+static bool is_data(const Seeds *s, uint32_t d) {
+  for (uint32_t i = 0; i < s->ndata; i++)
+    if (s->data[i] == d) return true;
+  return false;
+}
+
+static void add_data_dim(Seeds *s, const Dim *dim) {
+  const Space *space = &s->j->space;
+  for (uint32_t d = 0; d < space->ndims; d++)
+    if (space->dim[d] == dim && !is_data(s, d)) s->data[s->ndata++] = d;
+}
+
+static void find_data(Seeds *s) {
+  const Graph *g = s->j->task->model;
+  for (int place = 0; place < MAX_RANK; place++)
+    for (uint32_t i = 0; i < g->decl.n; i++) {
+      const Decl *d = &g->decl.at[i];
+      if (d->kind == DECL_INPUT && place < d->rank)
+        add_data_dim(s, dim_get(g->dims, d->dims[place]));
+    }
+}
+
+static Layout with_axis(const Seeds *s, const Layout *l, LayoutRule rule, int axis) {
+  rule.axes = joint_axes(l, &rule);
+  rule.axes.at[rule.axes.n++] = (uint8_t)axis;
+  return joint_with(s->j, s->a, l, &rule);
+}
+
+// Lets the axis split the first data dim that is long enough.
+static Layout split_data(const Seeds *s, const Mesh *mesh, const Layout *l, int axis) {
+  const Space *space = &s->j->space;
+  for (uint32_t i = 0; i < s->ndata; i++) {
+    const Dim *d = space->dim[s->data[i]];
+    LayoutRule rule = {.dim = d->name};
+    int64_t parts = axes_size(mesh, joint_axes(l, &rule)) * mesh->axis[axis].size;
+    if (d->size % parts == 0) return with_axis(s, l, rule, axis);
+  }
+  return *l;
+}
+
+static Axes all_axes(const Mesh *mesh, int but) {
+  Axes all = {0};
+  for (int k = 0; k < mesh->naxes; k++)
+    if (k != but) all.at[all.n++] = (uint8_t)k;
+  return all;
+}
+
+// Adds the layout with tensors of one or two kinds split over all axes, or over all but axis `but`.
+static void add_sharded(Seeds *s, const Mesh *mesh, const Layout *l, int but, uint8_t family) {
+  static const struct {
+    LayoutScope scope, also; // equal: one kind
+    bool all;
+  } ways[] = {{LAYOUT_PARAMETERS, LAYOUT_PARAMETERS, true},
+              {LAYOUT_PARAMETERS, LAYOUT_GRADIENTS, true},
+              {LAYOUT_OPTIMIZER, LAYOUT_OPTIMIZER, true},
+              {LAYOUT_PARAMETERS, LAYOUT_PARAMETERS, false}};
+  for (size_t i = 0; i < countof(ways); i++) {
+    Axes axes = all_axes(mesh, ways[i].all ? -1 : but);
+    LayoutRule rule = {.scope = ways[i].scope, .axes = axes};
+    LayoutRule also = {.scope = ways[i].also, .axes = axes};
+    Layout with = joint_with(s->j, s->a, l, &rule);
+    with = joint_with(s->j, s->a, &with, &also);
+    add(s, mesh, &with, family);
+  }
+}
+
+static Layout data_layout(const Seeds *s, const Mesh *mesh, int but) {
+  Layout l = {.rule = arena_array(s->a, LayoutRule, 1)};
+  for (int k = 0; k < mesh->naxes; k++)
+    if (k != but) l = split_data(s, mesh, &l, k);
+  return l;
+}
+
+// Returns the number of elements of all parameters that have a dim of the set.
+static double covered(const Seeds *s, DimSet set) {
+  const Graph *g = s->j->task->model;
+  double sum = 0;
+  for (uint32_t i = 0; i < g->decl.n; i++) {
+    const Decl *d = &g->decl.at[i];
+    double elements = 1;
+    bool has = false;
+    for (int k = 0; k < d->rank; k++) {
+      const Dim *dim = dim_get(g->dims, d->dims[k]);
+      elements *= (double)dim->size;
+      for (uint32_t x = 0; x < s->j->space.ndims; x++)
+        has |= (set >> x & 1) && s->j->space.dim[x] == dim;
+    }
+    if (d->kind == DECL_PARAM && has) sum += elements;
+  }
+  return sum;
+}
+
+// Returns whether each dim of the set covers parameters that the others do not.
+static bool is_needed(const Seeds *s, DimSet set) {
+  for (uint32_t d = 0; set >> d; d++)
+    if ((set >> d & 1) && covered(s, set & ~((DimSet)1 << d)) == covered(s, set)) return false;
+  return true;
+}
+
+// Inserts a set of dims into s->tensor, those with the lowest estimates on two processors.
+static void insert_set(Seeds *s, DimSet set) {
+  const Mesh two = {.naxes = 1, .axis = {{.name = "axis", .size = 2}}};
+  View view = {.mesh = &two};
+  Layout l;
+  if (!space_layout(&s->j->space, s->a, &view, &set, &l)) return;
+  TensorSet new = {set, search_cost(s->j->task, &two, &l).seconds};
+  uint32_t i = s->ntensor < TENSOR_SETS ? s->ntensor++ : TENSOR_SETS;
+  for (; i > 0 && new.seconds < s->tensor[i - 1].seconds; i--) s->tensor[i] = s->tensor[i - 1];
+  s->tensor[i] = new;
+}
+
+// Finds the sets of dims that an axis of tensors splits: together they occur in nearly all elements
+// of parameters, and no dim of data is among them.
+static void find_tensor(Seeds *s) {
+  const Space *space = &s->j->space;
+  double most = 0;
+  DimSet data = 0;
+  for (uint32_t i = 0; i < s->ndata; i++) data |= (DimSet)1 << s->data[i];
+  for (uint32_t i = 0; i < space->nsets; i++)
+    if (!(space->set[i] & data)) most = fmax(most, covered(s, space->set[i]));
+  for (uint32_t i = 1, tried = 0; i < space->nsets && tried < SETS_TRIED; i++) {
+    DimSet set = space->set[i];
+    if ((set & data) || covered(s, set) < NEARLY_ALL * most || !is_needed(s, set)) continue;
+    insert_set(s, set);
+    tried++;
+  }
+}
+
+// Adds the dims of the set that are long enough to the axis of the layout.
+static Layout split_tensors(const Seeds *s, const Mesh *mesh, Layout l, int axis, DimSet set) {
+  const Space *space = &s->j->space;
+  for (uint32_t d = 0; d < space->ndims; d++)
+    if ((set >> d & 1) && space->dim[d]->size % mesh->axis[axis].size == 0)
+      l = with_axis(s, &l, (LayoutRule){.dim = space->dim[d]->name}, axis);
+  return l;
+}
+
+// Adds the layouts in which the axis splits the dims of tensors, and the other axes split data.
+static void add_tensor(Seeds *s, const Mesh *mesh, int axis, DimSet set) {
+  Layout l = split_tensors(s, mesh, data_layout(s, mesh, axis), axis, set);
+  add(s, mesh, &l, TENSOR);
+  add_sharded(s, mesh, &l, axis, TENSOR_SHARDED);
+  if (!s->ndata) return;
+  uint32_t d = s->data[s->ndata > 1];
+  LayoutRule soft = {.dim = s->j->space.dim[d]->name, .soft = true};
+  l = with_axis(s, &l, soft, axis);
+  add(s, mesh, &l, TENSOR_SOFT);
+  add_sharded(s, mesh, &l, axis, SOFT_SHARDED);
+}
+
+static void add_own(Seeds *s) {
+  const SearchChoice *own = s->j->task->own;
+  if (own) add(s, own->mesh, &own->layout, YOURS);
+}
+
+static uint32_t count_sizes(const SearchTask *t) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < t->nmeshes * MAX_AXES; i++) {
+    const Mesh *mesh = &t->mesh[i / MAX_AXES];
+    bool isnew = (int)(i % MAX_AXES) < mesh->naxes;
+    for (uint32_t k = 0; k < i && isnew; k++)
+      isnew = t->mesh[k / MAX_AXES].axis[k % MAX_AXES].size != mesh->axis[i % MAX_AXES].size;
+    n += isnew;
+  }
+  return n;
+}
+
+// Branch and bound first estimates each set of dims on an axis of each size.
+static void add_dims(Seeds *s) {
+  Joint *j = s->j;
+  SearchTask t = *j->task;
+  double estimates = (double)j->space.nsets * count_sizes(&t) + DIMS_ESTIMATED;
+  double work = joint_estimates(j, estimates);
+  if (work > j->work / 4 || !joint_spend(j, work)) return;
+  t.memory = (double)INFINITY;
+  t.keep = DIMS_KEPT;
+  t.estimates = DIMS_ESTIMATED;
+  t.estimated = NULL;
+  const SearchResult *r = search_layouts(j->a, &t);
+  for (uint32_t i = 0; i < r->n; i++) {
+    add(s, r->at[i].mesh, &r->at[i].layout, DIMS);
+    add_sharded(s, r->at[i].mesh, &r->at[i].layout, -1, DIMS);
+  }
+}
+
+void joint_seeds(Joint *j, TriedList *out) {
+  Seeds s = {.j = j, .a = arena_new(), .out = out};
+  find_data(&s);
+  find_tensor(&s);
+  add_own(&s);
+  add_dims(&s);
+  for (uint32_t i = 0; i < j->task->nmeshes; i++) {
+    const Mesh *mesh = &j->task->mesh[i];
+    Layout data = data_layout(&s, mesh, -1);
+    add(&s, mesh, &(Layout){0}, NOTHING);
+    add(&s, mesh, &data, DATA);
+    add_sharded(&s, mesh, &data, -1, DATA_SHARDED);
+    for (int k = 0; k < mesh->naxes; k++)
+      for (uint32_t n = 0; n < s.ntensor && n < (mesh->naxes > 2 ? 1 : TENSOR_SETS); n++)
+        add_tensor(&s, mesh, k, s.tensor[n].set);
+  }
+  arena_free(s.a);
+}
