@@ -34,8 +34,9 @@
 //   gpu_product_plan.c, gpu_product_fill.c, gpu_product_parts.c, gpu_product.c   kernels that are
 //   products, in tiles
 //   gpu_scatter_plan.c, gpu_scatter.c   kernels that only scatter, by owners of rows
-//   gpu_scores_form.c, gpu_scores_plan.c, gpu_scores_fill.c, gpu_scores_rows.c, gpu_scores_online.c, gpu_scores_live.c,
-//   gpu_scores.c    kernels with scores of attention, in tiles
+//   gpu_scores_form.c, gpu_scores_plan.c, gpu_scores_fill.c, gpu_scores_rows.c,
+//   gpu_scores_online.c, gpu_scores_live.c, gpu_scores.c    kernels with scores of attention, in
+//   tiles
 //   gpu_combine.c   NAME_combine: joins partial rows
 //   gpu_emit.c      the functions of a kernel
 //   gpu_rows.c      ordered operations: the elements of a row

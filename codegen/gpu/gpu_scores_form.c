@@ -79,8 +79,8 @@ bool gpu_scores_online(const Kernel *k, int phase, GpuOnline *out) {
 
 // -- sweeps ---------------------------------------------------------------------------------------
 
-// Returns by statement whether it is the maximum, the score of a later phase, or depends on one of
-// them: no factor of the softmax may. The caller frees the array.
+// Returns by statement whether it is the maximum or a score, or depends on one of them: a factor of
+// the softmax must not. The caller frees the array.
 static bool *late_statements(const Kernel *k, const GpuOnline *o) {
   bool *late = mem_zeroed(k->nstmts, sizeof *late);
   for (int i = 0; i < k->nstmts; i++) {

@@ -20,13 +20,13 @@
 
 static LLVMValueRef lowest(Emit *e) { return emit_identity(e, OP_MAX, TYPE_F32, false); }
 
-// Emits exp(a - m), where m may be the maximum of no scores yet.
+// Emits exp(a - m).
 static LLVMValueRef power(Emit *e, LLVMValueRef a, LLVMValueRef m) {
   return math_exp(e, LLVMBuildFSub(e->b, a, m, ""));
 }
 
-// Emits a value that is equal to m if that is finite, else 0: -inf - -inf would be NaN.
-static LLVMValueRef finite(Emit *e, LLVMValueRef m) {
+// Emits m, or 0 where m is -inf, the maximum of no scores: -inf - -inf would be NaN.
+static LLVMValueRef base_of(Emit *e, LLVMValueRef m) {
   LLVMValueRef none = LLVMBuildFCmp(e->b, LLVMRealOEQ, m, lowest(e), "");
   return pick(e, none, LLVMConstNull(e->f32), m);
 }
@@ -45,7 +45,7 @@ LLVMValueRef gpu_scores_online_add(GpuScoresEmit *x, const GpuOnline *o, int hal
   LLVMValueRef old = emit_read(e, e->f32, max->at), m = old, part = NULL;
   for (int i = 0; i < n; i++) m = emit_join(e, OP_MAX, TYPE_F32, m, a[i]);
   if (x->t->sweep) m = maximum_of_row(x, m);
-  LLVMValueRef base = finite(e, m), scale = power(e, old, base);
+  LLVMValueRef base = base_of(e, m), scale = power(e, old, base);
   for (int i = 0; i < n; i++) {
     a[i] = power(e, a[i], base);
     part = part ? LLVMBuildFAdd(e->b, part, a[i], "") : a[i];

@@ -105,8 +105,8 @@ void gpu_scores_half(GpuScoresEmit *x, int half) {
 
 void gpu_scores_rows(GpuScoresEmit *x, int phase) {
   Emit *e = &x->g->e;
-  for (int l = 0; l < e->k->nouter;
-       l++) // a row value has no result: it is stored with the first one
+  // a row value does not vary along the results: it is stored with the first one
+  for (int l = 0; l < e->k->nouter; l++)
     if (x->t->results >> l & 1) e->counter[l] = i64_of(e, 0);
   for (int h = 0; h < GPU_SCORES_HALVES; h++) {
     gpu_scores_half(x, h);

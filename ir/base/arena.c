@@ -3,9 +3,10 @@
 // Small requests are taken from the newest block. A large request gets an allocation of its own,
 // and a small header for it in the newest block. Both kinds are thus released in the reverse order
 // of allocation. New memory is expensive mainly because of page faults. Blocks of full size
-// therefore use huge pages where the system has them, and a few released blocks of each size are
-// kept for later arenas. New memory comes zeroed from the system, and pages of it that nobody
-// writes to cost nothing: a table may be made larger than it is likely to become.
+// therefore use huge pages where the system has them, and a few released blocks of each size and a
+// few large allocations are kept for later arenas. New memory comes zeroed from the system, and
+// pages of it that nobody writes to cost nothing: a table may be made larger than it is likely to
+// become.
 #include "ir/base/arena.h"
 
 #include "ir/base/guard.h"
@@ -74,10 +75,10 @@ struct Arena {
 
 static _Atomic(Block *) spare[SIZES][SPARES]; // released blocks, kept for reuse
 
-// A released large allocation that is kept for reuse. The structure lies in that memory.
+// A released large allocation that is kept for reuse. This structure is at its start.
 typedef struct SpareLarge {
   void *base;
-  size_t size; // bytes from this structure on
+  size_t size; // bytes of the allocation, of which this structure takes the first
 } SpareLarge;
 static _Atomic(SpareLarge *) spare_large[LARGE_SPARES];
 

@@ -22,8 +22,10 @@ void arena_keep(Arena *a);
 void *arena_alloc(Arena *a, size_t bytes);
 void *arena_alloc_raw(Arena *a, size_t bytes); // like arena_alloc, but the bytes are not zeroed
 
-// Gives the memory of one large allocation of the arena, which begins at `at`, back to the system
-// before the arena is freed. Does nothing for NULL, and for small allocations, which lie in blocks.
+// Releases one large allocation of the arena (2 MiB or more), which begins at `at`, before the
+// arena is freed or reset. Nobody may read it any more: its memory is kept for later allocations,
+// or given back to the system. Does nothing for NULL, and for smaller allocations, which lie in
+// blocks.
 void arena_release(Arena *a, const void *at);
 
 // A point in the history of an arena. arena_reset(a, mark) releases everything that was allocated
@@ -35,7 +37,7 @@ typedef struct ArenaMark {
 ArenaMark arena_mark(const Arena *a);
 void arena_reset(Arena *a, ArenaMark mark);
 
-// Gives the blocks that are kept for later arenas back to the system. Thread rule: any thread.
+// Gives the memory that is kept for later allocations back to the system. Thread rule: any thread.
 void arena_drop_spares(void);
 
 // Returns the bytes that the arena has allocated from the system.

@@ -30,7 +30,7 @@ typedef struct NodeSlot {
 struct GraphTable {
   NodeSlot *slot;
   uint32_t cap;
-  uint32_t expected; // about as many nodes the graph will have
+  uint32_t expected; // about how many nodes the graph will have
   bool stale; // ids in the table may be wrong, or it is full: the next search fills a new table
   TextIndex decls, names;
 };

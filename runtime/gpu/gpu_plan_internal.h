@@ -95,9 +95,9 @@ bool gpu_inputs_measure(DeviceWork *w, StepPlan *p, const GpuRound *round);
 bool gpu_inputs_plan(DeviceWork *w, StepPlan *p, GpuRound *round);
 bool gpu_judge_measure(DeviceWork *w, StepPlan *p, const GpuRound *round);
 bool gpu_judge_plan(DeviceWork *w, StepPlan *p, GpuRound *round);
-// Signs of progress (StepPlan.signs): the bytes of their record; the record; a sign.
-size_t gpu_signs_record(const DeviceWork *w);
-void gpu_signs_begin(DeviceWork *w, StepPlan *p);
-void gpu_signs_add(DeviceWork *w, StepPlan *p);
+// Signs of progress (StepPlan.signs), which only steps of several ranks have.
+size_t gpu_signs_record(const DeviceWork *w);     // returns the bytes of their record in the table
+void gpu_signs_begin(DeviceWork *w, StepPlan *p); // writes the record, and sets StepPlan.signs
+void gpu_signs_add(DeviceWork *w, StepPlan *p);   // adds a sign behind the current round
 
 #endif

@@ -158,8 +158,10 @@ bool gpu_judge_plan(DeviceWork *w, StepPlan *p, GpuRound *round) {
 
 // -- signs of progress --------------------------------------------------------------------------
 
-// A long step has about so many signs, and a short one a sign every so many rounds.
-enum { SIGNS = 32, SIGN_ROUNDS = 16 };
+enum {
+  SIGNS = 32,      // about how many signs a long step has
+  SIGN_ROUNDS = 16 // least number of rounds between two signs: a shorter step has none
+};
 
 size_t gpu_signs_record(const DeviceWork *w) { return has_peers(w) ? sizeof(GpuJudging) : 0; }
 
