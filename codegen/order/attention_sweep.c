@@ -30,6 +30,17 @@ static bool reduces_keys(const Search *s, NodeId n, Op op) {
   return x->op == op && x->region == o->region && list_same(&over, &keys) && x->type != TYPE_F64;
 }
 
+// Returns whether condition c is the mask of a dropout: it compares random numbers, one for each
+// key. Other masks may discard all keys of a row, for which e / z is NaN and the result is still 0.
+// A sweep cannot tell that row from one that keeps a NaN, because it divides its sums by z.
+static bool drops_keys(const Search *s, NodeId c) {
+  const Node *x = graph_node(s->g, c), *o = graph_node(s->g, s->o);
+  Dims keys = dims_make(o->attr.ndims, o->attr.dims);
+  bool draws = false;
+  for (int i = 0; i < x->nargs; i++) draws |= op_is_draw((Op)graph_node(s->g, x->args[i])->op);
+  return draws && list_has_all(&x->dims, &keys);
+}
+
 static bool add_factor(Search *s, NodeId n) {
   if (s->scores->dots[n] || s->nfactors == MOST_FACTORS) return false;
   s->factor[s->nfactors++] = n;
@@ -53,14 +64,16 @@ static NodeId scaled(Search *s, NodeId n) {
   switch ((int)x->op) {
   case OP_NEG: return a[0];
   case OP_CAST: return dtype_is_float(type_of(s->g, a[0])) ? a[0] : 0;
-  case OP_WHERE: return attention_is_zero(s->g, a[2]) && add_factor(s, a[0]) ? a[1] : 0;
+  case OP_WHERE:
+    return attention_is_zero(s->g, a[2]) && drops_keys(s, a[0]) && add_factor(s, a[0]) ? a[1] : 0;
   case OP_MUL: return add_factor(s, a[!score]) ? a[score] : 0;
   case OP_DIV: return add_divisor(s, a[1]) ? a[0] : 0;
   }
   return 0;
 }
 
-// Follows the factors of weight w down to the exponentials s->e. Returns false if there are none.
+// Follows the factors of weight w down to the exponentials of a softmax, and sets s->e, s->factor
+// and s->found.sum. Returns false if it comes to another operation before.
 static bool follow(Search *s, NodeId w) {
   s->found = (Sweep){0};
   s->nfactors = 0;
@@ -69,7 +82,7 @@ static bool follow(Search *s, NodeId w) {
   return w != 0;
 }
 
-// Sets s->found.max if the exponentials and the sum are those of a softmax.
+// Sets s->found.max, and returns whether the exponentials and the sum are those of a softmax.
 static bool find_maximum(Search *s) {
   const Graph *g = s->g;
   if (!s->found.sum || attention_without_casts(g, graph_node(g, s->found.sum)->args[0]) != s->e)
@@ -81,7 +94,8 @@ static bool find_maximum(Search *s) {
                                            attention_without_casts(g, minus->args[0]);
 }
 
-// Returns whether no factor depends on the maximum, and so on what is known after the sweep only.
+// Returns whether all factors are known before the sweep: none depends on the maximum. `a` is for
+// scratch.
 static bool factors_are_early(Arena *a, const Search *s) {
   NodeId max = s->found.max;
   ArenaMark mark = arena_mark(a);

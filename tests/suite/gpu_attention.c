@@ -59,6 +59,11 @@ static const AttentionCase cases[] = {
      LONG("t = 70, k = 8") SCORES
      "seen[t, s] = index[s] >= index[t] + 2\np = softmax[s](where(seen, score, -inf))\n" WEIGHTED,
      ALONE},
+    {"rows without keys that are 0", "f32",
+     LONG("t = 70, k = 8") SCORES
+     "seen[t, s] = index[s] + 2 <= index[t]\n"
+     "p = where(seen, softmax[s](where(seen, score, -inf)), 0)\n" WEIGHTED,
+     NULL, NULL, 5},
     {"indices that wrap", "f32",
      LONG("t = 70, k = 8") SCORES "seen[t, s] = index[s] + 2147483640 <= index[t]\n"
                                   "p = softmax[s](where(seen, score, -inf))\n" WEIGHTED,
