@@ -150,6 +150,22 @@ sed 's/loss = mean/loss = 100 * mean/' "$digits" >"$tmp/steep.mesh" # its first 
   must "$gpu" train "$tmp/zero.mesh" --data-dir "$tmp" --np 2 $split -q --save-params "$tmp/two.safetensors"
 }
 same "parameters behind skipped steps" "$tmp/one.safetensors" "$tmp/two.safetensors"
+# Parameters that are gathered after the decision keep their values in a skipped step.
+cat >"$tmp/gathered.mesh" <<'END'
+dim b = 4, h = 8
+input x[b]
+param w[h] = 1
+loss = mean[b, h](square(w - 1 / x))
+data train over b { x = csv("zero.csv", column = 0), shuffle = false }
+train loss { optimizer = adam(lr = 0.1), steps = 6, on_nonfinite = skip }
+END
+# shellcheck disable=SC2086
+{
+  equal "skipped steps with ZeRO" 2 "$tmp/gathered.mesh" --data-dir "$tmp" $split,optimizer/all=rows
+  must "$gpu" train "$tmp/gathered.mesh" --data-dir "$tmp" $split,optimizer/all=rows -q --save-params "$tmp/one.safetensors"
+  must "$gpu" train "$tmp/gathered.mesh" --data-dir "$tmp" --np 2 $split,optimizer/all=rows -q --save-params "$tmp/two.safetensors"
+}
+same "parameters behind skipped steps with ZeRO" "$tmp/one.safetensors" "$tmp/two.safetensors"
 sed 's/, on_nonfinite = skip//' "$tmp/zero.mesh" >"$tmp/stops.mesh"
 # shellcheck disable=SC2086
 {

@@ -86,14 +86,28 @@ static bool writes_lasting(const Program *p, const Gemm *g) {
   return lasting;
 }
 
-// Returns StepPlan.halves. A product after the commit is computed in any case. That changes nothing
-// in a step that is not committed, unless the result outlives the step.
-static bool needs_halves(const Program *p) {
+// Returns whether a collective writes memory that outlives the step.
+static bool gathers_lasting(const Program *p, const Collective *c) {
+  bool lasting = false;
+  for (uint32_t i = 0; i < c->nparts; i++) lasting = lasting || is_lasting(p, c->part[i].dst);
+  return lasting;
+}
+
+// Returns whether instruction `in` would change memory that outlives the step if it ran after the
+// commit of a step that is not good: products and messages run in any case, kernels do not.
+// messages: collectives are messages between ranks.
+static bool cannot_be_left_out(const Program *p, const Instr *in, bool messages) {
+  if (in->kind == INSTR_GEMM) return writes_lasting(p, &in->u.gemm);
+  return messages && in->kind == INSTR_COLLECTIVE && gathers_lasting(p, &in->u.collective);
+}
+
+// Returns StepPlan.halves.
+static bool needs_halves(const Program *p, bool messages) {
   bool after_commit = false, halves = false;
   for (uint32_t i = 0; i < p->ninstrs; i++) {
     const Instr *in = &p->instr[i];
     after_commit = after_commit || in->kind == INSTR_COMMIT;
-    halves = halves || (after_commit && in->kind == INSTR_GEMM && writes_lasting(p, &in->u.gemm));
+    halves = halves || (after_commit && cannot_be_left_out(p, in, messages));
   }
   return halves;
 }
@@ -101,7 +115,7 @@ static bool needs_halves(const Program *p) {
 static StepPlan plan_begin(const Exec *e) {
   return (StepPlan){.rows = e->rows,
                     .defers = gpu_plan_defers(e),
-                    .halves = needs_halves(e->program),
+                    .halves = needs_halves(e->program, e->ranks != NULL),
                     .commit = UINT32_MAX};
 }
 
