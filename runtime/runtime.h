@@ -133,9 +133,9 @@ MUST_USE bool exec_find_not_finite(Exec *e, int64_t step, NotFinite *out);
 // Returns whether the device that runs e, if there is one, has not failed. Otherwise adds its error
 // to d: then values that were read since may be wrong.
 MUST_USE bool exec_works(const Exec *e, Diag *d);
-// Returns true if this process has been asked to stop. With ranks, returns true on all ranks if one
-// of them had been asked before the last finished step of e ended (on the CPU) or was started (on a
-// device).
+// Returns true if this process has been asked to stop. With several ranks, returns true on all if
+// one of them had been asked before the last finished step of e ended (on the CPU) or was started
+// (on a device).
 bool exec_stop_asked(const Exec *e);
 // Returns the address of a tensor if all its elements are in memory of this process in declared
 // order, as with one processor; otherwise NULL. A step overwrites inputs.

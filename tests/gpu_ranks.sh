@@ -175,6 +175,13 @@ sed 's/, on_nonfinite = skip//' "$tmp/zero.mesh" >"$tmp/stops.mesh"
 holds "a loss that is not finite" $? 4
 same "where it is not finite" "$tmp/cpu.out" "$tmp/gpu.out"
 
+# A signal that asks to stop, to one rank and to two
+for ranks in 1 2; do
+  rm -rf "$tmp/asked"
+  timeout --preserve-status -k 30 -s TERM 3 "$gpu" train "$digits" --np $ranks --mesh rows=2 --layout b=rows -q --set train.steps=1000000 --checkpoint-dir "$tmp/asked" >/dev/null 2>&1
+  holds "a signal to $ranks ranks" $? 75
+done
+
 # Values go between one process and several.
 split="--mesh rows=2,cols=2 --layout b=rows,h=cols"
 # shellcheck disable=SC2086

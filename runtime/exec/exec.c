@@ -699,7 +699,11 @@ void exec_free(Exec *e) {
   free(e);
 }
 
-bool exec_stop_asked(const Exec *e) { return e->ranks ? e->asked : exec_stop_requested(e); }
+// With a single rank there is nobody to agree with, and a device does not set e->asked
+// (GpuVote.asked).
+bool exec_stop_asked(const Exec *e) {
+  return e->ranks && ranks_count(e->ranks) > 1 ? e->asked : exec_stop_requested(e);
+}
 const CommCount *exec_counts(const Exec *e) { return &e->comm->count; }
 bool exec_is_stuck(const Exec *e) { return e && e->under_way; }
 int exec_workers(const Exec *e) { return e->workers; }
