@@ -48,6 +48,13 @@ static void print_rules(const PlanReport *r) {
            1e3 * r->rule[i].seconds, signed_bytes(r->s->arena, r->rule[i].peak));
 }
 
+// Returns what is proven about the best layout.
+static const char *proof_text(const SearchResult *f) {
+  return f->proven ? "none takes less time: proven"
+         : f->all  ? "some need recomputation, whose price is interpolated, so that is no proof"
+                   : "not all, so that is no proof";
+}
+
 // Prints what was searched, and what is proven.
 static void print_search(const PlanReport *r) {
   const SearchResult *f = r->found;
@@ -55,7 +62,7 @@ static void print_search(const PlanReport *r) {
   printf("%s: %u of %.0f layout%s on %lld processor%s priced in %.2f s; %s\n",
          r->s->opt->argument.at[0], f->npriced, f->candidates, plural((int64_t)f->candidates),
          (long long)processors, plural(processors), r->seconds,
-         f->proven ? "none takes less time: proven" : "not all, so that is no proof");
+         proof_text(f));
   printf("products alone, evenly divided, take %.3f ms\n", 1e3 * r->products);
   if (f->over_memory)
     printf("%llu need%s more than %s a processor\n", (unsigned long long)f->over_memory,

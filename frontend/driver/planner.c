@@ -187,6 +187,16 @@ static bool say_too_large(Session *s, const SearchTask *t, const SearchChoice *l
                    layout_option(s->arena, least->mesh, &least->layout));
 }
 
+// Returns whether no price needed recomputation whose cost is interpolated or extrapolated. Such a
+// price may differ by some percent from the prediction for the whole program.
+static bool prices_prove(const SearchTask *t, const SearchResult *r) {
+  for (uint32_t i = 0; i < r->npriced; i++) {
+    const SearchPrice *p = &r->priced[i].price;
+    if (p->again > 0 || (t->npriced > 1 && p->programs > 1)) return false;
+  }
+  return true;
+}
+
 static void show_priced(void *progress, uint64_t n) {
   progress_show(progress, "%llu layouts priced", (unsigned long long)n);
 }
@@ -199,6 +209,7 @@ bool planner_search(Session *s, const SearchTask *t, SearchResult **out) {
   task.watcher = &progress;
   *out = search_best(s->arena, &task);
   progress_clear(&progress);
+  (*out)->proven = (*out)->proven && prices_prove(t, *out);
   return (*out)->n || say_too_large(s, t, &(*out)->smallest);
 }
 

@@ -169,8 +169,8 @@ SearchResult *joint_search(Arena *a, const SearchTask *t, bool all) {
   Joint j;
   joint_new(&j, a, t, r);
   r->candidates = joint_count(&j);
-  r->proven = all && price_all(&j);
-  if (!r->proven) seed_and_climb(&j);
+  r->all = r->proven = all && price_all(&j);
+  if (!r->all) seed_and_climb(&j);
   keep_best(&j, r);
   list_priced(&j, r);
   return r;

@@ -87,6 +87,7 @@ typedef struct SearchResult {
   const SearchChoice *priced; // all of them, also those that do not fit the memory
   uint64_t estimated; // number of layouts whose cost was estimated; lower bounds exclude the others
   uint64_t over_memory; // number of estimated layouts that do not fit the memory
+  bool all;             // search_best priced all layouts of the space
   bool proven;  // no layout of the space is cheaper than at[0]; false: the search ended early
   bool ranked;  // proven, and no layout outside the list is cheaper than its last entry
   double bound; // lower bound of the seconds of all layouts; 0: not known
