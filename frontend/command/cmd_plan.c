@@ -48,6 +48,12 @@ static void print_rules(const PlanReport *r) {
            1e3 * r->rule[i].seconds, signed_bytes(r->s->arena, r->rule[i].peak));
 }
 
+// Returns the number of layouts in the space as text. Too many sets of dims are not counted.
+static const char *count_text(const PlanReport *r) {
+  double n = r->found->candidates;
+  return isinf(n) ? "very many" : arena_printf(r->s->arena, "%.0f", n);
+}
+
 // Returns what is proven about the best layout.
 static const char *proof_text(const SearchResult *f) {
   return f->proven ? "none takes less time: proven"
@@ -59,10 +65,9 @@ static const char *proof_text(const SearchResult *f) {
 static void print_search(const PlanReport *r) {
   const SearchResult *f = r->found;
   int64_t processors = mesh_size(r->use->mesh);
-  printf("%s: %u of %.0f layout%s on %lld processor%s priced in %.2f s; %s\n",
-         r->s->opt->argument.at[0], f->npriced, f->candidates, plural((int64_t)f->candidates),
-         (long long)processors, plural(processors), r->seconds,
-         proof_text(f));
+  printf("%s: %u of %s layout%s on %lld processor%s priced in %.2f s; %s\n",
+         r->s->opt->argument.at[0], f->npriced, count_text(r), f->candidates == 1 ? "" : "s",
+         (long long)processors, plural(processors), r->seconds, proof_text(f));
   printf("products alone, evenly divided, take %.3f ms\n", 1e3 * r->products);
   if (f->over_memory)
     printf("%llu need%s more than %s a processor\n", (unsigned long long)f->over_memory,

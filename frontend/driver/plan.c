@@ -1,5 +1,6 @@
 // Collects what `meshc plan` reports: searches layouts, compiles the best and compares them. See
 // plan.h.
+#include <math.h>
 #include <string.h>
 
 #include "frontend/driver/plan.h"
@@ -179,7 +180,8 @@ json_t *plan_json(const PlanReport *r) {
   json_t *out = json_object(), *list = json_array();
   json_object_set_new(out, "schema", json_string("meshc.plan/3"));
   json_object_set_new(out, "model", json_text(r->s->opt->argument.at[0]));
-  json_object_set_new(out, "candidates", json_real(r->found->candidates));
+  double all = r->found->candidates;
+  json_object_set_new(out, "candidates", isinf(all) ? json_null() : json_real(all));
   json_object_set_new(out, "priced", json_integer((json_int_t)r->found->npriced));
   json_object_set_new(out, "estimated", json_integer((json_int_t)r->found->estimated));
   json_object_set_new(out, "over_memory", json_integer((json_int_t)r->found->over_memory));
