@@ -6,7 +6,7 @@
 #include "frontend/driver/plan.h"
 #include "frontend/driver/price.h"
 
-enum { MAX_PROCESSORS = 1 << 20 };
+enum { MAX_PROCESSORS = 1 << 16 }; // as a mesh can have
 
 // Sets *mesh to the *n meshes to search: all shapes of --processors processors. Without the option
 // it is the model's mesh, or one processor if the model has no mesh. Returns false after an error.
