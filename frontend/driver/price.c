@@ -78,9 +78,10 @@ static bool recompute(const Pricer *p, const Mesh *mesh, const Layout *layout, S
   for (size_t i = 0; i < countof(levels) && price->peak > memory; i++) {
     if (!price_at(p, mesh, layout, levels[i], &now)) return false;
     int programs = price->programs + 1;
-    if (levels[i] == AGAIN_SEGMENTS && now.peak <= memory)
+    if (levels[i] == AGAIN_SEGMENTS && now.peak <= memory) {
       now = price_between(&before, &now, (before.peak - memory) / (before.peak - now.peak));
-    else if (levels[i] != AGAIN_GATHERS)
+      now.peak = memory; // rounded, it might be above
+    } else if (levels[i] != AGAIN_GATHERS)
       now.again = 1;
     before = now;
     if (now.peak <= memory || now.peak < price->peak) *price = now;
