@@ -15,8 +15,9 @@
 typedef struct Tried {
   SearchChoice choice;
   const char *key; // mesh and layout as text, rules sorted: equal for equal choices
-  uint8_t family;  // of the move or the seed that led here, for the selection of what to price
-  bool estimated, priced, expanded;
+  uint8_t family;  // kind of the move or the seed that led here; some of each kind are priced
+  bool estimated, priced;
+  bool expanded;   // its moves are in the table
   bool over;       // the estimated memory is more than that of the task
   bool impossible; // it cannot be compiled
 } Tried;
@@ -80,7 +81,8 @@ SearchResult *joint_search(Arena *a, const SearchTask *t, bool all);
 // Choices that differ only in the order of the axes of a dim, or that a dim is too short for,
 // count, too.
 double joint_count(const Joint *j);
-// Appends all choices of the space to `out`.
+// Appends all choices of the space to `out`, those that layout_check refuses left out. Where
+// several of more than two axes split one dim, only their order in the mesh is listed.
 void joint_every(Joint *j, TriedList *out);
 
 #endif

@@ -15,7 +15,7 @@ double joint_count(const Joint *j) {
   return all;
 }
 
-// A choice that is being made: the sets of dims and the soft dims of the axes before `axis`.
+// What the functions that list the choices of one mesh share.
 typedef struct Every {
   Joint *j;
   Arena *a; // of layouts that are tried
@@ -47,7 +47,9 @@ static void add_stages(const Every *e, const Layout *l) {
     }
 }
 
-// Adds all choices that give the axes before number `axis`, in this order, what `l` gives them.
+// Adds all choices in which the axes order[0] .. order[axis - 1] have the dims and the soft dims
+// that layout `l` gives them. The others take theirs in the order of `order`: of axes that split
+// one dim, the first splits it into the outermost blocks.
 static void add_axes(const Every *e, const uint8_t order[], int axis, const Layout *l) {
   const Space *s = &e->j->space;
   if (axis == e->mesh->naxes) {
@@ -67,6 +69,7 @@ static void add_axes(const Every *e, const uint8_t order[], int axis, const Layo
     }
 }
 
+// On meshes of two axes both orders are listed, on meshes of more axes only that of the mesh.
 void joint_every(Joint *j, TriedList *out) {
   static const uint8_t usual[MAX_AXES] = {0, 1, 2, 3, 4, 5, 6, 7}, other[2] = {1, 0};
   Every e = {.j = j, .a = arena_new(), .out = out};

@@ -2,7 +2,8 @@
 // the compiled program, recomputation included where the memory asks for it.
 //
 // A price takes milliseconds, so a search compiles some dozens of programs of a large model. Where
-// the whole space has no more choices than that, all are priced, and the best is proven. Otherwise:
+// the whole space has no more choices than that, all are priced, and the best price is proven.
+// Otherwise:
 //
 //   1. seeds  what experts write first (seeds.c); some of each kind are priced
 //   2. climb  the best choice that has not been expanded yet is expanded: all choices that one move

@@ -1,10 +1,16 @@
-// The search for a layout: finds the cheapest ways to split the dims that a user can name over the
-// axes of a mesh, and proves that no other way costs less.
+// The search for a layout: finds the cheapest layouts on given meshes. There are two searches:
 //
-// The estimated cost of a layout is measured, not modelled: the graph is placed and lowered under
-// it, and the flops, memory traffic and bytes sent of one processor are counted. Rounds of a `for`
-// cost the same, so the cost of a model with many rounds is extrapolated from models with one and
-// two rounds (SearchSample).
+//   search_best     over dims, soft rules and the stages of ZeRO, by price (SearchPrice): the
+//                   predicted time of the compiled program. Its result is what users see. It is
+//                   proven only where the whole space is so small that all of it is priced.
+//   search_layouts  over dims alone, by estimated cost (LayoutCost), with a proof by lower bounds.
+//                   search_best takes some choices to start from it.
+//
+// The estimate takes much less time than the price: the graph is placed and lowered under the
+// layout, and the flops, memory traffic and bytes sent of one processor are counted.
+//
+// Rounds (iterations) of a `for` cost alike, so both are extrapolated from models with few rounds
+// (SearchSample): estimates from one and two rounds, prices from three and four.
 #ifndef PARTITION_SEARCH_H
 #define PARTITION_SEARCH_H
 
@@ -27,7 +33,8 @@ typedef struct LayoutCost {
 
 // What a step under one layout is predicted to take: the simulated time of its compiled program,
 // and the peak memory of a processor. If the memory of the task is less than a program without
-// recomputation needs, `again` is the share of the forward pass that is recomputed, 0 to 1.
+// recomputation needs, `again` is the share of the forward pass that is recomputed, 0 to 1. The
+// figures are then interpolated, unless `again` is 1.
 typedef struct SearchPrice {
   double seconds;                     // products + kernels + transfer
   double products, kernels, transfer; // its parts; transfer: of collectives that nothing hides
@@ -62,8 +69,8 @@ typedef struct SearchTask {
   const Mesh *mesh;   // meshes to search, of equal numbers of processors
   uint32_t keep;      // number of layouts to return
   uint32_t estimates; // layouts that search_layouts estimates at most; 0: 2000
-  void (*estimated)(void *watcher,
-                    uint64_t n); // called after the n-th estimate, or NULL
+  // Called after the n-th estimate of search_layouts, or the n-th price of search_best; or NULL.
+  void (*estimated)(void *watcher, uint64_t n);
   void *watcher;
   // Sets *out to the price of a layout that layout_check accepts; returns false if it cannot be
   // compiled.
@@ -79,20 +86,25 @@ struct SearchChoice {
   SearchPrice price; // set by search_best
 };
 
+// What a search found. "Cost" is the price in the result of search_best, and the estimated cost in
+// that of search_layouts.
 typedef struct SearchResult {
   uint32_t n;
-  SearchChoice *at;           // layouts that fit the memory, cheapest first
-  double candidates;          // number of layouts in the space
+  SearchChoice *at;           // layouts that fit the memory, the lowest cost first
+  double candidates;          // number of layouts in the space; infinite: too many to count
   uint32_t npriced;           // number of layouts that search_best priced
   const SearchChoice *priced; // all of them, also those that do not fit the memory
-  uint64_t estimated; // number of layouts whose cost was estimated; lower bounds exclude the others
-  uint64_t over_memory; // number of estimated layouts that do not fit the memory
-  bool all;             // search_best priced all layouts of the space
-  bool proven;  // no layout of the space is cheaper than at[0]; false: the search ended early
-  bool ranked;  // proven, and no layout outside the list is cheaper than its last entry
-  double bound; // lower bound of the seconds of all layouts; 0: not known
+  uint64_t estimated;         // number of layouts whose cost was estimated
+  uint64_t over_memory;       // of the estimated (search_best: priced) layouts, those that do not
+                              // fit the memory
+  bool all;                   // search_best priced all layouts of the space
+  bool proven;                // no layout of the space that fits has a lower cost than at[0]
   SearchChoice smallest; // if no layout fits the memory (n is 0): a layout that needs little memory
-  double closest;        // smallest ratio of estimated cost to lower bound, for tests
+
+  // Of search_layouts only.
+  bool ranked;    // proven, and no layout outside the list is cheaper than its last entry
+  double bound;   // lower bound of the seconds of all layouts; 0: not known
+  double closest; // smallest ratio of estimated cost to lower bound, for tests
 } SearchResult;
 
 // Returns graph g, which is not lowered, with another mesh and layout. The result shares the nodes
