@@ -165,7 +165,7 @@ bool joint_estimate(Joint *j, Tried *c) {
 bool joint_price(Joint *j, Tried *c) {
   const SearchTask *t = j->task;
   if (c->priced || c->impossible) return true;
-  if (!joint_spend(j, j->nodes)) return false;
+  if (!joint_spend(j, j->nodes) && j->result->npriced > 0) return false;
   c->priced = t->price(t->pricer, c->choice.mesh, &c->choice.layout, &c->choice.price);
   c->impossible = !c->priced;
   j->result->npriced++;

@@ -47,7 +47,8 @@ Tried *joint_enter(Joint *j, const Mesh *mesh, const Layout *layout, uint8_t fam
 // Takes so much from the work that is left. Returns false, and takes none, if there is less.
 bool joint_spend(Joint *j, double work);
 double joint_estimates(const Joint *j, double n); // the work of n estimates
-// Estimate or price a choice unless that is done. Return false if there is no work left for it.
+// Estimate or price a choice unless that is done. Return false if there is no work left for it;
+// the first price is computed in any case.
 bool joint_estimate(Joint *j, Tried *c);
 bool joint_price(Joint *j, Tried *c);
 // Returns whether x is better than y; both are priced. What fits the memory is better than what

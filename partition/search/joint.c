@@ -42,11 +42,12 @@ static int by_estimate(const void *x, const void *y) {
   return strcmp(a->key, b->key);
 }
 
-// Estimates the choices of the list and sorts them. Those for which no work is left are dropped.
+// Estimates the choices of the list and sorts them. Those for which no work is left are dropped,
+// but never all: of a very large model one layout is priced at least.
 static void sort_by_estimate(Joint *j, TriedList *list) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < list->n; i++)
-    if (joint_estimate(j, list->at[i])) list->at[n++] = list->at[i];
+    if (joint_estimate(j, list->at[i]) || n == 0) list->at[n++] = list->at[i];
   list->n = n;
   if (n) qsort(list->at, n, sizeof *list->at, by_estimate);
 }
