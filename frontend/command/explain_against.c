@@ -1,7 +1,7 @@
 // The option --against of `explain`: makes the session of the other step from the words of the
 // option, and compares it with the step that is explained. Words that begin with `-` are options,
-// which replace those of the command line; a word with a dot is a model file; any other word is a
-// layout.
+// which replace those of the command line. A first word that is no option is a layout if it has a
+// `=`, `:` or `>` (b=rows, head.*/b:rows) or no dot; else it is a model file.
 #include <string.h>
 
 #include "frontend/report/compare.h"
@@ -21,7 +21,9 @@ static int words_of(Arena *a, const char *text, char *word[MOST_WORDS]) {
   return n;
 }
 
-static bool is_model(const char *word) { return strchr(word, '.') || !strcmp(word, "-"); }
+static bool is_model(const char *word) {
+  return (strchr(word, '.') && !strpbrk(word, "=:>")) || !strcmp(word, "-");
+}
 
 // Writes the command line of the other step to argv: the options of `use`, and the model that it
 // names or that of s. Returns its length, or -1 after an error.
