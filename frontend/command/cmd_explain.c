@@ -140,7 +140,9 @@ static bool print_form(FILE *f, const Explain *e, Form form, int value, json_t *
   if (form == FORM_DOT) explain_dot(f, e);
   if (form == FORM_HTML) explain_page(f, e);
   if (form == FORM_TEXT && e->pattern)
-    fputs(explained_pattern_text(a, e->ledger, e->values, e->pattern), f);
+    fputs(e->against ? compare_pattern_text(a, e->against, e->pattern)
+                     : explained_pattern_text(a, e->ledger, e->values, e->pattern),
+          f);
   else if (form == FORM_TEXT && e->against)
     fputs(value < 0 ? compare_text(a, e->against, all) : compare_value_text(a, e->against, value),
           f);

@@ -239,6 +239,17 @@ char *compare_value_text(Arena *a, const Comparison *c, int value) {
                                 : explained_text(a, c->side[1]->ledger, other, there));
 }
 
+const char *compare_pattern_text(Arena *a, const Comparison *c, const char *pattern) {
+  const char *text = "";
+  for (int side = 0; side < SIDES; side++) {
+    const Explain *e = c->side[side];
+    const char *own = explained_pattern_text(a, e->ledger, e->values, pattern);
+    text = arena_printf(a, "%s%-6s %s\n%s", text, side ? "other" : "this", c->title[side],
+                        own ? own : arena_printf(a, "no value matches %s\n", pattern));
+  }
+  return text;
+}
+
 // -- JSON ---------------------------------------------------------------------------------------
 
 static json_t *values_json(const ComparedValues *all) {

@@ -50,6 +50,8 @@ char *compare_text(Arena *a, const Comparison *c, bool all);
 // Returns what `explain NAME` prints for a value of this step and for the value of that name in the
 // other.
 char *compare_value_text(Arena *a, const Comparison *c, int value);
+// Returns the same for a pattern, such as layer.*.x: what `explain` prints for it of each step.
+const char *compare_pattern_text(Arena *a, const Comparison *c, const char *pattern);
 // Returns the comparison as a new JSON object.
 json_t *compare_json(const Comparison *c);
 
