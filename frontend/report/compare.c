@@ -23,6 +23,9 @@ static double sent_of(const Explain *e) { return (double)e->ledger->wire_bytes; 
 static double step_of(const Explain *e) { return e->step->seconds; }
 static double products_of(const Explain *e) { return e->step->of_kind[INSTR_GEMM]; }
 static double kernels_of(const Explain *e) { return e->step->of_kind[INSTR_KERNEL]; }
+static double rest_of(const Explain *e) {
+  return e->step->compute - products_of(e) - kernels_of(e);
+}
 static double transfer_of(const Explain *e) { return e->step->transfer; }
 static double hidden_of(const Explain *e) { return e->step->hidden; }
 static double flops_of(const Explain *e) { return (double)e->ledger->partition.flops; }
@@ -48,6 +51,7 @@ static const struct {
     {"predicted step", seconds_text, step_of},
     {"  products", seconds_text, products_of},
     {"  kernels", seconds_text, kernels_of},
+    {"  copies and rest", seconds_text, rest_of},
     {"  collectives", seconds_text, transfer_of},
     {"  hidden of them", seconds_text, hidden_of},
     {"calls", count_of, calls_of},
@@ -212,9 +216,13 @@ static void put_values(FILE *f, Arena *a, const ComparedValues *all, bool moved,
     fprintf(f, "%s %s, %s: %s -> %s\n", moved ? "moved" : "kernel", v->value, v->phase,
             done(a, v, 0), done(a, v, 1));
   }
-  const char *what = moved ? "values that are moved" : "values of kernels";
-  if (n < all->differ.n) fprintf(f, "%u more %s differ: -v lists them\n", all->differ.n - n, what);
-  if (all->nequal) fprintf(f, "%u %s are alike\n", all->nequal, what);
+  const char *before = moved ? "moved value" : "value", *after = moved ? "" : " of kernels";
+  if (n < all->differ.n) {
+    uint32_t more = all->differ.n - n;
+    fprintf(f, "%u more %s%s%s: -v lists them\n", more, before, plural(more), after);
+  }
+  if (all->nequal)
+    fprintf(f, "alike: %u %s%s%s\n", all->nequal, before, plural(all->nequal), after);
 }
 
 char *compare_text(Arena *a, const Comparison *c, bool all) {
