@@ -91,6 +91,24 @@ static void blame_pin(Ledger *l, uint32_t pin, const CollFacts *without) {
   }
 }
 
+static bool no_rule_behind(const LedgerRow *row) {
+  for (uint32_t i = 0; i < row->nparts; i++)
+    if (row->part[i].has.rule >= 0 || row->part[i].wants.rule >= 0) return false;
+  return true;
+}
+
+// Makes a rule the cause of the rows that it is not behind, but whose calls are gone in `without`:
+// conversions of values that follow others, such as those in an update. Only rows with no rule
+// behind them and without any cause are changed.
+static void blame_indirectly(Ledger *l, uint32_t rule, const CollFacts *without) {
+  for (uint32_t i = 0; i < l->nrows; i++) {
+    LedgerRow *row = &l->row[i];
+    if (row->cause >= 0 || !no_rule_behind(row) || still_moves(row, without)) continue;
+    row->cause = (int)rule;
+    add_row(&l->rule[rule], row);
+  }
+}
+
 void rules_try(const LedgerSource *from, Ledger *l) {
   for (uint32_t r = 0; r < l->nrules; r++)
     if (from->without && from->without[r])
@@ -101,6 +119,8 @@ void rules_try(const LedgerSource *from, Ledger *l) {
     if (l->row[i].cause >= 0) add_row(&l->rule[l->row[i].cause], &l->row[i]);
   for (uint32_t i = 0; i < l->npins; i++)
     if (from->pin[i].without) blame_pin(l, l->nrules + i, from->pin[i].without);
+  for (uint32_t r = 0; r < l->nrules; r++)
+    if (from->without && from->without[r]) blame_indirectly(l, r, from->without[r]);
 }
 
 // -- several rules together -----------------------------------------------------------------------
