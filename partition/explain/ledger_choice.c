@@ -3,6 +3,8 @@
 #include "ir/base/units.h"
 #include "partition/explain/ledger_internal.h"
 
+#include <string.h>
+
 // Returns whether node n sums over dim d: an argument has it and the result lacks it.
 static bool sums(const Graph *g, NodeId n, DimId d) {
   const Node *x = graph_node(g, n);
@@ -15,6 +17,16 @@ static const char *name_of(const Placer *p, NodeId n) {
   if (s->name) return s->name;
   const char *value = graph_node(p->g, n)->origin.value;
   return value ? value : node_source_name(p->g, n);
+}
+
+// Returns the name of node n, an argument of a value with the name `of`. A node without a name of
+// its own has that of the statement; if this is `of`, too, its operation names it: "relu at line
+// 7".
+static const char *argument_name(Arena *a, const Placer *p, NodeId n, const char *of) {
+  const char *name = name_of(p, n);
+  if (strcmp(name, of) != 0) return name;
+  return arena_printf(a, "%s at line %u", node_source_name(p->g, n),
+                      graph_node(p->g, n)->origin.pos.line);
 }
 
 // Returns the cost of summing over processors in the reader of a gathered value, or NULL if the
@@ -44,7 +56,8 @@ static const char *rather_than_gathering(Arena *a, const Placer *p, const Ledger
     int k = c->axes.n ? sharding_dim_of(s, c->axes.at[0]) : -1;
     if (k < 0 || !sums(g, part->node, graph_node(g, x->args[i])->dims.at[k])) continue;
     int64_t whole = sharding_bytes(g, x->args[i], s) * c->group;
-    list = arena_printf(a, "%s%s%s (%s)", list, *list ? " and " : "", name_of(p, x->args[i]),
+    list = arena_printf(a, "%s%s%s (%s)", list, *list ? " and " : "",
+                        argument_name(a, p, x->args[i], name_of(p, part->node)),
                         bytes_text(a, coll_wire_bytes(COLL_ALL_GATHER, c->group, whole)));
   }
   return *list ? arena_printf(a, "rather than gathering %s", list) : NULL;
