@@ -104,8 +104,8 @@ Explain *explain_new(Session *s, const Compilation *c, const Selected *of, WhatI
   if (depth >= WHAT_IF_PINS) try_together(s, of, w, e->ledger);
   add_what_ifs(a, w, depth == WHAT_IF_ALL, e->ledger);
   e->values = explained_values(a, e->ledger);
-  e->ledger->copies = alike_memory(a, e->ledger, e->values);
   for (uint32_t i = 0; i < e->values->n; i++)
     e->values->at[i].memory = memory_of(a, c->compiled, e->values->at[i].name);
+  e->ledger->copies = alike_memory(a, e->ledger, e->values);
   return e;
 }

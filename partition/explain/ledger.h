@@ -242,7 +242,8 @@ typedef struct ExplainedValues {
 // Returns the list of values that `explain` can show: the declared tensors that some node reads,
 // all named values, and the gradients of parameters.
 ExplainedValues *explained_values(Arena *a, const Ledger *l);
-// Returns the tensors and kept values of which several processors have a copy.
+// Returns the tensors and kept values of which several processors have a copy. The caller has set
+// ExplainedValue.memory: computed values without a buffer are left out.
 AlikeList alike_memory(Arena *a, const Ledger *l, const ExplainedValues *values);
 // Returns the index in v->at of the value with this name, or -1 if the list has no such value.
 int explained_find(const ExplainedValues *v, const char *name);

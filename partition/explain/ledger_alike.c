@@ -116,8 +116,9 @@ AlikeList alike_work(Arena *a, const Graph *lowered) {
 // -- memory -------------------------------------------------------------------------------------
 
 // Returns whether the value is in memory for long: a tensor of the model, or kept for gradients.
+// Values that have no buffer, such as windows that a product reads in place, are not.
 static bool is_kept(const ExplainedValue *v) {
-  return v->kind < VALUE_COMPUTED || (v->kind == VALUE_COMPUTED && v->kept_for > 0);
+  return v->kind < VALUE_COMPUTED || (v->kind == VALUE_COMPUTED && v->kept_for > 0 && v->memory);
 }
 
 AlikeList alike_memory(Arena *a, const Ledger *l, const ExplainedValues *values) {
