@@ -122,10 +122,11 @@ const char *ledger_remedy(Arena *a, const Ledger *l, const LedgerRow *row) {
   const LedgerPart *p = &row->part[0];
   int rule = p->has.rule >= 0 ? p->has.rule : p->wants.rule;
   if (rule < 0) return "no rule of the layout asks for it";
-  uint64_t set = ledger_asked_by(l, row) & ~(1ull << rule);
-  if (!set)
+  uint64_t all = ledger_asked_by(l, row);
+  if (!all)
     return arena_printf(a, "asked for by %s, but it stays without that",
                         rule_with_place(a, &l->rule[rule]));
+  uint64_t set = all & ~(1ull << rule); // the other rules
   return arena_printf(a, "asked for by %s, and by %s%s", rule_with_place(a, &l->rule[rule]),
                       rules_of(a, l, set), together_text(a, row, (set & (set - 1)) != 0));
 }
