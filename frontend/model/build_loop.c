@@ -191,9 +191,9 @@ static void bind_stacked(Build *b, const Yield *y) {
   binding_set(b, y->name, v, y->pos, NAME_VALUE, NULL);
 }
 
-// Returns how many of the n rounds of `for` s to build. With opt->shorten an outermost loop of more
-// than opt->shorten->rounds + 1 rounds gets that many, less one unless it is opt->shorten->longer.
-// Such a loop is recorded in opt->shorten.
+// Returns how many of the n rounds of `for` s to build. With l = opt->shorten, an outermost loop of
+// more than l->rounds + 1 rounds gets l->rounds of them, or one more if it is l->longer. Such a
+// loop is recorded in l->loop.
 static int64_t rounds_built(Build *b, const Ast *s, int64_t n) {
   ShortLoops *l = b->opt->shorten;
   if (!l || b->fors > 0 || n <= l->rounds + 1) return n;

@@ -15,7 +15,8 @@ typedef struct ComparedFigure {
 } ComparedFigure;
 
 // What is done for one value in both steps: the collectives that move it, or the kernels that
-// compute it. Values of all rounds of a loop are one entry, with a star for the round.
+// compute it. Values of all rounds of a loop are one entry, with a star for the round. A call that
+// moves several values counts once for each of them, with their shares of its bytes and time.
 typedef struct ComparedValue {
   const char *value; // "layer.*.x"
   const char *phase; // "forward", "backward" or "update"

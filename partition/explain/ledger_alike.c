@@ -79,7 +79,8 @@ static Axes alike_axes(const Graph *g, const Node *n) {
   return axes;
 }
 
-// The dims of a contraction that no layout rule names are collected in a group.
+// The group to which add_unsplit adds the dims of contractions that no layout rule names. Dims with
+// a dot in the name are left out: a call has made them from a dim of the model (conv2.out from c1).
 typedef struct Unsplit {
   const Layout *layout;
   Alike *group;

@@ -1,7 +1,7 @@
 // Takes the remedies that `explain` prints, and applies them: every layout rule left out, every
 // layout(...) taken out of the text of the model, every changed layout that was compiled, and the
-// mesh without the processors that have no rows. The model
-// is then loaded with --layout as a user would write it, and compiled as `check` compiles it.
+// mesh without the processors that have no part of a dim. The model is then loaded with --mesh and
+// --layout as a user would write them, and compiled as `check` compiles it.
 // Calls, bytes sent, flops and memory must be those that were printed, and the predicted time
 // within 1 %. No remedy that is advised may make the step slower or need more memory.
 //
