@@ -79,7 +79,7 @@ static void shard(Moves *m) {
 static void exchange(Moves *m, int x, int y) {
   const SearchChoice *from = &m->from->choice;
   Layout l = {from->layout.n, arena_array(m->a, LayoutRule, from->layout.n + 1)};
-  memcpy(l.rule, from->layout.rule, l.n * sizeof *l.rule);
+  if (l.n) memcpy(l.rule, from->layout.rule, l.n * sizeof *l.rule);
   for (uint32_t i = 0; i < l.n; i++)
     for (int k = 0; k < l.rule[i].axes.n; k++) {
       uint8_t *axis = &l.rule[i].axes.at[k];
