@@ -124,22 +124,23 @@ void joint_new(Joint *j, Arena *a, const SearchTask *t, SearchResult *r) {
   find_useful(j);
 }
 
-Tried *joint_enter(Joint *j, const Mesh *mesh, const Layout *layout, uint8_t family, bool *isnew) {
+const LayoutScope joint_stages[STAGES] = {LAYOUT_OPTIMIZER, LAYOUT_GRADIENTS, LAYOUT_PARAMETERS};
+
+void joint_enter(Joint *j, const Mesh *mesh, const Layout *layout, uint8_t family, TriedList *out) {
   Arena *scratch = arena_new();
   const char *key = key_of(j, scratch, mesh, layout);
   uint32_t at = (uint32_t)(fnv_text(key) >> 40) % SLOTS;
   while (j->slot[at] && strcmp(j->slot[at]->key, key)) at = (at + 1) % SLOTS;
-  *isnew = !j->slot[at] && j->all.n < JOINT_MOST && is_allowed(j, scratch, mesh, layout);
-  if (*isnew) {
+  if (!j->slot[at] && j->all.n < JOINT_MOST && is_allowed(j, scratch, mesh, layout)) {
     Tried *c = j->slot[at] = arena_new_of(j->a, Tried);
     *c = (Tried){.key = arena_text(j->a, key, strlen(key)), .family = family};
     c->choice = (SearchChoice){.mesh = mesh, .layout.n = layout->n};
     if (layout->n)
       c->choice.layout.rule = arena_copy(j->a, layout->rule, layout->n * sizeof *layout->rule);
     vec_push(j->a, j->all) = c;
+    vec_push(j->a, *out) = c;
   }
   arena_free(scratch);
-  return j->slot[at];
 }
 
 // -- estimates and prices -------------------------------------------------------------------------

@@ -41,9 +41,11 @@ typedef struct Joint {
 
 // -- choices.c
 void joint_new(Joint *j, Arena *a, const SearchTask *t, SearchResult *r);
-// Returns the entry of a mesh and a layout, after adding it if it is new: `*isnew` says so. Returns
-// NULL if layout_check refuses the layout. `layout` may be in temporary memory.
-Tried *joint_enter(Joint *j, const Mesh *mesh, const Layout *layout, uint8_t family, bool *isnew);
+enum { STAGES = 3 };
+extern const LayoutScope joint_stages[STAGES]; // what the stages of ZeRO split, from 1 to 3
+// Adds a mesh and a layout to the choices of j and to *out, if they are new and layout_check
+// accepts them. `layout` may be in temporary memory.
+void joint_enter(Joint *j, const Mesh *mesh, const Layout *layout, uint8_t family, TriedList *out);
 // Takes so much from the work that is left. Returns false, and takes none, if there is less.
 bool joint_spend(Joint *j, double work);
 double joint_estimates(const Joint *j, double n); // the work of n estimates

@@ -3,14 +3,12 @@
 
 #include "partition/search/choices_internal.h"
 
-static const LayoutScope scopes[] = {LAYOUT_OPTIMIZER, LAYOUT_GRADIENTS, LAYOUT_PARAMETERS};
-
 double joint_count(const Joint *j) {
   double all = 0, of_an_axis = (double)j->space.nsets * (1 + j->space.ndims);
   if (!j->space.complete) return (double)INFINITY;
   for (uint32_t i = 0; i < j->task->nmeshes; i++) {
     int naxes = j->task->mesh[i].naxes;
-    all += pow(of_an_axis, naxes) * (1 + (double)countof(scopes) * ((1 << naxes) - 1));
+    all += pow(of_an_axis, naxes) * (1 + STAGES * ((1 << naxes) - 1));
   }
   return all;
 }
@@ -23,11 +21,7 @@ typedef struct Every {
   TriedList *out;
 } Every;
 
-static void add(const Every *e, const Layout *l) {
-  bool isnew;
-  Tried *c = joint_enter(e->j, e->mesh, l, 0, &isnew);
-  if (c && isnew) vec_push(e->j->a, *e->out) = c;
-}
+static void add(const Every *e, const Layout *l) { joint_enter(e->j, e->mesh, l, 0, e->out); }
 
 static Layout with_axis(const Every *e, const Layout *l, LayoutRule rule, int axis) {
   rule.axes = joint_axes(l, &rule);
@@ -37,9 +31,9 @@ static Layout with_axis(const Every *e, const Layout *l, LayoutRule rule, int ax
 
 static void add_stages(const Every *e, const Layout *l) {
   add(e, l);
-  for (size_t i = 0; i < countof(scopes); i++)
+  for (int i = 0; i < STAGES; i++)
     for (unsigned set = 1; set < 1u << e->mesh->naxes; set++) {
-      LayoutRule r = {.scope = scopes[i]};
+      LayoutRule r = {.scope = joint_stages[i]};
       for (int k = 0; k < e->mesh->naxes; k++)
         if (set >> k & 1) r.axes.at[r.axes.n++] = (uint8_t)k;
       Layout with = joint_with(e->j, e->a, l, &r);

@@ -17,9 +17,7 @@ typedef struct Moves {
 } Moves;
 
 static void add(Moves *m, const Mesh *mesh, const Layout *l, uint8_t family) {
-  bool isnew;
-  Tried *c = joint_enter(m->j, mesh, l, family, &isnew);
-  if (c && isnew) vec_push(m->j->a, *m->out) = c;
+  joint_enter(m->j, mesh, l, family, m->out);
 }
 
 static void add_rule(Moves *m, const LayoutRule *rule, uint8_t family) {
@@ -59,18 +57,17 @@ static bool is_usual(unsigned set, int naxes) {
 // include those below, so other stages are dropped; but parameters over some of the axes also go
 // with the optimizer's tensors over all of them.
 static void shard(Moves *m) {
-  static const LayoutScope scopes[] = {LAYOUT_OPTIMIZER, LAYOUT_GRADIENTS, LAYOUT_PARAMETERS};
   const SearchChoice *from = &m->from->choice;
-  for (size_t i = 0; i < countof(scopes); i++)
+  for (int i = 0; i < STAGES; i++)
     for (unsigned set = 0; set < 1u << from->mesh->naxes; set++) {
       if (!is_usual(set, from->mesh->naxes)) continue;
-      LayoutRule r = {.scope = scopes[i]};
+      LayoutRule r = {.scope = joint_stages[i]};
       for (int k = 0; k < from->mesh->naxes; k++)
         if (set >> k & 1) r.axes.at[r.axes.n++] = (uint8_t)k;
       Layout l = joint_with(m->j, m->a, &from->layout, &r);
       add(m, from->mesh, &l, MOVE_SHARD);
-      for (size_t o = 0; o < countof(scopes); o++)
-        if (o != i) l = joint_with(m->j, m->a, &l, &(LayoutRule){.scope = scopes[o]});
+      for (int o = 0; o < STAGES; o++)
+        if (o != i) l = joint_with(m->j, m->a, &l, &(LayoutRule){.scope = joint_stages[o]});
       add(m, from->mesh, &l, MOVE_SHARD);
     }
 }

@@ -50,9 +50,7 @@ typedef struct Seeds {
 } Seeds;
 
 static void add(Seeds *s, const Mesh *mesh, const Layout *l, uint8_t family) {
-  bool isnew;
-  Tried *c = joint_enter(s->j, mesh, l, family, &isnew);
-  if (c && isnew) vec_push(s->j->a, *s->out) = c;
+  joint_enter(s->j, mesh, l, family, s->out);
 }
 
 static bool is_data(const Seeds *s, uint32_t d) {
