@@ -76,8 +76,9 @@ char *machine_print(Arena *a, const Machine *m);
 // Figures of axes get none.
 typedef const char *MachineNote(const char *name, bool gpu);
 char *machine_print_notes(Arena *a, const Machine *m, MachineNote *note);
-// Sets *m to the figures of a built-in machine: h100, h200 (all processors on one GPU), h100x8,
-// h200x8, h100x32 (examples/machines). Returns false if there is none of that name.
+// Sets *m to the figures of a built-in machine, the file of a GPU in examples/machines without
+// .txt: h100, h200 (all processors on one GPU), h100x8 (eight GPUs), h100x512 (64 hosts of eight),
+// ... Returns false if there is none of that name.
 MUST_USE bool machine_named(Machine *m, const char *name);
 const char *machine_names(Arena *a); // these names, separated by commas
 // Returns the flops per second of products with factors of type t in a library.

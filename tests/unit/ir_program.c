@@ -222,6 +222,9 @@ static void machine_files_shipped(void **state) {
   m = built_in;
   assert_true(machine_read(&m, d, "examples/machines/hosts.txt"));
   assert_true(machine_link(&m, "hosts").bandwidth < m.bandwidth);
+  m = built_in;
+  assert_true(machine_read(&m, d, "examples/machines/cluster.txt") && !m.gpu);
+  assert_true(machine_link(&m, "hosts").bandwidth < m.bandwidth);
   arena_free(a);
 }
 
@@ -229,10 +232,13 @@ static void machine_files_shipped(void **state) {
 // again as those of GPUs.
 static void machines_by_name(void **state) {
   (void)state;
-  static const char *const name[] = {"h100", "h100x32", "h100x8", "h200", "h200x8"};
+  static const char *const name[] = {"a100x1024", "a100x8", "h100", "h100x1024", "h100x32",
+                                     "h100x512",  "h100x8", "h200", "h200x64",   "h200x8"};
   Arena *a = arena_new();
   Diag *d = diag_new(a);
-  assert_string_equal(machine_names(a), "h100, h100x32, h100x8, h200, h200x8");
+  assert_string_equal(machine_names(a),
+                      "a100x1024, a100x8, h100, h100x1024, h100x32, h100x512, h100x8, h200, "
+                      "h200x64, h200x8");
   for (size_t i = 0; i < countof(name); i++) {
     Machine m, file = machine_default(), again = machine_default();
     char *said;
