@@ -243,6 +243,22 @@ bool machine_read(Machine *m, Diag *d, const char *path) {
   return complete(&r, source) && ok;
 }
 
+bool machine_read_text(Machine *m, Diag *d, const char *name, const char *text) {
+  uint32_t source = diag_source(d, name, NULL, 0);
+  Arena *a = arena_new();
+  Reading r = {.m = m, .d = d};
+  bool ok = true;
+  *m = machine_default();
+  for (uint32_t n = 1; *text; n++) {
+    size_t length = strcspn(text, "\n");
+    char *line = arena_text(a, text, length);
+    if (!machine_line(&r, (Pos){.source = source, .line = n}, line)) ok = false;
+    text += length + (text[length] != 0);
+  }
+  arena_free(a);
+  return complete(&r, source) && ok;
+}
+
 // -- machines by name ---------------------------------------------------------------------------
 
 typedef struct NamedMachine {
@@ -257,12 +273,8 @@ bool machine_named(Machine *m, const char *name) {
   while (i < countof(named) && strcmp(named[i].name, name) != 0) i++;
   if (i == countof(named)) return false;
   Arena *a = arena_new();
-  Reading r = {.m = m, .d = diag_new(a)};
-  *m = machine_default();
-  char *text = arena_copy(a, named[i].text, strlen(named[i].text) + 1), *rest;
-  for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
-    if (!machine_line(&r, (Pos){0}, line)) BUG("the machine file of %s has an error", name);
-  if (!complete(&r, 0)) BUG("the machine file of %s lacks a figure", name);
+  if (!machine_read_text(m, diag_new(a), name, named[i].text))
+    BUG("the machine file of %s has an error", name);
   m->states_memory = false; // of the machine that runs the program the memory is known
   arena_free(a);
   return true;

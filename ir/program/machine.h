@@ -69,6 +69,9 @@ Machine machine_default(void);
 // only the figures that it states. The file of a GPU must state every rate; its other figures
 // become 0 if it does not state them. Returns false after an error in d.
 MUST_USE bool machine_read(Machine *m, Diag *d, const char *path);
+// As machine_read, for the text of a machine file. *m needs no value before; `name` stands for the
+// file in messages.
+MUST_USE bool machine_read_text(Machine *m, Diag *d, const char *name, const char *text);
 // Returns the figures as the text of a machine file. Numbers have six digits; figures of axes come
 // last.
 char *machine_print(Arena *a, const Machine *m);
