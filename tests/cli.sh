@@ -131,6 +131,22 @@ mesh rows = 2
 END
 expect "--exact and a pin" 3 "exact is refused" "$meshc" check "$tmp/pin.mesh" --exact
 
+# -- saved plans ------------------------------------------------------------------------------------------------
+cp "$net" "$tmp/kept.mesh"
+expect "a plan is saved" 0 "" "$meshc" plan "$net" --save "$tmp/plan.json"
+expect "a saved plan is replaced, and read before" 0 "nothing has changed" "$meshc" plan "$net" --save "$tmp/plan.json" --against "$tmp/plan.json"
+expect "another machine is named" 0 "^machine  built in -> h200$" "$meshc" plan "$net" --machine h200 --against "$tmp/plan.json"
+expect "a plan is not saved over a model" 1 "is no saved plan.*E0806" "$meshc" plan "$net" --save "$tmp/kept.mesh"
+same "the model that is in the way stays" "$net" "$tmp/kept.mesh"
+expect "a plan that fails saves nothing" 7 "E0804" "$meshc" plan "$net" --memory 8 --save "$tmp/none.json"
+check "no file of a failed plan" [ ! -e "$tmp/none.json" ]
+check "no part of a saved plan is left" [ ! -e "$tmp/plan.json.partial" ]
+expect "a plan may go to a device" 0 "^use" "$meshc" plan "$net" --save /dev/null
+sed 's/saved_plan.1/saved_plan\/9/' "$tmp/plan.json" >"$tmp/later.json"
+expect "a plan of a later schema" 5 "saved_plan/9.*E0702" "$meshc" plan "$net" --against "$tmp/later.json"
+sed 's/^h/# a comment\n  h/; s/mean(square/sum(square/' "$net" >"$tmp/changed.mesh"
+expect "a changed line with its number" 0 "^model    [+] line 11: loss = sum" "$meshc" plan "$tmp/changed.mesh" --against "$tmp/plan.json"
+
 # -- logs ----------------------------------------------------------------------------------------------------
 # shellcheck disable=SC2086
 "$meshc" train "$net" $split --log-dir "$tmp/log" --trace >/dev/null 2>"$tmp/err" || fail "train --log-dir: $(cat "$tmp/err")"

@@ -1,9 +1,9 @@
 // The command plan: prints the best layouts of a model with their predicted times and memory, their
 // differences from the best one, and the layout to use; as text or JSON. The facts are those of
-// frontend/driver/plan.h.
+// frontend/driver/plan.h. --save and --against keep and compare them (plan_file.h, plan_against.h).
 #include <math.h>
 
-#include "frontend/driver/plan.h"
+#include "frontend/report/plan_against.h"
 
 static const char *signed_bytes(Arena *a, double bytes) {
   return arena_printf(a, "%s%s", bytes < 0 ? "-" : "+", bytes_text(a, (int64_t)fabs(bytes)));
@@ -87,10 +87,27 @@ static void print_text(const PlanReport *r) {
          seconds_text(a, r->use->price.seconds), bytes_text(a, (int64_t)r->use->price.peak));
 }
 
+// Prints the plan, and what differs from the saved one if `against` is not NULL.
+static void print_plan(const PlanReport *r, const PlanAgainst *against) {
+  if (!option_given(r->s->opt, OPTION_JSON)) {
+    print_text(r);
+    if (against) plan_against_print(against);
+    return;
+  }
+  json_t *out = plan_json(r);
+  if (against) json_object_set_new(out, "against", plan_against_json(against));
+  json_finish(out);
+}
+
+// The file of --against is read before that of --save is written: both may be the same.
 int cmd_plan(Session *s) {
   PlanReport r;
-  if (!session_load(s) || !plan_make(s, &r)) return 0;
-  if (option_given(s->opt, OPTION_JSON)) return json_finish(plan_json(&r));
-  print_text(&r);
+  SavedPlan then;
+  const PlanAgainst *against = NULL;
+  bool compare = option_given(s->opt, OPTION_PLAN_AGAINST);
+  if (!plan_file_check(s) || (compare && !plan_file_read(s, &then)) || !session_load(s) ||
+      !plan_make(s, &r) || (compare && !(against = plan_against(&r, &then))))
+    return 0;
+  if (plan_file_write(&r)) print_plan(&r, against);
   return 0;
 }

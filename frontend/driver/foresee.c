@@ -76,3 +76,15 @@ bool foresee_step(Session *s, const Selected *of, Foreseen *f) {
   arena_free(trial.arena);
   return good;
 }
+
+SearchPrice foreseen_price(const Foreseen *f) {
+  const Simulation *time = f->time;
+  double products = time->of_kind[INSTR_GEMM];
+  return (SearchPrice){.seconds = time->seconds,
+                       .products = products,
+                       .kernels = time->compute - products,
+                       .transfer = time->transfer - time->hidden,
+                       .sent = (double)f->bytes,
+                       .peak = (double)f->peak,
+                       .whole = true};
+}

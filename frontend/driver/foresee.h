@@ -37,5 +37,7 @@ MUST_USE bool foresee_step(Session *s, const Selected *of, Foreseen *f);
 // Fills *f with the figures of `made`, which is compiled at least up to stage "program" under the
 // session's own mesh and layout. Returns false after an error.
 MUST_USE bool foresee_made(const Session *s, const Compilation *made, Foreseen *f);
+// Returns the figures of *f as the price of a whole program. Its field `again` is 0.
+SearchPrice foreseen_price(const Foreseen *f);
 
 #endif

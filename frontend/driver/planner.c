@@ -219,16 +219,9 @@ bool planner_confirm(Session *s, const Selected *of, SearchChoice *c) {
   Foreseen f = {.choice = *c};
   if (c->price.whole) return true;
   if (!foresee_step(s, of, &f)) return false;
-  const Simulation *time = f.time;
-  double products = time->of_kind[INSTR_GEMM];
-  c->price = (SearchPrice){.seconds = time->seconds,
-                           .products = products,
-                           .kernels = time->compute - products,
-                           .transfer = time->transfer - time->hidden,
-                           .sent = (double)f.bytes,
-                           .peak = (double)f.peak,
-                           .again = c->price.again,
-                           .whole = true};
+  double again = c->price.again;
+  c->price = foreseen_price(&f);
+  c->price.again = again;
   return true;
 }
 
