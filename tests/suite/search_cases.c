@@ -1,0 +1,257 @@
+// Tests what `plan` finds for the cases of tests/suite/common/plan_cases.h:
+//   by hand   the layout to use is predicted to take at most a thousandth longer than the fastest
+//             of the layouts written by hand that fit the memory
+//   price     the price in the search, from short models, and the prediction for the whole program
+//             are within 1.3 of each other
+//   work      the search prices no more layouts than the case allows
+//   whole     dims that should stay whole, such as the width of a head, are not split
+//
+//   search_cases           small cases
+//   search_cases all       all cases
+//   search_cases NAME...   these
+//   search_cases page      prints docs/plans.md, from all cases; with NAME... after it, their parts
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "frontend/driver/plan.h"
+#include "tests/suite/common/plan_cases.h"
+
+static const double ALIKE = 1.001; // a layout is as fast as another one that takes less by this
+static const double NEAR = 1.3;    // price and prediction
+
+static int passed, failed;
+static FILE *report; // where results of tests go: not to the page
+
+static void count(const PlanCase *c, const char *what, const char *wrong) {
+  if (wrong) fprintf(report, "FAIL %s, %s: %s\n", c->name, what, wrong);
+  failed += wrong != NULL;
+  passed += !wrong;
+}
+
+// -- plans --------------------------------------------------------------------------------------
+
+typedef struct Plan {
+  Session s;
+  Options o;
+  PlanReport found;
+  SearchPrice searched; // price in the search of the layout to use
+  double seconds;       // processor time of the search
+} Plan;
+
+// A layout by hand with its price, and the prediction for its whole program if `whole`.
+typedef struct Priced {
+  const HandLayout *hand;
+  bool priced, fits;
+  SearchPrice price, whole;
+} Priced;
+
+// Splits a text at blanks, adds the words to argv and returns their new number.
+static int add_words(Arena *a, int n, char **argv, int most, const char *text) {
+  char *rest, *copy = arena_text(a, text, strlen(text));
+  for (char *w = strtok_r(copy, " ", &rest); w && n < most; w = strtok_r(NULL, " ", &rest))
+    argv[n++] = w;
+  return n;
+}
+
+// Loads the model of a case with further options. The caller frees p->s.arena.
+static bool load(Plan *p, const PlanCase *c, const char *options) {
+  char *argv[64] = {(char[]){"meshc"}, (char[]){"plan"}};
+  *p = (Plan){.s = {.arena = arena_new()}};
+  Session *s = &p->s;
+  s->names = intern_new(s->arena);
+  s->diag = diag_new(s->arena);
+  s->opt = &p->o;
+  int n = add_words(s->arena, 2, argv, countof(argv), c->model);
+  n = add_words(s->arena, n, argv, countof(argv), options);
+  n = add_words(s->arena, n, argv, countof(argv), "--device cuda");
+  return options_parse(&p->o, s->arena, s->diag, n, argv) && session_load(s);
+}
+
+// Plans a case as the command does. The caller frees p->s.arena.
+static bool make_plan(Plan *p, const PlanCase *c) {
+  double start = (double)clock() / CLOCKS_PER_SEC;
+  bool ok = load(p, c, c->where) && plan_make(&p->s, &p->found);
+  p->seconds = (double)clock() / CLOCKS_PER_SEC - start;
+  const SearchTask *t = &p->found.task;
+  ok = ok && t->price(t->pricer, p->found.use->mesh, &p->found.use->layout, &p->searched);
+  if (!ok) diag_print(p->s.diag, report, false);
+  return ok;
+}
+
+// Returns the options of a case for a layout by hand: the mesh takes the place of --processors.
+static const char *hand_options(Arena *a, const PlanCase *c, const HandLayout *h) {
+  const char *machine = strstr(c->where, "--machine");
+  return arena_printf(a, "%s --mesh %s --layout %s", machine, h->mesh ? h->mesh : c->mesh,
+                      h->layout);
+}
+
+// Prices a layout by hand; with `whole` also predicts the time of its whole program.
+static bool price_hand(const PlanCase *c, bool whole, Priced *out) {
+  Plan p;
+  Selected of;
+  Arena *a = arena_new();
+  bool ok = load(&p, c, hand_options(a, c, out->hand));
+  Session *s = &p.s;
+  SearchTask *t = &p.found.task;
+  ok = ok && planner_task(s, 1, &s->model->mesh, 1, t) && planner_prices(s, t) &&
+       session_select(s, &of) &&
+       t->price(t->pricer, &s->model->mesh, &s->model->layout, &out->price);
+  SearchChoice choice = {.mesh = ok ? &s->model->mesh : NULL, .price = out->price};
+  if (ok) choice.layout = s->model->layout;
+  if (ok && whole) ok = planner_confirm(s, &of, &choice);
+  out->whole = choice.price;
+  out->fits = ok && out->price.peak <= t->memory;
+  out->priced = ok;
+  if (!ok) diag_print(s->diag, report, false);
+  arena_free(s->arena);
+  arena_free(a);
+  return ok;
+}
+
+// Prices all layouts by hand. Returns the fastest one that fits, with its whole program predicted;
+// NULL: none fits.
+static Priced *price_hands(const PlanCase *c, Priced *out) {
+  Priced *best = NULL;
+  for (int i = 0; c->hand[i].what; i++) {
+    out[i] = (Priced){.hand = &c->hand[i]};
+    count(c, c->hand[i].what, price_hand(c, false, &out[i]) ? NULL : "cannot be compiled");
+    if (out[i].fits && (!best || out[i].price.seconds < best->price.seconds)) best = &out[i];
+  }
+  if (best && !price_hand(c, true, best)) count(c, best->hand->what, "cannot be predicted");
+  return best;
+}
+
+// -- tests --------------------------------------------------------------------------------------
+
+static void test_hand(const PlanCase *c, const Plan *p, const Priced *best) {
+  const SearchPrice *use = &p->found.use->price;
+  Arena *a = p->s.arena;
+  const char *wrong = NULL;
+  if (best && use->seconds > ALIKE * best->whole.seconds)
+    wrong = arena_printf(a, "%s takes %.3f ms, %s by hand %.3f",
+                         layout_option(a, p->found.use->mesh, &p->found.use->layout),
+                         1e3 * use->seconds, best->hand->layout, 1e3 * best->whole.seconds);
+  count(c, "by hand", wrong);
+}
+
+static double apart(double x, double y) { return fmax(x / y, y / x); }
+
+static void test_price(const PlanCase *c, Arena *a, const char *layout, const SearchPrice *price,
+                       const SearchPrice *whole) {
+  bool near =
+      apart(price->seconds, whole->seconds) <= NEAR && apart(price->peak, whole->peak) <= NEAR;
+  count(c, "price",
+        near ? NULL
+             : arena_printf(a, "%s: %.3f ms and %s, the whole program %.3f ms and %s", layout,
+                            1e3 * price->seconds, bytes_text(a, (int64_t)price->peak),
+                            1e3 * whole->seconds, bytes_text(a, (int64_t)whole->peak)));
+}
+
+static void test_work(const PlanCase *c, const Plan *p) {
+  uint32_t n = p->found.found->npriced;
+  count(c, "work", n <= c->priced ? NULL : arena_printf(p->s.arena, "%u layouts were priced", n));
+}
+
+static void test_whole(const PlanCase *c, const Plan *p) {
+  const Layout *l = &p->found.use->layout;
+  const char *wrong = NULL;
+  for (uint32_t i = 0; i < l->n && c->whole; i++) {
+    const char *dim = l->rule[i].dim;
+    if (dim && strstr(c->whole, arena_printf(p->s.arena, ",%s,", dim)))
+      wrong = arena_printf(p->s.arena, "%s is split", dim);
+  }
+  count(c, "whole", wrong);
+}
+
+// -- the page -----------------------------------------------------------------------------------
+
+static void print_head(void) {
+  printf(
+      "# What plan finds\n\n"
+      "For models and machines of which practitioners know what to write: the layout that "
+      "[`meshc plan`](cli/commands.md#plan) finds, and layouts by\nhand beside it. "
+      "`build/release/suite_search_cases page` prints this page, and `suite_search_cases all` "
+      "tests it: no layout by hand is\nfaster by more than a thousandth, and the price in the "
+      "search is within 1.3 of the prediction for the whole program.\n\n"
+      "All times are predictions, from the figures of [machine "
+      "files](cli/layouts.md#machine-files); none of these models was run on these machines. The "
+      "step of\nthe found layout is that of its whole program, those of the table are prices of "
+      "the search, from short models. Where the memory of a\nGPU asks for recomputation, it is in "
+      "them: `again` is the share of the forward pass that is computed twice. The processor time "
+      "is that of\n`plan` on one core of a desktop of two cores.\n\n");
+}
+
+static const char *fits_text(Arena *a, const Priced *h) {
+  if (!h->priced) return "cannot be compiled";
+  if (!h->fits) return "does not fit";
+  if (h->price.again <= 0) return "";
+  return arena_printf(a, "again %.0f %%", 100 * h->price.again);
+}
+
+static void print_hands(Arena *a, const PlanCase *c, const Priced *h) {
+  printf("| by hand | mesh | layout | ms | GiB | |\n| --- | --- | --- | --- | --- | --- |\n");
+  for (; h->hand; h++) {
+    const char *mesh = h->hand->mesh ? h->hand->mesh : c->mesh;
+    printf("| %s | `%s` | `%s` | %.1f | %.1f | %s |\n", h->hand->what, mesh, h->hand->layout,
+           1e3 * h->price.seconds, h->price.peak / 0x1p30, fits_text(a, h));
+  }
+}
+
+static void print_case(const PlanCase *c, const Plan *p, Priced *h) {
+  Arena *a = p->s.arena;
+  const SearchChoice *use = p->found.use;
+  printf("## %s\n\n```sh\nmeshc plan %s --device cuda %s\n```\n\n", c->title, c->model, c->where);
+  printf("**Found** in %.1f s of processor time, with %u layouts priced: `--mesh %s --layout "
+         "%s`, %.1f ms = products %.1f + kernels %.1f + transfer %.1f,\n%.1f GiB a "
+         "processor. In the search its price was %.1f ms.\n\n",
+         p->seconds, p->found.found->npriced, mesh_option(a, use->mesh),
+         layout_option(a, use->mesh, &use->layout), 1e3 * use->price.seconds,
+         1e3 * use->price.products, 1e3 * use->price.kernels, 1e3 * use->price.transfer,
+         use->price.peak / 0x1p30, 1e3 * p->searched.seconds);
+  print_hands(a, c, h);
+  printf("\n%s\n\n", c->why);
+}
+
+// -- cases --------------------------------------------------------------------------------------
+
+static void plan_case(const PlanCase *c, bool page) {
+  Plan p;
+  Priced hand[MAX_HAND_LAYOUTS + 1] = {0};
+  bool ok = make_plan(&p, c);
+  count(c, "plan", ok ? NULL : "nothing was found");
+  const Priced *best = price_hands(c, hand);
+  if (ok) {
+    const SearchChoice *use = p.found.use;
+    fprintf(report, "  %s: %u priced in %.1f s; %s, %.3f ms; by hand %s, %.3f ms\n", c->name,
+            p.found.found->npriced, p.seconds, layout_option(p.s.arena, use->mesh, &use->layout),
+            1e3 * use->price.seconds, best ? best->hand->layout : "none",
+            best ? 1e3 * best->whole.seconds : 0);
+    test_hand(c, &p, best);
+    test_price(c, p.s.arena, "found", &p.searched, &use->price);
+    if (best) test_price(c, p.s.arena, best->hand->layout, &best->price, &best->whole);
+    test_work(c, &p);
+    test_whole(c, &p);
+    if (page) print_case(c, &p, hand);
+  }
+  arena_free(p.s.arena);
+}
+
+static bool wanted(int n, char **name, const PlanCase *c, bool page) {
+  if (n == 0) return page || c->daily;
+  for (int i = 0; i < n; i++)
+    if (!strcmp(name[i], "all") || !strcmp(name[i], c->name)) return true;
+  return false;
+}
+
+int main(int argc, char **argv) {
+  bool page = argc > 1 && !strcmp(argv[1], "page");
+  int names = 1 + page;
+  report = page ? stderr : stdout;
+  if (page) print_head();
+  for (uint32_t i = 0; i < nplan_cases; i++)
+    if (wanted(argc - names, argv + names, &plan_cases[i], page)) plan_case(&plan_cases[i], page);
+  fprintf(report, "%d passed, %d failed, 0 skipped\n", passed, failed);
+  return failed > 0;
+}
