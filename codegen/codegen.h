@@ -105,10 +105,19 @@ typedef enum GroupKind {
   GROUP_SOURCE,  // declared tensors and constants: already in memory
 } GroupKind;
 extern const char *const group_kinds[]; // by GroupKind: its name in dumps, such as "kernel"
-// The reason why a kernel was not merged with an earlier kernel whose value it reads.
+// Why two groups are not one kernel, and why a kernel ends where it does (codegen/fuse/apart.def).
+typedef enum ApartReason {
+#define APART(reason, text) APART_##reason,
+#include "codegen/fuse/apart.def"
+#undef APART
+  APART_COUNT
+} ApartReason;
+const char *apart_text(ApartReason why); // the reason in words: "too many operands for one kernel"
+const char *apart_name(ApartReason why); // its name in apart.def: "OPERANDS"
+// The reason why a group is not one kernel with an earlier group whose value it reads.
 typedef struct MergeRefusal {
-  uint32_t group;  // index of the earlier kernel in Fusion.group
-  const char *why; // reason, a constant text; NULL: the merge was not tried
+  uint32_t group; // index of the earlier group in Fusion.group
+  ApartReason why;
 } MergeRefusal;
 typedef struct Group {
   GroupKind kind;
@@ -124,7 +133,8 @@ typedef struct Group {
   uint32_t merged;                 // number of nodes in this kernel, recomputed nodes excluded
   double saved; // cost that merges into this kernel saved, in bytes of memory traffic
   const char *why;
-  uint32_t nrefusals; // entries of `refusal`: one for each earlier kernel whose values it reads
+  // Entries of `refusal`: one for each earlier group whose values it reads, sources left out.
+  uint32_t nrefusals;
   MergeRefusal *refusal;
 } Group;
 // The rows of a loop: a dim along which its rounds are independent. Each worker can run all rounds
@@ -151,6 +161,9 @@ typedef struct Fusion {
   const bool *after_commit;     // by group: it runs after the commit
   LoopRows *loop_rows;          // by region: the rows of the loop
 } Fusion;
+// Returns whether dumps say why group g is apart from r->group: g is a kernel that reads a value of
+// a kernel or product. Other groups are apart because of their kind.
+bool group_says_apart(const Fusion *f, const Group *g, const MergeRefusal *r);
 // Groups the nodes of order->graph. buckets: the collectives that leave in one call; NULL: each has
 // a call of its own. Every kernel group gets its kernel, every GEMM group its form.
 Fusion *fuse(Arena *a, const Order *order, const Buckets *buckets, const CodegenOptions *opt);
@@ -180,6 +193,7 @@ typedef struct GroupNote {
   uint32_t instr;       // 1 + the index of the instruction, 0: the group has none
   uint32_t together;    // number of groups that this instruction runs
   int64_t bytes, flops; // bytes moved and operations in one run of the group
+  int64_t written;      // those of the bytes that it writes; 0 for collectives
 } GroupNote;
 
 // The result of program_build: a Program and its kernels; kernels[i] belongs to Program.kernel[i].
@@ -198,6 +212,15 @@ TensorKind tensor_kind(DeclKind k);
 // Returns the kind of tensor that output o of g becomes in the directory of a Program.
 TensorKind tensor_kind_of_output(const Graph *g, const Output *o);
 
+// What most of the predicted time of an instruction is spent on.
+typedef enum Limit {
+  LIMIT_NONE,       // it takes no time
+  LIMIT_BYTES,      // moving bytes to and from memory and caches, or over the link
+  LIMIT_OPERATIONS, // arithmetic
+  LIMIT_LATENCY     // what it takes whatever its size: launches, meetings of cores, too few threads
+} Limit;
+extern const char *const limit_texts[]; // by Limit: "bytes"
+
 // The predicted time of one run of a program on a machine, from the figures of the machine
 // (simulate.c).
 typedef struct Simulation {
@@ -207,6 +230,7 @@ typedef struct Simulation {
   double hidden;                 // the part of `transfer` that computation hides
   double of_kind[INSTR_END + 1]; // seconds by kind of instruction
   double *of;                    // seconds by instruction: the sum over all steps of its loops
+  uint8_t *limit;                // by instruction: its Limit
 } Simulation;
 // Returns the time with all cores of the machine or, where one core may run the step of a single
 // processor alone and is faster, the time of that core.

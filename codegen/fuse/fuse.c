@@ -14,6 +14,7 @@
 #include "codegen/fuse/fuse_internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct RecomputedSet {
   VEC(NodeId) node;
@@ -140,8 +141,8 @@ static void group_source(Fuser *f, Fusion *out, NodeId n) {
   out->of[n] = out->ngroups++;
 }
 
-// Sets g->refusal: for each earlier kernel whose values group g reads, the reason why that kernel
-// was not merged with g. `c` is the set of nodes from which g was made.
+// Sets g->refusal: for each earlier group whose values group g reads, the reason why that group was
+// not merged with g. `c` is the set of nodes from which g was made.
 static void group_refusals(Fuser *f, const Fusion *out, const Cluster *c, Group *g) {
   VEC(MergeRefusal) refusal = {0};
   f->stamp += 2;
@@ -149,7 +150,7 @@ static void group_refusals(Fuser *f, const Fusion *out, const Cluster *c, Group 
     for (uint32_t k = f->arg_at[c->node[i]]; k < f->arg_at[c->node[i] + 1]; k++) {
       NodeId arg = f->arg[k];
       const Cluster *from = f->cluster.at[f->of[arg]];
-      if (!from || from == c || !from->kernel || f->mark[from->node[0]] == f->stamp) continue;
+      if (!from || from == c || f->mark[from->node[0]] == f->stamp) continue;
       f->mark[from->node[0]] = f->stamp;
       vec_push(f->a, refusal) =
           (MergeRefusal){out->of[arg], merge_refusal(f, from, c, f->arg_address[k])};
@@ -179,7 +180,7 @@ static Fusion *fusion_make(Fuser *f) {
     const Cluster *c = f->cluster.at[f->sequence.at[r]];
     out->group[out->ngroups] = group_of(f, c);
     for (uint32_t i = 0; i < c->n; i++) out->of[c->node[i]] = out->ngroups;
-    if (c->kernel) group_refusals(f, out, c, &out->group[out->ngroups]);
+    group_refusals(f, out, c, &out->group[out->ngroups]);
     out->ngroups++;
   }
   // a value that is never stored belongs to the first kernel that recomputes it
@@ -203,6 +204,8 @@ static void gemms_find(Arena *a, Fuser *f) {
   f->gemm = arena_array(f->a, const GemmForm *, f->count + 1);
   f->tail = arena_array(f->a, const GemmTail *, f->count + 1);
   f->no_gemm = arena_array(f->a, const char *, f->count + 1);
+  f->no_tail = arena_array(f->a, uint8_t, f->count + 1);
+  memset(f->no_tail, f->opt->fuse ? APART_NO_EPILOGUE : APART_FUSION_OFF, f->count + 1);
   for (NodeId n = 1; n <= f->count; n++) {
     GemmForm form;
     if (graph_node(f->g, n)->op != OP_CONTRACT ||

@@ -213,6 +213,13 @@ static bool can_have_tail(const Fuser *f, NodeId n) {
   return true;
 }
 
+// Returns why the product of contraction n computes nothing after its sums.
+static ApartReason no_tail(const TailSearch *s, NodeId n) {
+  NodeId user = only_user(s, n);
+  if (!user) return APART_EPILOGUE_USERS;
+  return joins(s, user) ? APART_EPILOGUE_NONE : APART_EPILOGUE_ORDER;
+}
+
 // Gives the product of contraction n the first tail that fits: with the gradient of gelu, with
 // gelu, or with additions only.
 static void find_tail(TailSearch *s, NodeId n) {
@@ -237,6 +244,12 @@ static void find_tail(TailSearch *s, NodeId n) {
 void tails_find(Arena *a, Fuser *f) {
   TailSearch s = {.lasting = a, .f = f};
   find_users(&s);
-  for (NodeId n = 1; n <= f->count; n++)
-    if (can_have_tail(f, n)) find_tail(&s, n);
+  for (NodeId n = 1; n <= f->count; n++) {
+    if (f->role[n] != ROLE_GEMM || f->tail[n]) continue;
+    bool may = can_have_tail(f, n);
+    if (may) find_tail(&s, n);
+    f->no_tail[n] = !may         ? APART_EPILOGUE_PARTS
+                    : f->tail[n] ? APART_EPILOGUE_TAKEN
+                                 : no_tail(&s, n);
+  }
 }

@@ -75,7 +75,7 @@ typedef struct Trial {
   int64_t load_bytes, store_bytes, contiguous[MAX_RANK];
   VEC(TrialOperand) operand;
   VEC(DimBits) tried;
-  const char *why;
+  ApartReason why;
 } Trial;
 
 bool value_used(const Fuser *f, NodeId n) {
@@ -127,7 +127,7 @@ static bool half_type(const Node *x) { return x->type == TYPE_BF16 || x->type ==
 
 // Records in t the reason `why` no single kernel can compute the nodes of trial t. Returns false
 // always, so that a caller can return the result of this function.
-static bool refuse(Trial *t, const char *why) {
+static bool refuse(Trial *t, ApartReason why) {
   t->why = why;
   return false;
 }
@@ -151,10 +151,9 @@ static bool reduce_fits(const Trial *t, const TrialNode *m) {
 
 static bool point_fits(Trial *t, const TrialNode *m, int *invariant) {
   if (m->dims == t->outer || m->dims == t->all || is_row_of_sweep(t, m)) return true;
-  if (m->stored) return refuse(t, "a stored value varies along a part of the loops only");
+  if (m->stored) return refuse(t, APART_PART_OF_LOOPS);
   if (m->dims && t->outer & ~m->dims) *invariant += op_row(m->op)->cost;
-  return (!t->contracts && *invariant <= INVARIANT_COST) ||
-         refuse(t, "a producer would be recomputed for every use");
+  return (!t->contracts && *invariant <= INVARIANT_COST) || refuse(t, APART_RECOMPUTED);
 }
 
 static int64_t elements_of(const Trial *t, DimBits dims) {
@@ -173,13 +172,12 @@ static bool candidate_fits(Trial *t) {
       if (!point_fits(t, m, &invariant)) return false;
       continue;
     }
-    if (!reduce_fits(t, m)) return refuse(t, "a reduction runs over other loops than the rest");
+    if (!reduce_fits(t, m)) return refuse(t, APART_REDUCTION);
     if (accumulates(t, m)) partial += m->bytes;
   }
-  if (partial > PARTIAL_BYTES && t->n > 1)
-    return refuse(t, "accumulators of a chunk would be large");
+  if (partial > PARTIAL_BYTES && t->n > 1) return refuse(t, APART_ACCUMULATORS);
   return t->outer || t->n == 1 || elements_of(t, t->all) <= SERIAL_ELEMENTS ||
-         refuse(t, "one unit would do all the work");
+         refuse(t, APART_ONE_UNIT);
 }
 
 // -- the cost of loops -------------------------------------------------------------------------
@@ -361,7 +359,7 @@ static bool addresses_fit(Trial *t) {
   Fuser *f = t->f;
   int pointers = 0;
   bool fits = true;
-  t->why = "too many operands for one kernel";
+  t->why = APART_OPERANDS;
   for (uint32_t i = 0; i < t->n; i++) {
     const TrialNode *m = &t->member[i];
     if (m->stored) {
@@ -372,7 +370,7 @@ static bool addresses_fit(Trial *t) {
     for (uint32_t j = f->arg_at[m->n]; j < f->arg_at[m->n + 1]; j++) {
       NodeId a = f->arg[j];
       if (f->mark[a] == f->stamp && f->arg_address[j]) {
-        t->why = "a lookup needs its table in memory";
+        t->why = APART_TABLE;
         fits = false;
       }
       if (f->mark[a] == f->stamp || f->mark[a] == f->stamp + 1) continue;
@@ -435,10 +433,10 @@ static bool try_all(Trial *t, LoopForm *out) {
   return out->cost < (double)INFINITY;
 }
 
-bool form_find(Fuser *f, uint32_t n, const NodeId *node, LoopForm *out, const char **why) {
+bool form_find(Fuser *f, uint32_t n, const NodeId *node, LoopForm *out, ApartReason *why) {
   ArenaMark mark = arena_mark(f->a);
   Trial t = {.f = f, .n = n, .node = node, .member = arena_array(f->a, TrialNode, n)};
-  *why = "too many dims";
+  *why = APART_DIMS;
   bool found = space_find(&t) && dots_fit(&t);
   if (found) {
     sweep_find(&t);

@@ -47,7 +47,7 @@ typedef struct Cluster {
 typedef struct RefusedPair {
   uint64_t pair;  // indices of both clusters, the smaller one in the upper 32 bits; 0: a free entry
   uint32_t nodes; // number of nodes of both when refused; if they have more now, one has grown
-  const char *why;
+  ApartReason why;
 } RefusedPair;
 
 typedef struct Fuser {
@@ -64,6 +64,7 @@ typedef struct Fuser {
   RecomputedScores scores; // for a GPU: the scores that kernels recompute; else empty
   uint8_t *role;           // the NodeRole of the node
   const GemmTail **tail;   // the product that computes the node (fuse_epilogue.c), else NULL
+  uint8_t *no_tail;        // of a product: the ApartReason why it computes no more than it does
   bool *recomputed; // each kernel that uses the value computes it, and does not read it in memory
   bool *inlined;    // pointwise and not stored: computed at the positions that windows read
   bool *resident;   // the value was stored after clusters were merged once; NULL before that
@@ -112,8 +113,8 @@ static inline bool op_tiles(const Graph *g, NodeId n) {
 
 // fuse_form.c. Finds the cheapest loops with which one kernel computes the marked nodes
 // (Fuser.mark), which are node[0..n), ascending. Returns false if no loops are legal; *why then is
-// the reason, a constant text.
-MUST_USE bool form_find(Fuser *f, uint32_t n, const NodeId *node, LoopForm *out, const char **why);
+// the reason.
+MUST_USE bool form_find(Fuser *f, uint32_t n, const NodeId *node, LoopForm *out, ApartReason *why);
 // Returns true if the kernel of the marked nodes (Fuser.mark) must store the value of node n. It
 // must if n is an output, or if a node outside the kernel uses n.
 bool value_stored(const Fuser *f, NodeId n);
@@ -130,9 +131,9 @@ void clusters_make(Fuser *f);
 // Merges clusters that become kernels, pair by pair, until no merge saves anything. The pairs whose
 // merges save most bytes of memory traffic come first.
 void clusters_merge(Fuser *f);
-// Returns a constant text: why kernel b, which reads a value of kernel a, was not merged with
-// kernel a. Returns NULL if the merge was not tried. address: b reads the value of a from memory.
-const char *merge_refusal(Fuser *f, const Cluster *a, const Cluster *b, bool address);
+// Returns why cluster b, which reads a value of cluster a, was not merged with cluster a. address:
+// b reads the value of a from memory.
+ApartReason merge_refusal(Fuser *f, const Cluster *a, const Cluster *b, bool address);
 // Sets f->resident: the nodes whose values are stored with the clusters as they are now.
 void clusters_resident(Fuser *f);
 

@@ -40,10 +40,10 @@ static void mark_nodes(Fuser *f, uint32_t n, const NodeId *node) {
 }
 
 static void form_single(Fuser *f, Cluster *c) {
-  const char *why;
+  ApartReason why;
   mark_nodes(f, c->n, c->node);
   if (!form_find(f, c->n, c->node, &c->form, &why))
-    BUG("node %u fits no kernel: %s", c->node[0], why);
+    BUG("node %u fits no kernel: %s", c->node[0], apart_text(why));
 }
 
 // Returns whether every node of loop r that needs a cluster has one. `scan` is the SCAN of the
@@ -179,19 +179,22 @@ static void sequence_merge(Fuser *f, Cluster *a, Cluster *b, const bool *after) 
   }
 }
 
-// Returns the reason why clusters a and b may not merge, whatever their loops are. Returns NULL if
-// no rule forbids the merge.
-static const char *merge_rule(const Cluster *a, const Cluster *b) {
-  if (a->update != b->update) return "one runs after the commit of the step, the other before";
-  if (a->region != b->region) return "they are in different loops";
-  if ((a->clone && b->forward) || (a->forward && b->clone))
-    return "one is rematerialised for the backward pass, the other belongs to the forward pass";
-  if (a->n + b->n > CLUSTER_NODES) return "together they would have too many operations";
-  return NULL;
+// Returns whether a rule forbids that clusters a and b merge, whatever their loops are. *why then
+// is the reason.
+static bool merge_forbidden(const Cluster *a, const Cluster *b, ApartReason *why) {
+  *why = APART_COMMIT;
+  if (a->update != b->update) return true;
+  *why = APART_LOOPS;
+  if (a->region != b->region) return true;
+  *why = APART_REMATERIALISED;
+  if ((a->clone && b->forward) || (a->forward && b->clone)) return true;
+  *why = APART_OPERATIONS;
+  return a->n + b->n > CLUSTER_NODES;
 }
 
 static bool may_merge(const Cluster *a, const Cluster *b) {
-  return a && b && a != b && a->kernel && b->kernel && !merge_rule(a, b);
+  ApartReason why;
+  return a && b && a != b && a->kernel && b->kernel && !merge_forbidden(a, b, &why);
 }
 
 static uint64_t pair_of(const Fuser *f, const Cluster *a, const Cluster *b) {
@@ -219,7 +222,7 @@ static void join_nodes(const Cluster *a, const Cluster *b, NodeId *out) {
 static bool form_pair(Fuser *f, const Cluster *a, const Cluster *b, const NodeId *node,
                       LoopForm *out, double *saved) {
   uint32_t n = a->n + b->n;
-  const char *why;
+  ApartReason why;
   uint64_t pair = pair_of(f, a, b);
   RefusedPair *r = refused_entry(f, pair);
   if (r->nodes == n) return false;
@@ -230,7 +233,7 @@ static bool form_pair(Fuser *f, const Cluster *a, const Cluster *b, const NodeId
   if (!r->pair && f->refused_n == f->refused_cap / 2)
     return false; // the table is half full: the pair is not entered and may be tried again
   f->refused_n += !r->pair;
-  *r = (RefusedPair){pair, n, fits ? "one kernel would be no cheaper than two" : why};
+  *r = (RefusedPair){pair, n, fits ? APART_NO_CHEAPER : why};
   return false;
 }
 
@@ -262,21 +265,37 @@ static bool merge(Fuser *f, Cluster *a, Cluster *b) {
   return true;
 }
 
-// Returns the first reason found why clusters a and b were not merged, or NULL if the merge was not
-// tried. It is a rule, a reason recorded in Fuser.refused, or a third cluster that depends on a and
-// is read by b.
-const char *merge_refusal(Fuser *f, const Cluster *a, const Cluster *b, bool address) {
-  if (!f->opt->fuse) return "fusion is off";
-  const char *why = merge_rule(a, b);
-  if (why) return why;
-  if (address) return "it needs the whole value in memory before it begins";
-  if (a->tiles && b->tiles) return "each has a contraction in register tiles";
+// Returns the first reason found why kernels a and b were not merged. It is a rule, a reason
+// recorded in Fuser.refused, or a third cluster that depends on a and is read by b.
+static ApartReason kernels_apart(Fuser *f, const Cluster *a, const Cluster *b, bool address) {
+  ApartReason why;
+  if (!f->opt->fuse) return APART_FUSION_OFF;
+  if (merge_forbidden(a, b, &why)) return why;
+  if (address) return APART_WHOLE;
+  if (a->tiles && b->tiles) return APART_TILES;
   const RefusedPair *r = refused_entry(f, pair_of(f, a, b));
   if (r->nodes == a->n + b->n) return r->why;
-  if (a->rank > b->rank || b->rank - a->rank >= CLUSTER_SPAN) return NULL;
-  return dependents_find(f, a, b, f->after)
-             ? NULL
-             : "something that reads the one and is read by the other lies between them";
+  if (a->rank > b->rank || b->rank - a->rank >= CLUSTER_SPAN) return APART_UNTRIED;
+  return dependents_find(f, a, b, f->after) ? APART_UNTRIED : APART_BETWEEN;
+}
+
+ApartReason merge_refusal(Fuser *f, const Cluster *a, const Cluster *b, bool address) {
+  switch ((NodeRole)f->role[b->node[0]]) {
+  case ROLE_GEMM: return APART_FACTOR;
+  case ROLE_COLLECTIVE: return APART_SENT;
+  case ROLE_ORDERED: return APART_ORDERED;
+  case ROLE_ALIAS: return APART_RENAMED;
+  case ROLE_LOOP: return APART_CARRIED;
+  default: break;
+  }
+  switch ((NodeRole)f->role[a->node[0]]) {
+  case ROLE_GEMM: return (ApartReason)f->no_tail[a->node[0]];
+  case ROLE_COLLECTIVE: return APART_RECEIVED;
+  case ROLE_ORDERED: return APART_SORTED;
+  case ROLE_ALIAS: return APART_RENAMED;
+  case ROLE_LOOP: return APART_AFTER_LOOP;
+  default: return kernels_apart(f, a, b, address);
+  }
 }
 
 // -- which clusters are merged, in which order -------------------------------------------------

@@ -19,6 +19,22 @@ const char *const group_kinds[] = {
     [GROUP_ORDERED] = "ordered",
 };
 
+static const struct {
+  const char *name, *text;
+} reasons[] = {
+#define APART(reason, text) {#reason, text},
+#include "codegen/fuse/apart.def"
+#undef APART
+};
+
+const char *apart_text(ApartReason why) { return reasons[why].text; }
+const char *apart_name(ApartReason why) { return reasons[why].name; }
+
+bool group_says_apart(const Fusion *f, const Group *g, const MergeRefusal *r) {
+  GroupKind from = f->group[r->group].kind;
+  return g->kind == GROUP_KERNEL && (from == GROUP_KERNEL || from == GROUP_GEMM);
+}
+
 static void print_dims(FILE *out, const Graph *g, const char *what, const Dims *dims) {
   if (!dims->n) return;
   fprintf(out, " %s(", what);
@@ -61,8 +77,8 @@ static void print_group(FILE *out, const Fusion *f, const Diag *d, uint32_t i) {
   for (uint32_t j = 0; j < g->nstored; j++) fprintf(out, " %%%u", g->stored[j]);
   if (g->nstored) fprintf(out, "\n");
   for (uint32_t j = 0; j < g->nrefusals; j++)
-    if (g->refusal[j].why)
-      fprintf(out, "  apart from #%u: %s\n", g->refusal[j].group, g->refusal[j].why);
+    if (group_says_apart(f, g, &g->refusal[j]))
+      fprintf(out, "  apart from #%u: %s\n", g->refusal[j].group, apart_text(g->refusal[j].why));
 }
 
 char *fusion_print(Arena *a, const Fusion *f, const Diag *d) {

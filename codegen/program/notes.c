@@ -12,7 +12,7 @@ static void add_value(Builder *b, ValueList *out, uint32_t set, uint32_t ptr, No
                   .type = (Dtype)x->type,
                   .rank = order->n,
                   .value = x->origin.value,
-                  .op = op_row((Op)x->op)->text,
+                  .op = node_source_name(b->g, n),
                   .backward = x->origin.backward,
                   .pos = x->origin.pos};
   ProgDim *dim = arena_array(b->a, ProgDim, order->n);
@@ -40,6 +40,7 @@ static GroupNote note_group(const Builder *b, const Group *g, const Instr *in) {
   if (in->kind == INSTR_KERNEL) {
     for (uint32_t i = 0; i < g->nnodes; i++) out.flops += node_flops(b->g, g->node[i]);
     out.bytes = g->load_bytes + g->store_bytes;
+    out.written = g->store_bytes;
   } else if (in->kind == INSTR_COLLECTIVE) {
     out.bytes = in->u.collective.bytes;
   } else {
@@ -49,6 +50,8 @@ static GroupNote note_group(const Builder *b, const Group *g, const Instr *in) {
     for (int i = 0; i < x->nargs; i++) out.bytes += node_bytes(b->g, x->args[i]);
     for (int i = 0; t && i < GEMM_EXTRAS; i++)
       if (t->extra[i]) out.bytes += node_bytes(b->g, t->extra[i]);
+    out.written = node_bytes(b->g, t ? t->result : g->node[0]);
+    if (t && t->keeps) out.written += node_bytes(b->g, t->extra[GEMM_AUX]);
     out.bytes += node_bytes(b->g, t ? t->result : g->node[0]);
   }
   return out;
@@ -82,6 +85,7 @@ static void note_instr(Builder *b, uint32_t first, uint32_t instr, ValueList *va
     note.together = n;
     b->note[group] = note;
     out->bytes += note.bytes;
+    out->written += note.written;
     out->flops += note.flops;
     if (in->kind == INSTR_KERNEL) add_kernel_values(b, values, s, b->f->group[group].kernel);
     if (in->kind == INSTR_GEMM) add_product_values(b, values, g);
@@ -103,8 +107,8 @@ void notes_make(Builder *b) {
     if (in->kind == INSTR_KERNEL || in->kind == INSTR_GEMM || in->kind == INSTR_COLLECTIVE ||
         in->kind == INSTR_ORDERED)
       note_instr(b, at - 1, i, &values, out);
-    if (in->kind == INSTR_COPY) out->bytes = 2 * in->u.copy.bytes;
-    if (in->kind == INSTR_FILL) out->bytes = in->u.fill.bytes;
+    if (in->kind == INSTR_COPY) out->written = in->u.copy.bytes, out->bytes = 2 * out->written;
+    if (in->kind == INSTR_FILL) out->written = out->bytes = in->u.fill.bytes;
     out->value = arena_copy(b->a, values.at, values.n * sizeof *values.at);
     out->nvalues = values.n;
   }

@@ -28,6 +28,11 @@
 
 #include "codegen/simulate/simulate_internal.h"
 
+const char *const limit_texts[] = {[LIMIT_NONE] = "none",
+                                   [LIMIT_BYTES] = "bytes",
+                                   [LIMIT_OPERATIONS] = "operations",
+                                   [LIMIT_LATENCY] = "latency"};
+
 // -- two clocks ---------------------------------------------------------------------------------
 
 static MemoryRange range_of(const Sim *s, const Access *a) {
@@ -92,10 +97,18 @@ static void run_collective(Sim *s, double ready, double seconds) {
         (Pending){s->t.link, range_of(s, &s->access.at[i]), range_of(s, &s->access.at[i + 1])};
 }
 
+static Limit limit_of(const SimParts *p) {
+  double most = fmax(p->operations, fmax(p->bytes, p->latency));
+  if (most <= 0) return LIMIT_NONE;
+  if (p->latency >= most) return LIMIT_LATENCY;
+  return p->bytes >= most ? LIMIT_BYTES : LIMIT_OPERATIONS;
+}
+
 static void run_instr(Sim *s, uint32_t i) {
   const Instr *in = &s->p->instr[i];
   double seconds = sim_seconds(s, in), ready = operands_free(s, in);
   s->of[i] += seconds;
+  s->limit[i] = (uint8_t)limit_of(&s->parts);
   if (in->kind == INSTR_COLLECTIVE) {
     run_collective(s, ready, seconds);
     return;
@@ -167,6 +180,7 @@ static Sim sim_new(Arena *a, const Compiled *c, const Machine *m) {
   if (m->cores > 0 && s.processors > m->cores) s.contexts = ceil(s.processors / m->cores);
   if (m->cores > 0 && s.processors < m->cores) s.team = floor(m->cores / s.processors);
   s.of = arena_array(a, double, s.p->ninstrs + 1);
+  s.limit = arena_array(a, uint8_t, s.p->ninstrs + 1);
   sim_zones(&s);
   return s;
 }
@@ -191,6 +205,7 @@ Simulation *simulate_cores(Arena *a, const Compiled *c, const Machine *m) {
                       .transfer = s.t.transfer,
                       .hidden = s.t.transfer - s.t.waited};
   out->of = arena_copy(a, s.of, sizeof *s.of * (s.p->ninstrs + 1));
+  out->limit = arena_copy(a, s.limit, s.p->ninstrs + 1);
   for (uint32_t i = 0; i < s.p->ninstrs; i++) out->of_kind[s.p->instr[i].kind] += s.of[i];
   arena_free(scratch);
   return out;

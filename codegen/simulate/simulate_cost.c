@@ -26,11 +26,14 @@ static double work_seconds(const Sim *s, const KernelWork *w) {
 
 // Returns the seconds that the cores of a processor need for work that takes one core `seconds`.
 // The work has `parts` equal parts, which the cores share. alone: the work is so small that one
-// core does all of it.
-static double shared_out(const Sim *s, double seconds, double parts, bool alone) {
+// core does all of it. s->parts, of one core before, is adapted.
+static double shared_out(Sim *s, double seconds, double parts, bool alone) {
   if (s->team <= 1) return seconds * s->contexts;
   if (alone || parts < 1) return seconds;
-  return seconds * ceil(parts / s->team) / parts + s->m->latency;
+  double share = ceil(parts / s->team) / parts;
+  SimParts *p = &s->parts;
+  *p = (SimParts){p->operations * share, p->bytes * share, p->latency * share + s->m->latency};
+  return seconds * share + s->m->latency;
 }
 
 void sim_extents(const Sim *s, const Kernel *k, const KernelSet *set, double extent[MAX_LOOPS]) {
@@ -55,7 +58,8 @@ static double kernel_seconds(Sim *s, const KernelLaunch *l) {
   CacheTraffic t = sim_touch(s, false, false);
   t.l2 += 2.0 * (double)s->p->kernel[l->kernel].partial_bytes * (double)l->chunks;
   double chunks = (double)(l->chunks > 0 ? l->chunks : 1);
-  double seconds = fmax(work, traffic_seconds(s, &t)) + s->m->launch;
+  s->parts = (SimParts){work, traffic_seconds(s, &t), s->m->launch};
+  double seconds = fmax(work, s->parts.bytes) + s->m->launch;
   return shared_out(s, seconds, chunks, units <= (double)l->grain);
 }
 
@@ -116,14 +120,16 @@ static double gemm_seconds(Sim *s, const Gemm *g) {
   if (!alone && panels) m >= n ? (m /= s->team) : (n /= s->team), batch *= s->team;
   work *= 2 * batch * (m * n * k + s->m->half * (m * n + n * k + k * m)) /
           machine_flops(s->m, g->factors);
-  return shared_out(s, work + traffic_seconds(s, &t) + batch * s->m->launch, parts, alone);
+  s->parts = (SimParts){work, traffic_seconds(s, &t), batch * s->m->launch};
+  return shared_out(s, work + s->parts.bytes + s->parts.latency, parts, alone);
 }
 
 static double copy_seconds(Sim *s, const Ref *src, Ref dst, int64_t bytes) {
   if (src) sim_access(s, *src, bytes, (double)bytes, false);
   sim_access(s, dst, bytes, (double)bytes, true);
   CacheTraffic t = sim_touch(s, false, false);
-  return shared_out(s, traffic_seconds(s, &t) + s->m->launch, (double)bytes / COPY_PIECE,
+  s->parts = (SimParts){0, traffic_seconds(s, &t), s->m->launch};
+  return shared_out(s, s->parts.bytes + s->m->launch, (double)bytes / COPY_PIECE,
                     bytes < SOLO_BYTES);
 }
 
@@ -149,19 +155,25 @@ static double ordered_seconds(Sim *s, const Ordered *o) {
   ordered_accesses(s, o, rows);
   CacheTraffic t = sim_touch(s, false, false);
   double work = operation_seconds(s, n * rows * LANES * (sorts ? 4 * log2(n + 1) : 2));
-  return shared_out(s, fmax(work, traffic_seconds(s, &t)) + s->m->launch, rows,
-                    rows * n < SOLO_ORDERED);
+  s->parts = (SimParts){work, traffic_seconds(s, &t), s->m->launch};
+  return shared_out(s, fmax(work, s->parts.bytes) + s->m->launch, rows, rows * n < SOLO_ORDERED);
 }
 
-// Returns the seconds of a collective of processors that share memory. They read each source once
+// Returns the seconds of a collective of processors that share memory, s->parts.latency of them
+// latency. They read each source once
 // and write each destination once. The second-level cache never serves data that another core has
 // written. `bandwidth` counts a byte that is read and written as one byte.
-static double shared_seconds(Sim *s, const Collective *w) {
+static double shared_seconds(Sim *s) {
   double bytes = 0;
   for (uint32_t i = 0; i < s->access.n; i++) bytes += s->access.at[i].bytes;
   CacheTraffic t = sim_touch(s, false, true);
   double each = fmax(traffic_seconds(s, &t), bytes / (2 * s->m->bandwidth));
-  return coll_latency(s->m, &s->p->mesh, w->kind, w->axes) + each * s->contexts / s->team;
+  return s->parts.latency + each * s->contexts / s->team;
+}
+
+static double sent_seconds(Sim *s, const Collective *w) {
+  (void)sim_touch(s, true, true);
+  return coll_seconds(s->m, &s->p->mesh, w->kind, w->axes, w->bytes);
 }
 
 static void block_access(Sim *s, Ref at, int rank, const int64_t *block, Dtype type, bool writes) {
@@ -180,9 +192,10 @@ static double collective_seconds(Sim *s, const Collective *w) {
     block_access(s, p->dst, p->rank, p->dst_block, w->type, true);
   }
   s->segment++;
-  if (s->m->shared > 0) return shared_seconds(s, w);
-  (void)sim_touch(s, true, true);
-  return coll_seconds(s->m, &s->p->mesh, w->kind, w->axes, w->bytes);
+  s->parts.latency = coll_latency(s->m, &s->p->mesh, w->kind, w->axes);
+  double seconds = s->m->shared > 0 ? shared_seconds(s) : sent_seconds(s, w);
+  s->parts.bytes = seconds - s->parts.latency;
+  return seconds;
 }
 
 // Returns the seconds of an instruction other than a collective or a commit on cores.
@@ -200,11 +213,13 @@ static double core_seconds(Sim *s, const Instr *in) {
 // A commit ends a segment. Cores meet there; a GPU goes on.
 static double commit_seconds(Sim *s) {
   s->segment++;
-  return s->processors > 1 && !s->m->gpu ? s->m->latency : 0;
+  s->parts.latency = s->processors > 1 && !s->m->gpu ? s->m->latency : 0;
+  return s->parts.latency;
 }
 
 double sim_seconds(Sim *s, const Instr *in) {
   s->access.n = 0;
+  s->parts = (SimParts){0};
   if (in->kind == INSTR_COLLECTIVE) return collective_seconds(s, &in->u.collective);
   if (in->kind == INSTR_COMMIT) return commit_seconds(s);
   return s->m->gpu ? gpu_instr_seconds(s, in) : core_seconds(s, in);

@@ -55,10 +55,13 @@ static double share(const Sim *s, double threads, double needed) {
 }
 
 // Returns the seconds of a launch of all processors that share the GPU.
-static double launch_seconds(const Sim *s, double work, double traffic, double threads) {
+static double launch_seconds(Sim *s, double work, double traffic, double threads) {
   threads *= s->contexts;
-  return s->m->launch + s->contexts * fmax(work / share(s, threads, WORK_THREADS),
-                                           traffic / share(s, threads, MEMORY_THREADS));
+  double busy = s->contexts * fmax(work / share(s, threads, WORK_THREADS),
+                                   traffic / share(s, threads, MEMORY_THREADS));
+  double waits = busy - s->contexts * fmax(work, traffic); // for want of threads
+  s->parts = (SimParts){s->contexts * work, s->contexts * traffic, s->m->launch + waits};
+  return s->m->launch + busy;
 }
 
 static double operation_seconds(const Sim *s, double operations) {
@@ -198,6 +201,12 @@ static double more_launches(const Kernel *k, const GpuPlan *p, double partial) {
   return partial > 0 ? 1 : 0;
 }
 
+// Returns the seconds of launches at full rates, of all processors that share the GPU.
+static double full_rate(Sim *s, double launches, double work, double traffic) {
+  s->parts = (SimParts){s->contexts * work, s->contexts * traffic, launches * s->m->launch};
+  return launches * s->m->launch + s->contexts * fmax(work, traffic);
+}
+
 static double kernel_seconds(Sim *s, const KernelLaunch *l) {
   const Kernel *k = s->c->kernels[l->kernel];
   GpuPlan plan = gpu_plan_make(s->a, k, &(GpuCodeOptions){.capability = GPU_SHOWN_CAPABILITY});
@@ -209,8 +218,10 @@ static double kernel_seconds(Sim *s, const KernelLaunch *l) {
   double more = s->m->launch * more_launches(k, &plan, partial),
          work = operation_seconds(s, w.operations), traffic = traffic_seconds(s->m, &t),
          threads = w.blocks * plan.threads;
-  if (w.tiles > 0) return s->m->launch + s->contexts * fmax(w.tiles + work, traffic);
-  return more + fmax(s->m->launch + w.owners, launch_seconds(s, work, traffic, threads));
+  if (w.tiles > 0) return full_rate(s, 1, w.tiles + work, traffic);
+  double launched = launch_seconds(s, work, traffic, threads);
+  s->parts.latency = more + fmax(s->parts.latency, s->m->launch + w.owners);
+  return more + fmax(s->m->launch + w.owners, launched);
 }
 
 // Returns the number of calls of the library for a GEMM. A call covers one loop over the batch, so
@@ -232,7 +243,7 @@ static double gemm_seconds(Sim *s, const Gemm *g) {
   double calls = gemm_calls(s, g);
   double work = product_seconds(s, &z, machine_flops(s->m, g->factors)) *
                 gemm_share(g, (int64_t)z.m, (int64_t)z.n, (int64_t)z.k);
-  return s->contexts * (calls * s->m->launch + fmax(work, traffic_seconds(s->m, &t)));
+  return full_rate(s, s->contexts * calls, work, traffic_seconds(s->m, &t));
 }
 
 // -- copies, ordered operations -----------------------------------------------------------------
@@ -241,7 +252,7 @@ static double copy_seconds(Sim *s, const Ref *src, Ref dst, int64_t bytes) {
   if (src) sim_access(s, *src, bytes, (double)bytes, false);
   sim_access(s, dst, bytes, (double)bytes, true);
   CacheTraffic t = sim_touch(s, false, false);
-  return s->contexts * (s->m->launch + traffic_seconds(s->m, &t));
+  return full_rate(s, s->contexts, 0, traffic_seconds(s->m, &t));
 }
 
 // Returns how often a sort merges the runs of a row of n elements.

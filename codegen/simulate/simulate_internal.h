@@ -69,6 +69,11 @@ typedef struct Clocks {
   double compute, transfer, waited; // sums: of instructions, of collectives, of waits of the core
 } Clocks;
 
+// The seconds of an instruction by what they are spent on. Some of them pass at the same time.
+typedef struct SimParts {
+  double operations, bytes, latency;
+} SimParts;
+
 typedef struct Sim {
   Arena *a;
   const Compiled *c;
@@ -84,6 +89,8 @@ typedef struct Sim {
   int64_t at[LOOP_DEPTH]; // iteration of each open loop
   Clocks t;
   double *of;         // sum of the seconds of each instruction
+  uint8_t *limit;     // the Limit of each instruction
+  SimParts parts;     // of the current instruction
   VEC(Access) access; // accesses of the current instruction
   VEC(Pending) pending;
 } Sim;
@@ -171,7 +178,7 @@ GemmSizes gemm_accesses(Sim *s, const Gemm *g);
 void ordered_accesses(Sim *s, const Ordered *o, double rows);
 double ordered_rows(const Sim *s, const Ordered *o);
 // Returns the seconds of an instruction. Sets s->access to its accesses, in order, and records them
-// (sim_touch).
+// (sim_touch). Sets s->parts.
 double sim_seconds(Sim *s, const Instr *in);
 
 #endif

@@ -25,6 +25,7 @@ static const Simulation *totals_of(Arena *a, const Session *s, const Compilation
   Simulation *time = arena_new_of(a, Simulation);
   *time = *session_simulate(s, made);
   time->of = NULL;
+  time->limit = NULL;
   return time;
 }
 

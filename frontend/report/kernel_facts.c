@@ -89,10 +89,10 @@ const char *kernel_apart(Arena *a, const Compilation *c, uint32_t group) {
   const char *text = "";
   uint32_t n = 0;
   for (uint32_t i = 0; i < g->nrefusals; i++) {
-    if (!g->refusal[i].why) continue;
+    if (!group_says_apart(c->fusion, g, &g->refusal[i])) continue;
     if (n++ < MOST_APART)
       text = arena_printf(a, "%s%s#%u: %s", text, *text ? "; " : "", g->refusal[i].group,
-                          g->refusal[i].why);
+                          apart_text(g->refusal[i].why));
   }
   return n > MOST_APART ? arena_printf(a, "%s; %u more", text, n - MOST_APART) : text;
 }

@@ -446,8 +446,13 @@ typedef struct InstrValue {
 typedef struct InstrNote {
   uint32_t nvalues;
   InstrValue *value;
-  int64_t bytes; // bytes that the instruction reads and writes each time
-  int64_t flops; // arithmetic operations of the instruction each time
+  int64_t bytes;   // bytes that the instruction reads and writes each time
+  int64_t written; // those of them that it writes; 0 for a collective
+  int64_t flops;   // arithmetic operations of the instruction each time
+  // For traces: the predicted seconds of one run, what limits it, why the instruction ends. NULL
+  // and 0: not known.
+  double predicted;
+  const char *limit, *ends;
 } InstrNote;
 
 // An operation that checks whether ids are in range. A kernel reports an id out of range in Status.

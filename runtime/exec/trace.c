@@ -118,6 +118,14 @@ static const char *instr_name(const Program *p, uint32_t i) {
                                       : program_instr_name(p, i, &pos);
 }
 
+// Adds what a prediction says of the instruction, if there was one.
+static void put_prediction(const InstrNote *note, json_t *args) {
+  if (!note->limit) return;
+  json_object_set_new(args, "predicted_seconds", json_real(note->predicted));
+  json_object_set_new(args, "limit", json_string(note->limit));
+  json_object_set_new(args, "ends", json_string(note->ends));
+}
+
 static void put_note(const Program *p, uint32_t i, json_t *args) {
   Pos pos;
   const char *value = program_instr_name(p, i, &pos);
@@ -131,7 +139,9 @@ static void put_note(const Program *p, uint32_t i, json_t *args) {
   if (note->nvalues) json_object_set_new(args, "op", json_string(program_instr_value(p, i)->op));
   if (note->nvalues > 1) json_object_set_new(args, "values", json_integer(note->nvalues));
   json_object_set_new(args, "bytes", json_integer(note->bytes));
+  json_object_set_new(args, "written", json_integer(note->written));
   json_object_set_new(args, "flops", json_integer(note->flops));
+  put_prediction(note, args);
 }
 
 static bool is_collective(const Program *p, const TraceSpan *x) {
@@ -150,6 +160,7 @@ static json_t *event_args(const Program *p, const TraceSpan *x) {
     json_object_set_new(args, "bytes", json_integer(c->bytes));
     json_object_set_new(args, "line", json_integer(c->pos.line));
     json_object_set_new(args, "why", json_string(c->why ? c->why : ""));
+    if (p->note) put_prediction(&p->note[x->instr], args);
   } else
     put_note(p, x->instr, args);
   return args;
