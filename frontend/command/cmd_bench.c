@@ -8,6 +8,7 @@
 // every parameter, state and optimizer tensor, one write of those that the step changes, and every
 // input and output once. Replicas count once, because they share this machine.
 #include "frontend/command/hardware.h"
+#include "frontend/report/step_facts.h"
 #include "frontend/verify/verify.h"
 
 #include <math.h>
@@ -201,9 +202,8 @@ static int print_json(const Bench *b) {
   json_object_set_new(out, "measured", measured_json(b));
   const char *machine = b->machine ? b->machine : s->machine_name;
   json_object_set_new(out, "machine", machine ? json_text(machine) : json_null());
-  json_object_set_new(
-      out, "instructions",
-      instructions_json(b->predicted, b->made.compiled->program, b->exec, b->profiled));
+  json_object_set_new(out, "instructions",
+                      step_facts_json(step_facts(s, &b->made, b->predicted, b->exec, b->profiled)));
   json_object_set_new(out, "roofline", roofline_json(b));
   if (s->gpu) json_object_set_new(out, "gpu", json_text(gpu_facts(s->gpu)->name));
   program_json(out, &b->made);
@@ -215,38 +215,30 @@ static int print_json(const Bench *b) {
   return json_finish(out);
 }
 
-typedef struct Slow {
-  uint32_t instr;
-  double seconds;
-} Slow;
-
-static int by_seconds(const void *a, const void *b) {
-  const Slow *x = a, *y = b;
-  if (x->seconds != y->seconds) return x->seconds > y->seconds ? -1 : 1;
+static int by_measured(const void *a, const void *b) {
+  const StepFact *x = a, *y = b;
+  if (x->measured != y->measured) return x->measured > y->measured ? -1 : 1;
   return (x->instr > y->instr) - (x->instr < y->instr);
 }
 
-// Prints the instructions that take longest, each with the value that it computes.
+// Prints the instructions that take longest, equal ones together: what each computes, costs and why
+// it ends.
 static void print_slowest(const Bench *b) {
   enum { SHOWN = 8 };
   Arena *a = b->s->arena;
-  const Program *p = b->made.compiled->program;
-  const double *seconds = exec_profile(b->exec);
-  Slow *list = arena_array(a, Slow, p->ninstrs + 1);
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < p->ninstrs; i++)
-    if (seconds[i] > 0 && p->instr[i].kind != INSTR_COMMIT)
-      list[n++] = (Slow){i, seconds[i] / (double)b->profiled};
-  qsort(list, n, sizeof *list, by_seconds);
-  for (uint32_t i = 0; i < n && i < SHOWN; i++) {
-    Pos pos;
-    const InstrNote *note = &p->note[list[i].instr];
-    const InstrValue *made = program_instr_value(p, list[i].instr);
-    const char *value = program_instr_name(p, list[i].instr, &pos), *op = made ? made->op : "";
-    const char *line = pos.line ? arena_printf(a, " (line %u)", pos.line) : "";
-    printf("%s %-10s %s  %s%s  %.4g MFLOP  %s\n", i ? "          " : "slowest   ",
-           seconds_text(a, list[i].seconds), op, value, line, (double)note->flops / 1e6,
-           bytes_text(a, note->bytes));
+  StepFacts *rows = step_rows(step_facts(b->s, &b->made, b->predicted, b->exec, b->profiled));
+  qsort(rows->at, rows->n, sizeof *rows->at, by_measured);
+  for (uint32_t i = 0; i < rows->n && i < SHOWN; i++) {
+    const StepFact *x = &rows->at[i];
+    int64_t runs = x->runs * x->count;
+    const char *ends = step_ends_text(a, x);
+    printf("%s %-10s %s  %s%s%s  %.4g MFLOP  %s; predicted %s, limit %s\n",
+           i ? "          " : "slowest   ", seconds_text(a, x->measured),
+           x->main ? x->main->op : x->what, step_values_text(a, x),
+           x->pos.line ? arena_printf(a, " (line %u)", x->pos.line) : "",
+           runs > 1 ? arena_printf(a, "  x%lld", (long long)runs) : "", (double)x->flops / 1e6,
+           bytes_text(a, x->bytes), seconds_text(a, x->predicted), x->limit);
+    if (*ends) printf("%21s ends: %s\n", "", ends);
   }
 }
 

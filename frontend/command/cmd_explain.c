@@ -3,9 +3,20 @@
 // as E0505 it prints the meaning of that message.
 #include "frontend/report/compare.h"
 #include "frontend/report/explain.h"
+#include "frontend/report/step_facts.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+// Checks that --kernels goes with the other options. Returns false after an error.
+static bool kernels_form(const Session *s, Form form) {
+  Pos pos = option_use(s->opt, OPTION_KERNELS)->pos;
+  if (option_given(s->opt, OPTION_AGAINST))
+    return diag_error(s->diag, DIAG_USAGE, pos, "--kernels and --against cannot be combined");
+  if (form == FORM_TEXT || form == FORM_JSON) return true;
+  diag_error(s->diag, DIAG_USAGE, pos, "--kernels has the forms text and json");
+  return diag_hint(s->diag, "leave it out: the page lists the kernels in any case");
+}
 
 static bool read_form(const Session *s, Form *out) {
   Form form;
@@ -19,6 +30,7 @@ static bool read_form(const Session *s, Form *out) {
     diag_error(s->diag, DIAG_USAGE, (Pos){0}, "--measure adds times to the JSON");
     return diag_hint(s->diag, "add --json");
   }
+  if (option_given(s->opt, OPTION_KERNELS) && !kernels_form(s, *out)) return false;
   if (option_given(s->opt, OPTION_AGAINST) && *out != FORM_TEXT && *out != FORM_JSON)
     return diag_error(s->diag, DIAG_USAGE, use->pos, "a comparison has no form %s: leave out %s",
                       use->text, "--against");
@@ -125,6 +137,9 @@ static bool measure(Session *s, const Selected *of, json_t *list) {
 
 static bool print_json(FILE *f, const Explain *e, int value, json_t *list) {
   json_t *out = explain_json(e, list, value);
+  if (option_given(e->session->opt, OPTION_KERNELS))
+    json_object_set_new(out, "instructions",
+                        step_facts_json(step_facts(e->session, e->made, e->step, NULL, 1)));
   if (f == stdout) return json_finish(out) == 0; // json_end prints it
   json_diagnostics(out, e->session->diag);
   bool good =
@@ -167,6 +182,21 @@ static void write_form(const Explain *e, Form form, int value, json_t *list) {
   else if (!good)
     (void)session_cannot_write(s, "standard output", (Pos){0});
   free(text);
+}
+
+// Prints the instructions of the step, for --kernels. With a NAME, which may have stars, only those
+// that compute such a value.
+static int explain_kernels(Session *s, const Compilation *c, const char *name) {
+  const StepFacts *f = step_facts(s, c, session_simulate(s, c), NULL, 1);
+  const char *text = step_facts_text(f, name, option_given(s->opt, OPTION_VERBOSE));
+  const OptionUse *use = out_is_stdout(s) ? NULL : option_use(s->opt, OPTION_OUT);
+  if (!text)
+    unknown_name(s, name);
+  else if (use)
+    (void)!session_write(s, use->text, text, strlen(text), false, use->pos);
+  else
+    fputs(text, stdout);
+  return 0;
 }
 
 // -- codes --------------------------------------------------------------------------------------
@@ -216,6 +246,8 @@ int cmd_explain(Session *s) {
   Form form;
   int value;
   if (!read_form(s, &form) || !session_load(s) || !session_make(s, "program", &of, &c)) return 0;
+  if (option_given(s->opt, OPTION_KERNELS) && form == FORM_TEXT)
+    return explain_kernels(s, &c, name);
   bool against = option_given(s->opt, OPTION_AGAINST);
   WhatIfDepth depth = against                                ? WHAT_IF_RULES
                       : name                                 ? WHAT_IF_PINS

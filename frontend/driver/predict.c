@@ -22,38 +22,6 @@ json_t *simulation_json(const Simulation *t) {
   return out;
 }
 
-// Returns the instructions of the program as a JSON list, without loop instructions. The time of a
-// loop is that of the instructions inside the loop, which are in the list.
-json_t *instructions_json(const Simulation *t, const Program *p, const Exec *e, int64_t steps) {
-  static const char *const words[] = {
-      [INSTR_KERNEL] = "kernel",   [INSTR_GEMM] = "product", [INSTR_COLLECTIVE] = "collective",
-      [INSTR_ORDERED] = "ordered", [INSTR_FILL] = "fill",    [INSTR_COPY] = "copy",
-      [INSTR_COMMIT] = "commit",
-  };
-  json_t *list = json_array();
-  const double *seconds = exec_profile(e);
-  for (uint32_t i = 0; i < p->ninstrs; i++) {
-    InstrKind kind = p->instr[i].kind;
-    if (kind == INSTR_LOOP || kind == INSTR_END) continue;
-    json_t *one = json_object();
-    json_object_set_new(one, "kind", json_string(words[kind]));
-    if (kind == INSTR_KERNEL)
-      json_object_set_new(one, "kernel", json_string(p->kernel[p->instr[i].u.kernel.kernel].name));
-    Pos pos;
-    json_object_set_new(one, "value", json_string(program_instr_name(p, i, &pos)));
-    if (pos.line) json_object_set_new(one, "line", json_integer(pos.line));
-    const InstrValue *made = program_instr_value(p, i);
-    if (made) json_object_set_new(one, "op", json_string(made->op));
-    json_object_set_new(one, "bytes", json_integer(p->note[i].bytes));
-    json_object_set_new(one, "flops", json_integer(p->note[i].flops));
-    json_object_set_new(one, "predicted_seconds", json_real(t->of[i]));
-    if (seconds)
-      json_object_set_new(one, "measured_seconds", json_real(seconds[i] / (double)steps));
-    json_array_append_new(list, one);
-  }
-  return list;
-}
-
 const char *simulation_text(Arena *a, const Simulation *t) {
   double products = t->of_kind[INSTR_GEMM], kernels = t->of_kind[INSTR_KERNEL];
   const char *text = arena_printf(a, "%s: products %s, kernels %s", seconds_text(a, t->seconds),

@@ -219,9 +219,6 @@ double predicted_seconds(const Session *s, const Compilation *c);
 // Returns the predicted seconds of a step by kind of instruction as a JSON object, which the caller
 // owns.
 json_t *simulation_json(const Simulation *t);
-// Returns a JSON list of all instructions, which the caller owns: each with predicted seconds and,
-// if e was profiled, the measured seconds of one step, the mean over `steps` steps.
-json_t *instructions_json(const Simulation *t, const Program *p, const Exec *e, int64_t steps);
 // Returns the predicted time of a run as text in the arena: "1.234 ms: products 0.9 ms, kernels 80
 // us, collectives 0.2 ms (0.1 ms of it overlapped)".
 const char *simulation_text(Arena *a, const Simulation *t);

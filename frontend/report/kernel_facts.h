@@ -36,6 +36,24 @@ uint32_t *kernel_sources(Arena *a, const Compilation *c, uint32_t group, uint32_
 // Returns true if node n is drawn, which is so for all operations except constants.
 bool kernel_shows(const Compilation *c, NodeId n);
 
+// -- kernel_ends.c
+// A group that reads a value of another one, and why the two are not one kernel.
+typedef struct KernelReader {
+  uint32_t group;
+  ApartReason why;
+} KernelReader;
+// The readers of all groups: those of group i are reader[at[i] .. at[i + 1]).
+typedef struct KernelReaders {
+  uint32_t *at;
+  KernelReader *reader;
+} KernelReaders;
+KernelReaders *kernel_readers(Arena *a, const Compilation *c);
+// Returns why the fusion group ends where it does: the groups that read its values, ordered by the
+// reason that keeps each apart. If nothing reads them, the only entry is the group itself. *n gets
+// their number.
+KernelReader *kernel_ends(Arena *a, const Compilation *c, const KernelReaders *r, uint32_t group,
+                          uint32_t *n);
+
 // kernel_dot.c: returns the fuse stage as DOT, grouped by scope if it has many operations.
 char *kernels_dot(Session *s, const Compilation *c);
 

@@ -1,6 +1,7 @@
 // --log-dir: writes the log of a training. Histograms of gradients come from a separate program,
 // which shares the tensors of the training program and does not change them.
 #include "frontend/report/log_directory.h"
+#include "frontend/report/step_facts.h"
 
 #include <stdlib.h>
 
@@ -40,6 +41,7 @@ bool log_directory_check(const Session *s) {
 // trace the same steps, though only the first one writes its trace.
 static void trace_begin(Session *s, TrainJob *job, LogDirectory *w) {
   if (!option_given(s->opt, OPTION_TRACE)) return;
+  step_facts_note(step_facts(s, w->train, session_simulate(s, w->train), NULL, 1));
   w->traced = job->train;
   w->trace = job->trace = trace_new(exec_workers(job->train));
 }
