@@ -131,6 +131,12 @@ mesh rows = 2
 END
 expect "--exact and a pin" 3 "exact is refused" "$meshc" check "$tmp/pin.mesh" --exact
 
+# -- two machines ------------------------------------------------------------------------------------------------
+"$meshc" explain "$net" --machine h100 --against "--machine h200" >"$tmp/against.txt" 2>&1
+"$meshc" explain "$net" --machine h100 --machine h200 >"$tmp/machines.txt" 2>&1
+same "two machines are compared" "$tmp/against.txt" "$tmp/machines.txt"
+check "they are named" grep -q "^other .*machine h200$" "$tmp/machines.txt"
+
 # -- saved plans ------------------------------------------------------------------------------------------------
 cp "$net" "$tmp/kept.mesh"
 expect "a plan is saved" 0 "" "$meshc" plan "$net" --save "$tmp/plan.json"

@@ -245,6 +245,7 @@ int cmd_explain(Session *s) {
   Compilation c;
   Form form;
   int value;
+  explain_two_machines(s);
   if (!read_form(s, &form) || !session_load(s) || !session_make(s, "program", &of, &c)) return 0;
   if (option_given(s->opt, OPTION_KERNELS) && form == FORM_TEXT)
     return explain_kernels(s, &c, name);

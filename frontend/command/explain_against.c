@@ -87,3 +87,15 @@ bool explain_against(Session *s, Explain *e) {
   e->against = compare_steps(s->arena, sides);
   return true;
 }
+
+void explain_two_machines(Session *s) {
+  uint32_t n = s->opt->use[OPTION_MACHINE].n;
+  if (n < 2 || option_given(s->opt, OPTION_AGAINST)) return;
+  Options *one = arena_new_of(s->arena, Options);
+  OptionUse other = s->opt->use[OPTION_MACHINE].at[n - 1];
+  *one = *s->opt;
+  one->use[OPTION_MACHINE].n = 1;
+  other.text = arena_printf(s->arena, "%s %s", option_name(OPTION_MACHINE), other.text);
+  vec_push(s->arena, one->use[OPTION_AGAINST]) = other;
+  s->opt = one;
+}

@@ -44,6 +44,9 @@ struct Comparison {
 // Compiles the step that --against describes, and sets e->against to the comparison with the step
 // of e. Returns false after an error. In frontend/command/explain_against.c.
 MUST_USE bool explain_against(Session *s, Explain *e);
+// If --machine is given twice and --against is not, lets the last one stand for `--against
+// "--machine FILE"`. To be called before the model is loaded.
+void explain_two_machines(Session *s);
 // Compares two steps. The result and its texts are in arena `a`.
 Comparison *compare_steps(Arena *a, const Explain *const of[SIDES]);
 // Returns the comparison as text; with `all`, all values that differ.

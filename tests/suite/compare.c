@@ -20,6 +20,7 @@ static const struct {
      "--mesh rows=2,cols=2 --layout b=rows,parameters/all=rows"},
     {"gpt", "--mesh p=4 --layout b=p", "--mesh p=2 --machine h100x8",
      "--mesh p=2 --layout b=p --machine h100x8"},
+    {"mlp", "", "--machine h200", "--machine h200"},
     {"lstm", "--mesh p=2 --layout b=p", "none", "--mesh p=2 --layout none"},
     {"moe", "--mesh p=2 --layout g=p", "e=p", "--mesh p=2 --layout e=p"},
     {"resnet", "--mesh p=2 --layout b=p", "--layout none --set b=8",
