@@ -15,11 +15,11 @@ static bool check_evaluation(Session *s) {
 }
 
 bool check_compile(Session *s, CheckFacts *out) {
-  Selected of;
-  if (!session_select(s, &of)) return false;
-  out->purpose = of.purpose;
-  if (strcmp(of.purpose, "train") == 0 && !check_evaluation(s)) return false;
-  return session_compile(s, of.graph, of.purpose, of.over, "program", &out->made) &&
+  if (!session_select(s, &out->of)) return false;
+  const Selected *of = &out->of;
+  out->purpose = of->purpose;
+  if (strcmp(of->purpose, "train") == 0 && !check_evaluation(s)) return false;
+  return session_compile(s, of->graph, of->purpose, of->over, "program", &out->made) &&
          params_table(s, &out->params);
 }
 
@@ -31,7 +31,9 @@ static json_t *dims_json(const Graph *g) {
   return out;
 }
 
-json_t *check_json(const Session *s, const CheckFacts *check) {
+json_t *check_json(Session *s, const CheckFacts *check) {
+  BitsFacts bits;
+  if (!bits_find(s, &check->of, &check->made, &bits)) return NULL;
   const Compilation *c = &check->made;
   const PartitionFacts *f = &c->partition;
   const Simulation *predicted = session_simulate(s, c);
@@ -54,6 +56,7 @@ json_t *check_json(const Session *s, const CheckFacts *check) {
   program_json(out, c);
   json_object_set_new(out, "predicted_seconds", json_real(predicted->seconds));
   json_object_set_new(out, "predicted", simulation_json(predicted));
+  json_object_set_new(out, "bits", bits_json(s, &bits));
   if (check->params.path) json_object_set_new(out, "params", params_table_json(s, &check->params));
   return out;
 }

@@ -4,10 +4,12 @@
 #ifndef FRONTEND_CHECK_H
 #define FRONTEND_CHECK_H
 
+#include "frontend/driver/bits.h"
 #include "frontend/driver/params_internal.h"
 
 typedef struct CheckFacts {
   const char *purpose; // purpose of the program: "train", "eval" or "run"
+  Selected of;         // the graph that is compiled
   Compilation made;    // results of the passes up to the program; no machine code
   // The file of --params compared with the model; without --params, params.path is NULL.
   ParamTable params;
@@ -16,7 +18,8 @@ typedef struct CheckFacts {
 // Selects the graph that --for, --fetch and --training ask for, compiles the graph and fills *out
 // with what `check` prints. Returns false after an error in s->diag.
 MUST_USE bool check_compile(Session *s, CheckFacts *out);
-// Returns the object that `check --json` prints. The caller owns it.
-json_t *check_json(const Session *s, const CheckFacts *c);
+// Returns the object that `check --json` prints, which the caller owns, or NULL after an error.
+// Compiles what --exact would cost.
+json_t *check_json(Session *s, const CheckFacts *c);
 
 #endif
