@@ -54,21 +54,21 @@ static bool is_resized(const Graph *g, const Node *n) {
   return any;
 }
 
-static const char *name_of(Arena *a, const Node *n) {
+static const char *name_of(Session *s, const Node *n) {
   const char *name = n->origin.value ? n->origin.value : n->origin.gradient_of;
-  return name_with_stars(a, name ? name : op_row((Op)n->op)->text);
+  return intern(s->names, name_with_stars(s->arena, name ? name : op_row((Op)n->op)->text));
 }
 
 static bool has_sum(const BitsSums *list, const char *value) {
-  for (uint32_t i = 0; i < list->n; i++)
-    if (!strcmp(list->at[i].value, value)) return true;
-  return false;
+  return map_get(&list->known, value) != NULL;
 }
 
-static void add_sum(Arena *a, BitsSums *list, const Graph *g, const Node *n) {
+static void add_sum(Session *s, BitsSums *list, const Graph *g, const Node *n) {
   const Node *of = op_row((Op)n->op)->cls == COLLECTIVE ? coll_moved_value(g, n) : n;
-  const char *value = name_of(a, of);
-  if (!has_sum(list, value)) vec_push(a, *list) = (BitsSum){value, of->origin.pos};
+  const char *value = name_of(s, of);
+  if (has_sum(list, value)) return;
+  vec_push(s->arena, *list) = (BitsSum){value, of->origin.pos};
+  map_put(s->arena, &list->known, value, list);
 }
 
 // -- what depends on them -----------------------------------------------------------------------
@@ -97,14 +97,15 @@ static void spread_all(Arena *a, const Graph *g, bool *other) {
   }
 }
 
-static void find_sums(Arena *a, const Graph *g, BitsFacts *out) {
+static void find_sums(Session *s, const Graph *g, BitsFacts *out) {
+  Arena *a = s->arena;
   bool *other = arena_array(a, bool, graph_count(g) + 1);
   BitsSums resized = {0};
   for (NodeId n = 1; n <= graph_count(g); n++) {
     const Node *x = graph_node(g, n);
     bool apart = is_apart(g, x), sized = !apart && is_resized(g, x);
-    if (apart) add_sum(a, &out->apart, g, x);
-    if (sized) add_sum(a, &resized, g, x);
+    if (apart) add_sum(s, &out->apart, g, x);
+    if (sized) add_sum(s, &resized, g, x);
     other[n] = apart || sized;
   }
   for (uint32_t i = 0; i < resized.n; i++) // the part of a processor of a sum has its name
@@ -117,13 +118,13 @@ static void find_sums(Arena *a, const Graph *g, BitsFacts *out) {
 
 // -- products of the library --------------------------------------------------------------------
 
-static void find_library(Arena *a, const Fusion *f, BitsFacts *out) {
+static void find_library(Session *s, const Fusion *f, BitsFacts *out) {
   for (uint32_t i = 0; i < f->ngroups; i++) {
     if (f->group[i].kind != GROUP_GEMM) continue;
     const Node *n = graph_node(f->graph, f->group[i].stored[0]);
     Dtype factors = (Dtype)graph_node(f->graph, n->args[0])->type;
     const ProductWay *way = product_way(factors, NULL);
-    if (way && product_is_blas(way)) add_sum(a, &out->library, f->graph, n);
+    if (way && product_is_blas(way)) add_sum(s, &out->library, f->graph, n);
   }
 }
 
@@ -161,8 +162,8 @@ static bool find_cost(Session *s, const Selected *of, const Compilation *made, B
 
 bool bits_find(Session *s, const Selected *of, const Compilation *made, BitsFacts *out) {
   *out = (BitsFacts){.exact = option_given(s->opt, OPTION_EXACT), .gpu = session_for_gpu(s)};
-  find_sums(s->arena, made->collected, out);
-  if (!out->gpu) find_library(s->arena, made->fusion, out);
+  find_sums(s, made->collected, out);
+  if (!out->gpu) find_library(s, made->fusion, out);
   return out->exact || find_cost(s, of, made, out);
 }
 

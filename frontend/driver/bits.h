@@ -17,14 +17,19 @@
 #define FRONTEND_BITS_H
 
 #include "frontend/driver/foresee.h"
+#include "ir/base/map.h"
 
 // A sum, by the value that it belongs to. Values of all rounds of a loop are one entry, with a
 // star.
 typedef struct BitsSum {
-  const char *value;
-  Pos pos; // of the line that computes it
+  const char *value; // interned
+  Pos pos;           // of the line that computes it
 } BitsSum;
-typedef VEC(BitsSum) BitsSums;
+typedef struct BitsSums {
+  BitsSum *at;
+  uint32_t n, cap;
+  NameMap known; // their values
+} BitsSums;
 
 typedef struct BitsFacts {
   bool exact; // compiled with --exact
