@@ -241,7 +241,7 @@ for figure in launch memory_rate l3_rate operations flops bf16_flops f64_flops l
 done
 XDG_CACHE_HOME=$tmp/measured expect "measured figures are used" 0 'machine    .*/gpu.txt' "$gpu" bench "$tmp/digits.mesh" --steps 2
 expect "figures of eight GPUs" 0 'machine    h100x8$' "$gpu" bench "$tmp/digits.mesh" --steps 2 --machine h100x8
-expect "a prediction before training" 0 'cuda .*, predicted .* ms a step' "$gpu" train "$tmp/digits.mesh"
+expect "a prediction before training" 0 'cuda .*, predicted .* [mu]*s a step' "$gpu" train "$tmp/digits.mesh"
 
 # Models of all kinds: a step on made-up input agrees with one processor of the CPU, within the bounds of rounding.
 while read -r model mesh layout; do

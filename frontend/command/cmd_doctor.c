@@ -216,7 +216,8 @@ static void print_text(const Doctor *d) {
          d->copies / 1e9, d->threads, plural(d->threads));
   if (d->product > 0)
     printf("product    %.1f GFLOP/s, one core, f32, %d x %d\n", d->product / 1e9, SIDE, SIDE);
-  printf("latency    %.2f us, a collective of two processors of this process\n", 1e6 * d->latency);
+  printf("latency    %s, a collective of two processors of this process\n",
+         seconds_text(d->s->arena, d->latency));
   printf("simd       %s\n", found->simd);
   printf("memory     %s free\n", bytes_text(d->s->arena, found->memory));
   print_gpus(d);

@@ -5,6 +5,9 @@
 
 #include "frontend/report/plan_against.h"
 
+// A part of a time is told if it differs by more than this share of the best layout's time.
+static const double TOLD = 1e-3;
+
 static const char *signed_bytes(Arena *a, double bytes) {
   return arena_printf(a, "%s%s", bytes < 0 ? "-" : "+", bytes_text(a, (int64_t)fabs(bytes)));
 }
@@ -17,14 +20,15 @@ static const char *difference_text(const PlanReport *r, const SearchChoice *c) {
   Arena *a = r->s->arena;
   double part[3] = {p->products - best->products, p->kernels - best->kernels,
                     p->transfer - best->transfer};
-  const char *text = arena_printf(a, "%+.3f ms:", 1e3 * (p->seconds - best->seconds));
+  const char *text = arena_printf(a, "%s:", seconds_change_text(a, p->seconds - best->seconds));
   for (bool used[3] = {false};;) {
     int most = -1;
     for (int i = 0; i < 3; i++)
-      if (!used[i] && fabs(part[i]) >= 5e-7 && (most < 0 || fabs(part[i]) > fabs(part[most])))
+      if (!used[i] && fabs(part[i]) >= TOLD * best->seconds &&
+          (most < 0 || fabs(part[i]) > fabs(part[most])))
         most = i;
     if (most < 0) break;
-    text = arena_printf(a, "%s %s %+.3f,", text, word[most], 1e3 * part[most]);
+    text = arena_printf(a, "%s %s %s,", text, word[most], seconds_change_text(a, part[most]));
     used[most] = true;
   }
   return arena_printf(a, "%s sent %s, memory %s", text, signed_bytes(a, p->sent - best->sent),
@@ -35,17 +39,18 @@ static void print_choice(const PlanReport *r, const char *name, const SearchChoi
   Arena *a = r->s->arena;
   const SearchPrice *p = &c->price;
   printf("%-8s %-22s %s\n", name, mesh_text(a, c->mesh), layout_option(a, c->mesh, &c->layout));
-  printf("%-8s %.3f ms = products %.3f + kernels %.3f + transfer %.3f; %s sent, %s a processor%s\n",
-         "", 1e3 * p->seconds, 1e3 * p->products, 1e3 * p->kernels, 1e3 * p->transfer,
-         bytes_text(a, (int64_t)p->sent), bytes_text(a, (int64_t)p->peak),
-         p->peak > r->task.memory ? ": too much" : "");
+  printf("%-8s %s = products %s + kernels %s + transfer %s; %s sent, %s a processor%s\n", "",
+         seconds_text(a, p->seconds), seconds_text(a, p->products), seconds_text(a, p->kernels),
+         seconds_text(a, p->transfer), bytes_text(a, (int64_t)p->sent),
+         bytes_text(a, (int64_t)p->peak), p->peak > r->task.memory ? ": too much" : "");
   if (c != r->found->at) printf("%-8s %s\n", "", difference_text(r, c));
 }
 
 static void print_rules(const PlanReport *r) {
   for (uint32_t i = 0; i < r->nrules; i++)
-    printf("%-8s %-32s %+.3f ms, memory %s\n", i ? "" : "rules", plan_rule_text(r, &r->rule[i]),
-           1e3 * r->rule[i].seconds, signed_bytes(r->s->arena, r->rule[i].peak));
+    printf("%-8s %-32s %s, memory %s\n", i ? "" : "rules", plan_rule_text(r, &r->rule[i]),
+           seconds_change_text(r->s->arena, r->rule[i].seconds),
+           signed_bytes(r->s->arena, r->rule[i].peak));
 }
 
 // Returns the number of layouts in the space as text. Too many sets of dims are not counted.
@@ -65,10 +70,10 @@ static const char *proof_text(const SearchResult *f) {
 static void print_search(const PlanReport *r) {
   const SearchResult *f = r->found;
   int64_t processors = mesh_size(r->use->mesh);
-  printf("%s: %u of %s layout%s on %lld processor%s priced in %.2f s; %s\n",
-         r->s->opt->argument.at[0], f->npriced, count_text(r), f->candidates == 1 ? "" : "s",
-         (long long)processors, plural(processors), r->seconds, proof_text(f));
-  printf("products alone, evenly divided, take %.3f ms\n", 1e3 * r->products);
+  printf("%s: %u of %s layout%s on %lld processor%s priced in %s; %s\n", r->s->opt->argument.at[0],
+         f->npriced, count_text(r), f->candidates == 1 ? "" : "s", (long long)processors,
+         plural(processors), seconds_text(r->s->arena, r->seconds), proof_text(f));
+  printf("products alone, evenly divided, take %s\n", seconds_text(r->s->arena, r->products));
   if (f->over_memory)
     printf("%llu need%s more than %s a processor\n", (unsigned long long)f->over_memory,
            f->over_memory == 1 ? "s" : "", bytes_text(r->s->arena, (int64_t)r->task.memory));

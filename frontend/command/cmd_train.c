@@ -104,10 +104,10 @@ static void locate(void *context, int64_t step, const void **data, Diag *d) {
 
 static const char *header(Session *s, const ProgramRun *p) {
   return arena_printf(
-      s->arena, "%s: %lld parameter%s, mesh %s, %s, predicted %.3f ms a step, %s a processor",
+      s->arena, "%s: %lld parameter%s, mesh %s, %s, predicted %s a step, %s a processor",
       s->opt->argument.at[0], (long long)parameter_count(s->model->graph),
       plural(parameter_count(s->model->graph)), mesh_text(s->arena, &s->model->mesh),
-      device_text(s, p->exec), 1e3 * predicted_seconds(s, &p->made),
+      device_text(s, p->exec), seconds_text(s->arena, predicted_seconds(s, &p->made)),
       bytes_text(s->arena, exec_bytes(p->exec)));
 }
 

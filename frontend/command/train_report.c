@@ -2,6 +2,7 @@
 // terminal a line of progress is redrawn between them. See train_report.h.
 #include "frontend/command/train_report.h"
 #include "frontend/driver/signals.h"
+#include "ir/base/units.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -46,7 +47,9 @@ static void step_text(const TrainReporter *p, const TrainReport *r, char line[LI
     append(line, &n, "  %s %s", j->shown[i], metric_number(exec_scalar(j->train, j->shown[i]), b));
   double each = (r->seconds - p->last_seconds) /
                 (double)(r->step > p->last_step ? r->step - p->last_step : 1);
-  append(line, &n, each < 1e-3 ? "  %.3f ms/step" : "  %.1f ms/step", 1e3 * each);
+  Arena *a = arena_new();
+  append(line, &n, "  %s/step", seconds_text(a, each));
+  arena_free(a);
   if (each > 0)
     append(line, &n, "  %s %s/s", rate_text((double)j->batch / each, b),
            j->tokens ? "tok" : "rows");

@@ -138,8 +138,8 @@ static double seconds_without_budget(Session *s, const Compilation *c) {
 // Returns a time as text, with what it has more than `base`, a time of the same step.
 static const char *time_text(Arena *a, double seconds, double base) {
   if (base <= 0) return arena_printf(a, "step %s", seconds_text(a, seconds));
-  return arena_printf(a, "step %s (%+.1f %%)", seconds_text(a, seconds),
-                      (seconds / base - 1) * 100);
+  return arena_printf(a, "step %s (%s)", seconds_text(a, seconds),
+                      percent_change_text(a, seconds, base));
 }
 
 const char *memory_cost(Session *s, const Compilation *c) {

@@ -58,8 +58,9 @@ bool explain_try_budget(Session *s, const Selected *of, Explain *e) {
 static const char *budget_text(Arena *a, const Explain *e) {
   const BudgetTrial *b = &e->budget;
   if (!b->tried) return "";
-  double more = (b->seconds / e->step->seconds - 1) * 100;
-  const char *cost = arena_printf(a, "%+.1f %% time, peak %s", more, bytes_text(a, b->peak));
+  const char *cost =
+      arena_printf(a, "%s time, peak %s", percent_change_text(a, b->seconds, e->step->seconds),
+                   bytes_text(a, b->peak));
   return b->budget ? arena_printf(a, "; --memory %s: %s", size_option(a, b->budget), cost)
                    : arena_printf(a, "; without --memory: %s", cost);
 }

@@ -7,12 +7,12 @@
 
 enum { HELPS_SHOWN = 3 }; // lines of changed layouts without -v, of each kind
 
-// Returns the change of a time or of bytes with its sign: "+3.430 ms", "-1.2 MiB". A change that is
+// Returns the change of a time or of bytes with its sign: "+3.43 ms", "-1.2 MiB". A change that is
 // only rounding is "+0 us".
 static const char *time_change(Arena *a, const Foreseen *now, const Foreseen *step) {
   double change = step->time->seconds - now->time->seconds;
   if (fabs(change) < 1e-6 * now->time->seconds) change = 0;
-  return arena_printf(a, "%s%s", change < 0 ? "-" : "+", seconds_text(a, fabs(change)));
+  return seconds_change_text(a, change);
 }
 
 static const char *bytes_change(Arena *a, int64_t change) {

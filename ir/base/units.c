@@ -1,6 +1,8 @@
 // Amounts with a unit, as all commands print them.
 #include "ir/base/units.h"
 
+#include <math.h>
+
 #include "ir/base/base.h"
 
 // Returns x as text with a unit: the largest of n units in which x is at least 1. Each unit is
@@ -21,7 +23,25 @@ const char *flops_text(Arena *a, double flops) {
   return scaled(a, flops, 1000, countof(unit), unit);
 }
 
+// Below this a time is "0 us".
+static const double SHOWN_SECONDS = 5e-10;
+
 const char *seconds_text(Arena *a, double seconds) {
-  return arena_printf(a, seconds < 1e-4 ? "%.3g us" : "%.3f ms",
-                      seconds * (seconds < 1e-4 ? 1e6 : 1e3));
+  static const char *const unit[] = {"us", "ms", "s"};
+  double x = 1e6 * seconds;
+  if (seconds < SHOWN_SECONDS) return "0 us";
+  size_t k = 0;
+  for (; x >= 999.5 && k + 1 < countof(unit); k++) x /= 1e3; // rounded, 999.5 is 1000
+  int decimals = x >= 99.95 ? 0 : x >= 9.995 ? 1 : x >= 0.9995 ? 2 : 3;
+  return arena_printf(a, "%.*f %s", decimals, x, unit[k]);
+}
+
+const char *seconds_change_text(Arena *a, double seconds) {
+  bool less = seconds <= -SHOWN_SECONDS;
+  return arena_printf(a, "%s%s", less ? "-" : "+", seconds_text(a, fabs(seconds)));
+}
+
+const char *percent_change_text(Arena *a, double now, double base) {
+  double percent = 100 * (now / base - 1);
+  return arena_printf(a, "%+.1f %%", fabs(percent) < 0.05 ? 0 : percent);
 }

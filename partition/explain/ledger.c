@@ -5,6 +5,7 @@
 //   all_reduce     cols x2            196608 B x4  forward  layer.0.x ... layer.3.x [b/rows, t, d]  gpt.mesh:30  118.8 us
 //       heads is summed and split over cols; needed whole by add at line 45; leaving out heads -> cols (--layout) would remove it
 #include "ir/base/stream.h"
+#include "ir/base/units.h"
 #include "partition/explain/ledger_internal.h"
 
 #include <stdio.h>
@@ -148,9 +149,9 @@ static void put_head(FILE *f, Arena *a, const Ledger *l, const LedgerRow *row, c
   if (row->nparts == 1)
     value = arena_printf(a, "%s%s%s", value, strchr(value, ' ') ? " " : "",
                          ledger_dims(a, l, &row->part[0].wants));
-  fprintf(f, "%-14s %-12s %s  %-8s %s%s%s  %.1f us\n", coll_text(c->kind),
+  fprintf(f, "%-14s %-12s %s  %-8s %s%s%s  %s\n", coll_text(c->kind),
           axes_group(a, l, c->axes, c->group), bytes, c->backward ? "backward" : "forward", value,
-          *place ? "  " : "", place, seconds * 1e6);
+          *place ? "  " : "", place, seconds_text(a, seconds));
   fprintf(f, "    %s%s%s%s; %s\n", c->why ? c->why : "", wants ? " (" : "", wants ? wants : "",
           wants ? ")" : "", ledger_remedy(a, l, row));
 }
@@ -193,10 +194,10 @@ static void put_rows(FILE *f, Arena *a, const Ledger *l) {
 
 static void put_totals(FILE *f, Arena *a, const Ledger *l) {
   for (uint32_t k = 0; k < l->ntotals; k++)
-    fprintf(f, "over %s: %lld call%s, %lld B, %.1f us\n",
+    fprintf(f, "over %s: %lld call%s, %lld B, %s\n",
             axes_group(a, l, l->total[k].axes, l->total[k].group), (long long)l->total[k].calls,
             plural(l->total[k].calls), (long long)l->total[k].wire_bytes,
-            l->total[k].seconds * 1e6);
+            seconds_text(a, l->total[k].seconds));
 }
 
 static const char *calls_text(Arena *a, int64_t n) {
@@ -239,9 +240,9 @@ char *ledger_text(Arena *a, const Ledger *l, bool all) {
   put_rules(f, a, l);
   fputs(alike_text(a, l, all), f);
   fprintf(f,
-          "predicted time of all collectives: %.1f us\nflops of a processor %lld of %lld, "
+          "predicted time of all collectives: %s\nflops of a processor %lld of %lld, "
           "redundant %.1f %%%s; padding %.1f %%\n",
-          l->seconds * 1e6, (long long)p->flops, (long long)p->flops_whole,
+          seconds_text(a, l->seconds), (long long)p->flops, (long long)p->flops_whole,
           (p->redundant_flops - p->idle_flops) * 100, idle_text(a, p), p->padding * 100);
   fprintf(f, "parameters %lld B, optimizer %lld B", (long long)p->parameter_bytes,
           (long long)p->optimizer_bytes);

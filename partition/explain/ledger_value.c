@@ -1,6 +1,7 @@
 // Explains single values: which axes split each dim, into which blocks and by which rule; who reads
 // the value in which sharding; what its movement costs.
 #include "ir/base/stream.h"
+#include "ir/base/units.h"
 #include "partition/explain/ledger_internal.h"
 
 #include <stdio.h>
@@ -336,11 +337,11 @@ static void put_cost(FILE *f, Arena *a, const Ledger *l, const ExplainedValue *v
   const char *with = row->nparts > 1 ? arena_printf(a, " with %u other%s", row->nparts - 1,
                                                     plural(row->nparts - 1))
                                      : "";
-  fprintf(f, "  costs %s over %s x%lld, %s: %lld B%s%s, %.1f us\n    %s; %s\n", coll_text(c->kind),
+  fprintf(f, "  costs %s over %s x%lld, %s: %lld B%s%s, %s\n    %s; %s\n", coll_text(c->kind),
           axes_text(a, l->graph->mesh, c->axes), (long long)c->group,
           c->backward ? "backward" : "forward", (long long)c->wire_bytes,
           c->times > 1 ? arena_printf(a, " x%lld", (long long)c->times) : "", with,
-          c->seconds * 1e6, c->why ? c->why : "", ledger_remedy(a, l, row));
+          seconds_text(a, c->seconds), c->why ? c->why : "", ledger_remedy(a, l, row));
   for (uint32_t k = 0; k < row->nparts; k++) {
     const char *choice =
         strcmp(row->part[k].value, v->name) ? NULL : ledger_choice(a, l, row, &row->part[k]);
@@ -360,8 +361,8 @@ static void put_costs(FILE *f, Arena *a, const Ledger *l, const ExplainedValue *
   if (!v->nrows) put_no_costs(f, a, l, v);
   for (uint32_t i = 0; i < v->nrows; i++) put_cost(f, a, l, v, &l->row[v->row[i]]);
   if (v->calls > 1)
-    fprintf(f, "  in a step: %lld calls, %lld B sent for it, %.1f us\n", (long long)v->calls,
-            (long long)v->wire_bytes, seconds_of(l, v) * 1e6);
+    fprintf(f, "  in a step: %lld calls, %lld B sent for it, %s\n", (long long)v->calls,
+            (long long)v->wire_bytes, seconds_text(a, seconds_of(l, v)));
 }
 
 char *explained_text(Arena *a, const Ledger *l, const ExplainedValues *values, int index) {
@@ -422,9 +423,9 @@ char *explained_pattern_text(Arena *a, const Ledger *l, const ExplainedValues *v
     vec_push(a, seen) = own;
     fputs(explained_text(a, l, values, (int)i), f);
   }
-  fprintf(f, "%u value%s match %s, in %u way%s: %lld call%s, %lld B sent for them, %.1f us\n", n,
+  fprintf(f, "%u value%s match %s, in %u way%s: %lld call%s, %lld B sent for them, %s\n", n,
           plural(n), pattern, seen.n, plural(seen.n), (long long)calls, plural(calls),
-          (long long)bytes, seconds * 1e6);
+          (long long)bytes, seconds_text(a, seconds));
   char *out = stream_end(&text, a);
   return n ? out : NULL;
 }

@@ -1,4 +1,4 @@
-// Tests arenas, interned text and checked sizes.
+// Tests arenas, interned text, checked sizes and amounts with a unit.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "ir/base/intern.h"
+#include "ir/base/units.h"
 
 static void sizes_do_not_wrap(void **state) {
   (void)state;
@@ -139,6 +140,27 @@ static void equal_text_is_one_pointer(void **state) {
   arena_free(a);
 }
 
+static void times_have_three_digits(void **state) {
+  (void)state;
+  static const struct {
+    double seconds;
+    const char *text;
+  } t[] = {{0, "0 us"},           {4e-10, "0 us"},      {4.5e-8, "0.045 us"}, {9.996e-7, "1.00 us"},
+           {9.996e-6, "10.0 us"}, {8.52e-5, "85.2 us"}, {9.994e-4, "999 us"}, {9.996e-4, "1.00 ms"},
+           {0.01234, "12.3 ms"},  {0.12345, "123 ms"},  {0.9996, "1.00 s"},   {12.34, "12.3 s"},
+           {1234.5, "1234 s"}};
+  Arena *a = arena_new();
+  for (size_t i = 0; i < countof(t); i++)
+    assert_string_equal(seconds_text(a, t[i].seconds), t[i].text);
+  assert_string_equal(seconds_change_text(a, -3.43e-3), "-3.43 ms");
+  assert_string_equal(seconds_change_text(a, 2e-6), "+2.00 us");
+  assert_string_equal(seconds_change_text(a, -1e-12), "+0 us");
+  assert_string_equal(percent_change_text(a, 1.28, 1), "+28.0 %");
+  assert_string_equal(percent_change_text(a, 0.9999, 1), "+0.0 %");
+  assert_string_equal(percent_change_text(a, 1, 2), "-50.0 %");
+  arena_free(a);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(sizes_do_not_wrap),
@@ -150,6 +172,7 @@ int main(void) {
       cmocka_unit_test(formats_of_any_length),
       cmocka_unit_test(nouns_follow_their_number),
       cmocka_unit_test(equal_text_is_one_pointer),
+      cmocka_unit_test(times_have_three_digits),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
