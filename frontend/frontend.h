@@ -202,6 +202,7 @@ typedef struct PipelineOptions {
   const Machine *machine;
   int64_t memory;    // memory budget of a processor in bytes; 0: no limit
   int again;         // without a budget: the recompute level, such as AGAIN_SEGMENTS
+  bool plain;        // choose shardings by place_plain, which may save memory
   bool verify_print; // debug: after every pass print the graph, read it, and print it again
   bool machine_code; // false: stop before LLVM
   Gpu *gpu;          // the GPU that the machine code is for; NULL: it is for the CPU

@@ -24,19 +24,23 @@ static void find_alive(Arena *a, const Compiled *c, Timeline *t) {
   if (t->nalive) qsort(t->alive, t->nalive, sizeof *t->alive, by_size);
 }
 
-static void find_live(Arena *a, const Compiled *c, Timeline *t) {
-  int64_t *change = arena_array(a, int64_t, t->n + 2), live = 0;
-  t->live = arena_array(a, int64_t, t->n + 1);
+int64_t *memory_live(Arena *a, const Compiled *c) {
+  uint32_t n = c->program->ninstrs;
+  int64_t *live = arena_array(a, int64_t, n + 2);
   for (uint32_t i = 0; i < c->nbuffers; i++) {
     const PlanBuffer *b = &c->buffer[i];
     if (b->same) continue;
-    change[b->first] += b->bytes;
-    if (b->last < t->n) change[b->last + 1] -= b->bytes;
+    live[b->first] += b->bytes;
+    if (b->last < n) live[b->last + 1] -= b->bytes;
   }
-  for (uint32_t i = 0; i < t->n; i++) {
-    t->live[i] = live += change[i];
-    if (live > t->live[t->peak]) t->peak = i;
-  }
+  for (uint32_t i = 1; i < n; i++) live[i] += live[i - 1];
+  return live;
+}
+
+static void find_live(Arena *a, const Compiled *c, Timeline *t) {
+  t->live = memory_live(a, c);
+  for (uint32_t i = 0; i < t->n; i++)
+    if (t->live[i] > t->live[t->peak]) t->peak = i;
 }
 
 // -- groups -------------------------------------------------------------------------------------

@@ -26,6 +26,9 @@ typedef struct Timeline {
   PeakGroup *group; // the same buffers in groups, most bytes first
 } Timeline;
 
+// Returns the live bytes of the work arena at each instruction, computed from the live ranges of
+// the buffers. The result is in arena `a`.
+int64_t *memory_live(Arena *a, const Compiled *c);
 // Returns the memory of the step over time, computed from the live ranges of the buffers. The
 // result is in arena `a`.
 Timeline memory_timeline(Arena *a, const Compilation *c);

@@ -297,7 +297,7 @@ bool pipeline_run(Arena *a, const Graph *selected, const PipelineOptions *opt, c
   Stage begin = selected->stage;
   if (!small_enough(selected, d)) return false;
   (void)mem_doing("compiling the program for", opt->codegen.for_);
-  *out = (Compilation){.selected = proved(opt, selected, "select")};
+  *out = (Compilation){.selected = proved(opt, selected, "select"), .plain = opt->plain};
   if (begin < STAGE_LOWER && end >= AFTER_SIMPLIFY)
     out->simplified = compute_what(a, opt, selected);
   compute_rest(a, opt, end, out);

@@ -6,7 +6,8 @@
 // SearchSample; the cost of a layout is the sum of its costs on all samples, each times its factor.
 // There is one sample with a short round of every loop, and one more for each loop, in which that
 // loop has one round more. Estimates take one round and two; prices three and four, because the
-// first round and the last one compile to other code than those between.
+// first round and the last one compile to other code than those between. Prices take the whole
+// model where that has no more nodes than the samples together.
 #include <math.h>
 #include <string.h>
 
@@ -69,18 +70,25 @@ static bool short_samples(Variant *v, int64_t rounds, uint32_t *n, const SearchS
   return true;
 }
 
-// Makes the graph of the whole model the only sample of *out (graph from which the search computes
-// costs). Returns false after an error.
-static bool whole_sample(Session *s, SearchTask *out) {
+// Returns the graph of the whole model as a sample of weight 1, or NULL after an error.
+static const SearchSample *whole_sample(Session *s) {
   Selected of;
   Compilation c;
   SearchSample *sample = arena_new_of(s->arena, SearchSample);
-  if (!session_make(s, "simplify", &of, &c)) return false;
+  if (!session_make(s, "simplify", &of, &c)) return NULL;
   *sample = (SearchSample){c.simplified, place_graph(s->arena, c.simplified), 1};
-  out->model = s->model->graph;
-  out->sample = sample;
-  out->nsamples = 1;
-  return true;
+  return sample;
+}
+
+// Returns whether the samples together have fewer nodes than the whole model.
+static bool are_shorter(uint32_t n, const SearchSample *sample) {
+  double whole = 0, together = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    double nodes = (double)graph_count(sample[i].graph);
+    together += nodes;
+    whole += sample[i].weight * nodes;
+  }
+  return together < whole;
 }
 
 // -- meshes -------------------------------------------------------------------------------------
@@ -154,10 +162,12 @@ bool planner_prices(Session *s, SearchTask *out) {
   out->price = price_layout;
   out->pricer = p;
   if (!v.file || !session_select(s, &p->of)) return false;
-  if (short_samples(&v, 3, &out->npriced, &out->priced, &model)) return true;
-  out->npriced = out->nsamples;
-  out->priced = out->sample;
-  return out->nsamples == 1 || whole_sample(s, out);
+  if (short_samples(&v, 3, &out->npriced, &out->priced, &model) &&
+      are_shorter(out->npriced, out->priced))
+    return true;
+  out->npriced = 1;
+  out->priced = whole_sample(s);
+  return out->priced != NULL;
 }
 
 bool planner_task(Session *s, uint32_t nmeshes, const Mesh *mesh, uint32_t keep, SearchTask *out) {
@@ -167,7 +177,11 @@ bool planner_task(Session *s, uint32_t nmeshes, const Mesh *mesh, uint32_t keep,
   *out = (SearchTask){.machine = &s->machine, .nmeshes = nmeshes, .mesh = mesh, .keep = keep};
   out->named_axes = s->machine.naxes > 0 || pinned_axes(s, names) > 0;
   if (!v.file || !session_memory(s, &out->memory)) return false;
-  return short_samples(&v, 1, &out->nsamples, &out->sample, &out->model) || whole_sample(s, out);
+  if (short_samples(&v, 1, &out->nsamples, &out->sample, &out->model)) return true;
+  out->model = s->model->graph;
+  out->nsamples = 1;
+  out->sample = whole_sample(s);
+  return out->sample != NULL;
 }
 
 // -- the search ---------------------------------------------------------------------------------

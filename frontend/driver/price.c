@@ -1,21 +1,29 @@
 // Prices a layout for the search: compiles the samples of the search (models with short loops) up
 // to their programs, simulates a step of each, and adds the results with the weights of the
 // samples. A model of 32 layers costs -28 times the model of three layers and 29 times that of
-// four.
+// four. Memory is extrapolated by price_peak.c.
 //
-// Memory is extrapolated alike. Where it is more than a processor has, the samples are compiled
-// again at higher recompute levels, as the compiler does with the whole model: one for cheap values
-// and gathered parameters, one for all segments of the forward pass, the highest. Between the first
-// two the compiler recomputes one segment more with each level. The least share of the segments
-// that fits is interpolated between none and all of them:
+// Where it is more than a processor has, a model that is its own only sample is compiled for the
+// memory that there is, as the compiler does it. Other samples are compiled again at higher
+// recompute levels: one for cheap values and gathered parameters, one for all segments of the
+// forward pass, the highest; then with the plain placement. Between the first two the compiler
+// recomputes one segment more with each level. The least share of the segments that fits is
+// interpolated between none and all of them:
 //
 //   share = (memory without - limit) / (memory without - memory with all), time alike
+#include "frontend/driver/price.h"
+
 #include <math.h>
 
-#include "frontend/driver/price.h"
+#include "frontend/driver/price_peak.h"
 
 // A program that needs this many times the memory does not fit at any recompute level.
 static const double HOPELESS = 6;
+// If a program needs this many times the memory with all segments recomputed, the plain placement
+// does not fit either.
+static const double HOPELESS_PLAIN = 1.5;
+// The search of a recompute level compiles about as much as this many programs.
+enum { PROGRAMS_OF_LEVELS = 4 };
 
 static double bytes_sent(const CollFacts *facts) {
   double sum = 0;
@@ -24,7 +32,7 @@ static double bytes_sent(const CollFacts *facts) {
   return sum;
 }
 
-// Adds the price of one compiled sample, `weight` times.
+// Adds the price of one compiled sample, `weight` times, but for the peak.
 static void add_sample(Arena *a, const Pricer *p, const Compilation *c, double weight,
                        SearchPrice *sum) {
   const Simulation *t = simulate(a, c->compiled, &p->s->machine);
@@ -34,26 +42,37 @@ static void add_sample(Arena *a, const Pricer *p, const Compilation *c, double w
   sum->kernels += weight * (t->compute - products);
   sum->transfer += weight * (t->transfer - t->hidden);
   sum->sent += weight * bytes_sent(c->facts);
-  sum->peak += weight * (double)program_bytes(c->compiled->program);
 }
 
-// Sets *out to the price at a recompute level (PipelineOptions.again).
-static bool price_at(const Pricer *p, const Mesh *mesh, const Layout *layout, int again,
-                     SearchPrice *out) {
-  *out = (SearchPrice){.programs = 1};
-  for (uint32_t i = 0; i < p->task->npriced; i++) {
-    const SearchSample *sample = &p->task->priced[i];
-    Session s = *p->s;
-    Compilation c;
-    s.arena = arena_new();
-    s.diag = diag_new(s.arena); // warnings are for programs that are used
-    Graph g = layout_apply(s.arena, sample->graph, mesh, layout);
-    bool made = session_program(&s, s.arena, &g, &p->of, again, &c);
-    if (made) add_sample(s.arena, p, &c, sample->weight, out);
-    arena_free(s.arena);
-    if (!made) return false;
+// Compiles sample i and adds its price to *sum. Sets *memory to its memory, in arena `a`.
+static bool price_sample(const Pricer *p, Arena *a, const Mesh *mesh, const Layout *layout,
+                         ProgramWay way, uint32_t i, SearchPrice *sum, SampleMemory *memory) {
+  const SearchSample *sample = &p->task->priced[i];
+  Session s = *p->s;
+  Compilation c;
+  s.arena = arena_new();
+  s.diag = diag_new(s.arena); // warnings are for programs that are used
+  Graph g = layout_apply(s.arena, sample->graph, mesh, layout);
+  bool made = session_program(&s, s.arena, &g, &p->of, way, &c);
+  if (made) {
+    add_sample(s.arena, p, &c, sample->weight, sum);
+    *memory = sample_memory(a, c.compiled, sample->weight);
   }
-  return true;
+  arena_free(s.arena);
+  return made;
+}
+
+// Sets *out to the price of the programs that are compiled in this way.
+static bool price_at(const Pricer *p, const Mesh *mesh, const Layout *layout, ProgramWay way,
+                     SearchPrice *out) {
+  Arena *a = arena_new();
+  uint32_t n = p->task->npriced, i = 0;
+  SampleMemory *memory = arena_array(a, SampleMemory, n + 1);
+  *out = (SearchPrice){.programs = 1};
+  while (i < n && price_sample(p, a, mesh, layout, way, i, out, &memory[i])) i++;
+  if (i == n) out->peak = price_peak(n, memory);
+  arena_free(a);
+  return i == n;
 }
 
 static double between(double x, double y, double share) { return x + share * (y - x); }
@@ -71,12 +90,14 @@ static SearchPrice price_between(const SearchPrice *none, const SearchPrice *all
 
 // Sets *price, which needs more than the memory, to the price of the least recomputation that fits,
 // or of that which needs least memory.
-static bool recompute(const Pricer *p, const Mesh *mesh, const Layout *layout, SearchPrice *price) {
+static bool recompute(const Pricer *p, const Mesh *mesh, const Layout *layout, bool plain,
+                      SearchPrice *price) {
   static const int levels[] = {AGAIN_GATHERS, AGAIN_SEGMENTS, AGAIN_ALL};
   double memory = p->task->memory;
   SearchPrice before = *price, now;
   for (size_t i = 0; i < countof(levels) && price->peak > memory; i++) {
-    if (!price_at(p, mesh, layout, levels[i], &now)) return false;
+    if (!price_at(p, mesh, layout, (ProgramWay){.again = levels[i], .plain = plain}, &now))
+      return false;
     int programs = price->programs + 1;
     if (levels[i] == AGAIN_SEGMENTS && now.peak <= memory) {
       now = price_between(&before, &now, (before.peak - memory) / (before.peak - now.peak));
@@ -90,11 +111,39 @@ static bool recompute(const Pricer *p, const Mesh *mesh, const Layout *layout, S
   return true;
 }
 
+// Sets *price, which needs more than the memory, to that of the plain placement if this needs less
+// memory.
+static bool place_plainly(const Pricer *p, const Mesh *mesh, const Layout *layout,
+                          SearchPrice *price) {
+  SearchPrice plain;
+  if (!price_at(p, mesh, layout, (ProgramWay){.plain = true}, &plain)) return false;
+  if (plain.peak > p->task->memory && !recompute(p, mesh, layout, true, &plain)) return false;
+  int programs = price->programs + plain.programs;
+  if (plain.peak < price->peak) *price = plain;
+  price->programs = programs;
+  return true;
+}
+
+// Sets *price, which needs more than the memory, to that of a program that is compiled for the
+// memory.
+static bool price_within(const Pricer *p, const Mesh *mesh, const Layout *layout,
+                         SearchPrice *price) {
+  double memory = p->task->memory;
+  if (p->task->npriced == 1) {
+    if (!price_at(p, mesh, layout, (ProgramWay){.memory = (int64_t)memory}, price)) return false;
+    price->programs += PROGRAMS_OF_LEVELS;
+    return true;
+  }
+  if (!recompute(p, mesh, layout, false, price)) return false;
+  bool near = price->peak > memory && price->peak <= HOPELESS_PLAIN * memory;
+  return !near || place_plainly(p, mesh, layout, price);
+}
+
 bool price_layout(void *with, const Mesh *mesh, const Layout *layout, SearchPrice *out) {
   const Pricer *p = with;
-  if (!price_at(p, mesh, layout, 0, out)) return false;
+  if (!price_at(p, mesh, layout, (ProgramWay){0}, out)) return false;
   bool fits = out->peak <= p->task->memory, hopeless = out->peak > HOPELESS * p->task->memory;
-  return fits || hopeless || recompute(p, mesh, layout, out);
+  return fits || hopeless || price_within(p, mesh, layout, out);
 }
 
 double price_products(const void *with, int64_t processors) {
@@ -106,5 +155,7 @@ double price_products(const void *with, int64_t processors) {
   s.machine.memory_rate = s.machine.l3_rate = s.machine.l2_rate = (double)INFINITY;
   s.machine.cores = 0;
   ideal.s = &s;
-  return price_at(&ideal, &one, &(Layout){0}, 0, &price) ? price.products / (double)processors : 0;
+  return price_at(&ideal, &one, &(Layout){0}, (ProgramWay){0}, &price)
+             ? price.products / (double)processors
+             : 0;
 }

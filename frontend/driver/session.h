@@ -86,11 +86,16 @@ MUST_USE bool session_make(Session *s, const char *last, Selected *of, Compilati
 // program needs more than --memory.
 MUST_USE bool session_compile(Session *s, const Graph *g, const char *purpose, const char *over,
                               const char *last, Compilation *out);
-// Compiles g up to its program, in memory of `a`, without a memory budget, at a recompute level
-// (PipelineOptions.again). The purpose of the program is that of `of`. Returns false after an
-// error.
-MUST_USE bool session_program(Session *s, Arena *a, const Graph *g, const Selected *of, int again,
-                              Compilation *out);
+// How session_program compiles: see the fields of PipelineOptions with these names.
+typedef struct ProgramWay {
+  int64_t memory;
+  int again;
+  bool plain;
+} ProgramWay;
+// Compiles g up to its program, in memory of `a`. The purpose of the program is that of `of`.
+// Returns false after an error; a program that needs more than way.memory is none.
+MUST_USE bool session_program(Session *s, Arena *a, const Graph *g, const Selected *of,
+                              ProgramWay way, Compilation *out);
 // Compiles graph g to machine code, in memory of `a`, on this rank alone. The program is not
 // compared with the programs of other ranks. Returns false after an error.
 MUST_USE bool session_compile_alone(Session *s, Arena *a, const Graph *g, const char *purpose,

@@ -210,12 +210,13 @@ bool session_passes(Session *s, Arena *a, const Graph *g, const char *purpose,
   return pipeline_run(a, g, &options, "fuse", s->diag, out);
 }
 
-bool session_program(Session *s, Arena *a, const Graph *g, const Selected *of, int again,
+bool session_program(Session *s, Arena *a, const Graph *g, const Selected *of, ProgramWay way,
                      Compilation *out) {
   PipelineOptions options;
   if (!read_pipeline(s, g, of->purpose, of->over, false, true, &options)) return false;
-  options.memory = 0;
-  options.again = again;
+  options.memory = way.memory;
+  options.again = way.again;
+  options.plain = way.plain;
   return pipeline_run(a, g, &options, "program", s->diag, out);
 }
 

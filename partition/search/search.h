@@ -33,8 +33,8 @@ typedef struct LayoutCost {
 
 // What a step under one layout is predicted to take: the simulated time of its compiled program,
 // and the peak memory of a processor. If the memory of the task is less than a program without
-// recomputation needs, `again` is the share of the forward pass that is recomputed, 0 to 1. The
-// figures are then interpolated, unless `again` is 1.
+// recomputation needs, and figures of a model with long loops are therefore interpolated, `again`
+// is the share of the forward pass that is recomputed, 0 to 1.
 typedef struct SearchPrice {
   double seconds;                     // products + kernels + transfer
   double products, kernels, transfer; // its parts; transfer: of collectives that nothing hides

@@ -1,0 +1,114 @@
+// Extrapolates the peak memory of a step from samples with short loops. See price_peak.h.
+//
+// The instructions of the first sample, whose loops all have the same few rounds, are matched with
+// those of each other sample, in which one loop has a round more: by a longest common subsequence
+// of their keys. The additional round can be taken to be the first one or the last one, and an
+// instruction of a round is then matched with that of the next round or of the same round:
+//
+//   first sample     a0 a1 a2 | z        a: the memory at the end of a round of the loop
+//   three and four   a0 a1 a2 a3 | z
+//   first            a1 a2 a3            grows with every round, as what is kept for gradients
+//   last             a0 a1 a2            is equal, as what is the same in every round
+//
+// Both are done; each gives the memory at some instruction of the whole model, if rounds are alike.
+#include "frontend/driver/price_peak.h"
+
+#include <math.h>
+
+#include "frontend/driver/memory_peak.h"
+#include "ir/base/hash.h"
+
+enum { MOST_PAIRS = 1 << 24 }; // of instructions; the table of lengths has two bytes for each
+
+static const uint32_t NO_MATCH = UINT32_MAX;
+
+// Returns the key of instruction i: its kind, and the statement and the operation of its value.
+static uint64_t key_of(const Program *p, uint32_t i) {
+  const InstrValue *v = p->note ? program_instr_value(p, i) : NULL;
+  uint64_t h = hash_word(FNV_START, (uint64_t)p->instr[i].kind);
+  if (!v) return h;
+  h = hash_word(h, (uint64_t)v->pos.line << 32 | v->pos.col);
+  return hash_word(h, fnv_text(v->op) << 1 | v->backward);
+}
+
+SampleMemory sample_memory(Arena *a, const Compiled *c, double weight) {
+  const Program *p = c->program;
+  double bytes = (double)program_bytes(p);
+  SampleMemory m = {.weight = weight,
+                    .bytes = bytes,
+                    .persistent = bytes - (double)p->arena_bytes,
+                    .n = p->ninstrs,
+                    .live = memory_live(a, c),
+                    .key = arena_array(a, uint64_t, p->ninstrs + 1)};
+  for (uint32_t i = 0; i < p->ninstrs; i++) m.key[i] = key_of(p, i);
+  return m;
+}
+
+// Returns a table of (x->n + 1) * (y->n + 1) lengths: at [i][j] that of the longest common
+// subsequence of the instructions from i on of x and from j on of y.
+static uint16_t *common_lengths(Arena *a, const SampleMemory *x, const SampleMemory *y) {
+  size_t width = y->n + 1;
+  uint16_t *length = arena_array(a, uint16_t, (x->n + 1) * width);
+  for (uint32_t i = x->n; i-- > 0;)
+    for (uint32_t j = y->n; j-- > 0;) {
+      uint16_t down = length[(i + 1) * width + j], right = length[i * width + j + 1];
+      length[i * width + j] = x->key[i] == y->key[j]
+                                  ? (uint16_t)(length[(i + 1) * width + j + 1] + 1)
+                              : down > right ? down
+                                             : right;
+    }
+  return length;
+}
+
+// Sets match[i] to the instruction of y that is matched with instruction i of x, or to NO_MATCH.
+// late: the last possible one, else the first.
+static void match_all(const SampleMemory *x, const SampleMemory *y, const uint16_t *length,
+                      bool late, uint32_t *match) {
+  size_t width = y->n + 1;
+  uint32_t j = 0;
+  for (uint32_t i = 0; i < x->n; i++) {
+    const uint16_t *row = &length[i * width], *next = row + width;
+    match[i] = NO_MATCH;
+    // Without instruction i the rest has a subsequence as long: it is not needed.
+    if (next[j] == row[j]) continue;
+    while (x->key[i] != y->key[j] || (late && row[j + 1] == row[j])) j++;
+    match[i] = j++;
+  }
+}
+
+// Adds the weighted memory of sample y to memory[] of the instructions of x, NAN where y has no
+// such instruction.
+static void add_sample(const SampleMemory *x, const SampleMemory *y, bool late, double *memory) {
+  Arena *a = arena_new();
+  uint32_t *match = arena_array(a, uint32_t, x->n + 1);
+  match_all(x, y, common_lengths(a, x, y), late, match);
+  for (uint32_t i = 0; i < x->n; i++)
+    memory[i] += match[i] == NO_MATCH ? (double)NAN : y->weight * (double)y->live[match[i]];
+  arena_free(a);
+}
+
+// Returns the largest extrapolated memory of all instructions of the first sample.
+static double largest(uint32_t n, const SampleMemory *of, bool late) {
+  const SampleMemory *x = &of[0];
+  Arena *a = arena_new();
+  double most = 0, *memory = arena_array(a, double, x->n + 1);
+  for (uint32_t i = 0; i < x->n; i++) memory[i] = x->weight * (double)x->live[i];
+  for (uint32_t k = 1; k < n; k++) add_sample(x, &of[k], late, memory);
+  for (uint32_t i = 0; i < x->n; i++)
+    if (memory[i] > most) most = memory[i];
+  arena_free(a);
+  return most;
+}
+
+double price_peak(uint32_t n, const SampleMemory *of) {
+  double peak = 0, persistent = 0;
+  bool matched = n > 1;
+  for (uint32_t k = 0; k < n; k++) {
+    peak += of[k].weight * of[k].bytes;
+    persistent += of[k].weight * of[k].persistent;
+    matched &= (double)of[0].n * of[k].n <= MOST_PAIRS && of[k].n < UINT16_MAX;
+  }
+  if (!matched) return peak;
+  double live = fmax(largest(n, of, false), largest(n, of, true));
+  return fmax(peak, persistent + live);
+}

@@ -1,0 +1,30 @@
+// Extrapolates the peak memory of a step from compiled models with short loops (SearchSample).
+// Input: the memory of each sample over its instructions. Output: the bytes of the whole model.
+//
+// The peak itself must not be extrapolated: which instruction needs most memory depends on the
+// number of rounds. Three and four rounds may need most for a table of words, and twelve rounds for
+// the parameters of all rounds, which are gathered before the first one. So the memory at every
+// instruction is extrapolated, and the largest result counts.
+#ifndef FRONTEND_PRICE_PEAK_H
+#define FRONTEND_PRICE_PEAK_H
+
+#include "codegen/codegen.h"
+
+// The memory of one sample.
+typedef struct SampleMemory {
+  double weight;     // SearchSample.weight
+  double bytes;      // program_bytes
+  double persistent; // bytes outside the work arena
+  uint32_t n;        // number of instructions
+  // For each instruction: the live bytes of the arena, and a key, which is equal for instructions
+  // of different rounds and samples that do the same.
+  int64_t *live;
+  uint64_t *key;
+} SampleMemory;
+
+// Returns the memory of a compiled sample, in arena `a`.
+SampleMemory sample_memory(Arena *a, const Compiled *c, double weight);
+// Returns the peak in bytes that n samples together predict for the whole model.
+double price_peak(uint32_t n, const SampleMemory *of);
+
+#endif
