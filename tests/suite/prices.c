@@ -1,0 +1,261 @@
+// Compares the price of layouts (frontend/driver/price.h) with the prediction for the compiled
+// program of the whole model, which `check` and `explain` print: times and peak memories must be
+// within 1.3 of each other. All examples, on 8, 64 and 512 processors of a CPU, of H100 and of
+// H200, under these layouts:
+//
+//   batch     the batch is split over all processors
+//   tensor    it is split over one axis, widths of layers over the other one
+//   zero      the batch and all parameters are split over all processors
+//   tight     as batch or zero, with 70 % of the memory that the program needs: the price and the
+//             compiler both have to recompute values
+//   search    the layout that the search finds (only on 8 processors of a CPU)
+//
+//   suite_prices              a sample, in which each example, machine and layout occurs
+//   suite_prices all          all of them
+//   suite_prices [all] MODEL  one example
+#include <glob.h>
+#include <math.h>
+#include <string.h>
+
+#include "frontend/driver/planner.h"
+#include "frontend/driver/price.h"
+
+static const double most = 1.3;  // the largest allowed ratio of a price and its prediction
+static const double tight = 0.7; // the share of the memory that is left under a limit
+
+static int passed, failed, skipped;
+
+// How an example is made to fit many processors. Rules are without the axis: "h ff" are "h=cols"
+// and "ff=cols".
+typedef struct Example {
+  const char *path;
+  const char *batch;  // the dims that are split over all processors
+  const char *tensor; // the dims that are split over cols
+  const char *larger; // --set for many processors
+  const char *deeper; // --set for long loops, which prices extrapolate; NULL: it has no loop
+} Example;
+
+static const Example examples[] = {
+    {"examples/cifar.mesh", "b", "c1 h", "b=2048", NULL},
+    {"examples/clip.mesh", "b", "h", "b=2048", NULL},
+    {"examples/dlrm.mesh", "b", "users items", "b=8192", NULL},
+    {"examples/gan.mesh", "b", "h", "b=8192", NULL},
+    {"examples/gpt.mesh", "b", "heads ff vocab", "b=1024", "depth=24"},
+    {"examples/gpt2.mesh", "b", "heads ff", "b=1024", "depth=24"},
+    {"examples/iris.mesh", "b", "h1", "b=2048", NULL},
+    {"examples/llama.mesh", "b", "groups ff vocab", "b=2048", "depth=16"},
+    {"examples/logistic.mesh", "b", "features", "b=2048", NULL},
+    {"examples/lstm.mesh", "b", "k", "b=2048", NULL},
+    {"examples/minilm.mesh", "b", "heads ff", "b=1024", "depth=12"},
+    {"examples/mlp.mesh", "b", "h", "b=2048", NULL},
+    {"examples/mnist.mesh", "b", "h", "b=4096", NULL},
+    {"examples/moe.mesh", "g own", "f", "g=1024 e=512", "depth=8"},
+    {"examples/resnet.mesh", "b", "c1 c4", "b=2048", "blocks=6"},
+    {"examples/tagger.mesh", "b", "k", "b=2048", NULL},
+    {"examples/transformer.mesh", "b", "heads ff", "b=2048", "depth=8"},
+    {"examples/unet.mesh", "b", "y y2 y4", "b=2048", NULL},
+    {"examples/vae.mesh", "b", "h", "b=2048", NULL},
+};
+
+// Machines, by the number of processors: 8, 64, 512. NULL is the built-in one, a CPU.
+enum { NSIZES = 3 };
+static const int processors[NSIZES] = {8, 64, 512};
+static const char *const machines[][NSIZES] = {
+    {NULL, NULL, NULL}, {"h100x8", "h100x32", "h100x32"}, {"h200x8", "h200x8", "h200x8"}};
+
+typedef enum Kind { BATCH, TENSOR, ZERO, TIGHT_BATCH, TIGHT_ZERO, SEARCHED, NKINDS } Kind;
+static const char *const kind_name[] = {"batch",       "tensor",     "zero",
+                                        "tight batch", "tight zero", "search"};
+
+typedef struct Case {
+  const Example *of;
+  const char *sets[2]; // lists of --set, each may be NULL
+  int size, machine;   // indices of processors[] and machines[]
+  Kind kind;
+} Case;
+
+// -- a case ---------------------------------------------------------------------------------------
+
+typedef struct Loaded {
+  Session s;
+  Options o;
+  SearchTask task;
+  Selected of;
+  const char *what; // the case in words
+} Loaded;
+
+// Appends "DIM=AXES," for each word of `dims`. Returns the text.
+static const char *add_rules(Arena *a, const char *text, const char *dims, const char *axes) {
+  for (const char *d = dims; *d; d += strcspn(d, " "), d += *d == ' ')
+    text = arena_printf(a, "%s%s%.*s=%s", text, *text ? "," : "", (int)strcspn(d, " "), d, axes);
+  return text;
+}
+
+static const char *layout_of(Arena *a, const Case *c) {
+  const char *batch = add_rules(a, "", c->of->batch, c->kind == TENSOR ? "rows" : "rows+cols");
+  if (c->kind == TENSOR) return add_rules(a, batch, c->of->tensor, "cols");
+  bool zero = c->kind == ZERO || c->kind == TIGHT_ZERO;
+  return zero ? arena_printf(a, "%s,parameters/all=rows+cols", batch) : batch;
+}
+
+typedef struct Words {
+  Arena *a;
+  int n;
+  char *at[32];
+} Words;
+
+static void add_word(Words *w, const char *text, size_t n) {
+  w->at[w->n++] = arena_text(w->a, text, n);
+  w->at[w->n] = NULL;
+}
+
+static void add_option(Words *w, const char *name, const char *text) {
+  add_word(w, name, strlen(name));
+  add_word(w, text, strlen(text));
+}
+
+static void add_sets(Words *w, const char *sets) {
+  for (const char *d = sets; d && *d; d += strcspn(d, " "), d += *d == ' ') {
+    add_word(w, "--set", 5);
+    add_word(w, d, strcspn(d, " "));
+  }
+}
+
+// Loads the case with the prices of its mesh. The words of its command line become l->what.
+static bool load(Loaded *l, const Case *c) {
+  *l = (Loaded){.s = {.arena = arena_new()}};
+  Session *s = &l->s;
+  s->names = intern_new(s->arena);
+  s->diag = diag_new(s->arena);
+  s->opt = &l->o;
+  Words w = {.a = s->arena};
+  const char *machine = machines[c->machine][c->size];
+  add_option(&w, "meshc", "plan");
+  add_word(&w, c->of->path, strlen(c->of->path));
+  for (int i = 0; i < 2; i++) add_sets(&w, c->sets[i]);
+  if (machine) add_option(&w, "--machine", machine), add_option(&w, "--device", "cuda");
+  add_option(&w, "--mesh", arena_printf(s->arena, "rows=%d,cols=2", processors[c->size] / 2));
+  add_option(&w, "--layout", c->kind == SEARCHED ? "none" : layout_of(s->arena, c));
+  l->what = "";
+  for (int i = 2; i < w.n; i++) l->what = arena_printf(s->arena, "%s%s ", l->what, w.at[i]);
+  return options_parse(&l->o, s->arena, s->diag, w.n, w.at) && session_load(s) &&
+         planner_task(s, 1, &s->model->mesh, 1, &l->task) && planner_prices(s, &l->task) &&
+         session_select(s, &l->of);
+}
+
+static double apart(double x, double y) { return x > y ? x / y : y / x; }
+
+// The worst ratios of each kind of layout so far.
+static double worst_time[NKINDS], worst_peak[NKINDS];
+
+// Compares the price of a choice with the prediction for its program. Returns NULL, or what is
+// wrong.
+static const char *compare(Loaded *l, Kind kind, const SearchChoice *priced) {
+  SearchChoice whole = *priced;
+  whole.price.whole = false;
+  if (!planner_confirm(&l->s, &l->of, &whole)) return "the program cannot be compiled";
+  const SearchPrice *x = &priced->price, *y = &whole.price;
+  double time = apart(x->seconds, y->seconds), peak = apart(x->peak, y->peak);
+  worst_time[kind] = fmax(worst_time[kind], time);
+  worst_peak[kind] = fmax(worst_peak[kind], peak);
+  bool fits = y->peak <= l->task.memory;
+  if (time > 1.1 || peak > 1.1)
+    printf("  %s%s: time %.3f and memory %.3f of the prediction, %.4g us\n", l->what,
+           kind_name[kind], x->seconds / y->seconds, x->peak / y->peak, 1e6 * y->seconds);
+  if (time <= most && peak <= most && fits == (x->peak <= l->task.memory)) return NULL;
+  return arena_printf(l->s.arena,
+                      "price %.4g s, %.0f bytes; program %.4g s, %.0f bytes; memory %.0f",
+                      x->seconds, x->peak, y->seconds, y->peak, l->task.memory);
+}
+
+static bool set_price(const Loaded *l, SearchChoice *c) {
+  return l->task.price(l->task.pricer, c->mesh, &c->layout, &c->price);
+}
+
+static const char *check_layout(Loaded *l, Kind kind) {
+  SearchChoice c = {.mesh = &l->s.model->mesh, .layout = l->s.model->layout};
+  l->task.memory = (double)INFINITY;
+  if (!set_price(l, &c)) return "the layout cannot be priced";
+  if (kind == TIGHT_BATCH || kind == TIGHT_ZERO) {
+    l->task.memory = l->s.budget = floor(tight * c.price.peak);
+    if (!set_price(l, &c)) return "the layout cannot be priced with little memory";
+  }
+  return compare(l, kind, &c);
+}
+
+static const char *check_search(Loaded *l) {
+  SearchResult *r;
+  if (!planner_search(&l->s, &l->task, &r)) return "the search found nothing";
+  return compare(l, SEARCHED, r->at);
+}
+
+static void run_case(const Case *c) {
+  Loaded l;
+  const char *wrong = !load(&l, c)          ? "the model cannot be planned"
+                      : c->kind == SEARCHED ? check_search(&l)
+                                            : check_layout(&l, c->kind);
+  if (wrong) {
+    printf("FAIL %s%s: %s\n", l.what, kind_name[c->kind], wrong);
+    diag_print(l.s.diag, stdout, false);
+  }
+  failed += wrong != NULL;
+  passed += !wrong;
+  arena_free(l.s.arena);
+}
+
+// -- all cases ------------------------------------------------------------------------------------
+
+// Runs an example with one list of settings on all sizes and machines, under all layouts. Of
+// `every` cases one is run, the others are skipped; `*n` counts them.
+static void run_cases(Case *c, int every, int *n) {
+  for (c->size = 0; c->size < NSIZES; c->size++) {
+    c->sets[0] = c->size || c->sets[1] ? c->of->larger : NULL;
+    for (c->machine = 0; c->machine < (int)countof(machines); c->machine++)
+      for (c->kind = 0; c->kind < NKINDS; c->kind++) {
+        if (c->kind == SEARCHED && (c->size || c->machine || c->sets[1])) continue;
+        if ((*n)++ % every == 0)
+          run_case(c);
+        else
+          skipped++;
+      }
+  }
+}
+
+static bool is_known(const char *path) {
+  for (size_t i = 0; i < countof(examples); i++)
+    if (!strcmp(examples[i].path, path)) return true;
+  return false;
+}
+
+// Each example must have a row in examples[].
+static bool all_known(void) {
+  glob_t files;
+  bool known = glob("examples/*.mesh", 0, NULL, &files) == 0;
+  for (size_t i = 0; known && i < files.gl_pathc; i++)
+    if (!is_known(files.gl_pathv[i])) {
+      printf("FAIL %s has no row in tests/suite/prices.c\n", files.gl_pathv[i]);
+      known = false;
+    }
+  globfree(&files);
+  return known;
+}
+
+int main(int argc, char **argv) {
+  enum { EVERY = 17 }; // no common factor with the numbers of sizes, machines and layouts
+  bool all = argc > 1 && !strcmp(argv[1], "all");
+  const char *one = argc > 1 + all ? argv[1 + all] : NULL;
+  int n = 0;
+  failed += !all_known();
+  for (size_t i = 0; i < countof(examples); i++) {
+    Case c = {.of = &examples[i]};
+    if (one && strcmp(one, c.of->path) != 0) continue;
+    run_cases(&c, all ? 1 : EVERY, &n);
+    c.sets[1] = c.of->deeper;
+    if (c.of->deeper) run_cases(&c, all ? 1 : EVERY, &n);
+  }
+  for (int k = 0; k < NKINDS; k++)
+    printf("%-11s at most %.3f times the time, %.3f times the memory\n", kind_name[k],
+           worst_time[k], worst_peak[k]);
+  printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
+  return failed > 0;
+}
