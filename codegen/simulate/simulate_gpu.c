@@ -112,7 +112,7 @@ static double product_seconds(const Sim *s, const GemmSizes *z, double flops) {
 static double tile_flops(const Machine *m, Dtype t) {
   enum { OF_LIBRARY = 2 };
   if (dtype_bytes(t) == 2 && m->bf16_flops > 0) return m->bf16_flops / OF_LIBRARY;
-  return machine_tile_flops(m) * 4 / (double)dtype_bytes(t);
+  return machine_tile_flops(m) / (dtype_bytes(t) > 4 ? 2 : 1);
 }
 
 // Returns the seconds of the tiles of a kernel that is a product.

@@ -124,7 +124,7 @@ typedef struct KernelWork {
   // Additions of one f32 element. A vector addition counts as LANES such additions, also if the
   // vector is filled only in part.
   double operations;
-  double tiles;    // flops in register tiles
+  double tiles;    // flops in register tiles; one of f64 counts as two
   double winograd; // flops of the products between the transforms of Winograd's algorithm
 } KernelWork;
 // Returns the work of all units of a kernel. extent: the number of iterations of each loop.

@@ -152,7 +152,7 @@ static void tile_work(const Kernel *k, const double *extent, bool *done, KernelW
     const KStmt *product = &k->stmt[s->arg[0]];
     if (!is_tile_load(k, product->arg[0]) || !is_tile_load(k, product->arg[1])) continue;
     done[i] = done[s->arg[0]] = done[product->arg[0]] = done[product->arg[1]] = true;
-    w->tiles += 2 * rounds(extent, k->nouter + k->ninner);
+    w->tiles += 2 * rounds(extent, k->nouter + k->ninner) * type_cost(s->type);
   }
 }
 
