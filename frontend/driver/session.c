@@ -163,12 +163,26 @@ static bool model_options(Session *s, ModelOptions *m) {
   return diag_errors(s->diag) == errors;
 }
 
+// Warns if the machine of --machine is not one on which the program is to run: its rates are then
+// those of other code.
+static void check_machine_kind(Session *s) {
+  bool gpu = s->machine.gpu;
+  if (gpu == session_for_gpu(s)) return;
+  diag_warning(s->diag, DIAG_OTHER_DEVICE, option_use(s->opt, OPTION_MACHINE)->pos,
+               "the machine is a %s, and the program is for a %s: its predicted time means little",
+               gpu ? "GPU" : "CPU", gpu ? "CPU" : "GPU");
+  diag_hint(s->diag, gpu ? "add --device cuda"
+                         : "give the machine file of a GPU, such as --machine h100x8, or leave out "
+                           "--device cuda");
+}
+
 static bool read_machine(Session *s) {
   const char *path = option_text(s->opt, OPTION_MACHINE);
   s->machine = machine_default();
   if (!path) return session_device_machine(s), true;
   bool good = machine_named(&s->machine, path) || machine_read(&s->machine, s->diag, path);
   s->machine.tf32 = session_tf32(s);
+  if (good) check_machine_kind(s);
   return good;
 }
 
