@@ -232,7 +232,7 @@ static Duel duel(const Work *w, uint32_t from) {
   return d;
 }
 
-// Returns how a duel came out, the layout of now first: "0.446 ms against 0.500 ms".
+// Returns how a duel came out, the layout of now first: "446 us against 500 us".
 static const char *score(Arena *a, const Duel *d) {
   bool fit = d->then.peak <= d->memory, fits = d->now.peak <= d->memory;
   if (fit && fits)
