@@ -77,7 +77,7 @@ static void put_step(FILE *f, const Explain *e, const WhatIf *x) {
   html_in(f, "<td>",
           what_if_helps(now, step)   ? "helps"
           : what_if_worse(now, step) ? "not advised"
-                                     : "",
+                                     : "no help",
           "</td></tr>\n");
 }
 
@@ -104,7 +104,7 @@ static void put_tried(FILE *f, const Explain *e) {
           "<h3>What if</h3>\n<p>Layouts that differ in a rule or two. Of %u, these %u cost least "
           "by estimate; they were compiled.</p>\n",
           w->estimated, w->ntried);
-  html_table(f, " class=\"sortable\"", "change|layout|calls|sent|step|flops|peak|");
+  html_table(f, " class=\"sort\"", "change|layout|calls|sent|step|flops|peak|");
   for (uint32_t i = 0; i < w->ntried; i++) {
     const SearchChoice *c = &w->tried[i].step.choice;
     html_in(f, "<tr><td>", w->tried[i].text, "</td>");
