@@ -36,12 +36,23 @@ double coll_weight(const Machine *machine, const Mesh *mesh, CollKind k, Axes ax
 // and an all_reduce of its result over another axis become one all_reduce over both axes.
 Graph *collectives_share(Arena *a, const Graph *g);
 
+// Why a bucket ends: why a later collective is no part of its call (passes/bucket_ends.def).
+typedef enum BucketEnd {
+#define BUCKET_END(reason, text) BUCKET_END_##reason,
+#include "collectives/passes/bucket_ends.def"
+#undef BUCKET_END
+} BucketEnd;
+const char *bucket_end_text(BucketEnd end); // in words: "the next one is over other axes"
+const char *bucket_end_name(BucketEnd end); // its name in bucket_ends.def: "AXES"
+
 // A bucket: the collective nodes that one call carries out. They have the same kind, monoid (the
 // operation that combines elements, such as sum), type and axes. All are in the forward pass or all
 // in the backward pass, and none of them depends on another.
 typedef struct Bucket {
   uint32_t n;
   NodeId *node;
+  BucketEnd end;
+  NodeId next; // the collective that is no part of it for this reason; 0: none
 } Bucket;
 // All buckets of a graph, in an order in which they can run. A bucket is the collectives that one
 // call carries out.
@@ -64,6 +75,8 @@ typedef struct CollFact {
   const char *value; // comma-separated names of the values that the bucket moves
   Pos pos;
   const char *why;
+  BucketEnd end;        // why the call has no more parts
+  const char *end_next; // name of the value of the collective that is no part of it; NULL: none
   double seconds;
 } CollFact;
 typedef struct CollFacts {

@@ -157,23 +157,34 @@ static uint32_t bucket_new(Bucketing *p, bool fixed) {
 }
 
 // Returns the index of the bucket (collectives of one call) that collective n joins. It is the
-// first bucket of its class that it may join and that is not full, or a new one. A full bucket of
-// parameters is closed, because later parameters are used later.
-static uint32_t find_bucket(Bucketing *p, NodeId n) {
-  ClassKey key;
-  if (!class_key(p, n, &key)) return bucket_new(p, true);
-  Class *c = class_of(p, &key);
+// first bucket of its class, which is that of `key`, that it may join and that is not full, or a
+// new one. A full bucket of parameters is closed, because later parameters are used later.
+static uint32_t find_bucket(Bucketing *p, NodeId n, const ClassKey *key) {
+  Class *c = class_of(p, key);
   for (uint32_t i = 0; i < c->n; i++) {
     OpenBucket *open = &p->bucket.at[c->open[i]];
-    if (!level_allows(p, open, n)) continue;
+    if (!level_allows(p, open, n)) {
+      end_refused(open, BUCKET_END_WAITS, n);
+      continue;
+    }
     if (!is_full(p, open, n)) {
       c->joined[i] = n;
       return c->open[i];
     }
-    if (key.params) class_close(c, i--);
+    end_refused(open, key->params ? BUCKET_END_GATHERED : BUCKET_END_FULL, n);
+    if (key->params) class_close(c, i--);
   }
   class_open(c, bucket_new(p, false), n);
   return p->bucket.n - 1;
+}
+
+// Adds collective n, whose level is final, to a bucket.
+static void add_collective(Bucketing *p, NodeId n) {
+  ClassKey key;
+  bool has_class = class_key(p, n, &key);
+  uint32_t b = has_class ? find_bucket(p, n, &key) : bucket_new(p, true);
+  join_bucket(p, b, n);
+  end_joined(p, b, has_class ? &key : NULL, n);
 }
 
 // Sets p->largest to the bytes of the largest gathered parameter. Sets p->matrix to the bytes of
@@ -227,6 +238,7 @@ Buckets *collectives_bucket(Arena *a, const Graph *g, const Machine *machine) {
   p.level = arena_array(p.scratch, uint32_t, n + 1);
   p.after = arena_array(p.scratch, uint32_t, n + 1);
   p.within = arena_array(p.scratch, uint32_t, g->region.n + 2);
+  p.last = arena_array(p.scratch, LastOf, OP_COUNT);
   p.hashed = arena_array(p.scratch, uint32_t, p.slots);
   p.data = arena_array(p.scratch, bool, n + 1);
   for (NodeId u = 1; u <= n; u++) p.data[u] = depends_on_input(&p, u);
@@ -236,7 +248,7 @@ Buckets *collectives_bucket(Arena *a, const Graph *g, const Machine *machine) {
     level_find(&p, u);
     if (coll_of((Op)graph_node(g, u)->op, &kind)) {
       level_fix(&p, u);
-      join_bucket(&p, find_bucket(&p, u), u);
+      add_collective(&p, u);
     }
     level_end(&p, u);
   }

@@ -1,6 +1,7 @@
 // What the files of buckets share. A bucket is the collectives that one call carries out.
 //
 //   bucket.c         which collectives join which bucket
+//   bucket_ends.c    why a bucket ends
 //   bucket_levels.c  which buckets wait for which; the order of buckets
 #ifndef COLLECTIVES_BUCKET_H
 #define COLLECTIVES_BUCKET_H
@@ -17,6 +18,8 @@ typedef struct OpenBucket {
   int64_t bytes, made; // bytes of its operands; bytes of its results without small parameters
   bool fixed;          // its level must not rise any more, because another bucket waits for it
   bool full;           // its call takes as long as it may: nothing else joins it
+  BucketEnd end;       // why a later collective is no part of it, as known so far
+  NodeId next;         // that collective
   VEC(NodeId) node;
 } OpenBucket;
 
@@ -38,6 +41,12 @@ typedef struct Class {
   uint32_t joined[MAX_OPEN]; // the node that joined the bucket last
 } Class;
 
+// The last collective of an operation so far: its bucket and its class.
+typedef struct LastOf {
+  uint32_t bucket; // 1 + its index; 0: there was none
+  ClassKey key;
+} LastOf;
+
 typedef struct Bucketing {
   const Graph *g;
   const Machine *machine;
@@ -56,10 +65,19 @@ typedef struct Bucketing {
   int64_t matrix;  // bytes of the largest gathered parameter that is not the table of a lookup
   VEC(OpenBucket) bucket;
   VEC(Class) class;
+  LastOf *last;     // by Op
   uint32_t *hashed; // hash table of `slots` entries: 1 + the index of the first class, or 0
   uint32_t slots;
 } Bucketing;
 
+// -- bucket_ends.c
+// Records that collective n, of the class of the bucket, must not join it.
+void end_refused(OpenBucket *b, BucketEnd why, NodeId n);
+// To be called when collective n has joined bucket b. key: the class of n; NULL: it has none.
+// Records why the last bucket of the same operation ends, if n is of another class.
+void end_joined(Bucketing *p, uint32_t b, const ClassKey *key, NodeId n);
+
+// -- bucket_levels.c
 // Sets the level of node n, all of whose arguments have levels.
 void level_find(Bucketing *p, NodeId n);
 // Makes the level of node n final: the bucket for which it waits must not rise any more.

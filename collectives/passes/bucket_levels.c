@@ -134,7 +134,8 @@ Buckets *buckets_in_order(Arena *a, Bucketing *p) {
     const OpenBucket *open = &p->bucket.at[place[i].bucket];
     NodeId *node = arena_copy(a, open->node.at, open->node.n * sizeof(NodeId));
     for (uint32_t k = 0; k < open->node.n; k++) p->of[node[k]] = i + 1;
-    out->bucket[i] = (Bucket){.n = open->node.n, .node = node};
+    out->bucket[i] =
+        (Bucket){.n = open->node.n, .node = node, .end = open->end, .next = open->next};
   }
   return out;
 }

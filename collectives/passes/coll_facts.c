@@ -5,6 +5,17 @@
 #include "collectives/collectives.h"
 #include "ir/base/hash.h"
 
+static const struct {
+  const char *name, *text;
+} ends[] = {
+#define BUCKET_END(reason, text) {#reason, text},
+#include "collectives/passes/bucket_ends.def"
+#undef BUCKET_END
+};
+
+const char *bucket_end_text(BucketEnd end) { return ends[end].text; }
+const char *bucket_end_name(BucketEnd end) { return ends[end].name; }
+
 bool names_mention(const char *list, const char *name) {
   size_t n = strlen(name);
   for (const char *at = list; n && (at = strstr(at, name)); at += n)
@@ -18,8 +29,11 @@ const Node *coll_moved_value(const Graph *g, const Node *n) {
 }
 
 const char *coll_value_name(const Graph *g, const Node *n) {
-  n = coll_moved_value(g, n);
-  return n->origin.value ? n->origin.value : op_row((Op)n->op)->text;
+  NodeId id = 0;
+  while (!n->origin.value && op_row((Op)n->op)->cls == COLLECTIVE)
+    id = n->args[0], n = graph_node(g, id);
+  if (n->origin.value) return n->origin.value;
+  return id ? node_source_name(g, id) : op_row((Op)n->op)->text;
 }
 
 // Returns the slot of `name` in a hash table, or the free slot (NULL) where it belongs. At least
@@ -59,7 +73,9 @@ static CollFact fact_of(Arena *a, const Graph *g, const Bucket *b, const Machine
                 .backward = first->origin.backward,
                 .value = value_names(a, g, b),
                 .pos = first->origin.pos,
-                .why = first->origin.why};
+                .why = first->origin.why,
+                .end = b->end};
+  if (b->next) f.end_next = coll_value_name(g, graph_node(g, b->next));
   f.times = region_times(g, first->region);
   if (!coll_of((Op)first->op, &f.kind)) BUG("%s is no collective", op_row((Op)first->op)->text);
   f.group = axes_size(g->mesh, f.axes);

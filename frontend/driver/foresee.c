@@ -38,7 +38,7 @@ static const CollFacts *copy_facts(Arena *a, const CollFacts *facts) {
     const CollFact *from = &facts->fact[i];
     out->fact[i] = *from;
     out->fact[i].value = arena_text(a, from->value, strlen(from->value));
-    out->fact[i].why = NULL;
+    out->fact[i].why = out->fact[i].end_next = NULL;
   }
   return out;
 }

@@ -211,7 +211,11 @@ static void put_line(FILE *f, const Explain *e, uint32_t i) {
   fprintf(f, "</td>");
   put_cell_text(f, ledger_place(a, e->ledger, c->pos));
   html_in(f, "<td class=\"why\">", c->why ? c->why : "", "</td>");
-  html_in(f, "<td class=\"why\">", ledger_remedy(a, e->ledger, row), "</td></tr>\n");
+  html_in(f, "<td class=\"why\">", ledger_remedy(a, e->ledger, row), "</td>");
+  html_in(f, "<td class=\"why\">",
+          c->end_next ? arena_printf(a, "%s (%s)", bucket_end_text(c->end), c->end_next)
+                      : bucket_end_text(c->end),
+          "</td></tr>\n");
 }
 
 static void put_ledger(FILE *f, const Explain *e) {
@@ -220,7 +224,7 @@ static void put_ledger(FILE *f, const Explain *e) {
              "one line. A click on a head sorts.</p>\n<div class=\"scroll\">");
   html_table(f, " class=\"sort\"",
              "kind|over|calls|sent, a call|sent, a step|time|phase|value|place|why|"
-             "what would remove it");
+             "what would remove it|why the call has no more parts");
   for (uint32_t i = 0; i < e->ledger->nlines; i++) put_line(f, e, i);
   html_table_end(f);
   fprintf(f, "</div>\n<h3>By axes</h3>\n");
@@ -331,6 +335,7 @@ static void put_memory(FILE *f, const Explain *e) {
           "work arena at each instruction, %s at most.</p>\n",
           size_of(e, p->parameter_bytes), size_of(e, p->optimizer_bytes),
           size_of(e, t->n ? t->live[t->peak] : 0));
+  if (e->ledger->memory) html_in(f, "<pre>", e->ledger->memory, "</pre>\n");
   if (!t->n) return;
   double floor = above(t, t->persistent), x = across(t, t->peak);
   fprintf(f, "<svg viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\">\n<polygon points=\"%d,%.1f ",

@@ -1,6 +1,7 @@
 // `explain --json`: writes all facts of the ledger and of the values as JSON (schema
 // meshc.explain/2).
 #include "frontend/report/compare.h"
+#include "frontend/report/step_facts.h"
 
 #include <string.h>
 
@@ -53,6 +54,13 @@ static json_t *part_json(const Explain *e, const LedgerPart *p) {
   return out;
 }
 
+// Returns why a call has no more parts.
+static json_t *bucket_end_json(Arena *a, const CollFact *f) {
+  json_t *out = reason_json(a, bucket_end_name(f->end), bucket_end_text(f->end));
+  json_object_set_new(out, "next", text_or_null(f->end_next));
+  return out;
+}
+
 // Adds facts of the ledger to `out`, the JSON object that collectives_json made for a collective:
 // its time, its place in the model, the values that it moves, the layout rule that causes it, and
 // what would remove it.
@@ -69,6 +77,7 @@ static void add_row(const Explain *e, json_t *out, const LedgerRow *row) {
   json_object_set_new(out, "pin", pin ? json_integer(row->cause - nrules) : json_null());
   json_object_set_new(out, "remedy", json_text(ledger_remedy(e->session->arena, e->ledger, row)));
   json_object_set_new(out, "ledger_line", json_integer(row->line));
+  json_object_set_new(out, "ends", bucket_end_json(e->session->arena, row->fact));
 }
 
 static json_t *lines_json(const Ledger *l) {

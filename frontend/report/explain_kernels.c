@@ -4,6 +4,7 @@
 // can be opened. In a step with many kernels every round is such a box.
 #include "frontend/report/explain.h"
 #include "frontend/report/kernel_facts.h"
+#include "frontend/report/step_facts.h"
 #include "frontend/report/svg_internal.h"
 
 #include <string.h>
@@ -39,7 +40,8 @@ typedef struct Round {
 typedef struct Kernels {
   Arena *a;
   const Explain *e;
-  KernelFact *fact;  // indexed by fusion group
+  KernelFact *fact;      // indexed by fusion group
+  const StepFact **step; // by instruction: the facts of `explain --kernels`
   int *round;        // indexed by fusion group: index into `rounds`; -1: the group is in no round
   uint32_t nkernels; // number of groups that have an instruction; the others only rename values
   VEC(Round) rounds;
@@ -49,6 +51,9 @@ typedef struct Kernels {
 
 static const Fusion *fusion_of(const Kernels *k) { return k->e->made->fusion; }
 static bool runs(const Kernels *k, uint32_t group) { return kernel_runs(k->e->made, group); }
+static const StepFact *step_fact(const Kernels *k, uint32_t group) {
+  return k->step[k->e->made->compiled->group[group].instr - 1];
+}
 
 // -- rounds -------------------------------------------------------------------------------------
 
@@ -136,7 +141,7 @@ static const char *node_text(const Kernels *k, const Group *g, NodeId n) {
   const Node *x = graph_node(fusion_of(k)->graph, n);
   bool stored = false;
   for (uint32_t i = 0; i < g->nstored; i++) stored |= g->stored[i] == n;
-  const char *op = op_row((Op)x->op)->text;
+  const char *op = node_source_name(fusion_of(k)->graph, n);
   return stored && x->origin.value ? arena_printf(k->a, "%s: %s", op, x->origin.value) : op;
 }
 
@@ -279,8 +284,9 @@ static void put_item(FILE *f, const Kernels *k, const Item *item, const DrawnBox
   const Group *g = &fusion_of(k)->group[item->group];
   fprintf(f, "<g class=\"kernel\"><title>");
   if (!item->rounds)
-    html_text(f, arena_printf(k->a, "%s. %s", g->why ? g->why : "",
-                              kernel_apart(k->a, k->e->made, item->group)));
+    html_text(f, arena_printf(k->a, "%s. Limit: %s. Ends: %s", g->why ? g->why : "",
+                              step_fact(k, item->group)->limit,
+                              step_ends_text(k->a, step_fact(k, item->group))));
   fprintf(f, "</title>");
   svg_box(f, box, arena_printf(k->a, "c%d", item->rounds ? 0 : colour[g->kind]));
   if (item->rounds)
@@ -358,7 +364,6 @@ static const char *what_it_is(const Kernels *k, uint32_t group) {
 static void put_row(FILE *f, const Kernels *k, uint32_t group) {
   const KernelFact *fact = &k->fact[group];
   const Group *g = &fusion_of(k)->group[group];
-  const char *apart = kernel_apart(k->a, k->e->made, group);
   fprintf(f, "<tr id=\"kernel%u\"><td class=\"n\" data-n=\"%u\">#%u</td>", group, group, group);
   html_in(f, "<td>", fact->kind, "</td>");
   html_in(f, "<td>", fact->value, "</td>");
@@ -371,19 +376,26 @@ static void put_row(FILE *f, const Kernels *k, uint32_t group) {
               arena_printf(k->a, fact->together > 1 ? "%s for %u" : "%s",
                            seconds_text(k->a, fact->seconds), fact->together));
   html_in(f, "<td class=\"why\">", what_it_is(k, group), "</td>");
-  html_in(f, *apart ? "<td class=\"why\">apart from " : "<td class=\"why\">", apart,
-          "</td></tr>\n");
+  html_in(f, "<td>", step_fact(k, group)->limit, "</td>");
+  html_in(f, "<td class=\"why\">", step_ends_text(k->a, step_fact(k, group)), "</td></tr>\n");
 }
 
 static void put_table(FILE *f, const Kernels *k) {
   fprintf(f, "<details><summary>all kernels as a table</summary><div class=\"scroll\">");
   html_table(f, " class=\"sort\"",
              "#|kind|stores|operations|moves|saves|flops|runs|time|what it is|"
-             "why it is a kernel of its own");
+             "limit|why it ends");
   for (uint32_t g = 0; g < fusion_of(k)->ngroups; g++)
     if (runs(k, g)) put_row(f, k, g);
   html_table_end(f);
   fprintf(f, "</div></details>\n");
+}
+
+static void find_steps(Kernels *k) {
+  const Explain *e = k->e;
+  StepFacts *facts = step_facts(e->session, e->made, e->step, NULL, 1);
+  k->step = arena_array(k->a, const StepFact *, e->made->compiled->program->ninstrs + 1);
+  for (uint32_t i = 0; i < facts->n; i++) k->step[facts->at[i].instr] = &facts->at[i];
 }
 
 void html_kernels(FILE *f, const Explain *e) {
@@ -403,6 +415,7 @@ void html_kernels(FILE *f, const Explain *e) {
     saved += k.fact[g].saved * k.fact[g].rounds;
   }
   find_rounds(&k);
+  find_steps(&k);
   fprintf(f,
           "<h2>Kernels</h2>\n<p>What one processor runs in a step, with the operations that are "
           "fused in each kernel (of many only how often each is there). Its kernels and products "

@@ -31,7 +31,8 @@ static void put_group(FILE *f, const void *context, uint32_t item, const char *i
   for (uint32_t i = 0; i < g->nnodes; i++) {
     const Node *x = graph_node(s->made->fusion->graph, g->node[i]);
     if (!kernel_shows(s->made, g->node[i])) continue;
-    fprintf(f, "%s  k%un%u [label=\"%s", indent, group, g->node[i], op_row((Op)x->op)->text);
+    fprintf(f, "%s  k%un%u [label=\"%s", indent, group, g->node[i],
+            node_source_name(s->made->fusion->graph, g->node[i]));
     if (x->origin.value) fprintf(f, "\\n"), dot_text(f, x->origin.value);
     fprintf(f, "\"]\n");
   }

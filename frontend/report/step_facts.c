@@ -109,6 +109,24 @@ static void add_ends(const Maker *m, uint32_t group, Ends *ends, Names *names) {
   }
 }
 
+// Sets the end of a collective: why its call has no more parts.
+static void find_bucket_end(const Maker *m, StepFact *x) {
+  const Fusion *f = m->c->fusion;
+  const Group *g = &f->group[m->group[m->at[x->instr]]];
+  uint32_t of = f->buckets ? f->buckets->of[g->node[0]] : 0;
+  const Bucket *b = of ? &f->buckets->bucket[of - 1] : NULL;
+  StepEnd *end = arena_new_of(m->a, StepEnd);
+  if (!b) return;
+  *end = (StepEnd){.name = bucket_end_name(b->end), .why = bucket_end_text(b->end)};
+  if (b->next) {
+    end->reader = arena_array(m->a, const char *, 1);
+    end->reader[end->n++] = coll_value_name(f->graph, graph_node(f->graph, b->next));
+  }
+  x->end = end;
+  x->nends = 1;
+}
+
+// Sets the ends of an instruction other than a collective: why its readers are no part of it.
 static void find_ends(const Maker *m, StepFact *x) {
   Ends ends = {0};
   Names *names = arena_array(m->a, Names, APART_COUNT);
@@ -142,7 +160,7 @@ static StepFact fact_of(const Maker *m, uint32_t i) {
   if (in->kind == INSTR_KERNEL) x.kernel = m->p->kernel[in->u.kernel.kernel].name;
   x.name = program_instr_name(m->p, i, &x.pos);
   find_names(m, &x);
-  find_ends(m, &x);
+  collective ? find_bucket_end(m, &x) : find_ends(m, &x);
   return x;
 }
 

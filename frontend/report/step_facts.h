@@ -31,8 +31,9 @@ typedef struct StepFact {
   uint32_t alike; // index of the first fact that is equal but for numbers of rounds
 } StepFact;
 
-// Why an instruction ends where it does: a reason, and the values of the groups that read its
-// values, but are no part of it for this reason.
+// Why an instruction ends where it does: a reason, and the operations that read its values, but are
+// no part of it for this reason. Of a collective: why its call has no more parts, and the value of
+// the next one.
 typedef struct StepEnd {
   const char *name, *why; // name in apart.def or bucket_ends.def; in words
   uint32_t n;
@@ -69,6 +70,8 @@ const char *step_ends_text(Arena *a, const StepFact *x);
 const char *step_facts_text(const StepFacts *f, const char *pattern, bool each);
 // Returns a new JSON list of all instructions.
 json_t *step_facts_json(const StepFacts *f);
+// Returns a new JSON object with `reason`, the name of a reason in lower case, and `why`.
+json_t *reason_json(Arena *a, const char *name, const char *why);
 // Writes predicted time, limit and end of each instruction into the notes of the program, for
 // traces.
 void step_facts_note(const StepFacts *f);

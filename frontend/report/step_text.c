@@ -189,15 +189,20 @@ static json_t *names_json(const char *const *name, uint32_t n) {
   return out;
 }
 
+json_t *reason_json(Arena *a, const char *name, const char *why) {
+  char *word = arena_printf(a, "%s", name);
+  for (char *c = word; *c; c++)
+    if (*c >= 'A' && *c <= 'Z') *c = (char)(*c - 'A' + 'a');
+  return json_pack("{s:s, s:s}", "reason", word, "why", why);
+}
+
 static json_t *ends_json(Arena *a, const StepFact *x) {
   json_t *out = json_array();
   for (uint32_t i = 0; i < x->nends; i++) {
     const StepEnd *e = &x->end[i];
-    char *name = arena_printf(a, "%s", e->name);
-    for (char *c = name; *c; c++)
-      if (*c >= 'A' && *c <= 'Z') *c = (char)(*c - 'A' + 'a');
-    json_array_append_new(out, json_pack("{s:s, s:s, s:o}", "reason", name, "why", e->why,
-                                         "readers", names_json(e->reader, e->n)));
+    json_t *one = reason_json(a, e->name, e->why);
+    json_object_set_new(one, "readers", names_json(e->reader, e->n));
+    json_array_append_new(out, one);
   }
   return out;
 }
