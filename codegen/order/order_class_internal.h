@@ -3,6 +3,7 @@
 //
 //   order_class.c    the classes of a graph, and its uses of them
 //   order_cost.c     the cost of an operation for given orders
+//   order_known.c    costs that were computed before
 //   order_search.c   the orders of least cost
 //
 // All values with the same dims that kernels compute are one class, and all results of contractions
@@ -56,7 +57,9 @@ typedef struct OrderClasses {
   ClassId *of;              // by node: its class
   NodeId *target;           // by node: the source of the tensor that it updates, 0: none
   uint32_t *classes, *uses; // hash tables
+  struct KnownCosts *known; // costs of uses, NULL: none yet
 } OrderClasses;
+typedef struct KnownCosts KnownCosts;
 
 // Finds the classes and uses of graph plain->from. The orders of classes that are not fixed are
 // empty.
@@ -78,6 +81,10 @@ double order_cost(const Graph *g, const Rows *rows, NodeId n, const DimList *con
 double order_copy_cost(const Graph *g, const DimList *from, const DimList *to, double bytes);
 // Returns the cost in ns of all nodes of the graph that `c` has made.
 double order_graph_cost(const Chooser *c, const Rows *rows);
+
+// -- order_known.c
+// Returns the cost in ns of use number `use`, with the orders that its classes have now.
+double order_use_cost(OrderClasses *s, uint32_t use);
 
 // -- order_search.c
 // Gives each free class the order of least estimated cost. `c` has chosen orders for all nodes,

@@ -34,16 +34,6 @@ typedef struct Search {
   VEC(SavedCost) old;
 } Search;
 
-static double use_cost(const OrderClasses *s, const OrderUse *u) {
-  const DimList *arg[3] = {0};
-  for (int i = 0; i < 3; i++)
-    if (u->arg[i]) arg[i] = &s->cls.at[u->arg[i]].order;
-  const DimList *result = &s->cls.at[u->result].order;
-  if (u->copy)
-    return u->times * order_copy_cost(s->g, arg[0], result, (double)node_bytes(s->g, u->node));
-  return u->times * order_cost(s->g, s->rows, u->node, arg, result);
-}
-
 // Sets the orders of all classes that follow from class c.
 static void derive(OrderClasses *s, ClassId c) {
   for (uint32_t i = 0; i < s->cls.at[c].derived.n; i++) {
@@ -80,7 +70,7 @@ static bool step_end(Search *r) {
       r->mark[c->use.at[j]] = r->stamp;
       vec_push(s->a, r->old) = (SavedCost){c->use.at[j], u->cost};
       change -= u->cost;
-      u->cost = use_cost(s, u);
+      u->cost = order_use_cost(s, c->use.at[j]);
       change += u->cost;
     }
   }
@@ -206,7 +196,7 @@ static void begin(Search *r) {
     if (s->cls.at[i].kind != CLASS_DERIVED) derive(s, i);
   r->cost = 0;
   for (uint32_t u = 1; u < s->use.n; u++) {
-    s->use.at[u].cost = use_cost(s, &s->use.at[u]);
+    s->use.at[u].cost = order_use_cost(s, u);
     r->cost += s->use.at[u].cost;
   }
 }
