@@ -11,13 +11,13 @@
 
 typedef struct LaunchCandidate {
   uint32_t level, group;
-  const char *identity;
+  const char *identity; // equal ones at the same address
 } LaunchCandidate;
 
 static int by_identity(const void *x, const void *y) {
   const LaunchCandidate *a = x, *b = y;
   if (a->level != b->level) return a->level < b->level ? -1 : 1;
-  int text = strcmp(a->identity, b->identity);
+  int text = a->identity == b->identity ? 0 : strcmp(a->identity, b->identity);
   if (text) return text;
   return a->group < b->group ? -1 : a->group > b->group;
 }
@@ -28,12 +28,13 @@ static int by_identity(const void *x, const void *y) {
 static void launches_find(Arena *a, Fusion *f) {
   uint32_t *level = update_levels(a, f), n = 0, launch = 0;
   LaunchCandidate *c = arena_array(a, LaunchCandidate, f->ngroups + 1);
+  KernelTexts *texts = kernel_texts_new(a);
   for (uint32_t i = 0; i < f->ngroups; i++)
     if (f->after_commit[i] && f->group[i].kind == GROUP_KERNEL)
-      c[n++] = (LaunchCandidate){level[i], i, kernel_identity(a, f->group[i].kernel->kernel)};
+      c[n++] = (LaunchCandidate){level[i], i, kernel_text(texts, f->group[i].kernel->kernel)};
   qsort(c, n, sizeof *c, by_identity);
   for (uint32_t i = 0; i < n; i++) {
-    bool same = i && c[i].level == c[i - 1].level && strcmp(c[i].identity, c[i - 1].identity) == 0;
+    bool same = i && c[i].level == c[i - 1].level && c[i].identity == c[i - 1].identity;
     if (!same) launch++;
     f->group[c[i].group].launch = launch;
   }

@@ -304,6 +304,13 @@ char *kernel_print(Arena *a, const Kernel *k);
 // Returns the identity of a kernel: its text without names and reason. Equal kernels have equal
 // identities.
 char *kernel_identity(Arena *a, const Kernel *k);
+// -- kernel_texts.c
+// A table of the identities of kernels, which prints equal kernels once.
+typedef struct KernelTexts KernelTexts;
+KernelTexts *kernel_texts_new(Arena *a);
+// Returns the identity of kernel k. Equal identities have equal addresses. *k must stay as it is
+// for as long as the table is used; its names may change.
+const char *kernel_text(KernelTexts *t, const Kernel *k);
 // Checks the invariants of a kernel: order of arguments, levels, phases, strides. If one is broken,
 // returns false and writes a sentence about it to why[0..200).
 MUST_USE bool kernel_verify(const Kernel *k, char *why);

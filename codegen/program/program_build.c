@@ -85,7 +85,7 @@ Compiled *program_build(Arena *a, const Fusion *f, const CodegenOptions *opt) {
   b.place = arena_array(a, Ref, graph_count(g) + 1);
   b.placed = arena_array(a, bool, graph_count(g) + 1);
   b.decl_tensor = arena_array(a, int32_t, g->decl.n + 1);
-  b.identities = intern_new(a);
+  b.identities = kernel_texts_new(a);
   b.schedule = schedule_make(a, f, opt->overlap);
   collected_find(&b);
   directory_make(&b);

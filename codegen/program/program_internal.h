@@ -6,7 +6,6 @@
 
 #include "codegen/fuse/group_deps_internal.h"
 #include "codegen/fuse/kernel_build_internal.h"
-#include "ir/base/intern.h"
 #include "ir/base/map.h"
 
 // schedule.c. The groups that execute, in order of execution. Groups from index `commit` on run
@@ -46,9 +45,9 @@ typedef struct Builder {
   VEC(Instr) instr;
   VEC(uint32_t) from; // by instruction: 1 + the index of its group in the schedule; 0: no group
   VEC(PlanBuffer) buffer;
-  GroupNote *note;    // by group
-  Intern *identities; // identities of kernels (kernel_identity)
-  NameMap kernel_at;  // by identity: 1 + index in `kernel`
+  GroupNote *note;         // by group
+  KernelTexts *identities; // of the kernels so far
+  NameMap kernel_at;       // by identity: 1 + index in `kernel`
 } Builder;
 
 // -- builder.c
