@@ -6,7 +6,9 @@
 
 #include "partition/sharding/sharding_internal.h"
 
-enum { MAX_CHANGED = 96, MAX_COUNTED = 4 * MAX_CHANGED };
+// The most nodes that a move changes. A move of the activations that layers hand on changes some
+// nodes of every layer.
+enum { MAX_CHANGED = 1 << 14 };
 
 typedef struct Change {
   NodeId n;
@@ -25,20 +27,23 @@ typedef struct Improve {
   Placer *p;
   const Graph *g;
   double weight[MAX_AXES]; // [axis] weight of a byte sent over the axis: higher on slow links
-  Change old[2 * MAX_CHANGED];
+  int room;    // nodes that a move may change: MAX_CHANGED, or all nodes of a smaller graph
+  Change *old; // [2 * room] what the current move has changed
   int nold;
-  NodeId pending[MAX_CHANGED];
+  NodeId *pending; // [room] nodes that the current move has yet to change
   int npending;
   uint8_t *partial;      // [node] bits of axes over which the node could be partial if no sum were
                          // reduced before it
   uint32_t *seen, round; // [node] `round` if find_counted has listed it in this trial
+  uint32_t *changed;     // [node] `round` if this trial has changed it
   double total;          // weighted bytes that all values send before the first move
   double *sent;          // [node] weighted bytes that its value sends after the moves kept so far
   double call;           // bytes that a link transfers during the latency of one call
   double least;          // weighted bytes that a move must save to be kept
   double spare;          // flops that moves may still add
-  Counted counted[MAX_COUNTED];
+  Counted *counted;      // [4 * room] what find_counted lists
   uint32_t trials, most; // number of trials made, and its limit
+  uint64_t nodes, limit; // number of nodes that all trials have changed, and its limit
   bool kept;             // a move was kept
 } Improve;
 

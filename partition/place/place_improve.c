@@ -19,9 +19,11 @@
 #include <math.h>
 #include <string.h>
 
-enum { MIN_TRIALS = 64 };
-// Smallest share of all bytes that a move must save, and largest share of all flops that all moves
-// together may add.
+// Trials that are always made. The nodes that all trials may change: those of some trials of full
+// length, and some for each node of the graph, so that time grows in proportion to the graph.
+enum { MIN_TRIALS = 64, WHOLE_TRIALS = 16, CHANGES_A_NODE = 4 };
+// Largest share of all flops that all moves together may add. What a move must save is not a share
+// of all bytes: the layers of a deep model are placed like those of a shallow one.
 static const double SMALL = 1.0 / 256;
 
 // -- trials -------------------------------------------------------------------------------------
@@ -29,7 +31,7 @@ static const double SMALL = 1.0 / 256;
 // Records the shardings of n in m->old, so that the trial (the current move) can be undone. Returns
 // false if m->old is full.
 static bool save(Improve *m, NodeId n) {
-  if (m->nold == 2 * MAX_CHANGED) return false;
+  if (m->nold == 2 * m->room) return false;
   m->old[m->nold++] = (Change){n, state_of(m->p, n)};
   return true;
 }
@@ -39,7 +41,7 @@ static bool wait_for(Improve *m, NodeId u) {
   while (i < m->npending && m->pending[i] > u)
     i++; // the list has descending ids: spread() takes the last, which is the smallest
   if (i < m->npending && m->pending[i] == u) return true;
-  if (m->npending == MAX_CHANGED) return false;
+  if (m->npending == m->room) return false;
   memmove(&m->pending[i + 1], &m->pending[i], (size_t)(m->npending - i) * sizeof *m->pending);
   m->pending[i] = u;
   m->npending++;
@@ -112,25 +114,20 @@ static bool follow(Improve *m) {
   return true;
 }
 
-static bool is_changed(const Improve *m, NodeId n) {
-  for (int i = 0; i < m->nold; i++)
-    if (m->old[i].n == n) return true;
-  return false;
-}
-
 // Fills `list` with the nodes that the trial (the current move) changed and with their arguments.
 // Returns the length of the list, or -1 if there are too many.
 static int find_counted(Improve *m, Counted *list) {
   int n = 0;
   m->round++;
+  for (int i = 0; i < m->nold; i++) m->changed[m->old[i].n] = m->round;
   for (int i = 0; i < m->nold; i++) {
     const Node *node = graph_node(m->g, m->old[i].n);
     for (int a = -1; a < node->nargs; a++) {
       NodeId v = a < 0 ? m->old[i].n : node->args[a];
       if (m->seen[v] == m->round) continue;
-      if (n == MAX_COUNTED) return -1;
+      if (n == 4 * m->room) return -1;
       m->seen[v] = m->round;
-      list[n++] = (Counted){.n = v, .changed = is_changed(m, v)};
+      list[n++] = (Counted){.n = v, .changed = m->changed[v] == m->round};
     }
   }
   return n;
@@ -192,6 +189,7 @@ static bool decide(Improve *m, bool good) {
   } else if (m->nold > 0) {
     swap_shardings(m, true);
   }
+  m->nodes += (uint64_t)m->nold;
   m->nold = m->npending = 0;
   m->trials++;
   return kept;
@@ -199,7 +197,7 @@ static bool decide(Improve *m, bool good) {
 
 // -- moves --------------------------------------------------------------------------------------
 
-static bool has_room(const Improve *m) { return m->trials < m->most; }
+static bool has_room(const Improve *m) { return m->trials < m->most && m->nodes < m->limit; }
 
 // Tries to split dim k of n over the axis, in the settled sharding and, unless n is partial over
 // the axis, in the computed one. Returns whether the change was kept.
@@ -314,7 +312,7 @@ static bool is_hot(const Improve *m, NodeId u) {
 static void improve_axis(Improve *m, int axis) {
   const Graph *g = m->g;
   const Placer *p = m->p;
-  double least = fmax(SMALL * m->total, m->call);
+  double least = m->call;
   m->least = 0; // moves of partial sums are kept if they save anything
   for (NodeId n = graph_count(g); n > 0 && has_room(m); n--) {
     if (!improve_is_partial(m, n, axis)) continue;
@@ -382,6 +380,8 @@ void place_improve(Placer *p) {
   *m = (Improve){.p = p,
                  .g = p->g,
                  .seen = arena_array(scratch, uint32_t, n),
+                 .changed = arena_array(scratch, uint32_t, n),
+                 .room = n < MAX_CHANGED ? (int)n : MAX_CHANGED,
                  .partial = arena_array(scratch, uint8_t, n),
                  .sent = arena_array(scratch, double, n)};
   m->call = p->machine->latency * p->machine->bandwidth;
@@ -390,6 +390,10 @@ void place_improve(Placer *p) {
         p->machine->bandwidth / machine_link(p->machine, p->g->mesh->axis[a].name).bandwidth;
   m->total = all_costs(m, m->sent);
   m->most = MIN_TRIALS + n / 2;
+  m->limit = (uint64_t)WHOLE_TRIALS * (uint64_t)m->room + (uint64_t)CHANGES_A_NODE * n;
+  m->old = arena_alloc_raw(scratch, 2 * (size_t)m->room * sizeof *m->old);
+  m->pending = arena_array(scratch, NodeId, m->room);
+  m->counted = arena_alloc_raw(scratch, 4 * (size_t)m->room * sizeof *m->counted);
   if (m->total > 0) {
     exchange(p, &other);
     improve_partial(m);
