@@ -95,12 +95,17 @@ static const char *advice_of(Arena *a, const LedgerRule *r) {
   return r->advice ? arena_printf(a, ": %s", r->advice) : "";
 }
 
-// Returns the rules of a set (bit i for l->rule[i]) as text.
+enum { MOST_RULES = 3 }; // that one line names
+
+// Returns the rules of a set (bit i for l->rule[i]) as text: "ff -> cols, d -> rows, t -> rows and
+// 2 more".
 static const char *rules_of(Arena *a, const Ledger *l, uint64_t set) {
   const char *text = "";
+  uint32_t n = 0;
   for (uint32_t i = 0; i < l->nrules && set >> i; i++)
-    if (set >> i & 1) text = arena_printf(a, "%s%s%s", text, *text ? ", " : "", l->rule[i].text);
-  return text;
+    if (set >> i & 1 && ++n <= MOST_RULES)
+      text = arena_printf(a, "%s%s%s", text, *text ? ", " : "", l->rule[i].text);
+  return n > MOST_RULES ? arena_printf(a, "%s and %u more", text, n - MOST_RULES) : text;
 }
 
 // Returns what leaving out all rules that ask for the call does, or "".

@@ -196,11 +196,24 @@ static double joint_sums(const Improve *m, NodeId n, const Reads *r) {
          bytes_without(m, n, at->partial.at[0]);
 }
 
+// Returns whether each processor computes all of n and all users read all of it, so that nothing is
+// sent. Constants with many users are found here, without a look at each user.
+static bool sends_nothing(const Improve *m, NodeId n) {
+  const Mesh *mesh = m->g->mesh;
+  for (int a = 0; a < mesh->naxes; a++)
+    if (mesh->axis[a].size > 1 &&
+        (sharding_dim_of(&m->p->result.computed[n], a) >= 0 ||
+         sharding_dim_of(&m->p->result.settled[n], a) >= 0 || improve_is_partial(m, n, a)))
+      return false;
+  return true;
+}
+
 double improve_cost(const Improve *m, NodeId n) {
   Reads r;
   double cost = 0;
   int sums = 0;
   const Mesh *mesh = m->g->mesh;
+  if (sends_nothing(m, n)) return 0;
   improve_needs(m, n, &r);
   for (int a = 0; a < mesh->naxes; a++) {
     if (mesh->axis[a].size < 2 || counts_below(m, n, a)) continue;
@@ -217,6 +230,7 @@ double improve_cost(const Improve *m, NodeId n) {
 
 double improve_halo(const Improve *m, NodeId n) {
   Reads r;
+  if (sends_nothing(m, n)) return 0;
   improve_needs(m, n, &r);
   return halo_bytes(m, n, &r);
 }

@@ -6,10 +6,6 @@
 
 #include "partition/sharding/sharding_internal.h"
 
-// The most nodes that a move changes. A move of the activations that layers hand on changes some
-// nodes of every layer.
-enum { MAX_CHANGED = 1 << 14 };
-
 typedef struct Change {
   NodeId n;
   State state; // shardings before the change; while the trial is undone, those after it
@@ -23,15 +19,29 @@ typedef struct Counted {
   bool changed; // the trial has changed the shardings of n
 } Counted;
 
+typedef enum MoveKind { MOVE_SETTLE, MOVE_SLOT, MOVE_GATHER } MoveKind;
+// A move changes node n: `axis` is to split its dim `slot`, or a dim that it sums, or nothing (-1).
+typedef struct Move {
+  MoveKind kind;
+  NodeId n;
+  int axis, slot;
+} Move;
+
+// How often a move, or one like it, has come up since one of them was last kept.
+typedef struct Tried {
+  uint64_t key; // hash of the move
+  uint32_t times;
+} Tried;
+
 typedef struct Improve {
   Placer *p;
   const Graph *g;
+  Arena *scratch;
   double weight[MAX_AXES]; // [axis] weight of a byte sent over the axis: higher on slow links
-  int room;    // nodes that a move may change: MAX_CHANGED, or all nodes of a smaller graph
-  Change *old; // [2 * room] what the current move has changed
-  int nold;
-  NodeId *pending; // [room] nodes that the current move has yet to change
-  int npending;
+  VEC(Change) old;         // what the current trial has changed
+  NodeId *pending;         // heap, smallest id first: nodes that the trial has yet to change
+  uint32_t npending;
+  bool *waits;           // [node] it is in `pending`
   uint8_t *partial;      // [node] bits of axes over which the node could be partial if no sum were
                          // reduced before it
   uint32_t *seen, round; // [node] `round` if find_counted has listed it in this trial
@@ -41,10 +51,13 @@ typedef struct Improve {
   double call;           // bytes that a link transfers during the latency of one call
   double least;          // weighted bytes that a move must save to be kept
   double spare;          // flops that moves may still add
-  Counted *counted;      // [4 * room] what find_counted lists
-  uint32_t trials, most; // number of trials made, and its limit
-  uint64_t nodes, limit; // number of nodes that all trials have changed, and its limit
+  VEC(Counted) counted;  // what find_counted lists
+  uint64_t visits, most; // number of nodes that all trials have visited, and its limit
   bool kept;             // a move was kept
+  uint64_t *alike;       // [node] hash, equal for alike nodes
+  Tried *table;          // [ntable] moves that have come up, at the last bits of their hashes
+  uint32_t ntable;       // a power of two
+  Tried *tried;          // of the current trial
 } Improve;
 
 // How users read a value over one axis: replicated, or split along dims (bits of `splits`).
@@ -72,5 +85,38 @@ double improve_cost(const Improve *m, NodeId n);
 // Returns the part of improve_cost that is due to halos: elements beyond the own block that windows
 // read.
 double improve_halo(const Improve *m, NodeId n);
+
+// -- trials (improve_trial.c) --------------------------------------------------------------------
+// trial_begin, one change by trial_save or trial_choose, trial_end.
+
+// Begins a trial. Returns false if moves like this one failed and it is not due; nothing begins.
+bool trial_begin(Improve *m, Move move);
+// Records the shardings of n, which the caller then changes.
+void trial_save(Improve *m, NodeId n);
+// Adds the users of n to those that will choose again.
+void trial_wait_users(Improve *m, NodeId n);
+// Chooses the shardings of n again and, if its settled sharding changed, lets its users wait.
+// Returns false if the trial must be undone.
+bool trial_choose(Improve *m, NodeId n);
+// Chooses the shardings of all waiting nodes again, in graph order. Returns false if the trial must
+// be undone.
+bool trial_spread(Improve *m);
+// Ends a trial: lets all nodes follow the change. Keeps all changes if they save more than m->least
+// bytes and add at most m->spare flops, else undoes them. `good`: the move itself succeeded.
+// Returns whether the changes were kept.
+bool trial_end(Improve *m, bool good);
+// Returns whether the search may change the shardings of u.
+bool trial_is_free(const Improve *m, NodeId u);
+// Returns whether an OUT_VALUE output returns n. The sharding of n must then not change.
+bool trial_is_shown(const Improve *m, NodeId n);
+
+// -- moves like those that failed (improve_alike.c) ----------------------------------------------
+// Fills m->alike and makes m->table.
+void alike_find(Improve *m);
+// Returns what is known about the move and those like it.
+Tried *alike_of_move(Improve *m, Move move);
+// Counts that the move has come up. Returns whether it is to be tried: the first, second, fourth,
+// eighth ... time.
+bool alike_is_due(Tried *t);
 
 #endif

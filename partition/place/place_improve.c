@@ -1,9 +1,10 @@
 // Local search: moves that change the shardings of several nodes together.
 //
 // place_choose decides node by node. A move changes one choice, lets the nodes that depend on it
-// choose again, and estimates the bytes of all affected values before and after (improve_cost.c).
-// The move is kept if it saves enough. A conversion that several users share costs only once, so
-// changing several nodes can save bytes where changing one cannot. The moves:
+// choose again (improve_trial.c), and estimates the bytes of all affected values before and after
+// (improve_cost.c). The move is kept if it saves enough; moves like those that failed are tried
+// less often (improve_alike.c). A conversion that several users share costs only once, so changing
+// several nodes can save bytes where changing one cannot. The moves:
 //
 //   settle  a value is split as some of its users read it; its other users, e.g. the norm of a
 //           gradient or the mean of a row, then work on blocks
@@ -16,188 +17,18 @@
 //                                                    n once and to split all three by heads
 #include "partition/place/improve_internal.h"
 
-#include <math.h>
 #include <string.h>
 
-// Trials that are always made. The nodes that all trials may change: those of some trials of full
-// length, and some for each node of the graph, so that time grows in proportion to the graph.
-enum { MIN_TRIALS = 64, WHOLE_TRIALS = 16, CHANGES_A_NODE = 4 };
+// The nodes that all trials may visit: so many, and so many for each node of the graph. Time thus
+// grows in proportion to the graph.
+enum { MIN_VISITS = 1 << 14, VISITS_A_NODE = 48 };
 // Largest share of all flops that all moves together may add. What a move must save is not a share
 // of all bytes: the layers of a deep model are placed like those of a shallow one.
 static const double SMALL = 1.0 / 256;
 
-// -- trials -------------------------------------------------------------------------------------
-
-// Records the shardings of n in m->old, so that the trial (the current move) can be undone. Returns
-// false if m->old is full.
-static bool save(Improve *m, NodeId n) {
-  if (m->nold == 2 * m->room) return false;
-  m->old[m->nold++] = (Change){n, state_of(m->p, n)};
-  return true;
-}
-
-static bool wait_for(Improve *m, NodeId u) {
-  int i = 0;
-  while (i < m->npending && m->pending[i] > u)
-    i++; // the list has descending ids: spread() takes the last, which is the smallest
-  if (i < m->npending && m->pending[i] == u) return true;
-  if (m->npending == m->room) return false;
-  memmove(&m->pending[i + 1], &m->pending[i], (size_t)(m->npending - i) * sizeof *m->pending);
-  m->pending[i] = u;
-  m->npending++;
-  return true;
-}
-
-static bool wait_users(Improve *m, NodeId n) {
-  for (const Read *r = reads_of(m->p, n); r->node; r++)
-    if (!wait_for(m, r->node)) return false;
-  return true;
-}
-
-static bool is_free(const Improve *m, NodeId u) {
-  const Node *node = graph_node(m->g, u);
-  return node->op != OP_CARRY && node->op != OP_PIN && node->op != OP_SCAN &&
-         op_row((Op)node->op)->cls != SOURCE;
-}
-
-// Returns whether an OUT_VALUE output returns n. The sharding of n must then not change.
-static bool is_shown(const Improve *m, NodeId n) {
-  for (const Read *r = outputs_of(m->p, n); r->output; r++)
-    if (m->g->output.at[r->output - 1].kind == OUT_VALUE) return true;
-  return false;
-}
-
-// Calls `choose`, which chooses the shardings of n, and records the change. Sets *moved to whether
-// the settled sharding has changed. Returns false, with n unchanged, if the trial (the current
-// move) must be undone.
-static bool change_node(Improve *m, NodeId n, void choose(Placer *, NodeId), bool *moved) {
-  Placer *p = m->p;
-  State before = state_of(p, n);
-  choose(p, n);
-  State after = state_of(p, n);
-  *moved = !sharding_equal(&before.settled, &after.settled);
-  state_set(p, n, before);
-  if (!*moved && sharding_equal(&before.computed, &after.computed)) return true;
-  if ((*moved && is_shown(m, n)) || !save(m, n)) return false;
-  state_set(p, n, after);
-  return true;
-}
-
-// Chooses the shardings of n again, and queues the users of n if the settled sharding changed.
-// Returns false if the trial (the current move) must be undone.
-static bool choose_node(Improve *m, NodeId n) {
-  bool moved = false;
-  if (is_free(m, n) && !change_node(m, n, place_choose_again, &moved)) return false;
-  return !moved || wait_users(m, n);
-}
-
-static bool pull_back(Improve *m, NodeId n) {
-  bool moved;
-  return !is_free(m, n) || is_shown(m, n) || change_node(m, n, place_pull_back, &moved);
-}
-
-// Chooses the shardings of all queued nodes again, in graph order. Returns false if the trial (the
-// current move) must be undone.
-static bool spread(Improve *m) {
-  while (m->npending > 0)
-    if (!choose_node(m, m->pending[--m->npending])) return false;
-  return true;
-}
-
-static bool follow(Improve *m) {
-  if (!spread(m)) return false;
-  for (int i = m->nold - 1; i >= 0; i--)
-    if (!pull_back(m, m->old[i].n)) return false;
-  for (int i = 0; i < m->nold; i++)
-    for (int a = 0; a < graph_node(m->g, m->old[i].n)->nargs; a++)
-      if (!pull_back(m, graph_node(m->g, m->old[i].n)->args[a])) return false;
-  return true;
-}
-
-// Fills `list` with the nodes that the trial (the current move) changed and with their arguments.
-// Returns the length of the list, or -1 if there are too many.
-static int find_counted(Improve *m, Counted *list) {
-  int n = 0;
-  m->round++;
-  for (int i = 0; i < m->nold; i++) m->changed[m->old[i].n] = m->round;
-  for (int i = 0; i < m->nold; i++) {
-    const Node *node = graph_node(m->g, m->old[i].n);
-    for (int a = -1; a < node->nargs; a++) {
-      NodeId v = a < 0 ? m->old[i].n : node->args[a];
-      if (m->seen[v] == m->round) continue;
-      if (n == 4 * m->room) return -1;
-      m->seen[v] = m->round;
-      list[n++] = (Counted){.n = v, .changed = m->changed[v] == m->round};
-    }
-  }
-  return n;
-}
-
-static double work_of_changed(const Improve *m, const Counted *list, int n) {
-  double sum = 0;
-  for (int i = 0; i < n; i++) sum += list[i].changed ? place_work(m->p, list[i].n) : 0;
-  return sum;
-}
-
-// Exchanges the present shardings of the nodes that the trial (the current move) changed with the
-// recorded ones. `back`: goes from the last change to the first, which undoes two changes of one
-// node correctly.
-static void swap_shardings(Improve *m, bool back) {
-  for (int k = 0; k < m->nold; k++) {
-    Change *c = &m->old[back ? m->nold - 1 - k : k];
-    State now = state_of(m->p, c->n);
-    state_set(m->p, c->n, c->state);
-    c->state = now;
-  }
-}
-
-// Returns the bytes that a trial (the current move) saves, summed over the values that it affects:
-// m->sent less list[].after. A value is affected if its shardings changed or if list[].before and
-// list[].after differ. The saving does not use list[].before: this estimate is made without
-// place_finish and is too high.
-static double saved_bytes(const Improve *m, const Counted *list, int n) {
-  double saved = 0;
-  for (int i = 0; i < n; i++)
-    if (list[i].before != list[i].after || list[i].changed)
-      saved += m->sent[list[i].n] - list[i].after;
-  return saved;
-}
-
-static void keep(Improve *m, const Counted *list, int n) {
-  swap_shardings(m, false);
-  for (int i = 0; i < n; i++)
-    if (list[i].before != list[i].after || list[i].changed) m->sent[list[i].n] = list[i].after;
-  m->kept = true;
-}
-
-// Ends a trial (the current move): keeps the changes if they save more than m->least bytes and add
-// at most m->spare flops, else undoes them. `good`: the move itself succeeded. Returns whether the
-// changes were kept.
-static bool decide(Improve *m, bool good) {
-  Counted *list = m->counted;
-  bool kept = false;
-  int n = 0;
-  good = good && follow(m) && (n = find_counted(m, list)) > 0;
-  if (good) {
-    double work = work_of_changed(m, list, n);
-    for (int i = 0; i < n; i++) list[i].after = improve_cost(m, list[i].n);
-    swap_shardings(m, true);
-    for (int i = 0; i < n; i++) list[i].before = improve_cost(m, list[i].n);
-    work -= work_of_changed(m, list, n);
-    kept = saved_bytes(m, list, n) > m->least && work <= m->spare;
-    if (kept) m->spare -= work, keep(m, list, n);
-  } else if (m->nold > 0) {
-    swap_shardings(m, true);
-  }
-  m->nodes += (uint64_t)m->nold;
-  m->nold = m->npending = 0;
-  m->trials++;
-  return kept;
-}
-
 // -- moves --------------------------------------------------------------------------------------
 
-static bool has_room(const Improve *m) { return m->trials < m->most && m->nodes < m->limit; }
+static bool has_room(const Improve *m) { return m->visits < m->most; }
 
 // Tries to split dim k of n over the axis, in the settled sharding and, unless n is partial over
 // the axis, in the computed one. Returns whether the change was kept.
@@ -208,14 +39,16 @@ static bool move_settled(Improve *m, NodeId n, int axis, int k) {
   axes_append(&split, axis);
   if (!axes_has(at->partial, axis) && !axes_equal(split_allowed(m->g, n, k, split), split))
     return false;
-  if (!save(m, n)) return false;
+  if (!trial_begin(m, (Move){MOVE_SETTLE, n, axis, k})) return false;
+  trial_save(m, n);
   settled->split[k] = split;
   settled->rule[axis] = place_reader_rule(p, n, k, axis);
   if (!axes_has(at->partial, axis) && axes_starts(split, at->split[k])) {
     at->split[k] = split;
     at->rule[axis] = settled->rule[axis];
   }
-  return decide(m, wait_users(m, n));
+  trial_wait_users(m, n);
+  return trial_end(m, true);
 }
 
 // Returns a bit for each dim of n along which some user reads n split over the axis. Users of
@@ -245,7 +78,7 @@ static void try_settled(Improve *m, NodeId n, int axis) {
   const Placer *p = m->p;
   const Node *node = graph_node(m->g, n);
   bool replicated;
-  if (node->attr.decl || !is_free(m, n) || is_shown(m, n) ||
+  if (node->attr.decl || !trial_is_free(m, n) || trial_is_shown(m, n) ||
       sharding_dim_of(&p->result.settled[n], axis) >= 0)
     return;
   uint32_t splits = wanted_splits(m, n, axis, &replicated);
@@ -273,9 +106,10 @@ static bool can_split(const Improve *m, NodeId u, int axis, int slot) {
 }
 
 static bool move_slot(Improve *m, NodeId u, int axis, int slot) {
+  if (!trial_begin(m, (Move){MOVE_SLOT, u, axis, slot})) return false;
   uint8_t *forced = &m->p->forced[u * MAX_AXES + (uint32_t)axis], before = *forced;
   *forced = (uint8_t)(slot + 2);
-  bool kept = decide(m, choose_node(m, u));
+  bool kept = trial_end(m, trial_choose(m, u));
   if (!kept) *forced = before;
   return kept;
 }
@@ -291,10 +125,12 @@ static void try_slots(Improve *m, NodeId u, int axis) {
 // axis.
 static void try_gather(Improve *m, NodeId n, int axis) {
   Placer *p = m->p;
+  if (!trial_begin(m, (Move){MOVE_GATHER, n, axis, -1})) return;
   p->as_gathered = n, p->gathered_axis = axis;
-  bool good = wait_users(m, n) && spread(m);
+  trial_wait_users(m, n);
+  bool good = trial_spread(m);
   p->as_gathered = 0;
-  if (!decide(m, good)) return;
+  if (!trial_end(m, good)) return;
   for (const Read *r = reads_of(p, n); r->node; r++)
     if (has_slots(m, r->node))
       p->forced[r->node * MAX_AXES + (uint32_t)axis] = (uint8_t)(slot_now(m, r->node, axis) + 2);
@@ -379,24 +215,23 @@ void place_improve(Placer *p) {
   Improve *m = arena_new_of(scratch, Improve);
   *m = (Improve){.p = p,
                  .g = p->g,
+                 .scratch = scratch,
+                 .pending = arena_array(scratch, NodeId, n),
+                 .waits = arena_array(scratch, bool, n),
                  .seen = arena_array(scratch, uint32_t, n),
                  .changed = arena_array(scratch, uint32_t, n),
-                 .room = n < MAX_CHANGED ? (int)n : MAX_CHANGED,
                  .partial = arena_array(scratch, uint8_t, n),
-                 .sent = arena_array(scratch, double, n)};
+                 .sent = arena_array(scratch, double, n),
+                 .most = MIN_VISITS + VISITS_A_NODE * (uint64_t)n};
   m->call = p->machine->latency * p->machine->bandwidth;
   for (int a = 0; a < p->g->mesh->naxes; a++)
     m->weight[a] =
         p->machine->bandwidth / machine_link(p->machine, p->g->mesh->axis[a].name).bandwidth;
   m->total = all_costs(m, m->sent);
-  m->most = MIN_TRIALS + n / 2;
-  m->limit = (uint64_t)WHOLE_TRIALS * (uint64_t)m->room + (uint64_t)CHANGES_A_NODE * n;
-  m->old = arena_alloc_raw(scratch, 2 * (size_t)m->room * sizeof *m->old);
-  m->pending = arena_array(scratch, NodeId, m->room);
-  m->counted = arena_alloc_raw(scratch, 4 * (size_t)m->room * sizeof *m->counted);
   if (m->total > 0) {
     exchange(p, &other);
     improve_partial(m);
+    alike_find(m);
     for (NodeId u = 1; u < n; u++) m->spare += SMALL * place_work(p, u);
     for (int a = 0; a < p->g->mesh->naxes; a++)
       if (p->g->mesh->axis[a].size > 1) improve_axis(m, a);

@@ -1,0 +1,191 @@
+// Trials of the local search (place_improve.c). A trial makes one move: it changes a node, lets the
+// nodes that depend on it choose again, and keeps all changes if they save enough, else undoes
+// them.
+#include "partition/place/improve_internal.h"
+
+// -- nodes that have yet to choose again ------------------------------------------------------------
+
+// Adds u to the heap m->pending.
+static void wait_for(Improve *m, NodeId u) {
+  if (m->waits[u]) return;
+  m->waits[u] = true;
+  uint32_t i = m->npending++;
+  for (; i > 0 && m->pending[(i - 1) / 2] > u; i = (i - 1) / 2)
+    m->pending[i] = m->pending[(i - 1) / 2];
+  m->pending[i] = u;
+}
+
+// Removes the node with the smallest id from the heap m->pending and returns it.
+static NodeId take_first(Improve *m) {
+  NodeId first = m->pending[0], last = m->pending[--m->npending];
+  uint32_t i = 0;
+  for (uint32_t k = 1; k < m->npending; i = k, k = 2 * i + 1) {
+    if (k + 1 < m->npending && m->pending[k + 1] < m->pending[k]) k++;
+    if (m->pending[k] >= last) break;
+    m->pending[i] = m->pending[k];
+  }
+  m->pending[i] = last;
+  m->waits[first] = false;
+  return first;
+}
+
+static void forget_pending(Improve *m) {
+  for (uint32_t i = 0; i < m->npending; i++) m->waits[m->pending[i]] = false;
+  m->npending = 0;
+}
+
+void trial_wait_users(Improve *m, NodeId n) {
+  for (const Read *r = reads_of(m->p, n); r->node; r++) wait_for(m, r->node);
+}
+
+// -- changes --------------------------------------------------------------------------------------
+
+void trial_save(Improve *m, NodeId n) {
+  vec_push(m->scratch, m->old) = (Change){n, state_of(m->p, n)};
+}
+
+bool trial_is_free(const Improve *m, NodeId u) {
+  const Node *node = graph_node(m->g, u);
+  return node->op != OP_CARRY && node->op != OP_PIN && node->op != OP_SCAN &&
+         op_row((Op)node->op)->cls != SOURCE;
+}
+
+bool trial_is_shown(const Improve *m, NodeId n) {
+  for (const Read *r = outputs_of(m->p, n); r->output; r++)
+    if (m->g->output.at[r->output - 1].kind == OUT_VALUE) return true;
+  return false;
+}
+
+// Calls `choose`, which chooses the shardings of n, and records the change. Sets *moved to whether
+// the settled sharding has changed. Returns false, with n unchanged, if the trial must be undone.
+static bool change_node(Improve *m, NodeId n, void choose(Placer *, NodeId), bool *moved) {
+  Placer *p = m->p;
+  State before = state_of(p, n);
+  m->visits++;
+  choose(p, n);
+  State after = state_of(p, n);
+  *moved = !sharding_equal(&before.settled, &after.settled);
+  state_set(p, n, before);
+  if (!*moved && sharding_equal(&before.computed, &after.computed)) return true;
+  if (*moved && trial_is_shown(m, n)) return false;
+  trial_save(m, n);
+  state_set(p, n, after);
+  return true;
+}
+
+bool trial_choose(Improve *m, NodeId n) {
+  bool moved = false;
+  if (trial_is_free(m, n) && !change_node(m, n, place_choose_again, &moved)) return false;
+  if (moved) trial_wait_users(m, n);
+  return true;
+}
+
+bool trial_spread(Improve *m) {
+  while (m->npending > 0)
+    if (!trial_choose(m, take_first(m))) return false;
+  return true;
+}
+
+static bool pull_back(Improve *m, NodeId n) {
+  bool moved;
+  return !trial_is_free(m, n) || trial_is_shown(m, n) || change_node(m, n, place_pull_back, &moved);
+}
+
+// Lets all nodes follow the change that the move made: first those that depend on it, then those
+// that all users now read in another sharding. Returns false if the trial must be undone.
+static bool follow(Improve *m) {
+  if (!trial_spread(m)) return false;
+  for (uint32_t i = m->old.n; i > 0; i--)
+    if (!pull_back(m, m->old.at[i - 1].n)) return false;
+  for (uint32_t i = 0; i < m->old.n; i++)
+    for (int a = 0; a < graph_node(m->g, m->old.at[i].n)->nargs; a++)
+      if (!pull_back(m, graph_node(m->g, m->old.at[i].n)->args[a])) return false;
+  return true;
+}
+
+// -- what a trial saves -----------------------------------------------------------------------------
+
+// Fills m->counted with the nodes that the trial changed and with their arguments.
+static void find_counted(Improve *m) {
+  m->counted.n = 0;
+  m->round++;
+  for (uint32_t i = 0; i < m->old.n; i++) m->changed[m->old.at[i].n] = m->round;
+  for (uint32_t i = 0; i < m->old.n; i++) {
+    const Node *node = graph_node(m->g, m->old.at[i].n);
+    for (int a = -1; a < node->nargs; a++) {
+      NodeId v = a < 0 ? m->old.at[i].n : node->args[a];
+      if (m->seen[v] == m->round) continue;
+      m->seen[v] = m->round;
+      vec_push(m->scratch, m->counted) = (Counted){.n = v, .changed = m->changed[v] == m->round};
+    }
+  }
+}
+
+static double work_of_changed(const Improve *m) {
+  double sum = 0;
+  for (uint32_t i = 0; i < m->counted.n; i++)
+    sum += m->counted.at[i].changed ? place_work(m->p, m->counted.at[i].n) : 0;
+  return sum;
+}
+
+// Exchanges the present shardings of the nodes that the trial changed with the recorded ones.
+// `back`: goes from the last change to the first, which undoes two changes of one node correctly.
+static void swap_shardings(Improve *m, bool back) {
+  for (uint32_t k = 0; k < m->old.n; k++) {
+    Change *c = &m->old.at[back ? m->old.n - 1 - k : k];
+    State now = state_of(m->p, c->n);
+    state_set(m->p, c->n, c->state);
+    c->state = now;
+  }
+}
+
+// A value is affected by the trial if its shardings changed or if it sends other bytes.
+static bool is_affected(const Counted *c) { return c->before != c->after || c->changed; }
+
+// Returns the bytes that the trial saves, summed over the values that it affects: m->sent less
+// `after`. The saving does not use `before`: this estimate is made without place_finish and is too
+// high.
+static double saved_bytes(const Improve *m) {
+  double saved = 0;
+  for (uint32_t i = 0; i < m->counted.n; i++) {
+    const Counted *c = &m->counted.at[i];
+    if (is_affected(c)) saved += m->sent[c->n] - c->after;
+  }
+  return saved;
+}
+
+static void keep(Improve *m) {
+  swap_shardings(m, false);
+  for (uint32_t i = 0; i < m->counted.n; i++)
+    if (is_affected(&m->counted.at[i])) m->sent[m->counted.at[i].n] = m->counted.at[i].after;
+  m->kept = true;
+}
+
+bool trial_begin(Improve *m, Move move) {
+  m->tried = alike_of_move(m, move);
+  return alike_is_due(m->tried);
+}
+
+bool trial_end(Improve *m, bool good) {
+  bool kept = false;
+  good = good && follow(m) && m->old.n > 0;
+  if (good) {
+    find_counted(m);
+    double work = work_of_changed(m);
+    for (uint32_t i = 0; i < m->counted.n; i++)
+      m->counted.at[i].after = improve_cost(m, m->counted.at[i].n);
+    swap_shardings(m, true);
+    for (uint32_t i = 0; i < m->counted.n; i++)
+      m->counted.at[i].before = improve_cost(m, m->counted.at[i].n);
+    work -= work_of_changed(m);
+    kept = saved_bytes(m) > m->least && work <= m->spare;
+    if (kept) m->spare -= work, keep(m);
+  } else if (m->old.n > 0) {
+    swap_shardings(m, true);
+  }
+  if (kept) m->tried->times = 0;
+  forget_pending(m);
+  m->old.n = 0;
+  m->visits++;
+  return kept;
+}
