@@ -22,13 +22,25 @@ enum { MOST_PAIRS = 1 << 24 }; // of instructions; the table of lengths has two 
 
 static const uint32_t NO_MATCH = UINT32_MAX;
 
-// Returns the key of instruction i: its kind, and the statement and the operation of its value.
-static uint64_t key_of(const Program *p, uint32_t i) {
+// Returns a number for instruction i alone: its kind, and the statement and the operation of its
+// value.
+static uint64_t own_key(const Program *p, uint32_t i) {
   const InstrValue *v = p->note ? program_instr_value(p, i) : NULL;
   uint64_t h = hash_word(FNV_START, (uint64_t)p->instr[i].kind);
   if (!v) return h;
   h = hash_word(h, (uint64_t)v->pos.line << 32 | v->pos.col);
   return hash_word(h, fnv_text(v->op) << 1 | v->backward);
+}
+
+// Returns the key of instruction i. It has the numbers of the neighbours, too: otherwise an
+// instruction before or after a loop would be matched with one in it that does the same.
+static uint64_t key_of(const Program *p, uint32_t i) {
+  enum { NEIGHBOURS = 2 }; // on each side
+  uint64_t h = FNV_START;
+  for (uint32_t k = i; k <= i + 2 * NEIGHBOURS; k++) // the number of a neighbour, and NEIGHBOURS
+    h = hash_word(h,
+                  k < NEIGHBOURS || k - NEIGHBOURS >= p->ninstrs ? 0 : own_key(p, k - NEIGHBOURS));
+  return h;
 }
 
 SampleMemory sample_memory(Arena *a, const Compiled *c, double weight) {

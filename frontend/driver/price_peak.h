@@ -17,7 +17,7 @@ typedef struct SampleMemory {
   double persistent; // bytes outside the work arena
   uint32_t n;        // number of instructions
   // For each instruction: the live bytes of the arena, and a key, which is equal for instructions
-  // of different rounds and samples that do the same.
+  // of different rounds and samples that do the same among the same neighbours.
   int64_t *live;
   uint64_t *key;
 } SampleMemory;
