@@ -5,12 +5,14 @@
 // of their keys. The additional round can be taken to be the first one or the last one, and an
 // instruction of a round is then matched with that of the next round or of the same round:
 //
-//   first sample     a0 a1 a2 | z        a: the memory at the end of a round of the loop
-//   three and four   a0 a1 a2 a3 | z
-//   first            a1 a2 a3            grows with every round, as what is kept for gradients
-//   last             a0 a1 a2            is equal, as what is the same in every round
+//   three rounds     a0 a1 a2 | z        a: the memory at the end of a round; z: behind the loop
+//   four rounds      a0 a1 a2 a3 | z
+//   first            a1 a2 a3 | z
+//   last             a0 a1 a2 | z
 //
-// Both are done; each gives the memory at some instruction of the whole model, if rounds are alike.
+// At z both give how the memory grows with every round. In a round they differ: the second round
+// may need more than the first one for other reasons than their number. So the lower result counts.
+// What it misses in rounds, memory that grows from round to round, is there behind the loop, too.
 #include "frontend/driver/price_peak.h"
 
 #include <math.h>
@@ -99,15 +101,21 @@ static void add_sample(const SampleMemory *x, const SampleMemory *y, bool late, 
   arena_free(a);
 }
 
-// Returns the largest extrapolated memory of all instructions of the first sample.
-static double largest(uint32_t n, const SampleMemory *of, bool late) {
+// Returns the extrapolated memory at each instruction of the first sample, NAN where it is unknown.
+static double *extrapolated(Arena *a, uint32_t n, const SampleMemory *of, bool late) {
   const SampleMemory *x = &of[0];
-  Arena *a = arena_new();
-  double most = 0, *memory = arena_array(a, double, x->n + 1);
+  double *memory = arena_array(a, double, x->n + 1);
   for (uint32_t i = 0; i < x->n; i++) memory[i] = x->weight * (double)x->live[i];
   for (uint32_t k = 1; k < n; k++) add_sample(x, &of[k], late, memory);
-  for (uint32_t i = 0; i < x->n; i++)
-    if (memory[i] > most) most = memory[i];
+  return memory;
+}
+
+// Returns the largest extrapolated memory of all instructions of the first sample.
+static double largest(uint32_t n, const SampleMemory *of) {
+  Arena *a = arena_new();
+  const double *first = extrapolated(a, n, of, true), *last = extrapolated(a, n, of, false);
+  double most = 0;
+  for (uint32_t i = 0; i < of[0].n; i++) most = fmax(most, fmin(first[i], last[i]));
   arena_free(a);
   return most;
 }
@@ -121,6 +129,5 @@ double price_peak(uint32_t n, const SampleMemory *of) {
     matched &= (double)of[0].n * of[k].n <= MOST_PAIRS && of[k].n < UINT16_MAX;
   }
   if (!matched) return peak;
-  double live = fmax(largest(n, of, false), largest(n, of, true));
-  return fmax(peak, persistent + live);
+  return fmax(peak, persistent + largest(n, of));
 }
