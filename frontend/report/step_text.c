@@ -214,13 +214,13 @@ static json_t *fact_json(Arena *a, const StepFact *x) {
   json_object_set_new(out, "value", json_text(x->name));
   if (x->pos.line) json_object_set_new(out, "line", json_integer(x->pos.line));
   if (x->main) json_object_set_new(out, "op", json_string(x->main->op));
+  json_object_set_new(out, "bytes", json_integer(x->bytes));
+  json_object_set_new(out, "flops", json_integer(x->flops));
   json_object_set_new(out, "phase", json_string(x->phase));
   json_object_set_new(out, "values", names_json(x->stored, x->nstored));
   json_object_set_new(out, "inside", names_json(x->inside, x->ninside));
-  json_object_set_new(out, "bytes", json_integer(x->bytes));
   json_object_set_new(out, "written", json_integer(x->written));
   json_object_set_new(out, "sent", json_integer(x->sent));
-  json_object_set_new(out, "flops", json_integer(x->flops));
   json_object_set_new(out, "runs", json_integer(x->runs));
   json_object_set_new(out, "predicted_seconds", json_real(x->predicted));
   if (x->measured >= 0) json_object_set_new(out, "measured_seconds", json_real(x->measured));

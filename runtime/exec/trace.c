@@ -139,8 +139,8 @@ static void put_note(const Program *p, uint32_t i, json_t *args) {
   if (note->nvalues) json_object_set_new(args, "op", json_string(program_instr_value(p, i)->op));
   if (note->nvalues > 1) json_object_set_new(args, "values", json_integer(note->nvalues));
   json_object_set_new(args, "bytes", json_integer(note->bytes));
-  json_object_set_new(args, "written", json_integer(note->written));
   json_object_set_new(args, "flops", json_integer(note->flops));
+  json_object_set_new(args, "written", json_integer(note->written));
   put_prediction(note, args);
 }
 
