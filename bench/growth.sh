@@ -1,8 +1,9 @@
 #!/bin/sh
-# What a compile takes as models grow, beside the goals of meshc: seconds, memory, and whether the answer is right.
+# What grows with models and meshes, beside the goals of meshc: seconds, memory, and whether the answer is right.
 #   bench/growth.sh        GPT with 768 layers under ZeRO-3 and sequence parallelism on 2x4 processors; a model of 10,000
-#                          parameters; a memory budget that no recomputation of a 7B model meets
-# suite_growth holds the growth of every pass, by counts; this script measures this machine.
+#                          parameters; a memory budget that no recomputation of a 7B model meets; the growth of every
+#                          pass (suite_growth, by counts, if it is built); a step on 64 local processors
+# Each line says what was measured, the goal and their ratio; FAIL before it says that the goal is missed.
 cd "$(dirname "$0")/.." || exit 1
 meshc=${MESHC:-$PWD/build/release/meshc}
 tmp=$(mktemp -d) || exit 1
@@ -43,5 +44,40 @@ goal "Llama 7B on 8, a budget that is refused" 3 1000 7 check examples/llama.mes
   --set queries=1 --set half=64 --set k=128 --set ff=11008 --set vocab=32000 --set depth=32 --set train.precision=bf16 \
   --mesh gpus=8 --layout b=gpus --machine h100x8 --device cuda --memory 20GB
 
-echo "$passed passed, $failed failed, 0 skipped"
+skipped=0
+growth=$(dirname "$meshc")/suite_growth
+if [ -x "$growth" ]; then
+  result=$("$growth" | tail -n 1)
+  case $result in *" 0 failed"*) passed=$((passed + 1)) mark= ;; *) failed=$((failed + 1)) mark="FAIL " ;; esac
+  echo "${mark}exponent of every pass at most 1.1: $result"
+else
+  skipped=1
+fi
+
+# step PROCESSORS DIM: prints the milliseconds of the fastest step of a two-layer network with DIM split among processors
+step() {
+  "$meshc" bench examples/mlp.mesh --set b=1024 --set d=512 --set h=2048 --set o=512 --mesh p="$1" --layout "$2=p" \
+    --threads 2 --steps 10 2>&1 | sed -n 's/^step .* best \([0-9.]*\) ms.*/\1/p'
+}
+
+# split DIM GOAL: the fastest step of 64 processors relative to that of one, both on two cores, of three turns
+split() {
+  : >"$tmp/steps"
+  for _ in 1 2 3; do echo "$(step 1 "$1") $(step 64 "$1")" >>"$tmp/steps"; done
+  awk -v dim="$1" -v goal="$2" 'NF < 2 { exit }
+    NR == 1 || $1 < one { one = $1 }
+    NR == 1 || $2 < all { all = $2 }
+    END {
+      good = NR == 3 && all <= goal * one
+      if (NR == 3)
+        printf "%s64 processors on 2 cores, %s split %25s %6.2f of one (goal %g: %.2f), %.1f and %.1f ms\n", good ? "" : "FAIL ",
+          dim, "", all / one, goal, all / one / goal, all, one
+      else
+        printf "FAIL 64 processors, %s split: no step was timed\n", dim
+      exit !good}' "$tmp/steps" && passed=$((passed + 1)) || failed=$((failed + 1))
+}
+split h 1.3
+split b 2
+
+echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]

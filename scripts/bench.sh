@@ -2,7 +2,7 @@
 # What is measured in time, on a machine with nothing else to do: scripts/bench.sh [order|compile|growth|pages]...
 #   order     layouts run in the order of their predicted times (bench/order.sh)
 #   compile   24 layers compile about as fast as 6 (suite_compile_time)
-#   growth    a model of 768 layers, 10,000 parameters, a refused budget: seconds and memory (bench/growth.sh)
+#   growth    a model of 768 layers, 10,000 parameters, a refused budget, 64 local processors (bench/growth.sh)
 #   pages     the page of explain of a large model takes at most 1.5 s
 # Build first (scripts/build.sh release). Ends in `N passed, N failed, N skipped` for each; exit 1 if one failed.
 set -u
