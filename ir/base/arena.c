@@ -41,7 +41,7 @@ enum {
   LARGE = 2 << 20,
   HUGE_PAGE = 2 << 20,
   SIZES = 9,
-  SPARES = 6,
+  SPARES = 16,
   LARGE_SPARES = 3
 };
 _Static_assert(FIRST_BLOCK << (SIZES - 1) == LAST_BLOCK, "sizes of blocks double");
