@@ -13,6 +13,7 @@ const char *node_source_name(const Graph *g, NodeId n) {
   const Node *x = graph_node(g, n);
   const Attr *t = &x->attr;
   if (x->op == OP_PIN) return "layout";
+  if (x->op == OP_AT || x->op == OP_CARRY) return "scan";
   if (x->op != OP_WINDOW && x->op != OP_WINDOW_AT) return op_row((Op)x->op)->text;
   if (t->nto == 0) return "select";
   if (t->nto > 1 || t->ndims > 1 || t->affine.divisor != 1) return "window";
